@@ -1,0 +1,63 @@
+//! What travels from a source of interrupts (ICR, I/O APIC, MSI) to local APICs.
+
+use crate::identity::Vector;
+use serde::{Deserialize, Serialize};
+
+/// How the destination treats the message. [APM2 "Interrupt Command Register"] [SDM3 "Local APIC"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum DeliveryMode {
+    Fixed = 0,
+    LowestPriority = 1,
+    Smi = 2,
+    /// Remote read in an ICR of old parts, reserved elsewhere.
+    RemoteRead = 3,
+    Nmi = 4,
+    Init = 5,
+    Startup = 6,
+    ExtInt = 7,
+}
+
+impl DeliveryMode {
+    /// Decodes the three-bit field; every value has a meaning, so this cannot fail.
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 7 {
+            0 => Self::Fixed,
+            1 => Self::LowestPriority,
+            2 => Self::Smi,
+            3 => Self::RemoteRead,
+            4 => Self::Nmi,
+            5 => Self::Init,
+            6 => Self::Startup,
+            _ => Self::ExtInt,
+        }
+    }
+
+    pub const fn into_bits(self) -> u8 {
+        self as u8
+    }
+}
+
+/// How `InterruptMessage::destination` is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum DestinationMode {
+    Physical,
+    Logical,
+}
+
+/// An interrupt on its way: after remapping, before any local APIC has looked at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct InterruptMessage {
+    /// APIC ID or logical mask; `broadcast` says whether all ones means everyone.
+    pub destination: u32,
+    pub destination_mode: DestinationMode,
+    pub delivery_mode: DeliveryMode,
+    pub vector: Vector,
+    /// Level-triggered: the receiver sets TMR and broadcasts its EOI.
+    pub is_level: bool,
+    /// INIT level de-assert is the only message with `false`; it is ignored by current parts.
+    pub is_asserted: bool,
+    /// The sender's width of destination: an 8-bit FFh and a 32-bit FFFF_FFFFh are both broadcast,
+    /// an x2APIC sender's 0000_00FFh is APIC 255.
+    pub is_x2apic: bool,
+}

@@ -1,0 +1,5 @@
+//! Local APIC and I/O APIC: registers, delivery modes, interrupt messages.
+
+mod message;
+
+pub use message::{DeliveryMode, DestinationMode, InterruptMessage};

@@ -1,0 +1,9 @@
+//! The manuals as types: registers, tables and encodings of x86-64, the APICs, SVM, VMX and the
+//! IOMMUs. Facts only: no behaviour beyond encoding and decoding, no `unsafe`, no `std`.
+#![no_std]
+
+pub mod address;
+pub mod apic;
+pub mod identity;
+pub mod msi;
+pub mod time;

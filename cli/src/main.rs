@@ -1,0 +1,30 @@
+//! `avicenna`: one binary for operators and for authors of hypervisors. One file per verb.
+
+mod verb;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Hardware-accelerated interrupt virtualization: understood, switched on, measured, emulated.
+#[derive(Parser)]
+#[command(name = "avicenna", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// An emulated x86-64 multiprocessor
+    Machine(verb::machine::Arguments),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().verb {
+        Verb::Machine(arguments) => verb::machine::run(arguments),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("avicenna: {error:#}");
+        ExitCode::from(verb::CANNOT_TELL)
+    })
+}

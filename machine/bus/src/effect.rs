@@ -1,0 +1,66 @@
+//! Effects: what one part causes in another, as values.
+
+use arch::apic::InterruptMessage;
+use arch::identity::{ApicId, CpuIndex, RequesterId, Vector};
+use arch::msi::MessageSignalled;
+use arch::time::Picoseconds;
+use serde::{Deserialize, Serialize};
+
+/// Who put an access or an effect on the bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Initiator {
+    Cpu(CpuIndex),
+    Device(RequesterId),
+    /// The board itself: loaders, debugger, firmware tables.
+    Board,
+}
+
+/// What one part causes in another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Effect {
+    /// A write into the interrupt window by a device or an I/O APIC, before remapping.
+    MessageSignalled(MessageSignalled),
+    /// An interprocessor interrupt.
+    Interrupt(InterruptMessage),
+    /// The level of a global system interrupt line (an I/O APIC pin; 0–15 also reach the 8259s).
+    Line { gsi: u8, asserted: bool },
+    /// The level of the 8259 pair's INTR output, wired to LINT0 and ExtINT pins.
+    LegacyInterrupt { asserted: bool },
+    /// A local APIC finished a level-triggered vector; I/O APICs clear Remote IRR.
+    EndOfInterrupt { vector: Vector },
+    /// A write to the AVIC doorbell MSR. [APM2 "AVIC Doorbell"]
+    Doorbell { target: ApicId },
+    /// ACPI or device power-off.
+    PowerOff,
+    /// Reset requested through a port or by shutdown of a processor.
+    Reset,
+    /// A value written to the debug-exit port; the run ends with status `value * 2 + 1`.
+    DebugExit { value: u32 },
+    /// Bytes for the console behind serial port `port`.
+    Console { port: u8, byte: u8 },
+}
+
+/// Effects in the order in which they were caused.
+#[derive(Clone, Debug, Default)]
+pub struct Outbox {
+    effects: Vec<(Initiator, Picoseconds, Effect)>,
+}
+
+impl Outbox {
+    pub fn push(&mut self, initiator: Initiator, at: Picoseconds, effect: Effect) {
+        self.effects.push((initiator, at, effect));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.effects.is_empty()
+    }
+
+    /// Removes and yields all effects, oldest first.
+    pub fn drain(&mut self) -> std::vec::Drain<'_, (Initiator, Picoseconds, Effect)> {
+        self.effects.drain(..)
+    }
+
+    pub fn as_slice(&self) -> &[(Initiator, Picoseconds, Effect)] {
+        &self.effects
+    }
+}

@@ -1,0 +1,14 @@
+//! What every part of the machine speaks: guest memory, initiators, the outbox, and the two
+//! interfaces through which a processor reaches devices and a device reaches memory.
+//!
+//! Parts hold no reference to each other. A processor is handed a [`Platform`] for the time of one
+//! run; a device is handed a [`Context`] for the time of one access. Whatever either causes
+//! elsewhere is an [`Effect`] in the [`Outbox`], which the board alone turns into deliveries.
+
+mod effect;
+mod memory;
+mod platform;
+
+pub use effect::{Effect, Initiator, Outbox};
+pub use memory::{GuestMemory, MemoryLayout, OutOfRange};
+pub use platform::{Context, DirectMemoryAccess, DmaFault, Platform};

@@ -1,0 +1,196 @@
+//! Guest memory: RAM below and above the hole under 4 GiB, and a record of which cache lines hold
+//! code that has been decoded.
+
+use crate::DmaFault;
+use crate::platform::DirectMemoryAccess;
+use arch::address::{Device, PAGE_SIZE, SystemPhysical};
+use arch::identity::RequesterId;
+
+/// First address of the hole for devices.
+pub const HOLE_START: u64 = 0xC000_0000;
+/// First address above the hole.
+pub const HOLE_END: u64 = 0x1_0000_0000;
+
+/// An address range that is not RAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfRange {
+    pub address: SystemPhysical,
+    pub length: u64,
+}
+
+/// Where RAM lies: `[0, low)` and `[4 GiB, 4 GiB + high)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryLayout {
+    pub low: u64,
+    pub high: u64,
+}
+
+impl MemoryLayout {
+    /// Splits `size` bytes (rounded down to pages) around the hole.
+    pub const fn new(size: u64) -> Self {
+        let size = size & !(PAGE_SIZE - 1);
+        let low = if size < HOLE_START { size } else { HOLE_START };
+        Self { low, high: size - low }
+    }
+}
+
+/// RAM. Host pages are allocated by the host when first touched.
+pub struct GuestMemory {
+    layout: MemoryLayout,
+    /// All RAM, the part above 4 GiB following the part below.
+    pub ram: Vec<u8>,
+    /// Per 4 KiB page, a bit per 64-byte line that holds decoded code or is monitored.
+    pub watched_lines: Vec<u64>,
+    /// Per 4 KiB page, counts the writes to watched lines.
+    pub generations: Vec<u32>,
+}
+
+impl GuestMemory {
+    pub fn new(size: u64) -> Self {
+        let layout = MemoryLayout::new(size);
+        let bytes = (layout.low + layout.high) as usize;
+        let pages = bytes / PAGE_SIZE as usize;
+        Self {
+            layout,
+            ram: vec![0; bytes],
+            watched_lines: vec![0; pages],
+            generations: vec![0; pages],
+        }
+    }
+
+    pub fn layout(&self) -> MemoryLayout {
+        self.layout
+    }
+
+    /// The index into `ram` of an address, if it is RAM.
+    #[inline]
+    pub fn offset(&self, address: SystemPhysical) -> Option<usize> {
+        if address.0 < self.layout.low {
+            Some(address.0 as usize)
+        } else if address.0 >= HOLE_END && address.0 - HOLE_END < self.layout.high {
+            Some((address.0 - HOLE_END + self.layout.low) as usize)
+        } else {
+            None
+        }
+    }
+
+    fn range(
+        &self,
+        address: SystemPhysical,
+        length: usize,
+    ) -> Result<core::ops::Range<usize>, OutOfRange> {
+        let error = OutOfRange { address, length: length as u64 };
+        let start = self.offset(address).ok_or(error)?;
+        if length > 1 {
+            let last = address.0.checked_add(length as u64 - 1).ok_or(error)?;
+            let end = self.offset(SystemPhysical(last)).ok_or(error)?;
+            if end - start != length - 1 || (address.0 < HOLE_END) != (last < HOLE_END) {
+                return Err(error);
+            }
+        }
+        Ok(start..start + length)
+    }
+
+    /// The bytes of a range that lies wholly in RAM.
+    pub fn slice(&self, address: SystemPhysical, length: usize) -> Result<&[u8], OutOfRange> {
+        Ok(&self.ram[self.range(address, length)?])
+    }
+
+    pub fn read(&self, address: SystemPhysical, into: &mut [u8]) -> Result<(), OutOfRange> {
+        into.copy_from_slice(self.slice(address, into.len())?);
+        Ok(())
+    }
+
+    /// Writes by anyone but a processor's fast path; decoded code in the range is forgotten.
+    pub fn write(&mut self, address: SystemPhysical, from: &[u8]) -> Result<(), OutOfRange> {
+        let range = self.range(address, from.len())?;
+        self.ram[range.clone()].copy_from_slice(from);
+        if !from.is_empty() {
+            self.note_write(range.start, range.len());
+        }
+        Ok(())
+    }
+
+    pub fn read_u32(&self, address: SystemPhysical) -> Result<u32, OutOfRange> {
+        let mut bytes = [0; 4];
+        self.read(address, &mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    pub fn read_u64(&self, address: SystemPhysical) -> Result<u64, OutOfRange> {
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Marks the lines of `[offset, offset + length)` (an index into `ram`) as watched.
+    pub fn watch(&mut self, offset: usize, length: usize) {
+        for line in offset / 64..=(offset + length.max(1) - 1) / 64 {
+            self.watched_lines[line / 64] |= 1 << (line % 64);
+        }
+    }
+
+    /// Takes note of a write to `[offset, offset + length)`; true if a watched line was hit.
+    #[inline]
+    pub fn note_write(&mut self, offset: usize, length: usize) -> bool {
+        let (first, last) = (offset / 64, (offset + length - 1) / 64);
+        let mut hit = false;
+        for line in first..=last {
+            hit |= self.note_line(line);
+        }
+        hit
+    }
+
+    #[inline]
+    fn note_line(&mut self, line: usize) -> bool {
+        let page = line / 64;
+        if self.watched_lines[page] & (1 << (line % 64)) == 0 {
+            return false;
+        }
+        // All blocks of the page go with its generation, so none of its lines is watched now.
+        self.watched_lines[page] = 0;
+        self.generations[page] = self.generations[page].wrapping_add(1);
+        true
+    }
+}
+
+impl DirectMemoryAccess for GuestMemory {
+    fn read(&mut self, _: RequesterId, address: Device, into: &mut [u8]) -> Result<(), DmaFault> {
+        GuestMemory::read(self, SystemPhysical(address.0), into).map_err(|_| DmaFault(address))
+    }
+
+    fn write(&mut self, _: RequesterId, address: Device, from: &[u8]) -> Result<(), DmaFault> {
+        GuestMemory::write(self, SystemPhysical(address.0), from).map_err(|_| DmaFault(address))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ram_is_split_around_the_hole() {
+        let memory = GuestMemory::new(4 << 30);
+        assert_eq!(memory.offset(SystemPhysical(HOLE_START - 1)), Some(0xBFFF_FFFF));
+        assert_eq!(memory.offset(SystemPhysical(HOLE_START)), None);
+        assert_eq!(memory.offset(SystemPhysical(HOLE_END)), Some(0xC000_0000));
+        assert_eq!(memory.offset(SystemPhysical(HOLE_END + (1 << 30))), None);
+    }
+
+    #[test]
+    fn a_range_across_the_hole_is_refused() {
+        let memory = GuestMemory::new(4 << 30);
+        assert!(memory.slice(SystemPhysical(HOLE_START - 4), 8).is_err());
+        assert!(memory.slice(SystemPhysical(u64::MAX), 8).is_err());
+    }
+
+    #[test]
+    fn a_write_to_a_watched_line_bumps_the_generation_of_its_page() {
+        let mut memory = GuestMemory::new(1 << 20);
+        memory.watch(0x1040, 4);
+        assert!(!memory.note_write(0x1000, 64));
+        assert_eq!(memory.generations[1], 0);
+        assert!(memory.note_write(0x103F, 2));
+        assert_eq!(memory.generations[1], 1);
+    }
+}

@@ -1,0 +1,61 @@
+//! The two directions of access: processor to device, device to memory.
+
+use crate::{Initiator, Outbox};
+use arch::address::{Device, SystemPhysical};
+use arch::identity::{CpuIndex, RequesterId};
+use arch::time::Picoseconds;
+
+/// All that a processor can reach and that is not RAM or its own APIC. Sizes are 1, 2, 4 or 8
+/// bytes (ports: 1, 2 or 4); values are zero-extended. Unclaimed reads give all ones.
+pub trait Platform {
+    fn read(&mut self, cpu: CpuIndex, at: Picoseconds, address: SystemPhysical, size: u8) -> u64;
+    fn write(
+        &mut self,
+        cpu: CpuIndex,
+        at: Picoseconds,
+        address: SystemPhysical,
+        size: u8,
+        value: u64,
+    );
+    fn port_in(&mut self, cpu: CpuIndex, at: Picoseconds, port: u16, size: u8) -> u32;
+    fn port_out(&mut self, cpu: CpuIndex, at: Picoseconds, port: u16, size: u8, value: u32);
+    /// The vector that the 8259 pair presents to an interrupt-acknowledge cycle.
+    fn acknowledge_legacy(&mut self, cpu: CpuIndex, at: Picoseconds) -> u8;
+    /// An effect that the processor itself causes (IPI, EOI broadcast, doorbell, shutdown).
+    fn effect(&mut self, cpu: CpuIndex, at: Picoseconds, effect: crate::Effect);
+}
+
+/// A device's access to memory was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DmaFault(pub Device);
+
+/// Memory as a device sees it, through the IOMMU where there is one.
+pub trait DirectMemoryAccess {
+    fn read(
+        &mut self,
+        requester: RequesterId,
+        address: Device,
+        into: &mut [u8],
+    ) -> Result<(), DmaFault>;
+    fn write(
+        &mut self,
+        requester: RequesterId,
+        address: Device,
+        from: &[u8],
+    ) -> Result<(), DmaFault>;
+}
+
+/// What a device is handed for the time of one access or one timer event.
+pub struct Context<'a> {
+    /// Virtual time. Never goes back between two calls to the same device.
+    pub now: Picoseconds,
+    pub memory: &'a mut dyn DirectMemoryAccess,
+    pub outbox: &'a mut Outbox,
+}
+
+impl Context<'_> {
+    /// Records an effect of the device `initiator` at the present time.
+    pub fn effect(&mut self, initiator: Initiator, effect: crate::Effect) {
+        self.outbox.push(initiator, self.now, effect);
+    }
+}
