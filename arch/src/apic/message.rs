@@ -45,6 +45,35 @@ pub enum DestinationMode {
     Logical,
 }
 
+/// The ICR's destination shorthand: whether a message goes where its destination says, or to a set
+/// that follows from the sender. [SDM3 "Interrupt Command Register"]
+#[doc(alias = "destination shorthand")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Scope {
+    /// Wherever `InterruptMessage::destination` points, possibly including the sender.
+    Destination = 0,
+    SelfOnly = 1,
+    All = 2,
+    AllButSelf = 3,
+}
+
+impl Scope {
+    /// Decodes the two-bit field; every value has a meaning, so this cannot fail.
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::Destination,
+            1 => Self::SelfOnly,
+            2 => Self::All,
+            _ => Self::AllButSelf,
+        }
+    }
+
+    pub const fn into_bits(self) -> u8 {
+        self as u8
+    }
+}
+
 /// An interrupt on its way: after remapping, before any local APIC has looked at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct InterruptMessage {

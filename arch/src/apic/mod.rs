@@ -2,4 +2,4 @@
 
 mod message;
 
-pub use message::{DeliveryMode, DestinationMode, InterruptMessage};
+pub use message::{DeliveryMode, DestinationMode, InterruptMessage, Scope};

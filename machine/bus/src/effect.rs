@@ -1,6 +1,6 @@
 //! Effects: what one part causes in another, as values.
 
-use arch::apic::InterruptMessage;
+use arch::apic::{InterruptMessage, Scope};
 use arch::identity::{ApicId, CpuIndex, RequesterId, Vector};
 use arch::msi::MessageSignalled;
 use arch::time::Picoseconds;
@@ -20,8 +20,9 @@ pub enum Initiator {
 pub enum Effect {
     /// A write into the interrupt window by a device or an I/O APIC, before remapping.
     MessageSignalled(MessageSignalled),
-    /// An interprocessor interrupt.
-    Interrupt(InterruptMessage),
+    /// An interprocessor interrupt. The initiator is the sender that `scope` refers to; a message
+    /// to the sender itself comes this way too.
+    Interrupt { message: InterruptMessage, scope: Scope },
     /// The level of a global system interrupt line (an I/O APIC pin; 0–15 also reach the 8259s).
     Line { gsi: u8, asserted: bool },
     /// The level of the 8259 pair's INTR output, wired to LINT0 and ExtINT pins.
