@@ -6,4 +6,5 @@ pub mod address;
 pub mod apic;
 pub mod identity;
 pub mod msi;
+pub mod pci;
 pub mod time;
