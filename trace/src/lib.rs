@@ -1,1 +1,4 @@
-//! Nothing here yet.
+//! One vocabulary of interrupt-virtualization events, used by the machine, by recordings of real
+//! hosts and by everything that analyses either.
+
+pub mod inhibit;
