@@ -1,5 +1,10 @@
 //! Facts and configuration to findings. Pure: no file system, no clock.
 
 pub mod finding;
+pub mod inhibit;
+pub mod position;
+pub mod version;
+pub mod vm;
 
 pub use finding::{Answer, Evidence, Finding, Fix, Needs, Position, Severity};
+pub use version::Version;

@@ -1,0 +1,322 @@
+//! From one machine's configuration to the inhibits KVM will set, on one vendor and kernel.
+//!
+//! Sources: `i8254.c` (PIT), `hyperv.c` (SynIC), `svm/avic.c` and `svm/svm.c` (AVIC), `vmx/vmx.c` (APICv) of
+//! Linux 5.15, 6.1, 6.12 and 7.3. Left out: what the guest does to its APIC on its own (IDs, base, logical
+//! destinations) and the host's module parameters.
+
+use super::{InhibitReason, Vendor};
+use crate::finding::Position;
+use crate::version::Version;
+use crate::vm::{Confidential, Exposure, Guest, Irqchip, Machine, Pit, Setting, VmConfiguration};
+use serde::Serialize;
+
+/// How sure a prediction is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Certainty {
+    /// Depends on the guest's or the host's behaviour, or on an unresolved part of the input.
+    Possible,
+    /// What usual guests do.
+    Likely,
+    /// KVM does it whatever the guest does.
+    Certain,
+}
+
+/// For how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Duration {
+    /// An instant, while the VMM creates the machine.
+    Creation,
+    /// Now and then until the guest's kernel has left the 8259 behind.
+    Boot,
+    /// From the time the guest's system is up.
+    OnceBooted,
+    WholeLife,
+    /// Only while something goes on.
+    While(&'static str),
+}
+
+impl Duration {
+    /// Takes the feature away from a running guest, as opposed to a start or an episode.
+    pub fn is_lasting(self) -> bool {
+        matches!(self, Self::WholeLife | Self::OnceBooted)
+    }
+}
+
+impl std::fmt::Display for Duration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Creation => f.write_str("for an instant at creation"),
+            Self::Boot => f.write_str("briefly during boot"),
+            Self::OnceBooted => f.write_str("once the guest is up"),
+            Self::WholeLife => f.write_str("for its whole life"),
+            Self::While(what) => write!(f, "while {what}"),
+        }
+    }
+}
+
+/// One predicted inhibit.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PredictedInhibit {
+    pub reason: InhibitReason,
+    pub certainty: Certainty,
+    pub duration: Duration,
+    /// The setting that causes it, where it is written.
+    pub position: Option<Position>,
+    /// Why, in a sentence without a full stop.
+    pub because: String,
+}
+
+impl PredictedInhibit {
+    /// AVIC or APICv is off in the running guest, by all one can tell.
+    pub fn is_lasting(&self) -> bool {
+        self.duration.is_lasting() && self.certainty >= Certainty::Likely
+    }
+}
+
+/// Kernels that know a reason: from, and the first without it.
+pub fn since(reason: InhibitReason) -> (Version, Option<Version>) {
+    use InhibitReason as R;
+    let from = |major, minor| Version::new(major, minor, 0);
+    match reason {
+        R::Disabled | R::Hyperv | R::Nested | R::Irqwin | R::PitReinj => (from(5, 6), None),
+        R::X2apic => (from(5, 7), Some(from(6, 0))),
+        R::Absent | R::Blockirq => (from(5, 17), None),
+        R::Sev => (from(5, 18), None),
+        R::ApicIdModified | R::ApicBaseModified => (from(6, 0), None),
+        R::PhysicalIdAliased | R::LogicalIdAliased => (from(6, 2), None),
+        R::PhysicalIdTooBig => (from(6, 17), None),
+    }
+}
+
+/// What KVM will inhibit. `None` for a version means a current one. Machines KVM does not run have no inhibits.
+///
+/// `qemu` matters only where the input does not carry its own version.
+pub fn predict(
+    vendor: Vendor,
+    kernel: Option<Version>,
+    qemu: Option<Version>,
+    vm: &VmConfiguration,
+) -> Vec<PredictedInhibit> {
+    if !vm.may_be_kvm_x86() {
+        return Vec::new();
+    }
+    let kernel = kernel.or(vm.kernel).unwrap_or(CURRENT);
+    let mut prediction = Prediction { vm, vendor, kernel, found: Vec::new() };
+    if vm.irqchip.value == Irqchip::UserSpace {
+        prediction.push(
+            InhibitReason::Absent,
+            Certainty::Certain,
+            Duration::WholeLife,
+            vm.irqchip.position(),
+            "the local APICs are emulated by the VMM, KVM has none to accelerate".into(),
+        );
+    } else {
+        prediction.absent_at_creation();
+        prediction.pit();
+        prediction.hyperv(vm.vmm_version.or(qemu));
+        prediction.x2apic();
+        prediction.nested();
+        prediction.sev();
+        prediction.physical_ids();
+        prediction.debugger();
+        prediction.interrupt_window();
+    }
+    prediction.found
+}
+
+/// Stands for "a current kernel" when none is given.
+const CURRENT: Version = Version::new(u16::MAX, 0, 0);
+/// SynIC alone no longer inhibits; AutoEOI does [Linux 5.15 hyperv.c].
+const AUTO_EOI_COUNTED: Version = Version::new(5, 15, 0);
+/// Nested inhibits only the vCPU that runs L2 [Linux 5.19 svm.c].
+const NESTED_PER_VCPU: Version = Version::new(5, 19, 0);
+/// Table of 4096 identifiers where the CPU has it [Linux 6.19 avic.c].
+const X2AVIC_EXTENDED: Version = Version::new(6, 19, 0);
+
+struct Prediction<'v> {
+    vm: &'v VmConfiguration,
+    vendor: Vendor,
+    kernel: Version,
+    found: Vec<PredictedInhibit>,
+}
+
+impl Prediction<'_> {
+    fn push(
+        &mut self,
+        reason: InhibitReason,
+        certainty: Certainty,
+        duration: Duration,
+        position: Option<Position>,
+        because: String,
+    ) {
+        let (from, until) = since(reason);
+        let known =
+            self.kernel >= from && until.is_none_or(|first_without| self.kernel < first_without);
+        // No in-kernel APIC takes AVIC away on every kernel, whether it has a number for that or not.
+        let known = known || reason == InhibitReason::Absent;
+        if !known || !reason.applies_to(self.vendor) {
+            return;
+        }
+        let certainty = if self.vm.is_kvm() { certainty } else { Certainty::Possible };
+        self.found.push(PredictedInhibit { reason, certainty, duration, position, because });
+    }
+
+    fn absent_at_creation(&mut self) {
+        let (from, _) = since(InhibitReason::Absent);
+        if self.vm.irqchip.value == Irqchip::Unknown {
+            let because = "where the interrupt controllers live is not known".into();
+            let at = self.vm.irqchip.position();
+            self.push(InhibitReason::Absent, Certainty::Possible, Duration::WholeLife, at, because);
+        } else if self.kernel >= from {
+            let because = "set until the VMM creates the interrupt controllers".into();
+            self.push(InhibitReason::Absent, Certainty::Certain, Duration::Creation, None, because);
+        }
+    }
+
+    fn pit(&mut self) {
+        let at = self.vm.pit.position();
+        let (certainty, duration, because) = match self.vm.pit.value {
+            Pit::KernelReinject => (
+                Certainty::Certain,
+                Duration::WholeLife,
+                "KVM's in-kernel PIT reinjects missed ticks, and AVIC cannot tell when a tick was taken",
+            ),
+            Pit::KernelDiscard => (
+                Certainty::Certain,
+                Duration::Creation,
+                "KVM creates its PIT with reinjection on; the VMM switches it off at once",
+            ),
+            Pit::Unknown => {
+                (Certainty::Possible, Duration::WholeLife, "the PIT's place or policy is not known")
+            }
+            Pit::Absent | Pit::UserSpace => return,
+        };
+        self.push(InhibitReason::PitReinj, certainty, duration, at, because.into());
+    }
+
+    fn hyperv(&mut self, qemu: Option<Version>) {
+        let hyperv = &self.vm.hyperv;
+        if !hyperv.has_synic() {
+            return;
+        }
+        let at = hyperv.synic.as_ref().or(hyperv.passthrough.as_ref()).and_then(Setting::position);
+        if self.kernel < AUTO_EOI_COUNTED {
+            let because = "before 5.15 KVM inhibits as soon as the SynIC is enabled".into();
+            let whole = Duration::WholeLife;
+            return self.push(InhibitReason::Hyperv, Certainty::Certain, whole, at, because);
+        }
+        // A VMM that predates the flag cannot pass the recommendation on, whatever is written.
+        let can_recommend = qemu.is_none_or(|version| version >= Version::new(6, 2, 0));
+        if hyperv.has_avic() && can_recommend {
+            return;
+        }
+        let uses_timers = hyperv.has_stimer();
+        let certainty = match self.vm.guest.value {
+            Guest::Windows if uses_timers => Certainty::Certain,
+            Guest::Unknown if uses_timers => Certainty::Likely,
+            Guest::Windows | Guest::Unknown => Certainty::Possible,
+            // Linux prefers KVM's own interface, and takes Hyper-V's only when that is hidden.
+            Guest::Linux if self.vm.kvm_hidden.value => Certainty::Possible,
+            Guest::Linux => return,
+        };
+        let because =
+            "Windows sets its SynIC interrupts to AutoEOI unless hv-avic recommends against it";
+        self.push(InhibitReason::Hyperv, certainty, Duration::OnceBooted, at, because.into());
+    }
+
+    fn x2apic(&mut self) {
+        let certainty = match self.vm.x2apic.value {
+            Exposure::Exposed => Certainty::Certain,
+            Exposure::HostDecides => Certainty::Likely,
+            Exposure::Hidden => return,
+        };
+        let because = "the guest is offered x2APIC, which AVIC supports from Linux 6.0 on".into();
+        let at = self.vm.x2apic.position();
+        self.push(InhibitReason::X2apic, certainty, Duration::WholeLife, at, because);
+    }
+
+    fn nested(&mut self) {
+        let exposure = self.vm.nested.value;
+        if exposure == Exposure::Hidden {
+            return;
+        }
+        let at = self.vm.nested.position();
+        if self.kernel < NESTED_PER_VCPU {
+            let certainty = match exposure {
+                Exposure::Exposed => Certainty::Certain,
+                _ => Certainty::Likely,
+            };
+            let because = "up to Linux 5.18 a guest that is offered SVM never gets AVIC".into();
+            self.push(InhibitReason::Nested, certainty, Duration::WholeLife, at, because);
+        } else {
+            let because = "a vCPU that runs a nested guest has no AVIC meanwhile".into();
+            let while_nested = Duration::While("a vCPU runs a nested guest");
+            self.push(InhibitReason::Nested, Certainty::Possible, while_nested, at, because);
+        }
+    }
+
+    fn sev(&mut self) {
+        let Some(confidential) = &self.vm.confidential else { return };
+        if confidential.value == Confidential::Tdx {
+            return;
+        }
+        let because = "KVM cannot use AVIC's backing page for an encrypted guest".into();
+        let at = confidential.position();
+        self.push(InhibitReason::Sev, Certainty::Certain, Duration::WholeLife, at, because);
+    }
+
+    fn physical_ids(&mut self) {
+        let largest = self.vm.max_apic_id.value;
+        let (certainty, limit) = match largest {
+            0..=254 => return,
+            255..=511 => (Certainty::Possible, "254 without x2AVIC"),
+            512..=4095 if self.kernel >= X2AVIC_EXTENDED => {
+                (Certainty::Possible, "511 without extended x2AVIC")
+            }
+            512..=4095 => (Certainty::Certain, "511 before Linux 6.19"),
+            _ => (Certainty::Certain, "4095"),
+        };
+        let because =
+            format!("the largest APIC ID is {largest}; the physical ID table ends at {limit}");
+        let at = self.vm.vcpus.position();
+        self.push(InhibitReason::PhysicalIdTooBig, certainty, Duration::WholeLife, at, because);
+    }
+
+    fn debugger(&mut self) {
+        let Some(at) = self.vm.debugger else { return };
+        let because = "single steps with interrupts blocked take the feature away".into();
+        let stepping = Duration::While("a debugger single-steps");
+        self.push(InhibitReason::Blockirq, Certainty::Possible, stepping, Some(at), because);
+    }
+
+    fn interrupt_window(&mut self) {
+        if !self.vm.apic.value {
+            let because = "without an APIC every interrupt comes from the 8259".into();
+            let at = self.vm.apic.position();
+            let always = Duration::While("an interrupt of the 8259 waits");
+            return self.push(InhibitReason::Irqwin, Certainty::Certain, always, at, because);
+        }
+        let is_off_anyway = self.found.iter().any(|found| {
+            found.duration == Duration::WholeLife && found.certainty == Certainty::Certain
+        });
+        if is_off_anyway {
+            let because = "with AVIC off every interrupt that has to wait asks for a window".into();
+            let waiting = Duration::While("an interrupt waits for its window");
+            self.push(InhibitReason::Irqwin, Certainty::Likely, waiting, None, because);
+        } else if self.vm.has_pic() {
+            let because =
+                "interrupts of the 8259 need a window until the guest uses its APICs".into();
+            self.push(InhibitReason::Irqwin, Certainty::Possible, Duration::Boot, None, because);
+        }
+    }
+}
+
+impl VmConfiguration {
+    /// Every machine type but those made to do without has the 8259.
+    fn has_pic(&self) -> bool {
+        let Machine { family, .. } = &self.machine.value;
+        *family != crate::vm::MachineFamily::OfVmm || self.vmm == crate::vm::Vmm::Crosvm
+    }
+}
