@@ -7,4 +7,5 @@ pub mod apic;
 pub mod identity;
 pub mod msi;
 pub mod pci;
+pub mod svm;
 pub mod time;

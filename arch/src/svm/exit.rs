@@ -1,0 +1,234 @@
+//! EXITCODE and the layouts of EXITINFO1 and EXITINFO2. [APM2 "SVM Intercept Exit Codes"]
+
+use bitfield_struct::bitfield;
+use serde::{Deserialize, Serialize};
+
+macro_rules! exit_codes {
+    ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
+        /// Why #VMEXIT happened.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum ExitCode {
+            /// 000h–00Fh
+            ControlRead(u8),
+            /// 010h–01Fh
+            ControlWrite(u8),
+            /// 020h–02Fh
+            DebugRead(u8),
+            /// 030h–03Fh
+            DebugWrite(u8),
+            /// 040h–05Fh
+            Exception(u8),
+            /// 090h–09Fh: after a write of CR0–15.
+            ControlWriteTrap(u8),
+            $($(#[$doc])* $name,)*
+            Unknown(u64),
+        }
+
+        impl ExitCode {
+            /// Every code that is not one of a range of registers or vectors.
+            pub const SINGLE: &[Self] = &[$(Self::$name),*];
+
+            pub const fn from_bits(bits: u64) -> Self {
+                match bits {
+                    0x00..=0x0F => Self::ControlRead(bits as u8),
+                    0x10..=0x1F => Self::ControlWrite(bits as u8 & 15),
+                    0x20..=0x2F => Self::DebugRead(bits as u8 & 15),
+                    0x30..=0x3F => Self::DebugWrite(bits as u8 & 15),
+                    0x40..=0x5F => Self::Exception(bits as u8 & 31),
+                    0x90..=0x9F => Self::ControlWriteTrap(bits as u8 & 15),
+                    $($value => Self::$name,)*
+                    other => Self::Unknown(other),
+                }
+            }
+
+            pub const fn into_bits(self) -> u64 {
+                match self {
+                    Self::ControlRead(register) => register as u64 & 15,
+                    Self::ControlWrite(register) => 0x10 | register as u64 & 15,
+                    Self::DebugRead(register) => 0x20 | register as u64 & 15,
+                    Self::DebugWrite(register) => 0x30 | register as u64 & 15,
+                    Self::Exception(vector) => 0x40 | vector as u64 & 31,
+                    Self::ControlWriteTrap(register) => 0x90 | register as u64 & 15,
+                    $(Self::$name => $value,)*
+                    Self::Unknown(bits) => bits,
+                }
+            }
+        }
+    };
+}
+
+exit_codes! {
+    Intr = 0x60,
+    Nmi = 0x61,
+    Smi = 0x62,
+    Init = 0x63,
+    VirtualInterrupt = 0x64,
+    Cr0SelectiveWrite = 0x65,
+    IdtrRead = 0x66,
+    GdtrRead = 0x67,
+    LdtrRead = 0x68,
+    TrRead = 0x69,
+    IdtrWrite = 0x6A,
+    GdtrWrite = 0x6B,
+    LdtrWrite = 0x6C,
+    TrWrite = 0x6D,
+    Rdtsc = 0x6E,
+    Rdpmc = 0x6F,
+    Pushf = 0x70,
+    Popf = 0x71,
+    Cpuid = 0x72,
+    Rsm = 0x73,
+    Iret = 0x74,
+    SoftwareInterrupt = 0x75,
+    Invd = 0x76,
+    Pause = 0x77,
+    Hlt = 0x78,
+    Invlpg = 0x79,
+    Invlpga = 0x7A,
+    IoPort = 0x7B,
+    Msr = 0x7C,
+    TaskSwitch = 0x7D,
+    FerrFreeze = 0x7E,
+    Shutdown = 0x7F,
+    Vmrun = 0x80,
+    Vmmcall = 0x81,
+    Vmload = 0x82,
+    Vmsave = 0x83,
+    Stgi = 0x84,
+    Clgi = 0x85,
+    Skinit = 0x86,
+    Rdtscp = 0x87,
+    Icebp = 0x88,
+    Wbinvd = 0x89,
+    Monitor = 0x8A,
+    Mwait = 0x8B,
+    MwaitArmed = 0x8C,
+    Xsetbv = 0x8D,
+    Rdpru = 0x8E,
+    EferWriteTrap = 0x8F,
+    Invlpgb = 0xA0,
+    IllegalInvlpgb = 0xA1,
+    Invpcid = 0xA2,
+    Mcommit = 0xA3,
+    Tlbsync = 0xA4,
+    BusLock = 0xA5,
+    IdleHlt = 0xA6,
+    NestedPageFault = 0x400,
+    AvicIncompleteIpi = 0x401,
+    AvicNoAcceleration = 0x402,
+    Vmgexit = 0x403,
+    PageNotValidated = 0x404,
+    PageModificationLogFull = 0x407,
+    /// The guest state is illegal.
+    Invalid = 0xFFFF_FFFF_FFFF_FFFF,
+    /// The VMSA is in use.
+    Busy = 0xFFFF_FFFF_FFFF_FFFE,
+    IdleRequired = 0xFFFF_FFFF_FFFF_FFFD,
+    InvalidPmc = 0xFFFF_FFFF_FFFF_FFFC,
+}
+
+/// EXITINFO1 of [`ExitCode::IoPort`]; EXITINFO2 is the rIP of the next instruction.
+/// [APM2 "IOIO Intercepts"]
+#[bitfield(u64)]
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+pub struct IoPortInfo {
+    /// \[0\] TYPE: IN or INS.
+    pub is_input: bool,
+    __: bool,
+    /// \[2\] STR: INS or OUTS.
+    pub is_string: bool,
+    /// \[3\] REP
+    pub is_repeated: bool,
+    /// \[4\] SZ8
+    pub is_8_bit: bool,
+    /// \[5\] SZ16
+    pub is_16_bit: bool,
+    /// \[6\] SZ32
+    pub is_32_bit: bool,
+    /// \[7\] A16
+    pub is_16_bit_address: bool,
+    /// \[8\] A32
+    pub is_32_bit_address: bool,
+    /// \[9\] A64
+    pub is_64_bit_address: bool,
+    /// \[12:10\] effective segment of a string instruction, with DecodeAssists: ES, CS, SS, DS, FS, GS.
+    #[bits(3)]
+    pub segment: u8,
+    #[bits(3)]
+    __: u8,
+    /// \[31:16\]
+    pub port: u16,
+    __: u32,
+}
+
+/// EXITINFO1 of [`ExitCode::NestedPageFault`]; EXITINFO2 is the guest physical address.
+/// [APM2 "Nested versus Guest Page Faults, Fault Ordering"]
+#[bitfield(u64)]
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+pub struct NestedPageFaultInfo {
+    /// \[0\] P: the nested page was present.
+    pub is_present: bool,
+    /// \[1\] RW
+    pub is_write: bool,
+    /// \[2\] US: always set, nested walks are user accesses.
+    pub is_user: bool,
+    /// \[3\] RSV: a reserved bit was set in a nested entry.
+    pub is_reserved: bool,
+    /// \[4\] ID
+    pub is_fetch: bool,
+    __: bool,
+    /// \[6\] SS
+    pub is_shadow_stack: bool,
+    #[bits(25)]
+    __: u32,
+    /// \[32\] while translating the guest's final physical address.
+    pub is_final_translation: bool,
+    /// \[33\] while translating the address of a guest page table.
+    pub is_table_walk: bool,
+    #[bits(30)]
+    __: u32,
+}
+
+/// EXITINFO1 of intercepted MOV to and from control registers, with DecodeAssists.
+/// [APM2 "MOV CRx/DRx Intercepts"]
+#[bitfield(u64)]
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoveControlInfo {
+    /// \[3:0\]
+    #[bits(4)]
+    pub general_register: u8,
+    #[bits(59)]
+    __: u64,
+    /// \[63\] MOV, as opposed to CLTS, LMSW and SMSW.
+    pub is_move: bool,
+}
+
+/// EXITINFO2 of [`ExitCode::TaskSwitch`]; EXITINFO1\[15:0\] is the selector of the new TSS.
+/// [APM2 "Task Switch Intercept"]
+#[bitfield(u64)]
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskSwitchInfo {
+    /// \[31:0\]
+    pub error_code: u32,
+    #[bits(4)]
+    __: u8,
+    /// \[36\]
+    pub is_iret: bool,
+    __: bool,
+    /// \[38\]
+    pub is_far_jump: bool,
+    #[bits(5)]
+    __: u8,
+    /// \[44\]
+    pub has_error_code: bool,
+    #[bits(3)]
+    __: u8,
+    /// \[48\] RFLAGS.RF as the outgoing TSS would hold it.
+    pub resume_flag: bool,
+    #[bits(15)]
+    __: u16,
+}
+
+/// EXITINFO1 of [`ExitCode::Msr`].
+pub const MSR_READ: u64 = 0;
+pub const MSR_WRITE: u64 = 1;
