@@ -40,9 +40,20 @@ impl DeliveryMode {
 
 /// How `InterruptMessage::destination` is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[repr(u8)]
 pub enum DestinationMode {
-    Physical,
-    Logical,
+    Physical = 0,
+    Logical = 1,
+}
+
+impl DestinationMode {
+    pub const fn from_bits(bits: u8) -> Self {
+        if bits & 1 == 0 { Self::Physical } else { Self::Logical }
+    }
+
+    pub const fn into_bits(self) -> u8 {
+        self as u8
+    }
 }
 
 /// The ICR's destination shorthand: whether a message goes where its destination says, or to a set

@@ -1,1 +1,9 @@
-//! Nothing here yet.
+//! Interrupt controllers as pure state machines: the local APIC, the I/O APIC, the 8259 pair, and
+//! the routing between them. Whatever one causes in another is an [`bus::Effect`]; time is handed
+//! in with each access.
+
+pub mod local_apic;
+pub mod page;
+
+pub use local_apic::{Acceptance, LocalApic, LocalApicModel, LocalSource, Refused};
+pub use page::{ApicPage, Bank, VectorSet};
