@@ -28,14 +28,15 @@ pub enum IoRegister {
 }
 
 impl IoRegister {
-    /// The register with this index, or `None` where there is none on any I/O APIC.
-    pub const fn at(index: u8) -> Option<Self> {
+    /// The register with this index, or `None` where there is none on any I/O APIC. Eight bits of
+    /// index reach 120 pins; the 240 that the version register allows need nine.
+    pub const fn at(index: u16) -> Option<Self> {
         Some(match index {
             0 => Self::Id,
             1 => Self::Version,
             2 => Self::Arbitration,
-            0x10.. if index & 1 == 0 => Self::RedirectionLow((index - 0x10) / 2),
-            0x10.. => Self::RedirectionHigh((index - 0x10) / 2),
+            0x10..0x1F0 if index & 1 == 0 => Self::RedirectionLow(((index - 0x10) / 2) as u8),
+            0x10..0x1F0 => Self::RedirectionHigh(((index - 0x10) / 2) as u8),
             _ => return None,
         })
     }
@@ -120,6 +121,9 @@ mod tests {
         assert_eq!(IoRegister::at(0x11), Some(IoRegister::RedirectionHigh(0)));
         assert_eq!(IoRegister::at(0x3F), Some(IoRegister::RedirectionHigh(23)));
         assert_eq!(IoRegister::at(0xFF), Some(IoRegister::RedirectionHigh(119)));
-        assert_eq!(IoRegister::at(3), None);
+        assert_eq!(IoRegister::at(0x1EF), Some(IoRegister::RedirectionHigh(239)));
+        for index in [3, 0xF, 0x1F0, 0xFFFF] {
+            assert_eq!(IoRegister::at(index), None, "{index:#x}");
+        }
     }
 }

@@ -2,8 +2,13 @@
 //! the routing between them. Whatever one causes in another is an [`bus::Effect`]; time is handed
 //! in with each access.
 
+pub mod io_apic;
+pub mod legacy;
 pub mod local_apic;
 pub mod page;
+pub mod route;
 
+pub use io_apic::{IoApic, IoApicModel};
+pub use legacy::PicPair;
 pub use local_apic::{Acceptance, LocalApic, LocalApicModel, LocalSource, Refused};
 pub use page::{ApicPage, Bank, VectorSet};
