@@ -1,4 +1,19 @@
 //! The devices of a PC board, as plain state and pure reactions: an access or a moment in, values
 //! and effects out. Nothing here knows a processor, an APIC or a host file.
 
+#[cfg(test)]
+mod bench;
+pub mod chipset;
+pub mod firmware_configuration;
+pub mod keyboard;
+pub mod lanes;
 pub mod map;
+pub mod pci;
+pub mod pit;
+pub mod power;
+pub mod rtc;
+pub mod serial;
+pub mod test_device;
+
+pub use chipset::{Chipset, ChipsetConfiguration};
+pub use rtc::Date;

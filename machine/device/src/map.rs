@@ -24,11 +24,14 @@ pub const TEST_RAM_SIZE: u64 = 0x1_0000;
 pub const PCI_IO_START: u16 = 0xC000;
 
 pub const PIT: u16 = 0x40;
+pub const PIT_END: u16 = PIT + 4;
 pub const KEYBOARD_DATA: u16 = 0x60;
 pub const SYSTEM_CONTROL_B: u16 = 0x61;
 pub const KEYBOARD_COMMAND: u16 = 0x64;
 pub const RTC_INDEX: u16 = 0x70;
 pub const RTC_DATA: u16 = 0x71;
+/// The NVRAM byte of the century (the FADT says so).
+pub const RTC_CENTURY: u8 = 0x32;
 pub const POST_CODE: u16 = 0x80;
 pub const SYSTEM_CONTROL_A: u16 = 0x92;
 /// Ports that answer what was last written, E0h to E3h.
@@ -37,9 +40,12 @@ pub const TEST_ECHO: u16 = 0xE0;
 /// accepts writes.
 pub const TEST_FLUSH: u16 = 0xE4;
 pub const DEBUG_EXIT: u16 = 0xF4;
+pub const DEBUG_EXIT_END: u16 = DEBUG_EXIT + 4;
 pub const SERIAL: [u16; 4] = [0x3F8, 0x2F8, 0x3E8, 0x2E8];
 pub const FIRMWARE_CONFIGURATION: u16 = 0x510;
+pub const FIRMWARE_CONFIGURATION_DATA: u16 = 0x511;
 pub const FIRMWARE_CONFIGURATION_DMA: u16 = 0x514;
+pub const FIRMWARE_CONFIGURATION_END: u16 = FIRMWARE_CONFIGURATION_DMA + 8;
 /// PM1a_EVT_BLK, four bytes: status, enable. [ACPI "PM1 Event Grouping"]
 pub const PM1A_EVENT: u16 = 0x600;
 pub const PM1_EVENT_LENGTH: u8 = 4;
@@ -49,19 +55,23 @@ pub const PM1_CONTROL_LENGTH: u8 = 2;
 /// PM_TMR_BLK, four bytes; the counter has 32 bits. [ACPI "Power Management Timer"]
 pub const PM_TIMER: u16 = 0x608;
 pub const PM_TIMER_LENGTH: u8 = 4;
+pub const PM_TIMER_END: u16 = PM_TIMER + PM_TIMER_LENGTH as u16;
 /// GPE0_BLK: two status bytes, two enable bytes. [ACPI "General-Purpose Event Register Blocks"]
 pub const GPE0: u16 = 0x620;
 pub const GPE0_LENGTH: u8 = 4;
+pub const GPE0_END: u16 = GPE0 + GPE0_LENGTH as u16;
 /// SLP_TYP value that the DSDT's \_S5 package must name.
 pub const SLEEP_TYPE_S5: u8 = 5;
 pub const PCI_CONFIGURATION_ADDRESS: u16 = 0xCF8;
 pub const RESET_CONTROL: u16 = 0xCF9;
 pub const PCI_CONFIGURATION_DATA: u16 = 0xCFC;
+pub const PCI_CONFIGURATION_END: u16 = PCI_CONFIGURATION_DATA + 4;
 /// What to write to [`RESET_CONTROL`] to reset (the FADT's RESET_VALUE).
 pub const RESET_VALUE: u8 = 0x06;
 /// 2000h + n takes the level of line n.
 pub const TEST_LINES: u16 = 0x2000;
 pub const TEST_LINE_COUNT: u16 = 24;
+pub const TEST_LINES_END: u16 = TEST_LINES + TEST_LINE_COUNT;
 pub const SHUTDOWN: u16 = 0x8900;
 
 /// The PIT's (or HPET timer 0's) line. It reaches input 0 of the 8259 and, as on every PC, pin 2
@@ -69,6 +79,7 @@ pub const SHUTDOWN: u16 = 0x8900;
 pub const PIT_LINE: u8 = 0;
 pub const PIT_IO_APIC_PIN: u8 = 2;
 pub const KEYBOARD_LINE: u8 = 1;
+pub const AUXILIARY_LINE: u8 = 12;
 pub const SERIAL_LINES: [u8; 4] = [4, 3, 4, 3];
 pub const RTC_LINE: u8 = 8;
 /// The ACPI interrupt, level-triggered and active high here; the MADT says it in an override.

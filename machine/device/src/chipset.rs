@@ -1,0 +1,269 @@
+//! All devices of a board but the interrupt controllers, behind one decoder of ports and one of
+//! memory addresses.
+
+use crate::firmware_configuration::FirmwareConfiguration;
+use crate::keyboard::KeyboardController;
+use crate::lanes;
+use crate::map;
+use crate::pci::PciBus;
+use crate::pit::Pit;
+use crate::power::Power;
+use crate::rtc::{Date, RealTimeClock};
+use crate::serial::Serial;
+use crate::test_device::TestDevice;
+use arch::address::SystemPhysical;
+use arch::time::Picoseconds;
+use bus::Context;
+use serde::{Deserialize, Serialize};
+
+mod onboard;
+
+/// What a board carries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChipsetConfiguration {
+    pub cpus: u16,
+    pub memory_size: u64,
+    /// 0 to 4.
+    pub serial_ports: u8,
+    /// What the real-time clock shows at power-on.
+    pub start: Date,
+    pub has_test_devices: bool,
+}
+
+impl Default for ChipsetConfiguration {
+    fn default() -> Self {
+        Self {
+            cpus: 1,
+            memory_size: 512 << 20,
+            serial_ports: 2,
+            start: Date::default(),
+            has_test_devices: true,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Chipset {
+    pub pit: Pit,
+    pub rtc: RealTimeClock,
+    pub power: Power,
+    pub keyboard: KeyboardController,
+    pub serial: Vec<Serial>,
+    pub firmware_configuration: FirmwareConfiguration,
+    pub test: TestDevice,
+    pub pci: PciBus,
+}
+
+impl Chipset {
+    pub fn new(configuration: &ChipsetConfiguration) -> Self {
+        let ports = configuration.serial_ports.min(map::SERIAL.len() as u8);
+        let mut pci = PciBus::default();
+        onboard::populate(&mut pci, configuration);
+        Self {
+            pit: Pit::default(),
+            rtc: RealTimeClock::new(configuration.start, configuration.memory_size),
+            power: Power::default(),
+            keyboard: KeyboardController::default(),
+            serial: (0..ports).map(Serial::new).collect(),
+            firmware_configuration: FirmwareConfiguration::new(
+                configuration.cpus,
+                configuration.memory_size,
+            ),
+            test: TestDevice::new(configuration.has_test_devices),
+            pci,
+        }
+    }
+
+    /// Reads 1, 2 or 4 bytes from a port; unclaimed ones give all ones.
+    pub fn port_in(&mut self, cx: &mut Context, port: u16, size: u8) -> u32 {
+        let size = port_size(size);
+        match port {
+            map::PM1A_EVENT..map::PM_TIMER_END | map::GPE0..map::GPE0_END => {
+                self.power.read(cx, port, size)
+            }
+            map::RESET_CONTROL if size == 1 => self.power.read_reset_control().into(),
+            map::PCI_CONFIGURATION_ADDRESS..map::PCI_CONFIGURATION_END => {
+                self.pci.read_mechanism(port, size)
+            }
+            map::FIRMWARE_CONFIGURATION_DMA..map::FIRMWARE_CONFIGURATION_END => {
+                let offset = u64::from(port - map::FIRMWARE_CONFIGURATION_DMA);
+                self.firmware_configuration.read_dma(offset, size)
+            }
+            map::TEST_ECHO..map::TEST_FLUSH if self.test.is_present() => {
+                self.test.read_echo(u64::from(port - map::TEST_ECHO), size)
+            }
+            map::DEBUG_EXIT..map::DEBUG_EXIT_END => 0,
+            map::PCI_IO_START.. => {
+                let read = self.pci.read(cx, port.into(), false, size);
+                read.unwrap_or(lanes::all_ones(size)) as u32
+            }
+            _ => (0..size).fold(0, |value, i| {
+                let byte = self.byte_in(cx, port.wrapping_add(i.into()));
+                value | u32::from(byte) << (i * 8)
+            }),
+        }
+    }
+
+    /// Writes 1, 2 or 4 bytes to a port.
+    pub fn port_out(&mut self, cx: &mut Context, port: u16, size: u8, value: u32) {
+        let size = port_size(size);
+        let value = value & lanes::all_ones(size) as u32;
+        match port {
+            map::PM1A_EVENT..map::PM_TIMER_END | map::GPE0..map::GPE0_END => {
+                self.power.write(cx, port, size, value);
+            }
+            map::RESET_CONTROL if size == 1 => self.power.write_reset_control(cx, value as u8),
+            map::PCI_CONFIGURATION_ADDRESS..map::PCI_CONFIGURATION_END => {
+                self.pci.write_mechanism(cx, port, size, value);
+            }
+            map::FIRMWARE_CONFIGURATION if size == 2 => {
+                self.firmware_configuration.select(value as u16);
+            }
+            map::FIRMWARE_CONFIGURATION_DMA..map::FIRMWARE_CONFIGURATION_END => {
+                let offset = u64::from(port - map::FIRMWARE_CONFIGURATION_DMA);
+                self.firmware_configuration.write_dma(cx, offset, size, value);
+            }
+            map::TEST_ECHO..map::TEST_FLUSH if self.test.is_present() => {
+                self.test.write_echo(u64::from(port - map::TEST_ECHO), size, value);
+            }
+            map::DEBUG_EXIT..map::DEBUG_EXIT_END => self.test.exit(cx, value),
+            map::TEST_LINES..map::TEST_LINES_END if self.test.is_present() => {
+                self.test.write_line(cx, (port - map::TEST_LINES) as u8, value);
+            }
+            map::PCI_IO_START.. => {
+                self.pci.write(cx, port.into(), false, size, value.into());
+            }
+            _ => {
+                for i in 0..size {
+                    let byte = (value >> (i * 8)) as u8;
+                    self.byte_out(cx, port.wrapping_add(i.into()), byte);
+                }
+            }
+        }
+    }
+
+    /// Ports of devices with eight data lines: wider accesses reach successive ports.
+    fn byte_in(&mut self, cx: &mut Context, port: u16) -> u8 {
+        if let Some((index, register)) = self.serial_register(port) {
+            return self.serial[index].read(cx, register);
+        }
+        match port {
+            map::PIT..map::PIT_END => self.pit.read(cx, port - map::PIT),
+            map::KEYBOARD_DATA => self.keyboard.read_data(cx),
+            map::SYSTEM_CONTROL_B => self.pit.read_system_control(cx),
+            map::KEYBOARD_COMMAND => self.keyboard.read_status(),
+            map::RTC_DATA => self.rtc.read_data(cx),
+            map::POST_CODE => self.test.post_code(),
+            map::SYSTEM_CONTROL_A => self.keyboard.read_system_control(),
+            map::FIRMWARE_CONFIGURATION_DATA => self.firmware_configuration.read_data(),
+            _ => 0xFF,
+        }
+    }
+
+    fn byte_out(&mut self, cx: &mut Context, port: u16, value: u8) {
+        if let Some((index, register)) = self.serial_register(port) {
+            return self.serial[index].write(cx, register, value);
+        }
+        match port {
+            map::PIT..map::PIT_END => self.pit.write(cx, port - map::PIT, value),
+            map::KEYBOARD_DATA => self.keyboard.write_data(cx, value),
+            map::SYSTEM_CONTROL_B => self.pit.write_system_control(cx, value),
+            map::KEYBOARD_COMMAND => self.keyboard.write_command(cx, value),
+            map::RTC_INDEX => self.rtc.write_index(value),
+            map::RTC_DATA => self.rtc.write_data(cx, value),
+            map::POST_CODE => self.test.write_post_code(value),
+            map::SYSTEM_CONTROL_A => self.keyboard.write_system_control(cx, value),
+            map::SHUTDOWN => self.test.write_shutdown(cx, value),
+            _ => {}
+        }
+    }
+
+    fn serial_register(&self, port: u16) -> Option<(usize, u8)> {
+        let index = map::SERIAL.iter().position(|base| port & !7 == *base)?;
+        (index < self.serial.len()).then_some((index, (port & 7) as u8))
+    }
+
+    /// Reads 1, 2, 4 or 8 bytes of device memory; unclaimed addresses give all ones.
+    pub fn read(&mut self, cx: &mut Context, address: SystemPhysical, size: u8) -> u64 {
+        match address.0 {
+            PCI_MEMORY..PCI_MEMORY_END => {
+                self.pci.read(cx, address.0, true, size).unwrap_or(lanes::all_ones(size))
+            }
+            ECAM..ECAM_END => self.pci.read_window(address.0 - ECAM, size),
+            TEST_RAM..TEST_RAM_END if self.test.is_present() => {
+                self.test.read_ram(address.0 - TEST_RAM, size)
+            }
+            _ => lanes::all_ones(size),
+        }
+    }
+
+    pub fn write(&mut self, cx: &mut Context, address: SystemPhysical, size: u8, value: u64) {
+        match address.0 {
+            PCI_MEMORY..PCI_MEMORY_END => {
+                self.pci.write(cx, address.0, true, size, value);
+            }
+            ECAM..ECAM_END => self.pci.write_window(cx, address.0 - ECAM, size, value),
+            TEST_RAM..TEST_RAM_END if self.test.is_present() => {
+                self.test.write_ram(address.0 - TEST_RAM, size, value);
+            }
+            _ => {}
+        }
+    }
+
+    /// The first moment at which [`Chipset::advance`] has something to do.
+    pub fn next_deadline(&self) -> Option<Picoseconds> {
+        let serial = self.serial.iter().filter_map(Serial::next_deadline).min();
+        [
+            self.pit.next_deadline(),
+            self.rtc.next_deadline(),
+            self.power.next_deadline(),
+            serial,
+            self.pci.next_deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Does all that is due by now.
+    pub fn advance(&mut self, cx: &mut Context) {
+        let now = cx.now;
+        let is_due = |deadline: Option<Picoseconds>| deadline.is_some_and(|at| at <= now);
+        if is_due(self.pit.next_deadline()) {
+            self.pit.advance(cx);
+        }
+        if is_due(self.rtc.next_deadline()) {
+            self.rtc.advance(cx);
+        }
+        if is_due(self.power.next_deadline()) {
+            self.power.advance(cx);
+        }
+        for serial in &mut self.serial {
+            serial.advance(cx);
+        }
+        self.pci.advance(cx);
+    }
+
+    /// Characters typed at the console of a serial port; gives how many it took.
+    pub fn receive(&mut self, cx: &mut Context, port: u8, bytes: &[u8]) -> usize {
+        match self.serial.get_mut(usize::from(port)) {
+            Some(serial) => serial.receive(cx, bytes),
+            None => bytes.len(),
+        }
+    }
+}
+
+const PCI_MEMORY: u64 = map::PCI_MEMORY_START.0;
+const PCI_MEMORY_END: u64 = map::PCI_MEMORY_END.0;
+const ECAM: u64 = map::ECAM.0;
+const ECAM_END: u64 = map::ECAM_END.0;
+const TEST_RAM: u64 = map::TEST_RAM.0;
+const TEST_RAM_END: u64 = TEST_RAM + map::TEST_RAM_SIZE;
+
+/// Processors access ports by one, two or four bytes; anything else counts as four.
+const fn port_size(size: u8) -> u8 {
+    if matches!(size, 1 | 2) { size } else { 4 }
+}
+
+#[cfg(test)]
+mod tests;

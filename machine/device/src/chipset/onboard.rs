@@ -1,0 +1,52 @@
+//! The PCI functions that a board has: bridges, the SMBus controller, and what was asked for.
+
+use super::ChipsetConfiguration;
+use crate::map;
+use crate::pci::test_function::{MEMORY_BAR, MEMORY_SIZE, PORT_BAR, PORT_SIZE, TestFunction};
+use crate::pci::{Bar, Configuration, Device, Function, Identity, PciBus};
+use arch::pci::{Command, FunctionAddress, class};
+
+/// Vendor of the emulated bridges and of the test function.
+const RED_HAT: u16 = 0x1B36;
+const HOST_BRIDGE: u16 = 0x0008;
+const TEST_FUNCTION: u16 = 0x0005;
+/// Identifiers that no driver claims: guests shall see the classes and look for nothing behind.
+const SMBUS: u16 = 0x00F0;
+const ISA_BRIDGE: u16 = 0x00F1;
+
+pub(super) fn populate(pci: &mut PciBus, configuration: &ChipsetConfiguration) {
+    let passive = [
+        (map::HOST_BRIDGE, HOST_BRIDGE, class::HOST_BRIDGE),
+        (map::SMBUS, SMBUS, class::SMBUS),
+        (map::ISA_BRIDGE, ISA_BRIDGE, class::ISA_BRIDGE),
+    ];
+    for (address, device, class) in passive {
+        let identity = Identity { vendor: RED_HAT, device, class, ..Identity::default() };
+        add(pci, address, Configuration::new(identity), Device::Passive);
+    }
+    if configuration.has_test_devices {
+        add_test_function(pci);
+    }
+}
+
+fn add_test_function(pci: &mut PciBus) {
+    let mut configuration = Configuration::new(Identity {
+        vendor: RED_HAT,
+        device: TEST_FUNCTION,
+        class: class::UNDEFINED,
+        ..Identity::default()
+    });
+    for (index, bar) in
+        [(MEMORY_BAR, Bar::Memory32 { size: MEMORY_SIZE }), (PORT_BAR, Bar::Io { size: PORT_SIZE })]
+    {
+        configuration.set_bar(index, bar, pci.allocate(bar));
+    }
+    configuration.set_command(Command::IO_SPACE | Command::MEMORY_SPACE);
+    let device = Device::Test(TestFunction::default());
+    add(pci, map::PCI_TEST_DEVICE, configuration, device);
+}
+
+fn add(pci: &mut PciBus, address: FunctionAddress, configuration: Configuration, device: Device) {
+    let is_added = pci.add(Function::new(address, configuration, device));
+    debug_assert!(is_added, "the map gives every function a place of its own");
+}

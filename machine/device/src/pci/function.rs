@@ -1,0 +1,224 @@
+//! A function on the bus: its configuration space, its interrupts and what is behind its regions.
+
+use super::test_function::TestFunction;
+use super::{Configuration, Msi, Msix};
+use arch::address::Device as DeviceAddress;
+use arch::identity::RequesterId;
+use arch::pci::{Command, FunctionAddress, Status};
+use arch::time::Picoseconds;
+use bus::{Context, DmaFault, Effect, Initiator};
+use serde::{Deserialize, Serialize};
+
+/// What is behind the regions of a function.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Device {
+    /// Configuration space only: bridges, and functions whose registers the board keeps elsewhere.
+    Passive,
+    Test(TestFunction),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Function {
+    pub address: FunctionAddress,
+    pub configuration: Configuration,
+    pub msi: Option<Msi>,
+    pub msix: Option<Msix>,
+    /// The region that holds the MSI-X table.
+    pub msix_bar: Option<usize>,
+    pub device: Device,
+    /// The device wants its INTx pin asserted; command register and MSI may forbid it.
+    pub(super) wants_pin: bool,
+}
+
+impl Function {
+    pub fn new(address: FunctionAddress, configuration: Configuration, device: Device) -> Self {
+        Self {
+            address,
+            configuration,
+            msi: None,
+            msix: None,
+            msix_bar: None,
+            device,
+            wants_pin: false,
+        }
+    }
+
+    pub(super) fn read(&mut self, cx: &mut Context, bar: usize, offset: u64, size: u8) -> u32 {
+        if let (Some(msix), true) = (&self.msix, self.msix_bar == Some(bar)) {
+            return msix.read(offset, size) as u32;
+        }
+        let (device, _attachment) = self.split(cx);
+        match device {
+            Device::Passive => u32::MAX,
+            Device::Test(device) => device.read(bar, offset, size),
+        }
+    }
+
+    pub(super) fn write(
+        &mut self,
+        cx: &mut Context,
+        bar: usize,
+        offset: u64,
+        size: u8,
+        value: u32,
+    ) {
+        if let (Some(msix), true) = (&mut self.msix, self.msix_bar == Some(bar)) {
+            msix.write(offset, size, value.into());
+            self.send_pending(cx);
+            return;
+        }
+        let (device, _attachment) = self.split(cx);
+        match device {
+            Device::Passive => {}
+            Device::Test(device) => device.write(bar, offset, size, value),
+        }
+    }
+
+    pub(super) fn write_configuration(
+        &mut self,
+        cx: &mut Context,
+        offset: u16,
+        size: u8,
+        value: u32,
+    ) {
+        self.configuration.write(offset, size, value);
+        self.send_pending(cx);
+    }
+
+    pub fn next_deadline(&self) -> Option<Picoseconds> {
+        match &self.device {
+            Device::Passive | Device::Test(_) => None,
+        }
+    }
+
+    pub(super) fn advance(&mut self, cx: &mut Context) {
+        let (device, _attachment) = self.split(cx);
+        match device {
+            Device::Passive | Device::Test(_) => {}
+        }
+    }
+
+    /// The level of the INTx pin; the status register shows what the device wants.
+    pub(super) fn pin(&mut self) -> bool {
+        self.configuration.set_status(Status::INTERRUPT, self.wants_pin);
+        let is_allowed = !self.configuration.command().contains(Command::INTERRUPT_DISABLE);
+        self.wants_pin && is_allowed && !self.has_messages_enabled()
+    }
+
+    fn has_messages_enabled(&self) -> bool {
+        self.msi.is_some_and(|msi| msi.is_enabled(&self.configuration))
+            || self.msix.as_ref().is_some_and(|msix| msix.is_enabled(&self.configuration))
+    }
+
+    fn split<'a, 'b>(
+        &'a mut self,
+        cx: &'a mut Context<'b>,
+    ) -> (&'a mut Device, Attachment<'a, 'b>) {
+        let attachment = Attachment {
+            cx,
+            requester: self.address.requester(),
+            configuration: &mut self.configuration,
+            msi: self.msi,
+            msix: self.msix.as_mut(),
+            wants_pin: &mut self.wants_pin,
+        };
+        (&mut self.device, attachment)
+    }
+
+    /// Sends what was held back by a mask (or by bus mastering being off).
+    fn send_pending(&mut self, cx: &mut Context) {
+        let (_, mut attachment) = self.split(cx);
+        attachment.send_pending();
+    }
+}
+
+/// A function's way to the rest of the machine, for the time of one access.
+pub struct Attachment<'a, 'b> {
+    cx: &'a mut Context<'b>,
+    requester: RequesterId,
+    configuration: &'a mut Configuration,
+    msi: Option<Msi>,
+    msix: Option<&'a mut Msix>,
+    wants_pin: &'a mut bool,
+}
+
+impl Attachment<'_, '_> {
+    pub fn now(&self) -> Picoseconds {
+        self.cx.now
+    }
+
+    /// Accesses of a function that is no bus master do not leave it.
+    pub fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), DmaFault> {
+        let address = DeviceAddress(address);
+        if !self.is_bus_master() {
+            return Err(DmaFault(address));
+        }
+        self.cx.memory.read(self.requester, address, into)
+    }
+
+    pub fn write(&mut self, address: u64, from: &[u8]) -> Result<(), DmaFault> {
+        let address = DeviceAddress(address);
+        if !self.is_bus_master() {
+            return Err(DmaFault(address));
+        }
+        self.cx.memory.write(self.requester, address, from)
+    }
+
+    pub fn is_msix_enabled(&self) -> bool {
+        self.msix.as_ref().is_some_and(|msix| msix.is_enabled(self.configuration))
+    }
+
+    pub fn msix_vectors(&self) -> u16 {
+        self.msix.as_ref().map_or(0, |msix| msix.vectors())
+    }
+
+    /// Sends an MSI-X message; a mask may hold it back.
+    pub fn signal_msix(&mut self, vector: u16) {
+        let Some(msix) = self.msix.as_mut() else { return };
+        if let Some(message) = msix.signal(self.configuration, vector) {
+            self.send(message);
+        }
+    }
+
+    /// Sends an MSI message; false if MSI is off.
+    pub fn signal_msi(&mut self, vector: u8) -> bool {
+        let Some(msi) = self.msi.filter(|msi| msi.is_enabled(self.configuration)) else {
+            return false;
+        };
+        if let Some(message) = msi.signal(self.configuration, vector) {
+            self.send(message);
+        }
+        true
+    }
+
+    /// The level that the device wants on its INTx pin.
+    pub fn set_pin(&mut self, wants_pin: bool) {
+        *self.wants_pin = wants_pin;
+    }
+
+    pub fn is_bus_master(&self) -> bool {
+        self.configuration.command().contains(Command::BUS_MASTER)
+    }
+
+    fn send_pending(&mut self) {
+        if !self.is_bus_master() {
+            return;
+        }
+        // Each turn clears a pending bit, so there are at most as many as vectors.
+        while let Some(message) =
+            self.msix.as_mut().and_then(|msix| msix.take_pending(self.configuration))
+        {
+            self.send(message);
+        }
+        while let Some(message) = self.msi.and_then(|msi| msi.take_pending(self.configuration)) {
+            self.send(message);
+        }
+    }
+
+    /// A message is a write to memory, so it needs bus mastering. [PCI "Bus Master Enable"]
+    fn send(&mut self, message: arch::msi::MessageSignalled) {
+        if self.is_bus_master() {
+            self.cx.effect(Initiator::Device(self.requester), Effect::MessageSignalled(message));
+        }
+    }
+}

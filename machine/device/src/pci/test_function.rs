@@ -1,0 +1,102 @@
+//! A function for measuring accesses to memory and port regions: a header that describes the
+//! selected test, and an offset whose writes are counted. [PCITEST "pci-testdev"]
+
+use crate::lanes;
+use serde::{Deserialize, Serialize};
+
+pub const MEMORY_BAR: usize = 0;
+pub const PORT_BAR: usize = 1;
+pub const MEMORY_SIZE: u32 = 4096;
+pub const PORT_SIZE: u32 = 256;
+
+/// Header: test, width, two reserved bytes, then offset, data and count as double words, a name.
+const HEADER_SIZE: usize = 16;
+const COUNT_AT: usize = 12;
+/// All tests write bytes of this value.
+const DATA: u32 = 0xFA;
+const NAMES: [&str; 3] = ["any-data", "any-size", "matching-data"];
+const MATCHING: u8 = 2;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct TestFunction {
+    /// Per region, the selected test and its count of writes.
+    selected: [Option<u8>; 2],
+    counts: [u32; 2],
+}
+
+impl TestFunction {
+    pub fn read(&self, bar: usize, offset: u64, size: u8) -> u32 {
+        match self.selected.get(bar).copied().flatten() {
+            Some(test) => lanes::load(&self.header(bar, test), offset, size) as u32,
+            None => 0,
+        }
+    }
+
+    pub fn write(&mut self, bar: usize, offset: u64, size: u8, value: u32) {
+        let Some(selected) = self.selected.get_mut(bar) else { return };
+        if offset == 0 {
+            let test = value as u8;
+            *selected = (usize::from(test) < NAMES.len()).then_some(test);
+            self.counts[bar] = 0;
+        } else if let Some(test) = *selected
+            && offset == target(bar, test)
+            && (test != MATCHING || (size == 1 && value & 0xFF == DATA))
+        {
+            self.counts[bar] = self.counts[bar].wrapping_add(1);
+        }
+    }
+
+    fn header(&self, bar: usize, test: u8) -> Vec<u8> {
+        let mut header = vec![0; HEADER_SIZE];
+        header[0] = test;
+        header[1] = 1;
+        header[4..8].copy_from_slice(&(target(bar, test) as u32).to_le_bytes());
+        header[8..12].copy_from_slice(&DATA.to_le_bytes());
+        header[COUNT_AT..].copy_from_slice(&self.counts[bar].to_le_bytes());
+        header.extend(NAMES[usize::from(test) % NAMES.len()].bytes());
+        header.push(0);
+        header
+    }
+}
+
+/// The offset whose writes a test counts: past the header, one byte per test.
+fn target(bar: usize, test: u8) -> u64 {
+    let base = if bar == MEMORY_BAR { MEMORY_SIZE / 2 } else { PORT_SIZE / 2 };
+    u64::from(base) + u64::from(test)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_test_counts_writes_to_its_offset() {
+        for bar in [MEMORY_BAR, PORT_BAR] {
+            for test in 0..3 {
+                let mut function = TestFunction::default();
+                function.write(bar, 0, 1, test);
+                let offset = function.read(bar, 4, 4);
+                let data = function.read(bar, 8, 4);
+                for _ in 0..16 {
+                    function.write(bar, offset.into(), 1, data);
+                }
+                function.write(bar, u64::from(offset) + 1, 1, data);
+                function.write(bar, offset.into(), 2, data);
+                let others = u32::from(test != 2);
+                assert_eq!(function.read(bar, 12, 4), 16 + others, "bar {bar}, test {test}");
+                assert_eq!(function.read(bar, 1, 1), 1);
+                assert_ne!(function.read(bar, 16, 1), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_test_deselects() {
+        let mut function = TestFunction::default();
+        function.write(0, 0, 1, 0);
+        function.write(0, 0, 1, 3);
+        assert_eq!(function.read(0, 4, 4), 0);
+        assert_eq!(function.read(5, 4, 4), 0);
+        function.write(5, 0, 1, 0);
+    }
+}
