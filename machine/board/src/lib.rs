@@ -1,1 +1,5 @@
-//! Nothing here yet.
+//! The emulated computer: everything that knows all of its parts.
+
+pub mod firmware;
+pub mod load;
+pub mod topology;

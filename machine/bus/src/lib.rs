@@ -10,5 +10,5 @@ mod memory;
 mod platform;
 
 pub use effect::{Effect, Initiator, Outbox};
-pub use memory::{GuestMemory, MemoryLayout, OutOfRange};
+pub use memory::{GuestMemory, HOLE_END, HOLE_START, MemoryLayout, OutOfRange};
 pub use platform::{Context, DirectMemoryAccess, DmaFault, Platform};

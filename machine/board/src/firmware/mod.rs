@@ -1,0 +1,85 @@
+//! Firmware: what a PC's BIOS leaves in memory for a kernel. [ACPI "ACPI Software Programming
+//! Model"] [SMBIOS "Structure Table Entry Point"]
+//!
+//! Tables are derived from the topology and the board's map, so they cannot disagree with the
+//! devices. There is no firmware code to call: no BIOS interrupts (every vector returns at once),
+//! no EFI services, no system management mode.
+
+mod acpi;
+mod bios_area;
+mod dsdt;
+mod memory_map;
+mod smbios;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use memory_map::{MemoryKind, MemoryRegion};
+
+use crate::topology::Topology;
+use arch::address::SystemPhysical;
+use bus::GuestMemory;
+
+/// What the tables describe besides the fixed map of the board.
+#[derive(Clone, Copy, Debug)]
+pub struct FirmwareOptions<'a> {
+    pub topology: &'a Topology,
+    /// Serial ports that answer, from the first on, at most four.
+    pub serial_ports: u8,
+    /// Whether a kernel is told to look for a keyboard controller.
+    pub has_keyboard_controller: bool,
+    pub has_hpet: bool,
+    /// Whole tables to be listed as they are: IVRS or DMAR, from the IOMMU that they describe.
+    pub extra_tables: &'a [Vec<u8>],
+}
+
+impl<'a> FirmwareOptions<'a> {
+    pub fn new(topology: &'a Topology) -> Self {
+        Self {
+            topology,
+            serial_ports: 2,
+            has_keyboard_controller: true,
+            has_hpet: true,
+            extra_tables: &[],
+        }
+    }
+}
+
+/// What a boot loader is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Firmware {
+    /// Sorted, without overlaps. [ACPI "System Address Map Interfaces"]
+    pub memory_map: Vec<MemoryRegion>,
+    pub rsdp: SystemPhysical,
+}
+
+/// RAM that cannot hold the firmware's tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{ram:#x} bytes of RAM, a machine with these processors needs at least {needed:#x}")]
+pub struct TooLittleMemory {
+    pub ram: u64,
+    pub needed: u64,
+}
+
+/// Writes all tables into memory and answers what a boot loader must know.
+pub fn install(
+    memory: &mut GuestMemory,
+    options: &FirmwareOptions,
+) -> Result<Firmware, TooLittleMemory> {
+    let layout = memory.layout();
+    let image = acpi::build(options, layout);
+    let needed = memory_map::HIGH_MEMORY + image.bytes.len() as u64;
+    let too_little = TooLittleMemory { ram: layout.low, needed };
+    if layout.low < needed {
+        return Err(too_little);
+    }
+    bios_area::install(memory)
+        .and_then(|()| smbios::install(memory, options.topology))
+        .and_then(|()| memory.write(SystemPhysical(image.base), &image.bytes))
+        .and_then(|()| memory.write(SystemPhysical(bios_area::RSDP), &image.rsdp))
+        .map_err(|_| too_little)?;
+    Ok(Firmware {
+        memory_map: memory_map::build(layout, image.base, image.nonvolatile),
+        rsdp: SystemPhysical(bios_area::RSDP),
+    })
+}

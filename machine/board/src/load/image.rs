@@ -1,0 +1,86 @@
+//! What kind of image a file is.
+
+use super::elf::{self, Elf};
+use super::{Source, multiboot, pvh};
+
+/// The ways to start an image, and what else may lie in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A Linux kernel with its setup header.
+    BzImage,
+    /// An image with a Multiboot 1 header at file offset `header`.
+    Multiboot { header: u64 },
+    /// An ELF image with a PVH entry point.
+    ElfPvh,
+    /// Nothing that can be started, described for people.
+    Other(String),
+}
+
+/// Decides from the bytes alone. A bzImage is often a PE image too, and Xen carries both a
+/// Multiboot header and a PVH note, so the order matters.
+pub fn detect(bytes: &[u8]) -> Format {
+    if bytes.get(0x1FE..0x200) == Some(&[0x55, 0xAA]) && bytes.get(0x202..0x206) == Some(b"HdrS") {
+        return Format::BzImage;
+    }
+    if let Some(header) = multiboot::find_header(bytes) {
+        return Format::Multiboot { header };
+    }
+    let source = Source { name: "", bytes };
+    if let Ok(elf) = Elf::parse(source)
+        && pvh::entry(source, &elf).is_ok_and(|entry| entry.is_some())
+    {
+        return Format::ElfPvh;
+    }
+    Format::Other(describe(bytes))
+}
+
+/// What a file without a way in looks like.
+fn describe(bytes: &[u8]) -> String {
+    const MAGIC: &[(&[u8], &str)] = &[
+        (b"MZ", "a PE image (EFI or Windows)"),
+        (&[0x1F, 0x8B], "gzip data"),
+        (&[0xFD, b'7', b'z', b'X', b'Z', 0], "xz data"),
+        (&[0x28, 0xB5, 0x2F, 0xFD], "zstd data"),
+        (&[0x02, 0x21, 0x4C, 0x18], "lz4 data"),
+        (b"BZh", "bzip2 data"),
+        (b"070701", "a cpio archive (an initial RAM disk?)"),
+        (b"070702", "a cpio archive (an initial RAM disk?)"),
+        (b"QFI\xFB", "a qcow2 disk image"),
+        (b"!<arch>\n", "an ar archive or Debian package"),
+        (b"#!", "a script"),
+    ];
+    if bytes.is_empty() {
+        return "an empty file".into();
+    }
+    if bytes.starts_with(elf::MAGIC) {
+        return describe_elf(bytes);
+    }
+    if let Some((_, name)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
+        return (*name).into();
+    }
+    let has_boot_signature = bytes.get(0x1FE..0x200) == Some(&[0x55, 0xAA]);
+    let start: Vec<_> = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let kind = if has_boot_signature { "a boot sector or disk image" } else { "unknown contents" };
+    format!("{kind} that starts with {}", start.join(" "))
+}
+
+fn describe_elf(bytes: &[u8]) -> String {
+    let machine = bytes.get(18..20).map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
+    let class = match bytes.get(4) {
+        Some(1) => "ELF32",
+        Some(2) => "ELF64",
+        _ => "ELF of unknown class",
+    };
+    let machine = match machine {
+        elf::MACHINE_386 => "i386".into(),
+        elf::MACHINE_X86_64 => "x86-64".into(),
+        40 => "ARM".into(),
+        183 => "AArch64".into(),
+        243 => "RISC-V".into(),
+        other => format!("machine {other}"),
+    };
+    match Elf::parse(Source { name: "this file", bytes }) {
+        Ok(_) => format!("{class} for {machine} without Multiboot header and PVH note"),
+        Err(error) => format!("{class} for {machine} that cannot be read ({error})"),
+    }
+}
