@@ -342,7 +342,7 @@ fn features() {
 #[test]
 fn permission_map_bits() {
     let rows = [
-        (0x0000_0000, Some(0x0000 * 8)),
+        (0x0000_0000, Some(0)),
         (0x0000_0800, Some(0x0200 * 8)),
         (0xC000_0080, Some(0x0820 * 8)),
         (0xC001_1FFF, Some(0x17FF * 8 + 6)),

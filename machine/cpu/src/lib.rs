@@ -1,1 +1,3 @@
-//! Nothing here yet.
+//! One logical processor.
+
+pub mod svm;

@@ -1,0 +1,8 @@
+//! AVIC and x2AVIC, rule by rule, and the races between processors enumerated.
+
+mod access;
+mod interrupt;
+mod ipi;
+mod machine;
+mod race;
+mod vmcb;
