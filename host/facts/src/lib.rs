@@ -1,1 +1,84 @@
-//! Nothing here yet.
+//! Reads a host into [`Facts`]: live, from a folder, from a snapshot or sosreport, or from a single listing.
+//!
+//! Reading never changes the host and never fails for what is missing: that is recorded, with the reason. The two
+//! steps are kept apart: [`Inputs`] are the raw files, [`facts`] decodes them, so that a live host and its snapshot
+//! give the same answers.
+
+pub mod acpi;
+pub mod archive;
+pub mod cpuid;
+mod decode;
+mod error;
+pub mod folder;
+pub mod inputs;
+mod log;
+pub mod processor;
+pub mod redact;
+pub mod snapshot;
+pub mod wanted;
+
+pub use decode::facts;
+pub use error::Error;
+pub use inputs::Inputs;
+pub use rules::host::Facts;
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+/// Reads the machine this runs on.
+pub fn live() -> Inputs {
+    let mut inputs = Inputs::new("live host");
+    folder::Folder::live().read_into(&mut inputs);
+    processor::read_into(&mut inputs);
+    processor::read_log_into(&mut inputs);
+    inputs
+}
+
+/// Reads a folder, an archive, a CPUID listing, /proc/cpuinfo, lscpu's output or an ACPI table.
+pub fn recorded(path: &Path) -> Result<Inputs, Error> {
+    let failed = |source| Error::Read { path: path.into(), source };
+    let mut inputs = Inputs::new(path.display().to_string());
+    if path.is_dir() {
+        folder::Folder::copy(path).map_err(failed)?.read_into(&mut inputs);
+        snapshot::apply_manifest(&mut inputs);
+        return Ok(inputs);
+    }
+    let mut file = File::open(path).map_err(failed)?;
+    let mut head = vec![];
+    (&mut file).take(512).read_to_end(&mut head).map_err(failed)?;
+    file.seek(SeekFrom::Start(0)).map_err(failed)?;
+    if let Some(packing) = archive::Packing::detect(&head) {
+        archive::read_into(file, packing, &mut inputs)
+            .map_err(|source| Error::Archive { path: path.into(), source })?;
+        snapshot::apply_manifest(&mut inputs);
+        return Ok(inputs);
+    }
+    let mut bytes = vec![];
+    file.take(inputs::FILE_LIMIT as u64).read_to_end(&mut bytes).map_err(failed)?;
+    let place = single_file(&bytes).ok_or_else(|| Error::UnknownFormat { path: path.into() })?;
+    inputs.insert(place, bytes);
+    Ok(inputs)
+}
+
+/// Where a single file would stand on a host, by its content.
+fn single_file(bytes: &[u8]) -> Option<&'static str> {
+    match bytes.get(..4) {
+        Some(b"IVRS") => return Some("sys/firmware/acpi/tables/IVRS"),
+        Some(b"DMAR") => return Some("sys/firmware/acpi/tables/DMAR"),
+        Some(b"APIC") => return Some("sys/firmware/acpi/tables/APIC"),
+        _ => {}
+    }
+    let text = String::from_utf8_lossy(bytes);
+    if !cpuid::parse(&text).is_empty() {
+        return Some("cpuid.txt");
+    }
+    let begins = |key: &str| text.lines().take(200).any(|line| line.trim_start().starts_with(key));
+    if begins("processor") && begins("vendor_id") {
+        return Some("proc/cpuinfo");
+    }
+    if begins("Vendor ID:") {
+        return Some("sos_commands/processor/lscpu");
+    }
+    (begins("[    0.") || begins("Linux version")).then_some("sos_commands/kernel/dmesg")
+}

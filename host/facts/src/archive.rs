@@ -1,0 +1,152 @@
+//! Reads the wanted files of an archive: a snapshot, a sosreport, any tar of a host.
+//!
+//! The archive may be hostile. Nothing is written to disk; paths are taken apart and may not climb; what is kept
+//! and what is unpacked is bounded, as is the memory of each decompressor; an archive that ends too early gives
+//! what came before and says so.
+
+use crate::inputs::{FILE_LIMIT, FILES_LIMIT, Inputs};
+use crate::wanted::{PATTERNS, arguments, fixed_folder, is_monitor, is_process, is_wanted};
+use std::io::{self, BufReader, Read};
+use std::path::{Component, Path};
+
+/// Most bytes that are unpacked in all, most entries that are looked at.
+const UNPACKED_LIMIT: u64 = 8 << 30;
+const ENTRIES_LIMIT: usize = 2_000_000;
+
+/// Most memory that the xz decoder may take, most window of zstd (as a power of two).
+const XZ_MEMORY: u64 = 256 << 20;
+const ZSTD_WINDOW: u32 = 27;
+
+/// How an archive is packed, by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    Zstd,
+    Gzip,
+    Xz,
+    Tar,
+}
+
+impl Packing {
+    pub fn detect(head: &[u8]) -> Option<Packing> {
+        match head {
+            [0x28, 0xB5, 0x2F, 0xFD, ..] => Some(Packing::Zstd),
+            [0x1F, 0x8B, ..] => Some(Packing::Gzip),
+            [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => Some(Packing::Xz),
+            _ if head.get(257..262) == Some(b"ustar") => Some(Packing::Tar),
+            _ => None,
+        }
+    }
+}
+
+/// Unpacks a stream, bounded.
+pub fn unpacked<'a>(packing: Packing, source: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    let source = BufReader::new(source);
+    Ok(match packing {
+        Packing::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(source)?;
+            decoder.window_log_max(ZSTD_WINDOW)?;
+            Box::new(decoder.take(UNPACKED_LIMIT))
+        }
+        Packing::Gzip => {
+            Box::new(flate2::bufread::MultiGzDecoder::new(source).take(UNPACKED_LIMIT))
+        }
+        Packing::Xz => {
+            let stream = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY, 0)
+                .map_err(io::Error::other)?;
+            Box::new(liblzma::bufread::XzDecoder::new_stream(source, stream).take(UNPACKED_LIMIT))
+        }
+        Packing::Tar => Box::new(source.take(UNPACKED_LIMIT)),
+    })
+}
+
+/// Reads everything wanted into `inputs`. An error means that nothing at all could be read.
+pub fn read_into(source: impl Read, packing: Packing, inputs: &mut Inputs) -> io::Result<()> {
+    let mut archive = tar::Archive::new(unpacked(packing, source)?);
+    let mut entries = 0;
+    for entry in archive.entries()? {
+        let outcome = entry.and_then(|mut entry| {
+            entries += 1;
+            let Some(path) = host_path(&entry.path()?) else { return Ok(()) };
+            note_folder(&path, inputs);
+            if entry.header().entry_type().is_file() && is_wanted(&path) {
+                let size = entry.size();
+                let bytes = read_entry(&mut entry, size)?;
+                if !is_process(&path) || is_monitor(&arguments(&bytes)) {
+                    inputs.insert(path, bytes);
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = outcome {
+            if entries <= 1 && inputs.files().next().is_none() {
+                return Err(error);
+            }
+            inputs
+                .insert_unreadable("avicenna/archive", format!("the archive is damaged: {error}"));
+            break;
+        }
+        if entries >= ENTRIES_LIMIT || inputs.files().count() >= FILES_LIMIT {
+            inputs
+                .insert_unreadable("avicenna/archive", "the archive has more files than are read");
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A file's bytes: all of it, or its end when it is too long.
+fn read_entry(entry: &mut impl Read, size: u64) -> io::Result<Vec<u8>> {
+    if size > FILE_LIMIT as u64 {
+        io::copy(&mut entry.take(size - FILE_LIMIT as u64), &mut io::sink())?;
+    }
+    let mut bytes = vec![];
+    entry.take(FILE_LIMIT as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A folder of the host that appears in the archive was recorded: what is missing in it does not exist.
+fn note_folder(path: &str, inputs: &mut Inputs) {
+    for pattern in PATTERNS {
+        let folder = fixed_folder(pattern);
+        if !folder.is_empty()
+            && pattern.contains('*')
+            && path
+                .strip_prefix(folder)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        {
+            inputs.mark_searched(folder);
+        }
+    }
+}
+
+/// The path on the host. The archive's own top folder (`sosreport-HOST-DATE`) goes; `..` refuses the entry.
+fn host_path(path: &Path) -> Option<String> {
+    let mut parts = vec![];
+    for component in path.components().take(64) {
+        match component {
+            Component::Normal(name) => parts.push(name.to_str()?),
+            Component::CurDir | Component::RootDir => {}
+            Component::ParentDir | Component::Prefix(_) => return None,
+        }
+    }
+    const TOP: &[&str] = &[
+        "proc",
+        "sys",
+        "etc",
+        "usr",
+        "lib",
+        "run",
+        "var",
+        "boot",
+        "avicenna",
+        "sos_commands",
+        "sos_logs",
+        "sos_reports",
+    ];
+    let first = *parts.first()?;
+    let is_wrapped = parts.len() > 1 && !TOP.contains(&first) && TOP.contains(&parts[1]);
+    Some(parts[usize::from(is_wrapped)..].join("/"))
+}
+
+#[cfg(test)]
+mod tests;

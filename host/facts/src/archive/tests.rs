@@ -1,0 +1,124 @@
+use super::*;
+use std::io::Write;
+
+fn tar_of(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(vec![]);
+    for (path, bytes) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        // Written by hand: the builder itself refuses paths that climb.
+        header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
+        header.set_cksum();
+        builder.append(&header, *bytes).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+fn read(bytes: &[u8]) -> Inputs {
+    let mut inputs = Inputs::new("test");
+    let packing = Packing::detect(bytes).expect("known packing");
+    read_into(bytes, packing, &mut inputs).unwrap();
+    inputs
+}
+
+#[test]
+fn every_packing_gives_the_same_files() {
+    let plain = tar_of(&[("proc/cmdline", b"quiet"), ("home/joe/diary", b"no")]);
+    let gzip = {
+        let mut encoder = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+        encoder.write_all(&plain).unwrap();
+        encoder.finish().unwrap()
+    };
+    let xz = {
+        let mut encoder = liblzma::write::XzEncoder::new(vec![], 1);
+        encoder.write_all(&plain).unwrap();
+        encoder.finish().unwrap()
+    };
+    let zstd = zstd::encode_all(&plain[..], 1).unwrap();
+    for bytes in [plain, gzip, xz, zstd] {
+        let inputs = read(&bytes);
+        assert_eq!(inputs.files().map(|(path, _)| path).collect::<Vec<_>>(), ["proc/cmdline"]);
+    }
+}
+
+#[test]
+fn top_folder_of_a_sosreport_goes_and_climbing_paths_are_refused() {
+    let inputs = read(&tar_of(&[
+        ("sosreport-host-2026/proc/cmdline", b"a"),
+        ("./proc/version", b"b"),
+        ("../proc/cpuinfo", b"evil"),
+        ("sosreport/../../proc/interrupts", b"evil"),
+        ("/etc/os-release", b"c"),
+    ]));
+    let paths: Vec<_> = inputs.files().map(|(path, _)| path).collect();
+    assert_eq!(paths, ["etc/os-release", "proc/cmdline", "proc/version"]);
+}
+
+#[test]
+fn folders_that_appear_count_as_searched() {
+    let inputs = read(&tar_of(&[("sys/module/kvm/parameters/halt_poll_ns", b"1")]));
+    assert!(inputs.bytes("sys/module/kvm_amd/parameters/avic").is_absent());
+    assert!(inputs.bytes("sys/class/iommu/ivhd0/amd-iommu/features").is_unreadable());
+}
+
+#[test]
+fn truncated_archive_gives_what_came_before_and_says_so() {
+    let whole = tar_of(&[("proc/cmdline", b"quiet"), ("proc/version", &[b'x'; 4000])]);
+    let packed = zstd::encode_all(&whole[..], 1).unwrap();
+    let cut_plain = read(&whole[..1600]);
+    assert_eq!(cut_plain.text("proc/cmdline").get().map(String::as_str), Some("quiet"));
+    assert!(cut_plain.bytes("avicenna/archive").is_unreadable());
+    let mut inputs = Inputs::new("test");
+    let outcome = read_into(&packed[..packed.len() - 8], Packing::Zstd, &mut inputs);
+    assert!(outcome.is_err() || inputs.files().next().is_some());
+}
+
+#[test]
+fn bomb_is_cut_to_its_end_and_costs_no_memory() {
+    // 64 MiB of zeros in a few kilobytes: only the last part is kept.
+    let mut encoder = zstd::stream::write::Encoder::new(vec![], 1).unwrap();
+    let size: u64 = 64 << 20;
+    let mut header = tar::Header::new_gnu();
+    header.set_path("proc/cpuinfo").unwrap();
+    header.set_size(size);
+    header.set_cksum();
+    encoder.write_all(header.as_bytes()).unwrap();
+    for _ in 0..size >> 16 {
+        encoder.write_all(&[b'\n'; 1 << 16]).unwrap();
+    }
+    let bytes = encoder.finish().unwrap();
+    assert!(bytes.len() < 1 << 20);
+    let inputs = read(&bytes);
+    assert_eq!(inputs.bytes("proc/cpuinfo").get().map(|bytes| bytes.len()), Some(FILE_LIMIT));
+}
+
+#[test]
+fn links_and_devices_are_not_followed() {
+    let mut builder = tar::Builder::new(vec![]);
+    for kind in
+        [tar::EntryType::Symlink, tar::EntryType::Link, tar::EntryType::Char, tar::EntryType::Fifo]
+    {
+        let mut header = tar::Header::new_gnu();
+        header.set_path("proc/cpuinfo").unwrap();
+        header.set_entry_type(kind);
+        header.set_link_name("/etc/shadow").unwrap();
+        header.set_size(0);
+        header.set_cksum();
+        builder.append(&header, &[][..]).unwrap();
+    }
+    let inputs = read(&builder.into_inner().unwrap());
+    assert_eq!(inputs.files().count(), 0);
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_bytes_are_read_without_a_panic(
+        body in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..2000),
+        packing in 0..4usize,
+    ) {
+        let packing = [Packing::Zstd, Packing::Gzip, Packing::Xz, Packing::Tar][packing];
+        let mut inputs = Inputs::new("fuzz");
+        let _ = read_into(&body[..], packing, &mut inputs);
+    }
+}

@@ -1,0 +1,54 @@
+//! Readers of CPUID listings: raw `cpuid -r`, libvirt's test data, InstLatx64.
+//!
+//! A listing holds one or more processors, and may hold model-specific registers beside the leaves.
+//! Lines that say nothing about CPUID are skipped, so that listings keep their headings and comments.
+
+mod text;
+mod xml;
+
+use rules::host::Cpuid;
+use std::collections::BTreeMap;
+
+/// Most processors that are read of one listing, and most leaves of each.
+const PROCESSORS_LIMIT: usize = 4096;
+const LEAVES_LIMIT: usize = 4096;
+
+/// One processor of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Processor {
+    /// Its number, where the listing tells it.
+    pub number: Option<u32>,
+    pub cpuid: Cpuid,
+    /// Registers that were listed; `None` for one whose read failed, which means it does not exist.
+    pub msrs: BTreeMap<u32, Option<u64>>,
+}
+
+impl Processor {
+    fn insert(&mut self, leaf: u32, subleaf: u32, registers: [u32; 4]) {
+        if self.cpuid.len() < LEAVES_LIMIT {
+            self.cpuid.insert(leaf, subleaf, registers);
+        }
+    }
+}
+
+/// The processors of a listing; empty when the text is none.
+pub fn parse(listing: &str) -> Vec<Processor> {
+    let is_xml = listing.trim_start().starts_with('<');
+    let mut processors = if is_xml { xml::parse(listing) } else { text::parse(listing) };
+    processors.retain(|processor| !processor.cpuid.is_empty());
+    processors
+}
+
+/// The listing of one processor, as `cpuid -r` prints it.
+pub fn print(number: u32, cpuid: &Cpuid) -> String {
+    let mut text = format!("CPU {number}:\n");
+    for (leaf, subleaf, [a, b, c, d]) in cpuid.iter() {
+        text.push_str(&format!(
+            "   0x{leaf:08x} 0x{subleaf:02x}: eax=0x{a:08x} ebx=0x{b:08x} ecx=0x{c:08x} edx=0x{d:08x}\n"
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Reads the wanted files below a folder: a live host's `/`, or a copy of one.
+//!
+//! Links may lead anywhere inside the folder and nowhere outside it; only regular files are opened, so that a
+//! pipe cannot hang the reader; listings and lengths are bounded.
+
+use crate::inputs::{FILE_LIMIT, Inputs};
+use crate::wanted::{
+    PATTERNS, PROCESSES, arguments, fixed_folder, is_monitor, is_process, matches,
+};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Most entries that are looked at in one folder.
+const ENTRIES_LIMIT: usize = 20_000;
+
+pub struct Folder {
+    root: PathBuf,
+    is_live: bool,
+}
+
+impl Folder {
+    pub fn live() -> Folder {
+        Folder { root: "/".into(), is_live: true }
+    }
+
+    pub fn copy(root: &Path) -> io::Result<Folder> {
+        Ok(Folder { root: root.canonicalize()?, is_live: false })
+    }
+
+    /// Reads everything wanted into `inputs`.
+    pub fn read_into(&self, inputs: &mut Inputs) {
+        for pattern in PATTERNS {
+            let folder = fixed_folder(pattern);
+            if !folder.is_empty() && self.root.join(folder).is_dir() {
+                // `proc/cpuinfo` says nothing about what else is in /proc.
+                inputs.mark_searched(if pattern.contains('*') { folder } else { pattern });
+            }
+            self.expand("", pattern, inputs);
+        }
+        self.read_processes(inputs);
+    }
+
+    fn expand(&self, done: &str, rest: &str, inputs: &mut Inputs) {
+        let (component, rest) = rest.split_once('/').map_or((rest, None), |(a, b)| (a, Some(b)));
+        let join =
+            |name: &str| if done.is_empty() { name.to_string() } else { format!("{done}/{name}") };
+        let names = if component.contains('*') {
+            self.list(done, inputs).into_iter().filter(|name| matches(component, name)).collect()
+        } else {
+            vec![component.to_string()]
+        };
+        for name in names {
+            let path = join(&name);
+            match rest {
+                Some(rest) => self.expand(&path, rest, inputs),
+                None => self.read(&path, inputs),
+            }
+        }
+    }
+
+    fn list(&self, folder: &str, inputs: &mut Inputs) -> Vec<String> {
+        let path = self.root.join(folder);
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                inputs.insert_unreadable(folder, reason(&error));
+                return vec![];
+            }
+            Err(_) => return vec![],
+        };
+        let mut names: Vec<String> = entries
+            .take(ENTRIES_LIMIT)
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn read(&self, path: &str, inputs: &mut Inputs) {
+        match self.bytes(path) {
+            Ok(Some(bytes)) => {
+                inputs.insert(path, bytes);
+            }
+            Ok(None) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => inputs.insert_unreadable(path, reason(&error)),
+        }
+    }
+
+    /// The file's bytes; `None` for what is not a regular file.
+    fn bytes(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
+        let path = self.root.join(path);
+        if !self.is_live && !path.canonicalize()?.starts_with(&self.root) {
+            return Err(io::Error::other("the link leaves the folder"));
+        }
+        if !fs::metadata(&path)?.is_file() {
+            return Ok(None);
+        }
+        let mut file = File::open(&path)?;
+        let length = file.metadata()?.len();
+        if length > FILE_LIMIT as u64 {
+            file.seek(SeekFrom::Start(length - FILE_LIMIT as u64))?;
+        }
+        let mut bytes = vec![];
+        file.take(FILE_LIMIT as u64).read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    /// Command lines of virtual machine monitors, and nothing of other processes.
+    fn read_processes(&self, inputs: &mut Inputs) {
+        if !self.root.join("proc").is_dir() {
+            return;
+        }
+        let mut any = false;
+        for pid in self.list("proc", inputs) {
+            let path = format!("proc/{pid}/cmdline");
+            if !is_process(&path) {
+                continue;
+            }
+            any = true;
+            if let Ok(Some(bytes)) = self.bytes(&path)
+                && is_monitor(&arguments(&bytes))
+            {
+                inputs.insert(path, bytes);
+            }
+        }
+        if any {
+            inputs.mark_searched(PROCESSES);
+        }
+    }
+}
+
+/// An error in a few words, without the number.
+pub fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "permission denied".into(),
+        io::ErrorKind::NotFound => "not there".into(),
+        _ => error.to_string(),
+    }
+}

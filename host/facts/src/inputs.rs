@@ -1,0 +1,123 @@
+//! The raw inputs of a host, in memory: what a live host, a directory and an archive have in common.
+//!
+//! Paths are those of the host without the leading slash. What the host has in no file (CPUID, registers, the
+//! kernel log) stands under `avicenna/`. Bounded: [`FILE_LIMIT`] for each file, [`FILES_LIMIT`] files.
+
+use rules::host::Fact;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Longest file that is kept; longer ones keep their end, where logs have what is new.
+pub const FILE_LIMIT: usize = 4 << 20;
+
+/// Most files that are kept.
+pub const FILES_LIMIT: usize = 50_000;
+
+/// Most bytes that are kept.
+pub const TOTAL_LIMIT: usize = 512 << 20;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    Bytes(Vec<u8>),
+    Unreadable(String),
+}
+
+/// Files of a host.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    /// What was read, in words: "live host", a path.
+    pub origin: String,
+    files: BTreeMap<String, Content>,
+    /// Folders that were looked through: what is missing below them does not exist.
+    searched: BTreeSet<String>,
+    bytes: usize,
+}
+
+impl Inputs {
+    pub fn new(origin: impl Into<String>) -> Inputs {
+        Inputs { origin: origin.into(), ..Inputs::default() }
+    }
+
+    /// Keeps a file; false when the limits are reached.
+    pub fn insert(&mut self, path: impl Into<String>, mut bytes: Vec<u8>) -> bool {
+        if bytes.len() > FILE_LIMIT {
+            bytes.drain(..bytes.len() - FILE_LIMIT);
+        }
+        if self.files.len() >= FILES_LIMIT || self.bytes + bytes.len() > TOTAL_LIMIT {
+            return false;
+        }
+        self.bytes += bytes.len();
+        self.files.insert(path.into(), Content::Bytes(bytes));
+        true
+    }
+
+    pub fn insert_unreadable(&mut self, path: impl Into<String>, why: impl Into<String>) {
+        if self.files.len() < FILES_LIMIT {
+            self.files.entry(path.into()).or_insert_with(|| Content::Unreadable(why.into()));
+        }
+    }
+
+    /// Says that a folder was looked through completely.
+    pub fn mark_searched(&mut self, folder: impl Into<String>) {
+        if self.searched.len() < FILES_LIMIT {
+            self.searched.insert(folder.into());
+        }
+    }
+
+    pub fn was_searched(&self, path: &str) -> bool {
+        let mut folder = path;
+        loop {
+            if self.searched.contains(folder) {
+                return true;
+            }
+            match folder.rfind('/') {
+                Some(slash) => folder = &folder[..slash],
+                None => return false,
+            }
+        }
+    }
+
+    pub fn searched(&self) -> impl Iterator<Item = &str> {
+        self.searched.iter().map(String::as_str)
+    }
+
+    pub fn files(&self) -> impl Iterator<Item = (&str, &Content)> {
+        self.files.iter().map(|(path, content)| (path.as_str(), content))
+    }
+
+    /// The files whose path begins with `prefix`.
+    pub fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a Content)> {
+        self.files
+            .range(prefix.to_string()..)
+            .take_while(move |(path, _)| path.starts_with(prefix))
+            .map(|(path, content)| (path.as_str(), content))
+    }
+
+    pub fn has_below(&self, prefix: &str) -> bool {
+        self.below(prefix).next().is_some()
+    }
+
+    pub fn bytes(&self, path: &str) -> Fact<&[u8]> {
+        let place =
+            if path.starts_with("avicenna/") { path.to_string() } else { format!("/{path}") };
+        match self.files.get(path) {
+            Some(Content::Bytes(bytes)) => Fact::value(place, bytes),
+            Some(Content::Unreadable(why)) => Fact::unreadable(place, why),
+            None if self.was_searched(path) => Fact::absent(place),
+            None => Fact::unreadable(place, "not recorded in this input"),
+        }
+    }
+
+    /// A file as text, ends trimmed; bytes that are not UTF-8 are replaced.
+    pub fn text(&self, path: &str) -> Fact<String> {
+        self.bytes(path).and_then(|bytes| Ok(String::from_utf8_lossy(bytes).trim().to_string()))
+    }
+
+    /// The first of several places that has a text; otherwise what the first one says.
+    pub fn first_text(&self, paths: &[&str]) -> Fact<String> {
+        paths
+            .iter()
+            .map(|path| self.text(path))
+            .find(|fact| fact.get().is_some())
+            .unwrap_or_else(|| self.text(paths.first().copied().unwrap_or_default()))
+    }
+}

@@ -1,0 +1,100 @@
+//! Writes the raw inputs of a host as a zstd-packed tar, redacted.
+//!
+//! Paths are the host's own. `avicenna/manifest.json` says which version wrote it, which folders were looked
+//! through, and what could not be read and why: without it, "not there" and "not recorded" would look the same.
+
+use crate::inputs::{Content, Inputs};
+use crate::redact;
+use crate::wanted;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+pub const MANIFEST: &str = "avicenna/manifest.json";
+
+/// Format of the manifest; raised when a reader of an older one would misunderstand.
+pub const FORMAT: u32 = 1;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Manifest {
+    pub format: u32,
+    pub tool: String,
+    pub searched: Vec<String>,
+    /// Path to reason.
+    pub unreadable: BTreeMap<String, String>,
+    pub redaction: Vec<String>,
+}
+
+impl Manifest {
+    fn of(inputs: &Inputs, tool: &str) -> Manifest {
+        let unreadable = inputs.files().filter_map(|(path, content)| match content {
+            Content::Unreadable(why) => Some((path.to_string(), why.clone())),
+            Content::Bytes(_) => None,
+        });
+        Manifest {
+            format: FORMAT,
+            tool: tool.into(),
+            searched: inputs.searched().map(str::to_string).collect(),
+            unreadable: unreadable.collect(),
+            redaction: redact::RULES
+                .iter()
+                .map(|rule| format!("{}: {}", rule.kind, rule.what))
+                .collect(),
+        }
+    }
+}
+
+/// Takes what a manifest says into the inputs of the archive it came from.
+pub fn apply_manifest(inputs: &mut Inputs) {
+    let Some(manifest) = inputs
+        .bytes(MANIFEST)
+        .get()
+        .and_then(|bytes| serde_json::from_slice::<Manifest>(bytes).ok())
+        .filter(|manifest| manifest.format <= FORMAT)
+    else {
+        return;
+    };
+    for folder in manifest.searched {
+        inputs.mark_searched(folder);
+    }
+    for (path, why) in manifest.unreadable {
+        inputs.insert_unreadable(path, why);
+    }
+}
+
+/// Writes the inputs.
+pub fn write(inputs: &Inputs, tool: &str, target: impl Write) -> io::Result<()> {
+    let packer = zstd::stream::write::Encoder::new(target, 9)?;
+    let mut archive = tar::Builder::new(packer);
+    let manifest = Manifest::of(inputs, tool);
+    append(&mut archive, MANIFEST, &serde_json::to_vec_pretty(&manifest)?)?;
+    for (path, content) in inputs.files() {
+        if let Content::Bytes(bytes) = content
+            && path != MANIFEST
+        {
+            append(&mut archive, path, &redacted(path, bytes))?;
+        }
+    }
+    archive.into_inner()?.finish()?.flush()
+}
+
+/// What goes out of a file. ACPI tables are binary, and hold no identity beyond the vendor's own.
+fn redacted(path: &str, bytes: &[u8]) -> Vec<u8> {
+    if path.starts_with("sys/firmware/acpi/tables/") {
+        return bytes.to_vec();
+    }
+    if wanted::is_process(path) {
+        let words = redact::arguments(&wanted::arguments(bytes));
+        return words.iter().flat_map(|word| word.bytes().chain([0])).collect();
+    }
+    redact::text(&String::from_utf8_lossy(bytes)).into_bytes()
+}
+
+fn append(archive: &mut tar::Builder<impl Write>, path: &str, bytes: &[u8]) -> io::Result<()> {
+    let mut header = tar::Header::new_ustar();
+    header.set_size(bytes.len() as u64);
+    header.set_mode(0o644);
+    header.set_mtime(0);
+    header.set_entry_type(tar::EntryType::Regular);
+    archive.append_data(&mut header, path, bytes)
+}

@@ -1,0 +1,219 @@
+//! One kind of core: its CPUID, its capability registers and what the kernel made of them.
+
+use super::Fact;
+use serde::{Serialize, Serializer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Who made the processor, by the string of CPUID leaf 0.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Vendor {
+    Amd,
+    /// Zen 1 under licence: SVM and AVIC as AMD, family 18h.
+    Hygon,
+    Intel,
+    /// Centaur and Shanghai: VMX as Intel's.
+    Zhaoxin,
+    Other(String),
+}
+
+impl Vendor {
+    pub fn parse(text: &str) -> Vendor {
+        match text.trim_end_matches('\0').trim() {
+            "AuthenticAMD" => Vendor::Amd,
+            "HygonGenuine" => Vendor::Hygon,
+            "GenuineIntel" => Vendor::Intel,
+            "CentaurHauls" | "Shanghai" => Vendor::Zhaoxin,
+            other => Vendor::Other(other.to_string()),
+        }
+    }
+
+    pub fn has_svm(&self) -> bool {
+        matches!(self, Vendor::Amd | Vendor::Hygon)
+    }
+
+    pub fn has_vmx(&self) -> bool {
+        matches!(self, Vendor::Intel | Vendor::Zhaoxin)
+    }
+}
+
+impl fmt::Display for Vendor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Vendor::Amd => "AMD",
+            Vendor::Hygon => "Hygon",
+            Vendor::Intel => "Intel",
+            Vendor::Zhaoxin => "Zhaoxin",
+            Vendor::Other(name) => name,
+        })
+    }
+}
+
+/// A register of a CPUID leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Register {
+    Eax = 0,
+    Ebx = 1,
+    Ecx = 2,
+    Edx = 3,
+}
+
+impl fmt::Display for Register {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(["EAX", "EBX", "ECX", "EDX"][*self as usize])
+    }
+}
+
+/// The CPUID leaves of one logical processor, by leaf and subleaf.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cpuid {
+    leaves: BTreeMap<(u32, u32), [u32; 4]>,
+}
+
+impl Cpuid {
+    pub fn insert(&mut self, leaf: u32, subleaf: u32, registers: [u32; 4]) {
+        self.leaves.insert((leaf, subleaf), registers);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.leaves.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.leaves.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u32, [u32; 4])> + '_ {
+        self.leaves.iter().map(|(&(leaf, subleaf), &registers)| (leaf, subleaf, registers))
+    }
+
+    /// The registers of a leaf that was recorded.
+    pub fn leaf(&self, leaf: u32) -> Option<[u32; 4]> {
+        self.leaves.get(&(leaf, 0)).copied()
+    }
+
+    /// A register of a leaf. A leaf above the processor's highest reads as zero; one that it has but that was
+    /// not recorded is not known. [SDM2 "CPUID"], [APM3 "Standard and Extended Function Numbers"]
+    pub fn register(&self, leaf: u32, register: Register) -> Option<u32> {
+        if let Some(registers) = self.leaf(leaf) {
+            return Some(registers[register as usize]);
+        }
+        let highest = self.leaf(leaf & 0xC000_0000)?[0];
+        // Intel processors below the extended range return leaf data in EAX, not a maximum.
+        let is_a_maximum = highest & 0xC000_0000 == leaf & 0xC000_0000;
+        (leaf > highest || !is_a_maximum).then_some(0)
+    }
+
+    pub fn bit(&self, leaf: u32, register: Register, bit: u32) -> Option<bool> {
+        self.register(leaf, register).map(|value| value >> bit & 1 == 1)
+    }
+
+    pub fn vendor(&self) -> Option<Vendor> {
+        let [_, b, c, d] = self.leaf(0)?;
+        let bytes: Vec<u8> = [b, d, c].iter().flat_map(|word| word.to_le_bytes()).collect();
+        Some(Vendor::parse(&String::from_utf8_lossy(&bytes)))
+    }
+
+    /// Family, model and stepping as printed: extended fields added. [APM3 "Fn0000_0001 EAX"]
+    pub fn signature(&self) -> Option<Signature> {
+        let eax = self.leaf(1)?[0];
+        let (family, model) = (eax >> 8 & 15, eax >> 4 & 15);
+        let extended_model = eax >> 16 & 15;
+        Some(Signature {
+            family: if family == 15 { family + (eax >> 20 & 255) } else { family },
+            model: if family == 6 || family == 15 { model | extended_model << 4 } else { model },
+            stepping: eax & 15,
+        })
+    }
+
+    pub fn brand(&self) -> Option<String> {
+        let mut bytes = Vec::with_capacity(48);
+        for leaf in 0x8000_0002..=0x8000_0004 {
+            bytes.extend(self.leaf(leaf)?.iter().flat_map(|word| word.to_le_bytes()));
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        let text = text.trim_end_matches('\0').split_whitespace().collect::<Vec<_>>().join(" ");
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// What distinguishes one kind of core from another, and no identity of the single processor.
+    pub fn kind(&self) -> Vec<u32> {
+        let mut words = vec![];
+        for leaf in [0, 1, 0x1A, 0x8000_0001, 0x8000_000A, 0x8000_001F] {
+            let [eax, ebx, ecx, edx] = self.leaf(leaf).unwrap_or_default();
+            match leaf {
+                // EBX holds the APIC ID; ECX 27 and 3 (OSXSAVE, MONITOR) follow the software.
+                1 => words.extend([eax, ecx & !(1 << 27 | 1 << 3), edx]),
+                0x1A => words.push(eax & 0xFF00_0000),
+                _ => words.extend([eax, ebx, ecx, edx]),
+            }
+        }
+        words
+    }
+}
+
+impl Serialize for Cpuid {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.leaves.iter().map(|((leaf, subleaf), [a, b, c, d])| {
+            (format!("{leaf:08x}.{subleaf:02x}"), format!("{a:08x}-{b:08x}-{c:08x}-{d:08x}"))
+        }))
+    }
+}
+
+/// Family, model and stepping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Signature {
+    pub family: u32,
+    pub model: u32,
+    pub stepping: u32,
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "family {:X}h model {:X}h stepping {}", self.family, self.model, self.stepping)
+    }
+}
+
+/// All processors of a host that are alike.
+#[derive(Clone, Debug, Serialize)]
+pub struct CpuKind {
+    /// Their numbers: "0-15".
+    pub cpus: String,
+    pub vendor: Option<Vendor>,
+    pub signature: Option<Signature>,
+    pub brand: Option<String>,
+    pub cpuid: Fact<Cpuid>,
+    /// Capability registers that were asked for, by number.
+    pub msrs: BTreeMap<u32, Fact<u64>>,
+    /// `flags` of /proc/cpuinfo: what the kernel left of CPUID.
+    pub flags: Fact<BTreeSet<String>>,
+    /// `vmx flags` of /proc/cpuinfo; absent before Linux 5.6 and where there is no VMX.
+    pub vmx_flags: Fact<BTreeSet<String>>,
+}
+
+impl CpuKind {
+    pub fn subject(&self) -> String {
+        format!("cpu {}", self.cpus)
+    }
+
+    pub fn msr(&self, number: u32) -> Fact<u64> {
+        self.msrs.get(&number).cloned().unwrap_or_else(|| {
+            Fact::unreadable(format!("MSR {number:X}h"), "not recorded in this input")
+        })
+    }
+
+    /// True if a hypervisor shows this processor: then it describes a virtual machine, not the silicon.
+    pub fn is_virtual(&self) -> Option<bool> {
+        match self.cpuid.get().and_then(|cpuid| cpuid.bit(1, Register::Ecx, 31)) {
+            Some(bit) => Some(bit),
+            None => self.flags.get().map(|flags| flags.contains("hypervisor")),
+        }
+    }
+
+    /// True for Zen 4, as the kernel's own model ranges say (arch/x86/kernel/cpu/amd.c, 6.18).
+    pub fn is_zen4(&self) -> Option<bool> {
+        let Signature { family, model, .. } = self.signature?;
+        Some(family == 0x19 && (matches!(model, 0x10..=0x1F) || matches!(model, 0x60..=0xAF)))
+    }
+}

@@ -1,0 +1,250 @@
+//! What is known of a host: the vocabulary rules speak and the reader of hosts fills.
+//!
+//! Every value says where it was read, and a value that could not be read says why: rules must be able
+//! to tell "no" from "not known". Left out: everything without influence on interrupt virtualization.
+
+pub mod cpu;
+pub mod iommu;
+pub mod kernel;
+pub mod table;
+
+pub use cpu::{CpuKind, Cpuid, Vendor};
+pub use iommu::{AmdFeatures, Iommu, IommuKind};
+pub use kernel::Kernel;
+pub use table::{Dmar, Ivhd, Ivrs, Madt};
+
+use crate::finding::Evidence;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+/// A value, or why there is none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reading<T> {
+    Value(T),
+    /// Looked for, and not there: the kernel, the CPU or the board does not offer it.
+    Absent,
+    /// Not known: no permission, not recorded, not decodable. The text says which.
+    Unreadable(String),
+}
+
+/// A reading with its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fact<T> {
+    pub place: String,
+    pub reading: Reading<T>,
+}
+
+impl<T> Fact<T> {
+    pub fn value(place: impl Into<String>, value: T) -> Fact<T> {
+        Fact { place: place.into(), reading: Reading::Value(value) }
+    }
+
+    pub fn absent(place: impl Into<String>) -> Fact<T> {
+        Fact { place: place.into(), reading: Reading::Absent }
+    }
+
+    pub fn unreadable(place: impl Into<String>, why: impl Into<String>) -> Fact<T> {
+        Fact { place: place.into(), reading: Reading::Unreadable(why.into()) }
+    }
+
+    pub fn get(&self) -> Option<&T> {
+        match &self.reading {
+            Reading::Value(value) => Some(value),
+            Reading::Absent | Reading::Unreadable(_) => None,
+        }
+    }
+
+    pub fn is_absent(&self) -> bool {
+        matches!(self.reading, Reading::Absent)
+    }
+
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self.reading, Reading::Unreadable(_))
+    }
+
+    /// The same place and reason, another value; a failed conversion makes it unreadable.
+    pub fn and_then<U>(self, convert: impl FnOnce(T) -> Result<U, String>) -> Fact<U> {
+        let reading = match self.reading {
+            Reading::Value(value) => match convert(value) {
+                Ok(value) => Reading::Value(value),
+                Err(why) => Reading::Unreadable(why),
+            },
+            Reading::Absent => Reading::Absent,
+            Reading::Unreadable(why) => Reading::Unreadable(why),
+        };
+        Fact { place: self.place, reading }
+    }
+
+    /// The fact as evidence; `show` renders the value.
+    pub fn evidence<D: Display>(
+        &self,
+        what: impl Into<String>,
+        show: impl FnOnce(&T) -> D,
+    ) -> Evidence {
+        let value = match &self.reading {
+            Reading::Value(value) => show(value).to_string(),
+            Reading::Absent => "not there".into(),
+            Reading::Unreadable(why) => format!("not known: {why}"),
+        };
+        Evidence::new(what, &self.place, value)
+    }
+}
+
+/// A loaded or built-in kernel module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Module {
+    /// No reference count: built into the kernel, cannot be reloaded.
+    pub is_builtin: bool,
+    pub users: Option<u32>,
+    pub parameters: BTreeMap<String, Fact<String>>,
+}
+
+/// A text file of the host that an operator edits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ConfigurationFile {
+    pub path: String,
+    pub text: String,
+}
+
+/// A running virtual machine, as far as the host shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RunningVm {
+    pub pid: u32,
+    /// The name its command line gives it.
+    pub name: Option<String>,
+    pub arguments: Vec<String>,
+    /// Domain XML of the running machine (libvirt's status file), where readable.
+    pub xml: Option<ConfigurationFile>,
+    /// KVM's statistics of this machine, where debugfs is readable.
+    pub statistics: Fact<BTreeMap<String, u64>>,
+}
+
+/// One line of /proc/interrupts that counts posted or remapped interrupts: `PIN`, `NPI`, `PIW`, …
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InterruptCounter {
+    pub label: String,
+    pub total: u64,
+    pub description: String,
+}
+
+/// All that is known of one host.
+#[derive(Clone, Debug, Serialize)]
+pub struct Facts {
+    /// What was read: "live host", a directory, a file.
+    pub origin: String,
+    pub kernel: Fact<Kernel>,
+    pub command_line: Fact<String>,
+    pub distribution: Fact<BTreeMap<String, String>>,
+    /// One entry for each kind of core.
+    pub cpus: Vec<CpuKind>,
+    /// By name; a module that is absent was looked for and is not loaded.
+    pub modules: BTreeMap<String, Fact<Module>>,
+    pub iommus: Fact<Vec<Iommu>>,
+    pub ivrs: Fact<Ivrs>,
+    pub dmar: Fact<Dmar>,
+    pub madt: Fact<Madt>,
+    /// Lines of the kernel log about IOMMUs, KVM and interrupts.
+    pub log: Fact<Vec<String>>,
+    pub interrupts: Fact<Vec<InterruptCounter>>,
+    /// Names of the inhibit reasons as the running kernel numbers them, by bit.
+    pub inhibit_names: Fact<BTreeMap<u32, String>>,
+    pub modprobe: Fact<Vec<ConfigurationFile>>,
+    pub vms: Fact<Vec<RunningVm>>,
+}
+
+impl Facts {
+    pub fn module(&self, name: &str) -> Fact<&Module> {
+        match self.modules.get(name) {
+            Some(fact) => Fact {
+                place: fact.place.clone(),
+                reading: match &fact.reading {
+                    Reading::Value(module) => Reading::Value(module),
+                    Reading::Absent => Reading::Absent,
+                    Reading::Unreadable(why) => Reading::Unreadable(why.clone()),
+                },
+            },
+            None => Fact::unreadable(format!("/sys/module/{name}"), "not looked for"),
+        }
+    }
+
+    /// A module's parameter. Absent when the module is loaded without it, or not loaded at all.
+    pub fn parameter(&self, module: &str, name: &str) -> Fact<String> {
+        let place = format!("/sys/module/{module}/parameters/{name}");
+        let fact = self.module(module);
+        match fact.reading {
+            Reading::Value(module) => {
+                module.parameters.get(name).cloned().unwrap_or_else(|| Fact::absent(place))
+            }
+            Reading::Absent => Fact::unreadable(place, "the module is not loaded"),
+            Reading::Unreadable(why) => Fact::unreadable(place, why),
+        }
+    }
+
+    /// The first line of the kernel log that contains `text`.
+    pub fn log_line(&self, text: &str) -> Option<&str> {
+        self.log.get()?.iter().find(|line| line.contains(text)).map(String::as_str)
+    }
+
+    /// The words of the kernel command line; empty when it is not known.
+    pub fn command_line_words(&self) -> impl Iterator<Item = &str> {
+        self.command_line.get().map(String::as_str).unwrap_or("").split_whitespace()
+    }
+
+    /// The last value given to a kernel argument such as `amd_iommu_intr`.
+    pub fn kernel_argument(&self, name: &str) -> Option<&str> {
+        self.command_line_words()
+            .filter_map(|word| word.split_once('='))
+            .filter(|(key, _)| same_parameter(key, name))
+            .map(|(_, value)| value)
+            .last()
+    }
+
+    /// True if a comma-separated list given to a kernel argument contains `word`.
+    pub fn kernel_argument_has(&self, name: &str, word: &str) -> bool {
+        self.command_line_words()
+            .filter_map(|text| text.split_once('='))
+            .filter(|(key, _)| same_parameter(key, name))
+            .any(|(_, values)| values.split(',').any(|value| value == word))
+    }
+
+    /// The value modprobe.d gives to a module's option, with the file: the last one read counts.
+    pub fn modprobe_option(&self, module: &str, option: &str) -> Option<(String, String)> {
+        let mut found = None;
+        for file in self.modprobe.get()? {
+            for line in file.text.lines().take(10_000) {
+                let mut words = line.split_whitespace();
+                if words.next() != Some("options")
+                    || !words.next().is_some_and(|name| same_parameter(name, module))
+                {
+                    continue;
+                }
+                for word in words {
+                    let (key, value) = word.split_once('=').unwrap_or((word, "1"));
+                    if same_parameter(key, option) {
+                        found = Some((value.trim_matches('"').to_string(), file.path.clone()));
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The kernel takes `-` and `_` for the same in names of modules and parameters.
+fn same_parameter(a: &str, b: &str) -> bool {
+    a.len() == b.len()
+        && a.bytes()
+            .zip(b.bytes())
+            .all(|(a, b)| a == b || (a == b'-' && b == b'_') || (a == b'_' && b == b'-'))
+}
+
+/// A boolean parameter as the kernel prints it and as people write it.
+pub fn boolean(text: &str) -> Option<bool> {
+    match text.trim() {
+        "Y" | "y" | "1" | "on" | "true" => Some(true),
+        "N" | "n" | "0" | "off" | "false" => Some(false),
+        _ => None,
+    }
+}
