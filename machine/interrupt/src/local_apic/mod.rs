@@ -250,3 +250,6 @@ impl LocalApic {
         self.page.vectors(Bank::Request).intersection(&page::VectorSet(enabled)).highest()
     }
 }
+
+#[cfg(test)]
+mod tests;
