@@ -1,4 +1,12 @@
 //! One vocabulary of interrupt-virtualization events, used by the machine, by recordings of real
 //! hosts and by everything that analyses either.
 
+pub mod event;
+pub mod file;
+pub mod hash;
 pub mod inhibit;
+pub mod perfetto;
+mod word;
+
+pub use event::{Event, Record, VirtualCpu};
+pub use hash::TraceHash;

@@ -1,0 +1,96 @@
+//! Fields of events as 64-bit words and as text.
+
+use crate::event::VirtualCpu;
+use crate::inhibit::Reason;
+use arch::address::{Device, Linear, SystemPhysical};
+use arch::apic::{DeliveryMode, DestinationMode, Scope};
+use arch::identity::{ApicId, RequesterId, Vector};
+use arch::svm::exit::ExitCode;
+use core::fmt::{Display, Formatter, Result};
+
+/// A field of an event.
+pub(crate) trait Word {
+    fn word(&self) -> u64;
+    /// The value that a word stands for.
+    fn from_word(word: u64) -> Option<Self>
+    where
+        Self: Sized;
+    /// Whether values come in neighbourhoods, so that files hold the change since the last one.
+    fn is_address(&self) -> bool;
+    fn is_address_of() -> bool
+    where
+        Self: Sized;
+    fn show(&self, f: &mut Formatter<'_>) -> Result;
+}
+
+/// A field's text.
+pub(crate) struct Shown<'a>(pub &'a dyn Word);
+
+impl Display for Shown<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        self.0.show(f)
+    }
+}
+
+macro_rules! words {
+    ($($type:ty, $is_address:literal, $format:literal:
+        |$value:ident| $word:expr, |$from:ident| $back:expr;)*) => {
+        $(impl Word for $type {
+            fn word(&self) -> u64 {
+                let $value = *self;
+                $word
+            }
+
+            fn from_word($from: u64) -> Option<Self> {
+                $back
+            }
+
+            fn is_address(&self) -> bool {
+                $is_address
+            }
+
+            fn is_address_of() -> bool {
+                $is_address
+            }
+
+            fn show(&self, f: &mut Formatter<'_>) -> Result {
+                write!(f, $format, self)
+            }
+        })*
+    };
+}
+
+words! {
+    u8, false, "{:#x}": |value| value.into(), |word| word.try_into().ok();
+    u16, false, "{:#x}": |value| value.into(), |word| word.try_into().ok();
+    u32, false, "{:#x}": |value| value.into(), |word| word.try_into().ok();
+    u64, false, "{:#x}": |value| value, |word| Some(word);
+    bool, false, "{}": |value| value.into(), |word| (word < 2).then_some(word == 1);
+    Linear, true, "{}": |value| value.0, |word| Some(Self(word));
+    SystemPhysical, true, "{}": |value| value.0, |word| Some(Self(word));
+    Device, true, "{}": |value| value.0, |word| Some(Self(word));
+    VirtualCpu, true, "{}": |value| value.0.0, |word| Some(Self(SystemPhysical(word)));
+    ApicId, false, "{}": |value| value.0.into(), |word| word.try_into().ok().map(Self);
+    Vector, false, "{}": |value| value.0.into(), |word| word.try_into().ok().map(Self);
+    RequesterId, false, "{}": |value| value.0.into(), |word| word.try_into().ok().map(Self);
+    DeliveryMode, false, "{:?}": |value| value.into_bits().into(),
+        |word| (word < 8).then(|| Self::from_bits(word as u8));
+    DestinationMode, false, "{:?}": |value| value.into_bits().into(),
+        |word| (word < 2).then(|| Self::from_bits(word as u8));
+    Scope, false, "{:?}": |value| value.into_bits().into(),
+        |word| (word < 4).then(|| Self::from_bits(word as u8));
+    ExitCode, false, "{:?}": |value| value.into_bits(), |word| Some(Self::from_bits(word));
+    Reason, false, "{}": |value| reason_number(value),
+        |word| Self::ALL.get(usize::try_from(word).ok()?).copied();
+}
+
+impl Display for VirtualCpu {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        Display::fmt(&self.0, f)
+    }
+}
+
+/// The place in [`Reason::ALL`].
+fn reason_number(reason: Reason) -> u64 {
+    Reason::ALL.iter().position(|other| *other == reason).unwrap_or(0) as u64
+}
