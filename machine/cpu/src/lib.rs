@@ -1,3 +1,5 @@
 //! One logical processor.
 
+pub mod float;
 pub mod svm;
+pub mod vector;

@@ -1,0 +1,10 @@
+//! Runs one instruction on the host processor with a chosen floating-point and vector state.
+//! See README.md for what the tests do with it.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+mod host;
+mod image;
+pub mod operands;
+
+pub use host::{Block, Native, Signal};
+pub use image::Image;
