@@ -7,7 +7,7 @@ use cpu::float::extended::Extended;
 pub struct Random(pub u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -16,20 +16,20 @@ impl Random {
     }
 
     pub fn next_u128(&mut self) -> u128 {
-        u128::from(self.next()) << 64 | u128::from(self.next())
+        u128::from(self.next_u64()) << 64 | u128::from(self.next_u64())
     }
 
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
+        self.next_u64() % bound
     }
 
     /// A random pattern with long runs of equal bits, which finds carries and halfway cases.
     pub fn runs(&mut self) -> u64 {
-        let mut value = self.next();
+        let mut value = self.next_u64();
         for _ in 0..self.below(4) {
             let (low, width) = (self.below(64), self.below(64));
             let mask = (1u64 << width).wrapping_sub(1).rotate_left(low as u32);
-            value = if self.next() & 1 == 0 { value | mask } else { value & !mask };
+            value = if self.next_u64() & 1 == 0 { value | mask } else { value & !mask };
         }
         value
     }
@@ -42,14 +42,14 @@ impl Random {
         }
         let spread = self.below(140) as u16;
         let exponent = match self.below(8) {
-            0 => self.next() as u16,
+            0 => self.next_u64() as u16,
             1 => spread,
             2 => 0x7FFF - spread.min(70),
             3 => 0x3FFF - 70 + spread,
             4 => 0x3FFF - 16382 / 2 + spread,
             _ => 0x3FFF - 3 + self.below(7) as u16,
         };
-        let sign = (self.next() as u16) & 0x8000;
+        let sign = (self.next_u64() as u16) & 0x8000;
         let integer = if self.below(32) == 0 { 0 } else { 1 << 63 };
         let significand = self.runs() | integer;
         Extended { significand, sign_exponent: exponent & 0x7FFF | sign }
@@ -66,7 +66,7 @@ impl Random {
             5 => 1023 - 60 + self.below(130),
             _ => 1023 - 3 + self.below(7),
         };
-        self.runs() & (1 << 63 | (1 << 52) - 1) | exponent << 52
+        self.runs() & ((1 << 63) | ((1 << 52) - 1)) | exponent << 52
     }
 
     pub fn single(&mut self) -> u32 {

@@ -324,7 +324,9 @@ fn conversions_from_integers_agree() {
 #[test]
 fn reciprocals_keep_the_bound() {
     const BOUND: f64 = 1.5 / 4096.0;
-    let cases: [(Assemble, fn(u32) -> u32, fn(f64) -> f64); 2] = [
+    type Approximation = fn(u32) -> u32;
+    type Reference = fn(f64) -> f64;
+    let cases: [(Assemble, Approximation, Reference); 2] = [
         (|a| a.rcpss(xmm0, xmm1), reciprocal::reciprocal, |x| 1.0 / x),
         (|a| a.rsqrtss(xmm0, xmm1), reciprocal::reciprocal_square_root, |x| 1.0 / x.sqrt()),
     ];

@@ -42,7 +42,7 @@ fn samples(random: &mut Random, count: usize) -> Vec<Extended> {
         0x407E, 0x43FE,
     ] {
         for _ in 0..count / 20 {
-            let sign = random.next() as u16 & 0x8000;
+            let sign = random.next_u64() as u16 & 0x8000;
             all.push(Extended {
                 significand: random.runs() | 1 << 63,
                 sign_exponent: exponent | sign,
@@ -175,7 +175,7 @@ fn loads_agree() {
             for pair in &mut digits[..9] {
                 *pair = (random.below(10) << 4 | random.below(10)) as u8;
             }
-            digits[9] = random.next() as u8 & 0x80;
+            digits[9] = random.next_u64() as u8 & 0x80;
             if random.below(8) == 0 {
                 digits[..9].fill(0);
             }

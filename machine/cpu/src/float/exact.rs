@@ -167,7 +167,7 @@ impl Exact {
     }
 
     /// Exact for operands of at most 64 bits, else correct to the sticky bit.
-    pub fn add(self, other: Exact) -> Option<Exact> {
+    pub fn plus(self, other: Exact) -> Option<Exact> {
         let is_larger = (self.exponent, self.significand) >= (other.exponent, other.significand);
         let (large, small) = if is_larger { (self, other) } else { (other, self) };
         let distance = large.exponent.saturating_sub(small.exponent) as u32;
@@ -290,7 +290,7 @@ pub fn add(a: &Unpacked, b: &Unpacked, rounding: Rounding) -> Outcome {
         (Kind::Zero, Kind::Zero) if a.is_negative == b.is_negative => a.outcome(),
         (Kind::Zero, Kind::Finite) => b.outcome(),
         (Kind::Finite, Kind::Zero) => a.outcome(),
-        (Kind::Finite, Kind::Finite) => match a.exact().add(b.exact()) {
+        (Kind::Finite, Kind::Finite) => match a.exact().plus(b.exact()) {
             Some(sum) => Outcome::Finite(sum),
             None => Outcome::Zero { is_negative: rounding == Rounding::Down },
         },

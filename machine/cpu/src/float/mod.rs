@@ -20,6 +20,9 @@ pub mod reciprocal;
 pub mod round;
 pub mod scalar;
 
+#[cfg(test)]
+mod tests;
+
 use bitflags::bitflags;
 
 bitflags! {
@@ -97,6 +100,8 @@ pub struct Context {
     /// and square root. Its range is always that of the extended format.
     pub precision: Format,
     pub raised: Exceptions,
+    /// What earlier operations of the same instruction raised, all masked.
+    settled: Exceptions,
     /// C1: the last rounding increased the magnitude.
     pub is_rounded_up: bool,
     /// The host's arithmetic gives the same result and flags for ordinary operands.
@@ -116,6 +121,7 @@ impl Context {
             flush_to_zero: mxcsr & 1 << 15 != 0,
             precision: Format::EXTENDED,
             raised: Exceptions::empty(),
+            settled: Exceptions::empty(),
             is_rounded_up: false,
             is_fast: mxcsr & ROUNDING_AND_PRECISION == NEAREST_MASKED_AND_STICKY,
         }
@@ -135,6 +141,7 @@ impl Context {
             flush_to_zero: false,
             precision: Format { precision, ..Format::EXTENDED },
             raised: Exceptions::empty(),
+            settled: Exceptions::empty(),
             is_rounded_up: false,
             is_fast: false,
         }
@@ -154,6 +161,27 @@ impl Context {
     #[inline]
     pub fn unmasked(&self) -> Exceptions {
         self.raised - self.masked
+    }
+
+    /// The flags an SSE instruction sets: when one found an unmasked exception in the operands of
+    /// any lane, nothing was computed, in any lane [SDM1 "Priority Among Simultaneous Exceptions
+    /// and Interrupts"].
+    #[inline]
+    pub fn reported(&self) -> Exceptions {
+        if self.unmasked().intersects(Exceptions::PRE_COMPUTATION) {
+            return self.settled | self.raised & Exceptions::PRE_COMPUTATION;
+        }
+        self.settled | self.raised
+    }
+
+    /// Ends one operation of an instruction that has several; false if its exceptions end them all.
+    #[inline]
+    pub(crate) fn settles(&mut self) -> bool {
+        let continues = self.unmasked().is_empty();
+        if continues {
+            self.settled |= std::mem::take(&mut self.raised);
+        }
+        continues
     }
 
     /// Raises the denormal-operand exception; true when it is unmasked and ends the operation.

@@ -99,7 +99,7 @@ pub fn store_decimal(value: Extended, context: &mut Context) -> [u8; 10] {
     let mut magnitude = magnitude as u64;
     let mut bytes = [0; 10];
     for byte in &mut bytes[..9] {
-        *byte = (magnitude % 10 | magnitude / 10 % 10 << 4) as u8;
+        *byte = ((magnitude % 10) | ((magnitude / 10 % 10) << 4)) as u8;
         magnitude /= 100;
     }
     bytes[9] = if value.is_negative() { 0x80 } else { 0 };

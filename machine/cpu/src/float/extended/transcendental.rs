@@ -160,13 +160,13 @@ fn log2(x: Exact) -> Logarithm {
     let exponent = x.exponent + halve;
     let whole = integer(exponent);
     let reduced = Exact { exponent: -halve, ..x };
-    let Some(difference) = reduced.add(Exact::one().negated()) else {
+    let Some(difference) = reduced.plus(Exact::one().negated()) else {
         return whole.map(|whole| (whole, true));
     };
-    let sum = reduced.add(Exact::one()).unwrap_or(Exact::one());
+    let sum = reduced.plus(Exact::one()).unwrap_or(Exact::one());
     let part = log2_of_ratio(difference.divide(sum));
     let total = match whole {
-        Some(whole) => whole.add(part).unwrap_or(part),
+        Some(whole) => whole.plus(part).unwrap_or(part),
         None => part,
     };
     Some((total, false))
@@ -175,10 +175,10 @@ fn log2(x: Exact) -> Logarithm {
 fn log2_plus_one(x: Exact) -> Logarithm {
     let one = Exact::one();
     if x.exponent >= -2 {
-        return x.add(one).and_then(log2);
+        return x.plus(one).and_then(log2);
     }
     let two = Exact { exponent: 1, ..one };
-    let denominator = x.add(two).unwrap_or(two);
+    let denominator = x.plus(two).unwrap_or(two);
     Some((log2_of_ratio(x.divide(denominator)), false))
 }
 

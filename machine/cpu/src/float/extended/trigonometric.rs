@@ -152,7 +152,7 @@ fn angle_of(y: &Unpacked, x: &Unpacked) -> Exact {
 
 /// A sum known not to vanish.
 fn sum(a: Exact, b: Exact) -> Exact {
-    a.add(b).unwrap_or(a)
+    a.plus(b).unwrap_or(a)
 }
 
 /// The arc tangent of a ratio in (0, 1]: the nearest eighth from the table, the rest by series.
@@ -170,7 +170,7 @@ fn arc_tangent_of(ratio: Exact) -> Exact {
     else {
         return ratio;
     };
-    match ratio.add(eighth.negated()) {
+    match ratio.plus(eighth.negated()) {
         None => base,
         Some(rest) => {
             let rest = rest.divide(sum(Exact::one(), ratio.multiply(eighth)));
