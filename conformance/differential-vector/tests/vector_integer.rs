@@ -11,6 +11,8 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
 type Shift = fn(u128, u64) -> u128;
+type Extraction = fn(u128, u8) -> u64;
+type Insertion = fn(u128, u64, u8) -> u128;
 type Mask = fn(u128) -> u32;
 type Assemble = fn(&mut CodeAssembler) -> Result<(), IcedError>;
 
@@ -513,13 +515,13 @@ fn masks_tests_checksums_and_bit_fields_agree() {
 fn lane_extraction_and_insertion_agree() {
     let mut random = Random(46);
     for lane in 0..=255u32 {
-        let extractions: [(Native, fn(u128, u8) -> u64); 4] = [
+        let extractions: [(Native, Extraction); 4] = [
             (Native::new(|a| a.pextrb(eax, xmm0, lane)), |a, i| extract::pextrb(a, i).into()),
             (Native::new(|a| a.pextrw(eax, xmm0, lane)), |a, i| extract::pextrw(a, i).into()),
             (Native::new(|a| a.pextrd(eax, xmm0, lane)), |a, i| extract::pextrd(a, i).into()),
             (Native::new(|a| a.pextrq(rax, xmm0, lane)), extract::pextrq),
         ];
-        let insertions: [(Native, fn(u128, u64, u8) -> u128); 4] = [
+        let insertions: [(Native, Insertion); 4] = [
             (Native::new(|a| a.pinsrb(xmm0, eax, lane)), |a, v, i| extract::pinsrb(a, v as u8, i)),
             (Native::new(|a| a.pinsrw(xmm0, eax, lane)), |a, v, i| extract::pinsrw(a, v as u16, i)),
             (Native::new(|a| a.pinsrd(xmm0, eax, lane)), |a, v, i| extract::pinsrd(a, v as u32, i)),
