@@ -5,6 +5,7 @@
 mod bench;
 pub mod chipset;
 pub mod firmware_configuration;
+pub mod hpet;
 pub mod keyboard;
 pub mod lanes;
 pub mod map;
