@@ -12,15 +12,19 @@ use crate::power::Power;
 use crate::rtc::{Date, RealTimeClock};
 use crate::serial::Serial;
 use crate::test_device::TestDevice;
+use crate::virtio::Model;
 use arch::address::SystemPhysical;
 use arch::time::Picoseconds;
 use bus::Context;
 use serde::{Deserialize, Serialize};
 
+mod attached;
 mod onboard;
 
+pub use onboard::MAXIMUM_VIRTIO_DEVICES;
+
 /// What a board carries.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChipsetConfiguration {
     pub cpus: u16,
     pub memory_size: u64,
@@ -29,6 +33,9 @@ pub struct ChipsetConfiguration {
     /// What the real-time clock shows at power-on.
     pub start: Date,
     pub has_test_devices: bool,
+    /// Virtio devices, in the order of their PCI device numbers from
+    /// [`map::FIRST_VIRTIO_DEVICE`] on; at most [`MAXIMUM_VIRTIO_DEVICES`] are taken.
+    pub virtio: Vec<Model>,
 }
 
 impl Default for ChipsetConfiguration {
@@ -39,6 +46,7 @@ impl Default for ChipsetConfiguration {
             serial_ports: 2,
             start: Date::default(),
             has_test_devices: true,
+            virtio: Vec::new(),
         }
     }
 }
