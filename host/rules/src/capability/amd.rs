@@ -5,7 +5,7 @@
 use super::draft::Draft;
 use super::{
     amd_vi, conclude, device_posting_parameter, driver_loaded, every, flag_evidence, is_hygon,
-    parameter,
+    parameter, unread,
 };
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
@@ -175,6 +175,12 @@ impl Feature {
             (None, _) => (Answer::Unknown, "neither CPUID nor a flag of this kernel tells".into()),
         };
         match answer {
+            Answer::No if hidden => draft
+                .fix(
+                    "none from inside: the hypervisor below decides what it shows",
+                    Needs::Hardware,
+                )
+                .answer(answer, &reason),
             Answer::No => draft
                 .fix("none: another processor, or firmware that shows the feature", Needs::Hardware)
                 .answer(answer, &reason),
@@ -329,7 +335,7 @@ fn avic_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Finding {
             draft.answer(Answer::Unknown, "the parameter's value is neither Y nor N")
         }
         None if cause.is_hard => draft.answer(Answer::No, &cause.reason),
-        None => draft.answer(Answer::Unknown, "the parameter was not recorded"),
+        None => draft.answer(Answer::Unknown, &unread("avic", &fact)),
     }
 }
 
@@ -471,7 +477,7 @@ fn ipi_enabled(facts: &Facts, cpus: &[Finding]) -> Finding {
                 Answer::No,
                 "erratum 1235: this kernel leaves IPIs to software on this family",
             ),
-            _ => draft.answer(Answer::Unknown, "the parameter was not recorded"),
+            _ => draft.answer(Answer::Unknown, &unread("enable_ipiv", &fact)),
         },
     }
 }

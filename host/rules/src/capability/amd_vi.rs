@@ -322,9 +322,11 @@ fn scopes(facts: &Facts) -> Finding {
     }))
     .fix("ivrs_ioapic[ID]=BUS:DEVICE.FUNCTION on the kernel command line, or a firmware update", Needs::Reboot);
     let (Some(madt), Some(ivrs)) = (facts.madt.get(), facts.ivrs.get()) else {
-        return draft
-            .severity(Severity::Note)
-            .answer(Answer::Unknown, "the tables were not recorded");
+        let why = match facts.ivrs.is_absent() {
+            true => "the firmware describes no IOMMU",
+            false => "the tables were not recorded",
+        };
+        return draft.severity(Severity::Note).answer(Answer::Unknown, why);
     };
     let missing = madt
         .io_apics

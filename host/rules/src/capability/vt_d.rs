@@ -236,9 +236,11 @@ fn scopes(facts: &Facts) -> Finding {
     }))
     .fix("a firmware update", Needs::Firmware);
     let (Some(madt), Some(dmar)) = (facts.madt.get(), facts.dmar.get()) else {
-        return draft
-            .severity(Severity::Note)
-            .answer(Answer::Unknown, "the tables were not recorded");
+        let why = match facts.dmar.is_absent() {
+            true => "the firmware describes no IOMMU",
+            false => "the tables were not recorded",
+        };
+        return draft.severity(Severity::Note).answer(Answer::Unknown, why);
     };
     match madt.io_apics.iter().find(|id| !dmar.units.iter().any(|unit| unit.io_apics.contains(id)))
     {
