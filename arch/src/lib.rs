@@ -4,8 +4,14 @@
 
 pub mod address;
 pub mod apic;
+pub mod control;
+pub mod cpuid;
+pub mod exception;
 pub mod identity;
 pub mod msi;
+pub mod msr;
+pub mod paging;
 pub mod pci;
+pub mod segment;
 pub mod svm;
 pub mod time;

@@ -2,5 +2,4 @@
 
 pub mod firmware;
 pub mod load;
-pub mod snapshot;
 pub mod topology;

@@ -1,5 +1,41 @@
-//! One logical processor.
+//! One logical x86-64 processor.
+//!
+//! The flow is in [`step`]: find the decoded block at the instruction pointer, run its operations,
+//! deliver what stopped it. [`decode`] turns bytes into operations once; [`execute`] holds their
+//! meaning, a file per family of instructions; [`memory`] is segmentation, paging and the TLB;
+//! [`system`] is privileged state and event delivery. The processor knows neither devices nor
+//! other processors: it reaches them through [`bus::Platform`] for the time of one run.
+//!
+//! [APM1] [APM2] [APM3] are followed; where Intel's manuals differ the CPU model decides.
 
+pub mod cache;
+pub mod decode;
+pub mod execute;
+mod flags;
 pub mod float;
+mod memory;
+mod model;
+mod op;
+mod state;
+mod step;
+mod stop;
 pub mod svm;
+mod system;
 pub mod vector;
+mod width;
+
+pub use cache::CodeCache;
+pub use flags::Flags;
+pub use memory::{Access, Tlb};
+pub use model::{CpuModel, ModelError, Placement};
+pub use op::{Handler, Op};
+pub use state::{Activity, Attention, Cpu};
+pub use step::RunEnd;
+pub use stop::{Kind as StopKind, SoftwareSource, Stop};
+pub use width::Registers;
+
+/// What a processor is lent for the time of one run.
+pub struct Bus<'a> {
+    pub memory: &'a mut bus::GuestMemory,
+    pub platform: &'a mut dyn bus::Platform,
+}

@@ -1,0 +1,221 @@
+//! CPUID feature bits by name. [APM3 "Obtaining Processor Information Via the CPUID Instruction"]
+//! [SDM2 "CPUID"]
+
+use serde::{Deserialize, Serialize};
+
+/// A result register of the CPUID instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Register {
+    Eax,
+    Ebx,
+    Ecx,
+    Edx,
+}
+
+/// Where a feature bit stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub leaf: u32,
+    pub subleaf: u32,
+    pub register: Register,
+    pub bit: u8,
+}
+
+macro_rules! features {
+    ($($name:ident = $text:literal, $leaf:literal . $subleaf:literal $register:ident $bit:literal;)*) => {
+        /// A feature that CPUID can announce.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Feature {
+            $($name,)*
+        }
+
+        impl Feature {
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The name that Linux prints in /proc/cpuinfo, or the manual's where it prints none.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+
+            pub const fn place(self) -> Place {
+                match self {
+                    $(Self::$name => Place {
+                        leaf: $leaf,
+                        subleaf: $subleaf,
+                        register: Register::$register,
+                        bit: $bit,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+features! {
+    Fpu = "fpu", 0x1 . 0 Edx 0;
+    Vme = "vme", 0x1 . 0 Edx 1;
+    De = "de", 0x1 . 0 Edx 2;
+    Pse = "pse", 0x1 . 0 Edx 3;
+    Tsc = "tsc", 0x1 . 0 Edx 4;
+    Msr = "msr", 0x1 . 0 Edx 5;
+    Pae = "pae", 0x1 . 0 Edx 6;
+    Mce = "mce", 0x1 . 0 Edx 7;
+    Cx8 = "cx8", 0x1 . 0 Edx 8;
+    Apic = "apic", 0x1 . 0 Edx 9;
+    Sep = "sep", 0x1 . 0 Edx 11;
+    Mtrr = "mtrr", 0x1 . 0 Edx 12;
+    Pge = "pge", 0x1 . 0 Edx 13;
+    Mca = "mca", 0x1 . 0 Edx 14;
+    Cmov = "cmov", 0x1 . 0 Edx 15;
+    Pat = "pat", 0x1 . 0 Edx 16;
+    Pse36 = "pse36", 0x1 . 0 Edx 17;
+    Clflush = "clflush", 0x1 . 0 Edx 19;
+    Mmx = "mmx", 0x1 . 0 Edx 23;
+    Fxsr = "fxsr", 0x1 . 0 Edx 24;
+    Sse = "sse", 0x1 . 0 Edx 25;
+    Sse2 = "sse2", 0x1 . 0 Edx 26;
+    Ht = "ht", 0x1 . 0 Edx 28;
+    Sse3 = "pni", 0x1 . 0 Ecx 0;
+    Pclmulqdq = "pclmulqdq", 0x1 . 0 Ecx 1;
+    Monitor = "monitor", 0x1 . 0 Ecx 3;
+    Vmx = "vmx", 0x1 . 0 Ecx 5;
+    Ssse3 = "ssse3", 0x1 . 0 Ecx 9;
+    Fma = "fma", 0x1 . 0 Ecx 12;
+    Cx16 = "cx16", 0x1 . 0 Ecx 13;
+    Pcid = "pcid", 0x1 . 0 Ecx 17;
+    Sse41 = "sse4_1", 0x1 . 0 Ecx 19;
+    Sse42 = "sse4_2", 0x1 . 0 Ecx 20;
+    X2apic = "x2apic", 0x1 . 0 Ecx 21;
+    Movbe = "movbe", 0x1 . 0 Ecx 22;
+    Popcnt = "popcnt", 0x1 . 0 Ecx 23;
+    TscDeadline = "tsc_deadline_timer", 0x1 . 0 Ecx 24;
+    Aes = "aes", 0x1 . 0 Ecx 25;
+    Xsave = "xsave", 0x1 . 0 Ecx 26;
+    Avx = "avx", 0x1 . 0 Ecx 28;
+    F16c = "f16c", 0x1 . 0 Ecx 29;
+    Rdrand = "rdrand", 0x1 . 0 Ecx 30;
+    Hypervisor = "hypervisor", 0x1 . 0 Ecx 31;
+    Arat = "arat", 0x6 . 0 Eax 2;
+    Fsgsbase = "fsgsbase", 0x7 . 0 Ebx 0;
+    TscAdjust = "tsc_adjust", 0x7 . 0 Ebx 1;
+    Bmi1 = "bmi1", 0x7 . 0 Ebx 3;
+    Avx2 = "avx2", 0x7 . 0 Ebx 5;
+    Smep = "smep", 0x7 . 0 Ebx 7;
+    Bmi2 = "bmi2", 0x7 . 0 Ebx 8;
+    Erms = "erms", 0x7 . 0 Ebx 9;
+    Invpcid = "invpcid", 0x7 . 0 Ebx 10;
+    Rdseed = "rdseed", 0x7 . 0 Ebx 18;
+    Adx = "adx", 0x7 . 0 Ebx 19;
+    Smap = "smap", 0x7 . 0 Ebx 20;
+    Clflushopt = "clflushopt", 0x7 . 0 Ebx 23;
+    Clwb = "clwb", 0x7 . 0 Ebx 24;
+    ShaNi = "sha_ni", 0x7 . 0 Ebx 29;
+    Umip = "umip", 0x7 . 0 Ecx 2;
+    Pku = "pku", 0x7 . 0 Ecx 3;
+    Rdpid = "rdpid", 0x7 . 0 Ecx 22;
+    Fsrm = "fsrm", 0x7 . 0 Edx 4;
+    Xsaveopt = "xsaveopt", 0xD . 1 Eax 0;
+    Xsavec = "xsavec", 0xD . 1 Eax 1;
+    Xgetbv1 = "xgetbv1", 0xD . 1 Eax 2;
+    Xsaves = "xsaves", 0xD . 1 Eax 3;
+    Syscall = "syscall", 0x8000_0001 . 0 Edx 11;
+    Nx = "nx", 0x8000_0001 . 0 Edx 20;
+    Mmxext = "mmxext", 0x8000_0001 . 0 Edx 22;
+    FxsrOpt = "fxsr_opt", 0x8000_0001 . 0 Edx 25;
+    Pdpe1gb = "pdpe1gb", 0x8000_0001 . 0 Edx 26;
+    Rdtscp = "rdtscp", 0x8000_0001 . 0 Edx 27;
+    LongMode = "lm", 0x8000_0001 . 0 Edx 29;
+    LahfLm = "lahf_lm", 0x8000_0001 . 0 Ecx 0;
+    CmpLegacy = "cmp_legacy", 0x8000_0001 . 0 Ecx 1;
+    Svm = "svm", 0x8000_0001 . 0 Ecx 2;
+    Extapic = "extapic", 0x8000_0001 . 0 Ecx 3;
+    Cr8Legacy = "cr8_legacy", 0x8000_0001 . 0 Ecx 4;
+    Abm = "abm", 0x8000_0001 . 0 Ecx 5;
+    Sse4a = "sse4a", 0x8000_0001 . 0 Ecx 6;
+    Misalignsse = "misalignsse", 0x8000_0001 . 0 Ecx 7;
+    Prefetchw = "3dnowprefetch", 0x8000_0001 . 0 Ecx 8;
+    Topoext = "topoext", 0x8000_0001 . 0 Ecx 22;
+    InvariantTsc = "constant_tsc", 0x8000_0007 . 0 Edx 8;
+    Clzero = "clzero", 0x8000_0008 . 0 Ebx 0;
+    Xsaveerptr = "xsaveerptr", 0x8000_0008 . 0 Ebx 2;
+    Wbnoinvd = "wbnoinvd", 0x8000_0008 . 0 Ebx 9;
+    Npt = "npt", 0x8000_000A . 0 Edx 0;
+    Lbrv = "lbrv", 0x8000_000A . 0 Edx 1;
+    SvmLock = "svm_lock", 0x8000_000A . 0 Edx 2;
+    NripSave = "nrip_save", 0x8000_000A . 0 Edx 3;
+    TscScale = "tsc_scale", 0x8000_000A . 0 Edx 4;
+    VmcbClean = "vmcb_clean", 0x8000_000A . 0 Edx 5;
+    FlushByAsid = "flushbyasid", 0x8000_000A . 0 Edx 6;
+    DecodeAssists = "decodeassists", 0x8000_000A . 0 Edx 7;
+    PauseFilter = "pausefilter", 0x8000_000A . 0 Edx 10;
+    PauseFilterThreshold = "pfthreshold", 0x8000_000A . 0 Edx 12;
+    Avic = "avic", 0x8000_000A . 0 Edx 13;
+    VirtualVmsaveVmload = "v_vmsave_vmload", 0x8000_000A . 0 Edx 15;
+    Vgif = "vgif", 0x8000_000A . 0 Edx 16;
+    X2avic = "x2avic", 0x8000_000A . 0 Edx 18;
+    Vnmi = "vnmi", 0x8000_000A . 0 Edx 25;
+    SvmeAddressCheck = "svme_addr_chk", 0x8000_000A . 0 Edx 28;
+    IdleHlt = "idle_hlt", 0x8000_000A . 0 Edx 30;
+    X2avicExt = "x2avic_ext", 0x8000_000A . 0 Ecx 6;
+    NullSelectorClearsBase = "null_sel_clr_base", 0x8000_0021 . 0 Eax 6;
+    LfenceSerializing = "lfence_always_serializing", 0x8000_0021 . 0 Eax 2;
+}
+
+impl Feature {
+    /// Finds a feature by the name that [`Feature::name`] gives.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|feature| feature.name() == name)
+    }
+}
+
+/// A set of features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FeatureSet {
+    words: [u64; 4],
+}
+
+impl FeatureSet {
+    pub const fn contains(&self, feature: Feature) -> bool {
+        self.words[feature as usize / 64] >> (feature as usize % 64) & 1 != 0
+    }
+
+    pub fn insert(&mut self, feature: Feature) {
+        self.words[feature as usize / 64] |= 1 << (feature as usize % 64);
+    }
+
+    pub fn remove(&mut self, feature: Feature) {
+        self.words[feature as usize / 64] &= !(1 << (feature as usize % 64));
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Feature> + '_ {
+        Feature::ALL.iter().copied().filter(|feature| self.contains(*feature))
+    }
+
+    /// The bits of one result register that the set's features give.
+    pub fn register(&self, leaf: u32, subleaf: u32, register: Register) -> u32 {
+        self.iter().map(Feature::place).fold(0, |bits, place| {
+            let here = place.leaf == leaf && place.subleaf == subleaf && place.register == register;
+            if here { bits | 1 << place.bit } else { bits }
+        })
+    }
+}
+
+const _: () = assert!(Feature::ALL.len() <= 256);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_feature_has_a_place_and_a_name_of_its_own() {
+        for (i, a) in Feature::ALL.iter().enumerate() {
+            assert_eq!(Feature::from_name(a.name()), Some(*a));
+            for b in &Feature::ALL[i + 1..] {
+                assert_ne!(a.place(), b.place(), "{a:?} {b:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! From bytes to operations, once. iced-x86 finds the instruction; here it is bound to a handler
+//! that needs no further decision, and its operands are laid out.
+
+mod operands;
+
+use crate::execute;
+use crate::op::{Handler, Op};
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
+
+pub use operands::{is_memory, is_register, width};
+
+/// The longest instruction.
+pub const MAX_LENGTH: usize = 15;
+
+/// The default operand and address size of the code segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CodeSize {
+    Bits16 = 0,
+    Bits32 = 1,
+    Bits64 = 2,
+}
+
+impl CodeSize {
+    pub const fn bits(self) -> u32 {
+        match self {
+            Self::Bits16 => 16,
+            Self::Bits32 => 32,
+            Self::Bits64 => 64,
+        }
+    }
+}
+
+/// How an instruction may stand in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boundary {
+    /// Anywhere.
+    Within,
+    /// It is the last of its block.
+    Ends,
+    /// It is a block of its own: it needs the exact time, or changes what other code means.
+    Alone,
+}
+
+/// What an instruction costs, by class; the numbers are the board's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Cost {
+    Simple,
+    Load,
+    Store,
+    Branch,
+    Multiply,
+    Divide,
+    Locked,
+    Vector,
+    FloatSlow,
+    StringSetup,
+    Fence,
+    Pause,
+    System,
+    Serializing,
+}
+
+impl Cost {
+    pub const COUNT: usize = 14;
+}
+
+/// A handler and the way it stands in a block.
+#[derive(Clone, Copy)]
+pub struct Binding {
+    pub handler: Handler,
+    pub boundary: Boundary,
+    pub cost: Cost,
+}
+
+impl Binding {
+    pub fn within(handler: Handler) -> Option<Self> {
+        Some(Self { handler, boundary: Boundary::Within, cost: Cost::Simple })
+    }
+
+    pub fn ends(handler: Handler) -> Option<Self> {
+        Some(Self { handler, boundary: Boundary::Ends, cost: Cost::Branch })
+    }
+
+    pub fn alone(handler: Handler) -> Option<Self> {
+        Some(Self { handler, boundary: Boundary::Alone, cost: Cost::System })
+    }
+
+    pub fn costing(handler: Handler, cost: Cost) -> Option<Self> {
+        Some(Self { handler, boundary: Boundary::Within, cost })
+    }
+}
+
+pub struct Decoded {
+    pub op: Op,
+    pub boundary: Boundary,
+    pub cost: Cost,
+}
+
+/// Decodes the instruction at the front of `bytes`; `None` if it does not end within them.
+/// `before` is its offset in its block.
+pub fn decode(bytes: &[u8], size: CodeSize, before: u16) -> Option<Decoded> {
+    let window = &bytes[..bytes.len().min(MAX_LENGTH)];
+    let mut decoder = Decoder::new(size.bits(), window, DecoderOptions::AMD);
+    let mut instruction = Instruction::default();
+    decoder.decode_out(&mut instruction);
+    if instruction.code() == Code::INVALID {
+        let ran_out = decoder.last_error() == iced_x86::DecoderError::NoMoreBytes;
+        if ran_out && window.len() < MAX_LENGTH {
+            return None;
+        }
+        return Some(invalid(before, instruction.len(), ran_out));
+    }
+    Some(bind(&instruction, size, before))
+}
+
+/// Decodes an instruction that begins in `head`, the rest of a page, and continues in `tail`.
+pub fn decode_across(head: &[u8], tail: &[u8], size: CodeSize) -> Decoded {
+    let mut bytes = [0; MAX_LENGTH];
+    let from_head = head.len().min(MAX_LENGTH);
+    bytes[..from_head].copy_from_slice(&head[..from_head]);
+    let from_tail = (MAX_LENGTH - from_head).min(tail.len());
+    bytes[from_head..from_head + from_tail].copy_from_slice(&tail[..from_tail]);
+    decode(&bytes, size, 0).unwrap_or_else(|| invalid(0, 1, false))
+}
+
+/// An undefined instruction, or one longer than 15 bytes (#GP).
+fn invalid(before: u16, length: usize, is_too_long: bool) -> Decoded {
+    let handler = if is_too_long { execute::too_long } else { execute::undefined };
+    let length = length.clamp(1, MAX_LENGTH);
+    let mut op = Op::new(handler);
+    op.length = length as u8;
+    op.end = before + length as u16;
+    Decoded { op, boundary: Boundary::Ends, cost: Cost::System }
+}
+
+fn bind(instruction: &Instruction, size: CodeSize, before: u16) -> Decoded {
+    let Some(binding) = execute::bind(instruction, size) else {
+        return invalid(before, instruction.len(), false);
+    };
+    let mut op = Op::new(binding.handler);
+    op.length = instruction.len() as u8;
+    op.end = before + instruction.len() as u16;
+    operands::fill(&mut op, instruction, size);
+    let cost = match binding.cost {
+        Cost::Simple if op.has(Op::LOCK) => Cost::Locked,
+        Cost::Simple if op.has(Op::MEMORY) && is_memory(instruction, 0) => Cost::Store,
+        Cost::Simple if op.has(Op::MEMORY) => Cost::Load,
+        cost => cost,
+    };
+    Decoded { op, boundary: binding.boundary, cost }
+}

@@ -1,0 +1,112 @@
+//! CLC, STC, CMC, CLD, STD, CLI, STI, CLAC, STAC.
+
+use crate::decode::{Binding, CodeSize};
+use crate::op::Op;
+use crate::{Attention, Bus, Cpu, Stop};
+use arch::control::{Cr4, rflags};
+use arch::cpuid::Feature;
+use iced_x86::{Instruction, Mnemonic};
+
+fn clc(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    cpu.flags.set_carry(false);
+    Ok(())
+}
+
+fn stc(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    cpu.flags.set_carry(true);
+    Ok(())
+}
+
+fn cmc(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    let carry = cpu.flags.carry();
+    cpu.flags.set_carry(!carry);
+    Ok(())
+}
+
+fn cld(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    cpu.flags.system &= !rflags::DF;
+    Ok(())
+}
+
+fn std(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    cpu.flags.system |= rflags::DF;
+    Ok(())
+}
+
+/// Which flag CLI and STI change. [APM2 "Virtual Interrupts"]
+enum InterruptFlag {
+    If,
+    Vif,
+}
+
+impl Cpu {
+    fn interrupt_flag(&self) -> Result<InterruptFlag, Stop> {
+        let iopl = (self.flags.system >> 12 & 3) as u8;
+        if self.is_real() || iopl >= self.cpl {
+            return Ok(InterruptFlag::If);
+        }
+        let is_virtual = if self.is_virtual_8086() {
+            self.cr4.contains(Cr4::VME)
+        } else {
+            self.cpl == 3 && self.cr4.contains(Cr4::PVI)
+        };
+        if is_virtual { Ok(InterruptFlag::Vif) } else { Err(Stop::GENERAL_PROTECTION) }
+    }
+}
+
+fn cli(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    match cpu.interrupt_flag()? {
+        InterruptFlag::If => cpu.flags.system &= !rflags::IF,
+        InterruptFlag::Vif => cpu.flags.system &= !rflags::VIF,
+    }
+    Ok(())
+}
+
+/// The instruction after STI runs before an interrupt is taken, if IF was clear. [APM3 "STI"]
+fn sti(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    match cpu.interrupt_flag()? {
+        InterruptFlag::If if !cpu.flags.has(rflags::IF) => {
+            cpu.flags.system |= rflags::IF;
+            cpu.attention |=
+                Attention::SHADOW | Attention::INTERRUPT | Attention::VIRTUAL_INTERRUPT;
+        }
+        InterruptFlag::If => {}
+        InterruptFlag::Vif if cpu.flags.has(rflags::VIP) => {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        InterruptFlag::Vif => cpu.flags.system |= rflags::VIF,
+    }
+    Err(Stop::END_BLOCK)
+}
+
+fn set_ac(cpu: &mut Cpu, on: bool) -> Result<(), Stop> {
+    if !cpu.model.has(Feature::Smap) || cpu.cpl != 0 {
+        return Err(Stop::INVALID_OPCODE);
+    }
+    cpu.flags.system = cpu.flags.system & !rflags::AC | if on { rflags::AC } else { 0 };
+    cpu.update_access_mode();
+    Ok(())
+}
+
+fn clac(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    set_ac(cpu, false)
+}
+
+fn stac(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    set_ac(cpu, true)
+}
+
+pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
+    match i.mnemonic() {
+        Mnemonic::Clc => Binding::within(clc),
+        Mnemonic::Stc => Binding::within(stc),
+        Mnemonic::Cmc => Binding::within(cmc),
+        Mnemonic::Cld => Binding::within(cld),
+        Mnemonic::Std => Binding::within(std),
+        Mnemonic::Cli => Binding::within(cli),
+        Mnemonic::Sti => Binding::ends(sti),
+        Mnemonic::Clac => Binding::within(clac),
+        Mnemonic::Stac => Binding::within(stac),
+        _ => None,
+    }
+}

@@ -1,0 +1,102 @@
+//! IN and OUT. [APM1 "Input/Output"]
+
+use crate::decode::{Binding, CodeSize, is_register};
+use crate::op::{Handler, Op};
+use crate::system::Io;
+use crate::width::{RAX, RDX, Width};
+use crate::{Attention, Bus, Cpu, Stop};
+use arch::segment::system;
+use iced_x86::{Instruction, Mnemonic, Register};
+
+impl Cpu {
+    /// #GP(0) unless CPL ≤ IOPL or the TSS's bitmap permits the ports.
+    /// [APM2 "I/O-Permission Bitmap"]
+    pub(crate) fn check_port(
+        &mut self,
+        bus: &mut Bus<'_>,
+        port: u16,
+        size: u8,
+    ) -> Result<(), Stop> {
+        let iopl = (self.flags.system >> 12 & 3) as u8;
+        let unrestricted = self.is_real() || (!self.is_virtual_8086() && self.cpl <= iopl);
+        if unrestricted {
+            return Ok(());
+        }
+        let is_32_bit =
+            matches!(self.tr.attributes.kind(), system::TSS32_AVAILABLE | system::TSS32_BUSY);
+        if !is_32_bit || self.tr.limit < 0x67 {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        let bitmap = self.read_system(bus, self.tr.base + 0x66, 2)? as u32;
+        let at = bitmap + port as u32 / 8;
+        if at + 1 > self.tr.limit {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        let bits = self.read_system(bus, self.tr.base + at as u64, 2)? as u32;
+        let wanted = ((1 << size) - 1) << (port % 8);
+        if bits & wanted != 0 { Err(Stop::GENERAL_PROTECTION) } else { Ok(()) }
+    }
+
+    pub(crate) fn port_in(&mut self, bus: &mut Bus<'_>, port: u16, size: u8) -> u32 {
+        self.attention |= Attention::YIELD;
+        bus.platform.port_in(self.index, self.clock, port, size)
+    }
+
+    pub(crate) fn port_out(&mut self, bus: &mut Bus<'_>, port: u16, size: u8, value: u32) {
+        self.attention |= Attention::YIELD;
+        bus.platform.port_out(self.index, self.clock, port, size, value);
+    }
+}
+
+fn port(cpu: &Cpu, op: &Op, in_dx: bool) -> u16 {
+    if in_dx { cpu.gpr[RDX] as u16 } else { op.immediate as u8 as u16 }
+}
+
+fn input<W: Width, const IN_DX: bool>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+) -> Result<(), Stop> {
+    let port = port(cpu, op, IN_DX);
+    cpu.check_port(bus, port, W::BYTES as u8)?;
+    cpu.intercept_io(bus, op, port, W::BYTES as u8, Io::In)?;
+    let value = cpu.port_in(bus, port, W::BYTES as u8);
+    W::truncate(value as u64).to_register(&mut cpu.gpr, RAX as u8);
+    Ok(())
+}
+
+fn output<W: Width, const IN_DX: bool>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+) -> Result<(), Stop> {
+    let port = port(cpu, op, IN_DX);
+    cpu.check_port(bus, port, W::BYTES as u8)?;
+    cpu.intercept_io(bus, op, port, W::BYTES as u8, Io::Out)?;
+    let value = W::from_register(&cpu.gpr, RAX as u8).zero_extend();
+    cpu.port_out(bus, port, W::BYTES as u8, value as u32);
+    Ok(())
+}
+
+pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
+    let handler: Handler = match i.mnemonic() {
+        Mnemonic::In => match (i.op_register(0), is_register(i, 1)) {
+            (Register::AL, true) => input::<u8, true>,
+            (Register::AL, false) => input::<u8, false>,
+            (Register::AX, true) => input::<u16, true>,
+            (Register::AX, false) => input::<u16, false>,
+            (_, true) => input::<u32, true>,
+            (_, false) => input::<u32, false>,
+        },
+        Mnemonic::Out => match (i.op_register(1), is_register(i, 0)) {
+            (Register::AL, true) => output::<u8, true>,
+            (Register::AL, false) => output::<u8, false>,
+            (Register::AX, true) => output::<u16, true>,
+            (Register::AX, false) => output::<u16, false>,
+            (_, true) => output::<u32, true>,
+            (_, false) => output::<u32, false>,
+        },
+        _ => return None,
+    };
+    Binding::alone(handler)
+}

@@ -1,0 +1,83 @@
+//! What instructions do, a file per family. Each file binds its mnemonics to handlers (`bind`) and
+//! holds the handlers.
+//!
+//! A handler leaves all state as it was when it reports a fault: it reads and checks first, then
+//! writes memory, then registers and flags.
+
+mod arithmetic;
+mod bit;
+mod branch;
+mod decimal;
+mod flag;
+mod io;
+mod multiply;
+mod privileged;
+mod segment;
+mod shift;
+mod stack;
+mod string;
+mod transfer;
+pub mod x87;
+
+use crate::decode::{Binding, CodeSize};
+use crate::op::Op;
+use crate::{Bus, Cpu, Stop};
+use iced_x86::Instruction;
+
+/// Picks the instance of a generic handler for an operand of `$width` bytes.
+macro_rules! sized {
+    ($width:expr, $handler:ident $(, $argument:ty)*) => {
+        match $width {
+            1 => $handler::<u8 $(, $argument)*>,
+            2 => $handler::<u16 $(, $argument)*>,
+            4 => $handler::<u32 $(, $argument)*>,
+            _ => $handler::<u64 $(, $argument)*>,
+        }
+    };
+}
+pub(crate) use sized;
+
+type Family = fn(&Instruction, CodeSize) -> Option<Binding>;
+
+const FAMILIES: &[Family] = &[
+    transfer::bind,
+    arithmetic::bind,
+    branch::bind,
+    stack::bind,
+    shift::bind,
+    bit::bind,
+    multiply::bind,
+    string::bind,
+    flag::bind,
+    io::bind,
+    segment::bind,
+    privileged::bind,
+    decimal::bind,
+];
+
+/// Finds the handler of an instruction; `None` if the processor does not know it.
+pub fn bind(instruction: &Instruction, size: CodeSize) -> Option<Binding> {
+    FAMILIES.iter().find_map(|family| family(instruction, size))
+}
+
+/// #UD
+pub fn undefined(_: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    Err(Stop::INVALID_OPCODE)
+}
+
+/// An instruction longer than 15 bytes: #GP(0). [APM3 "Instruction Encoding"]
+pub fn too_long(_: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    Err(Stop::GENERAL_PROTECTION)
+}
+
+impl Cpu {
+    /// Ends the block after a store that changed decoded code, so that what follows is seen anew.
+    #[inline(always)]
+    pub(crate) fn after_store(&mut self) -> Result<(), Stop> {
+        if self.code_changed {
+            self.code_changed = false;
+            return Err(Stop::END_BLOCK);
+        }
+        Ok(())
+    }
+}

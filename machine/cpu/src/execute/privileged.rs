@@ -1,0 +1,546 @@
+//! Control and debug registers, descriptor tables, MSRs, CPUID, time stamps, HLT, MONITOR, MWAIT,
+//! TLB and cache control, FS/GS bases, random numbers, protection keys, SYSCALL and SYSENTER.
+
+use super::sized;
+use crate::decode::{Binding, Boundary, CodeSize, Cost, is_memory, is_register, width};
+use crate::memory::Access;
+use crate::op::{Handler, Op};
+use crate::state::TableRegister;
+use crate::system::Table;
+use crate::width::{RAX, RCX, RDX, Width};
+use crate::{Activity, Attention, Bus, Cpu, Stop};
+use arch::control::{Cr0, Cr4, rflags};
+use arch::cpuid::Feature;
+use iced_x86::{Instruction, Mnemonic, Register};
+
+impl Cpu {
+    pub(crate) fn needs_cpl0(&self) -> Result<(), Stop> {
+        if self.cpl == 0 { Ok(()) } else { Err(Stop::GENERAL_PROTECTION) }
+    }
+
+    fn needs(&self, feature: Feature) -> Result<(), Stop> {
+        if self.model.has(feature) { Ok(()) } else { Err(Stop::INVALID_OPCODE) }
+    }
+
+    /// SGDT, SIDT, SLDT, STR and SMSW outside CPL 0 with CR4.UMIP. [APM2 "UMIP"]
+    pub(crate) fn check_umip(&self) -> Result<(), Stop> {
+        if self.cr4.contains(Cr4::UMIP) && self.cpl != 0 {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        Ok(())
+    }
+}
+
+fn mov_from_cr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs_cpl0()?;
+    let value = cpu.read_control(bus, op, op.b)?;
+    cpu.gpr[(op.a & 31) as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
+    Ok(())
+}
+
+fn mov_to_cr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs_cpl0()?;
+    let value = cpu.gpr[(op.b & 31) as usize];
+    let value = if op.has(Op::LONG) { value } else { value as u32 as u64 };
+    cpu.write_control(bus, op, op.a, value)
+}
+
+fn mov_from_dr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    let value = cpu.read_debug(bus, op, op.b)?;
+    cpu.gpr[(op.a & 31) as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
+    Ok(())
+}
+
+fn mov_to_dr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    let value = cpu.gpr[(op.b & 31) as usize];
+    let value = if op.has(Op::LONG) { value } else { value as u32 as u64 };
+    cpu.write_debug(bus, op, op.a, value)
+}
+
+fn smsw<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_umip()?;
+    cpu.intercept_read_cr0(bus, op)?;
+    let value = cpu.cr0.bits();
+    if op.has(Op::MEMORY) {
+        cpu.write(bus, op, value as u16)?;
+        return cpu.after_store();
+    }
+    W::truncate(value).to_register(&mut cpu.gpr, op.a);
+    Ok(())
+}
+
+/// LMSW loads the low four bits and cannot clear PE. [APM3 "LMSW"]
+fn lmsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs_cpl0()?;
+    let value = if op.has(Op::MEMORY) {
+        cpu.read::<u16>(bus, op)?
+    } else {
+        cpu.gpr[(op.a & 31) as usize] as u16
+    };
+    let old = cpu.cr0.bits();
+    let new = old & !0xE | value as u64 & 0xF;
+    cpu.write_machine_status(bus, op, new)
+}
+
+fn clts(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs_cpl0()?;
+    cpu.intercept_clts(bus, op)?;
+    cpu.cr0.remove(Cr0::TASK_SWITCHED);
+    Err(Stop::END_BLOCK)
+}
+
+fn store_table<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_umip()?;
+    cpu.intercept_table(bus, op, if IDT { Table::Idtr } else { Table::Gdtr }, false)?;
+    let table = if IDT { cpu.idtr } else { cpu.gdtr };
+    let bytes = if op.has(Op::LONG) { 8 } else { 4 };
+    let at = cpu.effective_address(op);
+    let limit_at = cpu.operand_at(op, at, 2, Access::Write)?;
+    let next = at.wrapping_add(2) & op.address_mask();
+    let base_at = cpu.operand_at(op, next, bytes, Access::Write)?;
+    let base = cpu.locate_linear(bus, base_at, bytes, Access::Write, op.segment)?;
+    cpu.write_linear(bus, limit_at, table.limit)?;
+    cpu.write_place(bus, base, table.base);
+    cpu.after_store()
+}
+
+fn load_table<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs_cpl0()?;
+    cpu.intercept_table(bus, op, if IDT { Table::Idtr } else { Table::Gdtr }, true)?;
+    let bytes = if op.has(Op::LONG) { 8 } else { 4 };
+    let at = cpu.effective_address(op);
+    let linear = cpu.operand_at(op, at, 2, Access::Read)?;
+    let limit = cpu.read_linear::<u16>(bus, linear)?;
+    let next = at.wrapping_add(2) & op.address_mask();
+    let linear = cpu.operand_at(op, next, bytes, Access::Read)?;
+    let base = if op.has(Op::LONG) {
+        cpu.read_linear::<u64>(bus, linear)?
+    } else {
+        let base = cpu.read_linear::<u32>(bus, linear)? as u64;
+        // With a 16-bit operand size the base has 24 bits.
+        if op.has(Op::SIZE_16) || op.c == 1 { base & 0xFF_FFFF } else { base }
+    };
+    if op.has(Op::LONG) && (base as i64) << 16 >> 16 != base as i64 {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    let table = TableRegister { base, limit };
+    if IDT {
+        cpu.idtr = table
+    } else {
+        cpu.gdtr = table
+    }
+    Ok(())
+}
+
+fn load_table_16<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    load_table::<IDT>(cpu, bus, &Op { c: 1, ..*op })
+}
+
+fn cpuid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.intercept_cpuid(bus, op)?;
+    let result = cpu.cpuid(cpu.gpr[RAX] as u32, cpu.gpr[RCX] as u32);
+    cpu.gpr[RAX] = result.eax as u64;
+    cpu.gpr[crate::width::RBX] = result.ebx as u64;
+    cpu.gpr[RCX] = result.ecx as u64;
+    cpu.gpr[RDX] = result.edx as u64;
+    Ok(())
+}
+
+impl Cpu {
+    fn set_edx_eax(&mut self, value: u64) {
+        self.gpr[RAX] = value & 0xFFFF_FFFF;
+        self.gpr[RDX] = value >> 32;
+    }
+
+    fn edx_eax(&self) -> u64 {
+        self.gpr[RDX] << 32 | self.gpr[RAX] & 0xFFFF_FFFF
+    }
+
+    fn check_time_stamp(&self) -> Result<(), Stop> {
+        if self.cr4.contains(Cr4::TSD) && self.cpl != 0 {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        Ok(())
+    }
+}
+
+fn rdtsc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_time_stamp()?;
+    cpu.intercept_rdtsc(bus, op)?;
+    let tsc = cpu.guest_tsc();
+    cpu.set_edx_eax(tsc);
+    Ok(())
+}
+
+fn rdtscp(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs(Feature::Rdtscp)?;
+    cpu.check_time_stamp()?;
+    cpu.intercept_rdtscp(bus, op)?;
+    let tsc = cpu.guest_tsc();
+    cpu.set_edx_eax(tsc);
+    cpu.gpr[RCX] = cpu.msr.tsc_aux & 0xFFFF_FFFF;
+    Ok(())
+}
+
+fn rdpid(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs(Feature::Rdpid)?;
+    cpu.gpr[(op.a & 31) as usize] = cpu.msr.tsc_aux & 0xFFFF_FFFF;
+    Ok(())
+}
+
+/// The performance counters read zero: none is modelled. [APM3 "RDPMC"]
+fn rdpmc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    if cpu.cpl != 0 && !cpu.cr4.contains(Cr4::PCE) {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    cpu.intercept_rdpmc(bus, op)?;
+    if cpu.gpr[RCX] as u32 > 3 {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    cpu.set_edx_eax(0);
+    Ok(())
+}
+
+fn rdmsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs_cpl0()?;
+    let number = cpu.gpr[RCX] as u32;
+    cpu.intercept_msr(bus, op, number, false)?;
+    let value = cpu.read_msr(bus, number)?;
+    cpu.set_edx_eax(value);
+    Ok(())
+}
+
+fn wrmsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs_cpl0()?;
+    let number = cpu.gpr[RCX] as u32;
+    cpu.intercept_msr(bus, op, number, true)?;
+    let value = cpu.edx_eax();
+    cpu.write_msr(bus, number, value)?;
+    Err(Stop::END_BLOCK)
+}
+
+fn hlt(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs_cpl0()?;
+    cpu.intercept_hlt(bus, op)?;
+    Err(Stop::HALT)
+}
+
+/// MONITOR watches the 64-byte line at rAX. [APM3 "MONITOR"]
+fn monitor(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs(Feature::Monitor)?;
+    if cpu.cpl != 0 {
+        return Err(Stop::INVALID_OPCODE);
+    }
+    cpu.intercept_monitor(bus, op)?;
+    if cpu.gpr[RCX] as u32 != 0 {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    let offset = cpu.gpr[RAX] & if op.has(Op::LONG) { u64::MAX } else { 0xFFFF_FFFF };
+    let linear = cpu.operand_at(op, offset, 1, Access::Read)?;
+    let place = cpu.locate_linear(bus, linear, 1, Access::Read, op.segment)?;
+    cpu.monitored = place.ram_offset().map(|at| {
+        bus.memory.watch(at & !63, 64);
+        (at as u64, bus.memory.generations[at >> 12])
+    });
+    Ok(())
+}
+
+fn mwait(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs(Feature::Monitor)?;
+    if cpu.cpl != 0 {
+        return Err(Stop::INVALID_OPCODE);
+    }
+    cpu.intercept_mwait(bus, op)?;
+    // Bit 0 lets masked interrupts wake; others are reserved.
+    if cpu.gpr[RCX] as u32 & !1 != 0 {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    if !cpu.monitor_is_armed(bus.memory) {
+        cpu.monitored = None;
+        return Err(Stop::END_BLOCK);
+    }
+    cpu.set_activity(Activity::Waiting);
+    Err(Stop::END_BLOCK)
+}
+
+impl Cpu {
+    /// The monitored line has not been written since MONITOR.
+    pub fn monitor_is_armed(&self, memory: &bus::GuestMemory) -> bool {
+        self.monitored.is_some_and(|(at, generation)| {
+            memory.generations.get((at >> 12) as usize) == Some(&generation)
+        })
+    }
+}
+
+fn invlpg(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs_cpl0()?;
+    let offset = cpu.effective_address(op);
+    let linear = match cpu.segment_base.get(op.segment as usize) {
+        Some(base) => base.wrapping_add(offset),
+        None => offset,
+    };
+    cpu.intercept_invlpg(bus, op, linear)?;
+    cpu.tlb.flush_page(linear);
+    Err(Stop::END_BLOCK)
+}
+
+/// [SDM2 "INVPCID"]
+fn invpcid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs(Feature::Invpcid)?;
+    cpu.needs_cpl0()?;
+    cpu.intercept_invpcid(bus, op)?;
+    let linear = cpu.operand(op, 16, Access::Read)?;
+    let pcid = cpu.read_linear::<u64>(bus, linear)?;
+    let address = cpu.read_linear::<u64>(bus, linear.wrapping_add(8))?;
+    let kind =
+        cpu.gpr[(op.a & 31) as usize] & if op.has(Op::LONG) { u64::MAX } else { 0xFFFF_FFFF };
+    let has_pcid = cpu.cr4.contains(Cr4::PCIDE);
+    let canonical = (address as i64) << 16 >> 16 == address as i64;
+    let bad = match kind {
+        0 => pcid >> 12 != 0 || !canonical || (!has_pcid && pcid != 0),
+        1 => pcid >> 12 != 0 || (!has_pcid && pcid != 0),
+        2 | 3 => pcid >> 12 != 0,
+        _ => true,
+    };
+    if bad {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    let asid = cpu.tlb.asid();
+    match kind {
+        0 => cpu.tlb.flush_page(address),
+        1 => cpu.tlb.flush_pcid(asid, pcid as u16),
+        _ => cpu.tlb.flush_asid(asid),
+    }
+    Err(Stop::END_BLOCK)
+}
+
+/// INVD, WBINVD: caches are not modelled.
+fn wbinvd(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs_cpl0()?;
+    cpu.intercept_wbinvd(bus, op)
+}
+
+fn invd(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs_cpl0()?;
+    cpu.intercept_invd(bus, op)
+}
+
+/// CLFLUSH and kin fault as a read of one byte would.
+fn flush_line(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.read::<u8>(bus, op).map(|_| ())
+}
+
+fn clzero(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs(Feature::Clzero)?;
+    let offset = cpu.gpr[RAX] & if op.has(Op::LONG) { u64::MAX } else { 0xFFFF_FFFF } & !63;
+    for at in (0..64).step_by(8) {
+        let linear = cpu.operand_at(op, offset + at, 8, Access::Write)?;
+        cpu.write_linear(bus, linear, 0u64)?;
+    }
+    cpu.after_store()
+}
+
+fn fence(_: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    Ok(())
+}
+
+fn swapgs(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    if !op.has(Op::LONG) {
+        return Err(Stop::INVALID_OPCODE);
+    }
+    cpu.needs_cpl0()?;
+    let gs = cpu.segments[5].base;
+    cpu.segments[5].base = cpu.syscall.kernel_gs_base;
+    cpu.syscall.kernel_gs_base = gs;
+    cpu.segment_base[5] = cpu.segments[5].base;
+    Ok(())
+}
+
+fn segment_base<W: Width, const GS: usize, const WRITE: bool>(
+    cpu: &mut Cpu,
+    _: &mut Bus<'_>,
+    op: &Op,
+) -> Result<(), Stop> {
+    if !cpu.cr4.contains(Cr4::FSGSBASE) || !op.has(Op::LONG) {
+        return Err(Stop::INVALID_OPCODE);
+    }
+    if !WRITE {
+        W::truncate(cpu.segments[GS].base).to_register(&mut cpu.gpr, op.a);
+        return Ok(());
+    }
+    let base = W::from_register(&cpu.gpr, op.a).zero_extend();
+    if (base as i64) << 16 >> 16 != base as i64 {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    cpu.segments[GS].base = base;
+    cpu.segment_base[GS] = base;
+    Ok(())
+}
+
+fn random<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    let number = cpu.next_random();
+    W::truncate(number).to_register(&mut cpu.gpr, op.a);
+    cpu.flags.set_status(rflags::CF);
+    Ok(())
+}
+
+fn rdrand<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs(Feature::Rdrand)?;
+    random::<W>(cpu, bus, op)
+}
+
+fn rdseed<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.needs(Feature::Rdseed)?;
+    random::<W>(cpu, bus, op)
+}
+
+fn rdpkru(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    if !cpu.cr4.contains(Cr4::PKE) {
+        return Err(Stop::INVALID_OPCODE);
+    }
+    if cpu.gpr[RCX] as u32 != 0 {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    cpu.set_edx_eax(cpu.pkru as u64);
+    Ok(())
+}
+
+fn wrpkru(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    if !cpu.cr4.contains(Cr4::PKE) {
+        return Err(Stop::INVALID_OPCODE);
+    }
+    if cpu.gpr[RCX] as u32 != 0 || cpu.gpr[RDX] as u32 != 0 {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    cpu.pkru = cpu.gpr[RAX] as u32;
+    cpu.tlb.flush_asid(cpu.tlb.asid());
+    Err(Stop::END_BLOCK)
+}
+
+fn syscall(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.system_call(bus, op)
+}
+
+fn sysret<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.system_return(bus, op, W::BYTES == 8)
+}
+
+fn sysenter(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.system_enter(bus, op)
+}
+
+fn sysexit<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.system_exit(bus, op, W::BYTES == 8)
+}
+
+fn rsm(_: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    // DEVIATION(APM2 "System-Management Mode"): there is no SMM, so RSM is always outside it.
+    Err(Stop::INVALID_OPCODE)
+}
+
+fn moves(i: &Instruction) -> Option<Handler> {
+    if i.mnemonic() != Mnemonic::Mov {
+        return None;
+    }
+    let is = |operand, first: Register, last: Register| {
+        is_register(i, operand) && (first..=last).contains(&i.op_register(operand))
+    };
+    if is(1, Register::CR0, Register::CR15) {
+        Some(mov_from_cr)
+    } else if is(0, Register::CR0, Register::CR15) {
+        Some(mov_to_cr)
+    } else if is(1, Register::DR0, Register::DR15) {
+        Some(mov_from_dr)
+    } else if is(0, Register::DR0, Register::DR15) {
+        Some(mov_to_dr)
+    } else {
+        None
+    }
+}
+
+/// Instructions that stand alone in their block.
+fn alone(i: &Instruction) -> Option<Handler> {
+    use iced_x86::Code;
+    let w = width(i, 0);
+    if let Some(handler) = moves(i) {
+        return Some(handler);
+    }
+    Some(match i.mnemonic() {
+        Mnemonic::Lmsw => lmsw,
+        Mnemonic::Clts => clts,
+        Mnemonic::Lgdt if i.code() == Code::Lgdt_m1632_16 => load_table_16::<false>,
+        Mnemonic::Lgdt => load_table::<false>,
+        Mnemonic::Lidt if i.code() == Code::Lidt_m1632_16 => load_table_16::<true>,
+        Mnemonic::Lidt => load_table::<true>,
+        Mnemonic::Cpuid => cpuid,
+        Mnemonic::Rdtsc => rdtsc,
+        Mnemonic::Rdtscp => rdtscp,
+        Mnemonic::Rdpmc => rdpmc,
+        Mnemonic::Rdmsr => rdmsr,
+        Mnemonic::Wrmsr => wrmsr,
+        Mnemonic::Hlt => hlt,
+        Mnemonic::Monitor => monitor,
+        Mnemonic::Mwait => mwait,
+        Mnemonic::Invlpg => invlpg,
+        Mnemonic::Invpcid => invpcid,
+        Mnemonic::Wbinvd | Mnemonic::Wbnoinvd => wbinvd,
+        Mnemonic::Invd => invd,
+        Mnemonic::Rdpkru => rdpkru,
+        Mnemonic::Wrpkru => wrpkru,
+        Mnemonic::Syscall => syscall,
+        Mnemonic::Sysret => sysret::<u32>,
+        Mnemonic::Sysretq => sysret::<u64>,
+        Mnemonic::Sysenter => sysenter,
+        Mnemonic::Sysexit => sysexit::<u32>,
+        Mnemonic::Sysexitq => sysexit::<u64>,
+        Mnemonic::Rsm => rsm,
+        Mnemonic::Rdrand => sized!(w, rdrand),
+        Mnemonic::Rdseed => sized!(w, rdseed),
+        _ => return None,
+    })
+}
+
+fn within(i: &Instruction) -> Option<(Handler, Cost)> {
+    let w = width(i, 0);
+    let is_wide = w == 8;
+    macro_rules! bases {
+        ($segment:literal, $write:literal) => {
+            if is_wide {
+                segment_base::<u64, $segment, $write>
+            } else {
+                segment_base::<u32, $segment, $write>
+            }
+        };
+    }
+    Some(match i.mnemonic() {
+        Mnemonic::Smsw if is_memory(i, 0) => (smsw::<u16>, Cost::Store),
+        Mnemonic::Smsw => (sized!(w, smsw), Cost::Simple),
+        Mnemonic::Sgdt => (store_table::<false>, Cost::Store),
+        Mnemonic::Sidt => (store_table::<true>, Cost::Store),
+        Mnemonic::Rdpid => (rdpid, Cost::Simple),
+        Mnemonic::Clflush | Mnemonic::Clflushopt | Mnemonic::Clwb => (flush_line, Cost::Store),
+        Mnemonic::Clzero => (clzero, Cost::Store),
+        Mnemonic::Mfence | Mnemonic::Lfence | Mnemonic::Sfence => (fence, Cost::Fence),
+        Mnemonic::Swapgs => (swapgs, Cost::Simple),
+        Mnemonic::Rdfsbase => (bases!(4, false), Cost::Simple),
+        Mnemonic::Rdgsbase => (bases!(5, false), Cost::Simple),
+        Mnemonic::Wrfsbase => (bases!(4, true), Cost::Simple),
+        Mnemonic::Wrgsbase => (bases!(5, true), Cost::Simple),
+        _ => return None,
+    })
+}
+
+pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
+    if let Some(handler) = alone(i) {
+        return Some(Binding { handler, boundary: Boundary::Alone, cost: Cost::Serializing });
+    }
+    let (handler, cost) = within(i)?;
+    Binding::costing(handler, cost)
+}
+
+impl Cpu {
+    /// Device and APIC accesses may change what interrupts are pending and who must run next.
+    pub(crate) fn after_device_access(&mut self) {
+        self.attention |= Attention::YIELD | Attention::INTERRUPT | Attention::TIMER;
+    }
+}

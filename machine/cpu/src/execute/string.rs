@@ -1,0 +1,291 @@
+//! MOVS, STOS, LODS, SCAS, CMPS, INS, OUTS with their repeat prefixes.
+//!
+//! A repeated instruction does a bounded number of elements, then gives interrupts their chance and
+//! continues: its registers always say what is left.
+
+use super::arithmetic::{Binary, Cmp};
+use crate::decode::{Binding, CodeSize, Cost, width};
+use crate::memory::Access;
+use crate::op::{Handler, Op};
+use crate::width::{RAX, RCX, RDI, RDX, RSI, Width};
+use crate::{Bus, Cpu, Stop};
+use arch::control::rflags;
+use iced_x86::{Instruction, Mnemonic};
+
+/// Elements of one go.
+const ELEMENTS: u64 = 4096;
+/// Index of ES.
+const ES: u8 = 0;
+
+/// What one element's work asks of the repetition.
+#[derive(PartialEq, Eq)]
+enum Next {
+    Continue,
+    Stop,
+}
+
+impl Cpu {
+    fn string_register(&self, op: &Op, register: usize) -> u64 {
+        self.gpr[register] & op.address_mask()
+    }
+
+    fn set_string_register(&mut self, op: &Op, register: usize, value: u64) {
+        self.gpr[register] = match op.address_shift {
+            48 => self.gpr[register] & !0xFFFF | value & 0xFFFF,
+            _ => value & op.address_mask(),
+        };
+    }
+
+    fn advance<W: Width>(&mut self, op: &Op, register: usize, elements: u64) {
+        let bytes = elements.wrapping_mul(W::BYTES as u64);
+        let old = self.string_register(op, register);
+        let new = if self.flags.has(rflags::DF) {
+            old.wrapping_sub(bytes)
+        } else {
+            old.wrapping_add(bytes)
+        };
+        self.set_string_register(op, register, new);
+    }
+
+    fn source<W: Width>(&self, op: &Op) -> Result<u64, Stop> {
+        self.operand_at(op, self.string_register(op, RSI), W::BYTES, Access::Read)
+    }
+
+    /// The destination is in ES whatever prefix there is.
+    fn destination<W: Width>(&self, op: &Op, access: Access) -> Result<u64, Stop> {
+        let offset = self.string_register(op, RDI);
+        if op.has(Op::SEGMENTED) {
+            self.segmented(ES, offset, W::BYTES, access)
+        } else {
+            Ok(offset)
+        }
+    }
+}
+
+/// Does `element` once, or as often as rCX says.
+#[inline(always)]
+fn repeat(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    mut element: impl FnMut(&mut Cpu, &mut Bus<'_>) -> Result<Next, Stop>,
+) -> Result<(), Stop> {
+    if !op.has(Op::REP) && !op.has(Op::REPNE) {
+        element(cpu, bus)?;
+        return cpu.after_store();
+    }
+    let mut left = cpu.string_register(op, RCX);
+    let mut budget = ELEMENTS;
+    while left != 0 {
+        if budget == 0 || cpu.code_changed {
+            cpu.code_changed = false;
+            return Err(Stop::REPEAT);
+        }
+        let next = element(cpu, bus)?;
+        left -= 1;
+        budget -= 1;
+        cpu.set_string_register(op, RCX, left);
+        cpu.extra_cost += 1;
+        if next == Next::Stop {
+            break;
+        }
+    }
+    cpu.after_store()
+}
+
+/// How many elements from `linear` upwards stay in its page.
+fn in_page<W: Width>(linear: u64) -> u64 {
+    (0x1000 - (linear & 0xFFF)) / W::BYTES as u64
+}
+
+impl Cpu {
+    /// Whether a forward repetition over flat memory may be done in bulk.
+    fn bulk_allowed(&self, op: &Op) -> bool {
+        (op.has(Op::REP) || op.has(Op::REPNE))
+            && !op.has(Op::SEGMENTED)
+            && !self.flags.has(rflags::DF)
+            && op.address_shift == 0
+    }
+}
+
+/// Copies as much as lies in one page of RAM on both sides. Zero if nothing does.
+fn copy_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64, Stop> {
+    let (from, to) = (cpu.source::<W>(op)?, cpu.destination::<W>(op, Access::Write)?);
+    let elements = cpu.gpr[RCX].min(in_page::<W>(from)).min(in_page::<W>(to));
+    if elements < 2 {
+        return Ok(0);
+    }
+    let source = cpu.locate_linear(bus, from, W::BYTES, Access::Read, op.segment)?;
+    let target = cpu.locate_linear(bus, to, W::BYTES, Access::Write, ES)?;
+    let (Some(source), Some(target)) = (source.ram_offset(), target.ram_offset()) else {
+        return Ok(0);
+    };
+    let bytes = elements as usize * W::BYTES;
+    if target > source && target < source + bytes {
+        // An overlapping copy repeats a pattern: element by element.
+        return Ok(0);
+    }
+    bus.memory.ram.copy_within(source..source + bytes, target);
+    cpu.note_ram_write(bus, target, bytes);
+    Ok(elements)
+}
+
+fn movs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    if cpu.bulk_allowed(op) && cpu.gpr[RCX] > 4 {
+        let done = copy_bulk::<W>(cpu, bus, op)?;
+        if done != 0 {
+            cpu.advance::<W>(op, RSI, done);
+            cpu.advance::<W>(op, RDI, done);
+            return finish_bulk::<W>(cpu, done);
+        }
+    }
+    repeat(cpu, bus, op, |cpu, bus| {
+        let from = cpu.source::<W>(op)?;
+        let value = cpu.read_linear::<W>(bus, from)?;
+        let to = cpu.destination::<W>(op, Access::Write)?;
+        cpu.write_linear(bus, to, value)?;
+        cpu.advance::<W>(op, RSI, 1);
+        cpu.advance::<W>(op, RDI, 1);
+        Ok(Next::Continue)
+    })
+}
+
+fn finish_bulk<W: Width>(cpu: &mut Cpu, done: u64) -> Result<(), Stop> {
+    cpu.gpr[RCX] -= done;
+    cpu.extra_cost += (done * W::BYTES as u64).div_ceil(32);
+    cpu.code_changed = false;
+    Err(if cpu.gpr[RCX] == 0 { Stop::END_BLOCK } else { Stop::REPEAT })
+}
+
+fn fill_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64, Stop> {
+    let to = cpu.destination::<W>(op, Access::Write)?;
+    let elements = cpu.gpr[RCX].min(in_page::<W>(to));
+    let target = cpu.locate_linear(bus, to, W::BYTES, Access::Write, ES)?;
+    let (Some(target), true) = (target.ram_offset(), elements > 1) else {
+        return Ok(0);
+    };
+    let bytes = elements as usize * W::BYTES;
+    let value = W::from_register(&cpu.gpr, RAX as u8);
+    let Some(ram) = bus.memory.ram.get_mut(target..target + bytes) else {
+        return Ok(0);
+    };
+    if value.zero_extend() == 0 {
+        ram.fill(0);
+    } else {
+        ram.chunks_exact_mut(W::BYTES).for_each(|chunk| value.to_bytes(chunk));
+    }
+    cpu.note_ram_write(bus, target, bytes);
+    Ok(elements)
+}
+
+fn stos<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    if cpu.bulk_allowed(op) && cpu.gpr[RCX] > 4 {
+        let done = fill_bulk::<W>(cpu, bus, op)?;
+        if done != 0 {
+            cpu.advance::<W>(op, RDI, done);
+            return finish_bulk::<W>(cpu, done);
+        }
+    }
+    repeat(cpu, bus, op, |cpu, bus| {
+        let to = cpu.destination::<W>(op, Access::Write)?;
+        let value = W::from_register(&cpu.gpr, RAX as u8);
+        cpu.write_linear(bus, to, value)?;
+        cpu.advance::<W>(op, RDI, 1);
+        Ok(Next::Continue)
+    })
+}
+
+fn lods<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    repeat(cpu, bus, op, |cpu, bus| {
+        let from = cpu.source::<W>(op)?;
+        cpu.read_linear::<W>(bus, from)?.to_register(&mut cpu.gpr, RAX as u8);
+        cpu.advance::<W>(op, RSI, 1);
+        Ok(Next::Continue)
+    })
+}
+
+/// REPE continues while equal, REPNE while not.
+fn compared(cpu: &Cpu, op: &Op) -> Next {
+    let wanted = if op.has(Op::REPNE) { !cpu.flags.zero() } else { cpu.flags.zero() };
+    if wanted { Next::Continue } else { Next::Stop }
+}
+
+fn scas<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    repeat(cpu, bus, op, |cpu, bus| {
+        let at = cpu.destination::<W>(op, Access::Read)?;
+        let value = cpu.read_linear::<W>(bus, at)?;
+        let accumulator = W::from_register(&cpu.gpr, RAX as u8);
+        Cmp::apply(&mut cpu.flags, accumulator, value);
+        cpu.advance::<W>(op, RDI, 1);
+        Ok(compared(cpu, op))
+    })
+}
+
+fn cmps<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    repeat(cpu, bus, op, |cpu, bus| {
+        let from = cpu.source::<W>(op)?;
+        let first = cpu.read_linear::<W>(bus, from)?;
+        let at = cpu.destination::<W>(op, Access::Read)?;
+        let second = cpu.read_linear::<W>(bus, at)?;
+        Cmp::apply(&mut cpu.flags, first, second);
+        cpu.advance::<W>(op, RSI, 1);
+        cpu.advance::<W>(op, RDI, 1);
+        Ok(compared(cpu, op))
+    })
+}
+
+fn ins<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    let port = cpu.gpr[RDX] as u16;
+    cpu.check_port(bus, port, W::BYTES as u8)?;
+    cpu.intercept_io(bus, op, port, W::BYTES as u8, crate::system::Io::InString)?;
+    repeat(cpu, bus, op, |cpu, bus| {
+        let to = cpu.destination::<W>(op, Access::Write)?;
+        // The destination must be writable before the port is read.
+        let place = cpu.locate_linear(bus, to, W::BYTES, Access::Write, ES)?;
+        let value = cpu.port_in(bus, port, W::BYTES as u8);
+        cpu.write_place(bus, place, value as u64);
+        cpu.advance::<W>(op, RDI, 1);
+        Ok(Next::Continue)
+    })?;
+    Err(Stop::END_BLOCK)
+}
+
+fn outs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    let port = cpu.gpr[RDX] as u16;
+    cpu.check_port(bus, port, W::BYTES as u8)?;
+    cpu.intercept_io(bus, op, port, W::BYTES as u8, crate::system::Io::OutString)?;
+    repeat(cpu, bus, op, |cpu, bus| {
+        let from = cpu.source::<W>(op)?;
+        let value = cpu.read_linear::<W>(bus, from)?.zero_extend();
+        cpu.port_out(bus, port, W::BYTES as u8, value as u32);
+        cpu.advance::<W>(op, RSI, 1);
+        Ok(Next::Continue)
+    })?;
+    Err(Stop::END_BLOCK)
+}
+
+pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
+    macro_rules! elements {
+        ($handler:ident) => {
+            super::sized!(width(i, 0).max(width(i, 1)), $handler)
+        };
+    }
+    let handler: Handler = match i.mnemonic() {
+        Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsq => elements!(movs),
+        // The SSE2 instruction of the same name has no implied memory operand.
+        Mnemonic::Movsd if i.is_string_instruction() => elements!(movs),
+        Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq => elements!(stos),
+        Mnemonic::Lodsb | Mnemonic::Lodsw | Mnemonic::Lodsd | Mnemonic::Lodsq => elements!(lods),
+        Mnemonic::Scasb | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq => elements!(scas),
+        Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsq => elements!(cmps),
+        Mnemonic::Cmpsd if i.is_string_instruction() => elements!(cmps),
+        Mnemonic::Insb => return Binding::alone(ins::<u8>),
+        Mnemonic::Insw => return Binding::alone(ins::<u16>),
+        Mnemonic::Insd => return Binding::alone(ins::<u32>),
+        Mnemonic::Outsb => return Binding::alone(outs::<u8>),
+        Mnemonic::Outsw => return Binding::alone(outs::<u16>),
+        Mnemonic::Outsd => return Binding::alone(outs::<u32>),
+        _ => return None,
+    };
+    Binding::costing(handler, Cost::StringSetup)
+}

@@ -1,0 +1,13 @@
+//! Memory as instructions see it: segmentation, paging, the TLB, RAM and devices.
+
+mod access;
+mod paging;
+mod place;
+mod segment;
+pub(crate) mod tlb;
+
+pub(crate) use self::tlb as sets;
+pub use access::Access;
+pub use place::Place;
+pub(crate) use segment::within_limit;
+pub use tlb::{Entry, Tlb};

@@ -1,0 +1,188 @@
+//! Where an operand lies after translation.
+
+use crate::{Bus, Cpu};
+use arch::address::SystemPhysical;
+use bus::GuestMemory;
+
+/// A translated operand of up to 8 bytes in RAM or a device, possibly in two pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    first: Part,
+    first_size: u8,
+    second: Option<Part>,
+    second_size: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    /// An index into RAM.
+    Ram(u64),
+    Device(SystemPhysical),
+}
+
+impl Part {
+    fn new(memory: &GuestMemory, address: SystemPhysical) -> Self {
+        match memory.offset(address) {
+            Some(offset) => Self::Ram(offset as u64),
+            None => Self::Device(address),
+        }
+    }
+}
+
+impl Place {
+    #[inline(always)]
+    pub fn ram(offset: u64, size: usize) -> Self {
+        Self { first: Part::Ram(offset), first_size: size as u8, second: None, second_size: 0 }
+    }
+
+    pub fn whole(memory: &GuestMemory, address: SystemPhysical, size: usize) -> Self {
+        Self {
+            first: Part::new(memory, address),
+            first_size: size as u8,
+            second: None,
+            second_size: 0,
+        }
+    }
+
+    pub fn split(
+        memory: &GuestMemory,
+        first: SystemPhysical,
+        first_size: usize,
+        second: SystemPhysical,
+        second_size: usize,
+    ) -> Self {
+        Self {
+            first: Part::new(memory, first),
+            first_size: first_size as u8,
+            second: Some(Part::new(memory, second)),
+            second_size: second_size as u8,
+        }
+    }
+
+    /// The index into RAM if the operand is wholly in one page of RAM.
+    #[inline(always)]
+    pub fn ram_offset(&self) -> Option<usize> {
+        match (self.first, self.second) {
+            (Part::Ram(offset), None) => Some(offset as usize),
+            _ => None,
+        }
+    }
+}
+
+impl Cpu {
+    #[inline(always)]
+    pub fn read_place(&mut self, bus: &mut Bus<'_>, place: Place) -> u64 {
+        let low = self.read_part(bus, place.first, place.first_size);
+        match place.second {
+            None => low,
+            Some(part) => {
+                let high = self.read_part(bus, part, place.second_size);
+                low | high << (8 * place.first_size)
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub fn write_place(&mut self, bus: &mut Bus<'_>, place: Place, value: u64) {
+        self.write_part(bus, place.first, place.first_size, value);
+        if let Some(part) = place.second {
+            self.write_part(bus, part, place.second_size, value >> (8 * place.first_size));
+        }
+    }
+
+    #[inline(always)]
+    fn read_part(&mut self, bus: &mut Bus<'_>, part: Part, size: u8) -> u64 {
+        match part {
+            Part::Ram(offset) => {
+                let mut bytes = [0; 8];
+                let at = offset as usize;
+                let size = size as usize & 15;
+                if let Some(ram) = bus.memory.ram.get(at..at + size) {
+                    bytes[..size].copy_from_slice(ram);
+                }
+                u64::from_le_bytes(bytes)
+            }
+            Part::Device(address) => self.device_read(bus, address, size),
+        }
+    }
+
+    #[inline(always)]
+    fn write_part(&mut self, bus: &mut Bus<'_>, part: Part, size: u8, value: u64) {
+        match part {
+            Part::Ram(offset) => {
+                let at = offset as usize;
+                let size = size as usize & 15;
+                if let Some(ram) = bus.memory.ram.get_mut(at..at + size) {
+                    ram.copy_from_slice(&value.to_le_bytes()[..size]);
+                    self.note_ram_write(bus, at, size);
+                }
+            }
+            Part::Device(address) => self.device_write(bus, address, size, value),
+        }
+    }
+
+    /// A read outside RAM: the processor's own APIC page, or the platform in naturally aligned
+    /// pieces.
+    #[cold]
+    fn device_read(&mut self, bus: &mut Bus<'_>, address: SystemPhysical, size: u8) -> u64 {
+        let mut value = 0;
+        for (at, part) in pieces(size, address) {
+            let here = address.offset(at as u64);
+            let piece = match self.apic_offset(here) {
+                Some(offset) => self.apic.read_mmio(offset, part, self.clock),
+                None => bus.platform.read(self.index, self.clock, here, part),
+            };
+            value |= (piece & u64::MAX >> (64 - 8 * part)) << (8 * at);
+        }
+        value
+    }
+
+    #[cold]
+    fn device_write(&mut self, bus: &mut Bus<'_>, address: SystemPhysical, size: u8, value: u64) {
+        for (at, part) in pieces(size, address) {
+            let here = address.offset(at as u64);
+            let piece = value >> (8 * at) & u64::MAX >> (64 - 8 * part);
+            match self.apic_offset(here) {
+                Some(offset) => self.apic_write(bus, offset, part, piece),
+                None => bus.platform.write(self.index, self.clock, here, part, piece),
+            }
+        }
+        self.after_device_access();
+    }
+
+    /// The offset in the local APIC's page, if `address` lies there and the page is decoded.
+    fn apic_offset(&self, address: SystemPhysical) -> Option<u16> {
+        let base = self.apic.base();
+        let here = address.0 & !0xFFF == base & 0x000F_FFFF_FFFF_F000;
+        (here && self.apic.is_enabled() && !self.apic.is_x2apic())
+            .then_some((address.0 & 0xFFF) as u16)
+    }
+}
+
+/// Splits an access into naturally aligned pieces of 1, 2, 4 or 8 bytes: (offset, size).
+fn pieces(size: u8, address: SystemPhysical) -> impl Iterator<Item = (u8, u8)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let left = size - at;
+        let piece = [8, 4, 2, 1].into_iter().find(|piece| {
+            *piece <= left && (address.0 + at as u64).is_multiple_of(*piece as u64)
+        })?;
+        let here = at;
+        at += piece;
+        Some((here, piece))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_naturally_aligned_and_cover_the_access() {
+        let split = |size, at| pieces(size, SystemPhysical(at)).collect::<Vec<_>>();
+        assert_eq!(split(8, 0x10), [(0, 8)]);
+        assert_eq!(split(4, 0x12), [(0, 2), (2, 2)]);
+        assert_eq!(split(8, 0x13), [(0, 1), (1, 4), (5, 2), (7, 1)]);
+        assert_eq!(split(0, 0x13), []);
+    }
+}

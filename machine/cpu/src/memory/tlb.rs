@@ -1,0 +1,182 @@
+//! The translation lookaside buffer: yields an index into RAM for a linear page.
+//!
+//! Entries carry a context number, which stands for an address space (ASID and PCID); a flush of an
+//! address space gives it a new number. An entry grants what it was filled for: reads, writes
+//! (which imply a dirty page) and fetches have a tag each.
+
+use serde::{Deserialize, Serialize};
+
+/// Entries of one set; a power of two.
+pub const ENTRIES: usize = 1024;
+/// User accesses.
+pub const USER: usize = 0;
+/// Supervisor accesses while RFLAGS.AC is clear, and implicit ones.
+pub const SUPERVISOR: usize = ENTRIES;
+/// Supervisor accesses while RFLAGS.AC is set: SMAP is suspended.
+pub const SUPERVISOR_AC: usize = 2 * ENTRIES;
+/// Never filled: alignment checks or data breakpoints are on, so every access takes the slow path.
+pub const CHECKED: usize = 3 * ENTRIES;
+
+const NEVER: u64 = u64::MAX;
+/// Context numbers are bits 11:0 of a tag.
+const LAST_CONTEXT: u64 = 0xFFE;
+/// Address spaces that keep their entries at one time.
+const SPACES: usize = 64;
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Entry {
+    pub read: u64,
+    pub write: u64,
+    pub execute: u64,
+    /// Index into RAM of the page's first byte.
+    pub offset: u64,
+}
+
+const EMPTY: Entry = Entry { read: NEVER, write: NEVER, execute: NEVER, offset: 0 };
+
+/// An address space: what tags translations besides the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Space {
+    asid: u32,
+    pcid: u16,
+    context: u64,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Tlb {
+    entries: Vec<Entry>,
+    spaces: Vec<Space>,
+    next_context: u64,
+    /// The context of the running address space.
+    pub context: u64,
+    asid: u32,
+    pcid: u16,
+    /// Linear pages of large mappings in the buffer lie in this range.
+    large_first: u64,
+    large_last: u64,
+    /// Counts flushes, so that whoever cached a translation can tell.
+    pub epoch: u64,
+}
+
+impl Default for Tlb {
+    fn default() -> Self {
+        let mut tlb = Self {
+            entries: vec![EMPTY; 4 * ENTRIES],
+            spaces: Vec::new(),
+            next_context: 1,
+            context: 0,
+            asid: 0,
+            pcid: 0,
+            large_first: u64::MAX,
+            large_last: 0,
+            epoch: 0,
+        };
+        tlb.select(0, 0);
+        tlb
+    }
+}
+
+impl Tlb {
+    #[inline(always)]
+    fn slot(set: usize, linear: u64) -> usize {
+        (set + (linear >> 12) as usize % ENTRIES) % (4 * ENTRIES)
+    }
+
+    #[inline(always)]
+    pub fn entry(&self, set: usize, linear: u64) -> &Entry {
+        &self.entries[Self::slot(set, linear)]
+    }
+
+    /// The tag of a linear address in the running address space.
+    #[inline(always)]
+    pub fn tag(&self, linear: u64) -> u64 {
+        linear & !0xFFF | self.context
+    }
+
+    /// Enters a translation. `is_large` if its page is larger than 4 KiB.
+    pub fn fill(
+        &mut self,
+        set: usize,
+        linear: u64,
+        offset: u64,
+        grants: (bool, bool, bool),
+        is_large: bool,
+    ) {
+        let tag = self.tag(linear);
+        let grant = |on: bool| if on { tag } else { NEVER };
+        let (read, write, execute) = grants;
+        self.entries[Self::slot(set, linear)] =
+            Entry { read: grant(read), write: grant(write), execute: grant(execute), offset };
+        if is_large {
+            self.large_first = self.large_first.min(linear & !0x3FFF_FFFF);
+            self.large_last = self.large_last.max(linear | 0x3FFF_FFFF);
+        }
+    }
+
+    /// Makes an address space the running one, keeping its translations.
+    pub fn select(&mut self, asid: u32, pcid: u16) {
+        self.asid = asid;
+        self.pcid = pcid;
+        self.epoch += 1;
+        let known = self.spaces.iter().find(|space| space.asid == asid && space.pcid == pcid);
+        self.context = match known {
+            Some(space) => space.context,
+            None => self.admit(asid, pcid),
+        };
+    }
+
+    fn admit(&mut self, asid: u32, pcid: u16) -> u64 {
+        if self.next_context > LAST_CONTEXT {
+            self.entries.fill(EMPTY);
+            self.spaces.clear();
+            self.next_context = 1;
+            self.large_first = u64::MAX;
+            self.large_last = 0;
+        }
+        if self.spaces.len() == SPACES {
+            self.spaces.remove(0);
+        }
+        let context = self.next_context;
+        self.next_context += 1;
+        self.spaces.push(Space { asid, pcid, context });
+        context
+    }
+
+    /// Forgets all translations of the running address space.
+    pub fn flush_current(&mut self) {
+        self.flush_pcid(self.asid, self.pcid);
+    }
+
+    /// Forgets all translations of one address space.
+    pub fn flush_pcid(&mut self, asid: u32, pcid: u16) {
+        self.spaces.retain(|space| space.asid != asid || space.pcid != pcid);
+        self.select(self.asid, self.pcid);
+    }
+
+    /// Forgets all translations of an ASID, global ones included.
+    pub fn flush_asid(&mut self, asid: u32) {
+        self.spaces.retain(|space| space.asid != asid);
+        self.select(self.asid, self.pcid);
+    }
+
+    /// Forgets everything.
+    pub fn flush_all(&mut self) {
+        self.spaces.clear();
+        self.select(self.asid, self.pcid);
+    }
+
+    pub fn asid(&self) -> u32 {
+        self.asid
+    }
+
+    /// Forgets the translations of one page in every address space.
+    pub fn flush_page(&mut self, linear: u64) {
+        self.epoch += 1;
+        if (self.large_first..=self.large_last).contains(&linear) {
+            return self.flush_all();
+        }
+        for set in [USER, SUPERVISOR, SUPERVISOR_AC] {
+            self.entries[Self::slot(set, linear)] = EMPTY;
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! CPU models: one data file each, listing only what is implemented; CPUID follows from it.
+
+use arch::cpuid::{Feature, FeatureSet};
+use serde::{Deserialize, Serialize};
+
+/// Where a processor sits. Widths are bits of the APIC ID, from the lowest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Placement {
+    pub apic_id: u32,
+    /// Logical processors in the package.
+    pub package_cpus: u32,
+    /// Bits of the APIC ID that number threads in a core.
+    pub thread_bits: u8,
+    /// Bits that number threads in a core complex (sharing the last-level cache).
+    pub complex_bits: u8,
+    /// Bits that number threads in a package.
+    pub package_bits: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caches {
+    pub l1_data: u32,
+    pub l1_code: u32,
+    pub l2: u32,
+    pub l3: u32,
+}
+
+/// A CPU model's capability value: CPUID, MSRs and behaviour derive from it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuModel {
+    name: String,
+    description: String,
+    vendor: String,
+    brand: String,
+    family: u32,
+    model: u32,
+    stepping: u32,
+    physical_bits: u8,
+    linear_bits: u8,
+    tsc_hertz: u64,
+    core_hertz: u64,
+    caches: Caches,
+    features: FeatureSet,
+    pub placement: Placement,
+}
+
+/// A model file as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    description: String,
+    vendor: String,
+    brand: String,
+    family: u32,
+    model: u32,
+    stepping: u32,
+    physical_bits: u8,
+    linear_bits: u8,
+    tsc_hertz: u64,
+    core_hertz: u64,
+    caches: Caches,
+    features: Vec<String>,
+}
+
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ModelError {
+    #[error("no CPU model is named {0:?}; there are {1}")]
+    Unknown(String, String),
+    #[error("CPU model file: {0}")]
+    Syntax(String),
+    #[error("CPU model {model}: no feature is named {feature:?}")]
+    Feature { model: String, feature: String },
+    #[error("CPU model {model}: the vendor string {vendor:?} has not 12 characters")]
+    Vendor { model: String, vendor: String },
+}
+
+const FILES: &[(&str, &str)] = &[
+    ("generic", include_str!("../models/generic.toml")),
+    ("zen4", include_str!("../models/zen4.toml")),
+];
+
+impl CpuModel {
+    /// The names of the models that come with the machine.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        FILES.iter().map(|(name, _)| *name)
+    }
+
+    /// A model that comes with the machine.
+    pub fn named(name: &str) -> Result<Self, ModelError> {
+        match FILES.iter().find(|(known, _)| *known == name) {
+            Some((_, text)) => Self::parse(text),
+            None => Err(ModelError::Unknown(
+                name.to_owned(),
+                Self::names().collect::<Vec<_>>().join(", "),
+            )),
+        }
+    }
+
+    /// Reads a model file.
+    pub fn parse(text: &str) -> Result<Self, ModelError> {
+        let file: File = toml::from_str(text).map_err(|e| ModelError::Syntax(e.to_string()))?;
+        if file.vendor.len() != 12 {
+            return Err(ModelError::Vendor { model: file.name, vendor: file.vendor });
+        }
+        let mut features = FeatureSet::default();
+        for feature in &file.features {
+            let known = Feature::from_name(feature).ok_or_else(|| ModelError::Feature {
+                model: file.name.clone(),
+                feature: feature.clone(),
+            })?;
+            features.insert(known);
+        }
+        Ok(Self {
+            name: file.name,
+            description: file.description,
+            vendor: file.vendor,
+            brand: file.brand,
+            family: file.family,
+            model: file.model,
+            stepping: file.stepping,
+            physical_bits: file.physical_bits,
+            linear_bits: file.linear_bits,
+            tsc_hertz: file.tsc_hertz,
+            core_hertz: file.core_hertz,
+            caches: file.caches,
+            features,
+            placement: Placement::default(),
+        })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    pub fn vendor(&self) -> &str {
+        &self.vendor
+    }
+
+    pub fn is_amd(&self) -> bool {
+        self.vendor == "AuthenticAMD"
+    }
+
+    pub fn brand(&self) -> &str {
+        &self.brand
+    }
+
+    pub fn family(&self) -> u32 {
+        self.family
+    }
+
+    #[inline(always)]
+    pub fn has(&self, feature: Feature) -> bool {
+        self.features.contains(feature)
+    }
+
+    pub fn features(&self) -> &FeatureSet {
+        &self.features
+    }
+
+    /// Takes a feature away, as firmware options do.
+    pub fn remove_feature(&mut self, feature: Feature) {
+        self.features.remove(feature);
+    }
+
+    pub fn physical_bits(&self) -> u8 {
+        self.physical_bits
+    }
+
+    pub fn linear_bits(&self) -> u8 {
+        self.linear_bits
+    }
+
+    pub fn tsc_hertz(&self) -> u64 {
+        self.tsc_hertz
+    }
+
+    pub fn core_hertz(&self) -> u64 {
+        self.core_hertz
+    }
+
+    pub fn caches(&self) -> Caches {
+        self.caches
+    }
+
+    /// CPUID Fn0000_0001 EAX: family, model and stepping in their split encoding.
+    pub fn signature(&self) -> u32 {
+        let (base_family, extended_family) =
+            if self.family > 15 { (15, self.family - 15) } else { (self.family, 0) };
+        (extended_family << 20)
+            | (self.model >> 4) << 16
+            | base_family << 8
+            | (self.model & 15) << 4
+            | self.stepping
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_model_that_comes_with_the_machine_parses_and_bears_its_name() {
+        for name in CpuModel::names() {
+            assert_eq!(CpuModel::named(name).map(|model| model.name), Ok(name.to_owned()));
+        }
+    }
+
+    #[test]
+    fn the_signature_of_zen_4_is_split_as_real_parts_show_it() {
+        assert_eq!(CpuModel::named("zen4").unwrap().signature(), 0x00A1_0F11);
+    }
+
+    #[test]
+    fn an_unknown_model_is_refused_with_the_list() {
+        let error = CpuModel::named("zen9").unwrap_err().to_string();
+        assert!(error.contains("zen9") && error.contains("generic"), "{error}");
+    }
+}

@@ -1,0 +1,435 @@
+//! The flow: what needs attention → fetch → execute a block → deliver what stopped it.
+
+use crate::cache::{Block, CodeCache};
+use crate::decode::CodeSize;
+use crate::op::Op;
+use crate::stop::{Kind, Stop};
+use crate::system::Origin;
+use crate::width::BLOCK_IP;
+use crate::{Activity, Attention, Bus, Cpu};
+use arch::control::{debug, rflags};
+use arch::time::Picoseconds;
+use interrupt::local_apic::Acceptance;
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunEnd {
+    /// The processor's clock reached the limit.
+    Time,
+    /// The given number of instructions has completed.
+    Instructions,
+    /// Nothing to do until an interrupt; the clock stands still.
+    Idle,
+    /// Effects wait, or a device was touched.
+    Yield,
+    /// Triple fault.
+    Shutdown,
+}
+
+/// An attribute that keeps a processor from running blocks freely.
+const ONE_AT_A_TIME: Attention = Attention::SINGLE_STEP
+    .union(Attention::SHADOW)
+    .union(Attention::BREAKPOINTS)
+    .union(Attention::ONE_INSTRUCTION);
+
+impl Cpu {
+    /// Runs until the clock reaches `until`, `instructions` more have completed, or there is reason
+    /// to stop before. The clock may overshoot by one block.
+    pub fn run(
+        &mut self,
+        cache: &mut CodeCache,
+        bus: &mut Bus<'_>,
+        until: Picoseconds,
+        instructions: u64,
+    ) -> RunEnd {
+        let last = self.instructions.saturating_add(instructions);
+        let mut limit = self.limit(until);
+        self.attention.remove(Attention::YIELD);
+        loop {
+            let mut most = usize::MAX;
+            if !self.attention.is_empty() {
+                if self.attention.contains(Attention::TIMER) {
+                    self.attention.remove(Attention::TIMER);
+                    limit = self.limit(until);
+                }
+                match self.attend(bus) {
+                    Ok(()) => {}
+                    Err(end) => return end,
+                }
+                if self.attention.intersects(ONE_AT_A_TIME) {
+                    most = 1;
+                }
+            }
+            if self.clock >= limit {
+                self.advance_apic(bus);
+                limit = self.limit(until);
+                if self.clock >= until {
+                    return RunEnd::Time;
+                }
+                continue;
+            }
+            if self.instructions >= last {
+                return RunEnd::Instructions;
+            }
+            if last - self.instructions < crate::cache::BLOCK_INSTRUCTIONS as u64 {
+                most = most.min((last - self.instructions) as usize);
+            }
+            if most == 1 {
+                self.run_one(cache, bus);
+            } else if let Err(stop) = self.run_block(cache, bus, most) {
+                self.stopped(bus, stop);
+            }
+        }
+    }
+
+    fn limit(&self, until: Picoseconds) -> Picoseconds {
+        self.apic.next_deadline().map_or(until, |deadline| deadline.min(until))
+    }
+
+    /// What waits at an instruction boundary, in the manual's order of priority.
+    /// [APM2 "Priorities"]
+    fn attend(&mut self, bus: &mut Bus<'_>) -> Result<(), RunEnd> {
+        if self.attention.contains(Attention::YIELD) {
+            return Err(RunEnd::Yield);
+        }
+        if self.attention.contains(Attention::INACTIVE) && !self.wakes(bus) {
+            return Err(match self.activity {
+                Activity::Shutdown => RunEnd::Shutdown,
+                _ => RunEnd::Idle,
+            });
+        }
+        if self.attention.contains(Attention::DEBUG_TRAP)
+            && !self.attention.contains(Attention::SHADOW)
+        {
+            let result = self.take_debug_trap(bus);
+            self.settle(result);
+        }
+        if self.attention.contains(Attention::SHADOW) {
+            return Ok(());
+        }
+        if self.attention.contains(Attention::NMI) && !self.nmi_blocked {
+            let result = self.take_nmi(bus);
+            self.settle(result);
+        }
+        if self.attention.contains(Attention::INTERRUPT) {
+            self.attend_interrupt(bus);
+        }
+        Ok(())
+    }
+
+    /// Takes a maskable interrupt if there is one and IF allows it.
+    fn attend_interrupt(&mut self, bus: &mut Bus<'_>) {
+        // STI, POPF, IRET and the local APIC raise the flag again when something changes.
+        self.attention.remove(Attention::INTERRUPT);
+        if !self.flags.has(rflags::IF) {
+            return;
+        }
+        let vector = if self.apic.pending().is_some() {
+            self.apic.acknowledge().0
+        } else if self.apic.extint_pending() {
+            bus.platform.acknowledge_legacy(self.index, self.clock)
+        } else {
+            return;
+        };
+        self.attention |= Attention::INTERRUPT;
+        let result = self.take_interrupt(bus, vector);
+        self.settle(result);
+    }
+
+    /// Whether an inactive processor has reason to run again; it then does.
+    fn wakes(&mut self, bus: &mut Bus<'_>) -> bool {
+        let woken = match self.activity {
+            Activity::Running => true,
+            Activity::WaitForStartup | Activity::Shutdown => false,
+            Activity::Halted => self.has_wake_event(),
+            Activity::Waiting => self.has_wake_event() || !self.monitor_is_armed(bus.memory),
+        };
+        if woken {
+            self.monitored = None;
+            self.set_activity(Activity::Running);
+        }
+        woken
+    }
+
+    fn has_wake_event(&self) -> bool {
+        let interrupt = self.apic.pending().is_some() || self.apic.extint_pending();
+        interrupt && self.flags.has(rflags::IF)
+            || self.attention.contains(Attention::NMI) && !self.nmi_blocked
+    }
+
+    /// Whether a run would do anything now, for the board's schedule.
+    pub fn is_runnable(&self, memory: &bus::GuestMemory) -> bool {
+        match self.activity {
+            Activity::Running => true,
+            Activity::WaitForStartup | Activity::Shutdown => false,
+            Activity::Halted => self.has_wake_event(),
+            Activity::Waiting => self.has_wake_event() || !self.monitor_is_armed(memory),
+        }
+    }
+
+    /// Something arrived at the local APIC.
+    pub fn accepted(&mut self, acceptance: Acceptance) {
+        match acceptance {
+            Acceptance::Queued | Acceptance::ExtInt => self.attention |= Attention::INTERRUPT,
+            Acceptance::Nmi => self.attention |= Attention::NMI,
+            Acceptance::Init => self.take_init(),
+            Acceptance::Startup(vector) => {
+                if self.activity == Activity::WaitForStartup {
+                    self.start_up(vector);
+                }
+            }
+            // DEVIATION(APM2 "System-Management Mode"): there is no SMM; SMIs are ignored.
+            Acceptance::Smi | Acceptance::Ignored => {}
+        }
+    }
+
+    fn take_init(&mut self) {
+        self.apic.init();
+        self.initialize();
+        if !self.apic.model().is_bootstrap {
+            self.set_activity(Activity::WaitForStartup);
+        }
+    }
+
+    /// Moves a halted processor's clock on, to the moment of an event.
+    pub fn idle_until(&mut self, bus: &mut Bus<'_>, at: Picoseconds) {
+        if at > self.clock {
+            self.clock = at;
+        }
+        self.advance_apic(bus);
+    }
+
+    fn code_size(&self) -> CodeSize {
+        let attributes = self.segments[1].attributes;
+        if self.is_64_bit() {
+            CodeSize::Bits64
+        } else if attributes.is_big() {
+            CodeSize::Bits32
+        } else {
+            CodeSize::Bits16
+        }
+    }
+
+    /// One instruction under single step, breakpoints or an interrupt shadow.
+    fn run_one(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>) {
+        let steps = self.attention.contains(Attention::SINGLE_STEP);
+        self.attention.remove(Attention::SHADOW);
+        if self.attention.contains(Attention::BREAKPOINTS) {
+            let linear = self.segment_base[1].wrapping_add(self.ip);
+            match self.check_code_breakpoints(bus, linear) {
+                Ok(false) => {}
+                Ok(true) => return,
+                Err(stop) => return self.stopped(bus, stop),
+            }
+        }
+        let resumed = self.flags.has(rflags::RF);
+        let before = self.instructions;
+        if let Err(stop) = self.run_block(cache, bus, 1) {
+            self.stopped(bus, stop);
+        }
+        let completed = self.instructions != before;
+        if resumed && completed {
+            self.flags.system &= !rflags::RF;
+            self.update_breakpoints();
+        }
+        if steps && completed {
+            self.pending_debug |= debug::DR6_SINGLE_STEP;
+            self.attention |= Attention::DEBUG_TRAP;
+        }
+    }
+
+    /// Finds and runs the block at the instruction pointer, `most` instructions at most. Whatever
+    /// stops it early is dealt with here; `Err` is a fault of the fetch.
+    #[inline(always)]
+    fn run_block(
+        &mut self,
+        cache: &mut CodeCache,
+        bus: &mut Bus<'_>,
+        most: usize,
+    ) -> Result<(), Stop> {
+        let ip = self.ip;
+        let size = self.code_size();
+        let linear = if size == CodeSize::Bits64 {
+            ip
+        } else {
+            self.segment_base[1].wrapping_add(ip) & 0xFFFF_FFFF
+        };
+        let page = self.fetch_page(bus, linear)?;
+        let offset = page + (linear & 0xFFF);
+        let block = match cache.find(bus.memory, offset, size) {
+            Some(block) if block.second_page.is_none() => block,
+            found => self.special_block(cache, bus, linear, offset, size, found)?,
+        };
+        let mut count = most.min(block.count as usize);
+        if size != CodeSize::Bits64 {
+            count = self.within_code_limit(cache, &block, ip, count)?;
+        }
+        self.gpr[BLOCK_IP as usize] = ip;
+        let ops = cache.ops(&block);
+        for (done, op) in ops[..count.min(ops.len())].iter().enumerate() {
+            if let Err(stop) = (op.handler)(self, bus, op) {
+                self.leave_early(bus, &block, op, done, stop);
+                return Ok(());
+            }
+        }
+        if count == block.count as usize {
+            self.ip = self.wrap_ip(ip.wrapping_add(block.length as u64), size);
+            self.clock.0 += block.cost as u64;
+        } else if let Some(op) = ops.get(count - 1) {
+            self.ip = self.wrap_ip(ip.wrapping_add(op.end as u64), size);
+            self.clock.0 += part_of(&block, count);
+        }
+        self.instructions += count as u64;
+        self.charge_extra();
+        Ok(())
+    }
+
+    /// Instructions that took more than their class says.
+    #[inline(always)]
+    fn charge_extra(&mut self) {
+        if self.extra_cost != 0 {
+            // An element of a string instruction takes about one core cycle.
+            let cycles = std::mem::take(&mut self.extra_cost);
+            self.clock.0 += cycles * 1_000_000_000_000 / self.model.core_hertz();
+        }
+    }
+
+    #[inline(always)]
+    fn wrap_ip(&self, ip: u64, size: CodeSize) -> u64 {
+        if size == CodeSize::Bits64 { ip } else { ip & 0xFFFF_FFFF }
+    }
+
+    /// The index into RAM of the page that `linear` is fetched from.
+    #[inline(always)]
+    fn fetch_page(&mut self, bus: &mut Bus<'_>, linear: u64) -> Result<u64, Stop> {
+        let set = self.access_set();
+        let entry = self.tlb.entry(set, linear);
+        if entry.execute == self.tlb.tag(linear) {
+            return Ok(entry.offset);
+        }
+        self.fetch_page_slow(bus, linear)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fetch_page_slow(&mut self, bus: &mut Bus<'_>, linear: u64) -> Result<u64, Stop> {
+        if self.is_64_bit() && (linear as i64) << 16 >> 16 != linear as i64 {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        // DEVIATION(APM2 "Memory System"): code is executed from RAM only; a fetch from a device
+        // or a hole raises #UD, as its all-ones bytes would.
+        self.locate_fetch(bus, linear)?.ok_or(Stop::INVALID_OPCODE)
+    }
+
+    /// A block that is not decoded yet, or whose instruction lies in two pages.
+    #[cold]
+    #[inline(never)]
+    fn special_block(
+        &mut self,
+        cache: &mut CodeCache,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        offset: u64,
+        size: CodeSize,
+        found: Option<Block>,
+    ) -> Result<Block, Stop> {
+        let found = match found {
+            Some(block) => Some(block),
+            None => cache.build(bus.memory, offset, size, None),
+        };
+        if let Some(block) = found
+            && block.second_page.is_none()
+        {
+            return Ok(block);
+        }
+        let next = (linear | 0xFFF).wrapping_add(1);
+        let next = if size == CodeSize::Bits64 { next } else { next & 0xFFFF_FFFF };
+        let page = self.fetch_page(bus, next)?;
+        if let Some(block) = found
+            && block.second_page
+                == Some(((page >> 12) as u32, bus.memory.generations[(page >> 12) as usize]))
+        {
+            return Ok(block);
+        }
+        cache.build(bus.memory, offset, size, Some(page)).ok_or(Stop::INVALID_OPCODE)
+    }
+
+    /// How many of the block's instructions lie within CS's limit; #GP(0) if not even the first.
+    fn within_code_limit(
+        &self,
+        cache: &CodeCache,
+        block: &Block,
+        ip: u64,
+        count: usize,
+    ) -> Result<usize, Stop> {
+        let limit = self.segments[1].limit as u64;
+        if ip + block.length as u64 - 1 <= limit {
+            return Ok(count);
+        }
+        let ops = cache.ops(block);
+        let fitting = ops.iter().take_while(|op| ip + op.end as u64 - 1 <= limit).count();
+        if fitting == 0 { Err(Stop::GENERAL_PROTECTION) } else { Ok(count.min(fitting)) }
+    }
+
+    /// An operation said something else than "go on". `done` operations came before it.
+    #[inline(always)]
+    fn leave_early(&mut self, bus: &mut Bus<'_>, block: &Block, op: &Op, done: usize, stop: Stop) {
+        if stop == Stop::BRANCH {
+            // Branches end their block.
+            self.clock.0 += block.cost as u64;
+            self.instructions += done as u64 + 1;
+            self.charge_extra();
+            return;
+        }
+        self.leave_block(bus, block, op, done, stop);
+    }
+
+    #[inline(never)]
+    fn leave_block(&mut self, bus: &mut Bus<'_>, block: &Block, op: &Op, done: usize, stop: Stop) {
+        let size = self.code_size();
+        let next = self.wrap_ip(self.gpr[BLOCK_IP as usize].wrapping_add(op.end as u64), size);
+        let this = self.wrap_ip(next.wrapping_sub(op.length as u64), size);
+        let completes = !matches!(
+            stop.kind(),
+            Kind::Repeat | Kind::Exception { is_trap: false, .. } | Kind::VmExit
+        );
+        self.ip = if completes { next } else { this };
+        self.instructions += done as u64 + completes as u64;
+        self.clock.0 += part_of(block, done + 1);
+        self.charge_extra();
+        self.software_length = op.length as u64;
+        self.stopped(bus, stop);
+    }
+
+    /// Deals with a stop; `self.ip` is the next instruction, or this one if it did not complete.
+    fn stopped(&mut self, bus: &mut Bus<'_>, stop: Stop) {
+        let result = match stop.kind() {
+            Kind::EndBlock | Kind::Branch | Kind::Repeat => Ok(()),
+            Kind::Halt => {
+                self.set_activity(Activity::Halted);
+                Ok(())
+            }
+            Kind::Exception { vector, error, .. } => self.raise_exception(bus, vector, error),
+            Kind::Software { vector, source } => {
+                let event =
+                    crate::system::Event { vector, error: None, origin: Origin::Software(source) };
+                self.raise_software(bus, event)
+            }
+            Kind::VmExit | Kind::Shutdown => Err(stop),
+        };
+        self.settle(result);
+    }
+
+    /// The end of a delivery: a VM exit or a triple fault may have come of it.
+    pub(crate) fn settle(&mut self, result: Result<(), Stop>) {
+        match result.map_err(Stop::kind) {
+            Ok(()) | Err(Kind::VmExit) => {}
+            Err(_) => self.set_activity(Activity::Shutdown),
+        }
+    }
+}
+
+/// The cost of the first `count` instructions of a block, taken as equal parts.
+fn part_of(block: &Block, count: usize) -> u64 {
+    block.cost as u64 * count as u64 / (block.count as u64).max(1)
+}

@@ -1,0 +1,247 @@
+//! CPUID, derived from the model's capability value. [APM3 "CPUID"] [SDM2 "CPUID"]
+
+use crate::Cpu;
+use crate::model::CpuModel;
+use arch::control::Cr4;
+use arch::cpuid::{Feature, Register};
+
+/// The four result registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leaf {
+    pub eax: u32,
+    pub ebx: u32,
+    pub ecx: u32,
+    pub edx: u32,
+}
+
+impl Leaf {
+    const fn new(eax: u32, ebx: u32, ecx: u32, edx: u32) -> Self {
+        Self { eax, ebx, ecx, edx }
+    }
+}
+
+const LAST_STANDARD: u32 = 0xD;
+const LAST_EXTENDED: u32 = 0x8000_0021;
+/// Bytes of the XSAVE area without extended components: legacy region and header.
+const XSAVE_BASE: u32 = 576;
+
+fn text(bytes: &[u8]) -> u32 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | *byte as u32)
+}
+
+impl Cpu {
+    pub(crate) fn cpuid(&self, leaf: u32, subleaf: u32) -> Leaf {
+        let mut result = self.model.cpuid(leaf, subleaf);
+        match leaf {
+            1 => {
+                if self.cr4.contains(Cr4::OSXSAVE) {
+                    result.ecx |= 1 << 27;
+                }
+                if !self.apic.is_enabled() {
+                    result.edx &= !(1 << 9);
+                }
+            }
+            7 if subleaf == 0 && self.cr4.contains(Cr4::PKE) => result.ecx |= 1 << 4,
+            0xD if self.model.has(Feature::Xsave) => match subleaf {
+                0 => result.ebx = self.xsave_size(self.xcr0),
+                1 if self.model.has(Feature::Xsavec) => {
+                    result.ebx = self.xsave_size(self.xcr0 | self.msr.xss);
+                }
+                _ => {}
+            },
+            0x8000_0001 if !self.apic.is_enabled() => result.edx &= !(1 << 9),
+            _ => {}
+        }
+        result
+    }
+
+    fn xsave_size(&self, components: u64) -> u32 {
+        // PKRU is the only component beyond x87 and SSE.
+        if components & 1 << 9 != 0 { XSAVE_BASE + 256 + 8 } else { XSAVE_BASE }
+    }
+}
+
+impl CpuModel {
+    /// The components that XCR0 may enable.
+    pub fn xcr0_permitted(&self) -> u64 {
+        let pkru = if self.has(Feature::Pku) { 1 << 9 } else { 0 };
+        3 | pkru
+    }
+
+    /// CPUID as the model alone decides it.
+    pub fn cpuid(&self, leaf: u32, subleaf: u32) -> Leaf {
+        let bits = |register| self.features().register(leaf, subleaf, register);
+        let mut features = Leaf::new(
+            bits(Register::Eax),
+            bits(Register::Ebx),
+            bits(Register::Ecx),
+            bits(Register::Edx),
+        );
+        let place = self.placement;
+        match leaf {
+            0 => {
+                let vendor = self.vendor().as_bytes();
+                Leaf::new(
+                    LAST_STANDARD,
+                    text(&vendor[0..4]),
+                    text(&vendor[8..12]),
+                    text(&vendor[4..8]),
+                )
+            }
+            1 => {
+                features.eax = self.signature();
+                features.ebx =
+                    place.apic_id << 24 | place.package_cpus.clamp(1, 255) << 16 | 8 << 8;
+                features
+            }
+            5 => Leaf::new(64, 64, 3, 0x11),
+            7 if subleaf == 0 => features,
+            0xB => self.topology(subleaf),
+            0xD if self.has(Feature::Xsave) => self.xsave_leaf(subleaf, features),
+            6 => features,
+            0x8000_0000 => Leaf::new(
+                LAST_EXTENDED,
+                text(&self.vendor().as_bytes()[0..4]),
+                text(&self.vendor().as_bytes()[8..12]),
+                text(&self.vendor().as_bytes()[4..8]),
+            ),
+            0x8000_0001 => {
+                features.eax = self.signature();
+                // AMD parts repeat the bits of Fn0000_0001 EDX that are the same.
+                let same = self.features().register(1, 0, Register::Edx) & 0x0183_F3FF;
+                if self.is_amd() {
+                    features.edx |= same;
+                }
+                features
+            }
+            0x8000_0002..=0x8000_0004 => self.brand_leaf(leaf),
+            0x8000_0005 => self.first_level_caches(),
+            0x8000_0006 => self.other_caches(),
+            0x8000_0007 => features,
+            0x8000_0008 => {
+                features.eax = self.physical_bits() as u32 | (self.linear_bits() as u32) << 8;
+                let threads = place.package_cpus.max(1);
+                features.ecx = (threads - 1) & 0xFF | (place.package_bits as u32) << 12;
+                features
+            }
+            0x8000_000A if self.has(Feature::Svm) => {
+                features.eax = 1;
+                features.ebx = 0x8000;
+                features
+            }
+            0x8000_001D => self.cache_leaf(subleaf),
+            0x8000_001E => Leaf::new(
+                place.apic_id,
+                place.apic_id >> place.thread_bits & 0xFF | ((1u32 << place.thread_bits) - 1) << 8,
+                place.apic_id >> place.package_bits & 0xFF,
+                0,
+            ),
+            0x8000_0021 => features,
+            _ => Leaf::default(),
+        }
+    }
+
+    fn topology(&self, subleaf: u32) -> Leaf {
+        let place = self.placement;
+        let level = match subleaf {
+            0 => Leaf::new(place.thread_bits as u32, 1 << place.thread_bits, 1 << 8, 0),
+            1 => Leaf::new(place.package_bits as u32, place.package_cpus.max(1), 2 << 8, 0),
+            _ => Leaf::default(),
+        };
+        Leaf { ecx: level.ecx | subleaf & 0xFF, edx: place.apic_id, ..level }
+    }
+
+    fn xsave_leaf(&self, subleaf: u32, features: Leaf) -> Leaf {
+        let permitted = self.xcr0_permitted();
+        let size = if permitted & 1 << 9 != 0 { XSAVE_BASE + 256 + 8 } else { XSAVE_BASE };
+        match subleaf {
+            0 => Leaf::new(permitted as u32, XSAVE_BASE, size, (permitted >> 32) as u32),
+            1 => features,
+            9 if permitted & 1 << 9 != 0 => Leaf::new(8, XSAVE_BASE + 256, 0, 0),
+            _ => Leaf::default(),
+        }
+    }
+
+    fn brand_leaf(&self, leaf: u32) -> Leaf {
+        let mut name = [0; 48];
+        let brand = self.brand().as_bytes();
+        let length = brand.len().min(47);
+        name[..length].copy_from_slice(&brand[..length]);
+        let at = (leaf - 0x8000_0002) as usize * 16;
+        let word = |i: usize| text(&name[at + 4 * i..at + 4 * i + 4]);
+        Leaf::new(word(0), word(1), word(2), word(3))
+    }
+
+    /// Line size 64, one line per tag, associativity, KiB.
+    fn first_level_caches(&self) -> Leaf {
+        let cache = |bytes: u32| (bytes >> 10) << 24 | 8 << 16 | 1 << 8 | 64;
+        Leaf::new(
+            0xFF48_FF40,
+            0xFF48_FF40,
+            cache(self.caches().l1_data),
+            cache(self.caches().l1_code),
+        )
+    }
+
+    fn other_caches(&self) -> Leaf {
+        let caches = self.caches();
+        Leaf::new(
+            0x4800_6400,
+            0x6800_6400,
+            (caches.l2 >> 10) << 16 | 6 << 12 | 1 << 8 | 64,
+            (caches.l3 >> 19) << 18 | 9 << 12 | 1 << 8 | 64,
+        )
+    }
+
+    fn cache_leaf(&self, subleaf: u32) -> Leaf {
+        let caches = self.caches();
+        let core = (1u32 << self.placement.thread_bits) - 1;
+        let complex = (1u32 << self.placement.complex_bits.max(self.placement.thread_bits)) - 1;
+        let (kind, level, sharing, bytes, ways) = match subleaf {
+            0 => (1, 1, core, caches.l1_data, 8),
+            1 => (2, 1, core, caches.l1_code, 8),
+            2 => (3, 2, core, caches.l2, 8),
+            3 => (3, 3, complex, caches.l3, 16),
+            _ => return Leaf::default(),
+        };
+        let sets = bytes / 64 / ways;
+        Leaf::new(
+            kind | level << 5 | 1 << 8 | sharing << 14,
+            63 | (ways - 1) << 22,
+            sets.saturating_sub(1),
+            0,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_feature_of_a_model_shows_in_its_leaf() {
+        for name in CpuModel::names() {
+            let model = CpuModel::named(name).unwrap();
+            for feature in model.features().iter() {
+                let place = feature.place();
+                let leaf = model.cpuid(place.leaf, place.subleaf);
+                let word = match place.register {
+                    Register::Eax => leaf.eax,
+                    Register::Ebx => leaf.ebx,
+                    Register::Ecx => leaf.ecx,
+                    Register::Edx => leaf.edx,
+                };
+                assert!(word >> place.bit & 1 != 0, "{name} {feature:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn vendor_and_brand_read_back_as_text() {
+        let model = CpuModel::named("zen4").unwrap();
+        let leaf = model.cpuid(0, 0);
+        let bytes: Vec<u8> =
+            [leaf.ebx, leaf.edx, leaf.ecx].iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert_eq!(bytes, b"AuthenticAMD");
+    }
+}

@@ -1,0 +1,170 @@
+//! Debug registers, breakpoints, watchpoints and single step. [APM2 "Software-Debug Resources"]
+
+use super::event::{Event, Origin};
+use crate::memory::Access;
+use crate::op::Op;
+use crate::{Attention, Bus, Cpu, Stop};
+use arch::control::{Cr4, debug, rflags};
+use arch::exception;
+
+/// What a breakpoint register waits for: R/W field of DR7.
+const EXECUTE: u64 = 0;
+const WRITE: u64 = 1;
+const READ_WRITE: u64 = 3;
+
+/// DR7 bits that are not reserved, besides bit 10, which reads one.
+const DR7_KNOWN: u64 = 0xFFFF_23FF;
+/// DR6 bits that software may change.
+const DR6_WRITABLE: u64 = 0xE00F;
+
+impl Cpu {
+    fn debug_number(&self, number: u8) -> Result<u8, Stop> {
+        match number {
+            0..=3 | 6 | 7 => Ok(number),
+            4 | 5 if !self.cr4.contains(Cr4::DE) => Ok(number + 2),
+            _ => Err(Stop::INVALID_OPCODE),
+        }
+    }
+
+    /// #DB if DR7.GD guards the debug registers.
+    fn check_general_detect(&mut self) -> Result<(), Stop> {
+        if self.dr7 & debug::DR7_GENERAL_DETECT == 0 {
+            return Ok(());
+        }
+        self.dr6 |= debug::DR6_GENERAL_DETECT;
+        self.dr7 &= !debug::DR7_GENERAL_DETECT;
+        Err(Stop::exception(exception::DEBUG))
+    }
+
+    pub(crate) fn read_debug(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        number: u8,
+    ) -> Result<u64, Stop> {
+        let number = self.debug_number(number)?;
+        self.needs_cpl0()?;
+        self.intercept_dr(bus, op, number, false)?;
+        self.check_general_detect()?;
+        Ok(match number {
+            0..=3 => self.dr[number as usize],
+            6 => self.dr6,
+            _ => self.dr7,
+        })
+    }
+
+    pub(crate) fn write_debug(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        number: u8,
+        value: u64,
+    ) -> Result<(), Stop> {
+        let number = self.debug_number(number)?;
+        self.needs_cpl0()?;
+        self.intercept_dr(bus, op, number, true)?;
+        self.check_general_detect()?;
+        if number >= 6 && value >> 32 != 0 {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        match number {
+            0..=3 => self.dr[number as usize] = value,
+            6 => self.dr6 = debug::DR6_RESET | value & DR6_WRITABLE,
+            _ => self.dr7 = value & DR7_KNOWN | debug::DR7_RESET,
+        }
+        self.update_breakpoints();
+        Err(Stop::END_BLOCK)
+    }
+
+    /// (enabled, kind, length in bytes) of breakpoint `i`.
+    fn breakpoint(&self, i: usize) -> (bool, u64, u64) {
+        let enabled = self.dr7 >> (2 * i) & 3 != 0;
+        let control = self.dr7 >> (16 + 4 * i) & 15;
+        let length = match control >> 2 {
+            0 => 1,
+            1 => 2,
+            2 => 8,
+            _ => 4,
+        };
+        (enabled, control & 3, length)
+    }
+
+    pub(crate) fn has_data_breakpoints(&self) -> bool {
+        self.dr7 & 0xFF != 0
+            && (0..4).any(|i| {
+                let (enabled, kind, _) = self.breakpoint(i);
+                enabled && (kind == WRITE || kind == READ_WRITE)
+            })
+    }
+
+    fn has_code_breakpoints(&self) -> bool {
+        self.dr7 & 0xFF != 0
+            && (0..4).any(|i| {
+                let (enabled, kind, _) = self.breakpoint(i);
+                enabled && kind == EXECUTE
+            })
+    }
+
+    /// After DR0–DR3 or DR7 changed.
+    pub(crate) fn update_breakpoints(&mut self) {
+        let armed = self.has_code_breakpoints() || self.flags.has(rflags::RF);
+        self.attention.set(Attention::BREAKPOINTS, armed);
+        self.update_access_mode();
+    }
+
+    /// A data access: matching breakpoints trap after the instruction.
+    pub(crate) fn note_data_breakpoints(&mut self, linear: u64, size: usize, access: Access) {
+        if self.dr7 & 0xFF == 0 || access == Access::Execute {
+            return;
+        }
+        for i in 0..4 {
+            let (enabled, kind, length) = self.breakpoint(i);
+            let wanted = kind == READ_WRITE || kind == WRITE && access == Access::Write;
+            let start = self.dr[i] & !(length - 1);
+            let overlaps =
+                linear < start.wrapping_add(length) && start < linear.wrapping_add(size as u64);
+            if wanted && overlaps {
+                self.pending_debug |= 1 << i;
+                if enabled {
+                    self.attention |= Attention::DEBUG_TRAP;
+                }
+            }
+        }
+    }
+
+    /// Breakpoints on the instruction about to run: a fault before it, unless RFLAGS.RF is set.
+    /// True if an exception was delivered.
+    pub(crate) fn check_code_breakpoints(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+    ) -> Result<bool, Stop> {
+        if self.flags.has(rflags::RF) {
+            return Ok(false);
+        }
+        let mut hit = 0;
+        for i in 0..4 {
+            let (enabled, kind, _) = self.breakpoint(i);
+            if enabled && kind == EXECUTE && self.dr[i] == linear {
+                hit |= 1 << i;
+            }
+        }
+        if hit == 0 {
+            return Ok(false);
+        }
+        self.dr6 = self.dr6 & !15 | hit;
+        self.raise(
+            bus,
+            Event { vector: exception::DEBUG, error: None, origin: Origin::Exception },
+        )?;
+        Ok(true)
+    }
+
+    /// Delivers the debug traps that the last instruction left behind.
+    pub(crate) fn take_debug_trap(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
+        self.attention.remove(Attention::DEBUG_TRAP);
+        let causes = std::mem::take(&mut self.pending_debug);
+        self.dr6 = self.dr6 & !15 | causes;
+        self.raise(bus, Event { vector: exception::DEBUG, error: None, origin: Origin::Exception })
+    }
+}

@@ -1,0 +1,461 @@
+//! Delivery of exceptions and interrupts through the interrupt table.
+//! [APM2 "Interrupt Control Transfers"] [APM2 "Exceptions and Interrupts"]
+
+use super::descriptor::{code_of, is_null, not_present, null_segment, rpl};
+use crate::memory::{Access, sets};
+use crate::stop::{Kind, SoftwareSource};
+use crate::width::RSP;
+use crate::{Attention, Bus, Cpu, Stop};
+use arch::control::rflags;
+use arch::exception::{self, Class};
+use arch::segment::{Descriptor, Segment, SegmentRegister, system};
+
+/// What an event comes from: it decides privilege checks and the error code's EXT bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// An interrupt or NMI.
+    External,
+    Exception,
+    Software(SoftwareSource),
+}
+
+impl Origin {
+    fn external_bit(self) -> u32 {
+        match self {
+            Self::Software(SoftwareSource::Int1) | Self::External | Self::Exception => 1,
+            Self::Software(_) => 0,
+        }
+    }
+
+    fn checks_gate_privilege(self) -> bool {
+        matches!(self, Self::Software(source) if source != SoftwareSource::Int1)
+    }
+}
+
+/// An event on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event {
+    pub vector: u8,
+    pub error: Option<u32>,
+    pub origin: Origin,
+}
+
+/// A stack being built: where it is and how wide its slots are.
+struct Frame {
+    segment: Segment,
+    pointer: u64,
+    mask: u64,
+    slot: u64,
+    set: usize,
+    is_long: bool,
+}
+
+/// The descriptor-table error code of a vector.
+const fn idt_code(vector: u8, external: u32) -> u32 {
+    (vector as u32) << 3 | 2 | external
+}
+
+impl Cpu {
+    /// Delivers an event; faults on the way become what the manual's table of double faults says.
+    /// `Err` is a VM exit or the end: shutdown. [APM2 "#DF—Double-Fault Exception"]
+    pub(crate) fn raise(&mut self, bus: &mut Bus<'_>, first: Event) -> Result<(), Stop> {
+        let mut event = first;
+        loop {
+            if event.origin == Origin::Exception {
+                self.intercept_exception(bus, event.vector, event.error)?;
+                if event.vector == exception::PAGE_FAULT {
+                    self.cr2 = self.fault_address;
+                }
+            }
+            let stop = match self.deliver(bus, event) {
+                Ok(()) => return Ok(()),
+                Err(stop) => stop,
+            };
+            let Kind::Exception { vector, error, .. } = stop.kind() else { return Err(stop) };
+            let second = Event { vector, error, origin: Origin::Exception };
+            event = match self.combine(event, second) {
+                Some(event) => event,
+                None => return Err(Stop::SHUTDOWN),
+            };
+        }
+    }
+
+    /// The event that follows from a fault during delivery; `None` is a triple fault.
+    fn combine(&self, first: Event, second: Event) -> Option<Event> {
+        let class = match first.origin {
+            Origin::Exception => exception::class(first.vector),
+            _ => Class::Benign,
+        };
+        let double = match (class, exception::class(second.vector)) {
+            (Class::DoubleFault, Class::Contributory | Class::PageFault) => return None,
+            (Class::Contributory, Class::Contributory) => true,
+            (Class::PageFault, Class::Contributory | Class::PageFault) => true,
+            _ => false,
+        };
+        Some(if double {
+            Event { vector: exception::DOUBLE_FAULT, error: Some(0), origin: Origin::Exception }
+        } else {
+            second
+        })
+    }
+
+    /// One delivery. On `Err` of an exception the processor is as it was.
+    pub(crate) fn deliver(&mut self, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
+        if self.is_real() {
+            self.deliver_real(bus, event.vector)
+        } else if self.is_long_mode() {
+            self.deliver_long(bus, event)
+        } else {
+            self.deliver_protected(bus, event)
+        }
+    }
+
+    fn deliver_real(&mut self, bus: &mut Bus<'_>, vector: u8) -> Result<(), Stop> {
+        let at = vector as u64 * 4;
+        if at + 3 > self.idtr.limit as u64 {
+            return Err(Stop::exception_with(exception::GENERAL_PROTECTION, idt_code(vector, 0)));
+        }
+        let target = self.read_system(bus, self.idtr.base + at, 4)?;
+        let mut frame = self.present_frame(2);
+        let flags = self.flags.bits();
+        let (cs, ip) = (self.segments[1].selector as u64, self.ip);
+        for value in [flags, cs, ip] {
+            self.push_frame(bus, &mut frame, value)?;
+        }
+        self.gpr[RSP] = self.gpr[RSP] & !frame.mask | frame.pointer & frame.mask;
+        self.write_flags(0, rflags::IF | rflags::TF | rflags::AC | rflags::RF);
+        let selector = (target >> 16) as u16;
+        let segment = Segment { selector, base: (selector as u64) << 4, ..self.segments[1] };
+        self.set_segment(SegmentRegister::Cs, segment);
+        self.ip = target & 0xFFFF;
+        Ok(())
+    }
+
+    /// The gate of a vector, checked against software's privilege.
+    fn gate(&mut self, bus: &mut Bus<'_>, event: Event, bytes: u64) -> Result<Descriptor, Stop> {
+        let external = event.origin.external_bit();
+        let bad = |vector| Stop::exception_with(vector, idt_code(event.vector, external));
+        let at = event.vector as u64 * bytes;
+        if at + bytes - 1 > self.idtr.limit as u64 {
+            return Err(bad(exception::GENERAL_PROTECTION));
+        }
+        let gate = Descriptor(self.read_system(bus, self.idtr.base.wrapping_add(at), 8)?);
+        let attributes = gate.attributes();
+        let known = !attributes.is_code_or_data()
+            && match attributes.kind() {
+                system::INTERRUPT_GATE32 | system::TRAP_GATE32 => true,
+                system::INTERRUPT_GATE16 | system::TRAP_GATE16 | system::TASK_GATE => bytes == 8,
+                _ => false,
+            };
+        let allowed = !event.origin.checks_gate_privilege() || attributes.dpl() >= self.cpl;
+        if !known || !allowed {
+            return Err(bad(exception::GENERAL_PROTECTION));
+        }
+        if !attributes.is_present() {
+            return Err(bad(exception::SEGMENT_NOT_PRESENT));
+        }
+        Ok(gate)
+    }
+
+    /// The handler's code segment and privilege level.
+    fn handler_segment(
+        &mut self,
+        bus: &mut Bus<'_>,
+        selector: u16,
+        external: u32,
+    ) -> Result<(Segment, u8), Stop> {
+        let gp = |code: u32| Stop::exception_with(exception::GENERAL_PROTECTION, code | external);
+        if is_null(selector) {
+            return Err(gp(0));
+        }
+        let descriptor = self.descriptor(bus, selector, gp(code_of(selector)))?;
+        let attributes = descriptor.attributes();
+        let right_size = !self.is_long_mode() || attributes.is_long() && !attributes.is_big();
+        if !attributes.is_code() || attributes.dpl() > self.cpl || !right_size {
+            return Err(gp(code_of(selector)));
+        }
+        if !attributes.is_present() {
+            return Err(Stop::exception_with(
+                exception::SEGMENT_NOT_PRESENT,
+                code_of(selector) | external,
+            ));
+        }
+        let cpl = if attributes.is_conforming() { self.cpl } else { attributes.dpl() };
+        let descriptor = self.mark_accessed(bus, selector, descriptor)?;
+        Ok((descriptor.segment(selector), cpl))
+    }
+
+    fn deliver_protected(&mut self, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
+        let gate = self.gate(bus, event, 8)?;
+        let kind = gate.attributes().kind();
+        if kind == system::TASK_GATE {
+            return self.deliver_by_task(bus, event, gate.gate_selector());
+        }
+        let external = event.origin.external_bit();
+        let (code, cpl) = self.handler_segment(bus, gate.gate_selector(), external)?;
+        let from_virtual = self.is_virtual_8086();
+        if from_virtual && cpl != 0 {
+            let code = code_of(gate.gate_selector()) | external;
+            return Err(Stop::exception_with(exception::GENERAL_PROTECTION, code));
+        }
+        let is_32_bit = kind & 8 != 0;
+        let slot = if is_32_bit { 4 } else { 2 };
+        let offset =
+            if is_32_bit { gate.gate_offset() } else { gate.gate_offset() & 0xFFFF } as u64;
+        if offset > code.limit as u64 {
+            return Err(Stop::exception_with(exception::GENERAL_PROTECTION, external));
+        }
+        let switches = cpl < self.cpl || from_virtual;
+        let mut frame = if switches {
+            self.inner_frame(bus, cpl, slot, external)?
+        } else {
+            self.present_frame(slot)
+        };
+        if from_virtual {
+            for register in [5, 4, 3, 0] {
+                let selector = self.segments[register].selector as u64;
+                self.push_frame(bus, &mut frame, selector)?;
+            }
+        }
+        if switches {
+            let (ss, sp) = (self.segments[2].selector as u64, self.gpr[RSP]);
+            self.push_frame(bus, &mut frame, ss)?;
+            self.push_frame(bus, &mut frame, sp)?;
+        }
+        self.push_return(bus, &mut frame, event)?;
+        self.enter_handler(&frame, code, cpl, offset, kind & 1 == 0, switches);
+        if from_virtual {
+            for register in
+                [SegmentRegister::Es, SegmentRegister::Ds, SegmentRegister::Fs, SegmentRegister::Gs]
+            {
+                self.set_segment(register, null_segment(0));
+            }
+        }
+        Ok(())
+    }
+
+    fn push_return(
+        &mut self,
+        bus: &mut Bus<'_>,
+        frame: &mut Frame,
+        event: Event,
+    ) -> Result<(), Stop> {
+        let is_fault = event.origin == Origin::Exception
+            && !matches!(event.vector, exception::DEBUG | exception::DOUBLE_FAULT);
+        let resume = if is_fault { rflags::RF } else { 0 };
+        let flags = self.flags.bits() | resume;
+        let cs = self.segments[1].selector as u64;
+        let ip = self.ip;
+        for value in [flags, cs, ip] {
+            self.push_frame(bus, frame, value)?;
+        }
+        match event.error {
+            Some(error) => self.push_frame(bus, frame, error as u64),
+            None => Ok(()),
+        }
+    }
+
+    /// Commits the transfer to the handler.
+    fn enter_handler(
+        &mut self,
+        frame: &Frame,
+        code: Segment,
+        cpl: u8,
+        offset: u64,
+        is_interrupt_gate: bool,
+        switches: bool,
+    ) {
+        if switches {
+            self.set_segment(SegmentRegister::Ss, frame.segment);
+            self.gpr[RSP] = frame.pointer & frame.mask;
+        } else {
+            self.gpr[RSP] = self.gpr[RSP] & !frame.mask | frame.pointer & frame.mask;
+        }
+        let mut cleared = rflags::TF | rflags::NT | rflags::RF | rflags::VM;
+        if is_interrupt_gate {
+            cleared |= rflags::IF;
+        }
+        self.write_flags(0, cleared);
+        self.set_code_segment(code, cpl);
+        self.ip = offset;
+    }
+
+    fn deliver_long(&mut self, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
+        let external = event.origin.external_bit();
+        let gate = self.gate(bus, event, 16)?;
+        let at = self.idtr.base.wrapping_add(event.vector as u64 * 16 + 8);
+        let upper = self.read_system(bus, at, 8)?;
+        let offset = gate.gate_offset() as u64 | upper << 32;
+        let (code, cpl) = self.handler_segment(bus, gate.gate_selector(), external)?;
+        let stack_index = gate.gate_count() & 7;
+        let switches = cpl < self.cpl;
+        let pointer = if stack_index != 0 {
+            self.task_pointer(bus, 0x24 + 8 * (stack_index as u64 - 1), external)?
+        } else if switches {
+            self.task_pointer(bus, 4 + 8 * cpl as u64, external)?
+        } else {
+            self.gpr[RSP]
+        };
+        let (ss, sp) = (self.segments[2].selector as u64, self.gpr[RSP]);
+        let mut frame = Frame {
+            segment: null_segment(cpl as u16),
+            pointer: pointer & !15,
+            mask: u64::MAX,
+            slot: 8,
+            set: if cpl == 3 { sets::USER } else { sets::SUPERVISOR },
+            is_long: true,
+        };
+        self.push_frame(bus, &mut frame, ss)?;
+        self.push_frame(bus, &mut frame, sp)?;
+        self.push_return(bus, &mut frame, event)?;
+        if (offset as i64) << 16 >> 16 != offset as i64 {
+            return Err(Stop::exception_with(exception::GENERAL_PROTECTION, external));
+        }
+        let is_interrupt = gate.attributes().kind() == system::INTERRUPT_GATE32;
+        let keeps_stack_segment = !switches;
+        let old_ss = self.segments[2];
+        self.enter_handler(&frame, code, cpl, offset, is_interrupt, true);
+        if keeps_stack_segment {
+            self.set_segment(SegmentRegister::Ss, old_ss);
+        }
+        Ok(())
+    }
+
+    /// A stack pointer from the 64-bit TSS.
+    fn task_pointer(&mut self, bus: &mut Bus<'_>, offset: u64, external: u32) -> Result<u64, Stop> {
+        if offset + 7 > self.tr.limit as u64 {
+            return Err(Stop::exception_with(
+                exception::INVALID_TSS,
+                code_of(self.tr.selector) | external,
+            ));
+        }
+        let pointer = self.read_system(bus, self.tr.base.wrapping_add(offset), 8)?;
+        if (pointer as i64) << 16 >> 16 != pointer as i64 {
+            return Err(Stop::exception_with(exception::STACK, external));
+        }
+        Ok(pointer)
+    }
+
+    /// The stack in use.
+    fn present_frame(&self, slot: u64) -> Frame {
+        Frame {
+            segment: self.segments[2],
+            pointer: self.gpr[RSP],
+            mask: self.stack_mask(false),
+            slot,
+            set: if self.cpl == 3 { sets::USER } else { sets::SUPERVISOR },
+            is_long: false,
+        }
+    }
+
+    /// The stack of an inner privilege level, from the TSS.
+    fn inner_frame(
+        &mut self,
+        bus: &mut Bus<'_>,
+        cpl: u8,
+        slot: u64,
+        external: u32,
+    ) -> Result<Frame, Stop> {
+        let (selector, pointer) = self.inner_stack(bus, cpl, external)?;
+        let segment = self.inner_stack_segment(bus, selector, cpl, external)?;
+        let mask = if segment.attributes.is_big() { 0xFFFF_FFFF } else { 0xFFFF };
+        let set = if cpl == 3 { sets::USER } else { sets::SUPERVISOR };
+        Ok(Frame { segment, pointer, mask, slot, set, is_long: false })
+    }
+
+    /// SS and ESP (or SP) of a privilege level in the legacy TSS.
+    pub(super) fn inner_stack(
+        &mut self,
+        bus: &mut Bus<'_>,
+        cpl: u8,
+        external: u32,
+    ) -> Result<(u16, u64), Stop> {
+        let is_32_bit = self.tr.attributes.kind() & 8 != 0;
+        let (at, size) = if is_32_bit { (4 + 8 * cpl as u64, 4) } else { (2 + 4 * cpl as u64, 2) };
+        if at + size as u64 + 1 > self.tr.limit as u64 {
+            return Err(Stop::exception_with(
+                exception::INVALID_TSS,
+                code_of(self.tr.selector) | external,
+            ));
+        }
+        let pointer = self.read_system(bus, self.tr.base + at, size)?;
+        let selector = self.read_system(bus, self.tr.base + at + size as u64, 2)? as u16;
+        Ok((selector, pointer))
+    }
+
+    /// A stack segment named by a TSS: #TS if it does not fit.
+    pub(super) fn inner_stack_segment(
+        &mut self,
+        bus: &mut Bus<'_>,
+        selector: u16,
+        cpl: u8,
+        external: u32,
+    ) -> Result<Segment, Stop> {
+        let bad = Stop::exception_with(exception::INVALID_TSS, code_of(selector) | external);
+        if is_null(selector) {
+            return Err(Stop::exception_with(exception::INVALID_TSS, external));
+        }
+        let descriptor = self.descriptor(bus, selector, bad)?;
+        let attributes = descriptor.attributes();
+        if rpl(selector) != cpl || attributes.dpl() != cpl || !attributes.is_writable_data() {
+            return Err(bad);
+        }
+        if !attributes.is_present() {
+            return Err(Stop::exception_with(exception::STACK, code_of(selector) | external));
+        }
+        Ok(self.mark_accessed(bus, selector, descriptor)?.segment(selector))
+    }
+
+    fn push_frame(&mut self, bus: &mut Bus<'_>, frame: &mut Frame, value: u64) -> Result<(), Stop> {
+        let pointer = frame.pointer.wrapping_sub(frame.slot) & frame.mask;
+        let linear = if frame.is_long {
+            pointer
+        } else {
+            if !crate::memory::within_limit(&frame.segment, pointer, frame.slot) {
+                return Err(Stop::STACK);
+            }
+            frame.segment.base.wrapping_add(pointer) & 0xFFFF_FFFF
+        };
+        let size = frame.slot as usize;
+        let place = self.locate_for(bus, linear, size, Access::Write, frame.set)?;
+        self.write_place(bus, place, value);
+        frame.pointer = frame.pointer & !frame.mask | pointer;
+        Ok(())
+    }
+
+    /// Takes an interrupt of the local APIC or the 8259s.
+    pub(crate) fn take_interrupt(&mut self, bus: &mut Bus<'_>, vector: u8) -> Result<(), Stop> {
+        self.raise(bus, Event { vector, error: None, origin: Origin::External })
+    }
+
+    /// Delivers an exception that an instruction raised; `self.ip` is what is to be pushed.
+    pub(crate) fn raise_exception(
+        &mut self,
+        bus: &mut Bus<'_>,
+        vector: u8,
+        error: Option<u32>,
+    ) -> Result<(), Stop> {
+        // A real-mode handler gets no error code; the frame code ignores it there.
+        self.raise(bus, Event { vector, error, origin: Origin::Exception })
+    }
+
+    pub(crate) fn take_nmi(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
+        self.attention.remove(Attention::NMI);
+        self.nmi_blocked = true;
+        self.raise(bus, Event { vector: exception::NMI, error: None, origin: Origin::External })
+    }
+
+    /// Delivers INT n and kin; `self.ip` is the instruction after it. A fault on the way is reported
+    /// at the instruction itself.
+    pub(crate) fn raise_software(&mut self, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
+        let next = self.ip;
+        match self.deliver(bus, event) {
+            Ok(()) => Ok(()),
+            Err(stop) => {
+                let Kind::Exception { vector, error, .. } = stop.kind() else { return Err(stop) };
+                self.ip = next.wrapping_sub(self.software_length);
+                self.raise_exception(bus, vector, error)
+            }
+        }
+    }
+}

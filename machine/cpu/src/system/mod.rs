@@ -1,0 +1,17 @@
+//! Privileged state: descriptors, events, far transfers, tasks, control registers, MSRs, CPUID.
+
+mod control;
+mod cpuid;
+mod debug;
+mod descriptor;
+mod event;
+mod far;
+mod intercept;
+mod local_apic;
+mod msr;
+mod syscall;
+mod task;
+
+pub(crate) use event::{Event, Origin};
+pub(crate) use intercept::{Io, Table};
+pub use msr::MsrState;

@@ -1,0 +1,278 @@
+//! RDMSR and WRMSR. [APM2 "Model-Specific Registers"]
+//!
+//! Unknown registers raise #GP, which kernels expect and handle; those that only firmware or
+//! errata work-arounds use read zero and ignore writes, and are listed as such.
+
+use crate::{Attention, Bus, Cpu, Stop};
+use arch::control::Efer;
+use arch::cpuid::Feature;
+use arch::msr;
+use serde::{Deserialize, Serialize};
+
+/// Machine-check banks.
+const BANKS: usize = 7;
+
+/// MSRs that only hold what was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MsrState {
+    pub tsc_aux: u64,
+    pub tsc_adjust: u64,
+    pub pat: u64,
+    pub mtrr_default: u64,
+    pub mtrr_fixed: [u64; 11],
+    pub mtrr_variable: [u64; 16],
+    pub mcg_status: u64,
+    pub mcg_ctl: u64,
+    pub machine_check: [[u64; 4]; BANKS],
+    pub debug_ctl: u64,
+    pub hwcr: u64,
+    pub syscfg: u64,
+    pub xss: u64,
+    pub spec_ctrl: u64,
+    pub ls_cfg: u64,
+    pub de_cfg: u64,
+    pub microcode: u64,
+}
+
+impl Default for MsrState {
+    fn default() -> Self {
+        Self {
+            tsc_aux: 0,
+            tsc_adjust: 0,
+            pat: 0x0007_0406_0007_0406,
+            mtrr_default: 0xC06,
+            mtrr_fixed: [0x0606_0606_0606_0606; 11],
+            mtrr_variable: [0; 16],
+            mcg_status: 0,
+            mcg_ctl: u64::MAX,
+            machine_check: [[0; 4]; BANKS],
+            debug_ctl: 0,
+            hwcr: 1 << 24,
+            syscfg: 0,
+            xss: 0,
+            spec_ctrl: 0,
+            ls_cfg: 0,
+            de_cfg: 2,
+            microcode: 0,
+        }
+    }
+}
+
+/// Registers of AMD parts that read zero and ignore writes here: chipset configuration, power
+/// management, errata, performance counters.
+fn is_inert(number: u32) -> bool {
+    matches!(
+        number,
+        0xC001_0000..=0xC001_0007 // PERF_CTL, PERF_CTR
+            | 0xC001_0200..=0xC001_020B // PERF_CTL, PERF_CTR, extended
+            | 0xC001_0016..=0xC001_0019 // IORR
+            | 0xC001_001F // NB_CFG
+            | 0xC001_0055 // interrupt pending
+            | 0xC001_0061..=0xC001_0064 // P-states
+            | 0xC001_0131 // SEV status
+            | 0xC001_1000..=0xC001_103F
+            | 0xC001_02B0..=0xC001_02B4
+            | 0xC000_2000..=0xC000_23FF // scalable machine check
+            | 0xC000_0108 // prefetch control
+            | msr::TOP_MEM
+            | msr::TOP_MEM2
+    )
+}
+
+fn is_canonical(value: u64) -> bool {
+    (value as i64) << 16 >> 16 == value as i64
+}
+
+/// Memory types that a PAT or MTRR field may have.
+fn is_memory_type(value: u8, pat: bool) -> bool {
+    matches!(value, 0 | 1 | 4 | 5 | 6) || pat && value == 7
+}
+
+fn fixed_mtrr(number: u32) -> Option<usize> {
+    match number {
+        0x250 => Some(0),
+        0x258 | 0x259 => Some((number - 0x258 + 1) as usize),
+        0x268..=0x26F => Some((number - 0x268 + 3) as usize),
+        _ => None,
+    }
+}
+
+impl Cpu {
+    pub(crate) fn read_msr(&mut self, bus: &mut Bus<'_>, number: u32) -> Result<u64, Stop> {
+        if (msr::X2APIC_FIRST..=msr::X2APIC_LAST).contains(&number) {
+            return self.apic_read_msr(number);
+        }
+        if let Some(value) = self.read_svm_msr(number) {
+            return value;
+        }
+        let _ = bus;
+        let has = |feature| self.model.has(feature);
+        Ok(match number {
+            msr::TSC => self.tsc(),
+            msr::APIC_BASE => self.apic.base(),
+            msr::TSC_ADJUST if has(Feature::TscAdjust) => self.msr.tsc_adjust,
+            msr::BIOS_SIGN_ID => self.msr.microcode,
+            msr::PLATFORM_ID if !self.model.is_amd() => 0,
+            msr::MTRR_CAP => 0x508,
+            msr::SYSENTER_CS => self.syscall.sysenter_cs,
+            msr::SYSENTER_ESP => self.syscall.sysenter_esp,
+            msr::SYSENTER_EIP => self.syscall.sysenter_eip,
+            msr::MCG_CAP => 0x100 | BANKS as u64,
+            msr::MCG_STATUS => self.msr.mcg_status,
+            msr::MCG_CTL => self.msr.mcg_ctl,
+            msr::DEBUG_CTL => self.msr.debug_ctl,
+            msr::LAST_BRANCH_FROM..=msr::LAST_INT_TO => 0,
+            msr::PAT => self.msr.pat,
+            msr::MTRR_DEF_TYPE => self.msr.mtrr_default,
+            0x200..=0x20F => self.msr.mtrr_variable[(number - 0x200) as usize],
+            0x400..=0x41B => {
+                let at = (number - 0x400) as usize;
+                self.msr.machine_check[at / 4][at % 4]
+            }
+            msr::TSC_DEADLINE if has(Feature::TscDeadline) => self.apic.tsc_deadline(),
+            msr::XSS if has(Feature::Xsaves) => self.msr.xss,
+            msr::EFER => self.efer.bits(),
+            msr::STAR => self.syscall.star,
+            msr::LSTAR => self.syscall.lstar,
+            msr::CSTAR => self.syscall.cstar,
+            msr::SFMASK => self.syscall.sfmask,
+            msr::FS_BASE => self.segments[4].base,
+            msr::GS_BASE => self.segments[5].base,
+            msr::KERNEL_GS_BASE => self.syscall.kernel_gs_base,
+            msr::TSC_AUX if has(Feature::Rdtscp) => self.msr.tsc_aux,
+            msr::SYSCFG if self.model.is_amd() => self.msr.syscfg,
+            msr::HWCR if self.model.is_amd() => self.msr.hwcr,
+            0xC001_1020 if self.model.is_amd() => self.msr.ls_cfg,
+            0xC001_1029 if self.model.is_amd() => self.msr.de_cfg,
+            _ if fixed_mtrr(number).is_some() => {
+                self.msr.mtrr_fixed[fixed_mtrr(number).unwrap_or(0)]
+            }
+            _ if self.model.is_amd() && is_inert(number) => 0,
+            _ => return Err(Stop::GENERAL_PROTECTION),
+        })
+    }
+
+    pub(crate) fn write_msr(
+        &mut self,
+        bus: &mut Bus<'_>,
+        number: u32,
+        value: u64,
+    ) -> Result<(), Stop> {
+        if (msr::X2APIC_FIRST..=msr::X2APIC_LAST).contains(&number) {
+            return self.apic_write_msr(bus, number, value);
+        }
+        if let Some(result) = self.write_svm_msr(bus, number, value) {
+            return result;
+        }
+        let canonical = if is_canonical(value) { Ok(value) } else { Err(Stop::GENERAL_PROTECTION) };
+        match number {
+            msr::TSC => {
+                let change = value.wrapping_sub(self.tsc());
+                self.tsc_offset = self.tsc_offset.wrapping_add(change);
+                self.msr.tsc_adjust = self.msr.tsc_adjust.wrapping_add(change);
+            }
+            msr::TSC_ADJUST if self.model.has(Feature::TscAdjust) => {
+                let change = value.wrapping_sub(self.msr.tsc_adjust);
+                self.tsc_offset = self.tsc_offset.wrapping_add(change);
+                self.msr.tsc_adjust = value;
+            }
+            msr::APIC_BASE => {
+                let bits = self.model.physical_bits();
+                self.apic
+                    .write_base(value, self.clock, bits)
+                    .map_err(|_| Stop::GENERAL_PROTECTION)?;
+                self.tlb.flush_all();
+                self.attention |= Attention::INTERRUPT | Attention::TIMER;
+            }
+            msr::BIOS_SIGN_ID => {}
+            msr::PRED_CMD if value & !1 == 0 => {}
+            msr::SYSENTER_CS => self.syscall.sysenter_cs = value & 0xFFFF_FFFF,
+            msr::SYSENTER_ESP => self.syscall.sysenter_esp = canonical?,
+            msr::SYSENTER_EIP => self.syscall.sysenter_eip = canonical?,
+            msr::MCG_STATUS => self.msr.mcg_status = value,
+            msr::MCG_CTL => self.msr.mcg_ctl = value,
+            msr::DEBUG_CTL => self.msr.debug_ctl = value & 0x3F,
+            msr::TSC_DEADLINE if self.model.has(Feature::TscDeadline) => {
+                self.write_tsc_deadline(value);
+            }
+            msr::XSS if self.model.has(Feature::Xsaves) && value == 0 => self.msr.xss = value,
+            msr::EFER => self.write_efer(value)?,
+            msr::STAR => self.syscall.star = value,
+            msr::LSTAR => self.syscall.lstar = canonical?,
+            msr::CSTAR => self.syscall.cstar = canonical?,
+            msr::SFMASK => self.syscall.sfmask = value & 0xFFFF_FFFF,
+            msr::FS_BASE | msr::GS_BASE => {
+                let register = if number == msr::FS_BASE { 4 } else { 5 };
+                self.segments[register].base = canonical?;
+                self.segment_base[register] = value;
+            }
+            msr::KERNEL_GS_BASE => self.syscall.kernel_gs_base = canonical?,
+            msr::TSC_AUX if self.model.has(Feature::Rdtscp) => {
+                self.msr.tsc_aux = value & 0xFFFF_FFFF;
+            }
+            msr::SYSCFG if self.model.is_amd() => self.msr.syscfg = value & 0x007C_0000,
+            msr::HWCR if self.model.is_amd() => self.msr.hwcr = value & 0x0100_0000 | 1 << 24,
+            0xC001_1020 if self.model.is_amd() => self.msr.ls_cfg = value,
+            0xC001_1029 if self.model.is_amd() => self.msr.de_cfg = value,
+            _ if self.write_memory_type(number, value)? => {}
+            _ if self.write_machine_check(number, value)? => {}
+            _ if self.model.is_amd() && is_inert(number) => {}
+            _ => return Err(Stop::GENERAL_PROTECTION),
+        }
+        Ok(())
+    }
+
+    /// PAT and MTRRs. Memory types have no effect here, but are checked and kept.
+    fn write_memory_type(&mut self, number: u32, value: u64) -> Result<bool, Stop> {
+        let bytes_are = |pat| value.to_le_bytes().iter().all(|byte| is_memory_type(*byte, pat));
+        match number {
+            msr::PAT if bytes_are(true) => self.msr.pat = value,
+            msr::MTRR_DEF_TYPE if value & !0xCFF == 0 && is_memory_type(value as u8, false) => {
+                self.msr.mtrr_default = value;
+            }
+            0x200..=0x20F => self.msr.mtrr_variable[(number - 0x200) as usize] = value,
+            _ => match fixed_mtrr(number) {
+                Some(at) if bytes_are(false) => self.msr.mtrr_fixed[at] = value,
+                Some(_) => return Err(Stop::GENERAL_PROTECTION),
+                None if matches!(number, msr::PAT | msr::MTRR_DEF_TYPE) => {
+                    return Err(Stop::GENERAL_PROTECTION);
+                }
+                None => return Ok(false),
+            },
+        }
+        Ok(true)
+    }
+
+    /// A status register takes only zero, unless HWCR lets software simulate errors.
+    fn write_machine_check(&mut self, number: u32, value: u64) -> Result<bool, Stop> {
+        if !(0x400..0x400 + 4 * BANKS as u32).contains(&number) {
+            return Ok(false);
+        }
+        let at = (number - 0x400) as usize;
+        let simulates = self.msr.hwcr & 1 << 18 != 0;
+        if at % 4 == 1 && value != 0 && !simulates {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        self.msr.machine_check[at / 4][at % 4] = value;
+        Ok(true)
+    }
+
+    /// SVM's own registers; `None` if the number is not one of them.
+    pub(crate) fn read_svm_msr(&mut self, _number: u32) -> Option<Result<u64, Stop>> {
+        None
+    }
+
+    pub(crate) fn write_svm_msr(
+        &mut self,
+        _: &mut Bus<'_>,
+        _number: u32,
+        _value: u64,
+    ) -> Option<Result<(), Stop>> {
+        None
+    }
+
+    /// Whether long mode is enabled, for debuggers that read EFER.
+    pub fn long_mode_is_enabled(&self) -> bool {
+        self.efer.contains(Efer::LONG_MODE_ENABLE)
+    }
+}
