@@ -1,5 +1,6 @@
 //! `avicenna`: one binary for operators and for authors of hypervisors. One file per verb.
 
+mod terminal;
 mod verb;
 
 use clap::{Parser, Subcommand};
@@ -15,12 +16,18 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Can this host accelerate interrupts, and does it
+    Check(verb::check::Arguments),
+    /// Collect a host's raw inputs in one file, redacted
+    Snapshot(verb::snapshot::Arguments),
     /// An emulated x86-64 multiprocessor
     Machine(verb::machine::Arguments),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().verb {
+        Verb::Check(arguments) => verb::check::run(arguments),
+        Verb::Snapshot(arguments) => verb::snapshot::run(arguments),
         Verb::Machine(arguments) => verb::machine::run(arguments),
     };
     outcome.unwrap_or_else(|error| {

@@ -2,7 +2,22 @@
 //!
 //! Exit status of every verb: 0 clean, 1 findings, 2 usage, 3 could not tell.
 
+pub mod check;
 pub mod machine;
+pub mod snapshot;
+mod source;
+
+use rules::Answer;
+use std::process::ExitCode;
 
 /// The answer could not be found: missing privileges, unreadable input, a host that failed.
 pub const CANNOT_TELL: u8 = 3;
+
+/// The exit status that says an answer.
+pub fn status(answer: Answer) -> ExitCode {
+    match answer {
+        Answer::Yes => ExitCode::SUCCESS,
+        Answer::No => ExitCode::from(1),
+        Answer::Unknown => ExitCode::from(CANNOT_TELL),
+    }
+}

@@ -1,5 +1,6 @@
 //! Facts and configuration to findings. Pure: no file system, no clock.
 
+pub mod capability;
 pub mod finding;
 pub mod host;
 pub mod inhibit;

@@ -2,4 +2,5 @@
 
 pub mod firmware;
 pub mod load;
+pub mod snapshot;
 pub mod topology;

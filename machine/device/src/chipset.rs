@@ -2,6 +2,7 @@
 //! memory addresses.
 
 use crate::firmware_configuration::FirmwareConfiguration;
+use crate::hpet::Hpet;
 use crate::keyboard::KeyboardController;
 use crate::lanes;
 use crate::map;
@@ -11,15 +12,19 @@ use crate::power::Power;
 use crate::rtc::{Date, RealTimeClock};
 use crate::serial::Serial;
 use crate::test_device::TestDevice;
+use crate::virtio::Model;
 use arch::address::SystemPhysical;
 use arch::time::Picoseconds;
 use bus::Context;
 use serde::{Deserialize, Serialize};
 
+mod attached;
 mod onboard;
 
+pub use onboard::MAXIMUM_VIRTIO_DEVICES;
+
 /// What a board carries.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChipsetConfiguration {
     pub cpus: u16,
     pub memory_size: u64,
@@ -28,6 +33,9 @@ pub struct ChipsetConfiguration {
     /// What the real-time clock shows at power-on.
     pub start: Date,
     pub has_test_devices: bool,
+    /// Virtio devices, in the order of their PCI device numbers from
+    /// [`map::FIRST_VIRTIO_DEVICE`] on; at most [`MAXIMUM_VIRTIO_DEVICES`] are taken.
+    pub virtio: Vec<Model>,
 }
 
 impl Default for ChipsetConfiguration {
@@ -38,6 +46,7 @@ impl Default for ChipsetConfiguration {
             serial_ports: 2,
             start: Date::default(),
             has_test_devices: true,
+            virtio: Vec::new(),
         }
     }
 }
@@ -46,6 +55,7 @@ impl Default for ChipsetConfiguration {
 pub struct Chipset {
     pub pit: Pit,
     pub rtc: RealTimeClock,
+    pub hpet: Hpet,
     pub power: Power,
     pub keyboard: KeyboardController,
     pub serial: Vec<Serial>,
@@ -62,6 +72,7 @@ impl Chipset {
         Self {
             pit: Pit::default(),
             rtc: RealTimeClock::new(configuration.start, configuration.memory_size),
+            hpet: Hpet::default(),
             power: Power::default(),
             keyboard: KeyboardController::default(),
             serial: (0..ports).map(Serial::new).collect(),
@@ -190,6 +201,7 @@ impl Chipset {
                 self.pci.read(cx, address.0, true, size).unwrap_or(lanes::all_ones(size))
             }
             ECAM..ECAM_END => self.pci.read_window(address.0 - ECAM, size),
+            HPET..HPET_END => self.hpet.read(cx, address.0 - HPET, size),
             TEST_RAM..TEST_RAM_END if self.test.is_present() => {
                 self.test.read_ram(address.0 - TEST_RAM, size)
             }
@@ -203,10 +215,21 @@ impl Chipset {
                 self.pci.write(cx, address.0, true, size, value);
             }
             ECAM..ECAM_END => self.pci.write_window(cx, address.0 - ECAM, size, value),
+            HPET..HPET_END => self.write_hpet(cx, address.0 - HPET, size, value),
             TEST_RAM..TEST_RAM_END if self.test.is_present() => {
                 self.test.write_ram(address.0 - TEST_RAM, size, value);
             }
             _ => {}
+        }
+    }
+
+    fn write_hpet(&mut self, cx: &mut Context, offset: u64, size: u8, value: u64) {
+        let before = self.hpet.replaces_legacy();
+        self.hpet.write(cx, offset, size, value);
+        let after = self.hpet.replaces_legacy();
+        if before != after {
+            self.pit.set_line_connected(cx, !after);
+            self.rtc.set_line_connected(cx, !after);
         }
     }
 
@@ -216,6 +239,7 @@ impl Chipset {
         [
             self.pit.next_deadline(),
             self.rtc.next_deadline(),
+            self.hpet.next_deadline(),
             self.power.next_deadline(),
             serial,
             self.pci.next_deadline(),
@@ -234,6 +258,9 @@ impl Chipset {
         }
         if is_due(self.rtc.next_deadline()) {
             self.rtc.advance(cx);
+        }
+        if is_due(self.hpet.next_deadline()) {
+            self.hpet.advance(cx);
         }
         if is_due(self.power.next_deadline()) {
             self.power.advance(cx);
@@ -257,6 +284,8 @@ const PCI_MEMORY: u64 = map::PCI_MEMORY_START.0;
 const PCI_MEMORY_END: u64 = map::PCI_MEMORY_END.0;
 const ECAM: u64 = map::ECAM.0;
 const ECAM_END: u64 = map::ECAM_END.0;
+const HPET: u64 = map::HPET.0;
+const HPET_END: u64 = HPET + map::HPET_SIZE;
 const TEST_RAM: u64 = map::TEST_RAM.0;
 const TEST_RAM_END: u64 = TEST_RAM + map::TEST_RAM_SIZE;
 

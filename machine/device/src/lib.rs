@@ -5,15 +5,19 @@
 mod bench;
 pub mod chipset;
 pub mod firmware_configuration;
+pub mod hpet;
 pub mod keyboard;
 pub mod lanes;
 pub mod map;
+pub mod packet_source;
 pub mod pci;
 pub mod pit;
 pub mod power;
 pub mod rtc;
 pub mod serial;
+pub mod storage;
 pub mod test_device;
+pub mod virtio;
 
 pub use chipset::{Chipset, ChipsetConfiguration};
 pub use rtc::Date;

@@ -75,6 +75,10 @@ impl PciBus {
         &self.functions
     }
 
+    pub fn functions_mut(&mut self) -> &mut [Function] {
+        &mut self.functions
+    }
+
     pub fn function(&self, address: FunctionAddress) -> Option<&Function> {
         self.functions.iter().find(|function| function.address == address)
     }

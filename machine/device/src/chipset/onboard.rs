@@ -4,6 +4,7 @@ use super::ChipsetConfiguration;
 use crate::map;
 use crate::pci::test_function::{MEMORY_BAR, MEMORY_SIZE, PORT_BAR, PORT_SIZE, TestFunction};
 use crate::pci::{Bar, Configuration, Device, Function, Identity, PciBus};
+use crate::virtio::{Model, Virtio};
 use arch::pci::{Command, FunctionAddress, class};
 
 /// Vendor of the emulated bridges and of the test function.
@@ -13,6 +14,9 @@ const TEST_FUNCTION: u16 = 0x0005;
 /// Identifiers that no driver claims: guests shall see the classes and look for nothing behind.
 const SMBUS: u16 = 0x00F0;
 const ISA_BRIDGE: u16 = 0x00F1;
+
+/// Virtio devices that find a place: device numbers 1 to 13h.
+pub const MAXIMUM_VIRTIO_DEVICES: usize = (map::SMBUS.device - map::FIRST_VIRTIO_DEVICE) as usize;
 
 pub(super) fn populate(pci: &mut PciBus, configuration: &ChipsetConfiguration) {
     let passive = [
@@ -26,6 +30,14 @@ pub(super) fn populate(pci: &mut PciBus, configuration: &ChipsetConfiguration) {
     }
     if configuration.has_test_devices {
         add_test_function(pci);
+    }
+    let models: &[Model] = &configuration.virtio;
+    for (model, device) in
+        models.iter().take(MAXIMUM_VIRTIO_DEVICES).zip(map::FIRST_VIRTIO_DEVICE..)
+    {
+        let address = FunctionAddress::new(0, device, 0);
+        let is_added = Virtio::new(model.clone()).attach(pci, address);
+        debug_assert!(is_added, "device {device:#x} is free");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::test_function::TestFunction;
 use super::{Configuration, Msi, Msix};
+use crate::virtio::Virtio;
 use arch::address::Device as DeviceAddress;
 use arch::identity::RequesterId;
 use arch::pci::{Command, FunctionAddress, Status};
@@ -15,6 +16,7 @@ pub enum Device {
     /// Configuration space only: bridges, and functions whose registers the board keeps elsewhere.
     Passive,
     Test(TestFunction),
+    Virtio(Box<Virtio>),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,10 +49,11 @@ impl Function {
         if let (Some(msix), true) = (&self.msix, self.msix_bar == Some(bar)) {
             return msix.read(offset, size) as u32;
         }
-        let (device, _attachment) = self.split(cx);
+        let (device, mut attachment) = self.split(cx);
         match device {
             Device::Passive => u32::MAX,
             Device::Test(device) => device.read(bar, offset, size),
+            Device::Virtio(device) => device.read(&mut attachment, offset, size),
         }
     }
 
@@ -67,10 +70,11 @@ impl Function {
             self.send_pending(cx);
             return;
         }
-        let (device, _attachment) = self.split(cx);
+        let (device, mut attachment) = self.split(cx);
         match device {
             Device::Passive => {}
             Device::Test(device) => device.write(bar, offset, size, value),
+            Device::Virtio(device) => device.write(&mut attachment, offset, size, value),
         }
     }
 
@@ -88,13 +92,26 @@ impl Function {
     pub fn next_deadline(&self) -> Option<Picoseconds> {
         match &self.device {
             Device::Passive | Device::Test(_) => None,
+            Device::Virtio(device) => device.next_deadline(),
         }
     }
 
     pub(super) fn advance(&mut self, cx: &mut Context) {
-        let (device, _attachment) = self.split(cx);
+        let (device, mut attachment) = self.split(cx);
         match device {
             Device::Passive | Device::Test(_) => {}
+            Device::Virtio(device) => device.advance(&mut attachment),
+        }
+    }
+
+    /// The virtio device behind the function and its way to the machine.
+    pub fn virtio<'a, 'b>(
+        &'a mut self,
+        cx: &'a mut Context<'b>,
+    ) -> Option<(&'a mut Virtio, Attachment<'a, 'b>)> {
+        match self.split(cx) {
+            (Device::Virtio(device), attachment) => Some((device, attachment)),
+            _ => None,
         }
     }
 

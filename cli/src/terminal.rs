@@ -1,0 +1,108 @@
+//! How results look: at most 100 columns, colour on terminals only, readable without it.
+
+use std::io::IsTerminal;
+
+/// Widest line of any result.
+pub const COLUMNS: usize = 100;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    Red,
+    Green,
+    Yellow,
+    Bold,
+    Dim,
+}
+
+/// Whether to colour what goes to standard output.
+#[derive(Clone, Copy, Debug)]
+pub struct Paint {
+    is_on: bool,
+}
+
+impl Paint {
+    /// NO_COLOR switches colour off, CLICOLOR_FORCE on; otherwise a terminal has it. See no-color.org.
+    pub fn for_stdout() -> Paint {
+        let is_set =
+            |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+        let is_terminal = std::io::stdout().is_terminal();
+        Paint { is_on: !is_set("NO_COLOR") && (is_set("CLICOLOR_FORCE") || is_terminal) }
+    }
+
+    #[cfg(test)]
+    pub fn plain() -> Paint {
+        Paint { is_on: false }
+    }
+
+    pub fn text(self, colour: Colour, text: &str) -> String {
+        let code = match colour {
+            Colour::Red => "31",
+            Colour::Green => "32",
+            Colour::Yellow => "33",
+            Colour::Bold => "1",
+            Colour::Dim => "2",
+        };
+        if self.is_on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
+}
+
+/// Breaks a text into lines that fit beside an indentation; a word that is too long stands alone and is cut.
+pub fn wrap(text: &str, indent: usize) -> Vec<String> {
+    let width = COLUMNS.saturating_sub(indent).max(20);
+    let mut lines: Vec<String> = vec![];
+    let mut line = String::new();
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let mut word: Vec<char> = word.chars().collect();
+        if used > 0 && used + 1 + word.len() > width {
+            lines.push(std::mem::take(&mut line));
+            used = 0;
+        }
+        while word.len() > width {
+            lines.push(word.drain(..width).collect());
+        }
+        if used > 0 {
+            line.push(' ');
+            used += 1;
+        }
+        used += word.len();
+        line.extend(word);
+    }
+    if used > 0 || lines.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+/// The text behind a heading of the given width, further lines below it.
+pub fn hanging(heading: &str, width: usize, text: &str) -> String {
+    let mut result = String::new();
+    for (index, line) in wrap(text, width).iter().enumerate() {
+        let first = if index == 0 { heading } else { "" };
+        let padding = width.saturating_sub(first.chars().count());
+        result.push_str(&format!("{first}{:padding$}{line}\n", ""));
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_is_wider_than_allowed() {
+        let text = format!("one two {} three ü {}", "x".repeat(150), "y ".repeat(120));
+        for indent in [0, 10, 95] {
+            for line in wrap(&text, indent) {
+                assert!(line.chars().count() <= COLUMNS.saturating_sub(indent).max(20), "{line}");
+            }
+        }
+        assert_eq!(wrap("", 4), [""]);
+        assert_eq!(hanging("a:", 4, "b"), "a:  b\n");
+    }
+
+    #[test]
+    fn plain_output_has_no_escapes() {
+        assert_eq!(Paint::plain().text(Colour::Red, "no"), "no");
+    }
+}

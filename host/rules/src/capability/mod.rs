@@ -1,0 +1,284 @@
+//! Can this host accelerate interrupts, and does it? One finding for each thing that decides.
+//!
+//! Three answers that are often taken for one are kept apart: is AVIC or APICv active, are IPIs accelerated, are
+//! device interrupts posted. The rules are those of Linux's kvm_amd, kvm_intel, AMD-Vi and VT-d drivers; each names
+//! its source. A configuration's inhibits are another question: [`crate::inhibit`] and [`crate::why`].
+
+mod amd;
+mod amd_vi;
+mod draft;
+mod guest;
+mod intel;
+mod vt_d;
+
+use crate::finding::{Answer, Evidence, Finding, Severity};
+use crate::host::{CpuKind, Fact, Facts, Reading, Vendor, boolean};
+use draft::Draft;
+use serde::Serialize;
+
+/// Version of the published form of [`Report`]: docs/schema/check-1.json.
+pub const SCHEMA: u32 = 1;
+
+/// The rows of `avicenna check`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    pub schema: u32,
+    /// What was read.
+    pub origin: String,
+    pub kernel: Option<String>,
+    pub processors: Vec<String>,
+    /// AVIC or APICv active; IPIs accelerated; device interrupts posted.
+    pub answers: Vec<Finding>,
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// No if anything is wrong, otherwise unknown if one of the three answers is.
+    pub fn verdict(&self) -> Answer {
+        if self.answers.iter().chain(&self.findings).any(Finding::is_problem) {
+            return Answer::No;
+        }
+        self.answers.iter().fold(Answer::Yes, |all, finding| all.and(finding.answer))
+    }
+
+    pub fn finding(&self, id: &str) -> Option<&Finding> {
+        self.answers.iter().chain(&self.findings).find(|finding| finding.id == id)
+    }
+}
+
+/// Applies every rule.
+pub fn check(facts: &Facts) -> Report {
+    let (answers, findings) = match facts.cpus.iter().find_map(|cpu| cpu.vendor.as_ref()) {
+        Some(vendor) if vendor.has_svm() => amd::check(facts),
+        Some(vendor) if vendor.has_vmx() => intel::check(facts),
+        Some(other) => without_rules(&format!(
+            "the processor is made by {other}, for which there are no rules"
+        )),
+        None => of_tables(facts),
+    };
+    let findings = virtual_machine(facts)
+        .into_iter()
+        .chain(findings)
+        .chain([guest::wrmsr_fence(facts)])
+        .collect();
+    Report {
+        schema: SCHEMA,
+        origin: facts.origin.clone(),
+        kernel: facts.kernel.get().map(|kernel| kernel.release.clone()),
+        processors: facts.cpus.iter().map(describe).collect(),
+        answers,
+        findings,
+    }
+}
+
+fn describe(cpu: &CpuKind) -> String {
+    let mut text = format!("cpu {}", cpu.cpus);
+    if let Some(brand) = &cpu.brand {
+        text.push_str(&format!(": {brand}"));
+    }
+    if let Some(signature) = cpu.signature {
+        text.push_str(&format!(" ({signature})"));
+    }
+    text
+}
+
+/// Without a processor the IOMMU's tables still say what they say.
+fn of_tables(facts: &Facts) -> (Vec<Finding>, Vec<Finding>) {
+    let (answers, _) = without_rules("no processor is described in this input");
+    let mut findings = vec![];
+    if facts.ivrs.get().is_some() {
+        findings.extend(amd_vi::units(facts));
+    }
+    if facts.dmar.get().is_some() {
+        findings.extend(vt_d::rows(facts));
+    }
+    (answers, findings)
+}
+
+fn without_rules(reason: &str) -> (Vec<Finding>, Vec<Finding>) {
+    let answers = ["AVIC or APICv", "IPIs", "device interrupts"];
+    (
+        ANSWERS
+            .iter()
+            .zip(answers)
+            .map(|(id, _)| answer(id, Answer::Unknown, reason, vec![]))
+            .collect(),
+        vec![],
+    )
+}
+
+const ANSWERS: [&str; 3] = ["answer-active", "answer-ipi", "answer-device"];
+
+/// One of the three answers.
+fn answer(id: &str, answer: Answer, reason: &str, evidence: Vec<Evidence>) -> Finding {
+    let statement = match id {
+        "answer-active" => "the hardware interrupt controller is used (AVIC, APICv)",
+        "answer-ipi" => "IPIs between vCPUs are delivered without an exit",
+        _ => "interrupts of passed-through devices are posted to vCPUs",
+    };
+    Draft::new(id, "host", statement, "conjunction of the rows below")
+        .severity(Severity::Error)
+        .evidence_all(evidence)
+        .answer(answer, reason)
+}
+
+/// What the given rows say together: the first that is not a yes gives the reason.
+fn conclude(id: &str, rows: &[&Finding], good: &str) -> Finding {
+    let all = rows.iter().fold(Answer::Yes, |all, row| all.and(row.answer));
+    let decisive = rows.iter().find(|row| row.answer == all && all != Answer::Yes);
+    let mut finding = match decisive {
+        Some(row) => answer(id, all, &row.reason, vec![]),
+        None => answer(id, all, good, vec![]),
+    };
+    finding.evidence = rows
+        .iter()
+        .map(|row| {
+            Evidence::new(
+                row.statement.clone(),
+                format!("row {} ({})", row.id, row.subject),
+                row.answer.to_string(),
+            )
+        })
+        .collect();
+    finding.fix = decisive.and_then(|row| row.fix.clone());
+    finding
+}
+
+/// CPUID of a virtual machine describes what its hypervisor shows.
+fn virtual_machine(facts: &Facts) -> Option<Finding> {
+    let cpu = facts.cpus.first()?;
+    let is_virtual = cpu.is_virtual();
+    Some(
+        Draft::new(
+            "cpu-physical",
+            cpu.subject(),
+            "this is a physical host, not a virtual machine",
+            "[APM3 \"Fn0000_0001 ECX bit 31\"], [SDM2 \"CPUID\"]",
+        )
+        .severity(Severity::Note)
+        .evidence(cpu.cpuid.evidence("CPUID 1 ECX bit 31, hypervisor", |_| {
+            is_virtual.map_or("?", |bit| if bit { "1" } else { "0" })
+        }))
+        .evidence(flag_evidence(cpu, "hypervisor"))
+        .answer(
+            Answer::from(is_virtual.map(|is_virtual| !is_virtual)),
+            match is_virtual {
+                Some(true) => "a hypervisor runs below: what it hides cannot be seen from here, whatever the silicon has",
+                Some(false) => "no hypervisor announces itself",
+                None => "neither CPUID nor the kernel's flags were recorded",
+            },
+        ),
+    )
+}
+
+fn flag_evidence(cpu: &CpuKind, flag: &str) -> Evidence {
+    cpu.flags.evidence(format!("flag {flag}"), |flags| {
+        if flags.contains(flag) { "listed" } else { "not listed" }
+    })
+}
+
+/// A boolean module parameter and its evidence.
+fn parameter(facts: &Facts, module: &str, name: &str) -> (Option<bool>, Fact<String>) {
+    let fact = facts.parameter(module, name);
+    (fact.get().and_then(|text| boolean(text)), fact)
+}
+
+/// "kvm_amd" or "kvm_intel" is loaded.
+fn driver_loaded(facts: &Facts, module: &str, can_load: Answer) -> Finding {
+    let fact = facts.module(module);
+    let others: Vec<&str> = facts
+        .modules
+        .iter()
+        .filter(|(name, fact)| name.starts_with("kvm_") && *name != module && fact.get().is_some())
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let draft = Draft::new(
+        "kvm-driver",
+        "host",
+        format!("{module} is loaded"),
+        "arch/x86/kvm, /sys/module",
+    )
+    .severity(Severity::Error)
+    .evidence(fact.evidence(format!("module {module}"), |module| {
+        match (module.is_builtin, module.users) {
+            (true, _) => "built in".to_string(),
+            (false, Some(users)) => format!("loaded, {users} users"),
+            (false, None) => "loaded".to_string(),
+        }
+    }));
+    if fact.get().is_some() {
+        return draft.answer(Answer::Yes, "the module is there");
+    }
+    if fact.is_unreadable() {
+        return draft.answer(Answer::Unknown, "the loaded modules were not recorded");
+    }
+    match (can_load, others.first()) {
+        (Answer::No, Some(other)) => draft.answer(
+            Answer::No,
+            &format!("the processor shows no virtualization, and KVM runs on {other} instead"),
+        ),
+        (Answer::No, None) => {
+            draft.answer(Answer::No, "the processor shows no virtualization to drive")
+        }
+        (_, Some(other)) => draft.answer(Answer::No, &format!("KVM runs on {other} instead")),
+        (_, None) => draft
+            .fix(format!("modprobe {module}"), crate::finding::Needs::Live)
+            .answer(Answer::No, "the module is not loaded"),
+    }
+}
+
+/// The parameter that allows posting of device interrupts, whichever module of this kernel has it.
+fn device_posting_parameter(facts: &Facts, module: &str) -> Finding {
+    const NAME: &str = "enable_device_posted_irqs";
+    let draft = Draft::new(
+        "kvm-device-posting",
+        "host",
+        "KVM may post device interrupts",
+        "arch/x86/kvm/x86.c, svm/svm.c, vmx/vmx.c, parameter enable_device_posted_irqs, 6.16 and later",
+    );
+    let facts_of = [parameter(facts, module, NAME), parameter(facts, "kvm", NAME)];
+    if let Some((value, fact)) = facts_of.iter().find(|(value, _)| value.is_some()) {
+        let draft = draft.evidence(fact.evidence(format!("parameter {NAME}"), String::clone));
+        return match value {
+            Some(false) => draft
+                .fix(format!("options {module} {NAME}=1 in /etc/modprobe.d, unless a row above or below explains the N"), crate::finding::Needs::ModuleReload)
+                .answer(Answer::No, "the parameter reads N: it was given so, or the IOMMU or APIC virtualization is missing"),
+            _ => draft.answer(Answer::Yes, "the parameter reads Y, which the kernel grants only if the IOMMU can post"),
+        };
+    }
+    let fact = &facts_of[0].1;
+    let draft = draft.evidence(fact.evidence(format!("parameter {NAME}"), String::clone));
+    if fact.is_absent() {
+        return draft
+            .answer(Answer::Yes, "this kernel has no such parameter: it always posts when it can");
+    }
+    match facts.kernel.get().and_then(|kernel| kernel.has_since(6, 16)) {
+        Some(false) => draft.answer(
+            Answer::Yes,
+            "kernels before 6.16 have no such parameter: they post when they can",
+        ),
+        _ => draft.answer(Answer::Unknown, &unread(NAME, fact)),
+    }
+}
+
+/// Why a parameter is not known.
+fn unread(name: &str, fact: &Fact<String>) -> String {
+    match &fact.reading {
+        Reading::Unreadable(why) => format!("parameter {name}: {why}"),
+        Reading::Absent => format!("the module has no parameter {name}"),
+        Reading::Value(value) => {
+            format!("parameter {name} reads '{value}', which is neither Y nor N")
+        }
+    }
+}
+
+/// A vendor's CPU capability that a row rests on: the answer of every kind of core together.
+fn every(findings: &[Finding], id: &str) -> Answer {
+    let rows: Vec<Answer> =
+        findings.iter().filter(|finding| finding.id == id).map(|finding| finding.answer).collect();
+    if rows.is_empty() { Answer::Unknown } else { rows.into_iter().fold(Answer::Yes, Answer::and) }
+}
+
+fn is_hygon(cpu: &CpuKind) -> bool {
+    cpu.vendor == Some(Vendor::Hygon)
+}

@@ -1,0 +1,65 @@
+//! The board's side of virtio devices: disks to attach, console bytes to move, counters to read.
+//! Devices of a kind are numbered in the order of the configuration.
+
+use super::Chipset;
+use crate::pci::Device;
+use crate::storage::Disk;
+use crate::virtio::Model;
+use crate::virtio::console::Console;
+use crate::virtio::network::Network;
+use bus::Context;
+
+impl Chipset {
+    pub fn disks_mut(&mut self) -> impl Iterator<Item = &mut Disk> {
+        self.models_mut().filter_map(|model| match model {
+            Model::Block(block) => Some(&mut block.disk),
+            _ => None,
+        })
+    }
+
+    pub fn consoles_mut(&mut self) -> impl Iterator<Item = &mut Console> {
+        self.models_mut().filter_map(|model| match model {
+            Model::Console(console) => Some(console),
+            _ => None,
+        })
+    }
+
+    pub fn networks_mut(&mut self) -> impl Iterator<Item = &mut Network> {
+        self.models_mut().filter_map(|model| match model {
+            Model::Network(network) => Some(network),
+            _ => None,
+        })
+    }
+
+    /// What the guest wrote to a port of a console since the last call.
+    pub fn take_console_output(&mut self, console: usize, port: usize) -> Vec<u8> {
+        let console = self.consoles_mut().nth(console);
+        console.map_or_else(Vec::new, |console| console.take_output(port))
+    }
+
+    /// Input for a port of a console; gives how many bytes it took.
+    pub fn feed_console(
+        &mut self,
+        cx: &mut Context,
+        console: usize,
+        port: usize,
+        bytes: &[u8],
+    ) -> usize {
+        let is_console = |device: &Device| matches!(device, Device::Virtio(v) if matches!(v.model, Model::Console(_)));
+        let consoles = self.pci.functions().iter().enumerate();
+        let index = consoles.filter(|(_, f)| is_console(&f.device)).nth(console);
+        let Some((index, _)) = index else { return 0 };
+        let accepted = self.pci.with_function(cx, index, |function, cx| {
+            let (device, mut attachment) = function.virtio(cx)?;
+            Some(device.receive(&mut attachment, port, bytes))
+        });
+        accepted.flatten().unwrap_or(0)
+    }
+
+    fn models_mut(&mut self) -> impl Iterator<Item = &mut Model> {
+        self.pci.functions_mut().iter_mut().filter_map(|function| match &mut function.device {
+            Device::Virtio(device) => Some(&mut device.model),
+            _ => None,
+        })
+    }
+}
