@@ -228,6 +228,8 @@ fn firmware_bug(cpu: &CpuKind, avic: Answer, x2avic: Answer) -> Option<Finding> 
         "firmware reports AVIC and x2AVIC consistently",
         "arch/x86/kvm/svm/avic.c, 6.0 to 7.3: 'Cannot enable x2AVIC, AVIC is unsupported'",
     )
+    .evidence(Evidence::new("AVIC", "row cpu-avic", avic.to_string()))
+    .evidence(Evidence::new("x2AVIC", "row cpu-x2avic", x2avic.to_string()))
     .fix(
         "update the firmware; kvm_amd.force_avic=1 overrides, and taints the kernel",
         Needs::Firmware,

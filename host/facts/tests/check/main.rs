@@ -1,0 +1,166 @@
+//! `check` from raw inputs to answers: every rule answers yes, no and unknown, and the three answers stay apart.
+
+mod fixture;
+mod real;
+mod script;
+mod table;
+
+use fixture::Host;
+use rules::Answer::{self, No, Unknown, Yes};
+
+fn answers(host: &Host) -> [Answer; 3] {
+    let report = host.report();
+    [report.answers[0].answer, report.answers[1].answer, report.answers[2].answer]
+}
+
+#[test]
+fn three_answers_are_kept_apart() {
+    let zen2 = include_str!("zen2.txt");
+    let rows: &[(&str, Host, [Answer; 3])] = &[
+        ("all on, AMD", Host::amd(), [Yes, Yes, Yes]),
+        ("all on, Intel", Host::intel(), [Yes, Yes, Yes]),
+        ("nothing known", Host::empty(), [Unknown, Unknown, Unknown]),
+        (
+            "AVIC without IPIs: erratum 1235",
+            Host::amd().with(&[
+                ("cpuid.txt", Some(zen2)),
+                ("proc/cpuinfo", None),
+                ("sys/module/kvm_amd/parameters/enable_ipiv", Some("N")),
+            ]),
+            [Yes, No, Yes],
+        ),
+        (
+            "AVIC without posting: one of two units cannot",
+            Host::amd()
+                .with(&[("sys/class/iommu/ivhd1/amd-iommu/features", Some("58f77ef22294a5a"))]),
+            [Yes, Yes, No],
+        ),
+        (
+            "parameter off",
+            Host::amd().with(&[("sys/module/kvm_amd/parameters/avic", Some("N"))]),
+            [No, No, No],
+        ),
+        (
+            "APICv without IPIs",
+            Host::intel().with(&[("sys/module/kvm_intel/parameters/enable_ipiv", Some("N"))]),
+            [Yes, No, Yes],
+        ),
+        (
+            "APICv without posting",
+            Host::intel().with(&[("proc/cmdline", Some("intremap=nopost"))]),
+            [Yes, Yes, No],
+        ),
+        (
+            "no VT-d unit recorded",
+            Host::intel().with(&[("sys/class/iommu", None)]),
+            [Yes, Yes, Unknown],
+        ),
+    ];
+    for (name, host, expected) in rows {
+        assert_eq!(answers(host), *expected, "{name}");
+    }
+}
+
+#[test]
+fn verdict_is_yes_only_if_everything_is() {
+    assert_eq!(Host::amd().report().verdict(), Yes);
+    assert_eq!(Host::empty().report().verdict(), Unknown);
+    assert_eq!(
+        Host::amd().with(&[("sys/module/kvm_amd/parameters/avic", Some("N"))]).report().verdict(),
+        No
+    );
+}
+
+#[test]
+fn every_kind_of_core_and_every_iommu_has_its_rows() {
+    let text = "CPU 0:\n   0x00000000 0x00: eax=0x20 ebx=0x756e6547 ecx=0x6c65746e edx=0x49656e69\n   \
+                0x00000001 0x00: eax=0x000b0671 ebx=0x0 ecx=0x7ffafbff edx=0xbfebfbff\n   \
+                0x0000001a 0x00: eax=0x40000001 ebx=0x0 ecx=0x0 edx=0x0\n\
+                CPU 1:\n   0x00000000 0x00: eax=0x20 ebx=0x756e6547 ecx=0x6c65746e edx=0x49656e69\n   \
+                0x00000001 0x00: eax=0x000b0671 ebx=0x1000000 ecx=0x7ffafbff edx=0xbfebfbff\n   \
+                0x0000001a 0x00: eax=0x20000001 ebx=0x0 ecx=0x0 edx=0x0\n\
+                CPU 2:\n   0x00000000 0x00: eax=0x20 ebx=0x756e6547 ecx=0x6c65746e edx=0x49656e69\n   \
+                0x00000001 0x00: eax=0x000b0671 ebx=0x2000000 ecx=0x7ffafbff edx=0xbfebfbff\n   \
+                0x0000001a 0x00: eax=0x20000001 ebx=0x0 ecx=0x0 edx=0x0\n";
+    let mut host = Host::empty();
+    host.put("cpuid.txt", text.as_bytes().to_vec());
+    let subjects: Vec<String> = host
+        .report()
+        .findings
+        .into_iter()
+        .filter(|row| row.id == "cpu-vmx")
+        .map(|row| row.subject)
+        .collect();
+    assert_eq!(subjects, ["cpu 0", "cpu 1-2"]);
+
+    let units: Vec<String> = Host::amd()
+        .report()
+        .findings
+        .into_iter()
+        .filter(|row| row.id == "iommu-guest-apic")
+        .map(|row| row.subject)
+        .collect();
+    assert_eq!(units, ["ivhd0", "ivhd1"]);
+}
+
+#[test]
+fn report_matches_its_published_schema() {
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../docs/schema/check-1.json")).unwrap();
+    for host in [Host::amd(), Host::intel(), Host::empty()] {
+        let report = serde_json::to_value(host.report()).unwrap();
+        conforms(&schema, &schema, &report, "report");
+    }
+}
+
+/// The part of JSON Schema that the published schemas use: type, enum, const, required, properties,
+/// additionalProperties false, items, $ref into $defs.
+fn conforms(
+    root: &serde_json::Value,
+    schema: &serde_json::Value,
+    value: &serde_json::Value,
+    at: &str,
+) {
+    use serde_json::Value;
+    if let Some(reference) = schema["$ref"].as_str() {
+        let name = reference.strip_prefix("#/$defs/").expect("local reference");
+        return conforms(root, &root["$defs"][name], value, at);
+    }
+    if let Some(expected) = schema.get("const") {
+        assert_eq!(value, expected, "{at}");
+    }
+    if let Some(allowed) = schema["enum"].as_array() {
+        assert!(allowed.contains(value), "{at}: {value} is none of {allowed:?}");
+    }
+    let types: Vec<&str> = match &schema["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(many) => many.iter().filter_map(Value::as_str).collect(),
+        _ => vec![],
+    };
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    assert!(types.is_empty() || types.contains(&kind), "{at}: {kind} is none of {types:?}");
+    if let Some(object) = value.as_object() {
+        for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            assert!(object.contains_key(name), "{at}: no {name}");
+        }
+        for (name, member) in object {
+            match schema["properties"].get(name) {
+                Some(schema) => conforms(root, schema, member, &format!("{at}.{name}")),
+                None => assert_ne!(
+                    schema["additionalProperties"], false,
+                    "{at}: unpublished member {name}"
+                ),
+            }
+        }
+    }
+    for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+        conforms(root, &schema["items"], item, &format!("{at}[{index}]"));
+    }
+}
