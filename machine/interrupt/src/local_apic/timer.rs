@@ -210,9 +210,8 @@ impl LocalApic {
         self.store_local_vector(register, value);
         let after = self.timer_entry().timer_mode();
         if before != after {
-            let counts = |mode| matches!(mode, TimerMode::OneShot | TimerMode::Periodic);
-            let goes_on = counts(before) && counts(after);
-            self.timer.load(if goes_on { current } else { 0 }, now);
+            // In the modes that do not count, the count reads as zero: those end here too.
+            self.timer.load(current, now);
             self.timer.deadline = 0;
             self.timer.deadline_at = None;
         }
