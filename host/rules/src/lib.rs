@@ -1,6 +1,7 @@
 //! Facts and configuration to findings. Pure: no file system, no clock.
 
 pub mod capability;
+pub mod configuration;
 pub mod finding;
 pub mod host;
 pub mod inhibit;

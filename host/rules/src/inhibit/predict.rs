@@ -214,8 +214,8 @@ impl Prediction<'_> {
         }
         let uses_timers = hyperv.has_stimer();
         let certainty = match self.vm.guest.value {
-            Guest::Windows if uses_timers => Certainty::Certain,
-            Guest::Unknown if uses_timers => Certainty::Likely,
+            Guest::Windows if uses_timers && self.vm.guest.is_written() => Certainty::Certain,
+            Guest::Windows | Guest::Unknown if uses_timers => Certainty::Likely,
             Guest::Windows | Guest::Unknown => Certainty::Possible,
             // Linux prefers KVM's own interface, and takes Hyper-V's only when that is hidden.
             Guest::Linux if self.vm.kvm_hidden.value => Certainty::Possible,

@@ -1,0 +1,241 @@
+//! Configurations as people and tools write them, read into [`VmConfiguration`]s and module options.
+//!
+//! Every reader is pure, bounded and keeps the place of what it reads. What cannot be resolved here (a variable, an
+//! included file) is said to be unknown, and never silently taken for a default.
+
+pub mod kubevirt;
+pub mod libvirt_log;
+pub mod libvirt_xml;
+pub mod module_options;
+pub mod other_vmm;
+pub mod pairs;
+pub mod proxmox;
+pub mod qemu;
+pub mod qemu_arguments;
+pub mod qemu_machine;
+pub mod qemu_readconfig;
+pub mod shell;
+#[cfg(test)]
+mod tests;
+pub mod yaml;
+
+use crate::finding::Position;
+use crate::position::Lines;
+use crate::version::Version;
+use crate::vm::VmConfiguration;
+use module_options::ModuleOption;
+use serde::Serialize;
+use std::fmt;
+
+/// Bytes of one input.
+pub const MAX_BYTES: usize = 16 << 20;
+
+/// What an input is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Shell text, scripts, unit files with command lines of QEMU or another VMM.
+    CommandLine,
+    /// NUL-separated words: `/proc/PID/cmdline`.
+    ProcessCommandLine,
+    Readconfig,
+    LibvirtXml,
+    LibvirtLog,
+    Proxmox,
+    Kubevirt,
+    Modprobe,
+    KernelCommandLine,
+}
+
+impl Kind {
+    pub const ALL: [Self; 9] = [
+        Self::CommandLine,
+        Self::ProcessCommandLine,
+        Self::Readconfig,
+        Self::LibvirtXml,
+        Self::LibvirtLog,
+        Self::Proxmox,
+        Self::Kubevirt,
+        Self::Modprobe,
+        Self::KernelCommandLine,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CommandLine => "command-line",
+            Self::ProcessCommandLine => "process-command-line",
+            Self::Readconfig => "readconfig",
+            Self::LibvirtXml => "libvirt-xml",
+            Self::LibvirtLog => "libvirt-log",
+            Self::Proxmox => "proxmox",
+            Self::Kubevirt => "kubevirt",
+            Self::Modprobe => "modprobe",
+            Self::KernelCommandLine => "kernel-command-line",
+        }
+    }
+
+    /// Describes host parameters rather than virtual machines.
+    pub fn is_of_host(self) -> bool {
+        matches!(self, Self::Modprobe | Self::KernelCommandLine)
+    }
+}
+
+impl std::str::FromStr for Kind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
+            format!("'{name}' is no kind of input; known are {}", names.join(", "))
+        })
+    }
+}
+
+/// What the caller knows and the input may not say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hints {
+    pub qemu: Option<Version>,
+}
+
+/// An input that could not be read, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InputError {
+    pub position: Option<Position>,
+    pub message: String,
+}
+
+impl InputError {
+    pub fn at(position: Position, message: String) -> Self {
+        Self { position: Some(position), message }
+    }
+
+    fn whole(message: impl Into<String>) -> Self {
+        Self { position: None, message: message.into() }
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.position {
+            Some(at) => write!(f, "{}:{}: {}", at.line, at.column, self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl std::error::Error for InputError {}
+
+/// What an input holds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Contents {
+    pub kind: Kind,
+    pub vms: Vec<VmConfiguration>,
+    pub options: Vec<ModuleOption>,
+}
+
+impl serde::Serialize for ModuleOption {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let value = self.value.as_deref().map_or(String::new(), |value| format!("={value}"));
+        let module =
+            if self.module.is_empty() { String::new() } else { format!("{}.", self.module) };
+        serializer.collect_str(&format!("{module}{}{value}", self.name))
+    }
+}
+
+/// Recognizes an input by its content.
+pub fn detect(text: &str) -> Option<Kind> {
+    let start = text.trim_start_matches('\u{feff}').trim_start();
+    if start.is_empty() {
+        return None;
+    }
+    if text.contains('\0') {
+        return Some(Kind::ProcessCommandLine);
+    }
+    if libvirt_log::is_log(text) {
+        return Some(Kind::LibvirtLog);
+    }
+    if start.starts_with('<') {
+        return Some(Kind::LibvirtXml);
+    }
+    if kubevirt::is_manifest(text) {
+        return Some(Kind::Kubevirt);
+    }
+    if module_options::is_modprobe(text) {
+        return Some(Kind::Modprobe);
+    }
+    if has_machine(text) {
+        return Some(Kind::CommandLine);
+    }
+    if is_readconfig(text) {
+        return Some(Kind::Readconfig);
+    }
+    if proxmox::is_configuration(text) {
+        return Some(Kind::Proxmox);
+    }
+    module_options::is_kernel_command_line(text).then_some(Kind::KernelCommandLine)
+}
+
+/// Whether shell text starts a machine.
+fn has_machine(text: &str) -> bool {
+    // A configuration's "args: -cpu …" is not one.
+    if proxmox::is_configuration(text) {
+        return false;
+    }
+    let Ok(commands) = shell::commands(text) else { return false };
+    let lines = Lines::new("");
+    !qemu_arguments::invocations(&commands).is_empty()
+        || commands.iter().any(|command| other_vmm::machine(command, "", &lines).is_some())
+}
+
+fn is_readconfig(text: &str) -> bool {
+    let mut lines =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let Some(header) = lines.next() else { return false };
+    const GROUPS: [&str; 12] = [
+        "machine", "accel", "global", "device", "object", "smp-opts", "memory", "drive", "netdev",
+        "chardev", "name", "rtc",
+    ];
+    let inner = header.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    inner.is_some_and(|inner| {
+        inner.split_whitespace().next().is_some_and(|group| GROUPS.contains(&group))
+    })
+}
+
+/// Reads an input; `kind` of `None` means to recognize it.
+pub fn read(
+    file: &str,
+    text: &str,
+    kind: Option<Kind>,
+    hints: &Hints,
+) -> Result<Contents, InputError> {
+    if text.len() > MAX_BYTES {
+        return Err(InputError::whole(format!("larger than {MAX_BYTES} bytes")));
+    }
+    let kind = kind.or_else(|| detect(text)).ok_or_else(|| {
+        let names: Vec<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        InputError::whole(format!("not recognized as any of {}", names.join(", ")))
+    })?;
+    let lines = Lines::new(text);
+    let mut contents = Contents { kind, vms: Vec::new(), options: Vec::new() };
+    match kind {
+        Kind::CommandLine => {
+            let commands = shell::commands(text)?;
+            contents.vms = qemu_arguments::machines(&commands, file, &lines, hints);
+        }
+        Kind::ProcessCommandLine => {
+            let commands = shell::nul_separated(text)?;
+            contents.vms = qemu_arguments::machines(&commands, file, &lines, hints);
+        }
+        Kind::Readconfig => contents.vms = vec![qemu_readconfig::machine(file, &lines, hints)?],
+        Kind::LibvirtXml => contents.vms = libvirt_xml::machines(file, &lines, hints)?,
+        Kind::LibvirtLog => contents.vms = libvirt_log::machines(file, &lines, hints)?,
+        Kind::Proxmox => contents.vms = vec![proxmox::machine(file, &lines, hints)?],
+        Kind::Kubevirt => contents.vms = kubevirt::machines(file, &lines, hints)?,
+        Kind::Modprobe => contents.options = module_options::modprobe(&lines)?,
+        Kind::KernelCommandLine => contents.options = module_options::kernel_command_line(&lines)?,
+    }
+    if contents.vms.is_empty() && !kind.is_of_host() {
+        return Err(InputError::whole(format!("no virtual machine in this {}", kind.name())));
+    }
+    Ok(contents)
+}

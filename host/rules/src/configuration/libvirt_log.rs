@@ -1,0 +1,86 @@
+//! libvirt's logs of QEMU processes (`/var/log/libvirt/qemu/NAME.log`): every start with its whole command line.
+//!
+//! Source: `qemuDomainLogContext` and `virCommandWriteArgLog` of libvirt 11. A line `…: starting up libvirt
+//! version: …, qemu version: …, kernel: …` opens a start; the command follows with one option per line.
+
+use super::shell;
+use super::{Hints, InputError, qemu_arguments};
+use crate::position::Lines;
+use crate::version::Version;
+use crate::vm::{Manager, VmConfiguration};
+
+const START: &str = "starting up libvirt version:";
+/// Starts of one log; rotated long before.
+const MAX_STARTS: usize = 100_000;
+
+/// Whether a text is such a log.
+pub fn is_log(text: &str) -> bool {
+    text.contains(START)
+}
+
+/// One machine per start; with a log of many starts the last one is what runs now.
+pub fn machines(
+    file: &str,
+    lines: &Lines<'_>,
+    hints: &Hints,
+) -> Result<Vec<VmConfiguration>, InputError> {
+    let text = lines.text();
+    let mut starts: Vec<usize> = text.match_indices(START).map(|(at, _)| at).collect();
+    if starts.len() > MAX_STARTS {
+        let position = lines.position(starts[MAX_STARTS], starts[MAX_STARTS] + START.len());
+        return Err(InputError::at(position, format!("more than {MAX_STARTS} starts")));
+    }
+    starts.push(text.len());
+    let mut found = Vec::new();
+    for window in starts.windows(2) {
+        found.extend(start(file, lines, window[0], window[1], hints)?);
+    }
+    Ok(found)
+}
+
+fn start(
+    file: &str,
+    lines: &Lines<'_>,
+    from: usize,
+    until: usize,
+    hints: &Hints,
+) -> Result<Option<VmConfiguration>, InputError> {
+    let text = &lines.text()[from..until];
+    let header_end = text.find('\n').unwrap_or(text.len());
+    let header = &text[..header_end];
+    let after = |key: &str| {
+        let at = header.find(key)? + key.len();
+        Version::parse(header[at..].trim_start())
+    };
+    let qemu = after("qemu version:").or(hints.qemu);
+    let body = from + header_end;
+    let command_end = command_end(lines.text(), body, until);
+    let mut commands = shell::commands(&lines.text()[body..command_end])?;
+    for command in &mut commands {
+        for word in &mut command.words {
+            word.shift(body);
+        }
+    }
+    let hints = Hints { qemu, ..*hints };
+    let Some(mut vm) = qemu_arguments::machines(&commands, file, lines, &hints).into_iter().next()
+    else {
+        return Ok(None);
+    };
+    vm.manager = Manager::Libvirt;
+    vm.kernel = after("kernel:");
+    Ok(Some(vm))
+}
+
+/// The command ends at the first line that does not continue.
+fn command_end(text: &str, from: usize, until: usize) -> usize {
+    let mut at = from + 1;
+    while at < until {
+        let rest = &text[at..until];
+        let length = rest.find('\n').map_or(rest.len(), |end| end + 1);
+        at += length;
+        if !rest[..length].trim_end().ends_with('\\') {
+            break;
+        }
+    }
+    at.min(until)
+}

@@ -1,0 +1,225 @@
+//! Parameters of kernel modules and of the kernel: `modprobe.d` files, `/proc/cmdline`, boot loader settings.
+//!
+//! Sources: `modprobe.d(5)`, the kernel's `Documentation/admin-guide/kernel-parameters.rst`, `/etc/default/grub`,
+//! the Boot Loader Specification. Left out: modprobe commands other than `options`.
+
+use super::InputError;
+use super::shell::MAX_WORDS;
+use crate::finding::Position;
+use crate::position::Lines;
+use std::ops::Range;
+
+/// `NAME[=VALUE]` of a module, or of the kernel itself (`module` is empty).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ModuleOption {
+    /// Underscores for dashes, as the kernel has it.
+    pub module: String,
+    pub name: String,
+    pub value: Option<String>,
+    pub at: Position,
+    pub value_at: Position,
+}
+
+/// Whether a text is a `modprobe.d` file.
+pub fn is_modprobe(text: &str) -> bool {
+    const COMMANDS: [&str; 6] = ["options", "blacklist", "alias", "install", "remove", "softdep"];
+    let mut found = false;
+    for line in
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
+        match line.split_whitespace().next() {
+            Some(command) if COMMANDS.contains(&command) => found = true,
+            _ if found => {}
+            _ => return false,
+        }
+    }
+    found && !is_loader_entry(text)
+}
+
+/// Whether a text is a boot loader entry (`title`, `linux`, `initrd`, `options`).
+fn is_loader_entry(text: &str) -> bool {
+    let starts = |key: &str| text.lines().any(|line| line.split_whitespace().next() == Some(key));
+    starts("options") && (starts("linux") || starts("title") || starts("efi"))
+}
+
+/// Whether a text holds a kernel command line.
+pub fn is_kernel_command_line(text: &str) -> bool {
+    if is_loader_entry(text) || text.lines().any(|line| grub_value(line).is_some()) {
+        return true;
+    }
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let (Some(line), None) = (lines.next(), lines.next()) else { return false };
+    const TELLING: [&str; 14] = [
+        "BOOT_IMAGE=",
+        "root=",
+        "console=",
+        "kvm.",
+        "kvm_amd.",
+        "kvm_intel.",
+        "amd_iommu",
+        "intel_iommu",
+        "intremap=",
+        "iommu=",
+        "x2apic",
+        "nox2apic",
+        "initrd=",
+        "systemd.",
+    ];
+    let mut words = line.split_whitespace();
+    words.any(|word| {
+        TELLING.iter().any(|start| word.starts_with(start)) || matches!(word, "ro" | "rw" | "quiet")
+    })
+}
+
+/// The value of a `GRUB_CMDLINE_LINUX…=` line with its offset in the line.
+fn grub_value(line: &str) -> Option<(usize, &str)> {
+    let trimmed = line.trim_start();
+    if !trimmed.starts_with("GRUB_CMDLINE_LINUX") {
+        return None;
+    }
+    let (name, value) = line.split_once('=')?;
+    let quote = value.starts_with(['"', '\'']);
+    let inner = if quote { &value[1..] } else { value };
+    let close = value.chars().next().filter(|_| quote);
+    let inner = close.and_then(|c| inner.find(c)).map_or(inner.trim_end(), |end| &inner[..end]);
+    Some((name.len() + 1 + usize::from(quote), inner))
+}
+
+/// Options of a `modprobe.d` file.
+pub fn modprobe(lines: &Lines<'_>) -> Result<Vec<ModuleOption>, InputError> {
+    let mut found = Vec::new();
+    let mut module: Option<String> = None;
+    let mut is_options = false;
+    for (start, line) in with_offsets(lines.text()) {
+        let continues = line.trim_end().ends_with('\\');
+        let content = line.trim_end().trim_end_matches('\\');
+        if !is_options && content.trim_start().starts_with('#') {
+            continue;
+        }
+        for word in words(content, start) {
+            let text = &lines.text()[word.clone()];
+            if !is_options && module.is_none() {
+                if text != "options" {
+                    break;
+                }
+                is_options = true;
+            } else if module.is_none() {
+                module = Some(text.replace('-', "_"));
+            } else if text.starts_with('#') {
+                // modprobe passes it on to the module, which does not know it; read as a comment.
+                break;
+            } else {
+                push(
+                    &mut found,
+                    option(module.as_deref().unwrap_or_default(), word, lines),
+                    lines,
+                )?;
+            }
+        }
+        if !continues {
+            module = None;
+            is_options = false;
+        }
+    }
+    Ok(found)
+}
+
+/// Options of a kernel command line, wherever it is written; module parameters come with their module.
+pub fn kernel_command_line(lines: &Lines<'_>) -> Result<Vec<ModuleOption>, InputError> {
+    let text = lines.text();
+    let is_entry = is_loader_entry(text);
+    let has_grub = text.lines().any(|line| grub_value(line).is_some());
+    let mut found = Vec::new();
+    for (start, line) in with_offsets(text) {
+        if line.trim_start().starts_with('#') {
+            continue;
+        }
+        let (offset, value) = if has_grub {
+            let Some(value) = grub_value(line) else { continue };
+            value
+        } else if is_entry {
+            let Some(rest) = line.trim_start().strip_prefix("options") else { continue };
+            (line.len() - rest.len(), rest)
+        } else {
+            (0, line)
+        };
+        for word in words(value, start + offset) {
+            let name = text[word.clone()].split('=').next().unwrap_or_default();
+            let module = match name.split_once('.') {
+                Some((module, _)) if is_module_name(module) => module.replace('-', "_"),
+                _ => String::new(),
+            };
+            push(&mut found, option(&module, word, lines), lines)?;
+        }
+    }
+    Ok(found)
+}
+
+fn is_module_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+fn push(
+    found: &mut Vec<ModuleOption>,
+    option: ModuleOption,
+    lines: &Lines<'_>,
+) -> Result<(), InputError> {
+    if found.len() >= MAX_WORDS {
+        let position = lines.position(option.at.start, option.at.end);
+        return Err(InputError::at(position, format!("more than {MAX_WORDS} words")));
+    }
+    found.push(option);
+    Ok(())
+}
+
+fn option(module: &str, word: Range<usize>, lines: &Lines<'_>) -> ModuleOption {
+    let text = &lines.text()[word.clone()];
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (text, None),
+    };
+    let value_start = value.map_or(word.end, |value| word.end - value.len());
+    let bare =
+        if module.is_empty() { name } else { name.split_once('.').map_or(name, |(_, name)| name) };
+    ModuleOption {
+        module: module.to_owned(),
+        name: if module.is_empty() { bare.to_owned() } else { bare.replace('-', "_") },
+        value: value.map(|value| value.trim_matches('"').to_owned()),
+        at: lines.position(word.start, word.end),
+        value_at: lines.position(value_start, word.end),
+    }
+}
+
+/// Lines with the offset of each.
+fn with_offsets(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut start = 0;
+    text.split_inclusive('\n').map(move |line| {
+        let at = start;
+        start += line.len();
+        (at, line)
+    })
+}
+
+/// Blank-separated words of a line as source ranges; double quotes keep blanks together.
+fn words(line: &str, offset: usize) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut start = None;
+    let mut is_quoted = false;
+    for (at, c) in line.char_indices() {
+        if c == '"' {
+            is_quoted = !is_quoted;
+        }
+        match (c.is_whitespace() && !is_quoted, start) {
+            (true, Some(from)) => {
+                found.push(offset + from..offset + at);
+                start = None;
+            }
+            (false, None) => start = Some(at),
+            _ => {}
+        }
+    }
+    if let Some(from) = start {
+        found.push(offset + from..offset + line.len());
+    }
+    found
+}

@@ -1,0 +1,108 @@
+//! Command lines of VMMs other than QEMU, as far as they decide interrupts.
+//!
+//! Sources: Firecracker 1.x `src/vmm/src/arch/x86_64` (in-kernel irqchip and `create_pit2`, never reinject
+//! control), crosvm `hypervisor/src/kvm` (the same unless `--split-irqchip`), cloud-hypervisor (split, no PIT).
+//! Left out: everything that cannot change the answer.
+
+use super::shell::{Command, Word};
+use crate::position::Lines;
+use crate::vm::{Guest, Irqchip, Passthrough, Pit, Setting, VmConfiguration, Vmm};
+
+/// The machine a command starts, if its program is one of these.
+pub fn machine(command: &Command<'_>, file: &str, lines: &Lines<'_>) -> Option<VmConfiguration> {
+    let (index, vmm) = command.words.iter().enumerate().find_map(|(index, word)| {
+        let name = word.text.rsplit('/').next().unwrap_or_default();
+        let vmm = match name {
+            "firecracker" | "jailer" => Vmm::Firecracker,
+            "crosvm" => Vmm::Crosvm,
+            "cloud-hypervisor" => Vmm::CloudHypervisor,
+            _ => return None,
+        };
+        Some((index, vmm))
+    })?;
+    let rest = &command.words[index + 1..];
+    let starts_machine = match vmm {
+        Vmm::Crosvm => rest.iter().any(|word| word.text == "run"),
+        _ => rest.first().is_some_and(|word| word.text.starts_with('-')),
+    };
+    if !starts_machine {
+        return None;
+    }
+    let first = &command.words[index];
+    let last = command.words.last()?;
+    let span = lines.position(first.raw.start, last.raw.end);
+    let mut vm = VmConfiguration::defaults(vmm, file, span);
+    apply_defaults(&mut vm);
+    for (index, word) in rest.iter().enumerate() {
+        let (name, value) = match word.text.split_once('=') {
+            Some((name, value)) if name.starts_with('-') => (name, Some(value.to_owned())),
+            _ => (word.text.as_ref(), rest.get(index + 1).map(|next| next.text.to_string())),
+        };
+        apply(&mut vm, name, value.as_deref(), word, lines);
+    }
+    Some(vm)
+}
+
+/// What each VMM does when nothing is written.
+pub fn apply_defaults(vm: &mut VmConfiguration) {
+    let (irqchip, pit, reason) = match vm.vmm {
+        Vmm::Firecracker => (
+            Irqchip::Kernel,
+            Pit::KernelReinject,
+            "Firecracker creates KVM's PIT and never switches reinjection off",
+        ),
+        Vmm::Crosvm => (
+            Irqchip::Kernel,
+            Pit::KernelReinject,
+            "crosvm creates KVM's PIT and never switches reinjection off",
+        ),
+        Vmm::CloudHypervisor => {
+            (Irqchip::Split, Pit::Absent, "cloud-hypervisor splits the irqchip and has no PIT")
+        }
+        Vmm::Qemu => return,
+    };
+    vm.irqchip = Setting::by_default(irqchip, reason);
+    vm.pit = Setting::by_default(pit, reason);
+    vm.hpet = Setting::by_default(false, "not emulated");
+    vm.msi_ext_dest_id = Setting::by_default(false, "not offered");
+    vm.guest = Setting::by_default(Guest::Unknown, "nothing tells");
+}
+
+fn apply(
+    vm: &mut VmConfiguration,
+    name: &str,
+    value: Option<&str>,
+    word: &Word<'_>,
+    lines: &Lines<'_>,
+) {
+    let at = lines.position(word.raw.start, word.raw.end);
+    match (vm.vmm, name) {
+        (Vmm::Crosvm, "--split-irqchip") => {
+            vm.irqchip = Setting::written(Irqchip::Split, at);
+            vm.pit = Setting::implied(Pit::UserSpace, at, "crosvm emulates the PIT then");
+        }
+        (Vmm::Crosvm, "--irqchip") if value.is_some_and(|chip| chip.contains("split")) => {
+            vm.irqchip = Setting::written(Irqchip::Split, at);
+            vm.pit = Setting::implied(Pit::UserSpace, at, "crosvm emulates the PIT then");
+        }
+        (Vmm::Crosvm | Vmm::CloudHypervisor, "--cpus" | "-c") => {
+            let number = |text: &str| {
+                let text = text.split(',').next().unwrap_or(text);
+                let text = text.rsplit('=').next().unwrap_or(text);
+                text.parse::<u32>().ok()
+            };
+            if let Some(count) = value.and_then(number).filter(|count| *count > 0) {
+                vm.vcpus = Setting::written(count, at);
+                vm.max_vcpus = Setting::written(count, at);
+                vm.max_apic_id = Setting::written(count - 1, at);
+            }
+        }
+        (Vmm::Crosvm, "--vfio") | (Vmm::CloudHypervisor, "--device") => {
+            vm.passthrough.push(Passthrough { driver: name.to_owned(), at });
+        }
+        (_, "--kernel") => {
+            vm.guest = Setting::implied(Guest::Linux, at, "a kernel is loaded directly")
+        }
+        _ => {}
+    }
+}

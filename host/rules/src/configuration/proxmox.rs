@@ -1,0 +1,293 @@
+//! Proxmox VE virtual machine configurations (`/etc/pve/qemu-server/ID.conf`), translated to what qemu-server tells
+//! QEMU.
+//!
+//! Sources: `qm.conf(5)` of Proxmox VE 8 and qemu-server 8. Left out: storage and network, snapshots' sections
+//! (a snapshot has the configuration of its time; the first section is the one that starts).
+
+use super::pairs::pairs;
+use super::qemu::{Global, Object, Property, QemuSettings, placed};
+use super::qemu_arguments::additional_settings;
+use super::shell::{self, Word};
+use super::{Hints, InputError, qemu_machine};
+use crate::finding::Position;
+use crate::position::Lines;
+use crate::version::Version;
+use crate::vm::{Guest, Manager, VmConfiguration};
+
+/// One `key: value` line; offsets are of the source.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'t> {
+    pub key: &'t str,
+    pub value: &'t str,
+    pub start: usize,
+    pub value_start: usize,
+}
+
+impl Entry<'_> {
+    pub fn end(&self) -> usize {
+        self.value_start + self.value.len()
+    }
+}
+
+/// Keys only these files have together.
+const TELLING: [&str; 10] = [
+    "ostype", "scsihw", "vmgenid", "smbios1", "sockets", "cores", "bootdisk", "onboot", "agent",
+    "balloon",
+];
+
+/// Whether a text looks like such a file.
+pub fn is_configuration(text: &str) -> bool {
+    let keys = entries(text).filter(|entry| TELLING.contains(&entry.key)).count();
+    let net = entries(text).any(|entry| entry.key == "net0" || entry.key == "machine");
+    keys >= 2 || (keys == 1 && net)
+}
+
+/// The lines of the first section.
+pub fn entries(text: &str) -> impl Iterator<Item = Entry<'_>> {
+    let mut start = 0;
+    text.split_inclusive('\n')
+        .map(move |line| {
+            let at = start;
+            start += line.len();
+            (at, line.trim_end())
+        })
+        .take_while(|(_, line)| !line.starts_with('['))
+        .filter_map(|(start, line)| {
+            let (key, rest) = line.split_once(':')?;
+            let is_key =
+                !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            let value = rest.trim_start();
+            let value_start = start + line.len() - value.len();
+            is_key.then_some(Entry { key, value, start, value_start })
+        })
+}
+
+/// The machine of a file.
+pub fn machine(
+    file: &str,
+    lines: &Lines<'_>,
+    hints: &Hints,
+) -> Result<VmConfiguration, InputError> {
+    let mut reader = Reader { lines, settings: QemuSettings::default() };
+    let text = lines.text();
+    let value = |key: &str| entries(text).find(|entry| entry.key == key);
+    reader.machine(value("machine"));
+    reader.settings.accelerator = Some(match value("kvm").filter(|kvm| kvm.value == "0") {
+        Some(off) => placed("tcg".to_owned(), reader.place(&off)),
+        None => placed("kvm".to_owned(), lines.position(0, 0)),
+    });
+    reader.settings.name = value("name").map(|name| name.value.to_owned());
+    reader.cpu(value("cpu"));
+    let windows = value("ostype").and_then(|ostype| windows_version(ostype.value));
+    if let Some(ostype) = value("ostype") {
+        reader.guest(&ostype, windows, value("bios"), hints);
+    }
+    reader.topology(value("sockets"), value("cores"), value("vcpus"));
+    reader.sev(value("amd_sev"));
+    reader.devices(text);
+    if let Some(args) = value("args") {
+        reader.arguments(&args)?;
+    }
+    let span = lines.position(0, entries(text).map(|entry| entry.end()).max().unwrap_or(0));
+    let mut vm = reader.settings.resolve(file, span, hints.qemu);
+    if value("kvm").is_none_or(|kvm| kvm.value != "0") {
+        let reason = "Proxmox uses KVM unless kvm: 0";
+        vm.accelerator = crate::vm::Setting::by_default(vm.accelerator.value, reason);
+    }
+    vm.manager = Manager::Proxmox;
+    Ok(vm)
+}
+
+/// Generation of Windows behind an `ostype`, as qemu-server counts it.
+fn windows_version(ostype: &str) -> Option<u32> {
+    match ostype {
+        "wxp" | "w2k" | "w2k3" => Some(5),
+        "w2k8" | "wvista" => Some(6),
+        _ => ostype.strip_prefix("win")?.parse().ok(),
+    }
+}
+
+struct Reader<'t, 'l> {
+    lines: &'l Lines<'t>,
+    settings: QemuSettings,
+}
+
+impl Reader<'_, '_> {
+    fn place(&self, entry: &Entry<'_>) -> Position {
+        self.lines.position(entry.start, entry.end())
+    }
+
+    fn set(&mut self, key: &str, value: &str, at: Position) {
+        self.settings.machine.push(Property { key: key.to_owned(), value: value.to_owned(), at });
+    }
+
+    fn feature(&mut self, key: &str, value: &str, at: Position) {
+        self.settings.features.push(Property { key: key.to_owned(), value: value.to_owned(), at });
+    }
+
+    fn machine(&mut self, entry: Option<Entry<'_>>) {
+        let Some(entry) = entry else { return };
+        let at = self.place(&entry);
+        for pair in pairs(&Word::plain(entry.value, entry.value_start)) {
+            let place = self.lines.position(pair.at.start, pair.at.end);
+            match (pair.key.as_str(), pair.value.as_deref()) {
+                (name, None) | ("type", Some(name)) => {
+                    self.settings.machine_type = Some(placed(name.to_owned(), place));
+                }
+                ("viommu", Some("intel")) => {
+                    self.set("kernel-irqchip", "split", place);
+                    let property = |key: &str| Property { key: key.into(), value: "on".into(), at };
+                    let properties = vec![property("intremap")];
+                    let kind = "intel-iommu".to_owned();
+                    self.settings.devices.push(Object { kind, at: place, properties });
+                }
+                ("viommu", Some("virtio")) => {
+                    let kind = "virtio-iommu-pci".to_owned();
+                    let device = Object { kind, at: place, properties: Vec::new() };
+                    self.settings.devices.push(device);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn cpu(&mut self, entry: Option<Entry<'_>>) {
+        let Some(entry) = entry else { return };
+        for pair in pairs(&Word::plain(entry.value, entry.value_start)) {
+            let at = self.lines.position(pair.at.start, pair.at.end);
+            match (pair.key.as_str(), pair.value.as_deref()) {
+                (name, None) | ("cputype", Some(name)) => {
+                    self.settings.cpu_model = Some(placed(name.to_owned(), at));
+                }
+                ("hidden", Some("1")) => self.feature("kvm", "off", at),
+                ("flags", Some(flags)) => {
+                    for flag in flags.split(';') {
+                        let name = flag.trim_start_matches(['+', '-']).replace('_', "-");
+                        // Proxmox names one switch for both vendors.
+                        let name = if name == "nested-virt" { "svm" } else { &name };
+                        let value = if flag.starts_with('-') { "off" } else { "on" };
+                        self.feature(name, value, at);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn guest(
+        &mut self,
+        entry: &Entry<'_>,
+        windows: Option<u32>,
+        bios: Option<Entry<'_>>,
+        hints: &Hints,
+    ) {
+        let at = self.place(entry);
+        let Some(windows) = windows else {
+            if matches!(entry.value, "l24" | "l26") {
+                self.settings.guest = Some(placed(Guest::Linux, at));
+            }
+            return;
+        };
+        self.settings.guest = Some(placed(Guest::Windows, at));
+        self.settings.is_local_time = Some(at);
+        if windows >= 6 {
+            let property = Property { key: "lost_tick_policy".into(), value: "discard".into(), at };
+            self.settings.globals.push(Global { driver: "kvm-pit".to_owned(), property });
+            self.set("hpet", "off", at);
+        }
+        let is_ovmf = bios.is_some_and(|bios| bios.value == "ovmf");
+        if windows < 6 || (is_ovmf && windows < 8) {
+            return;
+        }
+        let version = self
+            .settings
+            .machine_type
+            .as_ref()
+            .and_then(|machine| qemu_machine::machine(&machine.value).version)
+            .or(hints.qemu);
+        let at_least =
+            |major, minor| version.is_none_or(|version| version >= Version::new(major, minor, 0));
+        for flag in ["hv-vapic", "hv-time"] {
+            self.feature(flag, "on", at);
+        }
+        if at_least(2, 6) {
+            for flag in ["hv-reset", "hv-vpindex", "hv-runtime"] {
+                self.feature(flag, "on", at);
+            }
+        }
+        if windows >= 7 {
+            self.feature("hv-relaxed", "on", at);
+            if at_least(2, 12) {
+                self.feature("hv-synic", "on", at);
+                self.feature("hv-stimer", "on", at);
+            }
+            if at_least(3, 1) {
+                self.feature("hv-tlbflush", "on", at);
+                self.feature("hv-ipi", "on", at);
+            }
+        }
+    }
+
+    fn topology(
+        &mut self,
+        sockets: Option<Entry<'_>>,
+        cores: Option<Entry<'_>>,
+        vcpus: Option<Entry<'_>>,
+    ) {
+        let number = |entry: &Option<Entry<'_>>| {
+            entry.as_ref().and_then(|entry| entry.value.parse::<u32>().ok())
+        };
+        let (socket_count, core_count) =
+            (number(&sockets).unwrap_or(1), number(&cores).unwrap_or(1));
+        let topology = &mut self.settings.topology;
+        topology.sockets = Some(socket_count);
+        topology.cores = Some(core_count);
+        topology.maxcpus = Some(socket_count.saturating_mul(core_count));
+        topology.cpus = number(&vcpus).or(topology.maxcpus);
+        let entry = cores.or(sockets).or(vcpus);
+        self.settings.topology_at = entry.map(|entry| self.place(&entry));
+    }
+
+    fn sev(&mut self, entry: Option<Entry<'_>>) {
+        let Some(entry) = entry else { return };
+        let at = self.place(&entry);
+        let list = pairs(&Word::plain(entry.value, entry.value_start));
+        let is = |name: &str| {
+            list.iter().any(|pair| pair.value.as_deref() == Some(name) || pair.key == name)
+        };
+        let kind = if is("snp") { "sev-snp-guest" } else { "sev-guest" };
+        let policy = if is("es") { "5" } else { "1" };
+        let property =
+            |key: &str, value: &str| Property { key: key.into(), value: value.into(), at };
+        let properties = vec![property("id", "sev0"), property("policy", policy)];
+        self.settings.objects.push(Object { kind: kind.to_owned(), at, properties });
+        self.set("confidential-guest-support", "sev0", at);
+    }
+
+    fn devices(&mut self, text: &str) {
+        for entry in entries(text) {
+            let is_hostpci =
+                entry.key.strip_prefix("hostpci").is_some_and(|n| n.parse::<u8>().is_ok());
+            if is_hostpci {
+                let at = self.place(&entry);
+                let kind = "vfio-pci".to_owned();
+                self.settings.devices.push(Object { kind, at, properties: Vec::new() });
+            }
+            if entry.key == "localtime" && entry.value == "1" {
+                self.settings.is_local_time = Some(self.place(&entry));
+            }
+        }
+    }
+
+    /// `args:` are words appended to the command line.
+    fn arguments(&mut self, entry: &Entry<'_>) -> Result<(), InputError> {
+        let mut commands = shell::commands(entry.value)?;
+        for command in &mut commands {
+            for word in &mut command.words {
+                word.shift(entry.value_start);
+            }
+            self.settings.extend(additional_settings(&command.words, self.lines));
+        }
+        Ok(())
+    }
+}
