@@ -22,6 +22,8 @@ enum Verb {
     Snapshot(verb::snapshot::Arguments),
     /// An emulated x86-64 multiprocessor
     Machine(verb::machine::Arguments),
+    /// Where the VM exits go, and what interrupt virtualization would save
+    Exits(verb::exits::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         Verb::Check(arguments) => verb::check::run(arguments),
         Verb::Snapshot(arguments) => verb::snapshot::run(arguments),
         Verb::Machine(arguments) => verb::machine::run(arguments),
+        Verb::Exits(arguments) => verb::exits::run(arguments),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("avicenna: {error:#}");

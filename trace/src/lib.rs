@@ -2,9 +2,11 @@
 //! hosts and by everything that analyses either.
 
 pub mod event;
+pub mod exit_reason;
 pub mod file;
 pub mod hash;
 pub mod inhibit;
+pub mod kvm;
 pub mod perfetto;
 mod word;
 

@@ -1,1 +1,16 @@
-//! Nothing here yet.
+//! Recordings of VM exits to trace events: whatever the format, a reader calls a [`Sink`].
+//!
+//! A reader decides nothing about exits; it turns bytes into [`trace::kvm::KvmEvent`]s, says what
+//! was lost and where a file breaks off. Every byte is taken to be hostile: sizes are checked
+//! before use, loops end with the input, and no input panics.
+
+pub mod error;
+pub mod format;
+pub mod kvm;
+pub mod order;
+pub mod perf_data;
+pub mod sink;
+pub mod tracing_data;
+
+pub use error::Error;
+pub use sink::{Origin, Sink};

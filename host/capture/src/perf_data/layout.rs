@@ -1,0 +1,259 @@
+//! Where the fields of a sample lie, worked out once per event instead of once per sample.
+
+use super::attribute::{Attribute, TYPE_TRACEPOINT, read, sample};
+use crate::Error;
+use crate::kvm::Decoder;
+use crate::tracing_data::TracingData;
+
+/// Length of a record's header: type, misc, size.
+pub const HEADER: usize = 8;
+
+/// Offsets from a record's first byte; zero stands for a field that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SampleLayout {
+    pub thread: usize,
+    pub time: usize,
+    pub cpu: usize,
+    pub id: usize,
+    /// Where the fields of fixed size end.
+    pub fixed_end: usize,
+    /// The raw record's length stands at `fixed_end`: nothing of variable size is before it.
+    pub is_raw_fixed: bool,
+    sample_type: u64,
+    read_format: u64,
+}
+
+impl SampleLayout {
+    fn new(attribute: &Attribute) -> Self {
+        let kind = attribute.sample_type;
+        let mut layout = Self {
+            sample_type: kind,
+            read_format: attribute.read_format,
+            is_raw_fixed: kind & (sample::READ | sample::CALLCHAIN) == 0 && kind & sample::RAW != 0,
+            ..Self::default()
+        };
+        let mut at = HEADER;
+        let order = [
+            sample::IDENTIFIER,
+            sample::IP,
+            sample::TID,
+            sample::TIME,
+            sample::ADDR,
+            sample::ID,
+            sample::STREAM_ID,
+            sample::CPU,
+            sample::PERIOD,
+        ];
+        for field in order.into_iter().filter(|field| kind & field != 0) {
+            match field {
+                sample::IDENTIFIER => layout.id = at,
+                sample::TID => layout.thread = at,
+                sample::TIME => layout.time = at,
+                sample::ID if layout.id == 0 => layout.id = at,
+                sample::CPU => layout.cpu = at,
+                _ => {}
+            }
+            at += 8;
+        }
+        layout.fixed_end = at;
+        layout
+    }
+
+    /// The raw part of a sample whose length is only known by walking what precedes it.
+    pub fn raw_after_variable<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
+        let mut at = self.fixed_end;
+        let word = |at: usize| -> Option<u64> {
+            Some(u64::from_le_bytes(record.get(at..at.checked_add(8)?)?.try_into().ok()?))
+        };
+        if self.sample_type & sample::READ != 0 {
+            let has = |bit: u64| usize::from(self.read_format & bit != 0);
+            let times = has(read::TIME_ENABLED) + has(read::TIME_RUNNING);
+            let per_value = 1 + has(read::ID) + has(read::LOST);
+            let words = if self.read_format & read::GROUP != 0 {
+                let values = usize::try_from(word(at)?).ok()?;
+                values.checked_mul(per_value)?.checked_add(1 + times)?
+            } else {
+                per_value + times
+            };
+            at = at.checked_add(words.checked_mul(8)?)?;
+        }
+        if self.sample_type & sample::CALLCHAIN != 0 {
+            let frames = usize::try_from(word(at)?).ok()?;
+            at = at.checked_add(frames.checked_mul(8)?)?.checked_add(8)?;
+        }
+        raw_at(record, at)
+    }
+
+    /// Time and CPU from the fields at the end of a record that is no sample.
+    pub fn trailer(&self, record: &[u8]) -> Option<(u64, u32)> {
+        let order = [
+            sample::TID,
+            sample::TIME,
+            sample::ID,
+            sample::STREAM_ID,
+            sample::CPU,
+            sample::IDENTIFIER,
+        ];
+        let present = || order.into_iter().filter(|field| self.sample_type & field != 0);
+        let start = record.len().checked_sub(present().count() * 8)?;
+        let place = |wanted: u64| {
+            let index = present().position(|field| field == wanted)?;
+            let bytes = record.get(start + index * 8..start + index * 8 + 8)?;
+            Some(u64::from_le_bytes(bytes.try_into().ok()?))
+        };
+        Some((place(sample::TIME)?, place(sample::CPU).unwrap_or(0) as u32))
+    }
+}
+
+/// A length and that many bytes, at an offset of a record.
+#[inline]
+pub fn raw_at(record: &[u8], at: usize) -> Option<&[u8]> {
+    let start = at.checked_add(4)?;
+    let length = u32::from_le_bytes(record.get(at..start)?.try_into().ok()?) as usize;
+    record.get(start..start.checked_add(length)?)
+}
+
+/// One recorded event, ready to be decoded.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    pub layout: SampleLayout,
+    /// `None` for an event that is read past.
+    pub decoder: Option<Decoder>,
+}
+
+/// All events of a recording, found by the identifier in each sample.
+#[derive(Clone, Debug)]
+pub struct Layouts {
+    pub events: Vec<Prepared>,
+    /// Offset of the identifier in a sample, the same for all events; zero if there is one event
+    /// or identifiers are missing.
+    id_offset: usize,
+    first_id: u64,
+    /// Event by identifier from `first_id` on.
+    by_id: Vec<u16>,
+    /// For records that are no samples.
+    pub common: SampleLayout,
+    pub has_sample_id: bool,
+    /// Whether more than one ring buffer was read, so that times may jump back.
+    pub has_several_buffers: bool,
+}
+
+const NO_EVENT: u16 = u16::MAX;
+/// Identifiers are handed out by a counter of the kernel; a wider range than this is damage.
+const WIDEST_IDS: u64 = 1 << 20;
+
+impl Layouts {
+    /// `formats` may be missing where a recording was cut off before they were written.
+    pub fn new(
+        attributes: &[Attribute],
+        formats: Option<&TracingData>,
+    ) -> Result<(Self, Vec<String>), Error> {
+        let mut warnings = Vec::new();
+        let events: Vec<Prepared> = attributes
+            .iter()
+            .enumerate()
+            .map(|(index, attribute)| Prepared {
+                layout: SampleLayout::new(attribute),
+                decoder: decoder_of(attribute, index, formats),
+            })
+            .collect();
+        if formats.is_none() {
+            warnings.push(
+                "the recording carries no event descriptions: the five events of perf kvm stat \
+                 and the layout of Linux 5.10 and later are assumed"
+                    .into(),
+            );
+        }
+        let Some(first) = events.iter().find(|event| event.decoder.is_some()) else {
+            return Err(Error::Unsupported(
+                "the recording has no KVM tracepoints; record with perf kvm stat record, or with \
+                 perf record -e 'kvm:*' -a"
+                    .into(),
+            ));
+        };
+        for event in events.iter().filter(|event| event.decoder.is_some()) {
+            let kind = event.layout.sample_type;
+            if event.layout.time == 0 || kind & sample::RAW == 0 {
+                return Err(Error::Unsupported(
+                    "samples carry no time or no raw data; record with perf record -R -T".into(),
+                ));
+            }
+        }
+        let common = first.layout;
+        let (id_offset, first_id, by_id) = index_ids(attributes, &events)?;
+        let layouts = Self {
+            has_sample_id: attributes.iter().any(|attribute| attribute.has_sample_id),
+            has_several_buffers: attributes.iter().any(|attribute| attribute.ids.len() > 1),
+            events,
+            id_offset,
+            first_id,
+            by_id,
+            common,
+        };
+        Ok((layouts, warnings))
+    }
+
+    /// The event a sample belongs to.
+    #[inline]
+    pub fn event_of(&self, record: &[u8]) -> Option<&Prepared> {
+        if self.id_offset == 0 {
+            return self.events.first();
+        }
+        let bytes = record.get(self.id_offset..self.id_offset + 8)?;
+        let id = u64::from_le_bytes(bytes.try_into().ok()?);
+        let index = *self.by_id.get(usize::try_from(id.wrapping_sub(self.first_id)).ok()?)?;
+        self.events.get(usize::from(index))
+    }
+}
+
+fn index_ids(
+    attributes: &[Attribute],
+    events: &[Prepared],
+) -> Result<(usize, u64, Vec<u16>), Error> {
+    let offset = events[0].layout.id;
+    let same = events.iter().all(|event| event.layout.id == offset);
+    let ids = || attributes.iter().flat_map(|attribute| &attribute.ids).copied();
+    let Some((first, last)) = ids().min().zip(ids().max()) else {
+        return single_event(events);
+    };
+    if offset == 0 || !same {
+        return single_event(events);
+    }
+    if last - first > WIDEST_IDS {
+        return Err(Error::Unsupported(format!("event identifiers span {first} to {last}")));
+    }
+    let mut by_id = vec![NO_EVENT; (last - first) as usize + 1];
+    for (index, attribute) in attributes.iter().enumerate() {
+        for id in &attribute.ids {
+            by_id[(id - first) as usize] = index as u16;
+        }
+    }
+    Ok((offset, first, by_id))
+}
+
+fn single_event(events: &[Prepared]) -> Result<(usize, u64, Vec<u16>), Error> {
+    if events.len() == 1 {
+        return Ok((0, 0, Vec::new()));
+    }
+    Err(Error::Unsupported(
+        "several events without identifiers in their samples cannot be told apart".into(),
+    ))
+}
+
+/// Order in which `perf kvm stat record` opens its events on x86.
+const PERF_KVM_STAT: [&str; 5] = ["kvm_entry", "kvm_exit", "kvm_mmio", "kvm_pio", "kvm_msr"];
+
+fn decoder_of(
+    attribute: &Attribute,
+    index: usize,
+    formats: Option<&TracingData>,
+) -> Option<Decoder> {
+    if attribute.kind != TYPE_TRACEPOINT {
+        return None;
+    }
+    if let Some(formats) = formats {
+        return Decoder::new(formats.event(u32::try_from(attribute.config).ok()?)?);
+    }
+    let name = attribute.name.as_deref().map(|name| name.trim_start_matches("kvm:"));
+    Decoder::assumed(name.or(PERF_KVM_STAT.get(index).copied())?)
+}

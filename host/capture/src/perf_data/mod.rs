@@ -1,0 +1,22 @@
+//! `perf.data`: a header, attributes of the recorded events, records, and features.
+//!
+//! Follows the format of the Linux tools (`tools/perf/Documentation/perf.data-file-format.txt`):
+//! files and pipes, compressed or not, of little-endian hosts. A file is read with positioned
+//! reads into one small buffer per thread; see `docs/exits/speed.md` for why not a mapping.
+//! DEVIATION(PERF "perf.data directory format"): recordings of `perf record --threads` are
+//! directories of several such files and are not read.
+
+mod attribute;
+mod chunk;
+mod header;
+mod layout;
+mod record;
+
+pub use attribute::Attribute;
+pub use chunk::{Reading, fold};
+pub use header::Header;
+pub use layout::Layouts;
+pub use record::{Break, Walk};
+
+/// Magic of little-endian files and pipes.
+pub const MAGIC: &[u8; 8] = b"PERFILE2";

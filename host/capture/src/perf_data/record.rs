@@ -1,0 +1,166 @@
+//! Records: the walk from one to the next, and the decoding of the few kinds that matter.
+
+use super::layout::{HEADER, Layouts, raw_at};
+use crate::sink::Sink;
+use trace::kvm::Stamp;
+
+/// Types of records. [PERF "perf_event_type"]
+pub mod kind {
+    pub const LOST: u32 = 2;
+    pub const COMM: u32 = 3;
+    pub const SAMPLE: u32 = 9;
+    pub const LOST_SAMPLES: u32 = 13;
+    /// The kernel's own types end here.
+    pub const LAST_OF_KERNEL: u32 = 21;
+    pub const FIRST_OF_PERF: u32 = 64;
+    pub const HEADER_ATTR: u32 = 64;
+    pub const TRACING_DATA: u32 = 66;
+    pub const FINISHED_ROUND: u32 = 68;
+    pub const AUXTRACE: u32 = 71;
+    pub const HEADER_FEATURE: u32 = 80;
+    pub const COMPRESSED: u32 = 81;
+    pub const COMPRESSED2: u32 = 83;
+    pub const LAST_OF_PERF: u32 = 90;
+}
+
+/// Why a walk ended before the end of its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Break {
+    /// The last record continues beyond the bytes.
+    Partial,
+    /// A record's size is impossible: the bytes are damaged from here on.
+    Damaged,
+    /// Compressed records are read by a stream, not here.
+    Compressed,
+}
+
+/// How far a walk came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walk {
+    /// Offset of the first record not walked.
+    pub at: usize,
+    pub stopped: Option<Break>,
+}
+
+/// Type, misc and size of the record at an offset, if its header is there.
+#[inline]
+pub fn header_at(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
+    let header = u64::from_le_bytes(bytes.get(at..at.checked_add(HEADER)?)?.try_into().ok()?);
+    Some((header as u32, (header >> 48) as usize))
+}
+
+impl Layouts {
+    /// Delivers the records that begin before `limit`.
+    pub fn walk<S: Sink>(&self, bytes: &[u8], limit: usize, sink: &mut S) -> Walk {
+        let mut at = 0;
+        let stopped = loop {
+            if at >= limit {
+                break None;
+            }
+            let Some((kind, size)) = header_at(bytes, at) else {
+                break (at < bytes.len()).then_some(Break::Partial);
+            };
+            if size < HEADER {
+                break Some(Break::Damaged);
+            }
+            let Some(record) = bytes.get(at..at + size) else {
+                break Some(Break::Partial);
+            };
+            if kind == kind::SAMPLE {
+                self.sample(record, sink);
+            } else if matches!(kind, kind::COMPRESSED | kind::COMPRESSED2) {
+                break Some(Break::Compressed);
+            } else {
+                // A record may announce bytes that follow it, even beyond this buffer.
+                at = at.saturating_add(self.other(kind, record, sink));
+            }
+            at += size;
+        };
+        Walk { at, stopped }
+    }
+
+    #[inline]
+    fn sample<S: Sink>(&self, record: &[u8], sink: &mut S) {
+        let Some(event) = self.event_of(record) else { return };
+        let (Some(decoder), layout) = (&event.decoder, &event.layout) else { return };
+        let raw = if layout.is_raw_fixed {
+            raw_at(record, layout.fixed_end)
+        } else {
+            layout.raw_after_variable(record)
+        };
+        let Some(raw) = raw else { return };
+        let Some(decoded) = decoder.decode(raw) else { return };
+        let word = |at: usize| {
+            record.get(at..at + 8).map_or(0, |b| u64::from_le_bytes(b.try_into().unwrap_or([0; 8])))
+        };
+        // Without its own field the thread stands in every tracepoint's common part.
+        let ids = if layout.thread != 0 {
+            word(layout.thread)
+        } else {
+            let thread =
+                raw.get(4..8).map_or(0, |b| u32::from_le_bytes(b.try_into().unwrap_or([0; 4])));
+            u64::from(thread) << 32
+        };
+        let stamp = Stamp {
+            time_ns: word(layout.time),
+            process: ids as u32,
+            thread: (ids >> 32) as u32,
+            cpu: if layout.cpu == 0 { 0 } else { word(layout.cpu) as u32 },
+        };
+        sink.event(&stamp, &decoded);
+    }
+
+    /// Handles what is no sample; returns how many bytes follow the record outside its size.
+    #[cold]
+    fn other<S: Sink>(&self, kind: u32, record: &[u8], sink: &mut S) -> usize {
+        let word = |at: usize| -> Option<u64> {
+            Some(u64::from_le_bytes(record.get(at..at + 8)?.try_into().ok()?))
+        };
+        match kind {
+            kind::FINISHED_ROUND => sink.finished_round(),
+            kind::LOST => {
+                let (time, cpu) = if self.has_sample_id {
+                    self.common.trailer(record).unwrap_or((0, 0))
+                } else {
+                    (0, 0)
+                };
+                sink.lost(cpu, time, word(16).unwrap_or(0));
+            }
+            // Counted when the recording ends: when they were lost is not known.
+            kind::LOST_SAMPLES => sink.lost(u32::MAX, 0, word(8).unwrap_or(0)),
+            kind::COMM => {
+                let ids = word(8).unwrap_or(0);
+                let name = record.get(16..).unwrap_or_default();
+                let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+                let name = String::from_utf8_lossy(name);
+                sink.thread_name(ids as u32, (ids >> 32) as u32, &name);
+            }
+            kind::AUXTRACE => return word(8).map_or(0, |size| usize::try_from(size).unwrap_or(0)),
+            kind::TRACING_DATA => {
+                let size = word(8).unwrap_or(0) as u32;
+                return (size as usize).next_multiple_of(8);
+            }
+            _ => {}
+        }
+        0
+    }
+
+    /// Whether a chain of plausible records begins here: used to find a record's start in the
+    /// middle of a file, and verified by the walk that arrives from before.
+    pub fn looks_like_records(&self, bytes: &[u8], mut at: usize, most: usize) -> bool {
+        for _ in 0..most {
+            let Some((kind, size)) = header_at(bytes, at) else { return true };
+            let known = kind != 0 && kind <= kind::LAST_OF_KERNEL
+                || (kind::FIRST_OF_PERF..=kind::LAST_OF_PERF).contains(&kind);
+            if !known || size < HEADER || size % 8 != 0 {
+                return false;
+            }
+            let Some(record) = bytes.get(at..at + size) else { return true };
+            if kind == kind::SAMPLE && self.event_of(record).is_none() {
+                return false;
+            }
+            at += size;
+        }
+        true
+    }
+}

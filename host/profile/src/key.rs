@@ -1,0 +1,291 @@
+//! What is counted: an exit by its reason and what it was about, or one of the accesses that
+//! `perf kvm stat` tables apart.
+
+use crate::table::{HashKey, mix};
+use arch::apic::{DeliveryMode, DestinationMode};
+use arch::identity::Vector;
+use serde::{Deserialize, Serialize};
+
+/// The four tables of `perf kvm stat report --event=…`.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum View {
+    #[default]
+    Vmexit,
+    Mmio,
+    Ioport,
+    Msr,
+}
+
+impl View {
+    pub const ALL: [Self; 4] = [Self::Vmexit, Self::Mmio, Self::Ioport, Self::Msr];
+
+    /// The heading of the first column, the peer's words.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Vmexit => "VM-EXIT",
+            Self::Mmio => "MMIO Access",
+            Self::Ioport => "IO Port Access",
+            Self::Msr => "MSR Access",
+        }
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vmexit => "vmexit",
+            Self::Mmio => "mmio",
+            Self::Ioport => "ioport",
+            Self::Msr => "msr",
+        }
+    }
+}
+
+/// What an interrupt command asks for, apart from its vector and destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct InterruptCommand {
+    pub delivery_mode: DeliveryMode,
+    pub destination_mode: DestinationMode,
+    pub shorthand: Shorthand,
+    pub is_level: bool,
+    /// Written to MSR 830h rather than to offset 300h of the APIC page.
+    pub is_x2apic: bool,
+}
+
+/// Who is meant without naming a destination. [SDM3 "Interrupt Command Register (ICR)"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shorthand {
+    None,
+    OnlySelf,
+    All,
+    AllButSelf,
+}
+
+impl InterruptCommand {
+    /// Decodes the low half of an ICR.
+    pub const fn from_icr(low: u32, is_x2apic: bool) -> Self {
+        Self {
+            delivery_mode: DeliveryMode::from_bits((low >> 8) as u8),
+            destination_mode: if low >> 11 & 1 == 0 {
+                DestinationMode::Physical
+            } else {
+                DestinationMode::Logical
+            },
+            shorthand: match low >> 18 & 3 {
+                0 => Shorthand::None,
+                1 => Shorthand::OnlySelf,
+                2 => Shorthand::All,
+                _ => Shorthand::AllButSelf,
+            },
+            is_level: low >> 15 & 1 != 0,
+            is_x2apic,
+        }
+    }
+
+    const ICR_BITS: u32 = 7 << 8 | 1 << 11 | 1 << 15 | 3 << 18;
+}
+
+/// What an exit was about, as far as the recording tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Detail {
+    Unknown,
+    Msr {
+        index: u32,
+        is_write: bool,
+    },
+    /// A register of the local APIC by its offset; of an x2APIC, by the offset its MSR stands for.
+    Register {
+        offset: u16,
+        is_write: bool,
+    },
+    Icr(InterruptCommand),
+    Port {
+        port: u16,
+        is_write: bool,
+    },
+    /// Memory-mapped, but not the local APIC.
+    OtherMmio,
+    /// Why AVIC could not complete an IPI. [APM2 "AVIC IPI Delivery Not Completed"]
+    IncompleteIpi {
+        cause: u32,
+    },
+    /// The host's vector of an external interrupt, or the vector of a virtual EOI.
+    Vector {
+        vector: Vector,
+    },
+}
+
+/// A row of a table before it is named: packed, since it is compared for every event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// View in 35:32; below, the exit reason or whether the access is a write.
+    subject: u64,
+    /// Kind in 63:60, value below; of an access, the plain address, port or index.
+    detail: u64,
+}
+
+impl HashKey for Key {
+    #[inline]
+    fn hash(&self) -> u64 {
+        mix(self.subject ^ mix(self.detail))
+    }
+}
+
+const WRITE: u64 = 1 << 59;
+
+impl Key {
+    #[inline]
+    pub const fn exit(reason: u32, detail: PackedDetail) -> Self {
+        Self { subject: reason as u64, detail: detail.0 }
+    }
+
+    #[inline]
+    pub const fn access(view: View, address: u64, is_write: bool) -> Self {
+        Self { subject: (view as u64) << 32 | is_write as u64, detail: address }
+    }
+
+    pub const fn view(self) -> View {
+        match self.subject >> 32 {
+            0 => View::Vmexit,
+            1 => View::Mmio,
+            2 => View::Ioport,
+            _ => View::Msr,
+        }
+    }
+
+    /// The exit reason; meaningful in the `vmexit` view only.
+    pub const fn reason(self) -> u32 {
+        self.subject as u32
+    }
+
+    pub const fn detail(self) -> Detail {
+        PackedDetail(self.detail).unpack()
+    }
+
+    /// The address, port or MSR of an access.
+    pub const fn address(self) -> u64 {
+        self.detail
+    }
+
+    pub const fn is_write(self) -> bool {
+        self.subject & 1 != 0
+    }
+
+    /// The same exit reason, whatever it was about; an access is left as it is.
+    pub const fn without_detail(self) -> Self {
+        match self.view() {
+            View::Vmexit => Self { detail: 0, ..self },
+            _ => self,
+        }
+    }
+
+    /// The number `perf kvm stat` hashes a row by, which decides among rows of equal count.
+    pub const fn peer_value(self) -> u64 {
+        match self.view() {
+            View::Vmexit => self.reason() as u64,
+            _ => self.detail,
+        }
+    }
+}
+
+/// A [`Detail`] as one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackedDetail(u64);
+
+impl PackedDetail {
+    pub const UNKNOWN: Self = Self(0);
+
+    const fn tagged(kind: u64, value: u64, is_write: bool) -> Self {
+        Self(kind << 60 | if is_write { WRITE } else { 0 } | value)
+    }
+
+    pub const fn msr(index: u32, is_write: bool) -> Self {
+        Self::tagged(1, index as u64, is_write)
+    }
+
+    pub const fn register(offset: u16, is_write: bool) -> Self {
+        Self::tagged(2, offset as u64, is_write)
+    }
+
+    pub const fn icr(low: u32, is_x2apic: bool) -> Self {
+        Self::tagged(3, (low & InterruptCommand::ICR_BITS) as u64, is_x2apic)
+    }
+
+    pub const fn port(port: u16, is_write: bool) -> Self {
+        Self::tagged(4, port as u64, is_write)
+    }
+
+    pub const OTHER_MMIO: Self = Self(5 << 60);
+
+    pub const fn incomplete_ipi(cause: u32) -> Self {
+        Self::tagged(6, cause as u64, false)
+    }
+
+    pub const fn vector(vector: u8) -> Self {
+        Self::tagged(7, vector as u64, false)
+    }
+
+    pub const fn is_unknown(self) -> bool {
+        self.0 == 0
+    }
+
+    pub const fn unpack(self) -> Detail {
+        let is_write = self.0 & WRITE != 0;
+        let value = self.0 as u32;
+        match self.0 >> 60 {
+            1 => Detail::Msr { index: value, is_write },
+            2 => Detail::Register { offset: value as u16, is_write },
+            3 => Detail::Icr(InterruptCommand::from_icr(value, is_write)),
+            4 => Detail::Port { port: value as u16, is_write },
+            5 => Detail::OtherMmio,
+            6 => Detail::IncompleteIpi { cause: value },
+            7 => Detail::Vector { vector: Vector(value as u8) },
+            _ => Detail::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packed_detail_is_what_went_in() {
+        let rows = [
+            (PackedDetail::UNKNOWN, Detail::Unknown),
+            (
+                PackedDetail::msr(0xc000_0080, true),
+                Detail::Msr { index: 0xc000_0080, is_write: true },
+            ),
+            (PackedDetail::register(0xb0, true), Detail::Register { offset: 0xb0, is_write: true }),
+            (PackedDetail::port(0xffff, false), Detail::Port { port: 0xffff, is_write: false }),
+            (PackedDetail::OTHER_MMIO, Detail::OtherMmio),
+            (PackedDetail::incomplete_ipi(1), Detail::IncompleteIpi { cause: 1 }),
+            (PackedDetail::vector(0xec), Detail::Vector { vector: Vector(0xec) }),
+            (
+                PackedDetail::icr(0xc08fb, true),
+                Detail::Icr(InterruptCommand {
+                    delivery_mode: DeliveryMode::Fixed,
+                    destination_mode: DestinationMode::Logical,
+                    shorthand: Shorthand::AllButSelf,
+                    is_level: false,
+                    is_x2apic: true,
+                }),
+            ),
+        ];
+        for (packed, detail) in rows {
+            assert_eq!(packed.unpack(), detail);
+            assert_eq!(Key::exit(0x7c, packed).detail(), detail);
+            assert_eq!(Key::exit(0x7c, packed).view(), View::Vmexit);
+        }
+    }
+
+    #[test]
+    fn an_access_keeps_its_whole_address() {
+        let key = Key::access(View::Mmio, u64::MAX, true);
+        assert_eq!((key.view(), key.address(), key.is_write()), (View::Mmio, u64::MAX, true));
+    }
+}

@@ -1,0 +1,473 @@
+//! A profile made ready to be shown: every number that any output prints, and nothing to compute.
+//!
+//! This is also the JSON that other programs read; `schema` grows when a field changes meaning.
+
+use crate::avoidable::{Evidence, Judgement, Verdict, is_idle, judge};
+use crate::cell::Cell;
+use crate::inhibit::{Inhibits, follow};
+use crate::interrupts::{Interrupts, interrupts_of};
+use crate::key::{Key, View};
+use crate::name::{ExtraNames, access_meaning, detail_name, row_name};
+use crate::profile::{Profile, Selection, Vcpu};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use trace::exit_reason::Isa;
+use trace::inhibit::Numbering;
+
+/// Version of the JSON.
+pub const SCHEMA: u32 = 1;
+
+/// What is known beside the events.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// What exits are, where the events themselves do not say.
+    pub isa: Option<Isa>,
+    pub numbering: Numbering,
+    pub evidence: Evidence,
+    pub extra_names: ExtraNames,
+    /// Names of threads by number; a process has the name of its first thread.
+    pub thread_names: BTreeMap<u32, String>,
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Self {
+            isa: None,
+            numbering: Numbering::assumed(),
+            evidence: Evidence::default(),
+            extra_names: ExtraNames::new(),
+            thread_names: BTreeMap::new(),
+        }
+    }
+}
+
+/// One row of the table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    pub name: String,
+    /// What it was about, where rows are split by it; or what an address or MSR is.
+    pub about: String,
+    pub count: u64,
+    /// Shares of all rows, in per cent.
+    pub count_share: f64,
+    pub time_share: f64,
+    /// Share of the time of rows in which the vCPU does not just wait.
+    pub work_share: f64,
+    pub is_idle: bool,
+    pub time_ns: u64,
+    pub min_ns: u64,
+    pub max_ns: u64,
+    pub mean_ns: f64,
+    /// Standard error of the mean in per cent of it.
+    pub relative_error: f64,
+    pub p50_ns: f64,
+    pub p99_ns: f64,
+    pub p999_ns: f64,
+    pub per_second: f64,
+    pub verdict: Option<Verdict>,
+    pub feature: String,
+    pub rule: String,
+    /// Lower bound of each power of two in ns, and how many lasted that long.
+    pub histogram: Vec<(u64, u64)>,
+}
+
+/// Rows and their totals.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    pub view: View,
+    pub rows: Vec<Row>,
+    pub count: u64,
+    pub time_ns: u64,
+}
+
+/// How much of the work of exits a verdict covers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Extent {
+    pub count: u64,
+    pub time_ns: u64,
+    /// In per cent of the exits that are not idle.
+    pub count_share: f64,
+    pub time_share: f64,
+}
+
+/// The ceiling of the gain.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Ceiling {
+    pub work: Extent,
+    pub idle: Extent,
+    pub avoidable: Extent,
+    pub not_avoidable: Extent,
+    pub unknown: Extent,
+    /// By feature, most exits first.
+    pub by_feature: Vec<(String, Extent)>,
+}
+
+/// A line of a grouping by vCPU, by machine or by time.
+#[derive(Clone, Debug, Serialize)]
+pub struct Group {
+    pub name: String,
+    pub count: u64,
+    pub per_second: f64,
+    pub work_count: u64,
+    pub work_ns: u64,
+    pub idle_ns: u64,
+    pub avoidable: u64,
+    pub top: String,
+}
+
+/// Exits per second over time, a series per vCPU.
+#[derive(Clone, Debug, Serialize)]
+pub struct Timeline {
+    pub block_seconds: f64,
+    /// Seconds from the first event to the start of each block.
+    pub starts: Vec<f64>,
+    pub series: Vec<(String, Vec<f64>)>,
+}
+
+/// Everything shown of one recording.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    pub schema: u32,
+    pub isa: Option<Isa>,
+    pub seconds: f64,
+    pub from_ns: u64,
+    pub to_ns: u64,
+    pub events: u64,
+    pub lost_events: u64,
+    pub unpaired_exits: u64,
+    pub discarded_exits: u64,
+    pub vcpus: u64,
+    pub machines: Vec<Group>,
+    pub by_vcpu: Vec<Group>,
+    pub by_time: Vec<Group>,
+    pub table: Table,
+    /// The exits once more, split by what they were about.
+    pub detailed: Table,
+    pub ceiling: Ceiling,
+    pub timeline: Timeline,
+    pub inhibits: Option<Inhibits>,
+    pub interrupts: Interrupts,
+    pub warnings: Vec<String>,
+}
+
+impl Summary {
+    pub fn new(profile: &Profile, context: &Context, selection: &Selection) -> Self {
+        let scope = Scope { profile, context, isa: profile.isa.or(context.isa) };
+        let by_reason = Selection { by_reason: true, ..selection.clone() };
+        let detailed = Selection { view: View::Vmexit, by_reason: false, ..selection.clone() };
+        let detailed = scope.table(&detailed);
+        let span = profile.span_ns.unwrap_or((0, 0));
+        Self {
+            schema: SCHEMA,
+            isa: scope.isa,
+            seconds: profile.seconds(),
+            from_ns: span.0,
+            to_ns: span.1,
+            events: profile.events,
+            lost_events: profile.lost_events,
+            unpaired_exits: profile.vcpus.iter().map(|vcpu| vcpu.unpaired).sum(),
+            discarded_exits: profile.vcpus.iter().map(|vcpu| vcpu.discarded).sum(),
+            vcpus: profile.vcpus.len() as u64,
+            machines: scope.machines(selection),
+            by_vcpu: scope.by_vcpu(selection),
+            by_time: scope.by_time(selection),
+            ceiling: ceiling(&detailed),
+            table: scope.table(&by_reason),
+            timeline: scope.timeline(selection),
+            inhibits: follow(&profile.inhibits, &context.numbering, span),
+            interrupts: interrupts_of(profile, selection.process),
+            detailed,
+            warnings: scope.warnings(),
+        }
+    }
+}
+
+struct Scope<'a> {
+    profile: &'a Profile,
+    context: &'a Context,
+    isa: Option<Isa>,
+}
+
+impl Scope<'_> {
+    fn is_idle(&self, key: Key) -> bool {
+        key.view() == View::Vmexit && self.isa.is_some_and(|isa| is_idle(isa, key.reason()))
+    }
+
+    fn judge(&self, key: Key) -> Option<Judgement> {
+        let isa = self.isa.filter(|_| key.view() == View::Vmexit)?;
+        Some(judge(isa, key.reason(), key.detail(), self.context.evidence))
+    }
+
+    fn table(&self, selection: &Selection) -> Table {
+        let rows = self.profile.rows(selection);
+        let count: u64 = rows.iter().map(|row| row.1.count).sum();
+        let time_ns: u64 = rows.iter().map(|row| row.1.time_ns).sum();
+        let work_ns: u64 =
+            rows.iter().filter(|row| !self.is_idle(row.0)).map(|row| row.1.time_ns).sum();
+        let totals = (count, time_ns, work_ns);
+        let rows = rows.iter().map(|(key, cell)| self.row(*key, cell, selection, totals)).collect();
+        Table { view: selection.view, rows, count, time_ns }
+    }
+
+    fn row(
+        &self,
+        key: Key,
+        cell: &Cell,
+        selection: &Selection,
+        (count, time_ns, work_ns): (u64, u64, u64),
+    ) -> Row {
+        let is_idle = self.is_idle(key);
+        // A reason that joins several details has no verdict of its own.
+        let judgement = self.judge(key).filter(|_| !selection.by_reason);
+        let about = match key.view() {
+            View::Vmexit => detail_name(key.detail()),
+            _ => access_meaning(key).unwrap_or_default(),
+        };
+        let quantile = |fraction| {
+            let value = cell.histogram.quantile(fraction).unwrap_or(0.0);
+            value.clamp(cell.min_ns as f64, cell.max_ns as f64)
+        };
+        Row {
+            name: row_name(key, self.isa, &self.context.extra_names),
+            about,
+            count: cell.count,
+            count_share: share(cell.count, count),
+            time_share: share(cell.time_ns, time_ns),
+            work_share: if is_idle { 0.0 } else { share(cell.time_ns, work_ns) },
+            is_idle,
+            time_ns: cell.time_ns,
+            min_ns: cell.min_ns,
+            max_ns: cell.max_ns,
+            mean_ns: cell.mean_ns(),
+            relative_error: cell.relative_error(),
+            p50_ns: quantile(0.5),
+            p99_ns: quantile(0.99),
+            p999_ns: quantile(0.999),
+            per_second: rate(cell.count, self.profile.seconds()),
+            verdict: judgement.map(|judgement| judgement.verdict),
+            feature: judgement.map_or_else(String::new, |judgement| judgement.feature.into()),
+            rule: judgement.map_or_else(String::new, |judgement| judgement.rule.into()),
+            histogram: cell.histogram.octaves(),
+        }
+    }
+
+    fn vcpus(&self, selection: &Selection) -> impl Iterator<Item = &Vcpu> {
+        self.profile.vcpus.iter().filter(|vcpu| {
+            selection.vcpu.is_none_or(|number| number == vcpu.number)
+                && selection.process.is_none_or(|process| process == vcpu.process)
+        })
+    }
+
+    fn machine_name(&self, process: u32) -> String {
+        match (process, self.context.thread_names.get(&process)) {
+            (0, _) => "all".into(),
+            (_, Some(name)) => format!("{name}/{process}"),
+            (_, None) => process.to_string(),
+        }
+    }
+
+    fn vcpu_name(&self, vcpu: &Vcpu) -> String {
+        if self.profile.vcpus.iter().all(|other| other.process == vcpu.process) {
+            format!("vCPU {}", vcpu.number)
+        } else {
+            format!("{} vCPU {}", self.machine_name(vcpu.process), vcpu.number)
+        }
+    }
+
+    fn machines(&self, selection: &Selection) -> Vec<Group> {
+        let mut processes: Vec<u32> = self.vcpus(selection).map(|vcpu| vcpu.process).collect();
+        processes.dedup();
+        let group = |process: u32| {
+            let cells = self
+                .vcpus(selection)
+                .filter(move |vcpu| vcpu.process == process)
+                .flat_map(|vcpu| &vcpu.cells);
+            self.group(self.machine_name(process), cells, self.profile.seconds())
+        };
+        processes.into_iter().map(group).collect()
+    }
+
+    fn by_vcpu(&self, selection: &Selection) -> Vec<Group> {
+        self.vcpus(selection)
+            .map(|vcpu| self.group(self.vcpu_name(vcpu), vcpu.cells.iter(), self.profile.seconds()))
+            .collect()
+    }
+
+    fn group<'b>(
+        &self,
+        name: String,
+        cells: impl Iterator<Item = &'b (Key, Cell)>,
+        seconds: f64,
+    ) -> Group {
+        let parts = cells
+            .filter(|row| row.0.view() == View::Vmexit)
+            .map(|(key, cell)| (*key, cell.count, cell.time_ns));
+        self.group_of(name, parts, seconds)
+    }
+
+    fn group_of(
+        &self,
+        name: String,
+        parts: impl Iterator<Item = (Key, u64, u64)>,
+        seconds: f64,
+    ) -> Group {
+        let mut group = Group {
+            name,
+            count: 0,
+            per_second: 0.0,
+            work_count: 0,
+            work_ns: 0,
+            idle_ns: 0,
+            avoidable: 0,
+            top: String::new(),
+        };
+        let mut reasons: BTreeMap<u32, u64> = BTreeMap::new();
+        for (key, count, time_ns) in parts {
+            group.count += count;
+            *reasons.entry(key.reason()).or_default() += count;
+            if self.is_idle(key) {
+                group.idle_ns += time_ns;
+            } else {
+                group.work_count += count;
+                group.work_ns += time_ns;
+            }
+            if self.judge(key).is_some_and(|judged| judged.verdict == Verdict::Avoidable) {
+                group.avoidable += count;
+            }
+        }
+        group.per_second = rate(group.count, seconds);
+        let top = reasons.into_iter().max_by_key(|row| (row.1, std::cmp::Reverse(row.0)));
+        if let Some((reason, count)) = top.filter(|row| row.1 > 0) {
+            let key = Key::exit(reason, crate::key::PackedDetail::UNKNOWN);
+            let name = row_name(key, self.isa, &self.context.extra_names);
+            group.top = format!("{name} {:.0} %", share(count, group.count));
+        }
+        group
+    }
+
+    fn by_time(&self, selection: &Selection) -> Vec<Group> {
+        let mut blocks: BTreeMap<u64, BTreeMap<Key, (u64, u64)>> = BTreeMap::new();
+        for (key, cell) in self.vcpus(selection).flat_map(|vcpu| &vcpu.cells) {
+            for (start, block) in cell.blocks.iter().filter(|(_, block)| block.count > 0) {
+                if key.view() == View::Vmexit {
+                    let row = blocks.entry(start).or_default().entry(*key).or_default();
+                    row.0 += block.count;
+                    row.1 += block.time_ns;
+                }
+            }
+        }
+        let (first, width) = self.origin();
+        blocks
+            .into_iter()
+            .map(|(start, rows)| {
+                let seconds = start as f64 / 1e9 - first;
+                let name = format!("{:.3} s", seconds.max(0.0));
+                let parts = rows.into_iter().map(|(key, (count, time))| (key, count, time));
+                self.group_of(name, parts, width)
+            })
+            .collect()
+    }
+
+    /// Seconds of the first event, and the width of a block.
+    fn origin(&self) -> (f64, f64) {
+        let first = self.profile.span_ns.map_or(0.0, |span| span.0 as f64 / 1e9);
+        (first, self.profile.block_width_ns() as f64 / 1e9)
+    }
+
+    fn timeline(&self, selection: &Selection) -> Timeline {
+        let (first, width) = self.origin();
+        let width_ns = self.profile.block_width_ns();
+        let mut series = Vec::new();
+        let span = self.profile.span_ns.unwrap_or((0, 0));
+        let (begin, end) = (span.0 / width_ns, span.1 / width_ns);
+        // Blocks are at most 1024 per cell and aligned; the bound is against odd clocks.
+        let count = (end - begin + 1).min(4096) as usize;
+        for vcpu in self.vcpus(selection) {
+            let mut rates = vec![0.0; count];
+            let cells = vcpu.cells.iter().filter(|row| row.0.view() == View::Vmexit);
+            for (start, block) in cells.flat_map(|row| row.1.blocks.iter()) {
+                let index = (start / width_ns).wrapping_sub(begin) as usize;
+                if let Some(rate) = rates.get_mut(index) {
+                    *rate += block.count as f64 / width;
+                }
+            }
+            series.push((self.vcpu_name(vcpu), rates));
+        }
+        let starts = (0..count as u64)
+            .map(|index| (((begin + index) * width_ns) as f64 / 1e9 - first).max(0.0))
+            .collect();
+        Timeline { block_seconds: width, starts, series }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let profile = self.profile;
+        let discarded: u64 = profile.vcpus.iter().map(|vcpu| vcpu.discarded).sum();
+        if profile.lost_events > 0 {
+            warnings.push(format!(
+                "{} events were lost while recording: counts are too low by about as many \
+                 (record with larger buffers, -m)",
+                profile.lost_events
+            ));
+        }
+        if discarded > 0 {
+            warnings.push(format!(
+                "{discarded} exits span a loss or a clock that ran back and are left out"
+            ));
+        }
+        if profile.ignored > 0 {
+            warnings.push(format!("{} events exceed what is kept one by one", profile.ignored));
+        }
+        if self.isa.is_none() && !profile.vcpus.is_empty() {
+            warnings.push(
+                "the vendor is not known, so reasons have no names: give --vendor amd or intel"
+                    .into(),
+            );
+        }
+        warnings
+    }
+}
+
+fn ceiling(detailed: &Table) -> Ceiling {
+    let mut ceiling = Ceiling::default();
+    let mut features: BTreeMap<&str, Extent> = BTreeMap::new();
+    for row in &detailed.rows {
+        let extent = match row.verdict {
+            _ if row.is_idle => &mut ceiling.idle,
+            Some(Verdict::Avoidable) => &mut ceiling.avoidable,
+            Some(Verdict::NotAvoidable) => &mut ceiling.not_avoidable,
+            _ => &mut ceiling.unknown,
+        };
+        add(extent, row);
+        if !row.is_idle {
+            add(&mut ceiling.work, row);
+        }
+        if row.verdict == Some(Verdict::Avoidable) {
+            add(features.entry(&row.feature).or_default(), row);
+        }
+    }
+    ceiling.by_feature =
+        features.into_iter().map(|(name, extent)| (name.to_owned(), extent)).collect();
+    ceiling.by_feature.sort_by_key(|row| std::cmp::Reverse(row.1.count));
+    let (count, time) = (ceiling.work.count, ceiling.work.time_ns);
+    let Ceiling { work, idle, avoidable, not_avoidable, unknown, by_feature } = &mut ceiling;
+    let features = by_feature.iter_mut().map(|row| &mut row.1);
+    for extent in [work, idle, avoidable, not_avoidable, unknown].into_iter().chain(features) {
+        extent.count_share = share(extent.count, count);
+        extent.time_share = share(extent.time_ns, time);
+    }
+    ceiling
+}
+
+fn add(extent: &mut Extent, row: &Row) {
+    extent.count += row.count;
+    extent.time_ns += row.time_ns;
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 }
+}
+
+fn rate(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}

@@ -1,0 +1,199 @@
+//! A table of typed values, which every format prints in its own way.
+
+use serde::Serialize;
+
+/// One value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    Text(String),
+    Count(u64),
+    /// A number with the decimals that are shown of it; programs get all of it.
+    Number(f64, u8),
+    Missing,
+}
+
+impl Value {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// As people read it.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Count(count) => grouped(*count),
+            Self::Number(number, decimals) => format!("{number:.*}", usize::from(*decimals)),
+            Self::Missing => "-".into(),
+        }
+    }
+
+    /// As programs read it: no grouping, nothing rounded away.
+    pub fn plain(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Count(count) => count.to_string(),
+            Self::Number(number, _) => number.to_string(),
+            Self::Missing => String::new(),
+        }
+    }
+
+    pub const fn is_text(&self) -> bool {
+        matches!(self, Self::Text(_))
+    }
+}
+
+/// Digits in groups of three.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A table with a name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Grid {
+    pub title: String,
+    pub columns: Vec<&'static str>,
+    pub rows: Vec<Vec<Value>>,
+}
+
+impl Grid {
+    pub fn new(title: impl Into<String>, columns: &[&'static str]) -> Self {
+        Self { title: title.into(), columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    /// Columns padded to their width: text to the left, numbers to the right.
+    pub fn to_text(&self) -> String {
+        let shown: Vec<Vec<String>> =
+            self.rows.iter().map(|row| row.iter().map(Value::shown).collect()).collect();
+        let width = |column: usize| {
+            let cells = shown.iter().filter_map(|row| row.get(column));
+            let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
+            widest.max(self.columns[column].chars().count())
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let is_text =
+            |column: usize| self.rows.iter().any(|row| row.get(column).is_some_and(Value::is_text));
+        let line = |cells: &[String]| {
+            let padded = cells.iter().enumerate().map(|(column, cell)| {
+                let width = widths[column];
+                if is_text(column) { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+            });
+            format!("  {}", padded.collect::<Vec<_>>().join("  ")).trim_end().to_owned() + "\n"
+        };
+        let heads: Vec<String> = self.columns.iter().map(|name| (*name).to_owned()).collect();
+        let mut text = format!("{}\n{}", self.title, line(&heads));
+        shown.iter().for_each(|row| text.push_str(&line(row)));
+        text
+    }
+
+    /// RFC 4180, with a line of column names.
+    pub fn to_csv(&self) -> String {
+        let mut text = self.columns.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",");
+        text.push_str("\r\n");
+        for row in &self.rows {
+            let cells: Vec<String> = row.iter().map(|value| quoted(&value.plain())).collect();
+            text.push_str(&cells.join(","));
+            text.push_str("\r\n");
+        }
+        text
+    }
+
+    pub fn to_markdown(&self) -> String {
+        let cell = |text: String| text.replace('|', "\\|");
+        let is_text =
+            |column: usize| self.rows.iter().any(|row| row.get(column).is_some_and(Value::is_text));
+        let rule: Vec<&str> = (0..self.columns.len())
+            .map(|column| if is_text(column) { "---" } else { "---:" })
+            .collect();
+        let mut text = format!(
+            "### {}\n\n| {} |\n| {} |\n",
+            self.title,
+            self.columns.join(" | "),
+            rule.join(" | ")
+        );
+        for row in &self.rows {
+            let cells: Vec<String> = row.iter().map(|value| cell(value.shown())).collect();
+            text.push_str(&format!("| {} |\n", cells.join(" | ")));
+        }
+        text.push('\n');
+        text
+    }
+
+    pub fn to_html(&self) -> String {
+        let mut text = format!("<h2>{}</h2>\n<table>\n<tr>", escaped(&self.title));
+        self.columns.iter().for_each(|name| text.push_str(&format!("<th>{}</th>", escaped(name))));
+        text.push_str("</tr>\n");
+        for row in &self.rows {
+            text.push_str("<tr>");
+            for value in row {
+                let class = if value.is_text() { "" } else { " class=\"n\"" };
+                text.push_str(&format!("<td{class}>{}</td>", escaped(&value.shown())));
+            }
+            text.push_str("</tr>\n");
+        }
+        text.push_str("</table>\n");
+        text
+    }
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Text safe inside HTML and SVG, attributes included.
+pub fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other if other.is_control() && other != '\n' => safe.push('\u{fffd}'),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid() -> Grid {
+        let mut grid = Grid::new("Reasons", &["reason", "count", "share"]);
+        grid.rows.push(vec![
+            Value::text("a,\"b\""),
+            Value::Count(1_234_567),
+            Value::Number(12.345, 1),
+        ]);
+        grid.rows.push(vec![Value::text("<x>|"), Value::Count(5), Value::Missing]);
+        grid
+    }
+
+    #[test]
+    fn each_format_escapes_what_is_special_in_it() {
+        assert!(grid().to_csv().contains("\"a,\"\"b\"\"\",1234567,12.345\r\n"));
+        assert!(grid().to_markdown().contains("| <x>\\| | 5 | - |"));
+        assert!(grid().to_html().contains("<td>&lt;x&gt;|</td>"));
+    }
+
+    #[test]
+    fn text_aligns_words_left_and_numbers_right() {
+        let text = grid().to_text();
+        assert!(text.contains("  a,\"b\"  1,234,567   12.3\n"), "{text}");
+    }
+}
