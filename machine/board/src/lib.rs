@@ -1,5 +1,6 @@
 //! The emulated computer: everything that knows all of its parts.
 
+pub mod debugger;
 pub mod firmware;
 pub mod load;
 pub mod snapshot;

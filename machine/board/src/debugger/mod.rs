@@ -1,0 +1,100 @@
+//! The GDB remote protocol: every processor is a thread. [GDB "Remote Protocol"]
+//!
+//! What is debugged is behind [`Debuggee`]; this module speaks the protocol over any connection.
+//! Breakpoints of either kind are kept beside memory, never written into it, so the guest does not
+//! see them. Left out: reverse execution, non-stop mode, files of the target.
+
+mod registers;
+mod session;
+mod target;
+
+pub use registers::DebugRegisters;
+pub use session::{DebugError, Ending, serve};
+
+use arch::address::Linear;
+use arch::identity::CpuIndex;
+
+/// Where execution is to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StopPoint {
+    /// Before any processor executes the instruction at this address.
+    Execute(Linear),
+    /// After any processor's access to these bytes.
+    Watch { start: Linear, length: u64, access: WatchedAccess },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WatchedAccess {
+    Read,
+    Write,
+    Either,
+}
+
+/// Why execution stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// A processor is about to execute the instruction at a point.
+    Execute { cpu: CpuIndex },
+    /// A processor accessed watched bytes.
+    Watch { cpu: CpuIndex, address: Linear, access: WatchedAccess },
+    /// A processor did the step that it was told to do.
+    Stepped { cpu: CpuIndex },
+    /// A processor shut down after a fault that it could not deliver.
+    Shutdown { cpu: CpuIndex },
+    /// The machine is off, with the exit status of the run.
+    Off { status: u8 },
+}
+
+/// What the other processors do while one steps; a debugger's "scheduler locking".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// They go on as virtual time has it.
+    Run,
+    /// They stand still, which no real machine can do.
+    Stand,
+}
+
+/// What a debugger can do to a machine.
+pub trait Debuggee {
+    fn cpu_count(&self) -> u16;
+
+    /// A few words on a processor for the list of threads, such as "halted, 64-bit, CPL 0".
+    fn describe(&self, cpu: CpuIndex) -> String;
+
+    fn registers(&self, cpu: CpuIndex) -> DebugRegisters;
+
+    /// Sets what can be set; false if a value is not possible.
+    fn set_registers(&mut self, cpu: CpuIndex, registers: &DebugRegisters) -> bool;
+
+    /// Reads memory as the processor would, whatever its privilege; how many bytes were readable.
+    fn read_memory(&mut self, cpu: CpuIndex, start: Linear, into: &mut [u8]) -> usize;
+
+    /// Writes memory as the processor would, even where it is read-only; false if some is not
+    /// mapped to RAM.
+    fn write_memory(&mut self, cpu: CpuIndex, start: Linear, from: &[u8]) -> bool;
+
+    /// Adds a point; false if there cannot be one more. The same point may be there twice, and is
+    /// then to be removed twice.
+    fn insert(&mut self, point: StopPoint) -> bool;
+
+    /// Removes a point; false if there is none like it.
+    fn remove(&mut self, point: StopPoint) -> bool;
+
+    /// Lets the machine go on until the processor has executed one instruction or taken one
+    /// event, or something else stops it. Points at the processor's present address do not stop
+    /// it.
+    fn step(&mut self, cpu: CpuIndex, others: Others) -> Stop;
+
+    /// Lets the machine, or one processor of it, go on for a while: a few milliseconds of the
+    /// host's time. `None` if nothing stopped it. Points at the present address of a processor do
+    /// stop it.
+    fn run(&mut self, only: Option<CpuIndex>) -> Option<Stop>;
+
+    /// Obeys a `monitor` command and answers in lines of text.
+    fn command(&mut self, command: &str) -> String {
+        format!("no such command: {command}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests;
