@@ -1,5 +1,6 @@
 //! Effects: what one part causes in another, as values.
 
+use arch::address::SystemPhysical;
 use arch::apic::{InterruptMessage, Scope};
 use arch::identity::{ApicId, CpuIndex, RequesterId, Vector};
 use arch::msi::MessageSignalled;
@@ -39,6 +40,44 @@ pub enum Effect {
     DebugExit { value: u32 },
     /// Bytes for the console behind serial port `port`.
     Console { port: u8, byte: u8 },
+}
+
+/// What a processor did that nobody else needs to act upon, for traces and the run's hash. The board
+/// turns it into records of the trace's vocabulary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// The handler of an external interrupt is entered; `ip` is what was interrupted.
+    Interrupt {
+        vector: Vector,
+        ip: u64,
+    },
+    /// An exception is delivered.
+    Exception {
+        vector: u8,
+        error: u32,
+        ip: u64,
+    },
+    Halt {
+        ip: u64,
+    },
+    Wake {
+        ip: u64,
+    },
+    /// A guest of the processor stops. [APM2 "#VMEXIT"]
+    VmExit {
+        vmcb: SystemPhysical,
+        code: u64,
+        info1: u64,
+        info2: u64,
+        interrupt_info: u64,
+        ip: u64,
+    },
+    /// A guest runs. [APM2 "VMRUN Instruction"]
+    VmEntry {
+        vmcb: SystemPhysical,
+        injected: u64,
+        ip: u64,
+    },
 }
 
 /// Effects in the order in which they were caused.

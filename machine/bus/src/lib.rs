@@ -9,6 +9,6 @@ mod effect;
 mod memory;
 mod platform;
 
-pub use effect::{Effect, Initiator, Outbox};
+pub use effect::{Effect, Happening, Initiator, Outbox};
 pub use memory::{GuestMemory, HOLE_END, HOLE_START, MemoryLayout, OutOfRange};
-pub use platform::{Context, DirectMemoryAccess, DmaFault, Platform};
+pub use platform::{Context, DirectMemoryAccess, DmaFault, Platform, Visit};

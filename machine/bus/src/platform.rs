@@ -1,28 +1,44 @@
 //! The two directions of access: processor to device, device to memory.
 
-use crate::{Initiator, Outbox};
+use crate::{GuestMemory, Initiator, Outbox};
 use arch::address::{Device, SystemPhysical};
 use arch::identity::{CpuIndex, RequesterId};
 use arch::time::Picoseconds;
 
+/// One access of a processor: who, and when on its clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visit {
+    pub cpu: CpuIndex,
+    pub at: Picoseconds,
+}
+
 /// All that a processor can reach and that is not RAM or its own APIC. Sizes are 1, 2, 4 or 8
-/// bytes (ports: 1, 2 or 4); values are zero-extended. Unclaimed reads give all ones.
+/// bytes (ports: 1, 2 or 4); values are zero-extended. Unclaimed reads give all ones. Devices reach
+/// `memory` in the course of an access.
 pub trait Platform {
-    fn read(&mut self, cpu: CpuIndex, at: Picoseconds, address: SystemPhysical, size: u8) -> u64;
+    fn read(
+        &mut self,
+        memory: &mut GuestMemory,
+        visit: Visit,
+        address: SystemPhysical,
+        size: u8,
+    ) -> u64;
     fn write(
         &mut self,
-        cpu: CpuIndex,
-        at: Picoseconds,
+        memory: &mut GuestMemory,
+        visit: Visit,
         address: SystemPhysical,
         size: u8,
         value: u64,
     );
-    fn port_in(&mut self, cpu: CpuIndex, at: Picoseconds, port: u16, size: u8) -> u32;
-    fn port_out(&mut self, cpu: CpuIndex, at: Picoseconds, port: u16, size: u8, value: u32);
+    fn port_in(&mut self, memory: &mut GuestMemory, visit: Visit, port: u16, size: u8) -> u32;
+    fn port_out(&mut self, memory: &mut GuestMemory, visit: Visit, port: u16, size: u8, value: u32);
     /// The vector that the 8259 pair presents to an interrupt-acknowledge cycle.
-    fn acknowledge_legacy(&mut self, cpu: CpuIndex, at: Picoseconds) -> u8;
+    fn acknowledge_legacy(&mut self, visit: Visit) -> u8;
     /// An effect that the processor itself causes (IPI, EOI broadcast, doorbell, shutdown).
-    fn effect(&mut self, cpu: CpuIndex, at: Picoseconds, effect: crate::Effect);
+    fn effect(&mut self, visit: Visit, effect: crate::Effect);
+    /// The processor tells what it did, for traces and the run's hash.
+    fn record(&mut self, visit: Visit, happening: crate::Happening);
 }
 
 /// A device's access to memory was refused.

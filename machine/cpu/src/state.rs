@@ -312,6 +312,11 @@ impl Cpu {
         z ^ z >> 31
     }
 
+    /// How accesses outside RAM are signed.
+    pub(crate) fn visit(&self) -> bus::Visit {
+        bus::Visit { cpu: self.index, at: self.clock }
+    }
+
     /// The time-stamp counter at the start of the running block.
     pub fn tsc(&self) -> u64 {
         self.clock.ticks(self.model.tsc_hertz()).wrapping_add(self.tsc_offset)

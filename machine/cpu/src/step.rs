@@ -9,6 +9,7 @@ use crate::width::BLOCK_IP;
 use crate::{Activity, Attention, Bus, Cpu};
 use arch::control::{debug, rflags};
 use arch::time::Picoseconds;
+use bus::Happening;
 use interrupt::local_apic::Acceptance;
 
 /// Why a run ended.
@@ -127,7 +128,7 @@ impl Cpu {
         let vector = if self.apic.pending().is_some() {
             self.apic.acknowledge().0
         } else if self.apic.extint_pending() {
-            bus.platform.acknowledge_legacy(self.index, self.clock)
+            bus.platform.acknowledge_legacy(self.visit())
         } else {
             return;
         };
@@ -145,6 +146,7 @@ impl Cpu {
             Activity::Waiting => self.has_wake_event() || !self.monitor_is_armed(bus.memory),
         };
         if woken {
+            bus.platform.record(self.visit(), Happening::Wake { ip: self.ip });
             self.monitored = None;
             self.set_activity(Activity::Running);
         }
@@ -406,6 +408,7 @@ impl Cpu {
         let result = match stop.kind() {
             Kind::EndBlock | Kind::Branch | Kind::Repeat => Ok(()),
             Kind::Halt => {
+                bus.platform.record(self.visit(), Happening::Halt { ip: self.ip });
                 self.set_activity(Activity::Halted);
                 Ok(())
             }

@@ -39,12 +39,12 @@ impl Cpu {
 
     pub(crate) fn port_in(&mut self, bus: &mut Bus<'_>, port: u16, size: u8) -> u32 {
         self.attention |= Attention::YIELD;
-        bus.platform.port_in(self.index, self.clock, port, size)
+        bus.platform.port_in(bus.memory, self.visit(), port, size)
     }
 
     pub(crate) fn port_out(&mut self, bus: &mut Bus<'_>, port: u16, size: u8, value: u32) {
         self.attention |= Attention::YIELD;
-        bus.platform.port_out(self.index, self.clock, port, size, value);
+        bus.platform.port_out(bus.memory, self.visit(), port, size, value);
     }
 }
 

@@ -10,4 +10,4 @@ pub(crate) use self::tlb as sets;
 pub use access::Access;
 pub use place::Place;
 pub(crate) use segment::within_limit;
-pub use tlb::{Entry, Tlb};
+pub use tlb::Tlb;

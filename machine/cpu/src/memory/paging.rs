@@ -277,14 +277,14 @@ impl Cpu {
         match (bytes, bus.memory.offset(place)) {
             (8, Some(_)) => bus.memory.read_u64(place).unwrap_or(0),
             (_, Some(_)) => bus.memory.read_u32(place).unwrap_or(0) as u64,
-            (bytes, None) => bus.platform.read(self.index, self.clock, place, bytes as u8),
+            (bytes, None) => bus.platform.read(bus.memory, self.visit(), place, bytes as u8),
         }
     }
 
     fn write_entry(&mut self, bus: &mut Bus<'_>, place: SystemPhysical, value: u64, bytes: u64) {
         let raw = value.to_le_bytes();
         if bus.memory.write(place, &raw[..bytes as usize]).is_err() {
-            bus.platform.write(self.index, self.clock, place, bytes as u8, value);
+            bus.platform.write(bus.memory, self.visit(), place, bytes as u8, value);
         }
     }
 

@@ -130,7 +130,7 @@ impl Cpu {
             let here = address.offset(at as u64);
             let piece = match self.apic_offset(here) {
                 Some(offset) => self.apic.read_mmio(offset, part, self.clock),
-                None => bus.platform.read(self.index, self.clock, here, part),
+                None => bus.platform.read(bus.memory, self.visit(), here, part),
             };
             value |= (piece & u64::MAX >> (64 - 8 * part)) << (8 * at);
         }
@@ -144,7 +144,7 @@ impl Cpu {
             let piece = value >> (8 * at) & u64::MAX >> (64 - 8 * part);
             match self.apic_offset(here) {
                 Some(offset) => self.apic_write(bus, offset, part, piece),
-                None => bus.platform.write(self.index, self.clock, here, part, piece),
+                None => bus.platform.write(bus.memory, self.visit(), here, part, piece),
             }
         }
         self.after_device_access();

@@ -1,14 +1,16 @@
 //! Delivery of exceptions and interrupts through the interrupt table.
 //! [APM2 "Interrupt Control Transfers"] [APM2 "Exceptions and Interrupts"]
 
-use super::descriptor::{code_of, is_null, not_present, null_segment, rpl};
+use super::descriptor::{code_of, is_null, null_segment, rpl};
 use crate::memory::{Access, sets};
 use crate::stop::{Kind, SoftwareSource};
 use crate::width::RSP;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::rflags;
 use arch::exception::{self, Class};
+use arch::identity::Vector;
 use arch::segment::{Descriptor, Segment, SegmentRegister, system};
+use bus::Happening;
 
 /// What an event comes from: it decides privilege checks and the error code's EXT bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -425,6 +427,8 @@ impl Cpu {
 
     /// Takes an interrupt of the local APIC or the 8259s.
     pub(crate) fn take_interrupt(&mut self, bus: &mut Bus<'_>, vector: u8) -> Result<(), Stop> {
+        let happening = Happening::Interrupt { vector: Vector(vector), ip: self.ip };
+        bus.platform.record(self.visit(), happening);
         self.raise(bus, Event { vector, error: None, origin: Origin::External })
     }
 
@@ -435,7 +439,8 @@ impl Cpu {
         vector: u8,
         error: Option<u32>,
     ) -> Result<(), Stop> {
-        // A real-mode handler gets no error code; the frame code ignores it there.
+        let happening = Happening::Exception { vector, error: error.unwrap_or(0), ip: self.ip };
+        bus.platform.record(self.visit(), happening);
         self.raise(bus, Event { vector, error, origin: Origin::Exception })
     }
 

@@ -32,7 +32,7 @@ impl Cpu {
         self.attention |= Attention::INTERRUPT | Attention::TIMER;
         for effect in effects {
             self.attention |= Attention::YIELD;
-            bus.platform.effect(self.index, self.clock, effect);
+            bus.platform.effect(self.visit(), effect);
         }
     }
 
