@@ -14,8 +14,8 @@ pub const HERTZ: u64 = 100_000_000;
 /// The counter's period, as the capabilities register and ACPI tables state it.
 pub const PERIOD_FEMTOSECONDS: u32 = 10_000_000;
 pub const TIMERS: usize = 3;
-/// Vendor AMD, revision 1.
-const VENDOR: u64 = 0x1022;
+/// Vendor Intel, as most boards say whatever their processor, revision 1.
+const VENDOR: u64 = 0x8086;
 const REVISION: u64 = 0x01;
 /// Lines 10 and 11, which nothing else on the board uses.
 const ROUTES: u32 = 0x0C00;

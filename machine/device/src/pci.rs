@@ -99,6 +99,12 @@ impl PciBus {
         Some(result)
     }
 
+    /// Sends an MSI of a function whose device the board keeps elsewhere; false if MSI is off.
+    pub fn signal_msi(&mut self, cx: &mut Context, address: FunctionAddress, vector: u8) -> bool {
+        let function = self.function_mut(address);
+        function.is_some_and(|function| function.signal_msi(cx, vector))
+    }
+
     pub fn read_configuration(&self, address: FunctionAddress, offset: u16, size: u8) -> u32 {
         match self.function(address) {
             Some(function) => function.configuration.read(offset, size),

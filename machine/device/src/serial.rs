@@ -1,8 +1,9 @@
 //! A 16550A UART. [16550 "PC16550D"]
 //!
 //! DEVIATION(16550 "Transmitter"): characters leave at once, so that a console costs a guest no
-//! virtual time; THRE and TEMT are therefore always set. Break, parity and framing errors do not
-//! occur, as there is no wire.
+//! virtual time; THRE and TEMT are therefore always set. The interrupt for an empty transmitter
+//! follows the last write by a short while, so that filling the FIFO raises one, as on a wire.
+//! Break, parity and framing errors do not occur.
 
 use crate::map;
 use arch::time::Picoseconds;
@@ -13,6 +14,8 @@ use std::collections::VecDeque;
 
 const FIFO_SIZE: usize = 16;
 const CLOCK_HZ: u64 = 1_843_200;
+/// From the last written character to the interrupt for an empty transmitter.
+const DRAIN_TIME: Picoseconds = Picoseconds::from_microseconds(5);
 
 bitflags! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,8 +80,11 @@ pub struct Serial {
     divisor: u16,
     received: VecDeque<u8>,
     has_overrun: bool,
-    /// The THRE interrupt: raised by a write or by its enabling, cleared by reading IIR.
+    /// The THRE interrupt: raised some time after a write or by its enabling, cleared by a write
+    /// or by reading IIR.
     is_empty_pending: bool,
+    /// When the written characters have left.
+    empty_at: Option<Picoseconds>,
     /// When the character-timeout interrupt is raised for data below the trigger level.
     timeout_at: Option<Picoseconds>,
     has_timed_out: bool,
@@ -99,6 +105,7 @@ impl Serial {
             received: VecDeque::new(),
             has_overrun: false,
             is_empty_pending: false,
+            empty_at: None,
             timeout_at: None,
             has_timed_out: false,
             is_asserted: false,
@@ -161,15 +168,22 @@ impl Serial {
     }
 
     pub fn next_deadline(&self) -> Option<Picoseconds> {
-        self.timeout_at
+        match (self.timeout_at, self.empty_at) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
 
     pub fn advance(&mut self, cx: &mut Context) {
         if self.timeout_at.is_some_and(|at| at <= cx.now) {
             self.timeout_at = None;
             self.has_timed_out = true;
-            self.update(cx);
         }
+        if self.empty_at.is_some_and(|at| at <= cx.now) {
+            self.empty_at = None;
+            self.is_empty_pending = true;
+        }
+        self.update(cx);
     }
 
     fn is_divisor_selected(&self) -> bool {
@@ -219,22 +233,24 @@ impl Serial {
     }
 
     fn transmit(&mut self, cx: &mut Context, byte: u8) {
-        // The interrupt goes away with the write and returns when the register is empty again: an
-        // edge-triggered input must see both.
-        self.is_empty_pending = false;
-        self.update(cx);
         if self.modem_control.contains(ModemControl::LOOPBACK) {
             self.accept(cx.now, byte);
         } else {
             cx.effect(initiator(), Effect::Console { port: self.port, byte });
         }
-        self.is_empty_pending = true;
+        self.is_empty_pending = false;
+        // Without the interrupt nobody waits for it; enabling it later raises it at once.
+        let is_awaited = self.enable.contains(InterruptEnable::TRANSMITTER_EMPTY);
+        self.empty_at = is_awaited.then(|| cx.now.saturating_add(DRAIN_TIME));
     }
 
     fn write_enable(&mut self, value: u8) {
         let enable = InterruptEnable::from_bits_truncate(value);
         if (enable - self.enable).contains(InterruptEnable::TRANSMITTER_EMPTY) {
             self.is_empty_pending = true;
+        }
+        if !enable.contains(InterruptEnable::TRANSMITTER_EMPTY) {
+            self.empty_at = None;
         }
         self.enable = enable;
     }

@@ -212,12 +212,10 @@ fn mcfg() -> Vec<u8> {
 
 /// [HPET "ACPI 2.0 HPET Description Table"]
 fn hpet() -> Vec<u8> {
-    // Vendor 8086h, legacy replacement, 64 bits, three comparators, revision 1.
-    const CAPABILITIES: u32 = 0x8086_A201;
     const SYSTEM_MEMORY: u8 = 0;
     const LEAST_PERIODIC_TICKS: u16 = 0x80;
     let mut table = Table::new(b"HPET", 1);
-    table.u32(CAPABILITIES);
+    table.u32(device::hpet::Hpet::event_timer_block_id());
     table.u8(SYSTEM_MEMORY).u8(64).u8(0).u8(0).u64(map::HPET.0);
     table.u8(0).u16(LEAST_PERIODIC_TICKS).u8(0);
     table.finish()

@@ -115,6 +115,11 @@ impl Function {
         }
     }
 
+    pub(super) fn signal_msi(&mut self, cx: &mut Context, vector: u8) -> bool {
+        let (_, mut attachment) = self.split(cx);
+        attachment.signal_msi(vector)
+    }
+
     /// The level of the INTx pin; the status register shows what the device wants.
     pub(super) fn pin(&mut self) -> bool {
         self.configuration.set_status(Status::INTERRUPT, self.wants_pin);

@@ -94,3 +94,20 @@ fn a_place_is_taken_once() {
     let again = bus.functions[0].clone();
     assert!(!bus.add(again));
 }
+
+#[test]
+fn a_message_leaves_a_bus_master_whose_messages_are_enabled() {
+    for (command, control, is_enabled, messages) in
+        [(0x6, 1, true, 1), (0x2, 1, true, 0), (0x6, 0, false, 0)]
+    {
+        let (mut bench, mut bus) = (Bench::new(), bus());
+        let function = bus.function_mut(AT).unwrap();
+        function.msi = Msi::add(&mut function.configuration, 0);
+        bus.write_configuration(&mut bench.context(), AT, 0x42, 2, control);
+        bus.write_configuration(&mut bench.context(), AT, 0x04, 2, command);
+        assert_eq!(bus.signal_msi(&mut bench.context(), AT, 0), is_enabled);
+        assert_eq!(bench.effects().len(), messages, "command {command:#x}");
+    }
+    let mut bench = Bench::new();
+    assert!(!bus().signal_msi(&mut bench.context(), map::SMBUS, 0), "no such function");
+}

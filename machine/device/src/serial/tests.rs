@@ -42,9 +42,29 @@ fn enabling_the_transmitter_interrupt_raises_it_and_reading_the_cause_lowers_it(
     assert_eq!(serial.read(&mut bench.context(), 2), 0x02);
     assert_eq!(bench.levels(COM1_LINE), [false]);
     assert_eq!(serial.read(&mut bench.context(), 2), 0x01);
+}
+
+#[test]
+fn a_burst_of_characters_raises_one_interrupt_after_its_last() {
+    let mut bench = Bench::new();
+    let mut serial = enabled(&mut bench, 0x02, 0x01);
+    for _ in 0..16 {
+        bench.now += Picoseconds::from_microseconds(1);
+        serial.write(&mut bench.context(), 0, b'a');
+    }
+    assert_eq!(bench.levels(COM1_LINE), [true, false], "a write answers the interrupt");
+    assert_eq!(serial.read(&mut bench.context(), 5), 0x60);
+    let due = serial.next_deadline().unwrap();
+    assert_eq!(due, bench.now + DRAIN_TIME);
+    bench.now = due;
+    serial.advance(&mut bench.context());
+    assert_eq!(bench.levels(COM1_LINE), [true]);
+    assert_eq!(serial.next_deadline(), None);
     serial.write(&mut bench.context(), 0, b'a');
-    serial.write(&mut bench.context(), 0, b'b');
-    assert_eq!(bench.levels(COM1_LINE), [true, false, true], "every write makes an edge");
+    serial.write(&mut bench.context(), 1, 0);
+    assert_eq!(serial.next_deadline(), None, "nobody waits");
+    serial.write(&mut bench.context(), 1, 2);
+    assert_eq!(bench.levels(COM1_LINE), [false, true]);
 }
 
 #[test]
