@@ -18,6 +18,10 @@ struct Arguments {
 enum Verb {
     /// Can this host accelerate interrupts, and does it
     Check(verb::check::Arguments),
+    /// A plan that switches the feature on here, and with --apply the plan carried out
+    Enable(verb::enable::Arguments),
+    /// Take back what enable did
+    Rollback(verb::rollback::Arguments),
     /// Collect a host's raw inputs in one file, redacted
     Snapshot(verb::snapshot::Arguments),
     /// An emulated x86-64 multiprocessor
@@ -29,6 +33,8 @@ enum Verb {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().verb {
         Verb::Check(arguments) => verb::check::run(arguments),
+        Verb::Enable(arguments) => verb::enable::run(arguments),
+        Verb::Rollback(arguments) => verb::rollback::run(arguments),
         Verb::Snapshot(arguments) => verb::snapshot::run(arguments),
         Verb::Machine(arguments) => verb::machine::run(arguments),
         Verb::Exits(arguments) => verb::exits::run(arguments),

@@ -3,8 +3,10 @@
 //! Exit status of every verb: 0 clean, 1 findings, 2 usage, 3 could not tell.
 
 pub mod check;
+pub mod enable;
 pub mod exits;
 pub mod machine;
+pub mod rollback;
 pub mod snapshot;
 mod source;
 

@@ -5,7 +5,8 @@
 
 use crate::inputs::{FILE_LIMIT, Inputs};
 use crate::wanted::{
-    PATTERNS, PROCESSES, arguments, fixed_folder, is_monitor, is_process, matches,
+    PATTERNS, PROCESSES, PROGRAM_FOLDERS, PROGRAM_LIST, PROGRAMS, arguments, fixed_folder,
+    is_monitor, is_process, matches,
 };
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -39,6 +40,17 @@ impl Folder {
             self.expand("", pattern, inputs);
         }
         self.read_processes(inputs);
+        self.read_programs(inputs);
+    }
+
+    fn read_programs(&self, inputs: &mut Inputs) {
+        let is_there = |name: &&&str| {
+            PROGRAM_FOLDERS.iter().any(|folder| self.root.join(folder).join(name).exists())
+        };
+        let found: Vec<&str> = PROGRAMS.iter().filter(is_there).copied().collect();
+        if !found.is_empty() {
+            inputs.insert(PROGRAM_LIST, found.join("\n").into_bytes());
+        }
     }
 
     fn expand(&self, done: &str, rest: &str, inputs: &mut Inputs) {

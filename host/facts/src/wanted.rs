@@ -32,8 +32,6 @@ pub const PATTERNS: &[&str] = &[
     "etc/default/grub",
     "etc/default/grub.d/*",
     "etc/kernel/cmdline",
-    "etc/kernelstub/configuration",
-    "boot/loader/entries/*",
     "etc/libvirt/qemu/*.xml",
     "run/libvirt/qemu/*.xml",
     "var/run/libvirt/qemu/*.xml",
@@ -52,6 +50,21 @@ pub const PATTERNS: &[&str] = &[
     "cpuid*",
     "dmesg*",
 ];
+
+/// Programs whose presence says how the kernel command line is kept, in the folders of [`PROGRAM_FOLDERS`].
+pub const PROGRAMS: &[&str] = &[
+    "proxmox-boot-tool",
+    "kernelstub",
+    "grubby",
+    "update-grub",
+    "grub-mkconfig",
+    "grub2-mkconfig",
+    "kernel-install",
+];
+pub const PROGRAM_FOLDERS: &[&str] = &["usr/sbin", "usr/bin", "sbin", "bin"];
+
+/// The list of them that were found.
+pub const PROGRAM_LIST: &str = "avicenna/programs.txt";
 
 /// Command lines of processes; only those of virtual machine monitors are kept.
 pub const PROCESSES: &str = "proc/*/cmdline";

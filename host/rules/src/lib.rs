@@ -2,6 +2,7 @@
 
 pub mod capability;
 pub mod configuration;
+pub mod enable;
 pub mod finding;
 pub mod host;
 pub mod inhibit;

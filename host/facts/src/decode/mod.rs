@@ -7,7 +7,9 @@ mod vm;
 use crate::acpi;
 use crate::inputs::{Content, Inputs};
 use crate::log;
-use rules::host::{ConfigurationFile, Fact, Facts, InterruptCounter, Kernel, Module, Reading};
+use rules::host::{
+    Boot, ConfigurationFile, Fact, Facts, InterruptCounter, Kernel, Module, Reading,
+};
 use std::collections::BTreeMap;
 
 /// Modules that matter: KVM, its vendor halves, and others' KVM back ends.
@@ -34,6 +36,7 @@ pub fn facts(inputs: &Inputs) -> Facts {
         inhibit_names: inhibit_names(inputs),
         modprobe: modprobe(inputs),
         vms: vm::running(inputs),
+        boot: boot(inputs),
         kernel,
         log,
     }
@@ -204,6 +207,19 @@ fn inhibit_names(inputs: &Inputs) -> Fact<BTreeMap<u32, String>> {
             .filter_map(|reason| Some((numbering.bit(reason)?, reason.name().to_string())));
         Ok(names.collect())
     })
+}
+
+fn boot(inputs: &Inputs) -> Boot {
+    let file = |path: &str| {
+        let bytes = inputs.bytes(path);
+        let text = String::from_utf8_lossy(bytes.get()?).into_owned();
+        Some(ConfigurationFile { path: format!("/{path}"), text })
+    };
+    let programs = inputs.text(crate::wanted::PROGRAM_LIST);
+    Boot {
+        files: ["etc/default/grub", "etc/kernel/cmdline"].into_iter().filter_map(file).collect(),
+        tools: programs.get().into_iter().flat_map(|text| text.lines()).map(String::from).collect(),
+    }
 }
 
 /// Files of modprobe.d in the order modprobe reads them: by file name, a folder that comes first hides the same name.

@@ -15,7 +15,7 @@ pub use table::{Dmar, Ivhd, Ivrs, Madt};
 
 use crate::finding::Evidence;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 /// A value, or why there is none.
@@ -108,6 +108,14 @@ pub struct ConfigurationFile {
     pub text: String,
 }
 
+/// How the host keeps its kernel command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Boot {
+    pub files: Vec<ConfigurationFile>,
+    /// Names of the boot tools that are installed.
+    pub tools: BTreeSet<String>,
+}
+
 /// A running virtual machine, as far as the host shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunningVm {
@@ -152,6 +160,7 @@ pub struct Facts {
     pub inhibit_names: Fact<BTreeMap<u32, String>>,
     pub modprobe: Fact<Vec<ConfigurationFile>>,
     pub vms: Fact<Vec<RunningVm>>,
+    pub boot: Boot,
 }
 
 impl Facts {

@@ -1,0 +1,206 @@
+//! `avicenna enable`: a plan for this host; with `--apply`, the plan carried out, recorded and verified.
+
+use super::source::Source;
+use crate::terminal::{Colour, Paint, hanging};
+use anyhow::{Context, bail};
+use change::{Done, Host, Record};
+use rules::capability;
+use rules::enable::{self, Action, Plan, Step};
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Prints a plan and changes nothing, unless `--apply` is given. Exit status: 0 nothing to do or done, 1 there is
+/// something to do, 3 could not tell.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// Carry the plan out: asks, backs up, records (see rollback), verifies
+    #[arg(long)]
+    apply: bool,
+    /// Do not ask
+    #[arg(long, requires = "apply")]
+    yes: bool,
+    /// Take an optional step into the plan, by its identifier
+    #[arg(long, value_name = "STEP")]
+    include: Vec<String>,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    /// See docs/schema/enable-1.json
+    Json,
+}
+
+pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let facts = arguments.source.facts()?;
+    let report = capability::check(&facts);
+    let plan = enable::plan(&facts, &report);
+    if arguments.format == Format::Json {
+        println!("{}", serde_json::to_string_pretty(&plan)?);
+    } else {
+        print!("{}", text(&plan, &arguments.include, Paint::for_stdout()));
+    }
+    let steps: Vec<Step> = plan
+        .steps
+        .iter()
+        .filter(|step| !step.is_optional || arguments.include.contains(&step.id))
+        .cloned()
+        .collect();
+    if !arguments.apply {
+        return Ok(if steps.is_empty() {
+            super::status(report.verdict())
+        } else {
+            ExitCode::from(1)
+        });
+    }
+    apply(&arguments, &steps)
+}
+
+fn apply(arguments: &Arguments, steps: &[Step]) -> anyhow::Result<ExitCode> {
+    let root = root(arguments.source.root.as_deref())?;
+    if !steps.iter().any(|step| !matches!(step.action, Action::Tell { .. })) {
+        println!("nothing to apply");
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !arguments.yes && !confirmed("Apply?")? {
+        bail!("not applied");
+    }
+    let host = Host::at(&root)?;
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
+    let mut left = vec![];
+    let record = host.apply(steps, time, &mut |command| run_in(&root, command, &mut left))?;
+    match &record {
+        Some(record) => {
+            println!("applied and recorded as {}; avicenna rollback takes it back", record.number)
+        }
+        None => println!("everything was done already"),
+    }
+    for command in &left {
+        println!("run on the host itself: {}", command.join(" "));
+    }
+    verify(arguments, record.as_ref(), &root)
+}
+
+/// Reads the host again: no file may be left to write. What needs a reload or a reboot is named.
+fn verify(arguments: &Arguments, record: Option<&Record>, root: &Path) -> anyhow::Result<ExitCode> {
+    for done in record.iter().flat_map(|record| &record.done) {
+        if let Done::Write { path, after, .. } = done {
+            let target = root.join(path.trim_start_matches('/'));
+            let found =
+                std::fs::read_to_string(&target).with_context(|| target.display().to_string())?;
+            anyhow::ensure!(&found == after, "{path} does not hold what was written");
+            println!("verified: {path}");
+        }
+    }
+    let facts = arguments.source.facts()?;
+    let again = enable::plan(&facts, &capability::check(&facts));
+    let mut needs: Vec<String> = again
+        .steps
+        .iter()
+        .filter(|step| !step.is_optional)
+        .map(|step| step.needs.to_string())
+        .collect();
+    needs.sort_unstable();
+    needs.dedup();
+    if needs.is_empty() {
+        println!("verified: in effect");
+    } else {
+        println!("takes effect after: {}", needs.join(", "));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The folder to change: this host's, or a copy of one.
+pub fn root(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+    match given {
+        None => Ok("/".into()),
+        Some(path) if path.is_dir() => Ok(path.into()),
+        Some(path) => bail!("{}: a recorded host cannot be changed, only a folder", path.display()),
+    }
+}
+
+pub fn confirmed(question: &str) -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() {
+        bail!("standard input is no terminal to ask at; give --yes");
+    }
+    eprint!("{question} [y/N] ");
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Runs a program on this host. For a copy of a host nothing runs: the command is left for the operator.
+pub fn run_in(root: &Path, command: &[String], left: &mut Vec<Vec<String>>) -> Result<(), String> {
+    if root != Path::new("/") {
+        left.push(command.to_vec());
+        return Ok(());
+    }
+    let (program, arguments) = command.split_first().ok_or("no program")?;
+    eprintln!("running {}", command.join(" "));
+    let status =
+        Command::new(program).args(arguments).status().map_err(|error| error.to_string())?;
+    if status.success() { Ok(()) } else { Err(status.to_string()) }
+}
+
+fn text(plan: &Plan, included: &[String], paint: Paint) -> String {
+    let mut text = String::new();
+    if plan.is_empty() {
+        text.push_str("No step of this plan would change anything here.\n");
+    }
+    for (index, step) in plan.steps.iter().enumerate() {
+        let optional = match step.is_optional && !included.contains(&step.id) {
+            true => format!("  (optional, --include {})", step.id),
+            false => String::new(),
+        };
+        let heading = format!("{:2}. ", index + 1);
+        text.push_str(&paint.text(
+            Colour::Bold,
+            hanging(&heading, 4, &format!("{}{optional}", step.title)).trim_end(),
+        ));
+        text.push('\n');
+        for (name, value) in
+            [("for", &step.because), ("needs", &step.needs.to_string()), ("risk", &step.risk)]
+        {
+            text.push_str(&hanging(&format!("    {name}"), 12, value));
+        }
+        match &step.action {
+            Action::Write { before, after, .. } => {
+                text.push_str(&difference(before.as_deref().unwrap_or(""), after))
+            }
+            Action::Run { command, .. } => {
+                text.push_str(&hanging("    run", 12, &command.join(" ")))
+            }
+            Action::Tell { instruction } => text.push_str(&hanging("    do", 12, instruction)),
+        }
+    }
+    if !plan.blocked.is_empty() {
+        text.push_str("\nNo setting changes these:\n");
+        for reason in &plan.blocked {
+            text.push_str(&hanging("  -", 4, reason));
+        }
+    }
+    if plan.running > 0 {
+        text.push_str(&format!(
+            "\n{} virtual machines run now; avicenna why --all tells what each of them needs.\n",
+            plan.running
+        ));
+    }
+    text
+}
+
+/// The lines that go and come, without those that stay.
+fn difference(before: &str, after: &str) -> String {
+    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+    let gone =
+        old.iter().filter(|line| !new.contains(line)).map(|line| format!("      - {line}\n"));
+    let come =
+        new.iter().filter(|line| !old.contains(line)).map(|line| format!("      + {line}\n"));
+    gone.chain(come).collect()
+}

@@ -1,0 +1,65 @@
+//! `avicenna rollback`: takes back what `enable --apply` did, exactly.
+
+use super::enable::{confirmed, root, run_in};
+use change::{Done, Host, Record};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A copy of a host instead of this one
+    #[arg(long, value_name = "FOLDER")]
+    root: Option<PathBuf>,
+    /// The record to take back; the newest if not given
+    record: Option<u64>,
+    /// List the records and do nothing
+    #[arg(long)]
+    list: bool,
+    /// Overwrite files that were edited since
+    #[arg(long)]
+    force: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let root = root(arguments.root.as_deref())?;
+    let host = Host::at(&root)?;
+    let records = host.records()?;
+    if arguments.list {
+        records.iter().for_each(print);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let chosen = match arguments.record {
+        Some(number) => records
+            .iter()
+            .find(|record| record.number == number)
+            .ok_or(change::Error::Unknown(number))?,
+        None => records.last().ok_or(change::Error::Nothing)?,
+    };
+    print(chosen);
+    if !arguments.yes && !confirmed("Take this back?")? {
+        anyhow::bail!("not taken back");
+    }
+    let mut left = vec![];
+    let record = host.rollback(Some(chosen.number), arguments.force, &mut |command| {
+        run_in(&root, command, &mut left)
+    })?;
+    println!("record {} is taken back", record.number);
+    for command in left {
+        println!("run on the host itself: {}", command.join(" "));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(record: &Record) {
+    println!("record {}", record.number);
+    for done in &record.done {
+        match done {
+            Done::Write { path, before: Some(_), .. } => println!("  restores {path}"),
+            Done::Write { path, before: None, .. } => println!("  removes {path}"),
+            Done::Run { undo, .. } => println!("  runs {}", undo.join(" ")),
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Applies steps of a plan below a root folder, records each before it is made, and restores exactly.
+//!
+//! A record is one JSON file below `var/lib/avicenna/changes`, written before the first change and again after each,
+//! so that a host that loses power half-way can be taken back. Files are replaced by rename, with mode and owner kept.
+//! A file that was edited since is not overwritten by a rollback, unless forced.
+
+mod file;
+mod record;
+#[cfg(test)]
+mod tests;
+
+pub use record::{Done, Record, SCHEMA};
+
+use rules::enable::{Action, Step};
+use std::path::{Path, PathBuf};
+
+/// Where records are kept, below the root.
+pub const FOLDER: &str = "var/lib/avicenna/changes";
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{path}: {source}")]
+    File { path: PathBuf, source: std::io::Error },
+    #[error("{path} changed since the plan was made; plan again")]
+    Changed { path: String },
+    #[error("{path} was edited after the change of record {record}; --force overwrites it")]
+    Edited { path: String, record: u64 },
+    #[error("{path} leads out of the root folder")]
+    Outside { path: String },
+    #[error("'{command}' failed: {reason}")]
+    Command { command: String, reason: String },
+    #[error("{path}: not a record: {source}")]
+    Record { path: PathBuf, source: serde_json::Error },
+    #[error("there is nothing to roll back")]
+    Nothing,
+    #[error("no record {0}")]
+    Unknown(u64),
+}
+
+/// Runs a program of the host; the text says why it failed.
+pub type Runner<'r> = dyn FnMut(&[String]) -> Result<(), String> + 'r;
+
+/// A host's root folder.
+pub struct Host {
+    root: PathBuf,
+}
+
+impl Host {
+    pub fn at(root: &Path) -> Result<Host, Error> {
+        let failed = |source| Error::File { path: root.into(), source };
+        Ok(Host { root: root.canonicalize().map_err(failed)? })
+    }
+
+    /// Applies steps and records them. `time` is seconds since 1970, for the record alone. Steps that are done
+    /// already are left out; `None` if all of them were.
+    pub fn apply(
+        &self,
+        steps: &[Step],
+        time: u64,
+        run: &mut Runner,
+    ) -> Result<Option<Record>, Error> {
+        let mut record = Record::new(self.next_number()?, time);
+        let mut has_written = false;
+        for step in steps {
+            match &step.action {
+                Action::Write { path, before, after } => {
+                    let target = self.inside(path)?;
+                    let current = file::read(&target)?;
+                    if current.as_ref().map(|file| file.text.as_str()) == Some(after) {
+                        continue;
+                    }
+                    if current.as_ref().map(|file| &file.text) != before.as_ref() {
+                        return Err(Error::Changed { path: path.clone() });
+                    }
+                    record.done.push(Done::Write {
+                        path: path.clone(),
+                        before: current.clone(),
+                        after: after.clone(),
+                    });
+                    self.save(&record)?;
+                    file::write(&target, after, current.as_ref())?;
+                    has_written = true;
+                }
+                // A program that only spreads what a file says has nothing to spread when no file changed.
+                Action::Run { command, undo } if command != undo || has_written => {
+                    record.done.push(Done::Run { command: command.clone(), undo: undo.clone() });
+                    self.save(&record)?;
+                    run(command)
+                        .map_err(|reason| Error::Command { command: command.join(" "), reason })?;
+                }
+                Action::Run { .. } | Action::Tell { .. } => {}
+            }
+        }
+        Ok((!record.done.is_empty()).then_some(record))
+    }
+
+    /// The records that were not rolled back, oldest first.
+    pub fn records(&self) -> Result<Vec<Record>, Error> {
+        let mut records = vec![];
+        for path in self.record_files()? {
+            let failed = |source| Error::File { path: path.clone(), source };
+            let text = std::fs::read_to_string(&path).map_err(failed)?;
+            let record: Record = serde_json::from_str(&text)
+                .map_err(|source| Error::Record { path: path.clone(), source })?;
+            records.push(record);
+        }
+        records.retain(|record| !record.is_rolled_back);
+        records.sort_by_key(|record| record.number);
+        Ok(records)
+    }
+
+    /// Takes back a record, the newest if none is named: last change first. Nothing is touched if a file was edited
+    /// since, unless `force`.
+    pub fn rollback(
+        &self,
+        number: Option<u64>,
+        force: bool,
+        run: &mut Runner,
+    ) -> Result<Record, Error> {
+        let records = self.records()?;
+        let mut record = match number {
+            Some(number) => records
+                .into_iter()
+                .find(|record| record.number == number)
+                .ok_or(Error::Unknown(number))?,
+            None => records.into_iter().next_back().ok_or(Error::Nothing)?,
+        };
+        if !force {
+            self.refuse_if_edited(&record)?;
+        }
+        // Files first: a program such as update-grub then spreads what they say.
+        for done in record.done.iter().rev() {
+            if let Done::Write { path, before, .. } = done {
+                file::restore(&self.inside(path)?, before.as_ref())?;
+            }
+        }
+        for done in record.done.iter().rev() {
+            if let Done::Run { undo, .. } = done {
+                run(undo).map_err(|reason| Error::Command { command: undo.join(" "), reason })?;
+            }
+        }
+        record.is_rolled_back = true;
+        self.save(&record)?;
+        Ok(record)
+    }
+
+    fn refuse_if_edited(&self, record: &Record) -> Result<(), Error> {
+        for done in &record.done {
+            let Done::Write { path, before, after } = done else { continue };
+            let current = file::read(&self.inside(path)?)?.map(|file| file.text);
+            let is_ours = current.as_ref() == Some(after);
+            // A change that was recorded and not made, since power went: what was before is there still.
+            let is_untouched = current.as_ref() == before.as_ref().map(|file| &file.text);
+            if !is_ours && !is_untouched {
+                return Err(Error::Edited { path: path.clone(), record: record.number });
+            }
+        }
+        Ok(())
+    }
+
+    /// A host path below the root; links may not lead out of it.
+    fn inside(&self, path: &str) -> Result<PathBuf, Error> {
+        let outside = || Error::Outside { path: path.into() };
+        let relative = Path::new(path.trim_start_matches('/'));
+        if relative.components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
+            return Err(outside());
+        }
+        let target = self.root.join(relative);
+        let mut existing = target.as_path();
+        while !existing.exists() {
+            existing = existing.parent().ok_or_else(outside)?;
+        }
+        let real = existing
+            .canonicalize()
+            .map_err(|source| Error::File { path: existing.into(), source })?;
+        if real.starts_with(&self.root) { Ok(target) } else { Err(outside()) }
+    }
+
+    fn record_files(&self) -> Result<Vec<PathBuf>, Error> {
+        let folder = self.inside(FOLDER)?;
+        match std::fs::read_dir(&folder) {
+            Ok(entries) => Ok(entries
+                .filter_map(|entry| Some(entry.ok()?.path()))
+                .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+                .take(100_000)
+                .collect()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(vec![]),
+            Err(source) => Err(Error::File { path: folder, source }),
+        }
+    }
+
+    fn next_number(&self) -> Result<u64, Error> {
+        let numbers = self
+            .record_files()?
+            .into_iter()
+            .filter_map(|path| path.file_stem()?.to_str()?.parse::<u64>().ok());
+        Ok(numbers.max().unwrap_or(0) + 1)
+    }
+
+    fn save(&self, record: &Record) -> Result<(), Error> {
+        let path = self.inside(&format!("{FOLDER}/{:06}.json", record.number))?;
+        let text = serde_json::to_string_pretty(record)
+            .map_err(|source| Error::Record { path: path.clone(), source })?;
+        file::write(&path, &text, None)
+    }
+}
