@@ -244,6 +244,10 @@ impl<B: AsRef<[u8]>> Vmcb<B> {
         (bytes.as_ref().len() == SIZE).then_some(Self(bytes))
     }
 
+    pub fn into_inner(self) -> B {
+        self.0
+    }
+
     pub fn get<T: Value>(&self, field: Field<T>) -> T {
         let offset = field.offset as usize;
         T::load(&self.0.as_ref()[offset..offset + T::SIZE])

@@ -41,6 +41,7 @@ pub struct CpuModel {
     core_hertz: u64,
     caches: Caches,
     features: FeatureSet,
+    errata: Vec<u32>,
     pub placement: Placement,
 }
 
@@ -61,6 +62,9 @@ struct File {
     core_hertz: u64,
     caches: Caches,
     features: Vec<String>,
+    /// Numbers of the vendor's errata that the part has here, of those that are modelled.
+    #[serde(default)]
+    errata: Vec<u32>,
 }
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -71,13 +75,23 @@ pub enum ModelError {
     Syntax(String),
     #[error("CPU model {model}: no feature is named {feature:?}")]
     Feature { model: String, feature: String },
+    #[error("CPU model {model}: erratum {number} is not modelled")]
+    Erratum { model: String, number: u32 },
     #[error("CPU model {model}: the vendor string {vendor:?} has not 12 characters")]
     Vendor { model: String, vendor: String },
 }
 
+/// AMD 1235: a sender of an AVIC IPI may read IsRunning before its write of IRR is visible.
+pub const AVIC_IPI_ERRATUM: u32 = 1235;
+
+const MODELLED_ERRATA: &[u32] = &[AVIC_IPI_ERRATUM];
+
 const FILES: &[(&str, &str)] = &[
     ("generic", include_str!("../models/generic.toml")),
+    ("zen2", include_str!("../models/zen2.toml")),
+    ("zen3", include_str!("../models/zen3.toml")),
     ("zen4", include_str!("../models/zen4.toml")),
+    ("zen5", include_str!("../models/zen5.toml")),
 ];
 
 impl CpuModel {
@@ -103,6 +117,9 @@ impl CpuModel {
         if file.vendor.len() != 12 {
             return Err(ModelError::Vendor { model: file.name, vendor: file.vendor });
         }
+        if let Some(&number) = file.errata.iter().find(|number| !MODELLED_ERRATA.contains(number)) {
+            return Err(ModelError::Erratum { model: file.name, number });
+        }
         let mut features = FeatureSet::default();
         for feature in &file.features {
             let known = Feature::from_name(feature).ok_or_else(|| ModelError::Feature {
@@ -125,6 +142,7 @@ impl CpuModel {
             core_hertz: file.core_hertz,
             caches: file.caches,
             features,
+            errata: file.errata,
             placement: Placement::default(),
         })
     }
@@ -165,6 +183,11 @@ impl CpuModel {
     /// Takes a feature away, as firmware options do.
     pub fn remove_feature(&mut self, feature: Feature) {
         self.features.remove(feature);
+    }
+
+    /// Whether the part has one of its vendor's errata.
+    pub fn has_erratum(&self, number: u32) -> bool {
+        self.errata.contains(&number)
     }
 
     pub fn physical_bits(&self) -> u8 {
@@ -213,6 +236,30 @@ mod tests {
     #[test]
     fn the_signature_of_zen_4_is_split_as_real_parts_show_it() {
         assert_eq!(CpuModel::named("zen4").unwrap().signature(), 0x00A1_0F11);
+    }
+
+    #[test]
+    fn each_generation_has_the_avic_that_its_parts_show() {
+        let rows = [
+            ("zen2", true, false, false, true),
+            ("zen3", false, false, false, false),
+            ("zen4", true, true, true, false),
+            ("zen5", true, true, true, false),
+        ];
+        for (name, avic, x2avic, vnmi, erratum) in rows {
+            let model = CpuModel::named(name).unwrap();
+            let has = |feature| model.has(feature);
+            let shown = (has(Feature::Avic), has(Feature::X2avic), has(Feature::Vnmi));
+            assert_eq!(shown, (avic, x2avic, vnmi), "{name}");
+            assert_eq!(model.has_erratum(AVIC_IPI_ERRATUM), erratum, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_erratum_that_is_not_modelled_is_refused() {
+        let text = include_str!("../models/zen2.toml").replace("1235", "1");
+        let error = CpuModel::parse(&text).unwrap_err();
+        assert_eq!(error, ModelError::Erratum { model: "zen2".to_owned(), number: 1 });
     }
 
     #[test]

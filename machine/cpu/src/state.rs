@@ -120,6 +120,10 @@ pub struct Cpu {
     pub attention: Attention,
     pub activity: Activity,
     pub nmi_blocked: bool,
+    /// SVM's registers, and the guest that runs under it.
+    pub svm: crate::svm::Svm,
+    /// The event being delivered: a VM exit on the way to its handler reports it.
+    pub(crate) delivering: Option<crate::system::Event>,
     /// The address of the last page fault, until it is delivered and CR2 takes it.
     pub fault_address: u64,
     /// The line that MONITOR armed: an index into RAM and the page's generation then.
@@ -141,6 +145,7 @@ pub struct Cpu {
 impl Cpu {
     /// A processor at power-on.
     pub fn new(index: CpuIndex, model: CpuModel, apic: LocalApic, seed: u64) -> Self {
+        let svm = crate::svm::Svm::new(&model);
         let mut cpu = Self {
             index,
             model,
@@ -177,6 +182,8 @@ impl Cpu {
             attention: Attention::empty(),
             activity: Activity::Running,
             nmi_blocked: false,
+            svm,
+            delivering: None,
             fault_address: 0,
             monitored: None,
             code_changed: false,
@@ -223,6 +230,9 @@ impl Cpu {
         self.dr7 = debug::DR7_RESET;
         self.pending_debug = 0;
         self.nmi_blocked = false;
+        self.svm.guest = None;
+        self.svm.global_interrupts = true;
+        self.delivering = None;
         self.monitored = None;
         self.attention = Attention::INTERRUPT | Attention::TIMER;
         self.set_activity(Activity::Running);

@@ -8,6 +8,8 @@ use crate::system::Origin;
 use crate::width::BLOCK_IP;
 use crate::{Activity, Attention, Bus, Cpu};
 use arch::control::{debug, rflags};
+use arch::svm::ExitCode;
+use arch::svm::intercept::Vector3;
 use arch::time::Picoseconds;
 use bus::Happening;
 use interrupt::local_apic::Acceptance;
@@ -32,6 +34,9 @@ const ONE_AT_A_TIME: Attention = Attention::SINGLE_STEP
     .union(Attention::SHADOW)
     .union(Attention::BREAKPOINTS)
     .union(Attention::ONE_INSTRUCTION);
+
+/// Events of the running guest that no physical event stands for.
+const VIRTUAL: Attention = Attention::VIRTUAL_INTERRUPT.union(Attention::VIRTUAL_NMI);
 
 impl Cpu {
     /// Runs until the clock reaches `until`, `instructions` more have completed, or there is reason
@@ -93,6 +98,16 @@ impl Cpu {
         if self.attention.contains(Attention::YIELD) {
             return Err(RunEnd::Yield);
         }
+        if self.attention.contains(Attention::GUEST_BOUNDARY) {
+            match self.finish_instruction(bus) {
+                Ok(false) => {}
+                Ok(true) => return Err(RunEnd::Yield),
+                Err(stop) => {
+                    self.settle(bus, Err(stop));
+                    return Ok(());
+                }
+            }
+        }
         if self.attention.contains(Attention::INACTIVE) && !self.wakes(bus) {
             return Err(match self.activity {
                 Activity::Shutdown => RunEnd::Shutdown,
@@ -103,17 +118,24 @@ impl Cpu {
             && !self.attention.contains(Attention::SHADOW)
         {
             let result = self.take_debug_trap(bus);
-            self.settle(result);
+            self.settle(bus, result);
         }
         if self.attention.contains(Attention::SHADOW) {
             return Ok(());
         }
-        if self.attention.contains(Attention::NMI) && !self.nmi_blocked {
-            let result = self.take_nmi(bus);
-            self.settle(result);
+        if self.attention.contains(Attention::NMI) && self.accepts_nmis() {
+            let result = match self.intercept_physical(Vector3::NMI, ExitCode::Nmi) {
+                Ok(()) => self.take_nmi(bus),
+                Err(stop) => Err(stop),
+            };
+            self.settle(bus, result);
         }
         if self.attention.contains(Attention::INTERRUPT) {
             self.attend_interrupt(bus);
+        }
+        if self.attention.intersects(VIRTUAL) {
+            let result = self.take_virtual_events(bus);
+            self.settle(bus, result);
         }
         Ok(())
     }
@@ -122,8 +144,11 @@ impl Cpu {
     fn attend_interrupt(&mut self, bus: &mut Bus<'_>) {
         // STI, POPF, IRET and the local APIC raise the flag again when something changes.
         self.attention.remove(Attention::INTERRUPT);
-        if !self.flags.has(rflags::IF) {
+        if !self.accepts_physical_interrupts() || !self.has_interrupt() {
             return;
+        }
+        if let Err(stop) = self.intercept_physical(Vector3::INTR, ExitCode::Intr) {
+            return self.settle(bus, Err(stop));
         }
         let vector = if self.apic.pending().is_some() {
             self.apic.acknowledge().0
@@ -134,7 +159,7 @@ impl Cpu {
         };
         self.attention |= Attention::INTERRUPT;
         let result = self.take_interrupt(bus, vector);
-        self.settle(result);
+        self.settle(bus, result);
     }
 
     /// Whether an inactive processor has reason to run again; it then does.
@@ -142,8 +167,12 @@ impl Cpu {
         let woken = match self.activity {
             Activity::Running => true,
             Activity::WaitForStartup | Activity::Shutdown => false,
-            Activity::Halted => self.has_wake_event(),
-            Activity::Waiting => self.has_wake_event() || !self.monitor_is_armed(bus.memory),
+            Activity::Halted => self.has_wake_event() || self.has_virtual_event(bus),
+            Activity::Waiting => {
+                self.has_wake_event()
+                    || self.has_virtual_event(bus)
+                    || !self.monitor_is_armed(bus.memory)
+            }
         };
         if woken {
             bus.platform.record(self.visit(), Happening::Wake { ip: self.ip });
@@ -153,10 +182,17 @@ impl Cpu {
         woken
     }
 
+    fn has_interrupt(&self) -> bool {
+        self.apic.pending().is_some() || self.apic.extint_pending()
+    }
+
+    fn accepts_nmis(&self) -> bool {
+        !self.nmi_blocked && self.svm.global_interrupts
+    }
+
     fn has_wake_event(&self) -> bool {
-        let interrupt = self.apic.pending().is_some() || self.apic.extint_pending();
-        interrupt && self.flags.has(rflags::IF)
-            || self.attention.contains(Attention::NMI) && !self.nmi_blocked
+        self.has_interrupt() && self.accepts_physical_interrupts()
+            || self.attention.contains(Attention::NMI) && self.accepts_nmis()
     }
 
     /// Whether a run would do anything now, for the board's schedule.
@@ -164,8 +200,12 @@ impl Cpu {
         match self.activity {
             Activity::Running => true,
             Activity::WaitForStartup | Activity::Shutdown => false,
-            Activity::Halted => self.has_wake_event(),
-            Activity::Waiting => self.has_wake_event() || !self.monitor_is_armed(memory),
+            Activity::Halted => self.has_wake_event() || self.attention.intersects(VIRTUAL),
+            Activity::Waiting => {
+                self.has_wake_event()
+                    || self.attention.intersects(VIRTUAL)
+                    || !self.monitor_is_armed(memory)
+            }
         }
     }
 
@@ -420,14 +460,17 @@ impl Cpu {
             }
             Kind::VmExit | Kind::Shutdown => Err(stop),
         };
-        self.settle(result);
+        self.settle(bus, result);
     }
 
     /// The end of a delivery: a VM exit or a triple fault may have come of it.
-    pub(crate) fn settle(&mut self, result: Result<(), Stop>) {
-        match result.map_err(Stop::kind) {
-            Ok(()) | Err(Kind::VmExit) => {}
-            Err(_) => self.set_activity(Activity::Shutdown),
+    fn settle(&mut self, bus: &mut Bus<'_>, result: Result<(), Stop>) {
+        let Err(stop) = result else { return };
+        let is_exit = stop.kind() == Kind::VmExit || self.svm_intercept_shutdown().is_err();
+        if is_exit {
+            self.leave_virtual_machine(bus);
+        } else {
+            self.set_activity(Activity::Shutdown);
         }
     }
 }

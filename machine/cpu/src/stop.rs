@@ -29,7 +29,7 @@ pub enum Kind {
 }
 
 /// Which instruction raised a software interrupt: their privilege checks differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[repr(u8)]
 pub enum SoftwareSource {
     /// INT n

@@ -1,4 +1,18 @@
 //! Secure Virtual Machine: what AMD processors do between VMRUN and #VMEXIT.
 //! [APM2 "Secure Virtual Machine"]
 
+mod apic_page;
 pub mod avic;
+mod boundary;
+mod check;
+mod clean;
+mod entry;
+mod exit;
+pub(crate) mod instruction;
+mod intercept;
+mod msr;
+mod nested;
+mod permission;
+mod state;
+
+pub use state::{Exit, Guest, Host, NestedPaging, PauseFilter, Svm, SvmBehaviour};

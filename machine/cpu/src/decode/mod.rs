@@ -112,11 +112,7 @@ pub fn decode(bytes: &[u8], size: CodeSize, before: u16) -> Option<Decoded> {
         }
         return Some(invalid(before, instruction.len(), ran_out));
     }
-    let mut decoded = bind(&instruction, size, before);
-    if let Some(opcode) = execute::x87::opcode(window, size == CodeSize::Bits64) {
-        decoded.op.immediate = opcode;
-    }
-    Some(decoded)
+    Some(bind(&instruction, size, before))
 }
 
 /// Decodes an instruction that begins in `head`, the rest of a page, and continues in `tail`.

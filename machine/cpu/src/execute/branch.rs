@@ -234,6 +234,6 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
     }
 }
 
-fn pause(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.intercept_pause(bus, op)
+fn pause(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.intercept_pause(op)
 }

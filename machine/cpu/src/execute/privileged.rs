@@ -31,9 +31,9 @@ impl Cpu {
     }
 }
 
-fn mov_from_cr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+fn mov_from_cr(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
-    let value = cpu.read_control(bus, op, op.b)?;
+    let value = cpu.read_control(op, op.b)?;
     cpu.gpr[(op.a & 31) as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
     Ok(())
 }
@@ -45,21 +45,21 @@ fn mov_to_cr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.write_control(bus, op, op.a, value)
 }
 
-fn mov_from_dr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let value = cpu.read_debug(bus, op, op.b)?;
+fn mov_from_dr(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    let value = cpu.read_debug(op, op.b)?;
     cpu.gpr[(op.a & 31) as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
     Ok(())
 }
 
-fn mov_to_dr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+fn mov_to_dr(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = cpu.gpr[(op.b & 31) as usize];
     let value = if op.has(Op::LONG) { value } else { value as u32 as u64 };
-    cpu.write_debug(bus, op, op.a, value)
+    cpu.write_debug(op, op.a, value)
 }
 
 fn smsw<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_umip()?;
-    cpu.intercept_read_cr0(bus, op)?;
+    cpu.intercept_cr(op, 0, false, false)?;
     let value = cpu.cr0.bits();
     if op.has(Op::MEMORY) {
         cpu.write(bus, op, value as u16)?;
@@ -82,16 +82,16 @@ fn lmsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.write_machine_status(bus, op, new)
 }
 
-fn clts(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+fn clts(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
-    cpu.intercept_clts(bus, op)?;
+    cpu.intercept_cr(op, 0, true, false)?;
     cpu.cr0.remove(Cr0::TASK_SWITCHED);
     Err(Stop::END_BLOCK)
 }
 
 fn store_table<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_umip()?;
-    cpu.intercept_table(bus, op, if IDT { Table::Idtr } else { Table::Gdtr }, false)?;
+    cpu.intercept_table(op, if IDT { Table::Idtr } else { Table::Gdtr }, false)?;
     let table = if IDT { cpu.idtr } else { cpu.gdtr };
     let bytes = if op.has(Op::LONG) { 8 } else { 4 };
     let at = cpu.effective_address(op);
@@ -106,7 +106,7 @@ fn store_table<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Re
 
 fn load_table<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
-    cpu.intercept_table(bus, op, if IDT { Table::Idtr } else { Table::Gdtr }, true)?;
+    cpu.intercept_table(op, if IDT { Table::Idtr } else { Table::Gdtr }, true)?;
     let bytes = if op.has(Op::LONG) { 8 } else { 4 };
     let at = cpu.effective_address(op);
     let linear = cpu.operand_at(op, at, 2, Access::Read)?;
@@ -272,14 +272,14 @@ impl Cpu {
     }
 }
 
-fn invlpg(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+fn invlpg(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
     let offset = cpu.effective_address(op);
     let linear = match cpu.segment_base.get(op.segment as usize) {
         Some(base) => base.wrapping_add(offset),
         None => offset,
     };
-    cpu.intercept_invlpg(bus, op, linear)?;
+    cpu.intercept_invlpg(op, linear)?;
     cpu.tlb.flush_page(linear);
     Err(Stop::END_BLOCK)
 }

@@ -134,12 +134,12 @@ fn ret_far<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), St
 }
 
 fn iret<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.intercept_iret()?;
+    cpu.intercept_iret(bus, op)?;
     cpu.interrupt_return::<W>(bus, op)
 }
 
-fn int_n(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.intercept_int_n(bus, op)?;
+fn int_n(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.intercept_int_n(op)?;
     cpu.check_virtual_8086_int()?;
     Err(Stop::software(op.immediate as u8, SoftwareSource::Int))
 }
@@ -238,7 +238,7 @@ fn arpl(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn lldt(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     needs_protected_mode(cpu)?;
     cpu.needs_cpl0()?;
-    cpu.intercept_table(bus, op, Table::Ldtr, true)?;
+    cpu.intercept_table(op, Table::Ldtr, true)?;
     let selector = selector_operand(cpu, bus, op, op.a)?;
     cpu.load_ldtr(bus, selector)
 }
@@ -246,7 +246,7 @@ fn lldt(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn ltr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     needs_protected_mode(cpu)?;
     cpu.needs_cpl0()?;
-    cpu.intercept_table(bus, op, Table::Tr, true)?;
+    cpu.intercept_table(op, Table::Tr, true)?;
     let selector = selector_operand(cpu, bus, op, op.a)?;
     cpu.load_tr(bus, selector)
 }
@@ -258,7 +258,7 @@ fn store_selector<W: Width, const LDT: bool>(
 ) -> Result<(), Stop> {
     needs_protected_mode(cpu)?;
     cpu.check_umip()?;
-    cpu.intercept_table(bus, op, if LDT { Table::Ldtr } else { Table::Tr }, false)?;
+    cpu.intercept_table(op, if LDT { Table::Ldtr } else { Table::Tr }, false)?;
     let selector = if LDT { cpu.ldtr.selector } else { cpu.tr.selector };
     if op.has(Op::MEMORY) {
         cpu.write(bus, op, selector)?;

@@ -217,7 +217,7 @@ impl Cpu {
 }
 
 fn pushf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.intercept_pushf()?;
+    cpu.intercept_pushf(bus, op)?;
     let mut bits = cpu.flags.bits() & !(rflags::RF | rflags::VM);
     if cpu.is_virtual_8086() && cpu.iopl() < 3 {
         if W::BYTES != 2 || !cpu.cr4.contains(Cr4::VME) {
@@ -233,7 +233,7 @@ fn pushf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
 
 /// [APM3 "POPF"]: IOPL changes at CPL 0 only, IF where CPL ≤ IOPL.
 fn popf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.intercept_popf()?;
+    cpu.intercept_popf(bus, op)?;
     let bits = cpu.peek_stack::<W>(bus, op, 0)?.zero_extend();
     let mut mask = rflags::STATUS | rflags::TF | rflags::DF | rflags::NT;
     if W::BYTES > 2 {

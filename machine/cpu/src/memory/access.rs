@@ -210,6 +210,9 @@ impl Cpu {
     ) -> Result<Place, Stop> {
         let last = linear.wrapping_add(size as u64 - 1);
         let first = self.translate(bus, Linear(linear), access, set)?;
+        if Self::is_apic_page(first) {
+            self.check_apic_page(bus, first, size, access)?;
+        }
         if linear >> 12 == last >> 12 {
             return Ok(Place::whole(bus.memory, first, size));
         }

@@ -1,7 +1,6 @@
 //! Memory as instructions see it: segmentation, paging, the TLB, RAM and devices.
 
 mod access;
-mod area;
 mod paging;
 mod place;
 mod segment;

@@ -66,6 +66,8 @@ impl Cpu {
         if let Some(offset) = bus.memory.offset(address.page())
             && !self.overlays_ram(address)
         {
+            let (write, execute) = self.nested_grants();
+            let grants = (grants.0, grants.1 && write, grants.2 && execute);
             self.tlb.fill(set, linear.0, offset as u64, grants, is_large);
         }
     }
@@ -273,7 +275,12 @@ impl Cpu {
         Ok(())
     }
 
-    fn read_entry(&mut self, bus: &mut Bus<'_>, place: SystemPhysical, bytes: u64) -> u64 {
+    pub(crate) fn read_entry(
+        &mut self,
+        bus: &mut Bus<'_>,
+        place: SystemPhysical,
+        bytes: u64,
+    ) -> u64 {
         match (bytes, bus.memory.offset(place)) {
             (8, Some(_)) => bus.memory.read_u64(place).unwrap_or(0),
             (_, Some(_)) => bus.memory.read_u32(place).unwrap_or(0) as u64,
@@ -281,7 +288,13 @@ impl Cpu {
         }
     }
 
-    fn write_entry(&mut self, bus: &mut Bus<'_>, place: SystemPhysical, value: u64, bytes: u64) {
+    pub(crate) fn write_entry(
+        &mut self,
+        bus: &mut Bus<'_>,
+        place: SystemPhysical,
+        value: u64,
+        bytes: u64,
+    ) {
         let raw = value.to_le_bytes();
         if bus.memory.write(place, &raw[..bytes as usize]).is_err() {
             bus.platform.write(bus.memory, self.visit(), place, bytes as u8, value);

@@ -125,6 +125,9 @@ impl Cpu {
     /// pieces.
     #[cold]
     fn device_read(&mut self, bus: &mut Bus<'_>, address: SystemPhysical, size: u8) -> u64 {
+        if Self::is_apic_page(address) {
+            return self.read_apic_page(bus, address, size);
+        }
         let mut value = 0;
         for (at, part) in pieces(size, address) {
             let here = address.offset(at as u64);
@@ -139,6 +142,9 @@ impl Cpu {
 
     #[cold]
     fn device_write(&mut self, bus: &mut Bus<'_>, address: SystemPhysical, size: u8, value: u64) {
+        if Self::is_apic_page(address) {
+            return self.write_apic_page(bus, address, size, value);
+        }
         for (at, part) in pieces(size, address) {
             let here = address.offset(at as u64);
             let piece = value >> (8 * at) & u64::MAX >> (64 - 8 * part);

@@ -12,22 +12,17 @@ const CR0_KNOWN: u64 = 0xE005_003F;
 const CR3_KEEP: u64 = 1 << 63;
 
 impl Cpu {
-    pub(crate) fn read_control(
-        &mut self,
-        bus: &mut Bus<'_>,
-        op: &Op,
-        number: u8,
-    ) -> Result<u64, Stop> {
+    pub(crate) fn read_control(&mut self, op: &Op, number: u8) -> Result<u64, Stop> {
         if !matches!(number, 0 | 2 | 3 | 4 | 8) {
             return Err(Stop::INVALID_OPCODE);
         }
-        self.intercept_cr(bus, op, number, false)?;
+        self.intercept_cr(op, number, false, true)?;
         Ok(match number {
             0 => self.cr0.bits(),
             2 => self.cr2,
             3 => self.cr3,
             4 => self.cr4.bits(),
-            _ => self.read_cr8(),
+            _ => self.read_virtual_cr8().unwrap_or_else(|| self.read_cr8()),
         })
     }
 
@@ -41,10 +36,10 @@ impl Cpu {
         if !matches!(number, 0 | 2 | 3 | 4 | 8) {
             return Err(Stop::INVALID_OPCODE);
         }
-        self.intercept_cr(bus, op, number, true)?;
+        self.intercept_cr(op, number, true, true)?;
         match number {
             0 => {
-                self.intercept_cr0_selective(bus, op, value)?;
+                self.intercept_cr0_selective(op, value, true)?;
                 self.write_cr0(bus, value)?;
             }
             2 => self.cr2 = value,
@@ -62,8 +57,8 @@ impl Cpu {
         op: &Op,
         value: u64,
     ) -> Result<(), Stop> {
-        self.intercept_cr(bus, op, 0, true)?;
-        self.intercept_cr0_selective(bus, op, value)?;
+        self.intercept_cr(op, 0, true, false)?;
+        self.intercept_cr0_selective(op, value, false)?;
         self.write_cr0(bus, value)?;
         Err(Stop::END_BLOCK)
     }
@@ -201,7 +196,7 @@ impl Cpu {
     }
 
     /// EFER bits that the model's features permit to be written.
-    fn efer_permitted(&self) -> Efer {
+    pub(crate) fn efer_permitted(&self) -> Efer {
         let mut known = Efer::empty();
         for (feature, bits) in [
             (Feature::Syscall, Efer::SYSCALL),
@@ -227,7 +222,7 @@ impl Cpu {
         if changed.contains(Efer::LONG_MODE_ENABLE) && paging {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        if new.contains(Efer::SVM) && self.svm_is_disabled() {
+        if new.contains(Efer::SVM) && !self.can_enable_svm() {
             return Err(Stop::GENERAL_PROTECTION);
         }
         let active = self.efer & Efer::LONG_MODE_ACTIVE;

@@ -11,9 +11,10 @@ use arch::exception::{self, Class};
 use arch::identity::Vector;
 use arch::segment::{Descriptor, Segment, SegmentRegister, system};
 use bus::Happening;
+use serde::{Deserialize, Serialize};
 
 /// What an event comes from: it decides privilege checks and the error code's EXT bit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Origin {
     /// An interrupt or NMI.
     External,
@@ -35,7 +36,7 @@ impl Origin {
 }
 
 /// An event on its way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Event {
     pub vector: u8,
     pub error: Option<u32>,
@@ -61,23 +62,45 @@ impl Cpu {
     /// Delivers an event; faults on the way become what the manual's table of double faults says.
     /// `Err` is a VM exit or the end: shutdown. [APM2 "#DF—Double-Fault Exception"]
     pub(crate) fn raise(&mut self, bus: &mut Bus<'_>, first: Event) -> Result<(), Stop> {
+        self.raise_checked(bus, first, true)
+    }
+
+    /// As `raise`, for an event that a hypervisor injects: its own intercept does not apply.
+    pub(crate) fn raise_injected(&mut self, bus: &mut Bus<'_>, first: Event) -> Result<(), Stop> {
+        self.raise_checked(bus, first, false)
+    }
+
+    fn raise_checked(
+        &mut self,
+        bus: &mut Bus<'_>,
+        first: Event,
+        mut is_intercepted: bool,
+    ) -> Result<(), Stop> {
         let mut event = first;
         loop {
-            if event.origin == Origin::Exception {
-                self.intercept_exception(bus, event.vector, event.error)?;
+            let checks = std::mem::replace(&mut is_intercepted, true);
+            if event.origin == Origin::Exception && checks {
+                self.intercept_exception(event.vector, event.error, 0)?;
                 if event.vector == exception::PAGE_FAULT {
                     self.cr2 = self.fault_address;
                 }
             }
+            self.delivering = Some(event);
             let stop = match self.deliver(bus, event) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.delivering = None;
+                    return Ok(());
+                }
                 Err(stop) => stop,
             };
             let Kind::Exception { vector, error, .. } = stop.kind() else { return Err(stop) };
             let second = Event { vector, error, origin: Origin::Exception };
             event = match self.combine(event, second) {
                 Some(event) => event,
-                None => return Err(Stop::SHUTDOWN),
+                None => {
+                    self.delivering = None;
+                    return Err(Stop::SHUTDOWN);
+                }
             };
         }
     }
@@ -454,12 +477,20 @@ impl Cpu {
     /// at the instruction itself.
     pub(crate) fn raise_software(&mut self, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
         let next = self.ip;
-        match self.deliver(bus, event) {
-            Ok(()) => Ok(()),
-            Err(stop) => {
-                let Kind::Exception { vector, error, .. } = stop.kind() else { return Err(stop) };
-                self.ip = next.wrapping_sub(self.software_length);
-                self.raise_exception(bus, vector, error)
+        let this = next.wrapping_sub(self.software_length);
+        self.intercept_software(event, this)?;
+        self.delivering = Some(event);
+        let result = self.deliver(bus, event);
+        let Err(stop) = result else {
+            self.delivering = None;
+            return Ok(());
+        };
+        self.ip = this;
+        match stop.kind() {
+            Kind::Exception { vector, error, .. } => self.raise_exception(bus, vector, error),
+            _ => {
+                self.report_next_ip(next);
+                Err(stop)
             }
         }
     }

@@ -513,7 +513,7 @@ impl Cpu {
 
     /// IRET lets NMIs in again.
     fn unblock_nmi(&mut self) {
-        self.nmi_blocked = false;
+        self.unblock_nmis();
         self.attention |= Attention::INTERRUPT;
     }
 }

@@ -40,9 +40,12 @@ impl Cpu {
         self.apic.task_priority() as u64 >> 4
     }
 
-    pub(crate) fn write_cr8(&mut self, _: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
+    pub(crate) fn write_cr8(&mut self, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
         if value & !15 != 0 {
             return Err(Stop::GENERAL_PROTECTION);
+        }
+        if self.write_virtual_cr8(bus, value) {
+            return Ok(());
         }
         self.apic.set_task_priority((value as u8) << 4);
         self.attention |= Attention::INTERRUPT;

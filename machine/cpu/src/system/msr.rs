@@ -99,16 +99,15 @@ fn fixed_mtrr(number: u32) -> Option<usize> {
 
 impl Cpu {
     pub(crate) fn read_msr(&mut self, bus: &mut Bus<'_>, number: u32) -> Result<u64, Stop> {
+        if let Some(value) = self.read_svm_msr(bus, number) {
+            return value;
+        }
         if (msr::X2APIC_FIRST..=msr::X2APIC_LAST).contains(&number) {
             return self.apic_read_msr(number);
         }
-        if let Some(value) = self.read_svm_msr(number) {
-            return value;
-        }
-        let _ = bus;
         let has = |feature| self.model.has(feature);
         Ok(match number {
-            msr::TSC => self.tsc(),
+            msr::TSC => self.guest_tsc(),
             msr::APIC_BASE => self.apic.base(),
             msr::TSC_ADJUST if has(Feature::TscAdjust) => self.msr.tsc_adjust,
             msr::BIOS_SIGN_ID => self.msr.microcode,
@@ -158,11 +157,11 @@ impl Cpu {
         number: u32,
         value: u64,
     ) -> Result<(), Stop> {
-        if (msr::X2APIC_FIRST..=msr::X2APIC_LAST).contains(&number) {
-            return self.apic_write_msr(bus, number, value);
-        }
         if let Some(result) = self.write_svm_msr(bus, number, value) {
             return result;
+        }
+        if (msr::X2APIC_FIRST..=msr::X2APIC_LAST).contains(&number) {
+            return self.apic_write_msr(bus, number, value);
         }
         let canonical = if is_canonical(value) { Ok(value) } else { Err(Stop::GENERAL_PROTECTION) };
         match number {
@@ -255,20 +254,6 @@ impl Cpu {
         }
         self.msr.machine_check[at / 4][at % 4] = value;
         Ok(true)
-    }
-
-    /// SVM's own registers; `None` if the number is not one of them.
-    pub(crate) fn read_svm_msr(&mut self, _number: u32) -> Option<Result<u64, Stop>> {
-        None
-    }
-
-    pub(crate) fn write_svm_msr(
-        &mut self,
-        _: &mut Bus<'_>,
-        _number: u32,
-        _value: u64,
-    ) -> Option<Result<(), Stop>> {
-        None
     }
 
     /// Whether long mode is enabled, for debuggers that read EFER.

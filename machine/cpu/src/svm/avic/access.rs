@@ -12,7 +12,7 @@ use arch::svm::avic::{
     NoAcceleration, ReadRule, RegisterRule, WriteRule, msr_access, register, rule,
 };
 use arch::svm::msr::X2APIC_FIRST;
-use interrupt::page::ApicPage;
+use interrupt::page::{ApicPage, Bank};
 
 /// What a read comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +47,10 @@ const BUSY: u32 = 1 << 12;
 impl Avic {
     /// A read of `size` (1, 2, 4 or 8) bytes at `offset` into the APIC page, not crossing its end.
     pub fn read_page(&self, memory: &mut impl AvicMemory, offset: u16, size: u8) -> ReadOutcome {
-        let rule = self.rule(offset);
-        let is_fault = rule.read == ReadRule::Fault
-            || !is_register(offset, size)
-                && self.behaviour.irregular_read == IrregularAccess::Fault;
-        if is_fault {
-            return ReadOutcome::Fault(no_acceleration(offset, false, Vector(0)));
+        match self.refusal(memory, offset, size, false) {
+            Some(access) => ReadOutcome::Fault(access),
+            None => ReadOutcome::Value(self.read_bytes(memory, offset, size)),
         }
-        ReadOutcome::Value(self.read_bytes(memory, offset, size))
     }
 
     /// A write of `size` (1, 2, 4 or 8) bytes at `offset` into the APIC page, not crossing its end.
@@ -65,16 +61,44 @@ impl Avic {
         size: u8,
         value: u64,
     ) -> WriteOutcome {
+        if let Some(access) = self.refusal(memory, offset, size, true) {
+            return WriteOutcome::Fault(access);
+        }
         if is_register(offset, size) {
             return self.write_register(memory, offset, value as u32);
         }
-        let is_fault = self.rule(offset).write == WriteRule::Fault
-            || self.behaviour.irregular_write == IrregularAccess::Fault;
-        if is_fault {
-            return WriteOutcome::Fault(no_acceleration(offset, true, Vector(0)));
-        }
         self.write_bytes(memory, offset, size, value);
         WriteOutcome::Done
+    }
+
+    /// The fault that an access to the APIC page would end in, found without making the access.
+    pub fn refusal(
+        &self,
+        memory: &mut impl AvicMemory,
+        offset: u16,
+        size: u8,
+        is_write: bool,
+    ) -> Option<NoAcceleration> {
+        let rule = self.rule(offset);
+        let is_irregular = !is_register(offset, size);
+        let behaviour = &self.behaviour;
+        let is_fault = if is_write {
+            rule.write == WriteRule::Fault
+                || is_irregular && behaviour.irregular_write == IrregularAccess::Fault
+        } else {
+            rule.read == ReadRule::Fault
+                || is_irregular && behaviour.irregular_read == IrregularAccess::Fault
+        };
+        if is_fault {
+            return Some(no_acceleration(offset, is_write, Vector(0)));
+        }
+        let ends_interrupt = is_write && !is_irregular && rule.write == WriteRule::EndOfInterrupt;
+        if !ends_interrupt || !behaviour.level_eoi_is_fault {
+            return None;
+        }
+        let page = self.backing_page.within(memory);
+        let vector = page.highest(Bank::InService)?;
+        page.contains(Bank::TriggerMode, vector).then(|| no_acceleration(offset, true, vector))
     }
 
     /// RDMSR of 800h–8FFh.

@@ -97,6 +97,11 @@ impl Avic {
         }
     }
 
+    /// Whether a guest physical address lies in the APIC page, where there is one.
+    pub fn covers(&self, address: u64) -> bool {
+        self.mode == AvicMode::Xapic && address & !0xFFF == self.apic_bar.0
+    }
+
     pub fn is_x2apic(&self) -> bool {
         self.mode == AvicMode::X2apic
     }

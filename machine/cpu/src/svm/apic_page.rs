@@ -1,0 +1,133 @@
+//! Accesses of a guest under xAVIC to its APIC page, and CR8. [APM2 "AVIC Backing Page"]
+//!
+//! The nested walk has found the page by now. Accesses that fault are known before anything is
+//! read or written; those that trap leave their exit for the end of the instruction.
+
+use super::avic::{Avic, IpiSend, ReadOutcome, WriteOutcome};
+use super::nested::APIC_PAGE;
+use super::state::Exit;
+use crate::memory::Access;
+use crate::state::Attention;
+use crate::{Bus, Cpu, Stop};
+use arch::address::SystemPhysical;
+use arch::svm::ExitCode;
+use arch::svm::avic::NoAcceleration;
+
+impl Cpu {
+    /// The exit of an access that AVIC refuses beforehand.
+    pub(crate) fn check_apic_page(
+        &mut self,
+        bus: &mut Bus<'_>,
+        at: SystemPhysical,
+        size: usize,
+        access: Access,
+    ) -> Result<(), Stop> {
+        let Some(avic) = self.svm.guest.as_ref().and_then(|guest| guest.avic) else {
+            return Ok(());
+        };
+        let offset = (at.0 & 0xFFF) as u16;
+        let is_write = access == Access::Write;
+        match avic.refusal(bus.memory, offset, size as u8, is_write) {
+            None => Ok(()),
+            Some(access) => {
+                Err(self.exit_fault(ExitCode::AvicNoAcceleration, access.into_exit_info()))
+            }
+        }
+    }
+
+    pub(crate) fn is_apic_page(at: SystemPhysical) -> bool {
+        at.0 & APIC_PAGE != 0
+    }
+
+    pub(crate) fn read_apic_page(
+        &mut self,
+        bus: &mut Bus<'_>,
+        at: SystemPhysical,
+        size: u8,
+    ) -> u64 {
+        let Some(avic) = self.svm.guest.as_ref().and_then(|guest| guest.avic) else { return !0 };
+        match avic.read_page(bus.memory, (at.0 & 0xFFF) as u16, size) {
+            ReadOutcome::Value(value) => value,
+            // Refused beforehand.
+            ReadOutcome::Fault(_) | ReadOutcome::GeneralProtection => !0,
+        }
+    }
+
+    pub(crate) fn write_apic_page(
+        &mut self,
+        bus: &mut Bus<'_>,
+        at: SystemPhysical,
+        size: u8,
+        value: u64,
+    ) {
+        let Some(mut avic) = self.svm.guest.as_ref().and_then(|guest| guest.avic) else { return };
+        let outcome = avic.write_page(bus.memory, (at.0 & 0xFFF) as u16, size, value);
+        // What the write causes comes before the next instruction of the block.
+        self.code_changed = true;
+        // Refused beforehand, so that it cannot fault here.
+        let _ = self.apply_avic_write(avic, outcome);
+    }
+
+    /// Takes over what a write changed and arranges for what it causes.
+    pub(super) fn apply_avic_write(
+        &mut self,
+        avic: Avic,
+        outcome: WriteOutcome,
+    ) -> Result<(), Stop> {
+        let Some(guest) = self.svm.guest.as_mut() else { return Ok(()) };
+        guest.avic = Some(avic);
+        match outcome {
+            WriteOutcome::Done => Ok(()),
+            WriteOutcome::Evaluate => {
+                self.attention |= Attention::VIRTUAL_INTERRUPT;
+                Ok(())
+            }
+            WriteOutcome::Send(command) => {
+                guest.ipi = Some(Box::new(IpiSend::new(command)));
+                self.attention |= Attention::GUEST_BOUNDARY;
+                Ok(())
+            }
+            WriteOutcome::Trap(access) => {
+                guest.exit = Some(no_acceleration(access));
+                self.attention |= Attention::GUEST_BOUNDARY;
+                Ok(())
+            }
+            WriteOutcome::Fault(access) => {
+                Err(self.exit_fault(ExitCode::AvicNoAcceleration, access.into_exit_info()))
+            }
+            WriteOutcome::GeneralProtection => Err(Stop::GENERAL_PROTECTION),
+        }
+    }
+
+    /// CR8 of a guest whose task priority is virtual; None where it is the processor's.
+    pub(crate) fn read_virtual_cr8(&self) -> Option<u64> {
+        let guest = self.svm.guest.as_ref()?;
+        match &guest.avic {
+            Some(avic) => Some(avic.read_cr8().into()),
+            None if guest.interrupts.masks_interrupts() => {
+                Some(guest.interrupts.task_priority().into())
+            }
+            None => None,
+        }
+    }
+
+    /// True if CR8 was virtual. Without V_INTR_MASKING a write reaches both V_TPR and the
+    /// processor's TPR. [APM2 "Virtualizing APIC.TPR"]
+    pub(crate) fn write_virtual_cr8(&mut self, bus: &mut Bus<'_>, value: u64) -> bool {
+        let Some(guest) = self.svm.guest.as_mut() else { return false };
+        let value = value as u8 & 15;
+        guest.interrupts.set_task_priority(value);
+        self.attention |= Attention::VIRTUAL_INTERRUPT;
+        match &mut guest.avic {
+            Some(avic) => {
+                avic.write_cr8(bus.memory, value);
+                true
+            }
+            None => guest.interrupts.masks_interrupts(),
+        }
+    }
+}
+
+fn no_acceleration(access: NoAcceleration) -> Exit {
+    Exit { code: ExitCode::AvicNoAcceleration, info: access.into_exit_info(), next_rip: 0 }
+}

@@ -1,0 +1,108 @@
+//! The strict mode of VMCB state caching: fields whose clean bit is set come from what the
+//! processor saw last, so that software which forgets to clear a bit is found out.
+//! [APM2 "VMCB State Caching"]
+//!
+//! A processor may cache or not; by default this one does not.
+
+use arch::address::SystemPhysical;
+use arch::svm::vmcb::{CleanBits, SIZE, Vmcb, control};
+use serde::{Deserialize, Serialize};
+
+/// The fields of each clean bit: (bit, offset, length).
+const GROUPS: &[(CleanBits, usize, usize)] = &[
+    (CleanBits::INTERCEPTS, 0x000, 0x18),
+    (CleanBits::INTERCEPTS, 0x03C, 0x04),
+    (CleanBits::INTERCEPTS, 0x050, 0x08),
+    (CleanBits::PERMISSION_MAPS, 0x040, 0x10),
+    (CleanBits::ASID, 0x058, 0x04),
+    (CleanBits::INTERRUPT_CONTROL, 0x060, 0x08),
+    (CleanBits::NESTED_PAGING, 0x090, 0x08),
+    (CleanBits::NESTED_PAGING, 0x0B0, 0x08),
+    (CleanBits::NESTED_PAGING, 0x668, 0x08),
+    (CleanBits::CONTROL_REGISTERS, 0x4D0, 0x08),
+    (CleanBits::CONTROL_REGISTERS, 0x548, 0x18),
+    (CleanBits::DEBUG_REGISTERS, 0x560, 0x10),
+    (CleanBits::DESCRIPTOR_TABLES, 0x460, 0x10),
+    (CleanBits::DESCRIPTOR_TABLES, 0x480, 0x10),
+    (CleanBits::SEGMENTS, 0x400, 0x40),
+    (CleanBits::SEGMENTS, 0x4CB, 0x01),
+    (CleanBits::CR2, 0x640, 0x08),
+    (CleanBits::LAST_BRANCH_RECORDS, 0x670, 0x28),
+    (CleanBits::AVIC, 0x098, 0x08),
+    (CleanBits::AVIC, 0x0E0, 0x08),
+    (CleanBits::AVIC, 0x0F0, 0x10),
+    (CleanBits::CET, 0x5E0, 0x18),
+];
+
+/// The VMCB that the processor saw last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VmcbCache {
+    held: Option<(SystemPhysical, Vec<u8>)>,
+}
+
+impl VmcbCache {
+    /// The VMCB at `address` as VMRUN reads it: clean fields from the cache, all others from
+    /// `bytes`, what memory holds.
+    pub fn effective(&self, address: SystemPhysical, mut bytes: Vec<u8>) -> Vec<u8> {
+        let Some((_, held)) = self.held.as_ref().filter(|(cached, _)| *cached == address) else {
+            return bytes;
+        };
+        let Some(clean) = Vmcb::new(&bytes).map(|vmcb| vmcb.get(control::CLEAN_BITS)) else {
+            return bytes;
+        };
+        for &(_, offset, length) in GROUPS.iter().filter(|group| clean.contains(group.0)) {
+            let range = offset..offset + length;
+            bytes[range.clone()].copy_from_slice(&held[range]);
+        }
+        bytes
+    }
+
+    /// Remembers what #VMEXIT left in memory.
+    pub fn remember(&mut self, address: SystemPhysical, bytes: &[u8]) {
+        if bytes.len() == SIZE {
+            self.held = Some((address, bytes.to_vec()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arch::svm::vmcb::save;
+
+    const HERE: SystemPhysical = SystemPhysical(0x1000);
+
+    fn vmcb(clean: CleanBits, asid: u32, cr3: u64) -> Vec<u8> {
+        let mut vmcb = Vmcb::new(vec![0; SIZE]).expect("4 KiB");
+        vmcb.set(control::CLEAN_BITS, clean);
+        vmcb.set(control::GUEST_ASID, asid);
+        vmcb.set(save::CR3, cr3);
+        vmcb.into_inner()
+    }
+
+    #[test]
+    fn clean_fields_come_from_the_cache_and_others_from_memory() {
+        let mut cache = VmcbCache::default();
+        cache.remember(HERE, &vmcb(CleanBits::empty(), 1, 0x1000));
+        let rows = [
+            (HERE, CleanBits::empty(), 2, 0x2000),
+            (HERE, CleanBits::ASID, 1, 0x2000),
+            (HERE, CleanBits::CONTROL_REGISTERS, 2, 0x1000),
+            (HERE, CleanBits::all(), 1, 0x1000),
+            (SystemPhysical(0x9000), CleanBits::all(), 2, 0x2000),
+        ];
+        for (address, clean, asid, cr3) in rows {
+            let seen = cache.effective(address, vmcb(clean, 2, 0x2000));
+            let seen = Vmcb::new(seen).expect("4 KiB");
+            assert_eq!((seen.get(control::GUEST_ASID), seen.get(save::CR3)), (asid, cr3));
+        }
+    }
+
+    #[test]
+    fn what_no_bit_covers_is_always_read() {
+        let covered = |at: usize| GROUPS.iter().any(|(_, o, l)| (*o..o + l).contains(&at));
+        for field in [0x05C, 0x068, 0x0A8, 0x0B8, 0x0C0, 0x0C8, 0x578, 0x5D8, 0x5F8] {
+            assert!(!covered(field), "{field:#x}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! VMRUN: from the host into the guest. [APM2 "VMRUN Instruction"]
+
+use super::avic::{Avic, AvicCapabilities};
+use super::check::{Supported, check};
+use super::state::{Guest, Host, NestedPaging, PauseFilter};
+use crate::state::{Attention, TableRegister};
+use crate::width::{RAX, RSP};
+use crate::{Activity, Bus, Cpu};
+use arch::address::SystemPhysical;
+use arch::control::{Cr0, Cr4, Efer, rflags};
+use arch::cpuid::Feature;
+use arch::segment::{Attributes, Segment, SegmentRegister};
+use arch::svm::ExitCode;
+use arch::svm::avic::PAGE_BITS;
+use arch::svm::vmcb::{SIZE, TlbControl, Vmcb, control, save};
+use bus::Happening;
+
+impl Cpu {
+    /// What the model's AVIC can do.
+    pub fn avic_capabilities(&self) -> AvicCapabilities {
+        AvicCapabilities {
+            avic: self.model.has(Feature::Avic),
+            x2avic: self.model.has(Feature::X2avic),
+            x2avic_extended: self.model.has(Feature::X2avicExt),
+            extended_lvt_change: false,
+            physical_address_bits: self.model.physical_bits(),
+            behaviour: self.svm.behaviour.avic,
+        }
+    }
+
+    /// Enters the guest of the VMCB at `at`. The host continues at `next_rip` after the exit.
+    pub(super) fn enter_guest(&mut self, bus: &mut Bus<'_>, at: SystemPhysical, next_rip: u64) {
+        let Ok(bytes) = bus.memory.slice(at, SIZE).map(<[u8]>::to_vec) else {
+            // Not memory: every field reads as ones, which no check survives.
+            self.ip = next_rip;
+            self.svm.global_interrupts = false;
+            return;
+        };
+        let honours = self.svm.behaviour.honours_clean_bits && self.model.has(Feature::VmcbClean);
+        let bytes = if honours { self.svm.cache.effective(at, bytes) } else { bytes };
+        let Some(vmcb) = Vmcb::new(bytes) else { return };
+        let supported = Supported {
+            cr4: self.cr4_permitted(),
+            efer: self.efer_permitted(),
+            physical_bits: self.model.physical_bits(),
+            nested_paging: self.model.has(Feature::Npt),
+            virtual_nmi: self.model.has(Feature::Vnmi),
+            host_pages: self.cr0.contains(Cr0::PAGING),
+            avic: self.avic_capabilities(),
+        };
+        if check(&vmcb, &supported).is_err() {
+            return self.refuse_guest(bus, at, next_rip);
+        }
+        let host = self.save_host(next_rip);
+        let guest = self.load_controls(at, &vmcb, host);
+        self.apply_tlb_control(TlbControl::from_bits(vmcb.get(control::TLB_CONTROL)), guest.asid);
+        self.svm.guest = Some(Box::new(guest));
+        self.load_guest(bus, &vmcb);
+        self.svm.global_interrupts = true;
+        let injected = vmcb.get(control::EVENTINJ).into_bits();
+        let entry = Happening::VmEntry { vmcb: at, injected, ip: self.ip };
+        bus.platform.record(self.visit(), entry);
+        self.attention |= Attention::GUEST_BOUNDARY
+            | Attention::VIRTUAL_INTERRUPT
+            | Attention::VIRTUAL_NMI
+            | Attention::INTERRUPT;
+    }
+
+    /// VMEXIT_INVALID: the guest never ran. [APM2 "Canonicalization and Consistency Checks"]
+    fn refuse_guest(&mut self, bus: &mut Bus<'_>, at: SystemPhysical, next_rip: u64) {
+        self.write_vmcb(bus, at, |vmcb| {
+            vmcb.set(control::EXITCODE, ExitCode::Invalid.into_bits());
+            vmcb.set(control::EXITINFO1, 0);
+            vmcb.set(control::EXITINFO2, 0);
+            let event = vmcb.get(control::EVENTINJ);
+            vmcb.set(control::EVENTINJ, event.with_is_valid(false));
+        });
+        let exit = Happening::VmExit {
+            vmcb: at,
+            code: ExitCode::Invalid.into_bits(),
+            info1: 0,
+            info2: 0,
+            interrupt_info: 0,
+            ip: self.ip,
+        };
+        bus.platform.record(self.visit(), exit);
+        self.ip = next_rip;
+        self.svm.global_interrupts = false;
+        self.dr7 = arch::control::debug::DR7_RESET;
+    }
+
+    fn save_host(&self, next_rip: u64) -> Host {
+        let s = &self.segments;
+        Host {
+            segments: [s[0], s[1], s[2], s[3]],
+            gdtr: self.gdtr,
+            idtr: self.idtr,
+            cr0: self.cr0.bits(),
+            cr3: self.cr3,
+            cr4: self.cr4.bits(),
+            efer: self.efer.bits(),
+            flags: self.flags.bits(),
+            rip: next_rip,
+            rsp: self.gpr[RSP],
+            rax: self.gpr[RAX],
+            pat: self.msr.pat,
+            debug_ctl: self.msr.debug_ctl,
+        }
+    }
+
+    fn load_controls(&self, at: SystemPhysical, vmcb: &Vmcb<Vec<u8>>, host: Host) -> Guest {
+        let has = |feature| self.model.has(feature);
+        let page = |bits: u64| SystemPhysical(bits & PAGE_BITS);
+        let nested = vmcb.get(control::NESTED_CONTROL).nested_paging() && has(Feature::Npt);
+        let avic = Avic::load(vmcb, &self.avic_capabilities()).unwrap_or(None);
+        let mut interrupts = vmcb.get(control::INTERRUPT_CONTROL);
+        // Bits of features that the model lacks are ignored.
+        interrupts.set_virtual_gif_enabled(interrupts.virtual_gif_enabled() && has(Feature::Vgif));
+        interrupts.set_virtual_nmi_enabled(interrupts.virtual_nmi_enabled() && has(Feature::Vnmi));
+        let mut extensions = vmcb.get(control::VIRTUALIZATION_EXTENSIONS);
+        extensions.set_last_branch_records(extensions.last_branch_records() && has(Feature::Lbrv));
+        extensions.set_virtual_vmload_vmsave(
+            extensions.virtual_vmload_vmsave() && has(Feature::VirtualVmsaveVmload),
+        );
+        Guest {
+            vmcb: at,
+            intercepts: vmcb.get(control::INTERCEPTS),
+            io_map: page(vmcb.get(control::IOPM_BASE_PA)),
+            msr_map: page(vmcb.get(control::MSRPM_BASE_PA)),
+            asid: vmcb.get(control::GUEST_ASID),
+            nested: nested.then(|| NestedPaging {
+                root: page(vmcb.get(control::N_CR3)),
+                no_execute: self.efer.contains(Efer::NO_EXECUTE),
+                grants: (true, true),
+            }),
+            tsc_offset: vmcb.get(control::TSC_OFFSET),
+            interrupts,
+            avic,
+            extensions,
+            pause: self.load_pause_filter(vmcb),
+            host,
+            injection: Some(vmcb.get(control::EVENTINJ)).filter(|event| event.is_valid()),
+            injection_next_rip: vmcb.get(control::N_RIP),
+            exit: None,
+            ipi: None,
+        }
+    }
+
+    fn load_pause_filter(&self, vmcb: &Vmcb<Vec<u8>>) -> Option<PauseFilter> {
+        let initial = vmcb.get(control::PAUSE_FILTER_COUNT);
+        let has_threshold = self.model.has(Feature::PauseFilterThreshold);
+        self.model.has(Feature::PauseFilter).then(|| PauseFilter {
+            initial,
+            threshold: if has_threshold { vmcb.get(control::PAUSE_FILTER_THRESHOLD) } else { 0 },
+            left: initial,
+            last: 0,
+        })
+    }
+
+    fn apply_tlb_control(&mut self, request: TlbControl, asid: u32) {
+        match request {
+            TlbControl::Nothing | TlbControl::Reserved(_) => {}
+            TlbControl::FlushAll => self.tlb.flush_all(),
+            TlbControl::FlushAsid | TlbControl::FlushAsidNonGlobal => self.tlb.flush_asid(asid),
+        }
+    }
+
+    /// The part of the save area that VMRUN loads; the rest is VMLOAD's.
+    fn load_guest(&mut self, bus: &mut Bus<'_>, vmcb: &Vmcb<Vec<u8>>) {
+        let nested = vmcb.get(control::NESTED_CONTROL).nested_paging();
+        self.efer = Efer::from_bits_retain(vmcb.get(save::EFER));
+        self.cr0 = Cr0::from_bits_retain(vmcb.get(save::CR0)) | Cr0::EXTENSION_TYPE;
+        self.cr4 = Cr4::from_bits_retain(vmcb.get(save::CR4));
+        self.cr3 = vmcb.get(save::CR3);
+        self.cr2 = vmcb.get(save::CR2);
+        // LMA follows from LME and PG.
+        let is_long = self.efer.contains(Efer::LONG_MODE_ENABLE) && self.cr0.contains(Cr0::PAGING);
+        self.efer.set(Efer::LONG_MODE_ACTIVE, is_long);
+        self.dr6 = vmcb.get(save::DR6);
+        self.dr7 = vmcb.get(save::DR7);
+        self.gdtr = table(vmcb.get(save::GDTR));
+        self.idtr = table(vmcb.get(save::IDTR));
+        for (register, field) in [
+            (SegmentRegister::Es, save::ES),
+            (SegmentRegister::Ss, save::SS),
+            (SegmentRegister::Ds, save::DS),
+        ] {
+            self.set_segment(register, segment(vmcb.get(field)));
+        }
+        let flags = vmcb.get(save::RFLAGS);
+        self.write_flags(flags & rflags::ALL | rflags::FIXED, u64::MAX);
+        let cpl = if !self.cr0.contains(Cr0::PROTECTION_ENABLE) {
+            0
+        } else if flags & rflags::VM != 0 {
+            3
+        } else {
+            vmcb.get(save::CPL) & 3
+        };
+        self.set_segment(SegmentRegister::Cs, segment(vmcb.get(save::CS)));
+        self.set_cpl(cpl);
+        self.gpr[RSP] = vmcb.get(save::RSP);
+        self.gpr[RAX] = vmcb.get(save::RAX);
+        self.ip = vmcb.get(save::RIP);
+        if nested {
+            self.msr.pat = vmcb.get(save::G_PAT);
+        }
+        if vmcb.get(control::VIRTUALIZATION_EXTENSIONS).last_branch_records() {
+            self.msr.debug_ctl = vmcb.get(save::DBGCTL);
+        }
+        let shadow = vmcb.get(control::INTERRUPT_STATE).interrupt_shadow();
+        self.attention.set(Attention::SHADOW, shadow);
+        self.set_activity(Activity::Running);
+        self.refresh_after_switch(bus);
+    }
+}
+
+impl Cpu {
+    /// The process-context identifier that tags translations.
+    fn context_identifier(&self) -> u16 {
+        if self.cr4.contains(Cr4::PCIDE) { self.cr3 as u16 & 0xFFF } else { 0 }
+    }
+
+    /// What follows from control and segment registers that were loaded together.
+    pub(super) fn refresh_after_switch(&mut self, bus: &mut Bus<'_>) {
+        let asid = self.svm.guest.as_ref().map_or(0, |guest| guest.asid);
+        self.tlb.select(asid, self.context_identifier());
+        let is_pae =
+            self.cr0.contains(Cr0::PAGING) && self.cr4.contains(Cr4::PAE) && !self.is_long_mode();
+        if is_pae && self.load_pdptes(bus, self.cr3).is_err() {
+            // Illegal entries are found again, and reported, by the first walk through them.
+            self.pdpte = [0; 4];
+        }
+        self.refresh_segments();
+        self.update_breakpoints();
+        self.update_access_mode();
+    }
+}
+
+/// A segment of the save area in the processor's form.
+pub(super) fn segment(saved: arch::svm::segment::Segment) -> Segment {
+    Segment {
+        selector: saved.selector,
+        attributes: Attributes(saved.attributes.into_bits() & 0xFFF),
+        limit: saved.limit,
+        base: saved.base,
+    }
+}
+
+/// A descriptor-table register of the save area.
+fn table(saved: arch::svm::segment::Segment) -> TableRegister {
+    TableRegister { base: saved.base, limit: saved.limit as u16 }
+}

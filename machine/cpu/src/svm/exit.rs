@@ -1,0 +1,247 @@
+//! #VMEXIT: from the guest back to the host. [APM2 "#VMEXIT"]
+
+use super::state::{Exit, Guest};
+use crate::state::{Attention, TableRegister};
+use crate::width::{RAX, RSP};
+use crate::{Activity, Bus, Cpu};
+use arch::address::SystemPhysical;
+use arch::control::{Cr0, rflags};
+use arch::cpuid::Feature;
+use arch::exception::PAGE_FAULT;
+use arch::paging::fault;
+use arch::segment::{Segment, SegmentRegister};
+use arch::svm::ExitCode;
+use arch::svm::exit::NestedPageFaultInfo;
+use arch::svm::segment::{Segment as SavedSegment, SegmentAttributes};
+use arch::svm::vmcb::{FetchedBytes, InterruptState, SIZE, Vmcb, control, save};
+use bus::Happening;
+
+impl Cpu {
+    /// Leaves the guest for the reason that it holds. `self.ip` is what the VMCB shall hold as rIP.
+    pub(crate) fn leave_guest(&mut self, bus: &mut Bus<'_>) {
+        let Some(guest) = self.svm.guest.as_mut() else { return };
+        let Some(exit) = guest.exit.take() else { return };
+        let guest = guest.clone();
+        let at = guest.vmcb;
+        self.store_guest(bus, &guest, exit);
+        self.svm.guest = None;
+        if self.svm.behaviour.honours_clean_bits
+            && let Ok(bytes) = bus.memory.slice(at, SIZE)
+        {
+            self.svm.cache.remember(at, bytes);
+        }
+        self.load_host(bus, &guest);
+        self.svm.global_interrupts = false;
+    }
+
+    /// Changes a VMCB in place.
+    pub(super) fn write_vmcb(
+        &mut self,
+        bus: &mut Bus<'_>,
+        at: SystemPhysical,
+        change: impl FnOnce(&mut Vmcb<&mut [u8]>),
+    ) {
+        let Some(offset) = bus.memory.offset(at) else { return };
+        let Some(bytes) = bus.memory.ram.get_mut(offset..offset + SIZE) else { return };
+        if let Some(mut vmcb) = Vmcb::new(bytes) {
+            change(&mut vmcb);
+        }
+        bus.memory.note_write(offset, SIZE);
+    }
+
+    fn store_guest(&mut self, bus: &mut Bus<'_>, guest: &Guest, exit: Exit) {
+        let delivering = self.delivering.take().map(|event| self.injection_of(event));
+        let shadow = self.attention.contains(Attention::SHADOW);
+        let mut interrupts = guest.interrupts;
+        if let Some(avic) = &guest.avic {
+            interrupts.set_task_priority(avic.task_priority);
+        }
+        bus.platform.record(
+            self.visit(),
+            Happening::VmExit {
+                vmcb: guest.vmcb,
+                code: exit.code.into_bits(),
+                info1: exit.info[0],
+                info2: exit.info[1],
+                interrupt_info: delivering.unwrap_or_default().into_bits(),
+                ip: self.ip,
+            },
+        );
+        let state = self.guest_state();
+        let fetched = self.fetched_bytes(bus, exit);
+        // DEVIATION(APM2 "Control-Transfer Recording"): branches are not recorded; DBGCTL alone is
+        // swapped.
+        let debug_ctl = guest.extensions.last_branch_records().then_some(self.msr.debug_ctl);
+        self.write_vmcb(bus, guest.vmcb, |vmcb| {
+            vmcb.set(control::EXITCODE, exit.code.into_bits());
+            vmcb.set(control::EXITINFO1, exit.info[0]);
+            vmcb.set(control::EXITINFO2, exit.info[1]);
+            vmcb.set(control::EXITINTINFO, delivering.unwrap_or_default());
+            // V_INTR_VECTOR, priorities and enables are the hypervisor's; the processor writes what
+            // it changes.
+            let before = vmcb.get(control::INTERRUPT_CONTROL);
+            let after = before
+                .with_task_priority(interrupts.task_priority())
+                .with_is_interrupt_pending(interrupts.is_interrupt_pending())
+                .with_virtual_gif(interrupts.virtual_gif())
+                .with_is_nmi_pending(interrupts.is_nmi_pending())
+                .with_is_nmi_masked(interrupts.is_nmi_masked());
+            vmcb.set(control::INTERRUPT_CONTROL, after);
+            let state_bits = InterruptState::new().with_interrupt_shadow(shadow);
+            vmcb.set(control::INTERRUPT_STATE, state_bits);
+            // The hypervisor sets V; the processor clears it once the event has been injected.
+            let event = vmcb.get(control::EVENTINJ);
+            vmcb.set(control::EVENTINJ, event.with_is_valid(false));
+            vmcb.set(control::N_RIP, exit.next_rip);
+            vmcb.set(control::FETCHED_BYTES, fetched);
+            state.store(vmcb);
+            if let Some(debug_ctl) = debug_ctl {
+                vmcb.set(save::DBGCTL, debug_ctl);
+            }
+        });
+    }
+
+    /// The bytes at rIP, for a data access that faulted: as many of fifteen as can be fetched.
+    /// [APM2 "Nested and Intercepted #PF"]
+    fn fetched_bytes(&mut self, bus: &mut Bus<'_>, exit: Exit) -> FetchedBytes {
+        let mut fetched = FetchedBytes::default();
+        let is_data_fault = match exit.code {
+            ExitCode::NestedPageFault => !NestedPageFaultInfo::from_bits(exit.info[0]).is_fetch(),
+            ExitCode::Exception(PAGE_FAULT) => exit.info[0] & u64::from(fault::FETCH) == 0,
+            _ => false,
+        };
+        if !is_data_fault || !self.model.has(Feature::DecodeAssists) {
+            return fetched;
+        }
+        let address = self.fault_address;
+        let linear = self.segment_base[1].wrapping_add(self.ip);
+        for at in 0..fetched.bytes.len() {
+            let here = linear.wrapping_add(at as u64);
+            let Ok(Some(page)) = self.locate_fetch(bus, here) else { break };
+            let Some(byte) = bus.memory.ram.get((page + (here & 0xFFF)) as usize) else { break };
+            fetched.bytes[at] = *byte;
+            fetched.count += 1;
+        }
+        self.fault_address = address;
+        fetched
+    }
+
+    fn guest_state(&self) -> GuestState {
+        let s = &self.segments;
+        GuestState {
+            segments: [s[0], s[1], s[2], s[3]].map(saved),
+            gdtr: saved_table(self.gdtr),
+            idtr: saved_table(self.idtr),
+            cpl: self.cpl,
+            efer: self.efer.bits(),
+            cr0: self.cr0.bits(),
+            cr2: self.cr2,
+            cr3: self.cr3,
+            cr4: self.cr4.bits(),
+            dr6: self.dr6,
+            dr7: self.dr7,
+            flags: self.flags.bits(),
+            rip: self.ip,
+            rsp: self.gpr[RSP],
+            rax: self.gpr[RAX],
+            pat: self.msr.pat,
+        }
+    }
+
+    fn load_host(&mut self, bus: &mut Bus<'_>, guest: &Guest) {
+        let host = &guest.host;
+        let (cr0, cr4, efer) = host.control();
+        self.cr0 = cr0 | Cr0::PROTECTION_ENABLE;
+        self.cr4 = cr4;
+        self.efer = efer;
+        self.cr3 = host.cr3;
+        self.gdtr = host.gdtr;
+        self.idtr = host.idtr;
+        // Breakpoints of the guest do not fire in the host, which loads its own.
+        self.dr7 = arch::control::debug::DR7_RESET;
+        self.write_flags(host.flags & !rflags::VM, u64::MAX);
+        for (register, index) in
+            [(SegmentRegister::Es, 0), (SegmentRegister::Ss, 2), (SegmentRegister::Ds, 3)]
+        {
+            self.set_segment(register, host.segments[index]);
+        }
+        self.set_segment(SegmentRegister::Cs, host.segments[1]);
+        self.set_cpl(0);
+        self.gpr[RSP] = host.rsp;
+        self.gpr[RAX] = host.rax;
+        self.ip = host.rip;
+        self.msr.pat = host.pat;
+        self.msr.debug_ctl = host.debug_ctl;
+        self.attention.remove(
+            Attention::SHADOW
+                | Attention::SINGLE_STEP
+                | Attention::GUEST_BOUNDARY
+                | Attention::VIRTUAL_INTERRUPT
+                | Attention::VIRTUAL_NMI,
+        );
+        self.pending_debug = 0;
+        self.set_activity(Activity::Running);
+        self.refresh_after_switch(bus);
+    }
+}
+
+/// What #VMEXIT writes to the save area.
+struct GuestState {
+    segments: [SavedSegment; 4],
+    gdtr: SavedSegment,
+    idtr: SavedSegment,
+    cpl: u8,
+    efer: u64,
+    cr0: u64,
+    cr2: u64,
+    cr3: u64,
+    cr4: u64,
+    dr6: u64,
+    dr7: u64,
+    flags: u64,
+    rip: u64,
+    rsp: u64,
+    rax: u64,
+    pat: u64,
+}
+
+impl GuestState {
+    fn store(&self, vmcb: &mut Vmcb<&mut [u8]>) {
+        let [es, cs, ss, ds] = self.segments;
+        vmcb.set(save::ES, es);
+        vmcb.set(save::CS, cs);
+        vmcb.set(save::SS, ss);
+        vmcb.set(save::DS, ds);
+        vmcb.set(save::GDTR, self.gdtr);
+        vmcb.set(save::IDTR, self.idtr);
+        vmcb.set(save::CPL, self.cpl);
+        vmcb.set(save::EFER, self.efer);
+        vmcb.set(save::CR0, self.cr0);
+        vmcb.set(save::CR2, self.cr2);
+        vmcb.set(save::CR3, self.cr3);
+        vmcb.set(save::CR4, self.cr4);
+        vmcb.set(save::DR6, self.dr6);
+        vmcb.set(save::DR7, self.dr7);
+        vmcb.set(save::RFLAGS, self.flags);
+        vmcb.set(save::RIP, self.rip);
+        vmcb.set(save::RSP, self.rsp);
+        vmcb.set(save::RAX, self.rax);
+        if vmcb.get(control::NESTED_CONTROL).nested_paging() {
+            vmcb.set(save::G_PAT, self.pat);
+        }
+    }
+}
+
+/// A segment in the save area's form.
+pub(super) fn saved(segment: Segment) -> SavedSegment {
+    SavedSegment {
+        selector: segment.selector,
+        attributes: SegmentAttributes::from_bits(segment.attributes.0 & 0xFFF),
+        limit: segment.limit,
+        base: segment.base,
+    }
+}
+
+fn saved_table(table: TableRegister) -> SavedSegment {
+    SavedSegment { limit: table.limit.into(), base: table.base, ..SavedSegment::default() }
+}

@@ -1,0 +1,172 @@
+//! SVM's instructions. [APM3 "System Instruction Reference"] [APM2 "SVM Instruction Set"]
+
+use super::entry::segment;
+use super::exit::saved;
+use crate::decode::{Binding, CodeSize};
+use crate::op::Op;
+use crate::width::{RAX, RCX};
+use crate::{Attention, Bus, Cpu, Stop};
+use arch::address::SystemPhysical;
+use arch::control::Efer;
+use arch::cpuid::Feature;
+use arch::segment::SegmentRegister;
+use arch::svm::ExitCode;
+use arch::svm::intercept::Vector4;
+use arch::svm::vmcb::{SIZE, Vmcb, save};
+use iced_x86::{Instruction, Mnemonic};
+
+pub(crate) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
+    let handler = match i.mnemonic() {
+        Mnemonic::Vmrun => vmrun,
+        Mnemonic::Vmload => vmload,
+        Mnemonic::Vmsave => vmsave,
+        Mnemonic::Stgi => stgi,
+        Mnemonic::Clgi => clgi,
+        Mnemonic::Vmmcall => vmmcall,
+        Mnemonic::Invlpga => invlpga,
+        Mnemonic::Skinit => skinit,
+        _ => return None,
+    };
+    Binding::alone(handler)
+}
+
+impl Cpu {
+    /// #UD without EFER.SVME or outside protected mode, #GP outside CPL 0, then the intercept.
+    fn svm_prologue(&mut self, op: &Op, bit: Vector4, code: ExitCode) -> Result<(), Stop> {
+        if !self.model.has(Feature::Svm) || !self.efer.contains(Efer::SVM) || !self.is_protected() {
+            return Err(Stop::INVALID_OPCODE);
+        }
+        self.needs_cpl0()?;
+        self.svm_intercept4(op, bit, code)
+    }
+
+    /// rAX, of which legacy code uses 32 bits.
+    fn vmcb_operand(&self, op: &Op) -> u64 {
+        if op.has(Op::LONG) { self.gpr[RAX] } else { self.gpr[RAX] & 0xFFFF_FFFF }
+    }
+
+    /// A VMCB's address: aligned and within physical memory, or #GP(0).
+    fn vmcb_address(&self, op: &Op) -> Result<SystemPhysical, Stop> {
+        let address = self.vmcb_operand(op);
+        if address & 0xFFF != 0 || address >> self.model.physical_bits() != 0 {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        Ok(SystemPhysical(address))
+    }
+
+    /// The VMCB of VMLOAD and VMSAVE: of a guest that executes them itself, a guest physical
+    /// address. [APM2 "Virtual VMLOAD and VMSAVE"]
+    fn state_address(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        access: crate::Access,
+    ) -> Result<SystemPhysical, Stop> {
+        let address = self.vmcb_address(op)?;
+        let is_virtual = self.svm.guest.as_ref().is_some_and(|guest| {
+            guest.extensions.virtual_vmload_vmsave() && guest.nested.is_some()
+        });
+        if is_virtual { self.guest_to_system(bus, address, access, false) } else { Ok(address) }
+    }
+}
+
+fn vmrun(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.svm_prologue(op, Vector4::VMRUN, ExitCode::Vmrun)?;
+    let at = cpu.vmcb_address(op)?;
+    let next = cpu.next_ip(op);
+    cpu.enter_guest(bus, at, next);
+    Err(Stop::BRANCH)
+}
+
+/// FS, GS, TR and LDTR with their hidden parts, and the MSRs of system calls.
+/// [APM3 "VMLOAD"]
+fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.svm_prologue(op, Vector4::VMLOAD, ExitCode::Vmload)?;
+    let at = cpu.state_address(bus, op, crate::Access::Read)?;
+    let bytes = bus.memory.slice(at, SIZE).map_or_else(|_| vec![!0; SIZE], <[u8]>::to_vec);
+    let Some(vmcb) = Vmcb::new(bytes) else { return Ok(()) };
+    cpu.set_segment(SegmentRegister::Fs, segment(vmcb.get(save::FS)));
+    cpu.set_segment(SegmentRegister::Gs, segment(vmcb.get(save::GS)));
+    cpu.ldtr = segment(vmcb.get(save::LDTR));
+    cpu.tr = segment(vmcb.get(save::TR));
+    let calls = &mut cpu.syscall;
+    calls.kernel_gs_base = vmcb.get(save::KERNEL_GS_BASE);
+    calls.star = vmcb.get(save::STAR);
+    calls.lstar = vmcb.get(save::LSTAR);
+    calls.cstar = vmcb.get(save::CSTAR);
+    calls.sfmask = vmcb.get(save::SFMASK);
+    calls.sysenter_cs = vmcb.get(save::SYSENTER_CS);
+    calls.sysenter_esp = vmcb.get(save::SYSENTER_ESP);
+    calls.sysenter_eip = vmcb.get(save::SYSENTER_EIP);
+    Err(Stop::END_BLOCK)
+}
+
+/// [APM3 "VMSAVE"]
+fn vmsave(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.svm_prologue(op, Vector4::VMSAVE, ExitCode::Vmsave)?;
+    let at = cpu.state_address(bus, op, crate::Access::Write)?;
+    let [fs, gs] = [4, 5].map(|index: usize| saved(cpu.segments[index]));
+    let (ldtr, tr, calls) = (saved(cpu.ldtr), saved(cpu.tr), cpu.syscall);
+    cpu.write_vmcb(bus, at, |vmcb| {
+        vmcb.set(save::FS, fs);
+        vmcb.set(save::GS, gs);
+        vmcb.set(save::LDTR, ldtr);
+        vmcb.set(save::TR, tr);
+        vmcb.set(save::KERNEL_GS_BASE, calls.kernel_gs_base);
+        vmcb.set(save::STAR, calls.star);
+        vmcb.set(save::LSTAR, calls.lstar);
+        vmcb.set(save::CSTAR, calls.cstar);
+        vmcb.set(save::SFMASK, calls.sfmask);
+        vmcb.set(save::SYSENTER_CS, calls.sysenter_cs);
+        vmcb.set(save::SYSENTER_ESP, calls.sysenter_esp);
+        vmcb.set(save::SYSENTER_EIP, calls.sysenter_eip);
+    });
+    Ok(())
+}
+
+/// Under virtual GIF, V_GIF of the running guest. [APM2 "Virtual GIF"]
+fn set_global_interrupts(cpu: &mut Cpu, value: bool) -> Result<(), Stop> {
+    match cpu.svm.guest.as_mut().filter(|guest| guest.interrupts.virtual_gif_enabled()) {
+        Some(guest) => guest.interrupts.set_virtual_gif(value),
+        None => cpu.svm.global_interrupts = value,
+    }
+    cpu.attention |= Attention::INTERRUPT
+        | Attention::VIRTUAL_INTERRUPT
+        | Attention::VIRTUAL_NMI
+        | Attention::GUEST_BOUNDARY;
+    Err(Stop::END_BLOCK)
+}
+
+fn stgi(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.svm_prologue(op, Vector4::STGI, ExitCode::Stgi)?;
+    set_global_interrupts(cpu, true)
+}
+
+fn clgi(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.svm_prologue(op, Vector4::CLGI, ExitCode::Clgi)?;
+    set_global_interrupts(cpu, false)
+}
+
+/// #UD unless intercepted, at any privilege. [APM3 "VMMCALL"]
+fn vmmcall(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.svm_intercept4(op, Vector4::VMMCALL, ExitCode::Vmmcall)?;
+    Err(Stop::INVALID_OPCODE)
+}
+
+/// Invalidates the page at rAX in the ASID of ECX. [APM3 "INVLPGA"]
+fn invlpga(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    use arch::svm::intercept::Vector3;
+    cpu.svm_prologue(op, Vector4::empty(), ExitCode::Invlpga)?;
+    cpu.svm_intercept3(op, Vector3::INVLPGA, ExitCode::Invlpga, [cpu.vmcb_operand(op), 0])?;
+    // The buffer drops the page in every address space, which includes the one named.
+    let _asid = cpu.gpr[RCX] as u32;
+    cpu.tlb.flush_page(cpu.vmcb_operand(op));
+    Err(Stop::END_BLOCK)
+}
+
+/// DEVIATION(APM2 "Secure Startup with SKINIT"): there is no TPM to measure into; SKINIT is not
+/// enumerated and raises #UD.
+fn skinit(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.svm_prologue(op, Vector4::SKINIT, ExitCode::Skinit)?;
+    Err(Stop::INVALID_OPCODE)
+}

@@ -1,0 +1,311 @@
+//! What the running guest's VMCB makes of each instruction and exception that can be intercepted.
+//! [APM2 "Instruction Intercepts"] [APM2 "Exception Intercepts"]
+//!
+//! The instruction has checked its privilege; outside a guest none of this runs.
+
+use super::permission::{intercepts_msr, intercepts_port};
+use super::state::Exit;
+use crate::op::Op;
+use crate::system::{Io, Table};
+use crate::{Bus, Cpu, Stop};
+use arch::control::Cr0;
+use arch::cpuid::Feature;
+use arch::exception;
+use arch::svm::ExitCode;
+use arch::svm::exit::{IoPortInfo, MSR_READ, MSR_WRITE, MoveControlInfo, TaskSwitchInfo};
+use arch::svm::intercept::{Vector3, Vector4, Vector5};
+
+impl Cpu {
+    /// Leaves the guest at the present instruction without a next rIP.
+    pub(super) fn exit_fault(&mut self, code: ExitCode, info: [u64; 2]) -> Stop {
+        self.exit_with(code, info, 0)
+    }
+
+    /// Leaves the guest at `op`, an instruction that is intercepted.
+    fn exit_instruction(&mut self, op: &Op, code: ExitCode, info: [u64; 2]) -> Stop {
+        let next = self.next_ip(op);
+        self.exit_with(code, info, next)
+    }
+
+    fn exit_with(&mut self, code: ExitCode, info: [u64; 2], next_rip: u64) -> Stop {
+        let next_rip = if self.model.has(Feature::NripSave) { next_rip } else { 0 };
+        if let Some(guest) = self.svm.guest.as_mut() {
+            guest.exit = Some(Exit { code, info, next_rip });
+        }
+        Stop::VM_EXIT
+    }
+
+    /// An instruction with a bit of its own at 00Ch.
+    pub(crate) fn svm_intercept3(
+        &mut self,
+        op: &Op,
+        bit: Vector3,
+        code: ExitCode,
+        info: [u64; 2],
+    ) -> Result<(), Stop> {
+        match &self.svm.guest {
+            Some(guest) if guest.intercepts.vector3.contains(bit) => {
+                Err(self.exit_instruction(op, code, info))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An instruction with a bit of its own at 010h.
+    pub(crate) fn svm_intercept4(
+        &mut self,
+        op: &Op,
+        bit: Vector4,
+        code: ExitCode,
+    ) -> Result<(), Stop> {
+        match &self.svm.guest {
+            Some(guest) if guest.intercepts.vector4.intersects(bit) => {
+                Err(self.exit_instruction(op, code, [0, 0]))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An instruction with a bit of its own at 014h.
+    pub(crate) fn svm_intercept5(
+        &mut self,
+        op: &Op,
+        bit: Vector5,
+        code: ExitCode,
+    ) -> Result<(), Stop> {
+        match &self.svm.guest {
+            Some(guest) if guest.intercepts.vector5.intersects(bit) => {
+                Err(self.exit_instruction(op, code, [0, 0]))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn svm_intercept_table(
+        &mut self,
+        op: &Op,
+        table: Table,
+        is_write: bool,
+    ) -> Result<(), Stop> {
+        let (bit, code) = match (table, is_write) {
+            (Table::Idtr, false) => (Vector3::IDTR_READ, ExitCode::IdtrRead),
+            (Table::Gdtr, false) => (Vector3::GDTR_READ, ExitCode::GdtrRead),
+            (Table::Ldtr, false) => (Vector3::LDTR_READ, ExitCode::LdtrRead),
+            (Table::Tr, false) => (Vector3::TR_READ, ExitCode::TrRead),
+            (Table::Idtr, true) => (Vector3::IDTR_WRITE, ExitCode::IdtrWrite),
+            (Table::Gdtr, true) => (Vector3::GDTR_WRITE, ExitCode::GdtrWrite),
+            (Table::Ldtr, true) => (Vector3::LDTR_WRITE, ExitCode::LdtrWrite),
+            (Table::Tr, true) => (Vector3::TR_WRITE, ExitCode::TrWrite),
+        };
+        self.svm_intercept3(op, bit, code, [0, 0])
+    }
+
+    /// [APM2 "IOIO Intercepts"]
+    pub(crate) fn svm_intercept_io(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        port: u16,
+        size: u8,
+        io: Io,
+    ) -> Result<(), Stop> {
+        let Some(guest) = &self.svm.guest else { return Ok(()) };
+        let consults = guest.intercepts.vector3.contains(Vector3::IOIO);
+        if !consults || !intercepts_port(bus.memory, guest.io_map, port, size) {
+            return Ok(());
+        }
+        let is_string = matches!(io, Io::InString | Io::OutString);
+        let address_bits = match op {
+            _ if is_string => 64 - op.address_shift,
+            _ if op.has(Op::LONG) => 64,
+            _ if self.segments[1].attributes.is_big() => 32,
+            _ => 16,
+        };
+        let info = IoPortInfo::new()
+            .with_is_input(matches!(io, Io::In | Io::InString))
+            .with_is_string(is_string)
+            .with_is_repeated(is_string && (op.has(Op::REP) || op.has(Op::REPNE)))
+            .with_is_8_bit(size == 1)
+            .with_is_16_bit(size == 2)
+            .with_is_32_bit(size == 4)
+            .with_is_16_bit_address(address_bits == 16)
+            .with_is_32_bit_address(address_bits == 32)
+            .with_is_64_bit_address(address_bits == 64)
+            .with_segment(self.string_segment(op, io))
+            .with_port(port);
+        let next = self.next_ip(op);
+        Err(self.exit_instruction(op, ExitCode::IoPort, [info.into_bits(), next]))
+    }
+
+    /// The effective segment of a string instruction, with decode assists: INS stores to ES.
+    fn string_segment(&self, op: &Op, io: Io) -> u8 {
+        match io {
+            Io::OutString if self.model.has(Feature::DecodeAssists) => match op.segment {
+                register @ 0..6 => register,
+                _ => arch::segment::SegmentRegister::Ds as u8,
+            },
+            _ => 0,
+        }
+    }
+
+    /// MOV from and to control registers. [APM2 "MOV CRx/DRx Intercepts"]
+    pub(crate) fn svm_intercept_cr(
+        &mut self,
+        op: &Op,
+        number: u8,
+        is_write: bool,
+        is_move: bool,
+    ) -> Result<(), Stop> {
+        let Some(guest) = &self.svm.guest else { return Ok(()) };
+        let (is_intercepted, code) = if is_write {
+            (guest.intercepts.writes_control(number), ExitCode::ControlWrite(number))
+        } else {
+            (guest.intercepts.reads_control(number), ExitCode::ControlRead(number))
+        };
+        if !is_intercepted {
+            return Ok(());
+        }
+        let info = self.move_info(op, is_write, is_move);
+        Err(self.exit_instruction(op, code, [info, 0]))
+    }
+
+    fn move_info(&self, op: &Op, is_write: bool, is_move: bool) -> u64 {
+        if !is_move || !self.model.has(Feature::DecodeAssists) {
+            return 0;
+        }
+        let register = if is_write { op.b } else { op.a };
+        MoveControlInfo::new().with_is_move(true).with_general_register(register & 15).into_bits()
+    }
+
+    /// A write of CR0 that changes more than TS and MP.
+    pub(crate) fn svm_intercept_cr0_selective(
+        &mut self,
+        op: &Op,
+        value: u64,
+        is_move: bool,
+    ) -> Result<(), Stop> {
+        let Some(guest) = &self.svm.guest else { return Ok(()) };
+        let quiet = Cr0::TASK_SWITCHED | Cr0::MONITOR_COPROCESSOR;
+        let changed = (self.cr0.bits() ^ value) & !quiet.bits();
+        let bit = Vector3::CR0_SELECTIVE_WRITE;
+        if changed == 0 || !guest.intercepts.vector3.contains(bit) {
+            return Ok(());
+        }
+        let info = self.move_info(op, true, is_move);
+        Err(self.exit_instruction(op, ExitCode::Cr0SelectiveWrite, [info, 0]))
+    }
+
+    pub(crate) fn svm_intercept_dr(
+        &mut self,
+        op: &Op,
+        number: u8,
+        is_write: bool,
+    ) -> Result<(), Stop> {
+        let Some(guest) = &self.svm.guest else { return Ok(()) };
+        let (is_intercepted, code, register) = if is_write {
+            (guest.intercepts.writes_debug(number), ExitCode::DebugWrite(number), op.b)
+        } else {
+            (guest.intercepts.reads_debug(number), ExitCode::DebugRead(number), op.a)
+        };
+        if !is_intercepted {
+            return Ok(());
+        }
+        let assists = self.model.has(Feature::DecodeAssists);
+        let info = if assists { u64::from(register & 15) } else { 0 };
+        Err(self.exit_instruction(op, code, [info, 0]))
+    }
+
+    /// [APM2 "MSR Intercepts"]
+    pub(crate) fn svm_intercept_msr(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        number: u32,
+        is_write: bool,
+    ) -> Result<(), Stop> {
+        let Some(guest) = &self.svm.guest else { return Ok(()) };
+        let consults = guest.intercepts.vector3.contains(Vector3::MSR);
+        if !consults || !intercepts_msr(bus.memory, guest.msr_map, number, is_write) {
+            return Ok(());
+        }
+        let info = if is_write { MSR_WRITE } else { MSR_READ };
+        Err(self.exit_instruction(op, ExitCode::Msr, [info, 0]))
+    }
+
+    pub(crate) fn svm_intercept_mwait(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+        self.svm_intercept4(op, Vector4::MWAIT, ExitCode::Mwait)?;
+        if self.monitor_is_armed(bus.memory) {
+            self.svm_intercept4(op, Vector4::MWAIT_ARMED, ExitCode::MwaitArmed)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn svm_intercept_invlpg(&mut self, op: &Op, linear: u64) -> Result<(), Stop> {
+        let info = if self.model.has(Feature::DecodeAssists) { linear } else { 0 };
+        self.svm_intercept3(op, Vector3::INVLPG, ExitCode::Invlpg, [info, 0])
+    }
+
+    pub(crate) fn svm_intercept_int_n(&mut self, op: &Op) -> Result<(), Stop> {
+        let assists = self.model.has(Feature::DecodeAssists);
+        let info = if assists { op.immediate & 0xFF } else { 0 };
+        self.svm_intercept3(op, Vector3::INT_N, ExitCode::SoftwareInterrupt, [info, 0])
+    }
+
+    /// The filter lets PAUSEs pass until too many follow each other closely.
+    /// [APM2 "Pause Intercept Filtering"]
+    pub(crate) fn svm_intercept_pause(&mut self, op: &Op) -> Result<(), Stop> {
+        let now = self.tsc();
+        let Some(guest) = self.svm.guest.as_mut() else { return Ok(()) };
+        if !guest.intercepts.vector3.contains(Vector3::PAUSE) {
+            return Ok(());
+        }
+        if let Some(filter) = guest.pause.as_mut().filter(|filter| filter.initial != 0)
+            && filter.passes(now)
+        {
+            return Ok(());
+        }
+        self.svm_intercept3(op, Vector3::PAUSE, ExitCode::Pause, [0, 0])
+    }
+
+    /// An exception about to be delivered. A page fault has not reached CR2 yet, and will not.
+    pub(crate) fn svm_intercept_exception(
+        &mut self,
+        vector: u8,
+        error: Option<u32>,
+        next_rip: u64,
+    ) -> Result<(), Stop> {
+        let Some(guest) = &self.svm.guest else { return Ok(()) };
+        if !guest.intercepts.exception(vector) {
+            return Ok(());
+        }
+        let address = if vector == exception::PAGE_FAULT { self.fault_address } else { 0 };
+        let info = [u64::from(error.unwrap_or(0)), address];
+        Err(self.exit_with(ExitCode::Exception(vector), info, next_rip))
+    }
+
+    /// [APM2 "Task Switch Intercept"]
+    pub(crate) fn svm_intercept_task_switch(
+        &mut self,
+        selector: u16,
+        is_iret: bool,
+        is_far_jump: bool,
+        error: Option<u32>,
+    ) -> Result<(), Stop> {
+        let Some(guest) = &self.svm.guest else { return Ok(()) };
+        if !guest.intercepts.vector3.contains(Vector3::TASK_SWITCH) {
+            return Ok(());
+        }
+        let info = TaskSwitchInfo::new()
+            .with_error_code(error.unwrap_or(0))
+            .with_has_error_code(error.is_some())
+            .with_is_iret(is_iret)
+            .with_is_far_jump(is_far_jump)
+            .with_resume_flag(self.flags.has(arch::control::rflags::RF));
+        Err(self.exit_fault(ExitCode::TaskSwitch, [selector.into(), info.into_bits()]))
+    }
+
+    /// A triple fault: exits where SHUTDOWN is intercepted.
+    pub(crate) fn svm_intercept_shutdown(&mut self) -> Result<(), Stop> {
+        self.intercept_physical(Vector3::SHUTDOWN, ExitCode::Shutdown)
+    }
+}

@@ -1,0 +1,159 @@
+//! What SVM adds to a processor's state.
+
+use super::avic::{Avic, AvicBehaviour, IpiSend};
+use super::clean::VmcbCache;
+use crate::CpuModel;
+use crate::model::AVIC_IPI_ERRATUM;
+use crate::state::TableRegister;
+use arch::address::SystemPhysical;
+use arch::control::{Cr0, Cr4, Efer};
+use arch::segment::Segment;
+use arch::svm::event::Injection;
+use arch::svm::exit::ExitCode;
+use arch::svm::intercept::Intercepts;
+use arch::svm::msr::{TSC_RATIO_ONE, VmCr};
+use arch::svm::vmcb::{InterruptControl, VirtualizationExtensions};
+use serde::{Deserialize, Serialize};
+
+/// SVM's registers, and the guest while there is one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Svm {
+    pub vm_cr: VmCr,
+    /// VM_HSAVE_PA. The host is kept in [`Guest::host`]; the page's layout is the processor's own
+    /// affair, and software never looks into it.
+    pub host_save: u64,
+    pub tsc_ratio: u64,
+    /// GIF: clear, physical interrupts and NMIs wait. [APM2 "Global Interrupt Flag"]
+    #[doc(alias = "GIF")]
+    pub global_interrupts: bool,
+    pub behaviour: SvmBehaviour,
+    pub guest: Option<Box<Guest>>,
+    pub(super) cache: VmcbCache,
+}
+
+/// Where processors may differ and software must not care, or where it went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SvmBehaviour {
+    /// Fields whose clean bit is set are not read again. Off by default.
+    pub honours_clean_bits: bool,
+    /// Each step of an accelerated IPI ends the processor's turn, so that others run in between.
+    /// Off by default: all steps are taken together.
+    pub sends_ipis_in_steps: bool,
+    pub avic: AvicBehaviour,
+}
+
+impl Svm {
+    /// The registers at power-on, with the errata of the model.
+    pub fn new(model: &CpuModel) -> Self {
+        let mut behaviour = SvmBehaviour::default();
+        behaviour.avic.erratum_1235 = model.has_erratum(AVIC_IPI_ERRATUM);
+        Self {
+            vm_cr: VmCr::new(),
+            host_save: 0,
+            tsc_ratio: TSC_RATIO_ONE,
+            global_interrupts: true,
+            behaviour,
+            guest: None,
+            cache: VmcbCache::default(),
+        }
+    }
+}
+
+/// A guest between VMRUN and #VMEXIT.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Guest {
+    pub vmcb: SystemPhysical,
+    pub intercepts: Intercepts,
+    pub io_map: SystemPhysical,
+    pub msr_map: SystemPhysical,
+    pub asid: u32,
+    pub nested: Option<NestedPaging>,
+    pub tsc_offset: u64,
+    pub interrupts: InterruptControl,
+    pub avic: Option<Avic>,
+    pub extensions: VirtualizationExtensions,
+    pub pause: Option<PauseFilter>,
+    pub host: Host,
+    /// The event to be injected before the first instruction.
+    #[doc(alias = "EVENTINJ")]
+    pub injection: Option<Injection>,
+    /// nRIP of the VMCB: where a software interrupt that is injected returns to.
+    pub injection_next_rip: u64,
+    /// Why the guest is about to leave.
+    pub exit: Option<Exit>,
+    /// An accelerated IPI whose steps are not all taken.
+    pub ipi: Option<Box<IpiSend>>,
+}
+
+/// Nested paging as VMRUN found it. [APM2 "Nested Paging"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NestedPaging {
+    /// nCR3
+    pub root: SystemPhysical,
+    /// The host's EFER.NXE: nested entries may forbid fetches.
+    pub no_execute: bool,
+    /// What the last nested translation of a final address grants: writes, fetches.
+    pub(crate) grants: (bool, bool),
+}
+
+/// Why a guest leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    pub code: ExitCode,
+    pub info: [u64; 2],
+    /// nRIP, zero where none is reported.
+    pub next_rip: u64,
+}
+
+/// Counts PAUSEs before one exits. [APM2 "Pause Intercept Filtering"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PauseFilter {
+    pub initial: u16,
+    pub threshold: u16,
+    pub left: u16,
+    /// Time stamp of the last PAUSE.
+    pub last: u64,
+}
+
+impl PauseFilter {
+    /// Counts a PAUSE at time stamp `now`: false if it exits. With a threshold, the count begins
+    /// anew after a pause longer than that.
+    pub fn passes(&mut self, now: u64) -> bool {
+        let is_apart = now.wrapping_sub(self.last) > u64::from(self.threshold);
+        if self.threshold != 0 && is_apart {
+            self.left = self.initial;
+        }
+        self.last = now;
+        let passes = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        passes
+    }
+}
+
+/// The host's state, as VMRUN saves it and #VMEXIT loads it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Host {
+    pub segments: [Segment; 4],
+    pub gdtr: TableRegister,
+    pub idtr: TableRegister,
+    pub cr0: u64,
+    pub cr3: u64,
+    pub cr4: u64,
+    pub efer: u64,
+    pub flags: u64,
+    pub rip: u64,
+    pub rsp: u64,
+    pub rax: u64,
+    pub pat: u64,
+    pub debug_ctl: u64,
+}
+
+impl Host {
+    pub fn control(&self) -> (Cr0, Cr4, Efer) {
+        (
+            Cr0::from_bits_retain(self.cr0),
+            Cr4::from_bits_retain(self.cr4),
+            Efer::from_bits_retain(self.efer),
+        )
+    }
+}

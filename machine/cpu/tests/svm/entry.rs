@@ -1,0 +1,146 @@
+//! VMRUN and #VMEXIT. [APM2 "VMRUN Instruction"] [APM2 "#VMEXIT"]
+
+use crate::lab::*;
+use arch::address::SystemPhysical;
+use arch::control::{Cr0, Efer};
+use arch::svm::exit::ExitCode;
+use arch::svm::intercept::Vector3;
+use arch::svm::vmcb::{CleanBits, InterruptState, control, save};
+use bus::Happening;
+use iced_x86::code_asm::*;
+
+#[test]
+fn the_guest_runs_and_its_state_is_saved() {
+    let mut lab = Lab::new(|a| {
+        a.mov(eax, 0x1234_5678).unwrap();
+        a.mov(ebx, 7).unwrap();
+        a.push(eax).unwrap();
+        a.hlt().unwrap();
+    });
+    assert_eq!(lab.run(), ExitCode::Hlt);
+    assert_eq!(lab.get(save::RAX), 0x1234_5678);
+    assert_eq!(lab.get(save::RSP), GUEST_STACK - 4);
+    assert_eq!(lab.read(GUEST + GUEST_STACK - 4) as u32, 0x1234_5678);
+    assert_eq!(lab.cpu.gpr[3], 7, "registers other than RAX and RSP are shared");
+    assert_eq!(lab.get(save::CPL), 0);
+    assert_eq!(lab.get(save::CS).selector, 0x08);
+    assert_eq!(lab.get(save::CS).attributes.into_bits(), 0xC9B);
+}
+
+#[test]
+fn the_host_is_as_it_was_with_gif_clear() {
+    let mut lab = Lab::new(|a| a.hlt().unwrap());
+    lab.cpu.gpr[4] = 0x8_0000;
+    let before = (lab.cpu.cr0, lab.cpu.cr3, lab.cpu.cr4);
+    lab.run();
+    assert_eq!((lab.cpu.cr0, lab.cpu.cr3, lab.cpu.cr4), before);
+    assert!(lab.cpu.is_64_bit());
+    assert_eq!(lab.cpu.gpr[4], 0x8_0000);
+    assert_eq!(lab.cpu.gpr[0], VMCB);
+    assert!(!lab.cpu.svm.global_interrupts);
+    assert_eq!(lab.cpu.tlb.asid(), 0);
+}
+
+#[test]
+fn rip_is_at_the_intercepted_instruction_and_nrip_after_it() {
+    let mut lab = Lab::new(|a| {
+        a.nop().unwrap();
+        a.cpuid().unwrap();
+        a.hlt().unwrap();
+    });
+    lab.intercept(|i| i.vector3 |= Vector3::CPUID);
+    assert_eq!(lab.run(), ExitCode::Cpuid);
+    assert_eq!(lab.get(save::RIP), GUEST_CODE + 1);
+    assert_eq!(lab.get(control::N_RIP), GUEST_CODE + 3);
+    let next = lab.get(control::N_RIP);
+    lab.set(save::RIP, next);
+    assert_eq!(lab.resume(), ExitCode::Hlt);
+}
+
+#[test]
+fn illegal_guests_exit_with_invalid_and_never_run() {
+    let mut lab = Lab::new(|a| a.hlt().unwrap());
+    lab.set(save::EFER, 0);
+    assert_eq!(lab.run(), ExitCode::Invalid);
+    assert_eq!(lab.get(save::RIP), GUEST_CODE);
+    lab.set(save::EFER, Efer::SVM.bits());
+    assert_eq!(lab.resume(), ExitCode::Hlt);
+}
+
+#[test]
+fn the_interrupt_shadow_is_saved_and_restored() {
+    let mut lab = Lab::new(|a| {
+        a.sti().unwrap();
+        a.cpuid().unwrap();
+        a.hlt().unwrap();
+    });
+    lab.intercept(|i| i.vector3 |= Vector3::CPUID);
+    assert_eq!(lab.run(), ExitCode::Cpuid);
+    assert!(
+        !lab.get(control::INTERRUPT_STATE).interrupt_shadow() || lab.get(save::RFLAGS) & 0x200 != 0
+    );
+    lab.set(control::INTERRUPT_STATE, InterruptState::new());
+    lab.intercept(|i| i.vector3.remove(Vector3::CPUID));
+    assert_eq!(lab.resume(), ExitCode::Hlt);
+    assert!(!lab.get(control::INTERRUPT_STATE).interrupt_shadow());
+}
+
+#[test]
+fn clean_fields_are_stale_in_strict_mode_only() {
+    for strict in [false, true] {
+        let mut lab = Lab::new(|a| {
+            a.cpuid().unwrap();
+            a.hlt().unwrap();
+        });
+        lab.cpu.svm.behaviour.honours_clean_bits = strict;
+        assert_eq!(lab.run(), ExitCode::Hlt);
+        lab.intercept(|i| i.vector3 |= Vector3::CPUID);
+        lab.set(save::RIP, GUEST_CODE);
+        lab.set(control::CLEAN_BITS, CleanBits::INTERCEPTS);
+        let expected = if strict { ExitCode::Hlt } else { ExitCode::Cpuid };
+        assert_eq!(lab.resume(), expected, "strict {strict}");
+        lab.set(save::RIP, GUEST_CODE);
+        lab.set(control::CLEAN_BITS, CleanBits::empty());
+        assert_eq!(lab.resume(), ExitCode::Cpuid, "strict {strict}, dirty");
+    }
+}
+
+#[test]
+fn a_real_mode_guest_keeps_its_selectors() {
+    let mut lab = Lab::new(|_| ());
+    lab.guest_code(16, |a| {
+        a.mov(ax, cs).unwrap();
+        a.hlt().unwrap();
+    });
+    lab.set(save::CR0, Cr0::EXTENSION_TYPE.bits());
+    let mut code = lab.get(save::CS);
+    code.selector = 0x0801;
+    code.base = 0x8010;
+    code.limit = 0xFFFF;
+    code.attributes = code.attributes.with_is_default_big(false).with_is_page_granular(false);
+    lab.set(save::CS, code);
+    let bytes = lab.read(GUEST + GUEST_CODE);
+    lab.write(GUEST + 0x8010, bytes);
+    lab.set(save::RIP, 0);
+    assert_eq!(lab.run(), ExitCode::Hlt);
+    assert_eq!(lab.get(save::RAX) & 0xFFFF, 0x0801);
+    assert_eq!(lab.get(save::CS).selector, 0x0801);
+}
+
+#[test]
+fn entries_and_exits_are_recorded_as_the_vmcb_shows_them() {
+    let mut lab = Lab::new(|a| a.cpuid().unwrap());
+    lab.intercept(|i| i.vector3 |= Vector3::CPUID);
+    lab.run();
+    let vmcb = SystemPhysical(VMCB);
+    let entry = Happening::VmEntry { vmcb, injected: 0, ip: GUEST_CODE };
+    let exit = Happening::VmExit {
+        vmcb,
+        code: 0x72,
+        info1: 0,
+        info2: 0,
+        interrupt_info: 0,
+        ip: GUEST_CODE,
+    };
+    assert_eq!(lab.platform.happenings[..2], [entry, exit]);
+}
