@@ -1,7 +1,15 @@
 //! The emulated computer: everything that knows all of its parts.
 
+pub mod cost;
 pub mod debugger;
 pub mod firmware;
 pub mod load;
+mod machine;
+mod schedule;
 pub mod snapshot;
 pub mod topology;
+mod wiring;
+
+pub use machine::{Configuration, Images, Machine, MachineError, State};
+pub use schedule::{Limits, Outcome};
+pub use wiring::Wiring;

@@ -1,0 +1,124 @@
+//! The guest's serial console on standard input and output.
+//!
+//! On a terminal, standard input is raw, so that every key reaches the guest; Ctrl-A is the escape:
+//! Ctrl-A x leaves, Ctrl-A h helps, Ctrl-A Ctrl-A sends Ctrl-A.
+
+use rustix::termios::{self, OptionalActions, Termios};
+use std::io::{IsTerminal, Read, Write};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+
+const ESCAPE: u8 = 1;
+const HELP: &[u8] = b"\r\nCtrl-A x  leave\r\nCtrl-A s  status line\r\nCtrl-A h  this help\r\n\
+    Ctrl-A Ctrl-A  send Ctrl-A\r\n";
+/// Chunks of input that wait for the guest.
+const WAITING_CHUNKS: usize = 64;
+
+/// What the person at the keyboard wants besides typing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    Leave,
+    Status,
+}
+
+pub struct Console {
+    input: Option<Receiver<Vec<u8>>>,
+    /// Typed, but not taken by the guest's serial port yet.
+    pending: Vec<u8>,
+    is_escaped: bool,
+    saved: Option<Termios>,
+}
+
+impl Console {
+    /// Takes over standard input. Without `interactive` nothing is read.
+    pub fn open(interactive: bool) -> Self {
+        let mut console = Self { input: None, pending: Vec::new(), is_escaped: false, saved: None };
+        if !interactive {
+            return console;
+        }
+        if std::io::stdin().is_terminal()
+            && let Ok(saved) = termios::tcgetattr(std::io::stdin())
+        {
+            let mut raw = saved.clone();
+            raw.make_raw();
+            if termios::tcsetattr(std::io::stdin(), OptionalActions::Now, &raw).is_ok() {
+                console.saved = Some(saved);
+            }
+        }
+        let (sender, receiver) = sync_channel(WAITING_CHUNKS);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 256];
+            while let Ok(length @ 1..) = std::io::stdin().read(&mut buffer) {
+                if sender.send(buffer[..length].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        console.input = Some(receiver);
+        console
+    }
+
+    pub fn is_raw(&self) -> bool {
+        self.saved.is_some()
+    }
+
+    /// Collects what was typed. Bytes for the guest wait in [`Console::pending`].
+    pub fn poll(&mut self) -> Option<Request> {
+        loop {
+            let received = self.input.as_ref()?.try_recv();
+            match received {
+                Ok(bytes) => {
+                    for byte in bytes {
+                        if let Some(request) = self.key(byte) {
+                            return Some(request);
+                        }
+                    }
+                }
+                Err(TryRecvError::Empty) => return None,
+                Err(TryRecvError::Disconnected) => {
+                    self.input = None;
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn key(&mut self, byte: u8) -> Option<Request> {
+        if !self.is_raw() {
+            self.pending.push(byte);
+            return None;
+        }
+        if !std::mem::take(&mut self.is_escaped) {
+            if byte == ESCAPE {
+                self.is_escaped = true;
+            } else {
+                self.pending.push(byte);
+            }
+            return None;
+        }
+        match byte {
+            b'x' | b'q' => return Some(Request::Leave),
+            b's' => return Some(Request::Status),
+            ESCAPE => self.pending.push(ESCAPE),
+            _ => self.write(HELP),
+        }
+        None
+    }
+
+    pub fn pending(&mut self) -> &mut Vec<u8> {
+        &mut self.pending
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) {
+        // A closed standard output is no reason to stop the guest.
+        let mut output = std::io::stdout().lock();
+        let _ = output.write_all(bytes).and_then(|()| output.flush());
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        if let Some(saved) = &self.saved {
+            let _ = termios::tcsetattr(std::io::stdin(), OptionalActions::Now, saved);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! `avicenna machine list-cpus`
+
+use cpu::CpuModel;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let mut models = Vec::new();
+    for name in CpuModel::names() {
+        models.push(CpuModel::named(name)?);
+    }
+    match arguments.format {
+        Format::Text => models.iter().for_each(print_text),
+        Format::Json => {
+            let models: Vec<_> = models.iter().map(as_json).collect();
+            println!("{}", serde_json::json!({ "schema": 1, "models": models }));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_json(model: &CpuModel) -> serde_json::Value {
+    let features: Vec<_> = model.features().iter().map(|feature| feature.name()).collect();
+    serde_json::json!({
+        "name": model.name(),
+        "description": model.description(),
+        "vendor": model.vendor(),
+        "brand": model.brand(),
+        "signature": format!("{:#010x}", model.signature()),
+        "tsc_hertz": model.tsc_hertz(),
+        "features": features,
+    })
+}
+
+/// The width of the lines that features are wrapped to.
+const COLUMNS: usize = 96;
+
+fn print_text(model: &CpuModel) {
+    println!("{:<10} {}", model.name(), model.description());
+    println!("           {} {:#010x}, {}", model.vendor(), model.signature(), model.brand());
+    let mut line = String::new();
+    for feature in model.features().iter() {
+        if line.len() + feature.name().len() + 1 > COLUMNS - 11 {
+            println!("          {line}");
+            line.clear();
+        }
+        line.push(' ');
+        line.push_str(feature.name());
+    }
+    println!("          {line}\n");
+}

@@ -1,0 +1,29 @@
+//! `avicenna machine`: run software on the emulated computer.
+
+mod console;
+mod list_cpus;
+mod run;
+mod size;
+
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Boot a Linux bzImage, a PVH vmlinux or a Multiboot image
+    Run(run::Arguments),
+    /// The CPU models and their features
+    ListCpus(list_cpus::Arguments),
+}
+
+pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    match arguments.action {
+        Action::Run(arguments) => run::run(&arguments),
+        Action::ListCpus(arguments) => list_cpus::run(&arguments),
+    }
+}

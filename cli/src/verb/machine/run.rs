@@ -1,0 +1,215 @@
+//! `avicenna machine run`
+//!
+//! Exit status: what the guest wrote to the debug-exit port as `value * 2 + 1`; 0 on power-off; the
+//! codes below otherwise.
+
+use super::console::{Console, Request};
+use super::size::{parse_bytes, parse_duration};
+use anyhow::Context;
+use arch::time::Picoseconds;
+use board::load::{Module, Source};
+use board::topology::Topology;
+use board::{Configuration, Images, Limits, Machine, Outcome};
+use cpu::CpuModel;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// A processor shut down after a triple fault.
+const TRIPLE_FAULT: u8 = 64;
+/// `--until-virtual` was reached.
+const TIME_LIMIT: u8 = 66;
+/// `--max-instructions` was reached.
+const INSTRUCTION_LIMIT: u8 = 68;
+/// Ctrl-A x, or an interrupt signal.
+const INTERRUPTED: u8 = 70;
+/// Every processor waits for ever.
+const DEADLOCK: u8 = 72;
+
+/// Virtual time between two looks at the keyboard.
+const SLICE: Picoseconds = Picoseconds::from_milliseconds(5);
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// CPU model (see list-cpus)
+    #[arg(long, value_name = "MODEL", default_value = "zen4")]
+    cpu: String,
+    /// Logical processors
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    cpus: u16,
+    /// RAM, such as 512M or 2G
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_bytes)]
+    memory: u64,
+    /// Linux bzImage, ELF64 vmlinux with PVH note, or Multiboot 1 image
+    #[arg(long, value_name = "FILE")]
+    kernel: PathBuf,
+    /// Initial RAM disk
+    #[arg(long, value_name = "FILE")]
+    initrd: Option<PathBuf>,
+    /// Kernel command line
+    #[arg(long, value_name = "STR", default_value = "", allow_hyphen_values = true)]
+    append: String,
+    /// A module for a Multiboot kernel: FILE, or "FILE its command line"
+    #[arg(long, value_name = "FILE")]
+    module: Vec<String>,
+    /// Seed of the processors' random numbers
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Stop after this much virtual time, such as 500ms or 10s
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    until_virtual: Option<Picoseconds>,
+    /// Stop after this many instructions of all processors
+    #[arg(long, value_name = "N")]
+    max_instructions: Option<u64>,
+    /// How to print the closing line
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+static INTERRUPT: AtomicBool = AtomicBool::new(false);
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let mut machine = build(arguments)?;
+    let _ = ctrlc::set_handler(|| INTERRUPT.store(true, Ordering::Relaxed));
+    let started = Instant::now();
+    let end = drive(&mut machine, arguments, started);
+    report(&machine, arguments.format, started);
+    Ok(ExitCode::from(end))
+}
+
+fn build(arguments: &Arguments) -> anyhow::Result<Machine> {
+    let mut machine = Machine::new(&Configuration {
+        model: CpuModel::named(&arguments.cpu)?,
+        topology: Topology::of_cores(arguments.cpus)?,
+        memory: arguments.memory,
+        seed: arguments.seed,
+        start: device::Date::default(),
+        virtio: Vec::new(),
+    })?;
+    let kernel = read(&arguments.kernel)?;
+    let kernel_name = arguments.kernel.display().to_string();
+    let initrd = arguments.initrd.as_deref().map(read).transpose()?;
+    let initrd_name =
+        arguments.initrd.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
+    let mut modules = Vec::new();
+    for module in &arguments.module {
+        let (path, command_line) = module.split_once(' ').unwrap_or((module, ""));
+        modules.push((path, command_line, read(Path::new(path))?));
+    }
+    let modules: Vec<Module<'_>> = modules
+        .iter()
+        .map(|(name, command_line, bytes)| Module { file: Source { name, bytes }, command_line })
+        .collect();
+    machine.load(&Images {
+        kernel: Source { name: &kernel_name, bytes: &kernel },
+        initrd: initrd.as_deref().map(|bytes| Source { name: &initrd_name, bytes }),
+        modules: &modules,
+        command_line: &arguments.append,
+    })?;
+    Ok(machine)
+}
+
+/// Runs in slices, moving characters both ways in between. Answers the exit status.
+fn drive(machine: &mut Machine, arguments: &Arguments, started: Instant) -> u8 {
+    let mut console = Console::open(true);
+    let last = arguments.until_virtual.unwrap_or(Picoseconds::MAX);
+    let instructions = arguments.max_instructions.unwrap_or(u64::MAX);
+    loop {
+        let until = machine.state.now.saturating_add(SLICE).min(last);
+        let outcome = machine.run(Limits { until, instructions });
+        show_output(machine, &mut console);
+        if let Some(outcome) = outcome {
+            return status(outcome);
+        }
+        if machine.instructions() >= instructions {
+            return INSTRUCTION_LIMIT;
+        }
+        if machine.state.now >= last {
+            return TIME_LIMIT;
+        }
+        match console.poll() {
+            Some(Request::Leave) => return INTERRUPTED,
+            Some(Request::Status) => report(machine, Format::Text, started),
+            None => {}
+        }
+        if INTERRUPT.load(Ordering::Relaxed) {
+            return INTERRUPTED;
+        }
+        let pending = console.pending();
+        if !pending.is_empty() {
+            let taken = machine.type_at_console(0, pending);
+            pending.drain(..taken.min(pending.len()));
+        }
+    }
+}
+
+fn show_output(machine: &mut Machine, console: &mut Console) {
+    let bytes: Vec<u8> = machine
+        .take_console()
+        .into_iter()
+        .filter(|(port, _)| *port == 0)
+        .map(|(_, byte)| byte)
+        .collect();
+    if !bytes.is_empty() {
+        console.write(&bytes);
+    }
+}
+
+fn status(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::PowerOff => 0,
+        Outcome::DebugExit(value) => (value << 1 | 1) as u8,
+        Outcome::TripleFault(_) | Outcome::Reset => TRIPLE_FAULT,
+        Outcome::Deadlock => DEADLOCK,
+    }
+}
+
+/// The closing line: instructions, virtual time, host time, MIPS, trace hash.
+fn report(machine: &Machine, format: Format, started: Instant) {
+    let instructions = machine.instructions();
+    let virtual_seconds = machine.state.now.0 as f64 / 1e12;
+    let host = started.elapsed().as_secs_f64();
+    let mips = instructions as f64 / host.max(1e-9) / 1e6;
+    let hash = machine.state.wiring.hash;
+    let end = machine.outcome();
+    match format {
+        Format::Text => eprintln!(
+            "avicenna: {instructions} instructions, {virtual_seconds:.6} s virtual, \
+             {host:.3} s host, {mips:.0} MIPS, hash {hash}, {}",
+            end.map_or("not ended".to_owned(), describe),
+        ),
+        Format::Json => eprintln!(
+            "{}",
+            serde_json::json!({
+                "schema": 1,
+                "instructions": instructions,
+                "virtual_seconds": virtual_seconds,
+                "host_seconds": host,
+                "mips": mips,
+                "trace_hash": hash.to_string(),
+                "outcome": end.map(describe),
+            })
+        ),
+    }
+}
+
+fn describe(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::PowerOff => "power-off".into(),
+        Outcome::Reset => "reset".into(),
+        Outcome::DebugExit(value) => format!("debug exit {value:#x}"),
+        Outcome::TripleFault(cpu) => format!("triple fault on processor {cpu}"),
+        Outcome::Deadlock => "every processor waits for ever".into(),
+    }
+}

@@ -1,0 +1,217 @@
+//! The computer as a whole: its parts, how it is put together, and how software gets into it.
+
+use crate::cost::{CostError, CostProfile};
+use crate::firmware::{self, FirmwareOptions, TooLittleMemory};
+use crate::load::{self, BootRequest, BootState, EntryMode, LoadError, Module, Source};
+use crate::topology::{BadTopology, Level, Topology};
+use crate::wiring::Wiring;
+use arch::control::{Cr0, Cr4, Efer};
+use arch::cpuid::Feature;
+use arch::identity::CpuIndex;
+use arch::segment::{Attributes, Segment, SegmentRegister};
+use arch::time::Picoseconds;
+use bus::GuestMemory;
+use cpu::{Attention, CodeCache, Cpu, CpuModel, ModelError, Placement};
+use device::{ChipsetConfiguration, Date};
+use interrupt::local_apic::{LocalApic, LocalApicModel};
+use serde::{Deserialize, Serialize};
+
+/// What to build.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    pub model: CpuModel,
+    pub topology: Topology,
+    /// Bytes of RAM.
+    pub memory: u64,
+    /// Seeds the processors' random-number generators.
+    pub seed: u64,
+    /// What the real-time clock shows at power-on.
+    pub start: Date,
+    pub virtio: Vec<device::virtio::Model>,
+}
+
+/// The files to start with.
+#[derive(Clone, Copy, Debug)]
+pub struct Images<'a> {
+    pub kernel: Source<'a>,
+    pub initrd: Option<Source<'a>>,
+    pub modules: &'a [Module<'a>],
+    pub command_line: &'a str,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    #[error(transparent)]
+    Cost(#[from] CostError),
+    #[error(transparent)]
+    Topology(#[from] BadTopology),
+    #[error(transparent)]
+    Memory(#[from] TooLittleMemory),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+/// All state that a snapshot holds besides RAM.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct State {
+    pub cpus: Vec<Cpu>,
+    pub wiring: Wiring,
+    pub(crate) inboxes: Vec<crate::schedule::Inbox>,
+    pub topology: Topology,
+    /// The latest moment that the schedule has dealt with.
+    pub now: Picoseconds,
+    pub(crate) next_turn: u16,
+}
+
+/// An emulated computer.
+pub struct Machine {
+    pub state: State,
+    pub memory: GuestMemory,
+    pub costs: CostProfile,
+    pub(crate) cache: CodeCache,
+    pub(crate) outcome: Option<crate::schedule::Outcome>,
+    pub(crate) console: Vec<(u8, u8)>,
+}
+
+impl Machine {
+    /// A computer at power-on, with empty memory.
+    pub fn new(configuration: &Configuration) -> Result<Self, MachineError> {
+        let costs = CostProfile::of_model(configuration.model.name())?;
+        let topology = configuration.topology;
+        let chipset = ChipsetConfiguration {
+            cpus: topology.cpu_count(),
+            memory_size: configuration.memory,
+            start: configuration.start,
+            virtio: configuration.virtio.clone(),
+            ..ChipsetConfiguration::default()
+        };
+        let cpus: Vec<Cpu> = topology.cpus().map(|index| processor(configuration, index)).collect();
+        let cache = CodeCache::new(costs.instruction_costs(&configuration.model));
+        Ok(Self {
+            state: State {
+                inboxes: vec![Default::default(); cpus.len()],
+                cpus,
+                wiring: Wiring::new(&chipset),
+                topology,
+                now: Picoseconds::ZERO,
+                next_turn: 0,
+            },
+            memory: GuestMemory::new(configuration.memory),
+            costs,
+            cache,
+            outcome: None,
+            console: Vec::new(),
+        })
+    }
+
+    /// Does what firmware and boot loader do; the bootstrap processor then stands at the kernel's
+    /// first instruction. Answers what was loaded, for people.
+    pub fn load(&mut self, images: &Images<'_>) -> Result<String, MachineError> {
+        let options = FirmwareOptions::new(&self.state.topology);
+        let firmware = firmware::install(&mut self.memory, &options)?;
+        let request = BootRequest {
+            kernel: images.kernel,
+            command_line: images.command_line,
+            initrd: images.initrd,
+            modules: images.modules,
+            memory_map: &firmware.memory_map,
+            rsdp: Some(firmware.rsdp),
+        };
+        let boot = load::load(&mut self.memory, &request)?;
+        self.prepare_local_apics();
+        enter(&mut self.state.cpus[0], &boot);
+        Ok(boot.description)
+    }
+
+    /// Firmware leaves the 8259s connected to the bootstrap processor through LINT0 (virtual wire).
+    fn prepare_local_apics(&mut self) {
+        for cpu in &mut self.state.cpus {
+            let mut effects = Vec::new();
+            let is_bootstrap = cpu.apic.model().is_bootstrap;
+            let lint0 = if is_bootstrap { 0x700 } else { 0x1_0000 };
+            let now = cpu.clock;
+            for (offset, value) in [(0xF0, 0x1FF), (0x350, lint0), (0x360, 0x400)] {
+                cpu.apic.write_mmio(offset, 4, value, now, &mut effects);
+            }
+        }
+    }
+
+    /// Instructions completed by all processors.
+    pub fn instructions(&self) -> u64 {
+        self.state.cpus.iter().map(|cpu| cpu.instructions).sum()
+    }
+}
+
+fn processor(configuration: &Configuration, index: CpuIndex) -> Cpu {
+    let topology = &configuration.topology;
+    let mut model = configuration.model.clone();
+    let id = topology.apic_id(index);
+    model.placement = Placement {
+        apic_id: id.0,
+        package_cpus: topology.cpus_per(Level::Socket).into(),
+        thread_bits: topology.shift(Level::Core) as u8,
+        complex_bits: topology.shift(Level::Complex).max(topology.shift(Level::Core)) as u8,
+        package_bits: topology.shift(Level::Socket) as u8,
+    };
+    let is_bootstrap = index.0 == 0;
+    let base = if model.is_amd() {
+        LocalApicModel::amd(id, is_bootstrap)
+    } else {
+        LocalApicModel::intel(id, is_bootstrap)
+    };
+    let apic = LocalApic::new(LocalApicModel {
+        supports_x2apic: model.has(Feature::X2apic),
+        supports_tsc_deadline: model.has(Feature::TscDeadline),
+        has_extended_space: model.has(Feature::Extapic),
+        ..base
+    });
+    Cpu::new(index, model, apic, configuration.seed)
+}
+
+/// Puts a processor into the state that a boot protocol asks for.
+fn enter(cpu: &mut Cpu, boot: &BootState) {
+    cpu.cr0 = Cr0::PROTECTION_ENABLE | Cr0::EXTENSION_TYPE;
+    cpu.gdtr.base = boot.gdt.0;
+    cpu.gdtr.limit = boot.gdt_limit;
+    let long = boot.mode == EntryMode::Long64;
+    if let (true, Some(tables)) = (long, boot.cr3) {
+        cpu.cr4 = Cr4::PAE;
+        cpu.cr3 = tables.0;
+        cpu.efer = Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
+        cpu.cr0 |= Cr0::PAGING;
+    }
+    let flat = |selector, attributes| Segment {
+        selector,
+        attributes: Attributes(attributes),
+        limit: 0xFFFF_FFFF,
+        base: 0,
+    };
+    for register in SegmentRegister::ALL {
+        cpu.segments[register as usize] = match register {
+            SegmentRegister::Cs => flat(boot.code_selector, if long { 0xA9B } else { 0xC9B }),
+            _ => flat(boot.data_selector, 0xC93),
+        };
+    }
+    cpu.tr = Segment {
+        selector: boot.task_selector,
+        attributes: Attributes(0x8B),
+        limit: 0x67,
+        base: 0,
+    };
+    cpu.gpr = [0; 32];
+    for (number, value) in [
+        (0, boot.registers.rax),
+        (3, boot.registers.rbx),
+        (4, boot.registers.rsp),
+        (6, boot.registers.rsi),
+    ] {
+        cpu.gpr[number] = value;
+    }
+    cpu.ip = boot.entry;
+    cpu.attention |= Attention::INTERRUPT;
+    cpu.tlb.flush_all();
+    cpu.refresh_segments();
+    cpu.update_access_mode();
+}

@@ -1,0 +1,298 @@
+//! The schedule: which processor runs next and how far, by virtual time alone.
+//!
+//! Each processor has its own clock. The one that is furthest behind runs, at most until a message
+//! that another could send it might arrive: the bound is the shortest message time. Halted
+//! processors cost nothing; their clocks jump to the next event.
+
+use crate::machine::Machine;
+use arch::apic::{InterruptMessage, Scope};
+use arch::identity::{ApicId, CpuIndex};
+use arch::msi::DestinationWidth;
+use arch::time::Picoseconds;
+use bus::{Effect, Initiator};
+use cpu::{Activity, Attention, Bus, RunEnd};
+use interrupt::route;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use trace::Event;
+
+/// Why the computer stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    PowerOff,
+    /// The guest asked for a reset.
+    Reset,
+    /// The value that the guest wrote to the debug-exit port.
+    DebugExit(u32),
+    /// A processor shut down after a triple fault.
+    TripleFault(CpuIndex),
+    /// Every processor waits, and nothing that could wake one is on its way.
+    Deadlock,
+}
+
+/// How long to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub until: Picoseconds,
+    /// Instructions of all processors since power-on. A run overshoots by less than one block a
+    /// processor.
+    pub instructions: u64,
+}
+
+/// What reaches a processor from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Arrival {
+    Message(InterruptMessage),
+    /// The level of the 8259s' output.
+    Lint0(bool),
+    Doorbell,
+}
+
+/// What is on its way to one processor, in order of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Inbox {
+    arrivals: VecDeque<(Picoseconds, Arrival)>,
+}
+
+impl Inbox {
+    /// Messages that arrive at the same time stay in the order in which they were sent.
+    fn push(&mut self, at: Picoseconds, arrival: Arrival) {
+        let place = self.arrivals.partition_point(|(other, _)| *other <= at);
+        self.arrivals.insert(place, (at, arrival));
+    }
+
+    fn next(&self) -> Option<Picoseconds> {
+        self.arrivals.front().map(|(at, _)| *at)
+    }
+
+    fn take(&mut self, now: Picoseconds) -> Option<Arrival> {
+        if self.next()? <= now {
+            self.arrivals.pop_front().map(|(_, arrival)| arrival)
+        } else {
+            None
+        }
+    }
+}
+
+impl Machine {
+    /// Runs until the limits; `Some` is the end of the run.
+    pub fn run(&mut self, limits: Limits) -> Option<Outcome> {
+        while self.outcome.is_none() {
+            if self.instructions() >= limits.instructions {
+                return None;
+            }
+            let Some((cpu, at)) = self.furthest_behind() else {
+                if !self.advance_devices(limits.until) {
+                    let waits = self.state.wiring.chipset.next_deadline().is_some();
+                    self.outcome = (!waits).then_some(Outcome::Deadlock);
+                    self.state.now = self.state.now.max(limits.until);
+                    return self.outcome;
+                }
+                continue;
+            };
+            let device = self.state.wiring.chipset.next_deadline();
+            if device.is_some_and(|deadline| deadline <= at) && self.advance_devices(limits.until) {
+                continue;
+            }
+            if at >= limits.until {
+                self.state.now = limits.until;
+                return None;
+            }
+            self.step(cpu, at, device, limits);
+        }
+        self.outcome
+    }
+
+    /// The moment at which a processor next does something.
+    fn next_moment(&self, index: usize) -> Option<Picoseconds> {
+        let cpu = &self.state.cpus[index];
+        if cpu.is_runnable(&self.memory) {
+            return Some(cpu.clock);
+        }
+        if cpu.activity == Activity::Shutdown {
+            return None;
+        }
+        let timer = match cpu.activity {
+            Activity::WaitForStartup => None,
+            _ => cpu.next_deadline(),
+        };
+        let next = [timer, self.state.inboxes[index].next()].into_iter().flatten().min()?;
+        Some(next.max(cpu.clock))
+    }
+
+    /// The processor with the earliest next moment, the lowest index first.
+    fn furthest_behind(&self) -> Option<(usize, Picoseconds)> {
+        (0..self.state.cpus.len())
+            .filter_map(|index| Some((index, self.next_moment(index)?)))
+            .min_by_key(|(index, at)| (*at, *index))
+    }
+
+    /// Lets one processor run as far as nothing can reach it.
+    fn step(&mut self, index: usize, at: Picoseconds, device: Option<Picoseconds>, limits: Limits) {
+        self.state.now = self.state.now.max(at);
+        self.wake(index, at);
+        let others = (0..self.state.cpus.len())
+            .filter(|other| *other != index)
+            .filter_map(|other| self.next_moment(other))
+            .min();
+        let horizon = others.map(|moment| moment.saturating_add(self.costs.shortest_message()));
+        let inbox = self.state.inboxes[index].next();
+        let until = [device, horizon, inbox]
+            .into_iter()
+            .flatten()
+            .fold(limits.until, Picoseconds::min)
+            .max(Picoseconds(at.0 + 1));
+        let left = limits.instructions - self.instructions();
+        let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
+        let cpu = &mut self.state.cpus[index];
+        let end = cpu.run(&mut self.cache, &mut bus, until, left);
+        if end == RunEnd::Shutdown {
+            let (at, ip) = (cpu.clock, cpu.ip);
+            let cpu = CpuIndex(index as u16);
+            let event = Event::Shutdown { rip: arch::address::Linear(ip) };
+            self.state.wiring.note(cpu, at, event);
+            self.outcome = Some(Outcome::TripleFault(cpu));
+        }
+        self.deliver();
+    }
+
+    /// Moves an idle processor's clock to the present, and hands it what has arrived.
+    fn wake(&mut self, index: usize, at: Picoseconds) {
+        let cpu = &mut self.state.cpus[index];
+        if cpu.clock < at {
+            let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
+            cpu.idle_until(&mut bus, at);
+        }
+        while let Some(arrival) = self.state.inboxes[index].take(at.max(cpu.clock)) {
+            let acceptance = match arrival {
+                Arrival::Message(message) => cpu.apic.accept(&message),
+                Arrival::Lint0(level) => {
+                    let acceptance = cpu.apic.lint0(level);
+                    cpu.attention |= Attention::INTERRUPT;
+                    acceptance
+                }
+                Arrival::Doorbell => {
+                    cpu.attention |= Attention::VIRTUAL_INTERRUPT;
+                    continue;
+                }
+            };
+            cpu.accepted(acceptance);
+        }
+    }
+
+    /// Lets the devices do what is due first; false if that is not before `until`.
+    fn advance_devices(&mut self, until: Picoseconds) -> bool {
+        let Some(at) = self.state.wiring.chipset.next_deadline() else { return false };
+        if at >= until {
+            return false;
+        }
+        self.state.now = self.state.now.max(at);
+        self.state.wiring.with_devices(&mut self.memory, at, |chipset, cx| chipset.advance(cx));
+        self.deliver();
+        true
+    }
+
+    /// Takes the effects in the outbox to the processors, the console or the end of the run.
+    pub(crate) fn deliver(&mut self) {
+        while !self.state.wiring.outbox.is_empty() {
+            let effects: Vec<_> = self.state.wiring.outbox.drain().collect();
+            for (initiator, at, effect) in effects {
+                self.deliver_one(initiator, at, effect);
+            }
+        }
+    }
+
+    fn deliver_one(&mut self, initiator: Initiator, at: Picoseconds, effect: Effect) {
+        match effect {
+            Effect::MessageSignalled(message) => {
+                let width = DestinationWidth::Fifteen;
+                if let Some(interrupt) = message.interrupt(width)
+                    && !self.send(initiator, at, &interrupt, Scope::Destination)
+                {
+                    self.state.wiring.io_apic.not_accepted(message);
+                }
+            }
+            Effect::Interrupt { message, scope } => {
+                self.send(initiator, at, &message, scope);
+            }
+            Effect::LegacyInterrupt { asserted } => {
+                for inbox in &mut self.state.inboxes {
+                    inbox.push(at, Arrival::Lint0(asserted));
+                }
+            }
+            Effect::Doorbell { target } => self.ring(initiator, at, target),
+            Effect::PowerOff => self.end(at, Event::PowerOff {}, Outcome::PowerOff),
+            Effect::Reset => self.end(at, Event::Reset {}, Outcome::Reset),
+            Effect::DebugExit { value } => {
+                self.end(at, Event::DebugExit { value }, Outcome::DebugExit(value));
+            }
+            Effect::Console { port, byte } => self.console.push((port, byte)),
+            Effect::Line { .. } | Effect::EndOfInterrupt { .. } => {}
+        }
+    }
+
+    fn end(&mut self, at: Picoseconds, event: Event, outcome: Outcome) {
+        self.state.wiring.note(CpuIndex(0), at, event);
+        self.outcome.get_or_insert(outcome);
+    }
+
+    /// Puts a message into the inboxes of its targets; false if it has none.
+    fn send(
+        &mut self,
+        initiator: Initiator,
+        at: Picoseconds,
+        message: &InterruptMessage,
+        scope: Scope,
+    ) -> bool {
+        let sender = match initiator {
+            Initiator::Cpu(cpu) => Some(cpu),
+            _ => None,
+        };
+        let apics = self.state.cpus.iter().map(|cpu| &cpu.apic);
+        let mut targets = Vec::new();
+        route::targets(message, scope, sender, apics, &mut targets);
+        for target in &targets {
+            let arrival = at + self.travel(sender, *target);
+            self.state.inboxes[target.0 as usize].push(arrival, Arrival::Message(*message));
+        }
+        !targets.is_empty()
+    }
+
+    fn travel(&self, sender: Option<CpuIndex>, target: CpuIndex) -> Picoseconds {
+        match sender {
+            Some(sender) => self.costs.message(self.state.topology.distance(sender, target)),
+            None => self.costs.device_message(),
+        }
+    }
+
+    fn ring(&mut self, initiator: Initiator, at: Picoseconds, target: ApicId) {
+        let Some(cpu) = self.state.topology.cpu(target) else { return };
+        let sender = match initiator {
+            Initiator::Cpu(cpu) => Some(cpu),
+            _ => None,
+        };
+        let arrival = at + self.travel(sender, cpu);
+        self.state.inboxes[cpu.0 as usize].push(arrival, Arrival::Doorbell);
+    }
+
+    /// What the guest wrote to its serial ports since the last call: (port, byte).
+    pub fn take_console(&mut self) -> Vec<(u8, u8)> {
+        std::mem::take(&mut self.console)
+    }
+
+    /// Types at a serial port; gives how many bytes the port took.
+    pub fn type_at_console(&mut self, port: u8, bytes: &[u8]) -> usize {
+        let at = self.state.now;
+        let taken = self
+            .state
+            .wiring
+            .with_devices(&mut self.memory, at, |chipset, cx| chipset.receive(cx, port, bytes));
+        self.deliver();
+        taken
+    }
+
+    /// Why the run is over, if it is.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.outcome
+    }
+}

@@ -1,0 +1,273 @@
+//! The board's wires: which part answers at an address or port, and where lines lead.
+//!
+//! Lines and ends of interrupts take effect at once, since they end at the interrupt controllers,
+//! which are here; whatever these emit for processors waits in the outbox for the schedule.
+
+use arch::address::{Linear, SystemPhysical};
+use arch::identity::{CpuIndex, RequesterId, Vector};
+use arch::svm::exit::ExitCode;
+use arch::time::Picoseconds;
+use bus::{Context, Effect, GuestMemory, Happening, Initiator, Outbox, Platform, Visit};
+use device::chipset::{Chipset, ChipsetConfiguration};
+use device::map;
+use interrupt::io_apic::{IoApic, IoApicModel};
+use interrupt::legacy::PicPair;
+use serde::{Deserialize, Serialize};
+use trace::{Event, Record, TraceHash};
+
+/// Where the I/O APIC is; the MADT says the same.
+const IO_APIC: u64 = 0xFEC0_0000;
+/// Pins of the I/O APIC.
+const IO_APIC_PINS: u8 = 24;
+/// Bytes that an I/O APIC decodes.
+const IO_APIC_SIZE: u64 = 0x1000;
+
+/// Everything outside the processors.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Wiring {
+    pub chipset: Chipset,
+    pub io_apic: IoApic,
+    pub pic: PicPair,
+    intr: bool,
+    /// The latest time that a device has seen: it never goes back.
+    now: Picoseconds,
+    pub hash: TraceHash,
+    #[serde(skip)]
+    pub outbox: Outbox,
+    /// Records for a trace file, collected while somebody wants them.
+    #[serde(skip)]
+    pub records: Option<Vec<Record>>,
+}
+
+impl Wiring {
+    pub fn new(configuration: &ChipsetConfiguration) -> Self {
+        let model =
+            IoApicModel { version: 0x20, pins: IO_APIC_PINS, requester: RequesterId(0x00A0) };
+        Self {
+            chipset: Chipset::new(configuration),
+            io_apic: IoApic::new(model),
+            pic: PicPair::new(),
+            intr: false,
+            now: Picoseconds::ZERO,
+            hash: TraceHash::default(),
+            outbox: Outbox::default(),
+            records: None,
+        }
+    }
+
+    /// Adds a record to the run's hash and to the trace.
+    pub fn note(&mut self, cpu: CpuIndex, at: Picoseconds, event: Event) {
+        let record = Record { at, cpu, event };
+        self.hash.record(&record);
+        if let Some(records) = &mut self.records {
+            records.push(record);
+        }
+    }
+
+    /// Lends the devices what they need, then sees to lines.
+    pub fn with_devices<T>(
+        &mut self,
+        memory: &mut GuestMemory,
+        at: Picoseconds,
+        act: impl FnOnce(&mut Chipset, &mut Context<'_>) -> T,
+    ) -> T {
+        self.now = self.now.max(at);
+        let mut outbox = Outbox::default();
+        let mut context = Context { now: self.now, memory, outbox: &mut outbox };
+        let result = act(&mut self.chipset, &mut context);
+        for (initiator, at, effect) in outbox.drain() {
+            self.settle(initiator, at, effect);
+        }
+        result
+    }
+
+    /// Takes an effect to where it leads, or keeps it for the schedule.
+    fn settle(&mut self, initiator: Initiator, at: Picoseconds, effect: Effect) {
+        match effect {
+            Effect::Line { gsi, asserted } => self.set_line(at, gsi, asserted),
+            Effect::EndOfInterrupt { vector } => {
+                let mut effects = Vec::new();
+                self.io_apic.end_of_interrupt(vector, &mut effects);
+                self.send_io_apic(at, effects);
+            }
+            other => self.outbox.push(initiator, at, other),
+        }
+    }
+
+    fn set_line(&mut self, at: Picoseconds, gsi: u8, asserted: bool) {
+        if gsi < 16 {
+            self.pic.set_line(gsi, asserted);
+            self.update_intr(at);
+        }
+        let pin = if gsi == map::PIT_LINE { map::PIT_IO_APIC_PIN } else { gsi };
+        let mut effects = Vec::new();
+        self.io_apic.set_line(pin, asserted, &mut effects);
+        self.send_io_apic(at, effects);
+    }
+
+    fn send_io_apic(&mut self, at: Picoseconds, effects: Vec<Effect>) {
+        let initiator = Initiator::Device(self.io_apic.requester());
+        for effect in effects {
+            self.outbox.push(initiator, at, effect);
+        }
+    }
+
+    /// Tells the processors when the level of the 8259s' output has changed.
+    fn update_intr(&mut self, at: Picoseconds) {
+        let asserted = self.pic.output();
+        if asserted != self.intr {
+            self.intr = asserted;
+            self.outbox.push(Initiator::Board, at, Effect::LegacyInterrupt { asserted });
+        }
+    }
+
+    fn is_pic(port: u16) -> bool {
+        matches!(port, 0x20 | 0x21 | 0xA0 | 0xA1 | 0x4D0 | 0x4D1)
+    }
+
+    fn io_apic_offset(address: SystemPhysical) -> Option<u16> {
+        let base = IO_APIC;
+        (base..base + IO_APIC_SIZE).contains(&address.0).then(|| (address.0 - base) as u16)
+    }
+}
+
+impl Platform for Wiring {
+    fn read(
+        &mut self,
+        memory: &mut GuestMemory,
+        visit: Visit,
+        address: SystemPhysical,
+        size: u8,
+    ) -> u64 {
+        let value = match Self::io_apic_offset(address) {
+            Some(offset) => self.io_apic.read_mmio(offset, size),
+            None => {
+                self.with_devices(memory, visit.at, |chipset, cx| chipset.read(cx, address, size))
+            }
+        };
+        self.note(visit.cpu, visit.at, Event::DeviceRead { address, size, value });
+        value
+    }
+
+    fn write(
+        &mut self,
+        memory: &mut GuestMemory,
+        visit: Visit,
+        address: SystemPhysical,
+        size: u8,
+        value: u64,
+    ) {
+        self.note(visit.cpu, visit.at, Event::DeviceWrite { address, size, value });
+        match Self::io_apic_offset(address) {
+            Some(offset) => {
+                let mut effects = Vec::new();
+                self.io_apic.write_mmio(offset, size, value, &mut effects);
+                self.send_io_apic(visit.at, effects);
+            }
+            None => self.with_devices(memory, visit.at, |chipset, cx| {
+                chipset.write(cx, address, size, value);
+            }),
+        }
+    }
+
+    fn port_in(&mut self, memory: &mut GuestMemory, visit: Visit, port: u16, size: u8) -> u32 {
+        let value = if Self::is_pic(port) {
+            let value = self.pic.port_read(port);
+            self.update_intr(visit.at);
+            value.into()
+        } else {
+            self.with_devices(memory, visit.at, |chipset, cx| chipset.port_in(cx, port, size))
+        };
+        self.note(visit.cpu, visit.at, Event::PortRead { port, size, value });
+        value
+    }
+
+    fn port_out(
+        &mut self,
+        memory: &mut GuestMemory,
+        visit: Visit,
+        port: u16,
+        size: u8,
+        value: u32,
+    ) {
+        self.note(visit.cpu, visit.at, Event::PortWrite { port, size, value });
+        if !Self::is_pic(port) {
+            return self.with_devices(memory, visit.at, |chipset, cx| {
+                chipset.port_out(cx, port, size, value);
+            });
+        }
+        for (i, byte) in value.to_le_bytes().into_iter().take(size.into()).enumerate() {
+            let port = port.wrapping_add(i as u16);
+            if Self::is_pic(port) {
+                self.pic.port_write(port, byte);
+            }
+        }
+        self.update_intr(visit.at);
+    }
+
+    fn acknowledge_legacy(&mut self, visit: Visit) -> u8 {
+        let vector = self.pic.acknowledge();
+        self.update_intr(visit.at);
+        vector
+    }
+
+    fn effect(&mut self, visit: Visit, effect: Effect) {
+        let initiator = Initiator::Cpu(visit.cpu);
+        match effect {
+            Effect::Interrupt { message, scope } => {
+                let event = Event::InterruptSent {
+                    destination: message.destination,
+                    destination_mode: message.destination_mode,
+                    delivery_mode: message.delivery_mode,
+                    vector: message.vector,
+                    scope,
+                    is_level: message.is_level,
+                };
+                self.note(visit.cpu, visit.at, event);
+            }
+            Effect::EndOfInterrupt { vector } => {
+                self.note(visit.cpu, visit.at, Event::EndOfInterrupt { vector });
+            }
+            Effect::Doorbell { target } => {
+                self.note(visit.cpu, visit.at, Event::Doorbell { target });
+            }
+            _ => {}
+        }
+        self.settle(initiator, visit.at, effect);
+    }
+
+    fn record(&mut self, visit: Visit, happening: Happening) {
+        if let Some(event) = event_of(happening) {
+            self.note(visit.cpu, visit.at, event);
+        }
+    }
+}
+
+/// A processor's happening in the trace's vocabulary.
+fn event_of(happening: Happening) -> Option<Event> {
+    use trace::VirtualCpu;
+    Some(match happening {
+        Happening::Interrupt { vector, ip } => {
+            Event::InterruptDelivered { vector, rip: Linear(ip) }
+        }
+        Happening::Exception { vector, error, ip } => Event::Exception {
+            vector: Vector(vector),
+            error_code: error,
+            address: Linear(0),
+            rip: Linear(ip),
+        },
+        Happening::Halt { ip } => Event::Halt { rip: Linear(ip) },
+        Happening::Wake { .. } => Event::Wake {},
+        Happening::VmExit { vmcb, code, info1, info2, interrupt_info, ip } => Event::SvmExit {
+            vcpu: VirtualCpu(vmcb),
+            code: ExitCode::from_bits(code),
+            info1,
+            info2,
+            interrupt_info,
+            rip: Linear(ip),
+        },
+        Happening::VmEntry { vmcb, injected, ip } => {
+            Event::Entry { vcpu: VirtualCpu(vmcb), injected, rip: Linear(ip) }
+        }
+    })
+}
