@@ -6,6 +6,7 @@ pub mod enable;
 pub mod finding;
 pub mod host;
 pub mod inhibit;
+pub mod lint;
 pub mod position;
 pub mod version;
 pub mod vm;

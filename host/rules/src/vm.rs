@@ -289,6 +289,8 @@ pub struct Passthrough {
     /// Driver or element as written, such as `vfio-pci`.
     pub driver: String,
     pub at: Position,
+    /// Properties that keep its interrupts away from KVM.
+    pub bypasses: Vec<Position>,
 }
 
 /// What the guest most likely is.

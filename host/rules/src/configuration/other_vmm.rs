@@ -98,7 +98,7 @@ fn apply(
             }
         }
         (Vmm::Crosvm, "--vfio") | (Vmm::CloudHypervisor, "--device") => {
-            vm.passthrough.push(Passthrough { driver: name.to_owned(), at });
+            vm.passthrough.push(Passthrough { driver: name.to_owned(), at, bypasses: Vec::new() });
         }
         (_, "--kernel") => {
             vm.guest = Setting::implied(Guest::Linux, at, "a kernel is loaded directly")

@@ -147,7 +147,18 @@ impl QemuSettings {
             .devices
             .iter()
             .filter(|device| device.kind.starts_with("vfio-"))
-            .map(|device| Passthrough { driver: device.kind.clone(), at: device.at })
+            .map(|device| {
+                let bypasses = device
+                    .properties
+                    .iter()
+                    .filter(|property| {
+                        property.key.starts_with("x-no-kvm-")
+                            && truth(&property.value) == Some(true)
+                    })
+                    .map(|property| property.at)
+                    .collect();
+                Passthrough { driver: device.kind.clone(), at: device.at, bypasses }
+            })
             .collect();
         vm
     }

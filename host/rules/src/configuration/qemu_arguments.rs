@@ -112,14 +112,18 @@ pub fn invocations<'t>(commands: &[Command<'t>]) -> Vec<Invocation<'t>> {
 
 fn invocation<'t>(command: &Command<'t>, variables: &Variables<'t>) -> Option<Invocation<'t>> {
     let starts_option = |index: usize| {
-        command.words.get(index).is_none_or(|word| word.text.starts_with('-') || word.has_expansion)
+        command
+            .words
+            .get(index)
+            .is_some_and(|word| word.text.starts_with('-') || word.has_expansion)
     };
     let program = command.words.iter().enumerate().position(|(index, word)| {
         let text = word.text.as_ref();
         // Unit files put a key in front.
         let text = text.strip_prefix("ExecStart=").unwrap_or(text);
         // Plain "kvm" and "qemu" are words of their own: an option has to follow.
-        is_qemu(text) && (text.contains("qemu-system-") || starts_option(index + 1))
+        is_qemu(text)
+            && (text.contains("qemu-system-") || starts_option(index + 1) || text.starts_with('/'))
     });
     let (program, rest) = match program {
         Some(index) => (command.words.get(index), index + 1),

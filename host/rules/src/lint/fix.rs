@@ -1,0 +1,136 @@
+//! Changes as edits of the text: only what is wrong, in the style of what stands around it.
+
+mod command_line;
+mod kubevirt;
+mod libvirt;
+mod option;
+mod proxmox;
+mod readconfig;
+
+use super::change::Change;
+use super::{Edit, Report, Target, lint};
+use crate::configuration::{self, Contents, Hints, InputError, Kind};
+use crate::position::Lines;
+use crate::vm::{VmConfiguration, Vmm};
+
+/// Rounds of fixing: one change can uncover another.
+const MAX_ROUNDS: usize = 8;
+
+/// Edits that make a change in a machine's text; `None` where this input cannot take it.
+pub fn edits(
+    kind: Kind,
+    lines: &Lines<'_>,
+    vm: &VmConfiguration,
+    change: &Change,
+) -> Option<Vec<Edit>> {
+    match kind {
+        Kind::CommandLine if vm.vmm == Vmm::Crosvm => command_line::crosvm_edits(lines, vm, change),
+        Kind::CommandLine if vm.vmm == Vmm::Qemu => command_line::edits(lines, vm, change),
+        Kind::Readconfig => readconfig::edits(lines, change),
+        Kind::LibvirtXml => libvirt::edits(lines, vm, change),
+        Kind::Proxmox => proxmox::edits(lines, change),
+        Kind::Kubevirt => kubevirt::edits(lines, vm, change),
+        // A log and a running process are what was, not what will be.
+        Kind::CommandLine | Kind::ProcessCommandLine | Kind::LibvirtLog => None,
+        Kind::Modprobe | Kind::KernelCommandLine => None,
+    }
+}
+
+/// Edits that make a change in a host's parameters.
+pub fn option_edits(contents: &Contents, lines: &Lines<'_>, change: &Change) -> Vec<Edit> {
+    option::edits(contents.kind, lines, change).unwrap_or_default()
+}
+
+/// Replaces one range.
+fn replace(start: usize, end: usize, replacement: impl Into<String>) -> Vec<Edit> {
+    vec![Edit { start, end, replacement: replacement.into() }]
+}
+
+/// Inserts at one place.
+fn insert(at: usize, text: impl Into<String>) -> Vec<Edit> {
+    replace(at, at, text)
+}
+
+/// A mended text with what is left to say about it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Fixed {
+    pub text: String,
+    /// Violations mended.
+    pub mended: usize,
+    pub report: Report,
+}
+
+/// Applies every edit of every diagnostic until nothing more can be mended.
+pub fn fixed(
+    file: &str,
+    text: &str,
+    kind: Option<Kind>,
+    target: &Target,
+) -> Result<Fixed, InputError> {
+    let hints = Hints { qemu: target.qemu };
+    let mut text = text.to_owned();
+    let mut mended = 0;
+    let mut contents = configuration::read(file, &text, kind, &hints)?;
+    let mut report = lint(&contents, &text, target, file);
+    for _ in 0..MAX_ROUNDS {
+        let (next, applied) = apply(&text, &report);
+        if applied == 0 {
+            break;
+        }
+        let next_contents = configuration::read(file, &next, Some(contents.kind), &hints)?;
+        let next_report = lint(&next_contents, &next, target, file);
+        // An edit that does not lessen what is wrong would go on for ever.
+        if next_report.diagnostics.len() >= report.diagnostics.len() {
+            break;
+        }
+        mended += report.diagnostics.len() - next_report.diagnostics.len();
+        (text, contents, report) = (next, next_contents, next_report);
+    }
+    Ok(Fixed { text, mended, report })
+}
+
+/// Applies the edits that do not touch one another; the others wait for the next round.
+fn apply(text: &str, report: &Report) -> (String, usize) {
+    let mut edits: Vec<&Edit> = Vec::new();
+    let mut applied = 0;
+    let with_edits = report.diagnostics.iter().filter_map(|diagnostic| {
+        let edits = &diagnostic.remedy.as_ref()?.edits;
+        (!edits.is_empty()).then_some(edits)
+    });
+    for group in with_edits {
+        if group.iter().all(|edit| edits.contains(&edit)) {
+            // Two rules ask for the same change.
+            continue;
+        }
+        let touches = |edit: &Edit| {
+            edits.iter().any(|other| edit.start <= other.end && other.start <= edit.end)
+        };
+        if group.iter().any(touches) {
+            continue;
+        }
+        edits.extend(group);
+        applied += 1;
+    }
+    edits.sort();
+    let mut result = String::with_capacity(text.len() + 64 * edits.len());
+    let mut at = 0;
+    for edit in edits {
+        let (Some(before), true) = (text.get(at..edit.start), text.is_char_boundary(edit.end))
+        else {
+            continue;
+        };
+        result.push_str(before);
+        result.push_str(&edit.replacement);
+        at = edit.end;
+    }
+    result.push_str(text.get(at..).unwrap_or_default());
+    (result, applied)
+}
+
+/// The white space before the first character of the line that holds `at`.
+fn indentation<'t>(text: &'t str, at: usize) -> &'t str {
+    let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let line = &text[start..];
+    let length = line.len() - line.trim_start_matches([' ', '\t']).len();
+    &line[..length.min(at.saturating_sub(start))]
+}

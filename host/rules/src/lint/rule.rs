@@ -1,0 +1,169 @@
+//! What a rule is, and its page: the one text behind `--explain`, the documentation and SARIF.
+
+use super::{Options, Outcome, Subject, boot, hyperv, interrupt_controller, machine, module};
+use crate::finding::Severity;
+use crate::inhibit::Vendor;
+use crate::version::Version;
+use std::fmt::Write;
+
+/// Versions a rule is about: from one, and before another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Versions {
+    pub from: Option<Version>,
+    pub before: Option<Version>,
+}
+
+impl Versions {
+    pub const ALL: Self = Self { from: None, before: None };
+
+    pub const fn from(major: u16, minor: u16) -> Self {
+        Self { from: Some(Version::new(major, minor, 0)), before: None }
+    }
+
+    pub const fn before(major: u16, minor: u16) -> Self {
+        Self { from: None, before: Some(Version::new(major, minor, 0)) }
+    }
+
+    pub const fn between(from: (u16, u16), before: (u16, u16)) -> Self {
+        Self {
+            from: Some(Version::new(from.0, from.1, 0)),
+            before: Some(Version::new(before.0, before.1, 0)),
+        }
+    }
+
+    /// Whether a version lies inside; `None` is a current one, so that only an open end holds it.
+    pub fn contain(&self, version: Option<Version>) -> bool {
+        match version {
+            Some(version) => {
+                self.from.is_none_or(|from| version >= from)
+                    && self.before.is_none_or(|before| version < before)
+            }
+            None => self.before.is_none(),
+        }
+    }
+}
+
+impl std::fmt::Display for Versions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.from, self.before) {
+            (None, None) => f.write_str("all"),
+            (Some(from), None) => write!(f, "{from} and newer"),
+            (None, Some(before)) => write!(f, "before {before}"),
+            (Some(from), Some(before)) => write!(f, "{from} to before {before}"),
+        }
+    }
+}
+
+/// How a rule is decided.
+#[derive(Clone, Copy)]
+pub(super) enum Check {
+    Machine(fn(&Subject<'_>, &mut Outcome)),
+    Options(fn(&Options<'_>, &mut Outcome)),
+}
+
+/// A rule.
+pub struct Rule {
+    /// Stable identifier, `AV001`.
+    pub id: &'static str,
+    /// The same in words.
+    pub name: &'static str,
+    pub severity: Severity,
+    pub vendors: &'static [Vendor],
+    pub kernels: Versions,
+    pub qemu: Versions,
+    /// The statement that should be true, in a line.
+    pub summary: &'static str,
+    /// Paragraphs of Markdown.
+    pub explanation: &'static str,
+    /// An input that violates it, one that does not, and one that leaves it open.
+    pub bad: &'static str,
+    pub good: &'static str,
+    pub unknown: &'static str,
+    /// Kernel and QEMU the examples are judged for; empty means current.
+    pub example_kernel: &'static str,
+    pub example_qemu: &'static str,
+    /// `--fix` can mend it.
+    pub is_fixable: bool,
+    pub sources: &'static [&'static str],
+    pub(super) check: Check,
+}
+
+impl PartialEq for Rule {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl std::fmt::Debug for Rule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.id)
+    }
+}
+
+pub(super) const BOTH: &[Vendor] = &[Vendor::Amd, Vendor::Intel];
+pub(super) const AMD: &[Vendor] = &[Vendor::Amd];
+pub(super) const INTEL: &[Vendor] = &[Vendor::Intel];
+
+/// All rules by identifier.
+pub fn all() -> impl Iterator<Item = &'static Rule> {
+    [interrupt_controller::RULES, hyperv::RULES, machine::RULES, module::RULES, boot::RULES]
+        .into_iter()
+        .flatten()
+}
+
+/// The rule of an identifier or name, whatever its case.
+pub fn find(name: &str) -> Option<&'static Rule> {
+    all().find(|rule| rule.id.eq_ignore_ascii_case(name) || rule.name.eq_ignore_ascii_case(name))
+}
+
+impl Rule {
+    /// The target's vendors the rule is about.
+    pub fn vendors_of(&self, vendors: &[Vendor]) -> Vec<Vendor> {
+        vendors.iter().copied().filter(|vendor| self.vendors.contains(vendor)).collect()
+    }
+
+    pub(super) fn applies(&self, kernel: Option<Version>, qemu: Option<Version>) -> bool {
+        self.kernels.contain(kernel) && self.qemu.contain(qemu)
+    }
+
+    /// The rule's page in the documentation.
+    pub fn page(&self) -> String {
+        let mut page = String::new();
+        let vendors: Vec<_> = self.vendors.iter().map(|vendor| vendor.name()).collect();
+        let fix = if self.is_fixable { "`--fix` mends it" } else { "by hand" };
+        let (id, name) = (self.id, self.name);
+        let _ = writeln!(page, "# {id}: {name}\n\n{}.\n", self.summary);
+        let _ =
+            writeln!(page, "| Severity | Vendors | Kernels | QEMU | Fix |\n|---|---|---|---|---|");
+        let row = format!(
+            "| {} | {} | {} | {} | {fix} |",
+            self.severity,
+            vendors.join(", "),
+            self.kernels,
+            self.qemu,
+        );
+        let _ = writeln!(page, "{row}\n\n{}\n", self.explanation.trim());
+        let judged: Vec<_> = [("--kernel", self.example_kernel), ("--qemu", self.example_qemu)]
+            .into_iter()
+            .filter(|(_, version)| !version.is_empty())
+            .map(|(flag, version)| format!("{flag} {version}"))
+            .collect();
+        let judged = if judged.is_empty() {
+            String::new()
+        } else {
+            format!(" (with `{}`)", judged.join(" "))
+        };
+        let _ = writeln!(
+            page,
+            "## Examples{judged}\n\nViolates it:\n\n```\n{}\n```\n",
+            self.bad.trim()
+        );
+        let _ = writeln!(page, "Does not:\n\n```\n{}\n```\n", self.good.trim());
+        let _ = writeln!(page, "Cannot be decided:\n\n```\n{}\n```\n", self.unknown.trim());
+        page.push_str("## Sources\n\n");
+        for source in self.sources {
+            let _ = writeln!(page, "- {source}");
+        }
+        page
+    }
+}

@@ -1,0 +1,309 @@
+//! Every rule against its own examples, and fixes against what they promise.
+
+use super::*;
+use crate::configuration::{self, Hints, Kind};
+use fix::fixed;
+
+fn target(kernel: &str, qemu: &str) -> Target {
+    Target { kernel: Version::parse(kernel), qemu: Version::parse(qemu), ..Target::default() }
+}
+
+fn judge(text: &str, target: &Target) -> Report {
+    let hints = Hints { qemu: target.qemu };
+    let contents =
+        configuration::read("test", text, None, &hints).unwrap_or_else(|e| panic!("{text}: {e}"));
+    lint(&contents, text, target, "test")
+}
+
+fn ids(report: &Report, answer: Answer) -> Vec<&'static str> {
+    let mut ids: Vec<_> =
+        report.diagnostics.iter().filter(|d| d.answer == answer).map(|d| d.rule.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+#[test]
+fn every_rule_is_violated_kept_and_left_open_by_its_examples() {
+    for rule in rule::all() {
+        let target = target(rule.example_kernel, rule.example_qemu);
+        let bad = judge(rule.bad, &target);
+        assert!(ids(&bad, Answer::No).contains(&rule.id), "{} bad: {:?}", rule.id, bad.diagnostics);
+        let good = judge(rule.good, &target);
+        assert!(
+            good.diagnostics.iter().all(|d| d.rule.id != rule.id),
+            "{} good: {:?}",
+            rule.id,
+            good.diagnostics
+        );
+        let unknown = judge(rule.unknown, &target);
+        assert!(
+            ids(&unknown, Answer::Unknown).contains(&rule.id)
+                && !ids(&unknown, Answer::No).contains(&rule.id),
+            "{} unknown: {:?}",
+            rule.id,
+            unknown.diagnostics
+        );
+    }
+}
+
+#[test]
+fn every_rule_says_what_it_is() {
+    let mut seen = std::collections::BTreeSet::new();
+    for rule in rule::all() {
+        assert!(rule.id.len() == 5 && rule.id.starts_with("AV"), "{}", rule.id);
+        assert!(seen.insert(rule.id) && seen.insert(rule.name), "{} twice", rule.id);
+        assert!(!rule.sources.is_empty(), "{} has no source", rule.id);
+        assert!(!rule.summary.ends_with('.'), "{}", rule.id);
+        assert_eq!(rule::find(rule.name), Some(rule));
+        assert_eq!(rule::find(&rule.id.to_lowercase()), Some(rule));
+    }
+    assert_eq!(rule::find("AV999"), None);
+}
+
+#[test]
+fn a_fix_mends_every_fixable_rule_and_only_those() {
+    for rule in rule::all() {
+        let target = target(rule.example_kernel, rule.example_qemu);
+        let mended = fixed("test", rule.bad, None, &target).unwrap();
+        let left = mended.report.diagnostics.iter().any(|d| d.rule.id == rule.id);
+        assert_eq!(!left, rule.is_fixable, "{}: {}", rule.id, mended.text);
+        if rule.is_fixable {
+            assert_ne!(mended.text, rule.bad);
+        }
+    }
+}
+
+#[test]
+fn a_lasting_predicted_inhibit_is_never_without_an_error() {
+    for rule in rule::all() {
+        let target = target(rule.example_kernel, rule.example_qemu);
+        for text in [rule.bad, rule.good, rule.unknown] {
+            let hints = Hints { qemu: target.qemu };
+            let contents = configuration::read("test", text, None, &hints).unwrap();
+            let report = lint(&contents, text, &target, "test");
+            for vm in &contents.vms {
+                for vendor in [Vendor::Amd, Vendor::Intel] {
+                    let predicted = crate::inhibit::predict(vendor, target.kernel, target.qemu, vm);
+                    for one in predicted.iter().filter(|one| one.is_lasting()) {
+                        let said = report.diagnostics.iter().any(|d| {
+                            d.inhibit == Some(one.reason)
+                                && d.answer == Answer::No
+                                && d.vendors.contains(&vendor)
+                        });
+                        assert!(said, "{} on {vendor:?} unsaid for {text}", one.reason);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn vendor_and_versions_of_the_target_decide_which_rules_speak() {
+    let default = "qemu-system-x86_64 -enable-kvm -cpu host";
+    for (vendors, kernel, expected) in [
+        (vec![Vendor::Amd], "", vec!["AV001"]),
+        (vec![Vendor::Intel], "", vec![]),
+        (vec![Vendor::Amd], "5.15", vec!["AV001", "AV005", "AV006"]),
+        (vec![Vendor::Amd], "6.0", vec!["AV001"]),
+        (vec![Vendor::Amd], "5.5", vec![]),
+        (vec![Vendor::Intel], "5.15", vec![]),
+    ] {
+        let target = Target { vendors, kernel: Version::parse(kernel), qemu: None };
+        assert_eq!(ids(&judge(default, &target), Answer::No), expected, "{target:?}");
+    }
+}
+
+#[test]
+fn fixes_keep_the_layout_of_each_input() {
+    for (before, after) in [
+        // The option's own separator is repeated.
+        (
+            "qemu-system-x86_64 \\\n  -machine q35 \\\n  -accel kvm \\\n  -m 1G\n",
+            "qemu-system-x86_64 \\\n  -machine q35 \\\n  -accel kvm \\\n  \
+             -global kvm-pit.lost_tick_policy=discard \\\n  -m 1G\n",
+        ),
+        (
+            "qemu-system-x86_64 --enable-kvm --m 1G # x\n",
+            "qemu-system-x86_64 --enable-kvm --global kvm-pit.lost_tick_policy=discard --m 1G # x\n",
+        ),
+        (
+            "kvm -m 1G -global 'kvm-pit.lost_tick_policy=delay'",
+            "kvm -m 1G -global 'kvm-pit.lost_tick_policy=discard'",
+        ),
+        (
+            "kvm -M q35,kernel_irqchip=off,usb=off -m 1G",
+            "kvm -M q35,kernel_irqchip=split,usb=off -m 1G",
+        ),
+        (
+            "kvm -M q35,pit=off -cpu 'host,hv_vpindex,hv_synic,hv_stimer'",
+            "kvm -M q35,pit=off -cpu 'host,hv_vpindex,hv_synic,hv_stimer,hv_avic'",
+        ),
+        (
+            "kvm -M q35,pit=off -cpu host,hv-vpindex=on,hv-synic=on,hv-stimer=on,hv-avic=off",
+            "kvm -M q35,pit=off -cpu host,hv-vpindex=on,hv-synic=on,hv-stimer=on,hv-avic=on",
+        ),
+        ("crosvm run --cpus 2 bzImage", "crosvm run --split-irqchip --cpus 2 bzImage"),
+        (
+            "kvm -smp 300 -M q35,kernel-irqchip=split -device '{\"driver\":\"intel-iommu\",\"eim\":\"off\"}' \
+             -cpu host,kvm-msi-ext-dest-id=off",
+            "kvm -smp 300 -M q35,kernel-irqchip=split -device '{\"driver\":\"intel-iommu\",\"eim\":\"on\"}' \
+             -cpu host,kvm-msi-ext-dest-id=off",
+        ),
+        (
+            "<domain type='kvm'>\n  <os>\n    <type machine='q35'>hvm</type>\n  </os>\n  <clock offset='utc'/>\n\
+             </domain>\n",
+            "<domain type='kvm'>\n  <os>\n    <type machine='q35'>hvm</type>\n  </os>\n  <clock offset='utc'>\n    \
+             <timer name='pit' tickpolicy='discard'/>\n  </clock>\n</domain>\n",
+        ),
+        (
+            "<domain type='kvm'>\n  <clock offset='utc'>\n    <timer name='rtc' tickpolicy='catchup'/>\n    \
+             <timer name=\"pit\"/>\n  </clock>\n</domain>\n",
+            "<domain type='kvm'>\n  <clock offset='utc'>\n    <timer name='rtc' tickpolicy='catchup'/>\n    \
+             <timer name=\"pit\" tickpolicy=\"discard\"/>\n  </clock>\n</domain>\n",
+        ),
+        (
+            "<domain type='kvm'>\n  <name>a</name>\n</domain>\n",
+            "<domain type='kvm'>\n  <name>a</name>\n  <clock offset='utc'>\n    \
+             <timer name='pit' tickpolicy='discard'/>\n  </clock>\n</domain>\n",
+        ),
+        (
+            "# my vm\ncores: 2\nmachine: q35\nostype: l26\nscsihw: virtio-scsi-pci\n",
+            "# my vm\nargs: -global kvm-pit.lost_tick_policy=discard\ncores: 2\nmachine: q35\nostype: l26\n\
+             scsihw: virtio-scsi-pci\n",
+        ),
+        (
+            "args: -s\ncores: 2\nostype: l26\nscsihw: virtio-scsi-pci\n",
+            "args: -s -global kvm-pit.lost_tick_policy=discard\ncores: 2\nostype: l26\nscsihw: virtio-scsi-pci\n",
+        ),
+        (
+            "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nspec:\n  template:\n    spec:\n      domain:\n        \
+             cpu:\n          cores: 2\n        devices: {}\n",
+            "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nspec:\n  template:\n    spec:\n      domain:\n        \
+             clock:\n          timer:\n            pit:\n              tickPolicy: discard\n        \
+             cpu:\n          cores: 2\n        devices: {}\n",
+        ),
+        (
+            "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nspec:\n  domain:\n    devices: {}\n    clock:\n      \
+             timer:\n        pit: {}\n        hpet: {present: false}\n",
+            "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nspec:\n  domain:\n    devices: {}\n    clock:\n      \
+             timer:\n        pit: {tickPolicy: discard}\n        hpet: {present: false}\n",
+        ),
+        (
+            "[machine]\n  type = \"q35\"\n  accel = \"kvm\"\n",
+            "[machine]\n  type = \"q35\"\n  accel = \"kvm\"\n\n[global]\n  driver = \"kvm-pit\"\n  \
+             property = \"lost_tick_policy\"\n  value = \"discard\"\n",
+        ),
+        ("options kvm_amd avic=1 npt=0  # x\n", "options kvm_amd avic=1 npt=1  # x\n"),
+        ("options kvm_amd force_avic=1\nblacklist x\n", "blacklist x\n"),
+        (
+            "GRUB_CMDLINE_LINUX=\"quiet amd_iommu=on iommu=pt\"\n",
+            "GRUB_CMDLINE_LINUX=\"quiet iommu=pt\"\n",
+        ),
+        (
+            "GRUB_CMDLINE_LINUX=\"amd_iommu=on,fullflush\"\n",
+            "GRUB_CMDLINE_LINUX=\"amd_iommu=fullflush\"\n",
+        ),
+        ("GRUB_CMDLINE_LINUX=\"amd_iommu=on quiet\"\n", "GRUB_CMDLINE_LINUX=\"quiet\"\n"),
+        (
+            "root=/dev/sda1 intremap=nosid,nopost amd_iommu_intr=legacy\n",
+            "root=/dev/sda1 intremap=nosid amd_iommu_intr=vapic\n",
+        ),
+    ] {
+        let mended = fixed("test", before, None, &Target::default()).unwrap();
+        assert_eq!(mended.text, after);
+        let problems = mended.report.diagnostics.iter().filter(|d| d.severity > Severity::Note);
+        assert_eq!(problems.count(), 0, "{after}: {:?}", mended.report.diagnostics);
+        let again = fixed("test", after, None, &Target::default()).unwrap();
+        assert_eq!(again.text, after, "a second fix changes nothing");
+    }
+}
+
+#[test]
+fn nothing_right_is_changed() {
+    for text in [
+        "qemu-system-x86_64 -enable-kvm -M q35,kernel-irqchip=split\n",
+        "options kvm_amd avic=1 nested=0\n",
+        "GRUB_CMDLINE_LINUX=\"quiet splash\"\n",
+    ] {
+        let mended = fixed("test", text, None, &Target::default()).unwrap();
+        assert_eq!((mended.text.as_str(), mended.mended), (text, 0));
+    }
+}
+
+#[test]
+fn comments_silence_the_rules_they_name_where_they_stand() {
+    let vm = "qemu-system-x86_64 -enable-kvm -cpu host -s";
+    let xml = "<domain type='kvm'>\n  <!-- avicenna: ignore AV001 -->\n  <os><type machine='q35'>hvm</type></os>\n\
+               </domain>";
+    for (text, expected) in [
+        (format!("{vm}\n"), vec!["AV001", "AV022"]),
+        (format!("# avicenna: ignore AV001\n{vm}\n"), vec!["AV022"]),
+        (format!("# avicenna: ignore AV001, av022 because\n{vm}\n"), vec![]),
+        (format!("{vm} # avicenna: ignore AV001\n"), vec!["AV022"]),
+        (format!("# avicenna: ignore AV003\n{vm}\n"), vec!["AV001", "AV022"]),
+        (format!("# avicenna: ignore\n{vm}\n"), vec!["AV001", "AV022"]),
+        (format!("# avicenna: ignore AV001\n{vm}\n{vm} -m 1\n"), vec!["AV001", "AV022"]),
+        (format!("# avicenna: ignore-file AV001\n{vm}\n{vm} -m 1\n"), vec!["AV022"]),
+        (xml.to_owned(), vec![]),
+        ("#avicenna%3A ignore AV001\ncores: 1\nostype: l26\nmachine: q35\n".to_owned(), vec![]),
+        ("options kvm_amd avic=0 # avicenna: ignore AV102\n".to_owned(), vec![]),
+        ("# avicenna: ignore AV102\noptions kvm_amd avic=0\n".to_owned(), vec![]),
+    ] {
+        let report = judge(&text, &Target::default());
+        assert_eq!(ids(&report, Answer::No), expected, "{text}");
+    }
+}
+
+#[test]
+fn positions_and_messages_are_those_of_the_cause() {
+    let text = "qemu-system-x86_64 -enable-kvm \\\n -global kvm-pit.lost_tick_policy=delay\n";
+    let report = judge(text, &Target::default());
+    let one = &report.diagnostics[0];
+    assert_eq!((one.rule.id, one.position.line, one.position.column), ("AV001", 2, 10));
+    assert_eq!(one.vendors, [Vendor::Amd]);
+    assert_eq!(one.inhibit, Some(InhibitReason::PitReinj));
+    let finding = Finding::from(one);
+    assert!(finding.is_problem());
+    assert_eq!(finding.fix.unwrap().line, "-global kvm-pit.lost_tick_policy=discard");
+}
+
+#[test]
+fn a_log_knows_its_versions_and_cannot_be_mended() {
+    let log = "2026-01-01 10:00:00.000+0000: starting up libvirt version: 9.0.0, qemu version: 6.1.0, \
+               kernel: 5.15.0-1, hostname: h\n/usr/bin/qemu-system-x86_64 \\\n-accel kvm \\\n\
+               -cpu host,hv-vpindex=on,hv-avic=on \\\n-m 1\n";
+    let report = judge(log, &Target::default());
+    assert_eq!(ids(&report, Answer::No), ["AV001", "AV005", "AV006", "AV026"]);
+    let mended = fixed("test", log, None, &Target::default()).unwrap();
+    assert_eq!(mended.text, log);
+}
+
+#[test]
+fn every_rule_has_its_page_in_the_documentation() {
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules");
+    for rule in rule::all() {
+        expect_test::expect_file![docs.join(format!("{}.md", rule.id))].assert_eq(&rule.page());
+    }
+    let mut index =
+        "# Rules of `avicenna lint`\n\n| Rule | Severity | Vendors | |\n|---|---|---|---|\n"
+            .to_owned();
+    for rule in rule::all() {
+        let vendors: Vec<_> = rule.vendors.iter().map(|vendor| vendor.name()).collect();
+        let (id, name) = (rule.id, rule.name);
+        let vendors = vendors.join(", ");
+        index.push_str(&format!(
+            "| [{id}]({id}.md) {name} | {} | {vendors} | {} |\n",
+            rule.severity, rule.summary
+        ));
+    }
+    expect_test::expect_file![docs.join("README.md")].assert_eq(&index);
+}
+
+#[test]
+fn kinds_without_machines_have_no_machine_rules() {
+    let report = judge("options kvm_amd avic=1\n", &Target::default());
+    assert!(report.diagnostics.is_empty());
+    assert!(Kind::Modprobe.is_of_host() && !Kind::LibvirtXml.is_of_host());
+}
