@@ -18,6 +18,8 @@ struct Arguments {
 enum Verb {
     /// Can this host accelerate interrupts, and does it
     Check(verb::check::Arguments),
+    /// Which setting keeps the feature from a running VM, and the line that changes it
+    Why(verb::why::Arguments),
     /// A plan that switches the feature on here, and with --apply the plan carried out
     Enable(verb::enable::Arguments),
     /// Take back what enable did
@@ -33,6 +35,7 @@ enum Verb {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().verb {
         Verb::Check(arguments) => verb::check::run(arguments),
+        Verb::Why(arguments) => verb::why::run(arguments),
         Verb::Enable(arguments) => verb::enable::run(arguments),
         Verb::Rollback(arguments) => verb::rollback::run(arguments),
         Verb::Snapshot(arguments) => verb::snapshot::run(arguments),

@@ -9,6 +9,7 @@ pub mod machine;
 pub mod rollback;
 pub mod snapshot;
 mod source;
+pub mod why;
 
 use rules::Answer;
 use std::process::ExitCode;

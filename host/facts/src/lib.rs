@@ -16,6 +16,7 @@ pub mod processor;
 pub mod redact;
 pub mod snapshot;
 pub mod wanted;
+pub mod watch;
 
 pub use decode::facts;
 pub use error::Error;

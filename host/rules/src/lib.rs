@@ -10,6 +10,7 @@ pub mod lint;
 pub mod position;
 pub mod version;
 pub mod vm;
+pub mod why;
 
 pub use finding::{Answer, Evidence, Finding, Fix, Needs, Position, Severity};
 pub use version::Version;

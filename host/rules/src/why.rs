@@ -1,0 +1,441 @@
+//! Why is AVIC or APICv off for this virtual machine, and which one line changes it.
+//!
+//! What the host can do ([`crate::capability`]), what the machine's configuration inhibits ([`crate::inhibit`]) and
+//! what was seen of the running machine are put together; what was seen outweighs what was predicted. Left out:
+//! inhibits that a guest causes on its own, unless they were seen.
+
+mod line;
+#[cfg(test)]
+mod tests;
+
+pub use line::change;
+
+use crate::capability::Report;
+use crate::configuration::{self, Hints, Kind};
+use crate::finding::{Answer, Evidence, Finding, Fix, Severity};
+use crate::host::{Facts, RunningVm};
+use crate::inhibit::{self, PredictedInhibit, Vendor};
+use crate::vm::{Manager, Unresolved, VmConfiguration};
+use serde::Serialize;
+use trace::inhibit::Reason;
+
+/// Version of the published form of [`Why`]: docs/schema/why-1.json.
+pub const SCHEMA: u32 = 1;
+
+/// What was seen of a running machine for a while.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Observation {
+    /// How: "tracefs, 5 s".
+    pub source: String,
+    pub seconds: f64,
+    /// Seconds with each reason set, as far as changes were seen.
+    pub reasons: Vec<(Reason, f64)>,
+    /// Seconds with no reason set; `None` if no change told the state.
+    pub active_seconds: Option<f64>,
+    pub changes: u64,
+    /// Interrupts that the hardware took.
+    pub accelerated: u64,
+    /// Interrupts that software injected.
+    pub injected: u64,
+}
+
+impl Observation {
+    /// Part of the time with the feature active.
+    pub fn active_share(&self) -> Option<f64> {
+        match self.active_seconds {
+            Some(active) if self.seconds > 0.0 => Some((active / self.seconds).clamp(0.0, 1.0)),
+            Some(_) => None,
+            // Without a change the state never changed: interrupts tell which it was.
+            None if self.accelerated > 0 && self.injected == 0 => Some(1.0),
+            None if self.injected > 0 && self.accelerated == 0 => Some(0.0),
+            None => None,
+        }
+    }
+}
+
+/// One predicted inhibit with the line that avoids it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    #[serde(flatten)]
+    pub inhibit: PredictedInhibit,
+    pub lasts: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<Fix>,
+}
+
+/// One machine.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Machine {
+    pub pid: u32,
+    pub name: Option<String>,
+    pub vmm: Option<&'static str>,
+    pub manager: Manager,
+    /// Is the feature used by this machine?
+    pub active: Finding,
+    /// Are its devices' interrupts posted? Only for machines with passed-through devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub devices: Option<Finding>,
+    pub causes: Vec<Cause>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observation: Option<Observation>,
+    /// Why nothing, or not everything, could be seen.
+    pub unseen: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Why {
+    pub schema: u32,
+    pub origin: String,
+    pub feature: &'static str,
+    /// The host's three answers.
+    pub host: Vec<Finding>,
+    pub machines: Vec<Machine>,
+}
+
+impl Why {
+    pub fn verdict(&self) -> Answer {
+        self.machines
+            .iter()
+            .flat_map(|machine| {
+                [Some(machine.active.answer), machine.devices.as_ref().map(|row| row.answer)]
+            })
+            .flatten()
+            .fold(Answer::Yes, Answer::and)
+    }
+}
+
+/// The answer for each chosen machine. `observations` go with `machines` by position.
+pub fn why(
+    facts: &Facts,
+    report: &Report,
+    machines: &[&RunningVm],
+    mut observe: impl FnMut(&RunningVm) -> Result<Observation, String>,
+) -> Why {
+    let vendor = vendor(facts);
+    Why {
+        schema: SCHEMA,
+        origin: facts.origin.clone(),
+        feature: vendor.map_or("AVIC or APICv", Vendor::feature),
+        host: report.answers.clone(),
+        machines: machines
+            .iter()
+            .map(|vm| machine(facts, report, vendor, vm, observe(vm)))
+            .collect(),
+    }
+}
+
+fn vendor(facts: &Facts) -> Option<Vendor> {
+    let vendor = facts.cpus.iter().find_map(|cpu| cpu.vendor.as_ref())?;
+    match (vendor.has_svm(), vendor.has_vmx()) {
+        (true, _) => Some(Vendor::Amd),
+        (_, true) => Some(Vendor::Intel),
+        _ => None,
+    }
+}
+
+fn machine(
+    facts: &Facts,
+    report: &Report,
+    vendor: Option<Vendor>,
+    vm: &RunningVm,
+    observed: Result<Observation, String>,
+) -> Machine {
+    let mut unseen = vec![];
+    let place = format!("/proc/{}/cmdline", vm.pid);
+    let words = vm.arguments.join("\0");
+    let configuration =
+        configuration::read(&place, &words, Some(Kind::ProcessCommandLine), &Hints::default());
+    let mut configuration = match configuration {
+        Ok(contents) => contents.vms.into_iter().next(),
+        Err(error) => {
+            unseen.push(format!("its command line: {error}"));
+            None
+        }
+    };
+    if let Some(configuration) = &mut configuration {
+        configuration.manager = manager(vm, configuration.manager);
+    }
+    let observation = observed.map_err(|why| unseen.push(why)).ok();
+    unseen.extend(posted_counters(facts).err());
+    let causes = match (vendor, &configuration) {
+        (Some(vendor), Some(configuration)) => causes(facts, vendor, configuration, vm),
+        _ => vec![],
+    };
+    let unresolved =
+        configuration.as_ref().map_or(&[][..], |configuration| configuration.unresolved.as_slice());
+    let active = active(
+        facts,
+        report,
+        &causes,
+        observation.as_ref(),
+        configuration.is_some(),
+        unresolved,
+        vm,
+    );
+    Machine {
+        pid: vm.pid,
+        name: vm.name.clone(),
+        vmm: configuration.as_ref().map(|configuration| configuration.vmm.name()),
+        manager: configuration
+            .as_ref()
+            .map_or(Manager::None, |configuration| configuration.manager),
+        devices: configuration
+            .as_ref()
+            .and_then(|configuration| devices(report, configuration, &active)),
+        active,
+        causes,
+        observation,
+        unseen,
+    }
+}
+
+/// Who owns the configuration: the command line alone does not always tell.
+fn manager(vm: &RunningVm, found: Manager) -> Manager {
+    if found != Manager::None {
+        return found;
+    }
+    let mentions = |text: &str| vm.arguments.iter().any(|word| word.contains(text));
+    if mentions("/var/run/qemu-server/") || mentions("/etc/pve/") {
+        Manager::Proxmox
+    } else if mentions("/var/run/kubevirt") || mentions("/run/kubevirt") {
+        Manager::KubeVirt
+    } else if vm.xml.is_some() || mentions("/libvirt/qemu/") {
+        Manager::Libvirt
+    } else {
+        Manager::None
+    }
+}
+
+fn causes(
+    facts: &Facts,
+    vendor: Vendor,
+    configuration: &VmConfiguration,
+    vm: &RunningVm,
+) -> Vec<Cause> {
+    let kernel = facts.kernel.get().map(|kernel| kernel.version);
+    let mut causes: Vec<Cause> = inhibit::predict(vendor, kernel, None, configuration)
+        .into_iter()
+        .map(|inhibit| Cause {
+            lasts: inhibit.is_lasting(),
+            fix: inhibit
+                .duration
+                .is_lasting()
+                .then(|| line::change(inhibit.reason, configuration, vm))
+                .flatten(),
+            inhibit,
+        })
+        .collect();
+    causes.sort_by_key(|cause| (!cause.lasts, !cause.inhibit.duration.is_lasting()));
+    causes
+}
+
+fn active(
+    facts: &Facts,
+    report: &Report,
+    causes: &[Cause],
+    observation: Option<&Observation>,
+    is_understood: bool,
+    unresolved: &[Unresolved],
+    vm: &RunningVm,
+) -> Finding {
+    let mut finding = Finding {
+        id: "vm-active".into(),
+        subject: vm.name.clone().unwrap_or_else(|| format!("pid {}", vm.pid)),
+        statement: "this VM uses the hardware interrupt controller".into(),
+        answer: Answer::Unknown,
+        severity: Severity::Error,
+        reason: String::new(),
+        evidence: evidence(facts, causes, observation, vm),
+        source: "arch/x86/kvm: kvm_vcpu_apicv_active, the vendor's required inhibits".into(),
+        fix: causes.iter().find(|cause| cause.lasts).and_then(|cause| cause.fix.clone()),
+    };
+    let host = report.answers.first();
+    let (answer, reason) = decide(host, causes, observation, is_understood, unresolved);
+    finding.answer = answer;
+    finding.reason = reason;
+    // What the host lacks no setting of the machine can give.
+    if let Some(host) = host.filter(|host| host.answer == Answer::No && answer == Answer::No) {
+        finding.fix = host.fix.clone().or(finding.fix);
+    }
+    if answer == Answer::Yes {
+        finding.fix = None;
+    }
+    finding
+}
+
+fn decide(
+    host: Option<&Finding>,
+    causes: &[Cause],
+    observation: Option<&Observation>,
+    is_understood: bool,
+    unresolved: &[Unresolved],
+) -> (Answer, String) {
+    if let Some(share) = observation.and_then(Observation::active_share) {
+        let percent = share * 100.0;
+        let names: Vec<&str> = observation
+            .into_iter()
+            .flat_map(|seen| &seen.reasons)
+            .map(|(reason, _)| reason.name())
+            .collect();
+        let by = if names.is_empty() {
+            String::new()
+        } else {
+            format!(", inhibited by {}", names.join(" and "))
+        };
+        return match share {
+            share if share >= 0.99 => {
+                (Answer::Yes, format!("seen active {percent:.1} % of the time"))
+            }
+            _ => (Answer::No, format!("seen active {percent:.1} % of the time{by}")),
+        };
+    }
+    if let Some(host) = host.filter(|host| host.answer == Answer::No) {
+        return (Answer::No, format!("the host does not offer it: {}", host.reason));
+    }
+    if let Some(cause) = causes.iter().find(|cause| cause.lasts) {
+        return (
+            Answer::No,
+            format!(
+                "{} {}: {}",
+                cause.inhibit.reason, cause.inhibit.duration, cause.inhibit.because
+            ),
+        );
+    }
+    if !is_understood {
+        return (Answer::Unknown, "its command line is not understood".into());
+    }
+    if let Some(cause) = causes.iter().find(|cause| cause.inhibit.duration.is_lasting()) {
+        return (
+            Answer::Unknown,
+            format!("{} is possible: {}", cause.inhibit.reason, cause.inhibit.because),
+        );
+    }
+    if let Some(part) = unresolved.first() {
+        return (
+            Answer::Unknown,
+            format!("a part of its command line is not resolved: {}", part.what),
+        );
+    }
+    match host.map(|host| host.answer) {
+        Some(Answer::Yes) => (
+            Answer::Yes,
+            "the host offers it and nothing in the configuration inhibits it for long".into(),
+        ),
+        _ => (
+            Answer::Unknown,
+            "nothing in the configuration inhibits it, but whether the host offers it is not known"
+                .into(),
+        ),
+    }
+}
+
+fn evidence(
+    facts: &Facts,
+    causes: &[Cause],
+    observation: Option<&Observation>,
+    vm: &RunningVm,
+) -> Vec<Evidence> {
+    let mut evidence = vec![];
+    for cause in causes.iter().filter(|cause| cause.inhibit.duration.is_lasting()) {
+        let what = format!("predicted {}", cause.inhibit.reason);
+        let item =
+            Evidence::new(what, format!("/proc/{}/cmdline", vm.pid), cause.inhibit.because.clone());
+        evidence.push(match cause.inhibit.position {
+            Some(position) => item.at(position),
+            None => item,
+        });
+    }
+    if let Some(seen) = observation {
+        let reasons: Vec<String> = seen
+            .reasons
+            .iter()
+            .map(|(reason, seconds)| format!("{reason} {seconds:.2} s"))
+            .collect();
+        evidence.push(Evidence::new(
+            "inhibits seen",
+            seen.source.clone(),
+            format!(
+                "{} changes; {}; {} interrupts accelerated, {} injected",
+                seen.changes,
+                if reasons.is_empty() { "no reason seen set".into() } else { reasons.join(", ") },
+                seen.accelerated,
+                seen.injected
+            ),
+        ));
+    }
+    if let Some(statistics) = vm.statistics.get() {
+        let shown: Vec<String> =
+            ["exits", "irq_exits", "irq_window_exits", "irq_injections", "halt_exits"]
+                .iter()
+                .filter_map(|name| Some(format!("{name} {}", statistics.get(*name)?)))
+                .collect();
+        evidence.push(Evidence::new(
+            "KVM statistics",
+            vm.statistics.place.clone(),
+            shown.join(", "),
+        ));
+    }
+    evidence.extend(posted_counters(facts).ok());
+    evidence
+}
+
+/// Counters of posted interrupts, of the whole host.
+fn posted_counters(facts: &Facts) -> Result<Evidence, String> {
+    let Some(counters) = facts.interrupts.get() else {
+        return Err(facts
+            .interrupts
+            .evidence("posted interrupts", |_| "")
+            .value
+            .replace("not known", "/proc/interrupts"));
+    };
+    let shown: Vec<String> = counters
+        .iter()
+        .filter(|row| {
+            matches!(row.label.as_str(), "PIN" | "NPI" | "PIW") || row.description.contains("-GA")
+        })
+        .map(|row| {
+            format!(
+                "{} {}",
+                if row.description.contains("-GA") { &row.description } else { &row.label },
+                row.total
+            )
+        })
+        .collect();
+    if shown.is_empty() {
+        return Err("/proc/interrupts has no row of posted interrupts (PIN, AMD-Vi…-GA)".into());
+    }
+    Ok(Evidence::new("posted interrupts, whole host", &facts.interrupts.place, shown.join(", ")))
+}
+
+/// Posting of the machine's own devices.
+fn devices(report: &Report, configuration: &VmConfiguration, active: &Finding) -> Option<Finding> {
+    let first = configuration.passthrough.first()?;
+    let host = report.answers.get(2)?;
+    let answer = host.answer.and(active.answer);
+    Some(Finding {
+        id: "vm-devices".into(),
+        subject: active.subject.clone(),
+        statement: "interrupts of its passed-through devices are posted".into(),
+        answer,
+        severity: Severity::Warning,
+        reason: match (host.answer, active.answer) {
+            (Answer::Yes, Answer::Yes) => {
+                "the host posts, and this VM uses the hardware interrupt controller".into()
+            }
+            (Answer::Yes, _) => {
+                "the host posts, but only to VMs that use the hardware interrupt controller".into()
+            }
+            _ => host.reason.clone(),
+        },
+        evidence: vec![
+            Evidence::new(
+                "passed-through device",
+                configuration.file.clone(),
+                first.driver.clone(),
+            )
+            .at(first.at),
+        ],
+        source: host.source.clone(),
+        fix: if answer == Answer::Yes { None } else { host.fix.clone().or(active.fix.clone()) },
+    })
+}

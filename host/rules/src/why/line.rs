@@ -1,0 +1,99 @@
+//! The one line that avoids an inhibit, in the words of whoever owns the machine's configuration.
+//!
+//! QEMU: `qemu-options.hx`, docs/system/i386/hyperv.rst. libvirt: formatdomain ("Time keeping", "Hypervisor features").
+//! Proxmox: qm.conf(5). KubeVirt: API reference v1. Firecracker, crosvm and cloud-hypervisor: their own options, where
+//! they have one.
+
+use crate::finding::{Fix, Needs};
+use crate::host::RunningVm;
+use crate::inhibit::InhibitReason;
+use crate::vm::{Manager, VmConfiguration, Vmm};
+
+/// The change, or `None` where none exists.
+pub fn change(
+    reason: InhibitReason,
+    configuration: &VmConfiguration,
+    vm: &RunningVm,
+) -> Option<Fix> {
+    let name = vm.name.as_deref().unwrap_or("NAME");
+    let restart = |line: String| Some(Fix::new(line, Needs::VmRestart));
+    match (configuration.vmm, configuration.manager) {
+        (Vmm::Qemu, Manager::Libvirt) => {
+            restart(format!("virsh edit {name}: {}", libvirt(reason)?))
+        }
+        (Vmm::Qemu, Manager::Proxmox) => restart(proxmox(reason, vm)?),
+        (Vmm::Qemu, Manager::KubeVirt) => restart(kubevirt(reason)?.to_string()),
+        (Vmm::Qemu, Manager::None) => restart(qemu(reason)?.to_string()),
+        (Vmm::Crosvm, _) => match reason {
+            InhibitReason::PitReinj => restart("crosvm run --split-irqchip".into()),
+            _ => None,
+        },
+        // Firecracker has no option for its PIT, and cloud-hypervisor has no PIT.
+        (Vmm::Firecracker | Vmm::CloudHypervisor, _) => None,
+    }
+}
+
+/// Options that change one thing and leave the rest of the command line as it is.
+fn qemu(reason: InhibitReason) -> Option<&'static str> {
+    Some(match reason {
+        InhibitReason::PitReinj => "-global kvm-pit.lost_tick_policy=discard",
+        InhibitReason::Hyperv => "hv-avic=on added to -cpu (QEMU 6.2 and later)",
+        InhibitReason::Absent => "kernel-irqchip=split instead of kernel-irqchip=off in -machine",
+        InhibitReason::X2apic => "x2apic=off added to -cpu, or host kernel 6.0 and later",
+        InhibitReason::Nested => "svm=off added to -cpu, or host kernel 5.19 and later",
+        InhibitReason::PhysicalIdTooBig => "fewer vCPUs in -smp, maxcpus included",
+        InhibitReason::Blockirq => "no -gdb and no -s",
+        _ => return None,
+    })
+}
+
+fn libvirt(reason: InhibitReason) -> Option<&'static str> {
+    Some(match reason {
+        InhibitReason::PitReinj => "<timer name='pit' tickpolicy='discard'/> in <clock>",
+        InhibitReason::Hyperv => {
+            "<avic state='on'/> in <features><hyperv> (libvirt 8.10 and later)"
+        }
+        InhibitReason::Absent => "<ioapic driver='qemu'/> in <features>",
+        InhibitReason::X2apic => {
+            "<feature policy='disable' name='x2apic'/> in <cpu>, or host kernel 6.0 and later"
+        }
+        InhibitReason::Nested => {
+            "<feature policy='disable' name='svm'/> in <cpu>, or host kernel 5.19 and later"
+        }
+        InhibitReason::PhysicalIdTooBig => "a smaller <vcpu>",
+        _ => return None,
+    })
+}
+
+fn proxmox(reason: InhibitReason, vm: &RunningVm) -> Option<String> {
+    let mut words = vm.arguments.iter();
+    let id =
+        words.find(|word| *word == "-id").and_then(|_| words.next()).map_or("VMID", String::as_str);
+    let arguments = match reason {
+        InhibitReason::PitReinj => "-global kvm-pit.lost_tick_policy=discard",
+        InhibitReason::PhysicalIdTooBig => {
+            return Some(format!("qm set {id} --cores N, fewer than now"));
+        }
+        // Proxmox writes -cpu itself: what it lacks has to be repeated whole.
+        InhibitReason::Hyperv => "-cpu MODEL,hv-avic=on,… (the whole of what it has now)",
+        InhibitReason::X2apic => "-cpu MODEL,x2apic=off,… (the whole of what it has now)",
+        InhibitReason::Nested => "-cpu MODEL,svm=off,… (the whole of what it has now)",
+        InhibitReason::Absent => "-machine kernel-irqchip=split",
+        _ => return None,
+    };
+    Some(format!("qm set {id} --args '{arguments}'"))
+}
+
+fn kubevirt(reason: InhibitReason) -> Option<&'static str> {
+    Some(match reason {
+        InhibitReason::PitReinj => "spec.template.spec.domain.clock.timer.pit.tickPolicy: discard",
+        InhibitReason::PhysicalIdTooBig => "fewer spec.template.spec.domain.cpu.cores",
+        InhibitReason::X2apic => {
+            "spec.template.spec.domain.cpu.features: {name: x2apic, policy: disable}"
+        }
+        InhibitReason::Nested => {
+            "spec.template.spec.domain.cpu.features: {name: svm, policy: disable}"
+        }
+        _ => return None,
+    })
+}
