@@ -46,7 +46,8 @@ fn number(register: Register) -> u8 {
     if matches!(register, Register::AH | Register::CH | Register::DH | Register::BH) {
         return HIGH_BYTE + (register as u8 - Register::AH as u8);
     }
-    register.number() as u8
+    // The decoder numbers byte registers by their place in its own list.
+    register.full_register().number() as u8
 }
 
 pub fn fill(op: &mut Op, instruction: &Instruction, size: CodeSize) {
@@ -229,4 +230,30 @@ fn implicit_segment(op: &mut Op, instruction: &Instruction) {
         prefix => prefix,
     };
     op.segment = segment_index(register, size);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn byte_registers_are_numbered_as_their_full_registers() {
+        let rows = [
+            (Register::AL, 0),
+            (Register::BL, 3),
+            (Register::AH, HIGH_BYTE),
+            (Register::BH, HIGH_BYTE + 3),
+            (Register::SPL, 4),
+            (Register::DIL, 7),
+            (Register::R8L, 8),
+            (Register::R15L, 15),
+            (Register::R13W, 13),
+            (Register::RSP, 4),
+            (Register::XMM9, 9),
+            (Register::CR8, 8),
+        ];
+        for (register, expected) in rows {
+            assert_eq!(number(register), expected, "{register:?}");
+        }
+    }
 }
