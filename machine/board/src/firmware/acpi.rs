@@ -6,11 +6,10 @@
 
 use super::table::{HEADER_SIZE, OEM, Table, checksum};
 use super::{FirmwareOptions, dsdt};
+use arch::apic::{ApicBase, io_mmio};
 use bus::MemoryLayout;
 use device::map;
 
-const LOCAL_APIC: u32 = 0xFEE0_0000;
-const IO_APIC: u32 = 0xFEC0_0000;
 /// APIC identifiers from here on need the x2APIC structures; 255 is broadcast in the old ones.
 const FIRST_X2APIC_ID: u32 = 255;
 const NON_MASKABLE_INPUT: u8 = 1;
@@ -180,7 +179,7 @@ fn madt(options: &FirmwareOptions) -> Vec<u8> {
 
     let topology = options.topology;
     let mut table = Table::new(b"APIC", 5);
-    table.u32(LOCAL_APIC).u32(PC_AT_COMPATIBLE);
+    table.u32(ApicBase::RESET_ADDRESS as u32).u32(PC_AT_COMPATIBLE);
     let mut has_x2apic_ids = false;
     for cpu in topology.cpus() {
         let id = topology.apic_id(cpu).0;
@@ -191,7 +190,7 @@ fn madt(options: &FirmwareOptions) -> Vec<u8> {
             table.u8(9).u8(16).u16(0).u32(id).u32(ENABLED).u32(cpu.0.into());
         }
     }
-    table.u8(1).u8(12).u8(0).u8(0).u32(IO_APIC).u32(0);
+    table.u8(1).u8(12).u8(0).u8(0).u32(io_mmio::RESET_ADDRESS as u32).u32(0);
     // ISA interrupts are edge-triggered and active high unless an override says otherwise.
     table.u8(2).u8(10).u8(0).u8(map::PIT_LINE).u32(map::PIT_IO_APIC_PIN.into()).u16(0);
     table.u8(2).u8(10).u8(0).u8(map::ACPI_LINE).u32(map::ACPI_LINE.into()).u16(ACTIVE_HIGH_LEVEL);
