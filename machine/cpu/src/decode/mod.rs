@@ -112,7 +112,11 @@ pub fn decode(bytes: &[u8], size: CodeSize, before: u16) -> Option<Decoded> {
         }
         return Some(invalid(before, instruction.len(), ran_out));
     }
-    Some(bind(&instruction, size, before))
+    let mut decoded = bind(&instruction, size, before);
+    if let Some(opcode) = execute::x87::opcode(window, size == CodeSize::Bits64) {
+        decoded.op.immediate = opcode;
+    }
+    Some(decoded)
 }
 
 /// Decodes an instruction that begins in `head`, the rest of a page, and continues in `tail`.

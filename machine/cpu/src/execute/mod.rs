@@ -4,16 +4,24 @@
 //! A handler leaves all state as it was when it reports a fault: it reads and checks first, then
 //! writes memory, then registers and flags.
 
+mod aes;
 mod arithmetic;
 mod bit;
 mod branch;
 mod decimal;
+mod extended_state;
 mod flag;
 mod io;
+mod mmx;
 mod multiply;
 mod privileged;
 mod segment;
 mod shift;
+mod sse;
+mod sse_float;
+mod sse_integer;
+mod sse_move;
+mod sse_string;
 mod stack;
 mod string;
 mod transfer;
@@ -54,6 +62,14 @@ const FAMILIES: &[Family] = &[
     privileged::bind,
     decimal::bind,
     crate::svm::instruction::bind,
+    sse_move::bind,
+    sse_integer::bind,
+    sse_float::bind,
+    sse_string::bind,
+    aes::bind,
+    mmx::bind,
+    x87::bind,
+    extended_state::bind,
 ];
 
 /// Finds the handler of an instruction; `None` if the processor does not know it.

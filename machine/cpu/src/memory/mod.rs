@@ -1,6 +1,7 @@
 //! Memory as instructions see it: segmentation, paging, the TLB, RAM and devices.
 
 mod access;
+mod area;
 mod paging;
 mod place;
 mod segment;

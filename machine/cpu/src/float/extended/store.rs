@@ -78,9 +78,11 @@ pub fn load_decimal(bytes: [u8; 10]) -> Extended {
     Extended::from_unpacked(value)
 }
 
-/// FBSTP. What needs more than 18 digits is the packed BCD indefinite.
+/// The packed BCD indefinite.
+pub const DECIMAL_INDEFINITE: [u8; 10] = [0, 0, 0, 0, 0, 0, 0, 0xC0, 0xFF, 0xFF];
+
+/// FBSTP. What needs more than 18 digits is the indefinite.
 pub fn store_decimal(value: Extended, context: &mut Context) -> [u8; 10] {
-    const INDEFINITE: [u8; 10] = [0, 0, 0, 0, 0, 0, 0, 0xC0, 0xFF, 0xFF];
     context.is_rounded_up = false;
     let x = value.unpack();
     let (magnitude, is_inexact, is_up) = match x.kind {
@@ -90,7 +92,7 @@ pub fn store_decimal(value: Extended, context: &mut Context) -> [u8; 10] {
     };
     if magnitude >= 10u128.pow(DIGITS) {
         context.raise(Exceptions::INVALID);
-        return INDEFINITE;
+        return DECIMAL_INDEFINITE;
     }
     if is_inexact {
         context.raise(Exceptions::PRECISION);

@@ -1,0 +1,485 @@
+//! Saving and restoring processor state: FXSAVE, FXRSTOR, the XSAVE family, XGETBV and XSETBV,
+//! LDMXCSR and STMXCSR. [SDM1 "Managing State Using the XSAVE Feature Set"]
+//!
+//! Components are x87, SSE and PKRU. Which are in use (XINUSE) is decided by their contents, so
+//! that it is the same on every host; the modified optimization of XSAVEOPT is not taken.
+
+use super::x87::X87;
+use crate::decode::{Binding, CodeSize, Cost};
+use crate::float::extended::Extended;
+use crate::memory::Access;
+use crate::op::{Handler, Op};
+use crate::width::{RAX, RCX, RDX};
+use crate::{Bus, Cpu, Stop};
+use arch::control::{Cr0, Cr4, Efer};
+use arch::cpuid::Feature;
+use iced_x86::{Instruction, Mnemonic};
+
+pub(super) const X87_STATE: u64 = 1 << 0;
+pub(super) const SSE_STATE: u64 = 1 << 1;
+const AVX_STATE: u64 = 1 << 2;
+const PKRU_STATE: u64 = 1 << 9;
+/// XCOMP_BV: the area is compacted.
+const COMPACTED: u64 = 1 << 63;
+const DEFAULT_MXCSR: u32 = 0x1F80;
+/// The legacy region and the header.
+const HEADER: usize = 512;
+const EXTENDED_REGION: usize = 576;
+/// Of PKRU in the standard format, behind the place of AVX.
+const PKRU_OFFSET: usize = EXTENDED_REGION + 256;
+const PKRU_SIZE: usize = 8;
+/// Fields of the legacy region.
+const POINTERS: usize = 6;
+const MXCSR: usize = 24;
+const REGISTERS: usize = 32;
+const XMM: usize = 160;
+
+/// The bytes that hold XMM registers: eight outside 64-bit mode.
+fn xmm_count(op: &Op) -> usize {
+    if op.has(Op::LONG) { 16 } else { 8 }
+}
+
+fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut value = [0; N];
+    value.copy_from_slice(&bytes[at..at + N]);
+    value
+}
+
+impl Cpu {
+    /// Lays out bytes 0 to 23 and the registers; `is_wide` is the form with 64-bit pointers.
+    fn lay_out_x87(&self, area: &mut [u8; HEADER], is_wide: bool) {
+        let unit = &self.x87;
+        area[0..2].copy_from_slice(&unit.control.to_le_bytes());
+        area[2..4].copy_from_slice(&unit.status.to_le_bytes());
+        area[4] = unit.valid;
+        for index in 0..8 {
+            let at = REGISTERS + 16 * index;
+            area[at..at + 10].copy_from_slice(&unit.st(index as u8).to_bytes());
+        }
+        // AMD keeps the pointers from an area unless an exception is pending.
+        // [APM2 "FXSAVE and FXRSTOR Instructions"]
+        if self.model.is_amd() && !unit.has_pending() {
+            return;
+        }
+        area[6..8].copy_from_slice(&unit.opcode.to_le_bytes());
+        area[8..16].copy_from_slice(&unit.instruction_pointer.to_le_bytes());
+        area[16..24].copy_from_slice(&unit.data_pointer.to_le_bytes());
+        if !is_wide {
+            let segment = |segment: u16| u32::from(segment).to_le_bytes();
+            area[12..16].copy_from_slice(&segment(unit.instruction_segment));
+            area[20..24].copy_from_slice(&segment(unit.data_segment));
+        }
+    }
+
+    /// Whether the pointer fields of an area are left alone: AMD without XSAVEERPTR, when no
+    /// exception is pending.
+    fn skips_pointers(&self, is_pending: bool) -> bool {
+        self.model.is_amd() && !self.model.has(Feature::Xsaveerptr) && !is_pending
+    }
+
+    fn write_x87_state(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        linear: u64,
+        is_wide: bool,
+    ) -> Result<(), Stop> {
+        let mut area = [0; HEADER];
+        self.lay_out_x87(&mut area, is_wide);
+        let heads = match self.skips_pointers(self.x87.has_pending()) {
+            true => POINTERS,
+            false => MXCSR,
+        };
+        self.write_area(bus, linear, &area[..heads], op.segment)?;
+        let registers = linear.wrapping_add(REGISTERS as u64);
+        self.write_area(bus, registers, &area[REGISTERS..XMM], op.segment)
+    }
+
+    fn write_mxcsr(&mut self, bus: &mut Bus<'_>, op: &Op, linear: u64) -> Result<(), Stop> {
+        let both = u64::from(self.mxcsr) | u64::from(self.mxcsr_mask()) << 32;
+        let at = linear.wrapping_add(MXCSR as u64);
+        self.write_area(bus, at, &both.to_le_bytes(), op.segment)
+    }
+
+    fn write_xmm(&mut self, bus: &mut Bus<'_>, op: &Op, linear: u64) -> Result<(), Stop> {
+        let mut bytes = [0; 256];
+        let count = xmm_count(op);
+        for (slot, value) in bytes.chunks_exact_mut(16).zip(&self.xmm[..count]) {
+            slot.copy_from_slice(&value.to_le_bytes());
+        }
+        let at = linear.wrapping_add(XMM as u64);
+        self.write_area(bus, at, &bytes[..16 * count], op.segment)
+    }
+
+    /// Loads the x87 state from a legacy region.
+    fn load_x87(&mut self, area: &[u8; HEADER], is_wide: bool) {
+        let mut unit = X87 {
+            status: u16::from_le_bytes(field(area, 2)),
+            opcode: u16::from_le_bytes(field(area, 6)) & 0x7FF,
+            instruction_pointer: u64::from_le_bytes(field(area, 8)),
+            data_pointer: u64::from_le_bytes(field(area, 16)),
+            ..X87::default()
+        };
+        if !is_wide {
+            unit.instruction_segment = u16::from_le_bytes(field(area, 12));
+            unit.data_segment = u16::from_le_bytes(field(area, 20));
+            unit.instruction_pointer &= 0xFFFF_FFFF;
+            unit.data_pointer &= 0xFFFF_FFFF;
+        }
+        for index in 0..8 {
+            let value = Extended::from_bytes(field(area, REGISTERS + 16 * index));
+            unit.set_st(index as u8, value);
+        }
+        unit.set_control(u16::from_le_bytes(field(area, 0)));
+        unit.valid = area[4];
+        if self.skips_pointers(unit.has_pending()) {
+            let held = self.x87;
+            (unit.opcode, unit.instruction_pointer) = (held.opcode, held.instruction_pointer);
+            unit.instruction_segment = held.instruction_segment;
+            (unit.data_pointer, unit.data_segment) = (held.data_pointer, held.data_segment);
+        }
+        self.x87 = unit;
+    }
+
+    fn load_xmm(&mut self, area: &[u8; HEADER], count: usize) {
+        for (index, register) in self.xmm[..count].iter_mut().enumerate() {
+            *register = u128::from_le_bytes(field(area, XMM + 16 * index));
+        }
+    }
+
+    /// The MXCSR of an area; #GP(0) for reserved bits.
+    fn checked_mxcsr(&self, area: &[u8; HEADER]) -> Result<u32, Stop> {
+        let mxcsr = u32::from_le_bytes(field(area, MXCSR));
+        if mxcsr & !self.mxcsr_mask() != 0 {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        Ok(mxcsr)
+    }
+
+    /// The linear address of an area, which must lie on a boundary of `alignment` bytes.
+    fn aligned_area(
+        &self,
+        op: &Op,
+        size: usize,
+        alignment: u64,
+        access: Access,
+    ) -> Result<u64, Stop> {
+        let linear = self.operand(op, size, access)?;
+        if linear & (alignment - 1) != 0 {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        Ok(linear)
+    }
+
+    /// Fast FXSAVE leaves the XMM registers out. [APM2 "Fast FXSAVE/FXRSTOR"]
+    fn skips_xmm(&self, op: &Op) -> bool {
+        self.efer.contains(Efer::FAST_FXSAVE) && self.cpl == 0 && op.has(Op::LONG)
+    }
+}
+
+fn fxsave<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_x87()?;
+    let linear = cpu.aligned_area(op, HEADER, 16, Access::Write)?;
+    cpu.probe_area(bus, linear, HEADER, Access::Write, op.segment)?;
+    cpu.write_x87_state(bus, op, linear, WIDE)?;
+    cpu.write_mxcsr(bus, op, linear)?;
+    if !cpu.skips_xmm(op) {
+        cpu.write_xmm(bus, op, linear)?;
+    }
+    cpu.after_store()
+}
+
+fn fxrstor<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_x87()?;
+    let linear = cpu.aligned_area(op, HEADER, 16, Access::Read)?;
+    let mut area = [0; HEADER];
+    cpu.read_area(bus, linear, &mut area, op.segment)?;
+    let mxcsr = cpu.checked_mxcsr(&area)?;
+    cpu.mxcsr = mxcsr;
+    cpu.load_x87(&area, WIDE);
+    if !cpu.skips_xmm(op) {
+        cpu.load_xmm(&area, xmm_count(op));
+    }
+    Ok(())
+}
+
+/// Which members of the XSAVE family differ in what.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Save {
+    /// XSAVE: every requested component.
+    All,
+    /// XSAVEOPT: those in use.
+    Used,
+    /// XSAVEC and XSAVES: those in use, compacted.
+    Compacted,
+}
+
+impl Cpu {
+    fn check_xsave(&self, feature: Feature) -> Result<(), Stop> {
+        self.check_feature(feature)?;
+        if !self.cr4.contains(Cr4::OSXSAVE) {
+            return Err(Stop::INVALID_OPCODE);
+        }
+        if self.cr0.contains(Cr0::TASK_SWITCHED) {
+            return Err(Stop::DEVICE_NOT_AVAILABLE);
+        }
+        Ok(())
+    }
+
+    /// EDX:EAX.
+    fn requested(&self) -> u64 {
+        self.gpr[RDX] << 32 | self.gpr[RAX] & 0xFFFF_FFFF
+    }
+
+    /// XINUSE: the components that are not in their initial state.
+    fn in_use(&self, counts_mxcsr: bool) -> u64 {
+        let x87 = if self.x87 == X87::default() { 0 } else { X87_STATE };
+        let has_mxcsr = counts_mxcsr && self.mxcsr != DEFAULT_MXCSR;
+        let is_clear = self.xmm.iter().all(|&register| register == 0) && !has_mxcsr;
+        let sse = if is_clear { 0 } else { SSE_STATE };
+        let pkru = if self.pkru == 0 { 0 } else { PKRU_STATE };
+        x87 | sse | pkru
+    }
+
+    fn save<const WIDE: bool>(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        kind: Save,
+        enabled: u64,
+    ) -> Result<(), Stop> {
+        let components = enabled & self.requested();
+        let length = match components & PKRU_STATE != 0 {
+            true => pkru_offset(kind == Save::Compacted) + PKRU_SIZE,
+            false => EXTENDED_REGION,
+        };
+        let linear = self.aligned_area(op, length, 64, Access::Write)?;
+        self.probe_area(bus, linear, length, Access::Write, op.segment)?;
+        let header = linear.wrapping_add(HEADER as u64);
+        let used = components & self.in_use(kind == Save::Compacted);
+        let saved = if kind == Save::All { components } else { used };
+        if saved & X87_STATE != 0 {
+            self.write_x87_state(bus, op, linear, WIDE)?;
+        }
+        let with_mxcsr = match kind {
+            Save::Compacted => saved & SSE_STATE,
+            _ => components & (SSE_STATE | AVX_STATE),
+        };
+        if with_mxcsr != 0 {
+            self.write_mxcsr(bus, op, linear)?;
+        }
+        if saved & SSE_STATE != 0 {
+            self.write_xmm(bus, op, linear)?;
+        }
+        if saved & PKRU_STATE != 0 {
+            let at = linear.wrapping_add(pkru_offset(kind == Save::Compacted) as u64);
+            let pkru = u64::from(self.pkru).to_le_bytes();
+            self.write_area(bus, at, &pkru, op.segment)?;
+        }
+        if kind == Save::Compacted {
+            let words = u128::from(used) | u128::from(components | COMPACTED) << 64;
+            self.write_area(bus, header, &words.to_le_bytes(), op.segment)?;
+        } else {
+            let mut held = [0; 8];
+            self.read_area(bus, header, &mut held, op.segment)?;
+            let vector = u64::from_le_bytes(held) & !components | used;
+            self.write_area(bus, header, &vector.to_le_bytes(), op.segment)?;
+        }
+        self.after_store()
+    }
+
+    /// XRSTOR and XRSTORS (`needs_compacted`) of the components of `enabled`.
+    fn load_state<const WIDE: bool>(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        enabled: u64,
+        needs_compacted: bool,
+    ) -> Result<(), Stop> {
+        let linear = self.aligned_area(op, EXTENDED_REGION, 64, Access::Read)?;
+        let mut header = [0; EXTENDED_REGION - HEADER];
+        let at = linear.wrapping_add(HEADER as u64);
+        self.read_area(bus, at, &mut header, op.segment)?;
+        let held = u64::from_le_bytes(field(&header, 0));
+        let layout = u64::from_le_bytes(field(&header, 8));
+        let is_compacted = layout & COMPACTED != 0;
+        let is_bad = match is_compacted {
+            true => {
+                !self.model.has(Feature::Xsavec)
+                    || (layout & !COMPACTED) & !enabled != 0
+                    || held & !layout != 0
+                    || header[16..].iter().any(|&byte| byte != 0)
+            }
+            false => {
+                needs_compacted
+                    || held & !enabled != 0
+                    || header[8..24].iter().any(|&byte| byte != 0)
+            }
+        };
+        if is_bad {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        let components = enabled & self.requested();
+        self.restore::<WIDE>(bus, op, linear, components, held, is_compacted)
+    }
+
+    /// Reads everything that is wanted, then changes registers.
+    fn restore<const WIDE: bool>(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        linear: u64,
+        components: u64,
+        held: u64,
+        is_compacted: bool,
+    ) -> Result<(), Stop> {
+        let loads = |component: u64| components & held & component != 0;
+        let mut area = [0; HEADER];
+        self.read_area(bus, linear, &mut area, op.segment)?;
+        let mut pkru = [0; PKRU_SIZE];
+        if loads(PKRU_STATE) {
+            let at = linear.wrapping_add(pkru_offset(is_compacted) as u64);
+            self.read_area(bus, at, &mut pkru, op.segment)?;
+        }
+        let mxcsr = match is_compacted {
+            true if loads(SSE_STATE) => Some(self.checked_mxcsr(&area)?),
+            true if components & SSE_STATE != 0 => Some(DEFAULT_MXCSR),
+            false if components & (SSE_STATE | AVX_STATE) != 0 => Some(self.checked_mxcsr(&area)?),
+            _ => None,
+        };
+        self.mxcsr = mxcsr.unwrap_or(self.mxcsr);
+        if loads(X87_STATE) {
+            self.load_x87(&area, WIDE);
+        } else if components & X87_STATE != 0 {
+            self.x87 = X87::default();
+        }
+        if loads(SSE_STATE) {
+            self.load_xmm(&area, xmm_count(op));
+        } else if components & SSE_STATE != 0 {
+            self.xmm[..xmm_count(op)].fill(0);
+        }
+        if components & PKRU_STATE != 0 {
+            self.pkru = u64::from_le_bytes(pkru) as u32;
+            self.tlb.flush_asid(self.tlb.asid());
+        }
+        Ok(())
+    }
+}
+
+fn pkru_offset(is_compacted: bool) -> usize {
+    if is_compacted { EXTENDED_REGION } else { PKRU_OFFSET }
+}
+
+fn xsave<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_xsave(Feature::Xsave)?;
+    cpu.save::<WIDE>(bus, op, Save::All, cpu.xcr0)
+}
+
+fn xsaveopt<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_xsave(Feature::Xsaveopt)?;
+    cpu.save::<WIDE>(bus, op, Save::Used, cpu.xcr0)
+}
+
+fn xsavec<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_xsave(Feature::Xsavec)?;
+    cpu.save::<WIDE>(bus, op, Save::Compacted, cpu.xcr0)
+}
+
+fn xsaves<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_xsave(Feature::Xsaves)?;
+    check_privilege(cpu)?;
+    cpu.save::<WIDE>(bus, op, Save::Compacted, cpu.xcr0 | cpu.msr.xss)
+}
+
+fn xrstor<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_xsave(Feature::Xsave)?;
+    cpu.load_state::<WIDE>(bus, op, cpu.xcr0, false)
+}
+
+fn xrstors<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_xsave(Feature::Xsaves)?;
+    check_privilege(cpu)?;
+    cpu.load_state::<WIDE>(bus, op, cpu.xcr0 | cpu.msr.xss, true)
+}
+
+fn check_privilege(cpu: &Cpu) -> Result<(), Stop> {
+    if cpu.cpl == 0 { Ok(()) } else { Err(Stop::GENERAL_PROTECTION) }
+}
+
+/// XGETBV: XCR0, or with ECX = 1 its components that are in use.
+fn xgetbv(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    cpu.check_feature(Feature::Xsave)?;
+    if !cpu.cr4.contains(Cr4::OSXSAVE) {
+        return Err(Stop::INVALID_OPCODE);
+    }
+    let value = match cpu.gpr[RCX] as u32 {
+        0 => cpu.xcr0,
+        1 if cpu.model.has(Feature::Xgetbv1) => cpu.xcr0 & cpu.in_use(true),
+        _ => return Err(Stop::GENERAL_PROTECTION),
+    };
+    cpu.gpr[RAX] = value & 0xFFFF_FFFF;
+    cpu.gpr[RDX] = value >> 32;
+    Ok(())
+}
+
+/// XSETBV: x87 stays enabled, and only what the model has may be.
+fn xsetbv(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    cpu.check_feature(Feature::Xsave)?;
+    if !cpu.cr4.contains(Cr4::OSXSAVE) {
+        return Err(Stop::INVALID_OPCODE);
+    }
+    check_privilege(cpu)?;
+    let value = cpu.requested();
+    let is_legal = cpu.gpr[RCX] as u32 == 0
+        && value & X87_STATE != 0
+        && value & !cpu.model.xcr0_permitted() == 0;
+    if !is_legal {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    cpu.xcr0 = value;
+    Ok(())
+}
+
+fn ldmxcsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_sse()?;
+    let value = cpu.read::<u32>(bus, op)?;
+    if value & !cpu.mxcsr_mask() != 0 {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    cpu.mxcsr = value;
+    Ok(())
+}
+
+fn stmxcsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_sse()?;
+    let value = cpu.mxcsr;
+    cpu.write(bus, op, value)?;
+    cpu.after_store()
+}
+
+pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
+    let handler: Handler = match i.mnemonic() {
+        Mnemonic::Xsetbv => return Binding::alone(xsetbv),
+        Mnemonic::Xgetbv => xgetbv,
+        Mnemonic::Fxsave => fxsave::<false>,
+        Mnemonic::Fxsave64 => fxsave::<true>,
+        Mnemonic::Fxrstor => fxrstor::<false>,
+        Mnemonic::Fxrstor64 => fxrstor::<true>,
+        Mnemonic::Xsave => xsave::<false>,
+        Mnemonic::Xsave64 => xsave::<true>,
+        Mnemonic::Xsaveopt => xsaveopt::<false>,
+        Mnemonic::Xsaveopt64 => xsaveopt::<true>,
+        Mnemonic::Xsavec => xsavec::<false>,
+        Mnemonic::Xsavec64 => xsavec::<true>,
+        Mnemonic::Xsaves => xsaves::<false>,
+        Mnemonic::Xsaves64 => xsaves::<true>,
+        Mnemonic::Xrstor => xrstor::<false>,
+        Mnemonic::Xrstor64 => xrstor::<true>,
+        Mnemonic::Xrstors => xrstors::<false>,
+        Mnemonic::Xrstors64 => xrstors::<true>,
+        Mnemonic::Ldmxcsr => ldmxcsr,
+        Mnemonic::Stmxcsr => stmxcsr,
+        _ => return None,
+    };
+    Binding::costing(handler, Cost::System)
+}

@@ -1,0 +1,295 @@
+//! Integer SSE instructions on XMM registers.
+
+use super::sse::{binary, binary_immediate, handler, source};
+use crate::decode::{Binding, CodeSize, Cost, is_memory, is_register};
+use crate::op::{Handler, Op};
+use crate::vector::{extract, integer, multiply, shift, shuffle};
+use crate::width::Width;
+use crate::{Bus, Cpu, Stop};
+use arch::control::rflags;
+use arch::cpuid::Feature;
+use iced_x86::{Code, Instruction, Mnemonic};
+
+type Shift = fn(u128, u64) -> u128;
+
+/// The count is the low quadword of the second operand.
+#[inline(always)]
+fn shift_by_register(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    function: impl Fn(u128, u64) -> u128,
+) -> Result<(), Stop> {
+    binary(cpu, bus, op, |a, b| function(a, b as u64))
+}
+
+#[inline(always)]
+fn shift_by_immediate(
+    cpu: &mut Cpu,
+    _: &mut Bus<'_>,
+    op: &Op,
+    function: impl Fn(u128, u64) -> u128,
+) -> Result<(), Stop> {
+    cpu.check_sse()?;
+    let value = function(cpu.xmm(op.a), op.immediate & 0xFF);
+    cpu.set_xmm(op.a, value);
+    Ok(())
+}
+
+/// PMOVSX, PMOVZX: a source of 2, 4 or 8 bytes, not aligned.
+#[inline(always)]
+fn widen<W: Width>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    function: impl Fn(u128, u128) -> u128,
+) -> Result<(), Stop> {
+    cpu.check_sse()?;
+    let source = match op.has(Op::MEMORY) {
+        true => u128::from(cpu.read::<W>(bus, op)?.zero_extend()),
+        false => cpu.xmm(op.b),
+    };
+    cpu.set_xmm(op.a, function(0, source));
+    Ok(())
+}
+
+#[inline(always)]
+fn blend_variable(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    function: impl Fn(u128, u128, u128) -> u128,
+) -> Result<(), Stop> {
+    let mask = cpu.xmm(0);
+    binary(cpu, bus, op, |a, b| function(a, b, mask))
+}
+
+fn ptest(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_sse()?;
+    let b = source(cpu, bus, op)?;
+    let (is_zero, is_carry) = integer::ptest(cpu.xmm(op.a), b);
+    let zero = if is_zero { rflags::ZF } else { 0 };
+    let carry = if is_carry { rflags::CF } else { 0 };
+    cpu.flags.set_status(zero | carry);
+    Ok(())
+}
+
+/// PMOVMSKB, MOVMSKPS, MOVMSKPD: to a 32-bit register.
+#[inline(always)]
+fn mask(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op, function: fn(u128) -> u32) -> Result<(), Stop> {
+    cpu.check_sse()?;
+    function(cpu.xmm(op.b)).to_register(&mut cpu.gpr, op.a);
+    Ok(())
+}
+
+/// PEXTRB, PEXTRW, PEXTRD, PEXTRQ, EXTRACTPS: a narrow lane clears the rest of the register.
+#[inline(always)]
+fn extract_lane<W: Width>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    function: impl Fn(u128, u8) -> W,
+) -> Result<(), Stop> {
+    cpu.check_sse()?;
+    let lane = function(cpu.xmm(op.b), op.immediate as u8);
+    if op.has(Op::MEMORY) {
+        cpu.write(bus, op, lane)?;
+        return cpu.after_store();
+    }
+    lane.zero_extend().to_register(&mut cpu.gpr, op.a);
+    Ok(())
+}
+
+/// PINSRB, PINSRW, PINSRD, PINSRQ.
+#[inline(always)]
+fn insert_lane<W: Width>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    function: impl Fn(u128, W, u8) -> u128,
+) -> Result<(), Stop> {
+    cpu.check_sse()?;
+    let lane = match op.has(Op::MEMORY) {
+        true => cpu.read::<W>(bus, op)?,
+        false => W::truncate(cpu.gpr[(op.b & 31) as usize]),
+    };
+    let value = function(cpu.xmm(op.a), lane, op.immediate as u8);
+    cpu.set_xmm(op.a, value);
+    Ok(())
+}
+
+/// INSERTPS: the immediate selects the lane of a register source; memory is one lane.
+fn insertps(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_sse()?;
+    let immediate = op.immediate as u8;
+    let lane = match op.has(Op::MEMORY) {
+        true => cpu.read::<u32>(bus, op)?,
+        false => extract::pextrd(cpu.xmm(op.b), immediate >> 6),
+    };
+    let value = shuffle::insertps(cpu.xmm(op.a), lane, immediate);
+    cpu.set_xmm(op.a, value);
+    Ok(())
+}
+
+/// EXTRQ: length and index from the immediates or from the second register.
+fn extrq<const IMMEDIATE: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_feature(Feature::Sse4a)?;
+    cpu.check_sse()?;
+    let control = cpu.xmm(op.b);
+    let (length, index) = match IMMEDIATE {
+        true => (op.immediate as u8, op.c),
+        false => (control as u8, (control >> 8) as u8),
+    };
+    let value = extract::extrq(cpu.xmm(op.a), length, index);
+    cpu.set_xmm(op.a, value);
+    Ok(())
+}
+
+fn insertq<const IMMEDIATE: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.check_feature(Feature::Sse4a)?;
+    cpu.check_sse()?;
+    let source = cpu.xmm(op.b);
+    let (length, index) = match IMMEDIATE {
+        true => (op.immediate as u8, op.c),
+        false => ((source >> 64) as u8, (source >> 72) as u8),
+    };
+    let value = extract::insertq(cpu.xmm(op.a), source, length, index);
+    cpu.set_xmm(op.a, value);
+    Ok(())
+}
+
+fn shifts(i: &Instruction) -> Option<Handler> {
+    macro_rules! shift {
+        ($name:ident) => {
+            if is_memory(i, 1) || is_register(i, 1) {
+                handler!(shift_by_register, shift::$name as Shift)
+            } else {
+                handler!(shift_by_immediate, shift::$name as Shift)
+            }
+        };
+    }
+    Some(match i.mnemonic() {
+        Mnemonic::Psllw => shift!(psllw),
+        Mnemonic::Pslld => shift!(pslld),
+        Mnemonic::Psllq => shift!(psllq),
+        Mnemonic::Psrlw => shift!(psrlw),
+        Mnemonic::Psrld => shift!(psrld),
+        Mnemonic::Psrlq => shift!(psrlq),
+        Mnemonic::Psraw => shift!(psraw),
+        Mnemonic::Psrad => shift!(psrad),
+        Mnemonic::Pslldq => shift!(pslldq),
+        Mnemonic::Psrldq => shift!(psrldq),
+        _ => return None,
+    })
+}
+
+/// Mnemonics and the functions of the same name.
+macro_rules! by_name {
+    ($mnemonic:expr, $body:ident; $($name:ident => $function:expr,)*) => {
+        match $mnemonic {
+            $(Mnemonic::$name => Some(handler!($body, $function)),)*
+            _ => None,
+        }
+    };
+}
+
+fn lanes(i: &Instruction) -> Option<Handler> {
+    by_name!(i.mnemonic(), binary;
+        Paddb => integer::paddb, Paddw => integer::paddw, Paddd => integer::paddd,
+        Paddq => integer::paddq, Psubb => integer::psubb, Psubw => integer::psubw,
+        Psubd => integer::psubd, Psubq => integer::psubq, Paddsb => integer::paddsb,
+        Paddsw => integer::paddsw, Paddusb => integer::paddusb, Paddusw => integer::paddusw,
+        Psubsb => integer::psubsb, Psubsw => integer::psubsw, Psubusb => integer::psubusb,
+        Psubusw => integer::psubusw, Pavgb => integer::pavgb, Pavgw => integer::pavgw,
+        Pminub => integer::pminub, Pminsb => integer::pminsb, Pminuw => integer::pminuw,
+        Pminsw => integer::pminsw, Pminud => integer::pminud, Pminsd => integer::pminsd,
+        Pmaxub => integer::pmaxub, Pmaxsb => integer::pmaxsb, Pmaxuw => integer::pmaxuw,
+        Pmaxsw => integer::pmaxsw, Pmaxud => integer::pmaxud, Pmaxsd => integer::pmaxsd,
+        Pcmpeqb => integer::pcmpeqb, Pcmpeqw => integer::pcmpeqw, Pcmpeqd => integer::pcmpeqd,
+        Pcmpeqq => integer::pcmpeqq, Pcmpgtb => integer::pcmpgtb, Pcmpgtw => integer::pcmpgtw,
+        Pcmpgtd => integer::pcmpgtd, Pcmpgtq => integer::pcmpgtq, Psignb => integer::psignb,
+        Psignw => integer::psignw, Psignd => integer::psignd, Pabsb => integer::pabsb,
+        Pabsw => integer::pabsw, Pabsd => integer::pabsd, Phaddw => integer::phaddw,
+        Phaddd => integer::phaddd, Phaddsw => integer::phaddsw, Phsubw => integer::phsubw,
+        Phsubd => integer::phsubd, Phsubsw => integer::phsubsw,
+        Phminposuw => integer::phminposuw,
+        Pand => integer::pand, Andps => integer::pand, Andpd => integer::pand,
+        Pandn => integer::pandn, Andnps => integer::pandn, Andnpd => integer::pandn,
+        Por => integer::por, Orps => integer::por, Orpd => integer::por,
+        Pxor => integer::pxor, Xorps => integer::pxor, Xorpd => integer::pxor,
+        Pmullw => multiply::pmullw, Pmulhw => multiply::pmulhw, Pmulhuw => multiply::pmulhuw,
+        Pmulld => multiply::pmulld, Pmuludq => multiply::pmuludq, Pmuldq => multiply::pmuldq,
+        Pmulhrsw => multiply::pmulhrsw, Pmaddwd => multiply::pmaddwd,
+        Pmaddubsw => multiply::pmaddubsw, Psadbw => multiply::psadbw,
+        Pshufb => shuffle::pshufb,
+        Punpcklbw => shuffle::punpcklbw, Punpcklwd => shuffle::punpcklwd,
+        Punpckldq => shuffle::punpckldq, Unpcklps => shuffle::punpckldq,
+        Punpcklqdq => shuffle::punpcklqdq, Unpcklpd => shuffle::punpcklqdq,
+        Punpckhbw => shuffle::punpckhbw, Punpckhwd => shuffle::punpckhwd,
+        Punpckhdq => shuffle::punpckhdq, Unpckhps => shuffle::punpckhdq,
+        Punpckhqdq => shuffle::punpckhqdq, Unpckhpd => shuffle::punpckhqdq,
+        Packsswb => shuffle::packsswb, Packuswb => shuffle::packuswb,
+        Packssdw => shuffle::packssdw, Packusdw => shuffle::packusdw,
+        Movsldup => shuffle::movsldup, Movshdup => shuffle::movshdup,
+    )
+}
+
+fn with_immediate(i: &Instruction) -> Option<Handler> {
+    by_name!(i.mnemonic(), binary_immediate;
+        Pshufd => |_, b, immediate| shuffle::pshufd(b, immediate),
+        Pshuflw => |_, b, immediate| shuffle::pshuflw(b, immediate),
+        Pshufhw => |_, b, immediate| shuffle::pshufhw(b, immediate),
+        Shufps => shuffle::shufps, Shufpd => shuffle::shufpd, Palignr => shuffle::palignr,
+        Pblendw => shuffle::pblendw, Blendps => shuffle::blendps, Blendpd => shuffle::blendpd,
+        Mpsadbw => multiply::mpsadbw,
+    )
+}
+
+fn movements(i: &Instruction) -> Option<Handler> {
+    Some(match i.mnemonic() {
+        Mnemonic::Ptest => ptest,
+        Mnemonic::Pblendvb => handler!(blend_variable, shuffle::pblendvb),
+        Mnemonic::Blendvps => handler!(blend_variable, shuffle::blendvps),
+        Mnemonic::Blendvpd => handler!(blend_variable, shuffle::blendvpd),
+        Mnemonic::Pmovsxbw => handler!(widen::<u64>, shuffle::pmovsxbw),
+        Mnemonic::Pmovsxbd => handler!(widen::<u32>, shuffle::pmovsxbd),
+        Mnemonic::Pmovsxbq => handler!(widen::<u16>, shuffle::pmovsxbq),
+        Mnemonic::Pmovsxwd => handler!(widen::<u64>, shuffle::pmovsxwd),
+        Mnemonic::Pmovsxwq => handler!(widen::<u32>, shuffle::pmovsxwq),
+        Mnemonic::Pmovsxdq => handler!(widen::<u64>, shuffle::pmovsxdq),
+        Mnemonic::Pmovzxbw => handler!(widen::<u64>, shuffle::pmovzxbw),
+        Mnemonic::Pmovzxbd => handler!(widen::<u32>, shuffle::pmovzxbd),
+        Mnemonic::Pmovzxbq => handler!(widen::<u16>, shuffle::pmovzxbq),
+        Mnemonic::Pmovzxwd => handler!(widen::<u64>, shuffle::pmovzxwd),
+        Mnemonic::Pmovzxwq => handler!(widen::<u32>, shuffle::pmovzxwq),
+        Mnemonic::Pmovzxdq => handler!(widen::<u64>, shuffle::pmovzxdq),
+        Mnemonic::Movddup => handler!(widen::<u64>, shuffle::movddup),
+        Mnemonic::Pmovmskb => handler!(mask, integer::pmovmskb),
+        Mnemonic::Movmskps => handler!(mask, integer::movmskps),
+        Mnemonic::Movmskpd => handler!(mask, integer::movmskpd),
+        Mnemonic::Pextrb => handler!(extract_lane, extract::pextrb),
+        Mnemonic::Pextrw => handler!(extract_lane, extract::pextrw),
+        Mnemonic::Pextrd | Mnemonic::Extractps => handler!(extract_lane, extract::pextrd),
+        Mnemonic::Pextrq => handler!(extract_lane, extract::pextrq),
+        Mnemonic::Pinsrb => handler!(insert_lane, extract::pinsrb),
+        Mnemonic::Pinsrw => handler!(insert_lane, extract::pinsrw),
+        Mnemonic::Pinsrd => handler!(insert_lane, extract::pinsrd),
+        Mnemonic::Pinsrq => handler!(insert_lane, extract::pinsrq),
+        Mnemonic::Insertps => insertps,
+        Mnemonic::Extrq if i.code() == Code::Extrq_xmm_imm8_imm8 => extrq::<true>,
+        Mnemonic::Extrq => extrq::<false>,
+        Mnemonic::Insertq if i.code() == Code::Insertq_xmm_xmm_imm8_imm8 => insertq::<true>,
+        Mnemonic::Insertq => insertq::<false>,
+        _ => return None,
+    })
+}
+
+pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
+    let uses_mmx = (0..i.op_count()).any(|operand| i.op_register(operand).is_mm());
+    if uses_mmx {
+        return None;
+    }
+    let handler =
+        lanes(i).or_else(|| with_immediate(i)).or_else(|| shifts(i)).or_else(|| movements(i))?;
+    Binding::costing(handler, Cost::Vector)
+}

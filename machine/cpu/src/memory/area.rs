@@ -1,0 +1,109 @@
+//! Operands of more than eight bytes: XMM registers, 80-bit reals and state areas.
+
+use super::Access;
+use crate::{Bus, Cpu, Op, Stop};
+
+/// Bytes moved at a time.
+const PIECE: usize = 8;
+
+impl Cpu {
+    /// A 16-byte operand at any alignment.
+    #[inline(always)]
+    pub(crate) fn read_128(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<u128, Stop> {
+        let linear = self.operand(op, 16, Access::Read)?;
+        let entry = self.tlb.entry(self.tlb_set, linear);
+        let in_page = linear & 0xFFF;
+        if entry.read == self.tlb.tag(linear) && in_page <= 0xFF0 {
+            let at = (entry.offset + in_page) as usize;
+            if let Some(bytes) = bus.memory.ram.get(at..at + 16) {
+                let mut value = [0; 16];
+                value.copy_from_slice(bytes);
+                return Ok(u128::from_le_bytes(value));
+            }
+        }
+        let mut bytes = [0; 16];
+        self.read_area(bus, linear, &mut bytes, op.segment)?;
+        Ok(u128::from_le_bytes(bytes))
+    }
+
+    /// Writes a 16-byte operand at any alignment. On a fault nothing is written.
+    #[inline(always)]
+    pub(crate) fn write_128(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        value: u128,
+    ) -> Result<(), Stop> {
+        let linear = self.operand(op, 16, Access::Write)?;
+        let entry = self.tlb.entry(self.tlb_set, linear);
+        let in_page = linear & 0xFFF;
+        if entry.write == self.tlb.tag(linear) && in_page <= 0xFF0 {
+            let at = (entry.offset + in_page) as usize;
+            if let Some(bytes) = bus.memory.ram.get_mut(at..at + 16) {
+                bytes.copy_from_slice(&value.to_le_bytes());
+                self.note_ram_write(bus, at, 16);
+                return Ok(());
+            }
+        }
+        self.write_area(bus, linear, &value.to_le_bytes(), op.segment)
+    }
+
+    /// Reads `bytes.len()` bytes (at most a page) in pieces.
+    pub(crate) fn read_area(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        bytes: &mut [u8],
+        segment: u8,
+    ) -> Result<(), Stop> {
+        for (index, piece) in bytes.chunks_mut(PIECE).enumerate() {
+            let at = self.area_address(linear, index * PIECE);
+            let place = self.locate_linear(bus, at, piece.len(), Access::Read, segment)?;
+            let value = self.read_place(bus, place).to_le_bytes();
+            piece.copy_from_slice(&value[..piece.len()]);
+        }
+        Ok(())
+    }
+
+    /// Writes `bytes.len()` bytes (at most a page) in pieces. All pages are translated first: on a
+    /// fault nothing is written.
+    pub(crate) fn write_area(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        bytes: &[u8],
+        segment: u8,
+    ) -> Result<(), Stop> {
+        self.probe_area(bus, linear, bytes.len(), Access::Write, segment)?;
+        for (index, piece) in bytes.chunks(PIECE).enumerate() {
+            let at = self.area_address(linear, index * PIECE);
+            let place = self.locate_linear(bus, at, piece.len(), Access::Write, segment)?;
+            let mut value = [0; PIECE];
+            value[..piece.len()].copy_from_slice(piece);
+            self.write_place(bus, place, u64::from_le_bytes(value));
+        }
+        Ok(())
+    }
+
+    /// Translates the first and the last piece of an area: between them lies no other page.
+    pub(crate) fn probe_area(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        length: usize,
+        access: Access,
+        segment: u8,
+    ) -> Result<(), Stop> {
+        let first = length.min(PIECE);
+        self.locate_linear(bus, linear, first, access, segment)?;
+        let last = (length - 1) / PIECE * PIECE;
+        let at = self.area_address(linear, last);
+        self.locate_linear(bus, at, length - last, access, segment)?;
+        Ok(())
+    }
+
+    fn area_address(&self, linear: u64, offset: usize) -> u64 {
+        let address = linear.wrapping_add(offset as u64);
+        if self.is_long_mode() { address } else { address & 0xFFFF_FFFF }
+    }
+}
