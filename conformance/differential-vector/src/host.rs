@@ -27,6 +27,7 @@ pub struct Block {
 /// The fault an instruction ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
+    /// It completed.
     None,
     FloatingPoint,
     Segmentation,
@@ -82,6 +83,11 @@ impl Native {
             assert_eq!(libc::mprotect(page, PAGE, libc::PROT_READ | libc::PROT_EXEC), 0);
         }
         Native { page, landing }
+    }
+
+    /// The same from an instruction's encoding.
+    pub fn from_bytes(bytes: &[u8]) -> Native {
+        Native::new(|a| a.db(bytes))
     }
 
     /// Runs the instruction from the block's state and writes back what it left.

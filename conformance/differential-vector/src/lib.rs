@@ -2,9 +2,11 @@
 //! See README.md for what the tests do with it.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+mod emulated;
 mod host;
 mod image;
 pub mod operands;
 
+pub use emulated::{Emulated, signal};
 pub use host::{Block, Native, Signal};
 pub use image::Image;

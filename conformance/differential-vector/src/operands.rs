@@ -90,7 +90,7 @@ pub fn control_words() -> Vec<u16> {
     for rounding in 0..4 {
         for precision in [0, 2, 3] {
             for masks in [0x3F, 0, 0x3E, 0x3D, 0x3B, 0x37, 0x2F, 0x1F] {
-                all.push(rounding << 10 | precision << 8 | masks);
+                all.push(rounding << 10 | precision << 8 | 0x40 | masks);
             }
         }
     }

@@ -257,7 +257,7 @@ fn check_remainder(native: &Native, is_nearest: bool, control: u16, a: Extended,
     let mut context = Context::from_control_word(control);
     let result = remainder::remainder(a.unpack(), b.unpack(), is_nearest, &mut context);
     let is_stored = !context.unmasked().intersects(Exceptions::PRE_COMPUTATION);
-    let quotient = u16::from(result.quotient);
+    let quotient = u16::from(result.quotient.unwrap_or(0));
     let mut expected = u16::from(context.raised.bits());
     if is_stored {
         expected |= (quotient & 1) << 9 | (quotient >> 1 & 1) << 14 | (quotient >> 2 & 1) << 8;

@@ -269,18 +269,11 @@ fn cvtpd2dq<const TRUNCATES: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) ->
     })
 }
 
-/// The MMX operand of CVTPI2PS and CVTPI2PD. A register makes the x87 state MMX's, memory does not
-/// for the double form. [APM3 "CVTPI2PD"]
-fn integer_pair(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, is_double: bool) -> Result<u64, Stop> {
+/// The MMX operand of CVTPI2PS and CVTPI2PD. A register makes the x87 state MMX's, memory does not.
+/// [APM3 "CVTPI2PD"]
+fn integer_pair(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64, Stop> {
     if op.has(Op::MEMORY) {
-        if !is_double {
-            cpu.check_pending()?;
-        }
-        let value = cpu.read::<u64>(bus, op)?;
-        if !is_double {
-            cpu.x87.enter_mmx();
-        }
-        return Ok(value);
+        return cpu.read::<u64>(bus, op);
     }
     cpu.check_pending()?;
     cpu.x87.enter_mmx();
@@ -289,7 +282,7 @@ fn integer_pair(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, is_double: bool) -> R
 
 fn cvtpi2ps(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
-    let b = integer_pair(cpu, bus, op, false)?;
+    let b = integer_pair(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.mxcsr);
     let value = packed::cvtpi2ps(b, &mut context);
     cpu.conclude(&context)?;
@@ -299,7 +292,7 @@ fn cvtpi2ps(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 fn cvtpi2pd(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
-    let b = integer_pair(cpu, bus, op, true)?;
+    let b = integer_pair(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.mxcsr);
     let value = packed::cvtdq2pd(b.into(), &mut context);
     cpu.conclude(&context)?;

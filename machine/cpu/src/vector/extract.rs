@@ -50,15 +50,15 @@ fn field_mask(length: u8) -> u64 {
     }
 }
 
-/// EXTRQ [APM4 "EXTRQ"]: a bit field of the low quadword; the upper one is undefined and kept.
+/// EXTRQ [APM4 "EXTRQ"]: a bit field of the low quadword; the upper one is undefined, and cleared
+/// by processors.
 pub fn extrq(a: u128, length: u8, index: u8) -> u128 {
-    let [low, high] = qwords(a);
-    from_qwords([low >> (index & 63) & field_mask(length), high])
+    u128::from(a as u64 >> (index & 63) & field_mask(length))
 }
 
-/// INSERTQ [APM4 "INSERTQ"]: the low bits of the second operand into a field of the first.
+/// INSERTQ [APM4 "INSERTQ"]: the low bits of the second operand into a field of the first. The
+/// upper quadword is as for EXTRQ.
 pub fn insertq(a: u128, b: u128, length: u8, index: u8) -> u128 {
-    let ([low, high], source) = (qwords(a), b as u64);
     let (mask, index) = (field_mask(length), index & 63);
-    from_qwords([low & !(mask << index) | (source & mask) << index, high])
+    u128::from(a as u64 & !(mask << index) | (b as u64 & mask) << index)
 }

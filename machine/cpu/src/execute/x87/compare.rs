@@ -35,7 +35,9 @@ fn compare_with(cpu: &mut Cpu, op: &Op, operand: Option<Unpacked>, form: Form) {
             let mut context = unit.context();
             let top = unit.st(0).unpack();
             let ordering = compare::compare(&top, &operand, form.signals_quiet, &mut context);
-            (ordering, unit.raise(&context, Exceptions::INVALID))
+            // FCOMI and its kin leave C1 alone.
+            context.is_rounded_up = form.into_flags && unit.status & C1 != 0;
+            (ordering, unit.raise(&context, Exceptions::PRE_COMPUTATION))
         }
     };
     if !form.into_flags {

@@ -75,6 +75,7 @@ fn fnstsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn ffree<const POPS: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.enter_x87()?;
     cpu.x87.release(op.a);
+    cpu.x87.set_codes(C1, 0);
     if POPS {
         let next = cpu.x87.top().wrapping_add(1);
         cpu.x87.set_top(next);

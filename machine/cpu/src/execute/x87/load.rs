@@ -81,14 +81,14 @@ fn constant(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op, constant: Constant) -> Resu
 /// FLD ST(i).
 fn register(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    if cpu.x87.is_empty(op.b) {
+    if cpu.x87.is_empty(op.a) {
         if !cpu.x87.stack_fault(false) {
             cpu.x87.push(Extended::INDEFINITE);
         }
         cpu.note_x87(op);
         return Ok(());
     }
-    let value = cpu.x87.st(op.b);
+    let value = cpu.x87.st(op.a);
     cpu.push_loaded(op, |_| value)
 }
 

@@ -31,13 +31,26 @@ fn angle(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op, function: Function) -> Result<
     Ok(())
 }
 
-/// Replaces ST0 by one value and pushes another: FSINCOS, FPTAN, FXTRACT. `None` is C2.
+/// FSINCOS and FPTAN: a pair, or `None` and C2.
+#[inline(always)]
+fn pair_of_angle(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    function: fn(Extended, &mut Context) -> Option<(Extended, Extended)>,
+) -> Result<(), Stop> {
+    cpu.enter_x87()?;
+    cpu.x87.set_codes(C2, 0);
+    pair(cpu, bus, op, |a, context| function(a, context))
+}
+
+/// Replaces ST0 by one value and pushes another.
 #[inline(always)]
 fn pair(
     cpu: &mut Cpu,
     _: &mut Bus<'_>,
     op: &Op,
-    function: fn(Extended, &mut Context) -> Option<(Extended, Extended)>,
+    function: impl Fn(Extended, &mut Context) -> Option<(Extended, Extended)>,
 ) -> Result<(), Stop> {
     const LAST: u8 = 7;
     cpu.enter_x87()?;
@@ -52,7 +65,9 @@ fn pair(
         let mut context = unit.context();
         let values = function(unit.st(0), &mut context);
         let is_forbidden = unit.raise(&context, Exceptions::PRE_COMPUTATION);
-        unit.set_codes(C2, if values.is_none() { C2 } else { 0 });
+        if values.is_none() {
+            unit.set_codes(C2, C2);
+        }
         if let (Some((first, second)), false) = (values, is_forbidden) {
             unit.set_st(0, first);
             unit.push(second);
@@ -112,16 +127,16 @@ fn partial_remainder<const NEAREST: bool>(
     let unit = &mut cpu.x87;
     let is_empty = unit.is_empty(0) || unit.is_empty(1);
     let divisor = unit.st(1).unpack();
-    let (mut codes, mut is_complete) = (0, true);
+    let (mut quotient, mut is_complete) = (None, true);
     let is_stored = unit.compute(0, is_empty, |a, context| {
         let result = remainder(a.unpack(), divisor, NEAREST, context);
-        let bit = |bit: u8, code: u16| if result.quotient >> bit & 1 != 0 { code } else { 0 };
-        codes = bit(0, C1) | bit(1, C3) | bit(2, C0);
-        is_complete = result.is_complete;
+        (quotient, is_complete) = (result.quotient, result.is_complete);
         result.value
     });
-    if is_stored {
-        unit.set_codes(C0 | C1 | C2 | C3, codes | if is_complete { 0 } else { C2 });
+    unit.set_codes(C2, if is_complete || !is_stored { 0 } else { C2 });
+    if let (Some(quotient), true) = (quotient, is_stored) {
+        let bit = |bit: u8, code: u16| if quotient >> bit & 1 != 0 { code } else { 0 };
+        unit.set_codes(C0 | C1 | C3, bit(0, C1) | bit(1, C3) | bit(2, C0));
     }
     cpu.note_x87(op);
     Ok(())
@@ -131,8 +146,8 @@ pub(super) fn bind(i: &Instruction) -> Option<Binding> {
     let handler: Handler = match i.mnemonic() {
         Mnemonic::Fsin => handler!(angle, Function::Sine),
         Mnemonic::Fcos => handler!(angle, Function::Cosine),
-        Mnemonic::Fsincos => handler!(pair, sine_and_cosine),
-        Mnemonic::Fptan => handler!(pair, tangent),
+        Mnemonic::Fsincos => handler!(pair_of_angle, sine_and_cosine),
+        Mnemonic::Fptan => handler!(pair_of_angle, tangent),
         Mnemonic::Fxtract => handler!(pair, extract),
         Mnemonic::Fpatan => handler!(popping, arc_tangent),
         Mnemonic::Fyl2x => handler!(popping, logarithm),

@@ -6,19 +6,18 @@ use crate::float::round::{Destination, deliver};
 use crate::float::{Context, Format};
 
 /// A remainder, the low three bits of the quotient, and whether the reduction is complete (C2
-/// clear). The quotient bits are zero while it is not.
+/// clear). The quotient bits are zero while it is not; a NaN has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remainder {
     pub value: Extended,
-    pub quotient: u8,
+    pub quotient: Option<u8>,
     pub is_complete: bool,
 }
 
 /// FPREM rounds the quotient toward zero, FPREM1 (`is_nearest`) to the nearest integer.
 pub fn remainder(a: Unpacked, b: Unpacked, is_nearest: bool, context: &mut Context) -> Remainder {
-    let complete = |value| Remainder { value, quotient: 0, is_complete: true };
-    if let Some(nan) = nan_of_two(&a, &b, context) {
-        return complete(nan);
+    if let Some(value) = nan_of_two(&a, &b, context) {
+        return Remainder { value, quotient: None, is_complete: true };
     }
     let is_negative = a.is_negative;
     let (outcome, quotient, is_complete) = match (a.kind, b.kind) {
@@ -29,6 +28,7 @@ pub fn remainder(a: Unpacked, b: Unpacked, is_nearest: bool, context: &mut Conte
     };
     let has_denormal = a.is_denormal || b.is_denormal;
     let parts = deliver(outcome, has_denormal, Format::EXTENDED, Destination::Register, context);
+    let quotient = (outcome != Outcome::Invalid).then_some(quotient);
     Remainder { value: Extended::pack(parts), quotient, is_complete }
 }
 
