@@ -41,7 +41,7 @@ fn pair_of_angle(
 ) -> Result<(), Stop> {
     cpu.enter_x87()?;
     cpu.x87.set_codes(C2, 0);
-    pair(cpu, bus, op, |a, context| function(a, context))
+    pair(cpu, bus, op, function)
 }
 
 /// Replaces ST0 by one value and pushes another.
