@@ -1,0 +1,174 @@
+//! One IPI at a time, from the first processor to the second.
+//!
+//! - one way: from before the command to the first instruction of the handler. The two time stamps
+//!   come from two processors; where their counters differ, so does this.
+//! - acknowledged: until the sender sees, in memory, that the handler ran. One counter only; this is
+//!   what kvm-unit-tests call `ipi`.
+//! - round trip: until an IPI that the target sends in return has arrived.
+
+use crate::path::Path;
+use crate::selection::Selection;
+use crate::statistics::{FIRST, SECOND};
+use core::sync::atomic::{AtomicBool, Ordering};
+use runtime::instruction::{halt_until, time_stamp};
+use runtime::processor::{self, Processor};
+use runtime::{clock, print};
+
+const SENDER: usize = 0;
+const TARGET: usize = 1;
+/// An interrupt that takes longer is lost.
+pub const LOST_CYCLES: u64 = 1 << 32;
+
+/// The target has begun its job: what it counts from now on is the job's.
+static IS_READY: AtomicBool = AtomicBool::new(false);
+/// The target leaves its job.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Spinning,
+    Halted,
+}
+
+impl Waiting {
+    fn name(self) -> &'static str {
+        if self == Self::Halted { "halted" } else { "spinning" }
+    }
+
+    /// Waits in this way; `condition` may come true by an interrupt only.
+    #[inline(always)]
+    fn wait(self, condition: impl Fn() -> bool) {
+        match self {
+            Self::Halted => halt_until(condition),
+            Self::Spinning => while !condition() {},
+        }
+    }
+}
+
+const HALTED: usize = 1 << 8;
+
+fn decode(argument: usize) -> (Path, Waiting) {
+    let waiting = if argument & HALTED != 0 { Waiting::Halted } else { Waiting::Spinning };
+    (Path::decode(argument), waiting)
+}
+
+/// The target's part: take interrupts.
+fn take(argument: usize) {
+    let (_, waiting) = decode(argument);
+    IS_READY.store(true, Ordering::Release);
+    waiting.wait(|| STOP.load(Ordering::Acquire));
+}
+
+/// The target's part: send one back for each.
+fn echo(argument: usize) {
+    let (path, waiting) = decode(argument);
+    let own = processor::current();
+    let Some(reply) = path.to(processor::get(SENDER)) else { return };
+    let mut seen = own.arrival_count();
+    IS_READY.store(true, Ordering::Release);
+    loop {
+        waiting.wait(|| own.arrival_count() != seen || STOP.load(Ordering::Acquire));
+        if STOP.load(Ordering::Acquire) {
+            return;
+        }
+        seen = own.arrival_count();
+        path.send(reply);
+    }
+}
+
+fn start(target: &Processor, job: fn(usize), path: Path, waiting: Waiting) {
+    STOP.store(false, Ordering::Relaxed);
+    IS_READY.store(false, Ordering::Relaxed);
+    target.start_job(job, path.encode() | if waiting == Waiting::Halted { HALTED } else { 0 });
+    while !IS_READY.load(Ordering::Acquire) {
+        core::hint::spin_loop();
+    }
+}
+
+fn stop(target: &Processor) {
+    STOP.store(true, Ordering::Release);
+    runtime::apic::send(target.apic_id(), runtime::interrupt::WAKE_VECTOR);
+    target.wait_idle();
+}
+
+/// Both tests for both ways of waiting; whether every interrupt arrived.
+pub fn measure(selection: &Selection, path: Path) -> bool {
+    let reaches = |index| path.to(processor::get(index)).is_some();
+    if processor::count() <= TARGET || !reaches(SENDER) || !reaches(TARGET) {
+        return true;
+    }
+    [Waiting::Spinning, Waiting::Halted].into_iter().all(|waiting| {
+        measure_one_way(selection, path, waiting) && measure_round_trip(selection, path, waiting)
+    })
+}
+
+/// Runs `sample` as often as asked for; false as soon as it is.
+fn repeat(selection: &Selection, waiting: Waiting, sample: impl Fn() -> bool) -> bool {
+    (0..selection.warmup + selection.samples).all(|index| {
+        if index == selection.warmup {
+            FIRST.clear();
+            SECOND.clear();
+        }
+        if waiting == Waiting::Halted {
+            clock::wait_cycles(selection.gap, || true);
+        }
+        sample()
+    })
+}
+
+fn measure_one_way(selection: &Selection, path: Path, waiting: Waiting) -> bool {
+    let target = processor::get(TARGET);
+    let Some(command) = path.to(target) else { return true };
+    start(target, take, path, waiting);
+    let arrived = repeat(selection, waiting, || {
+        let before = target.arrival_count();
+        let start = time_stamp();
+        path.send(command);
+        let arrived = clock::wait_cycles(LOST_CYCLES, || target.arrival_count() == before);
+        let end = time_stamp();
+        FIRST.add(target.arrival_time().saturating_sub(start));
+        SECOND.add(end - start);
+        arrived
+    });
+    stop(target);
+    report(path, waiting, "ipi_one_way", arrived, &FIRST);
+    report(path, waiting, "ipi_acknowledged", arrived, &SECOND);
+    arrived
+}
+
+fn measure_round_trip(selection: &Selection, path: Path, waiting: Waiting) -> bool {
+    let (own, target) = (processor::current(), processor::get(TARGET));
+    let Some(command) = path.to(target) else { return true };
+    start(target, echo, path, waiting);
+    let arrived = repeat(selection, waiting, || {
+        let before = own.arrival_count();
+        let start = time_stamp();
+        path.send(command);
+        let arrived = clock::wait_cycles(LOST_CYCLES, || own.arrival_count() == before);
+        FIRST.add(time_stamp() - start);
+        arrived
+    });
+    stop(target);
+    report(path, waiting, "ipi_round_trip", arrived, &FIRST);
+    arrived
+}
+
+fn report(
+    path: Path,
+    waiting: Waiting,
+    test: &str,
+    arrived: bool,
+    series: &crate::statistics::Series,
+) {
+    let (apic, destination, fence) = (path.apic(), path.destination(), path.is_fenced());
+    let conditions = format_args!(
+        "\"test\":\"{test}\",\"apic\":\"{apic}\",\"destination\":\"{destination}\",\
+         \"target\":\"{}\",\"fence\":{fence}",
+        waiting.name()
+    );
+    if arrived {
+        series.report(conditions);
+    } else {
+        print!("{{\"record\":\"lost\",{conditions}}}");
+    }
+}

@@ -1,0 +1,71 @@
+//! What the command line asks for:
+//! `tests=ipi,self,throughput,timer,eoi,exits apic=xapic|x2apic|both fence=on|off|both
+//! samples=N warmup=N messages=N gap=CYCLES cpus=N`.
+
+use crate::path::mode_name;
+use crate::statistics::MOST_SAMPLES;
+use arch::apic::Mode;
+use runtime::BootInformation;
+use runtime::apic::Fence;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Test {
+    Ipi,
+    SelfIpi,
+    Throughput,
+    Timer,
+    Eoi,
+    Exits,
+}
+
+const NAMES: [(&str, Test); 6] = [
+    ("ipi", Test::Ipi),
+    ("self", Test::SelfIpi),
+    ("throughput", Test::Throughput),
+    ("timer", Test::Timer),
+    ("eoi", Test::Eoi),
+    ("exits", Test::Exits),
+];
+
+pub struct Selection<'a> {
+    tests: Option<&'a str>,
+    apic: &'a str,
+    fence: &'a str,
+    pub samples: usize,
+    pub warmup: usize,
+    /// What each sender sends in a throughput test.
+    pub messages: u64,
+    /// Cycles between interrupts to a halted processor, for it to halt again.
+    pub gap: u64,
+}
+
+impl<'a> Selection<'a> {
+    pub fn read(boot: &'a BootInformation) -> Self {
+        Self {
+            tests: boot.option("tests"),
+            apic: boot.option("apic").unwrap_or("both"),
+            fence: boot.option("fence").unwrap_or("both"),
+            samples: (boot.number("samples", 1000) as usize).clamp(1, MOST_SAMPLES),
+            warmup: boot.number("warmup", 100).min(1_000_000) as usize,
+            messages: boot.number("messages", 2000).clamp(1, 1 << 32),
+            gap: boot.number("gap", 20_000).min(1 << 32),
+        }
+    }
+
+    pub fn wants(&self, test: Test) -> bool {
+        let named = |name: &str| NAMES.contains(&(name, test));
+        self.tests.is_none_or(|tests| tests.split(',').any(named))
+    }
+
+    pub fn wants_mode(&self, mode: Mode) -> bool {
+        self.apic == "both" || self.apic == mode_name(mode)
+    }
+
+    pub fn wants_fence(&self, fence: Fence) -> bool {
+        match self.fence {
+            "on" => fence == Fence::Full,
+            "off" => fence == Fence::None,
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What each processor owns: its place in the per-CPU array, its stacks, and the mailbox by which
+//! the bootstrap processor gives it work.
+
+use crate::{apic, instruction};
+use core::arch::asm;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// As many as x2AVIC has virtual processors.
+pub const MAX_CPUS: usize = 512;
+/// Bytes of the stack a processor runs on.
+pub const STACK_SIZE: usize = 8192;
+/// Bytes of each of the two stacks for interrupts and for exceptions.
+pub const INTERRUPT_STACK_SIZE: usize = 4096;
+
+/// What interrupt handlers of this processor write; alone on its cache line.
+#[repr(C, align(64))]
+pub struct Arrivals {
+    /// The time stamp of the last counted interrupt.
+    pub time: AtomicU64,
+    /// How many have been counted.
+    pub count: AtomicU64,
+    /// [`Requests::posted`] as the last counted interrupt found it.
+    pub served: AtomicU64,
+}
+
+/// What other processors write before they interrupt this one; alone on its cache line.
+#[repr(C, align(64))]
+pub struct Requests {
+    pub posted: AtomicU64,
+}
+
+/// Work for this processor.
+#[repr(C, align(64))]
+struct Mailbox {
+    /// A `fn(usize)`, valid where `issued` is ahead of `finished`.
+    job: AtomicUsize,
+    argument: AtomicUsize,
+    issued: AtomicU64,
+    finished: AtomicU64,
+}
+
+/// One processor's data; GS points to it.
+#[repr(C, align(64))]
+pub struct Processor {
+    itself: AtomicU64,
+    index: AtomicU32,
+    apic_id: AtomicU32,
+    /// Kept beside the APIC so that handlers need not read an MSR.
+    is_x2apic: AtomicU32,
+    is_online: AtomicBool,
+    pub arrivals: Arrivals,
+    pub requests: Requests,
+    mailbox: Mailbox,
+}
+
+pub const IS_X2APIC_OFFSET: usize = offset_of!(Processor, is_x2apic);
+pub const ARRIVAL_TIME_OFFSET: usize = offset_of!(Processor, arrivals.time);
+pub const ARRIVAL_COUNT_OFFSET: usize = offset_of!(Processor, arrivals.count);
+pub const ARRIVAL_SERVED_OFFSET: usize = offset_of!(Processor, arrivals.served);
+pub const REQUESTS_OFFSET: usize = offset_of!(Processor, requests.posted);
+
+static PROCESSORS: [Processor; MAX_CPUS] = [const { Processor::new() }; MAX_CPUS];
+/// How many have started.
+static ONLINE: AtomicU32 = AtomicU32::new(0);
+
+impl Processor {
+    const fn new() -> Self {
+        Self {
+            itself: AtomicU64::new(0),
+            index: AtomicU32::new(0),
+            apic_id: AtomicU32::new(0),
+            is_x2apic: AtomicU32::new(0),
+            is_online: AtomicBool::new(false),
+            arrivals: Arrivals {
+                time: AtomicU64::new(0),
+                count: AtomicU64::new(0),
+                served: AtomicU64::new(0),
+            },
+            requests: Requests { posted: AtomicU64::new(0) },
+            mailbox: Mailbox {
+                job: AtomicUsize::new(0),
+                argument: AtomicUsize::new(0),
+                issued: AtomicU64::new(0),
+                finished: AtomicU64::new(0),
+            },
+        }
+    }
+
+    pub fn index(&self) -> usize {
+        self.index.load(Ordering::Relaxed) as usize
+    }
+
+    pub fn apic_id(&self) -> u32 {
+        self.apic_id.load(Ordering::Relaxed)
+    }
+
+    pub fn is_x2apic(&self) -> bool {
+        self.is_x2apic.load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn set_apic(&self, id: u32, is_x2apic: bool) {
+        self.apic_id.store(id, Ordering::Relaxed);
+        self.is_x2apic.store(u32::from(is_x2apic), Ordering::Relaxed);
+    }
+
+    /// Posts a request: the count that [`Arrivals::served`] reaches once a counted interrupt that
+    /// is sent after this has been handled. Interrupts of several senders may become one.
+    pub fn post_request(&self) -> u64 {
+        self.requests.posted.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    pub fn has_served(&self, ticket: u64) -> bool {
+        self.arrivals.served.load(Ordering::Acquire) >= ticket
+    }
+
+    pub fn arrival_count(&self) -> u64 {
+        self.arrivals.count.load(Ordering::Acquire)
+    }
+
+    pub fn arrival_time(&self) -> u64 {
+        self.arrivals.time.load(Ordering::Relaxed)
+    }
+
+    /// Gives this processor, which must be idle and not the caller, a job.
+    pub fn start_job(&self, job: fn(usize), argument: usize) {
+        self.mailbox.job.store(job as usize, Ordering::Relaxed);
+        self.mailbox.argument.store(argument, Ordering::Relaxed);
+        self.mailbox.issued.fetch_add(1, Ordering::SeqCst);
+        apic::send(self.apic_id(), crate::interrupt::WAKE_VECTOR);
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.mailbox.finished.load(Ordering::Acquire) == self.mailbox.issued.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the job that [`Self::start_job`] gave has ended.
+    pub fn wait_idle(&self) {
+        while !self.is_idle() {
+            core::hint::spin_loop();
+        }
+    }
+}
+
+/// The processor this runs on.
+#[inline(always)]
+pub fn current() -> &'static Processor {
+    let address: *const Processor;
+    // SAFETY: `initialize` points GS to an element of PROCESSORS whose first word is its address.
+    unsafe {
+        asm!("mov {}, gs:[0]", out(reg) address, options(nostack, readonly, preserves_flags));
+        &*address
+    }
+}
+
+/// Where another interrupt will find this processor's data.
+pub(crate) fn initialize(index: usize) {
+    let processor = &PROCESSORS[index];
+    let address = core::ptr::from_ref(processor) as u64;
+    processor.itself.store(address, Ordering::Relaxed);
+    processor.index.store(index as u32, Ordering::Relaxed);
+    // SAFETY: GS is used by this module alone.
+    unsafe { instruction::write_msr(arch::msr::GS_BASE, address) };
+}
+
+pub(crate) fn report_online() {
+    current().is_online.store(true, Ordering::SeqCst);
+    ONLINE.fetch_add(1, Ordering::SeqCst);
+}
+
+/// How many processors have started; their indices are 0 up to this.
+pub fn count() -> usize {
+    ONLINE.load(Ordering::SeqCst) as usize
+}
+
+/// The processor of an index below [`count`].
+pub fn get(index: usize) -> &'static Processor {
+    &PROCESSORS[index]
+}
+
+/// All processors that have started, the bootstrap processor first.
+pub fn all() -> impl ExactSizeIterator<Item = &'static Processor> + Clone {
+    PROCESSORS[..count()].iter()
+}
+
+/// Runs `job` on every other processor of `range` and on the caller if it is in there, and waits.
+pub fn run_on(range: core::ops::Range<usize>, job: fn(usize), argument: usize) {
+    let own = current().index();
+    let others = || range.clone().filter(|&index| index != own);
+    others().for_each(|index| get(index).start_job(job, argument));
+    if range.contains(&own) {
+        job(argument);
+    }
+    others().for_each(|index| get(index).wait_idle());
+}
+
+/// What processors other than the first do: wait for work, halted.
+pub(crate) fn serve() -> ! {
+    let mailbox = &current().mailbox;
+    let finished = || mailbox.finished.load(Ordering::Relaxed);
+    loop {
+        instruction::halt_until(|| mailbox.issued.load(Ordering::Acquire) != finished());
+        let argument = mailbox.argument.load(Ordering::Relaxed);
+        // SAFETY: `start_job` alone stores here, before it raises `issued`, and stores a `fn`.
+        let job: fn(usize) = unsafe { core::mem::transmute(mailbox.job.load(Ordering::Relaxed)) };
+        job(argument);
+        mailbox.finished.store(finished() + 1, Ordering::Release);
+    }
+}
