@@ -24,6 +24,8 @@ enum Verb {
     Enable(verb::enable::Arguments),
     /// Take back what enable did
     Rollback(verb::rollback::Arguments),
+    /// Will a configuration let interrupts be accelerated, and what to change in it
+    Lint(verb::lint::Arguments),
     /// Collect a host's raw inputs in one file, redacted
     Snapshot(verb::snapshot::Arguments),
     /// An emulated x86-64 multiprocessor
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Verb::Why(arguments) => verb::why::run(arguments),
         Verb::Enable(arguments) => verb::enable::run(arguments),
         Verb::Rollback(arguments) => verb::rollback::run(arguments),
+        Verb::Lint(arguments) => verb::lint::run(arguments),
         Verb::Snapshot(arguments) => verb::snapshot::run(arguments),
         Verb::Machine(arguments) => verb::machine::run(arguments),
         Verb::Exits(arguments) => verb::exits::run(arguments),

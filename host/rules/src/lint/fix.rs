@@ -93,10 +93,15 @@ pub fn fixed(
 fn apply(text: &str, report: &Report) -> (String, usize) {
     let mut edits: Vec<&Edit> = Vec::new();
     let mut applied = 0;
-    let with_edits = report.diagnostics.iter().filter_map(|diagnostic| {
-        let edits = &diagnostic.remedy.as_ref()?.edits;
-        (!edits.is_empty()).then_some(edits)
-    });
+    let remedies = || {
+        let remedies =
+            report.diagnostics.iter().filter_map(|diagnostic| diagnostic.remedy.as_ref());
+        remedies.filter(|remedy| !remedy.edits.is_empty())
+    };
+    // A split irqchip takes the in-kernel PIT with it: what to do about the PIT shows afterwards.
+    let splits = remedies().any(|remedy| remedy.change == Change::SplitIrqchip);
+    let is_early = |remedy: &&super::Remedy| !splits || remedy.change != Change::DiscardPitTicks;
+    let with_edits = remedies().filter(is_early).map(|remedy| &remedy.edits);
     for group in with_edits {
         if group.iter().all(|edit| edits.contains(&edit)) {
             // Two rules ask for the same change.

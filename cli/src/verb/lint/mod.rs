@@ -1,0 +1,271 @@
+//! `avicenna lint`: will this configuration let interrupts be accelerated, and what to change.
+
+mod diff;
+mod github;
+mod input;
+mod json;
+mod sarif;
+mod text;
+
+use crate::terminal::{Paint, hanging};
+use anyhow::{Context, bail};
+use input::Input;
+use rules::configuration::Kind;
+use rules::finding::{Answer, Severity};
+use rules::inhibit::Vendor;
+use rules::lint::{Report, Target, fix, rule};
+use rules::version::Version;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Reads QEMU and other VMMs' command lines, -readconfig files, libvirt XML and logs, Proxmox VE and KubeVirt
+/// configurations, modprobe.d files, kernel command lines, and whole snapshots of a host. Exit status: 0 clean,
+/// 1 findings, 2 usage, 3 could not tell.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Silence a rule where it stands, in a comment of the input: avicenna: ignore AV001"
+)]
+pub struct Arguments {
+    /// Files, folders or archives of a host; `-` is standard input
+    #[arg(value_name = "FILE", required_unless_present_any = ["explain", "list"])]
+    files: Vec<PathBuf>,
+    /// Take the inputs for this kind instead of recognizing them
+    #[arg(long)]
+    kind: Option<Kind>,
+    /// CPUs it is to run on; without it both, or for a host's snapshot its own
+    #[arg(long, value_enum)]
+    target: Option<TargetVendor>,
+    /// Host kernel it is to run on; without it a current one, or what the input tells
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    kernel: Option<Version>,
+    /// QEMU that is to run it; without it a current one, or what the input tells
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    qemu: Option<Version>,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Mend the files in place; standard input is mended to standard output
+    #[arg(long)]
+    fix: bool,
+    /// Show what --fix would change, and change nothing
+    #[arg(long, conflicts_with = "fix")]
+    diff: bool,
+    /// The least severity that counts as a finding
+    #[arg(long, value_enum, default_value_t = Least::Warning)]
+    fail_on: Least,
+    /// Leave out notes and summary
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print the page of a rule
+    #[arg(long, value_name = "RULE")]
+    explain: Option<String>,
+    /// List all rules
+    #[arg(long)]
+    list: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum TargetVendor {
+    Amd,
+    Intel,
+    Both,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    /// See docs/schema/lint-1.json
+    Json,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
+    /// Annotations of GitHub Actions
+    Github,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Least {
+    Note,
+    Warning,
+    Error,
+}
+
+impl From<Least> for Severity {
+    fn from(least: Least) -> Severity {
+        match least {
+            Least::Note => Severity::Note,
+            Least::Warning => Severity::Warning,
+            Least::Error => Severity::Error,
+        }
+    }
+}
+
+fn version(text: &str) -> Result<Version, String> {
+    Version::parse(text).ok_or_else(|| format!("'{text}' is no version; write 6.18 or 10.0.2"))
+}
+
+/// One input with its judgement, or why it has none.
+struct Judged {
+    input: Input,
+    target: Target,
+    outcome: Result<Judgement, String>,
+}
+
+struct Judgement {
+    kind: Kind,
+    machines: usize,
+    report: Report,
+}
+
+pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    if arguments.list {
+        print!("{}", list());
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(name) = &arguments.explain {
+        return explain(name);
+    }
+    let inputs = input::collect(&arguments.files)?;
+    if inputs.is_empty() {
+        bail!("nothing to judge in {}", names(&arguments.files));
+    }
+    if arguments.fix || arguments.diff {
+        return mend(inputs, &arguments);
+    }
+    let judged: Vec<Judged> = inputs.into_iter().map(|input| judge(input, &arguments)).collect();
+    match arguments.format {
+        Format::Text => print!("{}", text::text(&judged, arguments.quiet, Paint::for_stdout())),
+        Format::Json => println!("{}", serde_json::to_string_pretty(&json::json(&judged))?),
+        Format::Sarif => println!("{}", serde_json::to_string_pretty(&sarif::sarif(&judged))?),
+        Format::Github => print!("{}", github::github(&judged)),
+    }
+    Ok(status(&judged, arguments.fail_on.into()))
+}
+
+fn names(files: &[PathBuf]) -> String {
+    let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+    names.join(", ")
+}
+
+/// What the input is judged for: what was asked, else what its host tells, else everything current.
+fn target(input: &Input, arguments: &Arguments) -> Target {
+    let vendors = match arguments.target {
+        Some(TargetVendor::Amd) => vec![Vendor::Amd],
+        Some(TargetVendor::Intel) => vec![Vendor::Intel],
+        Some(TargetVendor::Both) => vec![Vendor::Amd, Vendor::Intel],
+        None if !input.vendors.is_empty() => input.vendors.clone(),
+        None => vec![Vendor::Amd, Vendor::Intel],
+    };
+    Target { vendors, kernel: arguments.kernel.or(input.kernel), qemu: arguments.qemu }
+}
+
+fn judge(input: Input, arguments: &Arguments) -> Judged {
+    let target = target(&input, arguments);
+    let hints = rules::configuration::Hints { qemu: target.qemu };
+    let kind = arguments.kind.or(input.kind);
+    let outcome = match &input.text {
+        Err(why) => Err(why.clone()),
+        Ok(text) => rules::configuration::read(&input.name, text, kind, &hints)
+            .map_err(|error| error.to_string())
+            .map(|contents| Judgement {
+                kind: contents.kind,
+                machines: contents.vms.len(),
+                report: rules::lint::lint(&contents, text, &target, &input.name),
+            }),
+    };
+    Judged { input, target, outcome }
+}
+
+/// 1 for what counts, 3 for what could not be told, 0 otherwise.
+fn status(judged: &[Judged], least: Severity) -> ExitCode {
+    let mut is_open = false;
+    for one in judged {
+        let Ok(judgement) = &one.outcome else {
+            is_open = true;
+            continue;
+        };
+        for diagnostic in &judgement.report.diagnostics {
+            let counts = diagnostic.severity >= least;
+            match diagnostic.answer {
+                Answer::No if counts => return ExitCode::from(1),
+                Answer::Unknown if counts => is_open = true,
+                _ => {}
+            }
+        }
+    }
+    if is_open { ExitCode::from(super::CANNOT_TELL) } else { ExitCode::SUCCESS }
+}
+
+fn mend(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let mut left = Vec::new();
+    for input in inputs {
+        let target = target(&input, arguments);
+        let kind = arguments.kind.or(input.kind);
+        let original = match &input.text {
+            Ok(text) => text.clone(),
+            Err(why) => {
+                left.push(Judged { outcome: Err(why.clone()), input, target });
+                continue;
+            }
+        };
+        let fixed = match fix::fixed(&input.name, &original, kind, &target) {
+            Ok(fixed) => fixed,
+            Err(error) => {
+                left.push(Judged { outcome: Err(error.to_string()), input, target });
+                continue;
+            }
+        };
+        if arguments.diff {
+            print!("{}", diff::unified(&input.name, &original, &fixed.text, Paint::for_stdout()));
+        } else if input.path.is_none() && !input.is_of_host {
+            print!("{}", fixed.text);
+        } else if let Some(path) = input.path.as_ref().filter(|_| fixed.text != original) {
+            input::replace(path, &fixed.text).with_context(|| path.display().to_string())?;
+            eprintln!("{}: {} mended", path.display(), fixed.mended);
+        }
+        let kind = kind.or_else(|| rules::configuration::detect(&original));
+        let kind = kind.unwrap_or(Kind::CommandLine);
+        let judgement = Judgement { kind, machines: 0, report: fixed.report };
+        let text = Ok(fixed.text);
+        left.push(Judged { outcome: Ok(judgement), input: Input { text, ..input }, target });
+    }
+    if arguments.diff {
+        return Ok(diff_status(&left));
+    }
+    eprint!("{}", text::text(&left, true, Paint::for_stdout()));
+    Ok(status(&left, arguments.fail_on.into()))
+}
+
+/// A diff is judged by what the mended text leaves.
+fn diff_status(left: &[Judged]) -> ExitCode {
+    status(left, Severity::Warning)
+}
+
+fn explain(name: &str) -> anyhow::Result<ExitCode> {
+    match rule::find(name) {
+        Some(rule) => {
+            print!("{}", rule.page());
+            Ok(ExitCode::SUCCESS)
+        }
+        None => {
+            eprintln!("avicenna: no rule '{name}'; avicenna lint --list names them");
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+fn list() -> String {
+    rule::all()
+        .map(|rule| {
+            let vendors = match rule.vendors {
+                [one] => one.name(),
+                _ => "both",
+            };
+            let head = format!("{} {:<8} {vendors:<6}", rule.id, rule.severity.to_string());
+            hanging(&head, 22, &format!("{} ({})", rule.summary, rule.name))
+        })
+        .collect()
+}
+
+/// A path as reports show it.
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

@@ -1,0 +1,124 @@
+//! Diagnostics as SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format"), for code scanning.
+
+use super::Judged;
+use rules::finding::{Answer, Position, Severity};
+use rules::lint::{Diagnostic, rule};
+use rules::position::Lines;
+use serde_json::{Value, json};
+
+pub fn sarif(judged: &[Judged]) -> Value {
+    let rules: Vec<Value> = rule::all()
+        .map(|rule| {
+            json!({
+                "id": rule.id,
+                "name": rule.name,
+                "shortDescription": { "text": format!("{}.", rule.summary) },
+                "fullDescription": { "text": rule.explanation.trim() },
+                "help": { "text": rule.page(), "markdown": rule.page() },
+                "defaultConfiguration": { "level": level(rule.severity) },
+            })
+        })
+        .collect();
+    let results: Vec<Value> = judged.iter().flat_map(results).collect();
+    let unread: Vec<Value> = judged
+        .iter()
+        .filter_map(|one| {
+            let why = one.outcome.as_ref().err()?;
+            Some(json!({
+                "level": "error",
+                "message": { "text": format!("{}: {why}", one.input.name) },
+            }))
+        })
+        .collect();
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": {
+                "name": "avicenna lint",
+                "semanticVersion": env!("CARGO_PKG_VERSION"),
+                "rules": rules,
+            }},
+            "columnKind": "unicodeCodePoints",
+            "invocations": [{
+                "executionSuccessful": unread.is_empty(),
+                "toolExecutionNotifications": unread,
+            }],
+            "results": results,
+        }],
+    })
+}
+
+fn level(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    }
+}
+
+fn results(one: &Judged) -> Vec<Value> {
+    let Ok(judgement) = &one.outcome else { return Vec::new() };
+    let text = one.input.text.as_deref().unwrap_or_default();
+    let lines = Lines::new(text);
+    judgement.report.diagnostics.iter().map(|found| result(one, found, &lines)).collect()
+}
+
+fn result(one: &Judged, diagnostic: &Diagnostic, lines: &Lines<'_>) -> Value {
+    let index = rule::all().position(|rule| rule == diagnostic.rule);
+    let artifact = json!({ "uri": uri(&one.input.name) });
+    let is_open = diagnostic.answer == Answer::Unknown;
+    let mut result = json!({
+        "ruleId": diagnostic.rule.id,
+        "ruleIndex": index,
+        // SARIF's "open": the tool could not decide.
+        "kind": if is_open { "open" } else { "fail" },
+        "level": if is_open { "none" } else { level(diagnostic.severity) },
+        "message": { "text": diagnostic.message },
+        "locations": [{ "physicalLocation": {
+            "artifactLocation": artifact,
+            "region": region(diagnostic.position, lines),
+        }}],
+    });
+    if let Some(remedy) = diagnostic.remedy.as_ref().filter(|remedy| !remedy.edits.is_empty()) {
+        let replacements: Vec<Value> = remedy
+            .edits
+            .iter()
+            .map(|edit| {
+                json!({
+                    "deletedRegion": { "byteOffset": edit.start, "byteLength": edit.end - edit.start },
+                    "insertedContent": { "text": edit.replacement },
+                })
+            })
+            .collect();
+        result["fixes"] = json!([{
+            "description": { "text": remedy.fix.line },
+            "artifactChanges": [{ "artifactLocation": artifact, "replacements": replacements }],
+        }]);
+    }
+    result
+}
+
+fn region(position: Position, lines: &Lines<'_>) -> Value {
+    let end = lines.position(position.end, position.end);
+    json!({
+        "startLine": position.line.max(1),
+        "startColumn": position.column.max(1),
+        "endLine": end.line.max(position.line).max(1),
+        "endColumn": end.column,
+        "byteOffset": position.start,
+        "byteLength": position.end - position.start,
+    })
+}
+
+/// A path as a relative reference: what a URI reserves is escaped.
+fn uri(path: &str) -> String {
+    path.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => {
+                char::from(byte).to_string()
+            }
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}
