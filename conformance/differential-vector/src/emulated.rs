@@ -16,7 +16,7 @@ use interrupt::local_apic::{LocalApic, LocalApicModel};
 const TABLES: u64 = 0x1000;
 const CODE: u64 = 0x1_0000;
 /// Where RSI points.
-const MEMORY: u64 = 0x2_0000;
+const OPERANDS: u64 = 0x2_0000;
 const RAM: u64 = 0x10_0000;
 const PRESENT_WRITABLE: u64 = 3;
 const LARGE: u64 = 0x80;
@@ -104,12 +104,12 @@ impl Emulated {
 
     pub fn run_many(&mut self, block: &mut Block, instructions: u64) -> Option<u8> {
         let mut cpu = self.fresh.clone();
-        self.memory.write(SystemPhysical(MEMORY), &block.memory).expect("operands are in RAM");
+        self.memory.write(SystemPhysical(OPERANDS), &block.memory).expect("operands are in RAM");
         load_image(&mut cpu, &block.image);
         cpu.gpr[0] = block.rax;
         cpu.gpr[1] = block.rcx;
         cpu.gpr[2] = block.rdx;
-        cpu.gpr[6] = MEMORY;
+        cpu.gpr[6] = OPERANDS;
         cpu.flags.set_bits(block.flags & !0x300);
         cpu.ip = CODE;
         let mut witness = Witness::default();
@@ -120,7 +120,7 @@ impl Emulated {
         block.rdx = cpu.gpr[2];
         block.flags = cpu.flags.bits();
         store_image(&cpu, &mut block.image);
-        self.memory.read(SystemPhysical(MEMORY), &mut block.memory).expect("operands are in RAM");
+        self.memory.read(SystemPhysical(OPERANDS), &mut block.memory).expect("operands are in RAM");
         witness.vector
     }
 }

@@ -9,12 +9,15 @@ use std::ffi::c_void;
 use std::mem::offset_of;
 use std::sync::Once;
 
+/// Bytes of memory that an instruction may use.
+pub const MEMORY: usize = 1024;
+
 /// What an instruction starts from and leaves behind. RSI points to `memory`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Block {
     pub image: Image,
-    pub memory: [u8; 128],
+    pub memory: [u8; MEMORY],
     pub rax: u64,
     pub rcx: u64,
     pub rdx: u64,
@@ -38,7 +41,7 @@ impl Default for Block {
     fn default() -> Block {
         Block {
             image: Image::initial(),
-            memory: [0; 128],
+            memory: [0; MEMORY],
             rax: 0,
             rcx: 0,
             rdx: 0,

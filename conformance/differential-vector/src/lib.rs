@@ -8,5 +8,5 @@ mod image;
 pub mod operands;
 
 pub use emulated::{Emulated, signal};
-pub use host::{Block, Native, Signal};
+pub use host::{Block, MEMORY, Native, Signal};
 pub use image::Image;

@@ -7,7 +7,7 @@ use cpu::float::{Context, Exceptions, Rounding};
 use differential_vector::operands::{
     Random, control_words, doubles, extended, extended_pairs, singles,
 };
-use differential_vector::{Block, Native};
+use differential_vector::{Block, MEMORY, Native};
 use iced_x86::IcedError;
 use iced_x86::code_asm::{CodeAssembler, dword_ptr, qword_ptr, rsi, st0, st1, tbyte_ptr, word_ptr};
 use std::cmp::Ordering;
@@ -29,7 +29,7 @@ fn block(control: u16, a: Extended, b: Extended) -> Block {
     let mut block = Block::default();
     block.image.set_control_word(control);
     block.image.set_stack(a, b);
-    block.memory = [UNTOUCHED; 128];
+    block.memory = [UNTOUCHED; MEMORY];
     block
 }
 
@@ -55,7 +55,7 @@ fn samples(random: &mut Random, count: usize) -> Vec<Extended> {
 fn check_stores<T: PartialEq + Debug>(
     name: &str,
     assemble: Assemble,
-    read: fn(&[u8; 128]) -> T,
+    read: fn(&[u8; MEMORY]) -> T,
     model: fn(Extended, &mut Context) -> T,
 ) {
     let native = Native::new(assemble);
@@ -68,7 +68,7 @@ fn check_stores<T: PartialEq + Debug>(
             let value = model(a, &mut context);
             let stops = Exceptions::INVALID | Exceptions::OVERFLOW | Exceptions::UNDERFLOW;
             let expected = match context.unmasked().intersects(stops) {
-                true => read(&[UNTOUCHED; 128]),
+                true => read(&[UNTOUCHED; MEMORY]),
                 false => value,
             };
             let actual = (read(&block.memory), block.image.status_word() & FLAGS);
@@ -77,7 +77,7 @@ fn check_stores<T: PartialEq + Debug>(
     }
 }
 
-fn bytes<const N: usize>(memory: &[u8; 128]) -> [u8; N] {
+fn bytes<const N: usize>(memory: &[u8; MEMORY]) -> [u8; N] {
     memory[..N].try_into().expect("memory is longer")
 }
 

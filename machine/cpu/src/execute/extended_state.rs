@@ -423,12 +423,13 @@ fn xgetbv(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
 }
 
 /// XSETBV: x87 stays enabled, and only what the model has may be.
-fn xsetbv(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+fn xsetbv(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_feature(Feature::Xsave)?;
     if !cpu.cr4.contains(Cr4::OSXSAVE) {
         return Err(Stop::INVALID_OPCODE);
     }
     check_privilege(cpu)?;
+    cpu.intercept_xsetbv(bus, op)?;
     let value = cpu.requested();
     let is_legal = cpu.gpr[RCX] as u32 == 0
         && value & X87_STATE != 0

@@ -45,7 +45,9 @@ impl Cpu {
             0xD if self.model.has(Feature::Xsave) => match subleaf {
                 0 => result.ebx = self.xsave_size(self.xcr0),
                 1 if self.model.has(Feature::Xsavec) => {
-                    result.ebx = self.xsave_size(self.xcr0 | self.msr.xss);
+                    // Compacted, PKRU follows the header.
+                    let has_pkru = (self.xcr0 | self.msr.xss) & 1 << 9 != 0;
+                    result.ebx = XSAVE_BASE + if has_pkru { 8 } else { 0 };
                 }
                 _ => {}
             },

@@ -59,6 +59,7 @@ plain! {
     intercept_monitor: svm_intercept4 Vector4::MONITOR Monitor;
     intercept_invpcid: svm_intercept5 Vector5::INVPCID Invpcid;
     intercept_wbinvd: svm_intercept4 Vector4::WBINVD Wbinvd;
+    intercept_xsetbv: svm_intercept4 Vector4::XSETBV Xsetbv;
     intercept_invd: svm_intercept3 Vector3::INVD Invd, [0, 0];
 }
 
