@@ -3,7 +3,7 @@
 mod terminal;
 mod verb;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Hardware-accelerated interrupt virtualization: understood, switched on, measured, emulated.
@@ -32,6 +32,9 @@ enum Verb {
     Machine(verb::machine::Arguments),
     /// Where the VM exits go, and what interrupt virtualization would save
     Exits(verb::exits::Arguments),
+    /// Man pages and shell completions
+    #[command(hide = true)]
+    Generate(verb::generate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Verb::Rollback(arguments) => verb::rollback::run(arguments),
         Verb::Lint(arguments) => verb::lint::run(arguments),
         Verb::Snapshot(arguments) => verb::snapshot::run(arguments),
+        Verb::Generate(arguments) => verb::generate::run(arguments, Arguments::command()),
         Verb::Machine(arguments) => verb::machine::run(arguments),
         Verb::Exits(arguments) => verb::exits::run(arguments),
     };

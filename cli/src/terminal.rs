@@ -1,6 +1,6 @@
 //! How results look: at most 100 columns, colour on terminals only, readable without it.
 
-use std::io::IsTerminal;
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 /// Widest line of any result.
 pub const COLUMNS: usize = 100;
@@ -44,6 +44,22 @@ impl Paint {
         };
         if self.is_on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
+}
+
+/// Writes a result to standard output. A reader that has seen enough, such as `head`, is no error.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// A value as JSON on standard output.
+pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    let mut text = serde_json::to_string_pretty(value)?;
+    text.push('\n');
+    Ok(print(&text)?)
 }
 
 /// Breaks a text into lines that fit beside an indentation; a word that is too long stands alone and is cut.

@@ -1,7 +1,7 @@
 //! `avicenna check`: can this host accelerate interrupts, and does it.
 
 use super::source::Source;
-use crate::terminal::{Colour, Paint, hanging};
+use crate::terminal::{Colour, Paint, hanging, print, print_json};
 use rules::capability::{self, Report};
 use rules::{Answer, Finding, Severity};
 use std::fmt::Write;
@@ -32,9 +32,9 @@ enum Format {
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let report = capability::check(&arguments.source.facts()?);
     match arguments.format {
-        Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
+        Format::Json => print_json(&report)?,
         Format::Text => {
-            print!("{}", text(&report, arguments.verbose, arguments.quiet, Paint::for_stdout()))
+            print(&text(&report, arguments.verbose, arguments.quiet, Paint::for_stdout()))?
         }
     }
     Ok(super::status(report.verdict()))

@@ -1,7 +1,7 @@
 //! `avicenna enable`: a plan for this host; with `--apply`, the plan carried out, recorded and verified.
 
 use super::source::Source;
-use crate::terminal::{Colour, Paint, hanging};
+use crate::terminal::{Colour, Paint, hanging, print, print_json};
 use anyhow::{Context, bail};
 use change::{Done, Host, Record};
 use rules::capability;
@@ -42,9 +42,9 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let report = capability::check(&facts);
     let plan = enable::plan(&facts, &report);
     if arguments.format == Format::Json {
-        println!("{}", serde_json::to_string_pretty(&plan)?);
+        print_json(&plan)?;
     } else {
-        print!("{}", text(&plan, &arguments.include, Paint::for_stdout()));
+        print(&text(&plan, &arguments.include, Paint::for_stdout()))?;
     }
     let steps: Vec<Step> = plan
         .steps

@@ -5,6 +5,7 @@
 pub mod check;
 pub mod enable;
 pub mod exits;
+pub mod generate;
 pub mod lint;
 pub mod machine;
 pub mod rollback;

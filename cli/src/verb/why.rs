@@ -1,7 +1,7 @@
 //! `avicenna why`: which setting keeps AVIC or APICv from a virtual machine, and the line that changes it.
 
 use super::source::Source;
-use crate::terminal::{Colour, Paint, hanging};
+use crate::terminal::{Colour, Paint, hanging, print, print_json};
 use anyhow::bail;
 use facts::{Facts, watch};
 use rules::Answer;
@@ -70,8 +70,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Ok(trace.observe(&watch::threads_of(vm.pid), &numbering))
     });
     match arguments.format {
-        Format::Json => println!("{}", serde_json::to_string_pretty(&why)?),
-        Format::Text => print!("{}", text(&why, Paint::for_stdout())),
+        Format::Json => print_json(&why)?,
+        Format::Text => print(&text(&why, Paint::for_stdout()))?,
     }
     Ok(super::status(why.verdict()))
 }

@@ -15,7 +15,7 @@ use crate::configuration::{self, Hints, Kind};
 use crate::finding::{Answer, Evidence, Finding, Fix, Severity};
 use crate::host::{Facts, RunningVm};
 use crate::inhibit::{self, PredictedInhibit, Vendor};
-use crate::vm::{Manager, Unresolved, VmConfiguration};
+use crate::vm::{Accelerator, Manager, VmConfiguration};
 use serde::Serialize;
 use trace::inhibit::Reason;
 
@@ -161,17 +161,7 @@ fn machine(
         (Some(vendor), Some(configuration)) => causes(facts, vendor, configuration, vm),
         _ => vec![],
     };
-    let unresolved =
-        configuration.as_ref().map_or(&[][..], |configuration| configuration.unresolved.as_slice());
-    let active = active(
-        facts,
-        report,
-        &causes,
-        observation.as_ref(),
-        configuration.is_some(),
-        unresolved,
-        vm,
-    );
+    let active = active(facts, report, &causes, observation.as_ref(), configuration.as_ref(), vm);
     Machine {
         pid: vm.pid,
         name: vm.name.clone(),
@@ -234,8 +224,7 @@ fn active(
     report: &Report,
     causes: &[Cause],
     observation: Option<&Observation>,
-    is_understood: bool,
-    unresolved: &[Unresolved],
+    configuration: Option<&VmConfiguration>,
     vm: &RunningVm,
 ) -> Finding {
     let mut finding = Finding {
@@ -250,7 +239,7 @@ fn active(
         fix: causes.iter().find(|cause| cause.lasts).and_then(|cause| cause.fix.clone()),
     };
     let host = report.answers.first();
-    let (answer, reason) = decide(host, causes, observation, is_understood, unresolved);
+    let (answer, reason) = decide(host, causes, observation, configuration);
     finding.answer = answer;
     finding.reason = reason;
     // What the host lacks no setting of the machine can give.
@@ -267,9 +256,17 @@ fn decide(
     host: Option<&Finding>,
     causes: &[Cause],
     observation: Option<&Observation>,
-    is_understood: bool,
-    unresolved: &[Unresolved],
+    configuration: Option<&VmConfiguration>,
 ) -> (Answer, String) {
+    if let Some(accelerator) = configuration
+        .map(|configuration| configuration.accelerator.value)
+        .filter(|accelerator| matches!(accelerator, Accelerator::Tcg | Accelerator::Other))
+    {
+        return (
+            Answer::No,
+            format!("it does not run under KVM: its accelerator is {}", accelerator.name()),
+        );
+    }
     if let Some(share) = observation.and_then(Observation::active_share) {
         let percent = share * 100.0;
         let names: Vec<&str> = observation
@@ -301,16 +298,16 @@ fn decide(
             ),
         );
     }
-    if !is_understood {
+    let Some(configuration) = configuration else {
         return (Answer::Unknown, "its command line is not understood".into());
-    }
+    };
     if let Some(cause) = causes.iter().find(|cause| cause.inhibit.duration.is_lasting()) {
         return (
             Answer::Unknown,
             format!("{} is possible: {}", cause.inhibit.reason, cause.inhibit.because),
         );
     }
-    if let Some(part) = unresolved.first() {
+    if let Some(part) = configuration.unresolved.first() {
         return (
             Answer::Unknown,
             format!("a part of its command line is not resolved: {}", part.what),

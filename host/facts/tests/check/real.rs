@@ -201,3 +201,35 @@ fn real_lscpu_reports_answer_by_their_flags() {
     }
     println!("{count} lscpu reports");
 }
+
+#[test]
+fn recorded_inhibits_give_the_share_of_time_that_kvm_had() {
+    let Some(folder) = data("inhibit") else { return };
+    // Outcomes by the kernel: reinjection is never cleared, and discarding clears it at once.
+    let rows = [
+        ("pc-default", true),
+        ("pc-default-xapic", true),
+        ("pc-hyperv", true),
+        ("pc-nopit-hpet", true),
+        ("pc-pit-discard", false),
+    ];
+    for (name, is_inhibited) in rows {
+        let packed = fs::read(folder.join(format!("inhibit-{name}.trace.txt.zst"))).unwrap();
+        let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+        let trace = facts::watch::parse(&text);
+        let numbering = trace::inhibit::Numbering::of_kernel("6.1.0").unwrap();
+        let seen = trace.observe(&trace.threads(), &numbering);
+        let share = seen.active_share().unwrap();
+        println!(
+            "{name}: active {:.1} % of {:.1} s, {} changes",
+            share * 100.0,
+            seen.seconds,
+            seen.changes
+        );
+        assert_eq!(share < 0.1, is_inhibited, "{name}: {seen:?}");
+        let reinjects = seen.reasons.iter().any(|(reason, seconds)| {
+            *reason == trace::inhibit::Reason::PitReinject && *seconds > seen.seconds * 0.5
+        });
+        assert_eq!(reinjects, is_inhibited, "{name}: {:?}", seen.reasons);
+    }
+}

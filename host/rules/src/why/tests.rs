@@ -163,6 +163,15 @@ fn what_was_seen_outweighs_what_was_predicted() {
 }
 
 #[test]
+fn machine_without_kvm_has_nothing_to_accelerate() {
+    let amd = host(crate::host::Vendor::Amd, Some("Y"), "6.18.44");
+    let found =
+        ask(&amd, &vm(&["qemu-system-x86_64", "-accel", "tcg", "-machine", "pc"]), unseen());
+    assert_eq!(found.active.answer, Answer::No);
+    assert!(found.active.reason.contains("tcg"), "{}", found.active.reason);
+}
+
+#[test]
 fn passed_through_devices_have_their_own_answer() {
     let amd = host(crate::host::Vendor::Amd, Some("Y"), "6.18.44");
     let found = ask(&amd, &vm(&with(&["-device", "vfio-pci,host=41:00.0"])), unseen());
