@@ -5,7 +5,9 @@
 //! what came before and says so.
 
 use crate::inputs::{FILE_LIMIT, FILES_LIMIT, Inputs};
-use crate::wanted::{PATTERNS, arguments, fixed_folder, is_monitor, is_process, is_wanted};
+use crate::wanted::{
+    PATTERNS, arguments, fixed_folder, is_monitor, is_of_host, is_process, is_wanted,
+};
 use std::io::{self, BufReader, Read};
 use std::path::{Component, Path};
 
@@ -110,6 +112,7 @@ fn note_folder(path: &str, inputs: &mut Inputs) {
         let folder = fixed_folder(pattern);
         if !folder.is_empty()
             && pattern.contains('*')
+            && is_of_host(pattern)
             && path
                 .strip_prefix(folder)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -6,7 +6,7 @@
 use crate::inputs::{FILE_LIMIT, Inputs};
 use crate::wanted::{
     PATTERNS, PROCESSES, PROGRAM_FOLDERS, PROGRAM_LIST, PROGRAMS, arguments, fixed_folder,
-    is_monitor, is_process, matches,
+    is_monitor, is_of_host, is_process, matches,
 };
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -33,7 +33,7 @@ impl Folder {
     pub fn read_into(&self, inputs: &mut Inputs) {
         for pattern in PATTERNS {
             let folder = fixed_folder(pattern);
-            if !folder.is_empty() && self.root.join(folder).is_dir() {
+            if !folder.is_empty() && is_of_host(pattern) && self.root.join(folder).is_dir() {
                 // `proc/cpuinfo` says nothing about what else is in /proc.
                 inputs.mark_searched(if pattern.contains('*') { folder } else { pattern });
             }

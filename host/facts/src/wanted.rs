@@ -102,6 +102,11 @@ pub fn is_process(path: &str) -> bool {
         && path.split('/').nth(1).is_some_and(|pid| pid.bytes().all(|b| b.is_ascii_digit()))
 }
 
+/// True if the pattern is of the host's own files, whose absence says something.
+pub fn is_of_host(pattern: &str) -> bool {
+    !pattern.starts_with("avicenna/") && !pattern.starts_with("sos_commands/")
+}
+
 /// The folder before the first component with a star.
 pub fn fixed_folder(pattern: &str) -> &str {
     let star = pattern.find('*').unwrap_or(pattern.len());

@@ -1,0 +1,209 @@
+//! The operators' verbs as a person runs them, on a made-up host in a folder.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder that looks like a host's root, gone at the end.
+struct Root(PathBuf);
+
+const FILES: &[(&str, &str)] = &[
+    (
+        "proc/cpuinfo",
+        "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC 9654\n\
+         stepping\t: 1\nflags\t\t: svm npt avic x2avic cx16\n",
+    ),
+    ("proc/sys/kernel/osrelease", "6.12.10\n"),
+    ("proc/cmdline", "root=/dev/sda1 quiet amd_iommu_intr=legacy\n"),
+    ("proc/interrupts", "           CPU0\n PIN:   0   Posted-interrupt notification event\n"),
+    (
+        "proc/4711/cmdline",
+        "/usr/bin/qemu-system-x86_64\0-name\0guest=web\0-accel\0kvm\0-machine\0q35\0-uuid\0\
+         12345678-1234-1234-1234-123456789abc\0-device\0virtio-net,mac=52:54:00:12:34:56\0",
+    ),
+    ("proc/4712/cmdline", "/bin/secret-program\0--token\0hunter2\0"),
+    (
+        "etc/default/grub",
+        "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet amd_iommu_intr=legacy\"\n",
+    ),
+    ("etc/modprobe.d/kvm.conf", "# mine\noptions kvm_amd avic=0 nested=1\n"),
+    ("usr/sbin/update-grub", "#!/bin/sh\n"),
+    ("sys/module/kvm/refcnt", "1\n"),
+    ("sys/module/kvm_amd/initstate", "live\n"),
+    ("sys/module/kvm_amd/refcnt", "0\n"),
+    ("sys/module/kvm_amd/parameters/avic", "N\n"),
+    ("sys/module/kvm_amd/parameters/npt", "Y\n"),
+    ("sys/class/iommu/ivhd0/amd-iommu/features", "25bf732fa2295afe:1d\n"),
+];
+
+impl Root {
+    fn new(name: &str) -> Root {
+        let path = std::env::temp_dir().join(format!("avicenna-cli-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        for (file, text) in FILES {
+            let file = path.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        Root(path)
+    }
+
+    fn put(&self, file: &str, text: &str) {
+        fs::write(self.0.join(file), text).unwrap();
+    }
+
+    /// Everything below etc.
+    fn settings(&self) -> BTreeMap<PathBuf, String> {
+        fn walk(folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    walk(&path, found);
+                } else {
+                    found.insert(path.clone(), fs::read_to_string(&path).unwrap());
+                }
+            }
+        }
+        let mut found = BTreeMap::new();
+        walk(&self.0.join("etc"), &mut found);
+        found
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn avicenna(arguments: &[&str], root: &Path) -> Output {
+    let root = root.to_str().unwrap();
+    Command::new(env!("CARGO_BIN_EXE_avicenna"))
+        .args(arguments)
+        .args(["--root", root])
+        .output()
+        .unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn check_says_what_is_off_and_why_within_100_columns_and_without_colour() {
+    let root = Root::new("check");
+    for arguments in [&["check"][..], &["check", "-v"], &["why"], &["enable"]] {
+        let output = avicenna(arguments, &root.0);
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
+        assert!(!text.contains('\x1b'), "{arguments:?}");
+        // A path has no blank to break at: the temporary folder's may be long.
+        let long = text
+            .lines()
+            .filter(|line| !line.contains("avicenna-cli-"))
+            .find(|line| line.chars().count() > 100);
+        assert_eq!(long, None, "{arguments:?}");
+    }
+    let text = stdout(&avicenna(&["check"], &root.0));
+    assert!(text.contains("the option avic is given as off"), "{text}");
+    assert!(text.contains("amd_iommu_intr=legacy is given"), "{text}");
+}
+
+#[test]
+fn exit_status_says_clean_findings_usage_or_cannot_tell() {
+    let root = Root::new("status");
+    assert_eq!(avicenna(&["check"], &root.0).status.code(), Some(1));
+    root.put("sys/module/kvm_amd/parameters/avic", "Y");
+    root.put("proc/cmdline", "quiet");
+    let clean = avicenna(&["check"], &root.0);
+    assert_eq!(clean.status.code(), Some(0), "{}", stdout(&clean));
+    let nothing = root.0.join("usr");
+    assert_eq!(avicenna(&["check"], &nothing).status.code(), Some(3));
+    assert_eq!(avicenna(&["check"], Path::new("/nonexistent")).status.code(), Some(3));
+    assert_eq!(avicenna(&["check", "--format", "x"], &root.0).status.code(), Some(2));
+}
+
+#[test]
+fn snapshot_gives_the_same_answers_and_none_of_the_secrets() {
+    let root = Root::new("snapshot");
+    let file = root.0.join("s.tar.zst");
+    let made = avicenna(&["snapshot", "-o", file.to_str().unwrap()], &root.0);
+    assert!(made.status.success(), "{made:?}");
+    let again = avicenna(&["snapshot", "-o", file.to_str().unwrap()], &root.0);
+    assert!(!again.status.success(), "an existing file is not replaced unasked");
+
+    for arguments in [
+        &["check", "--format", "json"][..],
+        &["why", "--format", "json"],
+        &["enable", "--format", "json"],
+    ] {
+        let of = |root: &Path| {
+            let mut value: serde_json::Value =
+                serde_json::from_str(&stdout(&avicenna(arguments, root))).unwrap();
+            value.as_object_mut().unwrap().remove("origin");
+            serde_json::to_string_pretty(&value).unwrap()
+        };
+        let (folder, snapshot) = (of(&root.0), of(&file));
+        let differing = folder.lines().zip(snapshot.lines()).find(|(one, other)| one != other);
+        assert_eq!(differing, None, "{arguments:?}");
+        assert_eq!(folder.len(), snapshot.len(), "{arguments:?}");
+    }
+    let unpacked = zstd::decode_all(fs::File::open(&file).unwrap()).unwrap();
+    let text = String::from_utf8_lossy(&unpacked);
+    for secret in ["12345678-1234", "52:54:00", "hunter2", "secret-program"] {
+        assert!(!text.contains(secret), "{secret} is in the snapshot");
+    }
+    assert!(text.contains("<redacted:uuid>") && text.contains("<redacted:mac>"));
+}
+
+#[test]
+fn enable_applies_verifies_repeats_without_effect_and_rolls_back_exactly() {
+    let root = Root::new("enable");
+    let before = root.settings();
+    assert_eq!(stdout(&avicenna(&["enable"], &root.0)).matches("avicenna.conf").count(), 1);
+    assert_eq!(root.settings(), before, "a plan changes nothing");
+    assert_eq!(
+        avicenna(&["enable", "--apply"], &root.0).status.code(),
+        Some(3),
+        "no terminal to ask at"
+    );
+    assert_eq!(root.settings(), before);
+
+    let applied = avicenna(&["enable", "--apply", "--yes"], &root.0);
+    let text = stdout(&applied);
+    assert!(applied.status.success() && text.contains("recorded as 1"), "{text}");
+    assert!(text.contains("run on the host itself: update-grub"), "{text}");
+    let after = root.settings();
+    let content = |file: &str| after[&root.0.join(file)].as_str();
+    assert_eq!(content("etc/modprobe.d/kvm.conf"), "# mine\noptions kvm_amd nested=1\n");
+    assert!(content("etc/modprobe.d/avicenna.conf").contains("options kvm_amd avic=1\n"));
+    assert_eq!(
+        content("etc/default/grub"),
+        "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n"
+    );
+
+    let repeated = stdout(&avicenna(&["enable", "--apply", "--yes"], &root.0));
+    assert!(
+        repeated.contains("nothing to apply") || repeated.contains("done already"),
+        "{repeated}"
+    );
+    assert_eq!(root.settings(), after);
+
+    let back = avicenna(&["rollback", "--yes"], &root.0);
+    assert!(back.status.success(), "{back:?}");
+    assert_eq!(root.settings(), before);
+    assert_eq!(avicenna(&["rollback", "--yes"], &root.0).status.code(), Some(3));
+}
+
+#[test]
+fn why_names_the_machine_the_inhibit_and_the_line() {
+    let root = Root::new("why");
+    root.put("sys/module/kvm_amd/parameters/avic", "Y");
+    for name in ["web", "4711"] {
+        let text = stdout(&avicenna(&["why", name], &root.0));
+        assert!(text.contains("PIT_REINJ for its whole life"), "{text}");
+        assert!(text.contains("-global kvm-pit.lost_tick_policy=discard"), "{text}");
+    }
+    assert_eq!(avicenna(&["why", "nosuch"], &root.0).status.code(), Some(3));
+}
