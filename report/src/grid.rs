@@ -194,6 +194,6 @@ mod tests {
     #[test]
     fn text_aligns_words_left_and_numbers_right() {
         let text = grid().to_text();
-        assert!(text.contains("  a,\"b\"  1,234,567   12.3\n"), "{text}");
+        assert!(text.contains("  a,\"b\"   1,234,567   12.3\n"), "{text}");
     }
 }

@@ -3,3 +3,4 @@
 
 pub mod exits;
 pub mod grid;
+pub mod plot;

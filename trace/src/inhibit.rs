@@ -250,6 +250,27 @@ impl Numbering {
             .then_some(Self { authority: Authority::Kernel, reasons })
     }
 
+    /// Names of single bits, as a kernel prints them beside a mask; the rest stay unnamed unless
+    /// all of them fit one known numbering, which is then taken.
+    pub fn from_bits<'a>(bits: impl IntoIterator<Item = (u32, &'a str)>) -> Option<Self> {
+        let named: Vec<(u32, Reason)> = bits
+            .into_iter()
+            .filter_map(|(bit, name)| Some((bit, Reason::from_name(name)?)))
+            .filter(|row| row.0 < 64)
+            .collect();
+        let last = named.iter().map(|row| row.0).max()?;
+        let tables = [LINUX_6_17, LINUX_6_2, LINUX_6_0, LINUX_5_17, LINUX_5_7, LINUX_5_6];
+        let fits = |table: &&&[Reason]| {
+            named.iter().all(|(bit, reason)| table.get(*bit as usize) == Some(reason))
+        };
+        if let Some(table) = tables.iter().find(fits) {
+            return Some(Self::from_table(table, Authority::Kernel));
+        }
+        let reason = |bit| named.iter().find(|row| row.0 == bit).map(|row| row.1);
+        let reasons = (0..=last).map(reason).collect();
+        Some(Self { authority: Authority::Kernel, reasons })
+    }
+
     fn from_table(table: &[Reason], authority: Authority) -> Self {
         Self { authority, reasons: table.iter().copied().map(Some).collect() }
     }
@@ -257,6 +278,19 @@ impl Numbering {
     /// The reason of a bit number; `None` where this kernel has none there.
     pub fn reason(&self, bit: u32) -> Option<Reason> {
         self.reasons.get(bit as usize).copied().flatten()
+    }
+
+    /// Every reason this bit has stood for, of the newest kernels first: what can be said of a
+    /// number whose kernel is not known.
+    pub fn candidates(bit: u32) -> Vec<Reason> {
+        let tables = [LINUX_6_17, LINUX_6_2, LINUX_6_0, LINUX_5_17, LINUX_5_7, LINUX_5_6];
+        let mut candidates: Vec<Reason> = Vec::new();
+        for reason in tables.iter().filter_map(|table| table.get(bit as usize)) {
+            if !candidates.contains(reason) {
+                candidates.push(*reason);
+            }
+        }
+        candidates
     }
 
     /// The bit number of a reason, if this kernel knows it.
@@ -324,6 +358,22 @@ mod tests {
         assert_eq!(numbering.reason(2), Some(PitReinject));
         assert_eq!(numbering.reasons(0b1_0110), (vec![PitReinject], 0b1_0010));
         assert_eq!(Numbering::from_print_format("print fmt: \"%s reason=%u\", REC->reason"), None);
+    }
+
+    #[test]
+    fn printed_names_choose_the_numbering_they_fit() {
+        let numbering = Numbering::from_bits([(9, "PIT_REINJ"), (8, "IRQWIN")]).expect("named");
+        assert_eq!(numbering.reason(2), Some(Absent));
+        let odd = Numbering::from_bits([(1, "PIT_REINJ")]).expect("named");
+        assert_eq!((odd.reason(1), odd.reason(2)), (Some(PitReinject), None));
+        assert_eq!(Numbering::from_bits([(1, "NEW")]), None);
+    }
+
+    #[test]
+    fn a_number_without_a_kernel_is_everything_it_ever_was() {
+        assert_eq!(Numbering::candidates(1), [Hyperv]);
+        assert_eq!(Numbering::candidates(7), [Nested, InterruptWindow, Absent]);
+        assert_eq!(Numbering::candidates(63), []);
     }
 
     #[test]

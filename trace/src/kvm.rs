@@ -40,13 +40,23 @@ impl MmioKind {
     }
 }
 
+/// What `kvm_exit` tells; `isa` as the kernel numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Exit {
+    pub isa: u32,
+    pub reason: u32,
+    pub info1: u64,
+    pub info2: u64,
+    pub interruption: u32,
+}
+
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KvmEvent {
     /// `kvm_entry`: the guest runs from here on.
     Entry { vcpu: u32 },
-    /// `kvm_exit`: the guest stopped; `isa` as the kernel numbers it.
-    Exit { isa: u32, reason: u32, info1: u64, info2: u64, interruption: u32 },
+    /// `kvm_exit`: the guest stopped.
+    Exit(Exit),
     /// `kvm_mmio`
     Mmio { kind: MmioKind, address: u64, value: u64 },
     /// `kvm_pio`

@@ -1,7 +1,7 @@
 //! A tracepoint's raw record to a [`KvmEvent`], by the field positions its format gives.
 
 use crate::format::{EventFormat, Field};
-use trace::kvm::{KvmEvent, MmioKind};
+use trace::kvm::{Exit, KvmEvent, MmioKind};
 
 /// Where a field lies in a raw record; a field the kernel does not have reads as zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,6 +100,14 @@ const TRACEPOINTS: &[(&str, Kind, &[&str])] = &[
     ("kvm_nested_vmexit", Kind::NestedExit, &["exit_reason"]),
 ];
 
+/// Field offsets of the events of which a recording has millions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frequent {
+    Entry { vcpu: u16 },
+    Exit { isa: u16, reason: u16, info1: u16, info2: u16, interruption: u16 },
+    Msr { write: u16, index: u16, value: u16 },
+}
+
 /// Decodes the raw records of one tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoder {
@@ -148,8 +156,26 @@ impl Decoder {
         Self::new(&EventFormat { name: name.to_owned(), fields, ..EventFormat::default() })
     }
 
-    pub fn is_inhibit(&self) -> bool {
-        self.kind == Kind::Inhibit
+    /// Offsets of the fields of the most frequent events, if they have the sizes that every
+    /// kernel gives them.
+    pub fn frequent(&self) -> Option<Frequent> {
+        let [a, b, c, d, e] = self.places;
+        let has =
+            |sizes: &[u8]| self.places.iter().zip(sizes).all(|(place, size)| place.size == *size);
+        match self.kind {
+            Kind::Entry if has(&[4]) => Some(Frequent::Entry { vcpu: a.offset }),
+            Kind::Exit if has(&[4, 4, 8, 8, 4]) => Some(Frequent::Exit {
+                isa: a.offset,
+                reason: b.offset,
+                info1: c.offset,
+                info2: d.offset,
+                interruption: e.offset,
+            }),
+            Kind::Msr if has(&[4, 4, 8]) => {
+                Some(Frequent::Msr { write: a.offset, index: b.offset, value: c.offset })
+            }
+            _ => None,
+        }
     }
 
     /// `None` where a field has a value that no kernel writes.
@@ -158,13 +184,13 @@ impl Decoder {
         let [a, b, c, d, e] = self.places;
         Some(match self.kind {
             Kind::Entry => KvmEvent::Entry { vcpu: a.word(raw) },
-            Kind::Exit => KvmEvent::Exit {
+            Kind::Exit => KvmEvent::Exit(Exit {
                 isa: a.word(raw),
                 reason: b.word(raw),
                 info1: c.read(raw),
                 info2: d.read(raw),
                 interruption: e.word(raw),
-            },
+            }),
             Kind::Mmio => KvmEvent::Mmio {
                 kind: MmioKind::from_number(a.word(raw))?,
                 address: b.read(raw),
@@ -178,6 +204,7 @@ impl Decoder {
         })
     }
 
+    #[cold]
     fn decode_rare(&self, raw: &[u8]) -> Option<KvmEvent> {
         let [a, b, c, d, e] = self.places;
         let icr = |high: Place, low: Place| high.read(raw) << 32 | low.read(raw) & 0xffff_ffff;
@@ -263,7 +290,8 @@ mod tests {
     #[test]
     fn an_exit_is_read_by_the_assumed_layout() {
         let decoder = Decoder::assumed("kvm_exit").expect("it is known");
-        let event = KvmEvent::Exit { isa: 2, reason: 0x7c, info1: 1, info2: 0, interruption: 0 };
+        let event =
+            KvmEvent::Exit(Exit { isa: 2, reason: 0x7c, info1: 1, info2: 0, interruption: 0 });
         assert_eq!(decoder.decode(&exit_record()), Some(event));
     }
 
@@ -272,7 +300,7 @@ mod tests {
         let fields =
             vec![Field { name: "exit_reason".into(), offset: 8, size: 4, is_signed: false }];
         let format = EventFormat { name: "kvm_exit".into(), fields, ..EventFormat::default() };
-        let event = KvmEvent::Exit { isa: 0, reason: 0x7c, info1: 0, info2: 0, interruption: 0 };
+        let event = KvmEvent::Exit(Exit { reason: 0x7c, ..Exit::default() });
         assert_eq!(Decoder::new(&format).expect("known").decode(&exit_record()), Some(event));
     }
 

@@ -6,10 +6,14 @@
 
 pub mod error;
 pub mod format;
+pub mod ftrace_text;
 pub mod kvm;
+pub mod open;
 pub mod order;
 pub mod perf_data;
+pub mod perf_table;
 pub mod sink;
+pub mod trace_dat;
 pub mod tracing_data;
 
 pub use error::Error;

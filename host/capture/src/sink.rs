@@ -1,11 +1,29 @@
 //! What a reader delivers to.
 
 use serde::{Deserialize, Serialize};
-use trace::kvm::{KvmEvent, Stamp};
+use trace::kvm::{Exit, KvmEvent, Stamp};
 
 /// Receives events in the order of the recording.
+///
+/// The few events of which long recordings have millions may be taken by methods of their own, so
+/// that nothing is put together only to be taken apart.
 pub trait Sink {
     fn event(&mut self, stamp: &Stamp, event: &KvmEvent);
+
+    #[inline(always)]
+    fn entry(&mut self, stamp: Stamp, vcpu: u32) {
+        self.event(&stamp, &KvmEvent::Entry { vcpu });
+    }
+
+    #[inline(always)]
+    fn exit(&mut self, stamp: Stamp, exit: Exit) {
+        self.event(&stamp, &KvmEvent::Exit(exit));
+    }
+
+    #[inline(always)]
+    fn msr(&mut self, stamp: Stamp, is_write: bool, index: u32, value: u64) {
+        self.event(&stamp, &KvmEvent::Msr { is_write, index, value });
+    }
 
     /// Events of a host CPU were lost at or before a time.
     fn lost(&mut self, cpu: u32, at_ns: u64, events: u64);

@@ -132,7 +132,7 @@ impl Blocks {
             None => self.reach(at_ns),
         };
         block.count += 1;
-        block.time_ns = block.time_ns.saturating_add(duration_ns);
+        block.time_ns = block.time_ns.wrapping_add(duration_ns);
     }
 
     /// Makes room for a time outside the blocks there are.
@@ -243,8 +243,9 @@ impl Cell {
     pub fn add(&mut self, start_ns: u64, end_ns: u64) {
         let duration = end_ns - start_ns;
         self.count += 1;
-        self.time_ns = self.time_ns.saturating_add(duration);
-        self.squares = self.squares.saturating_add(u128::from(duration) * u128::from(duration));
+        self.time_ns = self.time_ns.wrapping_add(duration);
+        // 2^128 is out of reach of durations that are differences of plausible clocks.
+        self.squares = self.squares.wrapping_add(u128::from(duration) * u128::from(duration));
         self.min_ns = self.min_ns.min(duration);
         self.max_ns = self.max_ns.max(duration);
         self.first_ns = self.first_ns.min(start_ns);
@@ -252,10 +253,15 @@ impl Cell {
         self.blocks.add(end_ns, duration);
     }
 
+    /// With a sum of squares that comes from elsewhere.
+    pub(crate) fn with_squares(self, squares: u128) -> Self {
+        Self { squares, ..self }
+    }
+
     pub fn join(&mut self, other: &Self) {
         self.count += other.count;
-        self.time_ns = self.time_ns.saturating_add(other.time_ns);
-        self.squares = self.squares.saturating_add(other.squares);
+        self.time_ns = self.time_ns.wrapping_add(other.time_ns);
+        self.squares = self.squares.wrapping_add(other.squares);
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
         self.first_ns = self.first_ns.min(other.first_ns);

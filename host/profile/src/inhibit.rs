@@ -177,11 +177,12 @@ fn follow_machine(
         .filter(|(_, bit)| bit.sets + bit.clears > 0 || bit.since_ns.is_some())
         .map(|(index, bit)| {
             let total = bit.total_ns + bit.since_ns.map_or(0, |since| to_ns - since);
-            let reason = numbering.reason(index as u32);
+            let reason = reason_of(numbering, index as u32);
             ReasonTime {
                 bit: index as u32,
                 reason,
-                name: reason.map_or_else(|| format!("bit {index}"), |reason| reason.name().into()),
+                name: reason
+                    .map_or_else(|| name_of_bit(numbering, index as u32), |r| r.name().into()),
                 cause: reason.map(Reason::cause),
                 seconds: seconds(total),
                 share: total as f64 / observed as f64,
@@ -205,6 +206,24 @@ fn follow_machine(
         stretches: thin(stretches),
         inconsistent,
     }
+}
+
+/// Without a known kernel, only a bit that never meant anything else has a name.
+fn reason_of(numbering: &Numbering, bit: u32) -> Option<Reason> {
+    match (numbering.authority, Numbering::candidates(bit).as_slice()) {
+        (Authority::Assumed, [only]) => Some(*only),
+        (Authority::Assumed, _) => None,
+        _ => numbering.reason(bit),
+    }
+}
+
+fn name_of_bit(numbering: &Numbering, bit: u32) -> String {
+    let candidates = Numbering::candidates(bit);
+    if numbering.authority != Authority::Assumed || candidates.is_empty() {
+        return format!("bit {bit}");
+    }
+    let names: Vec<_> = candidates.into_iter().map(Reason::name).collect();
+    format!("bit {bit}: {}", names.join(" or "))
 }
 
 fn push_stretch(stretches: &mut Vec<Stretch>, stretch: Stretch) {
@@ -273,6 +292,14 @@ mod tests {
         let machine = machine(&changes, (0, 2 * SECOND));
         assert_eq!(machine.reasons[0].name, "APIC_BASE_MODIFIED");
         assert_eq!((machine.reasons[0].seconds, machine.reasons[0].is_set_at_end), (2.0, true));
+    }
+
+    #[test]
+    fn without_a_kernel_a_number_keeps_its_meanings() {
+        let changes = [change(0, true, 8, 0x100), change(1, true, 1, 0x102)];
+        let found = follow(&changes, &Numbering::assumed(), (0, 10)).expect("there are changes");
+        let names: Vec<_> = found.machines[0].reasons.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["HYPERV", "bit 8: IRQWIN or PIT_REINJ"]);
     }
 
     #[test]

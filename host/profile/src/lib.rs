@@ -12,6 +12,7 @@ pub mod key;
 pub mod name;
 pub mod pairing;
 pub mod part;
+pub mod pasted;
 pub mod profile;
 pub mod summary;
 mod table;

@@ -10,12 +10,16 @@
 use crate::cell::Cell;
 use crate::key::{Key, PackedDetail, View};
 use crate::table::Table;
+use serde::{Deserialize, Serialize};
 use trace::exit_reason::{Isa, svm, vmx};
-use trace::kvm::{KvmEvent, MmioKind, Stamp};
+use trace::kvm::{Exit, KvmEvent, MmioKind, Stamp};
 
 /// Events a thread may bring before its first entry; a vCPU has a handful, other threads of a
 /// damaged recording might go on for ever.
 const LONGEST_HEAD: usize = 4096;
+
+/// Stands for the CPU of a thread that has not been seen.
+const NO_CPU: u32 = u32::MAX;
 
 /// Page of the local APIC, where every guest known leaves it. [SDM3 "Local APIC"]
 const APIC_PAGE: u64 = 0xfee0_0000;
@@ -90,9 +94,23 @@ impl Losses {
     }
 }
 
+/// What is worked out beside the exits themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Views {
+    /// The tables of MSRs, ports and memory-mapped accesses, which have times of their own.
+    pub has_accesses: bool,
+}
+
+impl Default for Views {
+    fn default() -> Self {
+        Self { has_accesses: true }
+    }
+}
+
 /// One vCPU thread of one part of a recording.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Thread {
+    views: Views,
     pub process: u32,
     /// The number in the first entry seen.
     pub vcpu: u32,
@@ -111,36 +129,43 @@ pub struct Thread {
 }
 
 impl Thread {
+    pub fn new(process: u32, views: Views) -> Self {
+        Self {
+            views,
+            process,
+            vcpu: 0,
+            has_entered: false,
+            head: Vec::new(),
+            open: Open::default(),
+            cells: Table::default(),
+            unpaired: 0,
+            discarded: 0,
+            first_cpu: None,
+            latest_cpu: NO_CPU,
+            has_moved: false,
+        }
+    }
+
     /// Takes one event of this thread, in order of time.
-    #[inline]
     pub fn event(&mut self, stamp: &Stamp, event: &KvmEvent, losses: &Losses) {
-        if stamp.cpu != self.latest_cpu || self.first_cpu.is_none() {
-            self.has_moved |= self.first_cpu.is_some();
-            self.first_cpu.get_or_insert(stamp.cpu);
-            self.latest_cpu = stamp.cpu;
+        match *event {
+            KvmEvent::Exit(exit) => return self.exit(*stamp, exit),
+            KvmEvent::Entry { vcpu } => return self.entry(*stamp, vcpu, losses),
+            KvmEvent::Msr { is_write, index, value } => {
+                return self.msr(*stamp, is_write, index, value);
+            }
+            _ => self.was_on(stamp.cpu),
         }
         if !self.has_entered {
-            return self.before_first_entry(stamp, event);
+            return self.before_first_entry(*stamp, *event);
         }
         match *event {
-            KvmEvent::Exit { isa, reason, info1, info2, interruption } => {
-                self.unpaired += u64::from(self.open.exit.is_some());
-                let detail = detail_of_exit(isa, reason, info1, info2, interruption);
-                let begun = BegunExit { at_ns: stamp.time_ns, cpu: stamp.cpu, reason, detail };
-                self.open.exit = Some(begun);
-                // Until a memory-mapped read completes, the exit itself is its beginning.
-                self.open.mmio = OpenMmio::Read { at_ns: stamp.time_ns, cpu: stamp.cpu };
-            }
-            KvmEvent::Entry { .. } => self.enter(stamp, losses),
-            KvmEvent::Msr { is_write, index, value } => {
-                self.refine(|| detail_of_msr(index, is_write, value));
-                let key = Key::access(View::Msr, u64::from(index), is_write);
-                self.open.msr = Some(Begun { at_ns: stamp.time_ns, cpu: stamp.cpu, key });
-            }
             KvmEvent::PortIo { is_write, port } => {
                 self.refine(|| PackedDetail::port(port as u16, is_write));
-                let key = Key::access(View::Ioport, u64::from(port), is_write);
-                self.open.port = Some(Begun { at_ns: stamp.time_ns, cpu: stamp.cpu, key });
+                if self.views.has_accesses {
+                    let key = Key::access(View::Ioport, u64::from(port), is_write);
+                    self.open.port = Some(Begun { at_ns: stamp.time_ns, cpu: stamp.cpu, key });
+                }
             }
             KvmEvent::Mmio { kind, address, value } => {
                 self.mmio(stamp, kind, address, value, losses)
@@ -152,15 +177,72 @@ impl Thread {
         }
     }
 
+    #[inline(always)]
+    pub fn exit(&mut self, stamp: Stamp, exit: Exit) {
+        self.was_on(stamp.cpu);
+        if !self.has_entered {
+            return self.before_first_entry(stamp, KvmEvent::Exit(exit));
+        }
+        self.unpaired += u64::from(self.open.exit.is_some());
+        let detail = detail_of_exit(exit);
+        self.open.exit =
+            Some(BegunExit { at_ns: stamp.time_ns, cpu: stamp.cpu, reason: exit.reason, detail });
+        // Until a memory-mapped read completes, the exit itself is its beginning.
+        self.open.mmio = OpenMmio::Read { at_ns: stamp.time_ns, cpu: stamp.cpu };
+    }
+
+    #[inline(always)]
+    pub fn entry(&mut self, stamp: Stamp, vcpu: u32, losses: &Losses) {
+        self.was_on(stamp.cpu);
+        if !self.has_entered {
+            return self.before_first_entry(stamp, KvmEvent::Entry { vcpu });
+        }
+        if let Some(exit) = self.open.exit.take() {
+            let key = Key::exit(exit.reason, exit.detail);
+            self.end(Begun { at_ns: exit.at_ns, cpu: exit.cpu, key }, &stamp, losses);
+        }
+        if self.views.has_accesses {
+            self.end_accesses(&stamp, losses);
+        }
+    }
+
+    #[inline(always)]
+    pub fn msr(&mut self, stamp: Stamp, is_write: bool, index: u32, value: u64) {
+        self.was_on(stamp.cpu);
+        if !self.has_entered {
+            let event = KvmEvent::Msr { is_write, index, value };
+            return self.before_first_entry(stamp, event);
+        }
+        self.refine(|| detail_of_msr(index, is_write, value));
+        if self.views.has_accesses {
+            let key = Key::access(View::Msr, u64::from(index), is_write);
+            self.open.msr = Some(Begun { at_ns: stamp.time_ns, cpu: stamp.cpu, key });
+        }
+    }
+
+    #[inline(always)]
+    fn was_on(&mut self, cpu: u32) {
+        if cpu != self.latest_cpu {
+            self.moved_to(cpu);
+        }
+    }
+
     #[cold]
-    fn before_first_entry(&mut self, stamp: &Stamp, event: &KvmEvent) {
-        if let KvmEvent::Entry { vcpu } = *event {
+    fn moved_to(&mut self, cpu: u32) {
+        self.has_moved |= self.first_cpu.is_some();
+        self.first_cpu.get_or_insert(cpu);
+        self.latest_cpu = cpu;
+    }
+
+    #[cold]
+    fn before_first_entry(&mut self, stamp: Stamp, event: KvmEvent) {
+        if let KvmEvent::Entry { vcpu } = event {
             self.has_entered = true;
             self.vcpu = vcpu;
         }
         let is_paired = matches!(
             event,
-            KvmEvent::Exit { .. }
+            KvmEvent::Exit(_)
                 | KvmEvent::Entry { .. }
                 | KvmEvent::Msr { .. }
                 | KvmEvent::PortIo { .. }
@@ -169,16 +251,11 @@ impl Thread {
         );
         // The entry itself must not be dropped: it decides what came before.
         if is_paired && (self.head.len() < LONGEST_HEAD || self.has_entered) {
-            self.head.push((*stamp, *event));
+            self.head.push((stamp, event));
         }
     }
 
-    #[inline]
-    fn enter(&mut self, stamp: &Stamp, losses: &Losses) {
-        if let Some(exit) = self.open.exit {
-            let key = Key::exit(exit.reason, exit.detail);
-            self.end(Begun { at_ns: exit.at_ns, cpu: exit.cpu, key }, stamp, losses);
-        }
+    fn end_accesses(&mut self, stamp: &Stamp, losses: &Losses) {
         if let OpenMmio::Write(begun) = self.open.mmio {
             self.end(begun, stamp, losses);
         }
@@ -207,6 +284,9 @@ impl Thread {
             return;
         }
         self.refine(|| detail_of_mmio(address, is_write, value));
+        if !self.views.has_accesses {
+            return;
+        }
         let key = Key::access(View::Mmio, address, is_write);
         if is_write {
             let begun = Begun { at_ns: stamp.time_ns, cpu: stamp.cpu, key };
@@ -259,13 +339,8 @@ impl Thread {
 }
 
 #[inline]
-fn detail_of_exit(
-    isa: u32,
-    reason: u32,
-    info1: u64,
-    info2: u64,
-    interruption: u32,
-) -> PackedDetail {
+fn detail_of_exit(exit: Exit) -> PackedDetail {
+    let Exit { isa, reason, info1, info2, interruption } = exit;
     match Isa::from_number(isa) {
         Some(Isa::Svm) => detail_of_svm_exit(reason, info1, info2),
         Some(Isa::Vmx) => detail_of_vmx_exit(reason, info1, interruption),

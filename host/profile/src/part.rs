@@ -1,29 +1,41 @@
 //! A consecutive part of a recording, and how parts are joined to the whole.
 
-use crate::pairing::{Losses, Thread};
+use crate::pairing::{Losses, Thread, Views};
 use crate::table::{HashKey, Table, mix};
 use serde::{Deserialize, Serialize};
-use trace::kvm::{KvmEvent, Stamp};
+use trace::kvm::{Exit, KvmEvent, Stamp};
 
 /// Which events count.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Nanoseconds of the recording's clock; what ends at or after `to_ns` is left out.
-    pub from_ns: u64,
-    pub to_ns: u64,
+    /// Nanoseconds of the recording's clock; events at or after `to_ns` are left out.
+    from_ns: u64,
+    to_ns: u64,
     /// Only this process (virtual machine).
-    pub process: Option<u32>,
+    process: Option<u32>,
+    views: Views,
+    /// Nothing is left out: worth knowing before looking at each event.
+    is_everything: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { from_ns: 0, to_ns: u64::MAX, process: None }
+        Self::new(0, u64::MAX, None, Views::default())
     }
 }
 
 impl Options {
+    pub const fn new(from_ns: u64, to_ns: u64, process: Option<u32>, views: Views) -> Self {
+        let is_everything = from_ns == 0 && to_ns == u64::MAX && process.is_none();
+        Self { from_ns, to_ns, process, views, is_everything }
+    }
+
     #[inline]
     fn admits(&self, stamp: &Stamp) -> bool {
+        self.is_everything || self.admits_some(stamp)
+    }
+
+    fn admits_some(&self, stamp: &Stamp) -> bool {
         stamp.time_ns >= self.from_ns
             && stamp.time_ns < self.to_ns
             && self.process.is_none_or(|process| process == stamp.process)
@@ -153,41 +165,84 @@ impl Part {
     /// Takes an event. Events of one thread come in order of time; threads in any order.
     #[inline]
     pub fn event(&mut self, stamp: &Stamp, event: &KvmEvent) {
-        if !self.options.admits(stamp) {
-            return;
+        match *event {
+            KvmEvent::Exit(exit) => self.exit(*stamp, exit),
+            KvmEvent::Entry { vcpu } => self.entry(*stamp, vcpu),
+            KvmEvent::Msr { is_write, index, value } => self.msr(*stamp, is_write, index, value),
+            KvmEvent::PortIo { .. } | KvmEvent::Mmio { .. } | KvmEvent::Apic { .. } => {
+                if let Some(position) = self.admit(stamp) {
+                    let thread = &mut self.threads.at(position).1;
+                    thread.event(stamp, event, &self.losses);
+                }
+            }
+            _ if self.options.admits(stamp) => {
+                self.note(stamp);
+                self.counted(stamp, event);
+            }
+            _ => {}
         }
+    }
+
+    #[inline(always)]
+    pub fn exit(&mut self, stamp: Stamp, exit: Exit) {
+        if let Some(position) = self.admit(&stamp) {
+            self.isa = self.isa.or(Some(exit.isa));
+            self.threads.at(position).1.exit(stamp, exit);
+        }
+    }
+
+    #[inline(always)]
+    pub fn entry(&mut self, stamp: Stamp, vcpu: u32) {
+        if let Some(position) = self.admit(&stamp) {
+            self.threads.at(position).1.entry(stamp, vcpu, &self.losses);
+        }
+    }
+
+    #[inline(always)]
+    pub fn msr(&mut self, stamp: Stamp, is_write: bool, index: u32, value: u64) {
+        if let Some(position) = self.admit(&stamp) {
+            self.threads.at(position).1.msr(stamp, is_write, index, value);
+        }
+    }
+
+    #[inline(always)]
+    fn note(&mut self, stamp: &Stamp) {
         self.events += 1;
-        self.first_ns = self.first_ns.min(stamp.time_ns);
-        self.last_ns = self.last_ns.max(stamp.time_ns);
-        match event {
-            KvmEvent::Exit { isa, .. } => {
-                self.isa = self.isa.or(Some(*isa));
-                self.paired(stamp, event);
-            }
-            KvmEvent::Entry { .. }
-            | KvmEvent::Msr { .. }
-            | KvmEvent::PortIo { .. }
-            | KvmEvent::Mmio { .. }
-            | KvmEvent::Apic { .. } => self.paired(stamp, event),
-            _ => self.counted(stamp, event),
+        if stamp.time_ns < self.first_ns {
+            self.first_ns = stamp.time_ns;
+        }
+        if stamp.time_ns > self.last_ns {
+            self.last_ns = stamp.time_ns;
         }
     }
 
-    #[inline]
-    fn paired(&mut self, stamp: &Stamp, event: &KvmEvent) {
-        if self.latest.0 != stamp.thread || self.latest.1 == usize::MAX {
-            let position = self.threads.position(stamp.thread, Thread::default);
-            if position >= MOST_THREADS {
-                self.ignored += 1;
-                return;
-            }
-            self.latest = (stamp.thread, position);
+    /// Counts an event that is wanted and gives the position of its thread.
+    #[inline(always)]
+    fn admit(&mut self, stamp: &Stamp) -> Option<usize> {
+        if !self.options.admits(stamp) {
+            return None;
         }
-        let thread = &mut self.threads.at(self.latest.1).1;
-        thread.process = stamp.process;
-        thread.event(stamp, event, &self.losses);
+        self.note(stamp);
+        if self.latest.0 == stamp.thread && self.latest.1 != usize::MAX {
+            return Some(self.latest.1);
+        }
+        let position = self.position_of(stamp);
+        if position >= MOST_THREADS {
+            self.ignored += 1;
+            return None;
+        }
+        self.latest = (stamp.thread, position);
+        Some(position)
     }
 
+    #[inline(never)]
+    fn position_of(&mut self, stamp: &Stamp) -> usize {
+        let views = self.options.views;
+        let process = stamp.process;
+        self.threads.position(stamp.thread, || Thread::new(process, views))
+    }
+
+    #[cold]
     fn counted(&mut self, stamp: &Stamp, event: &KvmEvent) {
         let (family, value) = match *event {
             KvmEvent::Inhibit { is_set, reason, mask } => {
@@ -227,7 +282,7 @@ impl Part {
             }
             KvmEvent::Wakeup { has_waited, .. } => (Family::Wakeup, u32::from(has_waited)),
             KvmEvent::NestedExit { reason } => (Family::NestedExit, reason),
-            KvmEvent::Exit { .. }
+            KvmEvent::Exit(_)
             | KvmEvent::Entry { .. }
             | KvmEvent::Msr { .. }
             | KvmEvent::PortIo { .. }
@@ -271,8 +326,9 @@ impl Part {
 
     /// Takes over these threads from a part that had them in order.
     pub fn replace_threads(&mut self, ordered: Self) {
+        let views = self.options.views;
         for (number, thread) in ordered.threads.into_entries() {
-            *self.threads.entry(number, Thread::default) = thread;
+            *self.threads.entry(number, || Thread::new(0, views)) = thread;
         }
     }
 
@@ -282,8 +338,9 @@ impl Part {
             self.losses.add(cpu, at_ns, 0);
         }
         self.losses.events += later.losses.events;
+        let views = self.options.views;
         for (number, thread) in later.threads.into_entries() {
-            let position = self.threads.position(number, Thread::default);
+            let position = self.threads.position(number, || Thread::new(thread.process, views));
             if position < MOST_THREADS {
                 self.threads.at(position).1.join(thread, &self.losses);
             }

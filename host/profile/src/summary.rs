@@ -12,7 +12,7 @@ use crate::profile::{Profile, Selection, Vcpu};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use trace::exit_reason::Isa;
-use trace::inhibit::Numbering;
+use trace::inhibit::{Authority, Numbering};
 
 /// Version of the JSON.
 pub const SCHEMA: u32 = 1;
@@ -60,9 +60,10 @@ pub struct Row {
     pub mean_ns: f64,
     /// Standard error of the mean in per cent of it.
     pub relative_error: f64,
-    pub p50_ns: f64,
-    pub p99_ns: f64,
-    pub p999_ns: f64,
+    /// Unknown of a table that somebody printed.
+    pub p50_ns: Option<f64>,
+    pub p99_ns: Option<f64>,
+    pub p999_ns: Option<f64>,
     pub per_second: f64,
     pub verdict: Option<Verdict>,
     pub feature: String,
@@ -224,8 +225,8 @@ impl Scope<'_> {
             _ => access_meaning(key).unwrap_or_default(),
         };
         let quantile = |fraction| {
-            let value = cell.histogram.quantile(fraction).unwrap_or(0.0);
-            value.clamp(cell.min_ns as f64, cell.max_ns as f64)
+            let value = cell.histogram.quantile(fraction)?;
+            Some(value.clamp(cell.min_ns as f64, cell.max_ns as f64))
         };
         Row {
             name: row_name(key, self.isa, &self.context.extra_names),
@@ -417,6 +418,13 @@ impl Scope<'_> {
         }
         if profile.ignored > 0 {
             warnings.push(format!("{} events exceed what is kept one by one", profile.ignored));
+        }
+        if !profile.inhibits.is_empty() && self.context.numbering.authority == Authority::Assumed {
+            warnings.push(
+                "numbers of inhibits differ between kernels and the recording does not name its \
+                 own: give --kernel RELEASE"
+                    .into(),
+            );
         }
         if self.isa.is_none() && !profile.vcpus.is_empty() {
             warnings.push(

@@ -31,7 +31,7 @@ pub struct Table<K, V> {
 
 impl<K, V> Default for Table<K, V> {
     fn default() -> Self {
-        Self { entries: Vec::new(), slots: vec![0; 16] }
+        Self { entries: Vec::new(), slots: vec![0; 64] }
     }
 }
 
@@ -74,7 +74,7 @@ impl<K: HashKey, V> Table<K, V> {
     fn insert(&mut self, slot: usize, key: K, value: V) -> usize {
         self.entries.push((key, value));
         self.slots[slot] = self.entries.len() as u32;
-        if self.entries.len() * 2 > self.slots.len() {
+        if self.entries.len() * 3 > self.slots.len() {
             self.grow();
         }
         self.entries.len() - 1

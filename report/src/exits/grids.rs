@@ -3,6 +3,7 @@
 use super::Report;
 use crate::grid::{Grid, Value};
 use profile::summary::{Extent, Group, Row};
+use trace::inhibit::Authority;
 
 /// What a line of the report stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -51,6 +52,10 @@ fn us(ns: f64) -> Value {
     Value::Number(ns / 1e3, 2)
 }
 
+fn quantile(ns: Option<f64>) -> Value {
+    ns.map_or(Value::Missing, us)
+}
+
 /// Rows of statistics.
 pub fn rows(title: &str, rows: &[Row]) -> Grid {
     let mut grid = Grid::new(title, &ROW_COLUMNS);
@@ -67,9 +72,9 @@ pub fn rows(title: &str, rows: &[Row]) -> Grid {
             us(row.mean_ns),
             us(row.max_ns as f64),
             Value::Number(row.relative_error, 2),
-            us(row.p50_ns),
-            us(row.p99_ns),
-            us(row.p999_ns),
+            quantile(row.p50_ns),
+            quantile(row.p99_ns),
+            quantile(row.p999_ns),
             Value::Number(row.per_second, 1),
             match (row.verdict, row.is_idle) {
                 (_, true) => Value::text("idle"),
@@ -175,7 +180,7 @@ pub fn detailed(report: &Report, most: usize) -> Grid {
             Value::text(&row.about),
             Value::Count(row.count),
             us(row.mean_ns),
-            us(row.p99_ns),
+            quantile(row.p99_ns),
             Value::Text(verdict),
             Value::text(&row.rule),
         ]);
@@ -188,7 +193,12 @@ pub fn inhibits(report: &Report) -> Option<Grid> {
     let inhibits = report.summary.inhibits.as_ref()?;
     let columns =
         ["vm", "reason", "seconds", "of time %", "set", "cleared", "worst/s", "state", "cause"];
-    let mut grid = Grid::new("Inhibits of AVIC or APICv", &columns);
+    let basis = match inhibits.authority {
+        Authority::Kernel => "named by the kernel",
+        Authority::Version => "named by the kernel's version",
+        Authority::Assumed => "the kernel is not known, so numbers keep all their meanings",
+    };
+    let mut grid = Grid::new(format!("Inhibits of AVIC or APICv ({basis})"), &columns);
     for machine in &inhibits.machines {
         for reason in &machine.reasons {
             let state = match (reason.is_set_at_end, reason.is_storm) {

@@ -1,10 +1,16 @@
 //! A profile of VM exits for people and programs.
 
+mod columns;
+mod folded;
 mod grids;
+mod html;
 mod text;
 
+pub use columns::parquet;
 pub use grids::{Grouping, groups};
+pub use html::html;
 
+use crate::grid::Grid;
 use capture::Origin;
 use profile::Summary;
 use serde::Serialize;
@@ -22,4 +28,86 @@ impl Report {
     pub fn to_text(&self, grouping: Grouping) -> String {
         text::render(self, grouping)
     }
+
+    /// Everything as tables of Markdown.
+    pub fn to_markdown(&self, grouping: Grouping) -> String {
+        let mut text = format!("## {}\n\n{}\n", self.file, text::facts(self));
+        if grouping == Grouping::Reason {
+            all_grids(self).iter().for_each(|grid| text.push_str(&grid.to_markdown()));
+        } else {
+            text.push_str(&groups(self, grouping).to_markdown());
+        }
+        text
+    }
+
+    /// `vm;vcpu;reason;detail microseconds`, which flame-graph tools read.
+    pub fn to_folded(&self) -> String {
+        folded::render(self)
+    }
+}
+
+/// Every table there is to show of a report.
+fn all_grids(report: &Report) -> Vec<Grid> {
+    let mut all = vec![
+        groups(report, Grouping::Reason),
+        grids::ceiling(report),
+        grids::detailed(report, usize::MAX),
+        groups(report, Grouping::Vcpu),
+    ];
+    if report.summary.machines.len() > 1 {
+        all.push(groups(report, Grouping::Machine));
+    }
+    all.extend(grids::inhibits(report));
+    all.extend(grids::interrupts(report));
+    all.retain(|grid| !grid.rows.is_empty());
+    all
+}
+
+/// Everything, with the version of its schema.
+pub fn json(reports: &[Report]) -> serde_json::Result<String> {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        schema: u32,
+        tool: &'static str,
+        reports: &'a [Report],
+    }
+    let tool = concat!("avicenna ", env!("CARGO_PKG_VERSION"));
+    let document = Document { schema: profile::summary::SCHEMA, tool, reports };
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
+}
+
+/// The tables of all reports as one, with the file in front.
+fn one_grid(reports: &[Report], grouping: Grouping) -> Grid {
+    let mut whole = Grid::new("", &[]);
+    for report in reports {
+        let grid = groups(report, grouping);
+        whole.columns = grid.columns;
+        whole.columns.insert(0, "file");
+        whole.rows.extend(grid.rows.into_iter().map(|mut row| {
+            row.insert(0, crate::grid::Value::text(&report.file));
+            row
+        }));
+    }
+    whole
+}
+
+pub fn csv(reports: &[Report], grouping: Grouping) -> String {
+    one_grid(reports, grouping).to_csv()
+}
+
+/// One object per line of the table.
+pub fn ndjson(reports: &[Report], grouping: Grouping) -> serde_json::Result<String> {
+    let grid = one_grid(reports, grouping);
+    let mut text = String::new();
+    for row in &grid.rows {
+        let object: serde_json::Map<String, serde_json::Value> = grid
+            .columns
+            .iter()
+            .zip(row)
+            .map(|(name, value)| Ok(((*name).to_owned(), serde_json::to_value(value)?)))
+            .collect::<serde_json::Result<_>>()?;
+        text.push_str(&serde_json::to_string(&object)?);
+        text.push('\n');
+    }
+    Ok(text)
 }

@@ -37,26 +37,32 @@ pub fn render(report: &Report, grouping: Grouping) -> String {
 }
 
 fn heading(report: &Report) -> String {
+    format!("{} · {}\n", report.file, facts(report))
+}
+
+/// Where a recording is from and how much there is of it.
+pub fn facts(report: &Report) -> String {
     let (origin, summary) = (&report.origin, &report.summary);
-    let mut parts = vec![report.file.clone(), origin.format.clone()];
+    let mut parts = vec![origin.format.clone()];
     parts.extend(origin.kernel_release.as_ref().map(|release| format!("Linux {release}")));
     parts.extend(origin.cpu_description.clone().or_else(|| origin.cpu.clone()));
     let mut text = parts.join(" · ");
+    let exits = summary.ceiling.idle.count + summary.ceiling.work.count;
+    if summary.to_ns == 0 {
+        let _ = writeln!(text, "\n{} exits", grouped(exits));
+        return text;
+    }
     let _ = writeln!(
         text,
         "\n{:.1} s, {} of {}, {} exits ({} per second), of which {} wait and {} work",
         summary.seconds,
         plural(summary.vcpus, "vCPU"),
         plural(summary.machines.len() as u64, "VM"),
-        grouped(summary.ceiling.idle.count + summary.ceiling.work.count),
-        grouped(
-            ((summary.ceiling.idle.count + summary.ceiling.work.count) as f64
-                / summary.seconds.max(1e-9)) as u64
-        ),
+        grouped(exits),
+        grouped((exits as f64 / summary.seconds.max(1e-9)) as u64),
         grouped(summary.ceiling.idle.count),
         grouped(summary.ceiling.work.count),
     );
-    text.push('\n');
     text
 }
 
@@ -92,13 +98,17 @@ pub fn table(table: &Table) -> String {
     text
 }
 
+fn quantile(ns: Option<f64>) -> String {
+    ns.map_or_else(|| "-".into(), |ns| format!("{:.2}us", ns / 1e3))
+}
+
 fn line(row: &Row) -> String {
     let us = |ns: f64| ns / 1e3;
     let work = if row.is_idle { "idle".into() } else { format!("{:.2}%", row.work_share) };
     let about = if row.about.is_empty() { String::new() } else { format!("  {}", row.about) };
     format!(
-        "{:>20} {:>10} {:>8.2}% {:>8.2}% {:>9.2}us {:>9.2}us {:>9.2}us ( +-{:>7.2}% ) {:>9.2}us \
-         {:>9.2}us {:>9.2}us {work:>7}{about}\n",
+        "{:>20} {:>10} {:>8.2}% {:>8.2}% {:>9.2}us {:>9.2}us {:>9.2}us ( +-{:>7.2}% ) {:>11} \
+         {:>11} {:>11} {work:>7}{about}\n",
         row.name,
         row.count,
         row.count_share,
@@ -107,8 +117,8 @@ fn line(row: &Row) -> String {
         us(row.max_ns as f64),
         us(row.mean_ns),
         row.relative_error,
-        us(row.p50_ns),
-        us(row.p99_ns),
-        us(row.p999_ns),
+        quantile(row.p50_ns),
+        quantile(row.p99_ns),
+        quantile(row.p999_ns),
     )
 }

@@ -1,24 +1,40 @@
-//! A recording to a profile: opens the file, lets the reader fill parts, joins them.
+//! A recording to a profile: opens the file, lets its reader fill parts, joins them.
 
-use anyhow::Context as _;
+use super::progress::Progress;
+use capture::open::{Input, open};
 use capture::order::{Collected, Orderer};
-use capture::perf_data::{Header, Reading, fold};
-use capture::{Origin, Sink};
+use capture::perf_data::{Header, Reading, fold, read_stream};
+use capture::{Origin, Sink, ftrace_text, perf_table, trace_dat};
 use profile::avoidable::Evidence;
+use profile::name::ExtraNames;
+use profile::pasted::{PrintedRow, from_rows};
 use profile::{Context, Options, Part, Profile};
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use trace::exit_reason::Isa;
 use trace::inhibit::Numbering;
-use trace::kvm::{KvmEvent, Stamp};
+use trace::kvm::{Exit, KvmEvent, Stamp};
+
+/// Bytes of a recording whose events are kept at a time while they are put in order.
+const KEPT_CHUNK: u64 = 4 << 20;
 
 /// A profile with what is known of its recording.
 pub struct Analysis {
+    /// The file's name, with a number where it holds several recordings.
+    pub name: String,
     pub origin: Origin,
     pub profile: Profile,
     pub context: Context,
+}
+
+/// What the user says about a recording.
+pub struct Told {
+    pub options: Options,
+    pub vendor: Option<Isa>,
+    pub kernel: Option<String>,
 }
 
 /// A part of a recording and the names of its threads.
@@ -28,9 +44,23 @@ struct Gathering {
 }
 
 impl Sink for Gathering {
-    #[inline]
     fn event(&mut self, stamp: &Stamp, event: &KvmEvent) {
         self.part.event(stamp, event);
+    }
+
+    #[inline(always)]
+    fn entry(&mut self, stamp: Stamp, vcpu: u32) {
+        self.part.entry(stamp, vcpu);
+    }
+
+    #[inline(always)]
+    fn exit(&mut self, stamp: Stamp, exit: Exit) {
+        self.part.exit(stamp, exit);
+    }
+
+    #[inline(always)]
+    fn msr(&mut self, stamp: Stamp, is_write: bool, index: u32, value: u64) {
+        self.part.msr(stamp, is_write, index, value);
     }
 
     fn lost(&mut self, cpu: u32, at_ns: u64, events: u64) {
@@ -42,51 +72,138 @@ impl Sink for Gathering {
     }
 }
 
-/// Reads a recording of any kind.
-pub fn analyse(path: &Path, options: &Options, vendor: Option<Isa>) -> anyhow::Result<Analysis> {
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    let length = file.metadata()?.len();
+/// What a reader leaves behind.
+struct Gathered {
+    gathering: Gathering,
+    origin: Origin,
+    extra_names: ExtraNames,
+    inhibit_names: BTreeMap<u32, String>,
+}
+
+/// Reads recordings of any kind; a text may hold several tables.
+pub fn analyse(path: &Path, told: &Told, stop: &AtomicBool) -> anyhow::Result<Vec<Analysis>> {
+    let name = path.display().to_string();
+    let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let progress = Progress::start(&name, bytes);
+    let read = &progress.bytes;
+    let make = || Gathering { part: Part::new(&told.options), names: BTreeMap::new() };
+    let gathered = match open(path)? {
+        Input::PerfFile(file, length) => read_perf_file(file, length, stop, read, &make)?,
+        Input::PerfPipe(mut input) => {
+            let mut ordered = Orderer::new(make());
+            let origin = read_stream(&mut *input, None, stop, read, &mut ordered)?;
+            Gathered::new(ordered.finish(), origin)
+        }
+        Input::TraceDat(file, length) => {
+            let mut gathering = make();
+            let origin = trace_dat::read(&file, length, stop, read, &mut gathering)?;
+            Gathered::new(gathering, origin)
+        }
+        Input::Text(input) => {
+            let mut gathering = make();
+            let found = ftrace_text::read(input, stop, read, &mut gathering)?;
+            Gathered {
+                gathering,
+                origin: found.origin,
+                extra_names: found.extra_names,
+                inhibit_names: found.inhibit_names,
+            }
+        }
+        Input::Table(text) => return tables(&name, &text, told),
+    };
+    drop(progress);
+    Ok(vec![finish(name, gathered, told)])
+}
+
+impl Gathered {
+    fn new(gathering: Gathering, origin: Origin) -> Self {
+        let (extra_names, inhibit_names) = (ExtraNames::new(), BTreeMap::new());
+        Self { gathering, origin, extra_names, inhibit_names }
+    }
+}
+
+fn read_perf_file(
+    file: File,
+    length: u64,
+    stop: &AtomicBool,
+    progress: &AtomicU64,
+    make: &(impl Fn() -> Gathering + Sync),
+) -> anyhow::Result<Gathered> {
     let header = Header::read(&file, length)?;
-    let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
-    let make = || Gathering { part: Part::new(options), names: BTreeMap::new() };
+    if header.is_compressed {
+        let mut ordered = Orderer::new(make());
+        let mut records = file;
+        records.seek(SeekFrom::Start(header.data.start))?;
+        let mut records = records.take(header.data.end - header.data.start);
+        let origin = read_stream(&mut records, Some(header), stop, progress, &mut ordered)?;
+        return Ok(Gathered::new(ordered.finish(), origin));
+    }
     let mut whole = make();
-    let warnings = fold(&file, &header, &Reading::new(&stop, &progress), &make, |later| {
+    let reading = Reading::new(stop, progress);
+    let warnings = fold(&file, &header, &reading, make, |later| {
         whole.part.join(later.part);
         whole.names.extend(later.names);
     })?;
     let moved = whole.part.moved_threads();
     if header.layouts.has_several_buffers && !moved.is_empty() {
         let mut ordered = Orderer::new(make());
-        fold(
-            &file,
-            &header,
-            &Reading::new(&stop, &progress),
-            &|| Collected::new(&moved),
-            |chunk| {
-                chunk.replay(&mut ordered);
-            },
-        )?;
+        let reading = Reading { largest_chunk: KEPT_CHUNK, ..reading };
+        fold(&file, &header, &reading, &|| Collected::new(&moved), |chunk| {
+            chunk.replay(&mut ordered);
+        })?;
         whole.part.replace_threads(ordered.finish().part);
     }
     let mut origin = header.origin;
     origin.warnings.extend(warnings);
-    let context = context_of(&origin, whole.names, vendor);
-    Ok(Analysis { origin, profile: whole.part.finish(), context })
+    Ok(Gathered::new(whole, origin))
 }
 
-fn context_of(
-    origin: &Origin,
-    thread_names: BTreeMap<u32, String>,
-    vendor: Option<Isa>,
-) -> Context {
-    let numbering = origin.inhibit_print_format.as_deref().and_then(Numbering::from_print_format);
+fn finish(name: String, gathered: Gathered, told: &Told) -> Analysis {
+    let Gathered { gathering, mut origin, extra_names, inhibit_names } = gathered;
+    if told.kernel.is_some() {
+        origin.kernel_release.clone_from(&told.kernel);
+    }
+    let printed = origin.inhibit_print_format.as_deref().and_then(Numbering::from_print_format);
+    let learnt =
+        || Numbering::from_bits(inhibit_names.iter().map(|(bit, name)| (*bit, name.as_str())));
     let by_release = || origin.kernel_release.as_deref().and_then(Numbering::of_kernel);
     let has = |name: &str| origin.events.iter().any(|event| event == name);
-    Context {
-        isa: vendor.or_else(|| origin.cpu.as_deref().and_then(Isa::of_vendor)),
-        numbering: numbering.or_else(by_release).unwrap_or_else(Numbering::assumed),
+    let context = Context {
+        isa: told.vendor.or_else(|| origin.cpu.as_deref().and_then(Isa::of_vendor)),
+        numbering: printed.or_else(learnt).or_else(by_release).unwrap_or_else(Numbering::assumed),
         evidence: Evidence { has_msr: has("kvm_msr"), has_mmio: has("kvm_mmio") },
-        thread_names,
-        ..Context::default()
-    }
+        extra_names,
+        thread_names: gathering.names,
+    };
+    Analysis { name, profile: gathering.part.finish(), origin, context }
+}
+
+fn tables(name: &str, text: &str, told: &Told) -> anyhow::Result<Vec<Analysis>> {
+    let tables = perf_table::read(text)?;
+    let count = tables.len();
+    let analyses = tables.into_iter().enumerate().map(|(index, table)| {
+        let rows: Vec<PrintedRow> = table
+            .rows
+            .into_iter()
+            .map(|row| PrintedRow {
+                name: row.name,
+                count: row.samples,
+                min_us: row.min_us,
+                max_us: row.max_us,
+                mean_us: row.mean_us,
+                error_percent: row.error_percent,
+            })
+            .collect();
+        let (profile, extra_names) = from_rows(&table.title, &rows);
+        let origin = Origin {
+            format: "table of perf kvm stat".into(),
+            bytes: text.len() as u64,
+            warnings: table.warnings,
+            ..Origin::default()
+        };
+        let context = Context { isa: told.vendor, extra_names, ..Context::default() };
+        let number = if count > 1 { format!(" table {}", index + 1) } else { String::new() };
+        Analysis { name: format!("{name}{number}"), origin, profile, context }
+    });
+    Ok(analyses.collect())
 }

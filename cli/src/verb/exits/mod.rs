@@ -1,6 +1,8 @@
 //! `avicenna exits`: where the VM exits go.
 
 mod analyse;
+mod arguments;
+mod progress;
 mod report;
 
 use std::process::ExitCode;

@@ -1,83 +1,108 @@
 //! `avicenna exits report`
 
-use super::analyse::analyse;
-use clap::ValueEnum;
-use profile::{Options, Selection, Summary, View};
-use report::exits::{Grouping, Report};
+use super::analyse::{Analysis, Told, analyse};
+use super::arguments::{By, Format, Vendor, ViewName, WhatCounts};
+use profile::pairing::Views;
+use profile::{Selection, Summary, View};
+use report::exits::Report;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use trace::exit_reason::Isa;
+use std::sync::atomic::AtomicBool;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Recordings: perf.data
-    #[arg(required = true)]
+    /// Recordings: perf.data, trace.dat, ftrace text, a pasted table of perf kvm stat; packed with
+    /// gzip or zstd or not; `-` is standard input [default: what perf and trace-cmd leave here]
     files: Vec<PathBuf>,
     /// Which accesses to table
     #[arg(long, visible_alias = "event", value_enum, default_value_t = ViewName::Vmexit)]
     view: ViewName,
-    /// Only vCPUs of this number
-    #[arg(long)]
-    vcpu: Option<u32>,
     /// What a line stands for
     #[arg(long, value_enum, default_value_t = By::Reason)]
     by: By,
-    /// What exits are, where the recording does not say
-    #[arg(long, value_enum)]
-    vendor: Option<Vendor>,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Write there instead of to standard output
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    what: WhatCounts,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum ViewName {
-    Vmexit,
-    Mmio,
-    Ioport,
-    Msr,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum By {
-    Reason,
-    Vcpu,
-    Vm,
-    Vector,
-    Time,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Vendor {
-    Amd,
-    Intel,
-}
+/// Where perf and trace-cmd put a recording that was given no name.
+const DEFAULT_NAMES: [&str; 5] =
+    ["perf.data.guest", "perf.data.kvm", "perf.data.host", "perf.data", "trace.dat"];
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let view = match arguments.view {
-        ViewName::Vmexit => View::Vmexit,
-        ViewName::Mmio => View::Mmio,
-        ViewName::Ioport => View::Ioport,
-        ViewName::Msr => View::Msr,
-    };
-    let grouping = match arguments.by {
-        By::Reason => Grouping::Reason,
-        By::Vcpu => Grouping::Vcpu,
-        By::Vm => Grouping::Machine,
-        By::Vector => Grouping::Vector,
-        By::Time => Grouping::Time,
-    };
-    let vendor = arguments.vendor.map(|vendor| match vendor {
-        Vendor::Amd => Isa::Svm,
-        Vendor::Intel => Isa::Vmx,
-    });
-    let selection = Selection { view, vcpu: arguments.vcpu, process: None, by_reason: true };
-    for path in &arguments.files {
-        let analysis = analyse(path, &Options::default(), vendor)?;
-        let summary = Summary::new(&analysis.profile, &analysis.context, &selection);
-        for warning in analysis.origin.warnings.iter().chain(&summary.warnings) {
-            eprintln!("avicenna: {}: {warning}", path.display());
+    let view = View::from(arguments.view);
+    // The other views have times of their own; what nobody looks at is not worked out.
+    let is_whole = matches!(arguments.format, Format::Json | Format::Html);
+    let views = Views { has_accesses: is_whole || view != View::Vmexit };
+    let told = arguments.what.told(views)?;
+    let selection =
+        Selection { view, vcpu: arguments.what.vcpu, process: arguments.what.vm, by_reason: true };
+    let files = if arguments.files.is_empty() { default_file()? } else { arguments.files };
+    let stop = AtomicBool::new(false);
+    let mut reports = Vec::new();
+    for path in &files {
+        for analysis in analyse(path, &told, &stop)? {
+            reports.push(report_of(analysis, &selection));
         }
-        let file = path.display().to_string();
-        let report = Report { file, origin: analysis.origin, summary };
-        print!("{}", report.to_text(grouping));
+    }
+    let rendered = arguments.format.render(&reports, arguments.by.into())?;
+    match arguments.output {
+        Some(path) => std::fs::write(path, rendered)?,
+        None => std::io::stdout().write_all(&rendered)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn default_file() -> anyhow::Result<Vec<PathBuf>> {
+    let found = DEFAULT_NAMES.iter().map(PathBuf::from).find(|path| path.is_file());
+    let path = found.ok_or_else(|| {
+        anyhow::anyhow!(
+            "no recording is given and none of {} is here; make one with: avicenna exits record, \
+             or: perf kvm --host stat record -a sleep 10",
+            DEFAULT_NAMES.join(", ")
+        )
+    })?;
+    Ok(vec![path])
+}
+
+/// The report of an analysis; what is doubtful about it goes to standard error as well.
+pub fn report_of(analysis: Analysis, selection: &Selection) -> Report {
+    let summary = Summary::new(&analysis.profile, &analysis.context, selection);
+    for warning in analysis.origin.warnings.iter().chain(&summary.warnings) {
+        eprintln!("avicenna: {}: {warning}", analysis.name);
+    }
+    Report { file: analysis.name, origin: analysis.origin, summary }
+}
+
+impl From<Vendor> for trace::exit_reason::Isa {
+    fn from(vendor: Vendor) -> Self {
+        match vendor {
+            Vendor::Amd => Self::Svm,
+            Vendor::Intel => Self::Vmx,
+        }
+    }
+}
+
+impl WhatCounts {
+    pub fn told(&self, views: Views) -> anyhow::Result<Told> {
+        let ns = |seconds: Option<f64>, otherwise: u64| -> anyhow::Result<u64> {
+            match seconds {
+                None => Ok(otherwise),
+                Some(seconds) if (0.0..1e10).contains(&seconds) => Ok((seconds * 1e9) as u64),
+                Some(seconds) => anyhow::bail!("{seconds} is no time of a recording's clock"),
+            }
+        };
+        let (from_ns, to_ns) = (ns(self.from, 0)?, ns(self.to, u64::MAX)?);
+        anyhow::ensure!(from_ns < to_ns, "--from must be before --to");
+        Ok(Told {
+            options: profile::Options::new(from_ns, to_ns, self.vm, views),
+            vendor: self.vendor.map(Into::into),
+            kernel: self.kernel.clone(),
+        })
+    }
 }

@@ -34,14 +34,15 @@ pub struct Reading<'a> {
     pub stop: &'a AtomicBool,
     /// Bytes read so far, for whoever shows progress.
     pub progress: &'a AtomicU64,
-    /// Smaller only in tests.
     pub smallest_chunk: u64,
+    /// For sinks that keep every event, so that few are kept at a time.
+    pub largest_chunk: u64,
 }
 
 impl<'a> Reading<'a> {
     pub fn new(stop: &'a AtomicBool, progress: &'a AtomicU64) -> Self {
         let threads = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-        Self { threads, stop, progress, smallest_chunk: SMALLEST_CHUNK }
+        Self { threads, stop, progress, smallest_chunk: SMALLEST_CHUNK, largest_chunk: u64::MAX }
     }
 }
 
@@ -65,7 +66,7 @@ pub fn fold<S: Sink + Send>(
     let data = &header.data;
     let length = data.end - data.start;
     let wanted = length / (reading.threads.get() as u64 * CHUNKS_PER_THREAD).max(1);
-    let size = wanted.max(reading.smallest_chunk).next_multiple_of(8);
+    let size = wanted.max(reading.smallest_chunk).min(reading.largest_chunk).next_multiple_of(8);
     let count = length.div_ceil(size).max(1) as usize;
     let bounds = |index: usize| {
         let start = data.start + index as u64 * size;
@@ -295,9 +296,9 @@ struct IsaCheck {
 
 impl Sink for IsaCheck {
     fn event(&mut self, _: &trace::kvm::Stamp, event: &trace::kvm::KvmEvent) {
-        if let trace::kvm::KvmEvent::Exit { isa, .. } = event {
+        if let trace::kvm::KvmEvent::Exit(exit) = event {
             self.exits += 1;
-            self.unknown += u64::from(trace::exit_reason::Isa::from_number(*isa).is_none());
+            self.unknown += u64::from(trace::exit_reason::Isa::from_number(exit.isa).is_none());
         }
     }
 

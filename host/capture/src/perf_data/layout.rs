@@ -2,7 +2,7 @@
 
 use super::attribute::{Attribute, TYPE_TRACEPOINT, read, sample};
 use crate::Error;
-use crate::kvm::Decoder;
+use crate::kvm::{Decoder, Frequent};
 use crate::tracing_data::TracingData;
 
 /// Length of a record's header: type, misc, size.
@@ -113,12 +113,70 @@ pub fn raw_at(record: &[u8], at: usize) -> Option<&[u8]> {
     record.get(start..start.checked_add(length)?)
 }
 
+/// Bytes from a record's start within which a [`Fast`] event's fields lie.
+pub const WINDOW: usize = 256 + 8;
+
+/// A frequent event whose fields all lie at fixed places near the record's start: offsets are
+/// bytes, so that none can point outside a window and none has to be checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fast {
+    pub thread: u8,
+    pub time: u8,
+    pub cpu: u8,
+    /// A record must be this long to hold them all.
+    pub least: u16,
+    pub fields: FastFields,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FastFields {
+    Entry { vcpu: u8 },
+    Exit { isa: u8, reason: u8, info1: u8, info2: u8, interruption: u8 },
+    Msr { write: u8, index: u8, value: u8 },
+}
+
+impl Fast {
+    fn new(layout: &SampleLayout, decoder: &Decoder) -> Option<Self> {
+        if !layout.is_raw_fixed || layout.thread == 0 || layout.cpu == 0 {
+            return None;
+        }
+        let raw = layout.fixed_end + 4;
+        let mut furthest = raw;
+        let mut place = |offset: u16| {
+            furthest = furthest.max(raw + usize::from(offset));
+            u8::try_from(raw + usize::from(offset)).ok()
+        };
+        let fields = match decoder.frequent()? {
+            Frequent::Entry { vcpu } => FastFields::Entry { vcpu: place(vcpu)? },
+            Frequent::Exit { isa, reason, info1, info2, interruption } => FastFields::Exit {
+                isa: place(isa)?,
+                reason: place(reason)?,
+                info1: place(info1)?,
+                info2: place(info2)?,
+                interruption: place(interruption)?,
+            },
+            Frequent::Msr { write, index, value } => {
+                FastFields::Msr { write: place(write)?, index: place(index)?, value: place(value)? }
+            }
+        };
+        Some(Self {
+            thread: u8::try_from(layout.thread).ok()?,
+            time: u8::try_from(layout.time).ok()?,
+            cpu: u8::try_from(layout.cpu).ok()?,
+            least: (furthest + 8) as u16,
+            fields,
+        })
+    }
+}
+
 /// One recorded event, ready to be decoded.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     pub layout: SampleLayout,
     /// `None` for an event that is read past.
     pub decoder: Option<Decoder>,
+    /// The short way, for records long enough to be within one window.
+    pub fast: Option<Fast>,
 }
 
 /// All events of a recording, found by the identifier in each sample.
@@ -152,9 +210,11 @@ impl Layouts {
         let events: Vec<Prepared> = attributes
             .iter()
             .enumerate()
-            .map(|(index, attribute)| Prepared {
-                layout: SampleLayout::new(attribute),
-                decoder: decoder_of(attribute, index, formats),
+            .map(|(index, attribute)| {
+                let layout = SampleLayout::new(attribute);
+                let decoder = decoder_of(attribute, index, formats);
+                let fast = decoder.as_ref().and_then(|decoder| Fast::new(&layout, decoder));
+                Prepared { layout, decoder, fast }
             })
             .collect();
         if formats.is_none() {

@@ -11,12 +11,14 @@ mod chunk;
 mod header;
 mod layout;
 mod record;
+mod stream;
 
 pub use attribute::Attribute;
 pub use chunk::{Reading, fold};
 pub use header::Header;
 pub use layout::Layouts;
 pub use record::{Break, Walk};
+pub use stream::read_stream;
 
 /// Magic of little-endian files and pipes.
 pub const MAGIC: &[u8; 8] = b"PERFILE2";

@@ -1,0 +1,112 @@
+//! Arguments that several of the verbs share.
+
+use clap::ValueEnum;
+use profile::View;
+use report::exits::{Grouping, Report};
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ViewName {
+    Vmexit,
+    Mmio,
+    Ioport,
+    Msr,
+}
+
+impl From<ViewName> for View {
+    fn from(name: ViewName) -> Self {
+        match name {
+            ViewName::Vmexit => Self::Vmexit,
+            ViewName::Mmio => Self::Mmio,
+            ViewName::Ioport => Self::Ioport,
+            ViewName::Msr => Self::Msr,
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum By {
+    Reason,
+    Vcpu,
+    Vm,
+    Vector,
+    Time,
+}
+
+impl From<By> for Grouping {
+    fn from(by: By) -> Self {
+        match by {
+            By::Reason => Self::Reason,
+            By::Vcpu => Self::Vcpu,
+            By::Vm => Self::Machine,
+            By::Vector => Self::Vector,
+            By::Time => Self::Time,
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Vendor {
+    Amd,
+    Intel,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For a terminal
+    Text,
+    /// Everything, versioned
+    Json,
+    /// One table, RFC 4180
+    Csv,
+    /// One JSON object per line of the table
+    Ndjson,
+    /// One table, columns compressed
+    Parquet,
+    /// A page with plots that needs nothing else
+    Html,
+    /// For tickets and wikis
+    Markdown,
+    /// Stacks for flame graphs
+    Folded,
+}
+
+impl Format {
+    pub fn render(self, reports: &[Report], grouping: Grouping) -> anyhow::Result<Vec<u8>> {
+        let each = |render: &dyn Fn(&Report) -> String| {
+            reports.iter().map(render).collect::<Vec<_>>().join("\n").into_bytes()
+        };
+        Ok(match self {
+            Self::Text => each(&|report| report.to_text(grouping)),
+            Self::Json => report::exits::json(reports)?.into_bytes(),
+            Self::Csv => report::exits::csv(reports, grouping).into_bytes(),
+            Self::Ndjson => report::exits::ndjson(reports, grouping)?.into_bytes(),
+            Self::Parquet => report::exits::parquet(reports, grouping)?,
+            Self::Html => report::exits::html(reports).into_bytes(),
+            Self::Markdown => each(&|report| report.to_markdown(grouping)),
+            Self::Folded => each(&Report::to_folded),
+        })
+    }
+}
+
+/// Which part of a recording counts, and what it does not say itself.
+#[derive(clap::Args)]
+pub struct WhatCounts {
+    /// Only from this second of the recording's clock on
+    #[arg(long, value_name = "SECONDS")]
+    pub from: Option<f64>,
+    /// Only before this second of the recording's clock
+    #[arg(long, value_name = "SECONDS")]
+    pub to: Option<f64>,
+    /// Only this virtual machine, by its process
+    #[arg(long, value_name = "PID")]
+    pub vm: Option<u32>,
+    /// Only vCPUs of this number
+    #[arg(long, value_name = "NUMBER")]
+    pub vcpu: Option<u32>,
+    /// What exits are, where the recording does not say
+    #[arg(long, value_enum)]
+    pub vendor: Option<Vendor>,
+    /// Kernel release, where the recording does not say; numbers of inhibits depend on it
+    #[arg(long, value_name = "RELEASE")]
+    pub kernel: Option<String>,
+}

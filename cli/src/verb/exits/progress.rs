@@ -1,0 +1,54 @@
+//! How far a long file has been read: on terminals only, on standard error.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Files below this are read before a bar could be seen.
+const WORTH_SHOWING: u64 = 256 << 20;
+const TICK: Duration = Duration::from_millis(100);
+
+/// A bar that follows a counter until it is dropped.
+pub struct Progress {
+    pub bytes: Arc<AtomicU64>,
+    done: Arc<AtomicBool>,
+    follower: Option<JoinHandle<()>>,
+}
+
+impl Progress {
+    pub fn start(name: &str, total: u64) -> Self {
+        let mut progress = Self { bytes: Arc::default(), done: Arc::default(), follower: None };
+        if total < WORTH_SHOWING || !std::io::stderr().is_terminal() {
+            return progress;
+        }
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+        let style = "{prefix} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+        if let Ok(style) = ProgressStyle::with_template(style) {
+            bar.set_style(style);
+        }
+        bar.set_prefix(name.to_owned());
+        let (bytes, done) = (Arc::clone(&progress.bytes), Arc::clone(&progress.done));
+        progress.follower = Some(std::thread::spawn(move || {
+            while !done.load(Ordering::Relaxed) {
+                bar.set_position(bytes.load(Ordering::Relaxed));
+                std::thread::park_timeout(TICK);
+            }
+            bar.finish_and_clear();
+        }));
+        progress
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+        if let Some(follower) = self.follower.take() {
+            follower.thread().unpark();
+            // A bar that failed has nothing to say about the result.
+            let _ = follower.join();
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Which kind of recording a file is, and the file made ready for its reader.
+
+use crate::{Error, perf_data, trace_dat};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+/// A recording's kind with what its reader needs.
+pub enum Input {
+    /// A finished or unfinished perf.data, and its length.
+    PerfFile(File, u64),
+    /// perf.data as perf writes it into a pipe.
+    PerfPipe(Box<dyn Read + Send>),
+    TraceDat(File, u64),
+    Text(Box<dyn BufRead + Send>),
+    /// Text with a table of `perf kvm stat` in it.
+    Table(String),
+}
+
+/// Bytes of text looked at to tell a table from a trace.
+const TEXT_HEAD: usize = 64 << 10;
+/// A page with pasted tables.
+const LARGEST_PAGE: u64 = 16 << 20;
+
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// Opens a file, or standard input for `-`.
+pub fn open(path: &Path) -> Result<Input, Error> {
+    let at = |source| Error::File { path: path.to_owned(), source };
+    if path.as_os_str() == "-" {
+        return open_stream(Box::new(std::io::stdin()));
+    }
+    let mut file = File::open(path).map_err(at)?;
+    let metadata = file.metadata().map_err(at)?;
+    if metadata.is_dir() {
+        return Err(Error::Unsupported(format!(
+            "{} is a directory: recordings of perf record --threads are not read",
+            path.display()
+        )));
+    }
+    if !metadata.is_file() {
+        return open_stream(Box::new(file));
+    }
+    let mut head = [0; 16];
+    let read = read_head(&mut file, &mut head).map_err(at)?;
+    file.seek(SeekFrom::Start(0)).map_err(at)?;
+    match kind_of(&head[..read]) {
+        Kind::PerfFile => Ok(Input::PerfFile(file, metadata.len())),
+        Kind::TraceDat => Ok(Input::TraceDat(file, metadata.len())),
+        _ => open_stream(Box::new(file)),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    PerfFile,
+    PerfPipe,
+    TraceDat,
+    Gzip,
+    Zstd,
+    Text,
+}
+
+fn kind_of(head: &[u8]) -> Kind {
+    if head.starts_with(perf_data::MAGIC) {
+        let size = head.get(8..16).and_then(|size| size.try_into().ok()).map(u64::from_le_bytes);
+        return if size == Some(16) { Kind::PerfPipe } else { Kind::PerfFile };
+    }
+    match head {
+        head if head.starts_with(trace_dat::MAGIC) => Kind::TraceDat,
+        head if head.starts_with(GZIP) => Kind::Gzip,
+        head if head.starts_with(ZSTD) => Kind::Zstd,
+        _ => Kind::Text,
+    }
+}
+
+fn read_head(input: &mut impl Read, head: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled < head.len() {
+        match input.read(&mut head[filled..])? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    Ok(filled)
+}
+
+/// Opens what cannot be read at any place; a compressed file may hold a compressed file once.
+fn open_stream(input: Box<dyn Read + Send>) -> Result<Input, Error> {
+    let mut input: Box<dyn Read + Send> = input;
+    for _ in 0..3 {
+        let mut head = [0; 16];
+        let read = read_head(&mut input, &mut head)?;
+        let whole = Box::new(std::io::Cursor::new(head[..read].to_vec()).chain(input));
+        match kind_of(&head[..read]) {
+            Kind::PerfPipe => return Ok(Input::PerfPipe(whole)),
+            Kind::PerfFile => {
+                let (file, length) = to_file(whole)?;
+                return Ok(Input::PerfFile(file, length));
+            }
+            Kind::TraceDat => {
+                let (file, length) = to_file(whole)?;
+                return Ok(Input::TraceDat(file, length));
+            }
+            Kind::Gzip => input = Box::new(flate2::read::MultiGzDecoder::new(whole)),
+            Kind::Zstd => input = Box::new(zstd::stream::read::Decoder::new(whole)?),
+            Kind::Text => return open_text(whole),
+        }
+    }
+    Err(Error::Unsupported("compressed more than twice".into()))
+}
+
+/// Readers that jump need a file: what was compressed is unpacked into one without a name.
+fn to_file(mut input: impl Read) -> Result<(File, u64), Error> {
+    let mut file = tempfile::tempfile()?;
+    let length = std::io::copy(&mut input, &mut file)?;
+    file.flush()?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok((file, length))
+}
+
+fn open_text(mut input: impl Read + Send + 'static) -> Result<Input, Error> {
+    let mut head = vec![0; TEXT_HEAD];
+    let read = read_head(&mut input, &mut head)?;
+    head.truncate(read);
+    let text = String::from_utf8_lossy(&head);
+    let is_table = text.contains("Samples%") && text.contains("Avg time");
+    let whole = std::io::Cursor::new(head.clone()).chain(input);
+    if is_table {
+        let mut bytes = Vec::new();
+        whole.take(LARGEST_PAGE).read_to_end(&mut bytes)?;
+        return Ok(Input::Table(String::from_utf8_lossy(&bytes).into_owned()));
+    }
+    Ok(Input::Text(Box::new(BufReader::with_capacity(1 << 18, whole))))
+}
