@@ -119,7 +119,7 @@ fn unit_rows(unit: &Unit) -> Vec<Finding> {
         .evidence(unit.evidence.clone())
         .fix("a firmware update may report it; otherwise another board or CPU", Needs::Firmware);
         match value {
-            Some(true) => draft.answer(Answer::Yes, &format!("{field} is set")),
+            Some(true) => draft.answer(Answer::Yes, &format!("reported in {field}")),
             Some(false) => draft.answer(Answer::No, bad),
             None => draft.answer(
                 Answer::Unknown,

@@ -20,6 +20,8 @@ struct Control {
     bit: u32,
     /// In `vmx flags`; `None` for one the kernel does not list.
     flag: Option<&'static str>,
+    /// In the ordinary `flags`, where kernels before 5.6 listed some.
+    old_flag: Option<&'static str>,
     /// Controls that KVM demands before it uses this one.
     needs: &'static [&'static str],
     severity: Severity,
@@ -33,6 +35,7 @@ const CONTROLS: &[Control] = &[
         register: 0x482,
         bit: 21,
         flag: Some("vtpr"),
+        old_flag: Some("tpr_shadow"),
         needs: &[],
         severity: Severity::Error,
     },
@@ -42,6 +45,7 @@ const CONTROLS: &[Control] = &[
         register: 0x48B,
         bit: 8,
         flag: Some("vapic_reg"),
+        old_flag: None,
         needs: &["cpu-tpr-shadow"],
         severity: Severity::Error,
     },
@@ -51,6 +55,7 @@ const CONTROLS: &[Control] = &[
         register: 0x48B,
         bit: 9,
         flag: Some("vid"),
+        old_flag: None,
         needs: &["cpu-tpr-shadow"],
         severity: Severity::Error,
     },
@@ -60,6 +65,7 @@ const CONTROLS: &[Control] = &[
         register: 0x481,
         bit: 7,
         flag: Some("posted_intr"),
+        old_flag: None,
         needs: &["cpu-interrupt-delivery"],
         severity: Severity::Error,
     },
@@ -69,6 +75,7 @@ const CONTROLS: &[Control] = &[
         register: 0x48B,
         bit: 4,
         flag: None,
+        old_flag: None,
         needs: &["cpu-tpr-shadow"],
         severity: Severity::Warning,
     },
@@ -78,6 +85,7 @@ const CONTROLS: &[Control] = &[
         register: 0x492,
         bit: 4,
         flag: Some("ipi_virt"),
+        old_flag: None,
         needs: &[],
         severity: Severity::Warning,
     },
@@ -232,6 +240,13 @@ fn control_row(cpu: &CpuKind, control: &Control, earlier: &[Finding]) -> Finding
             if flags.contains(flag) { "listed" } else { "not listed" }
         }));
     }
+    let old = control.old_flag.and_then(|flag| {
+        let flags = cpu.flags.get()?;
+        Some(flags.contains(flag))
+    });
+    if let Some(flag) = control.old_flag {
+        draft = draft.evidence(flag_evidence(cpu, flag));
+    }
     let of = |id: &str| {
         earlier.iter().find(|row| row.id == id).map_or(Answer::Unknown, |row| row.answer)
     };
@@ -246,6 +261,10 @@ fn control_row(cpu: &CpuKind, control: &Control, earlier: &[Finding]) -> Finding
             None => draft.answer(Answer::Yes, "the capability register allows it"),
         },
         (Ok(false), _) => draft.answer(Answer::No, "the capability registers do not allow it"),
+        (Err(_), _) if old == Some(true) => draft.answer(Answer::Yes, "the kernel lists its flag"),
+        (Err(_), None) if old == Some(false) => {
+            draft.answer(Answer::No, "the kernel does not list its flag")
+        }
         (Err(_), Some(true)) => draft.answer(Answer::Yes, "the kernel lists its flag"),
         (Err(_), Some(false)) => draft.answer(Answer::No, "the kernel does not list its flag"),
         (Err(why), None) => draft.answer(Answer::Unknown, &why),
