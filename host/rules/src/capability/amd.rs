@@ -380,7 +380,10 @@ fn why_off(facts: &Facts, cpus: &[Finding]) -> Cause {
     {
         return Cause {
             evidence: vec![Evidence::new("option avic", place.clone(), value.clone())],
-            fix: Some((format!("remove avic={value} from {place}"), switch_on(facts, "").1)),
+            fix: Some((
+                format!("avic=1 instead of avic={value} in {place}"),
+                switch_on(facts, "").1,
+            )),
             ..cause("the option avic is given as off")
         };
     }
