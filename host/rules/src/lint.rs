@@ -114,22 +114,23 @@ pub const MAX_DIAGNOSTICS: usize = 100_000;
 /// Judges what an input holds.
 pub fn lint(contents: &Contents, text: &str, target: &Target, file: &str) -> Report {
     let lines = Lines::new(text);
-    let mut found = Vec::new();
-    for vm in &contents.vms {
-        if found.len() < MAX_DIAGNOSTICS {
-            found.extend(vm_diagnostics(vm, contents, &lines, target));
-        }
-    }
-    found.extend(option_diagnostics(contents, &lines, target, file));
+    let editor = fix::Editor::new(contents.kind, &lines);
     let silenced = suppression::Suppressions::read(text, contents.kind);
-    let before = found.len();
-    found.retain(|diagnostic| {
-        let vm = contents.vms.iter().find(|vm| {
-            vm.span.start <= diagnostic.position.start && diagnostic.position.end <= vm.span.end
-        });
-        !silenced.silence(diagnostic.rule.id, diagnostic.position.line, vm.map(|vm| vm.span.line))
-    });
-    let suppressed = before - found.len();
+    let mut suppressed = 0;
+    let mut found = Vec::new();
+    let mut keep = |diagnostics: Vec<Diagnostic>, machine_line: Option<u32>| {
+        for diagnostic in diagnostics {
+            if silenced.silence(diagnostic.rule.id, diagnostic.position.line, machine_line) {
+                suppressed += 1;
+            } else if found.len() < MAX_DIAGNOSTICS {
+                found.push(diagnostic);
+            }
+        }
+    };
+    for vm in &contents.vms {
+        keep(vm_diagnostics(vm, &editor, target), Some(vm.span.line));
+    }
+    keep(option_diagnostics(contents, &lines, target, file), None);
     found.sort_by(|a, b| {
         (a.position.start, a.rule.id, &a.message).cmp(&(b.position.start, b.rule.id, &b.message))
     });
@@ -173,13 +174,12 @@ pub fn machine_diagnostics(vm: &VmConfiguration, target: &Target) -> Vec<Diagnos
 
 fn vm_diagnostics(
     vm: &VmConfiguration,
-    contents: &Contents,
-    lines: &Lines<'_>,
+    editor: &fix::Editor<'_, '_>,
     target: &Target,
 ) -> Vec<Diagnostic> {
     let mut found = machine_diagnostics(vm, target);
     for remedy in found.iter_mut().filter_map(|diagnostic| diagnostic.remedy.as_mut()) {
-        remedy.edits = fix::edits(contents.kind, lines, vm, &remedy.change).unwrap_or_default();
+        remedy.edits = editor.edits(vm, &remedy.change).unwrap_or_default();
     }
     found
 }

@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 use rules::configuration::{self, Hints, Kind};
+use rules::lint::{Target, fix::fixed};
+use rules::version::Version;
 use std::time::Instant;
 
 /// Pieces that make random text look like each format, so that it gets past the first look.
@@ -98,6 +100,17 @@ proptest! {
     }
 
     #[test]
+    fn mending_never_panics_and_a_second_time_changes_nothing(text in pieces()) {
+        for kind in Kind::ALL {
+            let target = Target { kernel: Version::parse("5.15"), ..Target::default() };
+            if let Ok(once) = fixed("x", &text, Some(kind), &target) {
+                let twice = fixed("x", &once.text, Some(kind), &target);
+                prop_assert_eq!(twice.unwrap().text, once.text);
+            }
+        }
+    }
+
+    #[test]
     fn positions_lie_inside_the_text(text in pieces()) {
         for kind in Kind::ALL {
             if let Ok(contents) = configuration::read("x", &text, Some(kind), &Hints::default()) {
@@ -146,6 +159,16 @@ fn large_and_deep_inputs_end_soon() {
         let seconds = started.elapsed().as_secs();
         assert!(seconds < 60, "{seconds} s for {}…", text.chars().take(40).collect::<String>());
     }
+}
+
+#[test]
+fn many_machines_are_judged_and_mended_in_time_that_grows_with_them() {
+    let one = "qemu-system-x86_64 -enable-kvm -machine q35,kernel-irqchip=on -cpu host,hv-synic,hv-stimer\n";
+    let started = Instant::now();
+    let mended = fixed("x", &one.repeat(20_000), None, &Target::default()).unwrap();
+    assert_eq!(mended.mended, 3 * 20_000);
+    let seconds = started.elapsed().as_secs();
+    assert!(seconds < 60, "{seconds} s");
 }
 
 #[test]

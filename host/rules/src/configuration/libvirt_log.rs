@@ -61,7 +61,7 @@ fn start(
             word.shift(body);
         }
     }
-    let hints = Hints { qemu, ..*hints };
+    let hints = Hints { qemu };
     let Some(mut vm) = qemu_arguments::machines(&commands, file, lines, &hints).into_iter().next()
     else {
         return Ok(None);

@@ -220,7 +220,8 @@ mod tests {
 
     #[test]
     fn pairs_carry_keys_values_and_places() {
-        let cases: [(&str, &[(&str, Option<&str>)]); 7] = [
+        type Read<'t> = &'t [(&'t str, Option<&'t str>)];
+        let cases: [(&str, Read<'_>); 7] = [
             ("pc,usb=off", &[("pc", None), ("usb", Some("off"))]),
             ("file=a,,b,x=", &[("file", Some("a,b")), ("x", Some(""))]),
             (

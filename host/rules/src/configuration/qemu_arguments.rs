@@ -414,18 +414,22 @@ fn apply(settings: &mut QemuSettings, flag: &Flag<'_>, lines: &Lines<'_>) {
                 }
             }
         }
-        "realtime" => {}
         "name" => {
             let named = |pair: &Pair| pair.value.is_none() || pair.key == "guest";
             if let Some(pair) = list().into_iter().find(named) {
                 settings.name = Some(pair.value.unwrap_or(pair.key));
             }
         }
-        "readconfig" | "set" => {
-            leave_open(settings, at, format!("-{} {} is not read here", flag.name, word.text));
+        "readconfig" if !has_devices_only(&word.text) => {
+            leave_open(settings, at, format!("-readconfig {} is not read here", word.text));
         }
         _ => {}
     }
+}
+
+/// Files that tools ship with devices alone in them: Proxmox VE's, and QEMU's USB controllers.
+fn has_devices_only(file: &str) -> bool {
+    file.starts_with("/usr/share/qemu-server/pve-") || file.ends_with("/ich9-ehci-uhci.cfg")
 }
 
 fn property(key: &str, value: &str, at: Position) -> Property {

@@ -44,6 +44,13 @@ fn irqchip_and_pit_follow_from_options_and_machine_type() {
         ),
         ("-machine $MACHINE", I::Unknown, P::Unknown),
         ("-enable-kvm $OPTIONS", I::Unknown, P::Unknown),
+        ("-enable-kvm -readconfig /etc/vm.cfg", I::Unknown, P::Unknown),
+        (
+            "-enable-kvm -M q35 -readconfig /usr/share/qemu-server/pve-q35-4.0.cfg",
+            I::Kernel,
+            P::KernelReinject,
+        ),
+        ("-enable-kvm -M q35 -set device.a.b=c", I::Kernel, P::KernelReinject),
         ("-M never-heard-of", I::Unknown, P::Unknown),
     ] {
         let (kind, vm) = read_one(&format!("qemu-system-x86_64 {options}"));
@@ -151,7 +158,7 @@ fn kinds_are_recognized_by_content() {
         ("firecracker --api-sock /tmp/x", Some(Kind::CommandLine)),
         ("crosvm run --cpus 4 bzImage", Some(Kind::CommandLine)),
         ("cloud-hypervisor --kernel vmlinux --cpus boot=4", Some(Kind::CommandLine)),
-        ("qemu-system-x86_64\0-m\01G\0", Some(Kind::ProcessCommandLine)),
+        ("qemu-system-x86_64\0-m\0\x31G\0", Some(Kind::ProcessCommandLine)),
         ("# QEMU\n[machine]\n  type = \"q35\"\n", Some(Kind::Readconfig)),
         ("<domain type='kvm'/>", Some(Kind::LibvirtXml)),
         (

@@ -11,28 +11,53 @@ use super::change::Change;
 use super::{Edit, Report, Target, lint};
 use crate::configuration::{self, Contents, Hints, InputError, Kind};
 use crate::position::Lines;
-use crate::vm::{VmConfiguration, Vmm};
+use crate::vm::VmConfiguration;
 
 /// Rounds of fixing: one change can uncover another.
 const MAX_ROUNDS: usize = 8;
 
-/// Edits that make a change in a machine's text; `None` where this input cannot take it.
-pub fn edits(
-    kind: Kind,
-    lines: &Lines<'_>,
-    vm: &VmConfiguration,
-    change: &Change,
-) -> Option<Vec<Edit>> {
-    match kind {
-        Kind::CommandLine if vm.vmm == Vmm::Crosvm => command_line::crosvm_edits(lines, vm, change),
-        Kind::CommandLine if vm.vmm == Vmm::Qemu => command_line::edits(lines, vm, change),
-        Kind::Readconfig => readconfig::edits(lines, change),
-        Kind::LibvirtXml => libvirt::edits(lines, vm, change),
-        Kind::Proxmox => proxmox::edits(lines, change),
-        Kind::Kubevirt => kubevirt::edits(lines, vm, change),
-        // A log and a running process are what was, not what will be.
-        Kind::CommandLine | Kind::ProcessCommandLine | Kind::LibvirtLog => None,
-        Kind::Modprobe | Kind::KernelCommandLine => None,
+/// One input, read once for all changes of all its machines.
+pub struct Editor<'t, 'l> {
+    lines: &'l Lines<'t>,
+    syntax: Syntax<'t>,
+}
+
+enum Syntax<'t> {
+    CommandLine(command_line::Commands<'t>),
+    Readconfig,
+    Libvirt(libvirt::Domains<'t>),
+    Proxmox,
+    Kubevirt(kubevirt::Manifests),
+    /// A log and a running process are what was, not what will be; a host's parameters are no machine.
+    Fixed,
+}
+
+impl<'t, 'l> Editor<'t, 'l> {
+    pub fn new(kind: Kind, lines: &'l Lines<'t>) -> Self {
+        let syntax = match kind {
+            Kind::CommandLine => {
+                Some(Syntax::CommandLine(command_line::Commands::read(lines.text())))
+            }
+            Kind::Readconfig => Some(Syntax::Readconfig),
+            Kind::LibvirtXml => libvirt::Domains::read(lines).map(Syntax::Libvirt),
+            Kind::Proxmox => Some(Syntax::Proxmox),
+            Kind::Kubevirt => kubevirt::Manifests::read(lines).map(Syntax::Kubevirt),
+            Kind::ProcessCommandLine | Kind::LibvirtLog => None,
+            Kind::Modprobe | Kind::KernelCommandLine => None,
+        };
+        Self { lines, syntax: syntax.unwrap_or(Syntax::Fixed) }
+    }
+
+    /// Edits that make a change in a machine's text; `None` where this input cannot take it.
+    pub fn edits(&self, vm: &VmConfiguration, change: &Change) -> Option<Vec<Edit>> {
+        match &self.syntax {
+            Syntax::CommandLine(commands) => commands.edits(vm, change),
+            Syntax::Readconfig => readconfig::edits(self.lines, change),
+            Syntax::Libvirt(domains) => domains.edits(self.lines.text(), vm, change),
+            Syntax::Proxmox => proxmox::edits(self.lines, change),
+            Syntax::Kubevirt(manifests) => manifests.edits(self.lines.text(), vm, change),
+            Syntax::Fixed => None,
+        }
     }
 }
 
@@ -133,7 +158,7 @@ fn apply(text: &str, report: &Report) -> (String, usize) {
 }
 
 /// The white space before the first character of the line that holds `at`.
-fn indentation<'t>(text: &'t str, at: usize) -> &'t str {
+fn indentation(text: &str, at: usize) -> &str {
     let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     let line = &text[start..];
     let length = line.len() - line.trim_start_matches([' ', '\t']).len();

@@ -405,7 +405,7 @@ fn vcpus_above_avic_table(subject: &Subject<'_>, outcome: &mut Outcome) {
         outcome.undecided(at, format!("the number of vCPUs is not known: {}", open.what));
         return;
     }
-    for (_, one) in subject.inhibits(InhibitReason::PhysicalIdTooBig) {
+    if let Some((_, one)) = subject.inhibits(InhibitReason::PhysicalIdTooBig).into_iter().next() {
         let found = outcome.violated(at, one.because.clone());
         found.inhibiting(InhibitReason::PhysicalIdTooBig);
         if one.certainty == Certainty::Possible {

@@ -5,6 +5,7 @@ use crate::finding::Severity;
 use crate::inhibit::Vendor;
 use crate::version::Version;
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 /// Versions a rule is about: from one, and before another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,10 +106,20 @@ pub(super) const AMD: &[Vendor] = &[Vendor::Amd];
 pub(super) const INTEL: &[Vendor] = &[Vendor::Intel];
 
 /// All rules by identifier.
-pub fn all() -> impl Iterator<Item = &'static Rule> {
-    [interrupt_controller::RULES, hyperv::RULES, machine::RULES, module::RULES, boot::RULES]
-        .into_iter()
-        .flatten()
+pub fn all() -> impl ExactSizeIterator<Item = &'static Rule> {
+    static ALL: LazyLock<Vec<&Rule>> = LazyLock::new(|| {
+        let groups = [
+            interrupt_controller::RULES,
+            hyperv::RULES,
+            machine::RULES,
+            module::RULES,
+            boot::RULES,
+        ];
+        let mut all: Vec<&Rule> = groups.into_iter().flatten().collect();
+        all.sort_by_key(|rule| rule.id);
+        all
+    });
+    ALL.iter().copied()
 }
 
 /// The rule of an identifier or name, whatever its case.

@@ -1,17 +1,45 @@
 //! Edits of QEMU's and crosvm's command lines in shell text.
 
-use super::{Change, Edit, Lines, insert, replace};
+use super::{Change, Edit, insert, replace};
 use crate::configuration::pairs::{Pair, pairs};
 use crate::configuration::qemu_arguments::{Flag, Invocation, invocations};
 use crate::configuration::shell::{Word, commands};
-use crate::vm::VmConfiguration;
+use crate::vm::{VmConfiguration, Vmm};
+use std::collections::BTreeMap;
 
-pub fn edits(lines: &Lines<'_>, vm: &VmConfiguration, change: &Change) -> Option<Vec<Edit>> {
-    let commands = commands(lines.text()).ok()?;
-    let all = invocations(&commands);
-    let invocation = all.iter().find(|one| one.span.start == vm.span.start)?;
-    let command = CommandLine { text: lines.text(), invocation };
-    command.edits(change)
+/// The command lines of one input, by where they start.
+pub struct Commands<'t> {
+    text: &'t str,
+    qemu: BTreeMap<usize, Invocation<'t>>,
+    /// The word `run` of crosvm's, by where its program stands.
+    crosvm: BTreeMap<usize, usize>,
+}
+
+impl<'t> Commands<'t> {
+    pub fn read(text: &'t str) -> Self {
+        let commands = commands(text).unwrap_or_default();
+        let qemu = invocations(&commands).into_iter().map(|one| (one.span.start, one)).collect();
+        let crosvm = commands
+            .iter()
+            .filter_map(|command| {
+                let is_crosvm = |word: &&Word<'_>| word.text.rsplit('/').next() == Some("crosvm");
+                let program = command.words.iter().find(is_crosvm)?;
+                let run = command.words.iter().find(|word| word.text == "run")?;
+                Some((program.raw.start, run.raw.end))
+            })
+            .collect();
+        Self { text, qemu, crosvm }
+    }
+
+    pub fn edits(&self, vm: &VmConfiguration, change: &Change) -> Option<Vec<Edit>> {
+        if vm.vmm == Vmm::Crosvm {
+            let splits = matches!(change, Change::DiscardPitTicks | Change::SplitIrqchip);
+            let run = self.crosvm.get(&vm.span.start).filter(|_| splits)?;
+            return Some(insert(*run, " --split-irqchip"));
+        }
+        let invocation = self.qemu.get(&vm.span.start)?;
+        CommandLine { text: self.text, invocation }.edits(change)
+    }
 }
 
 struct CommandLine<'t, 'i> {
@@ -178,17 +206,4 @@ impl<'t> CommandLine<'t, '_> {
         let is_first = kept.is_empty() || self.invocation.span.start == start;
         if is_first || gap.is_empty() { " ".to_owned() } else { gap.to_owned() }
     }
-}
-
-/// crosvm's split irqchip.
-pub fn crosvm_edits(lines: &Lines<'_>, vm: &VmConfiguration, change: &Change) -> Option<Vec<Edit>> {
-    if !matches!(change, Change::DiscardPitTicks | Change::SplitIrqchip) {
-        return None;
-    }
-    let commands = commands(lines.text()).ok()?;
-    let words = commands.iter().map(|command| &command.words);
-    let run = words
-        .filter(|words| words.iter().any(|word| word.raw.start == vm.span.start))
-        .find_map(|words| words.iter().find(|word| word.text == "run"))?;
-    Some(insert(run.raw.end, " --split-irqchip"))
 }

@@ -3,13 +3,29 @@
 use super::{Change, Edit, Lines, indentation, insert, replace};
 use crate::configuration::yaml::{Node, Value, documents};
 use crate::vm::VmConfiguration;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-pub fn edits(lines: &Lines<'_>, vm: &VmConfiguration, change: &Change) -> Option<Vec<Edit>> {
-    let documents = documents(lines).ok()?;
-    let specification = documents.iter().find_map(|document| at(document, vm.span.start))?;
-    let domain = specification.get("domain")?;
-    let text = lines.text();
+/// The machine specifications of one input, by where they start.
+pub struct Manifests {
+    specifications: BTreeMap<usize, Node>,
+}
+
+impl Manifests {
+    pub fn read(lines: &Lines<'_>) -> Option<Self> {
+        let mut specifications = BTreeMap::new();
+        for document in documents(lines).ok()? {
+            collect(document, &mut specifications);
+        }
+        Some(Self { specifications })
+    }
+
+    pub fn edits(&self, text: &str, vm: &VmConfiguration, change: &Change) -> Option<Vec<Edit>> {
+        edits(text, self.specifications.get(&vm.span.start)?.get("domain")?, change)
+    }
+}
+
+fn edits(text: &str, domain: &Node, change: &Change) -> Option<Vec<Edit>> {
     match change {
         Change::DiscardPitTicks => {
             set(text, domain, &["clock", "timer", "pit", "tickPolicy"], "discard")
@@ -24,17 +40,19 @@ pub fn edits(lines: &Lines<'_>, vm: &VmConfiguration, change: &Change) -> Option
     }
 }
 
-/// The machine specification that starts at a place.
-fn at(node: &Node, start: usize) -> Option<&Node> {
-    if node.at.start == start && node.get("domain").is_some() {
-        return Some(node);
+/// Takes the mappings that have a domain out of a document.
+fn collect(node: Node, found: &mut BTreeMap<usize, Node>) {
+    if node.get("domain").is_some() {
+        found.insert(node.at.start, node);
+        return;
     }
-    let children = match &node.value {
-        Value::Sequence(list) => list.iter().collect(),
-        Value::Mapping(members) => members.iter().map(|(.., node)| node).collect(),
-        Value::Scalar(_) | Value::Other => Vec::new(),
-    };
-    children.into_iter().find_map(|child| at(child, start))
+    match node.value {
+        Value::Sequence(list) => list.into_iter().for_each(|child| collect(child, found)),
+        Value::Mapping(members) => {
+            members.into_iter().for_each(|(.., child)| collect(child, found))
+        }
+        Value::Scalar(_) | Value::Other => {}
+    }
 }
 
 /// Sets a scalar, making the mappings on the way to it.

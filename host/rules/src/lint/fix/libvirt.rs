@@ -3,14 +3,33 @@
 use super::{Change, Edit, Lines, indentation, insert, replace};
 use crate::configuration::libvirt_xml::{attribute, child, document, path};
 use crate::vm::VmConfiguration;
-use roxmltree::Node;
+use roxmltree::{Document, Node, NodeId};
+use std::collections::BTreeMap;
 
-pub fn edits(lines: &Lines<'_>, vm: &VmConfiguration, change: &Change) -> Option<Vec<Edit>> {
-    let document = document(lines).ok()?;
-    let domain = document
-        .descendants()
-        .find(|node| node.has_tag_name("domain") && node.range().start == vm.span.start)?;
-    let text = lines.text();
+/// The domains of one document, by where they start.
+pub struct Domains<'t> {
+    document: Document<'t>,
+    domains: BTreeMap<usize, NodeId>,
+}
+
+impl<'t> Domains<'t> {
+    pub fn read(lines: &Lines<'t>) -> Option<Self> {
+        let document = document(lines).ok()?;
+        let domains = document
+            .descendants()
+            .filter(|node| node.has_tag_name("domain"))
+            .map(|node| (node.range().start, node.id()))
+            .collect();
+        Some(Self { document, domains })
+    }
+
+    pub fn edits(&self, text: &str, vm: &VmConfiguration, change: &Change) -> Option<Vec<Edit>> {
+        let domain = self.document.get_node(*self.domains.get(&vm.span.start)?)?;
+        edits(text, domain, change)
+    }
+}
+
+fn edits(text: &str, domain: Node<'_, '_>, change: &Change) -> Option<Vec<Edit>> {
     match change {
         Change::DiscardPitTicks => {
             let timer = child(domain, "clock").and_then(|clock| {
@@ -98,7 +117,7 @@ fn set_attribute(text: &str, node: Node<'_, '_>, name: &str, value: &str) -> Opt
         .attributes()
         .next()
         .map_or("'", |attribute| if text[attribute.range()].ends_with('"') { "\"" } else { "'" });
-    let end = match node.attributes().last() {
+    let end = match node.attributes().next_back() {
         Some(attribute) => attribute.range().end,
         None => node.range().start + 1 + node.tag_name().name().len(),
     };
@@ -114,7 +133,7 @@ fn add_child_as(text: &str, parent: Node<'_, '_>, lines: &[&str]) -> Option<Vec<
     let range = parent.range();
     let source = text.get(range.clone())?;
     let indent = indentation(text, range.start).to_owned();
-    let last = parent.children().filter(Node::is_element).last();
+    let last = parent.children().rfind(Node::is_element);
     if let Some(last) = last {
         let start = last.range().start;
         let indent = indentation(text, start).to_owned();
