@@ -11,16 +11,6 @@ impl Cpu {
     #[inline(always)]
     pub(crate) fn read_128(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<u128, Stop> {
         let linear = self.operand(op, 16, Access::Read)?;
-        let entry = self.tlb.entry(self.tlb_set, linear);
-        let in_page = linear & 0xFFF;
-        if entry.read == self.tlb.tag(linear) && in_page <= 0xFF0 {
-            let at = (entry.offset + in_page) as usize;
-            if let Some(bytes) = bus.memory.ram.get(at..at + 16) {
-                let mut value = [0; 16];
-                value.copy_from_slice(bytes);
-                return Ok(u128::from_le_bytes(value));
-            }
-        }
         let mut bytes = [0; 16];
         self.read_area(bus, linear, &mut bytes, op.segment)?;
         Ok(u128::from_le_bytes(bytes))
@@ -35,21 +25,55 @@ impl Cpu {
         value: u128,
     ) -> Result<(), Stop> {
         let linear = self.operand(op, 16, Access::Write)?;
-        let entry = self.tlb.entry(self.tlb_set, linear);
-        let in_page = linear & 0xFFF;
-        if entry.write == self.tlb.tag(linear) && in_page <= 0xFF0 {
-            let at = (entry.offset + in_page) as usize;
-            if let Some(bytes) = bus.memory.ram.get_mut(at..at + 16) {
-                bytes.copy_from_slice(&value.to_le_bytes());
-                self.note_ram_write(bus, at, 16);
-                return Ok(());
-            }
-        }
         self.write_area(bus, linear, &value.to_le_bytes(), op.segment)
     }
 
-    /// Reads `bytes.len()` bytes (at most a page) in pieces.
+    /// Reads `bytes.len()` bytes, at most a page.
+    #[inline(always)]
     pub(crate) fn read_area(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        bytes: &mut [u8],
+        segment: u8,
+    ) -> Result<(), Stop> {
+        let entry = self.tlb.entry(self.tlb_set, linear);
+        let in_page = linear & 0xFFF;
+        if entry.read == self.tlb.tag(linear) && in_page as usize + bytes.len() <= 0x1000 {
+            let at = (entry.offset + in_page) as usize;
+            if let Some(ram) = bus.memory.ram.get(at..at + bytes.len()) {
+                bytes.copy_from_slice(ram);
+                return Ok(());
+            }
+        }
+        self.read_pieces(bus, linear, bytes, segment)
+    }
+
+    /// Writes `bytes.len()` bytes, at most a page. On a fault nothing is written.
+    #[inline(always)]
+    pub(crate) fn write_area(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        bytes: &[u8],
+        segment: u8,
+    ) -> Result<(), Stop> {
+        let entry = self.tlb.entry(self.tlb_set, linear);
+        let in_page = linear & 0xFFF;
+        if entry.write == self.tlb.tag(linear) && in_page as usize + bytes.len() <= 0x1000 {
+            let at = (entry.offset + in_page) as usize;
+            if let Some(ram) = bus.memory.ram.get_mut(at..at + bytes.len()) {
+                ram.copy_from_slice(bytes);
+                self.note_ram_write(bus, at, bytes.len());
+                return Ok(());
+            }
+        }
+        self.write_pieces(bus, linear, bytes, segment)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_pieces(
         &mut self,
         bus: &mut Bus<'_>,
         linear: u64,
@@ -65,9 +89,10 @@ impl Cpu {
         Ok(())
     }
 
-    /// Writes `bytes.len()` bytes (at most a page) in pieces. All pages are translated first: on a
-    /// fault nothing is written.
-    pub(crate) fn write_area(
+    /// All pages are translated before the first write.
+    #[cold]
+    #[inline(never)]
+    fn write_pieces(
         &mut self,
         bus: &mut Bus<'_>,
         linear: u64,

@@ -3,8 +3,8 @@
 use super::{bytes, dwords, from_bytes, from_dwords};
 use std::array::from_fn;
 
-const S_BOX: [u8; 256] = s_box();
-const INVERSE_S_BOX: [u8; 256] = inverse_s_box();
+static S_BOX: [u8; 256] = s_box();
+static INVERSE_S_BOX: [u8; 256] = inverse_s_box();
 
 /// Multiplication by x in GF(2^8) modulo x^8 + x^4 + x^3 + x + 1.
 const fn times_x(a: u8) -> u8 {
@@ -46,60 +46,91 @@ const fn inverse_s_box() -> [u8; 256] {
     table
 }
 
-/// ShiftRows: row r moves left by r columns; `direction` 1 forward, 3 back.
-fn shift_rows(state: [u8; 16], direction: usize) -> [u8; 16] {
-    from_fn(|at| {
+/// What one byte of a column contributes to the mixed column, by MixColumns of [FIPS197] on
+/// (byte, 0, 0, 0); other rows are rotations. `substitution` comes first.
+const fn mixed(factors: [u8; 4], substitution: Option<&[u8; 256]>) -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut index = 0;
+    while index < 256 {
+        let byte = match substitution {
+            Some(substitution) => substitution[index],
+            None => index as u8,
+        };
+        let mut row = 0;
+        while row < 4 {
+            table[index] |= (multiply(byte, factors[row]) as u32) << (8 * row);
+            row += 1;
+        }
+        index += 1;
+    }
+    table
+}
+
+/// The product in the field; factors have at most four bits.
+const fn multiply(a: u8, factor: u8) -> u8 {
+    let (mut product, mut power, mut bit) = (0, a, 0);
+    while bit < 4 {
+        product ^= if factor >> bit & 1 == 0 { 0 } else { power };
+        power = times_x(power);
+        bit += 1;
+    }
+    product
+}
+
+const FORWARD: [u8; 4] = [2, 1, 1, 3];
+const INVERSE: [u8; 4] = [14, 9, 13, 11];
+static ENCRYPTION: [u32; 256] = mixed(FORWARD, Some(&S_BOX));
+static DECRYPTION: [u32; 256] = mixed(INVERSE, Some(&INVERSE_S_BOX));
+static INVERSE_MIX: [u32; 256] = mixed(INVERSE, None);
+
+/// Columns between a byte's place and where ShiftRows takes it from, per row.
+const ENCRYPTING: usize = 1;
+const DECRYPTING: usize = 3;
+const STANDING: usize = 0;
+
+/// ShiftRows, and per byte whatever the table does before MixColumns.
+fn round(state: u128, direction: usize, table: &[u32; 256]) -> u128 {
+    let state = bytes(state);
+    from_dwords(from_fn(|column| {
+        (0..4).fold(0, |mixed, row| {
+            let from = row + 4 * ((column + direction * row) % 4);
+            mixed ^ table[usize::from(state[from])].rotate_left(8 * row as u32)
+        })
+    }))
+}
+
+/// The last round has no MixColumns.
+fn last_round(state: u128, direction: usize, table: &[u8; 256]) -> u128 {
+    let state = bytes(state);
+    from_bytes(from_fn(|at| {
         let (row, column) = (at % 4, at / 4);
-        state[row + 4 * ((column + direction * row) % 4)]
-    })
-}
-
-fn mix_column(column: [u8; 4]) -> [u8; 4] {
-    let all = column[0] ^ column[1] ^ column[2] ^ column[3];
-    from_fn(|row| column[row] ^ all ^ times_x(column[row] ^ column[(row + 1) % 4]))
-}
-
-/// The inverse is the forward map after adding 4x^2 terms to each pair of rows.
-fn inverse_mix_column(column: [u8; 4]) -> [u8; 4] {
-    let times_4 = |a| times_x(times_x(a));
-    let even = times_4(column[0] ^ column[2]);
-    let odd = times_4(column[1] ^ column[3]);
-    mix_column([column[0] ^ even, column[1] ^ odd, column[2] ^ even, column[3] ^ odd])
-}
-
-fn mix(state: [u8; 16], column: fn([u8; 4]) -> [u8; 4]) -> u128 {
-    let mixed =
-        dwords(from_bytes(state)).map(|word| u32::from_le_bytes(column(word.to_le_bytes())));
-    from_dwords(mixed)
-}
-
-fn substitute(state: [u8; 16], table: &[u8; 256]) -> [u8; 16] {
-    state.map(|byte| table[usize::from(byte)])
+        table[usize::from(state[row + 4 * ((column + direction * row) % 4)])]
+    }))
 }
 
 pub fn aesenc(state: u128, key: u128) -> u128 {
-    mix(substitute(shift_rows(bytes(state), 1), &S_BOX), mix_column) ^ key
+    round(state, ENCRYPTING, &ENCRYPTION) ^ key
 }
 
 pub fn aesenclast(state: u128, key: u128) -> u128 {
-    from_bytes(substitute(shift_rows(bytes(state), 1), &S_BOX)) ^ key
+    last_round(state, ENCRYPTING, &S_BOX) ^ key
 }
 
 pub fn aesdec(state: u128, key: u128) -> u128 {
-    mix(substitute(shift_rows(bytes(state), 3), &INVERSE_S_BOX), inverse_mix_column) ^ key
+    round(state, DECRYPTING, &DECRYPTION) ^ key
 }
 
 pub fn aesdeclast(state: u128, key: u128) -> u128 {
-    from_bytes(substitute(shift_rows(bytes(state), 3), &INVERSE_S_BOX)) ^ key
+    last_round(state, DECRYPTING, &INVERSE_S_BOX) ^ key
 }
 
 /// AESIMC: a round key for the equivalent inverse cipher.
 pub fn aesimc(_: u128, key: u128) -> u128 {
-    mix(bytes(key), inverse_mix_column)
+    round(key, STANDING, &INVERSE_MIX)
 }
 
 pub fn aeskeygenassist(key: u128, round_constant: u8) -> u128 {
-    let words = dwords(from_bytes(substitute(bytes(key), &S_BOX)));
+    let words = dwords(last_round(key, STANDING, &S_BOX));
     let rotated = |word: u32| word.rotate_right(8) ^ u32::from(round_constant);
     from_dwords([words[1], rotated(words[1]), words[3], rotated(words[3])])
 }

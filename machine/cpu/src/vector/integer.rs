@@ -1,52 +1,18 @@
 //! Addition, subtraction, averages, minima, comparisons and sign changes, lane by lane.
 
 use super::{
-    bytes, dwords, from_bytes, from_dwords, from_qwords, from_words, lanewise, qwords, words,
+    bytes, dwords, from_bytes, from_dwords, from_words, lanewise, parallel, qwords, words,
 };
 use std::array::from_fn;
 
 lanewise! {
-    paddb: bytes, from_bytes, u8, u8, |a, b| a.wrapping_add(b);
-    paddw: words, from_words, u16, u16, |a, b| a.wrapping_add(b);
-    paddd: dwords, from_dwords, u32, u32, |a, b| a.wrapping_add(b);
-    paddq: qwords, from_qwords, u64, u64, |a, b| a.wrapping_add(b);
-    psubb: bytes, from_bytes, u8, u8, |a, b| a.wrapping_sub(b);
-    psubw: words, from_words, u16, u16, |a, b| a.wrapping_sub(b);
-    psubd: dwords, from_dwords, u32, u32, |a, b| a.wrapping_sub(b);
-    psubq: qwords, from_qwords, u64, u64, |a, b| a.wrapping_sub(b);
     paddsb: bytes, from_bytes, i8, u8, |a, b| a.saturating_add(b);
     paddsw: words, from_words, i16, u16, |a, b| a.saturating_add(b);
-    paddusb: bytes, from_bytes, u8, u8, |a, b| a.saturating_add(b);
-    paddusw: words, from_words, u16, u16, |a, b| a.saturating_add(b);
     psubsb: bytes, from_bytes, i8, u8, |a, b| a.saturating_sub(b);
     psubsw: words, from_words, i16, u16, |a, b| a.saturating_sub(b);
-    psubusb: bytes, from_bytes, u8, u8, |a, b| a.saturating_sub(b);
-    psubusw: words, from_words, u16, u16, |a, b| a.saturating_sub(b);
 
     pavgb: bytes, from_bytes, u16, u8, |a, b| (a + b + 1) >> 1;
     pavgw: words, from_words, u32, u16, |a, b| (a + b + 1) >> 1;
-
-    pminub: bytes, from_bytes, u8, u8, |a, b| a.min(b);
-    pminsb: bytes, from_bytes, i8, u8, |a, b| a.min(b);
-    pminuw: words, from_words, u16, u16, |a, b| a.min(b);
-    pminsw: words, from_words, i16, u16, |a, b| a.min(b);
-    pminud: dwords, from_dwords, u32, u32, |a, b| a.min(b);
-    pminsd: dwords, from_dwords, i32, u32, |a, b| a.min(b);
-    pmaxub: bytes, from_bytes, u8, u8, |a, b| a.max(b);
-    pmaxsb: bytes, from_bytes, i8, u8, |a, b| a.max(b);
-    pmaxuw: words, from_words, u16, u16, |a, b| a.max(b);
-    pmaxsw: words, from_words, i16, u16, |a, b| a.max(b);
-    pmaxud: dwords, from_dwords, u32, u32, |a, b| a.max(b);
-    pmaxsd: dwords, from_dwords, i32, u32, |a, b| a.max(b);
-
-    pcmpeqb: bytes, from_bytes, u8, u8, |a, b| -i8::from(a == b);
-    pcmpeqw: words, from_words, u16, u16, |a, b| -i16::from(a == b);
-    pcmpeqd: dwords, from_dwords, u32, u32, |a, b| -i32::from(a == b);
-    pcmpeqq: qwords, from_qwords, u64, u64, |a, b| -i64::from(a == b);
-    pcmpgtb: bytes, from_bytes, i8, u8, |a, b| -i8::from(a > b);
-    pcmpgtw: words, from_words, i16, u16, |a, b| -i16::from(a > b);
-    pcmpgtd: dwords, from_dwords, i32, u32, |a, b| -i32::from(a > b);
-    pcmpgtq: qwords, from_qwords, i64, u64, |a, b| -i64::from(a > b);
 
     psignb: bytes, from_bytes, i8, u8, |a, b| a.wrapping_mul(b.signum());
     psignw: words, from_words, i16, u16, |a, b| a.wrapping_mul(b.signum());
@@ -58,24 +24,55 @@ lanewise! {
     pabsd: dwords, from_dwords, i32, u32, |_a, b| b.unsigned_abs();
 }
 
-#[inline]
-pub fn pand(a: u128, b: u128) -> u128 {
-    a & b
+/// Defines functions that treat the lanes in parallel.
+macro_rules! parallel {
+    ($($name:ident = |$a:ident, $b:ident| $value:expr;)*) => {
+        $(
+            #[inline]
+            pub fn $name($a: u128, $b: u128) -> u128 {
+                $value
+            }
+        )*
+    };
 }
 
-#[inline]
-pub fn pandn(a: u128, b: u128) -> u128 {
-    !a & b
-}
-
-#[inline]
-pub fn por(a: u128, b: u128) -> u128 {
-    a | b
-}
-
-#[inline]
-pub fn pxor(a: u128, b: u128) -> u128 {
-    a ^ b
+parallel! {
+    paddb = |a, b| parallel::add::<8>(a, b);
+    paddw = |a, b| parallel::add::<16>(a, b);
+    paddd = |a, b| parallel::add::<32>(a, b);
+    paddq = |a, b| parallel::add::<64>(a, b);
+    psubb = |a, b| parallel::subtract::<8>(a, b);
+    psubw = |a, b| parallel::subtract::<16>(a, b);
+    psubd = |a, b| parallel::subtract::<32>(a, b);
+    psubq = |a, b| parallel::subtract::<64>(a, b);
+    paddusb = |a, b| parallel::add_saturating::<8>(a, b);
+    paddusw = |a, b| parallel::add_saturating::<16>(a, b);
+    psubusb = |a, b| parallel::subtract_saturating::<8>(a, b);
+    psubusw = |a, b| parallel::subtract_saturating::<16>(a, b);
+    pcmpeqb = |a, b| parallel::equal::<8>(a, b);
+    pcmpeqw = |a, b| parallel::equal::<16>(a, b);
+    pcmpeqd = |a, b| parallel::equal::<32>(a, b);
+    pcmpeqq = |a, b| parallel::equal::<64>(a, b);
+    pcmpgtb = |a, b| parallel::greater::<8>(a, b);
+    pcmpgtw = |a, b| parallel::greater::<16>(a, b);
+    pcmpgtd = |a, b| parallel::greater::<32>(a, b);
+    pcmpgtq = |a, b| parallel::greater::<64>(a, b);
+    pminub = |a, b| parallel::select(parallel::below::<8>(a, b), a, b);
+    pminsb = |a, b| parallel::select(parallel::greater::<8>(b, a), a, b);
+    pmaxub = |a, b| parallel::select(parallel::below::<8>(b, a), a, b);
+    pmaxsb = |a, b| parallel::select(parallel::greater::<8>(a, b), a, b);
+    pminuw = |a, b| parallel::select(parallel::below::<16>(a, b), a, b);
+    pminsw = |a, b| parallel::select(parallel::greater::<16>(b, a), a, b);
+    pmaxuw = |a, b| parallel::select(parallel::below::<16>(b, a), a, b);
+    pmaxsw = |a, b| parallel::select(parallel::greater::<16>(a, b), a, b);
+    pminud = |a, b| parallel::select(parallel::below::<32>(a, b), a, b);
+    pminsd = |a, b| parallel::select(parallel::greater::<32>(b, a), a, b);
+    pmaxud = |a, b| parallel::select(parallel::below::<32>(b, a), a, b);
+    pmaxsd = |a, b| parallel::select(parallel::greater::<32>(a, b), a, b);
+    pand = |a, b| a & b;
+    pandn = |a, b| !a & b;
+    por = |a, b| a | b;
+    pxor = |a, b| a ^ b;
 }
 
 /// ZF and CF of PTEST.
@@ -87,7 +84,7 @@ pub fn ptest(a: u128, b: u128) -> (bool, bool) {
 /// PMOVMSKB: the sign of each byte.
 #[inline]
 pub fn pmovmskb(a: u128) -> u32 {
-    sign_mask(bytes(a).map(|lane| lane >> 7 != 0))
+    parallel::byte_signs(a as u64) | parallel::byte_signs((a >> 64) as u64) << 8
 }
 
 /// MOVMSKPS.

@@ -13,6 +13,7 @@ pub mod integer;
 pub mod mmx;
 pub mod multiply;
 pub mod packed_float;
+mod parallel;
 pub mod sha;
 pub mod shift;
 pub mod shuffle;
