@@ -265,11 +265,13 @@ impl Cpu {
             }
         }
         let resumed = self.flags.has(rflags::RF);
+        let was_guest = self.is_guest();
         let before = self.instructions;
         if let Err(stop) = self.run_block(cache, bus, 1) {
             self.stopped(bus, stop);
         }
-        let completed = self.instructions != before;
+        // A world switch belongs to neither side: the host's trap comes after its #VMEXIT.
+        let completed = self.instructions != before && self.is_guest() == was_guest;
         if resumed && completed {
             self.flags.system &= !rflags::RF;
             self.update_breakpoints();

@@ -433,7 +433,8 @@ fn sysexit<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), St
     cpu.system_exit(bus, op, W::BYTES == 8)
 }
 
-fn rsm(_: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+fn rsm(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.intercept_rsm(bus, op)?;
     // DEVIATION(APM2 "System-Management Mode"): there is no SMM, so RSM is always outside it.
     Err(Stop::INVALID_OPCODE)
 }

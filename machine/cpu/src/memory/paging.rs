@@ -176,6 +176,8 @@ impl Cpu {
         let no_execute = if self.efer.contains(Efer::NO_EXECUTE) { 0 } else { entry::NO_EXECUTE };
         let legacy_high = if format.levels == 3 { 0x7FF0_0000_0000_0000 } else { 0 };
         let by_level = match (level, is_leaf) {
+            // AMD parts reserve bit 8 besides bit 7.
+            (4, _) if self.model.is_amd() => entry::LARGE | entry::GLOBAL,
             (4, _) => entry::LARGE,
             (3, _) if format.levels == 3 => 0x1E6 | entry::NO_EXECUTE,
             (3, false) => entry::LARGE,
@@ -316,6 +318,18 @@ impl Cpu {
         }
         self.pdpte = loaded;
         Ok(())
+    }
+
+    /// Loads the four PDPTEs for VMRUN and #VMEXIT, which leave their reserved bits to the walks.
+    /// What cannot be read is not present.
+    pub(crate) fn reload_pdptes(&mut self, bus: &mut Bus<'_>) {
+        for i in 0..4 {
+            let at = SystemPhysical((self.cr3 & 0xFFFF_FFE0) + 8 * i as u64);
+            self.pdpte[i] = match self.guest_to_system(bus, at, Access::Read, true) {
+                Ok(place) => self.read_entry(bus, place, 8),
+                Err(_) => 0,
+            };
+        }
     }
 
     /// A walk for debuggers: no faults, no side effects, no permission checks.

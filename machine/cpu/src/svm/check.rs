@@ -65,9 +65,8 @@ fn check_registers<B: AsRef<[u8]>>(vmcb: &Vmcb<B>, supported: &Supported) -> Res
     require(cr0.contains(Cr0::CACHE_DISABLE) || !is_write_back_off, Illegal::CacheModes)?;
     require(cr0.bits() >> 32 == 0, Illegal::ReservedCr0)?;
     let is_long = efer.contains(Efer::LONG_MODE_ENABLE) && cr0.contains(Cr0::PAGING);
-    // Outside long mode the upper half of CR3 is ignored.
     let cr3 = vmcb.get(save::CR3);
-    require(!is_long || cr3 >> supported.physical_bits == 0, Illegal::ReservedCr3)?;
+    require(cr3 >> supported.physical_bits == 0, Illegal::ReservedCr3)?;
     require(supported.cr4.contains(cr4), Illegal::ReservedCr4)?;
     require(supported.efer.contains(efer), Illegal::ReservedEfer)?;
     let debug = vmcb.get(save::DR6) | vmcb.get(save::DR7);

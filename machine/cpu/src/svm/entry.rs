@@ -99,7 +99,7 @@ impl Cpu {
             cr3: self.cr3,
             cr4: self.cr4.bits(),
             efer: self.efer.bits(),
-            flags: self.flags.bits(),
+            flags: self.flags.bits() & !rflags::RF,
             rip: next_rip,
             rsp: self.gpr[RSP],
             rax: self.gpr[RAX],
@@ -226,9 +226,8 @@ impl Cpu {
         self.tlb.select(asid, self.context_identifier());
         let is_pae =
             self.cr0.contains(Cr0::PAGING) && self.cr4.contains(Cr4::PAE) && !self.is_long_mode();
-        if is_pae && self.load_pdptes(bus, self.cr3).is_err() {
-            // Illegal entries are found again, and reported, by the first walk through them.
-            self.pdpte = [0; 4];
+        if is_pae {
+            self.reload_pdptes(bus);
         }
         self.refresh_segments();
         self.update_breakpoints();

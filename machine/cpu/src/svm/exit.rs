@@ -5,7 +5,7 @@ use crate::state::{Attention, TableRegister};
 use crate::width::{RAX, RSP};
 use crate::{Activity, Bus, Cpu};
 use arch::address::SystemPhysical;
-use arch::control::{Cr0, rflags};
+use arch::control::{Cr0, debug, rflags};
 use arch::cpuid::Feature;
 use arch::exception::PAGE_FAULT;
 use arch::paging::fault;
@@ -158,7 +158,7 @@ impl Cpu {
         self.gdtr = host.gdtr;
         self.idtr = host.idtr;
         // Breakpoints of the guest do not fire in the host, which loads its own.
-        self.dr7 = arch::control::debug::DR7_RESET;
+        self.dr7 = debug::DR7_RESET;
         self.write_flags(host.flags & !rflags::VM, u64::MAX);
         for (register, index) in
             [(SegmentRegister::Es, 0), (SegmentRegister::Ss, 2), (SegmentRegister::Ds, 3)]
@@ -174,12 +174,17 @@ impl Cpu {
         self.msr.debug_ctl = host.debug_ctl;
         self.attention.remove(
             Attention::SHADOW
-                | Attention::SINGLE_STEP
                 | Attention::GUEST_BOUNDARY
+                | Attention::DEBUG_TRAP
                 | Attention::VIRTUAL_INTERRUPT
                 | Attention::VIRTUAL_NMI,
         );
         self.pending_debug = 0;
+        // VMRUN completes now, and with it the host's single step.
+        if host.flags & rflags::TF != 0 {
+            self.pending_debug = debug::DR6_SINGLE_STEP;
+            self.attention |= Attention::DEBUG_TRAP;
+        }
         self.set_activity(Activity::Running);
         self.refresh_after_switch(bus);
     }

@@ -9,7 +9,7 @@ use crate::{Attention, Bus, Cpu, Stop};
 use arch::address::SystemPhysical;
 use arch::control::Efer;
 use arch::cpuid::Feature;
-use arch::segment::SegmentRegister;
+use arch::segment::{Segment, SegmentRegister};
 use arch::svm::ExitCode;
 use arch::svm::intercept::Vector4;
 use arch::svm::vmcb::{SIZE, Vmcb, save};
@@ -78,19 +78,24 @@ fn vmrun(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     Err(Stop::BRANCH)
 }
 
-/// FS, GS, TR and LDTR with their hidden parts, and the MSRs of system calls.
+/// FS, GS, TR and LDTR with their hidden parts, and the MSRs of system calls. Bases become canonical.
 /// [APM3 "VMLOAD"]
 fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.svm_prologue(op, Vector4::VMLOAD, ExitCode::Vmload)?;
     let at = cpu.state_address(bus, op, crate::Access::Read)?;
     let bytes = bus.memory.slice(at, SIZE).map_or_else(|_| vec![!0; SIZE], <[u8]>::to_vec);
     let Some(vmcb) = Vmcb::new(bytes) else { return Ok(()) };
-    cpu.set_segment(SegmentRegister::Fs, segment(vmcb.get(save::FS)));
-    cpu.set_segment(SegmentRegister::Gs, segment(vmcb.get(save::GS)));
-    cpu.ldtr = segment(vmcb.get(save::LDTR));
-    cpu.tr = segment(vmcb.get(save::TR));
+    let canonical = |base: u64| (base << 16) as i64 >> 16;
+    let load = |field| {
+        let loaded = segment(vmcb.get(field));
+        Segment { base: canonical(loaded.base) as u64, ..loaded }
+    };
+    cpu.set_segment(SegmentRegister::Fs, load(save::FS));
+    cpu.set_segment(SegmentRegister::Gs, load(save::GS));
+    cpu.ldtr = load(save::LDTR);
+    cpu.tr = load(save::TR);
     let calls = &mut cpu.syscall;
-    calls.kernel_gs_base = vmcb.get(save::KERNEL_GS_BASE);
+    calls.kernel_gs_base = canonical(vmcb.get(save::KERNEL_GS_BASE)) as u64;
     calls.star = vmcb.get(save::STAR);
     calls.lstar = vmcb.get(save::LSTAR);
     calls.cstar = vmcb.get(save::CSTAR);

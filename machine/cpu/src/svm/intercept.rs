@@ -177,7 +177,7 @@ impl Cpu {
         MoveControlInfo::new().with_is_move(true).with_general_register(register & 15).into_bits()
     }
 
-    /// A write of CR0 that changes more than TS and MP.
+    /// A MOV to CR0 that changes more than TS and MP, or any LMSW.
     pub(crate) fn svm_intercept_cr0_selective(
         &mut self,
         op: &Op,
@@ -188,7 +188,8 @@ impl Cpu {
         let quiet = Cr0::TASK_SWITCHED | Cr0::MONITOR_COPROCESSOR;
         let changed = (self.cr0.bits() ^ value) & !quiet.bits();
         let bit = Vector3::CR0_SELECTIVE_WRITE;
-        if changed == 0 || !guest.intercepts.vector3.contains(bit) {
+        let is_quiet = is_move && changed == 0;
+        if is_quiet || !guest.intercepts.vector3.contains(bit) {
             return Ok(());
         }
         let info = self.move_info(op, true, is_move);

@@ -140,7 +140,8 @@ impl Cpu {
         above
             | no_execute
             | match (level, is_leaf) {
-                (4, _) => entry::LARGE,
+                // AMD parts reserve bit 8 of the root's entries besides bit 7.
+                (4, _) => entry::LARGE | entry::GLOBAL,
                 (3, true) if has_huge => 0x3FFF_E000,
                 (3, true) => entry::LARGE,
                 (2, true) => 0x1F_E000,

@@ -37,9 +37,10 @@ impl Cpu {
     }
 
     pub(crate) fn read_debug(&mut self, op: &Op, number: u8) -> Result<u64, Stop> {
+        let encoded = number;
         let number = self.debug_number(number)?;
         self.needs_cpl0()?;
-        self.intercept_dr(op, number, false)?;
+        self.intercept_dr(op, encoded, false)?;
         self.check_general_detect()?;
         Ok(match number {
             0..=3 => self.dr[number as usize],
@@ -49,9 +50,10 @@ impl Cpu {
     }
 
     pub(crate) fn write_debug(&mut self, op: &Op, number: u8, value: u64) -> Result<(), Stop> {
+        let encoded = number;
         let number = self.debug_number(number)?;
         self.needs_cpl0()?;
-        self.intercept_dr(op, number, true)?;
+        self.intercept_dr(op, encoded, true)?;
         self.check_general_detect()?;
         if number >= 6 && value >> 32 != 0 {
             return Err(Stop::GENERAL_PROTECTION);

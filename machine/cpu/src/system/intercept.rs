@@ -49,6 +49,7 @@ macro_rules! plain {
 plain! {
     intercept_pushf: svm_intercept3 Vector3::PUSHF Pushf, [0, 0];
     intercept_popf: svm_intercept3 Vector3::POPF Popf, [0, 0];
+    intercept_rsm: svm_intercept3 Vector3::RSM Rsm, [0, 0];
     intercept_iret: svm_intercept3 Vector3::IRET Iret, [0, 0];
     intercept_icebp: svm_intercept4 Vector4::ICEBP Icebp;
     intercept_cpuid: svm_intercept3 Vector3::CPUID Cpuid, [0, 0];
