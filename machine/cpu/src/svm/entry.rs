@@ -131,6 +131,8 @@ impl Cpu {
             nested: nested.then(|| NestedPaging {
                 root: page(vmcb.get(control::N_CR3)),
                 no_execute: self.efer.contains(Efer::NO_EXECUTE),
+                reports_fetches: self.efer.contains(Efer::NO_EXECUTE)
+                    || self.cr4.contains(Cr4::SMEP),
                 grants: (true, true),
             }),
             tsc_offset: vmcb.get(control::TSC_OFFSET),

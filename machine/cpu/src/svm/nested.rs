@@ -79,7 +79,7 @@ impl Cpu {
         let info = NestedPageFaultInfo::new()
             .with_is_user(true)
             .with_is_write(is_table || access == Access::Write)
-            .with_is_fetch(!is_table && access == Access::Execute && nested.no_execute)
+            .with_is_fetch(!is_table && access == Access::Execute && nested.reports_fetches)
             .with_is_final_translation(!is_table)
             .with_is_table_walk(is_table);
         if address >> ADDRESS_BITS != 0 {

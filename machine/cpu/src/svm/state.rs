@@ -92,6 +92,8 @@ pub struct NestedPaging {
     pub root: SystemPhysical,
     /// The host's EFER.NXE: nested entries may forbid fetches.
     pub no_execute: bool,
+    /// EFER.NXE or CR4.SMEP of the host: fault codes tell fetches.
+    pub reports_fetches: bool,
     /// What the last nested translation of a final address grants: writes, fetches.
     pub(crate) grants: (bool, bool),
 }

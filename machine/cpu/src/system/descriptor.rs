@@ -332,8 +332,9 @@ impl Cpu {
                 || attributes.is_conforming()
                 || attributes.dpl() >= self.cpl;
             if !keeps || is_null(segment.selector) {
-                let base =
-                    if self.is_long_mode() && is_null(segment.selector) { segment.base } else { 0 };
+                // The base outlives its descriptor: kernels whose GS holds a selector find their
+                // own data after a round through user mode.
+                let base = if self.is_long_mode() { segment.base } else { 0 };
                 self.set_segment(register, Segment { base, ..Segment::default() });
             }
         }
