@@ -16,8 +16,9 @@ use interrupt::local_apic::{LocalApic, LocalApicModel};
 const TABLES: u64 = 0x1000;
 const CODE: u64 = 0x1_0000;
 /// Where RSI points.
-const OPERANDS: u64 = 0x2_0000;
-const RAM: u64 = 0x10_0000;
+pub const OPERANDS: u64 = 0x2_0000;
+/// All that is mapped: one large page.
+const RAM: u64 = 0x20_0000;
 const PRESENT_WRITABLE: u64 = 3;
 const LARGE: u64 = 0x80;
 
@@ -87,6 +88,11 @@ impl Emulated {
     /// The processor that every run starts from; its control registers may be changed.
     pub fn processor(&mut self) -> &mut Cpu {
         &mut self.fresh
+    }
+
+    /// RAM, whose last byte is the last that is mapped.
+    pub fn memory(&mut self) -> &mut GuestMemory {
+        &mut self.memory
     }
 
     /// Puts an instruction where runs begin.

@@ -7,6 +7,6 @@ mod host;
 mod image;
 pub mod operands;
 
-pub use emulated::{Emulated, signal};
+pub use emulated::{Emulated, OPERANDS, signal};
 pub use host::{Block, MEMORY, Native, Signal};
 pub use image::Image;

@@ -35,7 +35,7 @@ pub fn subtract<const BITS: u32>(a: u128, b: u128) -> u128 {
 pub fn equal<const BITS: u32>(a: u128, b: u128) -> u128 {
     let rest = !signs::<BITS>();
     let difference = a ^ b;
-    spread::<BITS>(!((difference & rest) + rest | difference | rest))
+    spread::<BITS>(!(((difference & rest) + rest) | difference | rest))
 }
 
 /// All ones where the unsigned lane of the first operand is smaller.
