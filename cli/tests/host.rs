@@ -197,6 +197,29 @@ fn enable_applies_verifies_repeats_without_effect_and_rolls_back_exactly() {
 }
 
 #[test]
+fn definitions_of_machines_are_mended_on_request_and_restored() {
+    let root = Root::new("machines");
+    fs::create_dir_all(root.0.join("etc/pve/qemu-server")).unwrap();
+    root.put("etc/pve/qemu-server/100.conf", "# web\nmachine: q35\nname: web\ncores: 4\n");
+    let before = root.settings();
+    let plan = stdout(&avicenna(&["enable"], &root.0));
+    assert!(plan.contains("--include vm-100"), "{plan}");
+    avicenna(&["enable", "--apply", "--yes"], &root.0);
+    assert_eq!(
+        root.settings()[&root.0.join("etc/pve/qemu-server/100.conf")],
+        before[&root.0.join("etc/pve/qemu-server/100.conf")]
+    );
+    let applied = avicenna(&["enable", "--apply", "--yes", "--include", "vm-100"], &root.0);
+    assert!(applied.status.success(), "{applied:?}");
+    let mended = &root.settings()[&root.0.join("etc/pve/qemu-server/100.conf")];
+    assert!(mended.contains("lost_tick_policy=discard"), "{mended}");
+    for _ in 0..2 {
+        assert!(avicenna(&["rollback", "--yes"], &root.0).status.success());
+    }
+    assert_eq!(root.settings(), before);
+}
+
+#[test]
 fn why_names_the_machine_the_inhibit_and_the_line() {
     let root = Root::new("why");
     root.put("sys/module/kvm_amd/parameters/avic", "Y");

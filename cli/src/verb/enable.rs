@@ -23,7 +23,7 @@ pub struct Arguments {
     /// Do not ask
     #[arg(long, requires = "apply")]
     yes: bool,
-    /// Take an optional step into the plan, by its identifier
+    /// Take an optional step into the plan, by its identifier; `all` takes all of them
     #[arg(long, value_name = "STEP")]
     include: Vec<String>,
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -49,7 +49,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let steps: Vec<Step> = plan
         .steps
         .iter()
-        .filter(|step| !step.is_optional || arguments.include.contains(&step.id))
+        .filter(|step| !step.is_optional || is_included(&arguments.include, step))
         .cloned()
         .collect();
     if !arguments.apply {
@@ -60,6 +60,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         });
     }
     apply(&arguments, &steps)
+}
+
+/// Asked for by its identifier, or by `all`.
+fn is_included(included: &[String], step: &Step) -> bool {
+    included.iter().any(|name| *name == step.id || name == "all")
 }
 
 fn apply(arguments: &Arguments, steps: &[Step]) -> anyhow::Result<ExitCode> {
@@ -155,16 +160,12 @@ fn text(plan: &Plan, included: &[String], paint: Paint) -> String {
         text.push_str("No step of this plan would change anything here.\n");
     }
     for (index, step) in plan.steps.iter().enumerate() {
-        let optional = match step.is_optional && !included.contains(&step.id) {
-            true => format!("  (optional, --include {})", step.id),
-            false => String::new(),
-        };
-        let heading = format!("{:2}. ", index + 1);
-        text.push_str(&paint.text(
-            Colour::Bold,
-            hanging(&heading, 4, &format!("{}{optional}", step.title)).trim_end(),
-        ));
+        let heading = hanging(&format!("{:2}. ", index + 1), 4, &step.title);
+        text.push_str(&paint.text(Colour::Bold, heading.trim_end()));
         text.push('\n');
+        if step.is_optional && !is_included(included, step) {
+            text.push_str(&hanging("    option", 12, &format!("--include {}", step.id)));
+        }
         for (name, value) in
             [("for", &step.because), ("needs", &step.needs.to_string()), ("risk", &step.risk)]
         {
@@ -188,7 +189,7 @@ fn text(plan: &Plan, included: &[String], paint: Paint) -> String {
     }
     if plan.running > 0 {
         text.push_str(&format!(
-            "\n{} virtual machines run now; avicenna why --all tells what each of them needs.\n",
+            "\n{} virtual machine(s) run now; avicenna why --all tells what each of them needs.\n",
             plan.running
         ));
     }

@@ -17,12 +17,12 @@ struct Described {
     vendor: Option<Vendor>,
     signature: Option<Signature>,
     brand: Option<String>,
-    flags: Fact1,
-    vmx_flags: Fact1,
+    flags: Flags,
+    vmx_flags: Flags,
 }
 
 /// Flags that were listed; `None` when the line is not there.
-type Fact1 = Option<BTreeSet<String>>;
+type Flags = Option<BTreeSet<String>>;
 
 pub fn kinds(inputs: &Inputs) -> Vec<CpuKind> {
     let cpuinfo = inputs.first_text(&[
@@ -52,11 +52,14 @@ struct Listed {
     msrs: BTreeMap<u32, Fact<u64>>,
 }
 
+/// What distinguishes kinds of cores.
+type KindAndRegisters = (Vec<u32>, BTreeMap<u32, Option<u64>>);
+
 /// Groups the processors of every listing there is.
 fn listed(inputs: &Inputs) -> Vec<Listed> {
     let folders = ["avicenna/cpuid/", "sos_commands/processor/cpuid", "cpuid"];
     for folder in folders {
-        let mut groups: BTreeMap<(Vec<u32>, BTreeMap<u32, Option<u64>>), Listed> = BTreeMap::new();
+        let mut groups: BTreeMap<KindAndRegisters, Listed> = BTreeMap::new();
         for (path, content) in inputs.below(folder) {
             let Content::Bytes(bytes) = content else { continue };
             let processors = cpuid::parse(&String::from_utf8_lossy(bytes));
@@ -132,7 +135,7 @@ fn registers(inputs: &Inputs, path: &str, processor: &Processor) -> BTreeMap<u32
 fn kind(listed: Option<&Listed>, described: Option<&Described>, cpuinfo: &Fact<String>) -> CpuKind {
     let cpuid = listed.map(|one| one.cpuid.clone());
     let known = cpuid.as_ref().and_then(|fact| fact.get());
-    let flags = |get: fn(&Described) -> &Fact1| Fact {
+    let flags = |get: fn(&Described) -> &Flags| Fact {
         place: cpuinfo.place.clone(),
         reading: match (described.map(get), &cpuinfo.reading) {
             (Some(Some(flags)), _) => Reading::Value(flags.clone()),

@@ -36,6 +36,7 @@ pub fn facts(inputs: &Inputs) -> Facts {
         inhibit_names: inhibit_names(inputs),
         modprobe: modprobe(inputs),
         vms: vm::running(inputs),
+        definitions: definitions(inputs),
         boot: boot(inputs),
         kernel,
         log,
@@ -207,6 +208,22 @@ fn inhibit_names(inputs: &Inputs) -> Fact<BTreeMap<u32, String>> {
             .filter_map(|reason| Some((numbering.bit(reason)?, reason.name().to_string())));
         Ok(names.collect())
     })
+}
+
+fn definitions(inputs: &Inputs) -> Vec<ConfigurationFile> {
+    let folders = [("etc/pve/qemu-server/", ".conf"), ("etc/libvirt/qemu/", ".xml")];
+    let mut found = vec![];
+    for (folder, ending) in folders {
+        for (path, content) in inputs.below(folder) {
+            if let Content::Bytes(bytes) = content
+                && path.ends_with(ending)
+            {
+                let text = String::from_utf8_lossy(bytes).into_owned();
+                found.push(ConfigurationFile { path: format!("/{path}"), text });
+            }
+        }
+    }
+    found
 }
 
 fn boot(inputs: &Inputs) -> Boot {

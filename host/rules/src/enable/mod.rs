@@ -5,6 +5,7 @@
 //! changed here; a step is data that another crate applies and takes back.
 
 mod boot;
+mod machine;
 #[cfg(test)]
 mod tests;
 
@@ -77,6 +78,7 @@ pub fn plan(facts: &Facts, report: &Report) -> Plan {
         draft.blocked.push("the processor's vendor is not known".into());
     }
     draft.hardware();
+    draft.steps.extend(machine::steps(facts, report));
     Plan {
         schema: SCHEMA,
         steps: draft.steps,

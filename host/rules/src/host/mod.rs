@@ -160,6 +160,8 @@ pub struct Facts {
     pub inhibit_names: Fact<BTreeMap<u32, String>>,
     pub modprobe: Fact<Vec<ConfigurationFile>>,
     pub vms: Fact<Vec<RunningVm>>,
+    /// Machines as they will be started next: libvirt's and Proxmox's definitions.
+    pub definitions: Vec<ConfigurationFile>,
     pub boot: Boot,
 }
 

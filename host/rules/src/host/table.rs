@@ -64,7 +64,7 @@ impl Ivrs {
             .filter(|block| Some((block.segment, block.device_id)) == first)
             .filter(|block| matches!(block.kind, 0x10 | 0x11 | 0x40))
             .map(|block| block.kind)
-            .last();
+            .next_back();
         self.blocks.iter().filter(move |block| Some(block.kind) == kind)
     }
 }

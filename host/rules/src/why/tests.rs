@@ -57,6 +57,7 @@ fn host(vendor: crate::host::Vendor, parameter: Option<&str>, release: &str) -> 
         inhibit_names: Fact::absent(""),
         modprobe: Fact::value("/etc/modprobe.d", vec![]),
         vms: Fact::value("/proc", vec![]),
+        definitions: vec![],
         boot: Default::default(),
     }
 }
