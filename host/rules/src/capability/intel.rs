@@ -318,14 +318,21 @@ fn apicv_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Finding {
             "the parameter reads Y, which the module keeps only if the CPU has all it needs",
         );
     }
-    const NEEDED: [&str; 4] =
-        ["cpu-tpr-shadow", "cpu-apic-register", "cpu-interrupt-delivery", "cpu-posted-interrupts"];
-    if let Some(missing) = NEEDED.iter().find(|id| every(cpus, id) == Answer::No) {
-        let reason =
-            cpus.iter().find(|row| row.id == *missing).map_or("", |row| row.statement.as_str());
+    const NEEDED: [(&str, &str); 4] = [
+        ("cpu-tpr-shadow", "a TPR shadow"),
+        ("cpu-apic-register", "APIC-register virtualization"),
+        ("cpu-interrupt-delivery", "virtual-interrupt delivery"),
+        ("cpu-posted-interrupts", "posted interrupts"),
+    ];
+    let lacking: Vec<&str> = NEEDED
+        .iter()
+        .filter(|(id, _)| every(cpus, id) == Answer::No)
+        .map(|(_, name)| *name)
+        .collect();
+    if !lacking.is_empty() {
         return draft
             .fix("none: another processor", Needs::Hardware)
-            .answer(Answer::No, &format!("not true here: {reason}"));
+            .answer(Answer::No, &format!("the CPU lacks {}", lacking.join(", ")));
     }
     let given = given(facts, "enable_apicv").filter(|(text, _)| boolean(text) == Some(false));
     match (value, given) {
