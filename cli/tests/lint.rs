@@ -69,6 +69,8 @@ fn exit_status_tells_clean_findings_usage_and_unknown() {
         (&["--explain", "pit-reinject"], "", 0),
         (&["--explain", "AV999"], "", 2),
         (&["--list"], "", 0),
+        (&["--diff", "-"], BAD, 1),
+        (&["--diff", "-"], GOOD, 0),
         (&["-"], "qemu-system-x86_64 -m 64\n", 0),
         (&["-", "--fail-on", "note"], "qemu-system-x86_64 -m 64\n", 1),
         (&["-", "--kernel", "5.15"], "kvm -machine q35,kernel-irqchip=split -cpu EPYC\n", 1),

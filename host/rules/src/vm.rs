@@ -327,6 +327,8 @@ pub struct VmConfiguration {
     pub machine: Setting<Machine>,
     pub irqchip: Setting<Irqchip>,
     pub pit: Setting<Pit>,
+    /// Where a policy for the in-kernel PIT is written, whether there is one or not.
+    pub pit_policy: Option<Position>,
     pub hpet: Setting<bool>,
     /// CPU model name as written (`host`, `EPYC-Milan`, …).
     pub cpu_model: Setting<String>,
@@ -378,6 +380,7 @@ impl VmConfiguration {
             ),
             irqchip: Setting::by_default(Irqchip::Kernel, NOT_WRITTEN),
             pit: Setting::by_default(Pit::KernelReinject, NOT_WRITTEN),
+            pit_policy: None,
             hpet: Setting::by_default(qemu, NOT_WRITTEN),
             cpu_model: Setting::by_default(String::new(), NOT_WRITTEN),
             x2apic: Setting::by_default(Exposure::Exposed, "KVM's default for every CPU model"),

@@ -196,6 +196,7 @@ fn status(judged: &[Judged], least: Severity) -> ExitCode {
 
 fn mend(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut left = Vec::new();
+    let mut differs = false;
     for input in inputs {
         let target = target(&input, arguments);
         let kind = arguments.kind.or(input.kind);
@@ -213,13 +214,14 @@ fn mend(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<ExitCode> {
                 continue;
             }
         };
+        differs |= fixed.text != original;
         if arguments.diff {
             print!("{}", diff::unified(&input.name, &original, &fixed.text, Paint::for_stdout()));
         } else if input.path.is_none() && !input.is_of_host {
             print!("{}", fixed.text);
         } else if let Some(path) = input.path.as_ref().filter(|_| fixed.text != original) {
             input::replace(path, &fixed.text).with_context(|| path.display().to_string())?;
-            eprintln!("{}: {} mended", path.display(), fixed.mended);
+            eprintln!("{}: {} changed", path.display(), fixed.mended);
         }
         let kind = kind.or_else(|| rules::configuration::detect(&original));
         let kind = kind.unwrap_or(Kind::CommandLine);
@@ -228,15 +230,14 @@ fn mend(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<ExitCode> {
         left.push(Judged { outcome: Ok(judgement), input: Input { text, ..input }, target });
     }
     if arguments.diff {
-        return Ok(diff_status(&left));
+        // Something to change is a finding; otherwise what is left decides.
+        if differs {
+            return Ok(ExitCode::from(1));
+        }
+        return Ok(status(&left, arguments.fail_on.into()));
     }
     eprint!("{}", text::text(&left, true, Paint::for_stdout()));
     Ok(status(&left, arguments.fail_on.into()))
-}
-
-/// A diff is judged by what the mended text leaves.
-fn diff_status(left: &[Judged]) -> ExitCode {
-    status(left, Severity::Warning)
 }
 
 fn explain(name: &str) -> anyhow::Result<ExitCode> {

@@ -259,6 +259,7 @@ impl QemuSettings {
     }
 
     fn resolve_pit(&self, vm: &mut VmConfiguration) {
+        vm.pit_policy = self.global("kvm-pit", "lost_tick_policy").map(|property| property.at);
         let switched_off =
             self.machine_property("pit").filter(|property| truth(&property.value) == Some(false));
         vm.pit = if let Some(off) = switched_off {

@@ -10,6 +10,7 @@ mod readconfig;
 use super::change::Change;
 use super::{Edit, Report, Target, lint};
 use crate::configuration::{self, Contents, Hints, InputError, Kind};
+use crate::finding::{Answer, Severity};
 use crate::position::Lines;
 use crate::vm::VmConfiguration;
 
@@ -80,7 +81,7 @@ fn insert(at: usize, text: impl Into<String>) -> Vec<Edit> {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fixed {
     pub text: String,
-    /// Violations mended.
+    /// Changes made.
     pub mended: usize,
     pub report: Report,
 }
@@ -105,13 +106,27 @@ pub fn fixed(
         let next_contents = configuration::read(file, &next, Some(contents.kind), &hints)?;
         let next_report = lint(&next_contents, &next, target, file);
         // An edit that does not lessen what is wrong would go on for ever.
-        if next_report.diagnostics.len() >= report.diagnostics.len() {
+        if burden(&next_report) >= burden(&report) {
             break;
         }
-        mended += report.diagnostics.len() - next_report.diagnostics.len();
+        mended += applied;
         (text, contents, report) = (next, next_contents, next_report);
     }
     Ok(Fixed { text, mended, report })
+}
+
+/// What is wrong, graver things first.
+fn burden(report: &Report) -> [usize; 4] {
+    let count = |answer, severity| {
+        let found = report.diagnostics.iter();
+        found.filter(|found| found.answer == answer && found.severity == severity).count()
+    };
+    [
+        count(Answer::No, Severity::Error),
+        count(Answer::No, Severity::Warning),
+        count(Answer::No, Severity::Note),
+        report.diagnostics.len(),
+    ]
 }
 
 /// Applies the edits that do not touch one another; the others wait for the next round.

@@ -233,6 +233,26 @@ The in-kernel PIT knows two policies for lost ticks: `delay` (reinject) and `dis
         check: Check::Machine(pit_policy_unsupported),
     },
     Rule {
+        id: "AV018",
+        name: "pit-policy-without-effect",
+        severity: Severity::Note,
+        vendors: BOTH,
+        kernels: Versions::ALL,
+        qemu: Versions::ALL,
+        summary: "A policy for the in-kernel PIT has an in-kernel PIT",
+        explanation: "
+With a split irqchip, with `kernel-irqchip=off` or with `pit=off` there is no in-kernel PIT, and `kvm-pit.lost_tick_policy` decides
+nothing. QEMU emulates its own PIT, which does not inhibit AVIC. The setting does no harm; it only looks as if it mattered.",
+        bad: "qemu-system-x86_64 -enable-kvm -M q35,kernel-irqchip=split -global kvm-pit.lost_tick_policy=delay",
+        good: "qemu-system-x86_64 -enable-kvm -M q35,kernel-irqchip=split",
+        unknown: "qemu-system-x86_64 -enable-kvm -M $M -global kvm-pit.lost_tick_policy=discard",
+        example_kernel: "",
+        example_qemu: "",
+        is_fixable: false,
+        sources: &["QEMU 10.0 include/system/kvm.h, kvm_pit_in_kernel"],
+        check: Check::Machine(pit_policy_without_effect),
+    },
+    Rule {
         id: "AV027",
         name: "ext-dest-id-needs-split",
         severity: Severity::Warning,
@@ -475,6 +495,17 @@ fn pit_policy_unsupported(subject: &Subject<'_>, outcome: &mut Outcome) {
         outcome.undecided(None, "the PIT's policy is not known: a variable".to_owned());
     } else {
         outcome.violated(None, why.to_string()).mended_by(Change::DiscardPitTicks);
+    }
+}
+
+fn pit_policy_without_effect(subject: &Subject<'_>, outcome: &mut Outcome) {
+    let vm = subject.vm;
+    let Some(at) = vm.pit_policy.filter(|_| vm.may_be_kvm_x86()) else { return };
+    if vm.irqchip.value == Irqchip::Unknown {
+        let what = "whether there is an in-kernel PIT";
+        outcome.undecided(Some(at), unknown(what, &vm.irqchip.origin));
+    } else if matches!(vm.pit.value, Pit::Absent | Pit::UserSpace) {
+        outcome.violated(Some(at), "there is no in-kernel PIT, so its policy decides nothing");
     }
 }
 
