@@ -174,7 +174,7 @@ The IOMMU posts messages only. With `pci=nomsi` every device interrupts by a lin
 ];
 
 /// What parse_amd_iommu_options knows, all versions together.
-const AMD_IOMMU_OPTIONS: [&str; 12] = [
+const AMD_IOMMU_OPTIONS: [&str; 10] = [
     "fullflush",
     "force_enable",
     "off",
@@ -184,9 +184,7 @@ const AMD_IOMMU_OPTIONS: [&str; 12] = [
     "irtcachedis",
     "nohugepages",
     "v2_pgsizes_only",
-    "dump",
     "hatdis",
-    "noxt",
 ];
 
 /// Runs a check on each of the kernel's own parameters; open words decide nothing.

@@ -40,8 +40,8 @@ module's options are set at all, `avic=1` belongs among them. It needs a CPU tha
         summary: "AVIC and APICv are not switched off by a parameter",
         explanation: "
 `kvm_amd avic=0` and `kvm_intel enable_apicv=0` switch the feature off for every virtual machine (inhibit `DISABLED`). They are often
-left over from bugs long fixed: AVIC with device assignment in 5.6, APICv with device assignment in 5.8 to 5.10, APICv with
-Windows guests in 5.18 and 5.19. The parameters are read when the module loads; writing to the files in
+left over from bugs long fixed: AVIC with device assignment in 5.6 (bugzilla 206579), APICv with device assignment (bugzilla
+207489), APICv with Windows guests in 5.18 and 5.19. The parameters are read when the module loads; writing to the files in
 `/sys/module` is refused.",
         bad: "options kvm_intel enable_apicv=0",
         good: "options kvm_intel enable_apicv=1",
@@ -512,8 +512,7 @@ fn invalid_value(options: &Options<'_>, outcome: &mut Outcome) {
     each(options, outcome, |option, outcome| {
         let name = option.name.as_str();
         let is_switch = SWITCHES.contains(&name) && vendor_of(&option.module).is_some();
-        let is_auto =
-            name == "avic" && has_auto && matches!(option.value.as_deref(), Some("auto" | "-1"));
+        let is_auto = name == "avic" && has_auto && matches!(option.value.as_deref(), Some("auto"));
         if is_switch && !is_auto && switch(option).is_none() {
             let value = option.value.as_deref().unwrap_or_default();
             let message =
