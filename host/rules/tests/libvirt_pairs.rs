@@ -11,7 +11,6 @@ fn data_directory() -> Option<PathBuf> {
     let candidates = [
         std::env::var_os("AVICENNA_DATA").map(PathBuf::from),
         Some(workspace.join("../shared/data")),
-        Some(workspace.join("../../shared/data")),
     ];
     candidates
         .into_iter()
