@@ -4,6 +4,7 @@ mod console;
 mod list_cpus;
 mod run;
 mod size;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -19,11 +20,14 @@ enum Action {
     Run(run::Arguments),
     /// The CPU models and their features
     ListCpus(list_cpus::Arguments),
+    /// Print a trace of a run, or export it
+    Trace(trace::Arguments),
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.action {
         Action::Run(arguments) => run::run(&arguments),
         Action::ListCpus(arguments) => list_cpus::run(&arguments),
+        Action::Trace(arguments) => trace::run(&arguments),
     }
 }

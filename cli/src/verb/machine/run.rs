@@ -11,6 +11,8 @@ use board::load::{Module, Source};
 use board::topology::Topology;
 use board::{Configuration, Images, Limits, Machine, Outcome};
 use cpu::CpuModel;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,6 +64,9 @@ pub struct Arguments {
     /// Stop after this many instructions of all processors
     #[arg(long, value_name = "N")]
     max_instructions: Option<u64>,
+    /// Write what happens to a file, for `machine trace`
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// How to print the closing line
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -81,9 +86,14 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut machine = build(arguments)?;
+    let mut recorder = arguments.trace.as_deref().map(Recorder::create).transpose()?;
+    machine.state.wiring.records = recorder.is_some().then(Vec::new);
     let _ = ctrlc::set_handler(|| INTERRUPT.store(true, Ordering::Relaxed));
     let started = Instant::now();
-    let end = drive(&mut machine, arguments, started);
+    let end = drive(&mut machine, arguments, recorder.as_mut(), started)?;
+    if let Some(recorder) = recorder {
+        recorder.finish()?;
+    }
     report(&machine, arguments.format, started);
     Ok(ExitCode::from(end))
 }
@@ -120,8 +130,44 @@ fn build(arguments: &Arguments) -> anyhow::Result<Machine> {
     Ok(machine)
 }
 
+/// The trace file being written.
+struct Recorder {
+    path: PathBuf,
+    writer: trace::file::Writer<BufWriter<File>>,
+}
+
+impl Recorder {
+    fn create(path: &Path) -> anyhow::Result<Self> {
+        let file =
+            File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+        let writer = trace::file::Writer::new(BufWriter::new(file), &[])?;
+        Ok(Self { path: path.to_owned(), writer })
+    }
+
+    fn take(&mut self, machine: &mut Machine) -> anyhow::Result<()> {
+        if let Some(records) = &mut machine.state.wiring.records {
+            for record in records.drain(..) {
+                self.writer
+                    .push(&record)
+                    .with_context(|| format!("cannot write {}", self.path.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        let (mut file, _) = self.writer.finish()?;
+        file.flush().with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
 /// Runs in slices, moving characters both ways in between. Answers the exit status.
-fn drive(machine: &mut Machine, arguments: &Arguments, started: Instant) -> u8 {
+fn drive(
+    machine: &mut Machine,
+    arguments: &Arguments,
+    mut recorder: Option<&mut Recorder>,
+    started: Instant,
+) -> anyhow::Result<u8> {
     let mut console = Console::open(true);
     let last = arguments.until_virtual.unwrap_or(Picoseconds::MAX);
     let instructions = arguments.max_instructions.unwrap_or(u64::MAX);
@@ -129,22 +175,25 @@ fn drive(machine: &mut Machine, arguments: &Arguments, started: Instant) -> u8 {
         let until = machine.state.now.saturating_add(SLICE).min(last);
         let outcome = machine.run(Limits { until, instructions });
         show_output(machine, &mut console);
+        if let Some(recorder) = recorder.as_deref_mut() {
+            recorder.take(machine)?;
+        }
         if let Some(outcome) = outcome {
-            return status(outcome);
+            return Ok(status(outcome));
         }
         if machine.instructions() >= instructions {
-            return INSTRUCTION_LIMIT;
+            return Ok(INSTRUCTION_LIMIT);
         }
         if machine.state.now >= last {
-            return TIME_LIMIT;
+            return Ok(TIME_LIMIT);
         }
         match console.poll() {
-            Some(Request::Leave) => return INTERRUPTED,
+            Some(Request::Leave) => return Ok(INTERRUPTED),
             Some(Request::Status) => report(machine, Format::Text, started),
             None => {}
         }
         if INTERRUPT.load(Ordering::Relaxed) {
-            return INTERRUPTED;
+            return Ok(INTERRUPTED);
         }
         let pending = console.pending();
         if !pending.is_empty() {

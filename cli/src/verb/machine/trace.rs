@@ -1,0 +1,44 @@
+//! `avicenna machine trace`: prints a trace of the machine, or exports it for the Perfetto UI.
+
+use anyhow::Context;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A file that `machine run --trace` wrote
+    file: PathBuf,
+    /// Write a file that the Perfetto UI opens, instead of printing
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let name = arguments.file.display();
+    let file = File::open(&arguments.file).with_context(|| format!("cannot open {name}"))?;
+    let reader = trace::file::Reader::new(BufReader::new(file))
+        .with_context(|| format!("cannot read {name}"))?;
+    match &arguments.perfetto {
+        None => {
+            let mut output = BufWriter::new(std::io::stdout().lock());
+            for record in reader {
+                let record = record.with_context(|| format!("cannot read {name}"))?;
+                if writeln!(output, "{record}").is_err() {
+                    break;
+                }
+            }
+        }
+        Some(path) => {
+            let output = File::create(path)
+                .with_context(|| format!("cannot create {}", path.display()))?;
+            let mut export = trace::perfetto::Export::new(BufWriter::new(output))?;
+            for record in reader {
+                export.push(&record.with_context(|| format!("cannot read {name}"))?)?;
+            }
+            export.finish()?.flush()?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
