@@ -31,8 +31,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             }
         }
         Some(path) => {
-            let output = File::create(path)
-                .with_context(|| format!("cannot create {}", path.display()))?;
+            let output =
+                File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
             let mut export = trace::perfetto::Export::new(BufWriter::new(output))?;
             for record in reader {
                 export.push(&record.with_context(|| format!("cannot read {name}"))?)?;

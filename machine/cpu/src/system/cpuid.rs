@@ -25,6 +25,11 @@ const LAST_EXTENDED: u32 = 0x8000_0021;
 /// Bytes of the XSAVE area without extended components: legacy region and header.
 const XSAVE_BASE: u32 = 576;
 
+/// Whether ECX selects a part of the leaf.
+const fn has_subleaves(leaf: u32) -> bool {
+    matches!(leaf, 4 | 7 | 0xB | 0xD | 0x8000_001D)
+}
+
 fn text(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | *byte as u32)
 }
@@ -72,6 +77,8 @@ impl CpuModel {
 
     /// CPUID as the model alone decides it.
     pub fn cpuid(&self, leaf: u32, subleaf: u32) -> Leaf {
+        // Most leaves do not look at ECX, which then holds anything.
+        let subleaf = if has_subleaves(leaf) { subleaf } else { 0 };
         let bits = |register| self.features().register(leaf, subleaf, register);
         let mut features = Leaf::new(
             bits(Register::Eax),
@@ -235,6 +242,14 @@ mod tests {
                 };
                 assert!(word >> place.bit & 1 != 0, "{name} {feature:?}");
             }
+        }
+    }
+
+    #[test]
+    fn leaves_without_parts_ignore_the_subleaf() {
+        let model = CpuModel::named("zen4").unwrap();
+        for leaf in [0, 1, 0x8000_0001, 0x8000_0008] {
+            assert_eq!(model.cpuid(leaf, 0xC000_0080), model.cpuid(leaf, 0), "{leaf:#x}");
         }
     }
 

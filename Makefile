@@ -1,0 +1,32 @@
+# The three commands of the README. Each sets up what it needs on a Debian or Ubuntu machine.
+
+CARGO ?= cargo
+PACKAGES = gcc libc6-dev make cpio zstd xz-utils acpica-tools
+
+.PHONY: demo test bench packages
+
+# Boots a distribution kernel on two emulated processors, or the built-in payload where none can be
+# fetched.
+demo:
+	$(CARGO) build --release --package avicenna
+	@images=$$(demo/fetch-kernel.sh) && set -- $$images && \
+	target/release/avicenna machine run --cpu zen4 --cpus 2 --kernel "$$1" --initrd "$$2" \
+	    --append "console=ttyS0" < /dev/null
+
+test: packages
+	$(CARGO) test --workspace
+	$(CARGO) build --release --package avicenna
+	demo/boot-test.sh target/release/avicenna
+
+bench:
+	$(CARGO) build --release --package avicenna
+	bench/machine.sh target/release/avicenna
+
+# Debian packages that the tests use; without the right to install them, those tests say that they
+# are skipped.
+packages:
+	@missing=""; for package in $(PACKAGES); do \
+	    dpkg -s $$package > /dev/null 2>&1 || missing="$$missing $$package"; done; \
+	if [ -n "$$missing" ]; then \
+	    if [ "$$(id -u)" = 0 ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	        apt-get install -y -qq $$missing; else echo "not installed:$$missing"; fi; fi
