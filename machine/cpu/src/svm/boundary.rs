@@ -179,7 +179,11 @@ impl Cpu {
     pub(crate) fn has_virtual_event(&mut self, bus: &mut Bus<'_>) -> bool {
         let is_open = self.accepts_virtual_interrupts();
         let gif = self.virtual_gif();
-        let Some(guest) = &self.svm.guest else { return false };
+        let Some(guest) = &self.svm.guest else {
+            // STI and kin raise the flag whether there is a guest or not.
+            self.attention.remove(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
+            return false;
+        };
         let interrupts = guest.interrupts;
         let nmi = interrupts.virtual_nmi_enabled() && interrupts.is_nmi_pending();
         let interrupt = match &guest.avic {
