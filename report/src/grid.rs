@@ -1,10 +1,9 @@
 //! A table of typed values, which every format prints in its own way.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// One value.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Text(String),
     Count(u64),
@@ -40,6 +39,17 @@ impl Value {
 
     pub const fn is_text(&self) -> bool {
         matches!(self, Self::Text(_))
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Count(count) => serializer.serialize_u64(*count),
+            Self::Number(number, _) => serializer.serialize_f64(*number),
+            Self::Missing => serializer.serialize_none(),
+        }
     }
 }
 

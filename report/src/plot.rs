@@ -8,7 +8,7 @@ pub const COLOURS: [&str; 8] =
     ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#999999", "#f0e442"];
 
 const WIDTH: f64 = 860.0;
-const LEFT: f64 = 150.0;
+const LEFT: f64 = 270.0;
 const RIGHT: f64 = 110.0;
 /// Lines and bars drawn at most; the rest would not be told apart.
 const MOST_SERIES: usize = 16;
@@ -76,7 +76,7 @@ pub fn lines(title: &str, unit: &str, xs: &[f64], series: &[(String, Vec<f64>)])
     let series = &series[..series.len().min(MOST_SERIES)];
     let most = series.iter().flat_map(|line| &line.1).copied().fold(0.0, f64::max);
     let top = nice_ceiling(most);
-    let (left, right, bottom) = (70.0, 170.0, HEIGHT - 28.0);
+    let (left, right, bottom) = (70.0, 230.0, HEIGHT - 28.0);
     let end = xs.last().copied().unwrap_or(1.0).max(1e-9);
     let x_of = |x: f64| left + x / end * (WIDTH - left - right);
     let y_of = |y: f64| bottom - y / top * (bottom - 12.0);

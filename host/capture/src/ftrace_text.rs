@@ -58,6 +58,9 @@ pub fn read<S: Sink>(
             sink.lost(lost.0, latest_ns, lost.1);
             continue;
         }
+        if let Some(release) = text.strip_prefix("# avicenna kernel=") {
+            told.origin.kernel_release = Some(release.to_owned());
+        }
         let Some(line) = Line::parse(text) else { continue };
         let time_ns = line.time_ns.unwrap_or(latest_ns);
         latest_ns = time_ns;

@@ -8,11 +8,13 @@ pub mod error;
 pub mod format;
 pub mod ftrace_text;
 pub mod kvm;
+pub mod live;
 pub mod open;
 pub mod order;
 pub mod perf_data;
 pub mod perf_table;
 pub mod sink;
+pub mod sums;
 pub mod trace_dat;
 pub mod tracing_data;
 

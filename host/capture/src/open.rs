@@ -1,6 +1,6 @@
 //! Which kind of recording a file is, and the file made ready for its reader.
 
-use crate::{Error, perf_data, trace_dat};
+use crate::{Error, perf_data, sums, trace_dat};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -15,6 +15,8 @@ pub enum Input {
     Text(Box<dyn BufRead + Send>),
     /// Text with a table of `perf kvm stat` in it.
     Table(String),
+    /// What `avicenna exits record` summed up.
+    Sums(Box<dyn BufRead + Send>),
 }
 
 /// Bytes of text looked at to tell a table from a trace.
@@ -131,6 +133,9 @@ fn open_text(mut input: impl Read + Send + 'static) -> Result<Input, Error> {
         let mut bytes = Vec::new();
         whole.take(LARGEST_PAGE).read_to_end(&mut bytes)?;
         return Ok(Input::Table(String::from_utf8_lossy(&bytes).into_owned()));
+    }
+    if head.starts_with(sums::MAGIC) {
+        return Ok(Input::Sums(Box::new(BufReader::new(whole))));
     }
     Ok(Input::Text(Box::new(BufReader::with_capacity(1 << 18, whole))))
 }

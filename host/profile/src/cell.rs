@@ -46,6 +46,11 @@ impl Histogram {
         self.buckets[Self::bucket(value)] += 1;
     }
 
+    /// Adds as many of the same length.
+    pub fn add_many(&mut self, value: u64, count: u64) {
+        self.buckets[Self::bucket(value)] += count;
+    }
+
     pub fn join(&mut self, other: &Self) {
         for (mine, others) in self.buckets.iter_mut().zip(other.buckets.iter()) {
             *mine += others;
@@ -133,6 +138,13 @@ impl Blocks {
         };
         block.count += 1;
         block.time_ns = block.time_ns.wrapping_add(duration_ns);
+    }
+
+    /// Adds what was summed up elsewhere.
+    pub fn add_many(&mut self, at_ns: u64, count: u64, time_ns: u64) {
+        let block = self.at(at_ns);
+        block.count += count;
+        block.time_ns = block.time_ns.wrapping_add(time_ns);
     }
 
     /// Makes room for a time outside the blocks there are.
@@ -251,6 +263,10 @@ impl Cell {
         self.first_ns = self.first_ns.min(start_ns);
         self.histogram.add(duration);
         self.blocks.add(end_ns, duration);
+    }
+
+    pub(crate) fn add_squares(&mut self, squares: u128) {
+        self.squares = self.squares.wrapping_add(squares);
     }
 
     /// With a sum of squares that comes from elsewhere.

@@ -6,6 +6,7 @@
 
 pub mod avoidable;
 pub mod cell;
+pub mod compare;
 pub mod inhibit;
 pub mod interrupts;
 pub mod key;
@@ -14,11 +15,12 @@ pub mod pairing;
 pub mod part;
 pub mod pasted;
 pub mod profile;
+pub mod sampled;
 pub mod summary;
 mod table;
 
 pub use cell::Cell;
-pub use key::{Detail, Key, View};
+pub use key::{Detail, Key, PackedDetail, View};
 pub use part::{Options, Part};
 pub use profile::{Profile, Selection, Vcpu};
 pub use summary::{Context, Summary};

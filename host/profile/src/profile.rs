@@ -89,7 +89,7 @@ fn sorted(mut cells: Vec<(Key, Cell)>) -> Vec<(Key, Cell)> {
 }
 
 /// Blocks of all rows get one width, so that they can be laid side by side.
-fn align_blocks(vcpus: &mut [Vcpu]) {
+pub(crate) fn align_blocks(vcpus: &mut [Vcpu]) {
     let cells = || vcpus.iter().flat_map(|vcpu| &vcpu.cells);
     let shift = cells().map(|row| row.1.blocks.shift()).max().unwrap_or(0);
     for (_, cell) in vcpus.iter_mut().flat_map(|vcpu| &mut vcpu.cells) {

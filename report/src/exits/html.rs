@@ -120,7 +120,7 @@ fn time_by_reason(report: &Report) -> String {
             };
             let time = row.time_ns as f64;
             let about = row.about.trim_start_matches("APIC ");
-            let about: String = about.chars().take(12).collect();
+            let about: String = about.chars().take(32).collect();
             let text = format!(
                 "{:.1} % {}",
                 time / total * 100.0,
@@ -158,12 +158,20 @@ fn inhibit_plot(machine: &MachineInhibits) -> String {
             .stretches
             .iter()
             .filter(|stretch| stretch.mask >> reason.bit & 1 != 0)
-            .map(|stretch| (seconds(stretch.from_ns), seconds(stretch.to_ns)))
-            .collect();
-        rows.push((reason.name.clone(), spans));
+            .map(|stretch| (seconds(stretch.from_ns), seconds(stretch.to_ns)));
+        // What touches is drawn as one.
+        let mut joined: Vec<(f64, f64)> = Vec::new();
+        for span in spans {
+            match joined.last_mut() {
+                Some(last) if last.1 >= span.0 => last.1 = span.1,
+                _ => joined.push(span),
+            }
+        }
+        rows.push((reason.name.clone(), joined));
     }
     let summary = format!(
-        "<p>{}inhibited {:.3} s, {:.1} % of the time observed, {} changes.</p>\n",
+        "<p>{}inhibited {:.3} s, {:.1} % of the time observed, {} changes; flaps too short to draw \
+         are run together.</p>\n",
         if machine.process == 0 { String::new() } else { format!("VM {}: ", machine.process) },
         machine.inhibited_seconds,
         machine.inhibited_share * 100.0,

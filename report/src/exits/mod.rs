@@ -1,6 +1,7 @@
 //! A profile of VM exits for people and programs.
 
 mod columns;
+pub mod compare;
 mod folded;
 mod grids;
 mod html;

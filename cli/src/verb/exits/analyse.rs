@@ -4,7 +4,7 @@ use super::progress::Progress;
 use capture::open::{Input, open};
 use capture::order::{Collected, Orderer};
 use capture::perf_data::{Header, Reading, fold, read_stream};
-use capture::{Origin, Sink, ftrace_text, perf_table, trace_dat};
+use capture::{Origin, Sink, ftrace_text, perf_table, sums, trace_dat};
 use profile::avoidable::Evidence;
 use profile::name::ExtraNames;
 use profile::pasted::{PrintedRow, from_rows};
@@ -110,6 +110,12 @@ pub fn analyse(path: &Path, told: &Told, stop: &AtomicBool) -> anyhow::Result<Ve
             }
         }
         Input::Table(text) => return tables(&name, &text, told),
+        Input::Sums(input) => {
+            let file = sums::read(input)?;
+            let context = super::watch::context(&file.origin, &file.names);
+            let profile = super::watch::profile_of(&file);
+            return Ok(vec![Analysis { name, origin: file.origin, profile, context }]);
+        }
     };
     drop(progress);
     Ok(vec![finish(name, gathered, told)])
@@ -182,18 +188,7 @@ fn tables(name: &str, text: &str, told: &Told) -> anyhow::Result<Vec<Analysis>> 
     let tables = perf_table::read(text)?;
     let count = tables.len();
     let analyses = tables.into_iter().enumerate().map(|(index, table)| {
-        let rows: Vec<PrintedRow> = table
-            .rows
-            .into_iter()
-            .map(|row| PrintedRow {
-                name: row.name,
-                count: row.samples,
-                min_us: row.min_us,
-                max_us: row.max_us,
-                mean_us: row.mean_us,
-                error_percent: row.error_percent,
-            })
-            .collect();
+        let rows: Vec<PrintedRow> = table.rows.into_iter().map(super::watch::printed).collect();
         let (profile, extra_names) = from_rows(&table.title, &rows);
         let origin = Origin {
             format: "table of perf kvm stat".into(),

@@ -2,8 +2,12 @@
 
 mod analyse;
 mod arguments;
+mod compare;
+mod live;
 mod progress;
+mod record;
 mod report;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -17,10 +21,19 @@ pub struct Arguments {
 enum Verb {
     /// What a recording says about its exits
     Report(report::Arguments),
+    /// What changed between two recordings, and whether they show it
+    Compare(compare::Arguments),
+    /// Exits of the running host into a file
+    Record(record::Arguments),
+    /// Exits of the running host on the terminal
+    Live(live::Arguments),
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.verb {
         Verb::Report(arguments) => report::run(arguments),
+        Verb::Compare(arguments) => compare::run(arguments),
+        Verb::Record(arguments) => record::run(arguments),
+        Verb::Live(arguments) => live::run(arguments),
     }
 }

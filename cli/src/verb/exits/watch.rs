@@ -1,0 +1,189 @@
+//! Exits of the running host: the highest rung of the ladder that holds, polled in intervals.
+
+use anyhow::Context as _;
+use capture::live::Rung;
+use capture::live::bpf::{Bpf, KVM, Offsets};
+use capture::live::tracefs;
+use capture::sums::{About, Interval, RowKey, Sums};
+use capture::{Origin, sums};
+use profile::pasted::PrintedRow;
+use profile::sampled::{Added, Sampled};
+use profile::{Context, PackedDetail};
+use std::collections::BTreeMap;
+use std::time::Instant;
+use trace::exit_reason::Isa;
+
+/// What is watched.
+#[derive(clap::Args)]
+#[group(multiple = false)]
+pub struct Whom {
+    /// Only the virtual machine with this process
+    #[arg(long)]
+    pub pid: Option<u32>,
+    /// Only the virtual machine of this name (as in `-name guest=NAME`) or process
+    #[arg(long)]
+    pub vm: Option<String>,
+    /// Every virtual machine of the host [default]
+    #[arg(long)]
+    pub all: bool,
+}
+
+impl Whom {
+    pub fn process(&self) -> anyhow::Result<Option<u32>> {
+        match (&self.vm, self.pid) {
+            (None, pid) => Ok(pid),
+            (Some(vm), _) if vm.parse::<u32>().is_ok() => Ok(vm.parse().ok()),
+            (Some(vm), _) => process_of(vm).map(Some),
+        }
+    }
+}
+
+/// The process whose command line names a guest so.
+fn process_of(vm: &str) -> anyhow::Result<u32> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line);
+        let words: Vec<&str> = line.split('\0').collect();
+        let is_named = words.windows(2).any(|pair| {
+            let name = pair[1].split(',').next().unwrap_or_default();
+            pair[0] == "-name" && name.strip_prefix("guest=").unwrap_or(name) == vm
+        });
+        if is_named {
+            found.push(pid);
+        }
+    }
+    match found.as_slice() {
+        [pid] => Ok(*pid),
+        [] => anyhow::bail!("no process has -name {vm}; give its --pid"),
+        many => anyhow::bail!("{} processes have -name {vm}: {many:?}; give a --pid", many.len()),
+    }
+}
+
+/// What is known of this host.
+pub fn origin(rung: Rung) -> Origin {
+    let text = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+    let cpuinfo = text("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = cpuinfo.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    Origin {
+        format: rung.name().into(),
+        kernel_release: text("/proc/sys/kernel/osrelease"),
+        host_name: text("/proc/sys/kernel/hostname"),
+        cpu: field("vendor_id"),
+        cpu_description: field("model name"),
+        recorder: Some(concat!("avicenna ", env!("CARGO_PKG_VERSION")).into()),
+        events: ["kvm_entry", "kvm_exit", "kvm_msr"].map(str::to_owned).to_vec(),
+        ..Origin::default()
+    }
+}
+
+/// The kernel program, and what it had counted at the last poll.
+pub struct Watch {
+    bpf: Bpf,
+    started: Instant,
+    earlier: BTreeMap<RowKey, Sums>,
+}
+
+impl Watch {
+    /// Starts the kernel program, or says what it needs.
+    pub fn start(process: Option<u32>) -> anyhow::Result<Self> {
+        let load = || -> anyhow::Result<Bpf> {
+            let directory = tracefs::find()?;
+            let offsets = Offsets::of_kernel(&directory)?;
+            Ok(Bpf::load(&offsets, process, &KVM)?)
+        };
+        let bpf = load().with_context(|| {
+            format!("exits cannot be {}; {}", Rung::Bpf.name(), Rung::Bpf.remedy())
+        })?;
+        Ok(Self { bpf, started: Instant::now(), earlier: BTreeMap::new() })
+    }
+
+    /// What was added since the last poll.
+    pub fn poll(&mut self) -> anyhow::Result<Interval> {
+        let rows = self.bpf.rows()?;
+        let end_ns = self.started.elapsed().as_nanos() as u64;
+        let nothing = Sums::default();
+        let added = rows
+            .iter()
+            .map(|(key, sums)| (*key, sums.since(self.earlier.get(key).unwrap_or(&nothing))))
+            .filter(|row| row.1.count > 0)
+            .collect();
+        self.earlier = rows;
+        Ok(Interval { end_ns, rows: added })
+    }
+}
+
+/// Adds an interval to what was collected.
+pub fn collect(sampled: &mut Sampled, interval: &Interval) {
+    sampled.until(interval.end_ns);
+    for (key, sums) in &interval.rows {
+        sampled.add(&Added {
+            process: key.process,
+            thread: key.thread,
+            vcpu: key.vcpu,
+            isa: key.isa,
+            reason: key.reason,
+            detail: detail(key.about),
+            count: sums.count,
+            time_ns: sums.time_ns,
+            squares: sums.squares,
+            least_ns: sums.least_ns,
+            most_ns: sums.most_ns,
+            octaves: sums.octaves.clone(),
+        });
+    }
+}
+
+fn detail(about: About) -> PackedDetail {
+    match about {
+        About::Nothing => PackedDetail::UNKNOWN,
+        About::Msr { index: 0x830, is_write: true, icr } => PackedDetail::icr(icr, true),
+        About::Msr { index: index @ 0x800..=0x8ff, is_write, .. } => {
+            PackedDetail::register(((index - 0x800) << 4) as u16, is_write)
+        }
+        About::Msr { index, is_write, .. } => PackedDetail::msr(index, is_write),
+        About::Register { offset, is_write } => PackedDetail::register(offset, is_write),
+        About::IncompleteIpi { cause } => PackedDetail::incomplete_ipi(cause),
+    }
+}
+
+/// Names of the processes that appear, as the host has them now.
+pub fn names_of(processes: impl IntoIterator<Item = u32>) -> Vec<(u32, String)> {
+    let name = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+    processes.into_iter().filter_map(|pid| Some((pid, name(pid)?.trim().to_owned()))).collect()
+}
+
+/// A context for what the kernel program sees.
+pub fn context(origin: &Origin, names: &[(u32, String)]) -> Context {
+    Context {
+        isa: origin.cpu.as_deref().and_then(Isa::of_vendor),
+        evidence: profile::avoidable::Evidence { has_msr: true, has_mmio: false },
+        thread_names: names.iter().cloned().collect(),
+        ..Context::default()
+    }
+}
+
+/// A file of intervals as a profile.
+pub fn profile_of(file: &sums::SumsFile) -> profile::Profile {
+    let mut sampled = Sampled::new(file.start_ns);
+    file.intervals.iter().for_each(|interval| collect(&mut sampled, interval));
+    sampled.profile()
+}
+
+/// Rows of a table as it was printed.
+pub fn printed(row: capture::perf_table::TableRow) -> PrintedRow {
+    PrintedRow {
+        name: row.name,
+        count: row.samples,
+        min_us: row.min_us,
+        max_us: row.max_us,
+        mean_us: row.mean_us,
+        error_percent: row.error_percent,
+    }
+}

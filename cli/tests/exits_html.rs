@@ -1,0 +1,61 @@
+//! The page of a report has its plots, as a browser lays it out.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn recording() -> PathBuf {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/capture/tests/data");
+    data.join("small-xapic-pp.data.zst")
+}
+
+fn page() -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_avicenna"))
+        .args(["exits", "report", "--format", "html"])
+        .arg(recording())
+        .output()
+        .expect("the binary runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn browser() -> Option<&'static str> {
+    let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+    ["chromium", "chromium-browser", "google-chrome"].into_iter().find(is_there)
+}
+
+#[test]
+fn the_page_needs_nothing_but_itself() {
+    let page = page();
+    for outside in ["<script", "src=", "href=", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert!(page.matches("<svg").count() >= 6, "a plot per question");
+}
+
+#[test]
+fn a_browser_draws_every_plot() {
+    let Some(browser) = browser() else {
+        println!("NOTICE: no chromium here, the page was not opened in a browser");
+        return;
+    };
+    // A copy with a script that measures what was laid out and says so in the title.
+    let script = "<script>document.title='drawn '+[...document.querySelectorAll('svg.plot')]\
+        .filter(s=>{const b=s.getBoundingClientRect();return b.width>50&&b.height>20&&\
+        [...s.querySelectorAll('rect,polyline')].some(e=>e.getBoundingClientRect().width>1)})\
+        .length+' of '+document.querySelectorAll('svg.plot').length</script></body>";
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let path = folder.join(format!("page-{}.html", std::process::id()));
+    std::fs::write(&path, page().replace("</body>", script)).expect("the folder is writable");
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", folder.join("browser").display()))
+        .arg(format!("file://{}", path.display()))
+        .output()
+        .expect("the browser runs");
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let title = dom.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next());
+    let title = title.unwrap_or_default();
+    let counts: Vec<usize> = title.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let [drawn, all] = counts.as_slice() else { panic!("the browser said {title:?}") };
+    assert!(drawn == all && *all >= 6, "{drawn} of {all} plots were drawn");
+}

@@ -1,0 +1,51 @@
+//! Exits as they happen, by what the host allows. The ways, best first, are the rungs of a
+//! ladder; whoever records says which rung it stands on.
+
+pub mod bpf;
+pub mod interrupts;
+pub mod tracefs;
+
+/// A way to see exits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rung {
+    /// A program in the kernel sums up; nothing is copied per exit.
+    Bpf,
+    /// The text of ftrace, every event of it.
+    Ftrace,
+    /// Posted interrupts as the host's interrupt counters show them; exits are not seen.
+    InterruptCounters,
+}
+
+impl Rung {
+    pub const ALL: [Self; 3] = [Self::Bpf, Self::Ftrace, Self::InterruptCounters];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bpf => "summed up in the kernel (BPF)",
+            Self::Ftrace => "every event as text (ftrace)",
+            Self::InterruptCounters => "interrupt counters only (/proc/interrupts)",
+        }
+    }
+
+    /// What it costs, as measured on Linux 6.18; `docs/exits/live.md` tells how.
+    pub const fn cost(self) -> &'static str {
+        match self {
+            Self::Bpf => "about 1 us per exit",
+            Self::Ftrace => "several us per exit and a core to format them",
+            Self::InterruptCounters => "nothing per exit",
+        }
+    }
+
+    /// What the user must do where this rung is refused.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Bpf => {
+                "run with: sudo, or: sudo setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep $(command -v avicenna)"
+            }
+            Self::Ftrace => {
+                "run with: sudo; if tracefs is missing: sudo mount -t tracefs nodev /sys/kernel/tracing"
+            }
+            Self::InterruptCounters => "mount /proc",
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Exits summed up while they happened: what the kernel program counts, and the file of it.
+//!
+//! The file is text, one JSON value a line: a head, then for every interval the rows that changed
+//! in it. It is only ever appended to, so that whatever ends a recording leaves what was written
+//! before; a last line that breaks off is left out with a warning.
+
+use crate::Error;
+use crate::sink::Origin;
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, Write};
+
+/// First bytes of such a file.
+pub const MAGIC: &[u8] = b"{\"avicenna_exits\":";
+const VERSION: u32 = 1;
+/// Octaves of the kernel program's histogram.
+pub const OCTAVES: usize = 40;
+
+/// What an exit was about, as far as the kernel program looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum About {
+    Nothing,
+    /// With the kind of command that was written, where it is the ICR.
+    Msr {
+        index: u32,
+        is_write: bool,
+        icr: u32,
+    },
+    Register {
+        offset: u16,
+        is_write: bool,
+    },
+    IncompleteIpi {
+        cause: u32,
+    },
+}
+
+/// Which exits a row sums up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RowKey {
+    pub process: u32,
+    pub thread: u32,
+    pub vcpu: u32,
+    pub isa: u32,
+    pub reason: u32,
+    pub about: About,
+}
+
+/// The sums of a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sums {
+    pub count: u64,
+    pub time_ns: u64,
+    /// Sum of squares of units of 1024 ns.
+    pub squares: u64,
+    pub least_ns: u64,
+    pub most_ns: u64,
+    /// Counts by power of two of nanoseconds.
+    pub octaves: Vec<u64>,
+}
+
+impl Sums {
+    /// What was added since an earlier reading of the same row.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let at = |index: usize| earlier.octaves.get(index).copied().unwrap_or(0);
+        Self {
+            count: self.count.saturating_sub(earlier.count),
+            time_ns: self.time_ns.saturating_sub(earlier.time_ns),
+            squares: self.squares.saturating_sub(earlier.squares),
+            least_ns: self.least_ns,
+            most_ns: self.most_ns,
+            octaves: self
+                .octaves
+                .iter()
+                .enumerate()
+                .map(|(index, count)| count.saturating_sub(at(index)))
+                .collect(),
+        }
+    }
+}
+
+/// What happened in an interval that ended at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interval {
+    pub end_ns: u64,
+    pub rows: Vec<(RowKey, Sums)>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Head {
+    avicenna_exits: u32,
+    start_ns: u64,
+    origin: Origin,
+    /// Names of processes.
+    names: Vec<(u32, String)>,
+}
+
+/// Writes a file of intervals.
+pub struct SumsWriter<W> {
+    out: W,
+}
+
+impl<W: Write> SumsWriter<W> {
+    pub fn new(
+        mut out: W,
+        start_ns: u64,
+        origin: &Origin,
+        names: &[(u32, String)],
+    ) -> Result<Self, Error> {
+        let head = Head {
+            avicenna_exits: VERSION,
+            start_ns,
+            origin: origin.clone(),
+            names: names.to_vec(),
+        };
+        line(&mut out, &head)?;
+        Ok(Self { out })
+    }
+
+    /// Appends an interval as one write, so that a reader sees all of it or none.
+    pub fn interval(&mut self, interval: &Interval) -> Result<(), Error> {
+        line(&mut self.out, interval)
+    }
+}
+
+fn line(out: &mut impl Write, value: &impl Serialize) -> Result<(), Error> {
+    let mut text = serde_json::to_vec(value).map_err(std::io::Error::other)?;
+    text.push(b'\n');
+    out.write_all(&text)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// What a file holds.
+#[derive(Debug)]
+pub struct SumsFile {
+    pub origin: Origin,
+    pub start_ns: u64,
+    pub names: Vec<(u32, String)>,
+    pub intervals: Vec<Interval>,
+}
+
+/// A day of seconds.
+const MOST_INTERVALS: usize = 1 << 17;
+
+/// Reads a file of intervals, up to where it breaks off.
+pub fn read(input: impl BufRead) -> Result<SumsFile, Error> {
+    let mut lines = input.lines();
+    let first = lines.next().transpose()?.unwrap_or_default();
+    let head: Head = serde_json::from_str(&first)
+        .map_err(|error| Error::malformed("head of summed exits", 0, error.to_string()))?;
+    if head.avicenna_exits != VERSION {
+        return Err(Error::Unsupported(format!("summed exits of version {}", head.avicenna_exits)));
+    }
+    let mut file = SumsFile {
+        origin: head.origin,
+        start_ns: head.start_ns,
+        names: head.names,
+        intervals: Vec::new(),
+    };
+    for line in lines.take(MOST_INTERVALS) {
+        match serde_json::from_str(&line?) {
+            Ok(interval) => file.intervals.push(interval),
+            Err(error) => {
+                let number = file.intervals.len() + 1;
+                let why = format!("interval {number} breaks off ({error}): the rest is left out");
+                file.origin.warnings.push(why);
+                break;
+            }
+        }
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn interval() -> Interval {
+        let key = RowKey {
+            process: 1,
+            thread: 2,
+            vcpu: 0,
+            isa: 2,
+            reason: 0x7c,
+            about: About::Msr { index: 0x830, is_write: true, icr: 0x800 },
+        };
+        let sums = Sums { count: 3, time_ns: 30, octaves: vec![0, 0, 0, 3], ..Sums::default() };
+        Interval { end_ns: 9, rows: vec![(key, sums)] }
+    }
+
+    fn written() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut writer = SumsWriter::new(&mut bytes, 5, &Origin::default(), &[(1, "vm".into())])
+            .expect("memory");
+        writer.interval(&interval()).expect("memory");
+        writer.interval(&interval()).expect("memory");
+        bytes
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let bytes = written();
+        assert!(bytes.starts_with(MAGIC));
+        let file = read(bytes.as_slice()).expect("well formed");
+        assert_eq!((file.start_ns, file.intervals.len()), (5, 2));
+        assert_eq!(file.intervals[1], interval());
+        assert_eq!(interval().rows[0].1.since(&interval().rows[0].1).count, 0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_file_cut_anywhere_keeps_its_whole_intervals(cut in 0usize..2000) {
+            let bytes = written();
+            let cut = cut.min(bytes.len());
+            let whole = bytes[..cut].iter().filter(|byte| **byte == b'\n').count();
+            if let Ok(file) = read(&bytes[..cut]) {
+                prop_assert!(file.intervals.len() + 1 >= whole);
+                prop_assert!(file.intervals.iter().all(|found| *found == interval()));
+            } else {
+                prop_assert_eq!(whole, 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Two recordings side by side: what changed, by how much, and whether the recordings show it.
+//!
+//! Rates make recordings of different length comparable: per second and vCPU, or per unit of work
+//! if the user says how much was done. Confidence comes from the blocks of time of each recording
+//! by a percentile bootstrap: blocks are drawn with replacement, so that bursts and idle stretches
+//! widen the interval as they should. Neighbouring blocks that depend on each other make it a
+//! little too narrow; blocks are at least an eighth of a second.
+
+use crate::cell::Block;
+use crate::key::{Key, View};
+use crate::name::row_name;
+use crate::profile::{Profile, Selection};
+use crate::summary::Context;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Draws of the bootstrap.
+const DRAWS: usize = 2000;
+/// Fewer blocks than these say nothing about spread.
+const FEWEST_BLOCKS: usize = 5;
+/// Blocks drawn from: longer recordings have neighbouring blocks joined.
+const MOST_BLOCKS: usize = 200;
+
+/// One side of a comparison.
+#[derive(Clone, Debug)]
+pub struct Side<'a> {
+    pub name: String,
+    pub profile: &'a Profile,
+    pub context: &'a Context,
+    /// Seconds of recording, where the events do not tell.
+    pub seconds: Option<f64>,
+    /// Units of work done meanwhile.
+    pub work: Option<f64>,
+}
+
+/// What counts are divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    PerWork,
+    PerSecondAndVcpu,
+    PerSecond,
+    /// Nothing is known to divide by.
+    Count,
+}
+
+impl Basis {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PerWork => "per unit of work",
+            Self::PerSecondAndVcpu => "per second and vCPU",
+            Self::PerSecond => "per second",
+            Self::Count => "as counted",
+        }
+    }
+}
+
+/// What a comparison shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    Fewer,
+    More,
+    /// The interval includes no change.
+    NoDifferenceShown,
+    /// Printed totals or too few blocks: the change is what it is, its confidence is not known.
+    NoConfidence,
+}
+
+impl Finding {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fewer => "fewer",
+            Self::More => "more",
+            Self::NoDifferenceShown => "no difference shown",
+            Self::NoConfidence => "confidence not known",
+        }
+    }
+}
+
+/// One reason, or the whole.
+#[derive(Clone, Debug, Serialize)]
+pub struct Change {
+    pub name: String,
+    pub count_a: u64,
+    pub count_b: u64,
+    /// Counts divided as the basis says.
+    pub rate_a: f64,
+    pub rate_b: f64,
+    /// Change of the rate in per cent; `None` from nothing.
+    pub percent: Option<f64>,
+    /// The 95 % interval of the change in per cent.
+    pub interval: Option<(f64, f64)>,
+    /// Points this reason contributes to the change of the whole.
+    pub contribution: f64,
+    pub time_a_ns: u64,
+    pub time_b_ns: u64,
+    pub mean_a_ns: f64,
+    pub mean_b_ns: f64,
+    pub finding: Finding,
+}
+
+/// A comparison.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    pub schema: u32,
+    pub name_a: String,
+    pub name_b: String,
+    pub basis: Basis,
+    pub seconds_a: f64,
+    pub seconds_b: f64,
+    pub vcpus_a: u64,
+    pub vcpus_b: u64,
+    pub total: Change,
+    /// Largest difference first.
+    pub changes: Vec<Change>,
+}
+
+/// What one side holds of one reason.
+#[derive(Clone, Debug, Default)]
+struct Part {
+    count: u64,
+    time_ns: u64,
+    /// Counts of the whole blocks between the first and the last event.
+    blocks: Vec<f64>,
+}
+
+/// Compares two sides by exit reason.
+pub fn compare(a: &Side<'_>, b: &Side<'_>) -> Comparison {
+    let (parts_a, parts_b) = (parts(a), parts(b));
+    let basis = basis(a, b);
+    let (scale_a, scale_b) = (divisor(a, basis), divisor(b, basis));
+    let mut names: Vec<&String> = parts_a.keys().chain(parts_b.keys()).collect();
+    names.sort();
+    names.dedup();
+    let whole = |parts: &BTreeMap<String, Part>| {
+        let mut whole = Part::default();
+        for part in parts.values() {
+            whole.count += part.count;
+            whole.time_ns += part.time_ns;
+            whole.blocks.resize(whole.blocks.len().max(part.blocks.len()), 0.0);
+            whole.blocks.iter_mut().zip(&part.blocks).for_each(|(sum, block)| *sum += block);
+        }
+        whole
+    };
+    let (whole_a, whole_b) = (whole(&parts_a), whole(&parts_b));
+    let total_rate = whole_a.count as f64 / scale_a;
+    let row = |name: &str, a: &Part, b: &Part| change(name, a, b, scale_a, scale_b, total_rate);
+    // A reason that one side does not have is known to be absent from all its blocks.
+    let none = |whole: &Part| Part { blocks: vec![0.0; whole.blocks.len()], ..Part::default() };
+    let (none_a, none_b) = (none(&whole_a), none(&whole_b));
+    let mut changes: Vec<Change> = names
+        .into_iter()
+        .map(|name| {
+            row(name, parts_a.get(name).unwrap_or(&none_a), parts_b.get(name).unwrap_or(&none_b))
+        })
+        .collect();
+    changes.sort_by(|a, b| {
+        let size = |change: &Change| (change.rate_b - change.rate_a).abs();
+        size(b).total_cmp(&size(a)).then_with(|| a.name.cmp(&b.name))
+    });
+    Comparison {
+        schema: 1,
+        name_a: a.name.clone(),
+        name_b: b.name.clone(),
+        basis,
+        seconds_a: seconds(a).unwrap_or(0.0),
+        seconds_b: seconds(b).unwrap_or(0.0),
+        vcpus_a: a.profile.vcpus.len() as u64,
+        vcpus_b: b.profile.vcpus.len() as u64,
+        total: row("all exits", &whole_a, &whole_b),
+        changes,
+    }
+}
+
+fn seconds(side: &Side<'_>) -> Option<f64> {
+    side.seconds.or_else(|| Some(side.profile.seconds())).filter(|seconds| *seconds > 0.0)
+}
+
+fn basis(a: &Side<'_>, b: &Side<'_>) -> Basis {
+    let both = |test: fn(&Side<'_>) -> bool| test(a) && test(b);
+    if both(|side| side.work.is_some_and(|work| work > 0.0)) {
+        Basis::PerWork
+    } else if both(|side| seconds(side).is_some() && side.profile.span_ns.is_some()) {
+        Basis::PerSecondAndVcpu
+    } else if both(|side| seconds(side).is_some()) {
+        // A printed table does not say how many vCPUs it sums over.
+        Basis::PerSecond
+    } else {
+        Basis::Count
+    }
+}
+
+fn divisor(side: &Side<'_>, basis: Basis) -> f64 {
+    let seconds = seconds(side).unwrap_or(1.0);
+    match basis {
+        Basis::PerWork => side.work.unwrap_or(1.0),
+        Basis::PerSecondAndVcpu => seconds * (side.profile.vcpus.len().max(1) as f64),
+        Basis::PerSecond => seconds,
+        Basis::Count => 1.0,
+    }
+}
+
+fn parts(side: &Side<'_>) -> BTreeMap<String, Part> {
+    let selection = Selection { view: View::Vmexit, by_reason: true, ..Selection::default() };
+    let isa = side.profile.isa.or(side.context.isa);
+    let name = |key: Key| row_name(key, isa, &side.context.extra_names);
+    let whole = whole_blocks(side.profile);
+    side.profile
+        .rows(&selection)
+        .into_iter()
+        .map(|(key, cell)| {
+            let mut blocks = vec![0.0; whole.1];
+            for (start, block) in cell.blocks.iter() {
+                let index = (start / cell.blocks.width_ns()).wrapping_sub(whole.0) as usize;
+                if let Some(sum) = blocks.get_mut(index) {
+                    let Block { count, .. } = block;
+                    *sum += count as f64;
+                }
+            }
+            let blocks = join_blocks(&blocks);
+            (name(key), Part { count: cell.count, time_ns: cell.time_ns, blocks })
+        })
+        .collect()
+}
+
+/// Number of the first block that lies wholly within the recording, and how many do.
+fn whole_blocks(profile: &Profile) -> (u64, usize) {
+    let width = profile.block_width_ns();
+    match profile.span_ns {
+        Some((first, last)) => {
+            let (from, to) = (first.div_ceil(width), last / width);
+            (from, usize::try_from(to.saturating_sub(from)).unwrap_or(0).min(1 << 16))
+        }
+        None => (0, 0),
+    }
+}
+
+fn join_blocks(blocks: &[f64]) -> Vec<f64> {
+    let step = blocks.len().div_ceil(MOST_BLOCKS).max(1);
+    blocks.chunks_exact(step).map(|blocks| blocks.iter().sum()).collect()
+}
+
+fn change(name: &str, a: &Part, b: &Part, scale_a: f64, scale_b: f64, total_rate: f64) -> Change {
+    let (rate_a, rate_b) = (a.count as f64 / scale_a, b.count as f64 / scale_b);
+    let percent = (rate_a > 0.0).then(|| (rate_b / rate_a - 1.0) * 100.0);
+    let interval = percent.and_then(|percent| bootstrap(a, b, percent));
+    let finding = match interval {
+        None => Finding::NoConfidence,
+        Some((_, high)) if high < 0.0 => Finding::Fewer,
+        Some((low, _)) if low > 0.0 => Finding::More,
+        Some(_) => Finding::NoDifferenceShown,
+    };
+    let mean = |part: &Part| part.time_ns as f64 / part.count.max(1) as f64;
+    Change {
+        name: name.to_owned(),
+        count_a: a.count,
+        count_b: b.count,
+        rate_a,
+        rate_b,
+        percent,
+        interval,
+        contribution: if total_rate > 0.0 { (rate_b - rate_a) / total_rate * 100.0 } else { 0.0 },
+        time_a_ns: a.time_ns,
+        time_b_ns: b.time_ns,
+        mean_a_ns: mean(a),
+        mean_b_ns: mean(b),
+        finding,
+    }
+}
+
+/// The 95 % interval of a change, from means of drawn blocks relative to the means of all.
+fn bootstrap(a: &Part, b: &Part, percent: f64) -> Option<(f64, f64)> {
+    if a.blocks.len() < FEWEST_BLOCKS || b.blocks.len() < FEWEST_BLOCKS {
+        return None;
+    }
+    let mut random = SplitMix(0x5eed);
+    let ratio = 1.0 + percent / 100.0;
+    let mut draws: Vec<f64> = (0..DRAWS)
+        .filter_map(|_| {
+            let relative_a = drawn_mean(&a.blocks, &mut random)?;
+            let relative_b = match b.count {
+                0 => 1.0,
+                _ => drawn_mean(&b.blocks, &mut random)?,
+            };
+            Some((ratio * relative_b / relative_a - 1.0) * 100.0)
+        })
+        .collect();
+    if draws.len() < DRAWS / 2 {
+        return None;
+    }
+    draws.sort_by(f64::total_cmp);
+    let at = |fraction: f64| draws[((draws.len() - 1) as f64 * fraction).round() as usize];
+    Some((at(0.025), at(0.975)))
+}
+
+/// The mean of as many drawn blocks, as a multiple of the mean of all; `None` if either is zero.
+fn drawn_mean(blocks: &[f64], random: &mut SplitMix) -> Option<f64> {
+    let whole: f64 = blocks.iter().sum();
+    let drawn: f64 = (0..blocks.len()).map(|_| blocks[random.below(blocks.len())]).sum();
+    (whole > 0.0 && drawn > 0.0).then(|| drawn / whole)
+}
+
+/// A small generator with a fixed seed: the same recordings give the same interval.
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ word >> 31
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::part::{Options, Part as RecordingPart};
+    use crate::pasted::{PrintedRow, from_rows};
+    use trace::kvm::{Exit, Stamp};
+
+    /// A recording of `seconds` whose second `n` has `rate(n)` exits.
+    fn recording(seconds: u64, rate: impl Fn(u64) -> u64) -> Profile {
+        let mut part = RecordingPart::new(&Options::default());
+        let stamp = |time_ns| Stamp { time_ns, process: 1, thread: 2, cpu: 0 };
+        part.entry(stamp(0), 0);
+        for second in 0..seconds {
+            for n in 0..rate(second) {
+                let at = second * 1_000_000_000 + n * 1_000_000;
+                part.exit(stamp(at), Exit { isa: 2, reason: 0x7c, ..Exit::default() });
+                part.entry(stamp(at + 5_000), 0);
+            }
+        }
+        part.finish()
+    }
+
+    fn compared(a: &Profile, b: &Profile) -> Comparison {
+        let context = Context::default();
+        let side = |name: &str, profile| Side {
+            name: name.into(),
+            profile,
+            context: &context,
+            seconds: None,
+            work: None,
+        };
+        let (a, b) = (side("a", a), side("b", b));
+        // The profiles are borrowed for the comparison only.
+        compare(&a, &b)
+    }
+
+    #[test]
+    fn a_halved_rate_is_shown_and_the_same_rate_is_not() {
+        let noisy = |second: u64| 100 + second * 7919 % 31;
+        let full = recording(30, noisy);
+        let half = recording(60, |second| noisy(second) / 2);
+        let same = recording(45, |second| 100 + second * 104_729 % 31);
+        let shown = compared(&full, &half);
+        assert_eq!(shown.basis, Basis::PerSecondAndVcpu);
+        assert_eq!(shown.total.finding, Finding::Fewer);
+        let percent = shown.total.percent.expect("there were exits");
+        assert!((percent + 50.0).abs() < 4.0, "{percent}");
+        assert_eq!(compared(&full, &same).total.finding, Finding::NoDifferenceShown);
+        assert_eq!(compared(&full, &full).total.percent, Some(0.0));
+    }
+
+    #[test]
+    fn too_short_a_recording_claims_no_confidence() {
+        let short = recording(1, |_| 3);
+        assert_eq!(compared(&short, &short).total.finding, Finding::NoConfidence);
+    }
+
+    #[test]
+    fn printed_totals_are_compared_as_counted_with_their_contributions() {
+        let row = |name: &str, count| PrintedRow {
+            name: name.into(),
+            count,
+            min_us: 0.0,
+            max_us: 1.0,
+            mean_us: 0.5,
+            error_percent: 1.0,
+        };
+        let a = from_rows("VM-EXIT", &[row("msr", 900), row("hlt", 100)]).0;
+        let b = from_rows("VM-EXIT", &[row("msr", 0), row("hlt", 100), row("npf", 50)]).0;
+        let comparison = compared(&a, &b);
+        assert_eq!(comparison.basis, Basis::Count);
+        assert_eq!(comparison.total.percent, Some(-85.0));
+        assert_eq!(comparison.changes[0].name, "msr");
+        assert_eq!(comparison.changes[0].contribution, -90.0);
+        assert_eq!(comparison.changes[1].percent, None);
+    }
+}

@@ -1,0 +1,133 @@
+//! A comparison of two recordings for people and programs.
+
+use super::html::page;
+use crate::grid::{Grid, Value, escaped, grouped};
+use crate::plot;
+use profile::compare::{Change, Comparison};
+use std::fmt::Write;
+
+/// The changes, the whole first.
+pub fn grid(comparison: &Comparison) -> Grid {
+    let columns = [
+        "reason",
+        "count A",
+        "count B",
+        "rate A",
+        "rate B",
+        "change %",
+        "95 % from",
+        "to",
+        "points",
+        "mean A us",
+        "mean B us",
+        "finding",
+    ];
+    let title = format!("Exits {}", comparison.basis.name());
+    let mut grid = Grid::new(title, &columns);
+    let rows = std::iter::once(&comparison.total).chain(&comparison.changes);
+    for change in rows {
+        let optional = |value: Option<f64>| value.map_or(Value::Missing, |v| Value::Number(v, 1));
+        grid.rows.push(vec![
+            Value::text(&change.name),
+            Value::Count(change.count_a),
+            Value::Count(change.count_b),
+            rate(change.rate_a),
+            rate(change.rate_b),
+            change.percent.map_or(Value::text("new"), |percent| Value::Number(percent, 1)),
+            optional(change.interval.map(|interval| interval.0)),
+            optional(change.interval.map(|interval| interval.1)),
+            Value::Number(change.contribution, 2),
+            Value::Number(change.mean_a_ns / 1e3, 2),
+            Value::Number(change.mean_b_ns / 1e3, 2),
+            Value::text(change.finding.name()),
+        ]);
+    }
+    grid
+}
+
+fn rate(value: f64) -> Value {
+    Value::Number(value, if value.abs() < 100.0 { 2 } else { 0 })
+}
+
+/// The answer first: by how much the whole changed and how large that is.
+pub fn headline(comparison: &Comparison) -> String {
+    let total = &comparison.total;
+    let mut text = format!(
+        "A {} ({} exits)\nB {} ({} exits)\n",
+        comparison.name_a,
+        grouped(total.count_a),
+        comparison.name_b,
+        grouped(total.count_b)
+    );
+    let _ = match total.percent {
+        None => writeln!(text, "A has no exits to compare with"),
+        Some(percent) => {
+            let interval = total.interval.map_or_else(String::new, |(low, high)| {
+                format!(" (95 % of draws between {low:+.1} and {high:+.1} %)")
+            });
+            let finding = match total.finding {
+                profile::compare::Finding::NoDifferenceShown => ": no difference shown",
+                profile::compare::Finding::NoConfidence => ": totals only, confidence is not known",
+                _ => "",
+            };
+            writeln!(
+                text,
+                "{percent:+.1} % exits {}{interval}{}{finding}",
+                comparison.basis.name(),
+                magnitude(total)
+            )
+        }
+    };
+    text
+}
+
+fn magnitude(total: &Change) -> String {
+    let factor = match (total.rate_a > 0.0, total.rate_b > 0.0) {
+        (true, true) => total.rate_a / total.rate_b,
+        _ => return String::new(),
+    };
+    match factor {
+        f if f >= 2.0 => format!(", {f:.1} times fewer"),
+        f if f <= 0.5 => format!(", {:.1} times more", 1.0 / f),
+        _ => String::new(),
+    }
+}
+
+pub fn text(comparison: &Comparison) -> String {
+    format!("{}\n{}", headline(comparison), grid(comparison).to_text())
+}
+
+pub fn markdown(comparison: &Comparison) -> String {
+    format!("{}\n{}", headline(comparison).replace('\n', "  \n"), grid(comparison).to_markdown())
+}
+
+/// Rows drawn; the rest are in the table.
+const MOST_BARS: usize = 10;
+
+/// A page with the rates side by side.
+pub fn html(comparisons: &[Comparison]) -> String {
+    let mut body = String::new();
+    for comparison in comparisons {
+        let _ = writeln!(
+            body,
+            "<h1>{} against {}</h1><p class=\"facts\">{}</p>",
+            escaped(&comparison.name_b),
+            escaped(&comparison.name_a),
+            escaped(&headline(comparison))
+        );
+        let rows = std::iter::once(&comparison.total).chain(&comparison.changes).take(MOST_BARS);
+        let bars: Vec<_> = rows
+            .flat_map(|change| {
+                let bar = |name: String, rate: f64, colour| (name, rate, plot::short(rate), colour);
+                [
+                    bar(format!("{} A", change.name), change.rate_a, plot::COLOURS[0]),
+                    bar("B".into(), change.rate_b, plot::COLOURS[1]),
+                ]
+            })
+            .collect();
+        let _ = writeln!(body, "<h2>Exits {}</h2>", comparison.basis.name());
+        body.push_str(&plot::bars("Exits of A and B by reason", &bars));
+        let _ = writeln!(body, "<div class=\"scroll\">{}</div>", grid(comparison).to_html());
+    }
+    page("VM exits compared", &body)
+}
