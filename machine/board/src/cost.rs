@@ -46,6 +46,7 @@ pub struct InstructionFigures {
     pub pause: Figure,
     pub system: Figure,
     pub serializing: Figure,
+    pub port: Figure,
 }
 
 /// Nanoseconds from the write to a local APIC's ICR until the target takes the interrupt.
@@ -104,7 +105,7 @@ impl CostProfile {
     }
 
     /// All figures by name, in the order of [`Cost`] and then of distance.
-    pub fn figures(&self) -> [(&'static str, &Figure); 21] {
+    pub fn figures(&self) -> [(&'static str, &Figure); 22] {
         let i = &self.instruction;
         let m = &self.message;
         [
@@ -122,6 +123,7 @@ impl CostProfile {
             ("pause", &i.pause),
             ("system", &i.system),
             ("serializing", &i.serializing),
+            ("port", &i.port),
             ("itself", &m.itself),
             ("same_core", &m.same_core),
             ("same_complex", &m.same_complex),
@@ -173,7 +175,7 @@ fn nanoseconds(figure: &Figure) -> Picoseconds {
     Picoseconds((figure.value * 1000.0).min(u64::MAX as f64) as u64)
 }
 
-const _: () = assert!(Cost::COUNT == 14);
+const _: () = assert!(Cost::COUNT == 15);
 
 #[cfg(test)]
 mod tests {

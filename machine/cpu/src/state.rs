@@ -37,6 +37,8 @@ bitflags::bitflags! {
         const SINGLE_STEP = 1 << 4;
         /// The next instruction runs before interrupts are considered (STI, MOV SS).
         const SHADOW = 1 << 5;
+        /// The shadow of MOV SS also holds back debug traps, that of STI does not.
+        const STACK_SHADOW = 1 << 15;
         /// Debug traps recorded in `pending_debug` wait for the instruction boundary.
         const DEBUG_TRAP = 1 << 6;
         /// DR7 enables a breakpoint on execution.

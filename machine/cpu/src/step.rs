@@ -115,7 +115,7 @@ impl Cpu {
             });
         }
         if self.attention.contains(Attention::DEBUG_TRAP)
-            && !self.attention.contains(Attention::SHADOW)
+            && !self.attention.contains(Attention::STACK_SHADOW)
         {
             let result = self.take_debug_trap(bus);
             self.settle(bus, result);
@@ -255,7 +255,7 @@ impl Cpu {
     /// One instruction under single step, breakpoints or an interrupt shadow.
     fn run_one(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>) {
         let steps = self.attention.contains(Attention::SINGLE_STEP);
-        self.attention.remove(Attention::SHADOW);
+        self.attention.remove(Attention::SHADOW | Attention::STACK_SHADOW);
         if self.attention.contains(Attention::BREAKPOINTS) {
             let linear = self.segment_base[1].wrapping_add(self.ip);
             match self.check_code_breakpoints(bus, linear) {

@@ -60,10 +60,12 @@ pub enum Cost {
     Pause,
     System,
     Serializing,
+    /// IN and OUT: a round trip to a device on a slow bus.
+    Port,
 }
 
 impl Cost {
-    pub const COUNT: usize = 14;
+    pub const COUNT: usize = 15;
 }
 
 /// A handler and the way it stands in a block.

@@ -1,6 +1,6 @@
 //! IN and OUT. [APM1 "Input/Output"]
 
-use crate::decode::{Binding, CodeSize, is_register};
+use crate::decode::{Binding, Boundary, CodeSize, Cost, is_register};
 use crate::op::{Handler, Op};
 use crate::system::Io;
 use crate::width::{RAX, RDX, Width};
@@ -98,5 +98,5 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
         },
         _ => return None,
     };
-    Binding::alone(handler)
+    Some(Binding { handler, boundary: Boundary::Alone, cost: Cost::Port })
 }

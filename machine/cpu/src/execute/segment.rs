@@ -36,7 +36,7 @@ fn load(
 ) -> Result<(), Stop> {
     cpu.load_segment(bus, register, selector)?;
     if register == SegmentRegister::Ss {
-        cpu.attention |= Attention::SHADOW;
+        cpu.attention |= Attention::SHADOW | Attention::STACK_SHADOW;
     }
     Err(Stop::END_BLOCK)
 }

@@ -153,7 +153,7 @@ impl Cpu {
 
     /// Delivers the debug traps that the last instruction left behind.
     pub(crate) fn take_debug_trap(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        self.attention.remove(Attention::DEBUG_TRAP);
+        self.attention.remove(Attention::DEBUG_TRAP | Attention::SHADOW);
         let causes = std::mem::take(&mut self.pending_debug);
         self.dr6 = self.dr6 & !15 | causes;
         self.raise(bus, Event { vector: exception::DEBUG, error: None, origin: Origin::Exception })
