@@ -140,6 +140,10 @@ fn memory(op: &mut Op, instruction: &Instruction, size: CodeSize) {
     op.scale = instruction.memory_index_scale().trailing_zeros() as u8;
     op.displacement = instruction.memory_displacement64() as i32;
     op.segment = segment_index(instruction.memory_segment(), size);
+    let is_on_stack = matches!(base.full_register(), Register::RSP | Register::RBP);
+    if op.segment == FLAT && is_on_stack {
+        op.segment = FLAT_STACK;
+    }
     let bytes = if base != Register::None && !instruction.is_ip_rel_memory_operand() {
         base.size()
     } else if index != Register::None {
@@ -178,7 +182,8 @@ fn is_absolute(instruction: &Instruction) -> bool {
     )
 }
 
-/// The segment whose base is added. In 64-bit mode only FS and GS have one.
+/// The segment whose base is added. In 64-bit mode only FS and GS have one, and the prefixes of the
+/// others are ignored: they do not make a #GP an #SS or the reverse. [APM1 "64-Bit Mode"]
 fn segment_index(register: Register, size: CodeSize) -> u8 {
     let encoding = match register {
         Register::ES => 0,
@@ -190,8 +195,7 @@ fn segment_index(register: Register, size: CodeSize) -> u8 {
         _ => FLAT,
     };
     match (size, encoding) {
-        (CodeSize::Bits64, 2) => FLAT_STACK,
-        (CodeSize::Bits64, 0 | 1 | 3) => FLAT,
+        (CodeSize::Bits64, 0..=3) => FLAT,
         _ => encoding,
     }
 }
