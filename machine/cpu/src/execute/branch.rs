@@ -1,9 +1,11 @@
 //! Near JMP, Jcc, CALL, RET, LOOP, JCXZ.
 
+use super::stack::SS;
 use super::transfer::{by_condition, condition_code};
 use crate::decode::{Binding, CodeSize, Cost, is_memory, width};
+use crate::memory::Access;
 use crate::op::{Handler, Op};
-use crate::width::{BLOCK_IP, RCX, Width};
+use crate::width::{BLOCK_IP, RCX, RSP, Width};
 use crate::{Bus, Cpu, Stop};
 use iced_x86::{Code, Instruction, Mnemonic, OpKind};
 
@@ -25,6 +27,10 @@ impl Cpu {
     #[inline(always)]
     pub(crate) fn checked_target(&self, op: &Op, target: u64) -> Result<u64, Stop> {
         if op.has(Op::LONG) {
+            // AMD's processors heed the operand-size prefix of near branches, Intel's do not.
+            if op.has(Op::SIZE_16) {
+                return Ok(target & 0xFFFF);
+            }
             if (target as i64) << 16 >> 16 != target as i64 {
                 return Err(Stop::GENERAL_PROTECTION);
             }
@@ -62,9 +68,24 @@ fn jmp_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
     cpu.jump(op, target)
 }
 
+impl Cpu {
+    /// The fault that a push would raise: of a call's two, that of the stack comes first.
+    #[cold]
+    fn push_fault<W: Width>(&mut self, bus: &mut Bus<'_>, op: &Op) -> Option<Stop> {
+        let is_long = op.has(Op::LONG);
+        let new = self.gpr[RSP].wrapping_sub(W::BYTES as u64);
+        self.stack_linear(is_long, new, W::BYTES, Access::Write)
+            .and_then(|at| self.locate_linear(bus, at, W::BYTES, Access::Write, SS))
+            .err()
+    }
+}
+
 #[inline(always)]
 fn call_to<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, target: u64) -> Result<(), Stop> {
-    let target = cpu.checked_target(op, target)?;
+    let target = match cpu.checked_target(op, target) {
+        Ok(target) => target,
+        Err(stop) => return Err(cpu.push_fault::<W>(bus, op).unwrap_or(stop)),
+    };
     let back = cpu.next_ip(op);
     cpu.push(bus, op, W::truncate(back))?;
     cpu.code_changed = false;

@@ -9,7 +9,7 @@ use arch::control::{Cr4, rflags};
 use iced_x86::{Code, Instruction, Mnemonic};
 
 /// Index of SS.
-const SS: u8 = 2;
+pub(super) const SS: u8 = 2;
 
 impl Cpu {
     /// All bits of the stack pointer that the stack segment's size lets change.
