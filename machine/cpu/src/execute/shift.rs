@@ -170,20 +170,20 @@ fn shift<O: Shift>(i: &Instruction) -> Handler {
     }
 }
 
-/// SHLD and SHRD. A count beyond the width of a 16-bit operand is undefined; the bits then come
-/// from source, destination and source again.
+/// SHLD and SHRD. A count beyond the width of a 16-bit operand is undefined; AMD's processors then
+/// shift the source in again.
 #[inline(always)]
 fn double_value<W: Width, const LEFT: bool>(flags: &mut Flags, a: W, b: W, count: u32) -> W {
     let bits = W::BITS;
     let (a, b) = (a.zero_extend() as u128, b.zero_extend() as u128);
     let (result, carry) = if LEFT {
-        // [a | b | a] for 16 and 32 bits, [a | b] for 64: the result is the top part.
+        // [a | b | b] for 16 and 32 bits, [a | b] for 64: the result is the top part.
         let parts = if bits == 64 { 2 } else { 3 };
-        let wide = if bits == 64 { a << 64 | b } else { a << (2 * bits) | b << bits | a };
+        let wide = if bits == 64 { a << 64 | b } else { a << (2 * bits) | b << bits | b };
         let carry = wide >> (parts * bits - count) & 1 != 0;
         (wide << count >> ((parts - 1) * bits), carry)
     } else {
-        let wide = if bits == 64 { b << 64 | a } else { a << (2 * bits) | b << bits | a };
+        let wide = if bits == 64 { b << 64 | a } else { b << (2 * bits) | b << bits | a };
         (wide >> count, wide >> (count - 1) & 1 != 0)
     };
     let result = W::truncate(result as u64);

@@ -324,6 +324,8 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
         Mnemonic::Movnti => sized!(w, mov_mr),
         Mnemonic::Movzx => extend::<false>(i),
         Mnemonic::Movsx => extend::<true>(i),
+        // AMD's processors read 32 bits of memory even for a 16-bit destination.
+        Mnemonic::Movsxd if w == 2 && is_memory(i, 1) => extend_m::<u16, u32, true>,
         Mnemonic::Movsxd if width(i, 1) == w && is_memory(i, 1) => sized!(w, mov_rm),
         Mnemonic::Movsxd if width(i, 1) == w => sized!(w, mov_rr),
         Mnemonic::Movsxd => extend::<true>(i),
