@@ -59,6 +59,11 @@ impl CodeCache {
         Self { slots: vec![NO_BLOCK; SLOTS], ops: Vec::new(), costs }
     }
 
+    /// Picoseconds of an instruction of a class.
+    pub fn cost(&self, class: Cost) -> u64 {
+        self.costs.0[class as usize] as u64
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.slots.fill(NO_BLOCK);

@@ -1,7 +1,7 @@
 //! The flow: what needs attention → fetch → execute a block → deliver what stopped it.
 
 use crate::cache::{Block, CodeCache};
-use crate::decode::CodeSize;
+use crate::decode::{CodeSize, Cost};
 use crate::op::Op;
 use crate::stop::{Kind, Stop};
 use crate::system::Origin;
@@ -83,7 +83,7 @@ impl Cpu {
             if most == 1 {
                 self.run_one(cache, bus);
             } else if let Err(stop) = self.run_block(cache, bus, most) {
-                self.stopped(bus, stop);
+                self.fetch_failed(cache, bus, stop);
             }
         }
     }
@@ -260,15 +260,15 @@ impl Cpu {
             let linear = self.segment_base[1].wrapping_add(self.ip);
             match self.check_code_breakpoints(bus, linear) {
                 Ok(false) => {}
-                Ok(true) => return,
-                Err(stop) => return self.stopped(bus, stop),
+                Ok(true) => return self.charge_delivery(cache),
+                Err(stop) => return self.fetch_failed(cache, bus, stop),
             }
         }
         let resumed = self.flags.has(rflags::RF);
         let was_guest = self.is_guest();
         let before = self.instructions;
         if let Err(stop) = self.run_block(cache, bus, 1) {
-            self.stopped(bus, stop);
+            self.fetch_failed(cache, bus, stop);
         }
         // A world switch belongs to neither side: the host's trap comes after its #VMEXIT.
         let completed = self.instructions != before && self.is_guest() == was_guest;
@@ -443,6 +443,18 @@ impl Cpu {
         self.charge_extra();
         self.software_length = op.length as u64;
         self.stopped(bus, stop);
+    }
+
+    /// A fault before an instruction takes time as well: a handler that cannot be fetched must not
+    /// fault for ever at one moment.
+    #[cold]
+    fn fetch_failed(&mut self, cache: &CodeCache, bus: &mut Bus<'_>, stop: Stop) {
+        self.charge_delivery(cache);
+        self.stopped(bus, stop);
+    }
+
+    fn charge_delivery(&mut self, cache: &CodeCache) {
+        self.clock.0 += cache.cost(Cost::System).max(1);
     }
 
     /// Deals with a stop; `self.ip` is the next instruction, or this one if it did not complete.
