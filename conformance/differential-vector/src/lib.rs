@@ -5,6 +5,7 @@
 mod emulated;
 mod host;
 mod image;
+pub mod integer;
 pub mod operands;
 
 pub use emulated::{Emulated, OPERANDS, signal};
