@@ -162,6 +162,7 @@ features! {
     X2avicExt = "x2avic_ext", 0x8000_000A . 0 Ecx 6;
     NullSelectorClearsBase = "null_sel_clr_base", 0x8000_0021 . 0 Eax 6;
     LfenceSerializing = "lfence_always_serializing", 0x8000_0021 . 0 Eax 2;
+    SrsoNo = "srso_no", 0x8000_0021 . 0 Eax 29;
 }
 
 impl Feature {
