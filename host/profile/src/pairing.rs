@@ -403,3 +403,6 @@ fn detail_of_register(offset: u16, is_write: bool, value: u64, is_x2apic: bool) 
         PackedDetail::register(offset, is_write)
     }
 }
+
+#[cfg(test)]
+mod tests;

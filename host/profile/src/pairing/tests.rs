@@ -1,0 +1,269 @@
+use crate::key::{Detail, Key, View};
+use crate::part::{Options, Part};
+use crate::profile::{Profile, Vcpu};
+use proptest::prelude::*;
+use trace::exit_reason::{svm, vmx};
+use trace::kvm::{Exit, KvmEvent, MmioKind, Stamp};
+
+const MSR: KvmEvent = exit(svm::MSR, 1, 0);
+
+const fn exit(reason: u32, info1: u64, info2: u64) -> KvmEvent {
+    KvmEvent::Exit(Exit { isa: 2, reason, info1, info2, interruption: 0 })
+}
+
+const fn entry() -> KvmEvent {
+    KvmEvent::Entry { vcpu: 0 }
+}
+
+/// Events of thread 2 of process 1, on the CPU given.
+fn profile_on(events: &[(u64, u32, KvmEvent)], losses: &[(u32, u64)]) -> Profile {
+    let mut part = Part::new(&Options::default());
+    let mut losses = losses.iter().peekable();
+    for (time_ns, cpu, event) in events {
+        while let Some((cpu, at)) = losses.next_if(|loss| loss.1 <= *time_ns) {
+            part.lost(*cpu, *at, 1);
+        }
+        part.event(&Stamp { time_ns: *time_ns, process: 1, thread: 2, cpu: *cpu }, event);
+    }
+    part.finish()
+}
+
+fn profile(events: &[(u64, KvmEvent)]) -> Profile {
+    let events: Vec<_> = events.iter().map(|(time, event)| (*time, 0, *event)).collect();
+    profile_on(&events, &[])
+}
+
+/// Reason, detail, count and time of the exits.
+fn exits(profile: &Profile) -> Vec<(u32, Detail, u64, u64)> {
+    let cells = profile.vcpus.iter().flat_map(|vcpu| &vcpu.cells);
+    cells
+        .filter(|row| row.0.view() == View::Vmexit)
+        .map(|(key, cell)| (key.reason(), key.detail(), cell.count, cell.time_ns))
+        .collect()
+}
+
+fn accesses(profile: &Profile, view: View) -> Vec<(Key, u64, u64)> {
+    let cells = profile.vcpus.iter().flat_map(|vcpu| &vcpu.cells);
+    cells
+        .filter(|row| row.0.view() == view)
+        .map(|(key, cell)| (*key, cell.count, cell.time_ns))
+        .collect()
+}
+
+#[test]
+fn an_exit_lasts_until_the_next_entry_of_its_thread() {
+    let profile = profile(&[(1, entry()), (10, MSR), (25, entry()), (30, MSR), (31, entry())]);
+    assert_eq!(exits(&profile), [(svm::MSR, Detail::Unknown, 2, 16)]);
+}
+
+#[test]
+fn what_comes_before_the_first_entry_does_not_count() {
+    let profile = profile(&[(5, MSR), (9, entry()), (10, MSR), (12, entry())]);
+    assert_eq!(exits(&profile), [(svm::MSR, Detail::Unknown, 1, 2)]);
+}
+
+#[test]
+fn an_exit_after_an_exit_replaces_it_and_is_counted_as_unpaired() {
+    let hlt = exit(svm::HLT, 0, 0);
+    let profile = profile(&[(1, entry()), (2, MSR), (5, hlt), (9, entry()), (11, entry())]);
+    assert_eq!(exits(&profile), [(svm::HLT, Detail::Unknown, 1, 4)]);
+    assert_eq!(profile.vcpus[0].unpaired, 1);
+}
+
+#[test]
+fn an_exit_still_open_at_the_end_is_dropped() {
+    assert_eq!(exits(&profile(&[(1, entry()), (2, MSR)])), []);
+}
+
+#[test]
+fn an_exit_into_which_a_loss_falls_is_thrown_away() {
+    let events = [(1, 0, entry()), (2, 0, MSR), (9, 1, entry()), (10, 1, MSR), (12, 1, entry())];
+    // On the CPU where it began or where it ended, but on no other, and not a loss before it.
+    for (loss, count, discarded) in
+        [((0, 5), 1, 1), ((1, 5), 1, 1), ((2, 5), 2, 0), ((0, 2), 2, 0), ((1, 10), 2, 0)]
+    {
+        let profile = profile_on(&events, &[loss]);
+        let found: u64 = exits(&profile).iter().map(|row| row.2).sum();
+        assert_eq!((found, profile.vcpus[0].discarded), (count, discarded), "{loss:?}");
+    }
+}
+
+#[test]
+fn an_exit_that_ends_before_it_began_is_thrown_away() {
+    let profile = profile(&[(1, entry()), (10, MSR), (9, entry())]);
+    assert_eq!((exits(&profile).len(), profile.vcpus[0].discarded), (0, 1));
+}
+
+#[test]
+fn a_return_to_user_space_lies_inside_its_exit() {
+    let user = KvmEvent::UserspaceExit { reason: 2, errno: 0 };
+    let io = exit(svm::IO, 0x3f8 << 16, 0);
+    let profile = profile(&[(1, entry()), (2, io), (5, user), (90, entry())]);
+    let port = Detail::Port { port: 0x3f8, is_write: true };
+    assert_eq!(exits(&profile), [(svm::IO, port, 1, 88)]);
+    assert_eq!(profile.tallies.len(), 1);
+}
+
+#[test]
+fn a_nested_exit_ends_nothing() {
+    let nested = KvmEvent::NestedExit { reason: 0x72 };
+    let profile = profile(&[(1, entry()), (2, MSR), (3, nested), (7, entry())]);
+    assert_eq!(exits(&profile), [(svm::MSR, Detail::Unknown, 1, 5)]);
+}
+
+#[test]
+fn threads_of_several_machines_are_kept_apart() {
+    let mut part = Part::new(&Options::default());
+    for (time_ns, process, thread, event) in [
+        (1, 1, 10, entry()),
+        (1, 2, 20, entry()),
+        (2, 1, 10, MSR),
+        (3, 2, 20, exit(svm::HLT, 0, 0)),
+        (4, 1, 10, entry()),
+        (9, 2, 20, entry()),
+    ] {
+        part.event(&Stamp { time_ns, process, thread, cpu: 0 }, &event);
+    }
+    let found: Vec<_> =
+        part.finish().vcpus.iter().map(|vcpu| (vcpu.process, vcpu.cells[0].1.time_ns)).collect();
+    assert_eq!(found, [(1, 2), (2, 6)]);
+}
+
+#[test]
+fn what_an_exit_was_about_is_the_first_thing_known() {
+    let msr = |index, value| KvmEvent::Msr { is_write: true, index, value };
+    let write = |address, value| KvmEvent::Mmio { kind: MmioKind::Write, address, value };
+    let npf = exit(svm::NESTED_PAGE_FAULT, 2, 0xfee0_0300);
+    let eoi = Detail::Register { offset: 0xb0, is_write: true };
+    let rows = [
+        (MSR, msr(0x80b, 0), eoi),
+        (MSR, msr(0x6e0, 7), Detail::Msr { index: 0x6e0, is_write: true }),
+        (exit(svm::NESTED_PAGE_FAULT, 2, 0xfee0_00b0), write(0xfee0_00b0, 0), eoi),
+        (exit(svm::NESTED_PAGE_FAULT, 2, 0xfebc_0000), write(0xfebc_0000, 0), Detail::OtherMmio),
+        (exit(svm::AVIC_UNACCELERATED_ACCESS, 1 << 32 | 0xb0, 0), msr(0x10, 0), eoi),
+        (
+            exit(svm::AVIC_INCOMPLETE_IPI, 0, 1 << 32),
+            msr(0x10, 0),
+            Detail::IncompleteIpi { cause: 1 },
+        ),
+    ];
+    for (exit, inside, detail) in rows {
+        let profile = profile(&[(1, entry()), (2, exit), (3, inside), (7, entry())]);
+        assert_eq!(exits(&profile)[0].1, detail, "{exit:?}");
+    }
+    // A write of the ICR is refined by its value.
+    let profile =
+        profile(&[(1, entry()), (2, npf), (3, write(0xfee0_0300, 0xc_08fb)), (7, entry())]);
+    assert!(matches!(exits(&profile)[0].1, Detail::Icr(_)));
+}
+
+#[test]
+fn intel_exits_name_their_register_or_vector() {
+    let exit = |reason, info1, interruption| {
+        KvmEvent::Exit(Exit { isa: 1, reason, info1, info2: 0, interruption })
+    };
+    let rows = [
+        (exit(vmx::APIC_WRITE, 0x380, 0), Detail::Register { offset: 0x380, is_write: true }),
+        (exit(vmx::APIC_ACCESS, 0x1080, 0), Detail::Register { offset: 0x80, is_write: true }),
+        (exit(vmx::IO_INSTRUCTION, 0x3f8_0008, 0), Detail::Port { port: 0x3f8, is_write: false }),
+        (exit(vmx::EXTERNAL_INTERRUPT, 0, 0), Detail::Unknown),
+    ];
+    for (event, detail) in rows {
+        let profile = profile(&[(1, entry()), (2, event), (7, entry())]);
+        assert_eq!(exits(&profile)[0].1, detail, "{event:?}");
+    }
+    let profile = profile(&[(1, entry()), (2, exit(1, 0, 0x8000_00ec)), (7, entry())]);
+    assert!(matches!(exits(&profile)[0].1, Detail::Vector { vector } if vector.0 == 0xec));
+}
+
+#[test]
+fn accesses_are_timed_as_the_peer_times_them() {
+    let mmio = |kind, address| KvmEvent::Mmio { kind, address, value: 0 };
+    let npf = exit(svm::NESTED_PAGE_FAULT, 0, 0);
+    let profile = profile(&[
+        (1, entry()),
+        (10, npf),
+        (14, mmio(MmioKind::Read, 0x1000)),
+        (15, mmio(MmioKind::Read, 0x2000)),
+        (16, mmio(MmioKind::Write, 0x3000)),
+        (21, entry()),
+        (30, MSR),
+        (31, KvmEvent::Msr { is_write: true, index: 0x830, value: 0 }),
+        (40, entry()),
+    ]);
+    // The read counts from the exit, a second read of one exit not at all, the write to the entry.
+    let read = (Key::access(View::Mmio, 0x1000, false), 1, 4);
+    let write = (Key::access(View::Mmio, 0x3000, true), 1, 5);
+    assert_eq!(accesses(&profile, View::Mmio), [read, write]);
+    let msr = (Key::access(View::Msr, 0x830, true), 1, 9);
+    assert_eq!(accesses(&profile, View::Msr), [msr]);
+}
+
+/// A thread's event by a small number, so that all shapes come up often.
+fn event_of(kind: u8) -> KvmEvent {
+    match kind % 8 {
+        0..=2 => entry(),
+        3 => MSR,
+        4 => exit(svm::HLT, 0, 0),
+        5 => KvmEvent::Msr { is_write: true, index: 0x830, value: 0xfb },
+        6 => KvmEvent::Mmio { kind: MmioKind::Read, address: 0xfee0_0300, value: 0 },
+        _ => exit(svm::NESTED_PAGE_FAULT, 0, 0xfee0_00b0),
+    }
+}
+
+/// All that a profile says, blocks and histograms included.
+fn everything(profile: &Profile) -> Vec<(u32, u32, u32, u64, Vec<(Key, String)>)> {
+    let row = |vcpu: &Vcpu| {
+        let cells = vcpu.cells.iter().map(|(key, cell)| (*key, format!("{cell:?}"))).collect();
+        (vcpu.process, vcpu.thread, vcpu.number, vcpu.unpaired, cells)
+    };
+    profile.vcpus.iter().map(row).collect()
+}
+
+proptest! {
+    #[test]
+    fn a_recording_in_parts_equals_the_whole(
+        kinds in proptest::collection::vec((0u32..3, any::<u8>(), 1u64..100_000_000), 0..200),
+        mut cuts in proptest::collection::vec(0usize..200, 0..6),
+    ) {
+        let mut now = 0;
+        let events: Vec<_> = kinds.iter().map(|(thread, kind, step)| {
+            now += step;
+            (Stamp { time_ns: now, process: 1, thread: *thread, cpu: 0 }, event_of(*kind))
+        }).collect();
+        let options = Options::default();
+        let mut whole = Part::new(&options);
+        events.iter().for_each(|(stamp, event)| whole.event(stamp, event));
+        cuts.push(events.len());
+        cuts.sort_unstable();
+        let (mut joined, mut from) = (Part::new(&options), 0);
+        for cut in cuts {
+            let cut = cut.min(events.len());
+            let mut part = Part::new(&options);
+            events[from..cut].iter().for_each(|(stamp, event)| part.event(stamp, event));
+            joined.join(part);
+            from = cut;
+        }
+        prop_assert_eq!(everything(&joined.finish()), everything(&whole.finish()));
+    }
+
+    #[test]
+    fn the_order_of_threads_does_not_matter(
+        kinds in proptest::collection::vec((0u32..4, any::<u8>(), 1u64..1_000_000), 0..200),
+    ) {
+        let mut now = 0;
+        let events: Vec<_> = kinds.iter().map(|(thread, kind, step)| {
+            now += step;
+            let stamp = Stamp { time_ns: now, process: 1, thread: *thread, cpu: *thread };
+            (stamp, event_of(*kind))
+        }).collect();
+        let profile_of = |events: &[(Stamp, KvmEvent)]| {
+            let mut part = Part::new(&Options::default());
+            events.iter().for_each(|(stamp, event)| part.event(stamp, event));
+            everything(&part.finish())
+        };
+        let mut by_thread = events.clone();
+        by_thread.sort_by_key(|event| std::cmp::Reverse(event.0.thread));
+        prop_assert_eq!(profile_of(&events), profile_of(&by_thread));
+    }
+}
