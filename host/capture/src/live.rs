@@ -27,11 +27,11 @@ impl Rung {
         }
     }
 
-    /// What it costs, as measured on Linux 6.18; `docs/exits/live.md` tells how.
+    /// What it costs the host while it runs.
     pub const fn cost(self) -> &'static str {
         match self {
-            Self::Bpf => "about 1 us per exit",
-            Self::Ftrace => "several us per exit and a core to format them",
+            Self::Bpf => "a few map operations per exit",
+            Self::Ftrace => "every event is formatted as text",
             Self::InterruptCounters => "nothing per exit",
         }
     }
