@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The images, each a binary crate of this folder.
-pub const NAMES: [&str; 2] = ["benchmark", "workload"];
+pub const NAMES: [&str; 3] = ["benchmark", "workload", "hypervisor"];
+/// The one that has another built in: the guest that it runs if it is given none.
+const OUTER: &str = "hypervisor";
+const BUILT_IN: &str = "benchmark";
 
 /// The one target whose `core` every installation has: the runtime needs no other.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -36,16 +39,24 @@ pub fn build(cargo: &str, guest: &Path, target: &Path) -> Result<Vec<PathBuf>, S
         format!("--remap-path-prefix={}=.", root.display()),
         format!("--remap-path-prefix={home}=~"),
     ];
-    let mut command = Command::new(cargo);
-    command.current_dir(guest).args(["build", "--quiet", "--release", "--locked"]);
-    command.args(["--target", TARGET, "--target-dir"]).arg(target);
-    FOREIGN.iter().for_each(|name| {
-        command.env_remove(name);
-    });
-    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
-    let status = command.status().map_err(|error| format!("cannot start {cargo}: {error}"))?;
-    if !status.success() {
-        return Err(format!("building the images in {} failed: {status}", guest.display()));
+    let image = |name: &str| target.join(TARGET).join("release").join(name);
+    let (outer, inner): (Vec<&str>, Vec<&str>) = NAMES.iter().partition(|name| **name == OUTER);
+    for names in [inner, outer] {
+        let mut command = Command::new(cargo);
+        command.current_dir(guest).args(["build", "--quiet", "--release", "--locked"]);
+        command.args(["--target", TARGET, "--target-dir"]).arg(target);
+        FOREIGN.iter().for_each(|name| {
+            command.env_remove(name);
+        });
+        command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+        command.env("GUEST_PAYLOAD", image(BUILT_IN));
+        for name in names {
+            command.arg("--bin").arg(name);
+        }
+        let status = command.status().map_err(|error| format!("cannot start {cargo}: {error}"))?;
+        if !status.success() {
+            return Err(format!("building the images in {} failed: {status}", guest.display()));
+        }
     }
-    Ok(NAMES.iter().map(|name| target.join(TARGET).join("release").join(name)).collect())
+    Ok(NAMES.iter().map(|name| image(name)).collect())
 }

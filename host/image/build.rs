@@ -9,7 +9,8 @@ fn main() -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let root = root.canonicalize().map_err(|error| format!("{}: {error}", root.display()))?;
     let guest = root.join("guest");
-    for folder in ["runtime", "benchmark", "workload", "Cargo.toml", "Cargo.lock", "images.rs"] {
+    let files = ["Cargo.toml", "Cargo.lock", "images.rs", "link.rs", "runtime"];
+    for folder in files.into_iter().chain(images::NAMES) {
         println!("cargo::rerun-if-changed={}", guest.join(folder).display());
     }
     println!("cargo::rerun-if-changed={}", root.join("arch/src").display());

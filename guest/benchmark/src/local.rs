@@ -3,16 +3,15 @@
 use crate::latency::LOST_CYCLES;
 use crate::selection::Selection;
 use crate::statistics::FIRST;
-use arch::apic::{LocalVector, Lvt, Register, Scope, TimerMode};
+use arch::apic::{Register, Scope, TimerMode};
 use core::sync::atomic::{AtomicU64, Ordering};
 use runtime::apic::{self, Fence};
 use runtime::instruction::{enable_interrupts_and_halt, time_stamp};
 use runtime::interrupt::{COUNTED_VECTOR, set_handler};
 use runtime::{clock, print, processor};
 
-/// How long a timer runs, and how long its rate is measured.
+/// How long a timer runs.
 const TIMER_CYCLES: u64 = 200_000;
-const CALIBRATION_CYCLES: u64 = 2_000_000;
 const MEASURED_EOI_VECTOR: u8 = 0xE2;
 
 /// Takes samples; `sample` gives one, or None if the interrupt did not come.
@@ -90,13 +89,13 @@ pub fn measure_end_of_interrupt(selection: &Selection, apic: &str) -> bool {
 
 /// How late the timer's interrupt is, by count and by deadline, spinning and halted.
 pub fn measure_timer(selection: &Selection, apic: &str) -> bool {
-    let rate = ticks_per_million_cycles();
+    apic::measure_timer_rate();
     let own = processor::current();
-    let ticks = TIMER_CYCLES * rate / 1_000_000;
+    let ticks = apic::timer_ticks(TIMER_CYCLES);
     let by_count = |is_halted: bool| {
         let before = own.arrival_count();
-        apic::start_timer(COUNTED_VECTOR, TimerMode::OneShot, ticks as u32);
-        let due = time_stamp() + ticks * 1_000_000 / rate.max(1);
+        apic::start_timer(COUNTED_VECTOR, TimerMode::OneShot, ticks);
+        let due = time_stamp() + apic::timer_cycles(ticks);
         wait_for_timer(is_halted, before, due)
     };
     let by_deadline = |is_halted: bool| {
@@ -134,15 +133,4 @@ fn wait_for_timer(is_halted: bool, before: u64, due: u64) -> Option<u64> {
         runtime::instruction::enable_interrupts();
     }
     Some(next_arrival(before)?.saturating_sub(due))
-}
-
-/// The timer's rate against the time stamp counter's.
-fn ticks_per_million_cycles() -> u64 {
-    apic::start_timer(COUNTED_VECTOR, TimerMode::OneShot, u32::MAX);
-    apic::write(Register::LocalVector(LocalVector::Timer), Lvt::MASK);
-    let (start, first) = (time_stamp(), apic::read(Register::CurrentCount));
-    clock::wait_cycles(CALIBRATION_CYCLES, || true);
-    let (end, last) = (time_stamp(), apic::read(Register::CurrentCount));
-    apic::stop_timer();
-    u64::from(first.wrapping_sub(last)) * 1_000_000 / (end - start).max(1)
 }

@@ -6,6 +6,7 @@ use arch::apic::{
     ApicBase, DeliveryMode, DestinationMode, Icr, LocalVector, Lvt, MSR_FIRST, Mode, Register,
     Scope, Svr, TimerMode,
 };
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Where the page is; the runtime does not move it.
 pub const PAGE: u64 = 0xFEE0_0000;
@@ -202,6 +203,34 @@ pub fn start_deadline(vector: u8, time: u64) {
     instruction::fence_before_msr();
     // SAFETY: as in `write`.
     unsafe { instruction::write_msr(arch::msr::TSC_DEADLINE, time) };
+}
+
+/// Ticks of the undivided timer in 2^20 cycles of the time stamp counter, once measured.
+static TIMER_RATE: AtomicU64 = AtomicU64::new(0);
+const RATE_SHIFT: u32 = 20;
+const RATE_CYCLES: u64 = 1 << 21;
+
+/// Measures the timer's rate, on the first processor; the others are alike.
+pub fn measure_timer_rate() {
+    start_timer(crate::interrupt::WAKE_VECTOR, TimerMode::OneShot, u32::MAX);
+    write(Register::LocalVector(LocalVector::Timer), Lvt::MASK);
+    let (start, first) = (instruction::time_stamp(), read(Register::CurrentCount));
+    crate::clock::wait_cycles(RATE_CYCLES, || true);
+    let (end, last) = (instruction::time_stamp(), read(Register::CurrentCount));
+    stop_timer();
+    let ticks = u64::from(first.wrapping_sub(last));
+    TIMER_RATE.store((ticks << RATE_SHIFT) / (end - start).max(1), Ordering::Relaxed);
+}
+
+/// How many ticks of the timer `cycles` are, by the rate that was measured; 0 if it does not run.
+pub fn timer_ticks(cycles: u64) -> u32 {
+    let rate = u128::from(TIMER_RATE.load(Ordering::Relaxed));
+    u32::try_from((u128::from(cycles) * rate) >> RATE_SHIFT).unwrap_or(u32::MAX)
+}
+
+/// How many cycles `ticks` of the timer are.
+pub fn timer_cycles(ticks: u32) -> u64 {
+    (u64::from(ticks) << RATE_SHIFT) / TIMER_RATE.load(Ordering::Relaxed).max(1)
 }
 
 pub fn stop_timer() {

@@ -66,6 +66,13 @@ pub fn write_unused_msr(msr: UnusedMsr, value: u64) {
     unsafe { write_msr(msr as u32, value) }
 }
 
+/// Has the processor with an APIC ID look at its AVIC guest's page. [APM2 "Doorbell Register"]
+#[inline(always)]
+pub fn ring_avic_doorbell(host_apic_id: u32) {
+    // SAFETY: the receiver looks at its guest's interrupts, no more.
+    unsafe { write_msr(arch::svm::msr::AVIC_DOORBELL, u64::from(host_apic_id)) }
+}
+
 /// MFENCE; LFENCE: what orders a store before a write of an MSR that is not serializing.
 /// [SDM3 "MSR Access in x2APIC Mode"]
 #[inline(always)]

@@ -7,9 +7,13 @@
 pub const BENCHMARK: &[u8] = include_bytes!(env!("IMAGE_BENCHMARK"));
 /// Work of known amount. See `guest/workload`.
 pub const WORKLOAD: &[u8] = include_bytes!(env!("IMAGE_WORKLOAD"));
+/// Runs a guest with software injection and with AVIC; has [`BENCHMARK`] built in. See
+/// `guest/hypervisor`.
+pub const HYPERVISOR: &[u8] = include_bytes!(env!("IMAGE_HYPERVISOR"));
 
 /// All of them, by name.
-pub const ALL: [(&str, &[u8]); 2] = [("benchmark", BENCHMARK), ("workload", WORKLOAD)];
+pub const ALL: [(&str, &[u8]); 3] =
+    [("benchmark", BENCHMARK), ("workload", WORKLOAD), ("hypervisor", HYPERVISOR)];
 
 /// The image called `name`.
 pub fn by_name(name: &str) -> Option<&'static [u8]> {

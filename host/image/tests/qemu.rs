@@ -5,13 +5,21 @@ use std::process::{Command, Stdio};
 /// What QEMU exits with when the guest writes 0 to the debug-exit port.
 const PASSED: i32 = 1;
 
+/// A processor with SVM and nested paging. QEMU's translator has no AVIC.
+const SVM_CPU: &str = "EPYC,+svm";
+
 /// Runs an image; its output and QEMU's exit status, or None without QEMU.
 fn run(name: &str, cpus: u32, options: &str) -> Option<(String, i32)> {
+    run_on("qemu64", name, cpus, options)
+}
+
+fn run_on(model: &str, name: &str, cpus: u32, options: &str) -> Option<(String, i32)> {
     let file = format!("avicenna-{name}-{}-{cpus}", std::process::id());
     let image = std::env::temp_dir().join(file);
     std::fs::write(&image, image::by_name(name)?).expect("a writable temporary folder");
     let output = Command::new("qemu-system-x86_64")
         .args(["-accel", "tcg", "-display", "none", "-serial", "stdio", "-no-reboot", "-m", "128"])
+        .args(["-cpu", model])
         .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4", "-smp", &cpus.to_string()])
         .args(["-append", options, "-kernel"])
         .arg(&image)
@@ -65,4 +73,18 @@ fn benchmark_starts_every_processor_and_loses_no_interrupt() {
         assert_eq!(output.contains("ipi_mesh"), cpus > 1, "{output}");
         assert!(!output.contains("lost"), "{output}");
     }
+}
+
+#[test]
+fn hypervisor_runs_the_benchmark_with_software_injection_and_overcommit() {
+    let guest = "guest.samples=5 guest.warmup=1 guest.messages=5 guest.tests=ipi,throughput,timer";
+    let options = format!("vcpus=2 {guest}");
+    let Some((output, status)) = run_on(SVM_CPU, "hypervisor", 1, &options) else { return };
+    assert_eq!(status, PASSED, "{output}");
+    assert!(output.contains("\"cpus\":2,\"vendor\""), "{output}");
+    assert!(output.contains("\"record\":\"result\",\"feature\":\"off\",\"status\":0"), "{output}");
+    for reason in ["interrupt", "cpuid", "hlt", "io", "msr", "npf"] {
+        assert!(output.contains(&format!("\"reason\":\"{reason}\"")), "{reason}: {output}");
+    }
+    assert!(output.contains("\"what\":\"avic\""), "{output}");
 }

@@ -1,0 +1,76 @@
+//! The guest's RAM: one contiguous block of ours, which nested page tables show from address 0 on.
+
+#![expect(unsafe_code, reason = "the block is memory that Rust knows nothing of")]
+
+use arch::address::{GuestPhysical, SystemPhysical};
+use core::sync::atomic::{AtomicU64, Ordering};
+use runtime::BootInformation;
+
+/// Nested tables map the block by pages of this size.
+pub const LARGE_PAGE: u64 = 2 << 20;
+/// The runtime maps no more of our own memory than this.
+const REACHABLE: u64 = 0xE000_0000;
+
+static START: AtomicU64 = AtomicU64::new(0);
+static SIZE: AtomicU64 = AtomicU64::new(0);
+
+/// Finds `size` bytes above our image and modules, in what the loader calls usable.
+pub fn reserve(boot: &BootInformation, size: u64) -> Result<(), &'static str> {
+    let taken = boot.modules.iter().map(|module| module.end).max().unwrap_or(0);
+    let lowest = taken.max(runtime::boot::end_of_image()).next_multiple_of(LARGE_PAGE);
+    let start = boot
+        .memory
+        .iter()
+        .map(|region| (region.start.next_multiple_of(LARGE_PAGE).max(lowest), region.end))
+        .find(|(start, end)| start + size <= (*end).min(REACHABLE));
+    let (start, _) = start.ok_or("no usable region is large enough for the guest")?;
+    START.store(start, Ordering::Relaxed);
+    SIZE.store(size, Ordering::Relaxed);
+    Ok(())
+}
+
+pub fn size() -> u64 {
+    SIZE.load(Ordering::Relaxed)
+}
+
+/// Where the block is.
+pub fn start() -> SystemPhysical {
+    SystemPhysical(START.load(Ordering::Relaxed))
+}
+
+/// The place of `length` bytes; None unless all of them are RAM of the guest.
+fn place(address: GuestPhysical, length: usize) -> Option<*mut u8> {
+    let end = address.0.checked_add(length as u64)?;
+    (end <= size()).then(|| (start().0 + address.0) as *mut u8)
+}
+
+/// Copies out of the guest's RAM; false where it is not all RAM.
+pub fn read(address: GuestPhysical, bytes: &mut [u8]) -> bool {
+    let Some(from) = place(address, bytes.len()) else { return false };
+    // SAFETY: the block is ours, mapped, and never behind a Rust reference; the guest may write it
+    // at the same time, which makes for any byte values, and all of them are bytes.
+    unsafe { core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
+    true
+}
+
+/// Copies into the guest's RAM; false where it is not all RAM.
+pub fn write(address: GuestPhysical, bytes: &[u8]) -> bool {
+    let Some(to) = place(address, bytes.len()) else { return false };
+    // SAFETY: as in `read`.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+    true
+}
+
+/// Fills a part of the guest's RAM with zeroes; false where it is not all RAM.
+pub fn clear(address: GuestPhysical, length: usize) -> bool {
+    let Some(to) = place(address, length) else { return false };
+    // SAFETY: as in `read`.
+    unsafe { core::ptr::write_bytes(to, 0, length) };
+    true
+}
+
+/// A 64-bit word of the guest's RAM: an entry of its page tables.
+pub fn read_word(address: GuestPhysical) -> Option<u64> {
+    let mut bytes = [0; 8];
+    read(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
+}
