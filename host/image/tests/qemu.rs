@@ -1,12 +1,17 @@
 //! The images on a machine that is not ours. Skipped, with a notice, where QEMU is not installed.
 
+use std::io::Read;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// What QEMU exits with when the guest writes 0 to the debug-exit port.
 const PASSED: i32 = 1;
 
 /// A processor with SVM and nested paging. QEMU's translator has no AVIC.
 const SVM_CPU: &str = "EPYC,+svm";
+
+/// A run that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs an image; its output and QEMU's exit status, or None without QEMU.
 fn run(name: &str, cpus: u32, options: &str) -> Option<(String, i32)> {
@@ -17,25 +22,43 @@ fn run_on(model: &str, name: &str, cpus: u32, options: &str) -> Option<(String, 
     let file = format!("avicenna-{name}-{}-{cpus}", std::process::id());
     let image = std::env::temp_dir().join(file);
     std::fs::write(&image, image::by_name(name)?).expect("a writable temporary folder");
-    let output = Command::new("qemu-system-x86_64")
+    let child = Command::new("qemu-system-x86_64")
         .args(["-accel", "tcg", "-display", "none", "-serial", "stdio", "-no-reboot", "-m", "128"])
         .args(["-cpu", model])
         .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4", "-smp", &cpus.to_string()])
         .args(["-append", options, "-kernel"])
         .arg(&image)
         .stdin(Stdio::null())
-        .output();
-    std::fs::remove_file(&image).expect("the file written above");
-    match output {
-        Ok(output) => {
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            Some((text, output.status.code().unwrap_or(-1)))
+        .stdout(Stdio::piped())
+        .spawn();
+    let result = match child {
+        Ok(mut child) => {
+            let mut output = child.stdout.take().expect("a pipe, as asked for");
+            let reader = std::thread::spawn(move || {
+                let mut text = Vec::new();
+                output.read_to_end(&mut text).map(|_| text)
+            });
+            let start = Instant::now();
+            let mut status = child.try_wait().expect("a child of ours");
+            while status.is_none() && start.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(20));
+                status = child.try_wait().expect("a child of ours");
+            }
+            if status.is_none() {
+                child.kill().expect("a child of ours");
+                child.wait().expect("a child of ours");
+            }
+            let text = reader.join().expect("no panic").expect("a pipe can be read");
+            let text = String::from_utf8_lossy(&text).into_owned();
+            Some((text, status.and_then(|status| status.code()).unwrap_or(-1)))
         }
         Err(error) => {
             println!("skipped: qemu-system-x86_64: {error}");
             None
         }
-    }
+    };
+    std::fs::remove_file(&image).expect("the file written above");
+    result
 }
 
 /// The checksum that `part` printed.
