@@ -1,8 +1,10 @@
 //! The emulated computer: everything that knows all of its parts.
 
+pub mod channel;
 pub mod cost;
 pub mod debugger;
 pub mod firmware;
+pub mod image_file;
 pub mod load;
 mod machine;
 mod schedule;

@@ -1,5 +1,6 @@
 //! The computer as a whole: its parts, how it is put together, and how software gets into it.
 
+use crate::channel::Channels;
 use crate::cost::{CostError, CostProfile};
 use crate::firmware::{self, FirmwareOptions, TooLittleMemory};
 use crate::load::{self, BootRequest, BootState, EntryMode, LoadError, Module, Source};
@@ -73,6 +74,7 @@ pub struct Machine {
     pub(crate) cache: CodeCache,
     pub(crate) outcome: Option<crate::schedule::Outcome>,
     pub(crate) console: Vec<(u8, u8)>,
+    pub(crate) channels: Channels,
 }
 
 impl Machine {
@@ -103,6 +105,7 @@ impl Machine {
             cache,
             outcome: None,
             console: Vec::new(),
+            channels: Channels::default(),
         })
     }
 

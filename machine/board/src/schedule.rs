@@ -227,6 +227,7 @@ impl Machine {
                 self.end(at, Event::DebugExit { value }, Outcome::DebugExit(value));
             }
             Effect::Console { port, byte } => self.console.push((port, byte)),
+            Effect::ChannelOutput { port } => self.collect(initiator, port),
             Effect::Line { .. } | Effect::EndOfInterrupt { .. } => {}
         }
     }

@@ -40,6 +40,9 @@ pub enum Effect {
     DebugExit { value: u32 },
     /// Bytes for the console behind serial port `port`.
     Console { port: u8, byte: u8 },
+    /// The guest wrote to port `port` of the console device that is the initiator; the bytes wait
+    /// there.
+    ChannelOutput { port: u8 },
 }
 
 /// What a processor did that nobody else needs to act upon, for traces and the run's hash. The board

@@ -293,8 +293,7 @@ impl Virtio {
     ) -> usize {
         let Model::Console(console) = &mut self.model else { return 0 };
         let accepted = console.receive(console_port, bytes);
-        let queue = if console_port == 0 { 0 } else { 2 * console_port + 2 };
-        self.process(port, queue);
+        self.process(port, console::input_queue(console_port));
         accepted
     }
 

@@ -1,6 +1,7 @@
 //! `avicenna machine`: run software on the emulated computer.
 
 mod console;
+mod devices;
 mod list_cpus;
 mod run;
 mod size;

@@ -4,6 +4,7 @@
 //! codes below otherwise.
 
 use super::console::{Console, Request};
+use super::devices::{self, ChannelFiles};
 use super::size::{parse_bytes, parse_duration};
 use anyhow::Context;
 use arch::time::Picoseconds;
@@ -55,6 +56,8 @@ pub struct Arguments {
     /// A module for a Multiboot kernel: FILE, or "FILE its command line"
     #[arg(long, value_name = "FILE")]
     module: Vec<String>,
+    #[command(flatten)]
+    devices: devices::Arguments,
     /// Seed of the processors' random numbers
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -90,7 +93,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     machine.state.wiring.records = recorder.is_some().then(Vec::new);
     let _ = ctrlc::set_handler(|| INTERRUPT.store(true, Ordering::Relaxed));
     let started = Instant::now();
-    let end = drive(&mut machine, arguments, recorder.as_mut(), started)?;
+    let mut channels = arguments.devices.channels(&mut machine)?;
+    arguments.devices.feed(&mut machine)?;
+    let end = drive(&mut machine, arguments, recorder.as_mut(), &mut channels, started)?;
     if let Some(recorder) = recorder {
         recorder.finish()?;
     }
@@ -105,7 +110,7 @@ fn build(arguments: &Arguments) -> anyhow::Result<Machine> {
         memory: arguments.memory,
         seed: arguments.seed,
         start: device::Date::default(),
-        virtio: Vec::new(),
+        virtio: arguments.devices.models()?,
     })?;
     let kernel = read(&arguments.kernel)?;
     let kernel_name = arguments.kernel.display().to_string();
@@ -166,6 +171,7 @@ fn drive(
     machine: &mut Machine,
     arguments: &Arguments,
     mut recorder: Option<&mut Recorder>,
+    channels: &mut ChannelFiles,
     started: Instant,
 ) -> anyhow::Result<u8> {
     let mut console = Console::open(true);
@@ -175,6 +181,7 @@ fn drive(
         let until = machine.state.now.saturating_add(SLICE).min(last);
         let outcome = machine.run(Limits { until, instructions });
         show_output(machine, &mut console);
+        channels.take(machine)?;
         if let Some(recorder) = recorder.as_deref_mut() {
             recorder.take(machine)?;
         }

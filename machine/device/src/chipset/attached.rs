@@ -7,6 +7,7 @@ use crate::storage::Disk;
 use crate::virtio::Model;
 use crate::virtio::console::Console;
 use crate::virtio::network::Network;
+use arch::identity::RequesterId;
 use bus::Context;
 
 impl Chipset {
@@ -37,6 +38,12 @@ impl Chipset {
         console.map_or_else(Vec::new, |console| console.take_output(port))
     }
 
+    /// The number of the console device that is this initiator.
+    pub fn console_of(&self, requester: RequesterId) -> Option<usize> {
+        let consoles = self.pci.functions().iter().filter(|f| is_console(&f.device));
+        consoles.map(|function| function.address.requester()).position(|r| r == requester)
+    }
+
     /// Input for a port of a console; gives how many bytes it took.
     pub fn feed_console(
         &mut self,
@@ -45,7 +52,6 @@ impl Chipset {
         port: usize,
         bytes: &[u8],
     ) -> usize {
-        let is_console = |device: &Device| matches!(device, Device::Virtio(v) if matches!(v.model, Model::Console(_)));
         let consoles = self.pci.functions().iter().enumerate();
         let index = consoles.filter(|(_, f)| is_console(&f.device)).nth(console);
         let Some((index, _)) = index else { return 0 };
@@ -62,4 +68,8 @@ impl Chipset {
             _ => None,
         })
     }
+}
+
+fn is_console(device: &Device) -> bool {
+    matches!(device, Device::Virtio(device) if matches!(device.model, Model::Console(_)))
 }

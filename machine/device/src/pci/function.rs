@@ -213,6 +213,11 @@ impl Attachment<'_, '_> {
         true
     }
 
+    /// Tells the board that the guest wrote to a port of a console.
+    pub fn tell_output(&mut self, port: u8) {
+        self.cx.effect(Initiator::Device(self.requester), Effect::ChannelOutput { port });
+    }
+
     /// The level that the device wants on its INTx pin.
     pub fn set_pin(&mut self, wants_pin: bool) {
         *self.wants_pin = wants_pin;

@@ -1,7 +1,8 @@
 //! The console device with several named ports. [VIRTIO "Console Device"]
 //!
 //! Port 0 is a console; further ports are byte channels that a guest finds by name. Output is kept
-//! until the board takes it, input until the guest offers buffers.
+//! until the board takes it, which it is told to do; input until the guest has opened the port and
+//! offers buffers, because drivers discard what comes to a closed port.
 
 use super::queue::{Broken, Queue};
 use super::{Budget, Progress};
@@ -14,7 +15,7 @@ pub const MAXIMUM_PORTS: usize = 8;
 /// Output that is kept for the board; a guest that writes on has to wait.
 const OUTPUT_LIMIT: usize = 1 << 20;
 /// Input that is kept for the guest.
-const INPUT_LIMIT: usize = 64 << 10;
+const INPUT_LIMIT: usize = 64 << 20;
 /// Control messages that wait for buffers.
 const CONTROL_LIMIT: usize = 64;
 const PIECE: usize = 4096;
@@ -48,6 +49,8 @@ pub struct Console {
     ports: Vec<Port>,
     /// Control messages to the guest.
     control: VecDeque<Vec<u8>>,
+    /// The guest has begun to use the control queues, so it opens ports before it reads them.
+    opens_ports: bool,
 }
 
 impl Console {
@@ -55,7 +58,7 @@ impl Console {
     pub fn new(names: &[String]) -> Self {
         let named = names.iter().map(|name| Port { name: name.clone(), ..Port::default() });
         let ports = core::iter::once(Port::default()).chain(named).take(MAXIMUM_PORTS).collect();
-        Self { ports, control: VecDeque::new() }
+        Self { ports, control: VecDeque::new(), opens_ports: false }
     }
 
     pub(super) fn queue_count(&self) -> usize {
@@ -75,6 +78,7 @@ impl Console {
 
     pub(super) fn reset(&mut self) {
         self.control.clear();
+        self.opens_ports = false;
         self.ports.iter_mut().for_each(|port| port.is_open = false);
     }
 
@@ -115,18 +119,41 @@ impl Console {
                 let progress = self.take_control(queue, attachment, budget)?;
                 // What was said is often answered, in the other queue.
                 self.give_control(&mut queues[CONTROL_INPUT], attachment, budget)?;
-                Ok(progress)
+                // A port that was opened gets what has been waiting for it.
+                (0..self.ports.len()).try_fold(progress, |progress, port| {
+                    let Some(queue) = queues.get_mut(input_queue(port)) else {
+                        return Ok(progress);
+                    };
+                    Ok(progress.max(self.give_input(port, queue, attachment, budget)?))
+                })
             }
             _ => {
                 let port = if index < CONTROL_INPUT { 0 } else { index / 2 - 1 };
-                let Some(port) = self.ports.get_mut(port) else { return Ok(Progress::Idle) };
                 if index.is_multiple_of(2) {
-                    port.give_input(queue, attachment, budget)
-                } else {
-                    port.take_output(queue, attachment, budget)
+                    return self.give_input(port, queue, attachment, budget);
                 }
+                let Some(state) = self.ports.get_mut(port) else { return Ok(Progress::Idle) };
+                let progress = state.take_output(queue, attachment, budget);
+                if !state.output.is_empty() {
+                    attachment.tell_output(port as u8);
+                }
+                progress
             }
         }
+    }
+
+    fn give_input(
+        &mut self,
+        index: usize,
+        queue: &mut Queue,
+        attachment: &mut Attachment,
+        budget: &mut Budget,
+    ) -> Result<Progress, Broken> {
+        let Some(port) = self.ports.get_mut(index) else { return Ok(Progress::Idle) };
+        if !port.is_open && (self.opens_ports || index != 0) {
+            return Ok(Progress::Idle);
+        }
+        port.give_input(queue, attachment, budget)
     }
 
     fn take_control(
@@ -155,6 +182,7 @@ impl Console {
         let index = port as usize;
         match event {
             event::DEVICE_READY if value => {
+                self.opens_ports = true;
                 for port in 0..self.ports.len() as u32 {
                     self.say(port, event::PORT_ADD, 1, &[]);
                 }
@@ -204,6 +232,11 @@ impl Console {
         }
         Ok(Progress::HasMore)
     }
+}
+
+/// The queue that carries input of a port. [VIRTIO "Console Device", Virtqueues]
+pub(super) const fn input_queue(port: usize) -> usize {
+    if port == 0 { 0 } else { 2 * port + 2 }
 }
 
 impl Port {

@@ -465,6 +465,7 @@ fn a_console_moves_bytes_both_ways_and_names_its_ports() {
     say(0, 0);
     say(0, 3);
     say(1, 3);
+    say(0, 6);
     say(1, 6);
     say(77, 6);
     let lengths = rig.used(2);
@@ -488,8 +489,35 @@ fn a_console_moves_bytes_both_ways_and_names_its_ports() {
     rig.submit(0, &[(DATA + 3, 30, WRITE)]);
     assert_eq!(rig.used(0), [3, 2]);
     assert_eq!(rig.load(DATA, 5), b"hello");
-    assert_eq!(rig.chipset.feed_console(&mut rig.bench.context(), 0, 0, &[0; 1 << 20]), 64 << 10);
+    assert_eq!(rig.chipset.feed_console(&mut rig.bench.context(), 0, 0, &[0; 1 << 20]), 1 << 20);
     assert_eq!(rig.chipset.feed_console(&mut rig.bench.context(), 1, 0, b"x"), 0);
+}
+
+#[test]
+fn input_waits_until_the_guest_has_opened_the_port() {
+    let mut rig = Rig::live(Model::Console(Console::new(&["orders".into()])), 1 << 1);
+    assert_eq!(rig.chipset.feed_console(&mut rig.bench.context(), 0, 1, b"go"), 2);
+    rig.submit(4, &[(DATA, 8, WRITE)]);
+    assert_eq!(rig.used(4), [0; 0]);
+    for event in [0, 6] {
+        rig.store(HEADER, &[1, 0, 0, 0, event, 0, 1, 0]);
+        rig.submit(3, &[(HEADER, 8, 0)]);
+    }
+    assert_eq!(rig.used(4), [2]);
+    assert_eq!(rig.load(DATA, 2), b"go");
+}
+
+#[test]
+fn the_board_is_told_which_port_was_written_to() {
+    let mut rig = Rig::live(Model::Console(Console::new(&["results".into()])), 1 << 1);
+    for (queue, port) in [(1, 0), (5, 1)] {
+        rig.submit(queue, &[(DATA, 4, 0)]);
+        let told = rig.bench.effects().into_iter().find_map(|effect| match effect {
+            Effect::ChannelOutput { port } => Some(port),
+            _ => None,
+        });
+        assert_eq!(told, Some(port));
+    }
 }
 
 #[test]

@@ -1,0 +1,262 @@
+//! Virtio devices as the command line names them: disks over image files, a console with channels
+//! to files, network cables that end in a packet source.
+
+use super::size::parse_bytes;
+use anyhow::{Context, bail};
+use board::channel::Channel;
+use board::{Machine, image_file};
+use device::packet_source::{PacketSource, Reaction, Stream};
+use device::storage::WriteMode;
+use device::virtio::Model;
+use device::virtio::block::Block;
+use device::virtio::console::{Console, MAXIMUM_PORTS};
+use device::virtio::network::Network;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A disk (virtio-blk) over an image: FILE keeps writes in memory, FILE,readonly refuses them,
+    /// FILE,write-through changes the image
+    #[arg(long, value_name = "FILE[,readonly]", value_parser = parse_disk)]
+    disk: Vec<DiskArgument>,
+    /// What the guest writes to a virtio-console goes to a file: FILE for hvc0, NAME=FILE for the
+    /// port /dev/virtio-ports/NAME; with ,input=FILE the guest reads that file there
+    #[arg(long, value_name = "[NAME=]FILE", value_parser = parse_console)]
+    console: Vec<ConsoleArgument>,
+    /// A network cable (virtio-net) to a peer at 10.0.2.2 that answers ping (answer), sends frames
+    /// back (reflect) or counts them (count); with ,rate=N[,length=N][,count=N] it sends N UDP
+    /// packets a second to 10.0.2.15
+    #[arg(long, value_name = "PEER", value_parser = parse_network)]
+    net: Vec<NetworkArgument>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct DiskArgument {
+    path: PathBuf,
+    mode: WriteMode,
+}
+
+fn parse_disk(text: &str) -> Result<DiskArgument, String> {
+    let (path, mode) = match text.rsplit_once(',') {
+        Some((path, "readonly")) => (path, WriteMode::Refused),
+        Some((path, "write-through")) => (path, WriteMode::Through),
+        _ => (text, WriteMode::Overlay),
+    };
+    if path.is_empty() { Err("a file name is missing".into()) } else { Ok(disk(path, mode)) }
+}
+
+fn disk(path: &str, mode: WriteMode) -> DiskArgument {
+    DiskArgument { path: path.into(), mode }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ConsoleArgument {
+    /// Nothing for port 0.
+    name: Option<String>,
+    output: PathBuf,
+    input: Option<PathBuf>,
+}
+
+fn parse_console(text: &str) -> Result<ConsoleArgument, String> {
+    let (rest, input) = match text.rsplit_once(",input=") {
+        Some((rest, input)) => (rest, Some(PathBuf::from(input))),
+        None => (text, None),
+    };
+    let (name, output) = match rest.split_once('=') {
+        Some((name, output)) => (Some(name.to_owned()), output),
+        None => (None, rest),
+    };
+    if output.is_empty() || name.as_ref().is_some_and(String::is_empty) {
+        return Err(format!("{text:?} is not FILE or NAME=FILE"));
+    }
+    Ok(ConsoleArgument { name, output: output.into(), input })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NetworkArgument {
+    reaction: Reaction,
+    stream: Option<Stream>,
+}
+
+fn parse_network(text: &str) -> Result<NetworkArgument, String> {
+    let mut words = text.split(',');
+    let reaction = match words.next() {
+        Some("answer") => Reaction::Answer,
+        Some("reflect") => Reaction::Reflect,
+        Some("count") => Reaction::Count,
+        found => return Err(format!("{found:?} must be answer, reflect or count")),
+    };
+    let mut stream = Stream { packets_per_second: 0, length: 60, count: None };
+    for word in words {
+        let number = |value: &str| parse_bytes(value).map_err(|_| format!("{word:?}: no number"));
+        match word.split_once('=') {
+            Some(("rate", value)) => {
+                stream.packets_per_second = number(value)?.try_into().unwrap_or(u32::MAX);
+            }
+            Some(("length", value)) => {
+                stream.length = number(value)?.try_into().unwrap_or(u16::MAX);
+            }
+            Some(("count", value)) => stream.count = Some(number(value)?),
+            _ => return Err(format!("{word:?} must be rate=N, length=N or count=N")),
+        }
+    }
+    let stream = (stream.packets_per_second > 0).then_some(stream);
+    Ok(NetworkArgument { reaction, stream })
+}
+
+impl Arguments {
+    /// The devices, in the order disks, console, network.
+    pub fn models(&self) -> anyhow::Result<Vec<Model>> {
+        let mut models = Vec::new();
+        for (number, argument) in self.disk.iter().enumerate() {
+            let disk = image_file::open(&argument.path, argument.mode)?;
+            models.push(Model::Block(Block { disk, serial: format!("disk{number}") }));
+        }
+        let names: Vec<String> = self.console.iter().filter_map(|c| c.name.clone()).collect();
+        if names.len() >= MAXIMUM_PORTS {
+            bail!("{} console ports, there can be at most {}", names.len(), MAXIMUM_PORTS - 1);
+        }
+        if let Some(name) =
+            (1..names.len()).find_map(|i| names[..i].iter().find(|n| **n == names[i]))
+        {
+            bail!("console port {name} is there twice");
+        }
+        if !self.console.is_empty() {
+            models.push(Model::Console(Console::new(&names)));
+        }
+        for (number, argument) in self.net.iter().enumerate() {
+            // Locally administered; the last byte tells devices apart.
+            let mac = [0x52, 0x54, 0, 0, 1, number as u8];
+            let source = PacketSource::new(mac, argument.reaction, argument.stream);
+            models.push(Model::Network(Network::new(mac, source)));
+        }
+        if models.len() > device::chipset::MAXIMUM_VIRTIO_DEVICES {
+            let most = device::chipset::MAXIMUM_VIRTIO_DEVICES;
+            bail!("{} virtio devices, there can be at most {most}", models.len());
+        }
+        Ok(models)
+    }
+
+    /// Gives the disks of a restored machine their images.
+    pub fn attach(&self, machine: &mut Machine) -> anyhow::Result<()> {
+        let mut disks = machine.state.wiring.chipset.disks_mut();
+        for argument in &self.disk {
+            let Some(disk) = disks.next() else { bail!("the snapshot has fewer disks") };
+            image_file::attach(disk, &argument.path, argument.mode)?;
+        }
+        Ok(())
+    }
+
+    /// Opens the files behind the console's ports.
+    pub fn channels(&self, machine: &mut Machine) -> anyhow::Result<ChannelFiles> {
+        let mut files = Vec::new();
+        for argument in &self.console {
+            let channel = match &argument.name {
+                Some(name) => machine.channel(name),
+                None => Some(Channel { console: 0, port: 0 }),
+            };
+            let Some(channel) = channel else { bail!("the machine has no such console port") };
+            let file = File::create(&argument.output)
+                .with_context(|| format!("cannot create {}", argument.output.display()))?;
+            files.push(ChannelFile { channel, file, path: argument.output.clone() });
+        }
+        Ok(ChannelFiles(files))
+    }
+
+    /// Hands the machine what its programs will read. A restored machine has it already.
+    pub fn feed(&self, machine: &mut Machine) -> anyhow::Result<()> {
+        for argument in &self.console {
+            let Some(input) = &argument.input else { continue };
+            let bytes =
+                std::fs::read(input).with_context(|| format!("cannot read {}", input.display()))?;
+            let channel = match &argument.name {
+                Some(name) => machine.channel(name),
+                None => Some(Channel { console: 0, port: 0 }),
+            };
+            let taken = channel.map_or(0, |channel| machine.feed_channel(channel, &bytes));
+            if taken < bytes.len() {
+                let (name, size) = (input.display(), bytes.len());
+                bail!("{name}: {size} bytes are too many for a console port, it takes {taken}");
+            }
+        }
+        Ok(())
+    }
+}
+
+struct ChannelFile {
+    channel: Channel,
+    file: File,
+    path: PathBuf,
+}
+
+/// Where the console's ports lead.
+pub struct ChannelFiles(Vec<ChannelFile>);
+
+impl ChannelFiles {
+    /// Writes down what the guest wrote.
+    pub fn take(&mut self, machine: &mut Machine) -> anyhow::Result<()> {
+        for ChannelFile { channel, file, path } in &mut self.0 {
+            let bytes = machine.take_channel(*channel);
+            if !bytes.is_empty() {
+                file.write_all(&bytes)
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+            }
+        }
+        match machine.lost_channel_bytes() {
+            0 => Ok(()),
+            lost => bail!("{lost} bytes of console ports were lost: they came too fast"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_are_overlays_unless_said_otherwise() {
+        for (text, path, mode) in [
+            ("a.img", "a.img", WriteMode::Overlay),
+            ("a.img,readonly", "a.img", WriteMode::Refused),
+            ("a,b.img,write-through", "a,b.img", WriteMode::Through),
+            ("a,b.img", "a,b.img", WriteMode::Overlay),
+        ] {
+            assert_eq!(parse_disk(text), Ok(disk(path, mode)), "{text}");
+        }
+        assert!(parse_disk(",readonly").is_err() && parse_disk("").is_err());
+    }
+
+    #[test]
+    fn console_ports_have_a_name_and_files() {
+        let argument = |name: Option<&str>, output: &str, input: Option<&str>| ConsoleArgument {
+            name: name.map(str::to_owned),
+            output: output.into(),
+            input: input.map(PathBuf::from),
+        };
+        for (text, expected) in [
+            ("out", argument(None, "out", None)),
+            ("results=out", argument(Some("results"), "out", None)),
+            ("a=b,input=c", argument(Some("a"), "b", Some("c"))),
+        ] {
+            assert_eq!(parse_console(text), Ok(expected), "{text}");
+        }
+        assert!(parse_console("=x").is_err() && parse_console("a=").is_err());
+    }
+
+    #[test]
+    fn a_cable_ends_in_a_known_kind_of_peer() {
+        let stream = Stream { packets_per_second: 1000, length: 60, count: Some(5) };
+        for (text, reaction, stream) in [
+            ("answer", Reaction::Answer, None),
+            ("reflect,length=100", Reaction::Reflect, None),
+            ("count,rate=1000,count=5", Reaction::Count, Some(stream)),
+        ] {
+            assert_eq!(parse_network(text), Ok(NetworkArgument { reaction, stream }), "{text}");
+        }
+        for text in ["", "nothing", "answer,speed=1", "answer,rate=x"] {
+            assert!(parse_network(text).is_err(), "{text}");
+        }
+    }
+}
