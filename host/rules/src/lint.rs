@@ -18,7 +18,7 @@ mod tests;
 
 use crate::configuration::Contents;
 use crate::finding::{Answer, Evidence, Finding, Fix, Position, Severity};
-use crate::inhibit::{InhibitReason, Vendor};
+use crate::inhibit::{Reason, Vendor};
 use crate::position::Lines;
 use crate::version::Version;
 use crate::vm::VmConfiguration;
@@ -76,7 +76,7 @@ pub struct Diagnostic {
     /// Vendors of the target on which it matters.
     pub vendors: Vec<Vendor>,
     /// The inhibit KVM sets for it.
-    pub inhibit: Option<InhibitReason>,
+    pub inhibit: Option<Reason>,
     pub remedy: Option<Remedy>,
 }
 
@@ -246,7 +246,7 @@ impl<'a> Subject<'a> {
     }
 
     /// The predicted inhibits of a reason, with the vendors they hit.
-    fn inhibits(&self, reason: InhibitReason) -> Vec<(Vendor, crate::inhibit::PredictedInhibit)> {
+    fn inhibits(&self, reason: Reason) -> Vec<(Vendor, crate::inhibit::PredictedInhibit)> {
         let mut found = Vec::new();
         for &vendor in self.vendors {
             let predicted = crate::inhibit::predict(vendor, self.kernel, self.qemu, self.vm);
@@ -279,7 +279,7 @@ struct Found {
     message: String,
     change: Option<Change>,
     vendors: Vec<Vendor>,
-    inhibit: Option<InhibitReason>,
+    inhibit: Option<Reason>,
 }
 
 impl Outcome {
@@ -328,7 +328,7 @@ impl Found {
         self
     }
 
-    fn inhibiting(&mut self, reason: InhibitReason) -> &mut Self {
+    fn inhibiting(&mut self, reason: Reason) -> &mut Self {
         self.inhibit = Some(reason);
         self
     }

@@ -2,7 +2,7 @@
 
 use rules::Version;
 use rules::configuration::{self, Hints};
-use rules::inhibit::{InhibitReason, Vendor, predict};
+use rules::inhibit::{Reason, Vendor, predict};
 use rules::vm::{Accelerator, Setting, VmConfiguration};
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ fn machine(path: &Path) -> VmConfiguration {
 }
 
 /// Inhibits by name and duration, as if KVM ran the machine: most of the pairs are for TCG.
-fn inhibits(vm: &VmConfiguration, kernel: &str) -> Vec<(InhibitReason, String)> {
+fn inhibits(vm: &VmConfiguration, kernel: &str) -> Vec<(Reason, String)> {
     let mut vm = vm.clone();
     if vm.accelerator.value == Accelerator::Tcg {
         vm.accelerator = Setting::by_default(Accelerator::Kvm, "test");

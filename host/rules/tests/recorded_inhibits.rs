@@ -2,10 +2,11 @@
 
 use rules::Version;
 use rules::configuration::{self, Hints};
-use rules::inhibit::{Certainty, Duration, InhibitReason, Vendor, predict, reason_of_bit};
+use rules::inhibit::{Certainty, Duration, Reason, Vendor, predict};
 use rules::vm::VmConfiguration;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use trace::inhibit::Numbering;
 
 /// What a recording shows of one reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,19 +50,19 @@ fn time_of(line: &str) -> Option<f64> {
     line.split_whitespace().find_map(|word| word.strip_suffix(':')?.parse().ok())
 }
 
-fn seen(recording: &str) -> BTreeMap<InhibitReason, Seen> {
-    let kernel = Version::parse(KERNEL).unwrap();
+fn seen(recording: &str) -> BTreeMap<Reason, Seen> {
+    let numbering = Numbering::of_kernel(KERNEL).unwrap();
     let times: Vec<f64> =
         recording.lines().filter(|l| !l.starts_with('#')).filter_map(time_of).collect();
     let (first, last) = (times[0], times[times.len() - 1]);
     let life = last - first;
-    let mut set_at: BTreeMap<InhibitReason, f64> = BTreeMap::new();
-    let mut episodes: BTreeMap<InhibitReason, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut set_at: BTreeMap<Reason, f64> = BTreeMap::new();
+    let mut episodes: BTreeMap<Reason, Vec<(f64, f64)>> = BTreeMap::new();
     for line in recording.lines().filter(|line| line.contains("kvm_apicv_inhibit_changed")) {
         let time = time_of(line).unwrap();
         let number = line.split("reason=").nth(1).unwrap();
         let bit: u32 = number.split(',').next().unwrap().parse().unwrap();
-        let reason = reason_of_bit(kernel, bit).unwrap();
+        let reason = numbering.reason(bit).unwrap();
         if line.contains(": set ") {
             set_at.entry(reason).or_insert(time);
         } else if let Some(from) = set_at.remove(&reason) {
@@ -98,7 +99,7 @@ fn machine(command: &str) -> VmConfiguration {
 fn check(name: &str, recording: &str, command: &str) {
     let seen = seen(recording);
     let predicted = predict(Vendor::Amd, Version::parse(KERNEL), None, &machine(command));
-    for reason in InhibitReason::ALL {
+    for reason in Reason::ALL {
         let prediction = predicted.iter().find(|one| one.reason == reason);
         let agrees = match (prediction, seen.get(&reason)) {
             (None, None) => true,

@@ -4,7 +4,7 @@
 //! Linux 5.15, 6.1, 6.12 and 7.3. Left out: what the guest does to its APIC on its own (IDs, base, logical
 //! destinations) and the host's module parameters.
 
-use super::{InhibitReason, Vendor};
+use super::{Reason, Vendor};
 use crate::finding::Position;
 use crate::version::Version;
 use crate::vm::{Confidential, Exposure, Guest, Irqchip, Machine, Pit, Setting, VmConfiguration};
@@ -59,7 +59,7 @@ impl std::fmt::Display for Duration {
 /// One predicted inhibit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct PredictedInhibit {
-    pub reason: InhibitReason,
+    pub reason: Reason,
     pub certainty: Certainty,
     pub duration: Duration,
     /// The setting that causes it, where it is written.
@@ -76,11 +76,13 @@ impl PredictedInhibit {
 }
 
 /// Kernels that know a reason: from, and the first without it.
-pub fn since(reason: InhibitReason) -> (Version, Option<Version>) {
-    use InhibitReason as R;
+pub fn since(reason: Reason) -> (Version, Option<Version>) {
+    use Reason as R;
     let from = |major, minor| Version::new(major, minor, 0);
     match reason {
-        R::Disabled | R::Hyperv | R::Nested | R::Irqwin | R::PitReinj => (from(5, 6), None),
+        R::Disabled | R::Hyperv | R::Nested | R::InterruptWindow | R::PitReinject => {
+            (from(5, 6), None)
+        }
         R::X2apic => (from(5, 7), Some(from(6, 0))),
         R::Absent | R::Blockirq => (from(5, 17), None),
         R::Sev => (from(5, 18), None),
@@ -106,7 +108,7 @@ pub fn predict(
     let mut prediction = Prediction { vm, vendor, kernel, found: Vec::new() };
     if vm.irqchip.value == Irqchip::UserSpace {
         prediction.push(
-            InhibitReason::Absent,
+            Reason::Absent,
             Certainty::Certain,
             Duration::WholeLife,
             vm.irqchip.position(),
@@ -145,7 +147,7 @@ struct Prediction<'v> {
 impl Prediction<'_> {
     fn push(
         &mut self,
-        reason: InhibitReason,
+        reason: Reason,
         certainty: Certainty,
         duration: Duration,
         position: Option<Position>,
@@ -155,8 +157,8 @@ impl Prediction<'_> {
         let known =
             self.kernel >= from && until.is_none_or(|first_without| self.kernel < first_without);
         // No in-kernel APIC takes AVIC away on every kernel, whether it has a number for that or not.
-        let known = known || reason == InhibitReason::Absent;
-        if !known || !reason.applies_to(self.vendor) {
+        let known = known || reason == Reason::Absent;
+        if !known || !self.vendor.honours(reason) {
             return;
         }
         let certainty = if self.vm.is_kvm() { certainty } else { Certainty::Possible };
@@ -164,14 +166,14 @@ impl Prediction<'_> {
     }
 
     fn absent_at_creation(&mut self) {
-        let (from, _) = since(InhibitReason::Absent);
+        let (from, _) = since(Reason::Absent);
         if self.vm.irqchip.value == Irqchip::Unknown {
             let because = "where the interrupt controllers live is not known".into();
             let at = self.vm.irqchip.position();
-            self.push(InhibitReason::Absent, Certainty::Possible, Duration::WholeLife, at, because);
+            self.push(Reason::Absent, Certainty::Possible, Duration::WholeLife, at, because);
         } else if self.kernel >= from {
             let because = "set until the VMM creates the interrupt controllers".into();
-            self.push(InhibitReason::Absent, Certainty::Certain, Duration::Creation, None, because);
+            self.push(Reason::Absent, Certainty::Certain, Duration::Creation, None, because);
         }
     }
 
@@ -193,7 +195,7 @@ impl Prediction<'_> {
             }
             Pit::Absent | Pit::UserSpace => return,
         };
-        self.push(InhibitReason::PitReinj, certainty, duration, at, because.into());
+        self.push(Reason::PitReinject, certainty, duration, at, because.into());
     }
 
     fn hyperv(&mut self, qemu: Option<Version>) {
@@ -205,7 +207,7 @@ impl Prediction<'_> {
         if self.kernel < AUTO_EOI_COUNTED {
             let because = "before 5.15 KVM inhibits as soon as the SynIC is enabled".into();
             let whole = Duration::WholeLife;
-            return self.push(InhibitReason::Hyperv, Certainty::Certain, whole, at, because);
+            return self.push(Reason::Hyperv, Certainty::Certain, whole, at, because);
         }
         // A VMM that predates the flag cannot pass the recommendation on, whatever is written.
         let can_recommend = qemu.is_none_or(|version| version >= Version::new(6, 2, 0));
@@ -223,7 +225,7 @@ impl Prediction<'_> {
         };
         let because =
             "Windows sets its SynIC interrupts to AutoEOI unless hv-avic recommends against it";
-        self.push(InhibitReason::Hyperv, certainty, Duration::OnceBooted, at, because.into());
+        self.push(Reason::Hyperv, certainty, Duration::OnceBooted, at, because.into());
     }
 
     fn x2apic(&mut self) {
@@ -234,7 +236,7 @@ impl Prediction<'_> {
         };
         let because = "the guest is offered x2APIC, which AVIC supports from Linux 6.0 on".into();
         let at = self.vm.x2apic.position();
-        self.push(InhibitReason::X2apic, certainty, Duration::WholeLife, at, because);
+        self.push(Reason::X2apic, certainty, Duration::WholeLife, at, because);
     }
 
     fn nested(&mut self) {
@@ -249,11 +251,11 @@ impl Prediction<'_> {
                 _ => Certainty::Likely,
             };
             let because = "up to Linux 5.18 a guest that is offered SVM never gets AVIC".into();
-            self.push(InhibitReason::Nested, certainty, Duration::WholeLife, at, because);
+            self.push(Reason::Nested, certainty, Duration::WholeLife, at, because);
         } else {
             let because = "a vCPU that runs a nested guest has no AVIC meanwhile".into();
             let while_nested = Duration::While("a vCPU runs a nested guest");
-            self.push(InhibitReason::Nested, Certainty::Possible, while_nested, at, because);
+            self.push(Reason::Nested, Certainty::Possible, while_nested, at, because);
         }
     }
 
@@ -264,7 +266,7 @@ impl Prediction<'_> {
         }
         let because = "KVM cannot use AVIC's backing page for an encrypted guest".into();
         let at = confidential.position();
-        self.push(InhibitReason::Sev, Certainty::Certain, Duration::WholeLife, at, because);
+        self.push(Reason::Sev, Certainty::Certain, Duration::WholeLife, at, because);
     }
 
     fn physical_ids(&mut self) {
@@ -281,14 +283,14 @@ impl Prediction<'_> {
         let because =
             format!("the largest APIC ID is {largest}; the physical ID table ends at {limit}");
         let at = self.vm.vcpus.position();
-        self.push(InhibitReason::PhysicalIdTooBig, certainty, Duration::WholeLife, at, because);
+        self.push(Reason::PhysicalIdTooBig, certainty, Duration::WholeLife, at, because);
     }
 
     fn debugger(&mut self) {
         let Some(at) = self.vm.debugger else { return };
         let because = "single steps with interrupts blocked take the feature away".into();
         let stepping = Duration::While("a debugger single-steps");
-        self.push(InhibitReason::Blockirq, Certainty::Possible, stepping, Some(at), because);
+        self.push(Reason::Blockirq, Certainty::Possible, stepping, Some(at), because);
     }
 
     fn interrupt_window(&mut self) {
@@ -296,7 +298,7 @@ impl Prediction<'_> {
             let because = "without an APIC every interrupt comes from the 8259".into();
             let at = self.vm.apic.position();
             let always = Duration::While("an interrupt of the 8259 waits");
-            return self.push(InhibitReason::Irqwin, Certainty::Certain, always, at, because);
+            return self.push(Reason::InterruptWindow, Certainty::Certain, always, at, because);
         }
         let is_off_anyway = self.found.iter().any(|found| {
             found.duration == Duration::WholeLife && found.certainty == Certainty::Certain
@@ -304,11 +306,11 @@ impl Prediction<'_> {
         if is_off_anyway {
             let because = "with AVIC off every interrupt that has to wait asks for a window".into();
             let waiting = Duration::While("an interrupt waits for its window");
-            self.push(InhibitReason::Irqwin, Certainty::Likely, waiting, None, because);
+            self.push(Reason::InterruptWindow, Certainty::Likely, waiting, None, because);
         } else if self.vm.has_pic() {
             let because =
                 "interrupts of the 8259 need a window until the guest uses its APICs".into();
-            self.push(InhibitReason::Irqwin, Certainty::Possible, Duration::Boot, None, because);
+            self.push(Reason::InterruptWindow, Certainty::Possible, Duration::Boot, None, because);
         }
     }
 }

@@ -6,41 +6,6 @@ use crate::vm::{
     VmConfiguration, Vmm,
 };
 
-#[test]
-fn numbers_of_reasons_differ_between_kernels() {
-    use InhibitReason as R;
-    for (kernel, bit, expected) in [
-        ("5.5", 0, None),
-        ("5.6", 5, None),
-        ("5.15", 5, Some(R::X2apic)),
-        ("5.15", 3, Some(R::Irqwin)),
-        ("5.17", 7, Some(R::Absent)),
-        ("6.1.192", 7, Some(R::Irqwin)),
-        ("6.1.192", 8, Some(R::PitReinj)),
-        ("6.1", 2, Some(R::Absent)),
-        ("6.12", 8, Some(R::Irqwin)),
-        ("6.12", 9, Some(R::PitReinj)),
-        ("6.12", 12, None),
-        ("6.18", 12, Some(R::PhysicalIdTooBig)),
-        ("7.3", 9, Some(R::PitReinj)),
-        ("7.3", 4000, None),
-    ] {
-        let version = Version::parse(kernel).unwrap();
-        assert_eq!(reason_of_bit(version, bit), expected, "{kernel} bit {bit}");
-    }
-}
-
-#[test]
-fn names_read_back_in_every_spelling() {
-    for reason in InhibitReason::ALL {
-        assert_eq!(InhibitReason::from_name(reason.name()), Some(reason));
-        let long = format!("APICV_INHIBIT_REASON_{}", reason.name());
-        assert_eq!(InhibitReason::from_name(&long), Some(reason));
-    }
-    assert_eq!(InhibitReason::from_name("DISABLE"), Some(InhibitReason::Disabled));
-    assert_eq!(InhibitReason::from_name("NONSENSE"), None);
-}
-
 fn kvm_pc() -> VmConfiguration {
     let mut vm = VmConfiguration::defaults(Vmm::Qemu, "test", Position::default());
     vm.accelerator = Setting::by_default(Accelerator::Kvm, "test");
@@ -220,9 +185,9 @@ fn a_discarding_pit_inhibits_only_at_creation() {
     vm.pit.value = Pit::KernelDiscard;
     let found = predict(Vendor::Amd, Version::parse("6.1"), None, &vm);
     let of = |reason| found.iter().find(|f| f.reason == reason).map(|f| f.duration);
-    assert_eq!(of(InhibitReason::PitReinj), Some(Duration::Creation));
-    assert_eq!(of(InhibitReason::Absent), Some(Duration::Creation));
-    assert_eq!(of(InhibitReason::Irqwin), Some(Duration::Boot));
+    assert_eq!(of(Reason::PitReinject), Some(Duration::Creation));
+    assert_eq!(of(Reason::Absent), Some(Duration::Creation));
+    assert_eq!(of(Reason::InterruptWindow), Some(Duration::Boot));
 }
 
 #[test]
@@ -231,7 +196,7 @@ fn unresolved_settings_are_possible_and_never_silent() {
     vm.pit = Setting::unknown(Pit::Unknown, "machine type in a variable");
     vm.irqchip = Setting::unknown(Irqchip::Unknown, "machine type in a variable");
     let found = predict(Vendor::Amd, None, None, &vm);
-    for reason in [InhibitReason::PitReinj, InhibitReason::Absent] {
+    for reason in [Reason::PitReinject, Reason::Absent] {
         let one = found.iter().find(|f| f.reason == reason).unwrap();
         assert_eq!((one.certainty, one.duration), (Certainty::Possible, Duration::WholeLife));
     }

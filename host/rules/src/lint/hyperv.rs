@@ -5,7 +5,7 @@ use super::interrupt_controller::unknown;
 use super::rule::{BOTH, Check, INTEL, Rule, Versions};
 use super::{Outcome, Subject};
 use crate::finding::Severity;
-use crate::inhibit::{Certainty, InhibitReason};
+use crate::inhibit::{Certainty, Reason};
 use crate::vm::{Accelerator, Guest, Setting};
 
 pub(super) const RULES: &[Rule] = &[
@@ -229,34 +229,34 @@ fn where_kvm(
 }
 
 fn synic_without_avic(subject: &Subject<'_>, outcome: &mut Outcome) {
-    let Some((_, one)) = subject.inhibits(InhibitReason::Hyperv).into_iter().next() else { return };
+    let Some((_, one)) = subject.inhibits(Reason::Hyperv).into_iter().next() else { return };
     if one.certainty >= Certainty::Likely {
         let message = "Windows uses AutoEOI with hv-synic: AVIC and APICv are off once it is up, without hv-avic";
         outcome
             .violated(one.position, message)
             .mended_by(Change::HyperV("avic", true))
-            .inhibiting(InhibitReason::Hyperv);
+            .inhibiting(Reason::Hyperv);
     } else {
         let message = if subject.vm.is_kvm() {
             "whether this guest uses AutoEOI is not known".to_owned()
         } else {
             unknown("whether KVM runs this machine", &subject.vm.accelerator.origin)
         };
-        outcome.undecided(one.position, message).inhibiting(InhibitReason::Hyperv);
+        outcome.undecided(one.position, message).inhibiting(Reason::Hyperv);
     }
 }
 
 fn synic_on_old_kernel(subject: &Subject<'_>, outcome: &mut Outcome) {
-    let Some((_, one)) = subject.inhibits(InhibitReason::Hyperv).into_iter().next() else { return };
+    let Some((_, one)) = subject.inhibits(Reason::Hyperv).into_iter().next() else { return };
     if one.certainty >= Certainty::Likely {
         outcome
             .violated(one.position, "this kernel inhibits AVIC and APICv as soon as hv-synic is on")
-            .inhibiting(InhibitReason::Hyperv);
+            .inhibiting(Reason::Hyperv);
     } else {
         let what = "whether KVM runs this machine";
         outcome
             .undecided(one.position, unknown(what, &subject.vm.accelerator.origin))
-            .inhibiting(InhibitReason::Hyperv);
+            .inhibiting(Reason::Hyperv);
     }
 }
 

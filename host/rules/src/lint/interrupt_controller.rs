@@ -5,7 +5,7 @@ use super::rule::{AMD, BOTH, Check, Rule, Versions};
 use super::{Outcome, Subject};
 use crate::configuration::qemu_machine;
 use crate::finding::Severity;
-use crate::inhibit::{Certainty, InhibitReason};
+use crate::inhibit::{Certainty, Reason};
 use crate::vm::{Irqchip, Origin, Pit, ViommuKind, Vmm};
 
 pub(super) const RULES: &[Rule] = &[
@@ -275,7 +275,7 @@ split irqchip only: elsewhere the flag does nothing, and with `-cpu …,enforce`
 ];
 
 fn pit_reinject(subject: &Subject<'_>, outcome: &mut Outcome) {
-    for (_, one) in subject.inhibits(InhibitReason::PitReinj) {
+    for (_, one) in subject.inhibits(Reason::PitReinject) {
         if !one.duration.is_lasting() {
             continue;
         }
@@ -297,14 +297,14 @@ fn pit_reinject(subject: &Subject<'_>, outcome: &mut Outcome) {
             outcome
                 .violated(pit.position(), message)
                 .mended_by(Change::DiscardPitTicks)
-                .inhibiting(InhibitReason::PitReinj);
+                .inhibiting(Reason::PitReinject);
         } else {
             outcome
                 .undecided(
                     pit.position(),
                     unknown("where the PIT is and what it does", &pit.origin),
                 )
-                .inhibiting(InhibitReason::PitReinj);
+                .inhibiting(Reason::PitReinject);
         }
         return;
     }
@@ -321,7 +321,7 @@ pub(super) fn unknown(what: &str, origin: &Origin) -> String {
 fn irqchip_off(subject: &Subject<'_>, outcome: &mut Outcome) {
     let vm = subject.vm;
     let found: Vec<_> = subject
-        .inhibits(InhibitReason::Absent)
+        .inhibits(Reason::Absent)
         .into_iter()
         .filter(|(_, one)| one.duration.is_lasting())
         .collect();
@@ -329,14 +329,14 @@ fn irqchip_off(subject: &Subject<'_>, outcome: &mut Outcome) {
     let at = vm.irqchip.position();
     if first.is_lasting() {
         let message = "the local APICs are emulated by QEMU: neither AVIC nor APICv can act";
-        let found = outcome.violated(at, message).inhibiting(InhibitReason::Absent);
+        let found = outcome.violated(at, message).inhibiting(Reason::Absent);
         if vm.irqchip.is_written() {
             found.mended_by(Change::SplitIrqchip);
         }
     } else {
         outcome
             .undecided(at, unknown("where the interrupt controllers are", &vm.irqchip.origin))
-            .inhibiting(InhibitReason::Absent);
+            .inhibiting(Reason::Absent);
     }
 }
 
@@ -346,7 +346,7 @@ fn hv_avic_defeated(subject: &Subject<'_>, outcome: &mut Outcome) {
     if !vm.hyperv.has_synic() {
         return;
     }
-    for (_, one) in subject.inhibits(InhibitReason::PitReinj) {
+    for (_, one) in subject.inhibits(Reason::PitReinject) {
         if one.is_lasting() {
             outcome
                 .violated(
@@ -425,9 +425,9 @@ fn vcpus_above_avic_table(subject: &Subject<'_>, outcome: &mut Outcome) {
         outcome.undecided(at, format!("the number of vCPUs is not known: {}", open.what));
         return;
     }
-    if let Some((_, one)) = subject.inhibits(InhibitReason::PhysicalIdTooBig).into_iter().next() {
+    if let Some((_, one)) = subject.inhibits(Reason::PhysicalIdTooBig).into_iter().next() {
         let found = outcome.violated(at, one.because.clone());
-        found.inhibiting(InhibitReason::PhysicalIdTooBig);
+        found.inhibiting(Reason::PhysicalIdTooBig);
         if one.certainty == Certainty::Possible {
             found.as_note();
         }

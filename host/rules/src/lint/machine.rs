@@ -5,7 +5,7 @@ use super::interrupt_controller::unknown;
 use super::rule::{AMD, BOTH, Check, Rule, Versions};
 use super::{Outcome, Subject};
 use crate::finding::Severity;
-use crate::inhibit::{Duration, InhibitReason};
+use crate::inhibit::{Duration, Reason};
 use crate::vm::{Accelerator, MachineFamily, Vmm};
 
 pub(super) const RULES: &[Rule] = &[
@@ -176,7 +176,7 @@ fn accelerator_is_open(
 }
 
 fn x2apic(subject: &Subject<'_>, outcome: &mut Outcome) {
-    let Some((_, one)) = subject.inhibits(InhibitReason::X2apic).into_iter().next() else { return };
+    let Some((_, one)) = subject.inhibits(Reason::X2apic).into_iter().next() else { return };
     if one.is_lasting() {
         outcome
             .violated(
@@ -184,14 +184,14 @@ fn x2apic(subject: &Subject<'_>, outcome: &mut Outcome) {
                 "x2APIC is offered to the guest, and AVIC of this kernel knows xAPIC only",
             )
             .mended_by(Change::CpuFeature("x2apic", false))
-            .inhibiting(InhibitReason::X2apic);
+            .inhibiting(Reason::X2apic);
     } else {
         accelerator_is_open(subject, outcome, one.position);
     }
 }
 
 fn nested(subject: &Subject<'_>, outcome: &mut Outcome) {
-    let Some((_, one)) = subject.inhibits(InhibitReason::Nested).into_iter().next() else { return };
+    let Some((_, one)) = subject.inhibits(Reason::Nested).into_iter().next() else { return };
     if one.duration != Duration::WholeLife {
         return;
     }
@@ -199,18 +199,16 @@ fn nested(subject: &Subject<'_>, outcome: &mut Outcome) {
         outcome
             .violated(one.position, "a guest that is offered SVM has no AVIC on this kernel")
             .mended_by(Change::CpuFeature("svm", false))
-            .inhibiting(InhibitReason::Nested);
+            .inhibiting(Reason::Nested);
     } else {
         accelerator_is_open(subject, outcome, one.position);
     }
 }
 
 fn sev(subject: &Subject<'_>, outcome: &mut Outcome) {
-    let Some((_, one)) = subject.inhibits(InhibitReason::Sev).into_iter().next() else { return };
+    let Some((_, one)) = subject.inhibits(Reason::Sev).into_iter().next() else { return };
     if one.is_lasting() {
-        outcome
-            .violated(one.position, "an encrypted guest has no AVIC")
-            .inhibiting(InhibitReason::Sev);
+        outcome.violated(one.position, "an encrypted guest has no AVIC").inhibiting(Reason::Sev);
     } else {
         accelerator_is_open(subject, outcome, one.position);
     }
@@ -230,13 +228,13 @@ fn not_kvm(subject: &Subject<'_>, outcome: &mut Outcome) {
 }
 
 fn debugger(subject: &Subject<'_>, outcome: &mut Outcome) {
-    let Some((_, one)) = subject.inhibits(InhibitReason::Blockirq).into_iter().next() else {
+    let Some((_, one)) = subject.inhibits(Reason::Blockirq).into_iter().next() else {
         return;
     };
     if !accelerator_is_open(subject, outcome, one.position) {
         outcome
             .violated(one.position, "single steps through the GDB stub inhibit AVIC and APICv")
-            .inhibiting(InhibitReason::Blockirq);
+            .inhibiting(Reason::Blockirq);
     }
 }
 

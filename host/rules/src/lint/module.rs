@@ -384,7 +384,7 @@ fn feature_off(options: &Options<'_>, outcome: &mut Outcome) {
                 )
                 .on(concerned(option))
                 .mended_by(set(option, options.contents.kind, "1"))
-                .inhibiting(crate::inhibit::InhibitReason::Disabled);
+                .inhibiting(crate::inhibit::Reason::Disabled);
         }
     });
 }

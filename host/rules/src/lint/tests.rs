@@ -263,7 +263,7 @@ fn positions_and_messages_are_those_of_the_cause() {
     let one = &report.diagnostics[0];
     assert_eq!((one.rule.id, one.position.line, one.position.column), ("AV001", 2, 10));
     assert_eq!(one.vendors, [Vendor::Amd]);
-    assert_eq!(one.inhibit, Some(InhibitReason::PitReinj));
+    assert_eq!(one.inhibit, Some(Reason::PitReinject));
     let finding = Finding::from(one);
     assert!(finding.is_problem());
     assert_eq!(finding.fix.unwrap().line, "-global kvm-pit.lost_tick_policy=discard");

@@ -6,15 +6,11 @@
 
 use crate::finding::{Fix, Needs};
 use crate::host::RunningVm;
-use crate::inhibit::InhibitReason;
+use crate::inhibit::Reason;
 use crate::vm::{Manager, VmConfiguration, Vmm};
 
 /// The change, or `None` where none exists.
-pub fn change(
-    reason: InhibitReason,
-    configuration: &VmConfiguration,
-    vm: &RunningVm,
-) -> Option<Fix> {
+pub fn change(reason: Reason, configuration: &VmConfiguration, vm: &RunningVm) -> Option<Fix> {
     let name = vm.name.as_deref().unwrap_or("NAME");
     let restart = |line: String| Some(Fix::new(line, Needs::VmRestart));
     match (configuration.vmm, configuration.manager) {
@@ -25,7 +21,7 @@ pub fn change(
         (Vmm::Qemu, Manager::KubeVirt) => restart(kubevirt(reason)?.to_string()),
         (Vmm::Qemu, Manager::None) => restart(qemu(reason)?.to_string()),
         (Vmm::Crosvm, _) => match reason {
-            InhibitReason::PitReinj => restart("crosvm run --split-irqchip".into()),
+            Reason::PitReinject => restart("crosvm run --split-irqchip".into()),
             _ => None,
         },
         // Firecracker has no option for its PIT, and cloud-hypervisor has no PIT.
@@ -34,66 +30,60 @@ pub fn change(
 }
 
 /// Options that change one thing and leave the rest of the command line as it is.
-fn qemu(reason: InhibitReason) -> Option<&'static str> {
+fn qemu(reason: Reason) -> Option<&'static str> {
     Some(match reason {
-        InhibitReason::PitReinj => "-global kvm-pit.lost_tick_policy=discard",
-        InhibitReason::Hyperv => "hv-avic=on added to -cpu (QEMU 6.2 and later)",
-        InhibitReason::Absent => "kernel-irqchip=split instead of kernel-irqchip=off in -machine",
-        InhibitReason::X2apic => "x2apic=off added to -cpu, or host kernel 6.0 and later",
-        InhibitReason::Nested => "svm=off added to -cpu, or host kernel 5.19 and later",
-        InhibitReason::PhysicalIdTooBig => "fewer vCPUs in -smp, maxcpus included",
-        InhibitReason::Blockirq => "no -gdb and no -s",
+        Reason::PitReinject => "-global kvm-pit.lost_tick_policy=discard",
+        Reason::Hyperv => "hv-avic=on added to -cpu (QEMU 6.2 and later)",
+        Reason::Absent => "kernel-irqchip=split instead of kernel-irqchip=off in -machine",
+        Reason::X2apic => "x2apic=off added to -cpu, or host kernel 6.0 and later",
+        Reason::Nested => "svm=off added to -cpu, or host kernel 5.19 and later",
+        Reason::PhysicalIdTooBig => "fewer vCPUs in -smp, maxcpus included",
+        Reason::Blockirq => "no -gdb and no -s",
         _ => return None,
     })
 }
 
-fn libvirt(reason: InhibitReason) -> Option<&'static str> {
+fn libvirt(reason: Reason) -> Option<&'static str> {
     Some(match reason {
-        InhibitReason::PitReinj => "<timer name='pit' tickpolicy='discard'/> in <clock>",
-        InhibitReason::Hyperv => {
-            "<avic state='on'/> in <features><hyperv> (libvirt 8.10 and later)"
-        }
-        InhibitReason::Absent => "<ioapic driver='qemu'/> in <features>",
-        InhibitReason::X2apic => {
+        Reason::PitReinject => "<timer name='pit' tickpolicy='discard'/> in <clock>",
+        Reason::Hyperv => "<avic state='on'/> in <features><hyperv> (libvirt 8.10 and later)",
+        Reason::Absent => "<ioapic driver='qemu'/> in <features>",
+        Reason::X2apic => {
             "<feature policy='disable' name='x2apic'/> in <cpu>, or host kernel 6.0 and later"
         }
-        InhibitReason::Nested => {
+        Reason::Nested => {
             "<feature policy='disable' name='svm'/> in <cpu>, or host kernel 5.19 and later"
         }
-        InhibitReason::PhysicalIdTooBig => "a smaller <vcpu>",
+        Reason::PhysicalIdTooBig => "a smaller <vcpu>",
         _ => return None,
     })
 }
 
-fn proxmox(reason: InhibitReason, vm: &RunningVm) -> Option<String> {
+fn proxmox(reason: Reason, vm: &RunningVm) -> Option<String> {
     let mut words = vm.arguments.iter();
     let id =
         words.find(|word| *word == "-id").and_then(|_| words.next()).map_or("VMID", String::as_str);
     let arguments = match reason {
-        InhibitReason::PitReinj => "-global kvm-pit.lost_tick_policy=discard",
-        InhibitReason::PhysicalIdTooBig => {
+        Reason::PitReinject => "-global kvm-pit.lost_tick_policy=discard",
+        Reason::PhysicalIdTooBig => {
             return Some(format!("qm set {id} --cores N, fewer than now"));
         }
         // Proxmox writes -cpu itself: what it lacks has to be repeated whole.
-        InhibitReason::Hyperv => "-cpu MODEL,hv-avic=on,… (the whole of what it has now)",
-        InhibitReason::X2apic => "-cpu MODEL,x2apic=off,… (the whole of what it has now)",
-        InhibitReason::Nested => "-cpu MODEL,svm=off,… (the whole of what it has now)",
-        InhibitReason::Absent => "-machine kernel-irqchip=split",
+        Reason::Hyperv => "-cpu MODEL,hv-avic=on,… (the whole of what it has now)",
+        Reason::X2apic => "-cpu MODEL,x2apic=off,… (the whole of what it has now)",
+        Reason::Nested => "-cpu MODEL,svm=off,… (the whole of what it has now)",
+        Reason::Absent => "-machine kernel-irqchip=split",
         _ => return None,
     };
     Some(format!("qm set {id} --args '{arguments}'"))
 }
 
-fn kubevirt(reason: InhibitReason) -> Option<&'static str> {
+fn kubevirt(reason: Reason) -> Option<&'static str> {
     Some(match reason {
-        InhibitReason::PitReinj => "spec.template.spec.domain.clock.timer.pit.tickPolicy: discard",
-        InhibitReason::PhysicalIdTooBig => "fewer spec.template.spec.domain.cpu.cores",
-        InhibitReason::X2apic => {
-            "spec.template.spec.domain.cpu.features: {name: x2apic, policy: disable}"
-        }
-        InhibitReason::Nested => {
-            "spec.template.spec.domain.cpu.features: {name: svm, policy: disable}"
-        }
+        Reason::PitReinject => "spec.template.spec.domain.clock.timer.pit.tickPolicy: discard",
+        Reason::PhysicalIdTooBig => "fewer spec.template.spec.domain.cpu.cores",
+        Reason::X2apic => "spec.template.spec.domain.cpu.features: {name: x2apic, policy: disable}",
+        Reason::Nested => "spec.template.spec.domain.cpu.features: {name: svm, policy: disable}",
         _ => return None,
     })
 }
