@@ -220,6 +220,36 @@ fn definitions_of_machines_are_mended_on_request_and_restored() {
 }
 
 #[test]
+fn domain_of_libvirt_is_mended_defined_and_restored() {
+    let root = Root::new("domain");
+    let domain = "etc/libvirt/qemu/web.xml";
+    fs::create_dir_all(root.0.join("etc/libvirt/qemu")).unwrap();
+    let text = "<!--\nWARNING: THIS IS AN AUTO-GENERATED FILE.\n-->\n\n<domain type='kvm'>\n  <name>web</name>\n  \
+                <os>\n    <type arch='x86_64' machine='pc-q35-8.0'>hvm</type>\n  </os>\n  <clock offset='utc'>\n    \
+                <timer name='pit' tickpolicy='delay'/>\n  </clock>\n</domain>\n";
+    root.put(domain, text);
+    let before = root.settings();
+    let plan = stdout(&avicenna(&["enable", "--include", "all"], &root.0));
+    assert!(plan.contains("run     virsh define /etc/libvirt/qemu/web.xml"), "{plan}");
+    assert!(plan.contains("+     <timer name='pit' tickpolicy='discard'/>"), "{plan}");
+
+    let arguments = ["enable", "--apply", "--yes", "--include", "vm-web"];
+    let applied = avicenna(&arguments, &root.0);
+    let said = stdout(&applied);
+    assert!(applied.status.success(), "{applied:?}");
+    assert!(
+        said.contains("run on the host itself: virsh define /etc/libvirt/qemu/web.xml"),
+        "{said}"
+    );
+    assert!(said.contains("takes effect after:") && said.contains("VM restart"), "{said}");
+    assert_eq!(root.settings()[&root.0.join(domain)], text.replace("'delay'", "'discard'"));
+    let repeated = avicenna(&arguments, &root.0);
+    assert!(repeated.status.success(), "{repeated:?}");
+    assert!(avicenna(&["rollback", "--yes"], &root.0).status.success());
+    assert_eq!(root.settings(), before);
+}
+
+#[test]
 fn why_names_the_machine_the_inhibit_and_the_line() {
     let root = Root::new("why");
     root.put("sys/module/kvm_amd/parameters/avic", "Y");

@@ -4,6 +4,7 @@ use super::source::Source;
 use crate::terminal::{Colour, Paint, hanging, print, print_json};
 use anyhow::{Context, bail};
 use change::{Done, Host, Record};
+use rules::Needs;
 use rules::capability;
 use rules::enable::{self, Action, Plan, Step};
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -92,25 +93,31 @@ fn apply(arguments: &Arguments, steps: &[Step]) -> anyhow::Result<ExitCode> {
     verify(arguments, record.as_ref(), &root)
 }
 
-/// Reads the host again: no file may be left to write. What needs a reload or a reboot is named.
+/// Reads the host again: no chosen step may be left that would write a file. What needs a reload or a reboot is named.
 fn verify(arguments: &Arguments, record: Option<&Record>, root: &Path) -> anyhow::Result<ExitCode> {
+    let facts = arguments.source.facts()?;
+    let again = enable::plan(&facts, &capability::check(&facts));
+    let chosen: Vec<&Step> = again
+        .steps
+        .iter()
+        .filter(|step| !step.is_optional || is_included(&arguments.include, step))
+        .collect();
     for done in record.iter().flat_map(|record| &record.done) {
         if let Done::Write { path, after, .. } = done {
             let target = root.join(path.trim_start_matches('/'));
             let found =
                 std::fs::read_to_string(&target).with_context(|| target.display().to_string())?;
-            anyhow::ensure!(&found == after, "{path} does not hold what was written");
+            let is_wanted_otherwise = chosen.iter().any(
+                |step| matches!(&step.action, Action::Write { path: other, .. } if other == path),
+            );
+            if &found != after || is_wanted_otherwise {
+                bail!("{path} does not hold what was to be written; avicenna rollback restores it");
+            }
             println!("verified: {path}");
         }
     }
-    let facts = arguments.source.facts()?;
-    let again = enable::plan(&facts, &capability::check(&facts));
-    let mut needs: Vec<String> = again
-        .steps
-        .iter()
-        .filter(|step| !step.is_optional)
-        .map(|step| step.needs.to_string())
-        .collect();
+    let mut needs: Vec<String> = chosen.iter().map(|step| step.needs.to_string()).collect();
+    needs.extend(definitions_changed(record).then(|| Needs::VmRestart.to_string()));
     needs.sort_unstable();
     needs.dedup();
     if needs.is_empty() {
@@ -119,6 +126,16 @@ fn verify(arguments: &Arguments, record: Option<&Record>, root: &Path) -> anyhow
         println!("takes effect after: {}", needs.join(", "));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a virtual machine's definition was changed: it is read again when the machine starts.
+fn definitions_changed(record: Option<&Record>) -> bool {
+    let done = record.into_iter().flat_map(|record| &record.done);
+    let mut paths = done.filter_map(|done| match done {
+        Done::Write { path, .. } => Some(path),
+        Done::Run { .. } => None,
+    });
+    paths.any(|path| path.starts_with("/etc/libvirt/") || path.starts_with("/etc/pve/"))
 }
 
 /// The folder to change: this host's, or a copy of one.

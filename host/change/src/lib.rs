@@ -87,6 +87,8 @@ impl Host {
                     self.save(&record)?;
                     run(command)
                         .map_err(|reason| Error::Command { command: command.join(" "), reason })?;
+                    self.take_over_rewritten(&mut record)?;
+                    self.save(&record)?;
                 }
                 Action::Run { .. } | Action::Tell { .. } => {}
             }
@@ -139,9 +141,36 @@ impl Host {
                 run(undo).map_err(|reason| Error::Command { command: undo.join(" "), reason })?;
             }
         }
+        self.restore_rewritten(&record)?;
         record.is_rolled_back = true;
         self.save(&record)?;
         Ok(record)
+    }
+
+    /// A program may write the file that it was given in a form of its own (libvirt does, when a domain is defined):
+    /// that is then what was made of it, and no later edit.
+    fn take_over_rewritten(&self, record: &mut Record) -> Result<(), Error> {
+        for done in &mut record.done {
+            if let Done::Write { path, after, .. } = done
+                && let Some(current) = file::read(&self.inside(path)?)?
+            {
+                *after = current.text;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same on the way back, where the file has to be what it was, to the byte.
+    fn restore_rewritten(&self, record: &Record) -> Result<(), Error> {
+        for done in record.done.iter().rev() {
+            if let Done::Write { path, before, .. } = done {
+                let target = self.inside(path)?;
+                if file::read(&target)? != *before {
+                    file::restore(&target, before.as_ref())?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn refuse_if_edited(&self, record: &Record) -> Result<(), Error> {

@@ -161,6 +161,43 @@ fn change_that_failed_half_way_can_be_taken_back() {
     assert_eq!(undone, ["update-grub"]);
 }
 
+/// A `virsh` as far as `define` goes: libvirt parses the file and writes it again in its own form.
+const VIRSH: &str = "#!/bin/sh\n[ \"$1\" = define ] || exit 64\n\
+    sed -e 's/  */ /g' -e \"s/policy='discard'/policy='discard' /\" \"$ROOT$2\" > \"$ROOT$2.new\" &&\n\
+    mv \"$ROOT$2.new\" \"$ROOT$2\" && echo \"$2\" >> \"$ROOT/defined\"\n";
+
+#[test]
+fn domain_that_libvirt_writes_in_its_own_form_is_no_edit_and_is_restored_exactly() {
+    let root = Root::new("virsh");
+    let domain = "/etc/libvirt/qemu/web.xml";
+    let old = "<domain>\n  <clock offset='utc'/>\n</domain>\n";
+    let new = "<domain>\n  <clock offset='utc'>\n    <timer name='pit' tickpolicy='discard'/>\n  \
+               </clock>\n</domain>\n";
+    root.put(&domain[1..], old, 0o600);
+    let before = root.state();
+    root.put("bin/virsh", VIRSH, 0o755);
+    let mut virsh = |words: &[String]| {
+        let output = std::process::Command::new(root.0.join("bin").join(&words[0]))
+            .args(&words[1..])
+            .env("ROOT", &root.0)
+            .output()
+            .map_err(|error| error.to_string())?;
+        if output.status.success() { Ok(()) } else { Err(format!("{output:?}")) }
+    };
+    let host = Host::at(&root.0).unwrap();
+    let define = ["virsh", "define", domain];
+    let steps = [write(domain, Some(old), new), run(&define, &define)];
+    host.apply(&steps, 1, &mut virsh).unwrap().unwrap();
+    let text = fs::read_to_string(root.0.join(&domain[1..])).unwrap();
+    assert_ne!(text, new, "the stub wrote its own form");
+    assert!(text.contains("tickpolicy='discard'"), "{text}");
+    host.rollback(None, false, &mut virsh).unwrap();
+    assert_eq!(fs::read_to_string(root.0.join("defined")).unwrap().lines().count(), 2);
+    fs::remove_file(root.0.join("defined")).unwrap();
+    fs::remove_dir_all(root.0.join("bin")).unwrap();
+    assert_eq!(root.state(), before);
+}
+
 #[test]
 fn rollback_runs_opposites_newest_first() {
     let root = Root::new("order");
