@@ -14,7 +14,7 @@ demo:
 	    --append "console=ttyS0" < /dev/null
 
 test: packages
-	$(CARGO) test --workspace
+	$(CARGO) xtask ci
 	$(CARGO) build --release --package avicenna
 	demo/boot-test.sh target/release/avicenna
 

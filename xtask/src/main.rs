@@ -1,14 +1,45 @@
 //! `cargo xtask`: the project's own checks and image building.
 
+mod ci;
 mod guest;
+mod tidy;
 
 use anyhow::{Result, bail};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask guest";
+const USAGE: &str = "\
+usage: cargo xtask ci             formatting, clippy, tidy, tests: what has to hold before a change lands
+       cargo xtask tidy           the rules of this project that no compiler knows
+       cargo xtask tidy --write   the same, after writing docs/deviations.md anew
+       cargo xtask guest          the guests' images as files";
 
-fn main() -> Result<()> {
-    match std::env::args().nth(1).as_deref() {
-        Some("guest") => guest::build(),
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        // Without the backtrace: what is wrong is in the project, not in here.
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["ci"] => ci::run(&root()),
+        ["tidy"] => tidy::run(&root(), false),
+        ["tidy", "--write"] => tidy::run(&root(), true),
+        ["guest"] => guest::build(),
         _ => bail!("{USAGE}"),
     }
+}
+
+/// The workspace's folder.
+fn root() -> PathBuf {
+    let mut root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    root.pop();
+    root
 }
