@@ -1,6 +1,7 @@
 //! `check` from raw inputs to answers: every rule answers yes, no and unknown, and the three answers stay apart.
 
 mod fixture;
+mod mutation;
 mod real;
 mod script;
 mod table;
