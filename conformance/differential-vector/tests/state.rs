@@ -13,7 +13,7 @@ const UNTOUCHED: u8 = 0xA5;
 const MXCSR: usize = 24;
 const HEADER: usize = 512;
 /// Opcode and pointers of the legacy region.
-const POINTERS: [std::ops::Range<usize>; 1] = [6..24];
+const POINTERS: std::ops::Range<usize> = 6..24;
 
 fn encode(assemble: Assemble) -> Vec<u8> {
     let mut assembler = CodeAssembler::new(64).expect("64-bit code");
@@ -104,7 +104,12 @@ fn assert_same_registers(name: &str, case: usize, host: &Block, ours: &Block) {
 fn fxsave_leaves_what_a_processor_leaves() {
     check("fxsave64", |a| a.fxsave64(ptr(rsi)), &[], |random| state(random, true));
     // The trampoline's pointers are 64-bit: their upper halves are the segments of this form.
-    check("fxsave", |a| a.fxsave(ptr(rsi)), &POINTERS, |random| state(random, true));
+    check(
+        "fxsave",
+        |a| a.fxsave(ptr(rsi)),
+        std::slice::from_ref(&POINTERS),
+        |random| state(random, true),
+    );
     check("misaligned", |a| a.fxsave64(ptr(rsi + 8)), &[], |random| state(random, false));
 }
 

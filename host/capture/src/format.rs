@@ -48,7 +48,7 @@ impl EventFormat {
     }
 }
 
-/// `field:unsigned int vcpu_id;	offset:8;	size:4;	signed:0;`
+/// `field:unsigned int vcpu_id; offset:8; size:4; signed:0;`, with tabs between the parts.
 fn parse_field(line: &str) -> Option<Field> {
     let mut parts = line.split(';').map(str::trim);
     let declaration = parts.next()?.strip_prefix("field:")?.trim();

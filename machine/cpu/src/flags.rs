@@ -226,7 +226,7 @@ mod tests {
         let mut f = 0;
         f |= if r == 0 { rflags::ZF } else { 0 };
         f |= if r >= 128 { rflags::SF } else { 0 };
-        f | if r.count_ones() % 2 == 0 { rflags::PF } else { 0 }
+        f | if r.count_ones().is_multiple_of(2) { rflags::PF } else { 0 }
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub struct Arguments {
 #[derive(clap::Subcommand)]
 enum Action {
     /// Boot a Linux bzImage, a PVH vmlinux or a Multiboot image
-    Run(run::Arguments),
+    Run(Box<run::Arguments>),
     /// The CPU models and their features
     ListCpus(list_cpus::Arguments),
     /// Print a trace of a run, or export it

@@ -117,9 +117,9 @@ impl Pair {
         if our_fault != their_fault {
             differ("fault", &their_fault, &our_fault);
         }
-        for number in 0..16 {
-            if ours.gpr[number] != theirs.gpr[number] {
-                differ(NAMES[number], &theirs.gpr[number], &ours.gpr[number]);
+        for ((name, theirs), ours) in NAMES.iter().zip(&theirs.gpr).zip(&ours.gpr) {
+            if ours != theirs {
+                differ(name, theirs, ours);
             }
         }
         if ours.ip != theirs.ip {

@@ -131,7 +131,7 @@ fn read_attributes(
 ) -> Result<Vec<Attribute>, Error> {
     let bytes = read_at(file, section.clone(), length)?;
     let stride = usize::try_from(stride).unwrap_or(0);
-    if stride < 64 || stride > 1 << 16 || bytes.len() as u64 / stride as u64 > MOST_ATTRIBUTES {
+    if !(64..=1 << 16).contains(&stride) || bytes.len() as u64 / stride as u64 > MOST_ATTRIBUTES {
         return Err(Error::malformed(
             "event attributes",
             section.start,

@@ -211,8 +211,11 @@ fn event_of(kind: u8) -> KvmEvent {
     }
 }
 
+/// Process, thread, number, what found no pair, and each cell in words.
+type Row = (u32, u32, u32, u64, Vec<(Key, String)>);
+
 /// All that a profile says, blocks and histograms included.
-fn everything(profile: &Profile) -> Vec<(u32, u32, u32, u64, Vec<(Key, String)>)> {
+fn everything(profile: &Profile) -> Vec<Row> {
     let row = |vcpu: &Vcpu| {
         let cells = vcpu.cells.iter().map(|(key, cell)| (*key, format!("{cell:?}"))).collect();
         (vcpu.process, vcpu.thread, vcpu.number, vcpu.unpaired, cells)

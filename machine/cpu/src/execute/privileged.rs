@@ -349,9 +349,7 @@ fn swapgs(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         return Err(Stop::INVALID_OPCODE);
     }
     cpu.needs_cpl0()?;
-    let gs = cpu.segments[5].base;
-    cpu.segments[5].base = cpu.syscall.kernel_gs_base;
-    cpu.syscall.kernel_gs_base = gs;
+    std::mem::swap(&mut cpu.segments[5].base, &mut cpu.syscall.kernel_gs_base);
     cpu.segment_base[5] = cpu.segments[5].base;
     Ok(())
 }
