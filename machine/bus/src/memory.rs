@@ -130,6 +130,16 @@ impl GuestMemory {
         }
     }
 
+    /// The bytes `[offset, offset + length)`, which lie in one page, for writing if none of the
+    /// page's lines is watched.
+    #[inline(always)]
+    pub fn unwatched_mut(&mut self, offset: usize, length: usize) -> Option<&mut [u8]> {
+        if self.watched_lines.get(offset >> 12) != Some(&0) {
+            return None;
+        }
+        self.ram.get_mut(offset..offset + length)
+    }
+
     /// Takes note of a write to `[offset, offset + length)`; true if a watched line was hit.
     #[inline]
     pub fn note_write(&mut self, offset: usize, length: usize) -> bool {

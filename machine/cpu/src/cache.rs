@@ -5,8 +5,12 @@
 //! end of its page, or after 32 instructions. A write to a line that holds decoded code changes the
 //! generation of its page, which all blocks of the page remember. The cache is the same for all
 //! processors of a board: what an operation means does not depend on who runs it.
+//!
+//! A block remembers which block came next, once for falling through and once for a branch. That is
+//! a guess which its key and generation prove or refute, so nothing has to be unlinked when code
+//! changes.
 
-use crate::decode::{self, Boundary, CodeSize, Cost};
+use crate::decode::{self, Boundary, CodeSize, Cost, Decoded};
 use crate::op::Op;
 use bus::GuestMemory;
 
@@ -21,6 +25,23 @@ const OPERATIONS: usize = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstructionCosts(pub [u32; Cost::COUNT]);
 
+/// A block's place in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockIndex(u32);
+
+impl BlockIndex {
+    /// The block that is never found.
+    pub const NONE: Self = Self(0);
+}
+
+/// How a block was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Way {
+    Through = 0,
+    Branch = 1,
+}
+
 /// A run of decoded instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
@@ -28,35 +49,67 @@ pub struct Block {
     key: u64,
     generation: u32,
     first: u32,
-    pub count: u16,
-    /// Bytes.
-    pub length: u16,
     /// Picoseconds of the whole block.
     pub cost: u32,
-    /// The single instruction continues in another page, whose generation was this.
-    pub second_page: Option<(u32, u32)>,
+    /// The blocks that came next, by [`Way`]. If the single instruction continues in another page:
+    /// that page, and its generation then.
+    next: [u32; 2],
+    /// Bytes.
+    pub length: u16,
+    pub count: u8,
+    flags: u8,
+}
+
+const _: () = assert!(std::mem::size_of::<Block>() == 32);
+
+impl Block {
+    /// Its last instruction is a near branch or does not end a block by itself: translation,
+    /// privilege and mode are as before.
+    const PLAIN: u8 = 1 << 0;
+    const CROSSES: u8 = 1 << 1;
+
+    #[inline(always)]
+    pub fn is_plain(&self) -> bool {
+        self.flags & Self::PLAIN != 0
+    }
+
+    /// The page that the single instruction continues in, and the page's generation.
+    pub fn second_page(&self) -> Option<(u32, u32)> {
+        (self.flags & Self::CROSSES != 0).then_some((self.next[0], self.next[1]))
+    }
+
+    #[inline(always)]
+    fn is_current(&self, memory: &GuestMemory, offset: u64, key: u64) -> bool {
+        self.key == key
+            && memory.generations.get((offset >> 12) as usize) == Some(&self.generation)
+    }
 }
 
 const NO_BLOCK: Block = Block {
     key: u64::MAX,
     generation: 0,
     first: 0,
-    count: 0,
-    length: 0,
     cost: 0,
-    second_page: None,
+    next: [0; 2],
+    length: 0,
+    count: 0,
+    flags: 0,
 };
 
 /// Decoded blocks of all processors of a board.
 pub struct CodeCache {
-    slots: Vec<Block>,
+    slots: Vec<u32>,
+    blocks: Vec<Block>,
     ops: Vec<Op>,
+    /// Per operation: picoseconds from the start of its block to its end.
+    ends: Vec<u32>,
     costs: InstructionCosts,
 }
 
 impl CodeCache {
     pub fn new(costs: InstructionCosts) -> Self {
-        Self { slots: vec![NO_BLOCK; SLOTS], ops: Vec::new(), costs }
+        let (blocks, ops, ends) = (vec![NO_BLOCK], Vec::new(), Vec::new());
+        Self { slots: vec![0; SLOTS], blocks, ops, ends, costs }
     }
 
     /// Picoseconds of an instruction of a class.
@@ -66,8 +119,10 @@ impl CodeCache {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.slots.fill(NO_BLOCK);
+        self.slots.fill(0);
+        self.blocks.truncate(1);
         self.ops.clear();
+        self.ends.clear();
     }
 
     #[inline(always)]
@@ -80,20 +135,74 @@ impl CodeCache {
         ((key >> 2) ^ (key >> 16) ^ (key & 3) << 14) as usize % SLOTS
     }
 
+    #[inline(always)]
+    pub fn block(&self, index: BlockIndex) -> &Block {
+        &self.blocks[index.0 as usize]
+    }
+
     /// The block at an index into RAM, if it is decoded and its bytes have not changed.
     #[inline(always)]
-    pub fn find(&self, memory: &GuestMemory, offset: u64, size: CodeSize) -> Option<Block> {
+    pub fn find(&self, memory: &GuestMemory, offset: u64, size: CodeSize) -> Option<BlockIndex> {
         let key = Self::key(offset, size);
-        let block = &self.slots[Self::slot(key)];
-        let page = (offset >> 12) as usize;
-        (block.key == key && memory.generations.get(page) == Some(&block.generation))
-            .then_some(*block)
+        let index = self.slots[Self::slot(key)];
+        self.blocks[index as usize].is_current(memory, offset, key).then_some(BlockIndex(index))
+    }
+
+    /// As `find`, trying first what came after `from` the last time.
+    #[inline(always)]
+    pub fn follow(
+        &mut self,
+        memory: &GuestMemory,
+        from: BlockIndex,
+        way: Way,
+        offset: u64,
+        size: CodeSize,
+    ) -> Option<BlockIndex> {
+        let guess = self.blocks[from.0 as usize].next[way as usize];
+        let is_right = self
+            .blocks
+            .get(guess as usize)
+            .is_some_and(|block| block.is_current(memory, offset, Self::key(offset, size)));
+        if is_right {
+            return Some(BlockIndex(guess));
+        }
+        self.find_and_link(memory, from, way, offset, size)
+    }
+
+    #[inline(never)]
+    fn find_and_link(
+        &mut self,
+        memory: &GuestMemory,
+        from: BlockIndex,
+        way: Way,
+        offset: u64,
+        size: CodeSize,
+    ) -> Option<BlockIndex> {
+        let found = self.find(memory, offset, size)?;
+        let block = &mut self.blocks[from.0 as usize];
+        if block.is_plain() {
+            block.next[way as usize] = found.0;
+        }
+        Some(found)
     }
 
     #[inline(always)]
     pub fn ops(&self, block: &Block) -> &[Op] {
         let first = block.first as usize;
         self.ops.get(first..first + block.count as usize).unwrap_or(&[])
+    }
+
+    /// Picoseconds that the first `count` instructions of a block take.
+    pub fn time_of(&self, block: &Block, count: usize) -> u64 {
+        let last = block.first as usize + count.saturating_sub(1);
+        if count == 0 { 0 } else { self.ends.get(last).copied().unwrap_or(block.cost).into() }
+    }
+
+    /// How many instructions of a block begin within its first `room` picoseconds, at least one.
+    pub fn beginning_within(&self, block: &Block, room: u64) -> usize {
+        let first = block.first as usize;
+        let ends = &self.ends[first..first + (block.count as usize).saturating_sub(1)];
+        1 + ends.partition_point(|end| u64::from(*end) < room)
     }
 
     /// Decodes the block at `offset`. `next_page` is the index into RAM of the linear page that
@@ -105,13 +214,15 @@ impl CodeCache {
         offset: u64,
         size: CodeSize,
         next_page: Option<u64>,
-    ) -> Option<Block> {
+    ) -> Option<BlockIndex> {
         if self.ops.len() + BLOCK_INSTRUCTIONS > OPERATIONS {
             self.clear();
         }
         let first = self.ops.len();
         let end = (offset | 0xFFF) + 1;
-        let (mut at, mut cost, mut second_page) = (offset, 0u32, None);
+        let mut at = offset;
+        let mut block = Block { flags: Block::PLAIN, ..NO_BLOCK };
+        let mut second_page = None;
         while self.ops.len() - first < BLOCK_INSTRUCTIONS && at < end {
             let here = &memory.ram[at as usize..end as usize];
             let done = (at - offset) as u16;
@@ -128,28 +239,36 @@ impl CodeCache {
                 break;
             }
             at += decoded.op.length as u64;
-            cost = cost.saturating_add(self.costs.0[decoded.cost as usize]);
-            self.ops.push(decoded.op);
+            block.cost = self.append(&decoded, block.cost);
             if decoded.boundary != Boundary::Within {
+                let is_plain = decoded.boundary == Boundary::Branches;
+                block.flags = if is_plain { Block::PLAIN } else { 0 };
                 break;
             }
         }
         let in_page = at.min(end) - offset;
         memory.watch(offset as usize, in_page as usize);
-        let second_page = second_page.map(|page| {
+        if let Some(page) = second_page {
             memory.watch((page as usize) << 12, (at - end).max(1) as usize);
-            (page, memory.generations[page as usize])
-        });
-        let block = Block {
-            key: Self::key(offset, size),
-            generation: memory.generations[(offset >> 12) as usize],
-            first: first as u32,
-            count: (self.ops.len() - first) as u16,
-            length: (at - offset) as u16,
-            cost,
-            second_page,
-        };
-        self.slots[Self::slot(block.key)] = block;
-        Some(block)
+            block.next = [page, memory.generations[page as usize]];
+            block.flags = Block::CROSSES;
+        }
+        block.key = Self::key(offset, size);
+        block.generation = memory.generations[(offset >> 12) as usize];
+        block.first = first as u32;
+        block.count = (self.ops.len() - first) as u8;
+        block.length = (at - offset) as u16;
+        let index = self.blocks.len() as u32;
+        self.slots[Self::slot(block.key)] = index;
+        self.blocks.push(block);
+        Some(BlockIndex(index))
+    }
+
+    /// Adds an instruction to the block that has cost `before`; what it costs then.
+    fn append(&mut self, decoded: &Decoded, before: u32) -> u32 {
+        let end = before.saturating_add(self.costs.0[decoded.cost as usize]);
+        self.ops.push(decoded.op);
+        self.ends.push(end);
+        end
     }
 }

@@ -1,7 +1,7 @@
 //! One logical x86-64 processor.
 //!
-//! The flow is in [`step`]: find the decoded block at the instruction pointer, run its operations,
-//! deliver what stopped it. [`decode`] turns bytes into operations once; [`execute`] holds their
+//! The flow is in [`step`]: what waits at an instruction boundary, then blocks, then the delivery of
+//! what stopped them. [`dispatch`] finds decoded blocks and runs their operations. [`decode`] turns bytes into operations once; [`execute`] holds their
 //! meaning, a file per family of instructions; [`memory`] is segmentation, paging and the TLB;
 //! [`system`] is privileged state and event delivery. The processor knows neither devices nor
 //! other processors: it reaches them through [`bus::Platform`] for the time of one run.
@@ -10,6 +10,7 @@
 
 pub mod cache;
 pub mod decode;
+mod dispatch;
 pub mod execute;
 mod flags;
 pub mod float;

@@ -1,11 +1,10 @@
-//! The flow: what needs attention → fetch → execute a block → deliver what stopped it.
+//! The flow: what needs attention → run blocks → deliver what stopped them.
 
-use crate::cache::{Block, CodeCache};
-use crate::decode::{CodeSize, Cost};
-use crate::op::Op;
+use crate::cache::CodeCache;
+use crate::decode::Cost;
+use crate::dispatch::Room;
 use crate::stop::{Kind, Stop};
 use crate::system::Origin;
-use crate::width::BLOCK_IP;
 use crate::{Activity, Attention, Bus, Cpu};
 use arch::control::{debug, rflags};
 use arch::svm::ExitCode;
@@ -40,7 +39,7 @@ const VIRTUAL: Attention = Attention::VIRTUAL_INTERRUPT.union(Attention::VIRTUAL
 
 impl Cpu {
     /// Runs until the clock reaches `until`, `instructions` more have completed, or there is reason
-    /// to stop before. The clock may overshoot by one block.
+    /// to stop before. No instruction begins at or after `until`.
     pub fn run(
         &mut self,
         cache: &mut CodeCache,
@@ -52,7 +51,6 @@ impl Cpu {
         let mut limit = self.limit(until);
         self.attention.remove(Attention::YIELD);
         loop {
-            let mut most = usize::MAX;
             if !self.attention.is_empty() {
                 if self.attention.contains(Attention::TIMER) {
                     self.attention.remove(Attention::TIMER);
@@ -61,9 +59,6 @@ impl Cpu {
                 match self.attend(bus) {
                     Ok(()) => {}
                     Err(end) => return end,
-                }
-                if self.attention.intersects(ONE_AT_A_TIME) {
-                    most = 1;
                 }
             }
             if self.clock >= limit {
@@ -77,13 +72,10 @@ impl Cpu {
             if self.instructions >= last {
                 return RunEnd::Instructions;
             }
-            if last - self.instructions < crate::cache::BLOCK_INSTRUCTIONS as u64 {
-                most = most.min((last - self.instructions) as usize);
-            }
-            if most == 1 {
+            if self.attention.intersects(ONE_AT_A_TIME) {
                 self.run_one(cache, bus);
-            } else if let Err(stop) = self.run_block(cache, bus, most) {
-                self.fetch_failed(cache, bus, stop);
+            } else {
+                self.run_blocks(cache, bus, Room { clock: limit, instructions: last });
             }
         }
     }
@@ -241,17 +233,6 @@ impl Cpu {
         self.advance_apic(bus);
     }
 
-    fn code_size(&self) -> CodeSize {
-        let attributes = self.segments[1].attributes;
-        if self.is_64_bit() {
-            CodeSize::Bits64
-        } else if attributes.is_big() {
-            CodeSize::Bits32
-        } else {
-            CodeSize::Bits16
-        }
-    }
-
     /// One instruction under single step, breakpoints or an interrupt shadow.
     fn run_one(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>) {
         let steps = self.attention.contains(Attention::SINGLE_STEP);
@@ -267,9 +248,9 @@ impl Cpu {
         let resumed = self.flags.has(rflags::RF);
         let was_guest = self.is_guest();
         let before = self.instructions;
-        if let Err(stop) = self.run_block(cache, bus, 1) {
-            self.fetch_failed(cache, bus, stop);
-        }
+        let room =
+            Room { clock: Picoseconds(u64::MAX), instructions: self.instructions.saturating_add(1) };
+        self.run_part(cache, bus, room);
         // A world switch belongs to neither side: the host's trap comes after its #VMEXIT.
         let completed = self.instructions != before && self.is_guest() == was_guest;
         if resumed && completed {
@@ -282,173 +263,10 @@ impl Cpu {
         }
     }
 
-    /// Finds and runs the block at the instruction pointer, `most` instructions at most. Whatever
-    /// stops it early is dealt with here; `Err` is a fault of the fetch.
-    #[inline(always)]
-    fn run_block(
-        &mut self,
-        cache: &mut CodeCache,
-        bus: &mut Bus<'_>,
-        most: usize,
-    ) -> Result<(), Stop> {
-        let ip = self.ip;
-        let size = self.code_size();
-        let linear = if size == CodeSize::Bits64 {
-            ip
-        } else {
-            self.segment_base[1].wrapping_add(ip) & 0xFFFF_FFFF
-        };
-        let page = self.fetch_page(bus, linear)?;
-        let offset = page + (linear & 0xFFF);
-        let block = match cache.find(bus.memory, offset, size) {
-            Some(block) if block.second_page.is_none() => block,
-            found => self.special_block(cache, bus, linear, offset, size, found)?,
-        };
-        let mut count = most.min(block.count as usize);
-        if size != CodeSize::Bits64 {
-            count = self.within_code_limit(cache, &block, ip, count)?;
-        }
-        self.gpr[BLOCK_IP as usize] = ip;
-        let ops = cache.ops(&block);
-        for (done, op) in ops[..count.min(ops.len())].iter().enumerate() {
-            if let Err(stop) = (op.handler)(self, bus, op) {
-                self.leave_early(bus, &block, op, done, stop);
-                return Ok(());
-            }
-        }
-        if count == block.count as usize {
-            self.ip = self.wrap_ip(ip.wrapping_add(block.length as u64), size);
-            self.clock.0 += block.cost as u64;
-        } else if let Some(op) = ops.get(count - 1) {
-            self.ip = self.wrap_ip(ip.wrapping_add(op.end as u64), size);
-            self.clock.0 += part_of(&block, count);
-        }
-        self.instructions += count as u64;
-        self.charge_extra();
-        Ok(())
-    }
-
-    /// Instructions that took more than their class says.
-    #[inline(always)]
-    fn charge_extra(&mut self) {
-        if self.extra_cost != 0 {
-            // An element of a string instruction takes about one core cycle.
-            let cycles = std::mem::take(&mut self.extra_cost);
-            self.clock.0 += cycles * 1_000_000_000_000 / self.model.core_hertz();
-        }
-    }
-
-    #[inline(always)]
-    fn wrap_ip(&self, ip: u64, size: CodeSize) -> u64 {
-        if size == CodeSize::Bits64 { ip } else { ip & 0xFFFF_FFFF }
-    }
-
-    /// The index into RAM of the page that `linear` is fetched from.
-    #[inline(always)]
-    fn fetch_page(&mut self, bus: &mut Bus<'_>, linear: u64) -> Result<u64, Stop> {
-        let set = self.access_set();
-        let entry = self.tlb.entry(set, linear);
-        if entry.execute == self.tlb.tag(linear) {
-            return Ok(entry.offset);
-        }
-        self.fetch_page_slow(bus, linear)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn fetch_page_slow(&mut self, bus: &mut Bus<'_>, linear: u64) -> Result<u64, Stop> {
-        if self.is_64_bit() && (linear as i64) << 16 >> 16 != linear as i64 {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        // DEVIATION(APM2 "Memory System"): code is executed from RAM only; a fetch from a device
-        // or a hole raises #UD, as its all-ones bytes would.
-        self.locate_fetch(bus, linear)?.ok_or(Stop::INVALID_OPCODE)
-    }
-
-    /// A block that is not decoded yet, or whose instruction lies in two pages.
-    #[cold]
-    #[inline(never)]
-    fn special_block(
-        &mut self,
-        cache: &mut CodeCache,
-        bus: &mut Bus<'_>,
-        linear: u64,
-        offset: u64,
-        size: CodeSize,
-        found: Option<Block>,
-    ) -> Result<Block, Stop> {
-        let found = match found {
-            Some(block) => Some(block),
-            None => cache.build(bus.memory, offset, size, None),
-        };
-        if let Some(block) = found
-            && block.second_page.is_none()
-        {
-            return Ok(block);
-        }
-        let next = (linear | 0xFFF).wrapping_add(1);
-        let next = if size == CodeSize::Bits64 { next } else { next & 0xFFFF_FFFF };
-        let page = self.fetch_page(bus, next)?;
-        if let Some(block) = found
-            && block.second_page
-                == Some(((page >> 12) as u32, bus.memory.generations[(page >> 12) as usize]))
-        {
-            return Ok(block);
-        }
-        cache.build(bus.memory, offset, size, Some(page)).ok_or(Stop::INVALID_OPCODE)
-    }
-
-    /// How many of the block's instructions lie within CS's limit; #GP(0) if not even the first.
-    fn within_code_limit(
-        &self,
-        cache: &CodeCache,
-        block: &Block,
-        ip: u64,
-        count: usize,
-    ) -> Result<usize, Stop> {
-        let limit = self.segments[1].limit as u64;
-        if ip + block.length as u64 - 1 <= limit {
-            return Ok(count);
-        }
-        let ops = cache.ops(block);
-        let fitting = ops.iter().take_while(|op| ip + op.end as u64 - 1 <= limit).count();
-        if fitting == 0 { Err(Stop::GENERAL_PROTECTION) } else { Ok(count.min(fitting)) }
-    }
-
-    /// An operation said something else than "go on". `done` operations came before it.
-    #[inline(always)]
-    fn leave_early(&mut self, bus: &mut Bus<'_>, block: &Block, op: &Op, done: usize, stop: Stop) {
-        if stop == Stop::BRANCH {
-            // Branches end their block.
-            self.clock.0 += block.cost as u64;
-            self.instructions += done as u64 + 1;
-            self.charge_extra();
-            return;
-        }
-        self.leave_block(bus, block, op, done, stop);
-    }
-
-    #[inline(never)]
-    fn leave_block(&mut self, bus: &mut Bus<'_>, block: &Block, op: &Op, done: usize, stop: Stop) {
-        let size = self.code_size();
-        let next = self.wrap_ip(self.gpr[BLOCK_IP as usize].wrapping_add(op.end as u64), size);
-        let this = self.wrap_ip(next.wrapping_sub(op.length as u64), size);
-        let completes = !matches!(
-            stop.kind(),
-            Kind::Repeat | Kind::Exception { is_trap: false, .. } | Kind::VmExit
-        );
-        self.ip = if completes { next } else { this };
-        self.instructions += done as u64 + completes as u64;
-        self.clock.0 += part_of(block, done + 1);
-        self.charge_extra();
-        self.software_length = op.length as u64;
-        self.stopped(bus, stop);
-    }
-
     /// A fault before an instruction takes time as well: a handler that cannot be fetched must not
     /// fault for ever at one moment.
     #[cold]
-    fn fetch_failed(&mut self, cache: &CodeCache, bus: &mut Bus<'_>, stop: Stop) {
+    pub(crate) fn fetch_failed(&mut self, cache: &CodeCache, bus: &mut Bus<'_>, stop: Stop) {
         self.charge_delivery(cache);
         self.stopped(bus, stop);
     }
@@ -458,7 +276,7 @@ impl Cpu {
     }
 
     /// Deals with a stop; `self.ip` is the next instruction, or this one if it did not complete.
-    fn stopped(&mut self, bus: &mut Bus<'_>, stop: Stop) {
+    pub(crate) fn stopped(&mut self, bus: &mut Bus<'_>, stop: Stop) {
         let result = match stop.kind() {
             Kind::EndBlock | Kind::Branch | Kind::Repeat => Ok(()),
             Kind::Halt => {
@@ -487,9 +305,4 @@ impl Cpu {
             self.set_activity(Activity::Shutdown);
         }
     }
-}
-
-/// The cost of the first `count` instructions of a block, taken as equal parts.
-fn part_of(block: &Block, count: usize) -> u64 {
-    block.cost as u64 * count as u64 / (block.count as u64).max(1)
 }

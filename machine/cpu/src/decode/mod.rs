@@ -7,7 +7,7 @@ use crate::execute;
 use crate::op::{Handler, Op};
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
 
-pub use operands::{is_memory, is_register, width};
+pub use operands::{is_absolute, is_memory, is_register, width};
 
 /// The longest instruction.
 pub const MAX_LENGTH: usize = 15;
@@ -36,8 +36,10 @@ impl CodeSize {
 pub enum Boundary {
     /// Anywhere.
     Within,
-    /// It is the last of its block.
+    /// It is the last of its block: what follows may mean something else.
     Ends,
+    /// A near branch: the last of its block, and it changes nothing but where execution goes on.
+    Branches,
     /// It is a block of its own: it needs the exact time, or changes what other code means.
     Alone,
 }
@@ -83,6 +85,10 @@ impl Binding {
 
     pub fn ends(handler: Handler) -> Option<Self> {
         Some(Self { handler, boundary: Boundary::Ends, cost: Cost::Branch })
+    }
+
+    pub fn branches(handler: Handler) -> Option<Self> {
+        Some(Self { handler, boundary: Boundary::Branches, cost: Cost::Branch })
     }
 
     pub fn alone(handler: Handler) -> Option<Self> {
@@ -149,6 +155,9 @@ fn bind(instruction: &Instruction, size: CodeSize, before: u16) -> Decoded {
     op.length = instruction.len() as u8;
     op.end = before + instruction.len() as u16;
     operands::fill(&mut op, instruction, size);
+    if let Some(handler) = execute::flat::bind(instruction, &op, size) {
+        op.handler = handler;
+    }
     let cost = match binding.cost {
         Cost::Simple if op.has(Op::LOCK) => Cost::Locked,
         Cost::Simple if op.has(Op::MEMORY) && is_memory(instruction, 0) => Cost::Store,

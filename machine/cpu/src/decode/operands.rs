@@ -167,7 +167,7 @@ fn memory(op: &mut Op, instruction: &Instruction, size: CodeSize) {
 }
 
 /// MOV AL/AX/EAX/RAX, moffs and back.
-fn is_absolute(instruction: &Instruction) -> bool {
+pub fn is_absolute(instruction: &Instruction) -> bool {
     use iced_x86::Code::*;
     matches!(
         instruction.code(),

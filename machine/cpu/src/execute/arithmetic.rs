@@ -66,7 +66,8 @@ fn ri<W: Width, O: Binary>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<()
     Ok(())
 }
 
-fn rm<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+#[inline(never)]
+pub(super) fn rm<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let b = cpu.read::<W>(bus, op)?;
     let a = W::from_register(&cpu.gpr, op.a);
     let result = O::apply(&mut cpu.flags, a, b);
@@ -76,12 +77,14 @@ fn rm<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<
     Ok(())
 }
 
-fn mr<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+#[inline(never)]
+pub(super) fn mr<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let b = W::from_register(&cpu.gpr, op.b);
     memory_operand::<W, O>(cpu, bus, op, b)
 }
 
-fn mi<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+#[inline(never)]
+pub(super) fn mi<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     memory_operand::<W, O>(cpu, bus, op, W::truncate(op.immediate))
 }
 

@@ -54,7 +54,8 @@ fn jcc<const CODE: u8>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), St
     if cpu.flags.condition(CODE) { relative(cpu, op) } else { Ok(()) }
 }
 
-fn jmp(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+#[inline(never)]
+pub(super) fn jmp(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     relative(cpu, op)
 }
 
@@ -93,7 +94,8 @@ fn call_to<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, target: u64) -> 
     Err(Stop::BRANCH)
 }
 
-fn call<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+#[inline(never)]
+pub(super) fn call<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let target = cpu.next_ip(op).wrapping_add(op.immediate);
     call_to::<W>(cpu, bus, op, target)
 }
@@ -108,7 +110,8 @@ fn call_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Sto
     call_to::<W>(cpu, bus, op, target)
 }
 
-fn ret<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+#[inline(never)]
+pub(super) fn ret<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let target = cpu.peek_stack::<W>(bus, op, 0)?.zero_extend();
     let target = cpu.checked_target(op, target)?;
     cpu.move_stack(op, W::BYTES as u64 + (op.immediate & 0xFFFF));
@@ -240,10 +243,10 @@ pub(super) fn is_far(i: &Instruction) -> bool {
 
 pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
     if i.is_jcc_short_or_near() {
-        return Binding::ends(by_condition!(condition_code(i)?, jcc));
+        return Binding::branches(by_condition!(condition_code(i)?, jcc));
     }
     if let Some(handler) = near(i).or_else(|| counted(i)) {
-        return Binding::ends(handler);
+        return Binding::branches(handler);
     }
     match i.mnemonic() {
         Mnemonic::Pause => Some(Binding {

@@ -11,6 +11,7 @@ mod branch;
 mod decimal;
 mod extended_state;
 mod flag;
+pub mod flat;
 mod io;
 mod mmx;
 mod multiply;

@@ -83,7 +83,8 @@ impl Cpu {
     }
 }
 
-fn push_r<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+#[inline(never)]
+pub(super) fn push_r<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = W::from_register(&cpu.gpr, op.a);
     cpu.push(bus, op, value)?;
     cpu.after_store()
@@ -100,7 +101,8 @@ fn push_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Sto
     cpu.after_store()
 }
 
-fn pop_r<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+#[inline(never)]
+pub(super) fn pop_r<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = cpu.peek_stack::<W>(bus, op, 0)?;
     cpu.move_stack(op, W::BYTES as u64);
     value.to_register(&mut cpu.gpr, op.a);

@@ -21,18 +21,21 @@ fn mov_ri<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
     Ok(())
 }
 
-fn mov_rm<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+#[inline(never)]
+pub(super) fn mov_rm<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.read::<W>(bus, op)?.to_register(&mut cpu.gpr, op.a);
     Ok(())
 }
 
-fn mov_mr<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+#[inline(never)]
+pub(super) fn mov_mr<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = W::from_register(&cpu.gpr, op.b);
     cpu.write(bus, op, value)?;
     cpu.after_store()
 }
 
-fn mov_mi<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+#[inline(never)]
+pub(super) fn mov_mi<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.write(bus, op, W::truncate(op.immediate))?;
     cpu.after_store()
 }
@@ -95,7 +98,8 @@ fn extend_r<D: Width, S: Width, const SIGNED: bool>(
     Ok(())
 }
 
-fn extend_m<D: Width, S: Width, const SIGNED: bool>(
+#[inline(never)]
+pub(super) fn extend_m<D: Width, S: Width, const SIGNED: bool>(
     cpu: &mut Cpu,
     bus: &mut Bus<'_>,
     op: &Op,

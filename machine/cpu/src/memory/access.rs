@@ -115,6 +115,16 @@ impl Cpu {
         self.write_slow(bus, linear, value.zero_extend(), W::BYTES, segment)
     }
 
+    /// The index into RAM of `[linear, linear + size)` if the TLB has it for `access`, in one page.
+    #[inline(always)]
+    pub(crate) fn ram_known(&self, linear: u64, size: usize, access: Access) -> Option<usize> {
+        let entry = self.tlb.entry(self.tlb_set, linear);
+        let held = if access == Access::Write { entry.write } else { entry.read };
+        // The last byte's page is that of the entry only if it is the first byte's, too.
+        let last = linear.wrapping_add(size as u64 - 1);
+        (held == self.tlb.tag(last)).then(|| (entry.offset + (linear & 0xFFF)) as usize)
+    }
+
     /// Watched lines (decoded code, monitored addresses) learn of a write to RAM.
     #[inline(always)]
     pub fn note_ram_write(&mut self, bus: &mut Bus<'_>, at: usize, length: usize) {

@@ -9,6 +9,7 @@ const SS: u8 = 2;
 
 impl Cpu {
     /// The linear address of `[offset, offset + size)` in a segment, checked.
+    #[inline(never)]
     pub(crate) fn segmented(
         &self,
         register: u8,

@@ -44,7 +44,8 @@ struct Space {
 
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Tlb {
-    entries: Vec<Entry>,
+    #[serde(with = "boxed")]
+    entries: Box<[Entry; 4 * ENTRIES]>,
     spaces: Vec<Space>,
     next_context: u64,
     /// The context of the running address space.
@@ -54,14 +55,14 @@ pub struct Tlb {
     /// Linear pages of large mappings in the buffer lie in this range.
     large_first: u64,
     large_last: u64,
-    /// Counts flushes, so that whoever cached a translation can tell.
+    /// Counts flushes and evictions of fetched pages, so that whoever kept a translation can tell.
     pub epoch: u64,
 }
 
 impl Default for Tlb {
     fn default() -> Self {
         let mut tlb = Self {
-            entries: vec![EMPTY; 4 * ENTRIES],
+            entries: Box::new([EMPTY; 4 * ENTRIES]),
             spaces: Vec::new(),
             next_context: 1,
             context: 0,
@@ -105,7 +106,11 @@ impl Tlb {
         let tag = self.tag(linear);
         let grant = |on: bool| if on { tag } else { NEVER };
         let (read, write, execute) = grants;
-        self.entries[Self::slot(set, linear)] =
+        let entry = &mut self.entries[Self::slot(set, linear)];
+        if entry.execute != NEVER && entry.execute != tag {
+            self.epoch += 1;
+        }
+        *entry =
             Entry { read: grant(read), write: grant(write), execute: grant(execute), offset };
         if is_large {
             self.large_first = self.large_first.min(linear & !0x3FFF_FFFF);
@@ -178,5 +183,24 @@ impl Tlb {
         for set in [USER, SUPERVISOR, SUPERVISOR_AC] {
             self.entries[Self::slot(set, linear)] = EMPTY;
         }
+    }
+}
+
+/// The entries in a snapshot: a sequence of known length.
+mod boxed {
+    use super::{ENTRIES, Entry};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    type Entries = Box<[Entry; 4 * ENTRIES]>;
+
+    pub fn serialize<S: Serializer>(entries: &Entries, to: S) -> Result<S::Ok, S::Error> {
+        entries.as_slice().serialize(to)
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Entries, D::Error> {
+        let entries = Vec::<Entry>::deserialize(from)?.into_boxed_slice();
+        entries.try_into().map_err(|entries: Box<[Entry]>| {
+            Error::invalid_length(entries.len(), &"the translation buffer's number of entries")
+        })
     }
 }

@@ -1,0 +1,280 @@
+//! Running blocks: fetch a page, find the block, run its operations, go on with the next.
+//!
+//! Time is exact per instruction, whatever the blocks: no instruction begins at or after the limit,
+//! so an interrupt is taken at the same instruction boundary wherever blocks begin and end.
+
+use crate::cache::{Block, BlockIndex, CodeCache, Way};
+use crate::decode::CodeSize;
+use crate::op::Op;
+use crate::stop::{Kind, Stop};
+use crate::width::BLOCK_IP;
+use crate::{Bus, Cpu};
+use arch::time::Picoseconds;
+
+/// How far blocks may run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// No instruction begins at or after this time.
+    pub clock: Picoseconds,
+    /// The count of instructions at which to stop.
+    pub instructions: u64,
+}
+
+/// The page that instructions come from, while nothing has changed its translation.
+#[derive(Clone, Copy)]
+struct FetchPage {
+    linear: u64,
+    /// Index into RAM.
+    offset: u64,
+    epoch: u64,
+}
+
+/// Not the address of a page.
+const NO_PAGE: u64 = 1;
+
+/// What a block says to those who run blocks one after the other.
+enum Next {
+    Chain(Way),
+    Leave,
+}
+
+impl Cpu {
+    /// Runs blocks until something needs attention or there is no room left. There is room for one
+    /// instruction at least.
+    pub(crate) fn run_blocks(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>, room: Room) {
+        let size = self.code_size();
+        let mut page = FetchPage { linear: NO_PAGE, offset: 0, epoch: 0 };
+        let (mut from, mut way) = (BlockIndex::NONE, Way::Through);
+        loop {
+            let linear = self.fetch_address(size);
+            if linear & !0xFFF != page.linear || page.epoch != self.tlb.epoch {
+                match self.fetch_page(bus, linear) {
+                    Ok(offset) => {
+                        let epoch = self.tlb.epoch;
+                        page = FetchPage { linear: linear & !0xFFF, offset, epoch };
+                    }
+                    Err(stop) => return self.fetch_failed(cache, bus, stop),
+                }
+            }
+            let offset = page.offset + (linear & 0xFFF);
+            let Some(index) = cache.follow(bus.memory, from, way, offset, size) else {
+                return self.run_part(cache, bus, room);
+            };
+            let block = cache.block(index);
+            if !self.has_room(block, room, size) {
+                return self.run_part(cache, bus, room);
+            }
+            match self.run_whole(cache, bus, block, size) {
+                Next::Chain(taken) => (from, way) = (index, taken),
+                Next::Leave => return,
+            }
+        }
+    }
+
+    /// Whether the whole block can run without a look at anything else.
+    #[inline(always)]
+    fn has_room(&self, block: &Block, room: Room, size: CodeSize) -> bool {
+        let ends_at = self.clock.0 + u64::from(block.cost);
+        ends_at <= room.clock.0
+            && self.instructions + u64::from(block.count) <= room.instructions
+            && block.second_page().is_none()
+            && (size == CodeSize::Bits64 || self.is_within_code_limit(block.length.into()))
+    }
+
+    #[inline(always)]
+    fn run_whole(
+        &mut self,
+        cache: &CodeCache,
+        bus: &mut Bus<'_>,
+        block: &Block,
+        size: CodeSize,
+    ) -> Next {
+        let ip = self.ip;
+        self.gpr[BLOCK_IP as usize] = ip;
+        let ops = cache.ops(block);
+        let mut way = Way::Through;
+        for (done, op) in ops.iter().enumerate() {
+            if let Err(stop) = (op.handler)(self, bus, op) {
+                if stop == Stop::BRANCH {
+                    // Branches end their block.
+                    way = Way::Branch;
+                    break;
+                }
+                self.leave_block(cache, bus, block, (op, done), stop);
+                return Next::Leave;
+            }
+        }
+        if way == Way::Through {
+            self.ip = wrap(ip.wrapping_add(block.length as u64), size);
+        }
+        self.clock.0 += u64::from(block.cost);
+        self.instructions += u64::from(block.count);
+        self.charge_extra();
+        if block.is_plain() && self.attention.is_empty() { Next::Chain(way) } else { Next::Leave }
+    }
+
+    /// Runs as much of one block as there is room for, at least one instruction, however the block
+    /// lies in memory.
+    #[inline(never)]
+    pub(crate) fn run_part(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>, room: Room) {
+        let size = self.code_size();
+        let linear = self.fetch_address(size);
+        let index = match self.any_block(cache, bus, linear, size) {
+            Ok(index) => index,
+            Err(stop) => return self.fetch_failed(cache, bus, stop),
+        };
+        let block = *cache.block(index);
+        let instructions = (room.instructions - self.instructions).min(block.count as u64) as usize;
+        let time = cache.beginning_within(&block, room.clock.0.saturating_sub(self.clock.0));
+        let mut count = instructions.min(time);
+        if size != CodeSize::Bits64 {
+            count = count.min(self.within_code_limit(cache, &block));
+            if count == 0 {
+                return self.fetch_failed(cache, bus, Stop::GENERAL_PROTECTION);
+            }
+        }
+        let ip = self.ip;
+        self.gpr[BLOCK_IP as usize] = ip;
+        let mut end = ip;
+        for done in 0..count {
+            let Some(&op) = cache.ops(&block).get(done) else { break };
+            end = wrap(ip.wrapping_add(op.end as u64), size);
+            if let Err(stop) = (op.handler)(self, bus, &op) {
+                if stop == Stop::BRANCH {
+                    end = self.ip;
+                    break;
+                }
+                return self.leave_block(cache, bus, &block, (&op, done), stop);
+            }
+        }
+        self.ip = end;
+        self.clock.0 += cache.time_of(&block, count);
+        self.instructions += count as u64;
+        self.charge_extra();
+    }
+
+    /// Instructions that took more than their class says.
+    #[inline(always)]
+    fn charge_extra(&mut self) {
+        if self.extra_cost != 0 {
+            // An element of a string instruction takes about one core cycle.
+            let cycles = std::mem::take(&mut self.extra_cost);
+            self.clock.0 += cycles * 1_000_000_000_000 / self.model.core_hertz();
+        }
+    }
+
+    pub(crate) fn code_size(&self) -> CodeSize {
+        let attributes = self.segments[1].attributes;
+        if self.is_64_bit() {
+            CodeSize::Bits64
+        } else if attributes.is_big() {
+            CodeSize::Bits32
+        } else {
+            CodeSize::Bits16
+        }
+    }
+
+    /// The linear address of the next instruction.
+    #[inline(always)]
+    fn fetch_address(&self, size: CodeSize) -> u64 {
+        if size == CodeSize::Bits64 {
+            self.ip
+        } else {
+            self.segment_base[1].wrapping_add(self.ip) & 0xFFFF_FFFF
+        }
+    }
+
+    /// The index into RAM of the page that `linear` is fetched from.
+    #[inline(always)]
+    fn fetch_page(&mut self, bus: &mut Bus<'_>, linear: u64) -> Result<u64, Stop> {
+        let set = self.access_set();
+        let entry = self.tlb.entry(set, linear);
+        if entry.execute == self.tlb.tag(linear) {
+            return Ok(entry.offset);
+        }
+        self.fetch_page_slow(bus, linear)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fetch_page_slow(&mut self, bus: &mut Bus<'_>, linear: u64) -> Result<u64, Stop> {
+        if self.is_64_bit() && (linear as i64) << 16 >> 16 != linear as i64 {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        // DEVIATION(APM2 "Memory System"): code is executed from RAM only; a fetch from a device
+        // or a hole raises #UD, as its all-ones bytes would.
+        self.locate_fetch(bus, linear)?.ok_or(Stop::INVALID_OPCODE)
+    }
+
+    /// The block at `linear`, decoded now if need be; its one instruction may lie in two pages.
+    fn any_block(
+        &mut self,
+        cache: &mut CodeCache,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        size: CodeSize,
+    ) -> Result<BlockIndex, Stop> {
+        let page = self.fetch_page(bus, linear)?;
+        let offset = page + (linear & 0xFFF);
+        let found = match cache.find(bus.memory, offset, size) {
+            Some(index) => Some(index),
+            None => cache.build(bus.memory, offset, size, None),
+        };
+        let second_page = found.map(|index| cache.block(index).second_page());
+        if let (Some(index), Some(None)) = (found, second_page) {
+            return Ok(index);
+        }
+        let next = (linear | 0xFFF).wrapping_add(1);
+        let next = if size == CodeSize::Bits64 { next } else { next & 0xFFFF_FFFF };
+        let next_page = self.fetch_page(bus, next)?;
+        let number = (next_page >> 12) as u32;
+        let generation = bus.memory.generations[number as usize];
+        match (found, second_page.flatten()) {
+            (Some(index), Some(second)) if second == (number, generation) => Ok(index),
+            _ => cache
+                .build(bus.memory, offset, size, Some(next_page))
+                .ok_or(Stop::INVALID_OPCODE),
+        }
+    }
+
+    #[inline(always)]
+    fn is_within_code_limit(&self, length: u64) -> bool {
+        self.ip + length - 1 <= u64::from(self.segments[1].limit)
+    }
+
+    /// How many of the block's instructions lie within CS's limit.
+    fn within_code_limit(&self, cache: &CodeCache, block: &Block) -> usize {
+        let ops = cache.ops(block);
+        ops.iter().take_while(|op| self.is_within_code_limit(op.end.into())).count()
+    }
+
+    /// An operation said something else than "go on" or "branch". `done` operations came before it.
+    #[inline(never)]
+    fn leave_block(
+        &mut self,
+        cache: &CodeCache,
+        bus: &mut Bus<'_>,
+        block: &Block,
+        (op, done): (&Op, usize),
+        stop: Stop,
+    ) {
+        let size = self.code_size();
+        let next = wrap(self.gpr[BLOCK_IP as usize].wrapping_add(op.end as u64), size);
+        let this = wrap(next.wrapping_sub(op.length as u64), size);
+        let completes = !matches!(
+            stop.kind(),
+            Kind::Repeat | Kind::Exception { is_trap: false, .. } | Kind::VmExit
+        );
+        self.ip = if completes { next } else { this };
+        self.instructions += done as u64 + completes as u64;
+        self.clock.0 += cache.time_of(block, done + 1);
+        self.charge_extra();
+        self.software_length = op.length as u64;
+        self.stopped(bus, stop);
+    }
+}
+
+#[inline(always)]
+fn wrap(ip: u64, size: CodeSize) -> u64 {
+    if size == CodeSize::Bits64 { ip } else { ip & 0xFFFF_FFFF }
+}
