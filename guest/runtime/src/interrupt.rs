@@ -148,8 +148,13 @@ unsafe extern "C" fn count_interrupt() {
     )
 }
 
-/// Prepares the table of gates; once, before any processor loads it.
+/// The data ports of the two 8259s; a one masks a pin.
+const LEGACY_MASKS: [u16; 2] = [0x21, 0xA1];
+
+/// Prepares the table of gates; once, before any processor loads it. Firmware may have left the
+/// 8259s open, and their vectors are those of exceptions.
 pub(crate) fn initialize() {
+    LEGACY_MASKS.into_iter().for_each(|port| instruction::out8(port, 0xFF));
     descriptor::fill_gates();
     descriptor::set_gate(COUNTED_VECTOR, count_interrupt as *const () as u64);
     set_handler(WAKE_VECTOR, |_| apic::end_of_interrupt());
