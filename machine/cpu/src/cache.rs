@@ -80,8 +80,7 @@ impl Block {
 
     #[inline(always)]
     fn is_current(&self, memory: &GuestMemory, offset: u64, key: u64) -> bool {
-        self.key == key
-            && memory.generations.get((offset >> 12) as usize) == Some(&self.generation)
+        self.key == key && memory.generations.get((offset >> 12) as usize) == Some(&self.generation)
     }
 }
 

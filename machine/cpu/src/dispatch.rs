@@ -39,8 +39,7 @@ enum Next {
 }
 
 impl Cpu {
-    /// Runs blocks until something needs attention or there is no room left. There is room for one
-    /// instruction at least.
+    /// Runs blocks until something needs attention or there is no room left.
     pub(crate) fn run_blocks(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>, room: Room) {
         let size = self.code_size();
         let mut page = FetchPage { linear: NO_PAGE, offset: 0, epoch: 0 };
@@ -113,10 +112,12 @@ impl Cpu {
         if block.is_plain() && self.attention.is_empty() { Next::Chain(way) } else { Next::Leave }
     }
 
-    /// Runs as much of one block as there is room for, at least one instruction, however the block
-    /// lies in memory.
+    /// Runs as much of one block as there is room for, however the block lies in memory.
     #[inline(never)]
     pub(crate) fn run_part(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>, room: Room) {
+        if self.clock >= room.clock || self.instructions >= room.instructions {
+            return;
+        }
         let size = self.code_size();
         let linear = self.fetch_address(size);
         let index = match self.any_block(cache, bus, linear, size) {
@@ -125,7 +126,7 @@ impl Cpu {
         };
         let block = *cache.block(index);
         let instructions = (room.instructions - self.instructions).min(block.count as u64) as usize;
-        let time = cache.beginning_within(&block, room.clock.0.saturating_sub(self.clock.0));
+        let time = cache.beginning_within(&block, room.clock.0 - self.clock.0);
         let mut count = instructions.min(time);
         if size != CodeSize::Bits64 {
             count = count.min(self.within_code_limit(cache, &block));
@@ -231,9 +232,7 @@ impl Cpu {
         let generation = bus.memory.generations[number as usize];
         match (found, second_page.flatten()) {
             (Some(index), Some(second)) if second == (number, generation) => Ok(index),
-            _ => cache
-                .build(bus.memory, offset, size, Some(next_page))
-                .ok_or(Stop::INVALID_OPCODE),
+            _ => cache.build(bus.memory, offset, size, Some(next_page)).ok_or(Stop::INVALID_OPCODE),
         }
     }
 

@@ -248,8 +248,10 @@ impl Cpu {
         let resumed = self.flags.has(rflags::RF);
         let was_guest = self.is_guest();
         let before = self.instructions;
-        let room =
-            Room { clock: Picoseconds(u64::MAX), instructions: self.instructions.saturating_add(1) };
+        let room = Room {
+            clock: Picoseconds(u64::MAX),
+            instructions: self.instructions.saturating_add(1),
+        };
         self.run_part(cache, bus, room);
         // A world switch belongs to neither side: the host's trap comes after its #VMEXIT.
         let completed = self.instructions != before && self.is_guest() == was_guest;

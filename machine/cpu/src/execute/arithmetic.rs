@@ -67,7 +67,11 @@ fn ri<W: Width, O: Binary>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<()
 }
 
 #[inline(never)]
-pub(super) fn rm<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+pub(super) fn rm<W: Width, O: Binary>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+) -> Result<(), Stop> {
     let b = cpu.read::<W>(bus, op)?;
     let a = W::from_register(&cpu.gpr, op.a);
     let result = O::apply(&mut cpu.flags, a, b);
@@ -78,13 +82,21 @@ pub(super) fn rm<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op)
 }
 
 #[inline(never)]
-pub(super) fn mr<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+pub(super) fn mr<W: Width, O: Binary>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+) -> Result<(), Stop> {
     let b = W::from_register(&cpu.gpr, op.b);
     memory_operand::<W, O>(cpu, bus, op, b)
 }
 
 #[inline(never)]
-pub(super) fn mi<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+pub(super) fn mi<W: Width, O: Binary>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+) -> Result<(), Stop> {
     memory_operand::<W, O>(cpu, bus, op, W::truncate(op.immediate))
 }
 

@@ -110,8 +110,7 @@ impl Tlb {
         if entry.execute != NEVER && entry.execute != tag {
             self.epoch += 1;
         }
-        *entry =
-            Entry { read: grant(read), write: grant(write), execute: grant(execute), offset };
+        *entry = Entry { read: grant(read), write: grant(write), execute: grant(execute), offset };
         if is_large {
             self.large_first = self.large_first.min(linear & !0x3FFF_FFFF);
             self.large_last = self.large_last.max(linear | 0x3FFF_FFFF);
