@@ -74,6 +74,7 @@ impl GuestMemory {
         }
     }
 
+    #[inline]
     fn range(
         &self,
         address: SystemPhysical,
@@ -92,6 +93,7 @@ impl GuestMemory {
     }
 
     /// The bytes of a range that lies wholly in RAM.
+    #[inline]
     pub fn slice(&self, address: SystemPhysical, length: usize) -> Result<&[u8], OutOfRange> {
         Ok(&self.ram[self.range(address, length)?])
     }
@@ -111,16 +113,20 @@ impl GuestMemory {
         Ok(())
     }
 
+    #[inline]
     pub fn read_u32(&self, address: SystemPhysical) -> Result<u32, OutOfRange> {
-        let mut bytes = [0; 4];
-        self.read(address, &mut bytes)?;
-        Ok(u32::from_le_bytes(bytes))
+        Ok(u32::from_le_bytes(self.array(address)?))
     }
 
+    #[inline]
     pub fn read_u64(&self, address: SystemPhysical) -> Result<u64, OutOfRange> {
-        let mut bytes = [0; 8];
-        self.read(address, &mut bytes)?;
-        Ok(u64::from_le_bytes(bytes))
+        Ok(u64::from_le_bytes(self.array(address)?))
+    }
+
+    #[inline]
+    fn array<const N: usize>(&self, address: SystemPhysical) -> Result<[u8; N], OutOfRange> {
+        let bytes = self.slice(address, N)?;
+        bytes.first_chunk().copied().ok_or(OutOfRange { address, length: N as u64 })
     }
 
     /// Marks the lines of `[offset, offset + length)` (an index into `ram`) as watched.

@@ -1,21 +1,24 @@
 //! Decoded code: blocks of operations, found by the place of their first byte in RAM and the size
 //! of the code segment.
 //!
-//! A block ends at a control transfer, at an instruction that may change what follows means, at the
-//! end of its page, or after 32 instructions. A write to a line that holds decoded code changes the
+//! A block ends at an unconditional control transfer, after a few conditional ones (which leave it
+//! when they are taken), at an instruction that may change what follows means, at the end of its
+//! page, or after 32 instructions. A write to a line that holds decoded code changes the
 //! generation of its page, which all blocks of the page remember. The cache is the same for all
 //! processors of a board: what an operation means does not depend on who runs it.
 //!
-//! A block remembers which block came next, once for falling through and once for a branch. That is
-//! a guess which its key and generation prove or refute, so nothing has to be unlinked when code
-//! changes.
+//! Where a block was left, it remembers which block came next. That is a guess which its key and
+//! generation prove or refute, so nothing has to be unlinked when code changes.
 
 use crate::decode::{self, Boundary, CodeSize, Cost, Decoded};
-use crate::op::Op;
+use crate::execute::fused::{self, Role};
+use crate::op::{Handler, Op};
 use bus::GuestMemory;
 
 /// Instructions in a block at most.
 pub const BLOCK_INSTRUCTIONS: usize = 32;
+/// Conditional branches in a block at most.
+const CONDITIONS: usize = 4;
 /// Slots of the direct-mapped index; a power of two.
 const SLOTS: usize = 1 << 16;
 /// Operations held before everything is dropped and decoded anew: 32 MiB.
@@ -34,12 +37,22 @@ impl BlockIndex {
     pub const NONE: Self = Self(0);
 }
 
-/// How a block was left.
+/// Where a block was left: the place of its last executed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Way {
-    Through = 0,
-    Branch = 1,
+pub struct Exit(u32);
+
+impl Exit {
+    /// Nothing came before.
+    pub const NONE: Self = Self(0);
+}
+
+/// What belongs to an operation and is not needed to execute it.
+#[derive(Clone, Copy, Debug)]
+struct Tail {
+    /// Picoseconds from the start of the block to the operation's end.
+    end: u32,
+    /// The block that came next when the block was left here.
+    next: u32,
 }
 
 /// A run of decoded instructions.
@@ -51,9 +64,8 @@ pub struct Block {
     first: u32,
     /// Picoseconds of the whole block.
     pub cost: u32,
-    /// The blocks that came next, by [`Way`]. If the single instruction continues in another page:
-    /// that page, and its generation then.
-    next: [u32; 2],
+    /// If the single instruction continues in another page: that page, and its generation then.
+    second: [u32; 2],
     /// Bytes.
     pub length: u16,
     pub count: u8,
@@ -74,8 +86,9 @@ impl Block {
     }
 
     /// The page that the single instruction continues in, and the page's generation.
+    #[inline(always)]
     pub fn second_page(&self) -> Option<(u32, u32)> {
-        (self.flags & Self::CROSSES != 0).then_some((self.next[0], self.next[1]))
+        (self.flags & Self::CROSSES != 0).then_some((self.second[0], self.second[1]))
     }
 
     #[inline(always)]
@@ -89,7 +102,7 @@ const NO_BLOCK: Block = Block {
     generation: 0,
     first: 0,
     cost: 0,
-    next: [0; 2],
+    second: [0; 2],
     length: 0,
     count: 0,
     flags: 0,
@@ -100,15 +113,26 @@ pub struct CodeCache {
     slots: Vec<u32>,
     blocks: Vec<Block>,
     ops: Vec<Op>,
-    /// Per operation: picoseconds from the start of its block to its end.
-    ends: Vec<u32>,
+    /// Beside `ops`.
+    tails: Vec<Tail>,
+    /// The handlers of compares that are fused with the branch after them, for executing the
+    /// compare alone; in order of the operations' places.
+    unfused: Vec<(u32, Handler)>,
     costs: InstructionCosts,
 }
 
 impl CodeCache {
     pub fn new(costs: InstructionCosts) -> Self {
-        let (blocks, ops, ends) = (vec![NO_BLOCK], Vec::new(), Vec::new());
-        Self { slots: vec![0; SLOTS], blocks, ops, ends, costs }
+        let mut cache = Self {
+            slots: vec![0; SLOTS],
+            blocks: Vec::new(),
+            ops: Vec::new(),
+            tails: Vec::new(),
+            unfused: Vec::new(),
+            costs,
+        };
+        cache.clear();
+        cache
     }
 
     /// Picoseconds of an instruction of a class.
@@ -119,9 +143,14 @@ impl CodeCache {
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.slots.fill(0);
-        self.blocks.truncate(1);
+        self.blocks.clear();
         self.ops.clear();
-        self.ends.clear();
+        self.tails.clear();
+        self.unfused.clear();
+        // The block that is never found, and the exit that nothing left through.
+        self.blocks.push(NO_BLOCK);
+        self.ops.push(Op::new(crate::execute::undefined));
+        self.tails.push(Tail { end: 0, next: 0 });
     }
 
     #[inline(always)]
@@ -147,17 +176,16 @@ impl CodeCache {
         self.blocks[index as usize].is_current(memory, offset, key).then_some(BlockIndex(index))
     }
 
-    /// As `find`, trying first what came after `from` the last time.
+    /// As `find`, trying first what came after `exit` the last time.
     #[inline(always)]
     pub fn follow(
         &mut self,
         memory: &GuestMemory,
-        from: BlockIndex,
-        way: Way,
+        exit: Exit,
         offset: u64,
         size: CodeSize,
     ) -> Option<BlockIndex> {
-        let guess = self.blocks[from.0 as usize].next[way as usize];
+        let guess = self.tails[exit.0 as usize].next;
         let is_right = self
             .blocks
             .get(guess as usize)
@@ -165,24 +193,33 @@ impl CodeCache {
         if is_right {
             return Some(BlockIndex(guess));
         }
-        self.find_and_link(memory, from, way, offset, size)
+        self.find_and_link(memory, exit, offset, size)
     }
 
     #[inline(never)]
     fn find_and_link(
         &mut self,
         memory: &GuestMemory,
-        from: BlockIndex,
-        way: Way,
+        exit: Exit,
         offset: u64,
         size: CodeSize,
     ) -> Option<BlockIndex> {
         let found = self.find(memory, offset, size)?;
-        let block = &mut self.blocks[from.0 as usize];
-        if block.is_plain() {
-            block.next[way as usize] = found.0;
-        }
+        self.tails[exit.0 as usize].next = found.0;
         Some(found)
+    }
+
+    /// Leaving a block after `count` of its operations.
+    #[inline(always)]
+    pub fn exit(block: &Block, count: usize) -> Exit {
+        Exit(block.first + (count as u32).wrapping_sub(1))
+    }
+
+    /// The handler of an operation alone, without a branch that may be fused to it.
+    pub fn alone(&self, block: &Block, place: usize) -> Option<Handler> {
+        let at = block.first + place as u32;
+        let found = self.unfused.binary_search_by_key(&at, |(at, _)| *at).ok()?;
+        Some(self.unfused[found].1)
     }
 
     #[inline(always)]
@@ -192,16 +229,17 @@ impl CodeCache {
     }
 
     /// Picoseconds that the first `count` instructions of a block take.
+    #[inline(always)]
     pub fn time_of(&self, block: &Block, count: usize) -> u64 {
-        let last = block.first as usize + count.saturating_sub(1);
-        if count == 0 { 0 } else { self.ends.get(last).copied().unwrap_or(block.cost).into() }
+        let last = (block.first as usize + count).wrapping_sub(1);
+        if count == 0 { 0 } else { self.tails.get(last).map_or(block.cost, |tail| tail.end).into() }
     }
 
     /// How many instructions of a block begin within its first `room` picoseconds, at least one.
     pub fn beginning_within(&self, block: &Block, room: u64) -> usize {
         let first = block.first as usize;
-        let ends = &self.ends[first..first + (block.count as usize).saturating_sub(1)];
-        1 + ends.partition_point(|end| u64::from(*end) < room)
+        let tails = &self.tails[first..first + (block.count as usize).saturating_sub(1)];
+        1 + tails.partition_point(|tail| u64::from(tail.end) < room)
     }
 
     /// Decodes the block at `offset`. `next_page` is the index into RAM of the linear page that
@@ -222,6 +260,7 @@ impl CodeCache {
         let mut at = offset;
         let mut block = Block { flags: Block::PLAIN, ..NO_BLOCK };
         let mut second_page = None;
+        let (mut conditions, mut before) = (0, None);
         while self.ops.len() - first < BLOCK_INSTRUCTIONS && at < end {
             let here = &memory.ram[at as usize..end as usize];
             let done = (at - offset) as u16;
@@ -237,20 +276,27 @@ impl CodeCache {
             if decoded.boundary == Boundary::Alone && at != offset {
                 break;
             }
-            at += decoded.op.length as u64;
+            self.fuse(before, &decoded);
             block.cost = self.append(&decoded, block.cost);
-            if decoded.boundary != Boundary::Within {
-                let is_plain = decoded.boundary == Boundary::Branches;
-                block.flags = if is_plain { Block::PLAIN } else { 0 };
-                break;
+            before = decoded.role;
+            at += decoded.op.length as u64;
+            conditions += usize::from(decoded.boundary == Boundary::Condition);
+            match decoded.boundary {
+                Boundary::Within => {}
+                Boundary::Condition if conditions < CONDITIONS => {}
+                Boundary::Condition | Boundary::Last => break,
+                Boundary::Ends | Boundary::Alone => {
+                    block.flags = 0;
+                    break;
+                }
             }
         }
         let in_page = at.min(end) - offset;
         memory.watch(offset as usize, in_page as usize);
         if let Some(page) = second_page {
             memory.watch((page as usize) << 12, (at - end).max(1) as usize);
-            block.next = [page, memory.generations[page as usize]];
-            block.flags = Block::CROSSES;
+            block.second = [page, memory.generations[page as usize]];
+            block.flags |= Block::CROSSES;
         }
         block.key = Self::key(offset, size);
         block.generation = memory.generations[(offset >> 12) as usize];
@@ -267,7 +313,21 @@ impl CodeCache {
     fn append(&mut self, decoded: &Decoded, before: u32) -> u32 {
         let end = before.saturating_add(self.costs.0[decoded.cost as usize]);
         self.ops.push(decoded.op);
-        self.ends.push(end);
+        self.tails.push(Tail { end, next: 0 });
         end
+    }
+
+    /// Lets the last operation, if it is a compare, branch as the conditional branch after it does.
+    fn fuse(&mut self, compare: Option<Role>, branch: &Decoded) {
+        let (Some(Role::Compare(handler)), Some(Role::Branch(condition))) = (compare, branch.role)
+        else {
+            return;
+        };
+        let at = self.ops.len() - 1;
+        let alone = self.ops[at];
+        if let Some(fused) = fused::fuse(&alone, handler, &branch.op, condition) {
+            self.unfused.push((at as u32, alone.handler));
+            self.ops[at] = fused;
+        }
     }
 }

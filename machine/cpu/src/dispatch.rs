@@ -3,7 +3,7 @@
 //! Time is exact per instruction, whatever the blocks: no instruction begins at or after the limit,
 //! so an interrupt is taken at the same instruction boundary wherever blocks begin and end.
 
-use crate::cache::{Block, BlockIndex, CodeCache, Way};
+use crate::cache::{Block, BlockIndex, CodeCache, Exit};
 use crate::decode::CodeSize;
 use crate::op::Op;
 use crate::stop::{Kind, Stop};
@@ -34,7 +34,7 @@ const NO_PAGE: u64 = 1;
 
 /// What a block says to those who run blocks one after the other.
 enum Next {
-    Chain(Way),
+    Chain(Exit),
     Leave,
 }
 
@@ -43,7 +43,7 @@ impl Cpu {
     pub(crate) fn run_blocks(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>, room: Room) {
         let size = self.code_size();
         let mut page = FetchPage { linear: NO_PAGE, offset: 0, epoch: 0 };
-        let (mut from, mut way) = (BlockIndex::NONE, Way::Through);
+        let mut exit = Exit::NONE;
         loop {
             let linear = self.fetch_address(size);
             if linear & !0xFFF != page.linear || page.epoch != self.tlb.epoch {
@@ -56,15 +56,18 @@ impl Cpu {
                 }
             }
             let offset = page.offset + (linear & 0xFFF);
-            let Some(index) = cache.follow(bus.memory, from, way, offset, size) else {
+            let Some(index) = cache.follow(bus.memory, exit, offset, size) else {
                 return self.run_part(cache, bus, room);
             };
             let block = cache.block(index);
-            if !self.has_room(block, room, size) {
+            let is_whole = block.second_page().is_none_or(|second| {
+                self.known_page(bus, linear | 0xFFF, size).is_some_and(|known| known == second)
+            });
+            if !is_whole || !self.has_room(block, room, size) {
                 return self.run_part(cache, bus, room);
             }
             match self.run_whole(cache, bus, block, size) {
-                Next::Chain(taken) => (from, way) = (index, taken),
+                Next::Chain(through) => exit = through,
                 Next::Leave => return,
             }
         }
@@ -76,7 +79,6 @@ impl Cpu {
         let ends_at = self.clock.0 + u64::from(block.cost);
         ends_at <= room.clock.0
             && self.instructions + u64::from(block.count) <= room.instructions
-            && block.second_page().is_none()
             && (size == CodeSize::Bits64 || self.is_within_code_limit(block.length.into()))
     }
 
@@ -91,25 +93,47 @@ impl Cpu {
         let ip = self.ip;
         self.gpr[BLOCK_IP as usize] = ip;
         let ops = cache.ops(block);
-        let mut way = Way::Through;
-        for (done, op) in ops.iter().enumerate() {
-            if let Err(stop) = (op.handler)(self, bus, op) {
-                if stop == Stop::BRANCH {
-                    // Branches end their block.
-                    way = Way::Branch;
-                    break;
+        let (at, stop) = self.execute(bus, ops);
+        let count = match stop {
+            None => {
+                self.ip = wrap(ip.wrapping_add(block.length as u64), size);
+                block.count.into()
+            }
+            Some(Stop::BRANCH) => at + 1,
+            Some(Stop::FUSED_BRANCH) => at + 2,
+            Some(stop) => {
+                if let Some(op) = ops.get(at) {
+                    self.leave_block(cache, bus, block, (op, at), stop);
                 }
-                self.leave_block(cache, bus, block, (op, done), stop);
                 return Next::Leave;
             }
-        }
-        if way == Way::Through {
-            self.ip = wrap(ip.wrapping_add(block.length as u64), size);
-        }
-        self.clock.0 += u64::from(block.cost);
-        self.instructions += u64::from(block.count);
+        };
+        let is_whole = count == block.count as usize;
+        self.clock.0 += if is_whole { block.cost.into() } else { cache.time_of(block, count) };
+        self.instructions += count as u64;
         self.charge_extra();
-        if block.is_plain() && self.attention.is_empty() { Next::Chain(way) } else { Next::Leave }
+        // A branch before the end is a conditional one, after which all is as before.
+        if (block.is_plain() || !is_whole) && self.attention.is_empty() {
+            Next::Chain(CodeCache::exit(block, count))
+        } else {
+            Next::Leave
+        }
+    }
+
+    /// Executes operations up to the first that does not simply go on, and says which.
+    #[inline(never)]
+    fn execute(&mut self, bus: &mut Bus<'_>, ops: &[Op]) -> (usize, Option<Stop>) {
+        let mut rest = ops.iter();
+        while let Some(op) = rest.next() {
+            match (op.handler)(self, bus, op) {
+                Ok(()) => {}
+                Err(Stop::FUSED_THROUGH) => {
+                    rest.next();
+                }
+                Err(stop) => return (ops.len() - rest.len() - 1, Some(stop)),
+            }
+        }
+        (ops.len(), None)
     }
 
     /// Runs as much of one block as there is room for, however the block lies in memory.
@@ -139,13 +163,15 @@ impl Cpu {
         let mut end = ip;
         for done in 0..count {
             let Some(&op) = cache.ops(&block).get(done) else { break };
+            let handler = cache.alone(&block, done).unwrap_or(op.handler);
             end = wrap(ip.wrapping_add(op.end as u64), size);
-            if let Err(stop) = (op.handler)(self, bus, &op) {
-                if stop == Stop::BRANCH {
-                    end = self.ip;
-                    break;
+            if let Err(stop) = handler(self, bus, &op) {
+                if stop != Stop::BRANCH {
+                    return self.leave_block(cache, bus, &block, (&op, done), stop);
                 }
-                return self.leave_block(cache, bus, &block, (&op, done), stop);
+                end = self.ip;
+                count = done + 1;
+                break;
             }
         }
         self.ip = end;
@@ -196,6 +222,16 @@ impl Cpu {
         self.fetch_page_slow(bus, linear)
     }
 
+    /// The page that follows the byte at `last`, and its generation, if the TLB has it for fetches.
+    #[inline(never)]
+    fn known_page(&self, bus: &Bus<'_>, last: u64, size: CodeSize) -> Option<(u32, u32)> {
+        let linear = wrap(last.wrapping_add(1), size);
+        let entry = self.tlb.entry(self.access_set(), linear);
+        let page = (entry.offset >> 12) as usize;
+        let generation = *bus.memory.generations.get(page)?;
+        (entry.execute == self.tlb.tag(linear)).then_some((page as u32, generation))
+    }
+
     #[cold]
     #[inline(never)]
     fn fetch_page_slow(&mut self, bus: &mut Bus<'_>, linear: u64) -> Result<u64, Stop> {
@@ -225,8 +261,7 @@ impl Cpu {
         if let (Some(index), Some(None)) = (found, second_page) {
             return Ok(index);
         }
-        let next = (linear | 0xFFF).wrapping_add(1);
-        let next = if size == CodeSize::Bits64 { next } else { next & 0xFFFF_FFFF };
+        let next = wrap((linear | 0xFFF).wrapping_add(1), size);
         let next_page = self.fetch_page(bus, next)?;
         let number = (next_page >> 12) as u32;
         let generation = bus.memory.generations[number as usize];

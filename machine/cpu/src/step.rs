@@ -280,7 +280,11 @@ impl Cpu {
     /// Deals with a stop; `self.ip` is the next instruction, or this one if it did not complete.
     pub(crate) fn stopped(&mut self, bus: &mut Bus<'_>, stop: Stop) {
         let result = match stop.kind() {
-            Kind::EndBlock | Kind::Branch | Kind::Repeat => Ok(()),
+            Kind::EndBlock
+            | Kind::Branch
+            | Kind::FusedBranch
+            | Kind::FusedThrough
+            | Kind::Repeat => Ok(()),
             Kind::Halt => {
                 bus.platform.record(self.visit(), Happening::Halt { ip: self.ip });
                 self.set_activity(Activity::Halted);

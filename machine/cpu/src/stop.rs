@@ -14,6 +14,10 @@ pub enum Kind {
     EndBlock,
     /// Completed; `Cpu::ip` already holds the next instruction.
     Branch,
+    /// A fused compare and branch has completed; `Cpu::ip` already holds the next instruction.
+    FusedBranch,
+    /// A fused compare and branch has completed, and the branch was not taken.
+    FusedThrough,
     /// Not completed; the same instruction continues after interrupts had their chance.
     Repeat,
     /// Completed; the processor waits for an interrupt.
@@ -59,6 +63,8 @@ impl Stop {
     pub const BRANCH: Self = Self::new(2);
     pub const REPEAT: Self = Self::new(3);
     pub const HALT: Self = Self::new(4);
+    pub const FUSED_BRANCH: Self = Self::new(9);
+    pub const FUSED_THROUGH: Self = Self::new(10);
     pub const VM_EXIT: Self = Self::new(7);
     pub const SHUTDOWN: Self = Self::new(8);
 
@@ -119,6 +125,8 @@ impl Stop {
                 },
             },
             7 => Kind::VmExit,
+            9 => Kind::FusedBranch,
+            10 => Kind::FusedThrough,
             _ => Kind::Shutdown,
         }
     }

@@ -3,7 +3,7 @@
 
 mod operands;
 
-use crate::execute;
+use crate::execute::{self, fused::Role};
 use crate::op::{Handler, Op};
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
 
@@ -38,8 +38,10 @@ pub enum Boundary {
     Within,
     /// It is the last of its block: what follows may mean something else.
     Ends,
-    /// A near branch: the last of its block, and it changes nothing but where execution goes on.
-    Branches,
+    /// It is the last of its block, and what follows means the same as before: a near branch.
+    Last,
+    /// A conditional near branch: if it is not taken, the block goes on.
+    Condition,
     /// It is a block of its own: it needs the exact time, or changes what other code means.
     Alone,
 }
@@ -87,8 +89,8 @@ impl Binding {
         Some(Self { handler, boundary: Boundary::Ends, cost: Cost::Branch })
     }
 
-    pub fn branches(handler: Handler) -> Option<Self> {
-        Some(Self { handler, boundary: Boundary::Branches, cost: Cost::Branch })
+    pub fn branches(handler: Handler, boundary: Boundary) -> Option<Self> {
+        Some(Self { handler, boundary, cost: Cost::Branch })
     }
 
     pub fn alone(handler: Handler) -> Option<Self> {
@@ -104,6 +106,8 @@ pub struct Decoded {
     pub op: Op,
     pub boundary: Boundary,
     pub cost: Cost,
+    /// What it can be in a pair that is executed as one operation.
+    pub role: Option<Role>,
 }
 
 /// Decodes the instruction at the front of `bytes`; `None` if it does not end within them.
@@ -144,7 +148,7 @@ fn invalid(before: u16, length: usize, is_too_long: bool) -> Decoded {
     let mut op = Op::new(handler);
     op.length = length as u8;
     op.end = before + length as u16;
-    Decoded { op, boundary: Boundary::Ends, cost: Cost::System }
+    Decoded { op, boundary: Boundary::Ends, cost: Cost::System, role: None }
 }
 
 fn bind(instruction: &Instruction, size: CodeSize, before: u16) -> Decoded {
@@ -164,5 +168,6 @@ fn bind(instruction: &Instruction, size: CodeSize, before: u16) -> Decoded {
         Cost::Simple if op.has(Op::MEMORY) => Cost::Load,
         cost => cost,
     };
-    Decoded { op, boundary: binding.boundary, cost }
+    let role = execute::fused::role(instruction, size);
+    Decoded { op, boundary: binding.boundary, cost, role }
 }

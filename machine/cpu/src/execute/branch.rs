@@ -2,7 +2,7 @@
 
 use super::stack::SS;
 use super::transfer::{by_condition, condition_code};
-use crate::decode::{Binding, CodeSize, Cost, is_memory, width};
+use crate::decode::{Binding, Boundary, CodeSize, Cost, is_memory, width};
 use crate::memory::Access;
 use crate::op::{Handler, Op};
 use crate::width::{BLOCK_IP, RCX, RSP, Width};
@@ -243,17 +243,15 @@ pub(super) fn is_far(i: &Instruction) -> bool {
 
 pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
     if i.is_jcc_short_or_near() {
-        return Binding::branches(by_condition!(condition_code(i)?, jcc));
+        return Binding::branches(by_condition!(condition_code(i)?, jcc), Boundary::Condition);
     }
     if let Some(handler) = near(i).or_else(|| counted(i)) {
-        return Binding::branches(handler);
+        return Binding::branches(handler, Boundary::Last);
     }
     match i.mnemonic() {
-        Mnemonic::Pause => Some(Binding {
-            handler: pause,
-            boundary: crate::decode::Boundary::Alone,
-            cost: Cost::Pause,
-        }),
+        Mnemonic::Pause => {
+            Some(Binding { handler: pause, boundary: Boundary::Alone, cost: Cost::Pause })
+        }
         _ => None,
     }
 }

@@ -12,6 +12,7 @@ mod decimal;
 mod extended_state;
 mod flag;
 pub mod flat;
+pub mod fused;
 mod io;
 mod mmx;
 mod multiply;

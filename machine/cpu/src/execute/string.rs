@@ -4,7 +4,7 @@
 //! continues: its registers always say what is left.
 
 use super::arithmetic::{Binary, Cmp};
-use crate::decode::{Binding, CodeSize, Cost, width};
+use crate::decode::{Binding, Boundary, CodeSize, Cost, width};
 use crate::memory::Access;
 use crate::op::{Handler, Op};
 use crate::width::{RAX, RCX, RDI, RDX, RSI, Width};
@@ -62,12 +62,13 @@ impl Cpu {
     }
 }
 
-/// Does `element` once, or as often as rCX says.
+/// Does `element` once, or as often as rCX says, then at most `elements` times in one go.
 #[inline(always)]
 fn repeat(
     cpu: &mut Cpu,
     bus: &mut Bus<'_>,
     op: &Op,
+    elements: u64,
     mut element: impl FnMut(&mut Cpu, &mut Bus<'_>) -> Result<Next, Stop>,
 ) -> Result<(), Stop> {
     if !op.has(Op::REP) && !op.has(Op::REPNE) {
@@ -75,7 +76,7 @@ fn repeat(
         return cpu.after_store();
     }
     let mut left = cpu.string_register(op, RCX);
-    let mut budget = ELEMENTS;
+    let mut budget = elements;
     while left != 0 {
         if budget == 0 || cpu.code_changed {
             cpu.code_changed = false;
@@ -93,7 +94,7 @@ fn repeat(
     cpu.after_store()
 }
 
-/// How many elements from `linear` upwards stay in its page.
+/// How many elements from `linear` upwards stay in its page. One that does not is done by itself.
 fn in_page<W: Width>(linear: u64) -> u64 {
     (0x1000 - (linear & 0xFFF)) / W::BYTES as u64
 }
@@ -131,6 +132,7 @@ fn copy_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64,
 }
 
 fn movs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    let mut elements = ELEMENTS;
     if cpu.bulk_allowed(op) && cpu.gpr[RCX] > 4 {
         let done = copy_bulk::<W>(cpu, bus, op)?;
         if done != 0 {
@@ -138,8 +140,11 @@ fn movs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
             cpu.advance::<W>(op, RDI, done);
             return finish_bulk::<W>(cpu, done);
         }
+        if in_page::<W>(cpu.gpr[RSI]).min(in_page::<W>(cpu.gpr[RDI])) < 2 {
+            elements = 1;
+        }
     }
-    repeat(cpu, bus, op, |cpu, bus| {
+    repeat(cpu, bus, op, elements, |cpu, bus| {
         let from = cpu.source::<W>(op)?;
         let value = cpu.read_linear::<W>(bus, from)?;
         let to = cpu.destination::<W>(op, Access::Write)?;
@@ -179,14 +184,18 @@ fn fill_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64,
 }
 
 fn stos<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    let mut elements = ELEMENTS;
     if cpu.bulk_allowed(op) && cpu.gpr[RCX] > 4 {
         let done = fill_bulk::<W>(cpu, bus, op)?;
         if done != 0 {
             cpu.advance::<W>(op, RDI, done);
             return finish_bulk::<W>(cpu, done);
         }
+        if in_page::<W>(cpu.gpr[RDI]) < 2 {
+            elements = 1;
+        }
     }
-    repeat(cpu, bus, op, |cpu, bus| {
+    repeat(cpu, bus, op, elements, |cpu, bus| {
         let to = cpu.destination::<W>(op, Access::Write)?;
         let value = W::from_register(&cpu.gpr, RAX as u8);
         cpu.write_linear(bus, to, value)?;
@@ -196,7 +205,7 @@ fn stos<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 }
 
 fn lods<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    repeat(cpu, bus, op, |cpu, bus| {
+    repeat(cpu, bus, op, ELEMENTS, |cpu, bus| {
         let from = cpu.source::<W>(op)?;
         cpu.read_linear::<W>(bus, from)?.to_register(&mut cpu.gpr, RAX as u8);
         cpu.advance::<W>(op, RSI, 1);
@@ -211,7 +220,7 @@ fn compared(cpu: &Cpu, op: &Op) -> Next {
 }
 
 fn scas<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    repeat(cpu, bus, op, |cpu, bus| {
+    repeat(cpu, bus, op, ELEMENTS, |cpu, bus| {
         let at = cpu.destination::<W>(op, Access::Read)?;
         let value = cpu.read_linear::<W>(bus, at)?;
         let accumulator = W::from_register(&cpu.gpr, RAX as u8);
@@ -222,7 +231,7 @@ fn scas<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 }
 
 fn cmps<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    repeat(cpu, bus, op, |cpu, bus| {
+    repeat(cpu, bus, op, ELEMENTS, |cpu, bus| {
         let from = cpu.source::<W>(op)?;
         let first = cpu.read_linear::<W>(bus, from)?;
         let at = cpu.destination::<W>(op, Access::Read)?;
@@ -238,7 +247,7 @@ fn ins<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> 
     let port = cpu.gpr[RDX] as u16;
     cpu.check_port(bus, port, W::BYTES as u8)?;
     cpu.intercept_io(bus, op, port, W::BYTES as u8, crate::system::Io::InString)?;
-    repeat(cpu, bus, op, |cpu, bus| {
+    repeat(cpu, bus, op, ELEMENTS, |cpu, bus| {
         let to = cpu.destination::<W>(op, Access::Write)?;
         // The destination must be writable before the port is read.
         let place = cpu.locate_linear(bus, to, W::BYTES, Access::Write, ES)?;
@@ -254,7 +263,7 @@ fn outs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
     let port = cpu.gpr[RDX] as u16;
     cpu.check_port(bus, port, W::BYTES as u8)?;
     cpu.intercept_io(bus, op, port, W::BYTES as u8, crate::system::Io::OutString)?;
-    repeat(cpu, bus, op, |cpu, bus| {
+    repeat(cpu, bus, op, ELEMENTS, |cpu, bus| {
         let from = cpu.source::<W>(op)?;
         let value = cpu.read_linear::<W>(bus, from)?.zero_extend();
         cpu.port_out(bus, port, W::BYTES as u8, value as u32);
@@ -287,5 +296,8 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
         Mnemonic::Outsd => return Binding::alone(outs::<u32>),
         _ => return None,
     };
-    Binding::costing(handler, Cost::StringSetup)
+    // What a repetition costs beyond its class is known when it ends.
+    let repeats = i.has_rep_prefix() || i.has_repne_prefix();
+    let boundary = if repeats { Boundary::Last } else { Boundary::Within };
+    Some(Binding { handler, boundary, cost: Cost::StringSetup })
 }

@@ -94,13 +94,15 @@ impl Cpu {
     fn read_part(&mut self, bus: &mut Bus<'_>, part: Part, size: u8) -> u64 {
         match part {
             Part::Ram(offset) => {
-                let mut bytes = [0; 8];
-                let at = offset as usize;
-                let size = size as usize & 15;
-                if let Some(ram) = bus.memory.ram.get(at..at + size) {
-                    bytes[..size].copy_from_slice(ram);
+                let (at, size) = (offset as usize, size as usize & 15);
+                let ram = bus.memory.ram.get(at..at + size).unwrap_or(&[]);
+                match size {
+                    1 => ram.first().copied().unwrap_or(0).into(),
+                    2 => ram.first_chunk().map_or(0, |bytes| u16::from_le_bytes(*bytes).into()),
+                    4 => ram.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes).into()),
+                    8 => ram.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)),
+                    _ => ram.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)),
                 }
-                u64::from_le_bytes(bytes)
             }
             Part::Device(address) => self.device_read(bus, address, size),
         }
