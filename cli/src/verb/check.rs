@@ -1,5 +1,6 @@
 //! `avicenna check`: can this host accelerate interrupts, and does it.
 
+use super::format::Format;
 use super::source::Source;
 use crate::terminal::{Colour, Paint, hanging, print, print_json};
 use rules::capability::{self, Report};
@@ -7,26 +8,22 @@ use rules::{Answer, Finding, Severity};
 use std::fmt::Write;
 use std::process::ExitCode;
 
-/// Exit status: 0 accelerated, 1 something is missing or off, 3 could not tell.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Exit status: 0 accelerated, 1 something is missing or off, 2 usage, 3 could not tell."
+)]
 pub struct Arguments {
     #[command(flatten)]
     source: Source,
     /// Show what was read for every row, and the rule's source
     #[arg(short, long)]
     verbose: bool,
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    /// How to print; the form of json is docs/schema/check-1.json
+    #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// Print the three answers only
     #[arg(short, long)]
     quiet: bool,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Format {
-    Text,
-    /// See docs/schema/check-1.json
-    Json,
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {

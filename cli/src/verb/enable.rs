@@ -1,5 +1,6 @@
 //! `avicenna enable`: a plan for this host; with `--apply`, the plan carried out, recorded and verified.
 
+use super::format::Format;
 use super::source::Source;
 use crate::terminal::{Colour, Paint, hanging, print, print_json};
 use anyhow::{Context, bail};
@@ -12,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Prints a plan and changes nothing, unless `--apply` is given. Exit status: 0 nothing to do or done, 1 there is
-/// something to do, 3 could not tell.
 #[derive(clap::Args)]
+#[command(after_help = "Prints a plan and changes nothing, unless --apply is given.\n\
+                  Exit status: 0 nothing to do or done, 1 there is something to do, 2 usage, 3 could not tell.")]
 pub struct Arguments {
     #[command(flatten)]
     source: Source,
@@ -27,15 +28,9 @@ pub struct Arguments {
     /// Take an optional step into the plan, by its identifier; `all` takes all of them
     #[arg(long, value_name = "STEP")]
     include: Vec<String>,
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    /// How to print; the form of json is docs/schema/enable-1.json
+    #[arg(long, value_enum, default_value_t)]
     format: Format,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    Text,
-    /// See docs/schema/enable-1.json
-    Json,
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {

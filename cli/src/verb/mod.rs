@@ -5,6 +5,7 @@
 pub mod check;
 pub mod enable;
 pub mod exits;
+mod format;
 pub mod generate;
 pub mod lint;
 pub mod machine;

@@ -9,9 +9,11 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Collects what `check`, `why`, `lint` and `enable` read, and nothing else. Root is not needed: what cannot be read
-/// is recorded as such. Serial numbers, addresses, identifiers and secrets are left out.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Collects what check, why, lint and enable read, and nothing else. Root is not needed: what cannot be \
+                  read is recorded as such. Serial numbers, addresses, identifiers and secrets are left out."
+)]
 pub struct Arguments {
     /// Where to write; `-` is standard output
     #[arg(short, long, value_name = "FILE.tar.zst", default_value = "avicenna-snapshot.tar.zst")]

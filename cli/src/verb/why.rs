@@ -1,5 +1,6 @@
 //! `avicenna why`: which setting keeps AVIC or APICv from a virtual machine, and the line that changes it.
 
+use super::format::Format;
 use super::source::Source;
 use crate::terminal::{Colour, Paint, hanging, print, print_json};
 use anyhow::bail;
@@ -11,8 +12,10 @@ use rules::why::{self, Machine, Why};
 use std::process::ExitCode;
 use trace::inhibit::Numbering;
 
-/// Exit status: 0 every machine uses it, 1 one does not, 3 could not tell.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Exit status: 0 every machine uses it, 1 one does not, 2 usage, 3 could not tell."
+)]
 pub struct Arguments {
     /// A machine's name or process number; all of them if not given
     #[arg(value_name = "VM|PID")]
@@ -25,15 +28,9 @@ pub struct Arguments {
     watch: Option<f64>,
     #[command(flatten)]
     source: Source,
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    /// How to print; the form of json is docs/schema/why-1.json
+    #[arg(long, value_enum, default_value_t)]
     format: Format,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Format {
-    Text,
-    /// See docs/schema/why-1.json
-    Json,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

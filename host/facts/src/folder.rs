@@ -95,7 +95,12 @@ impl Folder {
                 inputs.insert(path, bytes);
             }
             Ok(None) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // A pattern's folder may be a file here, such as events/kvm/enable.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) => {}
             Err(error) => inputs.insert_unreadable(path, reason(&error)),
         }
     }

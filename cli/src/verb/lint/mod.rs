@@ -18,12 +18,12 @@ use rules::version::Version;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Reads QEMU and other VMMs' command lines, -readconfig files, libvirt XML and logs, Proxmox VE and KubeVirt
-/// configurations, modprobe.d files, kernel command lines, and whole snapshots of a host. Exit status: 0 clean,
-/// 1 findings, 2 usage, 3 could not tell.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Silence a rule where it stands, in a comment of the input: avicenna: ignore AV001"
+    after_help = "Reads QEMU and other VMMs' command lines, -readconfig files, libvirt XML and logs, Proxmox VE and \
+                  KubeVirt configurations, modprobe.d files, kernel command lines, and whole snapshots of a host.\n\
+                  Silence a rule where it stands, in a comment of the input: avicenna: ignore AV001\n\
+                  Exit status: 0 clean, 1 findings of at least --fail-on, 2 usage, 3 could not tell."
 )]
 pub struct Arguments {
     /// Files, folders or archives of a host; `-` is standard input

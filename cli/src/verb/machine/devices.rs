@@ -16,6 +16,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
+// The verb that takes these in has a group of this name.
+#[group(skip)]
 pub struct Arguments {
     /// A disk (virtio-blk) over an image: FILE keeps writes in memory, FILE,readonly refuses them,
     /// FILE,write-through changes the image

@@ -1,19 +1,14 @@
 //! `avicenna machine list-cpus`
 
+use crate::verb::format::Format;
 use cpu::CpuModel;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub struct Arguments {
     /// How to print
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[arg(long, value_enum, default_value_t)]
     format: Format,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {

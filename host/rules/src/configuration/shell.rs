@@ -186,7 +186,6 @@ impl<'t> Lexer<'t> {
 
     fn word(&mut self) -> Word<'t> {
         let start = self.at;
-        let bytes = self.text.as_bytes();
         let mut value: Vec<u8> = Vec::new();
         let mut offsets: Vec<usize> = Vec::new();
         let mut has_expansion = false;
@@ -220,21 +219,24 @@ impl<'t> Lexer<'t> {
                         self.at += 1;
                     }
                 }
-                b'$' | b'`' => {
-                    has_expansion = true;
-                    let end = expansion_end(bytes, self.at);
-                    value.extend_from_slice(&bytes[self.at..end]);
-                    offsets.extend(self.at..end);
-                    self.at = end;
-                }
-                _ => {
-                    value.push(byte);
-                    offsets.push(self.at);
-                    self.at += 1;
-                }
+                _ => has_expansion |= self.literal_or_expansion(&mut value, &mut offsets),
             }
         }
         self.finish_word(start, value, offsets, has_expansion)
+    }
+
+    /// Takes one byte as it is, or an expansion whole; true for the latter.
+    fn literal_or_expansion(&mut self, value: &mut Vec<u8>, offsets: &mut Vec<usize>) -> bool {
+        let bytes = self.text.as_bytes();
+        let is_expansion = matches!(self.peek(), Some(b'$' | b'`'));
+        let end = match is_expansion {
+            true => expansion_end(bytes, self.at),
+            false => (self.at + 1).min(bytes.len()),
+        };
+        value.extend_from_slice(&bytes[self.at..end]);
+        offsets.extend(self.at..end);
+        self.at = end;
+        is_expansion
     }
 
     fn double_quoted(&mut self, value: &mut Vec<u8>, offsets: &mut Vec<usize>) -> bool {
@@ -253,18 +255,7 @@ impl<'t> Lexer<'t> {
                     offsets.push(self.at + 1);
                     self.at += 2;
                 }
-                b'$' | b'`' => {
-                    has_expansion = true;
-                    let end = expansion_end(bytes, self.at);
-                    value.extend_from_slice(&bytes[self.at..end]);
-                    offsets.extend(self.at..end);
-                    self.at = end;
-                }
-                _ => {
-                    value.push(byte);
-                    offsets.push(self.at);
-                    self.at += 1;
-                }
+                _ => has_expansion |= self.literal_or_expansion(value, offsets),
             }
         }
         has_expansion
