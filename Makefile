@@ -1,9 +1,9 @@
-# The three commands of the README. Each sets up what it needs on a Debian or Ubuntu machine.
+# The commands of the README. Each sets up what it needs on a Debian or Ubuntu machine.
 
 CARGO ?= cargo
 PACKAGES = gcc libc6-dev make cpio zstd xz-utils acpica-tools
 
-.PHONY: demo test bench packages
+.PHONY: demo test bench packages static install
 
 # Boots a distribution kernel on two emulated processors, or the built-in payload where none can be
 # fetched.
@@ -17,6 +17,25 @@ test: packages
 	$(CARGO) xtask ci
 	$(CARGO) build --release --package avicenna
 	demo/boot-test.sh target/release/avicenna
+
+# One file that needs nothing of the machine it is copied to, such as an initramfs.
+static:
+	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --package avicenna \
+	    --target x86_64-unknown-linux-gnu
+	@echo target/x86_64-unknown-linux-gnu/release/avicenna
+
+# The binary, its man pages and completions, below PREFIX.
+PREFIX ?= /usr/local
+SHARE = $(DESTDIR)$(PREFIX)/share
+install:
+	$(CARGO) build --release --package avicenna
+	install -D target/release/avicenna $(DESTDIR)$(PREFIX)/bin/avicenna
+	target/release/avicenna generate man $(SHARE)/man/man1
+	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions \
+	    $(SHARE)/fish/vendor_completions.d
+	target/release/avicenna generate completions bash > $(SHARE)/bash-completion/completions/avicenna
+	target/release/avicenna generate completions zsh > $(SHARE)/zsh/site-functions/_avicenna
+	target/release/avicenna generate completions fish > $(SHARE)/fish/vendor_completions.d/avicenna.fish
 
 bench:
 	$(CARGO) build --release --package avicenna
