@@ -98,3 +98,64 @@ pub enum KvmEvent {
     /// `kvm_nested_vmexit`: the guest's guest exited, on its way to KVM.
     NestedExit { reason: u32 },
 }
+
+/// What an access inside an exit was, before it is made an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AccessKind {
+    /// Nothing was recorded between the exit and the entry.
+    #[default]
+    None,
+    Msr,
+    PortIo,
+    Mmio,
+}
+
+/// The one access that was recorded inside an exit, its fields as the kernel wrote them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Access {
+    pub kind: AccessKind,
+    pub time_ns: u64,
+    /// Whether it writes; of memory-mapped accesses, the kind of [`MmioKind`].
+    pub direction: u32,
+    /// MSR, port or address.
+    pub address: u64,
+    pub value: u64,
+}
+
+impl Access {
+    /// `None` if there was none or no kernel writes such a one.
+    pub const fn event(&self) -> Option<KvmEvent> {
+        let is_write = self.direction != 0;
+        Some(match self.kind {
+            AccessKind::None => return None,
+            AccessKind::Msr => {
+                KvmEvent::Msr { is_write, index: self.address as u32, value: self.value }
+            }
+            AccessKind::PortIo => KvmEvent::PortIo { is_write, port: self.address as u32 },
+            AccessKind::Mmio => match MmioKind::from_number(self.direction) {
+                Some(kind) => KvmEvent::Mmio { kind, address: self.address, value: self.value },
+                None => return None,
+            },
+        })
+    }
+}
+
+/// An exit and at most one access in it, of one thread on one CPU, that follow each other in a
+/// recording. Nearly all of a long recording is made of these and of entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// Of the exit.
+    pub stamp: Stamp,
+    pub exit: Exit,
+    pub access: Access,
+}
+
+impl Departure {
+    /// The same as single events, in order.
+    pub fn events(&self) -> impl Iterator<Item = (Stamp, KvmEvent)> {
+        let exit = (self.stamp, KvmEvent::Exit(self.exit));
+        let at = Stamp { time_ns: self.access.time_ns, ..self.stamp };
+        let access = self.access.event().map(|event| (at, event));
+        [Some(exit), access].into_iter().flatten()
+    }
+}

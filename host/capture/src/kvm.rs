@@ -1,7 +1,7 @@
 //! A tracepoint's raw record to a [`KvmEvent`], by the field positions its format gives.
 
 use crate::format::{EventFormat, Field};
-use trace::kvm::{Exit, KvmEvent, MmioKind};
+use trace::kvm::{AccessKind, Exit, KvmEvent, MmioKind};
 
 /// Where a field lies in a raw record; a field the kernel does not have reads as zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,12 +100,24 @@ const TRACEPOINTS: &[(&str, Kind, &[&str])] = &[
     ("kvm_nested_vmexit", Kind::NestedExit, &["exit_reason"]),
 ];
 
-/// Field offsets of the events of which a recording has millions.
+/// An event of which a recording has millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Frequent {
-    Entry { vcpu: u16 },
-    Exit { isa: u16, reason: u16, info1: u16, info2: u16, interruption: u16 },
-    Msr { write: u16, index: u16, value: u16 },
+pub enum FrequentKind {
+    Entry,
+    Exit,
+    Access(AccessKind),
+}
+
+/// Where such an event has its fields, all of the sizes that every kernel gives them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frequent {
+    pub what: FrequentKind,
+    /// The entry's vCPU; the exit's ISA, reason, information and interruption; the access's
+    /// direction, address and value.
+    pub fields: [u16; 5],
+    /// Bits of the eight bytes at an access's address and value that are theirs.
+    pub address_mask: u64,
+    pub value_mask: u64,
 }
 
 /// Decodes the raw records of one tracepoint.
@@ -159,23 +171,18 @@ impl Decoder {
     /// Offsets of the fields of the most frequent events, if they have the sizes that every
     /// kernel gives them.
     pub fn frequent(&self) -> Option<Frequent> {
-        let [a, b, c, d, e] = self.places;
-        let has =
-            |sizes: &[u8]| self.places.iter().zip(sizes).all(|(place, size)| place.size == *size);
-        match self.kind {
-            Kind::Entry if has(&[4]) => Some(Frequent::Entry { vcpu: a.offset }),
-            Kind::Exit if has(&[4, 4, 8, 8, 4]) => Some(Frequent::Exit {
-                isa: a.offset,
-                reason: b.offset,
-                info1: c.offset,
-                info2: d.offset,
-                interruption: e.offset,
-            }),
-            Kind::Msr if has(&[4, 4, 8]) => {
-                Some(Frequent::Msr { write: a.offset, index: b.offset, value: c.offset })
-            }
-            _ => None,
-        }
+        const HALF: u64 = 0xffff_ffff;
+        let (what, sizes, address_mask, value_mask): (_, &[u8], _, _) = match self.kind {
+            Kind::Entry => (FrequentKind::Entry, &[4], 0, 0),
+            Kind::Exit => (FrequentKind::Exit, &[4, 4, 8, 8, 4], 0, 0),
+            Kind::Msr => (FrequentKind::Access(AccessKind::Msr), &[4, 4, 8], HALF, u64::MAX),
+            Kind::PortIo => (FrequentKind::Access(AccessKind::PortIo), &[4, 4], HALF, 0),
+            Kind::Mmio => (FrequentKind::Access(AccessKind::Mmio), &[4, 8, 8], u64::MAX, u64::MAX),
+            _ => return None,
+        };
+        let has_sizes = self.places.iter().zip(sizes).all(|(place, size)| place.size == *size);
+        let fields = self.places.map(|place| place.offset);
+        has_sizes.then_some(Frequent { what, fields, address_mask, value_mask })
     }
 
     /// `None` where a field has a value that no kernel writes.

@@ -9,6 +9,7 @@ pub mod format;
 pub mod ftrace_text;
 pub mod kvm;
 pub mod live;
+pub mod machine;
 pub mod open;
 pub mod order;
 pub mod perf_data;

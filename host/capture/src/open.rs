@@ -1,6 +1,6 @@
 //! Which kind of recording a file is, and the file made ready for its reader.
 
-use crate::{Error, perf_data, sums, trace_dat};
+use crate::{Error, machine, perf_data, sums, trace_dat};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -15,6 +15,8 @@ pub enum Input {
     Text(Box<dyn BufRead + Send>),
     /// Text with a table of `perf kvm stat` in it.
     Table(String),
+    /// What `avicenna machine run --trace` wrote.
+    Machine(Box<dyn Read + Send>),
     /// What `avicenna exits record` summed up.
     Sums(Box<dyn BufRead + Send>),
 }
@@ -59,6 +61,7 @@ enum Kind {
     PerfFile,
     PerfPipe,
     TraceDat,
+    Machine,
     Gzip,
     Zstd,
     Text,
@@ -71,6 +74,7 @@ fn kind_of(head: &[u8]) -> Kind {
     }
     match head {
         head if head.starts_with(trace_dat::MAGIC) => Kind::TraceDat,
+        head if head.starts_with(machine::MAGIC) => Kind::Machine,
         head if head.starts_with(GZIP) => Kind::Gzip,
         head if head.starts_with(ZSTD) => Kind::Zstd,
         _ => Kind::Text,
@@ -104,6 +108,9 @@ fn open_stream(input: Box<dyn Read + Send>) -> Result<Input, Error> {
             Kind::TraceDat => {
                 let (file, length) = to_file(whole)?;
                 return Ok(Input::TraceDat(file, length));
+            }
+            Kind::Machine => {
+                return Ok(Input::Machine(Box::new(BufReader::with_capacity(1 << 18, whole))));
             }
             Kind::Gzip => input = Box::new(flate2::read::MultiGzDecoder::new(whole)),
             Kind::Zstd => input = Box::new(zstd::stream::read::Decoder::new(whole)?),

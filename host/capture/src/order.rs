@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use trace::kvm::{KvmEvent, Stamp};
 
 /// Events that wait at most; a recording without rounds is put in order within this many.
-const MOST_WAITING: usize = 1 << 20;
+const MOST_WAITING: usize = 1 << 18;
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -82,53 +82,6 @@ impl<S: Sink> Sink for Orderer<S> {
     fn finished_round(&mut self) {
         self.pass_on(self.settled_ns);
         self.settled_ns = self.latest_ns;
-    }
-}
-
-/// What a reader delivered, kept to be delivered again in order: one chunk of a file.
-#[derive(Debug)]
-pub struct Collected<'a> {
-    /// Only these threads, sorted.
-    threads: &'a [u32],
-    events: Vec<(Stamp, KvmEvent)>,
-    /// How many events each round ended after.
-    rounds: Vec<usize>,
-    losses: Vec<(u32, u64)>,
-}
-
-impl<'a> Collected<'a> {
-    pub fn new(threads: &'a [u32]) -> Self {
-        Self { threads, events: Vec::new(), rounds: Vec::new(), losses: Vec::new() }
-    }
-
-    pub fn replay<S: Sink>(self, sink: &mut S) {
-        for (cpu, at_ns) in self.losses {
-            sink.lost(cpu, at_ns, 0);
-        }
-        let mut rounds = self.rounds.into_iter().peekable();
-        for (index, (stamp, event)) in self.events.iter().enumerate() {
-            while rounds.next_if(|end| *end <= index).is_some() {
-                sink.finished_round();
-            }
-            sink.event(stamp, event);
-        }
-        rounds.for_each(|_| sink.finished_round());
-    }
-}
-
-impl Sink for Collected<'_> {
-    fn event(&mut self, stamp: &Stamp, event: &KvmEvent) {
-        if self.threads.binary_search(&stamp.thread).is_ok() {
-            self.events.push((*stamp, *event));
-        }
-    }
-
-    fn lost(&mut self, cpu: u32, at_ns: u64, _: u64) {
-        self.losses.push((cpu, at_ns));
-    }
-
-    fn finished_round(&mut self) {
-        self.rounds.push(self.events.len());
     }
 }
 

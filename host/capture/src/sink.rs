@@ -1,28 +1,24 @@
 //! What a reader delivers to.
 
 use serde::{Deserialize, Serialize};
-use trace::kvm::{Exit, KvmEvent, Stamp};
+use trace::kvm::{Departure, KvmEvent, Stamp};
 
 /// Receives events in the order of the recording.
-///
-/// The few events of which long recordings have millions may be taken by methods of their own, so
-/// that nothing is put together only to be taken apart.
 pub trait Sink {
     fn event(&mut self, stamp: &Stamp, event: &KvmEvent);
 
+    /// Takes an exit and what was accessed in it at once. Long recordings have millions of these
+    /// and of entries, so that nothing should be put together only to be taken apart.
     #[inline(always)]
-    fn entry(&mut self, stamp: Stamp, vcpu: u32) {
-        self.event(&stamp, &KvmEvent::Entry { vcpu });
+    fn departure(&mut self, departure: &Departure) {
+        for (stamp, event) in departure.events() {
+            self.event(&stamp, &event);
+        }
     }
 
     #[inline(always)]
-    fn exit(&mut self, stamp: Stamp, exit: Exit) {
-        self.event(&stamp, &KvmEvent::Exit(exit));
-    }
-
-    #[inline(always)]
-    fn msr(&mut self, stamp: Stamp, is_write: bool, index: u32, value: u64) {
-        self.event(&stamp, &KvmEvent::Msr { is_write, index, value });
+    fn entry(&mut self, stamp: &Stamp, vcpu: u32) {
+        self.event(stamp, &KvmEvent::Entry { vcpu });
     }
 
     /// Events of a host CPU were lost at or before a time.
@@ -35,6 +31,15 @@ pub trait Sink {
 
     /// What follows may be earlier than what came, but not earlier than the round before.
     fn finished_round(&mut self) {}
+}
+
+/// A sink that is given several stretches of a recording which need not follow each other.
+pub trait Stretched: Sink {
+    /// What the neighbours of a stretch must know of it.
+    type Edges: Send;
+
+    /// Ends a stretch. What the sink summed up beside the edges belongs to no stretch in particular.
+    fn cut(&mut self) -> Self::Edges;
 }
 
 /// What a recording says about where it was made, and what went wrong in reading it.

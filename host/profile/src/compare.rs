@@ -323,18 +323,19 @@ mod tests {
     use super::*;
     use crate::part::{Options, Part as RecordingPart};
     use crate::pasted::{PrintedRow, from_rows};
-    use trace::kvm::{Exit, Stamp};
+    use trace::kvm::{Exit, KvmEvent, Stamp};
 
     /// A recording of `seconds` whose second `n` has `rate(n)` exits.
     fn recording(seconds: u64, rate: impl Fn(u64) -> u64) -> Profile {
         let mut part = RecordingPart::new(&Options::default());
         let stamp = |time_ns| Stamp { time_ns, process: 1, thread: 2, cpu: 0 };
-        part.entry(stamp(0), 0);
+        part.entry(&stamp(0), 0);
         for second in 0..seconds {
             for n in 0..rate(second) {
                 let at = second * 1_000_000_000 + n * 1_000_000;
-                part.exit(stamp(at), Exit { isa: 2, reason: 0x7c, ..Exit::default() });
-                part.entry(stamp(at + 5_000), 0);
+                let exit = Exit { isa: 2, reason: 0x7c, ..Exit::default() };
+                part.event(&stamp(at), &KvmEvent::Exit(exit));
+                part.entry(&stamp(at + 5_000), 0);
             }
         }
         part.finish()

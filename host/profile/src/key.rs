@@ -84,7 +84,7 @@ impl InterruptCommand {
         }
     }
 
-    const ICR_BITS: u32 = 7 << 8 | 1 << 11 | 1 << 15 | 3 << 18;
+    pub(crate) const ICR_BITS: u32 = 7 << 8 | 1 << 11 | 1 << 15 | 3 << 18;
 }
 
 /// What an exit was about, as far as the recording tells.
@@ -163,7 +163,11 @@ impl Key {
     }
 
     pub const fn detail(self) -> Detail {
-        PackedDetail(self.detail).unpack()
+        self.packed_detail().unpack()
+    }
+
+    pub const fn packed_detail(self) -> PackedDetail {
+        PackedDetail(self.detail)
     }
 
     /// The address, port or MSR of an access.

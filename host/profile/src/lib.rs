@@ -4,6 +4,7 @@
 //! Pure: no files, no clock, no threads. A recording may be fed whole or as consecutive
 //! [`part::Part`]s that are joined in order; the result is the same (see `docs/exits/pairing.md`).
 
+pub mod assembly;
 pub mod avoidable;
 pub mod cell;
 pub mod compare;
@@ -18,7 +19,9 @@ pub mod profile;
 pub mod sampled;
 pub mod summary;
 mod table;
+mod trip;
 
+pub use assembly::Assembly;
 pub use cell::Cell;
 pub use key::{Detail, Key, PackedDetail, View};
 pub use part::{Options, Part};

@@ -10,9 +10,10 @@
 use crate::cell::Cell;
 use crate::key::{Key, PackedDetail, View};
 use crate::table::Table;
+use crate::trip::{KnownTrips, TripCells};
 use serde::{Deserialize, Serialize};
 use trace::exit_reason::{Isa, svm, vmx};
-use trace::kvm::{Exit, KvmEvent, MmioKind, Stamp};
+use trace::kvm::{AccessKind, Departure, Exit, KvmEvent, MmioKind, Stamp};
 
 /// Events a thread may bring before its first entry; a vCPU has a handful, other threads of a
 /// damaged recording might go on for ever.
@@ -22,12 +23,12 @@ const LONGEST_HEAD: usize = 4096;
 const NO_CPU: u32 = u32::MAX;
 
 /// Page of the local APIC, where every guest known leaves it. [SDM3 "Local APIC"]
-const APIC_PAGE: u64 = 0xfee0_0000;
-const ICR_OFFSET: u16 = 0x300;
+pub(crate) const APIC_PAGE: u64 = 0xfee0_0000;
+pub(crate) const ICR_OFFSET: u16 = 0x300;
 /// Registers of the x2APIC. [X2APIC "x2APIC Register Address Space"]
 const X2APIC_FIRST: u32 = 0x800;
 const X2APIC_LAST: u32 = 0x8ff;
-const X2APIC_ICR: u32 = 0x830;
+pub(crate) const X2APIC_ICR: u32 = 0x830;
 
 /// An exit or access that has begun and not ended.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +88,10 @@ impl Losses {
         }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.moments.is_empty()
+    }
+
     fn between(&self, begun_cpu: u32, begun_ns: u64, stamp: &Stamp) -> bool {
         self.moments.iter().any(|&(cpu, at_ns)| {
             (cpu == begun_cpu || cpu == stamp.cpu) && begun_ns < at_ns && at_ns <= stamp.time_ns
@@ -107,59 +112,141 @@ impl Default for Views {
     }
 }
 
-/// One vCPU thread of one part of a recording.
+/// Where a thread is, by its latest event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whereabouts {
+    /// Out of the guest, or not known to be in it: what is open is in [`Open`].
+    Outside,
+    /// In the guest: nothing is open.
+    Guest,
+    /// Out of the guest, and what is open is in [`Departed`].
+    Departed,
+}
+
+/// What is open after a departure.
+#[derive(Clone, Copy, Debug, Default)]
+struct Departed {
+    exit_ns: u64,
+    /// Of the access, or of the exit if there was none.
+    middle_ns: u64,
+    cpu: u32,
+    cells: TripCells,
+}
+
+/// What one thread did in one stretch on one CPU, as far as its neighbours must know: everything
+/// before its first entry, and what is open at its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Lane {
+    pub thread: u32,
+    pub process: u32,
+    pub first_ns: u64,
+    pub last_ns: u64,
+    /// Where its head lies among those of all lanes.
+    head: (u32, u32),
+    has_entered: bool,
+    whereabouts: Whereabouts,
+    open: Open,
+}
+
+/// Lanes that have ended, with their heads.
+#[derive(Clone, Debug, Default)]
+pub struct Lanes {
+    pub lanes: Vec<Lane>,
+    pub heads: Vec<(Stamp, KvmEvent)>,
+}
+
+impl Lane {
+    pub fn head<'a>(&self, heads: &'a [(Stamp, KvmEvent)]) -> &'a [(Stamp, KvmEvent)] {
+        let (from, to) = self.head;
+        heads.get(from as usize..to as usize).unwrap_or_default()
+    }
+}
+
+/// How the events of a thread arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// In the order of time.
+    InOrder,
+    /// CPU by CPU, each in the order of time, so that a thread that moved is out of order. Where
+    /// nothing happens for longer than this outside the guest, it may have been elsewhere between.
+    ByCpu { gap_ns: u64 },
+}
+
+/// One vCPU thread.
 #[derive(Clone, Debug)]
 pub struct Thread {
     views: Views,
+    /// The longest silence outside the guest after which a lane goes on.
+    gap_ns: u64,
+    number: u32,
     pub process: u32,
     /// The number in the first entry seen.
     pub vcpu: u32,
     pub has_entered: bool,
+    whereabouts: Whereabouts,
+    /// Meaningful if it has departed.
+    departed: Departed,
     head: Vec<(Stamp, KvmEvent)>,
     open: Open,
+    /// Of the lane; [`NO_CPU`] while it has no event. Kept only if events arrive by CPU.
+    cpu: u32,
+    first_ns: u64,
+    last_ns: u64,
     pub cells: Table<Key, Cell>,
+    pub(crate) known: KnownTrips,
     /// Exits followed by another exit, and those thrown away for a loss or a clock that ran back.
     pub unpaired: u64,
     pub discarded: u64,
-    /// Host CPUs of the first and the latest event, and whether there were others or times ran
-    /// back: a recording of several buffers has such a thread's events out of order.
-    first_cpu: Option<u32>,
-    latest_cpu: u32,
-    pub has_moved: bool,
+    /// Lanes that were joined overlapped: they were not cut finely enough.
+    pub is_tangled: bool,
 }
 
 impl Thread {
-    pub fn new(process: u32, views: Views) -> Self {
+    pub fn new(number: u32, process: u32, views: Views, arrival: Arrival) -> Self {
         Self {
             views,
+            gap_ns: match arrival {
+                Arrival::InOrder => u64::MAX,
+                Arrival::ByCpu { gap_ns } => gap_ns,
+            },
+            number,
             process,
             vcpu: 0,
             has_entered: false,
+            whereabouts: Whereabouts::Outside,
+            departed: Departed::default(),
             head: Vec::new(),
             open: Open::default(),
+            cpu: NO_CPU,
+            first_ns: u64::MAX,
+            last_ns: 0,
             cells: Table::default(),
+            known: KnownTrips::default(),
             unpaired: 0,
             discarded: 0,
-            first_cpu: None,
-            latest_cpu: NO_CPU,
-            has_moved: false,
+            is_tangled: false,
         }
     }
 
-    /// Takes one event of this thread, in order of time.
-    pub fn event(&mut self, stamp: &Stamp, event: &KvmEvent, losses: &Losses) {
-        match *event {
-            KvmEvent::Exit(exit) => return self.exit(*stamp, exit),
-            KvmEvent::Entry { vcpu } => return self.entry(*stamp, vcpu, losses),
-            KvmEvent::Msr { is_write, index, value } => {
-                return self.msr(*stamp, is_write, index, value);
-            }
-            _ => self.was_on(stamp.cpu),
-        }
+    /// Takes one event of this thread, in order of time but for the lanes it is cut into.
+    pub fn event(&mut self, stamp: &Stamp, event: &KvmEvent, losses: &Losses, done: &mut Lanes) {
+        self.one_by_one();
+        self.arrived(stamp, done);
         if !self.has_entered {
             return self.before_first_entry(*stamp, *event);
         }
+        // An access opens something even if the exit before it was lost.
+        self.whereabouts = Whereabouts::Outside;
         match *event {
+            KvmEvent::Exit(exit) => self.exit(*stamp, exit),
+            KvmEvent::Entry { .. } => self.entry(*stamp, losses),
+            KvmEvent::Msr { is_write, index, value } => {
+                self.refine(|| detail_of_msr(index, is_write, value));
+                if self.views.has_accesses {
+                    let key = Key::access(View::Msr, u64::from(index), is_write);
+                    self.open.msr = Some(Begun { at_ns: stamp.time_ns, cpu: stamp.cpu, key });
+                }
+            }
             KvmEvent::PortIo { is_write, port } => {
                 self.refine(|| PackedDetail::port(port as u16, is_write));
                 if self.views.has_accesses {
@@ -177,12 +264,7 @@ impl Thread {
         }
     }
 
-    #[inline(always)]
-    pub fn exit(&mut self, stamp: Stamp, exit: Exit) {
-        self.was_on(stamp.cpu);
-        if !self.has_entered {
-            return self.before_first_entry(stamp, KvmEvent::Exit(exit));
-        }
+    fn exit(&mut self, stamp: Stamp, exit: Exit) {
         self.unpaired += u64::from(self.open.exit.is_some());
         let detail = detail_of_exit(exit);
         self.open.exit =
@@ -191,12 +273,8 @@ impl Thread {
         self.open.mmio = OpenMmio::Read { at_ns: stamp.time_ns, cpu: stamp.cpu };
     }
 
-    #[inline(always)]
-    pub fn entry(&mut self, stamp: Stamp, vcpu: u32, losses: &Losses) {
-        self.was_on(stamp.cpu);
-        if !self.has_entered {
-            return self.before_first_entry(stamp, KvmEvent::Entry { vcpu });
-        }
+    fn entry(&mut self, stamp: Stamp, losses: &Losses) {
+        self.whereabouts = Whereabouts::Guest;
         if let Some(exit) = self.open.exit.take() {
             let key = Key::exit(exit.reason, exit.detail);
             self.end(Begun { at_ns: exit.at_ns, cpu: exit.cpu, key }, &stamp, losses);
@@ -206,38 +284,199 @@ impl Thread {
         }
     }
 
+    /// Takes an exit and its access, if nothing about them is special; otherwise nothing is changed
+    /// and its events are to be taken one by one.
     #[inline(always)]
-    pub fn msr(&mut self, stamp: Stamp, is_write: bool, index: u32, value: u64) {
-        self.was_on(stamp.cpu);
-        if !self.has_entered {
-            let event = KvmEvent::Msr { is_write, index, value };
-            return self.before_first_entry(stamp, event);
+    pub fn departure(&mut self, departure: &Departure) -> bool {
+        let Departure { stamp, access, .. } = departure;
+        let (exit_ns, middle_ns) = (stamp.time_ns, access.time_ns);
+        let is_in_lane = self.gap_ns == u64::MAX
+            || middle_ns.wrapping_sub(exit_ns) <= self.gap_ns
+                && stamp.cpu == self.cpu
+                && exit_ns >= self.last_ns;
+        if self.whereabouts != Whereabouts::Guest || middle_ns < exit_ns || !is_in_lane {
+            return false;
         }
-        self.refine(|| detail_of_msr(index, is_write, value));
-        if self.views.has_accesses {
-            let key = Key::access(View::Msr, u64::from(index), is_write);
-            self.open.msr = Some(Begun { at_ns: stamp.time_ns, cpu: stamp.cpu, key });
+        let cells = match self.known.find(departure) {
+            Some(cells) => *cells,
+            // A copy, so that the departure itself can stay in registers.
+            None => match self.learn(&{ *departure }) {
+                Some(cells) => cells,
+                None => return false,
+            },
+        };
+        self.whereabouts = Whereabouts::Departed;
+        self.departed = Departed { exit_ns, middle_ns, cpu: stamp.cpu, cells };
+        self.last_ns = middle_ns;
+        true
+    }
+
+    /// Takes the entry that ends a departure, under the same condition.
+    #[inline(always)]
+    pub fn entered(&mut self, stamp: &Stamp) -> bool {
+        let Departed { exit_ns, middle_ns, cells, .. } = self.departed;
+        let entry_ns = stamp.time_ns;
+        let is_in_lane = self.gap_ns == u64::MAX
+            || entry_ns.wrapping_sub(middle_ns) <= self.gap_ns && stamp.cpu == self.cpu;
+        if self.whereabouts != Whereabouts::Departed || entry_ns < middle_ns || !is_in_lane {
+            return false;
+        }
+        self.whereabouts = Whereabouts::Guest;
+        self.last_ns = entry_ns;
+        self.cells.at(cells.exit as usize).1.add(exit_ns, entry_ns);
+        if cells.access != KnownTrips::NO_CELL {
+            let (from, to) =
+                if cells.is_read != 0 { (exit_ns, middle_ns) } else { (middle_ns, entry_ns) };
+            self.cells.at(cells.access as usize).1.add(from, to);
+        }
+        true
+    }
+
+    /// Goes back from the short way: what departed is open, as if taken one by one.
+    #[inline(always)]
+    fn one_by_one(&mut self) {
+        if self.whereabouts == Whereabouts::Departed {
+            self.open_departed();
         }
     }
 
-    #[inline(always)]
-    fn was_on(&mut self, cpu: u32) {
-        if cpu != self.latest_cpu {
-            self.moved_to(cpu);
+    #[inline(never)]
+    fn open_departed(&mut self) {
+        let Departed { exit_ns, middle_ns, cpu, cells } = self.departed;
+        self.whereabouts = Whereabouts::Outside;
+        let exit = self.cells.at(cells.exit as usize).0;
+        let detail = exit.packed_detail();
+        self.open.exit = Some(BegunExit { at_ns: exit_ns, cpu, reason: exit.reason(), detail });
+        self.open.mmio = OpenMmio::Read { at_ns: exit_ns, cpu };
+        if cells.access == KnownTrips::NO_CELL {
+            return;
+        }
+        let (key, cell) = self.cells.at(cells.access as usize);
+        let begun = Begun { at_ns: middle_ns, cpu, key: *key };
+        match key.view() {
+            View::Mmio if cells.is_read != 0 => {
+                cell.add(exit_ns, middle_ns);
+                self.open.mmio = OpenMmio::Nothing;
+            }
+            View::Mmio => self.open.mmio = OpenMmio::Write(begun),
+            View::Ioport => self.open.port = Some(begun),
+            View::Msr | View::Vmexit => self.open.msr = Some(begun),
         }
     }
 
+    /// Finds out which cells a new kind of exit counts in.
     #[cold]
-    fn moved_to(&mut self, cpu: u32) {
-        self.has_moved |= self.first_cpu.is_some();
-        self.first_cpu.get_or_insert(cpu);
-        self.latest_cpu = cpu;
+    fn learn(&mut self, departure: &Departure) -> Option<TripCells> {
+        let mut detail = detail_of_exit(departure.exit);
+        let refines = |detail: PackedDetail| {
+            detail.is_unknown() || detail == PackedDetail::register(ICR_OFFSET, true)
+        };
+        let event = departure.access.event();
+        let (key, inside) = match event {
+            _ if departure.access.kind == AccessKind::None => (None, detail),
+            Some(KvmEvent::Msr { is_write, index, value }) => {
+                let key = Key::access(View::Msr, u64::from(index), is_write);
+                (Some(key), detail_of_msr(index, is_write, value))
+            }
+            Some(KvmEvent::PortIo { is_write, port }) => {
+                let key = Key::access(View::Ioport, u64::from(port), is_write);
+                (Some(key), PackedDetail::port(port as u16, is_write))
+            }
+            Some(KvmEvent::Mmio { kind, address, value }) if kind != MmioKind::UnsatisfiedRead => {
+                let is_write = kind == MmioKind::Write;
+                let key = Key::access(View::Mmio, address, is_write);
+                (Some(key), detail_of_mmio(address, is_write, value))
+            }
+            _ => return None,
+        };
+        if key.is_some() && refines(detail) {
+            detail = inside;
+        }
+        let exit = Key::exit(departure.exit.reason, detail);
+        let cells = TripCells {
+            exit: self.cells.position(exit, Cell::default) as u32,
+            access: match key.filter(|_| self.views.has_accesses) {
+                Some(key) => self.cells.position(key, Cell::default) as u32,
+                None => KnownTrips::NO_CELL,
+            },
+            is_read: matches!(event, Some(KvmEvent::Mmio { kind: MmioKind::Read, .. })) as u32,
+        };
+        self.known.insert(departure, cells);
+        Some(cells)
+    }
+
+    /// Ends the lane where the thread may have been elsewhere since its latest event.
+    #[inline]
+    fn arrived(&mut self, stamp: &Stamp, done: &mut Lanes) {
+        if self.gap_ns == u64::MAX {
+            return;
+        }
+        let is_silent = self.whereabouts != Whereabouts::Guest
+            && stamp.time_ns.saturating_sub(self.last_ns) > self.gap_ns
+            && self.cpu != NO_CPU;
+        if stamp.cpu != self.cpu || stamp.time_ns < self.last_ns || is_silent {
+            self.end_lane(done);
+            self.cpu = stamp.cpu;
+            self.first_ns = stamp.time_ns;
+        }
+        self.last_ns = stamp.time_ns;
+    }
+
+    /// Hands over what the neighbours of this stretch must know, and begins a new one.
+    pub fn end_lane(&mut self, done: &mut Lanes) {
+        self.one_by_one();
+        if self.head.is_empty() && !self.has_entered {
+            return;
+        }
+        let from = done.heads.len() as u32;
+        done.heads.append(&mut self.head);
+        done.lanes.push(Lane {
+            thread: self.number,
+            process: self.process,
+            first_ns: self.first_ns,
+            last_ns: self.last_ns,
+            head: (from, done.heads.len() as u32),
+            has_entered: self.has_entered,
+            whereabouts: self.whereabouts,
+            open: std::mem::take(&mut self.open),
+        });
+        (self.has_entered, self.whereabouts, self.vcpu) = (false, Whereabouts::Outside, 0);
+        (self.cpu, self.first_ns, self.last_ns) = (NO_CPU, u64::MAX, 0);
+    }
+
+    /// Appends the lane that follows. A thread that lanes are joined to takes events in order.
+    pub fn join(&mut self, lane: &Lane, heads: &[(Stamp, KvmEvent)], losses: &Losses) {
+        if self.process == 0 {
+            self.process = lane.process;
+        }
+        self.is_tangled |= lane.first_ns < self.last_ns;
+        self.last_ns = self.last_ns.max(lane.last_ns);
+        let mut none = Lanes::default();
+        for (stamp, event) in lane.head(heads) {
+            self.event(stamp, event, losses, &mut none);
+        }
+        if lane.has_entered {
+            (self.open, self.whereabouts) = (lane.open, lane.whereabouts);
+        }
+    }
+
+    /// Adds what was counted elsewhere, whenever that was.
+    pub fn absorb(&mut self, other: Self) {
+        if self.process == 0 {
+            self.process = other.process;
+        }
+        for (key, cell) in other.cells.into_entries() {
+            self.cells.entry(key, Cell::default).join(&cell);
+        }
+        self.unpaired += other.unpaired;
+        self.discarded += other.discarded;
     }
 
     #[cold]
     fn before_first_entry(&mut self, stamp: Stamp, event: KvmEvent) {
         if let KvmEvent::Entry { vcpu } = event {
             self.has_entered = true;
+            self.whereabouts = Whereabouts::Guest;
             self.vcpu = vcpu;
         }
         let is_paired = matches!(
@@ -309,32 +548,6 @@ impl Thread {
         {
             exit.detail = detail();
         }
-    }
-
-    /// Appends what the same thread did in the next part.
-    pub fn join(&mut self, later: Self, losses: &Losses) {
-        if self.process == 0 {
-            self.process = later.process;
-        }
-        self.has_moved |= later.has_moved
-            || later
-                .first_cpu
-                .is_some_and(|cpu| self.first_cpu.is_some() && cpu != self.latest_cpu);
-        for (stamp, event) in &later.head {
-            self.event(stamp, event, losses);
-        }
-        if later.first_cpu.is_some() {
-            self.first_cpu = self.first_cpu.or(later.first_cpu);
-            self.latest_cpu = later.latest_cpu;
-        }
-        if later.has_entered {
-            self.open = later.open;
-        }
-        for (key, cell) in later.cells.iter() {
-            self.cells.entry(*key, Cell::default).join(cell);
-        }
-        self.unpaired += later.unpaired;
-        self.discarded += later.discarded;
     }
 }
 

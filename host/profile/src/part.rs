@@ -1,9 +1,9 @@
 //! A consecutive part of a recording, and how parts are joined to the whole.
 
-use crate::pairing::{Losses, Thread, Views};
+use crate::pairing::{Arrival, Lane, Lanes, Losses, Thread, Views};
 use crate::table::{HashKey, Table, mix};
 use serde::{Deserialize, Serialize};
-use trace::kvm::{Exit, KvmEvent, Stamp};
+use trace::kvm::{AccessKind, Departure, KvmEvent, Stamp};
 
 /// Which events count.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct Options {
     /// Only this process (virtual machine).
     process: Option<u32>,
     views: Views,
+    /// Only these threads, sorted.
+    threads: Option<Vec<u32>>,
     /// Nothing is left out: worth knowing before looking at each event.
     is_everything: bool,
 }
@@ -27,7 +29,13 @@ impl Default for Options {
 impl Options {
     pub const fn new(from_ns: u64, to_ns: u64, process: Option<u32>, views: Views) -> Self {
         let is_everything = from_ns == 0 && to_ns == u64::MAX && process.is_none();
-        Self { from_ns, to_ns, process, views, is_everything }
+        Self { from_ns, to_ns, process, views, threads: None, is_everything }
+    }
+
+    /// The same, but for the exits of some threads only.
+    pub fn only_threads(&self, mut threads: Vec<u32>) -> Self {
+        threads.sort_unstable();
+        Self { threads: Some(threads), is_everything: false, ..self.clone() }
     }
 
     #[inline]
@@ -39,6 +47,7 @@ impl Options {
         stamp.time_ns >= self.from_ns
             && stamp.time_ns < self.to_ns
             && self.process.is_none_or(|process| process == stamp.process)
+            && self.threads.as_ref().is_none_or(|only| only.binary_search(&stamp.thread).is_ok())
     }
 }
 
@@ -126,19 +135,43 @@ const MOST_TALLIES: usize = 1 << 16;
 /// Threads kept, for the same reason.
 const MOST_THREADS: usize = 1 << 16;
 
-/// What has been seen of a consecutive stretch of a recording.
+/// Threads whose positions are remembered: as many as may share a CPU.
+const LATEST: usize = 64;
+
+/// What borders a stretch of a recording, for those who have the stretches beside it.
+#[derive(Clone, Debug, Default)]
+pub struct Edges {
+    pub(crate) lanes: Lanes,
+    pub(crate) inhibits: Vec<InhibitChange>,
+    pub(crate) lost: Vec<(u32, u64)>,
+    pub(crate) rounds: Rounds,
+}
+
+/// When a recorder had been round all its buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rounds {
+    pub count: u64,
+    /// The latest event before the end of the last round but one, and of the last.
+    pub last_but_one_ns: u64,
+    pub last_ns: u64,
+    /// The latest event of all.
+    pub latest_ns: u64,
+}
+
+/// What has been seen of one stretch of a recording, or of several.
 #[derive(Clone, Debug)]
 pub struct Part {
     options: Options,
+    arrival: Arrival,
     pub(crate) threads: Table<u32, Thread>,
-    /// Number and position of the thread of the event before.
-    latest: (u32, usize),
+    /// Numbers and positions of threads that were seen lately.
+    latest: [(u32, u32); LATEST],
     pub(crate) tallies: Table<TallyKey, u64>,
-    pub(crate) inhibits: Vec<InhibitChange>,
+    edges: Edges,
     pub(crate) losses: Losses,
     pub(crate) events: u64,
-    /// The first ISA number an exit named.
-    pub(crate) isa: Option<u32>,
+    /// The smallest ISA number an exit named.
+    pub(crate) isa: u32,
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
     /// Inhibits, tallies or threads beyond the bounds above.
@@ -146,16 +179,22 @@ pub struct Part {
 }
 
 impl Part {
+    /// For events that come in the order of time, thread by thread.
     pub fn new(options: &Options) -> Self {
+        Self::of(options, Arrival::InOrder)
+    }
+
+    pub fn of(options: &Options, arrival: Arrival) -> Self {
         Self {
             options: options.clone(),
+            arrival,
             threads: Table::default(),
-            latest: (0, usize::MAX),
+            latest: [(0, u32::MAX); LATEST],
             tallies: Table::default(),
-            inhibits: Vec::new(),
+            edges: Edges::default(),
             losses: Losses::default(),
             events: 0,
-            isa: None,
+            isa: u32::MAX,
             first_ns: u64::MAX,
             last_ns: 0,
             ignored: 0,
@@ -163,83 +202,111 @@ impl Part {
     }
 
     /// Takes an event. Events of one thread come in order of time; threads in any order.
-    #[inline]
     pub fn event(&mut self, stamp: &Stamp, event: &KvmEvent) {
-        match *event {
-            KvmEvent::Exit(exit) => self.exit(*stamp, exit),
-            KvmEvent::Entry { vcpu } => self.entry(*stamp, vcpu),
-            KvmEvent::Msr { is_write, index, value } => self.msr(*stamp, is_write, index, value),
-            KvmEvent::PortIo { .. } | KvmEvent::Mmio { .. } | KvmEvent::Apic { .. } => {
-                if let Some(position) = self.admit(stamp) {
+        match event {
+            KvmEvent::Exit(_)
+            | KvmEvent::Entry { .. }
+            | KvmEvent::Msr { .. }
+            | KvmEvent::PortIo { .. }
+            | KvmEvent::Mmio { .. }
+            | KvmEvent::Apic { .. } => {
+                if let KvmEvent::Exit(exit) = event {
+                    self.isa = self.isa.min(exit.isa);
+                }
+                if let Some(position) = self.admit(stamp, 1, stamp.time_ns) {
                     let thread = &mut self.threads.at(position).1;
-                    thread.event(stamp, event, &self.losses);
+                    thread.event(stamp, event, &self.losses, &mut self.edges.lanes);
                 }
             }
             _ if self.options.admits(stamp) => {
-                self.note(stamp);
+                self.note(stamp, 1, stamp.time_ns);
                 self.counted(stamp, event);
             }
             _ => {}
         }
     }
 
+    /// Takes an exit and what was accessed in it.
     #[inline(always)]
-    pub fn exit(&mut self, stamp: Stamp, exit: Exit) {
-        if let Some(position) = self.admit(&stamp) {
-            self.isa = self.isa.or(Some(exit.isa));
-            self.threads.at(position).1.exit(stamp, exit);
+    pub fn departure(&mut self, departure: &Departure) {
+        // Where something is left out or was lost, each event is looked at.
+        if self.options.is_everything && self.losses.is_empty() {
+            let events = if departure.access.kind == AccessKind::None { 1 } else { 2 };
+            if let Some(position) = self.admit(&departure.stamp, 0, departure.access.time_ns)
+                && self.threads.at(position).1.departure(departure)
+            {
+                self.events += events;
+                self.isa = self.isa.min(departure.exit.isa);
+                return;
+            }
+        }
+        // A copy, so that the departure itself can stay in registers.
+        self.one_by_one(&{ *departure });
+    }
+
+    #[inline(never)]
+    fn one_by_one(&mut self, departure: &Departure) {
+        for (stamp, event) in departure.events() {
+            self.event(&stamp, &event);
         }
     }
 
+    /// Takes an entry.
     #[inline(always)]
-    pub fn entry(&mut self, stamp: Stamp, vcpu: u32) {
-        if let Some(position) = self.admit(&stamp) {
-            self.threads.at(position).1.entry(stamp, vcpu, &self.losses);
+    pub fn entry(&mut self, stamp: &Stamp, vcpu: u32) {
+        if self.options.is_everything
+            && self.losses.is_empty()
+            && let Some(position) = self.admit(stamp, 0, stamp.time_ns)
+            && self.threads.at(position).1.entered(stamp)
+        {
+            self.events += 1;
+            return;
         }
+        self.entry_alone(*stamp, vcpu);
     }
 
-    #[inline(always)]
-    pub fn msr(&mut self, stamp: Stamp, is_write: bool, index: u32, value: u64) {
-        if let Some(position) = self.admit(&stamp) {
-            self.threads.at(position).1.msr(stamp, is_write, index, value);
-        }
+    #[inline(never)]
+    fn entry_alone(&mut self, stamp: Stamp, vcpu: u32) {
+        self.event(&stamp, &KvmEvent::Entry { vcpu });
     }
 
+    /// Counts events and their times; only the last may be later than the stamp says.
     #[inline(always)]
-    fn note(&mut self, stamp: &Stamp) {
-        self.events += 1;
-        if stamp.time_ns < self.first_ns {
-            self.first_ns = stamp.time_ns;
-        }
-        if stamp.time_ns > self.last_ns {
-            self.last_ns = stamp.time_ns;
-        }
+    fn note(&mut self, stamp: &Stamp, events: u64, last_ns: u64) {
+        self.events += events;
+        self.first_ns = self.first_ns.min(stamp.time_ns);
+        self.last_ns = self.last_ns.max(last_ns);
     }
 
-    /// Counts an event that is wanted and gives the position of its thread.
+    /// Counts events that are wanted and gives the position of their thread.
     #[inline(always)]
-    fn admit(&mut self, stamp: &Stamp) -> Option<usize> {
+    fn admit(&mut self, stamp: &Stamp, events: u64, last_ns: u64) -> Option<usize> {
         if !self.options.admits(stamp) {
             return None;
         }
-        self.note(stamp);
-        if self.latest.0 == stamp.thread && self.latest.1 != usize::MAX {
-            return Some(self.latest.1);
+        self.note(stamp, events, last_ns);
+        let latest = self.latest[stamp.thread as usize % LATEST];
+        if latest.0 == stamp.thread && latest.1 != u32::MAX {
+            return Some(latest.1 as usize);
         }
-        let position = self.position_of(stamp);
+        self.admit_thread(*stamp)
+    }
+
+    #[inline(never)]
+    fn admit_thread(&mut self, stamp: Stamp) -> Option<usize> {
+        let position = self.position_of(&stamp);
         if position >= MOST_THREADS {
             self.ignored += 1;
             return None;
         }
-        self.latest = (stamp.thread, position);
+        self.latest[stamp.thread as usize % LATEST] = (stamp.thread, position as u32);
         Some(position)
     }
 
-    #[inline(never)]
     fn position_of(&mut self, stamp: &Stamp) -> usize {
-        let views = self.options.views;
-        let process = stamp.process;
-        self.threads.position(stamp.thread, || Thread::new(process, views))
+        let Stamp { process, thread, .. } = *stamp;
+        let (views, arrival) = (self.options.views, self.arrival);
+        self.threads.position(thread, || Thread::new(thread, process, views, arrival))
     }
 
     #[cold]
@@ -302,59 +369,108 @@ impl Part {
     }
 
     fn inhibited(&mut self, stamp: &Stamp, is_set: bool, bit: u32, mask: u64) {
-        if self.inhibits.len() >= MOST_INHIBITS {
+        if self.edges.inhibits.len() >= MOST_INHIBITS {
             self.ignored += 1;
             return;
         }
         let Stamp { time_ns, process, thread, .. } = *stamp;
-        self.inhibits.push(InhibitChange { time_ns, process, thread, bit, is_set, mask });
+        self.edges.inhibits.push(InhibitChange { time_ns, process, thread, bit, is_set, mask });
     }
 
     /// The recording lost events of this CPU at or before this time.
     pub fn lost(&mut self, cpu: u32, at_ns: u64, events: u64) {
         self.losses.add(cpu, at_ns, events);
+        self.edges.lost.push((cpu, at_ns));
     }
 
-    /// Threads seen on several host CPUs, sorted. If the recording has a buffer per CPU their
-    /// events were out of order, and they must be read once more, in order.
-    pub fn moved_threads(&self) -> Vec<u32> {
-        let moved = self.threads.iter().filter(|(_, thread)| thread.has_moved);
-        let mut threads: Vec<u32> = moved.map(|(number, _)| *number).collect();
+    /// The recorder has been round all its buffers.
+    pub fn finished_round(&mut self) {
+        let rounds = &mut self.edges.rounds;
+        rounds.count += 1;
+        (rounds.last_but_one_ns, rounds.last_ns) = (rounds.last_ns, self.last_ns);
+    }
+
+    /// Ends a stretch: what follows need not be what comes next in the recording. What was summed
+    /// up stays, since it does not matter in which order sums are added.
+    pub fn cut(&mut self) -> Edges {
+        for position in 0..self.threads.len() {
+            self.threads.at(position).1.end_lane(&mut self.edges.lanes);
+        }
+        self.losses.moments.clear();
+        let mut edges = std::mem::take(&mut self.edges);
+        edges.rounds.latest_ns = self.last_ns;
+        edges
+    }
+
+    /// Takes what borders the next stretch, whose sums come with [`Part::absorb`].
+    pub fn join_lanes(&mut self, edges: Edges) {
+        self.take_over(&edges.lost, edges.inhibits);
+        for lane in &edges.lanes.lanes {
+            self.join_lane(lane, &edges.lanes.heads);
+        }
+    }
+
+    pub(crate) fn take_over(&mut self, lost: &[(u32, u64)], inhibits: Vec<InhibitChange>) {
+        for &(cpu, at_ns) in lost {
+            self.losses.add(cpu, at_ns, 0);
+        }
+        let room = MOST_INHIBITS - self.edges.inhibits.len();
+        self.ignored += inhibits.len().saturating_sub(room) as u64;
+        self.edges.inhibits.extend(inhibits.into_iter().take(room));
+    }
+
+    pub(crate) fn join_lane(&mut self, lane: &Lane, heads: &[(Stamp, KvmEvent)]) {
+        let stamp = Stamp { process: lane.process, thread: lane.thread, ..Stamp::default() };
+        let position = self.position_of(&stamp);
+        if position < MOST_THREADS {
+            self.threads.at(position).1.join(lane, heads, &self.losses);
+        }
+    }
+
+    /// Adds the sums of a part that was cut, whenever its events were.
+    pub fn absorb(&mut self, other: Self) {
+        let (views, arrival) = (self.options.views, self.arrival);
+        for (number, thread) in other.threads.into_entries() {
+            let make = || Thread::new(number, thread.process, views, arrival);
+            let position = self.threads.position(number, make);
+            if position < MOST_THREADS {
+                self.threads.at(position).1.absorb(thread);
+            }
+        }
+        for (key, count) in other.tallies.into_entries() {
+            self.tally(key, count);
+        }
+        self.losses.events += other.losses.events;
+        self.events += other.events;
+        self.isa = self.isa.min(other.isa);
+        self.first_ns = self.first_ns.min(other.first_ns);
+        self.last_ns = self.last_ns.max(other.last_ns);
+        self.ignored += other.ignored;
+    }
+
+    /// Appends the part that follows this one.
+    pub fn join(&mut self, mut later: Self) {
+        self.join_lanes(later.cut());
+        self.absorb(later);
+    }
+
+    /// Threads whose lanes overlapped, sorted: they were out of order within a lane.
+    pub fn tangled_threads(&self) -> Vec<u32> {
+        let tangled = self.threads.iter().filter(|(_, thread)| thread.is_tangled);
+        let mut threads: Vec<u32> = tangled.map(|(number, _)| *number).collect();
         threads.sort_unstable();
         threads
     }
 
-    /// Takes over these threads from a part that had them in order.
-    pub fn replace_threads(&mut self, ordered: Self) {
-        let views = self.options.views;
-        for (number, thread) in ordered.threads.into_entries() {
-            *self.threads.entry(number, || Thread::new(0, views)) = thread;
+    /// Takes over the threads of a part that was cut more finely.
+    pub fn replace_threads(&mut self, finer: Self) {
+        let (views, arrival) = (self.options.views, self.arrival);
+        for (number, thread) in finer.threads.into_entries() {
+            *self.threads.entry(number, || Thread::new(number, 0, views, arrival)) = thread;
         }
     }
 
-    /// Appends the part that follows this one.
-    pub fn join(&mut self, later: Self) {
-        for &(cpu, at_ns) in &later.losses.moments {
-            self.losses.add(cpu, at_ns, 0);
-        }
-        self.losses.events += later.losses.events;
-        let views = self.options.views;
-        for (number, thread) in later.threads.into_entries() {
-            let position = self.threads.position(number, || Thread::new(thread.process, views));
-            if position < MOST_THREADS {
-                self.threads.at(position).1.join(thread, &self.losses);
-            }
-        }
-        for (key, count) in later.tallies.into_entries() {
-            self.tally(key, count);
-        }
-        let room = MOST_INHIBITS - self.inhibits.len();
-        self.ignored += later.inhibits.len().saturating_sub(room) as u64;
-        self.inhibits.extend(later.inhibits.into_iter().take(room));
-        self.events += later.events;
-        self.isa = self.isa.or(later.isa);
-        self.first_ns = self.first_ns.min(later.first_ns);
-        self.last_ns = self.last_ns.max(later.last_ns);
-        self.ignored += later.ignored;
+    pub(crate) fn take_inhibits(&mut self) -> Vec<InhibitChange> {
+        std::mem::take(&mut self.edges.inhibits)
     }
 }

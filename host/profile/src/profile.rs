@@ -40,7 +40,9 @@ pub struct Profile {
 
 impl Part {
     /// Ends the recording: exits still open are dropped, since nobody saw how long they lasted.
-    pub fn finish(self) -> Profile {
+    pub fn finish(mut self) -> Profile {
+        let mut inhibits = self.take_inhibits();
+        inhibits.sort_by_key(|change| change.time_ns);
         let mut vcpus: Vec<Vcpu> = self
             .threads
             .into_entries()
@@ -68,8 +70,6 @@ impl Part {
             })
             .collect();
         tallies.sort_by_key(|tally| (tally.process, tally.family, tally.value));
-        let mut inhibits = self.inhibits;
-        inhibits.sort_by_key(|change| change.time_ns);
         Profile {
             vcpus,
             tallies,
@@ -77,13 +77,15 @@ impl Part {
             events: self.events,
             lost_events: self.losses.events,
             ignored: self.ignored,
-            isa: self.isa.and_then(Isa::from_number),
+            isa: Isa::from_number(self.isa),
             span_ns: (self.events > 0).then_some((self.first_ns, self.last_ns)),
         }
     }
 }
 
 fn sorted(mut cells: Vec<(Key, Cell)>) -> Vec<(Key, Cell)> {
+    // Rows of which nothing ended.
+    cells.retain(|row| row.1.count > 0);
     cells.sort_by_key(|row| row.0);
     cells
 }

@@ -40,6 +40,10 @@ impl<K: HashKey, V> Table<K, V> {
         self.entries.iter()
     }
 
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     pub fn into_entries(self) -> Vec<(K, V)> {
         self.entries
     }

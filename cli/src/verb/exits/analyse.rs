@@ -2,24 +2,30 @@
 
 use super::progress::Progress;
 use capture::open::{Input, open};
-use capture::order::{Collected, Orderer};
+use capture::order::Orderer;
 use capture::perf_data::{Header, Reading, fold, read_stream};
-use capture::{Origin, Sink, ftrace_text, perf_table, sums, trace_dat};
+use capture::sink::Stretched;
+use capture::{Origin, Sink, ftrace_text, machine, perf_table, sums, trace_dat};
 use profile::avoidable::Evidence;
 use profile::name::ExtraNames;
+use profile::pairing::Arrival;
+use profile::part::Edges;
 use profile::pasted::{PrintedRow, from_rows};
-use profile::{Context, Options, Part, Profile};
+use profile::{Assembly, Context, Options, Part, Profile};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
+use std::num::NonZero;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use trace::exit_reason::Isa;
 use trace::inhibit::Numbering;
-use trace::kvm::{Exit, KvmEvent, Stamp};
+use trace::kvm::{Departure, KvmEvent, Stamp};
 
-/// Bytes of a recording whose events are kept at a time while they are put in order.
-const KEPT_CHUNK: u64 = 4 << 20;
+/// A vCPU that says nothing for longer than this outside its guest may have run elsewhere between.
+/// A shorter time cuts a recording into more pieces; a longer one may turn out to be wrong, and
+/// then the threads concerned are read once more.
+const LONGEST_SILENCE_NS: u64 = 1 << 20;
 
 /// A profile with what is known of its recording.
 pub struct Analysis {
@@ -49,18 +55,13 @@ impl Sink for Gathering {
     }
 
     #[inline(always)]
-    fn entry(&mut self, stamp: Stamp, vcpu: u32) {
+    fn departure(&mut self, departure: &Departure) {
+        self.part.departure(departure);
+    }
+
+    #[inline(always)]
+    fn entry(&mut self, stamp: &Stamp, vcpu: u32) {
         self.part.entry(stamp, vcpu);
-    }
-
-    #[inline(always)]
-    fn exit(&mut self, stamp: Stamp, exit: Exit) {
-        self.part.exit(stamp, exit);
-    }
-
-    #[inline(always)]
-    fn msr(&mut self, stamp: Stamp, is_write: bool, index: u32, value: u64) {
-        self.part.msr(stamp, is_write, index, value);
     }
 
     fn lost(&mut self, cpu: u32, at_ns: u64, events: u64) {
@@ -69,6 +70,18 @@ impl Sink for Gathering {
 
     fn thread_name(&mut self, _: u32, thread: u32, name: &str) {
         self.names.insert(thread, name.to_owned());
+    }
+
+    fn finished_round(&mut self) {
+        self.part.finished_round();
+    }
+}
+
+impl Stretched for Gathering {
+    type Edges = (Edges, BTreeMap<u32, String>);
+
+    fn cut(&mut self) -> Self::Edges {
+        (self.part.cut(), std::mem::take(&mut self.names))
     }
 }
 
@@ -88,7 +101,7 @@ pub fn analyse(path: &Path, told: &Told, stop: &AtomicBool) -> anyhow::Result<Ve
     let read = &progress.bytes;
     let make = || Gathering { part: Part::new(&told.options), names: BTreeMap::new() };
     let gathered = match open(path)? {
-        Input::PerfFile(file, length) => read_perf_file(file, length, stop, read, &make)?,
+        Input::PerfFile(file, length) => read_perf_file(file, length, stop, read, &told.options)?,
         Input::PerfPipe(mut input) => {
             let mut ordered = Orderer::new(make());
             let origin = read_stream(&mut *input, None, stop, read, &mut ordered)?;
@@ -108,6 +121,11 @@ pub fn analyse(path: &Path, told: &Told, stop: &AtomicBool) -> anyhow::Result<Ve
                 extra_names: found.extra_names,
                 inhibit_names: found.inhibit_names,
             }
+        }
+        Input::Machine(input) => {
+            let mut gathering = make();
+            let origin = machine::read(input, stop, read, &mut gathering)?;
+            Gathered::new(gathering, origin)
         }
         Input::Table(text) => return tables(&name, &text, told),
         Input::Sums(input) => {
@@ -133,35 +151,60 @@ fn read_perf_file(
     length: u64,
     stop: &AtomicBool,
     progress: &AtomicU64,
-    make: &(impl Fn() -> Gathering + Sync),
+    options: &Options,
 ) -> anyhow::Result<Gathered> {
     let header = Header::read(&file, length)?;
     if header.is_compressed {
-        let mut ordered = Orderer::new(make());
+        let gathering = Gathering { part: Part::new(options), names: BTreeMap::new() };
+        let mut ordered = Orderer::new(gathering);
         let mut records = file;
         records.seek(SeekFrom::Start(header.data.start))?;
         let mut records = records.take(header.data.end - header.data.start);
         let origin = read_stream(&mut records, Some(header), stop, progress, &mut ordered)?;
         return Ok(Gathered::new(ordered.finish(), origin));
     }
-    let mut whole = make();
+    let arrival = if header.layouts.has_several_buffers {
+        Arrival::ByCpu { gap_ns: LONGEST_SILENCE_NS }
+    } else {
+        Arrival::InOrder
+    };
     let reading = Reading::new(stop, progress);
-    let warnings = fold(&file, &header, &reading, make, |later| {
-        whole.part.join(later.part);
-        whole.names.extend(later.names);
-    })?;
-    let moved = whole.part.moved_threads();
-    if header.layouts.has_several_buffers && !moved.is_empty() {
-        let mut ordered = Orderer::new(make());
-        let reading = Reading { largest_chunk: KEPT_CHUNK, ..reading };
-        fold(&file, &header, &reading, &|| Collected::new(&moved), |chunk| {
-            chunk.replay(&mut ordered);
-        })?;
-        whole.part.replace_threads(ordered.finish().part);
+    let (mut whole, warnings) = read_chunks(&file, &header, &reading, options, arrival)?;
+    let tangled = whole.part.tangled_threads();
+    if !tangled.is_empty() {
+        // Cut wherever they can have been elsewhere, they cannot be out of order.
+        let (options, arrival) = (options.only_threads(tangled), Arrival::ByCpu { gap_ns: 0 });
+        let (finer, _) = read_chunks(&file, &header, &reading, &options, arrival)?;
+        whole.part.replace_threads(finer.part);
     }
     let mut origin = header.origin;
     origin.warnings.extend(warnings);
     Ok(Gathered::new(whole, origin))
+}
+
+/// Reads all records with as many threads as there are CPUs, unless that misleads.
+fn read_chunks(
+    file: &File,
+    header: &Header,
+    reading: &Reading<'_>,
+    options: &Options,
+    arrival: Arrival,
+) -> anyhow::Result<(Gathering, Vec<String>)> {
+    let make = || Gathering { part: Part::of(options, arrival), names: BTreeMap::new() };
+    let alone = Reading { threads: NonZero::<usize>::MIN, ..*reading };
+    for reading in [reading, &alone] {
+        let mut assembly = Assembly::new(options, arrival);
+        let mut names = BTreeMap::new();
+        let folded = fold(file, header, reading, &make, |(edges, more)| {
+            assembly.take(edges);
+            names.extend(more);
+        })?;
+        if let Some((sums, warnings)) = folded {
+            let part = assembly.finish(sums.into_iter().map(|sum| sum.part));
+            return Ok((Gathering { part, names }, warnings));
+        }
+    }
+    anyhow::bail!("records end in different places when they are read twice: the file changes")
 }
 
 fn finish(name: String, gathered: Gathered, told: &Told) -> Analysis {

@@ -2,6 +2,7 @@
 
 use super::analyse::{Analysis, analyse};
 use super::arguments::WhatCounts;
+use super::interrupt::stop_on_interrupt;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use profile::compare::{Comparison, Side, compare};
@@ -10,7 +11,6 @@ use report::exits::compare as render;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -44,7 +44,7 @@ enum Format {
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let told = arguments.what.told(Views { has_accesses: false })?;
-    let stop = AtomicBool::new(false);
+    let stop = stop_on_interrupt()?;
     let mut analyses: Vec<Analysis> = Vec::new();
     for path in &arguments.files {
         let (path, number) = split_number(path);

@@ -1,5 +1,6 @@
 //! `avicenna exits live`: the exits of the last interval, as a good system monitor shows them.
 
+use super::interrupt::stop_on_interrupt;
 use super::watch::{Watch, Whom, collect, context, names_of, origin};
 use capture::live::Rung;
 use capture::sums::Interval;
@@ -14,7 +15,6 @@ use ratatui::widgets::{Paragraph, Row as Cells, Sparkline, Table};
 use std::collections::VecDeque;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -76,9 +76,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         (0.05..=3600.0).contains(&arguments.interval),
         "--interval is between 0.05 and 3600 seconds"
     );
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&stop);
-    ctrlc::set_handler(move || raised.store(true, Ordering::Relaxed))?;
+    let stop = stop_on_interrupt()?;
     let watch = Watch::start(arguments.whom.process()?)?;
     let step = Duration::from_secs_f64(arguments.interval);
     let seconds = arguments.duration.unwrap_or(f64::from(u32::MAX)).clamp(0.0, 1e9);

@@ -3,6 +3,7 @@
 mod analyse;
 mod arguments;
 mod compare;
+mod interrupt;
 mod live;
 mod progress;
 mod record;

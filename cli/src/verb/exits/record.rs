@@ -1,5 +1,6 @@
 //! `avicenna exits record`
 
+use super::interrupt::stop_on_interrupt;
 use super::watch::{Watch, Whom, names_of, origin};
 use anyhow::Context as _;
 use capture::live::{Rung, interrupts, tracefs};
@@ -8,7 +9,6 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -35,9 +35,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         (0.01..=3600.0).contains(&arguments.interval),
         "--interval is between 0.01 and 3600 seconds"
     );
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&stop);
-    ctrlc::set_handler(move || raised.store(true, Ordering::Relaxed))?;
+    let stop = stop_on_interrupt()?;
     let process = arguments.whom.process()?;
     let seconds = arguments.duration.unwrap_or(f64::from(u32::MAX)).clamp(0.0, 1e9);
     let end = Instant::now() + Duration::from_secs_f64(seconds);

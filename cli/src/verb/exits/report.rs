@@ -2,13 +2,13 @@
 
 use super::analyse::{Analysis, Told, analyse};
 use super::arguments::{By, Format, Vendor, ViewName, WhatCounts};
+use super::interrupt::stop_on_interrupt;
 use profile::pairing::Views;
 use profile::{Selection, Summary, View};
 use report::exits::Report;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -43,7 +43,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let selection =
         Selection { view, vcpu: arguments.what.vcpu, process: arguments.what.vm, by_reason: true };
     let files = if arguments.files.is_empty() { default_file()? } else { arguments.files };
-    let stop = AtomicBool::new(false);
+    let stop = stop_on_interrupt()?;
     let mut reports = Vec::new();
     for path in &files {
         for analysis in analyse(path, &told, &stop)? {

@@ -1,15 +1,15 @@
 //! A file in chunks, read and decoded by several threads at once.
 //!
-//! Records have no marks between them, so a chunk begins at a guess: the first place from which a
-//! chain of plausible records leads on. The guess is verified: the walk through the chunk before
-//! must end exactly there, or the chunk is walked again from where that walk did end. What is
-//! delivered is therefore the same as for a walk from front to back.
+//! Records have no marks between them, so a chunk begins at a guess: the first sample from which a
+//! chain of plausible records leads on. The guess is verified: the walk from before must arrive
+//! exactly there. If it does not, everything is thrown away and the file is read by one thread from
+//! front to back, so that what is delivered is always the same as for such a walk.
 
 use super::header::Header;
 use super::layout::Layouts;
 use super::record::Break;
 use crate::Error;
-use crate::sink::Sink;
+use crate::sink::{Sink, Stretched};
 use std::fs::File;
 use std::num::NonZero;
 use std::os::unix::fs::FileExt;
@@ -19,10 +19,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 /// Small enough to stay in a core's second-level cache, large enough for a read to be cheap, and
 /// larger than the largest record (64 KiB).
 const BUFFER: usize = 256 << 10;
-/// Chunks are not smaller than this: finding a start costs a few microseconds.
-const SMALLEST_CHUNK: u64 = 4 << 20;
-/// Chunks per thread, so that one that is held up does not hold up all.
+/// Bytes in which the start of a chunk is looked for: more than the largest record.
+const SEARCH: usize = 72 << 10;
+/// Many chunks of a long recording, so that no thread waits for another at the end and little is
+/// kept of those that are done early; a short one is still cut in two.
+const CHUNKS: (u64, u64) = (2 << 20, 8 << 20);
 const CHUNKS_PER_THREAD: u64 = 8;
+/// A record's size has sixteen bits.
+const LARGEST_RECORD: u64 = 64 << 10;
 /// Records a guessed start must lead through.
 const CHAIN: usize = 24;
 
@@ -34,86 +38,110 @@ pub struct Reading<'a> {
     pub stop: &'a AtomicBool,
     /// Bytes read so far, for whoever shows progress.
     pub progress: &'a AtomicU64,
-    pub smallest_chunk: u64,
-    /// For sinks that keep every event, so that few are kept at a time.
-    pub largest_chunk: u64,
+    /// Bytes of the smallest and the largest chunk.
+    pub chunks: (u64, u64),
 }
 
 impl<'a> Reading<'a> {
     pub fn new(stop: &'a AtomicBool, progress: &'a AtomicU64) -> Self {
         let threads = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-        Self { threads, stop, progress, smallest_chunk: SMALLEST_CHUNK, largest_chunk: u64::MAX }
+        Self { threads, stop, progress, chunks: CHUNKS }
     }
 }
 
-/// A walked chunk: where it really began, where the next one must, and what was delivered.
-struct Walked<S> {
+/// A walked chunk: where it really began, where the next one must, and what borders it.
+struct Walked<E> {
     start: u64,
     end: u64,
     stopped: Option<Break>,
-    sink: S,
+    edges: E,
 }
 
-/// Reads all records: `make` gives a sink for each chunk, `join` receives the filled sinks in the
-/// order of the file. Returns what the reader has to say about the file's end.
-pub fn fold<S: Sink + Send>(
+/// All sinks and what the reader has to say about the file's end.
+pub type Folded<S> = (Vec<S>, Vec<String>);
+
+/// Reads all records: `make` gives a sink for each thread, `join` receives the edges of each chunk
+/// in the order of the file.
+///
+/// `None` if a guess was wrong: what was delivered is not true, and the reading is to be done once
+/// more with one thread.
+pub fn fold<S: Stretched + Send>(
     file: &File,
     header: &Header,
     reading: &Reading<'_>,
     make: &(impl Fn() -> S + Sync),
-    join: impl FnMut(S) + Send,
-) -> Result<Vec<String>, Error> {
+    join: impl FnMut(S::Edges) + Send,
+) -> Result<Option<Folded<S>>, Error> {
     let data = &header.data;
     let length = data.end - data.start;
-    let wanted = length / (reading.threads.get() as u64 * CHUNKS_PER_THREAD).max(1);
-    let size = wanted.max(reading.smallest_chunk).min(reading.largest_chunk).next_multiple_of(8);
+    let wanted = length / (reading.threads.get() as u64 * CHUNKS_PER_THREAD);
+    let size = wanted.min(reading.chunks.1).max(reading.chunks.0).max(8).next_multiple_of(8);
     let count = length.div_ceil(size).max(1) as usize;
-    let bounds = |index: usize| {
-        let start = data.start + index as u64 * size;
-        (start, (start + size).min(data.end))
-    };
+    let threads = reading.threads.get().min(count);
     let joiner = Mutex::new(Joiner {
-        header,
-        file,
-        reading,
-        make,
         join,
+        between: |start: u64, end: u64| {
+            let mut sink = make();
+            let mut buffer = vec![0; BUFFER];
+            let walked = walk(file, header, start, end, reading, &mut sink, &mut buffer)?;
+            Ok((walked, sink))
+        },
+        spare: Vec::new(),
         next: 0,
         expected: data.start,
         waiting: (0..count).map(|_| None).collect(),
-        limits: (0..count).map(|index| bounds(index).1).collect(),
+        walked: 0,
+        is_alone: threads == 1,
+        is_misled: false,
         ended: None,
         failure: None,
     });
     let next = AtomicUsize::new(0);
     let work = || {
         let mut buffer = vec![0; BUFFER];
+        let mut sink = make();
+        let mut begin = data.start;
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             if index >= count || reading.stop.load(Ordering::Relaxed) {
-                return;
+                return sink;
             }
-            let (guess, limit) = bounds(index);
-            let walked = find_start(file, header, guess, limit, index == 0, &mut buffer)
-                .and_then(|start| walk(file, header, start, limit, reading, make(), &mut buffer));
+            let guess = data.start + index as u64 * size;
+            let limit = (guess + size).min(data.end);
+            let start = match index {
+                _ if threads == 1 => Ok(begin),
+                0 => Ok(guess),
+                _ => find_start(file, header, guess, limit, &mut buffer),
+            };
+            let walked = start.and_then(|start| {
+                walk(file, header, start, limit, reading, &mut sink, &mut buffer)
+            });
+            if let Ok(walked) = &walked {
+                begin = walked.end;
+            }
             let mut joiner = joiner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            if !joiner.arrive(index, walked, &mut buffer) {
-                return;
+            if !joiner.arrive(index, walked, reading.stop.load(Ordering::Relaxed)) {
+                return sink;
             }
         }
     };
-    if count == 1 || reading.threads.get() == 1 {
-        work();
-    } else {
-        std::thread::scope(|scope| {
-            for _ in 1..reading.threads.get().min(count) {
-                scope.spawn(work);
+    let sinks = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut sinks = vec![work()];
+        for other in others {
+            match other.join() {
+                Ok(sink) => sinks.push(sink),
+                Err(panic) => std::panic::resume_unwind(panic),
             }
-            work();
-        });
+        }
+        sinks
+    });
+    let mut joiner = joiner.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if joiner.is_misled {
+        return Ok(None);
     }
-    let joiner = joiner.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    joiner.finish()
+    let warnings = joiner.warnings(header, reading)?;
+    Ok(Some((sinks.into_iter().chain(joiner.spare).collect(), warnings)))
 }
 
 /// The first place from a guess on that looks like the start of a record.
@@ -122,38 +150,36 @@ fn find_start(
     header: &Header,
     guess: u64,
     limit: u64,
-    is_first: bool,
     buffer: &mut [u8],
 ) -> Result<u64, Error> {
-    if is_first {
-        return Ok(guess);
-    }
     // Chunks begin at multiples of eight from the first record, and so do records.
-    let length = read_up_to(file, buffer, guess, header.data.end)?;
+    let length = read_up_to(file, &mut buffer[..SEARCH], guess, header.data.end)?;
     let bytes = &buffer[..length];
     let place =
         (0..bytes.len()).step_by(8).find(|at| header.layouts.looks_like_records(bytes, *at, CHAIN));
     Ok(place.map_or(limit, |at| guess + at as u64))
 }
 
-fn walk<S: Sink>(
+fn walk<S: Stretched>(
     file: &File,
     header: &Header,
     start: u64,
     limit: u64,
     reading: &Reading<'_>,
-    mut sink: S,
+    sink: &mut S,
     buffer: &mut [u8],
-) -> Result<Walked<S>, Error> {
+) -> Result<Walked<S::Edges>, Error> {
     let mut at = start;
     // Bytes of a record that began in the buffer before and are kept at its front.
     let mut kept = 0;
     let mut stopped = None;
     while at < limit && stopped.is_none() && !reading.stop.load(Ordering::Relaxed) {
-        let read = read_up_to(file, &mut buffer[kept..], at + kept as u64, header.data.end)?;
+        // Not further than the chunk and one record more, which is the next chunk's to read.
+        let end = header.data.end.min(limit.saturating_add(LARGEST_RECORD));
+        let read = read_up_to(file, &mut buffer[kept..], at + kept as u64, end)?;
         let filled = kept + read;
         let room = usize::try_from(limit - at).unwrap_or(usize::MAX);
-        let walk = header.layouts.walk(&buffer[..filled], room, &mut sink);
+        let walk = header.layouts.walk(&buffer[..filled], room, sink);
         reading.progress.fetch_add(read as u64, Ordering::Relaxed);
         match walk.stopped {
             // More of the record is to come, unless nothing was read or nothing was consumed.
@@ -168,7 +194,7 @@ fn walk<S: Sink>(
         }
         at += walk.at as u64;
     }
-    Ok(Walked { start, end: at, stopped, sink })
+    Ok(Walked { start, end: at, stopped, edges: sink.cut() })
 }
 
 /// Reads until the buffer is full or the records end; returns how much.
@@ -187,68 +213,93 @@ fn read_up_to(file: &File, buffer: &mut [u8], at: u64, end: u64) -> Result<usize
 }
 
 /// Puts chunks back into the order of the file and checks that they meet.
-struct Joiner<'a, S, M, J> {
-    header: &'a Header,
-    file: &'a File,
-    reading: &'a Reading<'a>,
-    make: &'a M,
+struct Joiner<S: Stretched, W, J> {
     join: J,
+    /// Walks what lies between two places.
+    between: W,
+    /// What was delivered by such walks.
+    spare: Vec<S>,
     next: usize,
     /// Where the next chunk must begin.
     expected: u64,
-    waiting: Vec<Option<Walked<S>>>,
-    limits: Vec<u64>,
+    waiting: Vec<Option<Walked<S::Edges>>>,
+    /// Bytes of all chunks that have arrived.
+    walked: u64,
+    /// Nobody else reads on meanwhile.
+    is_alone: bool,
+    is_misled: bool,
     ended: Option<(u64, Break)>,
     failure: Option<Error>,
 }
 
-impl<S: Sink, M: Fn() -> S, J: FnMut(S)> Joiner<'_, S, M, J> {
+impl<S, W, J> Joiner<S, W, J>
+where
+    S: Stretched,
+    W: Fn(u64, u64) -> Result<(Walked<S::Edges>, S), Error>,
+    J: FnMut(S::Edges),
+{
     /// Takes a chunk; returns whether more are wanted.
     fn arrive(
         &mut self,
         index: usize,
-        walked: Result<Walked<S>, Error>,
-        buffer: &mut [u8],
+        walked: Result<Walked<S::Edges>, Error>,
+        stop: bool,
     ) -> bool {
         match walked {
-            Ok(walked) => self.waiting[index] = Some(walked),
+            Ok(walked) => {
+                self.walked += walked.end - walked.start;
+                self.waiting[index] = Some(walked);
+            }
             Err(error) => self.failure = Some(error),
         }
-        while self.failure.is_none() && self.ended.is_none() {
-            let Some(mut walked) = self.waiting.get_mut(self.next).and_then(Option::take) else {
+        while self.failure.is_none() && self.ended.is_none() && !self.is_misled {
+            let Some(walked) = self.waiting.get_mut(self.next).and_then(Option::take) else {
                 break;
             };
-            let limit = self.limits[self.next];
             if walked.start != self.expected {
-                if self.expected >= limit {
-                    // The record before reaches over this whole chunk.
-                    self.next += 1;
-                    continue;
-                }
-                let sink = (self.make)();
-                let again =
-                    walk(self.file, self.header, self.expected, limit, self.reading, sink, buffer);
-                match again {
-                    Ok(again) => walked = again,
-                    Err(error) => {
-                        self.failure = Some(error);
-                        break;
-                    }
+                // A reading that was stopped has gaps, over which nothing is to be joined.
+                if stop || !self.walk_between(walked.start) {
+                    self.is_misled = !stop;
+                    break;
                 }
             }
             self.expected = walked.end;
             self.ended = walked.stopped.map(|why| (walked.end, why));
-            (self.join)(walked.sink);
+            (self.join)(walked.edges);
             self.next += 1;
+            // What comes after a break does not count, but may have been read by another thread.
+            let is_last = self.next == self.waiting.len();
+            self.is_misled = self.ended.is_some() && !is_last && !self.is_alone;
         }
-        self.failure.is_none() && self.ended.is_none()
+        self.failure.is_none() && self.ended.is_none() && !self.is_misled
     }
 
-    fn finish(self) -> Result<Vec<String>, Error> {
-        if let Some(error) = self.failure {
+    /// Takes the records in front of the sample that a chunk began with; returns whether they end
+    /// where it begins.
+    fn walk_between(&mut self, start: u64) -> bool {
+        if start < self.expected {
+            return false;
+        }
+        match (self.between)(self.expected, start) {
+            Ok((walked, sink)) => {
+                let has_met = walked.end == start && walked.stopped.is_none();
+                self.walked += walked.end - walked.start;
+                (self.join)(walked.edges);
+                self.spare.push(sink);
+                has_met
+            }
+            Err(error) => {
+                self.failure = Some(error);
+                false
+            }
+        }
+    }
+
+    fn warnings(&mut self, header: &Header, reading: &Reading<'_>) -> Result<Vec<String>, Error> {
+        if let Some(error) = self.failure.take() {
             return Err(error);
         }
-        let end = self.header.data.end;
+        let end = header.data.end;
         let rest = |at: u64| end.saturating_sub(at);
         Ok(match self.ended {
             Some((at, Break::Partial)) => vec![format!(
@@ -264,8 +315,9 @@ impl<S: Sink, M: Fn() -> S, J: FnMut(S)> Joiner<'_, S, M, J> {
                  bytes are left out",
                 rest(at)
             )],
-            None if self.reading.stop.load(Ordering::Relaxed) && self.expected < end => {
-                vec![format!("stopped on request: {} bytes were not read", rest(self.expected))]
+            None if reading.stop.load(Ordering::Relaxed) && self.expected < end => {
+                let left = (end - header.data.start).saturating_sub(self.walked);
+                vec![format!("stopped on request: {left} bytes were not read")]
             }
             None => Vec::new(),
         })

@@ -1,9 +1,11 @@
 //! Where the fields of a sample lie, worked out once per event instead of once per sample.
 
 use super::attribute::{Attribute, TYPE_TRACEPOINT, read, sample};
+use super::frequent::Class;
 use crate::Error;
-use crate::kvm::{Decoder, Frequent};
+use crate::kvm::{Decoder, FrequentKind};
 use crate::tracing_data::TracingData;
+use trace::kvm::AccessKind;
 
 /// Length of a record's header: type, misc, size.
 pub const HEADER: usize = 8;
@@ -120,51 +122,65 @@ pub const WINDOW: usize = 256 + 8;
 /// bytes, so that none can point outside a window and none has to be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fast {
+    pub class: Class,
+    /// Of an access, which.
+    pub access: AccessKind,
     pub thread: u8,
     pub time: u8,
     pub cpu: u8,
+    /// In the order of [`Frequent`].
+    pub fields: [u8; 5],
     /// A record must be this long to hold them all.
     pub least: u16,
-    pub fields: FastFields,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FastFields {
-    Entry { vcpu: u8 },
-    Exit { isa: u8, reason: u8, info1: u8, info2: u8, interruption: u8 },
-    Msr { write: u8, index: u8, value: u8 },
+    /// Which bits of the words at the second and third field are theirs, if it is an access.
+    pub address_mask: u64,
+    pub value_mask: u64,
 }
 
 impl Fast {
+    /// An event whose samples are decoded the long way, or read past.
+    pub const NONE: Self = Self {
+        class: Class::Single,
+        access: AccessKind::None,
+        thread: 0,
+        time: 0,
+        cpu: 0,
+        fields: [0; 5],
+        least: 0,
+        address_mask: 0,
+        value_mask: 0,
+    };
+
     fn new(layout: &SampleLayout, decoder: &Decoder) -> Option<Self> {
         if !layout.is_raw_fixed || layout.thread == 0 || layout.cpu == 0 {
             return None;
         }
         let raw = layout.fixed_end + 4;
+        let frequent = decoder.frequent()?;
+        let mut fields = [0; 5];
         let mut furthest = raw;
-        let mut place = |offset: u16| {
-            furthest = furthest.max(raw + usize::from(offset));
-            u8::try_from(raw + usize::from(offset)).ok()
-        };
-        let fields = match decoder.frequent()? {
-            Frequent::Entry { vcpu } => FastFields::Entry { vcpu: place(vcpu)? },
-            Frequent::Exit { isa, reason, info1, info2, interruption } => FastFields::Exit {
-                isa: place(isa)?,
-                reason: place(reason)?,
-                info1: place(info1)?,
-                info2: place(info2)?,
-                interruption: place(interruption)?,
-            },
-            Frequent::Msr { write, index, value } => {
-                FastFields::Msr { write: place(write)?, index: place(index)?, value: place(value)? }
-            }
-        };
+        for (field, offset) in fields.iter_mut().zip(frequent.fields) {
+            let place = raw + usize::from(offset);
+            furthest = furthest.max(place);
+            *field = u8::try_from(place).ok()?;
+        }
         Some(Self {
+            class: match frequent.what {
+                FrequentKind::Entry => Class::Entry,
+                FrequentKind::Exit => Class::Exit,
+                FrequentKind::Access(_) => Class::Access,
+            },
+            access: match frequent.what {
+                FrequentKind::Access(access) => access,
+                _ => AccessKind::None,
+            },
             thread: u8::try_from(layout.thread).ok()?,
             time: u8::try_from(layout.time).ok()?,
             cpu: u8::try_from(layout.cpu).ok()?,
-            least: (furthest + 8) as u16,
             fields,
+            least: (furthest + 8) as u16,
+            address_mask: frequent.address_mask,
+            value_mask: frequent.value_mask,
         })
     }
 }
@@ -175,8 +191,6 @@ pub struct Prepared {
     pub layout: SampleLayout,
     /// `None` for an event that is read past.
     pub decoder: Option<Decoder>,
-    /// The short way, for records long enough to be within one window.
-    pub fast: Option<Fast>,
 }
 
 /// All events of a recording, found by the identifier in each sample.
@@ -186,7 +200,11 @@ pub struct Layouts {
     /// Offset of the identifier in a sample, the same for all events; zero if there is one event
     /// or identifiers are missing.
     id_offset: usize,
-    first_id: u64,
+    /// The same, as a byte that cannot point outside a window.
+    pub id_byte: u8,
+    pub first_id: u64,
+    /// How samples are taken the short way, by identifier from `first_id` on.
+    pub fast_by_id: Vec<Fast>,
     /// Event by identifier from `first_id` on.
     by_id: Vec<u16>,
     /// For records that are no samples.
@@ -213,8 +231,7 @@ impl Layouts {
             .map(|(index, attribute)| {
                 let layout = SampleLayout::new(attribute);
                 let decoder = decoder_of(attribute, index, formats);
-                let fast = decoder.as_ref().and_then(|decoder| Fast::new(&layout, decoder));
-                Prepared { layout, decoder, fast }
+                Prepared { layout, decoder }
             })
             .collect();
         if formats.is_none() {
@@ -241,11 +258,22 @@ impl Layouts {
         }
         let common = first.layout;
         let (id_offset, first_id, by_id) = index_ids(attributes, &events)?;
+        let fast_of = |event: Option<&Prepared>| {
+            let event = event?;
+            Fast::new(&event.layout, event.decoder.as_ref()?)
+        };
+        let fast_of = |event| fast_of(event).unwrap_or(Fast::NONE);
         let layouts = Self {
+            fast_by_id: by_id
+                .iter()
+                .map(|index| fast_of(events.get(usize::from(*index))))
+                .collect(),
             has_sample_id: attributes.iter().any(|attribute| attribute.has_sample_id),
             has_several_buffers: attributes.iter().any(|attribute| attribute.ids.len() > 1),
             events,
             id_offset,
+            // All fields of fixed size are eight bytes and there are ten of them at most.
+            id_byte: id_offset as u8,
             first_id,
             by_id,
             common,

@@ -8,6 +8,7 @@
 
 mod attribute;
 mod chunk;
+mod frequent;
 mod header;
 mod layout;
 mod record;

@@ -1,8 +1,8 @@
 //! Records: the walk from one to the next, and the decoding of the few kinds that matter.
 
-use super::layout::{FastFields, HEADER, Layouts, WINDOW, raw_at};
+use super::layout::{HEADER, Layouts, raw_at};
 use crate::sink::Sink;
-use trace::kvm::{Exit, Stamp};
+use trace::kvm::Stamp;
 
 /// Types of records. [PERF "perf_event_type"]
 pub mod kind {
@@ -49,20 +49,12 @@ pub fn header_at(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     Some((header as u32, (header >> 48) as usize))
 }
 
-/// The eight bytes at an offset that cannot leave the window.
-#[inline(always)]
-fn word_in(window: &[u8; WINDOW], at: u8) -> u64 {
-    let at = usize::from(at);
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&window[at..at + 8]);
-    u64::from_le_bytes(bytes)
-}
-
 impl Layouts {
     /// Delivers the records that begin before `limit`.
     pub fn walk<S: Sink>(&self, bytes: &[u8], limit: usize, sink: &mut S) -> Walk {
         let mut at = 0;
         let stopped = loop {
+            at = self.frequent_samples(bytes, at, limit, sink);
             if at >= limit {
                 break None;
             }
@@ -76,10 +68,7 @@ impl Layouts {
                 break Some(Break::Partial);
             };
             if kind == kind::SAMPLE {
-                match bytes[at..].first_chunk::<WINDOW>() {
-                    Some(window) => self.sample_in(window, record, sink),
-                    None => self.sample(record, sink),
-                }
+                self.single(record, sink);
             } else if matches!(kind, kind::COMPRESSED | kind::COMPRESSED2) {
                 break Some(Break::Compressed);
             } else {
@@ -91,42 +80,8 @@ impl Layouts {
         Walk { at, stopped }
     }
 
-    /// Takes the short way where there is one.
-    #[inline(always)]
-    fn sample_in<S: Sink>(&self, window: &[u8; WINDOW], record: &[u8], sink: &mut S) {
-        let Some(event) = self.event_of(record) else { return };
-        let Some(fast) = event.fast.filter(|fast| record.len() >= usize::from(fast.least)) else {
-            return self.sample(record, sink);
-        };
-        let ids = word_in(window, fast.thread);
-        let stamp = Stamp {
-            time_ns: word_in(window, fast.time),
-            process: ids as u32,
-            thread: (ids >> 32) as u32,
-            cpu: word_in(window, fast.cpu) as u32,
-        };
-        match fast.fields {
-            FastFields::Entry { vcpu } => sink.entry(stamp, word_in(window, vcpu) as u32),
-            FastFields::Exit { isa, reason, info1, info2, interruption } => {
-                let exit = Exit {
-                    isa: word_in(window, isa) as u32,
-                    reason: word_in(window, reason) as u32,
-                    info1: word_in(window, info1),
-                    info2: word_in(window, info2),
-                    interruption: word_in(window, interruption) as u32,
-                };
-                sink.exit(stamp, exit);
-            }
-            FastFields::Msr { write, index, value } => sink.msr(
-                stamp,
-                word_in(window, write) as u32 != 0,
-                word_in(window, index) as u32,
-                word_in(window, value),
-            ),
-        }
-    }
-
-    fn sample<S: Sink>(&self, record: &[u8], sink: &mut S) {
+    #[inline(never)]
+    fn single<S: Sink>(&self, record: &[u8], sink: &mut S) {
         let Some(event) = self.event_of(record) else { return };
         let (Some(decoder), layout) = (&event.decoder, &event.layout) else { return };
         let raw = if layout.is_raw_fixed {
@@ -191,9 +146,12 @@ impl Layouts {
         0
     }
 
-    /// Whether a chain of plausible records begins here: used to find a record's start in the
-    /// middle of a file, and verified by the walk that arrives from before.
+    /// Whether a sample and a chain of plausible records begin here: used to find a record's start
+    /// in the middle of a file, and verified by the walk that arrives from before.
     pub fn looks_like_records(&self, bytes: &[u8], mut at: usize, most: usize) -> bool {
+        if !self.looks_like_a_sample(bytes, at) {
+            return false;
+        }
         for _ in 0..most {
             let Some((kind, size)) = header_at(bytes, at) else { return true };
             let known = kind != 0 && kind <= kind::LAST_OF_KERNEL
@@ -208,5 +166,15 @@ impl Layouts {
             at += size;
         }
         true
+    }
+
+    /// Whether the bytes are a sample of a known event that is as long as its raw data says.
+    fn looks_like_a_sample(&self, bytes: &[u8], at: usize) -> bool {
+        let Some((kind::SAMPLE, size)) = header_at(bytes, at) else { return false };
+        let Some(record) = bytes.get(at..at + size) else { return false };
+        let Some(event) = self.event_of(record) else { return false };
+        let layout = &event.layout;
+        let end = |raw: &[u8]| (layout.fixed_end + 4 + raw.len()).next_multiple_of(8);
+        !layout.is_raw_fixed || raw_at(record, layout.fixed_end).is_some_and(|raw| end(raw) == size)
     }
 }

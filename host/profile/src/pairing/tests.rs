@@ -1,9 +1,11 @@
+use crate::assembly::Assembly;
 use crate::key::{Detail, Key, View};
+use crate::pairing::Arrival;
 use crate::part::{Options, Part};
 use crate::profile::{Profile, Vcpu};
 use proptest::prelude::*;
 use trace::exit_reason::{svm, vmx};
-use trace::kvm::{Exit, KvmEvent, MmioKind, Stamp};
+use trace::kvm::{Access, AccessKind, Departure, Exit, KvmEvent, MmioKind, Stamp};
 
 const MSR: KvmEvent = exit(svm::MSR, 1, 0);
 
@@ -205,7 +207,11 @@ fn event_of(kind: u8) -> KvmEvent {
         0..=2 => entry(),
         3 => MSR,
         4 => exit(svm::HLT, 0, 0),
-        5 => KvmEvent::Msr { is_write: true, index: 0x830, value: 0xfb },
+        5 if kind & 8 == 0 => KvmEvent::Msr { is_write: true, index: 0x830, value: 0xfb },
+        5 => KvmEvent::Mmio { kind: MmioKind::Write, address: 0xfee0_0300, value: 0xc_08fb },
+        6 if kind & 8 == 0 => {
+            KvmEvent::Mmio { kind: MmioKind::UnsatisfiedRead, address: 0xfee0_0300, value: 0 }
+        }
         6 => KvmEvent::Mmio { kind: MmioKind::Read, address: 0xfee0_0300, value: 0 },
         _ => exit(svm::NESTED_PAGE_FAULT, 0, 0xfee0_00b0),
     }
@@ -213,6 +219,45 @@ fn event_of(kind: u8) -> KvmEvent {
 
 /// Process, thread, number, what found no pair, and each cell in words.
 type Row = (u32, u32, u32, u64, Vec<(Key, String)>);
+
+/// Delivers exits with the access that follows them as departures, as a reader does.
+fn deliver(events: &[(Stamp, KvmEvent)], part: &mut Part) {
+    let mut events = events.iter().copied().peekable();
+    while let Some((stamp, event)) = events.next() {
+        let KvmEvent::Exit(exit) = event else {
+            match event {
+                KvmEvent::Entry { vcpu } => part.entry(&stamp, vcpu),
+                _ => part.event(&stamp, &event),
+            }
+            continue;
+        };
+        let mut access = Access { time_ns: stamp.time_ns, ..Access::default() };
+        let next = events.next_if(|(next, event)| {
+            (next.thread, next.cpu) == (stamp.thread, stamp.cpu)
+                && matches!(event, KvmEvent::Msr { .. } | KvmEvent::Mmio { .. })
+        });
+        if let Some((next, event)) = next {
+            access = match event {
+                KvmEvent::Msr { is_write, index, value } => Access {
+                    kind: AccessKind::Msr,
+                    time_ns: next.time_ns,
+                    direction: is_write.into(),
+                    address: index.into(),
+                    value,
+                },
+                KvmEvent::Mmio { kind, address, value } => Access {
+                    kind: AccessKind::Mmio,
+                    time_ns: next.time_ns,
+                    direction: kind as u32,
+                    address,
+                    value,
+                },
+                _ => unreachable!("only these are taken"),
+            };
+        }
+        part.departure(&Departure { stamp, exit, access });
+    }
+}
 
 /// All that a profile says, blocks and histograms included.
 fn everything(profile: &Profile) -> Vec<Row> {
@@ -248,6 +293,85 @@ proptest! {
             from = cut;
         }
         prop_assert_eq!(everything(&joined.finish()), everything(&whole.finish()));
+    }
+
+    /// The same events one by one and as departures, which take the short way.
+    #[test]
+    fn the_short_way_leads_to_the_same_rows(
+        kinds in proptest::collection::vec((0u32..3, any::<u8>(), 1u64..3_000_000), 0..200),
+        is_by_cpu in any::<bool>(),
+    ) {
+        let mut now = 0;
+        let events: Vec<_> = kinds.iter().map(|(thread, kind, step)| {
+            now += step;
+            (Stamp { time_ns: now, process: 1, thread: *thread, cpu: 0 }, event_of(*kind))
+        }).collect();
+        let options = Options::default();
+        let arrival =
+            if is_by_cpu { Arrival::ByCpu { gap_ns: 1 << 20 } } else { Arrival::InOrder };
+        let mut single = Part::new(&options);
+        events.iter().for_each(|(stamp, event)| single.event(stamp, event));
+        let mut short = Part::of(&options, arrival);
+        deliver(&events, &mut short);
+        let mut assembly = Assembly::new(&options, arrival);
+        assembly.take(short.cut());
+        let short = assembly.finish([short]);
+        prop_assert!(short.tangled_threads().is_empty());
+        prop_assert_eq!(everything(&short.finish()), everything(&single.finish()));
+    }
+
+    /// A recorder with two buffers, emptied in rounds; threads move between their CPUs.
+    #[test]
+    fn lanes_of_moving_threads_join_to_the_events_in_order(
+        kinds in proptest::collection::vec(
+            (0u32..3, any::<u8>(), 1u64..3_000_000, 0u8..8), 0..300),
+        rounds in 1usize..8,
+        cuts in 1usize..5,
+        gap_ns in prop_oneof![Just(0u64), Just(1 << 20)],
+    ) {
+        let (mut now, mut cpus) = (0, [0u32; 3]);
+        let mut is_in_guest = [false; 3];
+        let events: Vec<_> = kinds.iter().map(|(thread, kind, step, moves)| {
+            now += step;
+            let at = *thread as usize;
+            // A thread moves outside its guest only: what runs a guest does not go away.
+            if *moves == 0 && !is_in_guest[at] {
+                cpus[at] ^= 1;
+            }
+            let event = event_of(*kind);
+            match event {
+                KvmEvent::Entry { .. } => is_in_guest[at] = true,
+                KvmEvent::Exit(_) => is_in_guest[at] = false,
+                // Nothing but an exit leaves the guest.
+                _ if is_in_guest[at] => return None,
+                _ => {}
+            }
+            Some((Stamp { time_ns: now, process: 1, thread: *thread, cpu: cpus[at] }, event))
+        }).collect::<Vec<_>>().into_iter().flatten().collect();
+        let options = Options::default();
+        let mut ordered = Part::new(&options);
+        events.iter().for_each(|(stamp, event)| ordered.event(stamp, event));
+        let arrival = Arrival::ByCpu { gap_ns };
+        let mut assembly = Assembly::new(&options, arrival);
+        let mut parts: Vec<Part> = (0..2).map(|_| Part::of(&options, arrival)).collect();
+        for (round, chunk) in events.chunks(events.len().div_ceil(rounds).max(1)).enumerate() {
+            for cpu in 0..2 {
+                let of_cpu: Vec<_> =
+                    chunk.iter().filter(|event| event.0.cpu == cpu).copied().collect();
+                for piece in of_cpu.chunks(of_cpu.len().div_ceil(cuts).max(1)) {
+                    let part = &mut parts[round % 2];
+                    deliver(piece, part);
+                    assembly.take(part.cut());
+                }
+            }
+            parts[round % 2].finished_round();
+        }
+        let joined = assembly.finish(parts);
+        // Whoever was cut too coarsely is known; cut everywhere, nobody is.
+        prop_assert!(gap_ns > 0 || joined.tangled_threads().is_empty());
+        if joined.tangled_threads().is_empty() {
+            prop_assert_eq!(everything(&joined.finish()), everything(&ordered.finish()));
+        }
     }
 
     #[test]

@@ -1,0 +1,230 @@
+//! The machine's own trace: exits and entries of guests that a hypervisor runs on the emulated
+//! computer, as `avicenna machine run --trace` writes them.
+//!
+//! A virtual processor is named by its VMCB or VMCS, which stands for the thread of a recording;
+//! they are numbered in the order of appearance. Which of them belong to one virtual machine, and
+//! what a software-emulated exit was about (an MSR's number), the machine does not know.
+
+use crate::sink::{Origin, Sink};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use trace::event::{Event, Record, VirtualCpu};
+use trace::file::{ReadError, Reader};
+use trace::inhibit::Numbering;
+use trace::kvm::{Exit, KvmEvent, Stamp};
+
+/// First bytes of such a file.
+pub const MAGIC: &[u8] = b"AVCTRACE";
+
+/// `isa` as KVM numbers it.
+const VMX: u32 = 1;
+const SVM: u32 = 2;
+
+/// Virtual processors that are told apart.
+const MOST_VCPUS: usize = 1 << 16;
+
+/// Reads a trace into a sink, up to where it breaks off.
+pub fn read<S: Sink>(
+    input: impl Read,
+    stop: &AtomicBool,
+    progress: &AtomicU64,
+    sink: &mut S,
+) -> Result<Origin, ReadError> {
+    let counted = Counted { input, progress };
+    let reader = Reader::new(counted)?;
+    let mut origin = Origin {
+        format: "trace of the machine".into(),
+        recorder: Some("avicenna machine".into()),
+        events: vec!["kvm_exit".into(), "kvm_entry".into()],
+        ..Origin::default()
+    };
+    let mut vcpus = Vcpus::default();
+    for record in reader {
+        match record {
+            Ok(record) => vcpus.deliver(&record, sink),
+            Err(error) => {
+                origin.warnings.push(format!("{error}: everything before it is analysed"));
+                break;
+            }
+        }
+        if stop.load(Ordering::Relaxed) {
+            origin.warnings.push("stopped on request: the rest was not read".into());
+            break;
+        }
+    }
+    origin.bytes = progress.load(Ordering::Relaxed);
+    Ok(origin)
+}
+
+struct Counted<'a, R> {
+    input: R,
+    progress: &'a AtomicU64,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.progress.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// Numbers of virtual processors, in the order of appearance.
+#[derive(Default)]
+struct Vcpus {
+    numbers: BTreeMap<u64, u32>,
+}
+
+impl Vcpus {
+    fn number(&mut self, vcpu: VirtualCpu) -> u32 {
+        let next = self.numbers.len();
+        if next >= MOST_VCPUS {
+            return MOST_VCPUS as u32;
+        }
+        *self.numbers.entry(vcpu.0.0).or_insert(next as u32)
+    }
+
+    fn deliver<S: Sink>(&mut self, record: &Record, sink: &mut S) {
+        let Some((vcpu, event)) = self.event(&record.event) else { return };
+        let stamp = Stamp {
+            time_ns: record.at.0 / 1000,
+            process: 0,
+            // Zero is nobody's: what belongs to no virtual processor.
+            thread: vcpu.map_or(0, |number| number + 1),
+            cpu: record.cpu.0.into(),
+        };
+        sink.event(&stamp, &event);
+    }
+
+    fn event(&mut self, event: &Event) -> Option<(Option<u32>, KvmEvent)> {
+        Some(match *event {
+            Event::SvmExit { vcpu, code, info1, info2, interrupt_info, .. } => {
+                let reason = code.into_bits() as u32;
+                let interruption = interrupt_info as u32;
+                let exit = Exit { isa: SVM, reason, info1, info2, interruption };
+                (Some(self.number(vcpu)), KvmEvent::Exit(exit))
+            }
+            Event::VmxExit { vcpu, reason, qualification, interruption_info, .. } => {
+                let exit = Exit {
+                    isa: VMX,
+                    reason,
+                    info1: qualification,
+                    info2: 0,
+                    interruption: interruption_info,
+                };
+                (Some(self.number(vcpu)), KvmEvent::Exit(exit))
+            }
+            Event::Entry { vcpu, .. } => {
+                let vcpu = self.number(vcpu);
+                (Some(vcpu), KvmEvent::Entry { vcpu })
+            }
+            Event::InhibitChanged { reason, is_set, mask } => {
+                let reason = Numbering::assumed().bit(reason)?;
+                (None, KvmEvent::Inhibit { is_set, reason, mask })
+            }
+            Event::IncompleteIpi { vcpu, icr, cause, index } => {
+                let vcpu = self.number(vcpu);
+                (Some(vcpu), KvmEvent::IncompleteIpi { vcpu, icr, cause, index })
+            }
+            Event::UnacceleratedAccess { vcpu, offset, is_write, vector } => {
+                let vcpu = self.number(vcpu);
+                let register = offset;
+                // Whether it is a fault or a trap, KVM works out from the register.
+                let is_trap = false;
+                let event =
+                    KvmEvent::UnacceleratedAccess { vcpu, register, is_trap, is_write, vector };
+                (Some(vcpu), event)
+            }
+            Event::Doorbell { target } => {
+                (None, KvmEvent::Doorbell { vcpu: target.0, apic: target.0 })
+            }
+            // The tag is the hypervisor's own number of its vCPU.
+            Event::GuestLog { tag, .. } => (None, KvmEvent::GuestLog { vm: 0, vcpu: tag }),
+            Event::Posted { vector, .. } => {
+                let (apic, delivery_mode, is_level) = (0, 0, false);
+                let vector = vector.0;
+                let is_posted = true;
+                let event =
+                    KvmEvent::AcceptInterrupt { apic, vector, delivery_mode, is_level, is_posted };
+                (None, event)
+            }
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arch::address::{Linear, SystemPhysical};
+    use arch::identity::CpuIndex;
+    use arch::svm::exit::ExitCode;
+    use arch::time::Picoseconds;
+    use trace::file::Writer;
+
+    #[derive(Default)]
+    struct Seen(Vec<(u64, u32, KvmEvent)>);
+
+    impl Sink for Seen {
+        fn event(&mut self, stamp: &Stamp, event: &KvmEvent) {
+            self.0.push((stamp.time_ns, stamp.thread, *event));
+        }
+
+        fn lost(&mut self, _: u32, _: u64, _: u64) {}
+    }
+
+    fn written() -> Vec<u8> {
+        let vcpu = |page: u64| VirtualCpu(SystemPhysical(page));
+        let rip = Linear(0);
+        let records = [
+            (1_000, Event::Entry { vcpu: vcpu(0x5000), injected: 0, rip }),
+            (2_000, Event::Halt { rip }),
+            (
+                3_500,
+                Event::SvmExit {
+                    vcpu: vcpu(0x5000),
+                    code: ExitCode::from_bits(0x78),
+                    info1: 0,
+                    info2: 0,
+                    interrupt_info: 0,
+                    rip,
+                },
+            ),
+            (4_000, Event::Entry { vcpu: vcpu(0x9000), injected: 0, rip }),
+        ];
+        let mut writer = Writer::new(Vec::new(), &[]).expect("memory");
+        for (at, event) in records {
+            let record = Record { at: Picoseconds(at), cpu: CpuIndex(0), event };
+            writer.push(&record).expect("memory");
+        }
+        writer.finish().expect("memory").0
+    }
+
+    fn seen(bytes: &[u8]) -> (Seen, Origin) {
+        let mut seen = Seen::default();
+        let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
+        let origin = read(bytes, &stop, &progress, &mut seen).expect("a whole head");
+        (seen, origin)
+    }
+
+    #[test]
+    fn exits_and_entries_are_told_apart_by_their_control_block() {
+        let (seen, origin) = seen(&written());
+        let hlt = Exit { isa: SVM, reason: 0x78, ..Exit::default() };
+        let expected = [
+            (1, 1, KvmEvent::Entry { vcpu: 0 }),
+            (3, 1, KvmEvent::Exit(hlt)),
+            (4, 2, KvmEvent::Entry { vcpu: 1 }),
+        ];
+        assert_eq!(seen.0, expected);
+        assert!(origin.warnings.is_empty());
+    }
+
+    #[test]
+    fn a_trace_that_breaks_off_says_so() {
+        let whole = written();
+        let (_, origin) = seen(&whole[..whole.len() - 1]);
+        assert_eq!(origin.warnings.len(), 1);
+    }
+}

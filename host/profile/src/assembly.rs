@@ -1,0 +1,100 @@
+//! The stretches of a recording put together, in the order of time.
+//!
+//! A recorder with a buffer per CPU empties one after the other, so a thread that moves appears out
+//! of order. But on one CPU it is in order, and what it did there between two moves is a lane with
+//! a beginning and an end. Lanes are put in order of time and joined like parts of a recording:
+//! there are as many as moves, not as many as events. A lane is known to come next when the recorder
+//! has been round its buffers twice since: whatever follows the end of a round is not earlier than
+//! the latest event before the end of the round before.
+
+use crate::Options;
+use crate::pairing::{Arrival, Lane};
+use crate::part::{Edges, Part, Rounds};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use trace::kvm::{KvmEvent, Stamp};
+
+/// Lanes that wait at most; beyond that, they are taken to be in order as they are.
+const MOST_WAITING: usize = 1 << 16;
+
+/// Puts the edges of stretches together, in the order of the recording.
+#[derive(Debug)]
+pub struct Assembly {
+    whole: Part,
+    is_by_cpu: bool,
+    waiting: BTreeMap<u32, Vec<Waiting>>,
+    count: usize,
+    latest_ns: u64,
+    /// The latest event before the end of the last round.
+    round_ns: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    lane: Lane,
+    heads: Arc<Vec<(Stamp, KvmEvent)>>,
+}
+
+impl Assembly {
+    pub fn new(options: &Options, arrival: Arrival) -> Self {
+        Self {
+            whole: Part::new(options),
+            is_by_cpu: arrival != Arrival::InOrder,
+            waiting: BTreeMap::new(),
+            count: 0,
+            latest_ns: 0,
+            round_ns: 0,
+        }
+    }
+
+    /// Takes the edges of the next stretch.
+    pub fn take(&mut self, edges: Edges) {
+        if !self.is_by_cpu {
+            return self.whole.join_lanes(edges);
+        }
+        let Edges { lanes, inhibits, lost, rounds } = edges;
+        self.whole.take_over(&lost, inhibits);
+        let heads = Arc::new(lanes.heads);
+        self.count += lanes.lanes.len();
+        for lane in lanes.lanes {
+            let waiting = Waiting { lane, heads: Arc::clone(&heads) };
+            self.waiting.entry(lane.thread).or_default().push(waiting);
+        }
+        let settled_ns = self.settled(rounds);
+        self.settle(if self.count > MOST_WAITING { u64::MAX } else { settled_ns });
+    }
+
+    /// Up to when nothing more will come.
+    fn settled(&mut self, rounds: Rounds) -> u64 {
+        let before = self.latest_ns;
+        self.latest_ns = before.max(rounds.latest_ns);
+        let settled_ns = match rounds.count {
+            0 => return 0,
+            1 => self.round_ns,
+            _ => before.max(rounds.last_but_one_ns),
+        };
+        self.round_ns = before.max(rounds.last_ns);
+        settled_ns
+    }
+
+    fn settle(&mut self, until_ns: u64) {
+        for waiting in self.waiting.values_mut() {
+            // Stable: lanes of one time stay in the order of the recording.
+            waiting.sort_by_key(|waiting| waiting.lane.first_ns);
+            let ready = waiting.partition_point(|waiting| waiting.lane.first_ns <= until_ns);
+            for Waiting { lane, heads } in waiting.drain(..ready) {
+                self.whole.join_lane(&lane, &heads);
+            }
+            self.count -= ready;
+        }
+    }
+
+    /// Ends the recording with the sums of all stretches.
+    pub fn finish(mut self, sums: impl IntoIterator<Item = Part>) -> Part {
+        self.settle(u64::MAX);
+        for part in sums {
+            self.whole.absorb(part);
+        }
+        self.whole
+    }
+}
