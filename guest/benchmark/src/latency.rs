@@ -97,7 +97,8 @@ pub fn measure(selection: &Selection, path: Path) -> bool {
     if processor::count() <= TARGET || !reaches(SENDER) || !reaches(TARGET) {
         return true;
     }
-    [Waiting::Spinning, Waiting::Halted].into_iter().all(|waiting| {
+    let ways = [Waiting::Spinning, Waiting::Halted].into_iter();
+    ways.filter(|waiting| selection.wants_targets(waiting.name())).all(|waiting| {
         measure_one_way(selection, path, waiting) && measure_round_trip(selection, path, waiting)
     })
 }

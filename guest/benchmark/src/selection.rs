@@ -1,6 +1,6 @@
 //! What the command line asks for:
 //! `tests=ipi,self,throughput,timer,eoi,exits apic=xapic|x2apic|both fence=on|off|both
-//! samples=N warmup=N messages=N gap=CYCLES cpus=N`.
+//! targets=spinning|halted|both samples=N warmup=N messages=N gap=CYCLES cpus=N`.
 
 use crate::path::mode_name;
 use crate::statistics::MOST_SAMPLES;
@@ -31,6 +31,7 @@ pub struct Selection<'a> {
     tests: Option<&'a str>,
     apic: &'a str,
     fence: &'a str,
+    targets: &'a str,
     pub samples: usize,
     pub warmup: usize,
     /// What each sender sends in a throughput test.
@@ -45,6 +46,7 @@ impl<'a> Selection<'a> {
             tests: boot.option("tests"),
             apic: boot.option("apic").unwrap_or("both"),
             fence: boot.option("fence").unwrap_or("both"),
+            targets: boot.option("targets").unwrap_or("both"),
             samples: (boot.number("samples", 1000) as usize).clamp(1, MOST_SAMPLES),
             warmup: boot.number("warmup", 100).min(1_000_000) as usize,
             messages: boot.number("messages", 2000).clamp(1, 1 << 32),
@@ -59,6 +61,11 @@ impl<'a> Selection<'a> {
 
     pub fn wants_mode(&self, mode: Mode) -> bool {
         self.apic == "both" || self.apic == mode_name(mode)
+    }
+
+    /// Whether targets are wanted that wait in the way of this name.
+    pub fn wants_targets(&self, name: &str) -> bool {
+        self.targets == "both" || self.targets == name
     }
 
     pub fn wants_fence(&self, fence: Fence) -> bool {

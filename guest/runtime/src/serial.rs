@@ -1,8 +1,9 @@
 //! COM1, a 16550 at port 3F8h: where all output goes, a line at a time.
 
-use crate::instruction::{in8, out8};
+use crate::instruction::{in8, out8, out8_string};
 use crate::lock::Lock;
 use core::fmt::Write;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 const PORT: u16 = 0x3F8;
 const LINE_STATUS: u16 = PORT + 5;
@@ -14,6 +15,14 @@ const PATIENCE: u32 = 1 << 20;
 /// Longer lines are cut.
 const LONGEST_LINE: usize = 600;
 
+/// Whether the port takes any number of bytes at once, as one behind a hypervisor may.
+static TAKES_STRINGS: AtomicBool = AtomicBool::new(false);
+
+/// From now on lines go out by string instructions, without asking whether the port is ready.
+pub(crate) fn use_strings() {
+    TAKES_STRINGS.store(true, Ordering::Relaxed);
+}
+
 /// 115,200 baud, 8 bits, no parity, FIFOs on, no interrupts.
 pub(crate) fn initialize() {
     for (offset, value) in [(1, 0), (3, 0x80), (0, 1), (1, 0), (3, 0x03), (2, 0x07), (4, 0x03)] {
@@ -22,6 +31,9 @@ pub(crate) fn initialize() {
 }
 
 fn send(bytes: &[u8]) {
+    if TAKES_STRINGS.load(Ordering::Relaxed) {
+        return out8_string(PORT, bytes);
+    }
     for chunk in bytes.chunks(FIFO) {
         let mut patience = PATIENCE;
         while in8(LINE_STATUS) & TRANSMITTER_EMPTY == 0 && patience > 0 {

@@ -33,7 +33,11 @@ extern "C" fn runtime_entry(index: u32) -> ! {
         serial::initialize();
         interrupt::initialize();
         descriptor::load(index);
-        first(&BootInformation::read())
+        let boot = BootInformation::read();
+        if boot.option("serial") == Some("string") {
+            serial::use_strings();
+        }
+        first(&boot)
     }
     descriptor::load(index);
     let first_mode = processor::get(0).is_x2apic();

@@ -145,6 +145,7 @@ impl Machine {
         let left = limits.instructions - self.instructions();
         let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
         let cpu = &mut self.state.cpus[index];
+        cpu.others_clock = others.unwrap_or(Picoseconds::MAX);
         let end = cpu.run(&mut self.cache, &mut bus, until, left);
         if end == RunEnd::Shutdown {
             let (at, ip) = (cpu.clock, cpu.ip);

@@ -297,11 +297,12 @@ impl Cpu {
         let this = wrap(next.wrapping_sub(op.length as u64), size);
         let completes = !matches!(
             stop.kind(),
-            Kind::Repeat | Kind::Exception { is_trap: false, .. } | Kind::VmExit
+            Kind::Repeat | Kind::Defer | Kind::Exception { is_trap: false, .. } | Kind::VmExit
         );
         self.ip = if completes { next } else { this };
         self.instructions += done as u64 + completes as u64;
-        self.clock.0 += cache.time_of(block, done + 1);
+        let charged = if stop == Stop::DEFER { done } else { done + 1 };
+        self.clock.0 += cache.time_of(block, charged);
         self.charge_extra();
         self.software_length = op.length as u64;
         self.stopped(bus, stop);

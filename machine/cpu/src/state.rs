@@ -134,6 +134,10 @@ pub struct Cpu {
     pub code_changed: bool,
     /// Virtual time of this processor: the start of the running block.
     pub clock: Picoseconds,
+    /// Where the clock of the processor stands that is furthest behind of all others. The board
+    /// says so before each run.
+    #[serde(skip)]
+    pub others_clock: Picoseconds,
     pub tsc_offset: u64,
     /// Instructions completed since power-on.
     pub instructions: u64,
@@ -190,6 +194,7 @@ impl Cpu {
             monitored: None,
             code_changed: false,
             clock: Picoseconds::ZERO,
+            others_clock: Picoseconds::MAX,
             tsc_offset: 0,
             instructions: 0,
             extra_cost: 0,

@@ -236,6 +236,10 @@ impl Cpu {
     /// One instruction under single step, breakpoints or an interrupt shadow.
     fn run_one(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>) {
         let steps = self.attention.contains(Attention::SINGLE_STEP);
+        if self.attention.contains(Attention::SHADOW) {
+            // What the shadow covers is not split from the instruction before.
+            self.others_clock = Picoseconds::MAX;
+        }
         self.attention.remove(Attention::SHADOW | Attention::STACK_SHADOW);
         if self.attention.contains(Attention::BREAKPOINTS) {
             let linear = self.segment_base[1].wrapping_add(self.ip);
@@ -285,6 +289,10 @@ impl Cpu {
             | Kind::FusedBranch
             | Kind::FusedThrough
             | Kind::Repeat => Ok(()),
+            Kind::Defer => {
+                self.attention |= Attention::YIELD;
+                Ok(())
+            }
             Kind::Halt => {
                 bus.platform.record(self.visit(), Happening::Halt { ip: self.ip });
                 self.set_activity(Activity::Halted);

@@ -20,6 +20,8 @@ pub enum Kind {
     FusedThrough,
     /// Not completed; the same instruction continues after interrupts had their chance.
     Repeat,
+    /// Not started: processors that are behind run first.
+    Defer,
     /// Completed; the processor waits for an interrupt.
     Halt,
     /// Not completed: a fault, or completed if the vector is a trap (`is_trap`).
@@ -67,6 +69,7 @@ impl Stop {
     pub const FUSED_THROUGH: Self = Self::new(10);
     pub const VM_EXIT: Self = Self::new(7);
     pub const SHUTDOWN: Self = Self::new(8);
+    pub const DEFER: Self = Self::new(11);
 
     /// #UD
     pub const INVALID_OPCODE: Self = Self::exception(arch::exception::INVALID_OPCODE);
@@ -127,6 +130,7 @@ impl Stop {
             7 => Kind::VmExit,
             9 => Kind::FusedBranch,
             10 => Kind::FusedThrough,
+            11 => Kind::Defer,
             _ => Kind::Shutdown,
         }
     }

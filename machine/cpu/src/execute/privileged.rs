@@ -162,11 +162,18 @@ impl Cpu {
         }
         Ok(())
     }
+
+    /// The counters of all processors advance together, and software compares what it read on
+    /// one with what another wrote to memory. So nobody reads ahead of a processor that is behind.
+    fn in_order_of_time(&self) -> Result<(), Stop> {
+        if self.clock > self.others_clock { Err(Stop::DEFER) } else { Ok(()) }
+    }
 }
 
 fn rdtsc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_time_stamp()?;
     cpu.intercept_rdtsc(bus, op)?;
+    cpu.in_order_of_time()?;
     let tsc = cpu.guest_tsc();
     cpu.set_edx_eax(tsc);
     Ok(())
@@ -176,6 +183,7 @@ fn rdtscp(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs(Feature::Rdtscp)?;
     cpu.check_time_stamp()?;
     cpu.intercept_rdtscp(bus, op)?;
+    cpu.in_order_of_time()?;
     let tsc = cpu.guest_tsc();
     cpu.set_edx_eax(tsc);
     cpu.gpr[RCX] = cpu.msr.tsc_aux & 0xFFFF_FFFF;

@@ -1,0 +1,194 @@
+//! The devices of the virtual machine, shared by its processors' threads.
+
+use crate::configuration::{Configuration, InterruptChip, Timer};
+use crate::memory::Ram;
+use crate::run::Outcome;
+use arch::address::SystemPhysical;
+use arch::identity::{RequesterId, Vector};
+use arch::msi::MessageSignalled;
+use arch::time::Picoseconds;
+use bus::{Context, Effect, Outbox};
+use device::{Chipset, ChipsetConfiguration, Date, map};
+use interrupt::io_apic::{IoApic, IoApicModel};
+use kvm_bindings::kvm_msi;
+use kvm_ioctls::VmFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Where the I/O APIC is, and how much it decodes.
+const IO_APIC: std::ops::Range<u64> = 0xFEC0_0000..0xFEC0_1000;
+/// Pins of the I/O APIC, as in KVM's own.
+pub(crate) const IO_APIC_PINS: u8 = 24;
+
+/// Everything outside the processors that this process emulates.
+pub(crate) struct Devices {
+    chipset: Chipset,
+    /// None where KVM has the interrupt chip.
+    io_apic: Option<IoApic>,
+    has_kernel_timer: bool,
+    ram: Ram,
+    vm: Arc<VmFd>,
+    started: Instant,
+    /// What the guest wrote to its serial ports: (port, byte).
+    pub(crate) console: Vec<(u8, u8)>,
+    pub(crate) outcome: Option<Outcome>,
+}
+
+impl Devices {
+    pub(crate) fn new(configuration: &Configuration, ram: Ram, vm: Arc<VmFd>) -> Self {
+        let chipset = Chipset::new(&ChipsetConfiguration {
+            cpus: configuration.vcpus,
+            memory_size: configuration.memory,
+            start: Date::default(),
+            ..ChipsetConfiguration::default()
+        });
+        let model =
+            IoApicModel { version: 0x20, pins: IO_APIC_PINS, requester: RequesterId(0x00A0) };
+        let is_split = configuration.interrupt_chip == InterruptChip::Split;
+        Self {
+            chipset,
+            io_apic: is_split.then(|| IoApic::new(model)),
+            has_kernel_timer: configuration.timer != Timer::Process,
+            ram,
+            vm,
+            started: Instant::now(),
+            console: Vec::new(),
+            outcome: None,
+        }
+    }
+
+    /// Time since the virtual machine was made.
+    fn now(&self) -> Picoseconds {
+        Picoseconds(self.started.elapsed().as_nanos() as u64 * 1000)
+    }
+
+    fn with<T>(&mut self, act: impl FnOnce(&mut Chipset, &mut Context<'_>) -> T) -> T {
+        let mut outbox = Outbox::default();
+        let now = self.now();
+        let mut context = Context { now, memory: &mut self.ram, outbox: &mut outbox };
+        let result = act(&mut self.chipset, &mut context);
+        let effects: Vec<Effect> = outbox.drain().map(|(_, _, effect)| effect).collect();
+        for effect in effects {
+            self.settle(effect);
+        }
+        result
+    }
+
+    fn settle(&mut self, effect: Effect) {
+        match effect {
+            Effect::Line { gsi, asserted } => self.set_line(gsi, asserted),
+            Effect::MessageSignalled(message) => self.signal(message),
+            Effect::Console { port, byte } => self.console.push((port, byte)),
+            Effect::PowerOff => self.end(Outcome::PowerOff),
+            Effect::Reset => self.end(Outcome::Reset),
+            Effect::DebugExit { value } => self.end(Outcome::DebugExit(value)),
+            Effect::Interrupt { .. }
+            | Effect::EndOfInterrupt { .. }
+            | Effect::LegacyInterrupt { .. }
+            | Effect::Doorbell { .. }
+            | Effect::ChannelOutput { .. } => {}
+        }
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.outcome.get_or_insert(outcome);
+    }
+
+    fn set_line(&mut self, gsi: u8, asserted: bool) {
+        let is_kernels = self.has_kernel_timer && gsi == map::PIT_LINE;
+        match &mut self.io_apic {
+            _ if is_kernels => {}
+            Some(io_apic) => {
+                let pin = if gsi == map::PIT_LINE { map::PIT_IO_APIC_PIN } else { gsi };
+                let mut effects = Vec::new();
+                io_apic.set_line(pin, asserted, &mut effects);
+                self.settle_all(effects);
+            }
+            // A line that KVM refuses does not exist; the guest cannot have unmasked it.
+            None => drop(self.vm.set_irq_line(gsi.into(), asserted)),
+        }
+    }
+
+    fn settle_all(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            self.settle(effect);
+        }
+    }
+
+    /// Delivers a message; the answer of KVM is the number of local APICs that took it.
+    fn signal(&mut self, message: MessageSignalled) {
+        let msi = kvm_msi {
+            address_lo: message.address.0 as u32,
+            address_hi: (message.address.0 >> 32) as u32,
+            data: message.data,
+            ..kvm_msi::default()
+        };
+        let taken = self.vm.signal_msi(msi).unwrap_or(0);
+        if let (false, Some(io_apic)) = (taken > 0, &mut self.io_apic) {
+            io_apic.not_accepted(message);
+        }
+    }
+
+    pub(crate) fn port_in(&mut self, port: u16, data: &mut [u8]) {
+        let size = data.len() as u8;
+        let value = self.with(|chipset, cx| chipset.port_in(cx, port, size));
+        data.copy_from_slice(&value.to_le_bytes()[..data.len()]);
+    }
+
+    pub(crate) fn port_out(&mut self, port: u16, data: &[u8]) {
+        let mut value = [0; 4];
+        value[..data.len()].copy_from_slice(data);
+        let value = u32::from_le_bytes(value);
+        self.with(|chipset, cx| chipset.port_out(cx, port, data.len() as u8, value));
+    }
+
+    pub(crate) fn read(&mut self, address: u64, data: &mut [u8]) {
+        let size = data.len() as u8;
+        let value = match &mut self.io_apic {
+            Some(io_apic) if IO_APIC.contains(&address) => {
+                io_apic.read_mmio((address - IO_APIC.start) as u16, size)
+            }
+            _ => self.with(|chipset, cx| chipset.read(cx, SystemPhysical(address), size)),
+        };
+        data.copy_from_slice(&value.to_le_bytes()[..data.len()]);
+    }
+
+    pub(crate) fn write(&mut self, address: u64, data: &[u8]) {
+        let mut value = [0; 8];
+        value[..data.len()].copy_from_slice(data);
+        let (value, size) = (u64::from_le_bytes(value), data.len() as u8);
+        match &mut self.io_apic {
+            Some(io_apic) if IO_APIC.contains(&address) => {
+                let mut effects = Vec::new();
+                io_apic.write_mmio((address - IO_APIC.start) as u16, size, value, &mut effects);
+                self.settle_all(effects);
+            }
+            _ => self.with(|chipset, cx| chipset.write(cx, SystemPhysical(address), size, value)),
+        }
+    }
+
+    /// A local APIC finished a level-triggered vector of the split interrupt chip.
+    pub(crate) fn end_of_interrupt(&mut self, vector: u8) {
+        if let Some(io_apic) = &mut self.io_apic {
+            let mut effects = Vec::new();
+            io_apic.end_of_interrupt(Vector(vector), &mut effects);
+            self.settle_all(effects);
+        }
+    }
+
+    /// Does what is due; how long until the next thing is, if there is one.
+    pub(crate) fn advance(&mut self) -> Option<std::time::Duration> {
+        let now = self.now();
+        if self.chipset.next_deadline().is_some_and(|at| at <= now) {
+            self.with(|chipset, cx| chipset.advance(cx));
+        }
+        let next = self.chipset.next_deadline()?;
+        let left = next.0.saturating_sub(self.now().0);
+        Some(std::time::Duration::from_nanos(left.div_ceil(1000)))
+    }
+
+    /// Types at a serial port; how many bytes it took.
+    pub(crate) fn type_at(&mut self, port: u8, bytes: &[u8]) -> usize {
+        self.with(|chipset, cx| chipset.receive(cx, port, bytes))
+    }
+}

@@ -1,0 +1,19 @@
+//! A minimal virtual machine monitor on KVM. [KVM-API "KVM API documentation"]
+//!
+//! KVM runs the processors with their local APICs; everything else is the emulated board's own
+//! devices, tables and loaders. What differs between two runs is what decides about AVIC and
+//! APICv: where the I/O APIC is, whether KVM's timer chip reinjects lost ticks, x2APIC mode.
+//!
+//! Left out: live migration, reset (it ends the run), more memory than fits below the hole for
+//! devices, ExtINT delivery from the 8259s with a split interrupt chip.
+
+mod configuration;
+mod devices;
+mod memory;
+mod processor;
+mod run;
+mod virtual_machine;
+
+pub use configuration::{Configuration, InterruptChip, Timer};
+pub use run::{End, Outcome};
+pub use virtual_machine::{BenchError, VirtualMachine};

@@ -1,0 +1,198 @@
+//! Running: a thread per virtual processor, one for the devices' timers.
+
+use crate::devices::Devices;
+use crate::virtual_machine::{BenchError, VirtualMachine};
+use kvm_ioctls::{VcpuExit, VcpuFd};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
+
+/// Longest sleep of the thread that looks after timers and the end of the run.
+const PULSE: Duration = Duration::from_millis(5);
+
+/// Why a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    PowerOff,
+    Reset,
+    /// The value that the guest wrote to the debug-exit port.
+    DebugExit(u32),
+    TripleFault,
+    TimeLimit,
+    /// Whoever runs the machine asked for the end.
+    Stopped,
+    /// KVM or the guest did what cannot go on.
+    Failed(String),
+}
+
+/// What a run was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    pub outcome: Outcome,
+    /// Returns from KVM to this process, by reason.
+    pub process_exits: BTreeMap<String, u64>,
+}
+
+type Exits = BTreeMap<&'static str, u64>;
+
+extern "C" fn interrupt(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+
+impl VirtualMachine {
+    /// Runs to the end, to `limit` or until `stop` says so. `look` is called from time to time with
+    /// what the guest wrote to its serial ports, and answers what to type at the first.
+    pub fn run(
+        mut self,
+        limit: Duration,
+        stop: &AtomicBool,
+        mut look: impl FnMut(&[(u8, u8)]) -> Vec<u8>,
+    ) -> Result<End, BenchError> {
+        register_signal_handler(SIGRTMIN(), interrupt)
+            .map_err(|error| BenchError::Signal(error.to_string()))?;
+        let over = Arc::new(AtomicBool::new(false));
+        let places = places(self.is_pinned);
+        let threads: Vec<JoinHandle<Exits>> = std::mem::take(&mut self.vcpus)
+            .into_iter()
+            .zip(places)
+            .map(|(vcpu, place)| {
+                let (devices, over) = (self.devices.clone(), over.clone());
+                std::thread::spawn(move || {
+                    stay_on(place);
+                    run_processor(vcpu, &devices, &over)
+                })
+            })
+            .collect();
+        let outcome = self.watch(limit, stop, &over, &mut look);
+        over.store(true, Ordering::SeqCst);
+        let mut process_exits = BTreeMap::new();
+        for thread in threads {
+            for (reason, count) in join(thread) {
+                *process_exits.entry(reason.to_owned()).or_default() += count;
+            }
+        }
+        look(&std::mem::take(&mut lock(&self.devices).console));
+        Ok(End { outcome, process_exits })
+    }
+
+    fn watch(
+        &self,
+        limit: Duration,
+        stop: &AtomicBool,
+        over: &AtomicBool,
+        look: &mut impl FnMut(&[(u8, u8)]) -> Vec<u8>,
+    ) -> Outcome {
+        let started = Instant::now();
+        let mut typed: Vec<u8> = Vec::new();
+        loop {
+            let mut devices = lock(&self.devices);
+            let next = devices.advance();
+            let console = std::mem::take(&mut devices.console);
+            if let Some(outcome) = devices.outcome.clone() {
+                devices.console = console;
+                return outcome;
+            }
+            let taken = devices.type_at(0, &typed);
+            drop(devices);
+            typed.drain(..taken);
+            typed.extend(look(&console));
+            if stop.load(Ordering::Relaxed) || over.load(Ordering::Relaxed) {
+                return Outcome::Stopped;
+            }
+            if started.elapsed() >= limit {
+                return Outcome::TimeLimit;
+            }
+            std::thread::sleep(next.unwrap_or(PULSE).min(PULSE));
+        }
+    }
+}
+
+/// A processor of the host for each virtual one, over and over; nothing but None if they are free.
+fn places(is_pinned: bool) -> impl Iterator<Item = Option<usize>> {
+    let own = sched_getaffinity(None).unwrap_or_default();
+    let usable: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| own.is_set(*cpu)).collect();
+    let is_pinned = is_pinned && !usable.is_empty();
+    (0..).map(move |turn: usize| is_pinned.then(|| usable[turn % usable.len()]))
+}
+
+/// Keeps the calling thread on one processor. Where the host refuses, it runs where it may.
+fn stay_on(place: Option<usize>) {
+    if let Some(cpu) = place {
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        let _ = sched_setaffinity(None, &set);
+    }
+}
+
+/// A panic of a processor's thread leaves the devices usable: they are plain state.
+fn lock(devices: &Mutex<Devices>) -> std::sync::MutexGuard<'_, Devices> {
+    devices.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Interrupts a thread until it has ended: a signal may come just before it enters KVM.
+fn join(thread: JoinHandle<Exits>) -> Exits {
+    while !thread.is_finished() {
+        // It fails for a thread that has just ended, which is what is wanted.
+        let _ = thread.kill(SIGRTMIN());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    thread.join().unwrap_or_default()
+}
+
+fn run_processor(mut vcpu: VcpuFd, devices: &Mutex<Devices>, over: &AtomicBool) -> Exits {
+    let mut exits = Exits::new();
+    while !over.load(Ordering::SeqCst) {
+        let (reason, end) = match vcpu.run() {
+            Ok(exit) => handle(exit, devices),
+            Err(error) if [libc::EINTR, libc::EAGAIN].contains(&error.errno()) => ("signal", None),
+            Err(error) => ("error", Some(Outcome::Failed(format!("KVM_RUN: {error}")))),
+        };
+        *exits.entry(reason).or_default() += 1;
+        let mut devices = lock(devices);
+        if let Some(end) = end {
+            devices.outcome.get_or_insert(end);
+        }
+        if devices.outcome.is_some() {
+            break;
+        }
+    }
+    exits
+}
+
+/// Answers one return from KVM: its name, and the end of the run where it is one.
+fn handle(exit: VcpuExit<'_>, devices: &Mutex<Devices>) -> (&'static str, Option<Outcome>) {
+    match exit {
+        VcpuExit::IoIn(port, data) => {
+            lock(devices).port_in(port, data);
+            ("port read", None)
+        }
+        VcpuExit::IoOut(port, data) => {
+            lock(devices).port_out(port, data);
+            ("port write", None)
+        }
+        VcpuExit::MmioRead(address, data) => {
+            lock(devices).read(address, data);
+            ("memory read", None)
+        }
+        VcpuExit::MmioWrite(address, data) => {
+            lock(devices).write(address, data);
+            ("memory write", None)
+        }
+        VcpuExit::IoapicEoi(vector) => {
+            lock(devices).end_of_interrupt(vector);
+            ("end of interrupt", None)
+        }
+        VcpuExit::Intr | VcpuExit::IrqWindowOpen => ("interrupt window", None),
+        VcpuExit::Hlt => ("halt", None),
+        VcpuExit::Shutdown => ("shutdown", Some(Outcome::TripleFault)),
+        VcpuExit::SystemEvent(..) => ("system event", Some(Outcome::Reset)),
+        VcpuExit::FailEntry(reason, cpu) => {
+            ("failed entry", Some(Outcome::Failed(format!("entry {reason:#x} on CPU {cpu}"))))
+        }
+        other => ("other", Some(Outcome::Failed(format!("{other:?}")))),
+    }
+}

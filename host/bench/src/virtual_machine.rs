@@ -1,0 +1,169 @@
+//! Making a virtual machine.
+
+use crate::configuration::{Configuration, InterruptChip, Timer};
+use crate::devices::{Devices, IO_APIC_PINS};
+use crate::memory::{Ram, empty_image};
+use crate::processor;
+use arch::identity::CpuIndex;
+use board::Images;
+use board::firmware::{self, FirmwareOptions};
+use board::load::{self, BootRequest};
+use board::topology::Topology;
+use kvm_bindings::{
+    KVM_CAP_SPLIT_IRQCHIP, KVM_CAP_X2APIC_API, KVM_PIT_SPEAKER_DUMMY,
+    KVM_X2APIC_API_DISABLE_BROADCAST_QUIRK, KVM_X2APIC_API_USE_32BIT_IDS, kvm_enable_cap,
+    kvm_pit_config,
+};
+use kvm_ioctls::{Kvm, VcpuFd, VmFd};
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex};
+
+/// Where Intel's processors keep a task state segment for real mode; below the firmware's ROM.
+const TASK_STATE: usize = 0xFFFB_D000;
+/// `_IO(KVMIO, 0x71)` [KVM-API "KVM_REINJECT_CONTROL"]
+const REINJECT_CONTROL: libc::c_ulong = 0xAE71;
+
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    #[error("cannot open /dev/kvm: {0}; load kvm_amd or kvm_intel, and see to access rights")]
+    NoKvm(kvm_ioctls::Error),
+    #[error("KVM refuses {request}: {error}")]
+    Kvm { request: &'static str, error: kvm_ioctls::Error },
+    #[error("{asked} virtual processors; this host's KVM runs 1 to {most}")]
+    Processors { asked: u16, most: usize },
+    #[error("{asked} bytes of memory; a virtual machine here has at most {most}")]
+    TooMuchMemory { asked: u64, most: u64 },
+    #[error("{size} bytes of guest memory: {error}")]
+    Memory { size: u64, error: String },
+    #[error("KVM's timer needs KVM's interrupt chip: ask for the full one")]
+    TimerWithoutChip,
+    #[error(transparent)]
+    Board(#[from] board::MachineError),
+    #[error("cannot install a signal handler: {0}")]
+    Signal(String),
+}
+
+impl BenchError {
+    pub(crate) fn kvm(request: &'static str, error: kvm_ioctls::Error) -> Self {
+        Self::Kvm { request, error }
+    }
+}
+
+/// A virtual machine that stands at its kernel's first instruction.
+pub struct VirtualMachine {
+    pub(crate) vcpus: Vec<VcpuFd>,
+    pub(crate) devices: Arc<Mutex<Devices>>,
+    pub(crate) is_pinned: bool,
+    description: String,
+}
+
+impl VirtualMachine {
+    pub fn new(configuration: &Configuration, images: &Images<'_>) -> Result<Self, BenchError> {
+        let kvm = Kvm::new().map_err(BenchError::NoKvm)?;
+        check(&kvm, configuration)?;
+        let vm = kvm.create_vm().map_err(|error| BenchError::kvm("KVM_CREATE_VM", error))?;
+        let vm = Arc::new(vm);
+        let topology = Topology::of_cores(configuration.vcpus)
+            .map_err(|error| BenchError::Board(error.into()))?;
+        let (ram, boot) = load(configuration, images, &topology)?;
+        ram.give_to(&vm)?;
+        vm.set_tss_address(TASK_STATE)
+            .map_err(|error| BenchError::kvm("KVM_SET_TSS_ADDR", error))?;
+        create_interrupt_chip(&vm, configuration)?;
+        let supported = processor::supported_cpuid(&kvm)?;
+        let mut vcpus = Vec::new();
+        for index in 0..configuration.vcpus {
+            let id = topology.apic_id(CpuIndex(index)).0;
+            let vcpu = vm
+                .create_vcpu(id.into())
+                .map_err(|error| BenchError::kvm("KVM_CREATE_VCPU", error))?;
+            processor::set_cpuid(&vcpu, &supported, configuration, &topology, id)?;
+            vcpus.push(vcpu);
+        }
+        processor::start(&vcpus[0], &boot)?;
+        let devices = Devices::new(configuration, ram, vm);
+        Ok(Self {
+            vcpus,
+            devices: Arc::new(Mutex::new(devices)),
+            is_pinned: configuration.is_pinned,
+            description: boot.description,
+        })
+    }
+
+    /// What was loaded, for people.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+}
+
+fn check(kvm: &Kvm, configuration: &Configuration) -> Result<(), BenchError> {
+    let most = kvm.get_max_vcpus();
+    if configuration.vcpus == 0 || usize::from(configuration.vcpus) > most {
+        return Err(BenchError::Processors { asked: configuration.vcpus, most });
+    }
+    let most = bus::HOLE_START;
+    if configuration.memory > most {
+        return Err(BenchError::TooMuchMemory { asked: configuration.memory, most });
+    }
+    if configuration.timer != Timer::Process && configuration.interrupt_chip != InterruptChip::Full
+    {
+        return Err(BenchError::TimerWithoutChip);
+    }
+    Ok(())
+}
+
+/// Fills memory as firmware and boot loader do.
+fn load(
+    configuration: &Configuration,
+    images: &Images<'_>,
+    topology: &Topology,
+) -> Result<(Ram, load::BootState), BenchError> {
+    let mut image = empty_image(configuration.memory);
+    let options = FirmwareOptions::new(topology);
+    let firmware = firmware::install(&mut image, &options).map_err(board::MachineError::from)?;
+    let request = BootRequest {
+        kernel: images.kernel,
+        command_line: images.command_line,
+        initrd: images.initrd,
+        modules: images.modules,
+        memory_map: &firmware.memory_map,
+        rsdp: Some(firmware.rsdp),
+    };
+    let boot = load::load(&mut image, &request).map_err(board::MachineError::from)?;
+    Ok((Ram::of_image(&image)?, boot))
+}
+
+fn create_interrupt_chip(vm: &VmFd, configuration: &Configuration) -> Result<(), BenchError> {
+    match configuration.interrupt_chip {
+        InterruptChip::Full => {
+            vm.create_irq_chip().map_err(|error| BenchError::kvm("KVM_CREATE_IRQCHIP", error))?;
+        }
+        InterruptChip::Split => {
+            enable(vm, KVM_CAP_SPLIT_IRQCHIP, IO_APIC_PINS.into(), "KVM_CAP_SPLIT_IRQCHIP")?;
+        }
+    }
+    if configuration.vcpus > 255 {
+        let flags = KVM_X2APIC_API_USE_32BIT_IDS | KVM_X2APIC_API_DISABLE_BROADCAST_QUIRK;
+        enable(vm, KVM_CAP_X2APIC_API, flags.into(), "KVM_CAP_X2APIC_API")?;
+    }
+    if configuration.timer == Timer::Process {
+        return Ok(());
+    }
+    let pit = kvm_pit_config { flags: KVM_PIT_SPEAKER_DUMMY, ..kvm_pit_config::default() };
+    vm.create_pit2(pit).map_err(|error| BenchError::kvm("KVM_CREATE_PIT2", error))?;
+    if configuration.timer == Timer::KernelDiscard {
+        let mut control = [0u8; 32];
+        // SAFETY: the request reads the 32 bytes of a kvm_reinject_control, all of which are here.
+        let result = unsafe { libc::ioctl(vm.as_raw_fd(), REINJECT_CONTROL, control.as_mut_ptr()) };
+        if result < 0 {
+            let error = kvm_ioctls::Error::last();
+            return Err(BenchError::kvm("KVM_REINJECT_CONTROL", error));
+        }
+    }
+    Ok(())
+}
+
+fn enable(vm: &VmFd, cap: u32, argument: u64, request: &'static str) -> Result<(), BenchError> {
+    let capability = kvm_enable_cap { cap, args: [argument, 0, 0, 0], ..Default::default() };
+    vm.enable_cap(&capability).map_err(|error| BenchError::kvm(request, error))
+}
