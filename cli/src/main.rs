@@ -32,12 +32,17 @@ enum Verb {
     Machine(verb::machine::Arguments),
     /// Where the VM exits go, and what interrupt virtualization would save
     Exits(verb::exits::Arguments),
+    /// What interrupts cost in a virtual machine on this host's KVM
+    Bench(verb::bench::Arguments),
+    /// Boot a distribution's kernel on the emulated machine and compare guests, feature off and on
+    Lab(verb::lab::Arguments),
     /// Man pages and shell completions
     #[command(hide = true)]
     Generate(verb::generate::Arguments),
 }
 
 fn main() -> ExitCode {
+    lab::agent::take_over();
     let outcome = match Arguments::parse().verb {
         Verb::Check(arguments) => verb::check::run(arguments),
         Verb::Why(arguments) => verb::why::run(arguments),
@@ -48,6 +53,8 @@ fn main() -> ExitCode {
         Verb::Generate(arguments) => verb::generate::run(arguments, Arguments::command()),
         Verb::Machine(arguments) => verb::machine::run(arguments),
         Verb::Exits(arguments) => verb::exits::run(arguments),
+        Verb::Bench(arguments) => verb::bench::run(arguments),
+        Verb::Lab(arguments) => verb::lab::run(arguments),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("avicenna: {error:#}");

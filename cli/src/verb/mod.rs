@@ -2,11 +2,13 @@
 //!
 //! Exit status of every verb: 0 clean, 1 findings, 2 usage, 3 could not tell.
 
+pub mod bench;
 pub mod check;
 pub mod enable;
 pub mod exits;
 mod format;
 pub mod generate;
+pub mod lab;
 pub mod lint;
 pub mod machine;
 pub mod rollback;

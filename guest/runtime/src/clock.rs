@@ -57,6 +57,11 @@ fn from_interval_timer() -> Option<u64> {
     (ended && khz >= SLOWEST_KHZ).then_some(khz)
 }
 
+/// Takes the rate as given; zero leaves it to be found out.
+pub(crate) fn set_kilohertz(khz: u64) {
+    KILOHERTZ.store(khz, Ordering::Relaxed);
+}
+
 /// The counter's rate and where that comes from; None where nothing tells.
 pub fn kilohertz() -> Option<u64> {
     let known = KILOHERTZ.load(Ordering::Relaxed);

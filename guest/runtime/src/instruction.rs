@@ -144,16 +144,6 @@ macro_rules! port_access {
     )*};
 }
 
-/// Writes bytes to a port, one after another, by one string instruction: one VM exit for many.
-#[inline(always)]
-pub fn out8_string(port: u16, bytes: &[u8]) {
-    // SAFETY: reads the slice upwards (the direction flag is clear by the calling convention).
-    unsafe {
-        asm!("rep outsb", in("dx") port, inout("rsi") bytes.as_ptr() => _,
-             inout("rcx") bytes.len() => _, options(nostack, preserves_flags, readonly));
-    }
-}
-
 port_access! {
     in8, out8, u8, "al";
     in16, out16, u16, "ax";

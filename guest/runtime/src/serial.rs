@@ -1,6 +1,6 @@
 //! COM1, a 16550 at port 3F8h: where all output goes, a line at a time.
 
-use crate::instruction::{in8, out8, out8_string};
+use crate::instruction::{in8, out8, out32};
 use crate::lock::Lock;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -15,12 +15,14 @@ const PATIENCE: u32 = 1 << 20;
 /// Longer lines are cut.
 const LONGEST_LINE: usize = 600;
 
-/// Whether the port takes any number of bytes at once, as one behind a hypervisor may.
-static TAKES_STRINGS: AtomicBool = AtomicBool::new(false);
+/// Port of a device that prints a text from memory; see `device::map::TEST_TEXT`.
+const TEXT_PORT: u16 = 0xE8;
+/// Whether lines go to that device instead of the serial port.
+static IS_BY_MEMORY: AtomicBool = AtomicBool::new(false);
 
-/// From now on lines go out by string instructions, without asking whether the port is ready.
-pub(crate) fn use_strings() {
-    TAKES_STRINGS.store(true, Ordering::Relaxed);
+/// From now on a line is one write to a port, for machines that have a device for it.
+pub(crate) fn print_by_memory() {
+    IS_BY_MEMORY.store(true, Ordering::Relaxed);
 }
 
 /// 115,200 baud, 8 bits, no parity, FIFOs on, no interrupts.
@@ -31,9 +33,6 @@ pub(crate) fn initialize() {
 }
 
 fn send(bytes: &[u8]) {
-    if TAKES_STRINGS.load(Ordering::Relaxed) {
-        return out8_string(PORT, bytes);
-    }
     for chunk in bytes.chunks(FIFO) {
         let mut patience = PATIENCE;
         while in8(LINE_STATUS) & TRANSMITTER_EMPTY == 0 && patience > 0 {
@@ -44,21 +43,33 @@ fn send(bytes: &[u8]) {
     }
 }
 
-/// A line under construction.
+/// A line under construction. In memory it is what the text device takes once `text_length` is set.
+#[repr(C)]
 pub struct Line {
-    bytes: [u8; LONGEST_LINE],
+    text_length: u32,
+    bytes: [u8; LONGEST_LINE + 1],
     length: usize,
 }
 
 impl Line {
     const fn new() -> Self {
-        Self { bytes: [0; LONGEST_LINE], length: 0 }
+        Self { text_length: 0, bytes: [0; LONGEST_LINE + 1], length: 0 }
+    }
+}
+
+impl Line {
+    /// The program is mapped where it lies in physical memory, below 4 GiB.
+    fn print_by_memory(&mut self) {
+        self.bytes[self.length] = b'\n';
+        self.text_length = self.length as u32 + 1;
+        let address = core::ptr::from_mut(self).expose_provenance() as u32;
+        out32(TEXT_PORT, address);
     }
 }
 
 impl Write for Line {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let room = &mut self.bytes[self.length..];
+        let room = &mut self.bytes[self.length..LONGEST_LINE];
         let length = text.len().min(room.len());
         room[..length].copy_from_slice(&text.as_bytes()[..length]);
         self.length += length;
@@ -75,6 +86,9 @@ pub fn print_line(arguments: core::fmt::Arguments<'_>) {
         line.length = 0;
         // `write_str` cannot fail; a Display that does leaves a shorter line.
         let _ = line.write_fmt(arguments);
+        if IS_BY_MEMORY.load(Ordering::Relaxed) {
+            return line.print_by_memory();
+        }
         let length = line.length;
         send(&line.bytes[..length]);
         send(b"\r\n");

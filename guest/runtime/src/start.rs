@@ -34,9 +34,10 @@ extern "C" fn runtime_entry(index: u32) -> ! {
         interrupt::initialize();
         descriptor::load(index);
         let boot = BootInformation::read();
-        if boot.option("serial") == Some("string") {
-            serial::use_strings();
+        if boot.option("output") == Some("memory") {
+            serial::print_by_memory();
         }
+        clock::set_kilohertz(boot.number("tsc_khz", 0));
         first(&boot)
     }
     descriptor::load(index);

@@ -154,7 +154,23 @@ impl Machine {
             self.state.wiring.note(cpu, at, event);
             self.outcome = Some(Outcome::TripleFault(cpu));
         }
+        let now = self.state.cpus[index].clock;
+        self.release_monitors(now);
         self.deliver();
+    }
+
+    /// Processors whose monitored line was written by `now` go on from there, not from when they
+    /// began to wait.
+    fn release_monitors(&mut self, now: Picoseconds) {
+        for cpu in &mut self.state.cpus {
+            let is_released = cpu.monitored.is_some() && !cpu.monitor_is_armed(&self.memory);
+            if cpu.activity == Activity::Waiting && is_released {
+                // Nothing is monitored from now on, so that this happens once.
+                cpu.monitored = None;
+                let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
+                cpu.idle_until(&mut bus, now);
+            }
+        }
     }
 
     /// Moves an idle processor's clock to the present, and hands it what has arrived.
@@ -189,6 +205,7 @@ impl Machine {
         }
         self.state.now = self.state.now.max(at);
         self.state.wiring.with_devices(&mut self.memory, at, |chipset, cx| chipset.advance(cx));
+        self.release_monitors(at);
         self.deliver();
         true
     }

@@ -137,6 +137,9 @@ impl Chipset {
             map::TEST_ECHO..map::TEST_FLUSH if self.test.is_present() => {
                 self.test.write_echo(u64::from(port - map::TEST_ECHO), size, value);
             }
+            map::TEST_TEXT if size == 4 && self.test.is_present() => {
+                self.test.write_text(cx, value)
+            }
             map::DEBUG_EXIT..map::DEBUG_EXIT_END => self.test.exit(cx, value),
             map::TEST_LINES..map::TEST_LINES_END if self.test.is_present() => {
                 self.test.write_line(cx, (port - map::TEST_LINES) as u8, value);

@@ -39,6 +39,10 @@ pub const TEST_ECHO: u16 = 0xE0;
 /// Unmaps and maps a page behind the guest's back where there is a hypervisor below; here it only
 /// accepts writes.
 pub const TEST_FLUSH: u16 = 0xE4;
+/// Takes the address of a text for the console: its length in four bytes, then the bytes.
+pub const TEST_TEXT: u16 = 0xE8;
+/// Longest text that [`TEST_TEXT`] takes.
+pub const TEST_TEXT_LIMIT: u32 = 4096;
 pub const DEBUG_EXIT: u16 = 0xF4;
 pub const DEBUG_EXIT_END: u16 = DEBUG_EXIT + 4;
 pub const SERIAL: [u16; 4] = [0x3F8, 0x2F8, 0x3E8, 0x2E8];

@@ -3,6 +3,7 @@
 
 use crate::lanes;
 use crate::map;
+use arch::address::Device;
 use bus::{Context, Effect, Initiator};
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,25 @@ impl TestDevice {
 
     pub fn write_echo(&mut self, offset: u64, size: u8, value: u32) {
         lanes::store(&mut self.echo, offset, size, value.into());
+    }
+
+    /// Prints a text that lies in memory: one access for all of it, where the console is not what
+    /// is tested. An address that is not RAM and a length beyond the limit print nothing.
+    pub fn write_text(&mut self, cx: &mut Context, address: u32) {
+        let requester = map::ISA_BRIDGE.requester();
+        let mut length = [0; 4];
+        if cx.memory.read(requester, Device(address.into()), &mut length).is_err() {
+            return;
+        }
+        let length = u32::from_le_bytes(length);
+        let mut text = vec![0; length.min(map::TEST_TEXT_LIMIT) as usize];
+        let start = Device(u64::from(address) + 4);
+        if length > map::TEST_TEXT_LIMIT || cx.memory.read(requester, start, &mut text).is_err() {
+            return;
+        }
+        for byte in text {
+            cx.effect(initiator(), Effect::Console { port: 0, byte });
+        }
     }
 
     pub fn write_line(&mut self, cx: &mut Context, gsi: u8, value: u32) {

@@ -9,7 +9,7 @@ mod text;
 
 pub use columns::parquet;
 pub use grids::{Grouping, groups};
-pub use html::html;
+pub use html::{html, page};
 
 use crate::grid::Grid;
 use capture::Origin;

@@ -2,10 +2,13 @@
 
 mod console;
 mod devices;
+mod interact;
 mod list_cpus;
 mod run;
-mod size;
+pub mod size;
 mod trace;
+
+pub use interact::interact;
 
 use std::process::ExitCode;
 

@@ -3,7 +3,7 @@
 use super::place::Place;
 use super::tlb;
 use crate::width::Width;
-use crate::{Bus, Cpu, Op, Stop};
+use crate::{Attention, Bus, Cpu, Op, Stop};
 use arch::address::{Linear, SystemPhysical};
 use arch::exception;
 
@@ -131,7 +131,11 @@ impl Cpu {
         let (first, last) = (at >> 12, (at + length - 1) >> 12);
         let watched = &bus.memory.watched_lines;
         if watched[first] != 0 || (last != first && watched[last] != 0) {
-            self.code_changed |= bus.memory.note_write(at, length);
+            if bus.memory.note_write(at, length) {
+                self.code_changed = true;
+                // It may have been the line that another processor monitors.
+                self.attention |= Attention::YIELD;
+            }
         }
     }
 

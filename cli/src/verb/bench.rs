@@ -1,0 +1,94 @@
+//! `avicenna bench`: what interrupts cost in a virtual machine on this host's KVM.
+
+use super::lab::{Chip, Pit, interrupts};
+use super::machine::size::parse_bytes;
+use anyhow::Context;
+use bench::{Configuration, Outcome, VirtualMachine};
+use board::Images;
+use board::load::Source;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+static INTERRUPT: AtomicBool = AtomicBool::new(false);
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Virtual processors
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    vcpus: u16,
+    /// RAM of the virtual machine
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_bytes)]
+    memory: u64,
+    /// Where the I/O APIC is
+    #[arg(long, value_enum, default_value_t = Chip::Split)]
+    irqchip: Chip,
+    /// Who emulates the 8254 timer; KVM's, with reinjection, inhibits AVIC
+    #[arg(long, value_enum, default_value_t = Pit::Off)]
+    pit: Pit,
+    /// Hide x2APIC mode from the guest
+    #[arg(long)]
+    no_x2apic: bool,
+    /// Let the host's scheduler move virtual processors
+    #[arg(long)]
+    no_pin: bool,
+    /// A bzImage, PVH vmlinux or Multiboot image; without it, the built-in benchmark
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+    /// Initial RAM disk of the kernel
+    #[arg(long, value_name = "FILE", requires = "kernel")]
+    initrd: Option<PathBuf>,
+    /// Command line of the kernel, or options of the benchmark, such as "tests=ipi samples=1000"
+    #[arg(long, value_name = "STR", default_value = "", allow_hyphen_values = true)]
+    append: String,
+    /// Seconds after which the virtual machine is stopped
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    limit: u64,
+}
+
+pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let _ = ctrlc::set_handler(|| INTERRUPT.store(true, Ordering::Relaxed));
+    let (interrupt_chip, timer) = interrupts(arguments.irqchip, arguments.pit);
+    let configuration = Configuration {
+        vcpus: arguments.vcpus,
+        memory: arguments.memory,
+        interrupt_chip,
+        timer,
+        has_x2apic: !arguments.no_x2apic,
+        is_pinned: !arguments.no_pin,
+    };
+    let read = |path: &PathBuf| {
+        std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let own = arguments.kernel.as_ref().map(read).transpose()?;
+    let initrd = arguments.initrd.as_ref().map(read).transpose()?;
+    let options = format!("output=memory {}", arguments.append);
+    let vm = VirtualMachine::new(
+        &configuration,
+        &Images {
+            kernel: match &own {
+                Some(bytes) => Source { name: "kernel", bytes },
+                None => Source { name: "benchmark", bytes: image::BENCHMARK },
+            },
+            initrd: initrd.as_deref().map(|bytes| Source { name: "initial RAM disk", bytes }),
+            modules: &[],
+            command_line: if own.is_some() { &arguments.append } else { &options },
+        },
+    )?;
+    let end = vm.run(Duration::from_secs(arguments.limit), &INTERRUPT, |bytes| {
+        let text: Vec<u8> =
+            bytes.iter().filter(|(port, _)| *port == 0).map(|(_, byte)| *byte).collect();
+        // A reader that has gone ends nothing: the closing record goes to standard error.
+        let mut out = std::io::stdout();
+        let _ = out.write_all(&text).and_then(|()| out.flush());
+        Vec::new()
+    })?;
+    eprintln!("{}", serde_json::to_string(&end)?);
+    Ok(match end.outcome {
+        Outcome::PowerOff | Outcome::DebugExit(0) => ExitCode::SUCCESS,
+        Outcome::DebugExit(value) => ExitCode::from((value as u8).wrapping_mul(2) | 1),
+        _ => ExitCode::from(super::CANNOT_TELL),
+    })
+}

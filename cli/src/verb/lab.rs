@@ -1,0 +1,238 @@
+//! `avicenna lab`: a host that is emulated, with the feature off and on.
+
+use super::machine::size::parse_bytes;
+use anyhow::Context;
+use bench::{Configuration, InterruptChip, Timer};
+use cpu::CpuModel;
+use lab::kernel::Kernel;
+use lab::page::{HostFacts, LabResult, RunFacts};
+use lab::session::{self, Host, Session};
+use lab::workload::{Feature, Workload};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+static INTERRUPT: AtomicBool = AtomicBool::new(false);
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Run a workload in virtual machines with AVIC off and on, and compare
+    Run(RunArguments),
+    /// An interactive emulated host with avicenna inside
+    Shell(HostArguments),
+}
+
+#[derive(clap::Args)]
+struct HostArguments {
+    /// CPU model (see machine list-cpus)
+    #[arg(long, value_name = "MODEL", default_value = "zen4")]
+    cpu: String,
+    /// Processors of the emulated host
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    cpus: u16,
+    /// RAM of the emulated host
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_bytes)]
+    memory: u64,
+    /// debian-12, debian-13, builtin, or a folder with an unpacked kernel package
+    #[arg(long, value_name = "KERNEL", default_value = "debian-13")]
+    kernel: String,
+}
+
+#[derive(clap::Args)]
+struct RunArguments {
+    #[command(flatten)]
+    host: HostArguments,
+    /// Virtual processors of the guest
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    guest_cpus: u16,
+    /// ipi, threads, mesh, timer, or a command of this machine to run in a Linux guest
+    #[arg(long, value_name = "WORKLOAD", default_value = "ipi")]
+    workload: Workload,
+    /// Which settings of AVIC to run
+    #[arg(long, value_enum, default_value_t = Setting::Both)]
+    feature: Setting,
+    /// Where the guest's I/O APIC is
+    #[arg(long, value_enum, default_value_t = Chip::Split)]
+    irqchip: Chip,
+    /// Who emulates the guest's 8254 timer; KVM's, with reinjection, inhibits AVIC
+    #[arg(long, value_enum, default_value_t = Pit::Off)]
+    pit: Pit,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Write the result here instead of to standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Setting {
+    Off,
+    On,
+    Both,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Chip {
+    Split,
+    Full,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Pit {
+    /// Outside KVM
+    Off,
+    /// In KVM, late ticks are injected
+    Reinject,
+    /// In KVM, late ticks are dropped
+    Discard,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Html,
+}
+
+/// The part of a virtual machine's configuration that both `lab` and `bench` offer. KVM's timer
+/// needs KVM's interrupt chip.
+pub fn interrupts(chip: Chip, pit: Pit) -> (InterruptChip, Timer) {
+    let timer = match pit {
+        Pit::Off => Timer::Process,
+        Pit::Reinject => Timer::KernelReinject,
+        Pit::Discard => Timer::KernelDiscard,
+    };
+    let is_full = chip == Chip::Full || pit != Pit::Off;
+    (if is_full { InterruptChip::Full } else { InterruptChip::Split }, timer)
+}
+
+pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let _ = ctrlc::set_handler(|| INTERRUPT.store(true, Ordering::Relaxed));
+    match arguments.action {
+        Action::Run(arguments) => compare(&arguments),
+        Action::Shell(arguments) => shell(&arguments),
+    }
+}
+
+/// Tells people what goes on; programs that read standard error are spared.
+fn say(text: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K{}", text.chars().take(100).collect::<String>());
+    }
+}
+
+fn host(arguments: &HostArguments) -> anyhow::Result<Host> {
+    let model = CpuModel::named(&arguments.cpu)?;
+    Ok(Host { model, cpus: arguments.cpus, memory: arguments.memory })
+}
+
+/// The kernel asked for, or none with the reason told: the built-in hypervisor then serves.
+fn kernel(name: &str) -> anyhow::Result<Option<Kernel>> {
+    if name == "builtin" {
+        return Ok(None);
+    }
+    let is_distribution = lab::kernel::DISTRIBUTIONS.iter().any(|one| one.name == name);
+    match Kernel::find(name, &mut say) {
+        Ok(kernel) => Ok(Some(kernel)),
+        Err(error) if is_distribution => {
+            eprintln!("avicenna: no kernel of {name}: {error:#}; the built-in hypervisor serves");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn compare(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    let started = Instant::now();
+    let host = host(&arguments.host)?;
+    let (interrupt_chip, timer) = interrupts(arguments.irqchip, arguments.pit);
+    let configuration = Configuration {
+        vcpus: arguments.guest_cpus,
+        interrupt_chip,
+        timer,
+        ..Configuration::default()
+    };
+    let feature = match arguments.feature {
+        Setting::Off => Feature::Off,
+        Setting::On => Feature::On,
+        Setting::Both => Feature::Both,
+    };
+    let Some(kernel) = kernel(&arguments.host.kernel)? else {
+        anyhow::bail!("the built-in hypervisor is not wired yet");
+    };
+    say("booting the emulated host");
+    let initramfs = session::initramfs(&kernel, Some(&arguments.workload))?;
+    let machine = session::build(&host, &kernel, &initramfs)?;
+    let mut session = Session::boot(machine, &INTERRUPT)?;
+    let steps = arguments.workload.steps(feature, &configuration, host.model.tsc_hertz() / 1000);
+    let mut observed = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        let setting = if step.is_on { "on" } else { "off" };
+        let head = format!("[{}/{}] {} AVIC {setting}", index + 1, steps.len(), step.name);
+        say(&head);
+        let mut progress = |text: &str| say(&format!("{head}: {text}"));
+        observed.push(session.perform(step, &INTERRUPT, &mut progress)?);
+    }
+    say("");
+    let comparisons = lab::comparison::compare(&observed);
+    let result = LabResult {
+        schema: LabResult::SCHEMA,
+        host: HostFacts {
+            cpu: arguments.host.cpu.clone(),
+            cpus: host.cpus,
+            kernel: kernel.name.clone(),
+            guest_cpus: arguments.guest_cpus,
+            interrupt_chip: name(&interrupt_chip)?,
+            timer: name(&timer)?,
+        },
+        workload: arguments.workload.to_string(),
+        predictions: lab::prediction::predict(&arguments.workload.to_string(), &comparisons),
+        comparisons,
+        run: RunFacts {
+            instructions: session.instructions(),
+            virtual_seconds: session.virtual_time().0 as f64 / 1e12,
+            host_seconds: started.elapsed().as_secs_f64(),
+            trace_hash: format!("{:016x}", session.trace_hash()),
+        },
+    };
+    show(&result, arguments)
+}
+
+/// The name of a setting as serde writes it.
+fn name(setting: &impl serde::Serialize) -> anyhow::Result<String> {
+    Ok(serde_json::to_value(setting)?.as_str().unwrap_or_default().to_owned())
+}
+
+/// Exit status 1 where the result is not to be trusted: counts differ, or a machine failed.
+fn show(result: &LabResult, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    let text = match arguments.format {
+        Format::Text => result.to_text(),
+        Format::Json => result.to_json()?,
+        Format::Html => result.to_html(),
+    };
+    match &arguments.output {
+        Some(path) => std::fs::write(path, text)
+            .with_context(|| format!("cannot write {}", path.display()))?,
+        None => print!("{text}"),
+    }
+    let is_sound = result.comparisons.iter().all(|one| {
+        one.troubles.is_empty() && one.agreement.iter().all(|both| both.differences.is_empty())
+    });
+    Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn shell(arguments: &HostArguments) -> anyhow::Result<ExitCode> {
+    let host = host(arguments)?;
+    let kernel = kernel(&arguments.kernel)?.context("a shell needs a distribution's kernel")?;
+    let initramfs = session::shell_initramfs(&kernel)?;
+    let mut machine = session::build(&host, &kernel, &initramfs)?;
+    super::machine::interact(&mut machine, &INTERRUPT)
+}

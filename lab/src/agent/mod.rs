@@ -1,0 +1,147 @@
+//! This program as the first process of the emulated host: it loads KVM, runs the steps that the
+//! session sends, and answers with what happened.
+
+mod guest;
+mod module;
+mod mounts;
+mod step;
+mod tracing;
+
+use crate::protocol::{COMMAND_LINE, FromAgent, PORT, ToAgent};
+use anyhow::Context;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where the initial RAM disk has kernel modules, in the order in which they are loaded.
+pub(crate) const MODULES: &str = "/lib/modules-in-order";
+/// Where it has a Linux guest.
+pub(crate) const GUEST_KERNEL: &str = "/guest/vmlinuz";
+pub(crate) const GUEST_INITRD: &str = "/guest/initrd";
+/// Where it has the command of a guest.
+pub(crate) const GUEST_COMMAND: &str = "/command";
+/// The word that makes this program the first process of a guest; a workload follows.
+pub(crate) const GUEST_COMMAND_LINE: &str = "avicenna.guest=";
+/// What an interactive lab runs.
+pub(crate) const SHELL: &str = "/shell";
+
+/// Whether this process is the first of an emulated host or of a guest there. Takes over for good
+/// if so.
+pub fn take_over() {
+    if std::process::id() != 1 || mounts::early().is_err() {
+        return;
+    }
+    let command_line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let words: Vec<&str> = command_line.split_ascii_whitespace().collect();
+    if let Some(workload) = words.iter().find_map(|word| word.strip_prefix(GUEST_COMMAND_LINE)) {
+        guest::run(workload);
+    } else if words.contains(&COMMAND_LINE) {
+        if let Err(error) = run() {
+            println!("avicenna: {error:#}");
+        }
+    } else {
+        return;
+    }
+    power_off();
+}
+
+fn power_off() -> ! {
+    rustix::fs::sync();
+    let _ = rustix::system::reboot(rustix::system::RebootCommand::PowerOff);
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// The line to the session.
+struct Line {
+    input: BufReader<File>,
+    output: File,
+}
+
+impl Line {
+    fn open() -> anyhow::Result<Self> {
+        let path = port()?;
+        let output = File::options().read(true).write(true).open(&path);
+        let output = output.with_context(|| format!("cannot open {}", path.display()))?;
+        Ok(Self { input: BufReader::new(output.try_clone()?), output })
+    }
+
+    fn send(&mut self, message: &FromAgent) -> anyhow::Result<()> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        Ok(self.output.write_all(&line)?)
+    }
+
+    fn receive(&mut self) -> anyhow::Result<ToAgent> {
+        let mut line = String::new();
+        if self.input.read_line(&mut line)? == 0 {
+            return Ok(ToAgent::PowerOff);
+        }
+        Ok(serde_json::from_str(&line)?)
+    }
+}
+
+/// The device of the port, which the kernel names by number; its name is in sysfs.
+fn port() -> anyhow::Result<PathBuf> {
+    for _ in 0..200 {
+        let ports = std::fs::read_dir("/sys/class/virtio-ports").into_iter().flatten().flatten();
+        for port in ports {
+            let name = std::fs::read_to_string(port.path().join("name")).unwrap_or_default();
+            if name.trim() == PORT {
+                return Ok(Path::new("/dev").join(port.file_name()));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    anyhow::bail!("the host has no virtio console with a port named {PORT}")
+}
+
+fn run() -> anyhow::Result<()> {
+    mounts::late();
+    module::load_all()?;
+    if Path::new(SHELL).exists() {
+        return shell();
+    }
+    let mut line = Line::open()?;
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    line.send(&FromAgent::Ready(release.trim().into()))?;
+    loop {
+        let answer = match line.receive()? {
+            ToAgent::Prepare(step) => {
+                step::perform(&mut line, &step).map(|result| FromAgent::Finished(Box::new(result)))
+            }
+            ToAgent::Say(arguments) => say(&arguments),
+            ToAgent::Go => continue,
+            ToAgent::PowerOff => return Ok(()),
+        };
+        line.send(&answer.unwrap_or_else(|error| FromAgent::Failed(format!("{error:#}"))))?;
+    }
+}
+
+/// Runs this program again, with arguments.
+fn say(arguments: &[String]) -> anyhow::Result<FromAgent> {
+    let output = std::process::Command::new("/proc/self/exe").args(arguments).output()?;
+    let text = [output.stdout, output.stderr].concat();
+    let status = output.status.code().unwrap_or(-1);
+    Ok(FromAgent::Said(String::from_utf8_lossy(&text).into_owned(), status))
+}
+
+/// Gives the console to a shell, and powers off when it ends.
+fn shell() -> anyhow::Result<()> {
+    let console = File::options().read(true).write(true).open("/dev/ttyS0")?;
+    println!(
+        "avicenna lab: kvm_amd is loaded; `avicenna check`, `avicenna bench`; exit ends the lab"
+    );
+    std::process::Command::new("/bin/sh")
+        .env("PATH", "/bin:/sbin:/usr/bin:/usr/sbin")
+        .env("HOME", "/")
+        .env("TERM", "vt100")
+        .stdin(console.try_clone()?)
+        .stdout(console.try_clone()?)
+        .stderr(console)
+        .status()
+        .context("cannot start the shell")?;
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! One step: the module as the step wants it, a virtual machine, what was counted.
+
+use super::tracing::Tracing;
+use super::{GUEST_INITRD, GUEST_KERNEL, Line, module};
+use crate::protocol::{FromAgent, Guest, Step, StepResult, ToAgent};
+use anyhow::Context;
+use bench::VirtualMachine;
+use board::Images;
+use board::load::Source;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// What every Linux guest is told.
+const LINUX: &str = "console=ttyS0 quiet panic=-1";
+
+pub(super) fn perform(line: &mut Line, step: &Step) -> anyhow::Result<StepResult> {
+    let parameter = module::reload(step.is_on)?;
+    let tracing = step.is_traced.then(Tracing::start).transpose()?;
+    line.send(&FromAgent::Standby)?;
+    anyhow::ensure!(line.receive()? == ToAgent::Go, "the session broke off");
+    let (end, console) = run_guest(line, step)?;
+    Ok(StepResult {
+        outcome: end.outcome,
+        console,
+        process_exits: end.process_exits,
+        tracepoints: tracing.map(Tracing::finish).transpose()?,
+        parameter,
+        messages: messages(),
+    })
+}
+
+fn run_guest(line: &mut Line, step: &Step) -> anyhow::Result<(bench::End, Vec<String>)> {
+    let vm = match &step.guest {
+        Guest::Benchmark(options) => VirtualMachine::new(
+            &step.configuration,
+            &Images {
+                kernel: Source { name: "benchmark", bytes: image::BENCHMARK },
+                initrd: None,
+                modules: &[],
+                command_line: options,
+            },
+        )?,
+        Guest::Linux(options) => {
+            let read = |path| std::fs::read(path).with_context(|| format!("cannot read {path}"));
+            let (kernel, initrd) = (read(GUEST_KERNEL)?, read(GUEST_INITRD)?);
+            let command_line = format!("{LINUX} {options}");
+            VirtualMachine::new(
+                &step.configuration,
+                &Images {
+                    kernel: Source { name: GUEST_KERNEL, bytes: &kernel },
+                    initrd: Some(Source { name: GUEST_INITRD, bytes: &initrd }),
+                    modules: &[],
+                    command_line: &command_line,
+                },
+            )?
+        }
+    };
+    let mut text = Vec::new();
+    let mut told = 0;
+    let never = AtomicBool::new(false);
+    let end = vm.run(Duration::from_secs(step.limit), &never, |bytes| {
+        text.extend(bytes.iter().filter(|(port, _)| *port == 0).map(|(_, byte)| *byte));
+        while let Some(length) = text[told..].iter().position(|byte| *byte == b'\n') {
+            let line_text = String::from_utf8_lossy(&text[told..told + length]);
+            // Progress that cannot be told is not worth ending a run for.
+            let _ = line.send(&FromAgent::Progress(line_text.trim_end().to_owned()));
+            told += length + 1;
+        }
+        Vec::new()
+    })?;
+    let text = String::from_utf8_lossy(&text);
+    Ok((end, text.lines().map(|line| line.trim_end().to_owned()).collect()))
+}
+
+/// The kernel's messages about KVM, and its warnings, since boot.
+fn messages() -> Vec<String> {
+    let records = kernel_log();
+    let is_ours = |line: &&String| {
+        ["SVM", "kvm", "KVM", "AVIC", "WARNING", "BUG:"].iter().any(|word| line.contains(word))
+    };
+    records.iter().filter(is_ours).cloned().collect()
+}
+
+/// All records of /dev/kmsg, without waiting for more.
+fn kernel_log() -> Vec<String> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::open("/dev/kmsg", flags, Mode::empty()) else { return Vec::new() };
+    let mut lines = Vec::new();
+    let mut record = [0; 8192];
+    // Each read is one record: "priority,number,microseconds,flags;text\n".
+    while let Ok(length) = rustix::io::read(&file, &mut record) {
+        let text = String::from_utf8_lossy(&record[..length]);
+        if length == 0 {
+            break;
+        }
+        if let Some((_, message)) = text.split_once(';') {
+            lines.push(message.lines().next().unwrap_or_default().to_owned());
+        }
+    }
+    lines
+}

@@ -1,0 +1,222 @@
+//! Kernels of distributions: fetched by package name on first use, verified, kept.
+//!
+//! The package manager of Debian and Ubuntu does the work, with lists and sources of our own, so
+//! that nothing of the system is changed: `apt-get` checks the distribution's signature and the
+//! package's hash.
+
+use anyhow::{Context, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Keys that the distribution signs with, as its own package installs them.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// The package that names the current kernel.
+const META_PACKAGE: &str = "linux-image-amd64";
+/// Modules that an emulated host needs, each after those that it depends on.
+const MODULES: [&str; 10] = [
+    "virtio",
+    "virtio_ring",
+    "virtio_pci_modern_dev",
+    "virtio_pci_legacy_dev",
+    "virtio_pci",
+    "virtio_console",
+    "irqbypass",
+    "ccp",
+    "kvm",
+    "kvm-amd",
+];
+
+/// A release of a distribution that kernels are taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Distribution {
+    /// As on the command line.
+    pub name: &'static str,
+    suite: &'static str,
+}
+
+pub const DISTRIBUTIONS: [Distribution; 2] = [
+    Distribution { name: "debian-12", suite: "bookworm" },
+    Distribution { name: "debian-13", suite: "trixie" },
+];
+
+/// A kernel with the modules that the lab needs.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Where it is from, for people.
+    pub name: String,
+    pub image: Vec<u8>,
+    /// Name with `.ko`, contents; in the order of loading.
+    pub modules: Vec<(String, Vec<u8>)>,
+}
+
+impl Kernel {
+    /// A distribution's kernel by name, or the kernel in a folder that a kernel package was unpacked
+    /// to. `say` is told what takes time.
+    pub fn find(name: &str, say: &mut dyn FnMut(&str)) -> anyhow::Result<Self> {
+        match DISTRIBUTIONS.iter().find(|distribution| distribution.name == name) {
+            Some(distribution) => Self::unpacked(&fetched(*distribution, say)?, name),
+            None if Path::new(name).is_dir() => Self::unpacked(Path::new(name), name),
+            None => bail!(
+                "{name:?} is neither debian-12, debian-13, builtin nor a folder with an unpacked \
+                 kernel package (boot/vmlinuz-… and lib/modules/…)"
+            ),
+        }
+    }
+
+    fn unpacked(folder: &Path, name: &str) -> anyhow::Result<Self> {
+        let image = entry(&folder.join("boot"), |name| name.starts_with("vmlinuz"))
+            .with_context(|| format!("no boot/vmlinuz-… in {}", folder.display()))?;
+        let release = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let release = release.trim_start_matches("vmlinuz-");
+        let tree = ["usr/lib/modules", "lib/modules"]
+            .iter()
+            .map(|tree| folder.join(tree).join(release))
+            .find(|tree| tree.is_dir())
+            .with_context(|| format!("no lib/modules/{release} in {}", folder.display()))?;
+        let mut modules = Vec::new();
+        for module in MODULES {
+            // A part that this kernel has built in has no file.
+            if let Some(path) = module_file(&tree, module) {
+                modules.push((format!("{}.ko", module.replace('-', "_")), module_bytes(&path)?));
+            }
+        }
+        if !modules.iter().any(|(name, _)| name == "kvm_amd.ko") {
+            bail!("{} has no module kvm-amd", tree.display());
+        }
+        let image_bytes =
+            std::fs::read(&image).with_context(|| format!("cannot read {}", image.display()))?;
+        Ok(Self { name: format!("{name}, Linux {release}"), image: image_bytes, modules })
+    }
+}
+
+fn entry(folder: &Path, wanted: impl Fn(&str) -> bool) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let mut paths: Vec<PathBuf> = entries
+        .filter(|entry| wanted(&entry.file_name().to_string_lossy()))
+        .map(|entry| entry.path())
+        .collect();
+    paths.sort();
+    paths.pop()
+}
+
+/// The file of a module, whatever it is packed with; names know no difference of - and _.
+fn module_file(tree: &Path, module: &str) -> Option<PathBuf> {
+    let mut folders = vec![tree.join("kernel")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().replace('-', "_");
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(entry.path());
+            } else if name.split('.').next() == Some(module.replace('-', "_").as_str()) {
+                return Some(entry.path());
+            }
+        }
+    }
+    None
+}
+
+fn module_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
+    use std::io::Read;
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut unpacked = Vec::new();
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("xz") => liblzma::read::XzDecoder::new(&bytes[..]).read_to_end(&mut unpacked),
+        Some("zst") => zstd::Decoder::new(&bytes[..])?.read_to_end(&mut unpacked),
+        _ => return Ok(bytes),
+    }
+    .with_context(|| format!("cannot unpack {}", path.display()))?;
+    Ok(unpacked)
+}
+
+/// Where kernels are kept.
+fn store() -> anyhow::Result<PathBuf> {
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
+    let store = cache.unwrap_or_else(std::env::temp_dir).join("avicenna/kernels");
+    std::fs::create_dir_all(&store)
+        .with_context(|| format!("cannot create {}", store.display()))?;
+    Ok(store)
+}
+
+/// The folder with a distribution's kernel, fetched if it is not there yet.
+fn fetched(distribution: Distribution, say: &mut dyn FnMut(&str)) -> anyhow::Result<PathBuf> {
+    let folder = store()?.join(distribution.name);
+    if folder.join("boot").is_dir() {
+        return Ok(folder);
+    }
+    say(&format!("fetching the kernel of {}", distribution.name));
+    let work = tempfile::tempdir_in(store()?)?;
+    let apt = Apt::prepare(work.path(), distribution)?;
+    apt.run("apt-get", &["update"])?;
+    let text = apt.run("apt-cache", &["depends", META_PACKAGE])?;
+    let package = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Depends: "))
+        .find(|package| package.starts_with("linux-image-"))
+        .with_context(|| format!("{META_PACKAGE} of {} names no kernel", distribution.name))?;
+    say(&format!("fetching {package}"));
+    apt.run("apt-get", &["download", package])?;
+    let file = entry(work.path(), |name| name.ends_with(".deb")).context("no package came")?;
+    let tree = work.path().join("tree");
+    output(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&tree))?;
+    // Another process may have been faster; its folder is as good.
+    match std::fs::rename(&tree, &folder) {
+        Err(error) if !folder.is_dir() => {
+            Err(error).with_context(|| format!("cannot create {}", folder.display()))
+        }
+        _ => Ok(folder),
+    }
+}
+
+/// `apt` with a state of its own.
+struct Apt<'a> {
+    folder: &'a Path,
+}
+
+impl<'a> Apt<'a> {
+    fn prepare(folder: &'a Path, distribution: Distribution) -> anyhow::Result<Self> {
+        for part in ["lists/partial", "cache/archives/partial", "empty"] {
+            std::fs::create_dir_all(folder.join(part))?;
+        }
+        std::fs::write(folder.join("status"), "")?;
+        let suite = distribution.suite;
+        if !Path::new(KEYRING).exists() {
+            bail!("{KEYRING} is missing (package debian-archive-keyring): nothing can be verified");
+        }
+        let signed = format!("deb [arch=amd64 signed-by={KEYRING}] http://deb.debian.org");
+        let sources = format!(
+            "{signed}/debian {suite} main\n{signed}/debian-security {suite}-security main\n"
+        );
+        std::fs::write(folder.join("sources.list"), sources)?;
+        Ok(Self { folder })
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+        let at = |part: &str| self.folder.join(part).display().to_string();
+        let mut command = Command::new(program);
+        for (key, value) in [
+            ("Dir::Etc::sourcelist", at("sources.list")),
+            ("Dir::Etc::sourceparts", at("empty")),
+            ("Dir::State::lists", at("lists")),
+            ("Dir::State::status", at("status")),
+            ("Dir::Cache", at("cache")),
+            ("APT::Architecture", "amd64".into()),
+            ("APT::Architectures", "amd64".into()),
+            ("APT::Sandbox::User", "root".into()),
+        ] {
+            command.arg("-o").arg(format!("{key}={value}"));
+        }
+        output(command.arg("-q").args(arguments).current_dir(self.folder))
+    }
+}
+
+/// Standard output of a command that must succeed.
+fn output(command: &mut Command) -> anyhow::Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("cannot start {name}"))?;
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr);
+        bail!("{name} failed: {}", error.trim().lines().last().unwrap_or("without a word"));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

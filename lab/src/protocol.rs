@@ -1,0 +1,93 @@
+//! What agent and session tell each other: JSON, a line each, over a port of a virtio console.
+
+use bench::{Configuration, Outcome};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Name of the port.
+pub const PORT: &str = "avicenna.lab";
+/// The word of the kernel's command line that makes this program an agent.
+pub const COMMAND_LINE: &str = "avicenna.lab=1";
+
+/// What runs in a virtual machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Guest {
+    /// The built-in benchmark, with its options.
+    Benchmark(String),
+    /// The kernel of the host with the guest's initial RAM disk; the text is added to its command
+    /// line.
+    Linux(String),
+}
+
+/// One virtual machine from start to end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// What the step is called in results.
+    pub name: String,
+    /// Value of KVM's module parameter `avic`.
+    pub is_on: bool,
+    pub configuration: Configuration,
+    pub guest: Guest,
+    /// Whether KVM's tracepoints count; they cost time.
+    pub is_traced: bool,
+    /// Seconds of the emulated host after which the virtual machine is stopped.
+    pub limit: u64,
+}
+
+/// What KVM's tracepoints counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tracepoints {
+    /// By exit code.
+    pub exits: BTreeMap<u64, u64>,
+    /// `kvm_avic_incomplete_ipi` by reason of failure.
+    pub incomplete: BTreeMap<u64, u64>,
+    /// `kvm_avic_unaccelerated_access` by register.
+    pub unaccelerated: BTreeMap<u64, u64>,
+    /// `kvm_apicv_inhibit_changed`, as printed: seconds, text.
+    pub inhibits: Vec<(f64, String)>,
+}
+
+/// What became of a step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepResult {
+    pub outcome: Outcome,
+    /// Lines on the guest's console.
+    pub console: Vec<String>,
+    /// Returns to the monitor, by reason.
+    pub process_exits: BTreeMap<String, u64>,
+    pub tracepoints: Option<Tracepoints>,
+    /// The module parameter as the kernel shows it.
+    pub parameter: String,
+    /// The kernel's messages of the module and its warnings.
+    pub messages: Vec<String>,
+}
+
+/// From the agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FromAgent {
+    /// The host has booted; its kernel's release.
+    Ready(String),
+    /// The next step can start; nothing runs in virtual machines.
+    Standby,
+    Progress(String),
+    Finished(Box<StepResult>),
+    /// A step, or the host as a whole, cannot do what was asked.
+    Failed(String),
+    /// What a command of the host printed, and its exit status.
+    Said(String, i32),
+}
+
+/// From the session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToAgent {
+    /// Get ready for a step: load the module as it wants it.
+    Prepare(Box<Step>),
+    /// Start it.
+    Go,
+    /// Run this program with arguments, as operators would on the host.
+    Say(Vec<String>),
+    PowerOff,
+}

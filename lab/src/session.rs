@@ -1,0 +1,295 @@
+//! The outside: a machine with the agent in it, driven step by step.
+
+use crate::agent;
+use crate::counters::{Count, Counters};
+use crate::initramfs::Initramfs;
+use crate::kernel::Kernel;
+use crate::protocol::{COMMAND_LINE, FromAgent, PORT, Step, StepResult, ToAgent};
+use crate::workload::Workload;
+use anyhow::{Context, bail};
+use arch::time::Picoseconds;
+use board::channel::Channel;
+use board::load::Source;
+use board::topology::Topology;
+use board::{Configuration, Images, Limits, Machine, Outcome};
+use cpu::CpuModel;
+use device::virtio::Model;
+use device::virtio::console::Console;
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Virtual time between two looks at the machine.
+const SLICE: Picoseconds = Picoseconds::from_milliseconds(5);
+/// Virtual time in which a host must have booted.
+const BOOT_LIMIT: Picoseconds = Picoseconds::from_milliseconds(60_000);
+/// What the host's kernel is told besides.
+const LINUX: &str = "console=ttyS0 quiet panic=-1";
+
+/// What to boot.
+#[derive(Clone, Debug)]
+pub struct Host {
+    pub model: CpuModel,
+    pub cpus: u16,
+    /// Bytes of RAM.
+    pub memory: u64,
+}
+
+/// One step as both sides saw it.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    pub step: Step,
+    pub result: StepResult,
+    /// The machine's count, by exit code.
+    pub exits: BTreeMap<u64, Count>,
+    pub doorbells: u64,
+    /// Virtual time that the step took, module loading included.
+    pub time: Picoseconds,
+}
+
+/// An emulated host that waits for steps.
+pub struct Session {
+    machine: Machine,
+    channel: Channel,
+    counters: Counters,
+    input: Vec<u8>,
+    waiting: VecDeque<FromAgent>,
+    console: Vec<u8>,
+    /// The kernel that booted.
+    pub release: String,
+}
+
+/// The initial RAM disk of a host: this program, the modules and what the workload's guests need.
+pub fn initramfs(kernel: &Kernel, workload: Option<&Workload>) -> anyhow::Result<Initramfs> {
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut host = Initramfs::default();
+    host.add_program("/init", &program)?;
+    host.link("/bin/avicenna", "/init");
+    for (index, (name, bytes)) in kernel.modules.iter().enumerate() {
+        host.add(format!("{}/{index:02}-{name}", agent::MODULES), bytes.clone());
+    }
+    if let Some(workload) = workload.filter(|workload| workload.is_linux()) {
+        let mut guest = Initramfs::default();
+        guest.add_program("/init", &program)?;
+        if let Workload::Command(command) = workload {
+            add_command(&mut guest, command)?;
+        }
+        host.add(agent::GUEST_KERNEL, kernel.image.clone());
+        host.add(agent::GUEST_INITRD, guest.to_cpio());
+    }
+    Ok(host)
+}
+
+/// A program of this machine with its arguments, which the shell's quotes do not reach.
+fn add_command(guest: &mut Initramfs, command: &str) -> anyhow::Result<()> {
+    let mut words = command.split_ascii_whitespace();
+    let name = words.next().context("an empty command")?;
+    let program = which(name).with_context(|| format!("no program {name} on this machine"))?;
+    guest.add_program(&program.to_string_lossy(), &program)?;
+    let program = program.to_string_lossy().into_owned();
+    let lines: Vec<&str> = std::iter::once(program.as_str()).chain(words).collect();
+    guest.add(agent::GUEST_COMMAND, lines.join("\n").into_bytes());
+    Ok(())
+}
+
+/// A program's file, as a shell finds it.
+pub(crate) fn which(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return std::fs::canonicalize(name).ok();
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
+        .and_then(|path| std::fs::canonicalize(path).ok())
+}
+
+/// A machine about to start the kernel.
+pub fn build(host: &Host, kernel: &Kernel, initramfs: &Initramfs) -> anyhow::Result<Machine> {
+    let mut machine = Machine::new(&Configuration {
+        model: host.model.clone(),
+        topology: Topology::of_cores(host.cpus)?,
+        memory: host.memory,
+        seed: 0,
+        start: device::Date::default(),
+        virtio: vec![Model::Console(Console::new(&[PORT.to_owned()]))],
+    })?;
+    let cpio = initramfs.to_cpio();
+    machine.load(&Images {
+        kernel: Source { name: &kernel.name, bytes: &kernel.image },
+        initrd: Some(Source { name: "initial RAM disk", bytes: &cpio }),
+        modules: &[],
+        command_line: &format!("{LINUX} {COMMAND_LINE}"),
+    })?;
+    Ok(machine)
+}
+
+impl Session {
+    /// Boots to the agent's first word.
+    pub fn boot(mut machine: Machine, stop: &AtomicBool) -> anyhow::Result<Self> {
+        let channel = machine.channel(PORT).context("the machine has no console port")?;
+        let mut session = Self {
+            machine,
+            channel,
+            counters: Counters::default(),
+            input: Vec::new(),
+            waiting: VecDeque::new(),
+            console: Vec::new(),
+            release: String::new(),
+        };
+        let limit = session.machine.state.now.saturating_add(BOOT_LIMIT);
+        match session.receive(limit, stop)? {
+            FromAgent::Ready(release) => session.release = release,
+            other => bail!("the agent began with {other:?}"),
+        }
+        session.machine.state.wiring.records = Some(Vec::new());
+        Ok(session)
+    }
+
+    /// Instructions of all processors so far.
+    pub fn instructions(&self) -> u64 {
+        self.machine.instructions()
+    }
+
+    pub fn virtual_time(&self) -> Picoseconds {
+        self.machine.state.now
+    }
+
+    /// The hash of everything that happened.
+    pub fn trace_hash(&self) -> u64 {
+        self.machine.state.wiring.hash.value()
+    }
+
+    /// Performs one step. `progress` is told what the guest prints.
+    pub fn perform(
+        &mut self,
+        step: &Step,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Observed> {
+        let started = self.machine.state.now;
+        let limit = started
+            .saturating_add(BOOT_LIMIT)
+            .saturating_add(Picoseconds::from_milliseconds(step.limit * 1000));
+        self.send(&ToAgent::Prepare(Box::new(step.clone())))?;
+        match self.receive(limit, stop)? {
+            FromAgent::Standby => {}
+            FromAgent::Failed(why) => bail!("{}: {why}", step.name),
+            other => bail!("{}: the agent said {other:?} instead of standing by", step.name),
+        }
+        self.drain_records();
+        self.counters.clear();
+        self.send(&ToAgent::Go)?;
+        loop {
+            match self.receive(limit, stop)? {
+                FromAgent::Progress(text) => progress(&text),
+                FromAgent::Finished(result) => {
+                    self.drain_records();
+                    return Ok(Observed {
+                        step: step.clone(),
+                        result: *result,
+                        exits: self.counters.exits().clone(),
+                        doorbells: self.counters.doorbells(),
+                        time: Picoseconds(self.machine.state.now.0 - started.0),
+                    });
+                }
+                FromAgent::Failed(why) => bail!("{}: {why}", step.name),
+                other => bail!("{}: the agent said {other:?}", step.name),
+            }
+        }
+    }
+
+    /// Runs a verb of this program on the emulated host: what it printed, its exit status.
+    pub fn say(&mut self, arguments: &[&str], stop: &AtomicBool) -> anyhow::Result<(String, i32)> {
+        let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
+        self.send(&ToAgent::Say(arguments))?;
+        let limit = self.machine.state.now.saturating_add(BOOT_LIMIT);
+        match self.receive(limit, stop)? {
+            FromAgent::Said(text, status) => Ok((text, status)),
+            FromAgent::Failed(why) => bail!("{why}"),
+            other => bail!("the agent said {other:?}"),
+        }
+    }
+
+    fn send(&mut self, message: &ToAgent) -> anyhow::Result<()> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        let taken = self.machine.feed_channel(self.channel, &line);
+        anyhow::ensure!(
+            taken == line.len(),
+            "the console port took {taken} of {} bytes",
+            line.len()
+        );
+        Ok(())
+    }
+
+    /// Runs the machine to the agent's next word.
+    fn receive(&mut self, limit: Picoseconds, stop: &AtomicBool) -> anyhow::Result<FromAgent> {
+        loop {
+            if let Some(message) = self.waiting.pop_front() {
+                return Ok(message);
+            }
+            let until = self.machine.state.now.saturating_add(SLICE);
+            let outcome = self.machine.run(Limits { until, instructions: u64::MAX });
+            self.drain_records();
+            let serial = self.machine.take_console();
+            self.console.extend(serial.into_iter().filter(|(port, _)| *port == 0).map(|(_, b)| b));
+            self.input.extend(self.machine.take_channel(self.channel));
+            while let Some(length) = self.input.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.input.drain(..=length).collect();
+                self.waiting.push_back(serde_json::from_slice(&line)?);
+            }
+            if !self.waiting.is_empty() {
+                continue;
+            }
+            if let Some(outcome) = outcome {
+                return Err(self.ended(outcome));
+            }
+            if self.machine.state.now >= limit {
+                bail!("the emulated host says nothing any more\n{}", self.last_lines());
+            }
+            if stop.load(Ordering::Relaxed) {
+                bail!("interrupted");
+            }
+        }
+    }
+
+    fn drain_records(&mut self) {
+        let records = self.machine.state.wiring.records.as_mut().map(std::mem::take);
+        records.unwrap_or_default().iter().for_each(|record| self.counters.take(record));
+    }
+
+    fn ended(&self, outcome: Outcome) -> anyhow::Error {
+        anyhow::anyhow!("the emulated host ended ({outcome:?})\n{}", self.last_lines())
+    }
+
+    /// The end of the host's console, for error messages.
+    fn last_lines(&self) -> String {
+        let text = String::from_utf8_lossy(&self.console);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(15)..].join("\n")
+    }
+}
+
+/// An initial RAM disk whose first process gives the console to a shell of this machine, with the
+/// common tools that are found here.
+pub fn shell_initramfs(kernel: &Kernel) -> anyhow::Result<Initramfs> {
+    let mut host = initramfs(kernel, None)?;
+    if let Some(busybox) = which("busybox") {
+        host.add_program("/bin/busybox", &busybox)?;
+        for tool in [
+            "sh", "ls", "cat", "dmesg", "grep", "head", "tail", "ps", "vi", "less", "echo", "mount",
+        ] {
+            host.link(format!("/bin/{tool}"), "busybox");
+        }
+        host.link(agent::SHELL, "/bin/sh");
+        return Ok(host);
+    }
+    for tool in ["sh", "ls", "cat", "dmesg", "grep", "head", "tail", "ps"] {
+        if let Some(program) = which(tool) {
+            host.add_program(&format!("/bin/{tool}"), &program)?;
+        }
+    }
+    host.link(agent::SHELL, Path::new("/bin/sh"));
+    Ok(host)
+}
