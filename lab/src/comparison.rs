@@ -167,14 +167,20 @@ fn troubles(one: &Observed) -> Vec<String> {
 
 /// The guest's records as figures: latencies by their median, throughputs, events.
 fn measures(off: Option<&Observed>, on: Option<&Observed>) -> Vec<Measure> {
-    let (off, on) = (off.map(figures), on.map(figures));
+    side_by_side(off.map(figures), on.map(figures))
+}
+
+/// A figure of a guest: name, unit, value.
+pub(crate) type Figure = (String, &'static str, f64);
+
+pub(crate) fn side_by_side(off: Option<Vec<Figure>>, on: Option<Vec<Figure>>) -> Vec<Measure> {
     let mut names: Vec<(String, &'static str)> = Vec::new();
     for (name, unit, _) in [&off, &on].into_iter().flatten().flatten() {
         if !names.iter().any(|(known, _)| known == name) {
             names.push((name.clone(), unit));
         }
     }
-    let value = |figures: &Option<Vec<(String, &str, f64)>>, name: &str| {
+    let value = |figures: &Option<Vec<Figure>>, name: &str| {
         figures.as_ref()?.iter().find(|figure| figure.0 == name).map(|figure| figure.2)
     };
     names
@@ -183,14 +189,15 @@ fn measures(off: Option<&Observed>, on: Option<&Observed>) -> Vec<Measure> {
         .collect()
 }
 
-fn figures(one: &Observed) -> Vec<(String, &'static str, f64)> {
+fn figures(one: &Observed) -> Vec<Figure> {
     let records = one.result.console.iter().filter_map(|line| {
         line.starts_with('{').then(|| serde_json::from_str::<Json>(line).ok()).flatten()
     });
     records.filter_map(|record| figure(&record)).collect()
 }
 
-fn figure(record: &Json) -> Option<(String, &'static str, f64)> {
+/// The figure in one record of the benchmark or of a workload.
+pub(crate) fn figure(record: &Json) -> Option<Figure> {
     let text = |key: &str| record[key].as_str().unwrap_or_default();
     let fence = if record["fence"].as_bool() == Some(true) { ", fence" } else { "" };
     let path = || format!("{} {}{fence}", text("test"), text("destination")).trim_end().to_owned();

@@ -6,6 +6,7 @@
 //! each figure exists twice: as KVM's tracepoints count and as the silicon does.
 
 pub mod agent;
+pub mod builtin;
 pub mod comparison;
 pub mod counters;
 mod elf;

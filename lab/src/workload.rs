@@ -54,7 +54,28 @@ pub enum Feature {
     Both,
 }
 
+impl Feature {
+    /// Off comes first.
+    pub fn settings(self) -> &'static [bool] {
+        match self {
+            Self::Off => &[false],
+            Self::On => &[true],
+            Self::Both => &[false, true],
+        }
+    }
+}
+
 impl Workload {
+    /// The benchmark's options, if the benchmark is what runs.
+    pub fn benchmark_options(&self) -> Option<&'static str> {
+        match self {
+            Self::Ipi => Some("tests=ipi targets=spinning samples=500 warmup=50"),
+            Self::Mesh => Some("tests=throughput messages=1000"),
+            Self::Timer => Some("tests=timer samples=200"),
+            Self::Threads | Self::Command(_) => None,
+        }
+    }
+
     /// Whether the guest is a Linux.
     pub fn is_linux(&self) -> bool {
         matches!(self, Self::Threads | Self::Command(_))
@@ -69,12 +90,11 @@ impl Workload {
         configuration: &Configuration,
         tsc_khz: u64,
     ) -> Vec<Step> {
-        let settings: &[bool] = match feature {
-            Feature::Off => &[false],
-            Feature::On => &[true],
-            Feature::Both => &[false, true],
-        };
-        settings.iter().flat_map(|is_on| self.steps_with(*is_on, configuration, tsc_khz)).collect()
+        feature
+            .settings()
+            .iter()
+            .flat_map(|is_on| self.steps_with(*is_on, configuration, tsc_khz))
+            .collect()
     }
 
     fn steps_with(&self, is_on: bool, configuration: &Configuration, tsc_khz: u64) -> Vec<Step> {
@@ -94,20 +114,15 @@ impl Workload {
                 step(name, has_x2apic, Guest::Benchmark(options.clone()), is_traced)
             })
         };
-        let both = |options: &str| {
-            [benchmark("xAPIC", false, options), benchmark("x2APIC", true, options)].concat()
-        };
-        match self {
-            Self::Ipi => both("tests=ipi targets=spinning samples=500 warmup=50"),
-            Self::Mesh => both("tests=throughput messages=1000"),
-            Self::Timer => both("tests=timer samples=200"),
-            Self::Threads => {
-                vec![step("x2APIC", true, Guest::Linux("avicenna.guest=threads".into()), true)]
-            }
-            Self::Command(_) => {
-                vec![step("x2APIC", true, Guest::Linux("avicenna.guest=command".into()), true)]
-            }
+        if let Some(options) = self.benchmark_options() {
+            return [benchmark("xAPIC", false, options), benchmark("x2APIC", true, options)]
+                .concat();
         }
+        let guest = match self {
+            Self::Command(_) => "avicenna.guest=command",
+            _ => "avicenna.guest=threads",
+        };
+        vec![step("x2APIC", true, Guest::Linux(guest.into()), true)]
     }
 }
 

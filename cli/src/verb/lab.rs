@@ -4,6 +4,8 @@ use super::machine::size::parse_bytes;
 use anyhow::Context;
 use bench::{Configuration, InterruptChip, Timer};
 use cpu::CpuModel;
+use lab::builtin::Effort;
+use lab::comparison::Comparison;
 use lab::kernel::Kernel;
 use lab::page::{HostFacts, LabResult, RunFacts};
 use lab::session::{self, Host, Session};
@@ -165,14 +167,62 @@ fn compare(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
         Setting::On => Feature::On,
         Setting::Both => Feature::Both,
     };
-    let Some(kernel) = kernel(&arguments.host.kernel)? else {
-        anyhow::bail!("the built-in hypervisor is not wired yet");
+    let workload = &arguments.workload;
+    let (kernel_name, comparisons, effort) = match kernel(&arguments.host.kernel)? {
+        None => {
+            let found = lab::builtin::compare(
+                &host,
+                arguments.guest_cpus,
+                workload,
+                feature,
+                &INTERRUPT,
+                &mut say,
+            )?;
+            ("built-in hypervisor".to_owned(), found.0, found.1)
+        }
+        Some(kernel) => {
+            let (comparisons, effort) =
+                on_kernel(&host, &kernel, workload, feature, &configuration)?;
+            (kernel.name, comparisons, effort)
+        }
     };
+    say("");
+    let result = LabResult {
+        schema: LabResult::SCHEMA,
+        host: HostFacts {
+            cpu: arguments.host.cpu.clone(),
+            cpus: host.cpus,
+            kernel: kernel_name,
+            guest_cpus: arguments.guest_cpus,
+            interrupt_chip: name(&interrupt_chip)?,
+            timer: name(&timer)?,
+        },
+        workload: workload.to_string(),
+        predictions: lab::prediction::predict(&workload.to_string(), &comparisons),
+        comparisons,
+        run: RunFacts {
+            instructions: effort.instructions,
+            virtual_seconds: effort.time.0 as f64 / 1e12,
+            host_seconds: started.elapsed().as_secs_f64(),
+            trace_hash: format!("{:016x}", effort.trace_hash),
+        },
+    };
+    show(&result, arguments)
+}
+
+/// Runs a workload's steps on an emulated host with a distribution's kernel.
+fn on_kernel(
+    host: &Host,
+    kernel: &Kernel,
+    workload: &Workload,
+    feature: Feature,
+    configuration: &Configuration,
+) -> anyhow::Result<(Vec<Comparison>, Effort)> {
     say("booting the emulated host");
-    let initramfs = session::initramfs(&kernel, Some(&arguments.workload))?;
-    let machine = session::build(&host, &kernel, &initramfs)?;
+    let initramfs = session::initramfs(kernel, Some(workload))?;
+    let machine = session::build(host, kernel, &initramfs)?;
     let mut session = Session::boot(machine, &INTERRUPT)?;
-    let steps = arguments.workload.steps(feature, &configuration, host.model.tsc_hertz() / 1000);
+    let steps = workload.steps(feature, configuration, host.model.tsc_hertz() / 1000);
     let mut observed = Vec::new();
     for (index, step) in steps.iter().enumerate() {
         let setting = if step.is_on { "on" } else { "off" };
@@ -181,29 +231,12 @@ fn compare(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
         let mut progress = |text: &str| say(&format!("{head}: {text}"));
         observed.push(session.perform(step, &INTERRUPT, &mut progress)?);
     }
-    say("");
-    let comparisons = lab::comparison::compare(&observed);
-    let result = LabResult {
-        schema: LabResult::SCHEMA,
-        host: HostFacts {
-            cpu: arguments.host.cpu.clone(),
-            cpus: host.cpus,
-            kernel: kernel.name.clone(),
-            guest_cpus: arguments.guest_cpus,
-            interrupt_chip: name(&interrupt_chip)?,
-            timer: name(&timer)?,
-        },
-        workload: arguments.workload.to_string(),
-        predictions: lab::prediction::predict(&arguments.workload.to_string(), &comparisons),
-        comparisons,
-        run: RunFacts {
-            instructions: session.instructions(),
-            virtual_seconds: session.virtual_time().0 as f64 / 1e12,
-            host_seconds: started.elapsed().as_secs_f64(),
-            trace_hash: format!("{:016x}", session.trace_hash()),
-        },
+    let effort = Effort {
+        instructions: session.instructions(),
+        time: session.virtual_time(),
+        trace_hash: session.trace_hash(),
     };
-    show(&result, arguments)
+    Ok((lab::comparison::compare(&observed), effort))
 }
 
 /// The name of a setting as serde writes it.

@@ -1,13 +1,16 @@
 //! The guest's ports: a serial port whose lines we print, the port by which it ends, and how many
 //! processors it has. All other ports read as ones.
 
-use crate::machine;
+use crate::{machine, memory};
+use arch::address::GuestPhysical;
 use runtime::lock::Lock;
 use runtime::print;
 
 const SERIAL: u16 = 0x3F8;
 const SERIAL_LINE_STATUS: u16 = SERIAL + 5;
 const TRANSMITTER_EMPTY: u32 = 0x60;
+/// Takes the address of a text: its length in four bytes, then the bytes.
+const TEXT: u16 = 0xE8;
 const DEBUG_EXIT: u16 = 0xF4;
 const FW_CFG_SELECTOR: u16 = 0x510;
 const FW_CFG_DATA: u16 = 0x511;
@@ -49,6 +52,7 @@ pub fn write(port: u16, value: u32) {
         FW_CFG_SELECTOR => {
             PORTS.with(|ports| (ports.selected, ports.position) = (value as u16, 0));
         }
+        TEXT => PORTS.with(|ports| ports.transmit_text(value)),
         DEBUG_EXIT => machine::end(value),
         _ => {}
     }
@@ -66,6 +70,19 @@ impl Ports {
                     self.length += 1;
                 }
             }
+        }
+    }
+
+    /// A text that is not all in the guest's RAM, or longer than a line, is not printed.
+    fn transmit_text(&mut self, address: u32) {
+        let (start, mut length) = (u64::from(address), [0; 4]);
+        if !memory::read(GuestPhysical(start), &mut length) {
+            return;
+        }
+        let length = u32::from_le_bytes(length) as usize;
+        let mut text = [0; LONGEST_LINE + 1];
+        if length <= text.len() && memory::read(GuestPhysical(start + 4), &mut text[..length]) {
+            text[..length].iter().for_each(|byte| self.transmit(*byte));
         }
     }
 
