@@ -69,13 +69,13 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arch::address::Linear;
+    use arch::address::{Linear, SystemPhysical};
     use arch::identity::CpuIndex;
     use arch::svm::ExitCode;
 
     fn exit(at: u64, vcpu: u64, code: u64) -> Record {
         let event = Event::SvmExit {
-            vcpu: VirtualCpu(vcpu),
+            vcpu: VirtualCpu(SystemPhysical(vcpu)),
             code: ExitCode::from_bits(code),
             info1: 0,
             info2: 0,
@@ -86,7 +86,8 @@ mod tests {
     }
 
     fn entry(at: u64, vcpu: u64) -> Record {
-        let event = Event::Entry { vcpu: VirtualCpu(vcpu), injected: 0, rip: Linear(0) };
+        let event =
+            Event::Entry { vcpu: VirtualCpu(SystemPhysical(vcpu)), injected: 0, rip: Linear(0) };
         Record { at: Picoseconds(at), cpu: CpuIndex(1), event }
     }
 
