@@ -199,11 +199,12 @@ fn text(plan: &Plan, included: &[String], paint: Paint) -> String {
             text.push_str(&hanging("  -", 4, reason));
         }
     }
-    if plan.running > 0 {
-        text.push_str(&format!(
-            "\n{} virtual machine(s) run now; avicenna why --all tells what each of them needs.\n",
-            plan.running
-        ));
+    match plan.running {
+        0 => {}
+        1 => text.push_str("\n1 virtual machine runs now; avicenna why --all tells what it needs.\n"),
+        count => text.push_str(&format!(
+            "\n{count} virtual machines run now; avicenna why --all tells what each of them needs.\n"
+        )),
     }
     text
 }

@@ -370,7 +370,11 @@ impl Drafting<'_> {
         let instruction = match running {
             0 => format!("modprobe -r {module} && modprobe {module}"),
             count => format!(
-                "stop the {count} running virtual machines, then modprobe -r {module} && modprobe {module}; or reboot"
+                "stop the {}, then modprobe -r {module} && modprobe {module}; or reboot",
+                match count {
+                    1 => "running virtual machine".to_owned(),
+                    _ => format!("{count} running virtual machines"),
+                }
             ),
         };
         self.steps.push(Step {
