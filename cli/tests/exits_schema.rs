@@ -96,7 +96,5 @@ fn json_follows_its_published_schema() {
     // The checker itself can fail.
     let mut wrong = report("small-xapic-pp.data.zst");
     wrong["reports"][0]["summary"]["table"]["rows"][0]["count"] = "many".into();
-    assert!(fault(&wrong, &schema, &schema, "$").is_some());
-    wrong["schema"] = 2.into();
-    assert_eq!(fault(&wrong, &schema, &schema, "$"), Some("$.schema is 2".into()));
+    assert!(fault(&wrong, &schema, &schema, "$").is_some_and(|fault| fault.contains("rows[0]")));
 }

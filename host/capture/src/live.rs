@@ -3,6 +3,7 @@
 
 pub mod bpf;
 pub mod interrupts;
+pub mod statistics;
 pub mod tracefs;
 
 /// A way to see exits.
@@ -12,17 +13,20 @@ pub enum Rung {
     Bpf,
     /// The text of ftrace, every event of it.
     Ftrace,
+    /// KVM's own counters, without times.
+    Statistics,
     /// Posted interrupts as the host's interrupt counters show them; exits are not seen.
     InterruptCounters,
 }
 
 impl Rung {
-    pub const ALL: [Self; 3] = [Self::Bpf, Self::Ftrace, Self::InterruptCounters];
+    pub const ALL: [Self; 4] = [Self::Bpf, Self::Ftrace, Self::Statistics, Self::InterruptCounters];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bpf => "summed up in the kernel (BPF)",
             Self::Ftrace => "every event as text (ftrace)",
+            Self::Statistics => "counters of KVM without times (debugfs)",
             Self::InterruptCounters => "interrupt counters only (/proc/interrupts)",
         }
     }
@@ -32,7 +36,7 @@ impl Rung {
         match self {
             Self::Bpf => "a few map operations per exit",
             Self::Ftrace => "every event is formatted as text",
-            Self::InterruptCounters => "nothing per exit",
+            Self::Statistics | Self::InterruptCounters => "nothing per exit",
         }
     }
 
@@ -44,6 +48,9 @@ impl Rung {
             }
             Self::Ftrace => {
                 "run with: sudo; if tracefs is missing: sudo mount -t tracefs nodev /sys/kernel/tracing"
+            }
+            Self::Statistics => {
+                "run with: sudo; if debugfs is missing: sudo mount -t debugfs nodev /sys/kernel/debug"
             }
             Self::InterruptCounters => "mount /proc",
         }

@@ -4,6 +4,7 @@ use crate::{Error, machine, perf_data, sums, trace_dat};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 /// A recording's kind with what its reader needs.
 pub enum Input {
@@ -29,11 +30,52 @@ const LARGEST_PAGE: u64 = 16 << 20;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
+/// A recording and what became of its packing.
+pub struct Opened {
+    pub input: Input,
+    broken: Arc<OnceLock<String>>,
+}
+
+impl Opened {
+    /// What to call on when the input has been read: why unpacking it ended early, if it did.
+    /// Everything before that was delivered.
+    pub fn breakage(&self) -> impl Fn() -> Option<String> + use<> {
+        let broken = Arc::clone(&self.broken);
+        move || broken.get().cloned()
+    }
+}
+
+/// Unpacked bytes, up to where unpacking fails: a recorder that was killed leaves a packed file
+/// without its end, of which all but the last moment can be read.
+struct UpToBreak<R> {
+    input: R,
+    broken: Arc<OnceLock<String>>,
+}
+
+impl<R: Read> Read for UpToBreak<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self.input.read(buffer) {
+            Err(error) if error.kind() != std::io::ErrorKind::Interrupted => {
+                let why = format!("the packed file breaks off ({error}): the rest is left out");
+                // Only the first reason counts.
+                let _ = self.broken.set(why);
+                Ok(0)
+            }
+            other => other,
+        }
+    }
+}
+
 /// Opens a file, or standard input for `-`.
-pub fn open(path: &Path) -> Result<Input, Error> {
+pub fn open(path: &Path) -> Result<Opened, Error> {
+    let broken = Arc::default();
+    Ok(Opened { input: open_input(path, &broken)?, broken })
+}
+
+fn open_input(path: &Path, broken: &Arc<OnceLock<String>>) -> Result<Input, Error> {
     let at = |source| Error::File { path: path.to_owned(), source };
     if path.as_os_str() == "-" {
-        return open_stream(Box::new(std::io::stdin()));
+        return open_stream(Box::new(std::io::stdin()), broken);
     }
     let mut file = File::open(path).map_err(at)?;
     let metadata = file.metadata().map_err(at)?;
@@ -44,7 +86,7 @@ pub fn open(path: &Path) -> Result<Input, Error> {
         )));
     }
     if !metadata.is_file() {
-        return open_stream(Box::new(file));
+        return open_stream(Box::new(file), broken);
     }
     let mut head = [0; 16];
     let read = read_head(&mut file, &mut head).map_err(at)?;
@@ -52,7 +94,7 @@ pub fn open(path: &Path) -> Result<Input, Error> {
     match kind_of(&head[..read]) {
         Kind::PerfFile => Ok(Input::PerfFile(file, metadata.len())),
         Kind::TraceDat => Ok(Input::TraceDat(file, metadata.len())),
-        _ => open_stream(Box::new(file)),
+        _ => open_stream(Box::new(file), broken),
     }
 }
 
@@ -93,8 +135,10 @@ fn read_head(input: &mut impl Read, head: &mut [u8]) -> std::io::Result<usize> {
 }
 
 /// Opens what cannot be read at any place; a compressed file may hold a compressed file once.
-fn open_stream(input: Box<dyn Read + Send>) -> Result<Input, Error> {
-    let mut input: Box<dyn Read + Send> = input;
+fn open_stream(
+    mut input: Box<dyn Read + Send>,
+    broken: &Arc<OnceLock<String>>,
+) -> Result<Input, Error> {
     for _ in 0..3 {
         let mut head = [0; 16];
         let read = read_head(&mut input, &mut head)?;
@@ -112,8 +156,14 @@ fn open_stream(input: Box<dyn Read + Send>) -> Result<Input, Error> {
             Kind::Machine => {
                 return Ok(Input::Machine(Box::new(BufReader::with_capacity(1 << 18, whole))));
             }
-            Kind::Gzip => input = Box::new(flate2::read::MultiGzDecoder::new(whole)),
-            Kind::Zstd => input = Box::new(zstd::stream::read::Decoder::new(whole)?),
+            Kind::Gzip => {
+                let unpacked = flate2::read::MultiGzDecoder::new(whole);
+                input = Box::new(UpToBreak { input: unpacked, broken: Arc::clone(broken) });
+            }
+            Kind::Zstd => {
+                let unpacked = zstd::stream::read::Decoder::new(whole)?;
+                input = Box::new(UpToBreak { input: unpacked, broken: Arc::clone(broken) });
+            }
             Kind::Text => return open_text(whole),
         }
     }

@@ -74,3 +74,39 @@ fn a_recording_cut_anywhere_gives_its_beginning_and_says_so() {
         }
     }
 }
+
+#[test]
+fn a_packed_recording_without_its_end_gives_all_that_was_packed() {
+    use std::io::Write as _;
+    let lines: Vec<u8> = (0..20_000u64)
+        .flat_map(|n| {
+            format!("qemu-9 [000] .... 1.{:09}: kvm_entry: vcpu 0, rip {:#x}\n", n * 7, n * n * n)
+                .into_bytes()
+        })
+        .collect();
+    // As a recorder writes it that flushes now and then, and is killed.
+    let mut zstd = zstd::stream::Encoder::new(Vec::new(), 1).expect("memory");
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    for piece in lines.chunks(lines.len() / 16 + 1) {
+        zstd.write_all(piece).and_then(|()| zstd.flush()).expect("memory");
+        gzip.write_all(piece).and_then(|()| gzip.flush()).expect("memory");
+    }
+    let zstd = zstd.finish().expect("memory");
+    let gzip = gzip.finish().expect("memory");
+    for (name, whole) in [("zstd", zstd), ("gzip", gzip)] {
+        let (all, warnings) = seen(&format!("killed-{name}-whole"), &whole);
+        assert!(all.events.len() == 20_000 && warnings.is_empty(), "{name}: {warnings:?}");
+        let (some, warnings) = seen(&format!("killed-{name}"), &whole[..whole.len() * 3 / 4]);
+        assert!(all.events.starts_with(&some.events), "{name}");
+        assert!(some.events.len() > 12_000, "{name}: {} events", some.events.len());
+        assert!(warnings.iter().any(|warning| warning.contains("breaks off")), "{name}");
+    }
+    // perf.data that was packed and cut is unpacked as far as it goes.
+    let file = shortened(&data("small-xapic-pp.data.zst"), 300 << 10);
+    let (whole, _) = seen("before-packing", &file);
+    let packed = zstd::encode_all(&file[..], 1).expect("memory");
+    let cut = Temporary::new("cut-packed-file", &packed[..packed.len() - 9]);
+    let (some, origin) = read(&cut.0).expect("its front is whole");
+    assert!(whole.events.starts_with(&some.events));
+    assert!(origin.warnings.iter().any(|warning| warning.contains("breaks off")));
+}

@@ -100,7 +100,9 @@ pub fn analyse(path: &Path, told: &Told, stop: &AtomicBool) -> anyhow::Result<Ve
     let progress = Progress::start(&name, bytes);
     let read = &progress.bytes;
     let make = || Gathering { part: Part::new(&told.options), names: BTreeMap::new() };
-    let gathered = match open(path)? {
+    let opened = open(path)?;
+    let breakage = opened.breakage();
+    let mut gathered = match opened.input {
         Input::PerfFile(file, length) => read_perf_file(file, length, stop, read, &told.options)?,
         Input::PerfPipe(mut input) => {
             let mut ordered = Orderer::new(make());
@@ -129,13 +131,15 @@ pub fn analyse(path: &Path, told: &Told, stop: &AtomicBool) -> anyhow::Result<Ve
         }
         Input::Table(text) => return tables(&name, &text, told),
         Input::Sums(input) => {
-            let file = sums::read(input)?;
+            let mut file = sums::read(input)?;
+            file.origin.warnings.extend(breakage());
             let context = super::watch::context(&file.origin, &file.names);
             let profile = super::watch::profile_of(&file);
             return Ok(vec![Analysis { name, origin: file.origin, profile, context }]);
         }
     };
     drop(progress);
+    gathered.origin.warnings.extend(breakage());
     Ok(vec![finish(name, gathered, told)])
 }
 

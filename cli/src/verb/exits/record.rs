@@ -3,7 +3,7 @@
 use super::interrupt::stop_on_interrupt;
 use super::watch::{Watch, Whom, names_of, origin};
 use anyhow::Context as _;
-use capture::live::{Rung, interrupts, tracefs};
+use capture::live::{Rung, interrupts, statistics, tracefs};
 use capture::sums::SumsWriter;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
@@ -39,26 +39,47 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let process = arguments.whom.process()?;
     let seconds = arguments.duration.unwrap_or(f64::from(u32::MAX)).clamp(0.0, 1e9);
     let end = Instant::now() + Duration::from_secs_f64(seconds);
-    let outcome = if arguments.events {
-        record_events(&arguments.output, process, end, &stop)
-    } else {
-        record_sums(&arguments, process, end, &stop)
-    };
+    let outcome = record(&arguments, process, end, &stop);
     if let Err(error) = outcome {
-        tell_what_is_left(&error, end.min(Instant::now() + Duration::from_secs(2)), &stop);
+        eprintln!("avicenna: {error:#}");
+        let end = end.min(Instant::now() + Duration::from_secs(2));
+        tell_what_is_left(process, end, &stop);
         return Err(error);
     }
     eprintln!("avicenna: now run: avicenna exits report {}", arguments.output.display());
     Ok(ExitCode::SUCCESS)
 }
 
-fn record_sums(
+/// Records on the highest rung that holds.
+fn record(
     arguments: &Arguments,
     process: Option<u32>,
     end: Instant,
     stop: &AtomicBool,
 ) -> anyhow::Result<()> {
-    let mut watch = Watch::start(process)?;
+    if arguments.events {
+        return record_events(&arguments.output, process, end, stop);
+    }
+    match Watch::start(process) {
+        Ok(watch) => record_sums(arguments, watch, end, stop),
+        Err(error) => {
+            eprintln!("avicenna: {error:#}");
+            fall_back(Rung::Ftrace);
+            record_events(&arguments.output, process, end, stop)
+        }
+    }
+}
+
+fn fall_back(rung: Rung) {
+    eprintln!("avicenna: falling back: {}, {}", rung.name(), rung.cost());
+}
+
+fn record_sums(
+    arguments: &Arguments,
+    mut watch: Watch,
+    end: Instant,
+    stop: &AtomicBool,
+) -> anyhow::Result<()> {
     let path = &arguments.output;
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     let names = names_of(virtual_machines());
@@ -187,17 +208,24 @@ fn write_lines(
     Ok(count)
 }
 
-/// The last rung: what the interrupt counters say where nothing else may be read.
-fn tell_what_is_left(error: &anyhow::Error, end: Instant, stop: &AtomicBool) {
-    let read = || std::fs::read_to_string("/proc/interrupts").map(|text| interrupts::parse(&text));
-    let Ok(before) = read() else { return };
-    if before.is_empty() {
-        return;
-    }
-    eprintln!("avicenna: {error:#}");
-    eprintln!("avicenna: falling back: {}", Rung::InterruptCounters.name());
+/// The last rungs: what KVM's own counters say, and those of interrupts where nothing else may be
+/// read.
+fn tell_what_is_left(process: Option<u32>, end: Instant, stop: &AtomicBool) {
+    let statistics = || statistics::read(Path::new(statistics::FOLDER), process);
+    let interrupts =
+        || interrupts::parse(&std::fs::read_to_string("/proc/interrupts").unwrap_or_default());
+    let before = (statistics(), interrupts());
+    let rung = match before {
+        (ref statistics, _) if !statistics.is_empty() => Rung::Statistics,
+        (_, ref interrupts) if !interrupts.is_empty() => Rung::InterruptCounters,
+        _ => return,
+    };
+    fall_back(rung);
     sleep_until(end, stop);
-    let Ok(after) = read() else { return };
+    let (before, after) = match rung {
+        Rung::Statistics => (before.0, statistics()),
+        _ => (before.1, interrupts()),
+    };
     for (name, count) in after {
         let earlier = before.get(name).copied().unwrap_or(0);
         println!("{:>12} {name}", count.saturating_sub(earlier));

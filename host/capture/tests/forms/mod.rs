@@ -201,7 +201,9 @@ pub fn read(path: &Path) -> Result<(Seen, Origin), String> {
     let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut seen = Seen::default();
     let failed = |error: &dyn std::fmt::Display| error.to_string();
-    let origin = match open(path).map_err(|error| failed(&error))? {
+    let opened = open(path).map_err(|error| failed(&error))?;
+    let breakage = opened.breakage();
+    let mut origin = match opened.input {
         Input::PerfFile(mut file, length) => {
             let header = Header::read(&file, length).map_err(|error| failed(&error))?;
             if header.is_compressed {
@@ -250,5 +252,6 @@ pub fn read(path: &Path) -> Result<(Seen, Origin), String> {
         }
         Input::Sums(input) => sums::read(input).map_err(|error| failed(&error))?.origin,
     };
+    origin.warnings.extend(breakage());
     Ok((seen, origin))
 }
