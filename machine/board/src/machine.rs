@@ -203,7 +203,7 @@ fn enter(cpu: &mut Cpu, boot: &BootState) {
         limit: 0x67,
         base: 0,
     };
-    cpu.gpr = [0; 32];
+    cpu.gpr.fill(0);
     for (number, value) in [
         (0, boot.registers.rax),
         (3, boot.registers.rbx),

@@ -1,7 +1,7 @@
 //! The state of a logical processor. All of it is plain data, so a snapshot is a copy.
 
 use crate::memory::Tlb;
-use crate::width::Registers;
+use crate::width::{CLEAR, Registers};
 use crate::{CpuModel, Flags};
 use arch::control::{Cr0, Cr4, Efer, debug, rflags};
 use arch::identity::CpuIndex;
@@ -86,6 +86,7 @@ pub struct Cpu {
     pub index: CpuIndex,
     pub model: CpuModel,
     /// See [`Registers`].
+    #[serde(with = "crate::width::stored")]
     pub gpr: Registers,
     /// The instruction pointer; up to date between blocks.
     pub ip: u64,
@@ -155,7 +156,7 @@ impl Cpu {
         let mut cpu = Self {
             index,
             model,
-            gpr: [0; 32],
+            gpr: CLEAR,
             ip: 0xFFF0,
             flags: Flags::default(),
             segment_base: [0; 8],
@@ -210,7 +211,7 @@ impl Cpu {
 
     /// The state after INIT: caches, MSRs, FPU and TSC stay. [APM2 "Processor Initialization State"]
     pub fn initialize(&mut self) {
-        self.gpr = [0; 32];
+        self.gpr = CLEAR;
         self.gpr[crate::width::RDX] = self.model.signature() as u64;
         self.flags.set_bits(rflags::FIXED);
         self.segments = [Segment::real(0); 6];

@@ -1,8 +1,31 @@
 //! Operand widths: one generic body serves 8-, 16-, 32- and 64-bit forms of an instruction.
 
 /// The general registers as the operations see them: 0–15 are RAX–R15, 16 always reads zero (an
-/// absent base or index), 17 holds the instruction pointer at the start of the running block.
-pub type Registers = [u64; 32];
+/// absent base or index), 17 holds the instruction pointer at the start of the running block. There
+/// are no others; the array has a place for every number so that none needs a check.
+pub type Registers = [u64; 256];
+
+/// All registers zero.
+pub const CLEAR: Registers = [0; 256];
+
+/// Registers in a snapshot: those that there are.
+pub mod stored {
+    use super::{BLOCK_IP, CLEAR, Registers};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    const COUNT: usize = BLOCK_IP as usize + 1;
+
+    pub fn serialize<S: Serializer>(registers: &Registers, to: S) -> Result<S::Ok, S::Error> {
+        registers.first_chunk::<COUNT>().unwrap_or(&[0; COUNT]).serialize(to)
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Registers, D::Error> {
+        let held = <[u64; COUNT]>::deserialize(from)?;
+        let mut registers = CLEAR;
+        registers.iter_mut().zip(held).for_each(|(register, value)| *register = value);
+        Ok(registers)
+    }
+}
 
 /// Reads zero: an address without base or index names it.
 pub const ZERO: u8 = 16;
@@ -86,21 +109,19 @@ macro_rules! width {
     };
 }
 
-width!(u64, i64, |r, n| r[(n & 31) as usize], |r, n, v| r[(n & 31) as usize] = v);
-width!(u32, i32, |r, n| r[(n & 31) as usize] as u32, |r, n, v| r[(n & 31) as usize] = v as u64);
-width!(u16, i16, |r, n| r[(n & 31) as usize] as u16, |r, n, v| {
-    let register = &mut r[(n & 31) as usize];
+width!(u64, i64, |r, n| r[n as usize], |r, n, v| r[n as usize] = v);
+width!(u32, i32, |r, n| r[n as usize] as u32, |r, n, v| r[n as usize] = v as u64);
+width!(u16, i16, |r, n| r[n as usize] as u16, |r, n, v| {
+    let register = &mut r[n as usize];
     *register = *register & !0xFFFF | v as u64;
 });
 width!(
     u8,
     i8,
-    |r, n| {
-        if n < HIGH_BYTE { r[(n & 31) as usize] as u8 } else { (r[(n & 3) as usize] >> 8) as u8 }
-    },
+    |r, n| { if n < HIGH_BYTE { r[n as usize] as u8 } else { (r[(n & 3) as usize] >> 8) as u8 } },
     |r, n, v| {
         if n < HIGH_BYTE {
-            let register = &mut r[(n & 31) as usize];
+            let register = &mut r[n as usize];
             *register = *register & !0xFF | v as u64;
         } else {
             let register = &mut r[(n & 3) as usize];

@@ -30,7 +30,7 @@ fn bt_register<W: Width, const KIND: u8>(cpu: &mut Cpu, op: &Op, number: u64) {
 }
 
 fn bt_rr<W: Width, const KIND: u8>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let number = cpu.gpr[(op.b & 31) as usize];
+    let number = cpu.gpr[op.b as usize];
     bt_register::<W, KIND>(cpu, op, number);
     Ok(())
 }
@@ -296,14 +296,14 @@ fn crc32<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
     }
     let source =
         if op.has(Op::MEMORY) { cpu.read::<W>(bus, op)? } else { W::from_register(&cpu.gpr, op.b) };
-    let mut crc = cpu.gpr[(op.a & 31) as usize] as u32;
+    let mut crc = cpu.gpr[op.a as usize] as u32;
     for byte in &source.zero_extend().to_le_bytes()[..W::BYTES] {
         crc ^= *byte as u32;
         for _ in 0..8 {
             crc = crc >> 1 ^ if crc & 1 != 0 { 0x82F6_3B78 } else { 0 };
         }
     }
-    cpu.gpr[(op.a & 31) as usize] = crc as u64;
+    cpu.gpr[op.a as usize] = crc as u64;
     Ok(())
 }
 

@@ -15,8 +15,8 @@ use iced_x86::{Instruction, Mnemonic, OpKind};
 impl Cpu {
     #[inline(always)]
     fn flat_address(&self, op: &Op) -> u64 {
-        let base = self.gpr[(op.base & 31) as usize];
-        let index = self.gpr[(op.index & 31) as usize] << (op.scale & 3);
+        let base = self.gpr[op.base as usize];
+        let index = self.gpr[op.index as usize] << (op.scale & 3);
         base.wrapping_add(index).wrapping_add(op.displacement as i64 as u64)
     }
 
@@ -122,7 +122,7 @@ fn mi<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<
 }
 
 fn push_r(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let value = cpu.gpr[(op.a & 31) as usize];
+    let value = cpu.gpr[op.a as usize];
     let new = cpu.gpr[RSP].wrapping_sub(8);
     match cpu.flat_write(bus, new, value) {
         Some(()) => cpu.gpr[RSP] = new,
@@ -136,7 +136,7 @@ fn pop_r(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         return stack::pop_r::<u64>(cpu, bus, op);
     };
     cpu.gpr[RSP] = cpu.gpr[RSP].wrapping_add(8);
-    cpu.gpr[(op.a & 31) as usize] = value;
+    cpu.gpr[op.a as usize] = value;
     Ok(())
 }
 

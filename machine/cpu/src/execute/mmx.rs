@@ -111,7 +111,7 @@ fn load<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
     cpu.check_mmx()?;
     let value = match op.has(Op::MEMORY) {
         true => cpu.read::<W>(bus, op)?,
-        false => W::truncate(cpu.gpr[(op.b & 31) as usize]),
+        false => W::truncate(cpu.gpr[op.b as usize]),
     };
     cpu.x87.set_mmx(op.a, value.zero_extend());
     Ok(())
@@ -154,7 +154,7 @@ fn pinsrw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_mmx()?;
     let word = match op.has(Op::MEMORY) {
         true => cpu.read::<u16>(bus, op)?,
-        false => cpu.gpr[(op.b & 31) as usize] as u16,
+        false => cpu.gpr[op.b as usize] as u16,
     };
     let position = 16 * (op.immediate & 3);
     let kept = cpu.x87.mmx(op.a) & !(0xFFFF << position);

@@ -1,7 +1,7 @@
 //! MUL, IMUL, MULX, DIV, IDIV.
 
 use super::sized;
-use crate::decode::{Binding, CodeSize, Cost, width};
+use crate::decode::{Binding, CodeSize, Cost, is_memory, width};
 use crate::op::{Handler, Op};
 use crate::width::{HIGH_BYTE, RAX, RDX, Width};
 use crate::{Bus, Cpu, Stop};
@@ -50,19 +50,31 @@ fn imul_value<W: Width>(cpu: &mut Cpu, a: W, b: W) -> W {
     low
 }
 
-/// Register times operand.
-fn imul_2<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let b =
-        if op.has(Op::MEMORY) { cpu.read::<W>(bus, op)? } else { W::from_register(&cpu.gpr, op.b) };
+/// Register times register.
+fn imul_2r<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    let (a, b) = (W::from_register(&cpu.gpr, op.a), W::from_register(&cpu.gpr, op.b));
+    imul_value(cpu, a, b).to_register(&mut cpu.gpr, op.a);
+    Ok(())
+}
+
+/// Register times memory.
+fn imul_2m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    let b = cpu.read::<W>(bus, op)?;
     let a = W::from_register(&cpu.gpr, op.a);
     imul_value(cpu, a, b).to_register(&mut cpu.gpr, op.a);
     Ok(())
 }
 
-/// Operand times immediate.
-fn imul_3<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let a =
-        if op.has(Op::MEMORY) { cpu.read::<W>(bus, op)? } else { W::from_register(&cpu.gpr, op.b) };
+/// Register times immediate.
+fn imul_3r<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    let a = W::from_register(&cpu.gpr, op.b);
+    imul_value(cpu, a, W::truncate(op.immediate)).to_register(&mut cpu.gpr, op.a);
+    Ok(())
+}
+
+/// Memory times immediate.
+fn imul_3m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    let a = cpu.read::<W>(bus, op)?;
     imul_value(cpu, a, W::truncate(op.immediate)).to_register(&mut cpu.gpr, op.a);
     Ok(())
 }
@@ -136,8 +148,10 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
         Mnemonic::Imul => (
             match i.op_count() {
                 1 => sized!(w, mul_s),
-                2 => sized!(w, imul_2),
-                _ => sized!(w, imul_3),
+                2 if is_memory(i, 1) => sized!(w, imul_2m),
+                2 => sized!(w, imul_2r),
+                _ if is_memory(i, 1) => sized!(w, imul_3m),
+                _ => sized!(w, imul_3r),
             },
             Cost::Multiply,
         ),

@@ -34,25 +34,25 @@ impl Cpu {
 fn mov_from_cr(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
     let value = cpu.read_control(op, op.b)?;
-    cpu.gpr[(op.a & 31) as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
+    cpu.gpr[op.a as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
     Ok(())
 }
 
 fn mov_to_cr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
-    let value = cpu.gpr[(op.b & 31) as usize];
+    let value = cpu.gpr[op.b as usize];
     let value = if op.has(Op::LONG) { value } else { value as u32 as u64 };
     cpu.write_control(bus, op, op.a, value)
 }
 
 fn mov_from_dr(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = cpu.read_debug(op, op.b)?;
-    cpu.gpr[(op.a & 31) as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
+    cpu.gpr[op.a as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
     Ok(())
 }
 
 fn mov_to_dr(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let value = cpu.gpr[(op.b & 31) as usize];
+    let value = cpu.gpr[op.b as usize];
     let value = if op.has(Op::LONG) { value } else { value as u32 as u64 };
     cpu.write_debug(op, op.a, value)
 }
@@ -72,11 +72,8 @@ fn smsw<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 /// LMSW loads the low four bits and cannot clear PE. [APM3 "LMSW"]
 fn lmsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
-    let value = if op.has(Op::MEMORY) {
-        cpu.read::<u16>(bus, op)?
-    } else {
-        cpu.gpr[(op.a & 31) as usize] as u16
-    };
+    let value =
+        if op.has(Op::MEMORY) { cpu.read::<u16>(bus, op)? } else { cpu.gpr[op.a as usize] as u16 };
     let old = cpu.cr0.bits();
     let new = old & !0xE | value as u64 & 0xF;
     cpu.write_machine_status(bus, op, new)
@@ -192,7 +189,7 @@ fn rdtscp(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 fn rdpid(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs(Feature::Rdpid)?;
-    cpu.gpr[(op.a & 31) as usize] = cpu.msr.tsc_aux & 0xFFFF_FFFF;
+    cpu.gpr[op.a as usize] = cpu.msr.tsc_aux & 0xFFFF_FFFF;
     Ok(())
 }
 
@@ -300,8 +297,7 @@ fn invpcid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let linear = cpu.operand(op, 16, Access::Read)?;
     let pcid = cpu.read_linear::<u64>(bus, linear)?;
     let address = cpu.read_linear::<u64>(bus, linear.wrapping_add(8))?;
-    let kind =
-        cpu.gpr[(op.a & 31) as usize] & if op.has(Op::LONG) { u64::MAX } else { 0xFFFF_FFFF };
+    let kind = cpu.gpr[op.a as usize] & if op.has(Op::LONG) { u64::MAX } else { 0xFFFF_FFFF };
     let has_pcid = cpu.cr4.contains(Cr4::PCIDE);
     let canonical = (address as i64) << 16 >> 16 == address as i64;
     let bad = match kind {

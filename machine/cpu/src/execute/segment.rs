@@ -46,11 +46,8 @@ fn mov_to_segment(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
     if register == SegmentRegister::Cs {
         return Err(Stop::INVALID_OPCODE);
     }
-    let selector = if op.has(Op::MEMORY) {
-        cpu.read::<u16>(bus, op)?
-    } else {
-        cpu.gpr[(op.b & 31) as usize] as u16
-    };
+    let selector =
+        if op.has(Op::MEMORY) { cpu.read::<u16>(bus, op)? } else { cpu.gpr[op.b as usize] as u16 };
     load(cpu, bus, register, selector)
 }
 
@@ -177,7 +174,7 @@ fn selector_operand(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, register: u8) -> 
     if op.has(Op::MEMORY) {
         cpu.read::<u16>(bus, op)
     } else {
-        Ok(cpu.gpr[(register & 31) as usize] as u16)
+        Ok(cpu.gpr[register as usize] as u16)
     }
 }
 
@@ -217,7 +214,7 @@ fn verify<const WRITE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resul
 
 fn arpl(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     needs_protected_mode(cpu)?;
-    let source = cpu.gpr[(op.b & 31) as usize] as u16;
+    let source = cpu.gpr[op.b as usize] as u16;
     if op.has(Op::MEMORY) {
         let place = cpu.locate::<u16>(bus, op)?;
         let target = cpu.load::<u16>(bus, place);
@@ -227,7 +224,7 @@ fn arpl(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         }
         return Ok(());
     }
-    let target = cpu.gpr[(op.a & 31) as usize] as u16;
+    let target = cpu.gpr[op.a as usize] as u16;
     cpu.flags.set_zero(target & 3 < source & 3);
     if target & 3 < source & 3 {
         (target & !3 | source & 3).to_register(&mut cpu.gpr, op.a);

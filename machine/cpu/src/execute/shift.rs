@@ -242,7 +242,7 @@ fn flagless<W: Width, const KIND: u8>(
     }
     let source =
         if op.has(Op::MEMORY) { cpu.read::<W>(bus, op)? } else { W::from_register(&cpu.gpr, op.b) };
-    let count = if KIND == 3 { op.immediate } else { cpu.gpr[(op.c & 31) as usize] };
+    let count = if KIND == 3 { op.immediate } else { cpu.gpr[op.c as usize] };
     let count = count as u32 & (W::BITS - 1);
     let a = source.zero_extend();
     let result = match KIND {

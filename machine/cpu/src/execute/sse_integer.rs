@@ -111,7 +111,7 @@ fn insert_lane<W: Width>(
     cpu.check_sse()?;
     let lane = match op.has(Op::MEMORY) {
         true => cpu.read::<W>(bus, op)?,
-        false => W::truncate(cpu.gpr[(op.b & 31) as usize]),
+        false => W::truncate(cpu.gpr[op.b as usize]),
     };
     let value = function(cpu.xmm(op.a), lane, op.immediate as u8);
     cpu.set_xmm(op.a, value);

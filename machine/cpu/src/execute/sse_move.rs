@@ -78,7 +78,7 @@ fn movq_register(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 fn general_to_xmm<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
-    let value = W::truncate(cpu.gpr[(op.b & 31) as usize]).zero_extend();
+    let value = W::truncate(cpu.gpr[op.b as usize]).zero_extend();
     cpu.set_xmm(op.a, value.into());
     Ok(())
 }

@@ -19,8 +19,8 @@ impl Cpu {
     /// The offset of the operation's memory operand in its segment.
     #[inline(always)]
     pub fn effective_address(&self, op: &Op) -> u64 {
-        let base = self.gpr[(op.base & 31) as usize];
-        let index = self.gpr[(op.index & 31) as usize] << (op.scale & 3);
+        let base = self.gpr[op.base as usize];
+        let index = self.gpr[op.index as usize] << (op.scale & 3);
         base.wrapping_add(index).wrapping_add(op.displacement as i64 as u64) & op.address_mask()
     }
 
