@@ -12,7 +12,7 @@
 
 use crate::decode::{self, Boundary, CodeSize, Cost, Decoded};
 use crate::execute::fused::{self, Role};
-use crate::op::{Handler, Op};
+use crate::op::Op;
 use bus::GuestMemory;
 
 /// Instructions in a block at most.
@@ -115,9 +115,9 @@ pub struct CodeCache {
     ops: Vec<Op>,
     /// Beside `ops`.
     tails: Vec<Tail>,
-    /// The handlers of compares that are fused with the branch after them, for executing the
-    /// compare alone; in order of the operations' places.
-    unfused: Vec<(u32, Handler)>,
+    /// The operations that are the first of a fused pair, as they are alone; in order of their
+    /// places.
+    unfused: Vec<(u32, Op)>,
     costs: InstructionCosts,
 }
 
@@ -215,11 +215,13 @@ impl CodeCache {
         Exit(block.first + (count as u32).wrapping_sub(1))
     }
 
-    /// The handler of an operation alone, without a branch that may be fused to it.
-    pub fn alone(&self, block: &Block, place: usize) -> Option<Handler> {
+    /// An operation of a block, without one that may be fused to it.
+    pub fn alone(&self, block: &Block, place: usize) -> Option<Op> {
         let at = block.first + place as u32;
-        let found = self.unfused.binary_search_by_key(&at, |(at, _)| *at).ok()?;
-        Some(self.unfused[found].1)
+        match self.unfused.binary_search_by_key(&at, |(at, _)| *at) {
+            Ok(found) => Some(self.unfused[found].1),
+            Err(_) => self.ops(block).get(place).copied(),
+        }
     }
 
     #[inline(always)]
@@ -276,9 +278,10 @@ impl CodeCache {
             if decoded.boundary == Boundary::Alone && at != offset {
                 break;
             }
-            self.fuse(before, &decoded);
+            // An operation is in one pair at most.
+            let is_second = self.fuse(before, &decoded);
+            before = if is_second { None } else { decoded.role };
             block.cost = self.append(&decoded, block.cost);
-            before = decoded.role;
             at += decoded.op.length as u64;
             conditions += usize::from(decoded.boundary == Boundary::Condition);
             match decoded.boundary {
@@ -317,17 +320,13 @@ impl CodeCache {
         end
     }
 
-    /// Lets the last operation, if it is a compare, branch as the conditional branch after it does.
-    fn fuse(&mut self, compare: Option<Role>, branch: &Decoded) {
-        let (Some(Role::Compare(handler)), Some(Role::Branch(condition))) = (compare, branch.role)
-        else {
-            return;
-        };
-        let at = self.ops.len() - 1;
-        let alone = self.ops[at];
-        if let Some(fused) = fused::fuse(&alone, handler, &branch.op, condition) {
-            self.unfused.push((at as u32, alone.handler));
-            self.ops[at] = fused;
-        }
+    /// Lets the last operation do what the one after it does as well, if such a pair exists.
+    /// Answers whether it does.
+    fn fuse(&mut self, role: Option<Role>, second: &Decoded) -> bool {
+        let Some(last) = self.ops.last_mut() else { return false };
+        let Some(fused) = fused::fuse(last, (role, second.role), &second.op) else { return false };
+        let alone = std::mem::replace(last, fused);
+        self.unfused.push((self.ops.len() as u32 - 1, alone));
+        true
     }
 }

@@ -162,10 +162,9 @@ impl Cpu {
         self.gpr[BLOCK_IP as usize] = ip;
         let mut end = ip;
         for done in 0..count {
-            let Some(&op) = cache.ops(&block).get(done) else { break };
-            let handler = cache.alone(&block, done).unwrap_or(op.handler);
+            let Some(op) = cache.alone(&block, done) else { break };
             end = wrap(ip.wrapping_add(op.end as u64), size);
-            if let Err(stop) = handler(self, bus, &op) {
+            if let Err(stop) = (op.handler)(self, bus, &op) {
                 if stop != Stop::BRANCH {
                     return self.leave_block(cache, bus, &block, (&op, done), stop);
                 }

@@ -18,8 +18,7 @@ pub struct Op {
     pub handler: Handler,
     /// Immediate operand, sign-extended; a branch's displacement; a far pointer.
     pub immediate: u64,
-    /// Of the address; of a compare of registers that is fused with a branch, the branch's target
-    /// relative to the start of the block.
+    /// Of the address.
     pub displacement: i32,
     /// Offset of the next instruction from the start of the block.
     pub end: u16,

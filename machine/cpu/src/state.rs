@@ -41,7 +41,7 @@ bitflags::bitflags! {
         const STACK_SHADOW = 1 << 15;
         /// Debug traps recorded in `pending_debug` wait for the instruction boundary.
         const DEBUG_TRAP = 1 << 6;
-        /// DR7 enables a breakpoint on execution.
+        /// DR7 enables a breakpoint on execution or on data.
         const BREAKPOINTS = 1 << 7;
         /// A timer of the local APIC was programmed: the run's limit must be computed anew.
         const TIMER = 1 << 8;

@@ -60,6 +60,10 @@ impl Cpu {
                     Ok(()) => {}
                     Err(end) => return end,
                 }
+                if self.attention.contains(Attention::INACTIVE) {
+                    // What was attended to has shut the processor down.
+                    continue;
+                }
             }
             if self.clock >= limit {
                 self.advance_apic(bus);

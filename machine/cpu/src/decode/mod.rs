@@ -168,6 +168,6 @@ fn bind(instruction: &Instruction, size: CodeSize, before: u16) -> Decoded {
         Cost::Simple if op.has(Op::MEMORY) => Cost::Load,
         cost => cost,
     };
-    let role = execute::fused::role(instruction, size);
+    let role = execute::fused::role(instruction, &op, size);
     Decoded { op, boundary: binding.boundary, cost, role }
 }

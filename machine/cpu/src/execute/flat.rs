@@ -21,13 +21,18 @@ impl Cpu {
     }
 
     #[inline(always)]
-    fn flat_read<W: Width>(&self, bus: &Bus<'_>, op: &Op) -> Option<W> {
+    pub(super) fn flat_read<W: Width>(&self, bus: &Bus<'_>, op: &Op) -> Option<W> {
         let at = self.ram_known(self.flat_address(op), W::BYTES, Access::Read)?;
         bus.memory.ram.get(at..at + W::BYTES).map(W::from_bytes)
     }
 
     #[inline(always)]
-    fn flat_write<W: Width>(&self, bus: &mut Bus<'_>, linear: u64, value: W) -> Option<()> {
+    pub(super) fn flat_write<W: Width>(
+        &self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        value: W,
+    ) -> Option<()> {
         let at = self.ram_known(linear, W::BYTES, Access::Write)?;
         bus.memory.unwatched_mut(at, W::BYTES).map(|bytes| value.to_bytes(bytes))
     }
@@ -121,7 +126,8 @@ fn mi<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<
     }
 }
 
-fn push_r(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+#[inline(always)]
+pub(super) fn push_r(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = cpu.gpr[op.a as usize];
     let new = cpu.gpr[RSP].wrapping_sub(8);
     match cpu.flat_write(bus, new, value) {
@@ -131,7 +137,8 @@ fn push_r(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     Ok(())
 }
 
-fn pop_r(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+#[inline(always)]
+pub(super) fn pop_r(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let Some(value) = top_of_stack(cpu, bus) else {
         return stack::pop_r::<u64>(cpu, bus, op);
     };
@@ -141,7 +148,7 @@ fn pop_r(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 #[inline(always)]
-fn top_of_stack(cpu: &Cpu, bus: &Bus<'_>) -> Option<u64> {
+pub(super) fn top_of_stack(cpu: &Cpu, bus: &Bus<'_>) -> Option<u64> {
     let at = cpu.ram_known(cpu.gpr[RSP], 8, Access::Read)?;
     bus.memory.ram.get(at..at + 8).map(u64::from_bytes)
 }
@@ -257,15 +264,19 @@ fn relative(i: &Instruction) -> Option<Handler> {
     }
 }
 
+/// Whether an operation's memory operand has an address of 64 bits and no segment's base.
+pub fn is_flat(op: &Op) -> bool {
+    matches!(op.segment, FLAT | FLAT_STACK) && op.address_shift == 0
+}
+
 /// The handler to use instead of the general one of a bound operation, if there is one.
 pub fn bind(i: &Instruction, op: &Op, size: CodeSize) -> Option<Handler> {
     if size != CodeSize::Bits64 || op.has(Op::LOCK) {
         return None;
     }
     if op.has(Op::MEMORY) {
-        let is_flat = matches!(op.segment, FLAT | FLAT_STACK) && op.address_shift == 0;
         let is_plain = (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Memory) && !is_special(i);
-        return if is_flat && is_plain { with_memory(i) } else { None };
+        return if is_flat(op) && is_plain { with_memory(i) } else { None };
     }
     if i.op_count() > 0 && i.op_kind(0) == OpKind::NearBranch64 {
         return relative(i);

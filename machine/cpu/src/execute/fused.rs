@@ -1,21 +1,24 @@
-//! CMP and TEST of registers and immediates in 64-bit code, together with the conditional branch
-//! after them. The branch stays in its place behind, so a fused operation that answers "go on" has
-//! merely compared.
+//! Pairs of instructions of 64-bit code that are executed as one operation: CMP and TEST with the
+//! conditional branch after them, two PUSHes, two POPs. The second instruction stays in its place
+//! behind, so a fused operation that answers "go on" has merely done the first: it does so wherever
+//! the second might fault.
 
-use super::arithmetic::{Binary, Cmp, Test};
+use super::arithmetic::{self, Binary, Cmp, Test};
+use super::flat;
 use super::transfer::{by_condition, condition_code};
 use crate::decode::{CodeSize, is_memory, is_register, width};
 use crate::op::{Handler, Op};
-use crate::width::{BLOCK_IP, Width};
+use crate::width::{BLOCK_IP, RSP, Width};
 use crate::{Bus, Cpu, Stop};
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
+/// Branches to `relative` to the start of the block, if the condition holds.
 #[inline(always)]
-fn branch<const CODE: u8>(cpu: &mut Cpu, op: &Op) -> Result<(), Stop> {
+fn branch<const CODE: u8>(cpu: &mut Cpu, relative: i32) -> Result<(), Stop> {
     if !cpu.flags.condition(CODE) {
         return Err(Stop::FUSED_THROUGH);
     }
-    let target = cpu.gpr[BLOCK_IP as usize].wrapping_add(op.displacement as i64 as u64);
+    let target = cpu.gpr[BLOCK_IP as usize].wrapping_add(relative as i64 as u64);
     if (target as i64) << 16 >> 16 != target as i64 {
         // The branch itself raises the fault.
         return Ok(());
@@ -31,7 +34,7 @@ fn rr<W: Width, O: Binary, const CODE: u8>(
 ) -> Result<(), Stop> {
     let (a, b) = (W::from_register(&cpu.gpr, op.a), W::from_register(&cpu.gpr, op.b));
     O::apply(&mut cpu.flags, a, b);
-    branch::<CODE>(cpu, op)
+    branch::<CODE>(cpu, op.displacement)
 }
 
 fn ri<W: Width, O: Binary, const CODE: u8>(
@@ -41,7 +44,69 @@ fn ri<W: Width, O: Binary, const CODE: u8>(
 ) -> Result<(), Stop> {
     let a = W::from_register(&cpu.gpr, op.a);
     O::apply(&mut cpu.flags, a, W::truncate(op.immediate));
-    branch::<CODE>(cpu, op)
+    branch::<CODE>(cpu, op.displacement)
+}
+
+/// Where a compare with memory keeps the branch's target: above its own immediate.
+fn above(op: &Op) -> i32 {
+    (op.immediate >> 32) as i32
+}
+
+fn rm<W: Width, O: Binary, const CODE: u8>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+) -> Result<(), Stop> {
+    let Some(b) = cpu.flat_read::<W>(bus, op) else {
+        return arithmetic::rm::<W, O>(cpu, bus, op);
+    };
+    O::apply(&mut cpu.flags, W::from_register(&cpu.gpr, op.a), b);
+    branch::<CODE>(cpu, above(op))
+}
+
+fn mr<W: Width, O: Binary, const CODE: u8>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+) -> Result<(), Stop> {
+    let Some(a) = cpu.flat_read::<W>(bus, op) else {
+        return arithmetic::mr::<W, O>(cpu, bus, op);
+    };
+    O::apply(&mut cpu.flags, a, W::from_register(&cpu.gpr, op.b));
+    branch::<CODE>(cpu, above(op))
+}
+
+fn mi<W: Width, O: Binary, const CODE: u8>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+) -> Result<(), Stop> {
+    let immediate = op.immediate as i32 as i64 as u64;
+    let Some(a) = cpu.flat_read::<W>(bus, op) else {
+        return arithmetic::mi::<W, O>(cpu, bus, &Op { immediate, ..*op });
+    };
+    O::apply(&mut cpu.flags, a, W::truncate(immediate));
+    branch::<CODE>(cpu, above(op))
+}
+
+/// PUSH of register `a`, then of `b`.
+fn push_push(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    flat::push_r(cpu, bus, op)?;
+    let (value, new) = (cpu.gpr[op.b as usize], cpu.gpr[RSP].wrapping_sub(8));
+    if cpu.flat_write(bus, new, value).is_none() {
+        return Ok(());
+    }
+    cpu.gpr[RSP] = new;
+    Err(Stop::FUSED_THROUGH)
+}
+
+/// POP of register `a`, then of `b`.
+fn pop_pop(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    flat::pop_r(cpu, bus, op)?;
+    let Some(value) = flat::top_of_stack(cpu, bus) else { return Ok(()) };
+    cpu.gpr[RSP] = cpu.gpr[RSP].wrapping_add(8);
+    cpu.gpr[op.b as usize] = value;
+    Err(Stop::FUSED_THROUGH)
 }
 
 /// What an instruction can be in a fused pair.
@@ -51,19 +116,32 @@ pub enum Role {
     Compare(fn(u8) -> Handler),
     /// A branch on this condition code.
     Branch(u8),
+    /// PUSH or POP of a register.
+    Push,
+    Pop,
 }
 
 /// The role of an instruction of 64-bit code.
-pub fn role(i: &Instruction, size: CodeSize) -> Option<Role> {
+pub fn role(i: &Instruction, op: &Op, size: CodeSize) -> Option<Role> {
     if size != CodeSize::Bits64 {
         return None;
     }
     if i.is_jcc_short_or_near() && i.op_kind(0) == OpKind::NearBranch64 {
         return condition_code(i).map(Role::Branch);
     }
-    if i.op_count() != 2 || !is_register(i, 0) || is_memory(i, 1) {
-        return None;
+    match i.mnemonic() {
+        Mnemonic::Push if is_wide_register(i) => Some(Role::Push),
+        Mnemonic::Pop if is_wide_register(i) => Some(Role::Pop),
+        Mnemonic::Cmp | Mnemonic::Test if !op.has(Op::MEMORY) || flat::is_flat(op) => compare(i),
+        _ => None,
     }
+}
+
+fn is_wide_register(i: &Instruction) -> bool {
+    is_register(i, 0) && i.op_register(0).is_gpr64()
+}
+
+fn compare(i: &Instruction) -> Option<Role> {
     macro_rules! pick {
         ($form:ident, $operation:ty) => {
             match width(i, 0) {
@@ -74,18 +152,38 @@ pub fn role(i: &Instruction, size: CodeSize) -> Option<Role> {
             }
         };
     }
-    Some(Role::Compare(match (i.mnemonic(), is_register(i, 1)) {
-        (Mnemonic::Cmp, true) => pick!(rr, Cmp),
-        (Mnemonic::Cmp, false) => pick!(ri, Cmp),
-        (Mnemonic::Test, true) => pick!(rr, Test),
-        (Mnemonic::Test, false) => pick!(ri, Test),
+    let forms = (is_memory(i, 0), is_memory(i, 1), is_register(i, 1));
+    Some(Role::Compare(match (i.mnemonic(), forms) {
+        (Mnemonic::Cmp, (false, false, true)) => pick!(rr, Cmp),
+        (Mnemonic::Cmp, (false, false, false)) => pick!(ri, Cmp),
+        (Mnemonic::Cmp, (false, true, _)) => pick!(rm, Cmp),
+        (Mnemonic::Cmp, (true, _, true)) => pick!(mr, Cmp),
+        (Mnemonic::Cmp, (true, _, false)) => pick!(mi, Cmp),
+        (_, (false, false, true)) => pick!(rr, Test),
+        (_, (false, false, false)) => pick!(ri, Test),
+        (_, (true, _, false)) => pick!(mi, Test),
         _ => return None,
     }))
 }
 
-/// The compare with the branch that follows it.
-pub fn fuse(compare: &Op, handler: fn(u8) -> Handler, branch: &Op, condition: u8) -> Option<Op> {
-    let target = (branch.end as u64).wrapping_add(branch.immediate);
-    let displacement = i32::try_from(target as i64).ok()?;
-    Some(Op { handler: handler(condition), displacement, ..*compare })
+/// The operation that does `first` and then `second`, if there is one.
+pub fn fuse(first: &Op, roles: (Option<Role>, Option<Role>), second: &Op) -> Option<Op> {
+    match roles {
+        (Some(Role::Compare(handler)), Some(Role::Branch(condition))) => {
+            let target = (second.end as u64).wrapping_add(second.immediate);
+            let target = i32::try_from(target as i64).ok()?;
+            let fused = Op { handler: handler(condition), ..*first };
+            Some(if first.has(Op::MEMORY) {
+                let low = first.immediate & 0xFFFF_FFFF;
+                Op { immediate: (target as u32 as u64) << 32 | low, ..fused }
+            } else {
+                Op { displacement: target, ..fused }
+            })
+        }
+        (Some(Role::Push), Some(Role::Push)) => {
+            Some(Op { handler: push_push, b: second.a, ..*first })
+        }
+        (Some(Role::Pop), Some(Role::Pop)) => Some(Op { handler: pop_pop, b: second.a, ..*first }),
+        _ => None,
+    }
 }

@@ -155,6 +155,8 @@ impl Cpu {
                 None => bus.platform.write(bus.memory, self.visit(), here, part, piece),
             }
         }
+        // The block ends here: the write may have made an interrupt due.
+        self.code_changed = true;
         self.after_device_access();
     }
 

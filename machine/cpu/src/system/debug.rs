@@ -97,8 +97,11 @@ impl Cpu {
     }
 
     /// After DR0–DR3 or DR7 changed.
-    pub(crate) fn update_breakpoints(&mut self) {
-        let armed = self.has_code_breakpoints() || self.flags.has(rflags::RF);
+    pub fn update_breakpoints(&mut self) {
+        // A data breakpoint traps after its instruction, which no block may hide.
+        let armed = self.has_code_breakpoints()
+            || self.has_data_breakpoints()
+            || self.flags.has(rflags::RF);
         self.attention.set(Attention::BREAKPOINTS, armed);
         self.update_access_mode();
     }

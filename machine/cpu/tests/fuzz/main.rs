@@ -5,6 +5,7 @@
 //! valid instructions, and runs it with interrupts arriving. Each round follows from its seed,
 //! which a failure names. `AVICENNA_FUZZ_ROUNDS` sets how many there are.
 
+mod blocks;
 mod code;
 mod start;
 

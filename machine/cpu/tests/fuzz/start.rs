@@ -68,7 +68,7 @@ pub fn set_up(cpu: &mut Cpu, memory: &mut GuestMemory, mode: Mode, random: &mut 
     set_segments(cpu, mode, privilege, random);
     set_registers(cpu, mode, random);
     cpu.refresh_segments();
-    cpu.update_access_mode();
+    cpu.update_breakpoints();
 }
 
 fn set_controls(cpu: &mut Cpu, mode: Mode, random: &mut Random) {
