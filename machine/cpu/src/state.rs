@@ -123,6 +123,10 @@ pub struct Cpu {
     pub attention: Attention,
     pub activity: Activity,
     pub nmi_blocked: bool,
+    /// An NMI waits behind the one that `attention` tells of.
+    pub second_nmi: bool,
+    /// Whether the running instruction is stepped has been decided: TF at its start does not count.
+    pub(crate) step_is_settled: bool,
     /// SVM's registers, and the guest that runs under it.
     pub svm: crate::svm::Svm,
     /// The event being delivered: a VM exit on the way to its handler reports it.
@@ -136,17 +140,21 @@ pub struct Cpu {
     /// Virtual time of this processor: the start of the running block.
     pub clock: Picoseconds,
     /// Where the clock of the processor stands that is furthest behind of all others. The board
-    /// says so before each run.
-    #[serde(skip)]
+    /// says so at the start of a turn.
     pub others_clock: Picoseconds,
     pub tsc_offset: u64,
     /// Instructions completed since power-on.
     pub instructions: u64,
     /// Time that the running instruction takes beyond its class's cost.
     pub extra_cost: u64,
+    /// Time that an access to a device's memory takes beyond its instruction's cost.
+    pub device_access_cycles: u64,
     pub random: u64,
     /// Bytes of the software interrupt being delivered.
     pub software_length: u64,
+    /// Memory whose accesses a debugger wants to see; no part of the processor's state.
+    #[serde(skip)]
+    pub observation: crate::Observation,
 }
 
 impl Cpu {
@@ -189,6 +197,8 @@ impl Cpu {
             attention: Attention::empty(),
             activity: Activity::Running,
             nmi_blocked: false,
+            second_nmi: false,
+            step_is_settled: false,
             svm,
             delivering: None,
             fault_address: 0,
@@ -199,7 +209,9 @@ impl Cpu {
             tsc_offset: 0,
             instructions: 0,
             extra_cost: 0,
+            device_access_cycles: 0,
             software_length: 0,
+            observation: Default::default(),
             random: seed ^ (index.0 as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15),
         };
         cpu.initialize();
@@ -238,6 +250,7 @@ impl Cpu {
         self.dr7 = debug::DR7_RESET;
         self.pending_debug = 0;
         self.nmi_blocked = false;
+        self.second_nmi = false;
         self.svm.guest = None;
         self.svm.global_interrupts = true;
         self.delivering = None;
@@ -314,7 +327,10 @@ impl Cpu {
     /// changed.
     pub fn update_access_mode(&mut self) {
         use crate::memory::sets;
-        self.tlb_set = if self.checks_alignment() || self.has_data_breakpoints() {
+        self.tlb_set = if self.checks_alignment()
+            || self.has_data_breakpoints()
+            || !self.observation.is_empty()
+        {
             sets::CHECKED
         } else {
             self.access_set()

@@ -3,10 +3,10 @@
 use crate::cache::CodeCache;
 use crate::decode::Cost;
 use crate::dispatch::Room;
-use crate::stop::{Kind, Stop};
+use crate::stop::{Kind, SoftwareSource, Stop};
 use crate::system::Origin;
 use crate::{Activity, Attention, Bus, Cpu};
-use arch::control::{debug, rflags};
+use arch::control::rflags;
 use arch::svm::ExitCode;
 use arch::svm::intercept::Vector3;
 use arch::time::Picoseconds;
@@ -149,6 +149,8 @@ impl Cpu {
         let vector = if self.apic.pending().is_some() {
             self.apic.acknowledge().0
         } else if self.apic.extint_pending() {
+            // The acknowledge lowers the 8259s' output: the next instruction must find it so.
+            self.attention |= Attention::YIELD;
             bus.platform.acknowledge_legacy(self.visit())
         } else {
             return;
@@ -209,6 +211,11 @@ impl Cpu {
     pub fn accepted(&mut self, acceptance: Acceptance) {
         match acceptance {
             Acceptance::Queued | Acceptance::ExtInt => self.attention |= Attention::INTERRUPT,
+            // One NMI waits behind the one that is being handled. Two that arrive between two
+            // blocks would have found different instructions, so the second waits as well.
+            Acceptance::Nmi if self.attention.contains(Attention::NMI) => {
+                self.second_nmi = !self.nmi_blocked;
+            }
             Acceptance::Nmi => self.attention |= Attention::NMI,
             Acceptance::Init => self.take_init(),
             Acceptance::Startup(vector) => {
@@ -267,9 +274,12 @@ impl Cpu {
             self.flags.system &= !rflags::RF;
             self.update_breakpoints();
         }
-        if steps && completed {
-            self.pending_debug |= debug::DR6_SINGLE_STEP;
-            self.attention |= Attention::DEBUG_TRAP;
+        let is_settled = std::mem::take(&mut self.step_is_settled);
+        // The trap of a load of SS is lost, not put off. [SDM3 "Masking Exceptions and Interrupts
+        // When Switching Stacks"]
+        let is_lost = self.attention.contains(Attention::STACK_SHADOW);
+        if steps && completed && !is_settled && !is_lost {
+            self.pend_single_step();
         }
     }
 
@@ -304,6 +314,11 @@ impl Cpu {
             }
             Kind::Exception { vector, error, .. } => self.raise_exception(bus, vector, error),
             Kind::Software { vector, source } => {
+                // Delivery clears TF, and the trap goes with it.
+                self.step_is_settled = self.attention.contains(Attention::SINGLE_STEP);
+                if source == SoftwareSource::Int1 {
+                    self.merge_debug_traps();
+                }
                 let event =
                     crate::system::Event { vector, error: None, origin: Origin::Software(source) };
                 self.raise_software(bus, event)

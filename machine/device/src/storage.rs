@@ -123,6 +123,10 @@ impl Disk {
         self.sectors
     }
 
+    pub fn mode(&self) -> WriteMode {
+        self.mode
+    }
+
     pub fn is_read_only(&self) -> bool {
         self.mode == WriteMode::Refused
     }

@@ -308,6 +308,13 @@ fn lahf(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     Ok(())
 }
 
+/// Sets AL from the carry flag; no manual has it, every processor does outside 64-bit mode.
+fn salc(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    let filled = if cpu.flags.carry() { 0xFF } else { 0 };
+    cpu.gpr[RAX] = cpu.gpr[RAX] & !0xFF | filled;
+    Ok(())
+}
+
 fn sahf(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if op.has(Op::LONG) && !cpu.model.has(Feature::LahfLm) {
         return Err(Stop::INVALID_OPCODE);
@@ -350,6 +357,7 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
         Mnemonic::Xlatb => xlat,
         Mnemonic::Lahf => lahf,
         Mnemonic::Sahf => sahf,
+        Mnemonic::Salc => salc,
         Mnemonic::Nop
         | Mnemonic::Reservednop
         | Mnemonic::Endbr32

@@ -135,7 +135,10 @@ impl Cpu {
             let here = address.offset(at as u64);
             let piece = match self.apic_offset(here) {
                 Some(offset) => self.apic.read_mmio(offset, part, self.clock),
-                None => bus.platform.read(bus.memory, self.visit(), here, part),
+                None => {
+                    self.extra_cost += self.device_access_cycles;
+                    bus.platform.read(bus.memory, self.visit(), here, part)
+                }
             };
             value |= (piece & u64::MAX >> (64 - 8 * part)) << (8 * at);
         }
@@ -152,7 +155,10 @@ impl Cpu {
             let piece = value >> (8 * at) & u64::MAX >> (64 - 8 * part);
             match self.apic_offset(here) {
                 Some(offset) => self.apic_write(bus, offset, part, piece),
-                None => bus.platform.write(bus.memory, self.visit(), here, part, piece),
+                None => {
+                    self.extra_cost += self.device_access_cycles;
+                    bus.platform.write(bus.memory, self.visit(), here, part, piece);
+                }
             }
         }
         // The block ends here: the write may have made an interrupt due.

@@ -108,7 +108,13 @@ impl Cpu {
 
     /// A data access: matching breakpoints trap after the instruction.
     pub(crate) fn note_data_breakpoints(&mut self, linear: u64, size: usize, access: Access) {
-        if self.dr7 & 0xFF == 0 || access == Access::Execute {
+        if access == Access::Execute {
+            return;
+        }
+        if !self.observation.is_empty() {
+            self.observation.note(linear, size, access);
+        }
+        if self.dr7 & 0xFF == 0 {
             return;
         }
         for i in 0..4 {
@@ -152,6 +158,29 @@ impl Cpu {
             Event { vector: exception::DEBUG, error: None, origin: Origin::Exception },
         )?;
         Ok(true)
+    }
+
+    /// The instruction that has just completed was stepped.
+    pub(crate) fn pend_single_step(&mut self) {
+        self.pending_debug |= debug::DR6_SINGLE_STEP;
+        self.attention |= Attention::DEBUG_TRAP;
+    }
+
+    /// SYSCALL and SYSRET are stepped by the TF that they leave, not by the one that they find.
+    pub(crate) fn settle_step_by_new_flag(&mut self, was_stepping: bool) {
+        self.step_is_settled = was_stepping;
+        if self.flags.has(rflags::TF) {
+            self.pend_single_step();
+        }
+    }
+
+    /// INT1 raises a debug exception of its own; traps that wait go with it.
+    pub(crate) fn merge_debug_traps(&mut self) {
+        self.attention.remove(Attention::DEBUG_TRAP);
+        let causes = std::mem::take(&mut self.pending_debug);
+        if causes != 0 {
+            self.dr6 = self.dr6 & !15 | causes;
+        }
     }
 
     /// Delivers the debug traps that the last instruction left behind.

@@ -468,7 +468,8 @@ impl Cpu {
     }
 
     pub(crate) fn take_nmi(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        self.attention.remove(Attention::NMI);
+        let has_another = std::mem::take(&mut self.second_nmi);
+        self.attention.set(Attention::NMI, has_another);
         self.nmi_blocked = true;
         self.raise(bus, Event { vector: exception::NMI, error: None, origin: Origin::External })
     }

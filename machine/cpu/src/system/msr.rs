@@ -32,6 +32,10 @@ pub struct MsrState {
     pub ls_cfg: u64,
     pub de_cfg: u64,
     pub microcode: u64,
+    /// PERF_CTL and PERF_CTR by turns. [APM2 "Performance Counter MSRs"]
+    ///
+    /// DEVIATION(APM2 "Performance Counters"): they keep what is written and do not count.
+    pub performance: [u64; 12],
 }
 
 impl Default for MsrState {
@@ -54,18 +58,17 @@ impl Default for MsrState {
             ls_cfg: 0,
             de_cfg: 2,
             microcode: 0,
+            performance: [0; 12],
         }
     }
 }
 
 /// Registers of AMD parts that read zero and ignore writes here: chipset configuration, power
-/// management, errata, performance counters.
+/// management, errata.
 fn is_inert(number: u32) -> bool {
     matches!(
         number,
-        0xC001_0000..=0xC001_0007 // PERF_CTL, PERF_CTR
-            | 0xC001_0200..=0xC001_020B // PERF_CTL, PERF_CTR, extended
-            | 0xC001_0016..=0xC001_0019 // IORR
+        0xC001_0016..=0xC001_0019 // IORR
             | 0xC001_001F // NB_CFG
             | 0xC001_0055 // interrupt pending
             | 0xC001_0061..=0xC001_0064 // P-states
@@ -78,6 +81,19 @@ fn is_inert(number: u32) -> bool {
             | msr::TOP_MEM2
     )
 }
+
+/// The place of a performance register: the first four pairs have two numbers.
+fn performance(number: u32) -> Option<usize> {
+    match number {
+        0xC001_0000..=0xC001_0003 => Some((number & 3) as usize * 2),
+        0xC001_0004..=0xC001_0007 => Some((number & 3) as usize * 2 + 1),
+        0xC001_0200..=0xC001_020B => Some((number - 0xC001_0200) as usize),
+        _ => None,
+    }
+}
+
+/// Bits of a performance counter.
+const COUNTER: u64 = (1 << 48) - 1;
 
 fn is_canonical(value: u64) -> bool {
     (value as i64) << 16 >> 16 == value as i64
@@ -147,6 +163,10 @@ impl Cpu {
                 self.msr.mtrr_fixed[fixed_mtrr(number).unwrap_or(0)]
             }
             _ if self.model.is_amd() && is_inert(number) => 0,
+            _ if self.model.is_amd() => {
+                let at = performance(number).ok_or(Stop::GENERAL_PROTECTION)?;
+                self.msr.performance[at]
+            }
             _ => return Err(Stop::GENERAL_PROTECTION),
         })
     }
@@ -216,6 +236,10 @@ impl Cpu {
             _ if self.write_memory_type(number, value)? => {}
             _ if self.write_machine_check(number, value)? => {}
             _ if self.model.is_amd() && is_inert(number) => {}
+            _ if self.model.is_amd() => {
+                let at = performance(number).ok_or(Stop::GENERAL_PROTECTION)?;
+                self.msr.performance[at] = if at % 2 == 1 { value & COUNTER } else { value };
+            }
             _ => return Err(Stop::GENERAL_PROTECTION),
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::op::Op;
 use crate::width::{R11, RCX, RDX, RSP};
-use crate::{Bus, Cpu, Stop};
+use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::{Efer, rflags};
 use arch::segment::{Attributes, Segment, SegmentRegister};
 
@@ -29,6 +29,7 @@ impl Cpu {
             return Err(Stop::INVALID_OPCODE);
         }
         let next = self.next_ip(op);
+        let was_stepping = self.attention.contains(Attention::SINGLE_STEP);
         let selector = (self.syscall.star >> 32) as u16 & !3;
         let long = self.is_long_mode();
         if long {
@@ -45,6 +46,7 @@ impl Cpu {
         self.set_segment(SegmentRegister::Cs, code(selector, long, 0));
         self.set_segment(SegmentRegister::Ss, stack(selector.wrapping_add(8), 0));
         self.set_cpl(0);
+        self.settle_step_by_new_flag(was_stepping);
         Err(Stop::BRANCH)
     }
 
@@ -61,6 +63,7 @@ impl Cpu {
             return Err(Stop::GENERAL_PROTECTION);
         }
         let base = (self.syscall.star >> 48) as u16;
+        let was_stepping = self.attention.contains(Attention::SINGLE_STEP);
         let target = self.gpr[RCX];
         if self.is_long_mode() {
             // AMD parts fault only when the target is fetched; Intel's check RCX here.
@@ -79,6 +82,7 @@ impl Cpu {
         self.set_segment(SegmentRegister::Ss, stack(selector | 3, 3));
         self.ip = if to_64_bit { target } else { target & 0xFFFF_FFFF };
         self.set_cpl(3);
+        self.settle_step_by_new_flag(was_stepping);
         Err(Stop::BRANCH)
     }
 

@@ -87,6 +87,11 @@ impl Console {
         self.ports.get_mut(port).map_or_else(Vec::new, |port| port.output.drain(..).collect())
     }
 
+    /// The names of the ports after port 0.
+    pub fn names(&self) -> Vec<&str> {
+        self.ports.iter().skip(1).map(|port| port.name.as_str()).collect()
+    }
+
     /// The index of a named port.
     pub fn port(&self, name: &str) -> Option<usize> {
         self.ports.iter().position(|port| port.name == name && !name.is_empty())
