@@ -47,6 +47,8 @@ pub struct InstructionFigures {
     pub system: Figure,
     pub serializing: Figure,
     pub port: Figure,
+    /// An access to a device's memory, beside the instruction that makes it.
+    pub memory_mapped: Figure,
 }
 
 /// Nanoseconds from the write to a local APIC's ICR until the target takes the interrupt.
@@ -105,7 +107,7 @@ impl CostProfile {
     }
 
     /// All figures by name, in the order of [`Cost`] and then of distance.
-    pub fn figures(&self) -> [(&'static str, &Figure); 22] {
+    pub fn figures(&self) -> [(&'static str, &Figure); 23] {
         let i = &self.instruction;
         let m = &self.message;
         [
@@ -124,6 +126,7 @@ impl CostProfile {
             ("system", &i.system),
             ("serializing", &i.serializing),
             ("port", &i.port),
+            ("memory_mapped", &i.memory_mapped),
             ("itself", &m.itself),
             ("same_core", &m.same_core),
             ("same_complex", &m.same_complex),

@@ -63,7 +63,8 @@ pub struct State {
     pub topology: Topology,
     /// The latest moment that the schedule has dealt with.
     pub now: Picoseconds,
-    pub(crate) next_turn: u16,
+    /// The turn that the last run's limits cut short.
+    pub(crate) turn: Option<crate::schedule::Turn>,
 }
 
 /// An emulated computer.
@@ -75,6 +76,7 @@ pub struct Machine {
     pub(crate) outcome: Option<crate::schedule::Outcome>,
     pub(crate) console: Vec<(u8, u8)>,
     pub(crate) channels: Channels,
+    pub(crate) awaits_output: bool,
 }
 
 impl Machine {
@@ -89,7 +91,8 @@ impl Machine {
             virtio: configuration.virtio.clone(),
             ..ChipsetConfiguration::default()
         };
-        let cpus: Vec<Cpu> = topology.cpus().map(|index| processor(configuration, index)).collect();
+        let cpus: Vec<Cpu> =
+            topology.cpus().map(|index| processor(configuration, &costs, index)).collect();
         let cache = CodeCache::new(costs.instruction_costs(&configuration.model));
         Ok(Self {
             state: State {
@@ -98,7 +101,7 @@ impl Machine {
                 wiring: Wiring::new(&chipset),
                 topology,
                 now: Picoseconds::ZERO,
-                next_turn: 0,
+                turn: None,
             },
             memory: GuestMemory::new(configuration.memory),
             costs,
@@ -106,6 +109,7 @@ impl Machine {
             outcome: None,
             console: Vec::new(),
             channels: Channels::default(),
+            awaits_output: false,
         })
     }
 
@@ -147,7 +151,7 @@ impl Machine {
     }
 }
 
-fn processor(configuration: &Configuration, index: CpuIndex) -> Cpu {
+fn processor(configuration: &Configuration, costs: &CostProfile, index: CpuIndex) -> Cpu {
     let topology = &configuration.topology;
     let mut model = configuration.model.clone();
     let id = topology.apic_id(index);
@@ -170,7 +174,9 @@ fn processor(configuration: &Configuration, index: CpuIndex) -> Cpu {
         has_extended_space: model.has(Feature::Extapic),
         ..base
     });
-    Cpu::new(index, model, apic, configuration.seed)
+    let mut cpu = Cpu::new(index, model, apic, configuration.seed);
+    cpu.device_access_cycles = costs.instruction.memory_mapped.value as u64;
+    cpu
 }
 
 /// Puts a processor into the state that a boot protocol asks for.

@@ -3,6 +3,9 @@
 //! Each processor has its own clock. The one that is furthest behind runs, at most until a message
 //! that another could send it might arrive: the bound is the shortest message time. Halted
 //! processors cost nothing; their clocks jump to the next event.
+//!
+//! Where a caller's limits end a run changes nothing in what the machine does: a turn that is cut
+//! short is part of the state and goes on with the next call.
 
 use crate::machine::Machine;
 use arch::apic::{InterruptMessage, Scope};
@@ -37,6 +40,13 @@ pub struct Limits {
     /// Instructions of all processors since power-on. A run overshoots by less than one block a
     /// processor.
     pub instructions: u64,
+}
+
+/// A processor's leave to run, up to a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Turn {
+    pub cpu: CpuIndex,
+    pub until: Picoseconds,
 }
 
 /// What reaches a processor from outside.
@@ -78,8 +88,16 @@ impl Machine {
     /// Runs until the limits; `Some` is the end of the run.
     pub fn run(&mut self, limits: Limits) -> Option<Outcome> {
         while self.outcome.is_none() {
-            if self.instructions() >= limits.instructions {
+            if self.instructions() >= limits.instructions || self.has_awaited_output() {
                 return None;
+            }
+            if let Some(turn) = self.state.turn {
+                if self.state.cpus[usize::from(turn.cpu.0)].clock >= limits.until {
+                    self.state.now = self.state.now.max(limits.until);
+                    return None;
+                }
+                self.go_on(turn, limits);
+                continue;
             }
             let Some((cpu, at)) = self.furthest_behind() else {
                 if !self.advance_devices(limits.until) {
@@ -127,7 +145,7 @@ impl Machine {
             .min_by_key(|(index, at)| (*at, *index))
     }
 
-    /// Lets one processor run as far as nothing can reach it.
+    /// Gives a processor its turn: it may run as far as nothing can reach it.
     fn step(&mut self, index: usize, at: Picoseconds, device: Option<Picoseconds>, limits: Limits) {
         self.state.now = self.state.now.max(at);
         self.wake(index, at);
@@ -140,22 +158,31 @@ impl Machine {
         let until = [device, horizon, inbox]
             .into_iter()
             .flatten()
-            .fold(limits.until, Picoseconds::min)
+            .fold(Picoseconds::MAX, Picoseconds::min)
             .max(Picoseconds(at.0 + 1));
+        self.state.cpus[index].others_clock = others.unwrap_or(Picoseconds::MAX);
+        self.go_on(Turn { cpu: CpuIndex(index as u16), until }, limits);
+    }
+
+    /// Runs a processor to the end of its turn or to the limits.
+    pub(crate) fn go_on(&mut self, turn: Turn, limits: Limits) {
         let left = limits.instructions - self.instructions();
         let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
-        let cpu = &mut self.state.cpus[index];
-        cpu.others_clock = others.unwrap_or(Picoseconds::MAX);
-        let end = cpu.run(&mut self.cache, &mut bus, until, left);
+        let cpu = &mut self.state.cpus[usize::from(turn.cpu.0)];
+        let end = cpu.run(&mut self.cache, &mut bus, turn.until.min(limits.until), left);
+        let is_cut = matches!(end, RunEnd::Time | RunEnd::Instructions) && cpu.clock < turn.until;
+        self.state.turn = is_cut.then_some(turn);
         if end == RunEnd::Shutdown {
             let (at, ip) = (cpu.clock, cpu.ip);
-            let cpu = CpuIndex(index as u16);
             let event = Event::Shutdown { rip: arch::address::Linear(ip) };
-            self.state.wiring.note(cpu, at, event);
-            self.outcome = Some(Outcome::TripleFault(cpu));
+            self.state.wiring.note(turn.cpu, at, event);
+            self.outcome = Some(Outcome::TripleFault(turn.cpu));
         }
-        let now = self.state.cpus[index].clock;
-        self.release_monitors(now);
+        // A write to a line that somebody watches ends the run.
+        if end == RunEnd::Yield {
+            let now = self.state.cpus[usize::from(turn.cpu.0)].clock;
+            self.release_monitors(now);
+        }
         self.deliver();
     }
 
@@ -176,7 +203,8 @@ impl Machine {
     /// Moves an idle processor's clock to the present, and hands it what has arrived.
     fn wake(&mut self, index: usize, at: Picoseconds) {
         let cpu = &mut self.state.cpus[index];
-        if cpu.clock < at {
+        // The timer of a processor that has just halted may be due already.
+        if cpu.activity != Activity::Running {
             let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
             cpu.idle_until(&mut bus, at);
         }
@@ -308,6 +336,15 @@ impl Machine {
             .with_devices(&mut self.memory, at, |chipset, cx| chipset.receive(cx, port, bytes));
         self.deliver();
         taken
+    }
+
+    /// Makes [`Machine::run`] return as soon as the guest has written to a serial port.
+    pub fn await_output(&mut self, is_awaited: bool) {
+        self.awaits_output = is_awaited;
+    }
+
+    fn has_awaited_output(&self) -> bool {
+        self.awaits_output && !self.console.is_empty() || self.state.wiring.has_port_hit()
     }
 
     /// Why the run is over, if it is.

@@ -37,6 +37,17 @@ pub struct Wiring {
     /// Records for a trace file, collected while somebody wants them.
     #[serde(skip)]
     pub records: Option<Vec<Record>>,
+    #[serde(skip)]
+    watched_port: Option<WatchedPort>,
+}
+
+/// A port whose writes somebody waits for.
+#[derive(Clone, Copy, Debug)]
+struct WatchedPort {
+    port: u16,
+    /// Nothing for any value.
+    value: Option<u32>,
+    is_hit: bool,
 }
 
 impl Wiring {
@@ -52,6 +63,7 @@ impl Wiring {
             hash: TraceHash::default(),
             outbox: Outbox::default(),
             records: None,
+            watched_port: None,
         }
     }
 
@@ -62,6 +74,20 @@ impl Wiring {
         if let Some(records) = &mut self.records {
             records.push(record);
         }
+    }
+
+    /// Makes the machine's run return after a write of `value`, or of anything, to a port.
+    pub fn watch_port(&mut self, port: u16, value: Option<u32>) {
+        self.watched_port = Some(WatchedPort { port, value, is_hit: false });
+    }
+
+    /// Whether the watched port was written to; the watch then ends.
+    pub fn take_port_hit(&mut self) -> bool {
+        self.watched_port.take_if(|watched| watched.is_hit).is_some()
+    }
+
+    pub(crate) fn has_port_hit(&self) -> bool {
+        self.watched_port.is_some_and(|watched| watched.is_hit)
     }
 
     /// Lends the devices what they need, then sees to lines.
@@ -191,6 +217,12 @@ impl Platform for Wiring {
         value: u32,
     ) {
         self.note(visit.cpu, visit.at, Event::PortWrite { port, size, value });
+        if let Some(watched) = &mut self.watched_port
+            && watched.port == port
+            && watched.value.is_none_or(|wanted| wanted == value)
+        {
+            watched.is_hit = true;
+        }
         if !Self::is_pic(port) {
             return self.with_devices(memory, visit.at, |chipset, cx| {
                 chipset.port_out(cx, port, size, value);

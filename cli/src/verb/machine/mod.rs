@@ -2,10 +2,12 @@
 
 mod console;
 mod devices;
+mod gdb;
 mod interact;
 mod list_cpus;
 mod run;
 pub mod size;
+mod snapshot;
 mod trace;
 
 pub use interact::interact;

@@ -5,15 +5,19 @@
 
 use super::console::{Console, Request};
 use super::devices::{self, ChannelFiles};
+use super::gdb;
 use super::size::{parse_bytes, parse_duration};
-use anyhow::Context;
+use super::snapshot::{self, Snapshots};
+use anyhow::{Context, bail};
 use arch::time::Picoseconds;
+use board::debugger::Ending;
 use board::load::{Module, Source};
+use board::snapshot::ConfigurationDigest;
 use board::topology::Topology;
 use board::{Configuration, Images, Limits, Machine, Outcome};
 use cpu::CpuModel;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,8 +49,13 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_bytes)]
     memory: u64,
     /// Linux bzImage, ELF64 vmlinux with PVH note, or Multiboot 1 image
-    #[arg(long, value_name = "FILE")]
-    kernel: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "restore")]
+    kernel: Option<PathBuf>,
+    /// Go on where a snapshot was taken, with the same options for CPUs, memory and devices
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "initrd", "append", "module", "seed"])]
+    restore: Option<PathBuf>,
+    #[command(flatten)]
+    snapshots: snapshot::Arguments,
     /// Initial RAM disk
     #[arg(long, value_name = "FILE")]
     initrd: Option<PathBuf>,
@@ -70,6 +79,9 @@ pub struct Arguments {
     /// Write what happens to a file, for `machine trace`
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Wait for GDB at an address such as :1234 before the first instruction
+    #[arg(long, value_name = "ADDR")]
+    gdb: Option<String>,
     /// How to print the closing line
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -88,14 +100,18 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let mut machine = build(arguments)?;
+    let (mut machine, digest) = build(arguments)?;
+    let snapshots = Snapshots::new(&arguments.snapshots, digest)?;
     let mut recorder = arguments.trace.as_deref().map(Recorder::create).transpose()?;
     machine.state.wiring.records = recorder.is_some().then(Vec::new);
     let _ = ctrlc::set_handler(|| INTERRUPT.store(true, Ordering::Relaxed));
     let started = Instant::now();
-    let mut channels = arguments.devices.channels(&mut machine)?;
-    arguments.devices.feed(&mut machine)?;
-    let end = drive(&mut machine, arguments, recorder.as_mut(), &mut channels, started)?;
+    let channels = arguments.devices.channels(&mut machine)?;
+    let mut outputs = Outputs { recorder: recorder.as_mut(), channels, snapshots };
+    let end = drive(&mut machine, arguments, &mut outputs, started)?;
+    if outputs.snapshots.missed() > 0 {
+        eprintln!("avicenna: {} snapshot events did not happen", outputs.snapshots.missed());
+    }
     if let Some(recorder) = recorder {
         recorder.finish()?;
     }
@@ -103,17 +119,33 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(end))
 }
 
-fn build(arguments: &Arguments) -> anyhow::Result<Machine> {
-    let mut machine = Machine::new(&Configuration {
+fn build(arguments: &Arguments) -> anyhow::Result<(Machine, ConfigurationDigest)> {
+    let configuration = Configuration {
         model: CpuModel::named(&arguments.cpu)?,
         topology: Topology::of_cores(arguments.cpus)?,
         memory: arguments.memory,
         seed: arguments.seed,
         start: device::Date::default(),
         virtio: arguments.devices.models()?,
-    })?;
-    let kernel = read(&arguments.kernel)?;
-    let kernel_name = arguments.kernel.display().to_string();
+    };
+    let digest = configuration.digest();
+    if let Some(path) = &arguments.restore {
+        let name = path.display().to_string();
+        let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
+        let mut machine = Machine::restore(&configuration, &name, BufReader::new(file))?;
+        arguments.devices.attach(&mut machine)?;
+        return Ok((machine, digest));
+    }
+    let mut machine = Machine::new(&configuration)?;
+    load(&mut machine, arguments)?;
+    arguments.devices.feed(&mut machine)?;
+    Ok((machine, digest))
+}
+
+fn load(machine: &mut Machine, arguments: &Arguments) -> anyhow::Result<()> {
+    let Some(kernel_path) = &arguments.kernel else { bail!("a kernel is missing") };
+    let kernel = read(kernel_path)?;
+    let kernel_name = kernel_path.display().to_string();
     let initrd = arguments.initrd.as_deref().map(read).transpose()?;
     let initrd_name =
         arguments.initrd.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
@@ -132,7 +164,7 @@ fn build(arguments: &Arguments) -> anyhow::Result<Machine> {
         modules: &modules,
         command_line: &arguments.append,
     })?;
-    Ok(machine)
+    Ok(())
 }
 
 /// The trace file being written.
@@ -166,25 +198,47 @@ impl Recorder {
     }
 }
 
+/// Where a run leaves things besides the console.
+struct Outputs<'a> {
+    recorder: Option<&'a mut Recorder>,
+    channels: ChannelFiles,
+    snapshots: Snapshots,
+}
+
+impl Outputs<'_> {
+    fn take(&mut self, machine: &mut Machine, shown: &[u8]) -> anyhow::Result<()> {
+        if let Some(recorder) = self.recorder.as_deref_mut() {
+            recorder.take(machine)?;
+        }
+        self.channels.take(machine)?;
+        self.snapshots.look(machine, shown)
+    }
+}
+
 /// Runs in slices, moving characters both ways in between. Answers the exit status.
 fn drive(
     machine: &mut Machine,
     arguments: &Arguments,
-    mut recorder: Option<&mut Recorder>,
-    channels: &mut ChannelFiles,
+    outputs: &mut Outputs<'_>,
     started: Instant,
 ) -> anyhow::Result<u8> {
     let mut console = Console::open(true);
     let last = arguments.until_virtual.unwrap_or(Picoseconds::MAX);
     let instructions = arguments.max_instructions.unwrap_or(u64::MAX);
+    if let Some(address) = &arguments.gdb {
+        match gdb::debug(machine, &mut console, address, status)? {
+            Ending::Detached => {}
+            Ending::Off { status } => return Ok(status),
+            Ending::Killed => return Ok(INTERRUPTED),
+        }
+    }
+    outputs.snapshots.arm(machine);
     loop {
         let until = machine.state.now.saturating_add(SLICE).min(last);
-        let outcome = machine.run(Limits { until, instructions });
-        show_output(machine, &mut console);
-        channels.take(machine)?;
-        if let Some(recorder) = recorder.as_deref_mut() {
-            recorder.take(machine)?;
-        }
+        let limits = outputs.snapshots.limit(machine, Limits { until, instructions });
+        let outcome = machine.run(limits);
+        let shown = show_output(machine, &mut console);
+        outputs.take(machine, &shown)?;
         if let Some(outcome) = outcome {
             return Ok(status(outcome));
         }
@@ -210,7 +264,7 @@ fn drive(
     }
 }
 
-fn show_output(machine: &mut Machine, console: &mut Console) {
+fn show_output(machine: &mut Machine, console: &mut Console) -> Vec<u8> {
     let bytes: Vec<u8> = machine
         .take_console()
         .into_iter()
@@ -220,6 +274,7 @@ fn show_output(machine: &mut Machine, console: &mut Console) {
     if !bytes.is_empty() {
         console.write(&bytes);
     }
+    bytes
 }
 
 fn status(outcome: Outcome) -> u8 {

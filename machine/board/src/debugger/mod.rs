@@ -4,10 +4,12 @@
 //! Breakpoints of either kind are kept beside memory, never written into it, so the guest does not
 //! see them. Left out: reverse execution, non-stop mode, files of the target.
 
+mod machine;
 mod registers;
 mod session;
 mod target;
 
+pub use machine::DebuggedMachine;
 pub use registers::DebugRegisters;
 pub use session::{DebugError, Ending, serve};
 

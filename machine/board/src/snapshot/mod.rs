@@ -3,11 +3,14 @@
 //! The file is a head (magic, version, the configuration's digest, sizes, hash), the state as
 //! postcard, the chunks of RAM that are not zero, each packed and hashed, and an end that says how
 //! many there were. Decoded code is not part of it: a restored machine decodes again. Reading is
-//! bounded by what the file really holds, so a forged size costs nothing.
+//! bounded by what the file really holds, so a forged size costs nothing. Images of disks are not part
+//! of it, what was written over them is.
 
+mod machine;
 mod reader;
 mod writer;
 
+pub use machine::RestoreError;
 pub use reader::{Head, SnapshotReader};
 pub use writer::save;
 
@@ -53,7 +56,7 @@ pub enum SnapshotError {
     Truncated { file: String, what: &'static str, offset: u64 },
     #[error("{file}: {what} at offset {offset:#x} is damaged: {why}")]
     Damaged { file: String, what: &'static str, offset: u64, why: String },
-    #[error("{file}: state cannot be stored: {why}")]
+    #[error("{file}: the state cannot be used: {why}")]
     State { file: String, why: String },
 }
 

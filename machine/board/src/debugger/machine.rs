@@ -1,0 +1,304 @@
+//! A [`Machine`] as a [`Debuggee`].
+//!
+//! While there are points, or a processor steps, instructions are executed one at a time. That
+//! takes their cost from the means of other blocks than in a free run, so a run under a debugger is
+//! as deterministic as any, and not the same as without.
+
+use super::{DebugRegisters, Debuggee, Others, Stop, StopPoint, WatchedAccess};
+use crate::Machine;
+use crate::schedule::{Limits, Outcome, Turn};
+use arch::address::{Linear, PAGE_SIZE, SystemPhysical};
+use arch::identity::CpuIndex;
+use arch::time::Picoseconds;
+use cpu::{Activity, Cpu, Range};
+
+/// Virtual time of one stretch without points.
+const STRETCH: Picoseconds = Picoseconds::from_milliseconds(2);
+/// Instructions of one stretch with points.
+const INSTRUCTIONS: u32 = 20_000;
+/// A step of a processor that waits is given up after this much virtual time.
+const LONGEST_STEP: Picoseconds = Picoseconds::from_milliseconds(100);
+/// Points that can be set.
+const MAXIMUM_POINTS: usize = 256;
+
+pub struct DebuggedMachine<'a> {
+    pub machine: &'a mut Machine,
+    points: Vec<StopPoint>,
+    /// The exit status that stands for an outcome.
+    status: fn(Outcome) -> u8,
+}
+
+impl<'a> DebuggedMachine<'a> {
+    pub fn new(machine: &'a mut Machine, status: fn(Outcome) -> u8) -> Self {
+        Self { machine, points: Vec::new(), status }
+    }
+
+    fn cpu(&self, cpu: CpuIndex) -> &Cpu {
+        &self.machine.state.cpus[usize::from(cpu.0)]
+    }
+
+    fn cpu_mut(&mut self, cpu: CpuIndex) -> &mut Cpu {
+        &mut self.machine.state.cpus[usize::from(cpu.0)]
+    }
+
+    /// The end of the run, if it has come.
+    fn ended(&self) -> Option<Stop> {
+        self.machine.outcome().map(|outcome| match outcome {
+            Outcome::TripleFault(cpu) => Stop::Shutdown { cpu },
+            other => Stop::Off { status: (self.status)(other) },
+        })
+    }
+
+    /// A processor that is about to execute the instruction at a point.
+    fn at_point(&self) -> Option<Stop> {
+        let cpus = self.machine.state.cpus.iter();
+        let at = cpus.filter(|cpu| {
+            let at = StopPoint::Execute(instruction_pointer(cpu));
+            self.points.contains(&at) && cpu.is_runnable(&self.machine.memory)
+        });
+        at.map(|cpu| Stop::Execute { cpu: cpu.index }).next()
+    }
+
+    /// An access that the last instruction made.
+    fn watched(&mut self) -> Option<Stop> {
+        self.machine.state.cpus.iter_mut().find_map(|cpu| {
+            let seen = cpu.observation.take()?;
+            let access = match (seen.range.reads, seen.range.writes) {
+                (true, true) => WatchedAccess::Either,
+                (true, false) => WatchedAccess::Read,
+                _ => WatchedAccess::Write,
+            };
+            Some(Stop::Watch { cpu: cpu.index, address: seen.range.start, access })
+        })
+    }
+
+    /// Executes one instruction of the processor whose turn it is, or of `only`.
+    fn execute_one(&mut self, only: Option<CpuIndex>) -> Option<Stop> {
+        let until = self.machine.state.now.saturating_add(LONGEST_STEP);
+        let instructions = self.machine.instructions() + 1;
+        match only {
+            Some(cpu) => {
+                let until = self.cpu(cpu).clock.saturating_add(LONGEST_STEP);
+                let others = self.machine.state.turn.take();
+                self.cpu_mut(cpu).others_clock = Picoseconds::MAX;
+                self.machine.go_on(Turn { cpu, until }, Limits { until, instructions });
+                self.machine.state.turn = others.filter(|turn| turn.cpu != cpu);
+            }
+            None => {
+                self.machine.run(Limits { until, instructions });
+            }
+        }
+        self.ended().or_else(|| self.watched())
+    }
+
+    fn observe(&mut self) {
+        let ranges: Vec<Range> = self
+            .points
+            .iter()
+            .filter_map(|point| match *point {
+                StopPoint::Watch { start, length, access } => Some(Range {
+                    start,
+                    length,
+                    reads: access != WatchedAccess::Write,
+                    writes: access != WatchedAccess::Read,
+                }),
+                StopPoint::Execute(_) => None,
+            })
+            .collect();
+        for cpu in &mut self.machine.state.cpus {
+            cpu.observe(ranges.clone());
+        }
+    }
+
+    /// Pieces of a range that lie in one page each: where they are in RAM, and which bytes.
+    fn pieces(
+        &self,
+        cpu: CpuIndex,
+        start: Linear,
+        length: usize,
+    ) -> impl Iterator<Item = (Option<SystemPhysical>, std::ops::Range<usize>)> {
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            let linear = start.0.wrapping_add(done as u64);
+            let room = (PAGE_SIZE - linear % PAGE_SIZE) as usize;
+            let piece = done..length.min(done + room);
+            done = piece.end;
+            let place = self.cpu(cpu).peek(&self.machine.memory, Linear(linear));
+            (!piece.is_empty()).then_some((place, piece))
+        })
+    }
+}
+
+/// Debuggers know linear addresses only.
+fn instruction_pointer(cpu: &Cpu) -> Linear {
+    let base = if cpu.is_64_bit() { 0 } else { cpu.segment_base[1] };
+    Linear(base.wrapping_add(cpu.ip))
+}
+
+impl Debuggee for DebuggedMachine<'_> {
+    fn cpu_count(&self) -> u16 {
+        self.machine.state.cpus.len() as u16
+    }
+
+    fn describe(&self, cpu: CpuIndex) -> String {
+        let cpu = self.cpu(cpu);
+        let activity = match cpu.activity {
+            Activity::Running => "running",
+            Activity::Halted => "halted",
+            Activity::Waiting => "in MWAIT",
+            Activity::WaitForStartup => "waits for startup",
+            Activity::Shutdown => "shut down",
+        };
+        let mode = match (cpu.is_64_bit(), cpu.is_real(), cpu.is_virtual_8086()) {
+            (true, ..) => "64-bit",
+            (_, true, _) => "real",
+            (.., true) => "virtual-8086",
+            _ if cpu.is_long_mode() => "compatibility",
+            _ => "protected",
+        };
+        format!("{activity}, {mode}, CPL {}", cpu.cpl)
+    }
+
+    fn registers(&self, cpu: CpuIndex) -> DebugRegisters {
+        let cpu = self.cpu(cpu);
+        let mut registers = DebugRegisters::default();
+        // The instruction set's order is A, C, D, B, SP, BP, SI, DI; the protocol's A, B, C, D, SI,
+        // DI, BP, SP.
+        for (place, number) in PROTOCOL_ORDER.into_iter().enumerate() {
+            registers.general[place] = cpu.gpr[number];
+        }
+        registers.rip = instruction_pointer(cpu).0;
+        registers.rflags = cpu.flags.bits() as u32;
+        for (place, number) in [1, 2, 3, 0, 4, 5].into_iter().enumerate() {
+            registers.segments[place] = cpu.segments[number].selector.into();
+        }
+        for index in 0..8 {
+            registers.x87[usize::from(index)] = cpu.x87.st(index).to_bytes();
+        }
+        registers.x87_control[0] = cpu.x87.control.into();
+        registers.x87_control[1] = cpu.x87.status.into();
+        registers.x87_control[2] = cpu.x87.valid.into();
+        registers.x87_control[3] = cpu.x87.instruction_segment.into();
+        registers.x87_control[4] = cpu.x87.instruction_pointer as u32;
+        registers.x87_control[5] = cpu.x87.data_segment.into();
+        registers.x87_control[6] = cpu.x87.data_pointer as u32;
+        registers.x87_control[7] = cpu.x87.opcode.into();
+        registers.xmm = cpu.xmm;
+        registers.mxcsr = cpu.mxcsr;
+        registers.fs_base = cpu.segments[4].base;
+        registers.gs_base = cpu.segments[5].base;
+        let cr8 = u64::from(cpu.apic.task_priority() >> 4);
+        registers.system = [
+            cpu.cr0.bits(),
+            cpu.cr2,
+            cpu.cr3,
+            cpu.cr4.bits(),
+            cr8,
+            cpu.efer.bits(),
+            cpu.segments[1].base,
+            cpu.segments[2].base,
+            cpu.tr.base,
+        ];
+        registers
+    }
+
+    fn set_registers(&mut self, cpu: CpuIndex, registers: &DebugRegisters) -> bool {
+        let mut possible = self.registers(cpu);
+        let target = self.cpu_mut(cpu);
+        for (place, number) in PROTOCOL_ORDER.into_iter().enumerate() {
+            target.gpr[number] = registers.general[place];
+        }
+        let base = if target.is_64_bit() { 0 } else { target.segment_base[1] };
+        target.ip = registers.rip.wrapping_sub(base);
+        target.debug_set_flags(registers.rflags.into());
+        target.xmm = registers.xmm;
+        target.mxcsr = registers.mxcsr & 0xFFFF;
+        for (number, base) in [(4, registers.fs_base), (5, registers.gs_base)] {
+            target.segments[number].base = base;
+        }
+        target.refresh_segments();
+        // Selectors, x87 and control registers stay as they are.
+        possible.general = registers.general;
+        possible.rip = registers.rip;
+        possible.rflags = registers.rflags;
+        possible.xmm = registers.xmm;
+        possible.mxcsr = registers.mxcsr;
+        possible.fs_base = registers.fs_base;
+        possible.gs_base = registers.gs_base;
+        possible == *registers
+    }
+
+    fn read_memory(&mut self, cpu: CpuIndex, start: Linear, into: &mut [u8]) -> usize {
+        let pieces: Vec<_> = self.pieces(cpu, start, into.len()).collect();
+        for (place, piece) in pieces {
+            let at = piece.start;
+            let is_read = place
+                .is_some_and(|place| self.machine.memory.read(place, &mut into[piece]).is_ok());
+            if !is_read {
+                return at;
+            }
+        }
+        into.len()
+    }
+
+    fn write_memory(&mut self, cpu: CpuIndex, start: Linear, from: &[u8]) -> bool {
+        let pieces: Vec<_> = self.pieces(cpu, start, from.len()).collect();
+        pieces.into_iter().all(|(place, piece)| {
+            place.is_some_and(|place| self.machine.memory.write(place, &from[piece]).is_ok())
+        })
+    }
+
+    fn insert(&mut self, point: StopPoint) -> bool {
+        if self.points.len() >= MAXIMUM_POINTS {
+            return false;
+        }
+        self.points.push(point);
+        self.observe();
+        true
+    }
+
+    fn remove(&mut self, point: StopPoint) -> bool {
+        let Some(place) = self.points.iter().position(|other| *other == point) else {
+            return false;
+        };
+        self.points.swap_remove(place);
+        self.observe();
+        true
+    }
+
+    /// A step that takes an event ends behind the first instruction of its handler.
+    fn step(&mut self, cpu: CpuIndex, others: Others) -> Stop {
+        let only = (others == Others::Stand).then_some(cpu);
+        let before = self.cpu(cpu).instructions;
+        let end = self.machine.state.now.saturating_add(LONGEST_STEP);
+        loop {
+            if let Some(stop) = self.execute_one(only) {
+                return stop;
+            }
+            let is_done = self.cpu(cpu).instructions != before;
+            if is_done || only.is_some() || self.machine.state.now >= end {
+                return Stop::Stepped { cpu };
+            }
+            if let Some(stop) = self.at_point()
+                && stop != (Stop::Execute { cpu })
+            {
+                return stop;
+            }
+        }
+    }
+
+    fn run(&mut self, only: Option<CpuIndex>) -> Option<Stop> {
+        if let Some(stop) = self.ended() {
+            return Some(stop);
+        }
+        if self.points.is_empty() && only.is_none() {
+            let until = self.machine.state.now.saturating_add(STRETCH);
+            self.machine.run(Limits { until, instructions: u64::MAX });
+            return self.ended();
+        }
+        (0..INSTRUCTIONS).find_map(|_| self.at_point().or_else(|| self.execute_one(only)))
+    }
+}
+
+/// The register numbers of RAX, RBX, RCX, RDX, RSI, RDI, RBP, RSP, R8 to R15.
+const PROTOCOL_ORDER: [usize; 16] = [0, 3, 1, 2, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15];

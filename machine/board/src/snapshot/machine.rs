@@ -1,0 +1,134 @@
+//! Saving and restoring a whole [`Machine`].
+//!
+//! The lines of memory that hold decoded code or are monitored are stored too: a write to one ends
+//! its block, and that a restored machine must do as well, or the two would run apart.
+
+use super::{ConfigurationDigest, SnapshotError, SnapshotReader, save};
+use crate::machine::{Configuration, Machine, MachineError, State};
+use bus::GuestMemory;
+use device::storage::WriteMode;
+use device::virtio::Model;
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Write};
+use trace::TraceHash;
+
+/// Why a machine cannot be restored.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+}
+
+#[derive(Serialize)]
+struct Saved<'a> {
+    state: &'a State,
+    watched: Vec<(u64, u64)>,
+    generations: Vec<(u64, u32)>,
+}
+
+#[derive(Deserialize)]
+struct Restored {
+    state: State,
+    /// Pages, each with a bit per line of 64 bytes.
+    watched: Vec<(u64, u64)>,
+    /// Pages, each with the count of its writes to watched lines.
+    generations: Vec<(u64, u32)>,
+}
+
+impl Configuration {
+    /// What two configurations must share for one to go on where the other was.
+    pub fn digest(&self) -> ConfigurationDigest {
+        let mut hash = TraceHash::default();
+        let mut text = |text: &str| {
+            hash.word(text.len() as u64);
+            text.bytes().for_each(|byte| hash.word(byte.into()));
+        };
+        text(self.model.name());
+        text(&format!("{:?} {:#x}", self.topology, self.memory));
+        for model in &self.virtio {
+            match model {
+                Model::Block(block) => {
+                    let keeps = block.disk.mode() != WriteMode::Through;
+                    text(&format!("disk {} {keeps}", block.disk.sectors()));
+                }
+                Model::Console(console) => text(&format!("console {:?}", console.names())),
+                Model::Network(_) => text("network"),
+                Model::Entropy(_) => text("entropy"),
+            }
+        }
+        ConfigurationDigest(hash.value())
+    }
+}
+
+impl Machine {
+    /// Writes a snapshot. `file` is the name for messages. Output that the host has not taken yet
+    /// is not part of it.
+    pub fn save(
+        &self,
+        file: &str,
+        output: &mut impl Write,
+        configuration: ConfigurationDigest,
+    ) -> Result<(), SnapshotError> {
+        let watched = by_page(&self.memory.watched_lines);
+        let generations = by_page(&self.memory.generations);
+        let saved = Saved { state: &self.state, watched, generations };
+        save(file, output, configuration, &saved, &self.memory)
+    }
+
+    /// A machine as it was when the snapshot was taken. Its disks have no images yet.
+    pub fn restore(
+        configuration: &Configuration,
+        file: &str,
+        input: impl Read,
+    ) -> Result<Self, RestoreError> {
+        let reader = SnapshotReader::new(file, input)?;
+        let (restored, memory) = reader.restore::<Restored>(configuration.digest())?;
+        let mut machine = Self::new(configuration)?;
+        check(file, &machine.state, &restored, &memory)?;
+        machine.state = restored.state;
+        machine.memory = memory;
+        for (page, lines) in restored.watched {
+            machine.memory.watched_lines[page as usize] = lines;
+        }
+        for (page, generation) in restored.generations {
+            machine.memory.generations[page as usize] = generation;
+        }
+        Ok(machine)
+    }
+}
+
+/// What is not zero, with its page.
+fn by_page<T: Copy + Default + PartialEq>(values: &[T]) -> Vec<(u64, T)> {
+    let pages = values.iter().enumerate().filter(|(_, value)| **value != T::default());
+    pages.map(|(page, value)| (page as u64, *value)).collect()
+}
+
+/// What the parts take for granted of each other.
+fn check(
+    file: &str,
+    fresh: &State,
+    restored: &Restored,
+    memory: &GuestMemory,
+) -> Result<(), SnapshotError> {
+    let refuse = |why: String| SnapshotError::State { file: file.into(), why };
+    let (found, expected) = (restored.state.cpus.len(), fresh.cpus.len());
+    if found != expected || restored.state.inboxes.len() != expected {
+        return Err(refuse(format!("{found} processors, must be {expected}")));
+    }
+    if restored.state.topology != fresh.topology {
+        return Err(refuse("another topology than the configuration's".into()));
+    }
+    let turn = restored.state.turn.map_or(0, |turn| usize::from(turn.cpu.0));
+    if turn >= expected {
+        return Err(refuse(format!("the turn of processor {turn}, must be below {expected}")));
+    }
+    let pages = memory.watched_lines.len() as u64;
+    let watched = restored.watched.iter().map(|(page, _)| *page);
+    let named = watched.chain(restored.generations.iter().map(|(page, _)| *page));
+    match named.max().filter(|page| *page >= pages) {
+        Some(page) => Err(refuse(format!("watched page {page:#x}, must be below {pages:#x}"))),
+        None => Ok(()),
+    }
+}
