@@ -130,12 +130,11 @@ impl Cpu {
     pub fn note_ram_write(&mut self, bus: &mut Bus<'_>, at: usize, length: usize) {
         let (first, last) = (at >> 12, (at + length - 1) >> 12);
         let watched = &bus.memory.watched_lines;
-        if watched[first] != 0 || (last != first && watched[last] != 0) {
-            if bus.memory.note_write(at, length) {
-                self.code_changed = true;
-                // It may have been the line that another processor monitors.
-                self.attention |= Attention::YIELD;
-            }
+        let is_watched = watched[first] != 0 || (last != first && watched[last] != 0);
+        if is_watched && bus.memory.note_write(at, length) {
+            self.code_changed = true;
+            // It may have been the line that another processor monitors.
+            self.attention |= Attention::YIELD;
         }
     }
 
