@@ -78,4 +78,4 @@ for file in $files; do
 			b / 1e6, p, pc, pm, o, oc, om, p / o, (oc > 0 ? sprintf("%.1f", pc / oc) : "-"),
 			b / o / 1e6, s }'
 done
-dd if="$work/one-cpu.data" of=/dev/null bs=256k 2>&1 | tail -1 | sed 's/^/one thread that only reads: /'
+dd if="$work/one-cpu.data" of=/dev/null bs=256k 2>&1 | tail -1 | sed "s/^/one thread that only reads: /"

@@ -258,11 +258,33 @@ impl Cell {
         self.time_ns = self.time_ns.wrapping_add(duration);
         // 2^128 is out of reach of durations that are differences of plausible clocks.
         self.squares = self.squares.wrapping_add(u128::from(duration) * u128::from(duration));
-        self.min_ns = self.min_ns.min(duration);
-        self.max_ns = self.max_ns.max(duration);
-        self.first_ns = self.first_ns.min(start_ns);
+        // Branches that are hardly ever taken cost less than stores that change nothing.
+        if duration < self.min_ns {
+            self.shortest(duration);
+        }
+        if duration > self.max_ns {
+            self.longest(duration);
+        }
+        if start_ns < self.first_ns {
+            self.begin(start_ns);
+        }
         self.histogram.add(duration);
         self.blocks.add(end_ns, duration);
+    }
+
+    #[cold]
+    fn shortest(&mut self, duration: u64) {
+        self.min_ns = duration;
+    }
+
+    #[cold]
+    fn longest(&mut self, duration: u64) {
+        self.max_ns = duration;
+    }
+
+    #[cold]
+    fn begin(&mut self, start_ns: u64) {
+        self.first_ns = start_ns;
     }
 
     pub(crate) fn add_squares(&mut self, squares: u128) {
