@@ -1,0 +1,5 @@
+//! What a whole machine must do whatever runs on it.
+
+mod program;
+mod restored;
+mod waiting;
