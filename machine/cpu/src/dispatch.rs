@@ -47,6 +47,10 @@ impl Cpu {
         loop {
             let linear = self.fetch_address(size);
             if linear & !0xFFF != page.linear || page.epoch != self.tlb.epoch {
+                // What waits at this boundary comes before a fault of the fetch.
+                if !self.may_begin(room) {
+                    return;
+                }
                 match self.fetch_page(bus, linear) {
                     Ok(offset) => {
                         let epoch = self.tlb.epoch;
@@ -71,6 +75,12 @@ impl Cpu {
                 Next::Leave => return,
             }
         }
+    }
+
+    /// Whether there is room for one more instruction.
+    #[inline(always)]
+    fn may_begin(&self, room: Room) -> bool {
+        self.clock < room.clock && self.instructions < room.instructions
     }
 
     /// Whether the whole block can run without a look at anything else.
@@ -139,7 +149,7 @@ impl Cpu {
     /// Runs as much of one block as there is room for, however the block lies in memory.
     #[inline(never)]
     pub(crate) fn run_part(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>, room: Room) {
-        if self.clock >= room.clock || self.instructions >= room.instructions {
+        if !self.may_begin(room) {
             return;
         }
         let size = self.code_size();
