@@ -17,6 +17,8 @@ const SHORTEST_INSTRUCTION: u64 = 25;
 const NEAR: Picoseconds = Picoseconds::from_nanoseconds(1);
 
 #[derive(clap::Args)]
+// The verb that takes these in has a group of this name.
+#[group(skip)]
 pub struct Arguments {
     /// Save the machine to FILE when EVENT happens, and go on: console:TEXT (the first serial port
     /// shows it), time:DURATION, instructions:N, port:PORT[=VALUE] (a write); may be repeated
