@@ -118,7 +118,7 @@ fn verify(arguments: &Arguments, record: Option<&Record>, root: &Path) -> anyhow
     if needs.is_empty() {
         println!("verified: in effect");
     } else {
-        println!("takes effect after: {}", needs.join(", "));
+        println!("takes effect after: {}", needs.join("; "));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -379,11 +379,9 @@ fn evidence(
 /// Counters of posted interrupts, of the whole host.
 fn posted_counters(facts: &Facts) -> Result<Evidence, String> {
     let Some(counters) = facts.interrupts.get() else {
-        return Err(facts
-            .interrupts
-            .evidence("posted interrupts", |_| "")
-            .value
-            .replace("not known", "/proc/interrupts"));
+        let why = facts.interrupts.evidence("posted interrupts", |_| "").value;
+        let why = why.strip_prefix("not known: ").unwrap_or(&why);
+        return Err(format!("posted interrupts at /proc/interrupts: {why}"));
     };
     let shown: Vec<String> = counters
         .iter()

@@ -37,23 +37,29 @@ fn mended(file: &ConfigurationFile, target: &Target) -> Vec<Step> {
     }
     let name = file.path.rsplit('/').next().unwrap_or_default();
     let name = name.rsplit_once('.').map_or(name, |(name, _)| name);
-    let step = |action| Step {
+    let step = |verb: &str, action| Step {
         id: format!("vm-{name}"),
-        title: format!("virtual machine {name}: mend {}", file.path),
+        title: format!("virtual machine {name}: {verb} {}", file.path),
         because: "lint".into(),
         action,
         needs: Needs::VmRestart,
         risk: "the guest's timers and interrupt controllers change with its next start".into(),
         is_optional: true,
     };
-    let write = step(Action::Write {
-        path: file.path.clone(),
-        before: Some(file.text.clone()),
-        after: fixed.text.clone(),
-    });
+    let write = step(
+        "mend",
+        Action::Write {
+            path: file.path.clone(),
+            before: Some(file.text.clone()),
+            after: fixed.text.clone(),
+        },
+    );
     let define: Vec<String> = ["virsh", "define", &file.path].map(String::from).to_vec();
     match is_xml {
-        true => vec![write, step(Action::Run { command: define.clone(), undo: define })],
+        true => {
+            let run = Action::Run { command: define.clone(), undo: define };
+            vec![write, step("have libvirt take over", run)]
+        }
         false => vec![write],
     }
 }

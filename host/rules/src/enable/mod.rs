@@ -398,6 +398,13 @@ impl Drafting<'_> {
             return;
         }
         for action in boot::actions(self.facts, &add, remove) {
+            let means = match &action {
+                Action::Write { path, .. } => format!(", in {path}"),
+                Action::Run { command, .. } => {
+                    format!(", with {}", command.first().map_or("", String::as_str))
+                }
+                Action::Tell { .. } => String::new(),
+            };
             let title = [("add", &add[..]), ("remove", remove)]
                 .iter()
                 .filter(|(_, words)| !words.is_empty())
@@ -406,7 +413,7 @@ impl Drafting<'_> {
                 .join(", ");
             self.steps.push(Step {
                 id: format!("kernel-arguments-{}", self.steps.len() + 1),
-                title: format!("kernel command line: {title}"),
+                title: format!("kernel command line: {title}{means}"),
                 because: because.into(),
                 action,
                 needs: Needs::Reboot,
