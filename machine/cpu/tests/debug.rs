@@ -1,5 +1,6 @@
 //! Which debug traps come, and with what in DR6: single step beside loads of SS, software
-//! interrupts and SYSCALL; watchpoints beside INT1; and how many NMIs wait.
+//! interrupts and SYSCALL; watchpoints beside INT1; how many NMIs wait; and what a page fault says
+//! of protection keys.
 //! [APM2 "Debug Registers"] [SDM3 "Masking Exceptions and Interrupts When Switching Stacks"]
 
 use arch::address::SystemPhysical;
@@ -319,5 +320,36 @@ fn one_nmi_waits_behind_the_one_that_is_handled() {
         lab.cpu.nmi_blocked = true;
         (0..arriving).for_each(|_| lab.cpu.accepted(Acceptance::Nmi));
         assert!(!lab.cpu.second_nmi, "{arriving} while one is handled: one waits");
+    }
+}
+
+#[test]
+fn a_page_fault_names_the_protection_key_whatever_else_forbids_the_access() {
+    const KEY_1: u64 = 1 << 59;
+    const WRITABLE: u64 = 2;
+    // The page is the user's; the access is the supervisor's write, with CR0.WP set.
+    for (entry, pkru, expected) in [
+        (KEY_1 | WRITABLE, 0b01 << 2, 0x23),
+        (KEY_1, 0b01 << 2, 0x23),
+        (KEY_1, 0b10 << 2, 0x23),
+        (KEY_1, 0, 0x03),
+        (KEY_1, 0b01 << 4, 0x03),
+    ] {
+        let mut lab = Lab::new(|a| {
+            a.mov(ebx, 0x20_0000)?;
+            a.mov(dword_ptr(rbx), eax)?;
+            a.hlt()
+        });
+        lab.assemble(PLAIN_HANDLER, |a| {
+            a.pop(rax)?;
+            a.out(i32::from(COUNT_PORT), eax)?;
+            a.hlt()
+        });
+        lab.write(TABLES + 0x2008, 0x20_0000 | 0x85 | entry);
+        lab.cpu.cr0 |= Cr0::WRITE_PROTECT;
+        lab.cpu.cr4 |= Cr4::PKE;
+        lab.cpu.pkru = pkru;
+        lab.cpu.tlb.flush_all();
+        assert_eq!(lab.run(COUNT_PORT), [expected], "entry {entry:#x}, PKRU {pkru:#x}");
     }
 }

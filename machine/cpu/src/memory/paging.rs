@@ -256,25 +256,24 @@ impl Cpu {
                 _ => Ok(()),
             };
         }
-        if is_user_access && !walk.is_user {
-            return denied;
-        }
         let smap = self.cr4.contains(Cr4::SMAP) && set == tlb::SUPERVISOR;
-        if !is_user_access && walk.is_user && smap {
-            return denied;
-        }
         let write_protects = is_user_access || self.cr0.contains(Cr0::WRITE_PROTECT);
-        if access == Access::Write && !walk.is_writable && write_protects {
-            return denied;
+        let is_denied = is_user_access && !walk.is_user
+            || !is_user_access && walk.is_user && smap
+            || access == Access::Write && !walk.is_writable && write_protects;
+        let key = self.key_violation(walk, access, write_protects);
+        if is_denied || key != 0 { Err(fault::PRESENT | key) } else { Ok(()) }
+    }
+
+    /// The error code's bit for a protection key that forbids the access, whether anything else
+    /// does or not. [APM2 "Memory Protection Keys (MPK) Bit"] [SDM3 "Page-Fault Exceptions"]
+    fn key_violation(&self, walk: &Walk, access: Access, write_protects: bool) -> u32 {
+        if !walk.is_user || !self.cr4.contains(Cr4::PKE) || !self.is_long_mode() {
+            return 0;
         }
-        if walk.is_user && self.cr4.contains(Cr4::PKE) && self.is_long_mode() {
-            let rights = self.pkru >> (2 * walk.protection_key);
-            let forbids_write = rights & 2 != 0 && access == Access::Write && write_protects;
-            if rights & 1 != 0 || forbids_write {
-                return Err(fault::PRESENT | fault::PROTECTION_KEY);
-            }
-        }
-        Ok(())
+        let rights = self.pkru >> (2 * walk.protection_key);
+        let forbids_write = rights & 2 != 0 && access == Access::Write && write_protects;
+        if rights & 1 != 0 || forbids_write { fault::PROTECTION_KEY } else { 0 }
     }
 
     pub(crate) fn read_entry(
