@@ -155,6 +155,7 @@ fn side_by_side(name: &str, off: Option<Run>, on: Option<Run>) -> Comparison {
         agreement,
         troubles,
         measures: crate::comparison::side_by_side(figures(off), figures(on)),
+        inhibited: None,
         inhibits: Vec::new(),
         incomplete: BTreeMap::new(),
         unaccelerated: BTreeMap::new(),

@@ -44,6 +44,9 @@ pub struct Comparison {
     pub exits: Vec<ExitRow>,
     pub measures: Vec<Measure>,
     pub agreement: Vec<Agreement>,
+    /// Seconds that the virtual machine ran with the feature on, and those of them during which
+    /// KVM inhibited it.
+    pub inhibited: Option<(f64, f64)>,
     /// Inhibits as KVM traced them, with the feature on: seconds, text.
     pub inhibits: Vec<(f64, String)>,
     /// Reasons of `kvm_avic_incomplete_ipi` and registers of `kvm_avic_unaccelerated_access`.
@@ -70,6 +73,18 @@ impl Comparison {
         let (off, on) = (self.exits_off()? as f64, self.exits_on()? as f64);
         (off > 0.0).then(|| (on - off) / off * 100.0)
     }
+}
+
+/// Seconds with any inhibit set, of `seconds` that begin with the first event.
+fn inhibited(events: &[(f64, String)], seconds: f64) -> f64 {
+    let Some((start, _)) = events.first() else { return 0.0 };
+    let is_set = |text: &str| {
+        let mask = text.split("inhibits=0x").nth(1).unwrap_or("0");
+        mask.split(' ').next().is_some_and(|mask| !mask.trim_start_matches('0').is_empty())
+    };
+    let ends = events.iter().skip(1).map(|(at, _)| *at).chain([start + seconds]);
+    let stretches = events.iter().zip(ends).filter(|((_, text), _)| is_set(text));
+    stretches.map(|((at, _), end)| (end - at).max(0.0)).sum()
 }
 
 fn total(counts: impl Iterator<Item = Option<Count>>) -> Option<u64> {
@@ -104,6 +119,8 @@ fn comparison(name: &str, observed: &[Observed]) -> Comparison {
         exits: exit_rows(off, on),
         measures: measures(of(false, false).or(off), of(true, false).or(on)),
         agreement: traced.filter_map(agreement).collect(),
+        inhibited: on
+            .map(|one| (one.result.seconds, inhibited(&on_points.inhibits, one.result.seconds))),
         inhibits: on_points.inhibits,
         incomplete: on_points.incomplete,
         unaccelerated: on_points.unaccelerated,
@@ -122,9 +139,9 @@ pub fn exit_name(code: u64) -> String {
 /// Sorted by what the feature saves, or by count where there is one side only.
 fn exit_rows(off: Option<&Observed>, on: Option<&Observed>) -> Vec<ExitRow> {
     let codes: BTreeSet<u64> =
-        [off, on].into_iter().flatten().flat_map(|one| one.exits.keys().copied()).collect();
+        [off, on].into_iter().flatten().flat_map(|one| one.window.keys().copied()).collect();
     let count = |one: Option<&Observed>, code: u64| {
-        one.map(|one| one.exits.get(&code).copied().unwrap_or_default())
+        one.map(|one| one.window.get(&code).copied().unwrap_or_default())
     };
     let row = |code: u64| ExitRow {
         code,

@@ -260,17 +260,20 @@ fn remarks(comparison: &Comparison) -> Vec<String> {
     remarks
 }
 
-/// The history of inhibits, and whether one stayed.
+/// How long AVIC was inhibited, and why.
 fn inhibit_remark(comparison: &Comparison) -> Option<String> {
-    let last = comparison.inhibits.last()?;
-    let mask = last.1.split("inhibits=").nth(1).unwrap_or_default();
-    let history: Vec<&str> = comparison.inhibits.iter().map(|(_, text)| text.as_str()).collect();
-    let verdict = if mask.starts_with("0x0") && mask.trim_end().len() == 3 {
-        "none stayed".to_owned()
-    } else {
-        format!("AVIC stayed INHIBITED ({mask})")
-    };
-    Some(format!("inhibits with AVIC on: {verdict}; history: {}", history.join("; ")))
+    let (seconds, inhibited) = comparison.inhibited?;
+    let share = (inhibited / seconds.max(1e-9) * 100.0).min(100.0);
+    let mut history: Vec<&str> =
+        comparison.inhibits.iter().map(|(_, text)| text.as_str()).collect();
+    let events = history.len();
+    history.dedup();
+    history.truncate(6);
+    let more = if events > history.len() { "; …" } else { "" };
+    Some(format!(
+        "on: KVM inhibited AVIC for {share:.1} % of {seconds:.3} s; {events} changes: {}{more}",
+        history.join("; ")
+    ))
 }
 
 fn predictions(predictions: &[Prediction]) -> Option<Grid> {

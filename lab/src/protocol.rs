@@ -52,6 +52,8 @@ pub struct Tracepoints {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
     pub outcome: Outcome,
+    /// Seconds of the emulated host that the virtual machine ran.
+    pub seconds: f64,
     /// Lines on the guest's console.
     pub console: Vec<String>,
     /// Returns to the monitor, by reason.
@@ -87,6 +89,8 @@ pub enum ToAgent {
     Prepare(Box<Step>),
     /// Start it.
     Go,
+    /// Load the module with the feature off or on; no virtual machine follows.
+    Load(bool),
     /// Run this program with arguments, as operators would on the host.
     Say(Vec<String>),
     PowerOff,

@@ -42,6 +42,8 @@ pub struct Observed {
     pub result: StepResult,
     /// The machine's count, by exit code.
     pub exits: BTreeMap<u64, Count>,
+    /// The same of the part that the guest marked, or of all.
+    pub window: BTreeMap<u64, Count>,
     pub doorbells: u64,
     /// Virtual time that the step took, module loading included.
     pub time: Picoseconds,
@@ -189,6 +191,7 @@ impl Session {
                         step: step.clone(),
                         result: *result,
                         exits: self.counters.exits().clone(),
+                        window: self.counters.window().clone(),
                         doorbells: self.counters.doorbells(),
                         time: Picoseconds(self.machine.state.now.0 - started.0),
                     });
@@ -196,6 +199,17 @@ impl Session {
                 FromAgent::Failed(why) => bail!("{}: {why}", step.name),
                 other => bail!("{}: the agent said {other:?}", step.name),
             }
+        }
+    }
+
+    /// Loads KVM's module with the feature off or on, without a virtual machine.
+    pub fn load(&mut self, is_on: bool, stop: &AtomicBool) -> anyhow::Result<()> {
+        self.send(&ToAgent::Load(is_on))?;
+        let limit = self.machine.state.now.saturating_add(BOOT_LIMIT);
+        match self.receive(limit, stop)? {
+            FromAgent::Standby => Ok(()),
+            FromAgent::Failed(why) => bail!("{why}"),
+            other => bail!("the agent said {other:?}"),
         }
     }
 

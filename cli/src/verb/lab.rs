@@ -28,6 +28,8 @@ pub struct Arguments {
 enum Action {
     /// Run a workload in virtual machines with AVIC off and on, and compare
     Run(RunArguments),
+    /// Run a verb of avicenna on the emulated host, such as: lab exec -- check
+    Exec(ExecArguments),
     /// An interactive emulated host with avicenna inside
     Shell(HostArguments),
 }
@@ -72,6 +74,18 @@ struct RunArguments {
     /// Write the result here instead of to standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+struct ExecArguments {
+    #[command(flatten)]
+    host: HostArguments,
+    /// With kvm_amd loaded as avic=0
+    #[arg(long)]
+    off: bool,
+    /// The verb and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    verb: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -120,6 +134,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let _ = ctrlc::set_handler(|| INTERRUPT.store(true, Ordering::Relaxed));
     match arguments.action {
         Action::Run(arguments) => compare(&arguments),
+        Action::Exec(arguments) => execute(&arguments),
         Action::Shell(arguments) => shell(&arguments),
     }
 }
@@ -260,6 +275,21 @@ fn show(result: &LabResult, arguments: &RunArguments) -> anyhow::Result<ExitCode
         one.troubles.is_empty() && one.agreement.iter().all(|both| both.differences.is_empty())
     });
     Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// The verb's output and exit status are this one's.
+fn execute(arguments: &ExecArguments) -> anyhow::Result<ExitCode> {
+    let host = host(&arguments.host)?;
+    let kernel = kernel(&arguments.host.kernel)?.context("a distribution's kernel is needed")?;
+    say("booting the emulated host");
+    let initramfs = session::initramfs(&kernel, None)?;
+    let mut session = Session::boot(session::build(&host, &kernel, &initramfs)?, &INTERRUPT)?;
+    session.load(!arguments.off, &INTERRUPT)?;
+    let verb: Vec<&str> = arguments.verb.iter().map(String::as_str).collect();
+    let (text, status) = session.say(&verb, &INTERRUPT)?;
+    say("");
+    print!("{text}");
+    Ok(ExitCode::from(u8::try_from(status).unwrap_or(super::CANNOT_TELL)))
 }
 
 fn shell(arguments: &HostArguments) -> anyhow::Result<ExitCode> {

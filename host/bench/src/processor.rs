@@ -7,9 +7,10 @@ use board::topology::{Level, Topology};
 use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2, kvm_regs, kvm_segment};
 use kvm_ioctls::{Kvm, VcpuFd};
 
-/// CPUID Fn0000_0001 ECX: x2APIC, TSC deadline timer.
+/// CPUID Fn0000_0001 ECX: x2APIC, TSC deadline timer, there is a hypervisor.
 const X2APIC: u32 = 1 << 21;
 const TSC_DEADLINE: u32 = 1 << 24;
+const HYPERVISOR: u32 = 1 << 31;
 
 /// What every processor's CPUID starts from.
 pub(crate) fn supported_cpuid(kvm: &Kvm) -> Result<CpuId, BenchError> {
@@ -44,7 +45,7 @@ fn adapt(
         (1, _) => {
             let logical = package.min(0xFF);
             entry.ebx = entry.ebx & 0x0000_FFFF | logical << 16 | apic_id << 24;
-            entry.ecx |= TSC_DEADLINE;
+            entry.ecx |= TSC_DEADLINE | HYPERVISOR;
             entry.ecx &= if configuration.has_x2apic { !0 } else { !X2APIC };
         }
         (0xB, level) => {

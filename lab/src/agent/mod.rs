@@ -112,6 +112,7 @@ fn run() -> anyhow::Result<()> {
             ToAgent::Prepare(step) => {
                 step::perform(&mut line, &step).map(|result| FromAgent::Finished(Box::new(result)))
             }
+            ToAgent::Load(is_on) => module::reload(is_on).map(|_| FromAgent::Standby),
             ToAgent::Say(arguments) => say(&arguments),
             ToAgent::Go => continue,
             ToAgent::PowerOff => return Ok(()),

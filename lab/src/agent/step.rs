@@ -8,7 +8,7 @@ use bench::VirtualMachine;
 use board::Images;
 use board::load::Source;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What every Linux guest is told.
 const LINUX: &str = "console=ttyS0 quiet panic=-1";
@@ -18,8 +18,10 @@ pub(super) fn perform(line: &mut Line, step: &Step) -> anyhow::Result<StepResult
     let tracing = step.is_traced.then(Tracing::start).transpose()?;
     line.send(&FromAgent::Standby)?;
     anyhow::ensure!(line.receive()? == ToAgent::Go, "the session broke off");
+    let started = Instant::now();
     let (end, console) = run_guest(line, step)?;
     Ok(StepResult {
+        seconds: started.elapsed().as_secs_f64(),
         outcome: end.outcome,
         console,
         process_exits: end.process_exits,

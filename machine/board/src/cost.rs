@@ -8,6 +8,7 @@ use arch::time::Picoseconds;
 use cpu::CpuModel;
 use cpu::cache::InstructionCosts;
 use cpu::decode::Cost;
+use cpu::svm::SvmCosts;
 use serde::{Deserialize, Serialize};
 
 /// Where a figure comes from.
@@ -65,12 +66,23 @@ pub struct MessageFigures {
     pub device: Figure,
 }
 
+/// What hardware virtualization takes, in core cycles.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VirtualizationFigures {
+    pub entry: Figure,
+    pub exit: Figure,
+    pub avic_send: Figure,
+    pub avic_deliver: Figure,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostProfile {
     pub name: String,
     pub instruction: InstructionFigures,
     pub message: MessageFigures,
+    pub virtualization: VirtualizationFigures,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -107,9 +119,10 @@ impl CostProfile {
     }
 
     /// All figures by name, in the order of [`Cost`] and then of distance.
-    pub fn figures(&self) -> [(&'static str, &Figure); 23] {
+    pub fn figures(&self) -> [(&'static str, &Figure); 27] {
         let i = &self.instruction;
         let m = &self.message;
+        let v = &self.virtualization;
         [
             ("simple", &i.simple),
             ("load", &i.load),
@@ -134,6 +147,10 @@ impl CostProfile {
             ("same_socket", &m.same_socket),
             ("other_socket", &m.other_socket),
             ("device", &m.device),
+            ("entry", &v.entry),
+            ("exit", &v.exit),
+            ("avic_send", &v.avic_send),
+            ("avic_deliver", &v.avic_deliver),
         ]
     }
 
@@ -158,6 +175,19 @@ impl CostProfile {
             Distance::OtherSocket => &self.message.other_socket,
         };
         nanoseconds(figure)
+    }
+
+    /// What the steps of SVM take at the model's core clock.
+    pub fn svm_costs(&self, model: &CpuModel) -> SvmCosts {
+        let cycles = |figure: &Figure| {
+            Picoseconds((figure.value * 1e12 / model.core_hertz() as f64).round() as u64)
+        };
+        SvmCosts {
+            entry: cycles(&self.virtualization.entry),
+            exit: cycles(&self.virtualization.exit),
+            avic_send: cycles(&self.virtualization.avic_send),
+            avic_deliver: cycles(&self.virtualization.avic_deliver),
+        }
     }
 
     pub fn device_message(&self) -> Picoseconds {

@@ -15,4 +15,4 @@ mod nested;
 mod permission;
 mod state;
 
-pub use state::{Exit, Guest, Host, NestedPaging, PauseFilter, Svm, SvmBehaviour};
+pub use state::{Exit, Guest, Host, NestedPaging, PauseFilter, Svm, SvmBehaviour, SvmCosts};

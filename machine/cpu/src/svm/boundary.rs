@@ -13,7 +13,7 @@ use arch::svm::ExitCode;
 use arch::svm::event::{EventType, Injection};
 use arch::svm::intercept::Vector3;
 use arch::svm::vmcb::InterruptControl;
-use bus::Effect;
+use bus::{Effect, Visit};
 
 impl Cpu {
     pub fn is_guest(&self) -> bool {
@@ -58,7 +58,9 @@ impl Cpu {
             match ipi.step(&avic, bus.memory) {
                 IpiStep::Continue => {}
                 IpiStep::Doorbell(target) => {
-                    bus.platform.effect(visit, Effect::Doorbell { target });
+                    self.clock.0 += self.svm.costs.avic_send.0;
+                    let at = self.clock;
+                    bus.platform.effect(Visit { at, ..visit }, Effect::Doorbell { target });
                     self.attention |= Attention::YIELD;
                 }
                 IpiStep::Complete(IpiOutcome::Delivered { reaches_sender }) => {
@@ -242,6 +244,7 @@ impl Cpu {
             return Ok(());
         }
         avic.accept(bus.memory, vector);
+        self.clock.0 += self.svm.costs.avic_deliver.0;
         self.take_interrupt(bus, vector.0)
     }
 

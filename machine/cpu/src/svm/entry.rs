@@ -60,6 +60,7 @@ impl Cpu {
         let injected = vmcb.get(control::EVENTINJ).into_bits();
         let entry = Happening::VmEntry { vmcb: at, injected, ip: self.ip };
         bus.platform.record(self.visit(), entry);
+        self.clock.0 += self.svm.costs.entry.0;
         self.attention |= Attention::GUEST_BOUNDARY
             | Attention::VIRTUAL_INTERRUPT
             | Attention::VIRTUAL_NMI

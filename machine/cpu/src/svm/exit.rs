@@ -56,6 +56,7 @@ impl Cpu {
         if let Some(avic) = &guest.avic {
             interrupts.set_task_priority(avic.task_priority);
         }
+        self.clock.0 += self.svm.costs.exit.0;
         bus.platform.record(
             self.visit(),
             Happening::VmExit {

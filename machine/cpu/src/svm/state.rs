@@ -13,6 +13,7 @@ use arch::svm::exit::ExitCode;
 use arch::svm::intercept::Intercepts;
 use arch::svm::msr::{TSC_RATIO_ONE, VmCr};
 use arch::svm::vmcb::{InterruptControl, VirtualizationExtensions};
+use arch::time::Picoseconds;
 use serde::{Deserialize, Serialize};
 
 /// SVM's registers, and the guest while there is one.
@@ -27,8 +28,23 @@ pub struct Svm {
     #[doc(alias = "GIF")]
     pub global_interrupts: bool,
     pub behaviour: SvmBehaviour,
+    pub costs: SvmCosts,
     pub guest: Option<Box<Guest>>,
     pub(super) cache: VmcbCache,
+}
+
+/// What the steps that are no instructions take; nothing until a board says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SvmCosts {
+    /// From VMRUN to the guest's first instruction.
+    pub entry: Picoseconds,
+    /// From the guest's last instruction to the host's first.
+    pub exit: Picoseconds,
+    /// The sender's part of an accelerated IPI: looking the target up, setting IRR, ringing.
+    pub avic_send: Picoseconds,
+    /// From a doorbell's arrival, or the end of what held the interrupt back, to its handler:
+    /// looking at the backing page, moving the vector to ISR.
+    pub avic_deliver: Picoseconds,
 }
 
 /// Where processors may differ and software must not care, or where it went wrong.
@@ -53,6 +69,7 @@ impl Svm {
             tsc_ratio: TSC_RATIO_ONE,
             global_interrupts: true,
             behaviour,
+            costs: SvmCosts::default(),
             guest: None,
             cache: VmcbCache::default(),
         }
