@@ -1,22 +1,21 @@
 # The commands of the README. Each sets up what it needs on a Debian or Ubuntu machine.
 
 CARGO ?= cargo
-PACKAGES = gcc libc6-dev make cpio zstd xz-utils acpica-tools
+PACKAGES = gcc libc6-dev make cpio zstd xz-utils acpica-tools python3
 
 .PHONY: demo test bench packages static install
 
-# Boots a distribution kernel on two emulated processors, or the built-in payload where none can be
-# fetched.
+# Compares guests of KVM with AVIC off and on, on an emulated host with Debian's kernel; on the built-in
+# hypervisor where no kernel can be fetched.
 demo:
 	$(CARGO) build --release --package avicenna
-	@images=$$(demo/fetch-kernel.sh) && set -- $$images && \
-	target/release/avicenna machine run --cpu zen4 --cpus 2 --kernel "$$1" --initrd "$$2" \
-	    --append "console=ttyS0" < /dev/null
+	target/release/avicenna lab run
 
 test: packages
 	$(CARGO) xtask ci
 	$(CARGO) build --release --package avicenna
 	demo/boot-test.sh target/release/avicenna
+	demo/lab-test.sh target/release/avicenna
 
 # One file that needs nothing of the machine it is copied to, such as an initramfs.
 static:

@@ -178,8 +178,15 @@ fn troubles(one: &Observed) -> Vec<String> {
         Outcome::DebugExit(0) | Outcome::PowerOff => None,
         other => Some(format!("the virtual machine ended with {other:?} (feature {setting})")),
     };
+    let is_refused = one.step.is_on && !["Y", "1"].contains(&one.result.parameter.as_str());
+    let refused = is_refused.then(|| {
+        let parameter = &one.result.parameter;
+        format!(
+            "kvm_amd was asked for avic=1 and says {parameter}: this processor has no AVIC for it"
+        )
+    });
     let warnings = one.result.messages.iter().filter(|text| text.contains("WARNING"));
-    ended.into_iter().chain(warnings.cloned()).collect()
+    ended.into_iter().chain(refused).chain(warnings.cloned()).collect()
 }
 
 /// The guest's records as figures: latencies by their median, throughputs, events.
