@@ -43,7 +43,11 @@ for one in json.load(open(sys.argv[1]))["comparisons"]:
     off = sum(row["off"]["exits"] for row in one["exits"])
     on = sum(row["on"]["exits"] for row in one["exits"])
     assert on > 0.9 * off, (off, on)
-    assert any("PIT_REINJ" in text or "reason=9" in text for _, text in one["inhibits"]), one["inhibits"]
+    # The number of PIT_REINJ differs between kernels; newer ones print the name.
+    reasons = ["PIT_REINJ", "set reason=8,", "set reason=9,"]
+    assert any(reason in text for _, text in one["inhibits"] for reason in reasons), one["inhibits"]
+    seconds, inhibited = one["inhibited"]
+    assert inhibited > 0.3 * seconds, (seconds, inhibited)
 PY
 }
 

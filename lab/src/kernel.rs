@@ -12,19 +12,8 @@ use std::process::Command;
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// The package that names the current kernel.
 const META_PACKAGE: &str = "linux-image-amd64";
-/// Modules that an emulated host needs, each after those that it depends on.
-const MODULES: [&str; 10] = [
-    "virtio",
-    "virtio_ring",
-    "virtio_pci_modern_dev",
-    "virtio_pci_legacy_dev",
-    "virtio_pci",
-    "virtio_console",
-    "irqbypass",
-    "ccp",
-    "kvm",
-    "kvm-amd",
-];
+/// Modules that an emulated host needs, besides those that they depend on.
+const MODULES: [&str; 3] = ["virtio_pci", "virtio_console", "kvm-amd"];
 
 /// A release of a distribution that kernels are taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,10 +64,7 @@ impl Kernel {
             .with_context(|| format!("no lib/modules/{release} in {}", folder.display()))?;
         let mut modules = Vec::new();
         for module in MODULES {
-            // A part that this kernel has built in has no file.
-            if let Some(path) = module_file(&tree, module) {
-                modules.push((format!("{}.ko", module.replace('-', "_")), module_bytes(&path)?));
-            }
+            add_module(&tree, module, &mut modules)?;
         }
         if !modules.iter().any(|(name, _)| name == "kvm_amd.ko") {
             bail!("{} has no module kvm-amd", tree.display());
@@ -97,6 +83,37 @@ fn entry(folder: &Path, wanted: impl Fn(&str) -> bool) -> Option<PathBuf> {
         .collect();
     paths.sort();
     paths.pop()
+}
+
+/// Adds a module behind all that it depends on.
+fn add_module(
+    tree: &Path,
+    module: &str,
+    modules: &mut Vec<(String, Vec<u8>)>,
+) -> anyhow::Result<()> {
+    let name = format!("{}.ko", module.replace('-', "_"));
+    if modules.iter().any(|(known, _)| *known == name) {
+        return Ok(());
+    }
+    // A part that this kernel has built in has no file.
+    let Some(path) = module_file(tree, module) else { return Ok(()) };
+    let bytes = module_bytes(&path)?;
+    for dependency in dependencies(&bytes) {
+        add_module(tree, &dependency, modules)?;
+    }
+    modules.push((name, bytes));
+    Ok(())
+}
+
+/// The names after `depends=` in a module's `.modinfo`, where texts end with a zero byte.
+fn dependencies(module: &[u8]) -> Vec<String> {
+    const KEY: &[u8] = b"\0depends=";
+    let Some(at) = module.windows(KEY.len()).position(|window| window == KEY) else {
+        return Vec::new();
+    };
+    let value = module[at + KEY.len()..].split(|byte| *byte == 0).next().unwrap_or_default();
+    let names = String::from_utf8_lossy(value).into_owned();
+    names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 /// The file of a module, whatever it is packed with; names know no difference of - and _.
@@ -219,4 +236,24 @@ fn output(command: &mut Command) -> anyhow::Result<String> {
         bail!("{name} failed: {}", error.trim().lines().last().unwrap_or("without a word"));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_come_behind_those_that_they_depend_on() {
+        let folder = tempfile::tempdir().expect("a writable folder");
+        let kernel = folder.path().join("kernel/drivers");
+        std::fs::create_dir_all(&kernel).expect("a writable folder");
+        for (name, depends) in [("kvm-amd", "ccp,kvm"), ("kvm", "irqbypass"), ("irqbypass", "")] {
+            let text = format!("license=GPL\0depends={depends}\0name={name}\0");
+            std::fs::write(kernel.join(format!("{name}.ko")), text).expect("a writable folder");
+        }
+        let mut modules = Vec::new();
+        add_module(folder.path(), "kvm-amd", &mut modules).expect("readable modules");
+        let names: Vec<&str> = modules.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["irqbypass.ko", "kvm.ko", "kvm_amd.ko"], "ccp is built in");
+    }
 }
