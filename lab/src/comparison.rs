@@ -8,6 +8,9 @@ use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use trace::exit_reason::Isa;
 
+/// [APM2 "SVM Intercept Codes"]
+const HLT: u64 = trace::exit_reason::svm::HLT as u64;
+
 /// Exits of one reason, off and on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExitRow {
@@ -66,6 +69,12 @@ impl Comparison {
 
     pub fn exits_on(&self) -> Option<u64> {
         total(self.exits.iter().map(|row| row.on))
+    }
+
+    /// Exits but HLT: waiting is no work, and AVIC does not change how often a guest waits.
+    pub fn work(&self) -> (Option<u64>, Option<u64>) {
+        let working = || self.exits.iter().filter(|row| row.code != HLT);
+        (total(working().map(|row| row.off)), total(working().map(|row| row.on)))
     }
 
     /// Change of the number of exits, in percent.

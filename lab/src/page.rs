@@ -185,16 +185,19 @@ fn exit_grid(comparison: &Comparison) -> Grid {
         grid.rows.push(cells);
     }
     let count = |count: Option<u64>| count.map_or(Value::Missing, Value::Count);
-    grid.rows.push(vec![
-        Value::text("total"),
-        count(all_off),
-        Value::Missing,
-        Value::Missing,
-        count(all_on),
-        Value::Missing,
-        Value::Missing,
-        change(all_off, all_on),
-    ]);
+    let (work_off, work_on) = comparison.work();
+    for (name, off, on) in [("all but hlt", work_off, work_on), ("total", all_off, all_on)] {
+        grid.rows.push(vec![
+            Value::text(name),
+            count(off),
+            Value::Missing,
+            Value::Missing,
+            count(on),
+            Value::Missing,
+            Value::Missing,
+            change(off, on),
+        ]);
+    }
     grid
 }
 

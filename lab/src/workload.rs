@@ -82,22 +82,29 @@ impl Workload {
     }
 
     /// The steps, all with the feature off before those with it on: its module is loaded once for
-    /// each. `configuration` says what a virtual machine has besides the APIC's mode, `tsc_khz` how fast
-    /// time stamp counters run.
+    /// each. `configuration` says what a virtual machine has besides the APIC's mode, `tsc_khz` how
+    /// fast time stamp counters run, `append` what a Linux guest's kernel is told besides.
     pub fn steps(
         &self,
         feature: Feature,
         configuration: &Configuration,
         tsc_khz: u64,
+        append: &str,
     ) -> Vec<Step> {
         feature
             .settings()
             .iter()
-            .flat_map(|is_on| self.steps_with(*is_on, configuration, tsc_khz))
+            .flat_map(|is_on| self.steps_with(*is_on, configuration, tsc_khz, append))
             .collect()
     }
 
-    fn steps_with(&self, is_on: bool, configuration: &Configuration, tsc_khz: u64) -> Vec<Step> {
+    fn steps_with(
+        &self,
+        is_on: bool,
+        configuration: &Configuration,
+        tsc_khz: u64,
+        append: &str,
+    ) -> Vec<Step> {
         let step = |name: &str, has_x2apic: bool, guest: Guest, is_traced: bool| Step {
             name: name.into(),
             is_on,
@@ -123,7 +130,7 @@ impl Workload {
             // The published guests hardly ever halt; this one polls before it does, too.
             _ => "cpuidle_haltpoll.force=Y avicenna.guest=threads",
         };
-        vec![step("x2APIC", true, Guest::Linux(guest.into()), true)]
+        vec![step("x2APIC", true, Guest::Linux(format!("{append} {guest}")), true)]
     }
 }
 
@@ -133,7 +140,7 @@ mod tests {
 
     #[test]
     fn off_comes_first_and_traced_runs_are_apart() {
-        let steps = Workload::Ipi.steps(Feature::Both, &Configuration::default(), 2_400_000);
+        let steps = Workload::Ipi.steps(Feature::Both, &Configuration::default(), 2_400_000, "");
         assert_eq!(steps.len(), 8);
         assert!(steps.is_sorted_by_key(|step| step.is_on));
         assert_eq!(steps.iter().filter(|step| step.is_traced).count(), 4);

@@ -69,6 +69,9 @@ struct RunArguments {
     /// Who emulates the guest's 8254 timer; KVM's, with reinjection, inhibits AVIC
     #[arg(long, value_enum, default_value_t = Pit::Off)]
     pit: Pit,
+    /// More words for the command line of a Linux guest's kernel
+    #[arg(long, value_name = "STR", default_value = "", allow_hyphen_values = true)]
+    guest_append: String,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Write the result here instead of to standard output
@@ -197,7 +200,7 @@ fn compare(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
         }
         Some(kernel) => {
             let (comparisons, effort) =
-                on_kernel(&host, &kernel, workload, feature, &configuration)?;
+                on_kernel(&host, &kernel, arguments, feature, &configuration)?;
             (kernel.name, comparisons, effort)
         }
     };
@@ -229,15 +232,21 @@ fn compare(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
 fn on_kernel(
     host: &Host,
     kernel: &Kernel,
-    workload: &Workload,
+    arguments: &RunArguments,
     feature: Feature,
     configuration: &Configuration,
 ) -> anyhow::Result<(Vec<Comparison>, Effort)> {
     say("booting the emulated host");
+    let workload = &arguments.workload;
     let initramfs = session::initramfs(kernel, Some(workload))?;
     let machine = session::build(host, kernel, &initramfs)?;
     let mut session = Session::boot(machine, &INTERRUPT)?;
-    let steps = workload.steps(feature, configuration, host.model.tsc_hertz() / 1000);
+    let steps = workload.steps(
+        feature,
+        configuration,
+        host.model.tsc_hertz() / 1000,
+        &arguments.guest_append,
+    );
     let mut observed = Vec::new();
     for (index, step) in steps.iter().enumerate() {
         let setting = if step.is_on { "on" } else { "off" };
