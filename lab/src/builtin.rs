@@ -175,7 +175,8 @@ fn agreement(is_on: bool, run: &Run) -> Agreement {
     };
     Agreement {
         is_on,
-        tracepoints: run.own.values().sum(),
+        counted_by: "the hypervisor",
+        software: run.own.values().sum(),
         machine: machine.values().sum(),
         differences: names.into_iter().map(pair).filter(|(_, own, all)| own != all).collect(),
     }

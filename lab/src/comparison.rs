@@ -29,13 +29,16 @@ pub struct Measure {
     pub on: Option<f64>,
 }
 
-/// Whether KVM's tracepoints and the machine counted the same exits.
+/// Whether the hypervisor's software and the machine counted the same exits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Agreement {
     pub is_on: bool,
-    pub tracepoints: u64,
+    /// Who counted besides the machine, for people.
+    pub counted_by: &'static str,
+    /// That count: KVM's tracepoints, or the reference hypervisor's own.
+    pub software: u64,
     pub machine: u64,
-    /// Exit codes whose counts differ: name, tracepoints, machine.
+    /// Exit codes whose counts differ: name, software, machine.
     pub differences: Vec<(String, u64, u64)>,
 }
 
@@ -174,7 +177,8 @@ fn agreement(one: &Observed) -> Option<Agreement> {
     let pairs = codes.into_iter().map(pair);
     Some(Agreement {
         is_on: one.step.is_on,
-        tracepoints: counted.values().sum(),
+        counted_by: "KVM's tracepoints",
+        software: counted.values().sum(),
         machine: one.exits.values().map(|count| count.exits).sum(),
         differences: pairs.filter(|(_, traced, machine)| traced != machine).collect(),
     })

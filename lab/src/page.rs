@@ -32,8 +32,9 @@ pub struct HostFacts {
     /// Distribution and release, or what else ran.
     pub kernel: String,
     pub guest_cpus: u16,
-    pub interrupt_chip: String,
-    pub timer: String,
+    /// Where the guest's I/O APIC and 8254 are; the reference hypervisor's guest has neither.
+    pub interrupt_chip: Option<String>,
+    pub timer: Option<String>,
 }
 
 /// What the run took.
@@ -56,14 +57,13 @@ impl LabResult {
     pub const SCHEMA: u32 = 1;
 
     fn title(&self) -> String {
+        let devices = match (&self.host.interrupt_chip, &self.host.timer) {
+            (Some(chip), Some(timer)) => format!(" (I/O APIC {chip}, timer {timer})"),
+            _ => String::new(),
+        };
         format!(
-            "{} on {} emulated {} processors, guest with {} (I/O APIC {}, timer {})",
-            self.host.kernel,
-            self.host.cpus,
-            self.host.cpu,
-            self.host.guest_cpus,
-            self.host.interrupt_chip,
-            self.host.timer
+            "{} on {} emulated {} processors, guest with {}{devices}",
+            self.host.kernel, self.host.cpus, self.host.cpu, self.host.guest_cpus,
         )
     }
 
@@ -245,13 +245,14 @@ fn remarks(comparison: &Comparison) -> Vec<String> {
         let setting = if agreement.is_on { "on" } else { "off" };
         remarks.push(if agreement.differences.is_empty() {
             format!(
-                "{setting}: KVM's tracepoints and the machine both counted {} exits",
+                "{setting}: {} and the machine both counted {} exits",
+                agreement.counted_by,
                 report::grid::grouped(agreement.machine)
             )
         } else {
             format!(
-                "{setting}: tracepoints counted {}, the machine {}; they differ in {:?}",
-                agreement.tracepoints, agreement.machine, agreement.differences
+                "{setting}: {} counted {}, the machine {}; they differ in {:?}",
+                agreement.counted_by, agreement.software, agreement.machine, agreement.differences
             )
         });
     }

@@ -55,7 +55,7 @@ struct RunArguments {
     #[command(flatten)]
     host: HostArguments,
     /// Virtual processors of the guest
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=512))]
     guest_cpus: u16,
     /// ipi, threads, mesh, timer, or a command of this machine to run in a Linux guest
     #[arg(long, value_name = "WORKLOAD", default_value = "ipi")]
@@ -186,7 +186,14 @@ fn compare(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
         Setting::Both => Feature::Both,
     };
     let workload = &arguments.workload;
-    let (kernel_name, comparisons, effort) = match kernel(&arguments.host.kernel)? {
+    let kernel = kernel(&arguments.host.kernel)?;
+    let is_kvm = kernel.is_some();
+    anyhow::ensure!(
+        is_kvm || (arguments.irqchip, arguments.pit) == (Chip::Split, Pit::Off),
+        "the built-in hypervisor's guest has no I/O APIC and no timer chip: --irqchip and --pit need \
+         a distribution's kernel"
+    );
+    let (kernel_name, comparisons, effort) = match kernel {
         None => {
             let found = lab::builtin::compare(
                 &host,
@@ -212,11 +219,16 @@ fn compare(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
             cpus: host.cpus,
             kernel: kernel_name,
             guest_cpus: arguments.guest_cpus,
-            interrupt_chip: name(&interrupt_chip)?,
-            timer: name(&timer)?,
+            interrupt_chip: is_kvm.then(|| name(&interrupt_chip)).transpose()?,
+            timer: is_kvm.then(|| name(&timer)).transpose()?,
         },
         workload: workload.to_string(),
-        predictions: lab::prediction::predict(&workload.to_string(), &comparisons),
+        // What was published was measured on KVM.
+        predictions: if is_kvm {
+            lab::prediction::predict(&workload.to_string(), &comparisons)
+        } else {
+            Vec::new()
+        },
         comparisons,
         run: RunFacts {
             instructions: effort.instructions,
