@@ -157,6 +157,7 @@ features! {
     Vgif = "vgif", 0x8000_000A . 0 Edx 16;
     X2avic = "x2avic", 0x8000_000A . 0 Edx 18;
     Vnmi = "vnmi", 0x8000_000A . 0 Edx 25;
+    ExtLvtAvicAccessChange = "extlvt_avic_access_chg", 0x8000_000A . 0 Edx 27;
     SvmeAddressCheck = "svme_addr_chk", 0x8000_000A . 0 Edx 28;
     IdleHlt = "idle_hlt", 0x8000_000A . 0 Edx 30;
     X2avicExt = "x2avic_ext", 0x8000_000A . 0 Ecx 6;

@@ -1,9 +1,9 @@
 //! `avicenna lab`: a host that is emulated, with the feature off and on.
 
+use super::machine::model;
 use super::machine::size::parse_bytes;
 use anyhow::Context;
 use bench::{Configuration, InterruptChip, Timer};
-use cpu::CpuModel;
 use lab::builtin::Effort;
 use lab::comparison::Comparison;
 use lab::kernel::Kernel;
@@ -36,9 +36,8 @@ enum Action {
 
 #[derive(clap::Args)]
 struct HostArguments {
-    /// CPU model (see machine list-cpus)
-    #[arg(long, value_name = "MODEL", default_value = "zen4")]
-    cpu: String,
+    #[command(flatten)]
+    model: model::Arguments,
     /// Processors of the emulated host
     #[arg(long, value_name = "N", default_value_t = 4)]
     cpus: u16,
@@ -150,7 +149,7 @@ fn say(text: &str) {
 }
 
 fn host(arguments: &HostArguments) -> anyhow::Result<Host> {
-    let model = CpuModel::named(&arguments.cpu)?;
+    let model = arguments.model.model()?;
     Ok(Host { model, cpus: arguments.cpus, memory: arguments.memory })
 }
 
@@ -215,7 +214,7 @@ fn compare(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let result = LabResult {
         schema: LabResult::SCHEMA,
         host: HostFacts {
-            cpu: arguments.host.cpu.clone(),
+            cpu: arguments.host.model.description(),
             cpus: host.cpus,
             kernel: kernel_name,
             guest_cpus: arguments.guest_cpus,

@@ -23,6 +23,7 @@ mod step;
 mod stop;
 pub mod svm;
 mod system;
+pub mod variant;
 pub mod vector;
 mod width;
 

@@ -1,5 +1,7 @@
 //! CPU models: one data file each, listing only what is implemented; CPUID follows from it.
 
+use crate::svm::SvmBehaviour;
+use crate::variant::VariantError;
 use arch::cpuid::{Feature, FeatureSet};
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +44,7 @@ pub struct CpuModel {
     caches: Caches,
     features: FeatureSet,
     errata: Vec<u32>,
+    behaviour: SvmBehaviour,
     pub placement: Placement,
 }
 
@@ -77,6 +80,12 @@ pub enum ModelError {
     Feature { model: String, feature: String },
     #[error("CPU model {model}: erratum {number} is not modelled")]
     Erratum { model: String, number: u32 },
+    #[error("CPU model {model}: {change:?} must be +FEATURE or -FEATURE")]
+    Change { model: String, change: String },
+    #[error("CPU model {model}: {feature} is not implemented; what can be added: {known}")]
+    Absent { model: String, feature: &'static str, known: String },
+    #[error(transparent)]
+    Variant(#[from] VariantError),
     #[error("CPU model {model}: the vendor string {vendor:?} has not 12 characters")]
     Vendor { model: String, vendor: String },
 }
@@ -100,8 +109,44 @@ impl CpuModel {
         FILES.iter().map(|(name, _)| *name)
     }
 
-    /// A model that comes with the machine.
-    pub fn named(name: &str) -> Result<Self, ModelError> {
+    /// A model that comes with the machine, `NAME[,+FEATURE|,-FEATURE]...`.
+    pub fn named(description: &str) -> Result<Self, ModelError> {
+        let mut words = description.split(',');
+        let mut model = Self::as_it_comes(words.next().unwrap_or_default())?;
+        for change in words {
+            model.change_feature(change)?;
+        }
+        Ok(model)
+    }
+
+    fn change_feature(&mut self, change: &str) -> Result<(), ModelError> {
+        let model = || self.name.clone();
+        let (is_added, name) = match (change.strip_prefix('+'), change.strip_prefix('-')) {
+            (Some(name), _) => (true, name),
+            (_, Some(name)) => (false, name),
+            _ => return Err(ModelError::Change { model: model(), change: change.to_owned() }),
+        };
+        let feature = Feature::from_name(name)
+            .ok_or_else(|| ModelError::Feature { model: model(), feature: name.to_owned() })?;
+        if !is_added {
+            self.features.remove(feature);
+            return Ok(());
+        }
+        let implemented = implemented_features();
+        if !implemented.contains(feature) {
+            let known: Vec<_> = implemented
+                .iter()
+                .filter(|feature| !self.features.contains(*feature))
+                .map(Feature::name)
+                .collect();
+            let feature = feature.name();
+            return Err(ModelError::Absent { model: model(), feature, known: known.join(", ") });
+        }
+        self.features.insert(feature);
+        Ok(())
+    }
+
+    fn as_it_comes(name: &str) -> Result<Self, ModelError> {
         match FILES.iter().find(|(known, _)| *known == name) {
             Some((_, text)) => Self::parse(text),
             None => Err(ModelError::Unknown(
@@ -142,6 +187,7 @@ impl CpuModel {
             core_hertz: file.core_hertz,
             caches: file.caches,
             features,
+            behaviour: SvmBehaviour::with_errata(&file.errata),
             errata: file.errata,
             placement: Placement::default(),
         })
@@ -178,6 +224,16 @@ impl CpuModel {
 
     pub fn features(&self) -> &FeatureSet {
         &self.features
+    }
+
+    /// How the part resolves what the manuals leave open.
+    pub fn behaviour(&self) -> &SvmBehaviour {
+        &self.behaviour
+    }
+
+    /// Takes a choice `NAME=VALUE` of [`crate::variant::VARIANTS`].
+    pub fn choose(&mut self, choice: &str) -> Result<(), VariantError> {
+        self.behaviour.choose(choice)
     }
 
     /// Takes a feature away, as firmware options do.
@@ -222,6 +278,20 @@ impl CpuModel {
     }
 }
 
+/// What some model that comes with the machine has, or could.
+fn implemented_features() -> FeatureSet {
+    let mut features = FeatureSet::default();
+    let models = FILES.iter().filter_map(|(_, text)| CpuModel::parse(text).ok());
+    models.flat_map(|model| model.features.iter().collect::<Vec<_>>()).for_each(|feature| {
+        features.insert(feature);
+    });
+    UNSEEN.iter().for_each(|feature| features.insert(*feature));
+    features
+}
+
+/// Implemented, though no model's real part announces it.
+const UNSEEN: &[Feature] = &[Feature::X2avicExt, Feature::ExtLvtAvicAccessChange];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,6 +330,27 @@ mod tests {
         let text = include_str!("../models/zen2.toml").replace("1235", "1");
         let error = CpuModel::parse(&text).unwrap_err();
         assert_eq!(error, ModelError::Erratum { model: "zen2".to_owned(), number: 1 });
+    }
+
+    #[test]
+    fn features_can_be_taken_away_and_those_that_are_implemented_added() {
+        let rows = [
+            ("zen4,-avic,-x2avic", Feature::Avic, false),
+            ("zen3,+avic", Feature::Avic, true),
+            ("zen5,+x2avic_ext", Feature::X2avicExt, true),
+            ("zen5", Feature::X2avicExt, false),
+        ];
+        for (name, feature, expected) in rows {
+            assert_eq!(CpuModel::named(name).unwrap().has(feature), expected, "{name}");
+        }
+        for (name, part) in [
+            ("zen4,avic", "must be +FEATURE or -FEATURE"),
+            ("zen4,+avx2", "avx2 is not implemented"),
+            ("zen4,-avick", "no feature is named"),
+        ] {
+            let error = CpuModel::named(name).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]

@@ -5,6 +5,8 @@ mod devices;
 mod gdb;
 mod interact;
 mod list_cpus;
+mod list_variants;
+pub mod model;
 mod run;
 pub mod size;
 mod snapshot;
@@ -26,6 +28,8 @@ enum Action {
     Run(Box<run::Arguments>),
     /// The CPU models and their features
     ListCpus(list_cpus::Arguments),
+    /// Errata and points that the manuals leave open, for --variant
+    ListVariants(list_variants::Arguments),
     /// Print a trace of a run, or export it
     Trace(trace::Arguments),
 }
@@ -34,6 +38,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.action {
         Action::Run(arguments) => run::run(&arguments),
         Action::ListCpus(arguments) => list_cpus::run(&arguments),
+        Action::ListVariants(arguments) => list_variants::run(&arguments),
         Action::Trace(arguments) => trace::run(&arguments),
     }
 }

@@ -6,6 +6,7 @@
 use super::console::{Console, Request};
 use super::devices::{self, ChannelFiles};
 use super::gdb;
+use super::model;
 use super::size::{parse_bytes, parse_duration};
 use super::snapshot::{self, Snapshots};
 use anyhow::{Context, bail};
@@ -15,7 +16,6 @@ use board::load::{Module, Source};
 use board::snapshot::ConfigurationDigest;
 use board::topology::Topology;
 use board::{Configuration, Images, Limits, Machine, Outcome};
-use cpu::CpuModel;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -39,9 +39,8 @@ const SLICE: Picoseconds = Picoseconds::from_milliseconds(5);
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// CPU model (see list-cpus)
-    #[arg(long, value_name = "MODEL", default_value = "zen4")]
-    cpu: String,
+    #[command(flatten)]
+    model: model::Arguments,
     /// Logical processors
     #[arg(long, value_name = "N", default_value_t = 1)]
     cpus: u16,
@@ -121,7 +120,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 fn build(arguments: &Arguments) -> anyhow::Result<(Machine, ConfigurationDigest)> {
     let configuration = Configuration {
-        model: CpuModel::named(&arguments.cpu)?,
+        model: arguments.model.model()?,
         topology: Topology::of_cores(arguments.cpus)?,
         memory: arguments.memory,
         seed: arguments.seed,

@@ -46,6 +46,7 @@ impl Configuration {
             text.bytes().for_each(|byte| hash.word(byte.into()));
         };
         text(self.model.name());
+        text(&format!("{:?} {:?}", self.model.features(), self.model.behaviour()));
         text(&format!("{:?} {:#x}", self.topology, self.memory));
         for model in &self.virtio {
             match model {

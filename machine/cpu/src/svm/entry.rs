@@ -22,7 +22,7 @@ impl Cpu {
             avic: self.model.has(Feature::Avic),
             x2avic: self.model.has(Feature::X2avic),
             x2avic_extended: self.model.has(Feature::X2avicExt),
-            extended_lvt_change: false,
+            extended_lvt_change: self.model.has(Feature::ExtLvtAvicAccessChange),
             physical_address_bits: self.model.physical_bits(),
             behaviour: self.svm.behaviour.avic,
         }

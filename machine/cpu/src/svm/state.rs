@@ -58,17 +58,24 @@ pub struct SvmBehaviour {
     pub avic: AvicBehaviour,
 }
 
+impl SvmBehaviour {
+    /// That of a part with these errata.
+    pub fn with_errata(numbers: &[u32]) -> Self {
+        let mut behaviour = Self::default();
+        behaviour.avic.erratum_1235 = numbers.contains(&AVIC_IPI_ERRATUM);
+        behaviour
+    }
+}
+
 impl Svm {
-    /// The registers at power-on, with the errata of the model.
+    /// The registers at power-on.
     pub fn new(model: &CpuModel) -> Self {
-        let mut behaviour = SvmBehaviour::default();
-        behaviour.avic.erratum_1235 = model.has_erratum(AVIC_IPI_ERRATUM);
         Self {
             vm_cr: VmCr::new(),
             host_save: 0,
             tsc_ratio: TSC_RATIO_ONE,
             global_interrupts: true,
-            behaviour,
+            behaviour: *model.behaviour(),
             costs: SvmCosts::default(),
             guest: None,
             cache: VmcbCache::default(),

@@ -117,7 +117,7 @@ impl Avic {
         let low = self.backing_page.within(memory).read_u32(offset);
         // The ICR is one MSR but two registers of the page.
         let high = if offset == register::INTERRUPT_COMMAND_LOW {
-            self.backing_page.within(memory).read_u32(register::INTERRUPT_COMMAND_HIGH)
+            self.backing_page.within(memory).read_u32(self.command_high())
         } else {
             0
         };
@@ -147,7 +147,7 @@ impl Avic {
             return WriteOutcome::GeneralProtection;
         }
         if offset == register::INTERRUPT_COMMAND_LOW {
-            let high = register::INTERRUPT_COMMAND_HIGH;
+            let high = self.command_high();
             self.backing_page.within(memory).write_u32(high, (value >> 32) as u32);
         }
         self.write_register(memory, offset, value as u32)
@@ -202,8 +202,17 @@ impl Avic {
         let busy = if self.behaviour.leaves_busy_set { BUSY } else { 0 };
         let low = low & !BUSY | busy;
         self.backing_page.within(memory).write_u32(register::INTERRUPT_COMMAND_LOW, low);
-        let high = self.backing_page.within(memory).read_u32(register::INTERRUPT_COMMAND_HIGH);
+        let high = self.backing_page.within(memory).read_u32(self.command_high());
         WriteOutcome::Send(Icr::from_dwords(low, high))
+    }
+
+    /// Where the page keeps the destination.
+    fn command_high(&self) -> u16 {
+        if self.is_x2apic() && self.behaviour.x2avic_icr_is_whole {
+            register::INTERRUPT_COMMAND_LOW + 4
+        } else {
+            register::INTERRUPT_COMMAND_HIGH
+        }
     }
 
     fn rule(&self, offset: u16) -> RegisterRule {

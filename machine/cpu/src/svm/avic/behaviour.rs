@@ -29,6 +29,9 @@ pub struct AvicBehaviour {
     /// The processor sets the delivery status (bit 12) that exit 401h reports and the page holds,
     /// and leaves it set, as some parts have been seen to do.
     pub leaves_busy_set: bool,
+    /// ICR of a guest under x2AVIC is one 64-bit value at 300h. AMD parts keep its halves apart, at
+    /// 300h and 310h, as xAPIC does.
+    pub x2avic_icr_is_whole: bool,
     /// The trap for a level-triggered EOI comes with the vector already out of service. KVM then
     /// ends the wrong vector.
     pub level_eoi_clears_in_service: bool,
@@ -61,6 +64,7 @@ impl AvicBehaviour {
         deassert_is_invalid_type: false,
         ipi_clears_trigger_mode: true,
         leaves_busy_set: false,
+        x2avic_icr_is_whole: false,
         level_eoi_clears_in_service: false,
         level_eoi_is_fault: false,
         priority_threshold: PriorityThreshold::VirtualTaskPriority,

@@ -1,0 +1,205 @@
+//! Named switches of a CPU model: errata, and the points that the manuals leave open.
+//!
+//! Each row says what the switch means, who asks for it, and which values there are; the first value
+//! is what unmodified kernels need, and the default unless the model has the erratum.
+
+use crate::CpuModel;
+use crate::svm::SvmBehaviour;
+use crate::svm::avic::{
+    ExitIndex, InvalidTargets, IrregularAccess, PriorityThreshold, ReadOnlyMsrWrite, SelfKey,
+};
+
+/// A switch.
+pub struct Variant {
+    pub name: &'static str,
+    /// What it decides.
+    pub meaning: &'static str,
+    /// Who raises the question.
+    pub source: &'static str,
+    /// The default first.
+    pub values: &'static [&'static str],
+    get: fn(&SvmBehaviour) -> usize,
+    set: fn(&mut SvmBehaviour, usize),
+}
+
+/// Why a choice is none.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum VariantError {
+    #[error("no variant is named {0:?}; there are {1}")]
+    Unknown(String, String),
+    #[error("variant {name} is {value:?}, must be one of {values}")]
+    Value { name: &'static str, value: String, values: String },
+}
+
+/// A switch with two or more positions, each a value of one field.
+macro_rules! choice {
+    ($name:literal, $meaning:literal, $source:literal,
+     $($field:ident).+ : $($text:literal = $value:expr),+ $(,)?) => {
+        Variant {
+            name: $name,
+            meaning: $meaning,
+            source: $source,
+            values: &[$($text),+],
+            get: |behaviour| {
+                [$($value),+].iter().position(|value| *value == behaviour.$($field).+).unwrap_or(0)
+            },
+            set: |behaviour, index| {
+                if let Some(value) = [$($value),+].get(index) {
+                    behaviour.$($field).+ = *value;
+                }
+            },
+        }
+    };
+}
+
+/// All switches.
+pub const VARIANTS: &[Variant] = &[
+    choice!("erratum-1235",
+        "a sender reads IsRunning before its write of the target's IRR is visible",
+        "AMD erratum 1235, families 17h and 18h",
+        avic.erratum_1235: "off" = false, "on" = true),
+    choice!("clean-bits",
+        "fields of the VMCB whose clean bit is set come from what the processor saw last",
+        "APM2 \"VMCB State Caching\" allows both",
+        honours_clean_bits: "ignored" = false, "honoured" = true),
+    choice!("ipi-steps",
+        "whether other processors run between the steps of an accelerated IPI",
+        "of this machine: shows races",
+        sends_ipis_in_steps: "together" = false, "apart" = true),
+    choice!("x2avic-icr",
+        "ICR under x2AVIC: destination at 310h, or 64 bits at 300h",
+        "AMD parts split it, which the manual does not say; Linux did not expect it before 6.12",
+        avic.x2avic_icr_is_whole: "split" = false, "whole" = true),
+    choice!("invalid-targets",
+        "what an invalid target means for the valid ones of the same IPI",
+        "APM2 \"AVIC IPI Virtualization\" is silent",
+        avic.invalid_targets: "refuse-all" = InvalidTargets::RefuseAll,
+        "deliver-to-others" = InvalidTargets::DeliverToOthers),
+    choice!("logical-exit-index",
+        "which table the index of exit 401h points into for a logical xAPIC destination",
+        "silent; Linux 6.1 warns unless it is the logical table",
+        avic.logical_exit_index: "logical-table" = ExitIndex::LogicalTable,
+        "physical-table" = ExitIndex::PhysicalTable),
+    choice!("logical-broadcast",
+        "whether xAPIC destination FFh is a broadcast in logical mode too",
+        "APM2 \"AVIC IPI Virtualization\" does not restrict it",
+        avic.logical_all_ones_is_broadcast: "on" = true, "off" = false),
+    choice!("self-key",
+        "what makes an entry of the physical table the sender's own",
+        "APM2 \"AVIC IPI Virtualization\" is silent",
+        avic.self_key: "apic-id" = SelfKey::ApicId, "backing-page" = SelfKey::BackingPage),
+    choice!("deassert",
+        "a fixed, edge-triggered IPI whose level bit is clear",
+        "APM2 \"AVIC IPI Virtualization\" is silent",
+        avic.deassert_is_invalid_type: "sent" = false, "invalid-type" = true),
+    choice!("ipi-trigger-mode",
+        "the vector's TMR bit in the page of the target of an accelerated IPI",
+        "APM2 is silent; KVM clears it when it delivers by software",
+        avic.ipi_clears_trigger_mode: "cleared" = true, "kept" = false),
+    choice!("icr-busy",
+        "the delivery status that exit 401h reports and the page keeps",
+        "KVM's selftests call a set bit an erratum of xAVIC",
+        avic.leaves_busy_set: "clear" = false, "set" = true),
+    choice!("level-eoi-service",
+        "the ISR bit of a level-triggered vector at the exit for its EOI",
+        "APM2 \"EOI Register\" is silent; KVM ends the highest one that is set",
+        avic.level_eoi_clears_in_service: "kept" = false, "cleared" = true),
+    choice!("level-eoi-exit",
+        "where RIP is at the exit for a level-triggered EOI",
+        "APM2's table says trap, its text says fault",
+        avic.level_eoi_is_fault: "trap" = false, "fault" = true),
+    choice!("task-priority",
+        "which task priority gates delivery while V_TPR and the page disagree",
+        "hardware was seen to use V_TPR; APM2 \"TPR Register\" reads as the page",
+        avic.priority_threshold: "virtual" = PriorityThreshold::VirtualTaskPriority,
+        "page" = PriorityThreshold::Page, "higher" = PriorityThreshold::Higher),
+    choice!("irregular-write",
+        "a write to the APIC page that is not an aligned dword",
+        "APM2 \"AVIC Backing Page\" is silent",
+        avic.irregular_write: "fault" = IrregularAccess::Fault, "memory" = IrregularAccess::Memory),
+    choice!("irregular-read",
+        "a read from the APIC page that is not an aligned dword",
+        "APM2 \"AVIC Backing Page\" is silent",
+        avic.irregular_read: "memory" = IrregularAccess::Memory, "fault" = IrregularAccess::Fault),
+    choice!("read-only-msr-write",
+        "WRMSR to a read-only x2APIC register that no intercept catches",
+        "APM2 orders the checks in two ways",
+        avic.read_only_msr_write: "gp" = ReadOnlyMsrWrite::GeneralProtection,
+        "exit" = ReadOnlyMsrWrite::NoAcceleration),
+    choice!("eoi-read",
+        "RDMSR of the EOI register under x2AVIC",
+        "write-only by the x2APIC table, readable by AVIC's",
+        avic.eoi_read_is_refused: "gp" = true, "zero" = false),
+    choice!("doorbell-bits",
+        "bits of the doorbell MSR that form the APIC ID; the others must be zero",
+        "APM2 names 8, Linux writes up to 12",
+        avic.doorbell_id_bits: "12" = 12, "8" = 8, "32" = 32),
+];
+
+impl Variant {
+    /// The value that a model has.
+    pub fn of(&self, model: &CpuModel) -> &'static str {
+        self.values[(self.get)(model.behaviour())]
+    }
+
+    fn find(name: &str) -> Result<&'static Self, VariantError> {
+        VARIANTS.iter().find(|variant| variant.name == name).ok_or_else(|| {
+            let names: Vec<_> = VARIANTS.iter().map(|variant| variant.name).collect();
+            VariantError::Unknown(name.to_owned(), names.join(", "))
+        })
+    }
+}
+
+impl SvmBehaviour {
+    /// Takes a choice `NAME=VALUE`, or `NAME` of a switch that is on or off.
+    pub fn choose(&mut self, choice: &str) -> Result<(), VariantError> {
+        let (name, value) = choice.split_once('=').unwrap_or((choice, "on"));
+        let variant = Variant::find(name)?;
+        let index = variant.values.iter().position(|known| *known == value);
+        let index = index.ok_or_else(|| VariantError::Value {
+            name: variant.name,
+            value: value.to_owned(),
+            values: variant.values.join(", "),
+        })?;
+        (variant.set)(self, index);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_value_of_each_switch_is_the_default_and_every_value_can_be_chosen() {
+        let default = SvmBehaviour::default();
+        for variant in VARIANTS {
+            assert_eq!((variant.get)(&default), 0, "{}", variant.name);
+            for (index, value) in variant.values.iter().enumerate() {
+                let mut behaviour = default;
+                behaviour.choose(&format!("{}={value}", variant.name)).expect(value);
+                assert_eq!((variant.get)(&behaviour), index, "{}={value}", variant.name);
+                assert_eq!(behaviour == default, index == 0, "{}={value}", variant.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_bare_name_turns_a_switch_on() {
+        let mut behaviour = SvmBehaviour::default();
+        behaviour.choose("erratum-1235").expect("a switch that is on or off");
+        assert!(behaviour.avic.erratum_1235);
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_the_names_and_an_unknown_value_with_the_values() {
+        let mut behaviour = SvmBehaviour::default();
+        let error = behaviour.choose("erratum-1").expect_err("unknown").to_string();
+        assert!(error.contains("erratum-1235") && error.contains("doorbell-bits"), "{error}");
+        for choice in ["doorbell-bits=9", "task-priority", "task-priority="] {
+            let error = behaviour.choose(choice).expect_err(choice).to_string();
+            assert!(error.contains("must be one of"), "{error}");
+        }
+        assert_eq!(behaviour, SvmBehaviour::default());
+    }
+}
