@@ -16,6 +16,8 @@ pub const SYSENTER_EIP: u32 = 0x176;
 pub const MCG_CAP: u32 = 0x179;
 pub const MCG_STATUS: u32 = 0x17A;
 pub const MCG_CTL: u32 = 0x17B;
+/// [SDM4 "IA32_MISC_ENABLE"]
+pub const MISC_ENABLE: u32 = 0x1A0;
 pub const DEBUG_CTL: u32 = 0x1D9;
 pub const LAST_BRANCH_FROM: u32 = 0x1DB;
 pub const LAST_BRANCH_TO: u32 = 0x1DC;

@@ -11,7 +11,7 @@ use arch::svm::vmcb::{Field, InterruptControl, NestedControl, SIZE, Value, Vmcb,
 use arch::time::Picoseconds;
 use bus::{Effect, GuestMemory, Happening, Platform, Visit};
 use cpu::cache::InstructionCosts;
-use cpu::decode::Cost;
+use cpu::decode::{Cost, Dialect};
 use cpu::{Activity, Bus, CodeCache, Cpu, CpuModel, RunEnd};
 use iced_x86::code_asm::CodeAssembler;
 use interrupt::LocalApic;
@@ -100,7 +100,7 @@ impl Lab {
             cpu: Cpu::new(CpuIndex(0), model, apic, 1),
             memory: GuestMemory::new(16 << 20),
             platform: Recorder::default(),
-            cache: CodeCache::new(InstructionCosts([1000; Cost::COUNT])),
+            cache: CodeCache::new(InstructionCosts([1000; Cost::COUNT]), Dialect::Amd),
         };
         lab.make_host();
         lab.make_guest();

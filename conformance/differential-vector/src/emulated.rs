@@ -9,7 +9,7 @@ use arch::segment::{Attributes, Segment};
 use arch::time::Picoseconds;
 use bus::{Effect, GuestMemory, Happening, Platform, Visit};
 use cpu::cache::InstructionCosts;
-use cpu::decode::Cost;
+use cpu::decode::{Cost, Dialect};
 use cpu::{Bus, CodeCache, Cpu, CpuModel};
 use interrupt::local_apic::{LocalApic, LocalApicModel};
 
@@ -82,7 +82,7 @@ impl Emulated {
         entry(TABLES + 0x1000, (TABLES + 0x2000) | PRESENT_WRITABLE);
         entry(TABLES + 0x2000, LARGE | PRESENT_WRITABLE);
         let costs = InstructionCosts([1000; Cost::COUNT]);
-        Emulated { fresh: cpu, cache: CodeCache::new(costs), memory }
+        Emulated { fresh: cpu, cache: CodeCache::new(costs, Dialect::Amd), memory }
     }
 
     /// The processor that every run starts from; its control registers may be changed.

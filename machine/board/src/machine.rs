@@ -93,7 +93,8 @@ impl Machine {
         };
         let cpus: Vec<Cpu> =
             topology.cpus().map(|index| processor(configuration, &costs, index)).collect();
-        let cache = CodeCache::new(costs.instruction_costs(&configuration.model));
+        let model = &configuration.model;
+        let cache = CodeCache::new(costs.instruction_costs(model), model.dialect());
         Ok(Self {
             state: State {
                 inboxes: vec![Default::default(); cpus.len()],

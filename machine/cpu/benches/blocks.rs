@@ -8,7 +8,7 @@ use arch::segment::{Attributes, Segment};
 use arch::time::Picoseconds;
 use bus::{Effect, GuestMemory, Happening, Platform, Visit};
 use cpu::cache::InstructionCosts;
-use cpu::decode::Cost;
+use cpu::decode::{Cost, Dialect};
 use cpu::{Bus, CodeCache, Cpu, CpuModel, RunEnd};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use iced_x86::IcedError;
@@ -154,7 +154,7 @@ fn loops(criterion: &mut Criterion) {
         program(&mut assembler).expect("a program");
         let code = assembler.assemble(CODE).expect("code");
         memory.write(SystemPhysical(CODE), &code).expect("RAM");
-        let mut cache = CodeCache::new(InstructionCosts([1; Cost::COUNT]));
+        let mut cache = CodeCache::new(InstructionCosts([1; Cost::COUNT]), Dialect::Amd);
         let mut cpu = processor();
         group.bench_function(name, |bencher| {
             bencher.iter(|| {

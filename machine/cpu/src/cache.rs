@@ -10,7 +10,7 @@
 //! Where a block was left, it remembers which block came next. That is a guess which its key and
 //! generation prove or refute, so nothing has to be unlinked when code changes.
 
-use crate::decode::{self, Boundary, CodeSize, Cost, Decoded};
+use crate::decode::{self, Boundary, CodeSize, Cost, Decoded, Dialect};
 use crate::execute::fused::{self, Role};
 use crate::op::Op;
 use bus::GuestMemory;
@@ -119,10 +119,11 @@ pub struct CodeCache {
     /// places.
     unfused: Vec<(u32, Op)>,
     costs: InstructionCosts,
+    dialect: Dialect,
 }
 
 impl CodeCache {
-    pub fn new(costs: InstructionCosts) -> Self {
+    pub fn new(costs: InstructionCosts, dialect: Dialect) -> Self {
         let mut cache = Self {
             slots: vec![0; SLOTS],
             blocks: Vec::new(),
@@ -130,6 +131,7 @@ impl CodeCache {
             tails: Vec::new(),
             unfused: Vec::new(),
             costs,
+            dialect,
         };
         cache.clear();
         cache
@@ -266,13 +268,14 @@ impl CodeCache {
         while self.ops.len() - first < BLOCK_INSTRUCTIONS && at < end {
             let here = &memory.ram[at as usize..end as usize];
             let done = (at - offset) as u16;
-            let decoded = match decode::decode(here, size, done) {
+            let decoded = match decode::decode(here, size, done, self.dialect) {
                 Some(decoded) => decoded,
                 None if at != offset => break,
                 None => {
                     let next = next_page?;
                     second_page = Some((next >> 12) as u32);
-                    decode::decode_across(here, &memory.ram[next as usize..], size)
+                    let tail = &memory.ram[next as usize..];
+                    decode::decode_across(here, tail, size, self.dialect)
                 }
             };
             if decoded.boundary == Boundary::Alone && at != offset {

@@ -1,5 +1,6 @@
 //! CPU models: one data file each, listing only what is implemented; CPUID follows from it.
 
+use crate::decode::Dialect;
 use crate::svm::SvmBehaviour;
 use crate::variant::VariantError;
 use arch::cpuid::{Feature, FeatureSet};
@@ -97,6 +98,7 @@ const MODELLED_ERRATA: &[u32] = &[AVIC_IPI_ERRATUM];
 
 const FILES: &[(&str, &str)] = &[
     ("generic", include_str!("../models/generic.toml")),
+    ("generic-intel", include_str!("../models/generic-intel.toml")),
     ("zen2", include_str!("../models/zen2.toml")),
     ("zen3", include_str!("../models/zen3.toml")),
     ("zen4", include_str!("../models/zen4.toml")),
@@ -207,6 +209,11 @@ impl CpuModel {
 
     pub fn is_amd(&self) -> bool {
         self.vendor == "AuthenticAMD"
+    }
+
+    /// How its instructions are decoded.
+    pub fn dialect(&self) -> Dialect {
+        if self.is_amd() { Dialect::Amd } else { Dialect::Intel }
     }
 
     pub fn brand(&self) -> &str {

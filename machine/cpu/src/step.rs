@@ -251,8 +251,10 @@ impl Cpu {
             // What the shadow covers is not split from the instruction before.
             self.others_clock = Picoseconds::MAX;
         }
+        // Intel parts ignore breakpoints on the instruction behind a load of SS, AMD's do not.
+        let is_shadowed = self.attention.contains(Attention::STACK_SHADOW) && !self.model.is_amd();
         self.attention.remove(Attention::SHADOW | Attention::STACK_SHADOW);
-        if self.attention.contains(Attention::BREAKPOINTS) {
+        if self.attention.contains(Attention::BREAKPOINTS) && !is_shadowed {
             let linear = self.segment_base[1].wrapping_add(self.ip);
             match self.check_code_breakpoints(bus, linear) {
                 Ok(false) => {}

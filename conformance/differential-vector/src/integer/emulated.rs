@@ -8,7 +8,7 @@ use arch::segment::{Attributes, Segment};
 use arch::time::Picoseconds;
 use bus::{Effect, GuestMemory, Happening, Platform, Visit};
 use cpu::cache::InstructionCosts;
-use cpu::decode::Cost;
+use cpu::decode::{Cost, Dialect};
 use cpu::{Activity, Bus, CodeCache, Cpu, CpuModel};
 use interrupt::local_apic::{LocalApic, LocalApicModel};
 
@@ -61,7 +61,7 @@ impl Emulated {
         let costs = InstructionCosts([1; Cost::COUNT]);
         let mut memory = GuestMemory::new(RAM);
         map(&mut memory);
-        Emulated { cpu: processor(model), cache: CodeCache::new(costs), memory }
+        Emulated { cpu: processor(model), cache: CodeCache::new(costs, Dialect::Amd), memory }
     }
 
     pub fn window(&mut self) -> &mut [u8] {

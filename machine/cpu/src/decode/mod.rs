@@ -5,7 +5,7 @@ mod operands;
 
 use crate::execute::{self, fused::Role};
 use crate::op::{Handler, Op};
-use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
+use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, Instruction};
 
 pub use operands::{is_absolute, is_memory, is_register, width};
 
@@ -110,19 +110,37 @@ pub struct Decoded {
     pub role: Option<Role>,
 }
 
+/// Whose manual says what an encoding means where the two differ: operand sizes of near branches
+/// with the prefix 66h and of far pointers with REX.W in 64-bit mode, LOCK MOV CR0 as CR8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    Amd,
+    Intel,
+}
+
+impl Dialect {
+    fn options(self) -> u32 {
+        match self {
+            Dialect::Amd => DecoderOptions::AMD,
+            Dialect::Intel => DecoderOptions::NONE,
+        }
+    }
+}
+
 /// Decodes the instruction at the front of `bytes`; `None` if it does not end within them.
 /// `before` is its offset in its block.
-pub fn decode(bytes: &[u8], size: CodeSize, before: u16) -> Option<Decoded> {
+pub fn decode(bytes: &[u8], size: CodeSize, before: u16, dialect: Dialect) -> Option<Decoded> {
     let window = &bytes[..bytes.len().min(MAX_LENGTH)];
-    let mut decoder = Decoder::new(size.bits(), window, DecoderOptions::AMD);
+    let mut decoder = Decoder::new(size.bits(), window, dialect.options());
     let mut instruction = Instruction::default();
     decoder.decode_out(&mut instruction);
     if instruction.code() == Code::INVALID {
-        let ran_out = decoder.last_error() == iced_x86::DecoderError::NoMoreBytes;
+        let ran_out = decoder.last_error() == DecoderError::NoMoreBytes;
         if ran_out && window.len() < MAX_LENGTH {
             return None;
         }
-        return Some(invalid(before, instruction.len(), ran_out));
+        let is_too_long = ran_out || exceeds_length(window, size, dialect);
+        return Some(invalid(before, instruction.len(), is_too_long));
     }
     let mut decoded = bind(&instruction, size, before);
     if let Some(opcode) = execute::x87::opcode(window, size == CodeSize::Bits64) {
@@ -131,14 +149,25 @@ pub fn decode(bytes: &[u8], size: CodeSize, before: u16) -> Option<Decoded> {
     Some(decoded)
 }
 
+/// Whether an instruction that is invalid in 15 bytes is so because it is longer: without its first
+/// prefix it does not end within the rest either.
+fn exceeds_length(window: &[u8], size: CodeSize, dialect: Dialect) -> bool {
+    if window.len() < MAX_LENGTH {
+        return false;
+    }
+    let mut decoder = Decoder::new(size.bits(), &window[1..], dialect.options());
+    decoder.decode_out(&mut Instruction::default());
+    decoder.last_error() == DecoderError::NoMoreBytes
+}
+
 /// Decodes an instruction that begins in `head`, the rest of a page, and continues in `tail`.
-pub fn decode_across(head: &[u8], tail: &[u8], size: CodeSize) -> Decoded {
+pub fn decode_across(head: &[u8], tail: &[u8], size: CodeSize, dialect: Dialect) -> Decoded {
     let mut bytes = [0; MAX_LENGTH];
     let from_head = head.len().min(MAX_LENGTH);
     bytes[..from_head].copy_from_slice(&head[..from_head]);
     let from_tail = (MAX_LENGTH - from_head).min(tail.len());
     bytes[from_head..from_head + from_tail].copy_from_slice(&tail[..from_tail]);
-    decode(&bytes, size, 0).unwrap_or_else(|| invalid(0, 1, false))
+    decode(&bytes, size, 0, dialect).unwrap_or_else(|| invalid(0, 1, false))
 }
 
 /// An undefined instruction, or one longer than 15 bytes (#GP).

@@ -1,5 +1,6 @@
 //! CPUID, derived from the model's capability value. [APM3 "CPUID"] [SDM2 "CPUID"]
 
+use super::msr::misc_enable;
 use crate::Cpu;
 use crate::model::CpuModel;
 use arch::control::Cr4;
@@ -22,6 +23,11 @@ impl Leaf {
 
 const LAST_STANDARD: u32 = 0xD;
 const LAST_EXTENDED: u32 = 0x8000_0021;
+const LAST_EXTENDED_INTEL: u32 = 0x8000_0008;
+/// What leaf 0 answers under IA32_MISC_ENABLE's limit, for systems that know no later leaves.
+const LIMITED_STANDARD: u32 = 2;
+/// Leaf 2: caches are described by leaf 4 alone.
+const SEE_LEAF_4: u32 = 0xFF01;
 /// Bytes of the XSAVE area without extended components: legacy region and header.
 const XSAVE_BASE: u32 = 576;
 
@@ -59,7 +65,21 @@ impl Cpu {
             0x8000_0001 if !self.apic.is_enabled() => result.edx &= !(1 << 9),
             _ => {}
         }
+        if !self.model.is_amd() {
+            self.limit_leaf(leaf, &mut result);
+        }
         result
+    }
+
+    /// What IA32_MISC_ENABLE hides.
+    fn limit_leaf(&self, leaf: u32, result: &mut Leaf) {
+        let is_on = |bit| self.msr.misc_enable & bit != 0;
+        match leaf {
+            0 if is_on(misc_enable::LIMIT_CPUID) => result.eax = LIMITED_STANDARD,
+            1 if !is_on(misc_enable::MONITOR) => result.ecx &= !(1 << 3),
+            0x8000_0001 if is_on(misc_enable::NO_EXECUTE_DISABLE) => result.edx &= !(1 << 20),
+            _ => {}
+        }
     }
 
     fn xsave_size(&self, components: u64) -> u32 {
@@ -103,32 +123,36 @@ impl CpuModel {
                     place.apic_id << 24 | place.package_cpus.clamp(1, 255) << 16 | 8 << 8;
                 features
             }
+            2 if !self.is_amd() => Leaf::new(SEE_LEAF_4, 0, 0, 0),
+            4 if !self.is_amd() => self.intel_cache_leaf(subleaf),
             5 => Leaf::new(64, 64, 3, 0x11),
             7 if subleaf == 0 => features,
             0xB => self.topology(subleaf),
             0xD if self.has(Feature::Xsave) => self.xsave_leaf(subleaf, features),
             6 => features,
             0x8000_0000 => Leaf::new(
-                LAST_EXTENDED,
+                if self.is_amd() { LAST_EXTENDED } else { LAST_EXTENDED_INTEL },
                 text(&self.vendor().as_bytes()[0..4]),
                 text(&self.vendor().as_bytes()[8..12]),
                 text(&self.vendor().as_bytes()[4..8]),
             ),
+            0x8000_0001 if !self.is_amd() => features,
             0x8000_0001 => {
                 features.eax = self.signature();
                 // AMD parts repeat the bits of Fn0000_0001 EDX that are the same.
-                let same = self.features().register(1, 0, Register::Edx) & 0x0183_F3FF;
-                if self.is_amd() {
-                    features.edx |= same;
-                }
+                features.edx |= self.features().register(1, 0, Register::Edx) & 0x0183_F3FF;
                 features
             }
             0x8000_0002..=0x8000_0004 => self.brand_leaf(leaf),
-            0x8000_0005 => self.first_level_caches(),
-            0x8000_0006 => self.other_caches(),
+            0x8000_0005 if self.is_amd() => self.first_level_caches(),
+            0x8000_0006 if self.is_amd() => self.other_caches(),
+            0x8000_0006 => Leaf { ecx: self.other_caches().ecx, ..Leaf::default() },
             0x8000_0007 => features,
             0x8000_0008 => {
                 features.eax = self.physical_bits() as u32 | (self.linear_bits() as u32) << 8;
+                if !self.is_amd() {
+                    return features;
+                }
                 let threads = place.package_cpus.max(1);
                 features.ecx = (threads - 1) & 0xFF | (place.package_bits as u32) << 12;
                 features
@@ -138,8 +162,8 @@ impl CpuModel {
                 features.ebx = 0x8000;
                 features
             }
-            0x8000_001D => self.cache_leaf(subleaf),
-            0x8000_001E => Leaf::new(
+            0x8000_001D if self.is_amd() => self.cache_leaf(subleaf),
+            0x8000_001E if self.is_amd() => Leaf::new(
                 place.apic_id,
                 place.apic_id >> place.thread_bits & 0xFF | ((1u32 << place.thread_bits) - 1) << 8,
                 place.apic_id >> place.package_bits & 0xFF,
@@ -200,6 +224,14 @@ impl CpuModel {
             (caches.l2 >> 10) << 16 | 6 << 12 | 1 << 8 | 64,
             (caches.l3 >> 19) << 18 | 9 << 12 | 1 << 8 | 64,
         )
+    }
+
+    /// As AMD's, and the number of cores in the package.
+    fn intel_cache_leaf(&self, subleaf: u32) -> Leaf {
+        let leaf = self.cache_leaf(subleaf);
+        let core_bits = self.placement.package_bits.saturating_sub(self.placement.thread_bits);
+        let cores = ((1u32 << core_bits) - 1).min(0x3F);
+        if leaf.eax == 0 { leaf } else { Leaf { eax: leaf.eax | cores << 26, ..leaf } }
     }
 
     fn cache_leaf(&self, subleaf: u32) -> Leaf {

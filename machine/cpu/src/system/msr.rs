@@ -12,6 +12,20 @@ use serde::{Deserialize, Serialize};
 /// Machine-check banks.
 const BANKS: usize = 7;
 
+/// [SDM4 "IA32_MISC_ENABLE"]
+pub(super) mod misc_enable {
+    pub const FAST_STRINGS: u64 = 1 << 0;
+    /// Branch trace storage and precise event sampling do not exist.
+    pub const UNAVAILABLE: u64 = 1 << 11 | 1 << 12;
+    pub const MONITOR: u64 = 1 << 18;
+    pub const LIMIT_CPUID: u64 = 1 << 22;
+    pub const NO_EXECUTE_DISABLE: u64 = 1 << 34;
+    /// Thermal control, SpeedStep and xTPR messages can be switched, and nothing follows from it.
+    pub const WRITABLE: u64 =
+        FAST_STRINGS | 1 << 3 | 1 << 16 | MONITOR | LIMIT_CPUID | 1 << 23 | NO_EXECUTE_DISABLE;
+    pub const RESET: u64 = FAST_STRINGS | UNAVAILABLE | MONITOR;
+}
+
 /// MSRs that only hold what was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MsrState {
@@ -32,6 +46,7 @@ pub struct MsrState {
     pub ls_cfg: u64,
     pub de_cfg: u64,
     pub microcode: u64,
+    pub misc_enable: u64,
     /// PERF_CTL and PERF_CTR by turns. [APM2 "Performance Counter MSRs"]
     ///
     /// DEVIATION(APM2 "Performance Counters"): they keep what is written and do not count.
@@ -58,6 +73,7 @@ impl Default for MsrState {
             ls_cfg: 0,
             de_cfg: 2,
             microcode: 0,
+            misc_enable: misc_enable::RESET,
             performance: [0; 12],
         }
     }
@@ -128,6 +144,7 @@ impl Cpu {
             msr::TSC_ADJUST if has(Feature::TscAdjust) => self.msr.tsc_adjust,
             msr::BIOS_SIGN_ID => self.msr.microcode,
             msr::PLATFORM_ID if !self.model.is_amd() => 0,
+            msr::MISC_ENABLE if !self.model.is_amd() => self.msr.misc_enable,
             msr::MTRR_CAP => 0x508,
             msr::SYSENTER_CS => self.syscall.sysenter_cs,
             msr::SYSENTER_ESP => self.syscall.sysenter_esp,
@@ -203,8 +220,11 @@ impl Cpu {
                 self.tlb.flush_all();
                 self.attention |= Attention::INTERRUPT | Attention::TIMER;
             }
+            msr::MISC_ENABLE if !self.model.is_amd() => {
+                let kept = self.msr.misc_enable & !misc_enable::WRITABLE;
+                self.msr.misc_enable = value & misc_enable::WRITABLE | kept;
+            }
             msr::BIOS_SIGN_ID => {}
-            msr::PRED_CMD if value & !1 == 0 => {}
             msr::SYSENTER_CS => self.syscall.sysenter_cs = value & 0xFFFF_FFFF,
             msr::SYSENTER_ESP => self.syscall.sysenter_esp = canonical?,
             msr::SYSENTER_EIP => self.syscall.sysenter_eip = canonical?,
@@ -274,6 +294,11 @@ impl Cpu {
         let at = (number - 0x400) as usize;
         let simulates = self.msr.hwcr & 1 << 18 != 0;
         if at % 4 == 1 && value != 0 && !simulates {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        // What lies between all and none is undefined on Intel parts, whose successors refuse it.
+        // [SDM3 "IA32_MCi_CTL MSRs"]
+        if at % 4 == 0 && !matches!(value, 0 | u64::MAX) && !self.model.is_amd() {
             return Err(Stop::GENERAL_PROTECTION);
         }
         self.msr.machine_check[at / 4][at % 4] = value;

@@ -14,7 +14,7 @@ use arch::identity::{ApicId, CpuIndex};
 use arch::time::Picoseconds;
 use bus::{Effect, GuestMemory, Happening, Platform, Visit};
 use cpu::cache::InstructionCosts;
-use cpu::decode::Cost;
+use cpu::decode::{Cost, Dialect};
 use cpu::{Bus, CodeCache, Cpu, CpuModel, RunEnd};
 use interrupt::LocalApic;
 use interrupt::local_apic::{Acceptance, LocalApicModel};
@@ -101,7 +101,7 @@ impl Bench {
         Self {
             fresh: CpuModel::names().map(processor).collect(),
             memory,
-            cache: CodeCache::new(InstructionCosts([1000; Cost::COUNT])),
+            cache: CodeCache::new(InstructionCosts([1000; Cost::COUNT]), Dialect::Amd),
         }
     }
 
