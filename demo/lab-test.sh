@@ -51,6 +51,22 @@ for one in json.load(open(sys.argv[1]))["comparisons"]:
 PY
 }
 
+# Exits as a verb on the emulated host recorded them are those that the machine performed and resumed
+# from, reason by reason.
+equals_machine() { # sums, counters
+    python3 - "$1" "$2" << 'PY'
+import json, sys
+recorded = {}
+for line in open(sys.argv[1]).readlines()[1:]:
+    for key, sums in json.loads(line)["rows"]:
+        recorded[key["reason"]] = recorded.get(key["reason"], 0) + sums["count"]
+machine = {int(code): count["completed"] for code, count in json.load(open(sys.argv[2])).items()}
+machine = {code: count for code, count in machine.items() if count}
+print(f"exits record: {sum(recorded.values())} of {sum(machine.values())} exits")
+assert recorded == machine and recorded, (recorded, machine)
+PY
+}
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$avicenna" lab run --kernel builtin --cpus 2 --format json -o "$work/builtin"
@@ -70,6 +86,14 @@ if "$here/fetch-kernel.sh" > /dev/null; then
     check "check says off" grep -q "no  *the hardware interrupt controller is used" "$work/off"
     "$avicenna" lab exec --kernel "$kernel" --cpu zen3 -- check > "$work/zen3"
     check "check names a processor without AVIC" grep -q "no  *the CPU has AVIC" "$work/zen3"
+    for rung in bpf histogram; do
+        "$avicenna" lab exec --kernel "$kernel" --counters "$work/machine" -- \
+            exits record --rung "$rung" -o - -- avicenna bench --append \
+            "tests=ipi targets=spinning samples=200 warmup=20" > "$work/$rung" 2> "$work/said" ||
+            cat "$work/said" >&2
+        check "exits record ($rung) sees what the machine does" \
+            equals_machine "$work/$rung" "$work/machine"
+    done
 else
     echo "skipped: KVM in the lab, since no kernel can be fetched here" >&2
 fi

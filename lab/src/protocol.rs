@@ -77,8 +77,9 @@ pub enum FromAgent {
     Finished(Box<StepResult>),
     /// A step, or the host as a whole, cannot do what was asked.
     Failed(String),
-    /// What a command of the host printed, and its exit status.
-    Said(String, i32),
+    /// What a command of the host wrote to standard output and to standard error, and its exit
+    /// status.
+    Said(String, String, i32),
 }
 
 /// From the session.

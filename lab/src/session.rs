@@ -49,6 +49,14 @@ pub struct Observed {
     pub time: Picoseconds,
 }
 
+/// What a verb wrote, and its exit status.
+#[derive(Clone, Debug)]
+pub struct Said {
+    pub output: String,
+    pub errors: String,
+    pub status: i32,
+}
+
 /// An emulated host that waits for steps.
 pub struct Session {
     machine: Machine,
@@ -213,16 +221,27 @@ impl Session {
         }
     }
 
-    /// Runs a verb of this program on the emulated host: what it printed, its exit status.
-    pub fn say(&mut self, arguments: &[&str], stop: &AtomicBool) -> anyhow::Result<(String, i32)> {
+    /// Runs a verb of this program on the emulated host. [`Session::counters`] then has the exits
+    /// that the machine performed meanwhile.
+    pub fn say(&mut self, arguments: &[&str], stop: &AtomicBool) -> anyhow::Result<Said> {
         let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
+        self.drain_records();
+        self.counters.clear();
         self.send(&ToAgent::Say(arguments))?;
         let limit = self.machine.state.now.saturating_add(BOOT_LIMIT);
         match self.receive(limit, stop)? {
-            FromAgent::Said(text, status) => Ok((text, status)),
+            FromAgent::Said(output, errors, status) => {
+                self.drain_records();
+                Ok(Said { output, errors, status })
+            }
             FromAgent::Failed(why) => bail!("{why}"),
             other => bail!("the agent said {other:?}"),
         }
+    }
+
+    /// The machine's own count of exits in the last step or verb.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     fn send(&mut self, message: &ToAgent) -> anyhow::Result<()> {

@@ -85,6 +85,9 @@ struct ExecArguments {
     /// With kvm_amd loaded as avic=0
     #[arg(long)]
     off: bool,
+    /// Write there, as JSON, how many VM exits the machine itself performed meanwhile
+    #[arg(long, value_name = "FILE")]
+    counters: Option<PathBuf>,
     /// The verb and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     verb: Vec<String>,
@@ -306,10 +309,15 @@ fn execute(arguments: &ExecArguments) -> anyhow::Result<ExitCode> {
     let mut session = Session::boot(session::build(&host, &kernel, &initramfs)?, &INTERRUPT)?;
     session.load(!arguments.off, &INTERRUPT)?;
     let verb: Vec<&str> = arguments.verb.iter().map(String::as_str).collect();
-    let (text, status) = session.say(&verb, &INTERRUPT)?;
+    let said = session.say(&verb, &INTERRUPT)?;
     say("");
-    print!("{text}");
-    Ok(ExitCode::from(u8::try_from(status).unwrap_or(super::CANNOT_TELL)))
+    print!("{}", said.output);
+    eprint!("{}", said.errors);
+    if let Some(path) = &arguments.counters {
+        let counts = serde_json::to_vec_pretty(session.counters().exits())?;
+        std::fs::write(path, counts).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(ExitCode::from(u8::try_from(said.status).unwrap_or(super::CANNOT_TELL)))
 }
 
 fn shell(arguments: &HostArguments) -> anyhow::Result<ExitCode> {

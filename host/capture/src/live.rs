@@ -2,41 +2,75 @@
 //! ladder; whoever records says which rung it stands on.
 
 pub mod bpf;
+pub mod counting;
+pub mod histogram;
 pub mod interrupts;
+pub mod qmp;
 pub mod statistics;
 pub mod tracefs;
 
-/// A way to see exits.
+/// A way to see exits. The best come first: those that tell more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rung {
     /// A program in the kernel sums up; nothing is copied per exit.
     Bpf,
+    /// The kernel's own histograms sum up.
+    Histogram,
     /// The text of ftrace, every event of it.
-    Ftrace,
+    Text,
+    /// Counters of tracepoints, without times and reasons.
+    Counting,
+    /// What a machine's monitor tells of KVM's counters.
+    Monitor,
     /// KVM's own counters, without times.
     Statistics,
     /// Posted interrupts as the host's interrupt counters show them; exits are not seen.
-    InterruptCounters,
+    Interrupts,
 }
 
 impl Rung {
-    pub const ALL: [Self; 4] = [Self::Bpf, Self::Ftrace, Self::Statistics, Self::InterruptCounters];
+    pub const ALL: [Self; 7] = [
+        Self::Bpf,
+        Self::Histogram,
+        Self::Text,
+        Self::Counting,
+        Self::Monitor,
+        Self::Statistics,
+        Self::Interrupts,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bpf => "summed up in the kernel (BPF)",
-            Self::Ftrace => "every event as text (ftrace)",
+            Self::Histogram => "summed up in the kernel (event histograms)",
+            Self::Text => "every event as text (ftrace)",
+            Self::Counting => "events counted without times (perf_event_open)",
+            Self::Monitor => "counters of KVM without times (QMP)",
             Self::Statistics => "counters of KVM without times (debugfs)",
-            Self::InterruptCounters => "interrupt counters only (/proc/interrupts)",
+            Self::Interrupts => "interrupt counters only (/proc/interrupts)",
         }
     }
 
     /// What it costs the host while it runs.
     pub const fn cost(self) -> &'static str {
         match self {
-            Self::Bpf => "a few map operations per exit",
-            Self::Ftrace => "every event is formatted as text",
-            Self::Statistics | Self::InterruptCounters => "nothing per exit",
+            Self::Bpf => "about 0.7 us per exit",
+            Self::Histogram => "three histogram updates per exit",
+            Self::Text => "every event is formatted as text",
+            Self::Counting => "a counter per event",
+            Self::Monitor | Self::Statistics | Self::Interrupts => "nothing per exit",
+        }
+    }
+
+    /// What a report of its recording must say.
+    pub const fn caveat(self) -> Option<&'static str> {
+        match self {
+            Self::Histogram => Some(
+                "recorded by event histograms: which MSR, port or register an exit was about is \
+                 not in it; the shortest, the longest and the percentiles are known to a power of \
+                 two",
+            ),
+            _ => None,
         }
     }
 
@@ -46,13 +80,19 @@ impl Rung {
             Self::Bpf => {
                 "run with: sudo, or: sudo setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep $(command -v avicenna)"
             }
-            Self::Ftrace => {
+            Self::Histogram | Self::Text => {
                 "run with: sudo; if tracefs is missing: sudo mount -t tracefs nodev /sys/kernel/tracing"
+            }
+            Self::Counting => {
+                "run with: sudo, or: sudo setcap cap_perfmon,cap_dac_read_search+ep $(command -v avicenna)"
+            }
+            Self::Monitor => {
+                "start QEMU with: -qmp unix:SOCKET,server=on,wait=off; give: --qmp SOCKET"
             }
             Self::Statistics => {
                 "run with: sudo; if debugfs is missing: sudo mount -t debugfs nodev /sys/kernel/debug"
             }
-            Self::InterruptCounters => "mount /proc",
+            Self::Interrupts => "mount /proc",
         }
     }
 }

@@ -124,9 +124,9 @@ fn run() -> anyhow::Result<()> {
 /// Runs this program again, with arguments.
 fn say(arguments: &[String]) -> anyhow::Result<FromAgent> {
     let output = std::process::Command::new("/proc/self/exe").args(arguments).output()?;
-    let text = [output.stdout, output.stderr].concat();
-    let status = output.status.code().unwrap_or(-1);
-    Ok(FromAgent::Said(String::from_utf8_lossy(&text).into_owned(), status))
+    let [out, error] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    Ok(FromAgent::Said(out, error, output.status.code().unwrap_or(-1)))
 }
 
 /// Gives the console to a shell, and powers off when it ends.

@@ -1,5 +1,6 @@
 //! Arguments that several of the verbs share.
 
+use capture::live::Rung;
 use clap::ValueEnum;
 use profile::View;
 use report::exits::{Grouping, Report};
@@ -40,6 +41,39 @@ impl From<By> for Grouping {
             By::Vm => Self::Machine,
             By::Vector => Self::Vector,
             By::Time => Self::Time,
+        }
+    }
+}
+
+/// Ways to see exits, best first.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum RungName {
+    /// A program in the kernel sums up
+    Bpf,
+    /// The kernel's event histograms sum up
+    Histogram,
+    /// Every event as text
+    Text,
+    /// Events are counted, without times
+    Counting,
+    /// A machine's monitor tells KVM's counters (--qmp)
+    Monitor,
+    /// KVM's counters in debugfs
+    Statistics,
+    /// Notifications of posted interrupts
+    Interrupts,
+}
+
+impl From<RungName> for Rung {
+    fn from(name: RungName) -> Self {
+        match name {
+            RungName::Bpf => Self::Bpf,
+            RungName::Histogram => Self::Histogram,
+            RungName::Text => Self::Text,
+            RungName::Counting => Self::Counting,
+            RungName::Monitor => Self::Monitor,
+            RungName::Statistics => Self::Statistics,
+            RungName::Interrupts => Self::Interrupts,
         }
     }
 }

@@ -1,21 +1,18 @@
 //! `avicenna exits live`: the exits of the last interval, as a good system monitor shows them.
 
+use super::arguments::RungName;
+use super::beside::End;
+use super::counters::{Counters, since};
 use super::interrupt::stop_on_interrupt;
+use super::screen::Screen;
 use super::watch::{Watch, Whom, collect, context, names_of, origin};
 use capture::live::Rung;
 use capture::sums::Interval;
 use profile::sampled::Sampled;
-use profile::summary::Row;
 use profile::{Selection, Summary};
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
-use ratatui::layout::{Constraint, Layout};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::Line;
-use ratatui::widgets::{Paragraph, Row as Cells, Sparkline, Table};
-use std::collections::VecDeque;
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 #[derive(clap::Args)]
@@ -25,50 +22,18 @@ pub struct Arguments {
     /// Seconds between readings
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     interval: f64,
-    /// Seconds to run [default: until q or Ctrl-C]
+    /// Seconds to run [default: until q or Ctrl-C, or until COMMAND ends]
     #[arg(long, value_name = "SECONDS")]
     duration: Option<f64>,
-}
-
-/// Readings kept for the sparkline.
-const HISTORY: usize = 240;
-
-/// What the table is sorted by.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Count,
-    Time,
-    Mean,
-    Slowest,
-}
-
-impl Order {
-    const fn next(self) -> Self {
-        match self {
-            Self::Count => Self::Time,
-            Self::Time => Self::Mean,
-            Self::Mean => Self::Slowest,
-            Self::Slowest => Self::Count,
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Count => "exits",
-            Self::Time => "time",
-            Self::Mean => "mean",
-            Self::Slowest => "p99",
-        }
-    }
-
-    fn key(self, row: &Row) -> f64 {
-        match self {
-            Self::Count => row.count as f64,
-            Self::Time => row.time_ns as f64,
-            Self::Mean => row.mean_ns,
-            Self::Slowest => row.p99_ns.unwrap_or(0.0),
-        }
-    }
+    /// Only this way to see exits [default: the best that works]
+    #[arg(long, value_enum)]
+    rung: Option<RungName>,
+    /// Socket of the machine's QEMU monitor, for the counters of KVM that it tells
+    #[arg(long, value_name = "SOCKET")]
+    qmp: Option<PathBuf>,
+    /// Started when watching has begun; what it prints goes to standard error
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -77,39 +42,103 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         "--interval is between 0.05 and 3600 seconds"
     );
     let stop = stop_on_interrupt()?;
-    let watch = Watch::start(arguments.whom.process()?)?;
+    let process = arguments.whom.process()?;
     let step = Duration::from_secs_f64(arguments.interval);
-    let seconds = arguments.duration.unwrap_or(f64::from(u32::MAX)).clamp(0.0, 1e9);
-    let end = Instant::now() + Duration::from_secs_f64(seconds);
-    if std::io::stdout().is_terminal() {
-        let mut terminal = ratatui::try_init()?;
-        let outcome = View::new(watch).show(&mut terminal, step, end, &stop);
-        ratatui::restore();
-        outcome?;
-    } else {
-        plain(watch, step, end, &stop)?;
+    let mut end = End::new(arguments.duration, &arguments.command, &stop);
+    match start(&arguments, process)? {
+        Seen::Counted(rung, counters) => counted(rung, counters, step, &mut end)?,
+        Seen::Exits(watch) if std::io::stdout().is_terminal() => {
+            end.begin(true)?;
+            let mut terminal = ratatui::try_init()?;
+            let outcome = Screen::new(watch).show(&mut terminal, step, &mut end);
+            ratatui::restore();
+            outcome?;
+        }
+        Seen::Exits(watch) => plain(watch, step, &mut end)?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(end.status())
 }
 
-fn summary_of(interval: &Interval, start_ns: u64, process: Option<u32>) -> Summary {
+/// What the highest rung that holds shows.
+enum Seen {
+    Exits(Watch),
+    Counted(Rung, Counters),
+}
+
+/// The text of every event is not for looking at while it scrolls by, so its rung is left out.
+fn start(arguments: &Arguments, process: Option<u32>) -> anyhow::Result<Seen> {
+    let only = arguments.rung.map(Rung::from);
+    anyhow::ensure!(only != Some(Rung::Text), "text is for recording: exits record --rung text");
+    let mut refusal = None;
+    for rung in only.map_or(Rung::ALL.to_vec(), |rung| vec![rung]) {
+        let seen = match rung {
+            Rung::Text => continue,
+            Rung::Monitor if arguments.qmp.is_none() && only.is_none() => continue,
+            Rung::Bpf | Rung::Histogram => Watch::start(rung, process).map(Seen::Exits),
+            _ => Counters::start(rung, process, arguments.qmp.as_deref())
+                .map(|counters| Seen::Counted(rung, counters)),
+        };
+        match seen {
+            Ok(seen) => return Ok(seen),
+            Err(error) => {
+                if only.is_none() {
+                    eprintln!("avicenna: {error:#}");
+                }
+                refusal.get_or_insert(error);
+            }
+        }
+    }
+    Err(refusal.unwrap_or_else(|| anyhow::anyhow!("exits cannot be seen")))
+}
+
+/// Lines of what was counted in each interval: all that the lower rungs show.
+fn counted(
+    rung: Rung,
+    mut counters: Counters,
+    step: Duration,
+    end: &mut End<'_>,
+) -> anyhow::Result<()> {
+    eprintln!("avicenna: {}, {}", rung.name(), rung.cost());
+    let (begun, mut before) = (Instant::now(), counters.read()?);
+    end.begin(true)?;
+    let mut is_last = false;
+    while !is_last {
+        end.sleep(step);
+        is_last = end.has_come();
+        let after = counters.read()?;
+        let counts: Vec<String> = since(&before, &after)
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| format!("{name}={count}"))
+            .collect();
+        println!("{:.3} {}", begun.elapsed().as_secs_f64(), counts.join(", "));
+        before = after;
+    }
+    Ok(())
+}
+
+pub fn summary_of(rung: Rung, interval: &Interval, start_ns: u64, process: Option<u32>) -> Summary {
     let mut sampled = Sampled::new(start_ns);
     collect(&mut sampled, interval);
     let mut processes: Vec<u32> = interval.rows.iter().map(|row| row.0.process).collect();
     processes.sort_unstable();
     processes.dedup();
-    let about = context(&origin(Rung::Bpf), &names_of(processes));
+    let about = context(&origin(rung), &names_of(processes));
     let selection = Selection { by_reason: true, process, ..Selection::default() };
     Summary::new(&sampled.profile(), &about, &selection)
 }
 
 /// Lines for a pipe: time, exits per second, and the most frequent reasons.
-fn plain(mut watch: Watch, step: Duration, end: Instant, stop: &AtomicBool) -> anyhow::Result<()> {
-    let mut start_ns = 0;
-    while Instant::now() < end && !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(step.min(end.saturating_duration_since(Instant::now())));
+fn plain(mut watch: Watch, step: Duration, end: &mut End<'_>) -> anyhow::Result<()> {
+    let rung = watch.rung;
+    eprintln!("avicenna: exits are {}, {}", rung.name(), rung.cost());
+    end.begin(true)?;
+    let (mut start_ns, mut is_last) = (0, false);
+    while !is_last {
+        end.sleep(step);
+        is_last = end.has_come();
         let interval = watch.poll()?;
-        let summary = summary_of(&interval, start_ns, None);
+        let summary = summary_of(rung, &interval, start_ns, None);
         let reasons: Vec<String> = summary
             .table
             .rows
@@ -127,174 +156,4 @@ fn plain(mut watch: Watch, step: Duration, end: Instant, stop: &AtomicBool) -> a
         start_ns = interval.end_ns;
     }
     Ok(())
-}
-
-/// The terminal view.
-struct View {
-    watch: Watch,
-    order: Order,
-    is_frozen: bool,
-    /// Only this machine; Tab goes through them.
-    machine: Option<u32>,
-    machines: Vec<u32>,
-    latest: Interval,
-    start_ns: u64,
-    summary: Option<Summary>,
-    history: VecDeque<u64>,
-}
-
-impl View {
-    fn new(watch: Watch) -> Self {
-        Self {
-            watch,
-            order: Order::Count,
-            is_frozen: false,
-            machine: None,
-            machines: Vec::new(),
-            latest: Interval { end_ns: 0, rows: Vec::new() },
-            start_ns: 0,
-            summary: None,
-            history: VecDeque::new(),
-        }
-    }
-
-    fn show(
-        mut self,
-        terminal: &mut ratatui::DefaultTerminal,
-        step: Duration,
-        end: Instant,
-        stop: &AtomicBool,
-    ) -> anyhow::Result<()> {
-        let mut due = Instant::now() + step;
-        while Instant::now() < end && !stop.load(Ordering::Relaxed) {
-            if Instant::now() >= due {
-                due += step;
-                self.poll()?;
-            }
-            terminal.draw(|frame| self.draw(frame))?;
-            let wait = due.saturating_duration_since(Instant::now());
-            if event::poll(wait.min(Duration::from_millis(250)))? && self.takes_leave()? {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn poll(&mut self) -> anyhow::Result<()> {
-        let interval = self.watch.poll()?;
-        // The kernel goes on counting while the view is frozen, and so does the sparkline.
-        self.history.push_back(interval.rows.iter().map(|row| row.1.count).sum());
-        if self.history.len() > HISTORY {
-            self.history.pop_front();
-        }
-        if self.is_frozen {
-            return Ok(());
-        }
-        self.start_ns = self.latest.end_ns;
-        self.latest = interval;
-        self.machines = self.latest.rows.iter().map(|row| row.0.process).collect();
-        self.machines.sort_unstable();
-        self.machines.dedup();
-        self.sum_up();
-        Ok(())
-    }
-
-    fn sum_up(&mut self) {
-        self.summary = Some(summary_of(&self.latest, self.start_ns, self.machine));
-    }
-
-    /// Handles a key; `true` to leave.
-    fn takes_leave(&mut self) -> std::io::Result<bool> {
-        let Event::Key(key) = event::read()? else { return Ok(false) };
-        if key.kind != KeyEventKind::Press {
-            return Ok(false);
-        }
-        match key.code {
-            KeyCode::Char('q') | KeyCode::Esc => return Ok(true),
-            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Ok(true),
-            KeyCode::Char('s') => self.order = self.order.next(),
-            KeyCode::Char('f') | KeyCode::Char(' ') => self.is_frozen = !self.is_frozen,
-            KeyCode::Tab => {
-                let at = self.machine.and_then(|m| self.machines.iter().position(|n| *n == m));
-                self.machine = match at {
-                    None => self.machines.first().copied(),
-                    Some(at) => self.machines.get(at + 1).copied(),
-                };
-                self.sum_up();
-            }
-            _ => {}
-        }
-        Ok(false)
-    }
-
-    fn draw(&self, frame: &mut ratatui::Frame<'_>) {
-        let areas = Layout::vertical([
-            Constraint::Length(2),
-            Constraint::Length(4),
-            Constraint::Min(3),
-            Constraint::Length(1),
-        ])
-        .split(frame.area());
-        let dim = Style::new().add_modifier(Modifier::DIM);
-        let machine = match self.machine {
-            Some(process) => format!("VM {process}"),
-            None => format!("{} VMs", self.machines.len()),
-        };
-        let frozen = if self.is_frozen { " · frozen" } else { "" };
-        let heading = match &self.summary {
-            None => "waiting for the first reading".to_owned(),
-            Some(summary) => format!(
-                "{machine} · {:.0} exits/s · avoidable at most {:.0} % of working exits{frozen}",
-                summary.table.count as f64 / summary.seconds.max(1e-9),
-                summary.ceiling.avoidable.count_share
-            ),
-        };
-        let lines = vec![
-            Line::styled(heading, Style::new().add_modifier(Modifier::BOLD)),
-            Line::styled(format!("{}, {}", Rung::Bpf.name(), Rung::Bpf.cost()), dim),
-        ];
-        frame.render_widget(Paragraph::new(lines), areas[0]);
-        let history: Vec<u64> = self.history.iter().copied().collect();
-        let shown = history.len().saturating_sub(usize::from(areas[1].width));
-        let spark =
-            Sparkline::default().data(&history[shown..]).style(Style::new().fg(Color::Cyan));
-        frame.render_widget(spark, areas[1]);
-        if let Some(summary) = &self.summary {
-            frame.render_widget(self.table(summary), areas[2]);
-        }
-        let keys =
-            format!("s sort ({}) · f freeze · Tab virtual machine · q quit", self.order.name());
-        frame.render_widget(Paragraph::new(Line::styled(keys, dim)), areas[3]);
-    }
-
-    fn table(&self, summary: &Summary) -> Table<'static> {
-        let mut rows: Vec<&Row> = summary.table.rows.iter().collect();
-        rows.sort_by(|a, b| self.order.key(b).total_cmp(&self.order.key(a)));
-        let us = |ns: f64| format!("{:.2}", ns / 1e3);
-        let cells = rows.into_iter().map(|row| {
-            let style = if row.is_idle { Style::new().fg(Color::DarkGray) } else { Style::new() };
-            Cells::new(vec![
-                row.name.clone(),
-                format!("{:.0}", row.per_second),
-                format!("{:.1}", row.count_share),
-                format!("{:.1}", row.work_share),
-                us(row.mean_ns),
-                row.p99_ns.map_or_else(|| "-".into(), us),
-                us(row.max_ns as f64),
-            ])
-            .style(style)
-        });
-        let widths = [
-            Constraint::Min(22),
-            Constraint::Length(11),
-            Constraint::Length(8),
-            Constraint::Length(8),
-            Constraint::Length(11),
-            Constraint::Length(11),
-            Constraint::Length(12),
-        ];
-        let heads = ["exit", "per second", "exits %", "work %", "mean us", "p99 us", "max us"];
-        Table::new(cells.collect::<Vec<_>>(), widths)
-            .header(Cells::new(heads).style(Style::new().add_modifier(Modifier::UNDERLINED)))
-    }
 }

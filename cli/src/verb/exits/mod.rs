@@ -2,12 +2,16 @@
 
 mod analyse;
 mod arguments;
+mod beside;
 mod compare;
+mod counters;
+mod events;
 mod interrupt;
 mod live;
 mod progress;
 mod record;
 mod report;
+mod screen;
 mod watch;
 
 use std::process::ExitCode;

@@ -1,33 +1,47 @@
 //! `avicenna exits record`
 
+use super::arguments::RungName;
+use super::beside::End;
+use super::counters::{Counters, since};
+use super::events;
 use super::interrupt::stop_on_interrupt;
 use super::watch::{Watch, Whom, names_of, origin};
 use anyhow::Context as _;
-use capture::live::{Rung, interrupts, statistics, tracefs};
+use capture::live::Rung;
+use capture::live::tracefs::Instance;
 use capture::sums::SumsWriter;
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     whom: Whom,
-    /// Seconds to record [default: until Ctrl-C]
+    /// Seconds to record [default: until Ctrl-C, or until COMMAND ends]
     #[arg(long, value_name = "SECONDS")]
     duration: Option<f64>,
-    /// Where to; read it with: avicenna exits report FILE
+    /// Where to, `-` for standard output; read it with: avicenna exits report FILE
     #[arg(short, long, default_value = "exits.json")]
     output: PathBuf,
-    /// Every event, as packed text, instead of sums: more to see, more overhead
+    /// Every event as text, packed but to standard output: more to see, more overhead
     #[arg(long)]
     events: bool,
-    /// Seconds between readings of the kernel's sums
+    /// Only this way to see exits [default: the best that works]
+    #[arg(long, value_enum, conflicts_with = "events")]
+    rung: Option<RungName>,
+    /// Socket of the machine's QEMU monitor, for the counters of KVM that it tells
+    #[arg(long, value_name = "SOCKET")]
+    qmp: Option<PathBuf>,
+    /// Seconds between readings of the kernel's sums or counters
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     interval: f64,
+    /// Started when the recording has begun; its end is that of the recording
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -37,63 +51,104 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     );
     let stop = stop_on_interrupt()?;
     let process = arguments.whom.process()?;
-    let seconds = arguments.duration.unwrap_or(f64::from(u32::MAX)).clamp(0.0, 1e9);
-    let end = Instant::now() + Duration::from_secs_f64(seconds);
-    let outcome = record(&arguments, process, end, &stop);
-    if let Err(error) = outcome {
-        eprintln!("avicenna: {error:#}");
-        let end = end.min(Instant::now() + Duration::from_secs(2));
-        tell_what_is_left(process, end, &stop);
-        return Err(error);
-    }
-    eprintln!("avicenna: now run: avicenna exits report {}", arguments.output.display());
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Records on the highest rung that holds.
-fn record(
-    arguments: &Arguments,
-    process: Option<u32>,
-    end: Instant,
-    stop: &AtomicBool,
-) -> anyhow::Result<()> {
-    if arguments.events {
-        return record_events(&arguments.output, process, end, stop);
-    }
-    match Watch::start(process) {
-        Ok(watch) => record_sums(arguments, watch, end, stop),
-        Err(error) => {
-            eprintln!("avicenna: {error:#}");
-            fall_back(Rung::Ftrace);
-            record_events(&arguments.output, process, end, stop)
+    let mut end = End::new(arguments.duration, &arguments.command, &stop);
+    let only = match (arguments.rung, arguments.events) {
+        (Some(rung), _) => Some(rung.into()),
+        (None, true) => Some(Rung::Text),
+        (None, false) => None,
+    };
+    // With a single rung asked for, what refuses it is the answer.
+    let rungs = only.map_or(Rung::ALL.to_vec(), |rung| vec![rung]);
+    let mut refusal = None;
+    for rung in rungs {
+        if rung == Rung::Monitor && arguments.qmp.is_none() && only.is_none() {
+            continue;
+        }
+        if refusal.is_some() {
+            eprintln!("avicenna: falling back: {}, {}", rung.name(), rung.cost());
+        }
+        match record(&arguments, rung, process, &mut end) {
+            Ok(()) => return Ok(end.status()),
+            Err(Failure::Broken(error)) => return Err(error),
+            Err(Failure::Refused(error)) => {
+                if only.is_none() {
+                    eprintln!("avicenna: {error:#}");
+                }
+                refusal.get_or_insert(error);
+            }
         }
     }
+    Err(refusal.unwrap_or_else(|| anyhow::anyhow!("exits cannot be seen")))
 }
 
-fn fall_back(rung: Rung) {
-    eprintln!("avicenna: falling back: {}, {}", rung.name(), rung.cost());
+/// Why a rung did not serve.
+enum Failure {
+    /// It does not hold: another may.
+    Refused(anyhow::Error),
+    /// The recording had begun; what was recorded by then is in the file.
+    Broken(anyhow::Error),
 }
 
-fn record_sums(
+fn refused(error: anyhow::Error) -> Failure {
+    Failure::Refused(error)
+}
+
+fn record(
     arguments: &Arguments,
-    mut watch: Watch,
-    end: Instant,
-    stop: &AtomicBool,
-) -> anyhow::Result<()> {
-    let path = &arguments.output;
+    rung: Rung,
+    process: Option<u32>,
+    end: &mut End<'_>,
+) -> Result<(), Failure> {
+    match rung {
+        Rung::Bpf | Rung::Histogram => {
+            let watch = Watch::start(rung, process).map_err(refused)?;
+            record_sums(arguments, watch, end).map_err(Failure::Broken)?;
+        }
+        Rung::Text => {
+            let instance = events::instance().map_err(refused)?;
+            record_events(arguments, &instance, process, end).map_err(Failure::Broken)?;
+        }
+        _ => {
+            let counters = Counters::start(rung, process, arguments.qmp.as_deref());
+            let counters =
+                counters.with_context(|| format!("no {}", rung.name())).map_err(refused)?;
+            return count(arguments, rung, counters, end).map_err(Failure::Broken);
+        }
+    }
+    if arguments.output != Path::new("-") {
+        eprintln!("avicenna: now run: avicenna exits report {}", arguments.output.display());
+    }
+    Ok(())
+}
+
+fn create(path: &Path) -> anyhow::Result<Box<dyn Write>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(std::io::stdout()));
+    }
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(Box::new(file))
+}
+
+fn record_sums(arguments: &Arguments, mut watch: Watch, end: &mut End<'_>) -> anyhow::Result<()> {
+    let path = &arguments.output;
     let names = names_of(virtual_machines());
-    let mut writer = SumsWriter::new(file, 0, &origin(Rung::Bpf), &names)?;
-    eprintln!("avicenna: exits are {}, {}", Rung::Bpf.name(), Rung::Bpf.cost());
+    let rung = watch.rung;
+    let mut writer = SumsWriter::new(create(path)?, 0, &origin(rung), &names)?;
+    eprintln!("avicenna: exits are {}, {}", rung.name(), rung.cost());
+    end.begin(path == Path::new("-"))?;
     let step = Duration::from_secs_f64(arguments.interval);
     let mut exits = 0;
-    // Ends with the time given or with Ctrl-C; the last interval is shorter.
-    while Instant::now() < end && !stop.load(Ordering::Relaxed) {
-        let next = (Instant::now() + step).min(end);
-        sleep_until(next, stop);
+    // The last interval is shorter.
+    let mut is_last = false;
+    while !is_last {
+        end.sleep(step);
+        is_last = end.has_come();
         let interval = watch.poll()?;
         exits += interval.rows.iter().map(|row| row.1.count).sum::<u64>();
-        writer.interval(&interval)?;
+        let written = writer.interval(&interval);
+        written.with_context(|| {
+            format!("{} holds what was recorded before", arguments.output.display())
+        })?;
     }
     eprintln!("avicenna: {exits} exits recorded");
     if exits == 0 {
@@ -105,14 +160,56 @@ fn record_sums(
     Ok(())
 }
 
-fn sleep_until(end: Instant, stop: &AtomicBool) {
-    const NAP: Duration = Duration::from_millis(20);
-    while !stop.load(Ordering::Relaxed) {
-        match end.checked_duration_since(Instant::now()) {
-            Some(left) if !left.is_zero() => std::thread::sleep(left.min(NAP)),
-            _ => return,
+fn record_events(
+    arguments: &Arguments,
+    instance: &Instance,
+    process: Option<u32>,
+    end: &mut End<'_>,
+) -> anyhow::Result<()> {
+    let path = &arguments.output;
+    let mut out = std::io::BufWriter::new(create(path)?);
+    // Whoever is given a pipe wants to look at the text.
+    let events = if path == Path::new("-") {
+        end.begin(true)?;
+        events::record(instance, &mut out, process, end)?
+    } else {
+        let mut packed = zstd::stream::write::Encoder::new(&mut out, 1)?;
+        end.begin(false)?;
+        let events = events::record(instance, &mut packed, process, end)?;
+        packed.finish()?;
+        events
+    };
+    out.flush()?;
+    eprintln!("avicenna: {events} events recorded");
+    Ok(())
+}
+
+/// Prints what was counted from now to the end; nothing is written to the file.
+fn count(
+    arguments: &Arguments,
+    rung: Rung,
+    mut counters: Counters,
+    end: &mut End<'_>,
+) -> anyhow::Result<()> {
+    eprintln!("avicenna: {}, {}; nothing is written to a file", rung.name(), rung.cost());
+    let mut before = counters.read()?;
+    let mut sums: BTreeMap<&str, u64> = before.keys().map(|name| (*name, 0)).collect();
+    end.begin(true)?;
+    // What a machine counted goes with it, so its counters are read again and again.
+    let mut is_last = false;
+    while !is_last {
+        end.sleep(Duration::from_secs_f64(arguments.interval));
+        is_last = end.has_come();
+        let after = counters.read()?;
+        for (name, count) in since(&before, &after) {
+            *sums.entry(name).or_default() += count;
         }
+        before = after;
     }
+    for (name, count) in sums {
+        println!("{count:>12} {name}");
+    }
+    Ok(())
 }
 
 /// Processes that have /dev/kvm's machines open.
@@ -125,109 +222,4 @@ fn virtual_machines() -> Vec<u32> {
         targets.any(|target| target.to_string_lossy().contains("kvm-vm"))
     };
     pids.filter(has_machine).collect()
-}
-
-/// The text of ftrace through zstd; what was written stays readable whatever ends the recording.
-fn record_events(
-    path: &Path,
-    process: Option<u32>,
-    end: Instant,
-    stop: &AtomicBool,
-) -> anyhow::Result<()> {
-    const FLUSH_EVERY: Duration = Duration::from_secs(1);
-    let directory = tracefs::find()
-        .with_context(|| format!("events cannot be read; {}", Rung::Ftrace.remedy()))?;
-    let instance = tracefs::Instance::create(&directory)
-        .with_context(|| format!("events cannot be read; {}", Rung::Ftrace.remedy()))?;
-    eprintln!("avicenna: {}, {}", Rung::Ftrace.name(), Rung::Ftrace.cost());
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    let mut out = zstd::stream::write::Encoder::new(BufWriter::new(file), 1)?;
-    let about = origin(Rung::Ftrace);
-    writeln!(out, "# avicenna kernel={}", about.kernel_release.unwrap_or_default())?;
-    let pipe = instance.pipe()?;
-    let (send, receive) = std::sync::mpsc::sync_channel::<Vec<u8>>(1024);
-    // The pipe blocks while nothing happens, so it is read beside the clock; the thread ends with
-    // the process or with the instance.
-    std::thread::spawn(move || {
-        let mut reader = BufReader::with_capacity(1 << 20, pipe);
-        loop {
-            let length = match reader.fill_buf() {
-                Ok(bytes) if !bytes.is_empty() => {
-                    let length = bytes.len();
-                    if send.send(bytes.to_vec()).is_err() {
-                        return;
-                    }
-                    length
-                }
-                _ => return,
-            };
-            reader.consume(length);
-        }
-    });
-    let only = process.map(|process| format!("({process:>7})"));
-    let mut carried: Vec<u8> = Vec::new();
-    let (mut lines, mut flushed) = (0u64, Instant::now());
-    while Instant::now() < end && !stop.load(Ordering::Relaxed) {
-        if let Ok(bytes) = receive.recv_timeout(Duration::from_millis(50)) {
-            lines += write_lines(&mut carried, &bytes, only.as_deref(), &mut out)?;
-        }
-        if flushed.elapsed() >= FLUSH_EVERY {
-            out.flush()?;
-            flushed = Instant::now();
-        }
-    }
-    instance.stop();
-    while let Ok(bytes) = receive.recv_timeout(Duration::from_millis(200)) {
-        lines += write_lines(&mut carried, &bytes, only.as_deref(), &mut out)?;
-    }
-    out.write_all(&carried)?;
-    out.finish()?.flush()?;
-    eprintln!("avicenna: {lines} events recorded");
-    Ok(())
-}
-
-/// Writes the whole lines there are, keeping what is not whole; returns how many.
-fn write_lines(
-    carried: &mut Vec<u8>,
-    bytes: &[u8],
-    only: Option<&str>,
-    out: &mut impl std::io::Write,
-) -> std::io::Result<u64> {
-    carried.extend_from_slice(bytes);
-    let whole = carried.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    let mut count = 0;
-    for line in carried[..whole].split_inclusive(|byte| *byte == b'\n') {
-        let is_wanted = only
-            .is_none_or(|only| line.windows(only.len()).any(|window| window == only.as_bytes()));
-        if is_wanted {
-            out.write_all(line)?;
-            count += 1;
-        }
-    }
-    carried.drain(..whole);
-    Ok(count)
-}
-
-/// The last rungs: what KVM's own counters say, and those of interrupts where nothing else may be
-/// read.
-fn tell_what_is_left(process: Option<u32>, end: Instant, stop: &AtomicBool) {
-    let statistics = || statistics::read(Path::new(statistics::FOLDER), process);
-    let interrupts =
-        || interrupts::parse(&std::fs::read_to_string("/proc/interrupts").unwrap_or_default());
-    let before = (statistics(), interrupts());
-    let rung = match before {
-        (ref statistics, _) if !statistics.is_empty() => Rung::Statistics,
-        (_, ref interrupts) if !interrupts.is_empty() => Rung::InterruptCounters,
-        _ => return,
-    };
-    fall_back(rung);
-    sleep_until(end, stop);
-    let (before, after) = match rung {
-        Rung::Statistics => (before.0, statistics()),
-        _ => (before.1, interrupts()),
-    };
-    for (name, count) in after {
-        let earlier = before.get(name).copied().unwrap_or(0);
-        println!("{:>12} {name}", count.saturating_sub(earlier));
-    }
 }

@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use capture::live::Rung;
 use capture::live::bpf::{Bpf, KVM, Offsets};
+use capture::live::histogram::Histogram;
 use capture::live::tracefs;
 use capture::sums::{About, Interval, RowKey, Sums};
 use capture::{Origin, sums};
@@ -78,35 +79,60 @@ pub fn origin(rung: Rung) -> Origin {
         cpu: field("vendor_id"),
         cpu_description: field("model name"),
         recorder: Some(concat!("avicenna ", env!("CARGO_PKG_VERSION")).into()),
-        events: ["kvm_entry", "kvm_exit", "kvm_msr"].map(str::to_owned).to_vec(),
+        events: match rung {
+            Rung::Histogram => vec!["kvm_entry".into(), "kvm_exit".into()],
+            _ => ["kvm_entry", "kvm_exit", "kvm_msr"].map(str::to_owned).to_vec(),
+        },
+        warnings: rung.caveat().map(str::to_owned).into_iter().collect(),
         ..Origin::default()
     }
 }
 
-/// The kernel program, and what it had counted at the last poll.
+/// Who sums up in the kernel.
+enum Source {
+    Bpf(Box<Bpf>),
+    Histogram(Histogram),
+}
+
+impl Source {
+    fn start(rung: Rung, process: Option<u32>) -> anyhow::Result<Self> {
+        let directory = tracefs::find()?;
+        match rung {
+            Rung::Bpf => {
+                let offsets = Offsets::of_kernel(&directory)?;
+                Ok(Self::Bpf(Box::new(Bpf::load(&offsets, process, &KVM)?)))
+            }
+            _ => Ok(Self::Histogram(Histogram::start(&directory, process)?)),
+        }
+    }
+
+    fn rows(&mut self) -> Result<BTreeMap<RowKey, Sums>, capture::Error> {
+        match self {
+            Self::Bpf(bpf) => bpf.rows(),
+            Self::Histogram(histogram) => histogram.rows(),
+        }
+    }
+}
+
+/// Sums of the kernel, and what they were at the last poll.
 pub struct Watch {
-    bpf: Bpf,
+    source: Source,
+    pub rung: Rung,
     started: Instant,
     earlier: BTreeMap<RowKey, Sums>,
 }
 
 impl Watch {
-    /// Starts the kernel program, or says what it needs.
-    pub fn start(process: Option<u32>) -> anyhow::Result<Self> {
-        let load = || -> anyhow::Result<Bpf> {
-            let directory = tracefs::find()?;
-            let offsets = Offsets::of_kernel(&directory)?;
-            Ok(Bpf::load(&offsets, process, &KVM)?)
-        };
-        let bpf = load().with_context(|| {
-            format!("exits cannot be {}; {}", Rung::Bpf.name(), Rung::Bpf.remedy())
-        })?;
-        Ok(Self { bpf, started: Instant::now(), earlier: BTreeMap::new() })
+    /// Starts on one of the rungs that sum up, or says what it needs.
+    pub fn start(rung: Rung, process: Option<u32>) -> anyhow::Result<Self> {
+        let source = Source::start(rung, process)
+            .with_context(|| format!("exits cannot be {}; {}", rung.name(), rung.remedy()))?;
+        Ok(Self { source, rung, started: Instant::now(), earlier: BTreeMap::new() })
     }
 
     /// What was added since the last poll.
     pub fn poll(&mut self) -> anyhow::Result<Interval> {
-        let rows = self.bpf.rows()?;
+        let rows = self.source.rows()?;
         let end_ns = self.started.elapsed().as_nanos() as u64;
         let nothing = Sums::default();
         let added = rows
@@ -159,11 +185,12 @@ pub fn names_of(processes: impl IntoIterator<Item = u32>) -> Vec<(u32, String)> 
     processes.into_iter().filter_map(|pid| Some((pid, name(pid)?.trim().to_owned()))).collect()
 }
 
-/// A context for what the kernel program sees.
+/// A context for what the kernel sums up.
 pub fn context(origin: &Origin, names: &[(u32, String)]) -> Context {
+    let has_msr = origin.events.iter().any(|event| event == "kvm_msr");
     Context {
         isa: origin.cpu.as_deref().and_then(Isa::of_vendor),
-        evidence: profile::avoidable::Evidence { has_msr: true, has_mmio: false },
+        evidence: profile::avoidable::Evidence { has_msr, has_mmio: false },
         thread_names: names.iter().cloned().collect(),
         ..Context::default()
     }

@@ -12,7 +12,7 @@ use std::path::Path;
 pub const FOLDER: &str = "/sys/kernel/debug/kvm";
 
 /// Counters of exits and interrupts, and what they count.
-const COUNTERS: [(&str, &str); 13] = [
+pub(super) const COUNTERS: [(&str, &str); 13] = [
     ("exits", "exits"),
     ("halt_exits", "exits: halt"),
     ("irq_exits", "exits: host interrupts"),

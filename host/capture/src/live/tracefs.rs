@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::format::EventFormat;
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -50,23 +51,24 @@ pub fn format(tracefs: &Path, event: &str) -> Result<EventFormat, Error> {
 /// dropped.
 pub struct Instance {
     path: PathBuf,
+    /// Triggers that were set, and what was written to set them.
+    triggers: Vec<(PathBuf, String)>,
 }
 
 impl Instance {
-    /// Creates the instance and switches the events on that this kernel has.
     pub fn create(tracefs: &Path) -> Result<Self, Error> {
         let path = tracefs.join("instances").join(format!("avicenna-{}", std::process::id()));
-        let at = |path: &Path| {
-            let path = path.to_owned();
-            move |source| Error::File { path, source }
-        };
-        fs::create_dir(&path).map_err(at(&path))?;
-        let instance = Self { path };
+        fs::create_dir(&path).map_err(|source| Error::File { path: path.clone(), source })?;
+        Ok(Self { path, triggers: Vec::new() })
+    }
+
+    /// Switches the events on that this kernel has, for their text.
+    pub fn enable_events(&self) -> Result<(), Error> {
         let mut enabled = 0;
         for event in EVENTS {
-            let switch = instance.path.join("events/kvm").join(event).join("enable");
+            let switch = self.path.join("events/kvm").join(event).join("enable");
             if switch.exists() {
-                fs::write(&switch, "1").map_err(at(&switch))?;
+                write(&switch, "1")?;
                 enabled += 1;
             }
         }
@@ -77,12 +79,32 @@ impl Instance {
         }
         // Threads with their processes, so that virtual machines can be told apart.
         for (option, value) in [("options/record-tgid", "1"), ("buffer_size_kb", "8192")] {
-            let path = instance.path.join(option);
+            let path = self.path.join(option);
             if path.exists() {
-                fs::write(&path, value).map_err(at(&path))?;
+                write(&path, value)?;
             }
         }
-        Ok(instance)
+        Ok(())
+    }
+
+    /// Sets a trigger of an event; taken back when this is dropped.
+    pub fn set_trigger(&mut self, category: &str, event: &str, text: &str) -> Result<(), Error> {
+        let path = self.event(category, event).join("trigger");
+        write(&path, text)?;
+        self.triggers.push((path, text.to_owned()));
+        Ok(())
+    }
+
+    /// Takes the triggers back, the last one first.
+    pub fn clear_triggers(&mut self) {
+        for (path, text) in self.triggers.drain(..).rev() {
+            let _ = write(&path, &format!("!{text}"));
+        }
+    }
+
+    /// Folder of an event.
+    pub fn event(&self, category: &str, event: &str) -> PathBuf {
+        self.path.join("events").join(category).join(event)
     }
 
     /// The text, which is consumed by reading.
@@ -98,8 +120,16 @@ impl Instance {
     }
 }
 
+/// Writes to a control file, which names what it refuses only in `error_log`.
+pub fn write(path: &Path, text: &str) -> Result<(), Error> {
+    let file = fs::OpenOptions::new().append(true).open(path);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|source| Error::File { path: path.to_owned(), source })
+}
+
 impl Drop for Instance {
     fn drop(&mut self) {
+        self.clear_triggers();
         let _ = fs::write(self.path.join("events/enable"), "0");
         let _ = fs::remove_dir(&self.path);
     }
