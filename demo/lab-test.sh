@@ -74,10 +74,39 @@ check "built-in hypervisor: 90 % fewer exits" falls "$work/builtin" -90
 "$avicenna" lab run --kernel builtin --cpus 2 --format html -o "$work/page"
 check "the page has plots" grep -q "<svg" "$work/page"
 
+# The second run starts from the first one's snapshot and is otherwise the same, to the last count.
+is_restored_alike() { # first, second
+    python3 - "$1" "$2" << 'PY'
+import json, sys
+first, second = (json.load(open(name)) for name in sys.argv[1:3])
+assert not first["run"].pop("is_restored") and second["run"].pop("is_restored")
+times = [one["run"].pop("host_seconds") for one in (first, second)]
+assert first == second
+print(f"host seconds: booted {times[0]:.1f}, from the snapshot {times[1]:.1f}")
+PY
+}
+
+# Without AVIC in the processor nothing is gained, and the comparison says so and fails.
+fails_without_avic() { # exit status, file
+    [ "$1" = 1 ] && python3 - "$2" << 'PY'
+import json, sys
+for one in json.load(open(sys.argv[1]))["comparisons"]:
+    off = sum(row["off"]["exits"] for row in one["exits"])
+    on = sum(row["on"]["exits"] for row in one["exits"])
+    assert on > 0.9 * off, (off, on)
+    assert any("no AVIC" in trouble for trouble in one["troubles"]), one["troubles"]
+PY
+}
+
 if "$here/fetch-kernel.sh" > /dev/null; then
     kernel=$here/../target/kernels/kernel-package
+    export XDG_CACHE_HOME=$work/cache
     "$avicenna" lab run --kernel "$kernel" --format json -o "$work/kvm"
     check "KVM: 90 % fewer exits" falls "$work/kvm" -90
+    "$avicenna" lab run --kernel "$kernel" --format json -o "$work/again"
+    check "KVM: a snapshot spares the boot and changes nothing" is_restored_alike "$work/kvm" "$work/again"
+    "$avicenna" lab run --kernel "$kernel" --cpu zen3 --format json -o "$work/without"
+    check "KVM: a processor without AVIC makes the comparison fail" fails_without_avic "$?" "$work/without"
     "$avicenna" lab run --kernel "$kernel" --pit reinject --format json -o "$work/pit"
     check "KVM: the timer in reinject mode inhibits" is_inhibited "$work/pit"
     "$avicenna" lab exec --kernel "$kernel" -- check > "$work/on"

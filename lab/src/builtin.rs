@@ -3,7 +3,7 @@
 
 use crate::comparison::{Agreement, Comparison, ExitRow, exit_name, figure};
 use crate::counters::{Count, Counters};
-use crate::session::Host;
+use crate::host::Host;
 use crate::workload::{Feature, Workload};
 use anyhow::bail;
 use arch::time::Picoseconds;
@@ -34,6 +34,8 @@ pub struct Effort {
     pub time: Picoseconds,
     /// Of the last run.
     pub trace_hash: u64,
+    /// Whether the host came from a snapshot.
+    pub is_restored: bool,
 }
 
 /// Runs a workload of bare metal in both APIC modes.
@@ -157,8 +159,9 @@ fn side_by_side(name: &str, off: Option<Run>, on: Option<Run>) -> Comparison {
         measures: crate::comparison::side_by_side(figures(off), figures(on)),
         inhibited: None,
         inhibits: Vec::new(),
-        incomplete: BTreeMap::new(),
-        unaccelerated: BTreeMap::new(),
+        inhibit_history: None,
+        incomplete: Vec::new(),
+        unaccelerated: Vec::new(),
         doorbells: None,
         parameter: None,
     }

@@ -1,8 +1,11 @@
 //! Results side by side: the same virtual machine with the feature off and on.
 
 use crate::counters::Count;
+use crate::inhibition;
+use crate::protocol::Guest;
 use crate::session::Observed;
 use bench::Outcome;
+use profile::inhibit::Inhibits;
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +32,15 @@ pub struct Measure {
     pub on: Option<f64>,
 }
 
+/// Events of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Counted {
+    /// Reason or register, as the tracepoint gives it.
+    pub number: u64,
+    pub name: String,
+    pub count: u64,
+}
+
 /// Whether the hypervisor's software and the machine counted the same exits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Agreement {
@@ -43,7 +55,7 @@ pub struct Agreement {
 }
 
 /// One virtual machine, off and on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Comparison {
     /// xAPIC or x2APIC.
     pub name: String,
@@ -55,9 +67,12 @@ pub struct Comparison {
     pub inhibited: Option<(f64, f64)>,
     /// Inhibits as KVM traced them, with the feature on: seconds, text.
     pub inhibits: Vec<(f64, String)>,
-    /// Reasons of `kvm_avic_incomplete_ipi` and registers of `kvm_avic_unaccelerated_access`.
-    pub incomplete: BTreeMap<u64, u64>,
-    pub unaccelerated: BTreeMap<u64, u64>,
+    /// The same as a time line.
+    pub inhibit_history: Option<Inhibits>,
+    /// Events of `kvm_avic_incomplete_ipi` by reason, with the feature on.
+    pub incomplete: Vec<Counted>,
+    /// Events of `kvm_avic_unaccelerated_access` by register.
+    pub unaccelerated: Vec<Counted>,
     pub doorbells: Option<u64>,
     /// What the module's parameter said with the feature on.
     pub parameter: Option<String>,
@@ -87,35 +102,23 @@ impl Comparison {
     }
 }
 
-/// Seconds with any inhibit set, of `seconds` that begin with the first event.
-fn inhibited(events: &[(f64, String)], seconds: f64) -> f64 {
-    let Some((start, _)) = events.first() else { return 0.0 };
-    let is_set = |text: &str| {
-        let mask = text.split("inhibits=0x").nth(1).unwrap_or("0");
-        mask.split(' ').next().is_some_and(|mask| !mask.trim_start_matches('0').is_empty())
-    };
-    let ends = events.iter().skip(1).map(|(at, _)| *at).chain([start + seconds]);
-    let stretches = events.iter().zip(ends).filter(|((_, text), _)| is_set(text));
-    stretches.map(|((at, _), end)| (end - at).max(0.0)).sum()
-}
-
 fn total(counts: impl Iterator<Item = Option<Count>>) -> Option<u64> {
     let counts: Vec<Count> = counts.flatten().collect();
     (!counts.is_empty()).then(|| counts.iter().map(|count| count.exits).sum())
 }
 
-/// Puts what was observed side by side, a comparison per name of steps.
-pub fn compare(observed: &[Observed]) -> Vec<Comparison> {
+/// Puts what was observed side by side, a comparison per name of steps. `release` is the kernel's.
+pub fn compare(observed: &[Observed], release: &str) -> Vec<Comparison> {
     let mut names: Vec<&str> = Vec::new();
     for one in observed {
         if !names.contains(&one.step.name.as_str()) {
             names.push(&one.step.name);
         }
     }
-    names.into_iter().map(|name| comparison(name, observed)).collect()
+    names.into_iter().map(|name| comparison(name, observed, release)).collect()
 }
 
-fn comparison(name: &str, observed: &[Observed]) -> Comparison {
+fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
     let of = |is_on: bool, is_traced: bool| {
         observed.iter().find(|one| {
             one.step.name == name && one.step.is_on == is_on && one.step.is_traced == is_traced
@@ -125,17 +128,24 @@ fn comparison(name: &str, observed: &[Observed]) -> Comparison {
     let both = [off, on];
     let traced = both.into_iter().flatten();
     let on_points = on.and_then(|one| one.result.tracepoints.clone()).unwrap_or_default();
+    let history = on.and_then(|one| inhibition::history(&on_points, one.result.seconds, release));
+    let inhibited = history.as_ref().map_or(0.0, |all| all.machines[0].inhibited_seconds);
     let mine = observed.iter().filter(|one| one.step.name == name);
     Comparison {
         name: name.into(),
         exits: exit_rows(off, on),
         measures: measures(of(false, false).or(off), of(true, false).or(on)),
         agreement: traced.filter_map(agreement).collect(),
-        inhibited: on
-            .map(|one| (one.result.seconds, inhibited(&on_points.inhibits, one.result.seconds))),
+        inhibited: on.map(|one| (one.result.seconds, inhibited)),
+        inhibit_history: history,
         inhibits: on_points.inhibits,
-        incomplete: on_points.incomplete,
-        unaccelerated: on_points.unaccelerated,
+        incomplete: counted(&on_points.incomplete, |reason| {
+            Some(profile::name::incomplete_ipi_cause(reason).into())
+        }),
+        unaccelerated: counted(&on_points.unaccelerated, |offset| {
+            let offset = u16::try_from(offset).ok()?;
+            profile::name::register_name(offset).map(Into::into)
+        }),
         doorbells: on.map(|one| one.doorbells),
         parameter: on.map(|one| one.result.parameter.clone()),
         troubles: mine.flat_map(troubles).collect::<BTreeSet<_>>().into_iter().collect(),
@@ -146,6 +156,19 @@ fn comparison(name: &str, observed: &[Observed]) -> Comparison {
 pub fn exit_name(code: u64) -> String {
     let known = u32::try_from(code).ok().and_then(|code| Isa::Svm.reason_name(code));
     known.map_or_else(|| format!("{code:#x}"), str::to_owned)
+}
+
+/// The most frequent in front.
+fn counted(counts: &BTreeMap<u64, u64>, name: impl Fn(u32) -> Option<String>) -> Vec<Counted> {
+    let named = |number: u64| {
+        let known = u32::try_from(number).ok().and_then(&name);
+        known.unwrap_or_else(|| format!("{number:#x}"))
+    };
+    let counted = counts.iter();
+    let mut rows: Vec<Counted> =
+        counted.map(|(&number, &count)| Counted { number, name: named(number), count }).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.count));
+    rows
 }
 
 /// Sorted by what the feature saves, or by count where there is one side only.
@@ -198,8 +221,30 @@ fn troubles(one: &Observed) -> Vec<String> {
             "kvm_amd was asked for avic=1 and says {parameter}: this processor has no AVIC for it"
         )
     });
+    let unsaid = matches!(one.step.guest, Guest::Linux(_)) && figures(one).is_empty();
+    let unsaid = unsaid.then(|| {
+        let last = one.result.console.iter().rev().take(3).rev().cloned();
+        format!(
+            "the guest did not say how its workload ended (feature {setting}); its last lines: {}",
+            last.collect::<Vec<_>>().join(" / ")
+        )
+    });
+    let failed = one.result.console.iter().filter_map(|line| workload_failure(line));
     let warnings = one.result.messages.iter().filter(|text| text.contains("WARNING"));
-    ended.into_iter().chain(refused).chain(warnings.cloned()).collect()
+    let all = ended.into_iter().chain(refused).chain(unsaid).chain(failed);
+    all.chain(warnings.cloned()).collect()
+}
+
+/// A command of the guest that did not succeed.
+fn workload_failure(line: &str) -> Option<String> {
+    let record: Json = serde_json::from_str(line.strip_prefix('{').map(|_| line)?).ok()?;
+    match (record["record"].as_str()?, record["status"].as_i64()) {
+        ("command", Some(status)) if status != 0 => {
+            Some(format!("the command in the guest ended with status {status}"))
+        }
+        ("failure", _) => Some(format!("the guest says: {line}")),
+        _ => None,
+    }
 }
 
 /// The guest's records as figures: latencies by their median, throughputs, events.

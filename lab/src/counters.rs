@@ -10,6 +10,7 @@ use trace::{Event, Record, VirtualCpu};
 pub struct Count {
     pub exits: u64,
     /// Time from these exits to the next entries of their virtual processors.
+    #[serde(rename = "handled_ps")]
     pub handled: Picoseconds,
     /// Exits that were followed by an entry: those that `handled` sums up.
     pub completed: u64,

@@ -4,6 +4,7 @@
 //! that nothing of the system is changed: `apt-get` checks the distribution's signature and the
 //! package's hash.
 
+use crate::cache;
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,11 +22,14 @@ pub struct Distribution {
     /// As on the command line.
     pub name: &'static str,
     suite: &'static str,
+    /// Whether there is an archive of security updates besides.
+    is_released: bool,
 }
 
-pub const DISTRIBUTIONS: [Distribution; 2] = [
-    Distribution { name: "debian-12", suite: "bookworm" },
-    Distribution { name: "debian-13", suite: "trixie" },
+pub const DISTRIBUTIONS: [Distribution; 3] = [
+    Distribution { name: "debian-12", suite: "bookworm", is_released: true },
+    Distribution { name: "debian-13", suite: "trixie", is_released: true },
+    Distribution { name: "debian-sid", suite: "sid", is_released: false },
 ];
 
 /// A kernel with the modules that the lab needs.
@@ -46,7 +50,7 @@ impl Kernel {
             Some(distribution) => Self::unpacked(&fetched(*distribution, say)?, name),
             None if Path::new(name).is_dir() => Self::unpacked(Path::new(name), name),
             None => bail!(
-                "{name:?} is neither debian-12, debian-13, builtin nor a folder with an unpacked \
+                "{name:?} is neither debian-12, debian-13, debian-sid, builtin nor a folder with an unpacked \
                  kernel package (boot/vmlinuz-… and lib/modules/…)"
             ),
         }
@@ -145,24 +149,15 @@ fn module_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(unpacked)
 }
 
-/// Where kernels are kept.
-fn store() -> anyhow::Result<PathBuf> {
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
-    let store = cache.unwrap_or_else(std::env::temp_dir).join("avicenna/kernels");
-    std::fs::create_dir_all(&store)
-        .with_context(|| format!("cannot create {}", store.display()))?;
-    Ok(store)
-}
-
 /// The folder with a distribution's kernel, fetched if it is not there yet.
 fn fetched(distribution: Distribution, say: &mut dyn FnMut(&str)) -> anyhow::Result<PathBuf> {
-    let folder = store()?.join(distribution.name);
+    let store = cache::folder("kernels")?;
+    let folder = store.join(distribution.name);
     if folder.join("boot").is_dir() {
         return Ok(folder);
     }
     say(&format!("fetching the kernel of {}", distribution.name));
-    let work = tempfile::tempdir_in(store()?)?;
+    let work = tempfile::tempdir_in(&store)?;
     let apt = Apt::prepare(work.path(), distribution)?;
     apt.run("apt-get", &["update"])?;
     let text = apt.run("apt-cache", &["depends", META_PACKAGE])?;
@@ -172,10 +167,14 @@ fn fetched(distribution: Distribution, say: &mut dyn FnMut(&str)) -> anyhow::Res
         .find(|package| package.starts_with("linux-image-"))
         .with_context(|| format!("{META_PACKAGE} of {} names no kernel", distribution.name))?;
     say(&format!("fetching {package}"));
-    apt.run("apt-get", &["download", package])?;
-    let file = entry(work.path(), |name| name.ends_with(".deb")).context("no package came")?;
+    let text = apt.run("apt-cache", &["depends", package])?;
     let tree = work.path().join("tree");
-    output(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&tree))?;
+    for part in parts(package, &text) {
+        apt.run("apt-get", &["download", part])?;
+        let file = entry(work.path(), |name| name.ends_with(".deb")).context("no package came")?;
+        output(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&tree))?;
+        std::fs::remove_file(file)?;
+    }
     // Another process may have been faster; its folder is as good.
     match std::fs::rename(&tree, &folder) {
         Err(error) if !folder.is_dir() => {
@@ -183,6 +182,18 @@ fn fetched(distribution: Distribution, say: &mut dyn FnMut(&str)) -> anyhow::Res
         }
         _ => Ok(folder),
     }
+}
+
+/// A kernel's package and those of its release that it depends on: newer ones have the image and
+/// the modules in packages of their own. `dependencies` is what `apt-cache depends` says.
+fn parts<'a>(package: &'a str, dependencies: &'a str) -> Vec<&'a str> {
+    let release = package.trim_start_matches("linux-image-");
+    let names = dependencies.lines().filter_map(|line| line.trim().split_once("Depends: "));
+    let own = names.map(|(_, name)| name).filter(|name| {
+        name.strip_suffix(release)
+            .is_some_and(|start| ["linux-binary-", "linux-modules-"].contains(&start))
+    });
+    std::iter::once(package).chain(own).collect()
 }
 
 /// `apt` with a state of its own.
@@ -201,9 +212,10 @@ impl<'a> Apt<'a> {
             bail!("{KEYRING} is missing (package debian-archive-keyring): nothing can be verified");
         }
         let signed = format!("deb [arch=amd64 signed-by={KEYRING}] http://deb.debian.org");
-        let sources = format!(
-            "{signed}/debian {suite} main\n{signed}/debian-security {suite}-security main\n"
-        );
+        let mut sources = format!("{signed}/debian {suite} main\n");
+        if distribution.is_released {
+            sources += &format!("{signed}/debian-security {suite}-security main\n");
+        }
         std::fs::write(folder.join("sources.list"), sources)?;
         Ok(Self { folder })
     }
@@ -241,6 +253,17 @@ fn output(command: &mut Command) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_in_several_packages_is_fetched_whole() {
+        let split = "linux-image-7.2.13-amd64\n  PreDepends: linux-base\n |Depends: dracut\n  \
+                     Depends: linux-base-7.2.13-amd64\n  Depends: linux-binary-7.2.13-amd64\n  \
+                     Depends: linux-modules-7.2.13-amd64\n";
+        let all = parts("linux-image-7.2.13-amd64", split);
+        let names = ["image", "binary", "modules"].map(|part| format!("linux-{part}-7.2.13-amd64"));
+        assert_eq!(all, names);
+        assert_eq!(parts("linux-image-6.1-amd64", "  Depends: kmod\n"), ["linux-image-6.1-amd64"]);
+    }
 
     #[test]
     fn modules_come_behind_those_that_they_depend_on() {

@@ -6,14 +6,21 @@
 //! each figure exists twice: as KVM's tracepoints count and as the silicon does.
 
 pub mod agent;
+pub mod booted;
 pub mod builtin;
+mod cache;
 pub mod comparison;
 pub mod counters;
 mod elf;
+mod grids;
+pub mod host;
+mod inhibition;
 pub mod initramfs;
 pub mod kernel;
-pub mod page;
+mod page;
 pub mod prediction;
 pub mod protocol;
+mod remarks;
+pub mod result;
 pub mod session;
 pub mod workload;

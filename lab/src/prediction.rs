@@ -1,4 +1,4 @@
-//! Published figures beside what this run found.
+//! Published figures beside what this run found, and those that it cannot find, with the reason.
 
 use crate::comparison::Comparison;
 use serde::{Deserialize, Serialize};
@@ -19,8 +19,12 @@ struct Figure {
     measure: String,
     setting: Setting,
     unit: String,
+    /// How many sent at once, where the figure is the sum of all.
+    senders: Option<u16>,
     value: f64,
+    #[serde(default)]
     calibration: bool,
+    unpredicted: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -32,6 +36,17 @@ enum Setting {
     Change,
 }
 
+/// What a figure served for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Use {
+    /// It served to choose costs, and then proves nothing.
+    Calibration,
+    Prediction,
+    /// The lab has no value for it.
+    None,
+}
+
 /// A published figure and this run's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
@@ -39,18 +54,20 @@ pub struct Prediction {
     pub source: String,
     pub unit: String,
     pub published: f64,
-    pub found: f64,
-    /// Decimals worth showing.
-    pub decimals: u8,
-    /// Whether the figure served to choose costs; it then proves nothing.
-    pub is_calibration: bool,
+    pub found: Option<f64>,
+    /// Of what was found, in percent of the published figure.
+    pub error: Option<f64>,
+    #[serde(rename = "use")]
+    pub served: Use,
+    /// Why nothing was found.
+    pub reason: Option<String>,
 }
 
-impl Prediction {
-    /// Of this run, in percent of the published figure.
-    pub fn error(&self) -> f64 {
-        (self.found - self.published) / self.published.abs() * 100.0
-    }
+/// What turns the guest's figures into those of the published machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    pub tsc_hertz: u64,
+    pub guest_cpus: u16,
 }
 
 fn figures() -> Vec<Figure> {
@@ -58,31 +75,35 @@ fn figures() -> Vec<Figure> {
     toml::from_str::<File>(include_str!("published.toml")).map_or(Vec::new(), |file| file.figure)
 }
 
-/// What was published about a workload and can be found in its comparisons.
-pub fn predict(workload: &str, comparisons: &[Comparison]) -> Vec<Prediction> {
-    figures()
-        .into_iter()
-        .filter(|figure| figure.workload == workload)
-        .filter_map(|figure| {
-            let found = find(&figure, comparisons)?;
-            Some(Prediction {
-                decimals: match figure.unit.as_str() {
-                    "ratio" => 3,
-                    "percent" => 1,
-                    _ => 0,
-                },
-                name: figure.name,
-                source: figure.source,
-                unit: figure.unit,
-                published: figure.value,
-                found,
-                is_calibration: figure.calibration,
-            })
-        })
-        .collect()
+/// What was published about a workload and can be found in its comparisons, or why it cannot.
+pub fn predict(workload: &str, comparisons: &[Comparison], scale: Scale) -> Vec<Prediction> {
+    let mine = figures().into_iter().filter(|figure| figure.workload == workload);
+    mine.filter_map(|figure| prediction(figure, comparisons, scale)).collect()
 }
 
-fn find(figure: &Figure, comparisons: &[Comparison]) -> Option<f64> {
+fn prediction(figure: Figure, comparisons: &[Comparison], scale: Scale) -> Option<Prediction> {
+    let found = match figure.unpredicted {
+        Some(_) => None,
+        // What this run did not measure, such as one setting only, is passed over.
+        None => Some(find(&figure, comparisons, scale)?),
+    };
+    Some(Prediction {
+        served: match (found, figure.calibration) {
+            (None, _) => Use::None,
+            (_, true) => Use::Calibration,
+            (_, false) => Use::Prediction,
+        },
+        error: found.map(|found| (found - figure.value) / figure.value.abs() * 100.0),
+        name: figure.name,
+        source: figure.source,
+        unit: figure.unit,
+        published: figure.value,
+        found,
+        reason: figure.unpredicted,
+    })
+}
+
+fn find(figure: &Figure, comparisons: &[Comparison], scale: Scale) -> Option<f64> {
     if figure.setting == Setting::Change {
         return comparisons.iter().find(|one| one.name == figure.apic)?.change();
     }
@@ -91,7 +112,17 @@ fn find(figure: &Figure, comparisons: &[Comparison]) -> Option<f64> {
             let (above, below) = sides.split_once(" / ")?;
             Some(value(figure, comparisons, above)? / value(figure, comparisons, below)?)
         }
-        None => value(figure, comparisons, &figure.apic),
+        None => {
+            let value = value(figure, comparisons, &figure.apic)?;
+            let in_unit = match figure.unit.as_str() {
+                "ns" => value * 1e9 / scale.tsc_hertz as f64,
+                "M IPIs/s" => value / 1e6,
+                _ => value,
+            };
+            // Pairs of processors of their own share nothing.
+            let own = f64::from((scale.guest_cpus / 2).max(1));
+            Some(figure.senders.map_or(in_unit, |senders| in_unit / own * f64::from(senders)))
+        }
     }
 }
 
@@ -110,13 +141,46 @@ fn value(figure: &Figure, comparisons: &[Comparison], place: &str) -> Option<f64
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::Measure;
 
     #[test]
     fn at_most_half_of_the_figures_calibrate_and_each_has_a_source() {
         let figures = figures();
-        assert!(figures.len() >= 6);
+        assert!(figures.len() >= 10);
         assert!(figures.iter().all(|figure| !figure.source.is_empty()));
+        let has_value = figures.iter().filter(|figure| figure.unpredicted.is_none()).count();
         let calibrating = figures.iter().filter(|figure| figure.calibration).count();
-        assert!(calibrating * 2 <= figures.len());
+        assert!(calibrating * 2 <= has_value);
+    }
+
+    fn comparison(name: &str, measures: &[(&str, f64)]) -> Comparison {
+        let measure = |(name, on): &(&str, f64)| Measure {
+            name: (*name).into(),
+            unit: "",
+            off: None,
+            on: Some(*on),
+        };
+        Comparison {
+            name: name.into(),
+            measures: measures.iter().map(measure).collect(),
+            ..Comparison::default()
+        }
+    }
+
+    #[test]
+    fn cycles_become_time_at_the_clock_and_one_pair_stands_for_all() {
+        let scale = Scale { tsc_hertz: 2_000_000_000, guest_cpus: 4 };
+        let ipi = [comparison("xAPIC", &[("ipi_acknowledged physical", 2400.0)])];
+        let found = predict("ipi", &ipi, scale);
+        let names: Vec<_> = found.iter().map(|one| (one.unit.as_str(), one.found)).collect();
+        assert_eq!(names, [("cycles", Some(2400.0)), ("ns", Some(1200.0))]);
+        assert_eq!((found[0].served, found[1].served), (Use::Calibration, Use::Prediction));
+
+        let mesh = [comparison("xAPIC", &[("ipi_pairs physical", 2e6)])];
+        let found = predict("mesh", &mesh, scale);
+        assert_eq!(found[0].found, Some(48.0), "two pairs have sent 2 M/s together");
+        let without: Vec<_> = found.iter().filter(|one| one.found.is_none()).collect();
+        assert!(without.iter().all(|one| one.reason.is_some() && one.served == Use::None));
+        assert_eq!(without.len(), 2);
     }
 }

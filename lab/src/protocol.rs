@@ -3,6 +3,7 @@
 use bench::{Configuration, Outcome};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use trace::inhibit::Numbering;
 
 /// Name of the port.
 pub const PORT: &str = "avicenna.lab";
@@ -46,6 +47,8 @@ pub struct Tracepoints {
     pub unaccelerated: BTreeMap<u64, u64>,
     /// `kvm_apicv_inhibit_changed`, as printed: seconds, text.
     pub inhibits: Vec<(f64, String)>,
+    /// What the kernel calls the reasons, where its `format` file says so.
+    pub numbering: Option<Numbering>,
 }
 
 /// What became of a step.

@@ -1,39 +1,22 @@
 //! The outside: a machine with the agent in it, driven step by step.
 
-use crate::agent;
+use crate::booted::{Key, Store};
 use crate::counters::{Count, Counters};
+use crate::host::{self, Host};
 use crate::initramfs::Initramfs;
 use crate::kernel::Kernel;
-use crate::protocol::{COMMAND_LINE, FromAgent, PORT, Step, StepResult, ToAgent};
-use crate::workload::Workload;
+use crate::protocol::{FromAgent, PORT, Step, StepResult, ToAgent};
 use anyhow::{Context, bail};
 use arch::time::Picoseconds;
 use board::channel::Channel;
-use board::load::Source;
-use board::topology::Topology;
-use board::{Configuration, Images, Limits, Machine, Outcome};
-use cpu::CpuModel;
-use device::virtio::Model;
-use device::virtio::console::Console;
+use board::{Limits, Machine, Outcome};
 use std::collections::{BTreeMap, VecDeque};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Virtual time between two looks at the machine.
 const SLICE: Picoseconds = Picoseconds::from_milliseconds(5);
 /// Virtual time in which a host must have booted.
 const BOOT_LIMIT: Picoseconds = Picoseconds::from_milliseconds(60_000);
-/// What the host's kernel is told besides.
-const LINUX: &str = "console=ttyS0 quiet panic=-1";
-
-/// What to boot.
-#[derive(Clone, Debug)]
-pub struct Host {
-    pub model: CpuModel,
-    pub cpus: u16,
-    /// Bytes of RAM.
-    pub memory: u64,
-}
 
 /// One step as both sides saw it.
 #[derive(Clone, Debug)]
@@ -67,78 +50,44 @@ pub struct Session {
     console: Vec<u8>,
     /// The kernel that booted.
     pub release: String,
-}
-
-/// The initial RAM disk of a host: this program, the modules and what the workload's guests need.
-pub fn initramfs(kernel: &Kernel, workload: Option<&Workload>) -> anyhow::Result<Initramfs> {
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let mut host = Initramfs::default();
-    host.add_program("/init", &program)?;
-    host.link("/bin/avicenna", "/init");
-    for (index, (name, bytes)) in kernel.modules.iter().enumerate() {
-        host.add(format!("{}/{index:02}-{name}", agent::MODULES), bytes.clone());
-    }
-    if let Some(workload) = workload.filter(|workload| workload.is_linux()) {
-        let mut guest = Initramfs::default();
-        guest.add_program("/init", &program)?;
-        if let Workload::Command(command) = workload {
-            add_command(&mut guest, command)?;
-        }
-        host.add(agent::GUEST_KERNEL, kernel.image.clone());
-        host.add(agent::GUEST_INITRD, guest.to_cpio());
-    }
-    Ok(host)
-}
-
-/// A program of this machine with its arguments, which the shell's quotes do not reach.
-fn add_command(guest: &mut Initramfs, command: &str) -> anyhow::Result<()> {
-    let mut words = command.split_ascii_whitespace();
-    let name = words.next().context("an empty command")?;
-    let program = which(name).with_context(|| format!("no program {name} on this machine"))?;
-    guest.add_program(&program.to_string_lossy(), &program)?;
-    let program = program.to_string_lossy().into_owned();
-    let lines: Vec<&str> = std::iter::once(program.as_str()).chain(words).collect();
-    guest.add(agent::GUEST_COMMAND, lines.join("\n").into_bytes());
-    Ok(())
-}
-
-/// A program's file, as a shell finds it.
-pub(crate) fn which(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        return std::fs::canonicalize(name).ok();
-    }
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders)
-        .map(|folder| folder.join(name))
-        .find(|path| path.is_file())
-        .and_then(|path| std::fs::canonicalize(path).ok())
-}
-
-/// A machine about to start the kernel.
-pub fn build(host: &Host, kernel: &Kernel, initramfs: &Initramfs) -> anyhow::Result<Machine> {
-    let mut machine = Machine::new(&Configuration {
-        model: host.model.clone(),
-        topology: Topology::of_cores(host.cpus)?,
-        memory: host.memory,
-        seed: 0,
-        start: device::Date::default(),
-        virtio: vec![Model::Console(Console::new(&[PORT.to_owned()]))],
-    })?;
-    let cpio = initramfs.to_cpio();
-    machine.load(&Images {
-        kernel: Source { name: &kernel.name, bytes: &kernel.image },
-        initrd: Some(Source { name: "initial RAM disk", bytes: &cpio }),
-        modules: &[],
-        command_line: &format!("{LINUX} {COMMAND_LINE}"),
-    })?;
-    Ok(machine)
+    /// Whether the host's boot was spared by a kept snapshot.
+    pub is_restored: bool,
 }
 
 impl Session {
-    /// Boots to the agent's first word.
-    pub fn boot(mut machine: Machine, stop: &AtomicBool) -> anyhow::Result<Self> {
+    /// A host that has booted: as it was kept, if it was, or else booted now and kept.
+    pub fn start(
+        host: &Host,
+        kernel: &Kernel,
+        initramfs: &Initramfs,
+        store: Option<&Store>,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Self> {
+        let configuration = host.configuration()?;
+        let mut machine = host.power_on()?;
+        let cpio = initramfs.to_cpio();
+        let key = store.map(|_| Key::new(&machine, &configuration, kernel, &cpio)).transpose()?;
+        let kept = store.zip(key).and_then(|(store, key)| store.find(key, &configuration));
+        if let Some((machine, release)) = kept {
+            let mut session = Self::new(machine)?;
+            session.release = release;
+            session.is_restored = true;
+            session.machine.state.wiring.records = Some(Vec::new());
+            return Ok(session);
+        }
+        host::load(&mut machine, kernel, &cpio)?;
+        let mut session = Self::new(machine)?;
+        session.boot(stop)?;
+        if let Some((store, key)) = store.zip(key) {
+            store.keep(key, &session.machine, &configuration, &session.release);
+        }
+        session.machine.state.wiring.records = Some(Vec::new());
+        Ok(session)
+    }
+
+    fn new(mut machine: Machine) -> anyhow::Result<Self> {
         let channel = machine.channel(PORT).context("the machine has no console port")?;
-        let mut session = Self {
+        Ok(Self {
             machine,
             channel,
             counters: Counters::default(),
@@ -146,14 +95,18 @@ impl Session {
             waiting: VecDeque::new(),
             console: Vec::new(),
             release: String::new(),
-        };
-        let limit = session.machine.state.now.saturating_add(BOOT_LIMIT);
-        match session.receive(limit, stop)? {
-            FromAgent::Ready(release) => session.release = release,
+            is_restored: false,
+        })
+    }
+
+    /// Runs to the agent's first word.
+    fn boot(&mut self, stop: &AtomicBool) -> anyhow::Result<()> {
+        let limit = self.machine.state.now.saturating_add(BOOT_LIMIT);
+        match self.receive(limit, stop)? {
+            FromAgent::Ready(release) => self.release = release,
             other => bail!("the agent began with {other:?}"),
         }
-        session.machine.state.wiring.records = Some(Vec::new());
-        Ok(session)
+        Ok(())
     }
 
     /// Instructions of all processors so far.
@@ -302,27 +255,4 @@ impl Session {
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
-}
-
-/// An initial RAM disk whose first process gives the console to a shell of this machine, with the
-/// common tools that are found here.
-pub fn shell_initramfs(kernel: &Kernel) -> anyhow::Result<Initramfs> {
-    let mut host = initramfs(kernel, None)?;
-    if let Some(busybox) = which("busybox") {
-        host.add_program("/bin/busybox", &busybox)?;
-        for tool in [
-            "sh", "ls", "cat", "dmesg", "grep", "head", "tail", "ps", "vi", "less", "echo", "mount",
-        ] {
-            host.link(format!("/bin/{tool}"), "busybox");
-        }
-        host.link(agent::SHELL, "/bin/sh");
-        return Ok(host);
-    }
-    for tool in ["sh", "ls", "cat", "dmesg", "grep", "head", "tail", "ps"] {
-        if let Some(program) = which(tool) {
-            host.add_program(&format!("/bin/{tool}"), &program)?;
-        }
-    }
-    host.link(agent::SHELL, Path::new("/bin/sh"));
-    Ok(host)
 }

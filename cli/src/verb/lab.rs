@@ -4,11 +4,14 @@ use super::machine::model;
 use super::machine::size::parse_bytes;
 use anyhow::Context;
 use bench::{Configuration, InterruptChip, Timer};
+use lab::booted::Store;
 use lab::builtin::Effort;
 use lab::comparison::Comparison;
+use lab::host::{self, Host};
 use lab::kernel::Kernel;
-use lab::page::{HostFacts, LabResult, RunFacts};
-use lab::session::{self, Host, Session};
+use lab::prediction::Scale;
+use lab::result::{HostFacts, LabResult, RunFacts};
+use lab::session::Session;
 use lab::workload::{Feature, Workload};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -32,6 +35,8 @@ enum Action {
     Exec(ExecArguments),
     /// An interactive emulated host with avicenna inside
     Shell(HostArguments),
+    /// Remove the snapshots of booted hosts that earlier runs kept
+    Clear,
 }
 
 #[derive(clap::Args)]
@@ -44,15 +49,31 @@ struct HostArguments {
     /// RAM of the emulated host
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_bytes)]
     memory: u64,
-    /// debian-12, debian-13, builtin, or a folder with an unpacked kernel package
+    /// debian-12, debian-13, debian-sid, builtin, or a folder with an unpacked kernel package
     #[arg(long, value_name = "KERNEL", default_value = "debian-13")]
     kernel: String,
+}
+
+#[derive(clap::Args)]
+struct StartArguments {
+    /// Boot the host even if an earlier run kept a snapshot of it, and keep none
+    #[arg(long)]
+    no_snapshot: bool,
+}
+
+impl StartArguments {
+    /// Where snapshots are, unless they are not wanted or there is no place for them.
+    fn store(&self) -> Option<Store> {
+        (!self.no_snapshot).then(Store::open)?.ok()
+    }
 }
 
 #[derive(clap::Args)]
 struct RunArguments {
     #[command(flatten)]
     host: HostArguments,
+    #[command(flatten)]
+    start: StartArguments,
     /// Virtual processors of the guest
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=512))]
     guest_cpus: u16,
@@ -71,6 +92,7 @@ struct RunArguments {
     /// More words for the command line of a Linux guest's kernel
     #[arg(long, value_name = "STR", default_value = "", allow_hyphen_values = true)]
     guest_append: String,
+    /// How to print; the form of json is docs/schema/lab-1.json
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Write the result here instead of to standard output
@@ -82,6 +104,8 @@ struct RunArguments {
 struct ExecArguments {
     #[command(flatten)]
     host: HostArguments,
+    #[command(flatten)]
+    start: StartArguments,
     /// With kvm_amd loaded as avic=0
     #[arg(long)]
     off: bool,
@@ -141,6 +165,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Action::Run(arguments) => compare(&arguments),
         Action::Exec(arguments) => execute(&arguments),
         Action::Shell(arguments) => shell(&arguments),
+        Action::Clear => clear(),
     }
 }
 
@@ -151,7 +176,7 @@ fn say(text: &str) {
     }
 }
 
-fn host(arguments: &HostArguments) -> anyhow::Result<Host> {
+fn emulated(arguments: &HostArguments) -> anyhow::Result<Host> {
     let model = arguments.model.model()?;
     Ok(Host { model, cpus: arguments.cpus, memory: arguments.memory })
 }
@@ -174,7 +199,7 @@ fn kernel(name: &str) -> anyhow::Result<Option<Kernel>> {
 
 fn compare(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let host = host(&arguments.host)?;
+    let host = emulated(&arguments.host)?;
     let (interrupt_chip, timer) = interrupts(arguments.irqchip, arguments.pit);
     let configuration = Configuration {
         vcpus: arguments.guest_cpus,
@@ -225,14 +250,19 @@ fn compare(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
             timer: is_kvm.then(|| name(&timer)).transpose()?,
         },
         workload: workload.to_string(),
-        // What was published was measured on KVM.
-        predictions: if is_kvm {
-            lab::prediction::predict(&workload.to_string(), &comparisons)
+        // What was published was measured on KVM of Zen 4.
+        predictions: if is_kvm && arguments.host.model.description() == "zen4" {
+            {
+                let scale =
+                    Scale { tsc_hertz: host.model.tsc_hertz(), guest_cpus: arguments.guest_cpus };
+                lab::prediction::predict(&workload.to_string(), &comparisons, scale)
+            }
         } else {
             Vec::new()
         },
         comparisons,
         run: RunFacts {
+            is_restored: effort.is_restored,
             instructions: effort.instructions,
             virtual_seconds: effort.time.0 as f64 / 1e12,
             host_seconds: started.elapsed().as_secs_f64(),
@@ -250,11 +280,11 @@ fn on_kernel(
     feature: Feature,
     configuration: &Configuration,
 ) -> anyhow::Result<(Vec<Comparison>, Effort)> {
-    say("booting the emulated host");
+    say("starting the emulated host");
     let workload = &arguments.workload;
-    let initramfs = session::initramfs(kernel, Some(workload))?;
-    let machine = session::build(host, kernel, &initramfs)?;
-    let mut session = Session::boot(machine, &INTERRUPT)?;
+    let initramfs = host::initramfs(kernel, Some(workload))?;
+    let store = arguments.start.store();
+    let mut session = Session::start(host, kernel, &initramfs, store.as_ref(), &INTERRUPT)?;
     let steps = workload.steps(
         feature,
         configuration,
@@ -273,8 +303,9 @@ fn on_kernel(
         instructions: session.instructions(),
         time: session.virtual_time(),
         trace_hash: session.trace_hash(),
+        is_restored: session.is_restored,
     };
-    Ok((lab::comparison::compare(&observed), effort))
+    Ok((lab::comparison::compare(&observed, &session.release), effort))
 }
 
 /// The name of a setting as serde writes it.
@@ -300,13 +331,20 @@ fn show(result: &LabResult, arguments: &RunArguments) -> anyhow::Result<ExitCode
     Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
+fn clear() -> anyhow::Result<ExitCode> {
+    let removed = Store::open()?.clear()?;
+    println!("{removed} snapshots removed");
+    Ok(ExitCode::SUCCESS)
+}
+
 /// The verb's output and exit status are this one's.
 fn execute(arguments: &ExecArguments) -> anyhow::Result<ExitCode> {
-    let host = host(&arguments.host)?;
+    let host = emulated(&arguments.host)?;
     let kernel = kernel(&arguments.host.kernel)?.context("a distribution's kernel is needed")?;
-    say("booting the emulated host");
-    let initramfs = session::initramfs(&kernel, None)?;
-    let mut session = Session::boot(session::build(&host, &kernel, &initramfs)?, &INTERRUPT)?;
+    say("starting the emulated host");
+    let initramfs = host::initramfs(&kernel, None)?;
+    let store = arguments.start.store();
+    let mut session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &INTERRUPT)?;
     session.load(!arguments.off, &INTERRUPT)?;
     let verb: Vec<&str> = arguments.verb.iter().map(String::as_str).collect();
     let said = session.say(&verb, &INTERRUPT)?;
@@ -321,9 +359,9 @@ fn execute(arguments: &ExecArguments) -> anyhow::Result<ExitCode> {
 }
 
 fn shell(arguments: &HostArguments) -> anyhow::Result<ExitCode> {
-    let host = host(arguments)?;
+    let host = emulated(arguments)?;
     let kernel = kernel(&arguments.kernel)?.context("a shell needs a distribution's kernel")?;
-    let initramfs = session::shell_initramfs(&kernel)?;
-    let mut machine = session::build(&host, &kernel, &initramfs)?;
+    let initramfs = host::shell_initramfs(&kernel)?;
+    let mut machine = host::build(&host, &kernel, &initramfs)?;
     super::machine::interact(&mut machine, &INTERRUPT)
 }

@@ -6,6 +6,7 @@ use crate::protocol::Tracepoints;
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use trace::inhibit::Numbering;
 
 const INSTANCE: &str = "/sys/kernel/tracing/instances/avicenna-lab";
 const EXIT: (&str, &str) = ("kvm_exit", "exit_reason");
@@ -49,6 +50,9 @@ impl Tracing {
             incomplete: counts(INCOMPLETE)?,
             unaccelerated: counts(UNACCELERATED)?,
             inhibits: trace.lines().filter_map(inhibit).collect(),
+            numbering: std::fs::read_to_string(event(INHIBIT).join("format"))
+                .ok()
+                .and_then(|format| Numbering::from_print_format(&format)),
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Report;
 use crate::grid::{Grid, Value};
+use profile::inhibit::Inhibits;
 use profile::summary::{Extent, Group, Row};
 use trace::inhibit::Authority;
 
@@ -189,8 +190,7 @@ pub fn detailed(report: &Report, most: usize) -> Grid {
 }
 
 /// Inhibits, a line per machine and reason.
-pub fn inhibits(report: &Report) -> Option<Grid> {
-    let inhibits = report.summary.inhibits.as_ref()?;
+pub fn inhibits(inhibits: &Inhibits) -> Grid {
     let columns =
         ["vm", "reason", "seconds", "of time %", "set", "cleared", "worst/s", "state", "cause"];
     let basis = match inhibits.authority {
@@ -224,7 +224,7 @@ pub fn inhibits(report: &Report) -> Option<Grid> {
             ]);
         }
     }
-    Some(grid)
+    grid
 }
 
 /// Everything counted beside exits, table by table; empty ones are left out.

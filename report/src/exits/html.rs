@@ -150,7 +150,8 @@ fn histograms(report: &Report) -> String {
     format!("<h2>How long exits last</h2>\n{}", plots.collect::<String>())
 }
 
-fn inhibit_plot(machine: &MachineInhibits) -> String {
+/// When each reason inhibited a virtual machine.
+pub fn inhibit_plot(machine: &MachineInhibits) -> String {
     let seconds = |ns: u64| ns.saturating_sub(machine.from_ns) as f64 / 1e9;
     let mut rows: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for reason in &machine.reasons {

@@ -8,8 +8,8 @@ mod html;
 mod text;
 
 pub use columns::parquet;
-pub use grids::{Grouping, groups};
-pub use html::{html, page};
+pub use grids::{Grouping, groups, inhibits};
+pub use html::{html, inhibit_plot, page};
 
 use crate::grid::Grid;
 use capture::Origin;
@@ -58,7 +58,7 @@ fn all_grids(report: &Report) -> Vec<Grid> {
     if report.summary.machines.len() > 1 {
         all.push(groups(report, Grouping::Machine));
     }
-    all.extend(grids::inhibits(report));
+    all.extend(report.summary.inhibits.as_ref().map(inhibits));
     all.extend(grids::interrupts(report));
     all.retain(|grid| !grid.rows.is_empty());
     all

@@ -24,7 +24,7 @@ pub fn render(report: &Report, grouping: Grouping) -> String {
             text.push('\n');
             text.push_str(&grids::detailed(report, MOST_DETAILS).to_text());
         }
-        if let Some(inhibits) = grids::inhibits(report) {
+        if let Some(inhibits) = report.summary.inhibits.as_ref().map(grids::inhibits) {
             text.push('\n');
             text.push_str(&inhibits.to_text());
         }

@@ -78,6 +78,14 @@ impl Machine {
         save(file, output, configuration, &saved, &self.memory)
     }
 
+    /// All state besides RAM as bytes: what machines that were built alike share.
+    pub fn state_bytes(&self) -> Result<Vec<u8>, SnapshotError> {
+        postcard::to_allocvec(&self.state).map_err(|error| SnapshotError::State {
+            file: "the machine's state".into(),
+            why: error.to_string(),
+        })
+    }
+
     /// A machine as it was when the snapshot was taken. Its disks have no images yet.
     pub fn restore(
         configuration: &Configuration,

@@ -61,7 +61,7 @@ pub enum SnapshotError {
 }
 
 /// A hash of bytes, against damage: eight at a time, the rest and the length last.
-fn checksum(bytes: &[u8]) -> u64 {
+pub fn checksum(bytes: &[u8]) -> u64 {
     let mut hash = TraceHash::default();
     let (words, rest) = bytes.as_chunks::<8>();
     words.iter().for_each(|word| hash.word(u64::from_le_bytes(*word)));

@@ -1,0 +1,151 @@
+//! The tables of a result.
+
+use crate::comparison::{Comparison, Counted, Measure};
+use crate::counters::Count;
+use crate::prediction::{Prediction, Use};
+use report::grid::{Grid, Value};
+
+/// What is known of one virtual machine, off and on.
+pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<Grid> {
+    let mut grids = vec![exit_grid(comparison)];
+    if !comparison.measures.is_empty() {
+        grids.push(measure_grid(comparison));
+    }
+    for (what, column, rows) in [
+        ("IPIs that AVIC could not complete", "reason", &comparison.incomplete),
+        ("APIC accesses that AVIC left to KVM", "register", &comparison.unaccelerated),
+    ] {
+        if !rows.is_empty() {
+            grids.push(counted_grid(format!("{}: {what}", comparison.name), column, rows));
+        }
+    }
+    if let Some(history) = &comparison.inhibit_history {
+        grids.push(report::exits::inhibits(history));
+    }
+    grids
+}
+
+fn exit_grid(comparison: &Comparison) -> Grid {
+    let mut grid = Grid::new(
+        format!("{}: VM exits", comparison.name),
+        &["reason", "off", "share %", "avg µs", "on", "share %", "avg µs", "change %"],
+    );
+    let (all_off, all_on) = (comparison.exits_off(), comparison.exits_on());
+    for row in &comparison.exits {
+        let side = |count: Option<Count>, all: Option<u64>| match (count, all) {
+            (Some(count), Some(all)) => [
+                Value::Count(count.exits),
+                Value::Number(100.0 * count.exits as f64 / (all as f64).max(1.0), 1),
+                average(count),
+            ],
+            _ => [Value::Missing, Value::Missing, Value::Missing],
+        };
+        let mut cells = vec![Value::text(row.name.clone())];
+        cells.extend(side(row.off, all_off));
+        cells.extend(side(row.on, all_on));
+        cells.push(change(exits(row.off), exits(row.on)));
+        grid.rows.push(cells);
+    }
+    let count = |count: Option<u64>| count.map_or(Value::Missing, Value::Count);
+    let (work_off, work_on) = comparison.work();
+    for (name, off, on) in [("all but hlt", work_off, work_on), ("total", all_off, all_on)] {
+        grid.rows.push(vec![
+            Value::text(name),
+            count(off),
+            Value::Missing,
+            Value::Missing,
+            count(on),
+            Value::Missing,
+            Value::Missing,
+            change(off, on),
+        ]);
+    }
+    grid
+}
+
+/// Tracepoints count over the whole life of the virtual machine, with AVIC on.
+fn counted_grid(title: String, column: &'static str, rows: &[Counted]) -> Grid {
+    let mut grid = Grid::new(title, &["number", column, "on"]);
+    for Counted { number, name, count } in rows {
+        let cells =
+            vec![Value::text(format!("{number:#x}")), Value::text(name), Value::Count(*count)];
+        grid.rows.push(cells);
+    }
+    grid
+}
+
+fn average(count: Count) -> Value {
+    if count.completed == 0 {
+        return Value::Missing;
+    }
+    Value::Number(count.handled.0 as f64 / count.completed as f64 / 1e6, 2)
+}
+
+fn change(off: Option<u64>, on: Option<u64>) -> Value {
+    match (off, on) {
+        (Some(off), Some(on)) if off > 0 => {
+            Value::Number((on as f64 - off as f64) / off as f64 * 100.0, 1)
+        }
+        _ => Value::Missing,
+    }
+}
+
+fn measure_grid(comparison: &Comparison) -> Grid {
+    let mut grid = Grid::new(
+        format!("{}: what the guest measured", comparison.name),
+        &["measure", "unit", "off", "on", "change %"],
+    );
+    let number = |value: Option<f64>| value.map_or(Value::Missing, |value| Value::Number(value, 0));
+    for Measure { name, unit, off, on } in &comparison.measures {
+        let change = match (off, on) {
+            (Some(off), Some(on)) if *off > 0.0 => Value::Number((on - off) / off * 100.0, 1),
+            _ => Value::Missing,
+        };
+        let cells =
+            vec![Value::text(name.clone()), Value::text(*unit), number(*off), number(*on), change];
+        grid.rows.push(cells);
+    }
+    grid
+}
+
+pub(crate) fn exits(count: Option<Count>) -> Option<u64> {
+    count.map(|count| count.exits)
+}
+
+pub(crate) fn predictions(predictions: &[Prediction]) -> Option<Grid> {
+    if predictions.is_empty() {
+        return None;
+    }
+    let mut grid = Grid::new(
+        "Published figures and this run",
+        &["figure", "unit", "published", "here", "error %", "use"],
+    );
+    for prediction in predictions {
+        let decimals = decimals(prediction);
+        let number = |value: Option<f64>, decimals: u8| {
+            value.map_or(Value::Missing, |value| Value::Number(value, decimals))
+        };
+        grid.rows.push(vec![
+            Value::text(prediction.name.clone()),
+            Value::text(prediction.unit.clone()),
+            Value::Number(prediction.published, decimals),
+            number(prediction.found, decimals),
+            number(prediction.error, 1),
+            Value::text(match (&prediction.reason, prediction.served) {
+                (Some(reason), _) => format!("none: {reason}"),
+                (None, Use::Calibration) => "calibration".into(),
+                (None, _) => "prediction".into(),
+            }),
+        ]);
+    }
+    Some(grid)
+}
+
+/// Those worth showing.
+fn decimals(prediction: &Prediction) -> u8 {
+    match prediction.published.abs() {
+        ..10.0 => 3,
+        ..100.0 => 1,
+        _ => 0,
+    }
+}
