@@ -18,6 +18,8 @@ pub const X87: u8 = 16;
 pub const ALIGNMENT_CHECK: u8 = 17;
 pub const MACHINE_CHECK: u8 = 18;
 pub const SIMD: u8 = 19;
+#[doc(alias = "SX")]
+pub const SECURITY: u8 = 30;
 
 /// Whether the processor pushes an error code.
 pub const fn has_error_code(vector: u8) -> bool {

@@ -26,6 +26,11 @@ impl Intercepts {
         self.control_registers >> (16 + (register & 15)) & 1 != 0
     }
 
+    /// Whether the guest leaves after a write of the register.
+    pub const fn traps_control(&self, register: u8) -> bool {
+        self.vector4.bits() >> (16 + (register & 15)) & 1 != 0
+    }
+
     pub const fn reads_debug(&self, register: u8) -> bool {
         self.debug_registers >> (register & 15) & 1 != 0
     }

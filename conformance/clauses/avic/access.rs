@@ -157,6 +157,20 @@ fn the_x2apic_icr_is_split_over_300h_and_310h() {
 }
 
 #[test]
+fn the_x2apic_icr_is_64_bits_at_300h_where_the_model_keeps_it_whole() {
+    let mut memory = memory(X2apic, &[(3, Some(3))]);
+    let mut avic = avic(X2apic);
+    avic.behaviour.x2avic_icr_is_whole = true;
+    let WriteOutcome::Send(ipi) = avic.write_msr(&mut memory, 0x830, 0x0000_0003_0000_40FD) else {
+        panic!("an IPI")
+    };
+    assert_eq!(ipi.destination(), 3);
+    let [low, high, other] = [0x300, 0x304, 0x310].map(|at| page(0).register(&memory, at));
+    assert_eq!((low, high, other), (0x40FD, 3, 0));
+    assert_eq!(avic.read_msr(&mut memory, 0x830), ReadOutcome::Value(0x0000_0003_0000_40FD));
+}
+
+#[test]
 fn busy_is_reported_clear_unless_the_model_leaves_it_set() {
     for leaves in [false, true] {
         let mut memory = memory(Xapic, &[]);

@@ -2,10 +2,11 @@
 
 use crate::lab::*;
 use arch::address::SystemPhysical;
-use arch::control::{Cr0, Efer};
+use arch::control::{Cr0, Cr4, Efer};
+use arch::svm::avic::PhysicalTablePointer;
 use arch::svm::exit::ExitCode;
 use arch::svm::intercept::Vector3;
-use arch::svm::vmcb::{CleanBits, InterruptState, control, save};
+use arch::svm::vmcb::{CleanBits, InterruptControl, InterruptState, NestedControl, control, save};
 use bus::Happening;
 use iced_x86::code_asm::*;
 
@@ -143,4 +144,75 @@ fn entries_and_exits_are_recorded_as_the_vmcb_shows_them() {
         ip: GUEST_CODE,
     };
     assert_eq!(lab.platform.happenings[..2], [entry, exit]);
+}
+
+#[test]
+fn permission_maps_end_below_the_highest_physical_address() {
+    const END: u64 = 1 << 48;
+    let rows = [
+        (Vector3::MSR, END - 0x3000, true),
+        (Vector3::MSR, END - 0x2000, false),
+        (Vector3::MSR, END - 0x1000, false),
+        (Vector3::IOIO, END - 0x3000, true),
+        (Vector3::IOIO, END - 0x2000, false),
+        (Vector3::empty(), END - 0x1000, true),
+    ];
+    for (intercept, base, is_legal) in rows {
+        let mut lab = Lab::new(|a| a.hlt().unwrap());
+        lab.intercept(|i| i.vector3 |= intercept);
+        lab.set(control::MSRPM_BASE_PA, base);
+        lab.set(control::IOPM_BASE_PA, if intercept == Vector3::MSR { 0x1000 } else { base });
+        let expected = if is_legal { ExitCode::Hlt } else { ExitCode::Invalid };
+        assert_eq!(lab.run(), expected, "{intercept:?} {base:#x}");
+    }
+}
+
+#[test]
+fn x2avic_tables_of_4096_entries_are_legal_where_enumerated() {
+    for (model, max_index, is_legal) in [
+        ("zen5", 511, true),
+        ("zen5", 512, false),
+        ("zen5,+x2avic_ext", 4095, true),
+        ("zen5,-x2avic", 511, false),
+        ("zen5,-x2avic", 255, true),
+    ] {
+        let mut lab = Lab::with_model(model, |a| a.hlt().unwrap());
+        let interrupts = InterruptControl::new()
+            .with_masks_interrupts(true)
+            .with_avic_enabled(true)
+            .with_x2avic_enabled(true);
+        lab.set(control::INTERRUPT_CONTROL, interrupts);
+        lab.set(control::AVIC_BACKING_PAGE, BACKING_PAGE);
+        let table = PhysicalTablePointer::new()
+            .with_table(SystemPhysical(PHYSICAL_TABLE))
+            .with_max_index(max_index);
+        lab.set(control::AVIC_PHYSICAL_TABLE, table);
+        let expected = if is_legal { ExitCode::Hlt } else { ExitCode::Invalid };
+        assert_eq!(lab.run(), expected, "{model} {max_index}");
+    }
+}
+
+#[test]
+fn reserved_bits_of_pdptes_are_refused_without_nested_paging_only() {
+    for (is_nested, is_legal) in [(true, true), (false, false)] {
+        let mut lab = Lab::new(|a| a.hlt().unwrap());
+        // Both address spaces have the same pointers and directory, and the guest's code.
+        for base in [0, GUEST] {
+            lab.write(base + 0x9_0000, 0x9_1001);
+            lab.write(base + 0x9_0008, 1 << 52 | 1);
+            lab.write(base + 0x9_1000, 0x83);
+        }
+        lab.write(GUEST_CODE, 0xF4);
+        lab.set(save::CR0, (Cr0::PROTECTION_ENABLE | Cr0::PAGING).bits());
+        lab.set(save::CR4, Cr4::PAE.bits());
+        lab.set(save::CR3, 0x9_0000);
+        let nested = NestedControl::new().with_nested_paging(is_nested);
+        lab.set(control::NESTED_CONTROL, nested);
+        let expected = if is_legal { ExitCode::Hlt } else { ExitCode::Invalid };
+        assert_eq!(lab.run(), expected, "nested paging {is_nested}");
+        if !is_nested {
+            lab.write(0x9_0008, 0);
+            assert_eq!(lab.resume(), ExitCode::Hlt);
+        }
+    }
 }

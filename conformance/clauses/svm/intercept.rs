@@ -34,7 +34,6 @@ const ROWS: &[(Code, Intercept, ExitCode)] = &[
     (|a| a.vmrun().unwrap(), |_| (), ExitCode::Vmrun),
     (|a| a.stgi().unwrap(), |i| i.vector4 |= Vector4::STGI, ExitCode::Stgi),
     (|a| a.clgi().unwrap(), |i| i.vector4 |= Vector4::CLGI, ExitCode::Clgi),
-    (|a| a.skinit().unwrap(), |i| i.vector4 |= Vector4::SKINIT, ExitCode::Skinit),
     (|a| a.rdtscp().unwrap(), |i| i.vector4 |= Vector4::RDTSCP, ExitCode::Rdtscp),
     (|a| a.int1().unwrap(), |i| i.vector4 |= Vector4::ICEBP, ExitCode::Icebp),
     (|a| a.wbinvd().unwrap(), |i| i.vector4 |= Vector4::WBINVD, ExitCode::Wbinvd),
@@ -232,4 +231,110 @@ fn pauses_further_apart_than_the_threshold_start_the_count_anew() {
     lab.set(control::PAUSE_FILTER_COUNT, 2);
     lab.set(control::PAUSE_FILTER_THRESHOLD, 4);
     assert_eq!(lab.run(), ExitCode::Hlt);
+}
+
+#[test]
+fn a_write_trap_exits_after_the_write_with_the_value() {
+    type Check = fn(&Lab) -> bool;
+    let rows: &[(Code, Intercept, ExitCode, u64, Check)] = &[
+        (
+            |a| a.mov(cr3, eax).unwrap(),
+            |i| traps(i, 3),
+            ExitCode::ControlWriteTrap(3),
+            0x5000,
+            |l| l.get(save::CR3) == 0x5000,
+        ),
+        (
+            |a| a.mov(cr4, ebx).unwrap(),
+            |i| traps(i, 4),
+            ExitCode::ControlWriteTrap(4),
+            0x10,
+            |l| l.get(save::CR4) == 0x10,
+        ),
+        (
+            |a| a.clts().unwrap(),
+            |i| traps(i, 0),
+            ExitCode::ControlWriteTrap(0),
+            0x11,
+            |l| l.get(save::CR0) & 8 == 0,
+        ),
+        (
+            |a| a.wrmsr().unwrap(),
+            |i| i.vector4 |= Vector4::EFER_WRITE_TRAP,
+            ExitCode::EferWriteTrap,
+            0x1001,
+            |l| l.get(save::EFER) == 0x1001,
+        ),
+    ];
+    for (code, intercept, exit, value, is_written) in rows {
+        let mut lab = Lab::new(code);
+        lab.intercept(intercept);
+        lab.set(save::CR0, 0x19);
+        let is_msr = *exit == ExitCode::EferWriteTrap;
+        lab.set(save::RAX, if is_msr { 0x1001 } else { 0x5000 });
+        lab.cpu.gpr[1] = 0xC000_0080;
+        lab.cpu.gpr[2] = 0;
+        lab.cpu.gpr[3] = 0x10;
+        assert_eq!(lab.run(), *exit);
+        assert_eq!(lab.exit_info()[0], *value, "{exit:?}");
+        let length = if is_msr || *exit == ExitCode::ControlWriteTrap(0) { 2 } else { 3 };
+        assert_eq!(lab.get(save::RIP), GUEST_CODE + length, "{exit:?}");
+        assert!(is_written(&lab), "{exit:?}");
+    }
+}
+
+fn traps(intercepts: &mut Intercepts, register: u32) {
+    intercepts.vector4 |= Vector4::from_bits_retain(Vector4::CR0_WRITE_TRAP.bits() << register);
+}
+
+#[test]
+fn a_write_that_faults_does_not_trap() {
+    let mut lab = Lab::new(|a| a.mov(cr4, ebx).unwrap());
+    lab.intercept(|i| {
+        traps(i, 4);
+        i.exceptions = 1 << 13;
+    });
+    lab.cpu.gpr[3] = 1 << 31;
+    assert_eq!(lab.run(), ExitCode::Exception(13));
+    assert_eq!(lab.get(save::RIP), GUEST_CODE);
+}
+
+#[test]
+fn the_msr_map_s_ranges_end_where_the_manual_says() {
+    let rows = [
+        (0x1FFF_u32, Some(0x7FF)),
+        (0x2000, None),
+        (0xBFFF_FFFF, None),
+        (0xC000_0000, Some(0x800)),
+        (0xC000_1FFF, Some(0xFFF)),
+        (0xC000_2000, None),
+        (0xC001_0000, Some(0x1000)),
+        (0xC001_1FFF, Some(0x17FF)),
+        (0xC001_2000, None),
+    ];
+    for (number, byte) in rows {
+        // Everything is intercepted, but for the MSR's own two bits.
+        let mut lab = Lab::new(|a| a.rdmsr().unwrap());
+        lab.intercept(|i| {
+            i.vector3 |= Vector3::MSR;
+            i.exceptions = 1 << 13;
+        });
+        lab.memory.write(SystemPhysical(MSR_MAP), &[0xFF; 0x2000]).unwrap();
+        if let Some(byte) = byte {
+            let free = !(3u8 << (number % 4 * 2));
+            lab.memory.write(SystemPhysical(MSR_MAP + byte), &[free]).unwrap();
+        }
+        lab.cpu.gpr[1] = u64::from(number);
+        assert_eq!(lab.run() == ExitCode::Msr, byte.is_none(), "{number:#x}");
+    }
+}
+
+#[test]
+fn skinit_does_not_exist_where_it_is_not_enumerated() {
+    let mut lab = Lab::new(|a| a.skinit().unwrap());
+    lab.intercept(|i| {
+        i.vector4 |= Vector4::SKINIT;
+        i.exceptions = 1 << 6;
+    });
+    assert_eq!(lab.run(), ExitCode::Exception(6));
 }

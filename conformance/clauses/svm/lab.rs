@@ -278,6 +278,13 @@ impl Lab {
         panic!("yields for ever");
     }
 
+    /// One turn of the processor, as a board gives it.
+    pub fn run_turn(&mut self) -> RunEnd {
+        let mut bus = Bus { memory: &mut self.memory, platform: &mut self.platform };
+        let until = Picoseconds(self.cpu.clock.0 + 1_000_000_000);
+        self.cpu.run(&mut self.cache, &mut bus, until, 10_000)
+    }
+
     pub fn exit_info(&self) -> [u64; 2] {
         [self.get(control::EXITINFO1), self.get(control::EXITINFO2)]
     }

@@ -217,7 +217,7 @@ impl Machine {
                     acceptance
                 }
                 Arrival::Doorbell => {
-                    cpu.attention |= Attention::VIRTUAL_INTERRUPT;
+                    cpu.receive_doorbell();
                     continue;
                 }
             };
@@ -301,6 +301,11 @@ impl Machine {
         for target in &targets {
             let arrival = at + self.travel(sender, *target);
             self.state.inboxes[target.0 as usize].push(arrival, Arrival::Message(*message));
+            if sender == Some(*target) {
+                // What a processor sends to itself arrives before its next instruction.
+                let clock = &mut self.state.cpus[target.0 as usize].clock;
+                *clock = arrival.max(*clock);
+            }
         }
         !targets.is_empty()
     }

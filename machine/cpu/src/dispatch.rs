@@ -180,6 +180,7 @@ impl Cpu {
                 }
                 end = self.ip;
                 count = done + 1;
+                self.has_branched = true;
                 break;
             }
         }

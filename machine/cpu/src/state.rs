@@ -55,6 +55,8 @@ bitflags::bitflags! {
         const VIRTUAL_NMI = 1 << 12;
         /// The run ends at this boundary: devices or other processors have something to do.
         const YIELD = 1 << 14;
+        /// Branches are recorded.
+        const BRANCH_RECORDS = 1 << 16;
         /// A VM exit is due at this instruction boundary.
         const GUEST_BOUNDARY = 1 << 13;
     }
@@ -125,6 +127,8 @@ pub struct Cpu {
     pub nmi_blocked: bool,
     /// An NMI waits behind the one that `attention` tells of.
     pub second_nmi: bool,
+    /// The instruction that was executed alone has branched.
+    pub(crate) has_branched: bool,
     /// Whether the running instruction is stepped has been decided: TF at its start does not count.
     pub(crate) step_is_settled: bool,
     /// SVM's registers, and the guest that runs under it.
@@ -198,6 +202,7 @@ impl Cpu {
             activity: Activity::Running,
             nmi_blocked: false,
             second_nmi: false,
+            has_branched: false,
             step_is_settled: false,
             svm,
             delivering: None,
@@ -256,6 +261,7 @@ impl Cpu {
         self.delivering = None;
         self.monitored = None;
         self.attention = Attention::INTERRUPT | Attention::TIMER;
+        self.write_debug_control(0);
         self.set_activity(Activity::Running);
         self.tlb.flush_all();
         self.refresh_segments();

@@ -7,6 +7,7 @@ use crate::stop::{Kind, SoftwareSource, Stop};
 use crate::system::Origin;
 use crate::{Activity, Attention, Bus, Cpu};
 use arch::control::rflags;
+use arch::exception;
 use arch::svm::ExitCode;
 use arch::svm::intercept::Vector3;
 use arch::time::Picoseconds;
@@ -32,7 +33,14 @@ pub enum RunEnd {
 const ONE_AT_A_TIME: Attention = Attention::SINGLE_STEP
     .union(Attention::SHADOW)
     .union(Attention::BREAKPOINTS)
+    .union(Attention::BRANCH_RECORDS)
     .union(Attention::ONE_INSTRUCTION);
+
+/// The error code of #SX for an INIT. [APM2 "#SX"]
+const INIT_REDIRECTED: u32 = 1;
+
+/// What GIF holds back and a hypervisor may intercept, besides interrupts.
+const HELD: Attention = Attention::INIT.union(Attention::SMI);
 
 /// Events of the running guest that no physical event stands for.
 const VIRTUAL: Attention = Attention::VIRTUAL_INTERRUPT.union(Attention::VIRTUAL_NMI);
@@ -116,6 +124,11 @@ impl Cpu {
             let result = self.take_debug_trap(bus);
             self.settle(bus, result);
         }
+        if self.attention.intersects(HELD) && self.svm.global_interrupts {
+            let result = self.take_held(bus);
+            self.settle(bus, result);
+            return Ok(());
+        }
         if self.attention.contains(Attention::SHADOW) {
             return Ok(());
         }
@@ -191,6 +204,7 @@ impl Cpu {
     fn has_wake_event(&self) -> bool {
         self.has_interrupt() && self.accepts_physical_interrupts()
             || self.attention.contains(Attention::NMI) && self.accepts_nmis()
+            || self.attention.intersects(HELD) && self.svm.global_interrupts
     }
 
     /// Whether a run would do anything now, for the board's schedule.
@@ -217,15 +231,46 @@ impl Cpu {
                 self.second_nmi = !self.nmi_blocked;
             }
             Acceptance::Nmi => self.attention |= Attention::NMI,
+            Acceptance::Init if self.holds_init() => self.attention |= Attention::INIT,
             Acceptance::Init => self.take_init(),
             Acceptance::Startup(vector) => {
                 if self.activity == Activity::WaitForStartup {
                     self.start_up(vector);
                 }
             }
-            // DEVIATION(APM2 "System-Management Mode"): there is no SMM; SMIs are ignored.
-            Acceptance::Smi | Acceptance::Ignored => {}
+            Acceptance::Smi => self.attention |= Attention::SMI,
+            Acceptance::Ignored => {}
         }
+    }
+
+    /// Whether INIT has to wait for GIF, or leaves the guest, or becomes #SX.
+    fn holds_init(&self) -> bool {
+        let is_intercepted = self
+            .svm
+            .guest
+            .as_ref()
+            .is_some_and(|guest| guest.intercepts.vector3.contains(Vector3::INIT));
+        !self.svm.global_interrupts || is_intercepted || self.svm.vm_cr.redirects_init()
+    }
+
+    /// An SMI or INIT that waited. One that is intercepted goes on waiting, for the host.
+    /// [APM2 "SMI Intercept"] [APM2 "INIT Intercept"]
+    fn take_held(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
+        if self.attention.contains(Attention::SMI) {
+            self.intercept_physical(Vector3::SMI, ExitCode::Smi)?;
+            // DEVIATION(APM2 "System-Management Mode"): there is no SMM; an SMI that nobody
+            // intercepts is as if its handler had returned at once.
+            self.attention.remove(Attention::SMI);
+        }
+        if self.attention.contains(Attention::INIT) {
+            self.intercept_physical(Vector3::INIT, ExitCode::Init)?;
+            self.attention.remove(Attention::INIT);
+            if self.svm.vm_cr.redirects_init() {
+                return self.raise_exception(bus, exception::SECURITY, Some(INIT_REDIRECTED));
+            }
+            self.take_init();
+        }
+        Ok(())
     }
 
     fn take_init(&mut self) {
@@ -263,6 +308,8 @@ impl Cpu {
             }
         }
         let resumed = self.flags.has(rflags::RF);
+        let from = self.ip;
+        self.has_branched = false;
         let was_guest = self.is_guest();
         let before = self.instructions;
         let room = Room {
@@ -272,6 +319,9 @@ impl Cpu {
         self.run_part(cache, bus, room);
         // A world switch belongs to neither side: the host's trap comes after its #VMEXIT.
         let completed = self.instructions != before && self.is_guest() == was_guest;
+        if completed && self.has_branched {
+            self.record_branch(from);
+        }
         if resumed && completed {
             self.flags.system &= !rflags::RF;
             self.update_breakpoints();
@@ -280,7 +330,8 @@ impl Cpu {
         // The trap of a load of SS is lost, not put off. [SDM3 "Masking Exceptions and Interrupts
         // When Switching Stacks"]
         let is_lost = self.attention.contains(Attention::STACK_SHADOW);
-        if steps && completed && !is_settled && !is_lost {
+        let is_between = self.steps_branches() && !self.has_branched;
+        if steps && completed && !is_settled && !is_lost && !is_between {
             self.pend_single_step();
         }
     }

@@ -83,6 +83,7 @@ fn clts(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
     cpu.intercept_cr(op, 0, true, false)?;
     cpu.cr0.remove(Cr0::TASK_SWITCHED);
+    cpu.trap_cr_write(0, cpu.cr0.bits());
     Err(Stop::END_BLOCK)
 }
 

@@ -305,7 +305,7 @@ impl Cpu {
     /// Loads the four PDPTEs of PAE paging from the table at CR3; #GP if one has reserved bits.
     /// [SDM3 "PDPTE Registers"]
     pub(crate) fn load_pdptes(&mut self, bus: &mut Bus<'_>, cr3: u64) -> Result<(), Stop> {
-        let reserved = 0x1E6 | !((1u64 << self.model.physical_bits()) - 1);
+        let reserved = self.pdpte_reserved();
         let mut loaded = [0; 4];
         for (i, slot) in loaded.iter_mut().enumerate() {
             let at = SystemPhysical((cr3 & 0xFFFF_FFE0) + 8 * i as u64);
@@ -317,6 +317,11 @@ impl Cpu {
         }
         self.pdpte = loaded;
         Ok(())
+    }
+
+    /// Bits of a present PDPTE that must be zero.
+    pub(crate) fn pdpte_reserved(&self) -> u64 {
+        0x1E6 | !((1u64 << self.model.physical_bits()) - 1)
     }
 
     /// Loads the four PDPTEs for VMRUN and #VMEXIT, which leave their reserved bits to the walks.

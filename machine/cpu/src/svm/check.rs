@@ -8,6 +8,8 @@ use arch::svm::intercept::{Vector3, Vector4};
 use arch::svm::msr::{IO_PERMISSION_MAP_SIZE, PERMISSION_MAP_SIZE};
 use arch::svm::vmcb::{Vmcb, control, save};
 
+const PAGE_SIZE: u64 = 0x1000;
+
 /// What a processor model supports, as far as the checks are concerned.
 #[derive(Clone, Copy, Debug)]
 pub struct Supported {
@@ -85,12 +87,14 @@ fn check_registers<B: AsRef<[u8]>>(vmcb: &Vmcb<B>, supported: &Supported) -> Res
 fn check_controls<B: AsRef<[u8]>>(vmcb: &Vmcb<B>, supported: &Supported) -> Result<(), Illegal> {
     let intercepts = vmcb.get(control::INTERCEPTS);
     require(intercepts.vector4.contains(Vector4::VMRUN), Illegal::VmrunNotIntercepted)?;
-    let is_within = |base: u64, size: u64| {
-        let last = (base & !0xFFF).checked_add(size - 1);
-        last.is_some_and(|last| last >> supported.physical_bits == 0)
+    // A map must end below the highest address; of the last page of that of ports one byte is used.
+    let is_within = |base: u64, last_byte: u64| {
+        let last = (base & !0xFFF).checked_add(last_byte);
+        last.is_some_and(|last| last < (1 << supported.physical_bits) - 1)
     };
-    let port_map = is_within(vmcb.get(control::IOPM_BASE_PA), IO_PERMISSION_MAP_SIZE);
-    let msr_map = is_within(vmcb.get(control::MSRPM_BASE_PA), PERMISSION_MAP_SIZE);
+    let last_of_ports = IO_PERMISSION_MAP_SIZE - PAGE_SIZE;
+    let port_map = is_within(vmcb.get(control::IOPM_BASE_PA), last_of_ports);
+    let msr_map = is_within(vmcb.get(control::MSRPM_BASE_PA), PERMISSION_MAP_SIZE - 1);
     let uses = |intercept: Vector3| intercepts.vector3.contains(intercept);
     require(port_map || !uses(Vector3::IOIO), Illegal::PermissionMap)?;
     require(msr_map || !uses(Vector3::MSR), Illegal::PermissionMap)?;

@@ -4,11 +4,13 @@ use super::avic::{Avic, AvicCapabilities};
 use super::check::{Supported, check};
 use super::state::{Guest, Host, NestedPaging, PauseFilter};
 use crate::state::{Attention, TableRegister};
+use crate::system::BranchRecords;
 use crate::width::{RAX, RSP};
 use crate::{Activity, Bus, Cpu};
 use arch::address::SystemPhysical;
 use arch::control::{Cr0, Cr4, Efer, rflags};
 use arch::cpuid::Feature;
+use arch::paging::entry;
 use arch::segment::{Attributes, Segment, SegmentRegister};
 use arch::svm::ExitCode;
 use arch::svm::avic::PAGE_BITS;
@@ -48,7 +50,7 @@ impl Cpu {
             host_pages: self.cr0.contains(Cr0::PAGING),
             avic: self.avic_capabilities(),
         };
-        if check(&vmcb, &supported).is_err() {
+        if check(&vmcb, &supported).is_err() || !self.has_legal_pdptes(bus, &vmcb) {
             return self.refuse_guest(bus, at, next_rip);
         }
         let host = self.save_host(next_rip);
@@ -65,6 +67,26 @@ impl Cpu {
             | Attention::VIRTUAL_INTERRUPT
             | Attention::VIRTUAL_NMI
             | Attention::INTERRUPT;
+    }
+
+    /// Without nested paging VMRUN loads the page-directory pointers of a PAE guest, and refuses
+    /// reserved bits in them; with it, they are left to the guest's walks.
+    fn has_legal_pdptes(&self, bus: &Bus<'_>, vmcb: &Vmcb<Vec<u8>>) -> bool {
+        let cr0 = Cr0::from_bits_retain(vmcb.get(save::CR0));
+        let cr4 = Cr4::from_bits_retain(vmcb.get(save::CR4));
+        let is_long = vmcb.get(save::EFER) & Efer::LONG_MODE_ENABLE.bits() != 0;
+        let is_pae = cr0.contains(Cr0::PAGING) && cr4.contains(Cr4::PAE) && !is_long;
+        let is_nested =
+            vmcb.get(control::NESTED_CONTROL).nested_paging() && self.model.has(Feature::Npt);
+        if !is_pae || is_nested {
+            return true;
+        }
+        let reserved = self.pdpte_reserved();
+        let root = SystemPhysical(vmcb.get(save::CR3) & 0xFFFF_FFE0);
+        (0..4).all(|index| {
+            let pointer = bus.memory.read_u64(root.offset(8 * index)).unwrap_or(0);
+            pointer & entry::PRESENT == 0 || pointer & reserved == 0
+        })
     }
 
     /// VMEXIT_INVALID: the guest never ran. [APM2 "Canonicalization and Consistency Checks"]
@@ -105,7 +127,7 @@ impl Cpu {
             rsp: self.gpr[RSP],
             rax: self.gpr[RAX],
             pat: self.msr.pat,
-            debug_ctl: self.msr.debug_ctl,
+            recording: None,
         }
     }
 
@@ -207,9 +229,7 @@ impl Cpu {
         if nested {
             self.msr.pat = vmcb.get(save::G_PAT);
         }
-        if vmcb.get(control::VIRTUALIZATION_EXTENSIONS).last_branch_records() {
-            self.msr.debug_ctl = vmcb.get(save::DBGCTL);
-        }
+        self.load_branch_records(vmcb);
         let shadow = vmcb.get(control::INTERRUPT_STATE).interrupt_shadow();
         self.attention.set(Attention::SHADOW, shadow);
         self.set_activity(Activity::Running);
@@ -218,6 +238,23 @@ impl Cpu {
 }
 
 impl Cpu {
+    /// Under LBR virtualization the guest has recording registers of its own; without, it shares the
+    /// host's. [APM2 "LBR Virtualization"]
+    fn load_branch_records(&mut self, vmcb: &Vmcb<Vec<u8>>) {
+        let Some(guest) = self.svm.guest.as_mut() else { return };
+        if !guest.extensions.last_branch_records() {
+            return;
+        }
+        guest.host.recording = Some((self.msr.debug_ctl, self.msr.branch_records));
+        self.msr.branch_records = BranchRecords {
+            branch_from: vmcb.get(save::BR_FROM),
+            branch_to: vmcb.get(save::BR_TO),
+            exception_from: vmcb.get(save::LAST_EXCEPTION_FROM),
+            exception_to: vmcb.get(save::LAST_EXCEPTION_TO),
+        };
+        self.write_debug_control(vmcb.get(save::DBGCTL));
+    }
+
     /// The process-context identifier that tags translations.
     fn context_identifier(&self) -> u16 {
         if self.cr4.contains(Cr4::PCIDE) { self.cr3 as u16 & 0xFFF } else { 0 }

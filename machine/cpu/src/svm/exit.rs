@@ -70,9 +70,8 @@ impl Cpu {
         );
         let state = self.guest_state();
         let fetched = self.fetched_bytes(bus, exit);
-        // DEVIATION(APM2 "Control-Transfer Recording"): branches are not recorded; DBGCTL alone is
-        // swapped.
-        let debug_ctl = guest.extensions.last_branch_records().then_some(self.msr.debug_ctl);
+        let recording = (self.msr.debug_ctl, self.msr.branch_records);
+        let recording = guest.host.recording.map(|_| recording);
         self.write_vmcb(bus, guest.vmcb, |vmcb| {
             vmcb.set(control::EXITCODE, exit.code.into_bits());
             vmcb.set(control::EXITINFO1, exit.info[0]);
@@ -96,8 +95,12 @@ impl Cpu {
             vmcb.set(control::N_RIP, exit.next_rip);
             vmcb.set(control::FETCHED_BYTES, fetched);
             state.store(vmcb);
-            if let Some(debug_ctl) = debug_ctl {
+            if let Some((debug_ctl, records)) = recording {
                 vmcb.set(save::DBGCTL, debug_ctl);
+                vmcb.set(save::BR_FROM, records.branch_from);
+                vmcb.set(save::BR_TO, records.branch_to);
+                vmcb.set(save::LAST_EXCEPTION_FROM, records.exception_from);
+                vmcb.set(save::LAST_EXCEPTION_TO, records.exception_to);
             }
         });
     }
@@ -172,7 +175,10 @@ impl Cpu {
         self.gpr[RAX] = host.rax;
         self.ip = host.rip;
         self.msr.pat = host.pat;
-        self.msr.debug_ctl = host.debug_ctl;
+        if let Some((debug_ctl, records)) = host.recording {
+            self.msr.branch_records = records;
+            self.write_debug_control(debug_ctl);
+        }
         self.attention.remove(
             Attention::SHADOW
                 | Attention::GUEST_BOUNDARY

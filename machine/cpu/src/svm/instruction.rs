@@ -170,8 +170,7 @@ fn invlpga(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 /// DEVIATION(APM2 "Secure Startup with SKINIT"): there is no TPM to measure into; SKINIT is not
-/// enumerated and raises #UD.
-fn skinit(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.svm_prologue(op, Vector4::SKINIT, ExitCode::Skinit)?;
+/// enumerated and raises #UD before any intercept.
+fn skinit(_: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
     Err(Stop::INVALID_OPCODE)
 }

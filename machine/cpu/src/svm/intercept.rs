@@ -4,10 +4,10 @@
 //! The instruction has checked its privilege; outside a guest none of this runs.
 
 use super::permission::{intercepts_msr, intercepts_port};
-use super::state::Exit;
+use super::state::{Exit, Guest};
 use crate::op::Op;
 use crate::system::{Io, Table};
-use crate::{Bus, Cpu, Stop};
+use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::Cr0;
 use arch::cpuid::Feature;
 use arch::exception;
@@ -175,6 +175,29 @@ impl Cpu {
         }
         let register = if is_write { op.b } else { op.a };
         MoveControlInfo::new().with_is_move(true).with_general_register(register & 15).into_bits()
+    }
+
+    /// Leaves the guest after the instruction that has written `value`.
+    fn trap_after_write(&mut self, code: ExitCode, value: u64) {
+        if let Some(guest) = self.svm.guest.as_mut() {
+            guest.exit = Some(Exit { code, info: [value, 0], next_rip: 0 });
+            self.attention |= Attention::GUEST_BOUNDARY;
+        }
+    }
+
+    /// A control register has been written: the exit that follows the instruction, if asked for.
+    pub(crate) fn svm_trap_cr(&mut self, number: u8, value: u64) {
+        let traps = |guest: &&Guest| guest.intercepts.traps_control(number);
+        if self.svm.guest.as_deref().filter(traps).is_some() {
+            self.trap_after_write(ExitCode::ControlWriteTrap(number), value);
+        }
+    }
+
+    pub(crate) fn svm_trap_efer(&mut self) {
+        let traps = |guest: &&Guest| guest.intercepts.vector4.contains(Vector4::EFER_WRITE_TRAP);
+        if self.svm.guest.as_deref().filter(traps).is_some() {
+            self.trap_after_write(ExitCode::EferWriteTrap, self.efer.bits());
+        }
     }
 
     /// A MOV to CR0 that changes more than TS and MP, or any LMSW.

@@ -5,6 +5,7 @@ use super::clean::VmcbCache;
 use crate::CpuModel;
 use crate::model::AVIC_IPI_ERRATUM;
 use crate::state::TableRegister;
+use crate::system::BranchRecords;
 use arch::address::SystemPhysical;
 use arch::control::{Cr0, Cr4, Efer};
 use arch::segment::Segment;
@@ -171,7 +172,8 @@ pub struct Host {
     pub rsp: u64,
     pub rax: u64,
     pub pat: u64,
-    pub debug_ctl: u64,
+    /// DebugCtl and the branch records, where the guest has its own.
+    pub recording: Option<(u64, BranchRecords)>,
 }
 
 impl Host {

@@ -47,6 +47,7 @@ impl Cpu {
             4 => self.write_cr4(bus, value)?,
             _ => self.write_cr8(bus, value)?,
         }
+        self.trap_cr_write(number, value);
         Err(Stop::END_BLOCK)
     }
 
@@ -60,6 +61,7 @@ impl Cpu {
         self.intercept_cr(op, 0, true, false)?;
         self.intercept_cr0_selective(op, value, false)?;
         self.write_cr0(bus, value)?;
+        self.trap_cr_write(0, value);
         Err(Stop::END_BLOCK)
     }
 

@@ -86,9 +86,11 @@ impl Cpu {
                 }
             }
             self.delivering = Some(event);
+            let from = self.ip;
             let stop = match self.deliver(bus, event) {
                 Ok(()) => {
                     self.delivering = None;
+                    self.record_event(event.vector, from);
                     return Ok(());
                 }
                 Err(stop) => stop,
@@ -484,6 +486,7 @@ impl Cpu {
         let result = self.deliver(bus, event);
         let Err(stop) = result else {
             self.delivering = None;
+            self.record_event(event.vector, this);
             return Ok(());
         };
         self.ip = this;

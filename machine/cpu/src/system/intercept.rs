@@ -123,6 +123,21 @@ impl Cpu {
         self.intercept_exception(event.vector, None, next).inspect_err(|_| self.ip = this)
     }
 
+    /// A control register has been written; a hypervisor may look after the instruction.
+    #[inline]
+    pub(crate) fn trap_cr_write(&mut self, number: u8, value: u64) {
+        if self.svm.guest.is_some() {
+            self.svm_trap_cr(number, value);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn trap_efer_write(&mut self) {
+        if self.svm.guest.is_some() {
+            self.svm_trap_efer();
+        }
+    }
+
     /// A VM exit interrupted the delivery of a software interrupt that returns to `next`.
     pub(crate) fn report_next_ip(&mut self, next: u64) {
         if let Some(exit) = self.svm.guest.as_mut().and_then(|guest| guest.exit.as_mut()) {

@@ -1,5 +1,6 @@
 //! Privileged state: descriptors, events, far transfers, tasks, control registers, MSRs, CPUID.
 
+mod branch_record;
 mod control;
 mod cpuid;
 mod debug;
@@ -12,6 +13,7 @@ mod msr;
 mod syscall;
 mod task;
 
+pub use branch_record::BranchRecords;
 pub(crate) use event::{Event, Origin};
 pub(crate) use intercept::{Io, Table};
 pub use msr::MsrState;

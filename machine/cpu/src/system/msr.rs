@@ -3,6 +3,7 @@
 //! Unknown registers raise #GP, which kernels expect and handle; those that only firmware or
 //! errata work-arounds use read zero and ignore writes, and are listed as such.
 
+use super::branch_record::BranchRecords;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::Efer;
 use arch::cpuid::Feature;
@@ -39,6 +40,7 @@ pub struct MsrState {
     pub mcg_ctl: u64,
     pub machine_check: [[u64; 4]; BANKS],
     pub debug_ctl: u64,
+    pub branch_records: BranchRecords,
     pub hwcr: u64,
     pub syscfg: u64,
     pub xss: u64,
@@ -66,6 +68,7 @@ impl Default for MsrState {
             mcg_ctl: u64::MAX,
             machine_check: [[0; 4]; BANKS],
             debug_ctl: 0,
+            branch_records: BranchRecords::default(),
             hwcr: 1 << 24,
             syscfg: 0,
             xss: 0,
@@ -153,7 +156,10 @@ impl Cpu {
             msr::MCG_STATUS => self.msr.mcg_status,
             msr::MCG_CTL => self.msr.mcg_ctl,
             msr::DEBUG_CTL => self.msr.debug_ctl,
-            msr::LAST_BRANCH_FROM..=msr::LAST_INT_TO => 0,
+            msr::LAST_BRANCH_FROM => self.msr.branch_records.branch_from,
+            msr::LAST_BRANCH_TO => self.msr.branch_records.branch_to,
+            msr::LAST_INT_FROM => self.msr.branch_records.exception_from,
+            msr::LAST_INT_TO => self.msr.branch_records.exception_to,
             msr::PAT => self.msr.pat,
             msr::MTRR_DEF_TYPE => self.msr.mtrr_default,
             0x200..=0x20F => self.msr.mtrr_variable[(number - 0x200) as usize],
@@ -230,12 +236,15 @@ impl Cpu {
             msr::SYSENTER_EIP => self.syscall.sysenter_eip = canonical?,
             msr::MCG_STATUS => self.msr.mcg_status = value,
             msr::MCG_CTL => self.msr.mcg_ctl = value,
-            msr::DEBUG_CTL => self.msr.debug_ctl = value & 0x3F,
+            msr::DEBUG_CTL => self.write_debug_control(value),
             msr::TSC_DEADLINE if self.model.has(Feature::TscDeadline) => {
                 self.write_tsc_deadline(value);
             }
             msr::XSS if self.model.has(Feature::Xsaves) && value == 0 => self.msr.xss = value,
-            msr::EFER => self.write_efer(value)?,
+            msr::EFER => {
+                self.write_efer(value)?;
+                self.trap_efer_write();
+            }
             msr::STAR => self.syscall.star = value,
             msr::LSTAR => self.syscall.lstar = canonical?,
             msr::CSTAR => self.syscall.cstar = canonical?,
