@@ -6,12 +6,13 @@ use arch::address::SystemPhysical;
 use arch::control::rflags;
 use arch::identity::ApicId;
 use arch::svm::avic::{PhysicalEntry, PhysicalTablePointer};
-use arch::svm::event::EventType;
+use arch::svm::event::{EventType, Injection};
 use arch::svm::exit::ExitCode;
 use arch::svm::intercept::Vector3;
-use arch::svm::vmcb::{InterruptControl, control, save};
+use arch::svm::segment::{Segment as Saved, SegmentAttributes};
+use arch::svm::vmcb::{InterruptControl, InterruptState, control, save};
 use bus::Effect;
-use cpu::RunEnd;
+use cpu::{Attention, RunEnd};
 use iced_x86::code_asm::*;
 
 fn lab(is_x2: bool, code: impl FnOnce(&mut CodeAssembler)) -> Lab {
@@ -287,6 +288,134 @@ fn a_doorbell_wakes_a_halted_guest() {
     lab.cpu.receive_doorbell();
     assert_eq!(lab.run(), ExitCode::Vmmcall);
     assert_eq!(register(&lab, 0x120), 1 << 1);
+}
+
+#[test]
+fn an_injected_event_comes_before_an_avic_interrupt() {
+    let mut lab = lab(false, |a| a.hlt().unwrap());
+    lab.set(save::RFLAGS, 2 | rflags::IF);
+    lab.write(BACKING_PAGE + 0x220, 1 << 1);
+    let event = Injection::new().with_vector(6).with_event_type(EventType::Exception);
+    lab.set(control::EVENTINJ, event.with_is_valid(true));
+    assert_eq!(lab.run(), ExitCode::Hlt);
+    assert_eq!(lab.read(GUEST + lab.get(save::RSP)) as u32, GUEST_CODE as u32, "one frame");
+    assert_eq!(register(&lab, 0x220), 1 << 1, "IF is clear in the handler: still requested");
+}
+
+#[test]
+fn an_avic_interrupt_waits_for_if_shadow_and_virtual_gif() {
+    let masks = InterruptControl::new().with_masks_interrupts(true).with_avic_enabled(true);
+    let gif = masks.with_virtual_gif_enabled(true);
+    let rows = [
+        (rflags::IF, false, masks, true),
+        (0, false, masks, false),
+        (rflags::IF, true, masks, false),
+        (rflags::IF, false, gif, false),
+        (rflags::IF, false, gif.with_virtual_gif(true), true),
+    ];
+    for (flags, shadow, interrupts, is_taken) in rows {
+        let mut lab = lab(false, |a| a.hlt().unwrap());
+        lab.set(control::INTERRUPT_CONTROL, interrupts);
+        lab.set(control::INTERRUPT_STATE, InterruptState::new().with_interrupt_shadow(shadow));
+        lab.set(save::RFLAGS, 2 | flags);
+        lab.write(BACKING_PAGE + 0x220, 1 << 1);
+        assert_eq!(lab.run(), ExitCode::Hlt);
+        let in_handler = lab.get(save::RIP) == GUEST_HANDLER;
+        assert_eq!(in_handler, is_taken, "{flags:#x} {shadow} {interrupts:?}");
+    }
+}
+
+#[test]
+fn cr8_under_avic_is_v_tpr_and_writes_reach_the_page() {
+    let mut lab = lab(false, |_| ());
+    lab.make_guest_long();
+    lab.guest_code(64, |a| {
+        a.mov(rbx, cr8).unwrap();
+        a.mov(rax, 6u64).unwrap();
+        a.mov(cr8, rax).unwrap();
+        a.hlt().unwrap();
+    });
+    let interrupts = lab.get(control::INTERRUPT_CONTROL).with_task_priority(3);
+    lab.set(control::INTERRUPT_CONTROL, interrupts);
+    lab.write(BACKING_PAGE + 0x80, 0x95);
+    assert_eq!(lab.run(), ExitCode::Hlt);
+    assert_eq!(lab.cpu.gpr[3], 3, "V_TPR, whatever the page says");
+    assert_eq!(register(&lab, 0x80), 0x60);
+    assert_eq!(lab.get(control::INTERRUPT_CONTROL).task_priority(), 6);
+}
+
+#[test]
+fn vmrun_takes_v_tpr_from_the_vmcb_and_leaves_the_page_alone() {
+    for (v_tpr, page, is_taken) in [(5, 0, false), (0, 0xF0, true)] {
+        let mut lab = lab(false, |a| a.hlt().unwrap());
+        lab.set(save::RFLAGS, 2 | rflags::IF);
+        let interrupts = lab.get(control::INTERRUPT_CONTROL).with_task_priority(v_tpr);
+        lab.set(control::INTERRUPT_CONTROL, interrupts);
+        lab.write(BACKING_PAGE + 0x80, page);
+        lab.write(BACKING_PAGE + 0x220, 1 << 1);
+        lab.run();
+        assert_eq!(lab.get(save::RIP) == GUEST_HANDLER, is_taken, "{v_tpr} {page:#x}");
+        assert_eq!(u64::from(register(&lab, 0x80)), page);
+    }
+}
+
+#[test]
+fn an_nmi_that_is_intercepted_exits_before_an_avic_interrupt_is_taken() {
+    let mut lab = lab(false, |a| a.hlt().unwrap());
+    lab.set(save::RFLAGS, 2 | rflags::IF);
+    lab.write(BACKING_PAGE + 0x220, 1 << 1);
+    lab.cpu.attention |= Attention::NMI;
+    lab.cpu.svm.global_interrupts = false;
+    assert_eq!(lab.run(), ExitCode::Nmi);
+    assert_eq!(register(&lab, 0x220), 1 << 1, "still requested");
+    assert_eq!(register(&lab, 0x120), 0);
+}
+
+#[test]
+fn a_privilege_fault_comes_before_the_msr_map_and_x2avic() {
+    let mut lab = lab(true, |a| {
+        a.mov(ecx, 0x808).unwrap();
+        a.rdmsr().unwrap();
+    });
+    let user = |selector, attributes| Saved {
+        selector,
+        attributes: SegmentAttributes::from_bits(attributes),
+        limit: 0xFFFF_FFFF,
+        base: 0,
+    };
+    lab.set(save::CS, user(0x1B, 0xCFB));
+    lab.set(save::SS, user(0x23, 0xCF3));
+    lab.set(save::CPL, 3);
+    lab.intercept(|i| {
+        i.vector3 |= Vector3::MSR;
+        i.exceptions = 1 << 13;
+    });
+    lab.memory.write(SystemPhysical(MSR_MAP), &[0xFF; 0x2000]).unwrap();
+    assert_eq!(lab.run(), ExitCode::Exception(13));
+}
+
+#[test]
+fn erratum_1235_lets_others_run_between_is_running_and_the_request() {
+    let code: fn(&mut CodeAssembler) = |a| {
+        store(a, 0x310, 0x0300_0000);
+        store(a, 0x300, 0x40FD);
+        a.hlt().unwrap();
+    };
+    // The target is taken off its core in between: its doorbell goes to a core that it has left.
+    let mut lab = lab(false, code);
+    lab.cpu.svm.behaviour.avic.erratum_1235 = true;
+    set_entry(&mut lab, 3, OTHER, Some(9));
+    assert_eq!(lab.run_turn(), RunEnd::Yield);
+    assert_eq!(lab.read(OTHER + 0x270) as u32, 0, "not visible yet");
+    set_entry(&mut lab, 3, OTHER, None);
+    assert_eq!(lab.run(), ExitCode::Hlt, "no exit 401h");
+    assert_eq!(lab.platform.effects, [Effect::Doorbell { target: ApicId(9) }]);
+    assert_eq!(lab.read(OTHER + 0x270) as u32, 1 << 29);
+    // One that was not running when it was looked at is found out.
+    let mut lab = self::lab(false, code);
+    lab.cpu.svm.behaviour.avic.erratum_1235 = true;
+    set_entry(&mut lab, 3, OTHER, None);
+    assert_eq!(lab.run(), ExitCode::AvicIncompleteIpi);
 }
 
 fn write_msr(a: &mut CodeAssembler, number: u32, value: u64) {

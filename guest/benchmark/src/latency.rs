@@ -7,6 +7,7 @@
 //! - round trip: until an IPI that the target sends in return has arrived.
 
 use crate::path::Path;
+use crate::patience;
 use crate::selection::Selection;
 use crate::statistics::{FIRST, SECOND};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +17,6 @@ use runtime::{clock, print};
 
 const SENDER: usize = 0;
 const TARGET: usize = 1;
-/// An interrupt that takes longer is lost.
-pub const LOST_CYCLES: u64 = 1 << 32;
 
 /// The target has begun its job: what it counts from now on is the job's.
 static IS_READY: AtomicBool = AtomicBool::new(false);
@@ -85,10 +84,17 @@ fn start(target: &Processor, job: fn(usize), path: Path, waiting: Waiting) {
     }
 }
 
-fn stop(target: &Processor) {
+/// Ends the target's part; false if it had to be woken twice.
+fn stop(target: &Processor) -> bool {
     STOP.store(true, Ordering::Release);
-    runtime::apic::send(target.apic_id(), runtime::interrupt::WAKE_VECTOR);
-    target.wait_idle();
+    let wake = || runtime::apic::send(target.apic_id(), runtime::interrupt::WAKE_VECTOR);
+    wake();
+    let is_awake = patience::wait_while(|| !target.is_idle());
+    if !is_awake {
+        wake();
+        target.wait_idle();
+    }
+    is_awake
 }
 
 /// Both tests for both ways of waiting; whether every interrupt arrived.
@@ -125,13 +131,13 @@ fn measure_one_way(selection: &Selection, path: Path, waiting: Waiting) -> bool 
         let before = target.arrival_count();
         let start = time_stamp();
         path.send(command);
-        let arrived = clock::wait_cycles(LOST_CYCLES, || target.arrival_count() == before);
+        let arrived = patience::wait_while(|| target.arrival_count() == before);
         let end = time_stamp();
         FIRST.add(target.arrival_time().saturating_sub(start));
         SECOND.add(end - start);
         arrived
     });
-    stop(target);
+    let arrived = stop(target) && arrived;
     report(path, waiting, "ipi_one_way", arrived, &FIRST);
     report(path, waiting, "ipi_acknowledged", arrived, &SECOND);
     arrived
@@ -145,11 +151,11 @@ fn measure_round_trip(selection: &Selection, path: Path, waiting: Waiting) -> bo
         let before = own.arrival_count();
         let start = time_stamp();
         path.send(command);
-        let arrived = clock::wait_cycles(LOST_CYCLES, || own.arrival_count() == before);
+        let arrived = patience::wait_while(|| own.arrival_count() == before);
         FIRST.add(time_stamp() - start);
         arrived
     });
-    stop(target);
+    let arrived = stop(target) && arrived;
     report(path, waiting, "ipi_round_trip", arrived, &FIRST);
     arrived
 }

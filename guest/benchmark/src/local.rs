@@ -1,6 +1,6 @@
 //! Interrupts that a processor causes itself: self-IPI, timer, and the cost of their end.
 
-use crate::latency::LOST_CYCLES;
+use crate::patience;
 use crate::selection::Selection;
 use crate::statistics::FIRST;
 use arch::apic::{Register, Scope, TimerMode};
@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use runtime::apic::{self, Fence};
 use runtime::instruction::{enable_interrupts_and_halt, time_stamp};
 use runtime::interrupt::{COUNTED_VECTOR, set_handler};
-use runtime::{clock, print, processor};
+use runtime::{print, processor};
 
 /// How long a timer runs.
 const TIMER_CYCLES: u64 = 200_000;
@@ -39,7 +39,7 @@ fn series(
 /// Waits for the next counted interrupt; its time.
 fn next_arrival(before: u64) -> Option<u64> {
     let own = processor::current();
-    clock::wait_cycles(LOST_CYCLES, || own.arrival_count() == before).then(|| own.arrival_time())
+    patience::wait_while(|| own.arrival_count() == before).then(|| own.arrival_time())
 }
 
 /// By the shorthand, and in x2APIC mode by the register made for it.
@@ -83,7 +83,7 @@ pub fn measure_end_of_interrupt(selection: &Selection, apic: &str) -> bool {
         EOI_CYCLES.store(PENDING, Ordering::Relaxed);
         apic::command(command, Fence::None);
         let is_pending = || EOI_CYCLES.load(Ordering::Relaxed) == PENDING;
-        clock::wait_cycles(LOST_CYCLES, is_pending).then(|| EOI_CYCLES.load(Ordering::Relaxed))
+        patience::wait_while(is_pending).then(|| EOI_CYCLES.load(Ordering::Relaxed))
     })
 }
 

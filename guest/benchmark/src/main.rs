@@ -11,6 +11,7 @@ mod exit;
 mod latency;
 mod local;
 mod path;
+mod patience;
 mod selection;
 mod statistics;
 mod throughput;
@@ -24,6 +25,7 @@ runtime::entry!(benchmark);
 
 fn benchmark(boot: &BootInformation) -> Status {
     let selection = Selection::read(boot);
+    patience::set(selection.patience);
     announce();
     let first_mode = apic::mode();
     let mut status = Status::Passed;

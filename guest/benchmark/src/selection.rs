@@ -1,8 +1,10 @@
 //! What the command line asks for:
 //! `tests=ipi,self,throughput,timer,eoi,exits apic=xapic|x2apic|both fence=on|off|both
-//! targets=spinning|halted|both samples=N warmup=N messages=N gap=CYCLES cpus=N`.
+//! targets=spinning|halted|both samples=N warmup=N messages=N gap=CYCLES patience=CYCLES
+//! cpus=N`.
 
 use crate::path::mode_name;
+use crate::patience;
 use crate::statistics::MOST_SAMPLES;
 use arch::apic::Mode;
 use runtime::BootInformation;
@@ -38,6 +40,8 @@ pub struct Selection<'a> {
     pub messages: u64,
     /// Cycles between interrupts to a halted processor, for it to halt again.
     pub gap: u64,
+    /// Cycles after which an interrupt is lost.
+    pub patience: u64,
 }
 
 impl<'a> Selection<'a> {
@@ -51,6 +55,7 @@ impl<'a> Selection<'a> {
             warmup: boot.number("warmup", 100).min(1_000_000) as usize,
             messages: boot.number("messages", 2000).clamp(1, 1 << 32),
             gap: boot.number("gap", 20_000).min(1 << 32),
+            patience: boot.number("patience", patience::DEFAULT).max(1_000_000),
         }
     }
 

@@ -2,8 +2,8 @@
 //! the kernel's function calls to other processors do; interrupts of several senders to one target
 //! may become one, and acknowledge all.
 
-use crate::latency::LOST_CYCLES;
 use crate::path::Path;
+use crate::patience;
 use crate::selection::Selection;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use runtime::instruction::time_stamp;
@@ -148,7 +148,7 @@ fn send(path: Path, target: &Processor) -> bool {
     let Some(command) = path.to(target) else { return true };
     let ticket = target.post_request();
     path.send(command);
-    clock::wait_cycles(LOST_CYCLES, || !target.has_served(ticket))
+    patience::wait_while(|| !target.has_served(ticket))
 }
 
 fn broadcast(path: Path) -> bool {
@@ -160,6 +160,6 @@ fn broadcast(path: Path) -> bool {
     others().all(|target| {
         // Nobody else posts: the last request is ours.
         let ticket = target.requests.posted.load(Ordering::Relaxed);
-        clock::wait_cycles(LOST_CYCLES, || !target.has_served(ticket))
+        patience::wait_while(|| !target.has_served(ticket))
     })
 }

@@ -19,6 +19,7 @@ pub const FAILED: u32 = 0xFF;
 
 static VCPU_COUNT: AtomicUsize = AtomicUsize::new(0);
 static IS_ACCELERATED: AtomicBool = AtomicBool::new(false);
+static HIDES_RUNNING: AtomicBool = AtomicBool::new(false);
 static NESTED_ROOT: AtomicU64 = AtomicU64::new(0);
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 static STATUS: AtomicU32 = AtomicU32::new(PASSED);
@@ -31,6 +32,11 @@ pub fn vcpu_count() -> usize {
 
 pub fn acceleration() -> Acceleration {
     if IS_ACCELERATED.load(Ordering::Relaxed) { Acceleration::On } else { Acceleration::Off }
+}
+
+/// Whether senders are never to see that a virtual processor runs.
+pub fn hides_running() -> bool {
+    HIDES_RUNNING.load(Ordering::Relaxed)
 }
 
 pub fn nested_root() -> SystemPhysical {
@@ -91,6 +97,7 @@ pub fn run(
     keep(features);
     VCPU_COUNT.store(selection.vcpus, Ordering::Relaxed);
     IS_ACCELERATED.store(acceleration == Acceleration::On, Ordering::Relaxed);
+    HIDES_RUNNING.store(selection.hides_running, Ordering::Relaxed);
     HAS_ENDED.store(false, Ordering::SeqCst);
     STATUS.store(PASSED, Ordering::Relaxed);
     statistics::clear();

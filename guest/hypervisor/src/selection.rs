@@ -1,5 +1,5 @@
 //! What the command line asks for:
-//! `avic=off|on|both vcpus=N memory=MIB slice=CYCLES`, and `guest.KEY=VALUE` for the guest's own.
+//! `avic=off|on|both vcpus=N memory=MIB slice=CYCLES workaround=1235`, and `guest.KEY=VALUE` for the guest's own.
 
 use crate::vcpu::MOST_VCPUS;
 use runtime::{BootInformation, processor};
@@ -26,6 +26,8 @@ pub struct Selection<'a> {
     pub vcpus: usize,
     /// Bytes of the guest's RAM.
     pub memory: u64,
+    /// Erratum 1235 of AMD: IsRunning is never set, so that no sender can misread it.
+    pub hides_running: bool,
     /// How long a virtual processor runs before others that are ready.
     pub slice: u64,
 }
@@ -38,6 +40,7 @@ impl<'a> Selection<'a> {
             avic: boot.option("avic").unwrap_or("both"),
             vcpus: vcpus.clamp(1, MOST_VCPUS),
             memory: boot.number("memory", 32).clamp(16, 1024) << 20,
+            hides_running: boot.option("workaround") == Some("1235"),
             slice: boot.number("slice", 1_000_000).clamp(10_000, 1 << 40),
         }
     }

@@ -17,7 +17,7 @@ use arch::svm::avic::{
     PhysicalTablePointer, WriteRule, rule,
 };
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use runtime::instruction;
+use runtime::{instruction, processor};
 
 #[repr(C, align(4096))]
 struct PhysicalTable([AtomicU64; MOST_VCPUS]);
@@ -67,8 +67,11 @@ pub fn logical_table() -> SystemPhysical {
     SystemPhysical(core::ptr::from_ref(&LOGICAL) as u64)
 }
 
-/// Says on which physical processor a virtual one runs, or that it does not.
+/// Says on which physical processor a virtual one runs, or that it does not. Some parts read this
+/// before their request is visible (erratum 1235): there, nobody is ever said to run, and senders
+/// exit.
 pub fn set_running(vcpu: &Vcpu, host: Option<u32>) {
+    let host = host.filter(|_| !machine::hides_running());
     let entry = PhysicalEntry::new()
         .with_is_valid(true)
         .with_backing_page(vcpu.page.address())
@@ -127,14 +130,23 @@ pub fn incomplete_ipi(vcpu: &Vcpu, owned: &mut Owned, exit: IncompleteIpi) {
         // The request is in the page of each target; those that do not run have to be woken.
         IncompleteIpiReason::TargetNotRunning => {
             command::for_each_target(vcpu, icr, is_x2apic, |target| {
-                if running_on(target).is_none() {
-                    target.nudge();
+                if target.index() != vcpu.index() && running_on(target).is_none() {
+                    wake(target);
                 }
             });
         }
         // A vector below 16 goes nowhere.
         IncompleteIpiReason::InvalidVector => {}
         _ => exit::fail(vcpu, owned, "an entry of the physical table is wrong"),
+    }
+}
+
+/// Has a virtual processor look at its page. One that runs hears the doorbell, or looks at its next
+/// VMRUN.
+fn wake(target: &Vcpu) {
+    match target.runs_on() {
+        Some(host) if machine::hides_running() => ring_doorbell(processor::get(host).apic_id()),
+        _ => target.nudge(),
     }
 }
 

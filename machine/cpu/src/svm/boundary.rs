@@ -57,8 +57,16 @@ impl Cpu {
         loop {
             match ipi.step(&avic, bus.memory) {
                 IpiStep::Continue => {}
-                IpiStep::Doorbell(target) => {
+                IpiStep::Late => {
                     self.clock.0 += self.svm.costs.avic_send.0;
+                    guest.ipi = Some(ipi);
+                    self.attention |= Attention::YIELD;
+                    return true;
+                }
+                IpiStep::Doorbell(target) => {
+                    if !avic.behaviour.erratum_1235 {
+                        self.clock.0 += self.svm.costs.avic_send.0;
+                    }
                     let at = self.clock;
                     bus.platform.effect(Visit { at, ..visit }, Effect::Doorbell { target });
                     self.attention |= Attention::YIELD;

@@ -32,12 +32,16 @@ pub struct IpiSend {
     phase: Phase,
     failure: Option<(IncompleteIpiReason, u16)>,
     reaches_sender: bool,
+    /// Erratum 1235: the write of the target's request has been put off once.
+    is_late: bool,
 }
 
 /// What one step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpiStep {
     Continue,
+    /// Erratum 1235: IsRunning has been read, and others run before the request becomes visible.
+    Late,
     /// The doorbell of this core is to be rung; more steps follow.
     Doorbell(ApicId),
     Complete(IpiOutcome),
@@ -95,6 +99,7 @@ impl IpiSend {
             phase: Phase::Start,
             failure: None,
             reaches_sender: false,
+            is_late: false,
         }
     }
 
@@ -108,7 +113,7 @@ impl IpiSend {
         // Bounded: eight steps for each of at most 4,096 entries.
         loop {
             match self.step(avic, memory) {
-                IpiStep::Continue => {}
+                IpiStep::Continue | IpiStep::Late => {}
                 IpiStep::Doorbell(core) => ring(core),
                 IpiStep::Complete(outcome) => return outcome,
             }
@@ -127,6 +132,10 @@ impl IpiSend {
             Phase::ClearTriggerMode => {
                 self.page().within(memory).remove(Bank::TriggerMode, self.vector());
                 self.phase = Phase::SetRequest;
+            }
+            Phase::SetRequest if self.puts_request_off(avic) => {
+                self.is_late = true;
+                return IpiStep::Late;
             }
             Phase::SetRequest => self.set_request(avic, memory),
             Phase::ReadRunning => self.read_running(avic, memory),
@@ -284,6 +293,11 @@ impl IpiSend {
         };
     }
 
+    /// Of a target that was seen to run: one that was not will be woken in any case.
+    fn puts_request_off(&self, avic: &Avic) -> bool {
+        avic.behaviour.erratum_1235 && !self.is_late && self.target().early_host.is_some()
+    }
+
     /// The locked OR into IRR of the target's page.
     fn set_request(&mut self, avic: &Avic, memory: &mut impl AvicMemory) {
         let (page, vector) = (self.page(), self.vector());
@@ -316,6 +330,7 @@ impl IpiSend {
     }
 
     fn target_done(&mut self) {
+        self.is_late = false;
         self.next += 1;
         self.phase = Phase::NextTarget;
     }
