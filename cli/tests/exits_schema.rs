@@ -1,20 +1,18 @@
-//! `exits report --format json` follows `docs/schema/exits-1.json`.
+//! The JSON of `exits report` and `exits compare` follows what is published under `docs/schema`.
 
 mod schema;
 
 use schema::fault;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn report(recording: &str) -> Value {
+/// The JSON that a verb prints about committed recordings.
+fn json(verb: &str, recordings: &[&str]) -> Value {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/capture/tests/data");
     let output = Command::new(env!("CARGO_BIN_EXE_avicenna"))
-        .args(["exits", "report", "--format", "json"])
-        .arg(root().join("host/capture/tests/data").join(recording))
+        .args(["exits", verb, "--format", "json"])
+        .args(recordings.iter().map(|recording| data.join(recording)))
         .output()
         .expect("the binary runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -22,18 +20,26 @@ fn report(recording: &str) -> Value {
 }
 
 #[test]
-fn json_follows_its_published_schema() {
-    let path = root().join("docs/schema/exits-1.json");
-    let text = std::fs::read_to_string(path).expect("it is published");
-    let schema: Value = serde_json::from_str(&text).expect("JSON");
+fn reports_follow_their_schema() {
+    let schema = schema::published("exits-1.json");
     for recording in
         ["small-xapic-pp.data.zst", "all-kvm-events-mix.data.zst", "vmx-x2apic-mix.data.zst"]
     {
-        let report = report(recording);
-        assert_eq!(fault(&report, &schema, &schema, "$"), None, "{recording}");
+        schema::assert_follows(&json("report", &[recording]), &schema, recording);
     }
-    // The checker itself can fail.
-    let mut wrong = report("small-xapic-pp.data.zst");
+    let mut wrong = json("report", &["small-xapic-pp.data.zst"]);
     wrong["reports"][0]["summary"]["table"]["rows"][0]["count"] = "many".into();
-    assert!(fault(&wrong, &schema, &schema, "$").is_some_and(|fault| fault.contains("rows[0]")));
+    assert!(schema::fault(&wrong, &schema).is_some_and(|fault| fault.contains("rows[0]")));
+}
+
+#[test]
+fn comparisons_follow_their_schema() {
+    let schema = schema::published("compare-1.json");
+    let recordings = ["small-xapic-pp.data.zst", "small-x2apic-big.data.zst", "xapic-pp.v7.dat"];
+    let comparisons = json("compare", &recordings);
+    assert_eq!(comparisons.as_array().map(Vec::len), Some(2));
+    schema::assert_follows(&comparisons, &schema, "compare");
+    let mut wrong = comparisons;
+    wrong[1]["changes"][0]["finding"] = "perhaps".into();
+    assert!(schema::fault(&wrong, &schema).is_some_and(|fault| fault.contains("[1].changes[0]")));
 }

@@ -1,5 +1,6 @@
 //! `avicenna lint` from outside: exit status, formats, mending, and real QEMU starting what was mended.
 
+use schema::assert_follows;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -104,77 +105,21 @@ fn text_names_place_rule_and_change_within_100_columns() {
 
 #[test]
 fn json_follows_its_published_schema() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/schema/lint-1.json");
-    let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let schema = schema::published("lint-1.json");
     let modprobe = "options kvm_amd avic=0 npt=0\n";
     let many = "kvm -smp 600 -cpu host,hv-synic,hv-stimer,hv-evmcs -M q35,confidential-guest-support=x -s\n";
     for input in [BAD, GOOD, OPEN, "hello\n", modprobe, many] {
         let output = run(&["-", "--format", "json"], input);
         let value: Value = serde_json::from_slice(&output.stdout).unwrap();
-        conforms(&value, &schema, &schema, "$");
+        assert_follows(&value, &schema, input);
     }
     let value: Value =
         serde_json::from_slice(&run(&["-", "--format", "json"], BAD).stdout).unwrap();
     let found = &value["inputs"][0]["diagnostics"][0];
     assert_eq!((&found["rule"], &found["inhibit"]), (&"AV001".into(), &"PIT_REINJ".into()));
     assert_eq!(found["vendors"], serde_json::json!(["amd"]));
-    // The checker itself can fail.
     let wrong = serde_json::json!({ "schema": 2, "inputs": [] });
-    let outcome = std::panic::catch_unwind(|| conforms(&wrong, &schema, &schema, "$"));
-    assert!(outcome.is_err());
-}
-
-/// As much of JSON Schema as the published schemas use.
-fn conforms(value: &Value, schema: &Value, root: &Value, place: &str) {
-    if let Some(reference) = schema["$ref"].as_str() {
-        let target = root.pointer(reference.strip_prefix('#').unwrap()).unwrap();
-        return conforms(value, target, root, place);
-    }
-    if let Some(options) = schema["oneOf"].as_array() {
-        let fits = |option: &&Value| {
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                conforms(value, option, root, place)
-            }))
-            .is_ok()
-        };
-        assert_eq!(options.iter().filter(fits).count(), 1, "{place}: {value}");
-        return;
-    }
-    if let Some(expected) = schema.get("const") {
-        assert_eq!(value, expected, "{place}");
-    }
-    if let Some(allowed) = schema["enum"].as_array() {
-        assert!(allowed.contains(value), "{place}: {value}");
-    }
-    let types: Vec<&str> = match &schema["type"] {
-        Value::String(one) => vec![one],
-        Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
-        _ => vec![],
-    };
-    let is = |name: &&str| match *name {
-        "object" => value.is_object(),
-        "array" => value.is_array(),
-        "string" => value.is_string(),
-        "integer" => value.is_u64() || value.is_i64(),
-        "null" => value.is_null(),
-        other => panic!("{place}: type {other} in the schema"),
-    };
-    assert!(types.is_empty() || types.iter().any(is), "{place}: {value} is no {types:?}");
-    if let Some(members) = value.as_object().filter(|_| schema.get("properties").is_some()) {
-        for name in schema["required"].as_array().into_iter().flatten() {
-            assert!(members.contains_key(name.as_str().unwrap()), "{place} lacks {name}");
-        }
-        for (name, member) in members {
-            let known = schema["properties"].get(name);
-            assert!(known.is_some(), "{place} has {name}");
-            conforms(member, known.unwrap(), root, &format!("{place}.{name}"));
-        }
-    }
-    if let (Some(list), Some(items)) = (value.as_array(), schema.get("items")) {
-        for (index, item) in list.iter().enumerate() {
-            conforms(item, items, root, &format!("{place}[{index}]"));
-        }
-    }
+    assert!(schema::fault(&wrong, &schema).is_some());
 }
 
 #[test]
