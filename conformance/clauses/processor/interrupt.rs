@@ -168,3 +168,34 @@ fn an_nmi_ignores_if_and_holds_back_others_until_iret() {
     returning.cpu.accepted(Acceptance::Nmi);
     assert_eq!(returning.run(), event(2, None, 0x40), "taken behind IRET, not before");
 }
+
+/// [APM3 "MWAIT"]: bit 0 of ECX makes interrupts end the wait that RFLAGS.IF masks; they are not
+/// taken.
+#[test]
+fn mwait_wakes_for_masked_interrupts_when_told_to() {
+    let closed: Code = |a| {
+        a.monitor()?;
+        a.mov(ecx, r8d)?;
+        a.mwait()
+    };
+    let open: Code = |a| {
+        a.monitor()?;
+        a.mov(ecx, r8d)?;
+        a.sti()?;
+        a.mwait()
+    };
+    let taken = event(VECTOR, None, 3 + 3 + 1 + 3);
+    let rows = [
+        (closed, 0, Outcome::Halt),
+        (closed, 1, Outcome::Done),
+        (open, 0, taken),
+        (open, 1, taken),
+        (closed, 2, event(13, Some(0), 6)),
+    ];
+    for (code, extensions, expected) in rows {
+        let mut subject = subject(Mode::Long, code);
+        subject.cpu.gpr[0] = SPARE;
+        subject.cpu.gpr[8] = extensions;
+        assert_eq!(subject.run(), expected, "ECX {extensions}");
+    }
+}

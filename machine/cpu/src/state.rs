@@ -139,6 +139,8 @@ pub struct Cpu {
     pub fault_address: u64,
     /// The line that MONITOR armed: an index into RAM and the page's generation then.
     pub monitored: Option<(u64, u32)>,
+    /// MWAIT was told to wake for interrupts that RFLAGS.IF masks, too.
+    pub masked_interrupts_wake: bool,
     /// A watched line was written by the running instruction.
     pub code_changed: bool,
     /// Virtual time of this processor: the start of the running block.
@@ -208,6 +210,7 @@ impl Cpu {
             delivering: None,
             fault_address: 0,
             monitored: None,
+            masked_interrupts_wake: false,
             code_changed: false,
             clock: Picoseconds::ZERO,
             others_clock: Picoseconds::MAX,

@@ -180,7 +180,7 @@ impl Cpu {
             Activity::WaitForStartup | Activity::Shutdown => false,
             Activity::Halted => self.has_wake_event() || self.has_virtual_event(bus),
             Activity::Waiting => {
-                self.has_wake_event()
+                self.ends_wait()
                     || self.has_virtual_event(bus)
                     || !self.monitor_is_armed(bus.memory)
             }
@@ -207,6 +207,12 @@ impl Cpu {
             || self.attention.intersects(HELD) && self.svm.global_interrupts
     }
 
+    /// As `has_wake_event`, for MWAIT and its extension. [APM3 "MWAIT"]
+    fn ends_wait(&self) -> bool {
+        let breaks = self.masked_interrupts_wake && self.svm.global_interrupts;
+        self.has_wake_event() || breaks && self.has_interrupt()
+    }
+
     /// Whether a run would do anything now, for the board's schedule.
     pub fn is_runnable(&self, memory: &bus::GuestMemory) -> bool {
         match self.activity {
@@ -214,7 +220,7 @@ impl Cpu {
             Activity::WaitForStartup | Activity::Shutdown => false,
             Activity::Halted => self.has_wake_event() || self.attention.intersects(VIRTUAL),
             Activity::Waiting => {
-                self.has_wake_event()
+                self.ends_wait()
                     || self.attention.intersects(VIRTUAL)
                     || !self.monitor_is_armed(memory)
             }

@@ -265,6 +265,7 @@ fn mwait(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         cpu.monitored = None;
         return Err(Stop::END_BLOCK);
     }
+    cpu.masked_interrupts_wake = cpu.gpr[RCX] & 1 != 0;
     cpu.set_activity(Activity::Waiting);
     Err(Stop::END_BLOCK)
 }
