@@ -196,16 +196,32 @@ impl FeatureSet {
         Feature::ALL.iter().copied().filter(|feature| self.contains(*feature))
     }
 
-    /// The bits of one result register that the set's features give.
-    pub fn register(&self, leaf: u32, subleaf: u32, register: Register) -> u32 {
-        self.iter().map(Feature::place).fold(0, |bits, place| {
-            let here = place.leaf == leaf && place.subleaf == subleaf && place.register == register;
-            if here { bits | 1 << place.bit } else { bits }
-        })
+    /// The bits of the four result registers that the set's features give, in the order of
+    /// [`Register`].
+    pub fn leaf(&self, leaf: u32, subleaf: u32) -> [u32; 4] {
+        let mut registers = [0; 4];
+        for (number, place) in PLACES.iter().enumerate() {
+            let is_in = self.words[number / 64] >> (number % 64) & 1 != 0;
+            if place.leaf == leaf && place.subleaf == subleaf && is_in {
+                registers[place.register as usize] |= 1 << place.bit;
+            }
+        }
+        registers
     }
 }
 
 const _: () = assert!(Feature::ALL.len() <= 256);
+
+/// Where the features show, by their numbers.
+static PLACES: [Place; Feature::ALL.len()] = {
+    let mut places = [Feature::ALL[0].place(); Feature::ALL.len()];
+    let mut at = 0;
+    while at < places.len() {
+        places[Feature::ALL[at] as usize] = Feature::ALL[at].place();
+        at += 1;
+    }
+    places
+};
 
 #[cfg(test)]
 mod tests {

@@ -85,7 +85,10 @@ impl Cpu {
                 return RunEnd::Instructions;
             }
             if self.attention.intersects(ONE_AT_A_TIME) {
+                // What a shadow suspends for one instruction holds again for the next.
+                let others = self.others_clock;
                 self.run_one(cache, bus);
+                self.others_clock = others;
             } else {
                 self.run_blocks(cache, bus, Room { clock: limit, instructions: last });
             }

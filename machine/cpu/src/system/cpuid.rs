@@ -4,7 +4,7 @@ use super::msr::misc_enable;
 use crate::Cpu;
 use crate::model::CpuModel;
 use arch::control::Cr4;
-use arch::cpuid::{Feature, Register};
+use arch::cpuid::Feature;
 
 /// The four result registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,13 +99,8 @@ impl CpuModel {
     pub fn cpuid(&self, leaf: u32, subleaf: u32) -> Leaf {
         // Most leaves do not look at ECX, which then holds anything.
         let subleaf = if has_subleaves(leaf) { subleaf } else { 0 };
-        let bits = |register| self.features().register(leaf, subleaf, register);
-        let mut features = Leaf::new(
-            bits(Register::Eax),
-            bits(Register::Ebx),
-            bits(Register::Ecx),
-            bits(Register::Edx),
-        );
+        let [eax, ebx, ecx, edx] = self.features().leaf(leaf, subleaf);
+        let mut features = Leaf::new(eax, ebx, ecx, edx);
         let place = self.placement;
         match leaf {
             0 => {
@@ -140,7 +135,8 @@ impl CpuModel {
             0x8000_0001 => {
                 features.eax = self.signature();
                 // AMD parts repeat the bits of Fn0000_0001 EDX that are the same.
-                features.edx |= self.features().register(1, 0, Register::Edx) & 0x0183_F3FF;
+                let [.., repeated] = self.features().leaf(1, 0);
+                features.edx |= repeated & 0x0183_F3FF;
                 features
             }
             0x8000_0002..=0x8000_0004 => self.brand_leaf(leaf),
@@ -258,6 +254,7 @@ impl CpuModel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arch::cpuid::Register;
 
     #[test]
     fn every_feature_of_a_model_shows_in_its_leaf() {
