@@ -12,6 +12,8 @@ const RECORDS: u64 = 1;
 const STEPS_BRANCHES: u64 = 2;
 
 type Code = fn(&mut CodeAssembler);
+/// Its name, the branch, and the record: offsets from the guest's first instruction.
+type Row = (&'static str, Code, Option<(u64, u64)>);
 
 /// A guest that records from its first instruction on, in registers of its own.
 fn recording(debug_ctl: u64, code: impl FnOnce(&mut CodeAssembler)) -> Lab {
@@ -28,7 +30,7 @@ fn last_branch(lab: &Lab) -> (u64, u64) {
 
 #[test]
 fn each_taken_branch_is_recorded_with_its_own_address_and_its_target() {
-    let rows: &[(&str, Code, Option<(u64, u64)>)] = &[
+    let rows: &[Row] = &[
         ("jmp", |a| jump(a, |a, to| a.jmp(to).unwrap()), Some((1, 4))),
         ("jz taken", |a| jump(a, |a, to| a.je(to).unwrap()), Some((1, 4))),
         ("jnz not taken", |a| jump(a, |a, to| a.jne(to).unwrap()), None),

@@ -7,6 +7,7 @@ pub mod firmware;
 pub mod image_file;
 pub mod load;
 mod machine;
+mod moments;
 mod schedule;
 pub mod snapshot;
 pub mod topology;

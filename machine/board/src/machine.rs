@@ -4,6 +4,7 @@ use crate::channel::Channels;
 use crate::cost::{CostError, CostProfile};
 use crate::firmware::{self, FirmwareOptions, TooLittleMemory};
 use crate::load::{self, BootRequest, BootState, EntryMode, LoadError, Module, Source};
+use crate::moments::Moments;
 use crate::topology::{BadTopology, Level, Topology};
 use crate::wiring::Wiring;
 use arch::control::{Cr0, Cr4, Efer};
@@ -77,6 +78,7 @@ pub struct Machine {
     pub(crate) console: Vec<(u8, u8)>,
     pub(crate) channels: Channels,
     pub(crate) awaits_output: bool,
+    pub(crate) moments: Moments,
 }
 
 impl Machine {
@@ -111,6 +113,7 @@ impl Machine {
             console: Vec::new(),
             channels: Channels::default(),
             awaits_output: false,
+            moments: Moments::default(),
         })
     }
 

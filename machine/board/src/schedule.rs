@@ -87,8 +87,9 @@ impl Inbox {
 impl Machine {
     /// Runs until the limits; `Some` is the end of the run.
     pub fn run(&mut self, limits: Limits) -> Option<Outcome> {
+        self.refresh_all();
         while self.outcome.is_none() {
-            if self.instructions() >= limits.instructions || self.has_awaited_output() {
+            if self.instructions_left(limits) == 0 || self.has_awaited_output() {
                 return None;
             }
             if let Some(turn) = self.state.turn {
@@ -121,6 +122,26 @@ impl Machine {
         self.outcome
     }
 
+    /// How many instructions the limits leave. Most runs have no such limit and need no sum.
+    fn instructions_left(&self, limits: Limits) -> u64 {
+        match limits.instructions {
+            u64::MAX => u64::MAX,
+            limit => limit.saturating_sub(self.instructions()),
+        }
+    }
+
+    pub(crate) fn refresh_all(&mut self) {
+        self.moments.clear(self.state.cpus.len());
+        (0..self.state.cpus.len()).for_each(|index| self.refresh(index));
+    }
+
+    /// After something changed that decides when a processor next does something.
+    fn refresh(&mut self, index: usize) {
+        let moment = self.next_moment(index);
+        let is_waiting = self.state.cpus[index].activity == Activity::Waiting;
+        self.moments.set(index, moment, is_waiting);
+    }
+
     /// The moment at which a processor next does something.
     fn next_moment(&self, index: usize) -> Option<Picoseconds> {
         let cpu = &self.state.cpus[index];
@@ -139,20 +160,17 @@ impl Machine {
     }
 
     /// The processor with the earliest next moment, the lowest index first.
-    fn furthest_behind(&self) -> Option<(usize, Picoseconds)> {
-        (0..self.state.cpus.len())
-            .filter_map(|index| Some((index, self.next_moment(index)?)))
-            .min_by_key(|(index, at)| (*at, *index))
+    fn furthest_behind(&mut self) -> Option<(usize, Picoseconds)> {
+        // A write to a watched line, whoever made it, shows in memory alone.
+        self.moments.waiting().into_iter().for_each(|index| self.refresh(index));
+        self.moments.earliest()
     }
 
     /// Gives a processor its turn: it may run as far as nothing can reach it.
     fn step(&mut self, index: usize, at: Picoseconds, device: Option<Picoseconds>, limits: Limits) {
         self.state.now = self.state.now.max(at);
         self.wake(index, at);
-        let others = (0..self.state.cpus.len())
-            .filter(|other| *other != index)
-            .filter_map(|other| self.next_moment(other))
-            .min();
+        let others = self.moments.earliest_but(index);
         let horizon = others.map(|moment| moment.saturating_add(self.costs.shortest_message()));
         let inbox = self.state.inboxes[index].next();
         let until = [device, horizon, inbox]
@@ -166,7 +184,7 @@ impl Machine {
 
     /// Runs a processor to the end of its turn or to the limits.
     pub(crate) fn go_on(&mut self, turn: Turn, limits: Limits) {
-        let left = limits.instructions - self.instructions();
+        let left = self.instructions_left(limits);
         let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
         let cpu = &mut self.state.cpus[usize::from(turn.cpu.0)];
         let end = cpu.run(&mut self.cache, &mut bus, turn.until.min(limits.until), left);
@@ -178,6 +196,7 @@ impl Machine {
             self.state.wiring.note(turn.cpu, at, event);
             self.outcome = Some(Outcome::TripleFault(turn.cpu));
         }
+        self.refresh(usize::from(turn.cpu.0));
         // A write to a line that somebody watches ends the run.
         if end == RunEnd::Yield {
             let now = self.state.cpus[usize::from(turn.cpu.0)].clock;
@@ -189,13 +208,15 @@ impl Machine {
     /// Processors whose monitored line was written by `now` go on from there, not from when they
     /// began to wait.
     fn release_monitors(&mut self, now: Picoseconds) {
-        for cpu in &mut self.state.cpus {
+        for index in self.moments.waiting() {
+            let cpu = &mut self.state.cpus[index];
             let is_released = cpu.monitored.is_some() && !cpu.monitor_is_armed(&self.memory);
             if cpu.activity == Activity::Waiting && is_released {
                 // Nothing is monitored from now on, so that this happens once.
                 cpu.monitored = None;
                 let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
                 cpu.idle_until(&mut bus, now);
+                self.refresh(index);
             }
         }
     }
@@ -265,6 +286,7 @@ impl Machine {
                 for inbox in &mut self.state.inboxes {
                     inbox.push(at, Arrival::Lint0(asserted));
                 }
+                (0..self.state.cpus.len()).for_each(|index| self.refresh(index));
             }
             Effect::Doorbell { target } => self.ring(initiator, at, target),
             Effect::PowerOff => self.end(at, Event::PowerOff {}, Outcome::PowerOff),
@@ -306,6 +328,7 @@ impl Machine {
                 let clock = &mut self.state.cpus[target.0 as usize].clock;
                 *clock = arrival.max(*clock);
             }
+            self.refresh(target.0 as usize);
         }
         !targets.is_empty()
     }
@@ -325,6 +348,7 @@ impl Machine {
         };
         let arrival = at + self.travel(sender, cpu);
         self.state.inboxes[cpu.0 as usize].push(arrival, Arrival::Doorbell);
+        self.refresh(cpu.0 as usize);
     }
 
     /// What the guest wrote to its serial ports since the last call: (port, byte).

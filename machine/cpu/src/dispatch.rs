@@ -179,8 +179,8 @@ impl Cpu {
                     return self.leave_block(cache, bus, &block, (&op, done), stop);
                 }
                 end = self.ip;
-                count = done + 1;
                 self.has_branched = true;
+                count = done + 1;
                 break;
             }
         }

@@ -81,6 +81,7 @@ impl<'a> DebuggedMachine<'a> {
                 let until = self.cpu(cpu).clock.saturating_add(LONGEST_STEP);
                 let others = self.machine.state.turn.take();
                 self.cpu_mut(cpu).others_clock = Picoseconds::MAX;
+                self.machine.refresh_all();
                 self.machine.go_on(Turn { cpu, until }, Limits { until, instructions });
                 self.machine.state.turn = others.filter(|turn| turn.cpu != cpu);
             }

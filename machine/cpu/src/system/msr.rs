@@ -307,7 +307,7 @@ impl Cpu {
         }
         // What lies between all and none is undefined on Intel parts, whose successors refuse it.
         // [SDM3 "IA32_MCi_CTL MSRs"]
-        if at % 4 == 0 && !matches!(value, 0 | u64::MAX) && !self.model.is_amd() {
+        if at.is_multiple_of(4) && !matches!(value, 0 | u64::MAX) && !self.model.is_amd() {
             return Err(Stop::GENERAL_PROTECTION);
         }
         self.msr.machine_check[at / 4][at % 4] = value;
