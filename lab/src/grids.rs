@@ -95,7 +95,9 @@ fn measure_grid(comparison: &Comparison) -> Grid {
         format!("{}: what the guest measured", comparison.name),
         &["measure", "unit", "off", "on", "change %"],
     );
-    let number = |value: Option<f64>| value.map_or(Value::Missing, |value| Value::Number(value, 0));
+    let number = |value: Option<f64>| {
+        value.map_or(Value::Missing, |value| Value::Number(value, if value < 10.0 { 3 } else { 0 }))
+    };
     for Measure { name, unit, off, on } in &comparison.measures {
         let change = match (off, on) {
             (Some(off), Some(on)) if *off > 0.0 => Value::Number((on - off) / off * 100.0, 1),
@@ -131,10 +133,10 @@ pub(crate) fn predictions(predictions: &[Prediction]) -> Option<Grid> {
             Value::Number(prediction.published, decimals),
             number(prediction.found, decimals),
             number(prediction.error, 1),
-            Value::text(match (&prediction.reason, prediction.served) {
-                (Some(reason), _) => format!("none: {reason}"),
-                (None, Use::Calibration) => "calibration".into(),
-                (None, _) => "prediction".into(),
+            Value::text(match prediction.served {
+                Use::Calibration => "calibration",
+                Use::Prediction => "prediction",
+                Use::None => "not predicted",
             }),
         ]);
     }

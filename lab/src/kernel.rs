@@ -16,6 +16,9 @@ const META_PACKAGE: &str = "linux-image-amd64";
 /// Modules that an emulated host needs, besides those that they depend on.
 const MODULES: [&str; 3] = ["virtio_pci", "virtio_console", "kvm-amd"];
 
+/// Where a kernel package has its modules.
+const MODULE_FOLDERS: [&str; 2] = ["usr/lib/modules", "lib/modules"];
+
 /// A release of a distribution that kernels are taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Distribution {
@@ -57,13 +60,11 @@ impl Kernel {
     }
 
     fn unpacked(folder: &Path, name: &str) -> anyhow::Result<Self> {
-        let image = entry(&folder.join("boot"), |name| name.starts_with("vmlinuz"))
+        let (image, release) = image_in(folder)
             .with_context(|| format!("no boot/vmlinuz-… in {}", folder.display()))?;
-        let release = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let release = release.trim_start_matches("vmlinuz-");
-        let tree = ["usr/lib/modules", "lib/modules"]
+        let tree = MODULE_FOLDERS
             .iter()
-            .map(|tree| folder.join(tree).join(release))
+            .map(|tree| folder.join(tree).join(&release))
             .find(|tree| tree.is_dir())
             .with_context(|| format!("no lib/modules/{release} in {}", folder.display()))?;
         let mut modules = Vec::new();
@@ -77,6 +78,19 @@ impl Kernel {
             std::fs::read(&image).with_context(|| format!("cannot read {}", image.display()))?;
         Ok(Self { name: format!("{name}, Linux {release}"), image: image_bytes, modules })
     }
+}
+
+/// The kernel's file and release: in boot, or where newer packages have it, beside the modules.
+fn image_in(folder: &Path) -> Option<(PathBuf, String)> {
+    if let Some(image) = entry(&folder.join("boot"), |name| name.starts_with("vmlinuz-")) {
+        let name = image.file_name()?.to_string_lossy().into_owned();
+        return Some((image, name.trim_start_matches("vmlinuz-").to_owned()));
+    }
+    MODULE_FOLDERS.iter().find_map(|tree| {
+        let release = entry(&folder.join(tree), |_| true)?;
+        let name = release.file_name()?.to_string_lossy().into_owned();
+        Some(release.join("vmlinuz")).filter(|image| image.is_file()).map(|image| (image, name))
+    })
 }
 
 fn entry(folder: &Path, wanted: impl Fn(&str) -> bool) -> Option<PathBuf> {
@@ -153,7 +167,7 @@ fn module_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
 fn fetched(distribution: Distribution, say: &mut dyn FnMut(&str)) -> anyhow::Result<PathBuf> {
     let store = cache::folder("kernels")?;
     let folder = store.join(distribution.name);
-    if folder.join("boot").is_dir() {
+    if folder.is_dir() {
         return Ok(folder);
     }
     say(&format!("fetching the kernel of {}", distribution.name));
@@ -263,6 +277,22 @@ mod tests {
         let names = ["image", "binary", "modules"].map(|part| format!("linux-{part}-7.2.13-amd64"));
         assert_eq!(all, names);
         assert_eq!(parts("linux-image-6.1-amd64", "  Depends: kmod\n"), ["linux-image-6.1-amd64"]);
+    }
+
+    #[test]
+    fn a_kernel_is_found_in_boot_or_beside_its_modules() {
+        let folder = tempfile::tempdir().expect("a writable folder");
+        assert_eq!(image_in(folder.path()), None);
+        let modules = folder.path().join("usr/lib/modules/7.2-amd64");
+        std::fs::create_dir_all(&modules).expect("a writable folder");
+        assert_eq!(image_in(folder.path()), None);
+        std::fs::write(modules.join("vmlinuz"), "").expect("a writable folder");
+        let found = image_in(folder.path()).expect("beside the modules");
+        assert_eq!(found, (modules.join("vmlinuz"), "7.2-amd64".into()));
+        std::fs::create_dir(folder.path().join("boot")).expect("a writable folder");
+        let boot = folder.path().join("boot/vmlinuz-6.1-amd64");
+        std::fs::write(&boot, "").expect("a writable folder");
+        assert_eq!(image_in(folder.path()), Some((boot, "6.1-amd64".into())));
     }
 
     #[test]

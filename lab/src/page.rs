@@ -31,6 +31,9 @@ impl LabResult {
         if let Some(grid) = grids::predictions(&self.predictions) {
             body += &format!("<div class=\"scroll\">{}</div>\n", grid.to_html());
         }
+        for reason in remarks::not_predicted(&self.predictions) {
+            body += &format!("<p>{}</p>\n", escaped(&reason));
+        }
         body += &format!("<p class=\"facts\">{}</p>\n", escaped(&self.run_line()));
         page(&format!("avicenna lab: {}", self.workload), &body)
     }

@@ -1,6 +1,7 @@
 //! What the tables do not say, in sentences.
 
 use crate::comparison::Comparison;
+use crate::prediction::Prediction;
 
 /// What the tables do not say.
 pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<String> {
@@ -28,6 +29,14 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<String> {
     }
     remarks.extend(inhibit_remark(comparison));
     remarks
+}
+
+/// Why published figures have no value of the lab's beside them.
+pub(crate) fn not_predicted(predictions: &[Prediction]) -> Vec<String> {
+    let reason = |one: &Prediction| {
+        Some(format!("{}: not predicted, since {}", one.name, one.reason.as_ref()?))
+    };
+    predictions.iter().filter_map(reason).collect()
 }
 
 /// How long AVIC was inhibited.

@@ -82,6 +82,9 @@ impl LabResult {
         if let Some(grid) = grids::predictions(&self.predictions) {
             text += &format!("{}\n", grid.to_text());
         }
+        for reason in remarks::not_predicted(&self.predictions) {
+            text += &format!("{reason}\n");
+        }
         text + &self.run_line()
     }
 

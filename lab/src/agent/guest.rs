@@ -2,10 +2,11 @@
 
 use super::{GUEST_COMMAND, mounts};
 use crate::counters::{WINDOW_BEGINS, WINDOW_ENDS};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// How long the threads run.
 const SECONDS: f64 = 0.15;
@@ -23,6 +24,13 @@ pub(super) fn run(workload: &str) {
         "command" => command(),
         other => println!("{{\"record\":\"failure\",\"unknown workload\":\"{other}\"}}"),
     }
+    drain();
+}
+
+/// Waits until the console's driver has sent what was printed: power-off does not.
+fn drain() {
+    let _ = std::io::stdout().flush();
+    let _ = rustix::termios::tcdrain(std::io::stdout());
 }
 
 /// Tells the lab where the part of interest begins and ends: a write to a port is an exit that the
@@ -105,6 +113,4 @@ fn command() {
             println!("{{\"record\":\"failure\",\"cannot start\":\"{program}: {error}\"}}")
         }
     }
-    // What was printed is on its way through the console's driver.
-    std::thread::sleep(Duration::from_millis(10));
 }

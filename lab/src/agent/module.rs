@@ -7,17 +7,24 @@ use std::ffi::CString;
 use std::path::Path;
 
 /// The module whose parameter is the feature.
-pub(super) const FEATURE_MODULE: &str = "kvm_amd";
+const FEATURE_MODULE: &str = "kvm_amd";
+/// What goes before it is loaded anew, as `modprobe -r` does. The second remembers, from Linux 6.17
+/// on, what the first has switched off: after avic=0 it never accelerates an IPI again.
+const UNLOADED: [&str; 2] = [FEATURE_MODULE, "kvm"];
 
 /// Loads all modules of the initial RAM disk but the one whose parameter is the feature, unless a
 /// shell is to have that one too.
 pub(super) fn load_all() -> anyhow::Result<()> {
+    load_with(Path::new(super::SHELL).exists().then_some("avic=1"))
+}
+
+/// Loads what is not loaded yet, the feature's module only with parameters.
+fn load_with(parameters: Option<&str>) -> anyhow::Result<()> {
     for path in modules()? {
-        let is_feature = path.ends_with(&format!("{FEATURE_MODULE}.ko"));
-        if !is_feature {
+        if !path.ends_with(&format!("{FEATURE_MODULE}.ko")) {
             load(&path, "")?;
-        } else if Path::new(super::SHELL).exists() {
-            load(&path, "avic=1")?;
+        } else if let Some(parameters) = parameters {
+            load(&path, parameters)?;
         }
     }
     Ok(())
@@ -40,17 +47,24 @@ fn load(path: &str, parameters: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Loads the feature's module anew with the feature off or on; what its parameter then says.
+/// Loads KVM with the feature off or on, unless it is loaded so; what the module's parameter says.
 pub(super) fn reload(is_on: bool) -> anyhow::Result<String> {
-    let own = format!("{FEATURE_MODULE}.ko");
-    let path = modules()?.into_iter().find(|path| path.ends_with(&own));
-    let path = path.with_context(|| format!("the initial RAM disk has no {own}"))?;
-    let name = CString::new(FEATURE_MODULE)?;
-    match rustix::system::delete_module(&name, 0) {
-        Ok(()) | Err(rustix::io::Errno::NOENT) => {}
-        Err(error) => return Err(error).context("cannot unload kvm_amd"),
+    let found = parameter();
+    if found == if is_on { "Y" } else { "N" } {
+        return Ok(found);
     }
-    load(&path, if is_on { "avic=1" } else { "avic=0" })?;
-    let parameter = format!("/sys/module/{FEATURE_MODULE}/parameters/avic");
-    Ok(std::fs::read_to_string(parameter).unwrap_or_default().trim().to_owned())
+    for name in UNLOADED {
+        match rustix::system::delete_module(&CString::new(name)?, 0) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot unload {name}")),
+        }
+    }
+    load_with(Some(if is_on { "avic=1" } else { "avic=0" }))?;
+    Ok(parameter())
+}
+
+/// As the kernel shows it; empty where the module is not loaded.
+fn parameter() -> String {
+    let path = format!("/sys/module/{FEATURE_MODULE}/parameters/avic");
+    std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }

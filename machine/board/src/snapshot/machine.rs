@@ -72,10 +72,20 @@ impl Machine {
         output: &mut impl Write,
         configuration: ConfigurationDigest,
     ) -> Result<(), SnapshotError> {
+        self.save_to(file, output, configuration)
+    }
+
+    /// Compiled once, here: the state is large, and so is the code that reads and writes it.
+    fn save_to(
+        &self,
+        file: &str,
+        mut output: &mut dyn Write,
+        configuration: ConfigurationDigest,
+    ) -> Result<(), SnapshotError> {
         let watched = by_page(&self.memory.watched_lines);
         let generations = by_page(&self.memory.generations);
         let saved = Saved { state: &self.state, watched, generations };
-        save(file, output, configuration, &saved, &self.memory)
+        save(file, &mut output, configuration, &saved, &self.memory)
     }
 
     /// All state besides RAM as bytes: what machines that were built alike share.
@@ -90,7 +100,15 @@ impl Machine {
     pub fn restore(
         configuration: &Configuration,
         file: &str,
-        input: impl Read,
+        mut input: impl Read,
+    ) -> Result<Self, RestoreError> {
+        Self::restore_from(configuration, file, &mut input)
+    }
+
+    fn restore_from(
+        configuration: &Configuration,
+        file: &str,
+        input: &mut dyn Read,
     ) -> Result<Self, RestoreError> {
         let reader = SnapshotReader::new(file, input)?;
         let (restored, memory) = reader.restore::<Restored>(configuration.digest())?;
