@@ -47,8 +47,11 @@ prepare_bochs() { # part
     [ "$1" != boot ] || cp "$initrd" "$folder/initrd"
     { echo "set timeout=0"; echo "menuentry x {"; entry "$1"; echo "}"; } > "$folder/boot/grub/grub.cfg"
     grub-mkrescue -o "$work/$1.iso" "$folder" > /dev/null 2>&1
+    # The newest that this build knows.
+    local model
+    model=$(bochs --help cpu 2>&1 | grep -xE "corei7_haswell_4770|corei7_sandy_bridge_2600k" | sort | head -n 1)
     cat > "$work/bochsrc" << END
-plugin_ctrl: unmapped=1, biosdev=1, extfpuirq=1, serial=1, speaker=0, parallel=0, gameport=0, iodebug=0
+plugin_ctrl: unmapped=1, biosdev=1, extfpuirq=1, serial=1, speaker=0, parallel=0
 display_library: rfb, options="timeout=0"
 memory: guest=512, host=512
 romimage: file=$shares/BIOS-bochs-latest
@@ -56,7 +59,7 @@ vgaromimage: file=$shares/VGABIOS-lgpl-latest
 boot: cdrom
 ata0: enabled=1, ioaddr1=0x1f0, ioaddr2=0x3f0, irq=14
 ata0-master: type=cdrom, path=$work/$1.iso, status=inserted
-cpu: model=corei7_haswell_4770, count=1, ips=300000000, reset_on_triple_fault=0, ignore_bad_msrs=1
+cpu: model=$model, count=1, ips=300000000, reset_on_triple_fault=0, ignore_bad_msrs=1
 clock: sync=none, time0=utc
 com1: enabled=1, mode=file, dev=$work/out
 log: $work/log
