@@ -49,4 +49,4 @@ packages:
 	    dpkg -s $$package > /dev/null 2>&1 || missing="$$missing $$package"; done; \
 	if [ -n "$$missing" ]; then \
 	    if [ "$$(id -u)" = 0 ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-	        apt-get install -y -qq $$missing; else echo "not installed:$$missing"; fi; fi
+	        apt-get install -y -qq --no-install-recommends $$missing; else echo "not installed:$$missing"; fi; fi
