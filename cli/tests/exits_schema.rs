@@ -1,8 +1,5 @@
 //! The JSON of `exits report` and `exits compare` follows what is published under `docs/schema`.
 
-mod schema;
-
-use schema::fault;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
