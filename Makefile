@@ -29,14 +29,14 @@ static:
 PREFIX ?= /usr/local
 SHARE = $(DESTDIR)$(PREFIX)/share
 install:
-	$(CARGO) build --release --package avicenna
-	install -D target/release/avicenna $(DESTDIR)$(PREFIX)/bin/avicenna
-	target/release/avicenna generate man $(SHARE)/man/man1
+	$(CARGO) build --profile dist --package avicenna
+	install -D target/dist/avicenna $(DESTDIR)$(PREFIX)/bin/avicenna
+	target/dist/avicenna generate man $(SHARE)/man/man1
 	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions \
 	    $(SHARE)/fish/vendor_completions.d
-	target/release/avicenna generate completions bash > $(SHARE)/bash-completion/completions/avicenna
-	target/release/avicenna generate completions zsh > $(SHARE)/zsh/site-functions/_avicenna
-	target/release/avicenna generate completions fish > $(SHARE)/fish/vendor_completions.d/avicenna.fish
+	target/dist/avicenna generate completions bash > $(SHARE)/bash-completion/completions/avicenna
+	target/dist/avicenna generate completions zsh > $(SHARE)/zsh/site-functions/_avicenna
+	target/dist/avicenna generate completions fish > $(SHARE)/fish/vendor_completions.d/avicenna.fish
 
 bench:
 	$(CARGO) build --release --package avicenna

@@ -5,7 +5,9 @@
 #
 # usage: bench/exits/run.sh [RUNS]
 # AVICENNA=BINARY     that one instead of building it
-# MEASURE='chrt -f 1' put in front of every command that is measured, on a machine that is not idle
+# MEASURE='chrt -f 1' put in front of what measures and what is measured, on a machine that is not idle
+# ANEW=1             read the long recordings from disk before, which puts them into large pages of the
+#                    cache where the file system does that; what has just been written is in small ones
 # AVICENNA_DATA=DIR   has perf/mid.data.zst, of which the 16-CPU recording is made
 #
 # Recordings are made under TMPDIR from the committed ones: 2.2 GB of one CPU, and of 16 CPUs where
@@ -18,8 +20,8 @@ work=${TMPDIR:-/tmp}/avicenna-bench-exits
 data=host/capture/tests/data
 mkdir -p "$work"
 if [ -z "${AVICENNA:-}" ]; then
-	cargo build --release -q -p avicenna
-	AVICENNA=target/release/avicenna
+	cargo build --profile dist -q -p avicenna
+	AVICENNA=target/dist/avicenna
 fi
 
 make_file() { # name source bytes copies
@@ -40,42 +42,25 @@ else
 	echo "NOTICE: AVICENNA_DATA is not set: the recordings of 2 and of 16 CPUs are left out"
 fi
 
-once() { # log command...: appends wall ms, CPU ms and KB
-	log=$1
-	shift
-	begun=${EPOCHREALTIME/./}
-	$measure /usr/bin/time -f '%U %S %M' -o "$work/time" "$@" >"$work/out" 2>"$work/err" || true
-	ended=${EPOCHREALTIME/./}
-	tail -1 "$work/time" |
-		awk -v us=$((ended - begun)) '{ print us / 1000, ($1 + $2) * 1000, $3 }' >>"$log"
-}
-median() { sort -n "$1" | awk '{ wall[NR] = $1 } END { print wall[int((NR + 1) / 2)] }'; }
-least_cpu() { awk 'NR == 1 || $2 < least { least = $2 } END { print least }' "$1"; }
-most_memory() { awk '$3 > most { most = $3 } END { print most / 1024 }' "$1"; }
-
 echo "CPUs: $(nproc); load: $(cut -d' ' -f1-3 /proc/loadavg); $(uname -r); $(perf --version)"
 printf '%-18s %5s | %9s %8s %8s | %9s %8s %8s | %6s %6s | %6s | %s\n' recording MB \
 	'perf ms' 'CPU ms' 'MB' 'ours ms' 'CPU ms' 'MB' 'wall x' 'CPU x' 'GB/s' table
 for file in $files; do
 	path=$work/$file
+	if [ -n "${ANEW:-}" ]; then
+		sync "$path"
+		dd of="$path" oflag=nocache conv=notrunc,fdatasync count=0 2>/dev/null
+	fi
 	cat "$path" >/dev/null
-	rm -f "$work/peer" "$work/ours"
-	n=0
-	while [ "$n" -lt "$runs" ]; do
-		once "$work/peer" perf kvm --host -i "$path" stat report
-		grep -h '%.*us' "$work/out" "$work/err" | sed 's/).*/)/; s/^ *//' >"$work/peer.table"
-		once "$work/ours" "$AVICENNA" exits report "$path"
-		grep -h '( +-' "$work/out" | sed 's/).*/)/; s/^ *//' >"$work/our.table"
-		n=$((n + 1))
-	done
+	# shellcheck disable=SC2086
+	$measure python3 bench/exits/measure.py "$runs" "$work/out" \
+		perf kvm --host -i "$path" stat report -- "$AVICENNA" exits report "$path" >"$work/figures"
+	grep '%.*us' "$work/out0" | sed 's/).*/)/; s/^ *//' >"$work/peer.table"
+	grep '( +-' "$work/out1" | sed 's/).*/)/; s/^ *//' >"$work/our.table"
 	same=differs
 	cmp -s "$work/peer.table" "$work/our.table" && same=same
-	awk -v f="$file" -v b="$(stat -c %s "$path")" -v s="$same" \
-		-v p="$(median "$work/peer")" -v pc="$(least_cpu "$work/peer")" \
-		-v pm="$(most_memory "$work/peer")" -v o="$(median "$work/ours")" \
-		-v oc="$(least_cpu "$work/ours")" -v om="$(most_memory "$work/ours")" 'BEGIN {
-		printf "%-18s %5.0f | %9.1f %8.0f %8.1f | %9.1f %8.0f %8.1f | %6.1f %6s | %6.1f | %s\n", f,
-			b / 1e6, p, pc, pm, o, oc, om, p / o, (oc > 0 ? sprintf("%.1f", pc / oc) : "-"),
-			b / o / 1e6, s }'
+	tr '\n' ' ' <"$work/figures" | awk -v f="$file" -v b="$(stat -c %s "$path")" -v s="$same" '{
+		printf "%-18s %5.0f | %9.1f %8.0f %8.1f | %9.1f %8.0f %8.1f | %6.1f %6.1f | %6.1f | %s\n", f,
+			b / 1e6, $1, $2, $3, $4, $5, $6, $1 / $4, $2 / $5, b / $4 / 1e6, s }'
 done
 dd if="$work/one-cpu.data" of=/dev/null bs=256k 2>&1 | tail -1 | sed "s/^/one thread that only reads: /"

@@ -123,10 +123,26 @@ fn deliver<S: Sink>(
     }
 }
 
+/// Bytes of the front that are read at first, and at most: version 6 has all descriptions and the
+/// kernel's symbols there.
+const FRONT: (u64, u64) = (1 << 20, 64 << 20);
+
 fn read_front(file: &File, length: u64) -> Result<Front, Error> {
-    // Version 6 has everything in front of the pages, kernel symbols included.
-    let head = read_at(file, 0, length.min(64 << 20), length)?;
-    let mut cursor = Cursor::new(&head, "trace.dat header");
+    let mut wanted = FRONT.0.min(length);
+    loop {
+        let head = read_at(file, 0, wanted, length)?;
+        match parse_front(&head, file, length) {
+            // It may have ended within what is read.
+            Err(_) if wanted < length.min(FRONT.1) => {
+                wanted = (wanted * 4).min(length).min(FRONT.1)
+            }
+            other => return other,
+        }
+    }
+}
+
+fn parse_front(head: &[u8], file: &File, length: u64) -> Result<Front, Error> {
+    let mut cursor = Cursor::new(head, "trace.dat header");
     if cursor.take(10)? != MAGIC {
         return Err(Error::UnknownFormat("the magic number of trace.dat is missing".into()));
     }

@@ -140,6 +140,7 @@ pub struct Summary {
     pub vcpus: u64,
     pub machines: Vec<Group>,
     pub by_vcpu: Vec<Group>,
+    /// Named by the second of the recording's clock that they begin at.
     pub by_time: Vec<Group>,
     pub table: Table,
     /// The exits once more, split by what they were about.
@@ -361,8 +362,8 @@ impl Scope<'_> {
         blocks
             .into_iter()
             .map(|(start, rows)| {
-                let seconds = start as f64 / 1e9 - first;
-                let name = format!("{:.3} s", seconds.max(0.0));
+                // The first block begins before the recording.
+                let name = format!("{:.3}", (start as f64 / 1e9).max(first));
                 let parts = rows.into_iter().map(|(key, (count, time))| (key, count, time));
                 self.group_of(name, parts, width)
             })

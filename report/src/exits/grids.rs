@@ -44,7 +44,14 @@ pub fn groups(report: &Report, grouping: Grouping) -> Grid {
         Grouping::Reason => rows(summary.table.view.title(), &summary.table.rows),
         Grouping::Vcpu => lines("vCPUs", "vcpu", &summary.by_vcpu),
         Grouping::Machine => lines("Virtual machines", "vm", &summary.machines),
-        Grouping::Time => lines("Over time", "from", &summary.by_time),
+        Grouping::Time => {
+            let title = "Over time (in seconds of the recording's clock, as --from and --to are)";
+            let mut grid = lines(title, "from_s", &summary.by_time);
+            for (row, group) in grid.rows.iter_mut().zip(&summary.by_time) {
+                row[0] = group.name.parse().map_or(Value::Missing, |from| Value::Number(from, 3));
+            }
+            grid
+        }
         Grouping::Vector => vectors(report),
     }
 }
@@ -220,7 +227,10 @@ pub fn inhibits(inhibits: &Inhibits) -> Grid {
                 Value::Count(reason.times_cleared),
                 Value::Count(reason.worst_changes_per_second),
                 Value::text(state),
-                Value::text(reason.cause.unwrap_or("not known to this kernel's numbering")),
+                Value::text(reason.cause.unwrap_or(match inhibits.authority {
+                    Authority::Assumed => "depends on the kernel: give --kernel RELEASE",
+                    _ => "not known to this kernel's numbering",
+                })),
             ]);
         }
     }

@@ -10,11 +10,22 @@ use std::fmt::Write;
 /// Rows of detail shown; the rest are in the other formats.
 const MOST_DETAILS: usize = 14;
 
+/// What an empty table of vectors means.
+const NO_VECTORS: &str = "The recording has no event that names a vector (kvm_inj_virq, kvm_apic_accept_irq, \
+    kvm_apic_ipi, kvm_eoi, kvm_msi_set_irq): record with perf record -e 'kvm:*' -a, or with \
+    avicenna exits record --events\n";
+
 pub fn render(report: &Report, grouping: Grouping) -> String {
     let mut text = heading(report);
     match grouping {
         Grouping::Reason => text.push_str(&table(&report.summary.table)),
-        other => text.push_str(&grids::groups(report, other).to_text()),
+        other => {
+            let grid = grids::groups(report, other);
+            text.push_str(&grid.to_text());
+            if other == Grouping::Vector && grid.rows.is_empty() {
+                text.push_str(NO_VECTORS);
+            }
+        }
     }
     if grouping == Grouping::Reason && report.summary.table.view == View::Vmexit {
         let is_worth_it = report.summary.ceiling.work.count > 0;

@@ -125,7 +125,7 @@ impl Format {
 /// Which part of a recording counts, and what it does not say itself.
 #[derive(clap::Args)]
 pub struct WhatCounts {
-    /// Only from this second of the recording's clock on
+    /// Only from this second of the recording's clock on (--by time shows it)
     #[arg(long, value_name = "SECONDS")]
     pub from: Option<f64>,
     /// Only before this second of the recording's clock

@@ -47,7 +47,16 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut reports = Vec::new();
     for path in &files {
         for analysis in analyse(path, &told, &stop)? {
-            reports.push(report_of(analysis, &selection));
+            let report = report_of(analysis, &selection);
+            if arguments.what.is_narrow() && report.summary.table.count == 0 {
+                eprintln!(
+                    "avicenna: {}: --vm, --vcpu, --from and --to leave no {} of it; what there is, \
+                     without them: --by vm, --by vcpu, --by time",
+                    report.file,
+                    view.title()
+                );
+            }
+            reports.push(report);
         }
     }
     let rendered = arguments.format.render(&reports, arguments.by.into())?;
@@ -89,6 +98,11 @@ impl From<Vendor> for trace::exit_reason::Isa {
 }
 
 impl WhatCounts {
+    /// Whether anything is left out.
+    fn is_narrow(&self) -> bool {
+        self.from.is_some() || self.to.is_some() || self.vm.is_some() || self.vcpu.is_some()
+    }
+
     pub fn told(&self, views: Views) -> anyhow::Result<Told> {
         let ns = |seconds: Option<f64>, otherwise: u64| -> anyhow::Result<u64> {
             match seconds {

@@ -184,7 +184,7 @@ pub struct Temporary(pub PathBuf);
 impl Temporary {
     pub fn new(name: &str, bytes: &[u8]) -> Self {
         let name = format!("{name}-{}", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let path = Path::new(option_env!("CARGO_TARGET_TMPDIR").unwrap_or(".")).join(name);
         std::fs::write(&path, bytes).expect("the target directory is writable");
         Self(path)
     }
