@@ -94,6 +94,12 @@ pub fn mode() -> Mode {
 /// masked by priority, local interrupts masked. There is no direct way from x2APIC to xAPIC mode.
 /// [APM2 "x2APIC Mode Transitions"]
 pub fn enter(mode: Mode) {
+    // A handler in between would end its interrupt in the mode that is no more, and none of its
+    // vector would come again.
+    instruction::without_interrupts(|| switch(mode));
+}
+
+fn switch(mode: Mode) {
     let (wants_x2apic, here) = (mode == Mode::X2Apic, base());
     if here.is_x2apic() && !wants_x2apic || !here.is_enabled() {
         set_base(here.with_is_enabled(false).with_is_x2apic(false));

@@ -93,6 +93,24 @@ pub fn disable_interrupts() {
     unsafe { asm!("cli", options(nostack)) }
 }
 
+fn interrupts_are_enabled() -> bool {
+    const INTERRUPT_FLAG: u64 = 1 << 9;
+    let flags: u64;
+    // SAFETY: reads the flags by way of the stack.
+    unsafe { asm!("pushfq", "pop {}", out(reg) flags, options(preserves_flags)) };
+    flags & INTERRUPT_FLAG != 0
+}
+
+/// Does something that no interrupt may come into.
+pub fn without_interrupts(action: impl FnOnce()) {
+    let was_enabled = interrupts_are_enabled();
+    disable_interrupts();
+    action();
+    if was_enabled {
+        enable_interrupts();
+    }
+}
+
 /// Sleeps until an interrupt. STI's shadow makes the pair atomic: no interrupt is missed between.
 #[inline(always)]
 pub fn enable_interrupts_and_halt() {

@@ -7,6 +7,7 @@ use crate::load::{self, BootRequest, BootState, EntryMode, LoadError, Module, So
 use crate::moments::Moments;
 use crate::topology::{BadTopology, Level, Topology};
 use crate::wiring::Wiring;
+use arch::apic::ApicBase;
 use arch::control::{Cr0, Cr4, Efer};
 use arch::cpuid::Feature;
 use arch::identity::CpuIndex;
@@ -17,6 +18,9 @@ use cpu::{Attention, CodeCache, Cpu, CpuModel, ModelError, Placement};
 use device::{ChipsetConfiguration, Date};
 use interrupt::local_apic::{LocalApic, LocalApicModel};
 use serde::{Deserialize, Serialize};
+
+/// FFh is everyone.
+const LAST_XAPIC_ID: u32 = 0xFE;
 
 /// What to build.
 #[derive(Clone, Debug)]
@@ -137,7 +141,10 @@ impl Machine {
     }
 
     /// Firmware leaves the 8259s connected to the bootstrap processor through LINT0 (virtual wire).
+    /// Identifiers that xAPIC mode cannot address, it brings into x2APIC mode, with all others.
     fn prepare_local_apics(&mut self) {
+        let topology = &self.state.topology;
+        let needs_x2apic = topology.cpus().any(|cpu| topology.apic_id(cpu).0 > LAST_XAPIC_ID);
         for cpu in &mut self.state.cpus {
             let mut effects = Vec::new();
             let is_bootstrap = cpu.apic.model().is_bootstrap;
@@ -145,6 +152,11 @@ impl Machine {
             let now = cpu.clock;
             for (offset, value) in [(0xF0, 0x1FF), (0x350, lint0), (0x360, 0x400)] {
                 cpu.apic.write_mmio(offset, 4, value, now, &mut effects);
+            }
+            if needs_x2apic && cpu.model.has(Feature::X2apic) {
+                let base = ApicBase::from_bits(cpu.apic.base()).with_is_x2apic(true);
+                let written = cpu.apic.write_base(base.into_bits(), now, cpu.model.physical_bits());
+                debug_assert!(written.is_ok(), "from xAPIC to x2APIC mode");
             }
         }
     }
