@@ -22,12 +22,22 @@ pub(super) fn load_all() -> anyhow::Result<()> {
 fn load_with(parameters: Option<&str>) -> anyhow::Result<()> {
     for path in modules()? {
         if !path.ends_with(&format!("{FEATURE_MODULE}.ko")) {
-            load(&path, "")?;
+            // The kernel reads and verifies a module before it says that it has it already.
+            if !is_loaded(&path) {
+                load(&path, "")?;
+            }
         } else if let Some(parameters) = parameters {
             load(&path, parameters)?;
         }
     }
     Ok(())
+}
+
+/// `path` is NUMBER-NAME.ko.
+fn is_loaded(path: &str) -> bool {
+    let name = path.rsplit('/').next().and_then(|file| file.strip_suffix(".ko"));
+    let name = name.and_then(|file| Some(file.split_once('-')?.1));
+    name.is_some_and(|name| Path::new("/sys/module").join(name).exists())
 }
 
 fn modules() -> anyhow::Result<Vec<String>> {
@@ -55,7 +65,9 @@ pub(super) fn reload(is_on: bool) -> anyhow::Result<String> {
     }
     for name in UNLOADED {
         match rustix::system::delete_module(&CString::new(name)?, 0) {
-            Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+            Ok(()) => {}
+            // A kvm that no kvm_amd has used yet has nothing to forget.
+            Err(rustix::io::Errno::NOENT) => break,
             Err(error) => return Err(error).with_context(|| format!("cannot unload {name}")),
         }
     }
