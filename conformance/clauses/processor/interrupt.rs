@@ -7,6 +7,7 @@ use arch::apic::{DeliveryMode, DestinationMode, InterruptMessage, Register};
 use arch::control::rflags;
 use arch::identity::Vector;
 use arch::time::Picoseconds;
+use cpu::RunEnd;
 use iced_x86::code_asm::*;
 use interrupt::local_apic::Acceptance;
 
@@ -197,5 +198,38 @@ fn mwait_wakes_for_masked_interrupts_when_told_to() {
         subject.cpu.gpr[0] = SPARE;
         subject.cpu.gpr[8] = extensions;
         assert_eq!(subject.run(), expected, "ECX {extensions}");
+    }
+}
+
+/// Time stamps of all processors are read in the order of time: RDTSC waits for processors that are
+/// behind, also where a shadow came before.
+#[test]
+fn a_shadow_does_not_let_later_time_stamps_out_of_order() {
+    let rows: [(&str, Code); 3] = [
+        ("no shadow", |a| {
+            a.nop()?;
+            a.rdtsc()
+        }),
+        ("behind STI", |a| {
+            a.sti()?;
+            a.nop()?;
+            a.rdtsc()
+        }),
+        ("behind a load of SS", |a| {
+            a.mov(eax, ss)?;
+            a.mov(ss, eax)?;
+            a.nop()?;
+            a.rdtsc()
+        }),
+    ];
+    for (rule, code) in rows {
+        let mut subject = Subject::with("zen4", Mode::Long, code);
+        subject.cpu.others_clock = Picoseconds::ZERO;
+        assert_eq!(subject.turn(), RunEnd::Yield, "{rule}: the others run first");
+        let behind = subject.cpu.ip;
+        assert_eq!(subject.turn(), RunEnd::Yield, "{rule}: and RDTSC has not been executed");
+        assert_eq!(subject.cpu.ip, behind, "{rule}");
+        subject.cpu.others_clock = Picoseconds::MAX;
+        assert_eq!(subject.run(), Outcome::Done, "{rule}");
     }
 }

@@ -1,6 +1,7 @@
 //! Protection keys. [APM2 "Memory Protection Keys (MPK) Bit"] [SDM3 "Protection Keys"]
 
 use crate::layout::*;
+use crate::page::*;
 use crate::subject::{Code, Mode, Outcome, Subject, event};
 use arch::control::{Cr0, Cr4};
 use iced_x86::code_asm::*;
@@ -10,11 +11,6 @@ const PAGE: u64 = SPARE + 0x1000;
 /// The linear page: the third entry of the directory.
 const LINEAR: u64 = 0x40_0000;
 const KEY: u64 = 5;
-
-const PRESENT: u32 = 1;
-const WRITE: u32 = 2;
-const USER_ACCESS: u32 = 4;
-const KEY_FAULT: u32 = 1 << 5;
 
 struct Row {
     rule: &'static str,

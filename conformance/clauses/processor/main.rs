@@ -8,6 +8,7 @@ mod exception;
 mod interrupt;
 mod key;
 mod layout;
+mod page;
 mod paging;
 mod paging_legacy;
 mod state;

@@ -3,23 +3,17 @@
 //! Translation"] [SDM3 "Access Rights"]
 
 use crate::layout::*;
+use crate::page::*;
 use crate::subject::{Code, Mode, Outcome, Subject, event};
 use arch::address::SystemPhysical;
 use arch::control::{Cr0, Cr4, Efer, rflags};
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
-const P: u64 = 1 << 0;
-const W: u64 = 1 << 1;
-const U: u64 = 1 << 2;
-const A: u64 = 1 << 5;
-const D: u64 = 1 << 6;
-const LARGE: u64 = 1 << 7;
 /// Above the model's physical addresses.
 const TOO_HIGH: u64 = 1 << 51;
 /// Below the address of a large page, above its attributes.
 const LOW_OF_LARGE: u64 = 1 << 13;
-const NX: u64 = 1 << 63;
 
 /// The linear page under test, reached through tables of its own.
 const PAGE: u64 = 1 << 39;
@@ -28,13 +22,6 @@ const DIRECTORY: u64 = SPARE + 0x1000;
 const TABLE: u64 = SPARE + 0x2000;
 const SMALL_PAGE: u64 = SPARE + 0x3000;
 const LARGE_PAGE: u64 = 0x20_0000;
-
-/// What the error code says. [APM2 "Page-Fault Error Code"]
-const PRESENT: u32 = 1;
-const WRITE: u32 = 2;
-const USER_ACCESS: u32 = 4;
-const RESERVED: u32 = 8;
-const FETCH: u32 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {

@@ -2,16 +2,10 @@
 //! [APM2 "Legacy-Mode Page Translation"] [SDM3 "32-Bit Paging", "PAE Paging"]
 
 use crate::layout::*;
+use crate::page::*;
 use crate::subject::{Mode, Outcome, Subject, event};
 use arch::control::{Cr0, Cr4, Efer};
 use iced_x86::code_asm::*;
-
-const P: u64 = 1;
-const W: u64 = 2;
-const U: u64 = 4;
-const A: u64 = 1 << 5;
-const D: u64 = 1 << 6;
-const LARGE: u64 = 1 << 7;
 
 const SHORT_ROOT: u64 = SPARE;
 const SHORT_TABLE: u64 = SPARE + 0x1000;
@@ -81,7 +75,7 @@ fn four_megabyte_pages_with_cr4_pse() {
     // The page begins at 0 in RAM, so the linear address has the pattern at PAGE.
     for (rule, entry, expected) in [
         ("mapped", P | W | LARGE, Outcome::Done),
-        ("bit 21 is reserved", P | W | LARGE | 1 << 21, fault(1 | 8)),
+        ("bit 21 is reserved", P | W | LARGE | 1 << 21, fault(PRESENT | RESERVED)),
         ("an address above 4 GiB is not RAM here", P | W | LARGE | 1 << 13, Outcome::Done),
     ] {
         let mut subject = short(entry, 0, Cr4::PSE);
@@ -109,20 +103,25 @@ fn pae(pointer: u64, entry: u64, table_entry: u64) -> Subject {
 
 #[test]
 fn pae_has_three_levels_and_no_rights_in_the_first() {
-    const NX: u64 = 1 << 63;
     let (pointer, entry) = (PAE_DIRECTORY | P, PAE_TABLE | P | W | U);
     let rows = [
         ("all present", pointer, entry, PAGE | P | W, Outcome::Done),
         ("no pointer", 0, entry, PAGE | P | W, fault(0)),
         ("no directory entry", pointer, 0, PAGE | P | W, fault(0)),
         ("no table entry", pointer, entry, 0, fault(0)),
-        ("bits 62:52 are reserved", pointer, entry, PAGE | P | W | 1 << 55, fault(1 | 8)),
+        (
+            "bits 62:52 are reserved",
+            pointer,
+            entry,
+            PAGE | P | W | 1 << 55,
+            fault(PRESENT | RESERVED),
+        ),
         (
             "address bits that the part has not are, too",
             pointer,
             entry,
             PAGE | P | 1 << 45,
-            fault(9),
+            fault(PRESENT | RESERVED),
         ),
         ("no-execute does not keep from reading", pointer, entry, PAGE | P | W | NX, Outcome::Done),
     ];
@@ -137,10 +136,10 @@ fn pae_has_three_levels_and_no_rights_in_the_first() {
 
 #[test]
 fn without_efer_nxe_the_no_execute_bit_is_reserved() {
-    let mut subject = pae(PAE_DIRECTORY | P, PAE_TABLE | P | W | U, PAGE | P | W | 1 << 63);
+    let mut subject = pae(PAE_DIRECTORY | P, PAE_TABLE | P | W | U, PAGE | P | W | NX);
     subject.cpu.efer.remove(Efer::NO_EXECUTE);
     subject.refresh();
-    assert_eq!(subject.run(), fault(1 | 8));
+    assert_eq!(subject.run(), fault(PRESENT | RESERVED));
 }
 
 /// [SDM3 "PDPTE Registers"]

@@ -179,10 +179,8 @@ impl Subject {
 
     /// Runs until a handler, or the code itself, halts.
     pub fn run(&mut self) -> Outcome {
-        let mut bus = Bus { memory: &mut self.memory, platform: &mut self.ports };
         for _ in 0..1000 {
-            let until = Picoseconds(self.cpu.clock.0 + 1_000_000_000);
-            match self.cpu.run(&mut self.cache, &mut bus, until, 10_000) {
+            match self.turn() {
                 RunEnd::Yield => {}
                 RunEnd::Idle => return self.outcome(),
                 RunEnd::Shutdown => return Outcome::Shutdown,
@@ -190,6 +188,13 @@ impl Subject {
             }
         }
         panic!("does not halt");
+    }
+
+    /// Runs until there is reason to stop.
+    pub fn turn(&mut self) -> RunEnd {
+        let mut bus = Bus { memory: &mut self.memory, platform: &mut self.ports };
+        let until = Picoseconds(self.cpu.clock.0 + 1_000_000_000);
+        self.cpu.run(&mut self.cache, &mut bus, until, 10_000)
     }
 
     fn outcome(&self) -> Outcome {
