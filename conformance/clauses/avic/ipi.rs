@@ -182,6 +182,18 @@ fn an_empty_logical_destination_reaches_nobody() {
 }
 
 #[test]
+fn an_empty_logical_destination_may_count_as_not_running() {
+    for mode in [Xapic, X2apic] {
+        let mut avic = avic(mode);
+        avic.behaviour.empty_destination_exits = true;
+        let mut memory = memory(mode, &[(0, Some(0))]);
+        let (outcome, rung) = send(&avic, &mut memory, icr(mode, FIXED | LOGICAL, 0));
+        check_exit(outcome, Reason::TargetNotRunning, 0, "nobody");
+        assert_eq!(rung, [0; 0]);
+    }
+}
+
+#[test]
 fn a_logical_target_that_is_not_running_is_reported_by_its_logical_index() {
     let mut avic = avic(Xapic);
     let fresh = || {

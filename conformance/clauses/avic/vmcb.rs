@@ -2,7 +2,7 @@
 
 use arch::address::{GuestPhysical, SystemPhysical};
 use arch::svm::avic::PhysicalTablePointer;
-use arch::svm::vmcb::{InterruptControl, SIZE, Vmcb, control};
+use arch::svm::vmcb::{InterruptControl, NestedControl, SIZE, Vmcb, control};
 use cpu::svm::avic::{Avic, AvicBehaviour, AvicCapabilities, AvicMode, BackingPage, IllegalAvic};
 
 fn capabilities() -> AvicCapabilities {
@@ -75,6 +75,23 @@ fn pointers_beyond_physical_memory_are_illegal() {
         vmcb.set(field, 1 << 48);
         let loaded = Avic::load(&vmcb, &capabilities());
         assert_eq!(loaded, Err(IllegalAvic::PointerBeyondPhysicalMemory));
+    }
+}
+
+#[test]
+fn avic_may_need_nested_paging() {
+    for (is_needed, is_nested, is_legal) in
+        [(false, false, true), (false, true, true), (true, true, true), (true, false, false)]
+    {
+        let mut vmcb = vmcb(true, false, 254);
+        vmcb.set(control::NESTED_CONTROL, NestedControl::new().with_nested_paging(is_nested));
+        let behaviour =
+            AvicBehaviour { needs_nested_paging: is_needed, ..AvicBehaviour::default() };
+        let loaded = Avic::load(&vmcb, &AvicCapabilities { behaviour, ..capabilities() });
+        assert_eq!(loaded.is_ok(), is_legal, "needed {is_needed}, nested {is_nested}");
+        if !is_legal {
+            assert_eq!(loaded, Err(IllegalAvic::WithoutNestedPaging));
+        }
     }
 }
 

@@ -15,4 +15,6 @@ mod nested;
 mod permission;
 mod state;
 
-pub use state::{Exit, Guest, Host, NestedPaging, PauseFilter, Svm, SvmBehaviour, SvmCosts};
+pub use state::{
+    EnableCleanBit, Exit, Guest, Host, NestedPaging, PauseFilter, Svm, SvmBehaviour, SvmCosts,
+};

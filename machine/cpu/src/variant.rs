@@ -4,10 +4,10 @@
 //! is what unmodified kernels need, and the default unless the model has the erratum.
 
 use crate::CpuModel;
-use crate::svm::SvmBehaviour;
 use crate::svm::avic::{
     ExitIndex, InvalidTargets, IrregularAccess, PriorityThreshold, ReadOnlyMsrWrite, SelfKey,
 };
+use crate::svm::{EnableCleanBit, SvmBehaviour};
 
 /// A switch.
 pub struct Variant {
@@ -62,6 +62,11 @@ pub const VARIANTS: &[Variant] = &[
         "fields of the VMCB whose clean bit is set come from what the processor saw last",
         "APM2 \"VMCB State Caching\" allows both",
         honours_clean_bits: "ignored" = false, "honoured" = true),
+    choice!("avic-enable-clean-bit",
+        "the clean bit that covers AVIC's two enable bits, where clean bits are honoured",
+        "APM2 \"VMCB State Caching\" names their dword for one bit and AVIC for the other",
+        avic_enable_clean_bit: "interrupt-control" = EnableCleanBit::InterruptControl,
+        "avic" = EnableCleanBit::Avic),
     choice!("ipi-steps",
         "whether other processors run between the steps of an accelerated IPI",
         "of this machine: shows races",
@@ -84,6 +89,10 @@ pub const VARIANTS: &[Variant] = &[
         "whether xAPIC destination FFh is a broadcast in logical mode too",
         "APM2 \"AVIC IPI Virtualization\" does not restrict it",
         avic.logical_all_ones_is_broadcast: "on" = true, "off" = false),
+    choice!("empty-destination",
+        "an IPI whose logical destination names nobody",
+        "APM2 \"AVIC IPI Virtualization\" is silent; KVM takes either",
+        avic.empty_destination_exits: "no-exit" = false, "not-running" = true),
     choice!("self-key",
         "what makes an entry of the physical table the sender's own",
         "APM2 \"AVIC IPI Virtualization\" is silent",
@@ -134,6 +143,10 @@ pub const VARIANTS: &[Variant] = &[
         "bits of the doorbell MSR that form the APIC ID; the others must be zero",
         "APM2 names 8, Linux writes up to 12",
         avic.doorbell_id_bits: "12" = 12, "8" = 8, "32" = 32),
+    choice!("avic-without-nested-paging",
+        "VMRUN of a guest that has AVIC but no nested paging",
+        "no rule of APM2 \"Canonicalization and Consistency Checks\" names it",
+        avic.needs_nested_paging: "runs" = false, "invalid" = true),
 ];
 
 impl Variant {

@@ -4,6 +4,7 @@
 //!
 //! A processor may cache or not; by default this one does not.
 
+use super::EnableCleanBit;
 use arch::address::SystemPhysical;
 use arch::svm::vmcb::{CleanBits, SIZE, Vmcb, control};
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,9 @@ const GROUPS: &[(CleanBits, usize, usize)] = &[
     (CleanBits::CET, 0x5E0, 0x18),
 ];
 
+/// The byte of AVIC's two enable bits, and their place in it.
+const AVIC_ENABLE: (usize, u8) = (0x063, 0xC0);
+
 /// The VMCB that the processor saw last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VmcbCache {
@@ -43,16 +47,30 @@ pub struct VmcbCache {
 impl VmcbCache {
     /// The VMCB at `address` as VMRUN reads it: clean fields from the cache, all others from
     /// `bytes`, what memory holds.
-    pub fn effective(&self, address: SystemPhysical, mut bytes: Vec<u8>) -> Vec<u8> {
+    pub fn effective(
+        &self,
+        address: SystemPhysical,
+        mut bytes: Vec<u8>,
+        enable: EnableCleanBit,
+    ) -> Vec<u8> {
         let Some((_, held)) = self.held.as_ref().filter(|(cached, _)| *cached == address) else {
             return bytes;
         };
         let Some(clean) = Vmcb::new(&bytes).map(|vmcb| vmcb.get(control::CLEAN_BITS)) else {
             return bytes;
         };
+        let (at, mask) = AVIC_ENABLE;
+        let enables = match enable {
+            EnableCleanBit::InterruptControl => None,
+            EnableCleanBit::Avic if clean.contains(CleanBits::AVIC) => Some(held[at] & mask),
+            EnableCleanBit::Avic => Some(bytes[at] & mask),
+        };
         for &(_, offset, length) in GROUPS.iter().filter(|group| clean.contains(group.0)) {
             let range = offset..offset + length;
             bytes[range.clone()].copy_from_slice(&held[range]);
+        }
+        if let Some(enables) = enables {
+            bytes[at] = bytes[at] & !mask | enables;
         }
         bytes
     }
@@ -68,7 +86,7 @@ impl VmcbCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arch::svm::vmcb::save;
+    use arch::svm::vmcb::{InterruptControl, save};
 
     const HERE: SystemPhysical = SystemPhysical(0x1000);
 
@@ -92,9 +110,34 @@ mod tests {
             (SystemPhysical(0x9000), CleanBits::all(), 2, 0x2000),
         ];
         for (address, clean, asid, cr3) in rows {
-            let seen = cache.effective(address, vmcb(clean, 2, 0x2000));
+            let seen = cache.effective(address, vmcb(clean, 2, 0x2000), EnableCleanBit::default());
             let seen = Vmcb::new(seen).expect("4 KiB");
             assert_eq!((seen.get(control::GUEST_ASID), seen.get(save::CR3)), (asid, cr3));
+        }
+    }
+
+    #[test]
+    fn the_enable_bits_of_avic_go_with_the_clean_bit_that_the_switch_names() {
+        let with = |is_enabled, clean| {
+            let mut vmcb = Vmcb::new(vmcb(clean, 1, 0x1000)).expect("4 KiB");
+            let interrupts = InterruptControl::new().with_avic_enabled(is_enabled);
+            vmcb.set(control::INTERRUPT_CONTROL, interrupts.with_x2avic_enabled(is_enabled));
+            vmcb.into_inner()
+        };
+        let mut cache = VmcbCache::default();
+        cache.remember(HERE, &with(false, CleanBits::empty()));
+        let rows = [
+            (EnableCleanBit::InterruptControl, CleanBits::INTERRUPT_CONTROL, false),
+            (EnableCleanBit::InterruptControl, CleanBits::AVIC, true),
+            (EnableCleanBit::Avic, CleanBits::INTERRUPT_CONTROL, true),
+            (EnableCleanBit::Avic, CleanBits::AVIC, false),
+            (EnableCleanBit::Avic, CleanBits::empty(), true),
+        ];
+        for (enable, clean, is_enabled) in rows {
+            let seen = Vmcb::new(cache.effective(HERE, with(true, clean), enable)).expect("4 KiB");
+            let interrupts = seen.get(control::INTERRUPT_CONTROL);
+            let enables = (interrupts.avic_enabled(), interrupts.x2avic_enabled());
+            assert_eq!(enables, (is_enabled, is_enabled), "{enable:?} {clean:?}");
         }
     }
 

@@ -38,8 +38,13 @@ impl Cpu {
             self.svm.global_interrupts = false;
             return;
         };
-        let honours = self.svm.behaviour.honours_clean_bits && self.model.has(Feature::VmcbClean);
-        let bytes = if honours { self.svm.cache.effective(at, bytes) } else { bytes };
+        let behaviour = self.svm.behaviour;
+        let honours = behaviour.honours_clean_bits && self.model.has(Feature::VmcbClean);
+        let bytes = if honours {
+            self.svm.cache.effective(at, bytes, behaviour.avic_enable_clean_bit)
+        } else {
+            bytes
+        };
         let Some(vmcb) = Vmcb::new(bytes) else { return };
         let supported = Supported {
             cr4: self.cr4_permitted(),

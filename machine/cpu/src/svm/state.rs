@@ -48,11 +48,22 @@ pub struct SvmCosts {
     pub avic_deliver: Picoseconds,
 }
 
+/// Which clean bit covers the bits 31:30 of the dword at 060h, which enable AVIC and x2AVIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum EnableCleanBit {
+    /// That of the dword they lie in.
+    #[default]
+    InterruptControl,
+    /// That of AVIC's pointers.
+    Avic,
+}
+
 /// Where processors may differ and software must not care, or where it went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SvmBehaviour {
     /// Fields whose clean bit is set are not read again. Off by default.
     pub honours_clean_bits: bool,
+    pub avic_enable_clean_bit: EnableCleanBit,
     /// Each step of an accelerated IPI ends the processor's turn, so that others run in between.
     /// Off by default: all steps are taken together.
     pub sends_ipis_in_steps: bool,

@@ -20,6 +20,9 @@ pub struct AvicBehaviour {
     /// restrict the rule to physical mode; as a flat mask it would meet invalid entries in any
     /// guest with fewer than eight processors.
     pub logical_all_ones_is_broadcast: bool,
+    /// An IPI whose logical destination has no member ends with exit 401h, as one whose target is
+    /// not running, instead of reaching nobody silently. KVM takes either.
+    pub empty_destination_exits: bool,
     /// How the sender recognizes itself for "all excluding self".
     pub self_key: SelfKey,
     /// A fixed, edge-triggered IPI with the level bit clear (de-assert) is an invalid type.
@@ -51,6 +54,9 @@ pub struct AvicBehaviour {
     /// Bits of a value written to the doorbell MSR that form the APIC ID; the rest must be zero.
     /// The manual names eight, Linux writes up to twelve.
     pub doorbell_id_bits: u8,
+    /// VMRUN refuses a guest that has AVIC without nested paging. No rule of the manual's list says
+    /// so; KVM never asks for it.
+    pub needs_nested_paging: bool,
 }
 
 impl AvicBehaviour {
@@ -60,6 +66,7 @@ impl AvicBehaviour {
         invalid_targets: InvalidTargets::RefuseAll,
         logical_exit_index: ExitIndex::LogicalTable,
         logical_all_ones_is_broadcast: true,
+        empty_destination_exits: false,
         self_key: SelfKey::ApicId,
         deassert_is_invalid_type: false,
         ipi_clears_trigger_mode: true,
@@ -73,6 +80,7 @@ impl AvicBehaviour {
         read_only_msr_write: ReadOnlyMsrWrite::GeneralProtection,
         eoi_read_is_refused: true,
         doorbell_id_bits: 12,
+        needs_nested_paging: false,
     };
 }
 

@@ -51,6 +51,8 @@ pub enum IllegalAvic {
     X2avicWithoutAvic,
     MaxIndex(u16),
     PointerBeyondPhysicalMemory,
+    /// Only where [`AvicBehaviour::needs_nested_paging`].
+    WithoutNestedPaging,
 }
 
 impl Avic {
@@ -66,6 +68,10 @@ impl Avic {
         let is_x2 = interrupts.x2avic_enabled() && capabilities.x2avic;
         if !is_enabled {
             return if is_x2 { Err(IllegalAvic::X2avicWithoutAvic) } else { Ok(None) };
+        }
+        let is_nested = vmcb.get(control::NESTED_CONTROL).nested_paging();
+        if capabilities.behaviour.needs_nested_paging && !is_nested {
+            return Err(IllegalAvic::WithoutNestedPaging);
         }
         let physical = vmcb.get(control::AVIC_PHYSICAL_TABLE);
         let limit = match (is_x2, capabilities.x2avic_extended) {

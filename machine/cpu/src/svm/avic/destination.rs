@@ -66,6 +66,14 @@ impl Destination {
         }
     }
 
+    /// A logical destination without a member.
+    pub fn is_empty(self) -> bool {
+        matches!(
+            self,
+            Self::LogicalTable { members: 0, .. } | Self::PhysicalCluster { members: 0, .. }
+        )
+    }
+
     fn xapic_logical(logical: u8, avic: &Avic, memory: &mut impl AvicMemory) -> Self {
         let format = avic.backing_page.within(memory).read_u32(register::DESTINATION_FORMAT);
         match Dfr::from_bits(format).format() {

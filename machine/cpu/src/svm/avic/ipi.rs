@@ -174,6 +174,10 @@ impl IpiSend {
                 self.add(Target { page: avic.backing_page.0, ..Target::default() });
                 Phase::NextTarget
             }
+            _ if destination.is_empty() && avic.behaviour.empty_destination_exits => {
+                self.fail(IncompleteIpiReason::TargetNotRunning, 0);
+                Phase::Finish
+            }
             _ => Phase::LookUp,
         };
         IpiStep::Continue
