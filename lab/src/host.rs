@@ -12,7 +12,7 @@ use board::{Configuration, Images, Machine};
 use cpu::CpuModel;
 use device::virtio::Model;
 use device::virtio::console::Console;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What to boot.
 #[derive(Clone, Debug)]
@@ -103,15 +103,8 @@ pub(crate) fn command_line() -> String {
     format!("console=ttyS0 quiet panic=-1 {COMMAND_LINE}")
 }
 
-/// A machine about to start the kernel.
-pub fn build(host: &Host, kernel: &Kernel, initramfs: &Initramfs) -> anyhow::Result<Machine> {
-    let mut machine = host.power_on()?;
-    load(&mut machine, kernel, &initramfs.to_cpio())?;
-    Ok(machine)
-}
-
-/// An initial RAM disk whose first process gives the console to a shell of this machine, with the
-/// common tools that are found here.
+/// An initial RAM disk that has a shell of this machine besides, with the common tools that are
+/// found here.
 pub fn shell_initramfs(kernel: &Kernel) -> anyhow::Result<Initramfs> {
     let mut host = initramfs(kernel, None)?;
     if let Some(busybox) = which("busybox") {
@@ -121,14 +114,13 @@ pub fn shell_initramfs(kernel: &Kernel) -> anyhow::Result<Initramfs> {
         ] {
             host.link(format!("/bin/{tool}"), "busybox");
         }
-        host.link(agent::SHELL, "/bin/sh");
         return Ok(host);
     }
+    anyhow::ensure!(which("sh").is_some(), "this machine has no shell to take along");
     for tool in ["sh", "ls", "cat", "dmesg", "grep", "head", "tail", "ps"] {
         if let Some(program) = which(tool) {
             host.add_program(&format!("/bin/{tool}"), &program)?;
         }
     }
-    host.link(agent::SHELL, Path::new("/bin/sh"));
     Ok(host)
 }

@@ -1,39 +1,14 @@
-//! Kernels of distributions: fetched by package name on first use, verified, kept.
-//!
-//! The package manager of Debian and Ubuntu does the work, with lists and sources of our own, so
-//! that nothing of the system is changed: `apt-get` checks the distribution's signature and the
-//! package's hash.
+//! The kernel of an emulated host, with the modules that the lab needs of it.
 
-use crate::cache;
+use crate::distribution::{DISTRIBUTIONS, fetched, unpack};
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-/// Keys that the distribution signs with, as its own package installs them.
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-/// The package that names the current kernel.
-const META_PACKAGE: &str = "linux-image-amd64";
 /// Modules that an emulated host needs, besides those that they depend on.
 const MODULES: [&str; 3] = ["virtio_pci", "virtio_console", "kvm-amd"];
 
 /// Where a kernel package has its modules.
 const MODULE_FOLDERS: [&str; 2] = ["usr/lib/modules", "lib/modules"];
-
-/// A release of a distribution that kernels are taken from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Distribution {
-    /// As on the command line.
-    pub name: &'static str,
-    suite: &'static str,
-    /// Whether there is an archive of security updates besides.
-    is_released: bool,
-}
-
-pub const DISTRIBUTIONS: [Distribution; 3] = [
-    Distribution { name: "debian-12", suite: "bookworm", is_released: true },
-    Distribution { name: "debian-13", suite: "trixie", is_released: true },
-    Distribution { name: "debian-sid", suite: "sid", is_released: false },
-];
 
 /// A kernel with the modules that the lab needs.
 #[derive(Clone, Debug)]
@@ -46,17 +21,36 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// A distribution's kernel by name, or the kernel in a folder that a kernel package was unpacked
-    /// to. `say` is told what takes time.
+    /// A distribution's kernel by name, or one of this machine: a kernel package, a folder that one
+    /// was unpacked to, or a kernel's file with its modules where packages put them. `say` is told
+    /// what takes time.
     pub fn find(name: &str, say: &mut dyn FnMut(&str)) -> anyhow::Result<Self> {
         match DISTRIBUTIONS.iter().find(|distribution| distribution.name == name) {
             Some(distribution) => Self::unpacked(&fetched(*distribution, say)?, name),
             None if Path::new(name).is_dir() => Self::unpacked(Path::new(name), name),
+            None if Path::new(name).is_file() && name.ends_with(".deb") => {
+                let folder = tempfile::tempdir()?;
+                unpack(Path::new(name), folder.path())?;
+                Self::unpacked(folder.path(), name)
+            }
+            None if Path::new(name).is_file() => Self::of_file(Path::new(name), name),
             None => bail!(
-                "{name:?} is neither debian-12, debian-13, debian-sid, builtin nor a folder with an unpacked \
-                 kernel package (boot/vmlinuz-… and lib/modules/…)"
+                "{name:?} is neither debian-12, debian-13, debian-sid, builtin, a kernel's file, a kernel \
+                 package (.deb) nor a folder that one was unpacked to"
             ),
         }
+    }
+
+    /// The kernel in `boot/vmlinuz-RELEASE` or `lib/modules/RELEASE/vmlinuz`.
+    fn of_file(image: &Path, name: &str) -> anyhow::Result<Self> {
+        let image = image.canonicalize().with_context(|| format!("cannot read {name}"))?;
+        let (tree, release) = modules_of(&image).with_context(|| {
+            format!(
+                "{name} has no modules beside it: a kernel's file is boot/vmlinuz-RELEASE with \
+                 lib/modules/RELEASE, or lib/modules/RELEASE/vmlinuz"
+            )
+        })?;
+        Self::with_modules(&image, &tree, &release, name)
     }
 
     fn unpacked(folder: &Path, name: &str) -> anyhow::Result<Self> {
@@ -67,17 +61,34 @@ impl Kernel {
             .map(|tree| folder.join(tree).join(&release))
             .find(|tree| tree.is_dir())
             .with_context(|| format!("no lib/modules/{release} in {}", folder.display()))?;
+        Self::with_modules(&image, &tree, &release, name)
+    }
+
+    fn with_modules(image: &Path, tree: &Path, release: &str, name: &str) -> anyhow::Result<Self> {
         let mut modules = Vec::new();
         for module in MODULES {
-            add_module(&tree, module, &mut modules)?;
+            add_module(tree, module, &mut modules)?;
         }
         if !modules.iter().any(|(name, _)| name == "kvm_amd.ko") {
             bail!("{} has no module kvm-amd", tree.display());
         }
         let image_bytes =
-            std::fs::read(&image).with_context(|| format!("cannot read {}", image.display()))?;
+            std::fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
         Ok(Self { name: format!("{name}, Linux {release}"), image: image_bytes, modules })
     }
+}
+
+/// The folder of a kernel file's modules, and its release.
+fn modules_of(image: &Path) -> Option<(PathBuf, String)> {
+    let folder = image.parent()?;
+    let file = image.file_name()?.to_string_lossy();
+    if let Some(release) = file.strip_prefix("vmlinuz-") {
+        let root = folder.parent()?;
+        let tree = MODULE_FOLDERS.iter().map(|tree| root.join(tree).join(release));
+        return tree.into_iter().find(|tree| tree.is_dir()).map(|tree| (tree, release.to_owned()));
+    }
+    let release = folder.file_name()?.to_string_lossy().into_owned();
+    (file == "vmlinuz" && folder.join("kernel").is_dir()).then(|| (folder.to_owned(), release))
 }
 
 /// The kernel's file and release: in boot, or where newer packages have it, beside the modules.
@@ -163,121 +174,9 @@ fn module_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(unpacked)
 }
 
-/// The folder with a distribution's kernel, fetched if it is not there yet.
-fn fetched(distribution: Distribution, say: &mut dyn FnMut(&str)) -> anyhow::Result<PathBuf> {
-    let store = cache::folder("kernels")?;
-    let folder = store.join(distribution.name);
-    if folder.is_dir() {
-        return Ok(folder);
-    }
-    say(&format!("fetching the kernel of {}", distribution.name));
-    let work = tempfile::tempdir_in(&store)?;
-    let apt = Apt::prepare(work.path(), distribution)?;
-    apt.run("apt-get", &["update"])?;
-    let text = apt.run("apt-cache", &["depends", META_PACKAGE])?;
-    let package = text
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("Depends: "))
-        .find(|package| package.starts_with("linux-image-"))
-        .with_context(|| format!("{META_PACKAGE} of {} names no kernel", distribution.name))?;
-    say(&format!("fetching {package}"));
-    let text = apt.run("apt-cache", &["depends", package])?;
-    let tree = work.path().join("tree");
-    for part in parts(package, &text) {
-        apt.run("apt-get", &["download", part])?;
-        let file = entry(work.path(), |name| name.ends_with(".deb")).context("no package came")?;
-        output(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&tree))?;
-        std::fs::remove_file(file)?;
-    }
-    // Another process may have been faster; its folder is as good.
-    match std::fs::rename(&tree, &folder) {
-        Err(error) if !folder.is_dir() => {
-            Err(error).with_context(|| format!("cannot create {}", folder.display()))
-        }
-        _ => Ok(folder),
-    }
-}
-
-/// A kernel's package and those of its release that it depends on: newer ones have the image and
-/// the modules in packages of their own. `dependencies` is what `apt-cache depends` says.
-fn parts<'a>(package: &'a str, dependencies: &'a str) -> Vec<&'a str> {
-    let release = package.trim_start_matches("linux-image-");
-    let names = dependencies.lines().filter_map(|line| line.trim().split_once("Depends: "));
-    let own = names.map(|(_, name)| name).filter(|name| {
-        name.strip_suffix(release)
-            .is_some_and(|start| ["linux-binary-", "linux-modules-"].contains(&start))
-    });
-    std::iter::once(package).chain(own).collect()
-}
-
-/// `apt` with a state of its own.
-struct Apt<'a> {
-    folder: &'a Path,
-}
-
-impl<'a> Apt<'a> {
-    fn prepare(folder: &'a Path, distribution: Distribution) -> anyhow::Result<Self> {
-        for part in ["lists/partial", "cache/archives/partial", "empty"] {
-            std::fs::create_dir_all(folder.join(part))?;
-        }
-        std::fs::write(folder.join("status"), "")?;
-        let suite = distribution.suite;
-        if !Path::new(KEYRING).exists() {
-            bail!("{KEYRING} is missing (package debian-archive-keyring): nothing can be verified");
-        }
-        let signed = format!("deb [arch=amd64 signed-by={KEYRING}] http://deb.debian.org");
-        let mut sources = format!("{signed}/debian {suite} main\n");
-        if distribution.is_released {
-            sources += &format!("{signed}/debian-security {suite}-security main\n");
-        }
-        std::fs::write(folder.join("sources.list"), sources)?;
-        Ok(Self { folder })
-    }
-
-    fn run(&self, program: &str, arguments: &[&str]) -> anyhow::Result<String> {
-        let at = |part: &str| self.folder.join(part).display().to_string();
-        let mut command = Command::new(program);
-        for (key, value) in [
-            ("Dir::Etc::sourcelist", at("sources.list")),
-            ("Dir::Etc::sourceparts", at("empty")),
-            ("Dir::State::lists", at("lists")),
-            ("Dir::State::status", at("status")),
-            ("Dir::Cache", at("cache")),
-            ("APT::Architecture", "amd64".into()),
-            ("APT::Architectures", "amd64".into()),
-            ("APT::Sandbox::User", "root".into()),
-        ] {
-            command.arg("-o").arg(format!("{key}={value}"));
-        }
-        output(command.arg("-q").args(arguments).current_dir(self.folder))
-    }
-}
-
-/// Standard output of a command that must succeed.
-fn output(command: &mut Command) -> anyhow::Result<String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().with_context(|| format!("cannot start {name}"))?;
-    if !output.status.success() {
-        let error = String::from_utf8_lossy(&output.stderr);
-        bail!("{name} failed: {}", error.trim().lines().last().unwrap_or("without a word"));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_kernel_in_several_packages_is_fetched_whole() {
-        let split = "linux-image-7.2.13-amd64\n  PreDepends: linux-base\n |Depends: dracut\n  \
-                     Depends: linux-base-7.2.13-amd64\n  Depends: linux-binary-7.2.13-amd64\n  \
-                     Depends: linux-modules-7.2.13-amd64\n";
-        let all = parts("linux-image-7.2.13-amd64", split);
-        let names = ["image", "binary", "modules"].map(|part| format!("linux-{part}-7.2.13-amd64"));
-        assert_eq!(all, names);
-        assert_eq!(parts("linux-image-6.1-amd64", "  Depends: kmod\n"), ["linux-image-6.1-amd64"]);
-    }
 
     #[test]
     fn a_kernel_is_found_in_boot_or_beside_its_modules() {
@@ -293,6 +192,18 @@ mod tests {
         let boot = folder.path().join("boot/vmlinuz-6.1-amd64");
         std::fs::write(&boot, "").expect("a writable folder");
         assert_eq!(image_in(folder.path()), Some((boot, "6.1-amd64".into())));
+    }
+
+    #[test]
+    fn the_modules_of_a_kernel_file_are_where_packages_put_them() {
+        let folder = tempfile::tempdir().expect("a writable folder");
+        let tree = folder.path().join("lib/modules/6.1-amd64");
+        std::fs::create_dir_all(tree.join("kernel")).expect("a writable folder");
+        let found = Some((tree.clone(), "6.1-amd64".to_owned()));
+        assert_eq!(modules_of(&folder.path().join("boot/vmlinuz-6.1-amd64")), found);
+        assert_eq!(modules_of(&tree.join("vmlinuz")), found);
+        assert_eq!(modules_of(&folder.path().join("boot/vmlinuz-6.2-amd64")), None);
+        assert_eq!(modules_of(&folder.path().join("bzImage")), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod builtin;
 mod cache;
 pub mod comparison;
 pub mod counters;
+pub mod distribution;
 mod elf;
 mod grids;
 pub mod host;

@@ -97,5 +97,7 @@ pub enum ToAgent {
     Load(bool),
     /// Run this program with arguments, as operators would on the host.
     Say(Vec<String>),
+    /// Give the console to a shell, and power off when it ends. Nothing is answered.
+    Shell,
     PowerOff,
 }

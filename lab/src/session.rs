@@ -192,6 +192,13 @@ impl Session {
         }
     }
 
+    /// The machine, its console given to a shell; what the boot printed is left out.
+    pub fn into_shell(mut self) -> anyhow::Result<Machine> {
+        self.send(&ToAgent::Shell)?;
+        self.machine.state.wiring.records = None;
+        Ok(self.machine)
+    }
+
     /// The machine's own count of exits in the last step or verb.
     pub fn counters(&self) -> &Counters {
         &self.counters

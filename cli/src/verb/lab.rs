@@ -34,7 +34,7 @@ enum Action {
     /// Run a verb of avicenna on the emulated host, such as: lab exec -- check
     Exec(ExecArguments),
     /// An interactive emulated host with avicenna inside
-    Shell(HostArguments),
+    Shell(ShellArguments),
     /// Remove the snapshots of booted hosts that earlier runs kept
     Clear,
 }
@@ -49,7 +49,8 @@ struct HostArguments {
     /// RAM of the emulated host
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_bytes)]
     memory: u64,
-    /// debian-12, debian-13, debian-sid, builtin, or a folder with an unpacked kernel package
+    /// debian-12, debian-13, debian-sid, builtin, a kernel file with its modules beside it, or a
+    /// kernel package (.deb), unpacked or not
     #[arg(long, value_name = "KERNEL", default_value = "debian-13")]
     kernel: String,
 }
@@ -115,6 +116,14 @@ struct ExecArguments {
     /// The verb and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     verb: Vec<String>,
+}
+
+#[derive(clap::Args)]
+struct ShellArguments {
+    #[command(flatten)]
+    host: HostArguments,
+    #[command(flatten)]
+    start: StartArguments,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -186,7 +195,7 @@ fn kernel(name: &str) -> anyhow::Result<Option<Kernel>> {
     if name == "builtin" {
         return Ok(None);
     }
-    let is_distribution = lab::kernel::DISTRIBUTIONS.iter().any(|one| one.name == name);
+    let is_distribution = lab::distribution::DISTRIBUTIONS.iter().any(|one| one.name == name);
     match Kernel::find(name, &mut say) {
         Ok(kernel) => Ok(Some(kernel)),
         Err(error) if is_distribution => {
@@ -358,10 +367,15 @@ fn execute(arguments: &ExecArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::try_from(said.status).unwrap_or(super::CANNOT_TELL)))
 }
 
-fn shell(arguments: &HostArguments) -> anyhow::Result<ExitCode> {
-    let host = emulated(arguments)?;
-    let kernel = kernel(&arguments.kernel)?.context("a shell needs a distribution's kernel")?;
+fn shell(arguments: &ShellArguments) -> anyhow::Result<ExitCode> {
+    let host = emulated(&arguments.host)?;
+    let kernel =
+        kernel(&arguments.host.kernel)?.context("a shell needs a distribution's kernel")?;
+    say("starting the emulated host");
     let initramfs = host::shell_initramfs(&kernel)?;
-    let mut machine = host::build(&host, &kernel, &initramfs)?;
+    let store = arguments.start.store();
+    let session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &INTERRUPT)?;
+    let mut machine = session.into_shell()?;
+    say("");
     super::machine::interact(&mut machine, &INTERRUPT)
 }

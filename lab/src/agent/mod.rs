@@ -24,7 +24,7 @@ pub(crate) const GUEST_COMMAND: &str = "/command";
 /// The word that makes this program the first process of a guest; a workload follows.
 pub(crate) const GUEST_COMMAND_LINE: &str = "avicenna.guest=";
 /// What an interactive lab runs.
-pub(crate) const SHELL: &str = "/shell";
+pub(crate) const SHELL: &str = "/bin/sh";
 
 /// Whether this process is the first of an emulated host or of a guest there. Takes over for good
 /// if so.
@@ -101,9 +101,6 @@ fn port() -> anyhow::Result<PathBuf> {
 fn run() -> anyhow::Result<()> {
     mounts::late();
     module::load_all()?;
-    if Path::new(SHELL).exists() {
-        return shell();
-    }
     let mut line = Line::open()?;
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     line.send(&FromAgent::Ready(release.trim().into()))?;
@@ -115,6 +112,7 @@ fn run() -> anyhow::Result<()> {
             ToAgent::Load(is_on) => module::reload(is_on).map(|_| FromAgent::Standby),
             ToAgent::Say(arguments) => say(&arguments),
             ToAgent::Go => continue,
+            ToAgent::Shell => return shell(),
             ToAgent::PowerOff => return Ok(()),
         };
         line.send(&answer.unwrap_or_else(|error| FromAgent::Failed(format!("{error:#}"))))?;
@@ -135,7 +133,7 @@ fn shell() -> anyhow::Result<()> {
     println!(
         "avicenna lab: kvm_amd is loaded; `avicenna check`, `avicenna bench`; exit ends the lab"
     );
-    std::process::Command::new("/bin/sh")
+    std::process::Command::new(SHELL)
         .env("PATH", "/bin:/sbin:/usr/bin:/usr/sbin")
         .env("HOME", "/")
         .env("TERM", "vt100")
