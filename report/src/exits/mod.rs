@@ -1,5 +1,6 @@
 //! A profile of VM exits for people and programs.
 
+#[cfg(feature = "parquet")]
 mod columns;
 pub mod compare;
 mod folded;
@@ -7,6 +8,7 @@ mod grids;
 mod html;
 mod text;
 
+#[cfg(feature = "parquet")]
 pub use columns::parquet;
 pub use grids::{Grouping, groups, inhibits};
 pub use html::{html, inhibit_plot, page};

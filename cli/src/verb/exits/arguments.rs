@@ -95,6 +95,7 @@ pub enum Format {
     /// One JSON object per line of the table
     Ndjson,
     /// One table, columns compressed
+    #[cfg(feature = "parquet")]
     Parquet,
     /// A page with plots that needs nothing else
     Html,
@@ -114,6 +115,7 @@ impl Format {
             Self::Json => report::exits::json(reports)?.into_bytes(),
             Self::Csv => report::exits::csv(reports, grouping).into_bytes(),
             Self::Ndjson => report::exits::ndjson(reports, grouping)?.into_bytes(),
+            #[cfg(feature = "parquet")]
             Self::Parquet => report::exits::parquet(reports, grouping)?,
             Self::Html => report::exits::html(reports).into_bytes(),
             Self::Markdown => each(&|report| report.to_markdown(grouping)),

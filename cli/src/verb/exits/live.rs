@@ -4,12 +4,14 @@ use super::arguments::RungName;
 use super::beside::End;
 use super::counters::{Counters, since};
 use super::interrupt::stop_on_interrupt;
+#[cfg(feature = "terminal")]
 use super::screen::Screen;
 use super::watch::{Watch, Whom, collect, context, names_of, origin};
 use capture::live::Rung;
 use capture::sums::Interval;
 use profile::sampled::Sampled;
 use profile::{Selection, Summary};
+#[cfg(feature = "terminal")]
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,6 +49,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut end = End::new(arguments.duration, &arguments.command, &stop);
     match start(&arguments, process)? {
         Seen::Counted(rung, counters) => counted(rung, counters, step, &mut end)?,
+        #[cfg(feature = "terminal")]
         Seen::Exits(watch) if std::io::stdout().is_terminal() => {
             end.begin(true)?;
             let mut terminal = ratatui::try_init()?;

@@ -11,6 +11,7 @@ mod live;
 mod progress;
 mod record;
 mod report;
+#[cfg(feature = "terminal")]
 mod screen;
 mod watch;
 
