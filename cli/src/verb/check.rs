@@ -6,6 +6,7 @@ use crate::terminal::{Colour, Paint, hanging, print, print_json};
 use rules::capability::{self, Report};
 use rules::{Answer, Finding, Severity};
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -13,6 +14,9 @@ use std::process::ExitCode;
     after_help = "Exit status: 0 accelerated, 1 something is missing or off, 2 usage, 3 could not tell."
 )]
 pub struct Arguments {
+    /// The same as --root PATH
+    #[arg(value_name = "PATH", conflicts_with = "root")]
+    path: Option<PathBuf>,
     #[command(flatten)]
     source: Source,
     /// Show what was read for every row, and the rule's source
@@ -27,7 +31,8 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let report = capability::check(&arguments.source.facts()?);
+    let source = Source { root: arguments.path.or(arguments.source.root) };
+    let report = capability::check(&source.facts()?);
     match arguments.format {
         Format::Json => print_json(&report)?,
         Format::Text => {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 pub struct Source {
     /// Read a recorded host instead of this one: a folder, a snapshot, a sosreport, or a single CPUID listing,
-    /// /proc/cpuinfo, lscpu output, kernel log or ACPI table
+    /// /proc/cpuinfo, lscpu output, kernel log, ACPI table or acpidump
     #[arg(long, value_name = "PATH")]
     pub root: Option<PathBuf>,
 }

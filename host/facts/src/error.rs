@@ -7,7 +7,7 @@ pub enum Error {
     #[error("{path}: {source}")]
     Read { path: PathBuf, source: std::io::Error },
     #[error(
-        "{path}: neither a folder, an archive (.tar, .tar.gz, .tar.xz, .tar.zst), a CPUID listing nor an ACPI table"
+        "{path}: neither a folder, an archive (.tar, .tar.gz, .tar.xz, .tar.zst), a raw CPUID listing (cpuid -r), /proc/cpuinfo, lscpu output, a kernel log nor an IVRS, DMAR or APIC table (binary, acpidump, iasl -d)"
     )]
     UnknownFormat { path: PathBuf },
     #[error("{path}: damaged archive: {source}")]

@@ -36,14 +36,13 @@ pub fn live() -> Inputs {
     inputs
 }
 
-/// Reads a folder, an archive, a CPUID listing, /proc/cpuinfo, lscpu's output or an ACPI table.
+/// Reads a folder, an archive, a CPUID listing, /proc/cpuinfo, lscpu's output, or ACPI tables, binary or as text.
 pub fn recorded(path: &Path) -> Result<Inputs, Error> {
     let failed = |source| Error::Read { path: path.into(), source };
     let mut inputs = Inputs::new(path.display().to_string());
     if path.is_dir() {
         folder::Folder::copy(path).map_err(failed)?.read_into(&mut inputs);
-        snapshot::apply_manifest(&mut inputs);
-        return Ok(inputs);
+        return Ok(complete(inputs));
     }
     let mut file = File::open(path).map_err(failed)?;
     let mut head = vec![];
@@ -52,34 +51,58 @@ pub fn recorded(path: &Path) -> Result<Inputs, Error> {
     if let Some(packing) = archive::Packing::detect(&head) {
         archive::read_into(file, packing, &mut inputs)
             .map_err(|source| Error::Archive { path: path.into(), source })?;
-        snapshot::apply_manifest(&mut inputs);
-        return Ok(inputs);
+        return Ok(complete(inputs));
     }
     let mut bytes = vec![];
     file.take(inputs::FILE_LIMIT as u64).read_to_end(&mut bytes).map_err(failed)?;
     let place = single_file(&bytes).ok_or_else(|| Error::UnknownFormat { path: path.into() })?;
     inputs.insert(place, bytes);
-    Ok(inputs)
+    Ok(complete(inputs))
 }
 
+/// Takes in what files say about others: the manifest, and tables that were dumped as text.
+fn complete(mut inputs: Inputs) -> Inputs {
+    snapshot::apply_manifest(&mut inputs);
+    let dumps: Vec<_> = inputs
+        .below(DUMP)
+        .filter_map(|(_, content)| match content {
+            inputs::Content::Bytes(bytes) => {
+                Some(acpi::dump::tables(&String::from_utf8_lossy(bytes)))
+            }
+            inputs::Content::Unreadable(_) => None,
+        })
+        .collect();
+    for (signature, bytes) in dumps.into_iter().flatten() {
+        if inputs.bytes(&acpi::place(signature)).get().is_none() {
+            inputs.insert(acpi::place(signature), bytes);
+        }
+    }
+    inputs
+}
+
+/// Where people put what `acpidump` prints.
+const DUMP: &str = "acpidump";
+
 /// Where a single file would stand on a host, by its content.
-fn single_file(bytes: &[u8]) -> Option<&'static str> {
-    match bytes.get(..4) {
-        Some(b"IVRS") => return Some("sys/firmware/acpi/tables/IVRS"),
-        Some(b"DMAR") => return Some("sys/firmware/acpi/tables/DMAR"),
-        Some(b"APIC") => return Some("sys/firmware/acpi/tables/APIC"),
-        _ => {}
+fn single_file(bytes: &[u8]) -> Option<String> {
+    if let Some(signature) =
+        acpi::SIGNATURES.iter().find(|signature| bytes.starts_with(signature.as_bytes()))
+    {
+        return Some(acpi::place(signature));
     }
     let text = String::from_utf8_lossy(bytes);
     if !cpuid::parse(&text).is_empty() {
-        return Some("cpuid.txt");
+        return Some("cpuid.txt".into());
+    }
+    if !acpi::dump::tables(&text).is_empty() {
+        return Some(DUMP.into());
     }
     let begins = |key: &str| text.lines().take(200).any(|line| line.trim_start().starts_with(key));
     if begins("processor") && begins("vendor_id") {
-        return Some("proc/cpuinfo");
+        return Some("proc/cpuinfo".into());
     }
     if begins("Vendor ID:") {
-        return Some("sos_commands/processor/lscpu");
+        return Some("sos_commands/processor/lscpu".into());
     }
-    (begins("[    0.") || begins("Linux version")).then_some("sos_commands/kernel/dmesg")
+    (begins("[    0.") || begins("Linux version")).then(|| "sos_commands/kernel/dmesg".into())
 }

@@ -49,6 +49,7 @@ pub const PATTERNS: &[&str] = &[
     "avicenna/*/*",
     "cpuid*",
     "dmesg*",
+    "acpidump*",
 ];
 
 /// Programs whose presence says how the kernel command line is kept, in the folders of [`PROGRAM_FOLDERS`].

@@ -3,12 +3,21 @@
 //! [ACPI "System Description Table Header"]. Left out: tables without influence on interrupts.
 
 mod dmar;
+pub mod dump;
 mod ivrs;
 mod madt;
 
 pub use dmar::dmar;
 pub use ivrs::ivrs;
 pub use madt::madt;
+
+/// Tables that are read.
+pub const SIGNATURES: &[&str] = &["APIC", "DMAR", "IVRS"];
+
+/// Where the kernel shows a table.
+pub fn place(signature: &str) -> String {
+    format!("sys/firmware/acpi/tables/{signature}")
+}
 
 /// What is wrong with a table, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! The two line formats:
+//! Lines to processors: headings begin one, leaves ([`super::line`]) and registers belong to one.
 //!
 //! ```text
 //! CPU 0:
@@ -11,6 +11,7 @@
 //! MSR 00000492: < FAILED >
 //! ```
 
+use super::line::{self, hexadecimal};
 use super::{PROCESSORS_LIMIT, Processor};
 use std::collections::BTreeMap;
 
@@ -31,6 +32,7 @@ pub fn parse(listing: &str) -> Vec<Processor> {
     let mut processors = vec![Processor::default()];
     let mut registers: Vec<(Option<u32>, u32, Option<u64>)> = vec![];
     let mut owner = None;
+    let mut table = None;
     for line in listing.lines().map(str::trim).filter(|line| line.len() <= LINE_LIMIT) {
         if let Some(section) = heading(line) {
             match section {
@@ -40,7 +42,9 @@ pub fn parse(listing: &str) -> Vec<Processor> {
                 }
                 Section::Registers(number) => owner = number,
             }
-        } else if let Some((leaf, subleaf, values)) = leaf(line) {
+        } else if let Some(leaf) = line::table(line) {
+            table = Some(leaf);
+        } else if let Some((leaf, subleaf, values)) = line::leaf(line, table) {
             let last = processors.len() - 1;
             // A second leaf 0 without a heading between them begins another processor.
             if (leaf, subleaf) == (0, 0) && processors[last].cpuid.leaf(0).is_some() {
@@ -84,8 +88,12 @@ fn start(processors: &mut Vec<Processor>, number: Option<u32>) {
     }
 }
 
-/// `CPU 3:`, `CPU:`, `------[ Logical CPU #3 ]------`, `------[ MSR Registers / Logical CPU #3 ]------`.
+/// `CPU 3:`, `CPU:`, `------[ Logical CPU #3 ]------`, `------[ MSR Registers / Logical CPU #3 ]------`,
+/// `CPUID Registers (CPU #3):`.
 fn heading(line: &str) -> Option<Section> {
+    if let Some(rest) = line.strip_prefix("CPUID Registers (CPU #") {
+        return rest.strip_suffix("):")?.parse().ok().map(|number| Section::Leaves(Some(number)));
+    }
     if let Some(rest) = line.strip_prefix("CPU").and_then(|rest| rest.strip_suffix(':')) {
         return match rest.trim() {
             "" => Some(Section::Leaves(None)),
@@ -101,40 +109,6 @@ fn heading(line: &str) -> Option<Section> {
     } else {
         number.map(|number| Section::Leaves(Some(number)))
     }
-}
-
-fn leaf(line: &str) -> Option<(u32, u32, [u32; 4])> {
-    raw_leaf(line).or_else(|| dashed_leaf(line))
-}
-
-/// `0x00000004 0x01: eax=0x... ebx=0x... ecx=0x... edx=0x...`
-fn raw_leaf(line: &str) -> Option<(u32, u32, [u32; 4])> {
-    let (selector, values) = line.strip_prefix("0x")?.split_once(':')?;
-    let mut numbers = selector.split_whitespace();
-    let leaf = hexadecimal(numbers.next()?)?;
-    let subleaf = numbers.next().map_or(Some(0), hexadecimal)?;
-    let mut registers = [0; 4];
-    let mut words = values.split_whitespace();
-    for (register, name) in registers.iter_mut().zip(["eax=", "ebx=", "ecx=", "edx="]) {
-        *register = hexadecimal(words.next()?.strip_prefix(name)?)?;
-    }
-    Some((leaf, subleaf, registers))
-}
-
-/// `CPUID 0000000D: 00000007-00000340-00000340-00000000 [SL 01]`
-fn dashed_leaf(line: &str) -> Option<(u32, u32, [u32; 4])> {
-    let (selector, rest) = line.strip_prefix("CPUID ")?.split_once(':')?;
-    let leaf = hexadecimal(selector.trim())?;
-    let mut values = rest.split_whitespace().next()?.split('-');
-    let mut registers = [0; 4];
-    for register in &mut registers {
-        *register = hexadecimal(values.next()?)?;
-    }
-    let subleaf = match rest.split_once("[SL ") {
-        Some((_, number)) => hexadecimal(number.split(']').next()?.trim())?,
-        None => 0,
-    };
-    values.next().is_none().then_some((leaf, subleaf, registers))
 }
 
 /// `MSR 0x00000480: 0x00da040000000012`, `MSR 00000480: 00DA-0400-0000-0012`, `MSR 00000492: < FAILED >`
@@ -155,8 +129,4 @@ fn msr(line: &str) -> Option<(u32, Option<u64>)> {
         .then(|| u64::from_str_radix(&digits, 16).ok())
         .flatten()
         .map(|value| (number, Some(value)))
-}
-
-fn hexadecimal(word: &str) -> Option<u32> {
-    u32::from_str_radix(word.strip_prefix("0x").unwrap_or(word), 16).ok()
 }

@@ -67,7 +67,7 @@ fn listed(inputs: &Inputs) -> Vec<Listed> {
                 let numbers = numbers(path, folder, &processor, index);
                 let registers = registers(inputs, path, &processor);
                 groups
-                    .entry((processor.cpuid.kind(), processor.msrs.clone()))
+                    .entry((processor.cpuid.kind(), capabilities(&processor)))
                     .or_insert_with(|| Listed {
                         numbers: vec![],
                         cpuid: Fact::value(place(path), processor.cpuid),
@@ -88,6 +88,17 @@ fn listed(inputs: &Inputs) -> Vec<Listed> {
         }
     }
     vec![]
+}
+
+/// The registers that distinguish kinds: listings hold others, temperatures and counters among them.
+fn capabilities(processor: &Processor) -> BTreeMap<u32, Option<u64>> {
+    let is_capability = |number: &u32| crate::processor::REGISTERS.contains(number);
+    processor
+        .msrs
+        .iter()
+        .filter(|(number, _)| is_capability(number))
+        .map(|(&number, &value)| (number, value))
+        .collect()
 }
 
 fn place(path: &str) -> String {

@@ -73,6 +73,89 @@ fn verdict_is_yes_only_if_everything_is() {
     );
 }
 
+/// kvm has the variable, its vendor half the parameter: a load without AVIC clears it for the next ones too.
+#[test]
+fn parameter_that_kvm_keeps_is_told_from_one_that_was_given() {
+    const IPI: &str = "sys/module/kvm_amd/parameters/enable_ipiv";
+    const POSTED: &str = "sys/module/kvm_amd/parameters/enable_device_posted_irqs";
+    const BOTH: &str = "modprobe -r kvm_amd kvm && modprobe kvm_amd";
+    let off: &[fixture::Change] = &[(IPI, Some("N")), (POSTED, Some("N"))];
+    let rows: &[(&str, &[fixture::Change], &str, Option<&str>)] = &[
+        ("kept", &[("sys/module/kvm/refcnt", Some("1"))], "earlier load", Some(BOTH)),
+        (
+            "kvm is built in",
+            &[("sys/module/kvm/parameters/halt_poll_ns", Some("0"))],
+            "earlier load",
+            Some("echo 'options kvm_amd enable_ipiv=1' >>/etc/modprobe.d/avicenna.conf"),
+        ),
+        (
+            "given",
+            &[("etc/modprobe.d/a.conf", Some("options kvm_amd enable_ipiv=0"))],
+            "given as off",
+            Some("enable_ipiv=1 instead of enable_ipiv=0 in /etc/modprobe.d/a.conf"),
+        ),
+        (
+            "AVIC is off",
+            &[("sys/module/kvm_amd/parameters/avic", Some("N"))],
+            "as it does while APIC virtualization is off",
+            None,
+        ),
+    ];
+    for (name, changes, reason, fix) in rows {
+        let report = Host::amd().with(off).with(changes).report();
+        let row = report.finding("kvm-ipi").unwrap();
+        assert_eq!(row.answer, No, "{name}");
+        assert!(row.reason.contains(reason), "{name}: {}", row.reason);
+        assert_eq!(row.fix.as_ref().map(|fix| fix.line.as_str()), *fix, "{name}");
+        assert_eq!(report.finding("kvm-device-posting").unwrap().answer, No, "{name}");
+    }
+}
+
+#[test]
+fn plan_loads_kvm_again_with_its_vendor_half() {
+    let rows: &[(&[fixture::Change], &[&str])] = &[
+        (
+            &[("sys/module/kvm_amd/parameters/avic", Some("N"))],
+            &["write-etc-modprobe.d-avicenna.conf", "reload-kvm_amd"],
+        ),
+        (&[("sys/module/kvm_amd/parameters/enable_ipiv", Some("N"))], &["reload-kvm_amd"]),
+        (
+            &[("sys/module/kvm_amd/parameters/enable_device_posted_irqs", Some("N"))],
+            &["reload-kvm_amd"],
+        ),
+        (&[], &[]),
+    ];
+    for (changes, expected) in rows {
+        let host = Host::amd().with(&[("sys/module/kvm/refcnt", Some("1"))]).with(changes);
+        let plan = rules::enable::plan_of(&facts::facts(&host.inputs()));
+        let ids: Vec<&str> = plan.steps.iter().map(|step| step.id.as_str()).collect();
+        assert_eq!(ids, *expected, "{changes:?}");
+        for step in &plan.steps {
+            if let rules::enable::Action::Tell { instruction } = &step.action {
+                assert_eq!(instruction, "modprobe -r kvm_amd kvm && modprobe kvm_amd");
+            }
+        }
+    }
+}
+
+#[test]
+fn cores_that_differ_only_in_counters_and_temperatures_are_one_kind() {
+    let mut text = String::new();
+    for cpu in 0..4 {
+        text.push_str(&format!(
+            "------[ CPUID Registers / Logical CPU #{cpu} ]------\n\
+             CPUID 00000000: 0000000B-756E6547-6C65746E-49656E69 [GenuineIntel]\n\
+             CPUID 00000001: 000106E5-0{cpu}100800-0098E3FD-BFEBFBFF\n\
+             CPUID 0000001A: 0{cpu}000001-00000001-00000100-0000000{cpu}\n\
+             ------[ MSR Registers / Logical CPU #{cpu} ]------\n\
+             MSR 00000198: 0000-0000-0000-12{cpu}4\nMSR 00000481: 0000-007F-0000-0016\n"
+        ));
+    }
+    let mut host = Host::empty();
+    host.put("cpuid.txt", text.into_bytes());
+    assert_eq!(host.report().processors, ["cpu 0-3 (family 6h model 1Eh stepping 5)"]);
+}
+
 #[test]
 fn every_kind_of_core_and_every_iommu_has_its_rows() {
     let text = "CPU 0:\n   0x00000000 0x00: eax=0x20 ebx=0x756e6547 ecx=0x6c65746e edx=0x49656e69\n   \

@@ -30,6 +30,14 @@ CPU 0:
    0x80000001 0x00: eax=0x00a70f41 ebx=0x00000000 ecx=0x75c237ff edx=0x2fd3fbff
    0x8000000a 0x00: eax=0x00000001 ebx=0x00008000 ecx=0x00000000 edx=0x1ebf9bff
 ";
+const CEZANNE: &str = "\
+CPU 0:
+   0x00000000 0x00: eax=0x00000010 ebx=0x68747541 ecx=0x444d4163 edx=0x69746e65
+   0x00000001 0x00: eax=0x00a50f00 ebx=0x00100800 ecx=0x7ef8320b edx=0x178bfbff
+   0x80000000 0x00: eax=0x80000023 ebx=0x68747541 ecx=0x444d4163 edx=0x69746e65
+   0x80000001 0x00: eax=0x00a50f00 ebx=0x00000000 ecx=0x75c237ff edx=0x2fd3fbff
+   0x8000000a 0x00: eax=0x00000001 ebx=0x00008000 ecx=0x00000000 edx=0x101bbcff
+";
 const HYBRID_MODEL: &str = "CPUID 00000000: 00000016-756E6547-6C65746E-49656E69\nCPUID 00000001: 000906EA-0-7FFAFBFF-BFEBFBFF\n";
 const NO_TPR: &str = "CPUID 00000000: 00000020-756E6547-6C65746E-49656E69\n\
     CPUID 00000001: 000806F8-00100800-7FFEFBFF-BFEBFBFF\nMSR 00000481: 0000-007F-0000-0016\n\
@@ -110,6 +118,14 @@ const ROWS: &[(&str, Base, Answer, &[Change])] = &[
     ("kvm-x2apic", Amd, Yes, &[]),
     ("kvm-x2apic", Amd, No, &[(RELEASE, Some("5.19.17"))]),
     ("kvm-x2apic", Amd, Unknown, &[(RELEASE, Some("5.14.0-503.el9.x86_64"))]),
+    ("kvm-x2apic-cluster", Amd, Yes, &[]),
+    ("kvm-x2apic-cluster", Amd, Yes, &[(RELEASE, Some("5.19.17"))]),
+    ("kvm-x2apic-cluster", Amd, Yes, &[(RELEASE, Some("6.1.192")), (CPUID, Some(CEZANNE))]),
+    ("kvm-x2apic-cluster", Amd, No, &[(RELEASE, Some("6.0.1"))]),
+    ("kvm-x2apic-cluster", Amd, No, &[(RELEASE, Some("6.1.192"))]),
+    ("kvm-x2apic-cluster", Amd, No, &[(RELEASE, Some("6.2.16"))]),
+    ("kvm-x2apic-cluster", Amd, Unknown, &[(RELEASE, Some("5.14.0-503.el9.x86_64"))]),
+    ("kvm-x2apic-cluster", Amd, Unknown, &[(RELEASE, None)]),
     ("kvm-ipi", Amd, Yes, &[]),
     ("kvm-ipi", Amd, Yes, &[("sys/module", None), (RELEASE, Some("6.8.0"))]),
     ("kvm-ipi", Amd, No, &[("sys/module/kvm_amd/parameters/enable_ipiv", Some("N"))]),

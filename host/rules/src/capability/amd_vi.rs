@@ -5,7 +5,7 @@
 //! has no copy, and then its feature-reporting field decides about GASup.
 
 use super::draft::Draft;
-use super::{amd, parameter};
+use super::{kvm_amd, parameter};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
 use crate::host::iommu::{Efr, Efr2};
@@ -298,7 +298,7 @@ fn snp_allows(facts: &Facts) -> Option<bool> {
     if !units.is_empty() && units.iter().all(|unit| unit.snp == Some(false)) {
         return Some(true);
     }
-    match amd::snp_is_on(facts) {
+    match kvm_amd::snp_is_on(facts) {
         Some(true) => units
             .iter()
             .map(|unit| unit.guest_apic_under_snp)

@@ -5,8 +5,8 @@
 
 use super::draft::Draft;
 use super::{
-    conclude, device_posting_parameter, driver_loaded, every, flag_evidence, parameter, unread,
-    vt_d,
+    asked, conclude, device_posting_parameter, driver_loaded, every, flag_evidence, parameter,
+    reload, unread, vt_d, without_cause,
 };
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
@@ -95,10 +95,11 @@ pub fn check(facts: &Facts) -> (Vec<Finding>, Vec<Finding>) {
     let mut findings: Vec<Finding> = facts.cpus.iter().flat_map(processor).collect();
     let driver = driver_loaded(facts, "kvm_intel", every(&findings, "cpu-vmx"));
     let apicv = apicv_enabled(facts, &findings, &driver);
-    let ipi = ipi_enabled(facts, &findings);
-    let posting = device_posting_parameter(facts, "kvm_intel");
+    let ipi = ipi_enabled(facts, &findings, apicv.answer);
     let iommu = vt_d::rows(facts);
     let vtd = iommu.iter().find(|row| row.id == "iommu-posting-on").cloned();
+    let can_post = vtd.as_ref().map_or(Answer::Unknown, |row| row.answer);
+    let posting = device_posting_parameter(facts, "kvm_intel", apicv.answer, can_post);
 
     let active = conclude(
         "answer-active",
@@ -334,37 +335,27 @@ fn apicv_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Finding {
             .fix("none: another processor", Needs::Hardware)
             .answer(Answer::No, &format!("the CPU lacks {}", lacking.join(", ")));
     }
-    let given = given(facts, "enable_apicv").filter(|(text, _)| boolean(text) == Some(false));
+    let given =
+        asked(facts, "kvm_intel", "enable_apicv").filter(|(text, _)| boolean(text) == Some(false));
     match (value, given) {
         (Some(_), Some((text, place))) => draft
             .evidence(Evidence::new("option enable_apicv", place.clone(), text.clone()))
-            .fix(format!("remove enable_apicv={text} from {place}"), reload(facts))
+            .fix(format!("remove enable_apicv={text} from {place}"), reload(facts, "kvm_intel"))
             .answer(Answer::No, "the option enable_apicv is given as off"),
         (Some(_), None) => draft
-            .fix(switch_on(facts, "enable_apicv=1"), reload(facts))
-            .answer(Answer::No, "the parameter reads N; the CPU lacks a part, or it was given when the module was loaded"),
+            .fix(switch_on(facts, "enable_apicv=1"), reload(facts, "kvm_intel"))
+            .answer(Answer::No, "the parameter reads N: the CPU lacks a part, it was given when the module was loaded, or kvm keeps it from an earlier load"),
         (None, _) if driver.answer == Answer::No => draft.answer(Answer::No, &driver.reason),
         (None, Some((text, place))) => draft
             .evidence(Evidence::new("option enable_apicv", place.clone(), text.clone()))
-            .fix(format!("remove enable_apicv={text} from {place}"), reload(facts))
+            .fix(format!("remove enable_apicv={text} from {place}"), reload(facts, "kvm_intel"))
             .answer(Answer::No, "the option enable_apicv is given as off"),
         (None, None) => draft.answer(Answer::Unknown, &unread("enable_apicv", &fact)),
     }
 }
 
-fn given(facts: &Facts, option: &str) -> Option<(String, String)> {
-    facts
-        .kernel_argument(&format!("kvm_intel.{option}"))
-        .map(|value| (value.to_string(), facts.command_line.place.clone()))
-        .or_else(|| facts.modprobe_option("kvm_intel", option))
-}
-
 fn is_builtin(facts: &Facts) -> bool {
-    facts.module("kvm_intel").get().is_some_and(|module| module.is_builtin)
-}
-
-fn reload(facts: &Facts) -> Needs {
-    if is_builtin(facts) { Needs::Reboot } else { Needs::ModuleReload }
+    reload(facts, "kvm_intel") == Needs::Reboot
 }
 
 fn switch_on(facts: &Facts, option: &str) -> String {
@@ -374,7 +365,7 @@ fn switch_on(facts: &Facts, option: &str) -> String {
     }
 }
 
-fn ipi_enabled(facts: &Facts, cpus: &[Finding]) -> Finding {
+fn ipi_enabled(facts: &Facts, cpus: &[Finding], apicv: Answer) -> Finding {
     let (value, fact) = parameter(facts, "kvm_intel", "enable_ipiv");
     let kernel = facts.kernel.get().and_then(|kernel| kernel.has_since(6, 0));
     let draft = Draft::new(
@@ -391,10 +382,13 @@ fn ipi_enabled(facts: &Facts, cpus: &[Finding]) -> Finding {
         Some(false) if cpu == Answer::No => draft
             .fix("none: another processor", Needs::Hardware)
             .answer(Answer::No, "the CPU does not virtualize IPIs"),
-        Some(false) => draft.fix(switch_on(facts, "enable_ipiv=1"), reload(facts)).answer(
-            Answer::No,
-            "the parameter reads N: APICv is off, the CPU lacks it, or it was given so",
-        ),
+        Some(false) if cpu == Answer::Unknown => {
+            draft.fix(switch_on(facts, "enable_ipiv=1"), reload(facts, "kvm_intel")).answer(
+                Answer::No,
+                "the parameter reads N: APICv is off, the CPU lacks it, or it was given so",
+            )
+        }
+        Some(false) => without_cause(facts, draft, "kvm_intel", "enable_ipiv", apicv),
         None if cpu == Answer::No => draft
             .fix("none: another processor", Needs::Hardware)
             .answer(Answer::No, "the CPU does not virtualize IPIs"),

@@ -9,9 +9,10 @@ mod amd_vi;
 mod draft;
 mod guest;
 mod intel;
+mod kvm_amd;
 mod vt_d;
 
-use crate::finding::{Answer, Evidence, Finding, Severity};
+use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::{CpuKind, Fact, Facts, Reading, Vendor, boolean};
 use draft::Draft;
 use serde::Serialize;
@@ -222,13 +223,13 @@ fn driver_loaded(facts: &Facts, module: &str, can_load: Answer) -> Finding {
         }
         (_, Some(other)) => draft.answer(Answer::No, &format!("KVM runs on {other} instead")),
         (_, None) => draft
-            .fix(format!("modprobe {module}"), crate::finding::Needs::Live)
+            .fix(format!("modprobe {module}"), Needs::Live)
             .answer(Answer::No, "the module is not loaded"),
     }
 }
 
 /// The parameter that allows posting of device interrupts, whichever module of this kernel has it.
-fn device_posting_parameter(facts: &Facts, module: &str) -> Finding {
+fn device_posting_parameter(facts: &Facts, module: &str, active: Answer, iommu: Answer) -> Finding {
     const NAME: &str = "enable_device_posted_irqs";
     let draft = Draft::new(
         "kvm-device-posting",
@@ -240,10 +241,15 @@ fn device_posting_parameter(facts: &Facts, module: &str) -> Finding {
     if let Some((value, fact)) = facts_of.iter().find(|(value, _)| value.is_some()) {
         let draft = draft.evidence(fact.evidence(format!("parameter {NAME}"), String::clone));
         return match value {
-            Some(false) => draft
-                .fix(format!("options {module} {NAME}=1 in /etc/modprobe.d, unless a row above or below explains the N"), crate::finding::Needs::ModuleReload)
-                .answer(Answer::No, "the parameter reads N: it was given so, or the IOMMU or APIC virtualization is missing"),
-            _ => draft.answer(Answer::Yes, "the parameter reads Y, which the kernel grants only if the IOMMU can post"),
+            Some(false) if iommu == Answer::No => draft.answer(
+                Answer::No,
+                "the parameter reads N, as it does where the IOMMU cannot post",
+            ),
+            Some(false) => without_cause(facts, draft, module, NAME, active),
+            _ => draft.answer(
+                Answer::Yes,
+                "the parameter reads Y, which the kernel grants only if the IOMMU can post",
+            ),
         };
     }
     let fact = &facts_of[0].1;
@@ -258,6 +264,60 @@ fn device_posting_parameter(facts: &Facts, module: &str) -> Finding {
             "kernels before 6.16 have no such parameter: they post when they can",
         ),
         _ => draft.answer(Answer::Unknown, &unread(NAME, fact)),
+    }
+}
+
+/// A parameter that reads N although the hardware has what it stands for. The variable is kvm's, the parameter its
+/// vendor half's: loading that half with APIC virtualization off clears it, and loading it again does not set it,
+/// unless the option is given. (arch/x86/kvm/x86.c, svm/svm.c, vmx/vmx.c: enable_apicv, enable_ipiv,
+/// enable_device_posted_irqs)
+fn without_cause(
+    facts: &Facts,
+    draft: Draft,
+    module: &str,
+    option: &str,
+    active: Answer,
+) -> Finding {
+    if let Some((text, place)) =
+        asked(facts, module, option).filter(|(text, _)| boolean(text) == Some(false))
+    {
+        return draft
+            .evidence(Evidence::new(format!("option {option}"), place.clone(), text.clone()))
+            .fix(format!("{option}=1 instead of {option}={text} in {place}"), reload(facts, module))
+            .answer(Answer::No, &format!("the option {option} is given as off"));
+    }
+    if active == Answer::No {
+        return draft.answer(
+            Answer::No,
+            "the parameter reads N, as it does while APIC virtualization is off",
+        );
+    }
+    let (line, needs) = match facts.module("kvm").get().is_some_and(|kvm| kvm.is_builtin) {
+        true => (
+            format!("echo 'options {module} {option}=1' >>/etc/modprobe.d/avicenna.conf"),
+            reload(facts, module),
+        ),
+        false => (format!("modprobe -r {module} kvm && modprobe {module}"), Needs::ModuleReload),
+    };
+    draft.fix(line, needs).answer(
+        Answer::No,
+        &format!("the parameter reads N and no option asks for it: kvm keeps the N of an earlier load of {module} without APIC virtualization until kvm itself is loaded again"),
+    )
+}
+
+/// The option as given to the module, on the kernel command line or in modprobe.d.
+fn asked(facts: &Facts, module: &str, option: &str) -> Option<(String, String)> {
+    facts
+        .kernel_argument(&format!("{module}.{option}"))
+        .map(|value| (value.to_string(), facts.command_line.place.clone()))
+        .or_else(|| facts.modprobe_option(module, option))
+}
+
+/// What it takes to give a module other options.
+fn reload(facts: &Facts, module: &str) -> Needs {
+    match facts.module(module).get().is_some_and(|module| module.is_builtin) {
+        true => Needs::Reboot,
+        false => Needs::ModuleReload,
     }
 }
 

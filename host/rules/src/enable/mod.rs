@@ -120,19 +120,14 @@ impl Drafting<'_> {
             );
         }
         if self.answer("kvm-ipi") == Answer::No && self.answer("cpu-erratum-1235") == Answer::Yes {
-            self.options(
-                "kvm_amd",
-                &[("enable_ipiv", "1")],
-                "kvm-ipi",
-                "IPIs are delivered by the CPU",
-            );
+            self.kept("kvm_amd", "enable_ipiv", "kvm-ipi", "IPIs are delivered by the CPU");
         }
         if self.answer("kvm-device-posting") == Answer::No
-            && self.is_given_off("kvm_amd", "enable_device_posted_irqs")
+            && self.answer("iommu-guest-apic-on") != Answer::No
         {
-            self.options(
+            self.kept(
                 "kvm_amd",
-                &[("enable_device_posted_irqs", "1")],
+                "enable_device_posted_irqs",
                 "kvm-device-posting",
                 "device interrupts bypass the host",
             );
@@ -182,13 +177,18 @@ impl Drafting<'_> {
         if has_parts
             && self.answer("kvm-ipi") == Answer::No
             && self.answer("cpu-ipi") == Answer::Yes
-            && self.is_given_off("kvm_intel", "enable_ipiv")
         {
-            self.options(
+            self.kept("kvm_intel", "enable_ipiv", "kvm-ipi", "IPIs are delivered by the CPU");
+        }
+        if has_parts
+            && self.answer("kvm-device-posting") == Answer::No
+            && self.answer("iommu-posting-on") == Answer::Yes
+        {
+            self.kept(
                 "kvm_intel",
-                &[("enable_ipiv", "1")],
-                "kvm-ipi",
-                "IPIs are delivered by the CPU",
+                "enable_device_posted_irqs",
+                "kvm-device-posting",
+                "device interrupts bypass the host",
             );
         }
         let remove = self.words_to_remove(&[("intremap", "off"), ("intremap", "nopost")]);
@@ -236,6 +236,17 @@ impl Drafting<'_> {
         let in_file = self.facts.modprobe_option(module, option);
         let value = on_command_line.map(str::to_string).or(in_file.map(|(value, _)| value));
         value.as_deref().and_then(boolean) == Some(false)
+    }
+
+    /// A parameter that kvm keeps as it was: an option where it is given as off or kvm cannot be loaded again,
+    /// otherwise loading kvm again is enough.
+    fn kept(&mut self, module: &str, option: &str, because: &str, risk: &str) {
+        let is_fixed = self.facts.module("kvm").get().is_some_and(|kvm| kvm.is_builtin);
+        if is_fixed || self.is_given_off(module, option) {
+            self.options(module, &[(option, "1")], because, risk);
+        } else {
+            self.reload(module, because);
+        }
     }
 
     /// The words of the kernel command line that forbid the feature.
@@ -367,10 +378,15 @@ impl Drafting<'_> {
             return;
         }
         let running = self.facts.vms.get().map_or(0, Vec::len);
+        // kvm keeps what its vendor half cleared, so both go. One that is built in stays.
+        let both = match self.facts.module("kvm").get().is_some_and(|kvm| kvm.is_builtin) {
+            true => module.to_owned(),
+            false => format!("{module} kvm"),
+        };
         let instruction = match running {
-            0 => format!("modprobe -r {module} && modprobe {module}"),
+            0 => format!("modprobe -r {both} && modprobe {module}"),
             count => format!(
-                "stop the {}, then modprobe -r {module} && modprobe {module}; or reboot",
+                "stop the {}, then modprobe -r {both} && modprobe {module}; or reboot",
                 match count {
                     1 => "running virtual machine".to_owned(),
                     _ => format!("{count} running virtual machines"),

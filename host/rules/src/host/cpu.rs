@@ -44,7 +44,7 @@ impl fmt::Display for Vendor {
             Vendor::Amd => "AMD",
             Vendor::Hygon => "Hygon",
             Vendor::Intel => "Intel",
-            Vendor::Zhaoxin => "Zhaoxin",
+            Vendor::Zhaoxin => "VIA or Zhaoxin",
             Vendor::Other(name) => name,
         })
     }
@@ -88,21 +88,28 @@ impl Cpuid {
         self.leaves.iter().map(|(&(leaf, subleaf), &registers)| (leaf, subleaf, registers))
     }
 
+    pub fn has(&self, leaf: u32, subleaf: u32) -> bool {
+        self.leaves.contains_key(&(leaf, subleaf))
+    }
+
     /// The registers of a leaf that was recorded.
     pub fn leaf(&self, leaf: u32) -> Option<[u32; 4]> {
         self.leaves.get(&(leaf, 0)).copied()
     }
 
-    /// A register of a leaf. A leaf above the processor's highest reads as zero; one that it has but that was
-    /// not recorded is not known. [SDM2 "CPUID"], [APM3 "Standard and Extended Function Numbers"]
+    /// A register of a leaf. A leaf above the processor's highest counts as zero, whatever was recorded: Intel's
+    /// answer with the data of another leaf there. One that the processor has but that was not recorded is not
+    /// known. [SDM2 "CPUID"], [APM3 "Standard and Extended Function Numbers"]
     pub fn register(&self, leaf: u32, register: Register) -> Option<u32> {
-        if let Some(registers) = self.leaf(leaf) {
-            return Some(registers[register as usize]);
+        let range = leaf & 0xC000_0000;
+        if let Some([highest, ..]) = self.leaf(range) {
+            // Processors below the extended range return leaf data in EAX, not a maximum.
+            let is_a_maximum = highest & 0xC000_0000 == range;
+            if leaf != range && (leaf > highest || !is_a_maximum) {
+                return Some(0);
+            }
         }
-        let highest = self.leaf(leaf & 0xC000_0000)?[0];
-        // Intel processors below the extended range return leaf data in EAX, not a maximum.
-        let is_a_maximum = highest & 0xC000_0000 == leaf & 0xC000_0000;
-        (leaf > highest || !is_a_maximum).then_some(0)
+        self.leaf(leaf).map(|registers| registers[register as usize])
     }
 
     pub fn bit(&self, leaf: u32, register: Register, bit: u32) -> Option<bool> {
@@ -137,19 +144,30 @@ impl Cpuid {
         (!text.is_empty()).then_some(text)
     }
 
-    /// What distinguishes one kind of core from another, and no identity of the single processor.
+    /// What distinguishes one kind of core from another here: what rules read of CPUID, and no identity or setting
+    /// of the single processor.
     pub fn kind(&self) -> Vec<u32> {
-        let mut words = vec![];
-        for leaf in [0, 1, 0x1A, 0x8000_0001, 0x8000_000A, 0x8000_001F] {
-            let [eax, ebx, ecx, edx] = self.leaf(leaf).unwrap_or_default();
-            match leaf {
-                // EBX holds the APIC ID; ECX 27 and 3 (OSXSAVE, MONITOR) follow the software.
-                1 => words.extend([eax, ecx & !(1 << 27 | 1 << 3), edx]),
-                0x1A => words.push(eax & 0xFF00_0000),
-                _ => words.extend([eax, ebx, ecx, edx]),
-            }
-        }
-        words
+        const PARTS: &[(u32, [u32; 4])] = &[
+            (0, [0, !0, !0, !0]),
+            // VMX, CMPXCHG16B, x2APIC, hypervisor. EBX holds the APIC ID.
+            (1, [!0, 0, 1 << 5 | 1 << 13 | 1 << 21 | 1 << 31, 0]),
+            // The type of a hybrid part's core.
+            (0x1A, [0xFF00_0000, 0, 0, 0]),
+            // SVM.
+            (0x8000_0001, [0, 0, 1 << 2, 0]),
+            (0x8000_000A, [!0; 4]),
+            (0x8000_001F, [!0, 0, 0, 0]),
+        ];
+        PARTS
+            .iter()
+            .flat_map(|(leaf, masks)| {
+                const REGISTERS: [Register; 4] =
+                    [Register::Eax, Register::Ebx, Register::Ecx, Register::Edx];
+                REGISTERS.into_iter().zip(masks).map(|(register, mask)| {
+                    self.register(*leaf, register).unwrap_or_default() & mask
+                })
+            })
+            .collect()
     }
 }
 
