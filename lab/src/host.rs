@@ -23,14 +23,23 @@ pub struct Host {
     pub memory: u64,
 }
 
-/// The initial RAM disk of a host: this program, the modules and what the workload's guests need.
-pub fn initramfs(kernel: &Kernel, workload: Option<&Workload>) -> anyhow::Result<Initramfs> {
+/// The initial RAM disk of a host: this program, the modules with `parameters` of theirs
+/// (MODULE.NAME=VALUE each), and what the workload's guests need.
+pub fn initramfs(
+    kernel: &Kernel,
+    parameters: &[String],
+    workload: Option<&Workload>,
+) -> anyhow::Result<Initramfs> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut host = Initramfs::default();
     host.add_program("/init", &program)?;
     host.link("/bin/avicenna", "/init");
     for (index, (name, bytes)) in kernel.modules.iter().enumerate() {
         host.add(format!("{}/{index:02}-{name}", agent::MODULES), bytes.clone());
+    }
+    if !parameters.is_empty() {
+        parameters.iter().try_for_each(|parameter| check_parameter(kernel, parameter))?;
+        host.add(agent::PARAMETERS, parameters.join("\n").into_bytes());
     }
     if let Some(workload) = workload.filter(|workload| workload.is_linux()) {
         let mut guest = Initramfs::default();
@@ -42,6 +51,28 @@ pub fn initramfs(kernel: &Kernel, workload: Option<&Workload>) -> anyhow::Result
         host.add(agent::GUEST_INITRD, guest.to_cpio());
     }
     Ok(host)
+}
+
+/// Whether a parameter is for a module of this kernel, and not the one that the lab itself sets.
+fn check_parameter(kernel: &Kernel, parameter: &str) -> anyhow::Result<()> {
+    let parts =
+        parameter.split_once('.').and_then(|(module, rest)| Some((module, rest.split_once('=')?)));
+    let (module, (name, value)) =
+        parts.with_context(|| format!("{parameter:?} is not MODULE.NAME=VALUE"))?;
+    let modules: Vec<&str> =
+        kernel.modules.iter().filter_map(|(file, _)| file.strip_suffix(".ko")).collect();
+    anyhow::ensure!(
+        modules.contains(&module),
+        "{parameter}: the host loads no module {module}, but {}",
+        modules.join(", ")
+    );
+    let is_word = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
+    anyhow::ensure!(is_word(name) && is_word(value), "{parameter:?} is not MODULE.NAME=VALUE");
+    anyhow::ensure!(
+        (module, name) != ("kvm_amd", "avic"),
+        "{parameter}: AVIC is what the lab compares: --feature, or --off of lab exec"
+    );
+    Ok(())
 }
 
 /// A program of this machine with its arguments, which the shell's quotes do not reach.
@@ -105,8 +136,8 @@ pub(crate) fn command_line() -> String {
 
 /// An initial RAM disk that has a shell of this machine besides, with the common tools that are
 /// found here.
-pub fn shell_initramfs(kernel: &Kernel) -> anyhow::Result<Initramfs> {
-    let mut host = initramfs(kernel, None)?;
+pub fn shell_initramfs(kernel: &Kernel, parameters: &[String]) -> anyhow::Result<Initramfs> {
+    let mut host = initramfs(kernel, parameters, None)?;
     if let Some(busybox) = which("busybox") {
         host.add_program("/bin/busybox", &busybox)?;
         for tool in [
@@ -123,4 +154,30 @@ pub fn shell_initramfs(kernel: &Kernel) -> anyhow::Result<Initramfs> {
         }
     }
     Ok(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_for_modules_that_are_loaded_and_not_for_avic() {
+        let modules = ["kvm.ko", "kvm_amd.ko"].map(|name| (name.to_owned(), Vec::new())).to_vec();
+        let kernel = Kernel { name: "test".into(), image: Vec::new(), modules };
+        for (parameter, complaint) in [
+            ("kvm.halt_poll_ns=0", None),
+            ("kvm_amd.vgif=0", None),
+            ("kvm_intel.nested=0", Some("no module kvm_intel, but kvm, kvm_amd")),
+            ("kvm_amd.avic=0", Some("--feature")),
+            ("kvm.halt_poll_ns", Some("MODULE.NAME=VALUE")),
+            ("kvm.=0", Some("MODULE.NAME=VALUE")),
+            ("kvm.a=0 b=1", Some("MODULE.NAME=VALUE")),
+            ("halt_poll_ns=0", Some("MODULE.NAME=VALUE")),
+        ] {
+            let error = check_parameter(&kernel, parameter).err().map(|error| error.to_string());
+            assert_eq!(error.is_some(), complaint.is_some(), "{parameter}: {error:?}");
+            let complaint = complaint.unwrap_or_default();
+            assert!(error.unwrap_or_default().contains(complaint), "{parameter}");
+        }
+    }
 }

@@ -53,6 +53,9 @@ struct HostArguments {
     /// kernel package (.deb), unpacked or not
     #[arg(long, value_name = "KERNEL", default_value = "debian-13")]
     kernel: String,
+    /// A parameter of a module that the host loads, such as kvm.halt_poll_ns=0
+    #[arg(long = "parameter", value_name = "MODULE.NAME=VALUE")]
+    parameters: Vec<String>,
 }
 
 #[derive(clap::Args)]
@@ -229,6 +232,10 @@ fn compare(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
         "the built-in hypervisor's guest has no I/O APIC and no timer chip: --irqchip and --pit need \
          a distribution's kernel"
     );
+    anyhow::ensure!(
+        is_kvm || arguments.host.parameters.is_empty(),
+        "the built-in hypervisor has no modules: --parameter needs a distribution's kernel"
+    );
     let (kernel_name, comparisons, effort) = match kernel {
         None => {
             let found = lab::builtin::compare(
@@ -291,7 +298,7 @@ fn on_kernel(
 ) -> anyhow::Result<(Vec<Comparison>, Effort)> {
     say("starting the emulated host");
     let workload = &arguments.workload;
-    let initramfs = host::initramfs(kernel, Some(workload))?;
+    let initramfs = host::initramfs(kernel, &arguments.host.parameters, Some(workload))?;
     let store = arguments.start.store();
     let mut session = Session::start(host, kernel, &initramfs, store.as_ref(), &INTERRUPT)?;
     let steps = workload.steps(
@@ -351,7 +358,7 @@ fn execute(arguments: &ExecArguments) -> anyhow::Result<ExitCode> {
     let host = emulated(&arguments.host)?;
     let kernel = kernel(&arguments.host.kernel)?.context("a distribution's kernel is needed")?;
     say("starting the emulated host");
-    let initramfs = host::initramfs(&kernel, None)?;
+    let initramfs = host::initramfs(&kernel, &arguments.host.parameters, None)?;
     let store = arguments.start.store();
     let mut session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &INTERRUPT)?;
     session.load(!arguments.off, &INTERRUPT)?;
@@ -372,7 +379,7 @@ fn shell(arguments: &ShellArguments) -> anyhow::Result<ExitCode> {
     let kernel =
         kernel(&arguments.host.kernel)?.context("a shell needs a distribution's kernel")?;
     say("starting the emulated host");
-    let initramfs = host::shell_initramfs(&kernel)?;
+    let initramfs = host::shell_initramfs(&kernel, &arguments.host.parameters)?;
     let store = arguments.start.store();
     let session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &INTERRUPT)?;
     let mut machine = session.into_shell()?;

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// Where the initial RAM disk has kernel modules, in the order in which they are loaded.
 pub(crate) const MODULES: &str = "/lib/modules-in-order";
+/// Where it has parameters for them.
+pub(crate) const PARAMETERS: &str = "/lib/module-parameters";
 /// Where it has a Linux guest.
 pub(crate) const GUEST_KERNEL: &str = "/guest/vmlinuz";
 pub(crate) const GUEST_INITRD: &str = "/guest/initrd";
@@ -129,6 +131,7 @@ fn say(arguments: &[String]) -> anyhow::Result<FromAgent> {
 
 /// Gives the console to a shell, and powers off when it ends.
 fn shell() -> anyhow::Result<()> {
+    module::reload(true)?;
     let console = File::options().read(true).write(true).open("/dev/ttyS0")?;
     println!(
         "avicenna lab: kvm_amd is loaded; `avicenna check`, `avicenna bench`; exit ends the lab"

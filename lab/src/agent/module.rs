@@ -1,6 +1,6 @@
 //! Kernel modules.
 
-use super::MODULES;
+use super::{MODULES, PARAMETERS};
 use anyhow::Context;
 use rustix::fs::{Mode, OFlags};
 use std::ffi::CString;
@@ -12,10 +12,9 @@ const FEATURE_MODULE: &str = "kvm_amd";
 /// on, what the first has switched off: after avic=0 it never accelerates an IPI again.
 const UNLOADED: [&str; 2] = [FEATURE_MODULE, "kvm"];
 
-/// Loads all modules of the initial RAM disk but the one whose parameter is the feature, unless a
-/// shell is to have that one too.
+/// Loads all modules of the initial RAM disk but the one whose parameter is the feature.
 pub(super) fn load_all() -> anyhow::Result<()> {
-    load_with(Path::new(super::SHELL).exists().then_some("avic=1"))
+    load_with(None)
 }
 
 /// Loads what is not loaded yet, the feature's module only with parameters.
@@ -23,21 +22,28 @@ fn load_with(parameters: Option<&str>) -> anyhow::Result<()> {
     for path in modules()? {
         if !path.ends_with(&format!("{FEATURE_MODULE}.ko")) {
             // The kernel reads and verifies a module before it says that it has it already.
-            if !is_loaded(&path) {
-                load(&path, "")?;
+            if !name(&path).is_some_and(|name| Path::new("/sys/module").join(name).exists()) {
+                load(&path, &chosen(&path))?;
             }
         } else if let Some(parameters) = parameters {
-            load(&path, parameters)?;
+            load(&path, &format!("{parameters} {}", chosen(&path)))?;
         }
     }
     Ok(())
 }
 
 /// `path` is NUMBER-NAME.ko.
-fn is_loaded(path: &str) -> bool {
-    let name = path.rsplit('/').next().and_then(|file| file.strip_suffix(".ko"));
-    let name = name.and_then(|file| Some(file.split_once('-')?.1));
-    name.is_some_and(|name| Path::new("/sys/module").join(name).exists())
+fn name(path: &str) -> Option<&str> {
+    let file = path.rsplit('/').next()?.strip_suffix(".ko")?;
+    Some(file.split_once('-')?.1)
+}
+
+/// The parameters that the lab was given for a module: lines of MODULE.NAME=VALUE.
+fn chosen(path: &str) -> String {
+    let text = std::fs::read_to_string(PARAMETERS).unwrap_or_default();
+    let own = text.lines().filter_map(|line| line.split_once('.'));
+    let own = own.filter(|(module, _)| Some(*module) == name(path));
+    own.map(|(_, parameter)| parameter).collect::<Vec<_>>().join(" ")
 }
 
 fn modules() -> anyhow::Result<Vec<String>> {
