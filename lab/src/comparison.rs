@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use trace::exit_reason::Isa;
 
 /// [APM2 "SVM Intercept Codes"]
-const HLT: u64 = trace::exit_reason::svm::HLT as u64;
+const HALTS: [u64; 2] =
+    [trace::exit_reason::svm::HLT as u64, trace::exit_reason::svm::IDLE_HALT as u64];
 
 /// Exits of one reason, off and on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -91,7 +92,7 @@ impl Comparison {
 
     /// Exits but HLT: waiting is no work, and AVIC does not change how often a guest waits.
     pub fn work(&self) -> (Option<u64>, Option<u64>) {
-        let working = || self.exits.iter().filter(|row| row.code != HLT);
+        let working = || self.exits.iter().filter(|row| !HALTS.contains(&row.code));
         (total(working().map(|row| row.off)), total(working().map(|row| row.on)))
     }
 

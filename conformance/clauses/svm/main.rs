@@ -5,6 +5,7 @@ mod branch_record;
 mod entry;
 mod event;
 mod held;
+mod idle;
 mod intercept;
 mod lab;
 mod nested;

@@ -16,5 +16,6 @@ mod permission;
 mod state;
 
 pub use state::{
-    EnableCleanBit, Exit, Guest, Host, NestedPaging, PauseFilter, Svm, SvmBehaviour, SvmCosts,
+    EnableCleanBit, Exit, Guest, Host, IdleHltPending, NestedPaging, PauseFilter, Svm,
+    SvmBehaviour, SvmCosts,
 };

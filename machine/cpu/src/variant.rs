@@ -7,7 +7,7 @@ use crate::CpuModel;
 use crate::svm::avic::{
     ExitIndex, InvalidTargets, IrregularAccess, PriorityThreshold, ReadOnlyMsrWrite, SelfKey,
 };
-use crate::svm::{EnableCleanBit, SvmBehaviour};
+use crate::svm::{EnableCleanBit, IdleHltPending, SvmBehaviour};
 
 /// A switch.
 pub struct Variant {
@@ -67,6 +67,11 @@ pub const VARIANTS: &[Variant] = &[
         "APM2 \"VMCB State Caching\" names their dword for one bit and AVIC for the other",
         avic_enable_clean_bit: "interrupt-control" = EnableCleanBit::InterruptControl,
         "avic" = EnableCleanBit::Avic),
+    choice!("idle-hlt-pending",
+        "which virtual interrupts keep HLT from the idle HLT intercept",
+        "APM2 \"Idle HLT Intercept\" says pending; AVIC's part in it is not told",
+        idle_hlt_pending: "deliverable" = IdleHltPending::Deliverable,
+        "requested" = IdleHltPending::Requested),
     choice!("ipi-steps",
         "whether other processors run between the steps of an accelerated IPI",
         "of this machine: shows races",

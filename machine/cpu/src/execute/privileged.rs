@@ -228,6 +228,7 @@ fn wrmsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn hlt(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
     cpu.intercept_hlt(bus, op)?;
+    cpu.intercept_idle_hlt(bus, op)?;
     Err(Stop::HALT)
 }
 

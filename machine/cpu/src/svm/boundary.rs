@@ -1,6 +1,7 @@
 //! What happens to a guest between two instructions: exits that follow an instruction, injected
 //! events, virtual interrupts and NMIs. [APM2 "Event Injection"] [APM2 "Virtual Interrupts"]
 
+use super::IdleHltPending;
 use super::avic::{DoorbellReception, IpiOutcome, IpiStep};
 use super::state::Exit;
 use crate::state::Attention;
@@ -205,6 +206,20 @@ impl Cpu {
             self.attention.remove(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
         }
         wakes
+    }
+
+    /// Whether a virtual interrupt or NMI waits, masked or not.
+    pub(crate) fn has_pending_virtual_event(&mut self, bus: &mut Bus<'_>) -> bool {
+        let Some(guest) = &self.svm.guest else { return false };
+        let interrupts = guest.interrupts;
+        let nmi = interrupts.virtual_nmi_enabled() && interrupts.is_nmi_pending();
+        let counts_all = self.svm.behaviour.idle_hlt_pending == IdleHltPending::Requested;
+        let interrupt = match &guest.avic {
+            Some(avic) if counts_all => avic.has_request(bus.memory),
+            Some(avic) => avic.deliverable(bus.memory).is_some(),
+            None => interrupts.is_interrupt_pending() && (counts_all || outranks(interrupts)),
+        };
+        nmi || interrupt
     }
 
     fn virtual_gif(&self) -> bool {

@@ -81,6 +81,18 @@ impl Cpu {
         }
     }
 
+    /// HLT of a guest that has nothing to wake up for. [APM2 "Idle HLT Intercept"]
+    pub(crate) fn svm_intercept_idle_hlt(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+    ) -> Result<(), Stop> {
+        if !self.model.has(Feature::IdleHlt) || self.has_pending_virtual_event(bus) {
+            return Ok(());
+        }
+        self.svm_intercept5(op, Vector5::IDLE_HLT, ExitCode::IdleHlt)
+    }
+
     pub(crate) fn svm_intercept_table(
         &mut self,
         op: &Op,

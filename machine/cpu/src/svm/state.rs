@@ -58,12 +58,23 @@ pub enum EnableCleanBit {
     Avic,
 }
 
+/// Which virtual interrupts keep HLT from the idle HLT intercept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum IdleHltPending {
+    /// Those whose priority the guest's task and interrupts in service let through.
+    #[default]
+    Deliverable,
+    /// V_IRQ and every bit of IRR.
+    Requested,
+}
+
 /// Where processors may differ and software must not care, or where it went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SvmBehaviour {
     /// Fields whose clean bit is set are not read again. Off by default.
     pub honours_clean_bits: bool,
     pub avic_enable_clean_bit: EnableCleanBit,
+    pub idle_hlt_pending: IdleHltPending,
     /// Each step of an accelerated IPI ends the processor's turn, so that others run in between.
     /// Off by default: all steps are taken together.
     pub sends_ipis_in_steps: bool,

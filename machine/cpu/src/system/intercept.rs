@@ -82,6 +82,7 @@ macro_rules! particular {
 }
 
 particular! {
+    intercept_idle_hlt => svm_intercept_idle_hlt(bus: &mut Bus<'_>, op: &Op);
     intercept_pause => svm_intercept_pause(op: &Op);
     intercept_int_n => svm_intercept_int_n(op: &Op);
     intercept_table => svm_intercept_table(op: &Op, table: Table, write: bool);

@@ -43,6 +43,11 @@ impl Avic {
         page::is_deliverable(vector, self.processor_priority(memory)).then_some(vector)
     }
 
+    /// Whether any vector is requested, whatever its priority.
+    pub fn has_request(&self, memory: &mut impl AvicMemory) -> bool {
+        self.backing_page.within(memory).highest(Bank::Request).is_some()
+    }
+
     /// Takes `vector` into service; the processor delivers it through the IDT.
     pub fn accept(&self, memory: &mut impl AvicMemory, vector: Vector) {
         let mut page = self.backing_page.within(memory);
