@@ -271,6 +271,19 @@ fn an_exit_while_an_avic_interrupt_is_delivered_reports_it_in_service() {
 }
 
 #[test]
+fn an_exit_while_an_avic_interrupt_is_delivered_may_take_it_back() {
+    let mut lab = lab(false, |a| a.hlt().unwrap());
+    lab.cpu.svm.behaviour.avic.takes_undelivered_back = true;
+    lab.set(save::RFLAGS, 2 | rflags::IF);
+    lab.write(BACKING_PAGE + 0x220, 1 << 1);
+    lab.write(NESTED_TABLES + 0x3000 + 8 * ((GUEST_STACK - 4) >> 12), 0);
+    assert_eq!(lab.run(), ExitCode::NestedPageFault);
+    assert!(!lab.get(control::EXITINTINFO).is_valid());
+    assert_eq!((register(&lab, 0x120), register(&lab, 0x220)), (0, 1 << 1));
+    assert_eq!(register(&lab, 0xA0), 0, "processor priority");
+}
+
+#[test]
 fn a_doorbell_wakes_a_halted_guest() {
     let mut lab = lab(false, |a| {
         a.sti().unwrap();

@@ -268,7 +268,14 @@ impl Cpu {
         }
         avic.accept(bus.memory, vector);
         self.clock.0 += self.svm.costs.avic_deliver.0;
-        self.take_interrupt(bus, vector.0)
+        let result = self.take_interrupt(bus, vector.0);
+        if avic.behaviour.takes_undelivered_back
+            && result.is_err()
+            && self.delivering.take_if(|event| event.origin == Origin::External).is_some()
+        {
+            avic.take_back(bus.memory, vector);
+        }
+        result
     }
 
     /// V_IRQ: an exit where VINTR is intercepted, else delivery of V_INTR_VECTOR.

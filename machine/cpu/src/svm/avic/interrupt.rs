@@ -56,6 +56,14 @@ impl Avic {
         self.update_processor_priority(memory);
     }
 
+    /// Undoes [`Avic::accept`].
+    pub fn take_back(&self, memory: &mut impl AvicMemory, vector: Vector) {
+        let mut page = self.backing_page.within(memory);
+        page.remove(Bank::InService, vector);
+        page.insert(Bank::Request, vector);
+        self.update_processor_priority(memory);
+    }
+
     /// The guest's write of EOI. The ISR bit of a level-triggered vector is still set at the exit:
     /// the hypervisor looks for the highest one, clears it and tells its I/O APIC.
     pub fn end_of_interrupt(&self, memory: &mut impl AvicMemory) -> EndOfInterrupt {
