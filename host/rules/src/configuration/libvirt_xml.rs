@@ -17,33 +17,94 @@ const MAX_NODES: u32 = 1_000_000;
 /// More vCPUs than this make libvirt 11.0 and newer add an IOMMU [qemu_domain.c].
 const MAX_CPUS_WITHOUT_EIM: u32 = 255;
 
-/// Parses XML within bounds.
-pub fn document<'t>(lines: &Lines<'t>) -> Result<Document<'t>, InputError> {
+/// Most documents of one input.
+const MAX_DOCUMENTS: usize = 1000;
+
+/// One document of an input, and where it starts: its own offsets count from there.
+pub struct Part<'t> {
+    pub document: Document<'t>,
+    pub start: usize,
+}
+
+/// Parses XML within bounds: one document, or several one behind the other, as virt-install prints an installation in
+/// two steps and `virsh dumpxml` in a loop.
+pub fn documents<'t>(lines: &Lines<'t>) -> Result<Vec<Part<'t>>, InputError> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    while parts.len() < MAX_DOCUMENTS {
+        let text = &lines.text()[start..];
+        let error = match parse(text) {
+            Ok(document) => {
+                parts.push(Part { document, start });
+                break;
+            }
+            Err(error) => error,
+        };
+        // A parser stops at what follows the root element: what was before it may be a document.
+        let end = offset_of(text, error.pos());
+        match text.get(..end).filter(|_| text[end..].starts_with('<')).map(parse) {
+            Some(Ok(document)) if end > 0 => parts.push(Part { document, start }),
+            _ => {
+                let at = error.pos();
+                let line = lines.position(start, start).line + at.row - 1;
+                let position = Position { line, column: at.col, start: 0, end: 0 };
+                return Err(InputError::at(position, format!("not well-formed XML: {error}")));
+            }
+        }
+        start += end;
+    }
+    Ok(parts)
+}
+
+fn parse(text: &str) -> Result<Document<'_>, roxmltree::Error> {
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..Default::default() };
-    Document::parse_with_options(lines.text(), options).map_err(|error| {
-        let at = error.pos();
-        let position = Position { line: at.row, column: at.col, start: 0, end: 0 };
-        InputError::at(position, format!("not well-formed XML: {error}"))
+    Document::parse_with_options(text, options)
+}
+
+/// Byte offset of a line and a column that count from one.
+fn offset_of(text: &str, at: roxmltree::TextPos) -> usize {
+    let (row, column) = (at.row as usize, at.col as usize);
+    let before: usize = text.split_inclusive('\n').take(row.saturating_sub(1)).map(str::len).sum();
+    let line = &text[before..];
+    let within = line.char_indices().nth(column.saturating_sub(1)).map_or(line.len(), |(at, _)| at);
+    before + within
+}
+
+/// The domains of a document: not the `<domain>` elements of capabilities and networks.
+pub fn domains<'a, 'i>(document: &'a Document<'i>) -> impl Iterator<Item = Node<'a, 'i>> {
+    const PARTS: [&str; 5] = ["name", "memory", "vcpu", "os", "devices"];
+    document.descendants().filter(|node| {
+        node.has_tag_name("domain")
+            && (*node == document.root_element()
+                || PARTS.iter().any(|name| child(*node, name).is_some()))
     })
 }
 
-/// All domains of a document: alone, in a list, inside a status or snapshot file.
+/// All domains of an input: alone, in a list, inside a status or snapshot file.
 pub fn machines(
     file: &str,
     lines: &Lines<'_>,
     hints: &Hints,
 ) -> Result<Vec<VmConfiguration>, InputError> {
-    let document = document(lines)?;
-    let domains = document.descendants().filter(|node| node.has_tag_name("domain"));
+    let parts = documents(lines)?;
     // An <inactiveDomain> beside a snapshot's domain is the same machine's other configuration.
-    Ok(domains.map(|domain| machine(domain, file, lines, hints)).collect())
+    let all = parts.iter().flat_map(|part| {
+        domains(&part.document).map(|domain| machine(domain, part.start, file, lines, hints))
+    });
+    Ok(all.collect())
 }
 
-fn machine(domain: Node<'_, '_>, file: &str, lines: &Lines<'_>, hints: &Hints) -> VmConfiguration {
-    let reader = Reader { domain, lines };
+fn machine(
+    domain: Node<'_, '_>,
+    start: usize,
+    file: &str,
+    lines: &Lines<'_>,
+    hints: &Hints,
+) -> VmConfiguration {
+    let reader = Reader { domain, start, lines };
     let settings = reader.settings();
     let range = domain.range();
-    let span = lines.position(range.start, range.end);
+    let span = reader.position(range.start, range.end);
     let mut vm = settings.resolve(file, span, hints.qemu);
     vm.manager = Manager::Libvirt;
     reader.absent_pit(&mut vm);
@@ -71,21 +132,32 @@ fn elements<'a, 'i>(node: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
 
 struct Reader<'a, 'i, 'l> {
     domain: Node<'a, 'i>,
+    /// Where the document starts in the input.
+    start: usize,
     lines: &'l Lines<'i>,
 }
 
 impl<'a, 'i> Reader<'a, 'i, '_> {
+    /// The position of offsets of this document.
+    fn position(&self, start: usize, end: usize) -> Position {
+        self.lines.position(self.start + start, self.start + end)
+    }
+
+    fn source(&self, range: std::ops::Range<usize>) -> &'i str {
+        self.lines.text().get(self.start + range.start..self.start + range.end).unwrap_or_default()
+    }
+
     /// The start tag of an element.
     fn place(&self, node: Node<'_, '_>) -> Position {
         let range = node.range();
-        let text = self.lines.text().get(range.clone()).unwrap_or_default();
+        let text = self.source(range.clone());
         let tag = text.find('>').map_or(text.len(), |end| end + 1);
-        self.lines.position(range.start, range.start + tag)
+        self.position(range.start, range.start + tag)
     }
 
     fn place_of(&self, attribute: &Attribute<'_, '_>) -> Position {
         let range = attribute.range();
-        self.lines.position(range.start, range.end)
+        self.position(range.start, range.end)
     }
 
     fn property(&self, key: &str, value: &str, at: Position) -> Property {
@@ -401,8 +473,8 @@ impl<'a, 'i> Reader<'a, 'i, '_> {
         for argument in elements(extra).filter(|node| node.tag_name().name() == "arg") {
             if let Some(value) = attribute(argument, "value") {
                 let range = value.range_value();
-                let source = self.lines.text().get(range.clone()).unwrap_or_default();
-                words.push(Word::plain(source, range.start));
+                let start = self.start + range.start;
+                words.push(Word::plain(self.source(range), start));
             }
         }
         settings.extend(additional_settings(&words, self.lines));

@@ -1,8 +1,8 @@
 //! Proxmox VE virtual machine configurations (`/etc/pve/qemu-server/ID.conf`), translated to what qemu-server tells
 //! QEMU.
 //!
-//! Sources: `qm.conf(5)` of Proxmox VE 8 and qemu-server 8. Left out: storage and network, snapshots' sections
-//! (a snapshot has the configuration of its time; the first section is the one that starts).
+//! Sources: `qm.conf(5)` of Proxmox VE 9 and qemu-server 9. Left out: storage and network, snapshots' sections
+//! (a snapshot has the configuration of its time; the first section is the one that starts), custom CPU models.
 
 use super::pairs::pairs;
 use super::qemu::{Global, Object, Property, QemuSettings, placed};
@@ -29,17 +29,99 @@ impl Entry<'_> {
     }
 }
 
-/// Keys only these files have together.
-const TELLING: [&str; 10] = [
-    "ostype", "scsihw", "vmgenid", "smbios1", "sockets", "cores", "bootdisk", "onboot", "agent",
+/// Keys that are rare elsewhere; one is enough where every line is of this form.
+const TELLING: [&str; 29] = [
+    "agent",
+    "allow-ksm",
+    "amd-sev",
     "balloon",
+    "bios",
+    "bootdisk",
+    "cdrom",
+    "cicustom",
+    "citype",
+    "cores",
+    "cpulimit",
+    "cpuunits",
+    "freeze",
+    "hookscript",
+    "hugepages",
+    "intel-tdx",
+    "localtime",
+    "onboot",
+    "ostype",
+    "scsihw",
+    "smbios1",
+    "sockets",
+    "startdate",
+    "tablet",
+    "tdf",
+    "vcpus",
+    "vga",
+    "vmgenid",
+    "watchdog",
+];
+
+/// Keys that other files have too.
+const COMMON: [&str; 33] = [
+    "acpi",
+    "affinity",
+    "arch",
+    "args",
+    "autostart",
+    "boot",
+    "ciuser",
+    "cpu",
+    "description",
+    "digest",
+    "hotplug",
+    "keyboard",
+    "kvm",
+    "lock",
+    "machine",
+    "memory",
+    "meta",
+    "name",
+    "nameserver",
+    "numa",
+    "parent",
+    "protection",
+    "searchdomain",
+    "shares",
+    "smp",
+    "snaptime",
+    "spice_enhancements",
+    "sshkeys",
+    "startup",
+    "tags",
+    "template",
+    "vmstate",
+    "vmstatestorage",
+];
+
+/// Keys that end in a number.
+const NUMBERED: [&str; 17] = [
+    "audio", "efidisk", "hostpci", "ide", "ipconfig", "net", "numa", "parallel", "rng", "sata",
+    "scsi", "serial", "tpmstate", "unused", "usb", "virtio", "virtiofs",
 ];
 
 /// Whether a text looks like such a file.
 pub fn is_configuration(text: &str) -> bool {
-    let keys = entries(text).filter(|entry| TELLING.contains(&entry.key)).count();
-    let net = entries(text).any(|entry| entry.key == "net0" || entry.key == "machine");
-    keys >= 2 || (keys == 1 && net)
+    let is_numbered = |key: &str| {
+        let name = key.trim_end_matches(|c: char| c.is_ascii_digit());
+        name.len() < key.len() && NUMBERED.contains(&name)
+    };
+    let is_telling = |key: &str| TELLING.contains(&key) || is_numbered(key);
+    let telling = entries(text).filter(|entry| is_telling(entry.key)).count();
+    let meaningful = text
+        .lines()
+        .take_while(|line| !line.starts_with('['))
+        .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
+        .count();
+    let known =
+        entries(text).filter(|entry| is_telling(entry.key) || COMMON.contains(&entry.key)).count();
+    let has_option = |entry: Entry<'_>| entry.key == "machine" && entry.value.contains(",viommu=");
+    telling >= 3 || known == meaningful && (telling >= 1 || entries(text).any(has_option))
 }
 
 /// The lines of the first section.
@@ -54,8 +136,8 @@ pub fn entries(text: &str) -> impl Iterator<Item = Entry<'_>> {
         .take_while(|(_, line)| !line.starts_with('['))
         .filter_map(|(start, line)| {
             let (key, rest) = line.split_once(':')?;
-            let is_key =
-                !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            let is_key = !key.is_empty()
+                && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
             let value = rest.trim_start();
             let value_start = start + line.len() - value.len();
             is_key.then_some(Entry { key, value, start, value_start })
@@ -72,8 +154,16 @@ pub fn machine(
     let text = lines.text();
     let value = |key: &str| entries(text).find(|entry| entry.key == key);
     reader.machine(value("machine"));
-    reader.settings.accelerator = Some(match value("kvm").filter(|kvm| kvm.value == "0") {
-        Some(off) => placed("tcg".to_owned(), reader.place(&off)),
+    if let Some(arch) = value("arch").filter(|arch| arch.value != "x86_64") {
+        let program = format!("qemu-system-{}", arch.value);
+        reader.settings.program = Some(placed(program, reader.place(&arch)));
+    }
+    // A template is started by backups only, and then without KVM.
+    let without_kvm = value("kvm")
+        .filter(|kvm| kvm.value == "0")
+        .or_else(|| value("template").filter(|template| template.value == "1"));
+    reader.settings.accelerator = Some(match &without_kvm {
+        Some(off) => placed("tcg".to_owned(), reader.place(off)),
         None => placed("kvm".to_owned(), lines.position(0, 0)),
     });
     reader.settings.name = value("name").map(|name| name.value.to_owned());
@@ -83,14 +173,15 @@ pub fn machine(
         reader.guest(&ostype, windows, value("bios"), hints);
     }
     reader.topology(value("sockets"), value("cores"), value("vcpus"));
-    reader.sev(value("amd_sev"));
+    reader.sev(value("amd-sev"));
+    reader.tdx(value("intel-tdx"));
     reader.devices(text);
     if let Some(args) = value("args") {
         reader.arguments(&args)?;
     }
     let span = lines.position(0, entries(text).map(|entry| entry.end()).max().unwrap_or(0));
     let mut vm = reader.settings.resolve(file, span, hints.qemu);
-    if value("kvm").is_none_or(|kvm| kvm.value != "0") {
+    if without_kvm.is_none() {
         let reason = "Proxmox uses KVM unless kvm: 0";
         vm.accelerator = crate::vm::Setting::by_default(vm.accelerator.value, reason);
     }
@@ -183,8 +274,10 @@ impl Reader<'_, '_> {
     ) {
         let at = self.place(entry);
         let Some(windows) = windows else {
-            if matches!(entry.value, "l24" | "l26") {
-                self.settings.guest = Some(placed(Guest::Linux, at));
+            match entry.value {
+                "l24" | "l26" => self.settings.guest = Some(placed(Guest::Linux, at)),
+                "solaris" => self.feature("x2apic", "off", at),
+                _ => {}
             }
             return;
         };
@@ -222,10 +315,23 @@ impl Reader<'_, '_> {
                 self.feature("hv-stimer", "on", at);
             }
             if at_least(3, 1) {
-                self.feature("hv-tlbflush", "on", at);
                 self.feature("hv-ipi", "on", at);
             }
         }
+        if windows >= 11 && self.has_revision((11, 0), 2) {
+            self.feature("hv-evmcs", "on", at);
+        }
+    }
+
+    /// Whether the machine type names this version with at least this revision of Proxmox's own: `11.0+pve2`.
+    fn has_revision(&self, (major, minor): (u16, u16), revision: u32) -> bool {
+        let Some(machine) = &self.settings.machine_type else { return false };
+        let wanted = Version::new(major, minor, 0);
+        let given = machine.value.split_once("+pve").and_then(|(_, text)| text.parse().ok());
+        qemu_machine::machine(&machine.value).version.is_some_and(|version| {
+            version > wanted
+                || (version == wanted && given.is_some_and(|given: u32| given >= revision))
+        })
     }
 
     fn topology(
@@ -262,6 +368,16 @@ impl Reader<'_, '_> {
         let properties = vec![property("id", "sev0"), property("policy", policy)];
         self.settings.objects.push(Object { kind: kind.to_owned(), at, properties });
         self.set("confidential-guest-support", "sev0", at);
+    }
+
+    fn tdx(&mut self, entry: Option<Entry<'_>>) {
+        let Some(entry) = entry else { return };
+        let at = self.place(&entry);
+        let id = Property { key: "id".into(), value: "tdx0".into(), at };
+        let object = Object { kind: "tdx-guest".to_owned(), at, properties: vec![id] };
+        self.settings.objects.push(object);
+        self.set("confidential-guest-support", "tdx0", at);
+        self.set("kernel-irqchip", "split", at);
     }
 
     fn devices(&mut self, text: &str) {

@@ -1,7 +1,9 @@
 //! Readers against inputs as people and tools write them.
 
 use super::*;
-use crate::vm::{Accelerator, Confidential, Exposure, Guest, Irqchip, Manager, Pit, Vmm};
+use crate::vm::{
+    Accelerator, Confidential, Exposure, Guest, Irqchip, MachineFamily, Manager, Pit, Vmm,
+};
 
 fn read_one(text: &str) -> (Kind, VmConfiguration) {
     let contents =
@@ -166,6 +168,12 @@ fn kinds_are_recognized_by_content() {
             Some(Kind::LibvirtLog),
         ),
         ("ostype: l26\ncores: 4\nscsihw: virtio-scsi-pci\n", Some(Kind::Proxmox)),
+        ("# a note\nsmbios1: uuid=0\nbios: ovmf\namd-sev: type=es\n", Some(Kind::Proxmox)),
+        ("scsi0: local:vm-1-disk-0,size=32G\nscsi1: local:vm-1-disk-1\n", Some(Kind::Proxmox)),
+        ("agent: 1\n", Some(Kind::Proxmox)),
+        ("machine: q35,viommu=intel\n", Some(Kind::Proxmox)),
+        ("name: web\nmemory: 4\n", None),
+        ("agent: 1\nimage: other\n", None),
         ("ostype: l26\ncores: 4\nargs: -cpu host -enable-kvm\n", Some(Kind::Proxmox)),
         (
             "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nspec: {domain: {}}\n",
@@ -289,6 +297,66 @@ fn proxmox_adds_what_windows_and_iommus_need() {
         assert_eq!((kind, vm.manager), (Kind::Proxmox, Manager::Proxmox), "{lines}");
         let read = (vm.irqchip.value, vm.pit.value, vm.hyperv.has_synic());
         assert_eq!(read, (irqchip, pit, synic), "{lines}");
+    }
+}
+
+#[test]
+fn proxmox_says_what_runs_the_machine_and_how() {
+    let read = |lines: &str| read_one(&format!("scsihw: x\nnet0: y\n{lines}")).1;
+    let plain = read("cores: 2\n");
+    assert_eq!(plain.accelerator.value, Accelerator::Kvm);
+    assert_eq!(plain.machine.value.family, MachineFamily::I440fx);
+    assert_eq!(read("arch: aarch64\n").machine.value.family, MachineFamily::Foreign);
+    assert_eq!(read("arch: x86_64\n").machine.value.family, MachineFamily::I440fx);
+    assert_eq!(read("kvm: 0\n").accelerator.value, Accelerator::Tcg);
+    assert_eq!(read("template: 1\n").accelerator.value, Accelerator::Tcg);
+    assert_eq!(read("template: 0\n").accelerator.value, Accelerator::Kvm);
+    let kind = |lines: &str| read(lines).confidential.map(|kind| kind.value);
+    assert_eq!(kind("amd-sev: type=es,no-debug=1\n"), Some(Confidential::SevEs));
+    assert_eq!(kind("amd-sev: snp\n"), Some(Confidential::SevSnp));
+    assert_eq!(kind("intel-tdx: type=tdx\n"), Some(Confidential::Tdx));
+    assert_eq!(read("intel-tdx: type=tdx\n").irqchip.value, Irqchip::Split);
+    assert_eq!(read("ostype: solaris\n").x2apic.value, Exposure::Hidden);
+    let evmcs =
+        |machine: &str| read(&format!("ostype: win11\nmachine: {machine}\n")).hyperv.has_evmcs();
+    for (machine, expected) in [
+        ("pc-q35-10.1", false),
+        ("pc-q35-11.0+pve1", false),
+        ("pc-q35-11.0+pve2", true),
+        ("pc-q35-11.1", true),
+        ("q35", false),
+    ] {
+        assert_eq!(evmcs(machine), expected, "{machine}");
+    }
+}
+
+#[test]
+fn xml_of_several_documents_gives_each_domain_with_its_place() {
+    let domain = |name: &str| format!("<domain type='kvm'>\n <name>{name}</name>\n</domain>\n");
+    let text = format!("{}\n{}{}", domain("first"), domain("é"), domain("third"));
+    let contents = read("x.xml", &text, None, &Hints::default()).unwrap();
+    let names: Vec<_> = contents.vms.iter().map(|vm| vm.name.as_deref().unwrap()).collect();
+    assert_eq!(names, ["first", "é", "third"]);
+    for vm in &contents.vms {
+        let source = &text[vm.span.start..vm.span.end];
+        assert!(source.starts_with("<domain") && source.ends_with("</domain>"), "{source}");
+        let at = vm.accelerator.position().unwrap();
+        assert_eq!(&text[at.start..at.end], "type='kvm'");
+    }
+    assert_eq!(contents.vms[2].span.line, 8);
+    let error = read("x.xml", &format!("{}<domain", domain("a")), None, &Hints::default());
+    assert_eq!(error.unwrap_err().position.map(|at| at.line), Some(4));
+}
+
+#[test]
+fn xml_that_only_speaks_of_domains_has_no_machine() {
+    for text in [
+        "<capabilities><guest><arch><domain type='kvm'><emulator>q</emulator></domain></arch></guest></capabilities>",
+        "<domainCapabilities><domain>kvm</domain></domainCapabilities>",
+        "<network><name>n</name><domain name='example.com'/></network>",
+    ] {
+        let error = read("x.xml", text, None, &Hints::default()).unwrap_err();
+        assert!(error.message.starts_with("no virtual machine"), "{error}");
     }
 }
 

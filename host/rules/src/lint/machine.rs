@@ -6,7 +6,7 @@ use super::rule::{AMD, BOTH, Check, Rule, Versions};
 use super::{Outcome, Subject};
 use crate::finding::Severity;
 use crate::inhibit::{Duration, Reason};
-use crate::vm::{Accelerator, MachineFamily, Vmm};
+use crate::vm::{Accelerator, Exposure, Irqchip, MachineFamily, Vmm};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -85,9 +85,9 @@ Silence this rule where encryption is wanted.",
         vendors: BOTH,
         kernels: Versions::ALL,
         qemu: Versions::ALL,
-        summary: "KVM runs the machine",
+        summary: "KVM runs the machine, and it is an x86 one",
         explanation: "
-QEMU without `-enable-kvm` or `-accel kvm` translates the guest's code by itself (TCG): neither AVIC nor APICv has a part in it, and
+A machine of another architecture has interrupt controllers of its own: AVIC, APICv and these rules are about x86. And QEMU without `-enable-kvm` or `-accel kvm` translates the guest's code by itself (TCG): neither AVIC nor APICv has a part in it, and
 the other rules have nothing to say. A QEMU whose name ends in `kvm` prefers KVM by itself.",
         bad: "qemu-system-x86_64 -machine q35",
         good: "qemu-system-x86_64 -machine q35,kernel-irqchip=split -enable-kvm",
@@ -97,6 +97,37 @@ the other rules have nothing to say. A QEMU whose name ends in `kvm` prefers KVM
         is_fixable: false,
         sources: &["QEMU 10.0 system/vl.c, configure_accelerators"],
         check: Check::Machine(not_kvm),
+    },
+    Rule {
+        id: "AV028",
+        name: "x2apic-cluster-wake-ups",
+        severity: Severity::Error,
+        vendors: AMD,
+        kernels: Versions::between((6, 0), (6, 3)),
+        qemu: Versions::ALL,
+        summary: "A kernel from 6.0 to 6.2 runs no guest that sends logical IPIs in x2APIC mode",
+        explanation: "
+With x2AVIC, KVM has to wake the target of an IPI that does not run. For a logical destination in x2APIC mode Linux 6.0 to 6.2, 6.1's
+stable kernels included, take the wrong half of the destination: nothing is left of a destination in cluster 0, and none of its vCPUs,
+0 to 15, is woken. A halted vCPU then misses the interrupt until something else wakes it: stalls, soft lockups, lost network packets.
+Other clusters take the slow path, which is right. da3fb46d226a (6.3) mends it.
+
+Linux guests use logical destinations in x2APIC mode where a virtual IOMMU remaps interrupts to 32-bit destinations (`eim=on`, which
+split irqchips have by default, or `xtsup=on`); without one they use physical destinations, which are not affected.
+
+Run 6.3 or later; otherwise start the guest with `x2apic_phys`, or without the virtual IOMMU.",
+        bad: "qemu-system-x86_64 -M q35,kernel-irqchip=split -accel kvm -cpu host -smp 4 -device intel-iommu,intremap=on,eim=on",
+        good: "qemu-system-x86_64 -M q35,kernel-irqchip=split -accel kvm -cpu host -smp 4",
+        unknown: "qemu-system-x86_64 -M q35,kernel-irqchip=split -accel $ACCEL -cpu host -smp 4 -device intel-iommu,intremap=on,eim=on",
+        example_kernel: "6.1.170",
+        example_qemu: "",
+        is_fixable: false,
+        sources: &[
+            "Linux 6.1.170 arch/x86/kvm/svm/avic.c, avic_kick_target_vcpus_fast",
+            "Linux commit da3fb46d226a (6.3)",
+            "Linux 6.12 arch/x86/kernel/apic/apic.c, try_to_enable_x2apic",
+        ],
+        check: Check::Machine(x2apic_cluster_wake_ups),
     },
     Rule {
         id: "AV022",
@@ -216,8 +247,15 @@ fn sev(subject: &Subject<'_>, outcome: &mut Outcome) {
 
 fn not_kvm(subject: &Subject<'_>, outcome: &mut Outcome) {
     let vm = subject.vm;
-    if vm.machine.value.family == MachineFamily::Foreign
-        || accelerator_is_open(subject, outcome, vm.accelerator.position())
+    if vm.machine.value.family == MachineFamily::Foreign {
+        let message = match vm.machine.value.name.as_str() {
+            "none" => "not an x86 machine: these rules say nothing about it".to_owned(),
+            name => format!("{name} is not an x86 machine: these rules say nothing about it"),
+        };
+        outcome.violated(vm.machine.position(), message);
+        return;
+    }
+    if accelerator_is_open(subject, outcome, vm.accelerator.position())
         || vm.accelerator.value == Accelerator::Kvm
     {
         return;
@@ -225,6 +263,26 @@ fn not_kvm(subject: &Subject<'_>, outcome: &mut Outcome) {
     let name = vm.accelerator.value.name();
     outcome
         .violated(vm.accelerator.position(), format!("the machine runs with {name}, not with KVM"));
+}
+
+fn x2apic_cluster_wake_ups(subject: &Subject<'_>, outcome: &mut Outcome) {
+    let vm = subject.vm;
+    let has_local_apics = vm.irqchip.value != Irqchip::UserSpace && vm.apic.value;
+    let is_alone = vm.max_vcpus.value.max(vm.vcpus.value) < 2;
+    let Some(viommu) = vm.viommu.as_ref().filter(|_| vm.may_be_kvm_x86()) else { return };
+    let reaches_all = viommu.value.eim.value || viommu.value.xtsup.value;
+    if !has_local_apics
+        || is_alone
+        || vm.x2apic.value == Exposure::Hidden
+        || !(viommu.value.remaps_interrupts.value && reaches_all)
+        || accelerator_is_open(subject, outcome, viommu.position())
+    {
+        return;
+    }
+    outcome.violated(
+        viommu.position(),
+        "with AVIC this kernel does not wake halted vCPUs of 0 to 15 for IPIs in x2APIC cluster mode, which the virtual IOMMU makes Linux use",
+    );
 }
 
 fn debugger(subject: &Subject<'_>, outcome: &mut Outcome) {

@@ -1,31 +1,42 @@
 //! Edits of libvirt's domain XML.
 
 use super::{Change, Edit, Lines, indentation, insert, replace};
-use crate::configuration::libvirt_xml::{attribute, child, document, path};
+use crate::configuration::libvirt_xml::{Part, attribute, child, documents, domains, path};
 use crate::vm::VmConfiguration;
-use roxmltree::{Document, Node, NodeId};
+use roxmltree::{Node, NodeId};
 use std::collections::BTreeMap;
 
-/// The domains of one document, by where they start.
+/// The domains of an input's documents, by where they start.
 pub struct Domains<'t> {
-    document: Document<'t>,
-    domains: BTreeMap<usize, NodeId>,
+    parts: Vec<Part<'t>>,
+    /// Which document, and which of its nodes.
+    domains: BTreeMap<usize, (usize, NodeId)>,
 }
 
 impl<'t> Domains<'t> {
     pub fn read(lines: &Lines<'t>) -> Option<Self> {
-        let document = document(lines).ok()?;
-        let domains = document
-            .descendants()
-            .filter(|node| node.has_tag_name("domain"))
-            .map(|node| (node.range().start, node.id()))
+        let parts = documents(lines).ok()?;
+        let domains = parts
+            .iter()
+            .enumerate()
+            .flat_map(|(index, part)| {
+                domains(&part.document)
+                    .map(move |node| (part.start + node.range().start, (index, node.id())))
+            })
             .collect();
-        Some(Self { document, domains })
+        Some(Self { parts, domains })
     }
 
     pub fn edits(&self, text: &str, vm: &VmConfiguration, change: &Change) -> Option<Vec<Edit>> {
-        let domain = self.document.get_node(*self.domains.get(&vm.span.start)?)?;
-        edits(text, domain, change)
+        let (index, node) = *self.domains.get(&vm.span.start)?;
+        let part = self.parts.get(index)?;
+        let edits = edits(text.get(part.start..)?, part.document.get_node(node)?, change)?;
+        let shift = |edit: Edit| Edit {
+            start: edit.start + part.start,
+            end: edit.end + part.start,
+            ..edit
+        };
+        Some(edits.into_iter().map(shift).collect())
     }
 }
 
