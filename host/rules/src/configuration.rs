@@ -13,6 +13,7 @@ pub mod proxmox;
 pub mod qemu;
 pub mod qemu_arguments;
 pub mod qemu_machine;
+mod qemu_program;
 pub mod qemu_readconfig;
 pub mod shell;
 #[cfg(test)]
@@ -191,9 +192,33 @@ fn is_readconfig(text: &str) -> bool {
     let mut lines =
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let Some(header) = lines.next() else { return false };
-    const GROUPS: [&str; 12] = [
-        "machine", "accel", "global", "device", "object", "smp-opts", "memory", "drive", "netdev",
-        "chardev", "name", "rtc",
+    const GROUPS: [&str; 26] = [
+        "accel",
+        "action",
+        "boot-opts",
+        "chardev",
+        "device",
+        "drive",
+        "fsdev",
+        "global",
+        "machine",
+        "memory",
+        "mon",
+        "name",
+        "netdev",
+        "numa",
+        "object",
+        "overcommit",
+        "rtc",
+        "sandbox",
+        "smbios",
+        "smp-opts",
+        "spice",
+        "tpmdev",
+        "trace",
+        "virtfs",
+        "vnc",
+        "fw_cfg",
     ];
     let inner = header.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     inner.is_some_and(|inner| {

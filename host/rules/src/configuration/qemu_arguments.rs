@@ -8,6 +8,7 @@ use super::other_vmm;
 use super::pairs::{Pair, pairs};
 use super::qemu::{Global, Object, Property, QemuSettings, placed, truth};
 use super::qemu_machine::Topology;
+use super::qemu_program::{only_informs, starts_machine};
 use super::shell::{Command, Word};
 use crate::finding::Position;
 use crate::position::Lines;
@@ -97,13 +98,6 @@ pub struct Invocation<'t> {
     pub span: Range<usize>,
 }
 
-/// Whether a word is the name of a QEMU program.
-pub fn is_qemu(word: &str) -> bool {
-    let name = word.rsplit('/').next().unwrap_or(word);
-    let name = name.trim_start_matches('.').trim_end_matches("-wrapped");
-    matches!(name, "qemu" | "kvm" | "qemu-kvm" | "qemu-system") || name.starts_with("qemu-system-")
-}
-
 /// The QEMU command lines among shell commands.
 pub fn invocations<'t>(commands: &[Command<'t>]) -> Vec<Invocation<'t>> {
     let variables = Variables::collect(commands);
@@ -111,20 +105,7 @@ pub fn invocations<'t>(commands: &[Command<'t>]) -> Vec<Invocation<'t>> {
 }
 
 fn invocation<'t>(command: &Command<'t>, variables: &Variables<'t>) -> Option<Invocation<'t>> {
-    let starts_option = |index: usize| {
-        command
-            .words
-            .get(index)
-            .is_some_and(|word| word.text.starts_with('-') || word.has_expansion)
-    };
-    let program = command.words.iter().enumerate().position(|(index, word)| {
-        let text = word.text.as_ref();
-        // Unit files put a key in front.
-        let text = text.strip_prefix("ExecStart=").unwrap_or(text);
-        // Plain "kvm" and "qemu" are words of their own: an option has to follow.
-        is_qemu(text)
-            && (text.contains("qemu-system-") || starts_option(index + 1) || text.starts_with('/'))
-    });
+    let program = (0..command.words.len()).find(|&index| starts_machine(&command.words, index));
     let (program, rest) = match program {
         Some(index) => (command.words.get(index), index + 1),
         // The name may be in a variable, or left out.
@@ -155,7 +136,7 @@ fn invocation<'t>(command: &Command<'t>, variables: &Variables<'t>) -> Option<In
         ..Invocation::default()
     };
     read_flags(&words, &mut found);
-    Some(found)
+    (!only_informs(&found)).then_some(found)
 }
 
 /// Options that another input adds to QEMU's command line.
@@ -186,7 +167,7 @@ fn read_flags<'t>(words: &[Word<'t>], found: &mut Invocation<'t>) {
     }
 }
 
-fn option_name(text: &str) -> Option<&str> {
+pub(super) fn option_name(text: &str) -> Option<&str> {
     let name = text.strip_prefix("--").or_else(|| text.strip_prefix('-'))?;
     name.starts_with(|c: char| c.is_ascii_alphabetic()).then_some(name)
 }

@@ -172,6 +172,7 @@ fn kinds_are_recognized_by_content() {
         ("scsi0: local:vm-1-disk-0,size=32G\nscsi1: local:vm-1-disk-1\n", Some(Kind::Proxmox)),
         ("agent: 1\n", Some(Kind::Proxmox)),
         ("machine: q35,viommu=intel\n", Some(Kind::Proxmox)),
+        ("[sandbox]\nenable = \"on\"\n[machine]\ntype = \"q35\"\n", Some(Kind::Readconfig)),
         ("name: web\nmemory: 4\n", None),
         ("agent: 1\nimage: other\n", None),
         ("ostype: l26\ncores: 4\nargs: -cpu host -enable-kvm\n", Some(Kind::Proxmox)),
@@ -297,6 +298,36 @@ fn proxmox_adds_what_windows_and_iommus_need() {
         assert_eq!((kind, vm.manager), (Kind::Proxmox, Manager::Proxmox), "{lines}");
         let read = (vm.irqchip.value, vm.pit.value, vm.hyperv.has_synic());
         assert_eq!(read, (irqchip, pit, synic), "{lines}");
+    }
+}
+
+#[test]
+fn text_that_only_speaks_of_qemu_starts_no_machine() {
+    for text in [
+        "if [ ! -e /dev/kvm ] || ! command -v \"qemu-system-$(uname -m)\" > /dev/null; then\n exit 1\nfi\n",
+        "QEMUCMD := qemu-system-x86_64\n",
+        "echo \"qemu-system-x86_64 -m 1G\"\n",
+        "echo qemu-system-x86_64 -m 1G\n",
+        "find . -name 'qemu-system-*' -exec mv {} {}-old \\;\n",
+        "apt-get install qemu-system-x86 qemu-system-modules-spice -y\n",
+        "make -j4 \"qemu-system-${target}\"\n",
+        "qemu-system-x86_64 -cpu help\n",
+        "qemu-system-x86_64 -machine '?'\n",
+        "qemu-system-x86_64 -device virtio-net,help\n",
+        "qemu-system-x86_64 --version\n",
+    ] {
+        let got = read("x.sh", text, None, &Hints::default());
+        assert!(got.is_err(), "{text}: {got:?}");
+    }
+    for text in [
+        "qemu-system-x86_64 disk.img\n",
+        "exec qemu-system-x86_64 \"$@\"\n",
+        "sudo /usr/bin/kvm -m 1G\n",
+        "[ -e /dev/kvm ] && qemu-system-x86_64 -m 1G\n",
+        "numactl -N 0 qemu-system-x86_64 -boot c\n",
+        "ExecStart=/usr/bin/qemu-system-x86_64 -m 1G\n",
+    ] {
+        assert_eq!(read("x.sh", text, None, &Hints::default()).unwrap().vms.len(), 1, "{text}");
     }
 }
 
