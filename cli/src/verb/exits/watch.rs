@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use capture::live::Rung;
+#[cfg(feature = "bpf")]
 use capture::live::bpf::{Bpf, KVM, Offsets};
 use capture::live::histogram::Histogram;
 use capture::live::tracefs;
@@ -90,6 +91,7 @@ pub fn origin(rung: Rung) -> Origin {
 
 /// Who sums up in the kernel.
 enum Source {
+    #[cfg(feature = "bpf")]
     Bpf(Box<Bpf>),
     Histogram(Histogram),
 }
@@ -98,16 +100,20 @@ impl Source {
     fn start(rung: Rung, process: Option<u32>) -> anyhow::Result<Self> {
         let directory = tracefs::find()?;
         match rung {
+            #[cfg(feature = "bpf")]
             Rung::Bpf => {
                 let offsets = Offsets::of_kernel(&directory)?;
                 Ok(Self::Bpf(Box::new(Bpf::load(&offsets, process, &KVM)?)))
             }
+            #[cfg(not(feature = "bpf"))]
+            Rung::Bpf => anyhow::bail!("this program was built without its feature bpf"),
             _ => Ok(Self::Histogram(Histogram::start(&directory, process)?)),
         }
     }
 
     fn rows(&mut self) -> Result<BTreeMap<RowKey, Sums>, capture::Error> {
         match self {
+            #[cfg(feature = "bpf")]
             Self::Bpf(bpf) => bpf.rows(),
             Self::Histogram(histogram) => histogram.rows(),
         }
