@@ -101,9 +101,58 @@ pub fn hanging(heading: &str, width: usize, text: &str) -> String {
     result
 }
 
+/// A page of the documentation for a terminal: paragraphs and list items fit, code and tables stay as they are.
+pub fn folded(page: &str) -> String {
+    let mut result = String::new();
+    let mut paragraph = String::new();
+    let mut is_code = false;
+    let flush = |paragraph: &mut String, result: &mut String| {
+        if paragraph.is_empty() {
+            return;
+        }
+        let width = if paragraph.starts_with("- ") { 2 } else { 0 };
+        let (heading, text) = paragraph.split_at(width);
+        result.push_str(&hanging(heading, width, text));
+        paragraph.clear();
+    };
+    for line in page.lines() {
+        let is_fence = line.starts_with("```");
+        if is_fence || is_code || line.is_empty() || line.starts_with(['#', '|']) {
+            flush(&mut paragraph, &mut result);
+            result.push_str(line);
+            result.push('\n');
+            is_code ^= is_fence;
+            continue;
+        }
+        if line.starts_with("- ") {
+            flush(&mut paragraph, &mut result);
+        }
+        if !paragraph.is_empty() {
+            paragraph.push(' ');
+        }
+        paragraph.push_str(line);
+    }
+    flush(&mut paragraph, &mut result);
+    result
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn page_fits_but_for_its_code_and_tables() {
+        let long = "word ".repeat(40);
+        let code = format!("```\n{long}\n```\n");
+        let page = format!("# T\n\n{long}\nmore\n\n- {long}\n- b\n\n{code}");
+        let text = folded(&page);
+        assert!(text.ends_with(&code), "{text}");
+        assert!(text.starts_with("# T\n\nword "), "{text}");
+        assert!(text.contains("more\n\n- word") && text.contains("\n  word"), "{text}");
+        for line in text[..text.len() - code.len()].lines() {
+            assert!(line.chars().count() <= COLUMNS, "{line}");
+        }
+    }
 
     #[test]
     fn no_line_is_wider_than_allowed() {

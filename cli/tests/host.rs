@@ -260,3 +260,31 @@ fn why_names_the_machine_the_inhibit_and_the_line() {
     }
     assert_eq!(avicenna(&["why", "nosuch"], &root.0).status.code(), Some(3));
 }
+
+#[test]
+fn check_takes_a_single_file_of_any_known_form() {
+    let root = Root::new("single");
+    let listing = "CPU:\n\
+        0x00000000: EAX=0x00000010, EBX=0x68747541, ECX=0x444d4163, EDX=0x69746e65\n\
+        0x8000000a: EAX=0x00000001, EBX=0x00008000, ECX=0x00000000, EDX=0x119fbfff\n";
+    let dump = "SSDT @ 0x0\n    0000: 53 53 44 54  SSDT\n\nDMAR @ 0x0\n\
+        \x20   0000: 44 4D 41 52 30 00 00 00 01 00 00 00 00 00 00 00  DMAR0...........\n\
+        \x20   0010: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00  ................\n\
+        \x20   0020: 00 00 00 00 26 01 00 00 00 00 00 00 00 00 00 00  ....&...........\n";
+    let check = |name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_avicenna"));
+        command.arg("check").arg(root.0.join(name)).output().unwrap()
+    };
+    for (name, text, row) in [
+        ("listing.txt", listing, "yes      the CPU has x2AVIC [cpu 0]"),
+        ("tables.txt", dump, "yes      the firmware allows interrupt remapping"),
+    ] {
+        root.put(name, text);
+        let shown = stdout(&check(name));
+        assert!(shown.contains(row), "{name}: {shown}");
+    }
+    root.put("prose.txt", "this is no host\n");
+    let refused = check("prose.txt");
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("cpuid -r"));
+}

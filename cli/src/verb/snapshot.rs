@@ -63,8 +63,45 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         .collect();
     let files = inputs.files().count() - unreadable.len();
     eprintln!("{files} files in {}", arguments.output.display());
-    for (path, why) in unreadable {
-        eprintln!("could not be read: {path}: {why}");
+    for line in grouped(&unreadable) {
+        eprintln!("could not be read: {line}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Files of one folder that share a reason are one line where they are many.
+fn grouped(unreadable: &[(&str, &str)]) -> Vec<String> {
+    const FEW: usize = 3;
+    let folder = |path: &str| path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+    unreadable
+        .chunk_by(|a, b| folder(a.0) == folder(b.0) && a.1 == b.1)
+        .flat_map(|group| match group {
+            [(path, why), ..] if group.len() > FEW => {
+                vec![format!("{} files in {}: {why}", group.len(), folder(path))]
+            }
+            _ => group.iter().map(|(path, why)| format!("{path}: {why}")).collect(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_files_of_a_folder_with_one_reason_are_one_line() {
+        let many: Vec<String> = (0..5).map(|n| format!("sys/kernel/debug/kvm/{n}")).collect();
+        let mut files: Vec<(&str, &str)> = vec![("avicenna/msr/0.txt", "not there")];
+        files.extend(many.iter().map(|path| (path.as_str(), "permission denied")));
+        files.extend([("z/a", "denied"), ("z/b", "other")]);
+        assert_eq!(
+            grouped(&files),
+            [
+                "avicenna/msr/0.txt: not there",
+                "5 files in sys/kernel/debug/kvm: permission denied",
+                "z/a: denied",
+                "z/b: other"
+            ]
+        );
+    }
 }

@@ -7,7 +7,7 @@ mod json;
 mod sarif;
 mod text;
 
-use crate::terminal::{Paint, hanging};
+use crate::terminal::{Paint, folded, hanging, print};
 use anyhow::{Context, bail};
 use input::Input;
 use rules::configuration::Kind;
@@ -243,7 +243,7 @@ fn mend(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<ExitCode> {
 fn explain(name: &str) -> anyhow::Result<ExitCode> {
     match rule::find(name) {
         Some(rule) => {
-            print!("{}", rule.page());
+            print(&folded(&rule.page()))?;
             Ok(ExitCode::SUCCESS)
         }
         None => {
