@@ -42,14 +42,21 @@ module's options are set at all, `avic=1` belongs among them. It needs a CPU tha
 `kvm_amd avic=0` and `kvm_intel enable_apicv=0` switch the feature off for every virtual machine (inhibit `DISABLED`). They are often
 left over from bugs long fixed: AVIC with device assignment in 5.6 (bugzilla 206579), APICv with device assignment (bugzilla
 207489), APICv with Windows guests in 5.18 and 5.19. The parameters are read when the module loads; writing to the files in
-`/sys/module` is refused.",
+`/sys/module` is refused.
+
+What such a load clears in `kvm` stays: `enable_apicv` (Intel), `enable_device_posted_irqs` from 6.16 and `enable_ipiv` from 6.17 on read
+`N` until `kvm` itself is loaded again, or the option is given as 1. So take both out: `modprobe -r kvm_amd kvm && modprobe kvm_amd`.",
         bad: "options kvm_intel enable_apicv=0",
         good: "options kvm_intel enable_apicv=1",
         unknown: "GRUB_CMDLINE_LINUX=\"kvm_amd.avic=$AVIC\"",
         example_kernel: "",
         example_qemu: "",
         is_fixable: true,
-        sources: &["Linux 6.12 arch/x86/kvm/svm/svm.c, avic", "Linux 6.12 arch/x86/kvm/vmx/vmx.c, enable_apicv"],
+        sources: &[
+            "Linux 6.12 arch/x86/kvm/svm/svm.c, avic",
+            "Linux 6.12 arch/x86/kvm/vmx/vmx.c, enable_apicv",
+            "Linux 6.17 arch/x86/kvm/x86.c, enable_ipiv, commit d921665e01ba",
+        ],
         check: Check::Options(feature_off),
     },
     Rule {
