@@ -19,13 +19,17 @@ pub const RULES: &[Rule] = &[
     Rule {
         kind: "secret",
         what: "the value after a word that contains password, passwd, secret, token, credential, apikey, api-key, \
-               authkey or passphrase, or is 'data', joined by '=', ':' or a blank option (--token X), and such XML attributes",
+               authkey or passphrase, or is data, key, string, cookie, authorization, pass, pwd or psk, joined by '=', ':' or \
+               a blank option (--token X), such XML attributes, and SMBIOS strings (type=11,value=)",
     },
     Rule {
         kind: "data",
         what: "base64 and hexadecimal runs of 32 or more characters with letters and digits",
     },
-    Rule { kind: "user", what: "user names inside URLs (scheme://user:password@host)" },
+    Rule {
+        kind: "user",
+        what: "what stands before the host inside URLs (scheme://user:password@host, user%password@host)",
+    },
     Rule { kind: "address", what: "IPv4 addresses other than 0.0.0.0 and 127.x" },
 ];
 
@@ -40,7 +44,7 @@ pub fn text(text: &str) -> String {
         if body.len() > LINE_LIMIT {
             redacted.push_str("<redacted:long line>");
         } else {
-            redacted.push_str(&line_of_text(body));
+            redacted.push_str(&line_of_text(body, Form::Line));
         }
         redacted.push_str(end);
     }
@@ -58,17 +62,45 @@ pub fn arguments(words: &[String]) -> Vec<String> {
         } else if word.len() > LINE_LIMIT {
             "<redacted:long line>".into()
         } else {
-            line_of_text(word)
+            line_of_text(word, Form::Word)
         });
         hides_next = is_option && !word.contains('=') && names_secret(word);
     }
     redacted
 }
 
-fn line_of_text(line: &str) -> String {
-    let line = values(line);
+/// What a text is: a line of words, or one word of a command line, where a blank belongs to a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Line,
+    Word,
+}
+
+fn line_of_text(line: &str, form: Form) -> String {
+    let line = user_info(line);
+    let line = values(&line, form);
     let line = xml_serial(&line);
     tokens(&line)
+}
+
+/// `scheme://user:password@host`: everything between the slashes and the last `@` of the authority.
+fn user_info(line: &str) -> String {
+    const MARK: &str = "://";
+    let mut redacted = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find(MARK) {
+        let (before, after) = rest.split_at(at + MARK.len());
+        redacted.push_str(before);
+        let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '<');
+        let length = after.find(ends).unwrap_or(after.len());
+        let host = after[..length].rfind('@').unwrap_or(0);
+        if host > 0 {
+            redacted.push_str("<redacted:user>");
+        }
+        rest = &after[host..];
+    }
+    redacted.push_str(rest);
+    redacted
 }
 
 const SECRETS: &[&str] = &[
@@ -84,10 +116,15 @@ const SECRETS: &[&str] = &[
     "passphrase",
 ];
 
+/// Names that tell as a whole: a Ceph key in a drive's name, a cookie, a configuration handed in by fw_cfg.
+const WHOLE_SECRETS: &[&str] =
+    &["data", "key", "string", "cookie", "authorization", "pass", "pwd", "psk"];
+
 fn names_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     // `password-secret=sec0` names an object, which is no secret, and must stay for the arguments to make sense.
-    name == "data" || SECRETS.iter().any(|word| name.contains(word)) && !name.ends_with("-secret")
+    WHOLE_SECRETS.contains(&name.as_str())
+        || SECRETS.iter().any(|word| name.contains(word)) && !name.ends_with("-secret")
 }
 
 fn names_serial(name: &str) -> bool {
@@ -102,7 +139,7 @@ fn is_name(byte: u8) -> bool {
 }
 
 /// `name=value` and `name: value`, with or without quotes; the value ends at a separator.
-fn values(line: &str) -> String {
+fn values(line: &str, form: Form) -> String {
     let bytes = line.as_bytes();
     let mut redacted = String::with_capacity(line.len());
     let (mut at, mut copied) = (0, 0);
@@ -114,7 +151,8 @@ fn values(line: &str) -> String {
         let start =
             bytes[..at].iter().rposition(|&b| !is_name(b) && b != b'"').map_or(0, |i| i + 1);
         let name = line[start..at].trim_matches('"');
-        let kind = if names_secret(name) {
+        let is_smbios_string = name == "value" && line[..start].ends_with("type=11,");
+        let kind = if names_secret(name) || is_smbios_string {
             "secret"
         } else if names_serial(name) && bytes[at] == b'=' {
             "serial"
@@ -130,7 +168,8 @@ fn values(line: &str) -> String {
         from += usize::from(quote.is_some());
         let ends = |b: u8| match quote {
             Some(quote) => b == quote,
-            None => matches!(b, b',' | b' ' | b'"' | b'\'' | b'<' | b'>' | b'&' | b';' | b'}'),
+            None if b == b' ' => form == Form::Line,
+            None => matches!(b, b',' | b'"' | b'\'' | b'<' | b'>' | b'&' | b';' | b'}'),
         };
         let to =
             bytes[from..].iter().position(|&b| ends(b)).map_or(bytes.len(), |length| from + length);
@@ -185,11 +224,6 @@ fn tokens(line: &str) -> String {
 }
 
 fn token_text(token: &str) -> String {
-    if let Some((scheme, rest)) = token.split_once("://")
-        && let Some((_, host)) = rest.split_once('@')
-    {
-        return format!("{scheme}://<redacted:user>@{host}");
-    }
     if is_key(token) {
         return "<redacted:data>".into();
     }

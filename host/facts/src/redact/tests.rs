@@ -49,6 +49,26 @@ fn secrets_go_and_names_of_secret_objects_stay() {
             "<graphics type='vnc' passwd='<redacted:secret>'/>",
         ),
         ("iscsi://joe:pw@san/lun", "iscsi://<redacted:user>@san/lun"),
+        ("file=iscsi://joe%pa$$@san/iqn/0", "file=iscsi://<redacted:user>@san/iqn/0"),
+        (
+            "{\"url\":\"https://a:b@h/x@y\",\"cookie\":\"t=1\"}",
+            "{\"url\":\"https://<redacted:user>@h/x@y\",\"cookie\":\"<redacted:secret>\"}",
+        ),
+        ("http://h/p@th https://u@h", "http://h/p@th https://<redacted:user>@h"),
+        (
+            "file=rbd:pool/vm:id=admin:key=AQDabc==:mon_host=h,if=none",
+            "file=rbd:pool/vm:id=admin:key=<redacted:secret>,if=none",
+        ),
+        ("-object secret,id=s0,keyid=m0,iv=x", "-object secret,id=s0,keyid=m0,iv=x"),
+        (
+            "name=opt/com.coreos/config,string=TOP SECRET",
+            "name=opt/com.coreos/config,string=<redacted:secret> SECRET",
+        ),
+        ("type=11,value=io.cred:root=pw", "type=11,value=<redacted:secret>"),
+        (
+            "driver=kvm-pit,property=lost_tick_policy,value=discard",
+            "driver=kvm-pit,property=lost_tick_policy,value=discard",
+        ),
     ]);
 }
 
@@ -60,6 +80,15 @@ fn secret_in_the_word_after_its_option_goes() {
     assert_eq!(
         arguments(&words),
         ["vmm", "--token", "<redacted:secret>", "--auth-token=<redacted:secret>", "--verbose", "x"]
+    );
+}
+
+#[test]
+fn blank_in_a_word_belongs_to_the_secret() {
+    let words = ["-spice", "port=1,password=two words,x=y", "name=opt/x,string=TOP SECRET"];
+    assert_eq!(
+        arguments(&words.map(String::from)),
+        ["-spice", "port=1,password=<redacted:secret>,x=y", "name=opt/x,string=<redacted:secret>"]
     );
 }
 
