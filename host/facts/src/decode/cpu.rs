@@ -63,8 +63,9 @@ fn listed(inputs: &Inputs) -> Vec<Listed> {
         for (path, content) in inputs.below(folder) {
             let Content::Bytes(bytes) = content else { continue };
             let processors = cpuid::parse(&String::from_utf8_lossy(bytes));
+            let is_alone = processors.len() == 1;
             for (index, processor) in processors.into_iter().enumerate().take(PROCESSORS_LIMIT) {
-                let numbers = numbers(path, folder, &processor, index);
+                let numbers = numbers(path, folder, is_alone, &processor, index);
                 let registers = registers(inputs, path, &processor);
                 groups
                     .entry((processor.cpuid.kind(), capabilities(&processor)))
@@ -105,9 +106,15 @@ fn place(path: &str) -> String {
     if path.starts_with("avicenna/") { "CPUID".into() } else { format!("CPUID in {path}") }
 }
 
-/// The processors a listing stands for: a snapshot names its file after them.
-fn numbers(path: &str, folder: &str, processor: &Processor, index: usize) -> Vec<u32> {
-    if folder == "avicenna/cpuid/" {
+/// The processors a listing stands for: a snapshot names the file of each kind after them.
+fn numbers(
+    path: &str,
+    folder: &str,
+    is_alone: bool,
+    processor: &Processor,
+    index: usize,
+) -> Vec<u32> {
+    if folder == "avicenna/cpuid/" && is_alone {
         return parse_list(path[folder.len()..].trim_end_matches(".txt"));
     }
     vec![processor.number.unwrap_or(index as u32)]
