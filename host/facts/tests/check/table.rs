@@ -121,6 +121,7 @@ const ROWS: &[(&str, Base, Answer, &[Change])] = &[
     ("kvm-x2apic-cluster", Amd, Yes, &[]),
     ("kvm-x2apic-cluster", Amd, Yes, &[(RELEASE, Some("5.19.17"))]),
     ("kvm-x2apic-cluster", Amd, Yes, &[(RELEASE, Some("6.1.192")), (CPUID, Some(CEZANNE))]),
+    ("kvm-x2apic-cluster", Amd, Yes, &[(RELEASE, Some("6.1.192")), (CPUID, Some(PHOENIX))]),
     ("kvm-x2apic-cluster", Amd, No, &[(RELEASE, Some("6.0.1"))]),
     ("kvm-x2apic-cluster", Amd, No, &[(RELEASE, Some("6.1.192"))]),
     ("kvm-x2apic-cluster", Amd, No, &[(RELEASE, Some("6.2.16"))]),

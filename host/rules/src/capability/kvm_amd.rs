@@ -159,7 +159,12 @@ pub fn wakes_in_clusters(facts: &Facts, cpus: &[Finding]) -> Finding {
     .evidence(facts.kernel.evidence("kernel", |kernel| kernel.release.clone()))
     .evidence(Evidence::new("x2AVIC", "row cpu-x2avic", every(cpus, "cpu-x2avic").to_string()))
     .fix("run kernel 6.3 or later; until then no virtual IOMMU, or x2apic_phys in the guest", Needs::Reboot);
-    match (every(cpus, "cpu-x2avic"), has(6, 0), has(6, 3)) {
+    // Without AVIC the kernel uses no x2AVIC either.
+    let x2avic = match every(cpus, "cpu-avic") {
+        Answer::No => Answer::No,
+        _ => every(cpus, "cpu-x2avic"),
+    };
+    match (x2avic, has(6, 0), has(6, 3)) {
         (Answer::No, _, _) => draft.answer(Answer::Yes, "without x2AVIC the kernel sends these IPIs itself"),
         (_, _, Some(true)) => draft.answer(Answer::Yes, "6.3 and later find the target"),
         (_, Some(false), _) => draft.answer(Answer::Yes, "kernels before 6.0 do not use x2AVIC"),
