@@ -21,6 +21,14 @@ pub trait Sink {
         self.event(stamp, &KvmEvent::Entry { vcpu });
     }
 
+    /// Takes an exit, what was accessed in it, and the entry of the same thread on the same CPU that
+    /// comes next.
+    #[inline(always)]
+    fn trip(&mut self, departure: &Departure, entry_ns: u64, vcpu: u32) {
+        self.departure(departure);
+        self.entry(&Stamp { time_ns: entry_ns, ..departure.stamp }, vcpu);
+    }
+
     /// Events of a host CPU were lost at or before a time.
     fn lost(&mut self, cpu: u32, at_ns: u64, events: u64);
 

@@ -291,10 +291,9 @@ impl Thread {
         let Departure { stamp, access, .. } = departure;
         let (exit_ns, middle_ns) = (stamp.time_ns, access.time_ns);
         let is_in_lane = self.gap_ns == u64::MAX
-            || middle_ns.wrapping_sub(exit_ns) <= self.gap_ns
-                && stamp.cpu == self.cpu
-                && exit_ns >= self.last_ns;
-        if self.whereabouts != Whereabouts::Guest || middle_ns < exit_ns || !is_in_lane {
+            || middle_ns.wrapping_sub(exit_ns) <= self.gap_ns && stamp.cpu == self.cpu;
+        let is_in_order = (self.last_ns <= exit_ns) & (exit_ns <= middle_ns);
+        if self.whereabouts != Whereabouts::Guest || !is_in_order || !is_in_lane {
             return false;
         }
         let cells = match self.known.find(departure) {
@@ -311,6 +310,32 @@ impl Thread {
         true
     }
 
+    /// Takes an exit, its access and the entry that ends it, under the same condition.
+    #[inline(always)]
+    pub fn trip(&mut self, departure: &Departure, entry_ns: u64) -> bool {
+        let Departure { stamp, access, .. } = departure;
+        let (exit_ns, middle_ns) = (stamp.time_ns, access.time_ns);
+        let is_in_lane = self.gap_ns == u64::MAX
+            || middle_ns.wrapping_sub(exit_ns) <= self.gap_ns
+                && entry_ns.wrapping_sub(middle_ns) <= self.gap_ns
+                && stamp.cpu == self.cpu;
+        let is_in_order =
+            (self.last_ns <= exit_ns) & (exit_ns <= middle_ns) & (middle_ns <= entry_ns);
+        if self.whereabouts != Whereabouts::Guest || !is_in_order || !is_in_lane {
+            return false;
+        }
+        let cells = match self.known.find(departure) {
+            Some(cells) => *cells,
+            None => match self.learn(&{ *departure }) {
+                Some(cells) => cells,
+                None => return false,
+            },
+        };
+        self.last_ns = entry_ns;
+        self.ended(cells, exit_ns, middle_ns, entry_ns);
+        true
+    }
+
     /// Takes the entry that ends a departure, under the same condition.
     #[inline(always)]
     pub fn entered(&mut self, stamp: &Stamp) -> bool {
@@ -323,13 +348,18 @@ impl Thread {
         }
         self.whereabouts = Whereabouts::Guest;
         self.last_ns = entry_ns;
+        self.ended(cells, exit_ns, middle_ns, entry_ns);
+        true
+    }
+
+    #[inline(always)]
+    fn ended(&mut self, cells: TripCells, exit_ns: u64, middle_ns: u64, entry_ns: u64) {
         self.cells.at(cells.exit as usize).1.add(exit_ns, entry_ns);
         if cells.access != KnownTrips::NO_CELL {
             let (from, to) =
                 if cells.is_read != 0 { (exit_ns, middle_ns) } else { (middle_ns, entry_ns) };
             self.cells.at(cells.access as usize).1.add(from, to);
         }
-        true
     }
 
     /// Goes back from the short way: what departed is open, as if taken one by one.

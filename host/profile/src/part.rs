@@ -138,6 +138,17 @@ const MOST_THREADS: usize = 1 << 16;
 /// Threads whose positions are remembered: as many as may share a CPU.
 const LATEST: usize = 64;
 
+/// Numbers that belong in other places, so that none is found.
+const NOBODY: [(u32, u32); LATEST] = {
+    let mut latest = [(0, 0); LATEST];
+    let mut place = 0;
+    while place < LATEST {
+        latest[place].0 = place as u32 + 1;
+        place += 1;
+    }
+    latest
+};
+
 /// What borders a stretch of a recording, for those who have the stretches beside it.
 #[derive(Clone, Debug, Default)]
 pub struct Edges {
@@ -168,10 +179,12 @@ pub struct Part {
     latest: [(u32, u32); LATEST],
     pub(crate) tallies: Table<TallyKey, u64>,
     edges: Edges,
+    /// Nothing is left out and nothing was lost lately: no event has to be looked at by itself.
+    is_plain: bool,
     pub(crate) losses: Losses,
     pub(crate) events: u64,
-    /// The smallest ISA number an exit named.
-    pub(crate) isa: u32,
+    /// The smallest ISA number an exit named that was looked at by itself.
+    isa: u32,
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
     /// Inhibits, tallies or threads beyond the bounds above.
@@ -189,9 +202,10 @@ impl Part {
             options: options.clone(),
             arrival,
             threads: Table::default(),
-            latest: [(0, u32::MAX); LATEST],
+            latest: NOBODY,
             tallies: Table::default(),
             edges: Edges::default(),
+            is_plain: options.is_everything,
             losses: Losses::default(),
             events: 0,
             isa: u32::MAX,
@@ -213,35 +227,56 @@ impl Part {
                 if let KvmEvent::Exit(exit) = event {
                     self.isa = self.isa.min(exit.isa);
                 }
-                if let Some(position) = self.admit(stamp, 1, stamp.time_ns) {
+                if let Some(position) = self.admit(stamp) {
                     let thread = &mut self.threads.at(position).1;
                     thread.event(stamp, event, &self.losses, &mut self.edges.lanes);
                 }
             }
             _ if self.options.admits(stamp) => {
-                self.note(stamp, 1, stamp.time_ns);
+                self.note(stamp);
                 self.counted(stamp, event);
             }
             _ => {}
         }
     }
 
-    /// Takes an exit and what was accessed in it.
+    /// Takes an exit and what was accessed in it. Nothing that is taken the short way is earlier than
+    /// what its thread began with, which was not.
     #[inline(always)]
     pub fn departure(&mut self, departure: &Departure) {
-        // Where something is left out or was lost, each event is looked at.
-        if self.options.is_everything && self.losses.is_empty() {
+        if self.is_plain {
             let events = if departure.access.kind == AccessKind::None { 1 } else { 2 };
-            if let Some(position) = self.admit(&departure.stamp, 0, departure.access.time_ns)
+            if let Some(position) = self.position_at(&departure.stamp, departure.access.time_ns)
                 && self.threads.at(position).1.departure(departure)
             {
                 self.events += events;
-                self.isa = self.isa.min(departure.exit.isa);
                 return;
             }
         }
         // A copy, so that the departure itself can stay in registers.
         self.one_by_one(&{ *departure });
+    }
+
+    /// Takes an exit, what was accessed in it, and the entry that comes next on its CPU.
+    #[inline(always)]
+    pub fn trip(&mut self, departure: &Departure, entry_ns: u64, vcpu: u32) {
+        if self.is_plain {
+            let events = if departure.access.kind == AccessKind::None { 2 } else { 3 };
+            if let Some(position) = self.position_at(&departure.stamp, entry_ns)
+                && self.threads.at(position).1.trip(departure, entry_ns)
+            {
+                self.events += events;
+                return;
+            }
+        }
+        // A copy, so that the departure itself can stay in registers.
+        self.trip_apart(&{ *departure }, entry_ns, vcpu);
+    }
+
+    #[inline(never)]
+    fn trip_apart(&mut self, departure: &Departure, entry_ns: u64, vcpu: u32) {
+        self.departure(departure);
+        self.entry(&Stamp { time_ns: entry_ns, ..departure.stamp }, vcpu);
     }
 
     #[inline(never)]
@@ -254,9 +289,8 @@ impl Part {
     /// Takes an entry.
     #[inline(always)]
     pub fn entry(&mut self, stamp: &Stamp, vcpu: u32) {
-        if self.options.is_everything
-            && self.losses.is_empty()
-            && let Some(position) = self.admit(stamp, 0, stamp.time_ns)
+        if self.is_plain
+            && let Some(position) = self.position_at(stamp, stamp.time_ns)
             && self.threads.at(position).1.entered(stamp)
         {
             self.events += 1;
@@ -270,23 +304,27 @@ impl Part {
         self.event(&stamp, &KvmEvent::Entry { vcpu });
     }
 
-    /// Counts events and their times; only the last may be later than the stamp says.
-    #[inline(always)]
-    fn note(&mut self, stamp: &Stamp, events: u64, last_ns: u64) {
-        self.events += events;
+    fn note(&mut self, stamp: &Stamp) {
+        self.events += 1;
         self.first_ns = self.first_ns.min(stamp.time_ns);
-        self.last_ns = self.last_ns.max(last_ns);
+        self.last_ns = self.last_ns.max(stamp.time_ns);
     }
 
-    /// Counts events that are wanted and gives the position of their thread.
-    #[inline(always)]
-    fn admit(&mut self, stamp: &Stamp, events: u64, last_ns: u64) -> Option<usize> {
+    /// Counts an event that is wanted and gives the position of its thread.
+    fn admit(&mut self, stamp: &Stamp) -> Option<usize> {
         if !self.options.admits(stamp) {
             return None;
         }
-        self.note(stamp, events, last_ns);
+        self.note(stamp);
+        self.position_at(stamp, stamp.time_ns)
+    }
+
+    /// The position of a thread that did something up to a time.
+    #[inline(always)]
+    fn position_at(&mut self, stamp: &Stamp, last_ns: u64) -> Option<usize> {
+        self.last_ns = self.last_ns.max(last_ns);
         let latest = self.latest[stamp.thread as usize % LATEST];
-        if latest.0 == stamp.thread && latest.1 != u32::MAX {
+        if latest.0 == stamp.thread {
             return Some(latest.1 as usize);
         }
         self.admit_thread(*stamp)
@@ -380,6 +418,7 @@ impl Part {
     /// The recording lost events of this CPU at or before this time.
     pub fn lost(&mut self, cpu: u32, at_ns: u64, events: u64) {
         self.losses.add(cpu, at_ns, events);
+        self.is_plain = false;
         self.edges.lost.push((cpu, at_ns));
     }
 
@@ -397,6 +436,7 @@ impl Part {
             self.threads.at(position).1.end_lane(&mut self.edges.lanes);
         }
         self.losses.moments.clear();
+        self.is_plain = self.options.is_everything;
         let mut edges = std::mem::take(&mut self.edges);
         edges.rounds.latest_ns = self.last_ns;
         edges
@@ -413,6 +453,7 @@ impl Part {
     pub(crate) fn take_over(&mut self, lost: &[(u32, u64)], inhibits: Vec<InhibitChange>) {
         for &(cpu, at_ns) in lost {
             self.losses.add(cpu, at_ns, 0);
+            self.is_plain = false;
         }
         let room = MOST_INHIBITS - self.edges.inhibits.len();
         self.ignored += inhibits.len().saturating_sub(room) as u64;
@@ -427,9 +468,15 @@ impl Part {
         }
     }
 
+    /// The smallest ISA number an exit named.
+    pub(crate) fn isa(&self) -> u32 {
+        self.threads.iter().fold(self.isa, |isa, (_, thread)| isa.min(thread.known.isa()))
+    }
+
     /// Adds the sums of a part that was cut, whenever its events were.
     pub fn absorb(&mut self, other: Self) {
         let (views, arrival) = (self.options.views, self.arrival);
+        self.isa = self.isa.min(other.isa());
         for (number, thread) in other.threads.into_entries() {
             let make = || Thread::new(number, thread.process, views, arrival);
             let position = self.threads.position(number, make);
@@ -442,7 +489,6 @@ impl Part {
         }
         self.losses.events += other.losses.events;
         self.events += other.events;
-        self.isa = self.isa.min(other.isa);
         self.first_ns = self.first_ns.min(other.first_ns);
         self.last_ns = self.last_ns.max(other.last_ns);
         self.ignored += other.ignored;

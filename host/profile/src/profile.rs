@@ -41,6 +41,7 @@ pub struct Profile {
 impl Part {
     /// Ends the recording: exits still open are dropped, since nobody saw how long they lasted.
     pub fn finish(mut self) -> Profile {
+        let isa = self.isa();
         let mut inhibits = self.take_inhibits();
         inhibits.sort_by_key(|change| change.time_ns);
         let mut vcpus: Vec<Vcpu> = self
@@ -77,7 +78,7 @@ impl Part {
             events: self.events,
             lost_events: self.losses.events,
             ignored: self.ignored,
-            isa: Isa::from_number(self.isa),
+            isa: Isa::from_number(isa),
             span_ns: (self.events > 0).then_some((self.first_ns, self.last_ns)),
         }
     }

@@ -123,10 +123,17 @@ const FREE: Known = Known {
 };
 
 /// The kinds of exits of one thread.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct KnownTrips {
     /// None until the first is learnt.
     places: Option<Box<[Known; PLACES]>>,
+    isa: u32,
+}
+
+impl Default for KnownTrips {
+    fn default() -> Self {
+        Self { places: None, isa: u32::MAX }
+    }
 }
 
 impl KnownTrips {
@@ -145,7 +152,13 @@ impl KnownTrips {
         others.find(|known| known.signature.is(&signature)).map(|known| &known.cells)
     }
 
+    /// The smallest ISA number of an exit that was learnt.
+    pub const fn isa(&self) -> u32 {
+        self.isa
+    }
+
     pub fn insert(&mut self, departure: &Departure, cells: TripCells) {
+        self.isa = self.isa.min(departure.exit.isa);
         let places = self.places.get_or_insert_with(|| Box::new([FREE; PLACES]));
         let signature = Signature::new(departure);
         let place = usize::from(signature.place());

@@ -2,10 +2,10 @@
 //!
 //! Which event comes next is what a processor cannot predict, and a mispredicted branch costs as
 //! much as decoding a whole sample. So an exit is taken together with the access that follows it,
-//! without a branch on whether there is one and what it is; what remains is an exit and an entry by
-//! turns.
+//! and with the entry behind them if that is of the same thread, without a branch on what the
+//! access is.
 
-use super::layout::{Fast, HEADER, Layouts, WINDOW};
+use super::layout::{Fast, Frame, LONGEST, Layouts, WINDOW};
 use super::record::kind;
 use crate::sink::Sink;
 use trace::kvm::{Access, AccessKind, Departure, Exit, Stamp};
@@ -20,10 +20,8 @@ pub enum Class {
     Access,
 }
 
-/// Longer samples than this are decoded the long way.
-const LONGEST: usize = 512;
-/// Bytes from the start of a sample within which it and the fields of the next lie.
-const PAIR: usize = LONGEST + WINDOW;
+/// Bytes from the start of an exit within which it, its access and the fields of the entry lie.
+const TRIP: usize = 2 * LONGEST + WINDOW;
 
 /// The eight bytes at an offset that cannot leave the window.
 #[inline(always)]
@@ -34,7 +32,7 @@ fn word_in(window: &[u8; WINDOW], at: u8) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-impl Fast {
+impl Frame {
     #[inline(always)]
     fn stamp(&self, window: &[u8; WINDOW]) -> Stamp {
         let ids = word_in(window, self.thread);
@@ -44,6 +42,13 @@ impl Fast {
             thread: (ids >> 32) as u32,
             cpu: word_in(window, self.cpu) as u32,
         }
+    }
+
+    /// Whether a sample is of the same thread and CPU as another.
+    #[inline(always)]
+    fn is_beside(&self, window: &[u8; WINDOW], stamp: &Stamp) -> bool {
+        let thread = (word_in(window, self.thread) >> 32) as u32;
+        (thread == stamp.thread) & (word_in(window, self.cpu) as u32 == stamp.cpu)
     }
 }
 
@@ -56,9 +61,9 @@ impl Layouts {
         let id = word_in(window, self.id_byte).wrapping_sub(self.first_id);
         let fast = usize::try_from(id).ok().and_then(|id| self.fast_by_id.get(id));
         let fast = fast.unwrap_or(&Fast::NONE);
+        // One comparison says that the size is neither too small nor too large.
         let is_usable = (header as u32 == kind::SAMPLE)
-            & (size >= usize::from(fast.least))
-            & (size.wrapping_sub(HEADER) <= LONGEST - HEADER);
+            & (size.wrapping_sub(usize::from(fast.least)) <= usize::from(fast.room));
         (if is_usable { fast } else { &Fast::NONE }, size)
     }
 
@@ -73,19 +78,18 @@ impl Layouts {
         sink: &mut S,
     ) -> usize {
         while at < limit
-            && let Some(pair) = bytes.get(at..).and_then(<[u8]>::first_chunk::<PAIR>)
-            && let Some(window) = pair.first_chunk::<WINDOW>()
+            && let Some(trip) = bytes.get(at..).and_then(<[u8]>::first_chunk::<TRIP>)
+            && let Some(window) = trip.first_chunk::<WINDOW>()
         {
             let (fast, size) = self.frequent(window);
             match fast.class {
                 Class::Exit if size <= LONGEST => {
-                    let Some(next) = pair[size..].first_chunk::<WINDOW>() else { break };
-                    let is_last = at + size >= limit;
-                    at += size + self.departure(window, fast, next, is_last, sink);
+                    let Some(taken) = self.exit(trip, fast, size, limit - at, sink) else { break };
+                    at += taken;
                 }
                 Class::Entry => {
                     let vcpu = word_in(window, fast.fields[0]) as u32;
-                    sink.entry(&fast.stamp(window), vcpu);
+                    sink.entry(&self.frame.stamp(window), vcpu);
                     at += size;
                 }
                 _ => break,
@@ -94,28 +98,29 @@ impl Layouts {
         at
     }
 
-    /// Takes an exit, and the record after it if that is an access of the same thread and CPU;
-    /// returns the size of that.
+    /// Takes an exit of a size, the record after it if that is an access of the same thread and CPU,
+    /// and the entry after those if it is theirs too; records that begin at the limit are not taken.
+    /// Returns the size of all that was.
     #[inline(always)]
-    fn departure<S: Sink>(
+    fn exit<S: Sink>(
         &self,
-        exit: &[u8; WINDOW],
+        trip: &[u8; TRIP],
         exit_at: &Fast,
-        next: &[u8; WINDOW],
-        is_last: bool,
+        size: usize,
+        limit: usize,
         sink: &mut S,
-    ) -> usize {
-        let (next_at, size) = self.frequent(next);
-        let stamp = exit_at.stamp(exit);
-        let other = next_at.stamp(next);
-        let has_access = (next_at.class == Class::Access)
-            & (stamp.thread == other.thread)
-            & (stamp.cpu == other.cpu)
-            & !is_last;
+    ) -> Option<usize> {
+        let exit = trip.first_chunk::<WINDOW>()?;
+        let next = trip.get(size..)?.first_chunk::<WINDOW>()?;
+        let (next_at, next_size) = self.frequent(next);
+        let stamp = self.frame.stamp(exit);
+        let has_access =
+            (next_at.class == Class::Access) & self.frame.is_beside(next, &stamp) & (size < limit);
+        let kept = if has_access { u64::MAX } else { 0 };
+        let taken = size + (next_size & kept as usize);
         let [isa, reason, info1, info2, interruption] = exit_at.fields;
         let [direction, address, value, ..] = next_at.fields;
-        let kept = if has_access { u64::MAX } else { 0 };
-        sink.departure(&Departure {
+        let departure = Departure {
             stamp,
             exit: Exit {
                 isa: word_in(exit, isa) as u32,
@@ -126,12 +131,22 @@ impl Layouts {
             },
             access: Access {
                 kind: if has_access { next_at.access } else { AccessKind::None },
-                time_ns: if has_access { other.time_ns } else { stamp.time_ns },
+                time_ns: if has_access { word_in(next, self.frame.time) } else { stamp.time_ns },
                 direction: (word_in(next, direction) & kept) as u32,
                 address: word_in(next, address) & next_at.address_mask & kept,
                 value: word_in(next, value) & next_at.value_mask & kept,
             },
-        });
-        size & kept as usize
+        };
+        let last = trip.get(taken..)?.first_chunk::<WINDOW>()?;
+        let (last_at, last_size) = self.frequent(last);
+        let is_entry =
+            (last_at.class == Class::Entry) & self.frame.is_beside(last, &stamp) & (taken < limit);
+        if is_entry {
+            let vcpu = word_in(last, last_at.fields[0]) as u32;
+            sink.trip(&departure, word_in(last, self.frame.time), vcpu);
+            return Some(taken + last_size);
+        }
+        sink.departure(&departure);
+        Some(taken)
     }
 }

@@ -115,8 +115,28 @@ pub fn raw_at(record: &[u8], at: usize) -> Option<&[u8]> {
     record.get(start..start.checked_add(length)?)
 }
 
+/// Longer samples than this are decoded the long way.
+pub const LONGEST: usize = 512;
+
 /// Bytes from a record's start within which a [`Fast`] event's fields lie.
 pub const WINDOW: usize = 256 + 8;
+
+/// Where all frequent events have what all samples have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    pub thread: u8,
+    pub time: u8,
+    pub cpu: u8,
+}
+
+impl Frame {
+    /// `None` if something is missing.
+    fn of(layout: &SampleLayout) -> Option<Self> {
+        let place = |at: usize| u8::try_from(at).ok().filter(|at| *at != 0);
+        let SampleLayout { thread, time, cpu, .. } = *layout;
+        Some(Self { thread: place(thread)?, time: place(time)?, cpu: place(cpu)? })
+    }
+}
 
 /// A frequent event whose fields all lie at fixed places near the record's start: offsets are
 /// bytes, so that none can point outside a window and none has to be checked.
@@ -125,13 +145,12 @@ pub struct Fast {
     pub class: Class,
     /// Of an access, which.
     pub access: AccessKind,
-    pub thread: u8,
-    pub time: u8,
-    pub cpu: u8,
     /// In the order of [`Frequent`].
     pub fields: [u8; 5],
     /// A record must be this long to hold them all.
     pub least: u16,
+    /// As many more bytes it may have.
+    pub room: u16,
     /// Which bits of the words at the second and third field are theirs, if it is an access.
     pub address_mask: u64,
     pub value_mask: u64,
@@ -142,17 +161,15 @@ impl Fast {
     pub const NONE: Self = Self {
         class: Class::Single,
         access: AccessKind::None,
-        thread: 0,
-        time: 0,
-        cpu: 0,
         fields: [0; 5],
         least: 0,
+        room: 0,
         address_mask: 0,
         value_mask: 0,
     };
 
-    fn new(layout: &SampleLayout, decoder: &Decoder) -> Option<Self> {
-        if !layout.is_raw_fixed || layout.thread == 0 || layout.cpu == 0 {
+    fn new(layout: &SampleLayout, decoder: &Decoder, frame: Frame) -> Option<Self> {
+        if !layout.is_raw_fixed || Frame::of(layout)? != frame {
             return None;
         }
         let raw = layout.fixed_end + 4;
@@ -174,11 +191,9 @@ impl Fast {
                 FrequentKind::Access(access) => access,
                 _ => AccessKind::None,
             },
-            thread: u8::try_from(layout.thread).ok()?,
-            time: u8::try_from(layout.time).ok()?,
-            cpu: u8::try_from(layout.cpu).ok()?,
             fields,
             least: (furthest + 8) as u16,
+            room: (LONGEST - WINDOW) as u16,
             address_mask: frequent.address_mask,
             value_mask: frequent.value_mask,
         })
@@ -203,6 +218,7 @@ pub struct Layouts {
     /// The same, as a byte that cannot point outside a window.
     pub id_byte: u8,
     pub first_id: u64,
+    pub frame: Frame,
     /// How samples are taken the short way, by identifier from `first_id` on.
     pub fast_by_id: Vec<Fast>,
     /// Event by identifier from `first_id` on.
@@ -258,9 +274,10 @@ impl Layouts {
         }
         let common = first.layout;
         let (id_offset, first_id, by_id) = index_ids(attributes, &events)?;
+        let frame = Frame::of(&common).unwrap_or_default();
         let fast_of = |event: Option<&Prepared>| {
             let event = event?;
-            Fast::new(&event.layout, event.decoder.as_ref()?)
+            Fast::new(&event.layout, event.decoder.as_ref()?, frame)
         };
         let fast_of = |event| fast_of(event).unwrap_or(Fast::NONE);
         let layouts = Self {
@@ -275,6 +292,7 @@ impl Layouts {
             // All fields of fixed size are eight bytes and there are ten of them at most.
             id_byte: id_offset as u8,
             first_id,
+            frame,
             by_id,
             common,
         };

@@ -220,7 +220,7 @@ fn event_of(kind: u8) -> KvmEvent {
 /// Process, thread, number, what found no pair, and each cell in words.
 type Row = (u32, u32, u32, u64, Vec<(Key, String)>);
 
-/// Delivers exits with the access that follows them as departures, as a reader does.
+/// Delivers exits with the access and the entry that follow them at once, as a reader does.
 fn deliver(events: &[(Stamp, KvmEvent)], part: &mut Part) {
     let mut events = events.iter().copied().peekable();
     while let Some((stamp, event)) = events.next() {
@@ -255,7 +255,15 @@ fn deliver(events: &[(Stamp, KvmEvent)], part: &mut Part) {
                 _ => unreachable!("only these are taken"),
             };
         }
-        part.departure(&Departure { stamp, exit, access });
+        let departure = Departure { stamp, exit, access };
+        let entry = events.next_if(|(next, event)| {
+            (next.thread, next.cpu) == (stamp.thread, stamp.cpu)
+                && matches!(event, KvmEvent::Entry { .. })
+        });
+        match entry {
+            Some((next, KvmEvent::Entry { vcpu })) => part.trip(&departure, next.time_ns, vcpu),
+            _ => part.departure(&departure),
+        }
     }
 }
 
