@@ -10,6 +10,8 @@ use std::sync::{Arc, OnceLock};
 pub enum Input {
     /// A finished or unfinished perf.data, and its length.
     PerfFile(File, u64),
+    /// What `perf record --threads` leaves.
+    PerfDirectory(perf_data::Directory),
     /// perf.data as perf writes it into a pipe.
     PerfPipe(Box<dyn Read + Send>),
     TraceDat(File, u64),
@@ -80,10 +82,7 @@ fn open_input(path: &Path, broken: &Arc<OnceLock<String>>) -> Result<Input, Erro
     let mut file = File::open(path).map_err(at)?;
     let metadata = file.metadata().map_err(at)?;
     if metadata.is_dir() {
-        return Err(Error::Unsupported(format!(
-            "{} is a directory: recordings of perf record --threads are not read",
-            path.display()
-        )));
+        return Ok(Input::PerfDirectory(perf_data::Directory::open(path)?));
     }
     if !metadata.is_file() {
         return open_stream(Box::new(file), broken);

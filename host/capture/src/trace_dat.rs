@@ -1,11 +1,12 @@
-//! `trace.dat` of trace-cmd, versions 6 and 7, plain or compressed with zstd.
+//! `trace.dat` of trace-cmd, versions 6 and 7, plain or compressed with zlib or zstd.
 //!
 //! Follows the manual pages trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5). Each CPU's ring-buffer
 //! pages are walked on their own and merged by time. A recording names threads but not processes,
 //! so its virtual machines cannot be told apart.
-//! DEVIATION(TRACECMD "latency"): files that hold text instead of ring-buffer pages, 32-bit and
-//! big-endian hosts, and files compressed with zlib are refused with a message.
+//! DEVIATION(TRACECMD "latency"): files that hold text instead of ring-buffer pages, and 32-bit and
+//! big-endian hosts are refused with a message.
 
+mod compression;
 mod option;
 mod page;
 
@@ -13,6 +14,7 @@ use crate::Error;
 use crate::kvm::Decoder;
 use crate::sink::{Origin, Sink};
 use crate::tracing_data::{Cursor, TracingData};
+use compression::Compression;
 use option::{Clock, apply_option};
 use page::CpuStream;
 use std::cmp::Reverse;
@@ -43,7 +45,9 @@ pub struct CpuData {
 struct Front {
     formats: TracingData,
     cpus: Vec<CpuData>,
-    is_compressed: bool,
+    /// What packs sections, and whether it packs pages.
+    compression: Compression,
+    has_packed_pages: bool,
     clock: Clock,
     names: BTreeMap<u32, String>,
     origin: Origin,
@@ -81,7 +85,10 @@ pub fn read<S: Sink>(
     let mut streams: Vec<CpuStream<'_>> = front
         .cpus
         .iter()
-        .map(|cpu| CpuStream::new(file, *cpu, page_size, front.is_compressed, length))
+        .map(|cpu| {
+            let packing = front.has_packed_pages.then_some(front.compression);
+            CpuStream::new(file, *cpu, page_size, packing, length)
+        })
         .collect::<Result<_, _>>()?;
     let mut heap: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     for (index, stream) in streams.iter_mut().enumerate() {
@@ -213,20 +220,14 @@ fn read_version_7(
     file: &File,
     length: u64,
 ) -> Result<(), Error> {
-    let compression = cursor.string()?.to_owned();
+    front.compression = Compression::of_name(cursor.string()?)?;
     cursor.string()?;
-    if !matches!(compression.as_str(), "none" | "zstd") {
-        return Err(Error::Unsupported(format!(
-            "sections compressed with {compression}; record with trace-cmd record \
-             --compression zstd"
-        )));
-    }
     let mut options_at = cursor.u64()?;
     let mut seen = Vec::new();
     // Each options section may name a next one.
     while options_at != 0 && seen.len() < MOST_SECTIONS && !seen.contains(&options_at) {
         seen.push(options_at);
-        let (bytes, _) = read_section(file, options_at, length)?;
+        let (bytes, _) = read_section(file, options_at, length, front.compression)?;
         options_at = read_options(front, &bytes, file, length)?;
     }
     Ok(())
@@ -245,11 +246,11 @@ fn read_options(front: &mut Front, bytes: &[u8], file: &File, length: u64) -> Re
             section::HEADER_INFO => {}
             section::FTRACE_EVENTS => {}
             section::EVENT_FORMATS => {
-                let (bytes, _) = read_section(file, option.u64()?, length)?;
+                let (bytes, _) = read_section(file, option.u64()?, length, front.compression)?;
                 front.formats.parse_systems(&mut Cursor::new(&bytes, "event formats"))?;
             }
             section::COMMAND_LINES => {
-                let (bytes, _) = read_section(file, option.u64()?, length)?;
+                let (bytes, _) = read_section(file, option.u64()?, length, front.compression)?;
                 let mut lines = Cursor::new(&bytes, "command lines");
                 let size = lines.u64()?;
                 front.names = thread_names(lines.take(size)?);
@@ -276,7 +277,7 @@ fn read_buffer_option(
     }
     let header = read_at(file, at, 16, length)?;
     let flags = Cursor::new(&header[2..], "section header").u16()?;
-    front.is_compressed = flags & 1 != 0;
+    front.has_packed_pages = flags & 1 != 0;
     for _ in 0..option.u32()?.min(MOST_CPUS) {
         let cpu = option.u32()?;
         let (offset, size) = (option.u64()?, option.u64()?);
@@ -286,7 +287,12 @@ fn read_buffer_option(
 }
 
 /// The content of a section, decompressed.
-fn read_section(file: &File, at: u64, length: u64) -> Result<(Vec<u8>, u16), Error> {
+fn read_section(
+    file: &File,
+    at: u64,
+    length: u64,
+    compression: Compression,
+) -> Result<(Vec<u8>, u16), Error> {
     let header = read_at(file, at, 16, length)?;
     let mut cursor = Cursor::new(&header, "section header");
     let (id, flags) = (cursor.u16()?, cursor.u16()?);
@@ -299,17 +305,10 @@ fn read_section(file: &File, at: u64, length: u64) -> Result<(Vec<u8>, u16), Err
     let mut cursor = Cursor::new(&bytes, "compressed section");
     let (packed, unpacked) = (cursor.u32()?, cursor.u32()?);
     let packed = cursor.take(u64::from(packed))?;
-    let bytes = unpack(packed, unpacked as usize)
+    let bytes = compression
+        .unpack(packed, unpacked as usize)
         .map_err(|error| Error::malformed("compressed section", at, error.to_string()))?;
     Ok((bytes, id))
-}
-
-/// Decompresses what is announced to have a size, which it must not exceed.
-fn unpack(packed: &[u8], size: usize) -> std::io::Result<Vec<u8>> {
-    if size as u64 > LARGEST_SECTION {
-        return Err(std::io::Error::other(format!("{size} bytes are announced")));
-    }
-    zstd::bulk::decompress(packed, size)
 }
 
 fn read_at(file: &File, at: u64, size: u64, length: u64) -> Result<Vec<u8>, Error> {

@@ -3,7 +3,9 @@
 
 mod forms;
 
-use forms::{Seen, Temporary, compressed_file, data, pipe, read, shortened};
+use forms::{
+    Seen, Temporary, compressed_file, data, directory, packed_with_zlib, pipe, read, shortened,
+};
 use trace::kvm::KvmEvent;
 
 fn seen(name: &str, bytes: &[u8]) -> (Seen, Vec<String>) {
@@ -29,6 +31,37 @@ fn a_pipe_and_compressed_records_hold_what_the_file_holds() {
 }
 
 #[test]
+fn a_directory_of_a_recorder_with_threads_holds_what_the_file_holds() {
+    let file = shortened(&data("small-xapic-pp.data.zst"), 400 << 10);
+    let (mut whole, _) = seen("undivided", &file);
+    // Which of two threads is first at one time is nobody's to say.
+    whole.events.sort_by_key(|(stamp, _)| (stamp.time_ns, stamp.thread));
+    for is_compressed in [false, true] {
+        let files = directory(&file, is_compressed);
+        assert!(files.len() > 2, "several threads");
+        let name = format!("directory-{is_compressed}");
+        let path = Temporary::directory(&name, &files);
+        let (mut divided, origin) = read(&path.0).expect("a whole recording");
+        assert!(divided.events.is_sorted_by_key(|(stamp, _)| stamp.time_ns), "{name}");
+        divided.events.sort_by_key(|(stamp, _)| (stamp.time_ns, stamp.thread));
+        assert!(divided.events == whole.events, "{name}: {} events", divided.events.len());
+        assert!(origin.warnings.is_empty(), "{name}: {:?}", origin.warnings);
+    }
+    // Cut files give what they hold, and the header's file alone says what is missing.
+    let mut files = directory(&file, false);
+    let length = files[1].1.len();
+    files[1].1.truncate(length - 20);
+    let path = Temporary::directory("directory-cut", &files);
+    let (cut, origin) = read(&path.0).expect("the rest is whole");
+    assert_eq!(cut.events.len() + 1, whole.events.len());
+    assert!(origin.warnings.iter().any(|warning| warning.starts_with("data.0: ")));
+    let error = read(&path.0.join("data")).expect_err("a header only");
+    assert!(error.contains("directory"), "{error}");
+    std::fs::remove_file(path.0.join("data")).expect("it was there");
+    assert!(read(&path.0).is_err());
+}
+
+#[test]
 fn files_packed_again_are_read() {
     let file = shortened(&data("small-x2apic-big.data.zst"), 100 << 10);
     let (whole, _) = seen("plain", &file);
@@ -50,9 +83,12 @@ fn both_versions_of_trace_dat_hold_the_same() {
     assert!(warnings.is_empty(), "{warnings:?}");
     let exits = six.events.iter().filter(|event| matches!(event.1, KvmEvent::Exit(_))).count();
     assert_eq!(exits, 390, "what trace-cmd report prints of it");
-    let (seven, warnings) = seen("seven", &data("xapic-pp.v7.dat"));
-    assert!(warnings.is_empty(), "{warnings:?}");
-    assert!(seven.events == six.events);
+    let seven = data("xapic-pp.v7.dat");
+    for (name, bytes) in [("zlib", packed_with_zlib(&seven)), ("zstd", seven)] {
+        let (seven, warnings) = seen(name, &bytes);
+        assert!(warnings.is_empty(), "{name}: {warnings:?}");
+        assert!(seven.events == six.events, "{name}");
+    }
 }
 
 #[test]

@@ -64,6 +64,11 @@ impl Sink for Gathering {
         self.part.entry(stamp, vcpu);
     }
 
+    #[inline(always)]
+    fn trip(&mut self, departure: &Departure, entry_ns: u64, vcpu: u32) {
+        self.part.trip(departure, entry_ns, vcpu);
+    }
+
     fn lost(&mut self, cpu: u32, at_ns: u64, events: u64) {
         self.part.lost(cpu, at_ns, events);
     }
@@ -96,14 +101,22 @@ struct Gathered {
 /// Reads recordings of any kind; a text may hold several tables.
 pub fn analyse(path: &Path, told: &Told, stop: &AtomicBool) -> anyhow::Result<Vec<Analysis>> {
     let name = path.display().to_string();
-    let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let opened = open(path)?;
+    let bytes = match &opened.input {
+        Input::PerfDirectory(directory) => directory.length(),
+        _ => std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+    };
     let progress = Progress::start(&name, bytes);
     let read = &progress.bytes;
     let make = || Gathering { part: Part::new(&told.options), names: BTreeMap::new() };
-    let opened = open(path)?;
     let breakage = opened.breakage();
     let mut gathered = match opened.input {
         Input::PerfFile(file, length) => read_perf_file(file, length, stop, read, &told.options)?,
+        Input::PerfDirectory(directory) => {
+            let mut ordered = Orderer::new(make());
+            let origin = directory.read(stop, read, &mut ordered)?;
+            Gathered::new(ordered.finish(), origin)
+        }
         Input::PerfPipe(mut input) => {
             let mut ordered = Orderer::new(make());
             let origin = read_stream(&mut *input, None, stop, read, &mut ordered)?;

@@ -68,7 +68,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn default_file() -> anyhow::Result<Vec<PathBuf>> {
-    let found = DEFAULT_NAMES.iter().map(PathBuf::from).find(|path| path.is_file());
+    let found = DEFAULT_NAMES.iter().map(PathBuf::from).find(|path| path.exists());
     let path = found.ok_or_else(|| {
         anyhow::anyhow!(
             "no recording is given and none of {} is here; make one with: avicenna exits record, \

@@ -43,11 +43,26 @@ pub struct Header {
     /// Where the records lie.
     pub data: Range<u64>,
     pub is_compressed: bool,
+    /// Most records lie in other files.
+    pub is_of_directory: bool,
 }
 
 impl Header {
-    /// Reads a file's header; `length` is the file's.
+    /// Reads the header of a recording in one file; `length` is the file's.
     pub fn read(file: &File, length: u64) -> Result<Self, Error> {
+        let header = Self::read_of_directory(file, length)?;
+        if header.is_of_directory {
+            return Err(Error::Unsupported(
+                "the file is the header of a recording of perf record --threads: give the \
+                 directory it lies in"
+                    .into(),
+            ));
+        }
+        Ok(header)
+    }
+
+    /// Reads the header of a recording in one file or in several.
+    pub fn read_of_directory(file: &File, length: u64) -> Result<Self, Error> {
         let bytes = read_at(file, 0..FILE_HEADER.min(length), length)?;
         let mut cursor = Cursor::new(&bytes, "perf.data header");
         if cursor.take(8)? != MAGIC {
@@ -85,11 +100,6 @@ impl Header {
             let present: Vec<u32> = (0..feature::COUNT).filter(|number| has(*number)).collect();
             read_features(file, data.end, length, &present, &mut collected, &mut origin)?;
         }
-        if collected.is_directory {
-            return Err(Error::Unsupported(
-                "recordings of perf record --threads are not read; record without it".into(),
-            ));
-        }
         for (attribute, (_, name)) in attributes.iter_mut().zip(&collected.names) {
             attribute.name = Some(name.clone());
         }
@@ -97,7 +107,8 @@ impl Header {
         origin.warnings.extend(warnings);
         origin.inhibit_print_format = collected.inhibit_print_format();
         origin.events = collected.event_names(&attributes);
-        Ok(Self { layouts, origin, data, is_compressed: collected.is_compressed })
+        let Features { is_compressed, is_directory, .. } = collected;
+        Ok(Self { layouts, origin, data, is_compressed, is_of_directory: is_directory })
     }
 }
 

@@ -3,11 +3,10 @@
 //! Follows the format of the Linux tools (`tools/perf/Documentation/perf.data-file-format.txt`):
 //! files and pipes, compressed or not, of little-endian hosts. A file is read with positioned
 //! reads into one small buffer per thread; see `docs/exits/speed.md` for why not a mapping.
-//! DEVIATION(PERF "perf.data directory format"): recordings of `perf record --threads` are
-//! directories of several such files and are not read.
 
 mod attribute;
 mod chunk;
+mod directory;
 mod frequent;
 mod header;
 mod layout;
@@ -16,6 +15,7 @@ mod stream;
 
 pub use attribute::Attribute;
 pub use chunk::{Reading, fold};
+pub use directory::Directory;
 pub use header::Header;
 pub use layout::Layouts;
 pub use record::{Break, Walk};

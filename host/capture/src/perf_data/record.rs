@@ -111,6 +111,17 @@ impl Layouts {
         sink.event(&stamp, &decoded);
     }
 
+    /// When a record was made, if it says so.
+    pub fn time_of(&self, kind: u32, record: &[u8]) -> Option<u64> {
+        if kind == kind::SAMPLE {
+            let at = self.event_of(record)?.layout.time;
+            let bytes = record.get(at..at + 8).filter(|_| at != 0)?;
+            return Some(u64::from_le_bytes(bytes.try_into().ok()?));
+        }
+        let is_kernels = self.has_sample_id && kind <= kind::LAST_OF_KERNEL;
+        self.common.trailer(record).filter(|_| is_kernels).map(|(time, _)| time)
+    }
+
     /// Handles what is no sample; returns how many bytes follow the record outside its size.
     #[cold]
     fn other<S: Sink>(&self, kind: u32, record: &[u8], sink: &mut S) -> usize {

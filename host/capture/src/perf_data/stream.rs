@@ -276,7 +276,8 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-fn unpack(
+/// Appends what a piece of a compressed stream holds.
+pub fn unpack(
     decoder: &mut Decoder<'static>,
     payload: &[u8],
     unpacked: &mut Vec<u8>,

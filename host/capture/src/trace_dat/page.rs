@@ -1,6 +1,7 @@
 //! Ring-buffer pages of one CPU. [TRACECMD "BUFFER FLYRECORD"], Linux `ring_buffer.h`.
 
 use super::CpuData;
+use super::compression::Compression;
 use crate::Error;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -22,6 +23,8 @@ pub struct CpuStream<'a> {
     /// Where to read on, and the end of this CPU's data.
     next: u64,
     end: u64,
+    /// How pages are packed, and how many chunks of them are left.
+    packing: Compression,
     chunks_left: Option<u32>,
     /// Pages read and not yet walked.
     pages: Vec<u8>,
@@ -40,7 +43,7 @@ impl<'a> CpuStream<'a> {
         file: &'a File,
         data: CpuData,
         page_size: usize,
-        is_compressed: bool,
+        packing: Option<Compression>,
         length: u64,
     ) -> Result<Self, Error> {
         let end = data.offset.saturating_add(data.size).min(length);
@@ -50,6 +53,7 @@ impl<'a> CpuStream<'a> {
             page_size,
             next: data.offset.min(length),
             end,
+            packing: packing.unwrap_or_default(),
             chunks_left: None,
             pages: Vec::new(),
             page_start: 0,
@@ -64,7 +68,7 @@ impl<'a> CpuStream<'a> {
         if data.size > end - stream.next {
             stream.broken = Some(format!("the data of CPU {} breaks off", data.cpu));
         }
-        if is_compressed && stream.next < end {
+        if packing.is_some() && stream.next < end {
             // The size leaves out the count of chunks, which bounds what is read.
             stream.end = end.saturating_add(4).min(length);
             let count = stream.take_bytes(4)?;
@@ -122,7 +126,8 @@ impl<'a> CpuStream<'a> {
         let unpacked = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
         let at = self.next;
         let packed = self.take_bytes(packed)?;
-        super::unpack(&packed, unpacked)
+        self.packing
+            .unpack(&packed, unpacked)
             .map_err(|error| Error::malformed("compressed pages", at, error.to_string()))
     }
 

@@ -119,36 +119,163 @@ fn compressed(records: &[u8]) -> Vec<u8> {
 
 /// A finished file with compressed records.
 pub fn compressed_file(file: &[u8]) -> Vec<u8> {
-    const FEATURE: usize = 27;
-    let Taken { records, .. } = taken(file);
+    const COMPRESSED: usize = 27;
+    with_feature(file, &compressed(&taken(file).records), COMPRESSED, vec![0; 20])
+}
+
+/// A finished file with other records and one feature more.
+fn with_feature(file: &[u8], records: &[u8], feature: usize, body: Vec<u8>) -> Vec<u8> {
     let (start, length) = (word(file, 40) as usize, word(file, 48) as usize);
-    let packed = compressed(&records);
     let features: u32 = (0..4).map(|index| word(file, 72 + index * 8).count_ones()).sum();
     let before =
-        (0..FEATURE).filter(|bit| word(file, 72 + bit / 64 * 8) >> (bit % 64) & 1 != 0).count();
-    let mut table: Vec<(u64, u64)> = (0..features as usize)
+        (0..feature).filter(|bit| word(file, 72 + bit / 64 * 8) >> (bit % 64) & 1 != 0).count();
+    let mut bodies: Vec<Vec<u8>> = (0..features as usize)
         .map(|index| {
             let at = start + length + index * 16;
-            (word(file, at), word(file, at + 8))
+            let (at, size) = (word(file, at) as usize, word(file, at + 8) as usize);
+            file[at..at + size].to_vec()
         })
         .collect();
-    let bodies: Vec<Vec<u8>> =
-        table.iter().map(|(at, size)| file[*at as usize..(at + size) as usize].to_vec()).collect();
-    let mut bodies = bodies;
-    bodies.insert(before, vec![0; 20]);
-    table.insert(before, (0, 20));
+    bodies.insert(before, body);
     let mut out = file[..start].to_vec();
-    out.extend(&packed);
-    put(&mut out, 48, packed.len() as u64);
-    let bits = word(&out, 72) | 1 << FEATURE;
+    out.extend(records);
+    put(&mut out, 48, records.len() as u64);
+    let bits = word(&out, 72) | 1 << feature;
     put(&mut out, 72, bits);
-    let mut at = (out.len() + table.len() * 16) as u64;
+    let mut at = (out.len() + bodies.len() * 16) as u64;
     for body in &bodies {
         out.extend(at.to_le_bytes());
         out.extend((body.len() as u64).to_le_bytes());
         at += body.len() as u64;
     }
     bodies.iter().for_each(|body| out.extend(body));
+    out
+}
+
+/// As `perf record --threads` leaves it: the file with the header, and one for each thread of the
+/// recorder, here with the samples of one thread of the recording each.
+pub fn directory(file: &[u8], is_compressed: bool) -> Vec<(String, Vec<u8>)> {
+    const SAMPLE: u8 = 9;
+    const FINISHED_ROUND: u8 = 68;
+    const DIRECTORY: usize = 24;
+    let Taken { records, .. } = taken(file);
+    let (mut others, mut samples) = (Vec::new(), std::collections::BTreeMap::new());
+    let mut at = 0;
+    while at < records.len() {
+        let size = usize::from(u16::from_le_bytes([records[at + 6], records[at + 7]]));
+        let record = &records[at..at + size];
+        match record[0] {
+            SAMPLE => {
+                let thread = (word(record, 24) >> 32) as u32;
+                samples.entry(thread).or_insert_with(Vec::new).extend(record);
+            }
+            FINISHED_ROUND => {}
+            _ => others.extend(record),
+        }
+        at += size;
+    }
+    let header = with_feature(file, &others, DIRECTORY, 1u64.to_le_bytes().to_vec());
+    let parts = samples.into_values().enumerate().map(|(number, records)| {
+        let records = if is_compressed { compressed(&records) } else { records };
+        (format!("data.{number}"), records)
+    });
+    std::iter::once(("data".to_owned(), header)).chain(parts).collect()
+}
+
+/// A trace.dat of version 7, which was packed with zstd, packed with zlib.
+pub fn packed_with_zlib(file: &[u8]) -> Vec<u8> {
+    const CPU_DATA: u16 = 3;
+    const OF_SECTIONS: [u16; 7] = [3, 16, 17, 18, 19, 20, 21];
+    let half = |bytes: &[u8], at: usize| {
+        u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize
+    };
+    let name = file.windows(5).position(|bytes| bytes == b"zstd\0").expect("packed with zstd");
+    let version = file[name + 5..].iter().position(|byte| *byte == 0).expect("a version");
+    let options_at = name + 5 + version + 1;
+    let mut out = file[..options_at + 8].to_vec();
+    out[name..name + 4].copy_from_slice(b"zlib");
+    let repack = |bytes: &[u8]| {
+        let unpacked = zstd::bulk::decompress(&bytes[8..8 + half(bytes, 0)], half(bytes, 4));
+        let unpacked = unpacked.expect("as announced");
+        (zlib(&unpacked), unpacked)
+    };
+    let section = |at: usize| {
+        let is_packed = file[at + 2] & 1 != 0;
+        let size = word(file, at + 8) as usize;
+        let body = &file[at + 16..at + 16 + size];
+        let (packed, unpacked) =
+            if is_packed { repack(body) } else { (body.to_vec(), body.to_vec()) };
+        let mut bytes = file[at..at + 8].to_vec();
+        bytes.extend((packed.len() as u64).to_le_bytes());
+        bytes.extend(packed);
+        (bytes, unpacked)
+    };
+    // Several sections of options, of which each ends with the place of the next, become one.
+    const END: usize = 14;
+    let (mut options, mut next) = (Vec::new(), word(file, options_at));
+    while next != 0 {
+        let (_, more) = section(next as usize);
+        next = word(&more, more.len() - 8);
+        options.extend(&more[..more.len() - END]);
+    }
+    let mut at = 0;
+    while at < options.len() {
+        let id = u16::from_le_bytes([options[at], options[at + 1]]);
+        let size = half(&options, at + 2);
+        let body = at + 6;
+        if OF_SECTIONS.contains(&id) {
+            let from = word(&options, body) as usize;
+            let to = out.len() as u64;
+            put(&mut options, body, to);
+            if id == CPU_DATA {
+                // The head of the section; the pages are where the option says.
+                out.extend(&file[from..from + 16]);
+                let strings = options[body + 8..].split(|byte| *byte == 0).take(2);
+                let strings = strings.map(|string| string.len() + 1).sum::<usize>();
+                let count_at = body + 8 + strings + 4;
+                for cpu in 0..half(&options, count_at) {
+                    let entry = count_at + 4 + cpu * 20 + 4;
+                    let (from, size) =
+                        (word(&options, entry) as usize, word(&options, entry + 8) as usize);
+                    let to = out.len() as u64;
+                    put(&mut options, entry, to);
+                    if size == 0 {
+                        continue;
+                    }
+                    out.extend(&file[from..from + 4]);
+                    let mut chunk = from + 4;
+                    for _ in 0..half(file, from) {
+                        out.extend(repack(&file[chunk..]).0);
+                        chunk += 8 + half(file, chunk);
+                    }
+                    let written = out.len() as u64 - to - 4;
+                    put(&mut options, entry + 8, written);
+                }
+            } else {
+                out.extend(section(from).0);
+            }
+        }
+        at = body + size;
+    }
+    options.extend([0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let to = out.len() as u64;
+    put(&mut out, options_at, to);
+    let packed = zlib(&options);
+    out.extend([0, 0, 1, 0, 0, 0, 0, 0]);
+    out.extend((packed.len() as u64).to_le_bytes());
+    out.extend(packed);
+    out
+}
+
+/// Two lengths and the packed bytes.
+fn zlib(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).expect("memory");
+    let packed = encoder.finish().expect("memory");
+    let mut out = (packed.len() as u32).to_le_bytes().to_vec();
+    out.extend((bytes.len() as u32).to_le_bytes());
+    out.extend(packed);
     out
 }
 
@@ -190,9 +317,22 @@ impl Temporary {
     }
 }
 
+impl Temporary {
+    /// A directory with files in it.
+    pub fn directory(name: &str, files: &[(String, Vec<u8>)]) -> Self {
+        let name = format!("{name}-{}", std::process::id());
+        let path = Path::new(option_env!("CARGO_TARGET_TMPDIR").unwrap_or(".")).join(name);
+        std::fs::create_dir_all(&path).expect("the target directory is writable");
+        for (name, bytes) in files {
+            std::fs::write(path.join(name), bytes).expect("the directory is writable");
+        }
+        Self(path)
+    }
+}
+
 impl Drop for Temporary {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_file(&self.0).or_else(|_| std::fs::remove_dir_all(&self.0));
     }
 }
 
@@ -232,6 +372,9 @@ pub fn read(path: &Path) -> Result<(Seen, Origin), String> {
                 origin.warnings.extend(warnings);
                 origin
             }
+        }
+        Input::PerfDirectory(directory) => {
+            directory.read(&stop, &progress, &mut seen).map_err(|error| failed(&error))?
         }
         Input::PerfPipe(mut input) => read_stream(&mut *input, None, &stop, &progress, &mut seen)
             .map_err(|error| failed(&error))?,
