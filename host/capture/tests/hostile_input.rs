@@ -4,7 +4,7 @@
 
 mod forms;
 
-use forms::{Temporary, compressed_file, data, pipe, read, shortened};
+use forms::{Temporary, compressed_file, data, directory, packed_with_zlib, pipe, read, shortened};
 use trace::event::{Event, Record};
 
 /// Damaged copies of each recording; more with AVICENNA_FUZZ=NUMBER.
@@ -63,9 +63,13 @@ fn damage(bytes: &mut Vec<u8>, chance: &mut Chance) {
     }
 }
 
+fn copies() -> usize {
+    let wanted = std::env::var("AVICENNA_FUZZ").ok().and_then(|count| count.parse().ok());
+    wanted.unwrap_or(COPIES)
+}
+
 fn survives(name: &str, whole: &[u8]) {
-    let copies = std::env::var("AVICENNA_FUZZ").ok().and_then(|count| count.parse().ok());
-    for seed in 1..=copies.unwrap_or(COPIES) {
+    for seed in 1..=copies() {
         let mut chance = Chance(0x9e37_79b9_7f4a_7c15 ^ (seed as u64) << 20);
         let mut bytes = whole.to_vec();
         damage(&mut bytes, &mut chance);
@@ -104,6 +108,25 @@ fn compressed_perf_data() {
 fn trace_dat() {
     survives("six", &data("xapic-pp.v6.dat.zst"));
     survives("seven", &data("xapic-pp.v7.dat"));
+    survives("seven-zlib", &packed_with_zlib(&data("xapic-pp.v7.dat")));
+}
+
+#[test]
+fn directories_of_perf_data() {
+    for is_compressed in [false, true] {
+        let whole = directory(&perf_file(), is_compressed);
+        let size: usize = whole.iter().map(|file| file.1.len()).sum();
+        for seed in 1..=copies() {
+            let mut chance = Chance(0x517c_c1b7_2722_0a95 ^ (seed as u64) << 20);
+            let mut files = whole.clone();
+            let one = chance.below(files.len());
+            damage(&mut files[one].1, &mut chance);
+            let name = format!("hostile-directory-{is_compressed}-{seed}");
+            if let Ok((seen, _)) = read(&Temporary::directory(&name, &files).0) {
+                assert!(seen.events.len() <= 64 * size, "seed {seed}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Stacks for flame graphs: time in exits by machine, vCPU, reason and what it was about.
+//! Stacks for flame graphs: time in exits, waiting and working, by reason and what it was about.
 
 use super::Report;
 use std::fmt::Write;

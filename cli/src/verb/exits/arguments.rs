@@ -94,14 +94,14 @@ pub enum Format {
     Csv,
     /// One JSON object per line of the table
     Ndjson,
-    /// One table, columns compressed
+    /// One table, in columns
     #[cfg(feature = "parquet")]
     Parquet,
-    /// A page with plots that needs nothing else
+    /// A page with every table and plots, that needs nothing else
     Html,
     /// For tickets and wikis
     Markdown,
-    /// Stacks for flame graphs
+    /// Stacks for flame graphs, by reason
     Folded,
 }
 

@@ -17,6 +17,8 @@ use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 const PIPE_HEADER: usize = 16;
 /// The largest payload that may follow a record: formats of a whole kernel.
 const LARGEST_PAYLOAD: usize = 256 << 20;
+/// What a record of 64 KiB may unpack to: perf packs at most one buffer of a CPU at a time.
+const LARGEST_UNPACKED: usize = 64 << 20;
 const BUFFER: usize = 1 << 20;
 
 /// Reads a pipe, or the records of a file whose header is known, into a sink.
@@ -289,6 +291,9 @@ pub fn unpack(
         decoder.run(&mut input, &mut output)?;
         let written = output.pos();
         unpacked.extend_from_slice(&piece[..written]);
+        if unpacked.len() > LARGEST_UNPACKED {
+            return Err(std::io::Error::other("64 KiB that unpack to more than can be"));
+        }
         // Ends when the input is used up and the decoder holds nothing back.
         if written < piece.len() && input.pos() == payload.len() {
             return Ok(());
