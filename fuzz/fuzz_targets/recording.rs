@@ -54,6 +54,6 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(Input::Sums(input)) => {
             let _ = sums::read(input);
         }
-        Err(_) => {}
+        Ok(Input::PerfDirectory(_)) | Err(_) => {}
     }
 });

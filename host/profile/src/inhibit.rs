@@ -2,6 +2,7 @@
 
 use crate::part::InhibitChange;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use trace::inhibit::{Authority, Numbering, Reason};
 
 /// Changes of one reason within one second that make a storm.
@@ -27,7 +28,21 @@ pub struct ReasonTime {
     pub is_set_at_end: bool,
     /// Thread that set it last.
     pub set_by: Option<u32>,
+    /// Threads that set it, the most frequent first, at most [`MOST_SETTERS`].
+    pub setters: Vec<Setter>,
 }
+
+/// A thread that set a reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Setter {
+    pub thread: u32,
+    /// `vCPU 1`, or the thread's name with its number, where the recording says.
+    pub name: Option<String>,
+    pub times: u64,
+}
+
+/// Threads named for a reason.
+const MOST_SETTERS: usize = 8;
 
 /// A stretch of time with the same set of reasons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -85,7 +100,7 @@ pub fn follow(
 }
 
 /// What is known of one bit while following.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Bit {
     since_ns: Option<u64>,
     total_ns: u64,
@@ -95,6 +110,7 @@ struct Bit {
     window_changes: u64,
     worst: u64,
     set_by: Option<u32>,
+    setters: BTreeMap<u32, u64>,
 }
 
 impl Bit {
@@ -107,11 +123,22 @@ impl Bit {
         if is_set {
             self.sets += 1;
             self.set_by = Some(thread);
+            *self.setters.entry(thread).or_default() += 1;
             self.since_ns.get_or_insert(at_ns);
         } else {
             self.clears += 1;
             self.clear(at_ns);
         }
+    }
+
+    fn setters(&self) -> Vec<Setter> {
+        let setters = self.setters.iter();
+        let mut setters: Vec<_> =
+            setters.map(|(&thread, &times)| Setter { thread, name: None, times }).collect();
+        // Stable: of equally frequent ones, the lowest number first.
+        setters.sort_by_key(|setter| std::cmp::Reverse(setter.times));
+        setters.truncate(MOST_SETTERS);
+        setters
     }
 
     fn clear(&mut self, at_ns: u64) {
@@ -133,7 +160,7 @@ fn follow_machine(
         | if first.is_set { 0 } else { 1u64.checked_shl(first.bit).unwrap_or(0) };
     let from_ns = if before == 0 { first.time_ns } else { span_ns.0.min(first.time_ns) };
     let to_ns = span_ns.1.max(changes.last().map_or(0, |change| change.time_ns));
-    let mut bits = [Bit::default(); 64];
+    let mut bits = vec![Bit::default(); 64];
     for (index, bit) in bits.iter_mut().enumerate() {
         if before >> index & 1 != 0 {
             bit.since_ns = Some(from_ns);
@@ -192,6 +219,7 @@ fn follow_machine(
                 is_storm: bit.worst >= STORM_PER_SECOND,
                 is_set_at_end: bit.since_ns.is_some(),
                 set_by: bit.set_by,
+                setters: bit.setters(),
             }
         })
         .collect();
@@ -257,73 +285,15 @@ fn thin(mut stretches: Vec<Stretch>) -> Vec<Stretch> {
     stretches
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn change(time_ns: u64, is_set: bool, bit: u32, mask: u64) -> InhibitChange {
-        InhibitChange { time_ns, process: 1, thread: 2, bit, is_set, mask }
-    }
-
-    fn machine(changes: &[InhibitChange], span: (u64, u64)) -> MachineInhibits {
-        let numbering = Numbering::of_kernel("6.1").expect("a known kernel");
-        follow(changes, &numbering, span).expect("there are changes").machines.remove(0)
-    }
-
-    #[test]
-    fn seconds_per_reason_overlap_and_the_whole_counts_once() {
-        let changes = [
-            change(SECOND, true, 2, 0b100),
-            change(2 * SECOND, true, 8, 0x104),
-            change(4 * SECOND, false, 2, 0x100),
-            change(5 * SECOND, false, 8, 0),
-        ];
-        let machine = machine(&changes, (0, 9 * SECOND));
-        let rows: Vec<_> =
-            machine.reasons.iter().map(|row| (row.name.as_str(), row.seconds)).collect();
-        assert_eq!(rows, [("ABSENT", 3.0), ("PIT_REINJ", 3.0)]);
-        assert_eq!((machine.inhibited_seconds, machine.inhibited_share), (4.0, 0.5));
-        assert_eq!(machine.inconsistent, 0);
-    }
-
-    #[test]
-    fn a_bit_set_before_the_recording_counts_from_its_start() {
-        let changes = [change(SECOND, true, 8, 0x120), change(SECOND + 10, false, 8, 0x20)];
-        let machine = machine(&changes, (0, 2 * SECOND));
-        assert_eq!(machine.reasons[0].name, "APIC_BASE_MODIFIED");
-        assert_eq!((machine.reasons[0].seconds, machine.reasons[0].is_set_at_end), (2.0, true));
-    }
-
-    #[test]
-    fn without_a_kernel_a_number_keeps_its_meanings() {
-        let changes = [change(0, true, 8, 0x100), change(1, true, 1, 0x102)];
-        let found = follow(&changes, &Numbering::assumed(), (0, 10)).expect("there are changes");
-        let names: Vec<_> = found.machines[0].reasons.iter().map(|row| row.name.as_str()).collect();
-        assert_eq!(names, ["HYPERV", "bit 8: IRQWIN or PIT_REINJ"]);
-    }
-
-    #[test]
-    fn a_storm_is_told_from_a_flap() {
-        let mut changes = Vec::new();
-        for n in 0..200 {
-            changes.push(change(n * 1000, n % 2 == 0, 7, if n % 2 == 0 { 0x80 } else { 0 }));
+impl Inhibits {
+    /// Names the threads that set reasons, as far as they have names.
+    pub fn name_setters(&mut self, name: impl Fn(u32) -> Option<String>) {
+        let reasons = self.machines.iter_mut().flat_map(|machine| &mut machine.reasons);
+        for setter in reasons.flat_map(|reason| &mut reason.setters) {
+            setter.name = name(setter.thread);
         }
-        let storm = machine(&changes, (0, SECOND));
-        assert!(storm.reasons[0].is_storm);
-        assert!(!machine(&changes[..4], (0, SECOND)).reasons[0].is_storm);
-    }
-
-    #[test]
-    fn setting_twice_is_set_once() {
-        let changes =
-            [change(0, true, 7, 0x80), change(10, true, 7, 0x80), change(SECOND, false, 7, 0)];
-        let machine = machine(&changes, (0, SECOND));
-        assert_eq!((machine.reasons[0].seconds, machine.reasons[0].times_set), (1.0, 2));
-    }
-
-    #[test]
-    fn damaged_bit_numbers_are_survived() {
-        let changes = [change(0, true, 4_000_000_000, 0), change(5, false, 64, u64::MAX)];
-        assert_eq!(machine(&changes, (0, 10)).inconsistent, 1);
     }
 }
+
+#[cfg(test)]
+mod tests;

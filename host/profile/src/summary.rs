@@ -176,7 +176,7 @@ impl Summary {
             ceiling: ceiling(&detailed),
             table: scope.table(&by_reason),
             timeline: scope.timeline(selection),
-            inhibits: follow(&profile.inhibits, &context.numbering, span),
+            inhibits: scope.inhibits(span),
             interrupts: interrupts_of(profile, selection.process),
             detailed,
             warnings: scope.warnings(),
@@ -266,6 +266,20 @@ impl Scope<'_> {
             (_, Some(name)) => format!("{name}/{process}"),
             (_, None) => process.to_string(),
         }
+    }
+
+    /// Inhibits, with the threads that caused them by what they are: a vCPU, or a thread of the
+    /// monitor.
+    fn inhibits(&self, span: (u64, u64)) -> Option<Inhibits> {
+        let mut inhibits = follow(&self.profile.inhibits, &self.context.numbering, span)?;
+        inhibits.name_setters(|thread| {
+            if let Some(vcpu) = self.profile.vcpus.iter().find(|vcpu| vcpu.thread == thread) {
+                return Some(format!("vCPU {}", vcpu.number));
+            }
+            let name = self.context.thread_names.get(&thread)?;
+            Some(format!("{name}/{thread}"))
+        });
+        Some(inhibits)
     }
 
     fn vcpu_name(&self, vcpu: &Vcpu) -> String {

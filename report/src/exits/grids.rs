@@ -2,7 +2,7 @@
 
 use super::Report;
 use crate::grid::{Grid, Value};
-use profile::inhibit::Inhibits;
+use profile::inhibit::{Inhibits, ReasonTime, Setter};
 use profile::summary::{Extent, Group, Row};
 use trace::inhibit::Authority;
 
@@ -198,8 +198,18 @@ pub fn detailed(report: &Report, most: usize) -> Grid {
 
 /// Inhibits, a line per machine and reason.
 pub fn inhibits(inhibits: &Inhibits) -> Grid {
-    let columns =
-        ["vm", "reason", "seconds", "of time %", "set", "cleared", "worst/s", "state", "cause"];
+    let columns = [
+        "vm",
+        "reason",
+        "seconds",
+        "of time %",
+        "set",
+        "cleared",
+        "worst/s",
+        "state",
+        "set by",
+        "cause",
+    ];
     let basis = match inhibits.authority {
         Authority::Kernel => "named by the kernel",
         Authority::Version => "named by the kernel's version",
@@ -227,6 +237,7 @@ pub fn inhibits(inhibits: &Inhibits) -> Grid {
                 Value::Count(reason.times_cleared),
                 Value::Count(reason.worst_changes_per_second),
                 Value::text(state),
+                setters(reason),
                 Value::text(reason.cause.unwrap_or(match inhibits.authority {
                     Authority::Assumed => "depends on the kernel: give --kernel RELEASE",
                     _ => "not known to this kernel's numbering",
@@ -235,6 +246,30 @@ pub fn inhibits(inhibits: &Inhibits) -> Grid {
         }
     }
     grid
+}
+
+/// The threads that set a reason, with how often where there are several.
+fn setters(reason: &ReasonTime) -> Value {
+    const SHOWN: usize = 3;
+    let name = |setter: &Setter| {
+        setter.name.clone().unwrap_or_else(|| format!("thread {}", setter.thread))
+    };
+    let text = match reason.setters.as_slice() {
+        [] => return Value::Missing,
+        [only] => name(only),
+        several => {
+            let mut shown: Vec<_> = several
+                .iter()
+                .take(SHOWN)
+                .map(|setter| format!("{} ({})", name(setter), setter.times))
+                .collect();
+            if several.len() > SHOWN {
+                shown.push("others".into());
+            }
+            shown.join(", ")
+        }
+    };
+    Value::Text(text)
 }
 
 /// Everything counted beside exits, table by table; empty ones are left out.

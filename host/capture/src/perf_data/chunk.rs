@@ -5,22 +5,23 @@
 //! exactly there. If it does not, everything is thrown away and the file is read by one thread from
 //! front to back, so that what is delivered is always the same as for such a walk.
 
+use super::buffer::{Buffer, KEPT, read_up_to};
 use super::header::Header;
+use super::joiner::{Joiner, Walked};
 use super::layout::Layouts;
 use super::record::Break;
 use crate::Error;
 use crate::sink::{Sink, Stretched};
 use std::fs::File;
 use std::num::NonZero;
-use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Small enough to stay in a core's second-level cache, large enough for a read to be cheap, and
-/// larger than the largest record (64 KiB).
-const BUFFER: usize = 256 << 10;
-/// Bytes in which the start of a chunk is looked for: more than the largest record.
-const SEARCH: usize = 72 << 10;
+/// Bytes in which the start of a chunk is looked for: the chain of usual records at first, then more
+/// than the largest record.
+const SEARCH: [usize; 2] = [8 << 10, 72 << 10];
+/// Bytes behind a chunk's limit that are read with it, for the end of its last record: a usual one's.
+const BEHIND: u64 = 4 << 10;
 /// Many chunks of a long recording, so that no thread waits for another at the end and little is
 /// kept of those that are done early; a short one is still cut in two.
 const CHUNKS: (u64, u64) = (2 << 20, 8 << 20);
@@ -49,14 +50,6 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A walked chunk: where it really began, where the next one must, and what borders it.
-struct Walked<E> {
-    start: u64,
-    end: u64,
-    stopped: Option<Break>,
-    edges: E,
-}
-
 /// All sinks and what the reader has to say about the file's end.
 pub type Folded<S> = (Vec<S>, Vec<String>);
 
@@ -82,7 +75,7 @@ pub fn fold<S: Stretched + Send>(
         join,
         between: |start: u64, end: u64| {
             let mut sink = make();
-            let mut buffer = vec![0; BUFFER];
+            let mut buffer = Buffer::new();
             let walked = walk(file, header, start, end, reading, &mut sink, &mut buffer)?;
             Ok((walked, sink))
         },
@@ -98,7 +91,7 @@ pub fn fold<S: Stretched + Send>(
     });
     let next = AtomicUsize::new(0);
     let work = || {
-        let mut buffer = vec![0; BUFFER];
+        let mut buffer = Buffer::new();
         let mut sink = make();
         let mut begin = data.start;
         loop {
@@ -150,14 +143,23 @@ fn find_start(
     header: &Header,
     guess: u64,
     limit: u64,
-    buffer: &mut [u8],
+    buffer: &mut Buffer,
 ) -> Result<u64, Error> {
-    // Chunks begin at multiples of eight from the first record, and so do records.
-    let length = read_up_to(file, &mut buffer[..SEARCH], guess, header.data.end)?;
-    let bytes = &buffer[..length];
-    let place =
-        (0..bytes.len()).step_by(8).find(|at| header.layouts.looks_like_records(bytes, *at, CHAIN));
-    Ok(place.map_or(limit, |at| guess + at as u64))
+    for wanted in SEARCH {
+        let room = &mut buffer.room()[..wanted];
+        let length = read_up_to(file, room, guess, header.data.end)?;
+        let bytes = &room[..length];
+        // Chunks begin at multiples of eight from the first record, and so do records.
+        let place = (0..bytes.len())
+            .step_by(8)
+            .find(|at| header.layouts.looks_like_records(bytes, *at, CHAIN));
+        // A chain that the end of the bytes cuts off proves little.
+        let is_near = |at: &usize| *at < wanted / 2;
+        if let Some(at) = place.filter(|at| is_near(at) || wanted == SEARCH[1]) {
+            return Ok(guess + at as u64);
+        }
+    }
+    Ok(limit)
 }
 
 fn walk<S: Stretched>(
@@ -167,25 +169,28 @@ fn walk<S: Stretched>(
     limit: u64,
     reading: &Reading<'_>,
     sink: &mut S,
-    buffer: &mut [u8],
+    buffer: &mut Buffer,
 ) -> Result<Walked<S::Edges>, Error> {
     let mut at = start;
-    // Bytes of a record that began in the buffer before and are kept at its front.
+    // Bytes of a record that began in the buffer before and are kept in front of it.
     let mut kept = 0;
     let mut stopped = None;
     while at < limit && stopped.is_none() && !reading.stop.load(Ordering::Relaxed) {
-        // Not further than the chunk and one record more, which is the next chunk's to read.
-        let end = header.data.end.min(limit.saturating_add(LARGEST_RECORD));
-        let read = read_up_to(file, &mut buffer[kept..], at + kept as u64, end)?;
-        let filled = kept + read;
+        // Not further than the chunk and the end of its last record, more being the next chunk's.
+        let next = at + kept as u64;
+        let behind = if next < limit { BEHIND } else { LARGEST_RECORD };
+        let end = header.data.end.min(limit.saturating_add(behind));
+        let read = read_up_to(file, buffer.room(), next, end)?;
+        let bytes = buffer.filled(kept, read);
+        let filled = bytes.len();
         let room = usize::try_from(limit - at).unwrap_or(usize::MAX);
-        let walk = header.layouts.walk(&buffer[..filled], room, sink);
+        let walk = header.layouts.walk(bytes, room, sink);
         reading.progress.fetch_add(read as u64, Ordering::Relaxed);
         match walk.stopped {
             // More of the record is to come, unless nothing was read or nothing was consumed.
-            Some(Break::Partial) if read > 0 && (walk.at > 0 || filled < buffer.len()) => {
-                buffer.copy_within(walk.at.min(filled)..filled, 0);
+            Some(Break::Partial) if read > 0 && filled - walk.at.min(filled) <= KEPT => {
                 kept = filled - walk.at.min(filled);
+                buffer.keep(read, kept);
             }
             // The file ends before its header says so.
             None if filled == 0 => stopped = Some(Break::Partial),
@@ -195,133 +200,6 @@ fn walk<S: Stretched>(
         at += walk.at as u64;
     }
     Ok(Walked { start, end: at, stopped, edges: sink.cut() })
-}
-
-/// Reads until the buffer is full or the records end; returns how much.
-fn read_up_to(file: &File, buffer: &mut [u8], at: u64, end: u64) -> Result<usize, Error> {
-    let wanted = buffer.len().min(usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX));
-    let mut filled = 0;
-    while filled < wanted {
-        match file.read_at(&mut buffer[filled..wanted], at + filled as u64) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(filled)
-}
-
-/// Puts chunks back into the order of the file and checks that they meet.
-struct Joiner<S: Stretched, W, J> {
-    join: J,
-    /// Walks what lies between two places.
-    between: W,
-    /// What was delivered by such walks.
-    spare: Vec<S>,
-    next: usize,
-    /// Where the next chunk must begin.
-    expected: u64,
-    waiting: Vec<Option<Walked<S::Edges>>>,
-    /// Bytes of all chunks that have arrived.
-    walked: u64,
-    /// Nobody else reads on meanwhile.
-    is_alone: bool,
-    is_misled: bool,
-    ended: Option<(u64, Break)>,
-    failure: Option<Error>,
-}
-
-impl<S, W, J> Joiner<S, W, J>
-where
-    S: Stretched,
-    W: Fn(u64, u64) -> Result<(Walked<S::Edges>, S), Error>,
-    J: FnMut(S::Edges),
-{
-    /// Takes a chunk; returns whether more are wanted.
-    fn arrive(
-        &mut self,
-        index: usize,
-        walked: Result<Walked<S::Edges>, Error>,
-        stop: bool,
-    ) -> bool {
-        match walked {
-            Ok(walked) => {
-                self.walked += walked.end - walked.start;
-                self.waiting[index] = Some(walked);
-            }
-            Err(error) => self.failure = Some(error),
-        }
-        while self.failure.is_none() && self.ended.is_none() && !self.is_misled {
-            let Some(walked) = self.waiting.get_mut(self.next).and_then(Option::take) else {
-                break;
-            };
-            if walked.start != self.expected {
-                // A reading that was stopped has gaps, over which nothing is to be joined.
-                if stop || !self.walk_between(walked.start) {
-                    self.is_misled = !stop;
-                    break;
-                }
-            }
-            self.expected = walked.end;
-            self.ended = walked.stopped.map(|why| (walked.end, why));
-            (self.join)(walked.edges);
-            self.next += 1;
-            // What comes after a break does not count, but may have been read by another thread.
-            let is_last = self.next == self.waiting.len();
-            self.is_misled = self.ended.is_some() && !is_last && !self.is_alone;
-        }
-        self.failure.is_none() && self.ended.is_none() && !self.is_misled
-    }
-
-    /// Takes the records in front of the sample that a chunk began with; returns whether they end
-    /// where it begins.
-    fn walk_between(&mut self, start: u64) -> bool {
-        if start < self.expected {
-            return false;
-        }
-        match (self.between)(self.expected, start) {
-            Ok((walked, sink)) => {
-                let has_met = walked.end == start && walked.stopped.is_none();
-                self.walked += walked.end - walked.start;
-                (self.join)(walked.edges);
-                self.spare.push(sink);
-                has_met
-            }
-            Err(error) => {
-                self.failure = Some(error);
-                false
-            }
-        }
-    }
-
-    fn warnings(&mut self, header: &Header, reading: &Reading<'_>) -> Result<Vec<String>, Error> {
-        if let Some(error) = self.failure.take() {
-            return Err(error);
-        }
-        let end = header.data.end;
-        let rest = |at: u64| end.saturating_sub(at);
-        Ok(match self.ended {
-            Some((at, Break::Partial)) => vec![format!(
-                "the last record, at offset {at:#x}, breaks off: its {} bytes are left out",
-                rest(at)
-            )],
-            Some((at, Break::Damaged)) => vec![format!(
-                "the record at offset {at:#x} is damaged: {} bytes from there on are left out",
-                rest(at)
-            )],
-            Some((at, Break::Compressed)) => vec![format!(
-                "a compressed record at offset {at:#x} in a file that does not announce any: {} \
-                 bytes are left out",
-                rest(at)
-            )],
-            None if reading.stop.load(Ordering::Relaxed) && self.expected < end => {
-                let left = (end - header.data.start).saturating_sub(self.walked);
-                vec![format!("stopped on request: {left} bytes were not read")]
-            }
-            None => Vec::new(),
-        })
-    }
 }
 
 impl Layouts {

@@ -5,10 +5,12 @@
 //! reads into one small buffer per thread; see `docs/exits/speed.md` for why not a mapping.
 
 mod attribute;
+mod buffer;
 mod chunk;
 mod directory;
 mod frequent;
 mod header;
+mod joiner;
 mod layout;
 mod record;
 mod stream;
