@@ -278,6 +278,11 @@ fn check_takes_a_single_file_of_any_known_form() {
     for (name, text, row) in [
         ("listing.txt", listing, "yes      the CPU has x2AVIC [cpu 0]"),
         ("tables.txt", dump, "yes      the firmware allows interrupt remapping"),
+        (
+            "journal.txt",
+            "Nov 21 10:00:00 pve1 kernel: Linux version 6.8.12-4-pve (build@x) #1 SMP\n",
+            "Linux 6.8.12-4-pve",
+        ),
     ] {
         root.put(name, text);
         let shown = stdout(&check(name));

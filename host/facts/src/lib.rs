@@ -104,5 +104,11 @@ fn single_file(bytes: &[u8]) -> Option<String> {
     if begins("Vendor ID:") {
         return Some("sos_commands/processor/lscpu".into());
     }
-    (begins("[    0.") || begins("Linux version")).then(|| "sos_commands/kernel/dmesg".into())
+    // journalctl -k writes the time, the host and "kernel:" before each line.
+    let is_journal = text
+        .lines()
+        .take(200)
+        .any(|line| line.contains("kernel: ") && line.contains(": Linux version "));
+    (begins("[    0.") || begins("Linux version") || is_journal)
+        .then(|| "sos_commands/kernel/dmesg".into())
 }

@@ -37,6 +37,8 @@ pub fn lines(log: &str) -> Vec<String> {
     log.lines()
         .filter(|line| is_wanted(line))
         .map(|line| {
+            // `Nov 21 10:00:00 host kernel: text`
+            let line = line.split_once(" kernel: ").map_or(line, |(_, text)| text);
             // `[    0.123456] text`, `[Thu Jan  1 00:00:00 1970] text`
             match line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
                 Some((stamp, text))
@@ -60,10 +62,16 @@ mod tests {
     #[test]
     fn time_stamps_go_and_brackets_of_the_message_stay() {
         let log = "[    0.000000] AMD-Vi: Virtual APIC enabled\n[Thu Jan 1 2026] kvm: x\nusb 1-1: new device\n\
-                   [    1.5] [Firmware Bug]: Cannot enable x2AVIC\n";
+                   [    1.5] [Firmware Bug]: Cannot enable x2AVIC\n\
+                   Nov 21 10:00:00 pve1 kernel: AMD-Vi: X2APIC enabled\n";
         assert_eq!(
             lines(log),
-            ["AMD-Vi: Virtual APIC enabled", "kvm: x", "[Firmware Bug]: Cannot enable x2AVIC"]
+            [
+                "AMD-Vi: Virtual APIC enabled",
+                "kvm: x",
+                "[Firmware Bug]: Cannot enable x2AVIC",
+                "AMD-Vi: X2APIC enabled"
+            ]
         );
     }
 
