@@ -111,7 +111,9 @@ fn automatic(facts: &Facts, cpus: &[Finding]) -> &'static str {
     match (every(cpus, "cpu-x2avic"), is_new) {
         (Answer::No, _) => "the automatic default needs x2AVIC, which the CPU does not report",
         (_, Some(false)) => "the automatic default takes Zen 4 and later only",
-        _ => "the automatic default should have switched it on; the kernel log may say why not",
+        _ => {
+            "the automatic default would have switched it on: avic=0 was given when the module was loaded, or the kernel log says why not"
+        }
     }
 }
 
