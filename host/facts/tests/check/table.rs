@@ -39,6 +39,9 @@ CPU 0:
    0x8000000a 0x00: eax=0x00000001 ebx=0x00008000 ecx=0x00000000 edx=0x101bbcff
 ";
 const HYBRID_MODEL: &str = "CPUID 00000000: 00000016-756E6547-6C65746E-49656E69\nCPUID 00000001: 000906EA-0-7FFAFBFF-BFEBFBFF\n";
+const COMET_LAKE_S: &str = "CPUID 00000000: 00000016-756E6547-6C65746E-49656E69\nCPUID 00000001: 000A0655-0-7FFAFBFF-BFEBFBFF\n";
+const HASWELL: &str = "CPUID 00000000: 0000000D-756E6547-6C65746E-49656E69\nCPUID 00000001: 000306C3-0-7FFAFBFF-BFEBFBFF\n";
+const ZHAOXIN: &str = "CPUID 00000000: 0000000D-746E6543-736C7561-48727561\nCPUID 00000001: 000306C3-0-7FFAFBFF-BFEBFBFF\n";
 const NO_TPR: &str = "CPUID 00000000: 00000020-756E6547-6C65746E-49656E69\n\
     CPUID 00000001: 000806F8-00100800-7FFEFBFF-BFEBFBFF\nMSR 00000481: 0000-007F-0000-0016\n\
     MSR 00000482: FF99-FFFE-0401-E172\nMSR 0000048B: 0000-00EF-0000-0000\nMSR 00000492: < FAILED >\n";
@@ -231,6 +234,9 @@ const ROWS: &[(&str, Base, Answer, &[Change])] = &[
     ("cpu-ipi", Intel, Unknown, NO_INTEL),
     ("cpu-client-part", Intel, Yes, &[]),
     ("cpu-client-part", Intel, No, &[(CPUID, Some(HYBRID_MODEL)), (CPUINFO, None)]),
+    ("cpu-client-part", Intel, Yes, &[(CPUID, Some(COMET_LAKE_S)), (CPUINFO, None)]),
+    ("cpu-client-part", Intel, No, &[(CPUID, Some(HASWELL)), (CPUINFO, None)]),
+    ("cpu-client-part", Intel, Yes, &[(CPUID, Some(ZHAOXIN)), (CPUINFO, None)]),
     ("cpu-client-part", Intel, Unknown, NO_INTEL),
     // kvm_intel.
     ("kvm-apicv", Intel, Yes, &[]),

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
-use crate::host::{CpuKind, Facts, boolean};
+use crate::host::{CpuKind, Facts, Vendor, boolean};
 
 /// A VMX control: the register whose upper half allows it, its bit, and the kernel's name for it.
 struct Control {
@@ -272,20 +272,27 @@ fn control_row(cpu: &CpuKind, control: &Control, earlier: &[Finding]) -> Finding
     }
 }
 
-/// Client parts between Skylake and Comet Lake have virtual-interrupt delivery's parts without posted interrupts.
+/// Models all of whose published dumps clear bit 7 of MSR 481h's upper half: clients of Haswell and Broadwell, Skylake
+/// to Cannon Lake, and Comet Lake's smallest. Comet Lake's A5h sets it.
+const WITHOUT_POSTED_INTERRUPTS: &[u32] =
+    &[0x3C, 0x3D, 0x46, 0x47, 0x4E, 0x5E, 0x66, 0x8E, 0x9E, 0xA6];
+
+/// Client parts lacked posted interrupts for years after the servers had them.
 fn client_part(cpu: &CpuKind, rows: &[Finding]) -> Finding {
     let posted = rows
         .iter()
         .find(|row| row.id == "cpu-posted-interrupts")
         .map_or(Answer::Unknown, |row| row.answer);
-    let is_client = cpu
-        .signature
-        .map(|s| s.family == 6 && matches!(s.model, 0x4E | 0x5E | 0x8E | 0x9E | 0xA5 | 0xA6));
+    let is_client = cpu.signature.map(|signature| {
+        cpu.vendor == Some(Vendor::Intel)
+            && signature.family == 6
+            && WITHOUT_POSTED_INTERRUPTS.contains(&signature.model)
+    });
     let draft = Draft::new(
         "cpu-client-part",
         cpu.subject(),
         "this is not a client part known to lack posted interrupts",
-        "published dumps of MSR 481h: models 4Eh, 5Eh, 8Eh, 9Eh, A5h, A6h (Skylake to Comet Lake)",
+        "published dumps of MSR 481h: models 3Ch, 3Dh, 46h, 47h, 4Eh, 5Eh, 66h, 8Eh, 9Eh, A6h (Haswell to Comet Lake)",
     )
     .severity(Severity::Note)
     .evidence(Evidence::new(
