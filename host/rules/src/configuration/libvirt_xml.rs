@@ -17,8 +17,9 @@ const MAX_NODES: u32 = 1_000_000;
 /// More vCPUs than this make libvirt 11.0 and newer add an IOMMU [qemu_domain.c].
 const MAX_CPUS_WITHOUT_EIM: u32 = 255;
 
-/// Most documents of one input.
-const MAX_DOCUMENTS: usize = 1000;
+/// Most documents of one input, and how much of it is parsed at first to find the end of one.
+const MAX_DOCUMENTS: usize = 10_000;
+const WINDOW: usize = 64 << 10;
 
 /// One document of an input, and where it starts: its own offsets count from there.
 pub struct Part<'t> {
@@ -31,29 +32,48 @@ pub struct Part<'t> {
 pub fn documents<'t>(lines: &Lines<'t>) -> Result<Vec<Part<'t>>, InputError> {
     let mut parts = Vec::new();
     let mut start = 0;
-    while parts.len() < MAX_DOCUMENTS {
-        let text = &lines.text()[start..];
-        let error = match parse(text) {
-            Ok(document) => {
-                parts.push(Part { document, start });
-                break;
-            }
-            Err(error) => error,
-        };
-        // A parser stops at what follows the root element: what was before it may be a document.
-        let end = offset_of(text, error.pos());
-        match text.get(..end).filter(|_| text[end..].starts_with('<')).map(parse) {
-            Some(Ok(document)) if end > 0 => parts.push(Part { document, start }),
-            _ => {
-                let at = error.pos();
-                let line = lines.position(start, start).line + at.row - 1;
-                let position = Position { line, column: at.col, start: 0, end: 0 };
-                return Err(InputError::at(position, format!("not well-formed XML: {error}")));
-            }
+    while parts.is_empty() || !lines.text()[start..].trim().is_empty() {
+        if parts.len() == MAX_DOCUMENTS {
+            return Err(InputError::whole(format!("more than {MAX_DOCUMENTS} documents")));
         }
-        start += end;
+        let (document, length) = first(&lines.text()[start..]).map_err(|error| {
+            let at = error.pos();
+            let line = lines.position(start, start).line + at.row - 1;
+            let position = Position { line, column: at.col, start: 0, end: 0 };
+            InputError::at(position, format!("not well-formed XML: {error}"))
+        })?;
+        parts.push(Part { document, start });
+        start += length;
     }
     Ok(parts)
+}
+
+/// The first document of a text and its length. A parser stops at what follows a root element, so that what was
+/// before it may be a document; looking at a part of the text first keeps many documents from costing their square.
+fn first(text: &str) -> Result<(Document<'_>, usize), roxmltree::Error> {
+    let mut length = WINDOW;
+    loop {
+        length = length.min(text.len());
+        while !text.is_char_boundary(length) {
+            length -= 1;
+        }
+        let window = &text[..length];
+        let error = match parse(window) {
+            Ok(document) => return Ok((document, length)),
+            Err(error) => error,
+        };
+        let end = offset_of(window, error.pos());
+        if end > 0
+            && window[end..].starts_with('<')
+            && let Ok(document) = parse(&window[..end])
+        {
+            return Ok((document, end));
+        }
+        if length == text.len() {
+            return Err(error);
+        }
+        length *= 2;
+    }
 }
 
 fn parse(text: &str) -> Result<Document<'_>, roxmltree::Error> {

@@ -375,6 +375,14 @@ fn xml_of_several_documents_gives_each_domain_with_its_place() {
         assert_eq!(&text[at.start..at.end], "type='kvm'");
     }
     assert_eq!(contents.vms[2].span.line, 8);
+
+    // Documents longer and shorter than what is looked at first.
+    let filler = "<x/>".repeat(20_000);
+    let long = format!("<domain type='kvm'><name>l</name>{filler}</domain>");
+    let many = format!("{}{long}\n{}", domain("é").repeat(3_000), domain("last"));
+    let contents = read("x.xml", &many, None, &Hints::default()).unwrap();
+    assert_eq!(contents.vms.len(), 3_002);
+    assert_eq!(contents.vms[3_001].name.as_deref(), Some("last"));
     let error = read("x.xml", &format!("{}<domain", domain("a")), None, &Hints::default());
     assert_eq!(error.unwrap_err().position.map(|at| at.line), Some(4));
 }
