@@ -19,7 +19,7 @@ const MAX_CPUS_WITHOUT_EIM: u32 = 255;
 
 /// Most documents of one input, and how much of it is parsed at first to find the end of one.
 const MAX_DOCUMENTS: usize = 10_000;
-const WINDOW: usize = 64 << 10;
+const WINDOW: usize = 8 << 10;
 
 /// One document of an input, and where it starts: its own offsets count from there.
 pub struct Part<'t> {
