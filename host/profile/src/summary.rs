@@ -337,10 +337,14 @@ impl Scope<'_> {
             avoidable: 0,
             top: String::new(),
         };
-        let mut reasons: BTreeMap<u32, u64> = BTreeMap::new();
+        // Few enough to look through.
+        let mut reasons: Vec<(u32, u64)> = Vec::new();
         for (key, count, time_ns) in parts {
             group.count += count;
-            *reasons.entry(key.reason()).or_default() += count;
+            match reasons.iter_mut().find(|row| row.0 == key.reason()) {
+                Some(row) => row.1 += count,
+                None => reasons.push((key.reason(), count)),
+            }
             if self.is_idle(key) {
                 group.idle_ns += time_ns;
             } else {
@@ -362,24 +366,22 @@ impl Scope<'_> {
     }
 
     fn by_time(&self, selection: &Selection) -> Vec<Group> {
-        let mut blocks: BTreeMap<u64, BTreeMap<Key, (u64, u64)>> = BTreeMap::new();
-        for (key, cell) in self.vcpus(selection).flat_map(|vcpu| &vcpu.cells) {
-            for (start, block) in cell.blocks.iter().filter(|(_, block)| block.count > 0) {
-                if key.view() == View::Vmexit {
-                    let row = blocks.entry(start).or_default().entry(*key).or_default();
-                    row.0 += block.count;
-                    row.1 += block.time_ns;
-                }
-            }
+        let mut blocks: Vec<(u64, (Key, u64, u64))> = Vec::new();
+        let exits = self.vcpus(selection).flat_map(|vcpu| &vcpu.cells);
+        for (key, cell) in exits.filter(|row| row.0.view() == View::Vmexit) {
+            let counted = cell.blocks.iter().filter(|(_, block)| block.count > 0);
+            blocks
+                .extend(counted.map(|(start, block)| (start, (*key, block.count, block.time_ns))));
         }
+        // A row's blocks are in order, which this sort makes use of.
+        blocks.sort_by_key(|block| block.0);
         let (first, width) = self.origin();
         blocks
-            .into_iter()
-            .map(|(start, rows)| {
+            .chunk_by(|one, other| one.0 == other.0)
+            .map(|rows| {
                 // The first block begins before the recording.
-                let name = format!("{:.3}", (start as f64 / 1e9).max(first));
-                let parts = rows.into_iter().map(|(key, (count, time))| (key, count, time));
-                self.group_of(name, parts, width)
+                let name = format!("{:.3}", (rows[0].0 as f64 / 1e9).max(first));
+                self.group_of(name, rows.iter().map(|row| row.1), width)
             })
             .collect()
     }
