@@ -97,7 +97,8 @@ pub enum ToAgent {
     Load(bool),
     /// Run this program with arguments, as operators would on the host.
     Say(Vec<String>),
-    /// Give the console to a shell, and power off when it ends. Nothing is answered.
-    Shell,
+    /// Give the console, a terminal of so many rows and columns, to a shell, and power off when it
+    /// ends. Nothing is answered.
+    Shell(u16, u16),
     PowerOff,
 }

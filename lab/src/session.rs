@@ -192,9 +192,10 @@ impl Session {
         }
     }
 
-    /// The machine, its console given to a shell; what the boot printed is left out.
-    pub fn into_shell(mut self) -> anyhow::Result<Machine> {
-        self.send(&ToAgent::Shell)?;
+    /// The machine, its console given to a shell as a terminal of so many rows and columns; what the
+    /// boot printed is left out.
+    pub fn into_shell(mut self, rows: u16, columns: u16) -> anyhow::Result<Machine> {
+        self.send(&ToAgent::Shell(rows, columns))?;
         self.machine.state.wiring.records = None;
         Ok(self.machine)
     }

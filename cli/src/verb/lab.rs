@@ -19,6 +19,9 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+/// Rows and columns where standard output has none.
+const USUAL_TERMINAL: (u16, u16) = (24, 80);
+
 static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 #[derive(clap::Args)]
@@ -382,7 +385,12 @@ fn shell(arguments: &ShellArguments) -> anyhow::Result<ExitCode> {
     let initramfs = host::shell_initramfs(&kernel, &arguments.host.parameters)?;
     let store = arguments.start.store();
     let session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &INTERRUPT)?;
-    let mut machine = session.into_shell()?;
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    let (rows, columns) = match size {
+        Ok(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_row, size.ws_col),
+        _ => USUAL_TERMINAL,
+    };
+    let mut machine = session.into_shell(rows, columns)?;
     say("");
     super::machine::interact(&mut machine, &INTERRUPT)
 }

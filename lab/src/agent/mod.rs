@@ -114,7 +114,7 @@ fn run() -> anyhow::Result<()> {
             ToAgent::Load(is_on) => module::reload(is_on).map(|_| FromAgent::Standby),
             ToAgent::Say(arguments) => say(&arguments),
             ToAgent::Go => continue,
-            ToAgent::Shell => return shell(),
+            ToAgent::Shell(rows, columns) => return shell(rows, columns),
             ToAgent::PowerOff => return Ok(()),
         };
         line.send(&answer.unwrap_or_else(|error| FromAgent::Failed(format!("{error:#}"))))?;
@@ -130,9 +130,13 @@ fn say(arguments: &[String]) -> anyhow::Result<FromAgent> {
 }
 
 /// Gives the console to a shell, and powers off when it ends.
-fn shell() -> anyhow::Result<()> {
+fn shell(rows: u16, columns: u16) -> anyhow::Result<()> {
     module::reload(true)?;
     let console = File::options().read(true).write(true).open("/dev/ttyS0")?;
+    // A serial line does not tell its terminal's size, without which nothing is drawn.
+    let size =
+        rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&console, size)?;
     println!(
         "avicenna lab: kvm_amd is loaded; `avicenna check`, `avicenna bench`; exit ends the lab"
     );

@@ -50,7 +50,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match start(&arguments, process)? {
         Seen::Counted(rung, counters) => counted(rung, counters, step, &mut end)?,
         #[cfg(feature = "terminal")]
-        Seen::Exits(watch) if std::io::stdout().is_terminal() => {
+        Seen::Exits(watch) if has_screen() => {
             end.begin(true)?;
             let mut terminal = ratatui::try_init()?;
             let outcome = Screen::new(watch).show(&mut terminal, step, &mut end);
@@ -60,6 +60,13 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Seen::Exits(watch) => plain(watch, step, &mut end)?,
     }
     Ok(end.status())
+}
+
+/// Whether standard output is a terminal that knows its size: a serial line may not.
+#[cfg(feature = "terminal")]
+fn has_screen() -> bool {
+    let size = ratatui::crossterm::terminal::size();
+    std::io::stdout().is_terminal() && size.is_ok_and(|(columns, rows)| columns > 0 && rows > 0)
 }
 
 /// What the highest rung that holds shows.
