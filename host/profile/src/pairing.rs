@@ -296,14 +296,7 @@ impl Thread {
         if self.whereabouts != Whereabouts::Guest || !is_in_order || !is_in_lane {
             return false;
         }
-        let cells = match self.known.find(departure) {
-            Some(cells) => *cells,
-            // A copy, so that the departure itself can stay in registers.
-            None => match self.learn(&{ *departure }) {
-                Some(cells) => cells,
-                None => return false,
-            },
-        };
+        let Some(cells) = self.cells_of(departure) else { return false };
         self.whereabouts = Whereabouts::Departed;
         self.departed = Departed { exit_ns, middle_ns, cpu: stamp.cpu, cells };
         self.last_ns = middle_ns;
@@ -324,13 +317,7 @@ impl Thread {
         if self.whereabouts != Whereabouts::Guest || !is_in_order || !is_in_lane {
             return false;
         }
-        let cells = match self.known.find(departure) {
-            Some(cells) => *cells,
-            None => match self.learn(&{ *departure }) {
-                Some(cells) => cells,
-                None => return false,
-            },
-        };
+        let Some(cells) = self.cells_of(departure) else { return false };
         self.last_ns = entry_ns;
         self.ended(cells, exit_ns, middle_ns, entry_ns);
         true
@@ -391,6 +378,16 @@ impl Thread {
             View::Mmio => self.open.mmio = OpenMmio::Write(begun),
             View::Ioport => self.open.port = Some(begun),
             View::Msr | View::Vmexit => self.open.msr = Some(begun),
+        }
+    }
+
+    /// Which cells an exit counts in, unless something about it is special.
+    #[inline(always)]
+    fn cells_of(&mut self, departure: &Departure) -> Option<TripCells> {
+        match self.known.find(departure) {
+            Some(cells) => Some(*cells),
+            // A copy, so that the departure itself can stay in registers.
+            None => self.learn(&{ *departure }),
         }
     }
 
