@@ -79,14 +79,20 @@ impl Grid {
         Self { title: title.into(), columns: columns.to_vec(), rows: Vec::new() }
     }
 
+    /// Names of columns as people read them.
+    fn heads(&self) -> Vec<String> {
+        self.columns.iter().map(|name| name.replace('_', " ").replace("percent", "%")).collect()
+    }
+
     /// Columns padded to their width: text to the left, numbers to the right.
     pub fn to_text(&self) -> String {
         let shown: Vec<Vec<String>> =
             self.rows.iter().map(|row| row.iter().map(Value::shown).collect()).collect();
+        let heads = self.heads();
         let width = |column: usize| {
             let cells = shown.iter().filter_map(|row| row.get(column));
             let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
-            widest.max(self.columns[column].chars().count())
+            widest.max(heads[column].chars().count())
         };
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
         let is_text =
@@ -98,7 +104,6 @@ impl Grid {
             });
             format!("  {}", padded.collect::<Vec<_>>().join("  ")).trim_end().to_owned() + "\n"
         };
-        let heads: Vec<String> = self.columns.iter().map(|name| (*name).to_owned()).collect();
         let mut text = format!("{}\n{}", self.title, line(&heads));
         shown.iter().for_each(|row| text.push_str(&line(row)));
         text
@@ -126,7 +131,7 @@ impl Grid {
         let mut text = format!(
             "### {}\n\n| {} |\n| {} |\n",
             self.title,
-            self.columns.join(" | "),
+            self.heads().join(" | "),
             rule.join(" | ")
         );
         for row in &self.rows {
@@ -139,7 +144,7 @@ impl Grid {
 
     pub fn to_html(&self) -> String {
         let mut text = format!("<h2>{}</h2>\n<table>\n<tr>", escaped(&self.title));
-        self.columns.iter().for_each(|name| text.push_str(&format!("<th>{}</th>", escaped(name))));
+        self.heads().iter().for_each(|name| text.push_str(&format!("<th>{}</th>", escaped(name))));
         text.push_str("</tr>\n");
         for row in &self.rows {
             text.push_str("<tr>");
@@ -199,6 +204,15 @@ mod tests {
         assert!(grid().to_csv().contains("\"a,\"\"b\"\"\",1234567,12.345\r\n"));
         assert!(grid().to_markdown().contains("| <x>\\| | 5 | - |"));
         assert!(grid().to_html().contains("<td>&lt;x&gt;|</td>"));
+    }
+
+    #[test]
+    fn programs_get_names_with_underscores_and_people_do_not() {
+        let grid = Grid::new("", &["work_time_percent"]);
+        for shown in [grid.to_text(), grid.to_markdown(), grid.to_html()] {
+            assert!(shown.contains("work time %"), "{shown}");
+        }
+        assert_eq!(grid.to_csv(), "work_time_percent\r\n");
     }
 
     #[test]

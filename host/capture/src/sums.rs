@@ -60,22 +60,39 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// What was added since an earlier reading of the same row.
+    /// What was added since an earlier reading of the same row. The shortest and the longest are
+    /// only known of all time; of what was added, an old one is narrowed to its octave.
     pub fn since(&self, earlier: &Self) -> Self {
         let at = |index: usize| earlier.octaves.get(index).copied().unwrap_or(0);
-        Self {
-            count: self.count.saturating_sub(earlier.count),
-            time_ns: self.time_ns.saturating_sub(earlier.time_ns),
-            squares: self.squares.saturating_sub(earlier.squares),
-            least_ns: self.least_ns,
-            most_ns: self.most_ns,
-            octaves: self
-                .octaves
-                .iter()
-                .enumerate()
-                .map(|(index, count)| count.saturating_sub(at(index)))
-                .collect(),
-        }
+        let octaves: Vec<u64> = self
+            .octaves
+            .iter()
+            .enumerate()
+            .map(|(index, count)| count.saturating_sub(at(index)))
+            .collect();
+        let is_first = earlier.count == 0;
+        let lowest = octaves.iter().position(|count| *count > 0).filter(|index| *index < 63);
+        // The last octave takes all that lasted longer.
+        let highest = octaves
+            .iter()
+            .rposition(|count| *count > 0)
+            .filter(|index| *index < 63 && index + 1 < octaves.len());
+        let least_ns = match lowest {
+            Some(index) if !is_first && self.least_ns >= earlier.least_ns => {
+                self.least_ns.max((1 << index) & !1)
+            }
+            _ => self.least_ns,
+        };
+        let most_ns = match highest {
+            Some(index) if !is_first && self.most_ns <= earlier.most_ns => {
+                self.most_ns.min((2 << index) - 1)
+            }
+            _ => self.most_ns,
+        };
+        let count = self.count.saturating_sub(earlier.count);
+        let time_ns = self.time_ns.saturating_sub(earlier.time_ns);
+        let squares = self.squares.saturating_sub(earlier.squares);
+        Self { count, time_ns, squares, least_ns, most_ns, octaves }
     }
 }
 
@@ -207,6 +224,27 @@ mod tests {
         assert_eq!((file.start_ns, file.intervals.len()), (5, 2));
         assert_eq!(file.intervals[1], interval());
         assert_eq!(interval().rows[0].1.since(&interval().rows[0].1).count, 0);
+    }
+
+    #[test]
+    fn the_longest_of_an_interval_is_not_that_of_the_whole_time() {
+        let sums = |count, least_ns, most_ns, octaves: [u64; 14]| Sums {
+            count,
+            least_ns,
+            most_ns,
+            octaves: octaves.to_vec(),
+            ..Sums::default()
+        };
+        let mut octaves = [0; 14];
+        (octaves[3], octaves[12]) = (1, 1);
+        let first = sums(2, 9, 5_035, octaves);
+        assert_eq!(first.since(&Sums::default()).most_ns, 5_035);
+        octaves[8] = 2;
+        let second = sums(4, 9, 5_035, octaves).since(&first);
+        assert_eq!((second.least_ns, second.most_ns), (256, 511));
+        octaves[12] = 2;
+        let third = sums(3, 9, 6_000, octaves).since(&first);
+        assert_eq!(third.most_ns, 6_000);
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! What a recording says about interrupts beside exits: injections, posting, IPIs, guest log.
 
-use crate::name::{incomplete_ipi_cause, register_name, userspace_reason};
+use crate::name::{incomplete_ipi_cause, ipi_name, register_name, userspace_reason};
 use crate::part::Family;
 use crate::profile::Profile;
 use serde::Serialize;
@@ -17,8 +17,14 @@ pub struct VectorUse {
     pub posted: u64,
     pub injected: u64,
     pub reinjected: u64,
+    /// However it was told to KVM.
     pub end_of_interrupt: u64,
+    /// Those of them that took no exit, because the guest left a note in memory.
+    pub paravirtual_end: u64,
 }
+
+/// Vectors below are the processor's own. [APM2 "Vectors"]
+const LOWEST_VECTOR: u32 = 16;
 
 /// Counts by name, most frequent first.
 pub type Counts = Vec<(String, u64)>;
@@ -27,6 +33,12 @@ pub type Counts = Vec<(String, u64)>;
 pub struct Interrupts {
     /// By vector.
     pub vectors: Vec<VectorUse>,
+    /// INIT, SIPI, NMI and the like, which carry no vector.
+    pub other_ipis: Counts,
+    /// Accepted where no vector can be: INIT, NMI, and KVM's wake-up of a spinning vCPU.
+    pub accepted_without_vector: u64,
+    /// Ends of interrupt while none was in service.
+    pub stray_ends: u64,
     pub incomplete_ipis: Counts,
     pub unaccelerated: Counts,
     pub guest_log: Counts,
@@ -59,13 +71,18 @@ pub fn interrupts_of(profile: &Profile, process: Option<u32>) -> Interrupts {
         match tally.family {
             Family::Injected => at(&mut vectors, value).injected += count,
             Family::Reinjected => at(&mut vectors, value).reinjected += count,
+            Family::Accepted if value < LOWEST_VECTOR => found.accepted_without_vector += count,
             Family::Accepted => at(&mut vectors, value).accepted += count,
             Family::Posted => at(&mut vectors, value).posted += count,
-            Family::Ipi => at(&mut vectors, value & 0xff).ipi += count,
+            Family::Ipi => match ipi_name(value) {
+                Some(name) => add(&mut found.other_ipis, name.into(), count),
+                None => at(&mut vectors, value & 0xff).ipi += count,
+            },
             Family::Msi => at(&mut vectors, value).msi += count,
-            Family::EndOfInterrupt | Family::ParavirtualEndOfInterrupt => {
-                at(&mut vectors, value).end_of_interrupt += count
-            }
+            Family::EndOfInterrupt if value > 0xff => found.stray_ends += count,
+            Family::EndOfInterrupt => at(&mut vectors, value).end_of_interrupt += count,
+            Family::ParavirtualEndOfInterrupt if value > 0xff => {}
+            Family::ParavirtualEndOfInterrupt => at(&mut vectors, value).paravirtual_end += count,
             Family::Line => add(&mut found.lines, format!("GSI {value}"), count),
             Family::IncompleteIpi => {
                 add(&mut found.incomplete_ipis, incomplete_ipi_cause(value).into(), count)
@@ -87,7 +104,12 @@ pub fn interrupts_of(profile: &Profile, process: Option<u32>) -> Interrupts {
         }
     }
     found.vectors = vectors.into_values().collect();
+    for row in &mut found.vectors {
+        // KVM traces a paravirtual end as `kvm_eoi` too, where that is recorded.
+        row.end_of_interrupt = row.end_of_interrupt.max(row.paravirtual_end);
+    }
     for counts in [
+        &mut found.other_ipis,
         &mut found.incomplete_ipis,
         &mut found.unaccelerated,
         &mut found.guest_log,
@@ -121,11 +143,82 @@ fn unaccelerated_name(value: u32) -> String {
     format!("APIC {name} {access} ({manner})")
 }
 
+/// An error is that of `KVM_RUN`; with a signal the reason says so, with others it may be none.
 fn userspace_name(value: u32) -> String {
-    let reason = value & !(1 << 31);
-    let error = if value >> 31 != 0 { " (interrupted or failed)" } else { "" };
-    match userspace_reason(reason) {
-        Some(name) => format!("{name}{error}"),
-        None => format!("reason {reason}{error}"),
+    const UNKNOWN: u32 = 0;
+    const SIGNAL: u32 = 10;
+    let (reason, has_failed) = (value & !(1 << 31), value >> 31 != 0);
+    match (reason, userspace_reason(reason)) {
+        (SIGNAL, Some(name)) => format!("{name} (a signal came)"),
+        (UNKNOWN, _) if has_failed => "KVM_RUN failed".into(),
+        (_, Some(name)) if has_failed => format!("{name} (KVM_RUN failed)"),
+        (_, Some(name)) => name.into(),
+        (_, None) => format!("reason {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::part::{Options, Part};
+    use trace::kvm::{KvmEvent, Stamp};
+
+    fn interrupts(events: &[KvmEvent]) -> Interrupts {
+        let mut part = Part::new(&Options::default());
+        let stamp = Stamp { time_ns: 1, process: 1, thread: 2, cpu: 0 };
+        events.iter().for_each(|event| part.event(&stamp, event));
+        interrupts_of(&part.finish(), None)
+    }
+
+    #[test]
+    fn a_paravirtual_end_of_interrupt_is_traced_twice_and_counted_once() {
+        let end =
+            |is_paravirtual| KvmEvent::EndOfInterrupt { apic: 0, vector: 0xfb, is_paravirtual };
+        let rows = [
+            (vec![end(false), end(true), end(false)], (2, 1)),
+            (vec![end(true), end(true)], (2, 2)),
+            (vec![end(false)], (1, 0)),
+        ];
+        for (events, counts) in rows {
+            let found = interrupts(&events).vectors[0];
+            assert_eq!((found.end_of_interrupt, found.paravirtual_end), counts, "{events:?}");
+        }
+        let stray = KvmEvent::EndOfInterrupt { apic: 0, vector: -1, is_paravirtual: false };
+        let found = interrupts(&[stray]);
+        assert_eq!((found.vectors.len(), found.stray_ends), (0, 1));
+    }
+
+    #[test]
+    fn only_interrupts_with_a_vector_are_tabled_by_vector() {
+        let ipi = |icr_low| KvmEvent::SendIpi { icr_low, destination: 1 };
+        let found = interrupts(&[ipi(0xfb), ipi(0x8fc), ipi(0x4500), ipi(0x4699), ipi(0x4400)]);
+        let vectors: Vec<u32> = found.vectors.iter().map(|row| row.vector).collect();
+        assert_eq!(vectors, [0xfb, 0xfc]);
+        let others: Vec<&str> = found.other_ipis.iter().map(|row| row.0.as_str()).collect();
+        assert_eq!(others, ["INIT", "NMI", "SIPI"]);
+        let accepted = |vector, delivery_mode| KvmEvent::AcceptInterrupt {
+            apic: 0,
+            vector,
+            delivery_mode,
+            is_level: false,
+            is_posted: false,
+        };
+        let found = interrupts(&[accepted(0xfb, 0), accepted(0, 5), accepted(0, 3)]);
+        assert_eq!((found.vectors.len(), found.accepted_without_vector), (1, 2));
+    }
+
+    #[test]
+    fn a_signal_is_told_from_a_failure() {
+        let exit = |reason, errno| KvmEvent::UserspaceExit { reason, errno };
+        let rows = [
+            (exit(2, 0), "IO"),
+            (exit(10, -4), "INTR (a signal came)"),
+            (exit(0, -11), "KVM_RUN failed"),
+            (exit(17, -14), "INTERNAL_ERROR (KVM_RUN failed)"),
+            (exit(99, 0), "reason 99"),
+        ];
+        for (event, name) in rows {
+            assert_eq!(interrupts(&[event]).userspace_exits, [(name.to_owned(), 1)]);
+        }
     }
 }

@@ -167,7 +167,9 @@ pub const fn host_vector_name(vector: u8) -> Option<&'static str> {
         0xf0 => "posted, nested",
         0xf1 => "posted, wakeup",
         0xf2 => "posted",
+        0xf3 => "hypervisor callback",
         0xf6 => "irq work",
+        0xf8 => "reboot",
         0xfb => "call function single",
         0xfc => "call function",
         0xfd => "reschedule",
@@ -177,8 +179,8 @@ pub const fn host_vector_name(vector: u8) -> Option<&'static str> {
     })
 }
 
-fn icr_name(command: InterruptCommand) -> String {
-    let mode = match command.delivery_mode {
+const fn delivery_mode(mode: DeliveryMode) -> &'static str {
+    match mode {
         DeliveryMode::Fixed => "fixed",
         DeliveryMode::LowestPriority => "lowest priority",
         DeliveryMode::Smi => "SMI",
@@ -187,7 +189,19 @@ fn icr_name(command: InterruptCommand) -> String {
         DeliveryMode::Init => "INIT",
         DeliveryMode::Startup => "SIPI",
         DeliveryMode::ExtInt => "ExtINT",
-    };
+    }
+}
+
+/// What an IPI is that carries no vector, by the lower half of the command; `None` of one that does.
+pub fn ipi_name(icr_low: u32) -> Option<&'static str> {
+    match InterruptCommand::from_icr(icr_low, true).delivery_mode {
+        DeliveryMode::Fixed | DeliveryMode::LowestPriority => None,
+        other => Some(delivery_mode(other)),
+    }
+}
+
+fn icr_name(command: InterruptCommand) -> String {
+    let mode = delivery_mode(command.delivery_mode);
     let target = match (command.shorthand, command.destination_mode) {
         (Shorthand::OnlySelf, _) => "self",
         (Shorthand::All, _) => "all",

@@ -3,6 +3,7 @@
 use super::Report;
 use crate::grid::{Grid, Value};
 use profile::inhibit::{Inhibits, ReasonTime, Setter};
+use profile::name::host_vector_name;
 use profile::summary::{Extent, Group, Row};
 use trace::inhibit::Authority;
 
@@ -131,6 +132,8 @@ fn vectors(report: &Report) -> Grid {
         "injected",
         "injected_again",
         "end_of_interrupt",
+        "of_them_without_exit",
+        "in_linux",
     ];
     let mut grid = Grid::new("Vectors", &columns);
     for vector in &report.summary.interrupts.vectors {
@@ -143,8 +146,11 @@ fn vectors(report: &Report) -> Grid {
             vector.injected,
             vector.reinjected,
             vector.end_of_interrupt,
+            vector.paravirtual_end,
         ];
         row.extend(counts.map(Value::Count));
+        let name = u8::try_from(vector.vector).ok().and_then(host_vector_name);
+        row.push(Value::text(name.unwrap_or_default()));
         grid.rows.push(row);
     }
     grid
@@ -280,6 +286,7 @@ pub fn interrupts(report: &Report) -> Vec<Grid> {
         grids.push(vectors(report));
     }
     let counted = [
+        ("IPIs without a vector", &found.other_ipis),
         ("IPIs that AVIC could not complete", &found.incomplete_ipis),
         ("Registers that AVIC left to KVM", &found.unaccelerated),
         ("Guest log of the IOMMU", &found.guest_log),
@@ -297,6 +304,11 @@ pub fn interrupts(report: &Report) -> Vec<Grid> {
     for (name, count) in [
         ("wakeups after sleeping", found.slept),
         ("wakeups while polling", found.polled),
+        (
+            "accepted without a vector: INIT, NMI, wake-ups of waiting spinlocks",
+            found.accepted_without_vector,
+        ),
+        ("ends of interrupt while none was in service", found.stray_ends),
         ("exits of a guest's guest", found.nested_exits),
         ("IPI targets searched for in software", found.kick_slow_path),
     ] {

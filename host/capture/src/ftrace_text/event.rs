@@ -8,6 +8,9 @@ use trace::kvm::{Exit, KvmEvent, MmioKind};
 const EXTRA_REASONS: u32 = 0xf000_0000;
 const MOST_EXTRA_REASONS: usize = 4096;
 
+/// `KVM_EXIT_INTR`
+const INTERRUPTED: u32 = 10;
+
 /// What is learnt from line to line.
 #[derive(Debug, Default)]
 pub struct Words {
@@ -341,9 +344,14 @@ fn interrupt(name: &str, text: &str) -> Option<KvmEvent> {
             is_set: text.contains("PI is enabled"),
         },
         "kvm_userspace_exit" => {
+            // Of a failure the text has the error in place of the reason.
             let code = text.rsplit('(').next()?.trim_end_matches(')').parse::<u32>().ok()?;
-            let failed = text.contains("reason restart") || text.contains("reason error");
-            KvmEvent::UserspaceExit { reason: code, errno: if failed { -1 } else { 0 } }
+            let (reason, errno) = match after(text, "reason")? {
+                "restart" => (INTERRUPTED, -(code as i32 & 0xfff)),
+                "error" => (0, -(code as i32 & 0xfff)),
+                _ => (code, 0),
+            };
+            KvmEvent::UserspaceExit { reason, errno }
         }
         "kvm_vcpu_wakeup" => KvmEvent::Wakeup {
             halted_ns: value(text, "time").unwrap_or(0),

@@ -131,6 +131,14 @@ fn the_other_events_are_read() {
             KvmEvent::UserspaceExit { reason: 2, errno: 0 },
         ),
         (
+            "kvm_userspace_exit: reason restart (4)",
+            KvmEvent::UserspaceExit { reason: 10, errno: -4 },
+        ),
+        (
+            "kvm_userspace_exit: reason error (11)",
+            KvmEvent::UserspaceExit { reason: 0, errno: -11 },
+        ),
+        (
             "kvm_vcpu_wakeup: wait time 1234 ns, polling valid",
             KvmEvent::Wakeup { halted_ns: 1234, has_waited: true },
         ),
