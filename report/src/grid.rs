@@ -22,7 +22,13 @@ impl Value {
         match self {
             Self::Text(text) => text.clone(),
             Self::Count(count) => grouped(*count),
-            Self::Number(number, decimals) => format!("{number:.*}", usize::from(*decimals)),
+            Self::Number(number, decimals) => {
+                let text = format!("{number:.*}", usize::from(*decimals));
+                match text.strip_prefix('-') {
+                    Some(zero) if !zero.contains(|digit| matches!(digit, '1'..='9')) => zero.into(),
+                    _ => text,
+                }
+            }
             Self::Missing => "-".into(),
         }
     }
@@ -82,6 +88,28 @@ impl Grid {
     /// Names of columns as people read them.
     fn heads(&self) -> Vec<String> {
         self.columns.iter().map(|name| name.replace('_', " ").replace("percent", "%")).collect()
+    }
+
+    /// Without columns that say nothing in any row.
+    pub fn without_empty_columns(mut self) -> Self {
+        let says = |value: &Value| match value {
+            Value::Text(text) => !text.is_empty(),
+            Value::Count(_) | Value::Number(..) => true,
+            Value::Missing => false,
+        };
+        let keeps: Vec<bool> = (0..self.columns.len())
+            .map(|column| {
+                self.rows.is_empty()
+                    || self.rows.iter().any(|row| row.get(column).is_some_and(says))
+            })
+            .collect();
+        let mut keep = keeps.iter();
+        self.columns.retain(|_| keep.next().copied().unwrap_or(true));
+        for row in &mut self.rows {
+            let mut keep = keeps.iter();
+            row.retain(|_| keep.next().copied().unwrap_or(true));
+        }
+        self
     }
 
     /// Columns padded to their width: text to the left, numbers to the right.
@@ -213,6 +241,25 @@ mod tests {
             assert!(shown.contains("work time %"), "{shown}");
         }
         assert_eq!(grid.to_csv(), "work_time_percent\r\n");
+    }
+
+    #[test]
+    fn a_column_goes_that_says_nothing_in_any_row() {
+        let mut grid = Grid::new("", &["a", "b", "c", "d"]);
+        let none = || Value::text("");
+        grid.rows.push(vec![none(), Value::Missing, none(), Value::Count(0)]);
+        grid.rows.push(vec![none(), Value::Missing, Value::text("x"), Value::Missing]);
+        assert_eq!(grid.clone().without_empty_columns().columns, ["c", "d"]);
+        grid.rows.clear();
+        assert_eq!(grid.without_empty_columns().columns.len(), 4);
+    }
+
+    #[test]
+    fn nothing_has_no_sign() {
+        let rows = [(-0.001, "0.00"), (-0.01, "-0.01"), (0.0, "0.00"), (-12.0, "-12.00")];
+        for (number, shown) in rows {
+            assert_eq!(Value::Number(number, 2).shown(), shown);
+        }
     }
 
     #[test]

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot access {path}")]
     File { path: PathBuf, source: std::io::Error },
-    #[error("cannot read the recording: {0}")]
+    #[error("cannot read the recording")]
     Read(#[from] std::io::Error),
+    #[error("cannot write the recording")]
+    Write(#[source] std::io::Error),
     /// The place is an offset into the file, or into what it was decompressed to.
     #[error("{what} at offset {offset:#x}: {why}")]
     Malformed { what: &'static str, offset: u64, why: String },

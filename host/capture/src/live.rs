@@ -63,6 +63,11 @@ impl Rung {
         }
     }
 
+    /// Whether `record` has anything to write that a report could be made of.
+    pub const fn writes_a_file(self) -> bool {
+        matches!(self, Self::Bpf | Self::Histogram | Self::Text)
+    }
+
     /// What a report of its recording must say.
     pub const fn caveat(self) -> Option<&'static str> {
         match self {
@@ -75,25 +80,24 @@ impl Rung {
         }
     }
 
-    /// What the user must do where this rung is refused.
-    pub const fn remedy(self) -> &'static str {
+    /// The command that grants this rung to `program`, where it was refused.
+    pub fn remedy(self, program: &str) -> String {
         match self {
-            Self::Bpf => {
-                "run with: sudo, or: sudo setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep $(command -v avicenna)"
-            }
-            Self::Histogram | Self::Text => {
-                "run with: sudo; if tracefs is missing: sudo mount -t tracefs nodev /sys/kernel/tracing"
-            }
-            Self::Counting => {
-                "run with: sudo, or: sudo setcap cap_perfmon,cap_dac_read_search+ep $(command -v avicenna)"
-            }
+            Self::Bpf => format!(
+                "run with sudo, or once: sudo setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep {program}"
+            ),
+            Self::Histogram | Self::Text => "run with sudo".into(),
+            Self::Counting => format!(
+                "run with sudo, or once: sudo setcap cap_perfmon,cap_dac_read_search+ep {program}"
+            ),
             Self::Monitor => {
-                "start QEMU with: -qmp unix:SOCKET,server=on,wait=off; give: --qmp SOCKET"
+                "start QEMU with: -qmp unix:SOCKET,server=on,wait=off; give: --qmp SOCKET".into()
             }
             Self::Statistics => {
-                "run with: sudo; if debugfs is missing: sudo mount -t debugfs nodev /sys/kernel/debug"
+                "run with sudo; if debugfs is missing: sudo mount -t debugfs nodev /sys/kernel/debug"
+                    .into()
             }
-            Self::Interrupts => "mount /proc",
+            Self::Interrupts => "mount /proc".into(),
         }
     }
 }

@@ -178,10 +178,32 @@ fn to_file(mut input: impl Read) -> Result<(File, u64), Error> {
     Ok((file, length))
 }
 
+/// What a file is that is surely no recording, by its beginning.
+fn no_recording(head: &[u8]) -> Option<&'static str> {
+    const ESCAPE: u8 = 0x1b;
+    let is_odd = |byte: &&u8| matches!(byte, 0..=8 | 14..=31) && **byte != ESCAPE;
+    if head.is_empty() {
+        return Some("it is empty");
+    }
+    if head.iter().filter(is_odd).count() > head.len() / 50 {
+        return Some("it is neither perf.data, trace.dat, a trace of the machine nor text");
+    }
+    let is_report = head.starts_with(b"{") && contains(head, b"\"tool\": \"avicenna ");
+    let is_page = contains(head, b"content=\"avicenna ");
+    (is_report || is_page).then_some("it is a report; give the recording that it was made of")
+}
+
+fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|window| window == wanted)
+}
+
 fn open_text(mut input: impl Read + Send + 'static) -> Result<Input, Error> {
     let mut head = vec![0; TEXT_HEAD];
     let read = read_head(&mut input, &mut head)?;
     head.truncate(read);
+    if let Some(what) = no_recording(&head) {
+        return Err(Error::UnknownFormat(what.into()));
+    }
     let text = String::from_utf8_lossy(&head);
     let is_table = text.contains("Samples%") && text.contains("Avg time");
     let whole = std::io::Cursor::new(head.clone()).chain(input);

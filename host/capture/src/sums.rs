@@ -143,9 +143,7 @@ impl<W: Write> SumsWriter<W> {
 fn line(out: &mut impl Write, value: &impl Serialize) -> Result<(), Error> {
     let mut text = serde_json::to_vec(value).map_err(std::io::Error::other)?;
     text.push(b'\n');
-    out.write_all(&text)?;
-    out.flush()?;
-    Ok(())
+    out.write_all(&text).and_then(|()| out.flush()).map_err(Error::Write)
 }
 
 /// What a file holds.

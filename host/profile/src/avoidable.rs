@@ -57,6 +57,8 @@ const fn unknown(rule: &'static str) -> Judgement {
 pub struct Evidence {
     pub has_msr: bool,
     pub has_mmio: bool,
+    /// Faults on the APIC page were seen, which the event of a fault does not name.
+    pub has_apic_faults: bool,
 }
 
 /// Whether the vCPU waits in this exit rather than working.
@@ -80,6 +82,7 @@ pub const fn judge(isa: Isa, reason: u32, detail: Detail, evidence: Evidence) ->
     }
 }
 
+const HYPERCALL: &str = "which call is not known: IPIs made by hypercall can go away, others stay";
 const NEEDS_MSR: &str = "which MSR is not recorded: add the kvm_msr event";
 const NEEDS_MMIO: &str = "whether it was the APIC page is not recorded: add the kvm_mmio event";
 
@@ -108,7 +111,7 @@ const fn judge_svm(reason: u32, detail: Detail, evidence: Evidence) -> Judgement
         svm::AVIC_UNACCELERATED_ACCESS => {
             not_avoidable("AVIC is on: it leaves this register to software")
         }
-        0x81 => unknown("a paravirtual IPI or kick would go away, other hypercalls stay"),
+        0x81 => unknown(HYPERCALL),
         _ => not_avoidable("not caused by interrupt delivery or the APIC"),
     }
 }
@@ -155,6 +158,10 @@ const fn judge_vmx(reason: u32, detail: Detail, evidence: Evidence) -> Judgement
         vmx::APIC_ACCESS | vmx::EPT_VIOLATION | vmx::EPT_MISCONFIG => match detail {
             Detail::Icr(command) => vmx_ipi(command),
             Detail::Register { offset, is_write } => vmx_register(offset, is_write, false),
+            // KVM may let the guest try once more before it emulates the access.
+            Detail::Unknown if evidence.has_mmio && evidence.has_apic_faults => {
+                unknown("memory, or the APIC page tried once more: the event has no address")
+            }
             _ if evidence.has_mmio => not_avoidable("memory, not the APIC page"),
             _ => unknown(NEEDS_MMIO),
         },
@@ -175,7 +182,7 @@ const fn judge_vmx(reason: u32, detail: Detail, evidence: Evidence) -> Judgement
                  stay",
             ),
         },
-        18 => unknown("a paravirtual IPI or kick would go away, other hypercalls stay"),
+        18 => unknown(HYPERCALL),
         _ => not_avoidable("not caused by interrupt delivery or the APIC"),
     }
 }
@@ -236,8 +243,9 @@ mod tests {
     use super::*;
     use Verdict::*;
 
-    const ALL: Evidence = Evidence { has_msr: true, has_mmio: true };
-    const NONE: Evidence = Evidence { has_msr: false, has_mmio: false };
+    const ALL: Evidence = Evidence { has_msr: true, has_mmio: true, has_apic_faults: false };
+    const NONE: Evidence = Evidence { has_msr: false, has_mmio: false, has_apic_faults: false };
+    const FAULTS: Evidence = Evidence { has_apic_faults: true, ..ALL };
 
     fn icr(low: u32) -> Detail {
         Detail::Icr(InterruptCommand::from_icr(low, true))
@@ -267,6 +275,8 @@ mod tests {
             (Isa::Vmx, vmx::MSR_WRITE, icr(0xc00fb), ALL, NotAvoidable),
             (Isa::Vmx, vmx::EPT_VIOLATION, Detail::Unknown, NONE, Verdict::Unknown),
             (Isa::Vmx, vmx::EPT_VIOLATION, Detail::Unknown, ALL, NotAvoidable),
+            (Isa::Vmx, vmx::EPT_VIOLATION, Detail::Unknown, FAULTS, Verdict::Unknown),
+            (Isa::Vmx, vmx::EPT_VIOLATION, Detail::OtherMmio, FAULTS, NotAvoidable),
             (Isa::Vmx, 0x8000_0000 | vmx::HLT, Detail::Unknown, ALL, NotAvoidable),
             (
                 Isa::Vmx,

@@ -6,6 +6,7 @@
 //! widen the interval as they should. Neighbouring blocks that depend on each other make it a
 //! little too narrow; blocks are at least an eighth of a second.
 
+use crate::avoidable::is_idle;
 use crate::cell::Block;
 use crate::key::{Key, View};
 use crate::name::row_name;
@@ -112,6 +113,8 @@ pub struct Comparison {
     pub vcpus_a: u64,
     pub vcpus_b: u64,
     pub total: Change,
+    /// The same without exits in which the guest waits.
+    pub working: Change,
     /// Largest difference first.
     pub changes: Vec<Change>,
 }
@@ -121,6 +124,7 @@ pub struct Comparison {
 struct Part {
     count: u64,
     time_ns: u64,
+    is_idle: bool,
     /// Counts of the whole blocks between the first and the last event.
     blocks: Vec<f64>,
 }
@@ -133,9 +137,9 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>) -> Comparison {
     let mut names: Vec<&String> = parts_a.keys().chain(parts_b.keys()).collect();
     names.sort();
     names.dedup();
-    let whole = |parts: &BTreeMap<String, Part>| {
+    let whole = |parts: &BTreeMap<String, Part>, has_idle: bool| {
         let mut whole = Part::default();
-        for part in parts.values() {
+        for part in parts.values().filter(|part| has_idle || !part.is_idle) {
             whole.count += part.count;
             whole.time_ns += part.time_ns;
             whole.blocks.resize(whole.blocks.len().max(part.blocks.len()), 0.0);
@@ -143,7 +147,8 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>) -> Comparison {
         }
         whole
     };
-    let (whole_a, whole_b) = (whole(&parts_a), whole(&parts_b));
+    let (whole_a, whole_b) = (whole(&parts_a, true), whole(&parts_b, true));
+    let (working_a, working_b) = (whole(&parts_a, false), whole(&parts_b, false));
     let total_rate = whole_a.count as f64 / scale_a;
     let row = |name: &str, a: &Part, b: &Part| change(name, a, b, scale_a, scale_b, total_rate);
     // A reason that one side does not have is known to be absent from all its blocks.
@@ -169,6 +174,7 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>) -> Comparison {
         vcpus_a: a.profile.vcpus.len() as u64,
         vcpus_b: b.profile.vcpus.len() as u64,
         total: row("all exits", &whole_a, &whole_b),
+        working: row("all that work", &working_a, &working_b),
         changes,
     }
 }
@@ -219,7 +225,8 @@ fn parts(side: &Side<'_>) -> BTreeMap<String, Part> {
                 }
             }
             let blocks = join_blocks(&blocks);
-            (name(key), Part { count: cell.count, time_ns: cell.time_ns, blocks })
+            let is_idle = isa.is_some_and(|isa| is_idle(isa, key.reason()));
+            (name(key), Part { count: cell.count, time_ns: cell.time_ns, is_idle, blocks })
         })
         .collect()
 }
@@ -244,13 +251,15 @@ fn join_blocks(blocks: &[f64]) -> Vec<f64> {
 fn change(name: &str, a: &Part, b: &Part, scale_a: f64, scale_b: f64, total_rate: f64) -> Change {
     let (rate_a, rate_b) = (a.count as f64 / scale_a, b.count as f64 / scale_b);
     let percent = (rate_a > 0.0).then(|| (rate_b / rate_a - 1.0) * 100.0);
-    let interval = percent.and_then(|percent| bootstrap(a, b, percent));
-    let finding = match interval {
+    let found = bootstrap(a, b, rate_a, rate_b);
+    let finding = match found {
         None => Finding::NoConfidence,
         Some((_, high)) if high < 0.0 => Finding::Fewer,
         Some((low, _)) if low > 0.0 => Finding::More,
         Some(_) => Finding::NoDifferenceShown,
     };
+    // From nothing, or nearly, a change has no size that could be told.
+    let interval = found.filter(|(low, high)| low.is_finite() && high.is_finite());
     let mean = |part: &Part| part.time_ns as f64 / part.count.max(1) as f64;
     Change {
         name: name.to_owned(),
@@ -269,36 +278,38 @@ fn change(name: &str, a: &Part, b: &Part, scale_a: f64, scale_b: f64, total_rate
     }
 }
 
-/// The 95 % interval of a change, from means of drawn blocks relative to the means of all.
-fn bootstrap(a: &Part, b: &Part, percent: f64) -> Option<(f64, f64)> {
-    if a.blocks.len() < FEWEST_BLOCKS || b.blocks.len() < FEWEST_BLOCKS {
+/// The 95 % interval of a change in per cent, from drawn blocks; infinite where there may have been
+/// nothing before.
+fn bootstrap(a: &Part, b: &Part, rate_a: f64, rate_b: f64) -> Option<(f64, f64)> {
+    let has_blocks = |part: &Part| {
+        part.blocks.len() >= FEWEST_BLOCKS
+            && (part.count == 0 || part.blocks.iter().any(|block| *block > 0.0))
+    };
+    if !has_blocks(a) || !has_blocks(b) {
         return None;
     }
     let mut random = SplitMix(0x5eed);
-    let ratio = 1.0 + percent / 100.0;
     let mut draws: Vec<f64> = (0..DRAWS)
-        .filter_map(|_| {
-            let relative_a = drawn_mean(&a.blocks, &mut random)?;
-            let relative_b = match b.count {
-                0 => 1.0,
-                _ => drawn_mean(&b.blocks, &mut random)?,
-            };
-            Some((ratio * relative_b / relative_a - 1.0) * 100.0)
+        .map(|_| {
+            let drawn_a = rate_a * drawn_mean(&a.blocks, &mut random);
+            let drawn_b = rate_b * drawn_mean(&b.blocks, &mut random);
+            match (drawn_a > 0.0, drawn_b > 0.0) {
+                (true, _) => (drawn_b / drawn_a - 1.0) * 100.0,
+                (false, true) => f64::INFINITY,
+                (false, false) => 0.0,
+            }
         })
         .collect();
-    if draws.len() < DRAWS / 2 {
-        return None;
-    }
     draws.sort_by(f64::total_cmp);
     let at = |fraction: f64| draws[((draws.len() - 1) as f64 * fraction).round() as usize];
     Some((at(0.025), at(0.975)))
 }
 
-/// The mean of as many drawn blocks, as a multiple of the mean of all; `None` if either is zero.
-fn drawn_mean(blocks: &[f64], random: &mut SplitMix) -> Option<f64> {
+/// The mean of as many drawn blocks, as a multiple of the mean of all.
+fn drawn_mean(blocks: &[f64], random: &mut SplitMix) -> f64 {
     let whole: f64 = blocks.iter().sum();
     let drawn: f64 = (0..blocks.len()).map(|_| blocks[random.below(blocks.len())]).sum();
-    (whole > 0.0 && drawn > 0.0).then(|| drawn / whole)
+    if whole > 0.0 { drawn / whole } else { 0.0 }
 }
 
 /// A small generator with a fixed seed: the same recordings give the same interval.
@@ -327,13 +338,19 @@ mod tests {
 
     /// A recording of `seconds` whose second `n` has `rate(n)` exits.
     fn recording(seconds: u64, rate: impl Fn(u64) -> u64) -> Profile {
+        recording_among(seconds, rate, 0)
+    }
+
+    /// The same with so many other exits in each second.
+    fn recording_among(seconds: u64, rate: impl Fn(u64) -> u64, others: u64) -> Profile {
         let mut part = RecordingPart::new(&Options::default());
         let stamp = |time_ns| Stamp { time_ns, process: 1, thread: 2, cpu: 0 };
         part.entry(&stamp(0), 0);
         for second in 0..seconds {
-            for n in 0..rate(second) {
+            for n in 0..rate(second) + others {
                 let at = second * 1_000_000_000 + n * 1_000_000;
-                let exit = Exit { isa: 2, reason: 0x7c, ..Exit::default() };
+                let reason = if n < others { 0x72 } else { 0x7c };
+                let exit = Exit { isa: 2, reason, ..Exit::default() };
                 part.event(&stamp(at), &KvmEvent::Exit(exit));
                 part.entry(&stamp(at + 5_000), 0);
             }
@@ -368,6 +385,44 @@ mod tests {
         assert!((percent + 50.0).abs() < 4.0, "{percent}");
         assert_eq!(compared(&full, &same).total.finding, Finding::NoDifferenceShown);
         assert_eq!(compared(&full, &full).total.percent, Some(0.0));
+    }
+
+    #[test]
+    fn what_is_new_or_gone_is_shown_if_it_is_not_a_single_event() {
+        let none = recording_among(30, |_| 0, 3);
+        let many = recording_among(30, |_| 9, 3);
+        let once = recording_among(30, |second| u64::from(second == 7), 3);
+        let rows = [
+            (&none, &many, Finding::More),
+            (&many, &none, Finding::Fewer),
+            (&none, &once, Finding::NoDifferenceShown),
+            (&once, &none, Finding::NoDifferenceShown),
+            (&once, &many, Finding::More),
+        ];
+        for (at, (a, b, finding)) in rows.into_iter().enumerate() {
+            let comparison = compared(a, b);
+            let msr = comparison.changes.iter().find(|change| change.name == "msr");
+            let msr = msr.expect("one has it");
+            assert_eq!(msr.finding, finding, "{at}: {msr:?}");
+            assert!(msr.interval.is_none_or(|(low, high)| low <= high && high.is_finite()));
+        }
+    }
+
+    #[test]
+    fn waiting_is_set_apart() {
+        let row = |name: &str, count| PrintedRow {
+            name: name.into(),
+            count,
+            min_us: 0.0,
+            max_us: 1.0,
+            mean_us: 0.5,
+            error_percent: 1.0,
+        };
+        let a = from_rows("VM-EXIT", &[row("msr", 900), row("hlt", 100)]).0;
+        let b = from_rows("VM-EXIT", &[row("msr", 90), row("hlt", 910)]).0;
+        let comparison = compared(&a, &b);
+        assert_eq!(comparison.total.percent, Some(0.0));
+        assert_eq!((comparison.working.count_a, comparison.working.count_b), (900, 90));
     }
 
     #[test]

@@ -6,13 +6,16 @@ use crate::avoidable::{Evidence, Judgement, Verdict, is_idle, judge};
 use crate::cell::Cell;
 use crate::inhibit::{Inhibits, follow};
 use crate::interrupts::{Interrupts, interrupts_of};
-use crate::key::{Key, View};
+use crate::key::{Detail, Key, View};
 use crate::name::{ExtraNames, access_meaning, detail_name, row_name};
 use crate::profile::{Profile, Selection, Vcpu};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use trace::exit_reason::Isa;
+use trace::exit_reason::{Isa, vmx};
 use trace::inhibit::{Authority, Numbering};
+
+/// Lines of time that people look at.
+const MOST_STRETCHES: u64 = 60;
 
 /// Version of the JSON.
 pub const SCHEMA: u32 = 1;
@@ -142,6 +145,9 @@ pub struct Summary {
     pub by_vcpu: Vec<Group>,
     /// Named by the second of the recording's clock that they begin at.
     pub by_time: Vec<Group>,
+    /// The same with fewer, longer stretches, for people.
+    #[serde(skip)]
+    pub by_longer_time: Vec<Group>,
     pub table: Table,
     /// The exits once more, split by what they were about.
     pub detailed: Table,
@@ -154,7 +160,9 @@ pub struct Summary {
 
 impl Summary {
     pub fn new(profile: &Profile, context: &Context, selection: &Selection) -> Self {
-        let scope = Scope { profile, context, isa: profile.isa.or(context.isa) };
+        let isa = profile.isa.or(context.isa);
+        let evidence = Evidence { has_apic_faults: has_apic_faults(profile), ..context.evidence };
+        let scope = Scope { profile, context, isa, evidence };
         let by_reason = Selection { by_reason: true, ..selection.clone() };
         let detailed = Selection { view: View::Vmexit, by_reason: false, ..selection.clone() };
         let detailed = scope.table(&detailed);
@@ -172,7 +180,8 @@ impl Summary {
             vcpus: profile.vcpus.len() as u64,
             machines: scope.machines(selection),
             by_vcpu: scope.by_vcpu(selection),
-            by_time: scope.by_time(selection),
+            by_time: scope.by_time(selection, 1),
+            by_longer_time: scope.by_time(selection, scope.stretch(MOST_STRETCHES)),
             ceiling: ceiling(&detailed),
             table: scope.table(&by_reason),
             timeline: scope.timeline(selection),
@@ -188,6 +197,18 @@ struct Scope<'a> {
     profile: &'a Profile,
     context: &'a Context,
     isa: Option<Isa>,
+    evidence: Evidence,
+}
+
+/// Whether a fault was an access to a register of the APIC.
+fn has_apic_faults(profile: &Profile) -> bool {
+    let is_register = |detail| matches!(detail, Detail::Icr(_) | Detail::Register { .. });
+    let mut keys = profile.vcpus.iter().flat_map(|vcpu| &vcpu.cells).map(|cell| cell.0);
+    keys.any(|key| {
+        key.view() == View::Vmexit
+            && matches!(key.reason() & 0xffff, vmx::EPT_VIOLATION | vmx::EPT_MISCONFIG)
+            && is_register(key.detail())
+    })
 }
 
 impl Scope<'_> {
@@ -197,7 +218,7 @@ impl Scope<'_> {
 
     fn judge(&self, key: Key) -> Option<Judgement> {
         let isa = self.isa.filter(|_| key.view() == View::Vmexit)?;
-        Some(judge(isa, key.reason(), key.detail(), self.context.evidence))
+        Some(judge(isa, key.reason(), key.detail(), self.evidence))
     }
 
     fn table(&self, selection: &Selection) -> Table {
@@ -365,7 +386,16 @@ impl Scope<'_> {
         group
     }
 
-    fn by_time(&self, selection: &Selection) -> Vec<Group> {
+    /// How many blocks make a stretch, for no more stretches than these.
+    fn stretch(&self, most: u64) -> u64 {
+        let width_ns = self.profile.block_width_ns();
+        let (first, last) = self.profile.span_ns.unwrap_or((0, 0));
+        // Stretches are aligned, so that there may be one more.
+        (last / width_ns - first / width_ns + 1).div_ceil(most.saturating_sub(1).max(1)).max(1)
+    }
+
+    /// Lines of so many blocks of time each.
+    fn by_time(&self, selection: &Selection, stretch: u64) -> Vec<Group> {
         let mut blocks: Vec<(u64, (Key, u64, u64))> = Vec::new();
         let exits = self.vcpus(selection).flat_map(|vcpu| &vcpu.cells);
         for (key, cell) in exits.filter(|row| row.0.view() == View::Vmexit) {
@@ -376,12 +406,18 @@ impl Scope<'_> {
         // A row's blocks are in order, which this sort makes use of.
         blocks.sort_by_key(|block| block.0);
         let (first, width) = self.origin();
+        let length_ns = self.profile.block_width_ns() * stretch;
+        let last = self.profile.span_ns.map_or(0.0, |span| span.1 as f64 / 1e9);
         blocks
-            .chunk_by(|one, other| one.0 == other.0)
+            .chunk_by(|one, other| one.0 / length_ns == other.0 / length_ns)
             .map(|rows| {
-                // The first block begins before the recording.
-                let name = format!("{:.3}", (rows[0].0 as f64 / 1e9).max(first));
-                self.group_of(name, rows.iter().map(|row| row.1), width)
+                let from = (rows[0].0 / length_ns * length_ns) as f64 / 1e9;
+                // The first begins before the recording, the last may end after it.
+                let until = (from + width * stretch as f64).min(last);
+                let from = from.max(first);
+                // A short piece at an end says little about a rate.
+                let seconds = (until - from).max(width / 8.0);
+                self.group_of(format!("{from:.3}"), rows.iter().map(|row| row.1), seconds)
             })
             .collect()
     }

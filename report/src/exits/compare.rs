@@ -16,7 +16,7 @@ pub fn grid(comparison: &Comparison) -> Grid {
         "rate B",
         "change %",
         "95 % from",
-        "to",
+        "95 % to",
         "points",
         "mean A us",
         "mean B us",
@@ -24,8 +24,11 @@ pub fn grid(comparison: &Comparison) -> Grid {
     ];
     let title = format!("Exits {}", comparison.basis.name());
     let mut grid = Grid::new(title, &columns);
-    let rows = std::iter::once(&comparison.total).chain(&comparison.changes);
-    for change in rows {
+    // A line of its own where it says more than the first.
+    let has_idle = comparison.working.count_a != comparison.total.count_a
+        || comparison.working.count_b != comparison.total.count_b;
+    let wholes = [Some(&comparison.total), has_idle.then_some(&comparison.working)];
+    for change in wholes.into_iter().flatten().chain(&comparison.changes) {
         let optional = |value: Option<f64>| value.map_or(Value::Missing, |v| Value::Number(v, 1));
         grid.rows.push(vec![
             Value::text(&change.name),
@@ -93,12 +96,18 @@ fn magnitude(total: &Change) -> String {
     }
 }
 
+/// What the columns mean that do not say it themselves.
+const LEGEND: &str = "points: what a reason adds to the change of all exits; 95 %: of draws from blocks of \
+                      time; rates: exits divided as the title says";
+
 pub fn text(comparison: &Comparison) -> String {
-    format!("{}\n{}", headline(comparison), grid(comparison).to_text())
+    let grid = grid(comparison).without_empty_columns();
+    format!("{}\n{}{LEGEND}\n", headline(comparison), grid.to_text())
 }
 
 pub fn markdown(comparison: &Comparison) -> String {
-    format!("{}\n{}", headline(comparison).replace('\n', "  \n"), grid(comparison).to_markdown())
+    let grid = grid(comparison).without_empty_columns();
+    format!("{}\n{}{LEGEND}\n", headline(comparison).replace('\n', "  \n"), grid.to_markdown())
 }
 
 /// Rows drawn; the rest are in the table.
@@ -127,7 +136,8 @@ pub fn html(comparisons: &[Comparison]) -> String {
             .collect();
         let _ = writeln!(body, "<h2>Exits {}</h2>", comparison.basis.name());
         body.push_str(&plot::bars("Exits of A and B by reason", &bars));
-        let _ = writeln!(body, "<div class=\"scroll\">{}</div>", grid(comparison).to_html());
+        let grid = grid(comparison).without_empty_columns();
+        let _ = writeln!(body, "<div class=\"scroll\">{}</div><p>{LEGEND}.</p>", grid.to_html());
     }
     page("VM exits compared", &body)
 }

@@ -47,14 +47,32 @@ pub fn groups(report: &Report, grouping: Grouping) -> Grid {
         Grouping::Machine => lines("Virtual machines", "vm", &summary.machines),
         Grouping::Time => {
             let title = "Over time (in seconds of the recording's clock, as --from and --to are)";
-            let mut grid = lines(title, "from_s", &summary.by_time);
-            for (row, group) in grid.rows.iter_mut().zip(&summary.by_time) {
-                row[0] = group.name.parse().map_or(Value::Missing, |from| Value::Number(from, 3));
-            }
-            grid
+            times(title, &summary.by_time)
         }
         Grouping::Vector => vectors(report),
     }
+}
+
+/// The same for people, who do not read hundreds of lines.
+pub fn shown_groups(report: &Report, grouping: Grouping) -> Grid {
+    let summary = &report.summary;
+    let (fine, coarse) = (summary.by_time.len(), summary.by_longer_time.len());
+    if grouping != Grouping::Time || fine <= coarse {
+        return groups(report, grouping);
+    }
+    let title = format!(
+        "Over time (in seconds of the recording's clock, as --from and --to are; {fine} shorter \
+         stretches are in --format csv)"
+    );
+    times(&title, &summary.by_longer_time)
+}
+
+fn times(title: &str, groups: &[Group]) -> Grid {
+    let mut grid = lines(title, "from_s", groups);
+    for (row, group) in grid.rows.iter_mut().zip(groups) {
+        row[0] = group.name.parse().map_or(Value::Missing, |from| Value::Number(from, 3));
+    }
+    grid
 }
 
 fn us(ns: f64) -> Value {

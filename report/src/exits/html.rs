@@ -31,6 +31,9 @@ const IDLE: &str = plot::COLOURS[6];
 /// Histograms shown; rarer exits have theirs in the JSON.
 const MOST_HISTOGRAMS: usize = 8;
 
+/// Letters of what an exit was about that fit beside a bar.
+const MOST_LABEL: usize = 32;
+
 /// A page of all reports.
 pub fn html(reports: &[Report]) -> String {
     let title = reports.iter().map(|report| report.file.as_str()).collect::<Vec<_>>().join(", ");
@@ -96,10 +99,8 @@ fn answer(report: &Report) -> String {
         ("not avoidable".to_owned(), ceiling.not_avoidable.count as f64, NOT_AVOIDABLE),
     ];
     format!(
-        "<p class=\"answer\">Of the exits that do work, hardware interrupt virtualization can \
-         avoid at most <b>{:.1} %</b>, which take <b>{:.1} %</b> of their time.</p>\n{}",
-        ceiling.avoidable.count_share,
-        ceiling.avoidable.time_share,
+        "<p class=\"answer\">{}</p>\n{}",
+        escaped(&text::answer(ceiling).unwrap_or_default()),
         plot::stack("Working exits by what hardware could avoid", &parts)
     )
 }
@@ -120,7 +121,10 @@ fn time_by_reason(report: &Report) -> String {
             };
             let time = row.time_ns as f64;
             let about = row.about.trim_start_matches("APIC ");
-            let about: String = about.chars().take(32).collect();
+            let about = match about.char_indices().nth(MOST_LABEL) {
+                Some((end, _)) => format!("{}…", &about[..end]),
+                None => about.to_owned(),
+            };
             let text = format!(
                 "{:.1} % {}",
                 time / total * 100.0,

@@ -35,10 +35,13 @@ impl Report {
     /// Everything as tables of Markdown.
     pub fn to_markdown(&self, grouping: Grouping) -> String {
         let mut text = format!("## {}\n\n{}\n", self.file, text::facts(self));
+        if let Some(answer) = text::answer(&self.summary.ceiling) {
+            text.push_str(&format!("\n{answer}\n\n"));
+        }
         if grouping == Grouping::Reason {
             all_grids(self).iter().for_each(|grid| text.push_str(&grid.to_markdown()));
         } else {
-            text.push_str(&groups(self, grouping).to_markdown());
+            text.push_str(&grids::shown_groups(self, grouping).to_markdown());
         }
         text
     }
@@ -63,7 +66,7 @@ fn all_grids(report: &Report) -> Vec<Grid> {
     all.extend(report.summary.inhibits.as_ref().map(inhibits));
     all.extend(grids::interrupts(report));
     all.retain(|grid| !grid.rows.is_empty());
-    all
+    all.into_iter().map(Grid::without_empty_columns).collect()
 }
 
 /// Everything, with the version of its schema.

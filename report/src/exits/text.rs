@@ -4,7 +4,7 @@ use super::Report;
 use super::grids::{self, Grouping};
 use crate::grid::grouped;
 use profile::View;
-use profile::summary::{Row, Table};
+use profile::summary::{Ceiling, Row, Table};
 use std::fmt::Write;
 
 /// Rows of detail shown; the rest are in the other formats.
@@ -18,9 +18,12 @@ const NO_VECTORS: &str = "The recording has no event that names a vector (kvm_in
 pub fn render(report: &Report, grouping: Grouping) -> String {
     let mut text = heading(report);
     match grouping {
-        Grouping::Reason => text.push_str(&table(&report.summary.table)),
+        Grouping::Reason => {
+            text.push_str(&table(&report.summary.table));
+            text.push_str(&what_it_means(report));
+        }
         other => {
-            let grid = grids::groups(report, other);
+            let grid = grids::shown_groups(report, other).without_empty_columns();
             text.push_str(&grid.to_text());
             if other == Grouping::Vector && grid.rows.is_empty() {
                 text.push_str(NO_VECTORS);
@@ -33,22 +36,82 @@ pub fn render(report: &Report, grouping: Grouping) -> String {
             text.push('\n');
             text.push_str(&grids::ceiling(report).to_text());
             text.push('\n');
-            text.push_str(&grids::detailed(report, MOST_DETAILS).to_text());
+            let detailed = grids::detailed(report, MOST_DETAILS).without_empty_columns();
+            text.push_str(&detailed.to_text());
+            let more = report.summary.detailed.rows.iter().filter(|row| !row.is_idle).count();
+            if more > MOST_DETAILS {
+                let _ = writeln!(
+                    text,
+                    "  {} rarer kinds are in --format markdown, html and json",
+                    more - MOST_DETAILS
+                );
+            }
         }
         if let Some(inhibits) = report.summary.inhibits.as_ref().map(grids::inhibits) {
             text.push('\n');
-            text.push_str(&inhibits.to_text());
+            text.push_str(&inhibits.without_empty_columns().to_text());
         }
         for grid in grids::interrupts(report) {
             text.push('\n');
-            text.push_str(&grid.to_text());
+            text.push_str(&grid.without_empty_columns().to_text());
         }
     }
     text
 }
 
+/// What the last columns mean, or why there is nothing in the table.
+fn what_it_means(report: &Report) -> String {
+    let (summary, table) = (&report.summary, &report.summary.table);
+    let recorded = match table.view {
+        View::Vmexit if table.count > 0 => {
+            return "p50, p99, p99.9: so many of 100 or 1000 were shorter. Work%: of the time of exits \
+                    that do work; idle ones wait.\n"
+                .into();
+        }
+        View::Vmexit if summary.events > 0 => {
+            return format!(
+                "None of the {} events of KVM is an exit that an entry of the same thread follows, so \
+                 none can be timed.\n",
+                grouped(summary.events)
+            );
+        }
+        View::Vmexit => {
+            return "No event of KVM was recorded: no virtual machine ran, or what recorded did not \
+                    see it.\n"
+                .into();
+        }
+        _ if table.count > 0 => return String::new(),
+        View::Mmio => ("kvm_mmio", "memory-mapped"),
+        View::Ioport => ("kvm_pio", "port"),
+        View::Msr => ("kvm_msr", "MSR"),
+    };
+    format!("No {} access was recorded: there was none, or {} was not.\n", recorded.1, recorded.0)
+}
+
+/// The sentence a reader came for.
+pub fn answer(ceiling: &Ceiling) -> Option<String> {
+    let Ceiling { work, avoidable, unknown, .. } = ceiling;
+    if work.count == 0 {
+        return None;
+    }
+    let mut text = format!(
+        "Of the exits that do work, hardware interrupt virtualization can take away up to {:.1} %, \
+         which take {:.1} % of their time",
+        avoidable.count_share, avoidable.time_share
+    );
+    if unknown.count > 0 {
+        let _ = write!(
+            text,
+            "; of another {:.1} % ({:.1} % of the time) the recording does not tell",
+            unknown.count_share, unknown.time_share
+        );
+    }
+    Some(text + ".")
+}
+
 fn heading(report: &Report) -> String {
-    format!("{} · {}\n", report.file, facts(report))
+    let answer = answer(&report.summary.ceiling).map(|answer| answer + "\n").unwrap_or_default();
+    format!("{} · {}{answer}\n", report.file, facts(report))
 }
 
 /// Where a recording is from and how much there is of it.

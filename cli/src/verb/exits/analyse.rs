@@ -100,6 +100,13 @@ struct Gathered {
 
 /// Reads recordings of any kind; a text may hold several tables.
 pub fn analyse(path: &Path, told: &Told, stop: &AtomicBool) -> anyhow::Result<Vec<Analysis>> {
+    read(path, told, stop).map_err(|error| match error.downcast_ref() {
+        Some(capture::Error::File { .. }) => error,
+        _ => error.context(path.display().to_string()),
+    })
+}
+
+fn read(path: &Path, told: &Told, stop: &AtomicBool) -> anyhow::Result<Vec<Analysis>> {
     let name = path.display().to_string();
     let opened = open(path)?;
     let bytes = match &opened.input {
@@ -237,7 +244,11 @@ fn finish(name: String, gathered: Gathered, told: &Told) -> Analysis {
     let context = Context {
         isa: told.vendor.or_else(|| origin.cpu.as_deref().and_then(Isa::of_vendor)),
         numbering: printed.or_else(learnt).or_else(by_release).unwrap_or_else(Numbering::assumed),
-        evidence: Evidence { has_msr: has("kvm_msr"), has_mmio: has("kvm_mmio") },
+        evidence: Evidence {
+            has_msr: has("kvm_msr"),
+            has_mmio: has("kvm_mmio"),
+            ..Evidence::default()
+        },
         extra_names,
         thread_names: gathering.names,
     };

@@ -13,6 +13,17 @@ pub enum ViewName {
     Msr,
 }
 
+impl ViewName {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vmexit => "vmexit",
+            Self::Mmio => "mmio",
+            Self::Ioport => "ioport",
+            Self::Msr => "msr",
+        }
+    }
+}
+
 impl From<ViewName> for View {
     fn from(name: ViewName) -> Self {
         match name {
@@ -133,8 +144,8 @@ pub struct WhatCounts {
     /// Only before this second of the recording's clock
     #[arg(long, value_name = "SECONDS")]
     pub to: Option<f64>,
-    /// Only this virtual machine, by its process
-    #[arg(long, value_name = "PID")]
+    /// Only this virtual machine, by its process (--by vm shows it)
+    #[arg(short = 'p', long, visible_alias = "pid", value_name = "PID")]
     pub vm: Option<u32>,
     /// Only vCPUs of this number
     #[arg(long, value_name = "NUMBER")]

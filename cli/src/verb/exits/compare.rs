@@ -3,12 +3,12 @@
 use super::analyse::{Analysis, analyse};
 use super::arguments::WhatCounts;
 use super::interrupt::stop_on_interrupt;
+use super::output;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use profile::compare::{Comparison, Side, compare};
 use profile::pairing::Views;
 use report::exits::compare as render;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -98,10 +98,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Format::Markdown => each(render::markdown),
         Format::Html => render::html(&comparisons),
     };
-    match arguments.output {
-        Some(path) => std::fs::write(path, rendered)?,
-        None => std::io::stdout().write_all(rendered.as_bytes())?,
-    }
+    output::write(arguments.output.as_deref(), rendered.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 

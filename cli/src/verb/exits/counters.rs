@@ -21,13 +21,13 @@ impl Counters {
     pub fn start(rung: Rung, process: Option<u32>, socket: Option<&Path>) -> anyhow::Result<Self> {
         let counters = match (rung, socket) {
             (Rung::Monitor, Some(socket)) => Self::Monitor(Monitor::connect(socket)?),
-            (Rung::Monitor, None) => anyhow::bail!("no monitor is given; {}", rung.remedy()),
+            (Rung::Monitor, None) => anyhow::bail!("no monitor is given"),
             (Rung::Counting, _) => Self::Events(Counting::start(process)?),
             (Rung::Statistics, _) => Self::Statistics(process),
             _ => Self::Interrupts,
         };
         let mut counters = counters;
-        anyhow::ensure!(!counters.read()?.is_empty(), "nothing is counted; {}", rung.remedy());
+        anyhow::ensure!(!counters.read()?.is_empty(), "nothing is counted");
         Ok(counters)
     }
 

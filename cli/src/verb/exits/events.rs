@@ -16,10 +16,10 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Instance with the events switched on, or why there is none.
 pub fn instance() -> anyhow::Result<tracefs::Instance> {
-    let refused = || format!("events cannot be read; {}", Rung::Text.remedy());
-    let directory = tracefs::find().with_context(refused)?;
-    let instance = tracefs::Instance::create(&directory).with_context(refused)?;
-    instance.enable_events().with_context(refused)?;
+    const REFUSED: &str = "events cannot be read";
+    let directory = tracefs::find().context(REFUSED)?;
+    let instance = tracefs::Instance::create(&directory).context(REFUSED)?;
+    instance.enable_events().context(REFUSED)?;
     Ok(instance)
 }
 

@@ -4,9 +4,10 @@ use super::arguments::RungName;
 use super::beside::End;
 use super::counters::{Counters, since};
 use super::interrupt::stop_on_interrupt;
+use super::output;
 #[cfg(feature = "terminal")]
 use super::screen::Screen;
-use super::watch::{Watch, Whom, collect, context, names_of, origin};
+use super::watch::{Watch, Whom, collect, context, names_of, origin, with_remedy};
 use capture::live::Rung;
 use capture::sums::Interval;
 use profile::sampled::Sampled;
@@ -53,7 +54,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Seen::Exits(watch) if has_screen() => {
             end.begin(true)?;
             let mut terminal = ratatui::try_init()?;
-            let outcome = Screen::new(watch).show(&mut terminal, step, &mut end);
+            // Consoles without a second screen would show what was there before.
+            let outcome = terminal
+                .clear()
+                .map_err(Into::into)
+                .and_then(|()| Screen::new(watch).show(&mut terminal, step, &mut end));
             ratatui::restore();
             outcome?;
         }
@@ -86,11 +91,13 @@ fn start(arguments: &Arguments, process: Option<u32>) -> anyhow::Result<Seen> {
             Rung::Monitor if arguments.qmp.is_none() && only.is_none() => continue,
             Rung::Bpf | Rung::Histogram => Watch::start(rung, process).map(Seen::Exits),
             _ => Counters::start(rung, process, arguments.qmp.as_deref())
+                .map_err(|error| error.context(format!("no {}", rung.name())))
                 .map(|counters| Seen::Counted(rung, counters)),
         };
         match seen {
             Ok(seen) => return Ok(seen),
             Err(error) => {
+                let error = with_remedy(rung, &error);
                 if only.is_none() {
                     eprintln!("avicenna: {error:#}");
                 }
@@ -121,7 +128,11 @@ fn counted(
             .filter(|(_, count)| *count > 0)
             .map(|(name, count)| format!("{name}={count}"))
             .collect();
-        println!("{:.3} {}", begun.elapsed().as_secs_f64(), counts.join(", "));
+        let counts = if counts.is_empty() { "nothing".into() } else { counts.join(", ") };
+        let line = format!("{:.3} {counts}\n", begun.elapsed().as_secs_f64());
+        if !output::print(line.as_bytes())? {
+            break;
+        }
         before = after;
     }
     Ok(())
@@ -156,13 +167,17 @@ fn plain(mut watch: Watch, step: Duration, end: &mut End<'_>) -> anyhow::Result<
             .take(8)
             .map(|row| format!("{}={:.0}/s@{:.2}us", row.name, row.per_second, row.mean_ns / 1e3))
             .collect();
-        println!(
-            "{:.3} exits={} avoidable={:.1}% {}",
+        let line = format!(
+            "{:.3} exits={} avoidable={:.1}% unknown={:.1}% {}",
             interval.end_ns as f64 / 1e9,
             summary.table.count,
             summary.ceiling.avoidable.count_share,
+            summary.ceiling.unknown.count_share,
             reasons.join(" ")
         );
+        if !output::print(format!("{}\n", line.trim_end()).as_bytes())? {
+            break;
+        }
         start_ns = interval.end_ns;
     }
     Ok(())

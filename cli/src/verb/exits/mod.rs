@@ -8,6 +8,7 @@ mod counters;
 mod events;
 mod interrupt;
 mod live;
+mod output;
 mod progress;
 mod record;
 mod report;

@@ -5,7 +5,9 @@ use super::beside::End;
 use super::counters::{Counters, since};
 use super::events;
 use super::interrupt::stop_on_interrupt;
-use super::watch::{Watch, Whom, names_of, origin};
+use super::output;
+use super::watch::{Watch, Whom, names_of, origin, with_remedy};
+use crate::verb::CANNOT_TELL;
 use anyhow::Context as _;
 use capture::live::Rung;
 use capture::live::tracefs::Instance;
@@ -68,9 +70,14 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             eprintln!("avicenna: falling back: {}, {}", rung.name(), rung.cost());
         }
         match record(&arguments, rung, process, &mut end) {
+            Ok(()) if refusal.is_some() && !rung.writes_a_file() => {
+                eprintln!("avicenna: {} was not written", arguments.output.display());
+                return Ok(ExitCode::from(CANNOT_TELL));
+            }
             Ok(()) => return Ok(end.status()),
             Err(Failure::Broken(error)) => return Err(error),
             Err(Failure::Refused(error)) => {
+                let error = with_remedy(rung, &error);
                 if only.is_none() {
                     eprintln!("avicenna: {error:#}");
                 }
@@ -206,9 +213,8 @@ fn count(
         }
         before = after;
     }
-    for (name, count) in sums {
-        println!("{count:>12} {name}");
-    }
+    let lines = sums.iter().map(|(name, count)| format!("{count:>12} {name}\n"));
+    output::print(lines.collect::<String>().as_bytes())?;
     Ok(())
 }
 

@@ -3,10 +3,12 @@
 use super::analyse::{Analysis, Told, analyse};
 use super::arguments::{By, Format, Vendor, ViewName, WhatCounts};
 use super::interrupt::stop_on_interrupt;
+use super::output;
+use crate::verb::CANNOT_TELL;
 use profile::pairing::Views;
+use profile::summary::{Row, Table};
 use profile::{Selection, Summary, View};
 use report::exits::Report;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -18,9 +20,12 @@ pub struct Arguments {
     /// Which accesses to table
     #[arg(long, visible_alias = "event", value_enum, default_value_t = ViewName::Vmexit)]
     view: ViewName,
-    /// What a line stands for
+    /// What a line stands for; other than reason, exits are grouped, whatever the view
     #[arg(long, value_enum, default_value_t = By::Reason)]
     by: By,
+    /// What rows are sorted by, largest first
+    #[arg(short = 'k', long, visible_alias = "key", value_enum, default_value_t = Sort::Count)]
+    sort: Sort,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Write there instead of to standard output
@@ -30,12 +35,48 @@ pub struct Arguments {
     what: WhatCounts,
 }
 
+/// The order of rows.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Sort {
+    /// How many there were
+    #[value(alias = "sample", alias = "samples")]
+    Count,
+    /// How long they took together
+    Time,
+    /// How long each took
+    Mean,
+    /// How long the slowest of 100 took
+    P99,
+    /// How long the slowest took
+    Max,
+}
+
+impl Sort {
+    fn sort(self, table: &mut Table) {
+        let key = |row: &Row| match self {
+            Self::Count => row.count as f64,
+            Self::Time => row.time_ns as f64,
+            Self::Mean => row.mean_ns,
+            Self::P99 => row.p99_ns.unwrap_or(0.0),
+            Self::Max => row.max_ns as f64,
+        };
+        // Equal ones stay as they were.
+        table.rows.sort_by(|a, b| key(b).total_cmp(&key(a)));
+    }
+}
+
 /// Where perf and trace-cmd put a recording that was given no name.
 const DEFAULT_NAMES: [&str; 5] =
     ["perf.data.guest", "perf.data.kvm", "perf.data.host", "perf.data", "trace.dat"];
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let view = View::from(arguments.view);
+    anyhow::ensure!(
+        view == View::Vmexit || matches!(arguments.by, By::Reason),
+        "--by groups exits and --view {} tables accesses: give one of them (--vcpu and --vm narrow \
+         accesses)",
+        arguments.view.name()
+    );
     // The other views have times of their own; what nobody looks at is not worked out.
     let is_whole = matches!(arguments.format, Format::Json | Format::Html);
     let views = Views { has_accesses: is_whole || view != View::Vmexit };
@@ -45,26 +86,41 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let files = if arguments.files.is_empty() { default_file()? } else { arguments.files };
     let stop = stop_on_interrupt()?;
     let mut reports = Vec::new();
+    let mut is_partial = false;
     for path in &files {
-        for analysis in analyse(path, &told, &stop)? {
-            let report = report_of(analysis, &selection);
-            if arguments.what.is_narrow() && report.summary.table.count == 0 {
+        let analyses = match analyse(path, &told, &stop) {
+            Ok(analyses) => analyses,
+            // One of several does not keep the others from being read.
+            Err(error) if files.len() > 1 => {
+                eprintln!("avicenna: {error:#}");
+                is_partial = true;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        for analysis in analyses {
+            let mut report = report_of(analysis, &selection);
+            if arguments.sort != Sort::Count {
+                arguments.sort.sort(&mut report.summary.table);
+                arguments.sort.sort(&mut report.summary.detailed);
+            }
+            if arguments.what.is_narrow() && report.summary.table.count == 0 && view == View::Vmexit
+            {
                 eprintln!(
-                    "avicenna: {}: --vm, --vcpu, --from and --to leave no {} of it; what there is, \
-                     without them: --by vm, --by vcpu, --by time",
-                    report.file,
-                    view.title()
+                    "avicenna: {}: nothing is left by --vm, --vcpu, --from and --to; what there is \
+                     is shown without them by --by vm, --by vcpu, --by time",
+                    report.file
                 );
             }
             reports.push(report);
         }
     }
-    let rendered = arguments.format.render(&reports, arguments.by.into())?;
-    match arguments.output {
-        Some(path) => std::fs::write(path, rendered)?,
-        None => std::io::stdout().write_all(&rendered)?,
+    if reports.is_empty() {
+        return Ok(ExitCode::from(CANNOT_TELL));
     }
-    Ok(ExitCode::SUCCESS)
+    let rendered = arguments.format.render(&reports, arguments.by.into())?;
+    output::write(arguments.output.as_deref(), &rendered)?;
+    Ok(ExitCode::from(if is_partial { CANNOT_TELL } else { 0 }))
 }
 
 fn default_file() -> anyhow::Result<Vec<PathBuf>> {

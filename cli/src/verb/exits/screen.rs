@@ -161,17 +161,22 @@ impl Screen {
         ])
         .split(frame.area());
         let dim = Style::new().add_modifier(Modifier::DIM);
-        let machine = match self.machine {
-            Some(process) => format!("VM {process}"),
-            None => format!("{} VMs", self.machines.len()),
+        let machines = self.summary.as_ref().map_or(&[][..], |summary| &summary.machines[..]);
+        let machine = match (self.machine, machines, self.machines.len()) {
+            (Some(_), [machine, ..], _) => format!("VM {}", machine.name),
+            (Some(process), [], _) => format!("VM {process}"),
+            (None, _, 1) => "1 VM".into(),
+            (None, _, count) => format!("{count} VMs"),
         };
         let frozen = if self.is_frozen { " · frozen" } else { "" };
         let heading = match &self.summary {
             None => "waiting for the first reading".to_owned(),
             Some(summary) => format!(
-                "{machine} · {:.0} exits/s · avoidable at most {:.0} % of working exits{frozen}",
+                "{machine} · {:.0} exits/s · of those that work up to {:.0} % avoidable, {:.0} % \
+                 unknown{frozen}",
                 summary.table.count as f64 / summary.seconds.max(1e-9),
-                summary.ceiling.avoidable.count_share
+                summary.ceiling.avoidable.count_share,
+                summary.ceiling.unknown.count_share
             ),
         };
         let lines = vec![

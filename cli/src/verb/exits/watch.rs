@@ -12,6 +12,7 @@ use profile::pasted::PrintedRow;
 use profile::sampled::{Added, Sampled};
 use profile::{Context, PackedDetail};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Instant;
 use trace::exit_reason::Isa;
 
@@ -32,11 +33,18 @@ pub struct Whom {
 
 impl Whom {
     pub fn process(&self) -> anyhow::Result<Option<u32>> {
-        match (&self.vm, self.pid) {
-            (None, pid) => Ok(pid),
-            (Some(vm), _) if vm.parse::<u32>().is_ok() => Ok(vm.parse().ok()),
-            (Some(vm), _) => process_of(vm).map(Some),
+        let process = match (&self.vm, self.pid) {
+            (None, pid) => pid,
+            (Some(vm), _) => match vm.parse::<u32>() {
+                Ok(process) => Some(process),
+                Err(_) => Some(process_of(vm)?),
+            },
+        };
+        if let Some(process) = process {
+            let is_there = Path::new("/proc").join(process.to_string()).exists();
+            anyhow::ensure!(is_there, "there is no process {process}");
         }
+        Ok(process)
     }
 }
 
@@ -63,6 +71,13 @@ fn process_of(vm: &str) -> anyhow::Result<u32> {
         [] => anyhow::bail!("no process has -name {vm}; give its --pid"),
         many => anyhow::bail!("{} processes have -name {vm}: {many:?}; give a --pid", many.len()),
     }
+}
+
+/// A refusal with the command that grants what it lacks, which stands last to be copied.
+pub fn with_remedy(rung: Rung, error: &anyhow::Error) -> anyhow::Error {
+    let program = std::env::current_exe().map(|path| path.display().to_string());
+    let remedy = rung.remedy(&program.unwrap_or_else(|_| "$(command -v avicenna)".into()));
+    anyhow::anyhow!("{error:#}; {remedy}")
 }
 
 /// What is known of this host.
@@ -132,7 +147,7 @@ impl Watch {
     /// Starts on one of the rungs that sum up, or says what it needs.
     pub fn start(rung: Rung, process: Option<u32>) -> anyhow::Result<Self> {
         let source = Source::start(rung, process)
-            .with_context(|| format!("exits cannot be {}; {}", rung.name(), rung.remedy()))?;
+            .with_context(|| format!("exits cannot be {}", rung.name()))?;
         Ok(Self { source, rung, started: Instant::now(), earlier: BTreeMap::new() })
     }
 
@@ -196,7 +211,7 @@ pub fn context(origin: &Origin, names: &[(u32, String)]) -> Context {
     let has_msr = origin.events.iter().any(|event| event == "kvm_msr");
     Context {
         isa: origin.cpu.as_deref().and_then(Isa::of_vendor),
-        evidence: profile::avoidable::Evidence { has_msr, has_mmio: false },
+        evidence: profile::avoidable::Evidence { has_msr, ..Default::default() },
         thread_names: names.iter().cloned().collect(),
         ..Context::default()
     }

@@ -3,10 +3,13 @@
 use crate::Error;
 use crate::format::EventFormat;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// Names of our instances end with the number of their process.
+const INSTANCE: &str = "avicenna-";
 
 /// Events whose text makes a full recording.
 const EVENTS: [&str; 14] = [
@@ -28,15 +31,21 @@ const EVENTS: [&str; 14] = [
 
 /// The directory, if it is mounted and may be read.
 pub fn find() -> Result<PathBuf, Error> {
-    let usable = |place: &&str| Path::new(place).join("events").is_dir();
-    match PLACES.into_iter().find(|place| usable(place)) {
-        Some(place) => Ok(place.into()),
-        None => Err(Error::Unsupported(
-            "tracefs is not mounted or may not be read: sudo mount -t tracefs nodev \
-             /sys/kernel/tracing"
-                .into(),
-        )),
+    find_in(&PLACES)
+}
+
+fn find_in(places: &[&str]) -> Result<PathBuf, Error> {
+    let usable = |place: &&&str| Path::new(place).join("events").is_dir();
+    if let Some(place) = places.iter().find(usable) {
+        return Ok(place.into());
     }
+    let is_refused = |place: &&&str| {
+        fs::read_dir(place).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+    };
+    Err(Error::Unsupported(match places.iter().find(is_refused) {
+        Some(place) => format!("{place} may not be read by this user"),
+        None => "tracefs is not mounted: sudo mount -t tracefs nodev /sys/kernel/tracing".into(),
+    }))
 }
 
 /// The format of a KVM event on the running kernel.
@@ -57,7 +66,9 @@ pub struct Instance {
 
 impl Instance {
     pub fn create(tracefs: &Path) -> Result<Self, Error> {
-        let path = tracefs.join("instances").join(format!("avicenna-{}", std::process::id()));
+        let instances = tracefs.join("instances");
+        remove_abandoned(&instances, Path::new("/proc"));
+        let path = instances.join(format!("{INSTANCE}{}", std::process::id()));
         fs::create_dir(&path).map_err(|source| Error::File { path: path.clone(), source })?;
         Ok(Self { path, triggers: Vec::new() })
     }
@@ -120,6 +131,19 @@ impl Instance {
     }
 }
 
+/// A recorder that was killed leaves its instance, in which the kernel goes on tracing.
+fn remove_abandoned(instances: &Path, processes: &Path) {
+    for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(INSTANCE));
+        let is_number = |owner: &&str| owner.parse::<u32>().is_ok();
+        if owner.filter(is_number).is_some_and(|owner| !processes.join(owner).exists()) {
+            // The kernel refuses where somebody still reads it.
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
 /// Writes to a control file, which names what it refuses only in `error_log`.
 pub fn write(path: &Path, text: &str) -> Result<(), Error> {
     let file = fs::OpenOptions::new().append(true).open(path);
@@ -132,5 +156,37 @@ impl Drop for Instance {
         self.clear_triggers();
         let _ = fs::write(self.path.join("events/enable"), "0");
         let _ = fs::remove_dir(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_whose_process_has_gone_is_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (instances, processes) = (folder.path().join("instances"), folder.path().join("proc"));
+        for name in ["avicenna-7", "avicenna-8", "avicenna-x", "other-8"] {
+            fs::create_dir_all(instances.join(name)).expect("a folder");
+        }
+        fs::create_dir_all(processes.join("7")).expect("a folder");
+        remove_abandoned(&instances, &processes);
+        let mut left: Vec<_> = fs::read_dir(&instances)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").file_name())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["avicenna-7", "avicenna-x", "other-8"]);
+    }
+
+    #[test]
+    fn what_is_missing_of_tracefs_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = folder.path().to_str().expect("text");
+        let error = find_in(&[place]).expect_err("no tracefs");
+        assert!(error.to_string().contains("mount -t tracefs"), "{error}");
+        fs::create_dir(folder.path().join("events")).expect("a folder");
+        assert_eq!(find_in(&["/nonexistent", place]).expect("found"), folder.path());
     }
 }
