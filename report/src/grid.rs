@@ -85,6 +85,13 @@ impl Grid {
         Self { title: title.into(), columns: columns.to_vec(), rows: Vec::new() }
     }
 
+    /// Whether a column has words and no numbers.
+    fn is_text(&self, column: usize) -> bool {
+        let mut cells = self.rows.iter().filter_map(|row| row.get(column));
+        let is_number = |cell: &Value| matches!(cell, Value::Count(_) | Value::Number(..));
+        cells.clone().any(Value::is_text) && !cells.any(is_number)
+    }
+
     /// Names of columns as people read them.
     fn heads(&self) -> Vec<String> {
         self.columns.iter().map(|name| name.replace('_', " ").replace("percent", "%")).collect()
@@ -123,8 +130,7 @@ impl Grid {
             widest.max(heads[column].chars().count())
         };
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        let is_text =
-            |column: usize| self.rows.iter().any(|row| row.get(column).is_some_and(Value::is_text));
+        let is_text = |column: usize| self.is_text(column);
         let line = |cells: &[String]| {
             let padded = cells.iter().enumerate().map(|(column, cell)| {
                 let width = widths[column];
@@ -151,8 +157,7 @@ impl Grid {
 
     pub fn to_markdown(&self) -> String {
         let cell = |text: String| text.replace('|', "\\|");
-        let is_text =
-            |column: usize| self.rows.iter().any(|row| row.get(column).is_some_and(Value::is_text));
+        let is_text = |column: usize| self.is_text(column);
         let rule: Vec<&str> = (0..self.columns.len())
             .map(|column| if is_text(column) { "---" } else { "---:" })
             .collect();
@@ -172,12 +177,15 @@ impl Grid {
 
     pub fn to_html(&self) -> String {
         let mut text = format!("<h2>{}</h2>\n<table>\n<tr>", escaped(&self.title));
-        self.heads().iter().for_each(|name| text.push_str(&format!("<th>{}</th>", escaped(name))));
+        let class = |column: usize| if self.is_text(column) { "" } else { " class=\"n\"" };
+        let classes: Vec<&str> = (0..self.columns.len()).map(class).collect();
+        for (name, class) in self.heads().iter().zip(&classes) {
+            text.push_str(&format!("<th{class}>{}</th>", escaped(name)));
+        }
         text.push_str("</tr>\n");
         for row in &self.rows {
             text.push_str("<tr>");
-            for value in row {
-                let class = if value.is_text() { "" } else { " class=\"n\"" };
+            for (value, class) in row.iter().zip(&classes) {
                 text.push_str(&format!("<td{class}>{}</td>", escaped(&value.shown())));
             }
             text.push_str("</tr>\n");

@@ -12,6 +12,8 @@ const LEFT: f64 = 270.0;
 const RIGHT: f64 = 110.0;
 /// Lines and bars drawn at most; the rest would not be told apart.
 const MOST_SERIES: usize = 16;
+/// Points of a line.
+const MOST_POINTS: usize = 240;
 const MOST_BARS: usize = 24;
 
 fn open(class: &str, height: f64, title: &str) -> String {
@@ -73,8 +75,12 @@ pub fn stack(title: &str, parts: &[(String, f64, &str)]) -> String {
 /// Lines over a common axis of time.
 pub fn lines(title: &str, unit: &str, xs: &[f64], series: &[(String, Vec<f64>)]) -> String {
     const HEIGHT: f64 = 240.0;
-    let series = &series[..series.len().min(MOST_SERIES)];
-    let most = series.iter().flat_map(|line| &line.1).copied().fold(0.0, f64::max);
+    let left_out = series.len().saturating_sub(MOST_SERIES);
+    let series = &series[..series.len() - left_out];
+    // More points than these overlap.
+    let stride = xs.len().div_ceil(MOST_POINTS).max(1);
+    let means = series.iter().flat_map(|line| line.1.chunks(stride)).map(mean);
+    let most = means.fold(0.0, f64::max);
     let top = nice_ceiling(most);
     let (left, right, bottom) = (70.0, 230.0, HEIGHT - 28.0);
     let end = xs.last().copied().unwrap_or(1.0).max(1e-9);
@@ -105,9 +111,9 @@ pub fn lines(title: &str, unit: &str, xs: &[f64], series: &[(String, Vec<f64>)])
     for (index, (name, values)) in series.iter().enumerate() {
         let colour = COLOURS[index % COLOURS.len()];
         let points: Vec<String> = xs
-            .iter()
-            .zip(values)
-            .map(|(x, y)| format!("{:.1},{:.1}", x_of(*x), y_of(*y)))
+            .chunks(stride)
+            .zip(values.chunks(stride))
+            .map(|(xs, ys)| format!("{:.1},{:.1}", x_of(mean(xs)), y_of(mean(ys))))
             .collect();
         let y = 16.0 + index as f64 * 14.0;
         let _ = writeln!(
@@ -124,24 +130,47 @@ pub fn lines(title: &str, unit: &str, xs: &[f64], series: &[(String, Vec<f64>)])
         );
     }
     let _ = writeln!(svg, "<text x=\"{left}\" y=\"9\">{}</text>", escaped(unit));
+    if left_out > 0 {
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\">and {left_out} more, in the JSON</text>",
+            WIDTH - right + 12.0,
+            16.0 + series.len() as f64 * 14.0
+        );
+    }
     svg + "</svg>\n"
 }
 
-/// Columns over powers of two, one histogram per row of small multiples.
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Empty octaves in a row that are still drawn.
+const LONGEST_GAP: usize = 2;
+
+/// Columns over powers of two, one histogram per row of small multiples; a long stretch without
+/// any is cut out.
 pub fn histogram(title: &str, octaves: &[(u64, u64)], colour: &str) -> String {
     const HEIGHT: f64 = 96.0;
     let most = octaves.iter().map(|octave| octave.1).max().unwrap_or(1).max(1) as f64;
     let step = 26.0;
-    let width = (octaves.len() as f64 * step + 20.0).max(160.0);
+    let columns = without_gaps(octaves);
+    let width = (columns.len() as f64 * step + 20.0).max(160.0);
     let mut svg = format!(
         "<svg class=\"plot histogram\" viewBox=\"0 0 {width} {HEIGHT}\" style=\"width:{width}px\" \
          role=\"img\" xmlns=\"http://www.w3.org/2000/svg\"><title>{0}</title><text x=\"4\" \
          y=\"11\">{0}</text>\n",
         escaped(title)
     );
-    for (index, (floor, count)) in octaves.iter().enumerate() {
-        let height = *count as f64 / most * 56.0;
+    let mut is_labelled = false;
+    for (index, column) in columns.iter().enumerate() {
         let x = 6.0 + index as f64 * step;
+        let Some((floor, count)) = column else {
+            let _ = writeln!(svg, "<text class=\"small\" x=\"{x:.1}\" y=\"90\">…</text>");
+            is_labelled = false;
+            continue;
+        };
+        let height = *count as f64 / most * 56.0;
         let _ = writeln!(
             svg,
             "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\" \
@@ -150,7 +179,8 @@ pub fn histogram(title: &str, octaves: &[(u64, u64)], colour: &str) -> String {
             step - 3.0,
             duration(*floor)
         );
-        if index % 2 == 0 {
+        is_labelled = !is_labelled;
+        if is_labelled {
             let _ = writeln!(
                 svg,
                 "<text class=\"small\" x=\"{x:.1}\" y=\"90\">{}</text>",
@@ -159,6 +189,16 @@ pub fn histogram(title: &str, octaves: &[(u64, u64)], colour: &str) -> String {
         }
     }
     svg + "</svg>\n"
+}
+
+/// The octaves, and `None` for those that a gap is made of.
+fn without_gaps(octaves: &[(u64, u64)]) -> Vec<Option<(u64, u64)>> {
+    let runs = octaves.chunk_by(|one, other| (one.1 == 0) == (other.1 == 0));
+    let columns = runs.flat_map(|run| match run {
+        [(_, 0), ..] if run.len() > LONGEST_GAP => vec![None],
+        run => run.iter().copied().map(Some).collect(),
+    });
+    columns.collect()
 }
 
 /// Rows of coloured stretches over time: name and its `(from, to)` in seconds.
@@ -257,6 +297,30 @@ mod tests {
         for svg in all {
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         }
+    }
+
+    #[test]
+    fn a_long_gap_of_a_histogram_is_cut_out() {
+        let octaves: Vec<(u64, u64)> = [4, 0, 0, 0, 0, 7, 0, 0, 1]
+            .into_iter()
+            .enumerate()
+            .map(|(at, count)| (1 << at, count))
+            .collect();
+        let columns = without_gaps(&octaves);
+        let counts: Vec<Option<u64>> = columns.iter().map(|column| column.map(|c| c.1)).collect();
+        assert_eq!(counts, [Some(4), None, Some(7), Some(0), Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn long_lines_are_drawn_by_their_means_and_what_is_left_out_is_said() {
+        let xs: Vec<f64> = (0..1000).map(f64::from).collect();
+        let saw: Vec<f64> = (0..1000).map(|n| f64::from(n % 2 * 200)).collect();
+        let series: Vec<(String, Vec<f64>)> =
+            (0..20).map(|n| (format!("v{n}"), saw.clone())).collect();
+        let svg = lines("t", "u", &xs, &series);
+        let points = svg.split("points=\"").nth(1).and_then(|text| text.split('"').next());
+        assert!(points.is_some_and(|points| points.split(' ').count() <= MOST_POINTS));
+        assert!(svg.contains("and 4 more") && svg.contains(">100</text>"), "{svg}");
     }
 
     #[test]

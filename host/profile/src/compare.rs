@@ -174,7 +174,7 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>) -> Comparison {
         vcpus_a: a.profile.vcpus.len() as u64,
         vcpus_b: b.profile.vcpus.len() as u64,
         total: row("all exits", &whole_a, &whole_b),
-        working: row("all that work", &working_a, &working_b),
+        working: row("working exits", &working_a, &working_b),
         changes,
     }
 }

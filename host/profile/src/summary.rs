@@ -386,6 +386,12 @@ impl Scope<'_> {
         group
     }
 
+    /// Seconds to divide by. A short piece at either end of a recording says little about a rate.
+    fn block_seconds(&self, from_ns: u64, until_ns: u64) -> f64 {
+        let least_ns = self.profile.block_width_ns() / 8;
+        until_ns.saturating_sub(from_ns).max(least_ns) as f64 / 1e9
+    }
+
     /// How many blocks make a stretch, for no more stretches than these.
     fn stretch(&self, most: u64) -> u64 {
         let width_ns = self.profile.block_width_ns();
@@ -405,19 +411,18 @@ impl Scope<'_> {
         }
         // A row's blocks are in order, which this sort makes use of.
         blocks.sort_by_key(|block| block.0);
-        let (first, width) = self.origin();
         let length_ns = self.profile.block_width_ns() * stretch;
-        let last = self.profile.span_ns.map_or(0.0, |span| span.1 as f64 / 1e9);
+        let (first, last) = self.profile.span_ns.unwrap_or((0, 0));
         blocks
             .chunk_by(|one, other| one.0 / length_ns == other.0 / length_ns)
             .map(|rows| {
-                let from = (rows[0].0 / length_ns * length_ns) as f64 / 1e9;
+                let from = rows[0].0 / length_ns * length_ns;
                 // The first begins before the recording, the last may end after it.
-                let until = (from + width * stretch as f64).min(last);
+                let until = (from + length_ns).min(last);
                 let from = from.max(first);
-                // A short piece at an end says little about a rate.
-                let seconds = (until - from).max(width / 8.0);
-                self.group_of(format!("{from:.3}"), rows.iter().map(|row| row.1), seconds)
+                let name = format!("{:.3}", from as f64 / 1e9);
+                let seconds = self.block_seconds(from, until);
+                self.group_of(name, rows.iter().map(|row| row.1), seconds)
             })
             .collect()
     }
@@ -437,12 +442,14 @@ impl Scope<'_> {
         // Blocks are at most 1024 per cell and aligned; the bound is against odd clocks.
         let count = (end - begin + 1).min(4096) as usize;
         for vcpu in self.vcpus(selection) {
-            let mut rates = vec![0.0; count];
+            let mut rates: Vec<f64> = vec![0.0; count];
             let cells = vcpu.cells.iter().filter(|row| row.0.view() == View::Vmexit);
             for (start, block) in cells.flat_map(|row| row.1.blocks.iter()) {
                 let index = (start / width_ns).wrapping_sub(begin) as usize;
                 if let Some(rate) = rates.get_mut(index) {
-                    *rate += block.count as f64 / width;
+                    let from = start.max(span.0);
+                    let until = (start + width_ns).min(span.1);
+                    *rate += block.count as f64 / self.block_seconds(from, until);
                 }
             }
             series.push((self.vcpu_name(vcpu), rates));

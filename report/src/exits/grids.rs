@@ -229,7 +229,7 @@ pub fn inhibits(inhibits: &Inhibits) -> Grid {
         "of time %",
         "set",
         "cleared",
-        "worst/s",
+        "most changes/s",
         "state",
         "set by",
         "cause",
@@ -239,7 +239,11 @@ pub fn inhibits(inhibits: &Inhibits) -> Grid {
         Authority::Version => "named by the kernel's version",
         Authority::Assumed => "the kernel is not known, so numbers keep all their meanings",
     };
-    let mut grid = Grid::new(format!("Inhibits of AVIC or APICv ({basis})"), &columns);
+    let share = match inhibits.machines.as_slice() {
+        [machine] => format!(", {:.1} % of the time", machine.inhibited_share * 100.0),
+        _ => String::new(),
+    };
+    let mut grid = Grid::new(format!("Inhibits of AVIC or APICv{share} ({basis})"), &columns);
     for machine in &inhibits.machines {
         for reason in &machine.reasons {
             let state = match (reason.is_set_at_end, reason.is_storm) {

@@ -14,7 +14,7 @@ h1{font-size:1.5rem;margin:0 0 .3rem}h2{font-size:1.1rem;margin:1.8rem 0 .5rem}\
 p.facts{color:#777;white-space:pre-line;margin:.2rem 0 1rem}\
 table{border-collapse:collapse;font-size:13px;margin:.4rem 0 1rem}\
 th,td{padding:.15rem .6rem;border-bottom:1px solid #8884;text-align:left;vertical-align:top}\
-th{font-weight:600}td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\
+th{font-weight:600}th.n,td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\
 svg.plot{width:100%;max-width:60rem;height:auto;display:block}\
 svg.histogram{display:inline-block;max-width:100%;margin:.2rem .8rem .2rem 0}\
 svg text{font:12px system-ui,sans-serif;fill:currentColor}svg text.small{font-size:9px}\

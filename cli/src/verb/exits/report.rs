@@ -17,10 +17,10 @@ pub struct Arguments {
     /// Recordings: perf.data, trace.dat, ftrace text, a pasted table of perf kvm stat; packed with
     /// gzip or zstd or not; `-` is standard input [default: what perf and trace-cmd leave here]
     files: Vec<PathBuf>,
-    /// Which accesses to table
+    /// Exits, or which accesses of the guest to table with times of their own
     #[arg(long, visible_alias = "event", value_enum, default_value_t = ViewName::Vmexit)]
     view: ViewName,
-    /// What a line stands for; other than reason, exits are grouped, whatever the view
+    /// What a line stands for; all but reason group exits and go with the view vmexit only
     #[arg(long, value_enum, default_value_t = By::Reason)]
     by: By,
     /// What rows are sorted by, largest first
