@@ -43,6 +43,14 @@ impl EventFormat {
         (has_id && !format.name.is_empty()).then_some(format)
     }
 
+    /// Length of a record without what some have at its end: of a structure of these fields, as the
+    /// compiler pads it.
+    pub fn bytes(&self) -> usize {
+        let end = self.fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0);
+        let numbers = self.fields.iter().map(|field| field.size).filter(|size| *size <= 8);
+        end.next_multiple_of(numbers.filter(|size| size.is_power_of_two()).max().unwrap_or(1))
+    }
+
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }

@@ -115,9 +115,10 @@ pub struct Frequent {
     /// The entry's vCPU; the exit's ISA, reason, information and interruption; the access's
     /// direction, address and value.
     pub fields: [u16; 5],
-    /// Bits of the eight bytes at an access's address and value that are theirs.
+    /// Bits of the eight bytes at an access's address that are its own.
     pub address_mask: u64,
-    pub value_mask: u64,
+    /// Length of a record.
+    pub bytes: usize,
 }
 
 /// Decodes the raw records of one tracepoint.
@@ -125,6 +126,8 @@ pub struct Frequent {
 pub struct Decoder {
     kind: Kind,
     places: [Place; 5],
+    /// Length of a record that holds all fields.
+    bytes: usize,
 }
 
 impl Decoder {
@@ -136,7 +139,7 @@ impl Decoder {
         for (place, name) in places.iter_mut().zip(names) {
             *place = format.field(name).map_or_else(Place::default, place_of);
         }
-        Some(Self { kind, places })
+        Some(Self { kind, places, bytes: format.bytes() })
     }
 
     /// A decoder for a recording that lost its descriptions: the layout of Linux 5.10 and later,
@@ -172,17 +175,17 @@ impl Decoder {
     /// kernel gives them.
     pub fn frequent(&self) -> Option<Frequent> {
         const HALF: u64 = 0xffff_ffff;
-        let (what, sizes, address_mask, value_mask): (_, &[u8], _, _) = match self.kind {
-            Kind::Entry => (FrequentKind::Entry, &[4], 0, 0),
-            Kind::Exit => (FrequentKind::Exit, &[4, 4, 8, 8, 4], 0, 0),
-            Kind::Msr => (FrequentKind::Access(AccessKind::Msr), &[4, 4, 8], HALF, u64::MAX),
-            Kind::PortIo => (FrequentKind::Access(AccessKind::PortIo), &[4, 4], HALF, 0),
-            Kind::Mmio => (FrequentKind::Access(AccessKind::Mmio), &[4, 8, 8], u64::MAX, u64::MAX),
+        let (what, sizes, address_mask): (_, &[u8], _) = match self.kind {
+            Kind::Entry => (FrequentKind::Entry, &[4], 0),
+            Kind::Exit => (FrequentKind::Exit, &[4, 4, 8, 8, 4], 0),
+            Kind::Msr => (FrequentKind::Access(AccessKind::Msr), &[4, 4, 8], HALF),
+            Kind::PortIo => (FrequentKind::Access(AccessKind::PortIo), &[4, 4], HALF),
+            Kind::Mmio => (FrequentKind::Access(AccessKind::Mmio), &[4, 8, 8], u64::MAX),
             _ => return None,
         };
         let has_sizes = self.places.iter().zip(sizes).all(|(place, size)| place.size == *size);
         let fields = self.places.map(|place| place.offset);
-        has_sizes.then_some(Frequent { what, fields, address_mask, value_mask })
+        has_sizes.then_some(Frequent { what, fields, address_mask, bytes: self.bytes })
     }
 
     /// `None` where a field has a value that no kernel writes.

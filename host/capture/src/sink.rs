@@ -22,11 +22,11 @@ pub trait Sink {
     }
 
     /// Takes an exit, what was accessed in it, and the entry of the same thread on the same CPU that
-    /// comes next.
+    /// comes next, whose vCPU is looked up only if it matters.
     #[inline(always)]
-    fn trip(&mut self, departure: &Departure, entry_ns: u64, vcpu: u32) {
+    fn trip(&mut self, departure: &Departure, entry_ns: u64, vcpu: impl FnOnce() -> u32) {
         self.departure(departure);
-        self.entry(&Stamp { time_ns: entry_ns, ..departure.stamp }, vcpu);
+        self.entry(&Stamp { time_ns: entry_ns, ..departure.stamp }, vcpu());
     }
 
     /// Events of a host CPU were lost at or before a time.

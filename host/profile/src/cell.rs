@@ -3,46 +3,62 @@
 //! Sums are integers, so that joining parts in any grouping gives the same mean and deviation to
 //! the last bit, which a running mean in floating point does not.
 
+mod blocks;
+
+pub use blocks::{Block, Blocks};
+
 /// Buckets per octave of the histogram: a value is known to 1 part in 16.
 const STEPS: usize = 16;
 const STEP_BITS: u32 = STEPS.trailing_zeros();
 /// Durations from 2^OCTAVES ns on (about 18 minutes) share the last octave.
 const OCTAVES: usize = 40;
+/// One for zero, and those of each octave.
+const BUCKETS: usize = 1 + STEPS * OCTAVES;
 
 /// A histogram of durations with logarithmic buckets of linear steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
-    buckets: Box<[u64; STEPS * (OCTAVES - STEP_BITS as usize + 1)]>,
+    buckets: Box<[u64; BUCKETS]>,
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { buckets: Box::new([0; STEPS * (OCTAVES - STEP_BITS as usize + 1)]) }
+        Self { buckets: Box::new([0; BUCKETS]) }
     }
 }
 
 impl Histogram {
-    /// Values below `STEPS` have a bucket each; above, the octave and the next four bits choose.
-    #[inline]
+    /// Where a value counts: past the end if it is zero or too long.
+    ///
+    /// The octave and the step in it are the exponent of a double and the first bits of its fraction.
+    #[inline(always)]
+    fn place(value: u64) -> usize {
+        let places = (value as i64 as f64).to_bits() >> (f64::MANTISSA_DIGITS - 1 - STEP_BITS);
+        let one = (f64::MAX_EXP as u64 - 1) << STEP_BITS;
+        places.wrapping_sub(one - 1) as usize
+    }
+
     fn bucket(value: u64) -> usize {
-        let value = value.min((1 << OCTAVES) - 1);
-        let octave = 63 - (value | STEPS as u64).leading_zeros();
-        let shift = octave - STEP_BITS;
-        (shift as usize) * STEPS + (value >> shift) as usize
+        if value == 0 { 0 } else { Self::place(value).min(BUCKETS - 1) }
     }
 
     /// The smallest value of a bucket.
     fn floor(bucket: usize) -> u64 {
-        let (row, step) = (bucket / STEPS, bucket % STEPS);
-        match row {
-            0 => step as u64,
-            _ => ((STEPS + step) as u64) << (row - 1),
+        let Some(place) = bucket.checked_sub(1) else { return 0 };
+        let (octave, step) = (place / STEPS, place % STEPS);
+        (((STEPS + step) as u64) << octave).div_ceil(STEPS as u64)
+    }
+
+    #[inline(always)]
+    pub fn add(&mut self, value: u64) {
+        match self.buckets.get_mut(Self::place(value)) {
+            Some(bucket) => *bucket += 1,
+            None => self.add_extreme(value),
         }
     }
 
-    #[inline]
-    pub fn add(&mut self, value: u64) {
-        // In bounds for every value: `bucket` clamps it.
+    #[cold]
+    fn add_extreme(&mut self, value: u64) {
         self.buckets[Self::bucket(value)] += 1;
     }
 
@@ -93,166 +109,59 @@ impl Histogram {
     }
 }
 
-/// Width of a block to begin with: 2^27 ns, about an eighth of a second.
-const FIRST_SHIFT: u32 = 27;
-/// Blocks are doubled in width when there would be more.
-const MOST_BLOCKS: usize = 1024;
-
-/// Counts and times by stretches of the recording, all of one width that is a power of two.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Blocks {
-    shift: u32,
-    /// Number of the first block since time zero.
-    first: u64,
-    blocks: Vec<Block>,
-}
-
-/// What ended within one stretch of time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Block {
-    pub count: u64,
-    pub time_ns: u64,
-}
-
-impl Default for Blocks {
-    fn default() -> Self {
-        Self { shift: FIRST_SHIFT, first: 0, blocks: Vec::new() }
-    }
-}
-
-impl Blocks {
-    pub const fn width_ns(&self) -> u64 {
-        1 << self.shift
-    }
-
-    pub const fn shift(&self) -> u32 {
-        self.shift
-    }
-
-    #[inline]
-    pub fn add(&mut self, at_ns: u64, duration_ns: u64) {
-        let index = (at_ns >> self.shift).wrapping_sub(self.first) as usize;
-        let block = match self.blocks.get_mut(index) {
-            Some(block) => block,
-            None => self.reach(at_ns),
-        };
-        block.count += 1;
-        block.time_ns = block.time_ns.wrapping_add(duration_ns);
-    }
-
-    /// Adds what was summed up elsewhere.
-    pub fn add_many(&mut self, at_ns: u64, count: u64, time_ns: u64) {
-        let block = self.at(at_ns);
-        block.count += count;
-        block.time_ns = block.time_ns.wrapping_add(time_ns);
-    }
-
-    /// Makes room for a time outside the blocks there are.
-    #[cold]
-    fn reach(&mut self, at_ns: u64) -> &mut Block {
-        if self.blocks.is_empty() {
-            self.first = at_ns >> self.shift;
-            self.blocks.push(Block::default());
-        }
-        loop {
-            let number = at_ns >> self.shift;
-            let last = self.first + self.blocks.len() as u64 - 1;
-            if number.max(last) - number.min(self.first) < MOST_BLOCKS as u64 {
-                break;
-            }
-            self.widen();
-        }
-        let number = at_ns >> self.shift;
-        if number < self.first {
-            let missing = (self.first - number) as usize;
-            self.blocks.splice(0..0, std::iter::repeat_n(Block::default(), missing));
-            self.first = number;
-        }
-        let index = (number - self.first) as usize;
-        if index >= self.blocks.len() {
-            self.blocks.resize(index + 1, Block::default());
-        }
-        &mut self.blocks[index]
-    }
-
-    /// Doubles the width; at most 37 times, after which there is one block.
-    fn widen(&mut self) {
-        let mut wider = Vec::with_capacity(self.blocks.len() / 2 + 1);
-        let first = self.first >> 1;
-        for (number, block) in (self.first..).zip(&self.blocks) {
-            let index = ((number >> 1) - first) as usize;
-            wider.resize(wider.len().max(index + 1), Block::default());
-            wider[index].count += block.count;
-            wider[index].time_ns = wider[index].time_ns.saturating_add(block.time_ns);
-        }
-        (self.shift, self.first, self.blocks) = (self.shift + 1, first, wider);
-    }
-
-    /// Widens until blocks have this width.
-    pub fn widen_to(&mut self, shift: u32) {
-        while self.shift < shift.min(63) {
-            self.widen();
-        }
-    }
-
-    pub fn join(&mut self, other: &Self) {
-        let mut other = other.clone();
-        self.widen_to(other.shift);
-        other.widen_to(self.shift);
-        // `reach` may widen mine in between, so that a block is placed by its time.
-        for (number, block) in (other.first..).zip(&other.blocks) {
-            if block.count > 0 {
-                let mine = self.at(number << other.shift);
-                mine.count += block.count;
-                mine.time_ns = mine.time_ns.saturating_add(block.time_ns);
-            }
-        }
-    }
-
-    fn at(&mut self, at_ns: u64) -> &mut Block {
-        let index = (at_ns >> self.shift).wrapping_sub(self.first) as usize;
-        if index < self.blocks.len() { &mut self.blocks[index] } else { self.reach(at_ns) }
-    }
-
-    /// Start of each block and what is in it.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, Block)> + '_ {
-        (self.first..).zip(&self.blocks).map(|(number, block)| (number << self.shift, *block))
-    }
-}
-
 /// The statistics of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     pub count: u64,
-    pub time_ns: u64,
-    squares: u128,
     pub min_ns: u64,
+    pub time_ns: u64,
     pub max_ns: u64,
+    squares: u128,
     /// When the first of them began: rows of equal count are listed by it.
     pub first_ns: u64,
     pub histogram: Histogram,
+    /// Without what was added since the latest [`Cell::settle`].
     pub blocks: Blocks,
+    unsettled: Unsettled,
+}
+
+/// The block that durations are added to, which are nearly always in the same as the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Unsettled {
+    /// Since time zero; [`Unsettled::NO_BLOCK`] while there is nothing to settle.
+    number: u64,
+    /// What the cell had when it began.
+    count: u64,
+    time_ns: u64,
+}
+
+impl Unsettled {
+    const NO_BLOCK: u64 = u64::MAX;
 }
 
 impl Default for Cell {
     fn default() -> Self {
         Self {
             count: 0,
-            time_ns: 0,
-            squares: 0,
             min_ns: u64::MAX,
+            time_ns: 0,
             max_ns: 0,
+            squares: 0,
             first_ns: u64::MAX,
             histogram: Histogram::default(),
             blocks: Blocks::default(),
+            unsettled: Unsettled { number: Unsettled::NO_BLOCK, count: 0, time_ns: 0 },
         }
     }
 }
 
 impl Cell {
     /// Adds what lasted from `start_ns` to `end_ns`, which is not earlier.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, start_ns: u64, end_ns: u64) {
+        if end_ns >> self.blocks.shift() != self.unsettled.number {
+            self.turn(end_ns);
+        }
         let duration = end_ns - start_ns;
         self.count += 1;
         self.time_ns = self.time_ns.wrapping_add(duration);
@@ -269,7 +178,32 @@ impl Cell {
             self.begin(start_ns);
         }
         self.histogram.add(duration);
-        self.blocks.add(end_ns, duration);
+    }
+
+    /// Goes on in the block of another time.
+    #[cold]
+    fn turn(&mut self, at_ns: u64) {
+        self.settle();
+        self.blocks.at(at_ns);
+        self.unsettled.number = at_ns >> self.blocks.shift();
+    }
+
+    /// Puts what was added into the blocks.
+    pub fn settle(&mut self) {
+        if let Some((at_ns, added)) = self.unsettled() {
+            self.blocks.add_many(at_ns, added.count, added.time_ns);
+        }
+        let (count, time_ns) = (self.count, self.time_ns);
+        self.unsettled = Unsettled { number: Unsettled::NO_BLOCK, count, time_ns };
+    }
+
+    /// What was added and is not in the blocks, and a time at which to put it there.
+    fn unsettled(&self) -> Option<(u64, Block)> {
+        let Unsettled { number, count, time_ns } = self.unsettled;
+        let count = self.count - count;
+        let time_ns = self.time_ns.wrapping_sub(time_ns);
+        (number != Unsettled::NO_BLOCK)
+            .then(|| (number << self.blocks.shift(), Block { count, time_ns }))
     }
 
     #[cold]
@@ -297,6 +231,7 @@ impl Cell {
     }
 
     pub fn join(&mut self, other: &Self) {
+        self.settle();
         self.count += other.count;
         self.time_ns = self.time_ns.wrapping_add(other.time_ns);
         self.squares = self.squares.wrapping_add(other.squares);
@@ -305,6 +240,10 @@ impl Cell {
         self.first_ns = self.first_ns.min(other.first_ns);
         self.histogram.join(&other.histogram);
         self.blocks.join(&other.blocks);
+        if let Some((at_ns, added)) = other.unsettled() {
+            self.blocks.add_many(at_ns, added.count, added.time_ns);
+        }
+        self.settle();
     }
 
     pub fn mean_ns(&self) -> f64 {

@@ -152,6 +152,8 @@ pub struct Lane {
 #[derive(Clone, Debug, Default)]
 pub struct Lanes {
     pub lanes: Vec<Lane>,
+    /// When the latest event of them was.
+    pub latest_ns: u64,
     pub heads: Vec<(Stamp, KvmEvent)>,
 }
 
@@ -341,11 +343,11 @@ impl Thread {
 
     #[inline(always)]
     fn ended(&mut self, cells: TripCells, exit_ns: u64, middle_ns: u64, entry_ns: u64) {
-        self.cells.at(cells.exit as usize).1.add(exit_ns, entry_ns);
-        if cells.access != KnownTrips::NO_CELL {
+        self.cells.at(cells.exit()).1.add(exit_ns, entry_ns);
+        if let Some(access) = cells.access() {
             let (from, to) =
-                if cells.is_read != 0 { (exit_ns, middle_ns) } else { (middle_ns, entry_ns) };
-            self.cells.at(cells.access as usize).1.add(from, to);
+                if cells.is_read() { (exit_ns, middle_ns) } else { (middle_ns, entry_ns) };
+            self.cells.at(access).1.add(from, to);
         }
     }
 
@@ -361,17 +363,15 @@ impl Thread {
     fn open_departed(&mut self) {
         let Departed { exit_ns, middle_ns, cpu, cells } = self.departed;
         self.whereabouts = Whereabouts::Outside;
-        let exit = self.cells.at(cells.exit as usize).0;
+        let exit = self.cells.at(cells.exit()).0;
         let detail = exit.packed_detail();
         self.open.exit = Some(BegunExit { at_ns: exit_ns, cpu, reason: exit.reason(), detail });
         self.open.mmio = OpenMmio::Read { at_ns: exit_ns, cpu };
-        if cells.access == KnownTrips::NO_CELL {
-            return;
-        }
-        let (key, cell) = self.cells.at(cells.access as usize);
+        let Some(access) = cells.access() else { return };
+        let (key, cell) = self.cells.at(access);
         let begun = Begun { at_ns: middle_ns, cpu, key: *key };
         match key.view() {
-            View::Mmio if cells.is_read != 0 => {
+            View::Mmio if cells.is_read() => {
                 cell.add(exit_ns, middle_ns);
                 self.open.mmio = OpenMmio::Nothing;
             }
@@ -385,7 +385,7 @@ impl Thread {
     #[inline(always)]
     fn cells_of(&mut self, departure: &Departure) -> Option<TripCells> {
         match self.known.find(departure) {
-            Some(cells) => Some(*cells),
+            Some(cells) => Some(cells),
             // A copy, so that the departure itself can stay in registers.
             None => self.learn(&{ *departure }),
         }
@@ -420,14 +420,11 @@ impl Thread {
             detail = inside;
         }
         let exit = Key::exit(departure.exit.reason, detail);
-        let cells = TripCells {
-            exit: self.cells.position(exit, Cell::default) as u32,
-            access: match key.filter(|_| self.views.has_accesses) {
-                Some(key) => self.cells.position(key, Cell::default) as u32,
-                None => KnownTrips::NO_CELL,
-            },
-            is_read: matches!(event, Some(KvmEvent::Mmio { kind: MmioKind::Read, .. })) as u32,
-        };
+        let exit = self.cells.position(exit, Cell::default) as u32;
+        let key = key.filter(|_| self.views.has_accesses);
+        let access = key.map(|key| self.cells.position(key, Cell::default) as u32);
+        let is_read = matches!(event, Some(KvmEvent::Mmio { kind: MmioKind::Read, .. }));
+        let cells = TripCells::new(exit, access, is_read);
         self.known.insert(departure, cells);
         Some(cells)
     }
@@ -449,12 +446,17 @@ impl Thread {
         self.last_ns = stamp.time_ns;
     }
 
+    pub const fn last_ns(&self) -> u64 {
+        self.last_ns
+    }
+
     /// Hands over what the neighbours of this stretch must know, and begins a new one.
     pub fn end_lane(&mut self, done: &mut Lanes) {
         self.one_by_one();
         if self.head.is_empty() && !self.has_entered {
             return;
         }
+        done.latest_ns = done.latest_ns.max(self.last_ns);
         let from = done.heads.len() as u32;
         done.heads.append(&mut self.head);
         done.lanes.push(Lane {

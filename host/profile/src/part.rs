@@ -186,7 +186,8 @@ pub struct Part {
     /// The smallest ISA number an exit named that was looked at by itself.
     isa: u32,
     pub(crate) first_ns: u64,
-    pub(crate) last_ns: u64,
+    /// The latest event of those that were looked at by themselves, and of lanes that have ended.
+    last_ns: u64,
     /// Inhibits, tallies or threads beyond the bounds above.
     pub(crate) ignored: u64,
 }
@@ -244,14 +245,11 @@ impl Part {
     /// what its thread began with, which was not.
     #[inline(always)]
     pub fn departure(&mut self, departure: &Departure) {
-        if self.is_plain {
-            let events = if departure.access.kind == AccessKind::None { 1 } else { 2 };
-            if let Some(position) = self.position_at(&departure.stamp, departure.access.time_ns)
-                && self.threads.at(position).1.departure(departure)
-            {
-                self.events += events;
-                return;
-            }
+        if let Some(thread) = self.plain_thread(&departure.stamp)
+            && thread.departure(departure)
+        {
+            self.events += if departure.access.kind == AccessKind::None { 1 } else { 2 };
+            return;
         }
         // A copy, so that the departure itself can stay in registers.
         self.one_by_one(&{ *departure });
@@ -259,18 +257,15 @@ impl Part {
 
     /// Takes an exit, what was accessed in it, and the entry that comes next on its CPU.
     #[inline(always)]
-    pub fn trip(&mut self, departure: &Departure, entry_ns: u64, vcpu: u32) {
-        if self.is_plain {
-            let events = if departure.access.kind == AccessKind::None { 2 } else { 3 };
-            if let Some(position) = self.position_at(&departure.stamp, entry_ns)
-                && self.threads.at(position).1.trip(departure, entry_ns)
-            {
-                self.events += events;
-                return;
-            }
+    pub fn trip(&mut self, departure: &Departure, entry_ns: u64, vcpu: impl FnOnce() -> u32) {
+        if let Some(thread) = self.plain_thread(&departure.stamp)
+            && thread.trip(departure, entry_ns)
+        {
+            self.events += if departure.access.kind == AccessKind::None { 2 } else { 3 };
+            return;
         }
         // A copy, so that the departure itself can stay in registers.
-        self.trip_apart(&{ *departure }, entry_ns, vcpu);
+        self.trip_apart(&{ *departure }, entry_ns, vcpu());
     }
 
     #[inline(never)]
@@ -289,9 +284,8 @@ impl Part {
     /// Takes an entry.
     #[inline(always)]
     pub fn entry(&mut self, stamp: &Stamp, vcpu: u32) {
-        if self.is_plain
-            && let Some(position) = self.position_at(stamp, stamp.time_ns)
-            && self.threads.at(position).1.entered(stamp)
+        if let Some(thread) = self.plain_thread(stamp)
+            && thread.entered(stamp)
         {
             self.events += 1;
             return;
@@ -316,13 +310,22 @@ impl Part {
             return None;
         }
         self.note(stamp);
-        self.position_at(stamp, stamp.time_ns)
+        self.position_at(stamp)
     }
 
-    /// The position of a thread that did something up to a time.
+    /// The thread of an event that need not be looked at by itself.
     #[inline(always)]
-    fn position_at(&mut self, stamp: &Stamp, last_ns: u64) -> Option<usize> {
-        self.last_ns = self.last_ns.max(last_ns);
+    fn plain_thread(&mut self, stamp: &Stamp) -> Option<&mut Thread> {
+        if !self.is_plain {
+            return None;
+        }
+        let latest = self.latest[stamp.thread as usize % LATEST];
+        let position =
+            if latest.0 == stamp.thread { latest.1 as usize } else { self.admit_thread(*stamp)? };
+        Some(&mut self.threads.at(position).1)
+    }
+
+    fn position_at(&mut self, stamp: &Stamp) -> Option<usize> {
         let latest = self.latest[stamp.thread as usize % LATEST];
         if latest.0 == stamp.thread {
             return Some(latest.1 as usize);
@@ -424,9 +427,16 @@ impl Part {
 
     /// The recorder has been round all its buffers.
     pub fn finished_round(&mut self) {
+        let latest_ns = self.latest_ns();
         let rounds = &mut self.edges.rounds;
         rounds.count += 1;
-        (rounds.last_but_one_ns, rounds.last_ns) = (rounds.last_ns, self.last_ns);
+        (rounds.last_but_one_ns, rounds.last_ns) = (rounds.last_ns, latest_ns);
+    }
+
+    /// When the latest event was.
+    pub(crate) fn latest_ns(&self) -> u64 {
+        let lanes = self.threads.iter().map(|(_, thread)| thread.last_ns());
+        lanes.fold(self.last_ns.max(self.edges.lanes.latest_ns), u64::max)
     }
 
     /// Ends a stretch: what follows need not be what comes next in the recording. What was summed
@@ -437,6 +447,7 @@ impl Part {
         }
         self.losses.moments.clear();
         self.is_plain = self.options.is_everything;
+        self.last_ns = self.latest_ns();
         let mut edges = std::mem::take(&mut self.edges);
         edges.rounds.latest_ns = self.last_ns;
         edges
@@ -470,12 +481,13 @@ impl Part {
 
     /// The smallest ISA number an exit named.
     pub(crate) fn isa(&self) -> u32 {
-        self.threads.iter().fold(self.isa, |isa, (_, thread)| isa.min(thread.known.isa()))
+        self.threads.iter().fold(self.isa, |isa, (_, thread)| isa.min(thread.known.least_isa()))
     }
 
     /// Adds the sums of a part that was cut, whenever its events were.
     pub fn absorb(&mut self, other: Self) {
         let (views, arrival) = (self.options.views, self.arrival);
+        let other_ns = other.latest_ns();
         self.isa = self.isa.min(other.isa());
         for (number, thread) in other.threads.into_entries() {
             let make = || Thread::new(number, thread.process, views, arrival);
@@ -490,7 +502,7 @@ impl Part {
         self.losses.events += other.losses.events;
         self.events += other.events;
         self.first_ns = self.first_ns.min(other.first_ns);
-        self.last_ns = self.last_ns.max(other.last_ns);
+        self.last_ns = self.last_ns.max(other_ns);
         self.ignored += other.ignored;
     }
 

@@ -41,7 +41,7 @@ pub struct Profile {
 impl Part {
     /// Ends the recording: exits still open are dropped, since nobody saw how long they lasted.
     pub fn finish(mut self) -> Profile {
-        let isa = self.isa();
+        let (isa, last_ns) = (self.isa(), self.latest_ns());
         let mut inhibits = self.take_inhibits();
         inhibits.sort_by_key(|change| change.time_ns);
         let mut vcpus: Vec<Vcpu> = self
@@ -79,7 +79,7 @@ impl Part {
             lost_events: self.losses.events,
             ignored: self.ignored,
             isa: Isa::from_number(isa),
-            span_ns: (self.events > 0).then_some((self.first_ns, self.last_ns)),
+            span_ns: (self.events > 0).then_some((self.first_ns, last_ns)),
         }
     }
 }
@@ -87,6 +87,7 @@ impl Part {
 fn sorted(mut cells: Vec<(Key, Cell)>) -> Vec<(Key, Cell)> {
     // Rows of which nothing ended.
     cells.retain(|row| row.1.count > 0);
+    cells.iter_mut().for_each(|row| row.1.settle());
     cells.sort_by_key(|row| row.0);
     cells
 }

@@ -8,15 +8,36 @@ use crate::pairing::{APIC_PAGE, ICR_OFFSET, X2APIC_ICR};
 use trace::exit_reason::{svm, vmx};
 use trace::kvm::{Access, Departure, Exit};
 
-/// Positions of the rows of a thread.
+/// Positions of the rows of a thread, in one word: what is looked up for each exit should come in a
+/// register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct TripCells {
-    pub exit: u32,
-    /// [`KnownTrips::NO_CELL`] if there is none.
-    pub access: u32,
-    /// Not zero for a memory-mapped read, which lasts from the exit to the access. A word, because
-    /// what is copied without a gap is copied in one piece.
-    pub is_read: u32,
+pub struct TripCells(u64);
+
+impl TripCells {
+    const EXIT: u32 = u32::MAX >> 1;
+
+    /// The row of the exit, that of its access, and whether the access is a memory-mapped read, which
+    /// lasts from the exit to the access.
+    pub fn new(exit: u32, access: Option<u32>, is_read: bool) -> Self {
+        // One more, so that zero stands for none: there are fewer rows than events in a recording.
+        let access = access.map_or(0, |access| access.wrapping_add(1));
+        Self(u64::from(access) << 32 | u64::from(is_read) << 31 | u64::from(exit & Self::EXIT))
+    }
+
+    #[inline(always)]
+    pub const fn exit(self) -> usize {
+        (self.0 as u32 & Self::EXIT) as usize
+    }
+
+    #[inline(always)]
+    pub const fn access(self) -> Option<usize> {
+        ((self.0 >> 32) as usize).checked_sub(1)
+    }
+
+    #[inline(always)]
+    pub const fn is_read(self) -> bool {
+        self.0 as u32 > Self::EXIT
+    }
 }
 
 /// Bits that decide what an exit is about. Two exits of one reason that agree in them are about
@@ -32,62 +53,59 @@ struct Masks {
 
 const NOTHING: Masks = Masks { info1: 0, info2: 0, interruption: 0, has_address: false };
 
-/// Slots of [`MASKS`]: SVM's reasons below 80h and from 400h, then VMX's.
-const SLOTS: usize = 512;
-const SVM_HIGH: usize = 0x80;
-const VMX: usize = 0x100;
 /// Number of the VMX architecture in `kvm_exit`.
 const ISA_VMX: u32 = 1;
 
-/// [APM2 "SVM Intercept Exit Codes"] [SDM3 "Basic VM-Exit Information"]
-const MASKS: [Masks; SLOTS] = {
-    let mut masks = [NOTHING; SLOTS];
-    masks[slot(2, svm::NESTED_PAGE_FAULT)] =
+/// Masks by the low byte of the reason. Reasons that share it share masks, which is harmless: the
+/// reason itself is compared too.
+type MaskTable = [Masks; 256];
+
+const fn slot(reason: u32) -> usize {
+    reason as u8 as usize
+}
+
+/// [APM2 "SVM Intercept Exit Codes"]
+static SVM_MASKS: MaskTable = {
+    let mut masks = [NOTHING; 256];
+    masks[slot(svm::NESTED_PAGE_FAULT)] =
         Masks { info1: 2, info2: 0x1fff, has_address: true, ..NOTHING };
-    masks[slot(2, svm::IO)] = Masks { info1: 0xffff_0001, ..NOTHING };
-    masks[slot(2, svm::AVIC_INCOMPLETE_IPI)] = Masks { info2: 0xffff_ffff << 32, ..NOTHING };
-    masks[slot(2, svm::AVIC_UNACCELERATED_ACCESS)] = Masks { info1: 1 << 32 | 0xff0, ..NOTHING };
-    masks[slot(ISA_VMX, vmx::EXTERNAL_INTERRUPT)] =
-        Masks { interruption: 1 << 31 | 0xff, ..NOTHING };
-    masks[slot(ISA_VMX, vmx::IO_INSTRUCTION)] = Masks { info1: 0xffff_0008, ..NOTHING };
-    masks[slot(ISA_VMX, vmx::APIC_WRITE)] = Masks { info1: 0xff0, ..NOTHING };
-    masks[slot(ISA_VMX, vmx::APIC_ACCESS)] = Masks { info1: 0xfff0, ..NOTHING };
-    masks[slot(ISA_VMX, vmx::EOI_INDUCED)] = Masks { info1: 0xff, ..NOTHING };
+    masks[slot(svm::IO)] = Masks { info1: 0xffff_0001, ..NOTHING };
+    masks[slot(svm::AVIC_INCOMPLETE_IPI)] = Masks { info2: 0xffff_ffff << 32, ..NOTHING };
+    masks[slot(svm::AVIC_UNACCELERATED_ACCESS)] = Masks { info1: 1 << 32 | 0xff0, ..NOTHING };
     masks
 };
 
-/// Reasons that share a slot share masks, which is harmless: the reason itself is compared too.
-#[inline(always)]
-const fn slot(isa: u32, reason: u32) -> usize {
-    let reason = reason as usize;
-    let svm = reason & 0x7f | if reason & 0x400 != 0 { SVM_HIGH } else { 0 };
-    if isa == ISA_VMX { VMX | reason & 0xff } else { svm }
-}
+/// [SDM3 "Basic VM-Exit Information"]
+static VMX_MASKS: MaskTable = {
+    let mut masks = [NOTHING; 256];
+    masks[slot(vmx::EXTERNAL_INTERRUPT)] = Masks { interruption: 1 << 31 | 0xff, ..NOTHING };
+    masks[slot(vmx::IO_INSTRUCTION)] = Masks { info1: 0xffff_0008, ..NOTHING };
+    masks[slot(vmx::APIC_WRITE)] = Masks { info1: 0xff0, ..NOTHING };
+    masks[slot(vmx::APIC_ACCESS)] = Masks { info1: 0xfff0, ..NOTHING };
+    masks[slot(vmx::EOI_INDUCED)] = Masks { info1: 0xff, ..NOTHING };
+    masks
+};
 
-/// All that the rows depend on.
+/// All that the rows depend on, but for the architecture.
 #[derive(Clone, Copy, Debug)]
 struct Signature([u64; 4]);
 
 impl Signature {
     #[inline(always)]
-    fn new(departure: &Departure) -> Self {
-        let Exit { isa, reason, info1, info2, interruption } = departure.exit;
-        let masks = &MASKS[slot(isa, reason)];
-        // The offset after the last stands for every address elsewhere.
-        let register = if info2 & !0xfff == APIC_PAGE { info2 & 0xfff } else { 0x1000 };
-        // No reason needs bits of both in the same place.
-        let info2 = if masks.has_address { register << 2 } else { info2 & masks.info2 };
+    fn new(departure: &Departure, masks: &MaskTable) -> Self {
+        let Exit { reason, info1, info2, interruption, .. } = departure.exit;
+        let masks = &masks[slot(reason)];
+        let info2 = if masks.has_address { apic_register(info2) << 2 } else { info2 & masks.info2 };
         let Access { kind, direction, address, value, .. } = departure.access;
         let is_command =
             (address == X2APIC_ICR as u64) | (address & !0xf == APIC_PAGE | ICR_OFFSET as u64);
-        let value = if is_command { value & InterruptCommand::ICR_BITS as u64 } else { 0 };
-        // Numbers beyond the known ones are all alike.
-        let kinds = (kind as u64) << 4 | u64::from(isa.min(3)) << 2 | u64::from(direction.min(3));
+        let command = if is_command { value & InterruptCommand::ICR_BITS as u64 } else { 0 };
         Self([
             u64::from(reason) << 32 | u64::from(interruption & masks.interruption),
+            // No reason needs bits of both in the same place.
             info1 & masks.info1 | info2,
             address,
-            value | kinds << 32,
+            command | (kind as u64) << 28 | u64::from(direction) << 32,
         ])
     }
 
@@ -106,6 +124,13 @@ impl Signature {
     }
 }
 
+/// The register of the local APIC at an address; the offset after the last stands for every address
+/// elsewhere.
+#[inline(always)]
+const fn apic_register(address: u64) -> u64 {
+    if address & !0xfff == APIC_PAGE { address & 0xfff } else { 0x1000 }
+}
+
 /// Signatures are kept in one of 256 places, or the few that follow.
 const PROBES: usize = 4;
 const PLACES: usize = 256 + PROBES;
@@ -117,50 +142,56 @@ struct Known {
 }
 
 /// No departure has this signature.
-const FREE: Known = Known {
-    signature: Signature([u64::MAX; 4]),
-    cells: TripCells { exit: 0, access: KnownTrips::NO_CELL, is_read: 0 },
-};
+const FREE: Known = Known { signature: Signature([u64::MAX; 4]), cells: TripCells(0) };
 
 /// The kinds of exits of one thread.
 #[derive(Clone, Debug)]
 pub struct KnownTrips {
     /// None until the first is learnt.
     places: Option<Box<[Known; PLACES]>>,
+    masks: &'static MaskTable,
+    /// The architecture of the first exit that was learnt; exits of others are not known.
     isa: u32,
+    least_isa: u32,
 }
 
 impl Default for KnownTrips {
     fn default() -> Self {
-        Self { places: None, isa: u32::MAX }
+        Self { places: None, masks: &SVM_MASKS, isa: u32::MAX, least_isa: u32::MAX }
     }
 }
 
 impl KnownTrips {
-    pub const NO_CELL: u32 = u32::MAX;
-
     #[inline(always)]
-    pub fn find(&self, departure: &Departure) -> Option<&TripCells> {
-        let places = self.places.as_ref()?;
-        let signature = Signature::new(departure);
+    pub fn find(&self, departure: &Departure) -> Option<TripCells> {
+        let places = self.places.as_ref().filter(|_| departure.exit.isa == self.isa)?;
+        let signature = Signature::new(departure, self.masks);
         let place = usize::from(signature.place());
         let first = &places[place];
         if first.signature.is(&signature) {
-            return Some(&first.cells);
+            return Some(first.cells);
         }
         let mut others = places[place + 1..place + PROBES].iter();
-        others.find(|known| known.signature.is(&signature)).map(|known| &known.cells)
+        others.find(|known| known.signature.is(&signature)).map(|known| known.cells)
     }
 
     /// The smallest ISA number of an exit that was learnt.
-    pub const fn isa(&self) -> u32 {
-        self.isa
+    pub const fn least_isa(&self) -> u32 {
+        self.least_isa
     }
 
     pub fn insert(&mut self, departure: &Departure, cells: TripCells) {
-        self.isa = self.isa.min(departure.exit.isa);
-        let places = self.places.get_or_insert_with(|| Box::new([FREE; PLACES]));
-        let signature = Signature::new(departure);
+        let isa = departure.exit.isa;
+        self.least_isa = self.least_isa.min(isa);
+        let places = self.places.get_or_insert_with(|| {
+            self.isa = isa;
+            self.masks = if isa == ISA_VMX { &VMX_MASKS } else { &SVM_MASKS };
+            Box::new([FREE; PLACES])
+        });
+        if isa != self.isa {
+            return;
+        }
+        let signature = Signature::new(departure, self.masks);
         let place = usize::from(signature.place());
         let probed = &mut places[place..place + PROBES];
         let free = probed.iter().position(|known| known.signature.is(&FREE.signature));

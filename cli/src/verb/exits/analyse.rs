@@ -65,7 +65,7 @@ impl Sink for Gathering {
     }
 
     #[inline(always)]
-    fn trip(&mut self, departure: &Departure, entry_ns: u64, vcpu: u32) {
+    fn trip(&mut self, departure: &Departure, entry_ns: u64, vcpu: impl FnOnce() -> u32) {
         self.part.trip(departure, entry_ns, vcpu);
     }
 

@@ -8,10 +8,9 @@
 use super::buffer::{Buffer, KEPT, read_up_to};
 use super::header::Header;
 use super::joiner::{Joiner, Walked};
-use super::layout::Layouts;
 use super::record::Break;
 use crate::Error;
-use crate::sink::{Sink, Stretched};
+use crate::sink::Stretched;
 use std::fs::File;
 use std::num::NonZero;
 use std::sync::Mutex;
@@ -200,37 +199,4 @@ fn walk<S: Stretched>(
         at += walk.at as u64;
     }
     Ok(Walked { start, end: at, stopped, edges: sink.cut() })
-}
-
-impl Layouts {
-    /// Whether the first samples fit what was assumed about a recording without descriptions.
-    pub fn check_assumption(&self, bytes: &[u8]) -> Result<(), Error> {
-        let mut check = IsaCheck::default();
-        self.walk(bytes, bytes.len(), &mut check);
-        if check.exits == 0 || check.unknown > check.exits / 10 {
-            return Err(Error::Unsupported(
-                "the recording carries no event descriptions and its samples do not look like \
-                 those of perf kvm stat"
-                    .into(),
-            ));
-        }
-        Ok(())
-    }
-}
-
-#[derive(Default)]
-struct IsaCheck {
-    exits: u64,
-    unknown: u64,
-}
-
-impl Sink for IsaCheck {
-    fn event(&mut self, _: &trace::kvm::Stamp, event: &trace::kvm::KvmEvent) {
-        if let trace::kvm::KvmEvent::Exit(exit) = event {
-            self.exits += 1;
-            self.unknown += u64::from(trace::exit_reason::Isa::from_number(exit.isa).is_none());
-        }
-    }
-
-    fn lost(&mut self, _: u32, _: u64, _: u64) {}
 }

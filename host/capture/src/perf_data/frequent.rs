@@ -5,23 +5,13 @@
 //! and with the entry behind them if that is of the same thread, without a branch on what the
 //! access is.
 
-use super::layout::{Fast, Frame, LONGEST, Layouts, WINDOW};
-use super::record::kind;
+use super::fixed::{Class, Fast, Frame, MOST_BYTES, WINDOW};
+use super::layout::Layouts;
 use crate::sink::Sink;
-use trace::kvm::{Access, AccessKind, Departure, Exit, Stamp};
-
-/// What a sample is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// Decoded the long way, or read past.
-    Single,
-    Entry,
-    Exit,
-    Access,
-}
+use trace::kvm::{Access, Departure, Exit, Stamp};
 
 /// Bytes from the start of an exit within which it, its access and the fields of the entry lie.
-const TRIP: usize = 2 * LONGEST + WINDOW;
+const TRIP: usize = 2 * MOST_BYTES + WINDOW;
 
 /// The eight bytes at an offset that cannot leave the window.
 #[inline(always)]
@@ -32,95 +22,127 @@ fn word_in(window: &[u8; WINDOW], at: u8) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-impl Frame {
+/// Where samples have what they have: known to the compiler for nearly all recordings.
+trait Places: Copy {
+    fn frame(self) -> Frame;
+
     #[inline(always)]
-    fn stamp(&self, window: &[u8; WINDOW]) -> Stamp {
-        let ids = word_in(window, self.thread);
+    fn stamp(self, window: &[u8; WINDOW]) -> Stamp {
+        let Frame { thread, time, cpu, .. } = self.frame();
+        let ids = word_in(window, thread);
         Stamp {
-            time_ns: word_in(window, self.time),
+            time_ns: word_in(window, time),
             process: ids as u32,
             thread: (ids >> 32) as u32,
-            cpu: word_in(window, self.cpu) as u32,
+            cpu: word_in(window, cpu) as u32,
         }
+    }
+
+    #[inline(always)]
+    fn time(self, window: &[u8; WINDOW]) -> u64 {
+        word_in(window, self.frame().time)
     }
 
     /// Whether a sample is of the same thread and CPU as another.
     #[inline(always)]
-    fn is_beside(&self, window: &[u8; WINDOW], stamp: &Stamp) -> bool {
-        let thread = (word_in(window, self.thread) >> 32) as u32;
-        (thread == stamp.thread) & (word_in(window, self.cpu) as u32 == stamp.cpu)
+    fn is_beside(self, window: &[u8; WINDOW], stamp: &Stamp) -> bool {
+        let Frame { thread, cpu, .. } = self.frame();
+        let thread = (word_in(window, thread) >> 32) as u32;
+        (thread == stamp.thread) & (word_in(window, cpu) as u32 == stamp.cpu)
+    }
+}
+
+/// Of recordings of `perf record` and `perf kvm stat record` on Linux 5.10 and later, if nothing else
+/// was asked for: IDENTIFIER, IP, TID, TIME, CPU, PERIOD, RAW.
+#[derive(Clone, Copy)]
+struct Usual;
+
+const USUAL: Frame = Frame { id: 8, thread: 24, time: 32, cpu: 40, exit: [84, 68, 92, 100, 108] };
+
+impl Places for Usual {
+    #[inline(always)]
+    fn frame(self) -> Frame {
+        USUAL
+    }
+}
+
+impl Places for Frame {
+    #[inline(always)]
+    fn frame(self) -> Frame {
+        self
     }
 }
 
 impl Layouts {
-    /// How the record in a window is read if it is a frequent sample, and its size.
-    #[inline(always)]
-    fn frequent(&self, window: &[u8; WINDOW]) -> (&Fast, usize) {
-        let header = word_in(window, 0);
-        let size = (header >> 48) as usize;
-        let id = word_in(window, self.id_byte).wrapping_sub(self.first_id);
-        let fast = usize::try_from(id).ok().and_then(|id| self.fast_by_id.get(id));
-        let fast = fast.unwrap_or(&Fast::NONE);
-        // One comparison says that the size is neither too small nor too large.
-        let is_usable = (header as u32 == kind::SAMPLE)
-            & (size.wrapping_sub(usize::from(fast.least)) <= usize::from(fast.room));
-        (if is_usable { fast } else { &Fast::NONE }, size)
-    }
-
-    /// Delivers the frequent samples from `at` on, up to a record that is none, that begins at the
-    /// limit, or that is too near to the end of the bytes. Returns where that is.
-    #[inline(always)]
+    /// Delivers the frequent samples from `at` on, up to a record that is none, or that is too near
+    /// to the limit or to the end of the bytes. Returns where that is.
     pub fn frequent_samples<S: Sink>(
         &self,
+        bytes: &[u8],
+        at: usize,
+        limit: usize,
+        sink: &mut S,
+    ) -> usize {
+        match self.frame {
+            Some(USUAL) => self.frequent_at(Usual, bytes, at, limit, sink),
+            Some(frame) => self.frequent_at(frame, bytes, at, limit, sink),
+            None => at,
+        }
+    }
+
+    // By itself, so that registers are given out for this loop alone.
+    #[inline(never)]
+    fn frequent_at<S: Sink>(
+        &self,
+        places: impl Places,
         bytes: &[u8],
         mut at: usize,
         limit: usize,
         sink: &mut S,
     ) -> usize {
+        // An exit that begins before this has an access and an entry that begin before the limit.
+        let limit = limit.saturating_sub(2 * MOST_BYTES);
         while at < limit
             && let Some(trip) = bytes.get(at..).and_then(<[u8]>::first_chunk::<TRIP>)
             && let Some(window) = trip.first_chunk::<WINDOW>()
+            && let Some(fast) = self.frequent(places, window)
         {
-            let (fast, size) = self.frequent(window);
-            match fast.class {
-                Class::Exit if size <= LONGEST => {
-                    let Some(taken) = self.exit(trip, fast, size, limit - at, sink) else { break };
-                    at += taken;
-                }
+            at += match fast.class {
+                Class::Exit => self.exit(places, trip, fast, sink),
                 Class::Entry => {
-                    let vcpu = word_in(window, fast.fields[0]) as u32;
-                    sink.entry(&self.frame.stamp(window), vcpu);
-                    at += size;
+                    sink.entry(&places.stamp(window), fast.vcpu(window));
+                    usize::from(fast.size)
                 }
-                _ => break,
-            }
+                Class::Access => break,
+            };
         }
         at
     }
 
-    /// Takes an exit of a size, the record after it if that is an access of the same thread and CPU,
-    /// and the entry after those if it is theirs too; records that begin at the limit are not taken.
-    /// Returns the size of all that was.
+    /// How the record in a window is read if it is a frequent sample.
+    #[inline(always)]
+    fn frequent(&self, places: impl Places, window: &[u8; WINDOW]) -> Option<&Fast> {
+        let id = word_in(window, places.frame().id).wrapping_sub(self.first_id);
+        let fast = self.fast_by_id.get(id as usize)?;
+        (word_in(window, 0) == fast.header).then_some(fast)
+    }
+
+    /// Takes an exit, the record after it if that is an access of the same thread and CPU, and the
+    /// entry after those if it is theirs too. Returns the size of all that was.
     #[inline(always)]
     fn exit<S: Sink>(
         &self,
+        places: impl Places,
         trip: &[u8; TRIP],
         exit_at: &Fast,
-        size: usize,
-        limit: usize,
         sink: &mut S,
-    ) -> Option<usize> {
-        let exit = trip.first_chunk::<WINDOW>()?;
-        let next = trip.get(size..)?.first_chunk::<WINDOW>()?;
-        let (next_at, next_size) = self.frequent(next);
-        let stamp = self.frame.stamp(exit);
-        let has_access =
-            (next_at.class == Class::Access) & self.frame.is_beside(next, &stamp) & (size < limit);
-        let kept = if has_access { u64::MAX } else { 0 };
-        let taken = size + (next_size & kept as usize);
-        let [isa, reason, info1, info2, interruption] = exit_at.fields;
-        let [direction, address, value, ..] = next_at.fields;
-        let departure = Departure {
+    ) -> usize {
+        let exit = window_at(trip, 0);
+        let size = usize::from(exit_at.size);
+        let next = window_at(trip, size);
+        let stamp = places.stamp(exit);
+        let [isa, reason, info1, info2, interruption] = places.frame().exit;
+        let mut departure = Departure {
             stamp,
             exit: Exit {
                 isa: word_in(exit, isa) as u32,
@@ -129,24 +151,77 @@ impl Layouts {
                 info2: word_in(exit, info2),
                 interruption: word_in(exit, interruption) as u32,
             },
-            access: Access {
-                kind: if has_access { next_at.access } else { AccessKind::None },
-                time_ns: if has_access { word_in(next, self.frame.time) } else { stamp.time_ns },
-                direction: (word_in(next, direction) & kept) as u32,
-                address: word_in(next, address) & next_at.address_mask & kept,
-                value: word_in(next, value) & next_at.value_mask & kept,
-            },
+            access: Access { time_ns: stamp.time_ns, ..Access::default() },
         };
-        let last = trip.get(taken..)?.first_chunk::<WINDOW>()?;
-        let (last_at, last_size) = self.frequent(last);
-        let is_entry =
-            (last_at.class == Class::Entry) & self.frame.is_beside(last, &stamp) & (taken < limit);
-        if is_entry {
-            let vcpu = word_in(last, last_at.fields[0]) as u32;
-            sink.trip(&departure, word_in(last, self.frame.time), vcpu);
-            return Some(taken + last_size);
+        let next_at = match self.frequent(places, next) {
+            // Apart from the way below, so that nothing is worked out about an access where none is.
+            Some(fast) if fast.class == Class::Entry => {
+                entered(places, &departure, fast, next, sink);
+                return size + usize::from(fast.size);
+            }
+            Some(fast) if fast.class == Class::Access && places.is_beside(next, &stamp) => fast,
+            _ => {
+                sink.departure(&departure);
+                return size;
+            }
+        };
+        let [direction, address, value, ..] = next_at.fields;
+        departure.access = Access {
+            kind: next_at.access,
+            time_ns: places.time(next),
+            direction: word_in(next, direction) as u32,
+            address: word_in(next, address) & next_at.address_mask,
+            value: word_in(next, value),
+        };
+        let taken = size + usize::from(next_at.size);
+        let last = window_at(trip, taken);
+        match self.frequent(places, last) {
+            Some(fast) if fast.class == Class::Entry => {
+                entered(places, &departure, fast, last, sink);
+                taken + usize::from(fast.size)
+            }
+            _ => {
+                sink.departure(&departure);
+                taken
+            }
         }
-        sink.departure(&departure);
-        Some(taken)
     }
 }
+
+/// Delivers a departure and the entry behind it, be it that of the same thread or of another.
+#[inline(always)]
+fn entered<S: Sink>(
+    places: impl Places,
+    departure: &Departure,
+    entry_at: &Fast,
+    entry: &[u8; WINDOW],
+    sink: &mut S,
+) {
+    if places.is_beside(entry, &departure.stamp) {
+        sink.trip(departure, places.time(entry), || entry_at.vcpu(entry));
+    } else {
+        sink.departure(departure);
+        sink.entry(&places.stamp(entry), entry_at.vcpu(entry));
+    }
+}
+
+impl Fast {
+    /// Of an entry.
+    #[inline(always)]
+    fn vcpu(&self, window: &[u8; WINDOW]) -> u32 {
+        word_in(window, self.fields[0]) as u32
+    }
+}
+
+/// The window from an offset on, which is the sum of two sizes at most.
+#[inline(always)]
+fn window_at(trip: &[u8; TRIP], at: usize) -> &[u8; WINDOW] {
+    let mut window = &[0; WINDOW];
+    if let Some(found) = trip.get(at..).and_then(<[u8]>::first_chunk) {
+        window = found;
+    }
+    window
+}
+
+#[cfg(test)]
+mod tests;

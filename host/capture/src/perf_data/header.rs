@@ -34,6 +34,8 @@ const MOST_ATTRIBUTES: u64 = 4096;
 const MOST_IDS: u64 = 1 << 16;
 /// The largest feature, the event descriptions of a whole kernel, is a few megabytes.
 const LARGEST_FEATURE: u64 = 64 << 20;
+/// Bytes of records that are looked at before all are read.
+const FIRST_RECORDS: u64 = 64 << 10;
 
 /// Everything in front of and behind the records.
 #[derive(Debug)]
@@ -103,8 +105,14 @@ impl Header {
         for (attribute, (_, name)) in attributes.iter_mut().zip(&collected.names) {
             attribute.name = Some(name.clone());
         }
-        let (layouts, warnings) = Layouts::new(&attributes, collected.formats.as_ref())?;
+        let (mut layouts, warnings) = Layouts::new(&attributes, collected.formats.as_ref())?;
         origin.warnings.extend(warnings);
+        let first = data.start..data.end.min(data.start.saturating_add(FIRST_RECORDS));
+        let first = read_at(file, first, length)?;
+        layouts.learn(&first);
+        if collected.formats.is_none() {
+            layouts.check_assumption(&first)?;
+        }
         origin.inhibit_print_format = collected.inhibit_print_format();
         origin.events = collected.event_names(&attributes);
         let Features { is_compressed, is_directory, .. } = collected;

@@ -1,11 +1,10 @@
 //! Where the fields of a sample lie, worked out once per event instead of once per sample.
 
 use super::attribute::{Attribute, TYPE_TRACEPOINT, read, sample};
-use super::frequent::Class;
+use super::fixed::{Fast, Frame};
 use crate::Error;
-use crate::kvm::{Decoder, FrequentKind};
+use crate::kvm::Decoder;
 use crate::tracing_data::TracingData;
-use trace::kvm::AccessKind;
 
 /// Length of a record's header: type, misc, size.
 pub const HEADER: usize = 8;
@@ -115,91 +114,6 @@ pub fn raw_at(record: &[u8], at: usize) -> Option<&[u8]> {
     record.get(start..start.checked_add(length)?)
 }
 
-/// Longer samples than this are decoded the long way.
-pub const LONGEST: usize = 512;
-
-/// Bytes from a record's start within which a [`Fast`] event's fields lie.
-pub const WINDOW: usize = 256 + 8;
-
-/// Where all frequent events have what all samples have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Frame {
-    pub thread: u8,
-    pub time: u8,
-    pub cpu: u8,
-}
-
-impl Frame {
-    /// `None` if something is missing.
-    fn of(layout: &SampleLayout) -> Option<Self> {
-        let place = |at: usize| u8::try_from(at).ok().filter(|at| *at != 0);
-        let SampleLayout { thread, time, cpu, .. } = *layout;
-        Some(Self { thread: place(thread)?, time: place(time)?, cpu: place(cpu)? })
-    }
-}
-
-/// A frequent event whose fields all lie at fixed places near the record's start: offsets are
-/// bytes, so that none can point outside a window and none has to be checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fast {
-    pub class: Class,
-    /// Of an access, which.
-    pub access: AccessKind,
-    /// In the order of [`Frequent`].
-    pub fields: [u8; 5],
-    /// A record must be this long to hold them all.
-    pub least: u16,
-    /// As many more bytes it may have.
-    pub room: u16,
-    /// Which bits of the words at the second and third field are theirs, if it is an access.
-    pub address_mask: u64,
-    pub value_mask: u64,
-}
-
-impl Fast {
-    /// An event whose samples are decoded the long way, or read past.
-    pub const NONE: Self = Self {
-        class: Class::Single,
-        access: AccessKind::None,
-        fields: [0; 5],
-        least: 0,
-        room: 0,
-        address_mask: 0,
-        value_mask: 0,
-    };
-
-    fn new(layout: &SampleLayout, decoder: &Decoder, frame: Frame) -> Option<Self> {
-        if !layout.is_raw_fixed || Frame::of(layout)? != frame {
-            return None;
-        }
-        let raw = layout.fixed_end + 4;
-        let frequent = decoder.frequent()?;
-        let mut fields = [0; 5];
-        let mut furthest = raw;
-        for (field, offset) in fields.iter_mut().zip(frequent.fields) {
-            let place = raw + usize::from(offset);
-            furthest = furthest.max(place);
-            *field = u8::try_from(place).ok()?;
-        }
-        Some(Self {
-            class: match frequent.what {
-                FrequentKind::Entry => Class::Entry,
-                FrequentKind::Exit => Class::Exit,
-                FrequentKind::Access(_) => Class::Access,
-            },
-            access: match frequent.what {
-                FrequentKind::Access(access) => access,
-                _ => AccessKind::None,
-            },
-            fields,
-            least: (furthest + 8) as u16,
-            room: (LONGEST - WINDOW) as u16,
-            address_mask: frequent.address_mask,
-            value_mask: frequent.value_mask,
-        })
-    }
-}
-
 /// One recorded event, ready to be decoded.
 #[derive(Clone, Debug)]
 pub struct Prepared {
@@ -215,14 +129,13 @@ pub struct Layouts {
     /// Offset of the identifier in a sample, the same for all events; zero if there is one event
     /// or identifiers are missing.
     id_offset: usize,
-    /// The same, as a byte that cannot point outside a window.
-    pub id_byte: u8,
     pub first_id: u64,
-    pub frame: Frame,
+    /// None if no exit is taken the short way.
+    pub frame: Option<Frame>,
     /// How samples are taken the short way, by identifier from `first_id` on.
     pub fast_by_id: Vec<Fast>,
     /// Event by identifier from `first_id` on.
-    by_id: Vec<u16>,
+    pub by_id: Vec<u16>,
     /// For records that are no samples.
     pub common: SampleLayout,
     pub has_sample_id: bool,
@@ -274,10 +187,10 @@ impl Layouts {
         }
         let common = first.layout;
         let (id_offset, first_id, by_id) = index_ids(attributes, &events)?;
-        let frame = Frame::of(&common).unwrap_or_default();
+        let frame = Frame::of_exits(&events).filter(|frame| usize::from(frame.id) == id_offset);
         let fast_of = |event: Option<&Prepared>| {
             let event = event?;
-            Fast::new(&event.layout, event.decoder.as_ref()?, frame)
+            Fast::new(&event.layout, event.decoder.as_ref()?, frame.as_ref()?)
         };
         let fast_of = |event| fast_of(event).unwrap_or(Fast::NONE);
         let layouts = Self {
@@ -289,8 +202,6 @@ impl Layouts {
             has_several_buffers: attributes.iter().any(|attribute| attribute.ids.len() > 1),
             events,
             id_offset,
-            // All fields of fixed size are eight bytes and there are ten of them at most.
-            id_byte: id_offset as u8,
             first_id,
             frame,
             by_id,
@@ -299,16 +210,20 @@ impl Layouts {
         Ok((layouts, warnings))
     }
 
+    pub fn index_of(&self, record: &[u8]) -> Option<usize> {
+        let bytes = record.get(self.id_offset..self.id_offset + 8)?;
+        let id = u64::from_le_bytes(bytes.try_into().ok()?);
+        let index = *self.by_id.get(usize::try_from(id.wrapping_sub(self.first_id)).ok()?)?;
+        (usize::from(index) < self.events.len()).then_some(usize::from(index))
+    }
+
     /// The event a sample belongs to.
     #[inline]
     pub fn event_of(&self, record: &[u8]) -> Option<&Prepared> {
         if self.id_offset == 0 {
             return self.events.first();
         }
-        let bytes = record.get(self.id_offset..self.id_offset + 8)?;
-        let id = u64::from_le_bytes(bytes.try_into().ok()?);
-        let index = *self.by_id.get(usize::try_from(id.wrapping_sub(self.first_id)).ok()?)?;
-        self.events.get(usize::from(index))
+        self.events.get(self.index_of(record)?)
     }
 }
 

@@ -8,6 +8,7 @@ mod attribute;
 mod buffer;
 mod chunk;
 mod directory;
+mod fixed;
 mod frequent;
 mod header;
 mod joiner;

@@ -201,7 +201,8 @@ impl Stream<'_> {
                 attribute.name = Some(name.clone());
             }
             let formats = self.features.formats.as_ref();
-            let (layouts, warnings) = Layouts::new(&self.attributes, formats)?;
+            let (mut layouts, warnings) = Layouts::new(&self.attributes, formats)?;
+            layouts.learn(&self.buffer[self.at..]);
             self.origin.warnings.extend(warnings);
             self.origin.inhibit_print_format = self.features.inhibit_print_format();
             self.origin.events = self.features.event_names(&self.attributes);

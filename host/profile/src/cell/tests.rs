@@ -36,12 +36,12 @@ fn octaves_run_from_the_first_used_to_the_last() {
 fn blocks_widen_instead_of_growing_without_bound() {
     let mut blocks = Blocks::default();
     for second in 0..100_000u64 {
-        blocks.add(second * 1_000_000_000, 1);
+        blocks.add_many(second * 1_000_000_000, 1, 1);
     }
-    assert!(blocks.blocks.len() <= MOST_BLOCKS);
+    assert!(blocks.iter().count() <= blocks::MOST_BLOCKS);
     assert_eq!(blocks.iter().map(|(_, block)| block.count).sum::<u64>(), 100_000);
-    blocks.add(0, 1);
-    blocks.add(u64::MAX, 1);
+    blocks.add_many(0, 1, 1);
+    blocks.add_many(u64::MAX, 1, 1);
     assert_eq!(blocks.iter().map(|(_, block)| block.count).sum::<u64>(), 100_002);
 }
 
@@ -70,7 +70,8 @@ proptest! {
         }
         let [mut first, second] = parts;
         first.join(&second);
-        let shift = first.blocks.shift.max(whole.blocks.shift);
+        whole.settle();
+        let shift = first.blocks.shift().max(whole.blocks.shift());
         first.blocks.widen_to(shift);
         whole.blocks.widen_to(shift);
         let nonzero = |cell: &Cell| {

@@ -261,7 +261,7 @@ fn deliver(events: &[(Stamp, KvmEvent)], part: &mut Part) {
                 && matches!(event, KvmEvent::Entry { .. })
         });
         match entry {
-            Some((next, KvmEvent::Entry { vcpu })) => part.trip(&departure, next.time_ns, vcpu),
+            Some((next, KvmEvent::Entry { vcpu })) => part.trip(&departure, next.time_ns, || vcpu),
             _ => part.departure(&departure),
         }
     }
