@@ -44,6 +44,7 @@ pub fn read<S: Sink>(
     let mut named: BTreeSet<u32> = BTreeSet::new();
     let (mut bytes, mut total, mut not_understood) = (Vec::new(), 0u64, 0u64);
     let mut latest_ns = 0;
+    let mut is_anonymous = false;
     while !stop.load(Ordering::Relaxed) {
         bytes.clear();
         let read = (&mut input).take_line(LONGEST_LINE, &mut bytes)?;
@@ -69,6 +70,7 @@ pub fn read<S: Sink>(
         }
         match words.event(line.event, line.text) {
             Some(event) => {
+                is_anonymous |= line.thread.is_none();
                 let thread = line.thread.unwrap_or_else(|| words.vcpu_as_thread());
                 let process = line.process.unwrap_or(0);
                 if !line.task.is_empty() && named.insert(thread) {
@@ -84,7 +86,20 @@ pub fn read<S: Sink>(
     // A recording of our own in which nothing happened is one all the same.
     let is_ours = told.origin.kernel_release.is_some();
     if !is_ours && names.iter().all(|name| !event::is_known(name)) {
-        return Err(Error::UnknownFormat("no line of text is an event of KVM".into()));
+        let is_number = |name: &String| name.bytes().all(|byte| byte.is_ascii_digit());
+        let why = if names.iter().any(is_number) {
+            "its times are those of a bare counter: record with trace_clock global or mono"
+        } else {
+            "no line of text is an event of KVM"
+        };
+        return Err(Error::UnknownFormat(why.into()));
+    }
+    if is_anonymous {
+        told.origin.warnings.push(
+            "lines do not name their threads: vCPUs with the same number of several virtual \
+             machines are taken for one"
+                .into(),
+        );
     }
     if not_understood > 0 {
         told.origin.warnings.push(format!("{not_understood} lines of KVM are not understood"));

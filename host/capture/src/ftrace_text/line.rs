@@ -18,7 +18,7 @@ impl<'a> Line<'a> {
         if line.starts_with('#') {
             return None;
         }
-        let (open, close, cpu) = cpu_in_brackets(line)?;
+        let (open, close, cpu) = cpu_in_brackets(line).or_else(|| before_time(line))?;
         let (task, thread, process) = parse_task(&line[..open]);
         let mut rest = line[close..].trim_start();
         let mut time_ns = None;
@@ -70,8 +70,37 @@ fn cpu_in_brackets(line: &str) -> Option<(usize, usize, u32)> {
     None
 }
 
-/// `name-123`, `name-123 (  45)`, `name 123` or `name 123 d..1`, names with spaces and dashes
-/// among them.
+/// Lines without brackets: `perf script` of threads leaves the CPU out, and the latency format
+/// writes it before the flags, `0d..1.`. The time of a KVM event is what tells such a line.
+fn before_time(line: &str) -> Option<(usize, usize, u32)> {
+    let event = line.find(": kvm_").or_else(|| {
+        let at = line.find("kvm:kvm_")?;
+        line[..at].rfind(':')
+    })?;
+    let start = line[..event].rfind([' ', '\t'])? + 1;
+    parse_time(&line[start..event])?;
+    let task = line[..start].trim_end();
+    let last = task.rsplit([' ', '\t']).next().unwrap_or_default();
+    let digits = last.len() - last.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    match last[..digits].parse() {
+        Ok(cpu) if is_flags(&last[digits..]) => Some((task.len() - last.len(), start, cpu)),
+        _ => Some((task.len(), start, 0)),
+    }
+}
+
+fn is_flags(word: &str) -> bool {
+    word.contains('.')
+        && word.bytes().all(|byte| b".dDnNhHsSzZqbBpPxX0123456789*+!#$@".contains(&byte))
+}
+
+/// `12/34`: process and thread, as `perf script -F pid,tid` writes them.
+fn process_and_thread(word: &str) -> Option<(u32, u32)> {
+    let (process, thread) = word.split_once('/')?;
+    Some((process.parse().ok()?, thread.parse().ok()?))
+}
+
+/// `name-123`, `name-123 (  45)`, `name 123`, `name 45/123` or `name 123 d..1`, names with spaces
+/// and dashes among them.
 fn parse_task(text: &str) -> (&str, Option<u32>, Option<u32>) {
     let mut text = text.trim();
     let mut process = None;
@@ -79,10 +108,6 @@ fn parse_task(text: &str) -> (&str, Option<u32>, Option<u32>) {
         process = text[open + 1..text.len() - 1].trim().parse().ok();
         text = text[..open].trim_end();
     }
-    let is_flags = |word: &str| {
-        word.contains('.')
-            && word.bytes().all(|byte| b".dDnNhHsSzZqbBpPxX0123456789*+!#$@".contains(&byte))
-    };
     if let Some((front, last)) = text.rsplit_once(' ')
         && is_flags(last)
     {
@@ -91,6 +116,9 @@ fn parse_task(text: &str) -> (&str, Option<u32>, Option<u32>) {
     let last = text.rsplit(' ').next().unwrap_or(text);
     if let Ok(thread) = last.parse() {
         return (text[..text.len() - last.len()].trim_end(), Some(thread), process);
+    }
+    if let Some((process, thread)) = process_and_thread(last) {
+        return (text[..text.len() - last.len()].trim_end(), Some(thread), Some(process));
     }
     match text.rsplit_once('-') {
         Some((name, digits)) if digits.parse::<u32>().is_ok() => {
@@ -192,6 +220,33 @@ mod tests {
                 Some(253_283_601_523_000),
                 "kvm_avic_ga_log",
             ),
+            (
+                "CPU 0/KVM   144/155   [001]    18.000001:  kvm:kvm_exit: vcpu 0 reason hlt rip 0x1",
+                "CPU 0/KVM",
+                Some(155),
+                Some(144),
+                1,
+                Some(18_000_001_000),
+                "kvm_exit",
+            ),
+            (
+                " qemu-system-x86   262    65.460724:  kvm:kvm_exit: vcpu 0 reason hlt rip 0x1",
+                "qemu-system-x86",
+                Some(262),
+                None,
+                0,
+                Some(65_460_724_000),
+                "kvm_exit",
+            ),
+            (
+                "qemu-sys-201     3d..1.    52.844707: kvm_entry:             vcpu 0 rip 0x1",
+                "qemu-sys",
+                Some(201),
+                None,
+                3,
+                Some(52_844_707_000),
+                "kvm_entry",
+            ),
         ];
         for (text, task, thread, process, cpu, time_ns, event) in rows {
             let line = Line::parse(text).expect(text);
@@ -202,9 +257,19 @@ mod tests {
 
     #[test]
     fn what_is_no_event_is_no_line() {
-        for text in
-            ["", "# tracer: nop", "[", "[12", "[x] 1.0: a: b", "text [3]", "[1] 2.0:", "[1] :"]
-        {
+        for text in [
+            "",
+            ": kvm_exit: x",
+            "x 5: kvm_exit: x",
+            "1.0: kvm_",
+            "# tracer: nop",
+            "[",
+            "[12",
+            "[x] 1.0: a: b",
+            "text [3]",
+            "[1] 2.0:",
+            "[1] :",
+        ] {
             assert_eq!(Line::parse(text), None, "{text:?}");
         }
         assert_eq!(lost_events("CPU:3 [LOST 123 EVENTS]"), Some((3, 123)));

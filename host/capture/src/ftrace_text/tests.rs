@@ -176,6 +176,22 @@ fn losses_and_absent_threads_are_told() {
     assert!(read_text("no trace at all\n").1.is_err());
 }
 
+#[test]
+fn a_counter_for_a_clock_is_told_from_no_trace() {
+    let text = "q-1 [000] ..... 91757586: kvm_entry: vcpu 0, rip 0x1\n";
+    let why = |text: &str| read_text(text).1.expect_err("no recording").to_string();
+    assert!(why(text).contains("trace_clock"), "{}", why(text));
+    assert!(why("no trace at all\n").contains("no line of text"));
+}
+
+#[test]
+fn threads_that_lines_do_not_name_are_said() {
+    let warnings = |text: &str| read_text(text).1.expect("an event").origin.warnings;
+    let entry = "[001] 2.0: kvm:kvm_entry: vcpu 4, rip 0x1\n";
+    assert!(warnings(entry).iter().any(|warning| warning.contains("threads")));
+    assert!(warnings(&format!("q 7/9 {entry}")).is_empty());
+}
+
 proptest! {
     #[test]
     fn no_text_panics(text in "\\PC{0,200}") {
