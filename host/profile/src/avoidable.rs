@@ -125,7 +125,10 @@ const fn avic_register(feature: &'static str, offset: u16, is_write: bool) -> Ju
         ),
         (0x80, _) => avoidable(feature, "TPR is kept in the APIC page"),
         (0x300 | 0x310, true) => avoidable(feature, "IPIs are sent by hardware"),
-        (0x3f0, true) => avoidable(feature, "self-IPIs are sent by hardware"),
+        (0x3f0, true) => avoidable(
+            feature,
+            "self-IPIs are sent by hardware; Linux up to 6.12 at least intercepts this register still",
+        ),
         (0x390, false) => not_avoidable("the timer's current count is computed by software"),
         (_, false) => avoidable(feature, "reads are served from the APIC page"),
         (0x320..=0x380 | 0x3e0, true) => {

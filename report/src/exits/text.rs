@@ -10,6 +10,9 @@ use std::fmt::Write;
 /// Rows of detail shown; the rest are in the other formats.
 const MOST_DETAILS: usize = 14;
 
+/// The peer's width of names, unless one is longer.
+const NAME_WIDTH: usize = 20;
+
 /// What an empty table of vectors means.
 const NO_VECTORS: &str = "The recording has no event that names a vector (kvm_inj_virq, kvm_apic_accept_irq, \
     kvm_apic_ipi, kvm_eoi, kvm_msi_set_irq): record with perf record -e 'kvm:*' -a, or with \
@@ -146,8 +149,10 @@ fn plural(count: u64, noun: &str) -> String {
 
 /// The columns of the peer to its last printed digit, and behind them what it does not have.
 pub fn table(table: &Table) -> String {
+    let names = table.rows.iter().map(|row| row.name.chars().count());
+    let width = names.max().unwrap_or(0).max(NAME_WIDTH);
     let mut text = format!(
-        "{:>20} {:>10} {:>9} {:>9} {:>11} {:>11} {:>16}{:>26} {:>11} {:>11} {:>7}\n",
+        "{:>width$} {:>10} {:>9} {:>9} {:>11} {:>11} {:>16}{:>26} {:>11} {:>11} {:>7}\n",
         table.view.title(),
         "Samples",
         "Samples%",
@@ -161,7 +166,7 @@ pub fn table(table: &Table) -> String {
         "Work%"
     );
     for row in &table.rows {
-        text.push_str(&line(row));
+        text.push_str(&line(row, width));
     }
     let _ = writeln!(
         text,
@@ -176,12 +181,12 @@ fn quantile(ns: Option<f64>) -> String {
     ns.map_or_else(|| "-".into(), |ns| format!("{:.2}us", ns / 1e3))
 }
 
-fn line(row: &Row) -> String {
+fn line(row: &Row, width: usize) -> String {
     let us = |ns: f64| ns / 1e3;
     let work = if row.is_idle { "idle".into() } else { format!("{:.2}%", row.work_share) };
     let about = if row.about.is_empty() { String::new() } else { format!("  {}", row.about) };
     format!(
-        "{:>20} {:>10} {:>8.2}% {:>8.2}% {:>9.2}us {:>9.2}us {:>9.2}us ( +-{:>7.2}% ) {:>11} \
+        "{:>width$} {:>10} {:>8.2}% {:>8.2}% {:>9.2}us {:>9.2}us {:>9.2}us ( +-{:>7.2}% ) {:>11} \
          {:>11} {:>11} {work:>7}{about}\n",
         row.name,
         row.count,
