@@ -110,6 +110,8 @@ pub struct Selection {
     pub process: Option<u32>,
     /// One row per exit reason, as the peer has it, rather than one per reason and detail.
     pub by_reason: bool,
+    /// Whether anybody looks at how it went over time, which takes longer than all the rest.
+    pub has_times: bool,
 }
 
 impl Profile {

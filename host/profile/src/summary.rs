@@ -120,7 +120,7 @@ pub struct Group {
 }
 
 /// Exits per second over time, a series per vCPU.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Timeline {
     pub block_seconds: f64,
     /// Seconds from the first event to the start of each block.
@@ -167,6 +167,10 @@ impl Summary {
         let detailed = Selection { view: View::Vmexit, by_reason: false, ..selection.clone() };
         let detailed = scope.table(&detailed);
         let span = profile.span_ns.unwrap_or((0, 0));
+        let times = |stretch| match selection.has_times {
+            true => scope.by_time(selection, stretch),
+            false => Vec::new(),
+        };
         Self {
             schema: SCHEMA,
             isa: scope.isa,
@@ -180,11 +184,14 @@ impl Summary {
             vcpus: profile.vcpus.len() as u64,
             machines: scope.machines(selection),
             by_vcpu: scope.by_vcpu(selection),
-            by_time: scope.by_time(selection, 1),
-            by_longer_time: scope.by_time(selection, scope.stretch(MOST_STRETCHES)),
+            by_time: times(1),
+            by_longer_time: times(scope.stretch(MOST_STRETCHES)),
             ceiling: ceiling(&detailed),
             table: scope.table(&by_reason),
-            timeline: scope.timeline(selection),
+            timeline: match selection.has_times {
+                true => scope.timeline(selection),
+                false => Timeline::default(),
+            },
             inhibits: scope.inhibits(span),
             interrupts: interrupts_of(profile, selection.process),
             detailed,

@@ -81,8 +81,13 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let is_whole = matches!(arguments.format, Format::Json | Format::Html);
     let views = Views { has_accesses: is_whole || view != View::Vmexit };
     let told = arguments.what.told(views)?;
-    let selection =
-        Selection { view, vcpu: arguments.what.vcpu, process: arguments.what.vm, by_reason: true };
+    let selection = Selection {
+        view,
+        vcpu: arguments.what.vcpu,
+        process: arguments.what.vm,
+        by_reason: true,
+        has_times: is_whole || matches!(arguments.by, By::Time),
+    };
     let files = if arguments.files.is_empty() { default_file()? } else { arguments.files };
     let stop = stop_on_interrupt()?;
     let mut reports = Vec::new();
