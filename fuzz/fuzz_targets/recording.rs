@@ -40,7 +40,12 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = read_stream(&mut *input, None, &stop, &progress, &mut Nothing);
         }
         Ok(Input::TraceDat(file, length)) => {
-            let _ = trace_dat::read(&file, length, &stop, &progress, &mut Nothing);
+            if let Ok(recording) = trace_dat::Recording::open(file, length) {
+                let _ = recording.read(&stop, &progress, &mut Nothing);
+                let reading =
+                    Reading { chunks: (4 << 10, 4 << 10), ..Reading::new(&stop, &progress) };
+                let _ = recording.fold(&reading, &|| Nothing, |(), _| {});
+            }
         }
         Ok(Input::Text(input)) => {
             let _ = ftrace_text::read(input, &stop, &progress, &mut Nothing);

@@ -4,6 +4,7 @@
 //! was lost and where a file breaks off. Every byte is taken to be hostile: sizes are checked
 //! before use, loops end with the input, and no input panics.
 
+pub mod abreast;
 pub mod error;
 pub mod format;
 pub mod ftrace_text;

@@ -1,336 +1,112 @@
 //! `trace.dat` of trace-cmd, versions 6 and 7, plain or compressed with zlib or zstd.
 //!
 //! Follows the manual pages trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5). Each CPU's ring-buffer
-//! pages are walked on their own and merged by time. A recording names threads but not processes,
-//! so its virtual machines cannot be told apart.
+//! pages are walked on their own, a stretch of them at a time, by several threads. A recording names
+//! threads but not processes, so its virtual machines cannot be told apart.
 //! DEVIATION(TRACECMD "latency"): files that hold text instead of ring-buffer pages, and 32-bit and
 //! big-endian hosts are refused with a message.
 
 mod compression;
+mod delivery;
+mod front;
+mod merge;
 mod option;
 mod page;
+mod source;
+mod stretch;
 
 use crate::Error;
-use crate::kvm::Decoder;
-use crate::sink::{Origin, Sink};
-use crate::tracing_data::{Cursor, TracingData};
-use compression::Compression;
-use option::{Clock, apply_option};
-use page::CpuStream;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use crate::abreast::{self, Complaints};
+use crate::perf_data::Reading;
+use crate::sink::{Origin, Stretched};
+use delivery::Decoders;
+use front::{Front, read_front};
+use source::{Room, Source};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use trace::kvm::Stamp;
+use std::sync::atomic::Ordering;
+use stretch::Stretch;
 
 /// First bytes of every version; perf.data carries the same in front of its formats.
 pub const MAGIC: &[u8; 10] = b"\x17\x08\x44tracing";
 
-/// Header sections are a few megabytes, kernel symbols the largest of them.
-const LARGEST_SECTION: u64 = 256 << 20;
-const MOST_SECTIONS: usize = 4096;
-const MOST_CPUS: u32 = 8192;
-
-/// Where one CPU's pages lie in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CpuData {
-    pub cpu: u32,
-    pub offset: u64,
-    pub size: u64,
-}
-
-/// What the front of the file says.
-#[derive(Debug, Default)]
-struct Front {
-    formats: TracingData,
-    cpus: Vec<CpuData>,
-    /// What packs sections, and whether it packs pages.
-    compression: Compression,
-    has_packed_pages: bool,
-    clock: Clock,
-    names: BTreeMap<u32, String>,
-    origin: Origin,
-}
-
-/// Reads a whole recording into a sink.
-pub fn read<S: Sink>(
-    file: &File,
+/// An opened recording.
+#[derive(Debug)]
+pub struct Recording {
+    file: File,
     length: u64,
-    stop: &AtomicBool,
-    progress: &AtomicU64,
-    sink: &mut S,
-) -> Result<Origin, Error> {
-    let mut front = read_front(file, length)?;
-    front.origin.bytes = length;
-    let mut decoders: BTreeMap<u16, Decoder> = BTreeMap::new();
-    for format in &front.formats.events {
-        front.origin.events.push(format.name.clone());
-        if format.name == "kvm_apicv_inhibit_changed" {
-            front.origin.inhibit_print_format = Some(format.print_format.clone());
-        }
-        if let (Some(decoder), Ok(id)) = (Decoder::new(format), u16::try_from(format.id)) {
-            decoders.insert(id, decoder);
-        }
-    }
-    if decoders.is_empty() {
-        return Err(Error::Unsupported(
-            "the recording has no KVM events; record with trace-cmd record -e kvm".into(),
-        ));
-    }
-    for (thread, name) in &front.names {
-        sink.thread_name(0, *thread, name);
-    }
-    let page_size = front.formats.page_size as usize;
-    let mut streams: Vec<CpuStream<'_>> = front
-        .cpus
-        .iter()
-        .map(|cpu| {
-            let packing = front.has_packed_pages.then_some(front.compression);
-            CpuStream::new(file, *cpu, page_size, packing, length)
-        })
-        .collect::<Result<_, _>>()?;
-    let mut heap: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
-    for (index, stream) in streams.iter_mut().enumerate() {
-        heap.extend(stream.next_time().map(|time| Reverse((time, index))));
-    }
-    while let Some(Reverse((time, index))) = heap.pop() {
-        if stop.load(Ordering::Relaxed) {
-            front.origin.warnings.push("stopped on request before the end".into());
-            break;
-        }
-        let stream = &mut streams[index];
-        let time_ns = front.clock.to_ns(time);
-        if let Some(missed) = stream.take_missed() {
-            sink.lost(stream.cpu, time_ns, missed);
-        }
-        deliver(&decoders, stream.record(), time_ns, stream.cpu, sink);
-        let read = stream.read_since();
-        progress.fetch_add(read, Ordering::Relaxed);
-        heap.extend(stream.next_time().map(|time| Reverse((time, index))));
-    }
-    for stream in &streams {
-        front.origin.warnings.extend(stream.warning());
-    }
-    Ok(front.origin)
+    front: Front,
+    decoders: Decoders,
 }
 
-fn deliver<S: Sink>(
-    decoders: &BTreeMap<u16, Decoder>,
-    raw: &[u8],
-    time_ns: u64,
-    cpu: u32,
-    sink: &mut S,
-) {
-    let [a, b, _, _, p, q, r, s, ..] = *raw else { return };
-    let Some(decoder) = decoders.get(&u16::from_le_bytes([a, b])) else { return };
-    if let Some(event) = decoder.decode(raw) {
-        let thread = u32::from_le_bytes([p, q, r, s]);
-        sink.event(&Stamp { time_ns, process: 0, thread, cpu }, &event);
-    }
-}
-
-/// Bytes of the front that are read at first, and at most: version 6 has all descriptions and the
-/// kernel's symbols there.
-const FRONT: (u64, u64) = (1 << 20, 64 << 20);
-
-fn read_front(file: &File, length: u64) -> Result<Front, Error> {
-    let mut wanted = FRONT.0.min(length);
-    loop {
-        let head = read_at(file, 0, wanted, length)?;
-        match parse_front(&head, file, length) {
-            // It may have ended within what is read.
-            Err(_) if wanted < length.min(FRONT.1) => {
-                wanted = (wanted * 4).min(length).min(FRONT.1)
+impl Recording {
+    pub fn open(file: File, length: u64) -> Result<Self, Error> {
+        let mut front = read_front(&file, length)?;
+        front.origin.bytes = length;
+        for format in &front.formats.events {
+            front.origin.events.push(format.name.clone());
+            if format.name == "kvm_apicv_inhibit_changed" {
+                front.origin.inhibit_print_format = Some(format.print_format.clone());
             }
-            other => return other,
         }
-    }
-}
-
-fn parse_front(head: &[u8], file: &File, length: u64) -> Result<Front, Error> {
-    let mut cursor = Cursor::new(head, "trace.dat header");
-    if cursor.take(10)? != MAGIC {
-        return Err(Error::UnknownFormat("the magic number of trace.dat is missing".into()));
-    }
-    let version = cursor.string()?.to_owned();
-    if cursor.u8()? != 0 || cursor.u8()? != 8 {
-        return Err(Error::Unsupported(
-            "recordings of big-endian or 32-bit hosts are not read".into(),
-        ));
-    }
-    let mut front = Front::default();
-    front.formats.page_size = cursor.u32()?;
-    if !(512..=1 << 20).contains(&front.formats.page_size) {
-        return Err(cursor.error(format!("a page of {} bytes", front.formats.page_size)));
-    }
-    front.origin.format = format!("trace.dat version {version}");
-    match version.as_str() {
-        "6" => read_version_6(&mut front, &mut cursor)?,
-        "7" => read_version_7(&mut front, &mut cursor, file, length)?,
-        other => return Err(Error::Unsupported(format!("trace.dat version {other}"))),
-    }
-    Ok(front)
-}
-
-fn read_version_6(front: &mut Front, cursor: &mut Cursor<'_>) -> Result<(), Error> {
-    front.formats.parse_formats(cursor)?;
-    for _ in ["kernel symbols", "printk formats"] {
-        let size = cursor.u32()?;
-        cursor.take(u64::from(size))?;
-    }
-    let size = cursor.u64()?;
-    front.names = thread_names(cursor.take(size)?);
-    let cpus = cursor.u32()?.min(MOST_CPUS);
-    let mut kind = cursor.array::<10>()?;
-    if &kind == b"options  \0" {
-        loop {
-            let id = cursor.u16()?;
-            if id == 0 {
-                break;
-            }
-            let size = cursor.u32()?;
-            let bytes = cursor.take(u64::from(size))?;
-            apply_option(id, bytes, &mut front.origin, &mut front.clock);
+        let decoders = Decoders::new(&front.formats.events);
+        if decoders.is_empty() {
+            return Err(Error::Unsupported(
+                "the recording has no KVM events; record with trace-cmd record -e kvm".into(),
+            ));
         }
-        kind = cursor.array::<10>()?;
+        Ok(Self { file, length, front, decoders })
     }
-    if &kind != b"flyrecord\0" {
-        return Err(Error::Unsupported("the file holds text, not ring-buffer pages".into()));
-    }
-    for cpu in 0..cpus {
-        let (offset, size) = (cursor.u64()?, cursor.u64()?);
-        front.cpus.push(CpuData { cpu, offset, size });
-    }
-    Ok(())
-}
 
-/// Section and option numbers of version 7.
-mod section {
-    pub const BUFFER: u16 = 3;
-    pub const HEADER_INFO: u16 = 16;
-    pub const FTRACE_EVENTS: u16 = 17;
-    pub const EVENT_FORMATS: u16 = 18;
-    pub const COMMAND_LINES: u16 = 21;
-}
-
-fn read_version_7(
-    front: &mut Front,
-    cursor: &mut Cursor<'_>,
-    file: &File,
-    length: u64,
-) -> Result<(), Error> {
-    front.compression = Compression::of_name(cursor.string()?)?;
-    cursor.string()?;
-    let mut options_at = cursor.u64()?;
-    let mut seen = Vec::new();
-    // Each options section may name a next one.
-    while options_at != 0 && seen.len() < MOST_SECTIONS && !seen.contains(&options_at) {
-        seen.push(options_at);
-        let (bytes, _) = read_section(file, options_at, length, front.compression)?;
-        options_at = read_options(front, &bytes, file, length)?;
+    pub const fn origin(&self) -> &Origin {
+        &self.front.origin
     }
-    Ok(())
-}
 
-/// Reads one options section; returns where the next is.
-fn read_options(front: &mut Front, bytes: &[u8], file: &File, length: u64) -> Result<u64, Error> {
-    let mut cursor = Cursor::new(bytes, "options of trace.dat");
-    for _ in 0..MOST_SECTIONS {
-        let (id, size) = (cursor.u16()?, cursor.u32()?);
-        let data = cursor.take(u64::from(size))?;
-        let mut option = Cursor::new(data, "option of trace.dat");
-        match id {
-            0 => return option.u64(),
-            section::BUFFER => read_buffer_option(front, &mut option, file, length)?,
-            section::HEADER_INFO => {}
-            section::FTRACE_EVENTS => {}
-            section::EVENT_FORMATS => {
-                let (bytes, _) = read_section(file, option.u64()?, length, front.compression)?;
-                front.formats.parse_systems(&mut Cursor::new(&bytes, "event formats"))?;
-            }
-            section::COMMAND_LINES => {
-                let (bytes, _) = read_section(file, option.u64()?, length, front.compression)?;
-                let mut lines = Cursor::new(&bytes, "command lines");
-                let size = lines.u64()?;
-                front.names = thread_names(lines.take(size)?);
-            }
-            other => apply_option(other, data, &mut front.origin, &mut front.clock),
+    /// Names of threads.
+    pub const fn names(&self) -> &BTreeMap<u32, String> {
+        &self.front.names
+    }
+
+    /// Everything is of one CPU, and so in the order of time.
+    pub fn is_of_one_cpu(&self) -> bool {
+        self.front.cpus.iter().filter(|data| data.size > 0).count() <= 1
+    }
+
+    /// Whether each CPU has one buffer, so that its events come in one stream.
+    pub fn has_one_buffer_per_cpu(&self) -> bool {
+        let with_pages = self.front.cpus.iter().filter(|data| data.size > 0);
+        let mut seen = BTreeSet::new();
+        with_pages.into_iter().all(|data| seen.insert(data.cpu))
+    }
+
+    fn sources<'a>(&'a self, complaints: &'a Complaints) -> Result<Vec<Source<'a>>, Error> {
+        let file = (&self.file, self.length);
+        let indices = 0..self.front.cpus.len();
+        indices.map(|index| Source::new(file, complaints, &self.front, index)).collect()
+    }
+
+    /// Reads the pages of all CPUs with several threads: see [`abreast::fold`]. Gives the sinks of
+    /// all threads and what is wrong with the recording.
+    pub fn fold<S: Stretched + Send>(
+        &self,
+        reading: &Reading<'_>,
+        make: &(impl Fn() -> S + Sync),
+        join: impl FnMut(S::Edges, u64) + Send,
+    ) -> Result<(Vec<S>, Vec<String>), Error> {
+        let complaints = Complaints::default();
+        let size = abreast::stretch_of(reading, self.length);
+        let mut room = Room::default();
+        let sources = self.sources(&complaints)?.into_iter();
+        let streams = sources
+            .filter_map(|source| Stretch::new(self, reading.progress, source, size, &mut room));
+        let sinks = abreast::fold(streams.collect(), reading, make, join)?;
+        let mut warnings = Vec::new();
+        if reading.stop.load(Ordering::Relaxed) {
+            warnings.push(STOPPED.into());
         }
+        warnings.extend(complaints.into_warnings());
+        Ok((sinks, warnings))
     }
-    Ok(0)
 }
 
-fn read_buffer_option(
-    front: &mut Front,
-    option: &mut Cursor<'_>,
-    file: &File,
-    length: u64,
-) -> Result<(), Error> {
-    let at = option.u64()?;
-    option.string()?;
-    let clock = option.string()?;
-    front.clock.name(clock);
-    let page_size = option.u32()?;
-    if (512..=1 << 20).contains(&page_size) {
-        front.formats.page_size = page_size;
-    }
-    let header = read_at(file, at, 16, length)?;
-    let flags = Cursor::new(&header[2..], "section header").u16()?;
-    front.has_packed_pages = flags & 1 != 0;
-    for _ in 0..option.u32()?.min(MOST_CPUS) {
-        let cpu = option.u32()?;
-        let (offset, size) = (option.u64()?, option.u64()?);
-        front.cpus.push(CpuData { cpu, offset, size });
-    }
-    Ok(())
-}
-
-/// The content of a section, decompressed.
-fn read_section(
-    file: &File,
-    at: u64,
-    length: u64,
-    compression: Compression,
-) -> Result<(Vec<u8>, u16), Error> {
-    let header = read_at(file, at, 16, length)?;
-    let mut cursor = Cursor::new(&header, "section header");
-    let (id, flags) = (cursor.u16()?, cursor.u16()?);
-    cursor.u32()?;
-    let size = cursor.u64()?;
-    let bytes = read_at(file, at + 16, size, length)?;
-    if flags & 1 == 0 {
-        return Ok((bytes, id));
-    }
-    let mut cursor = Cursor::new(&bytes, "compressed section");
-    let (packed, unpacked) = (cursor.u32()?, cursor.u32()?);
-    let packed = cursor.take(u64::from(packed))?;
-    let bytes = compression
-        .unpack(packed, unpacked as usize)
-        .map_err(|error| Error::malformed("compressed section", at, error.to_string()))?;
-    Ok((bytes, id))
-}
-
-fn read_at(file: &File, at: u64, size: u64, length: u64) -> Result<Vec<u8>, Error> {
-    if at.checked_add(size).is_none_or(|end| end > length) || size > LARGEST_SECTION {
-        return Err(Error::malformed(
-            "section of trace.dat",
-            at,
-            format!("its {size} bytes do not fit the file's {length}"),
-        ));
-    }
-    let mut bytes = vec![0; size as usize];
-    file.read_exact_at(&mut bytes, at)?;
-    Ok(bytes)
-}
-
-/// Lines of a number and a name.
-fn thread_names(bytes: &[u8]) -> BTreeMap<u32, String> {
-    let text = String::from_utf8_lossy(bytes);
-    text.lines()
-        .filter_map(|line| {
-            let (number, name) = line.trim_end_matches('\0').split_once(' ')?;
-            Some((number.parse().ok()?, name.to_owned()))
-        })
-        .collect()
-}
+const STOPPED: &str = "stopped on request before the end";

@@ -2,9 +2,12 @@
 //! versions of trace.dat.
 
 mod forms;
+#[path = "forms/trace_dat.rs"]
+mod trace_dat;
 
 use forms::{
-    Seen, Temporary, compressed_file, data, directory, packed_with_zlib, pipe, read, shortened,
+    Seen, Temporary, compressed_file, data, directory, directory_of_cpus, packed_with_zlib, pipe,
+    read, shortened,
 };
 use trace::kvm::KvmEvent;
 
@@ -36,10 +39,11 @@ fn a_directory_of_a_recorder_with_threads_holds_what_the_file_holds() {
     let (mut whole, _) = seen("undivided", &file);
     // Which of two threads is first at one time is nobody's to say.
     whole.events.sort_by_key(|(stamp, _)| (stamp.time_ns, stamp.thread));
-    for is_compressed in [false, true] {
-        let files = directory(&file, is_compressed);
-        assert!(files.len() > 2, "several threads");
-        let name = format!("directory-{is_compressed}");
+    for (is_by_cpu, is_compressed) in [(false, false), (false, true), (true, false), (true, true)] {
+        let divided = if is_by_cpu { directory_of_cpus } else { directory };
+        let files = divided(&file, is_compressed);
+        assert!(files.len() > if is_by_cpu { 1 } else { 2 }, "several files");
+        let name = format!("directory-{is_by_cpu}-{is_compressed}");
         let path = Temporary::directory(&name, &files);
         let (mut divided, origin) = read(&path.0).expect("a whole recording");
         assert!(divided.events.is_sorted_by_key(|(stamp, _)| stamp.time_ns), "{name}");
@@ -89,6 +93,31 @@ fn both_versions_of_trace_dat_hold_the_same() {
         assert!(warnings.is_empty(), "{name}: {warnings:?}");
         assert!(seven.events == six.events, "{name}");
     }
+}
+
+#[test]
+fn a_damaged_chunk_of_packed_pages_is_left_out_and_counts_as_a_loss() {
+    let file = shortened(&data("small-xapic-pp.data.zst"), 400 << 10);
+    let samples = trace_dat::samples(&file);
+    let write = |form| trace_dat::trace_dat(&file, &samples, form, |_| false);
+    let mut bytes = write(trace_dat::Form::SevenPacked);
+    let (whole, warnings) = seen("chunks", &bytes);
+    assert!(whole.lost == 0 && warnings.is_empty(), "{warnings:?}");
+    for form in [trace_dat::Form::Six, trace_dat::Form::Seven] {
+        assert!(seen("pages", &write(form)).0 == whole, "{form:?}");
+    }
+    // Each chunk is a frame of its own.
+    let magic = [0x28, 0xb5, 0x2f, 0xfd];
+    let chunks: Vec<usize> =
+        (0..bytes.len() - 4).filter(|at| bytes[*at..*at + 4] == magic).collect();
+    assert!(chunks.len() > 3, "{} chunks", chunks.len());
+    bytes[chunks[1]] ^= 1;
+    let (damaged, warnings) = seen("damaged-chunk", &bytes);
+    assert_eq!(damaged.lost, 1, "how many there were is not known");
+    assert!(warnings.len() == 1 && warnings[0].contains("compressed pages"), "{warnings:?}");
+    let (first, last) = (whole.events[0], whole.events[whole.events.len() - 1]);
+    assert!(damaged.events.contains(&first) && damaged.events.contains(&last));
+    assert!(damaged.events.len() < whole.events.len());
 }
 
 #[test]

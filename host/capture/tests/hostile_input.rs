@@ -4,7 +4,10 @@
 
 mod forms;
 
-use forms::{Temporary, compressed_file, data, directory, packed_with_zlib, pipe, read, shortened};
+use forms::{
+    Temporary, compressed_file, data, directory, directory_of_cpus, packed_with_zlib, pipe, read,
+    shortened,
+};
 use trace::event::{Event, Record};
 
 /// Damaged copies of each recording; more with AVICENNA_FUZZ=NUMBER.
@@ -113,15 +116,16 @@ fn trace_dat() {
 
 #[test]
 fn directories_of_perf_data() {
-    for is_compressed in [false, true] {
-        let whole = directory(&perf_file(), is_compressed);
+    for (is_by_cpu, is_compressed) in [(false, false), (false, true), (true, false)] {
+        let divided = if is_by_cpu { directory_of_cpus } else { directory };
+        let whole = divided(&perf_file(), is_compressed);
         let size: usize = whole.iter().map(|file| file.1.len()).sum();
         for seed in 1..=copies() {
             let mut chance = Chance(0x517c_c1b7_2722_0a95 ^ (seed as u64) << 20);
             let mut files = whole.clone();
             let one = chance.below(files.len());
             damage(&mut files[one].1, &mut chance);
-            let name = format!("hostile-directory-{is_compressed}-{seed}");
+            let name = format!("hostile-directory-{is_by_cpu}-{is_compressed}-{seed}");
             if let Ok((seen, _)) = read(&Temporary::directory(&name, &files).0) {
                 assert!(seen.events.len() <= 64 * size, "seed {seed}");
             }

@@ -5,10 +5,11 @@
 //! a beginning and an end. Lanes are put in order of time and joined like parts of a recording:
 //! there are as many as moves, not as many as events. A lane is known to come next when the recorder
 //! has been round its buffers twice since: whatever follows the end of a round is not earlier than
-//! the latest event before the end of the round before.
+//! the latest event before the end of the round before. Where each buffer is read as a stream of its
+//! own, its reader says up to when nothing more will come.
 
 use crate::Options;
-use crate::pairing::{Arrival, Lane};
+use crate::pairing::{Arrival, Lane, Lanes};
 use crate::part::{Edges, Part, Rounds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub struct Assembly {
     whole: Part,
     is_by_cpu: bool,
     waiting: BTreeMap<u32, Vec<Waiting>>,
+    /// Losses that are later than the lanes that were joined.
+    losses: Vec<(u32, u64)>,
     count: usize,
     latest_ns: u64,
     /// The latest event before the end of the last round.
@@ -41,6 +44,7 @@ impl Assembly {
             whole: Part::new(options),
             is_by_cpu: arrival != Arrival::InOrder,
             waiting: BTreeMap::new(),
+            losses: Vec::new(),
             count: 0,
             latest_ns: 0,
             round_ns: 0,
@@ -54,14 +58,50 @@ impl Assembly {
         }
         let Edges { lanes, inhibits, lost, rounds } = edges;
         self.whole.take_over(&lost, inhibits);
+        self.wait(lanes);
+        let settled_ns = self.settled(rounds);
+        self.settle(if self.count > MOST_WAITING { u64::MAX } else { settled_ns });
+    }
+
+    /// Takes the edges of a stretch of one of several streams: nothing earlier than a time will come
+    /// after it. Stretches of one stream come in its order.
+    pub fn take_abreast(&mut self, edges: Edges, settled_ns: u64) {
+        if !self.is_by_cpu {
+            return self.whole.join_lanes(edges);
+        }
+        let Edges { lanes, inhibits, lost, .. } = edges;
+        self.whole.take_over(&[], inhibits);
+        self.losses.extend(lost);
+        self.wait(lanes);
+        self.settle_before(if self.count > MOST_WAITING { u64::MAX } else { settled_ns });
+    }
+
+    fn wait(&mut self, lanes: Lanes) {
         let heads = Arc::new(lanes.heads);
         self.count += lanes.lanes.len();
         for lane in lanes.lanes {
             let waiting = Waiting { lane, heads: Arc::clone(&heads) };
             self.waiting.entry(lane.thread).or_default().push(waiting);
         }
-        let settled_ns = self.settled(rounds);
-        self.settle(if self.count > MOST_WAITING { u64::MAX } else { settled_ns });
+    }
+
+    /// Joins the lanes that ended before a time, by when all losses up to their ends are known, and
+    /// those are handed over a few at a time.
+    fn settle_before(&mut self, until_ns: u64) {
+        let (known, later): (Vec<_>, Vec<_>) =
+            self.losses.iter().partition(|(_, at_ns)| *at_ns < until_ns);
+        self.losses = later;
+        self.whole.take_over(&known, Vec::new());
+        for waiting in self.waiting.values_mut() {
+            // Stable: lanes of one time stay in the order of their stream.
+            waiting.sort_by_key(|waiting| waiting.lane.first_ns);
+            let ready = waiting.iter().take_while(|waiting| waiting.lane.last_ns < until_ns);
+            let ready = ready.count();
+            for Waiting { lane, heads } in waiting.drain(..ready) {
+                self.whole.join_lane(&lane, &heads);
+            }
+            self.count -= ready;
+        }
     }
 
     /// Up to when nothing more will come.
@@ -91,6 +131,7 @@ impl Assembly {
 
     /// Ends the recording with the sums of all stretches.
     pub fn finish(mut self, sums: impl IntoIterator<Item = Part>) -> Part {
+        self.whole.take_over(&std::mem::take(&mut self.losses), Vec::new());
         self.settle(u64::MAX);
         for part in sums {
             self.whole.absorb(part);

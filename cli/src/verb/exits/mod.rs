@@ -6,6 +6,7 @@ mod beside;
 mod compare;
 mod counters;
 mod events;
+mod gather;
 mod interrupt;
 mod live;
 mod output;

@@ -18,7 +18,7 @@ mod stream;
 
 pub use attribute::Attribute;
 pub use chunk::{Reading, fold};
-pub use directory::Directory;
+pub use directory::{Directory, Divided};
 pub use header::Header;
 pub use layout::Layouts;
 pub use record::{Break, Walk};

@@ -1,8 +1,9 @@
 //! Sections and pages that trace-cmd packed. [TRACECMD "COMPRESSION FORMAT OF THE FILE SECTIONS"]
 
-use super::LARGEST_SECTION;
+use super::front::LARGEST_SECTION;
 use crate::Error;
 use std::io::{Error as IoError, Read as _, Result as IoResult};
+use zstd::bulk::Decompressor;
 
 /// What a file was packed with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,24 +25,49 @@ impl Compression {
             ))),
         }
     }
+}
 
-    /// Unpacks what is announced to have a size, which it must not exceed.
-    pub fn unpack(self, packed: &[u8], size: usize) -> IoResult<Vec<u8>> {
+/// Unpacks one piece after the other.
+#[derive(Default)]
+pub struct Unpacker {
+    zstd: Option<Decompressor<'static>>,
+}
+
+impl Unpacker {
+    /// Unpacks in place of what was there what is announced to have a size, which it must not exceed.
+    pub fn unpack(
+        &mut self,
+        compression: Compression,
+        packed: &[u8],
+        size: usize,
+        bytes: &mut Vec<u8>,
+    ) -> IoResult<()> {
+        bytes.clear();
         if size as u64 > LARGEST_SECTION {
             return Err(IoError::other(format!("{size} bytes are announced")));
         }
-        match self {
-            Self::None => Err(IoError::other("the file says that nothing is packed")),
-            Self::Zlib => {
-                let mut bytes = Vec::new();
+        match compression {
+            Compression::None => Err(IoError::other("the file says that nothing is packed")),
+            Compression::Zlib => {
                 let decoder = flate2::read::ZlibDecoder::new(packed);
-                decoder.take(size as u64 + 1).read_to_end(&mut bytes)?;
+                decoder.take(size as u64 + 1).read_to_end(bytes)?;
                 if bytes.len() > size {
                     return Err(IoError::other(format!("more than the announced {size} bytes")));
                 }
-                Ok(bytes)
+                Ok(())
             }
-            Self::Zstd => zstd::bulk::decompress(packed, size),
+            Compression::Zstd => {
+                let decoder = match &mut self.zstd {
+                    Some(decoder) => decoder,
+                    None => self.zstd.insert(Decompressor::new()?),
+                };
+                bytes.reserve_exact(size);
+                let unpacked = decoder.decompress_to_buffer(packed, bytes)?;
+                match unpacked <= size {
+                    true => Ok(()),
+                    false => Err(IoError::other(format!("more than the announced {size} bytes"))),
+                }
+            }
         }
     }
 }

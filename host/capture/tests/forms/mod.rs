@@ -1,9 +1,14 @@
 //! One recording in all the forms that perf gives it, and what a reader makes of any file.
 
+mod perf_data;
+
+pub use perf_data::{compressed_file, directory, directory_of_cpus, pipe, shortened};
+
 use capture::open::{Input, open};
 use capture::perf_data::{Header, Reading, fold, read_stream};
 use capture::sink::{Sink, Stretched};
 use capture::{Origin, ftrace_text, machine, perf_table, sums, trace_dat};
+use perf_data::{put, word};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -13,173 +18,6 @@ pub fn data(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
     let bytes = std::fs::read(path).expect("committed");
     if name.ends_with(".zst") { zstd::decode_all(&bytes[..]).expect("zstd") } else { bytes }
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
-}
-
-fn put(bytes: &mut [u8], at: usize, value: u64) {
-    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-}
-
-/// The first records of a finished perf.data, with its features behind them.
-pub fn shortened(whole: &[u8], wanted: usize) -> Vec<u8> {
-    let (start, size) = (word(whole, 40) as usize, word(whole, 48) as usize);
-    let mut end = start;
-    while end < start + wanted.min(size) {
-        end += usize::from(u16::from_le_bytes([whole[end + 6], whole[end + 7]]));
-    }
-    let cut = start + size - end;
-    let mut short = [&whole[..end], &whole[start + size..]].concat();
-    put(&mut short, 48, (end - start) as u64);
-    let features: u32 = (0..4).map(|index| word(whole, 72 + index * 8).count_ones()).sum();
-    for index in 0..features as usize {
-        let at = end + index * 16;
-        let moved = word(&short, at) - cut as u64;
-        put(&mut short, at, moved);
-    }
-    short
-}
-
-/// Attributes with their identifiers, the event descriptions, and the records of a file.
-struct Taken {
-    attributes: Vec<(Vec<u8>, Vec<u8>)>,
-    formats: Vec<u8>,
-    records: Vec<u8>,
-}
-
-fn taken(file: &[u8]) -> Taken {
-    let (stride, at, size) =
-        (word(file, 16) as usize, word(file, 24) as usize, word(file, 32) as usize);
-    let (start, length) = (word(file, 40) as usize, word(file, 48) as usize);
-    let attributes = file[at..at + size].chunks(stride).map(|entry| {
-        let (at, size) = (word(entry, stride - 16) as usize, word(entry, stride - 8) as usize);
-        (entry[..stride - 16].to_vec(), file[at..at + size].to_vec())
-    });
-    // Event descriptions are feature 1, the first there is.
-    let (at, size) = (word(file, start + length) as usize, word(file, start + length + 8) as usize);
-    Taken {
-        attributes: attributes.collect(),
-        formats: file[at..at + size].to_vec(),
-        records: file[start..start + length].to_vec(),
-    }
-}
-
-fn record(kind: u32, body: &[u8]) -> Vec<u8> {
-    let padded = body.len().next_multiple_of(8);
-    let mut bytes = kind.to_le_bytes().to_vec();
-    bytes.extend([0, 0]);
-    bytes.extend((8 + padded as u16).to_le_bytes());
-    bytes.extend(body);
-    bytes.resize(8 + padded, 0);
-    bytes
-}
-
-/// As `perf record -o -` writes it, compressed (`-z`) or not.
-pub fn pipe(file: &[u8], is_compressed: bool) -> Vec<u8> {
-    const ATTRIBUTE: u32 = 64;
-    const FORMATS: u32 = 66;
-    let Taken { attributes, formats, records } = taken(file);
-    let mut out = b"PERFILE2".to_vec();
-    out.extend(16u64.to_le_bytes());
-    for (attribute, ids) in attributes {
-        out.extend(record(ATTRIBUTE, &[attribute, ids].concat()));
-    }
-    out.extend(record(FORMATS, &(formats.len() as u32).to_le_bytes()));
-    out.extend(&formats);
-    out.resize(out.len().next_multiple_of(8), 0);
-    if is_compressed {
-        out.extend(compressed(&records))
-    } else {
-        out.extend(records)
-    }
-    out
-}
-
-/// One zstd stream in pieces that end anywhere.
-fn compressed(records: &[u8]) -> Vec<u8> {
-    const COMPRESSED: u32 = 81;
-    use std::io::Write as _;
-    let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).expect("memory");
-    let mut out = Vec::new();
-    for piece in records.chunks(10_001) {
-        encoder.write_all(piece).expect("memory");
-        encoder.flush().expect("memory");
-        // No padding: whatever is in the record belongs to the stream.
-        let packed = std::mem::take(encoder.get_mut());
-        let mut header = COMPRESSED.to_le_bytes().to_vec();
-        header.extend([0, 0]);
-        header.extend((8 + packed.len() as u16).to_le_bytes());
-        out.extend(header);
-        out.extend(packed);
-    }
-    out
-}
-
-/// A finished file with compressed records.
-pub fn compressed_file(file: &[u8]) -> Vec<u8> {
-    const COMPRESSED: usize = 27;
-    with_feature(file, &compressed(&taken(file).records), COMPRESSED, vec![0; 20])
-}
-
-/// A finished file with other records and one feature more.
-fn with_feature(file: &[u8], records: &[u8], feature: usize, body: Vec<u8>) -> Vec<u8> {
-    let (start, length) = (word(file, 40) as usize, word(file, 48) as usize);
-    let features: u32 = (0..4).map(|index| word(file, 72 + index * 8).count_ones()).sum();
-    let before =
-        (0..feature).filter(|bit| word(file, 72 + bit / 64 * 8) >> (bit % 64) & 1 != 0).count();
-    let mut bodies: Vec<Vec<u8>> = (0..features as usize)
-        .map(|index| {
-            let at = start + length + index * 16;
-            let (at, size) = (word(file, at) as usize, word(file, at + 8) as usize);
-            file[at..at + size].to_vec()
-        })
-        .collect();
-    bodies.insert(before, body);
-    let mut out = file[..start].to_vec();
-    out.extend(records);
-    put(&mut out, 48, records.len() as u64);
-    let bits = word(&out, 72) | 1 << feature;
-    put(&mut out, 72, bits);
-    let mut at = (out.len() + bodies.len() * 16) as u64;
-    for body in &bodies {
-        out.extend(at.to_le_bytes());
-        out.extend((body.len() as u64).to_le_bytes());
-        at += body.len() as u64;
-    }
-    bodies.iter().for_each(|body| out.extend(body));
-    out
-}
-
-/// As `perf record --threads` leaves it: the file with the header, and one for each thread of the
-/// recorder, here with the samples of one thread of the recording each.
-pub fn directory(file: &[u8], is_compressed: bool) -> Vec<(String, Vec<u8>)> {
-    const SAMPLE: u8 = 9;
-    const FINISHED_ROUND: u8 = 68;
-    const DIRECTORY: usize = 24;
-    let Taken { records, .. } = taken(file);
-    let (mut others, mut samples) = (Vec::new(), std::collections::BTreeMap::new());
-    let mut at = 0;
-    while at < records.len() {
-        let size = usize::from(u16::from_le_bytes([records[at + 6], records[at + 7]]));
-        let record = &records[at..at + size];
-        match record[0] {
-            SAMPLE => {
-                let thread = (word(record, 24) >> 32) as u32;
-                samples.entry(thread).or_insert_with(Vec::new).extend(record);
-            }
-            FINISHED_ROUND => {}
-            _ => others.extend(record),
-        }
-        at += size;
-    }
-    let header = with_feature(file, &others, DIRECTORY, 1u64.to_le_bytes().to_vec());
-    let parts = samples.into_values().enumerate().map(|(number, records)| {
-        let records = if is_compressed { compressed(&records) } else { records };
-        (format!("data.{number}"), records)
-    });
-    std::iter::once(("data".to_owned(), header)).chain(parts).collect()
 }
 
 /// A trace.dat of version 7, which was packed with zstd, packed with zlib.
@@ -336,6 +174,34 @@ impl Drop for Temporary {
     }
 }
 
+/// Two threads and stretches of a few pages.
+fn small<'a>(stop: &'a AtomicBool, progress: &'a AtomicU64) -> Reading<'a> {
+    let threads = std::num::NonZero::new(2).expect("two");
+    Reading { threads, chunks: (8 << 10, 8 << 10), ..Reading::new(stop, progress) }
+}
+
+/// Several threads find the events that one finds, however damaged the recording is.
+fn assert_same(
+    merged: &Seen,
+    expected: &[String],
+    mut abreast: Vec<(Stamp, KvmEvent)>,
+    (sums, warnings): (Vec<Seen>, Vec<String>),
+) {
+    let lost = sums.iter().fold(0u64, |lost, sum| lost.saturating_add(sum.lost));
+    assert_eq!(lost, merged.lost);
+    assert_eq!(warnings, expected);
+    let mut events = merged.events.clone();
+    assert_eq!(events.len(), abreast.len());
+    // A damaged recording may have several events of one thread at one time, and a thread of several
+    // processes, of which those that are taken together have the first.
+    for event in events.iter_mut().chain(&mut abreast) {
+        event.0.process = 0;
+    }
+    events.sort_by_cached_key(|event| format!("{event:?}"));
+    abreast.sort_by_cached_key(|event| format!("{event:?}"));
+    assert!(events == abreast, "the same events");
+}
+
 /// Reads a file of any kind; an error is an answer, a panic is not.
 pub fn read(path: &Path) -> Result<(Seen, Origin), String> {
     let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -374,13 +240,32 @@ pub fn read(path: &Path) -> Result<(Seen, Origin), String> {
             }
         }
         Input::PerfDirectory(directory) => {
-            directory.read(&stop, &progress, &mut seen).map_err(|error| failed(&error))?
+            let recording = directory.into_recording().map_err(|error| failed(&error))?;
+            let warnings = recording.read(&stop, &progress, &mut seen);
+            let warnings = warnings.map_err(|error| failed(&error))?;
+            // What it makes of damaged samples is not the same to the last.
+            recording
+                .fold(&small(&stop, &progress), &Seen::default, |_, _| {})
+                .map_err(|error| failed(&error))?;
+            let mut origin = recording.origin().clone();
+            origin.warnings.extend(warnings);
+            origin
         }
         Input::PerfPipe(mut input) => read_stream(&mut *input, None, &stop, &progress, &mut seen)
             .map_err(|error| failed(&error))?,
         Input::TraceDat(file, length) => {
-            trace_dat::read(&file, length, &stop, &progress, &mut seen)
-                .map_err(|error| failed(&error))?
+            let recording =
+                trace_dat::Recording::open(file, length).map_err(|error| failed(&error))?;
+            let warnings = recording.read(&stop, &progress, &mut seen);
+            let warnings = warnings.map_err(|error| failed(&error))?;
+            let mut abreast = Vec::new();
+            let folded = recording
+                .fold(&small(&stop, &progress), &Seen::default, |more, _| abreast.extend(more))
+                .map_err(|error| failed(&error))?;
+            assert_same(&seen, &warnings, abreast, folded);
+            let mut origin = recording.origin().clone();
+            origin.warnings.extend(warnings);
+            origin
         }
         Input::Text(input) => {
             let found = ftrace_text::read(input, &stop, &progress, &mut seen);

@@ -1,0 +1,198 @@
+//! Whatever the threads, the stretches and the moves of a recording, several threads find the same
+//! as one that merges all events by time.
+
+use super::*;
+use capture::tracing_data::TracingData;
+use profile::Profile;
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+#[path = "../../../../../host/capture/tests/forms/trace_dat.rs"]
+mod form;
+#[path = "../../../../../host/capture/tests/forms/perf_data.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod perf_data;
+
+use form::{Form, samples};
+
+/// Xorshift, so that a seed is the whole story.
+struct Chance(u64);
+
+impl Chance {
+    fn is_one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) % limit
+    }
+}
+
+fn recording() -> Vec<u8> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../host/capture/tests/data/small-xapic-pp.data.zst");
+    zstd::decode_all(&std::fs::read(path).expect("committed")[..]).expect("zstd")
+}
+
+fn entry_number(file: &[u8]) -> u16 {
+    let at = file.windows(10).position(|bytes| bytes == b"\x17\x08\x44tracing").expect("formats");
+    let formats = TracingData::parse(&file[at..]).expect("whole");
+    let entry = formats.events.iter().find(|event| event.name == "kvm_entry");
+    entry.expect("kvm stat records it").id as u16
+}
+
+/// The recording in the order of time, with threads that move between four CPUs while they are not
+/// in the guest.
+fn moved(file: &[u8], chance: &mut Chance, one_in: u64) -> Vec<u8> {
+    const SAMPLE: u8 = 9;
+    let entry = entry_number(file);
+    let half = |bytes: &[u8], at: usize| {
+        u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+    };
+    let (start, size) = (perf_data::word(file, 40) as usize, perf_data::word(file, 48) as usize);
+    let (mut at, mut samples, mut others) = (start, Vec::new(), Vec::new());
+    while at < start + size {
+        let length = usize::from(u16::from_le_bytes([file[at + 6], file[at + 7]]));
+        let record = file[at..at + length].to_vec();
+        if file[at] == SAMPLE { &mut samples } else { &mut others }.push(record);
+        at += length;
+    }
+    samples.sort_by_key(|record| perf_data::word(record, 32));
+    let mut places: BTreeMap<u32, (u32, bool)> = BTreeMap::new();
+    for record in &mut samples {
+        let place = places.entry(half(record, 28)).or_insert((half(record, 40), false));
+        if !place.1 && chance.is_one_in(one_in) {
+            place.0 = chance.below(4) as u32;
+        }
+        record[40..44].copy_from_slice(&place.0.to_le_bytes());
+        place.1 = u16::from_le_bytes([record[60], record[61]]) == entry;
+    }
+    let records = samples.into_iter().chain(others).flatten();
+    let mut out = file[..start].to_vec();
+    out.extend(records);
+    out.extend(&file[start + size..]);
+    out
+}
+
+fn opened(bytes: &[u8]) -> trace_dat::Recording {
+    let mut file = tempfile();
+    file.write_all(bytes).expect("room on the disk");
+    trace_dat::Recording::open(file, bytes.len() as u64).expect("whole")
+}
+
+/// A file that is gone when it is closed.
+fn tempfile() -> File {
+    let name = format!("avicenna-gather-{}-{:?}", std::process::id(), std::thread::current().id());
+    let path = std::env::temp_dir().join(name);
+    let file = File::options().create(true).truncate(true).read(true).write(true).open(&path);
+    std::fs::remove_file(&path).expect("just made");
+    file.expect("a temporary folder")
+}
+
+/// All of a profile, so that nothing that differs is overlooked.
+fn said(profile: &Profile) -> String {
+    format!("{profile:?}")
+}
+
+#[test]
+fn several_threads_read_from_trace_dat_what_one_does() {
+    let file = recording();
+    let options = Options::default();
+    let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
+    for (seed, one_in, lost_one_in, form) in [
+        (1, u64::MAX, u64::MAX, Form::Six),
+        (2, 200, u64::MAX, Form::Seven),
+        (3, 200, u64::MAX, Form::SevenPacked),
+        (4, 3, u64::MAX, Form::Six),
+        (5, 1, u64::MAX, Form::SevenPacked),
+        (6, 50, 300, Form::Seven),
+        (7, 2, 40, Form::SevenPacked),
+        (8, u64::MAX, 1000, Form::Six),
+    ] {
+        let mut chance = Chance(0x9e37_79b9_7f4a_7c15 ^ seed << 20);
+        let file = moved(&file, &mut chance, one_in);
+        let is_lost = |_: &form::Sampled<'_>| chance.is_one_in(lost_one_in);
+        let bytes = form::trace_dat(&file, &samples(&file), form, is_lost);
+        let recording = opened(&bytes);
+        let reading = Reading::new(&stop, &progress);
+        let merged = recording.merged(&reading, Gathering::new(Part::new(&options)));
+        let (merged, warnings) = merged.expect("whole");
+        assert!(warnings.is_empty(), "{warnings:?}");
+        let merged = merged.part.finish();
+        let exits: u64 =
+            merged.vcpus.iter().flat_map(|vcpu| &vcpu.cells).map(|row| row.1.count).sum();
+        assert!(exits > 1000, "{exits}");
+        assert_eq!(merged.lost_events > 0, lost_one_in != u64::MAX);
+        for threads in [1, 2, 3] {
+            for size in [4 << 10, 20 << 10, 1 << 20] {
+                let threads = NonZero::new(threads).expect("at least one");
+                let reading = Reading { threads, chunks: (size, size), ..reading };
+                let gathered = read_trace_dat(&recording, &reading, &options).expect("whole");
+                let profile = gathered.gathering.part.finish();
+                assert!(
+                    said(&profile) == said(&merged),
+                    "{threads} threads, stretches of {size}, {form:?}, seed {seed}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn several_threads_read_from_a_directory_what_one_does() {
+    let file = recording();
+    let options = Options::default();
+    let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
+    for (seed, one_in, is_compressed, is_by_cpu) in [
+        (1, u64::MAX, false, true),
+        (2, 200, false, true),
+        (3, 200, true, true),
+        (4, 3, false, true),
+        (5, 1, true, true),
+        // Files of threads have several CPUs in them.
+        (6, 50, false, false),
+        (7, 2, true, false),
+    ] {
+        let mut chance = Chance(0x517c_c1b7_2722_0a95 ^ seed << 20);
+        let file = moved(&file, &mut chance, one_in);
+        let divide = if is_by_cpu { perf_data::directory_of_cpus } else { perf_data::directory };
+        let folder = std::env::temp_dir().join(format!("avicenna-{}-{seed}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a temporary folder");
+        for (name, bytes) in divide(&file, is_compressed) {
+            std::fs::write(folder.join(name), bytes).expect("room on the disk");
+        }
+        let recording = capture::perf_data::Directory::open(&folder).expect("a header");
+        let recording = recording.into_recording().expect("whole");
+        std::fs::remove_dir_all(&folder).expect("just made");
+        let reading = Reading::new(&stop, &progress);
+        let merged = recording.merged(&reading, Gathering::new(Part::new(&options)));
+        let (merged, warnings) = merged.expect("whole");
+        assert!(warnings.is_empty(), "{warnings:?}");
+        let (names, merged) = (merged.names, merged.part.finish());
+        assert!(merged.events > 3000 && !names.is_empty(), "{}", merged.events);
+        for threads in [1, 2, 3] {
+            let threads = NonZero::new(threads).expect("at least one");
+            let reading = Reading { threads, chunks: (1, 1), ..reading };
+            let gathered = read_divided(&recording, &reading, &options).expect("whole");
+            assert!(gathered.origin.warnings.is_empty());
+            assert!(gathered.gathering.names == names);
+            let profile = gathered.gathering.part.finish();
+            assert!(said(&profile) == said(&merged), "{threads} threads, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_raised_flag_ends_a_reading_with_what_was_read() {
+    let file = recording();
+    let bytes = form::trace_dat(&file, &samples(&file), Form::Seven, |_| false);
+    let recording = opened(&bytes);
+    let (stop, progress) = (AtomicBool::new(true), AtomicU64::new(0));
+    let gathered = read_trace_dat(&recording, &Reading::new(&stop, &progress), &Options::default());
+    let gathered = gathered.expect("nothing is an answer");
+    assert_eq!(gathered.gathering.part.finish().events, 0);
+    assert!(gathered.origin.warnings.iter().any(|warning| warning.contains("stopped")));
+}
