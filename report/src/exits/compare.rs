@@ -70,7 +70,9 @@ pub fn headline(comparison: &Comparison) -> String {
             });
             let finding = match total.finding {
                 profile::compare::Finding::NoDifferenceShown => ": no difference shown",
-                profile::compare::Finding::NoConfidence => ": totals only, confidence is not known",
+                profile::compare::Finding::NoConfidence => {
+                    ": printed totals or a short recording, so how sure that is is not known"
+                }
                 _ => "",
             };
             writeln!(

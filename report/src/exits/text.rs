@@ -131,8 +131,8 @@ pub fn facts(report: &Report) -> String {
     }
     let _ = writeln!(
         text,
-        "\n{:.1} s, {} of {}, {} exits ({} per second), of which {} wait and {} work",
-        summary.seconds,
+        "\n{}, {} of {}, {} exits ({} per second), of which {} wait and {} work",
+        length(summary.seconds),
         plural(summary.vcpus, "vCPU"),
         plural(summary.machines.len() as u64, "VM"),
         grouped(exits),
@@ -141,6 +141,15 @@ pub fn facts(report: &Report) -> String {
         grouped(summary.ceiling.work.count),
     );
     text
+}
+
+/// How long a recording is, with digits that say something.
+fn length(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 => format!("{s:.1} s"),
+        s if s >= 1e-3 => format!("{:.1} ms", s * 1e3),
+        s => format!("{:.1} us", s * 1e6),
+    }
 }
 
 fn plural(count: u64, noun: &str) -> String {
@@ -200,4 +209,16 @@ fn line(row: &Row, width: usize) -> String {
         quantile(row.p99_ns),
         quantile(row.p999_ns),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_recording_is_not_of_no_length() {
+        for (seconds, shown) in [(110.06, "110.1 s"), (0.0198, "19.8 ms"), (5e-6, "5.0 us")] {
+            assert_eq!(length(seconds), shown);
+        }
+    }
 }
