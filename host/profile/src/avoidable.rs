@@ -57,6 +57,8 @@ const fn unknown(rule: &'static str) -> Judgement {
 pub struct Evidence {
     pub has_msr: bool,
     pub has_mmio: bool,
+    /// The exits themselves were seen, which on AMD have the address of a fault.
+    pub has_exits: bool,
     /// Faults on the APIC page were seen, which the event of a fault does not name.
     pub has_apic_faults: bool,
 }
@@ -82,6 +84,7 @@ pub const fn judge(isa: Isa, reason: u32, detail: Detail, evidence: Evidence) ->
     }
 }
 
+const NO_ADDRESS: &str = "whether it was the APIC page is known from the exits themselves only";
 const HYPERCALL: &str = "which call is not known: IPIs made by hypercall can go away, others stay";
 const NEEDS_MSR: &str = "which MSR is not recorded: add the kvm_msr event";
 const NEEDS_MMIO: &str = "whether it was the APIC page is not recorded: add the kvm_mmio event";
@@ -98,6 +101,7 @@ const fn judge_svm(reason: u32, detail: Detail, evidence: Evidence) -> Judgement
         svm::NESTED_PAGE_FAULT => match detail {
             Detail::Icr(command) => avic_ipi("AVIC", command),
             Detail::Register { offset, is_write } => avic_register("AVIC", offset, is_write),
+            Detail::Unknown if !evidence.has_exits && !evidence.has_mmio => unknown(NO_ADDRESS),
             _ => not_avoidable("memory, not the APIC page"),
         },
         svm::VINTR => avoidable("AVIC", "no interrupt window is needed to deliver"),
@@ -246,8 +250,10 @@ mod tests {
     use super::*;
     use Verdict::*;
 
-    const ALL: Evidence = Evidence { has_msr: true, has_mmio: true, has_apic_faults: false };
-    const NONE: Evidence = Evidence { has_msr: false, has_mmio: false, has_apic_faults: false };
+    const ALL: Evidence =
+        Evidence { has_msr: true, has_mmio: true, has_exits: true, has_apic_faults: false };
+    const EXITS: Evidence = Evidence { has_msr: false, has_mmio: false, ..ALL };
+    const NONE: Evidence = Evidence { has_exits: false, ..EXITS };
     const FAULTS: Evidence = Evidence { has_apic_faults: true, ..ALL };
 
     fn icr(low: u32) -> Detail {
@@ -270,7 +276,8 @@ mod tests {
             (Isa::Svm, svm::MSR, icr(0xc08fb), ALL, Avoidable),
             (Isa::Svm, svm::MSR, icr(0x400), ALL, NotAvoidable),
             (Isa::Svm, svm::NESTED_PAGE_FAULT, write(0x310), NONE, Avoidable),
-            (Isa::Svm, svm::NESTED_PAGE_FAULT, Detail::Unknown, NONE, NotAvoidable),
+            (Isa::Svm, svm::NESTED_PAGE_FAULT, Detail::Unknown, EXITS, NotAvoidable),
+            (Isa::Svm, svm::NESTED_PAGE_FAULT, Detail::Unknown, NONE, Verdict::Unknown),
             (Isa::Svm, svm::HLT, Detail::Unknown, ALL, NotAvoidable),
             (Isa::Svm, svm::INTERRUPT, Detail::Unknown, ALL, Verdict::Unknown),
             (Isa::Vmx, vmx::MSR_WRITE, icr(0xfb), ALL, Avoidable),

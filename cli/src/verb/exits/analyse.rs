@@ -109,6 +109,7 @@ fn finish(name: String, gathered: Gathered, told: &Told) -> Analysis {
         evidence: Evidence {
             has_msr: has("kvm_msr"),
             has_mmio: has("kvm_mmio"),
+            has_exits: true,
             ..Evidence::default()
         },
         extra_names,

@@ -8,6 +8,7 @@ use capture::live::histogram::Histogram;
 use capture::live::tracefs;
 use capture::sums::{About, Interval, RowKey, Sums};
 use capture::{Origin, sums};
+use profile::avoidable::Evidence;
 use profile::pasted::PrintedRow;
 use profile::sampled::{Added, Sampled};
 use profile::{Context, PackedDetail};
@@ -211,7 +212,8 @@ pub fn context(origin: &Origin, names: &[(u32, String)]) -> Context {
     let has_msr = origin.events.iter().any(|event| event == "kvm_msr");
     Context {
         isa: origin.cpu.as_deref().and_then(Isa::of_vendor),
-        evidence: profile::avoidable::Evidence { has_msr, ..Default::default() },
+        // Who sees MSRs sees each exit; histograms see neither.
+        evidence: Evidence { has_msr, has_exits: has_msr, ..Evidence::default() },
         thread_names: names.iter().cloned().collect(),
         ..Context::default()
     }
