@@ -8,9 +8,11 @@ use crate::sink::Sink;
 use trace::exit_reason::Isa;
 use trace::kvm::{AccessKind, KvmEvent, Stamp};
 
-/// What a frequent sample is.
+/// What a sample is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
+    /// Decoded the long way, or read past.
+    Other,
     Entry,
     Exit,
     Access,
@@ -74,11 +76,11 @@ pub struct Fast {
 }
 
 impl Fast {
-    /// An event whose samples are decoded the long way, or read past: no record has its header.
+    /// An event whose samples are decoded the long way, or read past: no sample has its header.
     pub const NONE: Self = Self {
         header: u64::MAX,
         address_mask: 0,
-        class: Class::Access,
+        class: Class::Other,
         access: AccessKind::None,
         size: 0,
         fields: [0; 5],

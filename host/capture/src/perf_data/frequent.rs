@@ -113,7 +113,7 @@ impl Layouts {
                     sink.entry(&places.stamp(window), fast.vcpu(window));
                     usize::from(fast.size)
                 }
-                Class::Access => break,
+                Class::Access | Class::Other => break,
             };
         }
         at
