@@ -155,6 +155,24 @@ pub struct SumsFile {
     pub intervals: Vec<Interval>,
 }
 
+impl SumsFile {
+    /// Leaves only intervals of which the middle lies from one time to before another.
+    pub fn narrow(&mut self, from_ns: u64, to_ns: u64) {
+        let mut begin_ns = self.start_ns;
+        let mut first_ns = None;
+        self.intervals.retain(|interval| {
+            let middle_ns = begin_ns / 2 + interval.end_ns / 2;
+            let stays = (from_ns..to_ns).contains(&middle_ns);
+            if stays {
+                first_ns.get_or_insert(begin_ns);
+            }
+            begin_ns = interval.end_ns;
+            stays
+        });
+        self.start_ns = first_ns.unwrap_or(self.start_ns);
+    }
+}
+
 /// A day of seconds.
 const MOST_INTERVALS: usize = 1 << 17;
 
@@ -222,6 +240,28 @@ mod tests {
         assert_eq!((file.start_ns, file.intervals.len()), (5, 2));
         assert_eq!(file.intervals[1], interval());
         assert_eq!(interval().rows[0].1.since(&interval().rows[0].1).count, 0);
+    }
+
+    #[test]
+    fn a_stretch_of_time_is_made_of_whole_intervals() {
+        let interval = |end_ns| Interval { end_ns, rows: Vec::new() };
+        let rows = [
+            ((0, u64::MAX), 100, &[200, 300, 400][..]),
+            ((200, 400), 200, &[300, 400]),
+            ((160, 340), 200, &[300]),
+            ((500, 600), 100, &[]),
+        ];
+        for ((from, to), start, ends) in rows {
+            let mut file = SumsFile {
+                origin: Origin::default(),
+                start_ns: 100,
+                names: Vec::new(),
+                intervals: [200, 300, 400].map(interval).to_vec(),
+            };
+            file.narrow(from, to);
+            let left: Vec<u64> = file.intervals.iter().map(|interval| interval.end_ns).collect();
+            assert_eq!((file.start_ns, left.as_slice()), (start, ends), "{from} {to}");
+        }
     }
 
     #[test]

@@ -35,18 +35,22 @@ pub struct Sampled {
     vcpus: BTreeMap<(u32, u32, u32), BTreeMap<Key, Cell>>,
     isa: Option<Isa>,
     start_ns: u64,
+    /// The interval that things are added to.
+    begin_ns: u64,
     end_ns: u64,
     events: u64,
 }
 
 impl Sampled {
     pub fn new(start_ns: u64) -> Self {
-        Self { start_ns, end_ns: start_ns, ..Self::default() }
+        Self { start_ns, begin_ns: start_ns, end_ns: start_ns, ..Self::default() }
     }
 
     /// Time has passed, whether anything happened or not.
     pub fn until(&mut self, end_ns: u64) {
-        self.end_ns = self.end_ns.max(end_ns);
+        if end_ns > self.end_ns {
+            (self.begin_ns, self.end_ns) = (self.end_ns, end_ns);
+        }
     }
 
     pub fn add(&mut self, added: &Added) {
@@ -57,7 +61,7 @@ impl Sampled {
         self.events += added.count;
         let vcpu = self.vcpus.entry((added.process, added.vcpu, added.thread)).or_default();
         let cell = vcpu.entry(Key::exit(added.reason, added.detail)).or_default();
-        cell.add_summed(added, self.end_ns);
+        cell.add_summed(added, self.begin_ns, self.end_ns);
     }
 
     pub fn profile(&self) -> Profile {
@@ -85,7 +89,7 @@ impl Sampled {
 }
 
 impl Cell {
-    fn add_summed(&mut self, added: &Added, end_ns: u64) {
+    fn add_summed(&mut self, added: &Added, begin_ns: u64, end_ns: u64) {
         self.count += added.count;
         self.time_ns = self.time_ns.wrapping_add(added.time_ns);
         self.add_squares(squares(added));
@@ -96,7 +100,24 @@ impl Cell {
             // In the middle of its octave, of which nothing else is known.
             self.histogram.add_many((3u64 << octave) >> 1, *count);
         }
-        self.blocks.add_many(end_ns.saturating_sub(1), added.count, added.time_ns);
+        self.spread(added, begin_ns, end_ns);
+    }
+
+    /// Over the interval, evenly: blocks are made as wide as it, so that there are two at most and
+    /// none is taken for an observation of its own.
+    fn spread(&mut self, added: &Added, begin_ns: u64, end_ns: u64) {
+        let length = end_ns.saturating_sub(begin_ns).max(1);
+        self.blocks.widen_to(length.next_power_of_two().trailing_zeros());
+        let width = self.blocks.width_ns();
+        let boundary = (begin_ns / width + 1).saturating_mul(width).min(begin_ns + length);
+        let before = u128::from(boundary - begin_ns);
+        let part = |sum: u64| (u128::from(sum) * before / u128::from(length)) as u64;
+        let (count, time_ns) = (part(added.count), part(added.time_ns));
+        self.blocks.add_many(begin_ns, count, time_ns);
+        let (count, time_ns) = (added.count - count, added.time_ns - time_ns);
+        if count > 0 {
+            self.blocks.add_many(boundary.max(begin_ns + length - 1), count, time_ns);
+        }
     }
 }
 
@@ -139,11 +160,40 @@ mod tests {
             octaves,
         };
         let mut cell = Cell::default();
-        cell.add_summed(&added, 1);
+        cell.add_summed(&added, 0, 1);
         // Nine tenths at 768 ns and one at 6144: a deviation of 1.25 times the mean.
         assert!((cell.relative_error() - 4.0).abs() < 0.3, "{}", cell.relative_error());
         let long = Added { time_ns: 1000 << 20, squares: 5, ..added };
         assert_eq!(squares(&long), 5 << 20);
+    }
+
+    #[test]
+    fn a_rate_that_stays_the_same_does_so_in_every_block() {
+        let mut sampled = Sampled::new(500_000_000);
+        for second in 1..=200u64 {
+            sampled.until(500_000_000 + second * 1_000_000_000);
+            sampled.add(&Added {
+                process: 7,
+                thread: 8,
+                vcpu: 0,
+                isa: 2,
+                reason: 0x7c,
+                detail: PackedDetail::UNKNOWN,
+                count: 1000,
+                time_ns: 1000 * 3000,
+                squares: 9000,
+                least_ns: 2500,
+                most_ns: 3500,
+                octaves: [vec![0; 11], vec![1000]].concat(),
+            });
+        }
+        let profile = sampled.profile();
+        let blocks = &profile.vcpus[0].cells[0].1.blocks;
+        let counts: Vec<u64> = blocks.iter().map(|(_, block)| block.count).collect();
+        assert_eq!(counts.iter().sum::<u64>(), 200_000);
+        let expected = 1000.0 * blocks.width_ns() as f64 / 1e9;
+        let inner = &counts[1..counts.len() - 1];
+        assert!(inner.iter().all(|count| (*count as f64 - expected).abs() < 2.0), "{counts:?}");
     }
 
     #[test]

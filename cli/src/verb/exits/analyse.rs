@@ -26,6 +26,9 @@ pub struct Analysis {
 /// What the user says about a recording.
 pub struct Told {
     pub options: Options,
+    /// The same stretch of time as in the options.
+    pub from_ns: u64,
+    pub to_ns: u64,
     pub vendor: Option<Isa>,
     pub kernel: Option<String>,
 }
@@ -83,6 +86,7 @@ fn read(path: &Path, told: &Told, stop: &AtomicBool) -> anyhow::Result<Vec<Analy
         Input::Sums(input) => {
             let mut file = sums::read(input)?;
             file.origin.warnings.extend(breakage());
+            file.narrow(told.from_ns, told.to_ns);
             let context = super::watch::context(&file.origin, &file.names);
             let profile = super::watch::profile_of(&file);
             return Ok(vec![Analysis { name, origin: file.origin, profile, context }]);
@@ -124,10 +128,14 @@ fn tables(name: &str, text: &str, told: &Told) -> anyhow::Result<Vec<Analysis>> 
     let analyses = tables.into_iter().enumerate().map(|(index, table)| {
         let rows: Vec<PrintedRow> = table.rows.into_iter().map(super::watch::printed).collect();
         let (profile, extra_names) = from_rows(&table.title, &rows);
+        let mut warnings = table.warnings;
+        if told.from_ns > 0 || told.to_ns < u64::MAX {
+            warnings.push("a printed table has no times: --from and --to change nothing".into());
+        }
         let origin = Origin {
             format: "table of perf kvm stat".into(),
             bytes: text.len() as u64,
-            warnings: table.warnings,
+            warnings,
             ..Origin::default()
         };
         let context = Context { isa: told.vendor, extra_names, ..Context::default() };

@@ -176,6 +176,8 @@ impl WhatCounts {
         anyhow::ensure!(from_ns < to_ns, "--from must be before --to");
         Ok(Told {
             options: profile::Options::new(from_ns, to_ns, self.vm, views),
+            from_ns,
+            to_ns,
             vendor: self.vendor.map(Into::into),
             kernel: self.kernel.clone(),
         })
