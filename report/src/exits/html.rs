@@ -100,7 +100,7 @@ fn answer(report: &Report) -> String {
     ];
     format!(
         "<p class=\"answer\">{}</p>\n{}",
-        escaped(&text::answer(ceiling).unwrap_or_default()),
+        escaped(&text::answer(&report.summary).unwrap_or_default()),
         plot::stack("Working exits by what hardware could avoid", &parts)
     )
 }

@@ -35,7 +35,7 @@ impl Report {
     /// Everything as tables of Markdown.
     pub fn to_markdown(&self, grouping: Grouping) -> String {
         let mut text = format!("## {}\n\n{}\n", self.file, text::facts(self));
-        if let Some(answer) = text::answer(&self.summary.ceiling) {
+        if let Some(answer) = text::answer(&self.summary) {
             text.push_str(&format!("\n{answer}\n\n"));
         }
         if grouping == Grouping::Reason {

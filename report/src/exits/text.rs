@@ -4,7 +4,7 @@ use super::Report;
 use super::grids::{self, Grouping};
 use crate::grid::grouped;
 use profile::View;
-use profile::summary::{Ceiling, Row, Table};
+use profile::summary::{Ceiling, Row, Summary, Table};
 use std::fmt::Write;
 
 /// Rows of detail shown; the rest are in the other formats.
@@ -92,28 +92,51 @@ fn what_it_means(report: &Report) -> String {
 }
 
 /// The sentence a reader came for.
-pub fn answer(ceiling: &Ceiling) -> Option<String> {
-    let Ceiling { work, avoidable, unknown, .. } = ceiling;
+pub fn answer(summary: &Summary) -> Option<String> {
+    let Ceiling { work, avoidable, unknown, .. } = &summary.ceiling;
     if work.count == 0 {
         return None;
     }
-    let mut text = format!(
-        "Of the exits that do work, hardware interrupt virtualization can take away up to {:.1} %, \
-         which take {:.1} % of their time",
-        avoidable.count_share, avoidable.time_share
-    );
+    let (mut text, more) = match avoidable.count {
+        0 => ("No exit is known that hardware interrupt virtualization takes away".to_owned(), ""),
+        _ => (
+            format!(
+                "Of the exits that do work, hardware interrupt virtualization can take away up to \
+                 {:.1} %, which take {:.1} % of their time",
+                avoidable.count_share, avoidable.time_share
+            ),
+            "another ",
+        ),
+    };
     if unknown.count > 0 {
         let _ = write!(
             text,
-            "; of another {:.1} % ({:.1} % of the time) the recording does not tell",
+            "; of {more}{:.1} % ({:.1} % of the time) the recording does not tell",
             unknown.count_share, unknown.time_share
         );
     }
-    Some(text + ".")
+    text.push('.');
+    if let Some(feature) = feature_at_work(&summary.table) {
+        let _ = write!(text, " {feature} was on: some of the exits are its own.");
+    }
+    Some(text)
+}
+
+/// The feature that exits of its own show to have been active.
+fn feature_at_work(table: &Table) -> Option<&'static str> {
+    let has = |names: &[&str]| table.rows.iter().any(|row| names.contains(&row.name.as_str()));
+    let is_exits = table.view == View::Vmexit;
+    if is_exits && has(&["avic_incomplete_ipi", "avic_unaccelerated_access"]) {
+        Some("AVIC")
+    } else if is_exits && has(&["APIC_WRITE", "EOI_INDUCED"]) {
+        Some("APICv")
+    } else {
+        None
+    }
 }
 
 fn heading(report: &Report) -> String {
-    let answer = answer(&report.summary.ceiling).map(|answer| answer + "\n").unwrap_or_default();
+    let answer = answer(&report.summary).map(|answer| answer + "\n").unwrap_or_default();
     format!("{} · {}{answer}\n", report.file, facts(report))
 }
 
@@ -214,6 +237,53 @@ fn line(row: &Row, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use profile::pasted::{PrintedRow, from_rows};
+    use profile::{Context, Selection};
+
+    #[test]
+    fn the_answer_says_what_is_known_and_what_is_not() {
+        let answer_to = |names: &[&str]| {
+            let row = |name: &&str| PrintedRow {
+                name: (*name).to_owned(),
+                count: 10,
+                min_us: 1.0,
+                max_us: 1.0,
+                mean_us: 1.0,
+                error_percent: 0.0,
+            };
+            let rows: Vec<PrintedRow> = names.iter().map(row).collect();
+            let (profile, extra_names) = from_rows("VM-EXIT", &rows);
+            let context = Context { extra_names, ..Context::default() };
+            let selection = Selection { by_reason: true, ..Selection::default() };
+            answer(&Summary::new(&profile, &context, &selection))
+        };
+        let rows: [(&[&str], &str); 4] = [
+            (
+                &["vintr", "msr", "hlt", "cpuid", "nmi"],
+                "Of the exits that do work, hardware interrupt virtualization can take away up to \
+                 25.0 %, which take 25.0 % of their time; of another 25.0 % (25.0 % of the time) the \
+                 recording does not tell.",
+            ),
+            (
+                &["cpuid", "nmi"],
+                "No exit is known that hardware interrupt virtualization takes away.",
+            ),
+            (
+                &["cpuid", "avic_incomplete_ipi"],
+                "No exit is known that hardware interrupt virtualization takes away. AVIC was on: \
+                 some of the exits are its own.",
+            ),
+            (
+                &["APIC_WRITE", "INTERRUPT_WINDOW"],
+                "Of the exits that do work, hardware interrupt virtualization can take away up to \
+                 50.0 %, which take 50.0 % of their time. APICv was on: some of the exits are its own.",
+            ),
+        ];
+        for (names, expected) in rows {
+            assert_eq!(answer_to(names).as_deref(), Some(expected), "{names:?}");
+        }
+        assert_eq!(answer_to(&["hlt"]), None);
+    }
 
     #[test]
     fn a_short_recording_is_not_of_no_length() {

@@ -54,13 +54,14 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Seen::Exits(watch) if has_screen() => {
             end.begin(true)?;
             let mut terminal = ratatui::try_init()?;
-            // Consoles without a second screen would show what was there before.
+            // Consoles without a second screen would show what was there before, and leave the view.
             let outcome = terminal
                 .clear()
                 .map_err(Into::into)
                 .and_then(|()| Screen::new(watch).show(&mut terminal, step, &mut end));
+            let cleared = terminal.clear();
             ratatui::restore();
-            outcome?;
+            outcome.and(cleared.map_err(Into::into))?;
         }
         Seen::Exits(watch) => plain(watch, step, &mut end)?,
     }

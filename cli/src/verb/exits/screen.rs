@@ -171,6 +171,9 @@ impl Screen {
         let frozen = if self.is_frozen { " · frozen" } else { "" };
         let heading = match &self.summary {
             None => "waiting for the first reading".to_owned(),
+            Some(summary) if summary.table.count == 0 => {
+                format!("{machine} · no exits in this interval{frozen}")
+            }
             Some(summary) => format!(
                 "{machine} · {:.0} exits/s · of those that work up to {:.0} % avoidable, {:.0} % \
                  unknown{frozen}",
