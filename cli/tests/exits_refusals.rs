@@ -121,3 +121,25 @@ fn a_process_that_is_not_there_cannot_be_watched() {
     let said = said(&avicenna(&["record", "--pid", "4294967294", "--duration", "0"]));
     assert!(said.contains("there is no process 4294967294"), "{said}");
 }
+
+#[test]
+fn without_a_file_the_names_of_recorders_are_tried() {
+    let folder =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("names-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the target directory is writable");
+    let report = || {
+        Command::new(env!("CARGO_BIN_EXE_avicenna"))
+            .args(["exits", "report"])
+            .current_dir(&folder)
+            .output()
+            .expect("the binary runs")
+    };
+    assert!(said(&report()).contains("perf.data.guest"));
+    for name in ["exits.trace.zst", "exits.json", "trace.dat", "perf.data", "perf.data.guest"] {
+        std::fs::copy(recording(), folder.join(name)).expect("a copy");
+        let output = report();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.starts_with(&format!("{name} ")), "{name}: {text}");
+    }
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+}

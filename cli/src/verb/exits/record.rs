@@ -26,9 +26,10 @@ pub struct Arguments {
     /// Seconds to record [default: until Ctrl-C, or until COMMAND ends]
     #[arg(long, value_name = "SECONDS")]
     duration: Option<f64>,
-    /// Where to, `-` for standard output; read it with: avicenna exits report FILE
-    #[arg(short, long, default_value = "exits.json")]
-    output: PathBuf,
+    /// Where to, `-` for standard output; read it with: avicenna exits report FILE [default:
+    /// exits.json, of every event exits.trace.zst]
+    #[arg(short, long)]
+    output: Option<PathBuf>,
     /// Every event as text, packed but to standard output: more to see, more overhead
     #[arg(long)]
     events: bool,
@@ -71,7 +72,10 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
         match record(&arguments, rung, process, &mut end) {
             Ok(()) if refusal.is_some() && !rung.writes_a_file() => {
-                eprintln!("avicenna: {} was not written", arguments.output.display());
+                eprintln!(
+                    "avicenna: {} was not written",
+                    output_of(&arguments, Rung::Bpf).display()
+                );
                 return Ok(ExitCode::from(CANNOT_TELL));
             }
             Ok(()) => return Ok(end.status()),
@@ -122,10 +126,20 @@ fn record(
             return count(arguments, rung, counters, end).map_err(Failure::Broken);
         }
     }
-    if arguments.output != Path::new("-") {
-        eprintln!("avicenna: now run: avicenna exits report {}", arguments.output.display());
+    let path = output_of(arguments, rung);
+    if path != Path::new("-") {
+        eprintln!("avicenna: now run: avicenna exits report {}", path.display());
     }
     Ok(())
+}
+
+/// Names that `report` tries as well where it is given none.
+pub const SUMS_NAME: &str = "exits.json";
+pub const EVENTS_NAME: &str = "exits.trace.zst";
+
+fn output_of(arguments: &Arguments, rung: Rung) -> PathBuf {
+    let otherwise = if rung == Rung::Text { EVENTS_NAME } else { SUMS_NAME };
+    arguments.output.clone().unwrap_or_else(|| otherwise.into())
 }
 
 fn create(path: &Path) -> anyhow::Result<Box<dyn Write>> {
@@ -137,10 +151,10 @@ fn create(path: &Path) -> anyhow::Result<Box<dyn Write>> {
 }
 
 fn record_sums(arguments: &Arguments, mut watch: Watch, end: &mut End<'_>) -> anyhow::Result<()> {
-    let path = &arguments.output;
-    let names = names_of(virtual_machines());
     let rung = watch.rung;
-    let mut writer = SumsWriter::new(create(path)?, 0, &origin(rung), &names)?;
+    let path = output_of(arguments, rung);
+    let names = names_of(virtual_machines());
+    let mut writer = SumsWriter::new(create(&path)?, 0, &origin(rung), &names)?;
     eprintln!("avicenna: exits are {}, {}", rung.name(), rung.cost());
     end.begin(path == Path::new("-"))?;
     let step = Duration::from_secs_f64(arguments.interval);
@@ -153,9 +167,7 @@ fn record_sums(arguments: &Arguments, mut watch: Watch, end: &mut End<'_>) -> an
         let interval = watch.poll()?;
         exits += interval.rows.iter().map(|row| row.1.count).sum::<u64>();
         let written = writer.interval(&interval);
-        written.with_context(|| {
-            format!("{} holds what was recorded before", arguments.output.display())
-        })?;
+        written.with_context(|| format!("{} holds what was recorded before", path.display()))?;
     }
     eprintln!("avicenna: {exits} exits recorded");
     if exits == 0 {
@@ -173,8 +185,8 @@ fn record_events(
     process: Option<u32>,
     end: &mut End<'_>,
 ) -> anyhow::Result<()> {
-    let path = &arguments.output;
-    let mut out = std::io::BufWriter::new(create(path)?);
+    let path = output_of(arguments, Rung::Text);
+    let mut out = std::io::BufWriter::new(create(&path)?);
     // Whoever is given a pipe wants to look at the text.
     let events = if path == Path::new("-") {
         end.begin(true)?;

@@ -4,6 +4,7 @@ use super::analyse::{Analysis, Told, analyse};
 use super::arguments::{By, Format, Vendor, ViewName, WhatCounts};
 use super::interrupt::stop_on_interrupt;
 use super::output;
+use super::record::{EVENTS_NAME, SUMS_NAME};
 use crate::verb::CANNOT_TELL;
 use profile::pairing::Views;
 use profile::summary::{Row, Table};
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Recordings: perf.data, trace.dat, ftrace text, a pasted table of perf kvm stat; packed with
-    /// gzip or zstd or not; `-` is standard input [default: what perf and trace-cmd leave here]
+    /// gzip or zstd or not; `-` is standard input [default: what perf, trace-cmd and exits record leave here]
     files: Vec<PathBuf>,
     /// Exits, or which accesses of the guest to table with times of their own
     #[arg(long, visible_alias = "event", value_enum, default_value_t = ViewName::Vmexit)]
@@ -65,9 +66,16 @@ impl Sort {
     }
 }
 
-/// Where perf and trace-cmd put a recording that was given no name.
-const DEFAULT_NAMES: [&str; 5] =
-    ["perf.data.guest", "perf.data.kvm", "perf.data.host", "perf.data", "trace.dat"];
+/// Where perf, trace-cmd and `exits record` put a recording that was given no name.
+const DEFAULT_NAMES: [&str; 7] = [
+    "perf.data.guest",
+    "perf.data.kvm",
+    "perf.data.host",
+    "perf.data",
+    "trace.dat",
+    SUMS_NAME,
+    EVENTS_NAME,
+];
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let view = View::from(arguments.view);
