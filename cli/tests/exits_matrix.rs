@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use trace::event::{Event, Record, VirtualCpu};
 
-const GROUPINGS: [&str; 5] = ["reason", "vcpu", "vm", "vector", "time"];
+const GROUPINGS: [&str; 6] = ["reason", "detail", "vcpu", "vm", "vector", "time"];
 
 /// The column with the name of a line, and the one that adds up to all exits.
 fn columns(by: &str) -> (&'static str, Option<&'static str>) {
     match by {
-        "reason" => ("name", Some("count")),
+        "reason" | "detail" => ("name", Some("count")),
         "vcpu" => ("vcpu", Some("exits")),
         "vm" => ("vm", Some("exits")),
         "time" => ("from_s", Some("exits")),

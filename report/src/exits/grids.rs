@@ -12,6 +12,8 @@ use trace::inhibit::Authority;
 pub enum Grouping {
     #[default]
     Reason,
+    /// What exits were about.
+    Detail,
     Vcpu,
     Machine,
     Vector,
@@ -43,6 +45,7 @@ pub fn groups(report: &Report, grouping: Grouping) -> Grid {
     let summary = &report.summary;
     match grouping {
         Grouping::Reason => rows(summary.table.view.title(), &summary.table.rows),
+        Grouping::Detail => judged(&summary.detailed.rows),
         Grouping::Vcpu => lines("vCPUs", "vcpu", &summary.by_vcpu),
         Grouping::Machine => lines("Virtual machines", "vm", &summary.machines),
         Grouping::Time => {
@@ -56,6 +59,9 @@ pub fn groups(report: &Report, grouping: Grouping) -> Grid {
 /// The same for people, who do not read hundreds of lines.
 pub fn shown_groups(report: &Report, grouping: Grouping) -> Grid {
     let summary = &report.summary;
+    if grouping == Grouping::Detail {
+        return details(summary.detailed.rows.iter());
+    }
     let (fine, coarse) = (summary.by_time.len(), summary.by_longer_time.len());
     if grouping != Grouping::Time || fine <= coarse {
         return groups(report, grouping);
@@ -109,6 +115,16 @@ pub fn rows(title: &str, rows: &[Row]) -> Grid {
                 (None, _) => Value::Missing,
             },
         ]);
+    }
+    grid
+}
+
+/// Rows of statistics with why they are judged so.
+fn judged(details: &[Row]) -> Grid {
+    let mut grid = rows(DETAILS, details);
+    grid.columns.extend(["feature", "rule"]);
+    for (row, detail) in grid.rows.iter_mut().zip(details) {
+        row.extend([Value::text(&detail.feature), Value::text(&detail.rule)]);
     }
     grid
 }
@@ -199,10 +215,17 @@ pub fn ceiling(report: &Report) -> Grid {
 
 /// The exits split by what they were about, with verdict and rule; the rare ones left out.
 pub fn detailed(report: &Report, most: usize) -> Grid {
+    details(report.summary.detailed.rows.iter().filter(|row| !row.is_idle).take(most))
+}
+
+const DETAILS: &str = "What the exits were about";
+
+fn details<'a>(rows: impl Iterator<Item = &'a Row>) -> Grid {
     let columns = ["exit", "about", "count", "mean us", "p99 us", "verdict", "why"];
-    let mut grid = Grid::new("What the exits were about", &columns);
-    for row in report.summary.detailed.rows.iter().filter(|row| !row.is_idle).take(most) {
+    let mut grid = Grid::new(DETAILS, &columns);
+    for row in rows {
         let verdict = match row.verdict {
+            _ if row.is_idle => "idle".to_owned(),
             Some(verdict) if row.feature.is_empty() => verdict.name().to_owned(),
             Some(verdict) => format!("{} by {}", verdict.name(), row.feature),
             None => "-".into(),

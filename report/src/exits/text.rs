@@ -43,11 +43,7 @@ pub fn render(report: &Report, grouping: Grouping) -> String {
             text.push_str(&detailed.to_text());
             let more = report.summary.detailed.rows.iter().filter(|row| !row.is_idle).count();
             if more > MOST_DETAILS {
-                let _ = writeln!(
-                    text,
-                    "  {} rarer kinds are in --format markdown, html and json",
-                    more - MOST_DETAILS
-                );
+                let _ = writeln!(text, "  {} rarer kinds: --by detail", more - MOST_DETAILS);
             }
         }
         if let Some(inhibits) = report.summary.inhibits.as_ref().map(grids::inhibits) {

@@ -37,10 +37,17 @@ impl From<ViewName> for View {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum By {
+    /// A kind of exit
     Reason,
+    /// What exits were about, such as a register
+    Detail,
+    /// A vCPU
     Vcpu,
+    /// A virtual machine
     Vm,
+    /// A vector of the guest
     Vector,
+    /// A stretch of time
     Time,
 }
 
@@ -48,6 +55,7 @@ impl From<By> for Grouping {
     fn from(by: By) -> Self {
         match by {
             By::Reason => Self::Reason,
+            By::Detail => Self::Detail,
             By::Vcpu => Self::Vcpu,
             By::Vm => Self::Machine,
             By::Vector => Self::Vector,
