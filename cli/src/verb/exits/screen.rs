@@ -59,6 +59,8 @@ impl Order {
 pub struct Screen {
     watch: Watch,
     order: Order,
+    /// A line for each thing that exits were about, with the verdict, rather than for each reason.
+    has_details: bool,
     is_frozen: bool,
     /// Only this machine; Tab goes through them.
     machine: Option<u32>,
@@ -74,6 +76,7 @@ impl Screen {
         Self {
             watch,
             order: Order::Count,
+            has_details: false,
             is_frozen: false,
             machine: None,
             machines: Vec::new(),
@@ -138,6 +141,7 @@ impl Screen {
             KeyCode::Char('q') | KeyCode::Esc => return Ok(true),
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Ok(true),
             KeyCode::Char('s') => self.order = self.order.next(),
+            KeyCode::Char('d') => self.has_details = !self.has_details,
             KeyCode::Char('f') | KeyCode::Char(' ') => self.is_frozen = !self.is_frozen,
             KeyCode::Tab => {
                 let at = self.machine.and_then(|m| self.machines.iter().position(|n| *n == m));
@@ -193,41 +197,101 @@ impl Screen {
             Sparkline::default().data(&history[shown..]).style(Style::new().fg(Color::Cyan));
         frame.render_widget(spark, areas[1]);
         if let Some(summary) = &self.summary {
-            frame.render_widget(self.table(summary), areas[2]);
+            frame.render_widget(table(summary, self.order, self.has_details), areas[2]);
         }
-        let keys =
-            format!("s sort ({}) · f freeze · Tab virtual machine · q quit", self.order.name());
+        let keys = format!(
+            "s sort ({}) · d details · f freeze · Tab virtual machine · q quit",
+            self.order.name()
+        );
         frame.render_widget(Paragraph::new(Line::styled(keys, dim)), areas[3]);
     }
+}
 
-    fn table(&self, summary: &Summary) -> Table<'static> {
-        let mut rows: Vec<&Row> = summary.table.rows.iter().collect();
-        rows.sort_by(|a, b| self.order.key(b).total_cmp(&self.order.key(a)));
-        let us = |ns: f64| format!("{:.2}", ns / 1e3);
-        let cells = rows.into_iter().map(|row| {
-            let style = if row.is_idle { Style::new().fg(Color::DarkGray) } else { Style::new() };
-            Cells::new(vec![
-                row.name.clone(),
-                format!("{:.0}", row.per_second),
-                format!("{:.1}", row.count_share),
-                format!("{:.1}", row.work_share),
-                us(row.mean_ns),
-                row.p99_ns.map_or_else(|| "-".into(), us),
-                us(row.max_ns as f64),
-            ])
-            .style(style)
-        });
-        let widths = [
-            Constraint::Min(22),
-            Constraint::Length(11),
-            Constraint::Length(8),
-            Constraint::Length(8),
-            Constraint::Length(11),
-            Constraint::Length(11),
-            Constraint::Length(12),
+fn table(summary: &Summary, order: Order, has_details: bool) -> Table<'static> {
+    let rows = if has_details { &summary.detailed.rows } else { &summary.table.rows };
+    let mut rows: Vec<&Row> = rows.iter().collect();
+    rows.sort_by(|a, b| order.key(b).total_cmp(&order.key(a)));
+    let us = |ns: f64| format!("{:.2}", ns / 1e3);
+    let cells = rows.into_iter().map(|row| {
+        let style = if row.is_idle { Style::new().fg(Color::DarkGray) } else { Style::new() };
+        let mut cells = vec![
+            format!("{} {}", row.name, row.about).trim_end().to_owned(),
+            format!("{:.0}", row.per_second),
+            format!("{:.1}", row.count_share),
+            if row.is_idle { "idle".into() } else { format!("{:.1}", row.work_share) },
+            us(row.mean_ns),
+            row.p99_ns.map_or_else(|| "-".into(), us),
+            us(row.max_ns as f64),
         ];
-        let heads = ["exit", "per second", "exits %", "work %", "mean us", "p99 us", "max us"];
-        Table::new(cells.collect::<Vec<_>>(), widths)
-            .header(Cells::new(heads).style(Style::new().add_modifier(Modifier::UNDERLINED)))
+        if let (true, Some(verdict)) = (has_details && !row.is_idle, row.verdict) {
+            cells.push(format!("{} {}", verdict.name(), row.feature).trim_end().to_owned());
+        }
+        Cells::new(cells).style(style)
+    });
+    let mut widths = vec![
+        Constraint::Min(26),
+        Constraint::Length(11),
+        Constraint::Length(8),
+        Constraint::Length(8),
+        Constraint::Length(11),
+        Constraint::Length(11),
+        Constraint::Length(12),
+    ];
+    let mut heads = vec!["exit", "per second", "exits %", "work %", "mean us", "p99 us", "max us"];
+    if has_details {
+        widths.push(Constraint::Length(18));
+        heads.push("verdict");
+    }
+    Table::new(cells.collect::<Vec<_>>(), widths)
+        .header(Cells::new(heads).style(Style::new().add_modifier(Modifier::UNDERLINED)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::pasted::{PrintedRow, from_rows};
+    use profile::{Context, Selection};
+    use ratatui::backend::TestBackend;
+
+    fn shown(order: Order, has_details: bool) -> Vec<String> {
+        let row = |name: &str, count, mean_us| PrintedRow {
+            name: name.into(),
+            count,
+            min_us: mean_us,
+            max_us: mean_us,
+            mean_us,
+            error_percent: 0.0,
+        };
+        let rows = [row("vintr", 30, 1.0), row("hlt", 20, 900.0), row("cpuid", 10, 5.0)];
+        let (profile, extra_names) = from_rows("VM-EXIT", &rows);
+        let context = Context { extra_names, ..Context::default() };
+        let selection = Selection { by_reason: true, ..Selection::default() };
+        let summary = Summary::new(&profile, &context, &selection);
+        let mut terminal =
+            ratatui::Terminal::new(TestBackend::new(120, 5)).expect("a terminal in memory");
+        terminal
+            .draw(|frame| frame.render_widget(table(&summary, order, has_details), frame.area()))
+            .expect("drawn");
+        let buffer = terminal.backend().buffer().clone();
+        let line = |y| (0..120).map(|x| buffer[(x, y)].symbol().to_owned()).collect::<String>();
+        (0..5).map(line).collect()
+    }
+
+    #[test]
+    fn rows_are_in_the_order_asked_for_with_waiting_set_apart() {
+        for (order, first) in [(Order::Count, "vintr"), (Order::Time, "hlt"), (Order::Mean, "hlt")]
+        {
+            let lines = shown(order, false);
+            assert!(lines[1].starts_with(first), "{lines:#?}");
+            assert!(lines.iter().any(|line| line.starts_with("hlt") && line.contains("idle")));
+            assert!(!lines[0].contains("verdict"));
+        }
+    }
+
+    #[test]
+    fn details_have_their_verdict() {
+        let lines = shown(Order::Count, true);
+        assert!(lines[0].contains("verdict") && lines[1].contains("avoidable AVIC"), "{lines:#?}");
+        assert!(lines.iter().any(|line| line.contains("not avoidable")), "{lines:#?}");
     }
 }
