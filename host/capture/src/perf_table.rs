@@ -37,6 +37,8 @@ pub fn read(text: &str) -> Result<Vec<PastedTable>, Error> {
     let mut tables: Vec<PastedTable> = Vec::new();
     let mut open: Option<PastedTable> = None;
     for line in text.lines() {
+        // Answers to mails quote what they speak of.
+        let line = line.trim_start_matches(['>', '|', ' ', '\t']);
         if line.contains("Samples%") && line.contains("Avg time") {
             tables.extend(open.take().filter(|table| !table.rows.is_empty()));
             let title = line.split("Samples").next().unwrap_or_default().trim().to_owned();
@@ -128,6 +130,12 @@ Total Samples:27549, Total events handled time:20043311.08us.
         assert_eq!((table.rows[0].samples, table.rows[0].mean_us), (18940, 45.88));
         assert_eq!((table.total_samples, table.total_us), (Some(27549), Some(20_043_311.08)));
         assert_eq!(table.warnings.len(), 1);
+    }
+
+    #[test]
+    fn a_quoted_table_reads_like_the_table() {
+        let quoted: String = NOISY.lines().map(|line| format!("> > {line}\n")).collect();
+        assert_eq!(read(&quoted).expect("a table"), read(NOISY).expect("a table"));
     }
 
     #[test]
