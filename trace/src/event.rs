@@ -174,7 +174,10 @@ events! {
     29 PowerOff "power-off" {}
     30 Reset "reset" {}
     31 DebugExit "debug-exit" { value: u32 }
+    /// The access that a virtual machine exited for, right behind its exit. What it would read is
+    /// not known and zero.
     32 MsrRead "rdmsr" { index: u32, value: u64 }
+    /// The same of a write, with the value that it would write.
     33 MsrWrite "wrmsr" { index: u32, value: u64 }
     /// A processor obeys INIT.
     34 Initialized "init" {}

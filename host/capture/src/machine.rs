@@ -2,8 +2,9 @@
 //! computer, as `avicenna machine run --trace` writes them.
 //!
 //! A virtual processor is named by its VMCB or VMCS, which stands for the thread of a recording;
-//! they are numbered in the order of appearance. Which of them belong to one virtual machine, and
-//! what a software-emulated exit was about (an MSR's number), the machine does not know.
+//! they are numbered in the order of appearance. Which of them belong to one virtual machine, the
+//! machine does not know. The MSR that an exit was about comes right behind it; traces of machines
+//! that did not say it yet are read too.
 
 use crate::sink::{Origin, Sink};
 use std::collections::BTreeMap;
@@ -40,9 +41,13 @@ pub fn read<S: Sink>(
         ..Origin::default()
     };
     let mut vcpus = Vcpus::default();
+    let mut has_msr = false;
     for record in reader {
         match record {
-            Ok(record) => vcpus.deliver(&record, sink),
+            Ok(record) => {
+                has_msr |= matches!(record.event, Event::MsrRead { .. } | Event::MsrWrite { .. });
+                vcpus.deliver(&record, sink);
+            }
             Err(error) => {
                 origin.warnings.push(format!("{error}: everything before it is analysed"));
                 break;
@@ -52,6 +57,9 @@ pub fn read<S: Sink>(
             origin.warnings.push("stopped on request: the rest was not read".into());
             break;
         }
+    }
+    if has_msr {
+        origin.events.push("kvm_msr".into());
     }
     origin.bytes = progress.load(Ordering::Relaxed);
     Ok(origin)
@@ -74,6 +82,8 @@ impl<R: Read> Read for Counted<'_, R> {
 #[derive(Default)]
 struct Vcpus {
     numbers: BTreeMap<u64, u32>,
+    /// Whose exit was the latest on each processor, until the next entry there.
+    exited: BTreeMap<u16, u32>,
 }
 
 impl Vcpus {
@@ -86,7 +96,7 @@ impl Vcpus {
     }
 
     fn deliver<S: Sink>(&mut self, record: &Record, sink: &mut S) {
-        let Some((vcpu, event)) = self.event(&record.event) else { return };
+        let Some((vcpu, event)) = self.event(record) else { return };
         let stamp = Stamp {
             time_ns: record.at.0 / 1000,
             process: 0,
@@ -97,13 +107,16 @@ impl Vcpus {
         sink.event(&stamp, &event);
     }
 
-    fn event(&mut self, event: &Event) -> Option<(Option<u32>, KvmEvent)> {
-        Some(match *event {
+    fn event(&mut self, record: &Record) -> Option<(Option<u32>, KvmEvent)> {
+        let cpu = record.cpu.0;
+        Some(match record.event {
             Event::SvmExit { vcpu, code, info1, info2, interrupt_info, .. } => {
                 let reason = code.into_bits() as u32;
                 let interruption = interrupt_info as u32;
                 let exit = Exit { isa: SVM, reason, info1, info2, interruption };
-                (Some(self.number(vcpu)), KvmEvent::Exit(exit))
+                let vcpu = self.number(vcpu);
+                self.exited.insert(cpu, vcpu);
+                (Some(vcpu), KvmEvent::Exit(exit))
             }
             Event::VmxExit { vcpu, reason, qualification, interruption_info, .. } => {
                 let exit = Exit {
@@ -117,7 +130,16 @@ impl Vcpus {
             }
             Event::Entry { vcpu, .. } => {
                 let vcpu = self.number(vcpu);
+                self.exited.remove(&cpu);
                 (Some(vcpu), KvmEvent::Entry { vcpu })
+            }
+            Event::MsrRead { index, value } => {
+                let vcpu = self.exited.get(&cpu).copied()?;
+                (Some(vcpu), KvmEvent::Msr { is_write: false, index, value })
+            }
+            Event::MsrWrite { index, value } => {
+                let vcpu = self.exited.get(&cpu).copied()?;
+                (Some(vcpu), KvmEvent::Msr { is_write: true, index, value })
             }
             Event::InhibitChanged { reason, is_set, mask } => {
                 let reason = Numbering::assumed().bit(reason)?;
@@ -192,6 +214,20 @@ mod tests {
                 },
             ),
             (4_000, Event::Entry { vcpu: vcpu(0x9000), injected: 0, rip }),
+            // Nobody's: no exit is open.
+            (5_000, Event::MsrRead { index: 0x10, value: 0 }),
+            (
+                6_000,
+                Event::SvmExit {
+                    vcpu: vcpu(0x9000),
+                    code: ExitCode::Msr,
+                    info1: 1,
+                    info2: 0,
+                    interrupt_info: 0,
+                    rip,
+                },
+            ),
+            (6_000, Event::MsrWrite { index: 0x830, value: 0xfb }),
         ];
         let mut writer = Writer::new(Vec::new(), &[]).expect("memory");
         for (at, event) in records {
@@ -209,16 +245,20 @@ mod tests {
     }
 
     #[test]
-    fn exits_and_entries_are_told_apart_by_their_control_block() {
+    fn exits_and_entries_are_told_apart_by_their_control_block_and_name_their_register() {
         let (seen, origin) = seen(&written());
+        let msr = Exit { isa: SVM, reason: 0x7c, info1: 1, ..Exit::default() };
         let hlt = Exit { isa: SVM, reason: 0x78, ..Exit::default() };
         let expected = [
             (1, 1, KvmEvent::Entry { vcpu: 0 }),
             (3, 1, KvmEvent::Exit(hlt)),
             (4, 2, KvmEvent::Entry { vcpu: 1 }),
+            (6, 2, KvmEvent::Exit(msr)),
+            (6, 2, KvmEvent::Msr { is_write: true, index: 0x830, value: 0xfb }),
         ];
         assert_eq!(seen.0, expected);
         assert!(origin.warnings.is_empty());
+        assert!(origin.events.iter().any(|event| event == "kvm_msr"));
     }
 
     #[test]

@@ -298,6 +298,8 @@ fn event_of(happening: Happening) -> Option<Event> {
             interrupt_info,
             rip: Linear(ip),
         },
+        Happening::MsrAccess { index, is_write: false, value } => Event::MsrRead { index, value },
+        Happening::MsrAccess { index, value, .. } => Event::MsrWrite { index, value },
         Happening::VmEntry { vmcb, injected, ip } => {
             Event::Entry { vcpu: VirtualCpu(vmcb), injected, rip: Linear(ip) }
         }

@@ -75,6 +75,13 @@ pub enum Happening {
         interrupt_info: u64,
         ip: u64,
     },
+    /// What a guest stopped for, if it is a model-specific register: right behind the exit. The
+    /// value is what it would write, zero of one it would read.
+    MsrAccess {
+        index: u32,
+        is_write: bool,
+        value: u64,
+    },
     /// A guest runs. [APM2 "VMRUN Instruction"]
     VmEntry {
         vmcb: SystemPhysical,

@@ -2,7 +2,7 @@
 
 use super::state::{Exit, Guest};
 use crate::state::{Attention, TableRegister};
-use crate::width::{RAX, RSP};
+use crate::width::{RAX, RCX, RDX, RSP};
 use crate::{Activity, Bus, Cpu};
 use arch::address::SystemPhysical;
 use arch::control::{Cr0, debug, rflags};
@@ -68,6 +68,9 @@ impl Cpu {
                 ip: self.ip,
             },
         );
+        if exit.code == ExitCode::Msr {
+            self.record_msr(bus, exit.info[0] != 0);
+        }
         let state = self.guest_state();
         let fetched = self.fetched_bytes(bus, exit);
         let recording = (self.msr.debug_ctl, self.msr.branch_records);
@@ -103,6 +106,14 @@ impl Cpu {
                 vmcb.set(save::LAST_EXCEPTION_TO, records.exception_to);
             }
         });
+    }
+
+    /// Says which register a guest stopped for: the VMCB does not.
+    fn record_msr(&self, bus: &mut Bus<'_>, is_write: bool) {
+        let [low, high] = [RAX, RDX].map(|register| self.gpr[register] & 0xFFFF_FFFF);
+        let value = if is_write { high << 32 | low } else { 0 };
+        let index = self.gpr[RCX] as u32;
+        bus.platform.record(self.visit(), Happening::MsrAccess { index, is_write, value });
     }
 
     /// The bytes at rIP, for a data access that faulted: as many of fifteen as can be fetched.
