@@ -54,6 +54,11 @@ macro_rules! events {
                 }
             }
 
+            /// Whether it says nothing that happened, but something about it.
+            pub const fn is_remark(&self) -> bool {
+                matches!(self, Self::NestedRoot { .. })
+            }
+
             /// The name in texts and exports.
             pub const fn label(&self) -> &'static str {
                 match self {
@@ -193,6 +198,9 @@ events! {
     }
     /// A processor stops for good after a fault that it could not deliver.
     37 Shutdown "shutdown" { rip: Linear }
+    /// A remark for readers of a file, and no part of the hash, since only a run that is traced has
+    /// it: from the next entry on, a virtual machine has nested page tables at `root`.
+    38 NestedRoot "nested-root" { vcpu: VirtualCpu, root: SystemPhysical }
 }
 
 impl core::fmt::Display for Record {

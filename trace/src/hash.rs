@@ -26,8 +26,11 @@ impl TraceHash {
         self.0 = (self.0 ^ word).wrapping_mul(MULTIPLIER).rotate_left(29);
     }
 
-    /// Folds a record in: time, processor and kind, then its fields.
+    /// Folds a record in: time, processor and kind, then its fields. Remarks are left out.
     pub fn record(&mut self, record: &Record) {
+        if record.event.is_remark() {
+            return;
+        }
         self.word(record.at.0);
         self.word(u64::from(record.cpu.0) << 8 | u64::from(record.event.kind()));
         record.event.fields(|_, field| self.word(field.word()));

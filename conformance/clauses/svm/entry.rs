@@ -134,7 +134,8 @@ fn entries_and_exits_are_recorded_as_the_vmcb_shows_them() {
     lab.intercept(|i| i.vector3 |= Vector3::CPUID);
     lab.run();
     let vmcb = SystemPhysical(VMCB);
-    let entry = Happening::VmEntry { vmcb, injected: 0, ip: GUEST_CODE };
+    let nested_root = Some(SystemPhysical(lab.get(control::N_CR3)));
+    let entry = Happening::VmEntry { vmcb, nested_root, injected: 0, ip: GUEST_CODE };
     let exit = Happening::VmExit {
         vmcb,
         code: 0x72,
@@ -144,6 +145,24 @@ fn entries_and_exits_are_recorded_as_the_vmcb_shows_them() {
         ip: GUEST_CODE,
     };
     assert_eq!(lab.platform.happenings[..2], [entry, exit]);
+}
+
+#[test]
+fn an_exit_for_an_msr_is_recorded_with_its_number_and_what_it_would_write() {
+    for is_write in [false, true] {
+        let mut lab = Lab::new(|a| {
+            // Beyond the permission map: exits always.
+            a.mov(ecx, 0x4000_0000).unwrap();
+            a.mov(eax, 0x1234_5678).unwrap();
+            a.mov(edx, 0x9ABC).unwrap();
+            if is_write { a.wrmsr().unwrap() } else { a.rdmsr().unwrap() }
+        });
+        lab.intercept(|i| i.vector3 |= Vector3::MSR);
+        assert_eq!(lab.run(), ExitCode::Msr);
+        let value = if is_write { 0x9ABC_1234_5678 } else { 0 };
+        let access = Happening::MsrAccess { index: 0x4000_0000, is_write, value };
+        assert_eq!(lab.platform.happenings[2], access);
+    }
 }
 
 #[test]

@@ -2,11 +2,12 @@
 //! computer, as `avicenna machine run --trace` writes them.
 //!
 //! A virtual processor is named by its VMCB or VMCS, which stands for the thread of a recording;
-//! they are numbered in the order of appearance. Which of them belong to one virtual machine, the
-//! machine does not know. The MSR that an exit was about comes right behind it; traces of machines
+//! they are numbered in the order of appearance. Those that have the same nested page tables are
+//! taken for one virtual machine: a hypervisor gives each its own. The MSR that an exit was about comes right behind it; traces of machines
 //! that did not say it yet are read too.
 
 use crate::sink::{Origin, Sink};
+use arch::address::SystemPhysical;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -81,6 +82,7 @@ impl<R: Read> Read for Counted<'_, R> {
 /// Numbers of virtual processors, in the order of appearance.
 #[derive(Default)]
 struct Vcpus {
+    guests: Guests,
     numbers: BTreeMap<u64, u32>,
     /// Whose exit was the latest on each processor, until the next entry there.
     exited: BTreeMap<u16, u32>,
@@ -96,10 +98,14 @@ impl Vcpus {
     }
 
     fn deliver<S: Sink>(&mut self, record: &Record, sink: &mut S) {
+        if let Event::NestedRoot { vcpu, root } = record.event {
+            let vcpu = self.number(vcpu);
+            self.guests.has_root(vcpu, root);
+        }
         let Some((vcpu, event)) = self.event(record) else { return };
         let stamp = Stamp {
             time_ns: record.at.0 / 1000,
-            process: 0,
+            process: vcpu.map_or(0, |number| self.guests.machine_of(number)),
             // Zero is nobody's: what belongs to no virtual processor.
             thread: vcpu.map_or(0, |number| number + 1),
             cpu: record.cpu.0.into(),
@@ -176,10 +182,37 @@ impl Vcpus {
     }
 }
 
+/// Which virtual machine a virtual processor is part of, by its nested page tables.
+#[derive(Default)]
+struct Guests {
+    /// Machine and tables of each virtual processor.
+    of_vcpu: BTreeMap<u32, (u32, SystemPhysical)>,
+    machines: u32,
+}
+
+impl Guests {
+    /// Tables may be replaced while a machine runs: its virtual processors then change one after the
+    /// other, so that one that was seen stays where it is and others that follow it join it.
+    fn has_root(&mut self, vcpu: u32, root: SystemPhysical) {
+        let known = self.of_vcpu.get(&vcpu).map(|guest| guest.0);
+        let sharing = self.of_vcpu.values().find(|guest| guest.1 == root).map(|guest| guest.0);
+        let machine = known.or(sharing).unwrap_or_else(|| {
+            self.machines += 1;
+            self.machines
+        });
+        self.of_vcpu.insert(vcpu, (machine, root));
+    }
+
+    /// Zero for one that has none.
+    fn machine_of(&self, vcpu: u32) -> u32 {
+        self.of_vcpu.get(&vcpu).map_or(0, |guest| guest.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arch::address::{Linear, SystemPhysical};
+    use arch::address::Linear;
     use arch::identity::CpuIndex;
     use arch::svm::exit::ExitCode;
     use arch::time::Picoseconds;
@@ -259,6 +292,28 @@ mod tests {
         assert_eq!(seen.0, expected);
         assert!(origin.warnings.is_empty());
         assert!(origin.events.iter().any(|event| event == "kvm_msr"));
+    }
+
+    #[test]
+    fn virtual_processors_with_the_same_page_tables_are_one_machine() {
+        let mut guests = Guests::default();
+        let root = SystemPhysical;
+        // Two of the first machine, one of a second; then the first gets other tables, of which a
+        // third processor is the first to tell.
+        for (vcpu, page, machine) in [
+            (0, 0x1000, 1),
+            (1, 0x1000, 1),
+            (2, 0x2000, 2),
+            (0, 0x3000, 1),
+            (3, 0x3000, 1),
+            (1, 0x3000, 1),
+            // Nobody has the first tables any more: they may be a third machine's.
+            (4, 0x1000, 3),
+        ] {
+            guests.has_root(vcpu, root(page));
+            assert_eq!(guests.machine_of(vcpu), machine, "vCPU {vcpu}");
+        }
+        assert_eq!(guests.machine_of(9), 0);
     }
 
     #[test]

@@ -13,7 +13,8 @@ use device::map;
 use interrupt::io_apic::{IoApic, IoApicModel};
 use interrupt::legacy::PicPair;
 use serde::{Deserialize, Serialize};
-use trace::{Event, Record, TraceHash};
+use std::collections::BTreeMap;
+use trace::{Event, Record, TraceHash, VirtualCpu};
 
 /// Where the I/O APIC is; the MADT says the same.
 const IO_APIC: u64 = 0xFEC0_0000;
@@ -21,6 +22,8 @@ const IO_APIC: u64 = 0xFEC0_0000;
 const IO_APIC_PINS: u8 = 24;
 /// Bytes that an I/O APIC decodes.
 const IO_APIC_SIZE: u64 = 0x1000;
+/// Guests whose nested page tables are remembered for the trace; with more, they are said again.
+const MOST_ROOTS: usize = 4096;
 
 /// Everything outside the processors.
 #[derive(Clone, Serialize, Deserialize)]
@@ -37,6 +40,9 @@ pub struct Wiring {
     /// Records for a trace file, collected while somebody wants them.
     #[serde(skip)]
     pub records: Option<Vec<Record>>,
+    /// Nested page tables of guests as the trace file has them.
+    #[serde(skip)]
+    nested_roots: BTreeMap<VirtualCpu, SystemPhysical>,
     #[serde(skip)]
     watched_port: Option<WatchedPort>,
 }
@@ -63,6 +69,7 @@ impl Wiring {
             hash: TraceHash::default(),
             outbox: Outbox::default(),
             records: None,
+            nested_roots: BTreeMap::new(),
             watched_port: None,
         }
     }
@@ -73,6 +80,16 @@ impl Wiring {
         self.hash.record(&record);
         if let Some(records) = &mut self.records {
             records.push(record);
+        }
+    }
+
+    /// Says in the trace which nested page tables a guest has from now on.
+    fn remark_root(&mut self, visit: Visit, vcpu: VirtualCpu, root: SystemPhysical) {
+        if self.nested_roots.len() >= MOST_ROOTS {
+            self.nested_roots.clear();
+        }
+        if self.nested_roots.insert(vcpu, root) != Some(root) {
+            self.note(visit.cpu, visit.at, Event::NestedRoot { vcpu, root });
         }
     }
 
@@ -269,6 +286,11 @@ impl Platform for Wiring {
     }
 
     fn record(&mut self, visit: Visit, happening: Happening) {
+        if let Happening::VmEntry { vmcb, nested_root: Some(root), .. } = happening
+            && self.records.is_some()
+        {
+            self.remark_root(visit, VirtualCpu(vmcb), root);
+        }
         if let Some(event) = event_of(happening) {
             self.note(visit.cpu, visit.at, event);
         }
@@ -277,7 +299,6 @@ impl Platform for Wiring {
 
 /// A processor's happening in the trace's vocabulary.
 fn event_of(happening: Happening) -> Option<Event> {
-    use trace::VirtualCpu;
     Some(match happening {
         Happening::Interrupt { vector, ip } => {
             Event::InterruptDelivered { vector, rip: Linear(ip) }
@@ -300,7 +321,7 @@ fn event_of(happening: Happening) -> Option<Event> {
         },
         Happening::MsrAccess { index, is_write: false, value } => Event::MsrRead { index, value },
         Happening::MsrAccess { index, value, .. } => Event::MsrWrite { index, value },
-        Happening::VmEntry { vmcb, injected, ip } => {
+        Happening::VmEntry { vmcb, injected, ip, .. } => {
             Event::Entry { vcpu: VirtualCpu(vmcb), injected, rip: Linear(ip) }
         }
     })

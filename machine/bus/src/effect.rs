@@ -85,6 +85,8 @@ pub enum Happening {
     /// A guest runs. [APM2 "VMRUN Instruction"]
     VmEntry {
         vmcb: SystemPhysical,
+        /// Of the nested page tables, if it has them.
+        nested_root: Option<SystemPhysical>,
         injected: u64,
         ip: u64,
     },

@@ -1,7 +1,10 @@
 //! Reading a trace.
 
 use super::block::{Decoder, take_number};
-use super::{BLOCK, END, LARGEST_BLOCK, LONGEST_NOTE, MAGIC, MOST_NOTES, Note, VERSION, checksum};
+use super::{
+    BLOCK, END, FIRST_VERSION, LARGEST_BLOCK, LONGEST_NOTE, MAGIC, MOST_NOTES, Note, VERSION,
+    checksum,
+};
 use crate::event::Record;
 use crate::hash::TraceHash;
 use std::io::Read;
@@ -13,7 +16,9 @@ pub enum ReadError {
     Input { offset: u64, source: std::io::Error },
     #[error("not a trace: starts with {found:02x?}, a trace starts with \"AVCTRACE\"")]
     NotATrace { found: [u8; 8] },
-    #[error("trace format version {found}, this program reads version {VERSION}")]
+    #[error(
+        "trace format version {found}, this program reads versions {FIRST_VERSION} to {VERSION}"
+    )]
     Version { found: u16 },
     #[error("trace ends at offset {offset:#x} inside {what}; what came before it is whole")]
     Truncated { offset: u64, what: &'static str },
@@ -51,7 +56,7 @@ impl<R: Read> Reader<R> {
             return Err(ReadError::NotATrace { found });
         }
         let version = u16::from_le_bytes(reader.array("the version")?);
-        if version != VERSION {
+        if !(FIRST_VERSION..=VERSION).contains(&version) {
             return Err(ReadError::Version { found: version });
         }
         let count = reader.number("the number of notes", MOST_NOTES)?;

@@ -174,6 +174,23 @@ fn damaged_bytes_are_refused_and_never_panic() {
 }
 
 #[test]
+fn traces_of_the_first_version_are_read() {
+    let (mut bytes, _) = written(&records());
+    assert_eq!(bytes[8..10], VERSION.to_le_bytes());
+    bytes[8..10].copy_from_slice(&FIRST_VERSION.to_le_bytes());
+    assert_eq!(read(&bytes), (records(), None));
+}
+
+#[test]
+fn remarks_change_no_hash() {
+    let with = records();
+    let without: Vec<Record> =
+        with.iter().filter(|record| !record.event.is_remark()).copied().collect();
+    assert!(without.len() < with.len());
+    assert_eq!(written(&with).1.hash, written(&without).1.hash);
+}
+
+#[test]
 fn random_records_inside_a_sound_block_are_refused_or_read() {
     // A small generator keeps the bytes the same on every run.
     let mut state = 1u64;

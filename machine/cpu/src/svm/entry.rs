@@ -61,11 +61,12 @@ impl Cpu {
         let host = self.save_host(next_rip);
         let guest = self.load_controls(at, &vmcb, host);
         self.apply_tlb_control(TlbControl::from_bits(vmcb.get(control::TLB_CONTROL)), guest.asid);
+        let nested_root = guest.nested.map(|nested| nested.root);
         self.svm.guest = Some(Box::new(guest));
         self.load_guest(bus, &vmcb);
         self.svm.global_interrupts = true;
         let injected = vmcb.get(control::EVENTINJ).into_bits();
-        let entry = Happening::VmEntry { vmcb: at, injected, ip: self.ip };
+        let entry = Happening::VmEntry { vmcb: at, nested_root, injected, ip: self.ip };
         bus.platform.record(self.visit(), entry);
         self.clock.0 += self.svm.costs.entry.0;
         self.attention |= Attention::GUEST_BOUNDARY
