@@ -1,5 +1,6 @@
 //! A profile of VM exits for people and programs.
 
+mod beside;
 #[cfg(feature = "parquet")]
 mod columns;
 pub mod compare;
@@ -8,9 +9,10 @@ mod grids;
 mod html;
 mod text;
 
+pub use beside::inhibits;
 #[cfg(feature = "parquet")]
 pub use columns::parquet;
-pub use grids::{Grouping, groups, inhibits};
+pub use grids::{Grouping, groups};
 pub use html::{html, inhibit_plot, page};
 
 use crate::grid::Grid;
@@ -64,7 +66,7 @@ fn all_grids(report: &Report) -> Vec<Grid> {
         all.push(groups(report, Grouping::Machine));
     }
     all.extend(report.summary.inhibits.as_ref().map(inhibits));
-    all.extend(grids::interrupts(report));
+    all.extend(beside::interrupts(report));
     all.retain(|grid| !grid.rows.is_empty());
     all.into_iter().map(Grid::without_empty_columns).collect()
 }

@@ -1,7 +1,7 @@
 //! The report for a terminal.
 
-use super::Report;
 use super::grids::{self, Grouping};
+use super::{Report, beside};
 use crate::grid::grouped;
 use profile::View;
 use profile::summary::{Ceiling, Row, Summary, Table};
@@ -46,11 +46,11 @@ pub fn render(report: &Report, grouping: Grouping) -> String {
                 let _ = writeln!(text, "  {} rarer kinds: --by detail", more - MOST_DETAILS);
             }
         }
-        if let Some(inhibits) = report.summary.inhibits.as_ref().map(grids::inhibits) {
+        if let Some(inhibits) = report.summary.inhibits.as_ref().map(beside::inhibits) {
             text.push('\n');
             text.push_str(&inhibits.without_empty_columns().to_text());
         }
-        for grid in grids::interrupts(report) {
+        for grid in beside::interrupts(report) {
             text.push('\n');
             text.push_str(&grid.without_empty_columns().to_text());
         }
