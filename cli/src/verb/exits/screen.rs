@@ -5,6 +5,7 @@ use super::live::summary_of;
 use super::watch::Watch;
 use capture::sums::Interval;
 use profile::Summary;
+use profile::avoidable::Verdict;
 use profile::summary::Row;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
@@ -220,28 +221,29 @@ fn table(summary: &Summary, order: Order, has_details: bool) -> Table<'static> {
             format!("{:.1}", row.count_share),
             if row.is_idle { "idle".into() } else { format!("{:.1}", row.work_share) },
             us(row.mean_ns),
-            row.p99_ns.map_or_else(|| "-".into(), us),
-            us(row.max_ns as f64),
         ];
-        if let (true, Some(verdict)) = (has_details && !row.is_idle, row.verdict) {
-            cells.push(format!("{} {}", verdict.name(), row.feature).trim_end().to_owned());
+        if has_details {
+            let verdict = row.verdict.filter(|_| !row.is_idle).map_or("", Verdict::name);
+            cells.push(format!("{verdict} {}", row.feature).trim().to_owned());
+        } else {
+            cells.push(row.p99_ns.map_or_else(|| "-".into(), us));
+            cells.push(us(row.max_ns as f64));
         }
         Cells::new(cells).style(style)
     });
-    let mut widths = vec![
-        Constraint::Min(26),
-        Constraint::Length(11),
-        Constraint::Length(8),
-        Constraint::Length(8),
-        Constraint::Length(11),
-        Constraint::Length(11),
-        Constraint::Length(12),
-    ];
-    let mut heads = vec!["exit", "per second", "exits %", "work %", "mean us", "p99 us", "max us"];
-    if has_details {
-        widths.push(Constraint::Length(18));
-        heads.push("verdict");
-    }
+    let mut columns = vec![("exit", 26), ("per second", 11), ("exits %", 8), ("work %", 8)];
+    columns.push(("mean us", 11));
+    // What an exit was about takes the place of how long the slowest took.
+    columns.extend(match has_details {
+        true => [("verdict", 20)].as_slice(),
+        false => [("p99 us", 11), ("max us", 12)].as_slice(),
+    });
+    let width = |(at, column): (usize, &(&str, u16))| match at {
+        0 => Constraint::Min(column.1),
+        _ => Constraint::Length(column.1),
+    };
+    let widths: Vec<Constraint> = columns.iter().enumerate().map(width).collect();
+    let heads: Vec<&str> = columns.iter().map(|column| column.0).collect();
     Table::new(cells.collect::<Vec<_>>(), widths)
         .header(Cells::new(heads).style(Style::new().add_modifier(Modifier::UNDERLINED)))
 }
