@@ -13,7 +13,6 @@ use crate::pairing::{Arrival, Lane, Lanes};
 use crate::part::{Edges, Part, Rounds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use trace::kvm::{KvmEvent, Stamp};
 
 /// Lanes that wait at most; beyond that, they are taken to be in order as they are.
 const MOST_WAITING: usize = 1 << 16;
@@ -32,10 +31,18 @@ pub struct Assembly {
     round_ns: u64,
 }
 
+/// A lane that waits where its stretch left it: there may be as many as moves, which are sorted.
 #[derive(Clone, Debug)]
 struct Waiting {
-    lane: Lane,
-    heads: Arc<Vec<(Stamp, KvmEvent)>>,
+    first_ns: u64,
+    lanes: Arc<Lanes>,
+    index: u32,
+}
+
+impl Waiting {
+    fn lane(&self) -> &Lane {
+        &self.lanes.lanes[self.index as usize]
+    }
 }
 
 impl Assembly {
@@ -77,10 +84,10 @@ impl Assembly {
     }
 
     fn wait(&mut self, lanes: Lanes) {
-        let heads = Arc::new(lanes.heads);
+        let lanes = Arc::new(lanes);
         self.count += lanes.lanes.len();
-        for lane in lanes.lanes {
-            let waiting = Waiting { lane, heads: Arc::clone(&heads) };
+        for (index, lane) in (0..).zip(&lanes.lanes) {
+            let waiting = Waiting { first_ns: lane.first_ns, lanes: Arc::clone(&lanes), index };
             self.waiting.entry(lane.thread).or_default().push(waiting);
         }
     }
@@ -94,11 +101,11 @@ impl Assembly {
         self.whole.take_over(&known, Vec::new());
         for waiting in self.waiting.values_mut() {
             // Stable: lanes of one time stay in the order of their stream.
-            waiting.sort_by_key(|waiting| waiting.lane.first_ns);
-            let ready = waiting.iter().take_while(|waiting| waiting.lane.last_ns < until_ns);
+            waiting.sort_by_key(|waiting| waiting.first_ns);
+            let ready = waiting.iter().take_while(|waiting| waiting.lane().last_ns < until_ns);
             let ready = ready.count();
-            for Waiting { lane, heads } in waiting.drain(..ready) {
-                self.whole.join_lane(&lane, &heads);
+            for waiting in waiting.drain(..ready) {
+                self.whole.join_lane(waiting.lane(), &waiting.lanes.heads);
             }
             self.count -= ready;
         }
@@ -120,10 +127,10 @@ impl Assembly {
     fn settle(&mut self, until_ns: u64) {
         for waiting in self.waiting.values_mut() {
             // Stable: lanes of one time stay in the order of the recording.
-            waiting.sort_by_key(|waiting| waiting.lane.first_ns);
-            let ready = waiting.partition_point(|waiting| waiting.lane.first_ns <= until_ns);
-            for Waiting { lane, heads } in waiting.drain(..ready) {
-                self.whole.join_lane(&lane, &heads);
+            waiting.sort_by_key(|waiting| waiting.first_ns);
+            let ready = waiting.partition_point(|waiting| waiting.first_ns <= until_ns);
+            for waiting in waiting.drain(..ready) {
+                self.whole.join_lane(waiting.lane(), &waiting.lanes.heads);
             }
             self.count -= ready;
         }
