@@ -2,6 +2,7 @@
 
 use crate::pairing::{Arrival, Lane, Lanes, Losses, Thread, Views};
 use crate::table::{HashKey, Table, mix};
+use arch::apic::DeliveryMode;
 use serde::{Deserialize, Serialize};
 use trace::kvm::{AccessKind, Departure, KvmEvent, Stamp};
 
@@ -360,8 +361,11 @@ impl Part {
                 (Family::Injected, vector)
             }
             KvmEvent::InjectInterrupt { vector, .. } => (Family::Reinjected, vector),
-            KvmEvent::AcceptInterrupt { vector, is_posted: false, .. } => {
-                (Family::Accepted, u32::from(vector))
+            KvmEvent::AcceptInterrupt { vector, delivery_mode, is_posted: false, .. } => {
+                // That of a start-up IPI is the page to begin at.
+                let mode = DeliveryMode::from_bits(delivery_mode);
+                let has_vector = matches!(mode, DeliveryMode::Fixed | DeliveryMode::LowestPriority);
+                (Family::Accepted, if has_vector { u32::from(vector) } else { 0 })
             }
             KvmEvent::AcceptInterrupt { vector, .. } => (Family::Posted, u32::from(vector)),
             KvmEvent::SendIpi { icr_low, .. } => (Family::Ipi, icr_low),
