@@ -63,4 +63,6 @@ for file in $files; do
 		printf "%-18s %5.0f | %9.1f %8.0f %8.1f | %9.1f %8.0f %8.1f | %6.1f %6.1f | %6.1f | %s\n", f,
 			b / 1e6, $1, $2, $3, $4, $5, $6, $1 / $4, $2 / $5, b / $4 / 1e6, s }'
 done
+# The longer recording may have driven it out of the cache.
+cat "$work/one-cpu.data" >/dev/null
 dd if="$work/one-cpu.data" of=/dev/null bs=256k 2>&1 | tail -1 | sed "s/^/one thread that only reads: /"
