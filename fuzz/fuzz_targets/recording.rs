@@ -6,6 +6,7 @@ use capture::perf_data::{Header, Reading, fold, read_stream};
 use capture::sink::{Sink, Stretched};
 use capture::{ftrace_text, machine, perf_table, sums, trace_dat};
 use libfuzzer_sys::fuzz_target;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use trace::kvm::{KvmEvent, Stamp};
 
@@ -28,7 +29,8 @@ fuzz_target!(|bytes: &[u8]| {
     std::fs::write(&path, bytes).expect("the temporary folder is writable");
     let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
     // Errors are answers; only a panic is a finding.
-    match open(&path).map(|opened| opened.input) {
+    let opened = open(&path, &stop, &mut |_| Arc::default());
+    match opened.map(|opened| opened.input) {
         Ok(Input::PerfFile(file, length)) => {
             if let Ok(header) = Header::read(&file, length) {
                 let reading =

@@ -17,6 +17,8 @@ pub enum Error {
     Unsupported(String),
     #[error("not a recording known here: {0}")]
     UnknownFormat(String),
+    #[error("stopped on request before the packed file was unpacked")]
+    Stopped,
 }
 
 impl Error {

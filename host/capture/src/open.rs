@@ -4,6 +4,7 @@ use crate::{Error, machine, perf_data, sums, trace_dat};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A recording's kind with what its reader needs.
@@ -26,6 +27,8 @@ pub enum Input {
 
 /// Bytes of text looked at to tell a table from a trace.
 const TEXT_HEAD: usize = 64 << 10;
+/// Bytes between two looks at whether to stop.
+const UNPACKED_AT_ONCE: u64 = 16 << 20;
 /// A page with pasted tables.
 const LARGEST_PAGE: u64 = 16 << 20;
 
@@ -68,32 +71,125 @@ impl<R: Read> Read for UpToBreak<R> {
     }
 }
 
-/// Opens a file, or standard input for `-`.
-pub fn open(path: &Path) -> Result<Opened, Error> {
-    let broken = Arc::default();
-    Ok(Opened { input: open_input(path, &broken)?, broken })
+/// Packed bytes, counted as they are taken.
+struct Counted<R> {
+    input: R,
+    taken: Arc<AtomicU64>,
 }
 
-fn open_input(path: &Path, broken: &Arc<OnceLock<String>>) -> Result<Input, Error> {
-    let at = |source| Error::File { path: path.to_owned(), source };
-    if path.as_os_str() == "-" {
-        return open_stream(Box::new(std::io::stdin()), broken);
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.taken.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
     }
-    let mut file = File::open(path).map_err(at)?;
-    let metadata = file.metadata().map_err(at)?;
-    if metadata.is_dir() {
-        return Ok(Input::PerfDirectory(perf_data::Directory::open(path)?));
+}
+
+/// Called with the length of a packed file, or zero if it is not known, when it is about to be
+/// unpacked; gives the counter of what has been taken of it.
+pub type Unpacking<'a> = dyn FnMut(u64) -> Arc<AtomicU64> + 'a;
+
+/// Opens files; readers that jump get packed ones unpacked, which takes as long as it takes.
+struct Opener<'a> {
+    stop: &'a AtomicBool,
+    unpacking: &'a mut Unpacking<'a>,
+    length: u64,
+    broken: &'a Arc<OnceLock<String>>,
+}
+
+/// Opens a file, or standard input for `-`. Raising `stop` ends the unpacking of a packed file, of
+/// which there is nothing to report then.
+pub fn open<'a>(
+    path: &Path,
+    stop: &'a AtomicBool,
+    unpacking: &'a mut Unpacking<'a>,
+) -> Result<Opened, Error> {
+    let broken = Arc::default();
+    let input = Opener { stop, unpacking, length: 0, broken: &broken }.open(path)?;
+    Ok(Opened { input, broken })
+}
+
+impl Opener<'_> {
+    fn open(mut self, path: &Path) -> Result<Input, Error> {
+        let at = |source| Error::File { path: path.to_owned(), source };
+        if path.as_os_str() == "-" {
+            return self.open_stream(Box::new(std::io::stdin()));
+        }
+        let mut file = File::open(path).map_err(at)?;
+        let metadata = file.metadata().map_err(at)?;
+        if metadata.is_dir() {
+            return Ok(Input::PerfDirectory(perf_data::Directory::open(path)?));
+        }
+        if !metadata.is_file() {
+            return self.open_stream(Box::new(file));
+        }
+        self.length = metadata.len();
+        let mut head = [0; 16];
+        let read = read_head(&mut file, &mut head).map_err(at)?;
+        file.seek(SeekFrom::Start(0)).map_err(at)?;
+        match kind_of(&head[..read]) {
+            Kind::PerfFile => Ok(Input::PerfFile(file, metadata.len())),
+            Kind::TraceDat => Ok(Input::TraceDat(file, metadata.len())),
+            _ => self.open_stream(Box::new(file)),
+        }
     }
-    if !metadata.is_file() {
-        return open_stream(Box::new(file), broken);
+
+    /// Opens what cannot be read at any place; a compressed file may hold a compressed file once.
+    fn open_stream(self, mut input: Box<dyn Read + Send>) -> Result<Input, Error> {
+        for layer in 0..3 {
+            let mut head = [0; 16];
+            let read = read_head(&mut input, &mut head)?;
+            let mut whole: Box<dyn Read + Send> =
+                Box::new(std::io::Cursor::new(head[..read].to_vec()).chain(input));
+            let kind = kind_of(&head[..read]);
+            if layer == 0 && matches!(kind, Kind::Gzip | Kind::Zstd) {
+                let taken = (self.unpacking)(self.length);
+                whole = Box::new(Counted { input: whole, taken });
+            }
+            let broken = Arc::clone(self.broken);
+            match kind {
+                Kind::PerfPipe => return Ok(Input::PerfPipe(whole)),
+                Kind::PerfFile => {
+                    let (file, length) = self.unpacked_file(whole)?;
+                    return Ok(Input::PerfFile(file, length));
+                }
+                Kind::TraceDat => {
+                    let (file, length) = self.unpacked_file(whole)?;
+                    return Ok(Input::TraceDat(file, length));
+                }
+                Kind::Machine => {
+                    return Ok(Input::Machine(Box::new(BufReader::with_capacity(1 << 18, whole))));
+                }
+                Kind::Gzip => {
+                    let unpacked = flate2::read::MultiGzDecoder::new(whole);
+                    input = Box::new(UpToBreak { input: unpacked, broken });
+                }
+                Kind::Zstd => {
+                    let unpacked = zstd::stream::read::Decoder::new(whole)?;
+                    input = Box::new(UpToBreak { input: unpacked, broken });
+                }
+                Kind::Text => return open_text(whole),
+            }
+        }
+        Err(Error::Unsupported("compressed more than twice".into()))
     }
-    let mut head = [0; 16];
-    let read = read_head(&mut file, &mut head).map_err(at)?;
-    file.seek(SeekFrom::Start(0)).map_err(at)?;
-    match kind_of(&head[..read]) {
-        Kind::PerfFile => Ok(Input::PerfFile(file, metadata.len())),
-        Kind::TraceDat => Ok(Input::TraceDat(file, metadata.len())),
-        _ => open_stream(Box::new(file), broken),
+
+    /// Readers that jump need a file: what was compressed is unpacked into one without a name.
+    fn unpacked_file(&self, mut input: impl Read) -> Result<(File, u64), Error> {
+        let mut file = tempfile::tempfile()?;
+        let mut length = 0;
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Error::Stopped);
+            }
+            match std::io::copy(&mut (&mut input).take(UNPACKED_AT_ONCE), &mut file)? {
+                0 => break,
+                written => length += written,
+            }
+        }
+        file.flush()?;
+        file.seek(SeekFrom::Start(0))?;
+        Ok((file, length))
     }
 }
 
@@ -131,51 +227,6 @@ fn read_head(input: &mut impl Read, head: &mut [u8]) -> std::io::Result<usize> {
         }
     }
     Ok(filled)
-}
-
-/// Opens what cannot be read at any place; a compressed file may hold a compressed file once.
-fn open_stream(
-    mut input: Box<dyn Read + Send>,
-    broken: &Arc<OnceLock<String>>,
-) -> Result<Input, Error> {
-    for _ in 0..3 {
-        let mut head = [0; 16];
-        let read = read_head(&mut input, &mut head)?;
-        let whole = Box::new(std::io::Cursor::new(head[..read].to_vec()).chain(input));
-        match kind_of(&head[..read]) {
-            Kind::PerfPipe => return Ok(Input::PerfPipe(whole)),
-            Kind::PerfFile => {
-                let (file, length) = to_file(whole)?;
-                return Ok(Input::PerfFile(file, length));
-            }
-            Kind::TraceDat => {
-                let (file, length) = to_file(whole)?;
-                return Ok(Input::TraceDat(file, length));
-            }
-            Kind::Machine => {
-                return Ok(Input::Machine(Box::new(BufReader::with_capacity(1 << 18, whole))));
-            }
-            Kind::Gzip => {
-                let unpacked = flate2::read::MultiGzDecoder::new(whole);
-                input = Box::new(UpToBreak { input: unpacked, broken: Arc::clone(broken) });
-            }
-            Kind::Zstd => {
-                let unpacked = zstd::stream::read::Decoder::new(whole)?;
-                input = Box::new(UpToBreak { input: unpacked, broken: Arc::clone(broken) });
-            }
-            Kind::Text => return open_text(whole),
-        }
-    }
-    Err(Error::Unsupported("compressed more than twice".into()))
-}
-
-/// Readers that jump need a file: what was compressed is unpacked into one without a name.
-fn to_file(mut input: impl Read) -> Result<(File, u64), Error> {
-    let mut file = tempfile::tempfile()?;
-    let length = std::io::copy(&mut input, &mut file)?;
-    file.flush()?;
-    file.seek(SeekFrom::Start(0))?;
-    Ok((file, length))
 }
 
 /// What a file is that is surely no recording, by its beginning.

@@ -5,10 +5,13 @@ mod forms;
 #[path = "forms/trace_dat.rs"]
 mod trace_dat;
 
+use capture::open::{Input, open};
 use forms::{
     Seen, Temporary, compressed_file, data, directory, directory_of_cpus, packed_with_zlib, pipe,
     read, shortened,
 };
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use trace::kvm::KvmEvent;
 
 fn seen(name: &str, bytes: &[u8]) -> (Seen, Vec<String>) {
@@ -174,4 +177,27 @@ fn a_packed_recording_without_its_end_gives_all_that_was_packed() {
     let (some, origin) = read(&cut.0).expect("its front is whole");
     assert!(whole.events.starts_with(&some.events));
     assert!(origin.warnings.iter().any(|warning| warning.contains("breaks off")));
+}
+
+#[test]
+fn a_packed_file_is_counted_and_its_unpacking_can_be_stopped() {
+    let packed = zstd::encode_all(&data("small-xapic-pp.data.zst")[..], 1).expect("memory");
+    let file = Temporary::new("packed", &packed);
+    let (taken, mut told) = (Arc::new(AtomicU64::new(0)), None);
+    let opened = open(&file.0, &AtomicBool::new(false), &mut |length| {
+        told = Some(length);
+        Arc::clone(&taken)
+    });
+    assert!(matches!(opened.expect("whole").input, Input::PerfFile(..)));
+    let length = packed.len() as u64;
+    assert_eq!((told, taken.load(Ordering::Relaxed)), (Some(length), length));
+    let stopped = open(&file.0, &AtomicBool::new(true), &mut |_| Arc::default());
+    assert!(matches!(stopped.err(), Some(capture::Error::Stopped)));
+    let whole = Temporary::new("unpacked", &data("small-xapic-pp.data.zst"));
+    let mut asked = false;
+    let opened = open(&whole.0, &AtomicBool::new(false), &mut |_| {
+        asked = true;
+        Arc::default()
+    });
+    assert!(opened.is_ok() && !asked, "nothing is packed");
 }

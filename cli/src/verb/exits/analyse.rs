@@ -10,6 +10,7 @@ use profile::avoidable::Evidence;
 use profile::pasted::{PrintedRow, from_rows};
 use profile::{Context, Options, Part, Profile};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use trace::exit_reason::Isa;
 use trace::inhibit::Numbering;
@@ -43,12 +44,20 @@ pub fn analyse(path: &Path, told: &Told, stop: &AtomicBool) -> anyhow::Result<Ve
 
 fn read(path: &Path, told: &Told, stop: &AtomicBool) -> anyhow::Result<Vec<Analysis>> {
     let name = path.display().to_string();
-    let opened = open(path)?;
-    let bytes = match &opened.input {
-        Input::PerfDirectory(directory) => directory.length(),
-        _ => std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+    let mut unpacking = None;
+    let opened = open(path, stop, &mut |packed| {
+        Arc::clone(&unpacking.insert(Progress::of_packed(&name, packed)).bytes)
+    })?;
+    let progress = match &opened.input {
+        Input::PerfFile(_, length) | Input::TraceDat(_, length) => {
+            // Whatever was packed is unpacked now.
+            drop(unpacking.take());
+            Progress::start(&name, *length)
+        }
+        Input::PerfDirectory(directory) => Progress::start(&name, directory.length()),
+        _ if unpacking.is_some() => Progress::hidden(),
+        _ => Progress::start(&name, std::fs::metadata(path).map_or(0, |metadata| metadata.len())),
     };
-    let progress = Progress::start(&name, bytes);
     let read = &progress.bytes;
     let make = || Gathering::new(Part::new(&told.options));
     let breakage = opened.breakage();
@@ -92,7 +101,7 @@ fn read(path: &Path, told: &Told, stop: &AtomicBool) -> anyhow::Result<Vec<Analy
             return Ok(vec![Analysis { name, origin: file.origin, profile, context }]);
         }
     };
-    drop(progress);
+    drop((progress, unpacking));
     gathered.origin.warnings.extend(breakage());
     Ok(vec![finish(name, gathered, told)])
 }

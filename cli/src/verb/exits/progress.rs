@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// Files below this are read before a bar could be seen.
 const WORTH_SHOWING: u64 = 256 << 20;
+/// The same of packed ones.
+const WORTH_SHOWING_PACKED: u64 = 32 << 20;
 const TICK: Duration = Duration::from_millis(100);
 
 /// A bar that follows a counter until it is dropped.
@@ -19,9 +21,24 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Of a recording of so many bytes.
     pub fn start(name: &str, total: u64) -> Self {
-        let mut progress = Self { bytes: Arc::default(), done: Arc::default(), follower: None };
-        if total < WORTH_SHOWING || !std::io::stderr().is_terminal() {
+        Self::if_worth(name, total, WORTH_SHOWING)
+    }
+
+    /// Of so many packed bytes.
+    pub fn of_packed(name: &str, total: u64) -> Self {
+        Self::if_worth(name, total, WORTH_SHOWING_PACKED)
+    }
+
+    /// Counts and shows nothing.
+    pub fn hidden() -> Self {
+        Self { bytes: Arc::default(), done: Arc::default(), follower: None }
+    }
+
+    fn if_worth(name: &str, total: u64, least: u64) -> Self {
+        let mut progress = Self::hidden();
+        if total < least || !std::io::stderr().is_terminal() {
             return progress;
         }
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());

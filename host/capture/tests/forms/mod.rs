@@ -11,6 +11,7 @@ use capture::{Origin, ftrace_text, machine, perf_table, sums, trace_dat};
 use perf_data::{put, word};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use trace::kvm::{KvmEvent, Stamp};
 
@@ -207,7 +208,8 @@ pub fn read(path: &Path) -> Result<(Seen, Origin), String> {
     let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut seen = Seen::default();
     let failed = |error: &dyn std::fmt::Display| error.to_string();
-    let opened = open(path).map_err(|error| failed(&error))?;
+    let opened = open(path, &AtomicBool::new(false), &mut |_| Arc::default());
+    let opened = opened.map_err(|error| failed(&error))?;
     let breakage = opened.breakage();
     let mut origin = match opened.input {
         Input::PerfFile(mut file, length) => {
