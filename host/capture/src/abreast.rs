@@ -13,6 +13,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
+/// What is said of a recording that was not read to its end because nobody wanted it.
+pub const STOPPED: &str = "stopped on request: the rest was not read";
+
 /// Bytes of the smallest and the largest stretch: what one read brings, so that little waits.
 const STRETCH: (u64, u64) = (64 << 10, 256 << 10);
 const STRETCHES_PER_THREAD: u64 = 8;
@@ -51,10 +54,11 @@ impl Complaints {
         }
     }
 
-    /// In the order of streams.
-    pub fn into_warnings(self) -> impl Iterator<Item = String> {
+    /// In the order of streams; before them, that reading was stopped if it was.
+    pub fn into_warnings(self, is_stopped: bool) -> Vec<String> {
         let complaints = self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-        complaints.into_values().map(|(_, what)| what)
+        let stopped = is_stopped.then(|| STOPPED.to_owned());
+        stopped.into_iter().chain(complaints.into_values().map(|(_, what)| what)).collect()
     }
 }
 

@@ -6,6 +6,7 @@
 //! taken for one virtual machine: a hypervisor gives each its own. The MSR that an exit was about comes right behind it; traces of machines
 //! that did not say it yet are read too.
 
+use crate::abreast::STOPPED;
 use crate::sink::{Origin, Sink};
 use arch::address::SystemPhysical;
 use std::collections::BTreeMap;
@@ -55,7 +56,7 @@ pub fn read<S: Sink>(
             }
         }
         if stop.load(Ordering::Relaxed) {
-            origin.warnings.push("stopped on request: the rest was not read".into());
+            origin.warnings.push(STOPPED.into());
             break;
         }
     }

@@ -100,13 +100,6 @@ impl Recording {
         let streams = sources
             .filter_map(|source| Stretch::new(self, reading.progress, source, size, &mut room));
         let sinks = abreast::fold(streams.collect(), reading, make, join)?;
-        let mut warnings = Vec::new();
-        if reading.stop.load(Ordering::Relaxed) {
-            warnings.push(STOPPED.into());
-        }
-        warnings.extend(complaints.into_warnings());
-        Ok((sinks, warnings))
+        Ok((sinks, complaints.into_warnings(reading.stop.load(Ordering::Relaxed))))
     }
 }
-
-const STOPPED: &str = "stopped on request before the end";

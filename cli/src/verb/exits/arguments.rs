@@ -13,17 +13,6 @@ pub enum ViewName {
     Msr,
 }
 
-impl ViewName {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Vmexit => "vmexit",
-            Self::Mmio => "mmio",
-            Self::Ioport => "ioport",
-            Self::Msr => "msr",
-        }
-    }
-}
-
 impl From<ViewName> for View {
     fn from(name: ViewName) -> Self {
         match name {

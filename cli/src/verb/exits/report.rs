@@ -83,7 +83,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         view == View::Vmexit || matches!(arguments.by, By::Reason),
         "--by groups exits and --view {} tables accesses: give one of them (--vcpu and --vm narrow \
          accesses)",
-        arguments.view.name()
+        view.name()
     );
     // The other views have times of their own; what nobody looks at is not worked out.
     let is_whole = matches!(arguments.format, Format::Json | Format::Html);

@@ -23,7 +23,6 @@ use stretch::Stretch;
 /// Name of the file with the header; the others have a number behind it.
 const HEADER_FILE: &str = "data";
 const MOST_FILES: usize = 1 << 16;
-const STOPPED: &str = "stopped on request: the rest was not read";
 const DAMAGED: &str = "a damaged record: the rest is left out";
 const PARTIAL: &str = "the last record breaks off";
 
@@ -128,12 +127,7 @@ impl Divided {
             Stretch::new(&self.layouts, part, (index, &complaints), reading.progress, size)
         });
         let sinks = abreast::fold(streams.collect(), reading, make, join)?;
-        let mut warnings = Vec::new();
-        if reading.stop.load(Ordering::Relaxed) {
-            warnings.push(STOPPED.into());
-        }
-        warnings.extend(complaints.into_warnings());
-        Ok((sinks, warnings))
+        Ok((sinks, complaints.into_warnings(reading.stop.load(Ordering::Relaxed))))
     }
 
     /// Reads all files with one thread into a sink, which has to put threads in order that moved

@@ -1,10 +1,10 @@
 //! All CPUs read by one thread and merged by time: for recordings in which more than one buffer
 //! holds events of a CPU, and for threads that cannot be put in order otherwise.
 
+use super::Recording;
 use super::delivery::Delivery;
 use super::page::Walk;
 use super::source::{Room, Source};
-use super::{Recording, STOPPED};
 use crate::Error;
 use crate::abreast::Complaints;
 use crate::sink::Sink;
@@ -21,7 +21,7 @@ impl Recording {
         sink: &mut S,
     ) -> Result<Vec<String>, Error> {
         let complaints = Complaints::default();
-        let mut warnings = Vec::new();
+        let mut is_stopped = false;
         let mut streams: Vec<CpuStream<'_>> =
             self.sources(&complaints)?.into_iter().map(CpuStream::new).collect();
         let mut heap: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
@@ -29,8 +29,8 @@ impl Recording {
             heap.extend(stream.next_time().map(|time| Reverse((time, index))));
         }
         while let Some(Reverse((time, index))) = heap.pop() {
-            if stop.load(Ordering::Relaxed) {
-                warnings.push(STOPPED.into());
+            is_stopped = stop.load(Ordering::Relaxed);
+            if is_stopped {
                 break;
             }
             let stream = &mut streams[index];
@@ -52,8 +52,7 @@ impl Recording {
                 sink.lost(stream.source.cpu, at_ns, missed);
             }
         }
-        warnings.extend(complaints.into_warnings());
-        Ok(warnings)
+        Ok(complaints.into_warnings(is_stopped))
     }
 }
 
