@@ -15,3 +15,4 @@ pub mod pci;
 pub mod segment;
 pub mod svm;
 pub mod time;
+pub mod vmx;
