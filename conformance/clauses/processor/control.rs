@@ -15,7 +15,7 @@ const PG: u64 = 1 << 31;
 fn check(model: &str, mode: Mode, code: Code, rows: &[(u64, bool)]) {
     for (value, is_accepted) in rows {
         let mut subject = Subject::with(model, mode, code);
-        subject.cpu.gpr[0] = *value;
+        subject.cpu.registers.gpr[0] = *value;
         let expected = if *is_accepted { Outcome::Done } else { PROTECTION };
         assert_eq!(subject.run(), expected, "{model} {value:#x}");
     }
@@ -73,15 +73,19 @@ fn cr4_pcide_wants_pcid_zero_and_keeps_paging_on() {
     };
     for (pcid, expected) in [(0, Outcome::Done), (5, crate::subject::event(13, Some(0), 3))] {
         let mut subject = Subject::with("zen4", Mode::Long, set);
-        subject.cpu.gpr[0] = (Cr4::PAE | Cr4::PCIDE).bits();
-        subject.cpu.gpr[3] = ROOT | pcid;
+        subject.cpu.registers.gpr[0] = (Cr4::PAE | Cr4::PCIDE).bits();
+        subject.cpu.registers.gpr[3] = ROOT | pcid;
         assert_eq!(subject.run(), expected, "PCID {pcid}");
     }
     let mut kept = Subject::with("zen4", Mode::Long, |a| a.mov(cr3, rax));
-    kept.cpu.cr4 |= Cr4::PCIDE;
-    kept.cpu.gpr[0] = ROOT | 7 | 1 << 63;
+    kept.cpu.control.cr4 |= Cr4::PCIDE;
+    kept.cpu.registers.gpr[0] = ROOT | 7 | 1 << 63;
     assert_eq!(kept.run(), Outcome::Done);
-    assert_eq!(kept.cpu.cr3, ROOT | 7, "bit 63 asks to keep translations and is not kept itself");
+    assert_eq!(
+        kept.cpu.control.cr3,
+        ROOT | 7,
+        "bit 63 asks to keep translations and is not kept itself"
+    );
 }
 
 #[test]
@@ -106,7 +110,7 @@ fn debug_registers_have_no_upper_half() {
 fn dr4_and_dr5_are_dr6_and_dr7_unless_cr4_de() {
     for (extensions, expected) in [(false, Outcome::Done), (true, UNDEFINED)] {
         let mut subject = Subject::with("zen4", Mode::Long, |a| a.mov(rax, dr4));
-        subject.cpu.cr4.set(Cr4::DE, extensions);
+        subject.cpu.control.cr4.set(Cr4::DE, extensions);
         assert_eq!(subject.run(), expected, "DE {extensions}");
     }
 }
@@ -116,9 +120,9 @@ const WRITE: Code = |a| a.wrmsr();
 /// Writes an MSR and tells whether it was accepted.
 fn writes(model: &str, msr: u32, value: u64) -> bool {
     let mut subject = Subject::with(model, Mode::Long, WRITE);
-    subject.cpu.gpr[1] = msr.into();
-    subject.cpu.gpr[0] = value & 0xFFFF_FFFF;
-    subject.cpu.gpr[2] = value >> 32;
+    subject.cpu.registers.gpr[1] = msr.into();
+    subject.cpu.registers.gpr[0] = value & 0xFFFF_FFFF;
+    subject.cpu.registers.gpr[2] = value >> 32;
     match subject.run() {
         Outcome::Done => true,
         PROTECTION => false,
@@ -173,12 +177,12 @@ fn msrs_of_features_that_a_model_lacks_do_not_exist() {
 #[test]
 fn the_time_stamp_counter_and_its_adjustment_move_together() {
     let mut subject = Subject::with("generic-intel", Mode::Long, |a| a.wrmsr());
-    subject.cpu.gpr[1] = arch::msr::TSC.into();
-    subject.cpu.gpr[2] = 1;
+    subject.cpu.registers.gpr[1] = arch::msr::TSC.into();
+    subject.cpu.registers.gpr[2] = 1;
     assert_eq!(subject.run(), Outcome::Done);
     // Nothing has taken longer than this since reset.
     const SOON: u64 = 100_000;
-    let (tsc, adjustment) = (subject.cpu.tsc(), subject.cpu.msr.tsc_adjust);
+    let (tsc, adjustment) = (subject.cpu.tsc(), subject.cpu.control.msr.tsc_adjust);
     assert!((1 << 32..(1 << 32) + SOON).contains(&tsc), "{tsc}");
     assert!(((1 << 32) - SOON..=1 << 32).contains(&adjustment), "{adjustment}");
 }
@@ -197,9 +201,9 @@ fn xcr0_takes_components_that_exist_in_sensible_sets() {
         (1, 1, PROTECTION),
     ] {
         let mut subject = Subject::with("zen4", Mode::Long, |a| a.xsetbv());
-        subject.cpu.cr4 |= Cr4::OSXSAVE;
-        subject.cpu.gpr[0] = value;
-        subject.cpu.gpr[1] = xcr;
+        subject.cpu.control.cr4 |= Cr4::OSXSAVE;
+        subject.cpu.registers.gpr[0] = value;
+        subject.cpu.registers.gpr[1] = xcr;
         assert_eq!(subject.run(), expected, "XCR{xcr} = {value:#x}");
     }
 }
@@ -212,8 +216,8 @@ fn fsgsbase_needs_its_control_bit_and_canonical_addresses() {
         (true, 1 << 47, PROTECTION),
     ] {
         let mut subject = Subject::with("zen4", Mode::User, |a| a.wrfsbase(rax));
-        subject.cpu.cr4.set(Cr4::FSGSBASE, is_on);
-        subject.cpu.gpr[0] = value;
+        subject.cpu.control.cr4.set(Cr4::FSGSBASE, is_on);
+        subject.cpu.registers.gpr[0] = value;
         assert_eq!(subject.run(), expected, "{is_on} {value:#x}");
     }
 }
@@ -230,10 +234,10 @@ fn invpcid_knows_four_types() {
         (0, 1, 1 << 47, PROTECTION),
     ] {
         let mut subject = Subject::with("zen4", Mode::Long, |a| a.invpcid(rax, xmmword_ptr(DATA)));
-        subject.cpu.cr4 |= Cr4::PCIDE;
+        subject.cpu.control.cr4 |= Cr4::PCIDE;
         subject.put(DATA, pcid);
         subject.put(DATA + 8, address);
-        subject.cpu.gpr[0] = kind;
+        subject.cpu.registers.gpr[0] = kind;
         assert_eq!(subject.run(), expected, "type {kind}, {pcid:#x}, {address:#x}");
     }
 }

@@ -47,8 +47,8 @@ fn subject(code: Code) -> Subject {
         a.nop()?;
         a.hlt()
     });
-    subject.cpu.syscall.star = 0x08 << 32;
-    subject.cpu.syscall.lstar = SYSCALL_TARGET;
+    subject.cpu.control.syscall.star = 0x08 << 32;
+    subject.cpu.control.syscall.lstar = SYSCALL_TARGET;
     subject.put(DATA, 0x10);
     subject
 }
@@ -196,7 +196,7 @@ fn syscall_is_stepped_by_the_flag_that_it_leaves() {
             step(a)?;
             a.syscall()
         });
-        stepped.cpu.syscall.sfmask = mask;
+        stepped.cpu.control.syscall.sfmask = mask;
         assert_eq!(written(&mut stepped, DR6_PORT).len(), expected, "mask {mask:#x}");
     }
 }
@@ -210,8 +210,8 @@ fn one_nmi_waits_behind_the_one_that_is_handled() {
         });
         (0..arriving).for_each(|_| stepped.cpu.accepted(Acceptance::Nmi));
         assert_eq!(written(&mut stepped, COUNT_PORT).len(), taken, "{arriving} at once");
-        stepped.cpu.nmi_blocked = true;
+        stepped.cpu.pending.nmi_blocked = true;
         (0..arriving).for_each(|_| stepped.cpu.accepted(Acceptance::Nmi));
-        assert!(!stepped.cpu.second_nmi, "{arriving} while one is handled: one waits");
+        assert!(!stepped.cpu.pending.second_nmi, "{arriving} while one is handled: one waits");
     }
 }

@@ -61,8 +61,8 @@ fn two_exceptions_become_a_double_fault_when_their_classes_say_so() {
     ];
     for (rule, code, vector, second, expected) in rows {
         let mut subject = Subject::with("zen4", Mode::Long, code);
-        subject.cpu.gpr[2] = NOWHERE;
-        subject.cpu.gpr[3] = u64::MAX;
+        subject.cpu.registers.gpr[2] = NOWHERE;
+        subject.cpu.registers.gpr[3] = u64::MAX;
         spoil(&mut subject, vector, second);
         assert_eq!(subject.run(), expected, "{rule}");
     }
@@ -88,7 +88,7 @@ fn a_software_interrupt_is_benign_and_its_error_code_says_that_the_program_did_i
 #[test]
 fn a_vector_beyond_the_table_is_a_protection_fault_that_names_it() {
     let mut subject = Subject::with("zen4", Mode::Long, |a| a.int(0x90));
-    subject.cpu.idtr.limit = 0x8FF;
+    subject.cpu.control.idtr.limit = 0x8FF;
     assert_eq!(subject.run(), event(13, Some(0x90 << 3 | 2), 0));
 }
 
@@ -98,6 +98,6 @@ fn the_stack_pointer_is_restored_when_delivery_faults() {
     spoil(&mut subject, 6, Second::PageFault);
     subject.run();
     // The handler of the page fault runs on the interrupted stack: five words and an error code.
-    assert_eq!(subject.cpu.gpr[4], STACK - 48);
+    assert_eq!(subject.cpu.registers.gpr[4], STACK - 48);
     assert_eq!(subject.frame(4), STACK, "the interrupted stack pointer");
 }

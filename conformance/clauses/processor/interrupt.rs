@@ -38,7 +38,7 @@ fn an_interrupt_waits_for_rflags_if() {
     let mut closed = subject(Mode::Long, |a| a.nop());
     assert_eq!(closed.run(), Outcome::Done);
     let mut open = subject(Mode::Long, |a| a.nop());
-    open.cpu.flags.set_bits(2 | rflags::IF);
+    open.cpu.registers.flags.set_bits(2 | rflags::IF);
     assert_eq!(open.run(), event(VECTOR, None, 0));
 }
 
@@ -117,9 +117,9 @@ fn interrupt_gates_clear_if_and_trap_gates_do_not() {
         let at = IDT + 16 * u64::from(VECTOR);
         let gate = subject.get(at) & !(0xFF << 40) | kind << 40;
         subject.put(at, gate);
-        subject.cpu.flags.set_bits(2 | rflags::IF);
+        subject.cpu.registers.flags.set_bits(2 | rflags::IF);
         subject.run();
-        assert_eq!(subject.cpu.flags.bits() & rflags::IF, expected, "gate {kind:x}");
+        assert_eq!(subject.cpu.registers.flags.bits() & rflags::IF, expected, "gate {kind:x}");
         assert_eq!(subject.frame(2) & rflags::IF, rflags::IF, "the flags before");
     }
 }
@@ -127,9 +127,9 @@ fn interrupt_gates_clear_if_and_trap_gates_do_not() {
 #[test]
 fn an_interrupt_of_user_code_runs_on_the_stack_of_the_task() {
     let mut subject = subject(Mode::User, |a| a.nop());
-    subject.cpu.flags.set_bits(2 | rflags::IF);
+    subject.cpu.registers.flags.set_bits(2 | rflags::IF);
     assert_eq!(subject.run(), event(VECTOR, None, 0));
-    assert_eq!(subject.cpu.gpr[4], STACK - 40);
+    assert_eq!(subject.cpu.registers.gpr[4], STACK - 40);
     let saved = [subject.frame(1), subject.frame(3), subject.frame(4)];
     assert_eq!(saved, [u64::from(USER_CODE_64), USER_STACK, u64::from(USER_DATA)]);
 }
@@ -138,9 +138,9 @@ fn an_interrupt_of_user_code_runs_on_the_stack_of_the_task() {
 fn stacks_of_64_bit_handlers_are_aligned_to_16_bytes() {
     for misaligned in 0..16 {
         let mut subject = Subject::with("zen4", Mode::Long, |a| a.ud2());
-        subject.cpu.gpr[4] = STACK - misaligned;
+        subject.cpu.registers.gpr[4] = STACK - misaligned;
         subject.run();
-        assert_eq!(subject.cpu.gpr[4], ((STACK - misaligned) & !15) - 40, "{misaligned}");
+        assert_eq!(subject.cpu.registers.gpr[4], ((STACK - misaligned) & !15) - 40, "{misaligned}");
         assert_eq!(subject.frame(3), STACK - misaligned);
     }
 }
@@ -154,7 +154,7 @@ fn an_nmi_ignores_if_and_holds_back_others_until_iret() {
     });
     subject.cpu.accepted(Acceptance::Nmi);
     assert_eq!(subject.run(), event(2, None, 0));
-    assert!(subject.cpu.nmi_blocked);
+    assert!(subject.cpu.pending.nmi_blocked);
     let mut returning = Subject::with("zen4", Mode::Long, |a| {
         a.mov(eax, ss)?;
         a.push(rax)?;
@@ -165,7 +165,7 @@ fn an_nmi_ignores_if_and_holds_back_others_until_iret() {
         a.iretq()
     });
     returning.assemble(CODE + 0x40, |a| a.nop());
-    returning.cpu.nmi_blocked = true;
+    returning.cpu.pending.nmi_blocked = true;
     returning.cpu.accepted(Acceptance::Nmi);
     assert_eq!(returning.run(), event(2, None, 0x40), "taken behind IRET, not before");
 }
@@ -195,8 +195,8 @@ fn mwait_wakes_for_masked_interrupts_when_told_to() {
     ];
     for (code, extensions, expected) in rows {
         let mut subject = subject(Mode::Long, code);
-        subject.cpu.gpr[0] = SPARE;
-        subject.cpu.gpr[8] = extensions;
+        subject.cpu.registers.gpr[0] = SPARE;
+        subject.cpu.registers.gpr[8] = extensions;
         assert_eq!(subject.run(), expected, "ECX {extensions}");
     }
 }
@@ -226,9 +226,9 @@ fn a_shadow_does_not_let_later_time_stamps_out_of_order() {
         let mut subject = Subject::with("zen4", Mode::Long, code);
         subject.cpu.others_clock = Picoseconds::ZERO;
         assert_eq!(subject.turn(), RunEnd::Yield, "{rule}: the others run first");
-        let behind = subject.cpu.ip;
+        let behind = subject.cpu.registers.ip;
         assert_eq!(subject.turn(), RunEnd::Yield, "{rule}: and RDTSC has not been executed");
-        assert_eq!(subject.cpu.ip, behind, "{rule}");
+        assert_eq!(subject.cpu.registers.ip, behind, "{rule}");
         subject.cpu.others_clock = Picoseconds::MAX;
         assert_eq!(subject.run(), Outcome::Done, "{rule}");
     }

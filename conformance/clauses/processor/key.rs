@@ -88,10 +88,10 @@ fn subject(row: &Row, code: Code) -> Subject {
     let mut subject = Subject::with("zen4", row.mode, code);
     subject.put(DIRECTORY + 16, TABLE | 7);
     subject.put(TABLE, PAGE | row.attributes | KEY << 59);
-    subject.cpu.cr0.set(Cr0::WRITE_PROTECT, row.write_protect);
-    subject.cpu.cr4 |= Cr4::PKE;
-    subject.cpu.pkru = row.rights << (2 * KEY);
-    subject.cpu.gpr[3] = LINEAR;
+    subject.cpu.control.cr0.set(Cr0::WRITE_PROTECT, row.write_protect);
+    subject.cpu.control.cr4 |= Cr4::PKE;
+    subject.cpu.control.pkru = row.rights << (2 * KEY);
+    subject.cpu.registers.gpr[3] = LINEAR;
     subject.refresh();
     subject
 }
@@ -126,11 +126,11 @@ fn fetches_ignore_keys() {
 fn without_cr4_pke_keys_mean_nothing_and_pkru_is_not_there() {
     let row = row("", 3, USERS, Mode::User, true, true, 0);
     let mut written = subject(&row, |a| a.mov(dword_ptr(rbx), ecx));
-    written.cpu.cr4.remove(Cr4::PKE);
+    written.cpu.control.cr4.remove(Cr4::PKE);
     written.refresh();
     assert_eq!(written.run(), Outcome::Done);
     let mut read = subject(&row, |a| a.rdpkru());
-    read.cpu.cr4.remove(Cr4::PKE);
+    read.cpu.control.cr4.remove(Cr4::PKE);
     read.refresh();
     assert_eq!(read.run(), event(6, None, 0));
 }

@@ -127,18 +127,20 @@ impl Walker {
         subject.put(TABLE, case.table_entry);
         subject.enter(if case.is_user { Mode::User } else { Mode::Long });
         let controls = case.controls;
-        subject.cpu.cr0.set(Cr0::WRITE_PROTECT, controls.write_protect);
-        subject.cpu.cr4.set(Cr4::SMEP, controls.smep);
-        subject.cpu.cr4.set(Cr4::SMAP, controls.smap);
-        subject.cpu.efer.set(Efer::NO_EXECUTE, controls.no_execute);
-        subject.cpu.flags.set_bits(if controls.access_flag { 2 | rflags::AC } else { 2 });
-        subject.cpu.ip = subject.start() + 0x20 * case.access as u64;
-        subject.cpu.gpr[3] = PAGE;
-        subject.cpu.gpr[1] = u64::from_le_bytes([0xCD, DONE, 0, 0, 0, 0, 0, 0]);
+        subject.cpu.control.cr0.set(Cr0::WRITE_PROTECT, controls.write_protect);
+        subject.cpu.control.cr4.set(Cr4::SMEP, controls.smep);
+        subject.cpu.control.cr4.set(Cr4::SMAP, controls.smap);
+        subject.cpu.control.efer.set(Efer::NO_EXECUTE, controls.no_execute);
+        subject.cpu.registers.flags.set_bits(if controls.access_flag { 2 | rflags::AC } else { 2 });
+        subject.cpu.registers.ip = subject.start() + 0x20 * case.access as u64;
+        subject.cpu.registers.gpr[3] = PAGE;
+        subject.cpu.registers.gpr[1] = u64::from_le_bytes([0xCD, DONE, 0, 0, 0, 0, 0, 0]);
         subject.refresh();
         let seen = match subject.run() {
             Outcome::Done => Ok(()),
-            Outcome::Event { vector: 14, error: Some(error), .. } if subject.cpu.cr2 == PAGE => {
+            Outcome::Event { vector: 14, error: Some(error), .. }
+                if subject.cpu.control.cr2 == PAGE =>
+            {
                 Err(error)
             }
             other => panic!("{case:?}: {other:?}"),
@@ -258,7 +260,7 @@ fn upper_tables_have_reserved_bits_of_their_own() {
         subject.put(TABLE, SMALL_PAGE | P | W | U);
         subject.put(ROOT + 8, POINTERS | P | W | U | root);
         subject.put(POINTERS, DIRECTORY | P | W | U | pointer);
-        subject.cpu.gpr[3] = PAGE;
+        subject.cpu.registers.gpr[3] = PAGE;
         let expected = match is_made {
             true => Outcome::Done,
             false => event(14, Some(PRESENT | RESERVED), 0),
@@ -273,9 +275,9 @@ fn a_gigabyte_page_is_mapped_by_the_pointer_table() {
     let subject = &mut walker.subject;
     subject.put(POINTERS, P | W | U | LARGE);
     subject.put(DATA, 0x1234_5678_9ABC);
-    subject.cpu.gpr[3] = PAGE + DATA;
+    subject.cpu.registers.gpr[3] = PAGE + DATA;
     assert_eq!(subject.run(), Outcome::Done);
-    assert_eq!(subject.cpu.gpr[1], 0x1234_5678_9ABC);
+    assert_eq!(subject.cpu.registers.gpr[1], 0x1234_5678_9ABC);
     assert_eq!(subject.get(POINTERS) & A, A, "accessed");
 }
 
@@ -335,9 +337,9 @@ fn a_changed_entry_is_seen_after_the_flush_that_the_manual_asks_for() {
         subject.put(SMALL_PAGE, 0x4000);
         subject.put(SMALL_PAGE + 0x1000, 0x5000);
         subject.assemble(CODE, code);
-        subject.cpu.gpr[3] = PAGE;
-        subject.cpu.gpr[2] = (SMALL_PAGE + 0x1000) | present;
+        subject.cpu.registers.gpr[3] = PAGE;
+        subject.cpu.registers.gpr[2] = (SMALL_PAGE + 0x1000) | present;
         assert_eq!(subject.run(), Outcome::Done, "{flush}");
-        assert_eq!(subject.cpu.gpr[1], 0x5000, "{flush}");
+        assert_eq!(subject.cpu.registers.gpr[1], 0x5000, "{flush}");
     }
 }

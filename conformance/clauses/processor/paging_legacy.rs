@@ -25,8 +25,8 @@ fn subject(linear: u64) -> Subject {
         a.mov(dword_ptr(ebx + 4), ecx)
     });
     subject.put(PAGE, PATTERN);
-    subject.cpu.gpr[3] = linear;
-    subject.cpu.cr0 |= Cr0::PAGING;
+    subject.cpu.registers.gpr[3] = linear;
+    subject.cpu.control.cr0 |= Cr0::PAGING;
     subject
 }
 
@@ -39,8 +39,8 @@ fn short(entry: u64, table_entry: u64, extensions: Cr4) -> Subject {
     }
     subject.put(SHORT_ROOT, (SPARE + 0x8000) | P | W | U | entry << 32);
     subject.put(SHORT_TABLE, table_entry);
-    subject.cpu.cr3 = SHORT_ROOT;
-    subject.cpu.cr4 |= extensions;
+    subject.cpu.control.cr3 = SHORT_ROOT;
+    subject.cpu.control.cr4 |= extensions;
     subject.refresh();
     subject
 }
@@ -62,7 +62,7 @@ fn two_levels_of_four_bytes_each() {
         let mut subject = short(entry, table_entry, Cr4::empty());
         assert_eq!(subject.run(), expected, "{rule}");
         if expected == Outcome::Done {
-            assert_eq!(subject.cpu.gpr[1], PATTERN, "{rule}");
+            assert_eq!(subject.cpu.registers.gpr[1], PATTERN, "{rule}");
             let entries =
                 (subject.get(SHORT_ROOT) >> 32 & (A | D), subject.get(SHORT_TABLE) & (A | D));
             assert_eq!(entries, (A, A | D), "{rule}");
@@ -79,11 +79,11 @@ fn four_megabyte_pages_with_cr4_pse() {
         ("an address above 4 GiB is not RAM here", P | W | LARGE | 1 << 13, Outcome::Done),
     ] {
         let mut subject = short(entry, 0, Cr4::PSE);
-        subject.cpu.gpr[3] = SHORT_LINEAR + PAGE;
+        subject.cpu.registers.gpr[3] = SHORT_LINEAR + PAGE;
         assert_eq!(subject.run(), expected, "{rule}");
         let is_low = entry & 1 << 13 == 0;
         if expected == Outcome::Done {
-            assert_eq!(subject.cpu.gpr[1] == PATTERN, is_low, "{rule}");
+            assert_eq!(subject.cpu.registers.gpr[1] == PATTERN, is_low, "{rule}");
         }
     }
 }
@@ -94,9 +94,9 @@ fn pae(pointer: u64, entry: u64, table_entry: u64) -> Subject {
     subject.put(PAE_ROOT + 8, pointer);
     subject.put(PAE_DIRECTORY, entry);
     subject.put(PAE_TABLE, table_entry);
-    subject.cpu.pdpte = [DIRECTORY | P, pointer, 0, 0];
-    subject.cpu.cr3 = PAE_ROOT;
-    subject.cpu.cr4 |= Cr4::PAE;
+    subject.cpu.control.pdpte = [DIRECTORY | P, pointer, 0, 0];
+    subject.cpu.control.cr3 = PAE_ROOT;
+    subject.cpu.control.cr4 |= Cr4::PAE;
     subject.refresh();
     subject
 }
@@ -129,7 +129,7 @@ fn pae_has_three_levels_and_no_rights_in_the_first() {
         let mut subject = pae(pointer, entry, table_entry);
         assert_eq!(subject.run(), expected, "{rule}");
         if expected == Outcome::Done {
-            assert_eq!(subject.cpu.gpr[1], PATTERN, "{rule}");
+            assert_eq!(subject.cpu.registers.gpr[1], PATTERN, "{rule}");
         }
     }
 }
@@ -137,7 +137,7 @@ fn pae_has_three_levels_and_no_rights_in_the_first() {
 #[test]
 fn without_efer_nxe_the_no_execute_bit_is_reserved() {
     let mut subject = pae(PAE_DIRECTORY | P, PAE_TABLE | P | W | U, PAGE | P | W | NX);
-    subject.cpu.efer.remove(Efer::NO_EXECUTE);
+    subject.cpu.control.efer.remove(Efer::NO_EXECUTE);
     subject.refresh();
     assert_eq!(subject.run(), fault(PRESENT | RESERVED));
 }
@@ -157,6 +157,6 @@ fn mov_to_cr3_loads_the_pointers_and_refuses_reserved_bits_of_present_ones() {
         });
         subject.put(PAE_ROOT + 8, pointer);
         assert_eq!(subject.run(), expected, "{rule}");
-        assert_eq!(subject.cpu.pdpte[1] == pointer, expected == Outcome::Done, "{rule}");
+        assert_eq!(subject.cpu.control.pdpte[1] == pointer, expected == Outcome::Done, "{rule}");
     }
 }

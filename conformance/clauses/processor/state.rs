@@ -16,13 +16,13 @@ const PKRU: u64 = 1 << 9;
 /// A subject whose registers hold something, about to save or restore all components at AREA.
 fn subject(code: Code) -> Subject {
     let mut subject = Subject::with("zen4", Mode::Long, code);
-    subject.cpu.cr4 |= Cr4::OSXSAVE | Cr4::PKE;
-    subject.cpu.xcr0 = 3 | PKRU;
-    subject.cpu.gpr[0] = 0xFFFF_FFFF;
-    subject.cpu.gpr[2] = 0xFFFF_FFFF;
-    subject.cpu.gpr[3] = AREA;
-    subject.cpu.xmm[0] = 0x1111;
-    subject.cpu.pkru = 0x5554;
+    subject.cpu.control.cr4 |= Cr4::OSXSAVE | Cr4::PKE;
+    subject.cpu.control.xcr0 = 3 | PKRU;
+    subject.cpu.registers.gpr[0] = 0xFFFF_FFFF;
+    subject.cpu.registers.gpr[2] = 0xFFFF_FFFF;
+    subject.cpu.registers.gpr[3] = AREA;
+    subject.cpu.registers.xmm[0] = 0x1111;
+    subject.cpu.control.pkru = 0x5554;
     subject
 }
 
@@ -38,7 +38,7 @@ fn xsave_writes_the_enabled_components_and_says_which_are_in_use() {
 #[test]
 fn xsavec_packs_components_and_leaves_initial_ones_out() {
     let mut subject = subject(|a| a.xsavec(ptr(rbx)));
-    subject.cpu.xmm[0] = 0;
+    subject.cpu.registers.xmm[0] = 0;
     assert_eq!(subject.run(), Outcome::Done);
     assert_eq!(subject.get(HEADER) & SSE, 0, "SSE is initial");
     assert_eq!(subject.get(HEADER + 8), COMPACTED | 3 | PKRU);
@@ -50,7 +50,7 @@ fn xrstor_initializes_what_the_header_does_not_list() {
     let mut subject = subject(|a| a.xrstor(ptr(rbx)));
     subject.put(AREA + 24, 0x1F80);
     assert_eq!(subject.run(), Outcome::Done);
-    assert_eq!((subject.cpu.xmm[0], subject.cpu.pkru), (0, 0));
+    assert_eq!((subject.cpu.registers.xmm[0], subject.cpu.control.pkru), (0, 0));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn areas_are_aligned() {
     ];
     for (code, offset, expected) in rows {
         let mut subject = subject(code);
-        subject.cpu.gpr[3] = AREA + offset;
+        subject.cpu.registers.gpr[3] = AREA + offset;
         assert_eq!(subject.run(), expected, "offset {offset}");
     }
 }
@@ -108,7 +108,7 @@ fn the_xsave_family_exists_under_cr4_osxsave() {
         [|a| a.xsave(ptr(rbx)), |a| a.xrstor(ptr(rbx)), |a| a.xgetbv(), |a| a.xsetbv()];
     for code in codes {
         let mut subject = subject(code);
-        subject.cpu.cr4.remove(Cr4::OSXSAVE);
+        subject.cpu.control.cr4.remove(Cr4::OSXSAVE);
         assert_eq!(subject.run(), UNDEFINED);
     }
 }
@@ -117,8 +117,8 @@ fn the_xsave_family_exists_under_cr4_osxsave() {
 fn supervisors_state_is_saved_in_ring_0_only() {
     for code in [(|a| a.xsaves(ptr(rbx))) as Code, |a| a.xrstors(ptr(rbx))] {
         let mut subject = Subject::with("zen4", Mode::User, code);
-        subject.cpu.cr4 |= Cr4::OSXSAVE;
-        subject.cpu.gpr[3] = USER + AREA;
+        subject.cpu.control.cr4 |= Cr4::OSXSAVE;
+        subject.cpu.registers.gpr[3] = USER + AREA;
         assert_eq!(subject.run(), PROTECTION);
     }
 }

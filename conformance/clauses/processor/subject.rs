@@ -116,39 +116,42 @@ impl Subject {
         self.mode = mode;
         let cpu = &mut self.cpu;
         let paging = if mode.is_long() { Cr0::PAGING } else { Cr0::empty() };
-        cpu.cr0 = Cr0::PROTECTION_ENABLE | Cr0::EXTENSION_TYPE | Cr0::NUMERIC_ERROR | paging;
-        cpu.cr4 = Cr4::OSFXSR | Cr4::OSXMMEXCPT;
-        cpu.efer = Efer::SYSCALL | Efer::NO_EXECUTE;
+        cpu.control.cr0 =
+            Cr0::PROTECTION_ENABLE | Cr0::EXTENSION_TYPE | Cr0::NUMERIC_ERROR | paging;
+        cpu.control.cr4 = Cr4::OSFXSR | Cr4::OSXMMEXCPT;
+        cpu.control.efer = Efer::SYSCALL | Efer::NO_EXECUTE;
         if mode.is_long() {
-            cpu.cr4 |= Cr4::PAE;
-            cpu.efer |= Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
+            cpu.control.cr4 |= Cr4::PAE;
+            cpu.control.efer |= Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
         }
-        cpu.cr3 = ROOT;
+        cpu.control.cr3 = ROOT;
         let (code, data) = match mode {
             Mode::Long => (segment(CODE_64, 0xA9B), segment(FLAT, 0xC93)),
             Mode::User => (segment(USER_CODE_64, 0xAFB), segment(USER_DATA, 0xCF3)),
             Mode::Compatibility => (segment(USER_CODE_32, 0xCFB), segment(USER_DATA, 0xCF3)),
             Mode::Protected => (segment(CODE_32, 0xC9B), segment(FLAT, 0xC93)),
         };
-        cpu.segments = [data, code, data, data, data, data];
-        cpu.cpl = (code.selector & 3) as u8;
-        (cpu.idtr.base, cpu.idtr.limit) = (IDT, if mode.is_long() { 0xFFF } else { 0x7FF });
-        (cpu.gdtr.base, cpu.gdtr.limit) = (GDT, GDT_LIMIT);
-        cpu.ldtr = Segment::default();
+        cpu.registers.segments.0 = [data, code, data, data, data, data];
+        cpu.registers.cpl = (code.selector & 3) as u8;
+        (cpu.control.idtr.base, cpu.control.idtr.limit) =
+            (IDT, if mode.is_long() { 0xFFF } else { 0x7FF });
+        (cpu.control.gdtr.base, cpu.control.gdtr.limit) = (GDT, GDT_LIMIT);
+        cpu.control.ldtr = Segment::default();
         let (task, base) = if mode.is_long() { (TASK_64, TSS) } else { (TASK_A, TSS_A) };
-        cpu.tr = Segment { selector: task, attributes: Attributes(0x8B), limit: 0x67, base };
-        cpu.gpr[..16].fill(0);
-        cpu.gpr[4] = if cpu.cpl == 3 { USER_STACK } else { STACK };
-        cpu.ip = if cpu.cpl == 3 { USER + CODE } else { CODE };
-        cpu.flags.set_bits(2);
-        cpu.attention = Attention::empty();
-        cpu.set_activity(Activity::Running);
+        cpu.control.tr =
+            Segment { selector: task, attributes: Attributes(0x8B), limit: 0x67, base };
+        cpu.registers.gpr[..16].fill(0);
+        cpu.registers.gpr[4] = if cpu.registers.cpl == 3 { USER_STACK } else { STACK };
+        cpu.registers.ip = if cpu.registers.cpl == 3 { USER + CODE } else { CODE };
+        cpu.registers.flags.set_bits(2);
+        cpu.pending.attention = Attention::empty();
+        cpu.pending.set_activity(Activity::Running);
         self.refresh();
     }
 
     /// After a test has changed registers behind the processor's back.
     pub fn refresh(&mut self) {
-        self.cpu.refresh_segments();
+        self.cpu.registers.refresh_segments();
         self.cpu.tlb.flush_all();
         self.cpu.update_access_mode();
         self.cpu.update_breakpoints();
@@ -156,7 +159,7 @@ impl Subject {
 
     /// The linear address of the test's code.
     pub fn start(&self) -> u64 {
-        if self.cpu.cpl == 3 { USER + CODE } else { CODE }
+        if self.cpu.registers.cpl == 3 { USER + CODE } else { CODE }
     }
 
     /// Writes code, which ends by calling `DONE`'s gate.
@@ -164,7 +167,7 @@ impl Subject {
         let mut assembler = CodeAssembler::new(self.mode.bits()).expect("a code size");
         code(&mut assembler).expect("the code is well-formed");
         assembler.int(i32::from(DONE)).expect("the code is well-formed");
-        let linear = if self.cpu.cpl == 3 { USER + at } else { at };
+        let linear = if self.cpu.registers.cpl == 3 { USER + at } else { at };
         let bytes = assembler.assemble(linear).expect("the code assembles");
         self.memory.write(SystemPhysical(at), &bytes).expect("RAM");
     }
@@ -184,7 +187,7 @@ impl Subject {
                 RunEnd::Yield => {}
                 RunEnd::Idle => return self.outcome(),
                 RunEnd::Shutdown => return Outcome::Shutdown,
-                end => panic!("{end:?} at {:#x}", self.cpu.ip),
+                end => panic!("{end:?} at {:#x}", self.cpu.registers.ip),
             }
         }
         panic!("does not halt");
@@ -198,8 +201,10 @@ impl Subject {
     }
 
     fn outcome(&self) -> Outcome {
-        let place = self.cpu.ip.wrapping_sub(HANDLERS);
-        if place >= 16 * 256 || self.cpu.segments[1].selector & 3 != 0 {
+        let place = self.cpu.registers.ip.wrapping_sub(HANDLERS);
+        if place >= 16 * 256
+            || self.cpu.registers.segments[arch::segment::SegmentRegister::Cs].selector & 3 != 0
+        {
             return Outcome::Halt;
         }
         let vector = (place / 16) as u8;
@@ -218,9 +223,9 @@ impl Subject {
     pub fn frame(&self, place: usize) -> u64 {
         if self.cpu.is_long_mode() {
             // The users' view of the stack lies in the same RAM.
-            self.get(self.cpu.gpr[4] % USER + 8 * place as u64)
+            self.get(self.cpu.registers.gpr[4] % USER + 8 * place as u64)
         } else {
-            self.get((self.cpu.gpr[4] & 0xFFFF_FFFF) + 4 * place as u64) & 0xFFFF_FFFF
+            self.get((self.cpu.registers.gpr[4] & 0xFFFF_FFFF) + 4 * place as u64) & 0xFFFF_FFFF
         }
     }
 }

@@ -4,6 +4,7 @@
 use crate::layout::*;
 use crate::subject::{Code, Mode, Outcome, PROTECTION, Subject, UNDEFINED, event};
 use arch::control::{Efer, rflags};
+use arch::segment::SegmentRegister::{Ds, Es, Fs, Gs};
 use iced_x86::code_asm::*;
 
 const TARGET: u64 = CODE + 0x100;
@@ -13,9 +14,9 @@ const STAR: u64 = 0x20 << 48 | 0x08 << 32;
 
 fn subject(mode: Mode, code: Code) -> Subject {
     let mut subject = Subject::with("zen4", mode, code);
-    subject.cpu.syscall.star = STAR;
-    subject.cpu.syscall.lstar = TARGET;
-    subject.cpu.syscall.sfmask = rflags::IF | rflags::DF;
+    subject.cpu.control.syscall.star = STAR;
+    subject.cpu.control.syscall.lstar = TARGET;
+    subject.cpu.control.syscall.sfmask = rflags::IF | rflags::DF;
     subject.memory.write(arch::address::SystemPhysical(TARGET), &[0xCD, DONE]).expect("RAM");
     subject
 }
@@ -24,10 +25,10 @@ fn subject(mode: Mode, code: Code) -> Subject {
 fn syscall_keeps_the_return_in_rcx_and_r11_and_masks_flags() {
     let mut subject = subject(Mode::User, |a| a.syscall());
     let before = 2 | rflags::IF | rflags::DF | rflags::CF;
-    subject.cpu.flags.set_bits(before);
+    subject.cpu.registers.flags.set_bits(before);
     assert_eq!(subject.run(), Outcome::Done);
-    assert_eq!(subject.cpu.gpr[1], USER + CODE + 2, "RCX: behind SYSCALL");
-    assert_eq!(subject.cpu.gpr[11], before);
+    assert_eq!(subject.cpu.registers.gpr[1], USER + CODE + 2, "RCX: behind SYSCALL");
+    assert_eq!(subject.cpu.registers.gpr[11], before);
     let frame = [subject.frame(0), subject.frame(1), subject.frame(2), subject.frame(4)];
     let (code, data) = (u64::from(CODE_64), u64::from(FLAT));
     assert_eq!(frame, [TARGET + 2, code, 2 | rflags::CF, data]);
@@ -40,8 +41,8 @@ fn sysret_goes_to_user_code_of_either_size() {
         [((|a| a.sysretq()) as Code, USER_CODE_64), (|a| a.sysret(), USER_CODE_32)]
     {
         let mut subject = subject(Mode::Long, code);
-        subject.cpu.gpr[1] = USER + TARGET;
-        subject.cpu.gpr[11] = rflags::IF | rflags::CF | rflags::VM | rflags::RF;
+        subject.cpu.registers.gpr[1] = USER + TARGET;
+        subject.cpu.registers.gpr[11] = rflags::IF | rflags::CF | rflags::VM | rflags::RF;
         assert_eq!(subject.run(), Outcome::Done);
         assert_eq!(subject.frame(1), u64::from(selector));
         assert_eq!(subject.frame(2), 2 | rflags::IF | rflags::CF, "RF and VM are not loaded");
@@ -53,7 +54,7 @@ fn sysret_goes_to_user_code_of_either_size() {
 fn they_exist_where_efer_sce_is_set_and_sysret_in_ring_0_only() {
     for code in [(|a| a.syscall()) as Code, |a| a.sysretq()] {
         let mut subject = subject(Mode::Long, code);
-        subject.cpu.efer.remove(Efer::SYSCALL);
+        subject.cpu.control.efer.remove(Efer::SYSCALL);
         assert_eq!(subject.run(), UNDEFINED);
     }
     assert_eq!(subject(Mode::User, |a| a.sysretq()).run(), PROTECTION);
@@ -64,8 +65,8 @@ fn they_exist_where_efer_sce_is_set_and_sysret_in_ring_0_only() {
 fn sysret_to_a_non_canonical_address_faults_where_the_vendor_says() {
     for (model, in_user) in [("zen4", true), ("generic-intel", false)] {
         let mut subject = Subject::with(model, Mode::Long, |a| a.sysretq());
-        subject.cpu.syscall.star = STAR;
-        subject.cpu.gpr[1] = 1 << 47;
+        subject.cpu.control.syscall.star = STAR;
+        subject.cpu.registers.gpr[1] = 1 << 47;
         let outcome = subject.run();
         assert!(
             matches!(outcome, Outcome::Event { vector: 13, error: Some(0), .. }),
@@ -86,9 +87,10 @@ fn sysenter_exists_in_long_mode_on_intel_parts_only() {
     ] {
         let mut subject = Subject::with(model, mode, |a| a.sysenter());
         let is_protected = mode == Mode::Protected;
-        subject.cpu.syscall.sysenter_cs = u64::from(if is_protected { CODE_32 } else { CODE_64 });
-        subject.cpu.syscall.sysenter_eip = TARGET;
-        subject.cpu.syscall.sysenter_esp = STACK;
+        subject.cpu.control.syscall.sysenter_cs =
+            u64::from(if is_protected { CODE_32 } else { CODE_64 });
+        subject.cpu.control.syscall.sysenter_eip = TARGET;
+        subject.cpu.control.syscall.sysenter_esp = STACK;
         subject.put(TARGET, 0x80CD);
         // SS is the descriptor behind CS.
         subject.put(GDT + u64::from(CODE_32) + 8, descriptor(0, 0xF_FFFF, 0xC93));
@@ -99,7 +101,7 @@ fn sysenter_exists_in_long_mode_on_intel_parts_only() {
 #[test]
 fn sysenter_without_a_code_selector_is_refused() {
     let mut subject = Subject::with("zen4", Mode::Protected, |a| a.sysenter());
-    subject.cpu.syscall.sysenter_cs = 0;
+    subject.cpu.control.syscall.sysenter_cs = 0;
     assert_eq!(subject.run(), PROTECTION);
 }
 
@@ -180,19 +182,20 @@ fn iret_to_ring_3_takes_segments_of_ring_0_away() {
         a.iretq()
     });
     assert_eq!(subject.run(), Outcome::Done);
-    let selectors: Vec<u16> = [0, 3, 4, 5].map(|at| subject.cpu.segments[at].selector).to_vec();
+    let selectors: Vec<u16> =
+        [Es, Ds, Fs, Gs].map(|at| subject.cpu.registers.segments[at].selector).to_vec();
     assert_eq!(selectors, [0; 4], "ES, DS, FS, GS held supervisors' segments");
 }
 
 #[test]
 fn swapgs_exchanges_the_base_with_the_msr() {
     let mut subject = subject(Mode::Long, |a| a.swapgs());
-    subject.cpu.segments[5].base = 0x1111;
-    subject.cpu.syscall.kernel_gs_base = 0x2222;
+    subject.cpu.registers.segments[Gs].base = 0x1111;
+    subject.cpu.control.syscall.kernel_gs_base = 0x2222;
     subject.refresh();
     assert_eq!(subject.run(), Outcome::Done);
-    assert_eq!(subject.cpu.segments[5].base, 0x2222);
-    assert_eq!(subject.cpu.syscall.kernel_gs_base, 0x1111);
+    assert_eq!(subject.cpu.registers.segments[Gs].base, 0x2222);
+    assert_eq!(subject.cpu.control.syscall.kernel_gs_base, 0x1111);
 }
 
 /// [APM2 "Call Gates"]
@@ -205,7 +208,7 @@ fn a_call_gate_of_long_mode_switches_to_the_stack_of_the_inner_ring() {
     subject.put(GDT + u64::from(GATE), low);
     subject.put(GDT + u64::from(GATE) + 8, 0);
     subject.put(DATA, u64::from(GATE | 3) << 32);
-    subject.cpu.gpr[3] = USER + DATA;
+    subject.cpu.registers.gpr[3] = USER + DATA;
     assert_eq!(subject.run(), Outcome::Done);
     // Below the interrupt's own frame of five words: RIP, CS, RSP, SS.
     let at = subject.frame(3);

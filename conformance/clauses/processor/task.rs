@@ -70,11 +70,11 @@ fn a_jump_saves_one_task_and_loads_the_other() {
         NOTHING,
     );
     assert_eq!(subject.run(), Outcome::Done);
-    assert_eq!(subject.cpu.tr.selector, TASK_B);
-    assert_eq!(subject.cpu.gpr[0], 0xB0B0);
+    assert_eq!(subject.cpu.control.tr.selector, TASK_B);
+    assert_eq!(subject.cpu.registers.gpr[0], 0xB0B0);
     assert_eq!(word(&subject, TSS_A + EAX), 0xA0A0);
     assert_eq!(word(&subject, TSS_A + EIP), CODE as u32 + 5 + 7, "behind the jump");
-    assert!(subject.cpu.cr0.contains(Cr0::TASK_SWITCHED));
+    assert!(subject.cpu.control.cr0.contains(Cr0::TASK_SWITCHED));
     assert_eq!((is_busy(&subject, TASK_A), is_busy(&subject, TASK_B)), (false, true));
     assert_eq!(subject.frame(0), OTHER + 1 + 2);
 }
@@ -93,7 +93,7 @@ fn a_call_links_the_tasks_and_iret_returns_along_the_link() {
         },
     );
     assert_eq!(subject.run(), Outcome::Done);
-    assert_eq!(subject.cpu.tr.selector, TASK_A, "back");
+    assert_eq!(subject.cpu.control.tr.selector, TASK_A, "back");
     assert_eq!(word(&subject, TSS_B + LINK) & 0xFFFF, TASK_A.into());
     let others_flags = word(&subject, TSS_B + 0x2C);
     assert_ne!(u64::from(others_flags) & rflags::NT, 0, "ECX of B: the nested task has NT set");
@@ -108,17 +108,17 @@ fn a_task_gate_switches_as_its_task_does() {
             if selector == TASK_B { |a| jump_far(a, TASK_B) } else { |a| jump_far(a, TASK_GATE) };
         let mut subject = subject(code, NOTHING);
         assert_eq!(subject.run(), Outcome::Done);
-        assert_eq!(subject.cpu.tr.selector, TASK_B);
+        assert_eq!(subject.cpu.control.tr.selector, TASK_B);
     }
 }
 
 #[test]
 fn an_exception_through_a_task_gate_pushes_its_error_code_onto_the_new_stack() {
     let mut subject = subject(|a| a.mov(ds, eax), NOTHING);
-    subject.cpu.gpr[0] = 0x1000;
+    subject.cpu.registers.gpr[0] = 0x1000;
     subject.put(IDT + 8 * 13, u64::from(TASK_B) << 16 | 0x85 << 40);
     assert_eq!(subject.run(), Outcome::Done);
-    assert_eq!(subject.cpu.tr.selector, TASK_B);
+    assert_eq!(subject.cpu.control.tr.selector, TASK_B);
     assert_eq!(word(&subject, OTHER_STACK - 4), 0x1000);
     assert_eq!(word(&subject, TSS_A + EIP), CODE as u32, "the fault's own address");
 }
@@ -147,7 +147,7 @@ fn a_bad_segment_of_the_new_task_faults_in_it() {
         matches!(outcome, Outcome::Event { vector: 11, error: Some(error), .. } if error == u32::from(ABSENT)),
         "{outcome:?}"
     );
-    assert_eq!(subject.cpu.tr.selector, TASK_B, "the switch has happened");
+    assert_eq!(subject.cpu.control.tr.selector, TASK_B, "the switch has happened");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn the_debug_bit_of_a_task_traps_before_its_first_instruction() {
     let mut subject = subject(|a| jump_far(a, TASK_B), NOTHING);
     put_word(&mut subject, TSS_B + 0x64, 1);
     assert_eq!(subject.run(), event(1, None, (OTHER - CODE) as i64));
-    assert_ne!(subject.cpu.dr6 & 1 << 15, 0, "DR6.BT");
+    assert_ne!(subject.cpu.debug.dr6 & 1 << 15, 0, "DR6.BT");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn long_mode_has_no_task_switches() {
     for selector in [TASK_A, TASK_64] {
         let mut subject = Subject::with("generic", Mode::Long, |a| a.jmp(fword_ptr(rbx)));
         subject.put(DATA, u64::from(selector) << 32);
-        subject.cpu.gpr[3] = DATA;
+        subject.cpu.registers.gpr[3] = DATA;
         assert_eq!(subject.run(), event(13, Some(selector.into()), 0), "{selector:x}");
     }
 }

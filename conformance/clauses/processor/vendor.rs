@@ -18,7 +18,7 @@ fn rex_w_makes_far_pointers_longer_on_intel_parts_only() {
         subject.put(target, 0x80CD);
         subject.put(DATA, target);
         subject.put(DATA + offset_bytes, CODE_64.into());
-        subject.cpu.gpr[3] = DATA;
+        subject.cpu.registers.gpr[3] = DATA;
         assert_eq!(subject.run(), Outcome::Done, "{model}");
     }
 }
@@ -45,7 +45,7 @@ fn lock_mov_cr0_is_cr8_on_amd_parts_only() {
         subject.cpu.apic.set_task_priority(0x50);
         assert_eq!(subject.run(), expected, "{model}");
         if expected == Outcome::Done {
-            assert_eq!(subject.cpu.gpr[0], 5, "CR8 holds the priority's upper half");
+            assert_eq!(subject.cpu.registers.gpr[0], 5, "CR8 holds the priority's upper half");
         }
     }
 }
@@ -67,13 +67,13 @@ fn misc_enable_keeps_its_writable_bits_and_hides_features() {
         a.mov(eax, 0x8000_0001_u32)?;
         a.cpuid()
     });
-    subject.cpu.gpr[0] = LIMIT_CPUID;
-    subject.cpu.gpr[2] = NO_EXECUTE_DISABLE >> 32;
+    subject.cpu.registers.gpr[0] = LIMIT_CPUID;
+    subject.cpu.registers.gpr[2] = NO_EXECUTE_DISABLE >> 32;
     assert_eq!(subject.run(), Outcome::Done);
-    let read = subject.cpu.gpr[6] | subject.cpu.gpr[7] << 32;
+    let read = subject.cpu.registers.gpr[6] | subject.cpu.registers.gpr[7] << 32;
     assert_eq!(read, LIMIT_CPUID | NO_EXECUTE_DISABLE | 1 << 11 | 1 << 12, "unavailable bits stay");
-    assert_eq!(subject.cpu.gpr[8], 2, "the last leaf");
-    assert_eq!(subject.cpu.gpr[2] & 1 << 20, 0, "NX is hidden");
+    assert_eq!(subject.cpu.registers.gpr[8], 2, "the last leaf");
+    assert_eq!(subject.cpu.registers.gpr[2] & 1 << 20, 0, "NX is hidden");
 }
 
 /// [SDM3 "Masking Exceptions and Interrupts When Switching Stacks"]
@@ -85,8 +85,8 @@ fn a_breakpoint_behind_a_load_of_ss_is_ignored_on_intel_parts_only() {
             a.mov(ss, eax)?;
             a.nop()
         });
-        subject.cpu.dr[0] = CODE + 4;
-        subject.cpu.dr7 = 0x402;
+        subject.cpu.debug.dr[0] = CODE + 4;
+        subject.cpu.debug.dr7 = 0x402;
         subject.refresh();
         assert_eq!(subject.run(), expected, "{model}");
     }
@@ -102,9 +102,9 @@ fn machine_check_banks_are_switched_as_a_whole_on_intel_parts_only() {
         (INTEL, u64::MAX, Outcome::Done),
     ] {
         let mut subject = Subject::with(model, Mode::Long, |a| a.wrmsr());
-        subject.cpu.gpr[1] = arch::msr::MC0_CTL.into();
-        subject.cpu.gpr[0] = value & 0xFFFF_FFFF;
-        subject.cpu.gpr[2] = value >> 32;
+        subject.cpu.registers.gpr[1] = arch::msr::MC0_CTL.into();
+        subject.cpu.registers.gpr[0] = value & 0xFFFF_FFFF;
+        subject.cpu.registers.gpr[2] = value >> 32;
         assert_eq!(subject.run(), expected, "{model} {value:#x}");
     }
 }

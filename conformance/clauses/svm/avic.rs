@@ -62,7 +62,7 @@ fn accelerated_accesses_use_the_backing_page_and_not_the_mapped_one() {
     lab.write(BACKING_PAGE + 0x30, 0x8005_0010);
     assert_eq!(lab.run(), ExitCode::Hlt);
     assert_eq!(register(&lab, 0x310), 0x0300_0000);
-    assert_eq!(lab.cpu.gpr[3], 0x8005_0010);
+    assert_eq!(lab.cpu.registers.gpr[3], 0x8005_0010);
     assert_eq!(lab.read(0x3_4310), 0, "the page that the nested tables map");
 }
 
@@ -121,11 +121,11 @@ fn a_fault_exits_before_the_access_with_rip_at_it() {
             code(a);
             a.hlt().unwrap();
         });
-        lab.cpu.gpr[3] = 0x99;
+        lab.cpu.registers.gpr[3] = 0x99;
         assert_eq!(lab.run(), ExitCode::AvicNoAcceleration);
         assert_eq!(lab.exit_info(), [info, 0]);
         assert_eq!(lab.get(save::RIP), GUEST_CODE + 1);
-        assert_eq!(lab.cpu.gpr[3], 0x99);
+        assert_eq!(lab.cpu.registers.gpr[3], 0x99);
         assert_eq!(register(&lab, 0x30), 0);
     }
 }
@@ -226,14 +226,14 @@ fn eoi_and_a_lower_tpr_let_the_next_one_in() {
         store(a, 0xB0, 0);
         a.iretd().unwrap();
     });
-    lab.cpu.gpr[3] = 0;
+    lab.cpu.registers.gpr[3] = 0;
     lab.write(BACKING_PAGE + 0x220, 1 << 1);
     lab.write(BACKING_PAGE + 0x210, 1 << 1);
     let interrupts = lab.get(control::INTERRUPT_CONTROL).with_task_priority(8);
     lab.set(control::INTERRUPT_CONTROL, interrupts);
     lab.write(BACKING_PAGE + 0x80, 0x80);
     assert_eq!(lab.run(), ExitCode::Hlt);
-    assert_eq!(lab.cpu.gpr[3], 2, "both, after TPR was lowered");
+    assert_eq!(lab.cpu.registers.gpr[3], 2, "both, after TPR was lowered");
     assert_eq!((register(&lab, 0x110), register(&lab, 0x120)), (0, 0));
     assert_eq!(lab.get(control::INTERRUPT_CONTROL).task_priority(), 0);
 }
@@ -352,7 +352,7 @@ fn cr8_under_avic_is_v_tpr_and_writes_reach_the_page() {
     lab.set(control::INTERRUPT_CONTROL, interrupts);
     lab.write(BACKING_PAGE + 0x80, 0x95);
     assert_eq!(lab.run(), ExitCode::Hlt);
-    assert_eq!(lab.cpu.gpr[3], 3, "V_TPR, whatever the page says");
+    assert_eq!(lab.cpu.registers.gpr[3], 3, "V_TPR, whatever the page says");
     assert_eq!(register(&lab, 0x80), 0x60);
     assert_eq!(lab.get(control::INTERRUPT_CONTROL).task_priority(), 6);
 }
@@ -377,7 +377,7 @@ fn an_nmi_that_is_intercepted_exits_before_an_avic_interrupt_is_taken() {
     let mut lab = lab(false, |a| a.hlt().unwrap());
     lab.set(save::RFLAGS, 2 | rflags::IF);
     lab.write(BACKING_PAGE + 0x220, 1 << 1);
-    lab.cpu.attention |= Attention::NMI;
+    lab.cpu.pending.attention |= Attention::NMI;
     lab.cpu.svm.global_interrupts = false;
     assert_eq!(lab.run(), ExitCode::Nmi);
     assert_eq!(register(&lab, 0x220), 1 << 1, "still requested");
@@ -451,7 +451,7 @@ fn x2avic_serves_msrs_from_the_backing_page() {
     lab.write(BACKING_PAGE + 0x20, 0x17);
     set_entry(&mut lab, 3, OTHER, Some(0x123));
     assert_eq!(lab.run(), ExitCode::Hlt);
-    assert_eq!(lab.cpu.gpr[3], 0x17);
+    assert_eq!(lab.cpu.registers.gpr[3], 0x17);
     assert_eq!((register(&lab, 0x300), register(&lab, 0x310)), (0x40FD, 3));
     assert_eq!(register(&lab, 0x80), 0x50);
     assert_eq!(lab.get(control::INTERRUPT_CONTROL).task_priority(), 5);

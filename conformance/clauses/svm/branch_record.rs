@@ -46,8 +46,8 @@ fn each_taken_branch_is_recorded_with_its_own_address_and_its_target() {
             a.hlt().unwrap();
         });
         lab.set(save::RFLAGS, 2 | rflags::ZF);
-        lab.cpu.gpr[1] = 0;
-        lab.cpu.gpr[3] = GUEST_CODE + 0x100;
+        lab.cpu.registers.gpr[1] = 0;
+        lab.cpu.registers.gpr[3] = GUEST_CODE + 0x100;
         lab.write(GUEST + GUEST_CODE + 0x100, 0xF4);
         assert_eq!(lab.run(), ExitCode::Hlt, "{name}");
         let expected = expected.map_or((0, 0), |(from, to)| (GUEST_CODE + from, GUEST_CODE + to));
@@ -119,15 +119,15 @@ fn with_btf_single_steps_go_from_branch_to_branch() {
 fn under_lbr_virtualization_the_host_s_registers_come_back() {
     let mut lab = recording(RECORDS, |a| jump(a, |a, to| a.jmp(to).unwrap()));
     lab.write(GUEST + GUEST_CODE + 4, 0xF4);
-    let records = &mut lab.cpu.msr.branch_records;
+    let records = &mut lab.cpu.control.msr.branch_records;
     (records.branch_from, records.branch_to) = (0x1111, 0x2222);
     (records.exception_from, records.exception_to) = (0x3333, 0x4444);
     let before = *records;
-    lab.cpu.msr.debug_ctl = STEPS_BRANCHES;
+    lab.cpu.control.msr.debug_ctl = STEPS_BRANCHES;
     assert_eq!(lab.run(), ExitCode::Hlt);
     assert_eq!(last_branch(&lab), (GUEST_CODE, GUEST_CODE + 3));
-    assert_eq!(lab.cpu.msr.branch_records, before);
-    assert_eq!(lab.cpu.msr.debug_ctl, STEPS_BRANCHES);
+    assert_eq!(lab.cpu.control.msr.branch_records, before);
+    assert_eq!(lab.cpu.control.msr.debug_ctl, STEPS_BRANCHES);
     assert_eq!(lab.get(save::DBGCTL), RECORDS);
 }
 
@@ -143,7 +143,7 @@ fn without_it_guest_and_host_share_the_registers() {
     });
     lab.set(save::BR_FROM, 0x77);
     assert_eq!(lab.run(), ExitCode::Hlt);
-    assert_eq!(lab.cpu.msr.branch_records.branch_from, GUEST_CODE + 14);
-    assert_eq!(lab.cpu.msr.debug_ctl, RECORDS, "the guest's stays");
+    assert_eq!(lab.cpu.control.msr.branch_records.branch_from, GUEST_CODE + 14);
+    assert_eq!(lab.cpu.control.msr.debug_ctl, RECORDS, "the guest's stays");
     assert_eq!(lab.get(save::BR_FROM), 0x77, "the VMCB is left alone");
 }

@@ -22,7 +22,7 @@ fn the_guest_runs_and_its_state_is_saved() {
     assert_eq!(lab.get(save::RAX), 0x1234_5678);
     assert_eq!(lab.get(save::RSP), GUEST_STACK - 4);
     assert_eq!(lab.read(GUEST + GUEST_STACK - 4) as u32, 0x1234_5678);
-    assert_eq!(lab.cpu.gpr[3], 7, "registers other than RAX and RSP are shared");
+    assert_eq!(lab.cpu.registers.gpr[3], 7, "registers other than RAX and RSP are shared");
     assert_eq!(lab.get(save::CPL), 0);
     assert_eq!(lab.get(save::CS).selector, 0x08);
     assert_eq!(lab.get(save::CS).attributes.into_bits(), 0xC9B);
@@ -31,13 +31,13 @@ fn the_guest_runs_and_its_state_is_saved() {
 #[test]
 fn the_host_is_as_it_was_with_gif_clear() {
     let mut lab = Lab::new(|a| a.hlt().unwrap());
-    lab.cpu.gpr[4] = 0x8_0000;
-    let before = (lab.cpu.cr0, lab.cpu.cr3, lab.cpu.cr4);
+    lab.cpu.registers.gpr[4] = 0x8_0000;
+    let before = (lab.cpu.control.cr0, lab.cpu.control.cr3, lab.cpu.control.cr4);
     lab.run();
-    assert_eq!((lab.cpu.cr0, lab.cpu.cr3, lab.cpu.cr4), before);
+    assert_eq!((lab.cpu.control.cr0, lab.cpu.control.cr3, lab.cpu.control.cr4), before);
     assert!(lab.cpu.is_64_bit());
-    assert_eq!(lab.cpu.gpr[4], 0x8_0000);
-    assert_eq!(lab.cpu.gpr[0], VMCB);
+    assert_eq!(lab.cpu.registers.gpr[4], 0x8_0000);
+    assert_eq!(lab.cpu.registers.gpr[0], VMCB);
     assert!(!lab.cpu.svm.global_interrupts);
     assert_eq!(lab.cpu.tlb.asid(), 0);
 }

@@ -183,7 +183,7 @@ fn cr8_is_v_tpr_under_interrupt_masking() {
         a.hlt().unwrap();
     });
     assert_eq!(lab.run(), ExitCode::Hlt);
-    assert_eq!(lab.cpu.gpr[3], 6);
+    assert_eq!(lab.cpu.registers.gpr[3], 6);
     assert_eq!(lab.get(control::INTERRUPT_CONTROL).task_priority(), 6);
     assert_eq!(lab.cpu.apic.task_priority(), 0);
 }
@@ -197,9 +197,9 @@ fn physical_events_exit_and_wait_for_gif() {
     });
     assert_eq!(lab.run_until_stop(), RunEnd::Instructions);
     assert!(lab.cpu.is_guest());
-    lab.cpu.attention |= Attention::NMI;
+    lab.cpu.pending.attention |= Attention::NMI;
     assert_eq!(lab.run(), ExitCode::Nmi);
-    assert!(lab.cpu.attention.contains(Attention::NMI), "held while GIF is clear");
+    assert!(lab.cpu.pending.attention.contains(Attention::NMI), "held while GIF is clear");
     assert_eq!(lab.get(save::RIP), GUEST_CODE);
 }
 

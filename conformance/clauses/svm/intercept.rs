@@ -58,7 +58,7 @@ fn each_intercepted_instruction_exits_with_its_code_before_it_executes() {
             a.hlt().unwrap();
         });
         lab.intercept(intercept);
-        lab.cpu.gpr[1] = 0;
+        lab.cpu.registers.gpr[1] = 0;
         assert_eq!(lab.run(), *exit);
         assert_eq!(lab.get(save::RIP), GUEST_CODE + 1, "{exit:?}");
         assert!(!lab.get(control::EXITINTINFO).is_valid(), "{exit:?}");
@@ -76,7 +76,7 @@ fn instructions_that_are_not_intercepted_do_not_exit() {
             code(a);
             a.hlt().unwrap();
         });
-        lab.cpu.gpr[1] = 0;
+        lab.cpu.registers.gpr[1] = 0;
         // It completes, or raises what the handler's HLT ends.
         let end = lab.run();
         assert!(matches!(end, ExitCode::Hlt | ExitCode::Shutdown), "{exit:?}: {end:?}");
@@ -272,9 +272,9 @@ fn a_write_trap_exits_after_the_write_with_the_value() {
         lab.set(save::CR0, 0x19);
         let is_msr = *exit == ExitCode::EferWriteTrap;
         lab.set(save::RAX, if is_msr { 0x1001 } else { 0x5000 });
-        lab.cpu.gpr[1] = 0xC000_0080;
-        lab.cpu.gpr[2] = 0;
-        lab.cpu.gpr[3] = 0x10;
+        lab.cpu.registers.gpr[1] = 0xC000_0080;
+        lab.cpu.registers.gpr[2] = 0;
+        lab.cpu.registers.gpr[3] = 0x10;
         assert_eq!(lab.run(), *exit);
         assert_eq!(lab.exit_info()[0], *value, "{exit:?}");
         let length = if is_msr || *exit == ExitCode::ControlWriteTrap(0) { 2 } else { 3 };
@@ -294,7 +294,7 @@ fn a_write_that_faults_does_not_trap() {
         traps(i, 4);
         i.exceptions = 1 << 13;
     });
-    lab.cpu.gpr[3] = 1 << 31;
+    lab.cpu.registers.gpr[3] = 1 << 31;
     assert_eq!(lab.run(), ExitCode::Exception(13));
     assert_eq!(lab.get(save::RIP), GUEST_CODE);
 }
@@ -324,7 +324,7 @@ fn the_msr_map_s_ranges_end_where_the_manual_says() {
             let free = !(3u8 << (number % 4 * 2));
             lab.memory.write(SystemPhysical(MSR_MAP + byte), &[free]).unwrap();
         }
-        lab.cpu.gpr[1] = u64::from(number);
+        lab.cpu.registers.gpr[1] = u64::from(number);
         assert_eq!(lab.run() == ExitCode::Msr, byte.is_none(), "{number:#x}");
     }
 }

@@ -139,15 +139,16 @@ impl Lab {
             a.jmp(again).unwrap();
         });
         let cpu = &mut self.cpu;
-        cpu.cr0 = Cr0::PROTECTION_ENABLE | Cr0::PAGING | Cr0::WRITE_PROTECT;
-        cpu.cr4 = Cr4::PAE;
-        cpu.cr3 = HOST_TABLES;
-        cpu.efer = Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE | Efer::SVM | Efer::NO_EXECUTE;
+        cpu.control.cr0 = Cr0::PROTECTION_ENABLE | Cr0::PAGING | Cr0::WRITE_PROTECT;
+        cpu.control.cr4 = Cr4::PAE;
+        cpu.control.cr3 = HOST_TABLES;
+        cpu.control.efer =
+            Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE | Efer::SVM | Efer::NO_EXECUTE;
         let data = flat(0x10, 0xC93);
-        cpu.segments = [data, flat(0x08, 0xA9B), data, data, data, data];
-        cpu.gpr[0] = VMCB;
-        cpu.ip = HOST_CODE;
-        cpu.refresh_segments();
+        cpu.registers.segments.0 = [data, flat(0x08, 0xA9B), data, data, data, data];
+        cpu.registers.gpr[0] = VMCB;
+        cpu.registers.ip = HOST_CODE;
+        cpu.registers.refresh_segments();
         cpu.tlb.flush_all();
         cpu.update_access_mode();
     }
@@ -260,9 +261,9 @@ impl Lab {
 
     /// VMRUN again, after an exit.
     pub fn resume(&mut self) -> ExitCode {
-        self.cpu.ip = HOST_CODE;
-        self.cpu.gpr[0] = VMCB;
-        self.cpu.set_activity(Activity::Running);
+        self.cpu.registers.ip = HOST_CODE;
+        self.cpu.registers.gpr[0] = VMCB;
+        self.cpu.pending.set_activity(Activity::Running);
         self.run()
     }
 

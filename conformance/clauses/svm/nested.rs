@@ -107,13 +107,13 @@ fn translations_live_until_the_asid_is_flushed_or_changed() {
         lab.write(GUEST + GUEST_DATA, 1);
         lab.write(GUEST + 0xD000, 2);
         assert_eq!(lab.run(), ExitCode::Hlt);
-        assert_eq!(lab.cpu.gpr[3], 1);
+        assert_eq!(lab.cpu.registers.gpr[3], 1);
         lab.write(nested_entry(GUEST_DATA), GUEST + 0xD000 | P | W | U);
         lab.set(save::RIP, GUEST_CODE);
         lab.set(control::TLB_CONTROL, tlb_control);
         lab.set(control::GUEST_ASID, asid);
         assert_eq!(lab.resume(), ExitCode::Hlt);
-        assert_eq!(lab.cpu.gpr[3] == 2, sees_change, "control {tlb_control} asid {asid}");
+        assert_eq!(lab.cpu.registers.gpr[3] == 2, sees_change, "control {tlb_control} asid {asid}");
     }
 }
 

@@ -65,7 +65,7 @@ fn the_guest_s_tsc_is_scaled_and_offset() {
     let before = lab.cpu.tsc();
     lab.run();
     let after = lab.cpu.tsc();
-    let seen = lab.cpu.gpr[3];
+    let seen = lab.cpu.registers.gpr[3];
     assert!((2 * before + 1_000_000..=2 * after + 1_000_000).contains(&seen), "{seen}");
 }
 
@@ -84,14 +84,17 @@ fn vmsave_and_vmload_carry_the_hidden_state() {
         let extensions = VirtualizationExtensions::new().with_virtual_vmload_vmsave(is_virtual);
         lab.set(control::VIRTUALIZATION_EXTENSIONS, extensions);
         let base = if is_virtual { GUEST } else { 0 };
-        lab.cpu.syscall.lstar = 0x1234;
+        lab.cpu.control.syscall.lstar = 0x1234;
         let lstar = u64::from(save::LSTAR.offset());
         let gs_base = u64::from(save::GS.offset()) + 8;
         lab.write(base + GUEST_DATA + 0x1000 + lstar, 0x5678);
         lab.write(base + GUEST_DATA + 0x1000 + gs_base, 0xFFFF_8000_0000_0000);
         assert_eq!(lab.run(), ExitCode::Hlt);
         assert_eq!(lab.read(base + GUEST_DATA + lstar), 0x1234);
-        assert_eq!(lab.cpu.syscall.lstar, 0x5678);
-        assert_eq!(lab.cpu.segments[5].base, 0xFFFF_8000_0000_0000);
+        assert_eq!(lab.cpu.control.syscall.lstar, 0x5678);
+        assert_eq!(
+            lab.cpu.registers.segments[arch::segment::SegmentRegister::Gs].base,
+            0xFFFF_8000_0000_0000
+        );
     }
 }

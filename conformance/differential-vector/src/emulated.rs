@@ -62,17 +62,17 @@ impl Emulated {
         let mut cpu = Cpu::new(CpuIndex(0), model, apic, 0);
         let code = Segment { selector: 8, attributes: Attributes(0xA9B), limit: !0, base: 0 };
         let data = Segment { selector: 16, attributes: Attributes(0xC93), limit: !0, base: 0 };
-        cpu.segments = [data, code, data, data, data, data];
-        cpu.refresh_segments();
-        cpu.cr0 = Cr0::PROTECTION_ENABLE
+        cpu.registers.segments.0 = [data, code, data, data, data, data];
+        cpu.registers.refresh_segments();
+        cpu.control.cr0 = Cr0::PROTECTION_ENABLE
             | Cr0::MONITOR_COPROCESSOR
             | Cr0::EXTENSION_TYPE
             | Cr0::NUMERIC_ERROR
             | Cr0::PAGING;
-        cpu.cr3 = TABLES;
-        cpu.cr4 = Cr4::PAE | Cr4::OSFXSR | Cr4::OSXMMEXCPT | Cr4::OSXSAVE;
-        cpu.efer = Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
-        cpu.xcr0 = 3;
+        cpu.control.cr3 = TABLES;
+        cpu.control.cr4 = Cr4::PAE | Cr4::OSFXSR | Cr4::OSXMMEXCPT | Cr4::OSXSAVE;
+        cpu.control.efer = Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
+        cpu.control.xcr0 = 3;
         cpu.update_access_mode();
         let mut memory = GuestMemory::new(RAM);
         let mut entry = |at: u64, value: u64| {
@@ -112,19 +112,19 @@ impl Emulated {
         let mut cpu = self.fresh.clone();
         self.memory.write(SystemPhysical(OPERANDS), &block.memory).expect("operands are in RAM");
         load_image(&mut cpu, &block.image);
-        cpu.gpr[0] = block.rax;
-        cpu.gpr[1] = block.rcx;
-        cpu.gpr[2] = block.rdx;
-        cpu.gpr[6] = OPERANDS;
-        cpu.flags.set_bits(block.flags & !0x300);
-        cpu.ip = CODE;
+        cpu.registers.gpr[0] = block.rax;
+        cpu.registers.gpr[1] = block.rcx;
+        cpu.registers.gpr[2] = block.rdx;
+        cpu.registers.gpr[6] = OPERANDS;
+        cpu.registers.flags.set_bits(block.flags & !0x300);
+        cpu.registers.ip = CODE;
         let mut witness = Witness::default();
         let mut bus = Bus { memory: &mut self.memory, platform: &mut witness };
         cpu.run(&mut self.cache, &mut bus, Picoseconds(1 << 40), instructions);
-        block.rax = cpu.gpr[0];
-        block.rcx = cpu.gpr[1];
-        block.rdx = cpu.gpr[2];
-        block.flags = cpu.flags.bits();
+        block.rax = cpu.registers.gpr[0];
+        block.rcx = cpu.registers.gpr[1];
+        block.rdx = cpu.registers.gpr[2];
+        block.flags = cpu.registers.flags.bits();
         store_image(&cpu, &mut block.image);
         self.memory.read(SystemPhysical(OPERANDS), &mut block.memory).expect("operands are in RAM");
         witness.vector
@@ -142,29 +142,29 @@ pub fn signal(vector: Option<u8>) -> Signal {
 }
 
 fn load_image(cpu: &mut Cpu, image: &Image) {
-    cpu.x87.control = image.control_word();
-    cpu.x87.status = image.status_word();
-    cpu.x87.valid = image.tags();
-    let top = usize::from(cpu.x87.top());
+    cpu.registers.x87.control = image.control_word();
+    cpu.registers.x87.status = image.status_word();
+    cpu.registers.x87.valid = image.tags();
+    let top = usize::from(cpu.registers.x87.top());
     for index in 0..8 {
-        cpu.x87.registers[(top + index) % 8] = image.st(index);
+        cpu.registers.x87.registers[(top + index) % 8] = image.st(index);
     }
-    if cpu.x87.status & !cpu.x87.control & 0x3F != 0 {
-        cpu.x87.status |= 0x8080;
+    if cpu.registers.x87.status & !cpu.registers.x87.control & 0x3F != 0 {
+        cpu.registers.x87.status |= 0x8080;
     }
-    cpu.mxcsr = image.mxcsr();
-    for (index, register) in cpu.xmm.iter_mut().enumerate() {
+    cpu.registers.mxcsr = image.mxcsr();
+    for (index, register) in cpu.registers.xmm.iter_mut().enumerate() {
         *register = image.xmm(index);
     }
 }
 
 fn store_image(cpu: &Cpu, image: &mut Image) {
-    image.set_control_word(cpu.x87.control);
-    image.set_status_word(cpu.x87.status);
-    image.set_tags(cpu.x87.valid);
-    (0..8).for_each(|index| image.set_st(index, cpu.x87.st(index as u8)));
-    image.set_mxcsr(cpu.mxcsr);
-    for (index, register) in cpu.xmm.iter().enumerate() {
+    image.set_control_word(cpu.registers.x87.control);
+    image.set_status_word(cpu.registers.x87.status);
+    image.set_tags(cpu.registers.x87.valid);
+    (0..8).for_each(|index| image.set_st(index, cpu.registers.x87.st(index as u8)));
+    image.set_mxcsr(cpu.registers.mxcsr);
+    for (index, register) in cpu.registers.xmm.iter().enumerate() {
         image.set_xmm(index, *register);
     }
 }

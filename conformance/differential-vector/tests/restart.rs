@@ -39,7 +39,7 @@ fn a_store_that_faults_in_its_second_page_has_changed_nothing() {
         let mut emulated = Emulated::new("zen4");
         emulated.load(&assembler.assemble(0x1_0000).expect("assembles"));
         // MASKMOVDQU addresses by RDI.
-        emulated.processor().gpr[7] = END - 8;
+        emulated.processor().registers.gpr[7] = END - 8;
         let tail = SystemPhysical(END - 1024);
         emulated.memory().write(tail, &[UNTOUCHED; 1024]).expect("in RAM");
         let mut block = Block::default();

@@ -198,15 +198,15 @@ fn processor(configuration: &Configuration, costs: &CostProfile, index: CpuIndex
 
 /// Puts a processor into the state that a boot protocol asks for.
 fn enter(cpu: &mut Cpu, boot: &BootState) {
-    cpu.cr0 = Cr0::PROTECTION_ENABLE | Cr0::EXTENSION_TYPE;
-    cpu.gdtr.base = boot.gdt.0;
-    cpu.gdtr.limit = boot.gdt_limit;
+    cpu.control.cr0 = Cr0::PROTECTION_ENABLE | Cr0::EXTENSION_TYPE;
+    cpu.control.gdtr.base = boot.gdt.0;
+    cpu.control.gdtr.limit = boot.gdt_limit;
     let long = boot.mode == EntryMode::Long64;
     if let (true, Some(tables)) = (long, boot.cr3) {
-        cpu.cr4 = Cr4::PAE;
-        cpu.cr3 = tables.0;
-        cpu.efer = Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
-        cpu.cr0 |= Cr0::PAGING;
+        cpu.control.cr4 = Cr4::PAE;
+        cpu.control.cr3 = tables.0;
+        cpu.control.efer = Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
+        cpu.control.cr0 |= Cr0::PAGING;
     }
     let flat = |selector, attributes| Segment {
         selector,
@@ -215,29 +215,29 @@ fn enter(cpu: &mut Cpu, boot: &BootState) {
         base: 0,
     };
     for register in SegmentRegister::ALL {
-        cpu.segments[register as usize] = match register {
+        cpu.registers.segments[register] = match register {
             SegmentRegister::Cs => flat(boot.code_selector, if long { 0xA9B } else { 0xC9B }),
             _ => flat(boot.data_selector, 0xC93),
         };
     }
-    cpu.tr = Segment {
+    cpu.control.tr = Segment {
         selector: boot.task_selector,
         attributes: Attributes(0x8B),
         limit: 0x67,
         base: 0,
     };
-    cpu.gpr.fill(0);
+    cpu.registers.gpr.fill(0);
     for (number, value) in [
         (0, boot.registers.rax),
         (3, boot.registers.rbx),
         (4, boot.registers.rsp),
         (6, boot.registers.rsi),
     ] {
-        cpu.gpr[number] = value;
+        cpu.registers.gpr[number] = value;
     }
-    cpu.ip = boot.entry;
-    cpu.attention |= Attention::INTERRUPT;
+    cpu.registers.ip = boot.entry;
+    cpu.pending.attention |= Attention::INTERRUPT;
     cpu.tlb.flush_all();
-    cpu.refresh_segments();
+    cpu.registers.refresh_segments();
     cpu.update_access_mode();
 }

@@ -138,7 +138,7 @@ impl Machine {
     /// After something changed that decides when a processor next does something.
     fn refresh(&mut self, index: usize) {
         let moment = self.next_moment(index);
-        let is_waiting = self.state.cpus[index].activity == Activity::Waiting;
+        let is_waiting = self.state.cpus[index].pending.activity == Activity::Waiting;
         self.moments.set(index, moment, is_waiting);
     }
 
@@ -148,10 +148,10 @@ impl Machine {
         if cpu.is_runnable(&self.memory) {
             return Some(cpu.clock);
         }
-        if cpu.activity == Activity::Shutdown {
+        if cpu.pending.activity == Activity::Shutdown {
             return None;
         }
-        let timer = match cpu.activity {
+        let timer = match cpu.pending.activity {
             Activity::WaitForStartup => None,
             _ => cpu.next_deadline(),
         };
@@ -191,7 +191,7 @@ impl Machine {
         let is_cut = matches!(end, RunEnd::Time | RunEnd::Instructions) && cpu.clock < turn.until;
         self.state.turn = is_cut.then_some(turn);
         if end == RunEnd::Shutdown {
-            let (at, ip) = (cpu.clock, cpu.ip);
+            let (at, ip) = (cpu.clock, cpu.registers.ip);
             let event = Event::Shutdown { rip: arch::address::Linear(ip) };
             self.state.wiring.note(turn.cpu, at, event);
             self.outcome = Some(Outcome::TripleFault(turn.cpu));
@@ -210,10 +210,11 @@ impl Machine {
     fn release_monitors(&mut self, now: Picoseconds) {
         for index in self.moments.waiting() {
             let cpu = &mut self.state.cpus[index];
-            let is_released = cpu.monitored.is_some() && !cpu.monitor_is_armed(&self.memory);
-            if cpu.activity == Activity::Waiting && is_released {
+            let is_released =
+                cpu.pending.monitored.is_some() && !cpu.monitor_is_armed(&self.memory);
+            if cpu.pending.activity == Activity::Waiting && is_released {
                 // Nothing is monitored from now on, so that this happens once.
-                cpu.monitored = None;
+                cpu.pending.monitored = None;
                 let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
                 cpu.idle_until(&mut bus, now);
                 self.refresh(index);
@@ -225,7 +226,7 @@ impl Machine {
     fn wake(&mut self, index: usize, at: Picoseconds) {
         let cpu = &mut self.state.cpus[index];
         // The timer of a processor that has just halted may be due already.
-        if cpu.activity != Activity::Running {
+        if cpu.pending.activity != Activity::Running {
             let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
             cpu.idle_until(&mut bus, at);
         }
@@ -234,7 +235,7 @@ impl Machine {
                 Arrival::Message(message) => cpu.apic.accept(&message),
                 Arrival::Lint0(level) => {
                     let acceptance = cpu.apic.lint0(level);
-                    cpu.attention |= Attention::INTERRUPT;
+                    cpu.pending.attention |= Attention::INTERRUPT;
                     acceptance
                 }
                 Arrival::Doorbell => {

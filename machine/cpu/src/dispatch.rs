@@ -9,6 +9,7 @@ use crate::op::Op;
 use crate::stop::{Kind, Stop};
 use crate::width::BLOCK_IP;
 use crate::{Bus, Cpu};
+use arch::segment::SegmentRegister;
 use arch::time::Picoseconds;
 
 /// How far blocks may run.
@@ -100,13 +101,13 @@ impl Cpu {
         block: &Block,
         size: CodeSize,
     ) -> Next {
-        let ip = self.ip;
-        self.gpr[BLOCK_IP as usize] = ip;
+        let ip = self.registers.ip;
+        self.registers.gpr[BLOCK_IP as usize] = ip;
         let ops = cache.ops(block);
         let (at, stop) = self.execute(bus, ops);
         let count = match stop {
             None => {
-                self.ip = wrap(ip.wrapping_add(block.length as u64), size);
+                self.registers.ip = wrap(ip.wrapping_add(block.length as u64), size);
                 block.count.into()
             }
             Some(Stop::BRANCH) => at + 1,
@@ -123,7 +124,7 @@ impl Cpu {
         self.instructions += count as u64;
         self.charge_extra();
         // A branch before the end is a conditional one, after which all is as before.
-        if (block.is_plain() || !is_whole) && self.attention.is_empty() {
+        if (block.is_plain() || !is_whole) && self.pending.attention.is_empty() {
             Next::Chain(CodeCache::exit(block, count))
         } else {
             Next::Leave
@@ -168,8 +169,8 @@ impl Cpu {
                 return self.fetch_failed(cache, bus, Stop::GENERAL_PROTECTION);
             }
         }
-        let ip = self.ip;
-        self.gpr[BLOCK_IP as usize] = ip;
+        let ip = self.registers.ip;
+        self.registers.gpr[BLOCK_IP as usize] = ip;
         let mut end = ip;
         for done in 0..count {
             let Some(op) = cache.alone(&block, done) else { break };
@@ -178,13 +179,13 @@ impl Cpu {
                 if stop != Stop::BRANCH {
                     return self.leave_block(cache, bus, &block, (&op, done), stop);
                 }
-                end = self.ip;
-                self.has_branched = true;
+                end = self.registers.ip;
+                self.pending.has_branched = true;
                 count = done + 1;
                 break;
             }
         }
-        self.ip = end;
+        self.registers.ip = end;
         self.clock.0 += cache.time_of(&block, count);
         self.instructions += count as u64;
         self.charge_extra();
@@ -201,7 +202,7 @@ impl Cpu {
     }
 
     pub(crate) fn code_size(&self) -> CodeSize {
-        let attributes = self.segments[1].attributes;
+        let attributes = self.registers.segments[SegmentRegister::Cs].attributes;
         if self.is_64_bit() {
             CodeSize::Bits64
         } else if attributes.is_big() {
@@ -215,9 +216,9 @@ impl Cpu {
     #[inline(always)]
     fn fetch_address(&self, size: CodeSize) -> u64 {
         if size == CodeSize::Bits64 {
-            self.ip
+            self.registers.ip
         } else {
-            self.segment_base[1].wrapping_add(self.ip) & 0xFFFF_FFFF
+            self.registers.code_base().wrapping_add(self.registers.ip) & 0xFFFF_FFFF
         }
     }
 
@@ -283,7 +284,8 @@ impl Cpu {
 
     #[inline(always)]
     fn is_within_code_limit(&self, length: u64) -> bool {
-        self.ip + length - 1 <= u64::from(self.segments[1].limit)
+        self.registers.ip + length - 1
+            <= u64::from(self.registers.segments[SegmentRegister::Cs].limit)
     }
 
     /// How many of the block's instructions lie within CS's limit.
@@ -303,18 +305,18 @@ impl Cpu {
         stop: Stop,
     ) {
         let size = self.code_size();
-        let next = wrap(self.gpr[BLOCK_IP as usize].wrapping_add(op.end as u64), size);
+        let next = wrap(self.registers.gpr[BLOCK_IP as usize].wrapping_add(op.end as u64), size);
         let this = wrap(next.wrapping_sub(op.length as u64), size);
         let completes = !matches!(
             stop.kind(),
             Kind::Repeat | Kind::Defer | Kind::Exception { is_trap: false, .. } | Kind::VmExit
         );
-        self.ip = if completes { next } else { this };
+        self.registers.ip = if completes { next } else { this };
         self.instructions += done as u64 + completes as u64;
         let charged = if stop == Stop::DEFER { done } else { done + 1 };
         self.clock.0 += cache.time_of(block, charged);
         self.charge_extra();
-        self.software_length = op.length as u64;
+        self.pending.software_length = op.length as u64;
         self.stopped(bus, stop);
     }
 }

@@ -33,10 +33,10 @@ pub use memory::{Access, Tlb};
 pub use model::{CpuModel, ModelError, Placement};
 pub use observation::{Observation, Observed, Range};
 pub use op::{Handler, Op};
-pub use state::{Activity, Attention, Cpu};
+pub use state::{Activity, Attention, Control, Cpu, Debug, Pending, Registers, Segments};
 pub use step::RunEnd;
 pub use stop::{Kind as StopKind, SoftwareSource, Stop};
-pub use width::Registers;
+pub use width::GeneralRegisters;
 
 /// What a processor is lent for the time of one run.
 pub struct Bus<'a> {

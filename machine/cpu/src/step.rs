@@ -57,18 +57,18 @@ impl Cpu {
     ) -> RunEnd {
         let last = self.instructions.saturating_add(instructions);
         let mut limit = self.limit(until);
-        self.attention.remove(Attention::YIELD);
+        self.pending.attention.remove(Attention::YIELD);
         loop {
-            if !self.attention.is_empty() {
-                if self.attention.contains(Attention::TIMER) {
-                    self.attention.remove(Attention::TIMER);
+            if !self.pending.attention.is_empty() {
+                if self.pending.attention.contains(Attention::TIMER) {
+                    self.pending.attention.remove(Attention::TIMER);
                     limit = self.limit(until);
                 }
                 match self.attend(bus) {
                     Ok(()) => {}
                     Err(end) => return end,
                 }
-                if self.attention.contains(Attention::INACTIVE) {
+                if self.pending.attention.contains(Attention::INACTIVE) {
                     // What was attended to has shut the processor down.
                     continue;
                 }
@@ -84,7 +84,7 @@ impl Cpu {
             if self.instructions >= last {
                 return RunEnd::Instructions;
             }
-            if self.attention.intersects(ONE_AT_A_TIME) {
+            if self.pending.attention.intersects(ONE_AT_A_TIME) {
                 // What a shadow suspends for one instruction holds again for the next.
                 let others = self.others_clock;
                 self.run_one(cache, bus);
@@ -102,10 +102,10 @@ impl Cpu {
     /// What waits at an instruction boundary, in the manual's order of priority.
     /// [APM2 "Priorities"]
     fn attend(&mut self, bus: &mut Bus<'_>) -> Result<(), RunEnd> {
-        if self.attention.contains(Attention::YIELD) {
+        if self.pending.attention.contains(Attention::YIELD) {
             return Err(RunEnd::Yield);
         }
-        if self.attention.contains(Attention::GUEST_BOUNDARY) {
+        if self.pending.attention.contains(Attention::GUEST_BOUNDARY) {
             match self.finish_instruction(bus) {
                 Ok(false) => {}
                 Ok(true) => return Err(RunEnd::Yield),
@@ -115,37 +115,37 @@ impl Cpu {
                 }
             }
         }
-        if self.attention.contains(Attention::INACTIVE) && !self.wakes(bus) {
-            return Err(match self.activity {
+        if self.pending.attention.contains(Attention::INACTIVE) && !self.wakes(bus) {
+            return Err(match self.pending.activity {
                 Activity::Shutdown => RunEnd::Shutdown,
                 _ => RunEnd::Idle,
             });
         }
-        if self.attention.contains(Attention::DEBUG_TRAP)
-            && !self.attention.contains(Attention::STACK_SHADOW)
+        if self.pending.attention.contains(Attention::DEBUG_TRAP)
+            && !self.pending.attention.contains(Attention::STACK_SHADOW)
         {
             let result = self.take_debug_trap(bus);
             self.settle(bus, result);
         }
-        if self.attention.intersects(HELD) && self.svm.global_interrupts {
+        if self.pending.attention.intersects(HELD) && self.svm.global_interrupts {
             let result = self.take_held(bus);
             self.settle(bus, result);
             return Ok(());
         }
-        if self.attention.contains(Attention::SHADOW) {
+        if self.pending.attention.contains(Attention::SHADOW) {
             return Ok(());
         }
-        if self.attention.contains(Attention::NMI) && self.accepts_nmis() {
+        if self.pending.attention.contains(Attention::NMI) && self.accepts_nmis() {
             let result = match self.intercept_physical(Vector3::NMI, ExitCode::Nmi) {
                 Ok(()) => self.take_nmi(bus),
                 Err(stop) => Err(stop),
             };
             self.settle(bus, result);
         }
-        if self.attention.contains(Attention::INTERRUPT) {
+        if self.pending.attention.contains(Attention::INTERRUPT) {
             self.attend_interrupt(bus);
         }
-        if self.attention.intersects(VIRTUAL) {
+        if self.pending.attention.intersects(VIRTUAL) {
             let result = self.take_virtual_events(bus);
             self.settle(bus, result);
         }
@@ -155,7 +155,7 @@ impl Cpu {
     /// Takes a maskable interrupt if there is one and IF allows it.
     fn attend_interrupt(&mut self, bus: &mut Bus<'_>) {
         // STI, POPF, IRET and the local APIC raise the flag again when something changes.
-        self.attention.remove(Attention::INTERRUPT);
+        self.pending.attention.remove(Attention::INTERRUPT);
         if !self.accepts_physical_interrupts() || !self.has_interrupt() {
             return;
         }
@@ -166,19 +166,19 @@ impl Cpu {
             self.apic.acknowledge().0
         } else if self.apic.extint_pending() {
             // The acknowledge lowers the 8259s' output: the next instruction must find it so.
-            self.attention |= Attention::YIELD;
+            self.pending.attention |= Attention::YIELD;
             bus.platform.acknowledge_legacy(self.visit())
         } else {
             return;
         };
-        self.attention |= Attention::INTERRUPT;
+        self.pending.attention |= Attention::INTERRUPT;
         let result = self.take_interrupt(bus, vector);
         self.settle(bus, result);
     }
 
     /// Whether an inactive processor has reason to run again; it then does.
     fn wakes(&mut self, bus: &mut Bus<'_>) -> bool {
-        let woken = match self.activity {
+        let woken = match self.pending.activity {
             Activity::Running => true,
             Activity::WaitForStartup | Activity::Shutdown => false,
             Activity::Halted => self.has_wake_event() || self.has_virtual_event(bus),
@@ -189,9 +189,9 @@ impl Cpu {
             }
         };
         if woken {
-            bus.platform.record(self.visit(), Happening::Wake { ip: self.ip });
-            self.monitored = None;
-            self.set_activity(Activity::Running);
+            bus.platform.record(self.visit(), Happening::Wake { ip: self.registers.ip });
+            self.pending.monitored = None;
+            self.pending.set_activity(Activity::Running);
         }
         woken
     }
@@ -201,30 +201,30 @@ impl Cpu {
     }
 
     fn accepts_nmis(&self) -> bool {
-        !self.nmi_blocked && self.svm.global_interrupts
+        !self.pending.nmi_blocked && self.svm.global_interrupts
     }
 
     fn has_wake_event(&self) -> bool {
         self.has_interrupt() && self.accepts_physical_interrupts()
-            || self.attention.contains(Attention::NMI) && self.accepts_nmis()
-            || self.attention.intersects(HELD) && self.svm.global_interrupts
+            || self.pending.attention.contains(Attention::NMI) && self.accepts_nmis()
+            || self.pending.attention.intersects(HELD) && self.svm.global_interrupts
     }
 
     /// As `has_wake_event`, for MWAIT and its extension. [APM3 "MWAIT"]
     fn ends_wait(&self) -> bool {
-        let breaks = self.masked_interrupts_wake && self.svm.global_interrupts;
+        let breaks = self.pending.masked_interrupts_wake && self.svm.global_interrupts;
         self.has_wake_event() || breaks && self.has_interrupt()
     }
 
     /// Whether a run would do anything now, for the board's schedule.
     pub fn is_runnable(&self, memory: &bus::GuestMemory) -> bool {
-        match self.activity {
+        match self.pending.activity {
             Activity::Running => true,
             Activity::WaitForStartup | Activity::Shutdown => false,
-            Activity::Halted => self.has_wake_event() || self.attention.intersects(VIRTUAL),
+            Activity::Halted => self.has_wake_event() || self.pending.attention.intersects(VIRTUAL),
             Activity::Waiting => {
                 self.ends_wait()
-                    || self.attention.intersects(VIRTUAL)
+                    || self.pending.attention.intersects(VIRTUAL)
                     || !self.monitor_is_armed(memory)
             }
         }
@@ -233,21 +233,23 @@ impl Cpu {
     /// Something arrived at the local APIC.
     pub fn accepted(&mut self, acceptance: Acceptance) {
         match acceptance {
-            Acceptance::Queued | Acceptance::ExtInt => self.attention |= Attention::INTERRUPT,
+            Acceptance::Queued | Acceptance::ExtInt => {
+                self.pending.attention |= Attention::INTERRUPT
+            }
             // One NMI waits behind the one that is being handled. Two that arrive between two
             // blocks would have found different instructions, so the second waits as well.
-            Acceptance::Nmi if self.attention.contains(Attention::NMI) => {
-                self.second_nmi = !self.nmi_blocked;
+            Acceptance::Nmi if self.pending.attention.contains(Attention::NMI) => {
+                self.pending.second_nmi = !self.pending.nmi_blocked;
             }
-            Acceptance::Nmi => self.attention |= Attention::NMI,
-            Acceptance::Init if self.holds_init() => self.attention |= Attention::INIT,
+            Acceptance::Nmi => self.pending.attention |= Attention::NMI,
+            Acceptance::Init if self.holds_init() => self.pending.attention |= Attention::INIT,
             Acceptance::Init => self.take_init(),
             Acceptance::Startup(vector) => {
-                if self.activity == Activity::WaitForStartup {
+                if self.pending.activity == Activity::WaitForStartup {
                     self.start_up(vector);
                 }
             }
-            Acceptance::Smi => self.attention |= Attention::SMI,
+            Acceptance::Smi => self.pending.attention |= Attention::SMI,
             Acceptance::Ignored => {}
         }
     }
@@ -265,15 +267,15 @@ impl Cpu {
     /// An SMI or INIT that waited. One that is intercepted goes on waiting, for the host.
     /// [APM2 "SMI Intercept"] [APM2 "INIT Intercept"]
     fn take_held(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        if self.attention.contains(Attention::SMI) {
+        if self.pending.attention.contains(Attention::SMI) {
             self.intercept_physical(Vector3::SMI, ExitCode::Smi)?;
             // DEVIATION(APM2 "System-Management Mode"): there is no SMM; an SMI that nobody
             // intercepts is as if its handler had returned at once.
-            self.attention.remove(Attention::SMI);
+            self.pending.attention.remove(Attention::SMI);
         }
-        if self.attention.contains(Attention::INIT) {
+        if self.pending.attention.contains(Attention::INIT) {
             self.intercept_physical(Vector3::INIT, ExitCode::Init)?;
-            self.attention.remove(Attention::INIT);
+            self.pending.attention.remove(Attention::INIT);
             if self.svm.vm_cr.redirects_init() {
                 return self.raise_exception(bus, exception::SECURITY, Some(INIT_REDIRECTED));
             }
@@ -286,7 +288,7 @@ impl Cpu {
         self.apic.init();
         self.initialize();
         if !self.apic.model().is_bootstrap {
-            self.set_activity(Activity::WaitForStartup);
+            self.pending.set_activity(Activity::WaitForStartup);
         }
     }
 
@@ -300,25 +302,26 @@ impl Cpu {
 
     /// One instruction under single step, breakpoints or an interrupt shadow.
     fn run_one(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>) {
-        let steps = self.attention.contains(Attention::SINGLE_STEP);
-        if self.attention.contains(Attention::SHADOW) {
+        let steps = self.pending.attention.contains(Attention::SINGLE_STEP);
+        if self.pending.attention.contains(Attention::SHADOW) {
             // What the shadow covers is not split from the instruction before.
             self.others_clock = Picoseconds::MAX;
         }
         // Intel parts ignore breakpoints on the instruction behind a load of SS, AMD's do not.
-        let is_shadowed = self.attention.contains(Attention::STACK_SHADOW) && !self.model.is_amd();
-        self.attention.remove(Attention::SHADOW | Attention::STACK_SHADOW);
-        if self.attention.contains(Attention::BREAKPOINTS) && !is_shadowed {
-            let linear = self.segment_base[1].wrapping_add(self.ip);
+        let is_shadowed =
+            self.pending.attention.contains(Attention::STACK_SHADOW) && !self.model.is_amd();
+        self.pending.attention.remove(Attention::SHADOW | Attention::STACK_SHADOW);
+        if self.pending.attention.contains(Attention::BREAKPOINTS) && !is_shadowed {
+            let linear = self.registers.code_base().wrapping_add(self.registers.ip);
             match self.check_code_breakpoints(bus, linear) {
                 Ok(false) => {}
                 Ok(true) => return self.charge_delivery(cache),
                 Err(stop) => return self.fetch_failed(cache, bus, stop),
             }
         }
-        let resumed = self.flags.has(rflags::RF);
-        let from = self.ip;
-        self.has_branched = false;
+        let resumed = self.registers.flags.has(rflags::RF);
+        let from = self.registers.ip;
+        self.pending.has_branched = false;
         let was_guest = self.is_guest();
         let before = self.instructions;
         let room = Room {
@@ -328,18 +331,18 @@ impl Cpu {
         self.run_part(cache, bus, room);
         // A world switch belongs to neither side: the host's trap comes after its #VMEXIT.
         let completed = self.instructions != before && self.is_guest() == was_guest;
-        if completed && self.has_branched {
+        if completed && self.pending.has_branched {
             self.record_branch(from);
         }
         if resumed && completed {
-            self.flags.system &= !rflags::RF;
+            self.registers.flags.system &= !rflags::RF;
             self.update_breakpoints();
         }
-        let is_settled = std::mem::take(&mut self.step_is_settled);
+        let is_settled = std::mem::take(&mut self.pending.step_is_settled);
         // The trap of a load of SS is lost, not put off. [SDM3 "Masking Exceptions and Interrupts
         // When Switching Stacks"]
-        let is_lost = self.attention.contains(Attention::STACK_SHADOW);
-        let is_between = self.steps_branches() && !self.has_branched;
+        let is_lost = self.pending.attention.contains(Attention::STACK_SHADOW);
+        let is_between = self.steps_branches() && !self.pending.has_branched;
         if steps && completed && !is_settled && !is_lost && !is_between {
             self.pend_single_step();
         }
@@ -366,18 +369,19 @@ impl Cpu {
             | Kind::FusedThrough
             | Kind::Repeat => Ok(()),
             Kind::Defer => {
-                self.attention |= Attention::YIELD;
+                self.pending.attention |= Attention::YIELD;
                 Ok(())
             }
             Kind::Halt => {
-                bus.platform.record(self.visit(), Happening::Halt { ip: self.ip });
-                self.set_activity(Activity::Halted);
+                bus.platform.record(self.visit(), Happening::Halt { ip: self.registers.ip });
+                self.pending.set_activity(Activity::Halted);
                 Ok(())
             }
             Kind::Exception { vector, error, .. } => self.raise_exception(bus, vector, error),
             Kind::Software { vector, source } => {
                 // Delivery clears TF, and the trap goes with it.
-                self.step_is_settled = self.attention.contains(Attention::SINGLE_STEP);
+                self.pending.step_is_settled =
+                    self.pending.attention.contains(Attention::SINGLE_STEP);
                 if source == SoftwareSource::Int1 {
                     self.merge_debug_traps();
                 }
@@ -397,7 +401,7 @@ impl Cpu {
         if is_exit {
             self.leave_virtual_machine(bus);
         } else {
-            self.set_activity(Activity::Shutdown);
+            self.pending.set_activity(Activity::Shutdown);
         }
     }
 }

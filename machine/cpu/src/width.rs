@@ -3,23 +3,26 @@
 /// The general registers as the operations see them: 0–15 are RAX–R15, 16 always reads zero (an
 /// absent base or index), 17 holds the instruction pointer at the start of the running block. There
 /// are no others; the array has a place for every number so that none needs a check.
-pub type Registers = [u64; 256];
+pub type GeneralRegisters = [u64; 256];
 
 /// All registers zero.
-pub const CLEAR: Registers = [0; 256];
+pub const CLEAR: GeneralRegisters = [0; 256];
 
-/// Registers in a snapshot: those that there are.
+/// GeneralRegisters in a snapshot: those that there are.
 pub mod stored {
-    use super::{BLOCK_IP, CLEAR, Registers};
+    use super::{BLOCK_IP, CLEAR, GeneralRegisters};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     const COUNT: usize = BLOCK_IP as usize + 1;
 
-    pub fn serialize<S: Serializer>(registers: &Registers, to: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(
+        registers: &GeneralRegisters,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         registers.first_chunk::<COUNT>().unwrap_or(&[0; COUNT]).serialize(to)
     }
 
-    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Registers, D::Error> {
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<GeneralRegisters, D::Error> {
         let held = <[u64; COUNT]>::deserialize(from)?;
         let mut registers = CLEAR;
         registers.iter_mut().zip(held).for_each(|(register, value)| *register = value);
@@ -57,9 +60,9 @@ pub trait Width: Copy + Eq + Ord {
     fn zero_extend(self) -> u64;
     fn sign_extend(self) -> u64;
     /// The value of register `number`.
-    fn from_register(registers: &Registers, number: u8) -> Self;
+    fn from_register(registers: &GeneralRegisters, number: u8) -> Self;
     /// Writes register `number`: 32-bit writes clear the upper half, narrower ones keep the rest.
-    fn to_register(self, registers: &mut Registers, number: u8);
+    fn to_register(self, registers: &mut GeneralRegisters, number: u8);
     /// Reads from the front of `bytes`, which must hold at least `BYTES`.
     fn from_bytes(bytes: &[u8]) -> Self;
     fn to_bytes(self, bytes: &mut [u8]);
@@ -86,13 +89,13 @@ macro_rules! width {
                 self as $signed as i64 as u64
             }
             #[inline(always)]
-            fn from_register(registers: &Registers, number: u8) -> Self {
-                let read: fn(&Registers, u8) -> Self = $from;
+            fn from_register(registers: &GeneralRegisters, number: u8) -> Self {
+                let read: fn(&GeneralRegisters, u8) -> Self = $from;
                 read(registers, number)
             }
             #[inline(always)]
-            fn to_register(self, registers: &mut Registers, number: u8) {
-                let write: fn(&mut Registers, u8, Self) = $to;
+            fn to_register(self, registers: &mut GeneralRegisters, number: u8) {
+                let write: fn(&mut GeneralRegisters, u8, Self) = $to;
                 write(registers, number, self)
             }
             #[inline(always)]

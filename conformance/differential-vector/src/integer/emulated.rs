@@ -73,27 +73,27 @@ impl Emulated {
         let offset = (at - CODE) as usize;
         pages[offset..offset + code.len()].copy_from_slice(code);
         self.memory.write(SystemPhysical(CODE_FRAME), &pages).expect("code is in RAM");
-        self.cpu.code_changed = false;
+        self.cpu.pending.code_changed = false;
     }
 
     pub fn run(&mut self, state: &mut State, instructions: u64) -> Option<Fault> {
         let cpu = &mut self.cpu;
-        cpu.gpr[..16].copy_from_slice(&state.gpr);
-        cpu.flags.set_bits(state.flags);
+        cpu.registers.gpr[..16].copy_from_slice(&state.gpr);
+        cpu.registers.flags.set_bits(state.flags);
         cpu.update_access_mode();
-        cpu.ip = state.ip;
+        cpu.registers.ip = state.ip;
         let mut witness = Witness::default();
         let mut bus = Bus { memory: &mut self.memory, platform: &mut witness };
         let until = Picoseconds(cpu.clock.0 + 1_000_000_000);
         cpu.run(&mut self.cache, &mut bus, until, instructions);
-        state.gpr.copy_from_slice(&cpu.gpr[..16]);
-        state.flags = cpu.flags.bits();
-        state.ip = cpu.ip;
+        state.gpr.copy_from_slice(&cpu.registers.gpr[..16]);
+        state.flags = cpu.registers.flags.bits();
+        state.ip = cpu.registers.ip;
         let (vector, error) = witness.exception?;
         // There is no interrupt table: the delivery ended in a shutdown, which is over now.
-        cpu.set_activity(Activity::Running);
+        cpu.pending.set_activity(Activity::Running);
         let is_page_fault = vector == arch::exception::PAGE_FAULT;
-        let address = if is_page_fault { cpu.fault_address } else { 0 };
+        let address = if is_page_fault { cpu.pending.fault_address } else { 0 };
         Some(Fault { vector, error, address })
     }
 }
@@ -131,7 +131,7 @@ fn processor(model: &str) -> Cpu {
     };
     // The selectors of a Linux process.
     let null = segment(0, 0, 0);
-    cpu.segments = [
+    cpu.registers.segments.0 = [
         null,
         segment(0x33, 0xAFB, 0),
         segment(0x2B, 0xCF3, 0),
@@ -139,21 +139,21 @@ fn processor(model: &str) -> Cpu {
         segment(0, 0, FS_BASE),
         segment(0, 0, GS_BASE),
     ];
-    cpu.refresh_segments();
-    cpu.cpl = 3;
-    cpu.cr0 = Cr0::PROTECTION_ENABLE
+    cpu.registers.refresh_segments();
+    cpu.registers.cpl = 3;
+    cpu.control.cr0 = Cr0::PROTECTION_ENABLE
         | Cr0::MONITOR_COPROCESSOR
         | Cr0::EXTENSION_TYPE
         | Cr0::NUMERIC_ERROR
         | Cr0::WRITE_PROTECT
         | Cr0::ALIGNMENT_MASK
         | Cr0::PAGING;
-    cpu.cr3 = TABLES;
-    cpu.cr4 = Cr4::PAE | Cr4::OSFXSR | Cr4::OSXMMEXCPT | Cr4::OSXSAVE | Cr4::FSGSBASE;
-    cpu.efer = Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE | Efer::NO_EXECUTE;
-    cpu.idtr.limit = 0;
+    cpu.control.cr3 = TABLES;
+    cpu.control.cr4 = Cr4::PAE | Cr4::OSFXSR | Cr4::OSXMMEXCPT | Cr4::OSXSAVE | Cr4::FSGSBASE;
+    cpu.control.efer = Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE | Efer::NO_EXECUTE;
+    cpu.control.idtr.limit = 0;
     // No I/O permission map.
-    cpu.tr.limit = 0;
+    cpu.control.tr.limit = 0;
     cpu.update_access_mode();
     cpu
 }

@@ -9,6 +9,7 @@ use crate::Machine;
 use crate::schedule::{Limits, Outcome, Turn};
 use arch::address::{Linear, PAGE_SIZE, SystemPhysical};
 use arch::identity::CpuIndex;
+use arch::segment::SegmentRegister::{Cs, Ds, Es, Fs, Gs, Ss};
 use arch::time::Picoseconds;
 use cpu::{Activity, Cpu, Range};
 
@@ -132,8 +133,8 @@ impl<'a> DebuggedMachine<'a> {
 
 /// Debuggers know linear addresses only.
 fn instruction_pointer(cpu: &Cpu) -> Linear {
-    let base = if cpu.is_64_bit() { 0 } else { cpu.segment_base[1] };
-    Linear(base.wrapping_add(cpu.ip))
+    let base = if cpu.is_64_bit() { 0 } else { cpu.registers.segment_base[1] };
+    Linear(base.wrapping_add(cpu.registers.ip))
 }
 
 impl Debuggee for DebuggedMachine<'_> {
@@ -143,21 +144,21 @@ impl Debuggee for DebuggedMachine<'_> {
 
     fn describe(&self, cpu: CpuIndex) -> String {
         let cpu = self.cpu(cpu);
-        let activity = match cpu.activity {
+        let activity = match cpu.pending.activity {
             Activity::Running => "running",
             Activity::Halted => "halted",
             Activity::Waiting => "in MWAIT",
             Activity::WaitForStartup => "waits for startup",
             Activity::Shutdown => "shut down",
         };
-        let mode = match (cpu.is_64_bit(), cpu.is_real(), cpu.is_virtual_8086()) {
+        let mode = match (cpu.is_64_bit(), cpu.control.is_real(), cpu.is_virtual_8086()) {
             (true, ..) => "64-bit",
             (_, true, _) => "real",
             (.., true) => "virtual-8086",
             _ if cpu.is_long_mode() => "compatibility",
             _ => "protected",
         };
-        format!("{activity}, {mode}, CPL {}", cpu.cpl)
+        format!("{activity}, {mode}, CPL {}", cpu.registers.cpl)
     }
 
     fn registers(&self, cpu: CpuIndex) -> DebugRegisters {
@@ -166,39 +167,39 @@ impl Debuggee for DebuggedMachine<'_> {
         // The instruction set's order is A, C, D, B, SP, BP, SI, DI; the protocol's A, B, C, D, SI,
         // DI, BP, SP.
         for (place, number) in PROTOCOL_ORDER.into_iter().enumerate() {
-            registers.general[place] = cpu.gpr[number];
+            registers.general[place] = cpu.registers.gpr[number];
         }
         registers.rip = instruction_pointer(cpu).0;
-        registers.rflags = cpu.flags.bits() as u32;
-        for (place, number) in [1, 2, 3, 0, 4, 5].into_iter().enumerate() {
-            registers.segments[place] = cpu.segments[number].selector.into();
+        registers.rflags = cpu.registers.flags.bits() as u32;
+        for (place, register) in [Cs, Ss, Ds, Es, Fs, Gs].into_iter().enumerate() {
+            registers.segments[place] = cpu.registers.segments[register].selector.into();
         }
         for index in 0..8 {
-            registers.x87[usize::from(index)] = cpu.x87.st(index).to_bytes();
+            registers.x87[usize::from(index)] = cpu.registers.x87.st(index).to_bytes();
         }
-        registers.x87_control[0] = cpu.x87.control.into();
-        registers.x87_control[1] = cpu.x87.status.into();
-        registers.x87_control[2] = cpu.x87.valid.into();
-        registers.x87_control[3] = cpu.x87.instruction_segment.into();
-        registers.x87_control[4] = cpu.x87.instruction_pointer as u32;
-        registers.x87_control[5] = cpu.x87.data_segment.into();
-        registers.x87_control[6] = cpu.x87.data_pointer as u32;
-        registers.x87_control[7] = cpu.x87.opcode.into();
-        registers.xmm = cpu.xmm;
-        registers.mxcsr = cpu.mxcsr;
-        registers.fs_base = cpu.segments[4].base;
-        registers.gs_base = cpu.segments[5].base;
+        registers.x87_control[0] = cpu.registers.x87.control.into();
+        registers.x87_control[1] = cpu.registers.x87.status.into();
+        registers.x87_control[2] = cpu.registers.x87.valid.into();
+        registers.x87_control[3] = cpu.registers.x87.instruction_segment.into();
+        registers.x87_control[4] = cpu.registers.x87.instruction_pointer as u32;
+        registers.x87_control[5] = cpu.registers.x87.data_segment.into();
+        registers.x87_control[6] = cpu.registers.x87.data_pointer as u32;
+        registers.x87_control[7] = cpu.registers.x87.opcode.into();
+        registers.xmm = cpu.registers.xmm;
+        registers.mxcsr = cpu.registers.mxcsr;
+        registers.fs_base = cpu.registers.segments[Fs].base;
+        registers.gs_base = cpu.registers.segments[Gs].base;
         let cr8 = u64::from(cpu.apic.task_priority() >> 4);
         registers.system = [
-            cpu.cr0.bits(),
-            cpu.cr2,
-            cpu.cr3,
-            cpu.cr4.bits(),
+            cpu.control.cr0.bits(),
+            cpu.control.cr2,
+            cpu.control.cr3,
+            cpu.control.cr4.bits(),
             cr8,
-            cpu.efer.bits(),
-            cpu.segments[1].base,
-            cpu.segments[2].base,
-            cpu.tr.base,
+            cpu.control.efer.bits(),
+            cpu.registers.segments[Cs].base,
+            cpu.registers.segments[Ss].base,
+            cpu.control.tr.base,
         ];
         registers
     }
@@ -207,17 +208,16 @@ impl Debuggee for DebuggedMachine<'_> {
         let mut possible = self.registers(cpu);
         let target = self.cpu_mut(cpu);
         for (place, number) in PROTOCOL_ORDER.into_iter().enumerate() {
-            target.gpr[number] = registers.general[place];
+            target.registers.gpr[number] = registers.general[place];
         }
-        let base = if target.is_64_bit() { 0 } else { target.segment_base[1] };
-        target.ip = registers.rip.wrapping_sub(base);
+        let base = if target.is_64_bit() { 0 } else { target.registers.code_base() };
+        target.registers.ip = registers.rip.wrapping_sub(base);
         target.debug_set_flags(registers.rflags.into());
-        target.xmm = registers.xmm;
-        target.mxcsr = registers.mxcsr & 0xFFFF;
-        for (number, base) in [(4, registers.fs_base), (5, registers.gs_base)] {
-            target.segments[number].base = base;
-        }
-        target.refresh_segments();
+        target.registers.xmm = registers.xmm;
+        target.registers.mxcsr = registers.mxcsr & 0xFFFF;
+        target.registers.set_segment_base(Fs, registers.fs_base);
+        target.registers.set_segment_base(Gs, registers.gs_base);
+        target.registers.refresh_segments();
         // Selectors, x87 and control registers stay as they are.
         possible.general = registers.general;
         possible.rip = registers.rip;

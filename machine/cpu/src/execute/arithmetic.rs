@@ -48,20 +48,20 @@ binary!(Cmp, |flags, a, b| a.wrapping_sub(b), subtract, false);
 binary!(Test, |flags, a, b| a & b, logic, false);
 
 fn rr<W: Width, O: Binary>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let a = W::from_register(&cpu.gpr, op.a);
-    let b = W::from_register(&cpu.gpr, op.b);
-    let result = O::apply(&mut cpu.flags, a, b);
+    let a = W::from_register(&cpu.registers.gpr, op.a);
+    let b = W::from_register(&cpu.registers.gpr, op.b);
+    let result = O::apply(&mut cpu.registers.flags, a, b);
     if O::STORES {
-        result.to_register(&mut cpu.gpr, op.a);
+        result.to_register(&mut cpu.registers.gpr, op.a);
     }
     Ok(())
 }
 
 fn ri<W: Width, O: Binary>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let a = W::from_register(&cpu.gpr, op.a);
-    let result = O::apply(&mut cpu.flags, a, W::truncate(op.immediate));
+    let a = W::from_register(&cpu.registers.gpr, op.a);
+    let result = O::apply(&mut cpu.registers.flags, a, W::truncate(op.immediate));
     if O::STORES {
-        result.to_register(&mut cpu.gpr, op.a);
+        result.to_register(&mut cpu.registers.gpr, op.a);
     }
     Ok(())
 }
@@ -73,10 +73,10 @@ pub(super) fn rm<W: Width, O: Binary>(
     op: &Op,
 ) -> Result<(), Stop> {
     let b = cpu.read::<W>(bus, op)?;
-    let a = W::from_register(&cpu.gpr, op.a);
-    let result = O::apply(&mut cpu.flags, a, b);
+    let a = W::from_register(&cpu.registers.gpr, op.a);
+    let result = O::apply(&mut cpu.registers.flags, a, b);
     if O::STORES {
-        result.to_register(&mut cpu.gpr, op.a);
+        result.to_register(&mut cpu.registers.gpr, op.a);
     }
     Ok(())
 }
@@ -87,7 +87,7 @@ pub(super) fn mr<W: Width, O: Binary>(
     bus: &mut Bus<'_>,
     op: &Op,
 ) -> Result<(), Stop> {
-    let b = W::from_register(&cpu.gpr, op.b);
+    let b = W::from_register(&cpu.registers.gpr, op.b);
     memory_operand::<W, O>(cpu, bus, op, b)
 }
 
@@ -109,12 +109,12 @@ fn memory_operand<W: Width, O: Binary>(
 ) -> Result<(), Stop> {
     if !O::STORES {
         let a = cpu.read::<W>(bus, op)?;
-        O::apply(&mut cpu.flags, a, b);
+        O::apply(&mut cpu.registers.flags, a, b);
         return Ok(());
     }
     let place = cpu.locate::<W>(bus, op)?;
     let a = cpu.load::<W>(bus, place);
-    let result = O::apply(&mut cpu.flags, a, b);
+    let result = O::apply(&mut cpu.registers.flags, a, b);
     cpu.store(bus, place, result)
 }
 
@@ -174,15 +174,15 @@ impl Unary for Not {
 }
 
 fn unary_r<W: Width, O: Unary>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let a = W::from_register(&cpu.gpr, op.a);
-    O::apply(&mut cpu.flags, a).to_register(&mut cpu.gpr, op.a);
+    let a = W::from_register(&cpu.registers.gpr, op.a);
+    O::apply(&mut cpu.registers.flags, a).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 fn unary_m<W: Width, O: Unary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let place = cpu.locate::<W>(bus, op)?;
     let a = cpu.load::<W>(bus, place);
-    let result = O::apply(&mut cpu.flags, a);
+    let result = O::apply(&mut cpu.registers.flags, a);
     cpu.store(bus, place, result)
 }
 
@@ -224,29 +224,32 @@ impl Cpu {
 }
 
 fn xadd_r<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let (a, b) = (W::from_register(&cpu.gpr, op.a), W::from_register(&cpu.gpr, op.b));
-    let sum = Add::apply(&mut cpu.flags, a, b);
-    a.to_register(&mut cpu.gpr, op.b);
-    sum.to_register(&mut cpu.gpr, op.a);
+    let (a, b) =
+        (W::from_register(&cpu.registers.gpr, op.a), W::from_register(&cpu.registers.gpr, op.b));
+    let sum = Add::apply(&mut cpu.registers.flags, a, b);
+    a.to_register(&mut cpu.registers.gpr, op.b);
+    sum.to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 fn xadd_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let place = cpu.locate::<W>(bus, op)?;
-    let (a, b) = (cpu.load::<W>(bus, place), W::from_register(&cpu.gpr, op.b));
-    let sum = Add::apply(&mut cpu.flags, a, b);
-    a.to_register(&mut cpu.gpr, op.b);
+    let (a, b) = (cpu.load::<W>(bus, place), W::from_register(&cpu.registers.gpr, op.b));
+    let sum = Add::apply(&mut cpu.registers.flags, a, b);
+    a.to_register(&mut cpu.registers.gpr, op.b);
     cpu.store(bus, place, sum)
 }
 
 fn cmpxchg_r<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let (held, accumulator) =
-        (W::from_register(&cpu.gpr, op.a), W::from_register(&cpu.gpr, RAX as u8));
-    Cmp::apply(&mut cpu.flags, accumulator, held);
+    let (held, accumulator) = (
+        W::from_register(&cpu.registers.gpr, op.a),
+        W::from_register(&cpu.registers.gpr, RAX as u8),
+    );
+    Cmp::apply(&mut cpu.registers.flags, accumulator, held);
     if accumulator == held {
-        W::from_register(&cpu.gpr, op.b).to_register(&mut cpu.gpr, op.a);
+        W::from_register(&cpu.registers.gpr, op.b).to_register(&mut cpu.registers.gpr, op.a);
     } else {
-        held.to_register(&mut cpu.gpr, RAX as u8);
+        held.to_register(&mut cpu.registers.gpr, RAX as u8);
     }
     Ok(())
 }
@@ -254,13 +257,14 @@ fn cmpxchg_r<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), St
 /// Writes the destination in either case, as the processor does. [APM3 "CMPXCHG"]
 fn cmpxchg_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let place = cpu.locate::<W>(bus, op)?;
-    let (held, accumulator) = (cpu.load::<W>(bus, place), W::from_register(&cpu.gpr, RAX as u8));
-    Cmp::apply(&mut cpu.flags, accumulator, held);
+    let (held, accumulator) =
+        (cpu.load::<W>(bus, place), W::from_register(&cpu.registers.gpr, RAX as u8));
+    Cmp::apply(&mut cpu.registers.flags, accumulator, held);
     if accumulator == held {
-        let new = W::from_register(&cpu.gpr, op.b);
+        let new = W::from_register(&cpu.registers.gpr, op.b);
         cpu.store(bus, place, new)
     } else {
-        held.to_register(&mut cpu.gpr, RAX as u8);
+        held.to_register(&mut cpu.registers.gpr, RAX as u8);
         cpu.store(bus, place, held)
     }
 }
@@ -268,15 +272,15 @@ fn cmpxchg_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), 
 fn cmpxchg8b(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let place = cpu.locate::<u64>(bus, op)?;
     let held = cpu.load::<u64>(bus, place);
-    let expected = cpu.gpr[RDX] << 32 | cpu.gpr[RAX] & 0xFFFF_FFFF;
+    let expected = cpu.registers.gpr[RDX] << 32 | cpu.registers.gpr[RAX] & 0xFFFF_FFFF;
     let equal = held == expected;
-    cpu.flags.set_zero(equal);
+    cpu.registers.flags.set_zero(equal);
     if equal {
-        let new = cpu.gpr[RCX] << 32 | cpu.gpr[RBX] & 0xFFFF_FFFF;
+        let new = cpu.registers.gpr[RCX] << 32 | cpu.registers.gpr[RBX] & 0xFFFF_FFFF;
         cpu.store(bus, place, new)
     } else {
-        cpu.gpr[RAX] = held & 0xFFFF_FFFF;
-        cpu.gpr[RDX] = held >> 32;
+        cpu.registers.gpr[RAX] = held & 0xFFFF_FFFF;
+        cpu.registers.gpr[RDX] = held >> 32;
         cpu.store(bus, place, held)
     }
 }
@@ -293,11 +297,11 @@ fn cmpxchg16b(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let low = cpu.locate_linear(bus, linear, 8, Access::Write, op.segment)?;
     let high = cpu.locate_linear(bus, linear + 8, 8, Access::Write, op.segment)?;
     let held = (cpu.load::<u64>(bus, low), cpu.load::<u64>(bus, high));
-    let equal = held == (cpu.gpr[RAX], cpu.gpr[RDX]);
-    cpu.flags.set_zero(equal);
-    let new = if equal { (cpu.gpr[RBX], cpu.gpr[RCX]) } else { held };
+    let equal = held == (cpu.registers.gpr[RAX], cpu.registers.gpr[RDX]);
+    cpu.registers.flags.set_zero(equal);
+    let new = if equal { (cpu.registers.gpr[RBX], cpu.registers.gpr[RCX]) } else { held };
     if !equal {
-        (cpu.gpr[RAX], cpu.gpr[RDX]) = held;
+        (cpu.registers.gpr[RAX], cpu.registers.gpr[RDX]) = held;
     }
     cpu.write_place(bus, low, new.0);
     cpu.write_place(bus, high, new.1);
@@ -313,18 +317,21 @@ fn add_through<W: Width, const OVERFLOW: bool>(
     if !cpu.model.has(Feature::Adx) {
         return Err(Stop::INVALID_OPCODE);
     }
-    let b =
-        if op.has(Op::MEMORY) { cpu.read::<W>(bus, op)? } else { W::from_register(&cpu.gpr, op.b) };
-    let a = W::from_register(&cpu.gpr, op.a);
-    let flag = if OVERFLOW { cpu.flags.overflow() } else { cpu.flags.carry() };
+    let b = if op.has(Op::MEMORY) {
+        cpu.read::<W>(bus, op)?
+    } else {
+        W::from_register(&cpu.registers.gpr, op.b)
+    };
+    let a = W::from_register(&cpu.registers.gpr, op.a);
+    let flag = if OVERFLOW { cpu.registers.flags.overflow() } else { cpu.registers.flags.carry() };
     let wide = a.zero_extend() as u128 + b.zero_extend() as u128 + flag as u128;
     let carry = wide >> W::BITS != 0;
-    W::truncate(wide as u64).to_register(&mut cpu.gpr, op.a);
+    W::truncate(wide as u64).to_register(&mut cpu.registers.gpr, op.a);
     if OVERFLOW {
-        let kept = cpu.flags.carry();
-        cpu.flags.set_carry_overflow(kept, carry);
+        let kept = cpu.registers.flags.carry();
+        cpu.registers.flags.set_carry_overflow(kept, carry);
     } else {
-        cpu.flags.set_carry(carry);
+        cpu.registers.flags.set_carry(carry);
     }
     Ok(())
 }

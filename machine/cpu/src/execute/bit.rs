@@ -22,15 +22,15 @@ fn change<const KIND: u8>(value: u64, bit: u64) -> u64 {
 
 fn bt_register<W: Width, const KIND: u8>(cpu: &mut Cpu, op: &Op, number: u64) {
     let bit = 1u64 << (number & (W::BITS as u64 - 1));
-    let value = W::from_register(&cpu.gpr, op.a).zero_extend();
-    cpu.flags.set_carry(value & bit != 0);
+    let value = W::from_register(&cpu.registers.gpr, op.a).zero_extend();
+    cpu.registers.flags.set_carry(value & bit != 0);
     if KIND != 0 {
-        W::truncate(change::<KIND>(value, bit)).to_register(&mut cpu.gpr, op.a);
+        W::truncate(change::<KIND>(value, bit)).to_register(&mut cpu.registers.gpr, op.a);
     }
 }
 
 fn bt_rr<W: Width, const KIND: u8>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let number = cpu.gpr[op.b as usize];
+    let number = cpu.registers.gpr[op.b as usize];
     bt_register::<W, KIND>(cpu, op, number);
     Ok(())
 }
@@ -52,7 +52,7 @@ fn bt_memory<W: Width, const KIND: u8>(
     let place = cpu.locate_linear(bus, linear, W::BYTES, access, op.segment)?;
     let bit = 1u64 << (number & (W::BITS as u64 - 1));
     let value = cpu.load::<W>(bus, place).zero_extend();
-    cpu.flags.set_carry(value & bit != 0);
+    cpu.registers.flags.set_carry(value & bit != 0);
     if KIND == 0 {
         return Ok(());
     }
@@ -61,7 +61,7 @@ fn bt_memory<W: Width, const KIND: u8>(
 
 /// The register's value reaches beyond the operand: it addresses a string of bits. [APM3 "BT"]
 fn bt_mr<W: Width, const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let number = W::from_register(&cpu.gpr, op.b).sign_extend() as i64;
+    let number = W::from_register(&cpu.registers.gpr, op.b).sign_extend() as i64;
     let units = number >> W::BITS.trailing_zeros();
     let offset = cpu.effective_address(op).wrapping_add((units * W::BYTES as i64) as u64);
     bt_memory::<W, KIND>(cpu, bus, op, offset, number as u64)
@@ -183,10 +183,13 @@ fn count<W: Width, O: Count>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resul
     if O::FEATURE.is_some_and(|feature| !cpu.model.has(feature)) {
         return Err(Stop::INVALID_OPCODE);
     }
-    let source =
-        if op.has(Op::MEMORY) { cpu.read::<W>(bus, op)? } else { W::from_register(&cpu.gpr, op.b) };
-    if let Some(result) = O::apply(&mut cpu.flags, source) {
-        result.to_register(&mut cpu.gpr, op.a);
+    let source = if op.has(Op::MEMORY) {
+        cpu.read::<W>(bus, op)?
+    } else {
+        W::from_register(&cpu.registers.gpr, op.b)
+    };
+    if let Some(result) = O::apply(&mut cpu.registers.flags, source) {
+        result.to_register(&mut cpu.registers.gpr, op.a);
     }
     Ok(())
 }
@@ -224,8 +227,10 @@ fn three<W: Width, const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) ->
     }
     // ANDN, PDEP, PEXT have memory as the last operand; BEXTR and BZHI as the middle one.
     let memory_is_last = matches!(KIND, ANDN | PDEP | PEXT);
-    let (mut x, mut y) =
-        (W::from_register(&cpu.gpr, op.b & 31), W::from_register(&cpu.gpr, op.c & 31));
+    let (mut x, mut y) = (
+        W::from_register(&cpu.registers.gpr, op.b & 31),
+        W::from_register(&cpu.registers.gpr, op.c & 31),
+    );
     if op.has(Op::MEMORY) {
         let value = cpu.read::<W>(bus, op)?;
         if memory_is_last { y = value } else { x = value }
@@ -243,11 +248,11 @@ fn three<W: Width, const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) ->
     };
     let result = W::truncate(result);
     match KIND {
-        ANDN | BEXTR => cpu.flags.shift(result, false, false),
-        BZHI => cpu.flags.shift(result, (y & 0xFF) as u32 >= W::BITS, false),
+        ANDN | BEXTR => cpu.registers.flags.shift(result, false, false),
+        BZHI => cpu.registers.flags.shift(result, (y & 0xFF) as u32 >= W::BITS, false),
         _ => {}
     }
-    result.to_register(&mut cpu.gpr, op.a);
+    result.to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -294,16 +299,19 @@ fn crc32<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
     if !cpu.model.has(Feature::Sse42) {
         return Err(Stop::INVALID_OPCODE);
     }
-    let source =
-        if op.has(Op::MEMORY) { cpu.read::<W>(bus, op)? } else { W::from_register(&cpu.gpr, op.b) };
-    let mut crc = cpu.gpr[op.a as usize] as u32;
+    let source = if op.has(Op::MEMORY) {
+        cpu.read::<W>(bus, op)?
+    } else {
+        W::from_register(&cpu.registers.gpr, op.b)
+    };
+    let mut crc = cpu.registers.gpr[op.a as usize] as u32;
     for byte in &source.zero_extend().to_le_bytes()[..W::BYTES] {
         crc ^= *byte as u32;
         for _ in 0..8 {
             crc = crc >> 1 ^ if crc & 1 != 0 { 0x82F6_3B78 } else { 0 };
         }
     }
-    cpu.gpr[op.a as usize] = crc as u64;
+    cpu.registers.gpr[op.a as usize] = crc as u64;
     Ok(())
 }
 

@@ -7,20 +7,21 @@ use crate::memory::Access;
 use crate::op::{Handler, Op};
 use crate::width::{BLOCK_IP, RCX, RSP, Width};
 use crate::{Bus, Cpu, Stop};
+use arch::segment::SegmentRegister;
 use iced_x86::{Code, Instruction, Mnemonic, OpKind};
 
 impl Cpu {
     /// The instruction pointer after `op`.
     #[inline(always)]
     pub(crate) fn next_ip(&self, op: &Op) -> u64 {
-        self.gpr[BLOCK_IP as usize].wrapping_add(op.end as u64)
+        self.registers.gpr[BLOCK_IP as usize].wrapping_add(op.end as u64)
     }
 
     /// Continues at an instruction pointer of the operation's size; #GP(0) outside the code segment
     /// or if not canonical.
     #[inline(always)]
     pub(crate) fn jump(&mut self, op: &Op, target: u64) -> Result<(), Stop> {
-        self.ip = self.checked_target(op, target)?;
+        self.registers.ip = self.checked_target(op, target)?;
         Err(Stop::BRANCH)
     }
 
@@ -37,7 +38,7 @@ impl Cpu {
             return Ok(target);
         }
         let target = target & if op.has(Op::SIZE_16) { 0xFFFF } else { 0xFFFF_FFFF };
-        if target > self.segments[1].limit as u64 {
+        if target > self.registers.segments[SegmentRegister::Cs].limit as u64 {
             return Err(Stop::GENERAL_PROTECTION);
         }
         Ok(target)
@@ -51,7 +52,7 @@ fn relative(cpu: &mut Cpu, op: &Op) -> Result<(), Stop> {
 }
 
 fn jcc<const CODE: u8>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    if cpu.flags.condition(CODE) { relative(cpu, op) } else { Ok(()) }
+    if cpu.registers.flags.condition(CODE) { relative(cpu, op) } else { Ok(()) }
 }
 
 #[inline(never)]
@@ -60,7 +61,7 @@ pub(super) fn jmp(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 fn jmp_r<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let target = W::from_register(&cpu.gpr, op.a).zero_extend();
+    let target = W::from_register(&cpu.registers.gpr, op.a).zero_extend();
     cpu.jump(op, target)
 }
 
@@ -74,7 +75,7 @@ impl Cpu {
     #[cold]
     fn push_fault<W: Width>(&mut self, bus: &mut Bus<'_>, op: &Op) -> Option<Stop> {
         let is_long = op.has(Op::LONG);
-        let new = self.gpr[RSP].wrapping_sub(W::BYTES as u64);
+        let new = self.registers.gpr[RSP].wrapping_sub(W::BYTES as u64);
         self.stack_linear(is_long, new, W::BYTES, Access::Write)
             .and_then(|at| self.locate_linear(bus, at, W::BYTES, Access::Write, SS))
             .err()
@@ -89,8 +90,8 @@ fn call_to<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, target: u64) -> 
     };
     let back = cpu.next_ip(op);
     cpu.push(bus, op, W::truncate(back))?;
-    cpu.code_changed = false;
-    cpu.ip = target;
+    cpu.pending.code_changed = false;
+    cpu.registers.ip = target;
     Err(Stop::BRANCH)
 }
 
@@ -101,7 +102,7 @@ pub(super) fn call<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resul
 }
 
 fn call_r<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let target = W::from_register(&cpu.gpr, op.a).zero_extend();
+    let target = W::from_register(&cpu.registers.gpr, op.a).zero_extend();
     call_to::<W>(cpu, bus, op, target)
 }
 
@@ -115,18 +116,18 @@ pub(super) fn ret<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result
     let target = cpu.peek_stack::<W>(bus, op, 0)?.zero_extend();
     let target = cpu.checked_target(op, target)?;
     cpu.move_stack(op, W::BYTES as u64 + (op.immediate & 0xFFFF));
-    cpu.ip = target;
+    cpu.registers.ip = target;
     Err(Stop::BRANCH)
 }
 
 /// LOOP, LOOPE, LOOPNE, JCXZ count in CX, ECX or RCX by address size.
 fn count_and_jump(cpu: &mut Cpu, op: &Op, wanted: Option<bool>) -> Result<(), Stop> {
     let mask = counter_mask(op);
-    let count = cpu.gpr[RCX].wrapping_sub(1) & mask;
-    let flag_allows = wanted.is_none_or(|zero| cpu.flags.zero() == zero);
+    let count = cpu.registers.gpr[RCX].wrapping_sub(1) & mask;
+    let flag_allows = wanted.is_none_or(|zero| cpu.registers.flags.zero() == zero);
     if count != 0 && flag_allows {
         let target = cpu.next_ip(op).wrapping_add(op.immediate);
-        cpu.ip = cpu.checked_target(op, target)?;
+        cpu.registers.ip = cpu.checked_target(op, target)?;
         set_counter(cpu, op, count);
         return Err(Stop::BRANCH);
     }
@@ -140,8 +141,8 @@ fn counter_mask(op: &Op) -> u64 {
 
 fn set_counter(cpu: &mut Cpu, op: &Op, count: u64) {
     match op.c {
-        48 => cpu.gpr[RCX] = cpu.gpr[RCX] & !0xFFFF | count,
-        _ => cpu.gpr[RCX] = count,
+        48 => cpu.registers.gpr[RCX] = cpu.registers.gpr[RCX] & !0xFFFF | count,
+        _ => cpu.registers.gpr[RCX] = count,
     }
 }
 
@@ -159,7 +160,7 @@ counting!(loop_equal, Some(true));
 counting!(loop_not_equal, Some(false));
 
 fn jcxz<const SHIFT: u8>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    if cpu.gpr[RCX] & u64::MAX >> SHIFT == 0 { relative(cpu, op) } else { Ok(()) }
+    if cpu.registers.gpr[RCX] & u64::MAX >> SHIFT == 0 { relative(cpu, op) } else { Ok(()) }
 }
 
 fn counted(i: &Instruction) -> Option<Handler> {

@@ -9,43 +9,44 @@ use iced_x86::{Instruction, Mnemonic};
 
 impl Cpu {
     fn set_decimal_flags(&mut self, result: u8, carry: bool, auxiliary: bool) {
-        self.flags.shift(result, carry, false);
-        let status = self.flags.status() & !rflags::AF | if auxiliary { rflags::AF } else { 0 };
-        self.flags.set_status(status);
+        self.registers.flags.shift(result, carry, false);
+        let status =
+            self.registers.flags.status() & !rflags::AF | if auxiliary { rflags::AF } else { 0 };
+        self.registers.flags.set_status(status);
     }
 }
 
 /// AAA (`SIGN` = 1) and AAS (`SIGN` = -1).
 fn ascii_adjust<const SUBTRACT: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    let ax = cpu.gpr[RAX] as u16;
-    let adjust = ax as u8 & 15 > 9 || cpu.flags.auxiliary();
+    let ax = cpu.registers.gpr[RAX] as u16;
+    let adjust = ax as u8 & 15 > 9 || cpu.registers.flags.auxiliary();
     let adjusted = match (adjust, SUBTRACT) {
         (false, _) => ax,
         (true, false) => ax.wrapping_add(0x106),
         (true, true) => ax.wrapping_sub(0x106),
     };
     let result = adjusted & 0xFF0F;
-    result.to_register(&mut cpu.gpr, RAX as u8);
+    result.to_register(&mut cpu.registers.gpr, RAX as u8);
     cpu.set_decimal_flags(result as u8, adjust, adjust);
     Ok(())
 }
 
 fn aam(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let (al, base) = (cpu.gpr[RAX] as u8, op.immediate as u8);
+    let (al, base) = (cpu.registers.gpr[RAX] as u8, op.immediate as u8);
     let (high, low) = match (al.checked_div(base), al.checked_rem(base)) {
         (Some(high), Some(low)) => (high, low),
         _ => return Err(Stop::DIVIDE_ERROR),
     };
-    low.to_register(&mut cpu.gpr, RAX as u8);
-    high.to_register(&mut cpu.gpr, HIGH_BYTE);
+    low.to_register(&mut cpu.registers.gpr, RAX as u8);
+    high.to_register(&mut cpu.registers.gpr, HIGH_BYTE);
     cpu.set_decimal_flags(low, false, false);
     Ok(())
 }
 
 fn aad(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let (al, ah) = (cpu.gpr[RAX] as u8, (cpu.gpr[RAX] >> 8) as u8);
+    let (al, ah) = (cpu.registers.gpr[RAX] as u8, (cpu.registers.gpr[RAX] >> 8) as u8);
     let result = al.wrapping_add(ah.wrapping_mul(op.immediate as u8));
-    (result as u16).to_register(&mut cpu.gpr, RAX as u8);
+    (result as u16).to_register(&mut cpu.registers.gpr, RAX as u8);
     cpu.set_decimal_flags(result, false, false);
     Ok(())
 }
@@ -56,13 +57,13 @@ fn decimal_adjust<const SUBTRACT: bool>(
     _: &mut Bus<'_>,
     _: &Op,
 ) -> Result<(), Stop> {
-    let old = cpu.gpr[RAX] as u8;
-    let old_carry = cpu.flags.carry();
+    let old = cpu.registers.gpr[RAX] as u8;
+    let old_carry = cpu.registers.flags.carry();
     let step = |value: u8, by: u8| {
         if SUBTRACT { value.overflowing_sub(by) } else { value.overflowing_add(by) }
     };
     let (mut al, mut carry) = (old, false);
-    let auxiliary = old & 15 > 9 || cpu.flags.auxiliary();
+    let auxiliary = old & 15 > 9 || cpu.registers.flags.auxiliary();
     if auxiliary {
         let (adjusted, wrapped) = step(al, 6);
         al = adjusted;
@@ -74,7 +75,7 @@ fn decimal_adjust<const SUBTRACT: bool>(
     } else if !SUBTRACT {
         carry = false;
     }
-    al.to_register(&mut cpu.gpr, RAX as u8);
+    al.to_register(&mut cpu.registers.gpr, RAX as u8);
     cpu.set_decimal_flags(al, carry, auxiliary);
     Ok(())
 }

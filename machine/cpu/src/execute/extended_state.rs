@@ -48,7 +48,7 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 impl Cpu {
     /// Lays out bytes 0 to 23 and the registers; `is_wide` is the form with 64-bit pointers.
     fn lay_out_x87(&self, area: &mut [u8; HEADER], is_wide: bool) {
-        let unit = &self.x87;
+        let unit = &self.registers.x87;
         area[0..2].copy_from_slice(&unit.control.to_le_bytes());
         area[2..4].copy_from_slice(&unit.status.to_le_bytes());
         area[4] = unit.valid;
@@ -86,7 +86,7 @@ impl Cpu {
     ) -> Result<(), Stop> {
         let mut area = [0; HEADER];
         self.lay_out_x87(&mut area, is_wide);
-        let heads = match self.skips_pointers(self.x87.has_pending()) {
+        let heads = match self.skips_pointers(self.registers.x87.has_pending()) {
             true => POINTERS,
             false => MXCSR,
         };
@@ -96,7 +96,7 @@ impl Cpu {
     }
 
     fn write_mxcsr(&mut self, bus: &mut Bus<'_>, op: &Op, linear: u64) -> Result<(), Stop> {
-        let both = u64::from(self.mxcsr) | u64::from(self.mxcsr_mask()) << 32;
+        let both = u64::from(self.registers.mxcsr) | u64::from(self.mxcsr_mask()) << 32;
         let at = linear.wrapping_add(MXCSR as u64);
         self.write_area(bus, at, &both.to_le_bytes(), op.segment)
     }
@@ -104,7 +104,7 @@ impl Cpu {
     fn write_xmm(&mut self, bus: &mut Bus<'_>, op: &Op, linear: u64) -> Result<(), Stop> {
         let mut bytes = [0; 256];
         let count = xmm_count(op);
-        for (slot, value) in bytes.chunks_exact_mut(16).zip(&self.xmm[..count]) {
+        for (slot, value) in bytes.chunks_exact_mut(16).zip(&self.registers.xmm[..count]) {
             slot.copy_from_slice(&value.to_le_bytes());
         }
         let at = linear.wrapping_add(XMM as u64);
@@ -133,16 +133,16 @@ impl Cpu {
         unit.set_control(u16::from_le_bytes(field(area, 0)));
         unit.valid = area[4];
         if self.skips_pointers(unit.has_pending()) {
-            let held = self.x87;
+            let held = self.registers.x87;
             (unit.opcode, unit.instruction_pointer) = (held.opcode, held.instruction_pointer);
             unit.instruction_segment = held.instruction_segment;
             (unit.data_pointer, unit.data_segment) = (held.data_pointer, held.data_segment);
         }
-        self.x87 = unit;
+        self.registers.x87 = unit;
     }
 
     fn load_xmm(&mut self, area: &[u8; HEADER], count: usize) {
-        for (index, register) in self.xmm[..count].iter_mut().enumerate() {
+        for (index, register) in self.registers.xmm[..count].iter_mut().enumerate() {
             *register = u128::from_le_bytes(field(area, XMM + 16 * index));
         }
     }
@@ -173,7 +173,7 @@ impl Cpu {
 
     /// Fast FXSAVE leaves the XMM registers out. [APM2 "Fast FXSAVE/FXRSTOR"]
     fn skips_xmm(&self, op: &Op) -> bool {
-        self.efer.contains(Efer::FAST_FXSAVE) && self.cpl == 0 && op.has(Op::LONG)
+        self.control.efer.contains(Efer::FAST_FXSAVE) && self.registers.cpl == 0 && op.has(Op::LONG)
     }
 }
 
@@ -195,7 +195,7 @@ fn fxrstor<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resul
     let mut area = [0; HEADER];
     cpu.read_area(bus, linear, &mut area, op.segment)?;
     let mxcsr = cpu.checked_mxcsr(&area)?;
-    cpu.mxcsr = mxcsr;
+    cpu.registers.mxcsr = mxcsr;
     cpu.load_x87(&area, WIDE);
     if !cpu.skips_xmm(op) {
         cpu.load_xmm(&area, xmm_count(op));
@@ -217,10 +217,10 @@ enum Save {
 impl Cpu {
     fn check_xsave(&self, feature: Feature) -> Result<(), Stop> {
         self.check_feature(feature)?;
-        if !self.cr4.contains(Cr4::OSXSAVE) {
+        if !self.control.cr4.contains(Cr4::OSXSAVE) {
             return Err(Stop::INVALID_OPCODE);
         }
-        if self.cr0.contains(Cr0::TASK_SWITCHED) {
+        if self.control.cr0.contains(Cr0::TASK_SWITCHED) {
             return Err(Stop::DEVICE_NOT_AVAILABLE);
         }
         Ok(())
@@ -228,16 +228,16 @@ impl Cpu {
 
     /// EDX:EAX.
     fn requested(&self) -> u64 {
-        self.gpr[RDX] << 32 | self.gpr[RAX] & 0xFFFF_FFFF
+        self.registers.gpr[RDX] << 32 | self.registers.gpr[RAX] & 0xFFFF_FFFF
     }
 
     /// XINUSE: the components that are not in their initial state.
     fn in_use(&self, counts_mxcsr: bool) -> u64 {
-        let x87 = if self.x87 == X87::default() { 0 } else { X87_STATE };
-        let has_mxcsr = counts_mxcsr && self.mxcsr != DEFAULT_MXCSR;
-        let is_clear = self.xmm.iter().all(|&register| register == 0) && !has_mxcsr;
+        let x87 = if self.registers.x87 == X87::default() { 0 } else { X87_STATE };
+        let has_mxcsr = counts_mxcsr && self.registers.mxcsr != DEFAULT_MXCSR;
+        let is_clear = self.registers.xmm.iter().all(|&register| register == 0) && !has_mxcsr;
         let sse = if is_clear { 0 } else { SSE_STATE };
-        let pkru = if self.pkru == 0 { 0 } else { PKRU_STATE };
+        let pkru = if self.control.pkru == 0 { 0 } else { PKRU_STATE };
         x87 | sse | pkru
     }
 
@@ -273,7 +273,7 @@ impl Cpu {
         }
         if saved & PKRU_STATE != 0 {
             let at = linear.wrapping_add(pkru_offset(kind == Save::Compacted) as u64);
-            let pkru = u64::from(self.pkru).to_le_bytes();
+            let pkru = u64::from(self.control.pkru).to_le_bytes();
             self.write_area(bus, at, &pkru, op.segment)?;
         }
         if kind == Save::Compacted {
@@ -347,19 +347,19 @@ impl Cpu {
             false if components & (SSE_STATE | AVX_STATE) != 0 => Some(self.checked_mxcsr(&area)?),
             _ => None,
         };
-        self.mxcsr = mxcsr.unwrap_or(self.mxcsr);
+        self.registers.mxcsr = mxcsr.unwrap_or(self.registers.mxcsr);
         if loads(X87_STATE) {
             self.load_x87(&area, WIDE);
         } else if components & X87_STATE != 0 {
-            self.x87 = X87::default();
+            self.registers.x87 = X87::default();
         }
         if loads(SSE_STATE) {
             self.load_xmm(&area, xmm_count(op));
         } else if components & SSE_STATE != 0 {
-            self.xmm[..xmm_count(op)].fill(0);
+            self.registers.xmm[..xmm_count(op)].fill(0);
         }
         if components & PKRU_STATE != 0 {
-            self.pkru = u64::from_le_bytes(pkru) as u32;
+            self.control.pkru = u64::from_le_bytes(pkru) as u32;
             self.tlb.flush_asid(self.tlb.asid());
         }
         Ok(())
@@ -372,72 +372,72 @@ fn pkru_offset(is_compacted: bool) -> usize {
 
 fn xsave<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_xsave(Feature::Xsave)?;
-    cpu.save::<WIDE>(bus, op, Save::All, cpu.xcr0)
+    cpu.save::<WIDE>(bus, op, Save::All, cpu.control.xcr0)
 }
 
 fn xsaveopt<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_xsave(Feature::Xsaveopt)?;
-    cpu.save::<WIDE>(bus, op, Save::Used, cpu.xcr0)
+    cpu.save::<WIDE>(bus, op, Save::Used, cpu.control.xcr0)
 }
 
 fn xsavec<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_xsave(Feature::Xsavec)?;
-    cpu.save::<WIDE>(bus, op, Save::Compacted, cpu.xcr0)
+    cpu.save::<WIDE>(bus, op, Save::Compacted, cpu.control.xcr0)
 }
 
 fn xsaves<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_xsave(Feature::Xsaves)?;
     check_privilege(cpu)?;
-    cpu.save::<WIDE>(bus, op, Save::Compacted, cpu.xcr0 | cpu.msr.xss)
+    cpu.save::<WIDE>(bus, op, Save::Compacted, cpu.control.xcr0 | cpu.control.msr.xss)
 }
 
 fn xrstor<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_xsave(Feature::Xsave)?;
-    cpu.load_state::<WIDE>(bus, op, cpu.xcr0, false)
+    cpu.load_state::<WIDE>(bus, op, cpu.control.xcr0, false)
 }
 
 fn xrstors<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_xsave(Feature::Xsaves)?;
     check_privilege(cpu)?;
-    cpu.load_state::<WIDE>(bus, op, cpu.xcr0 | cpu.msr.xss, true)
+    cpu.load_state::<WIDE>(bus, op, cpu.control.xcr0 | cpu.control.msr.xss, true)
 }
 
 fn check_privilege(cpu: &Cpu) -> Result<(), Stop> {
-    if cpu.cpl == 0 { Ok(()) } else { Err(Stop::GENERAL_PROTECTION) }
+    if cpu.registers.cpl == 0 { Ok(()) } else { Err(Stop::GENERAL_PROTECTION) }
 }
 
 /// XGETBV: XCR0, or with ECX = 1 its components that are in use.
 fn xgetbv(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
     cpu.check_feature(Feature::Xsave)?;
-    if !cpu.cr4.contains(Cr4::OSXSAVE) {
+    if !cpu.control.cr4.contains(Cr4::OSXSAVE) {
         return Err(Stop::INVALID_OPCODE);
     }
-    let value = match cpu.gpr[RCX] as u32 {
-        0 => cpu.xcr0,
-        1 if cpu.model.has(Feature::Xgetbv1) => cpu.xcr0 & cpu.in_use(true),
+    let value = match cpu.registers.gpr[RCX] as u32 {
+        0 => cpu.control.xcr0,
+        1 if cpu.model.has(Feature::Xgetbv1) => cpu.control.xcr0 & cpu.in_use(true),
         _ => return Err(Stop::GENERAL_PROTECTION),
     };
-    cpu.gpr[RAX] = value & 0xFFFF_FFFF;
-    cpu.gpr[RDX] = value >> 32;
+    cpu.registers.gpr[RAX] = value & 0xFFFF_FFFF;
+    cpu.registers.gpr[RDX] = value >> 32;
     Ok(())
 }
 
 /// XSETBV: x87 stays enabled, and only what the model has may be.
 fn xsetbv(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_feature(Feature::Xsave)?;
-    if !cpu.cr4.contains(Cr4::OSXSAVE) {
+    if !cpu.control.cr4.contains(Cr4::OSXSAVE) {
         return Err(Stop::INVALID_OPCODE);
     }
     check_privilege(cpu)?;
     cpu.intercept_xsetbv(bus, op)?;
     let value = cpu.requested();
-    let is_legal = cpu.gpr[RCX] as u32 == 0
+    let is_legal = cpu.registers.gpr[RCX] as u32 == 0
         && value & X87_STATE != 0
         && value & !cpu.model.xcr0_permitted() == 0;
     if !is_legal {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    cpu.xcr0 = value;
+    cpu.control.xcr0 = value;
     Ok(())
 }
 
@@ -447,13 +447,13 @@ fn ldmxcsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if value & !cpu.mxcsr_mask() != 0 {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    cpu.mxcsr = value;
+    cpu.registers.mxcsr = value;
     Ok(())
 }
 
 fn stmxcsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
-    let value = cpu.mxcsr;
+    let value = cpu.registers.mxcsr;
     cpu.write(bus, op, value)?;
     cpu.after_store()
 }

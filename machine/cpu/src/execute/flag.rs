@@ -8,28 +8,28 @@ use arch::cpuid::Feature;
 use iced_x86::{Instruction, Mnemonic};
 
 fn clc(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    cpu.flags.set_carry(false);
+    cpu.registers.flags.set_carry(false);
     Ok(())
 }
 
 fn stc(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    cpu.flags.set_carry(true);
+    cpu.registers.flags.set_carry(true);
     Ok(())
 }
 
 fn cmc(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    let carry = cpu.flags.carry();
-    cpu.flags.set_carry(!carry);
+    let carry = cpu.registers.flags.carry();
+    cpu.registers.flags.set_carry(!carry);
     Ok(())
 }
 
 fn cld(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    cpu.flags.system &= !rflags::DF;
+    cpu.registers.flags.system &= !rflags::DF;
     Ok(())
 }
 
 fn std(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    cpu.flags.system |= rflags::DF;
+    cpu.registers.flags.system |= rflags::DF;
     Ok(())
 }
 
@@ -41,14 +41,14 @@ enum InterruptFlag {
 
 impl Cpu {
     fn interrupt_flag(&self) -> Result<InterruptFlag, Stop> {
-        let iopl = (self.flags.system >> 12 & 3) as u8;
-        if self.is_real() || iopl >= self.cpl {
+        let iopl = (self.registers.flags.system >> 12 & 3) as u8;
+        if self.control.is_real() || iopl >= self.registers.cpl {
             return Ok(InterruptFlag::If);
         }
         let is_virtual = if self.is_virtual_8086() {
-            self.cr4.contains(Cr4::VME)
+            self.control.cr4.contains(Cr4::VME)
         } else {
-            self.cpl == 3 && self.cr4.contains(Cr4::PVI)
+            self.registers.cpl == 3 && self.control.cr4.contains(Cr4::PVI)
         };
         if is_virtual { Ok(InterruptFlag::Vif) } else { Err(Stop::GENERAL_PROTECTION) }
     }
@@ -56,8 +56,8 @@ impl Cpu {
 
 fn cli(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
     match cpu.interrupt_flag()? {
-        InterruptFlag::If => cpu.flags.system &= !rflags::IF,
-        InterruptFlag::Vif => cpu.flags.system &= !rflags::VIF,
+        InterruptFlag::If => cpu.registers.flags.system &= !rflags::IF,
+        InterruptFlag::Vif => cpu.registers.flags.system &= !rflags::VIF,
     }
     Ok(())
 }
@@ -65,25 +65,26 @@ fn cli(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
 /// The instruction after STI runs before an interrupt is taken, if IF was clear. [APM3 "STI"]
 fn sti(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
     match cpu.interrupt_flag()? {
-        InterruptFlag::If if !cpu.flags.has(rflags::IF) => {
-            cpu.flags.system |= rflags::IF;
-            cpu.attention |=
+        InterruptFlag::If if !cpu.registers.flags.has(rflags::IF) => {
+            cpu.registers.flags.system |= rflags::IF;
+            cpu.pending.attention |=
                 Attention::SHADOW | Attention::INTERRUPT | Attention::VIRTUAL_INTERRUPT;
         }
         InterruptFlag::If => {}
-        InterruptFlag::Vif if cpu.flags.has(rflags::VIP) => {
+        InterruptFlag::Vif if cpu.registers.flags.has(rflags::VIP) => {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        InterruptFlag::Vif => cpu.flags.system |= rflags::VIF,
+        InterruptFlag::Vif => cpu.registers.flags.system |= rflags::VIF,
     }
     Err(Stop::END_BLOCK)
 }
 
 fn set_ac(cpu: &mut Cpu, on: bool) -> Result<(), Stop> {
-    if !cpu.model.has(Feature::Smap) || cpu.cpl != 0 {
+    if !cpu.model.has(Feature::Smap) || cpu.registers.cpl != 0 {
         return Err(Stop::INVALID_OPCODE);
     }
-    cpu.flags.system = cpu.flags.system & !rflags::AC | if on { rflags::AC } else { 0 };
+    cpu.registers.flags.system =
+        cpu.registers.flags.system & !rflags::AC | if on { rflags::AC } else { 0 };
     cpu.update_access_mode();
     Ok(())
 }

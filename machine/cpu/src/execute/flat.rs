@@ -15,8 +15,8 @@ use iced_x86::{Instruction, Mnemonic, OpKind};
 impl Cpu {
     #[inline(always)]
     fn flat_address(&self, op: &Op) -> u64 {
-        let base = self.gpr[op.base as usize];
-        let index = self.gpr[op.index as usize] << (op.scale & 3);
+        let base = self.registers.gpr[op.base as usize];
+        let index = self.registers.gpr[op.index as usize] << (op.scale & 3);
         base.wrapping_add(index).wrapping_add(op.displacement as i64 as u64)
     }
 
@@ -42,12 +42,12 @@ fn mov_rm<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Sto
     let Some(value) = cpu.flat_read::<W>(bus, op) else {
         return transfer::mov_rm::<W>(cpu, bus, op);
     };
-    value.to_register(&mut cpu.gpr, op.a);
+    value.to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 fn mov_mr<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let value = W::from_register(&cpu.gpr, op.b);
+    let value = W::from_register(&cpu.registers.gpr, op.b);
     match cpu.flat_write(bus, cpu.flat_address(op), value) {
         Some(()) => Ok(()),
         None => transfer::mov_mr::<W>(cpu, bus, op),
@@ -70,12 +70,12 @@ fn extend_m<D: Width, S: Width, const SIGNED: bool>(
         return transfer::extend_m::<D, S, SIGNED>(cpu, bus, op);
     };
     let wide = if SIGNED { source.sign_extend() } else { source.zero_extend() };
-    D::truncate(wide).to_register(&mut cpu.gpr, op.a);
+    D::truncate(wide).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 fn lea<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    W::truncate(cpu.flat_address(op)).to_register(&mut cpu.gpr, op.a);
+    W::truncate(cpu.flat_address(op)).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -84,10 +84,10 @@ fn rm<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<
     let Some(b) = cpu.flat_read::<W>(bus, op) else {
         return arithmetic::rm::<W, O>(cpu, bus, op);
     };
-    let a = W::from_register(&cpu.gpr, op.a);
-    let result = O::apply(&mut cpu.flags, a, b);
+    let a = W::from_register(&cpu.registers.gpr, op.a);
+    let result = O::apply(&mut cpu.registers.flags, a, b);
     if O::STORES {
-        result.to_register(&mut cpu.gpr, op.a);
+        result.to_register(&mut cpu.registers.gpr, op.a);
     }
     Ok(())
 }
@@ -102,17 +102,17 @@ fn memory_operand<W: Width, O: Binary>(
 ) -> Option<()> {
     if !O::STORES {
         let a = cpu.flat_read::<W>(bus, op)?;
-        O::apply(&mut cpu.flags, a, b);
+        O::apply(&mut cpu.registers.flags, a, b);
         return Some(());
     }
     let at = cpu.ram_known(cpu.flat_address(op), W::BYTES, Access::Write)?;
     let bytes = bus.memory.unwatched_mut(at, W::BYTES)?;
-    O::apply(&mut cpu.flags, W::from_bytes(bytes), b).to_bytes(bytes);
+    O::apply(&mut cpu.registers.flags, W::from_bytes(bytes), b).to_bytes(bytes);
     Some(())
 }
 
 fn mr<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let b = W::from_register(&cpu.gpr, op.b);
+    let b = W::from_register(&cpu.registers.gpr, op.b);
     match memory_operand::<W, O>(cpu, bus, op, b) {
         Some(()) => Ok(()),
         None => arithmetic::mr::<W, O>(cpu, bus, op),
@@ -128,10 +128,10 @@ fn mi<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<
 
 #[inline(always)]
 pub(super) fn push_r(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let value = cpu.gpr[op.a as usize];
-    let new = cpu.gpr[RSP].wrapping_sub(8);
+    let value = cpu.registers.gpr[op.a as usize];
+    let new = cpu.registers.gpr[RSP].wrapping_sub(8);
     match cpu.flat_write(bus, new, value) {
-        Some(()) => cpu.gpr[RSP] = new,
+        Some(()) => cpu.registers.gpr[RSP] = new,
         None => return stack::push_r::<u64>(cpu, bus, op),
     }
     Ok(())
@@ -142,14 +142,14 @@ pub(super) fn pop_r(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Sto
     let Some(value) = top_of_stack(cpu, bus) else {
         return stack::pop_r::<u64>(cpu, bus, op);
     };
-    cpu.gpr[RSP] = cpu.gpr[RSP].wrapping_add(8);
-    cpu.gpr[op.a as usize] = value;
+    cpu.registers.gpr[RSP] = cpu.registers.gpr[RSP].wrapping_add(8);
+    cpu.registers.gpr[op.a as usize] = value;
     Ok(())
 }
 
 #[inline(always)]
 pub(super) fn top_of_stack(cpu: &Cpu, bus: &Bus<'_>) -> Option<u64> {
-    let at = cpu.ram_known(cpu.gpr[RSP], 8, Access::Read)?;
+    let at = cpu.ram_known(cpu.registers.gpr[RSP], 8, Access::Read)?;
     bus.memory.ram.get(at..at + 8).map(u64::from_bytes)
 }
 
@@ -161,11 +161,11 @@ fn is_canonical(linear: u64) -> bool {
 /// Where a relative branch goes.
 #[inline(always)]
 fn target(cpu: &Cpu, op: &Op) -> u64 {
-    cpu.gpr[BLOCK_IP as usize].wrapping_add(op.end as u64).wrapping_add(op.immediate)
+    cpu.registers.gpr[BLOCK_IP as usize].wrapping_add(op.end as u64).wrapping_add(op.immediate)
 }
 
 fn jcc<const CODE: u8>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    if cpu.flags.condition(CODE) { jmp(cpu, bus, op) } else { Ok(()) }
+    if cpu.registers.flags.condition(CODE) { jmp(cpu, bus, op) } else { Ok(()) }
 }
 
 #[inline(always)]
@@ -174,27 +174,27 @@ fn jmp(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if !is_canonical(target) {
         return branch::jmp(cpu, bus, op);
     }
-    cpu.ip = target;
+    cpu.registers.ip = target;
     Err(Stop::BRANCH)
 }
 
 fn call(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let target = target(cpu, op);
-    let new = cpu.gpr[RSP].wrapping_sub(8);
+    let new = cpu.registers.gpr[RSP].wrapping_sub(8);
     let back = cpu.next_ip(op);
     if !is_canonical(target) || cpu.flat_write(bus, new, back).is_none() {
         return branch::call::<u64>(cpu, bus, op);
     }
-    cpu.gpr[RSP] = new;
-    cpu.ip = target;
+    cpu.registers.gpr[RSP] = new;
+    cpu.registers.ip = target;
     Err(Stop::BRANCH)
 }
 
 fn ret(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     match top_of_stack(cpu, bus) {
         Some(target) if is_canonical(target) => {
-            cpu.gpr[RSP] = cpu.gpr[RSP].wrapping_add(8);
-            cpu.ip = target;
+            cpu.registers.gpr[RSP] = cpu.registers.gpr[RSP].wrapping_add(8);
+            cpu.registers.ip = target;
             Err(Stop::BRANCH)
         }
         _ => branch::ret::<u64>(cpu, bus, op),

@@ -15,15 +15,15 @@ use iced_x86::{Instruction, Mnemonic, OpKind};
 /// Branches to `relative` to the start of the block, if the condition holds.
 #[inline(always)]
 fn branch<const CODE: u8>(cpu: &mut Cpu, relative: i32) -> Result<(), Stop> {
-    if !cpu.flags.condition(CODE) {
+    if !cpu.registers.flags.condition(CODE) {
         return Err(Stop::FUSED_THROUGH);
     }
-    let target = cpu.gpr[BLOCK_IP as usize].wrapping_add(relative as i64 as u64);
+    let target = cpu.registers.gpr[BLOCK_IP as usize].wrapping_add(relative as i64 as u64);
     if (target as i64) << 16 >> 16 != target as i64 {
         // The branch itself raises the fault.
         return Ok(());
     }
-    cpu.ip = target;
+    cpu.registers.ip = target;
     Err(Stop::FUSED_BRANCH)
 }
 
@@ -32,8 +32,9 @@ fn rr<W: Width, O: Binary, const CODE: u8>(
     _: &mut Bus<'_>,
     op: &Op,
 ) -> Result<(), Stop> {
-    let (a, b) = (W::from_register(&cpu.gpr, op.a), W::from_register(&cpu.gpr, op.b));
-    O::apply(&mut cpu.flags, a, b);
+    let (a, b) =
+        (W::from_register(&cpu.registers.gpr, op.a), W::from_register(&cpu.registers.gpr, op.b));
+    O::apply(&mut cpu.registers.flags, a, b);
     branch::<CODE>(cpu, op.displacement)
 }
 
@@ -42,8 +43,8 @@ fn ri<W: Width, O: Binary, const CODE: u8>(
     _: &mut Bus<'_>,
     op: &Op,
 ) -> Result<(), Stop> {
-    let a = W::from_register(&cpu.gpr, op.a);
-    O::apply(&mut cpu.flags, a, W::truncate(op.immediate));
+    let a = W::from_register(&cpu.registers.gpr, op.a);
+    O::apply(&mut cpu.registers.flags, a, W::truncate(op.immediate));
     branch::<CODE>(cpu, op.displacement)
 }
 
@@ -60,7 +61,7 @@ fn rm<W: Width, O: Binary, const CODE: u8>(
     let Some(b) = cpu.flat_read::<W>(bus, op) else {
         return arithmetic::rm::<W, O>(cpu, bus, op);
     };
-    O::apply(&mut cpu.flags, W::from_register(&cpu.gpr, op.a), b);
+    O::apply(&mut cpu.registers.flags, W::from_register(&cpu.registers.gpr, op.a), b);
     branch::<CODE>(cpu, above(op))
 }
 
@@ -72,7 +73,7 @@ fn mr<W: Width, O: Binary, const CODE: u8>(
     let Some(a) = cpu.flat_read::<W>(bus, op) else {
         return arithmetic::mr::<W, O>(cpu, bus, op);
     };
-    O::apply(&mut cpu.flags, a, W::from_register(&cpu.gpr, op.b));
+    O::apply(&mut cpu.registers.flags, a, W::from_register(&cpu.registers.gpr, op.b));
     branch::<CODE>(cpu, above(op))
 }
 
@@ -85,18 +86,18 @@ fn mi<W: Width, O: Binary, const CODE: u8>(
     let Some(a) = cpu.flat_read::<W>(bus, op) else {
         return arithmetic::mi::<W, O>(cpu, bus, &Op { immediate, ..*op });
     };
-    O::apply(&mut cpu.flags, a, W::truncate(immediate));
+    O::apply(&mut cpu.registers.flags, a, W::truncate(immediate));
     branch::<CODE>(cpu, above(op))
 }
 
 /// PUSH of register `a`, then of `b`.
 fn push_push(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     flat::push_r(cpu, bus, op)?;
-    let (value, new) = (cpu.gpr[op.b as usize], cpu.gpr[RSP].wrapping_sub(8));
+    let (value, new) = (cpu.registers.gpr[op.b as usize], cpu.registers.gpr[RSP].wrapping_sub(8));
     if cpu.flat_write(bus, new, value).is_none() {
         return Ok(());
     }
-    cpu.gpr[RSP] = new;
+    cpu.registers.gpr[RSP] = new;
     Err(Stop::FUSED_THROUGH)
 }
 
@@ -104,8 +105,8 @@ fn push_push(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn pop_pop(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     flat::pop_r(cpu, bus, op)?;
     let Some(value) = flat::top_of_stack(cpu, bus) else { return Ok(()) };
-    cpu.gpr[RSP] = cpu.gpr[RSP].wrapping_add(8);
-    cpu.gpr[op.b as usize] = value;
+    cpu.registers.gpr[RSP] = cpu.registers.gpr[RSP].wrapping_add(8);
+    cpu.registers.gpr[op.b as usize] = value;
     Err(Stop::FUSED_THROUGH)
 }
 

@@ -17,39 +17,42 @@ impl Cpu {
         port: u16,
         size: u8,
     ) -> Result<(), Stop> {
-        let iopl = (self.flags.system >> 12 & 3) as u8;
-        let unrestricted = self.is_real() || (!self.is_virtual_8086() && self.cpl <= iopl);
+        let iopl = (self.registers.flags.system >> 12 & 3) as u8;
+        let unrestricted =
+            self.control.is_real() || (!self.is_virtual_8086() && self.registers.cpl <= iopl);
         if unrestricted {
             return Ok(());
         }
-        let is_32_bit =
-            matches!(self.tr.attributes.kind(), system::TSS32_AVAILABLE | system::TSS32_BUSY);
-        if !is_32_bit || self.tr.limit < 0x67 {
+        let is_32_bit = matches!(
+            self.control.tr.attributes.kind(),
+            system::TSS32_AVAILABLE | system::TSS32_BUSY
+        );
+        if !is_32_bit || self.control.tr.limit < 0x67 {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        let bitmap = self.read_system(bus, self.tr.base + 0x66, 2)? as u32;
+        let bitmap = self.read_system(bus, self.control.tr.base + 0x66, 2)? as u32;
         let at = bitmap + port as u32 / 8;
-        if at + 1 > self.tr.limit {
+        if at + 1 > self.control.tr.limit {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        let bits = self.read_system(bus, self.tr.base + at as u64, 2)? as u32;
+        let bits = self.read_system(bus, self.control.tr.base + at as u64, 2)? as u32;
         let wanted = ((1 << size) - 1) << (port % 8);
         if bits & wanted != 0 { Err(Stop::GENERAL_PROTECTION) } else { Ok(()) }
     }
 
     pub(crate) fn port_in(&mut self, bus: &mut Bus<'_>, port: u16, size: u8) -> u32 {
-        self.attention |= Attention::YIELD;
+        self.pending.attention |= Attention::YIELD;
         bus.platform.port_in(bus.memory, self.visit(), port, size)
     }
 
     pub(crate) fn port_out(&mut self, bus: &mut Bus<'_>, port: u16, size: u8, value: u32) {
-        self.attention |= Attention::YIELD;
+        self.pending.attention |= Attention::YIELD;
         bus.platform.port_out(bus.memory, self.visit(), port, size, value);
     }
 }
 
 fn port(cpu: &Cpu, op: &Op, in_dx: bool) -> u16 {
-    if in_dx { cpu.gpr[RDX] as u16 } else { op.immediate as u8 as u16 }
+    if in_dx { cpu.registers.gpr[RDX] as u16 } else { op.immediate as u8 as u16 }
 }
 
 fn input<W: Width, const IN_DX: bool>(
@@ -61,7 +64,7 @@ fn input<W: Width, const IN_DX: bool>(
     cpu.check_port(bus, port, W::BYTES as u8)?;
     cpu.intercept_io(bus, op, port, W::BYTES as u8, Io::In)?;
     let value = cpu.port_in(bus, port, W::BYTES as u8);
-    W::truncate(value as u64).to_register(&mut cpu.gpr, RAX as u8);
+    W::truncate(value as u64).to_register(&mut cpu.registers.gpr, RAX as u8);
     Ok(())
 }
 
@@ -73,7 +76,7 @@ fn output<W: Width, const IN_DX: bool>(
     let port = port(cpu, op, IN_DX);
     cpu.check_port(bus, port, W::BYTES as u8)?;
     cpu.intercept_io(bus, op, port, W::BYTES as u8, Io::Out)?;
-    let value = W::from_register(&cpu.gpr, RAX as u8).zero_extend();
+    let value = W::from_register(&cpu.registers.gpr, RAX as u8).zero_extend();
     cpu.port_out(bus, port, W::BYTES as u8, value as u32);
     Ok(())
 }

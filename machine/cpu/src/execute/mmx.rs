@@ -16,10 +16,10 @@ impl Cpu {
     /// #UD with CR0.EM, #NM with CR0.TS, #MF with an x87 exception pending.
     #[inline(always)]
     fn check_mmx(&self) -> Result<(), Stop> {
-        if self.cr0.contains(Cr0::EMULATION) {
+        if self.control.cr0.contains(Cr0::EMULATION) {
             return Err(Stop::INVALID_OPCODE);
         }
-        if self.cr0.contains(Cr0::TASK_SWITCHED) {
+        if self.control.cr0.contains(Cr0::TASK_SWITCHED) {
             return Err(Stop::DEVICE_NOT_AVAILABLE);
         }
         self.check_pending()
@@ -29,7 +29,7 @@ impl Cpu {
 /// The register `op.b` or 8 bytes of memory.
 #[inline(always)]
 fn source(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64, Stop> {
-    if op.has(Op::MEMORY) { cpu.read(bus, op) } else { Ok(cpu.x87.mmx(op.b)) }
+    if op.has(Op::MEMORY) { cpu.read(bus, op) } else { Ok(cpu.registers.x87.mmx(op.b)) }
 }
 
 #[inline(always)]
@@ -41,8 +41,8 @@ fn binary(
 ) -> Result<(), Stop> {
     cpu.check_mmx()?;
     let b = source(cpu, bus, op)?;
-    let value = function(cpu.x87.mmx(op.a), b);
-    cpu.x87.set_mmx(op.a, value);
+    let value = function(cpu.registers.x87.mmx(op.a), b);
+    cpu.registers.x87.set_mmx(op.a, value);
     Ok(())
 }
 
@@ -68,10 +68,10 @@ fn low_half(
     cpu.check_mmx()?;
     let b = match op.has(Op::MEMORY) {
         true => u64::from(cpu.read::<u32>(bus, op)?),
-        false => cpu.x87.mmx(op.b),
+        false => cpu.registers.x87.mmx(op.b),
     };
-    let value = function(cpu.x87.mmx(op.a), b);
-    cpu.x87.set_mmx(op.a, value);
+    let value = function(cpu.registers.x87.mmx(op.a), b);
+    cpu.registers.x87.set_mmx(op.a, value);
     Ok(())
 }
 
@@ -93,8 +93,8 @@ fn shift_by_immediate(
     function: impl Fn(u128, u64) -> u128,
 ) -> Result<(), Stop> {
     cpu.check_mmx()?;
-    let value = function(cpu.x87.mmx(op.a).into(), op.immediate & 0xFF) as u64;
-    cpu.x87.set_mmx(op.a, value);
+    let value = function(cpu.registers.x87.mmx(op.a).into(), op.immediate & 0xFF) as u64;
+    cpu.registers.x87.set_mmx(op.a, value);
     Ok(())
 }
 
@@ -111,23 +111,23 @@ fn load<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
     cpu.check_mmx()?;
     let value = match op.has(Op::MEMORY) {
         true => cpu.read::<W>(bus, op)?,
-        false => W::truncate(cpu.gpr[op.b as usize]),
+        false => W::truncate(cpu.registers.gpr[op.b as usize]),
     };
-    cpu.x87.set_mmx(op.a, value.zero_extend());
+    cpu.registers.x87.set_mmx(op.a, value.zero_extend());
     Ok(())
 }
 
 /// MOVD, MOVQ and MOVNTQ out of one.
 fn store<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_mmx()?;
-    let value = W::truncate(cpu.x87.mmx(op.b));
+    let value = W::truncate(cpu.registers.x87.mmx(op.b));
     if !op.has(Op::MEMORY) {
-        cpu.x87.enter_mmx();
-        value.to_register(&mut cpu.gpr, op.a);
+        cpu.registers.x87.enter_mmx();
+        value.to_register(&mut cpu.registers.gpr, op.a);
         return Ok(());
     }
     cpu.write(bus, op, value)?;
-    cpu.x87.enter_mmx();
+    cpu.registers.x87.enter_mmx();
     cpu.after_store()
 }
 
@@ -137,16 +137,16 @@ fn copy(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 fn pmovmskb(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_mmx()?;
-    cpu.x87.enter_mmx();
-    integer::pmovmskb(cpu.x87.mmx(op.b).into()).to_register(&mut cpu.gpr, op.a);
+    cpu.registers.x87.enter_mmx();
+    integer::pmovmskb(cpu.registers.x87.mmx(op.b).into()).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 fn pextrw(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_mmx()?;
-    cpu.x87.enter_mmx();
-    let word = (cpu.x87.mmx(op.b) >> (16 * (op.immediate & 3))) as u16;
-    u64::from(word).to_register(&mut cpu.gpr, op.a);
+    cpu.registers.x87.enter_mmx();
+    let word = (cpu.registers.x87.mmx(op.b) >> (16 * (op.immediate & 3))) as u16;
+    u64::from(word).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -154,27 +154,27 @@ fn pinsrw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_mmx()?;
     let word = match op.has(Op::MEMORY) {
         true => cpu.read::<u16>(bus, op)?,
-        false => cpu.gpr[op.b as usize] as u16,
+        false => cpu.registers.gpr[op.b as usize] as u16,
     };
     let position = 16 * (op.immediate & 3);
-    let kept = cpu.x87.mmx(op.a) & !(0xFFFF << position);
-    cpu.x87.set_mmx(op.a, kept | u64::from(word) << position);
+    let kept = cpu.registers.x87.mmx(op.a) & !(0xFFFF << position);
+    cpu.registers.x87.set_mmx(op.a, kept | u64::from(word) << position);
     Ok(())
 }
 
 fn maskmovq(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_mmx()?;
-    let (value, mask) = (cpu.x87.mmx(op.b), cpu.x87.mmx(op.c));
+    let (value, mask) = (cpu.registers.x87.mmx(op.b), cpu.registers.x87.mmx(op.c));
     let stored = masked_store(cpu, bus, op, &value.to_le_bytes(), &mask.to_le_bytes());
-    cpu.x87.enter_mmx();
+    cpu.registers.x87.enter_mmx();
     stored
 }
 
 /// EMMS and FEMMS: all registers are empty.
 fn emms(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
     cpu.check_mmx()?;
-    cpu.x87.enter_mmx();
-    cpu.x87.valid = 0;
+    cpu.registers.x87.enter_mmx();
+    cpu.registers.x87.valid = 0;
     Ok(())
 }
 

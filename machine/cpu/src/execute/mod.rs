@@ -93,8 +93,8 @@ impl Cpu {
     /// Ends the block after a store that changed decoded code, so that what follows is seen anew.
     #[inline(always)]
     pub(crate) fn after_store(&mut self) -> Result<(), Stop> {
-        if self.code_changed {
-            self.code_changed = false;
+        if self.pending.code_changed {
+            self.pending.code_changed = false;
             return Err(Stop::END_BLOCK);
         }
         Ok(())

@@ -14,7 +14,11 @@ const fn upper<W: Width>() -> u8 {
 }
 
 fn source<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<W, Stop> {
-    if op.has(Op::MEMORY) { cpu.read(bus, op) } else { Ok(W::from_register(&cpu.gpr, op.a)) }
+    if op.has(Op::MEMORY) {
+        cpu.read(bus, op)
+    } else {
+        Ok(W::from_register(&cpu.registers.gpr, op.a))
+    }
 }
 
 fn mul<W: Width, const SIGNED: bool>(
@@ -23,7 +27,7 @@ fn mul<W: Width, const SIGNED: bool>(
     op: &Op,
 ) -> Result<(), Stop> {
     let b = source::<W>(cpu, bus, op)?;
-    let a = W::from_register(&cpu.gpr, RAX as u8);
+    let a = W::from_register(&cpu.registers.gpr, RAX as u8);
     let product = if SIGNED {
         (a.sign_extend() as i64 as i128 * b.sign_extend() as i64 as i128) as u128
     } else {
@@ -36,9 +40,9 @@ fn mul<W: Width, const SIGNED: bool>(
     } else {
         high.zero_extend() != 0
     };
-    low.to_register(&mut cpu.gpr, RAX as u8);
-    high.to_register(&mut cpu.gpr, upper::<W>());
-    cpu.flags.shift(low, overflow, overflow);
+    low.to_register(&mut cpu.registers.gpr, RAX as u8);
+    high.to_register(&mut cpu.registers.gpr, upper::<W>());
+    cpu.registers.flags.shift(low, overflow, overflow);
     Ok(())
 }
 
@@ -46,36 +50,37 @@ fn imul_value<W: Width>(cpu: &mut Cpu, a: W, b: W) -> W {
     let product = a.sign_extend() as i64 as i128 * b.sign_extend() as i64 as i128;
     let low = W::truncate(product as u64);
     let overflow = product != low.sign_extend() as i64 as i128;
-    cpu.flags.shift(low, overflow, overflow);
+    cpu.registers.flags.shift(low, overflow, overflow);
     low
 }
 
 /// Register times register.
 fn imul_2r<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let (a, b) = (W::from_register(&cpu.gpr, op.a), W::from_register(&cpu.gpr, op.b));
-    imul_value(cpu, a, b).to_register(&mut cpu.gpr, op.a);
+    let (a, b) =
+        (W::from_register(&cpu.registers.gpr, op.a), W::from_register(&cpu.registers.gpr, op.b));
+    imul_value(cpu, a, b).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 /// Register times memory.
 fn imul_2m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let b = cpu.read::<W>(bus, op)?;
-    let a = W::from_register(&cpu.gpr, op.a);
-    imul_value(cpu, a, b).to_register(&mut cpu.gpr, op.a);
+    let a = W::from_register(&cpu.registers.gpr, op.a);
+    imul_value(cpu, a, b).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 /// Register times immediate.
 fn imul_3r<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let a = W::from_register(&cpu.gpr, op.b);
-    imul_value(cpu, a, W::truncate(op.immediate)).to_register(&mut cpu.gpr, op.a);
+    let a = W::from_register(&cpu.registers.gpr, op.b);
+    imul_value(cpu, a, W::truncate(op.immediate)).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 /// Memory times immediate.
 fn imul_3m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let a = cpu.read::<W>(bus, op)?;
-    imul_value(cpu, a, W::truncate(op.immediate)).to_register(&mut cpu.gpr, op.a);
+    imul_value(cpu, a, W::truncate(op.immediate)).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -84,12 +89,15 @@ fn mulx<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
     if !cpu.model.has(Feature::Bmi2) {
         return Err(Stop::INVALID_OPCODE);
     }
-    let b =
-        if op.has(Op::MEMORY) { cpu.read::<W>(bus, op)? } else { W::from_register(&cpu.gpr, op.c) };
-    let a = W::from_register(&cpu.gpr, RDX as u8);
+    let b = if op.has(Op::MEMORY) {
+        cpu.read::<W>(bus, op)?
+    } else {
+        W::from_register(&cpu.registers.gpr, op.c)
+    };
+    let a = W::from_register(&cpu.registers.gpr, RDX as u8);
     let product = a.zero_extend() as u128 * b.zero_extend() as u128;
-    W::truncate(product as u64).to_register(&mut cpu.gpr, op.b);
-    W::truncate((product >> W::BITS) as u64).to_register(&mut cpu.gpr, op.a);
+    W::truncate(product as u64).to_register(&mut cpu.registers.gpr, op.b);
+    W::truncate((product >> W::BITS) as u64).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -99,8 +107,8 @@ fn div<W: Width, const SIGNED: bool>(
     op: &Op,
 ) -> Result<(), Stop> {
     let divisor = source::<W>(cpu, bus, op)?;
-    let low = W::from_register(&cpu.gpr, RAX as u8);
-    let high = W::from_register(&cpu.gpr, upper::<W>());
+    let low = W::from_register(&cpu.registers.gpr, RAX as u8);
+    let high = W::from_register(&cpu.registers.gpr, upper::<W>());
     let (quotient, remainder) = if SIGNED {
         let wide = (high.sign_extend() as i64 as i128) << W::BITS | low.zero_extend() as i128;
         let by = divisor.sign_extend() as i64 as i128;
@@ -123,8 +131,8 @@ fn div<W: Width, const SIGNED: bool>(
             (wide / by, wide % by)
         }
     };
-    W::truncate(quotient).to_register(&mut cpu.gpr, RAX as u8);
-    W::truncate(remainder).to_register(&mut cpu.gpr, upper::<W>());
+    W::truncate(quotient).to_register(&mut cpu.registers.gpr, RAX as u8);
+    W::truncate(remainder).to_register(&mut cpu.registers.gpr, upper::<W>());
     Ok(())
 }
 

@@ -11,11 +11,12 @@ use crate::width::{RAX, RCX, RDX, Width};
 use crate::{Activity, Attention, Bus, Cpu, Stop};
 use arch::control::{Cr0, Cr4, rflags};
 use arch::cpuid::Feature;
+use arch::segment::SegmentRegister;
 use iced_x86::{Instruction, Mnemonic, Register};
 
 impl Cpu {
     pub(crate) fn needs_cpl0(&self) -> Result<(), Stop> {
-        if self.cpl == 0 { Ok(()) } else { Err(Stop::GENERAL_PROTECTION) }
+        if self.registers.cpl == 0 { Ok(()) } else { Err(Stop::GENERAL_PROTECTION) }
     }
 
     fn needs(&self, feature: Feature) -> Result<(), Stop> {
@@ -24,7 +25,7 @@ impl Cpu {
 
     /// SGDT, SIDT, SLDT, STR and SMSW outside CPL 0 with CR4.UMIP. [APM2 "UMIP"]
     pub(crate) fn check_umip(&self) -> Result<(), Stop> {
-        if self.cr4.contains(Cr4::UMIP) && self.cpl != 0 {
+        if self.control.cr4.contains(Cr4::UMIP) && self.registers.cpl != 0 {
             return Err(Stop::GENERAL_PROTECTION);
         }
         Ok(())
@@ -34,25 +35,25 @@ impl Cpu {
 fn mov_from_cr(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
     let value = cpu.read_control(op, op.b)?;
-    cpu.gpr[op.a as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
+    cpu.registers.gpr[op.a as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
     Ok(())
 }
 
 fn mov_to_cr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
-    let value = cpu.gpr[op.b as usize];
+    let value = cpu.registers.gpr[op.b as usize];
     let value = if op.has(Op::LONG) { value } else { value as u32 as u64 };
     cpu.write_control(bus, op, op.a, value)
 }
 
 fn mov_from_dr(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = cpu.read_debug(op, op.b)?;
-    cpu.gpr[op.a as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
+    cpu.registers.gpr[op.a as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
     Ok(())
 }
 
 fn mov_to_dr(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let value = cpu.gpr[op.b as usize];
+    let value = cpu.registers.gpr[op.b as usize];
     let value = if op.has(Op::LONG) { value } else { value as u32 as u64 };
     cpu.write_debug(op, op.a, value)
 }
@@ -60,21 +61,24 @@ fn mov_to_dr(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn smsw<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_umip()?;
     cpu.intercept_cr(op, 0, false, false)?;
-    let value = cpu.cr0.bits();
+    let value = cpu.control.cr0.bits();
     if op.has(Op::MEMORY) {
         cpu.write(bus, op, value as u16)?;
         return cpu.after_store();
     }
-    W::truncate(value).to_register(&mut cpu.gpr, op.a);
+    W::truncate(value).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 /// LMSW loads the low four bits and cannot clear PE. [APM3 "LMSW"]
 fn lmsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
-    let value =
-        if op.has(Op::MEMORY) { cpu.read::<u16>(bus, op)? } else { cpu.gpr[op.a as usize] as u16 };
-    let old = cpu.cr0.bits();
+    let value = if op.has(Op::MEMORY) {
+        cpu.read::<u16>(bus, op)?
+    } else {
+        cpu.registers.gpr[op.a as usize] as u16
+    };
+    let old = cpu.control.cr0.bits();
     let new = old & !0xE | value as u64 & 0xF;
     cpu.write_machine_status(bus, op, new)
 }
@@ -82,15 +86,15 @@ fn lmsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn clts(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
     cpu.intercept_cr(op, 0, true, false)?;
-    cpu.cr0.remove(Cr0::TASK_SWITCHED);
-    cpu.trap_cr_write(0, cpu.cr0.bits());
+    cpu.control.cr0.remove(Cr0::TASK_SWITCHED);
+    cpu.trap_cr_write(0, cpu.control.cr0.bits());
     Err(Stop::END_BLOCK)
 }
 
 fn store_table<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_umip()?;
     cpu.intercept_table(op, if IDT { Table::Idtr } else { Table::Gdtr }, false)?;
-    let table = if IDT { cpu.idtr } else { cpu.gdtr };
+    let table = if IDT { cpu.control.idtr } else { cpu.control.gdtr };
     let bytes = if op.has(Op::LONG) { 8 } else { 4 };
     let at = cpu.effective_address(op);
     let limit_at = cpu.operand_at(op, at, 2, Access::Write)?;
@@ -123,9 +127,9 @@ fn load_table<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Res
     }
     let table = TableRegister { base, limit };
     if IDT {
-        cpu.idtr = table
+        cpu.control.idtr = table
     } else {
-        cpu.gdtr = table
+        cpu.control.gdtr = table
     }
     Ok(())
 }
@@ -136,26 +140,26 @@ fn load_table_16<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> 
 
 fn cpuid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.intercept_cpuid(bus, op)?;
-    let result = cpu.cpuid(cpu.gpr[RAX] as u32, cpu.gpr[RCX] as u32);
-    cpu.gpr[RAX] = result.eax as u64;
-    cpu.gpr[crate::width::RBX] = result.ebx as u64;
-    cpu.gpr[RCX] = result.ecx as u64;
-    cpu.gpr[RDX] = result.edx as u64;
+    let result = cpu.cpuid(cpu.registers.gpr[RAX] as u32, cpu.registers.gpr[RCX] as u32);
+    cpu.registers.gpr[RAX] = result.eax as u64;
+    cpu.registers.gpr[crate::width::RBX] = result.ebx as u64;
+    cpu.registers.gpr[RCX] = result.ecx as u64;
+    cpu.registers.gpr[RDX] = result.edx as u64;
     Ok(())
 }
 
 impl Cpu {
     fn set_edx_eax(&mut self, value: u64) {
-        self.gpr[RAX] = value & 0xFFFF_FFFF;
-        self.gpr[RDX] = value >> 32;
+        self.registers.gpr[RAX] = value & 0xFFFF_FFFF;
+        self.registers.gpr[RDX] = value >> 32;
     }
 
     fn edx_eax(&self) -> u64 {
-        self.gpr[RDX] << 32 | self.gpr[RAX] & 0xFFFF_FFFF
+        self.registers.gpr[RDX] << 32 | self.registers.gpr[RAX] & 0xFFFF_FFFF
     }
 
     fn check_time_stamp(&self) -> Result<(), Stop> {
-        if self.cr4.contains(Cr4::TSD) && self.cpl != 0 {
+        if self.control.cr4.contains(Cr4::TSD) && self.registers.cpl != 0 {
             return Err(Stop::GENERAL_PROTECTION);
         }
         Ok(())
@@ -184,23 +188,23 @@ fn rdtscp(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.in_order_of_time()?;
     let tsc = cpu.guest_tsc();
     cpu.set_edx_eax(tsc);
-    cpu.gpr[RCX] = cpu.msr.tsc_aux & 0xFFFF_FFFF;
+    cpu.registers.gpr[RCX] = cpu.control.msr.tsc_aux & 0xFFFF_FFFF;
     Ok(())
 }
 
 fn rdpid(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs(Feature::Rdpid)?;
-    cpu.gpr[op.a as usize] = cpu.msr.tsc_aux & 0xFFFF_FFFF;
+    cpu.registers.gpr[op.a as usize] = cpu.control.msr.tsc_aux & 0xFFFF_FFFF;
     Ok(())
 }
 
 /// The performance counters read zero: none is modelled. [APM3 "RDPMC"]
 fn rdpmc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    if cpu.cpl != 0 && !cpu.cr4.contains(Cr4::PCE) {
+    if cpu.registers.cpl != 0 && !cpu.control.cr4.contains(Cr4::PCE) {
         return Err(Stop::GENERAL_PROTECTION);
     }
     cpu.intercept_rdpmc(bus, op)?;
-    if cpu.gpr[RCX] as u32 > 3 {
+    if cpu.registers.gpr[RCX] as u32 > 3 {
         return Err(Stop::GENERAL_PROTECTION);
     }
     cpu.set_edx_eax(0);
@@ -209,7 +213,7 @@ fn rdpmc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 fn rdmsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
-    let number = cpu.gpr[RCX] as u32;
+    let number = cpu.registers.gpr[RCX] as u32;
     cpu.intercept_msr(bus, op, number, false)?;
     let value = cpu.read_msr(bus, number)?;
     cpu.set_edx_eax(value);
@@ -218,7 +222,7 @@ fn rdmsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 fn wrmsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
-    let number = cpu.gpr[RCX] as u32;
+    let number = cpu.registers.gpr[RCX] as u32;
     cpu.intercept_msr(bus, op, number, true)?;
     let value = cpu.edx_eax();
     cpu.write_msr(bus, number, value)?;
@@ -235,17 +239,17 @@ fn hlt(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 /// MONITOR watches the 64-byte line at rAX. [APM3 "MONITOR"]
 fn monitor(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs(Feature::Monitor)?;
-    if cpu.cpl != 0 {
+    if cpu.registers.cpl != 0 {
         return Err(Stop::INVALID_OPCODE);
     }
     cpu.intercept_monitor(bus, op)?;
-    if cpu.gpr[RCX] as u32 != 0 {
+    if cpu.registers.gpr[RCX] as u32 != 0 {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    let offset = cpu.gpr[RAX] & if op.has(Op::LONG) { u64::MAX } else { 0xFFFF_FFFF };
+    let offset = cpu.registers.gpr[RAX] & if op.has(Op::LONG) { u64::MAX } else { 0xFFFF_FFFF };
     let linear = cpu.operand_at(op, offset, 1, Access::Read)?;
     let place = cpu.locate_linear(bus, linear, 1, Access::Read, op.segment)?;
-    cpu.monitored = place.ram_offset().map(|at| {
+    cpu.pending.monitored = place.ram_offset().map(|at| {
         bus.memory.watch(at & !63, 64);
         (at as u64, bus.memory.generations[at >> 12])
     });
@@ -254,27 +258,27 @@ fn monitor(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 fn mwait(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs(Feature::Monitor)?;
-    if cpu.cpl != 0 {
+    if cpu.registers.cpl != 0 {
         return Err(Stop::INVALID_OPCODE);
     }
     cpu.intercept_mwait(bus, op)?;
     // Bit 0 lets masked interrupts wake; others are reserved.
-    if cpu.gpr[RCX] as u32 & !1 != 0 {
+    if cpu.registers.gpr[RCX] as u32 & !1 != 0 {
         return Err(Stop::GENERAL_PROTECTION);
     }
     if !cpu.monitor_is_armed(bus.memory) {
-        cpu.monitored = None;
+        cpu.pending.monitored = None;
         return Err(Stop::END_BLOCK);
     }
-    cpu.masked_interrupts_wake = cpu.gpr[RCX] & 1 != 0;
-    cpu.set_activity(Activity::Waiting);
+    cpu.pending.masked_interrupts_wake = cpu.registers.gpr[RCX] & 1 != 0;
+    cpu.pending.set_activity(Activity::Waiting);
     Err(Stop::END_BLOCK)
 }
 
 impl Cpu {
     /// The monitored line has not been written since MONITOR.
     pub fn monitor_is_armed(&self, memory: &bus::GuestMemory) -> bool {
-        self.monitored.is_some_and(|(at, generation)| {
+        self.pending.monitored.is_some_and(|(at, generation)| {
             memory.generations.get((at >> 12) as usize) == Some(&generation)
         })
     }
@@ -283,7 +287,7 @@ impl Cpu {
 fn invlpg(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
     let offset = cpu.effective_address(op);
-    let linear = match cpu.segment_base.get(op.segment as usize) {
+    let linear = match cpu.registers.segment_base.get(op.segment as usize) {
         Some(base) => base.wrapping_add(offset),
         None => offset,
     };
@@ -300,8 +304,9 @@ fn invpcid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let linear = cpu.operand(op, 16, Access::Read)?;
     let pcid = cpu.read_linear::<u64>(bus, linear)?;
     let address = cpu.read_linear::<u64>(bus, linear.wrapping_add(8))?;
-    let kind = cpu.gpr[op.a as usize] & if op.has(Op::LONG) { u64::MAX } else { 0xFFFF_FFFF };
-    let has_pcid = cpu.cr4.contains(Cr4::PCIDE);
+    let kind =
+        cpu.registers.gpr[op.a as usize] & if op.has(Op::LONG) { u64::MAX } else { 0xFFFF_FFFF };
+    let has_pcid = cpu.control.cr4.contains(Cr4::PCIDE);
     let canonical = (address as i64) << 16 >> 16 == address as i64;
     let bad = match kind {
         0 => pcid >> 12 != 0 || !canonical || (!has_pcid && pcid != 0),
@@ -339,7 +344,8 @@ fn flush_line(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 fn clzero(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs(Feature::Clzero)?;
-    let offset = cpu.gpr[RAX] & if op.has(Op::LONG) { u64::MAX } else { 0xFFFF_FFFF } & !63;
+    let offset =
+        cpu.registers.gpr[RAX] & if op.has(Op::LONG) { u64::MAX } else { 0xFFFF_FFFF } & !63;
     for at in (0..64).step_by(8) {
         let linear = cpu.operand_at(op, offset + at, 8, Access::Write)?;
         cpu.write_linear(bus, linear, 0u64)?;
@@ -356,36 +362,38 @@ fn swapgs(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         return Err(Stop::INVALID_OPCODE);
     }
     cpu.needs_cpl0()?;
-    std::mem::swap(&mut cpu.segments[5].base, &mut cpu.syscall.kernel_gs_base);
-    cpu.segment_base[5] = cpu.segments[5].base;
+    let hidden = cpu.control.syscall.kernel_gs_base;
+    cpu.control.syscall.kernel_gs_base = cpu.registers.segments[SegmentRegister::Gs].base;
+    cpu.registers.set_segment_base(SegmentRegister::Gs, hidden);
     Ok(())
 }
 
-fn segment_base<W: Width, const GS: usize, const WRITE: bool>(
+fn segment_base<W: Width, const GS: bool, const WRITE: bool>(
     cpu: &mut Cpu,
     _: &mut Bus<'_>,
     op: &Op,
 ) -> Result<(), Stop> {
-    if !cpu.cr4.contains(Cr4::FSGSBASE) || !op.has(Op::LONG) {
+    if !cpu.control.cr4.contains(Cr4::FSGSBASE) || !op.has(Op::LONG) {
         return Err(Stop::INVALID_OPCODE);
     }
+    let register = if GS { SegmentRegister::Gs } else { SegmentRegister::Fs };
     if !WRITE {
-        W::truncate(cpu.segments[GS].base).to_register(&mut cpu.gpr, op.a);
+        W::truncate(cpu.registers.segments[register].base)
+            .to_register(&mut cpu.registers.gpr, op.a);
         return Ok(());
     }
-    let base = W::from_register(&cpu.gpr, op.a).zero_extend();
+    let base = W::from_register(&cpu.registers.gpr, op.a).zero_extend();
     if (base as i64) << 16 >> 16 != base as i64 {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    cpu.segments[GS].base = base;
-    cpu.segment_base[GS] = base;
+    cpu.registers.set_segment_base(register, base);
     Ok(())
 }
 
 fn random<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let number = cpu.next_random();
-    W::truncate(number).to_register(&mut cpu.gpr, op.a);
-    cpu.flags.set_status(rflags::CF);
+    W::truncate(number).to_register(&mut cpu.registers.gpr, op.a);
+    cpu.registers.flags.set_status(rflags::CF);
     Ok(())
 }
 
@@ -400,24 +408,24 @@ fn rdseed<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Sto
 }
 
 fn rdpkru(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    if !cpu.cr4.contains(Cr4::PKE) {
+    if !cpu.control.cr4.contains(Cr4::PKE) {
         return Err(Stop::INVALID_OPCODE);
     }
-    if cpu.gpr[RCX] as u32 != 0 {
+    if cpu.registers.gpr[RCX] as u32 != 0 {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    cpu.set_edx_eax(cpu.pkru as u64);
+    cpu.set_edx_eax(cpu.control.pkru as u64);
     Ok(())
 }
 
 fn wrpkru(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    if !cpu.cr4.contains(Cr4::PKE) {
+    if !cpu.control.cr4.contains(Cr4::PKE) {
         return Err(Stop::INVALID_OPCODE);
     }
-    if cpu.gpr[RCX] as u32 != 0 || cpu.gpr[RDX] as u32 != 0 {
+    if cpu.registers.gpr[RCX] as u32 != 0 || cpu.registers.gpr[RDX] as u32 != 0 {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    cpu.pkru = cpu.gpr[RAX] as u32;
+    cpu.control.pkru = cpu.registers.gpr[RAX] as u32;
     cpu.tlb.flush_asid(cpu.tlb.asid());
     Err(Stop::END_BLOCK)
 }
@@ -528,10 +536,10 @@ fn within(i: &Instruction) -> Option<(Handler, Cost)> {
         Mnemonic::Clzero => (clzero, Cost::Store),
         Mnemonic::Mfence | Mnemonic::Lfence | Mnemonic::Sfence => (fence, Cost::Fence),
         Mnemonic::Swapgs => (swapgs, Cost::Simple),
-        Mnemonic::Rdfsbase => (bases!(4, false), Cost::Simple),
-        Mnemonic::Rdgsbase => (bases!(5, false), Cost::Simple),
-        Mnemonic::Wrfsbase => (bases!(4, true), Cost::Simple),
-        Mnemonic::Wrgsbase => (bases!(5, true), Cost::Simple),
+        Mnemonic::Rdfsbase => (bases!(false, false), Cost::Simple),
+        Mnemonic::Rdgsbase => (bases!(true, false), Cost::Simple),
+        Mnemonic::Wrfsbase => (bases!(false, true), Cost::Simple),
+        Mnemonic::Wrgsbase => (bases!(true, true), Cost::Simple),
         _ => return None,
     })
 }
@@ -547,6 +555,6 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
 impl Cpu {
     /// Device and APIC accesses may change what interrupts are pending and who must run next.
     pub(crate) fn after_device_access(&mut self) {
-        self.attention |= Attention::YIELD | Attention::INTERRUPT | Attention::TIMER;
+        self.pending.attention |= Attention::YIELD | Attention::INTERRUPT | Attention::TIMER;
     }
 }

@@ -18,12 +18,12 @@ fn named(number: u8) -> Result<SegmentRegister, Stop> {
 
 /// MOV to memory writes 16 bits; to a register, the operand size.
 fn mov_from_segment<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let selector = cpu.segments[named(op.b)? as usize].selector;
+    let selector = cpu.registers.segments[named(op.b)?].selector;
     if op.has(Op::MEMORY) {
         cpu.write(bus, op, selector)?;
         return cpu.after_store();
     }
-    W::truncate(selector as u64).to_register(&mut cpu.gpr, op.a);
+    W::truncate(selector as u64).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -36,7 +36,7 @@ fn load(
 ) -> Result<(), Stop> {
     cpu.load_segment(bus, register, selector)?;
     if register == SegmentRegister::Ss {
-        cpu.attention |= Attention::SHADOW | Attention::STACK_SHADOW;
+        cpu.pending.attention |= Attention::SHADOW | Attention::STACK_SHADOW;
     }
     Err(Stop::END_BLOCK)
 }
@@ -46,17 +46,20 @@ fn mov_to_segment(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
     if register == SegmentRegister::Cs {
         return Err(Stop::INVALID_OPCODE);
     }
-    let selector =
-        if op.has(Op::MEMORY) { cpu.read::<u16>(bus, op)? } else { cpu.gpr[op.b as usize] as u16 };
+    let selector = if op.has(Op::MEMORY) {
+        cpu.read::<u16>(bus, op)?
+    } else {
+        cpu.registers.gpr[op.b as usize] as u16
+    };
     load(cpu, bus, register, selector)
 }
 
 fn push_segment<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let selector = cpu.segments[named(op.a)? as usize].selector;
+    let selector = cpu.registers.segments[named(op.a)?].selector;
     if W::BYTES == 4 {
         // A 32-bit push of a selector moves the stack by 4 and writes 2 bytes, as processors do.
         let is_long = op.has(Op::LONG);
-        let new = cpu.gpr[RSP].wrapping_sub(4);
+        let new = cpu.registers.gpr[RSP].wrapping_sub(4);
         let linear = cpu.stack_linear(is_long, new, 2, Access::Write)?;
         cpu.write_stack(bus, linear, selector)?;
         cpu.set_stack_pointer(is_long, new);
@@ -71,11 +74,12 @@ fn pop_segment<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<()
     let selector = cpu.peek_stack::<W>(bus, op, 0)?.zero_extend() as u16;
     // A new SS changes the stack's size only after the pop.
     let is_long = op.has(Op::LONG);
-    let (mask, old) = (cpu.stack_mask(is_long), cpu.gpr[RSP]);
+    let (mask, old) = (cpu.stack_mask(is_long), cpu.registers.gpr[RSP]);
     let result = load(cpu, bus, register, selector);
     if result == Err(Stop::END_BLOCK) {
         let new = old.wrapping_add(W::BYTES as u64);
-        cpu.gpr[RSP] = if mask == 0xFFFF { old & !0xFFFF | new & mask } else { new & mask };
+        cpu.registers.gpr[RSP] =
+            if mask == 0xFFFF { old & !0xFFFF | new & mask } else { new & mask };
     }
     result
 }
@@ -90,7 +94,7 @@ fn load_far_pointer<W: Width, const REGISTER: u8>(
     let (offset, selector) = far_pointer::<W>(cpu, bus, op, offset_at)?;
     let result = load(cpu, bus, named(REGISTER)?, selector);
     if result == Err(Stop::END_BLOCK) {
-        W::truncate(offset).to_register(&mut cpu.gpr, op.a);
+        W::truncate(offset).to_register(&mut cpu.registers.gpr, op.a);
     }
     result
 }
@@ -151,7 +155,7 @@ fn int1(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 fn into(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    if cpu.flags.overflow() {
+    if cpu.registers.flags.overflow() {
         return Err(Stop::software(arch::exception::OVERFLOW, SoftwareSource::Into));
     }
     Ok(())
@@ -162,7 +166,7 @@ fn bound<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
     let linear = cpu.operand_at(op, at, 2 * W::BYTES, Access::Read)?;
     let low = cpu.read_linear::<W>(bus, linear)?.sign_extend() as i64;
     let high = cpu.read_linear::<W>(bus, linear + W::BYTES as u64)?.sign_extend() as i64;
-    let index = W::from_register(&cpu.gpr, op.a).sign_extend() as i64;
+    let index = W::from_register(&cpu.registers.gpr, op.a).sign_extend() as i64;
     if index < low || index > high {
         return Err(Stop::exception(arch::exception::BOUND_RANGE));
     }
@@ -174,7 +178,7 @@ fn selector_operand(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, register: u8) -> 
     if op.has(Op::MEMORY) {
         cpu.read::<u16>(bus, op)
     } else {
-        Ok(cpu.gpr[register as usize] as u16)
+        Ok(cpu.registers.gpr[register as usize] as u16)
     }
 }
 
@@ -186,9 +190,9 @@ fn lar<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> 
     needs_protected_mode(cpu)?;
     let selector = selector_operand(cpu, bus, op, op.b)?;
     let rights = cpu.access_rights(bus, selector)?;
-    cpu.flags.set_zero(rights.is_some());
+    cpu.registers.flags.set_zero(rights.is_some());
     if let Some(rights) = rights {
-        W::truncate(rights as u64).to_register(&mut cpu.gpr, op.a);
+        W::truncate(rights as u64).to_register(&mut cpu.registers.gpr, op.a);
     }
     Ok(())
 }
@@ -197,9 +201,9 @@ fn lsl<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> 
     needs_protected_mode(cpu)?;
     let selector = selector_operand(cpu, bus, op, op.b)?;
     let limit = cpu.segment_limit(bus, selector)?;
-    cpu.flags.set_zero(limit.is_some());
+    cpu.registers.flags.set_zero(limit.is_some());
     if let Some(limit) = limit {
-        W::truncate(limit as u64).to_register(&mut cpu.gpr, op.a);
+        W::truncate(limit as u64).to_register(&mut cpu.registers.gpr, op.a);
     }
     Ok(())
 }
@@ -208,26 +212,26 @@ fn verify<const WRITE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resul
     needs_protected_mode(cpu)?;
     let selector = selector_operand(cpu, bus, op, op.a)?;
     let allowed = cpu.may_access(bus, selector, WRITE)?;
-    cpu.flags.set_zero(allowed);
+    cpu.registers.flags.set_zero(allowed);
     Ok(())
 }
 
 fn arpl(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     needs_protected_mode(cpu)?;
-    let source = cpu.gpr[op.b as usize] as u16;
+    let source = cpu.registers.gpr[op.b as usize] as u16;
     if op.has(Op::MEMORY) {
         let place = cpu.locate::<u16>(bus, op)?;
         let target = cpu.load::<u16>(bus, place);
-        cpu.flags.set_zero(target & 3 < source & 3);
+        cpu.registers.flags.set_zero(target & 3 < source & 3);
         if target & 3 < source & 3 {
             return cpu.store(bus, place, target & !3 | source & 3);
         }
         return Ok(());
     }
-    let target = cpu.gpr[op.a as usize] as u16;
-    cpu.flags.set_zero(target & 3 < source & 3);
+    let target = cpu.registers.gpr[op.a as usize] as u16;
+    cpu.registers.flags.set_zero(target & 3 < source & 3);
     if target & 3 < source & 3 {
-        (target & !3 | source & 3).to_register(&mut cpu.gpr, op.a);
+        (target & !3 | source & 3).to_register(&mut cpu.registers.gpr, op.a);
     }
     Ok(())
 }
@@ -256,12 +260,12 @@ fn store_selector<W: Width, const LDT: bool>(
     needs_protected_mode(cpu)?;
     cpu.check_umip()?;
     cpu.intercept_table(op, if LDT { Table::Ldtr } else { Table::Tr }, false)?;
-    let selector = if LDT { cpu.ldtr.selector } else { cpu.tr.selector };
+    let selector = if LDT { cpu.control.ldtr.selector } else { cpu.control.tr.selector };
     if op.has(Op::MEMORY) {
         cpu.write(bus, op, selector)?;
         return cpu.after_store();
     }
-    W::truncate(selector as u64).to_register(&mut cpu.gpr, op.a);
+    W::truncate(selector as u64).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -349,7 +353,7 @@ impl Cpu {
     /// INT n in virtual-8086 mode needs IOPL 3, unless the redirection bitmap keeps it there.
     /// [APM2 "Virtual-8086 Mode Interrupt Handling"]
     fn check_virtual_8086_int(&mut self) -> Result<(), Stop> {
-        let iopl = self.flags.system & rflags::IOPL;
+        let iopl = self.registers.flags.system & rflags::IOPL;
         // DEVIATION(APM2 "Interrupt-Redirection Bitmap"): with CR4.VME interrupts of virtual-8086
         // mode are not redirected to its own vector table.
         if self.is_virtual_8086() && iopl != rflags::IOPL {

@@ -113,10 +113,11 @@ fn mask_count<W: Width>(count: u64) -> u32 {
 #[inline(always)]
 fn on_register<W: Width, O: Shift>(cpu: &mut Cpu, op: &Op, count: u64) -> Result<(), Stop> {
     let count = mask_count::<W>(count);
-    let a = W::from_register(&cpu.gpr, op.a);
+    let a = W::from_register(&cpu.registers.gpr, op.a);
     // A 32-bit destination loses its upper half even when the count is zero.
-    let result = if count == 0 { a } else { O::apply(&mut cpu.flags, a.zero_extend(), count) };
-    result.to_register(&mut cpu.gpr, op.a);
+    let result =
+        if count == 0 { a } else { O::apply(&mut cpu.registers.flags, a.zero_extend(), count) };
+    result.to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -129,7 +130,7 @@ fn register_by_immediate<W: Width, O: Shift>(
 }
 
 fn register_by_cl<W: Width, O: Shift>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    on_register::<W, O>(cpu, op, cpu.gpr[RCX])
+    on_register::<W, O>(cpu, op, cpu.registers.gpr[RCX])
 }
 
 fn on_memory<W: Width, O: Shift>(
@@ -144,7 +145,7 @@ fn on_memory<W: Width, O: Shift>(
     if count == 0 {
         return Ok(());
     }
-    let result = O::apply::<W>(&mut cpu.flags, a.zero_extend(), count);
+    let result = O::apply::<W>(&mut cpu.registers.flags, a.zero_extend(), count);
     cpu.store(bus, place, result)
 }
 
@@ -157,7 +158,7 @@ fn memory_by_immediate<W: Width, O: Shift>(
 }
 
 fn memory_by_cl<W: Width, O: Shift>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    on_memory::<W, O>(cpu, bus, op, cpu.gpr[RCX])
+    on_memory::<W, O>(cpu, bus, op, cpu.registers.gpr[RCX])
 }
 
 fn shift<O: Shift>(i: &Instruction) -> Handler {
@@ -199,19 +200,20 @@ fn double<W: Width, const LEFT: bool>(
     count: u64,
 ) -> Result<(), Stop> {
     let count = mask_count::<W>(count);
-    let b = W::from_register(&cpu.gpr, op.b);
+    let b = W::from_register(&cpu.registers.gpr, op.b);
     if op.has(Op::MEMORY) {
         let place = cpu.locate::<W>(bus, op)?;
         let a = cpu.load::<W>(bus, place);
         if count == 0 {
             return Ok(());
         }
-        let result = double_value::<W, LEFT>(&mut cpu.flags, a, b, count);
+        let result = double_value::<W, LEFT>(&mut cpu.registers.flags, a, b, count);
         return cpu.store(bus, place, result);
     }
-    let a = W::from_register(&cpu.gpr, op.a);
-    let result = if count == 0 { a } else { double_value::<W, LEFT>(&mut cpu.flags, a, b, count) };
-    result.to_register(&mut cpu.gpr, op.a);
+    let a = W::from_register(&cpu.registers.gpr, op.a);
+    let result =
+        if count == 0 { a } else { double_value::<W, LEFT>(&mut cpu.registers.flags, a, b, count) };
+    result.to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -220,7 +222,7 @@ fn shld_i<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Sto
 }
 
 fn shld_cl<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    double::<W, true>(cpu, bus, op, cpu.gpr[RCX])
+    double::<W, true>(cpu, bus, op, cpu.registers.gpr[RCX])
 }
 
 fn shrd_i<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
@@ -228,7 +230,7 @@ fn shrd_i<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Sto
 }
 
 fn shrd_cl<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    double::<W, false>(cpu, bus, op, cpu.gpr[RCX])
+    double::<W, false>(cpu, bus, op, cpu.registers.gpr[RCX])
 }
 
 /// BMI2 shifts: no flags, count in a register. The first source may be memory.
@@ -240,9 +242,12 @@ fn flagless<W: Width, const KIND: u8>(
     if !cpu.model.has(Feature::Bmi2) {
         return Err(Stop::INVALID_OPCODE);
     }
-    let source =
-        if op.has(Op::MEMORY) { cpu.read::<W>(bus, op)? } else { W::from_register(&cpu.gpr, op.b) };
-    let count = if KIND == 3 { op.immediate } else { cpu.gpr[op.c as usize] };
+    let source = if op.has(Op::MEMORY) {
+        cpu.read::<W>(bus, op)?
+    } else {
+        W::from_register(&cpu.registers.gpr, op.b)
+    };
+    let count = if KIND == 3 { op.immediate } else { cpu.registers.gpr[op.c as usize] };
     let count = count as u32 & (W::BITS - 1);
     let a = source.zero_extend();
     let result = match KIND {
@@ -252,7 +257,7 @@ fn flagless<W: Width, const KIND: u8>(
         _ if count == 0 => a,
         _ => a >> count | a << (W::BITS - count),
     };
-    W::truncate(result).to_register(&mut cpu.gpr, op.a);
+    W::truncate(result).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 

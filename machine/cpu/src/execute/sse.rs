@@ -16,8 +16,8 @@ impl Cpu {
     /// [APM2 "Enabling SSE Instructions"]
     #[inline(always)]
     pub(super) fn check_sse(&self) -> Result<(), Stop> {
-        if self.cr0.intersects(Cr0::EMULATION.union(Cr0::TASK_SWITCHED))
-            || !self.cr4.contains(Cr4::OSFXSR)
+        if self.control.cr0.intersects(Cr0::EMULATION.union(Cr0::TASK_SWITCHED))
+            || !self.control.cr4.contains(Cr4::OSFXSR)
         {
             return Err(self.sse_refusal());
         }
@@ -26,7 +26,7 @@ impl Cpu {
 
     #[cold]
     fn sse_refusal(&self) -> Stop {
-        if self.cr0.contains(Cr0::EMULATION) || !self.cr4.contains(Cr4::OSFXSR) {
+        if self.control.cr0.contains(Cr0::EMULATION) || !self.control.cr4.contains(Cr4::OSFXSR) {
             return Stop::INVALID_OPCODE;
         }
         Stop::DEVICE_NOT_AVAILABLE
@@ -40,19 +40,19 @@ impl Cpu {
 
     #[inline(always)]
     pub(super) fn xmm(&self, register: u8) -> u128 {
-        self.xmm[(register & 15) as usize]
+        self.registers.xmm[(register & 15) as usize]
     }
 
     #[inline(always)]
     pub(super) fn set_xmm(&mut self, register: u8, value: u128) {
-        self.xmm[(register & 15) as usize] = value;
+        self.registers.xmm[(register & 15) as usize] = value;
     }
 
     /// Replaces the low `bits` of a register.
     #[inline(always)]
     pub(super) fn merge_xmm(&mut self, register: u8, value: u128, bits: u32) {
         let mask = u128::MAX >> (128 - bits);
-        let held = &mut self.xmm[(register & 15) as usize];
+        let held = &mut self.registers.xmm[(register & 15) as usize];
         *held = *held & !mask | value & mask;
     }
 
@@ -60,7 +60,7 @@ impl Cpu {
     #[inline(always)]
     pub(super) fn check_aligned(&self, op: &Op) -> Result<(), Stop> {
         let offset = self.effective_address(op);
-        let base = self.segment_base[(op.segment & 7) as usize];
+        let base = self.registers.segment_base[(op.segment & 7) as usize];
         if base.wrapping_add(offset) & 15 != 0 {
             return Err(Stop::GENERAL_PROTECTION);
         }
@@ -70,7 +70,7 @@ impl Cpu {
     /// The source of an instruction that computes: an aligned operand in memory.
     #[inline(always)]
     pub(super) fn read_aligned(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<u128, Stop> {
-        if self.mxcsr & MISALIGNED_MASK == 0 {
+        if self.registers.mxcsr & MISALIGNED_MASK == 0 {
             self.check_aligned(op)?;
         }
         self.read_128(bus, op)
@@ -86,13 +86,13 @@ impl Cpu {
     /// system has not said that it handles it; the destination then keeps its value.
     #[inline(always)]
     pub(super) fn conclude(&mut self, context: &Context) -> Result<(), Stop> {
-        self.mxcsr |= u32::from(context.reported().bits());
+        self.registers.mxcsr |= u32::from(context.reported().bits());
         if context.unmasked() == Exceptions::empty() { Ok(()) } else { Err(self.simd_exception()) }
     }
 
     #[cold]
     fn simd_exception(&self) -> Stop {
-        if self.cr4.contains(Cr4::OSXMMEXCPT) {
+        if self.control.cr4.contains(Cr4::OSXMMEXCPT) {
             return Stop::exception(exception::SIMD);
         }
         Stop::INVALID_OPCODE

@@ -22,7 +22,7 @@ fn packed(
 ) -> Result<(), Stop> {
     cpu.check_sse()?;
     let b = source(cpu, bus, op)?;
-    let mut context = Context::from_mxcsr(cpu.mxcsr);
+    let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value = function(cpu.xmm(op.a), b, &mut context);
     cpu.conclude(&context)?;
     cpu.set_xmm(op.a, value);
@@ -59,7 +59,7 @@ fn single(
 ) -> Result<(), Stop> {
     cpu.check_sse()?;
     let b = source_32(cpu, bus, op)?;
-    let mut context = Context::from_mxcsr(cpu.mxcsr);
+    let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value = function(cpu.xmm(op.a) as u32, b, &mut context);
     cpu.conclude(&context)?;
     cpu.merge_xmm(op.a, value.into(), 32);
@@ -75,7 +75,7 @@ fn double(
 ) -> Result<(), Stop> {
     cpu.check_sse()?;
     let b = source_64(cpu, bus, op)?;
-    let mut context = Context::from_mxcsr(cpu.mxcsr);
+    let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value = function(cpu.xmm(op.a) as u64, b, &mut context);
     cpu.conclude(&context)?;
     cpu.merge_xmm(op.a, value.into(), 64);
@@ -134,10 +134,10 @@ fn compare_single(
 ) -> Result<(), Stop> {
     cpu.check_sse()?;
     let b = source_32(cpu, bus, op)?;
-    let mut context = Context::from_mxcsr(cpu.mxcsr);
+    let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let ordering = function(cpu.xmm(op.a) as u32, b, &mut context);
     cpu.conclude(&context)?;
-    cpu.flags.set_status(comparison_flags(ordering));
+    cpu.registers.flags.set_status(comparison_flags(ordering));
     Ok(())
 }
 
@@ -150,10 +150,10 @@ fn compare_double(
 ) -> Result<(), Stop> {
     cpu.check_sse()?;
     let b = source_64(cpu, bus, op)?;
-    let mut context = Context::from_mxcsr(cpu.mxcsr);
+    let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let ordering = function(cpu.xmm(op.a) as u64, b, &mut context);
     cpu.conclude(&context)?;
-    cpu.flags.set_status(comparison_flags(ordering));
+    cpu.registers.flags.set_status(comparison_flags(ordering));
     Ok(())
 }
 
@@ -188,7 +188,7 @@ fn widening(
 ) -> Result<(), Stop> {
     cpu.check_sse()?;
     let b = source_64(cpu, bus, op)?;
-    let mut context = Context::from_mxcsr(cpu.mxcsr);
+    let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value = function(b.into(), &mut context);
     cpu.conclude(&context)?;
     cpu.set_xmm(op.a, value);
@@ -198,7 +198,7 @@ fn widening(
 fn cvtsd2ss(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
     let b = source_64(cpu, bus, op)?;
-    let mut context = Context::from_mxcsr(cpu.mxcsr);
+    let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value: u32 = convert::between(b, &mut context);
     cpu.conclude(&context)?;
     cpu.merge_xmm(op.a, value.into(), 32);
@@ -208,7 +208,7 @@ fn cvtsd2ss(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn cvtss2sd(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
     let b = source_32(cpu, bus, op)?;
-    let mut context = Context::from_mxcsr(cpu.mxcsr);
+    let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value: u64 = convert::between(b, &mut context);
     cpu.conclude(&context)?;
     cpu.merge_xmm(op.a, value.into(), 64);
@@ -224,10 +224,10 @@ fn from_general<W: Width, const DOUBLE: bool>(
     cpu.check_sse()?;
     let source = match op.has(Op::MEMORY) {
         true => cpu.read::<W>(bus, op)?,
-        false => W::from_register(&cpu.gpr, op.b),
+        false => W::from_register(&cpu.registers.gpr, op.b),
     };
     let integer = source.sign_extend() as i64;
-    let mut context = Context::from_mxcsr(cpu.mxcsr);
+    let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let (value, bits) = match DOUBLE {
         true => (convert::from_integer::<u64>(integer, &mut context), 64),
         false => (convert::from_integer::<u32>(integer, &mut context).into(), 32),
@@ -244,14 +244,14 @@ fn to_general<W: Width, const DOUBLE: bool, const TRUNCATES: bool>(
     op: &Op,
 ) -> Result<(), Stop> {
     cpu.check_sse()?;
-    let mut context = Context::from_mxcsr(cpu.mxcsr);
+    let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let rounding = if TRUNCATES { Rounding::Zero } else { context.rounding };
     let integer = match DOUBLE {
         true => convert::to_integer(source_64(cpu, bus, op)?, W::BITS, rounding, &mut context),
         false => convert::to_integer(source_32(cpu, bus, op)?, W::BITS, rounding, &mut context),
     };
     cpu.conclude(&context)?;
-    W::truncate(integer as u64).to_register(&mut cpu.gpr, op.a);
+    W::truncate(integer as u64).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -276,14 +276,14 @@ fn integer_pair(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64, Stop> 
         return cpu.read::<u64>(bus, op);
     }
     cpu.check_pending()?;
-    cpu.x87.enter_mmx();
-    Ok(cpu.x87.mmx(op.b))
+    cpu.registers.x87.enter_mmx();
+    Ok(cpu.registers.x87.mmx(op.b))
 }
 
 fn cvtpi2ps(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
     let b = integer_pair(cpu, bus, op)?;
-    let mut context = Context::from_mxcsr(cpu.mxcsr);
+    let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value = packed::cvtpi2ps(b, &mut context);
     cpu.conclude(&context)?;
     cpu.merge_xmm(op.a, value.into(), 64);
@@ -293,7 +293,7 @@ fn cvtpi2ps(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn cvtpi2pd(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
     let b = integer_pair(cpu, bus, op)?;
-    let mut context = Context::from_mxcsr(cpu.mxcsr);
+    let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value = packed::cvtdq2pd(b.into(), &mut context);
     cpu.conclude(&context)?;
     cpu.set_xmm(op.a, value);
@@ -308,15 +308,15 @@ fn to_mmx<const DOUBLE: bool, const TRUNCATES: bool>(
 ) -> Result<(), Stop> {
     cpu.check_sse()?;
     cpu.check_pending()?;
-    let mut context = Context::from_mxcsr(cpu.mxcsr);
+    let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let rounding = if TRUNCATES { Rounding::Zero } else { context.rounding };
     let value = match DOUBLE {
         true => packed::cvtpd2dq(source(cpu, bus, op)?, rounding, &mut context) as u64,
         false => packed::cvtps2pi(source_64(cpu, bus, op)?, rounding, &mut context),
     };
-    cpu.x87.enter_mmx();
+    cpu.registers.x87.enter_mmx();
     cpu.conclude(&context)?;
-    cpu.x87.set_mmx(op.a, value);
+    cpu.registers.x87.set_mmx(op.a, value);
     Ok(())
 }
 

@@ -70,7 +70,7 @@ fn ptest(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let (is_zero, is_carry) = integer::ptest(cpu.xmm(op.a), b);
     let zero = if is_zero { rflags::ZF } else { 0 };
     let carry = if is_carry { rflags::CF } else { 0 };
-    cpu.flags.set_status(zero | carry);
+    cpu.registers.flags.set_status(zero | carry);
     Ok(())
 }
 
@@ -78,7 +78,7 @@ fn ptest(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 #[inline(always)]
 fn mask(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op, function: fn(u128) -> u32) -> Result<(), Stop> {
     cpu.check_sse()?;
-    function(cpu.xmm(op.b)).to_register(&mut cpu.gpr, op.a);
+    function(cpu.xmm(op.b)).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -96,7 +96,7 @@ fn extract_lane<W: Width>(
         cpu.write(bus, op, lane)?;
         return cpu.after_store();
     }
-    lane.zero_extend().to_register(&mut cpu.gpr, op.a);
+    lane.zero_extend().to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -111,7 +111,7 @@ fn insert_lane<W: Width>(
     cpu.check_sse()?;
     let lane = match op.has(Op::MEMORY) {
         true => cpu.read::<W>(bus, op)?,
-        false => W::truncate(cpu.gpr[op.b as usize]),
+        false => W::truncate(cpu.registers.gpr[op.b as usize]),
     };
     let value = function(cpu.xmm(op.a), lane, op.immediate as u8);
     cpu.set_xmm(op.a, value);

@@ -78,14 +78,14 @@ fn movq_register(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 fn general_to_xmm<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
-    let value = W::truncate(cpu.gpr[op.b as usize]).zero_extend();
+    let value = W::truncate(cpu.registers.gpr[op.b as usize]).zero_extend();
     cpu.set_xmm(op.a, value.into());
     Ok(())
 }
 
 fn xmm_to_general<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
-    W::truncate(cpu.xmm(op.b) as u64).to_register(&mut cpu.gpr, op.a);
+    W::truncate(cpu.xmm(op.b) as u64).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -126,15 +126,15 @@ fn movdq2q(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
     cpu.check_pending()?;
     let value = cpu.xmm(op.b) as u64;
-    cpu.x87.set_mmx(op.a, value);
+    cpu.registers.x87.set_mmx(op.a, value);
     Ok(())
 }
 
 fn movq2dq(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
     cpu.check_pending()?;
-    cpu.x87.enter_mmx();
-    let value = cpu.x87.mmx(op.b);
+    cpu.registers.x87.enter_mmx();
+    let value = cpu.registers.x87.mmx(op.b);
     cpu.set_xmm(op.a, value.into());
     Ok(())
 }
@@ -154,7 +154,7 @@ pub(super) fn masked_store(
     value: &[u8],
     mask: &[u8],
 ) -> Result<(), Stop> {
-    let offset = cpu.gpr[RDI] & op.address_mask();
+    let offset = cpu.registers.gpr[RDI] & op.address_mask();
     let linear = cpu.operand_at(op, offset, value.len(), Access::Write)?;
     cpu.probe_area(bus, linear, value.len(), Access::Write, op.segment)?;
     for (index, (byte, mask)) in value.iter().zip(mask).enumerate() {

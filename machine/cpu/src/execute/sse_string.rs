@@ -20,7 +20,7 @@ fn explicit<W: Width, const MASK: bool>(
     op: &Op,
 ) -> Result<(), Stop> {
     let b = second(cpu, bus, op)?;
-    let length = |register: usize| W::truncate(cpu.gpr[register]).sign_extend() as i64;
+    let length = |register: usize| W::truncate(cpu.registers.gpr[register]).sign_extend() as i64;
     let lengths = (length(RAX), length(RDX));
     let comparison = string::explicit(cpu.xmm(op.a), b, lengths, op.immediate as u8);
     conclude::<MASK>(cpu, op, comparison);
@@ -39,10 +39,10 @@ fn conclude<const MASK: bool>(cpu: &mut Cpu, op: &Op, comparison: Comparison) {
     if MASK {
         cpu.set_xmm(0, comparison.mask(immediate));
     } else {
-        comparison.index(immediate).to_register(&mut cpu.gpr, RCX as u8);
+        comparison.index(immediate).to_register(&mut cpu.registers.gpr, RCX as u8);
     }
     let flag = |holds: bool, flag: u64| if holds { flag } else { 0 };
-    cpu.flags.set_status(
+    cpu.registers.flags.set_status(
         flag(comparison.has_any(), rflags::CF)
             | flag(comparison.is_second_short, rflags::ZF)
             | flag(comparison.is_first_short, rflags::SF)

@@ -6,6 +6,7 @@ use crate::op::{Handler, Op};
 use crate::width::{RBP, RSP, Width};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::{Cr4, rflags};
+use arch::segment::SegmentRegister;
 use iced_x86::{Code, Instruction, Mnemonic};
 
 /// Index of SS.
@@ -17,7 +18,7 @@ impl Cpu {
     pub(crate) fn stack_mask(&self, is_long: bool) -> u64 {
         if is_long {
             u64::MAX
-        } else if self.segments[2].attributes.is_big() {
+        } else if self.registers.segments[SegmentRegister::Ss].attributes.is_big() {
             0xFFFF_FFFF
         } else {
             0xFFFF
@@ -27,8 +28,8 @@ impl Cpu {
     #[inline(always)]
     pub(crate) fn set_stack_pointer(&mut self, is_long: bool, value: u64) {
         let mask = self.stack_mask(is_long);
-        self.gpr[RSP] = match mask {
-            0xFFFF => self.gpr[RSP] & !0xFFFF | value & 0xFFFF,
+        self.registers.gpr[RSP] = match mask {
+            0xFFFF => self.registers.gpr[RSP] & !0xFFFF | value & 0xFFFF,
             mask => value & mask,
         };
     }
@@ -56,7 +57,7 @@ impl Cpu {
         value: W,
     ) -> Result<(), Stop> {
         let is_long = op.has(Op::LONG);
-        let new = self.gpr[RSP].wrapping_sub(W::BYTES as u64);
+        let new = self.registers.gpr[RSP].wrapping_sub(W::BYTES as u64);
         let linear = self.stack_linear(is_long, new, W::BYTES, Access::Write)?;
         self.write_stack(bus, linear, value)?;
         self.set_stack_pointer(is_long, new);
@@ -71,21 +72,21 @@ impl Cpu {
         op: &Op,
         depth: u64,
     ) -> Result<W, Stop> {
-        let at = self.gpr[RSP].wrapping_add(depth);
+        let at = self.registers.gpr[RSP].wrapping_add(depth);
         let linear = self.stack_linear(op.has(Op::LONG), at, W::BYTES, Access::Read)?;
         self.read_stack(bus, linear)
     }
 
     #[inline(always)]
     pub(crate) fn move_stack(&mut self, op: &Op, bytes: u64) {
-        let new = self.gpr[RSP].wrapping_add(bytes);
+        let new = self.registers.gpr[RSP].wrapping_add(bytes);
         self.set_stack_pointer(op.has(Op::LONG), new);
     }
 }
 
 #[inline(never)]
 pub(super) fn push_r<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let value = W::from_register(&cpu.gpr, op.a);
+    let value = W::from_register(&cpu.registers.gpr, op.a);
     cpu.push(bus, op, value)?;
     cpu.after_store()
 }
@@ -105,29 +106,29 @@ fn push_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Sto
 pub(super) fn pop_r<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = cpu.peek_stack::<W>(bus, op, 0)?;
     cpu.move_stack(op, W::BYTES as u64);
-    value.to_register(&mut cpu.gpr, op.a);
+    value.to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 /// An address based on the stack pointer uses its value after the pop. [APM3 "POP"]
 fn pop_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = cpu.peek_stack::<W>(bus, op, 0)?;
-    let before = cpu.gpr[RSP];
+    let before = cpu.registers.gpr[RSP];
     cpu.move_stack(op, W::BYTES as u64);
     let written = cpu.write(bus, op, value);
     if written.is_err() {
-        cpu.gpr[RSP] = before;
+        cpu.registers.gpr[RSP] = before;
     }
     written?;
     cpu.after_store()
 }
 
 fn pusha<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let before = cpu.gpr[RSP];
+    let before = cpu.registers.gpr[RSP];
     for number in 0..8 {
-        let value = if number == RSP { before } else { cpu.gpr[number] };
+        let value = if number == RSP { before } else { cpu.registers.gpr[number] };
         if let Err(stop) = cpu.push(bus, op, W::truncate(value)) {
-            cpu.gpr[RSP] = before;
+            cpu.registers.gpr[RSP] = before;
             return Err(stop);
         }
     }
@@ -142,7 +143,7 @@ fn popa<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
     for (i, value) in values.into_iter().enumerate() {
         let number = 7 - i;
         if number != RSP {
-            value.to_register(&mut cpu.gpr, number as u8);
+            value.to_register(&mut cpu.registers.gpr, number as u8);
         }
     }
     cpu.move_stack(op, 8 * W::BYTES as u64);
@@ -151,16 +152,16 @@ fn popa<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 
 /// [APM3 "ENTER"]
 fn enter<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let before = cpu.gpr[RSP];
+    let before = cpu.registers.gpr[RSP];
     let undo = |cpu: &mut Cpu, stop: Stop| {
-        cpu.gpr[RSP] = before;
+        cpu.registers.gpr[RSP] = before;
         stop
     };
     let levels = op.c & 31;
-    let frame = W::from_register(&cpu.gpr, RBP as u8);
+    let frame = W::from_register(&cpu.registers.gpr, RBP as u8);
     cpu.push(bus, op, frame).map_err(|stop| undo(cpu, stop))?;
-    let new_frame = cpu.gpr[RSP];
-    let mut display = cpu.gpr[RBP];
+    let new_frame = cpu.registers.gpr[RSP];
+    let mut display = cpu.registers.gpr[RBP];
     for _ in 1..levels {
         display = display.wrapping_sub(W::BYTES as u64);
         let at = cpu.stack_linear(op.has(Op::LONG), display, W::BYTES, Access::Read);
@@ -172,7 +173,7 @@ fn enter<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
         cpu.push(bus, op, W::truncate(new_frame)).map_err(|stop| undo(cpu, stop))?;
     }
     let size = op.immediate & 0xFFFF;
-    let top = cpu.gpr[RSP].wrapping_sub(size);
+    let top = cpu.registers.gpr[RSP].wrapping_sub(size);
     // The new top of the stack must be writable.
     let is_long = op.has(Op::LONG);
     let probe = cpu
@@ -180,37 +181,37 @@ fn enter<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
         .and_then(|at| cpu.locate_linear(bus, at, W::BYTES, Access::Write, SS));
     probe.map_err(|stop| undo(cpu, stop))?;
     cpu.set_stack_pointer(is_long, top);
-    W::truncate(new_frame).to_register(&mut cpu.gpr, RBP as u8);
+    W::truncate(new_frame).to_register(&mut cpu.registers.gpr, RBP as u8);
     cpu.after_store()
 }
 
 fn leave<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let is_long = op.has(Op::LONG);
-    let at = cpu.gpr[RBP];
+    let at = cpu.registers.gpr[RBP];
     let linear = cpu.stack_linear(is_long, at, W::BYTES, Access::Read)?;
     let value = cpu.read_stack::<W>(bus, linear)?;
     cpu.set_stack_pointer(is_long, at.wrapping_add(W::BYTES as u64));
-    value.to_register(&mut cpu.gpr, RBP as u8);
+    value.to_register(&mut cpu.registers.gpr, RBP as u8);
     Ok(())
 }
 
 impl Cpu {
     fn iopl(&self) -> u8 {
-        (self.flags.system >> 12 & 3) as u8
+        (self.registers.flags.system >> 12 & 3) as u8
     }
 
     /// Sets RFLAGS to `bits` where `mask` has ones, and does what follows from a changed IF, TF, AC
     /// or RF.
     pub(crate) fn write_flags(&mut self, bits: u64, mask: u64) {
-        let old = self.flags.bits();
+        let old = self.registers.flags.bits();
         let new = old & !mask | bits & mask;
-        self.flags.set_bits(new);
+        self.registers.flags.set_bits(new);
         if new & rflags::IF != 0 && old & rflags::IF == 0 {
-            self.attention |= Attention::INTERRUPT | Attention::VIRTUAL_INTERRUPT;
+            self.pending.attention |= Attention::INTERRUPT | Attention::VIRTUAL_INTERRUPT;
         }
-        self.attention.set(Attention::SINGLE_STEP, new & rflags::TF != 0);
+        self.pending.attention.set(Attention::SINGLE_STEP, new & rflags::TF != 0);
         if new & rflags::RF != 0 {
-            self.attention |= Attention::BREAKPOINTS;
+            self.pending.attention |= Attention::BREAKPOINTS;
         }
         if (new ^ old) & (rflags::AC | rflags::VM) != 0 {
             self.update_access_mode();
@@ -220,13 +221,13 @@ impl Cpu {
 
 fn pushf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.intercept_pushf(bus, op)?;
-    let mut bits = cpu.flags.bits() & !(rflags::RF | rflags::VM);
+    let mut bits = cpu.registers.flags.bits() & !(rflags::RF | rflags::VM);
     if cpu.is_virtual_8086() && cpu.iopl() < 3 {
-        if W::BYTES != 2 || !cpu.cr4.contains(Cr4::VME) {
+        if W::BYTES != 2 || !cpu.control.cr4.contains(Cr4::VME) {
             return Err(Stop::GENERAL_PROTECTION);
         }
         // The pushed image shows IOPL 3 and VIF in the place of IF.
-        let virtual_if = if cpu.flags.has(rflags::VIF) { rflags::IF } else { 0 };
+        let virtual_if = if cpu.registers.flags.has(rflags::VIF) { rflags::IF } else { 0 };
         bits = bits & !rflags::IF | virtual_if | rflags::IOPL;
     }
     cpu.push(bus, op, W::truncate(bits))?;
@@ -243,20 +244,20 @@ fn popf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
     }
     let mut bits = bits;
     if cpu.is_virtual_8086() && cpu.iopl() < 3 {
-        if W::BYTES != 2 || !cpu.cr4.contains(Cr4::VME) {
+        if W::BYTES != 2 || !cpu.control.cr4.contains(Cr4::VME) {
             return Err(Stop::GENERAL_PROTECTION);
         }
         let asks = bits & rflags::IF != 0;
-        if bits & rflags::TF != 0 || asks && cpu.flags.has(rflags::VIP) {
+        if bits & rflags::TF != 0 || asks && cpu.registers.flags.has(rflags::VIP) {
             return Err(Stop::GENERAL_PROTECTION);
         }
         mask |= rflags::VIF;
         bits = bits & !rflags::VIF | if asks { rflags::VIF } else { 0 };
     } else {
-        if cpu.cpl <= cpu.iopl() || cpu.is_virtual_8086() {
+        if cpu.registers.cpl <= cpu.iopl() || cpu.is_virtual_8086() {
             mask |= rflags::IF;
         }
-        if cpu.cpl == 0 {
+        if cpu.registers.cpl == 0 {
             mask |= rflags::IOPL;
         }
         if W::BYTES > 2 {

@@ -26,12 +26,12 @@ enum Next {
 
 impl Cpu {
     fn string_register(&self, op: &Op, register: usize) -> u64 {
-        self.gpr[register] & op.address_mask()
+        self.registers.gpr[register] & op.address_mask()
     }
 
     fn set_string_register(&mut self, op: &Op, register: usize, value: u64) {
-        self.gpr[register] = match op.address_shift {
-            48 => self.gpr[register] & !0xFFFF | value & 0xFFFF,
+        self.registers.gpr[register] = match op.address_shift {
+            48 => self.registers.gpr[register] & !0xFFFF | value & 0xFFFF,
             _ => value & op.address_mask(),
         };
     }
@@ -39,7 +39,7 @@ impl Cpu {
     fn advance<W: Width>(&mut self, op: &Op, register: usize, elements: u64) {
         let bytes = elements.wrapping_mul(W::BYTES as u64);
         let old = self.string_register(op, register);
-        let new = if self.flags.has(rflags::DF) {
+        let new = if self.registers.flags.has(rflags::DF) {
             old.wrapping_sub(bytes)
         } else {
             old.wrapping_add(bytes)
@@ -78,8 +78,8 @@ fn repeat(
     let mut left = cpu.string_register(op, RCX);
     let mut budget = elements;
     while left != 0 {
-        if budget == 0 || cpu.code_changed {
-            cpu.code_changed = false;
+        if budget == 0 || cpu.pending.code_changed {
+            cpu.pending.code_changed = false;
             return Err(Stop::REPEAT);
         }
         let next = element(cpu, bus)?;
@@ -104,7 +104,7 @@ impl Cpu {
     fn bulk_allowed(&self, op: &Op) -> bool {
         (op.has(Op::REP) || op.has(Op::REPNE))
             && !op.has(Op::SEGMENTED)
-            && !self.flags.has(rflags::DF)
+            && !self.registers.flags.has(rflags::DF)
             && op.address_shift == 0
     }
 }
@@ -112,7 +112,7 @@ impl Cpu {
 /// Copies as much as lies in one page of RAM on both sides. Zero if nothing does.
 fn copy_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64, Stop> {
     let (from, to) = (cpu.source::<W>(op)?, cpu.destination::<W>(op, Access::Write)?);
-    let elements = cpu.gpr[RCX].min(in_page::<W>(from)).min(in_page::<W>(to));
+    let elements = cpu.registers.gpr[RCX].min(in_page::<W>(from)).min(in_page::<W>(to));
     if elements < 2 {
         return Ok(0);
     }
@@ -133,14 +133,14 @@ fn copy_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64,
 
 fn movs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let mut elements = ELEMENTS;
-    if cpu.bulk_allowed(op) && cpu.gpr[RCX] > 4 {
+    if cpu.bulk_allowed(op) && cpu.registers.gpr[RCX] > 4 {
         let done = copy_bulk::<W>(cpu, bus, op)?;
         if done != 0 {
             cpu.advance::<W>(op, RSI, done);
             cpu.advance::<W>(op, RDI, done);
             return finish_bulk::<W>(cpu, done);
         }
-        if in_page::<W>(cpu.gpr[RSI]).min(in_page::<W>(cpu.gpr[RDI])) < 2 {
+        if in_page::<W>(cpu.registers.gpr[RSI]).min(in_page::<W>(cpu.registers.gpr[RDI])) < 2 {
             elements = 1;
         }
     }
@@ -156,21 +156,21 @@ fn movs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 }
 
 fn finish_bulk<W: Width>(cpu: &mut Cpu, done: u64) -> Result<(), Stop> {
-    cpu.gpr[RCX] -= done;
+    cpu.registers.gpr[RCX] -= done;
     cpu.extra_cost += (done * W::BYTES as u64).div_ceil(32);
-    cpu.code_changed = false;
-    Err(if cpu.gpr[RCX] == 0 { Stop::END_BLOCK } else { Stop::REPEAT })
+    cpu.pending.code_changed = false;
+    Err(if cpu.registers.gpr[RCX] == 0 { Stop::END_BLOCK } else { Stop::REPEAT })
 }
 
 fn fill_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64, Stop> {
     let to = cpu.destination::<W>(op, Access::Write)?;
-    let elements = cpu.gpr[RCX].min(in_page::<W>(to));
+    let elements = cpu.registers.gpr[RCX].min(in_page::<W>(to));
     let target = cpu.locate_linear(bus, to, W::BYTES, Access::Write, ES)?;
     let (Some(target), true) = (target.ram_offset(), elements > 1) else {
         return Ok(0);
     };
     let bytes = elements as usize * W::BYTES;
-    let value = W::from_register(&cpu.gpr, RAX as u8);
+    let value = W::from_register(&cpu.registers.gpr, RAX as u8);
     let Some(ram) = bus.memory.ram.get_mut(target..target + bytes) else {
         return Ok(0);
     };
@@ -185,19 +185,19 @@ fn fill_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64,
 
 fn stos<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let mut elements = ELEMENTS;
-    if cpu.bulk_allowed(op) && cpu.gpr[RCX] > 4 {
+    if cpu.bulk_allowed(op) && cpu.registers.gpr[RCX] > 4 {
         let done = fill_bulk::<W>(cpu, bus, op)?;
         if done != 0 {
             cpu.advance::<W>(op, RDI, done);
             return finish_bulk::<W>(cpu, done);
         }
-        if in_page::<W>(cpu.gpr[RDI]) < 2 {
+        if in_page::<W>(cpu.registers.gpr[RDI]) < 2 {
             elements = 1;
         }
     }
     repeat(cpu, bus, op, elements, |cpu, bus| {
         let to = cpu.destination::<W>(op, Access::Write)?;
-        let value = W::from_register(&cpu.gpr, RAX as u8);
+        let value = W::from_register(&cpu.registers.gpr, RAX as u8);
         cpu.write_linear(bus, to, value)?;
         cpu.advance::<W>(op, RDI, 1);
         Ok(Next::Continue)
@@ -207,7 +207,7 @@ fn stos<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 fn lods<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     repeat(cpu, bus, op, ELEMENTS, |cpu, bus| {
         let from = cpu.source::<W>(op)?;
-        cpu.read_linear::<W>(bus, from)?.to_register(&mut cpu.gpr, RAX as u8);
+        cpu.read_linear::<W>(bus, from)?.to_register(&mut cpu.registers.gpr, RAX as u8);
         cpu.advance::<W>(op, RSI, 1);
         Ok(Next::Continue)
     })
@@ -215,7 +215,8 @@ fn lods<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 
 /// REPE continues while equal, REPNE while not.
 fn compared(cpu: &Cpu, op: &Op) -> Next {
-    let wanted = if op.has(Op::REPNE) { !cpu.flags.zero() } else { cpu.flags.zero() };
+    let wanted =
+        if op.has(Op::REPNE) { !cpu.registers.flags.zero() } else { cpu.registers.flags.zero() };
     if wanted { Next::Continue } else { Next::Stop }
 }
 
@@ -223,8 +224,8 @@ fn scas<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
     repeat(cpu, bus, op, ELEMENTS, |cpu, bus| {
         let at = cpu.destination::<W>(op, Access::Read)?;
         let value = cpu.read_linear::<W>(bus, at)?;
-        let accumulator = W::from_register(&cpu.gpr, RAX as u8);
-        Cmp::apply(&mut cpu.flags, accumulator, value);
+        let accumulator = W::from_register(&cpu.registers.gpr, RAX as u8);
+        Cmp::apply(&mut cpu.registers.flags, accumulator, value);
         cpu.advance::<W>(op, RDI, 1);
         Ok(compared(cpu, op))
     })
@@ -236,7 +237,7 @@ fn cmps<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
         let first = cpu.read_linear::<W>(bus, from)?;
         let at = cpu.destination::<W>(op, Access::Read)?;
         let second = cpu.read_linear::<W>(bus, at)?;
-        Cmp::apply(&mut cpu.flags, first, second);
+        Cmp::apply(&mut cpu.registers.flags, first, second);
         cpu.advance::<W>(op, RSI, 1);
         cpu.advance::<W>(op, RDI, 1);
         Ok(compared(cpu, op))
@@ -244,7 +245,7 @@ fn cmps<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 }
 
 fn ins<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let port = cpu.gpr[RDX] as u16;
+    let port = cpu.registers.gpr[RDX] as u16;
     cpu.check_port(bus, port, W::BYTES as u8)?;
     cpu.intercept_io(bus, op, port, W::BYTES as u8, crate::system::Io::InString)?;
     repeat(cpu, bus, op, ELEMENTS, |cpu, bus| {
@@ -260,7 +261,7 @@ fn ins<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> 
 }
 
 fn outs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let port = cpu.gpr[RDX] as u16;
+    let port = cpu.registers.gpr[RDX] as u16;
     cpu.check_port(bus, port, W::BYTES as u8)?;
     cpu.intercept_io(bus, op, port, W::BYTES as u8, crate::system::Io::OutString)?;
     repeat(cpu, bus, op, ELEMENTS, |cpu, bus| {

@@ -12,24 +12,24 @@ use arch::cpuid::Feature;
 use iced_x86::{Code, Instruction, Mnemonic, Register};
 
 fn mov_rr<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    W::from_register(&cpu.gpr, op.b).to_register(&mut cpu.gpr, op.a);
+    W::from_register(&cpu.registers.gpr, op.b).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 fn mov_ri<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    W::truncate(op.immediate).to_register(&mut cpu.gpr, op.a);
+    W::truncate(op.immediate).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 #[inline(never)]
 pub(super) fn mov_rm<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.read::<W>(bus, op)?.to_register(&mut cpu.gpr, op.a);
+    cpu.read::<W>(bus, op)?.to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 #[inline(never)]
 pub(super) fn mov_mr<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let value = W::from_register(&cpu.gpr, op.b);
+    let value = W::from_register(&cpu.registers.gpr, op.b);
     cpu.write(bus, op, value)?;
     cpu.after_store()
 }
@@ -50,11 +50,11 @@ fn absolute<W: Width, const STORES: bool>(
     let offset = op.immediate & op.address_mask();
     let linear = cpu.operand_at(op, offset, W::BYTES, access)?;
     if STORES {
-        let value = W::from_register(&cpu.gpr, RAX as u8);
+        let value = W::from_register(&cpu.registers.gpr, RAX as u8);
         cpu.write_linear(bus, linear, value)?;
         cpu.after_store()
     } else {
-        cpu.read_linear::<W>(bus, linear)?.to_register(&mut cpu.gpr, RAX as u8);
+        cpu.read_linear::<W>(bus, linear)?.to_register(&mut cpu.registers.gpr, RAX as u8);
         Ok(())
     }
 }
@@ -92,9 +92,9 @@ fn extend_r<D: Width, S: Width, const SIGNED: bool>(
     _: &mut Bus<'_>,
     op: &Op,
 ) -> Result<(), Stop> {
-    let source = S::from_register(&cpu.gpr, op.b);
+    let source = S::from_register(&cpu.registers.gpr, op.b);
     let wide = if SIGNED { source.sign_extend() } else { source.zero_extend() };
-    D::truncate(wide).to_register(&mut cpu.gpr, op.a);
+    D::truncate(wide).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -106,7 +106,7 @@ pub(super) fn extend_m<D: Width, S: Width, const SIGNED: bool>(
 ) -> Result<(), Stop> {
     let source = cpu.read::<S>(bus, op)?;
     let wide = if SIGNED { source.sign_extend() } else { source.zero_extend() };
-    D::truncate(wide).to_register(&mut cpu.gpr, op.a);
+    D::truncate(wide).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -129,9 +129,10 @@ fn extend<const SIGNED: bool>(i: &Instruction) -> Handler {
 }
 
 fn xchg_rr<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let (a, b) = (W::from_register(&cpu.gpr, op.a), W::from_register(&cpu.gpr, op.b));
-    b.to_register(&mut cpu.gpr, op.a);
-    a.to_register(&mut cpu.gpr, op.b);
+    let (a, b) =
+        (W::from_register(&cpu.registers.gpr, op.a), W::from_register(&cpu.registers.gpr, op.b));
+    b.to_register(&mut cpu.registers.gpr, op.a);
+    a.to_register(&mut cpu.registers.gpr, op.b);
     Ok(())
 }
 
@@ -139,21 +140,21 @@ fn xchg_rr<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop
 fn xchg_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let place = cpu.locate::<W>(bus, op)?;
     let held = cpu.load::<W>(bus, place);
-    let value = W::from_register(&cpu.gpr, op.b);
-    held.to_register(&mut cpu.gpr, op.b);
+    let value = W::from_register(&cpu.registers.gpr, op.b);
+    held.to_register(&mut cpu.registers.gpr, op.b);
     cpu.store(bus, place, value)
 }
 
 fn lea<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    W::truncate(cpu.effective_address(op)).to_register(&mut cpu.gpr, op.a);
+    W::truncate(cpu.effective_address(op)).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 /// BSWAP of 16 bits is undefined; it gives zero, as processors do. [APM3 "BSWAP"]
 fn bswap<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let value = W::from_register(&cpu.gpr, op.a).zero_extend();
+    let value = W::from_register(&cpu.registers.gpr, op.a).zero_extend();
     let swapped = if W::BITS == 16 { 0 } else { value.swap_bytes() >> (64 - W::BITS) };
-    W::truncate(swapped).to_register(&mut cpu.gpr, op.a);
+    W::truncate(swapped).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -163,11 +164,11 @@ fn movbe<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
     }
     let swap = |value: W| W::truncate(value.zero_extend().swap_bytes() >> (64 - W::BITS));
     if op.c == 1 {
-        let value = swap(W::from_register(&cpu.gpr, op.b));
+        let value = swap(W::from_register(&cpu.registers.gpr, op.b));
         cpu.write(bus, op, value)?;
         return cpu.after_store();
     }
-    swap(cpu.read::<W>(bus, op)?).to_register(&mut cpu.gpr, op.a);
+    swap(cpu.read::<W>(bus, op)?).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -176,27 +177,27 @@ fn movbe_store<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<()
 }
 
 fn cmov_r<W: Width, const CODE: u8>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let source = if cpu.flags.condition(CODE) { op.b } else { op.a };
-    W::from_register(&cpu.gpr, source).to_register(&mut cpu.gpr, op.a);
+    let source = if cpu.registers.flags.condition(CODE) { op.b } else { op.a };
+    W::from_register(&cpu.registers.gpr, source).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 /// The source is read, and may fault, whatever the condition. [APM3 "CMOVcc"]
 fn cmov_m<W: Width, const CODE: u8>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = cpu.read::<W>(bus, op)?;
-    let kept = W::from_register(&cpu.gpr, op.a);
-    let result = if cpu.flags.condition(CODE) { value } else { kept };
-    result.to_register(&mut cpu.gpr, op.a);
+    let kept = W::from_register(&cpu.registers.gpr, op.a);
+    let result = if cpu.registers.flags.condition(CODE) { value } else { kept };
+    result.to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 fn set_r<const CODE: u8>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    (cpu.flags.condition(CODE) as u8).to_register(&mut cpu.gpr, op.a);
+    (cpu.registers.flags.condition(CODE) as u8).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 fn set_m<const CODE: u8>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let value = cpu.flags.condition(CODE) as u8;
+    let value = cpu.registers.flags.condition(CODE) as u8;
     cpu.write(bus, op, value)?;
     cpu.after_store()
 }
@@ -278,22 +279,23 @@ fn conditional(i: &Instruction) -> Option<Handler> {
 
 /// CBW, CWDE, CDQE: the accumulator's lower half into the whole.
 fn widen<D: Width, S: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    let value = S::from_register(&cpu.gpr, RAX as u8).sign_extend();
-    D::truncate(value).to_register(&mut cpu.gpr, RAX as u8);
+    let value = S::from_register(&cpu.registers.gpr, RAX as u8).sign_extend();
+    D::truncate(value).to_register(&mut cpu.registers.gpr, RAX as u8);
     Ok(())
 }
 
 /// CWD, CDQ, CQO: the accumulator's sign into rDX.
 fn spread<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    let sign = W::from_register(&cpu.gpr, RAX as u8).sign_extend() as i64 >> 63;
-    W::truncate(sign as u64).to_register(&mut cpu.gpr, RDX as u8);
+    let sign = W::from_register(&cpu.registers.gpr, RAX as u8).sign_extend() as i64 >> 63;
+    W::truncate(sign as u64).to_register(&mut cpu.registers.gpr, RDX as u8);
     Ok(())
 }
 
 fn xlat(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let offset = cpu.gpr[RBX].wrapping_add(cpu.gpr[RAX] & 0xFF) & op.address_mask();
+    let offset =
+        cpu.registers.gpr[RBX].wrapping_add(cpu.registers.gpr[RAX] & 0xFF) & op.address_mask();
     let linear = cpu.operand_at(op, offset, 1, Access::Read)?;
-    cpu.read_linear::<u8>(bus, linear)?.to_register(&mut cpu.gpr, RAX as u8);
+    cpu.read_linear::<u8>(bus, linear)?.to_register(&mut cpu.registers.gpr, RAX as u8);
     Ok(())
 }
 
@@ -303,15 +305,15 @@ fn lahf(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if op.has(Op::LONG) && !cpu.model.has(Feature::LahfLm) {
         return Err(Stop::INVALID_OPCODE);
     }
-    let flags = cpu.flags.status() & LAHF | rflags::FIXED;
-    cpu.gpr[RAX] = cpu.gpr[RAX] & !0xFF00 | flags << 8;
+    let flags = cpu.registers.flags.status() & LAHF | rflags::FIXED;
+    cpu.registers.gpr[RAX] = cpu.registers.gpr[RAX] & !0xFF00 | flags << 8;
     Ok(())
 }
 
 /// Sets AL from the carry flag; no manual has it, every processor does outside 64-bit mode.
 fn salc(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    let filled = if cpu.flags.carry() { 0xFF } else { 0 };
-    cpu.gpr[RAX] = cpu.gpr[RAX] & !0xFF | filled;
+    let filled = if cpu.registers.flags.carry() { 0xFF } else { 0 };
+    cpu.registers.gpr[RAX] = cpu.registers.gpr[RAX] & !0xFF | filled;
     Ok(())
 }
 
@@ -319,8 +321,8 @@ fn sahf(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if op.has(Op::LONG) && !cpu.model.has(Feature::LahfLm) {
         return Err(Stop::INVALID_OPCODE);
     }
-    let flags = cpu.flags.status() & rflags::OF | cpu.gpr[RAX] >> 8 & LAHF;
-    cpu.flags.set_status(flags);
+    let flags = cpu.registers.flags.status() & rflags::OF | cpu.registers.gpr[RAX] >> 8 & LAHF;
+    cpu.registers.flags.set_status(flags);
     Ok(())
 }
 

@@ -19,8 +19,8 @@ impl Cpu {
     /// The offset of the operation's memory operand in its segment.
     #[inline(always)]
     pub fn effective_address(&self, op: &Op) -> u64 {
-        let base = self.gpr[op.base as usize];
-        let index = self.gpr[op.index as usize] << (op.scale & 3);
+        let base = self.registers.gpr[op.base as usize];
+        let index = self.registers.gpr[op.index as usize] << (op.scale & 3);
         base.wrapping_add(index).wrapping_add(op.displacement as i64 as u64) & op.address_mask()
     }
 
@@ -43,7 +43,7 @@ impl Cpu {
         if op.has(Op::SEGMENTED) {
             self.segmented(op.segment, offset, size, access)
         } else {
-            Ok(self.segment_base[(op.segment & 7) as usize].wrapping_add(offset))
+            Ok(self.registers.segment_base[(op.segment & 7) as usize].wrapping_add(offset))
         }
     }
 
@@ -132,9 +132,9 @@ impl Cpu {
         let watched = &bus.memory.watched_lines;
         let is_watched = watched[first] != 0 || (last != first && watched[last] != 0);
         if is_watched && bus.memory.note_write(at, length) {
-            self.code_changed = true;
+            self.pending.code_changed = true;
             // It may have been the line that another processor monitors.
-            self.attention |= Attention::YIELD;
+            self.pending.attention |= Attention::YIELD;
         }
     }
 

@@ -37,7 +37,7 @@ impl Cpu {
         access: Access,
         set: usize,
     ) -> Result<SystemPhysical, Stop> {
-        if !self.cr0.contains(Cr0::PAGING) {
+        if !self.control.cr0.contains(Cr0::PAGING) {
             let address = SystemPhysical(linear.0 & 0xFFFF_FFFF);
             let address = self.guest_to_system(bus, address, access, false)?;
             self.fill_tlb(bus, set, linear, address, (true, true, true), false);
@@ -73,7 +73,7 @@ impl Cpu {
     }
 
     fn page_fault(&mut self, linear: Linear, error: u32, access: Access, set: usize) -> Stop {
-        self.fault_address = linear.0;
+        self.pending.fault_address = linear.0;
         Stop::exception_with(PAGE_FAULT, error | self.access_bits(access, set))
     }
 
@@ -89,14 +89,14 @@ impl Cpu {
 
     /// I/D in the error code exists only where NX or SMEP is on.
     fn reports_fetches(&self) -> bool {
-        self.cr4.contains(Cr4::SMEP)
-            || self.cr4.contains(Cr4::PAE) && self.efer.contains(Efer::NO_EXECUTE)
+        self.control.cr4.contains(Cr4::SMEP)
+            || self.control.cr4.contains(Cr4::PAE) && self.control.efer.contains(Efer::NO_EXECUTE)
     }
 
     fn format(&self) -> Format {
         if self.is_long_mode() {
             Format { levels: 4, entry_bytes: 8, index_bits: 9 }
-        } else if self.cr4.contains(Cr4::PAE) {
+        } else if self.control.cr4.contains(Cr4::PAE) {
             Format { levels: 3, entry_bytes: 8, index_bits: 9 }
         } else {
             Format { levels: 2, entry_bytes: 4, index_bits: 10 }
@@ -115,7 +115,7 @@ impl Cpu {
     ) -> Result<Result<Walk, Stop>, u32> {
         let format = self.format();
         let mut table =
-            self.cr3 & if format.entry_bytes == 8 { entry::ADDRESS } else { 0xFFFF_F000 };
+            self.control.cr3 & if format.entry_bytes == 8 { entry::ADDRESS } else { 0xFFFF_F000 };
         let (mut writable, mut user, mut executable) = (true, true, true);
         let mut level = format.levels;
         loop {
@@ -123,7 +123,7 @@ impl Cpu {
             let index = linear.0 >> shift & ((1 << format.index_bits) - 1);
             let is_pdpte = format.levels == 3 && level == 3;
             let (place, raw) = if is_pdpte {
-                (SystemPhysical(0), self.pdpte[index as usize & 3])
+                (SystemPhysical(0), self.control.pdpte[index as usize & 3])
             } else {
                 let at = SystemPhysical(table + index * format.entry_bytes);
                 let place = match self.guest_to_system(bus, at, Access::Write, true) {
@@ -145,7 +145,7 @@ impl Cpu {
             }
             executable &= format.entry_bytes == 4
                 || raw & entry::NO_EXECUTE == 0
-                || !self.efer.contains(Efer::NO_EXECUTE);
+                || !self.control.efer.contains(Efer::NO_EXECUTE);
             if is_leaf {
                 let walk = self.leaf(linear, raw, shift, &format, (writable, user, executable));
                 return self.finish(bus, walk, place, raw, access, set, &format);
@@ -162,7 +162,7 @@ impl Cpu {
         raw & entry::LARGE != 0
             && match (format.levels, level) {
                 (4, 3) => self.model.has(arch::cpuid::Feature::Pdpe1gb),
-                (_, 2) => format.entry_bytes == 8 || self.cr4.contains(Cr4::PSE),
+                (_, 2) => format.entry_bytes == 8 || self.control.cr4.contains(Cr4::PSE),
                 _ => false,
             }
     }
@@ -173,7 +173,8 @@ impl Cpu {
             return if is_leaf && level == 2 { 1 << 21 } else { 0 };
         }
         let above = entry::ADDRESS & !((1 << self.model.physical_bits()) - 1);
-        let no_execute = if self.efer.contains(Efer::NO_EXECUTE) { 0 } else { entry::NO_EXECUTE };
+        let no_execute =
+            if self.control.efer.contains(Efer::NO_EXECUTE) { 0 } else { entry::NO_EXECUTE };
         let legacy_high = if format.levels == 3 { 0x7FF0_0000_0000_0000 } else { 0 };
         let by_level = match (level, is_leaf) {
             // AMD parts reserve bit 8 besides bit 7.
@@ -252,12 +253,12 @@ impl Cpu {
             }
             return match (is_user_access, walk.is_user) {
                 (true, false) => denied,
-                (false, true) if self.cr4.contains(Cr4::SMEP) => denied,
+                (false, true) if self.control.cr4.contains(Cr4::SMEP) => denied,
                 _ => Ok(()),
             };
         }
-        let smap = self.cr4.contains(Cr4::SMAP) && set == tlb::SUPERVISOR;
-        let write_protects = is_user_access || self.cr0.contains(Cr0::WRITE_PROTECT);
+        let smap = self.control.cr4.contains(Cr4::SMAP) && set == tlb::SUPERVISOR;
+        let write_protects = is_user_access || self.control.cr0.contains(Cr0::WRITE_PROTECT);
         let is_denied = is_user_access && !walk.is_user
             || !is_user_access && walk.is_user && smap
             || access == Access::Write && !walk.is_writable && write_protects;
@@ -268,10 +269,10 @@ impl Cpu {
     /// The error code's bit for a protection key that forbids the access, whether anything else
     /// does or not. [APM2 "Memory Protection Keys (MPK) Bit"] [SDM3 "Page-Fault Exceptions"]
     fn key_violation(&self, walk: &Walk, access: Access, write_protects: bool) -> u32 {
-        if !walk.is_user || !self.cr4.contains(Cr4::PKE) || !self.is_long_mode() {
+        if !walk.is_user || !self.control.cr4.contains(Cr4::PKE) || !self.is_long_mode() {
             return 0;
         }
-        let rights = self.pkru >> (2 * walk.protection_key);
+        let rights = self.control.pkru >> (2 * walk.protection_key);
         let forbids_write = rights & 2 != 0 && access == Access::Write && write_protects;
         if rights & 1 != 0 || forbids_write { fault::PROTECTION_KEY } else { 0 }
     }
@@ -315,7 +316,7 @@ impl Cpu {
                 return Err(Stop::GENERAL_PROTECTION);
             }
         }
-        self.pdpte = loaded;
+        self.control.pdpte = loaded;
         Ok(())
     }
 
@@ -328,8 +329,8 @@ impl Cpu {
     /// What cannot be read is not present.
     pub(crate) fn reload_pdptes(&mut self, bus: &mut Bus<'_>) {
         for i in 0..4 {
-            let at = SystemPhysical((self.cr3 & 0xFFFF_FFE0) + 8 * i as u64);
-            self.pdpte[i] = match self.guest_to_system(bus, at, Access::Read, true) {
+            let at = SystemPhysical((self.control.cr3 & 0xFFFF_FFE0) + 8 * i as u64);
+            self.control.pdpte[i] = match self.guest_to_system(bus, at, Access::Read, true) {
                 Ok(place) => self.read_entry(bus, place, 8),
                 Err(_) => 0,
             };
@@ -342,18 +343,18 @@ impl Cpu {
         memory: &bus::GuestMemory,
         linear: Linear,
     ) -> Option<SystemPhysical> {
-        if !self.cr0.contains(Cr0::PAGING) {
+        if !self.control.cr0.contains(Cr0::PAGING) {
             return Some(SystemPhysical(linear.0 & 0xFFFF_FFFF));
         }
         let format = self.format();
         let mut table =
-            self.cr3 & if format.entry_bytes == 8 { entry::ADDRESS } else { 0xFFFF_F000 };
+            self.control.cr3 & if format.entry_bytes == 8 { entry::ADDRESS } else { 0xFFFF_F000 };
         for level in (1..=format.levels).rev() {
             let shift = 12 + format.index_bits * (level as u32 - 1);
             let index = linear.0 >> shift & ((1 << format.index_bits) - 1);
             let at = SystemPhysical(table + index * format.entry_bytes);
             let raw = match (format.levels, level) {
-                (3, 3) => self.pdpte[index as usize & 3],
+                (3, 3) => self.control.pdpte[index as usize & 3],
                 _ if format.entry_bytes == 8 => memory.read_u64(at).ok()?,
                 _ => memory.read_u32(at).ok()? as u64,
             };

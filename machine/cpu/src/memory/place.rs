@@ -162,7 +162,7 @@ impl Cpu {
             }
         }
         // The block ends here: the write may have made an interrupt due.
-        self.code_changed = true;
+        self.pending.code_changed = true;
         self.after_device_access();
     }
 

@@ -2,7 +2,7 @@
 
 use super::access::Access;
 use crate::{Cpu, Stop};
-use arch::segment::Segment;
+use arch::segment::{Segment, SegmentRegister};
 
 /// Index of SS: its faults are #SS.
 const SS: u8 = 2;
@@ -18,9 +18,8 @@ impl Cpu {
         access: Access,
     ) -> Result<u64, Stop> {
         let fault = if register == SS { Stop::STACK } else { Stop::GENERAL_PROTECTION };
-        let Some(segment) = self.segments.get(register as usize) else {
-            return Ok(offset);
-        };
+        let Some(segment) = SegmentRegister::from_encoding(register) else { return Ok(offset) };
+        let segment = &self.registers.segments[segment];
         let attributes = segment.attributes;
         if self.is_protected() {
             let usable = attributes.is_present() && attributes.is_code_or_data();

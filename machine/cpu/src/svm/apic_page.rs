@@ -63,7 +63,7 @@ impl Cpu {
         let Some(mut avic) = self.svm.guest.as_ref().and_then(|guest| guest.avic) else { return };
         let outcome = avic.write_page(bus.memory, (at.0 & 0xFFF) as u16, size, value);
         // What the write causes comes before the next instruction of the block.
-        self.code_changed = true;
+        self.pending.code_changed = true;
         // Refused beforehand, so that it cannot fault here.
         let _ = self.apply_avic_write(avic, outcome);
     }
@@ -79,17 +79,17 @@ impl Cpu {
         match outcome {
             WriteOutcome::Done => Ok(()),
             WriteOutcome::Evaluate => {
-                self.attention |= Attention::VIRTUAL_INTERRUPT;
+                self.pending.attention |= Attention::VIRTUAL_INTERRUPT;
                 Ok(())
             }
             WriteOutcome::Send(command) => {
                 guest.ipi = Some(Box::new(IpiSend::new(command)));
-                self.attention |= Attention::GUEST_BOUNDARY;
+                self.pending.attention |= Attention::GUEST_BOUNDARY;
                 Ok(())
             }
             WriteOutcome::Trap(access) => {
                 guest.exit = Some(no_acceleration(access));
-                self.attention |= Attention::GUEST_BOUNDARY;
+                self.pending.attention |= Attention::GUEST_BOUNDARY;
                 Ok(())
             }
             WriteOutcome::Fault(access) => {
@@ -117,7 +117,7 @@ impl Cpu {
         let Some(guest) = self.svm.guest.as_mut() else { return false };
         let value = value as u8 & 15;
         guest.interrupts.set_task_priority(value);
-        self.attention |= Attention::VIRTUAL_INTERRUPT;
+        self.pending.attention |= Attention::VIRTUAL_INTERRUPT;
         match &mut guest.avic {
             Some(avic) => {
                 avic.write_cr8(bus.memory, value);

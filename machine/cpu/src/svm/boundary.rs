@@ -25,7 +25,7 @@ impl Cpu {
     pub fn receive_doorbell(&mut self) {
         let running = self.svm.guest.as_ref().and_then(|guest| guest.avic.as_ref());
         if DoorbellReception::of(running) == DoorbellReception::Evaluate {
-            self.attention |= Attention::VIRTUAL_INTERRUPT;
+            self.pending.attention |= Attention::VIRTUAL_INTERRUPT;
         }
     }
 
@@ -36,13 +36,13 @@ impl Cpu {
             return Ok(true);
         }
         let Some(guest) = self.svm.guest.as_mut() else {
-            self.attention.remove(Attention::GUEST_BOUNDARY);
+            self.pending.attention.remove(Attention::GUEST_BOUNDARY);
             return Ok(false);
         };
         if guest.exit.is_some() {
             return Err(Stop::VM_EXIT);
         }
-        self.attention.remove(Attention::GUEST_BOUNDARY);
+        self.pending.attention.remove(Attention::GUEST_BOUNDARY);
         if let Some(event) = guest.injection.take() {
             self.inject(bus, event)?;
         }
@@ -61,7 +61,7 @@ impl Cpu {
                 IpiStep::Late => {
                     self.clock.0 += self.svm.costs.avic_send.0;
                     guest.ipi = Some(ipi);
-                    self.attention |= Attention::YIELD;
+                    self.pending.attention |= Attention::YIELD;
                     return true;
                 }
                 IpiStep::Doorbell(target) => {
@@ -70,12 +70,13 @@ impl Cpu {
                     }
                     let at = self.clock;
                     bus.platform.effect(Visit { at, ..visit }, Effect::Doorbell { target });
-                    self.attention |= Attention::YIELD;
+                    self.pending.attention |= Attention::YIELD;
                 }
                 IpiStep::Complete(IpiOutcome::Delivered { reaches_sender }) => {
-                    self.attention.set(
+                    self.pending.attention.set(
                         Attention::VIRTUAL_INTERRUPT,
-                        reaches_sender || self.attention.contains(Attention::VIRTUAL_INTERRUPT),
+                        reaches_sender
+                            || self.pending.attention.contains(Attention::VIRTUAL_INTERRUPT),
                     );
                     return false;
                 }
@@ -90,7 +91,7 @@ impl Cpu {
             }
             if stepwise {
                 guest.ipi = Some(ipi);
-                self.attention |= Attention::YIELD;
+                self.pending.attention |= Attention::YIELD;
                 return true;
             }
         }
@@ -98,7 +99,7 @@ impl Cpu {
 
     /// EVENTINJ: unconditional, whatever IF, the shadow, TPR or GIF say.
     fn inject(&mut self, bus: &mut Bus<'_>, event: Injection) -> Result<(), Stop> {
-        let this = self.ip;
+        let this = self.registers.ip;
         let vector = event.vector();
         let error = event.has_error_code().then_some(event.error_code());
         let next_rip = self.svm.guest.as_ref().map_or(0, |guest| guest.injection_next_rip);
@@ -110,13 +111,13 @@ impl Cpu {
             EventType::Exception => {
                 // INT3 and INTO return behind themselves.
                 if matches!(vector, exception::BREAKPOINT | exception::OVERFLOW) && next_rip != 0 {
-                    self.ip = next_rip;
+                    self.registers.ip = next_rip;
                 }
                 Event { vector, error, origin: Origin::Exception }
             }
             EventType::SoftwareInterrupt => {
                 if next_rip != 0 {
-                    self.ip = next_rip;
+                    self.registers.ip = next_rip;
                 }
                 Event { vector, error: None, origin: Origin::Software(SoftwareSource::Int) }
             }
@@ -124,15 +125,15 @@ impl Cpu {
                 Event { vector, error: None, origin: Origin::External }
             }
         };
-        self.attention.remove(Attention::SHADOW);
-        self.raise_injected(bus, event).inspect_err(|_| self.ip = this)
+        self.pending.attention.remove(Attention::SHADOW);
+        self.raise_injected(bus, event).inspect_err(|_| self.registers.ip = this)
     }
 
     /// An NMI enters the guest: no other until its IRET.
     fn block_guest_nmis(&mut self) {
         match self.svm.guest.as_mut().filter(|guest| guest.interrupts.virtual_nmi_enabled()) {
             Some(guest) => guest.interrupts.set_is_nmi_masked(true),
-            None => self.nmi_blocked = true,
+            None => self.pending.nmi_blocked = true,
         }
     }
 
@@ -141,16 +142,17 @@ impl Cpu {
         match self.svm.guest.as_mut().filter(|guest| guest.interrupts.virtual_nmi_enabled()) {
             Some(guest) => {
                 guest.interrupts.set_is_nmi_masked(false);
-                self.attention |= Attention::VIRTUAL_NMI;
+                self.pending.attention |= Attention::VIRTUAL_NMI;
             }
-            None => self.nmi_blocked = false,
+            None => self.pending.nmi_blocked = false,
         }
     }
 
     /// Whether a physical interrupt may be taken now. In a guest with V_INTR_MASKING the host's IF
     /// decides, not the guest's. [APM2 "Virtualizing APIC.TPR"]
     pub(crate) fn accepts_physical_interrupts(&self) -> bool {
-        let own = self.flags.has(rflags::IF) && !self.attention.contains(Attention::SHADOW);
+        let own = self.registers.flags.has(rflags::IF)
+            && !self.pending.attention.contains(Attention::SHADOW);
         let is_open = match &self.svm.guest {
             Some(guest) if guest.interrupts.masks_interrupts() => {
                 guest.host.flags & rflags::IF != 0
@@ -173,14 +175,14 @@ impl Cpu {
     /// Virtual interrupts and NMIs, after all physical events; one at most.
     pub(crate) fn take_virtual_events(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
         let Some(guest) = &self.svm.guest else {
-            self.attention.remove(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
+            self.pending.attention.remove(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
             return Ok(());
         };
         let has_avic = guest.avic.is_some();
-        if self.attention.contains(Attention::VIRTUAL_NMI) && self.take_virtual_nmi(bus)? {
+        if self.pending.attention.contains(Attention::VIRTUAL_NMI) && self.take_virtual_nmi(bus)? {
             return Ok(());
         }
-        if !self.attention.contains(Attention::VIRTUAL_INTERRUPT) {
+        if !self.pending.attention.contains(Attention::VIRTUAL_INTERRUPT) {
             return Ok(());
         }
         if has_avic { self.take_avic_interrupt(bus) } else { self.take_v_irq(bus) }
@@ -192,7 +194,7 @@ impl Cpu {
         let gif = self.virtual_gif();
         let Some(guest) = &self.svm.guest else {
             // STI and kin raise the flag whether there is a guest or not.
-            self.attention.remove(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
+            self.pending.attention.remove(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
             return false;
         };
         let interrupts = guest.interrupts;
@@ -203,7 +205,7 @@ impl Cpu {
         };
         let wakes = nmi && gif && !interrupts.is_nmi_masked() || interrupt && is_open;
         if !wakes {
-            self.attention.remove(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
+            self.pending.attention.remove(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
         }
         wakes
     }
@@ -230,18 +232,18 @@ impl Cpu {
     }
 
     fn accepts_virtual_interrupts(&self) -> bool {
-        self.flags.has(rflags::IF)
-            && !self.attention.contains(Attention::SHADOW)
+        self.registers.flags.has(rflags::IF)
+            && !self.pending.attention.contains(Attention::SHADOW)
             && self.virtual_gif()
     }
 
     /// V_NMI. [APM2 "Virtual NMI"]
     fn take_virtual_nmi(&mut self, bus: &mut Bus<'_>) -> Result<bool, Stop> {
-        let is_open = self.virtual_gif() && !self.attention.contains(Attention::SHADOW);
+        let is_open = self.virtual_gif() && !self.pending.attention.contains(Attention::SHADOW);
         let Some(guest) = self.svm.guest.as_mut() else { return Ok(false) };
         let interrupts = &mut guest.interrupts;
         if !interrupts.virtual_nmi_enabled() || !interrupts.is_nmi_pending() {
-            self.attention.remove(Attention::VIRTUAL_NMI);
+            self.pending.attention.remove(Attention::VIRTUAL_NMI);
             return Ok(false);
         }
         if !is_open || interrupts.is_nmi_masked() {
@@ -260,7 +262,7 @@ impl Cpu {
             return Ok(());
         };
         let Some(vector) = avic.deliverable(bus.memory) else {
-            self.attention.remove(Attention::VIRTUAL_INTERRUPT);
+            self.pending.attention.remove(Attention::VIRTUAL_INTERRUPT);
             return Ok(());
         };
         if !self.accepts_virtual_interrupts() {
@@ -271,7 +273,7 @@ impl Cpu {
         let result = self.take_interrupt(bus, vector.0);
         if avic.behaviour.takes_undelivered_back
             && result.is_err()
-            && self.delivering.take_if(|event| event.origin == Origin::External).is_some()
+            && self.pending.delivering.take_if(|event| event.origin == Origin::External).is_some()
         {
             avic.take_back(bus.memory, vector);
         }
@@ -284,7 +286,7 @@ impl Cpu {
         let Some(guest) = &self.svm.guest else { return Ok(()) };
         let interrupts = guest.interrupts;
         if !outranks(interrupts) {
-            self.attention.remove(Attention::VIRTUAL_INTERRUPT);
+            self.pending.attention.remove(Attention::VIRTUAL_INTERRUPT);
             return Ok(());
         }
         if !is_open {

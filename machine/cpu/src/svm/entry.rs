@@ -34,7 +34,7 @@ impl Cpu {
     pub(super) fn enter_guest(&mut self, bus: &mut Bus<'_>, at: SystemPhysical, next_rip: u64) {
         let Ok(bytes) = bus.memory.slice(at, SIZE).map(<[u8]>::to_vec) else {
             // Not memory: every field reads as ones, which no check survives.
-            self.ip = next_rip;
+            self.registers.ip = next_rip;
             self.svm.global_interrupts = false;
             return;
         };
@@ -52,7 +52,7 @@ impl Cpu {
             physical_bits: self.model.physical_bits(),
             nested_paging: self.model.has(Feature::Npt),
             virtual_nmi: self.model.has(Feature::Vnmi),
-            host_pages: self.cr0.contains(Cr0::PAGING),
+            host_pages: self.control.cr0.contains(Cr0::PAGING),
             avic: self.avic_capabilities(),
         };
         if check(&vmcb, &supported).is_err() || !self.has_legal_pdptes(bus, &vmcb) {
@@ -66,10 +66,10 @@ impl Cpu {
         self.load_guest(bus, &vmcb);
         self.svm.global_interrupts = true;
         let injected = vmcb.get(control::EVENTINJ).into_bits();
-        let entry = Happening::VmEntry { vmcb: at, nested_root, injected, ip: self.ip };
+        let entry = Happening::VmEntry { vmcb: at, nested_root, injected, ip: self.registers.ip };
         bus.platform.record(self.visit(), entry);
         self.clock.0 += self.svm.costs.entry.0;
-        self.attention |= Attention::GUEST_BOUNDARY
+        self.pending.attention |= Attention::GUEST_BOUNDARY
             | Attention::VIRTUAL_INTERRUPT
             | Attention::VIRTUAL_NMI
             | Attention::INTERRUPT;
@@ -110,29 +110,29 @@ impl Cpu {
             info1: 0,
             info2: 0,
             interrupt_info: 0,
-            ip: self.ip,
+            ip: self.registers.ip,
         };
         bus.platform.record(self.visit(), exit);
-        self.ip = next_rip;
+        self.registers.ip = next_rip;
         self.svm.global_interrupts = false;
-        self.dr7 = arch::control::debug::DR7_RESET;
+        self.debug.dr7 = arch::control::debug::DR7_RESET;
     }
 
     fn save_host(&self, next_rip: u64) -> Host {
-        let s = &self.segments;
+        use SegmentRegister::{Cs, Ds, Es, Ss};
         Host {
-            segments: [s[0], s[1], s[2], s[3]],
-            gdtr: self.gdtr,
-            idtr: self.idtr,
-            cr0: self.cr0.bits(),
-            cr3: self.cr3,
-            cr4: self.cr4.bits(),
-            efer: self.efer.bits(),
-            flags: self.flags.bits() & !rflags::RF,
+            segments: [Es, Cs, Ss, Ds].map(|register| self.registers.segments[register]),
+            gdtr: self.control.gdtr,
+            idtr: self.control.idtr,
+            cr0: self.control.cr0.bits(),
+            cr3: self.control.cr3,
+            cr4: self.control.cr4.bits(),
+            efer: self.control.efer.bits(),
+            flags: self.registers.flags.bits() & !rflags::RF,
             rip: next_rip,
-            rsp: self.gpr[RSP],
-            rax: self.gpr[RAX],
-            pat: self.msr.pat,
+            rsp: self.registers.gpr[RSP],
+            rax: self.registers.gpr[RAX],
+            pat: self.control.msr.pat,
             recording: None,
         }
     }
@@ -159,9 +159,9 @@ impl Cpu {
             asid: vmcb.get(control::GUEST_ASID),
             nested: nested.then(|| NestedPaging {
                 root: page(vmcb.get(control::N_CR3)),
-                no_execute: self.efer.contains(Efer::NO_EXECUTE),
-                reports_fetches: self.efer.contains(Efer::NO_EXECUTE)
-                    || self.cr4.contains(Cr4::SMEP),
+                no_execute: self.control.efer.contains(Efer::NO_EXECUTE),
+                reports_fetches: self.control.efer.contains(Efer::NO_EXECUTE)
+                    || self.control.cr4.contains(Cr4::SMEP),
                 grants: (true, true),
             }),
             tsc_offset: vmcb.get(control::TSC_OFFSET),
@@ -199,18 +199,19 @@ impl Cpu {
     /// The part of the save area that VMRUN loads; the rest is VMLOAD's.
     fn load_guest(&mut self, bus: &mut Bus<'_>, vmcb: &Vmcb<Vec<u8>>) {
         let nested = vmcb.get(control::NESTED_CONTROL).nested_paging();
-        self.efer = Efer::from_bits_retain(vmcb.get(save::EFER));
-        self.cr0 = Cr0::from_bits_retain(vmcb.get(save::CR0)) | Cr0::EXTENSION_TYPE;
-        self.cr4 = Cr4::from_bits_retain(vmcb.get(save::CR4));
-        self.cr3 = vmcb.get(save::CR3);
-        self.cr2 = vmcb.get(save::CR2);
+        self.control.efer = Efer::from_bits_retain(vmcb.get(save::EFER));
+        self.control.cr0 = Cr0::from_bits_retain(vmcb.get(save::CR0)) | Cr0::EXTENSION_TYPE;
+        self.control.cr4 = Cr4::from_bits_retain(vmcb.get(save::CR4));
+        self.control.cr3 = vmcb.get(save::CR3);
+        self.control.cr2 = vmcb.get(save::CR2);
         // LMA follows from LME and PG.
-        let is_long = self.efer.contains(Efer::LONG_MODE_ENABLE) && self.cr0.contains(Cr0::PAGING);
-        self.efer.set(Efer::LONG_MODE_ACTIVE, is_long);
-        self.dr6 = vmcb.get(save::DR6);
-        self.dr7 = vmcb.get(save::DR7);
-        self.gdtr = table(vmcb.get(save::GDTR));
-        self.idtr = table(vmcb.get(save::IDTR));
+        let is_long = self.control.efer.contains(Efer::LONG_MODE_ENABLE)
+            && self.control.cr0.contains(Cr0::PAGING);
+        self.control.efer.set(Efer::LONG_MODE_ACTIVE, is_long);
+        self.debug.dr6 = vmcb.get(save::DR6);
+        self.debug.dr7 = vmcb.get(save::DR7);
+        self.control.gdtr = table(vmcb.get(save::GDTR));
+        self.control.idtr = table(vmcb.get(save::IDTR));
         for (register, field) in [
             (SegmentRegister::Es, save::ES),
             (SegmentRegister::Ss, save::SS),
@@ -220,7 +221,7 @@ impl Cpu {
         }
         let flags = vmcb.get(save::RFLAGS);
         self.write_flags(flags & rflags::ALL | rflags::FIXED, u64::MAX);
-        let cpl = if !self.cr0.contains(Cr0::PROTECTION_ENABLE) {
+        let cpl = if !self.control.cr0.contains(Cr0::PROTECTION_ENABLE) {
             0
         } else if flags & rflags::VM != 0 {
             3
@@ -229,16 +230,16 @@ impl Cpu {
         };
         self.set_segment(SegmentRegister::Cs, segment(vmcb.get(save::CS)));
         self.set_cpl(cpl);
-        self.gpr[RSP] = vmcb.get(save::RSP);
-        self.gpr[RAX] = vmcb.get(save::RAX);
-        self.ip = vmcb.get(save::RIP);
+        self.registers.gpr[RSP] = vmcb.get(save::RSP);
+        self.registers.gpr[RAX] = vmcb.get(save::RAX);
+        self.registers.ip = vmcb.get(save::RIP);
         if nested {
-            self.msr.pat = vmcb.get(save::G_PAT);
+            self.control.msr.pat = vmcb.get(save::G_PAT);
         }
         self.load_branch_records(vmcb);
         let shadow = vmcb.get(control::INTERRUPT_STATE).interrupt_shadow();
-        self.attention.set(Attention::SHADOW, shadow);
-        self.set_activity(Activity::Running);
+        self.pending.attention.set(Attention::SHADOW, shadow);
+        self.pending.set_activity(Activity::Running);
         self.refresh_after_switch(bus);
     }
 }
@@ -251,8 +252,8 @@ impl Cpu {
         if !guest.extensions.last_branch_records() {
             return;
         }
-        guest.host.recording = Some((self.msr.debug_ctl, self.msr.branch_records));
-        self.msr.branch_records = BranchRecords {
+        guest.host.recording = Some((self.control.msr.debug_ctl, self.control.msr.branch_records));
+        self.control.msr.branch_records = BranchRecords {
             branch_from: vmcb.get(save::BR_FROM),
             branch_to: vmcb.get(save::BR_TO),
             exception_from: vmcb.get(save::LAST_EXCEPTION_FROM),
@@ -263,19 +264,20 @@ impl Cpu {
 
     /// The process-context identifier that tags translations.
     fn context_identifier(&self) -> u16 {
-        if self.cr4.contains(Cr4::PCIDE) { self.cr3 as u16 & 0xFFF } else { 0 }
+        if self.control.cr4.contains(Cr4::PCIDE) { self.control.cr3 as u16 & 0xFFF } else { 0 }
     }
 
     /// What follows from control and segment registers that were loaded together.
     pub(super) fn refresh_after_switch(&mut self, bus: &mut Bus<'_>) {
         let asid = self.svm.guest.as_ref().map_or(0, |guest| guest.asid);
         self.tlb.select(asid, self.context_identifier());
-        let is_pae =
-            self.cr0.contains(Cr0::PAGING) && self.cr4.contains(Cr4::PAE) && !self.is_long_mode();
+        let is_pae = self.control.cr0.contains(Cr0::PAGING)
+            && self.control.cr4.contains(Cr4::PAE)
+            && !self.is_long_mode();
         if is_pae {
             self.reload_pdptes(bus);
         }
-        self.refresh_segments();
+        self.registers.refresh_segments();
         self.update_breakpoints();
         self.update_access_mode();
     }

@@ -50,8 +50,8 @@ impl Cpu {
     }
 
     fn store_guest(&mut self, bus: &mut Bus<'_>, guest: &Guest, exit: Exit) {
-        let delivering = self.delivering.take().map(|event| self.injection_of(event));
-        let shadow = self.attention.contains(Attention::SHADOW);
+        let delivering = self.pending.delivering.take().map(|event| self.injection_of(event));
+        let shadow = self.pending.attention.contains(Attention::SHADOW);
         let mut interrupts = guest.interrupts;
         if let Some(avic) = &guest.avic {
             interrupts.set_task_priority(avic.task_priority);
@@ -65,7 +65,7 @@ impl Cpu {
                 info1: exit.info[0],
                 info2: exit.info[1],
                 interrupt_info: delivering.unwrap_or_default().into_bits(),
-                ip: self.ip,
+                ip: self.registers.ip,
             },
         );
         if exit.code == ExitCode::Msr {
@@ -73,7 +73,7 @@ impl Cpu {
         }
         let state = self.guest_state();
         let fetched = self.fetched_bytes(bus, exit);
-        let recording = (self.msr.debug_ctl, self.msr.branch_records);
+        let recording = (self.control.msr.debug_ctl, self.control.msr.branch_records);
         let recording = guest.host.recording.map(|_| recording);
         self.write_vmcb(bus, guest.vmcb, |vmcb| {
             vmcb.set(control::EXITCODE, exit.code.into_bits());
@@ -110,9 +110,9 @@ impl Cpu {
 
     /// Says which register a guest stopped for: the VMCB does not.
     fn record_msr(&self, bus: &mut Bus<'_>, is_write: bool) {
-        let [low, high] = [RAX, RDX].map(|register| self.gpr[register] & 0xFFFF_FFFF);
+        let [low, high] = [RAX, RDX].map(|register| self.registers.gpr[register] & 0xFFFF_FFFF);
         let value = if is_write { high << 32 | low } else { 0 };
-        let index = self.gpr[RCX] as u32;
+        let index = self.registers.gpr[RCX] as u32;
         bus.platform.record(self.visit(), Happening::MsrAccess { index, is_write, value });
     }
 
@@ -128,8 +128,8 @@ impl Cpu {
         if !is_data_fault || !self.model.has(Feature::DecodeAssists) {
             return fetched;
         }
-        let address = self.fault_address;
-        let linear = self.segment_base[1].wrapping_add(self.ip);
+        let address = self.pending.fault_address;
+        let linear = self.registers.code_base().wrapping_add(self.registers.ip);
         for at in 0..fetched.bytes.len() {
             let here = linear.wrapping_add(at as u64);
             let Ok(Some(page)) = self.locate_fetch(bus, here) else { break };
@@ -137,43 +137,43 @@ impl Cpu {
             fetched.bytes[at] = *byte;
             fetched.count += 1;
         }
-        self.fault_address = address;
+        self.pending.fault_address = address;
         fetched
     }
 
     fn guest_state(&self) -> GuestState {
-        let s = &self.segments;
+        use SegmentRegister::{Cs, Ds, Es, Ss};
         GuestState {
-            segments: [s[0], s[1], s[2], s[3]].map(saved),
-            gdtr: saved_table(self.gdtr),
-            idtr: saved_table(self.idtr),
-            cpl: self.cpl,
-            efer: self.efer.bits(),
-            cr0: self.cr0.bits(),
-            cr2: self.cr2,
-            cr3: self.cr3,
-            cr4: self.cr4.bits(),
-            dr6: self.dr6,
-            dr7: self.dr7,
-            flags: self.flags.bits(),
-            rip: self.ip,
-            rsp: self.gpr[RSP],
-            rax: self.gpr[RAX],
-            pat: self.msr.pat,
+            segments: [Es, Cs, Ss, Ds].map(|register| saved(self.registers.segments[register])),
+            gdtr: saved_table(self.control.gdtr),
+            idtr: saved_table(self.control.idtr),
+            cpl: self.registers.cpl,
+            efer: self.control.efer.bits(),
+            cr0: self.control.cr0.bits(),
+            cr2: self.control.cr2,
+            cr3: self.control.cr3,
+            cr4: self.control.cr4.bits(),
+            dr6: self.debug.dr6,
+            dr7: self.debug.dr7,
+            flags: self.registers.flags.bits(),
+            rip: self.registers.ip,
+            rsp: self.registers.gpr[RSP],
+            rax: self.registers.gpr[RAX],
+            pat: self.control.msr.pat,
         }
     }
 
     fn load_host(&mut self, bus: &mut Bus<'_>, guest: &Guest) {
         let host = &guest.host;
         let (cr0, cr4, efer) = host.control();
-        self.cr0 = cr0 | Cr0::PROTECTION_ENABLE;
-        self.cr4 = cr4;
-        self.efer = efer;
-        self.cr3 = host.cr3;
-        self.gdtr = host.gdtr;
-        self.idtr = host.idtr;
+        self.control.cr0 = cr0 | Cr0::PROTECTION_ENABLE;
+        self.control.cr4 = cr4;
+        self.control.efer = efer;
+        self.control.cr3 = host.cr3;
+        self.control.gdtr = host.gdtr;
+        self.control.idtr = host.idtr;
         // Breakpoints of the guest do not fire in the host, which loads its own.
-        self.dr7 = debug::DR7_RESET;
+        self.debug.dr7 = debug::DR7_RESET;
         self.write_flags(host.flags & !rflags::VM, u64::MAX);
         for (register, index) in
             [(SegmentRegister::Es, 0), (SegmentRegister::Ss, 2), (SegmentRegister::Ds, 3)]
@@ -182,28 +182,28 @@ impl Cpu {
         }
         self.set_segment(SegmentRegister::Cs, host.segments[1]);
         self.set_cpl(0);
-        self.gpr[RSP] = host.rsp;
-        self.gpr[RAX] = host.rax;
-        self.ip = host.rip;
-        self.msr.pat = host.pat;
+        self.registers.gpr[RSP] = host.rsp;
+        self.registers.gpr[RAX] = host.rax;
+        self.registers.ip = host.rip;
+        self.control.msr.pat = host.pat;
         if let Some((debug_ctl, records)) = host.recording {
-            self.msr.branch_records = records;
+            self.control.msr.branch_records = records;
             self.write_debug_control(debug_ctl);
         }
-        self.attention.remove(
+        self.pending.attention.remove(
             Attention::SHADOW
                 | Attention::GUEST_BOUNDARY
                 | Attention::DEBUG_TRAP
                 | Attention::VIRTUAL_INTERRUPT
                 | Attention::VIRTUAL_NMI,
         );
-        self.pending_debug = 0;
+        self.debug.pending = 0;
         // VMRUN completes now, and with it the host's single step.
         if host.flags & rflags::TF != 0 {
-            self.pending_debug = debug::DR6_SINGLE_STEP;
-            self.attention |= Attention::DEBUG_TRAP;
+            self.debug.pending = debug::DR6_SINGLE_STEP;
+            self.pending.attention |= Attention::DEBUG_TRAP;
         }
-        self.set_activity(Activity::Running);
+        self.pending.set_activity(Activity::Running);
         self.refresh_after_switch(bus);
     }
 }

@@ -33,7 +33,10 @@ pub(crate) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
 impl Cpu {
     /// #UD without EFER.SVME or outside protected mode, #GP outside CPL 0, then the intercept.
     fn svm_prologue(&mut self, op: &Op, bit: Vector4, code: ExitCode) -> Result<(), Stop> {
-        if !self.model.has(Feature::Svm) || !self.efer.contains(Efer::SVM) || !self.is_protected() {
+        if !self.model.has(Feature::Svm)
+            || !self.control.efer.contains(Efer::SVM)
+            || !self.is_protected()
+        {
             return Err(Stop::INVALID_OPCODE);
         }
         self.needs_cpl0()?;
@@ -42,7 +45,11 @@ impl Cpu {
 
     /// rAX, of which legacy code uses 32 bits.
     fn vmcb_operand(&self, op: &Op) -> u64 {
-        if op.has(Op::LONG) { self.gpr[RAX] } else { self.gpr[RAX] & 0xFFFF_FFFF }
+        if op.has(Op::LONG) {
+            self.registers.gpr[RAX]
+        } else {
+            self.registers.gpr[RAX] & 0xFFFF_FFFF
+        }
     }
 
     /// A VMCB's address: aligned and within physical memory, or #GP(0).
@@ -92,9 +99,9 @@ fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     };
     cpu.set_segment(SegmentRegister::Fs, load(save::FS));
     cpu.set_segment(SegmentRegister::Gs, load(save::GS));
-    cpu.ldtr = load(save::LDTR);
-    cpu.tr = load(save::TR);
-    let calls = &mut cpu.syscall;
+    cpu.control.ldtr = load(save::LDTR);
+    cpu.control.tr = load(save::TR);
+    let calls = &mut cpu.control.syscall;
     calls.kernel_gs_base = canonical(vmcb.get(save::KERNEL_GS_BASE)) as u64;
     calls.star = vmcb.get(save::STAR);
     calls.lstar = vmcb.get(save::LSTAR);
@@ -110,8 +117,9 @@ fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn vmsave(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.svm_prologue(op, Vector4::VMSAVE, ExitCode::Vmsave)?;
     let at = cpu.state_address(bus, op, crate::Access::Write)?;
-    let [fs, gs] = [4, 5].map(|index: usize| saved(cpu.segments[index]));
-    let (ldtr, tr, calls) = (saved(cpu.ldtr), saved(cpu.tr), cpu.syscall);
+    let [fs, gs] = [SegmentRegister::Fs, SegmentRegister::Gs]
+        .map(|register| saved(cpu.registers.segments[register]));
+    let (ldtr, tr, calls) = (saved(cpu.control.ldtr), saved(cpu.control.tr), cpu.control.syscall);
     cpu.write_vmcb(bus, at, |vmcb| {
         vmcb.set(save::FS, fs);
         vmcb.set(save::GS, gs);
@@ -135,7 +143,7 @@ fn set_global_interrupts(cpu: &mut Cpu, value: bool) -> Result<(), Stop> {
         Some(guest) => guest.interrupts.set_virtual_gif(value),
         None => cpu.svm.global_interrupts = value,
     }
-    cpu.attention |= Attention::INTERRUPT
+    cpu.pending.attention |= Attention::INTERRUPT
         | Attention::VIRTUAL_INTERRUPT
         | Attention::VIRTUAL_NMI
         | Attention::GUEST_BOUNDARY;
@@ -164,7 +172,7 @@ fn invlpga(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.svm_prologue(op, Vector4::empty(), ExitCode::Invlpga)?;
     cpu.svm_intercept3(op, Vector3::INVLPGA, ExitCode::Invlpga, [cpu.vmcb_operand(op), 0])?;
     // The buffer drops the page in every address space, which includes the one named.
-    let _asid = cpu.gpr[RCX] as u32;
+    let _asid = cpu.registers.gpr[RCX] as u32;
     cpu.tlb.flush_page(cpu.vmcb_operand(op));
     Err(Stop::END_BLOCK)
 }

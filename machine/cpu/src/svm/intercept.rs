@@ -11,6 +11,7 @@ use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::Cr0;
 use arch::cpuid::Feature;
 use arch::exception;
+use arch::segment::SegmentRegister;
 use arch::svm::ExitCode;
 use arch::svm::exit::{IoPortInfo, MSR_READ, MSR_WRITE, MoveControlInfo, TaskSwitchInfo};
 use arch::svm::intercept::{Vector3, Vector4, Vector5};
@@ -130,7 +131,7 @@ impl Cpu {
         let address_bits = match op {
             _ if is_string => 64 - op.address_shift,
             _ if op.has(Op::LONG) => 64,
-            _ if self.segments[1].attributes.is_big() => 32,
+            _ if self.registers.segments[SegmentRegister::Cs].attributes.is_big() => 32,
             _ => 16,
         };
         let info = IoPortInfo::new()
@@ -193,7 +194,7 @@ impl Cpu {
     fn trap_after_write(&mut self, code: ExitCode, value: u64) {
         if let Some(guest) = self.svm.guest.as_mut() {
             guest.exit = Some(Exit { code, info: [value, 0], next_rip: 0 });
-            self.attention |= Attention::GUEST_BOUNDARY;
+            self.pending.attention |= Attention::GUEST_BOUNDARY;
         }
     }
 
@@ -208,7 +209,7 @@ impl Cpu {
     pub(crate) fn svm_trap_efer(&mut self) {
         let traps = |guest: &&Guest| guest.intercepts.vector4.contains(Vector4::EFER_WRITE_TRAP);
         if self.svm.guest.as_deref().filter(traps).is_some() {
-            self.trap_after_write(ExitCode::EferWriteTrap, self.efer.bits());
+            self.trap_after_write(ExitCode::EferWriteTrap, self.control.efer.bits());
         }
     }
 
@@ -221,7 +222,7 @@ impl Cpu {
     ) -> Result<(), Stop> {
         let Some(guest) = &self.svm.guest else { return Ok(()) };
         let quiet = Cr0::TASK_SWITCHED | Cr0::MONITOR_COPROCESSOR;
-        let changed = (self.cr0.bits() ^ value) & !quiet.bits();
+        let changed = (self.control.cr0.bits() ^ value) & !quiet.bits();
         let bit = Vector3::CR0_SELECTIVE_WRITE;
         let is_quiet = is_move && changed == 0;
         if is_quiet || !guest.intercepts.vector3.contains(bit) {
@@ -314,7 +315,7 @@ impl Cpu {
         if !guest.intercepts.exception(vector) {
             return Ok(());
         }
-        let address = if vector == exception::PAGE_FAULT { self.fault_address } else { 0 };
+        let address = if vector == exception::PAGE_FAULT { self.pending.fault_address } else { 0 };
         let info = [u64::from(error.unwrap_or(0)), address];
         Err(self.exit_with(ExitCode::Exception(vector), info, next_rip))
     }
@@ -336,7 +337,7 @@ impl Cpu {
             .with_has_error_code(error.is_some())
             .with_is_iret(is_iret)
             .with_is_far_jump(is_far_jump)
-            .with_resume_flag(self.flags.has(arch::control::rflags::RF));
+            .with_resume_flag(self.registers.flags.has(arch::control::rflags::RF));
         Err(self.exit_fault(ExitCode::TaskSwitch, [selector.into(), info.into_bits()]))
     }
 

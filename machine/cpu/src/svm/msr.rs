@@ -69,7 +69,7 @@ impl Cpu {
         if old.locked() {
             new = new.with_locked(true).with_svm_disabled(old.svm_disabled());
         }
-        if new.svm_disabled() && self.efer.contains(Efer::SVM) {
+        if new.svm_disabled() && self.control.efer.contains(Efer::SVM) {
             return Err(Stop::GENERAL_PROTECTION);
         }
         self.svm.vm_cr = new;

@@ -32,33 +32,34 @@ const KNOWN: u64 = 0x3F;
 
 impl Cpu {
     pub(crate) fn write_debug_control(&mut self, value: u64) {
-        self.msr.debug_ctl = value & KNOWN;
-        self.attention.set(Attention::BRANCH_RECORDS, value & RECORDS != 0);
+        self.control.msr.debug_ctl = value & KNOWN;
+        self.pending.attention.set(Attention::BRANCH_RECORDS, value & RECORDS != 0);
     }
 
     /// Whether single steps go from branch to branch.
     pub(crate) fn steps_branches(&self) -> bool {
-        self.msr.debug_ctl & STEPS_BRANCHES != 0
+        self.control.msr.debug_ctl & STEPS_BRANCHES != 0
     }
 
     /// A branch at `from` has been taken.
     pub(crate) fn record_branch(&mut self, from: u64) {
-        if self.msr.debug_ctl & RECORDS != 0 {
-            let records = &mut self.msr.branch_records;
-            (records.branch_from, records.branch_to) = (from, self.ip);
+        if self.control.msr.debug_ctl & RECORDS != 0 {
+            let records = &mut self.control.msr.branch_records;
+            (records.branch_from, records.branch_to) = (from, self.registers.ip);
         }
     }
 
     /// An exception or interrupt that came up at `from` has reached its handler.
     pub(crate) fn record_event(&mut self, vector: u8, from: u64) {
-        if self.msr.debug_ctl & (RECORDS | STEPS_BRANCHES) == 0 {
+        if self.control.msr.debug_ctl & (RECORDS | STEPS_BRANCHES) == 0 {
             return;
         }
         if vector == exception::DEBUG {
-            return self.write_debug_control(self.msr.debug_ctl & !(RECORDS | STEPS_BRANCHES));
+            return self
+                .write_debug_control(self.control.msr.debug_ctl & !(RECORDS | STEPS_BRANCHES));
         }
-        if self.msr.debug_ctl & RECORDS != 0 {
-            let records = &mut self.msr.branch_records;
+        if self.control.msr.debug_ctl & RECORDS != 0 {
+            let records = &mut self.control.msr.branch_records;
             records.exception_from = records.branch_from;
             records.exception_to = records.branch_to;
             self.record_branch(from);

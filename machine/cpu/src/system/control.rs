@@ -5,6 +5,7 @@ use crate::op::Op;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::{Cr0, Cr4, Efer};
 use arch::cpuid::Feature;
+use arch::segment::SegmentRegister;
 
 /// CR0 bits that are not reserved.
 const CR0_KNOWN: u64 = 0xE005_003F;
@@ -18,10 +19,10 @@ impl Cpu {
         }
         self.intercept_cr(op, number, false, true)?;
         Ok(match number {
-            0 => self.cr0.bits(),
-            2 => self.cr2,
-            3 => self.cr3,
-            4 => self.cr4.bits(),
+            0 => self.control.cr0.bits(),
+            2 => self.control.cr2,
+            3 => self.control.cr3,
+            4 => self.control.cr4.bits(),
             _ => self.read_virtual_cr8().unwrap_or_else(|| self.read_cr8()),
         })
     }
@@ -42,7 +43,7 @@ impl Cpu {
                 self.intercept_cr0_selective(op, value, true)?;
                 self.write_cr0(bus, value)?;
             }
-            2 => self.cr2 = value,
+            2 => self.control.cr2 = value,
             3 => self.write_cr3(bus, value)?,
             4 => self.write_cr4(bus, value)?,
             _ => self.write_cr8(bus, value)?,
@@ -75,20 +76,20 @@ impl Cpu {
         if bad {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        let changed = self.cr0 ^ new;
+        let changed = self.control.cr0 ^ new;
         let turns_paging_on = changed.contains(Cr0::PAGING) && new.contains(Cr0::PAGING);
         if turns_paging_on {
             self.check_paging_on(bus)?;
         }
         if changed.contains(Cr0::PAGING) && !turns_paging_on {
-            if self.cr4.contains(Cr4::PCIDE) || self.is_64_bit() {
+            if self.control.cr4.contains(Cr4::PCIDE) || self.is_64_bit() {
                 return Err(Stop::GENERAL_PROTECTION);
             }
-            self.efer.remove(Efer::LONG_MODE_ACTIVE);
+            self.control.efer.remove(Efer::LONG_MODE_ACTIVE);
         }
-        self.cr0 = new;
-        if turns_paging_on && self.efer.contains(Efer::LONG_MODE_ENABLE) {
-            self.efer.insert(Efer::LONG_MODE_ACTIVE);
+        self.control.cr0 = new;
+        if turns_paging_on && self.control.efer.contains(Efer::LONG_MODE_ENABLE) {
+            self.control.efer.insert(Efer::LONG_MODE_ACTIVE);
         }
         if changed.intersects(Cr0::PAGING | Cr0::WRITE_PROTECT | Cr0::PROTECTION_ENABLE) {
             self.tlb.flush_asid(self.tlb.asid());
@@ -102,30 +103,33 @@ impl Cpu {
 
     /// Long mode needs PAE and a 32-bit code segment; PAE paging loads its four root entries.
     fn check_paging_on(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        if self.efer.contains(Efer::LONG_MODE_ENABLE) {
-            if !self.cr4.contains(Cr4::PAE) || self.segments[1].attributes.is_long() {
+        if self.control.efer.contains(Efer::LONG_MODE_ENABLE) {
+            if !self.control.cr4.contains(Cr4::PAE)
+                || self.registers.segments[SegmentRegister::Cs].attributes.is_long()
+            {
                 return Err(Stop::GENERAL_PROTECTION);
             }
-        } else if self.cr4.contains(Cr4::PAE) {
-            self.load_pdptes(bus, self.cr3)?;
+        } else if self.control.cr4.contains(Cr4::PAE) {
+            self.load_pdptes(bus, self.control.cr3)?;
         }
         Ok(())
     }
 
     pub(crate) fn write_cr3(&mut self, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
-        let has_pcid = self.cr4.contains(Cr4::PCIDE);
+        let has_pcid = self.control.cr4.contains(Cr4::PCIDE);
         let keeps = has_pcid && value & CR3_KEEP != 0;
         let value = if has_pcid { value & !CR3_KEEP } else { value };
         let beyond = !((1u64 << self.model.physical_bits()) - 1);
         if self.is_long_mode() && value & beyond != 0 {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        let is_pae =
-            self.cr0.contains(Cr0::PAGING) && self.cr4.contains(Cr4::PAE) && !self.is_long_mode();
+        let is_pae = self.control.cr0.contains(Cr0::PAGING)
+            && self.control.cr4.contains(Cr4::PAE)
+            && !self.is_long_mode();
         if is_pae {
             self.load_pdptes(bus, value)?;
         }
-        self.cr3 = value;
+        self.control.cr3 = value;
         let asid = self.tlb.asid();
         let pcid = if has_pcid { value as u16 & 0xFFF } else { 0 };
         self.tlb.select(asid, pcid);
@@ -173,23 +177,25 @@ impl Cpu {
         if !self.cr4_permitted().contains(new) {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        let changed = self.cr4 ^ new;
+        let changed = self.control.cr4 ^ new;
         let long = self.is_long_mode();
         let sets_pcid = changed.contains(Cr4::PCIDE) && new.contains(Cr4::PCIDE);
-        if long && !new.contains(Cr4::PAE) || sets_pcid && (!long || self.cr3 & 0xFFF != 0) {
+        if long && !new.contains(Cr4::PAE) || sets_pcid && (!long || self.control.cr3 & 0xFFF != 0)
+        {
             return Err(Stop::GENERAL_PROTECTION);
         }
         let paging_bits = Cr4::PAE | Cr4::PSE | Cr4::PGE | Cr4::SMEP;
-        let pae_on = new.contains(Cr4::PAE) && self.cr0.contains(Cr0::PAGING) && !long;
+        let pae_on = new.contains(Cr4::PAE) && self.control.cr0.contains(Cr0::PAGING) && !long;
         if pae_on && changed.intersects(paging_bits) {
-            self.load_pdptes(bus, self.cr3)?;
+            self.load_pdptes(bus, self.control.cr3)?;
         }
-        self.cr4 = new;
+        self.control.cr4 = new;
         if changed.intersects(paging_bits | Cr4::SMAP | Cr4::PKE | Cr4::PCIDE) {
             let asid = self.tlb.asid();
             self.tlb.flush_asid(asid);
             if changed.contains(Cr4::PCIDE) {
-                let pcid = if new.contains(Cr4::PCIDE) { self.cr3 as u16 & 0xFFF } else { 0 };
+                let pcid =
+                    if new.contains(Cr4::PCIDE) { self.control.cr3 as u16 & 0xFFF } else { 0 };
                 self.tlb.select(asid, pcid);
             }
         }
@@ -219,20 +225,20 @@ impl Cpu {
         if !self.efer_permitted().contains(new) {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        let changed = self.efer ^ new;
-        let paging = self.cr0.contains(Cr0::PAGING);
+        let changed = self.control.efer ^ new;
+        let paging = self.control.cr0.contains(Cr0::PAGING);
         if changed.contains(Efer::LONG_MODE_ENABLE) && paging {
             return Err(Stop::GENERAL_PROTECTION);
         }
         if new.contains(Efer::SVM) && !self.can_enable_svm() {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        let active = self.efer & Efer::LONG_MODE_ACTIVE;
-        self.efer = new.difference(Efer::LONG_MODE_ACTIVE) | active;
+        let active = self.control.efer & Efer::LONG_MODE_ACTIVE;
+        self.control.efer = new.difference(Efer::LONG_MODE_ACTIVE) | active;
         if changed.contains(Efer::NO_EXECUTE) {
             self.tlb.flush_asid(self.tlb.asid());
         }
-        self.attention |= Attention::INTERRUPT;
+        self.pending.attention |= Attention::INTERRUPT;
         Ok(())
     }
 }

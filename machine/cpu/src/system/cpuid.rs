@@ -45,19 +45,19 @@ impl Cpu {
         let mut result = self.model.cpuid(leaf, subleaf);
         match leaf {
             1 => {
-                if self.cr4.contains(Cr4::OSXSAVE) {
+                if self.control.cr4.contains(Cr4::OSXSAVE) {
                     result.ecx |= 1 << 27;
                 }
                 if !self.apic.is_enabled() {
                     result.edx &= !(1 << 9);
                 }
             }
-            7 if subleaf == 0 && self.cr4.contains(Cr4::PKE) => result.ecx |= 1 << 4,
+            7 if subleaf == 0 && self.control.cr4.contains(Cr4::PKE) => result.ecx |= 1 << 4,
             0xD if self.model.has(Feature::Xsave) => match subleaf {
-                0 => result.ebx = self.xsave_size(self.xcr0),
+                0 => result.ebx = self.xsave_size(self.control.xcr0),
                 1 if self.model.has(Feature::Xsavec) => {
                     // Compacted, PKRU follows the header.
-                    let has_pkru = (self.xcr0 | self.msr.xss) & 1 << 9 != 0;
+                    let has_pkru = (self.control.xcr0 | self.control.msr.xss) & 1 << 9 != 0;
                     result.ebx = XSAVE_BASE + if has_pkru { 8 } else { 0 };
                 }
                 _ => {}
@@ -73,7 +73,7 @@ impl Cpu {
 
     /// What IA32_MISC_ENABLE hides.
     fn limit_leaf(&self, leaf: u32, result: &mut Leaf) {
-        let is_on = |bit| self.msr.misc_enable & bit != 0;
+        let is_on = |bit| self.control.msr.misc_enable & bit != 0;
         match leaf {
             0 if is_on(misc_enable::LIMIT_CPUID) => result.eax = LIMITED_STANDARD,
             1 if !is_on(misc_enable::MONITOR) => result.ecx &= !(1 << 3),

@@ -21,18 +21,18 @@ impl Cpu {
     fn debug_number(&self, number: u8) -> Result<u8, Stop> {
         match number {
             0..=3 | 6 | 7 => Ok(number),
-            4 | 5 if !self.cr4.contains(Cr4::DE) => Ok(number + 2),
+            4 | 5 if !self.control.cr4.contains(Cr4::DE) => Ok(number + 2),
             _ => Err(Stop::INVALID_OPCODE),
         }
     }
 
     /// #DB if DR7.GD guards the debug registers.
     fn check_general_detect(&mut self) -> Result<(), Stop> {
-        if self.dr7 & debug::DR7_GENERAL_DETECT == 0 {
+        if self.debug.dr7 & debug::DR7_GENERAL_DETECT == 0 {
             return Ok(());
         }
-        self.dr6 |= debug::DR6_GENERAL_DETECT;
-        self.dr7 &= !debug::DR7_GENERAL_DETECT;
+        self.debug.dr6 |= debug::DR6_GENERAL_DETECT;
+        self.debug.dr7 &= !debug::DR7_GENERAL_DETECT;
         Err(Stop::exception(exception::DEBUG))
     }
 
@@ -43,9 +43,9 @@ impl Cpu {
         self.intercept_dr(op, encoded, false)?;
         self.check_general_detect()?;
         Ok(match number {
-            0..=3 => self.dr[number as usize],
-            6 => self.dr6,
-            _ => self.dr7,
+            0..=3 => self.debug.dr[number as usize],
+            6 => self.debug.dr6,
+            _ => self.debug.dr7,
         })
     }
 
@@ -59,9 +59,9 @@ impl Cpu {
             return Err(Stop::GENERAL_PROTECTION);
         }
         match number {
-            0..=3 => self.dr[number as usize] = value,
-            6 => self.dr6 = debug::DR6_RESET | value & DR6_WRITABLE,
-            _ => self.dr7 = value & DR7_KNOWN | debug::DR7_RESET,
+            0..=3 => self.debug.dr[number as usize] = value,
+            6 => self.debug.dr6 = debug::DR6_RESET | value & DR6_WRITABLE,
+            _ => self.debug.dr7 = value & DR7_KNOWN | debug::DR7_RESET,
         }
         self.update_breakpoints();
         Err(Stop::END_BLOCK)
@@ -69,8 +69,8 @@ impl Cpu {
 
     /// (enabled, kind, length in bytes) of breakpoint `i`.
     fn breakpoint(&self, i: usize) -> (bool, u64, u64) {
-        let enabled = self.dr7 >> (2 * i) & 3 != 0;
-        let control = self.dr7 >> (16 + 4 * i) & 15;
+        let enabled = self.debug.dr7 >> (2 * i) & 3 != 0;
+        let control = self.debug.dr7 >> (16 + 4 * i) & 15;
         let length = match control >> 2 {
             0 => 1,
             1 => 2,
@@ -81,7 +81,7 @@ impl Cpu {
     }
 
     pub(crate) fn has_data_breakpoints(&self) -> bool {
-        self.dr7 & 0xFF != 0
+        self.debug.dr7 & 0xFF != 0
             && (0..4).any(|i| {
                 let (enabled, kind, _) = self.breakpoint(i);
                 enabled && (kind == WRITE || kind == READ_WRITE)
@@ -89,7 +89,7 @@ impl Cpu {
     }
 
     fn has_code_breakpoints(&self) -> bool {
-        self.dr7 & 0xFF != 0
+        self.debug.dr7 & 0xFF != 0
             && (0..4).any(|i| {
                 let (enabled, kind, _) = self.breakpoint(i);
                 enabled && kind == EXECUTE
@@ -101,8 +101,8 @@ impl Cpu {
         // A data breakpoint traps after its instruction, which no block may hide.
         let armed = self.has_code_breakpoints()
             || self.has_data_breakpoints()
-            || self.flags.has(rflags::RF);
-        self.attention.set(Attention::BREAKPOINTS, armed);
+            || self.registers.flags.has(rflags::RF);
+        self.pending.attention.set(Attention::BREAKPOINTS, armed);
         self.update_access_mode();
     }
 
@@ -114,19 +114,19 @@ impl Cpu {
         if !self.observation.is_empty() {
             self.observation.note(linear, size, access);
         }
-        if self.dr7 & 0xFF == 0 {
+        if self.debug.dr7 & 0xFF == 0 {
             return;
         }
         for i in 0..4 {
             let (enabled, kind, length) = self.breakpoint(i);
             let wanted = kind == READ_WRITE || kind == WRITE && access == Access::Write;
-            let start = self.dr[i] & !(length - 1);
+            let start = self.debug.dr[i] & !(length - 1);
             let overlaps =
                 linear < start.wrapping_add(length) && start < linear.wrapping_add(size as u64);
             if wanted && overlaps {
-                self.pending_debug |= 1 << i;
+                self.debug.pending |= 1 << i;
                 if enabled {
-                    self.attention |= Attention::DEBUG_TRAP;
+                    self.pending.attention |= Attention::DEBUG_TRAP;
                 }
             }
         }
@@ -139,20 +139,20 @@ impl Cpu {
         bus: &mut Bus<'_>,
         linear: u64,
     ) -> Result<bool, Stop> {
-        if self.flags.has(rflags::RF) {
+        if self.registers.flags.has(rflags::RF) {
             return Ok(false);
         }
         let mut hit = 0;
         for i in 0..4 {
             let (enabled, kind, _) = self.breakpoint(i);
-            if enabled && kind == EXECUTE && self.dr[i] == linear {
+            if enabled && kind == EXECUTE && self.debug.dr[i] == linear {
                 hit |= 1 << i;
             }
         }
         if hit == 0 {
             return Ok(false);
         }
-        self.dr6 = self.dr6 & !15 | hit;
+        self.debug.dr6 = self.debug.dr6 & !15 | hit;
         self.raise(
             bus,
             Event { vector: exception::DEBUG, error: None, origin: Origin::Exception },
@@ -162,32 +162,32 @@ impl Cpu {
 
     /// The instruction that has just completed was stepped.
     pub(crate) fn pend_single_step(&mut self) {
-        self.pending_debug |= debug::DR6_SINGLE_STEP;
-        self.attention |= Attention::DEBUG_TRAP;
+        self.debug.pending |= debug::DR6_SINGLE_STEP;
+        self.pending.attention |= Attention::DEBUG_TRAP;
     }
 
     /// SYSCALL and SYSRET are stepped by the TF that they leave, not by the one that they find.
     pub(crate) fn settle_step_by_new_flag(&mut self, was_stepping: bool) {
-        self.step_is_settled = was_stepping;
-        if self.flags.has(rflags::TF) {
+        self.pending.step_is_settled = was_stepping;
+        if self.registers.flags.has(rflags::TF) {
             self.pend_single_step();
         }
     }
 
     /// INT1 raises a debug exception of its own; traps that wait go with it.
     pub(crate) fn merge_debug_traps(&mut self) {
-        self.attention.remove(Attention::DEBUG_TRAP);
-        let causes = std::mem::take(&mut self.pending_debug);
+        self.pending.attention.remove(Attention::DEBUG_TRAP);
+        let causes = std::mem::take(&mut self.debug.pending);
         if causes != 0 {
-            self.dr6 = self.dr6 & !15 | causes;
+            self.debug.dr6 = self.debug.dr6 & !15 | causes;
         }
     }
 
     /// Delivers the debug traps that the last instruction left behind.
     pub(crate) fn take_debug_trap(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        self.attention.remove(Attention::DEBUG_TRAP | Attention::SHADOW);
-        let causes = std::mem::take(&mut self.pending_debug);
-        self.dr6 = self.dr6 & !15 | causes;
+        self.pending.attention.remove(Attention::DEBUG_TRAP | Attention::SHADOW);
+        let causes = std::mem::take(&mut self.debug.pending);
+        self.debug.dr6 = self.debug.dr6 & !15 | causes;
         self.raise(bus, Event { vector: exception::DEBUG, error: None, origin: Origin::Exception })
     }
 }

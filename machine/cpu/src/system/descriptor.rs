@@ -33,11 +33,12 @@ impl Cpu {
     fn descriptor_address(&self, selector: u16, bytes: u32) -> Option<u64> {
         let offset = (selector & !7) as u32;
         let (base, limit) = if selector & 4 == 0 {
-            (self.gdtr.base, self.gdtr.limit as u32)
-        } else if is_null(self.ldtr.selector) || !self.ldtr.attributes.is_present() {
+            (self.control.gdtr.base, self.control.gdtr.limit as u32)
+        } else if is_null(self.control.ldtr.selector) || !self.control.ldtr.attributes.is_present()
+        {
             return None;
         } else {
-            (self.ldtr.base, self.ldtr.limit)
+            (self.control.ldtr.base, self.control.ldtr.limit)
         };
         (offset + bytes - 1 <= limit).then(|| base.wrapping_add(offset as u64))
     }
@@ -101,8 +102,8 @@ impl Cpu {
     }
 
     pub(crate) fn set_segment(&mut self, register: SegmentRegister, segment: Segment) {
-        self.segments[register as usize] = segment;
-        self.segment_base[register as usize] = segment.base;
+        self.registers.segments[register] = segment;
+        self.registers.segment_base[register as usize] = segment.base;
     }
 
     /// Loads CS and takes the privilege level from its RPL.
@@ -113,7 +114,7 @@ impl Cpu {
     }
 
     pub(crate) fn set_cpl(&mut self, cpl: u8) {
-        self.cpl = cpl;
+        self.registers.cpl = cpl;
         self.update_access_mode();
     }
 
@@ -128,7 +129,7 @@ impl Cpu {
             return self.load_real_segment(register, selector);
         }
         let segment = if register == SegmentRegister::Ss {
-            self.checked_stack_segment(bus, selector, self.cpl, Stop::gp, stack_fault)?
+            self.checked_stack_segment(bus, selector, self.registers.cpl, Stop::gp, stack_fault)?
         } else {
             self.checked_data_segment(bus, selector)?
         };
@@ -142,7 +143,7 @@ impl Cpu {
         let segment = if self.is_virtual_8086() {
             Segment { attributes: Attributes(0xF3), ..Segment::real(selector) }
         } else {
-            let old = self.segments[register as usize];
+            let old = self.registers.segments[register];
             Segment { selector, base: (selector as u64) << 4, ..old }
         };
         self.set_segment(register, segment);
@@ -188,7 +189,7 @@ impl Cpu {
         if !attributes.is_code_or_data() || !attributes.is_readable() {
             return Err(Stop::gp(selector));
         }
-        let privileged = self.cpl.max(rpl(selector)) > attributes.dpl();
+        let privileged = self.registers.cpl.max(rpl(selector)) > attributes.dpl();
         if !attributes.is_conforming() && privileged {
             return Err(Stop::gp(selector));
         }
@@ -200,7 +201,7 @@ impl Cpu {
 
     pub(crate) fn load_ldtr(&mut self, bus: &mut Bus<'_>, selector: u16) -> Result<(), Stop> {
         if is_null(selector) {
-            self.ldtr = Segment { selector, ..Segment::default() };
+            self.control.ldtr = Segment { selector, ..Segment::default() };
             return Ok(());
         }
         if selector & 4 != 0 {
@@ -214,7 +215,7 @@ impl Cpu {
         if !attributes.is_present() {
             return Err(not_present(selector));
         }
-        self.ldtr = self.system_segment(bus, selector, descriptor)?;
+        self.control.ldtr = self.system_segment(bus, selector, descriptor)?;
         Ok(())
     }
 
@@ -254,7 +255,7 @@ impl Cpu {
         let mut segment = self.system_segment(bus, selector, descriptor)?;
         self.mark_busy(bus, selector, true)?;
         segment.attributes.0 |= 2;
-        self.tr = segment;
+        self.control.tr = segment;
         Ok(())
     }
 
@@ -266,7 +267,8 @@ impl Cpu {
         }
         let descriptor = Descriptor(self.read_system(bus, at, 8)?);
         let attributes = descriptor.attributes();
-        let allowed = attributes.is_conforming() || self.cpl.max(rpl(selector)) <= attributes.dpl();
+        let allowed =
+            attributes.is_conforming() || self.registers.cpl.max(rpl(selector)) <= attributes.dpl();
         Ok(allowed.then_some(descriptor))
     }
 
@@ -326,11 +328,11 @@ impl Cpu {
         for register in
             [SegmentRegister::Es, SegmentRegister::Ds, SegmentRegister::Fs, SegmentRegister::Gs]
         {
-            let segment = self.segments[register as usize];
+            let segment = self.registers.segments[register];
             let attributes = segment.attributes;
             let keeps = !attributes.is_present()
                 || attributes.is_conforming()
-                || attributes.dpl() >= self.cpl;
+                || attributes.dpl() >= self.registers.cpl;
             if !keeps || is_null(segment.selector) {
                 // The base outlives its descriptor: kernels whose GS holds a selector find their
                 // own data after a round through user mode.
@@ -338,7 +340,7 @@ impl Cpu {
                 self.set_segment(register, Segment { base, ..Segment::default() });
             }
         }
-        self.attention |= Attention::INTERRUPT;
+        self.pending.attention |= Attention::INTERRUPT;
     }
 }
 

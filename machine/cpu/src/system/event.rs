@@ -82,14 +82,14 @@ impl Cpu {
             if event.origin == Origin::Exception && checks {
                 self.intercept_exception(event.vector, event.error, 0)?;
                 if event.vector == exception::PAGE_FAULT {
-                    self.cr2 = self.fault_address;
+                    self.control.cr2 = self.pending.fault_address;
                 }
             }
-            self.delivering = Some(event);
-            let from = self.ip;
+            self.pending.delivering = Some(event);
+            let from = self.registers.ip;
             let stop = match self.deliver(bus, event) {
                 Ok(()) => {
-                    self.delivering = None;
+                    self.pending.delivering = None;
                     self.record_event(event.vector, from);
                     return Ok(());
                 }
@@ -100,7 +100,7 @@ impl Cpu {
             event = match self.combine(event, second) {
                 Some(event) => event,
                 None => {
-                    self.delivering = None;
+                    self.pending.delivering = None;
                     return Err(Stop::SHUTDOWN);
                 }
             };
@@ -128,7 +128,7 @@ impl Cpu {
 
     /// One delivery. On `Err` of an exception the processor is as it was.
     pub(crate) fn deliver(&mut self, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
-        if self.is_real() {
+        if self.control.is_real() {
             self.deliver_real(bus, event.vector)
         } else if self.is_long_mode() {
             self.deliver_long(bus, event)
@@ -139,22 +139,28 @@ impl Cpu {
 
     fn deliver_real(&mut self, bus: &mut Bus<'_>, vector: u8) -> Result<(), Stop> {
         let at = vector as u64 * 4;
-        if at + 3 > self.idtr.limit as u64 {
+        if at + 3 > self.control.idtr.limit as u64 {
             return Err(Stop::exception_with(exception::GENERAL_PROTECTION, idt_code(vector, 0)));
         }
-        let target = self.read_system(bus, self.idtr.base + at, 4)?;
+        let target = self.read_system(bus, self.control.idtr.base + at, 4)?;
         let mut frame = self.present_frame(2);
-        let flags = self.flags.bits();
-        let (cs, ip) = (self.segments[1].selector as u64, self.ip);
+        let flags = self.registers.flags.bits();
+        let (cs, ip) =
+            (self.registers.segments[SegmentRegister::Cs].selector as u64, self.registers.ip);
         for value in [flags, cs, ip] {
             self.push_frame(bus, &mut frame, value)?;
         }
-        self.gpr[RSP] = self.gpr[RSP] & !frame.mask | frame.pointer & frame.mask;
+        self.registers.gpr[RSP] =
+            self.registers.gpr[RSP] & !frame.mask | frame.pointer & frame.mask;
         self.write_flags(0, rflags::IF | rflags::TF | rflags::AC | rflags::RF);
         let selector = (target >> 16) as u16;
-        let segment = Segment { selector, base: (selector as u64) << 4, ..self.segments[1] };
+        let segment = Segment {
+            selector,
+            base: (selector as u64) << 4,
+            ..self.registers.segments[SegmentRegister::Cs]
+        };
         self.set_segment(SegmentRegister::Cs, segment);
-        self.ip = target & 0xFFFF;
+        self.registers.ip = target & 0xFFFF;
         Ok(())
     }
 
@@ -163,10 +169,10 @@ impl Cpu {
         let external = event.origin.external_bit();
         let bad = |vector| Stop::exception_with(vector, idt_code(event.vector, external));
         let at = event.vector as u64 * bytes;
-        if at + bytes - 1 > self.idtr.limit as u64 {
+        if at + bytes - 1 > self.control.idtr.limit as u64 {
             return Err(bad(exception::GENERAL_PROTECTION));
         }
-        let gate = Descriptor(self.read_system(bus, self.idtr.base.wrapping_add(at), 8)?);
+        let gate = Descriptor(self.read_system(bus, self.control.idtr.base.wrapping_add(at), 8)?);
         let attributes = gate.attributes();
         let known = !attributes.is_code_or_data()
             && match attributes.kind() {
@@ -174,7 +180,8 @@ impl Cpu {
                 system::INTERRUPT_GATE16 | system::TRAP_GATE16 | system::TASK_GATE => bytes == 8,
                 _ => false,
             };
-        let allowed = !event.origin.checks_gate_privilege() || attributes.dpl() >= self.cpl;
+        let allowed =
+            !event.origin.checks_gate_privilege() || attributes.dpl() >= self.registers.cpl;
         if !known || !allowed {
             return Err(bad(exception::GENERAL_PROTECTION));
         }
@@ -198,7 +205,7 @@ impl Cpu {
         let descriptor = self.descriptor(bus, selector, gp(code_of(selector)))?;
         let attributes = descriptor.attributes();
         let right_size = !self.is_long_mode() || attributes.is_long() && !attributes.is_big();
-        if !attributes.is_code() || attributes.dpl() > self.cpl || !right_size {
+        if !attributes.is_code() || attributes.dpl() > self.registers.cpl || !right_size {
             return Err(gp(code_of(selector)));
         }
         if !attributes.is_present() {
@@ -207,7 +214,7 @@ impl Cpu {
                 code_of(selector) | external,
             ));
         }
-        let cpl = if attributes.is_conforming() { self.cpl } else { attributes.dpl() };
+        let cpl = if attributes.is_conforming() { self.registers.cpl } else { attributes.dpl() };
         let descriptor = self.mark_accessed(bus, selector, descriptor)?;
         Ok((descriptor.segment(selector), cpl))
     }
@@ -232,20 +239,24 @@ impl Cpu {
         if offset > code.limit as u64 {
             return Err(Stop::exception_with(exception::GENERAL_PROTECTION, external));
         }
-        let switches = cpl < self.cpl || from_virtual;
+        let switches = cpl < self.registers.cpl || from_virtual;
         let mut frame = if switches {
             self.inner_frame(bus, cpl, slot, external)?
         } else {
             self.present_frame(slot)
         };
         if from_virtual {
-            for register in [5, 4, 3, 0] {
-                let selector = self.segments[register].selector as u64;
+            use SegmentRegister::{Ds, Es, Fs, Gs};
+            for register in [Gs, Fs, Ds, Es] {
+                let selector = self.registers.segments[register].selector as u64;
                 self.push_frame(bus, &mut frame, selector)?;
             }
         }
         if switches {
-            let (ss, sp) = (self.segments[2].selector as u64, self.gpr[RSP]);
+            let (ss, sp) = (
+                self.registers.segments[SegmentRegister::Ss].selector as u64,
+                self.registers.gpr[RSP],
+            );
             self.push_frame(bus, &mut frame, ss)?;
             self.push_frame(bus, &mut frame, sp)?;
         }
@@ -270,9 +281,9 @@ impl Cpu {
         let is_fault = event.origin == Origin::Exception
             && !matches!(event.vector, exception::DEBUG | exception::DOUBLE_FAULT);
         let resume = if is_fault { rflags::RF } else { 0 };
-        let flags = self.flags.bits() | resume;
-        let cs = self.segments[1].selector as u64;
-        let ip = self.ip;
+        let flags = self.registers.flags.bits() | resume;
+        let cs = self.registers.segments[SegmentRegister::Cs].selector as u64;
+        let ip = self.registers.ip;
         for value in [flags, cs, ip] {
             self.push_frame(bus, frame, value)?;
         }
@@ -294,9 +305,10 @@ impl Cpu {
     ) {
         if switches {
             self.set_segment(SegmentRegister::Ss, frame.segment);
-            self.gpr[RSP] = frame.pointer & frame.mask;
+            self.registers.gpr[RSP] = frame.pointer & frame.mask;
         } else {
-            self.gpr[RSP] = self.gpr[RSP] & !frame.mask | frame.pointer & frame.mask;
+            self.registers.gpr[RSP] =
+                self.registers.gpr[RSP] & !frame.mask | frame.pointer & frame.mask;
         }
         let mut cleared = rflags::TF | rflags::NT | rflags::RF | rflags::VM;
         if is_interrupt_gate {
@@ -304,26 +316,27 @@ impl Cpu {
         }
         self.write_flags(0, cleared);
         self.set_code_segment(code, cpl);
-        self.ip = offset;
+        self.registers.ip = offset;
     }
 
     fn deliver_long(&mut self, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
         let external = event.origin.external_bit();
         let gate = self.gate(bus, event, 16)?;
-        let at = self.idtr.base.wrapping_add(event.vector as u64 * 16 + 8);
+        let at = self.control.idtr.base.wrapping_add(event.vector as u64 * 16 + 8);
         let upper = self.read_system(bus, at, 8)?;
         let offset = gate.gate_offset() as u64 | upper << 32;
         let (code, cpl) = self.handler_segment(bus, gate.gate_selector(), external)?;
         let stack_index = gate.gate_count() & 7;
-        let switches = cpl < self.cpl;
+        let switches = cpl < self.registers.cpl;
         let pointer = if stack_index != 0 {
             self.task_pointer(bus, 0x24 + 8 * (stack_index as u64 - 1), external)?
         } else if switches {
             self.task_pointer(bus, 4 + 8 * cpl as u64, external)?
         } else {
-            self.gpr[RSP]
+            self.registers.gpr[RSP]
         };
-        let (ss, sp) = (self.segments[2].selector as u64, self.gpr[RSP]);
+        let (ss, sp) =
+            (self.registers.segments[SegmentRegister::Ss].selector as u64, self.registers.gpr[RSP]);
         let mut frame = Frame {
             segment: null_segment(cpl as u16),
             pointer: pointer & !15,
@@ -340,7 +353,7 @@ impl Cpu {
         }
         let is_interrupt = gate.attributes().kind() == system::INTERRUPT_GATE32;
         let keeps_stack_segment = !switches;
-        let old_ss = self.segments[2];
+        let old_ss = self.registers.segments[SegmentRegister::Ss];
         self.enter_handler(&frame, code, cpl, offset, is_interrupt, true);
         if keeps_stack_segment {
             self.set_segment(SegmentRegister::Ss, old_ss);
@@ -350,13 +363,13 @@ impl Cpu {
 
     /// A stack pointer from the 64-bit TSS.
     fn task_pointer(&mut self, bus: &mut Bus<'_>, offset: u64, external: u32) -> Result<u64, Stop> {
-        if offset + 7 > self.tr.limit as u64 {
+        if offset + 7 > self.control.tr.limit as u64 {
             return Err(Stop::exception_with(
                 exception::INVALID_TSS,
-                code_of(self.tr.selector) | external,
+                code_of(self.control.tr.selector) | external,
             ));
         }
-        let pointer = self.read_system(bus, self.tr.base.wrapping_add(offset), 8)?;
+        let pointer = self.read_system(bus, self.control.tr.base.wrapping_add(offset), 8)?;
         if (pointer as i64) << 16 >> 16 != pointer as i64 {
             return Err(Stop::exception_with(exception::STACK, external));
         }
@@ -366,11 +379,11 @@ impl Cpu {
     /// The stack in use.
     fn present_frame(&self, slot: u64) -> Frame {
         Frame {
-            segment: self.segments[2],
-            pointer: self.gpr[RSP],
+            segment: self.registers.segments[SegmentRegister::Ss],
+            pointer: self.registers.gpr[RSP],
             mask: self.stack_mask(false),
             slot,
-            set: if self.cpl == 3 { sets::USER } else { sets::SUPERVISOR },
+            set: if self.registers.cpl == 3 { sets::USER } else { sets::SUPERVISOR },
             is_long: false,
         }
     }
@@ -397,16 +410,16 @@ impl Cpu {
         cpl: u8,
         external: u32,
     ) -> Result<(u16, u64), Stop> {
-        let is_32_bit = self.tr.attributes.kind() & 8 != 0;
+        let is_32_bit = self.control.tr.attributes.kind() & 8 != 0;
         let (at, size) = if is_32_bit { (4 + 8 * cpl as u64, 4) } else { (2 + 4 * cpl as u64, 2) };
-        if at + size as u64 + 1 > self.tr.limit as u64 {
+        if at + size as u64 + 1 > self.control.tr.limit as u64 {
             return Err(Stop::exception_with(
                 exception::INVALID_TSS,
-                code_of(self.tr.selector) | external,
+                code_of(self.control.tr.selector) | external,
             ));
         }
-        let pointer = self.read_system(bus, self.tr.base + at, size)?;
-        let selector = self.read_system(bus, self.tr.base + at + size as u64, 2)? as u16;
+        let pointer = self.read_system(bus, self.control.tr.base + at, size)?;
+        let selector = self.read_system(bus, self.control.tr.base + at + size as u64, 2)? as u16;
         Ok((selector, pointer))
     }
 
@@ -452,7 +465,7 @@ impl Cpu {
 
     /// Takes an interrupt of the local APIC or the 8259s.
     pub(crate) fn take_interrupt(&mut self, bus: &mut Bus<'_>, vector: u8) -> Result<(), Stop> {
-        let happening = Happening::Interrupt { vector: Vector(vector), ip: self.ip };
+        let happening = Happening::Interrupt { vector: Vector(vector), ip: self.registers.ip };
         bus.platform.record(self.visit(), happening);
         self.raise(bus, Event { vector, error: None, origin: Origin::External })
     }
@@ -464,32 +477,33 @@ impl Cpu {
         vector: u8,
         error: Option<u32>,
     ) -> Result<(), Stop> {
-        let happening = Happening::Exception { vector, error: error.unwrap_or(0), ip: self.ip };
+        let happening =
+            Happening::Exception { vector, error: error.unwrap_or(0), ip: self.registers.ip };
         bus.platform.record(self.visit(), happening);
         self.raise(bus, Event { vector, error, origin: Origin::Exception })
     }
 
     pub(crate) fn take_nmi(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        let has_another = std::mem::take(&mut self.second_nmi);
-        self.attention.set(Attention::NMI, has_another);
-        self.nmi_blocked = true;
+        let has_another = std::mem::take(&mut self.pending.second_nmi);
+        self.pending.attention.set(Attention::NMI, has_another);
+        self.pending.nmi_blocked = true;
         self.raise(bus, Event { vector: exception::NMI, error: None, origin: Origin::External })
     }
 
     /// Delivers INT n and kin; `self.ip` is the instruction after it. A fault on the way is reported
     /// at the instruction itself.
     pub(crate) fn raise_software(&mut self, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
-        let next = self.ip;
-        let this = next.wrapping_sub(self.software_length);
+        let next = self.registers.ip;
+        let this = next.wrapping_sub(self.pending.software_length);
         self.intercept_software(event, this)?;
-        self.delivering = Some(event);
+        self.pending.delivering = Some(event);
         let result = self.deliver(bus, event);
         let Err(stop) = result else {
-            self.delivering = None;
+            self.pending.delivering = None;
             self.record_event(event.vector, this);
             return Ok(());
         };
-        self.ip = this;
+        self.registers.ip = this;
         match stop.kind() {
             Kind::Exception { vector, error, .. } => self.raise_exception(bus, vector, error),
             _ => {

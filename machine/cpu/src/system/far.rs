@@ -31,14 +31,14 @@ impl Cpu {
         match self.far_target(bus, selector)? {
             Target::Code(segment) => {
                 let offset = in_segment(&segment, offset)?;
-                self.set_code_segment(segment, self.cpl);
-                self.ip = offset;
+                self.set_code_segment(segment, self.registers.cpl);
+                self.registers.ip = offset;
             }
             Target::CallGate(gate) => {
                 let (segment, offset) = self.through_gate(bus, gate, selector, false)?;
                 let offset = in_segment(&segment, offset)?;
-                self.set_code_segment(segment, self.cpl);
-                self.ip = offset;
+                self.set_code_segment(segment, self.registers.cpl);
+                self.registers.ip = offset;
             }
             Target::Task(tss) => {
                 let next = self.next_ip(op);
@@ -49,16 +49,16 @@ impl Cpu {
     }
 
     fn real_jump(&mut self, selector: u16, offset: u64) -> Result<(), Stop> {
-        if offset > self.segments[1].limit as u64 {
+        if offset > self.registers.segments[SegmentRegister::Cs].limit as u64 {
             return Err(Stop::GENERAL_PROTECTION);
         }
         self.set_real_code(selector);
-        self.ip = offset;
+        self.registers.ip = offset;
         Err(Stop::BRANCH)
     }
 
     fn set_real_code(&mut self, selector: u16) {
-        let old = self.segments[1];
+        let old = self.registers.segments[SegmentRegister::Cs];
         let segment = if self.is_virtual_8086() {
             Segment { attributes: Attributes(0xF3), ..Segment::real(selector) }
         } else {
@@ -80,7 +80,7 @@ impl Cpu {
         if attributes.is_code_or_data() {
             return Err(Stop::gp(selector));
         }
-        let visible = attributes.dpl() >= self.cpl.max(rpl(selector));
+        let visible = attributes.dpl() >= self.registers.cpl.max(rpl(selector));
         if !visible {
             return Err(Stop::gp(selector));
         }
@@ -107,9 +107,9 @@ impl Cpu {
     ) -> Result<Segment, Stop> {
         let attributes = descriptor.attributes();
         let allowed = if attributes.is_conforming() {
-            attributes.dpl() <= self.cpl
+            attributes.dpl() <= self.registers.cpl
         } else {
-            rpl(selector) <= self.cpl && attributes.dpl() == self.cpl
+            rpl(selector) <= self.registers.cpl && attributes.dpl() == self.registers.cpl
         };
         let sizes_clash = self.is_long_mode() && attributes.is_long() && attributes.is_big();
         if !allowed || sizes_clash {
@@ -144,9 +144,9 @@ impl Cpu {
         let descriptor = self.descriptor(bus, selector, Stop::gp(selector))?;
         let attributes = descriptor.attributes();
         let privilege = if is_call || attributes.is_conforming() {
-            attributes.dpl() <= self.cpl
+            attributes.dpl() <= self.registers.cpl
         } else {
-            attributes.dpl() == self.cpl
+            attributes.dpl() == self.registers.cpl
         };
         let right_size = !self.is_long_mode() || attributes.is_long() && !attributes.is_big();
         if !attributes.is_code() || !privilege || !right_size {
@@ -166,9 +166,10 @@ impl Cpu {
         selector: u16,
         offset: u64,
     ) -> Result<(), Stop> {
-        let (cs, next) = (self.segments[1].selector as u64, self.next_ip(op));
+        let (cs, next) =
+            (self.registers.segments[SegmentRegister::Cs].selector as u64, self.next_ip(op));
         if !self.is_protected() {
-            if offset > self.segments[1].limit as u64 {
+            if offset > self.registers.segments[SegmentRegister::Cs].limit as u64 {
                 return Err(Stop::GENERAL_PROTECTION);
             }
             self.push_pair::<W>(bus, op, cs, next)?;
@@ -178,8 +179,8 @@ impl Cpu {
             Target::Code(segment) => {
                 let offset = in_segment(&segment, offset)?;
                 self.push_pair::<W>(bus, op, cs, next)?;
-                self.set_code_segment(segment, self.cpl);
-                self.ip = offset;
+                self.set_code_segment(segment, self.registers.cpl);
+                self.registers.ip = offset;
                 Err(Stop::BRANCH)
             }
             Target::CallGate(gate) => self.call_gate(bus, op, gate, selector, cs, next),
@@ -195,11 +196,11 @@ impl Cpu {
         cs: u64,
         ip: u64,
     ) -> Result<(), Stop> {
-        let before = self.gpr[RSP];
+        let before = self.registers.gpr[RSP];
         self.push(bus, op, W::truncate(cs))?;
         let second = self.push(bus, op, W::truncate(ip));
         if second.is_err() {
-            self.gpr[RSP] = before;
+            self.registers.gpr[RSP] = before;
         }
         second
     }
@@ -215,7 +216,7 @@ impl Cpu {
     ) -> Result<(), Stop> {
         let (segment, offset) = self.through_gate(bus, gate, gate_selector, true)?;
         let attributes = segment.attributes;
-        let inner = !attributes.is_conforming() && attributes.dpl() < self.cpl;
+        let inner = !attributes.is_conforming() && attributes.dpl() < self.registers.cpl;
         let offset = in_segment(&segment, offset)?;
         if self.is_long_mode() {
             return self.long_call_gate(bus, segment, offset, inner, cs, next);
@@ -227,17 +228,20 @@ impl Cpu {
             } else {
                 self.push_pair::<u16>(bus, op, cs, next)?;
             }
-            self.set_code_segment(segment, self.cpl);
-            self.ip = offset;
+            self.set_code_segment(segment, self.registers.cpl);
+            self.registers.ip = offset;
             return Err(Stop::BRANCH);
         }
         let cpl = attributes.dpl();
         let slot: usize = if is_32_bit { 4 } else { 2 };
         let (ss, sp) = self.inner_stack(bus, cpl, 0)?;
         let stack = self.inner_stack_segment(bus, ss, cpl, 0)?;
-        let mut values = vec![self.segments[2].selector as u64, self.gpr[RSP]];
+        let mut values = vec![
+            self.registers.segments[SegmentRegister::Ss].selector as u64,
+            self.registers.gpr[RSP],
+        ];
         for parameter in (0..gate.gate_count() as u64).rev() {
-            let at = self.gpr[RSP].wrapping_add(parameter * slot as u64);
+            let at = self.registers.gpr[RSP].wrapping_add(parameter * slot as u64);
             let linear = self.stack_linear(false, at, slot, Access::Read)?;
             let place = self.locate_linear(bus, linear, slot, Access::Read, 2)?;
             values.push(self.read_place(bus, place));
@@ -255,8 +259,8 @@ impl Cpu {
         }
         self.set_code_segment(segment, cpl);
         self.set_segment(SegmentRegister::Ss, stack);
-        self.gpr[RSP] = pointer;
-        self.ip = offset;
+        self.registers.gpr[RSP] = pointer;
+        self.registers.ip = offset;
         Err(Stop::BRANCH)
     }
 
@@ -269,16 +273,17 @@ impl Cpu {
         cs: u64,
         next: u64,
     ) -> Result<(), Stop> {
-        let cpl = if inner { segment.attributes.dpl() } else { self.cpl };
-        let (mut pointer, old) = (self.gpr[RSP], self.gpr[RSP]);
+        let cpl = if inner { segment.attributes.dpl() } else { self.registers.cpl };
+        let (mut pointer, old) = (self.registers.gpr[RSP], self.registers.gpr[RSP]);
         let mut values = vec![cs, next];
         if inner {
             let at = 4 + 8 * cpl as u64;
-            if at + 7 > self.tr.limit as u64 {
-                return Err(Stop::exception_with(INVALID_TSS, code_of(self.tr.selector)));
+            if at + 7 > self.control.tr.limit as u64 {
+                return Err(Stop::exception_with(INVALID_TSS, code_of(self.control.tr.selector)));
             }
-            pointer = self.read_system(bus, self.tr.base.wrapping_add(at), 8)?;
-            values.splice(0..0, [self.segments[2].selector as u64, old]);
+            pointer = self.read_system(bus, self.control.tr.base.wrapping_add(at), 8)?;
+            values
+                .splice(0..0, [self.registers.segments[SegmentRegister::Ss].selector as u64, old]);
         }
         for value in values {
             pointer = pointer.wrapping_sub(8);
@@ -288,8 +293,8 @@ impl Cpu {
         if inner {
             self.set_segment(SegmentRegister::Ss, null_segment(cpl as u16));
         }
-        self.gpr[RSP] = pointer;
-        self.ip = offset;
+        self.registers.gpr[RSP] = pointer;
+        self.registers.ip = offset;
         Err(Stop::BRANCH)
     }
 
@@ -304,20 +309,20 @@ impl Cpu {
         let ip = self.peek_stack::<W>(bus, op, 0)?.zero_extend();
         let selector = self.peek_stack::<W>(bus, op, bytes)?.zero_extend() as u16;
         if !self.is_protected() {
-            if ip > self.segments[1].limit as u64 {
+            if ip > self.registers.segments[SegmentRegister::Cs].limit as u64 {
                 return Err(Stop::GENERAL_PROTECTION);
             }
             self.move_stack(op, 2 * bytes + extra);
             self.set_real_code(selector);
-            self.ip = ip;
+            self.registers.ip = ip;
             return Err(Stop::BRANCH);
         }
         let segment = self.return_segment(bus, selector)?;
         let ip = in_segment(&segment, ip)?;
-        if rpl(selector) == self.cpl {
+        if rpl(selector) == self.registers.cpl {
             self.move_stack(op, 2 * bytes + extra);
-            self.set_code_segment(segment, self.cpl);
-            self.ip = ip;
+            self.set_code_segment(segment, self.registers.cpl);
+            self.registers.ip = ip;
             return Err(Stop::BRANCH);
         }
         let sp = self.peek_stack::<W>(bus, op, 2 * bytes + extra)?.zero_extend();
@@ -341,7 +346,7 @@ impl Cpu {
             attributes.dpl() == level
         };
         let sizes_clash = self.is_long_mode() && attributes.is_long() && attributes.is_big();
-        if !attributes.is_code() || level < self.cpl || !privilege || sizes_clash {
+        if !attributes.is_code() || level < self.registers.cpl || !privilege || sizes_clash {
             return Err(Stop::gp(selector));
         }
         if !attributes.is_present() {
@@ -378,7 +383,7 @@ impl Cpu {
         self.set_segment(SegmentRegister::Ss, stack);
         let is_long = self.is_64_bit();
         self.set_stack_pointer(is_long, sp);
-        self.ip = ip;
+        self.registers.ip = ip;
         self.drop_privileged_segments();
     }
 
@@ -389,14 +394,14 @@ impl Cpu {
         op: &Op,
     ) -> Result<(), Stop> {
         let bytes = W::BYTES as u64;
-        if self.is_protected() && self.flags.has(rflags::NT) {
+        if self.is_protected() && self.registers.flags.has(rflags::NT) {
             if self.is_long_mode() {
                 return Err(Stop::GENERAL_PROTECTION);
             }
             let next = self.next_ip(op);
             return self.return_from_task(bus, next);
         }
-        let iopl = (self.flags.system >> 12 & 3) as u8;
+        let iopl = (self.registers.flags.system >> 12 & 3) as u8;
         if self.is_virtual_8086() && iopl < 3 {
             return Err(Stop::GENERAL_PROTECTION);
         }
@@ -406,30 +411,31 @@ impl Cpu {
         if !self.is_protected() {
             return self.return_to_real::<W>(op, ip, selector, image);
         }
-        if image & rflags::VM != 0 && self.cpl == 0 && bytes == 4 && !self.is_long_mode() {
+        if image & rflags::VM != 0 && self.registers.cpl == 0 && bytes == 4 && !self.is_long_mode()
+        {
             return self.return_to_virtual(bus, op, ip, selector, image);
         }
         let segment = self.return_segment(bus, selector)?;
         let ip = in_segment(&segment, ip)?;
         let mask = self.returned_flags::<W>();
         // 64-bit IRET always restores the stack.
-        if rpl(selector) > self.cpl || op.has(Op::LONG) {
+        if rpl(selector) > self.registers.cpl || op.has(Op::LONG) {
             let sp = self.peek_stack::<W>(bus, op, 3 * bytes)?.zero_extend();
             let ss = self.peek_stack::<W>(bus, op, 4 * bytes)?.zero_extend() as u16;
             let stack = self.outer_stack(bus, ss, rpl(selector), segment.attributes)?;
-            let outer = rpl(selector) > self.cpl;
+            let outer = rpl(selector) > self.registers.cpl;
             self.set_code_segment(segment, rpl(selector));
             self.set_segment(SegmentRegister::Ss, stack);
             let is_long = self.is_64_bit();
             self.set_stack_pointer(is_long, sp);
-            self.ip = ip;
+            self.registers.ip = ip;
             if outer {
                 self.drop_privileged_segments();
             }
         } else {
             self.move_stack(op, 3 * bytes);
-            self.set_code_segment(segment, self.cpl);
-            self.ip = ip;
+            self.set_code_segment(segment, self.registers.cpl);
+            self.registers.ip = ip;
         }
         self.write_flags(image, mask);
         self.unblock_nmi();
@@ -438,15 +444,15 @@ impl Cpu {
 
     /// The flags that IRET may change at the present privilege.
     fn returned_flags<W: Width>(&self) -> u64 {
-        let iopl = (self.flags.system >> 12 & 3) as u8;
+        let iopl = (self.registers.flags.system >> 12 & 3) as u8;
         let mut mask = rflags::STATUS | rflags::TF | rflags::DF | rflags::NT;
         if W::BYTES > 2 {
             mask |= rflags::RF | rflags::AC | rflags::ID;
         }
-        if self.cpl <= iopl {
+        if self.registers.cpl <= iopl {
             mask |= rflags::IF;
         }
-        if self.cpl == 0 {
+        if self.registers.cpl == 0 {
             mask |= rflags::IOPL;
             if W::BYTES > 2 {
                 mask |= rflags::VIF | rflags::VIP;
@@ -462,7 +468,7 @@ impl Cpu {
         selector: u16,
         image: u64,
     ) -> Result<(), Stop> {
-        if ip > self.segments[1].limit as u64 {
+        if ip > self.registers.segments[SegmentRegister::Cs].limit as u64 {
             return Err(Stop::GENERAL_PROTECTION);
         }
         self.move_stack(op, 3 * W::BYTES as u64);
@@ -474,7 +480,7 @@ impl Cpu {
             mask |= rflags::RF | rflags::AC | rflags::ID;
         }
         self.set_real_code(selector);
-        self.ip = ip;
+        self.registers.ip = ip;
         self.write_flags(image, mask);
         self.unblock_nmi();
         Err(Stop::BRANCH)
@@ -504,8 +510,8 @@ impl Cpu {
         {
             self.set_segment(register, virtual_segment(selector));
         }
-        self.gpr[RSP] = sp as u64;
-        self.ip = ip & 0xFFFF;
+        self.registers.gpr[RSP] = sp as u64;
+        self.registers.ip = ip & 0xFFFF;
         self.set_cpl(3);
         self.unblock_nmi();
         Err(Stop::BRANCH)
@@ -514,7 +520,7 @@ impl Cpu {
     /// IRET lets NMIs in again.
     fn unblock_nmi(&mut self) {
         self.unblock_nmis();
-        self.attention |= Attention::INTERRUPT;
+        self.pending.attention |= Attention::INTERRUPT;
     }
 }
 

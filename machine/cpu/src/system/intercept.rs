@@ -120,8 +120,8 @@ impl Cpu {
         if self.svm.guest.is_none() || !raises {
             return Ok(());
         }
-        let next = self.ip;
-        self.intercept_exception(event.vector, None, next).inspect_err(|_| self.ip = this)
+        let next = self.registers.ip;
+        self.intercept_exception(event.vector, None, next).inspect_err(|_| self.registers.ip = this)
     }
 
     /// A control register has been written; a hypervisor may look after the instruction.

@@ -29,9 +29,9 @@ impl Cpu {
 
     /// Hands effects to the board; the run ends soon so that their receivers get their turn.
     fn emit(&mut self, bus: &mut Bus<'_>, effects: Vec<Effect>) {
-        self.attention |= Attention::INTERRUPT | Attention::TIMER;
+        self.pending.attention |= Attention::INTERRUPT | Attention::TIMER;
         for effect in effects {
-            self.attention |= Attention::YIELD;
+            self.pending.attention |= Attention::YIELD;
             bus.platform.effect(self.visit(), effect);
         }
     }
@@ -48,7 +48,7 @@ impl Cpu {
             return Ok(());
         }
         self.apic.set_task_priority((value as u8) << 4);
-        self.attention |= Attention::INTERRUPT;
+        self.pending.attention |= Attention::INTERRUPT;
         Ok(())
     }
 
@@ -63,7 +63,7 @@ impl Cpu {
             Some(Picoseconds::at_tick(ticks, self.model.tsc_hertz()))
         };
         self.apic.set_tsc_deadline(value, at);
-        self.attention |= Attention::TIMER;
+        self.pending.attention |= Attention::TIMER;
     }
 
     /// The moment at which the local APIC's timer fires.

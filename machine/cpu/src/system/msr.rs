@@ -8,6 +8,7 @@ use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::Efer;
 use arch::cpuid::Feature;
 use arch::msr;
+use arch::segment::SegmentRegister;
 use serde::{Deserialize, Serialize};
 
 /// Machine-check banks.
@@ -144,51 +145,51 @@ impl Cpu {
         Ok(match number {
             msr::TSC => self.guest_tsc(),
             msr::APIC_BASE => self.apic.base(),
-            msr::TSC_ADJUST if has(Feature::TscAdjust) => self.msr.tsc_adjust,
-            msr::BIOS_SIGN_ID => self.msr.microcode,
+            msr::TSC_ADJUST if has(Feature::TscAdjust) => self.control.msr.tsc_adjust,
+            msr::BIOS_SIGN_ID => self.control.msr.microcode,
             msr::PLATFORM_ID if !self.model.is_amd() => 0,
-            msr::MISC_ENABLE if !self.model.is_amd() => self.msr.misc_enable,
+            msr::MISC_ENABLE if !self.model.is_amd() => self.control.msr.misc_enable,
             msr::MTRR_CAP => 0x508,
-            msr::SYSENTER_CS => self.syscall.sysenter_cs,
-            msr::SYSENTER_ESP => self.syscall.sysenter_esp,
-            msr::SYSENTER_EIP => self.syscall.sysenter_eip,
+            msr::SYSENTER_CS => self.control.syscall.sysenter_cs,
+            msr::SYSENTER_ESP => self.control.syscall.sysenter_esp,
+            msr::SYSENTER_EIP => self.control.syscall.sysenter_eip,
             msr::MCG_CAP => 0x100 | BANKS as u64,
-            msr::MCG_STATUS => self.msr.mcg_status,
-            msr::MCG_CTL => self.msr.mcg_ctl,
-            msr::DEBUG_CTL => self.msr.debug_ctl,
-            msr::LAST_BRANCH_FROM => self.msr.branch_records.branch_from,
-            msr::LAST_BRANCH_TO => self.msr.branch_records.branch_to,
-            msr::LAST_INT_FROM => self.msr.branch_records.exception_from,
-            msr::LAST_INT_TO => self.msr.branch_records.exception_to,
-            msr::PAT => self.msr.pat,
-            msr::MTRR_DEF_TYPE => self.msr.mtrr_default,
-            0x200..=0x20F => self.msr.mtrr_variable[(number - 0x200) as usize],
+            msr::MCG_STATUS => self.control.msr.mcg_status,
+            msr::MCG_CTL => self.control.msr.mcg_ctl,
+            msr::DEBUG_CTL => self.control.msr.debug_ctl,
+            msr::LAST_BRANCH_FROM => self.control.msr.branch_records.branch_from,
+            msr::LAST_BRANCH_TO => self.control.msr.branch_records.branch_to,
+            msr::LAST_INT_FROM => self.control.msr.branch_records.exception_from,
+            msr::LAST_INT_TO => self.control.msr.branch_records.exception_to,
+            msr::PAT => self.control.msr.pat,
+            msr::MTRR_DEF_TYPE => self.control.msr.mtrr_default,
+            0x200..=0x20F => self.control.msr.mtrr_variable[(number - 0x200) as usize],
             0x400..=0x41B => {
                 let at = (number - 0x400) as usize;
-                self.msr.machine_check[at / 4][at % 4]
+                self.control.msr.machine_check[at / 4][at % 4]
             }
             msr::TSC_DEADLINE if has(Feature::TscDeadline) => self.apic.tsc_deadline(),
-            msr::XSS if has(Feature::Xsaves) => self.msr.xss,
-            msr::EFER => self.efer.bits(),
-            msr::STAR => self.syscall.star,
-            msr::LSTAR => self.syscall.lstar,
-            msr::CSTAR => self.syscall.cstar,
-            msr::SFMASK => self.syscall.sfmask,
-            msr::FS_BASE => self.segments[4].base,
-            msr::GS_BASE => self.segments[5].base,
-            msr::KERNEL_GS_BASE => self.syscall.kernel_gs_base,
-            msr::TSC_AUX if has(Feature::Rdtscp) => self.msr.tsc_aux,
-            msr::SYSCFG if self.model.is_amd() => self.msr.syscfg,
-            msr::HWCR if self.model.is_amd() => self.msr.hwcr,
-            0xC001_1020 if self.model.is_amd() => self.msr.ls_cfg,
-            0xC001_1029 if self.model.is_amd() => self.msr.de_cfg,
+            msr::XSS if has(Feature::Xsaves) => self.control.msr.xss,
+            msr::EFER => self.control.efer.bits(),
+            msr::STAR => self.control.syscall.star,
+            msr::LSTAR => self.control.syscall.lstar,
+            msr::CSTAR => self.control.syscall.cstar,
+            msr::SFMASK => self.control.syscall.sfmask,
+            msr::FS_BASE => self.registers.segments[SegmentRegister::Fs].base,
+            msr::GS_BASE => self.registers.segments[SegmentRegister::Gs].base,
+            msr::KERNEL_GS_BASE => self.control.syscall.kernel_gs_base,
+            msr::TSC_AUX if has(Feature::Rdtscp) => self.control.msr.tsc_aux,
+            msr::SYSCFG if self.model.is_amd() => self.control.msr.syscfg,
+            msr::HWCR if self.model.is_amd() => self.control.msr.hwcr,
+            0xC001_1020 if self.model.is_amd() => self.control.msr.ls_cfg,
+            0xC001_1029 if self.model.is_amd() => self.control.msr.de_cfg,
             _ if fixed_mtrr(number).is_some() => {
-                self.msr.mtrr_fixed[fixed_mtrr(number).unwrap_or(0)]
+                self.control.msr.mtrr_fixed[fixed_mtrr(number).unwrap_or(0)]
             }
             _ if self.model.is_amd() && is_inert(number) => 0,
             _ if self.model.is_amd() => {
                 let at = performance(number).ok_or(Stop::GENERAL_PROTECTION)?;
-                self.msr.performance[at]
+                self.control.msr.performance[at]
             }
             _ => return Err(Stop::GENERAL_PROTECTION),
         })
@@ -211,12 +212,12 @@ impl Cpu {
             msr::TSC => {
                 let change = value.wrapping_sub(self.tsc());
                 self.tsc_offset = self.tsc_offset.wrapping_add(change);
-                self.msr.tsc_adjust = self.msr.tsc_adjust.wrapping_add(change);
+                self.control.msr.tsc_adjust = self.control.msr.tsc_adjust.wrapping_add(change);
             }
             msr::TSC_ADJUST if self.model.has(Feature::TscAdjust) => {
-                let change = value.wrapping_sub(self.msr.tsc_adjust);
+                let change = value.wrapping_sub(self.control.msr.tsc_adjust);
                 self.tsc_offset = self.tsc_offset.wrapping_add(change);
-                self.msr.tsc_adjust = value;
+                self.control.msr.tsc_adjust = value;
             }
             msr::APIC_BASE => {
                 let bits = self.model.physical_bits();
@@ -224,50 +225,55 @@ impl Cpu {
                     .write_base(value, self.clock, bits)
                     .map_err(|_| Stop::GENERAL_PROTECTION)?;
                 self.tlb.flush_all();
-                self.attention |= Attention::INTERRUPT | Attention::TIMER;
+                self.pending.attention |= Attention::INTERRUPT | Attention::TIMER;
             }
             msr::MISC_ENABLE if !self.model.is_amd() => {
-                let kept = self.msr.misc_enable & !misc_enable::WRITABLE;
-                self.msr.misc_enable = value & misc_enable::WRITABLE | kept;
+                let kept = self.control.msr.misc_enable & !misc_enable::WRITABLE;
+                self.control.msr.misc_enable = value & misc_enable::WRITABLE | kept;
             }
             msr::BIOS_SIGN_ID => {}
-            msr::SYSENTER_CS => self.syscall.sysenter_cs = value & 0xFFFF_FFFF,
-            msr::SYSENTER_ESP => self.syscall.sysenter_esp = canonical?,
-            msr::SYSENTER_EIP => self.syscall.sysenter_eip = canonical?,
-            msr::MCG_STATUS => self.msr.mcg_status = value,
-            msr::MCG_CTL => self.msr.mcg_ctl = value,
+            msr::SYSENTER_CS => self.control.syscall.sysenter_cs = value & 0xFFFF_FFFF,
+            msr::SYSENTER_ESP => self.control.syscall.sysenter_esp = canonical?,
+            msr::SYSENTER_EIP => self.control.syscall.sysenter_eip = canonical?,
+            msr::MCG_STATUS => self.control.msr.mcg_status = value,
+            msr::MCG_CTL => self.control.msr.mcg_ctl = value,
             msr::DEBUG_CTL => self.write_debug_control(value),
             msr::TSC_DEADLINE if self.model.has(Feature::TscDeadline) => {
                 self.write_tsc_deadline(value);
             }
-            msr::XSS if self.model.has(Feature::Xsaves) && value == 0 => self.msr.xss = value,
+            msr::XSS if self.model.has(Feature::Xsaves) && value == 0 => {
+                self.control.msr.xss = value
+            }
             msr::EFER => {
                 self.write_efer(value)?;
                 self.trap_efer_write();
             }
-            msr::STAR => self.syscall.star = value,
-            msr::LSTAR => self.syscall.lstar = canonical?,
-            msr::CSTAR => self.syscall.cstar = canonical?,
-            msr::SFMASK => self.syscall.sfmask = value & 0xFFFF_FFFF,
+            msr::STAR => self.control.syscall.star = value,
+            msr::LSTAR => self.control.syscall.lstar = canonical?,
+            msr::CSTAR => self.control.syscall.cstar = canonical?,
+            msr::SFMASK => self.control.syscall.sfmask = value & 0xFFFF_FFFF,
             msr::FS_BASE | msr::GS_BASE => {
-                let register = if number == msr::FS_BASE { 4 } else { 5 };
-                self.segments[register].base = canonical?;
-                self.segment_base[register] = value;
+                let is_fs = number == msr::FS_BASE;
+                let register = if is_fs { SegmentRegister::Fs } else { SegmentRegister::Gs };
+                self.registers.set_segment_base(register, canonical?);
             }
-            msr::KERNEL_GS_BASE => self.syscall.kernel_gs_base = canonical?,
+            msr::KERNEL_GS_BASE => self.control.syscall.kernel_gs_base = canonical?,
             msr::TSC_AUX if self.model.has(Feature::Rdtscp) => {
-                self.msr.tsc_aux = value & 0xFFFF_FFFF;
+                self.control.msr.tsc_aux = value & 0xFFFF_FFFF;
             }
-            msr::SYSCFG if self.model.is_amd() => self.msr.syscfg = value & 0x007C_0000,
-            msr::HWCR if self.model.is_amd() => self.msr.hwcr = value & 0x0100_0000 | 1 << 24,
-            0xC001_1020 if self.model.is_amd() => self.msr.ls_cfg = value,
-            0xC001_1029 if self.model.is_amd() => self.msr.de_cfg = value,
+            msr::SYSCFG if self.model.is_amd() => self.control.msr.syscfg = value & 0x007C_0000,
+            msr::HWCR if self.model.is_amd() => {
+                self.control.msr.hwcr = value & 0x0100_0000 | 1 << 24
+            }
+            0xC001_1020 if self.model.is_amd() => self.control.msr.ls_cfg = value,
+            0xC001_1029 if self.model.is_amd() => self.control.msr.de_cfg = value,
             _ if self.write_memory_type(number, value)? => {}
             _ if self.write_machine_check(number, value)? => {}
             _ if self.model.is_amd() && is_inert(number) => {}
             _ if self.model.is_amd() => {
                 let at = performance(number).ok_or(Stop::GENERAL_PROTECTION)?;
-                self.msr.performance[at] = if at % 2 == 1 { value & COUNTER } else { value };
+                self.control.msr.performance[at] =
+                    if at % 2 == 1 { value & COUNTER } else { value };
             }
             _ => return Err(Stop::GENERAL_PROTECTION),
         }
@@ -278,13 +284,13 @@ impl Cpu {
     fn write_memory_type(&mut self, number: u32, value: u64) -> Result<bool, Stop> {
         let bytes_are = |pat| value.to_le_bytes().iter().all(|byte| is_memory_type(*byte, pat));
         match number {
-            msr::PAT if bytes_are(true) => self.msr.pat = value,
+            msr::PAT if bytes_are(true) => self.control.msr.pat = value,
             msr::MTRR_DEF_TYPE if value & !0xCFF == 0 && is_memory_type(value as u8, false) => {
-                self.msr.mtrr_default = value;
+                self.control.msr.mtrr_default = value;
             }
-            0x200..=0x20F => self.msr.mtrr_variable[(number - 0x200) as usize] = value,
+            0x200..=0x20F => self.control.msr.mtrr_variable[(number - 0x200) as usize] = value,
             _ => match fixed_mtrr(number) {
-                Some(at) if bytes_are(false) => self.msr.mtrr_fixed[at] = value,
+                Some(at) if bytes_are(false) => self.control.msr.mtrr_fixed[at] = value,
                 Some(_) => return Err(Stop::GENERAL_PROTECTION),
                 None if matches!(number, msr::PAT | msr::MTRR_DEF_TYPE) => {
                     return Err(Stop::GENERAL_PROTECTION);
@@ -301,7 +307,7 @@ impl Cpu {
             return Ok(false);
         }
         let at = (number - 0x400) as usize;
-        let simulates = self.msr.hwcr & 1 << 18 != 0;
+        let simulates = self.control.msr.hwcr & 1 << 18 != 0;
         if at % 4 == 1 && value != 0 && !simulates {
             return Err(Stop::GENERAL_PROTECTION);
         }
@@ -310,12 +316,12 @@ impl Cpu {
         if at.is_multiple_of(4) && !matches!(value, 0 | u64::MAX) && !self.model.is_amd() {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        self.msr.machine_check[at / 4][at % 4] = value;
+        self.control.msr.machine_check[at / 4][at % 4] = value;
         Ok(true)
     }
 
     /// Whether long mode is enabled, for debuggers that read EFER.
     pub fn long_mode_is_enabled(&self) -> bool {
-        self.efer.contains(Efer::LONG_MODE_ENABLE)
+        self.control.efer.contains(Efer::LONG_MODE_ENABLE)
     }
 }

@@ -22,26 +22,30 @@ fn stack(selector: u16, dpl: u16) -> Segment {
 
 impl Cpu {
     pub(crate) fn system_call(&mut self, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-        if !self.efer.contains(Efer::SYSCALL) {
+        if !self.control.efer.contains(Efer::SYSCALL) {
             return Err(Stop::INVALID_OPCODE);
         }
         if !self.is_long_mode() && !self.model.is_amd() {
             return Err(Stop::INVALID_OPCODE);
         }
         let next = self.next_ip(op);
-        let was_stepping = self.attention.contains(Attention::SINGLE_STEP);
-        let selector = (self.syscall.star >> 32) as u16 & !3;
+        let was_stepping = self.pending.attention.contains(Attention::SINGLE_STEP);
+        let selector = (self.control.syscall.star >> 32) as u16 & !3;
         let long = self.is_long_mode();
         if long {
-            self.gpr[RCX] = next;
-            self.gpr[R11] = self.flags.bits() & !rflags::RF;
-            let target = if op.has(Op::LONG) { self.syscall.lstar } else { self.syscall.cstar };
-            self.write_flags(0, self.syscall.sfmask | rflags::RF);
-            self.ip = target;
+            self.registers.gpr[RCX] = next;
+            self.registers.gpr[R11] = self.registers.flags.bits() & !rflags::RF;
+            let target = if op.has(Op::LONG) {
+                self.control.syscall.lstar
+            } else {
+                self.control.syscall.cstar
+            };
+            self.write_flags(0, self.control.syscall.sfmask | rflags::RF);
+            self.registers.ip = target;
         } else {
-            self.gpr[RCX] = next & 0xFFFF_FFFF;
+            self.registers.gpr[RCX] = next & 0xFFFF_FFFF;
             self.write_flags(0, rflags::VM | rflags::IF | rflags::RF);
-            self.ip = self.syscall.star & 0xFFFF_FFFF;
+            self.registers.ip = self.control.syscall.star & 0xFFFF_FFFF;
         }
         self.set_segment(SegmentRegister::Cs, code(selector, long, 0));
         self.set_segment(SegmentRegister::Ss, stack(selector.wrapping_add(8), 0));
@@ -56,21 +60,21 @@ impl Cpu {
         op: &Op,
         to_64_bit: bool,
     ) -> Result<(), Stop> {
-        if !self.efer.contains(Efer::SYSCALL) {
+        if !self.control.efer.contains(Efer::SYSCALL) {
             return Err(Stop::INVALID_OPCODE);
         }
-        if !self.is_protected() || self.cpl != 0 {
+        if !self.is_protected() || self.registers.cpl != 0 {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        let base = (self.syscall.star >> 48) as u16;
-        let was_stepping = self.attention.contains(Attention::SINGLE_STEP);
-        let target = self.gpr[RCX];
+        let base = (self.control.syscall.star >> 48) as u16;
+        let was_stepping = self.pending.attention.contains(Attention::SINGLE_STEP);
+        let target = self.registers.gpr[RCX];
         if self.is_long_mode() {
             // AMD parts fault only when the target is fetched; Intel's check RCX here.
             if to_64_bit && !self.model.is_amd() && (target as i64) << 16 >> 16 != target as i64 {
                 return Err(Stop::GENERAL_PROTECTION);
             }
-            let flags = self.gpr[R11];
+            let flags = self.registers.gpr[R11];
             self.write_flags(flags, rflags::ALL & !(rflags::RF | rflags::VM | rflags::FIXED));
         } else {
             self.write_flags(rflags::IF, rflags::IF);
@@ -80,20 +84,20 @@ impl Cpu {
         let selector = base.wrapping_add(8) | if op.has(Op::LONG) { 3 } else { 0 };
         // On AMD parts SS keeps its hidden attributes; a flat stack serves every known kernel.
         self.set_segment(SegmentRegister::Ss, stack(selector | 3, 3));
-        self.ip = if to_64_bit { target } else { target & 0xFFFF_FFFF };
+        self.registers.ip = if to_64_bit { target } else { target & 0xFFFF_FFFF };
         self.set_cpl(3);
         self.settle_step_by_new_flag(was_stepping);
         Err(Stop::BRANCH)
     }
 
     pub(crate) fn system_enter(&mut self, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-        if self.is_real() {
+        if self.control.is_real() {
             return Err(Stop::GENERAL_PROTECTION);
         }
         if self.is_long_mode() && self.model.is_amd() {
             return Err(Stop::INVALID_OPCODE);
         }
-        let selector = self.syscall.sysenter_cs as u16 & !3;
+        let selector = self.control.syscall.sysenter_cs as u16 & !3;
         if selector == 0 {
             return Err(Stop::GENERAL_PROTECTION);
         }
@@ -102,8 +106,8 @@ impl Cpu {
         self.set_segment(SegmentRegister::Cs, code(selector, long, 0));
         self.set_segment(SegmentRegister::Ss, stack(selector.wrapping_add(8), 0));
         let mask = if long { u64::MAX } else { 0xFFFF_FFFF };
-        self.gpr[RSP] = self.syscall.sysenter_esp & mask;
-        self.ip = self.syscall.sysenter_eip & mask;
+        self.registers.gpr[RSP] = self.control.syscall.sysenter_esp & mask;
+        self.registers.ip = self.control.syscall.sysenter_eip & mask;
         self.set_cpl(0);
         Err(Stop::BRANCH)
     }
@@ -117,8 +121,8 @@ impl Cpu {
         if self.is_long_mode() && self.model.is_amd() {
             return Err(Stop::INVALID_OPCODE);
         }
-        let base = self.syscall.sysenter_cs as u16 & !3;
-        if !self.is_protected() || self.cpl != 0 || base == 0 {
+        let base = self.control.syscall.sysenter_cs as u16 & !3;
+        if !self.is_protected() || self.registers.cpl != 0 || base == 0 {
             return Err(Stop::GENERAL_PROTECTION);
         }
         let (cs, ss) = if to_64_bit {
@@ -127,11 +131,11 @@ impl Cpu {
             (base.wrapping_add(16), base.wrapping_add(24))
         };
         let mask = if to_64_bit { u64::MAX } else { 0xFFFF_FFFF };
-        let (ip, sp) = (self.gpr[RDX] & mask, self.gpr[RCX] & mask);
+        let (ip, sp) = (self.registers.gpr[RDX] & mask, self.registers.gpr[RCX] & mask);
         self.set_segment(SegmentRegister::Cs, code(cs | 3, to_64_bit, 3));
         self.set_segment(SegmentRegister::Ss, stack(ss | 3, 3));
-        self.gpr[RSP] = sp;
-        self.ip = ip;
+        self.registers.gpr[RSP] = sp;
+        self.registers.ip = ip;
         self.set_cpl(3);
         Err(Stop::BRANCH)
     }

@@ -119,9 +119,9 @@ impl Cpu {
     }
 
     fn save_task(&mut self, bus: &mut Bus<'_>, next: u64, reason: Reason) -> Result<(), Stop> {
-        let tss = layout(self.tr.attributes);
-        let base = self.tr.base;
-        let mut flags = self.flags.bits();
+        let tss = layout(self.control.tr.attributes);
+        let base = self.control.tr.base;
+        let mut flags = self.registers.flags.bits();
         if reason == Reason::Return {
             flags &= !rflags::NT;
         }
@@ -129,12 +129,13 @@ impl Cpu {
         self.write_system(bus, base + tss.flags, tss.bytes, flags)?;
         for number in 0..8 {
             let at = base + tss.registers + (number * tss.bytes) as u64;
-            self.write_system(bus, at, tss.bytes, self.gpr[number])?;
+            self.write_system(bus, at, tss.bytes, self.registers.gpr[number])?;
         }
         let count = if tss.bytes == 4 { 6 } else { 4 };
-        for number in 0..count {
-            let at = base + tss.selectors + number as u64 * tss.stride;
-            self.write_system(bus, at, 2, self.segments[number].selector as u64)?;
+        for register in SegmentRegister::ALL.into_iter().take(count) {
+            let at = base + tss.selectors + register as u64 * tss.stride;
+            let selector = self.registers.segments[register].selector;
+            self.write_system(bus, at, 2, selector as u64)?;
         }
         Ok(())
     }
@@ -166,7 +167,7 @@ impl Cpu {
             Some(at) => Some(self.read_system(bus, base + at, 4)?),
             None => None,
         };
-        let old = self.tr.selector;
+        let old = self.control.tr.selector;
         if matches!(reason, Reason::Jump | Reason::Return) {
             self.mark_busy(bus, old, false)?;
         }
@@ -177,27 +178,27 @@ impl Cpu {
             self.write_system(bus, base, 2, old as u64)?;
             flags |= rflags::NT;
         }
-        self.tr = target;
-        self.tr.attributes.0 |= 2;
-        self.cr0.insert(Cr0::TASK_SWITCHED);
-        self.dr7 &= !0x155;
+        self.control.tr = target;
+        self.control.tr.attributes.0 |= 2;
+        self.control.cr0.insert(Cr0::TASK_SWITCHED);
+        self.debug.dr7 &= !0x155;
         self.update_breakpoints();
         if let Some(cr3) = cr3
-            && self.cr0.contains(Cr0::PAGING)
+            && self.control.cr0.contains(Cr0::PAGING)
         {
             self.load_cr3(bus, cr3)?;
         }
         for (number, value) in registers.into_iter().enumerate() {
-            let kept = if tss.bytes == 2 { self.gpr[number] & 0xFFFF_0000 } else { 0 };
-            self.gpr[number] = kept | value;
+            let kept = if tss.bytes == 2 { self.registers.gpr[number] & 0xFFFF_0000 } else { 0 };
+            self.registers.gpr[number] = kept | value;
         }
         self.write_flags(flags, rflags::ALL & !rflags::FIXED);
-        self.ip = ip;
+        self.registers.ip = ip;
         self.load_task_segments(bus, selectors, ldt)?;
         let traps = tss.bytes == 4 && self.read_system(bus, base + 0x64, 2)? & 1 != 0;
         if traps {
-            self.pending_debug |= arch::control::debug::DR6_TASK_SWITCH;
-            self.attention |= Attention::DEBUG_TRAP;
+            self.debug.pending |= arch::control::debug::DR6_TASK_SWITCH;
+            self.pending.attention |= Attention::DEBUG_TRAP;
         }
         Ok(())
     }
@@ -213,7 +214,7 @@ impl Cpu {
         for register in SegmentRegister::ALL {
             self.set_segment(register, null_segment(selectors[register as usize]));
         }
-        self.ldtr = null_segment(ldt);
+        self.control.ldtr = null_segment(ldt);
         if self.is_virtual_8086() {
             for register in SegmentRegister::ALL {
                 let selector = selectors[register as usize];
@@ -227,9 +228,10 @@ impl Cpu {
         self.load_task_ldt(bus, ldt)?;
         self.load_task_code(bus, selectors[Cs as usize])?;
         let ss = selectors[Ss as usize];
-        let stack = self.checked_stack_segment(bus, ss, self.cpl, bad_tss, |selector| {
-            Stop::exception_with(arch::exception::STACK, code_of(selector))
-        })?;
+        let stack =
+            self.checked_stack_segment(bus, ss, self.registers.cpl, bad_tss, |selector| {
+                Stop::exception_with(arch::exception::STACK, code_of(selector))
+            })?;
         self.set_segment(Ss, stack);
         for register in [Ds, Es, Fs, Gs] {
             let selector = selectors[register as usize];
@@ -272,7 +274,7 @@ impl Cpu {
         error: u32,
     ) -> Result<(), Stop> {
         let bytes = layout(attributes).bytes;
-        let pointer = self.gpr[crate::width::RSP].wrapping_sub(bytes as u64);
+        let pointer = self.registers.gpr[crate::width::RSP].wrapping_sub(bytes as u64);
         let linear = self.stack_linear(false, pointer, bytes, crate::memory::Access::Write)?;
         self.write_system(bus, linear, bytes, error as u64)?;
         self.set_stack_pointer(false, pointer);
@@ -281,7 +283,7 @@ impl Cpu {
 
     /// IRET with NT: back to the task of the back link.
     pub(super) fn return_from_task(&mut self, bus: &mut Bus<'_>, next: u64) -> Result<(), Stop> {
-        let link = self.read_system(bus, self.tr.base, 2)? as u16;
+        let link = self.read_system(bus, self.control.tr.base, 2)? as u16;
         self.switch_task(bus, link, Reason::Return, next, None)
     }
 
@@ -292,7 +294,7 @@ impl Cpu {
         event: Event,
         tss: u16,
     ) -> Result<(), Stop> {
-        let next = self.ip;
+        let next = self.registers.ip;
         match self.switch_task(bus, tss, Reason::Interrupt, next, event.error) {
             Err(stop) if stop == Stop::BRANCH => Ok(()),
             other => other,

@@ -27,9 +27,15 @@ fn run(cpu: &mut Cpu, cache: &mut CodeCache, memory: &mut GuestMemory, step: u64
 }
 
 fn summary(cpu: &Cpu) -> impl PartialEq + std::fmt::Debug {
-    let registers: Vec<u64> = cpu.gpr[..16].to_vec();
-    let place = (cpu.ip, cpu.flags.bits(), cpu.cpl, cpu.cr2, cpu.dr6);
-    (registers, place, cpu.clock, cpu.instructions, cpu.activity, cpu.xmm)
+    let registers: Vec<u64> = cpu.registers.gpr[..16].to_vec();
+    let place = (
+        cpu.registers.ip,
+        cpu.registers.flags.bits(),
+        cpu.registers.cpl,
+        cpu.control.cr2,
+        cpu.debug.dr6,
+    );
+    (registers, place, cpu.clock, cpu.instructions, cpu.pending.activity, cpu.registers.xmm)
 }
 
 #[test]

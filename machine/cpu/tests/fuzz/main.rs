@@ -117,8 +117,8 @@ impl Bench {
             let mut bus = Bus { memory: &mut self.memory, platform: &mut platform };
             let until = Picoseconds(cpu.clock.0 + TIME.0);
             let end = cpu.run(&mut self.cache, &mut bus, until, INSTRUCTIONS);
-            assert_eq!(cpu.gpr[16], 0, "the register that reads zero");
-            assert!(cpu.flags.has(2), "bit 1 of RFLAGS reads one");
+            assert_eq!(cpu.registers.gpr[16], 0, "the register that reads zero");
+            assert!(cpu.registers.flags.has(2), "bit 1 of RFLAGS reads one");
             match end {
                 RunEnd::Shutdown => break,
                 RunEnd::Idle => {

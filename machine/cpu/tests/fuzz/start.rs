@@ -67,39 +67,39 @@ pub fn set_up(cpu: &mut Cpu, memory: &mut GuestMemory, mode: Mode, random: &mut 
     set_controls(cpu, mode, random);
     set_segments(cpu, mode, privilege, random);
     set_registers(cpu, mode, random);
-    cpu.refresh_segments();
+    cpu.registers.refresh_segments();
     cpu.update_breakpoints();
 }
 
 fn set_controls(cpu: &mut Cpu, mode: Mode, random: &mut Random) {
-    cpu.cr0 = Cr0::from_bits_retain(random.next()) & Cr0::all();
-    cpu.cr0.set(Cr0::PROTECTION_ENABLE, mode != Mode::Real);
+    cpu.control.cr0 = Cr0::from_bits_retain(random.next()) & Cr0::all();
+    cpu.control.cr0.set(Cr0::PROTECTION_ENABLE, mode != Mode::Real);
     let pages = mode.is_long() || mode != Mode::Real && random.one_in(2);
-    cpu.cr0.set(Cr0::PAGING, pages);
+    cpu.control.cr0.set(Cr0::PAGING, pages);
     if random.one_in(2) {
-        cpu.cr0.remove(Cr0::TASK_SWITCHED | Cr0::EMULATION);
+        cpu.control.cr0.remove(Cr0::TASK_SWITCHED | Cr0::EMULATION);
     }
-    cpu.cr4 = Cr4::from_bits_retain(random.next()) & Cr4::all();
-    cpu.cr4.remove(Cr4::LA57 | Cr4::VMXE | Cr4::CET);
-    cpu.efer = Efer::SYSCALL | Efer::NO_EXECUTE;
-    cpu.efer.set(Efer::SVM, random.one_in(2));
+    cpu.control.cr4 = Cr4::from_bits_retain(random.next()) & Cr4::all();
+    cpu.control.cr4.remove(Cr4::LA57 | Cr4::VMXE | Cr4::CET);
+    cpu.control.efer = Efer::SYSCALL | Efer::NO_EXECUTE;
+    cpu.control.efer.set(Efer::SVM, random.one_in(2));
     if mode.is_long() {
-        cpu.efer |= Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
-        cpu.cr4 |= Cr4::PAE;
+        cpu.control.efer |= Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
+        cpu.control.cr4 |= Cr4::PAE;
     } else {
-        cpu.cr4.remove(Cr4::PCIDE);
+        cpu.control.cr4.remove(Cr4::PCIDE);
     }
-    cpu.cr3 = match (mode.is_long(), cpu.cr4.contains(Cr4::PAE)) {
+    cpu.control.cr3 = match (mode.is_long(), cpu.control.cr4.contains(Cr4::PAE)) {
         (true, _) => LONG_TABLES,
         (false, true) => PAE_TABLES,
         (false, false) => SHORT_TABLES,
     };
-    cpu.pdpte = [LEAVES - 0x4000 + 0x1000, 1, 0, random.next()].map(|entry| entry | 1);
-    cpu.pdpte[0] = LONG_TABLES + 0x2000 | 1;
-    cpu.xcr0 = random.pick(&[1, 3, 7]) & 3;
+    cpu.control.pdpte = [LEAVES - 0x4000 + 0x1000, 1, 0, random.next()].map(|entry| entry | 1);
+    cpu.control.pdpte[0] = LONG_TABLES + 0x2000 | 1;
+    cpu.control.xcr0 = random.pick(&[1, 3, 7]) & 3;
     if random.one_in(8) {
-        cpu.dr = [CODE + random.below(64), STACK, random.next(), random.next()];
-        cpu.dr7 = random.next() & 0xFFFF_03FF | 0x400;
+        cpu.debug.dr = [CODE + random.below(64), STACK, random.next(), random.next()];
+        cpu.debug.dr7 = random.next() & 0xFFFF_03FF | 0x400;
     }
 }
 
@@ -111,7 +111,7 @@ fn set_segments(cpu: &mut Cpu, mode: Mode, privilege: u8, random: &mut Random) {
         Mode::Protected32 | Mode::Compatibility => (0xC9B | dpl, 0xC93 | dpl),
         Mode::Long => (0xA9B | dpl, 0xC93 | dpl),
     };
-    for (register, segment) in cpu.segments.iter_mut().enumerate() {
+    for (register, segment) in cpu.registers.segments.0.iter_mut().enumerate() {
         let attributes = if register == 1 { code } else { data };
         let selector = 8 * (1 + random.below(12) as u16) | privilege as u16;
         *segment = match mode {
@@ -132,21 +132,23 @@ fn set_segments(cpu: &mut Cpu, mode: Mode, privilege: u8, random: &mut Random) {
             segment.limit = random.pick(&[0, 0xFF, 0xFFFF, 0xF_FFFF]);
             segment.base = if mode == Mode::Long { random.next() } else { random.next() >> 32 };
         }
-        if register != 1 && random.one_in(16) && cpu.cr0.contains(Cr0::PROTECTION_ENABLE) {
+        if register != 1 && random.one_in(16) && cpu.control.cr0.contains(Cr0::PROTECTION_ENABLE) {
             segment.attributes = Attributes(random.next() as u16 & 0xFFF);
         }
     }
-    cpu.cpl = privilege;
-    cpu.gdtr.base = GDT;
-    cpu.gdtr.limit = random.pick(&[0x7F, 0x7F, 0xFFFF, 0x17]);
-    cpu.idtr.base = IDT;
-    cpu.idtr.limit = random.pick(&[0xFFF, 0xFFF, 0x7FF, 0x7]);
+    cpu.registers.cpl = privilege;
+    cpu.control.gdtr.base = GDT;
+    cpu.control.gdtr.limit = random.pick(&[0x7F, 0x7F, 0xFFFF, 0x17]);
+    cpu.control.idtr.base = IDT;
+    cpu.control.idtr.limit = random.pick(&[0xFFF, 0xFFF, 0x7FF, 0x7]);
     if mode == Mode::Real {
-        cpu.idtr.limit = 0x3FF;
+        cpu.control.idtr.limit = 0x3FF;
     }
     let kind = if mode.is_long() || random.one_in(2) { 0x8B } else { 0x83 };
-    cpu.tr = Segment { selector: 0x40, attributes: Attributes(kind), limit: 0x2067, base: TSS };
-    cpu.ldtr = Segment { selector: 0x50, attributes: Attributes(0x82), limit: 0xFF, base: LDT };
+    cpu.control.tr =
+        Segment { selector: 0x40, attributes: Attributes(kind), limit: 0x2067, base: TSS };
+    cpu.control.ldtr =
+        Segment { selector: 0x50, attributes: Attributes(0x82), limit: 0xFF, base: LDT };
 }
 
 fn address(random: &mut Random) -> u64 {
@@ -196,29 +198,29 @@ const MSRS: &[u64] = &[
 fn set_registers(cpu: &mut Cpu, mode: Mode, random: &mut Random) {
     for number in 0..16 {
         let value = address(random);
-        cpu.gpr[number] = if mode == Mode::Long { value } else { value & 0xFFFF_FFFF };
+        cpu.registers.gpr[number] = if mode == Mode::Long { value } else { value & 0xFFFF_FFFF };
     }
     if random.one_in(2) {
-        cpu.gpr[0] = VMCB;
+        cpu.registers.gpr[0] = VMCB;
     }
     if random.one_in(2) {
-        cpu.gpr[1] = random.pick(MSRS);
+        cpu.registers.gpr[1] = random.pick(MSRS);
     }
     if !random.one_in(8) {
-        cpu.gpr[4] = if mode.code_bits() == 16 { 0x800 } else { STACK + 0x800 };
+        cpu.registers.gpr[4] = if mode.code_bits() == 16 { 0x800 } else { STACK + 0x800 };
     }
     let status = random.next() & (rflags::ALL & !rflags::VM & !rflags::TF);
     let trap = if random.one_in(8) { rflags::TF } else { 0 };
     let virtual_8086 = if mode == Mode::Virtual8086 { rflags::VM } else { 0 };
-    cpu.flags.set_bits(status | trap | virtual_8086);
+    cpu.registers.flags.set_bits(status | trap | virtual_8086);
     if trap != 0 {
-        cpu.attention |= cpu::Attention::SINGLE_STEP;
+        cpu.pending.attention |= cpu::Attention::SINGLE_STEP;
     }
-    for register in &mut cpu.xmm {
+    for register in &mut cpu.registers.xmm {
         *register = u128::from(random.next()) << 64 | u128::from(random.next());
     }
     let start = random.below(16);
-    cpu.ip = match mode {
+    cpu.registers.ip = match mode {
         Mode::Real | Mode::Virtual8086 | Mode::Protected16 => start,
         _ => CODE + start,
     };

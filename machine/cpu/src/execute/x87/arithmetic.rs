@@ -59,7 +59,7 @@ fn registers(
     pops: bool,
 ) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    let unit = &mut cpu.x87;
+    let unit = &mut cpu.registers.x87;
     let is_empty = unit.is_empty(op.a) || unit.is_empty(op.b);
     let operand = unit.st(op.b).unpack();
     let is_stored = unit.compute(op.a, is_empty, |a, c| operation(a.unpack(), operand, c));
@@ -81,8 +81,8 @@ fn memory<W: Width>(
 ) -> Result<(), Stop> {
     cpu.enter_x87()?;
     let operand = unpack(cpu.read::<W>(bus, op)?);
-    let is_empty = cpu.x87.is_empty(0);
-    cpu.x87.compute(0, is_empty, |a, c| operation(a.unpack(), operand, c));
+    let is_empty = cpu.registers.x87.is_empty(0);
+    cpu.registers.x87.compute(0, is_empty, |a, c| operation(a.unpack(), operand, c));
     cpu.note_x87(op);
     Ok(())
 }
@@ -100,15 +100,15 @@ fn unary(
     operation: impl FnOnce(Extended, &mut Context) -> Extended,
 ) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    let is_empty = cpu.x87.is_empty(0);
-    cpu.x87.compute(0, is_empty, operation);
+    let is_empty = cpu.registers.x87.is_empty(0);
+    cpu.registers.x87.compute(0, is_empty, operation);
     cpu.note_x87(op);
     Ok(())
 }
 
 fn fscale(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    let unit = &mut cpu.x87;
+    let unit = &mut cpu.registers.x87;
     let is_empty = unit.is_empty(0) || unit.is_empty(1);
     let scale = unit.st(1).unpack();
     unit.compute(0, is_empty, |a, c| arithmetic::scale(a.unpack(), scale, c));
@@ -125,9 +125,9 @@ fn sign(
     function: fn(Extended) -> Extended,
 ) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    let is_empty = cpu.x87.is_empty(0);
-    cpu.x87.set_codes(C1, 0);
-    cpu.x87.compute(0, is_empty, |a, _| function(a));
+    let is_empty = cpu.registers.x87.is_empty(0);
+    cpu.registers.x87.set_codes(C1, 0);
+    cpu.registers.x87.compute(0, is_empty, |a, _| function(a));
     cpu.note_x87(op);
     Ok(())
 }

@@ -27,7 +27,7 @@ const fn form(signals_quiet: bool, pops: u8, into_flags: bool) -> Form {
 /// Compares ST0 with an operand (`None`: an empty register).
 #[inline(always)]
 fn compare_with(cpu: &mut Cpu, op: &Op, operand: Option<Unpacked>, form: Form) {
-    let unit = &mut cpu.x87;
+    let unit = &mut cpu.registers.x87;
     let operand = operand.filter(|_| !unit.is_empty(0));
     let (ordering, is_pending) = match operand {
         None => (None, unit.stack_fault(false)),
@@ -43,10 +43,10 @@ fn compare_with(cpu: &mut Cpu, op: &Op, operand: Option<Unpacked>, form: Form) {
     if !form.into_flags {
         unit.set_codes(C0 | C2 | C3, codes(ordering));
     } else {
-        cpu.flags.set_status(comparison_flags(ordering));
+        cpu.registers.flags.set_status(comparison_flags(ordering));
     }
     if !is_pending {
-        (0..form.pops).for_each(|_| cpu.x87.pop());
+        (0..form.pops).for_each(|_| cpu.registers.x87.pop());
     }
     cpu.note_x87(op);
 }
@@ -63,7 +63,8 @@ fn codes(ordering: Option<Ordering>) -> u16 {
 #[inline(always)]
 fn register(cpu: &mut Cpu, op: &Op, index: u8, form: Form) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    let operand = (!cpu.x87.is_empty(index)).then(|| cpu.x87.st(index).unpack());
+    let operand =
+        (!cpu.registers.x87.is_empty(index)).then(|| cpu.registers.x87.st(index).unpack());
     compare_with(cpu, op, operand, form);
     Ok(())
 }
@@ -106,7 +107,7 @@ fn memory<W: Width, const INTEGER: bool, const POPS: u8>(
 /// FXAM: the class of ST0 in C3, C2 and C0, its sign in C1. It raises nothing, empty or not.
 fn fxam(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    let unit = &mut cpu.x87;
+    let unit = &mut cpu.registers.x87;
     let value = unit.st(0);
     let class = match value.class() {
         _ if unit.is_empty(0) => C3 | C0,

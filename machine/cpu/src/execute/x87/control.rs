@@ -29,7 +29,7 @@ impl X87 {
 
 /// #NM if both CR0.MP and CR0.TS are set, whatever CR0.EM says.
 fn fwait(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    if cpu.cr0.contains(Cr0::MONITOR_COPROCESSOR | Cr0::TASK_SWITCHED) {
+    if cpu.control.cr0.contains(Cr0::MONITOR_COPROCESSOR | Cr0::TASK_SWITCHED) {
         return Err(Stop::DEVICE_NOT_AVAILABLE);
     }
     cpu.check_pending()
@@ -37,35 +37,35 @@ fn fwait(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
 
 fn fninit(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
     cpu.check_x87()?;
-    cpu.x87.reset();
+    cpu.registers.x87.reset();
     Ok(())
 }
 
 fn fnclex(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
     cpu.check_x87()?;
-    cpu.x87.set_codes(CLEARED_BY_FCLEX | STACK_FAULT, 0);
+    cpu.registers.x87.set_codes(CLEARED_BY_FCLEX | STACK_FAULT, 0);
     Ok(())
 }
 
 fn fldcw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.enter_x87()?;
     let control = cpu.read::<u16>(bus, op)?;
-    cpu.x87.set_control(control);
+    cpu.registers.x87.set_control(control);
     Ok(())
 }
 
 fn fnstcw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_x87()?;
-    let control = cpu.x87.control;
+    let control = cpu.registers.x87.control;
     cpu.write(bus, op, control)?;
     cpu.after_store()
 }
 
 fn fnstsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_x87()?;
-    let status = cpu.x87.status;
+    let status = cpu.registers.x87.status;
     if !op.has(Op::MEMORY) {
-        status.to_register(&mut cpu.gpr, RAX as u8);
+        status.to_register(&mut cpu.registers.gpr, RAX as u8);
         return Ok(());
     }
     cpu.write(bus, op, status)?;
@@ -74,11 +74,11 @@ fn fnstsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 fn ffree<const POPS: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    cpu.x87.release(op.a);
-    cpu.x87.set_codes(C1, 0);
+    cpu.registers.x87.release(op.a);
+    cpu.registers.x87.set_codes(C1, 0);
     if POPS {
-        let next = cpu.x87.top().wrapping_add(1);
-        cpu.x87.set_top(next);
+        let next = cpu.registers.x87.top().wrapping_add(1);
+        cpu.registers.x87.set_top(next);
     }
     cpu.note_x87(op);
     Ok(())
@@ -87,9 +87,9 @@ fn ffree<const POPS: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<()
 /// FINCSTP and FDECSTP turn the stack without emptying anything.
 fn rotate<const STEP: u8>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    let top = cpu.x87.top().wrapping_add(STEP);
-    cpu.x87.set_top(top);
-    cpu.x87.set_codes(C1, 0);
+    let top = cpu.registers.x87.top().wrapping_add(STEP);
+    cpu.registers.x87.set_top(top);
+    cpu.registers.x87.set_codes(C1, 0);
     cpu.note_x87(op);
     Ok(())
 }

@@ -34,9 +34,9 @@ fn valid_from_tag_word(word: u16) -> u8 {
 
 /// The environment: 14 bytes in the formats of 16-bit code, else 28.
 fn environment<const WIDE: bool>(cpu: &Cpu) -> Vec<u8> {
-    let unit = &cpu.x87;
+    let unit = &cpu.registers.x87;
     let heads = [unit.control, unit.status, tag_word(unit)];
-    let is_real = cpu.is_real() || cpu.is_virtual_8086();
+    let is_real = cpu.control.is_real() || cpu.is_virtual_8086();
     let linear = |segment: u16, offset: u64| {
         (u64::from(segment) << 4).wrapping_add(offset & 0xFFFF_FFFF) as u32
     };
@@ -69,14 +69,14 @@ fn environment<const WIDE: bool>(cpu: &Cpu) -> Vec<u8> {
 
 /// Loads an environment, and says how long it was.
 fn load_environment<const WIDE: bool>(cpu: &mut Cpu, bytes: &[u8]) {
-    let is_real = cpu.is_real() || cpu.is_virtual_8086();
+    let is_real = cpu.control.is_real() || cpu.is_virtual_8086();
     let size = if WIDE { 4 } else { 2 };
     let field = |index: usize| {
         let mut value = [0; 4];
         value[..size].copy_from_slice(&bytes[size * index..][..size]);
         u32::from_le_bytes(value)
     };
-    let unit = &mut cpu.x87;
+    let unit = &mut cpu.registers.x87;
     unit.status = field(1) as u16;
     unit.valid = valid_from_tag_word(field(2) as u16);
     unit.set_control(field(0) as u16);
@@ -105,8 +105,8 @@ fn fnstenv<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resul
     let linear = cpu.operand(op, length(WIDE), Access::Write)?;
     let bytes = environment::<WIDE>(cpu);
     cpu.write_area(bus, linear, &bytes, op.segment)?;
-    let control = cpu.x87.control | 0x3F;
-    cpu.x87.set_control(control);
+    let control = cpu.registers.x87.control | 0x3F;
+    cpu.registers.x87.set_control(control);
     cpu.after_store()
 }
 
@@ -115,9 +115,9 @@ fn fnsave<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result
     cpu.check_x87()?;
     let linear = cpu.operand(op, length(WIDE) + REGISTERS, Access::Write)?;
     let mut bytes = environment::<WIDE>(cpu);
-    (0..8).for_each(|index| bytes.extend(cpu.x87.st(index).to_bytes()));
+    (0..8).for_each(|index| bytes.extend(cpu.registers.x87.st(index).to_bytes()));
     cpu.write_area(bus, linear, &bytes, op.segment)?;
-    cpu.x87.reset();
+    cpu.registers.x87.reset();
     cpu.after_store()
 }
 
@@ -137,13 +137,13 @@ fn frstor<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result
     let mut bytes = [0; 28 + REGISTERS];
     cpu.read_area(bus, linear, &mut bytes[..all], op.segment)?;
     load_environment::<WIDE>(cpu, &bytes);
-    let valid = cpu.x87.valid;
+    let valid = cpu.registers.x87.valid;
     for (index, register) in bytes[length(WIDE)..all].chunks_exact(10).enumerate() {
         let mut value = [0; 10];
         value.copy_from_slice(register);
-        cpu.x87.set_st(index as u8, Extended::from_bytes(value));
+        cpu.registers.x87.set_st(index as u8, Extended::from_bytes(value));
     }
-    cpu.x87.valid = valid;
+    cpu.registers.x87.valid = valid;
     Ok(())
 }
 

@@ -31,7 +31,7 @@ impl Cpu {
         value: impl FnOnce(&mut Context) -> Extended,
     ) -> Result<(), Stop> {
         const LAST: u8 = 7;
-        let unit = &mut self.x87;
+        let unit = &mut self.registers.x87;
         if !unit.is_empty(LAST) {
             if !unit.stack_fault(true) {
                 unit.push(Extended::INDEFINITE);
@@ -81,21 +81,21 @@ fn constant(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op, constant: Constant) -> Resu
 /// FLD ST(i).
 fn register(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    if cpu.x87.is_empty(op.a) {
-        if !cpu.x87.stack_fault(false) {
-            cpu.x87.push(Extended::INDEFINITE);
+    if cpu.registers.x87.is_empty(op.a) {
+        if !cpu.registers.x87.stack_fault(false) {
+            cpu.registers.x87.push(Extended::INDEFINITE);
         }
         cpu.note_x87(op);
         return Ok(());
     }
-    let value = cpu.x87.st(op.a);
+    let value = cpu.registers.x87.st(op.a);
     cpu.push_loaded(op, |_| value)
 }
 
 /// FXCH: an empty register counts as the indefinite.
 fn fxch(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    let unit = &mut cpu.x87;
+    let unit = &mut cpu.registers.x87;
     let empty = [0, op.b].map(|index| unit.is_empty(index));
     unit.set_codes(C1, 0);
     if !empty.contains(&true) || !unit.stack_fault(false) {
@@ -120,8 +120,8 @@ fn conditional(
     wanted: bool,
 ) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    let holds = (cpu.flags.status() & flags != 0) == wanted;
-    let unit = &mut cpu.x87;
+    let holds = (cpu.registers.flags.status() & flags != 0) == wanted;
+    let unit = &mut cpu.registers.x87;
     if unit.is_empty(0) || unit.is_empty(op.b) {
         if !unit.stack_fault(false) {
             unit.set_st(0, Extended::INDEFINITE);

@@ -20,6 +20,7 @@ use crate::width::BLOCK_IP;
 use crate::{Cpu, Stop};
 use arch::control::Cr0;
 use arch::exception;
+use arch::segment::SegmentRegister;
 use iced_x86::Instruction;
 use serde::{Deserialize, Serialize};
 
@@ -173,7 +174,7 @@ impl Cpu {
     /// #NM while the unit is emulated or belongs to another task. [APM2 "CR0 Register"]
     #[inline(always)]
     pub(super) fn check_x87(&self) -> Result<(), Stop> {
-        if self.cr0.intersects(Cr0::EMULATION.union(Cr0::TASK_SWITCHED)) {
+        if self.control.cr0.intersects(Cr0::EMULATION.union(Cr0::TASK_SWITCHED)) {
             return Err(Stop::DEVICE_NOT_AVAILABLE);
         }
         Ok(())
@@ -184,7 +185,7 @@ impl Cpu {
     /// reporting through FERR is not modelled; execution goes on as if IGNNE were asserted.
     #[inline(always)]
     pub(super) fn check_pending(&self) -> Result<(), Stop> {
-        if self.x87.has_pending() && self.cr0.contains(Cr0::NUMERIC_ERROR) {
+        if self.registers.x87.has_pending() && self.control.cr0.contains(Cr0::NUMERIC_ERROR) {
             return Err(Stop::exception(exception::X87));
         }
         Ok(())
@@ -200,18 +201,20 @@ impl Cpu {
     /// Records the instruction (and its operand's address) for the environment.
     #[inline(always)]
     pub(super) fn note_x87(&mut self, op: &Op) {
-        let next = self.gpr[BLOCK_IP as usize].wrapping_add(u64::from(op.end));
-        self.x87.instruction_pointer = next.wrapping_sub(u64::from(op.length));
-        self.x87.instruction_segment = self.segments[1].selector;
-        self.x87.opcode = op.immediate as u16 & 0x7FF;
+        let next = self.registers.gpr[BLOCK_IP as usize].wrapping_add(u64::from(op.end));
+        self.registers.x87.instruction_pointer = next.wrapping_sub(u64::from(op.length));
+        self.registers.x87.instruction_segment =
+            self.registers.segments[SegmentRegister::Cs].selector;
+        self.registers.x87.opcode = op.immediate as u16 & 0x7FF;
         if op.has(Op::MEMORY) {
-            self.x87.data_pointer = self.effective_address(op);
+            self.registers.x87.data_pointer = self.effective_address(op);
             let segment = match op.segment {
-                FLAT => 3,
-                FLAT_STACK => 2,
-                segment => usize::from(segment),
+                FLAT => Some(SegmentRegister::Ds),
+                FLAT_STACK => Some(SegmentRegister::Ss),
+                segment => SegmentRegister::from_encoding(segment),
             };
-            self.x87.data_segment = self.segments.get(segment).map_or(0, |held| held.selector);
+            self.registers.x87.data_segment =
+                segment.map_or(0, |register| self.registers.segments[register].selector);
         }
     }
 }

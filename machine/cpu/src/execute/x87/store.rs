@@ -25,9 +25,9 @@ fn store_bytes<const N: usize, const POPS: bool>(
 ) -> Result<(), Stop> {
     cpu.enter_x87()?;
     let linear = cpu.operand(op, N, Access::Write)?;
-    let is_empty = cpu.x87.is_empty(0);
-    let mut context = cpu.x87.context();
-    let bytes = if is_empty { indefinite } else { convert(cpu.x87.st(0), &mut context) };
+    let is_empty = cpu.registers.x87.is_empty(0);
+    let mut context = cpu.registers.x87.context();
+    let bytes = if is_empty { indefinite } else { convert(cpu.registers.x87.st(0), &mut context) };
     let is_forbidden = match is_empty {
         true => !context.masks(Exceptions::INVALID),
         false => context.unmasked().intersects(FORBIDDING),
@@ -35,7 +35,7 @@ fn store_bytes<const N: usize, const POPS: bool>(
     if !is_forbidden {
         cpu.write_area(bus, linear, &bytes, op.segment)?;
     }
-    let unit = &mut cpu.x87;
+    let unit = &mut cpu.registers.x87;
     if is_empty {
         unit.stack_fault(false);
     } else {
@@ -94,7 +94,7 @@ fn integer<const N: usize, const POPS: bool, const TRUNCATES: bool>(
 /// FST ST(i) and FSTP ST(i): a copy without conversion.
 fn register<const POPS: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    let unit = &mut cpu.x87;
+    let unit = &mut cpu.registers.x87;
     let is_stored = if unit.is_empty(0) {
         let is_stored = !unit.stack_fault(false);
         if is_stored {

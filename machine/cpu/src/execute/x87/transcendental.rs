@@ -18,7 +18,7 @@ use iced_x86::{Instruction, Mnemonic};
 #[inline(always)]
 fn angle(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op, function: Function) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    let unit = &mut cpu.x87;
+    let unit = &mut cpu.registers.x87;
     let is_empty = unit.is_empty(0);
     let mut is_out_of_range = false;
     unit.compute(0, is_empty, |a, context| {
@@ -40,7 +40,7 @@ fn pair_of_angle(
     function: fn(Extended, &mut Context) -> Option<(Extended, Extended)>,
 ) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    cpu.x87.set_codes(C2, 0);
+    cpu.registers.x87.set_codes(C2, 0);
     pair(cpu, bus, op, function)
 }
 
@@ -54,7 +54,7 @@ fn pair(
 ) -> Result<(), Stop> {
     const LAST: u8 = 7;
     cpu.enter_x87()?;
-    let unit = &mut cpu.x87;
+    let unit = &mut cpu.registers.x87;
     if unit.is_empty(0) || !unit.is_empty(LAST) {
         let is_overflow = !unit.is_empty(0);
         if !unit.stack_fault(is_overflow) {
@@ -106,7 +106,7 @@ fn popping(
     function: fn(Unpacked, Unpacked, &mut Context) -> Extended,
 ) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    let unit = &mut cpu.x87;
+    let unit = &mut cpu.registers.x87;
     let is_empty = unit.is_empty(0) || unit.is_empty(1);
     let x = unit.st(0).unpack();
     if unit.compute(1, is_empty, |y, context| function(y.unpack(), x, context)) {
@@ -124,7 +124,7 @@ fn partial_remainder<const NEAREST: bool>(
     op: &Op,
 ) -> Result<(), Stop> {
     cpu.enter_x87()?;
-    let unit = &mut cpu.x87;
+    let unit = &mut cpu.registers.x87;
     let is_empty = unit.is_empty(0) || unit.is_empty(1);
     let divisor = unit.st(1).unpack();
     let (mut quotient, mut is_complete) = (None, true);

@@ -1,0 +1,91 @@
+//! What an operating system sets: control registers, descriptor tables, MSRs.
+
+use arch::control::{Cr0, Cr4, Efer};
+use arch::segment::{Attributes, Segment};
+use serde::{Deserialize, Serialize};
+
+/// A descriptor-table register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TableRegister {
+    pub base: u64,
+    pub limit: u16,
+}
+
+/// SYSCALL's and SYSENTER's MSRs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SystemCall {
+    pub star: u64,
+    pub lstar: u64,
+    pub cstar: u64,
+    pub sfmask: u64,
+    pub kernel_gs_base: u64,
+    pub sysenter_cs: u64,
+    pub sysenter_esp: u64,
+    pub sysenter_eip: u64,
+}
+
+/// System registers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Control {
+    pub cr0: Cr0,
+    pub cr2: u64,
+    pub cr3: u64,
+    pub cr4: Cr4,
+    pub xcr0: u64,
+    pub efer: Efer,
+    /// The page-directory pointers that a load of CR3 read, under PAE paging.
+    pub pdpte: [u64; 4],
+    pub pkru: u32,
+    pub gdtr: TableRegister,
+    pub idtr: TableRegister,
+    pub ldtr: Segment,
+    pub tr: Segment,
+    pub syscall: SystemCall,
+    pub msr: crate::system::MsrState,
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        Self {
+            cr0: Cr0::empty(),
+            cr2: 0,
+            cr3: 0,
+            cr4: Cr4::empty(),
+            xcr0: 1,
+            efer: Efer::empty(),
+            pdpte: [0; 4],
+            pkru: 0,
+            gdtr: TableRegister::default(),
+            idtr: TableRegister::default(),
+            ldtr: Segment::default(),
+            tr: Segment::default(),
+            syscall: SystemCall::default(),
+            msr: Default::default(),
+        }
+    }
+}
+
+impl Control {
+    /// What INIT resets; MSRs stay. [APM2 "Processor Initialization State"]
+    pub(crate) fn initialize(&mut self) {
+        let keep = Cr0::CACHE_DISABLE | Cr0::NOT_WRITETHROUGH;
+        self.cr0 = self.cr0 & keep | Cr0::EXTENSION_TYPE;
+        self.cr2 = 0;
+        self.cr3 = 0;
+        self.cr4 = Cr4::empty();
+        self.efer = Efer::empty();
+        self.ldtr = Segment { attributes: Attributes(0x82), limit: 0xFFFF, ..Segment::default() };
+        self.tr = Segment { attributes: Attributes(0x8B), limit: 0xFFFF, ..Segment::default() };
+        self.gdtr = TableRegister { base: 0, limit: 0xFFFF };
+        self.idtr = TableRegister { base: 0, limit: 0xFFFF };
+    }
+
+    pub fn is_real(&self) -> bool {
+        !self.cr0.contains(Cr0::PROTECTION_ENABLE)
+    }
+
+    #[inline(always)]
+    pub fn is_long_mode(&self) -> bool {
+        self.efer.contains(Efer::LONG_MODE_ACTIVE)
+    }
+}
