@@ -4,6 +4,7 @@
 //! own tracing is not touched. Only inhibit and interrupt events are enabled, no exits. Left out: BPF.
 
 use crate::folder::reason;
+use rules::feature::{ACCEPTED, INCOMPLETE_IPI, INHIBIT_CHANGED, UNACCELERATED_ACCESS};
 use rules::why::Observation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -14,12 +15,13 @@ use trace::inhibit::{Numbering, Reason};
 
 /// Events that tell the state, the hardware's interrupts and software's.
 const EVENTS: &[&str] = &[
-    "kvm_apicv_inhibit_changed",
-    "kvm_apicv_accept_irq",
-    "kvm_avic_incomplete_ipi",
-    "kvm_avic_unaccelerated_access",
-    "kvm_inj_virq",
+    INHIBIT_CHANGED.name,
+    ACCEPTED.name,
+    INCOMPLETE_IPI.name,
+    UNACCELERATED_ACCESS.name,
+    INJECTED,
 ];
+const INJECTED: &str = "kvm_inj_virq";
 
 /// Most of a trace that is read, and most events that are kept of it.
 const TRACE_LIMIT: u64 = 64 << 20;
@@ -145,11 +147,9 @@ fn event(line: &str) -> Option<Event> {
     let time = stamp.split_whitespace().last()?.parse().ok()?;
     let (name, body) = rest.split_once(':')?;
     let kind = match name.trim() {
-        "kvm_apicv_inhibit_changed" => inhibit(body.trim())?,
-        "kvm_apicv_accept_irq" | "kvm_avic_incomplete_ipi" | "kvm_avic_unaccelerated_access" => {
-            EventKind::Accelerated
-        }
-        "kvm_inj_virq" => EventKind::Injected,
+        name if name == INHIBIT_CHANGED.name => inhibit(body.trim())?,
+        INJECTED => EventKind::Injected,
+        name if EVENTS.contains(&name) => EventKind::Accelerated,
         _ => return None,
     };
     Some(Event { thread, time, kind })

@@ -11,6 +11,7 @@ mod tests;
 pub use predict::{Certainty, Duration, PredictedInhibit, predict, since};
 pub use trace::inhibit::Reason;
 
+use crate::feature::Feature;
 use serde::Serialize;
 
 /// Whose silicon, and so whose KVM module.
@@ -31,10 +32,7 @@ impl Vendor {
 
     /// The feature an inhibit takes away.
     pub fn feature(self) -> &'static str {
-        match self {
-            Self::Amd => "AVIC",
-            Self::Intel => "APICv",
-        }
+        Feature::of_vendor(self).name()
     }
 
     /// Whether this vendor's module honours a reason at all.

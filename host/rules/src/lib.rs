@@ -3,6 +3,7 @@
 pub mod capability;
 pub mod configuration;
 pub mod enable;
+pub mod feature;
 pub mod finding;
 pub mod host;
 pub mod inhibit;
@@ -12,5 +13,6 @@ pub mod version;
 pub mod vm;
 pub mod why;
 
+pub use feature::Feature;
 pub use finding::{Answer, Evidence, Finding, Fix, Needs, Position, Severity};
 pub use version::Version;

@@ -7,6 +7,7 @@ use super::kvm_amd::{avic_enabled, ipi_enabled, nested, snp, wakes_in_clusters, 
 use super::{
     amd_vi, conclude, device_posting_parameter, driver_loaded, every, flag_evidence, is_hygon,
 };
+use crate::feature::{AMD_MODULE, Feature};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
 use crate::host::{CpuKind, Facts};
@@ -14,7 +15,7 @@ use crate::host::{CpuKind, Facts};
 pub fn check(facts: &Facts) -> (Vec<Finding>, Vec<Finding>) {
     let mut findings: Vec<Finding> =
         facts.cpus.iter().flat_map(|cpu| processor(facts, cpu)).collect();
-    let driver = driver_loaded(facts, "kvm_amd", every(&findings, "cpu-svm"));
+    let driver = driver_loaded(facts, AMD_MODULE, every(&findings, "cpu-svm"));
     let avic = avic_enabled(facts, &findings, &driver);
     let ipi = ipi_enabled(facts, &findings, avic.answer);
     let x2apic = x2apic_guests(facts, &findings);
@@ -23,7 +24,7 @@ pub fn check(facts: &Facts) -> (Vec<Finding>, Vec<Finding>) {
     let iommu = amd_vi::rows(facts);
     let vapic = iommu.iter().find(|row| row.id == "iommu-guest-apic-on").cloned();
     let can_post = vapic.as_ref().map_or(Answer::Unknown, |row| row.answer);
-    let posting = device_posting_parameter(facts, "kvm_amd", avic.answer, can_post);
+    let posting = device_posting_parameter(facts, Feature::IommuAvic, avic.answer, can_post);
 
     let cpu_avic = findings.iter().find(|row| row.id == "cpu-avic").cloned();
     let mut active_rows = vec![&avic];
@@ -114,7 +115,7 @@ fn processor(facts: &Facts, cpu: &CpuKind) -> Vec<Finding> {
 }
 
 /// A row about a CPUID bit that the kernel also lists as a flag.
-struct Feature {
+struct CpuBit {
     draft: Draft,
     bit: (u32, Register, u32),
     flag: &'static str,
@@ -129,14 +130,14 @@ fn feature(
     bit: (u32, Register, u32),
     flag: &'static str,
     without_flag: Answer,
-) -> Feature {
+) -> CpuBit {
     let source =
         format!("[APM3 \"Fn{:04X}_{:04X} {}\"] bit {}", bit.0 >> 16, bit.0 & 0xFFFF, bit.1, bit.2);
-    Feature { draft: Draft::new(id, cpu.subject(), statement, source), bit, flag, without_flag }
+    CpuBit { draft: Draft::new(id, cpu.subject(), statement, source), bit, flag, without_flag }
 }
 
-impl Feature {
-    fn severity(mut self, severity: Severity) -> Feature {
+impl CpuBit {
+    fn severity(mut self, severity: Severity) -> CpuBit {
         self.draft = self.draft.severity(severity);
         self
     }

@@ -6,6 +6,7 @@
 
 use super::draft::Draft;
 use super::{kvm_amd, parameter};
+use crate::feature::AMD_MODULE;
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
 use crate::host::iommu::{Efr, Efr2};
@@ -304,7 +305,7 @@ fn snp_allows(facts: &Facts) -> Option<bool> {
             .map(|unit| unit.guest_apic_under_snp)
             .try_fold(true, |all, one| Some(all && one?)),
         Some(false) => Some(true),
-        None => parameter(facts, "kvm_amd", "sev_snp").0.map(|on| !on),
+        None => parameter(facts, AMD_MODULE, "sev_snp").0.map(|on| !on),
     }
 }
 

@@ -5,9 +5,10 @@
 
 use super::draft::Draft;
 use super::{
-    asked, conclude, device_posting_parameter, driver_loaded, every, flag_evidence, parameter,
+    asked, conclude, device_posting_parameter, driver_loaded, every, flag_evidence, parameter_of,
     reload, unread, vt_d, without_cause,
 };
+use crate::feature::{Feature, INTEL_MODULE};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
 use crate::host::{CpuKind, Facts, Vendor, boolean};
@@ -93,13 +94,14 @@ const CONTROLS: &[Control] = &[
 
 pub fn check(facts: &Facts) -> (Vec<Finding>, Vec<Finding>) {
     let mut findings: Vec<Finding> = facts.cpus.iter().flat_map(processor).collect();
-    let driver = driver_loaded(facts, "kvm_intel", every(&findings, "cpu-vmx"));
+    let driver = driver_loaded(facts, INTEL_MODULE, every(&findings, "cpu-vmx"));
     let apicv = apicv_enabled(facts, &findings, &driver);
     let ipi = ipi_enabled(facts, &findings, apicv.answer);
     let iommu = vt_d::rows(facts);
     let vtd = iommu.iter().find(|row| row.id == "iommu-posting-on").cloned();
     let can_post = vtd.as_ref().map_or(Answer::Unknown, |row| row.answer);
-    let posting = device_posting_parameter(facts, "kvm_intel", apicv.answer, can_post);
+    let posting =
+        device_posting_parameter(facts, Feature::PostedInterrupts, apicv.answer, can_post);
 
     let active = conclude(
         "answer-active",
@@ -311,7 +313,7 @@ fn client_part(cpu: &CpuKind, rows: &[Finding]) -> Finding {
 }
 
 fn apicv_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Finding {
-    let (value, fact) = parameter(facts, "kvm_intel", "enable_apicv");
+    let (value, fact) = parameter_of(facts, Feature::Apicv);
     let draft = Draft::new(
         "kvm-apicv",
         "host",
@@ -343,26 +345,26 @@ fn apicv_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Finding {
             .answer(Answer::No, &format!("the CPU lacks {}", lacking.join(", ")));
     }
     let given =
-        asked(facts, "kvm_intel", "enable_apicv").filter(|(text, _)| boolean(text) == Some(false));
+        asked(facts, INTEL_MODULE, "enable_apicv").filter(|(text, _)| boolean(text) == Some(false));
     match (value, given) {
         (Some(_), Some((text, place))) => draft
             .evidence(Evidence::new("option enable_apicv", place.clone(), text.clone()))
-            .fix(format!("remove enable_apicv={text} from {place}"), reload(facts, "kvm_intel"))
+            .fix(format!("remove enable_apicv={text} from {place}"), reload(facts, INTEL_MODULE))
             .answer(Answer::No, "the option enable_apicv is given as off"),
         (Some(_), None) => draft
-            .fix(switch_on(facts, "enable_apicv=1"), reload(facts, "kvm_intel"))
+            .fix(switch_on(facts, "enable_apicv=1"), reload(facts, INTEL_MODULE))
             .answer(Answer::No, "the parameter reads N: the CPU lacks a part, it was given when the module was loaded, or kvm keeps it from an earlier load"),
         (None, _) if driver.answer == Answer::No => draft.answer(Answer::No, &driver.reason),
         (None, Some((text, place))) => draft
             .evidence(Evidence::new("option enable_apicv", place.clone(), text.clone()))
-            .fix(format!("remove enable_apicv={text} from {place}"), reload(facts, "kvm_intel"))
+            .fix(format!("remove enable_apicv={text} from {place}"), reload(facts, INTEL_MODULE))
             .answer(Answer::No, "the option enable_apicv is given as off"),
         (None, None) => draft.answer(Answer::Unknown, &unread("enable_apicv", &fact)),
     }
 }
 
 fn is_builtin(facts: &Facts) -> bool {
-    reload(facts, "kvm_intel") == Needs::Reboot
+    reload(facts, INTEL_MODULE) == Needs::Reboot
 }
 
 fn switch_on(facts: &Facts, option: &str) -> String {
@@ -373,7 +375,7 @@ fn switch_on(facts: &Facts, option: &str) -> String {
 }
 
 fn ipi_enabled(facts: &Facts, cpus: &[Finding], apicv: Answer) -> Finding {
-    let (value, fact) = parameter(facts, "kvm_intel", "enable_ipiv");
+    let (value, fact) = parameter_of(facts, Feature::IpiVirtualization);
     let kernel = facts.kernel.get().and_then(|kernel| kernel.has_since(6, 0));
     let draft = Draft::new(
         "kvm-ipi",
@@ -390,12 +392,12 @@ fn ipi_enabled(facts: &Facts, cpus: &[Finding], apicv: Answer) -> Finding {
             .fix("none: another processor", Needs::Hardware)
             .answer(Answer::No, "the CPU does not virtualize IPIs"),
         Some(false) if cpu == Answer::Unknown => {
-            draft.fix(switch_on(facts, "enable_ipiv=1"), reload(facts, "kvm_intel")).answer(
+            draft.fix(switch_on(facts, "enable_ipiv=1"), reload(facts, INTEL_MODULE)).answer(
                 Answer::No,
                 "the parameter reads N: APICv is off, the CPU lacks it, or it was given so",
             )
         }
-        Some(false) => without_cause(facts, draft, "kvm_intel", "enable_ipiv", apicv),
+        Some(false) => without_cause(facts, draft, Feature::IpiVirtualization, apicv),
         None if cpu == Answer::No => draft
             .fix("none: another processor", Needs::Hardware)
             .answer(Answer::No, "the CPU does not virtualize IPIs"),

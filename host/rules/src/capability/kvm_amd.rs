@@ -3,14 +3,15 @@
 //! arch/x86/kvm/svm/avic.c and svm.c of Linux 5.15 to 7.3.
 
 use super::draft::Draft;
-use super::{asked, every, parameter, unread, without_cause};
+use super::{asked, every, parameter, parameter_of, unread, without_cause};
+use crate::feature::{AMD_MODULE, Feature};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
 use crate::host::{CpuKind, Facts};
 
 /// What the module made of its parameter, and why.
 pub fn avic_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Finding {
-    let (value, fact) = parameter(facts, "kvm_amd", "avic");
+    let (value, fact) = parameter_of(facts, Feature::Avic);
     let draft = Draft::new(
         "kvm-avic",
         "host",
@@ -67,7 +68,7 @@ fn why_off(facts: &Facts, cpus: &[Finding]) -> Cause {
             ..cause("SEV-SNP is on and the CPU lacks HvInUseWrAllowed")
         };
     }
-    let (npt, npt_fact) = parameter(facts, "kvm_amd", "npt");
+    let (npt, npt_fact) = parameter(facts, AMD_MODULE, "npt");
     if npt == Some(false) {
         return Cause {
             evidence: vec![npt_fact.evidence("parameter npt", String::clone)],
@@ -75,7 +76,7 @@ fn why_off(facts: &Facts, cpus: &[Finding]) -> Cause {
             ..cause("nested paging is off, which AVIC needs")
         };
     }
-    if let Some((value, place)) = asked(facts, "kvm_amd", "avic")
+    if let Some((value, place)) = asked(facts, AMD_MODULE, "avic")
         && !matches!(crate::host::boolean(&value), Some(true))
         && value != "auto"
     {
@@ -118,7 +119,7 @@ fn automatic(facts: &Facts, cpus: &[Finding]) -> &'static str {
 }
 
 fn switch_on(facts: &Facts, option: &str) -> (String, Needs) {
-    let is_builtin = facts.module("kvm_amd").get().is_some_and(|module| module.is_builtin);
+    let is_builtin = facts.module(AMD_MODULE).get().is_some_and(|module| module.is_builtin);
     if is_builtin {
         (format!("kvm_amd.{option} on the kernel command line"), Needs::Reboot)
     } else {
@@ -179,7 +180,7 @@ pub fn wakes_in_clusters(facts: &Facts, cpus: &[Finding]) -> Finding {
 }
 
 pub fn ipi_enabled(facts: &Facts, cpus: &[Finding], avic: Answer) -> Finding {
-    let (value, fact) = parameter(facts, "kvm_amd", "enable_ipiv");
+    let (value, fact) = parameter_of(facts, Feature::AvicIpi);
     let erratum = cpus.iter().any(|row| row.id == "cpu-erratum-1235" && row.answer == Answer::No);
     let draft = Draft::new(
         "kvm-ipi",
@@ -192,7 +193,7 @@ pub fn ipi_enabled(facts: &Facts, cpus: &[Finding], avic: Answer) -> Finding {
         Some(true) => draft.answer(Answer::Yes, "the parameter reads Y"),
         Some(false) if erratum => draft
             .answer(Answer::No, "erratum 1235: the kernel leaves IPIs to software on this family"),
-        Some(false) => without_cause(facts, draft, "kvm_amd", "enable_ipiv", avic),
+        Some(false) => without_cause(facts, draft, Feature::AvicIpi, avic),
         None if fact.is_absent() => draft
             .answer(Answer::Yes, "this kernel has no such parameter: AVIC always delivers IPIs"),
         None => match facts.kernel.get().and_then(|kernel| kernel.has_since(6, 17)) {
@@ -210,7 +211,7 @@ pub fn ipi_enabled(facts: &Facts, cpus: &[Finding], avic: Answer) -> Finding {
 
 /// Up to 5.18 a VM that is offered SVM loses AVIC for good.
 pub fn nested(facts: &Facts) -> Finding {
-    let (nested, fact) = parameter(facts, "kvm_amd", "nested");
+    let (nested, fact) = parameter(facts, AMD_MODULE, "nested");
     let draft = Draft::new(
         "kvm-nested",
         "host",
@@ -247,7 +248,7 @@ pub fn snp(facts: &Facts) -> Finding {
         "SEV-SNP on the host leaves AVIC allowed",
         "arch/x86/kvm/svm/avic.c, 7.3: HvInUseWrAllowed, CPUID 8000001Fh EAX bit 30",
     )
-    .evidence(facts.parameter("kvm_amd", "sev_snp").evidence("parameter sev_snp", String::clone))
+    .evidence(facts.parameter(AMD_MODULE, "sev_snp").evidence("parameter sev_snp", String::clone))
     .evidence(Evidence::new(
         "HvInUseWrAllowed",
         "CPUID 8000001Fh EAX bit 30",
@@ -274,7 +275,7 @@ pub fn snp_is_on(facts: &Facts) -> Option<bool> {
     {
         return Some(true);
     }
-    if let Some(value) = parameter(facts, "kvm_amd", "sev_snp").0 {
+    if let Some(value) = parameter(facts, AMD_MODULE, "sev_snp").0 {
         return Some(value);
     }
     let has_snp = facts

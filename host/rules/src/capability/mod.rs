@@ -12,6 +12,7 @@ mod intel;
 mod kvm_amd;
 mod vt_d;
 
+use crate::feature::{COMMON_MODULE, Feature, Parameter};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::{CpuKind, Fact, Facts, Reading, Vendor, boolean};
 use draft::Draft;
@@ -178,13 +179,19 @@ fn flag_evidence(cpu: &CpuKind, flag: &str) -> Evidence {
     })
 }
 
+/// What switches a feature, and its evidence.
+fn parameter_of(facts: &Facts, feature: Feature) -> (Option<bool>, Fact<String>) {
+    let Parameter { module, name, .. } = feature.parameter();
+    parameter(facts, module, name)
+}
+
 /// A boolean module parameter and its evidence.
 fn parameter(facts: &Facts, module: &str, name: &str) -> (Option<bool>, Fact<String>) {
     let fact = facts.parameter(module, name);
     (fact.get().and_then(|text| boolean(text)), fact)
 }
 
-/// "kvm_amd" or "kvm_intel" is loaded.
+/// The vendor's module is loaded.
 fn driver_loaded(facts: &Facts, module: &str, can_load: Answer) -> Finding {
     let fact = facts.module(module);
     let others: Vec<&str> = facts
@@ -229,23 +236,28 @@ fn driver_loaded(facts: &Facts, module: &str, can_load: Answer) -> Finding {
 }
 
 /// The parameter that allows posting of device interrupts, whichever module of this kernel has it.
-fn device_posting_parameter(facts: &Facts, module: &str, active: Answer, iommu: Answer) -> Finding {
-    const NAME: &str = "enable_device_posted_irqs";
+fn device_posting_parameter(
+    facts: &Facts,
+    feature: Feature,
+    active: Answer,
+    iommu: Answer,
+) -> Finding {
+    let Parameter { module, name, since } = feature.parameter();
     let draft = Draft::new(
         "kvm-device-posting",
         "host",
         "KVM may post device interrupts",
-        "arch/x86/kvm/x86.c, svm/svm.c, vmx/vmx.c, parameter enable_device_posted_irqs, 6.16 and later",
+        format!("arch/x86/kvm/x86.c, svm/svm.c, vmx/vmx.c, parameter {name}, {since} and later"),
     );
-    let facts_of = [parameter(facts, module, NAME), parameter(facts, "kvm", NAME)];
+    let facts_of = [parameter(facts, module, name), parameter(facts, COMMON_MODULE, name)];
     if let Some((value, fact)) = facts_of.iter().find(|(value, _)| value.is_some()) {
-        let draft = draft.evidence(fact.evidence(format!("parameter {NAME}"), String::clone));
+        let draft = draft.evidence(fact.evidence(format!("parameter {name}"), String::clone));
         return match value {
             Some(false) if iommu == Answer::No => draft.answer(
                 Answer::No,
                 "the parameter reads N, as it does where the IOMMU cannot post",
             ),
-            Some(false) => without_cause(facts, draft, module, NAME, active),
+            Some(false) => without_cause(facts, draft, feature, active),
             _ => draft.answer(
                 Answer::Yes,
                 "the parameter reads Y, which the kernel grants only if the IOMMU can post",
@@ -253,17 +265,17 @@ fn device_posting_parameter(facts: &Facts, module: &str, active: Answer, iommu: 
         };
     }
     let fact = &facts_of[0].1;
-    let draft = draft.evidence(fact.evidence(format!("parameter {NAME}"), String::clone));
+    let draft = draft.evidence(fact.evidence(format!("parameter {name}"), String::clone));
     if fact.is_absent() {
         return draft
             .answer(Answer::Yes, "this kernel has no such parameter: it always posts when it can");
     }
-    match facts.kernel.get().and_then(|kernel| kernel.has_since(6, 16)) {
+    match facts.kernel.get().and_then(|kernel| kernel.has_since(since.major, since.minor)) {
         Some(false) => draft.answer(
             Answer::Yes,
             "kernels before 6.16 have no such parameter: they post when they can",
         ),
-        _ => draft.answer(Answer::Unknown, &unread(NAME, fact)),
+        _ => draft.answer(Answer::Unknown, &unread(name, fact)),
     }
 }
 
@@ -271,13 +283,8 @@ fn device_posting_parameter(facts: &Facts, module: &str, active: Answer, iommu: 
 /// vendor half's: loading that half with APIC virtualization off clears it, and loading it again does not set it,
 /// unless the option is given. (arch/x86/kvm/x86.c, svm/svm.c, vmx/vmx.c: enable_apicv, enable_ipiv,
 /// enable_device_posted_irqs)
-fn without_cause(
-    facts: &Facts,
-    draft: Draft,
-    module: &str,
-    option: &str,
-    active: Answer,
-) -> Finding {
+fn without_cause(facts: &Facts, draft: Draft, feature: Feature, active: Answer) -> Finding {
+    let Parameter { module, name: option, .. } = feature.parameter();
     if let Some((text, place)) =
         asked(facts, module, option).filter(|(text, _)| boolean(text) == Some(false))
     {
@@ -292,7 +299,7 @@ fn without_cause(
             "the parameter reads N, as it does while APIC virtualization is off",
         );
     }
-    let (line, needs) = match facts.module("kvm").get().is_some_and(|kvm| kvm.is_builtin) {
+    let (line, needs) = match facts.module(COMMON_MODULE).get().is_some_and(|kvm| kvm.is_builtin) {
         true => (
             format!("echo 'options {module} {option}=1' >>/etc/modprobe.d/avicenna.conf"),
             reload(facts, module),

@@ -5,6 +5,7 @@ use super::rule::{AMD, BOTH, Check, Rule, Versions};
 use super::{Options, Outcome};
 use crate::configuration::Kind;
 use crate::configuration::module_options::ModuleOption;
+use crate::feature::{AMD_MODULE, Feature, INTEL_MODULE, parameter_named, vendor_of_module};
 use crate::finding::Severity;
 use crate::inhibit::Vendor;
 use crate::version::Version;
@@ -149,7 +150,7 @@ a reason that need not show at once: lost interrupts and guests that hang. Where
         summary: "IPI virtualization is not switched off by a parameter",
         explanation: "
 With `enable_ipiv=0` AVIC and APICv stay on, and yet every IPI to another vCPU is an exit. The parameter exists in `kvm_intel` from
-5.19 and in `kvm_amd` from 6.17 on. Zen 1, Zen 2 and Hygon's parts need it off for erratum 1235, and newer kernels see
+6.0 and in `kvm_amd` from 6.17 on. Zen 1, Zen 2 and Hygon's parts need it off for erratum 1235, and newer kernels see
 to that by themselves.",
         bad: "options kvm_intel enable_ipiv=0",
         good: "options kvm_intel enable_ipiv=1",
@@ -158,7 +159,7 @@ to that by themselves.",
         example_qemu: "",
         is_fixable: true,
         sources: &[
-            "Linux 5.19 arch/x86/kvm/vmx/vmx.c, enable_ipiv",
+            "Linux 6.0 arch/x86/kvm/vmx/vmx.c, enable_ipiv",
             "Linux 6.17 arch/x86/kvm/svm/avic.c, commit 8de4a1c8164e",
         ],
         check: Check::Options(ipiv_off),
@@ -193,7 +194,7 @@ guest, though the IOMMU could deliver them straight.",
         summary: "The kernel knows each parameter",
         explanation: "
 A parameter that the running kernel does not know yet is ignored with a line in its log. `force_avic` came with 5.19,
-`enable_ipiv` with 5.19 (`kvm_intel`) and 6.17 (`kvm_amd`), `enable_device_posted_irqs` with 6.16. Kernels of distributions may carry
+`enable_ipiv` with 6.0 (`kvm_intel`) and 6.17 (`kvm_amd`), `enable_device_posted_irqs` with 6.16. Kernels of distributions may carry
 them earlier.",
         bad: "options kvm_amd avic=1 enable_ipiv=1",
         good: "options kvm_amd avic=1",
@@ -280,15 +281,6 @@ const INTEL_ONLY: [&str; 14] = [
 const SWITCHES: [&str; 6] =
     ["avic", "force_avic", "npt", "enable_apicv", "enable_ipiv", "enable_device_posted_irqs"];
 
-/// The vendor whose module this is.
-fn vendor_of(module: &str) -> Option<Vendor> {
-    match module {
-        "kvm_amd" => Some(Vendor::Amd),
-        "kvm_intel" => Some(Vendor::Intel),
-        _ => None,
-    }
-}
-
 /// The kernel's reading of a switch; a name alone is a yes.
 pub(super) fn switch(option: &ModuleOption) -> Option<bool> {
     match option.value.as_deref() {
@@ -324,7 +316,7 @@ fn each(
     for option in options.contents.options.iter().filter(|option| !is_open(option)) {
         // A rule for one vendor has nothing to say about the other's module.
         let concerns =
-            vendor_of(&option.module).is_none_or(|vendor| options.vendors.contains(&vendor));
+            vendor_of_module(&option.module).is_none_or(|vendor| options.vendors.contains(&vendor));
         if concerns && option.module.starts_with("kvm") {
             violated(option, outcome);
         }
@@ -350,11 +342,12 @@ fn remove(option: &ModuleOption, kind: Kind) -> Change {
 }
 
 fn concerned(option: &ModuleOption) -> Vec<Vendor> {
-    vendor_of(&option.module).into_iter().collect()
+    vendor_of_module(&option.module).into_iter().collect()
 }
 
 fn avic_not_enabled(options: &Options<'_>, outcome: &mut Outcome) {
-    let mut of_module = options.contents.options.iter().filter(|option| option.module == "kvm_amd");
+    let mut of_module =
+        options.contents.options.iter().filter(|option| option.module == AMD_MODULE);
     let Some(first) = of_module.clone().next() else { return open_words(options, outcome) };
     if of_module.any(|option| option.name == "avic") {
         return;
@@ -362,8 +355,12 @@ fn avic_not_enabled(options: &Options<'_>, outcome: &mut Outcome) {
     if options.contents.options.iter().any(is_open) {
         return open_words(options, outcome);
     }
-    let last =
-        options.contents.options.iter().rfind(|option| option.module == "kvm_amd").unwrap_or(first);
+    let last = options
+        .contents
+        .options
+        .iter()
+        .rfind(|option| option.module == AMD_MODULE)
+        .unwrap_or(first);
     outcome
         .violated(
             Some(first.at),
@@ -371,19 +368,16 @@ fn avic_not_enabled(options: &Options<'_>, outcome: &mut Outcome) {
         )
         .mended_by(Change::AddOption {
             after: last.at,
-            module: "kvm_amd".into(),
+            module: AMD_MODULE.into(),
             option: "avic=1",
         });
 }
 
 fn feature_off(options: &Options<'_>, outcome: &mut Outcome) {
     each(options, outcome, |option, outcome| {
-        let feature = match (option.module.as_str(), option.name.as_str()) {
-            ("kvm_amd", "avic") => "AVIC",
-            ("kvm_intel", "enable_apicv") => "APICv",
-            _ => return,
-        };
-        if switch(option) == Some(false) {
+        let Some(vendor) = vendor_of_module(&option.module) else { return };
+        let feature = Feature::of_vendor(vendor);
+        if feature.parameter().name == option.name && switch(option) == Some(false) {
             outcome
                 .violated(
                     Some(option.at),
@@ -400,10 +394,10 @@ fn parameter_of_other_module(options: &Options<'_>, outcome: &mut Outcome) {
     each(options, outcome, |option, outcome| {
         let name = option.name.as_str();
         let owner = match option.module.as_str() {
-            "kvm_amd" if INTEL_ONLY.contains(&name) => "kvm_intel",
-            "kvm_intel" if AMD_ONLY.contains(&name) => "kvm_amd",
-            "kvm" if INTEL_ONLY.contains(&name) => "kvm_intel",
-            "kvm" if AMD_ONLY.contains(&name) => "kvm_amd",
+            AMD_MODULE if INTEL_ONLY.contains(&name) => INTEL_MODULE,
+            INTEL_MODULE if AMD_ONLY.contains(&name) => AMD_MODULE,
+            "kvm" if INTEL_ONLY.contains(&name) => INTEL_MODULE,
+            "kvm" if AMD_ONLY.contains(&name) => AMD_MODULE,
             _ => return,
         };
         let message = format!("{name} is a parameter of {owner}: {} ignores it", option.module);
@@ -416,7 +410,7 @@ fn parameter_of_other_module(options: &Options<'_>, outcome: &mut Outcome) {
 
 fn npt_off(options: &Options<'_>, outcome: &mut Outcome) {
     each(options, outcome, |option, outcome| {
-        if option.module == "kvm_amd" && option.name == "npt" && switch(option) == Some(false) {
+        if option.module == AMD_MODULE && option.name == "npt" && switch(option) == Some(false) {
             outcome
                 .violated(Some(option.at), "without nested paging KVM does not use AVIC")
                 .mended_by(set(option, options.contents.kind, "1"));
@@ -426,7 +420,7 @@ fn npt_off(options: &Options<'_>, outcome: &mut Outcome) {
 
 fn nested_on_old_kernel(options: &Options<'_>, outcome: &mut Outcome) {
     each(options, outcome, |option, outcome| {
-        if option.module == "kvm_amd" && option.name == "nested" && switch(option) == Some(true) {
+        if option.module == AMD_MODULE && option.name == "nested" && switch(option) == Some(true) {
             outcome
                 .violated(
                     Some(option.at),
@@ -439,7 +433,9 @@ fn nested_on_old_kernel(options: &Options<'_>, outcome: &mut Outcome) {
 
 fn force_avic(options: &Options<'_>, outcome: &mut Outcome) {
     each(options, outcome, |option, outcome| {
-        if option.module == "kvm_amd" && option.name == "force_avic" && switch(option) == Some(true)
+        if option.module == AMD_MODULE
+            && option.name == "force_avic"
+            && switch(option) == Some(true)
         {
             outcome
                 .violated(
@@ -476,11 +472,13 @@ fn device_posting_off(options: &Options<'_>, outcome: &mut Outcome) {
 fn newer_than_kernel(options: &Options<'_>, outcome: &mut Outcome) {
     let Some(kernel) = options.kernel else { return };
     each(options, outcome, |option, outcome| {
+        let Some(vendor) = vendor_of_module(&option.module) else { return };
         let since = match (option.module.as_str(), option.name.as_str()) {
-            ("kvm_amd", "force_avic") | ("kvm_intel", "enable_ipiv") => Version::new(5, 19, 0),
-            (_, "enable_device_posted_irqs") => Version::new(6, 16, 0),
-            ("kvm_amd", "enable_ipiv") => Version::new(6, 17, 0),
-            _ => return,
+            (AMD_MODULE, "force_avic") => Version::new(5, 19, 0),
+            (_, name) => match parameter_named(vendor, name) {
+                Some(parameter) => parameter.since,
+                None => return,
+            },
         };
         if kernel < since {
             let name = &option.name;
@@ -518,7 +516,7 @@ fn invalid_value(options: &Options<'_>, outcome: &mut Outcome) {
     let has_auto = options.kernel.is_none_or(|kernel| kernel >= Version::new(6, 18, 0));
     each(options, outcome, |option, outcome| {
         let name = option.name.as_str();
-        let is_switch = SWITCHES.contains(&name) && vendor_of(&option.module).is_some();
+        let is_switch = SWITCHES.contains(&name) && vendor_of_module(&option.module).is_some();
         let is_auto = name == "avic" && has_auto && matches!(option.value.as_deref(), Some("auto"));
         if is_switch && !is_auto && switch(option).is_none() {
             let value = option.value.as_deref().unwrap_or_default();
