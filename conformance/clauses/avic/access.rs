@@ -2,8 +2,10 @@
 
 use crate::machine::{avic, memory, page, requested, send};
 use arch::svm::avic::{NoAcceleration, register};
-use cpu::svm::avic::AvicMode::{X2apic, Xapic};
-use cpu::svm::avic::{IpiOutcome, IrregularAccess, ReadOnlyMsrWrite, ReadOutcome, WriteOutcome};
+use virtual_apic::avic::AvicMode::{X2apic, Xapic};
+use virtual_apic::avic::{
+    IpiOutcome, IrregularAccess, ReadOnlyMsrWrite, ReadOutcome, WriteOutcome,
+};
 
 fn exit(offset: u16, is_write: bool) -> NoAcceleration {
     NoAcceleration { offset, is_write, vector: 0 }

@@ -3,9 +3,11 @@
 use crate::machine::{Memory, avic, memory, page};
 use arch::identity::{ApicId, Vector};
 use arch::svm::avic::{NoAcceleration, register};
-use cpu::svm::avic::AvicMode::{X2apic, Xapic};
-use cpu::svm::avic::{Avic, DoorbellReception, EndOfInterrupt, PriorityThreshold, WriteOutcome};
 use interrupt::page::Bank;
+use virtual_apic::avic::AvicMode::{X2apic, Xapic};
+use virtual_apic::avic::{
+    Avic, DoorbellReception, EndOfInterrupt, PriorityThreshold, WriteOutcome,
+};
 
 fn request(memory: &mut Memory, vectors: &[u8]) {
     for &vector in vectors {
@@ -79,7 +81,7 @@ fn an_edge_triggered_eoi_ends_the_highest_vector_without_an_exit() {
     assert_eq!(outcome, WriteOutcome::Done, "no vector in service: no effect");
 }
 
-fn level_in_service(mode: cpu::svm::avic::AvicMode) -> (Avic, Memory) {
+fn level_in_service(mode: virtual_apic::avic::AvicMode) -> (Avic, Memory) {
     let mut memory = memory(mode, &[]);
     let avic = avic(mode);
     page(0).insert(&mut memory, Bank::TriggerMode, 0x52);

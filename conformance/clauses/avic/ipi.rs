@@ -4,9 +4,9 @@ use crate::machine::{Memory, avic, memory, page, requested, send};
 use arch::address::SystemPhysical;
 use arch::apic::{Icr, Scope};
 use arch::svm::avic::{IncompleteIpiReason as Reason, PhysicalEntry, register};
-use cpu::svm::avic::AvicMode::{X2apic, Xapic};
-use cpu::svm::avic::{AvicMode, ExitIndex, InvalidTargets, IpiOutcome, SelfKey};
 use interrupt::page::Bank;
+use virtual_apic::avic::AvicMode::{X2apic, Xapic};
+use virtual_apic::avic::{AvicMode, ExitIndex, InvalidTargets, IpiOutcome, SelfKey};
 
 const VECTOR: u8 = 0xFD;
 const FIXED: u32 = 0x4000 | VECTOR as u32;

@@ -4,9 +4,10 @@ use arch::address::{GuestPhysical, SystemPhysical};
 use arch::apic::Icr;
 use arch::identity::{ApicId, Vector};
 use arch::svm::avic::{LogicalEntry, PhysicalEntry, register};
-use cpu::svm::avic::{Avic, AvicBehaviour, AvicMemory, AvicMode, BackingPage, IpiOutcome, IpiSend};
 use interrupt::page::{ApicPage, Bank};
 use std::collections::BTreeMap;
+use virtual_apic::SharedMemory;
+use virtual_apic::avic::{Avic, AvicBehaviour, AvicMode, BackingPage, IpiOutcome, IpiSend};
 
 pub const PHYSICAL_TABLE: u64 = 0x1_0000;
 pub const LOGICAL_TABLE: u64 = 0x2_0000;
@@ -17,7 +18,7 @@ pub const PHYSICAL_ADDRESS_BITS: u8 = 48;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory(BTreeMap<u64, u32>);
 
-impl AvicMemory for Memory {
+impl SharedMemory for Memory {
     fn read_u32(&self, at: SystemPhysical) -> u32 {
         assert_eq!(at.0 % 4, 0, "aligned");
         self.0.get(&at.0).copied().unwrap_or(0)
@@ -32,14 +33,15 @@ impl AvicMemory for Memory {
         assert_eq!(at.0 % 4, 0, "aligned");
         self.0.insert(at.0, value);
     }
-}
 
-impl Memory {
     fn write_u64(&mut self, at: SystemPhysical, value: u64) {
+        assert_eq!(at.0 % 8, 0, "aligned");
         self.write_u32(at, value as u32);
         self.write_u32(at.offset(4), (value >> 32) as u32);
     }
+}
 
+impl Memory {
     pub fn set_physical(&mut self, index: u16, entry: PhysicalEntry) {
         self.write_u64(SystemPhysical(PHYSICAL_TABLE + u64::from(index) * 8), entry.into_bits());
     }

@@ -8,10 +8,10 @@
 use crate::machine::{Memory, avic, memory, page};
 use arch::apic::Icr;
 use arch::identity::ApicId;
-use cpu::svm::avic::{
+use std::collections::HashSet;
+use virtual_apic::avic::{
     Avic, AvicBehaviour, AvicMode, DoorbellReception, IpiOutcome, IpiSend, IpiStep,
 };
-use std::collections::HashSet;
 
 const VECTOR: u8 = 0xFD;
 const DESTINATION: u32 = 0x4000 | VECTOR as u32;

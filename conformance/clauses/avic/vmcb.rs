@@ -3,7 +3,9 @@
 use arch::address::{GuestPhysical, SystemPhysical};
 use arch::svm::avic::PhysicalTablePointer;
 use arch::svm::vmcb::{InterruptControl, NestedControl, SIZE, Vmcb, control};
-use cpu::svm::avic::{Avic, AvicBehaviour, AvicCapabilities, AvicMode, BackingPage, IllegalAvic};
+use virtual_apic::avic::{
+    Avic, AvicBehaviour, AvicCapabilities, AvicMode, BackingPage, IllegalAvic,
+};
 
 fn capabilities() -> AvicCapabilities {
     AvicCapabilities {

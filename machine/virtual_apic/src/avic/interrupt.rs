@@ -1,7 +1,8 @@
 //! Evaluation and delivery of virtual interrupts, priorities and the end of an interrupt.
 //! [APM2 "Virtual Interrupt Delivery"] [APM2 "TPR Register"] [APM2 "EOI Register"]
 
-use super::{Avic, AvicMemory, PriorityThreshold};
+use super::{Avic, PriorityThreshold};
+use crate::SharedMemory;
 use arch::identity::{ApicId, Vector};
 use arch::svm::avic::register;
 use interrupt::page::{self, ApicPage, Bank};
@@ -38,18 +39,18 @@ impl DoorbellReception {
 impl Avic {
     /// The highest requested vector, if its priority class exceeds the processor's. RFLAGS.IF, the
     /// interrupt shadow and GIF are the processor's to check.
-    pub fn deliverable(&self, memory: &mut impl AvicMemory) -> Option<Vector> {
+    pub fn deliverable(&self, memory: &mut impl SharedMemory) -> Option<Vector> {
         let vector = self.backing_page.within(memory).highest(Bank::Request)?;
         page::is_deliverable(vector, self.processor_priority(memory)).then_some(vector)
     }
 
     /// Whether any vector is requested, whatever its priority.
-    pub fn has_request(&self, memory: &mut impl AvicMemory) -> bool {
+    pub fn has_request(&self, memory: &mut impl SharedMemory) -> bool {
         self.backing_page.within(memory).highest(Bank::Request).is_some()
     }
 
     /// Takes `vector` into service; the processor delivers it through the IDT.
-    pub fn accept(&self, memory: &mut impl AvicMemory, vector: Vector) {
+    pub fn accept(&self, memory: &mut impl SharedMemory, vector: Vector) {
         let mut page = self.backing_page.within(memory);
         page.remove(Bank::Request, vector);
         page.insert(Bank::InService, vector);
@@ -57,7 +58,7 @@ impl Avic {
     }
 
     /// Undoes [`Avic::accept`].
-    pub fn take_back(&self, memory: &mut impl AvicMemory, vector: Vector) {
+    pub fn take_back(&self, memory: &mut impl SharedMemory, vector: Vector) {
         let mut page = self.backing_page.within(memory);
         page.remove(Bank::InService, vector);
         page.insert(Bank::Request, vector);
@@ -66,7 +67,7 @@ impl Avic {
 
     /// The guest's write of EOI. The ISR bit of a level-triggered vector is still set at the exit:
     /// the hypervisor looks for the highest one, clears it and tells its I/O APIC.
-    pub fn end_of_interrupt(&self, memory: &mut impl AvicMemory) -> EndOfInterrupt {
+    pub fn end_of_interrupt(&self, memory: &mut impl SharedMemory) -> EndOfInterrupt {
         let mut page = self.backing_page.within(memory);
         let Some(vector) = page.highest(Bank::InService) else {
             return EndOfInterrupt::Nothing;
@@ -80,7 +81,7 @@ impl Avic {
     }
 
     /// MOV to CR8 without an intercept: V_TPR and the page's TPR, whose low half becomes zero.
-    pub fn write_cr8(&mut self, memory: &mut impl AvicMemory, value: u8) {
+    pub fn write_cr8(&mut self, memory: &mut impl SharedMemory, value: u8) {
         self.write_task_priority(memory, value << 4);
     }
 
@@ -90,7 +91,7 @@ impl Avic {
     }
 
     /// The guest's write of TPR: page, V_TPR and PPR.
-    pub fn write_task_priority(&mut self, memory: &mut impl AvicMemory, value: u8) {
+    pub fn write_task_priority(&mut self, memory: &mut impl SharedMemory, value: u8) {
         self.backing_page.within(memory).write_u32(register::TASK_PRIORITY, value.into());
         self.task_priority = value >> 4;
         self.update_processor_priority(memory);
@@ -98,12 +99,12 @@ impl Avic {
 
     /// The higher of the task's priority and that of the highest vector in service. PPR in the page
     /// shows it but decides nothing.
-    pub fn processor_priority(&self, memory: &mut impl AvicMemory) -> u8 {
+    pub fn processor_priority(&self, memory: &mut impl SharedMemory) -> u8 {
         let task = self.threshold(memory);
         page::processor_priority(task, self.backing_page.within(memory).highest(Bank::InService))
     }
 
-    fn threshold(&self, memory: &mut impl AvicMemory) -> u8 {
+    fn threshold(&self, memory: &mut impl SharedMemory) -> u8 {
         let page = self.backing_page.within(memory).read_u32(register::TASK_PRIORITY) as u8;
         let virtual_priority = self.task_priority << 4;
         match self.behaviour.priority_threshold {
@@ -115,7 +116,7 @@ impl Avic {
         }
     }
 
-    fn update_processor_priority(&self, memory: &mut impl AvicMemory) {
+    fn update_processor_priority(&self, memory: &mut impl SharedMemory) {
         let priority = self.processor_priority(memory);
         let mut page = self.backing_page.within(memory);
         page.write_u32(register::PROCESSOR_PRIORITY, priority.into());

@@ -6,8 +6,8 @@
 //! of the core the target runs on, and takes the highest requested vector into service without an
 //! exit. What AVIC cannot complete leaves the guest with exit 401h or 402h.
 //!
-//! Nothing here knows the rest of the processor. Memory is an [`AvicMemory`]; whatever another
-//! processor may observe between two accesses of an IPI is a step of its own in [`IpiSend`].
+//! Whatever another processor may observe between two accesses of an IPI is a step of its own in
+//! [`IpiSend`].
 //!
 //! DEVIATION(APM2 "Secure AVIC"): guests own no backing page; the feature is not enumerated.
 
@@ -17,7 +17,6 @@ mod context;
 mod destination;
 mod interrupt;
 mod ipi;
-mod memory;
 mod page;
 
 pub use access::{ReadOutcome, WriteOutcome};
@@ -28,5 +27,4 @@ pub use behaviour::{
 pub use context::{Avic, AvicCapabilities, AvicMode, IllegalAvic};
 pub use interrupt::{DoorbellReception, EndOfInterrupt};
 pub use ipi::{IpiOutcome, IpiSend, IpiStep};
-pub use memory::AvicMemory;
 pub use page::BackingPage;

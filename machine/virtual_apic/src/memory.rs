@@ -1,13 +1,15 @@
-//! Memory as AVIC reaches it: aligned, by system physical address, one observable access a call.
+//! Memory that processors and IOMMUs share: aligned, by system physical address.
 
 use arch::address::SystemPhysical;
 use bus::GuestMemory;
 
-/// What AVIC does to memory. Reads of what is not memory give all ones, writes to it are dropped.
-pub trait AvicMemory {
+/// What interrupt virtualization does to memory. Each call is one access, of which another agent
+/// sees all or nothing. Reads of what is not memory give all ones, writes to it are dropped.
+pub trait SharedMemory {
     fn read_u32(&self, at: SystemPhysical) -> u32;
     fn read_u64(&self, at: SystemPhysical) -> u64;
     fn write_u32(&mut self, at: SystemPhysical, value: u32);
+    fn write_u64(&mut self, at: SystemPhysical, value: u64);
 
     /// A locked OR; the value before.
     fn fetch_or_u32(&mut self, at: SystemPhysical, bits: u32) -> u32 {
@@ -22,9 +24,23 @@ pub trait AvicMemory {
         self.write_u32(at, before & bits);
         before
     }
+
+    /// A locked OR; the value before.
+    fn fetch_or_u64(&mut self, at: SystemPhysical, bits: u64) -> u64 {
+        let before = self.read_u64(at);
+        self.write_u64(at, before | bits);
+        before
+    }
+
+    /// A locked AND; the value before.
+    fn fetch_and_u64(&mut self, at: SystemPhysical, bits: u64) -> u64 {
+        let before = self.read_u64(at);
+        self.write_u64(at, before & bits);
+        before
+    }
 }
 
-impl AvicMemory for GuestMemory {
+impl SharedMemory for GuestMemory {
     fn read_u32(&self, at: SystemPhysical) -> u32 {
         GuestMemory::read_u32(self, at).unwrap_or(!0)
     }
@@ -34,6 +50,12 @@ impl AvicMemory for GuestMemory {
     }
 
     fn write_u32(&mut self, at: SystemPhysical, value: u32) {
+        if self.write(at, &value.to_le_bytes()).is_err() {
+            // Not memory: the bus drops the write.
+        }
+    }
+
+    fn write_u64(&mut self, at: SystemPhysical, value: u64) {
         if self.write(at, &value.to_le_bytes()).is_err() {
             // Not memory: the bus drops the write.
         }

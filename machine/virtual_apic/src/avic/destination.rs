@@ -1,7 +1,8 @@
 //! Whom an IPI is for: the destination of an ICR in each addressing model.
 //! [APM2 "Interprocessor Interrupts"] [APM2 "Logical APIC ID Table"]
 
-use super::{Avic, AvicMemory, AvicMode};
+use super::{Avic, AvicMode};
+use crate::SharedMemory;
 use arch::apic::{DestinationFormat, DestinationMode, Dfr, Icr, Scope};
 use arch::svm::avic::register;
 use interrupt::page::ApicPage;
@@ -39,7 +40,7 @@ const RESERVED_CLUSTER: u8 = 15;
 
 impl Destination {
     /// Reads the command, and the destination format from the sender's page.
-    pub fn of(command: Icr, avic: &Avic, memory: &mut impl AvicMemory) -> Self {
+    pub fn of(command: Icr, avic: &Avic, memory: &mut impl SharedMemory) -> Self {
         let everyone = |but| Self::Everyone { but, last: avic.last_broadcast_index() };
         match command.shorthand() {
             Scope::SelfOnly => return Self::Own,
@@ -74,7 +75,7 @@ impl Destination {
         )
     }
 
-    fn xapic_logical(logical: u8, avic: &Avic, memory: &mut impl AvicMemory) -> Self {
+    fn xapic_logical(logical: u8, avic: &Avic, memory: &mut impl SharedMemory) -> Self {
         let format = avic.backing_page.within(memory).read_u32(register::DESTINATION_FORMAT);
         match Dfr::from_bits(format).format() {
             DestinationFormat::Flat => Self::LogicalTable { first: 0, members: logical.into() },

@@ -4,7 +4,8 @@
 //! The caller has done what precedes AVIC: for memory the nested walk of APIC_BAR's page, for MSRs
 //! the privilege check and the permission map.
 
-use super::{Avic, AvicMemory, EndOfInterrupt, IrregularAccess, ReadOnlyMsrWrite};
+use super::{Avic, EndOfInterrupt, IrregularAccess, ReadOnlyMsrWrite};
+use crate::SharedMemory;
 use arch::address::SystemPhysical;
 use arch::apic::{Icr, Scope};
 use arch::identity::Vector;
@@ -46,7 +47,7 @@ const BUSY: u32 = 1 << 12;
 
 impl Avic {
     /// A read of `size` (1, 2, 4 or 8) bytes at `offset` into the APIC page, not crossing its end.
-    pub fn read_page(&self, memory: &mut impl AvicMemory, offset: u16, size: u8) -> ReadOutcome {
+    pub fn read_page(&self, memory: &mut impl SharedMemory, offset: u16, size: u8) -> ReadOutcome {
         match self.refusal(memory, offset, size, false) {
             Some(access) => ReadOutcome::Fault(access),
             None => ReadOutcome::Value(self.read_bytes(memory, offset, size)),
@@ -56,7 +57,7 @@ impl Avic {
     /// A write of `size` (1, 2, 4 or 8) bytes at `offset` into the APIC page, not crossing its end.
     pub fn write_page(
         &mut self,
-        memory: &mut impl AvicMemory,
+        memory: &mut impl SharedMemory,
         offset: u16,
         size: u8,
         value: u64,
@@ -74,7 +75,7 @@ impl Avic {
     /// The fault that an access to the APIC page would end in, found without making the access.
     pub fn refusal(
         &self,
-        memory: &mut impl AvicMemory,
+        memory: &mut impl SharedMemory,
         offset: u16,
         size: u8,
         is_write: bool,
@@ -102,7 +103,7 @@ impl Avic {
     }
 
     /// RDMSR of 800h–8FFh.
-    pub fn read_msr(&self, memory: &mut impl AvicMemory, msr: u32) -> ReadOutcome {
+    pub fn read_msr(&self, memory: &mut impl SharedMemory, msr: u32) -> ReadOutcome {
         let offset = page_offset(msr);
         let is_readable = msr_access(msr).is_some_and(|access| {
             let is_eoi = offset == register::END_OF_INTERRUPT;
@@ -127,7 +128,7 @@ impl Avic {
     /// WRMSR to 800h–8FFh. [APM2 "x2APIC Register Address Space"]
     pub fn write_msr(
         &mut self,
-        memory: &mut impl AvicMemory,
+        memory: &mut impl SharedMemory,
         msr: u32,
         value: u64,
     ) -> WriteOutcome {
@@ -155,7 +156,7 @@ impl Avic {
 
     fn write_register(
         &mut self,
-        memory: &mut impl AvicMemory,
+        memory: &mut impl SharedMemory,
         offset: u16,
         value: u32,
     ) -> WriteOutcome {
@@ -183,7 +184,7 @@ impl Avic {
         }
     }
 
-    fn write_eoi(&mut self, memory: &mut impl AvicMemory, value: u32) -> WriteOutcome {
+    fn write_eoi(&mut self, memory: &mut impl SharedMemory, value: u32) -> WriteOutcome {
         let eoi = register::END_OF_INTERRUPT;
         match self.end_of_interrupt(memory) {
             EndOfInterrupt::Nothing => WriteOutcome::Done,
@@ -198,7 +199,7 @@ impl Avic {
         }
     }
 
-    fn write_command(&mut self, memory: &mut impl AvicMemory, low: u32) -> WriteOutcome {
+    fn write_command(&mut self, memory: &mut impl SharedMemory, low: u32) -> WriteOutcome {
         let busy = if self.behaviour.leaves_busy_set { BUSY } else { 0 };
         let low = low & !BUSY | busy;
         self.backing_page.within(memory).write_u32(register::INTERRUPT_COMMAND_LOW, low);
@@ -229,7 +230,7 @@ impl Avic {
     }
 
     /// Bytes of the page; its registers' padding is memory like any other.
-    fn read_bytes(&self, memory: &mut impl AvicMemory, offset: u16, size: u8) -> u64 {
+    fn read_bytes(&self, memory: &mut impl SharedMemory, offset: u16, size: u8) -> u64 {
         (0..u16::from(size)).fold(0, |value, byte| {
             let at = offset + byte;
             let dword = memory.read_u32(self.dword(at));
@@ -237,7 +238,7 @@ impl Avic {
         })
     }
 
-    fn write_bytes(&self, memory: &mut impl AvicMemory, offset: u16, size: u8, value: u64) {
+    fn write_bytes(&self, memory: &mut impl SharedMemory, offset: u16, size: u8, value: u64) {
         for byte in 0..u16::from(size) {
             let at = offset + byte;
             let shift = at % 4 * 8;

@@ -7,7 +7,8 @@
 //! sees the other.
 
 use super::destination::{Destination, Exception, MEMBERS};
-use super::{Avic, AvicMemory, BackingPage, ExitIndex, InvalidTargets, SelfKey};
+use super::{Avic, BackingPage, ExitIndex, InvalidTargets, SelfKey};
+use crate::SharedMemory;
 use arch::address::SystemPhysical;
 use arch::apic::{DeliveryMode, Icr};
 use arch::identity::{ApicId, Vector};
@@ -107,7 +108,7 @@ impl IpiSend {
     pub fn run(
         mut self,
         avic: &Avic,
-        memory: &mut impl AvicMemory,
+        memory: &mut impl SharedMemory,
         mut ring: impl FnMut(ApicId),
     ) -> IpiOutcome {
         // Bounded: eight steps for each of at most 4,096 entries.
@@ -121,7 +122,7 @@ impl IpiSend {
     }
 
     /// Takes the next step.
-    pub fn step(&mut self, avic: &Avic, memory: &mut impl AvicMemory) -> IpiStep {
+    pub fn step(&mut self, avic: &Avic, memory: &mut impl SharedMemory) -> IpiStep {
         match self.phase {
             Phase::Start => return self.start(avic, memory),
             Phase::LookUp => self.look_up(avic, memory),
@@ -149,7 +150,7 @@ impl IpiSend {
     }
 
     /// Type and vector come before any look-up. [APM2 "AVIC IPI Delivery Not Completed"]
-    fn start(&mut self, avic: &Avic, memory: &mut impl AvicMemory) -> IpiStep {
+    fn start(&mut self, avic: &Avic, memory: &mut impl SharedMemory) -> IpiStep {
         let command = Icr::from_bits(self.command);
         let is_deasserted = !command.is_asserted() && avic.behaviour.deassert_is_invalid_type;
         let refusal = if command.delivery_mode() != DeliveryMode::Fixed
@@ -184,7 +185,7 @@ impl IpiSend {
     }
 
     /// Reads one entry: of the physical table, or of the logical one.
-    fn look_up(&mut self, avic: &Avic, memory: &mut impl AvicMemory) {
+    fn look_up(&mut self, avic: &Avic, memory: &mut impl SharedMemory) {
         match self.destination {
             Some(Destination::Physical { index }) => {
                 if self.cursor == 0 {
@@ -219,7 +220,7 @@ impl IpiSend {
         })
     }
 
-    fn look_up_logical(&mut self, avic: &Avic, memory: &mut impl AvicMemory, index: u16) {
+    fn look_up_logical(&mut self, avic: &Avic, memory: &mut impl SharedMemory, index: u16) {
         let at = avic.logical_table.offset(u64::from(index) * LOGICAL_ENTRY_SIZE);
         let entry = LogicalEntry::from_bits(memory.read_u32(at));
         if entry.is_valid() {
@@ -233,7 +234,7 @@ impl IpiSend {
     fn look_up_physical(
         &mut self,
         avic: &Avic,
-        memory: &mut impl AvicMemory,
+        memory: &mut impl SharedMemory,
         index: u32,
         logical_index: Option<u16>,
     ) {
@@ -261,7 +262,7 @@ impl IpiSend {
     fn look_up_next(
         &mut self,
         avic: &Avic,
-        memory: &mut impl AvicMemory,
+        memory: &mut impl SharedMemory,
         but: Exception,
         last: u16,
     ) {
@@ -303,7 +304,7 @@ impl IpiSend {
     }
 
     /// The locked OR into IRR of the target's page.
-    fn set_request(&mut self, avic: &Avic, memory: &mut impl AvicMemory) {
+    fn set_request(&mut self, avic: &Avic, memory: &mut impl SharedMemory) {
         let (page, vector) = (self.page(), self.vector());
         page.within(memory).insert(Bank::Request, vector);
         self.reaches_sender |= page == avic.backing_page;
@@ -317,7 +318,7 @@ impl IpiSend {
     }
 
     /// IsRunning and the core come from one read of the entry, after IRR was written.
-    fn read_running(&mut self, avic: &Avic, memory: &mut impl AvicMemory) {
+    fn read_running(&mut self, avic: &Avic, memory: &mut impl SharedMemory) {
         let target = self.target();
         let entry = avic.physical_entry(memory, target.entry.unwrap_or(0));
         self.ring_or_fail(entry.is_running().then(|| entry.host()));
@@ -396,7 +397,7 @@ impl Target {
 
 impl Avic {
     /// Reads an entry of the physical table.
-    pub fn physical_entry(&self, memory: &mut impl AvicMemory, index: u16) -> PhysicalEntry {
+    pub fn physical_entry(&self, memory: &mut impl SharedMemory, index: u16) -> PhysicalEntry {
         let at = self.physical_table.offset(u64::from(index) * PHYSICAL_ENTRY_SIZE);
         PhysicalEntry::from_bits(memory.read_u64(at))
     }
@@ -409,7 +410,7 @@ impl Avic {
         }
     }
 
-    fn is_own(&self, memory: &mut impl AvicMemory, index: u16, entry: PhysicalEntry) -> bool {
+    fn is_own(&self, memory: &mut impl SharedMemory, index: u16, entry: PhysicalEntry) -> bool {
         match self.behaviour.self_key {
             SelfKey::BackingPage => entry.backing_page() == self.backing_page.0,
             SelfKey::ApicId => {
