@@ -3,9 +3,9 @@
 //! Time is exact per instruction, whatever the blocks: no instruction begins at or after the limit,
 //! so an interrupt is taken at the same instruction boundary wherever blocks begin and end.
 
-use crate::cache::{Block, BlockIndex, CodeCache, Exit};
-use crate::decode::CodeSize;
-use crate::op::Op;
+use crate::operation::Op;
+use crate::operation::cache::{Block, BlockIndex, CodeCache, Exit};
+use crate::operation::decode::CodeSize;
 use crate::stop::{Kind, Stop};
 use crate::width::BLOCK_IP;
 use crate::{Bus, Cpu};

@@ -1,15 +1,13 @@
 //! One logical x86-64 processor.
 //!
 //! The flow is in [`step`]: what waits at an instruction boundary, then blocks, then the delivery of
-//! what stopped them. [`dispatch`] finds decoded blocks and runs their operations. [`decode`] turns bytes into operations once; [`execute`] holds their
-//! meaning, a file per family of instructions; [`memory`] is segmentation, paging and the TLB;
-//! [`system`] is privileged state and event delivery. The processor knows neither devices nor
+//! what stopped them. [`operation`] is what bytes become once; [`dispatch`] finds decoded blocks
+//! and runs their operations; [`execute`] holds their meaning, a file per family of instructions;
+//! [`memory`] is segmentation, paging and the TLB; [`system`] is privileged state and event delivery. The processor knows neither devices nor
 //! other processors: it reaches them through [`bus::Platform`] for the time of one run.
 //!
 //! [APM1] [APM2] [APM3] are followed; where Intel's manuals differ the CPU model decides.
 
-pub mod cache;
-pub mod decode;
 mod dispatch;
 pub mod execute;
 mod flags;
@@ -17,7 +15,7 @@ pub mod float;
 mod memory;
 mod model;
 mod observation;
-mod op;
+pub mod operation;
 mod state;
 mod step;
 mod stop;
@@ -27,12 +25,12 @@ pub mod variant;
 pub mod vector;
 mod width;
 
-pub use cache::CodeCache;
 pub use flags::Flags;
 pub use memory::{Access, Tlb};
 pub use model::{CpuModel, ModelError, Placement};
 pub use observation::{Observation, Observed, Range};
-pub use op::{Handler, Op};
+pub use operation::cache::CodeCache;
+pub use operation::{Handler, Op, cache, decode};
 pub use state::{Activity, Attention, Control, Cpu, Debug, Pending, Registers, Segments};
 pub use step::RunEnd;
 pub use stop::{Kind as StopKind, SoftwareSource, Stop};

@@ -1,6 +1,6 @@
 //! CPU models: one data file each, listing only what is implemented; CPUID follows from it.
 
-use crate::decode::Dialect;
+use crate::operation::decode::Dialect;
 use crate::svm::SvmBehaviour;
 use crate::variant::VariantError;
 use arch::cpuid::{Feature, FeatureSet};

@@ -1,8 +1,8 @@
 //! The flow: what needs attention → run blocks → deliver what stopped them.
 
-use crate::cache::CodeCache;
-use crate::decode::Cost;
 use crate::dispatch::Room;
+use crate::operation::cache::CodeCache;
+use crate::operation::decode::Cost;
 use crate::stop::{Kind, SoftwareSource, Stop};
 use crate::system::Origin;
 use crate::{Activity, Attention, Bus, Cpu};

@@ -1,8 +1,8 @@
 //! AES, PCLMULQDQ and SHA instructions.
 
 use super::sse::{binary_of, handler};
-use crate::decode::{Binding, CodeSize, Cost};
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, CodeSize, Cost};
+use crate::operation::{Handler, Op};
 use crate::vector::{aes, carryless, sha};
 use crate::{Bus, Cpu, Stop};
 use arch::cpuid::Feature;

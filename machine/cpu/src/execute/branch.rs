@@ -2,9 +2,9 @@
 
 use super::stack::SS;
 use super::transfer::{by_condition, condition_code};
-use crate::decode::{Binding, Boundary, CodeSize, Cost, is_memory, width};
 use crate::memory::Access;
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, Boundary, CodeSize, Cost, is_memory, width};
+use crate::operation::{Handler, Op};
 use crate::width::{BLOCK_IP, RCX, RSP, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::segment::SegmentRegister;

@@ -1,7 +1,7 @@
 //! AAA, AAS, AAM, AAD, DAA, DAS: decimal adjustment, outside 64-bit mode only. [APM3 "AAA"]
 
-use crate::decode::{Binding, CodeSize};
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, CodeSize};
+use crate::operation::{Handler, Op};
 use crate::width::{HIGH_BYTE, RAX, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;

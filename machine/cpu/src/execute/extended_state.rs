@@ -5,10 +5,10 @@
 //! that it is the same on every host; the modified optimization of XSAVEOPT is not taken.
 
 use super::x87::X87;
-use crate::decode::{Binding, CodeSize, Cost};
 use crate::float::extended::Extended;
 use crate::memory::Access;
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, CodeSize, Cost};
+use crate::operation::{Handler, Op};
 use crate::width::{RAX, RCX, RDX};
 use crate::{Bus, Cpu, Stop};
 use arch::control::{Cr0, Cr4, Efer};

@@ -1,7 +1,7 @@
 //! CLC, STC, CMC, CLD, STD, CLI, STI, CLAC, STAC.
 
-use crate::decode::{Binding, CodeSize};
-use crate::op::Op;
+use crate::operation::Op;
+use crate::operation::decode::{Binding, CodeSize};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::{Cr4, rflags};
 use arch::cpuid::Feature;

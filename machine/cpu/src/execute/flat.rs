@@ -5,9 +5,9 @@
 
 use super::arithmetic::{self, Add, And, Binary, Cmp, Or, Sub, Test, Xor};
 use super::{branch, sized, stack, transfer};
-use crate::decode::{CodeSize, is_memory, is_register, width};
 use crate::memory::Access;
-use crate::op::{FLAT, FLAT_STACK, Handler, Op};
+use crate::operation::decode::{CodeSize, is_memory, is_register, width};
+use crate::operation::{FLAT, FLAT_STACK, Handler, Op};
 use crate::width::{BLOCK_IP, RSP, Width};
 use crate::{Bus, Cpu, Stop};
 use iced_x86::{Instruction, Mnemonic, OpKind};
@@ -287,5 +287,5 @@ pub fn bind(i: &Instruction, op: &Op, size: CodeSize) -> Option<Handler> {
 /// MOV to and from segment registers, and absolute addresses, have handlers of their own.
 fn is_special(i: &Instruction) -> bool {
     let is_segment = |n| is_register(i, n) && i.op_register(n).is_segment_register();
-    is_segment(0) || is_segment(1) || crate::decode::is_absolute(i)
+    is_segment(0) || is_segment(1) || crate::operation::decode::is_absolute(i)
 }

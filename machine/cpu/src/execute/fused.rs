@@ -6,8 +6,8 @@
 use super::arithmetic::{self, Binary, Cmp, Test};
 use super::flat;
 use super::transfer::{by_condition, condition_code};
-use crate::decode::{CodeSize, is_memory, is_register, width};
-use crate::op::{Handler, Op};
+use crate::operation::decode::{CodeSize, is_memory, is_register, width};
+use crate::operation::{Handler, Op};
 use crate::width::{BLOCK_IP, RSP, Width};
 use crate::{Bus, Cpu, Stop};
 use iced_x86::{Instruction, Mnemonic, OpKind};

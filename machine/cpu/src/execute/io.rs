@@ -1,7 +1,7 @@
 //! IN and OUT. [APM1 "Input/Output"]
 
-use crate::decode::{Binding, Boundary, CodeSize, Cost, is_register};
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, Boundary, CodeSize, Cost, is_register};
+use crate::operation::{Handler, Op};
 use crate::system::Io;
 use crate::width::{RAX, RDX, Width};
 use crate::{Attention, Bus, Cpu, Stop};

@@ -4,8 +4,8 @@
 use super::sized;
 use super::sse::handler;
 use super::sse_move::masked_store;
-use crate::decode::{Binding, CodeSize, Cost, is_memory, is_register, width};
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, CodeSize, Cost, is_memory, is_register, width};
+use crate::operation::{Handler, Op};
 use crate::vector::{integer, mmx, multiply, shift};
 use crate::width::Width;
 use crate::{Bus, Cpu, Stop};

@@ -29,8 +29,8 @@ mod string;
 mod transfer;
 pub mod x87;
 
-use crate::decode::{Binding, CodeSize};
-use crate::op::Op;
+use crate::operation::Op;
+use crate::operation::decode::{Binding, CodeSize};
 use crate::{Bus, Cpu, Stop};
 use iced_x86::Instruction;
 

@@ -2,9 +2,9 @@
 //! TLB and cache control, FS/GS bases, random numbers, protection keys, SYSCALL and SYSENTER.
 
 use super::sized;
-use crate::decode::{Binding, Boundary, CodeSize, Cost, is_memory, is_register, width};
 use crate::memory::Access;
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, Boundary, CodeSize, Cost, is_memory, is_register, width};
+use crate::operation::{Handler, Op};
 use crate::state::TableRegister;
 use crate::system::Table;
 use crate::width::{RAX, RCX, RDX, Width};

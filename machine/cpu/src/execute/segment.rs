@@ -1,9 +1,9 @@
 //! MOV, PUSH, POP of segment registers; LDS and kin; far JMP, CALL, RET; IRET; INT n, INT3, INTO,
 //! INT1, BOUND; LAR, LSL, VERR, VERW, ARPL; LLDT, LTR, SLDT, STR. The rules are in [`crate::system`].
 
-use crate::decode::{Binding, CodeSize, is_register, width};
 use crate::memory::Access;
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, CodeSize, is_register, width};
+use crate::operation::{Handler, Op};
 use crate::stop::SoftwareSource;
 use crate::system::Table;
 use crate::width::{RSP, Width};

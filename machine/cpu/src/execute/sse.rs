@@ -2,7 +2,7 @@
 //! exceptions end them. The families build their handlers from these with the macros below.
 
 use crate::float::{Context, Exceptions};
-use crate::op::Op;
+use crate::operation::Op;
 use crate::{Bus, Cpu, Stop};
 use arch::control::{Cr0, Cr4};
 use arch::cpuid::Feature;

@@ -2,9 +2,9 @@
 //! and MMX registers.
 
 use super::sized;
-use crate::decode::{Binding, CodeSize, Cost, is_memory, width};
 use crate::memory::Access;
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, CodeSize, Cost, is_memory, width};
+use crate::operation::{Handler, Op};
 use crate::width::{RDI, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::cpuid::Feature;

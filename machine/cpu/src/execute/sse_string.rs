@@ -1,7 +1,7 @@
 //! PCMPESTRI, PCMPESTRM, PCMPISTRI, PCMPISTRM. Their memory operands need no alignment.
 
-use crate::decode::{Binding, CodeSize, Cost};
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, CodeSize, Cost};
+use crate::operation::{Handler, Op};
 use crate::vector::string::{self, Comparison};
 use crate::width::{RAX, RCX, RDX, Width};
 use crate::{Bus, Cpu, Stop};

@@ -1,8 +1,8 @@
 //! PUSH, POP, PUSHA, POPA, ENTER, LEAVE, PUSHF, POPF.
 
-use crate::decode::{Binding, CodeSize, Cost, is_memory, is_register, width};
 use crate::memory::Access;
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, CodeSize, Cost, is_memory, is_register, width};
+use crate::operation::{Handler, Op};
 use crate::width::{RBP, RSP, Width};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::{Cr4, rflags};

@@ -4,9 +4,9 @@
 //! continues: its registers always say what is left.
 
 use super::arithmetic::{Binary, Cmp};
-use crate::decode::{Binding, Boundary, CodeSize, Cost, width};
 use crate::memory::Access;
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, Boundary, CodeSize, Cost, width};
+use crate::operation::{Handler, Op};
 use crate::width::{RAX, RCX, RDI, RDX, RSI, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;

@@ -2,9 +2,9 @@
 //! XLAT, LAHF, SAHF.
 
 use super::sized;
-use crate::decode::{Binding, CodeSize, is_memory, is_register, width};
 use crate::memory::Access;
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, CodeSize, is_memory, is_register, width};
+use crate::operation::{Handler, Op};
 use crate::width::{RAX, RBX, RDX, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;
@@ -343,7 +343,7 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
         Mnemonic::Movsxd if width(i, 1) == w => sized!(w, mov_rr),
         Mnemonic::Movsxd => extend::<true>(i),
         Mnemonic::Xchg if is_memory(i, 0) => {
-            return Binding::costing(sized!(w, xchg_m), crate::decode::Cost::Locked);
+            return Binding::costing(sized!(w, xchg_m), crate::operation::decode::Cost::Locked);
         }
         Mnemonic::Xchg => sized!(w, xchg_rr),
         Mnemonic::Lea => sized!(w, lea),

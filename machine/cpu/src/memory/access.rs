@@ -63,7 +63,7 @@ impl Cpu {
 
     #[inline(always)]
     pub fn read_linear<W: Width>(&mut self, bus: &mut Bus<'_>, linear: u64) -> Result<W, Stop> {
-        self.read_linear_as(bus, linear, crate::op::FLAT)
+        self.read_linear_as(bus, linear, crate::operation::FLAT)
     }
 
     #[inline(always)]
@@ -73,7 +73,7 @@ impl Cpu {
         linear: u64,
         value: W,
     ) -> Result<(), Stop> {
-        self.write_linear_as(bus, linear, value, crate::op::FLAT)
+        self.write_linear_as(bus, linear, value, crate::operation::FLAT)
     }
 
     #[inline(always)]
@@ -244,7 +244,7 @@ impl Cpu {
         if !self.is_long_mode() || (linear as i64) << 16 >> 16 == linear as i64 {
             return Ok(());
         }
-        let is_stack = segment == crate::op::FLAT_STACK || segment == 2;
+        let is_stack = segment == crate::operation::FLAT_STACK || segment == 2;
         Err(if is_stack { Stop::STACK } else { Stop::GENERAL_PROTECTION })
     }
 
@@ -299,7 +299,7 @@ impl Cpu {
         if tag == self.tlb.tag(linear) && in_page <= 0x1000 - size as u64 {
             return Ok(Place::ram(entry.offset + in_page, size));
         }
-        self.check_canonical(linear, crate::op::FLAT)?;
+        self.check_canonical(linear, crate::operation::FLAT)?;
         self.locate_in(bus, linear, size, access, tlb::SUPERVISOR)
     }
 
@@ -328,7 +328,7 @@ impl Cpu {
         bus: &mut Bus<'_>,
         linear: u64,
     ) -> Result<W, Stop> {
-        self.read_linear_as(bus, linear, crate::op::FLAT_STACK)
+        self.read_linear_as(bus, linear, crate::operation::FLAT_STACK)
     }
 
     /// A write to the stack.
@@ -339,7 +339,7 @@ impl Cpu {
         linear: u64,
         value: W,
     ) -> Result<(), Stop> {
-        self.write_linear_as(bus, linear, value, crate::op::FLAT_STACK)
+        self.write_linear_as(bus, linear, value, crate::operation::FLAT_STACK)
     }
 }
 
@@ -353,7 +353,7 @@ impl Cpu {
         access: Access,
         set: usize,
     ) -> Result<Place, Stop> {
-        self.check_canonical(linear, crate::op::FLAT_STACK)?;
+        self.check_canonical(linear, crate::operation::FLAT_STACK)?;
         self.locate_in(bus, linear, size, access, set)
     }
 }

@@ -2,8 +2,8 @@
 
 use super::entry::segment;
 use super::exit::saved;
-use crate::decode::{Binding, CodeSize};
-use crate::op::Op;
+use crate::operation::Op;
+use crate::operation::decode::{Binding, CodeSize};
 use crate::width::{RAX, RCX};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::address::SystemPhysical;

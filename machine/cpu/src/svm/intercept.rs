@@ -5,7 +5,7 @@
 
 use super::permission::{intercepts_msr, intercepts_port};
 use super::state::{Exit, Guest};
-use crate::op::Op;
+use crate::operation::Op;
 use crate::system::{Io, Table};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::Cr0;

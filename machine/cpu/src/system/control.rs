@@ -1,7 +1,7 @@
 //! Control registers and EFER: what may be written, and what follows from a write.
 //! [APM2 "System-Control Registers"]
 
-use crate::op::Op;
+use crate::operation::Op;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::{Cr0, Cr4, Efer};
 use arch::cpuid::Feature;

@@ -2,7 +2,7 @@
 
 use super::event::{Event, Origin};
 use crate::memory::Access;
-use crate::op::Op;
+use crate::operation::Op;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::{Cr4, debug, rflags};
 use arch::exception;

@@ -2,7 +2,7 @@
 
 use super::descriptor::{code_of, is_null, not_present, null_segment, rpl, stack_fault};
 use crate::memory::Access;
-use crate::op::Op;
+use crate::operation::Op;
 use crate::width::{RSP, Width};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::rflags;

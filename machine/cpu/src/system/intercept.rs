@@ -4,7 +4,7 @@
 //! Outside a guest each is one test of a pointer.
 
 use super::event::{Event, Origin};
-use crate::op::Op;
+use crate::operation::Op;
 use crate::stop::SoftwareSource;
 use crate::{Bus, Cpu, Stop};
 use arch::address::SystemPhysical;

@@ -1,6 +1,6 @@
 //! SYSCALL, SYSRET, SYSENTER, SYSEXIT. [APM2 "Fast System Call and Return"]
 
-use crate::op::Op;
+use crate::operation::Op;
 use crate::width::{R11, RCX, RDX, RSP};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::{Efer, rflags};

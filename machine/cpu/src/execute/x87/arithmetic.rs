@@ -2,12 +2,12 @@
 //! F2XM1, FABS, FCHS.
 
 use super::C1;
-use crate::decode::{Binding, Cost, is_memory, width};
 use crate::execute::sse::handler;
 use crate::float::exact::Unpacked;
 use crate::float::extended::{Extended, arithmetic, store, transcendental};
 use crate::float::{Context, Exceptions};
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, Cost, is_memory, width};
+use crate::operation::{Handler, Op};
 use crate::width::Width;
 use crate::{Bus, Cpu, Stop};
 use iced_x86::{Instruction, Mnemonic};

@@ -2,8 +2,8 @@
 //! not wait; the ones without are an FWAIT and the former.
 
 use super::{C1, STACK_FAULT, X87};
-use crate::decode::{Binding, Cost, is_memory};
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, Cost, is_memory};
+use crate::operation::{Handler, Op};
 use crate::width::{RAX, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::control::Cr0;

@@ -2,10 +2,10 @@
 //! [SDM1 "Saving the x87 FPU's State with FSTENV/FNSTENV and FSAVE/FNSAVE"]
 
 use super::X87;
-use crate::decode::{Binding, CodeSize, Cost};
 use crate::float::extended::{Class, Extended};
 use crate::memory::Access;
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, CodeSize, Cost};
+use crate::operation::{Handler, Op};
 use crate::{Bus, Cpu, Stop};
 use iced_x86::{Code, Instruction};
 

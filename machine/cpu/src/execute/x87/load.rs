@@ -1,14 +1,14 @@
 //! FLD, FILD, FBLD, the constants, FXCH and FCMOVcc.
 
 use super::C1;
-use crate::decode::{Binding, Cost, is_memory, width};
 use crate::execute::sse::handler;
 use crate::float::extended::constant::Constant;
 use crate::float::extended::{Extended, store};
 use crate::float::scalar::Interchange;
 use crate::float::{Context, Exceptions};
 use crate::memory::Access;
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, Cost, is_memory, width};
+use crate::operation::{Handler, Op};
 use crate::width::Width;
 use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;

@@ -12,10 +12,10 @@ mod load;
 mod store;
 mod transcendental;
 
-use crate::decode::{Binding, CodeSize};
 use crate::float::extended::Extended;
 use crate::float::{Context, Exceptions};
-use crate::op::{FLAT, FLAT_STACK, Op};
+use crate::operation::decode::{Binding, CodeSize};
+use crate::operation::{FLAT, FLAT_STACK, Op};
 use crate::width::BLOCK_IP;
 use crate::{Cpu, Stop};
 use arch::control::Cr0;

@@ -1,12 +1,12 @@
 //! FST, FSTP, FIST, FISTP, FISTTP and FBSTP.
 
 use super::C1;
-use crate::decode::{Binding, Cost, is_memory, width};
 use crate::float::extended::{Extended, store};
 use crate::float::scalar::Interchange;
 use crate::float::{Context, Exceptions, Rounding};
 use crate::memory::Access;
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, Cost, is_memory, width};
+use crate::operation::{Handler, Op};
 use crate::{Bus, Cpu, Stop};
 use iced_x86::{Instruction, Mnemonic};
 

@@ -1,7 +1,6 @@
 //! FSIN, FCOS, FSINCOS, FPTAN, FPATAN, FYL2X, FYL2XP1, FPREM, FPREM1 and FXTRACT.
 
 use super::{C0, C1, C2, C3};
-use crate::decode::{Binding, Cost};
 use crate::execute::sse::handler;
 use crate::float::exact::Unpacked;
 use crate::float::extended::remainder::remainder;
@@ -10,7 +9,8 @@ use crate::float::extended::transcendental::{
 };
 use crate::float::extended::{Extended, arithmetic};
 use crate::float::{Context, Exceptions};
-use crate::op::{Handler, Op};
+use crate::operation::decode::{Binding, Cost};
+use crate::operation::{Handler, Op};
 use crate::{Bus, Cpu, Stop};
 use iced_x86::{Instruction, Mnemonic};
 

@@ -3,8 +3,8 @@
 
 mod operands;
 
+use super::{Handler, Kind, Op};
 use crate::execute::{self, fused::Role};
-use crate::op::{Handler, Op};
 use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, Instruction};
 
 pub use operands::{is_absolute, is_memory, is_register, width};
@@ -104,6 +104,7 @@ impl Binding {
 
 pub struct Decoded {
     pub op: Op,
+    pub kind: Kind,
     pub boundary: Boundary,
     pub cost: Cost,
     /// What it can be in a pair that is executed as one operation.
@@ -177,7 +178,8 @@ fn invalid(before: u16, length: usize, is_too_long: bool) -> Decoded {
     let mut op = Op::new(handler);
     op.length = length as u8;
     op.end = before + length as u16;
-    Decoded { op, boundary: Boundary::Ends, cost: Cost::System, role: None }
+    let kind = Kind::INVALID;
+    Decoded { op, kind, boundary: Boundary::Ends, cost: Cost::System, role: None }
 }
 
 fn bind(instruction: &Instruction, size: CodeSize, before: u16) -> Decoded {
@@ -198,5 +200,6 @@ fn bind(instruction: &Instruction, size: CodeSize, before: u16) -> Decoded {
         cost => cost,
     };
     let role = execute::fused::role(instruction, &op, size);
-    Decoded { op, boundary: binding.boundary, cost, role }
+    let kind = Kind::new(instruction.code());
+    Decoded { op, kind, boundary: binding.boundary, cost, role }
 }

@@ -10,9 +10,9 @@
 //! Where a block was left, it remembers which block came next. That is a guess which its key and
 //! generation prove or refute, so nothing has to be unlinked when code changes.
 
-use crate::decode::{self, Boundary, CodeSize, Cost, Decoded, Dialect};
+use super::decode::{self, Boundary, CodeSize, Cost, Decoded, Dialect};
+use super::{Kind, Op};
 use crate::execute::fused::{self, Role};
-use crate::op::Op;
 use bus::GuestMemory;
 
 /// Instructions in a block at most.
@@ -53,6 +53,7 @@ struct Tail {
     end: u32,
     /// The block that came next when the block was left here.
     next: u32,
+    kind: Kind,
 }
 
 /// A run of decoded instructions.
@@ -152,7 +153,7 @@ impl CodeCache {
         // The block that is never found, and the exit that nothing left through.
         self.blocks.push(NO_BLOCK);
         self.ops.push(Op::new(crate::execute::undefined));
-        self.tails.push(Tail { end: 0, next: 0 });
+        self.tails.push(Tail { end: 0, next: 0, kind: Kind::INVALID });
     }
 
     #[inline(always)]
@@ -230,6 +231,13 @@ impl CodeCache {
     pub fn ops(&self, block: &Block) -> &[Op] {
         let first = block.first as usize;
         self.ops.get(first..first + block.count as usize).unwrap_or(&[])
+    }
+
+    /// Which instructions a block consists of, whether they are fused to pairs or not.
+    pub fn kinds(&self, block: &Block) -> impl Iterator<Item = Kind> {
+        let first = block.first as usize;
+        let tails = self.tails.get(first..first + block.count as usize).unwrap_or(&[]);
+        tails.iter().map(|tail| tail.kind)
     }
 
     /// Picoseconds that the first `count` instructions of a block take.
@@ -319,7 +327,7 @@ impl CodeCache {
     fn append(&mut self, decoded: &Decoded, before: u32) -> u32 {
         let end = before.saturating_add(self.costs.0[decoded.cost as usize]);
         self.ops.push(decoded.op);
-        self.tails.push(Tail { end, next: 0 });
+        self.tails.push(Tail { end, next: 0, kind: decoded.kind });
         end
     }
 
@@ -331,5 +339,25 @@ impl CodeCache {
         let alone = std::mem::replace(last, fused);
         self.unfused.push((self.ops.len() as u32 - 1, alone));
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iced_x86::{Code, Mnemonic};
+
+    #[test]
+    fn a_block_tells_its_instructions_apart_though_pairs_are_fused_and_handlers_shared() {
+        // add eax, 1; cmp eax, ebx; je +0; hlt, which is a block of its own
+        let bytes = [0x83, 0xC0, 0x01, 0x39, 0xD8, 0x74, 0x00, 0xF4];
+        let mut memory = GuestMemory::new(1 << 20);
+        memory.ram[..bytes.len()].copy_from_slice(&bytes);
+        let mut cache = CodeCache::new(InstructionCosts([1; Cost::COUNT]), Dialect::Amd);
+        let index = cache.build(&mut memory, 0, CodeSize::Bits64, None).expect("a block");
+        let kinds: Vec<_> = cache.kinds(cache.block(index)).collect();
+        let mnemonics: Vec<_> = kinds.iter().map(|kind| kind.mnemonic()).collect();
+        assert_eq!(mnemonics, [Mnemonic::Add, Mnemonic::Cmp, Mnemonic::Je]);
+        assert_eq!(kinds[0].code(), Code::Add_rm32_imm8);
     }
 }

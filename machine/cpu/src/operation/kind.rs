@@ -1,0 +1,28 @@
+//! The identity of an operation.
+
+use iced_x86::{Code, Mnemonic};
+
+/// Which instruction an operation stands for, with the width and form of its operands: a row of the
+/// manual's opcode tables, such as ADD r/m32, imm8. Handlers cannot tell: several rows share one, and
+/// the compiler may make one function of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind(Code);
+
+impl Kind {
+    /// What no instruction has: bytes that are none.
+    pub const INVALID: Self = Self(Code::INVALID);
+
+    pub const fn new(code: Code) -> Self {
+        Self(code)
+    }
+
+    pub const fn code(self) -> Code {
+        self.0
+    }
+
+    pub fn mnemonic(self) -> Mnemonic {
+        self.0.mnemonic()
+    }
+}
+
+const _: () = assert!(std::mem::size_of::<Kind>() == 2);
