@@ -13,7 +13,7 @@ use crate::statistics::{FIRST, SECOND};
 use core::sync::atomic::{AtomicBool, Ordering};
 use runtime::instruction::{halt_until, time_stamp};
 use runtime::processor::{self, Processor};
-use runtime::{clock, print};
+use runtime::{clock, job, print};
 
 const SENDER: usize = 0;
 const TARGET: usize = 1;
@@ -78,7 +78,7 @@ fn echo(argument: usize) {
 fn start(target: &Processor, job: fn(usize), path: Path, waiting: Waiting) {
     STOP.store(false, Ordering::Relaxed);
     IS_READY.store(false, Ordering::Relaxed);
-    target.start_job(job, path.encode() | if waiting == Waiting::Halted { HALTED } else { 0 });
+    job::start(target, job, path.encode() | if waiting == Waiting::Halted { HALTED } else { 0 });
     while !IS_READY.load(Ordering::Acquire) {
         core::hint::spin_loop();
     }
@@ -87,12 +87,12 @@ fn start(target: &Processor, job: fn(usize), path: Path, waiting: Waiting) {
 /// Ends the target's part; false if it had to be woken twice.
 fn stop(target: &Processor) -> bool {
     STOP.store(true, Ordering::Release);
-    let wake = || runtime::apic::send(target.apic_id(), runtime::interrupt::WAKE_VECTOR);
+    let wake = || runtime::apic::send(target.apic_id(), runtime::vector::WAKE_VECTOR);
     wake();
-    let is_awake = patience::wait_while(|| !target.is_idle());
+    let is_awake = patience::wait_while(|| !job::has_ended(target));
     if !is_awake {
         wake();
-        target.wait_idle();
+        job::wait(target);
     }
     is_awake
 }

@@ -7,7 +7,8 @@ use arch::apic::{Register, Scope, TimerMode};
 use core::sync::atomic::{AtomicU64, Ordering};
 use runtime::apic::{self, Fence};
 use runtime::instruction::{enable_interrupts_and_halt, time_stamp};
-use runtime::interrupt::{COUNTED_VECTOR, set_handler};
+use runtime::interrupt::set_handler;
+use runtime::vector::COUNTED_VECTOR;
 use runtime::{print, processor};
 
 /// How long a timer runs.

@@ -18,7 +18,7 @@ mod throughput;
 
 use arch::apic::Mode;
 use path::Path;
-use runtime::{BootInformation, Status, apic, clock, instruction, print, processor};
+use runtime::{BootInformation, Status, apic, clock, instruction, job, print, processor};
 use selection::{Selection, Test};
 
 runtime::entry!(benchmark);
@@ -33,7 +33,7 @@ fn benchmark(boot: &BootInformation) -> Status {
         if !selection.wants_mode(mode) || !is_possible(mode, first_mode) {
             continue;
         }
-        processor::run_on(0..processor::count(), enter, mode as usize);
+        job::run_on(0..processor::count(), enter, mode as usize);
         if !measure(&selection, mode) {
             status = Status::Failed;
         }

@@ -2,8 +2,8 @@
 
 use arch::apic::{DestinationMode, Icr, Mode, Scope};
 use runtime::apic::{self, Fence};
-use runtime::interrupt::COUNTED_VECTOR;
 use runtime::processor::Processor;
+use runtime::vector::COUNTED_VECTOR;
 
 pub fn mode_name(mode: Mode) -> &'static str {
     if mode == Mode::X2Apic { "x2apic" } else { "xapic" }

@@ -8,7 +8,7 @@ use crate::selection::Selection;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use runtime::instruction::time_stamp;
 use runtime::processor::{self, Processor};
-use runtime::{clock, print};
+use runtime::{clock, job, print};
 
 /// Who sends to whom.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ fn run(selection: &Selection, path: Path, pattern: Pattern) -> bool {
     LAST_END.store(0, Ordering::Relaxed);
     IS_LOST.store(false, Ordering::Relaxed);
     let place = Pattern::ALL.iter().position(|other| *other == pattern).unwrap_or(0);
-    processor::run_on(0..cpus, take_part, path.encode() | place << PATTERN_SHIFT);
+    job::run_on(0..cpus, take_part, path.encode() | place << PATTERN_SHIFT);
 
     let is_lost = IS_LOST.load(Ordering::Relaxed);
     let cycles =

@@ -118,7 +118,7 @@ pub fn run(
     schedule::prepare(selection.slice);
     print!("{{\"record\":\"run\",\"feature\":\"{name}\",\"vcpus\":{}}}", selection.vcpus);
     let start = time_stamp();
-    processor::run_on(0..processor::count(), |_| serve(), 0);
+    runtime::job::run_on(0..processor::count(), |_| serve(), 0);
     statistics::report(acceleration, time_stamp() - start);
     let status = STATUS.load(Ordering::Relaxed);
     print!("{{\"record\":\"result\",\"feature\":\"{name}\",\"status\":{status}}}");

@@ -1,6 +1,7 @@
 //! The local APIC of the processor this runs on, through its page or through MSRs, as its mode says.
 //! [APM2 "Advanced Programmable Interrupt Controller"] [APM2 "x2APIC Mode"]
 
+use crate::vector::{SPURIOUS_VECTOR, WAKE_VECTOR};
 use crate::{instruction, processor};
 use arch::apic::{
     ApicBase, DeliveryMode, DestinationMode, Icr, LocalVector, Lvt, MSR_FIRST, Mode, Register,
@@ -118,13 +119,13 @@ fn switch(mode: Mode) {
     if !wants_x2apic {
         set_logical_identifier(own.index());
     }
-    let spurious = Svr::new().with_vector(crate::interrupt::SPURIOUS_VECTOR).with_is_enabled(true);
+    let spurious = Svr::new().with_vector(SPURIOUS_VECTOR).with_is_enabled(true);
     write(Register::SpuriousVector, spurious.into_bits());
 }
 
 /// xAPIC logical identifiers: flat while eight bits suffice, clusters of four after that.
 fn set_logical_identifier(index: usize) {
-    let is_flat = crate::start::expected_count() <= FLAT_CPUS;
+    let is_flat = processor::expected_count() <= FLAT_CPUS;
     let (format, identifier) = if is_flat {
         (DFR_FLAT, 1 << (index % FLAT_CPUS))
     } else {
@@ -178,7 +179,7 @@ pub fn logical_identifier(target: &processor::Processor) -> Option<u32> {
         return Some(id >> 4 << 16 | 1 << (id & 15));
     }
     let index = target.index();
-    match crate::start::expected_count() {
+    match processor::expected_count() {
         ..=FLAT_CPUS => Some(1 << index),
         count if count <= CLUSTERED_CPUS => {
             Some(((index / CLUSTER_SIZE) << 4 | 1 << (index % CLUSTER_SIZE)) as u32)
@@ -218,7 +219,7 @@ const RATE_CYCLES: u64 = 1 << 21;
 
 /// Measures the timer's rate, on the first processor; the others are alike.
 pub fn measure_timer_rate() {
-    start_timer(crate::interrupt::WAKE_VECTOR, TimerMode::OneShot, u32::MAX);
+    start_timer(WAKE_VECTOR, TimerMode::OneShot, u32::MAX);
     write(Register::LocalVector(LocalVector::Timer), Lvt::MASK);
     let (start, first) = (instruction::time_stamp(), read(Register::CurrentCount));
     crate::clock::wait_cycles(RATE_CYCLES, || true);

@@ -4,7 +4,6 @@
 //! pointer (the red zone), which an interrupt on the same stack would overwrite. Interrupts have one
 //! stack and exceptions another; a handler runs with interrupts disabled, so neither is used twice.
 
-use crate::interrupt;
 use crate::processor::{INTERRUPT_STACK_SIZE, MAX_CPUS};
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -98,13 +97,6 @@ pub(crate) fn set_gate(vector: u8, address: u64) {
     let [first, second] = &GATES[usize::from(vector)];
     second.store(address >> 32, Ordering::Relaxed);
     first.store(low, Ordering::SeqCst);
-}
-
-/// Fills the IDT with the common entry points.
-pub(crate) fn fill_gates() {
-    for vector in 0..=255 {
-        set_gate(vector, interrupt::entry_point(vector));
-    }
 }
 
 /// Loads GDT, TSS and IDT of the processor `index`, which runs this.

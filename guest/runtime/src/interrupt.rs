@@ -5,15 +5,10 @@ use crate::processor::{
     ARRIVAL_COUNT_OFFSET, ARRIVAL_SERVED_OFFSET, ARRIVAL_TIME_OFFSET, IS_X2APIC_OFFSET,
     REQUESTS_OFFSET,
 };
+use crate::vector::{COUNTED_VECTOR, SPURIOUS_VECTOR, WAKE_VECTOR};
 use crate::{apic, descriptor, instruction, power, processor};
 use core::arch::{global_asm, naked_asm};
 use core::sync::atomic::{AtomicUsize, Ordering};
-
-/// Wakes a processor that waits for work.
-pub const WAKE_VECTOR: u8 = 0xFD;
-/// Counted and timed in assembly. See [`count_interrupt`].
-pub const COUNTED_VECTOR: u8 = 0xE1;
-pub const SPURIOUS_VECTOR: u8 = 0xFF;
 
 const PAGE_FAULT: usize = 14;
 
@@ -103,7 +98,7 @@ unsafe extern "C" {
 /// Bytes from one entry point to the next.
 const ENTRY_SIZE: u64 = 16;
 
-pub(crate) fn entry_point(vector: u8) -> u64 {
+fn entry_point(vector: u8) -> u64 {
     &raw const interrupt_entries as u64 + u64::from(vector) * ENTRY_SIZE
 }
 
@@ -155,7 +150,7 @@ const LEGACY_MASKS: [u16; 2] = [0x21, 0xA1];
 /// 8259s open, and their vectors are those of exceptions.
 pub(crate) fn initialize() {
     LEGACY_MASKS.into_iter().for_each(|port| instruction::out8(port, 0xFF));
-    descriptor::fill_gates();
+    (0..=255).for_each(|vector| descriptor::set_gate(vector, entry_point(vector)));
     descriptor::set_gate(COUNTED_VECTOR, count_interrupt as *const () as u64);
     set_handler(WAKE_VECTOR, |_| apic::end_of_interrupt());
     set_handler(SPURIOUS_VECTOR, |_| {});

@@ -15,6 +15,7 @@ pub mod descriptor;
 mod fw_cfg;
 pub mod instruction;
 pub mod interrupt;
+pub mod job;
 pub mod lock;
 pub mod memory;
 pub mod multiboot;
@@ -22,6 +23,7 @@ pub mod power;
 pub mod processor;
 pub mod serial;
 pub mod start;
+pub mod vector;
 pub mod window;
 
 pub use multiboot::BootInformation;

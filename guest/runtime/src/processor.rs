@@ -1,7 +1,7 @@
 //! What each processor owns: its place in the per-CPU array, its stacks, and the mailbox by which
-//! the bootstrap processor gives it work.
+//! others give it work ([`crate::job`]).
 
-use crate::{apic, instruction};
+use crate::instruction;
 use core::arch::asm;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -32,12 +32,12 @@ pub struct Requests {
 
 /// Work for this processor.
 #[repr(C, align(64))]
-struct Mailbox {
+pub(crate) struct Mailbox {
     /// A `fn(usize)`, valid where `issued` is ahead of `finished`.
-    job: AtomicUsize,
-    argument: AtomicUsize,
-    issued: AtomicU64,
-    finished: AtomicU64,
+    pub job: AtomicUsize,
+    pub argument: AtomicUsize,
+    pub issued: AtomicU64,
+    pub finished: AtomicU64,
 }
 
 /// One processor's data; GS points to it.
@@ -51,7 +51,7 @@ pub struct Processor {
     is_online: AtomicBool,
     pub arrivals: Arrivals,
     pub requests: Requests,
-    mailbox: Mailbox,
+    pub(crate) mailbox: Mailbox,
 }
 
 pub const IS_X2APIC_OFFSET: usize = offset_of!(Processor, is_x2apic);
@@ -63,6 +63,8 @@ pub const REQUESTS_OFFSET: usize = offset_of!(Processor, requests.posted);
 static PROCESSORS: [Processor; MAX_CPUS] = [const { Processor::new() }; MAX_CPUS];
 /// How many have started.
 static ONLINE: AtomicU32 = AtomicU32::new(0);
+/// How many there are going to be, once the first one knows.
+static EXPECTED: AtomicUsize = AtomicUsize::new(1);
 
 impl Processor {
     const fn new() -> Self {
@@ -121,25 +123,6 @@ impl Processor {
     pub fn arrival_time(&self) -> u64 {
         self.arrivals.time.load(Ordering::Relaxed)
     }
-
-    /// Gives this processor, which must be idle and not the caller, a job.
-    pub fn start_job(&self, job: fn(usize), argument: usize) {
-        self.mailbox.job.store(job as usize, Ordering::Relaxed);
-        self.mailbox.argument.store(argument, Ordering::Relaxed);
-        self.mailbox.issued.fetch_add(1, Ordering::SeqCst);
-        apic::send(self.apic_id(), crate::interrupt::WAKE_VECTOR);
-    }
-
-    pub fn is_idle(&self) -> bool {
-        self.mailbox.finished.load(Ordering::Acquire) == self.mailbox.issued.load(Ordering::Relaxed)
-    }
-
-    /// Waits until the job that [`Self::start_job`] gave has ended.
-    pub fn wait_idle(&self) {
-        while !self.is_idle() {
-            core::hint::spin_loop();
-        }
-    }
 }
 
 /// The processor this runs on.
@@ -173,6 +156,15 @@ pub fn count() -> usize {
     ONLINE.load(Ordering::SeqCst) as usize
 }
 
+/// How many processors were announced; 1 before that is known.
+pub fn expected_count() -> usize {
+    EXPECTED.load(Ordering::Relaxed)
+}
+
+pub(crate) fn expect(count: usize) {
+    EXPECTED.store(count, Ordering::Relaxed);
+}
+
 /// The processor of an index below [`count`].
 pub fn get(index: usize) -> &'static Processor {
     &PROCESSORS[index]
@@ -181,29 +173,4 @@ pub fn get(index: usize) -> &'static Processor {
 /// All processors that have started, the bootstrap processor first.
 pub fn all() -> impl ExactSizeIterator<Item = &'static Processor> + Clone {
     PROCESSORS[..count()].iter()
-}
-
-/// Runs `job` on every other processor of `range` and on the caller if it is in there, and waits.
-pub fn run_on(range: core::ops::Range<usize>, job: fn(usize), argument: usize) {
-    let own = current().index();
-    let others = || range.clone().filter(|&index| index != own);
-    others().for_each(|index| get(index).start_job(job, argument));
-    if range.contains(&own) {
-        job(argument);
-    }
-    others().for_each(|index| get(index).wait_idle());
-}
-
-/// What processors other than the first do: wait for work, halted.
-pub(crate) fn serve() -> ! {
-    let mailbox = &current().mailbox;
-    let finished = || mailbox.finished.load(Ordering::Relaxed);
-    loop {
-        instruction::halt_until(|| mailbox.issued.load(Ordering::Acquire) != finished());
-        let argument = mailbox.argument.load(Ordering::Relaxed);
-        // SAFETY: `start_job` alone stores here, before it raises `issued`, and stores a `fn`.
-        let job: fn(usize) = unsafe { core::mem::transmute(mailbox.job.load(Ordering::Relaxed)) };
-        job(argument);
-        mailbox.finished.store(finished() + 1, Ordering::Release);
-    }
 }

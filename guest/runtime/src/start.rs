@@ -3,10 +3,10 @@
 
 use crate::multiboot::BootInformation;
 use crate::{
-    acpi, apic, boot, clock, descriptor, fw_cfg, instruction, interrupt, power, processor, serial,
+    acpi, apic, boot, clock, descriptor, fw_cfg, instruction, interrupt, job, power, processor,
+    serial,
 };
 use arch::apic::{DeliveryMode, Mode};
-use core::sync::atomic::{AtomicUsize, Ordering};
 
 unsafe extern "Rust" {
     /// Defined by [`crate::entry!`].
@@ -16,14 +16,6 @@ unsafe extern "Rust" {
 /// How long the others have to report, where their number is known and where it is not.
 const PATIENCE_MS: u64 = 5000;
 const QUIET_MS: u64 = 50;
-
-/// How many processors there are going to be, once the first one knows.
-static EXPECTED: AtomicUsize = AtomicUsize::new(1);
-
-/// How many processors were announced; 1 before that is known.
-pub fn expected_count() -> usize {
-    EXPECTED.load(Ordering::Relaxed)
-}
 
 #[unsafe(no_mangle)]
 extern "C" fn runtime_entry(index: u32) -> ! {
@@ -44,7 +36,7 @@ extern "C" fn runtime_entry(index: u32) -> ! {
     let first_mode = processor::get(0).is_x2apic();
     apic::enter(if first_mode { Mode::X2Apic } else { Mode::XApic });
     processor::report_online();
-    processor::serve()
+    job::serve()
 }
 
 fn first(boot: &BootInformation) -> ! {
@@ -53,14 +45,14 @@ fn first(boot: &BootInformation) -> ! {
     let announced = fw_cfg::processor_count().or_else(acpi::processor_count);
     let wanted = boot.option("cpus").and_then(|value| value.parse().ok());
     let expected = wanted.or(announced).unwrap_or(0).min(processor::MAX_CPUS);
-    EXPECTED.store(expected.max(1), Ordering::Relaxed);
+    processor::expect(expected.max(1));
     apic::enter(if mode == Mode::X2Apic { mode } else { Mode::XApic });
     processor::report_online();
     instruction::enable_interrupts();
     if expected != 1 {
         start_others(expected);
     }
-    EXPECTED.store(processor::count(), Ordering::Relaxed);
+    processor::expect(processor::count());
     power::off(guest_main(boot))
 }
 

@@ -6,7 +6,8 @@ use arch::apic::{Scope, TimerMode};
 use core::sync::atomic::{AtomicU64, Ordering};
 use runtime::apic::{self, Fence};
 use runtime::instruction::{fault_address, halt_until};
-use runtime::interrupt::{COUNTED_VECTOR, Frame, set_handler};
+use runtime::interrupt::{Frame, set_handler};
+use runtime::vector::COUNTED_VECTOR;
 use runtime::window::{self, AddressSpace, FRAMES, PAGES, SPACES};
 use runtime::{power, print, processor};
 
