@@ -386,6 +386,16 @@ impl TlbControl {
             other => Self::Reserved(other),
         }
     }
+
+    pub const fn into_bits(self) -> u8 {
+        match self {
+            Self::Nothing => 0,
+            Self::FlushAll => 1,
+            Self::FlushAsid => 3,
+            Self::FlushAsidNonGlobal => 7,
+            Self::Reserved(bits) => bits,
+        }
+    }
 }
 
 bitflags! {

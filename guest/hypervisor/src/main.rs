@@ -1,13 +1,16 @@
-//! The reference hypervisor: SVM, nested paging and AVIC, as little of it as runs a multiprocessor
-//! guest, in the order of the manual. [APM2 "Secure Virtual Machine"]
+//! The reference hypervisor: hardware virtualization, nested paging and interrupt virtualization, as
+//! little of it as runs a multiprocessor guest, in the order of the manual.
+//! [APM2 "Secure Virtual Machine"]
 //!
-//! It runs the same guest once with interrupts injected by software and once by AVIC, and prints
-//! where the VM exits went. The guest is a Multiboot image: a module, or the benchmark, which is
-//! built in. The command line is described in the book's chapter on the guests.
+//! It runs the same guest once with interrupts injected by software and once by the processor, and
+//! prints where the VM exits went. The guest is a Multiboot image: a module, or the benchmark, which
+//! is built in. The command line is described in the book's chapter on the guests.
 //!
-//! Where to read what: `svm::control` sets up a VMCB, `svm::entry` is the world switch, `svm::exit`
-//! answers exits, `svm::avic` has the tables and the two exits of AVIC; `vapic` is the guest's APIC
-//! page, with or without AVIC; `schedule` decides what runs where, and keeps IsRunning.
+//! Where to read what: `machine` is what a virtual machine consists of, handed to everything above
+//! it; `run` is its life, `schedule` decides what runs where, `exit` answers exits. `vendor` says
+//! what each vendor does in its own way; `svm` does it: `svm::control` has the VMCB, `svm::entry` is
+//! the world switch, `svm::avic` has AVIC's tables. `vapic` is the guest's APIC, with or without
+//! them.
 //!
 //! Left out: devices other than a serial port, migration of virtual processors between physical
 //! ones, level-triggered interrupts, nested guests, host memory above 4 GiB.
@@ -15,64 +18,88 @@
 #![no_main]
 #![deny(unsafe_code)]
 
+mod cpuid;
+mod exit;
+mod host;
+mod inject;
+mod instruction;
 mod machine;
 mod memory;
+mod msr;
 mod payload;
 mod port;
+mod registers;
+mod run;
 mod schedule;
 mod selection;
 mod statistics;
 mod svm;
 mod vapic;
 mod vcpu;
+mod vendor;
 
+use machine::Storage;
+use memory::Memory;
 use runtime::{BootInformation, Status, apic, clock, print, processor};
 use selection::{Acceleration, Selection};
-use svm::feature::Features;
+use svm::Svm;
+use svm::control::Block;
+use svm::tables::Tables;
+use vapic::target::MOST_VCPUS;
+use vcpu::Vcpu;
+use vendor::Vendor;
 
 runtime::entry!(hypervisor);
 
+static SVM: Storage<Svm> =
+    Storage::new([const { Vcpu::new(Block::new(), ()) }; MOST_VCPUS], Tables::new());
+
 fn hypervisor(boot: &BootInformation) -> Status {
-    let features = match Features::read() {
-        Ok(features) => features,
-        Err(reason) => {
-            print!("{{\"record\":\"unavailable\",\"what\":\"svm\",\"reason\":\"{reason}\"}}");
-            return Status::Failed;
-        }
-    };
+    match Svm::features() {
+        Ok(features) => compare(boot, features, &SVM),
+        Err(reason) => unavailable("svm", reason),
+    }
+}
+
+/// Runs the guest without and with acceleration.
+fn compare<V: Vendor>(
+    boot: &BootInformation,
+    features: V::Features,
+    storage: &'static Storage<V>,
+) -> Status {
     let selection = Selection::read(boot);
     print!(
         "{{\"record\":\"start\",\"program\":\"hypervisor\",\"version\":1,\"cpus\":{},\
-         \"vcpus\":{},\"avic\":{},\"x2avic\":{},\"tsc_khz\":{}}}",
+         \"vcpus\":{},{features},\"tsc_khz\":{}}}",
         processor::count(),
         selection.vcpus,
-        features.avic,
-        features.x2avic,
         clock::kilohertz().unwrap_or(0),
     );
     let image = boot.module(0).unwrap_or(payload::BUILT_IN);
-    if let Err(reason) = memory::reserve(boot, selection.memory) {
-        print!("{{\"record\":\"unavailable\",\"what\":\"memory\",\"reason\":\"{reason}\"}}");
-        return Status::Failed;
-    }
+    let memory = match Memory::reserve(boot, selection.memory) {
+        Ok(memory) => memory,
+        Err(reason) => return unavailable("memory", reason),
+    };
     apic::measure_timer_rate();
     let mut status = Status::Passed;
     for acceleration in [Acceleration::Off, Acceleration::On] {
-        if !selection.wants(acceleration) {
+        if !selection.wants(V::ACCELERATION, acceleration) {
             continue;
         }
-        if acceleration == Acceleration::On && !features.avic {
-            print!(
-                "{{\"record\":\"unavailable\",\"what\":\"avic\",\
-                 \"reason\":\"CPUID Fn8000_000A EDX bit 13 is clear\"}}"
-            );
+        if acceleration == Acceleration::On && !V::can_accelerate(&features) {
+            unavailable(V::ACCELERATION, V::WITHOUT_ACCELERATION);
             continue;
         }
-        let passed = machine::run(&features, &selection, acceleration, image);
-        if !passed {
+        if !run::run(features, &selection, acceleration, memory, image, storage) {
             status = Status::Failed;
         }
     }
     print!("{{\"record\":\"end\",\"passed\":{}}}", status == Status::Passed);
     status
+}
+
+/// Says what is missing, and why.
+fn unavailable(what: &str, reason: &str) -> Status {
+    print!("{{\"record\":\"unavailable\",\"what\":\"{what}\",\"reason\":\"{reason}\"}}");
+    Status::Failed
 }

@@ -1,7 +1,7 @@
 //! Puts a Multiboot image into the guest's RAM, as a loader would.
 //! [MULTIBOOT "OS image format"] [MULTIBOOT "Boot information format"]
 
-use crate::memory;
+use crate::memory::Memory;
 use crate::selection::Selection;
 use arch::address::GuestPhysical;
 
@@ -34,13 +34,18 @@ fn word(image: &[u8], at: usize) -> Option<u32> {
 }
 
 /// Loads `image` by the address fields of its header.
-pub fn load(image: &[u8], selection: &Selection<'_>) -> Result<Entry, &'static str> {
-    let rip = load_image(image).ok_or("the guest is no Multiboot image with address fields")?;
-    place_information(selection).ok_or("the guest's command line does not fit")?;
+pub fn load(
+    memory: Memory,
+    image: &[u8],
+    selection: &Selection<'_>,
+) -> Result<Entry, &'static str> {
+    let rip =
+        load_image(memory, image).ok_or("the guest is no Multiboot image with address fields")?;
+    place_information(memory, selection).ok_or("the guest's command line does not fit")?;
     Ok(Entry { rip, information: INFORMATION as u32 })
 }
 
-fn load_image(image: &[u8]) -> Option<u32> {
+fn load_image(memory: Memory, image: &[u8]) -> Option<u32> {
     let field = |at: usize, index: usize| word(image, at + 4 * index);
     let header = (0..SEARCHED.min(image.len())).step_by(4).find(|&at| {
         let sum = (0..3).try_fold(0u32, |sum, index| Some(sum.wrapping_add(field(at, index)?)));
@@ -56,35 +61,35 @@ fn load_image(image: &[u8]) -> Option<u32> {
     let bytes = image.get(offset..offset.checked_add(length)?)?;
     let rest = (bss_end as usize).saturating_sub(start as usize + length);
     let target = GuestPhysical(u64::from(start));
-    let loaded = memory::write(target, bytes) && memory::clear(target.offset(length as u64), rest);
+    let loaded = memory.write(target, bytes) && memory.clear(target.offset(length as u64), rest);
     loaded.then_some(entry)
 }
 
 /// Command line and memory map.
-fn place_information(selection: &Selection<'_>) -> Option<()> {
+fn place_information(memory: Memory, selection: &Selection<'_>) -> Option<()> {
     let mut at = COMMAND_LINE;
     for word in core::iter::once("guest").chain(selection.guest_words()) {
         if at + word.len() as u64 + 2 > COMMAND_LINE + LONGEST_COMMAND_LINE as u64 {
             return None;
         }
-        memory::write(GuestPhysical(at), word.as_bytes());
-        memory::write(GuestPhysical(at + word.len() as u64), b" ");
+        memory.write(GuestPhysical(at), word.as_bytes());
+        memory.write(GuestPhysical(at + word.len() as u64), b" ");
         at += word.len() as u64 + 1;
     }
-    memory::write(GuestPhysical(at), &[0]);
+    memory.write(GuestPhysical(at), &[0]);
 
-    let regions = [(0, LOW_END), (HIGH_START, memory::size())];
+    let regions = [(0, LOW_END), (HIGH_START, memory.size())];
     for (index, (start, end)) in regions.into_iter().enumerate() {
         let entry = GuestPhysical(MEMORY_MAP + index as u64 * 24);
-        memory::write(entry, &20u32.to_le_bytes());
-        memory::write(entry.offset(4), &u64::to_le_bytes(start));
-        memory::write(entry.offset(12), &u64::to_le_bytes(end - start));
-        memory::write(entry.offset(20), &1u32.to_le_bytes());
+        memory.write(entry, &20u32.to_le_bytes());
+        memory.write(entry.offset(4), &u64::to_le_bytes(start));
+        memory.write(entry.offset(12), &u64::to_le_bytes(end - start));
+        memory.write(entry.offset(20), &1u32.to_le_bytes());
     }
-    memory::clear(GuestPhysical(INFORMATION), 116);
+    memory.clear(GuestPhysical(INFORMATION), 116);
     let fields = [(0, 1 << 2 | 1 << 6), (16, COMMAND_LINE), (44, 48), (48, MEMORY_MAP)];
     for (offset, value) in fields {
-        memory::write(GuestPhysical(INFORMATION + offset), &(value as u32).to_le_bytes());
+        memory.write(GuestPhysical(INFORMATION + offset), &(value as u32).to_le_bytes());
     }
     Some(())
 }

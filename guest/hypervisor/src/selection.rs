@@ -1,14 +1,14 @@
 //! What the command line asks for:
 //! `avic=off|on|both vcpus=N memory=MIB slice=CYCLES workaround=1235`, and `guest.KEY=VALUE` for the guest's own.
 
-use crate::vcpu::MOST_VCPUS;
+use crate::vapic::target::MOST_VCPUS;
 use runtime::{BootInformation, processor};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acceleration {
     /// Interrupts are injected by software.
     Off,
-    /// By AVIC, and x2AVIC where there is that.
+    /// By the processor.
     On,
 }
 
@@ -22,7 +22,6 @@ const GUEST_PREFIX: &str = "guest.";
 
 pub struct Selection<'a> {
     boot: &'a BootInformation,
-    avic: &'a str,
     pub vcpus: usize,
     /// Bytes of the guest's RAM.
     pub memory: u64,
@@ -37,7 +36,6 @@ impl<'a> Selection<'a> {
         let vcpus = boot.number("vcpus", processor::count() as u64) as usize;
         Self {
             boot,
-            avic: boot.option("avic").unwrap_or("both"),
             vcpus: vcpus.clamp(1, MOST_VCPUS),
             memory: boot.number("memory", 32).clamp(16, 1024) << 20,
             hides_running: boot.option("workaround") == Some("1235"),
@@ -45,8 +43,10 @@ impl<'a> Selection<'a> {
         }
     }
 
-    pub fn wants(&self, acceleration: Acceleration) -> bool {
-        self.avic == "both" || self.avic == acceleration.name()
+    /// Whether a run is wanted, by the option that has the name of the interrupt virtualization.
+    pub fn wants(&self, name: &str, acceleration: Acceleration) -> bool {
+        let wanted = self.boot.option(name).unwrap_or("both");
+        wanted == "both" || wanted == acceleration.name()
     }
 
     /// The words of the guest's command line.

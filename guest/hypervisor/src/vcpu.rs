@@ -1,21 +1,15 @@
 //! A virtual processor: what its own physical processor alone touches, and what others may.
 
-use crate::machine;
-use crate::payload::Entry;
-use crate::schedule;
-use crate::svm::entry::{Page, Registers};
-use crate::svm::{avic, control};
-use crate::vapic::page::ApicPage;
+use crate::host;
+use crate::payload::{BOOT_MAGIC, Entry};
+use crate::registers::{RAX, RBX, Registers};
+use crate::vapic::target::Target;
 use crate::vapic::timer::Timer;
-use arch::apic::ApicBase;
-use arch::svm::vmcb::save;
-use arch::svm::{Injection, Vmcb};
+use crate::vendor::{Control, Vendor};
+use arch::apic::{ApicBase, Mode};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use runtime::lock::Lock;
 use runtime::processor;
-
-/// As many as x2AVIC's table has entries.
-pub const MOST_VCPUS: usize = 512;
 
 /// Pending requests of others: an INIT, a startup IPI and its vector.
 const INIT: u32 = 1 << 31;
@@ -32,84 +26,50 @@ pub enum Activity {
 }
 
 /// What the physical processor that a virtual one lives on keeps for it.
-pub struct Owned {
-    pub vmcb: Page,
+pub struct Owned<V: Vendor> {
+    pub control: V::Control,
     pub registers: Registers,
     pub activity: Activity,
     pub apic_base: ApicBase,
     pub timer: Timer,
-    /// What VMRUN must bring first.
-    pub interrupted: Injection,
-    /// AVIC is on in the VMCB.
+    /// The processor stands in for its APIC.
     pub is_accelerated: bool,
-    pub flushes_tlb: bool,
 }
 
-pub struct Vcpu {
-    pub page: ApicPage,
-    index: AtomicU32,
+pub struct Vcpu<V: Vendor> {
+    pub target: Target<V::Posted>,
     /// The index of the physical processor it runs on, plus one.
     running: AtomicU32,
     startup: AtomicU32,
     nmi: AtomicBool,
-    pub owned: Lock<Owned>,
+    pub owned: Lock<Owned<V>>,
 }
 
-static VCPUS: [Vcpu; MOST_VCPUS] = [const {
-    Vcpu {
-        page: ApicPage::new(),
-        index: AtomicU32::new(0),
-        running: AtomicU32::new(NOWHERE),
-        startup: AtomicU32::new(0),
-        nmi: AtomicBool::new(false),
-        owned: Lock::new(Owned {
-            vmcb: Page([0; 4096]),
-            registers: Registers::zero(),
-            activity: Activity::WaitForStartup,
-            apic_base: ApicBase::new(),
-            timer: Timer::stopped(),
-            interrupted: Injection::new(),
-            is_accelerated: false,
-            flushes_tlb: false,
-        }),
-    }
-}; MOST_VCPUS];
-
-pub fn get(index: usize) -> &'static Vcpu {
-    &VCPUS[index]
-}
-
-impl Owned {
-    pub fn vmcb(&mut self) -> Vmcb<&mut [u8]> {
-        Vmcb::new(&mut self.vmcb.0[..]).expect("a page is as long as a VMCB")
-    }
-
-    /// The general register of a number; two of them are in the VMCB.
-    pub fn general(&mut self, number: u8) -> u64 {
-        match number {
-            0 => self.vmcb().get(save::RAX),
-            4 => self.vmcb().get(save::RSP),
-            _ => self.registers.general[usize::from(number & 15)],
+impl<V: Vendor> Vcpu<V> {
+    pub const fn new(control: V::Control, posted: V::Posted) -> Self {
+        Self {
+            target: Target::new(posted),
+            running: AtomicU32::new(NOWHERE),
+            startup: AtomicU32::new(0),
+            nmi: AtomicBool::new(false),
+            owned: Lock::new(Owned {
+                control,
+                registers: Registers::zero(),
+                activity: Activity::WaitForStartup,
+                apic_base: ApicBase::new(),
+                timer: Timer::stopped(),
+                is_accelerated: false,
+            }),
         }
     }
 
-    pub fn set_general(&mut self, number: u8, value: u64) {
-        match number {
-            0 => self.vmcb().set(save::RAX, value),
-            4 => self.vmcb().set(save::RSP, value),
-            _ => self.registers.general[usize::from(number & 15)] = value,
-        }
-    }
-}
-
-impl Vcpu {
     pub fn index(&self) -> usize {
-        self.index.load(Ordering::Relaxed) as usize
+        self.target.index()
     }
 
     /// Its APIC ID.
     pub fn id(&self) -> u32 {
-        self.index.load(Ordering::Relaxed)
+        self.target.id()
     }
 
     /// The physical processor it lives on.
@@ -117,45 +77,63 @@ impl Vcpu {
         self.index() % processor::count()
     }
 
-    /// Its number among those that live there.
-    pub fn local_index(&self) -> usize {
-        self.index() / processor::count()
-    }
-
-    /// As at power-on.
-    pub fn power_on(&self, index: usize) {
-        self.index.store(index as u32, Ordering::Relaxed);
+    /// As at power-on. Its home does this.
+    pub fn power_on(&self, vendor: &V) {
         self.running.store(NOWHERE, Ordering::Relaxed);
         self.startup.store(0, Ordering::Relaxed);
         self.nmi.store(false, Ordering::Relaxed);
         self.owned.with(|owned| {
             owned.apic_base = ApicBase::new()
-                .with_is_bootstrap(index == 0)
+                .with_is_bootstrap(self.index() == 0)
                 .with_is_enabled(true)
                 .with_frame(ApicBase::RESET_ADDRESS >> 12);
-            self.initialize(owned, 0);
+            self.initialize(vendor, owned, 0);
         });
     }
 
     /// As after INIT; the startup vector, if it is known already. The APIC stays in its mode.
-    fn initialize(&self, owned: &mut Owned, startup_vector: u8) {
-        self.page.reset(self.id());
+    fn initialize(&self, vendor: &V, owned: &mut Owned<V>, startup_vector: u8) {
+        let mode = owned.apic_base.mode();
+        self.target.page.reset(self.id());
         if owned.apic_base.is_x2apic() {
-            crate::vapic::change_mode(self, owned, owned.apic_base.mode());
+            self.target.page.enter(mode, self.id());
         }
         owned.registers = Registers::reset();
         owned.activity = Activity::WaitForStartup;
         owned.timer.stop();
-        owned.interrupted = Injection::new();
-        control::reset(self, owned, startup_vector);
+        self.reset(vendor, owned, startup_vector);
     }
 
-    /// Makes this the processor that a boot loader started.
+    fn reset(&self, vendor: &V, owned: &mut Owned<V>, startup_vector: u8) {
+        let mode = owned.apic_base.mode();
+        owned.control.reset(vendor, &self.target, mode, startup_vector);
+        owned.is_accelerated = vendor.accelerates(mode);
+    }
+
+    /// Makes this the processor that a boot loader started. Its home does this.
     pub fn start_by_multiboot(&self, entry: &Entry) {
         self.owned.with(|owned| {
-            control::start_by_multiboot(owned, entry);
+            owned.control.start_in_protected_mode(entry.rip);
+            owned.registers.general[RAX] = u64::from(BOOT_MAGIC);
+            owned.registers.general[RBX] = u64::from(entry.information);
             owned.activity = Activity::Running;
         });
+    }
+
+    /// The guest put its APIC into another mode.
+    pub fn set_apic_base(&self, vendor: &V, owned: &mut Owned<V>, base: ApicBase) {
+        let (old, new) = (owned.apic_base.mode(), base.mode());
+        owned.apic_base = base;
+        if old == new {
+            return;
+        }
+        self.target.page.enter(new, self.id());
+        if new == Mode::Disabled {
+            owned.timer.stop();
+        }
+        owned.is_accelerated = vendor.accelerates(new);
+        owned.control.set_apic_mode(vendor, &self.target, new);
+        self.show_residence(vendor, owned);
     }
 
     pub fn request_init(&self) {
@@ -189,57 +167,58 @@ impl Vcpu {
     }
 
     /// Acts on a pending INIT and startup IPI.
-    pub fn take_startup(&self, owned: &mut Owned) {
+    pub fn take_startup(&self, vendor: &V, owned: &mut Owned<V>) {
         let pending = self.startup.swap(0, Ordering::SeqCst);
         if pending & INIT != 0 {
-            self.initialize(owned, 0);
+            self.initialize(vendor, owned, 0);
         }
         if pending & STARTUP != 0 && owned.activity == Activity::WaitForStartup {
-            control::reset(self, owned, pending as u8);
+            self.reset(vendor, owned, pending as u8);
             owned.activity = Activity::Running;
         }
     }
 
-    /// Where it runs, whether or not AVIC knows.
+    /// Requests the timer's interrupt if it is due.
+    pub fn expire_timer(&self, vendor: &V, owned: &mut Owned<V>) {
+        if let Some(vector) = owned.timer.expire(&self.target.page) {
+            vendor.request(&self.target, vector);
+        }
+    }
+
+    /// Where it runs, whether or not the vendor's tables say so.
     pub fn runs_on(&self) -> Option<usize> {
         let host = self.running.load(Ordering::SeqCst);
         host.checked_sub(1).map(|host| host as usize)
     }
 
-    /// It runs here from now on: senders ring, or kick.
-    pub fn enter_residence(&self, owned: &Owned) {
-        let own = processor::current();
-        self.running.store(own.index() as u32 + 1, Ordering::SeqCst);
-        self.update_residence(owned);
+    /// It runs here from now on: senders notify, or kick.
+    pub fn enter_residence(&self, vendor: &V, owned: &Owned<V>) {
+        self.running.store(host::current() as u32 + 1, Ordering::SeqCst);
+        self.show_residence(vendor, owned);
     }
 
-    /// Brings the table of AVIC into step, for a virtual processor that runs here.
-    pub fn update_residence(&self, owned: &Owned) {
+    /// Says to senders that it runs here, where the processor stands in for its APIC.
+    fn show_residence(&self, vendor: &V, owned: &Owned<V>) {
         let host = owned.is_accelerated.then(|| processor::current().apic_id());
-        avic::set_running(self, host);
+        vendor.set_running(&self.target, host);
     }
 
     /// It does not run any more: senders have to wake it.
-    pub fn leave_residence(&self) {
-        avic::set_running(self, None);
+    pub fn leave_residence(&self, vendor: &V) {
+        vendor.set_running(&self.target, None);
         self.running.store(NOWHERE, Ordering::SeqCst);
     }
 
     /// Has its home look for something to run.
     pub fn nudge(&self) {
-        schedule::nudge(self.home());
+        host::nudge(self.home());
     }
 
     /// Has it leave the guest, or its home look for something to run.
     fn interrupt(&self) {
         match self.runs_on() {
-            Some(host) if host != processor::current().index() => schedule::nudge(host),
+            Some(host) if host != host::current() => host::nudge(host),
             _ => self.nudge(),
         }
     }
-}
-
-/// All virtual processors of the machine that live on a physical one.
-pub fn living_on(host: usize) -> impl Iterator<Item = &'static Vcpu> + Clone {
-    VCPUS[..machine::vcpu_count()].iter().skip(host).step_by(processor::count())
 }

@@ -8,37 +8,13 @@
 
 #![expect(unsafe_code, reason = "the world switch changes every register there is")]
 
+use crate::registers::{GENERAL, Registers};
 use arch::control::Efer;
 use arch::svm::msr::VM_HSAVE_PA;
 use core::arch::{asm, naked_asm};
 use core::cell::UnsafeCell;
 use runtime::instruction::{read_msr, write_msr};
 use runtime::processor::{self, MAX_CPUS};
-
-/// What VMCB and VMRUN do not hold of a guest.
-#[repr(C, align(16))]
-pub struct Registers {
-    /// The image of FXSAVE.
-    vector: [u8; 512],
-    /// By number; RAX (0) and RSP (4) are in the VMCB.
-    pub general: [u64; 16],
-}
-
-const GENERAL: usize = core::mem::offset_of!(Registers, general);
-
-impl Registers {
-    pub const fn zero() -> Self {
-        Self { vector: [0; 512], general: [0; 16] }
-    }
-
-    /// All zero, but for the control words of x87 (at 0) and SSE (at 24) as after reset.
-    pub const fn reset() -> Self {
-        let mut registers = Self::zero();
-        [registers.vector[0], registers.vector[1]] = 0x037Fu16.to_le_bytes();
-        [registers.vector[24], registers.vector[25]] = 0x1F80u16.to_le_bytes();
-        registers
-    }
-}
 
 /// A VMCB, or another page that VMRUN and its kin take by its physical address.
 #[repr(C, align(4096))]
@@ -66,6 +42,13 @@ pub fn enable() {
         write_msr(arch::msr::EFER, efer.bits());
         write_msr(VM_HSAVE_PA, save);
     }
+}
+
+/// Disables SVM on this processor, as it was found.
+pub fn disable() {
+    let efer = Efer::from_bits_retain(read_msr(arch::msr::EFER)) - Efer::SVM;
+    // SAFETY: no instruction of SVM is executed until it is enabled again.
+    unsafe { write_msr(arch::msr::EFER, efer.bits()) }
 }
 
 /// Clears the global interrupt flag: from here to [`hold_off_no_more`], nothing interrupts.

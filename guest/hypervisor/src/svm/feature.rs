@@ -3,6 +3,7 @@
 use arch::svm::SvmFeatures;
 use arch::svm::feature::LEAF;
 use arch::svm::msr::{VM_CR, VmCr};
+use core::fmt::{Display, Formatter};
 use runtime::instruction::{cpuid, cpuid_if_present, read_msr};
 
 const EXTENDED_FEATURES: u32 = 0x8000_0001;
@@ -17,6 +18,12 @@ pub struct Features {
     pub flush_by_asid: bool,
     /// Address space identifiers, 0 included.
     pub asids: u32,
+}
+
+impl Display for Features {
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        write!(f, "\"avic\":{},\"x2avic\":{}", self.avic, self.x2avic)
+    }
 }
 
 impl Features {

@@ -5,8 +5,7 @@
 //! translation; the page it leads to is not used. [APM2 "AVIC and Nested Paging"] Without AVIC the
 //! address is left out, and each access becomes a nested page fault.
 
-use crate::memory::{self, LARGE_PAGE};
-use crate::svm::entry::Page;
+use crate::memory::{LARGE_PAGE, Memory};
 use arch::address::SystemPhysical;
 use arch::paging::entry::{LARGE, PRESENT, USER, WRITABLE};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -31,27 +30,47 @@ impl Table {
     }
 }
 
-static ROOT: Table = Table::empty();
-static POINTERS: Table = Table::empty();
-static LOW_GIGABYTE: Table = Table::empty();
-static APIC_GIGABYTE: Table = Table::empty();
-static APIC_PAGES: Table = Table::empty();
-static UNUSED_PAGE: Page = Page([0; 4096]);
+/// The tables of one machine, and the page that stands where its APIC is.
+#[repr(C)]
+pub struct NestedTables {
+    root: Table,
+    pointers: Table,
+    low_gigabyte: Table,
+    apic_gigabyte: Table,
+    apic_pages: Table,
+    unused_page: Table,
+}
 
 /// Nested walks are user accesses.
 const ALLOWED: u64 = PRESENT | WRITABLE | USER;
 
-/// Builds the tables; `has_apic_page` where AVIC is going to stand in for the page.
-pub fn build(has_apic_page: bool) -> SystemPhysical {
-    ROOT.set(0, POINTERS.address(), ALLOWED);
-    POINTERS.set(0, LOW_GIGABYTE.address(), ALLOWED);
-    POINTERS.set((apic::PAGE >> 30) as usize, APIC_GIGABYTE.address(), ALLOWED);
-    APIC_GIGABYTE.set((apic::PAGE >> 21) as usize, APIC_PAGES.address(), ALLOWED);
-    for index in 0..memory::size() / LARGE_PAGE {
-        let target = memory::start().0 + index * LARGE_PAGE;
-        LOW_GIGABYTE.set(index as usize, target, ALLOWED | LARGE);
+impl NestedTables {
+    pub const fn new() -> Self {
+        Self {
+            root: Table::empty(),
+            pointers: Table::empty(),
+            low_gigabyte: Table::empty(),
+            apic_gigabyte: Table::empty(),
+            apic_pages: Table::empty(),
+            unused_page: Table::empty(),
+        }
     }
-    let page = core::ptr::from_ref(&UNUSED_PAGE) as u64;
-    APIC_PAGES.set((apic::PAGE >> 12) as usize, page, if has_apic_page { ALLOWED } else { 0 });
-    SystemPhysical(ROOT.address())
+
+    /// Builds the tables; `has_apic_page` where AVIC is going to stand in for the page.
+    pub fn build(&self, memory: Memory, has_apic_page: bool) {
+        self.root.set(0, self.pointers.address(), ALLOWED);
+        self.pointers.set(0, self.low_gigabyte.address(), ALLOWED);
+        self.pointers.set((apic::PAGE >> 30) as usize, self.apic_gigabyte.address(), ALLOWED);
+        self.apic_gigabyte.set((apic::PAGE >> 21) as usize, self.apic_pages.address(), ALLOWED);
+        for index in 0..memory.size() / LARGE_PAGE {
+            let target = memory.start().0 + index * LARGE_PAGE;
+            self.low_gigabyte.set(index as usize, target, ALLOWED | LARGE);
+        }
+        let rights = if has_apic_page { ALLOWED } else { 0 };
+        self.apic_pages.set((apic::PAGE >> 12) as usize, self.unused_page.address(), rights);
+    }
+
+    pub fn root(&self) -> SystemPhysical {
+        SystemPhysical(self.root.address())
+    }
 }

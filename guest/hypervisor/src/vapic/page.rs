@@ -3,7 +3,7 @@
 //! [APM2 "APIC Registers"] [APM2 "Interrupt Priority"]
 
 use arch::address::SystemPhysical;
-use arch::apic::{LocalVector, Lvt, Register, Svr};
+use arch::apic::{LocalVector, Lvt, Mode, Register, Svr, X2Ldr};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Version 10h, six local vectors.
@@ -45,6 +45,18 @@ impl ApicPage {
             if entry != LocalVector::CorrectedMachineCheck {
                 self.set(entry.offset(), Lvt::RESET);
             }
+        }
+    }
+
+    /// What the page shows in another mode. [APM2 "x2APIC_ID"] [APM2 "Logical Destination Register"]
+    pub fn enter(&self, mode: Mode, id: u32) {
+        match mode {
+            Mode::X2Apic => {
+                self.set(Register::Id.offset(), id);
+                self.set(Register::LogicalDestination.offset(), X2Ldr::of(id).into_bits());
+            }
+            Mode::Disabled => self.reset(id),
+            _ => self.set(Register::Id.offset(), id << 24),
         }
     }
 

@@ -1,7 +1,5 @@
 //! What the guest's CPUID says: the processor's, without what this hypervisor does not provide.
 
-use crate::machine;
-use crate::vcpu::Vcpu;
 use runtime::clock;
 use runtime::instruction::{CpuidResult, cpuid};
 
@@ -11,9 +9,9 @@ const HYPERVISOR_LEAF: u32 = 0x4000_0000;
 const HYPERVISOR_TIMING: u32 = 0x4000_0010;
 
 const ECX_1_HYPERVISOR: u32 = 1 << 31;
-/// MONITOR, TSC deadline, XSAVE, OSXSAVE, AVX, F16C, FMA, PCID.
+/// MONITOR, VMX, TSC deadline, XSAVE, OSXSAVE, AVX, F16C, FMA, PCID.
 const ECX_1_HIDDEN: u32 =
-    1 << 3 | 1 << 24 | 1 << 26 | 1 << 27 | 1 << 28 | 1 << 29 | 1 << 12 | 1 << 17;
+    1 << 3 | 1 << 5 | 1 << 24 | 1 << 26 | 1 << 27 | 1 << 28 | 1 << 29 | 1 << 12 | 1 << 17;
 const ECX_1_X2APIC: u32 = 1 << 21;
 /// SVM, extended APIC space, SKINIT, and others that need MSRs we refuse.
 const ECX_8000_0001_HIDDEN: u32 = 1 << 2 | 1 << 3 | 1 << 10 | 1 << 12;
@@ -22,17 +20,18 @@ fn word(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }
 
-pub fn answer(vcpu: &Vcpu, leaf: u32, subleaf: u32) -> CpuidResult {
+/// What the virtual processor with an APIC ID reads.
+pub fn answer(id: u32, has_x2apic: bool, leaf: u32, subleaf: u32) -> CpuidResult {
     let mut result = cpuid(leaf, subleaf);
     match leaf {
         1 => {
-            let x2apic = if machine::has_x2apic() { ECX_1_X2APIC } else { 0 };
-            result.ebx = result.ebx & 0xFFFF | (vcpu.id() & 0xFF) << 24;
+            let x2apic = if has_x2apic { ECX_1_X2APIC } else { 0 };
+            result.ebx = result.ebx & 0xFFFF | (id & 0xFF) << 24;
             result.ecx = result.ecx & !(ECX_1_HIDDEN | ECX_1_X2APIC) | ECX_1_HYPERVISOR | x2apic;
         }
         // TSC_ADJUST is among the features of leaf 7; topology and state saving describe the host.
         7 | 0xD => result = CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 },
-        0xB => (result.eax, result.ebx, result.edx) = (0, 0, vcpu.id()),
+        0xB => (result.eax, result.ebx, result.edx) = (0, 0, id),
         HYPERVISOR_LEAF => {
             result = CpuidResult {
                 eax: HYPERVISOR_TIMING,

@@ -3,15 +3,13 @@
 //!
 //! DEVIATION(APM3 "MOV"): other instructions that access a device end the guest.
 
-use crate::machine;
-use crate::memory;
-use crate::vcpu::Owned;
+use crate::memory::Memory;
+use crate::registers::Registers;
+use crate::vendor::{Fetch, LONGEST_INSTRUCTION};
 use arch::address::{GuestPhysical, Linear};
 use arch::control::{Cr0, Efer};
 use arch::paging::entry::{ADDRESS, LARGE, PRESENT};
-use arch::svm::vmcb::{control, save};
 
-const LONGEST: usize = 15;
 const OPERAND_SIZE: u8 = 0x66;
 const MOV_TO_MEMORY: u8 = 0x89;
 const MOV_FROM_MEMORY: u8 = 0x8B;
@@ -23,7 +21,23 @@ const REX_REGISTER: u8 = 1 << 2;
 pub enum Operand {
     /// Memory to the general register of this number.
     Load(u8),
-    Store(u32),
+    Store(Source),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The general register of this number.
+    Register(u8),
+    Immediate(u32),
+}
+
+impl Source {
+    pub fn value(self, registers: &Registers) -> u32 {
+        match self {
+            Self::Register(number) => registers.general[usize::from(number)] as u32,
+            Self::Immediate(value) => value,
+        }
+    }
 }
 
 pub struct Move {
@@ -32,12 +46,11 @@ pub struct Move {
 }
 
 /// Decodes the instruction at the guest's RIP; None for any but the MOV above.
-pub fn decode(owned: &mut Owned) -> Option<Move> {
-    let bytes = fetch(owned)?;
-    let is_long = owned.vmcb().get(save::CS).attributes.is_long();
+pub fn decode(fetch: &Fetch, memory: Memory) -> Option<Move> {
+    let bytes = bytes(fetch, memory)?;
     let mut at = 0;
     let mut rex = 0;
-    if is_long && bytes[0] & 0xF0 == 0x40 {
+    if fetch.is_64_bit && bytes[0] & 0xF0 == 0x40 {
         (rex, at) = (bytes[0], 1);
     }
     if bytes[at] == OPERAND_SIZE || rex & REX_WIDE != 0 {
@@ -47,11 +60,11 @@ pub fn decode(owned: &mut Owned) -> Option<Move> {
     let register = modes >> 3 & 7 | (rex & REX_REGISTER) << 1;
     let end = at + 2 + address_length(modes, bytes[at + 2])?;
     let (operand, length) = match opcode {
-        MOV_TO_MEMORY => (Operand::Store(owned.general(register) as u32), end),
+        MOV_TO_MEMORY => (Operand::Store(Source::Register(register)), end),
         MOV_FROM_MEMORY => (Operand::Load(register), end),
         MOV_IMMEDIATE if register & 7 == 0 => {
-            let value = bytes.get(end..end + 4)?;
-            (Operand::Store(u32::from_le_bytes(value.try_into().ok()?)), end + 4)
+            let value = u32::from_le_bytes(bytes.get(end..end + 4)?.try_into().ok()?);
+            (Operand::Store(Source::Immediate(value)), end + 4)
         }
         _ => return None,
     };
@@ -73,18 +86,15 @@ fn address_length(modes: u8, sib: u8) -> Option<usize> {
 }
 
 /// The bytes at RIP: from the processor, where it reports them, or through the guest's tables.
-fn fetch(owned: &mut Owned) -> Option<[u8; LONGEST]> {
-    let vmcb = owned.vmcb();
-    let fetched = vmcb.get(control::FETCHED_BYTES);
-    if machine::features().decode_assists && fetched.count != 0 {
-        return Some(fetched.bytes);
+fn bytes(fetch: &Fetch, memory: Memory) -> Option<[u8; LONGEST_INSTRUCTION]> {
+    if fetch.bytes.is_some() {
+        return fetch.bytes;
     }
-    let rip = Linear(vmcb.get(save::CS).base.wrapping_add(vmcb.get(save::RIP)));
-    let mut bytes = [0; LONGEST];
+    let mut bytes = [0; LONGEST_INSTRUCTION];
     for (offset, byte) in bytes.iter_mut().enumerate() {
-        let address = translate(owned, rip.offset(offset as u64))?;
+        let address = translate(fetch, memory, fetch.rip.offset(offset as u64))?;
         let mut one = [0];
-        if !memory::read(address, &mut one) {
+        if !memory.read(address, &mut one) {
             break;
         }
         *byte = one[0];
@@ -95,19 +105,18 @@ fn fetch(owned: &mut Owned) -> Option<[u8; LONGEST]> {
 /// Walks the guest's page tables. [APM2 "4-Kbyte Page Translation"]
 ///
 /// DEVIATION(APM2 "Legacy-Mode Page Translation"): only long mode's tables are known.
-fn translate(owned: &mut Owned, address: Linear) -> Option<GuestPhysical> {
-    let vmcb = owned.vmcb();
-    if vmcb.get(save::CR0) & Cr0::PAGING.bits() == 0 {
+fn translate(fetch: &Fetch, memory: Memory, address: Linear) -> Option<GuestPhysical> {
+    if fetch.cr0 & Cr0::PAGING.bits() == 0 {
         return Some(GuestPhysical(address.0 & 0xFFFF_FFFF));
     }
-    if vmcb.get(save::EFER) & Efer::LONG_MODE_ACTIVE.bits() == 0 {
+    if fetch.efer & Efer::LONG_MODE_ACTIVE.bits() == 0 {
         return None;
     }
-    let mut table = vmcb.get(save::CR3) & ADDRESS;
+    let mut table = fetch.cr3 & ADDRESS;
     for level in (0..4).rev() {
         let shift = 12 + 9 * level;
         let index = address.0 >> shift & 0x1FF;
-        let entry = memory::read_word(GuestPhysical(table + index * 8))?;
+        let entry = memory.read_word(GuestPhysical(table + index * 8))?;
         if entry & PRESENT == 0 {
             return None;
         }
