@@ -166,7 +166,7 @@ fn an_ipi_in_steps_yields_between_them() {
         a.mov(dword_ptr(GUEST_DATA), 1).unwrap();
         a.hlt().unwrap();
     });
-    lab.cpu.svm.behaviour.sends_ipis_in_steps = true;
+    lab.cpu.guest.svm.behaviour.sends_ipis_in_steps = true;
     set_entry(&mut lab, 3, OTHER, Some(9));
     assert_eq!(lab.run(), ExitCode::Hlt);
     assert_eq!(lab.platform.effects.len(), 1);
@@ -273,7 +273,7 @@ fn an_exit_while_an_avic_interrupt_is_delivered_reports_it_in_service() {
 #[test]
 fn an_exit_while_an_avic_interrupt_is_delivered_may_take_it_back() {
     let mut lab = lab(false, |a| a.hlt().unwrap());
-    lab.cpu.svm.behaviour.avic.takes_undelivered_back = true;
+    lab.cpu.guest.svm.behaviour.avic.takes_undelivered_back = true;
     lab.set(save::RFLAGS, 2 | rflags::IF);
     lab.write(BACKING_PAGE + 0x220, 1 << 1);
     lab.write(NESTED_TABLES + 0x3000 + 8 * ((GUEST_STACK - 4) >> 12), 0);
@@ -378,7 +378,7 @@ fn an_nmi_that_is_intercepted_exits_before_an_avic_interrupt_is_taken() {
     lab.set(save::RFLAGS, 2 | rflags::IF);
     lab.write(BACKING_PAGE + 0x220, 1 << 1);
     lab.cpu.pending.attention |= Attention::NMI;
-    lab.cpu.svm.global_interrupts = false;
+    lab.cpu.guest.svm.global_interrupts = false;
     assert_eq!(lab.run(), ExitCode::Nmi);
     assert_eq!(register(&lab, 0x220), 1 << 1, "still requested");
     assert_eq!(register(&lab, 0x120), 0);
@@ -416,7 +416,7 @@ fn erratum_1235_lets_others_run_between_is_running_and_the_request() {
     };
     // The target is taken off its core in between: its doorbell goes to a core that it has left.
     let mut lab = lab(false, code);
-    lab.cpu.svm.behaviour.avic.erratum_1235 = true;
+    lab.cpu.guest.svm.behaviour.avic.erratum_1235 = true;
     set_entry(&mut lab, 3, OTHER, Some(9));
     assert_eq!(lab.run_turn(), RunEnd::Yield);
     assert_eq!(lab.read(OTHER + 0x270) as u32, 0, "not visible yet");
@@ -426,7 +426,7 @@ fn erratum_1235_lets_others_run_between_is_running_and_the_request() {
     assert_eq!(lab.read(OTHER + 0x270) as u32, 1 << 29);
     // One that was not running when it was looked at is found out.
     let mut lab = self::lab(false, code);
-    lab.cpu.svm.behaviour.avic.erratum_1235 = true;
+    lab.cpu.guest.svm.behaviour.avic.erratum_1235 = true;
     set_entry(&mut lab, 3, OTHER, None);
     assert_eq!(lab.run(), ExitCode::AvicIncompleteIpi);
 }

@@ -38,7 +38,7 @@ fn the_host_is_as_it_was_with_gif_clear() {
     assert!(lab.cpu.is_64_bit());
     assert_eq!(lab.cpu.registers.gpr[4], 0x8_0000);
     assert_eq!(lab.cpu.registers.gpr[0], VMCB);
-    assert!(!lab.cpu.svm.global_interrupts);
+    assert!(!lab.cpu.guest.svm.global_interrupts);
     assert_eq!(lab.cpu.tlb.asid(), 0);
 }
 
@@ -93,7 +93,7 @@ fn clean_fields_are_stale_in_strict_mode_only() {
             a.cpuid().unwrap();
             a.hlt().unwrap();
         });
-        lab.cpu.svm.behaviour.honours_clean_bits = strict;
+        lab.cpu.guest.svm.behaviour.honours_clean_bits = strict;
         assert_eq!(lab.run(), ExitCode::Hlt);
         lab.intercept(|i| i.vector3 |= Vector3::CPUID);
         lab.set(save::RIP, GUEST_CODE);

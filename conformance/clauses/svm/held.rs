@@ -71,7 +71,7 @@ fn init_waits_for_gif() {
     assert_eq!(lab.cpu.pending.activity, Activity::Halted, "GIF is clear after #VMEXIT");
     assert_eq!(lab.run_until_stop(), RunEnd::Idle);
     assert!(lab.cpu.is_64_bit());
-    lab.cpu.svm.global_interrupts = true;
+    lab.cpu.guest.svm.global_interrupts = true;
     lab.run_turn();
     assert!(lab.cpu.control.is_real(), "reset");
 }
@@ -87,7 +87,7 @@ fn an_smi_that_nobody_intercepts_leaves_no_trace() {
 #[test]
 fn r_init_turns_init_into_a_security_exception() {
     let mut lab = spinning(Vector3::empty());
-    lab.cpu.svm.vm_cr = lab.cpu.svm.vm_cr.with_redirects_init(true);
+    lab.cpu.guest.svm.vm_cr = lab.cpu.guest.svm.vm_cr.with_redirects_init(true);
     lab.cpu.accepted(Acceptance::Init);
     assert_eq!(lab.run(), ExitCode::Hlt, "of the guest's handler");
     let stack = GUEST + lab.get(save::RSP);

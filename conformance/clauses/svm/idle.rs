@@ -85,7 +85,7 @@ fn hlt_exits_only_where_no_virtual_interrupt_waits() {
 fn an_interrupt_below_the_task_priority_may_count_as_pending() {
     for has_avic in [false, true] {
         let end = halt("zen5", |lab| {
-            lab.cpu.svm.behaviour.idle_hlt_pending = IdleHltPending::Requested;
+            lab.cpu.guest.svm.behaviour.idle_hlt_pending = IdleHltPending::Requested;
             match has_avic {
                 true => avic(lab, true, 4),
                 false => lab.set(control::INTERRUPT_CONTROL, software(true, 3, 4)),

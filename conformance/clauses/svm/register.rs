@@ -60,7 +60,7 @@ fn the_guest_s_tsc_is_scaled_and_offset() {
         a.mov(ebx, eax).unwrap();
         a.hlt().unwrap();
     });
-    lab.cpu.svm.tsc_ratio = 2 << 32;
+    lab.cpu.guest.svm.tsc_ratio = 2 << 32;
     lab.set(control::TSC_OFFSET, 1_000_000);
     let before = lab.cpu.tsc();
     lab.run();

@@ -192,7 +192,7 @@ fn processor(configuration: &Configuration, costs: &CostProfile, index: CpuIndex
     });
     let mut cpu = Cpu::new(index, model, apic, configuration.seed);
     cpu.device_access_cycles = costs.instruction.memory_mapped.value as u64;
-    cpu.svm.costs = costs.svm_costs(&configuration.model);
+    cpu.guest.svm.costs = costs.svm_costs(&configuration.model);
     cpu
 }
 

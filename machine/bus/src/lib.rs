@@ -8,6 +8,7 @@
 mod effect;
 mod memory;
 mod platform;
+pub mod walk;
 
 pub use effect::{Effect, Happening, Initiator, Outbox};
 pub use memory::{GuestMemory, HOLE_END, HOLE_START, MemoryLayout, OutOfRange};

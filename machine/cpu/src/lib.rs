@@ -12,6 +12,7 @@ mod dispatch;
 pub mod execute;
 mod flags;
 pub mod float;
+mod guest;
 mod memory;
 mod model;
 mod observation;
@@ -26,6 +27,7 @@ pub mod vector;
 mod width;
 
 pub use flags::Flags;
+pub use guest::Guest;
 pub use memory::{Access, Tlb};
 pub use model::{CpuModel, ModelError, Placement};
 pub use observation::{Observation, Observed, Range};

@@ -11,6 +11,7 @@ pub use pending::{Activity, Attention, Pending};
 pub use registers::{Registers, Segments};
 
 use crate::CpuModel;
+use crate::guest::Guest;
 use crate::memory::{Tlb, sets};
 use crate::width::{CLEAR, RDX};
 use arch::control::{Cr0, rflags};
@@ -36,8 +37,7 @@ pub struct Cpu {
     pub tlb: Tlb,
     pub control: Control,
     pub debug: Debug,
-    /// SVM's registers, and the guest that runs under it.
-    pub svm: crate::svm::Svm,
+    pub guest: Guest,
     pub apic: LocalApic,
     pub index: CpuIndex,
     pub model: CpuModel,
@@ -66,7 +66,7 @@ impl Cpu {
             tlb: Tlb::default(),
             control: Control::default(),
             debug: Debug::default(),
-            svm: crate::svm::Svm::new(&model),
+            guest: Guest::new(&model),
             apic,
             index,
             model,
@@ -102,8 +102,7 @@ impl Cpu {
         self.debug = Debug::default();
         self.pending.nmi_blocked = false;
         self.pending.second_nmi = false;
-        self.svm.guest = None;
-        self.svm.global_interrupts = true;
+        self.guest.initialize();
         self.pending.delivering = None;
         self.pending.monitored = None;
         self.pending.attention = Attention::INTERRUPT | Attention::TIMER;

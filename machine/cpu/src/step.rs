@@ -1,15 +1,14 @@
 //! The flow: what needs attention → run blocks → deliver what stopped them.
 
 use crate::dispatch::Room;
+use crate::guest::Arrival;
+use crate::guest::boundary::{HELD, VIRTUAL};
 use crate::operation::cache::CodeCache;
 use crate::operation::decode::Cost;
 use crate::stop::{Kind, SoftwareSource, Stop};
 use crate::system::Origin;
 use crate::{Activity, Attention, Bus, Cpu};
 use arch::control::rflags;
-use arch::exception;
-use arch::svm::ExitCode;
-use arch::svm::intercept::Vector3;
 use arch::time::Picoseconds;
 use bus::Happening;
 use interrupt::local_apic::Acceptance;
@@ -35,15 +34,6 @@ const ONE_AT_A_TIME: Attention = Attention::SINGLE_STEP
     .union(Attention::BREAKPOINTS)
     .union(Attention::BRANCH_RECORDS)
     .union(Attention::ONE_INSTRUCTION);
-
-/// The error code of #SX for an INIT. [APM2 "#SX"]
-const INIT_REDIRECTED: u32 = 1;
-
-/// What GIF holds back and a hypervisor may intercept, besides interrupts.
-const HELD: Attention = Attention::INIT.union(Attention::SMI);
-
-/// Events of the running guest that no physical event stands for.
-const VIRTUAL: Attention = Attention::VIRTUAL_INTERRUPT.union(Attention::VIRTUAL_NMI);
 
 impl Cpu {
     /// Runs until the clock reaches `until`, `instructions` more have completed, or there is reason
@@ -99,85 +89,8 @@ impl Cpu {
         self.apic.next_deadline().map_or(until, |deadline| deadline.min(until))
     }
 
-    /// What waits at an instruction boundary, in the manual's order of priority.
-    /// [APM2 "Priorities"]
-    fn attend(&mut self, bus: &mut Bus<'_>) -> Result<(), RunEnd> {
-        if self.pending.attention.contains(Attention::YIELD) {
-            return Err(RunEnd::Yield);
-        }
-        if self.pending.attention.contains(Attention::GUEST_BOUNDARY) {
-            match self.finish_instruction(bus) {
-                Ok(false) => {}
-                Ok(true) => return Err(RunEnd::Yield),
-                Err(stop) => {
-                    self.settle(bus, Err(stop));
-                    return Ok(());
-                }
-            }
-        }
-        if self.pending.attention.contains(Attention::INACTIVE) && !self.wakes(bus) {
-            return Err(match self.pending.activity {
-                Activity::Shutdown => RunEnd::Shutdown,
-                _ => RunEnd::Idle,
-            });
-        }
-        if self.pending.attention.contains(Attention::DEBUG_TRAP)
-            && !self.pending.attention.contains(Attention::STACK_SHADOW)
-        {
-            let result = self.take_debug_trap(bus);
-            self.settle(bus, result);
-        }
-        if self.pending.attention.intersects(HELD) && self.svm.global_interrupts {
-            let result = self.take_held(bus);
-            self.settle(bus, result);
-            return Ok(());
-        }
-        if self.pending.attention.contains(Attention::SHADOW) {
-            return Ok(());
-        }
-        if self.pending.attention.contains(Attention::NMI) && self.accepts_nmis() {
-            let result = match self.intercept_physical(Vector3::NMI, ExitCode::Nmi) {
-                Ok(()) => self.take_nmi(bus),
-                Err(stop) => Err(stop),
-            };
-            self.settle(bus, result);
-        }
-        if self.pending.attention.contains(Attention::INTERRUPT) {
-            self.attend_interrupt(bus);
-        }
-        if self.pending.attention.intersects(VIRTUAL) {
-            let result = self.take_virtual_events(bus);
-            self.settle(bus, result);
-        }
-        Ok(())
-    }
-
-    /// Takes a maskable interrupt if there is one and IF allows it.
-    fn attend_interrupt(&mut self, bus: &mut Bus<'_>) {
-        // STI, POPF, IRET and the local APIC raise the flag again when something changes.
-        self.pending.attention.remove(Attention::INTERRUPT);
-        if !self.accepts_physical_interrupts() || !self.has_interrupt() {
-            return;
-        }
-        if let Err(stop) = self.intercept_physical(Vector3::INTR, ExitCode::Intr) {
-            return self.settle(bus, Err(stop));
-        }
-        let vector = if self.apic.pending().is_some() {
-            self.apic.acknowledge().0
-        } else if self.apic.extint_pending() {
-            // The acknowledge lowers the 8259s' output: the next instruction must find it so.
-            self.pending.attention |= Attention::YIELD;
-            bus.platform.acknowledge_legacy(self.visit())
-        } else {
-            return;
-        };
-        self.pending.attention |= Attention::INTERRUPT;
-        let result = self.take_interrupt(bus, vector);
-        self.settle(bus, result);
-    }
-
     /// Whether an inactive processor has reason to run again; it then does.
-    fn wakes(&mut self, bus: &mut Bus<'_>) -> bool {
+    pub(crate) fn wakes(&mut self, bus: &mut Bus<'_>) -> bool {
         let woken = match self.pending.activity {
             Activity::Running => true,
             Activity::WaitForStartup | Activity::Shutdown => false,
@@ -196,23 +109,20 @@ impl Cpu {
         woken
     }
 
-    fn has_interrupt(&self) -> bool {
-        self.apic.pending().is_some() || self.apic.extint_pending()
-    }
-
-    fn accepts_nmis(&self) -> bool {
-        !self.pending.nmi_blocked && self.svm.global_interrupts
+    /// RFLAGS.IF, and no interrupt shadow.
+    pub(crate) fn own_interrupt_flag(&self) -> bool {
+        self.registers.flags.has(rflags::IF) && !self.pending.attention.contains(Attention::SHADOW)
     }
 
     fn has_wake_event(&self) -> bool {
         self.has_interrupt() && self.accepts_physical_interrupts()
             || self.pending.attention.contains(Attention::NMI) && self.accepts_nmis()
-            || self.pending.attention.intersects(HELD) && self.svm.global_interrupts
+            || self.pending.attention.intersects(HELD) && self.admits_events()
     }
 
     /// As `has_wake_event`, for MWAIT and its extension. [APM3 "MWAIT"]
     fn ends_wait(&self) -> bool {
-        let breaks = self.pending.masked_interrupts_wake && self.svm.global_interrupts;
+        let breaks = self.pending.masked_interrupts_wake && self.admits_events();
         self.has_wake_event() || breaks && self.has_interrupt()
     }
 
@@ -254,37 +164,7 @@ impl Cpu {
         }
     }
 
-    /// Whether INIT has to wait for GIF, or leaves the guest, or becomes #SX.
-    fn holds_init(&self) -> bool {
-        let is_intercepted = self
-            .svm
-            .guest
-            .as_ref()
-            .is_some_and(|guest| guest.intercepts.vector3.contains(Vector3::INIT));
-        !self.svm.global_interrupts || is_intercepted || self.svm.vm_cr.redirects_init()
-    }
-
-    /// An SMI or INIT that waited. One that is intercepted goes on waiting, for the host.
-    /// [APM2 "SMI Intercept"] [APM2 "INIT Intercept"]
-    fn take_held(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        if self.pending.attention.contains(Attention::SMI) {
-            self.intercept_physical(Vector3::SMI, ExitCode::Smi)?;
-            // DEVIATION(APM2 "System-Management Mode"): there is no SMM; an SMI that nobody
-            // intercepts is as if its handler had returned at once.
-            self.pending.attention.remove(Attention::SMI);
-        }
-        if self.pending.attention.contains(Attention::INIT) {
-            self.intercept_physical(Vector3::INIT, ExitCode::Init)?;
-            self.pending.attention.remove(Attention::INIT);
-            if self.svm.vm_cr.redirects_init() {
-                return self.raise_exception(bus, exception::SECURITY, Some(INIT_REDIRECTED));
-            }
-            self.take_init();
-        }
-        Ok(())
-    }
-
-    fn take_init(&mut self) {
+    pub(crate) fn take_init(&mut self) {
         self.apic.init();
         self.initialize();
         if !self.apic.model().is_bootstrap {
@@ -395,9 +275,9 @@ impl Cpu {
     }
 
     /// The end of a delivery: a VM exit or a triple fault may have come of it.
-    fn settle(&mut self, bus: &mut Bus<'_>, result: Result<(), Stop>) {
+    pub(crate) fn settle(&mut self, bus: &mut Bus<'_>, result: Result<(), Stop>) {
         let Err(stop) = result else { return };
-        let is_exit = stop.kind() == Kind::VmExit || self.svm_intercept_shutdown().is_err();
+        let is_exit = stop.kind() == Kind::VmExit || self.arrives(Arrival::TripleFault).is_err();
         if is_exit {
             self.leave_virtual_machine(bus);
         } else {

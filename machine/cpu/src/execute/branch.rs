@@ -2,6 +2,7 @@
 
 use super::stack::SS;
 use super::transfer::{by_condition, condition_code};
+use crate::guest::Sensitive;
 use crate::memory::Access;
 use crate::operation::decode::{Binding, Boundary, CodeSize, Cost, is_memory, width};
 use crate::operation::{Handler, Op};
@@ -257,6 +258,6 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
     }
 }
 
-fn pause(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.intercept_pause(op)
+fn pause(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.before(bus, op, Sensitive::Pause)
 }

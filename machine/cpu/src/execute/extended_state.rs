@@ -6,6 +6,7 @@
 
 use super::x87::X87;
 use crate::float::extended::Extended;
+use crate::guest::Sensitive;
 use crate::memory::Access;
 use crate::operation::decode::{Binding, CodeSize, Cost};
 use crate::operation::{Handler, Op};
@@ -429,7 +430,7 @@ fn xsetbv(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         return Err(Stop::INVALID_OPCODE);
     }
     check_privilege(cpu)?;
-    cpu.intercept_xsetbv(bus, op)?;
+    cpu.before(bus, op, Sensitive::Xsetbv)?;
     let value = cpu.requested();
     let is_legal = cpu.registers.gpr[RCX] as u32 == 0
         && value & X87_STATE != 0

@@ -1,8 +1,8 @@
 //! IN and OUT. [APM1 "Input/Output"]
 
+use crate::guest::{Io, Sensitive};
 use crate::operation::decode::{Binding, Boundary, CodeSize, Cost, is_register};
 use crate::operation::{Handler, Op};
-use crate::system::Io;
 use crate::width::{RAX, RDX, Width};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::segment::system;
@@ -62,7 +62,7 @@ fn input<W: Width, const IN_DX: bool>(
 ) -> Result<(), Stop> {
     let port = port(cpu, op, IN_DX);
     cpu.check_port(bus, port, W::BYTES as u8)?;
-    cpu.intercept_io(bus, op, port, W::BYTES as u8, Io::In)?;
+    cpu.before(bus, op, Sensitive::Port { port, size: W::BYTES as u8, io: Io::In })?;
     let value = cpu.port_in(bus, port, W::BYTES as u8);
     W::truncate(value as u64).to_register(&mut cpu.registers.gpr, RAX as u8);
     Ok(())
@@ -75,7 +75,7 @@ fn output<W: Width, const IN_DX: bool>(
 ) -> Result<(), Stop> {
     let port = port(cpu, op, IN_DX);
     cpu.check_port(bus, port, W::BYTES as u8)?;
-    cpu.intercept_io(bus, op, port, W::BYTES as u8, Io::Out)?;
+    cpu.before(bus, op, Sensitive::Port { port, size: W::BYTES as u8, io: Io::Out })?;
     let value = W::from_register(&cpu.registers.gpr, RAX as u8).zero_extend();
     cpu.port_out(bus, port, W::BYTES as u8, value as u32);
     Ok(())

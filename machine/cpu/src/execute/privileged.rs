@@ -2,11 +2,11 @@
 //! TLB and cache control, FS/GS bases, random numbers, protection keys, SYSCALL and SYSENTER.
 
 use super::sized;
+use crate::guest::{Form, Sensitive, Table, Written};
 use crate::memory::Access;
 use crate::operation::decode::{Binding, Boundary, CodeSize, Cost, is_memory, is_register, width};
 use crate::operation::{Handler, Op};
 use crate::state::TableRegister;
-use crate::system::Table;
 use crate::width::{RAX, RCX, RDX, Width};
 use crate::{Activity, Attention, Bus, Cpu, Stop};
 use arch::control::{Cr0, Cr4, rflags};
@@ -32,9 +32,9 @@ impl Cpu {
     }
 }
 
-fn mov_from_cr(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+fn mov_from_cr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
-    let value = cpu.read_control(op, op.b)?;
+    let value = cpu.read_control(bus, op, op.b)?;
     cpu.registers.gpr[op.a as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
     Ok(())
 }
@@ -46,21 +46,21 @@ fn mov_to_cr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.write_control(bus, op, op.a, value)
 }
 
-fn mov_from_dr(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let value = cpu.read_debug(op, op.b)?;
+fn mov_from_dr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    let value = cpu.read_debug(bus, op, op.b)?;
     cpu.registers.gpr[op.a as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
     Ok(())
 }
 
-fn mov_to_dr(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+fn mov_to_dr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = cpu.registers.gpr[op.b as usize];
     let value = if op.has(Op::LONG) { value } else { value as u32 as u64 };
-    cpu.write_debug(op, op.a, value)
+    cpu.write_debug(bus, op, op.a, value)
 }
 
 fn smsw<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_umip()?;
-    cpu.intercept_cr(op, 0, false, false)?;
+    cpu.before(bus, op, Sensitive::ReadControl { number: 0, form: Form::MachineStatus })?;
     let value = cpu.control.cr0.bits();
     if op.has(Op::MEMORY) {
         cpu.write(bus, op, value as u16)?;
@@ -83,17 +83,19 @@ fn lmsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.write_machine_status(bus, op, new)
 }
 
-fn clts(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+fn clts(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
-    cpu.intercept_cr(op, 0, true, false)?;
-    cpu.control.cr0.remove(Cr0::TASK_SWITCHED);
-    cpu.trap_cr_write(0, cpu.control.cr0.bits());
+    let value = cpu.control.cr0.difference(Cr0::TASK_SWITCHED);
+    let form = Form::ClearTaskSwitched;
+    cpu.before(bus, op, Sensitive::WriteControl { number: 0, value: value.bits(), form })?;
+    cpu.control.cr0 = value;
+    cpu.after_write(Written::Control { number: 0, value: value.bits() });
     Err(Stop::END_BLOCK)
 }
 
 fn store_table<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_umip()?;
-    cpu.intercept_table(op, if IDT { Table::Idtr } else { Table::Gdtr }, false)?;
+    cpu.before(bus, op, Sensitive::ReadTable(if IDT { Table::Idtr } else { Table::Gdtr }))?;
     let table = if IDT { cpu.control.idtr } else { cpu.control.gdtr };
     let bytes = if op.has(Op::LONG) { 8 } else { 4 };
     let at = cpu.effective_address(op);
@@ -108,7 +110,7 @@ fn store_table<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Re
 
 fn load_table<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
-    cpu.intercept_table(op, if IDT { Table::Idtr } else { Table::Gdtr }, true)?;
+    cpu.before(bus, op, Sensitive::WriteTable(if IDT { Table::Idtr } else { Table::Gdtr }))?;
     let bytes = if op.has(Op::LONG) { 8 } else { 4 };
     let at = cpu.effective_address(op);
     let linear = cpu.operand_at(op, at, 2, Access::Read)?;
@@ -139,7 +141,7 @@ fn load_table_16<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> 
 }
 
 fn cpuid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.intercept_cpuid(bus, op)?;
+    cpu.before(bus, op, Sensitive::Cpuid)?;
     let result = cpu.cpuid(cpu.registers.gpr[RAX] as u32, cpu.registers.gpr[RCX] as u32);
     cpu.registers.gpr[RAX] = result.eax as u64;
     cpu.registers.gpr[crate::width::RBX] = result.ebx as u64;
@@ -174,7 +176,7 @@ impl Cpu {
 
 fn rdtsc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_time_stamp()?;
-    cpu.intercept_rdtsc(bus, op)?;
+    cpu.before(bus, op, Sensitive::Rdtsc)?;
     cpu.in_order_of_time()?;
     let tsc = cpu.guest_tsc();
     cpu.set_edx_eax(tsc);
@@ -184,7 +186,7 @@ fn rdtsc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn rdtscp(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs(Feature::Rdtscp)?;
     cpu.check_time_stamp()?;
-    cpu.intercept_rdtscp(bus, op)?;
+    cpu.before(bus, op, Sensitive::Rdtscp)?;
     cpu.in_order_of_time()?;
     let tsc = cpu.guest_tsc();
     cpu.set_edx_eax(tsc);
@@ -203,7 +205,7 @@ fn rdpmc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if cpu.registers.cpl != 0 && !cpu.control.cr4.contains(Cr4::PCE) {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    cpu.intercept_rdpmc(bus, op)?;
+    cpu.before(bus, op, Sensitive::Rdpmc)?;
     if cpu.registers.gpr[RCX] as u32 > 3 {
         return Err(Stop::GENERAL_PROTECTION);
     }
@@ -214,7 +216,7 @@ fn rdpmc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn rdmsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
     let number = cpu.registers.gpr[RCX] as u32;
-    cpu.intercept_msr(bus, op, number, false)?;
+    cpu.before(bus, op, Sensitive::ReadMsr { number })?;
     let value = cpu.read_msr(bus, number)?;
     cpu.set_edx_eax(value);
     Ok(())
@@ -223,7 +225,7 @@ fn rdmsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn wrmsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
     let number = cpu.registers.gpr[RCX] as u32;
-    cpu.intercept_msr(bus, op, number, true)?;
+    cpu.before(bus, op, Sensitive::WriteMsr { number })?;
     let value = cpu.edx_eax();
     cpu.write_msr(bus, number, value)?;
     Err(Stop::END_BLOCK)
@@ -231,8 +233,7 @@ fn wrmsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 fn hlt(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
-    cpu.intercept_hlt(bus, op)?;
-    cpu.intercept_idle_hlt(bus, op)?;
+    cpu.before(bus, op, Sensitive::Hlt)?;
     Err(Stop::HALT)
 }
 
@@ -242,7 +243,7 @@ fn monitor(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if cpu.registers.cpl != 0 {
         return Err(Stop::INVALID_OPCODE);
     }
-    cpu.intercept_monitor(bus, op)?;
+    cpu.before(bus, op, Sensitive::Monitor)?;
     if cpu.registers.gpr[RCX] as u32 != 0 {
         return Err(Stop::GENERAL_PROTECTION);
     }
@@ -261,7 +262,7 @@ fn mwait(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if cpu.registers.cpl != 0 {
         return Err(Stop::INVALID_OPCODE);
     }
-    cpu.intercept_mwait(bus, op)?;
+    cpu.before(bus, op, Sensitive::Mwait)?;
     // Bit 0 lets masked interrupts wake; others are reserved.
     if cpu.registers.gpr[RCX] as u32 & !1 != 0 {
         return Err(Stop::GENERAL_PROTECTION);
@@ -284,14 +285,14 @@ impl Cpu {
     }
 }
 
-fn invlpg(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+fn invlpg(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
     let offset = cpu.effective_address(op);
     let linear = match cpu.registers.segment_base.get(op.segment as usize) {
         Some(base) => base.wrapping_add(offset),
         None => offset,
     };
-    cpu.intercept_invlpg(op, linear)?;
+    cpu.before(bus, op, Sensitive::Invlpg { linear })?;
     cpu.tlb.flush_page(linear);
     Err(Stop::END_BLOCK)
 }
@@ -300,7 +301,7 @@ fn invlpg(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn invpcid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs(Feature::Invpcid)?;
     cpu.needs_cpl0()?;
-    cpu.intercept_invpcid(bus, op)?;
+    cpu.before(bus, op, Sensitive::Invpcid)?;
     let linear = cpu.operand(op, 16, Access::Read)?;
     let pcid = cpu.read_linear::<u64>(bus, linear)?;
     let address = cpu.read_linear::<u64>(bus, linear.wrapping_add(8))?;
@@ -329,12 +330,12 @@ fn invpcid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 /// INVD, WBINVD: caches are not modelled.
 fn wbinvd(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
-    cpu.intercept_wbinvd(bus, op)
+    cpu.before(bus, op, Sensitive::Wbinvd)
 }
 
 fn invd(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs_cpl0()?;
-    cpu.intercept_invd(bus, op)
+    cpu.before(bus, op, Sensitive::Invd)
 }
 
 /// CLFLUSH and kin fault as a read of one byte would.
@@ -447,7 +448,7 @@ fn sysexit<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), St
 }
 
 fn rsm(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.intercept_rsm(bus, op)?;
+    cpu.before(bus, op, Sensitive::Rsm)?;
     // DEVIATION(APM2 "System-Management Mode"): there is no SMM, so RSM is always outside it.
     Err(Stop::INVALID_OPCODE)
 }

@@ -1,11 +1,11 @@
 //! MOV, PUSH, POP of segment registers; LDS and kin; far JMP, CALL, RET; IRET; INT n, INT3, INTO,
 //! INT1, BOUND; LAR, LSL, VERR, VERW, ARPL; LLDT, LTR, SLDT, STR. The rules are in [`crate::system`].
 
+use crate::guest::{Sensitive, Table};
 use crate::memory::Access;
 use crate::operation::decode::{Binding, CodeSize, is_register, width};
 use crate::operation::{Handler, Op};
 use crate::stop::SoftwareSource;
-use crate::system::Table;
 use crate::width::{RSP, Width};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::rflags;
@@ -135,12 +135,12 @@ fn ret_far<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), St
 }
 
 fn iret<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.intercept_iret(bus, op)?;
+    cpu.before(bus, op, Sensitive::Iret)?;
     cpu.interrupt_return::<W>(bus, op)
 }
 
-fn int_n(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.intercept_int_n(op)?;
+fn int_n(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.before(bus, op, Sensitive::IntN)?;
     cpu.check_virtual_8086_int()?;
     Err(Stop::software(op.immediate as u8, SoftwareSource::Int))
 }
@@ -150,7 +150,7 @@ fn int3(_: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
 }
 
 fn int1(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.intercept_icebp(bus, op)?;
+    cpu.before(bus, op, Sensitive::Icebp)?;
     Err(Stop::software(arch::exception::DEBUG, SoftwareSource::Int1))
 }
 
@@ -239,7 +239,7 @@ fn arpl(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn lldt(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     needs_protected_mode(cpu)?;
     cpu.needs_cpl0()?;
-    cpu.intercept_table(op, Table::Ldtr, true)?;
+    cpu.before(bus, op, Sensitive::WriteTable(Table::Ldtr))?;
     let selector = selector_operand(cpu, bus, op, op.a)?;
     cpu.load_ldtr(bus, selector)
 }
@@ -247,7 +247,7 @@ fn lldt(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn ltr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     needs_protected_mode(cpu)?;
     cpu.needs_cpl0()?;
-    cpu.intercept_table(op, Table::Tr, true)?;
+    cpu.before(bus, op, Sensitive::WriteTable(Table::Tr))?;
     let selector = selector_operand(cpu, bus, op, op.a)?;
     cpu.load_tr(bus, selector)
 }
@@ -259,7 +259,7 @@ fn store_selector<W: Width, const LDT: bool>(
 ) -> Result<(), Stop> {
     needs_protected_mode(cpu)?;
     cpu.check_umip()?;
-    cpu.intercept_table(op, if LDT { Table::Ldtr } else { Table::Tr }, false)?;
+    cpu.before(bus, op, Sensitive::ReadTable(if LDT { Table::Ldtr } else { Table::Tr }))?;
     let selector = if LDT { cpu.control.ldtr.selector } else { cpu.control.tr.selector };
     if op.has(Op::MEMORY) {
         cpu.write(bus, op, selector)?;

@@ -1,5 +1,6 @@
 //! PUSH, POP, PUSHA, POPA, ENTER, LEAVE, PUSHF, POPF.
 
+use crate::guest::Sensitive;
 use crate::memory::Access;
 use crate::operation::decode::{Binding, CodeSize, Cost, is_memory, is_register, width};
 use crate::operation::{Handler, Op};
@@ -220,7 +221,7 @@ impl Cpu {
 }
 
 fn pushf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.intercept_pushf(bus, op)?;
+    cpu.before(bus, op, Sensitive::Pushf)?;
     let mut bits = cpu.registers.flags.bits() & !(rflags::RF | rflags::VM);
     if cpu.is_virtual_8086() && cpu.iopl() < 3 {
         if W::BYTES != 2 || !cpu.control.cr4.contains(Cr4::VME) {
@@ -236,7 +237,7 @@ fn pushf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
 
 /// [APM3 "POPF"]: IOPL changes at CPL 0 only, IF where CPL ≤ IOPL.
 fn popf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.intercept_popf(bus, op)?;
+    cpu.before(bus, op, Sensitive::Popf)?;
     let bits = cpu.peek_stack::<W>(bus, op, 0)?.zero_extend();
     let mut mask = rflags::STATUS | rflags::TF | rflags::DF | rflags::NT;
     if W::BYTES > 2 {

@@ -4,6 +4,7 @@
 //! continues: its registers always say what is left.
 
 use super::arithmetic::{Binary, Cmp};
+use crate::guest::{Io, Sensitive};
 use crate::memory::Access;
 use crate::operation::decode::{Binding, Boundary, CodeSize, Cost, width};
 use crate::operation::{Handler, Op};
@@ -247,7 +248,7 @@ fn cmps<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 fn ins<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let port = cpu.registers.gpr[RDX] as u16;
     cpu.check_port(bus, port, W::BYTES as u8)?;
-    cpu.intercept_io(bus, op, port, W::BYTES as u8, crate::system::Io::InString)?;
+    cpu.before(bus, op, Sensitive::Port { port, size: W::BYTES as u8, io: Io::InString })?;
     repeat(cpu, bus, op, ELEMENTS, |cpu, bus| {
         let to = cpu.destination::<W>(op, Access::Write)?;
         // The destination must be writable before the port is read.
@@ -263,7 +264,7 @@ fn ins<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> 
 fn outs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let port = cpu.registers.gpr[RDX] as u16;
     cpu.check_port(bus, port, W::BYTES as u8)?;
-    cpu.intercept_io(bus, op, port, W::BYTES as u8, crate::system::Io::OutString)?;
+    cpu.before(bus, op, Sensitive::Port { port, size: W::BYTES as u8, io: Io::OutString })?;
     repeat(cpu, bus, op, ELEMENTS, |cpu, bus| {
         let from = cpu.source::<W>(op)?;
         let value = cpu.read_linear::<W>(bus, from)?.zero_extend();

@@ -2,6 +2,7 @@
 
 use super::place::Place;
 use super::tlb;
+use crate::guest::Located;
 use crate::width::Width;
 use crate::{Attention, Bus, Cpu, Op, Stop};
 use arch::address::{Linear, SystemPhysical};
@@ -223,8 +224,8 @@ impl Cpu {
     ) -> Result<Place, Stop> {
         let last = linear.wrapping_add(size as u64 - 1);
         let first = self.translate(bus, Linear(linear), access, set)?;
-        if Self::is_apic_page(first) {
-            self.check_apic_page(bus, first, size, access)?;
+        if let Located::VirtualApic(offset) = first {
+            self.check_virtual_apic(bus, offset, size, access)?;
         }
         if linear >> 12 == last >> 12 {
             return Ok(Place::whole(bus.memory, first, size));
@@ -310,8 +311,10 @@ impl Cpu {
         if entry.execute == self.tlb.tag(linear) {
             return Ok(Some(entry.offset));
         }
-        let page = self.translate(bus, Linear(linear & !0xFFF), Access::Execute, set)?;
-        Ok(bus.memory.offset(page).map(|offset| offset as u64))
+        match self.translate(bus, Linear(linear & !0xFFF), Access::Execute, set)? {
+            Located::Memory(page) => Ok(bus.memory.offset(page).map(|offset| offset as u64)),
+            Located::VirtualApic(_) => Ok(None),
+        }
     }
 
     /// Translates as the processor would, without faults or side effects, for debuggers.

@@ -2,7 +2,8 @@
 
 mod access;
 mod area;
-mod paging;
+pub(crate) mod format;
+pub(crate) mod paging;
 mod place;
 mod segment;
 pub(crate) mod tlb;

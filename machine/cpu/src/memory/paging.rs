@@ -1,28 +1,22 @@
 //! Page-table walks. [APM2 "Page Translation and Protection"]
 
 use super::access::Access;
+use super::format::{Legacy, Wide, right};
 use super::tlb;
+use crate::guest::Located;
 use crate::{Bus, Cpu, Stop};
 use arch::address::{Linear, SystemPhysical};
 use arch::control::{Cr0, Cr4, Efer};
 use arch::exception::PAGE_FAULT;
 use arch::paging::{entry, fault};
-
-/// How the tables are laid out in the present mode.
-struct Format {
-    /// Table levels, the root being the highest.
-    levels: u8,
-    entry_bytes: u64,
-    /// Index bits per level.
-    index_bits: u32,
-}
+use bus::walk::{Failure, Format, Leaf, Tables, walk};
 
 /// A finished walk.
 struct Walk {
+    /// What the running software takes for the physical address.
     address: SystemPhysical,
-    is_writable: bool,
-    is_user: bool,
-    is_executable: bool,
+    /// See [`right`].
+    rights: u64,
     is_dirty: bool,
     page_bits: u32,
     protection_key: u32,
@@ -36,22 +30,26 @@ impl Cpu {
         linear: Linear,
         access: Access,
         set: usize,
-    ) -> Result<SystemPhysical, Stop> {
+    ) -> Result<Located, Stop> {
         if !self.control.cr0.contains(Cr0::PAGING) {
             let address = SystemPhysical(linear.0 & 0xFFFF_FFFF);
-            let address = self.guest_to_system(bus, address, access, false)?;
-            self.fill_tlb(bus, set, linear, address, (true, true, true), false);
-            return Ok(address);
+            let place = self.operand_to_system(bus, address, access)?;
+            self.fill_tlb(bus, set, linear, place, (true, true, true), false);
+            return Ok(place);
         }
         let walk = match self.walk(bus, linear, access, set) {
-            Ok(walk) => walk?,
-            Err(error) => return Err(self.page_fault(linear, error, access, set)),
+            Ok(walk) => walk,
+            Err(Refusal::Fault(error)) => {
+                return Err(self.page_fault(linear, error, access, set));
+            }
+            Err(Refusal::Exit(stop)) => return Err(stop),
         };
+        let place = self.operand_to_system(bus, walk.address, access)?;
         let allows = |wanted| self.permits(&walk, wanted, set).is_ok();
         let grants =
             (allows(Access::Read), walk.is_dirty && allows(Access::Write), allows(Access::Execute));
-        self.fill_tlb(bus, set, linear, walk.address, grants, walk.page_bits > 12);
-        Ok(walk.address)
+        self.fill_tlb(bus, set, linear, place, grants, walk.page_bits > 12);
+        Ok(place)
     }
 
     fn fill_tlb(
@@ -59,11 +57,12 @@ impl Cpu {
         bus: &Bus<'_>,
         set: usize,
         linear: Linear,
-        address: SystemPhysical,
+        place: Located,
         grants: (bool, bool, bool),
         is_large: bool,
     ) {
-        if let Some(offset) = bus.memory.offset(address.page())
+        if let Located::Memory(address) = place
+            && let Some(offset) = bus.memory.offset(address.page())
             && !self.overlays_ram(address)
         {
             let (write, execute) = self.nested_grants();
@@ -93,154 +92,64 @@ impl Cpu {
             || self.control.cr4.contains(Cr4::PAE) && self.control.efer.contains(Efer::NO_EXECUTE)
     }
 
-    fn format(&self) -> Format {
-        if self.is_long_mode() {
-            Format { levels: 4, entry_bytes: 8, index_bits: 9 }
-        } else if self.control.cr4.contains(Cr4::PAE) {
-            Format { levels: 3, entry_bytes: 8, index_bits: 9 }
-        } else {
-            Format { levels: 2, entry_bytes: 4, index_bits: 10 }
-        }
-    }
-
-    /// Outer error: a page fault's error-code bits besides those of the access. Inner error: a
-    /// nested page fault.
-    #[allow(clippy::type_complexity)]
+    /// Walks the tables of the present mode, checks permissions, sets accessed and dirty.
     fn walk(
         &mut self,
         bus: &mut Bus<'_>,
         linear: Linear,
         access: Access,
         set: usize,
-    ) -> Result<Result<Walk, Stop>, u32> {
-        let format = self.format();
-        let mut table =
-            self.control.cr3 & if format.entry_bytes == 8 { entry::ADDRESS } else { 0xFFFF_F000 };
-        let (mut writable, mut user, mut executable) = (true, true, true);
-        let mut level = format.levels;
-        loop {
-            let shift = 12 + format.index_bits * (level as u32 - 1);
-            let index = linear.0 >> shift & ((1 << format.index_bits) - 1);
-            let is_pdpte = format.levels == 3 && level == 3;
-            let (place, raw) = if is_pdpte {
-                (SystemPhysical(0), self.control.pdpte[index as usize & 3])
-            } else {
-                let at = SystemPhysical(table + index * format.entry_bytes);
-                let place = match self.guest_to_system(bus, at, Access::Write, true) {
-                    Ok(place) => place,
-                    Err(stop) => return Ok(Err(stop)),
-                };
-                (place, self.read_entry(bus, place, format.entry_bytes))
-            };
-            if raw & entry::PRESENT == 0 {
-                return Err(0);
-            }
-            let is_leaf = level == 1 || self.is_large(raw, level, &format);
-            if raw & self.reserved_bits(level, is_leaf, &format) != 0 {
-                return Err(fault::PRESENT | fault::RESERVED);
-            }
-            if !is_pdpte {
-                writable &= raw & entry::WRITABLE != 0;
-                user &= raw & entry::USER != 0;
-            }
-            executable &= format.entry_bytes == 4
-                || raw & entry::NO_EXECUTE == 0
-                || !self.control.efer.contains(Efer::NO_EXECUTE);
-            if is_leaf {
-                let walk = self.leaf(linear, raw, shift, &format, (writable, user, executable));
-                return self.finish(bus, walk, place, raw, access, set, &format);
-            }
-            if !is_pdpte && raw & entry::ACCESSED == 0 {
-                self.write_entry(bus, place, raw | entry::ACCESSED, format.entry_bytes);
-            }
-            table = raw & if format.entry_bytes == 8 { entry::ADDRESS } else { 0xFFFF_F000 };
-            level -= 1;
+    ) -> Result<Walk, Refusal> {
+        if !self.control.cr4.contains(Cr4::PAE) {
+            let format = Legacy::of(self);
+            let root = self.control.cr3 & Legacy::FRAME;
+            let leaf = walk(&format, &mut OwnTables { cpu: self, bus }, root, 2, linear.0)?;
+            let found = Walk::new(&leaf, legacy_frame(&leaf), linear);
+            return self.finish(bus, found, &leaf, access, set, Legacy::ENTRY_BYTES);
         }
+        let format = Wide::of(self);
+        let (root, level) = self.wide_root(linear).map_err(Refusal::Fault)?;
+        let leaf = walk(&format, &mut OwnTables { cpu: self, bus }, root, level, linear.0)?;
+        let found = Walk::new(&leaf, leaf.entry & entry::ADDRESS, linear);
+        self.finish(bus, found, &leaf, access, set, Wide::ENTRY_BYTES)
     }
 
-    fn is_large(&self, raw: u64, level: u8, format: &Format) -> bool {
-        raw & entry::LARGE != 0
-            && match (format.levels, level) {
-                (4, 3) => self.model.has(arch::cpuid::Feature::Pdpe1gb),
-                (_, 2) => format.entry_bytes == 8 || self.control.cr4.contains(Cr4::PSE),
-                _ => false,
-            }
-    }
-
-    fn reserved_bits(&self, level: u8, is_leaf: bool, format: &Format) -> u64 {
-        if format.entry_bytes == 4 {
-            // PSE-36 gives bits 20:13 to the address; bit 21 of a 4 MiB entry stays reserved.
-            return if is_leaf && level == 2 { 1 << 21 } else { 0 };
+    /// The first table of eight-byte entries and its level: CR3's in long mode; under PAE that of
+    /// the register that holds the root's entry. `Err` holds bits of a page fault's error code.
+    fn wide_root(&self, linear: Linear) -> Result<(u64, u32), u32> {
+        if self.is_long_mode() {
+            return Ok((self.control.cr3 & entry::ADDRESS, 4));
         }
-        let above = entry::ADDRESS & !((1 << self.model.physical_bits()) - 1);
-        let no_execute =
-            if self.control.efer.contains(Efer::NO_EXECUTE) { 0 } else { entry::NO_EXECUTE };
-        let legacy_high = if format.levels == 3 { 0x7FF0_0000_0000_0000 } else { 0 };
-        let by_level = match (level, is_leaf) {
-            // AMD parts reserve bit 8 besides bit 7.
-            (4, _) if self.model.is_amd() => entry::LARGE | entry::GLOBAL,
-            (4, _) => entry::LARGE,
-            (3, _) if format.levels == 3 => 0x1E6 | entry::NO_EXECUTE,
-            (3, false) => entry::LARGE,
-            (3, true) => 0x3FFF_E000,
-            (2, true) => 0x1F_E000,
-            _ => 0,
-        };
-        above | no_execute | legacy_high | by_level
-    }
-
-    fn leaf(
-        &self,
-        linear: Linear,
-        raw: u64,
-        page_bits: u32,
-        format: &Format,
-        (is_writable, is_user, is_executable): (bool, bool, bool),
-    ) -> Walk {
-        let in_page = (1u64 << page_bits) - 1;
-        let frame = if format.entry_bytes == 8 {
-            raw & entry::ADDRESS & !in_page
-        } else if page_bits > 12 {
-            raw & 0xFFC0_0000 | (raw >> 13 & 0xFF) << 32
-        } else {
-            raw & 0xFFFF_F000
-        };
-        Walk {
-            address: SystemPhysical(frame | linear.0 & in_page),
-            is_writable,
-            is_user,
-            is_executable,
-            is_dirty: raw & entry::DIRTY != 0,
-            page_bits,
-            protection_key: entry::protection_key(raw),
+        let pointer = self.control.pdpte[(linear.0 >> 30 & 3) as usize];
+        if pointer & entry::PRESENT == 0 {
+            return Err(0);
         }
+        if pointer & self.pdpte_reserved() != 0 {
+            return Err(fault::PRESENT | fault::RESERVED);
+        }
+        Ok((pointer & entry::ADDRESS, 2))
     }
 
     /// Checks permissions, then sets accessed and dirty.
-    #[allow(clippy::too_many_arguments, clippy::type_complexity)]
     fn finish(
         &mut self,
         bus: &mut Bus<'_>,
         mut walk: Walk,
-        place: SystemPhysical,
-        raw: u64,
+        leaf: &Leaf<SystemPhysical>,
         access: Access,
         set: usize,
-        format: &Format,
-    ) -> Result<Result<Walk, Stop>, u32> {
-        self.permits(&walk, access, set)?;
-        let mut wanted = raw | entry::ACCESSED;
+        bytes: u64,
+    ) -> Result<Walk, Refusal> {
+        self.permits(&walk, access, set).map_err(Refusal::Fault)?;
+        let mut wanted = leaf.entry | entry::ACCESSED;
         if access == Access::Write {
             wanted |= entry::DIRTY;
             walk.is_dirty = true;
         }
-        if wanted != raw {
-            self.write_entry(bus, place, wanted, format.entry_bytes);
+        if wanted != leaf.entry {
+            self.write_entry(bus, leaf.place, wanted, bytes);
         }
-        match self.guest_to_system(bus, walk.address, access, false) {
-            Ok(address) => Ok(Ok(Walk { address, ..walk })),
-            Err(stop) => Ok(Err(stop)),
-        }
+        Ok(walk)
     }
 
     /// [APM2 "Page-Protection Checks"], SMEP, SMAP and protection keys.
@@ -248,10 +157,10 @@ impl Cpu {
         let denied = Err(fault::PRESENT);
         let is_user_access = set == tlb::USER;
         if access == Access::Execute {
-            if !walk.is_executable {
+            if walk.rights & right::EXECUTE == 0 {
                 return denied;
             }
-            return match (is_user_access, walk.is_user) {
+            return match (is_user_access, walk.is_user()) {
                 (true, false) => denied,
                 (false, true) if self.control.cr4.contains(Cr4::SMEP) => denied,
                 _ => Ok(()),
@@ -259,9 +168,9 @@ impl Cpu {
         }
         let smap = self.control.cr4.contains(Cr4::SMAP) && set == tlb::SUPERVISOR;
         let write_protects = is_user_access || self.control.cr0.contains(Cr0::WRITE_PROTECT);
-        let is_denied = is_user_access && !walk.is_user
-            || !is_user_access && walk.is_user && smap
-            || access == Access::Write && !walk.is_writable && write_protects;
+        let is_denied = is_user_access && !walk.is_user()
+            || !is_user_access && walk.is_user() && smap
+            || access == Access::Write && walk.rights & right::WRITE == 0 && write_protects;
         let key = self.key_violation(walk, access, write_protects);
         if is_denied || key != 0 { Err(fault::PRESENT | key) } else { Ok(()) }
     }
@@ -269,7 +178,7 @@ impl Cpu {
     /// The error code's bit for a protection key that forbids the access, whether anything else
     /// does or not. [APM2 "Memory Protection Keys (MPK) Bit"] [SDM3 "Page-Fault Exceptions"]
     fn key_violation(&self, walk: &Walk, access: Access, write_protects: bool) -> u32 {
-        if !walk.is_user || !self.control.cr4.contains(Cr4::PKE) || !self.is_long_mode() {
+        if !walk.is_user() || !self.control.cr4.contains(Cr4::PKE) || !self.is_long_mode() {
             return 0;
         }
         let rights = self.control.pkru >> (2 * walk.protection_key);
@@ -310,7 +219,7 @@ impl Cpu {
         let mut loaded = [0; 4];
         for (i, slot) in loaded.iter_mut().enumerate() {
             let at = SystemPhysical((cr3 & 0xFFFF_FFE0) + 8 * i as u64);
-            let place = self.guest_to_system(bus, at, Access::Read, true)?;
+            let place = self.table_to_system(bus, at)?;
             *slot = self.read_entry(bus, place, 8);
             if *slot & entry::PRESENT != 0 && *slot & reserved != 0 {
                 return Err(Stop::GENERAL_PROTECTION);
@@ -330,7 +239,7 @@ impl Cpu {
     pub(crate) fn reload_pdptes(&mut self, bus: &mut Bus<'_>) {
         for i in 0..4 {
             let at = SystemPhysical((self.control.cr3 & 0xFFFF_FFE0) + 8 * i as u64);
-            self.control.pdpte[i] = match self.guest_to_system(bus, at, Access::Read, true) {
+            self.control.pdpte[i] = match self.table_to_system(bus, at) {
                 Ok(place) => self.read_entry(bus, place, 8),
                 Err(_) => 0,
             };
@@ -346,26 +255,115 @@ impl Cpu {
         if !self.control.cr0.contains(Cr0::PAGING) {
             return Some(SystemPhysical(linear.0 & 0xFFFF_FFFF));
         }
-        let format = self.format();
-        let mut table =
-            self.control.cr3 & if format.entry_bytes == 8 { entry::ADDRESS } else { 0xFFFF_F000 };
-        for level in (1..=format.levels).rev() {
-            let shift = 12 + format.index_bits * (level as u32 - 1);
-            let index = linear.0 >> shift & ((1 << format.index_bits) - 1);
-            let at = SystemPhysical(table + index * format.entry_bytes);
-            let raw = match (format.levels, level) {
-                (3, 3) => self.control.pdpte[index as usize & 3],
-                _ if format.entry_bytes == 8 => memory.read_u64(at).ok()?,
-                _ => memory.read_u32(at).ok()? as u64,
-            };
-            if raw & entry::PRESENT == 0 {
-                return None;
-            }
-            if level == 1 || self.is_large(raw, level, &format) {
-                return Some(self.leaf(linear, raw, shift, &format, (true, true, true)).address);
-            }
-            table = raw & if format.entry_bytes == 8 { entry::ADDRESS } else { 0xFFFF_F000 };
+        let tables = &mut Untouched(memory);
+        if !self.control.cr4.contains(Cr4::PAE) {
+            let root = self.control.cr3 & Legacy::FRAME;
+            let leaf = walk(&Legacy::of(self), tables, root, 2, linear.0).ok()?;
+            return Some(Walk::new(&leaf, legacy_frame(&leaf), linear).address);
         }
-        None
+        let (root, level) = self.wide_root(linear).ok()?;
+        let leaf = walk(&Wide::of(self), tables, root, level, linear.0).ok()?;
+        Some(Walk::new(&leaf, leaf.entry & entry::ADDRESS, linear).address)
     }
+}
+
+impl Walk {
+    fn new(leaf: &Leaf<SystemPhysical>, frame: u64, linear: Linear) -> Self {
+        let in_page = (1u64 << leaf.page_bits) - 1;
+        Self {
+            address: SystemPhysical(frame & !in_page | linear.0 & in_page),
+            rights: leaf.rights,
+            is_dirty: leaf.entry & entry::DIRTY != 0,
+            page_bits: leaf.page_bits,
+            protection_key: entry::protection_key(leaf.entry),
+        }
+    }
+
+    fn is_user(&self) -> bool {
+        self.rights & right::USER != 0
+    }
+}
+
+/// The page's address in an entry of four bytes; PSE-36 extends that of a large page.
+fn legacy_frame(leaf: &Leaf<SystemPhysical>) -> u64 {
+    match leaf.page_bits {
+        12 => leaf.entry & Legacy::FRAME,
+        _ => leaf.entry & 0xFFC0_0000 | (leaf.entry >> 13 & 0xFF) << 32,
+    }
+}
+
+/// Why a walk of the processor's own tables gives no page.
+enum Refusal {
+    /// Bits of a page fault's error code besides those of the access.
+    Fault(u32),
+    /// The guest leaves: its tables are not where it takes them to be.
+    Exit(Stop),
+}
+
+impl From<Failure<Stop>> for Refusal {
+    fn from(failure: Failure<Stop>) -> Self {
+        match failure {
+            Failure::Absent { .. } => Self::Fault(0),
+            Failure::Malformed => Self::Fault(fault::PRESENT | fault::RESERVED),
+            Failure::Tables(stop) => Self::Exit(stop),
+        }
+    }
+}
+
+/// The tables of the running software, in what it takes for physical memory.
+struct OwnTables<'a, 'b> {
+    cpu: &'a mut Cpu,
+    bus: &'a mut Bus<'b>,
+}
+
+impl Tables for OwnTables<'_, '_> {
+    type Place = SystemPhysical;
+    type Error = Stop;
+
+    #[inline(always)]
+    fn read(&mut self, at: u64, bytes: u64) -> Result<(SystemPhysical, u64), Stop> {
+        let place = self.cpu.table_to_system(self.bus, SystemPhysical(at))?;
+        Ok((place, self.cpu.read_entry(self.bus, place, bytes)))
+    }
+
+    fn write(&mut self, place: SystemPhysical, entry: u64, bytes: u64) {
+        self.cpu.write_entry(self.bus, place, entry, bytes);
+    }
+}
+
+/// Tables at the addresses of the machine, as nested paging has them.
+pub(crate) struct SystemTables<'a, 'b> {
+    pub cpu: &'a mut Cpu,
+    pub bus: &'a mut Bus<'b>,
+}
+
+impl Tables for SystemTables<'_, '_> {
+    type Place = SystemPhysical;
+    type Error = std::convert::Infallible;
+
+    #[inline(always)]
+    fn read(&mut self, at: u64, bytes: u64) -> Result<(SystemPhysical, u64), Self::Error> {
+        let place = SystemPhysical(at);
+        Ok((place, self.cpu.read_entry(self.bus, place, bytes)))
+    }
+
+    fn write(&mut self, place: SystemPhysical, entry: u64, bytes: u64) {
+        self.cpu.write_entry(self.bus, place, entry, bytes);
+    }
+}
+
+/// Tables in RAM that are only looked at.
+struct Untouched<'a>(&'a bus::GuestMemory);
+
+impl Tables for Untouched<'_> {
+    type Place = SystemPhysical;
+    type Error = bus::OutOfRange;
+
+    fn read(&mut self, at: u64, bytes: u64) -> Result<(SystemPhysical, u64), bus::OutOfRange> {
+        let at = SystemPhysical(at);
+        let entry = if bytes == 8 { self.0.read_u64(at)? } else { self.0.read_u32(at)?.into() };
+        Ok((at, entry))
+    }
+
+    fn write(&mut self, _: SystemPhysical, _: u64, _: u64) {}
 }

@@ -1,5 +1,6 @@
 //! Where an operand lies after translation.
 
+use crate::guest::Located;
 use crate::{Bus, Cpu};
 use arch::address::SystemPhysical;
 use bus::GuestMemory;
@@ -18,13 +19,18 @@ enum Part {
     /// An index into RAM.
     Ram(u64),
     Device(SystemPhysical),
+    /// In the page that a guest takes for its local APIC.
+    VirtualApic(u16),
 }
 
 impl Part {
-    fn new(memory: &GuestMemory, address: SystemPhysical) -> Self {
-        match memory.offset(address) {
-            Some(offset) => Self::Ram(offset as u64),
-            None => Self::Device(address),
+    fn new(memory: &GuestMemory, located: Located) -> Self {
+        match located {
+            Located::VirtualApic(offset) => Self::VirtualApic(offset),
+            Located::Memory(address) => match memory.offset(address) {
+                Some(offset) => Self::Ram(offset as u64),
+                None => Self::Device(address),
+            },
         }
     }
 }
@@ -35,7 +41,7 @@ impl Place {
         Self { first: Part::Ram(offset), first_size: size as u8, second: None, second_size: 0 }
     }
 
-    pub fn whole(memory: &GuestMemory, address: SystemPhysical, size: usize) -> Self {
+    pub(crate) fn whole(memory: &GuestMemory, address: Located, size: usize) -> Self {
         Self {
             first: Part::new(memory, address),
             first_size: size as u8,
@@ -44,11 +50,11 @@ impl Place {
         }
     }
 
-    pub fn split(
+    pub(crate) fn split(
         memory: &GuestMemory,
-        first: SystemPhysical,
+        first: Located,
         first_size: usize,
-        second: SystemPhysical,
+        second: Located,
         second_size: usize,
     ) -> Self {
         Self {
@@ -105,6 +111,7 @@ impl Cpu {
                 }
             }
             Part::Device(address) => self.device_read(bus, address, size),
+            Part::VirtualApic(offset) => self.read_virtual_apic(bus, offset, size),
         }
     }
 
@@ -120,16 +127,13 @@ impl Cpu {
                 }
             }
             Part::Device(address) => self.device_write(bus, address, size, value),
+            Part::VirtualApic(offset) => self.write_virtual_apic(bus, offset, size, value),
         }
     }
 
-    /// A read outside RAM: the processor's own APIC page, or the platform in naturally aligned
-    /// pieces.
+    /// A read outside RAM: the processor's own APIC, or the platform in naturally aligned pieces.
     #[cold]
     fn device_read(&mut self, bus: &mut Bus<'_>, address: SystemPhysical, size: u8) -> u64 {
-        if Self::is_apic_page(address) {
-            return self.read_apic_page(bus, address, size);
-        }
         let mut value = 0;
         for (at, part) in pieces(size, address) {
             let here = address.offset(at as u64);
@@ -147,9 +151,6 @@ impl Cpu {
 
     #[cold]
     fn device_write(&mut self, bus: &mut Bus<'_>, address: SystemPhysical, size: u8, value: u64) {
-        if Self::is_apic_page(address) {
-            return self.write_apic_page(bus, address, size, value);
-        }
         for (at, part) in pieces(size, address) {
             let here = address.offset(at as u64);
             let piece = value >> (8 * at) & u64::MAX >> (64 - 8 * part);

@@ -4,28 +4,25 @@
 //! read or written; those that trap leave their exit for the end of the instruction.
 
 use super::avic::{Avic, IpiSend, ReadOutcome, WriteOutcome};
-use super::nested::APIC_PAGE;
 use super::state::Exit;
 use crate::memory::Access;
 use crate::state::Attention;
 use crate::{Bus, Cpu, Stop};
-use arch::address::SystemPhysical;
 use arch::svm::ExitCode;
 use arch::svm::avic::NoAcceleration;
 
 impl Cpu {
     /// The exit of an access that AVIC refuses beforehand.
-    pub(crate) fn check_apic_page(
+    pub(crate) fn svm_check_apic_page(
         &mut self,
         bus: &mut Bus<'_>,
-        at: SystemPhysical,
+        offset: u16,
         size: usize,
         access: Access,
     ) -> Result<(), Stop> {
-        let Some(avic) = self.svm.guest.as_ref().and_then(|guest| guest.avic) else {
+        let Some(avic) = self.guest.svm.current.as_ref().and_then(|guest| guest.avic) else {
             return Ok(());
         };
-        let offset = (at.0 & 0xFFF) as u16;
         let is_write = access == Access::Write;
         match avic.refusal(bus.memory, offset, size as u8, is_write) {
             None => Ok(()),
@@ -35,33 +32,28 @@ impl Cpu {
         }
     }
 
-    pub(crate) fn is_apic_page(at: SystemPhysical) -> bool {
-        at.0 & APIC_PAGE != 0
-    }
-
-    pub(crate) fn read_apic_page(
-        &mut self,
-        bus: &mut Bus<'_>,
-        at: SystemPhysical,
-        size: u8,
-    ) -> u64 {
-        let Some(avic) = self.svm.guest.as_ref().and_then(|guest| guest.avic) else { return !0 };
-        match avic.read_page(bus.memory, (at.0 & 0xFFF) as u16, size) {
+    pub(crate) fn svm_read_apic_page(&mut self, bus: &mut Bus<'_>, offset: u16, size: u8) -> u64 {
+        let Some(avic) = self.guest.svm.current.as_ref().and_then(|guest| guest.avic) else {
+            return !0;
+        };
+        match avic.read_page(bus.memory, offset, size) {
             ReadOutcome::Value(value) => value,
             // Refused beforehand.
             ReadOutcome::Fault(_) | ReadOutcome::GeneralProtection => !0,
         }
     }
 
-    pub(crate) fn write_apic_page(
+    pub(crate) fn svm_write_apic_page(
         &mut self,
         bus: &mut Bus<'_>,
-        at: SystemPhysical,
+        offset: u16,
         size: u8,
         value: u64,
     ) {
-        let Some(mut avic) = self.svm.guest.as_ref().and_then(|guest| guest.avic) else { return };
-        let outcome = avic.write_page(bus.memory, (at.0 & 0xFFF) as u16, size, value);
+        let Some(mut avic) = self.guest.svm.current.as_ref().and_then(|guest| guest.avic) else {
+            return;
+        };
+        let outcome = avic.write_page(bus.memory, offset, size, value);
         // What the write causes comes before the next instruction of the block.
         self.pending.code_changed = true;
         // Refused beforehand, so that it cannot fault here.
@@ -74,7 +66,7 @@ impl Cpu {
         avic: Avic,
         outcome: WriteOutcome,
     ) -> Result<(), Stop> {
-        let Some(guest) = self.svm.guest.as_mut() else { return Ok(()) };
+        let Some(guest) = self.guest.svm.current.as_mut() else { return Ok(()) };
         guest.avic = Some(avic);
         match outcome {
             WriteOutcome::Done => Ok(()),
@@ -100,8 +92,8 @@ impl Cpu {
     }
 
     /// CR8 of a guest whose task priority is virtual; None where it is the processor's.
-    pub(crate) fn read_virtual_cr8(&self) -> Option<u64> {
-        let guest = self.svm.guest.as_ref()?;
+    pub(crate) fn svm_read_cr8(&self) -> Option<u64> {
+        let guest = self.guest.svm.current.as_ref()?;
         match &guest.avic {
             Some(avic) => Some(avic.read_cr8().into()),
             None if guest.interrupts.masks_interrupts() => {
@@ -113,8 +105,8 @@ impl Cpu {
 
     /// True if CR8 was virtual. Without V_INTR_MASKING a write reaches both V_TPR and the
     /// processor's TPR. [APM2 "Virtualizing APIC.TPR"]
-    pub(crate) fn write_virtual_cr8(&mut self, bus: &mut Bus<'_>, value: u64) -> bool {
-        let Some(guest) = self.svm.guest.as_mut() else { return false };
+    pub(crate) fn svm_write_cr8(&mut self, bus: &mut Bus<'_>, value: u64) -> bool {
+        let Some(guest) = self.guest.svm.current.as_mut() else { return false };
         let value = value as u8 & 15;
         guest.interrupts.set_task_priority(value);
         self.pending.attention |= Attention::VIRTUAL_INTERRUPT;

@@ -16,14 +16,13 @@ use arch::svm::intercept::Vector3;
 use arch::svm::vmcb::InterruptControl;
 use bus::{Effect, Visit};
 
-impl Cpu {
-    pub fn is_guest(&self) -> bool {
-        self.svm.guest.is_some()
-    }
+/// The error code of #SX for an INIT. [APM2 "#SX"]
+const INIT_REDIRECTED: u32 = 1;
 
+impl Cpu {
     /// A doorbell of AVIC reaches this core. [APM2 "AVIC Doorbell"]
     pub fn receive_doorbell(&mut self) {
-        let running = self.svm.guest.as_ref().and_then(|guest| guest.avic.as_ref());
+        let running = self.guest.svm.current.as_ref().and_then(|guest| guest.avic.as_ref());
         if DoorbellReception::of(running) == DoorbellReception::Evaluate {
             self.pending.attention |= Attention::VIRTUAL_INTERRUPT;
         }
@@ -35,7 +34,7 @@ impl Cpu {
         if self.send_pending_ipi(bus) {
             return Ok(true);
         }
-        let Some(guest) = self.svm.guest.as_mut() else {
+        let Some(guest) = self.guest.svm.current.as_mut() else {
             self.pending.attention.remove(Attention::GUEST_BOUNDARY);
             return Ok(false);
         };
@@ -51,22 +50,22 @@ impl Cpu {
 
     /// Takes the steps of an accelerated IPI: all of them, or one a turn. True if some are left.
     fn send_pending_ipi(&mut self, bus: &mut Bus<'_>) -> bool {
-        let stepwise = self.svm.behaviour.sends_ipis_in_steps;
+        let stepwise = self.guest.svm.behaviour.sends_ipis_in_steps;
         let visit = self.visit();
-        let Some(guest) = self.svm.guest.as_mut() else { return false };
+        let Some(guest) = self.guest.svm.current.as_mut() else { return false };
         let (Some(avic), Some(mut ipi)) = (guest.avic, guest.ipi.take()) else { return false };
         loop {
             match ipi.step(&avic, bus.memory) {
                 IpiStep::Continue => {}
                 IpiStep::Late => {
-                    self.clock.0 += self.svm.costs.avic_send.0;
+                    self.clock.0 += self.guest.svm.costs.avic_send.0;
                     guest.ipi = Some(ipi);
                     self.pending.attention |= Attention::YIELD;
                     return true;
                 }
                 IpiStep::Doorbell(target) => {
                     if !avic.behaviour.erratum_1235 {
-                        self.clock.0 += self.svm.costs.avic_send.0;
+                        self.clock.0 += self.guest.svm.costs.avic_send.0;
                     }
                     let at = self.clock;
                     bus.platform.effect(Visit { at, ..visit }, Effect::Doorbell { target });
@@ -102,7 +101,7 @@ impl Cpu {
         let this = self.registers.ip;
         let vector = event.vector();
         let error = event.has_error_code().then_some(event.error_code());
-        let next_rip = self.svm.guest.as_ref().map_or(0, |guest| guest.injection_next_rip);
+        let next_rip = self.guest.svm.current.as_ref().map_or(0, |guest| guest.injection_next_rip);
         let event = match event.event_type() {
             EventType::Nmi => {
                 self.block_guest_nmis();
@@ -131,15 +130,17 @@ impl Cpu {
 
     /// An NMI enters the guest: no other until its IRET.
     fn block_guest_nmis(&mut self) {
-        match self.svm.guest.as_mut().filter(|guest| guest.interrupts.virtual_nmi_enabled()) {
+        match self.guest.svm.current.as_mut().filter(|guest| guest.interrupts.virtual_nmi_enabled())
+        {
             Some(guest) => guest.interrupts.set_is_nmi_masked(true),
             None => self.pending.nmi_blocked = true,
         }
     }
 
     /// IRET ends the blocking of NMIs: V_NMI_MASK under virtual NMI.
-    pub(crate) fn unblock_nmis(&mut self) {
-        match self.svm.guest.as_mut().filter(|guest| guest.interrupts.virtual_nmi_enabled()) {
+    pub(crate) fn svm_unblock_nmis(&mut self) {
+        match self.guest.svm.current.as_mut().filter(|guest| guest.interrupts.virtual_nmi_enabled())
+        {
             Some(guest) => {
                 guest.interrupts.set_is_nmi_masked(false);
                 self.pending.attention |= Attention::VIRTUAL_NMI;
@@ -148,23 +149,46 @@ impl Cpu {
         }
     }
 
-    /// Whether a physical interrupt may be taken now. In a guest with V_INTR_MASKING the host's IF
-    /// decides, not the guest's. [APM2 "Virtualizing APIC.TPR"]
-    pub(crate) fn accepts_physical_interrupts(&self) -> bool {
-        let own = self.registers.flags.has(rflags::IF)
-            && !self.pending.attention.contains(Attention::SHADOW);
-        let is_open = match &self.svm.guest {
+    /// In a guest with V_INTR_MASKING the host's IF decides, not the guest's.
+    /// [APM2 "Virtualizing APIC.TPR"]
+    pub(crate) fn svm_accepts_interrupts(&self, own: bool) -> bool {
+        let is_open = match &self.guest.svm.current {
             Some(guest) if guest.interrupts.masks_interrupts() => {
                 guest.host.flags & rflags::IF != 0
             }
             _ => own,
         };
-        self.svm.global_interrupts && is_open
+        self.guest.svm.global_interrupts && is_open
+    }
+
+    /// GIF, an intercept, or VM_CR.R_INIT.
+    pub(crate) fn svm_holds_init(&self) -> bool {
+        let is_intercepted = self
+            .guest
+            .svm
+            .current
+            .as_ref()
+            .is_some_and(|guest| guest.intercepts.vector3.contains(Vector3::INIT));
+        !self.guest.svm.global_interrupts || is_intercepted || self.guest.svm.vm_cr.redirects_init()
+    }
+
+    /// VM_CR.R_INIT: #SX. [APM2 "VM_CR MSR (C001_0114h)"]
+    pub(crate) fn svm_init_becomes(&self) -> Option<(u8, u32)> {
+        let redirects = self.guest.svm.vm_cr.redirects_init();
+        redirects.then_some((exception::SECURITY, INIT_REDIRECTED))
+    }
+
+    /// An exit in the middle of a software interrupt reports where it returns to.
+    pub(crate) fn svm_report_next_ip(&mut self, next: u64) {
+        let exit = self.guest.svm.current.as_mut().and_then(|guest| guest.exit.as_mut());
+        if let Some(exit) = exit {
+            exit.next_rip = next;
+        }
     }
 
     /// A physical event is about to be taken: the exit for it, if intercepted.
-    pub(crate) fn intercept_physical(&mut self, bit: Vector3, code: ExitCode) -> Result<(), Stop> {
-        match &self.svm.guest {
+    pub(super) fn intercept_physical(&mut self, bit: Vector3, code: ExitCode) -> Result<(), Stop> {
+        match &self.guest.svm.current {
             Some(guest) if guest.intercepts.vector3.contains(bit) => {
                 Err(self.exit_fault(code, [0, 0]))
             }
@@ -174,7 +198,7 @@ impl Cpu {
 
     /// Virtual interrupts and NMIs, after all physical events; one at most.
     pub(crate) fn take_virtual_events(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        let Some(guest) = &self.svm.guest else {
+        let Some(guest) = &self.guest.svm.current else {
             self.pending.attention.remove(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
             return Ok(());
         };
@@ -192,7 +216,7 @@ impl Cpu {
     pub(crate) fn has_virtual_event(&mut self, bus: &mut Bus<'_>) -> bool {
         let is_open = self.accepts_virtual_interrupts();
         let gif = self.virtual_gif();
-        let Some(guest) = &self.svm.guest else {
+        let Some(guest) = &self.guest.svm.current else {
             // STI and kin raise the flag whether there is a guest or not.
             self.pending.attention.remove(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
             return false;
@@ -212,10 +236,10 @@ impl Cpu {
 
     /// Whether a virtual interrupt or NMI waits, masked or not.
     pub(crate) fn has_pending_virtual_event(&mut self, bus: &mut Bus<'_>) -> bool {
-        let Some(guest) = &self.svm.guest else { return false };
+        let Some(guest) = &self.guest.svm.current else { return false };
         let interrupts = guest.interrupts;
         let nmi = interrupts.virtual_nmi_enabled() && interrupts.is_nmi_pending();
-        let counts_all = self.svm.behaviour.idle_hlt_pending == IdleHltPending::Requested;
+        let counts_all = self.guest.svm.behaviour.idle_hlt_pending == IdleHltPending::Requested;
         let interrupt = match &guest.avic {
             Some(avic) if counts_all => avic.has_request(bus.memory),
             Some(avic) => avic.deliverable(bus.memory).is_some(),
@@ -225,9 +249,10 @@ impl Cpu {
     }
 
     fn virtual_gif(&self) -> bool {
-        match self.svm.guest.as_ref().filter(|guest| guest.interrupts.virtual_gif_enabled()) {
+        match self.guest.svm.current.as_ref().filter(|guest| guest.interrupts.virtual_gif_enabled())
+        {
             Some(guest) => guest.interrupts.virtual_gif(),
-            None => self.svm.global_interrupts,
+            None => self.guest.svm.global_interrupts,
         }
     }
 
@@ -240,7 +265,7 @@ impl Cpu {
     /// V_NMI. [APM2 "Virtual NMI"]
     fn take_virtual_nmi(&mut self, bus: &mut Bus<'_>) -> Result<bool, Stop> {
         let is_open = self.virtual_gif() && !self.pending.attention.contains(Attention::SHADOW);
-        let Some(guest) = self.svm.guest.as_mut() else { return Ok(false) };
+        let Some(guest) = self.guest.svm.current.as_mut() else { return Ok(false) };
         let interrupts = &mut guest.interrupts;
         if !interrupts.virtual_nmi_enabled() || !interrupts.is_nmi_pending() {
             self.pending.attention.remove(Attention::VIRTUAL_NMI);
@@ -258,7 +283,7 @@ impl Cpu {
 
     /// With AVIC, V_IRQ and its kin are ignored: the backing page decides.
     fn take_avic_interrupt(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        let Some(avic) = self.svm.guest.as_ref().and_then(|guest| guest.avic) else {
+        let Some(avic) = self.guest.svm.current.as_ref().and_then(|guest| guest.avic) else {
             return Ok(());
         };
         let Some(vector) = avic.deliverable(bus.memory) else {
@@ -269,7 +294,7 @@ impl Cpu {
             return Ok(());
         }
         avic.accept(bus.memory, vector);
-        self.clock.0 += self.svm.costs.avic_deliver.0;
+        self.clock.0 += self.guest.svm.costs.avic_deliver.0;
         let result = self.take_interrupt(bus, vector.0);
         if avic.behaviour.takes_undelivered_back
             && result.is_err()
@@ -283,7 +308,7 @@ impl Cpu {
     /// V_IRQ: an exit where VINTR is intercepted, else delivery of V_INTR_VECTOR.
     fn take_v_irq(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
         let is_open = self.accepts_virtual_interrupts();
-        let Some(guest) = &self.svm.guest else { return Ok(()) };
+        let Some(guest) = &self.guest.svm.current else { return Ok(()) };
         let interrupts = guest.interrupts;
         if !outranks(interrupts) {
             self.pending.attention.remove(Attention::VIRTUAL_INTERRUPT);
@@ -293,7 +318,7 @@ impl Cpu {
             return Ok(());
         }
         self.intercept_physical(Vector3::VINTR, ExitCode::VirtualInterrupt)?;
-        if let Some(guest) = self.svm.guest.as_mut() {
+        if let Some(guest) = self.guest.svm.current.as_mut() {
             guest.interrupts.set_is_interrupt_pending(false);
         }
         self.take_interrupt(bus, interrupts.interrupt_vector())

@@ -26,7 +26,7 @@ impl Cpu {
             x2avic_extended: self.model.has(Feature::X2avicExt),
             extended_lvt_change: self.model.has(Feature::ExtLvtAvicAccessChange),
             physical_address_bits: self.model.physical_bits(),
-            behaviour: self.svm.behaviour.avic,
+            behaviour: self.guest.svm.behaviour.avic,
         }
     }
 
@@ -35,13 +35,13 @@ impl Cpu {
         let Ok(bytes) = bus.memory.slice(at, SIZE).map(<[u8]>::to_vec) else {
             // Not memory: every field reads as ones, which no check survives.
             self.registers.ip = next_rip;
-            self.svm.global_interrupts = false;
+            self.guest.svm.global_interrupts = false;
             return;
         };
-        let behaviour = self.svm.behaviour;
+        let behaviour = self.guest.svm.behaviour;
         let honours = behaviour.honours_clean_bits && self.model.has(Feature::VmcbClean);
         let bytes = if honours {
-            self.svm.cache.effective(at, bytes, behaviour.avic_enable_clean_bit)
+            self.guest.svm.cache.effective(at, bytes, behaviour.avic_enable_clean_bit)
         } else {
             bytes
         };
@@ -62,13 +62,13 @@ impl Cpu {
         let guest = self.load_controls(at, &vmcb, host);
         self.apply_tlb_control(TlbControl::from_bits(vmcb.get(control::TLB_CONTROL)), guest.asid);
         let nested_root = guest.nested.map(|nested| nested.root);
-        self.svm.guest = Some(Box::new(guest));
+        self.guest.svm.current = Some(Box::new(guest));
         self.load_guest(bus, &vmcb);
-        self.svm.global_interrupts = true;
+        self.guest.svm.global_interrupts = true;
         let injected = vmcb.get(control::EVENTINJ).into_bits();
         let entry = Happening::VmEntry { vmcb: at, nested_root, injected, ip: self.registers.ip };
         bus.platform.record(self.visit(), entry);
-        self.clock.0 += self.svm.costs.entry.0;
+        self.clock.0 += self.guest.svm.costs.entry.0;
         self.pending.attention |= Attention::GUEST_BOUNDARY
             | Attention::VIRTUAL_INTERRUPT
             | Attention::VIRTUAL_NMI
@@ -114,7 +114,7 @@ impl Cpu {
         };
         bus.platform.record(self.visit(), exit);
         self.registers.ip = next_rip;
-        self.svm.global_interrupts = false;
+        self.guest.svm.global_interrupts = false;
         self.debug.dr7 = arch::control::debug::DR7_RESET;
     }
 
@@ -248,7 +248,7 @@ impl Cpu {
     /// Under LBR virtualization the guest has recording registers of its own; without, it shares the
     /// host's. [APM2 "LBR Virtualization"]
     fn load_branch_records(&mut self, vmcb: &Vmcb<Vec<u8>>) {
-        let Some(guest) = self.svm.guest.as_mut() else { return };
+        let Some(guest) = self.guest.svm.current.as_mut() else { return };
         if !guest.extensions.last_branch_records() {
             return;
         }
@@ -269,7 +269,7 @@ impl Cpu {
 
     /// What follows from control and segment registers that were loaded together.
     pub(super) fn refresh_after_switch(&mut self, bus: &mut Bus<'_>) {
-        let asid = self.svm.guest.as_ref().map_or(0, |guest| guest.asid);
+        let asid = self.guest.svm.current.as_ref().map_or(0, |guest| guest.asid);
         self.tlb.select(asid, self.context_identifier());
         let is_pae = self.control.cr0.contains(Cr0::PAGING)
             && self.control.cr4.contains(Cr4::PAE)

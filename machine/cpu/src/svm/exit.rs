@@ -19,19 +19,19 @@ use bus::Happening;
 impl Cpu {
     /// Leaves the guest for the reason that it holds. `self.ip` is what the VMCB shall hold as rIP.
     pub(crate) fn leave_guest(&mut self, bus: &mut Bus<'_>) {
-        let Some(guest) = self.svm.guest.as_mut() else { return };
+        let Some(guest) = self.guest.svm.current.as_mut() else { return };
         let Some(exit) = guest.exit.take() else { return };
         let guest = guest.clone();
         let at = guest.vmcb;
         self.store_guest(bus, &guest, exit);
-        self.svm.guest = None;
-        if self.svm.behaviour.honours_clean_bits
+        self.guest.svm.current = None;
+        if self.guest.svm.behaviour.honours_clean_bits
             && let Ok(bytes) = bus.memory.slice(at, SIZE)
         {
-            self.svm.cache.remember(at, bytes);
+            self.guest.svm.cache.remember(at, bytes);
         }
         self.load_host(bus, &guest);
-        self.svm.global_interrupts = false;
+        self.guest.svm.global_interrupts = false;
     }
 
     /// Changes a VMCB in place.
@@ -56,7 +56,7 @@ impl Cpu {
         if let Some(avic) = &guest.avic {
             interrupts.set_task_priority(avic.task_priority);
         }
-        self.clock.0 += self.svm.costs.exit.0;
+        self.clock.0 += self.guest.svm.costs.exit.0;
         bus.platform.record(
             self.visit(),
             Happening::VmExit {

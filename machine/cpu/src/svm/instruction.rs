@@ -2,6 +2,7 @@
 
 use super::entry::segment;
 use super::exit::saved;
+use crate::guest::Located;
 use crate::operation::Op;
 use crate::operation::decode::{Binding, CodeSize};
 use crate::width::{RAX, RCX};
@@ -70,10 +71,17 @@ impl Cpu {
         access: crate::Access,
     ) -> Result<SystemPhysical, Stop> {
         let address = self.vmcb_address(op)?;
-        let is_virtual = self.svm.guest.as_ref().is_some_and(|guest| {
+        let is_virtual = self.guest.svm.current.as_ref().is_some_and(|guest| {
             guest.extensions.virtual_vmload_vmsave() && guest.nested.is_some()
         });
-        if is_virtual { self.guest_to_system(bus, address, access, false) } else { Ok(address) }
+        if !is_virtual {
+            return Ok(address);
+        }
+        match self.operand_to_system(bus, address, access)? {
+            Located::Memory(at) => Ok(at),
+            // No place for a VMCB.
+            Located::VirtualApic(_) => Ok(SystemPhysical(u64::MAX)),
+        }
     }
 }
 
@@ -139,9 +147,9 @@ fn vmsave(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 /// Under virtual GIF, V_GIF of the running guest. [APM2 "Virtual GIF"]
 fn set_global_interrupts(cpu: &mut Cpu, value: bool) -> Result<(), Stop> {
-    match cpu.svm.guest.as_mut().filter(|guest| guest.interrupts.virtual_gif_enabled()) {
+    match cpu.guest.svm.current.as_mut().filter(|guest| guest.interrupts.virtual_gif_enabled()) {
         Some(guest) => guest.interrupts.set_virtual_gif(value),
-        None => cpu.svm.global_interrupts = value,
+        None => cpu.guest.svm.global_interrupts = value,
     }
     cpu.pending.attention |= Attention::INTERRUPT
         | Attention::VIRTUAL_INTERRUPT

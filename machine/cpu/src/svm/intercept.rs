@@ -4,9 +4,9 @@
 //! The instruction has checked its privilege; outside a guest none of this runs.
 
 use super::permission::{intercepts_msr, intercepts_port};
-use super::state::{Exit, Guest};
+use super::state::Exit;
+use crate::guest::{Arrival, Form, Io, Sensitive, Table, Written};
 use crate::operation::Op;
-use crate::system::{Io, Table};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::Cr0;
 use arch::cpuid::Feature;
@@ -30,21 +30,56 @@ impl Cpu {
 
     fn exit_with(&mut self, code: ExitCode, info: [u64; 2], next_rip: u64) -> Stop {
         let next_rip = if self.model.has(Feature::NripSave) { next_rip } else { 0 };
-        if let Some(guest) = self.svm.guest.as_mut() {
+        if let Some(guest) = self.guest.svm.current.as_mut() {
             guest.exit = Some(Exit { code, info, next_rip });
         }
         Stop::VM_EXIT
     }
 
+    /// What the VMCB makes of an instruction about to do its work.
+    pub(crate) fn svm_before(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        what: Sensitive,
+    ) -> Result<(), Stop> {
+        match what {
+            Sensitive::Hlt => {
+                self.svm_intercept3(op, Vector3::HLT, ExitCode::Hlt, [0, 0])?;
+                self.svm_intercept_idle_hlt(bus, op)
+            }
+            Sensitive::IntN => self.svm_intercept_int_n(op),
+            Sensitive::Invlpg { linear } => self.svm_intercept_invlpg(op, linear),
+            Sensitive::Mwait => self.svm_intercept_mwait(bus, op),
+            Sensitive::Pause => self.svm_intercept_pause(op),
+            Sensitive::Port { port, size, io } => self.svm_intercept_io(bus, op, port, size, io),
+            Sensitive::ReadControl { number, form } => self.svm_reads_control(op, number, form),
+            Sensitive::WriteControl { number, value, form } => {
+                self.svm_writes_control(op, number, value, form)
+            }
+            Sensitive::ReadDebug { number } => self.svm_intercept_dr(op, number, false),
+            Sensitive::WriteDebug { number } => self.svm_intercept_dr(op, number, true),
+            Sensitive::ReadMsr { number } => self.svm_intercept_msr(bus, op, number, false),
+            Sensitive::WriteMsr { number } => self.svm_intercept_msr(bus, op, number, true),
+            Sensitive::ReadTable(table) => self.svm_intercept_table(op, table, false),
+            Sensitive::WriteTable(table) => self.svm_intercept_table(op, table, true),
+            plain => match plain_intercept(plain) {
+                Plain::Vector3(bit, code) => self.svm_intercept3(op, bit, code, [0, 0]),
+                Plain::Vector4(bit, code) => self.svm_intercept4(op, bit, code),
+                Plain::Vector5(bit, code) => self.svm_intercept5(op, bit, code),
+            },
+        }
+    }
+
     /// An instruction with a bit of its own at 00Ch.
-    pub(crate) fn svm_intercept3(
+    pub(super) fn svm_intercept3(
         &mut self,
         op: &Op,
         bit: Vector3,
         code: ExitCode,
         info: [u64; 2],
     ) -> Result<(), Stop> {
-        match &self.svm.guest {
+        match &self.guest.svm.current {
             Some(guest) if guest.intercepts.vector3.contains(bit) => {
                 Err(self.exit_instruction(op, code, info))
             }
@@ -53,13 +88,13 @@ impl Cpu {
     }
 
     /// An instruction with a bit of its own at 010h.
-    pub(crate) fn svm_intercept4(
+    pub(super) fn svm_intercept4(
         &mut self,
         op: &Op,
         bit: Vector4,
         code: ExitCode,
     ) -> Result<(), Stop> {
-        match &self.svm.guest {
+        match &self.guest.svm.current {
             Some(guest) if guest.intercepts.vector4.intersects(bit) => {
                 Err(self.exit_instruction(op, code, [0, 0]))
             }
@@ -68,13 +103,8 @@ impl Cpu {
     }
 
     /// An instruction with a bit of its own at 014h.
-    pub(crate) fn svm_intercept5(
-        &mut self,
-        op: &Op,
-        bit: Vector5,
-        code: ExitCode,
-    ) -> Result<(), Stop> {
-        match &self.svm.guest {
+    fn svm_intercept5(&mut self, op: &Op, bit: Vector5, code: ExitCode) -> Result<(), Stop> {
+        match &self.guest.svm.current {
             Some(guest) if guest.intercepts.vector5.intersects(bit) => {
                 Err(self.exit_instruction(op, code, [0, 0]))
             }
@@ -83,23 +113,14 @@ impl Cpu {
     }
 
     /// HLT of a guest that has nothing to wake up for. [APM2 "Idle HLT Intercept"]
-    pub(crate) fn svm_intercept_idle_hlt(
-        &mut self,
-        bus: &mut Bus<'_>,
-        op: &Op,
-    ) -> Result<(), Stop> {
+    fn svm_intercept_idle_hlt(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         if !self.model.has(Feature::IdleHlt) || self.has_pending_virtual_event(bus) {
             return Ok(());
         }
         self.svm_intercept5(op, Vector5::IDLE_HLT, ExitCode::IdleHlt)
     }
 
-    pub(crate) fn svm_intercept_table(
-        &mut self,
-        op: &Op,
-        table: Table,
-        is_write: bool,
-    ) -> Result<(), Stop> {
+    fn svm_intercept_table(&mut self, op: &Op, table: Table, is_write: bool) -> Result<(), Stop> {
         let (bit, code) = match (table, is_write) {
             (Table::Idtr, false) => (Vector3::IDTR_READ, ExitCode::IdtrRead),
             (Table::Gdtr, false) => (Vector3::GDTR_READ, ExitCode::GdtrRead),
@@ -114,7 +135,7 @@ impl Cpu {
     }
 
     /// [APM2 "IOIO Intercepts"]
-    pub(crate) fn svm_intercept_io(
+    fn svm_intercept_io(
         &mut self,
         bus: &mut Bus<'_>,
         op: &Op,
@@ -122,7 +143,7 @@ impl Cpu {
         size: u8,
         io: Io,
     ) -> Result<(), Stop> {
-        let Some(guest) = &self.svm.guest else { return Ok(()) };
+        let Some(guest) = &self.guest.svm.current else { return Ok(()) };
         let consults = guest.intercepts.vector3.contains(Vector3::IOIO);
         if !consults || !intercepts_port(bus.memory, guest.io_map, port, size) {
             return Ok(());
@@ -161,25 +182,35 @@ impl Cpu {
         }
     }
 
-    /// MOV from and to control registers. [APM2 "MOV CRx/DRx Intercepts"]
-    pub(crate) fn svm_intercept_cr(
+    /// MOV from control registers, and SMSW. [APM2 "MOV CRx/DRx Intercepts"]
+    fn svm_reads_control(&mut self, op: &Op, number: u8, form: Form) -> Result<(), Stop> {
+        match &self.guest.svm.current {
+            Some(guest) if guest.intercepts.reads_control(number) => {
+                let info = self.move_info(op, false, form == Form::Move);
+                Err(self.exit_instruction(op, ExitCode::ControlRead(number), [info, 0]))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// MOV to control registers, LMSW and CLTS. [APM2 "MOV CRx/DRx Intercepts"]
+    fn svm_writes_control(
         &mut self,
         op: &Op,
         number: u8,
-        is_write: bool,
-        is_move: bool,
+        value: u64,
+        form: Form,
     ) -> Result<(), Stop> {
-        let Some(guest) = &self.svm.guest else { return Ok(()) };
-        let (is_intercepted, code) = if is_write {
-            (guest.intercepts.writes_control(number), ExitCode::ControlWrite(number))
-        } else {
-            (guest.intercepts.reads_control(number), ExitCode::ControlRead(number))
-        };
-        if !is_intercepted {
-            return Ok(());
+        let Some(guest) = &self.guest.svm.current else { return Ok(()) };
+        let is_move = form == Form::Move;
+        if guest.intercepts.writes_control(number) {
+            let info = self.move_info(op, true, is_move);
+            return Err(self.exit_instruction(op, ExitCode::ControlWrite(number), [info, 0]));
         }
-        let info = self.move_info(op, is_write, is_move);
-        Err(self.exit_instruction(op, code, [info, 0]))
+        if number == 0 && form != Form::ClearTaskSwitched {
+            self.svm_intercept_cr0_selective(op, value, is_move)?;
+        }
+        Ok(())
     }
 
     fn move_info(&self, op: &Op, is_write: bool, is_move: bool) -> u64 {
@@ -192,35 +223,35 @@ impl Cpu {
 
     /// Leaves the guest after the instruction that has written `value`.
     fn trap_after_write(&mut self, code: ExitCode, value: u64) {
-        if let Some(guest) = self.svm.guest.as_mut() {
+        if let Some(guest) = self.guest.svm.current.as_mut() {
             guest.exit = Some(Exit { code, info: [value, 0], next_rip: 0 });
             self.pending.attention |= Attention::GUEST_BOUNDARY;
         }
     }
 
-    /// A control register has been written: the exit that follows the instruction, if asked for.
-    pub(crate) fn svm_trap_cr(&mut self, number: u8, value: u64) {
-        let traps = |guest: &&Guest| guest.intercepts.traps_control(number);
-        if self.svm.guest.as_deref().filter(traps).is_some() {
-            self.trap_after_write(ExitCode::ControlWriteTrap(number), value);
-        }
-    }
-
-    pub(crate) fn svm_trap_efer(&mut self) {
-        let traps = |guest: &&Guest| guest.intercepts.vector4.contains(Vector4::EFER_WRITE_TRAP);
-        if self.svm.guest.as_deref().filter(traps).is_some() {
-            self.trap_after_write(ExitCode::EferWriteTrap, self.control.efer.bits());
+    /// The exit that follows an instruction that has written a register, if asked for.
+    pub(crate) fn svm_after_write(&mut self, what: Written) {
+        let Some(guest) = &self.guest.svm.current else { return };
+        let traps_efer = guest.intercepts.vector4.contains(Vector4::EFER_WRITE_TRAP);
+        match what {
+            Written::Control { number, value } if guest.intercepts.traps_control(number) => {
+                self.trap_after_write(ExitCode::ControlWriteTrap(number), value);
+            }
+            Written::Efer if traps_efer => {
+                self.trap_after_write(ExitCode::EferWriteTrap, self.control.efer.bits());
+            }
+            Written::Control { .. } | Written::Efer => {}
         }
     }
 
     /// A MOV to CR0 that changes more than TS and MP, or any LMSW.
-    pub(crate) fn svm_intercept_cr0_selective(
+    fn svm_intercept_cr0_selective(
         &mut self,
         op: &Op,
         value: u64,
         is_move: bool,
     ) -> Result<(), Stop> {
-        let Some(guest) = &self.svm.guest else { return Ok(()) };
+        let Some(guest) = &self.guest.svm.current else { return Ok(()) };
         let quiet = Cr0::TASK_SWITCHED | Cr0::MONITOR_COPROCESSOR;
         let changed = (self.control.cr0.bits() ^ value) & !quiet.bits();
         let bit = Vector3::CR0_SELECTIVE_WRITE;
@@ -232,13 +263,8 @@ impl Cpu {
         Err(self.exit_instruction(op, ExitCode::Cr0SelectiveWrite, [info, 0]))
     }
 
-    pub(crate) fn svm_intercept_dr(
-        &mut self,
-        op: &Op,
-        number: u8,
-        is_write: bool,
-    ) -> Result<(), Stop> {
-        let Some(guest) = &self.svm.guest else { return Ok(()) };
+    fn svm_intercept_dr(&mut self, op: &Op, number: u8, is_write: bool) -> Result<(), Stop> {
+        let Some(guest) = &self.guest.svm.current else { return Ok(()) };
         let (is_intercepted, code, register) = if is_write {
             (guest.intercepts.writes_debug(number), ExitCode::DebugWrite(number), op.b)
         } else {
@@ -253,14 +279,14 @@ impl Cpu {
     }
 
     /// [APM2 "MSR Intercepts"]
-    pub(crate) fn svm_intercept_msr(
+    fn svm_intercept_msr(
         &mut self,
         bus: &mut Bus<'_>,
         op: &Op,
         number: u32,
         is_write: bool,
     ) -> Result<(), Stop> {
-        let Some(guest) = &self.svm.guest else { return Ok(()) };
+        let Some(guest) = &self.guest.svm.current else { return Ok(()) };
         let consults = guest.intercepts.vector3.contains(Vector3::MSR);
         if !consults || !intercepts_msr(bus.memory, guest.msr_map, number, is_write) {
             return Ok(());
@@ -269,7 +295,7 @@ impl Cpu {
         Err(self.exit_instruction(op, ExitCode::Msr, [info, 0]))
     }
 
-    pub(crate) fn svm_intercept_mwait(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    fn svm_intercept_mwait(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         self.svm_intercept4(op, Vector4::MWAIT, ExitCode::Mwait)?;
         if self.monitor_is_armed(bus.memory) {
             self.svm_intercept4(op, Vector4::MWAIT_ARMED, ExitCode::MwaitArmed)?;
@@ -277,12 +303,12 @@ impl Cpu {
         Ok(())
     }
 
-    pub(crate) fn svm_intercept_invlpg(&mut self, op: &Op, linear: u64) -> Result<(), Stop> {
+    fn svm_intercept_invlpg(&mut self, op: &Op, linear: u64) -> Result<(), Stop> {
         let info = if self.model.has(Feature::DecodeAssists) { linear } else { 0 };
         self.svm_intercept3(op, Vector3::INVLPG, ExitCode::Invlpg, [info, 0])
     }
 
-    pub(crate) fn svm_intercept_int_n(&mut self, op: &Op) -> Result<(), Stop> {
+    fn svm_intercept_int_n(&mut self, op: &Op) -> Result<(), Stop> {
         let assists = self.model.has(Feature::DecodeAssists);
         let info = if assists { op.immediate & 0xFF } else { 0 };
         self.svm_intercept3(op, Vector3::INT_N, ExitCode::SoftwareInterrupt, [info, 0])
@@ -290,9 +316,9 @@ impl Cpu {
 
     /// The filter lets PAUSEs pass until too many follow each other closely.
     /// [APM2 "Pause Intercept Filtering"]
-    pub(crate) fn svm_intercept_pause(&mut self, op: &Op) -> Result<(), Stop> {
+    fn svm_intercept_pause(&mut self, op: &Op) -> Result<(), Stop> {
         let now = self.tsc();
-        let Some(guest) = self.svm.guest.as_mut() else { return Ok(()) };
+        let Some(guest) = self.guest.svm.current.as_mut() else { return Ok(()) };
         if !guest.intercepts.vector3.contains(Vector3::PAUSE) {
             return Ok(());
         }
@@ -305,13 +331,13 @@ impl Cpu {
     }
 
     /// An exception about to be delivered. A page fault has not reached CR2 yet, and will not.
-    pub(crate) fn svm_intercept_exception(
+    pub(super) fn svm_intercept_exception(
         &mut self,
         vector: u8,
         error: Option<u32>,
         next_rip: u64,
     ) -> Result<(), Stop> {
-        let Some(guest) = &self.svm.guest else { return Ok(()) };
+        let Some(guest) = &self.guest.svm.current else { return Ok(()) };
         if !guest.intercepts.exception(vector) {
             return Ok(());
         }
@@ -321,14 +347,14 @@ impl Cpu {
     }
 
     /// [APM2 "Task Switch Intercept"]
-    pub(crate) fn svm_intercept_task_switch(
+    fn svm_intercept_task_switch(
         &mut self,
         selector: u16,
         is_iret: bool,
         is_far_jump: bool,
         error: Option<u32>,
     ) -> Result<(), Stop> {
-        let Some(guest) = &self.svm.guest else { return Ok(()) };
+        let Some(guest) = &self.guest.svm.current else { return Ok(()) };
         if !guest.intercepts.vector3.contains(Vector3::TASK_SWITCH) {
             return Ok(());
         }
@@ -341,8 +367,50 @@ impl Cpu {
         Err(self.exit_fault(ExitCode::TaskSwitch, [selector.into(), info.into_bits()]))
     }
 
-    /// A triple fault: exits where SHUTDOWN is intercepted.
-    pub(crate) fn svm_intercept_shutdown(&mut self) -> Result<(), Stop> {
-        self.intercept_physical(Vector3::SHUTDOWN, ExitCode::Shutdown)
+    /// What the VMCB makes of an event about to be taken.
+    pub(crate) fn svm_arrives(&mut self, event: Arrival) -> Result<(), Stop> {
+        match event {
+            Arrival::Interrupt => self.intercept_physical(Vector3::INTR, ExitCode::Intr),
+            Arrival::Nmi => self.intercept_physical(Vector3::NMI, ExitCode::Nmi),
+            Arrival::Smi => self.intercept_physical(Vector3::SMI, ExitCode::Smi),
+            Arrival::Init => self.intercept_physical(Vector3::INIT, ExitCode::Init),
+            Arrival::TripleFault => self.intercept_physical(Vector3::SHUTDOWN, ExitCode::Shutdown),
+            Arrival::Exception { vector, error, next_ip } => {
+                self.svm_intercept_exception(vector, error, next_ip)
+            }
+            Arrival::TaskSwitch { selector, is_iret, is_far_jump, error } => {
+                self.svm_intercept_task_switch(selector, is_iret, is_far_jump, error)
+            }
+        }
+    }
+}
+
+/// An intercept that has a bit of its own and whose exit tells nothing but its code.
+enum Plain {
+    Vector3(Vector3, ExitCode),
+    Vector4(Vector4, ExitCode),
+    Vector5(Vector5, ExitCode),
+}
+
+/// [APM2 "Instruction Intercepts"]
+fn plain_intercept(what: Sensitive) -> Plain {
+    use ExitCode::*;
+    match what {
+        Sensitive::Cpuid => Plain::Vector3(Vector3::CPUID, Cpuid),
+        Sensitive::Icebp => Plain::Vector4(Vector4::ICEBP, Icebp),
+        Sensitive::Invd => Plain::Vector3(Vector3::INVD, Invd),
+        Sensitive::Invpcid => Plain::Vector5(Vector5::INVPCID, Invpcid),
+        Sensitive::Iret => Plain::Vector3(Vector3::IRET, Iret),
+        Sensitive::Monitor => Plain::Vector4(Vector4::MONITOR, Monitor),
+        Sensitive::Popf => Plain::Vector3(Vector3::POPF, Popf),
+        Sensitive::Pushf => Plain::Vector3(Vector3::PUSHF, Pushf),
+        Sensitive::Rdpmc => Plain::Vector3(Vector3::RDPMC, Rdpmc),
+        Sensitive::Rdtsc => Plain::Vector3(Vector3::RDTSC, Rdtsc),
+        Sensitive::Rdtscp => Plain::Vector4(Vector4::RDTSCP, Rdtscp),
+        Sensitive::Rsm => Plain::Vector3(Vector3::RSM, Rsm),
+        Sensitive::Wbinvd => Plain::Vector4(Vector4::WBINVD, Wbinvd),
+        Sensitive::Xsetbv => Plain::Vector4(Vector4::XSETBV, Xsetbv),
+        // Those with particulars of their own have been decided.
+        _ => Plain::Vector3(Vector3::empty(), Invalid),
     }
 }

@@ -25,9 +25,9 @@ impl Cpu {
             return Some(Err(Stop::GENERAL_PROTECTION));
         }
         Some(match number {
-            VM_CR => Ok(self.svm.vm_cr.into_bits()),
-            VM_HSAVE_PA => Ok(self.svm.host_save),
-            TSC_RATIO if self.model.has(Feature::TscScale) => Ok(self.svm.tsc_ratio),
+            VM_CR => Ok(self.guest.svm.vm_cr.into_bits()),
+            VM_HSAVE_PA => Ok(self.guest.svm.host_save),
+            TSC_RATIO if self.model.has(Feature::TscScale) => Ok(self.guest.svm.tsc_ratio),
             IGNNE | SMM_CTL | SVM_KEY => Ok(0),
             // The doorbell is write-only.
             _ => Err(Stop::GENERAL_PROTECTION),
@@ -65,14 +65,14 @@ impl Cpu {
         if value & VmCr::RESERVED != 0 {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        let (old, mut new) = (self.svm.vm_cr, VmCr::from_bits(value));
+        let (old, mut new) = (self.guest.svm.vm_cr, VmCr::from_bits(value));
         if old.locked() {
             new = new.with_locked(true).with_svm_disabled(old.svm_disabled());
         }
         if new.svm_disabled() && self.control.efer.contains(Efer::SVM) {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        self.svm.vm_cr = new;
+        self.guest.svm.vm_cr = new;
         Ok(())
     }
 
@@ -80,7 +80,7 @@ impl Cpu {
         if value & 0xFFF != 0 || value >> self.model.physical_bits() != 0 {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        self.svm.host_save = value;
+        self.guest.svm.host_save = value;
         Ok(())
     }
 
@@ -88,12 +88,12 @@ impl Cpu {
         if value & TSC_RATIO_RESERVED != 0 {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        self.svm.tsc_ratio = value;
+        self.guest.svm.tsc_ratio = value;
         Ok(())
     }
 
     fn ring_doorbell(&mut self, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
-        let bits = self.svm.behaviour.avic.doorbell_id_bits;
+        let bits = self.guest.svm.behaviour.avic.doorbell_id_bits;
         let target = Avic::doorbell_target(value, bits).ok_or(Stop::GENERAL_PROTECTION)?;
         bus.platform.effect(self.visit(), Effect::Doorbell { target });
         Ok(())
@@ -101,16 +101,16 @@ impl Cpu {
 
     /// Whether EFER.SVME may be set.
     pub(crate) fn can_enable_svm(&self) -> bool {
-        self.model.has(Feature::Svm) && !self.svm.vm_cr.svm_disabled()
+        self.model.has(Feature::Svm) && !self.guest.svm.vm_cr.svm_disabled()
     }
 
     /// The time-stamp counter as the running software reads it. [APM2 "TSC Ratio MSR"]
-    pub(crate) fn guest_tsc(&self) -> u64 {
+    pub(crate) fn svm_guest_tsc(&self) -> u64 {
         let tsc = self.tsc();
-        match &self.svm.guest {
+        match &self.guest.svm.current {
             None => tsc,
             Some(guest) => {
-                let product = u128::from(tsc) * u128::from(self.svm.tsc_ratio);
+                let product = u128::from(tsc) * u128::from(self.guest.svm.tsc_ratio);
                 let scaled = (product >> 32) as u64;
                 scaled.wrapping_add(guest.tsc_offset)
             }
@@ -118,7 +118,7 @@ impl Cpu {
     }
 
     fn x2avic(&self) -> Option<Avic> {
-        self.svm.guest.as_ref()?.avic.filter(Avic::is_x2apic)
+        self.guest.svm.current.as_ref()?.avic.filter(Avic::is_x2apic)
     }
 
     fn read_x2avic(&mut self, bus: &mut Bus<'_>, number: u32) -> Option<Result<u64, Stop>> {

@@ -30,7 +30,7 @@ pub struct Svm {
     pub global_interrupts: bool,
     pub behaviour: SvmBehaviour,
     pub costs: SvmCosts,
-    pub guest: Option<Box<Guest>>,
+    pub current: Option<Box<Guest>>,
     pub(super) cache: VmcbCache,
 }
 
@@ -100,7 +100,7 @@ impl Svm {
             global_interrupts: true,
             behaviour: *model.behaviour(),
             costs: SvmCosts::default(),
-            guest: None,
+            current: None,
             cache: VmcbCache::default(),
         }
     }

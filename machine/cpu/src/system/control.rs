@@ -1,6 +1,7 @@
 //! Control registers and EFER: what may be written, and what follows from a write.
 //! [APM2 "System-Control Registers"]
 
+use crate::guest::{Form, Sensitive, Written};
 use crate::operation::Op;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::{Cr0, Cr4, Efer};
@@ -13,11 +14,16 @@ const CR0_KNOWN: u64 = 0xE005_003F;
 const CR3_KEEP: u64 = 1 << 63;
 
 impl Cpu {
-    pub(crate) fn read_control(&mut self, op: &Op, number: u8) -> Result<u64, Stop> {
+    pub(crate) fn read_control(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        number: u8,
+    ) -> Result<u64, Stop> {
         if !matches!(number, 0 | 2 | 3 | 4 | 8) {
             return Err(Stop::INVALID_OPCODE);
         }
-        self.intercept_cr(op, number, false, true)?;
+        self.before(bus, op, Sensitive::ReadControl { number, form: Form::Move })?;
         Ok(match number {
             0 => self.control.cr0.bits(),
             2 => self.control.cr2,
@@ -37,18 +43,15 @@ impl Cpu {
         if !matches!(number, 0 | 2 | 3 | 4 | 8) {
             return Err(Stop::INVALID_OPCODE);
         }
-        self.intercept_cr(op, number, true, true)?;
+        self.before(bus, op, Sensitive::WriteControl { number, value, form: Form::Move })?;
         match number {
-            0 => {
-                self.intercept_cr0_selective(op, value, true)?;
-                self.write_cr0(bus, value)?;
-            }
+            0 => self.write_cr0(bus, value)?,
             2 => self.control.cr2 = value,
             3 => self.write_cr3(bus, value)?,
             4 => self.write_cr4(bus, value)?,
             _ => self.write_cr8(bus, value)?,
         }
-        self.trap_cr_write(number, value);
+        self.after_write(Written::Control { number, value });
         Err(Stop::END_BLOCK)
     }
 
@@ -59,10 +62,10 @@ impl Cpu {
         op: &Op,
         value: u64,
     ) -> Result<(), Stop> {
-        self.intercept_cr(op, 0, true, false)?;
-        self.intercept_cr0_selective(op, value, false)?;
+        let form = Form::MachineStatus;
+        self.before(bus, op, Sensitive::WriteControl { number: 0, value, form })?;
         self.write_cr0(bus, value)?;
-        self.trap_cr_write(0, value);
+        self.after_write(Written::Control { number: 0, value });
         Err(Stop::END_BLOCK)
     }
 

@@ -1,6 +1,7 @@
 //! Debug registers, breakpoints, watchpoints and single step. [APM2 "Software-Debug Resources"]
 
 use super::event::{Event, Origin};
+use crate::guest::Sensitive;
 use crate::memory::Access;
 use crate::operation::Op;
 use crate::{Attention, Bus, Cpu, Stop};
@@ -36,11 +37,16 @@ impl Cpu {
         Err(Stop::exception(exception::DEBUG))
     }
 
-    pub(crate) fn read_debug(&mut self, op: &Op, number: u8) -> Result<u64, Stop> {
+    pub(crate) fn read_debug(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        number: u8,
+    ) -> Result<u64, Stop> {
         let encoded = number;
         let number = self.debug_number(number)?;
         self.needs_cpl0()?;
-        self.intercept_dr(op, encoded, false)?;
+        self.before(bus, op, Sensitive::ReadDebug { number: encoded })?;
         self.check_general_detect()?;
         Ok(match number {
             0..=3 => self.debug.dr[number as usize],
@@ -49,11 +55,17 @@ impl Cpu {
         })
     }
 
-    pub(crate) fn write_debug(&mut self, op: &Op, number: u8, value: u64) -> Result<(), Stop> {
+    pub(crate) fn write_debug(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        number: u8,
+        value: u64,
+    ) -> Result<(), Stop> {
         let encoded = number;
         let number = self.debug_number(number)?;
         self.needs_cpl0()?;
-        self.intercept_dr(op, encoded, true)?;
+        self.before(bus, op, Sensitive::WriteDebug { number: encoded })?;
         self.check_general_detect()?;
         if number >= 6 && value >> 32 != 0 {
             return Err(Stop::GENERAL_PROTECTION);

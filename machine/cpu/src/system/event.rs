@@ -2,6 +2,7 @@
 //! [APM2 "Interrupt Control Transfers"] [APM2 "Exceptions and Interrupts"]
 
 use super::descriptor::{code_of, is_null, null_segment, rpl};
+use crate::guest::Arrival;
 use crate::memory::{Access, sets};
 use crate::stop::{Kind, SoftwareSource};
 use crate::width::RSP;
@@ -80,7 +81,8 @@ impl Cpu {
         loop {
             let checks = std::mem::replace(&mut is_intercepted, true);
             if event.origin == Origin::Exception && checks {
-                self.intercept_exception(event.vector, event.error, 0)?;
+                let Event { vector, error, .. } = event;
+                self.arrives(Arrival::Exception { vector, error, next_ip: 0 })?;
                 if event.vector == exception::PAGE_FAULT {
                     self.control.cr2 = self.pending.fault_address;
                 }
@@ -495,7 +497,7 @@ impl Cpu {
     pub(crate) fn raise_software(&mut self, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
         let next = self.registers.ip;
         let this = next.wrapping_sub(self.pending.software_length);
-        self.intercept_software(event, this)?;
+        self.software_arrives(event, this)?;
         self.pending.delivering = Some(event);
         let result = self.deliver(bus, event);
         let Err(stop) = result else {

@@ -1,6 +1,7 @@
 //! The processor's side of its local APIC: registers, CR8, effects, timers.
 
 use crate::{Attention, Bus, Cpu, Stop};
+use arch::address::SystemPhysical;
 use arch::time::Picoseconds;
 use bus::Effect;
 
@@ -34,6 +35,13 @@ impl Cpu {
             self.pending.attention |= Attention::YIELD;
             bus.platform.effect(self.visit(), effect);
         }
+    }
+
+    /// Whether something other than RAM answers at an address of RAM: the local APIC's page.
+    pub(crate) fn overlays_ram(&self, address: SystemPhysical) -> bool {
+        self.apic.is_enabled()
+            && !self.apic.is_x2apic()
+            && self.apic.base() & 0x000F_FFFF_FFFF_F000 == address.0 & !0xFFF
     }
 
     pub(crate) fn read_cr8(&self) -> u64 {

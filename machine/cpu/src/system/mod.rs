@@ -7,7 +7,6 @@ mod debug;
 mod descriptor;
 mod event;
 mod far;
-mod intercept;
 mod local_apic;
 mod msr;
 mod syscall;
@@ -15,5 +14,4 @@ mod task;
 
 pub use branch_record::BranchRecords;
 pub(crate) use event::{Event, Origin};
-pub(crate) use intercept::{Io, Table};
 pub use msr::MsrState;

@@ -4,6 +4,7 @@
 //! errata work-arounds use read zero and ignore writes, and are listed as such.
 
 use super::branch_record::BranchRecords;
+use crate::guest::Written;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::Efer;
 use arch::cpuid::Feature;
@@ -135,7 +136,7 @@ fn fixed_mtrr(number: u32) -> Option<usize> {
 
 impl Cpu {
     pub(crate) fn read_msr(&mut self, bus: &mut Bus<'_>, number: u32) -> Result<u64, Stop> {
-        if let Some(value) = self.read_svm_msr(bus, number) {
+        if let Some(value) = self.read_virtualization_msr(bus, number) {
             return value;
         }
         if (msr::X2APIC_FIRST..=msr::X2APIC_LAST).contains(&number) {
@@ -201,7 +202,7 @@ impl Cpu {
         number: u32,
         value: u64,
     ) -> Result<(), Stop> {
-        if let Some(result) = self.write_svm_msr(bus, number, value) {
+        if let Some(result) = self.write_virtualization_msr(bus, number, value) {
             return result;
         }
         if (msr::X2APIC_FIRST..=msr::X2APIC_LAST).contains(&number) {
@@ -246,7 +247,7 @@ impl Cpu {
             }
             msr::EFER => {
                 self.write_efer(value)?;
-                self.trap_efer_write();
+                self.after_write(Written::Efer);
             }
             msr::STAR => self.control.syscall.star = value,
             msr::LSTAR => self.control.syscall.lstar = canonical?,

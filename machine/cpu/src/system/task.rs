@@ -2,6 +2,7 @@
 
 use super::descriptor::{code_of, is_null, null_segment, rpl};
 use super::event::Event;
+use crate::guest::Arrival;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::{Cr0, rflags};
 use arch::exception::{INVALID_TSS, SEGMENT_NOT_PRESENT};
@@ -73,12 +74,12 @@ impl Cpu {
         next: u64,
         error: Option<u32>,
     ) -> Result<(), Stop> {
-        self.intercept_task_switch(
+        self.arrives(Arrival::TaskSwitch {
             selector,
-            reason == Reason::Return,
-            reason == Reason::Jump,
+            is_iret: reason == Reason::Return,
+            is_far_jump: reason == Reason::Jump,
             error,
-        )?;
+        })?;
         let target = self.task_descriptor(bus, selector, reason)?;
         self.save_task(bus, next, reason)?;
         self.enter_task(bus, selector, target, reason)?;

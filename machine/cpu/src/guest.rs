@@ -1,0 +1,69 @@
+//! The seam between the processor and hardware virtualization.
+//!
+//! The flow of instructions and events names no vendor. It says what it is about to do, and what
+//! stands behind the seam says whether that leaves the guest, in five places:
+//!
+//! - [`sensitive`]: an instruction that a hypervisor may look at passes `Cpu::before`;
+//! - [`arrival`]: an event that a hypervisor may look at passes `Cpu::arrives`, what has been written
+//!   `Cpu::after_write`;
+//! - [`boundary`]: what waits between two instructions, as a table in order of priority;
+//! - [`memory`]: what a guest takes for a physical address;
+//! - [`register`]: registers that a guest sees in another form.
+//!
+//! Outside a guest each is one test. SVM stands behind it ([`crate::svm`]).
+
+pub(crate) mod arrival;
+pub(crate) mod boundary;
+pub(crate) mod memory;
+pub(crate) mod register;
+pub(crate) mod sensitive;
+
+pub(crate) use arrival::{Arrival, Written};
+pub(crate) use memory::Located;
+pub(crate) use sensitive::{Form, Io, Sensitive, Table};
+
+use crate::svm::Svm;
+use crate::{Bus, Cpu, CpuModel};
+use serde::{Deserialize, Serialize};
+
+/// Hardware virtualization's registers, and the guest while there is one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Guest {
+    pub svm: Svm,
+}
+
+impl Guest {
+    /// The registers at power-on.
+    pub fn new(model: &CpuModel) -> Self {
+        Self { svm: Svm::new(model) }
+    }
+
+    /// Whether a guest runs: the processor is between an entry and an exit.
+    #[inline(always)]
+    pub fn is_running(&self) -> bool {
+        self.svm.current.is_some()
+    }
+
+    /// INIT ends whatever runs.
+    pub(crate) fn initialize(&mut self) {
+        self.svm.current = None;
+        self.svm.global_interrupts = true;
+    }
+}
+
+impl Cpu {
+    /// Whether a guest runs.
+    pub fn is_guest(&self) -> bool {
+        self.guest.is_running()
+    }
+
+    /// Leaves the guest for the reason recorded.
+    pub(crate) fn leave_virtual_machine(&mut self, bus: &mut Bus<'_>) {
+        self.leave_guest(bus);
+    }
+
+    /// A VM exit interrupted the delivery of a software interrupt that returns to `next`.
+    pub(crate) fn report_next_ip(&mut self, next: u64) {
+        self.svm_report_next_ip(next);
+    }
+}

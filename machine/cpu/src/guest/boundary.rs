@@ -1,0 +1,183 @@
+//! What waits at an instruction boundary, in order of priority.
+//!
+//! The order is [`ORDER`], a row for each kind of event with the rule it follows. A guest's own
+//! events stand where the vendor's manual puts them; what they are, the vendor knows.
+
+use super::Arrival;
+use crate::step::RunEnd;
+use crate::{Activity, Attention, Bus, Cpu, Stop};
+
+/// What comes of looking at one row.
+enum Look {
+    /// At the next row.
+    Further,
+    /// No further at this boundary: what was taken has to be executed first, or comes alone.
+    Done,
+    /// The run ends.
+    End(RunEnd),
+}
+
+/// One kind of event.
+struct Row {
+    /// What says that it may wait.
+    waits: Attention,
+    take: fn(&mut Cpu, &mut Bus<'_>) -> Look,
+}
+
+/// What GIF holds back and a hypervisor may intercept, besides interrupts.
+pub(crate) const HELD: Attention = Attention::INIT.union(Attention::SMI);
+
+/// Events of the running guest that no physical event stands for.
+pub(crate) const VIRTUAL: Attention = Attention::VIRTUAL_INTERRUPT.union(Attention::VIRTUAL_NMI);
+
+/// The highest priority first.
+const ORDER: [Row; 9] = [
+    // Of this machine: devices and other processors get their turn.
+    Row { waits: Attention::YIELD, take: |_, _| Look::End(RunEnd::Yield) },
+    // What belongs to the instruction before: exits that follow it, an injected event.
+    // [APM2 "Event Injection"]
+    Row { waits: Attention::GUEST_BOUNDARY, take: finish_instruction },
+    // HLT, MWAIT, shutdown: only what wakes goes on. [APM3 "HLT"] [APM3 "MWAIT"]
+    Row { waits: Attention::INACTIVE, take: wake },
+    // Traps of the instruction before. [APM2 "Priorities"]
+    Row { waits: Attention::DEBUG_TRAP, take: take_debug_trap },
+    // SMI, then INIT. [APM2 "Priorities"]
+    Row { waits: HELD, take: take_held },
+    // The instruction behind STI, MOV SS and POP SS comes first. [APM2 "Priorities"]
+    Row { waits: Attention::SHADOW, take: |_, _| Look::Done },
+    // [APM2 "NMI—Non-Maskable-Interrupt Exception"]
+    Row { waits: Attention::NMI, take: take_nmi },
+    // [APM2 "Maskable External Interrupts"]
+    Row { waits: Attention::INTERRUPT, take: take_interrupt },
+    // After all physical ones. [APM2 "Virtual Interrupts"]
+    Row { waits: VIRTUAL, take: take_virtual },
+];
+
+impl Cpu {
+    /// Looks at everything that waits.
+    pub(crate) fn attend(&mut self, bus: &mut Bus<'_>) -> Result<(), RunEnd> {
+        for row in &ORDER {
+            if !self.pending.attention.intersects(row.waits) {
+                continue;
+            }
+            match (row.take)(self, bus) {
+                Look::Further => {}
+                Look::Done => break,
+                Look::End(end) => return Err(end),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn has_interrupt(&self) -> bool {
+        self.apic.pending().is_some() || self.apic.extint_pending()
+    }
+
+    pub(crate) fn accepts_nmis(&self) -> bool {
+        !self.pending.nmi_blocked && self.admits_events()
+    }
+}
+
+fn finish_instruction(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
+    match cpu.finish_instruction(bus) {
+        Ok(false) => Look::Further,
+        Ok(true) => Look::End(RunEnd::Yield),
+        Err(stop) => {
+            cpu.settle(bus, Err(stop));
+            Look::Done
+        }
+    }
+}
+
+fn wake(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
+    if cpu.wakes(bus) {
+        return Look::Further;
+    }
+    Look::End(match cpu.pending.activity {
+        Activity::Shutdown => RunEnd::Shutdown,
+        _ => RunEnd::Idle,
+    })
+}
+
+fn take_debug_trap(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
+    if !cpu.pending.attention.contains(Attention::STACK_SHADOW) {
+        let result = cpu.take_debug_trap(bus);
+        cpu.settle(bus, result);
+    }
+    Look::Further
+}
+
+/// An SMI or INIT that waited. One that is intercepted goes on waiting, for the host.
+/// [APM2 "SMI Intercept"] [APM2 "INIT Intercept"]
+fn take_held(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
+    if !cpu.admits_events() {
+        return Look::Further;
+    }
+    let result = cpu.take_smi().and_then(|()| cpu.take_held_init(bus));
+    cpu.settle(bus, result);
+    Look::Done
+}
+
+fn take_nmi(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
+    if cpu.accepts_nmis() {
+        let result = cpu.arrives(Arrival::Nmi).and_then(|()| cpu.take_nmi(bus));
+        cpu.settle(bus, result);
+    }
+    Look::Further
+}
+
+/// Takes a maskable interrupt if there is one and IF allows it.
+fn take_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
+    // STI, POPF, IRET and the local APIC raise the flag again when something changes.
+    cpu.pending.attention.remove(Attention::INTERRUPT);
+    if !cpu.accepts_physical_interrupts() || !cpu.has_interrupt() {
+        return Look::Further;
+    }
+    if let Err(stop) = cpu.arrives(Arrival::Interrupt) {
+        cpu.settle(bus, Err(stop));
+        return Look::Further;
+    }
+    let vector = if cpu.apic.pending().is_some() {
+        cpu.apic.acknowledge().0
+    } else if cpu.apic.extint_pending() {
+        // The acknowledge lowers the 8259s' output: the next instruction must find it so.
+        cpu.pending.attention |= Attention::YIELD;
+        bus.platform.acknowledge_legacy(cpu.visit())
+    } else {
+        return Look::Further;
+    };
+    cpu.pending.attention |= Attention::INTERRUPT;
+    let result = cpu.take_interrupt(bus, vector);
+    cpu.settle(bus, result);
+    Look::Further
+}
+
+fn take_virtual(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
+    let result = cpu.take_virtual_events(bus);
+    cpu.settle(bus, result);
+    Look::Further
+}
+
+impl Cpu {
+    fn take_smi(&mut self) -> Result<(), Stop> {
+        if self.pending.attention.contains(Attention::SMI) {
+            self.arrives(Arrival::Smi)?;
+            // DEVIATION(APM2 "System-Management Mode"): there is no SMM; an SMI that nobody
+            // intercepts is as if its handler had returned at once.
+            self.pending.attention.remove(Attention::SMI);
+        }
+        Ok(())
+    }
+
+    fn take_held_init(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
+        if self.pending.attention.contains(Attention::INIT) {
+            self.arrives(Arrival::Init)?;
+            self.pending.attention.remove(Attention::INIT);
+            if let Some((vector, error)) = self.init_becomes() {
+                return self.raise_exception(bus, vector, Some(error));
+            }
+            self.take_init();
+        }
+        Ok(())
+    }
+}

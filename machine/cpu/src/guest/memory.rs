@@ -1,0 +1,78 @@
+//! What a guest takes for a physical address.
+//! [APM2 "Nested Paging"] [SDM3 "The Extended Page Table Mechanism (EPT)"]
+
+use crate::memory::Access;
+use crate::{Bus, Cpu, Stop};
+use arch::address::SystemPhysical;
+
+/// Where an operand of the running software lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Located {
+    /// In RAM or in a device.
+    Memory(SystemPhysical),
+    /// In the page that the guest takes for its local APIC, at this offset: the access does not
+    /// take the path of memory.
+    VirtualApic(u16),
+}
+
+impl Cpu {
+    /// Translates the place of an operand or of code; outside a guest it is the address itself.
+    #[inline(always)]
+    pub(crate) fn operand_to_system(
+        &mut self,
+        bus: &mut Bus<'_>,
+        address: SystemPhysical,
+        access: Access,
+    ) -> Result<Located, Stop> {
+        if !self.guest.is_running() {
+            return Ok(Located::Memory(address));
+        }
+        self.svm_operand_to_system(bus, address, access)
+    }
+
+    /// Translates the place of an entry of the running software's own page tables.
+    #[inline(always)]
+    pub(crate) fn table_to_system(
+        &mut self,
+        bus: &mut Bus<'_>,
+        address: SystemPhysical,
+    ) -> Result<SystemPhysical, Stop> {
+        if !self.guest.is_running() {
+            return Ok(address);
+        }
+        self.svm_table_to_system(bus, address)
+    }
+
+    /// Whether writes and fetches through the translation made last need no further walk.
+    pub(crate) fn nested_grants(&self) -> (bool, bool) {
+        self.svm_nested_grants()
+    }
+
+    /// The exit of an access to the virtual APIC page that is refused before anything is read or
+    /// written.
+    pub(crate) fn check_virtual_apic(
+        &mut self,
+        bus: &mut Bus<'_>,
+        offset: u16,
+        size: usize,
+        access: Access,
+    ) -> Result<(), Stop> {
+        self.svm_check_apic_page(bus, offset, size, access)
+    }
+
+    /// A read that has been checked.
+    pub(crate) fn read_virtual_apic(&mut self, bus: &mut Bus<'_>, offset: u16, size: u8) -> u64 {
+        self.svm_read_apic_page(bus, offset, size)
+    }
+
+    /// A write that has been checked. What it causes comes before the next instruction.
+    pub(crate) fn write_virtual_apic(
+        &mut self,
+        bus: &mut Bus<'_>,
+        offset: u16,
+        size: u8,
+        value: u64,
+    ) {
+        self.svm_write_apic_page(bus, offset, size, value);
+    }
+}

@@ -1,0 +1,109 @@
+//! What a hypervisor may intercept of the instructions, with their operands.
+//! [APM2 "Instruction Intercepts"] [SDM3 "Instructions That Cause VM Exits"]
+
+use crate::operation::Op;
+use crate::{Bus, Cpu, Stop};
+
+/// A descriptor-table register, as the table intercepts name them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    Idtr,
+    Gdtr,
+    Ldtr,
+    Tr,
+}
+
+/// The direction and kind of a port access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Io {
+    In,
+    Out,
+    InString,
+    OutString,
+}
+
+/// The instruction that reads or writes a control register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// MOV
+    Move,
+    /// SMSW or LMSW
+    MachineStatus,
+    /// CLTS
+    ClearTaskSwitched,
+}
+
+/// An instruction that a hypervisor may look at, about to do its work: its privilege is checked,
+/// nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sensitive {
+    Cpuid,
+    Hlt,
+    Icebp,
+    IntN,
+    Invd,
+    Invlpg {
+        linear: u64,
+    },
+    Invpcid,
+    Iret,
+    Monitor,
+    Mwait,
+    Pause,
+    Popf,
+    /// IN, OUT, INS, OUTS; `size` in bytes.
+    Port {
+        port: u16,
+        size: u8,
+        io: Io,
+    },
+    Pushf,
+    Rdpmc,
+    Rdtsc,
+    Rdtscp,
+    ReadControl {
+        number: u8,
+        form: Form,
+    },
+    ReadDebug {
+        number: u8,
+    },
+    ReadMsr {
+        number: u32,
+    },
+    /// SGDT, SIDT, SLDT, STR
+    ReadTable(Table),
+    Rsm,
+    Wbinvd,
+    /// `value` is what the whole register would become.
+    WriteControl {
+        number: u8,
+        value: u64,
+        form: Form,
+    },
+    WriteDebug {
+        number: u8,
+    },
+    WriteMsr {
+        number: u32,
+    },
+    /// LGDT, LIDT, LLDT, LTR
+    WriteTable(Table),
+    Xsetbv,
+}
+
+impl Cpu {
+    /// Whether the instruction goes on: `Err` is the exit of the guest that it runs in.
+    #[inline(always)]
+    pub(crate) fn before(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        what: Sensitive,
+    ) -> Result<(), Stop> {
+        if !self.guest.is_running() {
+            return Ok(());
+        }
+        self.svm_before(bus, op, what)
+    }
+}
