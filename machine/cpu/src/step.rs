@@ -182,8 +182,14 @@ impl Cpu {
 
     /// One instruction under single step, breakpoints or an interrupt shadow.
     fn run_one(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>) {
+        self.pending.in_shadow = self.pending.attention.contains(Attention::SHADOW);
+        self.run_alone(cache, bus);
+        self.pending.in_shadow = false;
+    }
+
+    fn run_alone(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>) {
         let steps = self.pending.attention.contains(Attention::SINGLE_STEP);
-        if self.pending.attention.contains(Attention::SHADOW) {
+        if self.pending.in_shadow {
             // What the shadow covers is not split from the instruction before.
             self.others_clock = Picoseconds::MAX;
         }

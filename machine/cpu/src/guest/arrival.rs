@@ -47,15 +47,21 @@ impl Cpu {
         self.svm_arrives(event)
     }
 
-    /// INT3 and INTO are intercepted as the exceptions they raise, at the instruction.
+    /// INT3, INTO and INT1 are intercepted as the exceptions they raise: the first two at the
+    /// instruction, INT1 behind it as the trap that it is. [APM2 "Exception Intercepts"]
     #[inline]
     pub(crate) fn software_arrives(&mut self, event: Event, this: u64) -> Result<(), Stop> {
         if !self.guest.is_running() || event.origin == Origin::Software(SoftwareSource::Int) {
             return Ok(());
         }
         let next_ip = self.registers.ip;
-        self.arrives(Arrival::Exception { vector: event.vector, error: None, next_ip })
-            .inspect_err(|_| self.registers.ip = this)
+        self.arrives(Arrival::Exception { vector: event.vector, error: None, next_ip }).inspect_err(
+            |_| {
+                if event.origin != Origin::Software(SoftwareSource::Int1) {
+                    self.registers.ip = this;
+                }
+            },
+        )
     }
 
     /// Something has been written; a hypervisor may look after the instruction.

@@ -74,6 +74,9 @@ pub struct Pending {
     pub software_length: u64,
     /// A watched line was written by the running instruction.
     pub code_changed: bool,
+    /// The running instruction stands in the shadow of STI, MOV SS or POP SS: an exit at it reports
+    /// the shadow, which is over only when the instruction has completed.
+    pub(crate) in_shadow: bool,
     /// The instruction that was executed alone has branched.
     pub(crate) has_branched: bool,
     /// Whether the running instruction is stepped has been decided: TF at its start does not count.
@@ -93,6 +96,7 @@ impl Default for Pending {
             fault_address: 0,
             software_length: 0,
             code_changed: false,
+            in_shadow: false,
             has_branched: false,
             step_is_settled: false,
         }

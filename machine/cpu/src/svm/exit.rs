@@ -50,8 +50,10 @@ impl Cpu {
     }
 
     fn store_guest(&mut self, bus: &mut Bus<'_>, guest: &Guest, exit: Exit) {
+        // [APM2 "Interrupt Shadows"]: that of the instruction at rIP, unless an event has ended it.
+        let shadow = self.pending.attention.contains(Attention::SHADOW)
+            || self.pending.in_shadow && self.pending.delivering.is_none();
         let delivering = self.pending.delivering.take().map(|event| self.injection_of(event));
-        let shadow = self.pending.attention.contains(Attention::SHADOW);
         let mut interrupts = guest.interrupts;
         if let Some(avic) = &guest.avic {
             interrupts.set_task_priority(avic.task_priority);
