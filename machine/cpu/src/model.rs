@@ -1,8 +1,7 @@
 //! CPU models: one data file each, listing only what is implemented; CPUID follows from it.
 
 use crate::operation::decode::Dialect;
-use crate::svm::SvmBehaviour;
-use crate::variant::VariantError;
+use crate::variant::{Behaviour, VariantError};
 use arch::cpuid::{Feature, FeatureSet};
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +44,7 @@ pub struct CpuModel {
     caches: Caches,
     features: FeatureSet,
     errata: Vec<u32>,
-    behaviour: SvmBehaviour,
+    behaviour: Behaviour,
     pub placement: Placement,
 }
 
@@ -189,7 +188,7 @@ impl CpuModel {
             core_hertz: file.core_hertz,
             caches: file.caches,
             features,
-            behaviour: SvmBehaviour::with_errata(&file.errata),
+            behaviour: Behaviour::with_errata(&file.errata),
             errata: file.errata,
             placement: Placement::default(),
         })
@@ -234,7 +233,7 @@ impl CpuModel {
     }
 
     /// How the part resolves what the manuals leave open.
-    pub fn behaviour(&self) -> &SvmBehaviour {
+    pub fn behaviour(&self) -> &Behaviour {
         &self.behaviour
     }
 

@@ -8,6 +8,13 @@ use crate::svm::avic::{
     ExitIndex, InvalidTargets, IrregularAccess, PriorityThreshold, ReadOnlyMsrWrite, SelfKey,
 };
 use crate::svm::{EnableCleanBit, IdleHltPending, SvmBehaviour};
+use serde::{Deserialize, Serialize};
+
+/// How one model resolves what the manuals leave open, and where it departs from them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Behaviour {
+    pub svm: SvmBehaviour,
+}
 
 /// A switch.
 pub struct Variant {
@@ -18,8 +25,8 @@ pub struct Variant {
     pub source: &'static str,
     /// The default first.
     pub values: &'static [&'static str],
-    get: fn(&SvmBehaviour) -> usize,
-    set: fn(&mut SvmBehaviour, usize),
+    get: fn(&Behaviour) -> usize,
+    set: fn(&mut Behaviour, usize),
 }
 
 /// Why a choice is none.
@@ -57,105 +64,105 @@ pub const VARIANTS: &[Variant] = &[
     choice!("erratum-1235",
         "a sender reads IsRunning before its write of the target's IRR is visible",
         "AMD erratum 1235, families 17h and 18h",
-        avic.erratum_1235: "off" = false, "on" = true),
+        svm.avic.erratum_1235: "off" = false, "on" = true),
     choice!("clean-bits",
         "fields of the VMCB whose clean bit is set come from what the processor saw last",
         "APM2 \"VMCB State Caching\" allows both",
-        honours_clean_bits: "ignored" = false, "honoured" = true),
+        svm.honours_clean_bits: "ignored" = false, "honoured" = true),
     choice!("avic-enable-clean-bit",
         "the clean bit that covers AVIC's two enable bits, where clean bits are honoured",
         "APM2 \"VMCB State Caching\" names their dword for one bit and AVIC for the other",
-        avic_enable_clean_bit: "interrupt-control" = EnableCleanBit::InterruptControl,
+        svm.avic_enable_clean_bit: "interrupt-control" = EnableCleanBit::InterruptControl,
         "avic" = EnableCleanBit::Avic),
     choice!("idle-hlt-pending",
         "which virtual interrupts keep HLT from the idle HLT intercept",
         "APM2 \"Idle HLT Intercept\" says pending; AVIC's part in it is not told",
-        idle_hlt_pending: "deliverable" = IdleHltPending::Deliverable,
+        svm.idle_hlt_pending: "deliverable" = IdleHltPending::Deliverable,
         "requested" = IdleHltPending::Requested),
     choice!("ipi-steps",
         "whether other processors run between the steps of an accelerated IPI",
         "of this machine: shows races",
-        sends_ipis_in_steps: "together" = false, "apart" = true),
+        svm.sends_ipis_in_steps: "together" = false, "apart" = true),
     choice!("x2avic-icr",
         "ICR under x2AVIC: destination at 310h, or 64 bits at 300h",
         "AMD parts split it, which the manual does not say; Linux did not expect it before 6.12",
-        avic.x2avic_icr_is_whole: "split" = false, "whole" = true),
+        svm.avic.x2avic_icr_is_whole: "split" = false, "whole" = true),
     choice!("invalid-targets",
         "what an invalid target means for the valid ones of the same IPI",
         "APM2 \"AVIC IPI Virtualization\" is silent",
-        avic.invalid_targets: "refuse-all" = InvalidTargets::RefuseAll,
+        svm.avic.invalid_targets: "refuse-all" = InvalidTargets::RefuseAll,
         "deliver-to-others" = InvalidTargets::DeliverToOthers),
     choice!("logical-exit-index",
         "which table the index of exit 401h points into for a logical xAPIC destination",
         "silent; Linux 6.1 warns unless it is the logical table",
-        avic.logical_exit_index: "logical-table" = ExitIndex::LogicalTable,
+        svm.avic.logical_exit_index: "logical-table" = ExitIndex::LogicalTable,
         "physical-table" = ExitIndex::PhysicalTable),
     choice!("logical-broadcast",
         "whether xAPIC destination FFh is a broadcast in logical mode too",
         "APM2 \"AVIC IPI Virtualization\" does not restrict it",
-        avic.logical_all_ones_is_broadcast: "on" = true, "off" = false),
+        svm.avic.logical_all_ones_is_broadcast: "on" = true, "off" = false),
     choice!("empty-destination",
         "an IPI whose logical destination names nobody",
         "APM2 \"AVIC IPI Virtualization\" is silent; KVM takes either",
-        avic.empty_destination_exits: "no-exit" = false, "not-running" = true),
+        svm.avic.empty_destination_exits: "no-exit" = false, "not-running" = true),
     choice!("self-key",
         "what makes an entry of the physical table the sender's own",
         "APM2 \"AVIC IPI Virtualization\" is silent",
-        avic.self_key: "apic-id" = SelfKey::ApicId, "backing-page" = SelfKey::BackingPage),
+        svm.avic.self_key: "apic-id" = SelfKey::ApicId, "backing-page" = SelfKey::BackingPage),
     choice!("deassert",
         "a fixed, edge-triggered IPI whose level bit is clear",
         "APM2 \"AVIC IPI Virtualization\" is silent",
-        avic.deassert_is_invalid_type: "sent" = false, "invalid-type" = true),
+        svm.avic.deassert_is_invalid_type: "sent" = false, "invalid-type" = true),
     choice!("ipi-trigger-mode",
         "the vector's TMR bit in the page of the target of an accelerated IPI",
         "APM2 is silent; KVM clears it when it delivers by software",
-        avic.ipi_clears_trigger_mode: "cleared" = true, "kept" = false),
+        svm.avic.ipi_clears_trigger_mode: "cleared" = true, "kept" = false),
     choice!("icr-busy",
         "the delivery status that exit 401h reports and the page keeps",
         "KVM's selftests call a set bit an erratum of xAVIC",
-        avic.leaves_busy_set: "clear" = false, "set" = true),
+        svm.avic.leaves_busy_set: "clear" = false, "set" = true),
     choice!("level-eoi-service",
         "the ISR bit of a level-triggered vector at the exit for its EOI",
         "APM2 \"EOI Register\" is silent; KVM ends the highest one that is set",
-        avic.level_eoi_clears_in_service: "kept" = false, "cleared" = true),
+        svm.avic.level_eoi_clears_in_service: "kept" = false, "cleared" = true),
     choice!("level-eoi-exit",
         "where RIP is at the exit for a level-triggered EOI",
         "APM2's table says trap, its text says fault",
-        avic.level_eoi_is_fault: "trap" = false, "fault" = true),
+        svm.avic.level_eoi_is_fault: "trap" = false, "fault" = true),
     choice!("task-priority",
         "which task priority gates delivery while V_TPR and the page disagree",
         "hardware was seen to use V_TPR; APM2 \"TPR Register\" reads as the page",
-        avic.priority_threshold: "virtual" = PriorityThreshold::VirtualTaskPriority,
+        svm.avic.priority_threshold: "virtual" = PriorityThreshold::VirtualTaskPriority,
         "page" = PriorityThreshold::Page, "higher" = PriorityThreshold::Higher),
     choice!("irregular-write",
         "a write to the APIC page that is not an aligned dword",
         "APM2 \"AVIC Backing Page\" is silent",
-        avic.irregular_write: "fault" = IrregularAccess::Fault, "memory" = IrregularAccess::Memory),
+        svm.avic.irregular_write: "fault" = IrregularAccess::Fault, "memory" = IrregularAccess::Memory),
     choice!("irregular-read",
         "a read from the APIC page that is not an aligned dword",
         "APM2 \"AVIC Backing Page\" is silent",
-        avic.irregular_read: "memory" = IrregularAccess::Memory, "fault" = IrregularAccess::Fault),
+        svm.avic.irregular_read: "memory" = IrregularAccess::Memory, "fault" = IrregularAccess::Fault),
     choice!("read-only-msr-write",
         "WRMSR to a read-only x2APIC register that no intercept catches",
         "APM2 orders the checks in two ways",
-        avic.read_only_msr_write: "gp" = ReadOnlyMsrWrite::GeneralProtection,
+        svm.avic.read_only_msr_write: "gp" = ReadOnlyMsrWrite::GeneralProtection,
         "exit" = ReadOnlyMsrWrite::NoAcceleration),
     choice!("eoi-read",
         "RDMSR of the EOI register under x2AVIC",
         "write-only by the x2APIC table, readable by AVIC's",
-        avic.eoi_read_is_refused: "gp" = true, "zero" = false),
+        svm.avic.eoi_read_is_refused: "gp" = true, "zero" = false),
     choice!("doorbell-bits",
         "bits of the doorbell MSR that form the APIC ID; the others must be zero",
         "APM2 names 8, Linux writes up to 12",
-        avic.doorbell_id_bits: "12" = 12, "8" = 8, "32" = 32),
+        svm.avic.doorbell_id_bits: "12" = 12, "8" = 8, "32" = 32),
     choice!("avic-undelivered",
         "an interrupt of AVIC's whose delivery ends in an exit",
         "APM2 \"AVIC Interrupt Delivery\" is silent; EXITINTINFO holds every other event",
-        avic.takes_undelivered_back: "exit-interrupt-info" = false, "requested-again" = true),
+        svm.avic.takes_undelivered_back: "exit-interrupt-info" = false, "requested-again" = true),
     choice!("avic-without-nested-paging",
         "VMRUN of a guest that has AVIC but no nested paging",
         "no rule of APM2 \"Canonicalization and Consistency Checks\" names it",
-        avic.needs_nested_paging: "runs" = false, "invalid" = true),
+        svm.avic.needs_nested_paging: "runs" = false, "invalid" = true),
 ];
 
 impl Variant {
@@ -172,7 +179,12 @@ impl Variant {
     }
 }
 
-impl SvmBehaviour {
+impl Behaviour {
+    /// That of a part with these errata.
+    pub fn with_errata(numbers: &[u32]) -> Self {
+        Self { svm: SvmBehaviour::with_errata(numbers) }
+    }
+
     /// Takes a choice `NAME=VALUE`, or `NAME` of a switch that is on or off.
     pub fn choose(&mut self, choice: &str) -> Result<(), VariantError> {
         let (name, value) = choice.split_once('=').unwrap_or((choice, "on"));
@@ -194,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_first_value_of_each_switch_is_the_default_and_every_value_can_be_chosen() {
-        let default = SvmBehaviour::default();
+        let default = Behaviour::default();
         for variant in VARIANTS {
             assert_eq!((variant.get)(&default), 0, "{}", variant.name);
             for (index, value) in variant.values.iter().enumerate() {
@@ -208,20 +220,20 @@ mod tests {
 
     #[test]
     fn a_bare_name_turns_a_switch_on() {
-        let mut behaviour = SvmBehaviour::default();
+        let mut behaviour = Behaviour::default();
         behaviour.choose("erratum-1235").expect("a switch that is on or off");
-        assert!(behaviour.avic.erratum_1235);
+        assert!(behaviour.svm.avic.erratum_1235);
     }
 
     #[test]
     fn an_unknown_name_is_refused_with_the_names_and_an_unknown_value_with_the_values() {
-        let mut behaviour = SvmBehaviour::default();
+        let mut behaviour = Behaviour::default();
         let error = behaviour.choose("erratum-1").expect_err("unknown").to_string();
         assert!(error.contains("erratum-1235") && error.contains("doorbell-bits"), "{error}");
         for choice in ["doorbell-bits=9", "task-priority", "task-priority="] {
             let error = behaviour.choose(choice).expect_err(choice).to_string();
             assert!(error.contains("must be one of"), "{error}");
         }
-        assert_eq!(behaviour, SvmBehaviour::default());
+        assert_eq!(behaviour, Behaviour::default());
     }
 }

@@ -73,13 +73,18 @@ impl Cpu {
         self.apic.pending().is_some() || self.apic.extint_pending()
     }
 
+    /// Whether an event of the running guest would end HLT now.
+    pub(crate) fn has_virtual_event(&mut self, bus: &mut Bus<'_>) -> bool {
+        self.svm_has_virtual_event(bus)
+    }
+
     pub(crate) fn accepts_nmis(&self) -> bool {
         !self.pending.nmi_blocked && self.admits_events()
     }
 }
 
 fn finish_instruction(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
-    match cpu.finish_instruction(bus) {
+    match cpu.svm_finish_instruction(bus) {
         Ok(false) => Look::Further,
         Ok(true) => Look::End(RunEnd::Yield),
         Err(stop) => {
@@ -153,7 +158,7 @@ fn take_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
 }
 
 fn take_virtual(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
-    let result = cpu.take_virtual_events(bus);
+    let result = cpu.svm_take_virtual_events(bus);
     cpu.settle(bus, result);
     Look::Further
 }

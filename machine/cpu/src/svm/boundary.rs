@@ -30,7 +30,7 @@ impl Cpu {
 
     /// First of all at a boundary: what the last instruction, or VMRUN, left to be done. True while
     /// an IPI has steps left, which come before the next instruction.
-    pub(crate) fn finish_instruction(&mut self, bus: &mut Bus<'_>) -> Result<bool, Stop> {
+    pub(crate) fn svm_finish_instruction(&mut self, bus: &mut Bus<'_>) -> Result<bool, Stop> {
         if self.send_pending_ipi(bus) {
             return Ok(true);
         }
@@ -197,7 +197,7 @@ impl Cpu {
     }
 
     /// Virtual interrupts and NMIs, after all physical events; one at most.
-    pub(crate) fn take_virtual_events(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
+    pub(crate) fn svm_take_virtual_events(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
         let Some(guest) = &self.guest.svm.current else {
             self.pending.attention.remove(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
             return Ok(());
@@ -213,7 +213,7 @@ impl Cpu {
     }
 
     /// Whether a virtual event would end HLT now.
-    pub(crate) fn has_virtual_event(&mut self, bus: &mut Bus<'_>) -> bool {
+    pub(crate) fn svm_has_virtual_event(&mut self, bus: &mut Bus<'_>) -> bool {
         let is_open = self.accepts_virtual_interrupts();
         let gif = self.virtual_gif();
         let Some(guest) = &self.guest.svm.current else {

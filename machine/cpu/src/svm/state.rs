@@ -98,7 +98,7 @@ impl Svm {
             host_save: 0,
             tsc_ratio: TSC_RATIO_ONE,
             global_interrupts: true,
-            behaviour: *model.behaviour(),
+            behaviour: model.behaviour().svm,
             costs: SvmCosts::default(),
             current: None,
             cache: VmcbCache::default(),
