@@ -168,8 +168,13 @@ fn an_ipi_in_steps_yields_between_them() {
     });
     lab.cpu.guest.svm.behaviour.sends_ipis_in_steps = true;
     set_entry(&mut lab, 3, OTHER, Some(9));
+    assert_eq!(lab.run_turn(), RunEnd::Yield);
+    assert_eq!(register(&lab, 0x300), 0x40FD, "the command is written");
+    assert_eq!(lab.read(OTHER + 0x270) as u32, 0, "and nobody interrupted yet");
+    assert_eq!(lab.platform.effects, []);
     assert_eq!(lab.run(), ExitCode::Hlt);
-    assert_eq!(lab.platform.effects.len(), 1);
+    assert_eq!(lab.platform.effects, [Effect::Doorbell { target: ApicId(9) }]);
+    assert_eq!(lab.read(OTHER + 0x270) as u32, 1 << 29);
     assert_eq!(lab.read(GUEST + GUEST_DATA) as u32, 1);
 }
 

@@ -115,6 +115,17 @@ fn an_intercepted_page_fault_leaves_cr2_alone() {
 }
 
 #[test]
+fn a_page_fault_that_is_not_intercepted_writes_cr2_which_is_saved() {
+    let mut lab = Lab::new(|_| ());
+    lab.set(save::CR2, 0x1111);
+    lab.use_guest_paging();
+    lab.guest_code(32, |a| a.mov(eax, ptr(0x40_0123)).unwrap());
+    assert_eq!(lab.run(), ExitCode::Hlt);
+    assert_eq!(lab.get(save::RIP), GUEST_HANDLER);
+    assert_eq!(lab.get(save::CR2), 0x40_0123);
+}
+
+#[test]
 fn an_intercepted_int3_exits_at_the_instruction() {
     let mut lab = Lab::new(|a| a.int3().unwrap());
     lab.intercept(|i| i.exceptions = 1 << 3);
@@ -133,25 +144,25 @@ fn virtual_interrupt(vector: u8, priority: u8) -> InterruptControl {
 
 #[test]
 fn a_virtual_interrupt_waits_for_if_priority_and_shadow() {
+    let ignoring = virtual_interrupt(0x41, 1).with_ignores_task_priority(true);
+    // The guest's first instruction is HLT: behind a shadow it exits before the interrupt comes.
     let rows = [
-        (rflags::IF, virtual_interrupt(0x41, 4), true),
-        (0, virtual_interrupt(0x41, 4), false),
-        (rflags::IF, virtual_interrupt(0x41, 4).with_task_priority(4), false),
-        (rflags::IF, virtual_interrupt(0x41, 5).with_task_priority(4), true),
-        (
-            rflags::IF,
-            virtual_interrupt(0x41, 1).with_task_priority(4).with_ignores_task_priority(true),
-            true,
-        ),
-        (rflags::IF, virtual_interrupt(0x41, 4).with_is_interrupt_pending(false), false),
+        (rflags::IF, false, virtual_interrupt(0x41, 4), true),
+        (rflags::IF, true, virtual_interrupt(0x41, 4), false),
+        (0, false, virtual_interrupt(0x41, 4), false),
+        (rflags::IF, false, virtual_interrupt(0x41, 4).with_task_priority(4), false),
+        (rflags::IF, false, virtual_interrupt(0x41, 5).with_task_priority(4), true),
+        (rflags::IF, false, ignoring.with_task_priority(4), true),
+        (rflags::IF, false, virtual_interrupt(0x41, 4).with_is_interrupt_pending(false), false),
     ];
-    for (flags, interrupts, delivered) in rows {
+    for (flags, shadow, interrupts, delivered) in rows {
         let mut lab = Lab::new(|a| a.hlt().unwrap());
         lab.set(save::RFLAGS, flags | 2);
+        lab.set(control::INTERRUPT_STATE, InterruptState::new().with_interrupt_shadow(shadow));
         lab.set(control::INTERRUPT_CONTROL, interrupts);
-        lab.run();
+        assert_eq!(lab.run(), ExitCode::Hlt);
         let in_handler = lab.get(save::RIP) == GUEST_HANDLER;
-        assert_eq!(in_handler, delivered, "{flags:#x} {interrupts:?}");
+        assert_eq!(in_handler, delivered, "{flags:#x} {shadow} {interrupts:?}");
         let pending = lab.get(control::INTERRUPT_CONTROL).is_interrupt_pending();
         assert_eq!(pending, interrupts.is_interrupt_pending() && !delivered);
     }
@@ -239,11 +250,13 @@ fn a_virtual_nmi_is_delivered_and_masked_until_iret() {
     assert_eq!(lab.run(), ExitCode::Cpuid);
     let inside = lab.get(control::INTERRUPT_CONTROL);
     assert!(inside.is_nmi_masked() && !inside.is_nmi_pending());
+    let stack = lab.get(save::RSP);
     // Another one waits for the IRET.
     lab.set(control::INTERRUPT_CONTROL, inside.with_is_nmi_pending(true));
     let next = lab.get(control::N_RIP);
     lab.set(save::RIP, next);
     assert_eq!(lab.resume(), ExitCode::Cpuid, "the second, after IRET");
+    assert_eq!(lab.get(save::RSP), stack, "which has popped the first one's frame");
     assert!(!lab.get(control::INTERRUPT_CONTROL).is_nmi_pending());
     lab.intercept(|i| i.vector3.remove(Vector3::CPUID));
     assert_eq!(lab.resume(), ExitCode::Hlt);

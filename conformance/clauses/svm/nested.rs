@@ -2,7 +2,7 @@
 
 use crate::lab::*;
 use arch::svm::exit::ExitCode;
-use arch::svm::vmcb::{control, save};
+use arch::svm::vmcb::{NestedControl, control, save};
 use iced_x86::code_asm::*;
 
 const P: u64 = 1 << 0;
@@ -119,10 +119,14 @@ fn translations_live_until_the_asid_is_flushed_or_changed() {
 
 #[test]
 fn without_nested_paging_guest_addresses_are_system_addresses() {
-    let mut lab = Lab::new(|_| ());
-    lab.set(control::NESTED_CONTROL, Default::default());
-    let bytes = lab.read(GUEST + GUEST_CODE);
-    lab.write(GUEST_CODE, bytes);
-    lab.write(GUEST_CODE, 0xF4);
-    assert_eq!(lab.run(), ExitCode::Hlt);
+    // The nested tables lead to UD2, the address itself to HLT.
+    for (is_nested, expected) in [(true, ExitCode::Exception(6)), (false, ExitCode::Hlt)] {
+        let mut lab = Lab::new(|a| a.ud2().unwrap());
+        lab.intercept(|i| i.exceptions = 1 << 6);
+        let nested = NestedControl::new().with_nested_paging(is_nested);
+        lab.set(control::NESTED_CONTROL, nested);
+        lab.write(GUEST_CODE, 0xF4);
+        assert_eq!(lab.run(), expected, "nested paging {is_nested}");
+        assert_eq!(lab.get(save::RIP), GUEST_CODE);
+    }
 }
