@@ -4,6 +4,7 @@
 //! TDX, SEAM, SGX and FRED have names for their controls, exits and fields here where software
 //! prints or enumerates them; their behaviour is not modelled anywhere.
 
+pub mod apicv;
 pub mod capability;
 pub mod control;
 pub mod ept;

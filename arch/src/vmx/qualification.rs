@@ -231,6 +231,8 @@ pub enum ApicAccessKind {
     LinearFetch,
     /// While an event was delivered.
     LinearDelivery,
+    /// By MONITOR.
+    LinearMonitor,
     /// While an event was delivered.
     PhysicalDelivery,
     /// A fetch, or while an instruction was executed.
@@ -245,6 +247,7 @@ impl ApicAccessKind {
             1 => Self::LinearWrite,
             2 => Self::LinearFetch,
             3 => Self::LinearDelivery,
+            4 => Self::LinearMonitor,
             10 => Self::PhysicalDelivery,
             15 => Self::PhysicalInstruction,
             other => Self::Unknown(other),
@@ -257,6 +260,7 @@ impl ApicAccessKind {
             Self::LinearWrite => 1,
             Self::LinearFetch => 2,
             Self::LinearDelivery => 3,
+            Self::LinearMonitor => 4,
             Self::PhysicalDelivery => 10,
             Self::PhysicalInstruction => 15,
             Self::Unknown(bits) => bits & 15,
