@@ -1,11 +1,11 @@
 //! A memory with the tables and pages of one guest.
 
+pub use crate::sparse_memory::Memory;
 use arch::address::{GuestPhysical, SystemPhysical};
 use arch::apic::Icr;
 use arch::identity::{ApicId, Vector};
 use arch::svm::avic::{LogicalEntry, PhysicalEntry, register};
 use interrupt::page::{ApicPage, Bank};
-use std::collections::BTreeMap;
 use virtual_apic::SharedMemory;
 use virtual_apic::avic::{Avic, AvicBehaviour, AvicMode, BackingPage, IpiOutcome, IpiSend};
 
@@ -13,33 +13,6 @@ pub const PHYSICAL_TABLE: u64 = 0x1_0000;
 pub const LOGICAL_TABLE: u64 = 0x2_0000;
 pub const PAGES: u64 = 0x10_0000;
 pub const PHYSICAL_ADDRESS_BITS: u8 = 48;
-
-/// Sparse memory, dword by dword.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Memory(BTreeMap<u64, u32>);
-
-impl SharedMemory for Memory {
-    fn read_u32(&self, at: SystemPhysical) -> u32 {
-        assert_eq!(at.0 % 4, 0, "aligned");
-        self.0.get(&at.0).copied().unwrap_or(0)
-    }
-
-    fn read_u64(&self, at: SystemPhysical) -> u64 {
-        assert_eq!(at.0 % 8, 0, "aligned");
-        u64::from(self.read_u32(at)) | u64::from(self.read_u32(at.offset(4))) << 32
-    }
-
-    fn write_u32(&mut self, at: SystemPhysical, value: u32) {
-        assert_eq!(at.0 % 4, 0, "aligned");
-        self.0.insert(at.0, value);
-    }
-
-    fn write_u64(&mut self, at: SystemPhysical, value: u64) {
-        assert_eq!(at.0 % 8, 0, "aligned");
-        self.write_u32(at, value as u32);
-        self.write_u32(at.offset(4), (value >> 32) as u32);
-    }
-}
 
 impl Memory {
     pub fn set_physical(&mut self, index: u16, entry: PhysicalEntry) {

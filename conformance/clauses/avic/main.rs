@@ -5,4 +5,6 @@ mod interrupt;
 mod ipi;
 mod machine;
 mod race;
+#[path = "../sparse_memory.rs"]
+mod sparse_memory;
 mod vmcb;

@@ -2,6 +2,7 @@
 //! [`SharedMemory`]. Nothing here knows a processor: the caller says what the guest did, and is
 //! told what comes of it.
 
+pub mod apicv;
 pub mod avic;
 mod memory;
 mod page;

@@ -1,0 +1,12 @@
+//! APICv, IPI virtualization and posted interrupts, rule by rule, and the races between processors
+//! enumerated.
+
+mod access;
+mod command;
+mod ipi;
+mod machine;
+mod msr;
+mod posted_descriptor;
+#[path = "../sparse_memory.rs"]
+mod sparse_memory;
+mod virtual_interrupt;
