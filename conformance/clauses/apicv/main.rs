@@ -7,6 +7,7 @@ mod ipi;
 mod machine;
 mod msr;
 mod posted_descriptor;
+mod race;
 #[path = "../sparse_memory.rs"]
 mod sparse_memory;
 mod virtual_interrupt;
