@@ -1,4 +1,4 @@
-//! QEMU's firmware configuration device: how many processors there are. [FW_CFG "Ports"]
+//! QEMU's firmware configuration device: how many processors there are. [FWCFG "Ports"]
 
 use crate::instruction::{in8, out16};
 

@@ -1,9 +1,8 @@
 //! Collects the marks of what is left out, `DEVIATION(KEY "title"): reason`, into docs/deviations.md.
 
-use super::File;
+use super::{File, comment};
 
 pub const PAGE: &str = "docs/deviations.md";
-const KEYS: &str = "SPECIFICATIONS.md";
 const MARK: &str = "DEVIATION(";
 
 const HEAD: &str = "\
@@ -21,8 +20,7 @@ struct Deviation {
 }
 
 /// The page, and what is wrong with the marks.
-pub fn page(files: &[File]) -> (String, Vec<String>) {
-    let keys = keys(files);
+pub fn page(files: &[File], keys: &[String]) -> (String, Vec<String>) {
     let mut problems = vec![];
     let mut page = HEAD.to_owned();
     let mut folder = String::new();
@@ -31,7 +29,7 @@ pub fn page(files: &[File]) -> (String, Vec<String>) {
     {
         for deviation in deviations(file, &mut problems) {
             if !keys.contains(&deviation.key) {
-                problems.push(format!("{}: no key {} in {KEYS}", file.path, deviation.key));
+                problems.push(format!("{}: no key {}", file.path, deviation.key));
             }
             let (part, _) = file.path.split_once("/src/").unwrap_or((&file.path, ""));
             if part != folder {
@@ -45,13 +43,6 @@ pub fn page(files: &[File]) -> (String, Vec<String>) {
         }
     }
     (page, problems)
-}
-
-/// First column of the table of specifications.
-fn keys(files: &[File]) -> Vec<String> {
-    let text = files.iter().find(|file| file.path == KEYS).map_or("", |file| file.text.as_str());
-    let cells = text.lines().filter_map(|line| line.strip_prefix('|')?.split('|').next());
-    cells.flat_map(|cell| cell.split(',')).map(|key| key.trim().to_owned()).collect()
 }
 
 fn deviations(file: &File, problems: &mut Vec<String>) -> Vec<Deviation> {
@@ -85,12 +76,6 @@ fn deviations(file: &File, problems: &mut Vec<String>) -> Vec<Deviation> {
     found
 }
 
-/// The text of a line that is all comment.
-fn comment(line: &str) -> Option<&str> {
-    let rest = line.trim_start().strip_prefix("//")?;
-    Some(rest.trim_start_matches(['/', '!']).trim())
-}
-
 fn parse(text: &str) -> Option<(String, String, String)> {
     let (key, rest) = text.split_once(" \"")?;
     let (title, reason) = rest.split_once("\"):")?;
@@ -103,10 +88,8 @@ mod tests {
     use super::*;
     use crate::tidy::file;
 
-    const SPECIFICATIONS: &str = "| Key | Document |\n|---|---|\n| APM1, APM2 | a manual |\n";
-
     fn page_of(text: &str) -> (String, Vec<String>) {
-        page(&[file(KEYS, SPECIFICATIONS), file("machine/cpu/src/a.rs", text)])
+        page(&[file("machine/cpu/src/a.rs", text)], &["APM1", "APM2"].map(str::to_owned))
     }
 
     #[test]

@@ -75,6 +75,16 @@ pub fn check_lints(members: &[Member], files: &[File], problems: &mut Vec<String
     }
 }
 
+/// Every crate says in a README what it is, what it may use, what it must never contain.
+pub fn check_readmes(members: &[Member], files: &[File], problems: &mut Vec<String>) {
+    for member in members {
+        let readme = format!("{}/README.md", member.folder);
+        if !files.iter().any(|file| file.path == readme && !file.text.trim().is_empty()) {
+            problems.push(format!("{readme}: not there"));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,5 +109,8 @@ mod tests {
         assert_eq!(problems, [] as [String; 0]);
         check_lints(&members, &files, &mut problems);
         assert_eq!(problems.len(), 1, "{problems:?}");
+        problems.clear();
+        check_readmes(&members, &files, &mut problems);
+        assert_eq!(problems, ["a/README.md: not there"]);
     }
 }

@@ -1,12 +1,16 @@
 //! `cargo xtask tidy`: the rules of this project that no compiler knows.
 //!
-//! Lengths of files, the table of ARCHITECTURE.md against what crates depend on, the ban on `unsafe`, words that
-//! mark unfinished work, and docs/deviations.md against the marks it is collected from.
+//! Lengths of files, the table of ARCHITECTURE.md against what crates depend on, a README for each
+//! crate, the ban on `unsafe`, words that mark unfinished work, citations of documents that
+//! SPECIFICATIONS.md does not list, paths that are named and not there, and docs/deviations.md
+//! against the marks it is collected from.
 
 mod deviation;
 mod layer;
 mod length;
 mod manifest;
+mod path;
+mod specification;
 mod word;
 
 use anyhow::{Context, Result, bail};
@@ -14,7 +18,7 @@ use std::fs;
 use std::path::Path;
 
 /// A text file of the project.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct File {
     /// From the project's folder on, with slashes.
     path: String,
@@ -44,7 +48,8 @@ pub fn check(root: &Path, write: bool) -> Result<Vec<(String, usize)>> {
     let mut files = Vec::new();
     collect(root, "", DEPTH, &mut files)?;
     files.sort_by(|one, other| one.path.cmp(&other.path));
-    let (page, mut problems) = deviation::page(&files);
+    let keys = specification::keys(&files);
+    let (page, mut problems) = deviation::page(&files, &keys);
     if write {
         fs::write(root.join(deviation::PAGE), &page).context("cannot write the deviations")?;
     } else if files.iter().find(|file| file.path == deviation::PAGE).map(|file| &file.text)
@@ -54,8 +59,11 @@ pub fn check(root: &Path, write: bool) -> Result<Vec<(String, usize)>> {
     }
     let long = length::check(&files, &mut problems);
     word::check(&files, &mut problems);
+    specification::check(&files, &keys, &mut problems);
+    path::check(root, &files, &mut problems);
     let members = manifest::members(&files, &mut problems);
     manifest::check_lints(&members, &files, &mut problems);
+    manifest::check_readmes(&members, &files, &mut problems);
     layer::check(&files, &members, &mut problems);
     if !problems.is_empty() {
         bail!("{} problems\n{}", problems.len(), problems.join("\n"));
@@ -86,6 +94,12 @@ fn collect(root: &Path, below: &str, depth: usize, files: &mut Vec<File>) -> Res
         }
     }
     Ok(())
+}
+
+/// The text of a line of Rust that is all comment.
+fn comment(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix("//")?;
+    Some(rest.trim_start_matches(['/', '!']).trim())
 }
 
 #[cfg(test)]
