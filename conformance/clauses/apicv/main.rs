@@ -3,6 +3,7 @@
 
 mod access;
 mod command;
+mod controls;
 mod ipi;
 mod machine;
 mod msr;

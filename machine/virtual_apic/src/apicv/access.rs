@@ -246,7 +246,7 @@ impl Apicv {
 }
 
 const fn mask(size: u8) -> u32 {
-    u32::MAX >> (32 - size as u32 * 8)
+    ((1u64 << (size as u32 * 8)) - 1) as u32
 }
 
 const fn page_offset(msr: u32) -> u16 {

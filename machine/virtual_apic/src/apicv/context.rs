@@ -3,8 +3,8 @@
 use super::{ApicvBehaviour, VirtualApicPage};
 use arch::address::SystemPhysical;
 use arch::identity::Vector;
-use arch::vmx::ExitReason;
 use arch::vmx::apicv::GuestInterruptStatus;
+use arch::vmx::{ExitReason, PinControls, PrimaryControls, SecondaryControls, TertiaryControls};
 use interrupt::page::VectorSet;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,31 @@ pub struct ApicvControls {
     pub virtualizes_ipis: bool,
     /// "Interrupt-window exiting": no virtual interrupt is recognized or delivered.
     pub exits_at_interrupt_window: bool,
+}
+
+impl ApicvControls {
+    /// What the VMCS's vectors say. Secondary and tertiary ones count where they are activated.
+    pub const fn of(
+        pin: PinControls,
+        primary: PrimaryControls,
+        secondary: SecondaryControls,
+        tertiary: TertiaryControls,
+    ) -> Self {
+        let has_secondary = primary.contains(PrimaryControls::SECONDARY_CONTROLS);
+        let secondary = if has_secondary { secondary } else { SecondaryControls::empty() };
+        Self {
+            uses_tpr_shadow: primary.contains(PrimaryControls::TPR_SHADOW),
+            virtualizes_accesses: secondary.contains(SecondaryControls::VIRTUALIZE_APIC_ACCESSES),
+            virtualizes_x2apic: secondary.contains(SecondaryControls::VIRTUALIZE_X2APIC_MODE),
+            virtualizes_registers: secondary
+                .contains(SecondaryControls::APIC_REGISTER_VIRTUALIZATION),
+            delivers_interrupts: secondary.contains(SecondaryControls::VIRTUAL_INTERRUPT_DELIVERY),
+            processes_posted_interrupts: pin.contains(PinControls::POSTED_INTERRUPTS),
+            virtualizes_ipis: primary.contains(PrimaryControls::TERTIARY_CONTROLS)
+                && tertiary.contains(TertiaryControls::IPI_VIRTUALIZATION),
+            exits_at_interrupt_window: primary.contains(PrimaryControls::INTERRUPT_WINDOW_EXITING),
+        }
+    }
 }
 
 /// The table of IPI virtualization.
