@@ -4,6 +4,7 @@
 mod access;
 mod command;
 mod controls;
+mod equivalence;
 mod ipi;
 mod machine;
 mod msr;
