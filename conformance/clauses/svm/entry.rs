@@ -5,7 +5,7 @@ use arch::address::SystemPhysical;
 use arch::control::{Cr0, Cr4, Efer};
 use arch::svm::avic::PhysicalTablePointer;
 use arch::svm::exit::ExitCode;
-use arch::svm::intercept::Vector3;
+use arch::svm::intercept::{Vector3, Vector4};
 use arch::svm::vmcb::{CleanBits, InterruptControl, InterruptState, NestedControl, control, save};
 use bus::Happening;
 use iced_x86::code_asm::*;
@@ -68,22 +68,89 @@ fn illegal_guests_exit_with_invalid_and_never_run() {
     assert_eq!(lab.resume(), ExitCode::Hlt);
 }
 
+/// [APM2 "Interrupt Shadows"]: the instruction behind STI, MOV SS and POP SS is in the shadow until
+/// it has been executed, and one that exits has not been.
 #[test]
-fn the_interrupt_shadow_is_saved_and_restored() {
-    let mut lab = Lab::new(|a| {
-        a.sti().unwrap();
-        a.cpuid().unwrap();
-        a.hlt().unwrap();
-    });
-    lab.intercept(|i| i.vector3 |= Vector3::CPUID);
-    assert_eq!(lab.run(), ExitCode::Cpuid);
-    assert!(
-        !lab.get(control::INTERRUPT_STATE).interrupt_shadow() || lab.get(save::RFLAGS) & 0x200 != 0
-    );
-    lab.set(control::INTERRUPT_STATE, InterruptState::new());
-    lab.intercept(|i| i.vector3.remove(Vector3::CPUID));
-    assert_eq!(lab.resume(), ExitCode::Hlt);
-    assert!(!lab.get(control::INTERRUPT_STATE).interrupt_shadow());
+fn the_interrupt_shadow_of_an_instruction_that_exits_is_saved() {
+    type Code = fn(&mut CodeAssembler);
+    let rows: [(&str, Code, ExitCode, bool); 9] = [
+        ("STI; CPUID", |a| (a.sti().unwrap(), a.cpuid().unwrap()).1, ExitCode::Cpuid, true),
+        ("STI; VMMCALL", |a| (a.sti().unwrap(), a.vmmcall().unwrap()).1, ExitCode::Vmmcall, true),
+        (
+            "MOV SS; VMMCALL",
+            |a| (a.mov(ss, dx).unwrap(), a.vmmcall().unwrap()).1,
+            ExitCode::Vmmcall,
+            true,
+        ),
+        (
+            "POP SS; VMMCALL",
+            |a| (a.push(edx).unwrap(), a.db(&[0x17]).unwrap(), a.vmmcall().unwrap()).2,
+            ExitCode::Vmmcall,
+            true,
+        ),
+        ("STI; HLT", |a| (a.sti().unwrap(), a.hlt().unwrap()).1, ExitCode::Hlt, true),
+        (
+            "STI; a nested page fault",
+            |a| (a.sti().unwrap(), a.mov(eax, ptr(GUEST_DATA)).unwrap()).1,
+            ExitCode::NestedPageFault,
+            true,
+        ),
+        ("NOP; CPUID", |a| (a.nop().unwrap(), a.cpuid().unwrap()).1, ExitCode::Cpuid, false),
+        (
+            "STI; NOP; CPUID",
+            |a| (a.sti().unwrap(), a.nop().unwrap(), a.cpuid().unwrap()).2,
+            ExitCode::Cpuid,
+            false,
+        ),
+        (
+            "a second STI has no shadow",
+            |a| (a.sti().unwrap(), a.nop().unwrap(), a.sti().unwrap(), a.cpuid().unwrap()).3,
+            ExitCode::Cpuid,
+            false,
+        ),
+    ];
+    for (rule, code, exit, is_shadowed) in rows {
+        let mut lab = Lab::new(code);
+        lab.intercept(|i| {
+            i.vector3 |= Vector3::CPUID;
+            i.vector4 |= Vector4::VMMCALL;
+        });
+        lab.write(NESTED_TABLES + 0x3000 + 8 * (GUEST_DATA >> 12), 0);
+        lab.cpu.registers.gpr[2] = 0x10;
+        assert_eq!(lab.run(), exit, "{rule}");
+        let state = lab.get(control::INTERRUPT_STATE);
+        assert_eq!(state, InterruptState::new().with_interrupt_shadow(is_shadowed), "{rule}");
+    }
+}
+
+/// A hypervisor that has done what the instruction asks for clears the shadow; one that has not
+/// leaves it, and VMRUN takes it up again.
+#[test]
+fn the_interrupt_shadow_is_restored_and_lasts_for_one_instruction() {
+    // Behind STI; CPUID, or behind STI.
+    for (keeps, offset) in [(true, 3), (false, 1)] {
+        let mut lab = Lab::new(|a| {
+            a.sti().unwrap();
+            a.cpuid().unwrap();
+            a.hlt().unwrap();
+        });
+        let pending = InterruptControl::new()
+            .with_masks_interrupts(true)
+            .with_is_interrupt_pending(true)
+            .with_interrupt_vector(0x41)
+            .with_interrupt_priority(4);
+        lab.set(control::INTERRUPT_CONTROL, pending);
+        lab.intercept(|i| i.vector3 |= Vector3::CPUID);
+        assert_eq!(lab.run(), ExitCode::Cpuid, "the shadow holds the interrupt back");
+        lab.intercept(|i| i.vector3.remove(Vector3::CPUID));
+        if !keeps {
+            lab.set(control::INTERRUPT_STATE, InterruptState::new());
+        }
+        assert_eq!(lab.resume(), ExitCode::Hlt);
+        assert_eq!(lab.get(save::RIP), GUEST_HANDLER);
+        let returns_to = lab.read(GUEST + lab.get(save::RSP)) as u32;
+        assert_eq!(returns_to, GUEST_CODE as u32 + offset, "the shadow is kept: {keeps}");
+    }
 }
 
 #[test]
