@@ -191,8 +191,8 @@ fn processor(configuration: &Configuration, costs: &CostProfile, index: CpuIndex
         ..base
     });
     let mut cpu = Cpu::new(index, model, apic, configuration.seed);
-    cpu.device_access_cycles = costs.instruction.memory_mapped.value as u64;
-    cpu.guest.svm.costs = costs.svm_costs(&configuration.model);
+    cpu.costs = costs.processor_costs(&configuration.model);
+    cpu.guest.svm.costs = costs.svm_costs();
     cpu
 }
 

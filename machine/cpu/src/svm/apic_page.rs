@@ -37,7 +37,10 @@ impl Cpu {
             return !0;
         };
         match avic.read_page(bus.memory, offset, size) {
-            ReadOutcome::Value(value) => value,
+            ReadOutcome::Value(value) => {
+                self.spend(self.guest.svm.costs.avic_read);
+                value
+            }
             // Refused beforehand.
             ReadOutcome::Fault(_) | ReadOutcome::GeneralProtection => !0,
         }
@@ -69,9 +72,13 @@ impl Cpu {
         let Some(guest) = self.guest.svm.current.as_mut() else { return Ok(()) };
         guest.avic = Some(avic);
         match outcome {
-            WriteOutcome::Done => Ok(()),
+            WriteOutcome::Done => {
+                self.spend(self.guest.svm.costs.avic_write);
+                Ok(())
+            }
             WriteOutcome::Evaluate => {
                 self.pending.attention |= Attention::VIRTUAL_INTERRUPT;
+                self.spend(self.guest.svm.costs.avic_write);
                 Ok(())
             }
             WriteOutcome::Send(command) => {
