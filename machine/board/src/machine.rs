@@ -13,7 +13,7 @@ use arch::cpuid::Feature;
 use arch::identity::CpuIndex;
 use arch::segment::{Attributes, Segment, SegmentRegister};
 use arch::time::Picoseconds;
-use bus::GuestMemory;
+use bus::{GuestMemory, HostMemoryExhausted};
 use cpu::{Attention, CodeCache, Cpu, CpuModel, ModelError, Placement};
 use device::{ChipsetConfiguration, Date};
 use interrupt::local_apic::{LocalApic, LocalApicModel};
@@ -56,6 +56,8 @@ pub enum MachineError {
     #[error(transparent)]
     Memory(#[from] TooLittleMemory),
     #[error(transparent)]
+    #[error("this host cannot give the machine {} MiB of memory; ask for less", .0.size >> 20)]
+    HostMemory(HostMemoryExhausted),
     Load(#[from] LoadError),
 }
 
@@ -92,6 +94,8 @@ impl Machine {
         let topology = configuration.topology;
         let chipset = ChipsetConfiguration {
             cpus: topology.cpu_count(),
+        let memory =
+            GuestMemory::allocate(configuration.memory).map_err(MachineError::HostMemory)?;
             memory_size: configuration.memory,
             start: configuration.start,
             virtio: configuration.virtio.clone(),
@@ -110,7 +114,7 @@ impl Machine {
                 now: Picoseconds::ZERO,
                 turn: None,
             },
-            memory: GuestMemory::new(configuration.memory),
+            memory,
             costs,
             cache,
             outcome: None,

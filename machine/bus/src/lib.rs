@@ -11,5 +11,7 @@ mod platform;
 pub mod walk;
 
 pub use effect::{Effect, Happening, Initiator, Outbox};
-pub use memory::{GuestMemory, HOLE_END, HOLE_START, MemoryLayout, OutOfRange};
+pub use memory::{
+    GuestMemory, HOLE_END, HOLE_START, HostMemoryExhausted, MemoryLayout, OutOfRange,
+};
 pub use platform::{Context, DirectMemoryAccess, DmaFault, Platform, Visit};
