@@ -5,6 +5,7 @@ use crate::cost::{CostError, CostProfile};
 use crate::firmware::{self, FirmwareOptions, TooLittleMemory};
 use crate::load::{self, BootRequest, BootState, EntryMode, LoadError, Module, Source};
 use crate::moments::Moments;
+use crate::recall::Recall;
 use crate::topology::{BadTopology, Level, Topology};
 use crate::wiring::Wiring;
 use arch::apic::ApicBase;
@@ -55,9 +56,9 @@ pub enum MachineError {
     Topology(#[from] BadTopology),
     #[error(transparent)]
     Memory(#[from] TooLittleMemory),
-    #[error(transparent)]
     #[error("this host cannot give the machine {} MiB of memory; ask for less", .0.size >> 20)]
     HostMemory(HostMemoryExhausted),
+    #[error(transparent)]
     Load(#[from] LoadError),
 }
 
@@ -85,17 +86,19 @@ pub struct Machine {
     pub(crate) channels: Channels,
     pub(crate) awaits_output: bool,
     pub(crate) moments: Moments,
+    /// Rings to make a run return before its limits.
+    pub recall: Recall,
 }
 
 impl Machine {
     /// A computer at power-on, with empty memory.
     pub fn new(configuration: &Configuration) -> Result<Self, MachineError> {
         let costs = CostProfile::of_model(configuration.model.name())?;
+        let memory =
+            GuestMemory::allocate(configuration.memory).map_err(MachineError::HostMemory)?;
         let topology = configuration.topology;
         let chipset = ChipsetConfiguration {
             cpus: topology.cpu_count(),
-        let memory =
-            GuestMemory::allocate(configuration.memory).map_err(MachineError::HostMemory)?;
             memory_size: configuration.memory,
             start: configuration.start,
             virtio: configuration.virtio.clone(),
@@ -122,6 +125,7 @@ impl Machine {
             channels: Channels::default(),
             awaits_output: false,
             moments: Moments::default(),
+            recall: Recall::default(),
         })
     }
 

@@ -19,6 +19,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use trace::Event;
 
+/// Virtual time between two looks at [`Machine::recall`]: a host takes it for a thousandth of a
+/// second, and where every instruction faults for ten.
+const LOOK: Picoseconds = Picoseconds::from_nanoseconds(20_000);
+
 /// Why the computer stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
@@ -85,11 +89,13 @@ impl Inbox {
 }
 
 impl Machine {
-    /// Runs until the limits; `Some` is the end of the run.
+    /// Runs until the limits, or until somebody rings [`Machine::recall`]; `Some` is the end of the
+    /// run.
     pub fn run(&mut self, limits: Limits) -> Option<Outcome> {
         self.refresh_all();
         while self.outcome.is_none() {
-            if self.instructions_left(limits) == 0 || self.has_awaited_output() {
+            let is_over = self.instructions_left(limits) == 0 || self.has_awaited_output();
+            if is_over || self.recall.take() {
                 return None;
             }
             if let Some(turn) = self.state.turn {
@@ -97,7 +103,7 @@ impl Machine {
                     self.state.now = self.state.now.max(limits.until);
                     return None;
                 }
-                self.go_on(turn, limits);
+                self.go_on(turn, self.until_look(turn.cpu, limits));
                 continue;
             }
             let Some((cpu, at)) = self.furthest_behind() else {
@@ -179,7 +185,14 @@ impl Machine {
             .fold(Picoseconds::MAX, Picoseconds::min)
             .max(Picoseconds(at.0 + 1));
         self.state.cpus[index].others_clock = others.unwrap_or(Picoseconds::MAX);
-        self.go_on(Turn { cpu: CpuIndex(index as u16), until }, limits);
+        let cpu = CpuIndex(index as u16);
+        self.go_on(Turn { cpu, until }, self.until_look(cpu, limits));
+    }
+
+    /// The limits of a stretch that is short enough for a person who waits.
+    fn until_look(&self, cpu: CpuIndex, limits: Limits) -> Limits {
+        let look = self.state.cpus[usize::from(cpu.0)].clock.saturating_add(LOOK);
+        Limits { until: limits.until.min(look), ..limits }
     }
 
     /// Runs a processor to the end of its turn or to the limits.

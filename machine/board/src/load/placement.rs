@@ -37,9 +37,10 @@ impl Placement {
 
     /// Bytes of the largest free range inside `window`.
     pub fn largest(&self, window: &Range<u64>) -> u64 {
-        let inside = self.free.iter().map(|range| {
-            range.end.min(window.end).saturating_sub(range.start.max(window.start))
-        });
+        let inside = self
+            .free
+            .iter()
+            .map(|range| range.end.min(window.end).saturating_sub(range.start.max(window.start)));
         inside.max().unwrap_or(0)
     }
 
