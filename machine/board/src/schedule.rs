@@ -10,7 +10,7 @@
 use crate::machine::Machine;
 use arch::apic::{InterruptMessage, Scope};
 use arch::identity::{ApicId, CpuIndex};
-use arch::msi::DestinationWidth;
+use arch::msi::{DestinationWidth, MessageSignalled};
 use arch::time::Picoseconds;
 use bus::{Effect, Initiator};
 use cpu::{Activity, Attention, Bus, RunEnd};
@@ -245,7 +245,15 @@ impl Machine {
         }
         while let Some(arrival) = self.state.inboxes[index].take(at.max(cpu.clock)) {
             let acceptance = match arrival {
-                Arrival::Message(message) => cpu.apic.accept(&message),
+                Arrival::Message(message) => {
+                    let event = Event::InterruptAccepted {
+                        delivery_mode: message.delivery_mode,
+                        vector: message.vector,
+                        is_level: message.is_level,
+                    };
+                    self.state.wiring.note(cpu.index, at.max(cpu.clock), event);
+                    cpu.apic.accept(&message)
+                }
                 Arrival::Lint0(level) => {
                     let acceptance = cpu.apic.lint0(level);
                     cpu.pending.attention |= Attention::INTERRUPT;
@@ -286,6 +294,7 @@ impl Machine {
     fn deliver_one(&mut self, initiator: Initiator, at: Picoseconds, effect: Effect) {
         match effect {
             Effect::MessageSignalled(message) => {
+                self.note_message(initiator, at, message);
                 let width = DestinationWidth::Fifteen;
                 if let Some(interrupt) = message.interrupt(width)
                     && !self.send(initiator, at, &interrupt, Scope::Destination)
@@ -312,6 +321,14 @@ impl Machine {
             Effect::ChannelOutput { port } => self.collect(initiator, port),
             Effect::Line { .. } | Effect::EndOfInterrupt { .. } => {}
         }
+    }
+
+    /// Records what a device or an I/O APIC writes into the interrupt window.
+    fn note_message(&mut self, initiator: Initiator, at: Picoseconds, message: MessageSignalled) {
+        let Initiator::Device(requester) = initiator else { return };
+        let MessageSignalled { address, data } = message;
+        let event = Event::MessageSignalled { requester, address, data };
+        self.state.wiring.note(CpuIndex(0), at, event);
     }
 
     fn end(&mut self, at: Picoseconds, event: Event, outcome: Outcome) {

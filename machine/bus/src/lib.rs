@@ -10,7 +10,7 @@ mod memory;
 mod platform;
 pub mod walk;
 
-pub use effect::{Effect, Happening, Initiator, Outbox};
+pub use effect::{ControlBlock, Effect, Happening, Initiator, Outbox, VmExit};
 pub use memory::{
     GuestMemory, HOLE_END, HOLE_START, HostMemoryExhausted, MemoryLayout, OutOfRange,
 };

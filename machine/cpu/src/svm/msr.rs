@@ -144,7 +144,7 @@ impl Cpu {
     ) -> Option<Result<(), Stop>> {
         let mut avic = self.x2avic()?;
         let outcome = avic.write_msr(bus.memory, number, value);
-        Some(self.apply_avic_write(avic, outcome))
+        Some(self.apply_avic_write(bus, avic, outcome))
     }
 }
 

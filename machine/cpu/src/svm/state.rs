@@ -138,6 +138,8 @@ pub struct Guest {
     pub exit: Option<Exit>,
     /// An accelerated IPI whose steps are not all taken.
     pub ipi: Option<Box<IpiSend>>,
+    /// The time of the next target's part has passed.
+    pub ipi_is_paid: bool,
 }
 
 /// Nested paging as VMRUN found it. [APM2 "Nested Paging"]
