@@ -1,5 +1,6 @@
 //! `avicenna`: one binary for operators and for authors of hypervisors. One file per verb.
 
+mod status;
 mod terminal;
 mod verb;
 
@@ -58,6 +59,6 @@ fn main() -> ExitCode {
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("avicenna: {error:#}");
-        ExitCode::from(verb::CANNOT_TELL)
+        ExitCode::from(status::of_error(&error))
     })
 }

@@ -66,7 +66,32 @@ impl<W: Write> Export<W> {
                 self.close(record.cpu, record.at)?;
                 self.instant(record)
             }
-            _ => self.instant(record),
+            // Named one by one: a new kind is not left out by accident.
+            Event::InterruptSent { .. }
+            | Event::InterruptAccepted { .. }
+            | Event::InterruptDelivered { .. }
+            | Event::EndOfInterrupt { .. }
+            | Event::VirtualIpiSent { .. }
+            | Event::VirtualInterruptAccepted { .. }
+            | Event::VirtualInterruptDelivered { .. }
+            | Event::VirtualEndOfInterrupt { .. }
+            | Event::Doorbell { .. }
+            | Event::Posted { .. }
+            | Event::PortRead { .. }
+            | Event::PortWrite { .. }
+            | Event::DeviceRead { .. }
+            | Event::DeviceWrite { .. }
+            | Event::Exception { .. }
+            | Event::MessageSignalled { .. }
+            | Event::Line { .. }
+            | Event::LegacyInterrupt { .. }
+            | Event::PowerOff {}
+            | Event::Reset {}
+            | Event::DebugExit { .. }
+            | Event::MsrRead { .. }
+            | Event::MsrWrite { .. }
+            | Event::Shutdown { .. }
+            | Event::NestedRoot { .. } => self.instant(record),
         }
     }
 

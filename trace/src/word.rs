@@ -1,7 +1,6 @@
 //! Fields of events as 64-bit words and as text.
 
 use crate::event::VirtualCpu;
-use crate::inhibit::Reason;
 use arch::address::{Device, Linear, SystemPhysical};
 use arch::apic::{DeliveryMode, DestinationMode, Scope};
 use arch::identity::{ApicId, RequesterId, Vector};
@@ -80,17 +79,10 @@ words! {
     Scope, false, "{:?}": |value| value.into_bits().into(),
         |word| (word < 4).then(|| Self::from_bits(word as u8));
     ExitCode, false, "{:?}": |value| value.into_bits(), |word| Some(Self::from_bits(word));
-    Reason, false, "{}": |value| reason_number(value),
-        |word| Self::ALL.get(usize::try_from(word).ok()?).copied();
 }
 
 impl Display for VirtualCpu {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         Display::fmt(&self.0, f)
     }
-}
-
-/// The place in [`Reason::ALL`].
-fn reason_number(reason: Reason) -> u64 {
-    Reason::ALL.iter().position(|other| *other == reason).unwrap_or(0) as u64
 }

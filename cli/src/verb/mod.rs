@@ -1,6 +1,6 @@
 //! The verbs. Each parses its arguments, calls a library and prints; nothing is decided here.
 //!
-//! Exit status of every verb: 0 clean, 1 findings, 2 usage, 3 could not tell.
+//! Exit status of every verb: 0 clean, 1 findings, 2 usage, 3 could not tell, 130 interrupted.
 
 pub mod bench;
 pub mod check;
@@ -16,11 +16,9 @@ pub mod snapshot;
 mod source;
 pub mod why;
 
+pub use crate::status::CANNOT_TELL;
 use rules::Answer;
 use std::process::ExitCode;
-
-/// The answer could not be found: missing privileges, unreadable input, a host that failed.
-pub const CANNOT_TELL: u8 = 3;
 
 /// The exit status that says an answer.
 pub fn status(answer: Answer) -> ExitCode {

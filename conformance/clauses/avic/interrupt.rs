@@ -71,7 +71,7 @@ fn an_edge_triggered_eoi_ends_the_highest_vector_without_an_exit() {
     request(&mut memory, &[0x52]);
     avic.accept(&mut memory, Vector(0x52));
     let outcome = avic.write_page(&mut memory, register::END_OF_INTERRUPT, 4, 0);
-    assert_eq!(outcome, WriteOutcome::Evaluate);
+    assert_eq!(outcome, WriteOutcome::Ended(Vector(0x52)));
     assert!(!page(0).is_in_service(&memory, 0x52));
     assert_eq!(ppr(&memory), 0x30);
     assert_eq!(avic.end_of_interrupt(&mut memory), EndOfInterrupt::Ended(Vector(0x31)));

@@ -125,7 +125,7 @@ impl World {
         let mut next = self.clone();
         next.senders[n] = match self.senders[n].clone() {
             Sender::Sending(mut ipi) => match ipi.step(&self.avic(rules, 0), &mut next.memory) {
-                IpiStep::Continue | IpiStep::Late => Sender::Sending(ipi),
+                IpiStep::Continue | IpiStep::Late | IpiStep::Posted { .. } => Sender::Sending(ipi),
                 IpiStep::Doorbell(ApicId(core)) => {
                     next.ringing.push(core as u16);
                     Sender::Sending(ipi)

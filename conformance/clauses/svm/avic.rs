@@ -4,14 +4,14 @@
 use crate::lab::*;
 use arch::address::SystemPhysical;
 use arch::control::rflags;
-use arch::identity::ApicId;
+use arch::identity::{ApicId, Vector};
 use arch::svm::avic::{PhysicalEntry, PhysicalTablePointer};
 use arch::svm::event::{EventType, Injection};
 use arch::svm::exit::ExitCode;
 use arch::svm::intercept::Vector3;
 use arch::svm::segment::{Segment as Saved, SegmentAttributes};
 use arch::svm::vmcb::{InterruptControl, InterruptState, control, save};
-use bus::Effect;
+use bus::{ControlBlock, Effect, Happening};
 use cpu::{Attention, RunEnd};
 use iced_x86::code_asm::*;
 
@@ -191,6 +191,34 @@ fn a_self_ipi_is_taken_without_an_exit() {
     assert_eq!(register(&lab, 0x100 + 0x20), 1 << 1, "in service");
     assert_eq!(register(&lab, 0x200 + 0x20), 0);
     assert_eq!(register(&lab, 0xA0), 0x40, "PPR");
+}
+
+#[test]
+fn what_happens_without_an_exit_is_recorded_in_its_order() {
+    let mut lab = lab(false, |a| {
+        a.sti().unwrap();
+        store(a, 0x300, 0x4_4041);
+        a.nop().unwrap();
+        a.hlt().unwrap();
+    });
+    lab.guest_handler(|a| {
+        store(a, 0xB0, 0);
+        a.iretd().unwrap();
+    });
+    assert_eq!(lab.run(), ExitCode::Hlt);
+    let (block, vector) = (ControlBlock::Vmcb(SystemPhysical(VMCB)), Vector(0x41));
+    let behind_store = GUEST_CODE + 11;
+    assert_eq!(
+        lab.platform.happenings[1..6],
+        [
+            Happening::VirtualIpi { block, icr: 0x4_4041 },
+            Happening::Posted { place: SystemPhysical(BACKING_PAGE), vector },
+            Happening::VirtualAccept { block, vector },
+            Happening::VirtualInterrupt { block, vector, ip: behind_store },
+            Happening::VirtualEndOfInterrupt { block, vector },
+        ],
+        "behind the entry"
+    );
 }
 
 #[test]

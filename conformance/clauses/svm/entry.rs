@@ -7,7 +7,7 @@ use arch::svm::avic::PhysicalTablePointer;
 use arch::svm::exit::ExitCode;
 use arch::svm::intercept::{Vector3, Vector4};
 use arch::svm::vmcb::{CleanBits, InterruptControl, InterruptState, NestedControl, control, save};
-use bus::Happening;
+use bus::{ControlBlock, Happening, VmExit};
 use iced_x86::code_asm::*;
 
 #[test]
@@ -200,17 +200,19 @@ fn entries_and_exits_are_recorded_as_the_vmcb_shows_them() {
     let mut lab = Lab::new(|a| a.cpuid().unwrap());
     lab.intercept(|i| i.vector3 |= Vector3::CPUID);
     lab.run();
-    let vmcb = SystemPhysical(VMCB);
+    let block = ControlBlock::Vmcb(SystemPhysical(VMCB));
     let nested_root = Some(SystemPhysical(lab.get(control::N_CR3)));
-    let entry = Happening::VmEntry { vmcb, nested_root, injected: 0, ip: GUEST_CODE };
-    let exit = Happening::VmExit {
-        vmcb,
+    let entry = Happening::VmEntry { block, nested_root, injected: 0, ip: GUEST_CODE };
+    let exit = Happening::VmExit(VmExit {
+        block,
         code: 0x72,
-        info1: 0,
-        info2: 0,
-        interrupt_info: 0,
+        qualification: 0,
+        address: 0,
+        event: 0,
+        delivering: 0,
+        instruction: 0,
         ip: GUEST_CODE,
-    };
+    });
     assert_eq!(lab.platform.happenings[..2], [entry, exit]);
 }
 

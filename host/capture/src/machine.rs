@@ -14,7 +14,6 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use trace::event::{Event, Record, VirtualCpu};
 use trace::file::{ReadError, Reader};
-use trace::inhibit::Numbering;
 use trace::kvm::{Exit, KvmEvent, Stamp};
 
 /// First bytes of such a file.
@@ -125,15 +124,13 @@ impl Vcpus {
                 self.exited.insert(cpu, vcpu);
                 (Some(vcpu), KvmEvent::Exit(exit))
             }
-            Event::VmxExit { vcpu, reason, qualification, interruption_info, .. } => {
-                let exit = Exit {
-                    isa: VMX,
-                    reason,
-                    info1: qualification,
-                    info2: 0,
-                    interruption: interruption_info,
-                };
-                (Some(self.number(vcpu)), KvmEvent::Exit(exit))
+            Event::VmxExit { vcpu, reason, qualification, interruption, .. } => {
+                let (info1, info2) = (qualification, 0);
+                let interruption = interruption as u32;
+                let exit = Exit { isa: VMX, reason, info1, info2, interruption };
+                let vcpu = self.number(vcpu);
+                self.exited.insert(cpu, vcpu);
+                (Some(vcpu), KvmEvent::Exit(exit))
             }
             Event::Entry { vcpu, .. } => {
                 let vcpu = self.number(vcpu);
@@ -148,36 +145,10 @@ impl Vcpus {
                 let vcpu = self.exited.get(&cpu).copied()?;
                 (Some(vcpu), KvmEvent::Msr { is_write: true, index, value })
             }
-            Event::InhibitChanged { reason, is_set, mask } => {
-                let reason = Numbering::assumed().bit(reason)?;
-                (None, KvmEvent::Inhibit { is_set, reason, mask })
-            }
-            Event::IncompleteIpi { vcpu, icr, cause, index } => {
-                let vcpu = self.number(vcpu);
-                (Some(vcpu), KvmEvent::IncompleteIpi { vcpu, icr, cause, index })
-            }
-            Event::UnacceleratedAccess { vcpu, offset, is_write, vector } => {
-                let vcpu = self.number(vcpu);
-                let register = offset;
-                // Whether it is a fault or a trap, KVM works out from the register.
-                let is_trap = false;
-                let event =
-                    KvmEvent::UnacceleratedAccess { vcpu, register, is_trap, is_write, vector };
-                (Some(vcpu), event)
-            }
             Event::Doorbell { target } => {
                 (None, KvmEvent::Doorbell { vcpu: target.0, apic: target.0 })
             }
-            // The tag is the hypervisor's own number of its vCPU.
-            Event::GuestLog { tag, .. } => (None, KvmEvent::GuestLog { vm: 0, vcpu: tag }),
-            Event::Posted { vector, .. } => {
-                let (apic, delivery_mode, is_level) = (0, 0, false);
-                let vector = vector.0;
-                let is_posted = true;
-                let event =
-                    KvmEvent::AcceptInterrupt { apic, vector, delivery_mode, is_level, is_posted };
-                (None, event)
-            }
+            // What hardware does without an exit has no tracepoint.
             _ => return None,
         })
     }

@@ -1,7 +1,15 @@
 //! Cost profiles: what things take on a CPU model. Semantics hold none of these numbers.
 //!
-//! A profile is a data file; every figure has a source and is marked measured, published or
-//! assumed. Instruction classes are in core cycles, messages in nanoseconds.
+//! A profile is a data file in `machine/board/costs`; every figure has a source and says what it
+//! rests on. Instruction classes are in core cycles, everything else in nanoseconds, which carry
+//! over between parts of different clocks. A profile may inherit figures by naming another; then
+//! it says so, and its [`Provenance`] counts them apart.
+
+mod file;
+mod provenance;
+
+pub use file::CostError;
+pub use provenance::Provenance;
 
 use crate::topology::Distance;
 use arch::time::Picoseconds;
@@ -9,14 +17,22 @@ use cpu::CpuModel;
 use cpu::cache::InstructionCosts;
 use cpu::decode::Cost;
 use cpu::svm::SvmCosts;
+use cpu::{ApicCosts, Costs};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
-/// Where a figure comes from.
+/// What a figure rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
+    /// By us, on a part that the profile is about.
     Measured,
+    /// By others, of such a part.
     Published,
+    /// Computed from published figures as the source shows.
+    Derived,
+    /// Chosen so that the cells of `fitted_to` come out.
+    Fitted,
     Assumed,
 }
 
@@ -27,166 +43,178 @@ pub struct Figure {
     pub value: f64,
     pub basis: Basis,
     pub source: String,
+    /// Published results that served to choose the value, and which it therefore does not predict:
+    /// workload, APIC mode, measure, setting, as in the lab's list of published figures.
+    #[serde(default)]
+    pub fitted_to: Vec<String>,
 }
 
-/// Core cycles per instruction class, throughput rather than latency.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct InstructionFigures {
-    pub simple: Figure,
-    pub load: Figure,
-    pub store: Figure,
-    pub branch: Figure,
-    pub multiply: Figure,
-    pub divide: Figure,
-    pub locked: Figure,
-    pub vector: Figure,
-    pub float_slow: Figure,
-    pub string_setup: Figure,
-    pub fence: Figure,
-    pub pause: Figure,
-    pub system: Figure,
-    pub serializing: Figure,
-    pub port: Figure,
-    /// An access to a device's memory, beside the instruction that makes it.
-    pub memory_mapped: Figure,
+macro_rules! sections {
+    ($($(#[$section_doc:meta])* $section:ident $name:literal {
+        $($(#[$doc:meta])* $figure:ident),* $(,)?
+    })*) => {
+        $(
+            $(#[$section_doc])*
+            #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+            #[serde(deny_unknown_fields)]
+            pub struct $section {
+                $($(#[$doc])* pub $figure: Figure),*
+            }
+
+            impl $section {
+                /// (section, figure) names beside the figures, in the order of the fields.
+                fn figures(&self) -> impl Iterator<Item = ((&'static str, &'static str), &Figure)> {
+                    [$((($name, stringify!($figure)), &self.$figure)),*].into_iter()
+                }
+            }
+        )*
+    };
 }
 
-/// Nanoseconds from the write to a local APIC's ICR until the target takes the interrupt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MessageFigures {
-    pub itself: Figure,
-    pub same_core: Figure,
-    pub same_complex: Figure,
-    pub same_die: Figure,
-    pub same_socket: Figure,
-    pub other_socket: Figure,
-    /// From a device or an I/O APIC.
-    pub device: Figure,
-}
-
-/// What hardware virtualization takes, in core cycles.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VirtualizationFigures {
-    pub entry: Figure,
-    pub exit: Figure,
-    pub avic_send: Figure,
-    pub avic_deliver: Figure,
+sections! {
+    /// Core cycles per instruction class, throughput rather than latency; in the order of [`Cost`],
+    /// which ends with ports.
+    InstructionFigures "instruction" {
+        simple, load, store, branch, multiply, divide, locked, vector, float_slow, string_setup,
+        /// MFENCE and SFENCE.
+        fence,
+        load_fence, pause, system, serializing, time_stamp,
+    }
+    /// Nanoseconds that events take beside the instructions around them.
+    EventFigures "event" {
+        /// Through the interrupt table to the handler's first instruction.
+        delivery,
+        /// IRET.
+        iret,
+    }
+    /// Nanoseconds of accesses to devices.
+    DeviceFigures "device" {
+        /// IN or OUT.
+        port,
+        read,
+        /// Writes are posted: how long the processor is held up.
+        write,
+    }
+    /// Nanoseconds of accesses to the processor's own local APIC, the instruction included.
+    ApicFigures "apic" {
+        mmio_read, mmio_write, msr_read, msr_write, msr_command, msr_end_of_interrupt,
+    }
+    /// Nanoseconds from the write to a local APIC's ICR until the target's APIC has the message.
+    MessageFigures "message" {
+        itself, same_core, same_complex, same_die, same_socket, other_socket,
+        /// From a device or an I/O APIC.
+        device,
+    }
+    /// Nanoseconds of the switches between host and guest.
+    WorldSwitchFigures "world_switch" {
+        /// From VMRUN to the guest's first instruction.
+        entry,
+        /// From the guest's last instruction to the host's first.
+        exit,
+        /// VMLOAD or VMSAVE.
+        state_move,
+    }
+    /// Nanoseconds of AVIC's doings.
+    AvicFigures "avic" {
+        /// The sender's part of an accelerated IPI, for each target.
+        send,
+        /// At the target, before the event is delivered through the interrupt table.
+        deliver,
+        /// A read of a register.
+        read,
+        /// A write of a register, EOI above all.
+        write,
+        /// The host's write of the doorbell.
+        doorbell,
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostProfile {
     pub name: String,
+    /// The profile that figures come from which this one does not have.
+    pub inherits: Option<String>,
     pub instruction: InstructionFigures,
+    pub event: EventFigures,
+    pub device: DeviceFigures,
+    pub apic: ApicFigures,
     pub message: MessageFigures,
-    pub virtualization: VirtualizationFigures,
+    pub world_switch: WorldSwitchFigures,
+    pub avic: AvicFigures,
+    /// (section, figure) names of what is inherited.
+    #[serde(skip)]
+    inherited: BTreeSet<(String, String)>,
 }
-
-#[derive(Debug, thiserror::Error)]
-pub enum CostError {
-    #[error("cost profile: {0}")]
-    Syntax(String),
-    #[error("cost profile {profile}: {figure} is {value}, must be at least 0 and finite")]
-    Value { profile: String, figure: &'static str, value: f64 },
-}
-
-const FILES: &[(&str, &str)] =
-    &[("zen4", include_str!("../costs/zen4.toml")), ("zen2", include_str!("../costs/zen2.toml"))];
 
 impl CostProfile {
-    /// The profile of a CPU model; models without their own share that of Zen 4.
+    /// The profile of a CPU model.
     pub fn of_model(name: &str) -> Result<Self, CostError> {
-        let own = FILES.iter().find(|(known, _)| *known == name);
-        let (_, text) = own.unwrap_or(&FILES[0]);
-        Self::parse(text)
+        file::read(name)
     }
 
-    pub fn parse(text: &str) -> Result<Self, CostError> {
-        let profile: Self = toml::from_str(text).map_err(|e| CostError::Syntax(e.to_string()))?;
-        for (figure, number) in profile.figures() {
-            if !number.value.is_finite() || number.value < 0.0 {
-                return Err(CostError::Value {
-                    profile: profile.name.clone(),
-                    figure,
-                    value: number.value,
-                });
-            }
-        }
-        Ok(profile)
-    }
-
-    /// All figures by name, in the order of [`Cost`] and then of distance.
-    pub fn figures(&self) -> [(&'static str, &Figure); 27] {
-        let i = &self.instruction;
-        let m = &self.message;
-        let v = &self.virtualization;
-        [
-            ("simple", &i.simple),
-            ("load", &i.load),
-            ("store", &i.store),
-            ("branch", &i.branch),
-            ("multiply", &i.multiply),
-            ("divide", &i.divide),
-            ("locked", &i.locked),
-            ("vector", &i.vector),
-            ("float_slow", &i.float_slow),
-            ("string_setup", &i.string_setup),
-            ("fence", &i.fence),
-            ("pause", &i.pause),
-            ("system", &i.system),
-            ("serializing", &i.serializing),
-            ("port", &i.port),
-            ("memory_mapped", &i.memory_mapped),
-            ("itself", &m.itself),
-            ("same_core", &m.same_core),
-            ("same_complex", &m.same_complex),
-            ("same_die", &m.same_die),
-            ("same_socket", &m.same_socket),
-            ("other_socket", &m.other_socket),
-            ("device", &m.device),
-            ("entry", &v.entry),
-            ("exit", &v.exit),
-            ("avic_send", &v.avic_send),
-            ("avic_deliver", &v.avic_deliver),
-        ]
+    /// All figures, named by section and figure.
+    pub fn figures(&self) -> impl Iterator<Item = ((&'static str, &'static str), &Figure)> {
+        let machine = self.instruction.figures().chain(self.event.figures());
+        let around = self.device.figures().chain(self.apic.figures()).chain(self.message.figures());
+        machine.chain(around).chain(self.world_switch.figures()).chain(self.avic.figures())
     }
 
     /// Picoseconds per instruction class at the model's core clock.
     pub fn instruction_costs(&self, model: &CpuModel) -> InstructionCosts {
-        let picoseconds_per_cycle = 1e12 / model.core_hertz() as f64;
-        let figures = self.figures();
-        InstructionCosts(std::array::from_fn(|class| {
-            let cycles = figures[class].1.value;
-            (cycles * picoseconds_per_cycle).round().clamp(1.0, u32::MAX as f64) as u32
+        let hertz = model.core_hertz();
+        let classes = self.instruction.figures().map(|(_, figure)| cycles(figure, hertz));
+        let mut all = classes.chain([nanoseconds(&self.device.port)]);
+        InstructionCosts(std::array::from_fn(|_| {
+            let time = all.next().unwrap_or(Picoseconds::ZERO);
+            time.0.clamp(1, u32::MAX.into()) as u32
         }))
     }
 
     /// How long a message travels.
     pub fn message(&self, distance: Distance) -> Picoseconds {
-        let figure = match distance {
+        nanoseconds(match distance {
             Distance::Itself => &self.message.itself,
             Distance::SameCore => &self.message.same_core,
             Distance::SameComplex => &self.message.same_complex,
             Distance::SameDie => &self.message.same_die,
             Distance::SameSocket => &self.message.same_socket,
             Distance::OtherSocket => &self.message.other_socket,
-        };
-        nanoseconds(figure)
+        })
     }
 
-    /// What the steps of SVM take at the model's core clock.
-    pub fn svm_costs(&self, model: &CpuModel) -> SvmCosts {
-        let cycles = |figure: &Figure| {
-            Picoseconds((figure.value * 1e12 / model.core_hertz() as f64).round() as u64)
-        };
+    /// What a processor spends beside its instructions.
+    pub fn processor_costs(&self, model: &CpuModel) -> Costs {
+        // RDMSR and WRMSR have a class of their own already.
+        let instruction = cycles(&self.instruction.serializing, model.core_hertz());
+        let beyond = |figure| nanoseconds(figure).saturating_sub(instruction);
+        Costs {
+            device_read: nanoseconds(&self.device.read),
+            device_write: nanoseconds(&self.device.write),
+            apic: ApicCosts {
+                mmio_read: nanoseconds(&self.apic.mmio_read),
+                mmio_write: nanoseconds(&self.apic.mmio_write),
+                msr_read: beyond(&self.apic.msr_read),
+                msr_write: beyond(&self.apic.msr_write),
+                msr_command: beyond(&self.apic.msr_command),
+                msr_end_of_interrupt: beyond(&self.apic.msr_end_of_interrupt),
+            },
+            event_delivery: nanoseconds(&self.event.delivery),
+            event_return: nanoseconds(&self.event.iret),
+        }
+    }
+
+    /// What the steps of SVM take.
+    pub fn svm_costs(&self) -> SvmCosts {
         SvmCosts {
-            entry: cycles(&self.virtualization.entry),
-            exit: cycles(&self.virtualization.exit),
-            avic_send: cycles(&self.virtualization.avic_send),
-            avic_deliver: cycles(&self.virtualization.avic_deliver),
+            entry: nanoseconds(&self.world_switch.entry),
+            exit: nanoseconds(&self.world_switch.exit),
+            state_move: nanoseconds(&self.world_switch.state_move),
+            avic_send: nanoseconds(&self.avic.send),
+            avic_deliver: nanoseconds(&self.avic.deliver),
+            avic_read: nanoseconds(&self.avic.read),
+            avic_write: nanoseconds(&self.avic.write),
+            doorbell: nanoseconds(&self.avic.doorbell),
         }
     }
 
@@ -208,20 +236,9 @@ fn nanoseconds(figure: &Figure) -> Picoseconds {
     Picoseconds((figure.value * 1000.0).min(u64::MAX as f64) as u64)
 }
 
-const _: () = assert!(Cost::COUNT == 15);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_profile_parses_and_names_a_source_for_every_figure() {
-        for (name, _) in FILES {
-            let profile = CostProfile::of_model(name).expect(name);
-            assert_eq!(profile.name, *name);
-            for (figure, number) in profile.figures() {
-                assert!(!number.source.is_empty(), "{name} {figure}");
-            }
-        }
-    }
+fn cycles(figure: &Figure, hertz: u64) -> Picoseconds {
+    Picoseconds((figure.value * 1e12 / hertz as f64).round() as u64)
 }
+
+// The classes of [`InstructionFigures`], and ports.
+const _: () = assert!(Cost::COUNT == 17 && Cost::Port as usize == Cost::COUNT - 1);

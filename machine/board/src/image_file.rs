@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Why an image cannot be a disk.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    #[error("{file}: cannot open the disk image: {source}")]
+    #[error("{file}: cannot open the disk image")]
     Open { file: String, source: std::io::Error },
     #[error("{file}: size {size} is not a disk's, must be a multiple of 512 bytes and not 0")]
     Size { file: String, size: u64 },

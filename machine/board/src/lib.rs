@@ -8,11 +8,13 @@ pub mod image_file;
 pub mod load;
 mod machine;
 mod moments;
+mod recall;
 mod schedule;
 pub mod snapshot;
 pub mod topology;
 mod wiring;
 
 pub use machine::{Configuration, Images, Machine, MachineError, State};
+pub use recall::Recall;
 pub use schedule::{Limits, Outcome};
 pub use wiring::Wiring;

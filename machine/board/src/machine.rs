@@ -5,6 +5,7 @@ use crate::cost::{CostError, CostProfile};
 use crate::firmware::{self, FirmwareOptions, TooLittleMemory};
 use crate::load::{self, BootRequest, BootState, EntryMode, LoadError, Module, Source};
 use crate::moments::Moments;
+use crate::recall::Recall;
 use crate::topology::{BadTopology, Level, Topology};
 use crate::wiring::Wiring;
 use arch::apic::ApicBase;
@@ -13,7 +14,7 @@ use arch::cpuid::Feature;
 use arch::identity::CpuIndex;
 use arch::segment::{Attributes, Segment, SegmentRegister};
 use arch::time::Picoseconds;
-use bus::GuestMemory;
+use bus::{GuestMemory, HostMemoryExhausted};
 use cpu::{Attention, CodeCache, Cpu, CpuModel, ModelError, Placement};
 use device::{ChipsetConfiguration, Date};
 use interrupt::local_apic::{LocalApic, LocalApicModel};
@@ -55,6 +56,8 @@ pub enum MachineError {
     Topology(#[from] BadTopology),
     #[error(transparent)]
     Memory(#[from] TooLittleMemory),
+    #[error("this host cannot give the machine {} MiB of memory; ask for less", .0.size >> 20)]
+    HostMemory(HostMemoryExhausted),
     #[error(transparent)]
     Load(#[from] LoadError),
 }
@@ -83,12 +86,16 @@ pub struct Machine {
     pub(crate) channels: Channels,
     pub(crate) awaits_output: bool,
     pub(crate) moments: Moments,
+    /// Rings to make a run return before its limits.
+    pub recall: Recall,
 }
 
 impl Machine {
     /// A computer at power-on, with empty memory.
     pub fn new(configuration: &Configuration) -> Result<Self, MachineError> {
         let costs = CostProfile::of_model(configuration.model.name())?;
+        let memory =
+            GuestMemory::allocate(configuration.memory).map_err(MachineError::HostMemory)?;
         let topology = configuration.topology;
         let chipset = ChipsetConfiguration {
             cpus: topology.cpu_count(),
@@ -110,7 +117,7 @@ impl Machine {
                 now: Picoseconds::ZERO,
                 turn: None,
             },
-            memory: GuestMemory::new(configuration.memory),
+            memory,
             costs,
             cache,
             outcome: None,
@@ -118,6 +125,7 @@ impl Machine {
             channels: Channels::default(),
             awaits_output: false,
             moments: Moments::default(),
+            recall: Recall::default(),
         })
     }
 
@@ -191,8 +199,8 @@ fn processor(configuration: &Configuration, costs: &CostProfile, index: CpuIndex
         ..base
     });
     let mut cpu = Cpu::new(index, model, apic, configuration.seed);
-    cpu.device_access_cycles = costs.instruction.memory_mapped.value as u64;
-    cpu.guest.svm.costs = costs.svm_costs(&configuration.model);
+    cpu.costs = costs.processor_costs(&configuration.model);
+    cpu.guest.svm.costs = costs.svm_costs();
     cpu
 }
 

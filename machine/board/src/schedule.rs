@@ -10,7 +10,7 @@
 use crate::machine::Machine;
 use arch::apic::{InterruptMessage, Scope};
 use arch::identity::{ApicId, CpuIndex};
-use arch::msi::DestinationWidth;
+use arch::msi::{DestinationWidth, MessageSignalled};
 use arch::time::Picoseconds;
 use bus::{Effect, Initiator};
 use cpu::{Activity, Attention, Bus, RunEnd};
@@ -18,6 +18,10 @@ use interrupt::route;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use trace::Event;
+
+/// Virtual time between two looks at [`Machine::recall`]: a host takes it for a thousandth of a
+/// second, and where every instruction faults for ten.
+const LOOK: Picoseconds = Picoseconds::from_nanoseconds(20_000);
 
 /// Why the computer stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,11 +89,13 @@ impl Inbox {
 }
 
 impl Machine {
-    /// Runs until the limits; `Some` is the end of the run.
+    /// Runs until the limits, or until somebody rings [`Machine::recall`]; `Some` is the end of the
+    /// run.
     pub fn run(&mut self, limits: Limits) -> Option<Outcome> {
         self.refresh_all();
         while self.outcome.is_none() {
-            if self.instructions_left(limits) == 0 || self.has_awaited_output() {
+            let is_over = self.instructions_left(limits) == 0 || self.has_awaited_output();
+            if is_over || self.recall.take() {
                 return None;
             }
             if let Some(turn) = self.state.turn {
@@ -97,7 +103,7 @@ impl Machine {
                     self.state.now = self.state.now.max(limits.until);
                     return None;
                 }
-                self.go_on(turn, limits);
+                self.go_on(turn, self.until_look(turn.cpu, limits));
                 continue;
             }
             let Some((cpu, at)) = self.furthest_behind() else {
@@ -179,7 +185,14 @@ impl Machine {
             .fold(Picoseconds::MAX, Picoseconds::min)
             .max(Picoseconds(at.0 + 1));
         self.state.cpus[index].others_clock = others.unwrap_or(Picoseconds::MAX);
-        self.go_on(Turn { cpu: CpuIndex(index as u16), until }, limits);
+        let cpu = CpuIndex(index as u16);
+        self.go_on(Turn { cpu, until }, self.until_look(cpu, limits));
+    }
+
+    /// The limits of a stretch that is short enough for a person who waits.
+    fn until_look(&self, cpu: CpuIndex, limits: Limits) -> Limits {
+        let look = self.state.cpus[usize::from(cpu.0)].clock.saturating_add(LOOK);
+        Limits { until: limits.until.min(look), ..limits }
     }
 
     /// Runs a processor to the end of its turn or to the limits.
@@ -232,7 +245,15 @@ impl Machine {
         }
         while let Some(arrival) = self.state.inboxes[index].take(at.max(cpu.clock)) {
             let acceptance = match arrival {
-                Arrival::Message(message) => cpu.apic.accept(&message),
+                Arrival::Message(message) => {
+                    let event = Event::InterruptAccepted {
+                        delivery_mode: message.delivery_mode,
+                        vector: message.vector,
+                        is_level: message.is_level,
+                    };
+                    self.state.wiring.note(cpu.index, at.max(cpu.clock), event);
+                    cpu.apic.accept(&message)
+                }
                 Arrival::Lint0(level) => {
                     let acceptance = cpu.apic.lint0(level);
                     cpu.pending.attention |= Attention::INTERRUPT;
@@ -273,6 +294,7 @@ impl Machine {
     fn deliver_one(&mut self, initiator: Initiator, at: Picoseconds, effect: Effect) {
         match effect {
             Effect::MessageSignalled(message) => {
+                self.note_message(initiator, at, message);
                 let width = DestinationWidth::Fifteen;
                 if let Some(interrupt) = message.interrupt(width)
                     && !self.send(initiator, at, &interrupt, Scope::Destination)
@@ -299,6 +321,14 @@ impl Machine {
             Effect::ChannelOutput { port } => self.collect(initiator, port),
             Effect::Line { .. } | Effect::EndOfInterrupt { .. } => {}
         }
+    }
+
+    /// Records what a device or an I/O APIC writes into the interrupt window.
+    fn note_message(&mut self, initiator: Initiator, at: Picoseconds, message: MessageSignalled) {
+        let Initiator::Device(requester) = initiator else { return };
+        let MessageSignalled { address, data } = message;
+        let event = Event::MessageSignalled { requester, address, data };
+        self.state.wiring.note(CpuIndex(0), at, event);
     }
 
     fn end(&mut self, at: Picoseconds, event: Event, outcome: Outcome) {

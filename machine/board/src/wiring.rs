@@ -7,7 +7,10 @@ use arch::address::{Linear, SystemPhysical};
 use arch::identity::{CpuIndex, RequesterId, Vector};
 use arch::svm::exit::ExitCode;
 use arch::time::Picoseconds;
-use bus::{Context, Effect, GuestMemory, Happening, Initiator, Outbox, Platform, Visit};
+use bus::{
+    Context, ControlBlock, Effect, GuestMemory, Happening, Initiator, Outbox, Platform, Visit,
+    VmExit,
+};
 use device::chipset::{Chipset, ChipsetConfiguration};
 use device::map;
 use interrupt::io_apic::{IoApic, IoApicModel};
@@ -20,6 +23,8 @@ use trace::{Event, Record, TraceHash, VirtualCpu};
 const IO_APIC: u64 = 0xFEC0_0000;
 /// Pins of the I/O APIC.
 const IO_APIC_PINS: u8 = 24;
+/// What belongs to no processor stands on the first one's track.
+const BOARD: CpuIndex = CpuIndex(0);
 /// Bytes that an I/O APIC decodes.
 const IO_APIC_SIZE: u64 = 0x1000;
 /// Guests whose nested page tables are remembered for the trace; with more, they are said again.
@@ -138,6 +143,7 @@ impl Wiring {
     }
 
     fn set_line(&mut self, at: Picoseconds, gsi: u8, asserted: bool) {
+        self.note(BOARD, at, Event::Line { gsi, is_asserted: asserted });
         if gsi < 16 {
             self.pic.set_line(gsi, asserted);
             self.update_intr(at);
@@ -160,6 +166,7 @@ impl Wiring {
         let asserted = self.pic.output();
         if asserted != self.intr {
             self.intr = asserted;
+            self.note(BOARD, at, Event::LegacyInterrupt { is_asserted: asserted });
             self.outbox.push(Initiator::Board, at, Effect::LegacyInterrupt { asserted });
         }
     }
@@ -286,20 +293,47 @@ impl Platform for Wiring {
     }
 
     fn record(&mut self, visit: Visit, happening: Happening) {
-        if let Happening::VmEntry { vmcb, nested_root: Some(root), .. } = happening
+        if let Happening::VmEntry { block, nested_root: Some(root), .. } = happening
             && self.records.is_some()
         {
-            self.remark_root(visit, VirtualCpu(vmcb), root);
+            self.remark_root(visit, virtual_cpu(block), root);
         }
-        if let Some(event) = event_of(happening) {
-            self.note(visit.cpu, visit.at, event);
-        }
+        self.note(visit.cpu, visit.at, event_of(happening));
+    }
+}
+
+fn virtual_cpu(block: ControlBlock) -> VirtualCpu {
+    VirtualCpu(block.address())
+}
+
+/// An exit in its vendor's words.
+fn exit_event(exit: VmExit) -> Event {
+    let VmExit { block, code, qualification, address, delivering, ip, .. } = exit;
+    match block {
+        ControlBlock::Vmcb(vmcb) => Event::SvmExit {
+            vcpu: VirtualCpu(vmcb),
+            code: ExitCode::from_bits(code),
+            info1: qualification,
+            info2: address,
+            interrupt_info: delivering,
+            rip: Linear(ip),
+        },
+        ControlBlock::Vmcs(vmcs) => Event::VmxExit {
+            vcpu: VirtualCpu(vmcs),
+            reason: code as u32,
+            qualification,
+            guest_physical: address,
+            interruption: exit.event,
+            vectoring: delivering,
+            instruction: exit.instruction,
+            rip: Linear(ip),
+        },
     }
 }
 
 /// A processor's happening in the trace's vocabulary.
-fn event_of(happening: Happening) -> Option<Event> {
-    Some(match happening {
+fn event_of(happening: Happening) -> Event {
+    match happening {
         Happening::Interrupt { vector, ip } => {
             Event::InterruptDelivered { vector, rip: Linear(ip) }
         }
@@ -311,18 +345,24 @@ fn event_of(happening: Happening) -> Option<Event> {
         },
         Happening::Halt { ip } => Event::Halt { rip: Linear(ip) },
         Happening::Wake { .. } => Event::Wake {},
-        Happening::VmExit { vmcb, code, info1, info2, interrupt_info, ip } => Event::SvmExit {
-            vcpu: VirtualCpu(vmcb),
-            code: ExitCode::from_bits(code),
-            info1,
-            info2,
-            interrupt_info,
-            rip: Linear(ip),
-        },
+        Happening::VmExit(exit) => exit_event(exit),
         Happening::MsrAccess { index, is_write: false, value } => Event::MsrRead { index, value },
         Happening::MsrAccess { index, value, .. } => Event::MsrWrite { index, value },
-        Happening::VmEntry { vmcb, injected, ip, .. } => {
-            Event::Entry { vcpu: VirtualCpu(vmcb), injected, rip: Linear(ip) }
+        Happening::VmEntry { block, injected, ip, .. } => {
+            Event::Entry { vcpu: virtual_cpu(block), injected, rip: Linear(ip) }
         }
-    })
+        Happening::VirtualIpi { block, icr } => {
+            Event::VirtualIpiSent { vcpu: virtual_cpu(block), icr }
+        }
+        Happening::Posted { place, vector } => Event::Posted { place, vector },
+        Happening::VirtualAccept { block, vector } => {
+            Event::VirtualInterruptAccepted { vcpu: virtual_cpu(block), vector }
+        }
+        Happening::VirtualInterrupt { block, vector, ip } => {
+            Event::VirtualInterruptDelivered { vcpu: virtual_cpu(block), vector, rip: Linear(ip) }
+        }
+        Happening::VirtualEndOfInterrupt { block, vector } => {
+            Event::VirtualEndOfInterrupt { vcpu: virtual_cpu(block), vector }
+        }
+    }
 }

@@ -66,15 +66,8 @@ pub enum Happening {
     Wake {
         ip: u64,
     },
-    /// A guest of the processor stops. [APM2 "#VMEXIT"]
-    VmExit {
-        vmcb: SystemPhysical,
-        code: u64,
-        info1: u64,
-        info2: u64,
-        interrupt_info: u64,
-        ip: u64,
-    },
+    /// A guest of the processor stops. [APM2 "#VMEXIT"] [SDM3 "VM Exits"]
+    VmExit(VmExit),
     /// What a guest stopped for, if it is a model-specific register: right behind the exit. The
     /// value is what it would write, zero of one it would read.
     MsrAccess {
@@ -82,14 +75,76 @@ pub enum Happening {
         is_write: bool,
         value: u64,
     },
-    /// A guest runs. [APM2 "VMRUN Instruction"]
+    /// A guest runs. [APM2 "VMRUN Instruction"] [SDM3 "VM Entries"]
     VmEntry {
-        vmcb: SystemPhysical,
+        block: ControlBlock,
         /// Of the nested page tables, if it has them.
         nested_root: Option<SystemPhysical>,
         injected: u64,
         ip: u64,
     },
+    /// A guest sends an IPI that its processor delivers by itself.
+    VirtualIpi {
+        block: ControlBlock,
+        icr: u64,
+    },
+    /// A vector is put where a virtual processor finds it: the address of a backing page or of a
+    /// posted-interrupt descriptor.
+    Posted {
+        place: SystemPhysical,
+        vector: Vector,
+    },
+    /// A vector of a virtual APIC goes from IRR to ISR.
+    VirtualAccept {
+        block: ControlBlock,
+        vector: Vector,
+    },
+    /// The handler of a virtual interrupt is entered without an exit; `ip` is what was interrupted.
+    VirtualInterrupt {
+        block: ControlBlock,
+        vector: Vector,
+        ip: u64,
+    },
+    /// A guest ends an interrupt of its virtual APIC without an exit.
+    VirtualEndOfInterrupt {
+        block: ControlBlock,
+        vector: Vector,
+    },
+}
+
+/// The control block that names a virtual processor, by the vendor whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControlBlock {
+    Vmcb(SystemPhysical),
+    Vmcs(SystemPhysical),
+}
+
+impl ControlBlock {
+    pub const fn address(self) -> SystemPhysical {
+        match self {
+            Self::Vmcb(address) | Self::Vmcs(address) => address,
+        }
+    }
+}
+
+/// Why a guest stops, in the fields that both vendors have, under their own names where one has
+/// more than the other. Error codes are in bits 63:32 of what they belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VmExit {
+    pub block: ControlBlock,
+    /// EXITCODE; the exit reason.
+    pub code: u64,
+    /// EXITINFO1; the exit qualification.
+    pub qualification: u64,
+    /// EXITINFO2; the guest-physical address.
+    pub address: u64,
+    /// The VM-exit interruption information. SVM's code says it.
+    pub event: u64,
+    /// EXITINTINFO; the IDT-vectoring information.
+    pub delivering: u64,
+    /// The instruction's length in 31:0, its information above. SVM has it in the VMCB alone.
+    pub instruction: u64,
+    pub ip: u64,
 }
 
 /// Effects in the order in which they were caused.

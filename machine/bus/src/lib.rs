@@ -10,6 +10,8 @@ mod memory;
 mod platform;
 pub mod walk;
 
-pub use effect::{Effect, Happening, Initiator, Outbox};
-pub use memory::{GuestMemory, HOLE_END, HOLE_START, MemoryLayout, OutOfRange};
+pub use effect::{ControlBlock, Effect, Happening, Initiator, Outbox, VmExit};
+pub use memory::{
+    GuestMemory, HOLE_END, HOLE_START, HostMemoryExhausted, MemoryLayout, OutOfRange,
+};
 pub use platform::{Context, DirectMemoryAccess, DmaFault, Platform, Visit};

@@ -45,7 +45,25 @@ pub struct GuestMemory {
     pub generations: Vec<u32>,
 }
 
+/// The host cannot give a machine as much memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostMemoryExhausted {
+    /// Bytes.
+    pub size: u64,
+}
+
 impl GuestMemory {
+    /// As [`GuestMemory::new`], refused where the host would abort the program.
+    pub fn allocate(size: u64) -> Result<Self, HostMemoryExhausted> {
+        let refused = HostMemoryExhausted { size };
+        let bytes = usize::try_from(size).map_err(|_| refused)?;
+        // Reserved and given back: what follows asks for zeroed pages, which cannot be refused.
+        let mut reserved = Vec::<u8>::new();
+        reserved.try_reserve_exact(bytes).map_err(|_| refused)?;
+        drop(std::hint::black_box(reserved));
+        Ok(Self::new(size))
+    }
+
     pub fn new(size: u64) -> Self {
         let layout = MemoryLayout::new(size);
         let bytes = (layout.low + layout.high) as usize;

@@ -8,6 +8,7 @@
 //!
 //! [APM1] [APM2] [APM3] are followed; where Intel's manuals differ the CPU model decides.
 
+mod costs;
 mod dispatch;
 pub mod execute;
 mod flags;
@@ -26,6 +27,7 @@ pub mod variant;
 pub mod vector;
 mod width;
 
+pub use costs::{ApicCosts, Costs};
 pub use flags::Flags;
 pub use guest::Guest;
 pub use memory::{Access, Tlb};

@@ -84,6 +84,8 @@ pub enum ModelError {
     Change { model: String, change: String },
     #[error("CPU model {model}: {feature} is not implemented; what can be added: {known}")]
     Absent { model: String, feature: &'static str, known: String },
+    #[error("CPU model {model}: {feature} needs {needed}, which the model lacks; add +{needed}")]
+    Needs { model: String, feature: &'static str, needed: &'static str },
     #[error(transparent)]
     Variant(#[from] VariantError),
     #[error("CPU model {model}: the vendor string {vendor:?} has not 12 characters")]
@@ -114,13 +116,32 @@ impl CpuModel {
     pub fn named(description: &str) -> Result<Self, ModelError> {
         let mut words = description.split(',');
         let mut model = Self::as_it_comes(words.next().unwrap_or_default())?;
+        let mut added = FeatureSet::default();
         for change in words {
-            model.change_feature(change)?;
+            model.change_feature(change, &mut added)?;
         }
+        model.settle_features(&added)?;
         Ok(model)
     }
 
-    fn change_feature(&mut self, change: &str) -> Result<(), ModelError> {
+    /// What was taken away takes along what needs it; what was added must have what it needs.
+    fn settle_features(&mut self, added: &FeatureSet) -> Result<(), ModelError> {
+        let lacks = |features: &FeatureSet| {
+            let has = |feature| features.contains(feature);
+            NEEDS.iter().copied().find(|(feature, needed)| has(*feature) && !has(*needed))
+        };
+        // Each turn takes one away.
+        while let Some((feature, needed)) = lacks(&self.features) {
+            if added.contains(feature) {
+                let (feature, needed) = (feature.name(), needed.name());
+                return Err(ModelError::Needs { model: self.name.clone(), feature, needed });
+            }
+            self.features.remove(feature);
+        }
+        Ok(())
+    }
+
+    fn change_feature(&mut self, change: &str, added: &mut FeatureSet) -> Result<(), ModelError> {
         let model = || self.name.clone();
         let (is_added, name) = match (change.strip_prefix('+'), change.strip_prefix('-')) {
             (Some(name), _) => (true, name),
@@ -131,6 +152,7 @@ impl CpuModel {
             .ok_or_else(|| ModelError::Feature { model: model(), feature: name.to_owned() })?;
         if !is_added {
             self.features.remove(feature);
+            added.remove(feature);
             return Ok(());
         }
         let implemented = implemented_features();
@@ -144,6 +166,7 @@ impl CpuModel {
             return Err(ModelError::Absent { model: model(), feature, known: known.join(", ") });
         }
         self.features.insert(feature);
+        added.insert(feature);
         Ok(())
     }
 
@@ -295,6 +318,30 @@ fn implemented_features() -> FeatureSet {
     features
 }
 
+/// Features that mean nothing without another.
+const NEEDS: &[(Feature, Feature)] = &[
+    (Feature::Npt, Feature::Svm),
+    (Feature::Lbrv, Feature::Svm),
+    (Feature::SvmLock, Feature::Svm),
+    (Feature::NripSave, Feature::Svm),
+    (Feature::TscScale, Feature::Svm),
+    (Feature::VmcbClean, Feature::Svm),
+    (Feature::FlushByAsid, Feature::Svm),
+    (Feature::DecodeAssists, Feature::Svm),
+    (Feature::PauseFilter, Feature::Svm),
+    (Feature::PauseFilterThreshold, Feature::PauseFilter),
+    (Feature::Avic, Feature::Svm),
+    (Feature::VirtualVmsaveVmload, Feature::Npt),
+    (Feature::Vgif, Feature::Svm),
+    (Feature::X2avic, Feature::Avic),
+    (Feature::X2avic, Feature::X2apic),
+    (Feature::Vnmi, Feature::Svm),
+    (Feature::ExtLvtAvicAccessChange, Feature::Avic),
+    (Feature::SvmeAddressCheck, Feature::Svm),
+    (Feature::IdleHlt, Feature::Svm),
+    (Feature::X2avicExt, Feature::X2avic),
+];
+
 /// Implemented, though no model's real part announces it.
 const UNSEEN: &[Feature] = &[Feature::X2avicExt];
 
@@ -303,8 +350,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_model_that_comes_with_the_machine_parses_and_bears_its_name() {
+    fn every_model_that_comes_with_the_machine_parses_bears_its_name_and_lacks_nothing() {
         for name in CpuModel::names() {
+            let as_it_comes = CpuModel::as_it_comes(name).unwrap().features;
+            assert_eq!(CpuModel::named(name).unwrap().features, as_it_comes);
             assert_eq!(CpuModel::named(name).map(|model| model.name), Ok(name.to_owned()));
         }
     }
@@ -346,6 +395,10 @@ mod tests {
             ("zen5,+x2avic_ext", Feature::X2avicExt, true),
             ("zen5", Feature::X2avicExt, false),
             ("zen5", Feature::ExtLvtAvicAccessChange, true),
+            ("zen5,-svm", Feature::X2avic, false),
+            ("zen4,-x2apic", Feature::X2avic, false),
+            ("zen4,-x2apic", Feature::Avic, true),
+            ("generic,+avic,+svm", Feature::Avic, true),
         ];
         for (name, feature, expected) in rows {
             assert_eq!(CpuModel::named(name).unwrap().has(feature), expected, "{name}");
@@ -354,6 +407,8 @@ mod tests {
             ("zen4,avic", "must be +FEATURE or -FEATURE"),
             ("zen4,+avx2", "avx2 is not implemented"),
             ("zen4,-avick", "no feature is named"),
+            ("generic,+avic", "avic needs svm, which the model lacks; add +svm"),
+            ("zen4,-avic,+x2avic", "x2avic needs avic"),
         ] {
             let error = CpuModel::named(name).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

@@ -10,10 +10,10 @@ pub use debug::Debug;
 pub use pending::{Activity, Attention, Pending};
 pub use registers::{Registers, Segments};
 
-use crate::CpuModel;
 use crate::guest::Guest;
 use crate::memory::{Tlb, sets};
 use crate::width::{CLEAR, RDX};
+use crate::{Costs, CpuModel};
 use arch::control::{Cr0, rflags};
 use arch::identity::CpuIndex;
 use arch::segment::{Attributes, Segment, SegmentRegister};
@@ -45,8 +45,8 @@ pub struct Cpu {
     /// says so at the start of a turn.
     pub others_clock: Picoseconds,
     pub tsc_offset: u64,
-    /// Time that an access to a device's memory takes beyond its instruction's cost.
-    pub device_access_cycles: u64,
+    /// What the board's cost profile says of this processor.
+    pub costs: Costs,
     pub random: u64,
     /// Memory whose accesses a debugger wants to see; no part of the processor's state.
     #[serde(skip)]
@@ -72,7 +72,7 @@ impl Cpu {
             model,
             others_clock: Picoseconds::MAX,
             tsc_offset: 0,
-            device_access_cycles: 0,
+            costs: Costs::default(),
             random: seed ^ (index.0 as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15),
             observation: Default::default(),
         };

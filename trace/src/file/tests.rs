@@ -229,7 +229,7 @@ fn the_export_is_json_with_a_track_per_processor_and_virtual_processor() {
         (2_000_001, 0, exit(5)),
         (2_500_000, 0, Event::Halt { rip: Linear(1) }),
         (3_000_000, 0, Event::Wake {}),
-        (4_000_000, 0, Event::Console { port: 0, byte: b'"' }),
+        (4_000_000, 0, Event::DebugExit { value: 1 }),
     ];
     let mut export = Export::new(Vec::new()).unwrap();
     for (at, cpu, event) in rows {

@@ -2,8 +2,8 @@
 //!
 //! Lengths of files, the table of ARCHITECTURE.md against what crates depend on, a README for each
 //! crate, the ban on `unsafe`, words that mark unfinished work, citations of documents that
-//! SPECIFICATIONS.md does not list, paths that are named and not there, and docs/deviations.md
-//! against the marks it is collected from.
+//! SPECIFICATIONS.md does not list, paths that are named and not there, the trace's vocabulary
+//! against who makes and shows it, and docs/deviations.md against the marks it is collected from.
 
 mod deviation;
 mod layer;
@@ -11,6 +11,7 @@ mod length;
 mod manifest;
 mod path;
 mod specification;
+mod vocabulary;
 mod word;
 
 use anyhow::{Context, Result, bail};
@@ -61,6 +62,7 @@ pub fn check(root: &Path, write: bool) -> Result<Vec<(String, usize)>> {
     word::check(&files, &mut problems);
     specification::check(&files, &keys, &mut problems);
     path::check(root, &files, &mut problems);
+    vocabulary::check(&files, &mut problems);
     let members = manifest::members(&files, &mut problems);
     manifest::check_lints(&members, &files, &mut problems);
     manifest::check_readmes(&members, &files, &mut problems);

@@ -3,6 +3,7 @@
 //! On a terminal, standard input is raw, so that every key reaches the guest; Ctrl-A is the escape:
 //! Ctrl-A x leaves, Ctrl-A h helps, Ctrl-A Ctrl-A sends Ctrl-A.
 
+use board::Recall;
 use rustix::termios::{self, OptionalActions, Termios};
 use std::io::{IsTerminal, Read, Write};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
@@ -29,12 +30,10 @@ pub struct Console {
 }
 
 impl Console {
-    /// Takes over standard input. Without `interactive` nothing is read.
-    pub fn open(interactive: bool) -> Self {
+    /// Takes over standard input. A key that is not for the guest recalls the machine, so that it
+    /// is obeyed at once; what is typed for the guest waits for the end of a slice of virtual time.
+    pub fn open(recall: Recall) -> Self {
         let mut console = Self { input: None, pending: Vec::new(), is_escaped: false, saved: None };
-        if !interactive {
-            return console;
-        }
         if std::io::stdin().is_terminal()
             && let Ok(saved) = termios::tcgetattr(std::io::stdin())
         {
@@ -45,11 +44,17 @@ impl Console {
             }
         }
         let (sender, receiver) = sync_channel(WAITING_CHUNKS);
+        let is_raw = console.is_raw();
         std::thread::spawn(move || {
             let mut buffer = [0; 256];
+            let mut is_escaped = false;
             while let Ok(length @ 1..) = std::io::stdin().read(&mut buffer) {
+                let has_command = has_command(&mut is_escaped, &buffer[..length]);
                 if sender.send(buffer[..length].to_vec()).is_err() {
                     break;
+                }
+                if is_raw && has_command {
+                    recall.ring();
                 }
             }
         });
@@ -115,10 +120,40 @@ impl Console {
     }
 }
 
+/// Whether any key follows the escape. `is_escaped` is the state between two chunks.
+fn has_command(is_escaped: &mut bool, bytes: &[u8]) -> bool {
+    bytes.iter().fold(false, |found, byte| {
+        let was_escaped = std::mem::replace(is_escaped, !*is_escaped && *byte == ESCAPE);
+        found || was_escaped
+    })
+}
+
 impl Drop for Console {
     fn drop(&mut self) {
         if let Some(saved) = &self.saved {
             let _ = termios::tcsetattr(std::io::stdin(), OptionalActions::Now, saved);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_behind_the_escape_is_a_command_also_in_the_next_chunk() {
+        let rows: [(&[&[u8]], bool); 6] = [
+            (&[b"\x01x"], true),
+            (&[b"a\x01", b"x"], true),
+            (&[b"\x01\x01"], true),
+            (&[b"a\x01"], false),
+            (&[b"x", b"x"], false),
+            (&[b"\x01", b""], false),
+        ];
+        for (chunks, expected) in rows {
+            let mut is_escaped = false;
+            let found = chunks.iter().any(|chunk| has_command(&mut is_escaped, chunk));
+            assert_eq!(found, expected, "{chunks:?}");
         }
     }
 }

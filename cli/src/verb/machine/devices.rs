@@ -1,15 +1,17 @@
 //! Virtio devices as the command line names them: disks over image files, a console with channels
 //! to files, network cables that end in a packet source.
 
+use super::input;
 use super::size::parse_bytes;
-use anyhow::{Context, bail};
+use crate::status::Usage;
+use anyhow::{Context, anyhow, bail};
 use board::channel::Channel;
 use board::{Machine, image_file};
 use device::packet_source::{PacketSource, Reaction, Stream};
 use device::storage::WriteMode;
 use device::virtio::Model;
 use device::virtio::block::Block;
-use device::virtio::console::{Console, MAXIMUM_PORTS};
+use device::virtio::console::{Console, INPUT_LIMIT, MAXIMUM_PORTS};
 use device::virtio::network::Network;
 use std::fs::File;
 use std::io::Write;
@@ -118,12 +120,13 @@ impl Arguments {
         }
         let names: Vec<String> = self.console.iter().filter_map(|c| c.name.clone()).collect();
         if names.len() >= MAXIMUM_PORTS {
-            bail!("{} console ports, there can be at most {}", names.len(), MAXIMUM_PORTS - 1);
+            let (count, most) = (names.len(), MAXIMUM_PORTS - 1);
+            return Err(Usage::of(anyhow!("{count} console ports, there can be at most {most}")));
         }
         if let Some(name) =
             (1..names.len()).find_map(|i| names[..i].iter().find(|n| **n == names[i]))
         {
-            bail!("console port {name} is there twice");
+            return Err(Usage::of(anyhow!("console port {name} is there twice")));
         }
         if !self.console.is_empty() {
             models.push(Model::Console(Console::new(&names)));
@@ -136,7 +139,8 @@ impl Arguments {
         }
         if models.len() > device::chipset::MAXIMUM_VIRTIO_DEVICES {
             let most = device::chipset::MAXIMUM_VIRTIO_DEVICES;
-            bail!("{} virtio devices, there can be at most {most}", models.len());
+            let count = models.len();
+            return Err(Usage::of(anyhow!("{count} virtio devices, there can be at most {most}")));
         }
         Ok(models)
     }
@@ -171,8 +175,7 @@ impl Arguments {
     pub fn feed(&self, machine: &mut Machine) -> anyhow::Result<()> {
         for argument in &self.console {
             let Some(input) = &argument.input else { continue };
-            let bytes =
-                std::fs::read(input).with_context(|| format!("cannot read {}", input.display()))?;
+            let bytes = input::read(input, INPUT_LIMIT as u64, "what a console port takes")?;
             let channel = match &argument.name {
                 Some(name) => machine.channel(name),
                 None => Some(Channel { console: 0, port: 0 }),

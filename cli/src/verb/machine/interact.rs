@@ -11,7 +11,7 @@ const SLICE: Picoseconds = Picoseconds::from_milliseconds(5);
 
 /// Runs a machine with the first serial port at the terminal until it ends or the user leaves.
 pub fn interact(machine: &mut Machine, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let mut console = Console::open(true);
+    let mut console = Console::open(machine.recall.clone());
     loop {
         let until = machine.state.now.saturating_add(SLICE);
         let outcome = machine.run(Limits { until, instructions: u64::MAX });

@@ -3,6 +3,7 @@
 mod console;
 mod devices;
 mod gdb;
+mod input;
 mod interact;
 mod list_cpus;
 mod list_variants;

@@ -1,21 +1,23 @@
 //! `avicenna machine run`
 //!
 //! Exit status: what the guest wrote to the debug-exit port as `value * 2 + 1`; 0 on power-off; the
-//! codes below otherwise.
+//! codes below otherwise, and those of all verbs ([`crate::status`]).
 
 use super::console::{Console, Request};
 use super::devices::{self, ChannelFiles};
 use super::gdb;
+use super::input;
 use super::model;
 use super::size::{parse_bytes, parse_duration};
 use super::snapshot::{self, Snapshots};
+use crate::status::{INTERRUPTED, Usage};
 use anyhow::{Context, bail};
 use arch::time::Picoseconds;
 use board::debugger::Ending;
 use board::load::{Module, Source};
 use board::snapshot::ConfigurationDigest;
 use board::topology::Topology;
-use board::{Configuration, Images, Limits, Machine, Outcome};
+use board::{Configuration, Images, Limits, Machine, MachineError, Outcome};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -29,10 +31,13 @@ const TRIPLE_FAULT: u8 = 64;
 const TIME_LIMIT: u8 = 66;
 /// `--max-instructions` was reached.
 const INSTRUCTION_LIMIT: u8 = 68;
-/// Ctrl-A x, or an interrupt signal.
-const INTERRUPTED: u8 = 70;
 /// Every processor waits for ever.
 const DEADLOCK: u8 = 72;
+
+/// The largest file that is taken for a kernel, with what debuggers want of it.
+const LARGEST_KERNEL: u64 = 2 << 30;
+const KERNEL_LIMIT: &str = "the most that is read of a kernel";
+const MEMORY_LIMIT: &str = "what the machine has of memory";
 
 /// Virtual time between two looks at the keyboard.
 const SLICE: Picoseconds = Picoseconds::from_milliseconds(5);
@@ -94,16 +99,16 @@ enum Format {
 
 static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
-}
-
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let (mut machine, digest) = build(arguments)?;
     let snapshots = Snapshots::new(&arguments.snapshots, digest)?;
     let mut recorder = arguments.trace.as_deref().map(Recorder::create).transpose()?;
     machine.state.wiring.records = recorder.is_some().then(Vec::new);
-    let _ = ctrlc::set_handler(|| INTERRUPT.store(true, Ordering::Relaxed));
+    let recall = machine.recall.clone();
+    let _ = ctrlc::set_handler(move || {
+        INTERRUPT.store(true, Ordering::Relaxed);
+        recall.ring();
+    });
     let started = Instant::now();
     let channels = arguments.devices.channels(&mut machine)?;
     let mut outputs = Outputs { recorder: recorder.as_mut(), channels, snapshots };
@@ -120,8 +125,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 fn build(arguments: &Arguments) -> anyhow::Result<(Machine, ConfigurationDigest)> {
     let configuration = Configuration {
-        model: arguments.model.model()?,
-        topology: Topology::of_cores(arguments.cpus)?,
+        model: arguments.model.model().map_err(Usage::of)?,
+        topology: Topology::of_cores(arguments.cpus).map_err(Usage::of)?,
         memory: arguments.memory,
         seed: arguments.seed,
         start: device::Date::default(),
@@ -143,8 +148,9 @@ fn build(arguments: &Arguments) -> anyhow::Result<(Machine, ConfigurationDigest)
 
 fn load(machine: &mut Machine, arguments: &Arguments) -> anyhow::Result<()> {
     let Some(kernel_path) = &arguments.kernel else { bail!("a kernel is missing") };
-    let kernel = read(kernel_path)?;
+    let kernel = input::read(kernel_path, LARGEST_KERNEL, KERNEL_LIMIT)?;
     let kernel_name = kernel_path.display().to_string();
+    let read = |path: &Path| input::read(path, arguments.memory, MEMORY_LIMIT);
     let initrd = arguments.initrd.as_deref().map(read).transpose()?;
     let initrd_name =
         arguments.initrd.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
@@ -157,12 +163,17 @@ fn load(machine: &mut Machine, arguments: &Arguments) -> anyhow::Result<()> {
         .iter()
         .map(|(name, command_line, bytes)| Module { file: Source { name, bytes }, command_line })
         .collect();
-    machine.load(&Images {
-        kernel: Source { name: &kernel_name, bytes: &kernel },
-        initrd: initrd.as_deref().map(|bytes| Source { name: &initrd_name, bytes }),
-        modules: &modules,
-        command_line: &arguments.append,
-    })?;
+    machine
+        .load(&Images {
+            kernel: Source { name: &kernel_name, bytes: &kernel },
+            initrd: initrd.as_deref().map(|bytes| Source { name: &initrd_name, bytes }),
+            modules: &modules,
+            command_line: &arguments.append,
+        })
+        .map_err(|error| match error {
+            MachineError::Memory(_) => Usage::of(error),
+            _ => error.into(),
+        })?;
     Ok(())
 }
 
@@ -176,7 +187,8 @@ impl Recorder {
     fn create(path: &Path) -> anyhow::Result<Self> {
         let file =
             File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-        let writer = trace::file::Writer::new(BufWriter::new(file), &[])?;
+        let writer = trace::file::Writer::new(BufWriter::new(file), &[])
+            .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self { path: path.to_owned(), writer })
     }
 
@@ -192,8 +204,8 @@ impl Recorder {
     }
 
     fn finish(self) -> anyhow::Result<()> {
-        let (mut file, _) = self.writer.finish()?;
-        file.flush().with_context(|| format!("cannot write {}", self.path.display()))
+        let written = self.writer.finish().and_then(|(mut file, _)| file.flush());
+        written.with_context(|| format!("cannot write {}", self.path.display()))
     }
 }
 
@@ -221,7 +233,7 @@ fn drive(
     outputs: &mut Outputs<'_>,
     started: Instant,
 ) -> anyhow::Result<u8> {
-    let mut console = Console::open(true);
+    let mut console = Console::open(machine.recall.clone());
     let last = arguments.until_virtual.unwrap_or(Picoseconds::MAX);
     let instructions = arguments.max_instructions.unwrap_or(u64::MAX);
     if let Some(address) = &arguments.gdb {

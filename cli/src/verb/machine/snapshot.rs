@@ -1,6 +1,7 @@
 //! `--snapshot-on EVENT FILE`: when to save the machine, and how far to run until then.
 
 use super::size::parse_duration;
+use crate::status::Usage;
 use anyhow::Context;
 use arch::time::Picoseconds;
 use board::snapshot::ConfigurationDigest;
@@ -82,7 +83,7 @@ impl Snapshots {
         let mut waiting = std::collections::VecDeque::new();
         for pair in arguments.snapshot_on.chunks(2) {
             let [event, file] = pair else { continue };
-            let trigger = parse_trigger(event).map_err(anyhow::Error::msg)?;
+            let trigger = parse_trigger(event).map_err(anyhow::Error::msg).map_err(Usage::of)?;
             waiting.push_back((trigger, PathBuf::from(file)));
         }
         Ok(Self { waiting, shown: Vec::new(), digest })

@@ -147,7 +147,14 @@ impl Segment {
         let bytes = source.slice(self.offset, self.file_size, "segment")?;
         let what = format!("segment at {:#x}, {:#x} bytes", self.physical, self.memory_size);
         if !loader.placement.claim(self.physical, self.memory_size) {
-            return Err(loader.no_room(source.name, what, "free RAM there".into()));
+            let end = self.physical.saturating_add(self.memory_size);
+            let ram = loader.memory.layout().low;
+            let wanted = if end > ram {
+                format!("RAM up to {end:#x}, the machine's ends at {ram:#x}: give it more memory")
+            } else {
+                "free RAM there".into()
+            };
+            return Err(loader.no_room(source.name, what, wanted));
         }
         loader.write(self.physical, bytes)?;
         loader.zero(self.physical + self.file_size, self.memory_size - self.file_size)

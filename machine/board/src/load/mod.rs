@@ -115,8 +115,10 @@ impl Loader<'_, '_> {
     fn place_high(&mut self, file: Source, window: std::ops::Range<u64>) -> Result<u64, LoadError> {
         let size = file.bytes.len() as u64;
         let end = window.end;
-        let start = self.placement.highest(size, 4096, window).ok_or_else(|| {
-            self.no_room(file.name, format!("{size} bytes"), format!("free RAM below {end:#x}"))
+        let start = self.placement.highest(size, 4096, window.clone()).ok_or_else(|| {
+            let left = self.placement.largest(&window);
+            let wanted = format!("as much free RAM below {end:#x}, where {left} bytes are left");
+            self.no_room(file.name, format!("{size} bytes"), wanted)
         })?;
         self.write(start, file.bytes)?;
         Ok(start)

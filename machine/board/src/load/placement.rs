@@ -35,6 +35,15 @@ impl Placement {
         true
     }
 
+    /// Bytes of the largest free range inside `window`.
+    pub fn largest(&self, window: &Range<u64>) -> u64 {
+        let inside = self
+            .free
+            .iter()
+            .map(|range| range.end.min(window.end).saturating_sub(range.start.max(window.start)));
+        inside.max().unwrap_or(0)
+    }
+
     /// The lowest aligned place inside `window`, taken.
     pub fn lowest(&mut self, size: u64, align: u64, window: Range<u64>) -> Option<u64> {
         let size = size.max(1);
@@ -88,6 +97,9 @@ mod tests {
     #[test]
     fn lowest_and_highest_respect_window_and_alignment() {
         let mut placement = map();
+        assert_eq!(placement.largest(&(0..u64::MAX)), 0x10_0000);
+        assert_eq!(placement.largest(&(0x9_0000..0x10_1000)), 0x9_F000 - 0x9_0000);
+        assert_eq!(placement.largest(&(0xA_0000..0x10_0000)), 0);
         assert_eq!(placement.lowest(0x1001, 0x1000, 0x7001..u64::MAX), Some(0x8000));
         assert_eq!(placement.lowest(0x1000, 0x1000, 0x7001..u64::MAX), Some(0xA000));
         assert_eq!(placement.highest(0x1800, 0x1000, 0..0x12_0000), Some(0x11_E000));

@@ -384,7 +384,7 @@ fn requests_that_a_kernel_cannot_take_are_refused() {
         (&long, None, &[], "command line of 2048 bytes, the kernel takes at most 2047"),
         ("a\0b", None, &[], "NUL byte at offset 0x1"),
         ("", None, &[module], "takes no module (m)"),
-        ("", Some(&big), &[], "initrd.img: no room for 62914560 bytes"),
+        ("", Some(&big), &[], "initrd.img: no room for 62914560 bytes, wanted as much free RAM"),
     ];
     for (line, initrd, modules, wanted) in rows {
         let error = machine.load_with("file", &image, line, initrd, modules).unwrap_err();

@@ -39,9 +39,9 @@ impl std::fmt::Display for ConfigurationDigest {
 /// Why a snapshot cannot be written or read. Offsets are those in the file.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    #[error("{file}: cannot write the snapshot: {source}")]
+    #[error("{file}: cannot write the snapshot")]
     Output { file: String, source: std::io::Error },
-    #[error("{file}: cannot read the snapshot at offset {offset:#x}: {source}")]
+    #[error("{file}: cannot read the snapshot at offset {offset:#x}")]
     Input { file: String, offset: u64, source: std::io::Error },
     #[error("{file}: not a snapshot: starts with {found:02x?}, a snapshot with \"AVCSNAP\"")]
     NotASnapshot { file: String, found: [u8; 8] },

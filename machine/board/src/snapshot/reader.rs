@@ -97,6 +97,7 @@ impl<'a, R: Read> SnapshotReader<'a, R> {
         let state = self.state()?;
         let mut memory = self.empty_memory()?;
         self.memory(&mut memory)?;
+        self.end_of_file()?;
         Ok((state, memory))
     }
 
@@ -127,9 +128,7 @@ impl<'a, R: Read> SnapshotReader<'a, R> {
     /// RAM of the head's size, if the host has the address space for it.
     fn empty_memory(&self) -> Result<GuestMemory, SnapshotError> {
         let size = self.head.memory;
-        let is_possible = usize::try_from(size)
-            .is_ok_and(|size| Vec::<u8>::new().try_reserve_exact(size).is_ok());
-        let memory = is_possible.then(|| GuestMemory::new(size));
+        let memory = GuestMemory::allocate(size).ok();
         memory.filter(|memory| memory.ram.len() as u64 == size).ok_or_else(|| {
             let why = format!("is {size:#x}, must be whole pages that this host can allocate");
             self.damaged("the size of RAM", 24, why)
@@ -177,6 +176,18 @@ impl<'a, R: Read> SnapshotReader<'a, R> {
             all.word(hash);
             count += 1;
             first_free = index + 1;
+        }
+    }
+
+    fn end_of_file(&mut self) -> Result<(), SnapshotError> {
+        let offset = self.offset;
+        let count = self.input.by_ref().take(1).read_to_end(&mut Vec::new());
+        match count.map_err(|source| self.unreadable(source))? {
+            0 => Ok(()),
+            _ => {
+                let why = "bytes follow it, must be the last of the file".into();
+                Err(self.damaged("the end", offset, why))
+            }
         }
     }
 

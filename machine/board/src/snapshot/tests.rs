@@ -89,6 +89,16 @@ fn forged(changes: &[(usize, u64)]) -> Vec<u8> {
 }
 
 #[test]
+fn bytes_behind_the_end_are_refused_with_their_place() {
+    let mut file = saved();
+    let end = file.len();
+    file.push(0);
+    let error = refusal(&file);
+    let place = format!("the end at offset {end:#x} is damaged: bytes follow it");
+    assert!(error.contains(&place), "{error}");
+}
+
+#[test]
 fn forged_sizes_are_refused_before_memory_is_touched() {
     let rows: [(&[(usize, u64)], &str); 6] = [
         (&[(24, u64::MAX)], "the size of RAM at offset 0x18"),

@@ -535,7 +535,8 @@ fn within(i: &Instruction) -> Option<(Handler, Cost)> {
         Mnemonic::Rdpid => (rdpid, Cost::Simple),
         Mnemonic::Clflush | Mnemonic::Clflushopt | Mnemonic::Clwb => (flush_line, Cost::Store),
         Mnemonic::Clzero => (clzero, Cost::Store),
-        Mnemonic::Mfence | Mnemonic::Lfence | Mnemonic::Sfence => (fence, Cost::Fence),
+        Mnemonic::Mfence | Mnemonic::Sfence => (fence, Cost::Fence),
+        Mnemonic::Lfence => (fence, Cost::LoadFence),
         Mnemonic::Swapgs => (swapgs, Cost::Simple),
         Mnemonic::Rdfsbase => (bases!(false, false), Cost::Simple),
         Mnemonic::Rdgsbase => (bases!(true, false), Cost::Simple),
@@ -547,7 +548,11 @@ fn within(i: &Instruction) -> Option<(Handler, Cost)> {
 
 pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
     if let Some(handler) = alone(i) {
-        return Some(Binding { handler, boundary: Boundary::Alone, cost: Cost::Serializing });
+        let cost = match i.mnemonic() {
+            Mnemonic::Rdtsc | Mnemonic::Rdtscp => Cost::TimeStamp,
+            _ => Cost::Serializing,
+        };
+        return Some(Binding { handler, boundary: Boundary::Alone, cost });
     }
     let (handler, cost) = within(i)?;
     Binding::costing(handler, cost)

@@ -138,10 +138,15 @@ impl Cpu {
         for (at, part) in pieces(size, address) {
             let here = address.offset(at as u64);
             let piece = match self.apic_offset(here) {
-                Some(offset) => self.apic.read_mmio(offset, part, self.clock),
+                Some(offset) => {
+                    let value = self.apic.read_mmio(offset, part, self.clock);
+                    self.spend(self.costs.apic.mmio_read);
+                    value
+                }
                 None => {
-                    self.extra_cost += self.device_access_cycles;
-                    bus.platform.read(bus.memory, self.visit(), here, part)
+                    let value = bus.platform.read(bus.memory, self.visit(), here, part);
+                    self.spend(self.costs.device_read);
+                    value
                 }
             };
             value |= (piece & u64::MAX >> (64 - 8 * part)) << (8 * at);
@@ -155,10 +160,13 @@ impl Cpu {
             let here = address.offset(at as u64);
             let piece = value >> (8 * at) & u64::MAX >> (64 - 8 * part);
             match self.apic_offset(here) {
-                Some(offset) => self.apic_write(bus, offset, part, piece),
+                Some(offset) => {
+                    self.apic_write(bus, offset, part, piece);
+                    self.spend(self.costs.apic.mmio_write);
+                }
                 None => {
-                    self.extra_cost += self.device_access_cycles;
                     bus.platform.write(bus.memory, self.visit(), here, part, piece);
+                    self.spend(self.costs.device_write);
                 }
             }
         }

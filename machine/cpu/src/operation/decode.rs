@@ -61,15 +61,19 @@ pub enum Cost {
     FloatSlow,
     StringSetup,
     Fence,
+    /// LFENCE.
+    LoadFence,
     Pause,
     System,
     Serializing,
+    /// RDTSC and RDTSCP.
+    TimeStamp,
     /// IN and OUT: a round trip to a device on a slow bus.
     Port,
 }
 
 impl Cost {
-    pub const COUNT: usize = 15;
+    pub const COUNT: usize = 17;
 }
 
 /// A handler and the way it stands in a block.

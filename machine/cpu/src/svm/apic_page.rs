@@ -10,6 +10,7 @@ use crate::state::Attention;
 use crate::{Bus, Cpu, Stop};
 use arch::svm::ExitCode;
 use arch::svm::avic::NoAcceleration;
+use bus::{ControlBlock, Happening};
 
 impl Cpu {
     /// The exit of an access that AVIC refuses beforehand.
@@ -37,7 +38,10 @@ impl Cpu {
             return !0;
         };
         match avic.read_page(bus.memory, offset, size) {
-            ReadOutcome::Value(value) => value,
+            ReadOutcome::Value(value) => {
+                self.spend(self.guest.svm.costs.avic_read);
+                value
+            }
             // Refused beforehand.
             ReadOutcome::Fault(_) | ReadOutcome::GeneralProtection => !0,
         }
@@ -57,26 +61,41 @@ impl Cpu {
         // What the write causes comes before the next instruction of the block.
         self.pending.code_changed = true;
         // Refused beforehand, so that it cannot fault here.
-        let _ = self.apply_avic_write(avic, outcome);
+        let _ = self.apply_avic_write(bus, avic, outcome);
     }
 
     /// Takes over what a write changed and arranges for what it causes.
     pub(super) fn apply_avic_write(
         &mut self,
+        bus: &mut Bus<'_>,
         avic: Avic,
         outcome: WriteOutcome,
     ) -> Result<(), Stop> {
         let Some(guest) = self.guest.svm.current.as_mut() else { return Ok(()) };
         guest.avic = Some(avic);
         match outcome {
-            WriteOutcome::Done => Ok(()),
+            WriteOutcome::Done => {
+                self.spend(self.guest.svm.costs.avic_write);
+                Ok(())
+            }
             WriteOutcome::Evaluate => {
                 self.pending.attention |= Attention::VIRTUAL_INTERRUPT;
+                self.spend(self.guest.svm.costs.avic_write);
+                Ok(())
+            }
+            WriteOutcome::Ended(vector) => {
+                let block = ControlBlock::Vmcb(guest.vmcb);
+                let happening = Happening::VirtualEndOfInterrupt { block, vector };
+                bus.platform.record(self.visit(), happening);
+                self.pending.attention |= Attention::VIRTUAL_INTERRUPT;
+                self.spend(self.guest.svm.costs.avic_write);
                 Ok(())
             }
             WriteOutcome::Send(command) => {
+                let (block, icr) = (ControlBlock::Vmcb(guest.vmcb), command.into_bits());
                 guest.ipi = Some(Box::new(IpiSend::new(command)));
                 self.pending.attention |= Attention::GUEST_BOUNDARY;
+                bus.platform.record(self.visit(), Happening::VirtualIpi { block, icr });
                 Ok(())
             }
             WriteOutcome::Trap(access) => {

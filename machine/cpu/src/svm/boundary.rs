@@ -10,11 +10,12 @@ use crate::system::{Event, Origin};
 use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;
 use arch::exception;
+use arch::identity::Vector;
 use arch::svm::ExitCode;
 use arch::svm::event::{EventType, Injection};
 use arch::svm::intercept::Vector3;
 use arch::svm::vmcb::InterruptControl;
-use bus::{Effect, Visit};
+use bus::{ControlBlock, Effect, Happening};
 
 /// The error code of #SX for an INIT. [APM2 "#SX"]
 const INIT_REDIRECTED: u32 = 1;
@@ -48,13 +49,30 @@ impl Cpu {
         Ok(false)
     }
 
-    /// Takes the steps of an accelerated IPI: all of them, or one a turn. True if some are left.
+    /// Takes the steps of an accelerated IPI: those up to the next write of an IRR, or one a turn. True
+    /// if some are left.
+    ///
+    /// What sending takes comes before IRR is written: a target that looks at its page by itself
+    /// finds the vector no sooner than the doorbell would have told it.
     fn send_pending_ipi(&mut self, bus: &mut Bus<'_>) -> bool {
         let stepwise = self.guest.svm.behaviour.sends_ipis_in_steps;
         let visit = self.visit();
         let Some(guest) = self.guest.svm.current.as_mut() else { return false };
         let (Some(avic), Some(mut ipi)) = (guest.avic, guest.ipi.take()) else { return false };
         loop {
+            if let Some(page) = ipi.next_page()
+                && !guest.ipi_is_paid
+                && !avic.behaviour.erratum_1235
+            {
+                // To itself a processor writes without tables and doorbell.
+                let costs = &self.guest.svm.costs;
+                let is_own = page == avic.backing_page.0;
+                self.clock.0 += if is_own { costs.avic_write.0 } else { costs.avic_send.0 };
+                guest.ipi_is_paid = true;
+                guest.ipi = Some(ipi);
+                self.pending.attention |= Attention::YIELD;
+                return true;
+            }
             match ipi.step(&avic, bus.memory) {
                 IpiStep::Continue => {}
                 IpiStep::Late => {
@@ -63,12 +81,12 @@ impl Cpu {
                     self.pending.attention |= Attention::YIELD;
                     return true;
                 }
+                IpiStep::Posted { page, vector } => {
+                    guest.ipi_is_paid = false;
+                    bus.platform.record(visit, Happening::Posted { place: page, vector });
+                }
                 IpiStep::Doorbell(target) => {
-                    if !avic.behaviour.erratum_1235 {
-                        self.clock.0 += self.guest.svm.costs.avic_send.0;
-                    }
-                    let at = self.clock;
-                    bus.platform.effect(Visit { at, ..visit }, Effect::Doorbell { target });
+                    bus.platform.effect(visit, Effect::Doorbell { target });
                     self.pending.attention |= Attention::YIELD;
                 }
                 IpiStep::Complete(IpiOutcome::Delivered { reaches_sender }) => {
@@ -295,7 +313,10 @@ impl Cpu {
         }
         avic.accept(bus.memory, vector);
         self.clock.0 += self.guest.svm.costs.avic_deliver.0;
-        let result = self.take_interrupt(bus, vector.0);
+        if let Some(block) = self.svm_block() {
+            bus.platform.record(self.visit(), Happening::VirtualAccept { block, vector });
+        }
+        let result = self.take_virtual_interrupt(bus, vector);
         if avic.behaviour.takes_undelivered_back
             && result.is_err()
             && self.pending.delivering.take_if(|event| event.origin == Origin::External).is_some()
@@ -321,7 +342,21 @@ impl Cpu {
         if let Some(guest) = self.guest.svm.current.as_mut() {
             guest.interrupts.set_is_interrupt_pending(false);
         }
-        self.take_interrupt(bus, interrupts.interrupt_vector())
+        self.take_virtual_interrupt(bus, Vector(interrupts.interrupt_vector()))
+    }
+
+    /// Enters the handler of an interrupt that the guest's APIC, not the processor's, has asked for.
+    fn take_virtual_interrupt(&mut self, bus: &mut Bus<'_>, vector: Vector) -> Result<(), Stop> {
+        if let Some(block) = self.svm_block() {
+            let happening = Happening::VirtualInterrupt { block, vector, ip: self.registers.ip };
+            bus.platform.record(self.visit(), happening);
+        }
+        self.raise(bus, Event { vector: vector.0, error: None, origin: Origin::External })
+    }
+
+    /// The running guest's VMCB, which names it.
+    pub(super) fn svm_block(&self) -> Option<ControlBlock> {
+        self.guest.svm.current.as_ref().map(|guest| ControlBlock::Vmcb(guest.vmcb))
     }
 
     /// An event as EVENTINJ and EXITINTINFO spell it.

@@ -15,7 +15,7 @@ use arch::segment::{Attributes, Segment, SegmentRegister};
 use arch::svm::ExitCode;
 use arch::svm::avic::PAGE_BITS;
 use arch::svm::vmcb::{SIZE, TlbControl, Vmcb, control, save};
-use bus::Happening;
+use bus::{ControlBlock, Happening, VmExit};
 
 impl Cpu {
     /// What the model's AVIC can do.
@@ -66,7 +66,8 @@ impl Cpu {
         self.load_guest(bus, &vmcb);
         self.guest.svm.global_interrupts = true;
         let injected = vmcb.get(control::EVENTINJ).into_bits();
-        let entry = Happening::VmEntry { vmcb: at, nested_root, injected, ip: self.registers.ip };
+        let block = ControlBlock::Vmcb(at);
+        let entry = Happening::VmEntry { block, nested_root, injected, ip: self.registers.ip };
         bus.platform.record(self.visit(), entry);
         self.clock.0 += self.guest.svm.costs.entry.0;
         self.pending.attention |= Attention::GUEST_BOUNDARY
@@ -104,15 +105,17 @@ impl Cpu {
             let event = vmcb.get(control::EVENTINJ);
             vmcb.set(control::EVENTINJ, event.with_is_valid(false));
         });
-        let exit = Happening::VmExit {
-            vmcb: at,
+        let exit = VmExit {
+            block: ControlBlock::Vmcb(at),
             code: ExitCode::Invalid.into_bits(),
-            info1: 0,
-            info2: 0,
-            interrupt_info: 0,
+            qualification: 0,
+            address: 0,
+            event: 0,
+            delivering: 0,
+            instruction: 0,
             ip: self.registers.ip,
         };
-        bus.platform.record(self.visit(), exit);
+        bus.platform.record(self.visit(), Happening::VmExit(exit));
         self.registers.ip = next_rip;
         self.guest.svm.global_interrupts = false;
         self.debug.dr7 = arch::control::debug::DR7_RESET;
@@ -174,6 +177,7 @@ impl Cpu {
             injection_next_rip: vmcb.get(control::N_RIP),
             exit: None,
             ipi: None,
+            ipi_is_paid: false,
         }
     }
 

@@ -14,7 +14,7 @@ use arch::svm::ExitCode;
 use arch::svm::exit::NestedPageFaultInfo;
 use arch::svm::segment::{Segment as SavedSegment, SegmentAttributes};
 use arch::svm::vmcb::{FetchedBytes, InterruptState, SIZE, Vmcb, control, save};
-use bus::Happening;
+use bus::{ControlBlock, Happening, VmExit};
 
 impl Cpu {
     /// Leaves the guest for the reason that it holds. `self.ip` is what the VMCB shall hold as rIP.
@@ -61,14 +61,16 @@ impl Cpu {
         self.clock.0 += self.guest.svm.costs.exit.0;
         bus.platform.record(
             self.visit(),
-            Happening::VmExit {
-                vmcb: guest.vmcb,
+            Happening::VmExit(VmExit {
+                block: ControlBlock::Vmcb(guest.vmcb),
                 code: exit.code.into_bits(),
-                info1: exit.info[0],
-                info2: exit.info[1],
-                interrupt_info: delivering.unwrap_or_default().into_bits(),
+                qualification: exit.info[0],
+                address: exit.info[1],
+                event: 0,
+                delivering: delivering.unwrap_or_default().into_bits(),
+                instruction: 0,
                 ip: self.registers.ip,
-            },
+            }),
         );
         if exit.code == ExitCode::Msr {
             self.record_msr(bus, exit.info[0] != 0);

@@ -98,6 +98,7 @@ fn vmrun(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.svm_prologue(op, Vector4::VMLOAD, ExitCode::Vmload)?;
     let at = cpu.state_address(bus, op, crate::Access::Read)?;
+    cpu.spend(cpu.guest.svm.costs.state_move);
     let bytes = bus.memory.slice(at, SIZE).map_or_else(|_| vec![!0; SIZE], <[u8]>::to_vec);
     let Some(vmcb) = Vmcb::new(bytes) else { return Ok(()) };
     let canonical = |base: u64| (base << 16) as i64 >> 16;
@@ -125,6 +126,7 @@ fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn vmsave(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.svm_prologue(op, Vector4::VMSAVE, ExitCode::Vmsave)?;
     let at = cpu.state_address(bus, op, crate::Access::Write)?;
+    cpu.spend(cpu.guest.svm.costs.state_move);
     let [fs, gs] = [SegmentRegister::Fs, SegmentRegister::Gs]
         .map(|register| saved(cpu.registers.segments[register]));
     let (ldtr, tr, calls) = (saved(cpu.control.ldtr), saved(cpu.control.tr), cpu.control.syscall);

@@ -96,6 +96,7 @@ impl Cpu {
         let bits = self.guest.svm.behaviour.avic.doorbell_id_bits;
         let target = Avic::doorbell_target(value, bits).ok_or(Stop::GENERAL_PROTECTION)?;
         bus.platform.effect(self.visit(), Effect::Doorbell { target });
+        self.spend(self.guest.svm.costs.doorbell);
         Ok(())
     }
 
@@ -124,7 +125,10 @@ impl Cpu {
     fn read_x2avic(&mut self, bus: &mut Bus<'_>, number: u32) -> Option<Result<u64, Stop>> {
         let avic = self.x2avic()?;
         Some(match avic.read_msr(bus.memory, number) {
-            ReadOutcome::Value(value) => Ok(value),
+            ReadOutcome::Value(value) => {
+                self.spend(self.guest.svm.costs.avic_read);
+                Ok(value)
+            }
             ReadOutcome::GeneralProtection => Err(Stop::GENERAL_PROTECTION),
             ReadOutcome::Fault(access) => {
                 Err(self.exit_fault(ExitCode::AvicNoAcceleration, access.into_exit_info()))
@@ -140,7 +144,7 @@ impl Cpu {
     ) -> Option<Result<(), Stop>> {
         let mut avic = self.x2avic()?;
         let outcome = avic.write_msr(bus.memory, number, value);
-        Some(self.apply_avic_write(avic, outcome))
+        Some(self.apply_avic_write(bus, avic, outcome))
     }
 }
 

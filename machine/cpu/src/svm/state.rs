@@ -46,6 +46,14 @@ pub struct SvmCosts {
     /// From a doorbell's arrival, or the end of what held the interrupt back, to its handler:
     /// looking at the backing page, moving the vector to ISR.
     pub avic_deliver: Picoseconds,
+    /// A read of a register that AVIC completes.
+    pub avic_read: Picoseconds,
+    /// A write of one, EOI above all, but for what sends an IPI.
+    pub avic_write: Picoseconds,
+    /// The host's write of the doorbell.
+    pub doorbell: Picoseconds,
+    /// VMLOAD or VMSAVE.
+    pub state_move: Picoseconds,
 }
 
 /// Which clean bit covers the bits 31:30 of the dword at 060h, which enable AVIC and x2AVIC.
@@ -130,6 +138,8 @@ pub struct Guest {
     pub exit: Option<Exit>,
     /// An accelerated IPI whose steps are not all taken.
     pub ipi: Option<Box<IpiSend>>,
+    /// The time of the next target's part has passed.
+    pub ipi_is_paid: bool,
 }
 
 /// Nested paging as VMRUN found it. [APM2 "Nested Paging"]

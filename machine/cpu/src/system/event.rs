@@ -93,6 +93,7 @@ impl Cpu {
                 Ok(()) => {
                     self.pending.delivering = None;
                     self.record_event(event.vector, from);
+                    self.spend(self.costs.event_delivery);
                     return Ok(());
                 }
                 Err(stop) => stop,

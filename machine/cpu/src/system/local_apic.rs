@@ -13,7 +13,9 @@ impl Cpu {
     }
 
     pub(crate) fn apic_read_msr(&mut self, msr: u32) -> Result<u64, Stop> {
-        self.apic.read_msr(msr, self.clock).map_err(|_| Stop::GENERAL_PROTECTION)
+        let value = self.apic.read_msr(msr, self.clock).map_err(|_| Stop::GENERAL_PROTECTION)?;
+        self.spend(self.costs.apic.msr_read);
+        Ok(value)
     }
 
     pub(crate) fn apic_write_msr(
@@ -25,7 +27,9 @@ impl Cpu {
         let mut effects = Vec::new();
         let result = self.apic.write_msr(msr, value, self.clock, &mut effects);
         self.emit(bus, effects);
-        result.map_err(|_| Stop::GENERAL_PROTECTION)
+        result.map_err(|_| Stop::GENERAL_PROTECTION)?;
+        self.spend(self.costs.apic.of_msr_write(msr));
+        Ok(())
     }
 
     /// Hands effects to the board; the run ends soon so that their receivers get their turn.

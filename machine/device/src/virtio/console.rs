@@ -15,7 +15,7 @@ pub const MAXIMUM_PORTS: usize = 8;
 /// Output that is kept for the board; a guest that writes on has to wait.
 const OUTPUT_LIMIT: usize = 1 << 20;
 /// Input that is kept for the guest.
-const INPUT_LIMIT: usize = 64 << 20;
+pub const INPUT_LIMIT: usize = 64 << 20;
 /// Control messages that wait for buffers.
 const CONTROL_LIMIT: usize = 64;
 const PIECE: usize = 4096;

@@ -32,6 +32,8 @@ pub enum WriteOutcome {
     Done,
     /// It is done; pending interrupts are to be evaluated.
     Evaluate,
+    /// It is done and took this vector out of service; pending interrupts are to be evaluated.
+    Ended(Vector),
     /// It is done and sends an IPI: see [`super::IpiSend`].
     Send(Icr),
     /// #VMEXIT 402h, RIP after the instruction, the value in the page.
@@ -188,7 +190,7 @@ impl Avic {
         let eoi = register::END_OF_INTERRUPT;
         match self.end_of_interrupt(memory) {
             EndOfInterrupt::Nothing => WriteOutcome::Done,
-            EndOfInterrupt::Ended(_) => WriteOutcome::Evaluate,
+            EndOfInterrupt::Ended(vector) => WriteOutcome::Ended(vector),
             EndOfInterrupt::Exit(vector) if self.behaviour.level_eoi_is_fault => {
                 WriteOutcome::Fault(no_acceleration(eoi, true, vector))
             }

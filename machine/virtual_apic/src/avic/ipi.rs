@@ -43,6 +43,11 @@ pub enum IpiStep {
     Continue,
     /// Erratum 1235: IsRunning has been read, and others run before the request becomes visible.
     Late,
+    /// The vector is in IRR of this backing page; more steps follow.
+    Posted {
+        page: SystemPhysical,
+        vector: Vector,
+    },
     /// The doorbell of this core is to be rung; more steps follow.
     Doorbell(ApicId),
     Complete(IpiOutcome),
@@ -114,11 +119,16 @@ impl IpiSend {
         // Bounded: eight steps for each of at most 4,096 entries.
         loop {
             match self.step(avic, memory) {
-                IpiStep::Continue | IpiStep::Late => {}
+                IpiStep::Continue | IpiStep::Late | IpiStep::Posted { .. } => {}
                 IpiStep::Doorbell(core) => ring(core),
                 IpiStep::Complete(outcome) => return outcome,
             }
         }
+    }
+
+    /// The backing page whose IRR the next step writes, if it does.
+    pub fn next_page(&self) -> Option<SystemPhysical> {
+        matches!(self.phase, Phase::SetRequest).then(|| self.page().0)
     }
 
     /// Takes the next step.
@@ -138,7 +148,11 @@ impl IpiSend {
                 self.is_late = true;
                 return IpiStep::Late;
             }
-            Phase::SetRequest => self.set_request(avic, memory),
+            Phase::SetRequest => {
+                let (page, vector) = (self.page().0, self.vector());
+                self.set_request(avic, memory);
+                return IpiStep::Posted { page, vector };
+            }
             Phase::ReadRunning => self.read_running(avic, memory),
             Phase::Ring(core) => {
                 self.target_done();

@@ -1,0 +1,97 @@
+//! `machine run`: what cannot be done is said once, with its name and the right exit status, and an
+//! interrupt is obeyed.
+
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// A Multiboot image of nothing but code at 10_0020h, in a file of its own.
+fn program(name: &str, code: &[u8]) -> PathBuf {
+    let magic = 0x1BAD_B002u32;
+    let flags = 0x1_0000u32;
+    let load = 0x10_0000u32;
+    let head =
+        [magic, flags, 0u32.wrapping_sub(magic).wrapping_sub(flags), load, load, 0, 0, load + 0x20];
+    let mut image: Vec<u8> = head.into_iter().flat_map(u32::to_le_bytes).collect();
+    image.extend(code);
+    image.resize(0x200, 0xF4);
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.multiboot"));
+    fs::write(&path, image).expect("the folder for tests can be written");
+    path
+}
+
+/// Writes 0 to the debug-exit port: status 1.
+const EXIT: [u8; 6] = [0x31, 0xC0, 0xE7, 0xF4, 0xEB, 0xFE];
+
+fn machine(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_avicenna"))
+        .args(["machine", "run"])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program starts")
+}
+
+#[test]
+fn what_cannot_be_is_said_once_with_its_name_and_status() {
+    let kernel = program("exit", &EXIT);
+    let kernel = kernel.to_str().expect("a path of ours is text");
+    // More than any host that builds this has.
+    let rows: [(&[&str], i32, &str); 12] = [
+        (&["--kernel", kernel], 1, "debug exit 0x0"),
+        (&["--kernel", kernel, "--memory", "40000G"], 3, "cannot give the machine"),
+        (&["--kernel", "/nonexistent"], 3, "cannot open /nonexistent: No such file"),
+        (
+            &["--kernel", kernel, "--memory", "64M", "--initrd", "/dev/zero"],
+            3,
+            "/dev/zero is larger than 64 MiB, what the machine has of memory",
+        ),
+        (
+            &["--kernel", kernel, "--disk", "/nonexistent"],
+            3,
+            "/nonexistent: cannot open the disk image: No such file",
+        ),
+        (&["--kernel", kernel, "--trace", "/dev/full"], 3, "cannot write /dev/full: No space"),
+        (
+            &["--kernel", kernel, "--snapshot-on", "instructions:0", "/dev/full"],
+            3,
+            "/dev/full: cannot write the snapshot: No space",
+        ),
+        (&["--kernel", kernel, "--cpu", "zen9"], 2, "no CPU model is named \"zen9\""),
+        (&["--kernel", kernel, "--cpu", "generic,+avic"], 2, "avic needs svm"),
+        (&["--kernel", kernel, "--cpus", "0"], 2, "processors"),
+        (&["--kernel", kernel, "--snapshot-on", "soon", "x"], 2, "must be console:TEXT"),
+        (&["--kernel", kernel, "--memory", "12Q"], 2, "is not a size"),
+    ];
+    for (arguments, status, text) in rows {
+        let output = machine(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
+        assert!(said.contains(text), "{arguments:?}: {said}");
+        assert!(!said.contains("panicked"), "{said}");
+        let reason = text.rsplit(": ").next().unwrap_or(text);
+        assert_eq!(said.matches(reason).count(), 1, "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_run_with_its_own_status() {
+    // Says that it runs, then spins.
+    let code = [0xBA, 0xF8, 0x03, 0, 0, 0xB0, b'k', 0xEE, 0xEB, 0xFE];
+    let kernel = program("spin", &code);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_avicenna"))
+        .args(["machine", "run", "--cpus", "4", "--kernel"])
+        .arg(kernel)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut first = [0];
+    let output = child.stdout.as_mut().expect("its output is a pipe");
+    output.read_exact(&mut first).expect("the guest says that it runs");
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.expect("kill starts").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+}

@@ -1,0 +1,154 @@
+//! Reading profiles: TOML, overlaid on the profile that is inherited.
+
+use super::{Basis, CostProfile};
+use std::collections::BTreeSet;
+use toml::{Table, Value};
+
+/// Profiles by name.
+pub(super) const FILES: &[(&str, &str)] = &[
+    ("zen2", include_str!("../../costs/zen2.toml")),
+    ("zen3", include_str!("../../costs/zen3.toml")),
+    ("zen4", include_str!("../../costs/zen4.toml")),
+    ("zen5", include_str!("../../costs/zen5.toml")),
+    ("generic", include_str!("../../costs/generic.toml")),
+    ("generic-intel", include_str!("../../costs/generic-intel.toml")),
+];
+
+/// Profiles between one that inherits and the last, at most.
+const LONGEST_LINE: usize = 4;
+
+#[derive(Debug, thiserror::Error)]
+pub enum CostError {
+    #[error("there is no cost profile {0}; there are {known}", known = known())]
+    Unknown(String),
+    #[error("cost profile {profile}: {problem}")]
+    Syntax { profile: String, problem: String },
+    #[error("cost profile {0} inherits from more than {LONGEST_LINE} others")]
+    TooManyAncestors(String),
+    #[error("cost profile {profile}: {section}.{figure} is {value}, must be at least 0 and finite")]
+    Value { profile: String, section: &'static str, figure: &'static str, value: f64 },
+    #[error(
+        "cost profile {profile}: {section}.{figure} must name what it is fitted to if its basis is \
+         \"fitted\", and only then"
+    )]
+    Fitted { profile: String, section: &'static str, figure: &'static str },
+}
+
+fn known() -> String {
+    let names: Vec<_> = FILES.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
+}
+
+/// The profile `name` with what it inherits.
+pub(super) fn read(name: &str) -> Result<CostProfile, CostError> {
+    let own = table(name)?;
+    let mut whole = own.clone();
+    let mut ancestor = parent(&own);
+    let mut left = LONGEST_LINE;
+    while let Some(next) = ancestor {
+        left = left.checked_sub(1).ok_or_else(|| CostError::TooManyAncestors(name.into()))?;
+        let inherited = table(&next)?;
+        ancestor = parent(&inherited);
+        add_missing(&mut whole, inherited);
+    }
+    let names = figures(&whole).difference(&figures(&own)).cloned().collect();
+    let syntax = |e: toml::de::Error| CostError::Syntax {
+        profile: name.into(),
+        problem: e.message().to_owned(),
+    };
+    let mut profile: CostProfile = whole.try_into().map_err(syntax)?;
+    profile.inherited = names;
+    check(&profile)?;
+    Ok(profile)
+}
+
+fn table(name: &str) -> Result<Table, CostError> {
+    let file = FILES.iter().find(|(known, _)| *known == name);
+    let (_, text) = file.ok_or_else(|| CostError::Unknown(name.into()))?;
+    text.parse().map_err(|e: toml::de::Error| CostError::Syntax {
+        profile: name.into(),
+        problem: e.to_string(),
+    })
+}
+
+fn parent(table: &Table) -> Option<String> {
+    table.get("inherits").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// Adds the figures of `inherited` that `whole` does not have.
+fn add_missing(whole: &mut Table, inherited: Table) {
+    for (section, value) in inherited {
+        let Value::Table(figures) = value else { continue };
+        let own = whole.entry(section).or_insert_with(|| Value::Table(Table::new()));
+        let Some(own) = own.as_table_mut() else { continue };
+        for (figure, value) in figures {
+            own.entry(figure).or_insert(value);
+        }
+    }
+}
+
+fn figures(table: &Table) -> BTreeSet<(String, String)> {
+    let sections = table.iter().filter_map(|(name, value)| Some((name, value.as_table()?)));
+    sections
+        .flat_map(|(name, figures)| figures.keys().map(|figure| (name.clone(), figure.clone())))
+        .collect()
+}
+
+fn check(profile: &CostProfile) -> Result<(), CostError> {
+    for ((section, figure), number) in profile.figures() {
+        let (name, value) = (profile.name.clone(), number.value);
+        if !value.is_finite() || value < 0.0 {
+            return Err(CostError::Value { profile: name, section, figure, value });
+        }
+        if (number.basis == Basis::Fitted) != !number.fitted_to.is_empty() {
+            return Err(CostError::Fitted { profile: name, section, figure });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cpu::CpuModel;
+
+    #[test]
+    fn every_model_has_a_profile_of_its_own_name_with_a_source_for_every_figure() {
+        for name in CpuModel::names() {
+            let profile = read(name).expect(name);
+            assert_eq!(profile.name, *name);
+            for ((section, figure), number) in profile.figures() {
+                assert!(!number.source.is_empty(), "{name} {section}.{figure}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_model_without_a_profile_is_refused_and_not_given_anothers() {
+        let error = read("zen9").expect_err("there is no such profile");
+        assert!(error.to_string().starts_with("there is no cost profile zen9; there are zen2, "));
+    }
+
+    #[test]
+    fn what_a_profile_has_itself_is_not_inherited() {
+        let (own, other) = (read("zen3").expect("zen3"), read("zen4").expect("zen4"));
+        assert_eq!(own.inherits.as_deref(), Some("zen4"));
+        assert_ne!(own.instruction.locked, other.instruction.locked);
+        assert_eq!(own.avic, other.avic);
+        let name = |section: &str, figure: &str| (section.to_owned(), figure.to_owned());
+        assert!(own.inherited.contains(&name("avic", "send")));
+        assert!(!own.inherited.contains(&name("instruction", "locked")));
+    }
+
+    #[test]
+    fn a_figure_is_fitted_if_and_only_if_it_names_the_cells() {
+        let mut profile = read("zen4").expect("zen4");
+        profile.avic.send.basis = Basis::Fitted;
+        profile.avic.send.fitted_to.clear();
+        assert!(matches!(check(&profile), Err(CostError::Fitted { figure: "send", .. })));
+        profile.avic.send.basis = Basis::Assumed;
+        assert!(check(&profile).is_ok());
+        profile.avic.send.fitted_to.push("a cell".into());
+        assert!(matches!(check(&profile), Err(CostError::Fitted { figure: "send", .. })));
+    }
+}
