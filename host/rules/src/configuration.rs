@@ -182,7 +182,7 @@ fn has_machine(text: &str) -> bool {
     if proxmox::is_configuration(text) {
         return false;
     }
-    let Ok(commands) = shell::commands(text) else { return false };
+    let Ok(commands) = shell::run(text) else { return false };
     let lines = Lines::new("");
     !qemu_arguments::invocations(&commands).is_empty()
         || commands.iter().any(|command| other_vmm::machine(command, "", &lines).is_some())
@@ -244,7 +244,7 @@ pub fn read(
     let mut contents = Contents { kind, vms: Vec::new(), options: Vec::new() };
     match kind {
         Kind::CommandLine => {
-            let commands = shell::commands(text)?;
+            let commands = shell::run(text)?;
             contents.vms = qemu_arguments::machines(&commands, file, &lines, hints);
         }
         Kind::ProcessCommandLine => {
