@@ -7,8 +7,8 @@ use super::qemu_machine::{self, Topology};
 use crate::finding::Position;
 use crate::version::Version;
 use crate::vm::{
-    Accelerator, Confidential, Exposure, Guest, Irqchip, Machine, MachineFamily, Passthrough, Pit,
-    Setting, Unresolved, Viommu, ViommuKind, VmConfiguration, Vmm,
+    Accelerator, Confidential, Exposure, Guest, Irqchip, Machine, MachineFamily, Origin,
+    Passthrough, Pit, Setting, Unresolved, Viommu, ViommuKind, VmConfiguration, Vmm,
 };
 
 /// A value with its place.
@@ -287,7 +287,13 @@ impl QemuSettings {
                 Irqchip::Kernel => self.kernel_pit(),
                 Irqchip::Unknown => match self.kernel_pit() {
                     discarding if discarding.value == Pit::KernelDiscard => discarding,
-                    _ => Setting::unknown(Pit::Unknown, "follows the irqchip, which is not known"),
+                    _ => match &vm.irqchip.origin {
+                        Origin::Unknown(why) => Setting::unknown(Pit::Unknown, why.clone()),
+                        _ => Setting::unknown(
+                            Pit::Unknown,
+                            "follows the irqchip, which is not known",
+                        ),
+                    },
                 },
             }
         };
