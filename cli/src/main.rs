@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         Verb::Lab(arguments) => verb::lab::run(arguments),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("avicenna: {error:#}");
+        terminal::remark(&format!("avicenna: {error:#}"));
         ExitCode::from(status::of_error(&error))
     })
 }

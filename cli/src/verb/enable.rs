@@ -1,13 +1,13 @@
 //! `avicenna enable`: a plan for this host; with `--apply`, the plan carried out, recorded and verified.
 
 use super::format::Format;
-use super::source::Source;
-use crate::terminal::{Colour, Paint, hanging, print, print_json};
+use super::source::{self, Source};
+use crate::terminal::{Colour, Paint, hanging, print, print_json, remark};
 use anyhow::{Context, bail};
 use change::{Done, Host, Record};
-use rules::Needs;
 use rules::capability;
-use rules::enable::{self, Action, Plan, Step};
+use rules::enable::{self, Action, Expected, Plan, Step};
+use rules::{Answer, Needs};
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -15,7 +15,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(clap::Args)]
 #[command(after_help = "Prints a plan and changes nothing, unless --apply is given.\n\
-                  Exit status: 0 nothing to do or done, 1 there is something to do, 2 usage, 3 could not tell.")]
+                  Exit status: 0 done, or nothing that a step would change; 1 there is something to do, 2 usage,\n\
+                  3 could not tell.")]
 pub struct Arguments {
     #[command(flatten)]
     source: Source,
@@ -25,6 +26,9 @@ pub struct Arguments {
     /// Do not ask
     #[arg(long, requires = "apply")]
     yes: bool,
+    /// With --root, run the folder's own programs inside it (chroot, as root) instead of naming them
+    #[arg(long, requires = "apply")]
+    chroot: bool,
     /// Take an optional step into the plan, by its identifier; `all` takes all of them
     #[arg(long, value_name = "STEP")]
     include: Vec<String>,
@@ -48,14 +52,19 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         .filter(|step| !step.is_optional || is_included(&arguments.include, step))
         .cloned()
         .collect();
-    if !arguments.apply {
-        return Ok(if steps.is_empty() {
-            super::status(report.verdict())
-        } else {
-            ExitCode::from(1)
-        });
+    if facts.incomplete.is_some() {
+        return Ok(source::status(&facts, Answer::Unknown));
     }
-    apply(&arguments, &steps)
+    if arguments.apply {
+        return apply(&arguments, &steps, &plan.expects);
+    }
+    let is_open = report.answers.iter().any(|row| row.answer == Answer::Unknown);
+    Ok(match (steps.is_empty(), is_open) {
+        (false, _) => ExitCode::from(1),
+        // What is not known may want a step.
+        (true, true) if plan.blocked.is_empty() => ExitCode::from(super::CANNOT_TELL),
+        (true, _) => ExitCode::SUCCESS,
+    })
 }
 
 /// Asked for by its identifier, or by `all`.
@@ -63,7 +72,7 @@ fn is_included(included: &[String], step: &Step) -> bool {
     included.iter().any(|name| *name == step.id || name == "all")
 }
 
-fn apply(arguments: &Arguments, steps: &[Step]) -> anyhow::Result<ExitCode> {
+fn apply(arguments: &Arguments, steps: &[Step], expects: &[Expected]) -> anyhow::Result<ExitCode> {
     let root = root(arguments.source.root.as_deref())?;
     if !steps.iter().any(|step| !matches!(step.action, Action::Tell { .. })) {
         println!("nothing to apply");
@@ -74,22 +83,27 @@ fn apply(arguments: &Arguments, steps: &[Step]) -> anyhow::Result<ExitCode> {
     }
     let host = Host::at(&root)?;
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
-    let mut left = vec![];
-    let record = host.apply(steps, time, &mut |command| run_in(&root, command, &mut left))?;
+    let mut programs = Programs { root: &root, is_entered: arguments.chroot, left: vec![] };
+    let record = host.apply(steps, time, &mut |command| programs.run(command))?;
     match &record {
         Some(record) => {
             println!("applied and recorded as {}; avicenna rollback takes it back", record.number)
         }
         None => println!("everything was done already"),
     }
-    for command in &left {
+    for command in &programs.left {
         println!("run on the host itself: {}", command.join(" "));
     }
-    verify(arguments, record.as_ref(), &root)
+    verify(arguments, record.as_ref(), expects, &root)
 }
 
 /// Reads the host again: no chosen step may be left that would write a file. What needs a reload or a reboot is named.
-fn verify(arguments: &Arguments, record: Option<&Record>, root: &Path) -> anyhow::Result<ExitCode> {
+fn verify(
+    arguments: &Arguments,
+    record: Option<&Record>,
+    expects: &[Expected],
+    root: &Path,
+) -> anyhow::Result<ExitCode> {
     let facts = arguments.source.facts()?;
     let again = enable::plan(&facts, &capability::check(&facts));
     let chosen: Vec<&Step> = again
@@ -110,6 +124,16 @@ fn verify(arguments: &Arguments, record: Option<&Record>, root: &Path) -> anyhow
             }
             println!("verified: {path}");
         }
+    }
+    // What modprobe makes of all files together, whoever wrote them.
+    for expected in expects {
+        let Expected { module, option, value } = expected;
+        if let Some((found, place)) = expected.contradicted(&facts) {
+            bail!(
+                "{module} would still be given {option}={found} by {place}; avicenna rollback takes back what was done"
+            );
+        }
+        println!("verified: modprobe gives {module} {option}={value}");
     }
     let mut needs: Vec<String> = chosen.iter().map(|step| step.needs.to_string()).collect();
     needs.extend(definitions_changed(record).then(|| Needs::VmRestart.to_string()));
@@ -153,17 +177,34 @@ pub fn confirmed(question: &str) -> anyhow::Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Runs a program on this host. For a copy of a host nothing runs: the command is left for the operator.
-pub fn run_in(root: &Path, command: &[String], left: &mut Vec<Vec<String>>) -> Result<(), String> {
-    if root != Path::new("/") {
-        left.push(command.to_vec());
-        return Ok(());
+/// The programs of the host that is changed.
+pub struct Programs<'r> {
+    pub root: &'r Path,
+    /// A copy of a host is entered (chroot) to run its own programs.
+    pub is_entered: bool,
+    /// For a copy that is not entered nothing runs: what is left for the operator.
+    pub left: Vec<Vec<String>>,
+}
+
+impl Programs<'_> {
+    pub fn run(&mut self, command: &[String]) -> Result<(), String> {
+        let is_copy = self.root != Path::new("/");
+        if is_copy && !self.is_entered {
+            self.left.push(command.to_vec());
+            return Ok(());
+        }
+        let (program, arguments) = command.split_first().ok_or("no program")?;
+        remark(&format!("running {}", command.join(" ")));
+        let mut process = match is_copy {
+            true => Command::new("chroot"),
+            false => Command::new(program),
+        };
+        if is_copy {
+            process.arg(self.root).arg(program);
+        }
+        let status = process.args(arguments).status().map_err(|error| error.to_string())?;
+        if status.success() { Ok(()) } else { Err(status.to_string()) }
     }
-    let (program, arguments) = command.split_first().ok_or("no program")?;
-    eprintln!("running {}", command.join(" "));
-    let status =
-        Command::new(program).args(arguments).status().map_err(|error| error.to_string())?;
-    if status.success() { Ok(()) } else { Err(status.to_string()) }
 }
 
 fn text(plan: &Plan, included: &[String], paint: Paint) -> String {

@@ -11,6 +11,7 @@ pub mod generate;
 pub mod lab;
 pub mod lint;
 pub mod machine;
+mod metrics;
 pub mod rollback;
 pub mod snapshot;
 mod source;

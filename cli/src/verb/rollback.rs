@@ -1,6 +1,6 @@
 //! `avicenna rollback`: takes back what `enable --apply` did, exactly.
 
-use super::enable::{confirmed, root, run_in};
+use super::enable::{Programs, confirmed, root};
 use change::{Done, Host, Record};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,6 +21,9 @@ pub struct Arguments {
     /// Do not ask
     #[arg(long)]
     yes: bool,
+    /// With --root, run the folder's own programs inside it (chroot, as root) instead of naming them
+    #[arg(long, requires = "root")]
+    chroot: bool,
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -42,12 +45,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if !arguments.yes && !confirmed("Take this back?")? {
         anyhow::bail!("not taken back");
     }
-    let mut left = vec![];
-    let record = host.rollback(Some(chosen.number), arguments.force, &mut |command| {
-        run_in(&root, command, &mut left)
-    })?;
+    let mut programs = Programs { root: &root, is_entered: arguments.chroot, left: vec![] };
+    let record =
+        host.rollback(Some(chosen.number), arguments.force, &mut |command| programs.run(command))?;
     println!("record {} is taken back", record.number);
-    for command in left {
+    for command in programs.left {
         println!("run on the host itself: {}", command.join(" "));
     }
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,7 @@
 //! `avicenna snapshot`: the raw inputs of a host in one file, without its secrets.
 
 use super::source::Source;
+use crate::terminal::{hanging, print, remark};
 use anyhow::Context;
 use facts::inputs::Content;
 use facts::{redact, snapshot};
@@ -31,10 +32,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if arguments.show_rules {
         for rule in redact::RULES {
-            print!(
-                "{}",
-                crate::terminal::hanging(&format!("<redacted:{}>", rule.kind), 22, rule.what)
-            );
+            print(&hanging(&format!("<redacted:{}>", rule.kind), 22, rule.what))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -62,9 +60,13 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         })
         .collect();
     let files = inputs.files().count() - unreadable.len();
-    eprintln!("{files} files in {}", arguments.output.display());
+    remark(&format!("{files} files in {}", arguments.output.display()));
     for line in grouped(&unreadable) {
-        eprintln!("could not be read: {line}");
+        remark(&format!("could not be read: {line}"));
+    }
+    if let Some(why) = inputs.incomplete() {
+        remark(&format!("avicenna: {}: {why}: the snapshot lacks the rest", inputs.origin));
+        return Ok(ExitCode::from(super::CANNOT_TELL));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,12 +1,15 @@
 //! Which host a verb is about: this one, or a recorded one.
 
+use crate::terminal::remark;
 use facts::{Facts, Inputs};
+use rules::Answer;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub struct Source {
     /// Read a recorded host instead of this one: a folder, a snapshot, a sosreport, or a single CPUID listing,
-    /// /proc/cpuinfo, lscpu output, kernel log, ACPI table or acpidump
+    /// /proc/cpuinfo, lscpu output, process list, kernel log, ACPI table or acpidump
     #[arg(long, value_name = "PATH")]
     pub root: Option<PathBuf>,
 }
@@ -21,5 +24,19 @@ impl Source {
 
     pub fn facts(&self) -> anyhow::Result<Facts> {
         Ok(facts::facts(&self.inputs()?))
+    }
+}
+
+/// The exit status of an answer that rests on these facts: where a part of them is missing, nothing is certain.
+pub fn status(facts: &Facts, answer: Answer) -> ExitCode {
+    match &facts.incomplete {
+        Some(why) => {
+            remark(&format!(
+                "avicenna: {}: {why}; what it does not show may be there",
+                facts.origin
+            ));
+            super::status(Answer::Unknown)
+        }
+        None => super::status(answer),
     }
 }

@@ -1,8 +1,10 @@
 //! `avicenna why`: which setting keeps AVIC or APICv from a virtual machine, and the line that changes it.
 
-use super::format::Format;
-use super::source::Source;
-use crate::terminal::{Colour, Paint, hanging, print, print_json};
+mod monitoring;
+
+use super::format::MonitoringFormat;
+use super::source::{self, Source};
+use crate::terminal::{Colour, Paint, clean, hanging, print, print_json, remark};
 use anyhow::bail;
 use facts::{Facts, watch};
 use rules::Answer;
@@ -30,7 +32,10 @@ pub struct Arguments {
     source: Source,
     /// How to print; the form of json is docs/schema/why-1.json
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: MonitoringFormat,
+    /// One line for each machine
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -50,7 +55,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             bail!("a recorded host cannot be watched; leave out --watch or --root")
         }
         (Some(seconds), None) => {
-            eprintln!("watching {} machines for {seconds} s", machines.len());
+            remark(&format!("watching {} machines for {seconds} s", machines.len()));
             watch::record(seconds)
         }
         (None, Some(_)) => {
@@ -67,10 +72,14 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Ok(trace.observe(&watch::threads_of(vm.pid), &numbering))
     });
     match arguments.format {
-        Format::Json => print_json(&why)?,
-        Format::Text => print(&text(&why, Paint::for_stdout()))?,
+        MonitoringFormat::Json => print_json(&why)?,
+        MonitoringFormat::Prometheus => print(&monitoring::prometheus(&why))?,
+        MonitoringFormat::Nagios => print(&monitoring::nagios(&why))?,
+        MonitoringFormat::Text => {
+            print(&text(&why, facts.incomplete.is_some(), arguments.quiet, Paint::for_stdout()))?
+        }
     }
-    Ok(super::status(why.verdict()))
+    Ok(source::status(&facts, why.verdict()))
 }
 
 fn cannot_see(why: &str) -> String {
@@ -82,8 +91,12 @@ fn cannot_see(why: &str) -> String {
 }
 
 fn chosen<'f>(facts: &'f Facts, wanted: Option<&str>) -> anyhow::Result<Vec<&'f RunningVm>> {
-    let Some(all) = facts.vms.get() else {
-        bail!("the running virtual machines were not recorded");
+    let all = match (facts.vms.get(), &facts.incomplete) {
+        (Some(all), _) => all,
+        (None, Some(why)) => {
+            bail!("{}: {why}: running virtual machines may be missing", facts.origin)
+        }
+        (None, None) => bail!("the running virtual machines were not recorded"),
     };
     let matches = |vm: &&RunningVm| {
         wanted
@@ -94,6 +107,9 @@ fn chosen<'f>(facts: &'f Facts, wanted: Option<&str>) -> anyhow::Result<Vec<&'f 
         && let Some(wanted) = wanted
     {
         let known: Vec<String> = all.iter().map(name).collect();
+        if std::path::Path::new(wanted).exists() {
+            bail!("{wanted} is a file and no virtual machine: avicenna why --root {wanted}");
+        }
         bail!(
             "no running virtual machine is called {wanted}; running: {}",
             if known.is_empty() { "none".into() } else { known.join(", ") }
@@ -116,32 +132,53 @@ fn numbering(facts: &Facts) -> Numbering {
     named.or_else(of_kernel).unwrap_or_else(Numbering::assumed)
 }
 
-fn text(why: &Why, paint: Paint) -> String {
+fn text(why: &Why, is_incomplete: bool, quiet: bool, paint: Paint) -> String {
     let mut text = String::new();
     if why.machines.is_empty() {
-        text.push_str("No virtual machine is running here.\n");
+        text.push_str(match is_incomplete {
+            true => "No virtual machine is in what could be read.\n",
+            false => "No virtual machine is running here.\n",
+        });
     }
     for machine in &why.machines {
-        one(&mut text, why, machine, paint);
+        if quiet {
+            short(&mut text, why, machine, paint);
+        } else {
+            one(&mut text, why, machine, paint);
+        }
     }
     text
+}
+
+/// One line: name, answer, reason, and the change where there is one.
+fn short(text: &mut String, why: &Why, machine: &Machine, paint: Paint) {
+    let active = &machine.active;
+    let fix = active.fix.as_ref().map_or(String::new(), |fix| format!("; change: {}", fix.line));
+    let feature = why.feature;
+    let line = format!("{}: {feature} {}: {}{fix}", active.subject, active.answer, active.reason);
+    text.push_str(&paint.text(colour(active.answer), hanging("", 0, &line).trim_end()));
+    text.push('\n');
+}
+
+fn colour(answer: Answer) -> Colour {
+    match answer {
+        Answer::Yes => Colour::Green,
+        Answer::No => Colour::Red,
+        Answer::Unknown => Colour::Yellow,
+    }
 }
 
 fn one(text: &mut String, why: &Why, machine: &Machine, paint: Paint) {
     let title = format!(
         "{} (pid {}, {})",
-        machine.active.subject,
+        clean(&machine.active.subject),
         machine.pid,
         machine.vmm.unwrap_or("VMM not understood")
     );
     text.push_str(&paint.text(Colour::Bold, &title));
     text.push('\n');
     let row = |text: &mut String, answer: Answer, statement: &str, reason: &str| {
-        let colour = match answer {
-            Answer::Yes => Colour::Green,
-            Answer::No => Colour::Red,
-            Answer::Unknown => Colour::Yellow,
-        };
+        let colour = colour(answer);
         let lines = hanging("", 11, &format!("{statement}: {reason}"));
         text.push_str(&lines.replacen(
             &" ".repeat(11),

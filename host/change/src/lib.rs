@@ -9,9 +9,11 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use record::{Done, Record, SCHEMA};
+pub use record::{Done, Kept, Record, SCHEMA};
 
+use file::Saved;
 use rules::enable::{Action, Step};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Where records are kept, below the root.
@@ -82,11 +84,17 @@ impl Host {
                     has_written = true;
                 }
                 // A program that only spreads what a file says has nothing to spread when no file changed.
-                Action::Run { command, undo } if command != undo || has_written => {
-                    record.done.push(Done::Run { command: command.clone(), undo: undo.clone() });
+                Action::Run { command, undo, keeps } if command != undo || has_written => {
+                    let before = self.kept(keeps)?;
+                    let done =
+                        |kept| Done::Run { command: command.clone(), undo: undo.clone(), kept };
+                    record.done.push(done(vec![]));
                     self.save(&record)?;
                     run(command)
                         .map_err(|reason| Error::Command { command: command.join(" "), reason })?;
+                    if let Some(last) = record.done.last_mut() {
+                        *last = done(self.rewritten(before, keeps)?);
+                    }
                     self.take_over_rewritten(&mut record)?;
                     self.save(&record)?;
                 }
@@ -137,7 +145,9 @@ impl Host {
             }
         }
         for done in record.done.iter().rev() {
-            if let Done::Run { undo, .. } = done {
+            if let Done::Run { undo, kept, .. } = done
+                && !self.restore_kept(kept)?
+            {
                 run(undo).map_err(|reason| Error::Command { command: undo.join(" "), reason })?;
             }
         }
@@ -145,6 +155,65 @@ impl Host {
         record.is_rolled_back = true;
         self.save(&record)?;
         Ok(record)
+    }
+
+    /// The files that a program writes, as they are now. One that is no text is not kept.
+    fn kept(&self, patterns: &[String]) -> Result<BTreeMap<String, Option<Saved>>, Error> {
+        let mut kept = BTreeMap::new();
+        for pattern in patterns {
+            for path in self.matching(pattern)? {
+                if let Ok(saved) = file::read(&self.inside(&path)?) {
+                    kept.insert(path, saved);
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Paths that fit a pattern with one star in its last part; a path without a star fits itself, there or not.
+    fn matching(&self, pattern: &str) -> Result<Vec<String>, Error> {
+        let Some((folder, name)) = pattern.rsplit_once('/').filter(|_| pattern.contains('*'))
+        else {
+            return Ok(vec![pattern.to_owned()]);
+        };
+        let (start, end) = name.split_once('*').unwrap_or((name, ""));
+        let entries = std::fs::read_dir(self.inside(folder)?).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        Ok(names
+            .filter(|name| name.starts_with(start) && name.ends_with(end))
+            .take(1000)
+            .map(|name| format!("{folder}/{name}"))
+            .collect())
+    }
+
+    /// What a program has made of the files that it writes.
+    fn rewritten(
+        &self,
+        mut before: BTreeMap<String, Option<Saved>>,
+        patterns: &[String],
+    ) -> Result<Vec<Kept>, Error> {
+        let after = self.kept(patterns)?;
+        for path in after.keys() {
+            before.entry(path.clone()).or_insert(None);
+        }
+        let changed = |(path, before): (String, Option<Saved>)| {
+            let after = after.get(&path).cloned().flatten();
+            (before != after).then_some(Kept { path, before, after })
+        };
+        Ok(before.into_iter().filter_map(changed).collect())
+    }
+
+    /// Puts back what a program has written; false, and nothing done, if somebody else has written there since.
+    fn restore_kept(&self, kept: &[Kept]) -> Result<bool, Error> {
+        for one in kept {
+            if file::read(&self.inside(&one.path)?)? != one.after {
+                return Ok(false);
+            }
+        }
+        for one in kept {
+            file::restore(&self.inside(&one.path)?, one.before.as_ref())?;
+        }
+        Ok(!kept.is_empty())
     }
 
     /// A program may write the file that it was given in a form of its own (libvirt does, when a domain is defined):

@@ -10,15 +10,22 @@ pub const SCHEMA: u32 = 1;
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Done {
     /// `before` is `None` for a file that did not exist.
-    Write {
-        path: String,
-        before: Option<Saved>,
-        after: String,
-    },
+    Write { path: String, before: Option<Saved>, after: String },
+    /// `kept` are the files that the program has written.
     Run {
         command: Vec<String>,
         undo: Vec<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        kept: Vec<Kept>,
     },
+}
+
+/// A file that a program has written, before and after; `None` where there was none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    pub path: String,
+    pub before: Option<Saved>,
+    pub after: Option<Saved>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

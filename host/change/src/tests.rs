@@ -69,7 +69,7 @@ fn write(path: &str, before: Option<&str>, after: &str) -> Step {
 
 fn run(command: &[&str], undo: &[&str]) -> Step {
     let words = |list: &[&str]| list.iter().map(|word| word.to_string()).collect();
-    step(Action::Run { command: words(command), undo: words(undo) })
+    step(Action::Run { command: words(command), undo: words(undo), keeps: vec![] })
 }
 
 fn nothing(_: &[String]) -> Result<(), String> {
@@ -232,4 +232,53 @@ fn damaged_record_is_named() {
     root.put("var/lib/avicenna/changes/000001.json", "{", 0o644);
     let host = Host::at(&root.0).unwrap();
     assert!(matches!(host.records(), Err(Error::Record { .. })));
+}
+
+/// A `grubby` as far as it matters: words are appended, and taken out wherever they are.
+const GRUBBY: &str = "#!/bin/sh\nfor entry in \"$ROOT\"/boot/loader/entries/*.conf; do\n\
+    case $1 in --remove-args=*) sed -i \"s/ ${1#*=}//\" \"$entry\";;\n\
+    --args=*) sed -i \"s/^options.*/& ${1#*=}/\" \"$entry\";; esac\ndone\n";
+
+#[test]
+fn what_a_program_wrote_is_restored_unless_somebody_else_wrote_there() {
+    for has_new_kernel in [false, true] {
+        let root = Root::new(&format!("grubby-{has_new_kernel}"));
+        root.put("boot/loader/entries/a.conf", "options root=x amd_iommu=off quiet\n", 0o600);
+        let before = root.state();
+        root.put("bin/grubby", GRUBBY, 0o755);
+        let mut ran = 0;
+        let mut grubby = |words: &[String]| {
+            ran += 1;
+            let output = std::process::Command::new(root.0.join("bin/grubby"))
+                .args(&words[1..])
+                .env("ROOT", &root.0)
+                .output()
+                .map_err(|error| error.to_string())?;
+            if output.status.success() { Ok(()) } else { Err(format!("{output:?}")) }
+        };
+        let words = |words: [&str; 2]| words.map(String::from).to_vec();
+        let steps = [step(Action::Run {
+            command: words(["grubby", "--remove-args=amd_iommu=off"]),
+            undo: words(["grubby", "--args=amd_iommu=off"]),
+            keeps: vec!["/boot/loader/entries/*.conf".into(), "/etc/kernel/cmdline".into()],
+        })];
+        let host = Host::at(&root.0).unwrap();
+        host.apply(&steps, 1, &mut grubby).unwrap().unwrap();
+        let entry = root.0.join("boot/loader/entries/a.conf");
+        assert_eq!(fs::read_to_string(&entry).unwrap(), "options root=x quiet\n");
+        if has_new_kernel {
+            fs::write(&entry, "options root=x quiet new\n").unwrap();
+        }
+        host.rollback(None, false, &mut grubby).unwrap();
+        fs::remove_dir_all(root.0.join("bin")).unwrap();
+        if has_new_kernel {
+            assert_eq!(ran, 2, "the opposite runs");
+            assert_eq!(
+                fs::read_to_string(&entry).unwrap(),
+                "options root=x quiet new amd_iommu=off\n"
+            );
+        } else {
+            assert_eq!((ran, root.state()), (1, before), "to the byte, words in their order");
+        }
+    }
 }

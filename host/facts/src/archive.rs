@@ -6,10 +6,12 @@
 
 use crate::inputs::{FILE_LIMIT, FILES_LIMIT, Inputs};
 use crate::wanted::{
-    PATTERNS, arguments, fixed_folder, is_monitor, is_of_host, is_process, is_wanted,
+    PATTERNS, PROCESSES, arguments, fixed_folder, is_monitor, is_of_host, is_process, is_wanted,
 };
+use std::cell::Cell;
 use std::io::{self, BufReader, Read};
 use std::path::{Component, Path};
+use std::rc::Rc;
 
 /// Most bytes that are unpacked in all, most entries that are looked at.
 const UNPACKED_LIMIT: u64 = 8 << 30;
@@ -63,16 +65,28 @@ pub fn unpacked<'a>(packing: Packing, source: impl Read + 'a) -> io::Result<Box<
 
 /// Reads everything wanted into `inputs`. An error means that nothing at all could be read.
 pub fn read_into(source: impl Read, packing: Packing, inputs: &mut Inputs) -> io::Result<()> {
-    let mut archive = tar::Archive::new(unpacked(packing, source)?);
+    let zeros = Rc::new(Cell::new(0));
+    let source = CountsZeros { inner: unpacked(packing, source)?, zeros: zeros.clone() };
+    let mut archive = tar::Archive::new(source);
     let mut entries = 0;
     for entry in archive.entries()? {
         let outcome = entry.and_then(|mut entry| {
             entries += 1;
             let Some(path) = host_path(&entry.path()?) else { return Ok(()) };
             note_folder(&path, inputs);
+            // Whoever recorded one process recorded all.
+            if is_process(&path) {
+                inputs.mark_searched(PROCESSES);
+            }
             if entry.header().entry_type().is_file() && is_wanted(&path) {
                 let size = entry.size();
                 let bytes = read_entry(&mut entry, size)?;
+                if (bytes.len() as u64) < size.min(FILE_LIMIT as u64) {
+                    return Err(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "a file ends too early",
+                    ));
+                }
                 if !is_process(&path) || is_monitor(&arguments(&bytes)) {
                     inputs.insert(path, bytes);
                 }
@@ -83,17 +97,38 @@ pub fn read_into(source: impl Read, packing: Packing, inputs: &mut Inputs) -> io
             if entries <= 1 && inputs.files().next().is_none() {
                 return Err(error);
             }
-            inputs
-                .insert_unreadable("avicenna/archive", format!("the archive is damaged: {error}"));
+            inputs.mark_incomplete(format!("the archive is broken or cut off: {error}"));
             break;
         }
-        if entries >= ENTRIES_LIMIT || inputs.files().count() >= FILES_LIMIT {
-            inputs
-                .insert_unreadable("avicenna/archive", "the archive has more files than are read");
+        if entries >= ENTRIES_LIMIT || inputs.len() >= FILES_LIMIT {
+            inputs.mark_incomplete("the archive has more files than are read");
             break;
         }
     }
+    // The end of an archive is a block of zeros: without it, it was cut between two files.
+    if zeros.get() < BLOCK {
+        inputs.mark_incomplete("the archive is broken or cut off: it has no end");
+    }
     Ok(())
+}
+
+/// A block of an archive.
+const BLOCK: usize = 512;
+
+/// Counts the zeros with which what was read so far ends.
+struct CountsZeros<R> {
+    inner: R,
+    zeros: Rc<Cell<usize>>,
+}
+
+impl<R: Read> Read for CountsZeros<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.inner.read(buffer)?;
+        let trailing = buffer[..length].iter().rev().take_while(|byte| **byte == 0).count();
+        let before = if trailing == length { self.zeros.get() } else { 0 };
+        self.zeros.set(before.saturating_add(trailing));
+        Ok(length)
+    }
 }
 
 /// A file's bytes: all of it, or its end when it is too long.

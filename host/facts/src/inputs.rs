@@ -30,11 +30,38 @@ pub struct Inputs {
     /// Folders that were looked through: what is missing below them does not exist.
     searched: BTreeSet<String>,
     bytes: usize,
+    /// Why more may have been there: an archive that is cut off, a limit that was reached.
+    incomplete: Option<String>,
+    /// What stands under `avicenna/` was read from this machine just now.
+    is_live: bool,
 }
 
 impl Inputs {
     pub fn new(origin: impl Into<String>) -> Inputs {
         Inputs { origin: origin.into(), ..Inputs::default() }
+    }
+
+    /// Of the machine this runs on: places are those of the machine, not of a snapshot.
+    pub fn live() -> Inputs {
+        Inputs { is_live: true, ..Inputs::new("live host") }
+    }
+
+    /// Says that more was there than could be read: what is missing may exist.
+    pub fn mark_incomplete(&mut self, why: impl Into<String>) {
+        self.incomplete.get_or_insert_with(|| why.into());
+    }
+
+    pub fn incomplete(&self) -> Option<&str> {
+        self.incomplete.as_deref()
+    }
+
+    /// Number of files.
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
     }
 
     /// Keeps a file; false when the limits are reached.
@@ -64,6 +91,9 @@ impl Inputs {
     }
 
     pub fn was_searched(&self, path: &str) -> bool {
+        if self.incomplete.is_some() {
+            return false;
+        }
         let mut folder = path;
         loop {
             if self.searched.contains(folder) {
@@ -97,13 +127,19 @@ impl Inputs {
     }
 
     pub fn bytes(&self, path: &str) -> Fact<&[u8]> {
-        let place =
-            if path.starts_with("avicenna/") { path.to_string() } else { format!("/{path}") };
+        let place = match path.strip_prefix("avicenna/") {
+            Some(name) if self.is_live => place_of_live(name),
+            Some(_) => path.to_string(),
+            None => format!("/{path}"),
+        };
         match self.files.get(path) {
             Some(Content::Bytes(bytes)) => Fact::value(place, bytes),
             Some(Content::Unreadable(why)) => Fact::unreadable(place, why),
             None if self.was_searched(path) => Fact::absent(place),
-            None => Fact::unreadable(place, "not recorded in this input"),
+            None => match &self.incomplete {
+                Some(why) => Fact::unreadable(place, why),
+                None => Fact::unreadable(place, "not recorded in this input"),
+            },
         }
     }
 
@@ -119,5 +155,16 @@ impl Inputs {
             .map(|path| self.text(path))
             .find(|fact| fact.get().is_some())
             .unwrap_or_else(|| self.text(paths.first().copied().unwrap_or_default()))
+    }
+}
+
+/// Where a live host has what a snapshot keeps under `avicenna/`.
+fn place_of_live(name: &str) -> String {
+    match name.split('/').next() {
+        Some("msr") => "/dev/cpu/*/msr".into(),
+        Some("cpuid") => "the CPUID instruction".into(),
+        Some("dmesg.txt") => "/dev/kmsg".into(),
+        Some("programs.txt") => "/usr/sbin, /usr/bin".into(),
+        _ => format!("avicenna/{name}"),
     }
 }

@@ -12,6 +12,7 @@ mod error;
 pub mod folder;
 pub mod inputs;
 mod log;
+pub mod lscpu;
 pub mod processor;
 pub mod redact;
 pub mod snapshot;
@@ -29,7 +30,7 @@ use std::path::Path;
 
 /// Reads the machine this runs on.
 pub fn live() -> Inputs {
-    let mut inputs = Inputs::new("live host");
+    let mut inputs = Inputs::live();
     folder::Folder::live().read_into(&mut inputs);
     processor::read_into(&mut inputs);
     processor::read_log_into(&mut inputs);
@@ -54,10 +55,41 @@ pub fn recorded(path: &Path) -> Result<Inputs, Error> {
         return Ok(complete(inputs));
     }
     let mut bytes = vec![];
-    file.take(inputs::FILE_LIMIT as u64).read_to_end(&mut bytes).map_err(failed)?;
-    let place = single_file(&bytes).ok_or_else(|| Error::UnknownFormat { path: path.into() })?;
+    file.take(inputs::FILE_LIMIT as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    let is_cut = bytes.len() > inputs::FILE_LIMIT;
+    bytes.truncate(inputs::FILE_LIMIT);
+    let Some(place) = single_file(&bytes) else {
+        return Err(refused(path, &bytes, is_cut));
+    };
     inputs.insert(place, bytes);
+    if is_cut {
+        inputs
+            .mark_incomplete(format!("only the first {} MiB were read", inputs::FILE_LIMIT >> 20));
+    }
     Ok(complete(inputs))
+}
+
+/// Whether a single file tells of a host or its processor.
+pub fn describes_host(bytes: &[u8]) -> bool {
+    single_file(bytes).is_some()
+}
+
+/// Which of unknown, too big, empty and decoded a file is.
+fn refused(path: &Path, bytes: &[u8], is_cut: bool) -> Error {
+    let path = path.into();
+    if bytes.is_empty() {
+        return Error::Empty { path };
+    }
+    if cpuid::is_decoded(&String::from_utf8_lossy(bytes)) {
+        return Error::Decoded { path };
+    }
+    if rules::configuration::detect(&String::from_utf8_lossy(bytes)).is_some() {
+        return Error::Configuration { path };
+    }
+    match is_cut {
+        true => Error::TooBig { path, limit: inputs::FILE_LIMIT >> 20 },
+        false => Error::UnknownFormat { path },
+    }
 }
 
 /// Takes in what files say about others: the manifest, and tables that were dumped as text.
@@ -101,8 +133,11 @@ fn single_file(bytes: &[u8]) -> Option<String> {
     if begins("processor") && begins("vendor_id") {
         return Some("proc/cpuinfo".into());
     }
-    if begins("Vendor ID:") {
+    if begins("Vendor ID:") || lscpu::is_json(&text) {
         return Some("sos_commands/processor/lscpu".into());
+    }
+    if decode::is_process_list(&text) {
+        return Some("sos_commands/process/ps_listing".into());
     }
     // journalctl -k writes the time, the host and "kernel:" before each line.
     let is_journal = text

@@ -72,10 +72,20 @@ pub fn write(inputs: &Inputs, tool: &str, target: impl Write) -> io::Result<()> 
         if let Content::Bytes(bytes) = content
             && path != MANIFEST
         {
-            append(&mut archive, path, &redacted(path, bytes))?;
+            append(&mut archive, &redacted_path(path), &redacted(path, bytes))?;
         }
     }
     archive.into_inner()?.finish()?.flush()
+}
+
+/// Boot loader entries are named after the machine's identifier.
+fn redacted_path(path: &str) -> String {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let digits = name.bytes().take_while(u8::is_ascii_hexdigit).count();
+    match digits >= 32 {
+        true => format!("{folder}/machine{}", &name[digits..]),
+        false => path.to_owned(),
+    }
 }
 
 /// What goes out of a file. ACPI tables are binary, and hold no identity beyond the vendor's own.

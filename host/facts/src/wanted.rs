@@ -29,9 +29,19 @@ pub const PATTERNS: &[&str] = &[
     "run/modprobe.d/*",
     "usr/lib/modprobe.d/*",
     "lib/modprobe.d/*",
+    "usr/local/lib/modprobe.d/*",
     "etc/default/grub",
     "etc/default/grub.d/*",
     "etc/kernel/cmdline",
+    "etc/kernel/proxmox-boot-uuids",
+    "boot/loader/entries/*.conf",
+    "boot/efi/loader/entries/*.conf",
+    "efi/loader/entries/*.conf",
+    "etc/initramfs-tools/modules",
+    "etc/dracut.conf",
+    "etc/dracut.conf.d/*.conf",
+    "etc/mkinitcpio.conf",
+    "etc/mkinitcpio.d/*.preset",
     "etc/libvirt/qemu/*.xml",
     "run/libvirt/qemu/*.xml",
     "var/run/libvirt/qemu/*.xml",
@@ -61,8 +71,15 @@ pub const PROGRAMS: &[&str] = &[
     "grub-mkconfig",
     "grub2-mkconfig",
     "kernel-install",
+    "rpm-ostree",
+    "transactional-update",
+    "sdbootutil",
+    "update-initramfs",
+    "dracut",
+    "mkinitcpio",
 ];
-pub const PROGRAM_FOLDERS: &[&str] = &["usr/sbin", "usr/bin", "sbin", "bin"];
+pub const PROGRAM_FOLDERS: &[&str] =
+    &["usr/sbin", "usr/bin", "sbin", "bin", "run/current-system/sw/bin"];
 
 /// The list of them that were found.
 pub const PROGRAM_LIST: &str = "avicenna/programs.txt";

@@ -3,6 +3,7 @@
 //! Every reader is pure, bounded and keeps the place of what it reads. What cannot be resolved here (a variable, an
 //! included file) is said to be unknown, and never silently taken for a default.
 
+pub mod firecracker;
 pub mod kubevirt;
 pub mod libvirt_log;
 pub mod libvirt_xml;
@@ -44,12 +45,13 @@ pub enum Kind {
     LibvirtLog,
     Proxmox,
     Kubevirt,
+    Firecracker,
     Modprobe,
     KernelCommandLine,
 }
 
 impl Kind {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::CommandLine,
         Self::ProcessCommandLine,
         Self::Readconfig,
@@ -57,6 +59,7 @@ impl Kind {
         Self::LibvirtLog,
         Self::Proxmox,
         Self::Kubevirt,
+        Self::Firecracker,
         Self::Modprobe,
         Self::KernelCommandLine,
     ];
@@ -70,6 +73,7 @@ impl Kind {
             Self::LibvirtLog => "libvirt-log",
             Self::Proxmox => "proxmox",
             Self::Kubevirt => "kubevirt",
+            Self::Firecracker => "firecracker",
             Self::Modprobe => "modprobe",
             Self::KernelCommandLine => "kernel-command-line",
         }
@@ -161,6 +165,9 @@ pub fn detect(text: &str) -> Option<Kind> {
     if kubevirt::is_manifest(text) {
         return Some(Kind::Kubevirt);
     }
+    if firecracker::is_configuration(text) {
+        return Some(Kind::Firecracker);
+    }
     if module_options::is_modprobe(text) {
         return Some(Kind::Modprobe);
     }
@@ -182,7 +189,7 @@ fn has_machine(text: &str) -> bool {
     if proxmox::is_configuration(text) {
         return false;
     }
-    let Ok(commands) = shell::commands(text) else { return false };
+    let Ok(commands) = shell::run(text) else { return false };
     let lines = Lines::new("");
     !qemu_arguments::invocations(&commands).is_empty()
         || commands.iter().any(|command| other_vmm::machine(command, "", &lines).is_some())
@@ -234,17 +241,25 @@ pub fn read(
     hints: &Hints,
 ) -> Result<Contents, InputError> {
     if text.len() > MAX_BYTES {
-        return Err(InputError::whole(format!("larger than {MAX_BYTES} bytes")));
+        return Err(InputError::whole(format!("too big: more than {} MiB", MAX_BYTES >> 20)));
     }
     let kind = kind.or_else(|| detect(text)).ok_or_else(|| {
         let names: Vec<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-        InputError::whole(format!("not recognized as any of {}", names.join(", ")))
+        match text.trim().is_empty() {
+            true => InputError::whole("empty"),
+            false => {
+                let names = names.join(", ");
+                InputError::whole(format!(
+                    "unknown: not recognized as any of {names} (--kind says)"
+                ))
+            }
+        }
     })?;
     let lines = Lines::new(text);
     let mut contents = Contents { kind, vms: Vec::new(), options: Vec::new() };
     match kind {
         Kind::CommandLine => {
-            let commands = shell::commands(text)?;
+            let commands = shell::run(text)?;
             contents.vms = qemu_arguments::machines(&commands, file, &lines, hints);
         }
         Kind::ProcessCommandLine => {
@@ -256,6 +271,7 @@ pub fn read(
         Kind::LibvirtLog => contents.vms = libvirt_log::machines(file, &lines, hints)?,
         Kind::Proxmox => contents.vms = vec![proxmox::machine(file, &lines, hints)?],
         Kind::Kubevirt => contents.vms = kubevirt::machines(file, &lines, hints)?,
+        Kind::Firecracker => contents.vms = vec![firecracker::machine(file, &lines)?],
         Kind::Modprobe => contents.options = module_options::modprobe(&lines)?,
         Kind::KernelCommandLine => contents.options = module_options::kernel_command_line(&lines)?,
     }

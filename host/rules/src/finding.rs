@@ -3,6 +3,7 @@
 //! Statements are phrased so that *yes* is the good answer. Known good, known bad and unknown are
 //! three answers: an unknown is never shown as good.
 
+use crate::capability::Row;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -182,9 +183,17 @@ pub struct Finding {
     pub source: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<Fix>,
+    /// The row whose answer this one only repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<String>,
 }
 
 impl Finding {
+    /// Whether this is the answer to a row of `check`.
+    pub fn is(&self, row: Row) -> bool {
+        self.id == row.name()
+    }
+
     /// True if this finding is a reason not to be satisfied.
     pub fn is_problem(&self) -> bool {
         self.answer == Answer::No && self.severity > Severity::Note

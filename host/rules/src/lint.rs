@@ -95,6 +95,7 @@ impl From<&Diagnostic> for Finding {
             evidence: vec![place],
             source: rule.sources.join("; "),
             fix: diagnostic.remedy.as_ref().map(|remedy| remedy.fix.clone()),
+            follows: None,
         }
     }
 }

@@ -5,6 +5,10 @@
 use serde::{Serialize, Serializer};
 use std::fmt;
 
+/// What an input is judged for that does not say: the newest that the rules were written against.
+pub const NEWEST_KERNEL: Version = Version::new(7, 3, 0);
+pub const NEWEST_QEMU: Version = Version::new(10, 2, 0);
+
 /// `major.minor.patch`; missing numbers are zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Version {

@@ -215,6 +215,10 @@ fn causes(
             inhibit,
         })
         .collect();
+    // Of an encrypted guest nothing else can be mended: AVIC stays off with it.
+    if causes.iter().any(|cause| cause.lasts && cause.inhibit.reason == Reason::Sev) {
+        causes.iter_mut().for_each(|cause| cause.fix = None);
+    }
     causes.sort_by_key(|cause| (!cause.lasts, !cause.inhibit.duration.is_lasting()));
     causes
 }
@@ -237,6 +241,7 @@ fn active(
         evidence: evidence(facts, causes, observation, vm),
         source: "arch/x86/kvm: kvm_vcpu_apicv_active, the vendor's required inhibits".into(),
         fix: causes.iter().find(|cause| cause.lasts).and_then(|cause| cause.fix.clone()),
+        follows: None,
     };
     let host = report.answers.first();
     let (answer, reason) = decide(host, causes, observation, configuration);
@@ -432,5 +437,6 @@ fn devices(report: &Report, configuration: &VmConfiguration, active: &Finding) -
         ],
         source: host.source.clone(),
         fix: if answer == Answer::Yes { None } else { host.fix.clone().or(active.fix.clone()) },
+        follows: None,
     })
 }

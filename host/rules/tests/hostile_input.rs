@@ -175,5 +175,5 @@ fn many_machines_are_judged_and_mended_in_time_that_grows_with_them() {
 fn an_input_beyond_the_limit_is_refused() {
     let text = " ".repeat(configuration::MAX_BYTES + 1);
     let error = configuration::read("x", &text, None, &Hints::default()).unwrap_err();
-    assert!(error.to_string().contains("larger than"), "{error}");
+    assert!(error.to_string().contains("too big"), "{error}");
 }

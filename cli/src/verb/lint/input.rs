@@ -13,10 +13,7 @@ use std::path::{Path, PathBuf};
 /// One text to judge.
 pub struct Input {
     pub name: String,
-    /// Where it can be mended.
-    pub path: Option<PathBuf>,
-    /// Part of a recorded host, which is not changed.
-    pub is_of_host: bool,
+    pub source: Origin,
     pub text: Result<String, String>,
     /// What its place in a host says it is.
     pub kind: Option<Kind>,
@@ -25,45 +22,101 @@ pub struct Input {
     pub kernel: Option<Version>,
 }
 
+/// Where a text comes from, and so whether it can be mended.
+pub enum Origin {
+    StandardInput,
+    File(PathBuf),
+    /// Why it cannot be written.
+    Fixed(&'static str),
+}
+
 impl Input {
-    fn new(name: String, bytes: Result<Vec<u8>, String>) -> Self {
-        let text = bytes.and_then(|bytes| {
-            if bytes.len() > MAX_BYTES {
-                return Err(format!("larger than {MAX_BYTES} bytes"));
-            }
-            String::from_utf8(bytes).map_err(|error| {
-                let at = error.utf8_error().valid_up_to();
-                format!("not UTF-8 text, at byte {at}")
-            })
-        });
-        Self {
-            name,
-            path: None,
-            is_of_host: false,
-            text,
-            kind: None,
-            vendors: Vec::new(),
-            kernel: None,
+    fn new(name: String, source: Origin, bytes: Result<Vec<u8>, String>) -> Self {
+        let (text, source) = match bytes.and_then(text) {
+            Ok((text, true)) => (Ok(text), source),
+            Ok((text, false)) => (Ok(text), Origin::Fixed("it is no UTF-8 text")),
+            Err(why) => (Err(why), source),
+        };
+        Self { name, source, text, kind: None, vendors: Vec::new(), kernel: None }
+    }
+
+    /// Why `--fix` cannot change it.
+    pub fn fixed_reason(&self) -> Option<&'static str> {
+        match self.source {
+            Origin::Fixed(why) => Some(why),
+            _ => None,
         }
     }
 }
 
+/// The text of bytes, and whether it is all of them: single bytes of an older encoding do not keep a text from being
+/// read.
+fn text(bytes: Vec<u8>) -> Result<(String, bool), String> {
+    if bytes.len() > MAX_BYTES {
+        return Err(format!("too big: more than {} MiB", MAX_BYTES >> 20));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((text, true)),
+        Err(error) if error.as_bytes().contains(&0) => {
+            let at = error.utf8_error().valid_up_to();
+            Err(format!("not text: byte {at} and others are those of a binary file"))
+        }
+        Err(error) => Ok((String::from_utf8_lossy(error.as_bytes()).into_owned(), false)),
+    }
+}
+
+const ARCHIVE: &str = "an archive is a record of a host; unpack it, or mend the host's own files";
+const RUNNING: &str = "it is what runs, made by the kernel; mend what it was started from";
+const RECORDED: &str = "it is a record of what ran, and nothing is started from it";
+const PACKAGED: &str = "it belongs to a package; a file of the same name in /etc hides it";
+const LIVE: &str = "this host's own files are changed by avicenna enable, which can take it back";
+
+/// Why a named file, folder or archive cannot be mended at all.
+pub fn refusal(file: &Path) -> Option<&'static str> {
+    let real = file.canonicalize().ok()?;
+    if real == Path::new("/") {
+        Some(LIVE)
+    } else if ["/proc", "/sys"].iter().any(|folder| real.starts_with(folder)) {
+        Some(RUNNING)
+    } else {
+        (real.is_file() && is_archive(&real)).then_some(ARCHIVE)
+    }
+}
+
+/// What the named files hold.
+#[derive(Default)]
+pub struct Collected {
+    pub inputs: Vec<Input>,
+    /// What was left out or is missing, in words.
+    pub remarks: Vec<String>,
+    /// Something could not be read that may have held more.
+    pub is_incomplete: bool,
+}
+
 /// All inputs behind the named files.
-pub fn collect(files: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
-    let mut found = Vec::new();
+pub fn collect(files: &[PathBuf]) -> anyhow::Result<Collected> {
+    let mut found = Collected::default();
     for file in files {
         if file.as_os_str() == "-" {
-            found.push(Input::new("<stdin>".to_owned(), read(std::io::stdin())));
+            let input =
+                Input::new("<stdin>".to_owned(), Origin::StandardInput, read(std::io::stdin()));
+            found.inputs.push(input);
         } else if file.is_dir() || is_archive(file) {
-            found.extend(of_host(file)?);
+            of_host(file, &mut found)?;
         } else {
-            let bytes = File::open(file).map_err(|error| error.to_string()).and_then(read);
-            let mut input = Input::new(super::shown(file), bytes);
-            input.path = Some(file.clone());
-            found.push(input);
+            found.inputs.push(of_file(file));
         }
     }
     Ok(found)
+}
+
+fn of_file(file: &Path) -> Input {
+    let bytes = File::open(file).map_err(|error| error.to_string()).and_then(read);
+    let source = match refusal(file) {
+        Some(why) => Origin::Fixed(why),
+        None => Origin::File(file.to_owned()),
+    };
+    Input::new(super::shown(file), source, bytes)
 }
 
 /// Reads at most one byte more than is accepted.
@@ -80,23 +133,81 @@ fn is_archive(file: &Path) -> bool {
         && facts::archive::Packing::detect(&head).is_some()
 }
 
-/// The configurations a recorded host holds.
-fn of_host(path: &Path) -> anyhow::Result<Vec<Input>> {
+/// Most entries of a folder of configurations, and how deep they are looked for.
+const ENTRIES_LIMIT: usize = 20_000;
+const DEPTH_LIMIT: usize = 8;
+
+/// The configurations in a folder that is no host's: known by what they hold.
+fn of_folder(folder: &Path, found: &mut Collected) {
+    let mut folders = vec![(folder.to_owned(), 0)];
+    let mut files = Vec::new();
+    let mut is_cut = false;
+    while let Some((folder, depth)) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() && depth < DEPTH_LIMIT {
+                folders.push((entry.path(), depth + 1));
+            } else if kind.is_file() {
+                files.push(entry.path());
+            }
+            is_cut |= kind.is_dir() && depth >= DEPTH_LIMIT;
+        }
+        is_cut |= files.len() > ENTRIES_LIMIT;
+        if files.len() > ENTRIES_LIMIT {
+            break;
+        }
+    }
+    files.sort();
+    let mut left_out = 0;
+    for file in files.iter().take(ENTRIES_LIMIT) {
+        let input = of_file(file);
+        let is_known =
+            input.text.as_ref().is_ok_and(|text| rules::configuration::detect(text).is_some());
+        if is_known {
+            found.inputs.push(input);
+        } else {
+            left_out += 1;
+        }
+    }
+    let name = super::shown(folder);
+    if left_out > 0 {
+        let count = if left_out == 1 { "1 file".to_owned() } else { format!("{left_out} files") };
+        found.remarks.push(format!("{name}: {count} not known as configurations, left out"));
+    }
+    if is_cut {
+        found.is_incomplete = true;
+        found.remarks.push(format!("{name}: more files or folders than are looked through"));
+    }
+}
+
+/// The configurations that a recorded host holds, or a folder that is none.
+fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
     let inputs = facts::recorded(path)?;
+    let is_host = ["proc/", "sys/", "etc/", "sos_commands/", "avicenna/"]
+        .iter()
+        .any(|folder| inputs.has_below(folder));
+    if path.is_dir() && !is_host {
+        of_folder(path, found);
+        return Ok(());
+    }
     let facts = facts::facts(&inputs);
+    if let Some(why) = &facts.incomplete {
+        found.is_incomplete = true;
+        found.remarks.push(format!("{}: {why}", super::shown(path)));
+    }
     let kernel = facts.kernel.get().and_then(|kernel| Version::parse(&kernel.release));
     let mut vendors: Vec<Vendor> =
         facts.cpus.iter().filter_map(|cpu| vendor(cpu.vendor.as_ref()?)).collect();
     vendors.sort();
     vendors.dedup();
-    let mut found = Vec::new();
     for (name, content) in inputs.files() {
         let Some(kind) = kind_of(name) else { continue };
         let bytes = match content {
             Content::Bytes(bytes) => Ok(bytes.clone()),
             Content::Unreadable(why) => Err(why.clone()),
         };
-        let mut input = Input::new(format!("{}:/{name}", super::shown(path)), bytes);
+        let input =
+            Input::new(format!("{}:/{name}", super::shown(path)), origin(path, name), bytes);
         // Most of a host's files of these kinds have nothing to do with virtual machines.
         let is_empty = input.text.as_ref().is_ok_and(|text| text.trim().is_empty());
         let concerns = match (&input.text, kind) {
@@ -109,13 +220,24 @@ fn of_host(path: &Path) -> anyhow::Result<Vec<Input>> {
         if is_empty || !concerns {
             continue;
         }
-        input.is_of_host = true;
-        input.kind = Some(kind);
-        input.vendors.clone_from(&vendors);
-        input.kernel = kernel;
-        found.push(input);
+        found.inputs.push(Input { kind: Some(kind), vendors: vendors.clone(), kernel, ..input });
     }
-    Ok(found)
+    Ok(())
+}
+
+/// Where a host's file can be mended.
+fn origin(host: &Path, name: &str) -> Origin {
+    if let Some(why) = refusal(host) {
+        Origin::Fixed(why)
+    } else if name.starts_with("etc/") {
+        Origin::File(host.join(name))
+    } else if name.starts_with("usr/") || name.starts_with("lib/") {
+        Origin::Fixed(PACKAGED)
+    } else if name.starts_with("proc/") || name.contains("run/") {
+        Origin::Fixed(RUNNING)
+    } else {
+        Origin::Fixed(RECORDED)
+    }
 }
 
 fn vendor(vendor: &CpuVendor) -> Option<Vendor> {

@@ -7,9 +7,9 @@ mod json;
 mod sarif;
 mod text;
 
-use crate::terminal::{Paint, folded, hanging, print};
+use crate::terminal::{Paint, folded, hanging, print, print_json, print_raw, remark};
 use anyhow::{Context, bail};
-use input::Input;
+use input::{Input, Origin};
 use rules::configuration::Kind;
 use rules::finding::{Answer, Severity};
 use rules::inhibit::Vendor;
@@ -35,10 +35,10 @@ pub struct Arguments {
     /// CPUs it is to run on; without it both, or for a host's snapshot its own
     #[arg(long, value_enum)]
     target: Option<TargetVendor>,
-    /// Host kernel it is to run on; without it a current one, or what the input tells
+    /// Host kernel it is to run on; without it what the input tells, or the newest that the rules know
     #[arg(long, value_name = "VERSION", value_parser = version)]
     kernel: Option<Version>,
-    /// QEMU that is to run it; without it a current one, or what the input tells
+    /// QEMU that is to run it; without it what the input tells, or the newest that the rules know
     #[arg(long, value_name = "VERSION", value_parser = version)]
     qemu: Option<Version>,
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -117,27 +117,51 @@ struct Judgement {
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if arguments.list {
-        print!("{}", list());
+        print(&list())?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(name) = &arguments.explain {
         return explain(name);
     }
-    let inputs = input::collect(&arguments.files)?;
-    if inputs.is_empty() {
+    if arguments.fix
+        && let Some((file, why)) =
+            arguments.files.iter().find_map(|file| Some((file, input::refusal(file)?)))
+    {
+        remark(&format!("avicenna: {} cannot be mended: {why}", file.display()));
+        return Ok(ExitCode::from(2));
+    }
+    let collected = input::collect(&arguments.files)?;
+    for text in &collected.remarks {
+        remark(&format!("avicenna: {text}"));
+    }
+    if collected.inputs.is_empty() {
         bail!("nothing to judge in {}", names(&arguments.files));
     }
-    if arguments.fix || arguments.diff {
-        return mend(inputs, &arguments);
+    let (judged, differs) = match arguments.fix || arguments.diff {
+        true => mend(collected.inputs, &arguments)?,
+        false => {
+            let judged: Vec<Judged> =
+                collected.inputs.into_iter().map(|input| judge(input, &arguments)).collect();
+            show(&judged, &arguments)?;
+            (judged, false)
+        }
+    };
+    // What is cut off may have held the worst.
+    if collected.is_incomplete {
+        return Ok(ExitCode::from(super::CANNOT_TELL));
     }
-    let judged: Vec<Judged> = inputs.into_iter().map(|input| judge(input, &arguments)).collect();
+    // Something that --fix would change is a finding; otherwise what is left decides.
+    Ok(if differs { ExitCode::from(1) } else { status(&judged, arguments.fail_on.into()) })
+}
+
+fn show(judged: &[Judged], arguments: &Arguments) -> anyhow::Result<()> {
     match arguments.format {
-        Format::Text => print!("{}", text::text(&judged, arguments.quiet, Paint::for_stdout())),
-        Format::Json => println!("{}", serde_json::to_string_pretty(&json::json(&judged))?),
-        Format::Sarif => println!("{}", serde_json::to_string_pretty(&sarif::sarif(&judged))?),
-        Format::Github => print!("{}", github::github(&judged)),
+        Format::Text => print(&text::text(judged, arguments.quiet, Paint::for_stdout()))?,
+        Format::Json => print_json(&json::json(judged))?,
+        Format::Sarif => print_json(&sarif::sarif(judged))?,
+        Format::Github => print(&github::github(judged))?,
     }
-    Ok(status(&judged, arguments.fail_on.into()))
+    Ok(())
 }
 
 fn names(files: &[PathBuf]) -> String {
@@ -164,7 +188,15 @@ fn judge(input: Input, arguments: &Arguments) -> Judged {
     let outcome = match &input.text {
         Err(why) => Err(why.clone()),
         Ok(text) => rules::configuration::read(&input.name, text, kind, &hints)
-            .map_err(|error| error.to_string())
+            .map_err(|error| match kind {
+                None if facts::describes_host(text.as_bytes()) => {
+                    format!(
+                        "no configuration, but a host: avicenna check {} answers it",
+                        input.name
+                    )
+                }
+                _ => error.to_string(),
+            })
             .map(|contents| Judgement {
                 kind: contents.kind,
                 machines: contents.vms.len(),
@@ -194,50 +226,52 @@ fn status(judged: &[Judged], least: Severity) -> ExitCode {
     if is_open { ExitCode::from(super::CANNOT_TELL) } else { ExitCode::SUCCESS }
 }
 
-fn mend(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+/// Mends what can be, and judges what is left of everything; whether anything differs that was not written.
+fn mend(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<(Vec<Judged>, bool)> {
     let mut left = Vec::new();
     let mut differs = false;
     for input in inputs {
+        let (Ok(original), None) = (&input.text, input.fixed_reason()) else {
+            left.push(judge(input, arguments));
+            continue;
+        };
         let target = target(&input, arguments);
         let kind = arguments.kind.or(input.kind);
-        let original = match &input.text {
-            Ok(text) => text.clone(),
-            Err(why) => {
-                left.push(Judged { outcome: Err(why.clone()), input, target });
-                continue;
-            }
-        };
-        let fixed = match fix::fixed(&input.name, &original, kind, &target) {
+        let fixed = match fix::fixed(&input.name, original, kind, &target) {
             Ok(fixed) => fixed,
             Err(error) => {
                 left.push(Judged { outcome: Err(error.to_string()), input, target });
                 continue;
             }
         };
-        differs |= fixed.text != original;
+        let is_changed = fixed.text != *original;
         if arguments.diff {
-            print!("{}", diff::unified(&input.name, &original, &fixed.text, Paint::for_stdout()));
-        } else if input.path.is_none() && !input.is_of_host {
-            print!("{}", fixed.text);
-        } else if let Some(path) = input.path.as_ref().filter(|_| fixed.text != original) {
-            input::replace(path, &fixed.text).with_context(|| path.display().to_string())?;
-            eprintln!("{}: {} changed", path.display(), fixed.mended);
+            differs |= is_changed;
+            print(&diff::unified(&input.name, original, &fixed.text, Paint::for_stdout()))?;
+        } else {
+            match &input.source {
+                Origin::StandardInput => print_raw(&fixed.text)?,
+                Origin::File(path) if is_changed => {
+                    input::replace(path, &fixed.text)
+                        .with_context(|| path.display().to_string())?;
+                    remark(&format!("{}: {} changed", path.display(), fixed.mended));
+                }
+                Origin::File(_) | Origin::Fixed(_) => {}
+            }
         }
-        let kind = kind.or_else(|| rules::configuration::detect(&original));
+        let kind = kind.or_else(|| rules::configuration::detect(original));
         let kind = kind.unwrap_or(Kind::CommandLine);
         let judgement = Judgement { kind, machines: 0, report: fixed.report };
         let text = Ok(fixed.text);
         left.push(Judged { outcome: Ok(judgement), input: Input { text, ..input }, target });
     }
-    if arguments.diff {
-        // Something to change is a finding; otherwise what is left decides.
-        if differs {
-            return Ok(ExitCode::from(1));
+    if !arguments.diff {
+        let rest = text::text(&left, true, Paint::for_stdout());
+        if !rest.is_empty() {
+            remark(&rest);
         }
-        return Ok(status(&left, arguments.fail_on.into()));
     }
-    eprint!("{}", text::text(&left, true, Paint::for_stdout()));
-    Ok(status(&left, arguments.fail_on.into()))
+    Ok((left, differs))
 }
 
 fn explain(name: &str) -> anyhow::Result<ExitCode> {
@@ -247,7 +281,7 @@ fn explain(name: &str) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         None => {
-            eprintln!("avicenna: no rule '{name}'; avicenna lint --list names them");
+            remark(&format!("avicenna: no rule '{name}'; avicenna lint --list names them"));
             Ok(ExitCode::from(2))
         }
     }

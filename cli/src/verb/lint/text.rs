@@ -1,10 +1,11 @@
 //! Diagnostics for people: place, message, the line itself, the change.
 
 use super::{Judged, Judgement};
-use crate::terminal::{COLUMNS, Colour, Paint, hanging};
+use crate::terminal::{COLUMNS, Colour, Paint, hanging, is_folded, steers};
 use rules::finding::{Answer, Severity};
 use rules::lint::Diagnostic;
 use rules::position::Lines;
+use rules::version::{NEWEST_KERNEL, NEWEST_QEMU};
 
 pub fn text(judged: &[Judged], quiet: bool, paint: Paint) -> String {
     let mut out = String::new();
@@ -70,13 +71,22 @@ fn diagnostic(
     let message = format!("{subject}{}{vendors}", first.message);
     // Colour is put in after wrapping, which counts characters.
     let label = format!("{word}[{}]", ids.join(", "));
+    let fix = first.remedy.as_ref().map(|remedy| {
+        let can_mend = !remedy.edits.is_empty() && one.input.fixed_reason().is_none();
+        let how = if can_mend { " [--fix]" } else { "" };
+        format!("{} ({}){how}", remedy.fix.line, remedy.fix.needs)
+    });
+    if !is_folded() {
+        let fix = fix.map_or(String::new(), |fix| format!("; fix: {fix}"));
+        let line = hanging("", 0, &format!("{place}: {label} {message}{fix}"));
+        out.push_str(&line.replacen(&word, &paint.text(colour, &word), 1));
+        return;
+    }
     let wrapped = hanging("", 0, &format!("{place}: {label} {message}"));
     out.push_str(&wrapped.replacen(&word, &paint.text(colour, &word), 1));
     excerpt(out, first, lines, paint);
-    if let Some(remedy) = &first.remedy {
-        let how = if remedy.edits.is_empty() { "" } else { " [--fix]" };
-        let fix = &remedy.fix;
-        out.push_str(&hanging("  fix: ", 7, &format!("{} ({}){how}", fix.line, fix.needs)));
+    if let Some(fix) = fix {
+        out.push_str(&hanging("  fix: ", 7, &fix));
     }
 }
 
@@ -101,9 +111,9 @@ fn excerpt(out: &mut String, diagnostic: &Diagnostic, lines: &Lines<'_>, paint: 
     out.push_str(&format!("    {}\n    {:2$}{mark}\n", shown.trim_end(), "", at - from));
 }
 
-/// Control characters would move the cursor.
+/// One column for each character, whatever it does: the mark below has to meet it.
 fn printable(c: char) -> char {
-    if c.is_control() { ' ' } else { c }
+    if steers(c) { ' ' } else { c }
 }
 
 fn summary(out: &mut String, judged: &[Judged]) {
@@ -144,13 +154,9 @@ fn summary(out: &mut String, judged: &[Judged]) {
     let what = format!("{}, {}", plural(judged.len(), "input"), plural(machines, "machine"));
     let assumed = judged.first().map_or(String::new(), |one| {
         let vendors: Vec<_> = one.target.vendors.iter().map(|vendor| vendor.name()).collect();
-        let kernel = one
-            .target
-            .kernel
-            .map_or("a current kernel".to_owned(), |kernel| format!("Linux {kernel}"));
-        let qemu =
-            one.target.qemu.map_or("a current QEMU".to_owned(), |qemu| format!("QEMU {qemu}"));
-        format!("; judged for {}, {kernel}, {qemu}", vendors.join(" and "))
+        let kernel = one.target.kernel.unwrap_or(NEWEST_KERNEL);
+        let qemu = one.target.qemu.unwrap_or(NEWEST_QEMU);
+        format!("; judged for {}, Linux {kernel}, QEMU {qemu}", vendors.join(" and "))
     });
     out.push_str(&hanging("", 0, &format!("{what}: {}{assumed}", parts.join(", "))));
 }

@@ -103,3 +103,50 @@ proptest::proptest! {
         let _ = read_into(&body[..], packing, &mut inputs);
     }
 }
+
+#[test]
+fn archive_that_is_cut_off_anywhere_says_so_and_proves_nothing_by_silence() {
+    let whole = tar_of(&[
+        ("proc/cmdline", b"quiet"),
+        ("proc/7/cmdline", b"bash\0"),
+        ("proc/9/cmdline", b"qemu-system-x86_64\0-enable-kvm\0"),
+    ]);
+    let inputs = read(&whole);
+    assert_eq!(inputs.incomplete(), None);
+    assert!(inputs.was_searched(PROCESSES));
+    // Between files, inside a heading, inside a file.
+    for length in [1024, 2048, 1300, 2600, 2048 + 512 + 10] {
+        let inputs = read(&whole[..length]);
+        assert!(inputs.incomplete().is_some(), "{length}");
+        assert!(!inputs.was_searched(PROCESSES), "{length}");
+        assert!(inputs.bytes("proc/17/cmdline").is_unreadable(), "{length}");
+    }
+    let packed = zstd::encode_all(&whole[..], 1).unwrap();
+    let cut = &packed[..packed.len() - 8];
+    let mut inputs = Inputs::new("test");
+    let outcome = read_into(cut, Packing::Zstd, &mut inputs);
+    // With nothing before the cut it is an error.
+    assert!(outcome.is_err() || inputs.incomplete().is_some());
+}
+
+#[test]
+fn time_for_many_entries_grows_with_their_number() {
+    let time = |count: usize| {
+        let mut builder = tar::Builder::new(vec![]);
+        for number in 0..count {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(0);
+            header.set_mode(0o644);
+            let path = format!("sys/module/kvm/parameters/p{number}");
+            builder.append_data(&mut header, path, &b""[..]).unwrap();
+        }
+        let bytes = builder.into_inner().unwrap();
+        let start = std::time::Instant::now();
+        assert_eq!(read(&bytes).len(), count);
+        start.elapsed()
+    };
+    let least = |count| (0..3).map(|_| time(count)).min().unwrap();
+    let (few, many) = (least(4000), least(32_000));
+    // Eight times as many; a count of all files for each of them would take sixty-four times as long.
+    assert!(many < few * 30, "{few:?} for 4,000 and {many:?} for 32,000");
+}

@@ -41,6 +41,14 @@ pub fn parse(listing: &str) -> Vec<Processor> {
     processors
 }
 
+/// Whether a text is what `cpuid` prints without `-r`: words instead of registers.
+pub fn is_decoded(text: &str) -> bool {
+    let mut lines = text.lines().take(400).map(str::trim);
+    lines.any(|line| {
+        line.starts_with("vendor_id = \"") || line.starts_with("version information (1/eax)")
+    })
+}
+
 /// The listing of one processor, as `cpuid -r` prints it.
 pub fn print(number: u32, cpuid: &Cpuid) -> String {
     let mut text = format!("CPU {number}:\n");

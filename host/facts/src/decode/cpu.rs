@@ -28,9 +28,11 @@ pub fn kinds(inputs: &Inputs) -> Vec<CpuKind> {
     let cpuinfo = inputs.first_text(&[
         "proc/cpuinfo",
         "sos_commands/processor/lscpu",
+        "sos_commands/processor/lscpu_-J",
         "sos_commands/processor/lscpu_-a_-e",
     ]);
-    let described = cpuinfo.get().map(|text| described(text)).unwrap_or_default();
+    let described =
+        cpuinfo.get().map(|text| described(&crate::lscpu::plain(text))).unwrap_or_default();
     let listed = listed(inputs);
     if listed.is_empty() {
         return described.iter().map(|one| kind(None, Some(one), &cpuinfo)).collect();

@@ -4,6 +4,8 @@ mod cpu;
 mod iommu;
 mod vm;
 
+pub use vm::is_process_list;
+
 use crate::acpi;
 use crate::inputs::{Content, Inputs};
 use crate::log;
@@ -22,6 +24,7 @@ pub fn facts(inputs: &Inputs) -> Facts {
     let iommus = iommu::units(inputs, kernel.get());
     Facts {
         origin: inputs.origin.clone(),
+        incomplete: inputs.incomplete().map(String::from),
         command_line: command_line(inputs, &log),
         distribution: inputs
             .first_text(&["etc/os-release", "usr/lib/os-release"])
@@ -226,6 +229,19 @@ fn definitions(inputs: &Inputs) -> Vec<ConfigurationFile> {
     found
 }
 
+/// Files and folders that tell how the kernel command line and the initial RAM disk are kept.
+const BOOT: &[&str] = &[
+    "boot/efi/loader/entries/",
+    "boot/loader/entries/",
+    "efi/loader/entries/",
+    "etc/default/grub",
+    "etc/dracut.conf",
+    "etc/initramfs-tools/modules",
+    "etc/kernel/cmdline",
+    "etc/kernel/proxmox-boot-uuids",
+    "etc/mkinitcpio.",
+];
+
 fn boot(inputs: &Inputs) -> Boot {
     let file = |path: &str| {
         let bytes = inputs.bytes(path);
@@ -234,15 +250,24 @@ fn boot(inputs: &Inputs) -> Boot {
     };
     let programs = inputs.text(crate::wanted::PROGRAM_LIST);
     Boot {
-        files: ["etc/default/grub", "etc/kernel/cmdline"].into_iter().filter_map(file).collect(),
+        files: BOOT
+            .iter()
+            .flat_map(|path| inputs.below(path))
+            .filter_map(|(path, _)| file(path))
+            .collect(),
         tools: programs.get().into_iter().flat_map(|text| text.lines()).map(String::from).collect(),
     }
 }
 
 /// Files of modprobe.d in the order modprobe reads them: by file name, a folder that comes first hides the same name.
 fn modprobe(inputs: &Inputs) -> Fact<Vec<ConfigurationFile>> {
-    const FOLDERS: &[&str] =
-        &["etc/modprobe.d/", "run/modprobe.d/", "usr/lib/modprobe.d/", "lib/modprobe.d/"];
+    const FOLDERS: &[&str] = &[
+        "etc/modprobe.d/",
+        "run/modprobe.d/",
+        "usr/local/lib/modprobe.d/",
+        "usr/lib/modprobe.d/",
+        "lib/modprobe.d/",
+    ];
     let mut files: BTreeMap<String, ConfigurationFile> = BTreeMap::new();
     for folder in FOLDERS {
         for (path, content) in inputs.below(folder) {

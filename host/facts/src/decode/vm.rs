@@ -27,12 +27,19 @@ pub fn running(inputs: &Inputs) -> Fact<Vec<RunningVm>> {
         machines = of_process_list(inputs);
     }
     machines.sort_by_key(|machine| machine.pid);
-    let reading = if !machines.is_empty() || inputs.was_searched(wanted::PROCESSES) {
+    let is_listed = inputs.incomplete().is_none() && has_process_list(inputs);
+    let reading = if !machines.is_empty() || inputs.was_searched(wanted::PROCESSES) || is_listed {
         Reading::Value(machines)
     } else {
         Reading::Unreadable("not recorded in this input".into())
     };
     Fact { place: place.into(), reading }
+}
+
+fn has_process_list(inputs: &Inputs) -> bool {
+    inputs
+        .below("sos_commands/process/ps_")
+        .any(|(path, _)| inputs.text(path).get().is_some_and(|text| is_process_list(text)))
 }
 
 fn machine(inputs: &Inputs, pid: u32, arguments: Vec<String>) -> RunningVm {
@@ -46,24 +53,18 @@ fn machine(inputs: &Inputs, pid: u32, arguments: Vec<String>) -> RunningVm {
     }
 }
 
-/// A sosreport has the process list of `ps`: its last column is the command line.
+/// A sosreport has the process lists of `ps`: the heading says where the number stands, and the last column is the
+/// command line.
 fn of_process_list(inputs: &Inputs) -> Vec<RunningVm> {
     let mut machines = vec![];
     for (_, content) in inputs.below("sos_commands/process/ps_") {
         let Content::Bytes(bytes) = content else { continue };
-        for line in String::from_utf8_lossy(bytes).lines().take(100_000) {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let Some(start) = words
-                .iter()
-                .position(|word| word.starts_with('/') || word.starts_with("qemu-system-"))
-            else {
-                continue;
-            };
-            let arguments: Vec<String> =
-                words[start..].iter().map(|word| word.to_string()).collect();
-            let pid = words[..start].iter().find_map(|word| word.parse::<u32>().ok());
-            if let Some(pid) = pid
-                && wanted::is_monitor(&arguments)
+        let text = String::from_utf8_lossy(bytes);
+        let mut lines = text.lines().take(100_000);
+        let Some(columns) = lines.find_map(Columns::read) else { continue };
+        for line in lines {
+            let Some((pid, arguments)) = columns.process(line) else { continue };
+            if wanted::is_monitor(&arguments)
                 && !machines.iter().any(|machine: &RunningVm| machine.pid == pid)
                 && machines.len() < MACHINES_LIMIT
             {
@@ -72,6 +73,37 @@ fn of_process_list(inputs: &Inputs) -> Vec<RunningVm> {
         }
     }
     machines
+}
+
+/// Whether a text is a process list: one of its first lines is a heading.
+pub fn is_process_list(text: &str) -> bool {
+    text.lines().take(5).any(|line| Columns::read(line).is_some())
+}
+
+/// Columns of a process list.
+struct Columns {
+    pid: usize,
+    /// Words before the command line.
+    before_command: usize,
+}
+
+impl Columns {
+    fn read(line: &str) -> Option<Columns> {
+        let names: Vec<&str> = line.split_whitespace().collect();
+        let pid = names.iter().position(|name| *name == "PID")?;
+        let is_command = |name: &str| matches!(name, "COMMAND" | "CMD" | "ARGS");
+        // A full date of start is five words: "Sat Nov 22 08:13:00 2026".
+        let dates = names.iter().filter(|name| **name == "STARTED").count();
+        let is_list = names.len() > 2 && names.last().is_some_and(|name| is_command(name));
+        is_list.then(|| Columns { pid, before_command: names.len() - 1 + 4 * dates })
+    }
+
+    fn process(&self, line: &str) -> Option<(u32, Vec<String>)> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let pid = words.get(self.pid)?.parse().ok()?;
+        let arguments = words.get(self.before_command..)?;
+        Some((pid, arguments.iter().map(|word| word.to_string()).collect()))
+    }
 }
 
 /// `-name guest=NAME,…`, `-name NAME`, `--id NAME`, `--name NAME`, Proxmox's `-id 100 -name NAME,…`.
@@ -129,6 +161,36 @@ fn statistics(inputs: &Inputs, pid: u32) -> Fact<BTreeMap<String, u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn process_lists_say_where_the_number_and_the_command_stand() {
+        let command = "/usr/libexec/qemu-kvm -name guest=web,debug-threads=on -accel kvm";
+        let rows = [
+            (
+                "USER PID %CPU %MEM VSZ RSS TTY STAT START TIME COMMAND",
+                "qemu 4711 1.0 0.1 100 100 ? Sl 10:00 0:01",
+            ),
+            (
+                "F S USER UID PID PPID PGID SID CLS PRI PSR ADDR SZ WCHAN STARTED TTY TIME CMD",
+                "6 S qemu 107 4711 1 4711 4711 TS 19 3 - 100 poll_schedule_timeo Sat Nov 22 08:13:00 2026 ? 00:00:01",
+            ),
+            (
+                "F UID PID PPID PRI NI VSZ RSS WCHAN STAT TTY TIME COMMAND",
+                "6 107 4711 1 20 0 1 1 do_sys Sl ? 0:01",
+            ),
+        ];
+        for (heading, words) in rows {
+            assert!(is_process_list(heading), "{heading}");
+            let text = format!("{heading}\n{words} {command}\n{words} grep qemu-kvm -name\n");
+            let mut inputs = Inputs::new("test");
+            inputs.insert("sos_commands/process/ps_list", text.into_bytes());
+            let found = running(&inputs);
+            let found: Vec<_> =
+                found.get().unwrap().iter().map(|vm| (vm.pid, vm.name.as_deref())).collect();
+            assert_eq!(found, [(4711, Some("web"))], "{heading}");
+        }
+        assert!(!is_process_list("the PID of its COMMAND is here"));
+    }
 
     #[test]
     fn name_is_the_one_people_use() {

@@ -1,13 +1,16 @@
 //! `check` from raw inputs to answers: every rule answers yes, no and unknown, and the three answers stay apart.
 
+mod enable;
 mod fixture;
 mod mutation;
 mod real;
 mod script;
+mod summary;
 mod table;
 
 use fixture::Host;
 use rules::Answer::{self, No, Unknown, Yes};
+use rules::capability::Row;
 use schema::assert_follows;
 
 fn answers(host: &Host) -> [Answer; 3] {
@@ -103,11 +106,15 @@ fn parameter_that_kvm_keeps_is_told_from_one_that_was_given() {
     ];
     for (name, changes, reason, fix) in rows {
         let report = Host::amd().with(off).with(changes).report();
-        let row = report.finding("kvm-ipi").unwrap();
+        let row = report.finding(Row::named("kvm-ipi").unwrap()).unwrap();
         assert_eq!(row.answer, No, "{name}");
         assert!(row.reason.contains(reason), "{name}: {}", row.reason);
         assert_eq!(row.fix.as_ref().map(|fix| fix.line.as_str()), *fix, "{name}");
-        assert_eq!(report.finding("kvm-device-posting").unwrap().answer, No, "{name}");
+        assert_eq!(
+            report.finding(Row::named("kvm-device-posting").unwrap()).unwrap().answer,
+            No,
+            "{name}"
+        );
     }
 }
 
@@ -242,7 +249,7 @@ fn sosreport_answers_like_the_host_it_was_made_on() {
         ),
         (
             "sos_commands/process/ps_auxwww",
-            "USER PID\nqemu 4711 1.0 0.1 100 100 ? Sl 10:00 0:01 /usr/bin/qemu-system-x86_64 -name guest=web -accel kvm\n",
+            "USER PID %CPU %MEM VSZ RSS TTY STAT START TIME COMMAND\nqemu 4711 1.0 0.1 100 100 ? Sl 10:00 0:01 /usr/bin/qemu-system-x86_64 -name guest=web -accel kvm\n",
         ),
         ("sys/module/kvm_amd/parameters/avic", "N\n"),
         ("sys/module/kvm/parameters/nx_huge_pages", "auto\n"),
@@ -267,7 +274,7 @@ fn sosreport_answers_like_the_host_it_was_made_on() {
         Some((4711, Some("web")))
     );
     let report = rules::capability::check(&facts);
-    let answer = |id| report.finding(id).map(|row| row.answer);
+    let answer = |id| report.finding(Row::named(id).unwrap()).map(|row| row.answer);
     assert_eq!(answer("cpu-avic"), Some(Yes));
     assert_eq!(answer("cpu-erratum-1235"), Some(No));
     assert_eq!(answer("kvm-avic"), Some(No));

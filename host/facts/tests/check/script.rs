@@ -3,6 +3,7 @@
 
 use crate::fixture::Host;
 use rules::Answer::{self, No, Yes};
+use rules::capability::Row;
 
 /// What the published script answers for the content of the first unit's feature file.
 fn published_script(features: &str) -> Answer {
@@ -17,7 +18,12 @@ fn ours(features: &str, kernel: &str) -> Answer {
     host.put("sys/class/iommu/ivhd0/amd-iommu/features", features.as_bytes().to_vec());
     host.put("proc/sys/kernel/osrelease", kernel.as_bytes().to_vec());
     let report = host.report();
-    let answer = |id| report.finding(id).map(|finding| finding.answer).expect("a row for the unit");
+    let answer = |id| {
+        report
+            .finding(Row::named(id).unwrap())
+            .map(|finding| finding.answer)
+            .expect("a row for the unit")
+    };
     answer("iommu-guest-apic").and(answer("iommu-guest-apic-mode"))
 }
 

@@ -2,6 +2,7 @@
 //!
 //! [APM2 "AVIC"], [APM3 "Fn8000_000A"]; arch/x86/kvm/svm/avic.c and svm.c of Linux 5.15 to 7.3.
 
+use super::Row;
 use super::draft::Draft;
 use super::kvm_amd::{avic_enabled, ipi_enabled, nested, snp, wakes_in_clusters, x2apic_guests};
 use super::{
@@ -15,18 +16,18 @@ use crate::host::{CpuKind, Facts};
 pub fn check(facts: &Facts) -> (Vec<Finding>, Vec<Finding>) {
     let mut findings: Vec<Finding> =
         facts.cpus.iter().flat_map(|cpu| processor(facts, cpu)).collect();
-    let driver = driver_loaded(facts, AMD_MODULE, every(&findings, "cpu-svm"));
+    let driver = driver_loaded(facts, AMD_MODULE, every(&findings, Row::CpuSvm));
     let avic = avic_enabled(facts, &findings, &driver);
     let ipi = ipi_enabled(facts, &findings, avic.answer);
     let x2apic = x2apic_guests(facts, &findings);
     let clusters = wakes_in_clusters(facts, &findings);
     let snp = snp(facts);
     let iommu = amd_vi::rows(facts);
-    let vapic = iommu.iter().find(|row| row.id == "iommu-guest-apic-on").cloned();
+    let vapic = iommu.iter().find(|row| row.is(Row::IommuGuestApicOn)).cloned();
     let can_post = vapic.as_ref().map_or(Answer::Unknown, |row| row.answer);
     let posting = device_posting_parameter(facts, Feature::IommuAvic, avic.answer, can_post);
 
-    let cpu_avic = findings.iter().find(|row| row.id == "cpu-avic").cloned();
+    let cpu_avic = findings.iter().find(|row| row.is(Row::CpuAvic)).cloned();
     let mut active_rows = vec![&avic];
     // Without the module's word the processor alone can still say no.
     if let Some(row) =
@@ -35,12 +36,12 @@ pub fn check(facts: &Facts) -> (Vec<Finding>, Vec<Finding>) {
         active_rows.insert(0, row);
     }
     let active = conclude(
-        "answer-active",
+        Row::AnswerActive,
         &active_rows,
         "kvm_amd runs with AVIC: each VM uses it unless its configuration inhibits it",
     );
     let ipis = conclude(
-        "answer-ipi",
+        Row::AnswerIpi,
         &[&active, &ipi],
         match x2apic.answer {
             Answer::Yes => "AVIC delivers IPIs to running vCPUs, in xAPIC and x2APIC mode",
@@ -52,7 +53,7 @@ pub fn check(facts: &Facts) -> (Vec<Finding>, Vec<Finding>) {
     let device_rows: Vec<&Finding> =
         [&active, &posting].into_iter().chain(vapic.as_ref()).collect();
     let devices = conclude(
-        "answer-device",
+        Row::AnswerDevice,
         &device_rows,
         "the IOMMU posts MSIs with a single destination to vCPUs",
     );
@@ -66,7 +67,7 @@ pub fn check(facts: &Facts) -> (Vec<Finding>, Vec<Finding>) {
 fn processor(facts: &Facts, cpu: &CpuKind) -> Vec<Finding> {
     let svm = feature(
         cpu,
-        "cpu-svm",
+        Row::CpuSvm,
         "the CPU has SVM",
         (0x8000_0001, Register::Ecx, 2),
         "svm",
@@ -76,7 +77,7 @@ fn processor(facts: &Facts, cpu: &CpuKind) -> Vec<Finding> {
     .answer_of_feature(cpu);
     let npt = feature(
         cpu,
-        "cpu-npt",
+        Row::CpuNpt,
         "the CPU has nested paging",
         (0x8000_000A, Register::Edx, 0),
         "npt",
@@ -86,7 +87,7 @@ fn processor(facts: &Facts, cpu: &CpuKind) -> Vec<Finding> {
     .answer_of_feature(cpu);
     let avic = feature(
         cpu,
-        "cpu-avic",
+        Row::CpuAvic,
         "the CPU has AVIC",
         (0x8000_000A, Register::Edx, 13),
         "avic",
@@ -99,7 +100,7 @@ fn processor(facts: &Facts, cpu: &CpuKind) -> Vec<Finding> {
     let without_flag = if names_x2avic == Some(true) { Answer::No } else { Answer::Unknown };
     let x2avic = feature(
         cpu,
-        "cpu-x2avic",
+        Row::CpuX2avic,
         "the CPU has x2AVIC",
         (0x8000_000A, Register::Edx, 18),
         "x2avic",
@@ -125,7 +126,7 @@ struct CpuBit {
 
 fn feature(
     cpu: &CpuKind,
-    id: &str,
+    id: Row,
     statement: &str,
     bit: (u32, Register, u32),
     flag: &'static str,
@@ -198,7 +199,7 @@ fn svm_enabled(cpu: &CpuKind) -> Finding {
     let has_svm = cpu.cpuid.get().and_then(|cpuid| cpuid.bit(0x8000_0001, Register::Ecx, 2));
     let listed = cpu.flags.get().map(|flags| flags.contains("svm"));
     let draft = Draft::new(
-        "cpu-svm-enabled",
+        Row::CpuSvmEnabled,
         cpu.subject(),
         "firmware leaves SVM enabled",
         "[APM2 \"VM_CR MSR (C001_0114h)\"] bit 4 SVMDIS; arch/x86/kernel/cpu/amd.c clears the flag",
@@ -226,7 +227,7 @@ fn firmware_bug(cpu: &CpuKind, avic: Answer, x2avic: Answer) -> Option<Finding> 
     }
     let is_bug = avic == Answer::No && x2avic == Answer::Yes;
     let draft = Draft::new(
-        "cpu-avic-consistent",
+        Row::CpuAvicConsistent,
         cpu.subject(),
         "firmware reports AVIC and x2AVIC consistently",
         "arch/x86/kvm/svm/avic.c, 6.0 to 7.3: 'Cannot enable x2AVIC, AVIC is unsupported'",
@@ -248,7 +249,7 @@ fn vcpu_limit(facts: &Facts, cpu: &CpuKind, avic: Answer, x2avic: Answer) -> Fin
     let kernel_x2avic = facts.kernel.get().and_then(|kernel| kernel.has_since(6, 0));
     let kernel_extended = facts.kernel.get().and_then(|kernel| kernel.has_since(6, 19));
     let draft = Draft::new(
-        "cpu-vcpu-limit",
+        Row::CpuVcpuLimit,
         cpu.subject(),
         "AVIC covers VMs of more than 255 vCPUs",
         "[APM2 \"AVIC Physical APIC ID Table\"]; arch/x86/include/asm/svm.h: 0FEh, 1FFh (6.0), 0FFFh (6.19)",
@@ -296,7 +297,7 @@ fn erratum_1235(facts: &Facts, cpu: &CpuKind) -> Finding {
     let affected = cpu.signature.map(|signature| matches!(signature.family, 0x17 | 0x18));
     let has_workaround = facts.kernel.get().and_then(|kernel| kernel.has_since(6, 17));
     let draft = Draft::new(
-        "cpu-erratum-1235",
+        Row::CpuErratum1235,
         cpu.subject(),
         "the CPU is free of erratum 1235 (lost IPI wake-ups)",
         "AMD revision guide for family 17h, #1235; arch/x86/kvm/svm/avic.c: 8de4a1c8164e (6.17), 9a12fa5213cf (Hygon)",
@@ -308,16 +309,23 @@ fn erratum_1235(facts: &Facts, cpu: &CpuKind) -> Finding {
     ));
     match affected {
         Some(false) => draft.answer(Answer::Yes, "only families 17h and 18h have it"),
-        Some(true) => draft
-            .fix("run kernel 6.17 or later, which then leaves IPIs to software", Needs::Reboot)
-            .answer(
+        Some(true) => {
+            let draft = match has_workaround {
+                Some(true) if !is_hygon(cpu) => draft,
+                _ => draft.fix(
+                    "run kernel 6.17 or later, which then leaves IPIs to software",
+                    Needs::Reboot,
+                ),
+            };
+            draft.answer(
                 Answer::No,
                 match has_workaround {
                     Some(true) if !is_hygon(cpu) => "family 17h has it: this kernel therefore does not let AVIC deliver IPIs",
                     Some(true) => "family 18h has it: kernels with 9a12fa5213cf do not let AVIC deliver IPIs, others may lose wake-ups",
                     _ => "families 17h and 18h have it, and kernels before 6.17 let AVIC deliver IPIs all the same: a wake-up may be lost",
                 },
-            ),
+            )
+        }
         None => draft.answer(Answer::Unknown, "the family is not known"),
     }
 }

@@ -4,6 +4,7 @@
 //! The driver decides by the firmware's copy of the feature register (IVHD) and shows it in sysfs; a type 10h block
 //! has no copy, and then its feature-reporting field decides about GASup.
 
+use super::Row;
 use super::draft::Draft;
 use super::{kvm_amd, parameter};
 use crate::feature::AMD_MODULE;
@@ -129,7 +130,7 @@ fn unit_rows(unit: &Unit) -> Vec<Finding> {
         }
     };
     let mut x2apic = row(
-        "iommu-x2apic",
+        Row::IommuX2apic,
         "the IOMMU remaps to 32-bit APIC IDs (XTSup)",
         "bit 2",
         unit.x2apic,
@@ -138,14 +139,14 @@ fn unit_rows(unit: &Unit) -> Vec<Finding> {
     x2apic.severity = Severity::Note;
     vec![
         row(
-            "iommu-guest-apic",
+            Row::IommuGuestApic,
             "the IOMMU has guest virtual APIC entries (GASup)",
             "bit 7",
             unit.guest_apic,
             "bit 7 is clear: the driver stays in legacy mode, although it may print GA_vAPIC",
         ),
         row(
-            "iommu-guest-apic-mode",
+            Row::IommuGuestApicMode,
             "the IOMMU has guest virtual APIC mode (GAMSup)",
             "bits 23:21",
             unit.guest_apic_mode,
@@ -158,7 +159,7 @@ fn unit_rows(unit: &Unit) -> Vec<Finding> {
 fn present(facts: &Facts) -> Finding {
     let blocks = facts.ivrs.get().map(|ivrs| ivrs.blocks_in_use().count());
     let draft = Draft::new(
-        "iommu-present",
+        Row::IommuPresent,
         "host",
         "an IOMMU is in use",
         "/sys/class/iommu; [IOMMU \"I/O Virtualization ACPI table\"]",
@@ -201,7 +202,7 @@ fn present(facts: &Facts) -> Finding {
 fn guest_apic_on(facts: &Facts, rows: &[Finding]) -> Finding {
     let line = facts.log_line("AMD-Vi: Virtual APIC enabled");
     let draft = Draft::new(
-        "iommu-guest-apic-on",
+        Row::IommuGuestApicOn,
         "host",
         "the IOMMU driver runs in guest virtual APIC mode",
         "drivers/iommu/amd/init.c: amd_iommu_guest_ir, check_features, 5.15 to 7.3",
@@ -223,7 +224,9 @@ fn guest_apic_on(facts: &Facts, rows: &[Finding]) -> Finding {
         return draft.answer(Answer::Yes, &format!("the kernel says: {line}"));
     }
     let units = rows.iter().filter(|row| {
-        matches!(row.id.as_str(), "iommu-present" | "iommu-guest-apic" | "iommu-guest-apic-mode")
+        [Row::IommuPresent, Row::IommuGuestApic, Row::IommuGuestApicMode]
+            .iter()
+            .any(|id| row.is(*id))
     });
     let all = units.fold(Answer::Yes, |all, row| all.and(row.answer));
     match (all, facts.command_line.get().is_some(), snp_allows(facts)) {
@@ -258,14 +261,14 @@ fn forbidden(facts: &Facts, rows: &[Finding]) -> Option<(Answer, &'static str, F
             remove("intremap=off"),
         );
     }
-    if let Some(row) = rows.iter().find(|row| row.id == "iommu-present" && row.answer == Answer::No)
+    if let Some(row) = rows.iter().find(|row| row.is(Row::IommuPresent) && row.answer == Answer::No)
     {
         return no("no IOMMU is in use", row.fix.clone().map(|fix| (fix.line, fix.needs)));
     }
-    if rows.iter().any(|row| row.id == "iommu-guest-apic" && row.answer == Answer::No) {
+    if rows.iter().any(|row| row.is(Row::IommuGuestApic) && row.answer == Answer::No) {
         return no("a unit lacks GASup, which puts all of them into legacy mode", None);
     }
-    if rows.iter().any(|row| row.id == "iommu-guest-apic-mode" && row.answer == Answer::No) {
+    if rows.iter().any(|row| row.is(Row::IommuGuestApicMode) && row.answer == Answer::No) {
         return no("a unit lacks GAMSup, which puts all of them into legacy guest mode", None);
     }
     if snp_allows(facts) == Some(false) {
@@ -312,7 +315,7 @@ fn snp_allows(facts: &Facts) -> Option<bool> {
 /// An I/O APIC that no IVHD block knows makes the driver give up interrupt remapping.
 fn scopes(facts: &Facts) -> Finding {
     let draft = Draft::new(
-        "iommu-io-apic-scope",
+        Row::IommuIoApicScope,
         "host",
         "every I/O APIC has an IOMMU",
         "drivers/iommu/amd/init.c check_ioapic_information: '[Firmware Bug]: AMD-Vi: IOAPIC[n] not in IVRS table'",
@@ -347,7 +350,7 @@ fn scopes(facts: &Facts) -> Finding {
 /// `amd_iommu=irtcachedis`, from 6.5: every interrupt then reads its entry from memory.
 fn irt_cache(facts: &Facts) -> Finding {
     let draft = Draft::new(
-        "iommu-entry-cache",
+        Row::IommuEntryCache,
         "host",
         "the IOMMU may cache interrupt remapping entries",
         "Documentation/admin-guide/kernel-parameters.txt amd_iommu=irtcachedis, 6.5 and later",

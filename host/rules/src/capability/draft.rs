@@ -21,6 +21,7 @@ impl Draft {
             evidence: vec![],
             source: source.into(),
             fix: None,
+            follows: None,
         })
     }
 

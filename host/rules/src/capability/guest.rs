@@ -4,6 +4,7 @@
 //! from 6.8 on, and stable kernels since December 2024, leave it out there (commit 04c3024560d3, `weak_wrmsr_fence`).
 //! Left out: the TSC deadline register, which shares the fence up to 6.12.
 
+use super::Row;
 use super::draft::Draft;
 use crate::finding::{Answer, Finding, Needs, Severity};
 use crate::host::{Facts, Kernel, Vendor};
@@ -15,7 +16,7 @@ const BACKPORTS: &[(u16, u16, u16, u16)] =
 pub fn wrmsr_fence(facts: &Facts) -> Finding {
     let vendor = facts.cpus.iter().find_map(|cpu| cpu.vendor.clone());
     let draft = Draft::new(
-        "guest-wrmsr-fence",
+        Row::GuestWrmsrFence,
         "this kernel as a guest",
         "x2APIC register writes go without a fence",
         "arch/x86/include/asm/processor.h weak_wrmsr_fence, commit 04c3024560d3 (6.8, stable since 2024-12)",

@@ -3,6 +3,7 @@
 //! [SDM3 "Capability Reporting Facility for VMX"]; arch/x86/kvm/vmx/vmx.c, capabilities.h of Linux 5.6 to 7.3. The
 //! capability registers decide; without them the kernel's `vmx flags` (5.6 and later) do.
 
+use super::Row;
 use super::draft::Draft;
 use super::{
     asked, conclude, device_posting_parameter, driver_loaded, every, flag_evidence, parameter_of,
@@ -15,7 +16,7 @@ use crate::host::{CpuKind, Facts, Vendor, boolean};
 
 /// A VMX control: the register whose upper half allows it, its bit, and the kernel's name for it.
 struct Control {
-    id: &'static str,
+    id: Row,
     statement: &'static str,
     register: u32,
     bit: u32,
@@ -24,14 +25,14 @@ struct Control {
     /// In the ordinary `flags`, where kernels before 5.6 listed some.
     old_flag: Option<&'static str>,
     /// Controls that KVM demands before it uses this one.
-    needs: &'static [&'static str],
+    needs: &'static [Row],
     severity: Severity,
 }
 
 /// [SDM3 "Reporting of VMX Capabilities"]: 481h pin-based, 482h primary, 48Bh secondary, 492h tertiary.
 const CONTROLS: &[Control] = &[
     Control {
-        id: "cpu-tpr-shadow",
+        id: Row::CpuTprShadow,
         statement: "the CPU has a TPR shadow",
         register: 0x482,
         bit: 21,
@@ -41,47 +42,47 @@ const CONTROLS: &[Control] = &[
         severity: Severity::Error,
     },
     Control {
-        id: "cpu-apic-register",
+        id: Row::CpuApicRegister,
         statement: "the CPU virtualizes APIC registers",
         register: 0x48B,
         bit: 8,
         flag: Some("vapic_reg"),
         old_flag: None,
-        needs: &["cpu-tpr-shadow"],
+        needs: &[Row::CpuTprShadow],
         severity: Severity::Error,
     },
     Control {
-        id: "cpu-interrupt-delivery",
+        id: Row::CpuInterruptDelivery,
         statement: "the CPU delivers virtual interrupts",
         register: 0x48B,
         bit: 9,
         flag: Some("vid"),
         old_flag: None,
-        needs: &["cpu-tpr-shadow"],
+        needs: &[Row::CpuTprShadow],
         severity: Severity::Error,
     },
     Control {
-        id: "cpu-posted-interrupts",
+        id: Row::CpuPostedInterrupts,
         statement: "the CPU processes posted interrupts",
         register: 0x481,
         bit: 7,
         flag: Some("posted_intr"),
         old_flag: None,
-        needs: &["cpu-interrupt-delivery"],
+        needs: &[Row::CpuInterruptDelivery],
         severity: Severity::Error,
     },
     Control {
-        id: "cpu-x2apic-mode",
+        id: Row::CpuX2apicMode,
         statement: "the CPU virtualizes x2APIC mode",
         register: 0x48B,
         bit: 4,
         flag: None,
         old_flag: None,
-        needs: &["cpu-tpr-shadow"],
+        needs: &[Row::CpuTprShadow],
         severity: Severity::Warning,
     },
     Control {
-        id: "cpu-ipi",
+        id: Row::CpuIpi,
         statement: "the CPU virtualizes IPIs",
         register: 0x492,
         bit: 4,
@@ -94,28 +95,28 @@ const CONTROLS: &[Control] = &[
 
 pub fn check(facts: &Facts) -> (Vec<Finding>, Vec<Finding>) {
     let mut findings: Vec<Finding> = facts.cpus.iter().flat_map(processor).collect();
-    let driver = driver_loaded(facts, INTEL_MODULE, every(&findings, "cpu-vmx"));
+    let driver = driver_loaded(facts, INTEL_MODULE, every(&findings, Row::CpuVmx));
     let apicv = apicv_enabled(facts, &findings, &driver);
     let ipi = ipi_enabled(facts, &findings, apicv.answer);
     let iommu = vt_d::rows(facts);
-    let vtd = iommu.iter().find(|row| row.id == "iommu-posting-on").cloned();
+    let vtd = iommu.iter().find(|row| row.is(Row::IommuPostingOn)).cloned();
     let can_post = vtd.as_ref().map_or(Answer::Unknown, |row| row.answer);
     let posting =
         device_posting_parameter(facts, Feature::PostedInterrupts, apicv.answer, can_post);
 
     let active = conclude(
-        "answer-active",
+        Row::AnswerActive,
         &[&apicv],
         "kvm_intel runs with APICv: each VM uses it unless its configuration inhibits it",
     );
     let ipis = conclude(
-        "answer-ipi",
+        Row::AnswerIpi,
         &[&active, &ipi],
         "the CPU delivers physical-mode IPIs to running vCPUs",
     );
     let device_rows: Vec<&Finding> = [&active, &posting].into_iter().chain(vtd.as_ref()).collect();
     let devices = conclude(
-        "answer-device",
+        Row::AnswerDevice,
         &device_rows,
         "VT-d posts MSIs with a single destination to vCPUs",
     );
@@ -139,7 +140,7 @@ fn vmx(cpu: &CpuKind) -> Finding {
     let bit = cpu.cpuid.get().and_then(|cpuid| cpuid.bit(1, Register::Ecx, 5));
     let listed = cpu.flags.get().map(|flags| flags.contains("vmx"));
     let draft = Draft::new(
-        "cpu-vmx",
+        Row::CpuVmx,
         cpu.subject(),
         "the CPU has VMX",
         "[SDM3 \"Discovering Support for VMX\"] CPUID 1 ECX bit 5",
@@ -169,7 +170,7 @@ fn vmx_enabled(cpu: &CpuKind) -> Finding {
     let in_cpuid = cpu.cpuid.get().and_then(|cpuid| cpuid.bit(1, Register::Ecx, 5));
     let listed = cpu.flags.get().map(|flags| flags.contains("vmx"));
     let draft = Draft::new(
-        "cpu-vmx-enabled",
+        Row::CpuVmxEnabled,
         cpu.subject(),
         "firmware leaves VMX enabled",
         "[SDM3 \"IA32_FEATURE_CONTROL\"] bits 0 and 2; arch/x86/kernel/cpu/feat_ctl.c",
@@ -250,14 +251,13 @@ fn control_row(cpu: &CpuKind, control: &Control, earlier: &[Finding]) -> Finding
     if let Some(flag) = control.old_flag {
         draft = draft.evidence(flag_evidence(cpu, flag));
     }
-    let of = |id: &str| {
-        earlier.iter().find(|row| row.id == id).map_or(Answer::Unknown, |row| row.answer)
-    };
-    if of("cpu-vmx") == Answer::No {
+    let of =
+        |id: Row| earlier.iter().find(|row| row.is(id)).map_or(Answer::Unknown, |row| row.answer);
+    if of(Row::CpuVmx) == Answer::No {
         return draft.answer(Answer::No, "the processor shows no VMX");
     }
     match (allowed(cpu, control), listed) {
-        (Ok(true), _) => match control.needs.iter().find(|id| of(id) == Answer::No) {
+        (Ok(true), _) => match control.needs.iter().find(|id| of(**id) == Answer::No) {
             Some(missing) => {
                 draft.answer(Answer::No, &format!("allowed, but KVM drops it without {missing}"))
             }
@@ -283,7 +283,7 @@ const WITHOUT_POSTED_INTERRUPTS: &[u32] =
 fn client_part(cpu: &CpuKind, rows: &[Finding]) -> Finding {
     let posted = rows
         .iter()
-        .find(|row| row.id == "cpu-posted-interrupts")
+        .find(|row| row.is(Row::CpuPostedInterrupts))
         .map_or(Answer::Unknown, |row| row.answer);
     let is_client = cpu.signature.map(|signature| {
         cpu.vendor == Some(Vendor::Intel)
@@ -291,7 +291,7 @@ fn client_part(cpu: &CpuKind, rows: &[Finding]) -> Finding {
             && WITHOUT_POSTED_INTERRUPTS.contains(&signature.model)
     });
     let draft = Draft::new(
-        "cpu-client-part",
+        Row::CpuClientPart,
         cpu.subject(),
         "this is not a client part known to lack posted interrupts",
         "published dumps of MSR 481h: models 3Ch, 3Dh, 46h, 47h, 4Eh, 5Eh, 66h, 8Eh, 9Eh, A6h (Haswell to Comet Lake)",
@@ -315,7 +315,7 @@ fn client_part(cpu: &CpuKind, rows: &[Finding]) -> Finding {
 fn apicv_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Finding {
     let (value, fact) = parameter_of(facts, Feature::Apicv);
     let draft = Draft::new(
-        "kvm-apicv",
+        Row::KvmApicv,
         "host",
         "kvm_intel has APICv enabled",
         "arch/x86/kvm/vmx/vmx.c cpu_has_vmx_apicv: register virtualization, interrupt delivery and posted interrupts",
@@ -328,15 +328,15 @@ fn apicv_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Finding {
             "the parameter reads Y, which the module keeps only if the CPU has all it needs",
         );
     }
-    const NEEDED: [(&str, &str); 4] = [
-        ("cpu-tpr-shadow", "a TPR shadow"),
-        ("cpu-apic-register", "APIC-register virtualization"),
-        ("cpu-interrupt-delivery", "virtual-interrupt delivery"),
-        ("cpu-posted-interrupts", "posted interrupts"),
+    const NEEDED: [(Row, &str); 4] = [
+        (Row::CpuTprShadow, "a TPR shadow"),
+        (Row::CpuApicRegister, "APIC-register virtualization"),
+        (Row::CpuInterruptDelivery, "virtual-interrupt delivery"),
+        (Row::CpuPostedInterrupts, "posted interrupts"),
     ];
     let lacking: Vec<&str> = NEEDED
         .iter()
-        .filter(|(id, _)| every(cpus, id) == Answer::No)
+        .filter(|(id, _)| every(cpus, *id) == Answer::No)
         .map(|(_, name)| *name)
         .collect();
     if !lacking.is_empty() {
@@ -378,14 +378,14 @@ fn ipi_enabled(facts: &Facts, cpus: &[Finding], apicv: Answer) -> Finding {
     let (value, fact) = parameter_of(facts, Feature::IpiVirtualization);
     let kernel = facts.kernel.get().and_then(|kernel| kernel.has_since(6, 0));
     let draft = Draft::new(
-        "kvm-ipi",
+        Row::KvmIpi,
         "host",
         "kvm_intel uses IPI virtualization",
         "arch/x86/kvm/vmx/vmx.c, parameter enable_ipiv, 6.0 and later",
     )
     .evidence(fact.evidence("parameter enable_ipiv", String::clone))
     .evidence(facts.kernel.evidence("kernel", |kernel| kernel.release.clone()));
-    let cpu = every(cpus, "cpu-ipi");
+    let cpu = every(cpus, Row::CpuIpi);
     match value {
         Some(true) => draft.answer(Answer::Yes, "the parameter reads Y"),
         Some(false) if cpu == Answer::No => draft

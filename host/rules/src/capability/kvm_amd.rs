@@ -2,18 +2,19 @@
 //!
 //! arch/x86/kvm/svm/avic.c and svm.c of Linux 5.15 to 7.3.
 
+use super::Row;
 use super::draft::Draft;
-use super::{asked, every, parameter, parameter_of, unread, without_cause};
+use super::{asked, every, parameter, parameter_of, reload, unread, without_cause};
 use crate::feature::{AMD_MODULE, Feature};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
-use crate::host::{CpuKind, Facts};
+use crate::host::{CpuKind, Facts, boolean};
 
 /// What the module made of its parameter, and why.
 pub fn avic_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Finding {
     let (value, fact) = parameter_of(facts, Feature::Avic);
     let draft = Draft::new(
-        "kvm-avic",
+        Row::KvmAvic,
         "host",
         "kvm_amd has AVIC enabled",
         "arch/x86/kvm/svm/avic.c avic_want_avic_enabled, 6.18 to 7.3; svm.c svm_hardware_setup before",
@@ -55,10 +56,10 @@ struct Cause {
 fn why_off(facts: &Facts, cpus: &[Finding]) -> Cause {
     let cause =
         |reason: &str| Cause { reason: reason.into(), evidence: vec![], fix: None, is_hard: false };
-    if every(cpus, "cpu-avic") == Answer::No {
+    if every(cpus, Row::CpuAvic) == Answer::No {
         return Cause { is_hard: true, ..cause("the CPU does not report AVIC") };
     }
-    if every(cpus, "cpu-npt") == Answer::No {
+    if every(cpus, Row::CpuNpt) == Answer::No {
         return Cause { is_hard: true, ..cause("the CPU does not report nested paging") };
     }
     if let Some(line) = facts.log_line("missing HvInUseWrAllowed") {
@@ -68,26 +69,8 @@ fn why_off(facts: &Facts, cpus: &[Finding]) -> Cause {
             ..cause("SEV-SNP is on and the CPU lacks HvInUseWrAllowed")
         };
     }
-    let (npt, npt_fact) = parameter(facts, AMD_MODULE, "npt");
-    if npt == Some(false) {
-        return Cause {
-            evidence: vec![npt_fact.evidence("parameter npt", String::clone)],
-            fix: Some(switch_on(facts, "npt=1")),
-            ..cause("nested paging is off, which AVIC needs")
-        };
-    }
-    if let Some((value, place)) = asked(facts, AMD_MODULE, "avic")
-        && !matches!(crate::host::boolean(&value), Some(true))
-        && value != "auto"
-    {
-        return Cause {
-            evidence: vec![Evidence::new("option avic", place.clone(), value.clone())],
-            fix: Some((
-                format!("avic=1 instead of avic={value} in {place}"),
-                switch_on(facts, "").1,
-            )),
-            ..cause("the option avic is given as off")
-        };
+    if let Some(cause) = options_off(facts) {
+        return cause;
     }
     let kernel = facts.kernel.evidence("kernel", |kernel| kernel.release.clone());
     let fix = Some(switch_on(facts, "avic=1"));
@@ -104,12 +87,46 @@ fn why_off(facts: &Facts, cpus: &[Finding]) -> Cause {
     }
 }
 
+/// What options forbid; all of it at once, so that one reload is enough.
+fn options_off(facts: &Facts) -> Option<Cause> {
+    let (npt, npt_fact) = parameter(facts, AMD_MODULE, "npt");
+    let has_no_npt = npt == Some(false);
+    let given = asked(facts, AMD_MODULE, Feature::Avic.parameter().name)
+        .filter(|(value, _)| boolean(value) != Some(true) && value != "auto");
+    let mut evidence = vec![];
+    if has_no_npt {
+        evidence.push(npt_fact.evidence("parameter npt", String::clone));
+    }
+    if let Some((value, place)) = &given {
+        evidence.push(Evidence::new("option avic", place.clone(), value.clone()));
+    }
+    let without_npt = "nested paging is off, which AVIC needs";
+    let (reason, fix) = match (has_no_npt, given) {
+        (false, None) => return None,
+        (true, None) => (without_npt.to_owned(), switch_on(facts, "npt=1")),
+        (has_no_npt, Some((value, place))) => {
+            let (and, line) = match has_no_npt {
+                true => (format!("{without_npt}, and "), "npt=1, and "),
+                false => (String::new(), ""),
+            };
+            (
+                format!("{and}the option avic is given as off"),
+                (
+                    format!("{line}avic=1 instead of avic={value} in {place}"),
+                    reload(facts, AMD_MODULE),
+                ),
+            )
+        }
+    };
+    Some(Cause { reason, evidence, fix: Some(fix), is_hard: false })
+}
+
 /// The automatic choice of 6.18 and later.
 fn automatic(facts: &Facts, cpus: &[Finding]) -> &'static str {
     let cpu = facts.cpus.first();
     let family = cpu.and_then(|cpu| cpu.signature).map(|signature| signature.family);
     let is_new = family.map(|family| family > 0x19 || cpu.and_then(CpuKind::is_zen4) == Some(true));
-    match (every(cpus, "cpu-x2avic"), is_new) {
+    match (every(cpus, Row::CpuX2avic), is_new) {
         (Answer::No, _) => "the automatic default needs x2AVIC, which the CPU does not report",
         (_, Some(false)) => "the automatic default takes Zen 4 and later only",
         _ => {
@@ -134,15 +151,22 @@ fn switch_on(facts: &Facts, option: &str) -> (String, Needs) {
 pub fn x2apic_guests(facts: &Facts, cpus: &[Finding]) -> Finding {
     let kernel = facts.kernel.get().and_then(|kernel| kernel.has_since(6, 0));
     let draft = Draft::new(
-        "kvm-x2apic",
+        Row::KvmX2apic,
         "host",
         "guests in x2APIC mode are accelerated fully",
         "arch/x86/kvm/svm/avic.c, x2AVIC from 6.0; inhibit X2APIC from 5.7 to 5.19",
     )
     .evidence(facts.kernel.evidence("kernel", |kernel| kernel.release.clone()))
-    .evidence(Evidence::new("x2AVIC", "row cpu-x2avic", every(cpus, "cpu-x2avic").to_string()))
+    .evidence(Evidence::new("x2AVIC", "row cpu-x2avic", every(cpus, Row::CpuX2avic).to_string()))
     .fix("-cpu …,-x2apic for guests of at most 255 vCPUs", Needs::VmRestart);
-    match (kernel, every(cpus, "cpu-x2avic")) {
+    if every(cpus, Row::CpuAvic) == Answer::No {
+        // What there is none of x2APIC cannot take away: nothing would be gained without it.
+        let mut finding =
+            draft.answer(Answer::No, "the CPU has no AVIC, in whatever mode the guest is");
+        finding.fix = None;
+        return finding;
+    }
+    match (kernel, every(cpus, Row::CpuX2avic)) {
         (Some(false), _) => draft.answer(Answer::No, "kernels before 6.0 do not use x2AVIC: a guest that sees x2APIC runs without AVIC"),
         (_, Answer::No) => draft.answer(Answer::No, "the CPU has no x2AVIC: in x2APIC mode every register write exits, and only the doorbell is used"),
         (Some(true), Answer::Yes) => draft.answer(Answer::Yes, "x2AVIC is there and this kernel uses it"),
@@ -154,18 +178,18 @@ pub fn x2apic_guests(facts: &Facts, cpus: &[Finding]) -> Finding {
 pub fn wakes_in_clusters(facts: &Facts, cpus: &[Finding]) -> Finding {
     let has = |major, minor| facts.kernel.get().and_then(|kernel| kernel.has_since(major, minor));
     let draft = Draft::new(
-        "kvm-x2apic-cluster",
+        Row::KvmX2apicCluster,
         "host",
         "guests in x2APIC cluster mode lose no wake-up",
         "arch/x86/kvm/svm/avic.c avic_kick_target_vcpus_fast, 6.0 to 6.2 and all of 6.1's stable kernels; da3fb46d226a (6.3)",
     )
     .evidence(facts.kernel.evidence("kernel", |kernel| kernel.release.clone()))
-    .evidence(Evidence::new("x2AVIC", "row cpu-x2avic", every(cpus, "cpu-x2avic").to_string()))
+    .evidence(Evidence::new("x2AVIC", "row cpu-x2avic", every(cpus, Row::CpuX2avic).to_string()))
     .fix("run kernel 6.3 or later; until then no virtual IOMMU, or x2apic_phys in the guest", Needs::Reboot);
     // Without AVIC the kernel uses no x2AVIC either.
-    let x2avic = match every(cpus, "cpu-avic") {
+    let x2avic = match every(cpus, Row::CpuAvic) {
         Answer::No => Answer::No,
-        _ => every(cpus, "cpu-x2avic"),
+        _ => every(cpus, Row::CpuX2avic),
     };
     match (x2avic, has(6, 0), has(6, 3)) {
         (Answer::No, _, _) => draft.answer(Answer::Yes, "without x2AVIC the kernel sends these IPIs itself"),
@@ -181,9 +205,9 @@ pub fn wakes_in_clusters(facts: &Facts, cpus: &[Finding]) -> Finding {
 
 pub fn ipi_enabled(facts: &Facts, cpus: &[Finding], avic: Answer) -> Finding {
     let (value, fact) = parameter_of(facts, Feature::AvicIpi);
-    let erratum = cpus.iter().any(|row| row.id == "cpu-erratum-1235" && row.answer == Answer::No);
+    let erratum = cpus.iter().any(|row| row.is(Row::CpuErratum1235) && row.answer == Answer::No);
     let draft = Draft::new(
-        "kvm-ipi",
+        Row::KvmIpi,
         "host",
         "kvm_amd lets AVIC deliver IPIs",
         "arch/x86/kvm/svm/avic.c, parameter enable_ipiv from 6.17 (d921665e01ba, 8de4a1c8164e)",
@@ -213,7 +237,7 @@ pub fn ipi_enabled(facts: &Facts, cpus: &[Finding], avic: Answer) -> Finding {
 pub fn nested(facts: &Facts) -> Finding {
     let (nested, fact) = parameter(facts, AMD_MODULE, "nested");
     let draft = Draft::new(
-        "kvm-nested",
+        Row::KvmNested,
         "host",
         "offering SVM to guests does not cost them AVIC",
         "arch/x86/kvm/svm/svm.c: inhibit NESTED for the whole VM up to 5.18, while L2 runs from 5.19 (f44509f849fe)",
@@ -243,7 +267,7 @@ pub fn snp(facts: &Facts) -> Finding {
         .and_then(|cpu| cpu.cpuid.get())
         .and_then(|cpuid| cpuid.bit(0x8000_001F, Register::Eax, 30));
     let draft = Draft::new(
-        "kvm-snp",
+        Row::KvmSnp,
         "host",
         "SEV-SNP on the host leaves AVIC allowed",
         "arch/x86/kvm/svm/avic.c, 7.3: HvInUseWrAllowed, CPUID 8000001Fh EAX bit 30",

@@ -10,7 +10,12 @@ mod draft;
 mod guest;
 mod intel;
 mod kvm_amd;
+mod row;
+mod summary;
 mod vt_d;
+
+pub use row::Row;
+pub use summary::{Change, Sentence, Summary};
 
 use crate::feature::{COMMON_MODULE, Feature, Parameter};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
@@ -29,22 +34,48 @@ pub struct Report {
     pub origin: String,
     pub kernel: Option<String>,
     pub processors: Vec<String>,
+    /// What the input describes, and so what is answered.
+    pub scope: Scope,
+    /// The answer in three sentences.
+    pub summary: Summary,
     /// AVIC or APICv active; IPIs accelerated; device interrupts posted.
     pub answers: Vec<Finding>,
     pub findings: Vec<Finding>,
 }
 
+/// A host with its kernel, or hardware alone: a CPUID listing, a firmware table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    Host,
+    Hardware,
+}
+
 impl Report {
-    /// No if anything is wrong, otherwise unknown if one of the three answers is.
+    /// Of hardware alone: whether it can. Of a host: no if anything is wrong, otherwise unknown if one of the three
+    /// answers is.
     pub fn verdict(&self) -> Answer {
+        if self.scope == Scope::Hardware {
+            return self.summary.hardware.answer;
+        }
         if self.answers.iter().chain(&self.findings).any(Finding::is_problem) {
             return Answer::No;
         }
         self.answers.iter().fold(Answer::Yes, |all, finding| all.and(finding.answer))
     }
 
-    pub fn finding(&self, id: &str) -> Option<&Finding> {
-        self.answers.iter().chain(&self.findings).find(|finding| finding.id == id)
+    pub fn finding(&self, row: Row) -> Option<&Finding> {
+        self.answers.iter().chain(&self.findings).find(|finding| finding.is(row))
+    }
+
+    /// The first answer to a row; `None` where the row does not apply.
+    pub fn answer(&self, row: Row) -> Option<Answer> {
+        self.finding(row).map(|finding| finding.answer)
+    }
+
+    /// The answer for every processor or unit together; unknown where there is none.
+    pub fn all(&self, row: Row) -> Answer {
+        every(&self.findings, row)
     }
 }
 
@@ -63,14 +94,19 @@ pub fn check(facts: &Facts) -> Report {
         .chain(findings)
         .chain([guest::wrmsr_fence(facts)])
         .collect();
-    Report {
+    let mut report = Report {
         schema: SCHEMA,
         origin: facts.origin.clone(),
         kernel: facts.kernel.get().map(|kernel| kernel.release.clone()),
         processors: facts.cpus.iter().map(describe).collect(),
+        scope: if facts.has_kernel() { Scope::Host } else { Scope::Hardware },
+        summary: Summary::unknown(),
         answers,
         findings,
-    }
+    };
+    summary::mark_consequences(&mut report);
+    report.summary = summary::summary(&report);
+    report
 }
 
 fn describe(cpu: &CpuKind) -> String {
@@ -86,7 +122,7 @@ fn describe(cpu: &CpuKind) -> String {
 
 /// Without a processor the IOMMU's tables still say what they say.
 fn of_tables(facts: &Facts) -> (Vec<Finding>, Vec<Finding>) {
-    let (answers, _) = without_rules("no processor is described in this input");
+    let (mut answers, _) = without_rules("no processor is described in this input");
     let mut findings = vec![];
     if facts.ivrs.get().is_some() {
         findings.extend(amd_vi::units(facts));
@@ -94,28 +130,28 @@ fn of_tables(facts: &Facts) -> (Vec<Finding>, Vec<Finding>) {
     if facts.dmar.get().is_some() {
         findings.extend(vt_d::rows(facts));
     }
+    // Whatever the processor is: a unit that cannot post decides.
+    let needed = [Row::IommuGuestApic, Row::IommuGuestApicMode, Row::IommuTableRemapping];
+    let lacking = findings
+        .iter()
+        .find(|row| row.answer == Answer::No && needed.iter().any(|one| row.is(*one)));
+    if let (Some(row), Some(devices)) = (lacking, answers.get_mut(2)) {
+        *devices = conclude(Row::AnswerDevice, &[row], "");
+    }
     (answers, findings)
 }
 
 fn without_rules(reason: &str) -> (Vec<Finding>, Vec<Finding>) {
-    let answers = ["AVIC or APICv", "IPIs", "device interrupts"];
-    (
-        ANSWERS
-            .iter()
-            .zip(answers)
-            .map(|(id, _)| answer(id, Answer::Unknown, reason, vec![]))
-            .collect(),
-        vec![],
-    )
+    (ANSWERS.iter().map(|id| answer(*id, Answer::Unknown, reason, vec![])).collect(), vec![])
 }
 
-const ANSWERS: [&str; 3] = ["answer-active", "answer-ipi", "answer-device"];
+const ANSWERS: [Row; 3] = [Row::AnswerActive, Row::AnswerIpi, Row::AnswerDevice];
 
 /// One of the three answers.
-fn answer(id: &str, answer: Answer, reason: &str, evidence: Vec<Evidence>) -> Finding {
+fn answer(id: Row, answer: Answer, reason: &str, evidence: Vec<Evidence>) -> Finding {
     let statement = match id {
-        "answer-active" => "the hardware interrupt controller is used (AVIC, APICv)",
-        "answer-ipi" => "IPIs between vCPUs are delivered without an exit",
+        Row::AnswerActive => "the hardware interrupt controller is used (AVIC, APICv)",
+        Row::AnswerIpi => "IPIs between vCPUs are delivered without an exit",
         _ => "interrupts of passed-through devices are posted to vCPUs",
     };
     Draft::new(id, "host", statement, "conjunction of the rows below")
@@ -125,7 +161,7 @@ fn answer(id: &str, answer: Answer, reason: &str, evidence: Vec<Evidence>) -> Fi
 }
 
 /// What the given rows say together: the first that is not a yes gives the reason.
-fn conclude(id: &str, rows: &[&Finding], good: &str) -> Finding {
+fn conclude(id: Row, rows: &[&Finding], good: &str) -> Finding {
     let all = rows.iter().fold(Answer::Yes, |all, row| all.and(row.answer));
     let decisive = rows.iter().find(|row| row.answer == all && all != Answer::Yes);
     let mut finding = match decisive {
@@ -152,7 +188,7 @@ fn virtual_machine(facts: &Facts) -> Option<Finding> {
     let is_virtual = cpu.is_virtual();
     Some(
         Draft::new(
-            "cpu-physical",
+            Row::CpuPhysical,
             cpu.subject(),
             "this is a physical host, not a virtual machine",
             "[APM3 \"Fn0000_0001 ECX bit 31\"], [SDM2 \"CPUID\"]",
@@ -201,7 +237,7 @@ fn driver_loaded(facts: &Facts, module: &str, can_load: Answer) -> Finding {
         .map(|(name, _)| name.as_str())
         .collect();
     let draft = Draft::new(
-        "kvm-driver",
+        Row::KvmDriver,
         "host",
         format!("{module} is loaded"),
         "arch/x86/kvm, /sys/module",
@@ -244,7 +280,7 @@ fn device_posting_parameter(
 ) -> Finding {
     let Parameter { module, name, since } = feature.parameter();
     let draft = Draft::new(
-        "kvm-device-posting",
+        Row::KvmDevicePosting,
         "host",
         "KVM may post device interrupts",
         format!("arch/x86/kvm/x86.c, svm/svm.c, vmx/vmx.c, parameter {name}, {since} and later"),
@@ -314,10 +350,7 @@ fn without_cause(facts: &Facts, draft: Draft, feature: Feature, active: Answer) 
 
 /// The option as given to the module, on the kernel command line or in modprobe.d.
 fn asked(facts: &Facts, module: &str, option: &str) -> Option<(String, String)> {
-    facts
-        .kernel_argument(&format!("{module}.{option}"))
-        .map(|value| (value.to_string(), facts.command_line.place.clone()))
-        .or_else(|| facts.modprobe_option(module, option))
+    facts.given_option(module, option)
 }
 
 /// What it takes to give a module other options.
@@ -340,9 +373,9 @@ fn unread(name: &str, fact: &Fact<String>) -> String {
 }
 
 /// A vendor's CPU capability that a row rests on: the answer of every kind of core together.
-fn every(findings: &[Finding], id: &str) -> Answer {
+fn every(findings: &[Finding], id: Row) -> Answer {
     let rows: Vec<Answer> =
-        findings.iter().filter(|finding| finding.id == id).map(|finding| finding.answer).collect();
+        findings.iter().filter(|finding| finding.is(id)).map(|finding| finding.answer).collect();
     if rows.is_empty() { Answer::Unknown } else { rows.into_iter().fold(Answer::Yes, Answer::and) }
 }
 

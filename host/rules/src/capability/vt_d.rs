@@ -3,6 +3,7 @@
 //! [VTD "Capability Register"], [VTD "Extended Capability Register"], [VTD "DMA Remapping Reporting Structure"];
 //! drivers/iommu/intel/irq_remapping.c of Linux 5.15 to 7.3.
 
+use super::Row;
 use super::draft::Draft;
 use crate::finding::{Answer, Finding, Needs, Severity};
 use crate::host::cpu::Register;
@@ -28,7 +29,7 @@ fn units(facts: &Facts) -> Vec<&Iommu> {
 
 fn present(facts: &Facts) -> Finding {
     let draft = Draft::new(
-        "iommu-present",
+        Row::IommuPresent,
         "host",
         "an IOMMU is in use",
         "/sys/class/iommu; [VTD \"DMA Remapping Reporting Structure\"]",
@@ -55,7 +56,7 @@ fn present(facts: &Facts) -> Finding {
 
 fn table_allows(facts: &Facts) -> Finding {
     let draft = Draft::new(
-        "iommu-table-remapping",
+        Row::IommuTableRemapping,
         "host",
         "the firmware allows interrupt remapping (DMAR INTR_REMAP)",
         "[VTD \"DMA Remapping Reporting Structure\"] flags bit 0",
@@ -76,7 +77,7 @@ fn table_allows(facts: &Facts) -> Finding {
 fn no_opt_out(facts: &Facts) -> Finding {
     let overridden = facts.kernel_argument_has("intremap", "no_x2apic_optout");
     let draft = Draft::new(
-        "iommu-x2apic-opt-out",
+        Row::IommuX2apicOptOut,
         "host",
         "the firmware does not opt out of x2APIC",
         "[VTD \"DMA Remapping Reporting Structure\"] flags bit 1; irq_remapping.c dmar_x2apic_optout",
@@ -120,7 +121,7 @@ fn unit_rows(unit: &Iommu) -> Vec<Finding> {
     };
     vec![
         row(
-            "iommu-remapping",
+            Row::IommuRemapping,
             "the unit remaps interrupts",
             "[VTD \"Extended Capability Register\"] bit 3 IR",
             Severity::Warning,
@@ -128,7 +129,7 @@ fn unit_rows(unit: &Iommu) -> Vec<Finding> {
             "not reported: the kernel then remaps on no unit",
         ),
         row(
-            "iommu-extended-mode",
+            Row::IommuExtendedMode,
             "the unit reaches 32-bit APIC IDs (EIM)",
             "[VTD \"Extended Capability Register\"] bit 4 EIM",
             Severity::Note,
@@ -136,7 +137,7 @@ fn unit_rows(unit: &Iommu) -> Vec<Finding> {
             "not reported: the host stays in xAPIC mode",
         ),
         row(
-            "iommu-posting",
+            Row::IommuPosting,
             "the unit posts interrupts",
             "[VTD \"Capability Register\"] bit 59 PI",
             Severity::Warning,
@@ -146,8 +147,8 @@ fn unit_rows(unit: &Iommu) -> Vec<Finding> {
     ]
 }
 
-fn every(rows: &[Finding], id: &str) -> Answer {
-    let mut found = rows.iter().filter(|row| row.id == id).map(|row| row.answer).peekable();
+fn every(rows: &[Finding], id: Row) -> Answer {
+    let mut found = rows.iter().filter(|row| row.is(id)).map(|row| row.answer).peekable();
     if found.peek().is_none() { Answer::Unknown } else { found.fold(Answer::Yes, Answer::and) }
 }
 
@@ -155,7 +156,7 @@ fn remapping_on(facts: &Facts, rows: &[Finding]) -> Finding {
     let line = facts.log_line("Enabled IRQ remapping in");
     let draft =
         Draft::new(
-            "iommu-remapping-on",
+            Row::IommuRemappingOn,
             "host",
             "interrupt remapping is on",
             "drivers/iommu/intel/irq_remapping.c intel_prepare_irq_remapping, 5.15 to 7.3",
@@ -176,8 +177,8 @@ fn remapping_on(facts: &Facts, rows: &[Finding]) -> Finding {
     if let Some(line) = line {
         return draft.answer(Answer::Yes, &format!("the kernel says: {line}"));
     }
-    let needed = [every(rows, "iommu-table-remapping"), every(rows, "iommu-remapping")];
-    let present = every(rows, "iommu-present");
+    let needed = [every(rows, Row::IommuTableRemapping), every(rows, Row::IommuRemapping)];
+    let present = every(rows, Row::IommuPresent);
     let all = needed.into_iter().fold(present, Answer::and);
     match all {
         Answer::No => draft.answer(Answer::No, "the firmware or a unit does not allow it"),
@@ -197,7 +198,7 @@ fn posting_on(facts: &Facts, rows: &[Finding]) -> Finding {
         in_cpuid.or_else(|| cpu.flags.get().map(|flags| flags.contains("cx16")))
     });
     let draft = Draft::new(
-        "iommu-posting-on",
+        Row::IommuPostingOn,
         "host",
         "VT-d may post interrupts",
         "drivers/iommu/intel/irq_remapping.c set_irq_posting_cap: every unit has PI, the CPU has CMPXCHG16B, no nopost",
@@ -211,7 +212,7 @@ fn posting_on(facts: &Facts, rows: &[Finding]) -> Finding {
     if has_cx16 == Some(false) {
         return draft.answer(Answer::No, "the CPU lacks CMPXCHG16B");
     }
-    let (remapping, posting) = (every(rows, "iommu-remapping-on"), every(rows, "iommu-posting"));
+    let (remapping, posting) = (every(rows, Row::IommuRemappingOn), every(rows, Row::IommuPosting));
     match (remapping, posting, has_cx16) {
         (Answer::No, _, _) => draft.answer(Answer::No, "interrupt remapping is off"),
         (_, Answer::No, _) => draft.answer(Answer::No, "a unit cannot post, and then none does"),
@@ -225,7 +226,7 @@ fn posting_on(facts: &Facts, rows: &[Finding]) -> Finding {
 /// An I/O APIC without a unit makes the kernel refuse interrupt remapping.
 fn scopes(facts: &Facts) -> Finding {
     let draft = Draft::new(
-        "iommu-io-apic-scope",
+        Row::IommuIoApicScope,
         "host",
         "every I/O APIC has an IOMMU",
         "drivers/iommu/intel/irq_remapping.c parse_ioapics_under_ir: '[Firmware Bug]: ioapic n has no mapping iommu'",

@@ -85,43 +85,89 @@ fn grub_value(line: &str) -> Option<(usize, &str)> {
     Some((name.len() + 1 + usize::from(quote), inner))
 }
 
-/// Options of a `modprobe.d` file.
-pub fn modprobe(lines: &Lines<'_>) -> Result<Vec<ModuleOption>, InputError> {
+/// One `options MODULE …` of a `modprobe.d` file.
+struct Statement {
+    /// With its line ends.
+    range: Range<usize>,
+    module: String,
+    words: Vec<Range<usize>>,
+}
+
+/// The statements of a file, as modprobe takes it apart: a backslash joins the next line, comments too.
+fn statements(text: &str) -> Vec<Statement> {
     let mut found = Vec::new();
-    let mut module: Option<String> = None;
-    let mut is_options = false;
-    for (start, line) in with_offsets(lines.text()) {
-        let continues = line.trim_end().ends_with('\\');
-        let content = line.trim_end().trim_end_matches('\\');
-        if !is_options && content.trim_start().starts_with('#') {
-            continue;
+    let mut lines = with_offsets(text).peekable();
+    while let Some((start, line)) = lines.next() {
+        let mut parts = words(content(line), start);
+        let mut end = start + line.len();
+        let mut continues = is_continued(line);
+        while continues && let Some((next, line)) = lines.next() {
+            parts.extend(words(content(line), next));
+            end = next + line.len();
+            continues = is_continued(line);
         }
-        for word in words(content, start) {
-            let text = &lines.text()[word.clone()];
-            if !is_options && module.is_none() {
-                if text != "options" {
-                    break;
-                }
-                is_options = true;
-            } else if module.is_none() {
-                module = Some(text.replace('-', "_"));
-            } else if text.starts_with('#') {
-                // modprobe passes it on to the module, which does not know it; read as a comment.
-                break;
-            } else {
-                push(
-                    &mut found,
-                    option(module.as_deref().unwrap_or_default(), word, lines),
-                    lines,
-                )?;
+        let mut parts = parts.into_iter();
+        let is_options = parts.next().is_some_and(|word| &text[word] == "options");
+        if let Some(module) = parts.next().filter(|_| is_options) {
+            let module = text[module].replace('-', "_");
+            found.push(Statement { range: start..end, module, words: parts.collect() });
+        }
+    }
+    found
+}
+
+/// Only a backslash right before the line end continues a line.
+fn is_continued(line: &str) -> bool {
+    line.ends_with("\\\n")
+}
+
+fn content(line: &str) -> &str {
+    line.strip_suffix("\\\n").unwrap_or(line)
+}
+
+/// Options of a `modprobe.d` file. A `#` behind them begins no comment: modprobe passes it on with all that follows,
+/// and the kernel takes what it knows.
+pub fn modprobe(lines: &Lines<'_>) -> Result<Vec<ModuleOption>, InputError> {
+    let text = lines.text();
+    let mut found = Vec::new();
+    for statement in statements(text) {
+        for word in statement.words {
+            if !text[word.clone()].starts_with('#') {
+                push(&mut found, option(&statement.module, word, lines), lines)?;
             }
-        }
-        if !continues {
-            module = None;
-            is_options = false;
         }
     }
     Ok(found)
+}
+
+/// The file without the options of a module that `is_unwanted` names, by name and value; all else keeps its form.
+pub fn without(text: &str, module: &str, is_unwanted: impl Fn(&str, &str) -> bool) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut at = 0;
+    for statement in statements(text).iter().filter(|statement| statement.module == module) {
+        let goes = |word: &&Range<usize>| {
+            let word = &text[(*word).clone()];
+            let (name, value) = word.split_once('=').unwrap_or((word, "1"));
+            is_unwanted(&name.replace('-', "_"), value.trim_matches('"'))
+        };
+        let unwanted: Vec<&Range<usize>> = statement.words.iter().filter(goes).collect();
+        if unwanted.is_empty() {
+            continue;
+        }
+        if unwanted.len() == statement.words.len() {
+            result.push_str(&text[at..statement.range.start]);
+            at = statement.range.end;
+            continue;
+        }
+        for word in unwanted {
+            // The blanks before it go too, but not the end of the line before.
+            let kept = text[at..word.start].trim_end_matches([' ', '\t']);
+            result.push_str(kept);
+            at = word.end;
+        }
+    }
+    result.push_str(&text[at..]);
+    result
 }
 
 /// Options of a kernel command line, wherever it is written; module parameters come with their module.

@@ -1,11 +1,13 @@
 //! Command lines of VMMs other than QEMU, as far as they decide interrupts.
 //!
 //! Sources: Firecracker 1.x `src/vmm/src/arch/x86_64` (in-kernel irqchip and `create_pit2`, never reinject
-//! control), crosvm `hypervisor/src/kvm` (the same unless `--split-irqchip`), cloud-hypervisor (split, no PIT).
+//! control), crosvm `hypervisor/src/kvm` (the same unless `--split-irqchip`), cloud-hypervisor (split, no PIT; `kvm_hyperv`).
 //! Left out: everything that cannot change the answer.
 
 use super::shell::{Command, Word};
+use crate::finding::Position;
 use crate::position::Lines;
+use crate::version::Version;
 use crate::vm::{Guest, Irqchip, Passthrough, Pit, Setting, VmConfiguration, Vmm};
 
 /// The machine a command starts, if its program is one of these.
@@ -15,7 +17,7 @@ pub fn machine(command: &Command<'_>, file: &str, lines: &Lines<'_>) -> Option<V
         let vmm = match name {
             "firecracker" | "jailer" => Vmm::Firecracker,
             "crosvm" => Vmm::Crosvm,
-            "cloud-hypervisor" => Vmm::CloudHypervisor,
+            _ if name.starts_with("cloud-hypervisor") => Vmm::CloudHypervisor,
             _ => return None,
         };
         Some((index, vmm))
@@ -33,6 +35,9 @@ pub fn machine(command: &Command<'_>, file: &str, lines: &Lines<'_>) -> Option<V
     let span = lines.position(first.raw.start, last.raw.end);
     let mut vm = VmConfiguration::defaults(vmm, file, span);
     apply_defaults(&mut vm);
+    if vmm == Vmm::CloudHypervisor {
+        vm.vmm_version = version_in(&first.text);
+    }
     for (index, word) in rest.iter().enumerate() {
         let (name, value) = match word.text.split_once('=') {
             Some((name, value)) if name.starts_with('-') => (name, Some(value.to_owned())),
@@ -42,6 +47,24 @@ pub fn machine(command: &Command<'_>, file: &str, lines: &Lines<'_>) -> Option<V
     }
     Some(vm)
 }
+
+/// `…/cloud-hypervisor-v52.0/…`: releases carry their number in the name.
+fn version_in(program: &str) -> Option<Version> {
+    let (_, rest) = program.split_once("cloud-hypervisor-v")?;
+    Version::parse(rest)
+}
+
+/// `kvm_hyperv=on` offers SynIC and synthetic timers; from v53 on with the recommendation against AutoEOI.
+fn cloud_hypervisor_hyperv(vm: &mut VmConfiguration, at: Position) {
+    vm.hyperv.synic = Some(Setting::written(true, at));
+    vm.hyperv.stimer = Some(Setting::implied(true, at, "kvm_hyperv=on offers it"));
+    vm.hyperv.vpindex = Some(Setting::implied(true, at, "kvm_hyperv=on offers it"));
+    let recommends = vm.vmm_version.is_some_and(|version| version >= RECOMMENDS_AGAINST_AUTO_EOI);
+    vm.hyperv.avic = Some(Setting::implied(recommends, at, "recommended from v53 on"));
+}
+
+/// The first cloud-hypervisor that does.
+const RECOMMENDS_AGAINST_AUTO_EOI: Version = Version::new(53, 0, 0);
 
 /// What each VMM does when nothing is written.
 pub fn apply_defaults(vm: &mut VmConfiguration) {
@@ -86,6 +109,10 @@ fn apply(
             vm.pit = Setting::implied(Pit::UserSpace, at, "crosvm emulates the PIT then");
         }
         (Vmm::Crosvm | Vmm::CloudHypervisor, "--cpus" | "-c") => {
+            let has_hyperv = |text: &str| text.split(',').any(|part| part == "kvm_hyperv=on");
+            if vm.vmm == Vmm::CloudHypervisor && value.is_some_and(has_hyperv) {
+                cloud_hypervisor_hyperv(vm, at);
+            }
             let number = |text: &str| {
                 let text = text.split(',').next().unwrap_or(text);
                 let text = text.rsplit('=').next().unwrap_or(text);

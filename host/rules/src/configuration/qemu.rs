@@ -7,8 +7,8 @@ use super::qemu_machine::{self, Topology};
 use crate::finding::Position;
 use crate::version::Version;
 use crate::vm::{
-    Accelerator, Confidential, Exposure, Guest, Irqchip, Machine, MachineFamily, Passthrough, Pit,
-    Setting, Unresolved, Viommu, ViommuKind, VmConfiguration, Vmm,
+    Accelerator, Confidential, Exposure, Guest, Irqchip, Machine, MachineFamily, Origin,
+    Passthrough, Pit, Setting, Unresolved, Viommu, ViommuKind, VmConfiguration, Vmm,
 };
 
 /// A value with its place.
@@ -78,6 +78,8 @@ pub struct QemuSettings {
     pub unresolved: Vec<Unresolved>,
     /// Some option could come from a place that is not read here (a variable, an included file).
     pub is_incomplete: Option<String>,
+    /// A part of `-cpu` is not known: features may be switched that are not seen.
+    pub open_cpu: Option<String>,
 }
 
 /// QEMU's spellings of yes and no.
@@ -109,6 +111,7 @@ impl QemuSettings {
             // A second -cpu replaces the first one whole.
             self.cpu_model = more.cpu_model;
             self.features = more.features;
+            self.open_cpu = more.open_cpu;
         }
         if more.topology_at.is_some() {
             (self.topology, self.topology_at) = (more.topology, more.topology_at);
@@ -167,6 +170,14 @@ impl QemuSettings {
     fn default_of<T>(&self, value: T, unknown: T, reason: &'static str) -> Setting<T> {
         match &self.is_incomplete {
             None => Setting::by_default(value, reason),
+            Some(why) => Setting::unknown(unknown, why.clone()),
+        }
+    }
+
+    /// The same for what a feature of the processor decides.
+    fn feature_default<T>(&self, value: T, unknown: T, reason: &'static str) -> Setting<T> {
+        match &self.open_cpu {
+            None => self.default_of(value, unknown, reason),
             Some(why) => Setting::unknown(unknown, why.clone()),
         }
     }
@@ -276,7 +287,13 @@ impl QemuSettings {
                 Irqchip::Kernel => self.kernel_pit(),
                 Irqchip::Unknown => match self.kernel_pit() {
                     discarding if discarding.value == Pit::KernelDiscard => discarding,
-                    _ => Setting::unknown(Pit::Unknown, "follows the irqchip, which is not known"),
+                    _ => match &vm.irqchip.origin {
+                        Origin::Unknown(why) => Setting::unknown(Pit::Unknown, why.clone()),
+                        _ => Setting::unknown(
+                            Pit::Unknown,
+                            "follows the irqchip, which is not known",
+                        ),
+                    },
                 },
             }
         };
@@ -336,7 +353,7 @@ impl QemuSettings {
                 Exposure::Hidden,
                 "QEMU offers x2APIC with an in-kernel APIC only",
             ),
-            None => self.default_of(
+            None => self.feature_default(
                 Exposure::Exposed,
                 Exposure::HostDecides,
                 "QEMU adds x2APIC to every CPU model under KVM",
@@ -351,7 +368,7 @@ impl QemuSettings {
                 }
                 None => Setting::by_default(Exposure::HostDecides, "as the host allows"),
             },
-            None => self.default_of(
+            None => self.feature_default(
                 Exposure::Hidden,
                 Exposure::HostDecides,
                 "QEMU hides SVM and VMX of named models under KVM",

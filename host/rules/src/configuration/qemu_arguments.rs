@@ -13,13 +13,7 @@ use super::shell::{Command, Word};
 use crate::finding::Position;
 use crate::position::Lines;
 use crate::vm::{Unresolved, VmConfiguration};
-use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// Expansions followed into one another.
-const MAX_EXPANSION_DEPTH: usize = 4;
-/// Words of one machine after expansion.
-const MAX_WORDS_PER_MACHINE: usize = 100_000;
 
 /// Options of QEMU that take no value.
 const WITHOUT_VALUE: [&str; 54] = [
@@ -100,11 +94,10 @@ pub struct Invocation<'t> {
 
 /// The QEMU command lines among shell commands.
 pub fn invocations<'t>(commands: &[Command<'t>]) -> Vec<Invocation<'t>> {
-    let variables = Variables::collect(commands);
-    commands.iter().filter_map(|command| invocation(command, &variables)).collect()
+    commands.iter().filter_map(invocation).collect()
 }
 
-fn invocation<'t>(command: &Command<'t>, variables: &Variables<'t>) -> Option<Invocation<'t>> {
+fn invocation<'t>(command: &Command<'t>) -> Option<Invocation<'t>> {
     let program = (0..command.words.len()).find(|&index| starts_machine(&command.words, index));
     let (program, rest) = match program {
         Some(index) => (command.words.get(index), index + 1),
@@ -124,18 +117,19 @@ fn invocation<'t>(command: &Command<'t>, variables: &Variables<'t>) -> Option<In
             }
         }
     };
-    let words = variables.expand(&command.words[rest..]);
-    if program.is_none() && !looks_like_qemu(&words) {
+    let words = &command.words[rest..];
+    if program.is_none() && !looks_like_qemu(words) {
         return None;
     }
+    // A name that comes out of a variable stands elsewhere.
     let first = program.or(command.words.first())?;
-    let last = command.words.last()?;
+    let last = command.words.iter().rev().find(|word| word.raw.start >= first.raw.start)?;
     let mut found = Invocation {
         program: program.cloned(),
         span: first.raw.start..last.raw.end,
         ..Invocation::default()
     };
-    read_flags(&words, &mut found);
+    read_flags(words, &mut found);
     (!only_informs(&found)).then_some(found)
 }
 
@@ -206,108 +200,6 @@ fn looks_like_qemu(words: &[Word<'_>]) -> bool {
         >= 1
 }
 
-/// Shell variables and arrays that hold options.
-struct Variables<'t> {
-    values: BTreeMap<String, Vec<Word<'t>>>,
-}
-
-impl<'t> Variables<'t> {
-    fn collect(commands: &[Command<'t>]) -> Self {
-        let mut values: BTreeMap<String, Vec<Word<'t>>> = BTreeMap::new();
-        for command in commands {
-            let mut words = command.words.iter();
-            while let Some(word) = words.next() {
-                let Some((name, _)) = word.text.split_once('=') else { break };
-                let name_length = name.len();
-                let appends = name.ends_with('+');
-                let name = name.trim_end_matches('+');
-                let is_name = !name.is_empty()
-                    && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-                    && !name.starts_with(|c: char| c.is_ascii_digit());
-                if !is_name {
-                    break;
-                }
-                let value = word.tail(name_length + 1);
-                let is_array = value.text.is_empty() && word.raw.len() > name_length + 1;
-                let list = if is_array { words.by_ref().cloned().collect() } else { split(&value) };
-                let entry = values.entry(name.to_owned()).or_default();
-                if !appends {
-                    entry.clear();
-                }
-                entry.extend(list);
-            }
-        }
-        Self { values }
-    }
-
-    /// Replaces words that are one expansion of a variable known here.
-    fn expand(&self, words: &[Word<'t>]) -> Vec<Word<'t>> {
-        let mut expanded = Vec::new();
-        self.expand_into(words, 0, &mut expanded);
-        expanded
-    }
-
-    fn expand_into(&self, words: &[Word<'t>], depth: usize, into: &mut Vec<Word<'t>>) {
-        for word in words {
-            if into.len() >= MAX_WORDS_PER_MACHINE {
-                return;
-            }
-            let list = variable_name(&word.text)
-                .filter(|_| word.has_expansion && depth < MAX_EXPANSION_DEPTH)
-                .and_then(|name| self.values.get(name));
-            match list {
-                Some(list) => self.expand_into(list, depth + 1, into),
-                None => into.push(word.clone()),
-            }
-        }
-    }
-}
-
-/// `$NAME`, `${NAME}`, `${NAME[@]}`, `${NAME[*]}` as a whole.
-fn variable_name(text: &str) -> Option<&str> {
-    let name = text.strip_prefix('$')?;
-    let name = match name.strip_prefix('{') {
-        Some(inner) => {
-            let inner = inner.strip_suffix('}')?;
-            inner.strip_suffix("[@]").or_else(|| inner.strip_suffix("[*]")).unwrap_or(inner)
-        }
-        None => name,
-    };
-    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    is_name.then_some(name)
-}
-
-/// The words of a variable's value, as an unquoted expansion makes them.
-fn split<'t>(value: &Word<'t>) -> Vec<Word<'t>> {
-    let text = value.text.as_ref();
-    let mut words = Vec::new();
-    let mut start = None;
-    for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {
-        match (c.is_ascii_whitespace(), start) {
-            (true, Some(from)) => {
-                let source = value.source(from..at);
-                words.push(match &value.text {
-                    std::borrow::Cow::Borrowed(text) if source.len() == at - from => {
-                        let mut word = Word::plain(&text[from..at], source.start);
-                        word.has_expansion = text[from..at].contains('$');
-                        word
-                    }
-                    // A value pieced together from quotes: good enough to read, not to change.
-                    _ => {
-                        let mut word = value.tail(from);
-                        word.text = word.text[..at - from].to_owned().into();
-                        word
-                    }
-                });
-                start = None;
-            }
-            (false, None) => start = Some(at),
-            _ => {}
-        }
-    }
-    words
-}
-
 /// All machines of shell commands, QEMU's and others'.
 pub fn machines(
     commands: &[Command<'_>],
@@ -315,10 +207,9 @@ pub fn machines(
     lines: &Lines<'_>,
     hints: &Hints,
 ) -> Vec<VmConfiguration> {
-    let variables = Variables::collect(commands);
     let mut found = Vec::new();
     for command in commands {
-        if let Some(invocation) = invocation(command, &variables) {
+        if let Some(invocation) = invocation(command) {
             let settings = settings(&invocation, lines);
             let span = lines.position(invocation.span.start, invocation.span.end);
             found.push(settings.resolve(file, span, hints.qemu));
@@ -349,6 +240,13 @@ pub fn settings(invocation: &Invocation<'_>, lines: &Lines<'_>) -> QemuSettings 
 
 fn leave_open(settings: &mut QemuSettings, at: Position, what: String) {
     settings.is_incomplete.get_or_insert_with(|| what.clone());
+    settings.unresolved.push(Unresolved { at, what });
+}
+
+/// What stands in `-cpu` decides features, and nothing of the machine around the processor.
+fn leave_cpu_open(settings: &mut QemuSettings, at: Position, text: &str) {
+    let what = format!("{text} is not known here");
+    settings.open_cpu.get_or_insert_with(|| what.clone());
     settings.unresolved.push(Unresolved { at, what });
 }
 
@@ -465,19 +363,20 @@ fn accel(settings: &mut QemuSettings, list: &[Pair], lines: &Lines<'_>) {
 
 fn cpu(settings: &mut QemuSettings, list: &[Pair], lines: &Lines<'_>) {
     settings.features.clear();
+    settings.open_cpu = None;
     for (index, pair) in list.iter().enumerate() {
         let at = lines.position(pair.at.start, pair.at.end);
         if index == 0 && pair.value.is_none() {
             settings.cpu_model = Some(placed(pair.key.clone(), at));
             if pair.key.contains(['$', '`']) {
-                leave_open(settings, at, format!("{} is not known here", pair.key));
+                leave_cpu_open(settings, at, &pair.key);
             }
             continue;
         }
         let feature = match (&pair.value, pair.key.as_str()) {
             (Some(value), key) => property(&dashes(key), value, at),
             (None, key) if key.contains(['$', '`']) => {
-                leave_open(settings, at, format!("{key} is not known here"));
+                leave_cpu_open(settings, at, key);
                 continue;
             }
             (None, key) => match (key.strip_prefix('+'), key.strip_prefix('-')) {

@@ -1,11 +1,20 @@
 //! Shell text as commands and words, each character traceable to its place in the input.
 //!
 //! Enough of POSIX `sh` for command lines that people and tools write: quotes, backslashes, continuation lines,
-//! comments, command separators, parentheses of bash arrays. Expansions (`$NAME`, `$(…)`, backquotes) are
-//! not performed: a word that contains one is marked, since its value cannot be known here.
+//! comments, command separators, bash arrays. [`commands`] takes commands as they stand; [`script::run`] follows
+//! assignments and branches in order and replaces what is known. What is not (`$(…)`, backquotes, variables of the
+//! environment) stays in its word, which is marked.
+
+mod expand;
+mod flow;
+mod lexer;
+mod script;
+
+pub use flow::run;
 
 use super::InputError;
 use crate::position::Lines;
+use lexer::{Lexer, Token};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -23,17 +32,41 @@ pub struct Word<'t> {
     pub raw: Range<usize>,
     /// Contains an expansion the shell would replace.
     pub has_expansion: bool,
+    /// Where in `text` those expansions are.
+    expansions: Vec<Expansion>,
+    /// Where pieces of different origin meet in `text`: a range across one has no place of its own but the word's.
+    seams: Vec<usize>,
+}
+
+/// `$NAME`, `${…}`, `$(…)` or backquotes inside a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Expansion {
+    range: Range<usize>,
+    /// Between double quotes: its value is not split into words.
+    is_quoted: bool,
 }
 
 impl<'t> Word<'t> {
     /// A word that stands in the source as it is.
     pub fn plain(text: &'t str, start: usize) -> Self {
         let raw = start..start + text.len();
-        Self { text: Cow::Borrowed(text), offsets: Vec::new(), start, raw, has_expansion: false }
+        Self {
+            text: Cow::Borrowed(text),
+            offsets: Vec::new(),
+            start,
+            raw,
+            has_expansion: false,
+            expansions: Vec::new(),
+            seams: Vec::new(),
+        }
     }
 
-    /// Source range of a range of the unquoted text.
+    /// Source range of a range of the unquoted text. What is pieced together from several places has none of its
+    /// own: the end of the word as it is written stands for it, where text can be appended.
     pub fn source(&self, range: Range<usize>) -> Range<usize> {
+        if self.seams.iter().any(|&seam| range.start < seam && seam < range.end) {
+            return self.raw.end..self.raw.end;
+        }
         if self.offsets.is_empty() {
             return self.start + range.start..self.start + range.end;
         }
@@ -67,12 +100,23 @@ impl<'t> Word<'t> {
             Cow::Borrowed(text) => Cow::Borrowed(text.get(from..).unwrap_or_default()),
             Cow::Owned(text) => Cow::Owned(text.get(from..).unwrap_or_default().to_owned()),
         };
+        let expansions: Vec<Expansion> = self
+            .expansions
+            .iter()
+            .filter(|expansion| expansion.range.start >= from)
+            .map(|expansion| Expansion {
+                range: expansion.range.start - from..expansion.range.end - from,
+                is_quoted: expansion.is_quoted,
+            })
+            .collect();
         Word {
             text,
             offsets: self.offsets.get(from..).map(<[_]>::to_vec).unwrap_or_default(),
             start: self.source(from..from).start,
             raw: self.raw.clone(),
-            has_expansion: self.has_expansion,
+            has_expansion: !expansions.is_empty(),
+            expansions,
+            seams: self.seams.iter().filter_map(|seam| seam.checked_sub(from)).collect(),
         }
     }
 }
@@ -83,22 +127,26 @@ pub struct Command<'t> {
     pub words: Vec<Word<'t>>,
 }
 
-/// Splits shell text into commands.
+/// Splits shell text into commands, in the order in which they stand; nothing is expanded.
 pub fn commands(text: &str) -> Result<Vec<Command<'_>>, InputError> {
-    let mut lexer =
-        Lexer { text, at: 0, depth: 0, commands: Vec::new(), current: Command::default() };
-    let mut words = 0;
-    while let Some(word) = lexer.next_word() {
-        words += 1;
-        if words > MAX_WORDS {
-            let lines = Lines::new(text);
-            let position = lines.position(word.raw.start, word.raw.end);
-            return Err(InputError::at(position, format!("more than {MAX_WORDS} words")));
+    let mut found = Vec::new();
+    let mut current = Command::default();
+    for token in Lexer::tokens(text)? {
+        match token {
+            Token::Word(word) => current.words.push(word),
+            Token::Array(name, elements) => {
+                current.words.push(name);
+                current.words.extend(elements);
+            }
+            Token::Operator(_) => {
+                if !current.words.is_empty() {
+                    found.push(std::mem::take(&mut current));
+                }
+            }
         }
-        lexer.current.words.push(word);
     }
-    lexer.finish_command();
-    Ok(lexer.commands)
+    found.extend(Some(current).filter(|command| !command.words.is_empty()));
+    Ok(found)
 }
 
 /// Splits NUL-separated words, as in `/proc/PID/cmdline`: one command.
@@ -119,204 +167,8 @@ pub fn nul_separated(text: &str) -> Result<Vec<Command<'_>>, InputError> {
     Ok(vec![Command { words }])
 }
 
-struct Lexer<'t> {
-    text: &'t str,
-    at: usize,
-    /// Open parentheses: line ends inside do not end the command.
-    depth: usize,
-    commands: Vec<Command<'t>>,
-    current: Command<'t>,
-}
-
-impl<'t> Lexer<'t> {
-    fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
-    }
-
-    fn finish_command(&mut self) {
-        if !self.current.words.is_empty() {
-            self.commands.push(std::mem::take(&mut self.current));
-        }
-    }
-
-    /// Skips blanks, comments and separators, then reads one word.
-    fn next_word(&mut self) -> Option<Word<'t>> {
-        loop {
-            match self.peek()? {
-                b' ' | b'\t' | b'\r' => self.at += 1,
-                b'\n' => {
-                    self.at += 1;
-                    if self.depth == 0 {
-                        self.finish_command();
-                    }
-                }
-                b'\\' if self.line_continues() > 0 => self.at += self.line_continues(),
-                b'#' => {
-                    let rest = &self.text[self.at..];
-                    self.at += rest.find('\n').unwrap_or(rest.len());
-                }
-                b';' | b'|' | b'&' => {
-                    self.at += 1;
-                    self.finish_command();
-                }
-                b'(' => {
-                    self.at += 1;
-                    self.depth += 1;
-                }
-                b')' => {
-                    self.at += 1;
-                    self.depth = self.depth.saturating_sub(1);
-                    self.finish_command();
-                }
-                b'<' | b'>' => self.at += 1,
-                _ => return Some(self.word()),
-            }
-        }
-    }
-
-    /// Length of a backslash and line end at the current place, 0 if there is none.
-    fn line_continues(&self) -> usize {
-        let rest = &self.text.as_bytes()[self.at..];
-        match rest {
-            [b'\\', b'\n', ..] => 2,
-            [b'\\', b'\r', b'\n', ..] => 3,
-            _ => 0,
-        }
-    }
-
-    fn word(&mut self) -> Word<'t> {
-        let start = self.at;
-        let mut value: Vec<u8> = Vec::new();
-        let mut offsets: Vec<usize> = Vec::new();
-        let mut has_expansion = false;
-        while let Some(byte) = self.peek() {
-            match byte {
-                b' ' | b'\t' | b'\r' | b'\n' | b';' | b'|' | b'&' | b'<' | b'>' | b')' => break,
-                // `name=(` opens an array: the name is dropped, its elements are words.
-                b'(' => {
-                    self.at += 1;
-                    self.depth += 1;
-                    break;
-                }
-                b'\'' => {
-                    self.at += 1;
-                    while let Some(byte) = self.peek() {
-                        self.at += 1;
-                        if byte == b'\'' {
-                            break;
-                        }
-                        value.push(byte);
-                        offsets.push(self.at - 1);
-                    }
-                }
-                b'"' => has_expansion |= self.double_quoted(&mut value, &mut offsets),
-                b'\\' if self.line_continues() > 0 => self.at += self.line_continues(),
-                b'\\' => {
-                    self.at += 1;
-                    if let Some(byte) = self.peek() {
-                        value.push(byte);
-                        offsets.push(self.at);
-                        self.at += 1;
-                    }
-                }
-                _ => has_expansion |= self.literal_or_expansion(&mut value, &mut offsets),
-            }
-        }
-        self.finish_word(start, value, offsets, has_expansion)
-    }
-
-    /// Takes one byte as it is, or an expansion whole; true for the latter.
-    fn literal_or_expansion(&mut self, value: &mut Vec<u8>, offsets: &mut Vec<usize>) -> bool {
-        let bytes = self.text.as_bytes();
-        let is_expansion = matches!(self.peek(), Some(b'$' | b'`'));
-        let end = match is_expansion {
-            true => expansion_end(bytes, self.at),
-            false => (self.at + 1).min(bytes.len()),
-        };
-        value.extend_from_slice(&bytes[self.at..end]);
-        offsets.extend(self.at..end);
-        self.at = end;
-        is_expansion
-    }
-
-    fn double_quoted(&mut self, value: &mut Vec<u8>, offsets: &mut Vec<usize>) -> bool {
-        let bytes = self.text.as_bytes();
-        let mut has_expansion = false;
-        self.at += 1;
-        while let Some(byte) = self.peek() {
-            match byte {
-                b'"' => {
-                    self.at += 1;
-                    break;
-                }
-                b'\\' if self.line_continues() > 0 => self.at += self.line_continues(),
-                b'\\' if matches!(bytes.get(self.at + 1), Some(b'"' | b'\\' | b'$' | b'`')) => {
-                    value.push(bytes[self.at + 1]);
-                    offsets.push(self.at + 1);
-                    self.at += 2;
-                }
-                _ => has_expansion |= self.literal_or_expansion(value, offsets),
-            }
-        }
-        has_expansion
-    }
-
-    fn finish_word(
-        &self,
-        start: usize,
-        value: Vec<u8>,
-        offsets: Vec<usize>,
-        has_expansion: bool,
-    ) -> Word<'t> {
-        let raw = start..self.at;
-        let first = offsets.first().copied().unwrap_or(start);
-        let is_contiguous = offsets.iter().enumerate().all(|(index, at)| *at == first + index);
-        if is_contiguous && let Some(text) = self.text.get(first..first + value.len()) {
-            let text = Cow::Borrowed(text);
-            return Word { text, offsets: Vec::new(), start: first, raw, has_expansion };
-        }
-        // Only whole bytes of valid text were taken out, but a cut inside a character would not be text.
-        match String::from_utf8(value) {
-            Ok(text) => Word { text: Cow::Owned(text), offsets, start: first, raw, has_expansion },
-            Err(_) => {
-                let text = Cow::Borrowed(self.text.get(raw.clone()).unwrap_or_default());
-                Word { text, offsets: Vec::new(), start, raw, has_expansion: true }
-            }
-        }
-    }
-}
-
-/// End of an expansion that starts at `at`; unclosed ones end with the text.
-fn expansion_end(bytes: &[u8], at: usize) -> usize {
-    let until = |from: usize, close: u8| {
-        bytes[from..].iter().position(|byte| *byte == close).map_or(bytes.len(), |n| from + n + 1)
-    };
-    match (bytes[at], bytes.get(at + 1)) {
-        (b'`', _) => until(at + 1, b'`'),
-        (_, Some(b'{')) => until(at + 2, b'}'),
-        (_, Some(b'(')) => {
-            let mut depth = 0usize;
-            for (index, byte) in bytes.iter().enumerate().skip(at + 1) {
-                match byte {
-                    b'(' => depth += 1,
-                    b')' if depth == 1 => return index + 1,
-                    b')' => depth -= 1,
-                    _ => {}
-                }
-            }
-            bytes.len()
-        }
-        _ => {
-            let name = bytes[at + 1..]
-                .iter()
-                .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
-                .count();
-            // `$@`, `$*`, `$1` and a lone dollar sign.
-            let special = matches!(bytes.get(at + 1), Some(b'@' | b'*' | b'#' | b'?' | b'!'));
-            at + 1 + if name == 0 && special { 1 } else { name }
-        }
-    }
-}
+#[cfg(test)]
+mod script_tests;
 
 #[cfg(test)]
 mod tests {
@@ -338,6 +190,8 @@ mod tests {
             ("x=1 a; b && c | d", vec![vec!["x=1", "a"], vec!["b"], vec!["c"], vec!["d"]]),
             ("a # no\n#b\nc", vec![vec!["a"], vec!["c"]]),
             ("args=( -a\n -b )\nc", vec![vec!["args=", "-a", "-b"], vec!["c"]]),
+            ("a -x >f 2>&1 <g -y", vec![vec!["a", "-x", "-y"]]),
+            ("(a\nb)", vec![vec!["a"], vec!["b"]]),
             ("a$X b$(c d) 'e$f'", vec![vec!["a$X", "b$(c d)", "e$f"]]),
             ("'open", vec![vec!["open"]]),
             ("", vec![]),

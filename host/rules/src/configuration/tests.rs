@@ -467,3 +467,80 @@ fn what_cannot_be_read_is_an_error_with_its_place() {
     assert!(read("test", "hello", None, &Hints::default()).is_err());
     assert!("qemu".parse::<Kind>().is_err());
 }
+
+#[test]
+fn module_options_are_read_as_modprobe_reads_them() {
+    let given = |text: &str| -> Vec<String> {
+        let lines = crate::position::Lines::new(text);
+        let options = module_options::modprobe(&lines).unwrap();
+        let show = |option: &module_options::ModuleOption| {
+            format!("{}.{}={}", option.module, option.name, option.value.as_deref().unwrap_or("1"))
+        };
+        options.iter().map(show).collect()
+    };
+    for (text, expected) in [
+        ("options kvm-amd avic=1 nested\n", vec!["kvm_amd.avic=1", "kvm_amd.nested=1"]),
+        (
+            "options kvm_amd \\\n  nested=1 \\\n  avic=0\n",
+            vec!["kvm_amd.nested=1", "kvm_amd.avic=0"],
+        ),
+        ("# off for now \\\noptions kvm_amd avic=0\n", vec![]),
+        ("options kvm_amd nested=1 # avic=0\n", vec!["kvm_amd.nested=1", "kvm_amd.avic=0"]),
+        ("options kvm_amd avic=1 \\ \navic=0\n", vec!["kvm_amd.avic=1", "kvm_amd.\\=1"]),
+        ("install kvm_amd /bin/true\nblacklist kvm_amd\noptions\noptions kvm_amd\n", vec![]),
+    ] {
+        assert_eq!(given(text), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn options_go_from_continued_lines_and_nothing_else_changes() {
+    let without = |text: &str| {
+        module_options::without(text, "kvm_amd", |name, value| name == "avic" && value == "0")
+    };
+    for (text, expected) in [
+        (
+            "options kvm_amd \\\n  nested=1 \\\n  avic=0\noptions x y\n",
+            "options kvm_amd \\\n  nested=1 \\\n\noptions x y\n",
+        ),
+        ("options kvm_amd \\\n  avic=0\noptions x y\n", "options x y\n"),
+        ("options kvm-amd avic=0 nested=1", "options kvm-amd nested=1"),
+        ("# avic=0 \\\noptions kvm_amd avic=0\n", "# avic=0 \\\noptions kvm_amd avic=0\n"),
+        ("options kvm_amd avic=1\n", "options kvm_amd avic=1\n"),
+    ] {
+        assert_eq!(without(text), expected, "{text:?}");
+        assert_eq!(without(expected), expected, "again");
+    }
+}
+
+#[test]
+fn cloud_hypervisors_enlightenments_inhibit_before_version_53() {
+    let hyperv = |program: &str, cpus: &str| {
+        let (_, vm) = read_one(&format!("{program} --kernel vmlinux --cpus {cpus}"));
+        (vm.hyperv.has_synic(), vm.hyperv.has_avic())
+    };
+    assert_eq!(hyperv("cloud-hypervisor", "boot=2"), (false, false));
+    assert_eq!(hyperv("cloud-hypervisor", "boot=2,kvm_hyperv=on"), (true, false));
+    assert_eq!(
+        hyperv("/opt/cloud-hypervisor-v52.0/ch-remote/cloud-hypervisor", "boot=2,kvm_hyperv=on"),
+        (true, false)
+    );
+    assert_eq!(
+        hyperv("/opt/cloud-hypervisor-v53.0/cloud-hypervisor", "kvm_hyperv=on,boot=2"),
+        (true, true)
+    );
+}
+
+#[test]
+fn firecracker_configuration_is_a_machine_with_a_reinjecting_pit() {
+    let text = "{\n  \"boot-source\": { \"kernel_image_path\": \"vmlinux\" },\n  \"drives\": [],\n  \
+                \"machine-config\": { \"vcpu_count\": 4, \"mem_size_mib\": 1024 }\n}\n";
+    let (kind, vm) = read_one(text);
+    assert_eq!(
+        (kind, vm.vmm, vm.pit.value),
+        (Kind::Firecracker, Vmm::Firecracker, Pit::KernelReinject)
+    );
+    assert_eq!((vm.vcpus.value, vm.guest.value), (4, Guest::Linux));
+    assert_eq!(vm.vcpus.position().unwrap().line, 4);
+    assert!(read("test", "{\"boot-source\": {}, \"drives\": [", None, &Hints::default()).is_err());
+}

@@ -1,120 +1,331 @@
-//! The kernel command line, through the tool the distribution uses.
+//! The kernel command line, in the file and through the tool that this host really uses.
 //!
-//! Told apart by what is installed: proxmox-boot-tool (Proxmox VE on systemd-boot), kernelstub (Pop!_OS), grubby
-//! (Fedora and relatives), update-grub (Debian and Ubuntu), grub-mkconfig (Arch, openSUSE), kernel-install
-//! (systemd-boot elsewhere).
+//! Told apart by what is installed and what is there: see [`Loader`]. A host that keeps its command line in another
+//! way is told what to change, and nothing is written.
+
+mod text;
 
 use super::Action;
-use crate::host::Facts;
+use crate::host::{ConfigurationFile, Facts};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Who keeps the kernel command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loader {
+    /// NixOS, Guix: a description of the whole system, from which files are made.
+    Described,
+    /// Fedora CoreOS, Silverblue, IoT: `rpm-ostree kargs`.
+    RpmOstree,
+    /// Proxmox VE whose boot partitions proxmox-boot-tool fills, from either of two files.
     Proxmox,
+    /// Pop!_OS.
     Kernelstub,
+    /// openSUSE with systemd-boot or GRUB that reads entries.
+    Sdbootutil,
+    /// openSUSE MicroOS, SLE Micro: GRUB's configuration is part of a snapshot.
+    TransactionalUpdate,
+    /// Fedora, RHEL and their relatives: boot loader entries.
     Grubby,
+    /// Debian, Ubuntu, Proxmox VE with GRUB alone.
     UpdateGrub,
+    /// Arch, openSUSE, Gentoo.
     GrubMkconfig,
+    /// Entries that kernel-install makes for systemd-boot.
     KernelInstall,
+    /// Unified kernel images that mkinitcpio makes.
+    Mkinitcpio,
+    /// systemd-boot with entries that a person wrote.
+    Entries,
     Unknown,
 }
 
 const GRUB_DEFAULTS: &str = "/etc/default/grub";
 const CMDLINE_FILE: &str = "/etc/kernel/cmdline";
 
+/// Words that go to and from the kernel command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arguments {
+    add: Vec<String>,
+    remove: Vec<String>,
+}
+
+impl Arguments {
+    pub fn new<'w>(
+        add: impl IntoIterator<Item = &'w str>,
+        remove: impl IntoIterator<Item = &'w str>,
+    ) -> Self {
+        Self {
+            add: add.into_iter().map(String::from).collect(),
+            remove: remove.into_iter().map(String::from).collect(),
+        }
+    }
+
+    pub fn add(&self) -> Vec<&str> {
+        self.add.iter().map(String::as_str).collect()
+    }
+
+    pub fn remove(&self) -> Vec<&str> {
+        self.remove.iter().map(String::as_str).collect()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.add.is_empty() && self.remove.is_empty()
+    }
+
+    /// Takes more words in, each once.
+    pub fn extend(&mut self, more: &Arguments) {
+        for (words, new) in [(&mut self.add, &more.add), (&mut self.remove, &more.remove)] {
+            words.extend(
+                new.iter().filter(|word| !words.contains(word)).cloned().collect::<Vec<_>>(),
+            );
+        }
+    }
+}
+
 impl Loader {
     pub fn detect(facts: &Facts) -> Loader {
         let has_tool = |name: &str| facts.boot.tools.contains(name);
         let has_file = |path: &str| facts.boot.files.iter().any(|file| file.path == path);
-        if has_tool("proxmox-boot-tool") && has_file(CMDLINE_FILE) {
+        let has_defaults = has_file(GRUB_DEFAULTS);
+        let entries = || entries(facts);
+        let is_ostree = facts.command_line_words().any(|word| word.starts_with("ostree="));
+        if facts.is_described() {
+            Loader::Described
+        } else if is_ostree {
+            if has_tool("rpm-ostree") { Loader::RpmOstree } else { Loader::Unknown }
+        } else if has_tool("proxmox-boot-tool")
+            && has_file("/etc/kernel/proxmox-boot-uuids")
+            && (has_file(CMDLINE_FILE) || has_defaults)
+        {
             Loader::Proxmox
         } else if has_tool("kernelstub") {
             Loader::Kernelstub
-        } else if has_tool("grubby") {
+        } else if has_tool("sdbootutil") && has_file(CMDLINE_FILE) {
+            Loader::Sdbootutil
+        } else if has_tool("transactional-update") {
+            if has_defaults { Loader::TransactionalUpdate } else { Loader::Unknown }
+        } else if has_tool("grubby") && (has_defaults || entries().next().is_some()) {
             Loader::Grubby
-        } else if has_tool("update-grub") && has_file(GRUB_DEFAULTS) {
+        } else if has_tool("update-grub") && has_defaults {
             Loader::UpdateGrub
-        } else if (has_tool("grub-mkconfig") || has_tool("grub2-mkconfig"))
-            && has_file(GRUB_DEFAULTS)
-        {
+        } else if (has_tool("grub-mkconfig") || has_tool("grub2-mkconfig")) && has_defaults {
             Loader::GrubMkconfig
-        } else if has_tool("kernel-install") && has_file(CMDLINE_FILE) {
+        } else if makes_unified_images(facts) {
+            Loader::Mkinitcpio
+        } else if has_tool("kernel-install")
+            && has_file(CMDLINE_FILE)
+            && entries().any(|entry| entry.text.contains("90-loaderentry.install"))
+        {
             Loader::KernelInstall
+        } else if entries().next().is_some()
+            && entries().all(|entry| !entry.text.contains("90-loaderentry.install"))
+        {
+            Loader::Entries
         } else {
             Loader::Unknown
         }
     }
 }
 
+/// Boot loader entries, wherever their partition is mounted.
+fn entries(facts: &Facts) -> impl Iterator<Item = &ConfigurationFile> {
+    facts.boot.files.iter().filter(|file| file.path.contains("/loader/entries/"))
+}
+
+fn makes_unified_images(facts: &Facts) -> bool {
+    let has_cmdline = facts.boot.files.iter().any(|file| file.path == CMDLINE_FILE);
+    let presets =
+        facts.boot.files.iter().filter(|file| file.path.starts_with("/etc/mkinitcpio.d/"));
+    let is_uki =
+        |line: &str| line.split_once('=').is_some_and(|(name, _)| name.trim().ends_with("_uki"));
+    has_cmdline
+        && facts.boot.tools.contains("mkinitcpio")
+        && presets.flat_map(|file| file.text.lines()).any(is_uki)
+}
+
 fn words(parts: &[&str]) -> Vec<String> {
     parts.iter().map(|part| part.to_string()).collect()
 }
 
-/// What adds and removes arguments here.
-pub fn actions(facts: &Facts, add: &[&str], remove: &[&str]) -> Vec<Action> {
-    let run = |command: &[&str], undo: &[&str]| Action::Run {
-        command: words(command),
-        undo: words(undo),
-    };
+/// Texts as planned so far, by path.
+type Planned = BTreeMap<String, String>;
+
+/// What adds and removes arguments here: files first, then the program that spreads them.
+pub struct Actions {
+    pub writes: Vec<Action>,
+    pub runs: Vec<Action>,
+}
+
+/// The actions for several groups of arguments, one after the other; the files of later ones build on earlier ones.
+pub fn actions(facts: &Facts, groups: &[Arguments]) -> Vec<Actions> {
+    let mut planned = Planned::new();
+    groups.iter().map(|arguments| group(facts, arguments, &mut planned)).collect()
+}
+
+fn group(facts: &Facts, arguments: &Arguments, planned: &mut Planned) -> Actions {
+    let loader = Loader::detect(facts);
     let regenerate = |command: &[&str]| run(command, command);
-    let edit = |path: &str, change: fn(&str, &[&str], &[&str]) -> Option<String>| {
-        let file = facts.boot.files.iter().find(|file| file.path == path)?;
-        let after = change(&file.text, add, remove)?;
-        Some(Action::Write { path: path.into(), before: Some(file.text.clone()), after })
-    };
-    let edited = |path: &str, change, command: &[&str]| match edit(path, change) {
-        Some(action) => vec![action, regenerate(command)],
-        None => vec![tell(add, remove)],
-    };
-    match Loader::detect(facts) {
-        Loader::Proxmox => edited(CMDLINE_FILE, change_line, &["proxmox-boot-tool", "refresh"]),
-        Loader::UpdateGrub => edited(GRUB_DEFAULTS, change_defaults, &["update-grub"]),
-        Loader::GrubMkconfig if facts.boot.tools.contains("grub2-mkconfig") => edited(
-            GRUB_DEFAULTS,
-            change_defaults,
-            &["grub2-mkconfig", "-o", "/boot/grub2/grub.cfg"],
+    let (writes, runs) = match loader {
+        Loader::Proxmox => {
+            let mut writes =
+                edit(facts, planned, &[CMDLINE_FILE], |text, _| text::change_line(text, arguments));
+            writes.extend(grub_defaults(facts, planned, arguments));
+            (writes, vec![regenerate(&["proxmox-boot-tool", "refresh"])])
+        }
+        Loader::UpdateGrub => {
+            (grub_defaults(facts, planned, arguments), vec![regenerate(&["update-grub"])])
+        }
+        Loader::TransactionalUpdate => (
+            grub_defaults(facts, planned, arguments),
+            vec![regenerate(&["transactional-update", "grub.cfg"])],
         ),
         Loader::GrubMkconfig => {
-            edited(GRUB_DEFAULTS, change_defaults, &["grub-mkconfig", "-o", "/boot/grub/grub.cfg"])
-        }
-        Loader::KernelInstall => edited(CMDLINE_FILE, change_line, &["kernel-install", "add-all"]),
-        Loader::Grubby => {
-            let (adding, removing) = (add.join(" "), remove.join(" "));
-            let arguments = |added: &str, removed: &str| {
-                let mut command = words(&["grubby", "--update-kernel=ALL"]);
-                if !added.is_empty() {
-                    command.push(format!("--args={added}"));
-                }
-                if !removed.is_empty() {
-                    command.push(format!("--remove-args={removed}"));
-                }
-                command
+            let command: &[&str] = match facts.boot.tools.contains("grub2-mkconfig") {
+                true => &["grub2-mkconfig", "-o", "/boot/grub2/grub.cfg"],
+                false => &["grub-mkconfig", "-o", "/boot/grub/grub.cfg"],
             };
-            vec![Action::Run {
-                command: arguments(&adding, &removing),
-                undo: arguments(&removing, &adding),
-            }]
+            (grub_defaults(facts, planned, arguments), vec![regenerate(command)])
         }
+        Loader::KernelInstall | Loader::Sdbootutil | Loader::Mkinitcpio => {
+            let writes =
+                edit(facts, planned, &[CMDLINE_FILE], |text, _| text::change_line(text, arguments));
+            let command: &[&str] = match loader {
+                Loader::Sdbootutil => &["sdbootutil", "update-all-entries"],
+                Loader::Mkinitcpio => &["mkinitcpio", "-P"],
+                _ => &["kernel-install", "add-all"],
+            };
+            (writes, vec![regenerate(command)])
+        }
+        Loader::Entries => {
+            let paths: Vec<&str> = entries(facts).map(|file| file.path.as_str()).collect();
+            let change = |text: &str, _: &str| text::change_entry(text, arguments);
+            (edit(facts, planned, &paths, change), vec![])
+        }
+        Loader::Grubby => return Actions { writes: vec![], runs: vec![grubby(arguments)] },
+        Loader::RpmOstree => return Actions { writes: vec![], runs: vec![rpm_ostree(arguments)] },
         Loader::Kernelstub => {
-            let each = |option: &str, list: &[&str]| {
-                list.iter().map(|word| (option.to_string(), word.to_string())).collect::<Vec<_>>()
-            };
-            each("-a", add)
-                .into_iter()
-                .chain(each("-d", remove))
-                .map(|(option, word)| {
-                    let opposite = if option == "-a" { "-d" } else { "-a" };
-                    run(&["kernelstub", &option, &word], &["kernelstub", opposite, &word])
-                })
-                .collect()
+            return Actions { writes: vec![], runs: kernelstub(arguments) };
         }
-        Loader::Unknown => vec![tell(add, remove)],
+        Loader::Described | Loader::Unknown => {
+            return Actions { writes: vec![tell(loader, arguments)], runs: vec![] };
+        }
+    };
+    if writes.is_empty() {
+        let instruction = "reboot: what the next boot takes says so already".to_owned();
+        return Actions { writes: vec![Action::Tell { instruction }], runs: vec![] };
+    }
+    Actions { writes, runs }
+}
+
+fn run(command: &[&str], undo: &[&str]) -> Action {
+    Action::Run { command: words(command), undo: words(undo), keeps: vec![] }
+}
+
+/// Files that change, as actions; `change` gets the text and its path.
+fn edit(
+    facts: &Facts,
+    planned: &mut Planned,
+    paths: &[&str],
+    change: impl Fn(&str, &str) -> Option<String>,
+) -> Vec<Action> {
+    let mut actions = vec![];
+    for path in paths {
+        let Some(file) = facts.boot.files.iter().find(|file| file.path == *path) else { continue };
+        let before = planned.get(*path).unwrap_or(&file.text).clone();
+        if let Some(after) = change(&before, path) {
+            planned.insert((*path).to_owned(), after.clone());
+            actions.push(Action::Write { path: file.path.clone(), before: Some(before), after });
+        }
+    }
+    actions
+}
+
+/// GRUB's defaults: the main file, then those of grub.d in order, which override it.
+fn grub_defaults(facts: &Facts, planned: &mut Planned, arguments: &Arguments) -> Vec<Action> {
+    let is_one = |path: &str| {
+        path == GRUB_DEFAULTS || path.starts_with("/etc/default/grub.d/") && path.ends_with(".cfg")
+    };
+    let mut paths: Vec<&str> = facts
+        .boot
+        .files
+        .iter()
+        .map(|file| file.path.as_str())
+        .filter(|path| is_one(path))
+        .collect();
+    paths.sort_by_key(|path| (*path != GRUB_DEFAULTS, path.to_string()));
+    let text = |path: &str| {
+        let file = facts.boot.files.iter().find(|file| file.path == path);
+        let planned = planned.get(path).cloned();
+        planned.or_else(|| file.map(|file| file.text.clone())).unwrap_or_default()
+    };
+    let files: Vec<(&str, String)> = paths.iter().map(|path| (*path, text(path))).collect();
+    let place = text::place_for_words(&files);
+    edit(facts, planned, &paths, |text, path| {
+        let adding_to = place.filter(|(file, _)| *file == path).map(|(_, name)| name);
+        let changed = text::change_defaults(text, arguments, adding_to);
+        // No file assigns the variable yet.
+        if place.is_none() && path == GRUB_DEFAULTS && !arguments.add().is_empty() {
+            let text = changed.as_deref().unwrap_or(text);
+            let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+            let words = arguments.add().join(" ");
+            return Some(format!("{text}{gap}GRUB_CMDLINE_LINUX_DEFAULT=\"{words}\"\n"));
+        }
+        changed
+    })
+}
+
+/// grubby appends what it adds: the files that it writes are kept, so that the way back is exact.
+fn grubby(arguments: &Arguments) -> Action {
+    let (adding, removing) = (arguments.add().join(" "), arguments.remove().join(" "));
+    let command = |added: &str, removed: &str| {
+        let mut command = words(&["grubby", "--update-kernel=ALL"]);
+        if !added.is_empty() {
+            command.push(format!("--args={added}"));
+        }
+        if !removed.is_empty() {
+            command.push(format!("--remove-args={removed}"));
+        }
+        command
+    };
+    let keeps = [
+        "/boot/loader/entries/*.conf",
+        "/boot/grub2/grubenv",
+        "/boot/grub2/grub.cfg",
+        "/boot/grub/grub.cfg",
+        GRUB_DEFAULTS,
+        CMDLINE_FILE,
+    ];
+    Action::Run {
+        command: command(&adding, &removing),
+        undo: command(&removing, &adding),
+        keeps: words(&keeps),
     }
 }
 
-fn tell(add: &[&str], remove: &[&str]) -> Action {
+fn rpm_ostree(arguments: &Arguments) -> Action {
+    let command = |added: &[&str], removed: &[&str]| {
+        let mut command = words(&["rpm-ostree", "kargs"]);
+        command.extend(added.iter().map(|word| format!("--append-if-missing={word}")));
+        command.extend(removed.iter().map(|word| format!("--delete-if-present={word}")));
+        command
+    };
+    let (add, remove) = (arguments.add(), arguments.remove());
+    Action::Run { command: command(&add, &remove), undo: command(&remove, &add), keeps: vec![] }
+}
+
+fn kernelstub(arguments: &Arguments) -> Vec<Action> {
+    let one = |option: &str, word: &str| {
+        let opposite = if option == "-a" { "-d" } else { "-a" };
+        run(&["kernelstub", option, word], &["kernelstub", opposite, word])
+    };
+    let added = arguments.add.iter().map(|word| one("-a", word));
+    added.chain(arguments.remove.iter().map(|word| one("-d", word))).collect()
+}
+
+fn tell(loader: Loader, arguments: &Arguments) -> Action {
+    let (add, remove) = (arguments.add(), arguments.remove());
     let mut parts = vec![];
     if !add.is_empty() {
         parts.push(format!("add '{}' to", add.join(" ")));
@@ -122,113 +333,16 @@ fn tell(add: &[&str], remove: &[&str]) -> Action {
     if !remove.is_empty() {
         parts.push(format!("remove '{}' from", remove.join(" ")));
     }
+    let parts = parts.join(" and ");
     Action::Tell {
-        instruction: format!(
-            "{} the kernel command line, with this host's boot loader tool",
-            parts.join(" and ")
-        ),
-    }
-}
-
-/// A command line with the arguments added and removed; `None` if nothing changes.
-fn change_words(line: &str, add: &[&str], remove: &[&str]) -> Option<String> {
-    let given: Vec<&str> = line.split_whitespace().collect();
-    let missing: Vec<&str> = add.iter().copied().filter(|word| !given.contains(word)).collect();
-    if missing.is_empty() && !given.iter().any(|word| remove.contains(word)) {
-        return None;
-    }
-    let kept = given.into_iter().filter(|word| !remove.contains(word));
-    Some(kept.chain(missing).collect::<Vec<_>>().join(" "))
-}
-
-/// /etc/kernel/cmdline: one line.
-fn change_line(text: &str, add: &[&str], remove: &[&str]) -> Option<String> {
-    let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
-    change_words(line, add, remove).map(|line| format!("{line}\n{rest}"))
-}
-
-/// /etc/default/grub: words go from both variables, and are added to the one for ordinary boots.
-fn change_defaults(text: &str, add: &[&str], remove: &[&str]) -> Option<String> {
-    const VARIABLES: [&str; 2] = ["GRUB_CMDLINE_LINUX_DEFAULT", "GRUB_CMDLINE_LINUX"];
-    let has = |name: &str| text.lines().any(|line| variable(line) == Some(name));
-    let adding_to = VARIABLES.into_iter().find(|name| has(name));
-    let mut changed = false;
-    let mut result = String::with_capacity(text.len() + 80);
-    for line in text.split_inclusive('\n') {
-        let name = variable(line).filter(|name| VARIABLES.contains(name));
-        let edited = name.and_then(|name| {
-            let (key, value) = line.split_once('=')?;
-            let body = value.trim_end_matches('\n');
-            let quote = body.chars().next().filter(|c| matches!(c, '"' | '\''));
-            let inner = match quote {
-                Some(quote) => body[1..].split(quote).next()?,
-                None => body,
-            };
-            let add = if Some(name) == adding_to { add } else { &[] };
-            let words = change_words(inner, add, remove)?;
-            let quote = quote.unwrap_or('"');
-            let tail =
-                body.get(inner.len() + if body.starts_with(quote) { 2 } else { 0 }..).unwrap_or("");
-            Some(format!("{key}={quote}{words}{quote}{tail}{}", &value[body.len()..]))
-        });
-        changed |= edited.is_some();
-        result.push_str(edited.as_deref().unwrap_or(line));
-    }
-    if adding_to.is_none() && !add.is_empty() {
-        if !result.is_empty() && !result.ends_with('\n') {
-            result.push('\n');
-        }
-        result.push_str(&format!("GRUB_CMDLINE_LINUX_DEFAULT=\"{}\"\n", add.join(" ")));
-        changed = true;
-    }
-    changed.then_some(result)
-}
-
-fn variable(line: &str) -> Option<&str> {
-    let (name, _) = line.split_once('=')?;
-    (!name.starts_with('#')).then(|| name.trim())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn grub_defaults_change_in_place_and_keep_everything_else() {
-        let text = "# comment\nGRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet splash\" # default\nGRUB_CMDLINE_LINUX='amd_iommu=off root=x'\n";
-        let rows: &[(&[&str], &[&str], Option<&str>)] = &[
-            (
-                &["kvm_amd.avic=1"],
-                &["amd_iommu=off"],
-                Some(
-                    "# comment\nGRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet splash kvm_amd.avic=1\" # default\nGRUB_CMDLINE_LINUX='root=x'\n",
-                ),
+        instruction: match loader {
+            Loader::Described => format!(
+                "{parts} boot.kernelParams in configuration.nix (kernel-arguments of Guix) and rebuild: this system \
+                 is made from its description, and what is written beside it does not last"
             ),
-            (&["quiet"], &["absent"], None),
-        ];
-        for (add, remove, expected) in rows {
-            assert_eq!(
-                change_defaults(text, add, remove).as_deref(),
-                *expected,
-                "{add:?} {remove:?}"
-            );
-        }
-        assert_eq!(
-            change_defaults("GRUB_TIMEOUT=5", &["a=1"], &[]).as_deref(),
-            Some("GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX_DEFAULT=\"a=1\"\n")
-        );
-        assert_eq!(
-            change_defaults("GRUB_CMDLINE_LINUX=quiet\n", &["a=1"], &[]).as_deref(),
-            Some("GRUB_CMDLINE_LINUX=\"quiet a=1\"\n")
-        );
-    }
-
-    #[test]
-    fn cmdline_file_keeps_its_other_lines() {
-        assert_eq!(
-            change_line("root=x quiet\n# note\n", &["a=1"], &["quiet"]).as_deref(),
-            Some("root=x a=1\n# note\n")
-        );
-        assert_eq!(change_line("root=x", &["root=x"], &[]), None);
+            _ => format!(
+                "{parts} the kernel command line: how this host keeps it is not known here, so nothing is written"
+            ),
+        },
     }
 }

@@ -2,7 +2,7 @@
 //! them. Machines that someone else defines are told about by [`crate::why`].
 
 use super::{Action, Step};
-use crate::capability::Report;
+use crate::capability::{Report, Row};
 use crate::configuration::Kind;
 use crate::finding::{Answer, Needs};
 use crate::host::{ConfigurationFile, Facts};
@@ -19,9 +19,9 @@ pub fn steps(facts: &Facts, report: &Report) -> Vec<Step> {
             _ => None,
         }
     });
-    let lacks = ["cpu-avic", "cpu-posted-interrupts"]
+    let lacks = [Row::CpuAvic, Row::CpuPostedInterrupts]
         .iter()
-        .any(|id| report.finding(id).is_some_and(|row| row.answer == Answer::No));
+        .any(|id| report.finding(*id).is_some_and(|row| row.answer == Answer::No));
     let Some(vendor) = vendor.filter(|_| !lacks) else { return vec![] };
     let kernel = facts.kernel.get().map(|kernel| kernel.version);
     let target = Target { vendors: vec![vendor], kernel, qemu: None };
@@ -57,7 +57,7 @@ fn mended(file: &ConfigurationFile, target: &Target) -> Vec<Step> {
     let define: Vec<String> = ["virsh", "define", &file.path].map(String::from).to_vec();
     match is_xml {
         true => {
-            let run = Action::Run { command: define.clone(), undo: define };
+            let run = Action::Run { command: define.clone(), undo: define, keeps: vec![] };
             vec![write, step("have libvirt take over", run)]
         }
         false => vec![write],

@@ -1,4 +1,4 @@
-use super::*;
+use super::options::{with_options, without_options};
 
 #[test]
 fn options_file_has_one_place_for_each_option() {

@@ -13,7 +13,9 @@ pub use iommu::{AmdFeatures, Iommu, IommuKind};
 pub use kernel::Kernel;
 pub use table::{Dmar, Ivhd, Ivrs, Madt};
 
+use crate::configuration::module_options;
 use crate::finding::Evidence;
+use crate::position::Lines;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -142,6 +144,8 @@ pub struct InterruptCounter {
 pub struct Facts {
     /// What was read: "live host", a directory, a file.
     pub origin: String,
+    /// Why more may have been there than could be read, such as an archive that is cut off.
+    pub incomplete: Option<String>,
     pub kernel: Fact<Kernel>,
     pub command_line: Fact<String>,
     pub distribution: Fact<BTreeMap<String, String>>,
@@ -222,24 +226,41 @@ impl Facts {
 
     /// The value modprobe.d gives to a module's option, with the file: the last one read counts.
     pub fn modprobe_option(&self, module: &str, option: &str) -> Option<(String, String)> {
+        let files = self.modprobe.get()?;
         let mut found = None;
-        for file in self.modprobe.get()? {
-            for line in file.text.lines().take(10_000) {
-                let mut words = line.split_whitespace();
-                if words.next() != Some("options")
-                    || !words.next().is_some_and(|name| same_parameter(name, module))
-                {
-                    continue;
-                }
-                for word in words {
-                    let (key, value) = word.split_once('=').unwrap_or((word, "1"));
-                    if same_parameter(key, option) {
-                        found = Some((value.trim_matches('"').to_string(), file.path.clone()));
-                    }
+        for file in files {
+            let lines = Lines::new(&file.text);
+            // A file that is too long for a configuration is none.
+            let options = module_options::modprobe(&lines).unwrap_or_default();
+            for given in options {
+                if same_parameter(&given.module, module) && same_parameter(&given.name, option) {
+                    let value = given.value.unwrap_or_else(|| "1".to_owned());
+                    found = Some((value, file.path.clone()));
                 }
             }
         }
         found
+    }
+
+    /// What the module is given when it is loaded: modprobe appends the kernel command line's parameters to those of
+    /// its files, and the last one counts.
+    pub fn given_option(&self, module: &str, option: &str) -> Option<(String, String)> {
+        self.kernel_argument(&format!("{module}.{option}"))
+            .map(|value| (value.to_string(), self.command_line.place.clone()))
+            .or_else(|| self.modprobe_option(module, option))
+    }
+
+    /// Whether this system's files are made from a description of all of it: NixOS, Guix.
+    pub fn is_described(&self) -> bool {
+        let id = self.distribution.get().and_then(|fields| fields.get("ID"));
+        id.is_some_and(|id| matches!(id.as_str(), "nixos" | "guix"))
+    }
+
+    /// Whether anything here is of a running kernel, and not of hardware alone.
+    pub fn has_kernel(&self) -> bool {
+        self.kernel.get().is_some()
+            || self.command_line.get().is_some()
+            || self.modules.values().any(|module| !module.is_unreadable())
     }
 }
 

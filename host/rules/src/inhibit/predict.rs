@@ -6,7 +6,7 @@
 
 use super::{Reason, Vendor};
 use crate::finding::Position;
-use crate::version::Version;
+use crate::version::{NEWEST_KERNEL, Version};
 use crate::vm::{Confidential, Exposure, Guest, Irqchip, Machine, Pit, Setting, VmConfiguration};
 use serde::Serialize;
 
@@ -92,7 +92,7 @@ pub fn since(reason: Reason) -> (Version, Option<Version>) {
     }
 }
 
-/// What KVM will inhibit. `None` for a version means a current one. Machines KVM does not run have no inhibits.
+/// What KVM will inhibit. `None` for a version means the newest known. Machines KVM does not run have no inhibits.
 ///
 /// `qemu` matters only where the input does not carry its own version.
 pub fn predict(
@@ -104,7 +104,7 @@ pub fn predict(
     if !vm.may_be_kvm_x86() {
         return Vec::new();
     }
-    let kernel = kernel.or(vm.kernel).unwrap_or(CURRENT);
+    let kernel = kernel.or(vm.kernel).unwrap_or(NEWEST_KERNEL);
     let mut prediction = Prediction { vm, vendor, kernel, found: Vec::new() };
     if vm.irqchip.value == Irqchip::UserSpace {
         prediction.push(
@@ -128,8 +128,6 @@ pub fn predict(
     prediction.found
 }
 
-/// Stands for "a current kernel" when none is given.
-const CURRENT: Version = Version::new(u16::MAX, 0, 0);
 /// SynIC alone no longer inhibits; AutoEOI does [Linux 5.15 hyperv.c].
 const AUTO_EOI_COUNTED: Version = Version::new(5, 15, 0);
 /// Nested inhibits only the vCPU that runs L2 [Linux 5.19 svm.c].

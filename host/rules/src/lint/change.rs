@@ -47,7 +47,11 @@ impl Change {
                 Self::DiscardPitTicks | Self::SplitIrqchip => Some("--split-irqchip".to_owned()),
                 _ => None,
             },
-            Vmm::Firecracker | Vmm::CloudHypervisor => None,
+            Vmm::CloudHypervisor => match self {
+                Self::HyperV("avic", true) => Some("cloud-hypervisor v53 or later".to_owned()),
+                _ => None,
+            },
+            Vmm::Firecracker => None,
         }?;
         Some(Fix::new(line, Needs::VmRestart))
     }

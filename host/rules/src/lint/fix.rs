@@ -43,7 +43,7 @@ impl<'t, 'l> Editor<'t, 'l> {
             Kind::LibvirtXml => libvirt::Domains::read(lines).map(Syntax::Libvirt),
             Kind::Proxmox => Some(Syntax::Proxmox),
             Kind::Kubevirt => kubevirt::Manifests::read(lines).map(Syntax::Kubevirt),
-            Kind::ProcessCommandLine | Kind::LibvirtLog => None,
+            Kind::ProcessCommandLine | Kind::LibvirtLog | Kind::Firecracker => None,
             Kind::Modprobe | Kind::KernelCommandLine => None,
         };
         Self { lines, syntax: syntax.unwrap_or(Syntax::Fixed) }

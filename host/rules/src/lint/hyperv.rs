@@ -6,7 +6,7 @@ use super::rule::{BOTH, Check, INTEL, Rule, Versions};
 use super::{Outcome, Subject};
 use crate::finding::Severity;
 use crate::inhibit::{Certainty, Reason};
-use crate::vm::{Accelerator, Guest, Setting};
+use crate::vm::{Accelerator, Guest, Setting, Vmm};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -24,6 +24,7 @@ the guest uses AutoEOI, on AMD and Intel alike. The exits of a Windows guest mor
 
 `hv-avic` (QEMU 6.2; also spelled `hv-apicv`) sets the recommendation not to use AutoEOI, and Windows follows it. libvirt has
 `<avic state='on'/>` from 8.10 on; Proxmox and KubeVirt have no setting of their own yet.
+cloud-hypervisor's `kvm_hyperv=on` offers the same interrupts, from v53 on with that recommendation.
 
 Linux guests are not concerned as long as KVM's own signature is visible to them: they prefer KVM's interface.
 Whether a guest without `hv-stimer` uses AutoEOI depends on the guest.",
@@ -231,7 +232,14 @@ fn where_kvm(
 fn synic_without_avic(subject: &Subject<'_>, outcome: &mut Outcome) {
     let Some((_, one)) = subject.inhibits(Reason::Hyperv).into_iter().next() else { return };
     if one.certainty >= Certainty::Likely {
-        let message = "Windows uses AutoEOI with hv-synic: AVIC and APICv are off once it is up, without hv-avic";
+        let message = match subject.vm.vmm {
+            Vmm::CloudHypervisor => {
+                "cloud-hypervisor before v53 lets Windows use AutoEOI: AVIC and APICv are off once it is up"
+            }
+            _ => {
+                "Windows uses AutoEOI with hv-synic: AVIC and APICv are off once it is up, without hv-avic"
+            }
+        };
         outcome
             .violated(one.position, message)
             .mended_by(Change::HyperV("avic", true))

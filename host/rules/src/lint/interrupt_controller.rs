@@ -275,6 +275,10 @@ split irqchip only: elsewhere the flag does nothing, and with `-cpu …,enforce`
 ];
 
 fn pit_reinject(subject: &Subject<'_>, outcome: &mut Outcome) {
+    // AVIC never runs an encrypted guest: another PIT would gain nothing.
+    if subject.inhibits(Reason::Sev).iter().any(|(_, one)| one.is_lasting()) {
+        return;
+    }
     for (_, one) in subject.inhibits(Reason::PitReinject) {
         if !one.duration.is_lasting() {
             continue;

@@ -307,3 +307,19 @@ fn kinds_without_machines_have_no_machine_rules() {
     assert!(report.diagnostics.is_empty());
     assert!(Kind::Modprobe.is_of_host() && !Kind::LibvirtXml.is_of_host());
 }
+
+#[test]
+fn encrypted_guest_is_offered_no_other_pit_and_old_cloud_hypervisor_a_newer_one() {
+    let sev = "qemu-system-x86_64 -enable-kvm -M q35,confidential-guest-support=s -object sev-guest,id=s,policy=1\n";
+    let report = judge(sev, &target("6.12", ""));
+    assert!(!ids(&report, Answer::No).contains(&"AV001"), "{:?}", report.diagnostics);
+    let fixed = fixed("test", sev, None, &target("6.12", "")).unwrap();
+    assert_eq!(fixed.text, sev);
+
+    let cloud = "cloud-hypervisor --disk path=windows.raw --cpus boot=2,kvm_hyperv=on\n";
+    let report = judge(cloud, &target("6.12", ""));
+    let found = report.diagnostics.iter().find(|found| found.rule.id == "AV003").unwrap();
+    assert!(found.message.contains("before v53"), "{}", found.message);
+    let fix = &found.remedy.as_ref().unwrap().fix.line;
+    assert_eq!(fix, "cloud-hypervisor v53 or later");
+}

@@ -24,8 +24,12 @@ pub fn change(reason: Reason, configuration: &VmConfiguration, vm: &RunningVm) -
             Reason::PitReinject => restart("crosvm run --split-irqchip".into()),
             _ => None,
         },
-        // Firecracker has no option for its PIT, and cloud-hypervisor has no PIT.
-        (Vmm::Firecracker | Vmm::CloudHypervisor, _) => None,
+        (Vmm::CloudHypervisor, _) => match reason {
+            Reason::Hyperv => restart("cloud-hypervisor v53 or later".into()),
+            _ => None,
+        },
+        // Firecracker has no option for its PIT.
+        (Vmm::Firecracker, _) => None,
     }
 }
 

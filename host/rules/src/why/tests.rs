@@ -31,6 +31,7 @@ fn host(vendor: crate::host::Vendor, parameter: Option<&str>, release: &str) -> 
     });
     Facts {
         origin: "test".into(),
+        incomplete: None,
         kernel: Fact::value("uname", Kernel::parse(release, None).unwrap()),
         command_line: Fact::value("/proc/cmdline", String::new()),
         distribution: Fact::absent(""),
@@ -186,4 +187,14 @@ fn what_is_not_understood_is_unknown() {
     let found = ask(&amd, &vm(&["openvmm", "--something"]), unseen());
     assert_eq!(found.active.answer, Answer::Unknown);
     assert!(!found.unseen.is_empty());
+}
+
+#[test]
+fn encrypted_guest_has_no_fix_that_would_gain_nothing() {
+    let amd = host(crate::host::Vendor::Amd, Some("Y"), "6.18.44");
+    let words =
+        with(&["-machine", "confidential-guest-support=s", "-object", "sev-guest,id=s,policy=1"]);
+    let found = ask(&amd, &vm(&words), unseen());
+    assert_eq!((found.active.answer, found.active.fix), (Answer::No, None));
+    assert!(found.causes.iter().all(|cause| cause.fix.is_none()));
 }

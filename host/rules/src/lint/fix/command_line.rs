@@ -3,7 +3,7 @@
 use super::{Change, Edit, insert, replace};
 use crate::configuration::pairs::{Pair, pairs};
 use crate::configuration::qemu_arguments::{Flag, Invocation, invocations};
-use crate::configuration::shell::{Word, commands};
+use crate::configuration::shell::{self, Word};
 use crate::vm::{VmConfiguration, Vmm};
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Commands<'t> {
 
 impl<'t> Commands<'t> {
     pub fn read(text: &'t str) -> Self {
-        let commands = commands(text).unwrap_or_default();
+        let commands = shell::run(text).unwrap_or_default();
         let qemu = invocations(&commands).into_iter().map(|one| (one.span.start, one)).collect();
         let crosvm = commands
             .iter()

@@ -1,0 +1,46 @@
+//! The report for monitoring.
+
+use crate::verb::metrics::{self, Metrics};
+use rules::capability::Report;
+
+pub fn prometheus(report: &Report) -> String {
+    let mut metrics = Metrics::default();
+    metrics.family("avicenna_info", "What was read, and with which kernel.");
+    let kernel = report.kernel.as_deref().unwrap_or("unknown");
+    metrics.sample("avicenna_info", &[("kernel", kernel), ("origin", &report.origin)], 1);
+    metrics.family(
+        "avicenna_hardware_capable",
+        "Whether the hardware can accelerate interrupts: 1 yes, 0 no, NaN not known.",
+    );
+    let hardware = metrics::number(report.summary.hardware.answer);
+    metrics.sample("avicenna_hardware_capable", &[], hardware);
+    let name = "avicenna_check_status";
+    metrics.family(name, "The answer to each row of avicenna check: 1 yes, 0 no, NaN not known.");
+    for row in report.answers.iter().chain(&report.findings) {
+        let labels = [("item", row.id.as_str()), ("subject", row.subject.as_str())];
+        metrics.sample(name, &labels, metrics::number(row.answer));
+    }
+    metrics.finish("check")
+}
+
+pub fn nagios(report: &Report) -> String {
+    let summary = &report.summary;
+    let mut text = format!("{}; {}", summary.state.text, summary.hardware.text);
+    if let Some(change) = &summary.change {
+        let lines: Vec<&str> = change.fixes.iter().map(|fix| fix.line.as_str()).collect();
+        text.push_str(&format!("; change: {}", lines.join("; and ")));
+    }
+    let figures: Vec<String> = report
+        .answers
+        .iter()
+        .map(|row| {
+            // What a figure is not known for, Nagios spells U.
+            let value = match metrics::number(row.answer) {
+                "NaN" => "U",
+                number => number,
+            };
+            format!("{}={value}", row.id.trim_start_matches("answer-"))
+        })
+        .collect();
+    metrics::nagios(report.verdict(), &text, &figures.join(" "))
+}

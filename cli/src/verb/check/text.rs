@@ -1,0 +1,159 @@
+//! The report for people: the answer first, then its causes, then, if asked for, everything.
+
+use crate::terminal::{Colour, Paint, hanging};
+use rules::capability::{Report, Scope, Sentence};
+use rules::{Answer, Finding, Severity};
+use std::fmt::Write;
+
+/// How much is shown; each shows what the ones before it do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    Answers,
+    Causes,
+    Rows,
+    Everything,
+}
+
+/// Kinds of cores that are named one by one.
+const CORES_SHOWN: usize = 2;
+
+pub fn text(report: &Report, detail: Detail, paint: Paint) -> String {
+    let mut text = String::new();
+    head(&mut text, report, detail, paint);
+    if report.scope == Scope::Host {
+        for answer in &report.answers {
+            let reason = detail >= Detail::Rows && answer.answer != Answer::Yes;
+            row(&mut text, answer, if reason { detail } else { Detail::Answers }, paint);
+        }
+    }
+    if detail == Detail::Answers {
+        return text;
+    }
+    const GROUPS: &[(&str, &str)] =
+        &[("cpu-", "Processor"), ("kvm-", "KVM"), ("iommu-", "IOMMU"), ("guest-", "As a guest")];
+    for (prefix, title) in GROUPS {
+        let rows: Vec<&Finding> = report
+            .findings
+            .iter()
+            .filter(|row| row.id.starts_with(prefix))
+            .filter(|row| detail >= Detail::Rows || is_cause(row))
+            .collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "\n{}", paint.text(Colour::Bold, title));
+        for finding in rows {
+            row(&mut text, finding, detail, paint);
+        }
+    }
+    if detail == Detail::Causes {
+        text.push_str(&hidden(report));
+    }
+    text
+}
+
+/// What an operator looks at: neither good, nor a mere consequence, nor a note.
+fn is_cause(row: &Finding) -> bool {
+    row.answer != Answer::Yes && row.follows.is_none() && row.severity > Severity::Note
+}
+
+fn head(text: &mut String, report: &Report, detail: Detail, paint: Paint) {
+    let origin = match &report.kernel {
+        Some(kernel) => format!("{}: Linux {kernel}", report.origin),
+        None => report.origin.clone(),
+    };
+    text.push_str(&hanging("", 0, &origin));
+    let shown = if detail >= Detail::Rows { usize::MAX } else { CORES_SHOWN };
+    for processor in report.processors.iter().take(shown) {
+        text.push_str(&hanging("  ", 2, processor));
+    }
+    if let Some(more) = report.processors.len().checked_sub(shown).filter(|more| *more > 0) {
+        text.push_str(&format!("  and {more} more kinds of cores\n"));
+    }
+    let summary = &report.summary;
+    sentence(text, &summary.hardware, paint);
+    sentence(text, &summary.state, paint);
+    if let Some(change) = &summary.change {
+        let lines: Vec<&str> = change.fixes.iter().map(|fix| fix.line.as_str()).collect();
+        let steps = match report.origin.as_str() {
+            "live host" => "; avicenna enable shows the steps".to_owned(),
+            _ => String::new(),
+        };
+        let line = format!("Change: {} (costs: {}{steps})", lines.join("; and "), change.needs);
+        text.push_str(&hanging("", 2, &line).replacen("  ", "", 1));
+    }
+}
+
+fn sentence(text: &mut String, sentence: &Sentence, paint: Paint) {
+    let colour = colour(sentence.answer, Severity::Error);
+    let mut letters = sentence.text.chars();
+    let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    let line = hanging("", 0, &format!("{first}{}.", letters.as_str()));
+    text.push_str(&paint.text(colour, line.trim_end()));
+    text.push('\n');
+}
+
+fn colour(answer: Answer, severity: Severity) -> Colour {
+    match (answer, severity) {
+        (Answer::Yes, _) => Colour::Green,
+        (Answer::No, Severity::Error) => Colour::Red,
+        _ => Colour::Yellow,
+    }
+}
+
+/// One row: answer, statement, and for everything but a plain yes what was read and what would change it.
+fn row(text: &mut String, finding: &Finding, detail: Detail, paint: Paint) {
+    const WIDTH: usize = 11;
+    let subject = match finding.subject.as_str() {
+        "host" | "this kernel as a guest" => String::new(),
+        other => format!("  [{other}]"),
+    };
+    let lines = hanging("", WIDTH, &format!("{}{subject}", finding.statement));
+    let answer = format!("  {:8} ", finding.answer.to_string());
+    let answer = paint.text(colour(finding.answer, finding.severity), &answer);
+    text.push_str(&lines.replacen(&" ".repeat(WIDTH), &answer, 1));
+    let line = |text: &mut String, name: &str, value: &str| {
+        let lines = hanging(&format!("{:WIDTH$}{name}", ""), WIDTH + 6, value);
+        text.push_str(&paint.text(Colour::Dim, lines.trim_end_matches('\n')));
+        text.push('\n');
+    };
+    let is_everything = detail == Detail::Everything;
+    if detail == Detail::Answers || (finding.answer == Answer::Yes && !is_everything) {
+        return;
+    }
+    line(text, "why", &finding.reason);
+    if is_everything || !finding.id.starts_with("answer-") {
+        for evidence in &finding.evidence {
+            let read = format!("{} at {}: {}", evidence.what, evidence.place, evidence.value);
+            line(text, "read", &read);
+        }
+    }
+    if is_everything {
+        line(text, "rule", &finding.source);
+    }
+    if let Some(fix) = finding.fix.as_ref().filter(|_| finding.answer == Answer::No) {
+        line(text, "fix", &format!("{}  (needs: {})", fix.line, fix.needs));
+    }
+}
+
+/// What was left out, in one line.
+fn hidden(report: &Report) -> String {
+    let count =
+        |is: &dyn Fn(&Finding) -> bool| report.findings.iter().filter(|row| is(row)).count();
+    let good = count(&|row| row.answer == Answer::Yes);
+    let following = count(&|row| row.answer != Answer::Yes && row.follows.is_some());
+    let notes = report.findings.len() - good - following - count(&|row| is_cause(row));
+    let parts: Vec<String> =
+        [(good, "good"), (following, "that only follow from these"), (notes, "notes")]
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\n{}",
+            hanging("", 0, &format!("More rows: {}; --all shows them.", parts.join(", ")))
+        ),
+    }
+}
