@@ -70,7 +70,7 @@ fn read(path: &Path, told: &Told, stop: &AtomicBool) -> anyhow::Result<Vec<Analy
         Input::PerfPipe(mut input) => {
             let mut ordered = Orderer::new(make());
             let origin = read_stream(&mut *input, None, stop, read, &mut ordered)?;
-            Gathered::new(ordered.finish(), origin)
+            Gathered::new(ordered.finish()?, origin)
         }
         Input::TraceDat(file, length) => {
             let recording = trace_dat::Recording::open(file, length)?;
