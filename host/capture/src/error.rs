@@ -13,6 +13,8 @@ pub enum Error {
     /// The place is an offset into the file, or into what it was decompressed to.
     #[error("{what} at offset {offset:#x}: {why}")]
     Malformed { what: &'static str, offset: u64, why: String },
+    #[error(transparent)]
+    Tracing(#[from] tracefs::Error),
     #[error("{0}")]
     Unsupported(String),
     #[error("not a recording known here: {0}")]

@@ -10,7 +10,6 @@ use super::watch::{Watch, Whom, names_of, origin, with_remedy};
 use crate::verb::CANNOT_TELL;
 use anyhow::Context as _;
 use capture::live::Rung;
-use capture::live::tracefs::Instance;
 use capture::sums::SumsWriter;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,6 +17,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use tracefs::Instance;
 
 #[derive(clap::Args)]
 pub struct Arguments {

@@ -5,7 +5,6 @@ use capture::live::Rung;
 #[cfg(feature = "bpf")]
 use capture::live::bpf::{Bpf, KVM, Offsets};
 use capture::live::histogram::Histogram;
-use capture::live::tracefs;
 use capture::sums::{About, Interval, RowKey, Sums};
 use capture::{Origin, sums};
 use profile::avoidable::Evidence;
@@ -114,7 +113,7 @@ enum Source {
 
 impl Source {
     fn start(rung: Rung, process: Option<u32>) -> anyhow::Result<Self> {
-        let directory = tracefs::find()?;
+        let directory = tracefs::Directory::find()?;
         match rung {
             #[cfg(feature = "bpf")]
             Rung::Bpf => {
