@@ -4,8 +4,8 @@ use super::gather::{Gathered, Gathering, read_divided, read_perf_file, read_trac
 use super::progress::Progress;
 use capture::open::{Input, open};
 use capture::order::Orderer;
-use capture::perf_data::{Reading, read_stream};
-use capture::{Origin, ftrace_text, machine, perf_table, sums, trace_dat};
+use capture::perf_data::read_stream;
+use capture::{Origin, Reading, ftrace_text, machine, perf_table, sums, trace_dat};
 use profile::avoidable::Evidence;
 use profile::pasted::{PrintedRow, from_rows};
 use profile::{Context, Options, Part, Profile};

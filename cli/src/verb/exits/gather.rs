@@ -1,9 +1,9 @@
 //! A recording read by as many threads as there are CPUs, and put together.
 
 use capture::order::Orderer;
-use capture::perf_data::{Divided, Header, Reading, fold, read_stream};
+use capture::perf_data::{Divided, Header, fold, read_stream};
 use capture::sink::Stretched;
-use capture::{Error, Origin, Sink, trace_dat};
+use capture::{Error, Origin, Reading, Sink, trace_dat};
 use profile::name::ExtraNames;
 use profile::pairing::Arrival;
 use profile::part::Edges;
