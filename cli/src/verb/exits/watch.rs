@@ -10,7 +10,7 @@ use capture::{Origin, sums};
 use profile::avoidable::Evidence;
 use profile::pasted::PrintedRow;
 use profile::sampled::{Added, Sampled};
-use profile::{Context, PackedDetail};
+use profile::{Context, PackedDetail, Selection, Summary};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -164,6 +164,18 @@ impl Watch {
         self.earlier = rows;
         Ok(Interval { end_ns, rows: added })
     }
+}
+
+/// What there was in an interval, of all machines or of one process's.
+pub fn summary_of(rung: Rung, interval: &Interval, start_ns: u64, process: Option<u32>) -> Summary {
+    let mut sampled = Sampled::new(start_ns);
+    collect(&mut sampled, interval);
+    let mut processes: Vec<u32> = interval.rows.iter().map(|row| row.0.process).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    let about = context(&origin(rung), &names_of(processes));
+    let selection = Selection { by_reason: true, process, ..Selection::default() };
+    Summary::new(&sampled.profile(), &about, &selection)
 }
 
 /// Adds an interval to what was collected.
