@@ -169,7 +169,8 @@ pub struct Thread {
     /// Exits followed by another exit, and those thrown away for a loss or a clock that ran back.
     pub unpaired: u64,
     pub discarded: u64,
-    /// Lanes that were joined overlapped: they were not cut finely enough.
+    /// Lanes that were joined overlapped, not having been cut finely enough, or events that come in
+    /// the order of time did not.
     pub is_tangled: bool,
 }
 
@@ -403,6 +404,10 @@ impl Thread {
     #[inline]
     fn arrived(&mut self, stamp: &Stamp, done: &mut Lanes) {
         if self.gap_ns == u64::MAX {
+            // What comes in the order of time does so, or the recording is not what it seems.
+            self.is_tangled |= stamp.time_ns < self.last_ns;
+            self.first_ns = self.first_ns.min(stamp.time_ns);
+            self.last_ns = self.last_ns.max(stamp.time_ns);
             return;
         }
         let is_silent = self.whereabouts != Whereabouts::Guest
@@ -449,11 +454,11 @@ impl Thread {
             self.process = lane.process;
         }
         self.is_tangled |= lane.first_ns < self.last_ns;
-        self.last_ns = self.last_ns.max(lane.last_ns);
         let mut none = Lanes::default();
         for (stamp, event) in lane.head(heads) {
             self.event(stamp, event, losses, &mut none);
         }
+        self.last_ns = self.last_ns.max(lane.last_ns);
         if lane.has_entered {
             (self.open, self.whereabouts) = (lane.open, lane.whereabouts);
         }
@@ -469,6 +474,7 @@ impl Thread {
         }
         self.unpaired += other.unpaired;
         self.discarded += other.discarded;
+        self.is_tangled |= other.is_tangled;
     }
 
     #[cold]
