@@ -56,7 +56,7 @@ gap:.3rem .7rem;align-items:center;max-width:62rem}\
 .track svg,.area svg{display:block;width:100%;height:2.6rem}.track.flat svg{height:1rem}\
 .area{display:grid;grid-template-columns:max-content 1fr;column-gap:.5rem;max-width:62rem}\
 .area svg{height:12rem}.area .y{display:flex;flex-direction:column;justify-content:space-between;\
-height:13.2em;margin:-.7em 0;line-height:1.4em;text-align:right}\
+height:calc(12rem + 1.4em);margin:-.7em 0;line-height:1.4em;text-align:right}\
 .axis{display:flex;justify-content:space-between;color:var(--dim);font-size:12px}\
 .axis.cells{display:grid;overflow:hidden}.area .axis{grid-column:2}\
 svg line{stroke:var(--line);vector-effect:non-scaling-stroke}\
