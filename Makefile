@@ -5,7 +5,7 @@ PACKAGES = gcc libc6-dev make cpio zstd xz-utils acpica-tools python3
 # Opens the HTML report in a test. Ubuntu's package of this name is a snap, which not every machine can run.
 PACKAGES += $(shell grep -qs '^ID=debian' /etc/os-release && echo chromium)
 
-.PHONY: demo test bench packages static install
+.PHONY: demo test bench packages static install deb reproduce book
 
 # Compares guests of KVM with AVIC off and on, on an emulated host with Debian's kernel; on the built-in
 # hypervisor where no kernel can be fetched.
@@ -40,6 +40,25 @@ install:
 	target/dist/avicenna generate completions bash > $(SHARE)/bash-completion/completions/avicenna
 	target/dist/avicenna generate completions zsh > $(SHARE)/zsh/site-functions/_avicenna
 	target/dist/avicenna generate completions fish > $(SHARE)/fish/vendor_completions.d/avicenna.fish
+
+# Where things were built does not show in what is built; times are those of the package's changelog.
+MAPPED = --remap-path-prefix=$(CURDIR)=/avicenna --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo
+C_MAPPED = -ffile-prefix-map=$(CURDIR)=/avicenna -ffile-prefix-map=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo
+MAPPED_BUILD = RUSTFLAGS="$(MAPPED)" CFLAGS="$(C_MAPPED)" $(CARGO) build --locked --profile dist --package avicenna
+
+# A Debian package, in target/deb.
+deb:
+	$(MAPPED_BUILD)
+	packaging/deb.sh target/dist/avicenna target/deb
+
+# Two builds in different folders are the same to the last byte.
+reproduce:
+	$(MAPPED_BUILD)
+	packaging/reproduce.sh target/dist/avicenna
+
+# The documentation as a book, in target/book. Needs mdbook: cargo install mdbook.
+book:
+	mdbook build docs
 
 bench:
 	$(CARGO) build --release --package avicenna

@@ -95,7 +95,7 @@ trap 'rm -rf "$work"' EXIT
 "$avicenna" lab run --kernel builtin --cpus 2 --format json -o "$work/builtin"
 check "built-in hypervisor: 90 % fewer exits" falls "$work/builtin" -90
 "$avicenna" lab run --kernel builtin --cpus 2 --format html -o "$work/page"
-check "the page has plots" grep -q "<svg" "$work/page"
+check "the page has plots" grep -q "<figure class=\"plot" "$work/page"
 
 # The second run starts from the first one's snapshot and is otherwise the same, to the last count.
 is_restored_alike() { # first, second

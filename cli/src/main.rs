@@ -6,10 +6,24 @@ mod verb;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
+use std::sync::LazyLock;
+
+/// Whether this program was built with a feature, as `--version` shows it.
+macro_rules! feature {
+    ($name:literal) => {
+        if cfg!(feature = $name) { concat!(" +", $name) } else { concat!(" -", $name) }
+    };
+}
+
+/// The version, and what was left out of the build.
+static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
+    let features = [feature!("bpf"), feature!("parquet"), feature!("terminal")].concat();
+    format!("{}\nfeatures:{features}", env!("CARGO_PKG_VERSION"))
+});
 
 /// Hardware-accelerated interrupt virtualization: understood, switched on, measured, emulated.
 #[derive(Parser)]
-#[command(name = "avicenna", version, max_term_width = 100)]
+#[command(name = "avicenna", version, long_version = LONG_VERSION.as_str(), max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,

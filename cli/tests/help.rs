@@ -52,6 +52,17 @@ fn every_verb_has_a_man_page() {
 }
 
 #[test]
+fn the_version_says_what_the_build_has() {
+    let version = stdout(&["--version"]);
+    assert!(version.starts_with(concat!("avicenna ", env!("CARGO_PKG_VERSION"), "\n")));
+    for feature in ["bpf", "parquet", "terminal"] {
+        let named = |sign| version.split_whitespace().any(|word| word == format!("{sign}{feature}"));
+        assert!(named('+') != named('-'), "{version}");
+    }
+    assert_eq!(stdout(&["-V"]).lines().count(), 1);
+}
+
+#[test]
 fn completions_know_every_verb() {
     for shell in ["bash", "zsh", "fish"] {
         let script = stdout(&["generate", "completions", shell]);

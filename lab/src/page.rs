@@ -5,13 +5,9 @@ use crate::counters::Count;
 use crate::grids::{self, exits};
 use crate::remarks;
 use crate::result::LabResult;
-use report::exits::page;
 use report::grid::{escaped, grouped};
+use report::page::{self, AFTER as ON, BEFORE as OFF, page};
 use report::plot;
-
-/// Colours of the two settings; they differ in lightness too.
-const OFF: &str = "#c0504d";
-const ON: &str = "#2e8b57";
 
 impl LabResult {
     pub fn to_html(&self) -> String {
@@ -21,10 +17,7 @@ impl LabResult {
             escaped(&self.title())
         );
         self.comparisons.iter().for_each(|comparison| body += &answer(comparison));
-        body += &format!(
-            "<p><span style=\"color:{OFF}\">&#9632;</span> AVIC off &nbsp; \
-             <span style=\"color:{ON}\">&#9632;</span> AVIC on</p>\n"
-        );
+        body += &page::legend("AVIC off", "AVIC on");
         for comparison in &self.comparisons {
             body += &section(comparison);
         }

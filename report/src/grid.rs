@@ -214,6 +214,8 @@ pub fn escaped(text: &str) -> String {
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
             other if other.is_control() && other != '\n' => safe.push('\u{fffd}'),
+            // Marks that turn the direction of what follows.
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => safe.push('\u{fffd}'),
             other => safe.push(other),
         }
     }
@@ -240,6 +242,11 @@ mod tests {
         assert!(grid().to_csv().contains("\"a,\"\"b\"\"\",1234567,12.345\r\n"));
         assert!(grid().to_markdown().contains("| <x>\\| | 5 | - |"));
         assert!(grid().to_html().contains("<td>&lt;x&gt;|</td>"));
+    }
+
+    #[test]
+    fn no_name_turns_the_direction_of_a_page() {
+        assert_eq!(escaped("a\u{202e}b\u{2067}c\u{1b}d"), "a\u{fffd}b\u{fffd}c\u{fffd}d");
     }
 
     #[test]

@@ -3,4 +3,5 @@
 
 pub mod exits;
 pub mod grid;
+pub mod page;
 pub mod plot;

@@ -5,9 +5,8 @@
 //! whatever is earlier than every stretch that is under way is complete, although no thread waits
 //! for another and no event is put in order: that is left to who joins the edges of stretches.
 
-use crate::Error;
-use crate::perf_data::Reading;
 use crate::sink::{Sink, Stretched};
+use crate::{Error, Reading};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::atomic::Ordering;

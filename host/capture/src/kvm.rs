@@ -171,6 +171,23 @@ impl Decoder {
         Self::new(&EventFormat { name: name.to_owned(), fields, ..EventFormat::default() })
     }
 
+    /// An event of which only the values of its fields are there, by their names; `None` for a
+    /// tracepoint that says nothing about exits or interrupts, and where all fields are missing.
+    pub fn decode_fields(event: &str, value: impl Fn(&str) -> Option<u64>) -> Option<KvmEvent> {
+        const WORD: usize = size_of::<u64>();
+        let &(_, kind, names) = TRACEPOINTS.iter().find(|row| row.0 == event)?;
+        let mut decoder = Self { kind, places: [Place::default(); 5], bytes: 0 };
+        let mut raw = [0; 5 * WORD];
+        for (index, name) in names.iter().enumerate() {
+            let Some(value) = value(name) else { continue };
+            let offset = index * WORD;
+            raw[offset..offset + WORD].copy_from_slice(&value.to_le_bytes());
+            decoder.places[index] = Place { offset: offset as u16, size: WORD as u8 };
+        }
+        let has_some = decoder.places.iter().any(|place| place.size > 0);
+        if has_some { decoder.decode(&raw) } else { None }
+    }
+
     /// Offsets of the fields of the most frequent events, if they have the sizes that every
     /// kernel gives them.
     pub fn frequent(&self) -> Option<Frequent> {

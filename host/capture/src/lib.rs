@@ -15,10 +15,12 @@ pub mod open;
 pub mod order;
 pub mod perf_data;
 pub mod perf_table;
+pub mod reading;
 pub mod sink;
 pub mod sums;
 pub mod trace_dat;
 pub mod tracing_data;
 
 pub use error::Error;
+pub use reading::Reading;
 pub use sink::{Origin, Sink};

@@ -8,7 +8,7 @@ pub mod histogram;
 pub mod interrupts;
 pub mod qmp;
 pub mod statistics;
-pub mod tracefs;
+pub mod text;
 
 /// A way to see exits. The best come first: those that tell more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

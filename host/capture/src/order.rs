@@ -3,36 +3,64 @@
 //! A recorder empties one buffer after the other, so a thread that moves between CPUs appears out
 //! of order. It marks when it has been round all of them: whatever comes after the end of a round
 //! is not earlier than the latest event before the end of the round before. So events wait for at
-//! most two rounds. Order between threads does not matter here, which makes this much cheaper than
-//! one queue for all.
+//! most two rounds. Without marks they wait until the recording ends or too many do; then the
+//! earlier half is passed on, and an event that is too late after all is an error, not a wrong
+//! figure. Order between threads does not matter here, which makes this much cheaper than one queue
+//! for all.
 
+use crate::Error;
 use crate::sink::Sink;
 use std::collections::BTreeMap;
 use trace::kvm::{KvmEvent, Stamp};
 
-/// Events that wait at most; a recording without rounds is put in order within this many.
-const MOST_WAITING: usize = 1 << 18;
+/// Events that wait at most: half a gigabyte of them.
+const MOST_WAITING: usize = 1 << 23;
 
 #[derive(Debug, Default)]
 struct Waiting {
     events: Vec<(Stamp, KvmEvent)>,
     is_disordered: bool,
+    /// The latest event that was passed on.
+    passed_ns: u64,
 }
 
 /// Passes events on in the order of time, thread by thread.
 #[derive(Debug)]
 pub struct Orderer<S> {
-    pub sink: S,
+    sink: S,
     threads: BTreeMap<u32, Waiting>,
+    /// Only their events are passed on, if there are any here.
+    only: Vec<u32>,
+    has_trusted_marks: bool,
+    most_waiting: usize,
     waiting: usize,
     latest_ns: u64,
     /// What may be passed on at the end of this round.
     settled_ns: u64,
+    /// The first thing that came after later ones had been passed on.
+    late: Option<Error>,
 }
 
 impl<S: Sink> Orderer<S> {
+    /// For a recording whose marks of rounds are true, if it has any.
     pub fn new(sink: S) -> Self {
-        Self { sink, threads: BTreeMap::new(), waiting: 0, latest_ns: 0, settled_ns: 0 }
+        Self {
+            sink,
+            threads: BTreeMap::new(),
+            only: Vec::new(),
+            has_trusted_marks: true,
+            most_waiting: MOST_WAITING,
+            waiting: 0,
+            latest_ns: 0,
+            settled_ns: 0,
+            late: None,
+        }
+    }
+
+    /// For some threads of a recording of which marks of rounds, if any, are not to be trusted.
+    pub fn of_threads(sink: S, mut only: Vec<u32>) -> Self {
+        only.sort_unstable();
+        Self { only, has_trusted_marks: false, ..Self::new(sink) }
     }
 
     fn pass_on(&mut self, until_ns: u64) {
@@ -44,6 +72,7 @@ impl<S: Sink> Orderer<S> {
             }
             let ready = waiting.events.partition_point(|event| event.0.time_ns <= until_ns);
             for (stamp, event) in waiting.events.drain(..ready) {
+                waiting.passed_ns = stamp.time_ns;
                 self.sink.event(&stamp, &event);
             }
             left += waiting.events.len();
@@ -51,27 +80,58 @@ impl<S: Sink> Orderer<S> {
         self.waiting = left;
     }
 
+    /// Passes on the earlier half of what waits.
+    #[cold]
+    fn make_room(&mut self) {
+        let events = self.threads.values().flat_map(|waiting| &waiting.events);
+        let mut times: Vec<u64> = events.map(|(stamp, _)| stamp.time_ns).collect();
+        let middle = times.len() / 2;
+        let (_, middle_ns, _) = times.select_nth_unstable(middle);
+        let middle_ns = *middle_ns;
+        self.settled_ns = self.settled_ns.max(middle_ns);
+        self.pass_on(middle_ns);
+    }
+
+    #[cold]
+    fn came_late(&mut self, what: &'static str, time_ns: u64) {
+        let most = self.most_waiting;
+        self.late.get_or_insert(Error::Disordered { what, time_ns, most });
+    }
+
     /// Passes on everything that still waits.
-    pub fn finish(mut self) -> S {
+    pub fn finish(mut self) -> Result<S, Error> {
         self.pass_on(u64::MAX);
-        self.sink
+        match self.late {
+            Some(late) => Err(late),
+            None => Ok(self.sink),
+        }
     }
 }
 
 impl<S: Sink> Sink for Orderer<S> {
     fn event(&mut self, stamp: &Stamp, event: &KvmEvent) {
+        if !self.only.is_empty() && self.only.binary_search(&stamp.thread).is_err() {
+            return;
+        }
         self.latest_ns = self.latest_ns.max(stamp.time_ns);
         let waiting = self.threads.entry(stamp.thread).or_default();
         let is_later = waiting.events.last().is_none_or(|last| last.0.time_ns <= stamp.time_ns);
         waiting.is_disordered |= !is_later;
         waiting.events.push((*stamp, *event));
+        if stamp.time_ns < waiting.passed_ns {
+            self.came_late("an event", stamp.time_ns);
+        }
         self.waiting += 1;
-        if self.waiting >= MOST_WAITING {
-            self.finished_round();
+        if self.waiting >= self.most_waiting {
+            self.make_room();
         }
     }
 
     fn lost(&mut self, cpu: u32, at_ns: u64, events: u64) {
+        // What was passed on might have spanned it. Without a time it is of none in particular.
+        if at_ns > 0 && self.threads.values().any(|waiting| waiting.passed_ns > at_ns) {
+            self.came_late("a loss", at_ns);
+        }
         self.sink.lost(cpu, at_ns, events);
     }
 
@@ -80,8 +140,10 @@ impl<S: Sink> Sink for Orderer<S> {
     }
 
     fn finished_round(&mut self) {
-        self.pass_on(self.settled_ns);
-        self.settled_ns = self.latest_ns;
+        if self.has_trusted_marks {
+            self.pass_on(self.settled_ns);
+            self.settled_ns = self.latest_ns;
+        }
     }
 }
 
@@ -90,7 +152,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    #[derive(Default)]
+    #[derive(Debug, Default)]
     struct Times(Vec<(u32, u64)>);
 
     impl Sink for Times {
@@ -122,6 +184,56 @@ mod tests {
         send(&[], &[10, 11]);
     }
 
+    fn sent(orderer: &mut Orderer<Times>, events: impl IntoIterator<Item = (u32, u64)>) {
+        for (thread, time) in events {
+            let (stamp, event) = at(thread, time);
+            orderer.event(&stamp, &event);
+        }
+    }
+
+    #[test]
+    fn without_marks_events_wait_until_too_many_do() {
+        // Two buffers, emptied by turns: a thread moves between them.
+        let emptied = (0..50u64).flat_map(|round| {
+            let from = round * 20;
+            (from..from + 20).step_by(2).chain((from + 1..from + 20).step_by(2))
+        });
+        let mut orderer = Orderer { most_waiting: 64, ..Orderer::new(Times::default()) };
+        sent(&mut orderer, emptied.map(|time| (1, time)));
+        assert!(!orderer.sink.0.is_empty(), "the earlier half was passed on");
+        let times = orderer.finish().expect("nothing is later than half of what waits").0;
+        assert_eq!(times, (0..1000).map(|time| (1, time)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_comes_too_late_is_an_error_and_no_wrong_order() {
+        let mut orderer = Orderer { most_waiting: 64, ..Orderer::new(Times::default()) };
+        sent(&mut orderer, (0..200).chain(50..60).map(|time| (1, time)));
+        let error = orderer.finish().expect_err("later ones were passed on").to_string();
+        assert!(error.starts_with("an event at 0.000000050 s"), "{error}");
+        // Another thread's events need no order among the first's.
+        let mut orderer = Orderer { most_waiting: 64, ..Orderer::new(Times::default()) };
+        sent(&mut orderer, (0..200).map(|time| (1, time)).chain((50..60).map(|time| (2, time))));
+        orderer.finish().expect("each thread is in order");
+        // A loss says that what spans it does not count, which is too late for what was passed on.
+        let mut orderer = Orderer { most_waiting: 64, ..Orderer::new(Times::default()) };
+        sent(&mut orderer, (0..200).map(|time| (1, time)));
+        orderer.lost(3, 20, 1);
+        assert!(orderer.finish().is_err());
+    }
+
+    #[test]
+    fn marks_that_are_not_trusted_settle_nothing() {
+        let mut orderer = Orderer::of_threads(Times::default(), vec![1]);
+        for round in [[8, 9], [4, 5], [0, 1]] {
+            sent(&mut orderer, round.map(|time| (1, time)));
+            sent(&mut orderer, round.map(|time| (2, time)));
+            orderer.finished_round();
+        }
+        let out = orderer.finish().expect("everything waits").0;
+        assert_eq!(out, [0, 1, 4, 5, 8, 9].map(|time| (1, time)), "and other threads are left out");
+    }
+
     proptest! {
         #[test]
         fn each_thread_comes_out_in_order_and_complete(
@@ -143,7 +255,7 @@ mod tests {
                 }
                 orderer.finished_round();
             }
-            let out = orderer.finish().0;
+            let out = orderer.finish().expect("rounds are true").0;
             prop_assert_eq!(out.len(), times.len());
             for thread in 0..4 {
                 let of_thread: Vec<u64> =

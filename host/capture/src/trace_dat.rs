@@ -15,10 +15,9 @@ mod page;
 mod source;
 mod stretch;
 
-use crate::Error;
 use crate::abreast::{self, Complaints};
-use crate::perf_data::Reading;
 use crate::sink::{Origin, Stretched};
+use crate::{Error, Reading};
 use delivery::Decoders;
 use front::{Front, read_front};
 use source::{Room, Source};

@@ -1,17 +1,15 @@
 //! Watches running machines for a while through tracefs: which inhibits are set, who takes interrupts.
 //!
-//! Uses an instance of its own (`/sys/kernel/tracing/instances/avicenna-PID`), which is removed at the end: the host's
-//! own tracing is not touched. Only inhibit and interrupt events are enabled, no exits. Left out: BPF.
+//! Uses a tracing instance of its own, which is removed at the end. Only inhibit and interrupt events are enabled, no exits. Left out: BPF.
 
 use crate::folder::reason;
 use rules::feature::{ACCEPTED, INCOMPLETE_IPI, INHIBIT_CHANGED, UNACCELERATED_ACCESS};
 use rules::why::Observation;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::fs;
 use std::time::{Duration, Instant};
 use trace::inhibit::{Numbering, Reason};
+use tracefs::{Directory, Error, InhibitChange, Instance, Line as TraceLine};
 
 /// Events that tell the state, the hardware's interrupts and software's.
 const EVENTS: &[&str] = &[
@@ -23,8 +21,7 @@ const EVENTS: &[&str] = &[
 ];
 const INJECTED: &str = "kvm_inj_virq";
 
-/// Most of a trace that is read, and most events that are kept of it.
-const TRACE_LIMIT: u64 = 64 << 20;
+/// Most events that are kept of a trace.
 const EVENTS_LIMIT: usize = 1_000_000;
 
 /// What a trace says, by thread.
@@ -58,67 +55,24 @@ enum EventKind {
 
 /// Records for a while on this host.
 pub fn record(seconds: f64) -> Result<Trace, String> {
-    let instance = Instance::create()?;
-    for event in EVENTS {
-        instance.enable(event)?;
-    }
+    let directory = Directory::find().map_err(told)?;
+    let instance =
+        Instance::create(&directory).map_err(|error| told(error) + " (root is needed)")?;
     let start = Instant::now();
-    instance.write("tracing_on", "1")?;
+    instance.enable_kvm_events(EVENTS).map_err(told)?;
     std::thread::sleep(Duration::from_secs_f64(seconds.clamp(0.1, 3600.0)));
-    instance.write("tracing_on", "0")?;
+    instance.stop();
     let spent = start.elapsed().as_secs_f64();
-    let mut text = String::new();
-    let path = instance.folder.join("trace");
-    File::open(&path)
-        .and_then(|file| file.take(TRACE_LIMIT).read_to_string(&mut text))
-        .map_err(|error| format!("{}: {}", path.display(), reason(&error)))?;
-    let mut trace = parse(&text);
+    let mut trace = parse(&instance.text().map_err(told)?);
     trace.seconds = spent;
     trace.source = format!("tracefs, {spent:.1} s");
     Ok(trace)
 }
 
-/// A tracing instance that goes with this value.
-struct Instance {
-    folder: PathBuf,
-}
-
-impl Instance {
-    fn create() -> Result<Instance, String> {
-        let roots = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-        let root = roots
-            .into_iter()
-            .map(Path::new)
-            .find(|root| root.join("events").is_dir())
-            .ok_or("tracefs is not mounted or not readable")?;
-        if !root.join("events/kvm").is_dir() {
-            return Err("this kernel has no kvm events: is the kvm module loaded?".into());
-        }
-        let folder = root.join(format!("instances/avicenna-{}", std::process::id()));
-        match fs::create_dir(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(format!("{}: {} (root is needed)", folder.display(), reason(&error)))
-            }
-            _ => Ok(Instance { folder }),
-        }
-    }
-
-    fn write(&self, file: &str, text: &str) -> Result<(), String> {
-        let path = self.folder.join(file);
-        fs::write(&path, text).map_err(|error| format!("{}: {}", path.display(), reason(&error)))
-    }
-
-    /// Kernels lack events of later ones and of the other vendor.
-    fn enable(&self, event: &str) -> Result<(), String> {
-        let file = format!("events/kvm/{event}/enable");
-        if self.folder.join(&file).exists() { self.write(&file, "1") } else { Ok(()) }
-    }
-}
-
-impl Drop for Instance {
-    fn drop(&mut self) {
-        // Should this fail, an empty instance stays; the next reboot removes it.
-        let _ = fs::remove_dir(&self.folder);
+fn told(error: Error) -> String {
+    match error {
+        Error::File { path, source } => format!("{}: {}", path.display(), reason(&source)),
+        other => other.to_string(),
     }
 }
 
@@ -134,37 +88,18 @@ pub fn parse(text: &str) -> Trace {
     trace
 }
 
-/// ` qemu-system-x86-141     [000] .....     4.286000: kvm_apicv_inhibit_changed: set reason=2, inhibits=0x4`
 fn event(line: &str) -> Option<Event> {
-    if line.starts_with('#') || line.len() > 1000 {
-        return None;
-    }
-    // Names may hold any character: the processor's bracket comes after the thread's number.
-    let (before, after) = line.split_once(" [")?;
-    let thread = before.trim_end().rsplit('-').next()?.parse().ok()?;
-    let (_, after) = after.split_once(']')?;
-    let (stamp, rest) = after.split_once(": ")?;
-    let time = stamp.split_whitespace().last()?.parse().ok()?;
-    let (name, body) = rest.split_once(':')?;
-    let kind = match name.trim() {
-        name if name == INHIBIT_CHANGED.name => inhibit(body.trim())?,
+    let TraceLine { thread, seconds, event, text } = TraceLine::parse(line)?;
+    let kind = match event {
+        name if name == INHIBIT_CHANGED.name => {
+            let InhibitChange { bit, is_set, mask } = InhibitChange::parse(text)?;
+            EventKind::Inhibit { bit, is_set, mask }
+        }
         INJECTED => EventKind::Injected,
         name if EVENTS.contains(&name) => EventKind::Accelerated,
         _ => return None,
     };
-    Some(Event { thread, time, kind })
-}
-
-/// `set reason=8, inhibits=0x100 PIT_REINJ`
-fn inhibit(body: &str) -> Option<EventKind> {
-    let (verb, rest) = body.split_once(" reason=")?;
-    let (bit, rest) = rest.split_once(',')?;
-    let mask = rest.trim().strip_prefix("inhibits=0x")?.split_whitespace().next()?;
-    Some(EventKind::Inhibit {
-        bit: bit.trim().parse().ok().filter(|bit| *bit < 64)?,
-        is_set: verb == "set",
-        mask: u64::from_str_radix(mask, 16).ok()?,
-    })
+    Some(Event { thread, time: seconds, kind })
 }
 
 impl Trace {

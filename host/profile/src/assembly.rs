@@ -6,7 +6,9 @@
 //! there are as many as moves, not as many as events. A lane is known to come next when the recorder
 //! has been round its buffers twice since: whatever follows the end of a round is not earlier than
 //! the latest event before the end of the round before. Where each buffer is read as a stream of its
-//! own, its reader says up to when nothing more will come.
+//! own, its reader says up to when nothing more will come. Where neither is known, lanes wait until
+//! too many do; then the earlier half is taken to be complete. A thread for which that turns out to
+//! be wrong is tangled, and whoever reads the recording puts it in order otherwise.
 
 use crate::Options;
 use crate::pairing::{Arrival, Lane, Lanes};
@@ -14,7 +16,7 @@ use crate::part::{Edges, Part, Rounds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Lanes that wait at most; beyond that, they are taken to be in order as they are.
+/// Lanes that wait at most; beyond that, nothing earlier than half of them is expected to come.
 const MOST_WAITING: usize = 1 << 16;
 
 /// Puts the edges of stretches together, in the order of the recording.
@@ -23,12 +25,12 @@ pub struct Assembly {
     whole: Part,
     is_by_cpu: bool,
     waiting: BTreeMap<u32, Vec<Waiting>>,
-    /// Losses that are later than the lanes that were joined.
-    losses: Vec<(u32, u64)>,
     count: usize,
     latest_ns: u64,
     /// The latest event before the end of the last round.
     round_ns: u64,
+    /// Before this, lanes were joined without knowing that nothing more would come.
+    guessed_ns: u64,
 }
 
 /// A lane that waits where its stretch left it: there may be as many as moves, which are sorted.
@@ -51,10 +53,10 @@ impl Assembly {
             whole: Part::new(options),
             is_by_cpu: arrival != Arrival::InOrder,
             waiting: BTreeMap::new(),
-            losses: Vec::new(),
             count: 0,
             latest_ns: 0,
             round_ns: 0,
+            guessed_ns: 0,
         }
     }
 
@@ -64,10 +66,15 @@ impl Assembly {
             return self.whole.join_lanes(edges);
         }
         let Edges { lanes, inhibits, lost, rounds } = edges;
+        self.check(&lost);
         self.whole.take_over(&lost, inhibits);
         self.wait(lanes);
         let settled_ns = self.settled(rounds);
-        self.settle(if self.count > MOST_WAITING { u64::MAX } else { settled_ns });
+        self.settle(settled_ns);
+        if self.count > MOST_WAITING {
+            let middle_ns = self.guess();
+            self.settle(middle_ns);
+        }
     }
 
     /// Takes the edges of a stretch of one of several streams: nothing earlier than a time will come
@@ -77,10 +84,30 @@ impl Assembly {
             return self.whole.join_lanes(edges);
         }
         let Edges { lanes, inhibits, lost, .. } = edges;
-        self.whole.take_over(&[], inhibits);
-        self.losses.extend(lost);
+        self.check(&lost);
+        self.whole.take_over(&lost, inhibits);
         self.wait(lanes);
-        self.settle_before(if self.count > MOST_WAITING { u64::MAX } else { settled_ns });
+        self.settle_before(settled_ns);
+        if self.count > MOST_WAITING {
+            let middle_ns = self.guess();
+            self.settle_before(middle_ns);
+        }
+    }
+
+    /// The middle of what waits, before which nothing more is expected.
+    fn guess(&mut self) -> u64 {
+        let waiting = self.waiting.values().flatten();
+        let mut ends: Vec<u64> = waiting.map(|waiting| waiting.lane().last_ns).collect();
+        let middle = ends.len() / 2;
+        self.guessed_ns = self.guessed_ns.max(*ends.select_nth_unstable(middle).1);
+        self.guessed_ns
+    }
+
+    /// A loss says that what spans it does not count, which is too late for lanes that were joined.
+    fn check(&mut self, lost: &[(u32, u64)]) {
+        if lost.iter().any(|(_, at_ns)| (1..=self.guessed_ns).contains(at_ns)) {
+            self.whole.tangle();
+        }
     }
 
     fn wait(&mut self, lanes: Lanes) {
@@ -92,13 +119,8 @@ impl Assembly {
         }
     }
 
-    /// Joins the lanes that ended before a time, by when all losses up to their ends are known, and
-    /// those are handed over a few at a time.
+    /// Joins the lanes that ended before a time, by when all losses up to their ends are known.
     fn settle_before(&mut self, until_ns: u64) {
-        let (known, later): (Vec<_>, Vec<_>) =
-            self.losses.iter().partition(|(_, at_ns)| *at_ns < until_ns);
-        self.losses = later;
-        self.whole.take_over(&known, Vec::new());
         for waiting in self.waiting.values_mut() {
             // Stable: lanes of one time stay in the order of their stream.
             waiting.sort_by_key(|waiting| waiting.first_ns);
@@ -138,7 +160,6 @@ impl Assembly {
 
     /// Ends the recording with the sums of all stretches.
     pub fn finish(mut self, sums: impl IntoIterator<Item = Part>) -> Part {
-        self.whole.take_over(&std::mem::take(&mut self.losses), Vec::new());
         self.settle(u64::MAX);
         for part in sums {
             self.whole.absorb(part);

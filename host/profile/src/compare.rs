@@ -3,8 +3,8 @@
 //! Rates make recordings of different length comparable: per second and vCPU, or per unit of work
 //! if the user says how much was done. Confidence comes from the blocks of time of each recording
 //! by a percentile bootstrap: blocks are drawn with replacement, so that bursts and idle stretches
-//! widen the interval as they should. Neighbouring blocks that depend on each other make it a
-//! little too narrow; blocks are at least an eighth of a second.
+//! widen the interval as they should. Neighbouring blocks that depend on each other would make it
+//! too narrow, so blocks are joined until neighbours hardly do.
 
 use crate::avoidable::is_idle;
 use crate::cell::Block;
@@ -21,6 +21,8 @@ const DRAWS: usize = 2000;
 const FEWEST_BLOCKS: usize = 5;
 /// Blocks drawn from: longer recordings have neighbouring blocks joined.
 const MOST_BLOCKS: usize = 200;
+/// So few are not joined further, however much they depend on each other.
+const FEWEST_JOINED: usize = 2 * FEWEST_BLOCKS;
 
 /// One side of a comparison.
 #[derive(Clone, Debug)]
@@ -138,14 +140,7 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>) -> Comparison {
     names.sort();
     names.dedup();
     let whole = |parts: &BTreeMap<String, Part>, has_idle: bool| {
-        let mut whole = Part::default();
-        for part in parts.values().filter(|part| has_idle || !part.is_idle) {
-            whole.count += part.count;
-            whole.time_ns += part.time_ns;
-            whole.blocks.resize(whole.blocks.len().max(part.blocks.len()), 0.0);
-            whole.blocks.iter_mut().zip(&part.blocks).for_each(|(sum, block)| *sum += block);
-        }
-        whole
+        sum_of(parts.values().filter(|part| has_idle || !part.is_idle))
     };
     let (whole_a, whole_b) = (whole(&parts_a, true), whole(&parts_b, true));
     let (working_a, working_b) = (whole(&parts_a, false), whole(&parts_b, false));
@@ -212,7 +207,8 @@ fn parts(side: &Side<'_>) -> BTreeMap<String, Part> {
     let isa = side.profile.isa.or(side.context.isa);
     let name = |key: Key| row_name(key, isa, &side.context.extra_names);
     let whole = whole_blocks(side.profile);
-    side.profile
+    let mut parts: BTreeMap<String, Part> = side
+        .profile
         .rows(&selection)
         .into_iter()
         .map(|(key, cell)| {
@@ -224,11 +220,24 @@ fn parts(side: &Side<'_>) -> BTreeMap<String, Part> {
                     *sum += count as f64;
                 }
             }
-            let blocks = join_blocks(&blocks);
             let is_idle = isa.is_some_and(|isa| is_idle(isa, key.reason()));
             (name(key), Part { count: cell.count, time_ns: cell.time_ns, is_idle, blocks })
         })
-        .collect()
+        .collect();
+    let step = independent_step(&sum_of(parts.values()).blocks);
+    parts.values_mut().for_each(|part| part.blocks = join_blocks(&part.blocks, step));
+    parts
+}
+
+fn sum_of<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Part {
+    let mut whole = Part::default();
+    for part in parts {
+        whole.count += part.count;
+        whole.time_ns += part.time_ns;
+        whole.blocks.resize(whole.blocks.len().max(part.blocks.len()), 0.0);
+        whole.blocks.iter_mut().zip(&part.blocks).for_each(|(sum, block)| *sum += block);
+    }
+    whole
 }
 
 /// Number of the first block that lies wholly within the recording, and how many do.
@@ -243,9 +252,30 @@ fn whole_blocks(profile: &Profile) -> (u64, usize) {
     }
 }
 
-fn join_blocks(blocks: &[f64]) -> Vec<f64> {
-    let step = blocks.len().div_ceil(MOST_BLOCKS).max(1);
+/// How many blocks are joined to one: as few as leave no more than are drawn from, and whose
+/// neighbours hardly depend on each other.
+fn independent_step(blocks: &[f64]) -> usize {
+    let mut step = blocks.len().div_ceil(MOST_BLOCKS).max(1);
+    loop {
+        let joined = join_blocks(blocks, step);
+        if joined.len() < 2 * FEWEST_JOINED || !depends_on_neighbour(&joined) {
+            return step;
+        }
+        step *= 2;
+    }
+}
+
+fn join_blocks(blocks: &[f64], step: usize) -> Vec<f64> {
     blocks.chunks_exact(step).map(|blocks| blocks.iter().sum()).collect()
+}
+
+/// Whether the correlation of neighbours is larger than chance makes it in 19 of 20 cases.
+fn depends_on_neighbour(blocks: &[f64]) -> bool {
+    let mean = blocks.iter().sum::<f64>() / blocks.len() as f64;
+    let product = |pair: &[f64]| (pair[0] - mean) * (pair[1] - mean);
+    let spread: f64 = blocks.iter().map(|block| (block - mean).powi(2)).sum();
+    let shared: f64 = blocks.windows(2).map(product).sum();
+    spread > 0.0 && shared / spread > 1.65 / (blocks.len() as f64).sqrt()
 }
 
 fn change(name: &str, a: &Part, b: &Part, scale_a: f64, scale_b: f64, total_rate: f64) -> Change {

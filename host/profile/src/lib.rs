@@ -11,6 +11,7 @@ pub mod compare;
 pub mod inhibit;
 pub mod interrupts;
 pub mod key;
+mod losses;
 pub mod name;
 pub mod pairing;
 pub mod part;

@@ -11,6 +11,7 @@ mod detail;
 
 use crate::cell::Cell;
 use crate::key::{Key, PackedDetail, View};
+use crate::losses::Losses;
 use crate::table::Table;
 use crate::trip::{KnownTrips, TripCells};
 use detail::{detail_of_exit, detail_of_mmio, detail_of_msr, detail_of_register};
@@ -66,37 +67,6 @@ struct Open {
     mmio: OpenMmio,
     port: Option<Begun>,
     msr: Option<Begun>,
-}
-
-/// Where a recording lost events: nothing that spans such a moment on its CPU can be trusted.
-#[derive(Clone, Debug, Default)]
-pub struct Losses {
-    /// Host CPU and the time at which the loss was noticed.
-    pub moments: Vec<(u32, u64)>,
-    pub events: u64,
-}
-
-/// Losses remembered one by one; with more, the oldest are forgotten, far behind what is open.
-const MOST_MOMENTS: usize = 4096;
-
-impl Losses {
-    pub fn add(&mut self, cpu: u32, at_ns: u64, events: u64) {
-        self.events += events;
-        self.moments.push((cpu, at_ns));
-        if self.moments.len() > MOST_MOMENTS {
-            self.moments.drain(..MOST_MOMENTS / 2);
-        }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.moments.is_empty()
-    }
-
-    fn between(&self, begun_cpu: u32, begun_ns: u64, stamp: &Stamp) -> bool {
-        self.moments.iter().any(|&(cpu, at_ns)| {
-            (cpu == begun_cpu || cpu == stamp.cpu) && begun_ns < at_ns && at_ns <= stamp.time_ns
-        })
-    }
 }
 
 /// What is worked out beside the exits themselves.
@@ -199,7 +169,8 @@ pub struct Thread {
     /// Exits followed by another exit, and those thrown away for a loss or a clock that ran back.
     pub unpaired: u64,
     pub discarded: u64,
-    /// Lanes that were joined overlapped: they were not cut finely enough.
+    /// Lanes that were joined overlapped, not having been cut finely enough, or events that come in
+    /// the order of time did not.
     pub is_tangled: bool,
 }
 
@@ -433,6 +404,10 @@ impl Thread {
     #[inline]
     fn arrived(&mut self, stamp: &Stamp, done: &mut Lanes) {
         if self.gap_ns == u64::MAX {
+            // What comes in the order of time does so, or the recording is not what it seems.
+            self.is_tangled |= stamp.time_ns < self.last_ns;
+            self.first_ns = self.first_ns.min(stamp.time_ns);
+            self.last_ns = self.last_ns.max(stamp.time_ns);
             return;
         }
         let is_silent = self.whereabouts != Whereabouts::Guest
@@ -479,11 +454,11 @@ impl Thread {
             self.process = lane.process;
         }
         self.is_tangled |= lane.first_ns < self.last_ns;
-        self.last_ns = self.last_ns.max(lane.last_ns);
         let mut none = Lanes::default();
         for (stamp, event) in lane.head(heads) {
             self.event(stamp, event, losses, &mut none);
         }
+        self.last_ns = self.last_ns.max(lane.last_ns);
         if lane.has_entered {
             (self.open, self.whereabouts) = (lane.open, lane.whereabouts);
         }
@@ -499,6 +474,7 @@ impl Thread {
         }
         self.unpaired += other.unpaired;
         self.discarded += other.discarded;
+        self.is_tangled |= other.is_tangled;
     }
 
     #[cold]
@@ -535,7 +511,8 @@ impl Thread {
 
     #[inline]
     fn end(&mut self, begun: Begun, stamp: &Stamp, losses: &Losses) {
-        let is_lossy = !losses.moments.is_empty() && losses.between(begun.cpu, begun.at_ns, stamp);
+        let is_within = |cpu| losses.has_within(cpu, begun.at_ns, stamp.time_ns);
+        let is_lossy = losses.has_moments() && (is_within(begun.cpu) || is_within(stamp.cpu));
         if stamp.time_ns < begun.at_ns || is_lossy {
             self.discarded += u64::from(begun.key.view() == View::Vmexit);
             return;

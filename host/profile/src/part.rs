@@ -1,6 +1,7 @@
 //! A consecutive part of a recording, and how parts are joined to the whole.
 
-use crate::pairing::{Arrival, Lane, Lanes, Losses, Thread, Views};
+use crate::losses::Losses;
+use crate::pairing::{Arrival, Lane, Lanes, Thread, Views};
 use crate::table::{HashKey, Table, mix};
 use arch::apic::DeliveryMode;
 use serde::{Deserialize, Serialize};
@@ -449,7 +450,7 @@ impl Part {
         for position in 0..self.threads.len() {
             self.threads.at(position).1.end_lane(&mut self.edges.lanes);
         }
-        self.losses.moments.clear();
+        self.losses.forget_moments();
         self.is_plain = self.options.is_everything;
         self.last_ns = self.latest_ns();
         let mut edges = std::mem::take(&mut self.edges);
@@ -522,6 +523,13 @@ impl Part {
         let mut threads: Vec<u32> = tangled.map(|(number, _)| *number).collect();
         threads.sort_unstable();
         threads
+    }
+
+    /// Takes all threads to be out of order.
+    pub(crate) fn tangle(&mut self) {
+        for position in 0..self.threads.len() {
+            self.threads.at(position).1.is_tangled = true;
+        }
     }
 
     /// Takes over the threads of a part that was cut more finely.

@@ -150,6 +150,13 @@ impl Profile {
         cells.next().map_or_else(|| Blocks::default().width_ns(), |row| row.1.blocks.width_ns())
     }
 
+    /// Width of the stretches of time that are shown: narrower blocks are for statistics.
+    pub fn shown_width_ns(&self) -> u64 {
+        /// About an eighth of a second.
+        const NARROWEST_SHOWN: u64 = 1 << 27;
+        self.block_width_ns().max(NARROWEST_SHOWN)
+    }
+
     /// Seconds between the first and the last event.
     pub fn seconds(&self) -> f64 {
         self.span_ns.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9)

@@ -121,9 +121,26 @@ impl Cell {
     }
 }
 
-/// Sum of squares in ns. Units of 1024 ns say nothing of short exits, whose spread is that of their
-/// octaves then: evenly over each, and scaled to the time they took.
+/// Sum of squares in ns, no larger than the shortest and the longest allow: two exits of one length
+/// have no spread, whatever their octave has.
 fn squares(added: &Added) -> u128 {
+    let (count, time) = (u128::from(added.count), u128::from(added.time_ns));
+    if count == 1 {
+        return time * time;
+    }
+    let (least, most) = (u128::from(added.least_ns), u128::from(added.most_ns));
+    // The mean lies between the two, unless they are of other exits too.
+    if least * count > time || most * count < time {
+        return told_squares(added);
+    }
+    // Of all with this mean, the spread is largest if each is one of the two.
+    let largest = time * (least + most) - count * least * most;
+    told_squares(added).min(largest)
+}
+
+/// Units of 1024 ns say nothing of short exits, whose spread is that of their octaves then: evenly
+/// over each, and scaled to the time they took.
+fn told_squares(added: &Added) -> u128 {
     const SHORT_NS: u64 = 16 << 10;
     let told = u128::from(added.squares) << 20;
     let octaves =
@@ -164,7 +181,31 @@ mod tests {
         // Nine tenths at 768 ns and one at 6144: a deviation of 1.25 times the mean.
         assert!((cell.relative_error() - 4.0).abs() < 0.3, "{}", cell.relative_error());
         let long = Added { time_ns: 1000 << 20, squares: 5, ..added };
-        assert_eq!(squares(&long), 5 << 20);
+        assert_eq!(told_squares(&long), 5 << 20);
+    }
+
+    #[test]
+    fn exits_of_one_length_have_no_spread() {
+        for (count, ns) in [(2, 3000), (7, 700), (3, 40_000)] {
+            let added = Added {
+                process: 1,
+                thread: 2,
+                vcpu: 0,
+                isa: 2,
+                reason: 0x7c,
+                detail: PackedDetail::UNKNOWN,
+                count,
+                time_ns: count * ns,
+                squares: count * (ns >> 10) * (ns >> 10),
+                least_ns: ns,
+                most_ns: ns,
+                octaves: [vec![0; ns.ilog2() as usize], vec![count]].concat(),
+            };
+            let mut cell = Cell::default();
+            cell.add_summed(&added, 0, 1);
+            let error = cell.relative_error();
+            assert!(error < 1e-9 || ns >= 16 << 10 && error < 2.0, "{count} of {ns} ns: {error}");
+        }
     }
 
     #[test]

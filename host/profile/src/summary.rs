@@ -395,13 +395,13 @@ impl Scope<'_> {
 
     /// Seconds to divide by. A short piece at either end of a recording says little about a rate.
     fn block_seconds(&self, from_ns: u64, until_ns: u64) -> f64 {
-        let least_ns = self.profile.block_width_ns() / 8;
+        let least_ns = self.profile.shown_width_ns() / 8;
         until_ns.saturating_sub(from_ns).max(least_ns) as f64 / 1e9
     }
 
     /// How many blocks make a stretch, for no more stretches than these.
     fn stretch(&self, most: u64) -> u64 {
-        let width_ns = self.profile.block_width_ns();
+        let width_ns = self.profile.shown_width_ns();
         let (first, last) = self.profile.span_ns.unwrap_or((0, 0));
         // Stretches are aligned, so that there may be one more.
         (last / width_ns - first / width_ns + 1).div_ceil(most.saturating_sub(1).max(1)).max(1)
@@ -418,7 +418,7 @@ impl Scope<'_> {
         }
         // A row's blocks are in order, which this sort makes use of.
         blocks.sort_by_key(|block| block.0);
-        let length_ns = self.profile.block_width_ns() * stretch;
+        let length_ns = self.profile.shown_width_ns() * stretch;
         let (first, last) = self.profile.span_ns.unwrap_or((0, 0));
         blocks
             .chunk_by(|one, other| one.0 / length_ns == other.0 / length_ns)
@@ -437,12 +437,12 @@ impl Scope<'_> {
     /// Seconds of the first event, and the width of a block.
     fn origin(&self) -> (f64, f64) {
         let first = self.profile.span_ns.map_or(0.0, |span| span.0 as f64 / 1e9);
-        (first, self.profile.block_width_ns() as f64 / 1e9)
+        (first, self.profile.shown_width_ns() as f64 / 1e9)
     }
 
     fn timeline(&self, selection: &Selection) -> Timeline {
         let (first, width) = self.origin();
-        let width_ns = self.profile.block_width_ns();
+        let width_ns = self.profile.shown_width_ns();
         let mut series = Vec::new();
         let span = self.profile.span_ns.unwrap_or((0, 0));
         let (begin, end) = (span.0 / width_ns, span.1 / width_ns);
@@ -454,6 +454,8 @@ impl Scope<'_> {
             for (start, block) in cells.flat_map(|row| row.1.blocks.iter()) {
                 let index = (start / width_ns).wrapping_sub(begin) as usize;
                 if let Some(rate) = rates.get_mut(index) {
+                    // Blocks may be narrower than what is shown.
+                    let start = start / width_ns * width_ns;
                     let from = start.max(span.0);
                     let until = (start + width_ns).min(span.1);
                     *rate += block.count as f64 / self.block_seconds(from, until);

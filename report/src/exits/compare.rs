@@ -1,26 +1,26 @@
 //! A comparison of two recordings for people and programs.
 
-use super::html::page;
 use crate::grid::{Grid, Value, escaped, grouped};
-use crate::plot;
-use profile::compare::{Change, Comparison};
+use crate::page::{legend, page};
+use crate::plot::{self, Pair};
+use profile::compare::{Change, Comparison, Finding};
 use std::fmt::Write;
 
 /// The changes, the whole first.
 pub fn grid(comparison: &Comparison) -> Grid {
     let columns = [
         "reason",
-        "count A",
-        "count B",
-        "rate A",
-        "rate B",
         "change %",
+        "finding",
         "95 % from",
         "95 % to",
+        "rate A",
+        "rate B",
+        "count A",
+        "count B",
         "points",
         "mean A us",
         "mean B us",
-        "finding",
     ];
     let title = format!("Exits {}", comparison.basis.name());
     let mut grid = Grid::new(title, &columns);
@@ -32,17 +32,17 @@ pub fn grid(comparison: &Comparison) -> Grid {
         let optional = |value: Option<f64>| value.map_or(Value::Missing, |v| Value::Number(v, 1));
         grid.rows.push(vec![
             Value::text(&change.name),
-            Value::Count(change.count_a),
-            Value::Count(change.count_b),
-            rate(change.rate_a),
-            rate(change.rate_b),
             change.percent.map_or(Value::text("new"), |percent| Value::Number(percent, 1)),
+            Value::text(change.finding.name()),
             optional(change.interval.map(|interval| interval.0)),
             optional(change.interval.map(|interval| interval.1)),
+            rate(change.rate_a),
+            rate(change.rate_b),
+            Value::Count(change.count_a),
+            Value::Count(change.count_b),
             Value::Number(change.contribution, 2),
             Value::Number(change.mean_a_ns / 1e3, 2),
             Value::Number(change.mean_b_ns / 1e3, 2),
-            Value::text(change.finding.name()),
         ]);
     }
     grid
@@ -54,36 +54,35 @@ fn rate(value: f64) -> Value {
 
 /// The answer first: by how much the whole changed and how large that is.
 pub fn headline(comparison: &Comparison) -> String {
+    format!("{}\n{}", answer(comparison), sides(comparison))
+}
+
+fn sides(comparison: &Comparison) -> String {
     let total = &comparison.total;
-    let mut text = format!(
+    format!(
         "A {} ({} exits)\nB {} ({} exits)\n",
         comparison.name_a,
         grouped(total.count_a),
         comparison.name_b,
         grouped(total.count_b)
-    );
-    let _ = match total.percent {
-        None => writeln!(text, "A has no exits to compare with"),
-        Some(percent) => {
-            let interval = total.interval.map_or_else(String::new, |(low, high)| {
-                format!(" (95 % of draws between {low:+.1} and {high:+.1} %)")
-            });
-            let finding = match total.finding {
-                profile::compare::Finding::NoDifferenceShown => ": no difference shown",
-                profile::compare::Finding::NoConfidence => {
-                    ": printed totals or a short recording, so how sure that is is not known"
-                }
-                _ => "",
-            };
-            writeln!(
-                text,
-                "{percent:+.1} % exits {}{interval}{}{finding}",
-                comparison.basis.name(),
-                magnitude(total)
-            )
+    )
+}
+
+fn answer(comparison: &Comparison) -> String {
+    let total = &comparison.total;
+    let Some(percent) = total.percent else { return "A has no exits to compare with".into() };
+    let interval = total.interval.map_or_else(String::new, |(low, high)| {
+        format!(" (95 % of draws between {low:+.1} and {high:+.1} %)")
+    });
+    let finding = match total.finding {
+        Finding::NoDifferenceShown => ": no difference shown",
+        Finding::NoConfidence => {
+            ": printed totals or a short recording, so how sure that is is not known"
         }
+        Finding::Fewer | Finding::More => "",
     };
-    text
+    let basis = comparison.basis.name();
+    format!("{percent:+.1} % exits {basis}{interval}{}{finding}", magnitude(total))
 }
 
 fn magnitude(total: &Change) -> String {
@@ -115,29 +114,33 @@ pub fn markdown(comparison: &Comparison) -> String {
 /// Rows drawn; the rest are in the table.
 const MOST_BARS: usize = 10;
 
+fn pair(change: &Change) -> Pair {
+    let percent = change.percent.map_or("new".into(), |percent| format!("{percent:+.1} %"));
+    Pair {
+        name: change.name.clone(),
+        note: format!("{percent}, {}", change.finding.name()),
+        before: Some((change.rate_a, plot::short(change.rate_a))),
+        after: Some((change.rate_b, plot::short(change.rate_b))),
+    }
+}
+
 /// A page with the rates side by side.
 pub fn html(comparisons: &[Comparison]) -> String {
     let mut body = String::new();
     for comparison in comparisons {
         let _ = writeln!(
             body,
-            "<h1>{} against {}</h1><p class=\"facts\">{}</p>",
+            "<h1>{} against {}</h1>\n<p class=\"answer\">{}</p>\n<p class=\"facts\">{}</p>",
             escaped(&comparison.name_b),
             escaped(&comparison.name_a),
-            escaped(&headline(comparison))
+            escaped(&answer(comparison)),
+            escaped(&sides(comparison))
         );
         let rows = std::iter::once(&comparison.total).chain(&comparison.changes).take(MOST_BARS);
-        let bars: Vec<_> = rows
-            .flat_map(|change| {
-                let bar = |name: String, rate: f64, colour| (name, rate, plot::short(rate), colour);
-                [
-                    bar(format!("{} A", change.name), change.rate_a, plot::COLOURS[0]),
-                    bar("B".into(), change.rate_b, plot::COLOURS[1]),
-                ]
-            })
-            .collect();
+        let pairs: Vec<Pair> = rows.map(pair).collect();
         let _ = writeln!(body, "<h2>Exits {}</h2>", comparison.basis.name());
-        body.push_str(&plot::bars("Exits of A and B by reason", &bars));
+        body.push_str(&legend(&comparison.name_a, &comparison.name_b));
+        body.push_str(&plot::pairs("Exits of A and B by reason", &pairs));
         let grid = grid(comparison).without_empty_columns();
         let _ = writeln!(body, "<div class=\"scroll\">{}</div><p>{LEGEND}.</p>", grid.to_html());
     }

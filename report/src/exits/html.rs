@@ -1,56 +1,23 @@
-//! The report as a page that needs nothing but itself: no script, no font, no network.
+//! The report as a page.
 
 use super::{Report, all_grids, text};
-use crate::grid::escaped;
-use crate::plot;
+use crate::grid::{escaped, grouped};
+use crate::page::{AVOIDABLE, IDLE, NOT_AVOIDABLE, UNKNOWN, page};
+use crate::plot::{self, Bar, Distribution};
 use profile::avoidable::Verdict;
 use profile::inhibit::MachineInhibits;
-
-/// Style of every page: readable in print, light or dark as the reader has it.
-pub const STYLE: &str = "\
-:root{color-scheme:light dark}\
-body{font:15px/1.45 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}\
-h1{font-size:1.5rem;margin:0 0 .3rem}h2{font-size:1.1rem;margin:1.8rem 0 .5rem}\
-p.facts{color:#777;white-space:pre-line;margin:.2rem 0 1rem}\
-table{border-collapse:collapse;font-size:13px;margin:.4rem 0 1rem}\
-th,td{padding:.15rem .6rem;border-bottom:1px solid #8884;text-align:left;vertical-align:top}\
-th{font-weight:600}th.n,td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\
-svg.plot{width:100%;max-width:60rem;height:auto;display:block}\
-svg.histogram{display:inline-block;max-width:100%;margin:.2rem .8rem .2rem 0}\
-svg text{font:12px system-ui,sans-serif;fill:currentColor}svg text.small{font-size:9px}\
-svg line.grid{stroke:#8886}svg rect.free{fill:#8883}\
-p.warning{border-left:4px solid #d55e00;padding:.2rem .8rem}\
-p.answer{font-size:1.15rem;margin:.6rem 0}\
-.scroll{overflow-x:auto}";
-
-const AVOIDABLE: &str = plot::COLOURS[2];
-const NOT_AVOIDABLE: &str = plot::COLOURS[0];
-const UNKNOWN: &str = plot::COLOURS[1];
-const IDLE: &str = plot::COLOURS[6];
+use profile::summary::Row;
 
 /// Histograms shown; rarer exits have theirs in the JSON.
 const MOST_HISTOGRAMS: usize = 8;
-
-/// Letters of what an exit was about that fit beside a bar.
-const MOST_LABEL: usize = 32;
+/// Bars shown; the others are in the table.
+const MOST_REASONS: usize = 12;
 
 /// A page of all reports.
 pub fn html(reports: &[Report]) -> String {
     let title = reports.iter().map(|report| report.file.as_str()).collect::<Vec<_>>().join(", ");
     let body: String = reports.iter().map(section).collect();
     page(&format!("VM exits of {title}"), &body)
-}
-
-/// A whole page around a body.
-pub fn page(title: &str, body: &str) -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta \
-         name=\"viewport\" content=\"width=device-width\"><meta name=\"generator\" \
-         content=\"avicenna {}\"><title>{}</title><style>{STYLE}</style></head><body>\n{body}\
-         </body></html>\n",
-        env!("CARGO_PKG_VERSION"),
-        escaped(title)
-    )
 }
 
 fn section(report: &Report) -> String {
@@ -64,7 +31,7 @@ fn section(report: &Report) -> String {
         html.push_str(&format!("<p class=\"warning\">{}</p>\n", escaped(warning)));
     }
     html.push_str(&answer(report));
-    html.push_str("<h2>Time spent in exits</h2>\n");
+    html.push_str("<h2>Time spent in exits that work</h2>\n");
     html.push_str(&time_by_reason(report));
     if summary.timeline.series.iter().any(|line| line.1.len() > 1) {
         html.push_str("<h2>Exits per second</h2>\n");
@@ -105,53 +72,58 @@ fn answer(report: &Report) -> String {
     )
 }
 
+/// What the guest waits in is beside the scale: it would be most of it.
 fn time_by_reason(report: &Report) -> String {
-    let total = report.summary.detailed.time_ns.max(1) as f64;
-    let mut rows: Vec<_> = report.summary.detailed.rows.iter().collect();
+    let detailed = &report.summary.detailed;
+    let mut rows: Vec<_> = detailed.rows.iter().collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.time_ns));
-    let bars: Vec<_> = rows
-        .iter()
-        .take(12)
-        .map(|row| {
-            let colour = match row.verdict {
-                _ if row.is_idle => IDLE,
-                Some(Verdict::Avoidable) => AVOIDABLE,
-                Some(Verdict::NotAvoidable) => NOT_AVOIDABLE,
-                _ => UNKNOWN,
-            };
-            let time = row.time_ns as f64;
-            let about = row.about.trim_start_matches("APIC ");
-            let about = match about.char_indices().nth(MOST_LABEL) {
-                Some((end, _)) => format!("{}…", &about[..end]),
-                None => about.to_owned(),
-            };
-            let text = format!(
-                "{:.1} % {}",
-                time / total * 100.0,
-                if row.is_idle { "(idle)" } else { "" }
-            );
-            (format!("{} {about}", row.name).trim().to_owned(), time, text, colour)
-        })
-        .collect();
-    plot::bars("Time in exits by reason", &bars)
+    let working: u64 = rows.iter().filter(|row| !row.is_idle).map(|row| row.time_ns).sum();
+    let bar = |row: &&Row| -> Bar<'static> {
+        let (colour, text) = match row.verdict {
+            _ if row.is_idle => {
+                let share = row.time_ns as f64 / detailed.time_ns.max(1) as f64 * 100.0;
+                (IDLE, format!("(the guest waits), {share:.1} % of all time"))
+            }
+            verdict => {
+                let share = row.time_ns as f64 / working.max(1) as f64 * 100.0;
+                (colour_of(verdict), format!("{share:.1} %"))
+            }
+        };
+        let about = row.about.trim_start_matches("APIC ");
+        (format!("{} {about}", row.name).trim().to_owned(), row.time_ns as f64, text, colour)
+    };
+    let (idle, busy): (Vec<&Row>, Vec<&Row>) = rows.into_iter().partition(|row| row.is_idle);
+    let bars: Vec<Bar<'_>> = busy.iter().take(MOST_REASONS).map(bar).collect();
+    let beside: Vec<Bar<'_>> = idle.iter().map(bar).collect();
+    plot::bars_beside("Time in exits by reason", &bars, &beside)
 }
 
+const fn colour_of(verdict: Option<Verdict>) -> &'static str {
+    match verdict {
+        Some(Verdict::Avoidable) => AVOIDABLE,
+        Some(Verdict::NotAvoidable) => NOT_AVOIDABLE,
+        _ => UNKNOWN,
+    }
+}
+
+/// All on one axis, so that they can be compared.
 fn histograms(report: &Report) -> String {
-    let rows: Vec<_> = report
-        .summary
-        .table
-        .rows
-        .iter()
+    let rows = report.summary.table.rows.iter();
+    let rows: Vec<Distribution<'_>> = rows
         .filter(|row| row.histogram.iter().any(|octave| octave.1 > 0))
         .take(MOST_HISTOGRAMS)
+        .map(|row| Distribution {
+            name: row.name.clone(),
+            note: grouped(row.count),
+            octaves: &row.histogram,
+            colour: if row.is_idle { IDLE } else { NOT_AVOIDABLE },
+        })
         .collect();
     if rows.is_empty() {
         return String::new();
     }
-    let plots = rows.iter().map(|row| {
-        plot::histogram(&row.name, &row.histogram, if row.is_idle { IDLE } else { NOT_AVOIDABLE })
-    });
-    format!("<h2>How long exits last</h2>\n{}", plots.collect::<String>())
+    let plot = plot::distributions("How long exits last, by reason", &rows);
+    format!("<h2>How long exits last</h2>\n{plot}")
 }
 
 /// When each reason inhibited a virtual machine.

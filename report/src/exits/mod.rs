@@ -13,7 +13,7 @@ pub use beside::inhibits;
 #[cfg(feature = "parquet")]
 pub use columns::parquet;
 pub use grids::{Grouping, groups};
-pub use html::{html, inhibit_plot, page};
+pub use html::{html, inhibit_plot};
 
 use crate::grid::Grid;
 use capture::Origin;

@@ -4,8 +4,8 @@ use super::gather::{Gathered, Gathering, read_divided, read_perf_file, read_trac
 use super::progress::Progress;
 use capture::open::{Input, open};
 use capture::order::Orderer;
-use capture::perf_data::{Reading, read_stream};
-use capture::{Origin, ftrace_text, machine, perf_table, sums, trace_dat};
+use capture::perf_data::read_stream;
+use capture::{Origin, Reading, ftrace_text, machine, perf_table, sums, trace_dat};
 use profile::avoidable::Evidence;
 use profile::pasted::{PrintedRow, from_rows};
 use profile::{Context, Options, Part, Profile};
@@ -70,7 +70,7 @@ fn read(path: &Path, told: &Told, stop: &AtomicBool) -> anyhow::Result<Vec<Analy
         Input::PerfPipe(mut input) => {
             let mut ordered = Orderer::new(make());
             let origin = read_stream(&mut *input, None, stop, read, &mut ordered)?;
-            Gathered::new(ordered.finish(), origin)
+            Gathered::new(ordered.finish()?, origin)
         }
         Input::TraceDat(file, length) => {
             let recording = trace_dat::Recording::open(file, length)?;

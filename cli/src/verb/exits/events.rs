@@ -3,11 +3,12 @@
 use super::beside::End;
 use super::watch::origin;
 use anyhow::Context as _;
-use capture::live::{Rung, tracefs};
+use capture::live::{Rung, text};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
+use tracefs::Instance;
 
 /// How much may be lost by whatever kills the recorder.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
@@ -15,18 +16,14 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Instance with the events switched on, or why there is none.
-pub fn instance() -> anyhow::Result<tracefs::Instance> {
-    const REFUSED: &str = "events cannot be read";
-    let directory = tracefs::find().context(REFUSED)?;
-    let instance = tracefs::Instance::create(&directory).context(REFUSED)?;
-    instance.enable_events().context(REFUSED)?;
-    Ok(instance)
+pub fn instance() -> anyhow::Result<Instance> {
+    text::start().context("events cannot be read")
 }
 
 /// Writes the text, whole lines of it, so that it stays readable whatever ends the recording.
 /// Returns the number of events.
 pub fn record(
-    instance: &tracefs::Instance,
+    instance: &Instance,
     out: &mut impl Write,
     process: Option<u32>,
     end: &mut End<'_>,

@@ -1,9 +1,9 @@
 //! A recording read by as many threads as there are CPUs, and put together.
 
 use capture::order::Orderer;
-use capture::perf_data::{Divided, Header, Reading, fold, read_stream};
+use capture::perf_data::{Divided, Header, fold, read_stream};
 use capture::sink::Stretched;
-use capture::{Error, Origin, Sink, trace_dat};
+use capture::{Error, Origin, Reading, Sink, trace_dat};
 use profile::name::ExtraNames;
 use profile::pairing::Arrival;
 use profile::part::Edges;
@@ -103,7 +103,7 @@ pub fn read_perf_file(
         records.seek(SeekFrom::Start(header.data.start))?;
         let mut records = records.take(header.data.end - header.data.start);
         let origin = read_stream(&mut records, Some(header), stop, progress, &mut ordered)?;
-        return Ok(Gathered::new(ordered.finish(), origin));
+        return Ok(Gathered::new(ordered.finish()?, origin));
     }
     let arrival = if header.layouts.has_several_buffers {
         Arrival::ByCpu { gap_ns: LONGEST_SILENCE_NS }
@@ -118,6 +118,17 @@ pub fn read_perf_file(
         let (options, arrival) = (options.only_threads(tangled), Arrival::ByCpu { gap_ns: 0 });
         let (finer, _) = read_chunks(&file, &header, &reading, &options, arrival)?;
         whole.part.replace_threads(finer.part);
+    }
+    let tangled = whole.part.tangled_threads();
+    if !tangled.is_empty() {
+        let gathering = Gathering::new(Part::new(&options.only_threads(tangled.clone())));
+        let mut ordered = Orderer::of_threads(gathering, tangled);
+        let header = Header::read(&file, length)?;
+        let mut records = &file;
+        records.seek(SeekFrom::Start(header.data.start))?;
+        let mut records = records.take(header.data.end - header.data.start);
+        read_stream(&mut records, Some(header), stop, progress, &mut ordered)?;
+        whole.part.replace_threads(ordered.finish()?.part);
     }
     let mut origin = header.origin;
     origin.warnings.extend(warnings);
@@ -194,7 +205,7 @@ impl Streams for Divided {
     fn merged(&self, reading: &Reading<'_>, gathering: Gathering) -> Result<Merged, Error> {
         let mut ordered = Orderer::new(gathering);
         let warnings = self.read(reading.stop, reading.progress, &mut ordered)?;
-        Ok((ordered.finish(), warnings))
+        Ok((ordered.finish()?, warnings))
     }
 }
 

@@ -1,17 +1,18 @@
 //! `avicenna exits live`: the exits of the last interval, as a good system monitor shows them.
 
 use super::arguments::RungName;
-use super::beside::End;
+use super::beside::{End, Output};
 use super::counters::{Counters, since};
 use super::interrupt::stop_on_interrupt;
 use super::output;
 #[cfg(feature = "terminal")]
 use super::screen::Screen;
-use super::watch::{Watch, Whom, collect, context, names_of, origin, with_remedy};
+use super::watch::{Watch, Whom, summary_of, with_remedy};
+#[cfg(feature = "terminal")]
+use anyhow::Context as _;
 use capture::live::Rung;
-use capture::sums::Interval;
-use profile::sampled::Sampled;
-use profile::{Selection, Summary};
+#[cfg(feature = "terminal")]
+use report::exits::Grouping;
 #[cfg(feature = "terminal")]
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -34,15 +35,16 @@ pub struct Arguments {
     /// Socket of the machine's QEMU monitor, for the counters of KVM that it tells
     #[arg(long, value_name = "SOCKET")]
     qmp: Option<PathBuf>,
-    /// Started when watching has begun; what it prints goes to standard error
+    /// Started when watching has begun; what it prints is kept from the view (key o) and follows it on
+    /// standard error
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(
-        (0.05..=3600.0).contains(&arguments.interval),
-        "--interval is between 0.05 and 3600 seconds"
+        (0.01..=3600.0).contains(&arguments.interval),
+        "--interval is between 0.01 and 3600 seconds"
     );
     let stop = stop_on_interrupt()?;
     let process = arguments.whom.process()?;
@@ -52,7 +54,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Seen::Counted(rung, counters) => counted(rung, counters, step, &mut end)?,
         #[cfg(feature = "terminal")]
         Seen::Exits(watch) if has_screen() => {
-            end.begin(true)?;
+            end.begin(Output::Kept)?;
             let mut terminal = ratatui::try_init()?;
             // Consoles without a second screen would show what was there before, and leave the view.
             let outcome = terminal
@@ -61,7 +63,12 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 .and_then(|()| Screen::new(watch).show(&mut terminal, step, &mut end));
             let cleared = terminal.clear();
             ratatui::restore();
-            outcome.and(cleared.map_err(Into::into))?;
+            // The command's words and the summary are for whoever looks at the terminal now.
+            let printed = end.print_kept(&mut std::io::stderr().lock());
+            let report = outcome?;
+            cleared?;
+            printed.context("cannot print what the command said")?;
+            output::print(report.to_text(Grouping::Reason).as_bytes())?;
         }
         Seen::Exits(watch) => plain(watch, step, &mut end)?,
     }
@@ -118,7 +125,7 @@ fn counted(
 ) -> anyhow::Result<()> {
     eprintln!("avicenna: {}, {}", rung.name(), rung.cost());
     let (begun, mut before) = (Instant::now(), counters.read()?);
-    end.begin(true)?;
+    end.begin(Output::StandardError)?;
     let mut is_last = false;
     while !is_last {
         end.sleep(step);
@@ -139,22 +146,11 @@ fn counted(
     Ok(())
 }
 
-pub fn summary_of(rung: Rung, interval: &Interval, start_ns: u64, process: Option<u32>) -> Summary {
-    let mut sampled = Sampled::new(start_ns);
-    collect(&mut sampled, interval);
-    let mut processes: Vec<u32> = interval.rows.iter().map(|row| row.0.process).collect();
-    processes.sort_unstable();
-    processes.dedup();
-    let about = context(&origin(rung), &names_of(processes));
-    let selection = Selection { by_reason: true, process, ..Selection::default() };
-    Summary::new(&sampled.profile(), &about, &selection)
-}
-
 /// Lines for a pipe: time, exits per second, and the most frequent reasons.
 fn plain(mut watch: Watch, step: Duration, end: &mut End<'_>) -> anyhow::Result<()> {
     let rung = watch.rung;
     eprintln!("avicenna: exits are {}, {}", rung.name(), rung.cost());
-    end.begin(true)?;
+    end.begin(Output::StandardError)?;
     let (mut start_ns, mut is_last) = (0, false);
     while !is_last {
         end.sleep(step);

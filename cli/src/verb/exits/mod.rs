@@ -7,6 +7,8 @@ mod compare;
 mod counters;
 mod events;
 mod gather;
+#[cfg(feature = "terminal")]
+mod inhibits;
 mod interrupt;
 mod live;
 mod output;

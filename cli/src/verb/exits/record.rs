@@ -1,7 +1,7 @@
 //! `avicenna exits record`
 
 use super::arguments::RungName;
-use super::beside::End;
+use super::beside::{End, Output};
 use super::counters::{Counters, since};
 use super::events;
 use super::interrupt::stop_on_interrupt;
@@ -10,7 +10,6 @@ use super::watch::{Watch, Whom, names_of, origin, with_remedy};
 use crate::verb::CANNOT_TELL;
 use anyhow::Context as _;
 use capture::live::Rung;
-use capture::live::tracefs::Instance;
 use capture::sums::SumsWriter;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,6 +17,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use tracefs::Instance;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -156,7 +156,7 @@ fn record_sums(arguments: &Arguments, mut watch: Watch, end: &mut End<'_>) -> an
     let names = names_of(virtual_machines());
     let mut writer = SumsWriter::new(create(&path)?, 0, &origin(rung), &names)?;
     eprintln!("avicenna: exits are {}, {}", rung.name(), rung.cost());
-    end.begin(path == Path::new("-"))?;
+    end.begin(if path == Path::new("-") { Output::StandardError } else { Output::Ours })?;
     let step = Duration::from_secs_f64(arguments.interval);
     let mut exits = 0;
     // The last interval is shorter.
@@ -189,11 +189,11 @@ fn record_events(
     let mut out = std::io::BufWriter::new(create(&path)?);
     // Whoever is given a pipe wants to look at the text.
     let events = if path == Path::new("-") {
-        end.begin(true)?;
+        end.begin(Output::StandardError)?;
         events::record(instance, &mut out, process, end)?
     } else {
         let mut packed = zstd::stream::write::Encoder::new(&mut out, 1)?;
-        end.begin(false)?;
+        end.begin(Output::Ours)?;
         let events = events::record(instance, &mut packed, process, end)?;
         packed.finish()?;
         events
@@ -213,7 +213,7 @@ fn count(
     eprintln!("avicenna: {}, {}; nothing is written to a file", rung.name(), rung.cost());
     let mut before = counters.read()?;
     let mut sums: BTreeMap<&str, u64> = before.keys().map(|name| (*name, 0)).collect();
-    end.begin(true)?;
+    end.begin(Output::StandardError)?;
     // What a machine counted goes with it, so its counters are read again and again.
     let mut is_last = false;
     while !is_last {

@@ -5,13 +5,12 @@ use capture::live::Rung;
 #[cfg(feature = "bpf")]
 use capture::live::bpf::{Bpf, KVM, Offsets};
 use capture::live::histogram::Histogram;
-use capture::live::tracefs;
 use capture::sums::{About, Interval, RowKey, Sums};
 use capture::{Origin, sums};
 use profile::avoidable::Evidence;
 use profile::pasted::PrintedRow;
 use profile::sampled::{Added, Sampled};
-use profile::{Context, PackedDetail};
+use profile::{Context, PackedDetail, Selection, Summary};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -114,7 +113,7 @@ enum Source {
 
 impl Source {
     fn start(rung: Rung, process: Option<u32>) -> anyhow::Result<Self> {
-        let directory = tracefs::find()?;
+        let directory = tracefs::Directory::find()?;
         match rung {
             #[cfg(feature = "bpf")]
             Rung::Bpf => {
@@ -165,6 +164,18 @@ impl Watch {
         self.earlier = rows;
         Ok(Interval { end_ns, rows: added })
     }
+}
+
+/// What there was in an interval, of all machines or of one process's.
+pub fn summary_of(rung: Rung, interval: &Interval, start_ns: u64, process: Option<u32>) -> Summary {
+    let mut sampled = Sampled::new(start_ns);
+    collect(&mut sampled, interval);
+    let mut processes: Vec<u32> = interval.rows.iter().map(|row| row.0.process).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    let about = context(&origin(rung), &names_of(processes));
+    let selection = Selection { by_reason: true, process, ..Selection::default() };
+    Summary::new(&sampled.profile(), &about, &selection)
 }
 
 /// Adds an interval to what was collected.

@@ -1,5 +1,6 @@
 //! The text of an event, as `print fmt` of the kernel or a plugin of trace-cmd wrote it.
 
+use crate::kvm::Decoder;
 use std::collections::BTreeMap;
 use trace::exit_reason::Isa;
 use trace::kvm::{Exit, KvmEvent, MmioKind};
@@ -17,6 +18,27 @@ pub struct Words {
     pub extra_names: BTreeMap<u32, String>,
     pub inhibit_names: BTreeMap<u32, String>,
     latest_vcpu: u32,
+    /// Raw fields are written as the kernel's own text has them, some in hexadecimal without a mark.
+    has_kernels_radix: bool,
+}
+
+/// Fields that the kernel's text has in hexadecimal without `0x`.
+const UNMARKED: [(&str, &str); 8] = [
+    ("kvm_msr", "ecx"),
+    ("kvm_apic_accept_irq", "apicid"),
+    ("kvm_apicv_accept_irq", "apicid"),
+    ("kvm_eoi", "apicid"),
+    ("kvm_pv_eoi", "apicid"),
+    ("kvm_avic_incomplete_ipi", "icrl"),
+    ("kvm_avic_kick_vcpu_slowpath", "icrl"),
+    ("kvm_hv_hypercall", "code"),
+];
+
+/// `exit_reason=124 guest_rip=0xf isa=2 …`: fields instead of text, as `trace-cmd report -R` has them.
+fn is_raw(text: &str) -> bool {
+    let mut words = text.split_whitespace().peekable();
+    // Bytes of an instruction have spaces and commas, and belong to no event that is read.
+    words.peek().is_some() && words.all(|word| word.contains('=') && !word.contains(','))
 }
 
 /// Events that are understood.
@@ -91,8 +113,35 @@ impl Words {
         self.latest_vcpu.saturating_add(1)
     }
 
+    /// Reads an event from its fields.
+    fn raw_event(&mut self, name: &str, text: &str) -> Option<KvmEvent> {
+        let word = |field: &str| {
+            let mut pairs = text.split_whitespace().filter_map(|word| word.split_once('='));
+            pairs.find(|pair| pair.0 == field).map(|pair| pair.1)
+        };
+        if name == "kvm_exit" {
+            // Newer recorders write each field as the kernel's text does, older ones in decimal.
+            self.has_kernels_radix = word("intr_info").is_some_and(|word| word.starts_with("0x"));
+        }
+        if let Some(vcpu) = word("vcpu_id").and_then(number) {
+            self.latest_vcpu = vcpu as u32;
+        }
+        let is_unmarked = |field: &str| self.has_kernels_radix && UNMARKED.contains(&(name, field));
+        Decoder::decode_fields(name, |field| {
+            let word = word(field)?;
+            match word.strip_prefix('-') {
+                Some(digits) => Some(number(digits)?.wrapping_neg()),
+                None if is_unmarked(field) => hexadecimal(word),
+                None => number(word),
+            }
+        })
+    }
+
     /// Reads an event; `None` if it is not known or not understood.
     pub fn event(&mut self, name: &str, text: &str) -> Option<KvmEvent> {
+        if is_raw(text) {
+            return self.raw_event(name, text);
+        }
         Some(match name {
             "kvm_entry" => {
                 self.latest_vcpu = value(text, "vcpu")? as u32;

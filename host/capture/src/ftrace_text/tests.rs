@@ -69,6 +69,53 @@ fn exits_of_every_kernel_since_2_6_are_read() {
 }
 
 #[test]
+fn fields_instead_of_text_are_read() {
+    const MSR: &str = "q-2 [000] 74.803521: kvm_msr: write=1 ecx=830 data=0x1000000fd exception=0";
+    let by_kernel = "q-2 [000] 74.803469: kvm_exit: exit_reason=124 guest_rip=0xffffffff81073914 \
+                     isa=2 info1=0x0000000000000001 info2=0x0000000000000000 intr_info=0x00000b0e \
+                     error_code=0x00000000 vcpu_id=3";
+    let written = |value| KvmEvent::Msr { is_write: true, index: value, value: 0x1_0000_00fd };
+    let both = |exit: &str, msr: &str| {
+        let (all, told) = read_text(&format!("{exit}\n{msr}\n"));
+        assert!(told.is_ok(), "{exit}");
+        all.events.into_iter().map(|event| event.1).collect::<Vec<_>>()
+    };
+    let expected = exit(2, 0x7c, 1, 0, 0xb0e);
+    assert_eq!(both(by_kernel, MSR), [expected, written(0x830)]);
+    // Recorders of before 2021 write every number without a mark in decimal.
+    let plain = "q-2 [000] 74.803469: kvm_exit: exit_reason=124 guest_rip=0xffffffff81073914 isa=2 \
+                 info1=1 info2=0 intr_info=2830 error_code=0 vcpu_id=3";
+    let msr = MSR.replace("830", "2096").replace("0x1000000fd", "4294967549");
+    assert_eq!(both(plain, &msr), [expected, written(0x830)]);
+    for (line, event) in [
+        (
+            "kvm_entry: vcpu_id=3 rip=0xffffffff81a18a78 immediate_exit=0",
+            KvmEvent::Entry { vcpu: 3 },
+        ),
+        (
+            "kvm_mmio: type=1 len=4 gpa=0xfee00300 val=0x8fb",
+            KvmEvent::Mmio { kind: MmioKind::Read, address: 0xfee0_0300, value: 0x8fb },
+        ),
+        (
+            "kvm_apic: rw=1 reg=768 val=0x8fb",
+            KvmEvent::Apic { is_write: true, register: 0x300, value: 0x8fb },
+        ),
+        ("kvm_userspace_exit: reason=2 errno=-4", KvmEvent::UserspaceExit { reason: 2, errno: -4 }),
+        (
+            "kvm_apicv_inhibit_changed: set=1 reason=8 inhibits=256",
+            KvmEvent::Inhibit { is_set: true, reason: 8, mask: 256 },
+        ),
+        ("kvm_vcpu_wakeup: ns=518026 waited=1 valid=1", wakeup()),
+    ] {
+        assert_eq!(event_of(&format!("qemu-2 [000] 1.5: {line}")), event, "{line}");
+    }
+}
+
+fn wakeup() -> KvmEvent {
+    KvmEvent::Wakeup { halted_ns: 518_026, has_waited: true }
+}
+
+#[test]
 fn the_other_events_are_read() {
     let mmio = KvmEvent::Mmio { kind: MmioKind::Write, address: 0xfee0_0300, value: 0x8fb };
     let rows = [

@@ -3,14 +3,14 @@
 //! The object is built from `bpf/exits.bpf.c` by `bpf/build.sh` and committed. It needs no BTF, so
 //! a modular kvm does not matter; it needs `bpf_probe_read_kernel` (Linux 5.5).
 
-use super::tracefs;
 use crate::Error;
+use crate::format::EventFormat;
 use crate::sums::{About, OCTAVES, RowKey, Sums};
 use aya::maps::PerCpuHashMap;
 use aya::programs::TracePoint;
 use aya::{Ebpf, EbpfLoader};
 use std::collections::BTreeMap;
-use std::path::Path;
+use tracefs::Directory;
 
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/exits.bpf.o");
 
@@ -34,11 +34,11 @@ pub struct Offsets {
 
 impl Offsets {
     /// Reads them from the running kernel.
-    pub fn of_kernel(directory: &Path) -> Result<Self, Error> {
-        let exit = tracefs::format(directory, "kvm_exit")?;
-        let entry = tracefs::format(directory, "kvm_entry")?;
-        let msr = tracefs::format(directory, "kvm_msr")?;
-        let place = |format: &crate::format::EventFormat, name: &str| {
+    pub fn of_kernel(directory: &Directory) -> Result<Self, Error> {
+        let exit = format(directory, "kvm_exit")?;
+        let entry = format(directory, "kvm_entry")?;
+        let msr = format(directory, "kvm_msr")?;
+        let place = |format: &EventFormat, name: &str| {
             let field = format.field(name).ok_or_else(|| {
                 Error::Unsupported(format!("{} has no field {name} on this kernel", format.name))
             })?;
@@ -57,6 +57,12 @@ impl Offsets {
             msr_data: place(&msr, "data")?,
         })
     }
+}
+
+/// The format of a KVM event on the running kernel.
+fn format(directory: &Directory, event: &str) -> Result<EventFormat, Error> {
+    EventFormat::parse("kvm", &directory.format("kvm", event)?)
+        .ok_or_else(|| Error::Unsupported(format!("the format of {event} is not understood")))
 }
 
 /// Program, category and event.

@@ -4,13 +4,13 @@
 //! Reasons would need a filter per counter, which is set through an ioctl that has no safe
 //! interface; so exits are not split by reason here.
 
-use super::tracefs;
 use crate::Error;
 use perf_event::events::Tracepoint;
 use perf_event::{Builder, Counter};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use tracefs::Directory;
 
 /// Events and what they count.
 const EVENTS: [(&str, &str); 16] = [
@@ -43,12 +43,10 @@ pub struct Counting {
 impl Counting {
     /// On every CPU, or for the threads that a process has now.
     pub fn start(process: Option<u32>) -> Result<Self, Error> {
-        let directory = tracefs::find()?;
+        let directory = Directory::find()?;
         let mut counters = Vec::new();
         for (event, meaning) in EVENTS {
-            let path = directory.join("events/kvm").join(event).join("id");
-            let Ok(id) = fs::read_to_string(path) else { continue };
-            let Ok(id) = id.trim().parse() else { continue };
+            let Some(id) = directory.id("kvm", event) else { continue };
             for place in places(process) {
                 let mut builder = Builder::new(Tracepoint::with_id(id));
                 builder.exclude_kernel(false).exclude_hv(false).enabled(true);

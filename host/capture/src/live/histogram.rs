@@ -4,21 +4,20 @@
 //! the time since, of which the kernel keeps a histogram: exits and time by thread, vCPU, reason
 //! and power of two of nanoseconds. [LINUX "Event Histograms", "Inter-event hist triggers"]
 
-use super::tracefs::{self, Instance};
 use crate::Error;
 use crate::sums::{About, OCTAVES, RowKey, Sums};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use tracefs::{Directory, Entry, Instance, SyntheticEvent};
 
 /// Stands for the process of threads that had ended before they were first seen.
 const UNKNOWN: u32 = 0;
 
-/// The histograms at work; taken back when dropped.
+/// The histograms at work; taken back when dropped. The event can only go after the triggers that
+/// use it, and so stands behind the instance.
 pub struct Histogram {
     instance: Instance,
-    definitions: PathBuf,
-    event: String,
+    event: SyntheticEvent,
     /// Process of each thread, since threads that have ended cannot be asked.
     processes: BTreeMap<u32, u32>,
     only: Option<u32>,
@@ -26,29 +25,19 @@ pub struct Histogram {
 
 impl Histogram {
     /// `process` restricts it to one virtual machine.
-    pub fn start(tracefs: &Path, process: Option<u32>) -> Result<Self, Error> {
-        let definitions = tracefs.join("synthetic_events");
-        if !definitions.exists() {
-            return Err(Error::Unsupported(
-                "this kernel has no synthetic events (CONFIG_SYNTH_EVENTS)".into(),
-            ));
-        }
-        let event = format!("avicenna_{}", std::process::id());
+    pub fn start(directory: &Directory, process: Option<u32>) -> Result<Self, Error> {
+        let name = format!("avicenna_{}", std::process::id());
         let fields = "u64 ns; u32 reason; u32 isa; pid_t thread; u32 vcpu";
-        tracefs::write(&definitions, &format!("{event} {fields}"))?;
-        let mut histogram = Self {
-            instance: Instance::create(tracefs)?,
-            definitions,
-            event,
-            processes: BTreeMap::new(),
-            only: process,
-        };
+        let event = SyntheticEvent::define(directory, &name, fields)?;
+        let instance = Instance::create(directory)?;
+        let mut histogram = Self { instance, event, processes: BTreeMap::new(), only: process };
         histogram.set_triggers()?;
         Ok(histogram)
     }
 
     fn set_triggers(&mut self) -> Result<(), Error> {
         let Self { instance, event, .. } = self;
+        let event = event.name();
         let begin = "hist:keys=common_pid:at=common_timestamp,why=exit_reason,on=isa:size=16384";
         instance.set_trigger("kvm", "kvm_exit", begin)?;
         let end = format!(
@@ -60,14 +49,13 @@ impl Histogram {
         // A histogram has three keys at most, so that a second one tells which vCPU a thread is.
         let sum = "hist:keys=thread,reason,ns.log2:vals=hitcount,ns:size=16384";
         instance.set_trigger("synthetic", event, sum)?;
-        instance.set_trigger("synthetic", event, "hist:keys=thread,vcpu,isa:size=16384")
+        let vcpus = "hist:keys=thread,vcpu,isa:size=16384";
+        Ok(instance.set_trigger("synthetic", event, vcpus)?)
     }
 
     /// All rows as they stand.
     pub fn rows(&mut self) -> Result<BTreeMap<RowKey, Sums>, Error> {
-        let path = self.instance.event("synthetic", &self.event).join("hist");
-        let text = fs::read_to_string(&path).map_err(|source| Error::File { path, source })?;
-        let mut rows = parse(&text);
+        let mut rows = rows_of(&self.instance.histogram("synthetic", self.event.name())?);
         for key in rows.keys() {
             let process = || process_of(key.thread).unwrap_or(UNKNOWN);
             self.processes.entry(key.thread).or_insert_with(process);
@@ -80,14 +68,6 @@ impl Histogram {
             (RowKey { process, ..key }, sums)
         };
         Ok(rows.into_iter().map(of_process).collect())
-    }
-}
-
-impl Drop for Histogram {
-    /// The event can only go after the triggers that use it.
-    fn drop(&mut self) {
-        self.instance.clear_triggers();
-        let _ = tracefs::write(&self.definitions, &format!("!{}", self.event));
     }
 }
 
@@ -112,12 +92,12 @@ struct Bucket {
     time_ns: u64,
 }
 
-/// Rows of lines such as `{ thread: 7, reason: 96, ns: ~ 2^12 } hitcount: 5 ns: 12345` and
-/// `{ thread: 7, vcpu: 0, isa: 2 } hitcount: 5`, in any spacing and order.
-fn parse(text: &str) -> BTreeMap<RowKey, Sums> {
+/// Rows of entries with a thread, a reason and a power of two, and of those that say which vCPU a
+/// thread is.
+fn rows_of(entries: &[Entry]) -> BTreeMap<RowKey, Sums> {
     let mut vcpus = BTreeMap::new();
     let mut rows: BTreeMap<(u32, u32), Sums> = BTreeMap::new();
-    for line in text.lines().filter_map(line) {
+    for line in entries.iter().filter_map(line) {
         match line {
             Line::Vcpu { thread, vcpu, isa } => {
                 vcpus.insert(thread, (vcpu, isa));
@@ -134,24 +114,14 @@ fn parse(text: &str) -> BTreeMap<RowKey, Sums> {
     rows.into_iter().filter_map(with_vcpu).collect()
 }
 
-fn line(line: &str) -> Option<Line> {
-    let (keys, values) = line.strip_prefix('{')?.split_once('}')?;
-    let key = |name: &str| {
-        let mut named = keys.split(',').filter_map(|pair| pair.split_once(':'));
-        named.find(|pair| pair.0.trim() == name).map(|pair| pair.1.trim())
-    };
-    let number = |name: &str| key(name)?.parse::<u32>().ok();
-    let thread = number("thread")?;
-    if let Some(vcpu) = number("vcpu") {
-        return Some(Line::Vcpu { thread, vcpu, isa: number("isa")? });
+fn line(entry: &Entry) -> Option<Line> {
+    let thread = entry.number("thread")?;
+    if let Some(vcpu) = entry.number("vcpu") {
+        return Some(Line::Vcpu { thread, vcpu, isa: entry.number("isa")? });
     }
-    let words: Vec<&str> = values.split_whitespace().collect();
-    let value = |name: &str| {
-        words.windows(2).find(|pair| pair[0] == name).and_then(|pair| pair[1].parse().ok())
-    };
-    let power = key("ns")?.trim_start_matches("~ 2^").parse().ok()?;
-    let bucket = Bucket { power, count: value("hitcount:")?, time_ns: value("ns:")? };
-    Some(Line::Bucket { thread, reason: number("reason")?, bucket })
+    let power = entry.key("ns")?.trim_start_matches("~ 2^").parse().ok()?;
+    let bucket = Bucket { power, count: entry.value("hitcount")?, time_ns: entry.value("ns")? };
+    Some(Line::Bucket { thread, reason: entry.number("reason")?, bucket })
 }
 
 /// What is not known of a bucket's exits is taken to be as the middle or the ends of it.
@@ -189,13 +159,14 @@ mod tests {
 
     #[test]
     fn powers_of_two_of_a_reason_are_one_row() {
-        let rows = parse(TEXT);
+        let rows = rows_of(&tracefs::histogram(TEXT));
         assert_eq!(rows.len(), 2);
         let (key, sums) = rows.first_key_value().expect("two rows");
         assert_eq!((key.thread, key.vcpu, key.isa, key.reason), (101, 0, 2, 96));
         assert_eq!((sums.count, sums.time_ns), (6, 31_384));
         assert_eq!((sums.least_ns, sums.most_ns), (2048, 16_384));
         assert_eq!((sums.octaves[11], sums.octaves[13]), (5, 1));
-        assert!(parse("{ thread: x } hitcount: 1\n{}\n{ reason: 1, ns: ~ 2^99").is_empty());
+        let damaged = "{ thread: x } hitcount: 1\n{}\n{ reason: 1, ns: ~ 2^99";
+        assert!(rows_of(&tracefs::histogram(damaged)).is_empty());
     }
 }

@@ -9,45 +9,22 @@ use super::buffer::{Buffer, KEPT, read_up_to};
 use super::header::Header;
 use super::joiner::{Joiner, Walked};
 use super::record::Break;
-use crate::Error;
 use crate::sink::Stretched;
+use crate::{Error, Reading};
 use std::fs::File;
-use std::num::NonZero;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes in which the start of a chunk is looked for: the chain of usual records at first, then more
 /// than the largest record.
 const SEARCH: [usize; 2] = [8 << 10, 72 << 10];
 /// Bytes behind a chunk's limit that are read with it, for the end of its last record: a usual one's.
 const BEHIND: u64 = 4 << 10;
-/// Many chunks of a long recording, so that no thread waits for another at the end and little is
-/// kept of those that are done early; a short one is still cut in two.
-const CHUNKS: (u64, u64) = (2 << 20, 8 << 20);
 const CHUNKS_PER_THREAD: u64 = 8;
 /// A record's size has sixteen bits.
 const LARGEST_RECORD: u64 = 64 << 10;
 /// Records a guessed start must lead through.
 const CHAIN: usize = 24;
-
-/// How a file is to be read.
-#[derive(Clone, Copy, Debug)]
-pub struct Reading<'a> {
-    pub threads: NonZero<usize>,
-    /// Raised from outside to end early; what was read by then is delivered.
-    pub stop: &'a AtomicBool,
-    /// Bytes read so far, for whoever shows progress.
-    pub progress: &'a AtomicU64,
-    /// Bytes of the smallest and the largest chunk.
-    pub chunks: (u64, u64),
-}
-
-impl<'a> Reading<'a> {
-    pub fn new(stop: &'a AtomicBool, progress: &'a AtomicU64) -> Self {
-        let threads = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-        Self { threads, stop, progress, chunks: CHUNKS }
-    }
-}
 
 /// All sinks and what the reader has to say about the file's end.
 pub type Folded<S> = (Vec<S>, Vec<String>);

@@ -7,14 +7,15 @@
 //! always the one goes on that is behind.
 
 mod merge;
+mod part;
 mod stretch;
 
-use super::chunk::Reading;
 use super::header::Header;
 use super::layout::Layouts;
-use crate::Error;
 use crate::abreast::{self, Complaints};
 use crate::sink::{Origin, Sink, Stretched};
+use crate::{Error, Reading};
+use part::Part;
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,8 +24,6 @@ use stretch::Stretch;
 /// Name of the file with the header; the others have a number behind it.
 const HEADER_FILE: &str = "data";
 const MOST_FILES: usize = 1 << 16;
-const DAMAGED: &str = "a damaged record: the rest is left out";
-const PARTIAL: &str = "the last record breaks off";
 
 /// The opened files of a directory.
 #[derive(Debug)]
@@ -91,15 +90,6 @@ impl Directory {
     }
 }
 
-/// A file and where its records are.
-#[derive(Debug)]
-struct Part {
-    name: String,
-    file: File,
-    start: u64,
-    end: u64,
-}
-
 /// A recording that is divided into files.
 #[derive(Debug)]
 pub struct Divided {
@@ -138,6 +128,6 @@ impl Divided {
         progress: &AtomicU64,
         sink: &mut S,
     ) -> Result<Vec<String>, Error> {
-        merge::read(self, stop, progress, sink)
+        merge::read(&self.layouts, &self.parts, stop, progress, sink)
     }
 }

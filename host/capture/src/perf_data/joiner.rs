@@ -1,10 +1,9 @@
 //! Chunks that were walked by several threads, back in the order of the file.
 
-use super::chunk::Reading;
 use super::header::Header;
 use super::record::Break;
-use crate::Error;
 use crate::sink::Stretched;
+use crate::{Error, Reading};
 use std::sync::atomic::Ordering;
 
 /// A walked chunk: where it really began, where the next one must, and what borders it.

@@ -12,12 +12,15 @@ mod fixed;
 mod frequent;
 mod header;
 mod joiner;
+mod kind;
 mod layout;
+mod learn;
 mod record;
+mod sample;
 mod stream;
 
 pub use attribute::Attribute;
-pub use chunk::{Reading, fold};
+pub use chunk::fold;
 pub use directory::{Directory, Divided};
 pub use header::Header;
 pub use layout::Layouts;

@@ -5,8 +5,9 @@
 
 use super::attribute::Attribute;
 use super::header::{Features, Header};
-use super::layout::{HEADER, Layouts};
-use super::record::{Break, header_at, kind};
+use super::kind::{self, HEADER, header_at};
+use super::layout::Layouts;
+use super::record::Break;
 use crate::Error;
 use crate::sink::{Origin, Sink};
 use std::io::Read;

@@ -5,9 +5,9 @@ mod perf_data;
 pub use perf_data::{compressed_file, directory, directory_of_cpus, pipe, shortened};
 
 use capture::open::{Input, open};
-use capture::perf_data::{Header, Reading, fold, read_stream};
+use capture::perf_data::{Header, fold, read_stream};
 use capture::sink::{Sink, Stretched};
-use capture::{Origin, ftrace_text, machine, perf_table, sums, trace_dat};
+use capture::{Origin, Reading, ftrace_text, machine, perf_table, sums, trace_dat};
 use perf_data::{put, word};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};

@@ -15,16 +15,21 @@ pub fn shortened(whole: &[u8], wanted: usize) -> Vec<u8> {
     while end < start + wanted.min(size) {
         end += usize::from(u16::from_le_bytes([whole[end + 6], whole[end + 7]]));
     }
-    let cut = start + size - end;
-    let mut short = [&whole[..end], &whole[start + size..]].concat();
-    put(&mut short, 48, (end - start) as u64);
+    with_records(whole, &whole[start..end])
+}
+
+/// A finished perf.data with other records.
+pub fn with_records(whole: &[u8], records: &[u8]) -> Vec<u8> {
+    let (start, size) = (word(whole, 40) as usize, word(whole, 48) as usize);
+    let mut out = [&whole[..start], records, &whole[start + size..]].concat();
+    put(&mut out, 48, records.len() as u64);
     let features: u32 = (0..4).map(|index| word(whole, 72 + index * 8).count_ones()).sum();
     for index in 0..features as usize {
-        let at = end + index * 16;
-        let moved = word(&short, at) - cut as u64;
-        put(&mut short, at, moved);
+        let at = start + records.len() + index * 16;
+        let moved = word(&out, at) + records.len() as u64 - size as u64;
+        put(&mut out, at, moved);
     }
-    short
+    out
 }
 
 /// Attributes with their identifiers, the event descriptions, and the records of a file.

@@ -1,7 +1,7 @@
 //! Counts and times by stretches of a recording, whatever its length.
 
-/// Width of a block to begin with: 2^27 ns, about an eighth of a second.
-const FIRST_SHIFT: u32 = 27;
+/// Width of a block to begin with: 2^20 ns, about a millisecond, so that a short recording has some.
+const FIRST_SHIFT: u32 = 20;
 /// Blocks are doubled in width when there would be more.
 pub(super) const MOST_BLOCKS: usize = 1024;
 

@@ -92,6 +92,42 @@ fn waiting_is_set_apart() {
     assert_eq!((comparison.working.count_a, comparison.working.count_b), (900, 90));
 }
 
+/// A recording of `ms` milliseconds whose millisecond `n` has `rate(n)` exits.
+fn short_recording(ms: u64, rate: impl Fn(u64) -> u64) -> Profile {
+    let mut part = RecordingPart::new(&Options::default());
+    let stamp = |time_ns| Stamp { time_ns, process: 1, thread: 2, cpu: 0 };
+    part.entry(&stamp(0), 0);
+    for at in 0..ms {
+        for n in 0..rate(at) {
+            let at = at * 1_000_000 + n * 1_000;
+            let exit = Exit { isa: 2, reason: 0x7c, ..Exit::default() };
+            part.event(&stamp(at), &KvmEvent::Exit(exit));
+            part.entry(&stamp(at + 500), 0);
+        }
+    }
+    part.finish()
+}
+
+#[test]
+fn half_a_second_with_many_exits_is_enough_for_confidence() {
+    let noisy = |at: u64| 60 + at * 7919 % 31;
+    let (a, b) = (short_recording(500, noisy), short_recording(300, |at| noisy(at) / 4));
+    let shown = compared(&a, &b);
+    assert_eq!(shown.total.finding, Finding::Fewer);
+    let (low, high) = shown.total.interval.expect("known");
+    assert!(low < -75.0 && -75.0 < high + 2.0 && high - low < 6.0, "{low} to {high}");
+    assert_eq!(compared(&a, &a).total.finding, Finding::NoDifferenceShown);
+}
+
+#[test]
+fn bursts_longer_than_a_block_widen_the_interval() {
+    // Phases of 40 ms with and without exits: what one recording happens to hold says little.
+    let phases = |from: u64| move |at: u64| if (at + from) / 40 % 2 == 0 { 90 } else { 5 };
+    let (a, b) = (short_recording(480, phases(0)), short_recording(440, phases(15)));
+    let (low, high) = compared(&a, &b).total.interval.expect("known");
+    assert!(high - low > 40.0 && low < 0.0 && 0.0 < high, "{low} to {high}");
+}
+
 #[test]
 fn too_short_a_recording_claims_no_confidence() {
     let short = recording(1, |_| 3);

@@ -44,14 +44,18 @@ fn entry_number(file: &[u8]) -> u16 {
     entry.expect("kvm stat records it").id as u16
 }
 
-/// The recording in the order of time, with threads that move between four CPUs while they are not
-/// in the guest.
-fn moved(file: &[u8], chance: &mut Chance, one_in: u64) -> Vec<u8> {
+/// A sample's or another record's bytes.
+type Bytes = Vec<u8>;
+
+fn half(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+/// Samples in the order of time and all other records, with threads that move between four CPUs while
+/// they are not in the guest.
+fn moved_samples(file: &[u8], chance: &mut Chance, one_in: u64) -> (Vec<Bytes>, Vec<Bytes>) {
     const SAMPLE: u8 = 9;
     let entry = entry_number(file);
-    let half = |bytes: &[u8], at: usize| {
-        u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-    };
     let (start, size) = (perf_data::word(file, 40) as usize, perf_data::word(file, 48) as usize);
     let (mut at, mut samples, mut others) = (start, Vec::new(), Vec::new());
     while at < start + size {
@@ -70,11 +74,62 @@ fn moved(file: &[u8], chance: &mut Chance, one_in: u64) -> Vec<u8> {
         record[40..44].copy_from_slice(&place.0.to_le_bytes());
         place.1 = u16::from_le_bytes([record[60], record[61]]) == entry;
     }
-    let records = samples.into_iter().chain(others).flatten();
-    let mut out = file[..start].to_vec();
-    out.extend(records);
-    out.extend(&file[start + size..]);
-    out
+    (samples, others)
+}
+
+/// The recording in the order of time.
+fn moved(file: &[u8], chance: &mut Chance, one_in: u64) -> Bytes {
+    let (samples, others) = moved_samples(file, chance, one_in);
+    let records: Bytes = samples.into_iter().chain(others).flatten().collect();
+    perf_data::with_records(file, &records)
+}
+
+/// The recording several times over, as a recorder writes it that goes round four buffers each time
+/// so many samples have come, without its marks of when it has been round.
+fn unmarked(samples: &[Bytes], repeats: u64, a_round: usize) -> Bytes {
+    let time = |record: &Bytes| perf_data::word(record, 32);
+    let span = time(&samples[samples.len() - 1]) - time(&samples[0]) + 1_000_000;
+    let mut latest = 0;
+    let mut all = Vec::new();
+    for repeat in 0..repeats {
+        for record in samples {
+            let mut record = record.clone();
+            // Which of two CPUs was first at one time is nobody's to say.
+            latest = (time(&record) + repeat * span).max(latest + 1);
+            record[32..40].copy_from_slice(&latest.to_le_bytes());
+            all.push(record);
+        }
+    }
+    let mut records = Bytes::new();
+    for round in all.chunks(a_round) {
+        for cpu in 0..4 {
+            records.extend(round.iter().filter(|record| half(record, 40) == cpu).flatten());
+        }
+    }
+    records
+}
+
+/// The samples of a file that has nothing else, in the order of time.
+fn in_order_of_time(file: &[u8]) -> Bytes {
+    let (start, size) = (perf_data::word(file, 40) as usize, perf_data::word(file, 48) as usize);
+    let (mut at, mut samples) = (start, Vec::new());
+    while at < start + size {
+        let length = usize::from(u16::from_le_bytes([file[at + 6], file[at + 7]]));
+        samples.push(&file[at..at + length]);
+        at += length;
+    }
+    samples.sort_by_key(|record| perf_data::word(record, 32));
+    samples.concat()
+}
+
+/// A file whose first event was recorded into two buffers: beside its own, it has the identifier of
+/// the event behind, which overrides that.
+fn with_two_identifiers(file: &[u8]) -> Bytes {
+    let (stride, at) = (perf_data::word(file, 16) as usize, perf_data::word(file, 24) as usize);
+    let mut file = file.to_vec();
+    let size = at + stride - 8;
+    file[size..size + 8].copy_from_slice(&16u64.to_le_bytes());
+    file
 }
 
 fn opened(bytes: &[u8]) -> trace_dat::Recording {
@@ -95,6 +150,17 @@ fn tempfile() -> File {
 /// All of a profile, so that nothing that differs is overlooked.
 fn said(profile: &Profile) -> String {
     format!("{profile:?}")
+}
+
+/// Says where two profiles begin to differ, instead of all of them.
+fn assert_same(found: &Profile, expected: &Profile, what: &str) {
+    let (found, expected) = (said(found), said(expected));
+    let at = found.bytes().zip(expected.bytes()).position(|(one, other)| one != other);
+    if let Some(at) = at {
+        let around = |text: &str| text[at.saturating_sub(300)..text.len().min(at + 60)].to_owned();
+        panic!("{what}: {}\n is not {}", around(&found), around(&expected));
+    }
+    assert_eq!(found.len(), expected.len(), "{what}");
 }
 
 #[test]
@@ -182,6 +248,42 @@ fn several_threads_read_from_a_directory_what_one_does() {
             let profile = gathered.gathering.part.finish();
             assert!(said(&profile) == said(&merged), "{threads} threads, seed {seed}");
         }
+    }
+}
+
+#[test]
+fn a_recording_without_marks_of_rounds_gives_the_figures_of_the_order_of_time() {
+    let one_buffer = recording();
+    let several_buffers = with_two_identifiers(&one_buffer);
+    let options = Options::default();
+    let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
+    // Short rounds; long ones; each buffer emptied once, at the end; and a file that says it had one.
+    for (file, one_in, repeats, a_round) in [
+        (&several_buffers, 2, 16, 3000),
+        (&several_buffers, 100, 2, 40_000),
+        (&several_buffers, 3, 16, usize::MAX),
+        (&one_buffer, 20, 2, 3000),
+    ] {
+        let mut chance = Chance(0x2545_f491_4f6c_dd1d);
+        let (samples, _) = moved_samples(file, &mut chance, one_in);
+        let bytes = perf_data::with_records(file, &unmarked(&samples, repeats, a_round));
+        let in_order = perf_data::with_records(file, &in_order_of_time(&bytes));
+        let mut expected = Orderer::new(Gathering::new(Part::new(&options)));
+        let pipe = perf_data::pipe(&in_order, false);
+        read_stream(&mut &pipe[..], None, &stop, &progress, &mut expected).expect("whole");
+        let expected = expected.finish().expect("in order").part.finish();
+        let mut records = tempfile();
+        records.write_all(&bytes).expect("room on the disk");
+        let gathered = read_perf_file(records, bytes.len() as u64, &stop, &progress, &options);
+        let profile = gathered.expect("whole").gathering.part.finish();
+        assert!(profile.events as usize > samples.len() * repeats as usize / 2);
+        assert_same(&profile, &expected, &format!("rounds of {a_round}"));
+        // The same from a pipe, which cannot be read twice.
+        let mut piped = Orderer::new(Gathering::new(Part::new(&options)));
+        let pipe = perf_data::pipe(&bytes, true);
+        read_stream(&mut &pipe[..], None, &stop, &progress, &mut piped).expect("whole");
+        let piped = piped.finish().expect("as many events are kept").part.finish();
+        assert_same(&piped, &expected, &format!("a pipe with rounds of {a_round}"));
     }
 }
 

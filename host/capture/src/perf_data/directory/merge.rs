@@ -1,10 +1,10 @@
 //! All files read by one thread, always on from the one whose next record is the earliest.
 
-use super::super::layout::{HEADER, Layouts};
-use super::super::record::{header_at, kind};
+use super::super::kind::{self, HEADER, header_at};
+use super::super::layout::Layouts;
 use super::super::stream::unpack;
+use super::part::{DAMAGED, PARTIAL, Part};
 use super::stretch::packed;
-use super::{DAMAGED, Divided, PARTIAL, Part};
 use crate::Error;
 use crate::abreast::STOPPED;
 use crate::sink::Sink;
@@ -19,14 +19,14 @@ use zstd::stream::raw::Decoder;
 const BUFFER: usize = 128 << 10;
 
 pub fn read<S: Sink>(
-    divided: &Divided,
+    layouts: &Layouts,
+    parts: &[Part],
     stop: &AtomicBool,
     progress: &AtomicU64,
     sink: &mut S,
 ) -> Result<Vec<String>, Error> {
-    let layouts = &divided.layouts;
     let mut warnings = Vec::new();
-    let mut files: Vec<Records<'_>> = divided.parts.iter().map(Records::new).collect();
+    let mut files: Vec<Records<'_>> = parts.iter().map(Records::new).collect();
     let mut heap = BinaryHeap::new();
     for (index, records) in files.iter_mut().enumerate() {
         heap.extend(records.next(layouts, progress)?.map(|time| Reverse((time, index))));

@@ -2,10 +2,11 @@
 //! then, since records have no marks between them and packed ones are pieces of one stream.
 
 use super::super::buffer::{Buffer, read_up_to};
-use super::super::layout::{HEADER, Layouts};
-use super::super::record::{Break, header_at, kind};
+use super::super::kind::{self, HEADER, header_at};
+use super::super::layout::Layouts;
+use super::super::record::Break;
 use super::super::stream::unpack;
-use super::{DAMAGED, PARTIAL, Part};
+use super::part::{DAMAGED, PARTIAL, Part};
 use crate::Error;
 use crate::abreast::{Complaints, Stream};
 use crate::sink::Sink;

@@ -1,0 +1,136 @@
+//! Every example of the documentation is run, or is listed here with the reason why not.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Examples, or what they begin with, and why they are not run here.
+const NOT_RUN: [(&str, &str); 18] = [
+    ("why", "needs a running machine; cli/tests/host.rs asks recorded ones"),
+    ("lint web.xml", "the reader's file; cli/tests/lint.rs has its own"),
+    ("lint windows.sh", "the sample's file; cli/tests/lint.rs has its own"),
+    ("lint --diff windows.sh", "the sample's file; cli/tests/lint.rs has its own"),
+    ("enable --apply", "changes the host; cli/tests/host.rs does so to a copy"),
+    ("enable --root host", "the sample's host; cli/tests/host.rs has its own"),
+    ("rollback", "changes the host; cli/tests/host.rs does so to a copy"),
+    ("check --root host", "the sample's host; cli/tests/host.rs has its own"),
+    ("snapshot -o", "reads all of a host; cli/tests/host.rs does so to a small one"),
+    ("exits live", "needs root and a machine that runs"),
+    ("exits record", "needs root and a machine that runs; cli/tests/exits_record.rs"),
+    ("lab run", "fetches a kernel; demo/lab-test.sh runs them"),
+    ("lab exec", "fetches a kernel; demo/lab-test.sh runs them"),
+    ("lab shell", "needs a terminal; demo/lab-test.sh"),
+    ("lab clear", "removes what the reader keeps"),
+    ("machine run", "boots a kernel; demo/boot-test.sh runs them"),
+    ("machine trace", "the reader's file"),
+    ("bench", "needs KVM"),
+];
+
+fn pages(folder: &Path, pages: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            self::pages(&path, pages);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+}
+
+/// Commands in the code of a page, without prompts and what is said about them.
+fn commands(text: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    let (mut is_fenced, mut carried) = (false, String::new());
+    for line in text.lines() {
+        if line.starts_with("```") {
+            is_fenced = !is_fenced;
+            continue;
+        }
+        if !is_fenced && !line.starts_with("    ") {
+            continue;
+        }
+        let line = line.trim().trim_start_matches("$ ").trim_start_matches("sudo ");
+        let line = format!("{carried}{line}");
+        carried.clear();
+        if !line.starts_with("avicenna ") {
+            continue;
+        }
+        if let Some(begun) = line.strip_suffix('\\') {
+            carried = begun.to_owned();
+            continue;
+        }
+        // Two spaces set a remark off, so does a number sign.
+        let command = line.split("  ").next().unwrap_or_default();
+        let command = command.split(" #").next().unwrap_or_default();
+        commands.push(command.trim_start_matches("avicenna ").trim().to_owned());
+    }
+    commands
+}
+
+/// A form, with what may be left out, is no example.
+fn is_a_form(command: &str) -> bool {
+    command.contains(['[', '|', '…']) || command.contains("...")
+}
+
+fn all_commands() -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut paths = vec![root.join("README.md")];
+    pages(&root.join("docs"), &mut paths);
+    let texts = paths.iter().map(|path| std::fs::read_to_string(path).expect("text"));
+    texts.flat_map(|text| commands(&text)).collect()
+}
+
+/// A folder with the files that examples name.
+fn folder() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples");
+    std::fs::create_dir_all(&folder).expect("the target folder is writable");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/capture/tests/data");
+    for (name, source) in [
+        ("perf.data", "small-x2apic-big.data.zst"),
+        ("off.data", "small-xapic-pp.data.zst"),
+        ("on.data", "small-x2apic-big.data.zst"),
+    ] {
+        std::fs::copy(data.join(source), folder.join(name)).expect("committed");
+    }
+    folder
+}
+
+#[test]
+fn every_example_runs_or_says_why_not() {
+    let folder = folder();
+    let (mut ran, mut used) = (0, BTreeSet::new());
+    for command in all_commands().iter().filter(|command| !is_a_form(command)) {
+        let left_out = NOT_RUN.iter().find(|(prefix, _)| command.starts_with(prefix));
+        if let Some((prefix, _)) = left_out {
+            used.insert(*prefix);
+            continue;
+        }
+        let output = Command::new(env!("CARGO_BIN_EXE_avicenna"))
+            .args(command.split(' '))
+            .current_dir(&folder)
+            .output()
+            .expect("the binary runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        // Findings are an answer, and so is what could not be told of this machine.
+        let is_answered = matches!(output.status.code(), Some(0 | 1 | 3));
+        assert!(is_answered && !output.stdout.is_empty(), "{command}: {said}");
+        ran += 1;
+    }
+    assert!(ran >= 6, "{ran} examples were run");
+    let unused: Vec<&str> =
+        NOT_RUN.iter().map(|row| row.0).filter(|prefix| !used.contains(prefix)).collect();
+    assert!(unused.is_empty(), "no page has these any more: {unused:?}");
+}
+
+#[test]
+fn the_book_has_every_page() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).expect("text");
+    let mut all = Vec::new();
+    pages(&docs, &mut all);
+    for page in all {
+        let name = page.strip_prefix(&docs).expect("below").display().to_string();
+        let is_there = name == "SUMMARY.md" || summary.contains(&format!("]({name})"));
+        assert!(is_there, "docs/SUMMARY.md lacks {name}");
+    }
+}

@@ -1,0 +1,114 @@
+//! Lines of a trace's text.
+
+/// A line that long is none of the kernel's.
+const LONGEST_LINE: usize = 1000;
+
+/// ` qemu-system-x86-141     [000] .....     4.286000: kvm_inj_virq: IRQ 0x30`
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line<'a> {
+    pub thread: u32,
+    pub seconds: f64,
+    pub event: &'a str,
+    /// What the event says.
+    pub text: &'a str,
+}
+
+impl<'a> Line<'a> {
+    /// `None` for a comment and for what is no line of an event.
+    pub fn parse(line: &'a str) -> Option<Self> {
+        if line.starts_with('#') || line.len() > LONGEST_LINE {
+            return None;
+        }
+        // Names may hold any character: the processor's bracket comes after the thread's number.
+        let (before, after) = line.split_once(" [")?;
+        let before = before.trim_end();
+        // With `record-tgid` the process stands between the two.
+        let before = before.split_once(" (").map_or(before, |(name, _)| name.trim_end());
+        let thread = before.rsplit('-').next()?.parse().ok()?;
+        let (_, after) = after.split_once(']')?;
+        let (stamp, rest) = after.split_once(": ")?;
+        let seconds = stamp.split_whitespace().last()?.parse().ok()?;
+        let (event, text) = rest.split_once(':')?;
+        Some(Self { thread, seconds, event: event.trim(), text: text.trim() })
+    }
+}
+
+/// What `kvm_apicv_inhibit_changed` says: `set reason=8, inhibits=0x100 PIT_REINJ`, with names or
+/// without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InhibitChange {
+    /// The reason's bit, below 64.
+    pub bit: u32,
+    pub is_set: bool,
+    /// All reasons afterwards.
+    pub mask: u64,
+}
+
+impl InhibitChange {
+    /// The name of the event.
+    pub const EVENT: &str = "kvm_apicv_inhibit_changed";
+
+    pub fn parse(text: &str) -> Option<Self> {
+        let (verb, rest) = text.split_once(" reason=")?;
+        let (bit, rest) = rest.split_once(',')?;
+        let mask = rest.trim().strip_prefix("inhibits=0x")?.split_whitespace().next()?;
+        Some(Self {
+            bit: bit.trim().parse().ok().filter(|bit| *bit < 64)?,
+            is_set: match verb {
+                "set" => true,
+                "cleared" => false,
+                _ => return None,
+            },
+            mask: u64::from_str_radix(mask, 16).ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_as_the_kernel_prints_them() {
+        let inhibit = "set reason=2, inhibits=0x4";
+        for (line, expected) in [
+            (
+                " qemu-x86-141     [000] .....     4.25: kvm_apicv_inhibit_changed: set reason=2, \
+                 inhibits=0x4",
+                Some((141, 4.25, InhibitChange::EVENT, inhibit)),
+            ),
+            (
+                " CPU 0/KVM-142 (    141) [001] d..1. 6.5: kvm_inj_virq: IRQ 0x30",
+                Some((142, 6.5, "kvm_inj_virq", "IRQ 0x30")),
+            ),
+            (" odd - [x]-143  [001] d..1. 6.5: kvm_inj_virq: x", None),
+            ("# tracer: nop", None),
+            ("damaged", None),
+        ] {
+            let found = Line::parse(line).map(|at| (at.thread, at.seconds, at.event, at.text));
+            assert_eq!(found, expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn inhibits_with_names_and_without() {
+        let change = |bit, is_set, mask| Some(InhibitChange { bit, is_set, mask });
+        for (text, expected) in [
+            ("set reason=8, inhibits=0x100 PIT_REINJ", change(8, true, 0x100)),
+            ("cleared reason=2, inhibits=0x0", change(2, false, 0)),
+            ("set reason=99, inhibits=0x4", None),
+            ("set reason=9", None),
+            ("forgot reason=1, inhibits=0x2", None),
+        ] {
+            assert_eq!(InhibitChange::parse(text), expected, "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read_without_a_panic(text in "\\PC{0,300}") {
+            Line::parse(&text);
+            InhibitChange::parse(&text);
+        }
+    }
+}
