@@ -56,7 +56,8 @@ fn the_version_says_what_the_build_has() {
     let version = stdout(&["--version"]);
     assert!(version.starts_with(concat!("avicenna ", env!("CARGO_PKG_VERSION"), "\n")));
     for feature in ["bpf", "parquet", "terminal"] {
-        let named = |sign| version.split_whitespace().any(|word| word == format!("{sign}{feature}"));
+        let named =
+            |sign| version.split_whitespace().any(|word| word == format!("{sign}{feature}"));
         assert!(named('+') != named('-'), "{version}");
     }
     assert_eq!(stdout(&["-V"]).lines().count(), 1);
