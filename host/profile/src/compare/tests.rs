@@ -122,7 +122,8 @@ fn half_a_second_with_many_exits_is_enough_for_confidence() {
 #[test]
 fn bursts_longer_than_a_block_widen_the_interval() {
     // Phases of 40 ms with and without exits: what one recording happens to hold says little.
-    let phases = |from: u64| move |at: u64| if (at + from) / 40 % 2 == 0 { 90 } else { 5 };
+    let phases =
+        |from: u64| move |at: u64| if ((at + from) / 40).is_multiple_of(2) { 90 } else { 5 };
     let (a, b) = (short_recording(480, phases(0)), short_recording(440, phases(15)));
     let (low, high) = compared(&a, &b).total.interval.expect("known");
     assert!(high - low > 40.0 && low < 0.0 && 0.0 < high, "{low} to {high}");
