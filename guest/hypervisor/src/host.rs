@@ -15,6 +15,10 @@ const KICK_VECTOR: u8 = 0xF1;
 /// Says that something may have become ready.
 const NUDGE_VECTOR: u8 = 0xF2;
 const TIMER_VECTOR: u8 = 0xF3;
+/// Says to a processor in its guest that an interrupt has been posted.
+pub const NOTIFICATION_VECTOR: u8 = 0xF4;
+/// The same to the home of a virtual processor that does not run; no software sends it.
+pub const WAKE_UP_VECTOR: u8 = 0xF5;
 
 struct Host {
     /// When the timer interrupts; zero if it is not going to.
@@ -27,9 +31,13 @@ static HOSTS: [Host; MAX_CPUS] =
 
 /// Sets the handlers of all processors.
 pub fn prepare() {
-    for vector in [KICK_VECTOR, NUDGE_VECTOR] {
+    for vector in [KICK_VECTOR, NUDGE_VECTOR, NOTIFICATION_VECTOR] {
         set_handler(vector, |_| apic::end_of_interrupt());
     }
+    set_handler(WAKE_UP_VECTOR, |_| {
+        HOSTS[current()].is_nudged.store(true, Ordering::SeqCst);
+        apic::end_of_interrupt();
+    });
     set_handler(TIMER_VECTOR, |_| {
         HOSTS[current()].alarm.store(0, Ordering::Relaxed);
         apic::end_of_interrupt();

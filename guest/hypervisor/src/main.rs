@@ -1,6 +1,6 @@
 //! The reference hypervisor: hardware virtualization, nested paging and interrupt virtualization, as
 //! little of it as runs a multiprocessor guest, in the order of the manual.
-//! [APM2 "Secure Virtual Machine"]
+//! [APM2 "Secure Virtual Machine"] [SDM3 "Introduction to Virtual Machine Extensions"]
 //!
 //! It runs the same guest once with interrupts injected by software and once by the processor, and
 //! prints where the VM exits went. The guest is a Multiboot image: a module, or the benchmark, which
@@ -8,9 +8,9 @@
 //!
 //! Where to read what: `machine` is what a virtual machine consists of, handed to everything above
 //! it; `run` is its life, `schedule` decides what runs where, `exit` answers exits. `vendor` says
-//! what each vendor does in its own way; `svm` does it: `svm::control` has the VMCB, `svm::entry` is
-//! the world switch, `svm::avic` has AVIC's tables. `vapic` is the guest's APIC, with or without
-//! them.
+//! what each vendor does in its own way; `svm` and `vmx` do it, with the same names: `control` has the
+//! VMCB or VMCS, `entry` is the world switch, `svm::avic` and `vmx::apicv` have the tables of
+//! interrupt virtualization. `vapic` is the guest's APIC, with or without them.
 //!
 //! Left out: devices other than a serial port, migration of virtual processors between physical
 //! ones, level-triggered interrupts, nested guests, host memory above 4 GiB.
@@ -37,27 +37,36 @@ mod svm;
 mod vapic;
 mod vcpu;
 mod vendor;
+mod vmx;
 
 use machine::Storage;
 use memory::Memory;
 use runtime::{BootInformation, Status, apic, clock, print, processor};
 use selection::{Acceleration, Selection};
 use svm::Svm;
-use svm::control::Block;
-use svm::tables::Tables;
 use vapic::target::MOST_VCPUS;
 use vcpu::Vcpu;
 use vendor::Vendor;
+use vmx::Vmx;
+use vmx::apicv::PostedDescriptor;
 
 runtime::entry!(hypervisor);
 
-static SVM: Storage<Svm> =
-    Storage::new([const { Vcpu::new(Block::new(), ()) }; MOST_VCPUS], Tables::new());
+static SVM: Storage<Svm> = Storage::new(
+    [const { Vcpu::new(svm::control::Block::new(), ()) }; MOST_VCPUS],
+    svm::tables::Tables::new(),
+);
+static VMX: Storage<Vmx> = Storage::new(
+    [const { Vcpu::new(vmx::control::Block::new(), PostedDescriptor::new()) }; MOST_VCPUS],
+    vmx::tables::Tables::new(),
+);
 
 fn hypervisor(boot: &BootInformation) -> Status {
-    match Svm::features() {
-        Ok(features) => compare(boot, features, &SVM),
-        Err(reason) => unavailable("svm", reason),
+    match (Svm::features(), Vmx::features()) {
+        (Ok(features), _) => compare(boot, features, &SVM),
+        (_, Ok(features)) => compare(boot, features, &VMX),
+        (_, Err(reason)) if vmx::feature::is_enumerated() => unavailable("vmx", reason),
+        (Err(reason), _) => unavailable("svm", reason),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::machine::{Machine, Storage};
 use crate::memory::Memory;
 use crate::schedule;
 use crate::selection::{Acceleration, Selection};
-use crate::vendor::Vendor;
+use crate::vendor::{Control, Vendor};
 use runtime::instruction::time_stamp;
 use runtime::{job, print};
 
@@ -23,7 +23,7 @@ pub fn run<V: Vendor>(
     job::run_everywhere(&machine, power_on);
     if let Err(reason) = machine.load(image, selection) {
         print!("{{\"record\":\"unavailable\",\"what\":\"guest\",\"reason\":\"{reason}\"}}");
-        job::run_everywhere(&machine, |machine| machine.vendor.disable());
+        job::run_everywhere(&machine, power_off);
         return false;
     }
     host::prepare();
@@ -31,7 +31,7 @@ pub fn run<V: Vendor>(
     let start = time_stamp();
     job::run_everywhere(&machine, |machine| {
         schedule::serve(machine);
-        machine.vendor.disable();
+        power_off(machine);
     });
     machine.statistics.report(name, time_stamp() - start);
     machine.report_result(name)
@@ -43,4 +43,12 @@ fn power_on<V: Vendor>(machine: &Machine<V>) {
     for vcpu in machine.living_on(host::current()) {
         vcpu.power_on(&machine.vendor);
     }
+}
+
+/// And after it has ended.
+fn power_off<V: Vendor>(machine: &Machine<V>) {
+    for vcpu in machine.living_on(host::current()) {
+        vcpu.owned.with(|owned| owned.control.release());
+    }
+    machine.vendor.disable();
 }

@@ -164,6 +164,9 @@ pub trait Control<V: Vendor>: Send {
     /// Makes ready to be entered on this physical processor, where others may have been.
     fn make_current(&mut self, vendor: &V, has_company: bool);
 
+    /// Is not made ready on this physical processor any more.
+    fn release(&mut self) {}
+
     /// Enters the guest, until its next exit.
     fn run(&mut self, vendor: &V, registers: &mut Registers);
     /// The raw reason of the last exit, by which it is counted.

@@ -14,6 +14,7 @@ const PAGE_FAULT: usize = 14;
 
 /// Registers at an interrupt, as the entry code pushed them.
 #[repr(C)]
+#[derive(Default)]
 pub struct Frame {
     /// R15 to RAX: the order of their numbers, backwards, without RSP.
     pub general: [u64; 15],
@@ -159,6 +160,12 @@ pub(crate) fn initialize() {
 /// Calls `handler` for `vector`, on all processors, with interrupts disabled.
 pub fn set_handler(vector: u8, handler: Handler) {
     HANDLERS[usize::from(vector)].store(handler as usize, Ordering::SeqCst);
+}
+
+/// Does what an interrupt of this vector does, for one that has been acknowledged already: interrupts
+/// are disabled, and the registers in the frame are not those of anything.
+pub fn handle(vector: u8) {
+    runtime_interrupt(&mut Frame { vector: u64::from(vector), ..Frame::default() });
 }
 
 #[unsafe(no_mangle)]

@@ -22,6 +22,13 @@ impl ApicPage {
         SystemPhysical(core::ptr::from_ref(self) as u64)
     }
 
+    /// Puts the upper half of a command that is 64 bits at its lower half's place where xAPIC mode
+    /// has it. [SDM3 "Virtualizing MSR-Based APIC Accesses"]
+    pub fn spread_command(&self) {
+        let high = &self.0[usize::from(Register::Command.offset()) / 4 + 1];
+        self.set(Register::CommandHigh.offset(), high.load(Ordering::SeqCst));
+    }
+
     fn dword(&self, offset: u16) -> &AtomicU32 {
         &self.0[usize::from(offset & 0xFF0) / 4]
     }
@@ -92,7 +99,13 @@ impl ApicPage {
         self.set(Register::TaskPriority.offset(), u32::from(value));
     }
 
-    fn in_service(&self) -> u8 {
+    /// The highest request, whatever holds it back.
+    pub fn highest_request(&self) -> Option<u8> {
+        self.highest(Register::Request)
+    }
+
+    /// The highest vector in service; zero if there is none.
+    pub fn in_service(&self) -> u8 {
         self.highest(Register::InService).unwrap_or(0)
     }
 

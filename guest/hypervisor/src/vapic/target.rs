@@ -9,7 +9,6 @@ pub const MOST_VCPUS: usize = 512;
 /// Its APIC page, its number, and what its vendor has senders write besides the page.
 pub struct Target<P> {
     pub page: ApicPage,
-    #[expect(dead_code, reason = "SVM's senders write nothing but the page")]
     pub posted: P,
     index: AtomicU32,
 }

@@ -1,0 +1,128 @@
+//! VMX as a hypervisor uses it, with APICv, posted interrupts and IPI virtualization.
+//! [SDM3 "Introduction to Virtual Machine Extensions"]
+//!
+//! Compiled and not yet run: written from the manual, for parts with unrestricted guests.
+
+pub mod apicv;
+pub mod control;
+pub mod entry;
+pub mod ept;
+pub mod exit;
+pub mod feature;
+pub mod permission;
+pub mod state;
+pub mod tables;
+pub mod vmcs;
+
+use crate::host;
+use crate::memory::Memory;
+use crate::selection::Selection;
+use crate::vapic::target::Target;
+use crate::vendor::{ApicMsr, Vendor};
+use apicv::PostedDescriptor;
+use arch::apic::Mode;
+use control::Block;
+use feature::Features;
+use runtime::instruction::{disable_interrupts, enable_interrupts};
+use runtime::{apic, processor};
+use tables::Tables;
+pub use tables::Vmx;
+
+impl Vendor for Vmx {
+    type Features = Features;
+    type Tables = Tables;
+    type Control = Block;
+    type Posted = PostedDescriptor;
+
+    const ACCELERATION: &'static str = "apicv";
+    const WITHOUT_ACCELERATION: &'static str =
+        "APIC-register virtualization, virtual-interrupt delivery or posted interrupts are missing";
+    const REASONS: &'static [(&'static str, u64)] = &exit::REASONS;
+
+    fn features() -> Result<Features, &'static str> {
+        Features::read()
+    }
+
+    fn can_accelerate(features: &Features) -> bool {
+        features.apicv
+    }
+
+    fn prepare(
+        features: Features,
+        selection: &Selection<'_>,
+        is_accelerated: bool,
+        memory: Memory,
+        tables: &'static Tables,
+    ) -> Self {
+        tables.permissions.build(features.ipi_virtualization);
+        tables.ept.build(memory, is_accelerated);
+        tables.pointers.clear();
+        let last_index = selection.vcpus as u16 - 1;
+        Self { features, is_accelerated, last_index, tables }
+    }
+
+    fn admit(&self, target: &Target<PostedDescriptor>) {
+        target.posted.clear();
+        self.tables.pointers.set(target.index(), &target.posted);
+        self.set_running(target, None);
+    }
+
+    fn enable(&self) {
+        entry::enable(self.features.revision);
+    }
+
+    fn disable(&self) {
+        entry::disable();
+    }
+
+    fn hold_off_interrupts() {
+        disable_interrupts();
+    }
+
+    fn hold_off_no_more() {
+        enable_interrupts();
+    }
+
+    fn accelerates(&self, mode: Mode) -> bool {
+        Vmx::accelerates(self, mode)
+    }
+
+    fn apic_msr(msr: u32) -> Option<ApicMsr> {
+        permission::apic_msr(msr)
+    }
+
+    /// One that runs is notified without leaving the guest; the home of one that does not is woken.
+    /// [SDM3 "Posted-Interrupt Processing"]
+    fn set_running(&self, target: &Target<PostedDescriptor>, host: Option<u32>) {
+        let home = processor::get(target.index() % processor::count()).apic_id();
+        let (vector, id) = match host {
+            Some(id) => (host::NOTIFICATION_VECTOR, id),
+            None => (host::WAKE_UP_VECTOR, home),
+        };
+        // In xAPIC mode the identifier is in bits 15:8 of the field.
+        let destination = if processor::current().is_x2apic() { id } else { id << 8 };
+        target.posted.notify_by(vector, destination);
+    }
+
+    fn is_seen_running(&self, target: &Target<PostedDescriptor>) -> bool {
+        target.posted.vector() == host::NOTIFICATION_VECTOR
+    }
+
+    /// Posts it: a processor in the guest may be changing the page.
+    fn request(&self, target: &Target<PostedDescriptor>, vector: u8) {
+        target.posted.post(vector);
+    }
+
+    fn deliverable(&self, target: &Target<PostedDescriptor>) -> Option<u8> {
+        target.posted.move_into(&target.page);
+        target.page.deliverable()
+    }
+
+    fn notify(&self, target: &Target<PostedDescriptor>, host: u32) -> bool {
+        let is_seen = self.is_seen_running(target);
+        if is_seen {
+            apic::send(host, host::NOTIFICATION_VECTOR);
+        }
+        is_seen
+    }
+}
