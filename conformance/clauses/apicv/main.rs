@@ -5,6 +5,7 @@ mod access;
 mod command;
 mod controls;
 mod equivalence;
+mod hostile;
 mod ipi;
 mod machine;
 mod msr;
