@@ -101,8 +101,7 @@ impl Machine {
         if length == 0 {
             return format!("no memory is mapped at {at}");
         }
-        let mut decoder =
-            Decoder::with_ip(bits, &bytes[..length], at.0, DecoderOptions::NONE);
+        let mut decoder = Decoder::with_ip(bits, &bytes[..length], at.0, DecoderOptions::NONE);
         let instruction = decoder.decode();
         let length = if instruction.is_invalid() { length } else { instruction.len() };
         let shown: Vec<_> = bytes[..length].iter().map(|byte| format!("{byte:02x}")).collect();

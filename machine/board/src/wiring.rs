@@ -380,6 +380,9 @@ fn event_of(happening: Happening) -> Event {
         Happening::VmEntry { block, injected, ip, .. } => {
             Event::Entry { vcpu: virtual_cpu(block), injected, rip: Linear(ip) }
         }
+        Happening::EntryRefused { vmcb, rule } => {
+            Event::EntryRefused { vcpu: VirtualCpu(vmcb), rule }
+        }
         Happening::VirtualIpi { block, icr } => {
             Event::VirtualIpiSent { vcpu: virtual_cpu(block), icr }
         }

@@ -5,8 +5,7 @@ use arch::time::Picoseconds;
 use board::{Limits, Outcome};
 use iced_x86::code_asm::*;
 
-const LIMITS: Limits =
-    Limits { until: Picoseconds::from_milliseconds(10), instructions: u64::MAX };
+const LIMITS: Limits = Limits { until: Picoseconds::from_milliseconds(10), instructions: u64::MAX };
 
 #[test]
 fn a_triple_fault_is_told_with_its_cause_and_instruction() {
