@@ -11,6 +11,7 @@ use crate::word::Word;
 use arch::address::{Device, Linear, SystemPhysical};
 use arch::apic::{DeliveryMode, DestinationMode, Scope};
 use arch::identity::{ApicId, CpuIndex, RequesterId, Vector};
+use arch::svm::consistency::Illegal;
 use arch::svm::exit::ExitCode;
 use arch::time::Picoseconds;
 use serde::{Deserialize, Serialize};
@@ -181,6 +182,8 @@ events! {
     39 VirtualIpiSent "virtual-ipi" { vcpu: VirtualCpu, icr: u64 }
     /// A processor takes a vector of a virtual APIC from IRR into ISR.
     40 VirtualInterruptAccepted "virtual-accept" { vcpu: VirtualCpu, vector: Vector }
+    /// VMRUN refuses a VMCB: what the exit behind it does not say.
+    41 EntryRefused "entry-refused" { vcpu: VirtualCpu, rule: Illegal }
 }
 
 impl core::fmt::Display for Record {

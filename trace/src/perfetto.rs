@@ -91,6 +91,7 @@ impl<W: Write> Export<W> {
             | Event::MsrRead { .. }
             | Event::MsrWrite { .. }
             | Event::Shutdown { .. }
+            | Event::EntryRefused { .. }
             | Event::NestedRoot { .. } => self.instant(record),
         }
     }

@@ -4,6 +4,7 @@ use crate::event::VirtualCpu;
 use arch::address::{Device, Linear, SystemPhysical};
 use arch::apic::{DeliveryMode, DestinationMode, Scope};
 use arch::identity::{ApicId, RequesterId, Vector};
+use arch::svm::consistency::Illegal;
 use arch::svm::exit::ExitCode;
 use core::fmt::{Display, Formatter, Result};
 
@@ -78,6 +79,8 @@ words! {
         |word| (word < 2).then(|| Self::from_bits(word as u8));
     Scope, false, "{:?}": |value| value.into_bits().into(),
         |word| (word < 4).then(|| Self::from_bits(word as u8));
+    Illegal, false, "{:?}": |value| value.number().into(),
+        |word| word.try_into().ok().and_then(Self::from_number);
     ExitCode, false, "{:?}": |value| value.into_bits(), |word| Some(Self::from_bits(word));
 }
 

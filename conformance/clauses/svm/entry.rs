@@ -4,6 +4,7 @@ use crate::lab::*;
 use arch::address::SystemPhysical;
 use arch::control::{Cr0, Cr4, Efer};
 use arch::svm::avic::PhysicalTablePointer;
+use arch::svm::consistency::Illegal;
 use arch::svm::exit::ExitCode;
 use arch::svm::intercept::{Vector3, Vector4};
 use arch::svm::vmcb::{CleanBits, InterruptControl, InterruptState, NestedControl, control, save};
@@ -214,6 +215,16 @@ fn entries_and_exits_are_recorded_as_the_vmcb_shows_them() {
         ip: GUEST_CODE,
     });
     assert_eq!(lab.platform.happenings[..2], [entry, exit]);
+}
+
+#[test]
+fn a_refused_entry_is_recorded_with_the_rule_that_the_vmcb_breaks() {
+    let mut lab = Lab::new(|a| a.hlt().unwrap());
+    lab.set(control::GUEST_ASID, 0);
+    assert_eq!(lab.run(), ExitCode::Invalid);
+    let vmcb = SystemPhysical(VMCB);
+    let refusal = Happening::EntryRefused { vmcb, rule: Illegal::Asid };
+    assert_eq!(lab.platform.happenings[0], refusal);
 }
 
 #[test]

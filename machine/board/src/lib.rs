@@ -8,6 +8,7 @@ pub mod image_file;
 pub mod load;
 mod machine;
 mod moments;
+mod post_mortem;
 mod recall;
 mod schedule;
 pub mod snapshot;

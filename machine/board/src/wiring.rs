@@ -50,6 +50,17 @@ pub struct Wiring {
     nested_roots: BTreeMap<VirtualCpu, SystemPhysical>,
     #[serde(skip)]
     watched_port: Option<WatchedPort>,
+    /// By processor: the last exception, for people who ask why one stopped.
+    #[serde(skip)]
+    last_exceptions: Vec<Option<LastException>>,
+}
+
+/// An exception that a processor took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LastException {
+    pub vector: Vector,
+    pub error_code: u32,
+    pub rip: Linear,
 }
 
 /// A port whose writes somebody waits for.
@@ -76,6 +87,7 @@ impl Wiring {
             records: None,
             nested_roots: BTreeMap::new(),
             watched_port: None,
+            last_exceptions: Vec::new(),
         }
     }
 
@@ -106,6 +118,18 @@ impl Wiring {
     /// Whether the watched port was written to; the watch then ends.
     pub fn take_port_hit(&mut self) -> bool {
         self.watched_port.take_if(|watched| watched.is_hit).is_some()
+    }
+
+    pub(crate) fn last_exception(&self, cpu: CpuIndex) -> Option<LastException> {
+        self.last_exceptions.get(usize::from(cpu.0)).copied().flatten()
+    }
+
+    fn keep_exception(&mut self, cpu: CpuIndex, exception: LastException) {
+        let index = usize::from(cpu.0);
+        if self.last_exceptions.len() <= index {
+            self.last_exceptions.resize(index + 1, None);
+        }
+        self.last_exceptions[index] = Some(exception);
     }
 
     pub(crate) fn has_port_hit(&self) -> bool {
@@ -298,6 +322,11 @@ impl Platform for Wiring {
         {
             self.remark_root(visit, virtual_cpu(block), root);
         }
+        if let Happening::Exception { vector, error, ip } = happening {
+            let exception =
+                LastException { vector: Vector(vector), error_code: error, rip: Linear(ip) };
+            self.keep_exception(visit.cpu, exception);
+        }
         self.note(visit.cpu, visit.at, event_of(happening));
     }
 }
@@ -350,6 +379,9 @@ fn event_of(happening: Happening) -> Event {
         Happening::MsrAccess { index, value, .. } => Event::MsrWrite { index, value },
         Happening::VmEntry { block, injected, ip, .. } => {
             Event::Entry { vcpu: virtual_cpu(block), injected, rip: Linear(ip) }
+        }
+        Happening::EntryRefused { vmcb, rule } => {
+            Event::EntryRefused { vcpu: VirtualCpu(vmcb), rule }
         }
         Happening::VirtualIpi { block, icr } => {
             Event::VirtualIpiSent { vcpu: virtual_cpu(block), icr }

@@ -4,6 +4,7 @@ use arch::address::SystemPhysical;
 use arch::apic::{InterruptMessage, Scope};
 use arch::identity::{ApicId, CpuIndex, RequesterId, Vector};
 use arch::msi::MessageSignalled;
+use arch::svm::consistency::Illegal;
 use arch::time::Picoseconds;
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +83,11 @@ pub enum Happening {
         nested_root: Option<SystemPhysical>,
         injected: u64,
         ip: u64,
+    },
+    /// VMRUN refuses a VMCB; the exit follows, which does not say the rule.
+    EntryRefused {
+        vmcb: SystemPhysical,
+        rule: Illegal,
     },
     /// A guest sends an IPI that its processor delivers by itself.
     VirtualIpi {

@@ -168,6 +168,7 @@ impl Chipset {
             map::KEYBOARD_COMMAND => self.keyboard.read_status(),
             map::RTC_DATA => self.rtc.read_data(cx),
             map::POST_CODE => self.test.post_code(),
+            map::DEBUG_CONSOLE => map::DEBUG_CONSOLE as u8,
             map::SYSTEM_CONTROL_A => self.keyboard.read_system_control(),
             map::FIRMWARE_CONFIGURATION_DATA => self.firmware_configuration.read_data(),
             _ => 0xFF,
@@ -186,6 +187,7 @@ impl Chipset {
             map::RTC_INDEX => self.rtc.write_index(value),
             map::RTC_DATA => self.rtc.write_data(cx, value),
             map::POST_CODE => self.test.write_post_code(value),
+            map::DEBUG_CONSOLE => self.test.print(cx, value),
             map::SYSTEM_CONTROL_A => self.keyboard.write_system_control(cx, value),
             map::SHUTDOWN => self.test.write_shutdown(cx, value),
             _ => {}

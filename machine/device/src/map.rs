@@ -43,6 +43,8 @@ pub const TEST_FLUSH: u16 = 0xE4;
 pub const TEST_TEXT: u16 = 0xE8;
 /// Longest text that [`TEST_TEXT`] takes.
 pub const TEST_TEXT_LIMIT: u32 = 4096;
+/// Prints bytes on the console, and reads its own number so that programs find it.
+pub const DEBUG_CONSOLE: u16 = 0xE9;
 pub const DEBUG_EXIT: u16 = 0xF4;
 pub const DEBUG_EXIT_END: u16 = DEBUG_EXIT + 4;
 pub const SERIAL: [u16; 4] = [0x3F8, 0x2F8, 0x3E8, 0x2E8];

@@ -1,4 +1,4 @@
-//! Devices that exist for test programs: the exit port, the shutdown port, ports that echo, ports
+//! Devices that exist for test programs: the exit port, the debug console, the shutdown port, ports that echo, ports
 //! that drive interrupt lines, and RAM on the device bus.
 
 use crate::lanes;
@@ -64,6 +64,11 @@ impl TestDevice {
 
     pub fn write_echo(&mut self, offset: u64, size: u8, value: u32) {
         lanes::store(&mut self.echo, offset, size, value.into());
+    }
+
+    /// Prints a byte, without a serial port to be set up.
+    pub fn print(&mut self, cx: &mut Context, byte: u8) {
+        cx.effect(initiator(), Effect::Console { port: 0, byte });
     }
 
     /// Prints a text that lies in memory: one access for all of it, where the console is not what

@@ -113,6 +113,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let channels = arguments.devices.channels(&mut machine)?;
     let mut outputs = Outputs { recorder: recorder.as_mut(), channels, snapshots };
     let end = drive(&mut machine, arguments, &mut outputs, started)?;
+    if let Some(text) = machine.post_mortem() {
+        eprint!("{text}");
+    }
     if outputs.snapshots.missed() > 0 {
         eprintln!("avicenna: {} snapshot events did not happen", outputs.snapshots.missed());
     }

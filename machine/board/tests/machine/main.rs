@@ -3,4 +3,5 @@
 mod program;
 mod recalled;
 mod restored;
+mod stopped;
 mod waiting;

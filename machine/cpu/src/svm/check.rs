@@ -3,6 +3,7 @@
 use super::avic::{Avic, AvicCapabilities};
 use arch::control::{Cr0, Cr4, Efer};
 use arch::exception;
+pub use arch::svm::consistency::Illegal;
 use arch::svm::event::{EventType, Injection};
 use arch::svm::intercept::{Vector3, Vector4};
 use arch::svm::msr::{IO_PERMISSION_MAP_SIZE, PERMISSION_MAP_SIZE};
@@ -21,29 +22,6 @@ pub struct Supported {
     /// CR0.PG of the host: nested paging needs it.
     pub host_pages: bool,
     pub avic: AvicCapabilities,
-}
-
-/// The rule that a VMCB breaks: VMRUN exits with VMEXIT_INVALID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Illegal {
-    SvmDisabled,
-    CacheModes,
-    ReservedCr0,
-    ReservedCr3,
-    ReservedCr4,
-    ReservedEfer,
-    ReservedDebug,
-    LongModeWithoutPae,
-    LongModeWithoutProtection,
-    LongAndDefaultBig,
-    VmrunNotIntercepted,
-    PermissionMap,
-    Event,
-    Asid,
-    VirtualNmiWithoutIntercept,
-    NestedPagingInUnpagedHost,
-    ShadowStackWithoutWriteProtect,
-    Avic,
 }
 
 /// Checks in the order of the manual's list; the exit does not say which failed.

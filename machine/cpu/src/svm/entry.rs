@@ -1,7 +1,7 @@
 //! VMRUN: from the host into the guest. [APM2 "VMRUN Instruction"]
 
 use super::avic::{Avic, AvicCapabilities};
-use super::check::{Supported, check};
+use super::check::{Illegal, Supported, check};
 use super::state::{Guest, Host, NestedPaging, PauseFilter};
 use crate::state::{Attention, TableRegister};
 use crate::system::BranchRecords;
@@ -34,6 +34,8 @@ impl Cpu {
     pub(super) fn enter_guest(&mut self, bus: &mut Bus<'_>, at: SystemPhysical, next_rip: u64) {
         let Ok(bytes) = bus.memory.slice(at, SIZE).map(<[u8]>::to_vec) else {
             // Not memory: every field reads as ones, which no check survives.
+            let refusal = Happening::EntryRefused { vmcb: at, rule: Illegal::NoMemory };
+            bus.platform.record(self.visit(), refusal);
             self.registers.ip = next_rip;
             self.guest.svm.global_interrupts = false;
             return;
@@ -55,8 +57,11 @@ impl Cpu {
             host_pages: self.control.cr0.contains(Cr0::PAGING),
             avic: self.avic_capabilities(),
         };
-        if check(&vmcb, &supported).is_err() || !self.has_legal_pdptes(bus, &vmcb) {
-            return self.refuse_guest(bus, at, next_rip);
+        if let Err(rule) = check(&vmcb, &supported) {
+            return self.refuse_guest(bus, at, next_rip, rule);
+        }
+        if !self.has_legal_pdptes(bus, &vmcb) {
+            return self.refuse_guest(bus, at, next_rip, Illegal::PageDirectoryPointers);
         }
         let host = self.save_host(next_rip);
         let guest = self.load_controls(at, &vmcb, host);
@@ -97,7 +102,13 @@ impl Cpu {
     }
 
     /// VMEXIT_INVALID: the guest never ran. [APM2 "Canonicalization and Consistency Checks"]
-    fn refuse_guest(&mut self, bus: &mut Bus<'_>, at: SystemPhysical, next_rip: u64) {
+    fn refuse_guest(
+        &mut self,
+        bus: &mut Bus<'_>,
+        at: SystemPhysical,
+        next_rip: u64,
+        rule: Illegal,
+    ) {
         self.write_vmcb(bus, at, |vmcb| {
             vmcb.set(control::EXITCODE, ExitCode::Invalid.into_bits());
             vmcb.set(control::EXITINFO1, 0);
@@ -105,6 +116,7 @@ impl Cpu {
             let event = vmcb.get(control::EVENTINJ);
             vmcb.set(control::EVENTINJ, event.with_is_valid(false));
         });
+        bus.platform.record(self.visit(), Happening::EntryRefused { vmcb: at, rule });
         let exit = VmExit {
             block: ControlBlock::Vmcb(at),
             code: ExitCode::Invalid.into_bits(),

@@ -32,6 +32,7 @@ fn ports_reach_their_devices() {
     for (port, size, value, effect) in [
         (0x3F8, 1, 0x41, Effect::Console { port: 0, byte: 0x41 }),
         (0x2F8, 1, 0x42, Effect::Console { port: 1, byte: 0x42 }),
+        (0xE9, 1, 0x43, Effect::Console { port: 0, byte: 0x43 }),
         (0xF4, 1, 0x07, Effect::DebugExit { value: 7 }),
         (0xF4, 4, 0x1234, Effect::DebugExit { value: 0x1234 }),
         (0x604, 2, 0x3400, Effect::PowerOff),

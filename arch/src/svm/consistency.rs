@@ -1,0 +1,61 @@
+//! The rules that VMRUN checks a VMCB against. [APM2 "Canonicalization and Consistency Checks"]
+//!
+//! A processor does not say which one a VMCB breaks; the numbers here are ours.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! rules {
+    ($($(#[$doc:meta])* $number:literal $name:ident,)*) => {
+        /// The rule that a VMCB breaks: VMRUN exits with VMEXIT_INVALID.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum Illegal {
+            $($(#[$doc])* $name = $number,)*
+        }
+
+        impl Illegal {
+            pub const fn number(self) -> u8 {
+                self as u8
+            }
+
+            pub const fn from_number(number: u8) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+rules! {
+    /// EFER.SVME is clear.
+    0 SvmDisabled,
+    /// CR0.NW is set and CR0.CD is not.
+    1 CacheModes,
+    2 ReservedCr0,
+    3 ReservedCr3,
+    4 ReservedCr4,
+    5 ReservedEfer,
+    /// Bits 63:32 of DR6 or DR7.
+    6 ReservedDebug,
+    7 LongModeWithoutPae,
+    8 LongModeWithoutProtection,
+    /// CS.L and CS.D are both set.
+    9 LongAndDefaultBig,
+    10 VmrunNotIntercepted,
+    /// A permission map that is used ends beyond physical memory.
+    11 PermissionMap,
+    /// EVENTINJ names an event that does not exist.
+    12 Event,
+    /// The guest's ASID is 0.
+    13 Asid,
+    14 VirtualNmiWithoutIntercept,
+    15 NestedPagingInUnpagedHost,
+    16 ShadowStackWithoutWriteProtect,
+    /// A pointer or an index of AVIC.
+    17 Avic,
+    /// Reserved bits in the page-directory pointers that CR3 of a PAE guest names.
+    18 PageDirectoryPointers,
+    /// The VMCB is not in memory.
+    19 NoMemory,
+}
