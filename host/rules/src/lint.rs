@@ -30,9 +30,9 @@ use serde::Serialize;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Target {
     pub vendors: Vec<Vendor>,
-    /// `None` means a current kernel.
+    /// `None` means the newest that the rules know.
     pub kernel: Option<Version>,
-    /// `None` means a current QEMU.
+    /// `None` means the newest that the rules know.
     pub qemu: Option<Version>,
 }
 

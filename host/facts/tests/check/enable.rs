@@ -172,6 +172,15 @@ fn host_that_is_not_known_is_told_and_nothing_is_written() {
             &["/etc/modprobe.d/kvm.conf", "/etc/modprobe.d/avicenna.conf"],
         ),
         (
+            "Harvester, whose root is an image",
+            &[
+                ("proc/cmdline", Some("cos-img/filename=/cOS/active.img amd_iommu_intr=legacy")),
+                ("avicenna/programs.txt", Some("grub2-mkconfig\ntransactional-update")),
+                GRUB,
+            ],
+            &[],
+        ),
+        (
             "MicroOS without GRUB's defaults",
             &[("avicenna/programs.txt", Some("transactional-update\nkernel-install")), CMDLINE],
             &["/etc/modprobe.d/kvm.conf", "/etc/modprobe.d/avicenna.conf"],

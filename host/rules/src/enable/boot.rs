@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 pub enum Loader {
     /// NixOS, Guix: a description of the whole system, from which files are made.
     Described,
+    /// The root file system is an image, and what is written into it does not last: Harvester, Flatcar, Talos.
+    Image,
     /// Fedora CoreOS, Silverblue, IoT: `rpm-ostree kargs`.
     RpmOstree,
     /// Proxmox VE whose boot partitions proxmox-boot-tool fills, from either of two files.
@@ -95,6 +97,8 @@ impl Loader {
             Loader::Described
         } else if is_ostree {
             if has_tool("rpm-ostree") { Loader::RpmOstree } else { Loader::Unknown }
+        } else if is_image(facts) {
+            Loader::Image
         } else if has_tool("proxmox-boot-tool")
             && has_file("/etc/kernel/proxmox-boot-uuids")
             && (has_file(CMDLINE_FILE) || has_defaults)
@@ -132,6 +136,13 @@ impl Loader {
 /// Boot loader entries, wherever their partition is mounted.
 fn entries(facts: &Facts) -> impl Iterator<Item = &ConfigurationFile> {
     facts.boot.files.iter().filter(|file| file.path.contains("/loader/entries/"))
+}
+
+/// Harvester and others made with Elemental, Flatcar, Talos, Bottlerocket say so on the kernel command line, whatever
+/// tools lie in their images.
+fn is_image(facts: &Facts) -> bool {
+    const MARKS: [&str; 5] = ["cos-img/", "rd.cos.", "flatcar.", "talos.", "bottlerocket."];
+    facts.command_line_words().any(|word| MARKS.iter().any(|mark| word.starts_with(mark)))
 }
 
 fn makes_unified_images(facts: &Facts) -> bool {
@@ -208,7 +219,7 @@ fn group(facts: &Facts, arguments: &Arguments, planned: &mut Planned) -> Actions
         Loader::Kernelstub => {
             return Actions { writes: vec![], runs: kernelstub(arguments) };
         }
-        Loader::Described | Loader::Unknown => {
+        Loader::Described | Loader::Image | Loader::Unknown => {
             return Actions { writes: vec![tell(loader, arguments)], runs: vec![] };
         }
     };
@@ -339,6 +350,10 @@ fn tell(loader: Loader, arguments: &Arguments) -> Action {
             Loader::Described => format!(
                 "{parts} boot.kernelParams in configuration.nix (kernel-arguments of Guix) and rebuild: this system \
                  is made from its description, and what is written beside it does not last"
+            ),
+            Loader::Image => format!(
+                "{parts} the kernel command line in the configuration that this system is installed from: its root is \
+                 an image, and what is written into it does not last"
             ),
             _ => format!(
                 "{parts} the kernel command line: how this host keeps it is not known here, so nothing is written"

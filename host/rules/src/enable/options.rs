@@ -58,22 +58,25 @@ impl Drafting<'_> {
             );
             return self.ask(words, because, risk, is_optional);
         }
-        if Loader::detect(self.facts) == Loader::Described {
-            let lines: Vec<String> = options
-                .iter()
-                .map(|(name, value)| format!("options {module} {name}={value}"))
-                .collect();
-            let instruction = format!(
+        let lines: Vec<String> = options
+            .iter()
+            .map(|(name, value)| format!("options {module} {name}={value}"))
+            .collect();
+        let instruction = match Loader::detect(self.facts) {
+            Loader::Described => Some(format!(
                 "boot.extraModprobeConfig = \"{}\"; in configuration.nix, and rebuild: files in /etc are made from it",
                 lines.join("\\n")
-            );
-            return self.tell(
-                format!("give {module} its options"),
-                instruction,
-                because,
-                risk,
-                is_optional,
-            );
+            )),
+            Loader::Image => Some(format!(
+                "'{}' in a file of /etc/modprobe.d, by the configuration that this system is installed from: its root \
+                 is an image, and what is written into it does not last",
+                lines.join("' and '")
+            )),
+            _ => None,
+        };
+        if let Some(instruction) = instruction {
+            let title = format!("give {module} its options");
+            return self.tell(title, instruction, because, risk, is_optional);
         }
         if !is_optional {
             let expected = |(option, value): &(&str, &str)| Expected {
