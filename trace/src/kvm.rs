@@ -65,6 +65,8 @@ pub enum KvmEvent {
     Msr { is_write: bool, index: u32, value: u64 },
     /// `kvm_apic`: the software APIC's register at this offset was accessed.
     Apic { is_write: bool, register: u32, value: u64 },
+    /// `kvm_hypercall`, or `kvm_hv_hypercall` where it is one of Hyper-V's.
+    Hypercall { number: u64, is_hyperv: bool },
     /// `kvm_apicv_inhibit_changed`: the mask is the one after the change.
     Inhibit { is_set: bool, reason: u32, mask: u64 },
     /// `kvm_avic_incomplete_ipi`

@@ -48,6 +48,8 @@ enum Kind {
     PortIo,
     Msr,
     Apic,
+    Hypercall,
+    HypervHypercall,
     Inhibit,
     IncompleteIpi,
     UnacceleratedAccess,
@@ -76,6 +78,8 @@ const TRACEPOINTS: &[(&str, Kind, &[&str])] = &[
     ("kvm_pio", Kind::PortIo, &["rw", "port"]),
     ("kvm_msr", Kind::Msr, &["write", "ecx", "data"]),
     ("kvm_apic", Kind::Apic, &["rw", "reg", "val"]),
+    ("kvm_hypercall", Kind::Hypercall, &["nr"]),
+    ("kvm_hv_hypercall", Kind::HypervHypercall, &["code"]),
     ("kvm_apicv_inhibit_changed", Kind::Inhibit, &["set", "reason", "inhibits"]),
     ("kvm_avic_incomplete_ipi", Kind::IncompleteIpi, &["vcpu", "icrh", "icrl", "id", "index"]),
     (
@@ -239,6 +243,8 @@ impl Decoder {
             Kind::Apic => {
                 KvmEvent::Apic { is_write: a.flag(raw), register: b.word(raw), value: c.read(raw) }
             }
+            Kind::Hypercall => KvmEvent::Hypercall { number: a.read(raw), is_hyperv: false },
+            Kind::HypervHypercall => KvmEvent::Hypercall { number: a.read(raw), is_hyperv: true },
             Kind::Inhibit => {
                 KvmEvent::Inhibit { is_set: a.flag(raw), reason: b.word(raw), mask: c.read(raw) }
             }

@@ -89,6 +89,20 @@ const HYPERCALL: &str = "which call is not known: IPIs made by hypercall can go 
 const NEEDS_MSR: &str = "which MSR is not recorded: add the kvm_msr event";
 const NEEDS_MMIO: &str = "whether it was the APIC page is not recorded: add the kvm_mmio event";
 
+/// A guest that is told so sends IPIs by a call; told otherwise, it writes the interrupt command
+/// register, which hardware completes if the target runs.
+const fn hypercall(feature: &'static str, detail: Detail) -> Judgement {
+    match detail {
+        Detail::Hypercall { number: 10, is_hyperv: false }
+        | Detail::Hypercall { number: 0x0b | 0x15, is_hyperv: true } => avoidable(
+            feature,
+            "an IPI by hypercall: without the paravirtual one the guest writes the ICR instead",
+        ),
+        Detail::Hypercall { .. } => not_avoidable("this hypercall is about no interrupt"),
+        _ => unknown(HYPERCALL),
+    }
+}
+
 const fn judge_svm(reason: u32, detail: Detail, evidence: Evidence) -> Judgement {
     match reason {
         svm::MSR => match detail {
@@ -115,7 +129,7 @@ const fn judge_svm(reason: u32, detail: Detail, evidence: Evidence) -> Judgement
         svm::AVIC_UNACCELERATED_ACCESS => {
             not_avoidable("AVIC is on: it leaves this register to software")
         }
-        0x81 => unknown(HYPERCALL),
+        0x81 => hypercall("AVIC", detail),
         _ => not_avoidable("not caused by interrupt delivery or the APIC"),
     }
 }
@@ -189,7 +203,7 @@ const fn judge_vmx(reason: u32, detail: Detail, evidence: Evidence) -> Judgement
                  stay",
             ),
         },
-        18 => unknown(HYPERCALL),
+        18 => hypercall("IPIv", detail),
         _ => not_avoidable("not caused by interrupt delivery or the APIC"),
     }
 }

@@ -112,6 +112,11 @@ pub enum Detail {
     IncompleteIpi {
         cause: u32,
     },
+    /// What the guest asked for, by the number of KVM or of Hyper-V.
+    Hypercall {
+        number: u32,
+        is_hyperv: bool,
+    },
     /// The host's vector of an external interrupt, or the vector of a virtual EOI.
     Vector {
         vector: Vector,
@@ -233,6 +238,10 @@ impl PackedDetail {
         Self::tagged(7, vector as u64, false)
     }
 
+    pub const fn hypercall(number: u64, is_hyperv: bool) -> Self {
+        Self::tagged(8, number & 0xffff_ffff, is_hyperv)
+    }
+
     pub const fn is_unknown(self) -> bool {
         self.0 == 0
     }
@@ -247,6 +256,7 @@ impl PackedDetail {
             4 => Detail::Port { port: value as u16, is_write },
             5 => Detail::OtherMmio,
             6 => Detail::IncompleteIpi { cause: value },
+            8 => Detail::Hypercall { number: value, is_hyperv: is_write },
             7 => Detail::Vector { vector: Vector(value as u8) },
             _ => Detail::Unknown,
         }
@@ -269,6 +279,10 @@ mod tests {
             (PackedDetail::port(0xffff, false), Detail::Port { port: 0xffff, is_write: false }),
             (PackedDetail::OTHER_MMIO, Detail::OtherMmio),
             (PackedDetail::incomplete_ipi(1), Detail::IncompleteIpi { cause: 1 }),
+            (
+                PackedDetail::hypercall(0x15, true),
+                Detail::Hypercall { number: 0x15, is_hyperv: true },
+            ),
             (PackedDetail::vector(0xec), Detail::Vector { vector: Vector(0xec) }),
             (
                 PackedDetail::icr(0xc08fb, true),

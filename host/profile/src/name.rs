@@ -149,6 +149,14 @@ pub fn detail_name(detail: Detail) -> String {
         }
         Detail::OtherMmio => "memory-mapped device".into(),
         Detail::IncompleteIpi { cause } => incomplete_ipi_cause(cause).into(),
+        Detail::Hypercall { number, is_hyperv } => {
+            let (whose, name) = match is_hyperv {
+                true => ("Hyper-V call", hyperv_call_name(number)),
+                false => ("hypercall", hypercall_name(number)),
+            };
+            let name = name.map(|name| format!(" {name}")).unwrap_or_default();
+            format!("{whose} {number:#x}{name}")
+        }
         Detail::Vector { vector } => match host_vector_name(vector.0) {
             Some(name) => format!("vector {vector} {name}"),
             None => format!("vector {vector}"),
@@ -158,6 +166,37 @@ pub fn detail_name(detail: Detail) -> String {
 
 const fn word(is_write: bool) -> &'static str {
     if is_write { "write" } else { "read" }
+}
+
+/// KVM's own calls. [LINUX "Linux KVM Hypercall"]
+const fn hypercall_name(number: u32) -> Option<&'static str> {
+    Some(match number {
+        1 => "VAPIC_POLL_IRQ",
+        2 => "MMU_OP",
+        3 => "FEATURES",
+        5 => "KICK_CPU",
+        9 => "CLOCK_PAIRING",
+        10 => "SEND_IPI",
+        11 => "SCHED_YIELD",
+        12 => "MAP_GPA_RANGE",
+        _ => return None,
+    })
+}
+
+/// The calls that guests of KVM make. [LINUX "hyperv-tlfs.h"]
+const fn hyperv_call_name(code: u32) -> Option<&'static str> {
+    Some(match code {
+        0x02 => "flush address space",
+        0x03 => "flush address list",
+        0x08 => "long spin wait",
+        0x0b => "send IPI",
+        0x13 => "flush address space (ex)",
+        0x14 => "flush address list (ex)",
+        0x15 => "send IPI (ex)",
+        0x5c => "post message",
+        0x5d => "signal event",
+        _ => return None,
+    })
 }
 
 /// Linux's system vectors (`arch/x86/include/asm/irq_vectors.h`).

@@ -230,6 +230,9 @@ impl Thread {
             KvmEvent::Mmio { kind, address, value } => {
                 self.mmio(stamp, kind, address, value, losses)
             }
+            KvmEvent::Hypercall { number, is_hyperv } => {
+                self.refine(|| PackedDetail::hypercall(number, is_hyperv));
+            }
             KvmEvent::Apic { is_write, register, value } => {
                 self.refine(|| detail_of_register(register as u16, is_write, value, false));
             }
@@ -492,6 +495,7 @@ impl Thread {
                 | KvmEvent::PortIo { .. }
                 | KvmEvent::Mmio { .. }
                 | KvmEvent::Apic { .. }
+                | KvmEvent::Hypercall { .. }
         );
         // The entry itself must not be dropped: it decides what came before.
         if is_paired && (self.head.len() < LONGEST_HEAD || self.has_entered) {

@@ -226,7 +226,8 @@ impl Part {
             | KvmEvent::Msr { .. }
             | KvmEvent::PortIo { .. }
             | KvmEvent::Mmio { .. }
-            | KvmEvent::Apic { .. } => {
+            | KvmEvent::Apic { .. }
+            | KvmEvent::Hypercall { .. } => {
                 if let KvmEvent::Exit(exit) = event {
                     self.isa = self.isa.min(exit.isa);
                 }
@@ -400,7 +401,8 @@ impl Part {
             | KvmEvent::Msr { .. }
             | KvmEvent::PortIo { .. }
             | KvmEvent::Mmio { .. }
-            | KvmEvent::Apic { .. } => return,
+            | KvmEvent::Apic { .. }
+            | KvmEvent::Hypercall { .. } => return,
         };
         self.tally(TallyKey { process: stamp.process, family, value }, 1);
     }

@@ -51,6 +51,8 @@ pub fn is_known(name: &str) -> bool {
             | "kvm_pio"
             | "kvm_msr"
             | "kvm_apic"
+            | "kvm_hypercall"
+            | "kvm_hv_hypercall"
             | "kvm_apicv_inhibit_changed"
             | "kvm_avic_incomplete_ipi"
             | "kvm_avic_unaccelerated_access"
@@ -173,6 +175,12 @@ impl Words {
                 }
             }
             "kvm_apic" => apic(text)?,
+            "kvm_hypercall" => {
+                KvmEvent::Hypercall { number: hexadecimal(after(text, "nr")?)?, is_hyperv: false }
+            }
+            "kvm_hv_hypercall" => {
+                KvmEvent::Hypercall { number: hexadecimal(after(text, "code")?)?, is_hyperv: true }
+            }
             "kvm_apicv_inhibit_changed" => self.inhibit(text)?,
             _ => return interrupt(name, text),
         })

@@ -134,6 +134,14 @@ fn the_other_events_are_read() {
             KvmEvent::Apic { is_write: true, register: 0xb0, value: 0 },
         ),
         (
+            "kvm_hypercall: nr 0xa a0 0x3 a1 0x0 a2 0x0 a3 0xfb",
+            KvmEvent::Hypercall { number: 10, is_hyperv: false },
+        ),
+        (
+            "kvm_hv_hypercall: code 0xb fast cnt 0x0 idx 0x0 in 0x0 out 0x0",
+            KvmEvent::Hypercall { number: 11, is_hyperv: true },
+        ),
+        (
             "kvm_apicv_inhibit_changed: cleared reason=8, inhibits=0x20",
             KvmEvent::Inhibit { is_set: false, reason: 8, mask: 0x20 },
         ),

@@ -4,7 +4,7 @@ use crate::Error;
 use tracefs::{Directory, Instance};
 
 /// Events whose text makes a full recording.
-const EVENTS: [&str; 14] = [
+const EVENTS: [&str; 16] = [
     "kvm_entry",
     "kvm_exit",
     "kvm_mmio",
@@ -19,6 +19,8 @@ const EVENTS: [&str; 14] = [
     "kvm_apic_accept_irq",
     "kvm_apicv_accept_irq",
     "kvm_userspace_exit",
+    "kvm_hypercall",
+    "kvm_hv_hypercall",
 ];
 
 /// An instance with those of the events switched on that this kernel has.

@@ -15,6 +15,7 @@ fn icr(low: u32) -> Detail {
 fn the_verdict_follows_the_register_and_the_vendor() {
     let write = |offset| Detail::Register { offset, is_write: true };
     let read = |offset| Detail::Register { offset, is_write: false };
+    let call = |number, is_hyperv| Detail::Hypercall { number, is_hyperv };
     let rows = [
         (Isa::Svm, svm::MSR, write(0xb0), ALL, Avoidable),
         (Isa::Svm, svm::MSR, write(0x380), ALL, NotAvoidable),
@@ -31,6 +32,11 @@ fn the_verdict_follows_the_register_and_the_vendor() {
         (Isa::Svm, svm::NESTED_PAGE_FAULT, Detail::Unknown, NONE, Verdict::Unknown),
         (Isa::Svm, svm::HLT, Detail::Unknown, ALL, NotAvoidable),
         (Isa::Svm, svm::INTERRUPT, Detail::Unknown, ALL, Verdict::Unknown),
+        (Isa::Svm, 0x81, call(10, false), ALL, Avoidable),
+        (Isa::Svm, 0x81, call(5, false), ALL, NotAvoidable),
+        (Isa::Svm, 0x81, Detail::Unknown, ALL, Verdict::Unknown),
+        (Isa::Vmx, 18, call(0x15, true), ALL, Avoidable),
+        (Isa::Vmx, 18, call(10, true), ALL, NotAvoidable),
         (Isa::Vmx, vmx::MSR_WRITE, icr(0xfb), ALL, Avoidable),
         (Isa::Vmx, vmx::MSR_WRITE, icr(0x8fb), ALL, NotAvoidable),
         (Isa::Vmx, vmx::MSR_WRITE, icr(0xc00fb), ALL, NotAvoidable),

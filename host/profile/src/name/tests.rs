@@ -27,6 +27,9 @@ fn details_name_the_register_and_the_command() {
         (PackedDetail::icr(0xc4400, false), "APIC ICR write: NMI to all but self"),
         (PackedDetail::register(0xb0, true), "APIC EOI write"),
         (PackedDetail::msr(0x6e0, true), "MSR 0x6e0 TSC deadline write"),
+        (PackedDetail::hypercall(5, false), "hypercall 0x5 KICK_CPU"),
+        (PackedDetail::hypercall(0xb, true), "Hyper-V call 0xb send IPI"),
+        (PackedDetail::hypercall(0x99, false), "hypercall 0x99"),
         (PackedDetail::vector(0xec), "vector 236 local timer"),
         (PackedDetail::UNKNOWN, ""),
     ];

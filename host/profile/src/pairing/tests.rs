@@ -107,6 +107,32 @@ fn a_return_to_user_space_lies_inside_its_exit() {
 }
 
 #[test]
+fn events_that_are_not_in_the_order_they_should_be_in_are_noticed() {
+    for (times, tangled) in
+        [([1, 2, 9, 12], vec![]), ([1, 2, 12, 9], vec![2]), ([9, 12, 1, 2], vec![2])]
+    {
+        let mut part = Part::new(&Options::default());
+        for (time_ns, event) in times.into_iter().zip([entry(), MSR, entry(), MSR]) {
+            part.event(&Stamp { time_ns, process: 1, thread: 2, cpu: 0 }, &event);
+        }
+        assert_eq!(part.tangled_threads(), tangled, "{times:?}");
+        // It stays known when the part is joined to others.
+        let mut assembly = Assembly::new(&Options::default(), Arrival::InOrder);
+        assembly.take(part.cut());
+        assert_eq!(assembly.finish([part]).tangled_threads(), tangled, "{times:?}");
+    }
+}
+
+#[test]
+fn a_hypercall_says_what_its_exit_was_about() {
+    let vmmcall = exit(0x81, 0, 0);
+    let kick = KvmEvent::Hypercall { number: 5, is_hyperv: false };
+    let profile = profile(&[(1, entry()), (2, vmmcall), (5, kick), (9, entry())]);
+    let call = Detail::Hypercall { number: 5, is_hyperv: false };
+    assert_eq!(exits(&profile), [(0x81, call, 1, 7)]);
+}
+
+#[test]
 fn a_nested_exit_ends_nothing() {
     let nested = KvmEvent::NestedExit { reason: 0x72 };
     let profile = profile(&[(1, entry()), (2, MSR), (3, nested), (7, entry())]);
