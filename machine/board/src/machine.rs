@@ -169,6 +169,17 @@ impl Machine {
         }
     }
 
+    /// Lets the host execute blocks that have run so often itself, translated. Nothing shows it but
+    /// the host's time.
+    pub fn translate(&mut self, runs: u16) -> Result<(), cpu::native::Absence> {
+        self.cache.translate(runs)
+    }
+
+    /// Whether blocks are translated.
+    pub fn translates(&self) -> bool {
+        self.cache.translates()
+    }
+
     /// Instructions completed by all processors.
     pub fn instructions(&self) -> u64 {
         self.state.cpus.iter().map(|cpu| cpu.instructions).sum()

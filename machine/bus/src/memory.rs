@@ -43,6 +43,8 @@ pub struct GuestMemory {
     pub watched_lines: Vec<u64>,
     /// Per 4 KiB page, counts the writes to watched lines.
     pub generations: Vec<u32>,
+    /// Counts the writes to watched lines of any page.
+    pub watched_writes: u64,
 }
 
 /// The host cannot give a machine as much memory.
@@ -73,6 +75,7 @@ impl GuestMemory {
             ram: vec![0; bytes],
             watched_lines: vec![0; pages],
             generations: vec![0; pages],
+            watched_writes: 0,
         }
     }
 
@@ -184,6 +187,7 @@ impl GuestMemory {
         // All blocks of the page go with its generation, so none of its lines is watched now.
         self.watched_lines[page] = 0;
         self.generations[page] = self.generations[page].wrapping_add(1);
+        self.watched_writes += 1;
         true
     }
 }

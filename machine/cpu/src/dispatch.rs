@@ -34,7 +34,7 @@ struct FetchPage {
 const NO_PAGE: u64 = 1;
 
 /// What a block says to those who run blocks one after the other.
-enum Next {
+pub(crate) enum Next {
     Chain(Exit),
     Leave,
 }
@@ -71,7 +71,17 @@ impl Cpu {
             if !is_whole || !self.has_room(block, room, size) {
                 return self.run_part(cache, bus, room);
             }
-            match self.run_whole(cache, bus, block, size) {
+            let next = match cache.native.take() {
+                Some(native) if size == CodeSize::Bits64 => {
+                    self.run_translated(cache, bus, native, (index, offset), room)
+                }
+                native => {
+                    cache.native = native;
+                    None
+                }
+            };
+            let block = cache.block(index);
+            match next.unwrap_or_else(|| self.run_whole(cache, bus, block, size)) {
                 Next::Chain(through) => exit = through,
                 Next::Leave => return,
             }
@@ -119,6 +129,12 @@ impl Cpu {
                 return Next::Leave;
             }
         };
+        self.complete(cache, block, count)
+    }
+
+    /// Time and count of a block of which `count` instructions were executed, and what comes next.
+    #[inline(always)]
+    pub(crate) fn complete(&mut self, cache: &CodeCache, block: &Block, count: usize) -> Next {
         let is_whole = count == block.count as usize;
         self.clock.0 += if is_whole { block.cost.into() } else { cache.time_of(block, count) };
         self.instructions += count as u64;
@@ -193,7 +209,7 @@ impl Cpu {
 
     /// Instructions that took more than their class says.
     #[inline(always)]
-    fn charge_extra(&mut self) {
+    pub(crate) fn charge_extra(&mut self) {
         if self.extra_cost != 0 {
             // An element of a string instruction takes about one core cycle.
             let cycles = std::mem::take(&mut self.extra_cost);
@@ -296,7 +312,7 @@ impl Cpu {
 
     /// An operation said something else than "go on" or "branch". `done` operations came before it.
     #[inline(never)]
-    fn leave_block(
+    pub(crate) fn leave_block(
         &mut self,
         cache: &CodeCache,
         bus: &mut Bus<'_>,

@@ -16,6 +16,7 @@ pub mod float;
 mod guest;
 mod memory;
 mod model;
+pub mod native;
 mod observation;
 pub mod operation;
 mod state;

@@ -86,6 +86,10 @@ pub struct Arguments {
     /// Wait for GDB at an address such as :1234 before the first instruction
     #[arg(long, value_name = "ADDR")]
     gdb: Option<String>,
+    /// Let the host execute code that has run RUNS times itself, translated (x86-64 Linux hosts; an
+    /// experiment: everything but the host's time stays the same)
+    #[arg(long, value_name = "RUNS", num_args = 0..=1, require_equals = true, default_missing_value = "64")]
+    native: Option<u16>,
     /// How to print the closing line
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -101,6 +105,11 @@ static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let (mut machine, digest) = build(arguments)?;
+    if let Some(runs) = arguments.native
+        && let Err(absence) = machine.translate(runs)
+    {
+        eprintln!("avicenna: code is interpreted: {absence}");
+    }
     let snapshots = Snapshots::new(&arguments.snapshots, digest)?;
     let mut recorder = arguments.trace.as_deref().map(Recorder::create).transpose()?;
     machine.state.wiring.records = recorder.is_some().then(Vec::new);
@@ -308,10 +317,11 @@ fn report(machine: &Machine, format: Format, started: Instant) {
     let mips = instructions as f64 / host.max(1e-9) / 1e6;
     let hash = machine.state.wiring.hash;
     let end = machine.outcome();
+    let native = if machine.translates() { " native" } else { "" };
     match format {
         Format::Text => eprintln!(
             "avicenna: {instructions} instructions, {virtual_seconds:.6} s virtual, \
-             {host:.3} s host, {mips:.0} MIPS, hash {hash}, {}",
+             {host:.3} s host, {mips:.0} MIPS{native}, hash {hash}, {}",
             end.map_or("not ended".to_owned(), describe),
         ),
         Format::Json => eprintln!(
@@ -322,6 +332,7 @@ fn report(machine: &Machine, format: Format, started: Instant) {
                 "virtual_seconds": virtual_seconds,
                 "host_seconds": host,
                 "mips": mips,
+                "native": machine.translates(),
                 "trace_hash": hash.to_string(),
                 "outcome": end.map(describe),
             })

@@ -5,6 +5,7 @@
 //! (which imply a dirty page) and fetches have a tag each.
 
 use serde::{Deserialize, Serialize};
+pub use translate::Translation as Entry;
 
 /// Entries of one set; a power of two.
 pub const ENTRIES: usize = 1024;
@@ -18,19 +19,11 @@ pub const SUPERVISOR_AC: usize = 2 * ENTRIES;
 pub const CHECKED: usize = 3 * ENTRIES;
 
 const NEVER: u64 = u64::MAX;
+const _: () = assert!(ENTRIES == translate::TRANSLATIONS, "translated code looks into one set");
 /// Context numbers are bits 11:0 of a tag.
 const LAST_CONTEXT: u64 = 0xFFE;
 /// Address spaces that keep their entries at one time.
 const SPACES: usize = 64;
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Entry {
-    pub read: u64,
-    pub write: u64,
-    pub execute: u64,
-    /// Index into RAM of the page's first byte.
-    pub offset: u64,
-}
 
 const EMPTY: Entry = Entry { read: NEVER, write: NEVER, execute: NEVER, offset: 0 };
 
@@ -81,6 +74,11 @@ impl Tlb {
     #[inline(always)]
     fn slot(set: usize, linear: u64) -> usize {
         (set + (linear >> 12) as usize % ENTRIES) % (4 * ENTRIES)
+    }
+
+    /// All entries: a set behind the other.
+    pub fn entries(&self) -> &[Entry] {
+        self.entries.as_slice()
     }
 
     #[inline(always)]

@@ -13,6 +13,7 @@
 use super::decode::{self, Boundary, CodeSize, Cost, Decoded, Dialect};
 use super::{Kind, Op};
 use crate::execute::fused::{self, Role};
+use crate::native::Native;
 use bus::GuestMemory;
 
 /// Instructions in a block at most.
@@ -35,6 +36,10 @@ pub struct BlockIndex(u32);
 impl BlockIndex {
     /// The block that is never found.
     pub const NONE: Self = Self(0);
+
+    pub(crate) fn number(self) -> usize {
+        self.0 as usize
+    }
 }
 
 /// Where a block was left: the place of its last executed operation.
@@ -121,6 +126,8 @@ pub struct CodeCache {
     unfused: Vec<(u32, Op)>,
     costs: InstructionCosts,
     dialect: Dialect,
+    /// Blocks that the host executes itself, if it may.
+    pub(crate) native: Option<Box<Native>>,
 }
 
 impl CodeCache {
@@ -133,6 +140,7 @@ impl CodeCache {
             unfused: Vec::new(),
             costs,
             dialect,
+            native: None,
         };
         cache.clear();
         cache
@@ -143,6 +151,15 @@ impl CodeCache {
         self.costs.0[class as usize] as u64
     }
 
+    /// The least that an instruction costs, in picoseconds.
+    pub(crate) fn least_cost(&self) -> u64 {
+        self.costs.0.iter().copied().min().unwrap_or(0).into()
+    }
+
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.slots.fill(0);
@@ -150,6 +167,9 @@ impl CodeCache {
         self.ops.clear();
         self.tails.clear();
         self.unfused.clear();
+        if let Some(native) = &mut self.native {
+            native.clear();
+        }
         // The block that is never found, and the exit that nothing left through.
         self.blocks.push(NO_BLOCK);
         self.ops.push(Op::new(crate::execute::undefined));

@@ -1,0 +1,375 @@
+//! Blocks that the host executes itself: which, when, and how processor and translated code hand
+//! over to each other.
+//!
+//! The interpreter is the definition. Code runs blocks only as far as there is room for each, counts
+//! time and instructions as the interpreter does, and has every instruction that it does not know,
+//! and every access that the TLB does not know, done by its handler. So it shows nowhere but in the
+//! host's time when a block is translated.
+
+use crate::dispatch::{Next, Room};
+use crate::operation::Op;
+use crate::operation::cache::{Block, BlockIndex, CodeCache, Exit};
+use crate::operation::decode::Dialect;
+use crate::width::BLOCK_IP;
+use crate::{Attention, Bus, Cpu, Flags, Stop};
+use arch::control::rflags;
+use arch::segment::SegmentRegister;
+use bus::GuestMemory;
+use native::{Arena, Entry, Machine, Slot, Windows};
+use translate::{State, Step};
+
+pub use native::Absence;
+
+/// Times that a block is interpreted before it is translated.
+pub const HEAT: u16 = 64;
+/// Room that no block has: the next one does not begin.
+const NO_ROOM: i64 = i64::MIN / 2;
+
+/// What has become of a decoded block.
+#[derive(Clone, Copy)]
+enum Place {
+    /// It was interpreted so often.
+    Cold(u16),
+    Translated(Entry),
+    /// It cannot be translated, or there is no gain.
+    Never,
+}
+
+/// An instruction whose handler code may call.
+struct Call {
+    op: Op,
+    block: BlockIndex,
+    /// Its place in the block.
+    at: u8,
+}
+
+/// How code was left, and what the block that comes next may be linked to.
+#[derive(Clone, Copy)]
+enum Left {
+    Nowhere,
+    /// Through a link that is meant for the block at this index into RAM.
+    Link(Slot),
+    Jump,
+}
+
+/// The translated blocks of a board.
+pub struct Native {
+    arena: Arena,
+    /// By the block's index in the cache.
+    places: Vec<Place>,
+    calls: Vec<Call>,
+    /// Per link: the index into RAM of the block that it leads to.
+    targets: Vec<u64>,
+    left: Left,
+    /// `GuestMemory::watched_writes` when links were last known to be right.
+    writes: u64,
+    heat: u16,
+}
+
+impl CodeCache {
+    /// Lets blocks that have run `heat` times be translated, if the host allows.
+    pub fn translate(&mut self, heat: u16) -> Result<(), Absence> {
+        self.native = Some(Box::new(Native {
+            arena: Arena::new()?,
+            places: Vec::new(),
+            calls: Vec::new(),
+            targets: Vec::new(),
+            left: Left::Nowhere,
+            writes: 0,
+            heat,
+        }));
+        Ok(())
+    }
+
+    /// Whether blocks are translated.
+    pub fn translates(&self) -> bool {
+        self.native.is_some()
+    }
+}
+
+impl Native {
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.arena.clear();
+        self.places.clear();
+        self.calls.clear();
+        self.targets.clear();
+        self.left = Left::Nowhere;
+    }
+
+    /// The code of the block that begins at the index `offset` into RAM, if it has any by now. What
+    /// leads there is linked to it.
+    fn entry(
+        &mut self,
+        cache: &CodeCache,
+        memory: &GuestMemory,
+        index: BlockIndex,
+        offset: u64,
+    ) -> Option<Entry> {
+        if self.writes != memory.watched_writes {
+            self.writes = memory.watched_writes;
+            self.arena.unlink();
+        }
+        let left = std::mem::replace(&mut self.left, Left::Nowhere);
+        let number = index.number();
+        if number >= self.places.len() {
+            self.places.resize(number + 1, Place::Cold(0));
+        }
+        let entry = match self.places[number] {
+            Place::Never => return None,
+            Place::Translated(entry) => entry,
+            Place::Cold(runs) if runs < self.heat => {
+                self.places[number] = Place::Cold(runs + 1);
+                return None;
+            }
+            Place::Cold(_) => self.translate(cache, memory, index, offset)?,
+        };
+        match left {
+            Left::Nowhere => {}
+            Left::Link(slot) => {
+                if self.targets.get(slot.number() as usize) == Some(&offset) {
+                    self.arena.link(slot, entry);
+                }
+            }
+            Left::Jump => self.arena.remember(offset, entry),
+        }
+        Some(entry)
+    }
+
+    #[inline(never)]
+    fn translate(
+        &mut self,
+        cache: &CodeCache,
+        memory: &GuestMemory,
+        index: BlockIndex,
+        offset: u64,
+    ) -> Option<Entry> {
+        let number = index.number();
+        let block = cache.block(index);
+        self.places[number] = Place::Never;
+        // An instruction that stands alone needs the exact time, or changes what code means.
+        if !block.is_plain() && block.count == 1 {
+            return None;
+        }
+        let calls: Vec<Call> = (0..block.count)
+            .map_while(|at| {
+                let op = cache.alone(block, at.into())?;
+                Some(Call { op, block: index, at })
+            })
+            .collect();
+        let steps: Vec<Step> = calls
+            .iter()
+            .map(|call| Step {
+                length: call.op.length,
+                end_time: cache.time_of(block, usize::from(call.at) + 1) as u32,
+                call: self.calls.len() as u32 + u32::from(call.at),
+            })
+            .collect();
+        let code = translate::translate(translate::Block {
+            bytes: &bytes(memory, block, offset)?,
+            steps: &steps,
+            offset: (offset & 0xFFF) as u16,
+            second_page: block.second_page().map(|(page, _)| u64::from(page) << 12),
+            is_plain: block.is_plain(),
+            is_amd: cache.dialect() == Dialect::Amd,
+        })?;
+        let Some((entry, first)) = self.arena.publish(&code) else {
+            // There is no room left: all is translated anew as it is needed.
+            self.clear();
+            return None;
+        };
+        debug_assert_eq!(first.number() as usize, self.targets.len());
+        let page = offset & !0xFFF;
+        self.targets.extend(code.links().iter().map(|link| page | u64::from(link.target)));
+        self.calls.extend(calls);
+        self.places[number] = Place::Translated(entry);
+        Some(entry)
+    }
+}
+
+/// The bytes of a block, of which the last may lie in another page.
+fn bytes(memory: &GuestMemory, block: &Block, offset: u64) -> Option<Vec<u8>> {
+    let (start, length) = (offset as usize, usize::from(block.length));
+    let in_page = length.min(0x1000 - (start & 0xFFF));
+    let mut bytes = memory.ram.get(start..start + in_page)?.to_vec();
+    if let Some((page, _)) = block.second_page() {
+        let second = (page as usize) << 12;
+        bytes.extend(memory.ram.get(second..second + length - in_page)?);
+    }
+    Some(bytes)
+}
+
+/// What code runs in: the processor and its bus, for the time that it runs.
+struct Session<'a, 'b> {
+    cpu: &'a mut Cpu,
+    bus: &'a mut Bus<'b>,
+    cache: &'a CodeCache,
+    calls: &'a [Call],
+    /// When the room ends.
+    limit: u64,
+    /// The TLB's epoch and the writes to watched lines when code was entered.
+    epoch: u64,
+    writes: u64,
+    /// What comes after the instruction that a handler did not simply complete.
+    next: Option<Next>,
+}
+
+/// The status word of translated code.
+fn status_word(flags: &Flags) -> u64 {
+    let status = flags.status();
+    (status & !rflags::OF) << 8 | u64::from(status & rflags::OF != 0)
+}
+
+/// The status flags of a status word.
+fn status_flags(word: u64) -> u64 {
+    word >> 8 & rflags::STATUS & !rflags::OF | if word & 1 != 0 { rflags::OF } else { 0 }
+}
+
+impl Session<'_, '_> {
+    /// The processor's state at an instruction boundary of code; `taken` picoseconds have been
+    /// taken off the room for instructions that have not completed.
+    fn give(&mut self, state: &State, taken: u32) {
+        let cpu = &mut *self.cpu;
+        (0..16).for_each(|number| cpu.registers.gpr[number] = state.registers[number]);
+        cpu.registers.gpr[BLOCK_IP as usize] = state.ip;
+        cpu.registers.ip = state.ip;
+        cpu.registers.flags.set_status(status_flags(state.status));
+        let left = (state.room as u64).wrapping_add(taken.into());
+        cpu.clock.0 = self.limit.wrapping_sub(left);
+        cpu.instructions = state.instructions;
+    }
+
+    /// What a handler has changed.
+    fn take(&mut self, state: &mut State) {
+        (0..16).for_each(|number| state.registers[number] = self.cpu.registers.gpr[number]);
+        state.status = status_word(&self.cpu.registers.flags);
+    }
+
+    /// Whether something must be looked at before the next block begins.
+    fn is_due(&self) -> bool {
+        !self.cpu.pending.attention.is_empty()
+            || self.cpu.extra_cost != 0
+            || self.cpu.tlb.epoch != self.epoch
+            || self.bus.memory.watched_writes != self.writes
+    }
+
+    /// The next block has no room; the clock stays.
+    fn withdraw_room(&mut self, state: &mut State) {
+        let by = state.room.wrapping_sub(NO_ROOM);
+        state.room = NO_ROOM;
+        self.limit = self.limit.wrapping_sub(by as u64);
+    }
+
+    fn stopped(&mut self, call: &Call, block: &Block, stop: Stop) -> Next {
+        if stop == Stop::BRANCH {
+            return self.cpu.complete(self.cache, block, usize::from(call.at) + 1);
+        }
+        let op = (&call.op, usize::from(call.at));
+        self.cpu.leave_block(self.cache, self.bus, block, op, stop);
+        Next::Leave
+    }
+}
+
+impl Machine for Session<'_, '_> {
+    fn windows(&mut self) -> Windows<'_> {
+        let cpu = &*self.cpu;
+        let base = |register| cpu.registers.segment_base[register as usize];
+        Windows {
+            ram: &mut self.bus.memory.ram,
+            watched: &self.bus.memory.watched_lines,
+            tlb: cpu.tlb.entries(),
+            sets: (cpu.tlb_set, cpu.access_set()),
+            context: cpu.tlb.context,
+            fs_base: base(SegmentRegister::Fs),
+            gs_base: base(SegmentRegister::Gs),
+        }
+    }
+
+    fn call(&mut self, state: &mut State, number: u32) -> bool {
+        let calls = self.calls;
+        let Some(call) = calls.get(number as usize) else { return false };
+        let block = self.cache.block(call.block);
+        self.give(state, block.cost);
+        match (call.op.handler)(self.cpu, self.bus, &call.op) {
+            Ok(()) => {
+                self.take(state);
+                if self.is_due() && state.room != NO_ROOM {
+                    self.withdraw_room(state);
+                }
+                true
+            }
+            Err(stop) => {
+                self.next = Some(self.stopped(call, block, stop));
+                false
+            }
+        }
+    }
+}
+
+impl Cpu {
+    /// Runs translated code from a block on, if the block has any and the room allows; `None` if the
+    /// block is the interpreter's.
+    pub(crate) fn run_translated(
+        &mut self,
+        cache: &mut CodeCache,
+        bus: &mut Bus<'_>,
+        mut native: Box<Native>,
+        (index, offset): (BlockIndex, u64),
+        room: Room,
+    ) -> Option<Next> {
+        let entry = native.entry(cache, bus.memory, index, offset);
+        let next = entry.and_then(|entry| self.enter(cache, bus, &mut native, entry, room));
+        cache.native = Some(native);
+        next
+    }
+
+    fn enter(
+        &mut self,
+        cache: &CodeCache,
+        bus: &mut Bus<'_>,
+        native: &mut Native,
+        entry: Entry,
+        room: Room,
+    ) -> Option<Next> {
+        // Time that no more instructions can take than there is room for.
+        let most = (room.instructions - self.instructions).saturating_mul(cache.least_cost());
+        let left = (room.clock.0 - self.clock.0).min(most).min(i64::MAX as u64 / 4);
+        let mut state = State {
+            ip: self.registers.ip,
+            room: left as i64,
+            instructions: self.instructions,
+            status: status_word(&self.registers.flags),
+            ..State::default()
+        };
+        (0..16).for_each(|number| state.registers[number] = self.registers.gpr[number]);
+        let before = state;
+        let Native { arena, calls, .. } = native;
+        let mut session = Session {
+            limit: self.clock.0 + left,
+            epoch: self.tlb.epoch,
+            writes: bus.memory.watched_writes,
+            cpu: self,
+            bus,
+            cache,
+            calls,
+            next: None,
+        };
+        let exit = arena.enter(entry, &mut state, &mut session);
+        if let Some(next) = session.next {
+            return Some(next);
+        }
+        if state.instructions == before.instructions {
+            // The block's own room, counted by instructions, was too small.
+            return None;
+        }
+        session.give(&state, 0);
+        self.charge_extra();
+        native.left = match exit {
+            translate::Exit::Link(number) => Left::Link(Slot::of(number)),
+            translate::Exit::Jump => Left::Jump,
+            _ => Left::Nowhere,
+        };
+        let goes_on = exit != translate::Exit::End && self.pending.attention == Attention::empty();
+        Some(if goes_on { Next::Chain(Exit::NONE) } else { Next::Leave })
+    }
+}

@@ -1,0 +1,158 @@
+//! Translated code against the interpreter: random 64-bit code from random states ends with the same
+//! registers, all of RFLAGS, clock, count and RAM, wherever its turns are cut and whatever the TLB
+//! holds. `AVICENNA_FUZZ_ROUNDS` sets how many rounds there are, `AVICENNA_FUZZ_SEED` the first.
+
+mod code;
+mod start;
+
+use arch::address::SystemPhysical;
+use arch::identity::{ApicId, CpuIndex};
+use arch::time::Picoseconds;
+use bus::{Effect, GuestMemory, Happening, Platform, Visit};
+use cpu::cache::InstructionCosts;
+use cpu::decode::{Cost, Dialect};
+use cpu::{Bus, CodeCache, Cpu, CpuModel, RunEnd};
+use interrupt::LocalApic;
+use interrupt::local_apic::LocalApicModel;
+use start::RAM;
+
+const ROUNDS: u64 = 2_000;
+/// Picoseconds of a round.
+const TIME: u64 = 400_000;
+
+/// splitmix64
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn one_in(&mut self, bound: u64) -> bool {
+        self.below(bound) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+}
+
+/// There are no devices.
+struct Nothing;
+
+impl Platform for Nothing {
+    fn read(&mut self, _: &mut GuestMemory, visit: Visit, at: SystemPhysical, _: u8) -> u64 {
+        visit.at.0 ^ at.0
+    }
+    fn write(&mut self, _: &mut GuestMemory, _: Visit, _: SystemPhysical, _: u8, _: u64) {}
+    fn port_in(&mut self, _: &mut GuestMemory, visit: Visit, _: u16, _: u8) -> u32 {
+        visit.at.0 as u32
+    }
+    fn port_out(&mut self, _: &mut GuestMemory, _: Visit, _: u16, _: u8, _: u32) {}
+    fn acknowledge_legacy(&mut self, _: Visit) -> u8 {
+        0
+    }
+    fn effect(&mut self, _: Visit, _: Effect) {}
+    fn record(&mut self, _: Visit, _: Happening) {}
+}
+
+/// Each class costs something else.
+fn costs() -> InstructionCosts {
+    let mut costs = [0; Cost::COUNT];
+    costs.iter_mut().zip(1..).for_each(|(cost, n)| *cost = 500 + 37 * n);
+    InstructionCosts(costs)
+}
+
+fn run(cpu: &mut Cpu, cache: &mut CodeCache, memory: &mut GuestMemory, until: Picoseconds) -> bool {
+    loop {
+        let mut bus = Bus { memory, platform: &mut Nothing };
+        match cpu.run(cache, &mut bus, until, u64::MAX) {
+            RunEnd::Instructions | RunEnd::Yield => {}
+            RunEnd::Time => return true,
+            RunEnd::Idle | RunEnd::Shutdown => return false,
+        }
+    }
+}
+
+/// What must be equal.
+fn summary(cpu: &Cpu) -> impl PartialEq + std::fmt::Debug {
+    let r = &cpu.registers;
+    let registers: Vec<String> = r.gpr[..16].iter().map(|value| format!("{value:x}")).collect();
+    let place = format!("ip {:x} flags {:x} cr2 {:x}", r.ip, r.flags.bits(), cpu.control.cr2);
+    (registers, place, r.cpl, cpu.clock, cpu.instructions, cpu.pending.activity, r.xmm)
+}
+
+struct Bench {
+    fresh: Cpu,
+    memory: GuestMemory,
+    other: GuestMemory,
+    interpreter: CodeCache,
+    translator: CodeCache,
+}
+
+impl Bench {
+    fn new(model: &str, dialect: Dialect) -> Option<Self> {
+        let model = CpuModel::named(model).expect("model");
+        let apic = LocalApic::new(LocalApicModel::amd(ApicId(0), true));
+        let mut translator = CodeCache::new(costs(), dialect);
+        if let Err(absence) = translator.translate(0) {
+            eprintln!("not tested: {absence}");
+            return None;
+        }
+        Some(Self {
+            fresh: Cpu::new(CpuIndex(0), model, apic, 1),
+            memory: GuestMemory::new(RAM),
+            other: GuestMemory::new(RAM),
+            interpreter: CodeCache::new(costs(), dialect),
+            translator,
+        })
+    }
+
+    fn round(&mut self, seed: u64) {
+        let mut random = Random(seed);
+        let mut cpu = self.fresh.clone();
+        start::set_up(&mut cpu, &mut self.memory, &mut random);
+        code::write(&mut self.memory, &mut random);
+        self.other.ram.copy_from_slice(&self.memory.ram);
+        self.memory.watched_lines.fill(0);
+        self.other.watched_lines.fill(0);
+        let mut interpreted = cpu.clone();
+        self.interpreter.clear();
+        // Emptying the arena is not what is tested here, but each round writes code anew.
+        self.translator.clear();
+        let end = Picoseconds(cpu.clock.0 + TIME);
+        let mut goes_on = true;
+        while goes_on && cpu.clock < end {
+            // Devices see the time at which their block began, so both are cut at the same times.
+            let cut = if random.one_in(2) { TIME } else { random.below(TIME / 4) };
+            let until = Picoseconds(cpu.clock.0 + cut).min(end);
+            run(&mut interpreted, &mut self.interpreter, &mut self.other, until);
+            goes_on = run(&mut cpu, &mut self.translator, &mut self.memory, until);
+        }
+        assert_eq!(summary(&interpreted), summary(&cpu), "interpreter, translated: seed {seed}");
+        assert!(self.other.ram == self.memory.ram, "memory, seed {seed}");
+    }
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn translated_code_does_what_the_interpreter_does() {
+    let first = number("AVICENNA_FUZZ_SEED", 0);
+    let last = first + number("AVICENNA_FUZZ_ROUNDS", ROUNDS);
+    for (model, dialect) in [("zen4", Dialect::Amd), ("generic-intel", Dialect::Intel)] {
+        let Some(mut bench) = Bench::new(model, dialect) else { return };
+        (first..last).for_each(|seed| bench.round(seed));
+    }
+}

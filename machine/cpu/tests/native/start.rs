@@ -1,0 +1,98 @@
+//! Starting states: long mode, supervisor or user, pages of all kinds.
+
+use crate::Random;
+use crate::code::{CODE, POINTERS};
+use arch::address::SystemPhysical;
+use arch::control::{Cr0, Cr4, Efer, rflags};
+use arch::segment::{Attributes, Segment, SegmentRegister};
+use bus::GuestMemory;
+use cpu::Cpu;
+
+pub const RAM: u64 = 0x4_0000;
+const TABLES: u64 = 0x1000;
+const LEAVES: u64 = 0x4000;
+const GDT: u64 = 0x5000;
+const IDT: u64 = 0x6000;
+/// Pages that registers point to.
+pub const DATA: u64 = 0x2_0000;
+const DATA_PAGES: u64 = 12;
+
+const PRESENT: u64 = 1 << 0;
+const WRITABLE: u64 = 1 << 1;
+const USER: u64 = 1 << 2;
+const ALL: u64 = PRESENT | WRITABLE | USER;
+
+fn write(memory: &mut GuestMemory, at: u64, value: u64) {
+    memory.write(SystemPhysical(at), &value.to_le_bytes()).expect("RAM");
+}
+
+fn write_tables(memory: &mut GuestMemory, random: &mut Random) {
+    for table in 0..3 {
+        write(memory, TABLES + 0x1000 * table, TABLES + 0x1000 * (table + 1) | ALL);
+    }
+    for page in 0..512 {
+        let address = page << 12;
+        let is_data = (DATA >> 12..(DATA >> 12) + DATA_PAGES).contains(&page);
+        let entry = match random.below(24) {
+            0 if is_data => 0,
+            1 if is_data => address | PRESENT | USER,
+            // Another page, or code, by a second name.
+            2 if is_data => DATA | ALL,
+            3 if is_data => CODE | ALL,
+            // A hole behind RAM.
+            _ if address >= RAM => address | ALL,
+            _ => address | ALL,
+        };
+        write(memory, LEAVES + 8 * page, entry);
+    }
+}
+
+pub fn set_up(cpu: &mut Cpu, memory: &mut GuestMemory, random: &mut Random) {
+    memory.ram.chunks_exact_mut(8).for_each(|chunk| {
+        chunk.copy_from_slice(&random.next().to_le_bytes());
+    });
+    write_tables(memory, random);
+    let is_user = random.one_in(2);
+    cpu.control.cr0 = Cr0::PROTECTION_ENABLE | Cr0::PAGING | Cr0::WRITE_PROTECT;
+    cpu.control.cr4 = Cr4::PAE;
+    cpu.control.cr3 = TABLES;
+    cpu.control.efer = Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
+    cpu.control.gdtr.base = GDT;
+    cpu.control.gdtr.limit = 0x7F;
+    // The first fault that is delivered ends the round.
+    cpu.control.idtr.base = IDT;
+    cpu.control.idtr.limit = 0;
+    let dpl = if is_user { 3 << 5 } else { 0 };
+    for register in SegmentRegister::ALL {
+        let attributes = if register == SegmentRegister::Cs { 0xA9B } else { 0xC93 } | dpl;
+        let base = match register {
+            SegmentRegister::Fs | SegmentRegister::Gs => random.below(0x2000),
+            _ => 0,
+        };
+        cpu.registers.segments[register] =
+            Segment { selector: 8, attributes: Attributes(attributes), limit: !0, base };
+    }
+    cpu.registers.cpl = if is_user { 3 } else { 0 };
+    for register in 0..16 {
+        cpu.registers.gpr[register] = match random.below(8) {
+            _ if POINTERS.contains(&(register as u8)) => pointer(random),
+            0 => random.pick(&[0, 1, 0x7F, 0x80, 0xFFFF, 1 << 31, 1 << 63, u64::MAX]),
+            1 => pointer(random),
+            2..=4 => random.below(256),
+            _ => random.next(),
+        };
+    }
+    let status = random.next() & rflags::STATUS;
+    cpu.registers.flags.set_bits(rflags::FIXED | status);
+    cpu.registers.ip = CODE;
+    cpu.pending.attention = cpu::Attention::empty();
+    cpu.tlb.flush_all();
+    cpu.registers.refresh_segments();
+    cpu.update_access_mode();
+}
+
+/// An address in the data pages, often near a page's end.
+fn pointer(random: &mut Random) -> u64 {
+    let page = DATA + (1 + random.below(DATA_PAGES - 2) << 12);
+    page + if random.one_in(4) { 0xFE0 + random.below(0x40) } else { 0x100 + random.below(0xD00) }
+}

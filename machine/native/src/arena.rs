@@ -1,0 +1,147 @@
+//! Published code: appended until there is no room, then cleared as a whole. What leads from block
+//! to block is data beside it, so code is never changed.
+
+use crate::gate;
+use crate::mapping::{CODE, Mapping, SLOTS};
+use crate::{Absence, Entry, Machine, Slot};
+use translate::{Code, Exit, JUMPS, Reference, Routines, State};
+
+/// Blocks begin at multiples of this.
+const ALIGNMENT: usize = 16;
+/// The key of a pair of the jump cache that no block has.
+const NO_KEY: u64 = u64::MAX;
+
+/// Code and what links it.
+pub struct Arena {
+    mapping: Mapping,
+    routines: Routines,
+    /// Bytes of code in use.
+    used: usize,
+    /// Where the first block may begin.
+    first: usize,
+    age: u32,
+    /// Per link in use: the address it holds while it is not linked.
+    stubs: Vec<u64>,
+    /// Links that are linked.
+    linked: Vec<u32>,
+    /// Pairs of a key and an address.
+    jumps: Box<[[u64; 2]; JUMPS]>,
+    /// Places of `jumps` in use.
+    remembered: Vec<u32>,
+}
+
+impl Arena {
+    pub fn new() -> Result<Self, Absence> {
+        if !gate::host_has_lahf() {
+            return Err(Absence::Host);
+        }
+        let mut mapping = Mapping::new()?;
+        let routines = translate::routines();
+        mapping.code_mut()[..routines.bytes.len()].copy_from_slice(&routines.bytes);
+        let first = routines.bytes.len().next_multiple_of(ALIGNMENT);
+        let jumps = vec![[NO_KEY, 0]; JUMPS].into_boxed_slice();
+        let jumps = jumps.try_into().unwrap_or_else(|_| unreachable!("as long as was asked for"));
+        Ok(Self {
+            mapping,
+            routines,
+            used: first,
+            first,
+            age: 0,
+            stubs: Vec::new(),
+            linked: Vec::new(),
+            jumps,
+            remembered: Vec::new(),
+        })
+    }
+
+    /// Makes a block's code ready to be entered: its entry, and the first of its links, which have
+    /// consecutive numbers. `None` if there is no room until everything is cleared.
+    pub fn publish(&mut self, code: &Code) -> Option<(Entry, Slot)> {
+        let (at, bytes, first_slot) = (self.used, code.bytes(), self.stubs.len());
+        let end = at.checked_add(bytes.len())?;
+        if end > CODE || first_slot + code.links().len() > SLOTS {
+            return None;
+        }
+        let mut placed = bytes.to_vec();
+        for (place, reference) in code.references() {
+            let from = self.mapping.address(at + place + 4);
+            let to = match reference {
+                Reference::Leave => self.mapping.address(self.routines.leave),
+                Reference::Call => self.mapping.address(self.routines.call),
+                Reference::Jump => self.mapping.address(self.routines.jump),
+                Reference::Slot(link) => self.mapping.slot_address(first_slot + link),
+            };
+            let distance = to.wrapping_sub(from) as i64;
+            let distance = i32::try_from(distance).expect("the arena is smaller than 2 GiB");
+            placed[*place..place + 4].copy_from_slice(&distance.to_le_bytes());
+        }
+        for (link, slot) in code.links().iter().zip(first_slot..) {
+            let number = slot as u32 + Exit::LINKS;
+            placed[link.number..link.number + 4].copy_from_slice(&number.to_le_bytes());
+            let stub = self.mapping.address(at + link.stub);
+            self.stubs.push(stub);
+            self.mapping.slots_mut()[slot] = stub;
+        }
+        self.mapping.code_mut()[at..end].copy_from_slice(&placed);
+        self.used = end.next_multiple_of(ALIGNMENT);
+        Some((Entry { offset: at as u32, age: self.age }, Slot(first_slot as u32)))
+    }
+
+    fn is_current(&self, entry: Entry) -> bool {
+        entry.age == self.age
+    }
+
+    /// Lets a link lead to a block. Neither may be from before a `clear`: then nothing happens.
+    pub fn link(&mut self, slot: Slot, to: Entry) {
+        if self.is_current(to) && (slot.0 as usize) < self.stubs.len() {
+            self.mapping.slots_mut()[slot.0 as usize] = self.mapping.address(to.offset as usize);
+            self.linked.push(slot.0);
+        }
+    }
+
+    /// Has computed jumps to the byte of index `key` of RAM find a block.
+    pub fn remember(&mut self, key: u64, to: Entry) {
+        if self.is_current(to) && key != NO_KEY {
+            let place = key as usize % JUMPS;
+            self.jumps[place] = [key, self.mapping.address(to.offset as usize)];
+            self.remembered.push(place as u32);
+        }
+    }
+
+    /// Forgets which block follows which.
+    pub fn unlink(&mut self) {
+        for slot in self.linked.drain(..) {
+            self.mapping.slots_mut()[slot as usize] = self.stubs[slot as usize];
+        }
+        for place in self.remembered.drain(..) {
+            self.jumps[place as usize] = [NO_KEY, 0];
+        }
+    }
+
+    /// Forgets all blocks; their entries are void.
+    pub fn clear(&mut self) {
+        self.unlink();
+        self.stubs.clear();
+        self.used = self.first;
+        self.age += 1;
+        gate::serialize();
+    }
+
+    /// Runs code from a block on until it is left. A void entry leaves at once, for lack of room.
+    pub fn enter<M: Machine>(&mut self, entry: Entry, state: &mut State, machine: &mut M) -> Exit {
+        if !self.is_current(entry) {
+            return Exit::Room;
+        }
+        let enter = self.mapping.address(self.routines.enter);
+        let code = self.mapping.address(entry.offset as usize);
+        gate::enter(
+            gate::Way { mapping: &mut self.mapping, enter, code },
+            &self.jumps,
+            state,
+            machine,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

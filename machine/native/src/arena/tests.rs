@@ -1,0 +1,237 @@
+//! Small blocks of real code, entered, left, linked and cleared.
+
+use super::*;
+use crate::Windows;
+use translate::{Block, Step, TRANSLATIONS, Translation};
+
+const NOTHING: Translation =
+    Translation { read: u64::MAX, write: u64::MAX, execute: u64::MAX, offset: 0 };
+const COST: u32 = 10;
+
+/// Two pages of RAM; `DATA` is mapped at itself, other pages are not, code is fetched from page 1.
+struct Small {
+    ram: Vec<u8>,
+    watched: Vec<u64>,
+    tlb: Vec<Translation>,
+    calls: Vec<u32>,
+    goes_on: bool,
+}
+
+const CONTEXT: u64 = 5;
+const CODE_PAGE: u64 = 0x1000;
+
+impl Small {
+    fn new() -> Self {
+        let mut tlb = vec![NOTHING; TRANSLATIONS];
+        tlb[0] = Translation { read: CONTEXT, write: CONTEXT, execute: u64::MAX, offset: 0 };
+        let tag = CODE_PAGE | CONTEXT;
+        tlb[1] = Translation { read: tag, write: tag, execute: tag, offset: CODE_PAGE };
+        Self { ram: vec![0; 0x2000], watched: vec![0; 2], tlb, calls: Vec::new(), goes_on: true }
+    }
+}
+
+impl Machine for Small {
+    fn windows(&mut self) -> Windows<'_> {
+        Windows {
+            ram: &mut self.ram,
+            watched: &self.watched,
+            tlb: &self.tlb,
+            sets: (0, 0),
+            context: CONTEXT,
+            fs_base: 0,
+            gs_base: 0,
+        }
+    }
+
+    fn call(&mut self, state: &mut State, number: u32) -> bool {
+        assert_ne!(number, 99, "the handler that panics");
+        self.calls.push(number);
+        state.registers[0] += 1000;
+        self.goes_on
+    }
+}
+
+/// Instructions of the given lengths at `offset` of the code page.
+fn block(bytes: &[u8], lengths: &[u8], offset: u16, first_call: u32) -> Code {
+    let steps: Vec<Step> = (1..)
+        .zip(lengths)
+        .map(|(n, length)| Step { length: *length, end_time: n * COST, call: first_call + n - 1 })
+        .collect();
+    let second_page = None;
+    let block = Block { bytes, steps: &steps, offset, second_page, is_plain: true, is_amd: true };
+    translate::translate(block).expect("a block")
+}
+
+/// ADD RAX, RBX; ADD R9, RAX
+const ADD: (&[u8], &[u8]) = (&[0x48, 0x01, 0xD8, 0x49, 0x01, 0xC1], &[3, 3]);
+/// MOV [RDI], RAX; MOV RCX, [RDI]
+const STORE: (&[u8], &[u8]) = (&[0x48, 0x89, 0x07, 0x48, 0x8B, 0x0F], &[3, 3]);
+/// JMP to itself
+const LOOP: (&[u8], &[u8]) = (&[0xEB, 0xFE], &[2]);
+/// RET
+const RET: (&[u8], &[u8]) = (&[0xC3], &[1]);
+/// CPUID
+const UNKNOWN: (&[u8], &[u8]) = (&[0x0F, 0xA2], &[2]);
+
+fn state() -> State {
+    let mut state = State { ip: CODE_PAGE, room: 1000, ..State::default() };
+    (0..16).for_each(|number| state.registers[number] = number as u64 + 1);
+    state
+}
+
+fn arena() -> Arena {
+    Arena::new().expect("a host that lets memory be executable")
+}
+
+fn run(arena: &mut Arena, code: &Code, state: &mut State, machine: &mut Small) -> Exit {
+    let (entry, _) = arena.publish(code).expect("room");
+    arena.enter(entry, state, machine)
+}
+
+#[test]
+fn registers_go_in_and_come_out_and_time_and_count_are_kept() {
+    let (mut state, before) = (state(), state());
+    let exit = run(&mut arena(), &block(ADD.0, ADD.1, 0, 0), &mut state, &mut Small::new());
+    assert_eq!(exit, Exit::Link(0));
+    let mut expected = before.registers;
+    expected[0] = 1 + 4;
+    expected[9] = 10 + 5;
+    assert_eq!(state.registers, expected);
+    assert_eq!((state.ip, state.instructions), (CODE_PAGE + 6, 2));
+    assert_eq!(state.room, before.room - 2 * i64::from(COST));
+}
+
+#[test]
+fn a_block_without_room_is_not_begun() {
+    let mut state = State { room: 2 * i64::from(COST) - 1, ..state() };
+    let before = state;
+    let exit = run(&mut arena(), &block(ADD.0, ADD.1, 0, 0), &mut state, &mut Small::new());
+    assert_eq!(exit, Exit::Room);
+    assert_eq!(state, State { exit: before.exit, ..before });
+}
+
+#[test]
+fn linked_blocks_follow_each_other_until_they_are_unlinked() {
+    let mut arena = arena();
+    let (first, slot) = arena.publish(&block(ADD.0, ADD.1, 0, 0)).expect("room");
+    let (second, _) = arena.publish(&block(LOOP.0, LOOP.1, 6, 0)).expect("room");
+    arena.link(slot, second);
+    let mut linked = state();
+    assert_eq!(arena.enter(first, &mut linked, &mut Small::new()), Exit::Room);
+    assert_eq!((linked.ip, linked.instructions), (CODE_PAGE + 6, 2 + 98));
+    arena.unlink();
+    let mut unlinked = state();
+    assert_eq!(arena.enter(first, &mut unlinked, &mut Small::new()), Exit::Link(0));
+    assert_eq!(unlinked.instructions, 2);
+}
+
+#[test]
+fn entries_from_before_everything_was_cleared_enter_nothing() {
+    let mut arena = arena();
+    let (old, slot) = arena.publish(&block(ADD.0, ADD.1, 0, 0)).expect("room");
+    arena.clear();
+    let mut state = state();
+    assert_eq!(arena.enter(old, &mut state, &mut Small::new()), Exit::Room);
+    assert_eq!(state.instructions, 0);
+    let (new, again) = arena.publish(&block(ADD.0, ADD.1, 0, 0)).expect("room");
+    assert_eq!(slot, again);
+    arena.link(again, old);
+    arena.remember(CODE_PAGE, old);
+    assert_eq!(arena.enter(new, &mut state, &mut Small::new()), Exit::Link(0));
+}
+
+#[test]
+fn memory_is_reached_where_the_tlb_knows_it_and_by_the_handler_elsewhere() {
+    let code = block(STORE.0, STORE.1, 0, 7);
+    for (address, is_watched, by_handler) in [
+        (0x0, false, &[][..]),
+        (0xFF8, false, &[]),
+        // It crosses a page.
+        (0xFFC, false, &[7, 8]),
+        // The last bytes of RAM, where an access of the widest kind could not begin.
+        (0x1FF8, false, &[7, 8]),
+        (0x100, true, &[7]),
+        (0x5000, false, &[7, 8]),
+        (u64::MAX, false, &[7, 8]),
+    ] {
+        let mut machine = Small::new();
+        machine.watched[0] = u64::from(is_watched);
+        let mut state = state();
+        state.registers[7] = address;
+        run(&mut arena(), &code, &mut state, &mut machine);
+        assert_eq!(machine.calls, by_handler, "{address:#x}");
+        let written = machine.ram.iter().filter(|byte| **byte != 0).count();
+        assert_eq!(written, usize::from(!by_handler.contains(&7)), "{address:#x}");
+        assert_eq!(state.instructions, 2);
+    }
+}
+
+#[test]
+fn no_content_of_the_tlb_leads_outside_ram() {
+    let code = block(STORE.0, STORE.1, 0, 7);
+    for offset in [0x2000, 0x1FF1, 1 << 40, u64::MAX - 0x100, u64::MAX, 1 << 63, 0x8000_0000] {
+        for in_page in [0, 0x20, 0xFF8] {
+            let mut machine = Small::new();
+            machine.tlb[0].offset = offset;
+            let mut state = state();
+            state.registers[7] = in_page;
+            run(&mut arena(), &code, &mut state, &mut machine);
+            let at = offset.wrapping_add(in_page);
+            assert_eq!(machine.calls.is_empty(), at <= 0x2000 - 16, "{offset:#x} + {in_page:#x}");
+        }
+    }
+}
+
+#[test]
+fn a_return_finds_its_target_in_the_jump_cache_if_its_page_may_be_fetched() {
+    let mut arena = arena();
+    let (ret, _) = arena.publish(&block(RET.0, RET.1, 0, 0)).expect("room");
+    let (target, _) = arena.publish(&block(LOOP.0, LOOP.1, 0x80, 0)).expect("room");
+    let mut machine = Small::new();
+    machine.ram[..8].copy_from_slice(&(CODE_PAGE + 0x80).to_le_bytes());
+    let start = || State { registers: [0; 16].into(), ..state() };
+    let mut unknown = start();
+    assert_eq!(arena.enter(ret, &mut unknown, &mut machine), Exit::Jump);
+    assert_eq!((unknown.ip, unknown.registers[4]), (CODE_PAGE + 0x80, 8));
+    arena.remember(CODE_PAGE + 0x80, target);
+    let mut known = start();
+    assert_eq!(arena.enter(ret, &mut known, &mut machine), Exit::Room);
+    assert_eq!(known.instructions, 100);
+    machine.tlb[1].execute = u64::MAX;
+    let mut not_fetched = start();
+    assert_eq!(arena.enter(ret, &mut not_fetched, &mut machine), Exit::Jump);
+    assert_eq!(not_fetched.instructions, 1);
+}
+
+#[test]
+fn a_handler_sees_and_changes_registers_and_may_leave() {
+    let code = block(UNKNOWN.0, UNKNOWN.1, 0, 3);
+    for goes_on in [true, false] {
+        let mut machine = Small { goes_on, ..Small::new() };
+        let mut state = state();
+        let exit = run(&mut arena(), &code, &mut state, &mut machine);
+        assert_eq!(exit, if goes_on { Exit::Link(0) } else { Exit::Handler });
+        assert_eq!((state.registers[0], machine.calls), (1001, vec![3]));
+        let before = super::tests::state().registers;
+        assert!((1..16).all(|number| state.registers[number] == before[number]));
+    }
+}
+
+#[test]
+#[should_panic(expected = "the handler that panics")]
+fn a_panic_of_a_handler_goes_around_code() {
+    let code = block(UNKNOWN.0, UNKNOWN.1, 0, 99);
+    run(&mut arena(), &code, &mut state(), &mut Small::new());
+}
+
+#[test]
+fn a_full_arena_takes_no_more_until_it_is_cleared() {
+    let mut arena = arena();
+    let code = block(ADD.0, ADD.1, 0, 0);
+    let published = std::iter::from_fn(|| arena.publish(&code)).count();
+    assert!(published > 100_000, "{published} blocks");
+    arena.clear();
+    let (entry, _) = arena.publish(&code).expect("room");
+    let mut state = state();
+    assert_eq!(arena.enter(entry, &mut state, &mut Small::new()), Exit::Link(0));
+}

@@ -1,0 +1,115 @@
+//! The way into code, out of it, and from it to a handler and back.
+
+use crate::mapping::Mapping;
+use crate::{Machine, Windows};
+use std::any::Any;
+use std::mem::offset_of;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::{from_mut, from_ref};
+use translate::{Exit, Frame, JUMPS, State, TRANSLATIONS, WIDEST};
+
+/// Where to go: addresses of code that is mapped as long as the mapping lives.
+pub struct Way<'a> {
+    /// Borrowed so that nobody writes code while it runs.
+    pub mapping: &'a mut Mapping,
+    pub enter: u64,
+    pub code: u64,
+}
+
+/// Whether LAHF and SAHF exist in 64-bit mode, which the first such processors lacked.
+pub fn host_has_lahf() -> bool {
+    const EXTENDED: u32 = 0x8000_0001;
+    const LAHF_SAHF: u32 = 1 << 0;
+    std::arch::x86_64::__cpuid(EXTENDED - 1).eax >= EXTENDED
+        && std::arch::x86_64::__cpuid(EXTENDED).ecx & LAHF_SAHF != 0
+}
+
+/// What was prefetched of code that is about to be replaced is fetched anew.
+/// [SDM3 "Handling Self- and Cross-Modifying Code"]
+pub fn serialize() {
+    std::arch::x86_64::__cpuid(0);
+}
+
+/// What a handler's call finds: the frame that code works on, then whom to call.
+#[repr(C)]
+struct Session<M> {
+    frame: Frame,
+    machine: *mut M,
+    /// What a handler has thrown.
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+/// Runs code until it is left.
+pub fn enter<M: Machine>(
+    way: Way<'_>,
+    jumps: &[[u64; 2]; JUMPS],
+    state: &mut State,
+    machine: &mut M,
+) -> Exit {
+    const { assert!(offset_of!(Session<M>, frame) == 0, "code knows the session as its frame") };
+    let mut session =
+        Session { frame: Frame { state: *state, ..Frame::default() }, machine, panic: None };
+    session.frame.windows.jumps = from_ref(jumps).expose_provenance() as u64;
+    session.frame.windows.helper = (help::<M> as *const ()).expose_provenance() as u64;
+    // SAFETY: `machine` was a unique reference until now and is not used again but through this.
+    open(&mut session.frame, unsafe { (*session.machine).windows() });
+    let session: *mut Session<M> = from_mut(&mut session);
+    // SAFETY: `enter` is the address of the shared routine of that name, which follows the System V
+    // convention: `Arena` writes it at its creation and never again, and the mapping lives.
+    let function = unsafe {
+        std::mem::transmute::<*const (), extern "sysv64" fn(*mut Session<M>, u64)>(
+            std::ptr::with_exposed_provenance(way.enter as usize),
+        )
+    };
+    // The call runs what `translate` made. The README says why that touches only the frame behind
+    // the pointer, the windows that the frame tells of, and the stack below.
+    function(session, way.code);
+    // SAFETY: `session` is the local above; nobody else has it now that the call has returned.
+    let session = unsafe { &mut *session };
+    *state = session.frame.state;
+    if let Some(panic) = session.panic.take() {
+        resume_unwind(panic);
+    }
+    let _ = way.mapping;
+    Exit::from_bits(state.exit)
+}
+
+/// Called by code: does an instruction by its handler. Anything but zero leaves code.
+extern "sysv64" fn help<M: Machine>(session: *mut Session<M>, number: u32) -> u64 {
+    // SAFETY: code passes on the pointer that `enter` gave it, whose session lives until code is
+    // left, and no reference to it exists meanwhile.
+    let session = unsafe { &mut *session };
+    // SAFETY: `enter` has the machine borrowed until code is left; the windows that were taken from
+    // it are taken anew below.
+    let machine = unsafe { &mut *session.machine };
+    let state = &mut session.frame.state;
+    // Code has no landing pads: what is thrown goes around it.
+    match catch_unwind(AssertUnwindSafe(|| machine.call(state, number))) {
+        Ok(goes_on) => {
+            open(&mut session.frame, machine.windows());
+            u64::from(!goes_on)
+        }
+        Err(panic) => {
+            session.panic = Some(panic);
+            1
+        }
+    }
+}
+
+/// Shows code what it may touch.
+fn open(frame: &mut Frame, windows: Windows<'_>) {
+    let Windows { ram, watched, tlb, sets, context, fs_base, gs_base } = windows;
+    assert!(ram.len() >= WIDEST, "RAM of {} bytes is smaller than an access", ram.len());
+    // A word for each page in which an access may begin.
+    assert!(watched.len() >= ram.len().div_ceil(0x1000), "a page of RAM has no watch");
+    assert!(sets.0.max(sets.1) + TRANSLATIONS <= tlb.len(), "a set lies outside the TLB");
+    let view = &mut frame.windows;
+    view.last = (ram.len() - WIDEST) as u64;
+    view.ram = ram.as_mut_ptr().expose_provenance() as u64;
+    view.watched = watched.as_ptr().expose_provenance() as u64;
+    view.data = tlb[sets.0..].as_ptr().expose_provenance() as u64;
+    view.fetch = tlb[sets.1..].as_ptr().expose_provenance() as u64;
+    view.context = context;
+    view.fs_base = fs_base;
+    view.gs_base = gs_base;
+}

@@ -1,0 +1,78 @@
+//! Executable memory, and the way into translated code and out of it. The README says why what is
+//! unsafe here is sound.
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod arena;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[path = "absent.rs"]
+mod arena;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod gate;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod mapping;
+
+pub use arena::Arena;
+use translate::{State, Translation};
+
+/// The beginning of a block's code in the arena that published it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    offset: u32,
+    /// How often the arena had been cleared.
+    age: u32,
+}
+
+/// A link of a published block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(u32);
+
+impl Slot {
+    /// The link that [`translate::Exit::Link`] names.
+    pub fn of(number: u32) -> Self {
+        Self(number)
+    }
+
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// What a machine lets code touch.
+pub struct Windows<'a> {
+    pub ram: &'a mut [u8],
+    /// Per page of RAM, not zero if some of its lines are watched.
+    pub watched: &'a [u64],
+    /// The TLB, in sets of [`translate::TRANSLATIONS`].
+    pub tlb: &'a [Translation],
+    /// Where in `tlb` the set for data begins, and that for fetches.
+    pub sets: (usize, usize),
+    pub context: u64,
+    pub fs_base: u64,
+    pub gs_base: u64,
+}
+
+/// What code runs in.
+pub trait Machine {
+    fn windows(&mut self) -> Windows<'_>;
+
+    /// Does the instruction of a number by its handler; whether code goes on behind it.
+    fn call(&mut self, state: &mut State, number: u32) -> bool;
+}
+
+/// Why there is no arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// Code is made for 64-bit x86 processors under Linux.
+    Host,
+    /// The host refuses memory that is executable, or refuses so much of it.
+    Memory,
+}
+
+impl std::fmt::Display for Absence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Host => "code is made for x86-64 Linux hosts only",
+            Self::Memory => "the host refuses executable memory",
+        })
+    }
+}

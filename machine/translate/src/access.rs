@@ -1,0 +1,149 @@
+//! Memory operands: the linear address, then a look into the TLB that yields the host's address.
+//! Whatever the TLB does not know for this access - and pages that are watched, for writes - is left
+//! to the handler.
+
+use crate::block::Translator;
+use crate::encode::{Arithmetic, Condition, Memory, Register, Shift, Size};
+use crate::frame;
+use crate::operation::general;
+use crate::register::Guest;
+use crate::routine;
+use iced_x86::{Instruction, Register as Name};
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    /// Or reads and then writes.
+    Write,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Base {
+    None,
+    Register(Guest),
+    /// The start of the block.
+    Block,
+}
+
+/// The linear address of a memory operand, if it is of 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    base: Base,
+    index: Option<Guest>,
+    scale: u8,
+    displacement: i32,
+    /// The base of FS or GS, which is added.
+    segment: Option<Memory>,
+}
+
+impl Address {
+    /// On the stack, from RSP.
+    pub fn on_stack(displacement: i32) -> Self {
+        Self::from_register(Guest::RSP, displacement)
+    }
+
+    pub fn from_register(base: Guest, displacement: i32) -> Self {
+        Self { base: Base::Register(base), index: None, scale: 0, displacement, segment: None }
+    }
+
+    /// Of an instruction that was decoded as if its block began at address 0.
+    pub fn of(i: &Instruction) -> Option<Self> {
+        let mut displacement = i.memory_displacement64() as i64;
+        let base = match i.memory_base() {
+            Name::None => Base::None,
+            Name::RIP => {
+                displacement = i.ip_rel_memory_address() as i64;
+                Base::Block
+            }
+            register => Base::Register(general(register, Size::Quad)?),
+        };
+        let index = match i.memory_index() {
+            Name::None => None,
+            register => Some(general(register, Size::Quad)?),
+        };
+        let segment = match i.memory_segment() {
+            Name::FS => Some(frame::FS_BASE),
+            Name::GS => Some(frame::GS_BASE),
+            _ => None,
+        };
+        let scale = i.memory_index_scale().trailing_zeros() as u8;
+        let displacement = i32::try_from(displacement).ok()?;
+        Some(Self { base, index, scale, displacement, segment })
+    }
+}
+
+impl Translator<'_> {
+    /// The address without its segment's base into `to`; `to`, RCX and RDX are lost.
+    pub(crate) fn effective_address(&mut self, address: Address, size: Size, to: Register) {
+        let base = match address.base {
+            Base::None => None,
+            Base::Register(guest) => Some(self.read(guest, Register::RCX)),
+            Base::Block => {
+                self.e.load(Size::Quad, Register::RCX, frame::IP);
+                Some(Register::RCX)
+            }
+        };
+        let index = address.index.map(|guest| self.read(guest, Register::RDX));
+        let Address { scale, displacement, .. } = address;
+        match (base, index, displacement) {
+            (Some(base), None, 0) if size == Size::Quad => self.e.mov(size, to, base),
+            _ => self.e.lea(size, to, Memory { base, index, scale, displacement }),
+        }
+    }
+
+    /// An operand in RAM: its address in the host, in RAX. The flags are saved before, RCX and RDX
+    /// are free after.
+    pub(crate) fn operand(&mut self, address: Address, size: Size, access: Access) -> Memory {
+        self.save();
+        self.effective_address(address, Size::Quad, Register::RAX);
+        if let Some(base) = address.segment {
+            self.e.arithmetic_load(Arithmetic::Add, Size::Quad, Register::RAX, base);
+        }
+        self.look_up(size, access);
+        Memory::at(Register::RAX, 0)
+    }
+
+    /// From the linear address in RAX to the host's.
+    fn look_up(&mut self, size: Size, access: Access) {
+        let slow = self.slow_path();
+        let (rax, rcx, rdx) = (Register::RAX, Register::RCX, Register::RDX);
+        routine::slot(&mut self.e, frame::DATA);
+        // The last byte's page is that of the entry only if it is the first byte's, too.
+        let e = &mut self.e;
+        match size {
+            Size::Byte => e.mov(Size::Quad, rdx, rax),
+            _ => e.lea(Size::Quad, rdx, Memory::at(rax, i32::from(size.bytes()) - 1)),
+        }
+        e.arithmetic_value(Arithmetic::And, Size::Quad, rdx, -0x1000);
+        e.arithmetic_load(Arithmetic::Or, Size::Quad, rdx, frame::CONTEXT);
+        let tag = if access == Access::Read { frame::READ_TAG } else { frame::WRITE_TAG };
+        e.arithmetic_load(Arithmetic::Cmp, Size::Quad, rdx, Memory::at(rcx, tag));
+        e.jump_if(Condition::NOT_ZERO, slow);
+        e.arithmetic_value(Arithmetic::And, Size::Double, rax, 0xFFF);
+        e.arithmetic_load(Arithmetic::Add, Size::Quad, rax, Memory::at(rcx, frame::PAGE_INDEX));
+        // Whatever the TLB holds, nothing but RAM is touched.
+        e.arithmetic_load(Arithmetic::Cmp, Size::Quad, rax, frame::LAST);
+        e.jump_if(Condition::ABOVE, slow);
+        if access == Access::Write {
+            e.mov(Size::Quad, rcx, rax);
+            e.shift(Shift::Shr, Size::Quad, rcx, 12);
+            e.load(Size::Quad, rdx, frame::WATCHED);
+            let lines = Memory { base: Some(rdx), index: Some(rcx), scale: 3, displacement: 0 };
+            e.arithmetic_value(Arithmetic::Cmp, Size::Quad, lines, 0);
+            e.jump_if(Condition::NOT_ZERO, slow);
+        }
+        e.arithmetic_load(Arithmetic::Add, Size::Quad, rax, frame::RAM);
+    }
+
+    /// Leaves the instruction to its handler unless the address in `target` is canonical; `spare`
+    /// is lost.
+    pub(crate) fn check_canonical(&mut self, target: Register, spare: Register) {
+        let slow = self.slow_path();
+        self.e.mov(Size::Quad, spare, target);
+        self.e.shift(Shift::Shl, Size::Quad, spare, 16);
+        self.e.shift(Shift::Sar, Size::Quad, spare, 16);
+        self.e.arithmetic(Arithmetic::Cmp, Size::Quad, spare, target);
+        self.e.jump_if(Condition::NOT_ZERO, slow);
+    }
+}

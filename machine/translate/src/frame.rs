@@ -1,0 +1,165 @@
+//! What translated code works on: the guest's registers and how far it may run, the memory that it
+//! may touch. It is reached through host RBP, which points into the middle of it so that one byte
+//! of displacement reaches everything.
+
+use crate::encode::{Memory, Register};
+use serde::{Deserialize, Serialize};
+use std::mem::offset_of;
+use std::ops::{Index, IndexMut};
+
+/// RAX to R15, by number. They do not lie in that order: compilers copy what lies in order by loads of
+/// 16 bytes, which wait until code's stores of 8 bytes have left the host's store buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct General([u64; 16]);
+
+impl General {
+    const fn place(number: usize) -> usize {
+        number * 5 % 16
+    }
+}
+
+impl From<[u64; 16]> for General {
+    fn from(values: [u64; 16]) -> Self {
+        let mut registers = Self::default();
+        (0..16).for_each(|number| registers[number] = values[number]);
+        registers
+    }
+}
+
+impl Index<usize> for General {
+    type Output = u64;
+
+    #[inline(always)]
+    fn index(&self, number: usize) -> &u64 {
+        &self.0[Self::place(number)]
+    }
+}
+
+impl IndexMut<usize> for General {
+    #[inline(always)]
+    fn index_mut(&mut self, number: usize) -> &mut u64 {
+        &mut self.0[Self::place(number)]
+    }
+}
+
+/// The part of a processor that translated code reads and writes. While it runs, eleven of the
+/// registers are in the host's instead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct State {
+    pub registers: General,
+    /// The instruction pointer at the start of the block.
+    pub ip: u64,
+    /// What is left of the time, in picoseconds; of the running block all is taken already.
+    /// Negative: the next block does not begin.
+    pub room: i64,
+    /// Instructions completed.
+    pub instructions: u64,
+    /// The status flags: bit 0 is OF, bits 15:8 are SF ZF 0 AF 0 PF 1 CF.
+    pub status: u64,
+    /// Why and where code was left; see [`Exit`](crate::Exit).
+    pub exit: u64,
+}
+
+/// What memory there is, as addresses of the host, and what else code finds its way with. Whoever
+/// runs code fills it in.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Windows {
+    /// The number that stands for the address space in tags of the TLB.
+    pub context: u64,
+    /// The TLB's entries for data accesses.
+    pub data: u64,
+    /// The TLB's entries for fetches.
+    pub fetch: u64,
+    /// RAM.
+    pub ram: u64,
+    /// The last index into RAM at which an access of any size may begin.
+    pub last: u64,
+    /// Per page of RAM, a word that is not zero if some of its lines are watched.
+    pub watched: u64,
+    pub fs_base: u64,
+    pub gs_base: u64,
+    /// The jump cache: pairs of an index into RAM and the address of the block's code.
+    pub jumps: u64,
+    /// The function that does an instruction by its handler.
+    pub helper: u64,
+}
+
+/// State and windows as they lie before translated code.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Frame {
+    pub state: State,
+    pub windows: Windows,
+}
+
+/// An entry of the TLB.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[repr(C)]
+pub struct Translation {
+    /// Tags: the linear page and the context for which reading, writing and fetching is granted.
+    pub read: u64,
+    pub write: u64,
+    pub execute: u64,
+    /// Index into RAM of the page's first byte.
+    pub offset: u64,
+}
+
+/// Entries of the TLB that an access may be found in; a power of two.
+pub const TRANSLATIONS: usize = 1024;
+/// Pairs in the jump cache; a power of two.
+pub const JUMPS: usize = 1 << 14;
+/// The widest access.
+pub const WIDEST: usize = 16;
+
+pub(crate) const READ_TAG: i32 = offset_of!(Translation, read) as i32;
+pub(crate) const WRITE_TAG: i32 = offset_of!(Translation, write) as i32;
+pub(crate) const EXECUTE_TAG: i32 = offset_of!(Translation, execute) as i32;
+pub(crate) const PAGE_INDEX: i32 = offset_of!(Translation, offset) as i32;
+
+/// Where RBP points.
+pub(crate) const MIDDLE: usize = 128;
+
+const _: () = assert!(size_of::<Frame>() <= MIDDLE + 128, "all is within a byte of displacement");
+
+const fn at(offset: usize) -> i32 {
+    offset as i32 - MIDDLE as i32
+}
+
+macro_rules! fields {
+    ($($name:ident: $($path:ident).+;)*) => {
+        $(pub(crate) const $name: Memory = Memory {
+            base: Some(Register::RBP),
+            index: None,
+            scale: 0,
+            displacement: at(offset_of!(Frame, $($path).+)),
+        };)*
+    };
+}
+
+fields! {
+    IP: state.ip;
+    ROOM: state.room;
+    INSTRUCTIONS: state.instructions;
+    STATUS: state.status;
+    EXIT: state.exit;
+    CONTEXT: windows.context;
+    DATA: windows.data;
+    FETCH: windows.fetch;
+    RAM: windows.ram;
+    LAST: windows.last;
+    WATCHED: windows.watched;
+    FS_BASE: windows.fs_base;
+    GS_BASE: windows.gs_base;
+    JUMP_CACHE: windows.jumps;
+    HELPER: windows.helper;
+}
+
+/// A guest register's place in the frame.
+pub(crate) fn register(number: u8) -> Memory {
+    let place = General::place(usize::from(number & 15));
+    let offset = offset_of!(Frame, state.registers) + size_of::<u64>() * place;
+    Memory::at(Register::RBP, at(offset))
+}

@@ -1,0 +1,98 @@
+//! Blocks of 64-bit guest code to x86-64 code of the host, by templates: an instruction keeps its
+//! operation, guest registers become host registers, and before a memory operand stands a look into
+//! the TLB. What is not known here, and every access that the TLB does not know, is done whole by
+//! the interpreter's handler, so no instruction is ever half done.
+//!
+//! All here is pure: nothing is executed, and the code says where it wants to be bound to its
+//! surroundings ([`Reference`]).
+
+mod access;
+mod block;
+mod encode;
+mod flags;
+mod frame;
+mod operation;
+mod register;
+mod routine;
+
+pub use block::{Block, Step, translate};
+pub use frame::{Frame, General, JUMPS, State, TRANSLATIONS, Translation, WIDEST, Windows};
+pub use routine::{Routines, routines};
+
+/// Why code was left, as `State::exit` has it; other values are a link's number plus
+/// [`Exit::LINKS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The next block has no room, or what came before wants to be looked at.
+    Room,
+    /// A handler said so.
+    Handler,
+    /// The next block is in another page, or its address was computed, and is not in the jump cache.
+    Jump,
+    /// The block is done, and what follows may mean something else.
+    End,
+    /// The next block, in the same page, is not linked.
+    Link(u32),
+}
+
+impl Exit {
+    pub(crate) const ROOM: i32 = 0;
+    pub(crate) const HANDLER: i32 = 1;
+    pub(crate) const JUMP: i32 = 2;
+    pub(crate) const END: i32 = 3;
+    /// The first link's.
+    pub const LINKS: u32 = 4;
+
+    pub fn from_bits(bits: u64) -> Self {
+        match bits as u32 {
+            0 => Self::Room,
+            1 => Self::Handler,
+            2 => Self::Jump,
+            3 => Self::End,
+            link => Self::Link(link - Self::LINKS),
+        }
+    }
+}
+
+/// What a 32-bit distance in code leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    Leave,
+    Call,
+    Jump,
+    /// The slot of one of the block's links, by its place among them.
+    Slot(usize),
+}
+
+/// A link: an exit to a block of the same page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Where in the code begins what is done while it is not linked.
+    pub stub: usize,
+    /// Where in the code stands the 32-bit value of `exit` for it.
+    pub number: usize,
+    /// Offset of the target in its page.
+    pub target: u16,
+}
+
+/// Translated code. Only [`translate`] makes it.
+pub struct Code {
+    bytes: Vec<u8>,
+    references: Vec<(usize, Reference)>,
+    links: Vec<Link>,
+}
+
+impl Code {
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Distances to fill in, each relative to its own end.
+    pub fn references(&self) -> &[(usize, Reference)] {
+        &self.references
+    }
+
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+}

@@ -1,0 +1,41 @@
+//! BT, BTS, BTR, BTC of a register.
+
+use super::{Operand, operand, size};
+use crate::block::Translator;
+use crate::encode::{BitTest, Register, Size};
+use iced_x86::{Instruction, Mnemonic};
+
+pub(super) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
+    let test = match i.mnemonic() {
+        Mnemonic::Bt => BitTest::Bt,
+        Mnemonic::Bts => BitTest::Bts,
+        Mnemonic::Btr => BitTest::Btr,
+        Mnemonic::Btc => BitTest::Btc,
+        _ => return None,
+    };
+    let size = size(i, 0).filter(|size| *size != Size::Byte)?;
+    let Operand::Register(of) = operand(i, 0, size)? else { return None };
+    let number = match i.op_kind(1) {
+        iced_x86::OpKind::Register => operand(i, 1, size)?,
+        _ => Operand::Value(i64::from(i.immediate8())),
+    };
+    // Of the status flags CF alone changes.
+    t.save();
+    match number {
+        Operand::Register(number) => {
+            let number = t.read(number, Register::RCX);
+            let a = t.read(of, Register::RDX);
+            t.e.bit_test_by(test, size, a, number);
+        }
+        Operand::Value(number) => {
+            let a = t.read(of, Register::RDX);
+            t.e.bit_test(test, size, a, number as u8 & (size.bits() - 1));
+        }
+        Operand::Memory(_) => return None,
+    }
+    if test != BitTest::Bt {
+        t.write_back(of, Register::RDX);
+    }
+    t.replace_carry();
+    Some(())
+}

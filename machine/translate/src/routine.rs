@@ -1,0 +1,120 @@
+//! The code that all blocks share: the way in, the way out, the call of a handler, the jump to an
+//! address that is known only now.
+
+use crate::encode::{Arithmetic, Condition, Encoder, Memory, Register, Shift, Size};
+use crate::frame;
+use crate::register::Guest;
+use crate::{Exit, frame::MIDDLE};
+
+/// The shared code and where its parts begin in it.
+pub struct Routines {
+    pub bytes: Vec<u8>,
+    /// Called by the System V convention with a frame and the address of a block's code; returns
+    /// when code is left.
+    pub enter: usize,
+    /// Jumped to when code is left; `exit` has been set.
+    pub leave: usize,
+    /// Called with the number of a handler's call in EAX: has it done by `Windows::helper`, then
+    /// returns, or leaves if that answers anything but zero.
+    pub call: usize,
+    /// Jumped to with the linear address of the next instruction in RAX, status flags saved.
+    pub jump: usize,
+}
+
+/// What the System V convention has a function preserve.
+const PRESERVED: [Register; 6] =
+    [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
+
+pub fn routines() -> Routines {
+    let mut e = Encoder::default();
+    let leave = e.label();
+    let enter_at = enter(&mut e);
+    e.place(leave);
+    let leave_at = e.position();
+    spill(&mut e);
+    e.arithmetic_value(Arithmetic::Add, Size::Quad, Register::RSP, 8);
+    PRESERVED.iter().rev().for_each(|register| e.pop(*register));
+    e.ret();
+    let call_at = call(&mut e, leave);
+    let jump_at = jump(&mut e, leave);
+    Routines { bytes: e.finish(), enter: enter_at, leave: leave_at, call: call_at, jump: jump_at }
+}
+
+fn enter(e: &mut Encoder) -> usize {
+    let at = e.position();
+    PRESERVED.iter().for_each(|register| e.push(*register));
+    // A call pushes 8 bytes: with these the stack is aligned to 16 within blocks.
+    e.arithmetic_value(Arithmetic::Sub, Size::Quad, Register::RSP, 8);
+    e.lea(Size::Quad, Register::RBP, Memory::at(Register::RDI, MIDDLE as i32));
+    e.mov(Size::Quad, Register::RAX, Register::RSI);
+    fill(e);
+    e.jump_to(Register::RAX);
+    at
+}
+
+/// Guest registers from the host's into the frame.
+fn spill(e: &mut Encoder) {
+    Guest::held().for_each(|(guest, host)| e.mov(Size::Quad, frame::register(guest.0), host));
+}
+
+/// Guest registers from the frame into the host's.
+fn fill(e: &mut Encoder) {
+    Guest::held().for_each(|(guest, host)| e.load(Size::Quad, host, frame::register(guest.0)));
+}
+
+fn call(e: &mut Encoder, leave: crate::encode::Label) -> usize {
+    let at = e.position();
+    let stays = e.label();
+    spill(e);
+    e.arithmetic_value(Arithmetic::Sub, Size::Quad, Register::RSP, 8);
+    e.lea(Size::Quad, Register::RDI, Memory::at(Register::RBP, -(MIDDLE as i32)));
+    e.mov(Size::Double, Register::RSI, Register::RAX);
+    e.call_through(frame::HELPER);
+    fill(e);
+    e.arithmetic_value(Arithmetic::Add, Size::Quad, Register::RSP, 8);
+    e.test(Size::Quad, Register::RAX, Register::RAX);
+    e.jump_if(Condition::ZERO, stays);
+    // Not back to where it was called.
+    e.arithmetic_value(Arithmetic::Add, Size::Quad, Register::RSP, 8);
+    e.store_value(Size::Quad, frame::EXIT, Exit::HANDLER);
+    e.jump(leave);
+    e.place(stays);
+    e.ret();
+    at
+}
+
+/// The slot of the linear address in RAX within `entries`, into RCX.
+pub(crate) fn slot(e: &mut Encoder, entries: Memory) {
+    const ENTRY_BITS: u8 = size_of::<frame::Translation>().trailing_zeros() as u8;
+    const OFFSETS: i32 = (frame::TRANSLATIONS as i32 - 1) << ENTRY_BITS;
+    e.mov(Size::Double, Register::RCX, Register::RAX);
+    e.shift(Shift::Shr, Size::Double, Register::RCX, 12 - ENTRY_BITS);
+    e.arithmetic_value(Arithmetic::And, Size::Double, Register::RCX, OFFSETS);
+    e.arithmetic_load(Arithmetic::Add, Size::Quad, Register::RCX, entries);
+}
+
+fn jump(e: &mut Encoder, leave: crate::encode::Label) -> usize {
+    let at = e.position();
+    let unknown = e.label();
+    let (rax, rcx, rdx) = (Register::RAX, Register::RCX, Register::RDX);
+    e.mov(Size::Quad, frame::IP, rax);
+    slot(e, frame::FETCH);
+    e.mov(Size::Quad, rdx, rax);
+    e.arithmetic_value(Arithmetic::And, Size::Quad, rdx, -0x1000);
+    e.arithmetic_load(Arithmetic::Or, Size::Quad, rdx, frame::CONTEXT);
+    e.arithmetic_load(Arithmetic::Cmp, Size::Quad, rdx, Memory::at(rcx, frame::EXECUTE_TAG));
+    e.jump_if(Condition::NOT_ZERO, unknown);
+    e.arithmetic_value(Arithmetic::And, Size::Double, rax, 0xFFF);
+    e.arithmetic_load(Arithmetic::Add, Size::Quad, rax, Memory::at(rcx, frame::PAGE_INDEX));
+    e.mov(Size::Double, rcx, rax);
+    e.arithmetic_value(Arithmetic::And, Size::Double, rcx, frame::JUMPS as i32 - 1);
+    e.shift(Shift::Shl, Size::Double, rcx, 4);
+    e.arithmetic_load(Arithmetic::Add, Size::Quad, rcx, frame::JUMP_CACHE);
+    e.arithmetic_load(Arithmetic::Cmp, Size::Quad, rax, Memory::at(rcx, 0));
+    e.jump_if(Condition::NOT_ZERO, unknown);
+    e.jump_through(Memory::at(rcx, 8));
+    e.place(unknown);
+    e.store_value(Size::Quad, frame::EXIT, Exit::JUMP);
+    e.jump(leave);
+    at
+}
