@@ -16,7 +16,7 @@ use arch::vmx::event::{Activity as GuestActivity, Interruptibility, PendingDebug
 use arch::vmx::field::{LDTR, SEGMENTS, SegmentFields, TR, control, guest};
 use arch::vmx::segment::AccessRights;
 use arch::vmx::{ExitReason, InstructionError};
-use bus::Happening;
+use bus::{ControlBlock, Happening};
 
 type Image = Vmcs<Vec<u8>>;
 
@@ -296,7 +296,8 @@ impl Cpu {
         let is_halted = activity == GuestActivity::Hlt && !injects;
         self.pending.set_activity(if is_halted { Activity::Halted } else { Activity::Running });
         let injected = vmcs.get(control::ENTRY_INTERRUPTION_INFO);
-        let entry = Happening::VmEntry { vmcb: at, nested_root, injected, ip: self.registers.ip };
+        let block = ControlBlock::Vmcs(at);
+        let entry = Happening::VmEntry { block, nested_root, injected, ip: self.registers.ip };
         bus.platform.record(self.visit(), entry);
         self.clock.0 += self.guest.vmx.costs.entry.0;
     }

@@ -17,7 +17,7 @@ use arch::vmx::exit::ExitReasonField;
 use arch::vmx::field::{LDTR, SEGMENTS, SegmentFields, TR, control, exit as fields, guest};
 use arch::vmx::segment::AccessRights;
 use arch::vmx::{AbortCode, ExitReason, InterruptionInfo, InterruptionType};
-use bus::Happening;
+use bus::{ControlBlock, Happening, VmExit};
 
 type Image<'a> = Vmcs<&'a mut [u8]>;
 
@@ -66,15 +66,19 @@ impl Cpu {
         vectoring: u32,
     ) {
         self.clock.0 += self.guest.vmx.costs.exit.0;
-        let happening = Happening::VmExit {
-            vmcb: at,
+        let information = u64::from(exit.instruction_information);
+        let error = u64::from(exit.error_code) << 32;
+        let happening = VmExit {
+            block: ControlBlock::Vmcs(at),
             code: exit.reason.into_bits().into(),
-            info1: exit.qualification,
-            info2: exit.physical,
-            interrupt_info: vectoring.into(),
+            qualification: exit.qualification,
+            address: exit.physical,
+            event: error | u64::from(exit.interruption.into_bits()),
+            delivering: vectoring.into(),
+            instruction: information << 32 | u64::from(exit.instruction_length),
             ip: self.registers.ip,
         };
-        bus.platform.record(self.visit(), happening);
+        bus.platform.record(self.visit(), Happening::VmExit(happening));
     }
 
     /// Only the reason and the qualification; the valid bit of the injected event stays.
