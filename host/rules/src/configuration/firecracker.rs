@@ -1,6 +1,6 @@
 //! Firecracker's configuration file: what `--config-file` takes, JSON.
 //!
-//! Source: Firecracker 1.x `docs/getting-started.md`, `src/vmm/src/resources.rs`. Left out: everything that cannot
+//! Source: Firecracker 1.x docs/getting-started.md, src/vmm/src/resources.rs. Left out: everything that cannot
 //! change what becomes of interrupts; Firecracker has no setting for its PIT.
 
 use super::InputError;
