@@ -117,6 +117,7 @@ features! {
     Pku = "pku", 0x7 . 0 Ecx 3;
     Rdpid = "rdpid", 0x7 . 0 Ecx 22;
     Fsrm = "fsrm", 0x7 . 0 Edx 4;
+    ArchCapabilities = "arch_capabilities", 0x7 . 0 Edx 29;
     Xsaveopt = "xsaveopt", 0xD . 1 Eax 0;
     Xsavec = "xsavec", 0xD . 1 Eax 1;
     Xgetbv1 = "xgetbv1", 0xD . 1 Eax 2;

@@ -1,5 +1,8 @@
 //! Model-specific register numbers. [APM2 "Model-Specific Registers"] [SDM4]
 
+use bitflags::bitflags;
+use serde::{Deserialize, Serialize};
+
 pub const TSC: u32 = 0x10;
 pub const PLATFORM_ID: u32 = 0x17;
 pub const APIC_BASE: u32 = 0x1B;
@@ -46,3 +49,51 @@ pub const SYSCFG: u32 = 0xC001_0010;
 pub const HWCR: u32 = 0xC001_0015;
 pub const TOP_MEM: u32 = 0xC001_001A;
 pub const TOP_MEM2: u32 = 0xC001_001D;
+
+bitflags! {
+    /// IA32_ARCH_CAPABILITIES (10Ah): which weaknesses of speculative execution a part does not have.
+    /// [SDM4 "IA32_ARCH_CAPABILITIES"]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+    pub struct ArchCapabilities: u64 {
+        const RDCL_NO = 1 << 0;
+        /// Enhanced IBRS.
+        const IBRS_ALL = 1 << 1;
+        const RSBA = 1 << 2;
+        /// The L1 data cache need not be flushed before a VM entry.
+        const SKIP_L1DFL_VMENTRY = 1 << 3;
+        const SSB_NO = 1 << 4;
+        const MDS_NO = 1 << 5;
+        /// No machine check when a page's size changes while its translation is cached.
+        const IF_PSCHANGE_MC_NO = 1 << 6;
+        const TSX_CTRL = 1 << 7;
+        const TAA_NO = 1 << 8;
+        const SBDR_SSDP_NO = 1 << 13;
+        const FBSDP_NO = 1 << 14;
+        const PSDP_NO = 1 << 15;
+        const BHI_NO = 1 << 20;
+        const PBRSB_NO = 1 << 24;
+        const GDS_NO = 1 << 26;
+        const RFDS_NO = 1 << 27;
+        const ITS_NO = 1 << 62;
+
+        const _ = !0;
+    }
+}
+
+impl ArchCapabilities {
+    /// What holds of a processor that executes nothing speculatively.
+    pub const NOT_SPECULATING: Self = Self::RDCL_NO
+        .union(Self::SKIP_L1DFL_VMENTRY)
+        .union(Self::SSB_NO)
+        .union(Self::MDS_NO)
+        .union(Self::IF_PSCHANGE_MC_NO)
+        .union(Self::TAA_NO)
+        .union(Self::SBDR_SSDP_NO)
+        .union(Self::FBSDP_NO)
+        .union(Self::PSDP_NO)
+        .union(Self::BHI_NO)
+        .union(Self::PBRSB_NO)
+        .union(Self::GDS_NO)
+        .union(Self::RFDS_NO)
+        .union(Self::ITS_NO);
+}

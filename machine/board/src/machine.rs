@@ -192,7 +192,10 @@ fn processor(configuration: &Configuration, costs: &CostProfile, index: CpuIndex
     } else {
         LocalApicModel::intel(id, is_bootstrap)
     };
+    // [SDM3 "APIC Timer"]
+    let timer_hertz = model.crystal().map_or(base.timer_hertz, |crystal| crystal.hertz);
     let apic = LocalApic::new(LocalApicModel {
+        timer_hertz,
         supports_x2apic: model.has(Feature::X2apic),
         supports_tsc_deadline: model.has(Feature::TscDeadline),
         has_extended_space: model.has(Feature::Extapic),

@@ -27,6 +27,16 @@ pub struct Caches {
     pub l3: u32,
 }
 
+/// The crystal from which the time-stamp counter and the local APIC's timer are derived: CPUID leaf
+/// 15H. [SDM2 "CPUID"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Crystal {
+    pub hertz: u64,
+    /// ECX says the frequency; otherwise it follows from leaf 16H.
+    pub is_shown: bool,
+}
+
 /// A CPU model's capability value: CPUID, MSRs and behaviour derive from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuModel {
@@ -41,6 +51,8 @@ pub struct CpuModel {
     linear_bits: u8,
     tsc_hertz: u64,
     core_hertz: u64,
+    crystal: Option<Crystal>,
+    last_leaf: u32,
     caches: Caches,
     features: FeatureSet,
     errata: Vec<u32>,
@@ -63,11 +75,21 @@ struct File {
     linear_bits: u8,
     tsc_hertz: u64,
     core_hertz: u64,
+    #[serde(default)]
+    crystal: Option<Crystal>,
+    /// The highest standard leaf of CPUID.
+    #[serde(default = "last_leaf")]
+    last_leaf: u32,
     caches: Caches,
     features: Vec<String>,
     /// Numbers of the vendor's errata that the part has here, of those that are modelled.
     #[serde(default)]
     errata: Vec<u32>,
+}
+
+/// XSAVE's, for models that say nothing else.
+const fn last_leaf() -> u32 {
+    0xD
 }
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -100,6 +122,11 @@ const MODELLED_ERRATA: &[u32] = &[AVIC_IPI_ERRATUM];
 const FILES: &[(&str, &str)] = &[
     ("generic", include_str!("../models/generic.toml")),
     ("generic-intel", include_str!("../models/generic-intel.toml")),
+    ("ivy-bridge-ep", include_str!("../models/ivy-bridge-ep.toml")),
+    ("haswell-ep", include_str!("../models/haswell-ep.toml")),
+    ("skylake-sp", include_str!("../models/skylake-sp.toml")),
+    ("ice-lake-sp", include_str!("../models/ice-lake-sp.toml")),
+    ("sapphire-rapids", include_str!("../models/sapphire-rapids.toml")),
     ("zen2", include_str!("../models/zen2.toml")),
     ("zen3", include_str!("../models/zen3.toml")),
     ("zen4", include_str!("../models/zen4.toml")),
@@ -209,6 +236,8 @@ impl CpuModel {
             linear_bits: file.linear_bits,
             tsc_hertz: file.tsc_hertz,
             core_hertz: file.core_hertz,
+            crystal: file.crystal,
+            last_leaf: file.last_leaf,
             caches: file.caches,
             features,
             behaviour: Behaviour::with_errata(&file.errata),
@@ -291,6 +320,16 @@ impl CpuModel {
         self.core_hertz
     }
 
+    /// `None` where CPUID does not enumerate it.
+    pub fn crystal(&self) -> Option<Crystal> {
+        self.crystal
+    }
+
+    /// The highest standard leaf of CPUID.
+    pub fn last_leaf(&self) -> u32 {
+        self.last_leaf
+    }
+
     pub fn caches(&self) -> Caches {
         self.caches
     }
@@ -361,6 +400,31 @@ mod tests {
     #[test]
     fn the_signature_of_zen_4_is_split_as_real_parts_show_it() {
         assert_eq!(CpuModel::named("zen4").unwrap().signature(), 0x00A1_0F11);
+    }
+
+    #[test]
+    fn signatures_of_intel_parts_are_split_as_real_parts_show_them() {
+        let rows = [
+            ("ivy-bridge-ep", 0x0003_06E4),
+            ("haswell-ep", 0x0003_06F2),
+            ("skylake-sp", 0x0005_0654),
+            ("ice-lake-sp", 0x0006_06A6),
+            ("sapphire-rapids", 0x0008_06F8),
+        ];
+        for (name, signature) in rows {
+            assert_eq!(CpuModel::named(name).unwrap().signature(), signature, "{name}");
+        }
+    }
+
+    /// VMX is not there yet: its capabilities stand in `arch`, and no model shows them.
+    #[test]
+    fn no_model_announces_vmx_and_every_part_with_vmx_has_a_model() {
+        for name in CpuModel::names() {
+            assert!(!CpuModel::named(name).unwrap().has(Feature::Vmx), "{name}");
+        }
+        for (name, _) in arch::vmx::model::MODELS {
+            assert!(CpuModel::names().any(|known| known == *name), "{name}");
+        }
     }
 
     #[test]

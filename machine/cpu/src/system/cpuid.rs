@@ -21,7 +21,6 @@ impl Leaf {
     }
 }
 
-const LAST_STANDARD: u32 = 0xD;
 const LAST_EXTENDED: u32 = 0x8000_0021;
 const LAST_EXTENDED_INTEL: u32 = 0x8000_0008;
 /// What leaf 0 answers under IA32_MISC_ENABLE's limit, for systems that know no later leaves.
@@ -31,9 +30,12 @@ const SEE_LEAF_4: u32 = 0xFF01;
 /// Bytes of the XSAVE area without extended components: legacy region and header.
 const XSAVE_BASE: u32 = 576;
 
+const MEGAHERTZ: u64 = 1_000_000;
+const BUS_HERTZ: u64 = 100 * MEGAHERTZ;
+
 /// Whether ECX selects a part of the leaf.
 const fn has_subleaves(leaf: u32) -> bool {
-    matches!(leaf, 4 | 7 | 0xB | 0xD | 0x8000_001D)
+    matches!(leaf, 4 | 7 | 0xB | 0xD | 0x1F | 0x8000_001D)
 }
 
 fn text(bytes: &[u8]) -> u32 {
@@ -106,7 +108,7 @@ impl CpuModel {
             0 => {
                 let vendor = self.vendor().as_bytes();
                 Leaf::new(
-                    LAST_STANDARD,
+                    self.last_leaf(),
                     text(&vendor[0..4]),
                     text(&vendor[8..12]),
                     text(&vendor[4..8]),
@@ -123,6 +125,10 @@ impl CpuModel {
             5 => Leaf::new(64, 64, 3, 0x11),
             7 if subleaf == 0 => features,
             0xB => self.topology(subleaf),
+            0x15 | 0x16 | 0x1F if self.last_leaf() < leaf => Leaf::default(),
+            0x15 => self.crystal_leaf(),
+            0x16 => self.frequency_leaf(),
+            0x1F => self.topology(subleaf),
             0xD if self.has(Feature::Xsave) => self.xsave_leaf(subleaf, features),
             6 => features,
             0x8000_0000 => Leaf::new(
@@ -178,6 +184,24 @@ impl CpuModel {
             _ => Leaf::default(),
         };
         Leaf { ecx: level.ecx | subleaf & 0xFF, edx: place.apic_id, ..level }
+    }
+
+    /// EBX / EAX is the ratio of the time-stamp counter to the crystal.
+    fn crystal_leaf(&self) -> Leaf {
+        let Some(crystal) = self.crystal() else { return Leaf::default() };
+        let ratio = 2 * self.tsc_hertz() / crystal.hertz.max(1);
+        let hertz = if crystal.is_shown { crystal.hertz as u32 } else { 0 };
+        Leaf::new(2, ratio as u32, hertz, 0)
+    }
+
+    /// Base frequency to the next 100 MHz, highest frequency, bus; in MHz.
+    fn frequency_leaf(&self) -> Leaf {
+        if self.crystal().is_none() {
+            return Leaf::default();
+        }
+        let base = (self.tsc_hertz() + BUS_HERTZ / 2) / BUS_HERTZ * (BUS_HERTZ / MEGAHERTZ);
+        let highest = self.core_hertz() / MEGAHERTZ;
+        Leaf::new(base as u32, highest as u32, (BUS_HERTZ / MEGAHERTZ) as u32, 0)
     }
 
     fn xsave_leaf(&self, subleaf: u32, features: Leaf) -> Leaf {
@@ -279,6 +303,37 @@ mod tests {
         let model = CpuModel::named("zen4").unwrap();
         for leaf in [0, 1, 0x8000_0001, 0x8000_0008] {
             assert_eq!(model.cpuid(leaf, 0xC000_0080), model.cpuid(leaf, 0), "{leaf:#x}");
+        }
+    }
+
+    #[test]
+    fn the_crystal_and_the_frequencies_read_as_in_dumps_of_real_parts() {
+        let rows = [
+            ("skylake-sp", Leaf::new(2, 0xA8, 0, 0), Leaf::new(0x834, 0xE74, 0x64, 0)),
+            ("ice-lake-sp", Leaf::new(2, 0xC0, 0, 0), Leaf::new(0x960, 0xDAC, 0x64, 0)),
+            (
+                "sapphire-rapids",
+                Leaf::new(2, 0xD8, 24_000_000, 0),
+                Leaf::new(0xA28, 0x12C0, 0x64, 0),
+            ),
+            ("haswell-ep", Leaf::default(), Leaf::default()),
+        ];
+        for (name, crystal, frequency) in rows {
+            let model = CpuModel::named(name).unwrap();
+            assert_eq!(model.cpuid(0x15, 0), crystal, "{name}");
+            assert_eq!(model.cpuid(0x16, 0), frequency, "{name}");
+        }
+    }
+
+    #[test]
+    fn leaf_1f_is_there_where_leaf_0_says_so() {
+        let rows = [("skylake-sp", 0x16, false), ("sapphire-rapids", 0x20, true)];
+        for (name, last, has_1f) in rows {
+            let mut model = CpuModel::named(name).unwrap();
+            model.placement.package_cpus = 4;
+            assert_eq!(model.cpuid(0, 0).eax, last, "{name}");
+            let expected = if has_1f { model.cpuid(0xB, 1) } else { Leaf::default() };
+            assert_eq!(model.cpuid(0x1F, 1), expected, "{name}");
         }
     }
 

@@ -8,7 +8,7 @@ use crate::guest::Written;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::Efer;
 use arch::cpuid::Feature;
-use arch::msr;
+use arch::msr::{self, ArchCapabilities};
 use arch::segment::SegmentRegister;
 use serde::{Deserialize, Serialize};
 
@@ -150,6 +150,9 @@ impl Cpu {
             msr::BIOS_SIGN_ID => self.control.msr.microcode,
             msr::PLATFORM_ID if !self.model.is_amd() => 0,
             msr::MISC_ENABLE if !self.model.is_amd() => self.control.msr.misc_enable,
+            msr::ARCH_CAPABILITIES if has(Feature::ArchCapabilities) => {
+                ArchCapabilities::NOT_SPECULATING.bits()
+            }
             msr::MTRR_CAP => 0x508,
             msr::SYSENTER_CS => self.control.syscall.sysenter_cs,
             msr::SYSENTER_ESP => self.control.syscall.sysenter_esp,
