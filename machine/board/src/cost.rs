@@ -17,6 +17,7 @@ use cpu::CpuModel;
 use cpu::cache::InstructionCosts;
 use cpu::decode::Cost;
 use cpu::svm::SvmCosts;
+use cpu::vmx::VmxCosts;
 use cpu::{ApicCosts, Costs};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -216,6 +217,12 @@ impl CostProfile {
             avic_write: nanoseconds(&self.avic.write),
             doorbell: nanoseconds(&self.avic.doorbell),
         }
+    }
+
+    /// What the steps of VMX take.
+    pub fn vmx_costs(&self) -> VmxCosts {
+        let costs = self.svm_costs();
+        VmxCosts { entry: costs.entry, exit: costs.exit }
     }
 
     pub fn device_message(&self) -> Picoseconds {

@@ -204,6 +204,7 @@ fn processor(configuration: &Configuration, costs: &CostProfile, index: CpuIndex
     let mut cpu = Cpu::new(index, model, apic, configuration.seed);
     cpu.costs = costs.processor_costs(&configuration.model);
     cpu.guest.svm.costs = costs.svm_costs();
+    cpu.guest.vmx.costs = costs.vmx_costs();
     cpu
 }
 

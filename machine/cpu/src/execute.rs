@@ -64,6 +64,7 @@ const FAMILIES: &[Family] = &[
     privileged::bind,
     decimal::bind,
     crate::svm::instruction::bind,
+    crate::vmx::instruction::bind,
     sse_move::bind,
     sse_integer::bind,
     sse_float::bind,

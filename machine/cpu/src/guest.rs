@@ -10,7 +10,8 @@
 //! - [`memory`]: what a guest takes for a physical address;
 //! - [`register`]: registers that a guest sees in another form.
 //!
-//! Outside a guest each is one test. SVM stands behind it ([`crate::svm`]).
+//! Outside a guest each is one test. SVM and VMX stand behind it ([`crate::svm`], [`crate::vmx`]); a
+//! processor has one of them at most.
 
 pub(crate) mod arrival;
 pub(crate) mod boundary;
@@ -23,6 +24,7 @@ pub(crate) use memory::Located;
 pub(crate) use sensitive::{Form, Io, Sensitive, Table};
 
 use crate::svm::Svm;
+use crate::vmx::Vmx;
 use crate::{Bus, Cpu, CpuModel};
 use serde::{Deserialize, Serialize};
 
@@ -30,23 +32,29 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Guest {
     pub svm: Svm,
+    pub vmx: Vmx,
+    /// The linear address that a guest's access is being translated for; `None` where there is none.
+    pub(crate) linear: Option<u64>,
 }
 
 impl Guest {
     /// The registers at power-on.
     pub fn new(model: &CpuModel) -> Self {
-        Self { svm: Svm::new(model) }
+        Self { svm: Svm::new(model), vmx: Vmx::new(model), linear: None }
     }
 
     /// Whether a guest runs: the processor is between an entry and an exit.
     #[inline(always)]
     pub fn is_running(&self) -> bool {
-        self.svm.current.is_some()
+        self.svm.current.is_some() || self.vmx.current.is_some()
     }
 
     /// INIT ends whatever runs.
     pub(crate) fn initialize(&mut self) {
         self.svm.current = None;
+        self.vmx.current = None;
+        self.vmx.vmxon = None;
+        self.vmx.vmcs = None;
         self.svm.global_interrupts = true;
     }
 }
@@ -59,7 +67,11 @@ impl Cpu {
 
     /// Leaves the guest for the reason recorded.
     pub(crate) fn leave_virtual_machine(&mut self, bus: &mut Bus<'_>) {
-        self.leave_guest(bus);
+        if self.guest.svm.current.is_some() {
+            self.leave_guest(bus);
+        } else {
+            self.vmx_leave(bus);
+        }
     }
 
     /// A VM exit interrupted the delivery of a software interrupt that returns to `next`.

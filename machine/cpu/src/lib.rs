@@ -25,6 +25,7 @@ pub mod svm;
 mod system;
 pub mod variant;
 pub mod vector;
+pub mod vmx;
 mod width;
 
 pub use costs::{ApicCosts, Costs};

@@ -53,6 +53,7 @@ pub struct CpuModel {
     core_hertz: u64,
     crystal: Option<Crystal>,
     last_leaf: u32,
+    microcode: u32,
     caches: Caches,
     features: FeatureSet,
     errata: Vec<u32>,
@@ -80,6 +81,9 @@ struct File {
     /// The highest standard leaf of CPUID.
     #[serde(default = "last_leaf")]
     last_leaf: u32,
+    /// The update revision that IA32_BIOS_SIGN_ID shows: systems look for errata by it.
+    #[serde(default)]
+    microcode: u32,
     caches: Caches,
     features: Vec<String>,
     /// Numbers of the vendor's errata that the part has here, of those that are modelled.
@@ -238,6 +242,7 @@ impl CpuModel {
             core_hertz: file.core_hertz,
             crystal: file.crystal,
             last_leaf: file.last_leaf,
+            microcode: file.microcode,
             caches: file.caches,
             features,
             behaviour: Behaviour::with_errata(&file.errata),
@@ -323,6 +328,11 @@ impl CpuModel {
     /// `None` where CPUID does not enumerate it.
     pub fn crystal(&self) -> Option<Crystal> {
         self.crystal
+    }
+
+    /// The revision of the microcode update.
+    pub fn microcode(&self) -> u32 {
+        self.microcode
     }
 
     /// The highest standard leaf of CPUID.
@@ -416,14 +426,13 @@ mod tests {
         }
     }
 
-    /// VMX is not there yet: its capabilities stand in `arch`, and no model shows them.
     #[test]
-    fn no_model_announces_vmx_and_every_part_with_vmx_has_a_model() {
+    fn models_announce_vmx_where_the_capabilities_of_their_parts_are_known() {
         for name in CpuModel::names() {
-            assert!(!CpuModel::named(name).unwrap().has(Feature::Vmx), "{name}");
-        }
-        for (name, _) in arch::vmx::model::MODELS {
-            assert!(CpuModel::names().any(|known| known == *name), "{name}");
+            let model = CpuModel::named(name).unwrap();
+            let is_known = arch::vmx::model::MODELS.iter().any(|(part, _)| *part == name);
+            assert_eq!(model.has(Feature::Vmx), is_known, "{name}");
+            assert_eq!(crate::vmx::Vmx::new(&model).capabilities.is_some(), is_known, "{name}");
         }
     }
 

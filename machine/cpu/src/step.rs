@@ -86,7 +86,7 @@ impl Cpu {
     }
 
     fn limit(&self, until: Picoseconds) -> Picoseconds {
-        self.apic.next_deadline().map_or(until, |deadline| deadline.min(until))
+        self.next_deadline().map_or(until, |deadline| deadline.min(until))
     }
 
     /// Whether an inactive processor has reason to run again; it then does.
@@ -94,16 +94,20 @@ impl Cpu {
         let woken = match self.pending.activity {
             Activity::Running => true,
             Activity::WaitForStartup | Activity::Shutdown => false,
-            Activity::Halted => self.has_wake_event() || self.has_virtual_event(bus),
+            Activity::Halted => {
+                self.has_wake_event() || self.has_virtual_event(bus) || self.vmx_wakes()
+            }
             Activity::Waiting => {
                 self.ends_wait()
                     || self.has_virtual_event(bus)
+                    || self.vmx_wakes()
                     || !self.monitor_is_armed(bus.memory)
             }
         };
         if woken {
             bus.platform.record(self.visit(), Happening::Wake { ip: self.registers.ip });
             self.pending.monitored = None;
+            self.vmx_note_wake();
             self.pending.set_activity(Activity::Running);
         }
         woken
@@ -117,7 +121,9 @@ impl Cpu {
     fn has_wake_event(&self) -> bool {
         self.has_interrupt() && self.accepts_physical_interrupts()
             || self.pending.attention.contains(Attention::NMI) && self.accepts_nmis()
-            || self.pending.attention.intersects(HELD) && self.admits_events()
+            || self.pending.attention.intersects(HELD)
+                && self.admits_events()
+                && !self.blocks_init()
     }
 
     /// As `has_wake_event`, for MWAIT and its extension. [APM3 "MWAIT"]
@@ -131,7 +137,11 @@ impl Cpu {
         match self.pending.activity {
             Activity::Running => true,
             Activity::WaitForStartup | Activity::Shutdown => false,
-            Activity::Halted => self.has_wake_event() || self.pending.attention.intersects(VIRTUAL),
+            Activity::Halted => {
+                self.has_wake_event()
+                    || self.pending.attention.intersects(VIRTUAL)
+                    || self.vmx_wakes()
+            }
             Activity::Waiting => {
                 self.ends_wait()
                     || self.pending.attention.intersects(VIRTUAL)
@@ -196,6 +206,7 @@ impl Cpu {
         // Intel parts ignore breakpoints on the instruction behind a load of SS, AMD's do not.
         let is_shadowed =
             self.pending.attention.contains(Attention::STACK_SHADOW) && !self.model.is_amd();
+        self.pending.is_in_stack_shadow = self.pending.attention.contains(Attention::STACK_SHADOW);
         self.pending.attention.remove(Attention::SHADOW | Attention::STACK_SHADOW);
         if self.pending.attention.contains(Attention::BREAKPOINTS) && !is_shadowed {
             let linear = self.registers.code_base().wrapping_add(self.registers.ip);
@@ -215,6 +226,7 @@ impl Cpu {
             instructions: self.instructions.saturating_add(1),
         };
         self.run_part(cache, bus, room);
+        self.pending.is_in_stack_shadow = false;
         // A world switch belongs to neither side: the host's trap comes after its #VMEXIT.
         let completed = self.instructions != before && self.is_guest() == was_guest;
         if completed && self.pending.has_branched {

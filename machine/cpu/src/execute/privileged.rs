@@ -61,7 +61,7 @@ fn mov_to_dr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn smsw<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_umip()?;
     cpu.before(bus, op, Sensitive::ReadControl { number: 0, form: Form::MachineStatus })?;
-    let value = cpu.control.cr0.bits();
+    let value = cpu.shown_cr0();
     if op.has(Op::MEMORY) {
         cpu.write(bus, op, value as u16)?;
         return cpu.after_store();
@@ -88,7 +88,7 @@ fn clts(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = cpu.control.cr0.difference(Cr0::TASK_SWITCHED);
     let form = Form::ClearTaskSwitched;
     cpu.before(bus, op, Sensitive::WriteControl { number: 0, value: value.bits(), form })?;
-    cpu.control.cr0 = value;
+    cpu.control.cr0 = Cr0::from_bits_retain(cpu.resulting_cr0(value.bits()));
     cpu.after_write(Written::Control { number: 0, value: value.bits() });
     Err(Stop::END_BLOCK)
 }

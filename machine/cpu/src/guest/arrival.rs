@@ -44,7 +44,11 @@ impl Cpu {
         if !self.guest.is_running() {
             return Ok(());
         }
-        self.svm_arrives(event)
+        if self.guest.svm.current.is_some() {
+            self.svm_arrives(event)
+        } else {
+            self.vmx_arrives(event)
+        }
     }
 
     /// INT3, INTO and INT1 are intercepted as the exceptions they raise: the first two at the
@@ -67,7 +71,7 @@ impl Cpu {
     /// Something has been written; a hypervisor may look after the instruction.
     #[inline]
     pub(crate) fn after_write(&mut self, what: Written) {
-        if self.guest.is_running() {
+        if self.guest.svm.current.is_some() {
             self.svm_after_write(what);
         }
     }
@@ -81,7 +85,12 @@ impl Cpu {
 
     /// Whether an INIT waits for the instruction boundary, since it may not come through as it is.
     pub(crate) fn holds_init(&self) -> bool {
-        self.svm_holds_init()
+        self.svm_holds_init() || self.guest.vmx.vmxon.is_some()
+    }
+
+    /// Whether an INIT goes on waiting. [SDM3 "Restrictions on VMX Operation"]
+    pub(crate) fn blocks_init(&self) -> bool {
+        self.guest.vmx.is_root()
     }
 
     /// The exception that an INIT becomes, where it does: vector and error code.
@@ -93,6 +102,10 @@ impl Cpu {
     /// shadow say.
     pub(crate) fn accepts_physical_interrupts(&self) -> bool {
         let own = self.own_interrupt_flag();
-        self.svm_accepts_interrupts(own)
+        if self.guest.vmx.current.is_some() {
+            self.vmx_accepts_interrupts(own)
+        } else {
+            self.svm_accepts_interrupts(own)
+        }
     }
 }

@@ -31,22 +31,30 @@ pub(crate) const HELD: Attention = Attention::INIT.union(Attention::SMI);
 pub(crate) const VIRTUAL: Attention = Attention::VIRTUAL_INTERRUPT.union(Attention::VIRTUAL_NMI);
 
 /// The highest priority first.
-const ORDER: [Row; 9] = [
+const ORDER: [Row; 13] = [
     // Of this machine: devices and other processors get their turn.
     Row { waits: Attention::YIELD, take: |_, _| Look::End(RunEnd::Yield) },
     // What belongs to the instruction before: exits that follow it, an injected event.
     // [APM2 "Event Injection"]
     Row { waits: Attention::GUEST_BOUNDARY, take: finish_instruction },
+    // [SDM3 "Monitor Trap Flag"]
+    Row { waits: Attention::WINDOW, take: |cpu, bus| window(cpu, bus, Cpu::vmx_monitor_trap) },
     // HLT, MWAIT, shutdown: only what wakes goes on. [APM3 "HLT"] [APM3 "MWAIT"]
     Row { waits: Attention::INACTIVE, take: wake },
     // Traps of the instruction before. [APM2 "Priorities"]
     Row { waits: Attention::DEBUG_TRAP, take: take_debug_trap },
     // SMI, then INIT. [APM2 "Priorities"]
     Row { waits: HELD, take: take_held },
+    // [SDM3 "VMX-Preemption Timer"]
+    Row { waits: Attention::WINDOW, take: |cpu, bus| window(cpu, bus, Cpu::vmx_timer) },
     // The instruction behind STI, MOV SS and POP SS comes first. [APM2 "Priorities"]
     Row { waits: Attention::SHADOW, take: |_, _| Look::Done },
+    // [SDM3 "NMI-Window Exiting"]
+    Row { waits: Attention::WINDOW, take: |cpu, bus| window(cpu, bus, Cpu::vmx_nmi_window) },
     // [APM2 "NMI—Non-Maskable-Interrupt Exception"]
     Row { waits: Attention::NMI, take: take_nmi },
+    // [SDM3 "Interrupt-Window Exiting and Virtual-Interrupt Delivery"]
+    Row { waits: Attention::WINDOW, take: |cpu, bus| window(cpu, bus, Cpu::vmx_interrupt_window) },
     // [APM2 "Maskable External Interrupts"]
     Row { waits: Attention::INTERRUPT, take: take_interrupt },
     // After all physical ones. [APM2 "Virtual Interrupts"]
@@ -83,8 +91,24 @@ impl Cpu {
     }
 }
 
+/// What a hypervisor asked to be told of.
+fn window(cpu: &mut Cpu, bus: &mut Bus<'_>, look: fn(&mut Cpu) -> Result<(), Stop>) -> Look {
+    match look(cpu) {
+        Ok(()) => Look::Further,
+        Err(stop) => {
+            cpu.settle(bus, Err(stop));
+            Look::Done
+        }
+    }
+}
+
 fn finish_instruction(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
-    match cpu.svm_finish_instruction(bus) {
+    let finished = if cpu.guest.vmx.current.is_some() {
+        cpu.vmx_finish_instruction(bus).map(|()| false)
+    } else {
+        cpu.svm_finish_instruction(bus)
+    };
+    match finished {
         Ok(false) => Look::Further,
         Ok(true) => Look::End(RunEnd::Yield),
         Err(stop) => {
@@ -115,7 +139,8 @@ fn take_debug_trap(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
 /// An SMI or INIT that waited. One that is intercepted goes on waiting, for the host.
 /// [APM2 "SMI Intercept"] [APM2 "INIT Intercept"]
 fn take_held(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
-    if !cpu.admits_events() {
+    let waits_for_init = cpu.pending.attention & HELD == Attention::INIT && cpu.blocks_init();
+    if !cpu.admits_events() || waits_for_init {
         return Look::Further;
     }
     let result = cpu.take_smi().and_then(|()| cpu.take_held_init(bus));
@@ -138,7 +163,8 @@ fn take_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
     if !cpu.accepts_physical_interrupts() || !cpu.has_interrupt() {
         return Look::Further;
     }
-    if let Err(stop) = cpu.arrives(Arrival::Interrupt) {
+    let acknowledges = cpu.vmx_acknowledges();
+    if !acknowledges && let Err(stop) = cpu.arrives(Arrival::Interrupt) {
         cpu.settle(bus, Err(stop));
         return Look::Further;
     }
@@ -152,7 +178,11 @@ fn take_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
         return Look::Further;
     };
     cpu.pending.attention |= Attention::INTERRUPT;
-    let result = cpu.take_interrupt(bus, vector);
+    let result = if acknowledges {
+        Err(cpu.vmx_exit_of_interrupt(vector))
+    } else {
+        cpu.take_interrupt(bus, vector)
+    };
     cpu.settle(bus, result);
     Look::Further
 }
@@ -175,7 +205,7 @@ impl Cpu {
     }
 
     fn take_held_init(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        if self.pending.attention.contains(Attention::INIT) {
+        if self.pending.attention.contains(Attention::INIT) && !self.blocks_init() {
             self.arrives(Arrival::Init)?;
             self.pending.attention.remove(Attention::INIT);
             if let Some((vector, error)) = self.init_becomes() {

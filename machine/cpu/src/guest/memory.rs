@@ -27,7 +27,11 @@ impl Cpu {
         if !self.guest.is_running() {
             return Ok(Located::Memory(address));
         }
-        self.svm_operand_to_system(bus, address, access)
+        if self.guest.svm.current.is_some() {
+            self.svm_operand_to_system(bus, address, access)
+        } else {
+            self.vmx_operand_to_system(bus, address, access)
+        }
     }
 
     /// Translates the place of an entry of the running software's own page tables.
@@ -40,12 +44,20 @@ impl Cpu {
         if !self.guest.is_running() {
             return Ok(address);
         }
-        self.svm_table_to_system(bus, address)
+        if self.guest.svm.current.is_some() {
+            self.svm_table_to_system(bus, address)
+        } else {
+            self.vmx_table_to_system(bus, address)
+        }
     }
 
     /// Whether writes and fetches through the translation made last need no further walk.
     pub(crate) fn nested_grants(&self) -> (bool, bool) {
-        self.svm_nested_grants()
+        if self.guest.vmx.current.is_some() {
+            self.vmx_nested_grants()
+        } else {
+            self.svm_nested_grants()
+        }
     }
 
     /// The exit of an access to the virtual APIC page that is refused before anything is read or

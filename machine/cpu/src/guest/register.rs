@@ -1,11 +1,12 @@
 //! Registers that a guest sees in another form, and the vendor's own.
 
 use crate::{Bus, Cpu, Stop};
+use arch::control::Cr4;
 
 impl Cpu {
     /// The time-stamp counter as the running software reads it.
     pub(crate) fn guest_tsc(&self) -> u64 {
-        self.svm_guest_tsc()
+        if self.guest.vmx.current.is_some() { self.vmx_guest_tsc() } else { self.svm_guest_tsc() }
     }
 
     /// CR8 of a guest whose task priority is virtual; None where it is the processor's.
@@ -25,7 +26,7 @@ impl Cpu {
         bus: &mut Bus<'_>,
         number: u32,
     ) -> Option<Result<u64, Stop>> {
-        self.read_svm_msr(bus, number)
+        self.read_vmx_msr(number).or_else(|| self.read_svm_msr(bus, number))
     }
 
     /// As `read_virtualization_msr`, for WRMSR.
@@ -35,11 +36,52 @@ impl Cpu {
         number: u32,
         value: u64,
     ) -> Option<Result<(), Stop>> {
-        self.write_svm_msr(bus, number, value)
+        match self.write_vmx_msr(number, value) {
+            None => self.write_svm_msr(bus, number, value),
+            written => written,
+        }
     }
 
     /// IRET ends the blocking of NMIs, or of those that are virtual.
     pub(crate) fn unblock_nmis(&mut self) {
-        self.svm_unblock_nmis();
+        if self.guest.vmx.current.is_some() {
+            self.vmx_unblock_nmis();
+        } else {
+            self.svm_unblock_nmis();
+        }
+    }
+
+    /// CR0 as the running software reads it.
+    pub(crate) fn shown_cr0(&self) -> u64 {
+        let actual = self.control.cr0.bits();
+        self.guest.vmx.current.as_ref().map_or(actual, |guest| guest.cr0.shown(actual))
+    }
+
+    /// CR4 as the running software reads it.
+    pub(crate) fn shown_cr4(&self) -> u64 {
+        let actual = self.control.cr4.bits();
+        self.guest.vmx.current.as_ref().map_or(actual, |guest| guest.cr4.shown(actual))
+    }
+
+    /// What the running software's write of `value` makes of CR0.
+    pub(crate) fn resulting_cr0(&self, value: u64) -> u64 {
+        let actual = self.control.cr0.bits();
+        self.guest.vmx.current.as_ref().map_or(value, |guest| guest.cr0.written(actual, value))
+    }
+
+    /// What the running software's write of `value` makes of CR4.
+    pub(crate) fn resulting_cr4(&self, value: u64) -> u64 {
+        let actual = self.control.cr4.bits();
+        self.guest.vmx.current.as_ref().map_or(value, |guest| guest.cr4.written(actual, value))
+    }
+
+    /// Whether CR0 may become `value`: VMX operation fixes some bits.
+    pub(crate) fn permits_cr0(&self, value: u64) -> bool {
+        self.vmx_permits_cr0(value)
+    }
+
+    /// Whether CR4 may become `value`.
+    pub(crate) fn permits_cr4(&self, value: Cr4) -> bool {
+        self.guest.vmx.vmxon.is_none() || value.contains(Cr4::VMXE)
     }
 }

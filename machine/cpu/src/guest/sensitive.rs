@@ -104,6 +104,10 @@ impl Cpu {
         if !self.guest.is_running() {
             return Ok(());
         }
-        self.svm_before(bus, op, what)
+        if self.guest.svm.current.is_some() {
+            self.svm_before(bus, op, what)
+        } else {
+            self.vmx_before(bus, op, what)
+        }
     }
 }

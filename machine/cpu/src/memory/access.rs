@@ -311,8 +311,9 @@ impl Cpu {
         if entry.execute == self.tlb.tag(linear) {
             return Ok(Some(entry.offset));
         }
-        match self.translate(bus, Linear(linear & !0xFFF), Access::Execute, set)? {
-            Located::Memory(page) => Ok(bus.memory.offset(page).map(|offset| offset as u64)),
+        // Faults and exits tell the address of the instruction, not of its page.
+        match self.translate(bus, Linear(linear), Access::Execute, set)? {
+            Located::Memory(at) => Ok(bus.memory.offset(at.page()).map(|offset| offset as u64)),
             Located::VirtualApic(_) => Ok(None),
         }
     }

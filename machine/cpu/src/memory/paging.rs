@@ -31,6 +31,7 @@ impl Cpu {
         access: Access,
         set: usize,
     ) -> Result<Located, Stop> {
+        self.guest.linear = Some(linear.0);
         if !self.control.cr0.contains(Cr0::PAGING) {
             let address = SystemPhysical(linear.0 & 0xFFFF_FFFF);
             let place = self.operand_to_system(bus, address, access)?;
@@ -216,6 +217,7 @@ impl Cpu {
     /// [SDM3 "PDPTE Registers"]
     pub(crate) fn load_pdptes(&mut self, bus: &mut Bus<'_>, cr3: u64) -> Result<(), Stop> {
         let reserved = self.pdpte_reserved();
+        self.guest.linear = None;
         let mut loaded = [0; 4];
         for (i, slot) in loaded.iter_mut().enumerate() {
             let at = SystemPhysical((cr3 & 0xFFFF_FFE0) + 8 * i as u64);

@@ -51,6 +51,9 @@ bitflags::bitflags! {
         const BRANCH_RECORDS = 1 << 15;
         /// One instruction at a time, for a debugger or an instruction limit.
         const ONE_INSTRUCTION = 1 << 16;
+        /// A hypervisor wants to be told of something as soon as the guest lets it: the monitor trap
+        /// flag, the preemption timer, an interrupt window.
+        const WINDOW = 1 << 17;
     }
 }
 
@@ -70,6 +73,8 @@ pub struct Pending {
     pub(crate) delivering: Option<crate::system::Event>,
     /// The address of the last page fault, until it is delivered and CR2 takes it.
     pub fault_address: u64,
+    /// The running instruction is the one behind a load of SS.
+    pub is_in_stack_shadow: bool,
     /// Bytes of the software interrupt being delivered.
     pub software_length: u64,
     /// A watched line was written by the running instruction.
@@ -94,6 +99,7 @@ impl Default for Pending {
             masked_interrupts_wake: false,
             delivering: None,
             fault_address: 0,
+            is_in_stack_shadow: false,
             software_length: 0,
             code_changed: false,
             in_shadow: false,

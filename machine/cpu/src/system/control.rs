@@ -25,10 +25,10 @@ impl Cpu {
         }
         self.before(bus, op, Sensitive::ReadControl { number, form: Form::Move })?;
         Ok(match number {
-            0 => self.control.cr0.bits(),
+            0 => self.shown_cr0(),
             2 => self.control.cr2,
             3 => self.control.cr3,
-            4 => self.control.cr4.bits(),
+            4 => self.shown_cr4(),
             _ => self.read_virtual_cr8().unwrap_or_else(|| self.read_cr8()),
         })
     }
@@ -45,10 +45,10 @@ impl Cpu {
         }
         self.before(bus, op, Sensitive::WriteControl { number, value, form: Form::Move })?;
         match number {
-            0 => self.write_cr0(bus, value)?,
+            0 => self.write_cr0(bus, self.resulting_cr0(value))?,
             2 => self.control.cr2 = value,
             3 => self.write_cr3(bus, value)?,
-            4 => self.write_cr4(bus, value)?,
+            4 => self.write_cr4(bus, self.resulting_cr4(value))?,
             _ => self.write_cr8(bus, value)?,
         }
         self.after_write(Written::Control { number, value });
@@ -64,13 +64,13 @@ impl Cpu {
     ) -> Result<(), Stop> {
         let form = Form::MachineStatus;
         self.before(bus, op, Sensitive::WriteControl { number: 0, value, form })?;
-        self.write_cr0(bus, value)?;
+        self.write_cr0(bus, self.resulting_cr0(value))?;
         self.after_write(Written::Control { number: 0, value });
         Err(Stop::END_BLOCK)
     }
 
     pub(crate) fn write_cr0(&mut self, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
-        if value >> 32 != 0 {
+        if value >> 32 != 0 || !self.permits_cr0(value) {
             return Err(Stop::GENERAL_PROTECTION);
         }
         let new = Cr0::from_bits_retain(value & CR0_KNOWN | Cr0::EXTENSION_TYPE.bits());
@@ -161,6 +161,7 @@ impl Cpu {
             (Feature::Fxsr, Cr4::OSFXSR),
             (Feature::Sse, Cr4::OSXMMEXCPT),
             (Feature::Umip, Cr4::UMIP),
+            (Feature::Vmx, Cr4::VMXE),
             (Feature::Fsgsbase, Cr4::FSGSBASE),
             (Feature::Pcid, Cr4::PCIDE),
             (Feature::Xsave, Cr4::OSXSAVE),
@@ -177,7 +178,7 @@ impl Cpu {
 
     pub(crate) fn write_cr4(&mut self, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
         let new = Cr4::from_bits_retain(value);
-        if !self.cr4_permitted().contains(new) {
+        if !self.cr4_permitted().contains(new) || !self.permits_cr4(new) {
             return Err(Stop::GENERAL_PROTECTION);
         }
         let changed = self.control.cr4 ^ new;

@@ -32,7 +32,7 @@ impl Cpu {
         if self.debug.dr7 & debug::DR7_GENERAL_DETECT == 0 {
             return Ok(());
         }
-        self.debug.dr6 |= debug::DR6_GENERAL_DETECT;
+        self.debug.note_causes(debug::DR6_GENERAL_DETECT);
         self.debug.dr7 &= !debug::DR7_GENERAL_DETECT;
         Err(Stop::exception(exception::DEBUG))
     }
@@ -164,7 +164,7 @@ impl Cpu {
         if hit == 0 {
             return Ok(false);
         }
-        self.debug.dr6 = self.debug.dr6 & !15 | hit;
+        self.debug.note_causes(hit);
         self.raise(
             bus,
             Event { vector: exception::DEBUG, error: None, origin: Origin::Exception },
@@ -191,7 +191,7 @@ impl Cpu {
         self.pending.attention.remove(Attention::DEBUG_TRAP);
         let causes = std::mem::take(&mut self.debug.pending);
         if causes != 0 {
-            self.debug.dr6 = self.debug.dr6 & !15 | causes;
+            self.debug.note_causes(causes);
         }
     }
 
@@ -199,7 +199,7 @@ impl Cpu {
     pub(crate) fn take_debug_trap(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
         self.pending.attention.remove(Attention::DEBUG_TRAP | Attention::SHADOW);
         let causes = std::mem::take(&mut self.debug.pending);
-        self.debug.dr6 = self.debug.dr6 & !15 | causes;
+        self.debug.note_causes(causes);
         self.raise(bus, Event { vector: exception::DEBUG, error: None, origin: Origin::Exception })
     }
 }

@@ -80,7 +80,7 @@ impl Cpu {
 
     /// The moment at which the local APIC's timer fires.
     pub fn next_deadline(&self) -> Option<Picoseconds> {
-        self.apic.next_deadline()
+        [self.apic.next_deadline(), self.guest_deadline()].into_iter().flatten().min()
     }
 
     /// Lets the timer fire if its time has come.

@@ -103,6 +103,13 @@ fn is_inert(number: u32) -> bool {
     )
 }
 
+/// Registers of Intel's server parts that read zero and ignore writes here: power management.
+fn is_inert_intel(number: u32) -> bool {
+    const PACKAGE_C_STATES: u32 = 0xE2;
+    const POWER_CONTROL: u32 = 0x1FC;
+    matches!(number, PACKAGE_C_STATES | POWER_CONTROL)
+}
+
 /// The place of a performance register: the first four pairs have two numbers.
 fn performance(number: u32) -> Option<usize> {
     match number {
@@ -147,7 +154,9 @@ impl Cpu {
             msr::TSC => self.guest_tsc(),
             msr::APIC_BASE => self.apic.base(),
             msr::TSC_ADJUST if has(Feature::TscAdjust) => self.control.msr.tsc_adjust,
-            msr::BIOS_SIGN_ID => self.control.msr.microcode,
+            msr::BIOS_SIGN_ID => {
+                self.control.msr.microcode | u64::from(self.model.microcode()) << 32
+            }
             msr::PLATFORM_ID if !self.model.is_amd() => 0,
             msr::MISC_ENABLE if !self.model.is_amd() => self.control.msr.misc_enable,
             msr::ARCH_CAPABILITIES if has(Feature::ArchCapabilities) => {
@@ -191,6 +200,7 @@ impl Cpu {
                 self.control.msr.mtrr_fixed[fixed_mtrr(number).unwrap_or(0)]
             }
             _ if self.model.is_amd() && is_inert(number) => 0,
+            _ if !self.model.is_amd() && is_inert_intel(number) => 0,
             _ if self.model.is_amd() => {
                 let at = performance(number).ok_or(Stop::GENERAL_PROTECTION)?;
                 self.control.msr.performance[at]
@@ -274,6 +284,7 @@ impl Cpu {
             _ if self.write_memory_type(number, value)? => {}
             _ if self.write_machine_check(number, value)? => {}
             _ if self.model.is_amd() && is_inert(number) => {}
+            _ if !self.model.is_amd() && is_inert_intel(number) => {}
             _ if self.model.is_amd() => {
                 let at = performance(number).ok_or(Stop::GENERAL_PROTECTION)?;
                 self.control.msr.performance[at] =

@@ -1,0 +1,9 @@
+//! VMX on one processor: real instructions in a host and a guest, and what the VMCS says after.
+
+mod control;
+mod entry;
+mod event;
+mod exit;
+mod instruction;
+mod lab;
+mod nested;

@@ -1,0 +1,20 @@
+//! Virtual-machine extensions: what Intel processors do between VM entry and VM exit.
+//! [SDM3 "Introduction to Virtual Machine Extensions"]
+
+mod boundary;
+mod capability;
+mod check;
+mod entry;
+mod exit;
+mod host;
+mod information;
+pub(crate) mod instruction;
+mod intercept;
+mod msr;
+mod nested;
+mod permission;
+mod state;
+mod vmcs;
+
+pub use state::{Ept, Exit, Guest, Injection, PauseLoop, Shadowed, Vmx, VmxCosts};
+pub use vmcs::{SIZE as VMCS_SIZE, Vmcs};

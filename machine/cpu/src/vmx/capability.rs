@@ -1,0 +1,117 @@
+//! What of a part's VMX the processor here implements.
+
+use crate::CpuModel;
+use arch::cpuid::Feature;
+use arch::vmx::capability::{Allowed, Basic, EptVpid, Misc, VmxCapabilities};
+use arch::vmx::control::{
+    EntryControls, ExitControls, PinControls, PrimaryControls, SecondaryControls, TertiaryControls,
+    VmFunctions,
+};
+use arch::vmx::model::MODELS;
+
+/// The capabilities of the model: those of the real part as far as they are implemented.
+pub fn of(model: &CpuModel) -> Option<VmxCapabilities> {
+    if !model.has(Feature::Vmx) {
+        return None;
+    }
+    let (_, part) = MODELS.iter().find(|(name, _)| *name == model.name())?;
+    let common = part.common(&IMPLEMENTED);
+    // The format of a region is each processor's own, and so is the size that it takes.
+    let basic = common.basic.with_region_size(super::vmcs::SIZE as u16);
+    Some(VmxCapabilities { basic, ..common })
+}
+
+const PIN: PinControls = PinControls::EXTERNAL_INTERRUPT_EXITING
+    .union(PinControls::NMI_EXITING)
+    .union(PinControls::VIRTUAL_NMIS)
+    .union(PinControls::PREEMPTION_TIMER);
+
+const PRIMARY: PrimaryControls = PrimaryControls::INTERRUPT_WINDOW_EXITING
+    .union(PrimaryControls::TSC_OFFSETTING)
+    .union(PrimaryControls::HLT_EXITING)
+    .union(PrimaryControls::INVLPG_EXITING)
+    .union(PrimaryControls::MWAIT_EXITING)
+    .union(PrimaryControls::RDPMC_EXITING)
+    .union(PrimaryControls::RDTSC_EXITING)
+    .union(PrimaryControls::CR3_LOAD_EXITING)
+    .union(PrimaryControls::CR3_STORE_EXITING)
+    .union(PrimaryControls::CR8_LOAD_EXITING)
+    .union(PrimaryControls::CR8_STORE_EXITING)
+    .union(PrimaryControls::NMI_WINDOW_EXITING)
+    .union(PrimaryControls::MOV_DR_EXITING)
+    .union(PrimaryControls::UNCONDITIONAL_IO_EXITING)
+    .union(PrimaryControls::IO_BITMAPS)
+    .union(PrimaryControls::MONITOR_TRAP_FLAG)
+    .union(PrimaryControls::MSR_BITMAPS)
+    .union(PrimaryControls::MONITOR_EXITING)
+    .union(PrimaryControls::PAUSE_EXITING)
+    .union(PrimaryControls::SECONDARY_CONTROLS);
+
+const SECONDARY: SecondaryControls = SecondaryControls::EPT
+    .union(SecondaryControls::DESCRIPTOR_TABLE_EXITING)
+    .union(SecondaryControls::RDTSCP)
+    .union(SecondaryControls::VPID)
+    .union(SecondaryControls::WBINVD_EXITING)
+    .union(SecondaryControls::UNRESTRICTED_GUEST)
+    .union(SecondaryControls::PAUSE_LOOP_EXITING)
+    .union(SecondaryControls::INVPCID)
+    .union(SecondaryControls::PAGE_MODIFICATION_LOGGING)
+    .union(SecondaryControls::TSC_SCALING);
+
+const EXIT: ExitControls = ExitControls::SAVE_DEBUG_CONTROLS
+    .union(ExitControls::HOST_ADDRESS_SPACE_SIZE)
+    .union(ExitControls::ACKNOWLEDGE_INTERRUPT)
+    .union(ExitControls::SAVE_PAT)
+    .union(ExitControls::LOAD_PAT)
+    .union(ExitControls::SAVE_EFER)
+    .union(ExitControls::LOAD_EFER)
+    .union(ExitControls::SAVE_PREEMPTION_TIMER);
+
+const ENTRY: EntryControls = EntryControls::LOAD_DEBUG_CONTROLS
+    .union(EntryControls::IA32E_MODE_GUEST)
+    .union(EntryControls::LOAD_PAT)
+    .union(EntryControls::LOAD_EFER);
+
+const EPT_VPID: EptVpid = EptVpid::EXECUTE_ONLY
+    .union(EptVpid::FOUR_LEVELS)
+    .union(EptVpid::UNCACHEABLE_TABLES)
+    .union(EptVpid::WRITE_BACK_TABLES)
+    .union(EptVpid::PAGES_2M)
+    .union(EptVpid::PAGES_1G)
+    .union(EptVpid::INVEPT)
+    .union(EptVpid::ACCESSED_AND_DIRTY)
+    .union(EptVpid::INVEPT_SINGLE)
+    .union(EptVpid::INVEPT_ALL)
+    .union(EptVpid::INVVPID)
+    .union(EptVpid::INVVPID_ADDRESS)
+    .union(EptVpid::INVVPID_SINGLE)
+    .union(EptVpid::INVVPID_ALL)
+    .union(EptVpid::INVVPID_SINGLE_EXCEPT_GLOBALS);
+
+const fn allowed(bits: u32) -> Allowed {
+    Allowed { required: 0, allowed: bits }
+}
+
+/// DEVIATION(SDM3 "VMX Capability Reporting Facility"): APIC virtualization, VMCS shadowing, VM
+/// functions, #VE, mode-based execute control, XSAVES, and exits of RDRAND, RDSEED and ENCLS are
+/// not implemented and not offered, nor are the activity states shutdown and wait-for-SIPI.
+const IMPLEMENTED: VmxCapabilities = VmxCapabilities {
+    basic: Basic::new(),
+    pin: allowed(PIN.bits()),
+    primary: allowed(PRIMARY.bits()),
+    secondary: SECONDARY,
+    tertiary: TertiaryControls::empty(),
+    exit: allowed(EXIT.bits()),
+    secondary_exit: 0,
+    entry: allowed(ENTRY.bits()),
+    misc: Misc::new()
+        .with_has_hlt_activity(true)
+        .with_cr3_targets(4)
+        .with_writes_read_only_fields(true)
+        .with_injects_zero_length(true),
+    ept_vpid: EPT_VPID,
+    functions: VmFunctions::empty(),
+};
+
+/// A processor without VMX, for checks that nothing asks for there.
+pub const NONE: VmxCapabilities = IMPLEMENTED;

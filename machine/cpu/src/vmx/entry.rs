@@ -1,0 +1,322 @@
+//! VM entries: from the host into the guest. [SDM3 "VM Entries"]
+
+use super::check::{Controls, Processor, check_controls, check_guest, check_host};
+use super::state::{Ept, Exit, Guest, Injection, PauseLoop, Shadowed};
+use super::vmcs::{SIZE, Vmcs};
+use crate::state::{Attention, TableRegister};
+use crate::width::RSP;
+use crate::{Activity, Bus, Cpu};
+use arch::address::SystemPhysical;
+use arch::control::{Cr0, Cr4, Efer, debug, rflags};
+use arch::segment::{Segment, SegmentRegister};
+use arch::vmx::capability::CR0_FIXED0;
+use arch::vmx::control::{EntryControls, PinControls, PrimaryControls, SecondaryControls};
+use arch::vmx::ept::EptPointer;
+use arch::vmx::event::{Activity as GuestActivity, Interruptibility, PendingDebug};
+use arch::vmx::exit::ExitReasonField;
+use arch::vmx::field::{LDTR, SEGMENTS, SegmentFields, TR, control, guest};
+use arch::vmx::segment::AccessRights;
+use arch::vmx::{ExitReason, InstructionError};
+use bus::{ControlBlock, Happening};
+
+type Image = Vmcs<Vec<u8>>;
+
+/// CR0 bits that an entry and an exit leave: ET, CD, NW and those that are reserved.
+pub(super) const CR0_KEPT: u64 = 0x7FFA_FFD0;
+
+impl Cpu {
+    /// What the checks of a VM entry look at.
+    pub(super) fn with_vmx_checks<T>(
+        &self,
+        bus: &Bus<'_>,
+        check: impl FnOnce(&Processor<'_>) -> T,
+    ) -> T {
+        let capabilities = self.guest.vmx.capabilities.unwrap_or(super::capability::NONE);
+        let read_u32 = |at| bus.memory.read_u32(SystemPhysical(at)).unwrap_or(!0);
+        let read_u64 = |at| bus.memory.read_u64(SystemPhysical(at)).unwrap_or(!0);
+        check(&Processor {
+            capabilities: &capabilities,
+            physical_bits: self.model.physical_bits(),
+            linear_bits: self.model.linear_bits(),
+            cr4_permitted: self.cr4_permitted().bits(),
+            efer_permitted: self.efer_permitted().bits(),
+            is_long_mode: self.is_long_mode(),
+            vmcs: self.guest.vmx.vmcs.map_or(u64::MAX, |at| at.0),
+            read_u32: &read_u32,
+            read_u64: &read_u64,
+        })
+    }
+
+    /// CR0 in VMX operation has PE, NE and PG; an unrestricted guest may clear PE and PG.
+    /// [SDM3 "Restrictions on VMX Operation"]
+    pub(crate) fn vmx_permits_cr0(&self, value: u64) -> bool {
+        if self.guest.vmx.vmxon.is_none() {
+            return true;
+        }
+        let guest = self.guest.vmx.current.as_ref();
+        let is_free = guest.is_some_and(|guest| guest.controls.is_unrestricted());
+        let free = (Cr0::PROTECTION_ENABLE | Cr0::PAGING).bits();
+        let fixed = if is_free { CR0_FIXED0 & !free } else { CR0_FIXED0 };
+        value & fixed == fixed
+    }
+
+    /// Enters the guest of the VMCS at `at`. `Err` is VMfailValid; a bad guest state is a VM exit,
+    /// after which the host runs.
+    pub(super) fn vmx_enter(
+        &mut self,
+        bus: &mut Bus<'_>,
+        at: SystemPhysical,
+        next_rip: u64,
+        launches: bool,
+    ) -> Result<(), InstructionError> {
+        let bytes = bus.memory.slice(at, SIZE).map_or_else(|_| vec![!0; SIZE], <[u8]>::to_vec);
+        let Some(vmcs) = Vmcs::new(bytes) else { return Ok(()) };
+        let controls = Controls::of(&vmcs);
+        let checks = |processor: &Processor<'_>| {
+            check_controls(&vmcs, &controls, processor)
+                .map_err(|_| InstructionError::EntryControls)?;
+            check_host(&vmcs, &controls, processor)
+                .map_err(|_| InstructionError::EntryHostState)?;
+            Ok(check_guest(&vmcs, &controls, processor))
+        };
+        self.registers.ip = next_rip;
+        if let Err(refusal) = self.with_vmx_checks(bus, checks)? {
+            let failure = refusal.failure as u64;
+            self.fail_entry(bus, at, &vmcs, &controls, ExitReason::InvalidGuestState, failure);
+            return Ok(());
+        }
+        let guest = self.remember(at, &vmcs, controls);
+        self.load_guest_state(&vmcs, &controls);
+        self.tag_translations(guest.vpid, guest.ept);
+        self.guest.vmx.current = Some(Box::new(guest));
+        self.finish_switch(bus, &vmcs, &controls);
+        if let Err(entry) = self.load_entry_msrs(bus, &vmcs) {
+            self.guest.vmx.current = None;
+            self.fail_entry(bus, at, &vmcs, &controls, ExitReason::MsrLoading, entry);
+            return Ok(());
+        }
+        if launches {
+            self.write_vmcs(bus, at, |vmcs| vmcs.set_launched(true));
+        }
+        self.start_guest(bus, &vmcs, at);
+        Ok(())
+    }
+
+    /// The guest did not run: the host is loaded, and the VMCS says why.
+    fn fail_entry(
+        &mut self,
+        bus: &mut Bus<'_>,
+        at: SystemPhysical,
+        vmcs: &Image,
+        controls: &Controls,
+        reason: ExitReason,
+        qualification: u64,
+    ) {
+        let field = ExitReasonField::new().with_basic(reason).with_is_entry_failure(true);
+        self.record_exit(bus, at, field, &Exit::qualified(reason, qualification), 0);
+        self.store_entry_failure(bus, at, reason, qualification);
+        self.load_host_state(bus, vmcs, controls, false);
+    }
+
+    fn remember(&self, at: SystemPhysical, vmcs: &Image, controls: Controls) -> Guest {
+        let get = |field| vmcs.get(field);
+        let page = |field| SystemPhysical(vmcs.get(field));
+        let secondary = controls.secondary;
+        let has = |bits| secondary.contains(bits);
+        let virtual_nmis = controls.pin.contains(PinControls::VIRTUAL_NMIS);
+        let state = Interruptibility::from_bits(get(guest::INTERRUPTIBILITY) as u32);
+        Guest {
+            vmcs: at,
+            controls,
+            exceptions: get(control::EXCEPTION_BITMAP) as u32,
+            page_fault_mask: get(control::PAGE_FAULT_MASK) as u32,
+            page_fault_match: get(control::PAGE_FAULT_MATCH) as u32,
+            cr0: Shadowed { mask: get(control::CR0_MASK), shadow: get(control::CR0_SHADOW) },
+            cr4: Shadowed { mask: get(control::CR4_MASK), shadow: get(control::CR4_SHADOW) },
+            cr3_targets: [
+                get(control::CR3_TARGET_0),
+                get(control::CR3_TARGET_1),
+                get(control::CR3_TARGET_2),
+                get(control::CR3_TARGET_3),
+            ],
+            cr3_target_count: get(control::CR3_TARGET_COUNT) as u8,
+            io_bitmaps: [page(control::IO_BITMAP_A), page(control::IO_BITMAP_B)],
+            msr_bitmaps: page(control::MSR_BITMAPS),
+            tsc_offset: get(control::TSC_OFFSET),
+            tsc_multiplier: get(control::TSC_MULTIPLIER),
+            vpid: if has(SecondaryControls::VPID) { get(control::VPID) as u16 } else { 0 },
+            ept: has(SecondaryControls::EPT).then(|| Ept {
+                pointer: EptPointer::from_bits(get(control::EPT_POINTER)),
+                log: has(SecondaryControls::PAGE_MODIFICATION_LOGGING)
+                    .then(|| page(control::PML_ADDRESS)),
+                log_index: get(guest::PML_INDEX) as u16,
+                grants: (true, true),
+            }),
+            blocks_virtual_nmis: virtual_nmis && state.blocked_by_nmi(),
+            timer: self.timer_end(vmcs, &controls),
+            pause: PauseLoop {
+                gap: get(control::PLE_GAP) as u32,
+                window: get(control::PLE_WINDOW) as u32,
+                ..PauseLoop::default()
+            },
+            injection: controls.injection.is_valid().then(|| Injection {
+                event: controls.injection,
+                error_code: get(control::ENTRY_ERROR_CODE) as u32,
+                length: get(control::ENTRY_INSTRUCTION_LENGTH) as u32,
+            }),
+            monitor_trap: None,
+            halted_at: None,
+            exit: None,
+        }
+    }
+
+    /// [SDM3 "VMX-Preemption Timer"]
+    fn timer_end(&self, vmcs: &Image, controls: &Controls) -> Option<u64> {
+        let runs = controls.pin.contains(PinControls::PREEMPTION_TIMER);
+        runs.then(|| (self.tsc() >> self.timer_rate()) + vmcs.get(guest::PREEMPTION_TIMER))
+    }
+
+    pub(super) fn timer_rate(&self) -> u8 {
+        self.guest.vmx.capabilities.map_or(0, |capabilities| capabilities.misc.timer_rate())
+    }
+
+    /// Without a VPID everything is tagged 0, which the host uses, and dropped on the way. With one,
+    /// translations made through other tables are dropped. [SDM3 "Caching Translation Information"]
+    fn tag_translations(&mut self, vpid: u16, ept: Option<Ept>) {
+        let root = ept.map_or(u64::MAX, |ept| ept.pointer.root());
+        let known = self.guest.vmx.roots.insert(vpid, root);
+        if vpid == 0 || known != Some(root) {
+            self.tlb.flush_asid(vpid.into());
+        }
+    }
+
+    /// [SDM3 "Loading Guest State"]
+    fn load_guest_state(&mut self, vmcs: &Image, controls: &Controls) {
+        let get = |field| vmcs.get(field);
+        let entry = controls.entry;
+        let kept = self.control.cr0.bits() & CR0_KEPT;
+        self.control.cr0 = Cr0::from_bits_retain(get(guest::CR0) & !CR0_KEPT | kept);
+        self.control.cr4 = Cr4::from_bits_retain(get(guest::CR4));
+        self.control.cr3 = get(guest::CR3);
+        let has_paging = self.control.cr0.contains(Cr0::PAGING);
+        if entry.contains(EntryControls::LOAD_EFER) {
+            self.control.efer = Efer::from_bits_retain(get(guest::EFER));
+        } else {
+            let is_long = controls.is_long_mode_guest();
+            self.control.efer.set(Efer::LONG_MODE_ACTIVE, is_long);
+            if has_paging {
+                self.control.efer.set(Efer::LONG_MODE_ENABLE, is_long);
+            }
+        }
+        if entry.contains(EntryControls::LOAD_DEBUG_CONTROLS) {
+            self.debug.dr7 = get(guest::DR7) & !0xD000 | debug::DR7_RESET;
+            self.write_debug_control(get(guest::DEBUGCTL));
+        }
+        if entry.contains(EntryControls::LOAD_PAT) {
+            self.control.msr.pat = get(guest::PAT);
+        }
+        let calls = &mut self.control.syscall;
+        calls.sysenter_cs = get(guest::SYSENTER_CS);
+        calls.sysenter_esp = get(guest::SYSENTER_ESP);
+        calls.sysenter_eip = get(guest::SYSENTER_EIP);
+        let table = |base, limit| TableRegister { base: get(base), limit: get(limit) as u16 };
+        self.control.gdtr = table(guest::GDTR_BASE, guest::GDTR_LIMIT);
+        self.control.idtr = table(guest::IDTR_BASE, guest::IDTR_LIMIT);
+        self.control.ldtr = segment(vmcs, &SEGMENTS[LDTR]);
+        self.control.tr = segment(vmcs, &SEGMENTS[TR]);
+        for register in SegmentRegister::ALL {
+            self.set_segment(register, segment(vmcs, &SEGMENTS[register as usize]));
+        }
+        let flags = get(guest::RFLAGS);
+        self.write_flags(flags & rflags::ALL | rflags::FIXED, u64::MAX);
+        let stack = AccessRights::from_bits(get(guest::SS_ACCESS_RIGHTS) as u32);
+        let is_8086 = flags & rflags::VM != 0;
+        self.set_cpl(if is_8086 { 3 } else { stack.privilege() });
+        self.registers.gpr[RSP] = get(guest::RSP);
+        self.registers.ip = get(guest::RIP);
+    }
+
+    /// What follows from the registers, and the PDPTEs of a PAE guest.
+    fn finish_switch(&mut self, bus: &mut Bus<'_>, vmcs: &Image, controls: &Controls) {
+        self.vmx_refresh();
+        let is_pae = self.control.cr0.contains(Cr0::PAGING)
+            && self.control.cr4.contains(Cr4::PAE)
+            && !self.is_long_mode();
+        if !is_pae {
+            return;
+        }
+        if controls.secondary.contains(SecondaryControls::EPT) {
+            let fields = [guest::PDPTE_0, guest::PDPTE_1, guest::PDPTE_2, guest::PDPTE_3];
+            self.control.pdpte = fields.map(|field| vmcs.get(field));
+        } else {
+            self.reload_pdptes(bus);
+        }
+    }
+
+    /// What follows from control and segment registers that were loaded together.
+    pub(super) fn vmx_refresh(&mut self) {
+        let vpid = self.guest.vmx.current.as_ref().map_or(0, |guest| guest.vpid);
+        let has_pcid = self.control.cr4.contains(Cr4::PCIDE);
+        let pcid = if has_pcid { self.control.cr3 as u16 & 0xFFF } else { 0 };
+        self.tlb.select(vpid.into(), pcid);
+        self.registers.refresh_segments();
+        self.update_breakpoints();
+        self.update_access_mode();
+    }
+
+    /// Non-register state, and what is due before the first instruction.
+    fn start_guest(&mut self, bus: &mut Bus<'_>, vmcs: &Image, at: SystemPhysical) {
+        let Some(running) = self.guest.vmx.current.as_mut() else { return };
+        let controls = running.controls;
+        let injects = running.injection.is_some();
+        running.monitor_trap = controls
+            .primary
+            .contains(PrimaryControls::MONITOR_TRAP_FLAG)
+            .then_some(self.instructions);
+        let nested_root = running.ept.map(|ept| SystemPhysical(ept.pointer.root()));
+        let state = Interruptibility::from_bits(vmcs.get(guest::INTERRUPTIBILITY) as u32);
+        let virtual_nmis = controls.pin.contains(PinControls::VIRTUAL_NMIS);
+        self.pending.nmi_blocked = !virtual_nmis && state.blocked_by_nmi();
+        let attention = &mut self.pending.attention;
+        attention.set(Attention::SHADOW, state.has_shadow());
+        attention.set(Attention::STACK_SHADOW, state.blocked_by_mov_ss());
+        *attention |= Attention::GUEST_BOUNDARY | Attention::INTERRUPT | Attention::TIMER;
+        let told = PrimaryControls::MONITOR_TRAP_FLAG
+            | PrimaryControls::INTERRUPT_WINDOW_EXITING
+            | PrimaryControls::NMI_WINDOW_EXITING;
+        let has_timer = controls.pin.contains(PinControls::PREEMPTION_TIMER);
+        attention.set(Attention::WINDOW, has_timer || controls.primary.intersects(told));
+        if controls.primary.contains(PrimaryControls::MONITOR_TRAP_FLAG) {
+            *attention |= Attention::ONE_INSTRUCTION;
+        }
+        let pending = PendingDebug::from_bits(vmcs.get(guest::PENDING_DEBUG));
+        if pending.is_pending() {
+            self.debug.pending = vmcs.get(guest::PENDING_DEBUG) & (0xF | debug::DR6_SINGLE_STEP);
+            self.pending.attention |= Attention::DEBUG_TRAP;
+        }
+        let activity = GuestActivity::from_bits(vmcs.get(guest::ACTIVITY) as u32);
+        let is_halted = activity == GuestActivity::Hlt && !injects;
+        self.pending.set_activity(if is_halted { Activity::Halted } else { Activity::Running });
+        let injected = vmcs.get(control::ENTRY_INTERRUPTION_INFO);
+        let entry = Happening::VmEntry {
+            block: ControlBlock::Vmcs(at),
+            nested_root,
+            injected,
+            ip: self.registers.ip,
+        };
+        bus.platform.record(self.visit(), entry);
+        self.clock.0 += self.guest.vmx.costs.entry.0;
+    }
+}
+
+/// A segment register of the guest; one that is unusable is not present.
+fn segment(vmcs: &Image, fields: &SegmentFields) -> Segment {
+    let rights = AccessRights::from_bits(vmcs.get(fields.access_rights) as u32);
+    let rights = if rights.is_unusable() { rights.with_is_present(false) } else { rights };
+    Segment {
+        selector: vmcs.get(fields.selector) as u16,
+        attributes: rights.attributes(),
+        limit: vmcs.get(fields.limit) as u32,
+        base: vmcs.get(fields.base),
+    }
+}

@@ -1,0 +1,363 @@
+//! VM exits: what the guest leaves in its VMCS. [SDM3 "VM Exits"]
+
+use super::state::{Exit, Guest};
+use super::vmcs::{SIZE, Vmcs};
+use crate::state::Attention;
+use crate::stop::SoftwareSource;
+use crate::system::{Event, Origin};
+use crate::width::{RAX, RCX, RDX, RSP};
+use crate::{Bus, Cpu};
+use arch::address::SystemPhysical;
+use arch::control::{Cr0, Cr4, debug, rflags};
+use arch::exception;
+use arch::segment::{Segment, SegmentRegister};
+use arch::vmx::control::{EntryControls, ExitControls, PinControls, SecondaryControls};
+use arch::vmx::event::{Activity as GuestActivity, Interruptibility, PendingDebug};
+use arch::vmx::exit::ExitReasonField;
+use arch::vmx::field::{LDTR, SEGMENTS, SegmentFields, TR, control, exit as fields, guest};
+use arch::vmx::segment::AccessRights;
+use arch::vmx::{AbortCode, ExitReason, InterruptionInfo, InterruptionType};
+use bus::{ControlBlock, Happening, VmExit};
+
+type Image<'a> = Vmcs<&'a mut [u8]>;
+
+impl Cpu {
+    /// Leaves the guest for the reason that it holds.
+    pub(crate) fn vmx_leave(&mut self, bus: &mut Bus<'_>) {
+        let Some(mut running) = self.guest.vmx.current.take() else { return };
+        let Some(mut exit) = running.exit.take() else { return };
+        let at = running.vmcs;
+        let vectoring = self.original_event(&exit);
+        if exit.instruction_length == 0 {
+            exit.instruction_length = self.length_at_exit(bus, &running, &exit, vectoring);
+        }
+        let reason = ExitReasonField::new().with_basic(exit.reason);
+        let original = vectoring
+            .map_or(0, |(info, error)| u64::from(info.into_bits()) | u64::from(error) << 32);
+        self.record_exit(bus, at, reason, &exit, original);
+        let snapshot = self.clone_for_exit(&running, &exit, vectoring.is_some());
+        self.write_vmcs(bus, at, |vmcs| {
+            store_information(vmcs, &exit, vectoring);
+            snapshot.store(vmcs, &running);
+            let injected = vmcs.get(control::ENTRY_INTERRUPTION_INFO);
+            vmcs.set(control::ENTRY_INTERRUPTION_INFO, injected & 0x7FFF_FFFF);
+        });
+        let bytes = bus.memory.slice(at, SIZE).map_or_else(|_| vec![0; SIZE], <[u8]>::to_vec);
+        let Some(vmcs) = Vmcs::new(bytes) else { return };
+        if self.store_exit_msrs(bus, &vmcs).is_err() {
+            return self.vmx_abort(bus, at, AbortCode::SavingMsrs);
+        }
+        let is_nmi = exit.reason == ExitReason::ExceptionOrNmi
+            && exit.interruption.kind() == InterruptionType::Nmi;
+        if running.vpid == 0 {
+            self.tlb.flush_asid(0);
+        }
+        self.load_host_state(bus, &vmcs, &running.controls, is_nmi);
+    }
+
+    /// The processor cannot go on. [SDM3 "VMX Aborts"]
+    pub(super) fn vmx_abort(&mut self, bus: &mut Bus<'_>, at: SystemPhysical, code: AbortCode) {
+        self.write_vmcs(bus, at, |vmcs| vmcs.set_abort_indicator(code.into_bits()));
+        self.pending.set_activity(crate::Activity::Shutdown);
+    }
+
+    /// `vectoring` is the event whose delivery the exit interrupted, its error code above.
+    pub(super) fn record_exit(
+        &mut self,
+        bus: &mut Bus<'_>,
+        at: SystemPhysical,
+        reason: ExitReasonField,
+        exit: &Exit,
+        vectoring: u64,
+    ) {
+        self.clock.0 += self.guest.vmx.costs.exit.0;
+        let event = exit.interruption.into_bits();
+        let happening = VmExit {
+            block: ControlBlock::Vmcs(at),
+            code: reason.into_bits().into(),
+            qualification: exit.qualification,
+            address: exit.physical,
+            event: u64::from(event) | u64::from(exit.error_code) << 32,
+            delivering: vectoring,
+            instruction: u64::from(exit.instruction_length)
+                | u64::from(exit.instruction_information) << 32,
+            ip: self.registers.ip,
+        };
+        bus.platform.record(self.visit(), Happening::VmExit(happening));
+        let is_write = exit.reason == ExitReason::Wrmsr;
+        if is_write || exit.reason == ExitReason::Rdmsr {
+            let index = self.registers.gpr[RCX] as u32;
+            let [low, high] = [RAX, RDX].map(|register| self.registers.gpr[register] & 0xFFFF_FFFF);
+            let value = if is_write { high << 32 | low } else { 0 };
+            bus.platform.record(self.visit(), Happening::MsrAccess { index, is_write, value });
+        }
+    }
+
+    /// Only the reason and the qualification; the valid bit of the injected event stays.
+    pub(super) fn store_entry_failure(
+        &mut self,
+        bus: &mut Bus<'_>,
+        at: SystemPhysical,
+        reason: ExitReason,
+        qualification: u64,
+    ) {
+        let reason = ExitReasonField::new().with_basic(reason).with_is_entry_failure(true);
+        self.write_vmcs(bus, at, |vmcs| {
+            vmcs.set(fields::REASON, reason.into_bits().into());
+            vmcs.set(fields::QUALIFICATION, qualification);
+        });
+    }
+
+    /// The event whose delivery the exit interrupted. [SDM3 "Information for VM Exits During Event
+    /// Delivery"]
+    fn original_event(&mut self, exit: &Exit) -> Option<(InterruptionInfo, u32)> {
+        let event = self.pending.delivering.take()?;
+        let is_double_fault = exit.reason == ExitReason::ExceptionOrNmi
+            && exit.interruption.kind() == InterruptionType::HardwareException
+            && exit.interruption.vector() == exception::DOUBLE_FAULT;
+        if is_double_fault || exit.reason == ExitReason::TripleFault {
+            return None;
+        }
+        let error = event.error.filter(|_| !self.control.is_real());
+        let info = InterruptionInfo::event(kind_of(event), event.vector, error.is_some());
+        Some((info, error.unwrap_or(0)))
+    }
+
+    /// That of the instruction whose software event was being delivered, or of the one whose access
+    /// EPT refused: hypervisors skip it by this.
+    fn length_at_exit(
+        &mut self,
+        bus: &mut Bus<'_>,
+        running: &Guest,
+        exit: &Exit,
+        vectoring: Option<(InterruptionInfo, u32)>,
+    ) -> u32 {
+        if let Some((info, _)) = vectoring {
+            let is_software = info.kind().is_software();
+            return if is_software { self.pending.software_length as u32 } else { 0 };
+        }
+        let is_access = matches!(
+            exit.reason,
+            ExitReason::EptViolation | ExitReason::EptMisconfiguration | ExitReason::ApicAccess
+        );
+        if !is_access {
+            return 0;
+        }
+        // The bytes are fetched as the guest would.
+        self.guest.vmx.current = Some(Box::new(running.clone()));
+        let length = self.length_of_instruction(bus);
+        self.guest.vmx.current = None;
+        length
+    }
+
+    fn length_of_instruction(&mut self, bus: &mut Bus<'_>) -> u32 {
+        let linear = self.registers.code_base().wrapping_add(self.registers.ip);
+        let mut bytes = Vec::new();
+        for at in 0..crate::operation::decode::MAX_LENGTH as u64 {
+            let here = linear.wrapping_add(at);
+            let Ok(Some(page)) = self.locate_fetch(bus, here) else { break };
+            let Some(byte) = bus.memory.ram.get((page + (here & 0xFFF)) as usize) else { break };
+            bytes.push(*byte);
+        }
+        let code = &self.registers.segments[SegmentRegister::Cs].attributes;
+        let bits = match (self.is_64_bit(), code.is_big()) {
+            (true, _) => 64,
+            (false, true) => 32,
+            (false, false) => 16,
+        };
+        let mut decoder = iced_x86::Decoder::new(bits, &bytes, iced_x86::DecoderOptions::NONE);
+        let instruction = decoder.decode();
+        if instruction.is_invalid() { 0 } else { instruction.len() as u32 }
+    }
+
+    fn clone_for_exit(&self, running: &Guest, exit: &Exit, is_vectoring: bool) -> GuestState {
+        let was_halted = running.halted_at == Some(self.instructions) && !is_vectoring;
+        let shadow = self.pending.attention.contains(Attention::SHADOW);
+        let is_stack = self.pending.attention.contains(Attention::STACK_SHADOW);
+        let virtual_nmis = running.controls.pin.contains(PinControls::VIRTUAL_NMIS);
+        let blocked =
+            if virtual_nmis { running.blocks_virtual_nmis } else { self.pending.nmi_blocked };
+        let interruptibility = Interruptibility::new()
+            .with_blocked_by_sti(shadow && !is_stack)
+            .with_blocked_by_mov_ss(shadow && is_stack)
+            .with_blocked_by_nmi(blocked);
+        let keeps_traps = is_stack
+            || exit.reason.is_trap_like()
+            || matches!(exit.reason, ExitReason::Init | ExitReason::MonitorTrapFlag);
+        let pending = if keeps_traps { self.pending_debug() } else { PendingDebug::new() };
+        let rate = self.timer_rate();
+        let now = self.tsc() >> rate;
+        let flags = self.registers.flags.bits();
+        let is_access = matches!(
+            exit.reason,
+            ExitReason::EptViolation
+                | ExitReason::EptMisconfiguration
+                | ExitReason::PageModificationLogFull
+        );
+        let resume = exit.resume_flag.or((is_access && !is_vectoring).then_some(true));
+        let flags = match resume {
+            Some(true) => flags | rflags::RF,
+            Some(false) => flags & !rflags::RF,
+            None => flags,
+        };
+        GuestState {
+            activity: if was_halted { GuestActivity::Hlt } else { GuestActivity::Active },
+            interruptibility,
+            pending,
+            timer: running.timer.map_or(0, |end| end.saturating_sub(now)),
+            flags,
+            control: self.control.clone(),
+            dr7: self.debug.dr7,
+            segments: SegmentRegister::ALL.map(|register| self.registers.segments[register]),
+            cpl: self.registers.cpl,
+            rsp: self.registers.gpr[RSP],
+            rip: self.registers.ip,
+        }
+    }
+
+    fn pending_debug(&self) -> PendingDebug {
+        let causes = self.debug.pending;
+        let waits = self.pending.attention.contains(Attention::DEBUG_TRAP);
+        let step = causes & debug::DR6_SINGLE_STEP != 0;
+        PendingDebug::new()
+            .with_breakpoints(causes as u8 & 0xF)
+            .with_has_enabled_breakpoint(waits && causes & 0xF != 0)
+            .with_single_step(step)
+    }
+}
+
+/// What kind of event was being delivered.
+fn kind_of(event: Event) -> InterruptionType {
+    match event.origin {
+        Origin::External if event.vector == exception::NMI => InterruptionType::Nmi,
+        Origin::External => InterruptionType::External,
+        Origin::Exception => InterruptionType::HardwareException,
+        Origin::Software(SoftwareSource::Int) => InterruptionType::SoftwareInterrupt,
+        Origin::Software(SoftwareSource::Int1) => InterruptionType::PrivilegedSoftwareException,
+        Origin::Software(_) => InterruptionType::SoftwareException,
+    }
+}
+
+/// [SDM3 "Recording VM-Exit Information and Updating VM-Entry Control Fields"]
+fn store_information(
+    vmcs: &mut Image<'_>,
+    exit: &Exit,
+    vectoring: Option<(InterruptionInfo, u32)>,
+) {
+    let reason = ExitReasonField::new().with_basic(exit.reason);
+    let (info, error) = vectoring.unwrap_or((InterruptionInfo::new(), 0));
+    vmcs.set(fields::REASON, reason.into_bits().into());
+    vmcs.set(fields::QUALIFICATION, exit.qualification);
+    vmcs.set(fields::INTERRUPTION_INFO, exit.interruption.into_bits().into());
+    vmcs.set(fields::INTERRUPTION_ERROR_CODE, exit.error_code.into());
+    vmcs.set(fields::IDT_VECTORING_INFO, info.into_bits().into());
+    vmcs.set(fields::IDT_VECTORING_ERROR_CODE, error.into());
+    vmcs.set(fields::INSTRUCTION_LENGTH, exit.instruction_length.into());
+    vmcs.set(fields::INSTRUCTION_INFORMATION, exit.instruction_information.into());
+    vmcs.set(fields::GUEST_LINEAR_ADDRESS, exit.linear);
+    vmcs.set(fields::GUEST_PHYSICAL_ADDRESS, exit.physical);
+}
+
+/// What an exit saves. [SDM3 "Saving Guest State"]
+struct GuestState {
+    activity: GuestActivity,
+    interruptibility: Interruptibility,
+    pending: PendingDebug,
+    timer: u64,
+    flags: u64,
+    control: crate::state::Control,
+    dr7: u64,
+    segments: [Segment; 6],
+    cpl: u8,
+    rsp: u64,
+    rip: u64,
+}
+
+impl GuestState {
+    fn store(&self, vmcs: &mut Image<'_>, running: &Guest) {
+        let exits = running.controls.exit;
+        let control = &self.control;
+        vmcs.set(guest::CR0, control.cr0.bits());
+        vmcs.set(guest::CR3, control.cr3);
+        vmcs.set(guest::CR4, control.cr4.bits());
+        vmcs.set(guest::SYSENTER_CS, control.syscall.sysenter_cs);
+        vmcs.set(guest::SYSENTER_ESP, control.syscall.sysenter_esp);
+        vmcs.set(guest::SYSENTER_EIP, control.syscall.sysenter_eip);
+        if exits.contains(ExitControls::SAVE_DEBUG_CONTROLS) {
+            vmcs.set(guest::DR7, self.dr7);
+            vmcs.set(guest::DEBUGCTL, control.msr.debug_ctl);
+        }
+        if exits.contains(ExitControls::SAVE_PAT) {
+            vmcs.set(guest::PAT, control.msr.pat);
+        }
+        if exits.contains(ExitControls::SAVE_EFER) {
+            vmcs.set(guest::EFER, control.efer.bits());
+        }
+        if exits.contains(ExitControls::SAVE_PREEMPTION_TIMER) {
+            vmcs.set(guest::PREEMPTION_TIMER, self.timer);
+        }
+        let entry = EntryControls::from_bits_retain(vmcs.get(control_fields::ENTRY) as u32);
+        let mut after = entry;
+        after.set(EntryControls::IA32E_MODE_GUEST, control.is_long_mode());
+        vmcs.set(control_fields::ENTRY, after.bits().into());
+        self.store_segments(vmcs);
+        vmcs.set(guest::RSP, self.rsp);
+        vmcs.set(guest::RIP, self.rip);
+        vmcs.set(guest::RFLAGS, self.flags);
+        vmcs.set(guest::ACTIVITY, self.activity.into_bits().into());
+        vmcs.set(guest::INTERRUPTIBILITY, self.interruptibility.into_bits().into());
+        vmcs.set(guest::PENDING_DEBUG, self.pending.into_bits());
+        self.store_ept_state(vmcs, running);
+    }
+
+    fn store_segments(&self, vmcs: &mut Image<'_>) {
+        for (at, segment) in self.segments.iter().enumerate() {
+            let is_stack = at == SegmentRegister::Ss as usize;
+            let privilege = if is_stack { Some(self.cpl) } else { None };
+            store_segment(vmcs, &SEGMENTS[at], segment, privilege);
+        }
+        store_segment(vmcs, &SEGMENTS[LDTR], &self.control.ldtr, None);
+        store_segment(vmcs, &SEGMENTS[TR], &self.control.tr, None);
+        for (table, base, limit) in [
+            (self.control.gdtr, guest::GDTR_BASE, guest::GDTR_LIMIT),
+            (self.control.idtr, guest::IDTR_BASE, guest::IDTR_LIMIT),
+        ] {
+            vmcs.set(base, table.base);
+            vmcs.set(limit, table.limit.into());
+        }
+    }
+
+    fn store_ept_state(&self, vmcs: &mut Image<'_>, running: &Guest) {
+        let Some(ept) = running.ept else { return };
+        if running.controls.secondary.contains(SecondaryControls::PAGE_MODIFICATION_LOGGING) {
+            vmcs.set(guest::PML_INDEX, ept.log_index.into());
+        }
+        let is_pae = self.control.cr0.contains(Cr0::PAGING)
+            && self.control.cr4.contains(Cr4::PAE)
+            && !self.control.is_long_mode();
+        if is_pae {
+            let pointers = [guest::PDPTE_0, guest::PDPTE_1, guest::PDPTE_2, guest::PDPTE_3];
+            for (field, pointer) in pointers.into_iter().zip(self.control.pdpte) {
+                vmcs.set(field, pointer);
+            }
+        }
+    }
+}
+
+use arch::vmx::field::control as control_fields;
+
+/// A register that is not present is unusable. SS.DPL is the privilege level in any case.
+fn store_segment(
+    vmcs: &mut Image<'_>,
+    fields: &SegmentFields,
+    segment: &Segment,
+    privilege: Option<u8>,
+) {
+    let rights = AccessRights::from_attributes(segment.attributes);
+    let rights = if segment.attributes.is_present() { rights } else { AccessRights::UNUSABLE };
+    let rights = privilege.map_or(rights, |level| rights.with_privilege(level));
+    vmcs.set(fields.selector, segment.selector.into());
+    vmcs.set(fields.base, segment.base);
+    vmcs.set(fields.limit, segment.limit.into());
+    vmcs.set(fields.access_rights, rights.into_bits().into());
+}

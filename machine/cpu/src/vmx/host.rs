@@ -1,0 +1,186 @@
+//! The host after a VM exit, and the lists of MSRs. [SDM3 "Loading Host State"]
+
+use super::check::Controls;
+use super::entry::CR0_KEPT;
+use super::vmcs::Vmcs;
+use crate::state::{Attention, TableRegister};
+use crate::width::RSP;
+use crate::{Activity, Bus, Cpu};
+use arch::address::SystemPhysical;
+use arch::control::{Cr0, Cr4, Efer, debug, rflags};
+use arch::segment::{Attributes, Segment, SegmentRegister};
+use arch::vmx::AbortCode;
+use arch::vmx::control::ExitControls;
+use arch::vmx::field::{Field, control, host};
+use arch::vmx::msr::AreaEntry;
+use arch::vmx::segment::{HOST_TABLE_LIMIT, HOST_TR_LIMIT};
+
+type Image = Vmcs<Vec<u8>>;
+
+/// Present, accessed, read/write data of 4 GiB in pages.
+const FLAT_DATA: u16 = 0xC93;
+/// Code of a 64-bit and of a 32-bit host.
+const LONG_CODE: u16 = 0xA9B;
+const FLAT_CODE: u16 = 0xC9B;
+/// A busy TSS of 32 or 64 bits.
+const BUSY_TASK: u16 = 0x8B;
+
+/// MSRs that a VM entry does not load: 100h–101h of the second range, and x2APIC's.
+/// [SDM3 "Loading MSRs"]
+const fn is_unloadable(index: u32) -> bool {
+    matches!(index, arch::msr::FS_BASE | arch::msr::GS_BASE | 0x800..=0x8FF)
+}
+
+impl Cpu {
+    pub(super) fn load_host_state(
+        &mut self,
+        bus: &mut Bus<'_>,
+        vmcs: &Image,
+        controls: &Controls,
+        is_nmi: bool,
+    ) {
+        self.load_host_registers(vmcs, controls);
+        self.load_host_segments(vmcs, controls);
+        self.pending.attention.remove(
+            Attention::SHADOW
+                | Attention::STACK_SHADOW
+                | Attention::GUEST_BOUNDARY
+                | Attention::DEBUG_TRAP
+                | Attention::WINDOW
+                | Attention::ONE_INSTRUCTION,
+        );
+        self.pending.attention |= Attention::INTERRUPT | Attention::TIMER;
+        self.debug.pending = 0;
+        self.pending.monitored = None;
+        self.pending.nmi_blocked |= is_nmi;
+        self.pending.set_activity(Activity::Running);
+        self.vmx_refresh();
+        let is_pae = self.control.cr4.contains(Cr4::PAE) && !self.is_long_mode();
+        let at = self.guest.vmx.vmcs.unwrap_or(SystemPhysical(0));
+        if is_pae && self.load_pdptes(bus, self.control.cr3).is_err() {
+            return self.vmx_abort(bus, at, AbortCode::HostPdptes);
+        }
+        let (address, count) = (control::EXIT_MSR_LOAD_ADDRESS, control::EXIT_MSR_LOAD_COUNT);
+        if self.load_msrs(bus, vmcs, address, count).is_err() {
+            self.vmx_abort(bus, at, AbortCode::LoadingMsrs);
+        }
+    }
+
+    fn load_host_registers(&mut self, vmcs: &Image, controls: &Controls) {
+        let get = |field| vmcs.get(field);
+        let exits = controls.exit;
+        let is_64_bit = exits.contains(ExitControls::HOST_ADDRESS_SPACE_SIZE);
+        let kept = self.control.cr0.bits() & CR0_KEPT;
+        self.control.cr0 = Cr0::from_bits_retain(get(host::CR0) & !CR0_KEPT | kept);
+        self.control.cr4 = Cr4::from_bits_retain(get(host::CR4));
+        self.control.cr3 = get(host::CR3);
+        if exits.contains(ExitControls::LOAD_EFER) {
+            self.control.efer = Efer::from_bits_retain(get(host::EFER));
+        }
+        let long = Efer::LONG_MODE_ACTIVE | Efer::LONG_MODE_ENABLE;
+        self.control.efer.set(long, is_64_bit);
+        if exits.contains(ExitControls::LOAD_PAT) {
+            self.control.msr.pat = get(host::PAT);
+        }
+        self.debug.dr7 = debug::DR7_RESET;
+        self.write_debug_control(0);
+        let calls = &mut self.control.syscall;
+        calls.sysenter_cs = get(host::SYSENTER_CS);
+        calls.sysenter_esp = get(host::SYSENTER_ESP);
+        calls.sysenter_eip = get(host::SYSENTER_EIP);
+        self.write_flags(rflags::FIXED, u64::MAX);
+        self.registers.gpr[RSP] = get(host::RSP);
+        self.registers.ip = get(host::RIP);
+    }
+
+    /// [SDM3 "Loading Host Segment and Descriptor-Table Registers"]
+    fn load_host_segments(&mut self, vmcs: &Image, controls: &Controls) {
+        let get = |field| vmcs.get(field);
+        let is_64_bit = controls.exit.contains(ExitControls::HOST_ADDRESS_SPACE_SIZE);
+        let data = |selector: Field, base: u64| {
+            let selector = vmcs.get(selector) as u16;
+            let attributes = Attributes(if selector == 0 { 0 } else { FLAT_DATA });
+            Segment { selector, attributes, limit: 0xFFFF_FFFF, base }
+        };
+        for (register, selector, base) in [
+            (SegmentRegister::Es, host::ES_SELECTOR, 0),
+            (SegmentRegister::Ss, host::SS_SELECTOR, 0),
+            (SegmentRegister::Ds, host::DS_SELECTOR, 0),
+            (SegmentRegister::Fs, host::FS_SELECTOR, get(host::FS_BASE)),
+            (SegmentRegister::Gs, host::GS_SELECTOR, get(host::GS_BASE)),
+        ] {
+            self.set_segment(register, data(selector, base));
+        }
+        let code = Segment {
+            selector: get(host::CS_SELECTOR) as u16,
+            attributes: Attributes(if is_64_bit { LONG_CODE } else { FLAT_CODE }),
+            limit: 0xFFFF_FFFF,
+            base: 0,
+        };
+        self.set_segment(SegmentRegister::Cs, code);
+        self.set_cpl(0);
+        self.control.tr = Segment {
+            selector: get(host::TR_SELECTOR) as u16,
+            attributes: Attributes(BUSY_TASK),
+            limit: HOST_TR_LIMIT,
+            base: get(host::TR_BASE),
+        };
+        self.control.ldtr = Segment::default();
+        let limit = HOST_TABLE_LIMIT as u16;
+        self.control.gdtr = TableRegister { base: get(host::GDTR_BASE), limit };
+        self.control.idtr = TableRegister { base: get(host::IDTR_BASE), limit };
+    }
+
+    /// `Err` is the number of the entry that failed, counted from 1.
+    pub(super) fn load_entry_msrs(&mut self, bus: &mut Bus<'_>, vmcs: &Image) -> Result<(), u64> {
+        let (address, count) = (control::ENTRY_MSR_LOAD_ADDRESS, control::ENTRY_MSR_LOAD_COUNT);
+        self.load_msrs(bus, vmcs, address, count)
+    }
+
+    fn load_msrs(
+        &mut self,
+        bus: &mut Bus<'_>,
+        vmcs: &Image,
+        address: Field,
+        count: Field,
+    ) -> Result<(), u64> {
+        for at in 0..vmcs.get(count).min(self.most_msrs()) {
+            let entry = area_entry(bus, vmcs.get(address), at);
+            let is_legal = entry.reserved == 0 && !is_unloadable(entry.index);
+            // As WRMSR of the host would be: no guest looks at the lists.
+            let running = self.guest.vmx.current.take();
+            let is_written = is_legal && self.write_msr(bus, entry.index, entry.value).is_ok();
+            self.guest.vmx.current = running;
+            if !is_written {
+                return Err(at + 1);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn store_exit_msrs(&mut self, bus: &mut Bus<'_>, vmcs: &Image) -> Result<(), ()> {
+        let address = vmcs.get(control::EXIT_MSR_STORE_ADDRESS);
+        for at in 0..vmcs.get(control::EXIT_MSR_STORE_COUNT).min(self.most_msrs()) {
+            let entry = area_entry(bus, address, at);
+            if entry.reserved != 0 {
+                return Err(());
+            }
+            let value = self.read_msr(bus, entry.index).map_err(|_| ())?;
+            let place = SystemPhysical(address + at * AreaEntry::SIZE + 8);
+            self.write_entry(bus, place, value, 8);
+        }
+        Ok(())
+    }
+
+    /// Beyond the recommended size the behaviour is undefined: entries there are not looked at.
+    fn most_msrs(&self) -> u64 {
+        let size = self.guest.vmx.capabilities.map_or(0, |can| can.misc.msr_list_size());
+        (u64::from(size) + 1) * 512
+    }
+}
+
+fn area_entry(bus: &Bus<'_>, address: u64, number: u64) -> AreaEntry {
+    let place = SystemPhysical(address + number * AreaEntry::SIZE);
+    let read = |at: SystemPhysical| bus.memory.read_u64(at).unwrap_or(0);
+    AreaEntry::from_qwords(read(place), read(place.offset(8)))
+}

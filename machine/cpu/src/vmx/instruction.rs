@@ -1,0 +1,431 @@
+//! VMX's instructions. [SDM3 "VMX Instruction Reference"]
+
+use super::check::is_legal_ept_pointer;
+use super::state::Exit;
+use super::vmcs::{SHADOW, SIZE, Vmcs};
+use crate::memory::Access;
+use crate::operation::Op;
+use crate::operation::decode::{Binding, CodeSize};
+use crate::{Bus, Cpu, Stop};
+use arch::address::SystemPhysical;
+use arch::control::{Cr4, rflags};
+use arch::cpuid::Feature;
+use arch::vmx::capability::{CR0_FIXED0, EptVpid};
+use arch::vmx::ept::{InveptType, InvvpidType};
+use arch::vmx::field::{Field, Group, Part, TABLE, exit};
+use arch::vmx::{ExitReason, InstructionError};
+use iced_x86::{Instruction, Mnemonic};
+
+pub(crate) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
+    let handler = match i.mnemonic() {
+        Mnemonic::Vmxon => vmxon,
+        Mnemonic::Vmxoff => vmxoff,
+        Mnemonic::Vmclear => vmclear,
+        Mnemonic::Vmptrld => vmptrld,
+        Mnemonic::Vmptrst => vmptrst,
+        Mnemonic::Vmread => vmread,
+        Mnemonic::Vmwrite => vmwrite,
+        Mnemonic::Vmlaunch => vmlaunch,
+        Mnemonic::Vmresume => vmresume,
+        Mnemonic::Vmcall => vmcall,
+        Mnemonic::Vmfunc => vmfunc,
+        Mnemonic::Invept => invept,
+        Mnemonic::Invvpid => invvpid,
+        _ => return None,
+    };
+    Binding::alone(handler)
+}
+
+/// Why an instruction fails, which software finds in its flags. [SDM3 "Conventions"]
+enum Fail {
+    /// There is no current VMCS to hold the error.
+    Invalid,
+    Valid(InstructionError),
+}
+
+impl Cpu {
+    /// #UD outside VMX operation and in virtual-8086 or compatibility mode; the exit of a guest; #GP
+    /// outside CPL 0.
+    fn vmx_prologue(&mut self, op: &Op, reason: ExitReason) -> Result<(), Stop> {
+        let is_defined = self.guest.vmx.vmxon.is_some() && self.is_vmx_mode(op);
+        if !is_defined {
+            return Err(Stop::INVALID_OPCODE);
+        }
+        if self.guest.vmx.current.is_some() {
+            return Err(self.vmx_exit_of_operand(op, reason));
+        }
+        self.needs_cpl0()
+    }
+
+    /// Protected mode, and not compatibility mode.
+    fn is_vmx_mode(&self, op: &Op) -> bool {
+        self.is_protected() && (op.has(Op::LONG) || !self.is_long_mode())
+    }
+
+    /// VMsucceed, VMfailInvalid, VMfailValid.
+    fn vmx_conclude(&mut self, bus: &mut Bus<'_>, result: Result<(), Fail>) {
+        let flags = match result {
+            Ok(()) => 0,
+            Err(Fail::Invalid) => rflags::CF,
+            Err(Fail::Valid(error)) => match self.guest.vmx.vmcs {
+                None => rflags::CF,
+                Some(at) => {
+                    let number = error.into_bits().into();
+                    self.write_vmcs(bus, at, |vmcs| vmcs.set(exit::INSTRUCTION_ERROR, number));
+                    rflags::ZF
+                }
+            },
+        };
+        self.write_flags(flags, rflags::STATUS);
+    }
+
+    /// Changes a VMCS in place.
+    pub(super) fn write_vmcs(
+        &mut self,
+        bus: &mut Bus<'_>,
+        at: SystemPhysical,
+        change: impl FnOnce(&mut Vmcs<&mut [u8]>),
+    ) {
+        let Some(offset) = bus.memory.offset(at) else { return };
+        let Some(bytes) = bus.memory.ram.get_mut(offset..offset + SIZE) else { return };
+        if let Some(mut vmcs) = Vmcs::new(bytes) {
+            change(&mut vmcs);
+        }
+        bus.memory.note_write(offset, SIZE);
+    }
+
+    /// The pointer that is the memory operand of VMXON, VMCLEAR and VMPTRLD.
+    fn vmcs_pointer(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<u64, Stop> {
+        self.vmx_operand(bus, op, 0, 8)
+    }
+
+    /// `size` bytes of the memory operand, from the offset `from`.
+    fn vmx_operand(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        from: u64,
+        size: usize,
+    ) -> Result<u64, Stop> {
+        let at = self.effective_address(op).wrapping_add(from) & op.address_mask();
+        let linear = self.operand_at(op, at, size, Access::Read)?;
+        let place = self.locate_linear(bus, linear, size, Access::Read, op.segment)?;
+        Ok(self.read_place(bus, place))
+    }
+
+    fn vmx_store_operand(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        size: usize,
+        value: u64,
+    ) -> Result<(), Stop> {
+        let linear = self.operand(op, size, Access::Write)?;
+        let place = self.locate_linear(bus, linear, size, Access::Write, op.segment)?;
+        self.write_place(bus, place, value);
+        Ok(())
+    }
+
+    fn is_region(&self, address: u64) -> bool {
+        address & 0xFFF == 0 && address >> self.model.physical_bits() == 0
+    }
+
+    fn revision(&self) -> u32 {
+        self.guest.vmx.capabilities.map_or(0, |capabilities| capabilities.basic.revision())
+    }
+}
+
+/// [SDM3 "VMXON"]
+fn vmxon(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    let can = cpu.model.has(Feature::Vmx) && cpu.guest.vmx.capabilities.is_some();
+    if !can || !cpu.control.cr4.contains(Cr4::VMXE) || !cpu.is_vmx_mode(op) {
+        return Err(Stop::INVALID_OPCODE);
+    }
+    if cpu.guest.vmx.current.is_some() {
+        return Err(cpu.vmx_exit_of_operand(op, ExitReason::Vmxon));
+    }
+    cpu.needs_cpl0()?;
+    if cpu.guest.vmx.vmxon.is_some() {
+        cpu.vmx_conclude(bus, Err(Fail::Valid(InstructionError::VmxonInRoot)));
+        return Ok(());
+    }
+    let control = cpu.guest.vmx.feature_control;
+    let is_fixed = cpu.control.cr0.bits() & CR0_FIXED0 == CR0_FIXED0;
+    if !is_fixed || !control.is_locked() || !control.vmx_outside_smx() {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    let pointer = cpu.vmcs_pointer(bus, op)?;
+    let header = bus.memory.read_u32(SystemPhysical(pointer)).unwrap_or(!0);
+    let result = if cpu.is_region(pointer) && header == cpu.revision() {
+        cpu.guest.vmx.vmxon = Some(SystemPhysical(pointer));
+        cpu.guest.vmx.vmcs = None;
+        Ok(())
+    } else {
+        Err(Fail::Invalid)
+    };
+    cpu.vmx_conclude(bus, result);
+    Err(Stop::END_BLOCK)
+}
+
+/// [SDM3 "VMXOFF"]
+fn vmxoff(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.vmx_prologue(op, ExitReason::Vmxoff)?;
+    cpu.guest.vmx.vmxon = None;
+    cpu.guest.vmx.vmcs = None;
+    cpu.vmx_conclude(bus, Ok(()));
+    Err(Stop::END_BLOCK)
+}
+
+/// [SDM3 "VMCLEAR"]
+fn vmclear(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.vmx_prologue(op, ExitReason::Vmclear)?;
+    let pointer = cpu.vmcs_pointer(bus, op)?;
+    let at = SystemPhysical(pointer);
+    let result = if !cpu.is_region(pointer) {
+        Err(Fail::Valid(InstructionError::VmclearAddress))
+    } else if cpu.guest.vmx.vmxon == Some(at) {
+        Err(Fail::Valid(InstructionError::VmclearOfVmxonRegion))
+    } else {
+        cpu.write_vmcs(bus, at, |vmcs| vmcs.set_launched(false));
+        cpu.guest.vmx.vmcs.take_if(|current| *current == at);
+        Ok(())
+    };
+    cpu.vmx_conclude(bus, result);
+    Ok(())
+}
+
+/// [SDM3 "VMPTRLD"]
+fn vmptrld(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.vmx_prologue(op, ExitReason::Vmptrld)?;
+    let pointer = cpu.vmcs_pointer(bus, op)?;
+    let at = SystemPhysical(pointer);
+    let result = if !cpu.is_region(pointer) {
+        Err(Fail::Valid(InstructionError::VmptrldAddress))
+    } else if cpu.guest.vmx.vmxon == Some(at) {
+        Err(Fail::Valid(InstructionError::VmptrldOfVmxonRegion))
+    } else if !has_revision(cpu, bus, at) {
+        Err(Fail::Valid(InstructionError::VmptrldRevision))
+    } else {
+        cpu.guest.vmx.vmcs = Some(at);
+        Ok(())
+    };
+    cpu.vmx_conclude(bus, result);
+    Ok(())
+}
+
+/// A shadow VMCS has the revision only where VMCS shadowing exists.
+fn has_revision(cpu: &Cpu, bus: &Bus<'_>, at: SystemPhysical) -> bool {
+    use arch::vmx::SecondaryControls;
+    let header = bus.memory.read_u32(at).unwrap_or(!0);
+    let can_shadow = cpu
+        .guest
+        .vmx
+        .capabilities
+        .is_some_and(|can| can.secondary.contains(SecondaryControls::VMCS_SHADOWING));
+    header & !SHADOW == cpu.revision() && (can_shadow || header & SHADOW == 0)
+}
+
+/// [SDM3 "VMPTRST"]
+fn vmptrst(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.vmx_prologue(op, ExitReason::Vmptrst)?;
+    let pointer = cpu.guest.vmx.vmcs.map_or(u64::MAX, |at| at.0);
+    cpu.vmx_store_operand(bus, op, 8, pointer)?;
+    cpu.vmx_conclude(bus, Ok(()));
+    cpu.after_store()
+}
+
+/// The field of VMREAD or VMWRITE in the current VMCS.
+fn named_field(
+    cpu: &Cpu,
+    bus: &Bus<'_>,
+    encoding: u64,
+) -> Result<(SystemPhysical, Field, Part), Fail> {
+    let at = cpu.guest.vmx.vmcs.ok_or(Fail::Invalid)?;
+    let unsupported = || Fail::Valid(InstructionError::UnsupportedField);
+    let (field, part) = Field::decode(encoding).ok_or_else(unsupported)?;
+    let row = field.number().and_then(|number| TABLE.get(number)).ok_or_else(unsupported)?;
+    let exists = cpu.guest.vmx.capabilities.is_some_and(|can| can.satisfies(row.requirement));
+    let is_memory = bus.memory.offset(at).is_some();
+    if exists && is_memory { Ok((at, field, part)) } else { Err(unsupported()) }
+}
+
+/// Registers and memory operands of VMREAD and VMWRITE have 64 bits in 64-bit mode, else 32.
+const fn operand_mask(op: &Op) -> u64 {
+    if op.flags & Op::LONG != 0 { u64::MAX } else { 0xFFFF_FFFF }
+}
+
+const fn operand_bytes(op: &Op) -> usize {
+    if op.flags & Op::LONG != 0 { 8 } else { 4 }
+}
+
+/// [SDM3 "VMREAD"]
+fn vmread(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.vmx_prologue(op, ExitReason::Vmread)?;
+    let encoding = cpu.registers.gpr[op.b as usize] & operand_mask(op);
+    let read = named_field(cpu, bus, encoding).map(|(at, field, part)| {
+        let bytes = bus.memory.slice(at, SIZE).ok().and_then(Vmcs::new);
+        bytes.map_or(0, |vmcs| vmcs.read(field, part))
+    });
+    let result = match read {
+        Err(fail) => Err(fail),
+        Ok(value) if !op.has(Op::MEMORY) => {
+            cpu.registers.gpr[op.a as usize] = value & operand_mask(op);
+            Ok(())
+        }
+        Ok(value) => cpu.vmx_store_operand(bus, op, operand_bytes(op), value).map(Ok)?,
+    };
+    cpu.vmx_conclude(bus, result);
+    cpu.after_store()
+}
+
+/// [SDM3 "VMWRITE"]
+fn vmwrite(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.vmx_prologue(op, ExitReason::Vmwrite)?;
+    let value = if !op.has(Op::MEMORY) {
+        cpu.registers.gpr[op.b as usize] & operand_mask(op)
+    } else {
+        cpu.vmx_operand(bus, op, 0, operand_bytes(op))?
+    };
+    let encoding = cpu.registers.gpr[op.a as usize] & operand_mask(op);
+    let result = named_field(cpu, bus, encoding).and_then(|(at, field, part)| {
+        let writes_all =
+            cpu.guest.vmx.capabilities.is_some_and(|can| can.misc.writes_read_only_fields());
+        if field.group() == Group::ReadOnly && !writes_all {
+            return Err(Fail::Valid(InstructionError::ReadOnlyField));
+        }
+        cpu.write_vmcs(bus, at, |vmcs| vmcs.write(field, part, value));
+        Ok(())
+    });
+    cpu.vmx_conclude(bus, result);
+    Ok(())
+}
+
+fn vmlaunch(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.vmx_prologue(op, ExitReason::Vmlaunch)?;
+    enter(cpu, bus, op, true)
+}
+
+fn vmresume(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    cpu.vmx_prologue(op, ExitReason::Vmresume)?;
+    enter(cpu, bus, op, false)
+}
+
+/// The checks of the instruction itself; the rest is the entry's. [SDM3 "Basic VM-Entry Checks"]
+fn enter(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, launches: bool) -> Result<(), Stop> {
+    let refused = match cpu.guest.vmx.vmcs {
+        None => Fail::Invalid,
+        Some(at) => {
+            let bytes = bus.memory.slice(at, SIZE).ok().and_then(Vmcs::new);
+            let state = bytes.map(|vmcs| (vmcs.header(), vmcs.is_launched()));
+            match state {
+                Some((header, _)) if header & SHADOW != 0 => Fail::Invalid,
+                _ if cpu.pending.is_in_stack_shadow => {
+                    Fail::Valid(InstructionError::EntryWhileMovSsBlocks)
+                }
+                Some((_, true)) if launches => Fail::Valid(InstructionError::VmlaunchOfNonClear),
+                Some((_, false)) if !launches => {
+                    Fail::Valid(InstructionError::VmresumeOfNonLaunched)
+                }
+                None => Fail::Invalid,
+                Some(_) => {
+                    let next = cpu.next_ip(op);
+                    match cpu.vmx_enter(bus, at, next, launches) {
+                        Ok(()) => return Err(Stop::BRANCH),
+                        Err(error) => Fail::Valid(error),
+                    }
+                }
+            }
+        }
+    };
+    cpu.vmx_conclude(bus, Err(refused));
+    Ok(())
+}
+
+/// Without a dual-monitor treatment of SMIs VMCALL in root operation has nowhere to go.
+fn vmcall(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    if cpu.guest.vmx.current.is_some() {
+        return Err(cpu.vmx_exit_of_instruction(op, Exit::new(ExitReason::Vmcall)));
+    }
+    cpu.vmx_prologue(op, ExitReason::Vmcall)?;
+    cpu.vmx_conclude(bus, Err(Fail::Valid(InstructionError::VmcallInRoot)));
+    Ok(())
+}
+
+/// #UD outside a guest, and in one whose hypervisor does not enable VM functions.
+fn vmfunc(_: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
+    Err(Stop::INVALID_OPCODE)
+}
+
+/// The type in the register and the descriptor in memory.
+fn invalidation(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(u64, u64, u64), Stop> {
+    let low = cpu.vmx_operand(bus, op, 0, 8)?;
+    let high = cpu.vmx_operand(bus, op, 8, 8)?;
+    Ok((cpu.registers.gpr[op.a as usize] & operand_mask(op), low, high))
+}
+
+fn can_invalidate(cpu: &Cpu, what: EptVpid) -> bool {
+    cpu.guest.vmx.capabilities.is_some_and(|can| can.ept_vpid.contains(what))
+}
+
+/// [SDM3 "INVEPT"]
+fn invept(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    if !can_invalidate(cpu, EptVpid::INVEPT) {
+        return Err(Stop::INVALID_OPCODE);
+    }
+    cpu.vmx_prologue(op, ExitReason::Invept)?;
+    let (kind, pointer, _) = invalidation(cpu, bus, op)?;
+    let is_legal = match InveptType::from_operand(kind) {
+        Some(InveptType::SingleContext) => {
+            can_invalidate(cpu, EptVpid::INVEPT_SINGLE)
+                && cpu.with_vmx_checks(bus, |checks| is_legal_ept_pointer(pointer, checks))
+        }
+        Some(InveptType::AllContexts) => can_invalidate(cpu, EptVpid::INVEPT_ALL),
+        None => false,
+    };
+    let result = if is_legal {
+        // Combined mappings of other roots go as well, which no software can tell.
+        cpu.tlb.flush_all();
+        Ok(())
+    } else {
+        Err(Fail::Valid(InstructionError::InvalidateOperand))
+    };
+    cpu.vmx_conclude(bus, result);
+    Err(Stop::END_BLOCK)
+}
+
+/// [SDM3 "INVVPID"]
+fn invvpid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+    if !can_invalidate(cpu, EptVpid::INVVPID) {
+        return Err(Stop::INVALID_OPCODE);
+    }
+    cpu.vmx_prologue(op, ExitReason::Invvpid)?;
+    let (kind, descriptor, linear) = invalidation(cpu, bus, op)?;
+    let vpid = descriptor as u16;
+    let is_canonical = (linear as i64) << 16 >> 16 == linear as i64;
+    let offered = |what| can_invalidate(cpu, what);
+    let kind = InvvpidType::from_operand(kind);
+    let is_legal = descriptor >> 16 == 0
+        && match kind {
+            Some(InvvpidType::Address) => {
+                offered(EptVpid::INVVPID_ADDRESS) && vpid != 0 && is_canonical
+            }
+            Some(InvvpidType::SingleContext) => offered(EptVpid::INVVPID_SINGLE) && vpid != 0,
+            Some(InvvpidType::AllContexts) => offered(EptVpid::INVVPID_ALL),
+            Some(InvvpidType::SingleContextExceptGlobals) => {
+                offered(EptVpid::INVVPID_SINGLE_EXCEPT_GLOBALS) && vpid != 0
+            }
+            None => false,
+        };
+    let result = if is_legal {
+        match kind {
+            Some(InvvpidType::Address) => cpu.tlb.flush_page(linear),
+            Some(InvvpidType::AllContexts) => cpu.tlb.flush_all(),
+            _ => cpu.tlb.flush_asid(vpid.into()),
+        }
+        Ok(())
+    } else {
+        Err(Fail::Valid(InstructionError::InvalidateOperand))
+    };
+    cpu.vmx_conclude(bus, result);
+    Err(Stop::END_BLOCK)
+}

@@ -1,0 +1,221 @@
+//! Extended page tables: from guest-physical to physical addresses.
+//! [SDM3 "The Extended Page Table Mechanism (EPT)"]
+
+use super::state::{Ept, Exit};
+use crate::guest::Located;
+use crate::memory::Access;
+use crate::memory::paging::SystemTables;
+use crate::{Bus, Cpu, Stop};
+use arch::address::SystemPhysical;
+use arch::vmx::ExitReason;
+use arch::vmx::capability::EptVpid;
+use arch::vmx::ept::EptEntry;
+use arch::vmx::qualification::EptViolation;
+use bus::walk::{Failure, Format, Leaf, walk};
+
+/// Levels of the tables.
+const LEVELS: u32 = 4;
+/// Addresses that four levels cover; guest-physical bits above do not take part in the walk.
+const ADDRESS_BITS: u32 = 48;
+const FRAME: u64 = 0x000F_FFFF_FFFF_F000;
+const PERMISSIONS: u64 = EptEntry::READABLE | EptEntry::WRITABLE | EptEntry::EXECUTABLE;
+
+/// EPT entries. What an entry grants is its bits 2:0; the accessed flag is combined with them, so
+/// that a walk tells whether all of its entries have it.
+struct ExtendedTables {
+    capabilities: EptVpid,
+    /// Address bits above the physical ones.
+    beyond: u64,
+    /// Zero where accessed flags are not kept, or must not be set yet.
+    accessed: u64,
+}
+
+impl Format for ExtendedTables {
+    const ENTRY_BYTES: u64 = 8;
+    const INDEX_BITS: u32 = 9;
+
+    fn accessed(&self) -> u64 {
+        self.accessed
+    }
+
+    fn is_present(&self, entry: u64) -> bool {
+        entry & PERMISSIONS != 0
+    }
+
+    fn is_large(&self, entry: u64, level: u32) -> bool {
+        let offered = match level {
+            2 => EptVpid::PAGES_2M,
+            3 => EptVpid::PAGES_1G,
+            _ => return false,
+        };
+        entry & EptEntry::LARGE != 0 && self.capabilities.contains(offered)
+    }
+
+    fn is_malformed(&self, entry: u64, level: u32, is_leaf: bool) -> bool {
+        let is_writable_alone =
+            entry & (EptEntry::READABLE | EptEntry::WRITABLE) == EptEntry::WRITABLE;
+        let is_executable_alone = entry & PERMISSIONS == EptEntry::EXECUTABLE
+            && !self.capabilities.contains(EptVpid::EXECUTE_ONLY);
+        let reserved = if is_leaf {
+            EptEntry::reserved_in_leaf(level as u8)
+        } else {
+            // A large page that is not offered has bit 7 reserved.
+            EptEntry::reserved_in_table(level as u8) | EptEntry::LARGE
+        };
+        is_writable_alone
+            || is_executable_alone
+            || entry & (reserved | self.beyond) != 0
+            || is_leaf && EptEntry::from_bits(entry).has_reserved_memory_type()
+    }
+
+    fn rights(&self, entry: u64) -> u64 {
+        entry & (PERMISSIONS | EptEntry::ACCESSED)
+    }
+
+    fn table(&self, entry: u64) -> u64 {
+        entry & FRAME
+    }
+}
+
+/// What an access through EPT is made for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Operand(Access),
+    /// An entry of the guest's own tables.
+    Table,
+}
+
+impl Cpu {
+    /// Where an operand lies.
+    #[cold]
+    pub(crate) fn vmx_operand_to_system(
+        &mut self,
+        bus: &mut Bus<'_>,
+        address: SystemPhysical,
+        access: Access,
+    ) -> Result<Located, Stop> {
+        let Some(ept) = self.guest.vmx.current.as_ref().and_then(|guest| guest.ept) else {
+            return Ok(Located::Memory(address));
+        };
+        let purpose = Purpose::Operand(access);
+        self.ept_walk(bus, ept, address.0, purpose).map(Located::Memory)
+    }
+
+    /// Where an entry of the guest's own tables lies.
+    #[cold]
+    pub(crate) fn vmx_table_to_system(
+        &mut self,
+        bus: &mut Bus<'_>,
+        address: SystemPhysical,
+    ) -> Result<SystemPhysical, Stop> {
+        match self.guest.vmx.current.as_ref().and_then(|guest| guest.ept) {
+            Some(ept) => self.ept_walk(bus, ept, address.0, Purpose::Table),
+            None => Ok(address),
+        }
+    }
+
+    pub(crate) fn vmx_nested_grants(&self) -> (bool, bool) {
+        let ept = self.guest.vmx.current.as_ref().and_then(|guest| guest.ept);
+        ept.map_or((true, true), |ept| ept.grants)
+    }
+
+    fn ept_walk(
+        &mut self,
+        bus: &mut Bus<'_>,
+        ept: Ept,
+        address: u64,
+        purpose: Purpose,
+    ) -> Result<SystemPhysical, Stop> {
+        let keeps = ept.pointer.keeps_accessed_and_dirty();
+        // Accesses to the guest's tables count as writes while accessed flags are kept.
+        let violation = violation_of(purpose, keeps);
+        let log_is_full = ept.log.is_some() && ept.log_index >= arch::vmx::ept::LOG_ENTRIES;
+        let capabilities = self.guest.vmx.capabilities.map_or(EptVpid::empty(), |c| c.ept_vpid);
+        let format = ExtendedTables {
+            capabilities,
+            beyond: FRAME & !((1 << self.model.physical_bits()) - 1),
+            accessed: if keeps && !log_is_full { EptEntry::ACCESSED } else { 0 },
+        };
+        let walked = address & ((1 << ADDRESS_BITS) - 1);
+        let mut tables = SystemTables { cpu: self, bus };
+        let leaf = match walk(&format, &mut tables, ept.pointer.root(), LEVELS, walked) {
+            Ok(leaf) => leaf,
+            Err(Failure::Absent { .. }) => return Err(self.ept_violation(address, violation, 0)),
+            Err(Failure::Malformed) => {
+                let exit = Exit::new(ExitReason::EptMisconfiguration);
+                return Err(self.vmx_exit(Exit { physical: address, ..exit }));
+            }
+            Err(Failure::Tables(never)) => match never {},
+        };
+        let needed = needed(violation);
+        if leaf.rights & needed != needed {
+            return Err(self.ept_violation(address, violation, leaf.rights));
+        }
+        let dirty = if violation.is_write() { EptEntry::DIRTY } else { 0 };
+        let used = if keeps { leaf.entry | EptEntry::ACCESSED | dirty } else { leaf.entry };
+        if log_is_full && (used != leaf.entry || leaf.rights & EptEntry::ACCESSED == 0) {
+            return Err(self.vmx_exit(Exit::new(ExitReason::PageModificationLogFull)));
+        }
+        if used != leaf.entry {
+            self.write_entry(bus, leaf.place, used, 8);
+        }
+        if used & !leaf.entry & EptEntry::DIRTY != 0 {
+            self.log_modification(bus, address);
+        }
+        self.remember_grants(&leaf, !keeps || used & EptEntry::DIRTY != 0);
+        let in_page = (1u64 << leaf.page_bits) - 1;
+        Ok(SystemPhysical(leaf.entry & FRAME & !in_page | address & in_page))
+    }
+
+    /// Whether later writes and fetches of the page need no further walk.
+    fn remember_grants(&mut self, leaf: &Leaf<SystemPhysical>, is_dirty: bool) {
+        if let Some(ept) = self.guest.vmx.current.as_mut().and_then(|guest| guest.ept.as_mut()) {
+            let writes = leaf.rights & EptEntry::WRITABLE != 0 && is_dirty;
+            ept.grants = (writes, leaf.rights & EptEntry::EXECUTABLE != 0);
+        }
+    }
+
+    /// [SDM3 "Page-Modification Logging"]
+    fn log_modification(&mut self, bus: &mut Bus<'_>, address: u64) {
+        let Some(ept) = self.guest.vmx.current.as_mut().and_then(|guest| guest.ept.as_mut()) else {
+            return;
+        };
+        let Some(log) = ept.log else { return };
+        let at = log.offset(8 * u64::from(ept.log_index));
+        ept.log_index = ept.log_index.wrapping_sub(1);
+        self.write_entry(bus, at, address & !0xFFF, 8);
+    }
+
+    /// `granted` are the permissions of the whole walk; none if an entry was not present.
+    fn ept_violation(&mut self, address: u64, violation: EptViolation, granted: u64) -> Stop {
+        let linear = self.guest.linear;
+        let qualification = violation
+            .with_is_readable(granted & EptEntry::READABLE != 0)
+            .with_is_writable(granted & EptEntry::WRITABLE != 0)
+            .with_is_executable(granted & EptEntry::EXECUTABLE != 0)
+            .with_has_linear_address(linear.is_some());
+        let is_final = qualification.is_final_translation() && linear.is_some();
+        let qualification = qualification.with_is_final_translation(is_final);
+        let exit = Exit::qualified(ExitReason::EptViolation, qualification.into_bits());
+        self.vmx_exit(Exit { physical: address, linear: linear.unwrap_or(0), ..exit })
+    }
+}
+
+fn violation_of(purpose: Purpose, keeps_accessed: bool) -> EptViolation {
+    let violation = EptViolation::new();
+    match purpose {
+        Purpose::Operand(access) => violation
+            .with_is_read(access == Access::Read)
+            .with_is_write(access == Access::Write)
+            .with_is_fetch(access == Access::Execute)
+            .with_is_final_translation(true),
+        Purpose::Table => violation.with_is_read(true).with_is_write(keeps_accessed),
+    }
+}
+
+/// The permissions that an access needs.
+fn needed(violation: EptViolation) -> u64 {
+    violation.into_bits() & PERMISSIONS
+}
+
+const _: () = assert!(PERMISSIONS == 7);
