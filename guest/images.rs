@@ -1,5 +1,6 @@
-//! Builds the guests' images: a nested cargo run in the guests' own workspace. Included, by path, by
-//! the build script that embeds the images and by `cargo xtask guest`, so that both build the same.
+//! Builds the guests' images: a nested cargo run in the guests' own workspace. Included, by path,
+//! by the build script that embeds the images and by `cargo xtask guest`, so that both build the
+//! same.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,8 +29,8 @@ const FOREIGN: [&str; 8] = [
 /// Builds all images below `target`; their paths, in the order of [`NAMES`].
 ///
 /// The flags are given in the environment, which replaces what configuration files of the user say
-/// (another linker would not know the linker script), and path prefixes are mapped away, so that the
-/// same source gives the same bytes in every checkout.
+/// (another linker would not know the linker script), and path prefixes are mapped away, so that
+/// the same source gives the same bytes in every checkout.
 pub fn build(cargo: &str, guest: &Path, target: &Path) -> Result<Vec<PathBuf>, String> {
     let root = guest.parent().ok_or("the folder of the guests has no parent")?;
     let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME")).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! What the binary says about itself: help, man pages and completions come from the same definitions.
+//! What the binary says about itself: help, man pages and completions come from the same
+//! definitions.
 
 use std::fs;
 use std::process::{Command, Output};

@@ -1,4 +1,5 @@
-//! `avicenna lint` from outside: exit status, formats, mending, and real QEMU starting what was mended.
+//! `avicenna lint` from outside: exit status, formats, mending, and real QEMU starting what was
+//! mended.
 
 use schema::assert_follows;
 use serde_json::Value;
@@ -242,8 +243,8 @@ fn real_qemu_starts_the_mended_default_command_line() {
         return;
     };
     println!("{}", String::from_utf8_lossy(&version.stdout).lines().next().unwrap_or_default());
-    // Judged as a KVM machine, started with TCG: test machines need not have KVM. More than 255 vCPUs are left out,
-    // since TCG of this version does not take them.
+    // Judged as a KVM machine, started with TCG: test machines need not have KVM. More than 255
+    // vCPUs are left out, since TCG of this version does not take them.
     for command in [
         "kvm -m 64",
         "kvm -M q35 -m 64 -smp 2",

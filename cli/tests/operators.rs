@@ -1,4 +1,5 @@
-//! What operators do with the verbs: short answers, hostile names, inputs that are cut off, monitoring.
+//! What operators do with the verbs: short answers, hostile names, inputs that are cut off,
+//! monitoring.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -152,7 +153,8 @@ fn monitoring_reads_metrics_and_one_line() {
     assert_eq!(why.status.code(), Some(1));
 }
 
-/// Very different hosts: their files beside or instead of [`ON`], what the answers say, and the exit status.
+/// Very different hosts: their files beside or instead of [`ON`], what the answers say, and the
+/// exit status.
 #[test]
 fn ten_very_different_hosts_are_answered_in_ten_lines_each() {
     let intel = |flags: &str, vmx: &str| {

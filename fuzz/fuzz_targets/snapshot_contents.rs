@@ -1,4 +1,5 @@
-//! What a snapshot's files say, past the archive: each record is a path's number, a length, and the bytes.
+//! What a snapshot's files say, past the archive: each record is a path's number, a length, and the
+//! bytes.
 #![no_main]
 
 use facts::Inputs;

@@ -1,4 +1,5 @@
-//! The benchmark where APIC identifiers do not fit into eight bits: firmware and guest use x2APIC mode.
+//! The benchmark where APIC identifiers do not fit into eight bits: firmware and guest use x2APIC
+//! mode.
 
 use board::load::Source;
 use board::topology::Topology;

@@ -42,8 +42,8 @@ pub fn bars(title: &str, rows: &[Bar<'_>]) -> String {
     bars_beside(title, rows, &[])
 }
 
-/// The same, with what is beside the scale: values so large that nothing else would be seen, such as
-/// the time that guests wait.
+/// The same, with what is beside the scale: values so large that nothing else would be seen, such
+/// as the time that guests wait.
 pub fn bars_beside(title: &str, rows: &[Bar<'_>], beside: &[Bar<'_>]) -> String {
     let rows = &rows[..rows.len().min(MOST_BARS)];
     let most = rows.iter().map(|row| row.1).fold(0.0, f64::max);

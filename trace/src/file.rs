@@ -13,8 +13,8 @@ pub use reader::{ReadError, Reader};
 pub use writer::{Summary, Writer};
 
 const MAGIC: &[u8; 8] = b"AVCTRACE";
-/// Version 2 has remarks ([`crate::Event::is_remark`]), which no hash counts; version 3 what happens
-/// to a virtual APIC, and lines and messages of devices. Older files have none of either.
+/// Version 2 has remarks ([`crate::Event::is_remark`]), which no hash counts; version 3 what
+/// happens to a virtual APIC, and lines and messages of devices. Older files have none of either.
 const VERSION: u16 = 3;
 const FIRST_VERSION: u16 = 1;
 const BLOCK: u8 = b'B';

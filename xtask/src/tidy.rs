@@ -1,9 +1,10 @@
 //! `cargo xtask tidy`: the rules of this project that no compiler knows.
 //!
-//! Lengths of files, one form of modules, the table of ARCHITECTURE.md against what crates depend on, a README for each
-//! crate, the ban on `unsafe`, words that mark unfinished work, citations of documents that
-//! SPECIFICATIONS.md does not list, paths that are named and not there, the trace's vocabulary
-//! against who makes and shows it, and docs/deviations.md against the marks it is collected from.
+//! Lengths of files, one form of modules, the table of ARCHITECTURE.md against what crates depend
+//! on, a README for each crate, the ban on `unsafe`, words that mark unfinished work, citations of
+//! documents that SPECIFICATIONS.md does not list, paths that are named and not there, the trace's
+//! vocabulary against who makes and shows it, and docs/deviations.md against the marks it is
+//! collected from.
 
 mod deviation;
 mod layer;
@@ -45,7 +46,8 @@ pub fn run(root: &Path, write: bool) -> Result<()> {
     Ok(())
 }
 
-/// Runs every check, after writing the page of deviations if asked to. The answer is the long files.
+/// Runs every check, after writing the page of deviations if asked to. The answer is the long
+/// files.
 pub fn check(root: &Path, write: bool) -> Result<Vec<(String, usize)>> {
     let mut files = Vec::new();
     collect(root, "", DEPTH, &mut files)?;

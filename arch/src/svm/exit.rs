@@ -151,7 +151,8 @@ pub struct IoPortInfo {
     pub is_32_bit_address: bool,
     /// \[9\] A64
     pub is_64_bit_address: bool,
-    /// \[12:10\] effective segment of a string instruction, with DecodeAssists: ES, CS, SS, DS, FS, GS.
+    /// \[12:10\] effective segment of a string instruction, with DecodeAssists: ES, CS, SS, DS, FS,
+    /// GS.
     #[bits(3)]
     pub segment: u8,
     #[bits(3)]

@@ -1,8 +1,8 @@
 //! The virtual machine control block: 4 KiB, addressed by RAX in VMRUN.
 //! [APM2 "Layout of VMCB"]
 //!
-//! A [`Field`] is an offset with the type of what lies there, so that a VMCB in guest memory is read
-//! and written in place, with no copy of a page and no pointer cast.
+//! A [`Field`] is an offset with the type of what lies there, so that a VMCB in guest memory is
+//! read and written in place, with no copy of a page and no pointer cast.
 
 use super::avic;
 use super::event::Injection;

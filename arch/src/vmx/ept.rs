@@ -30,7 +30,8 @@ impl EptPointer {
     pub const UNCACHEABLE: u8 = 0;
     pub const WRITE_BACK: u8 = 6;
 
-    /// What cached translations are tagged with: bits 51:12. [SDM3 "Caching Translation Information"]
+    /// What cached translations are tagged with: bits 51:12.
+    /// [SDM3 "Caching Translation Information"]
     #[doc(alias = "EP4TA")]
     pub const fn root(self) -> u64 {
         self.into_bits() & TABLE_BITS

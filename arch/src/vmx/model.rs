@@ -46,8 +46,8 @@ impl Dump {
 
 /// Xeon E5 v2, signature 306E4h: the first with APICv. The dump is of the desktop part of the same
 /// die, which lacks posted interrupts (pin control 7), APIC-register virtualization and
-/// virtual-interrupt delivery (secondary controls 8 and 9); these are added here, since measurements
-/// of APICv were published for the server part.
+/// virtual-interrupt delivery (secondary controls 8 and 9); these are added here, since
+/// measurements of APICv were published for the server part.
 pub const IVY_BRIDGE_EP: VmxCapabilities = Dump {
     basic: 0x00DA_0400_0000_0010,
     pin: 0x0000_00FF_0000_0016,

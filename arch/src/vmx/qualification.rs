@@ -176,7 +176,8 @@ pub struct EptViolation {
     pub has_linear_address: bool,
     /// \[8\] the translation of a linear address, not of a guest table's address.
     pub is_final_translation: bool,
-    /// \[9\] the guest's tables make it a user-mode address; 11:9 need capability bit 22 and bits 7, 8.
+    /// \[9\] the guest's tables make it a user-mode address; 11:9 need capability bit 22 and bits
+    /// 7, 8.
     pub guest_is_user: bool,
     /// \[10\]
     pub guest_is_writable: bool,

@@ -1,4 +1,5 @@
-//! `avicenna enable`: a plan for this host; with `--apply`, the plan carried out, recorded and verified.
+//! `avicenna enable`: a plan for this host; with `--apply`, the plan carried out, recorded and
+//! verified.
 
 use super::format::Format;
 use super::source::{self, Source};
@@ -26,7 +27,8 @@ pub struct Arguments {
     /// Do not ask
     #[arg(long, requires = "apply")]
     yes: bool,
-    /// With --root, run the folder's own programs inside it (chroot, as root) instead of naming them
+    /// With --root, run the folder's own programs inside it (chroot, as root) instead of naming
+    /// them
     #[arg(long, requires = "apply")]
     chroot: bool,
     /// Take an optional step into the plan, by its identifier; `all` takes all of them
@@ -97,7 +99,8 @@ fn apply(arguments: &Arguments, steps: &[Step], expects: &[Expected]) -> anyhow:
     verify(arguments, record.as_ref(), expects, &root)
 }
 
-/// Reads the host again: no chosen step may be left that would write a file. What needs a reload or a reboot is named.
+/// Reads the host again: no chosen step may be left that would write a file. What needs a reload or
+/// a reboot is named.
 fn verify(
     arguments: &Arguments,
     record: Option<&Record>,

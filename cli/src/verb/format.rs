@@ -13,7 +13,8 @@ pub enum MonitoringFormat {
     #[default]
     Text,
     Json,
-    /// Metrics for node_exporter's textfile collector: write to a file of another name, then rename it to *.prom
+    /// Metrics for node_exporter's textfile collector: write to a file of another name, then rename
+    /// it to *.prom
     Prometheus,
     /// One line for a Nagios or Icinga plugin, with the exit status that goes with it
     Nagios,

@@ -1,4 +1,5 @@
-//! `avicenna generate`: man pages and shell completions, from the definitions the verbs themselves use.
+//! `avicenna generate`: man pages and shell completions, from the definitions the verbs themselves
+//! use.
 
 mod manual;
 

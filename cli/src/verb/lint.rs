@@ -35,7 +35,8 @@ pub struct Arguments {
     /// CPUs it is to run on; without it both, or for a host's snapshot its own
     #[arg(long, value_enum)]
     target: Option<TargetVendor>,
-    /// Host kernel it is to run on; without it what the input tells, or the newest that the rules know
+    /// Host kernel it is to run on; without it what the input tells, or the newest that the rules
+    /// know
     #[arg(long, value_name = "VERSION", value_parser = version)]
     kernel: Option<Version>,
     /// QEMU that is to run it; without it what the input tells, or the newest that the rules know
@@ -226,7 +227,8 @@ fn status(judged: &[Judged], least: Severity) -> ExitCode {
     if is_open { ExitCode::from(super::CANNOT_TELL) } else { ExitCode::SUCCESS }
 }
 
-/// Mends what can be, and judges what is left of everything; whether anything differs that was not written.
+/// Mends what can be, and judges what is left of everything; whether anything differs that was not
+/// written.
 fn mend(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<(Vec<Judged>, bool)> {
     let mut left = Vec::new();
     let mut differs = false;

@@ -21,7 +21,8 @@ pub struct Arguments {
     /// Do not ask
     #[arg(long)]
     yes: bool,
-    /// With --root, run the folder's own programs inside it (chroot, as root) instead of naming them
+    /// With --root, run the folder's own programs inside it (chroot, as root) instead of naming
+    /// them
     #[arg(long, requires = "root")]
     chroot: bool,
 }

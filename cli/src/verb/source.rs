@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub struct Source {
-    /// Read a recorded host instead of this one: a folder, a snapshot, a sosreport, or a single CPUID listing,
-    /// /proc/cpuinfo, lscpu output, process list, kernel log, ACPI table or acpidump
+    /// Read a recorded host instead of this one: a folder, a snapshot, a sosreport, or a single
+    /// CPUID listing, /proc/cpuinfo, lscpu output, process list, kernel log, ACPI table or acpidump
     #[arg(long, value_name = "PATH")]
     pub root: Option<PathBuf>,
 }
@@ -27,7 +27,8 @@ impl Source {
     }
 }
 
-/// The exit status of an answer that rests on these facts: where a part of them is missing, nothing is certain.
+/// The exit status of an answer that rests on these facts: where a part of them is missing, nothing
+/// is certain.
 pub fn status(facts: &Facts, answer: Answer) -> ExitCode {
     match &facts.incomplete {
         Some(why) => {

@@ -1,4 +1,5 @@
-//! `avicenna why`: which setting keeps AVIC or APICv from a virtual machine, and the line that changes it.
+//! `avicenna why`: which setting keeps AVIC or APICv from a virtual machine, and the line that
+//! changes it.
 
 mod monitoring;
 
@@ -25,7 +26,8 @@ pub struct Arguments {
     /// Every running machine
     #[arg(long, conflicts_with = "machine")]
     all: bool,
-    /// Watch the machines for so long through tracefs (root; an instance of its own, removed afterwards)
+    /// Watch the machines for so long through tracefs (root; an instance of its own, removed
+    /// afterwards)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     watch: Option<f64>,
     #[command(flatten)]

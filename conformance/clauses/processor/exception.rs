@@ -1,5 +1,5 @@
-//! Which exception an instruction raises, with what error code, and where it leaves the
-//! instruction pointer. [APM2 "Exceptions and Interrupts"] [SDM3 "Exception and Interrupt Reference"]
+//! Which exception an instruction raises, with what error code, and where it leaves the instruction
+//! pointer. [APM2 "Exceptions and Interrupts"] [SDM3 "Exception and Interrupt Reference"]
 
 use crate::layout::*;
 use crate::subject::{Code, Mode, Outcome, PROTECTION, Subject, UNDEFINED, event};

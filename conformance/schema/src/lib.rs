@@ -1,7 +1,7 @@
 //! Whether a value follows a schema of `docs/schema`, for the tests of whatever prints JSON.
 //!
-//! As much of JSON Schema (2020-12) as those schemas use: `$ref` into `$defs`, `oneOf`, `const`, `enum`,
-//! `type`, `required`, `properties`, `additionalProperties`, `items`, `prefixItems`.
+//! As much of JSON Schema (2020-12) as those schemas use: `$ref` into `$defs`, `oneOf`, `const`,
+//! `enum`, `type`, `required`, `properties`, `additionalProperties`, `items`, `prefixItems`.
 
 use serde_json::Value;
 

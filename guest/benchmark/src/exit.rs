@@ -1,5 +1,5 @@
-//! Operations that a hypervisor usually intercepts, each alone between two time stamps. `nothing` is
-//! the cost of the two time stamps; it is contained in every other figure.
+//! Operations that a hypervisor usually intercepts, each alone between two time stamps. `nothing`
+//! is the cost of the two time stamps; it is contained in every other figure.
 
 use crate::selection::Selection;
 use crate::statistics::FIRST;

@@ -2,8 +2,8 @@
 //!
 //! - one way: from before the command to the first instruction of the handler. The two time stamps
 //!   come from two processors; where their counters differ, so does this.
-//! - acknowledged: until the sender sees, in memory, that the handler ran. One counter only; this is
-//!   what kvm-unit-tests call `ipi`.
+//! - acknowledged: until the sender sees, in memory, that the handler ran. One counter only; this
+//!   is what kvm-unit-tests call `ipi`.
 //! - round trip: until an IPI that the target sends in return has arrived.
 
 use crate::path::Path;

@@ -1,5 +1,5 @@
-//! Measures, by the time stamp counter and from inside, what interrupts cost: on real hardware, in a
-//! virtual machine, on an emulated machine. Results are JSON, a line each, on the serial port.
+//! Measures, by the time stamp counter and from inside, what interrupts cost: on real hardware, in
+//! a virtual machine, on an emulated machine. Results are JSON, a line each, on the serial port.
 //!
 //! The Multiboot command line selects: see `selection`. What the records mean is in the book's
 //! chapter on the guests.

@@ -1,5 +1,5 @@
-//! The one kind of instruction that has to be emulated: a 32-bit MOV between a device's register and
-//! a general register or an immediate. [APM3 "MOV"] [APM2 "Decode Assists"]
+//! The one kind of instruction that has to be emulated: a 32-bit MOV between a device's register
+//! and a general register or an immediate. [APM3 "MOV"] [APM2 "Decode Assists"]
 //!
 //! DEVIATION(APM3 "MOV"): other instructions that access a device end the guest.
 

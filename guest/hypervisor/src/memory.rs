@@ -49,8 +49,8 @@ impl Memory {
     /// Copies out of the guest's RAM; false where it is not all RAM.
     pub fn read(self, address: GuestPhysical, bytes: &mut [u8]) -> bool {
         let Some(from) = self.place(address, bytes.len()) else { return false };
-        // SAFETY: the block is ours, mapped, and never behind a Rust reference; the guest may write it
-        // at the same time, which makes for any byte values, and all of them are bytes.
+        // SAFETY: the block is ours, mapped, and never behind a Rust reference; the guest may write
+        // it at the same time, which makes for any byte values, and all of them are bytes.
         unsafe { core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
         true
     }

@@ -1,5 +1,6 @@
 //! What the command line asks for:
-//! `avic=off|on|both vcpus=N memory=MIB slice=CYCLES workaround=1235`, and `guest.KEY=VALUE` for the guest's own.
+//! `avic=off|on|both vcpus=N memory=MIB slice=CYCLES workaround=1235`, and `guest.KEY=VALUE` for
+//! the guest's own.
 
 use crate::vapic::target::MOST_VCPUS;
 use runtime::{BootInformation, processor};

@@ -1,5 +1,5 @@
-//! The local APIC of the processor this runs on, through its page or through MSRs, as its mode says.
-//! [APM2 "Advanced Programmable Interrupt Controller"] [APM2 "x2APIC Mode"]
+//! The local APIC of the processor this runs on, through its page or through MSRs, as its mode
+//! says. [APM2 "Advanced Programmable Interrupt Controller"] [APM2 "x2APIC Mode"]
 
 use crate::vector::{SPURIOUS_VECTOR, WAKE_VECTOR};
 use crate::{instruction, processor};
@@ -172,7 +172,8 @@ pub fn send(apic_id: u32, vector: u8) {
     command(fixed(apic_id, DestinationMode::Physical, vector), Fence::None);
 }
 
-/// The mask that logical addressing knows `target` by, in the caller's mode; None where it has none.
+/// The mask that logical addressing knows `target` by, in the caller's mode; None where it has
+/// none.
 pub fn logical_identifier(target: &processor::Processor) -> Option<u32> {
     if processor::current().is_x2apic() {
         let id = target.apic_id();

@@ -1,8 +1,9 @@
 //! GDT, TSS and IDT. [APM2 "Segmented Virtual Memory"] [APM2 "Interrupt-Stack Table"]
 //!
 //! Every gate names a stack of the interrupt-stack table: compiled code keeps data below the stack
-//! pointer (the red zone), which an interrupt on the same stack would overwrite. Interrupts have one
-//! stack and exceptions another; a handler runs with interrupts disabled, so neither is used twice.
+//! pointer (the red zone), which an interrupt on the same stack would overwrite. Interrupts have
+//! one stack and exceptions another; a handler runs with interrupts disabled, so neither is used
+//! twice.
 
 use crate::processor::{INTERRUPT_STACK_SIZE, MAX_CPUS};
 use core::arch::asm;

@@ -1,8 +1,8 @@
 //! A program on bare x86-64: Multiboot entry, long mode, all processors, interrupts, a serial port.
 //!
-//! The program is compiled for the host's own target (its `core` is the one that is installed), with
-//! no operating system below: [`boot`] enables what `core` is compiled for, [`descriptor`] keeps
-//! interrupts off the red zone, [`memory`] has the functions that a C library would have.
+//! The program is compiled for the host's own target (its `core` is the one that is installed),
+//! with no operating system below: [`boot`] enables what `core` is compiled for, [`descriptor`]
+//! keeps interrupts off the red zone, [`memory`] has the functions that a C library would have.
 //!
 //! Left out: anything above 4 GiB of memory, user mode, devices other than the serial port.
 #![no_std]

@@ -3,8 +3,8 @@
 //!
 //! A virtual processor is named by its VMCB or VMCS, which stands for the thread of a recording;
 //! they are numbered in the order of appearance. Those that have the same nested page tables are
-//! taken for one virtual machine: a hypervisor gives each its own. The MSR that an exit was about comes right behind it; traces of machines
-//! that did not say it yet are read too.
+//! taken for one virtual machine: a hypervisor gives each its own. The MSR that an exit was about
+//! comes right behind it; traces of machines that did not say it yet are read too.
 
 use crate::abreast::STOPPED;
 use crate::sink::{Origin, Sink};
@@ -163,8 +163,8 @@ struct Guests {
 }
 
 impl Guests {
-    /// Tables may be replaced while a machine runs: its virtual processors then change one after the
-    /// other, so that one that was seen stays where it is and others that follow it join it.
+    /// Tables may be replaced while a machine runs: its virtual processors then change one after
+    /// the other, so that one that was seen stays where it is and others that follow it join it.
     fn has_root(&mut self, vcpu: u32, root: SystemPhysical) {
         let known = self.of_vcpu.get(&vcpu).map(|guest| guest.0);
         let sharing = self.of_vcpu.values().find(|guest| guest.1 == root).map(|guest| guest.0);

@@ -21,8 +21,8 @@ pub trait Sink {
         self.event(stamp, &KvmEvent::Entry { vcpu });
     }
 
-    /// Takes an exit, what was accessed in it, and the entry of the same thread on the same CPU that
-    /// comes next, whose vCPU is looked up only if it matters.
+    /// Takes an exit, what was accessed in it, and the entry of the same thread on the same CPU
+    /// that comes next, whose vCPU is looked up only if it matters.
     #[inline(always)]
     fn trip(&mut self, departure: &Departure, entry_ns: u64, vcpu: impl FnOnce() -> u32) {
         self.departure(departure);
@@ -46,7 +46,8 @@ pub trait Stretched: Sink {
     /// What the neighbours of a stretch must know of it.
     type Edges: Send;
 
-    /// Ends a stretch. What the sink summed up beside the edges belongs to no stretch in particular.
+    /// Ends a stretch. What the sink summed up beside the edges belongs to no stretch in
+    /// particular.
     fn cut(&mut self) -> Self::Edges;
 }
 

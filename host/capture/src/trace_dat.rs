@@ -1,8 +1,8 @@
 //! `trace.dat` of trace-cmd, versions 6 and 7, plain or compressed with zlib or zstd.
 //!
 //! Follows the manual pages trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5). Each CPU's ring-buffer
-//! pages are walked on their own, a stretch of them at a time, by several threads. A recording names
-//! threads but not processes, so its virtual machines cannot be told apart.
+//! pages are walked on their own, a stretch of them at a time, by several threads. A recording
+//! names threads but not processes, so its virtual machines cannot be told apart.
 //! DEVIATION(TRACECMD "latency"): files that hold text instead of ring-buffer pages, and 32-bit and
 //! big-endian hosts are refused with a message.
 

@@ -1,8 +1,10 @@
-//! Applies steps of a plan below a root folder, records each before it is made, and restores exactly.
+//! Applies steps of a plan below a root folder, records each before it is made, and restores
+//! exactly.
 //!
-//! A record is one JSON file below `var/lib/avicenna/changes`, written before the first change and again after each,
-//! so that a host that loses power half-way can be taken back. Files are replaced by rename, with mode and owner kept.
-//! A file that was edited since is not overwritten by a rollback, unless forced.
+//! A record is one JSON file below `var/lib/avicenna/changes`, written before the first change and
+//! again after each, so that a host that loses power half-way can be taken back. Files are replaced
+//! by rename, with mode and owner kept. A file that was edited since is not overwritten by a
+//! rollback, unless forced.
 
 mod file;
 mod record;
@@ -53,8 +55,8 @@ impl Host {
         Ok(Host { root: root.canonicalize().map_err(failed)? })
     }
 
-    /// Applies steps and records them. `time` is seconds since 1970, for the record alone. Steps that are done
-    /// already are left out; `None` if all of them were.
+    /// Applies steps and records them. `time` is seconds since 1970, for the record alone. Steps
+    /// that are done already are left out; `None` if all of them were.
     pub fn apply(
         &self,
         steps: &[Step],
@@ -83,7 +85,8 @@ impl Host {
                     file::write(&target, after, current.as_ref())?;
                     has_written = true;
                 }
-                // A program that only spreads what a file says has nothing to spread when no file changed.
+                // A program that only spreads what a file says has nothing to spread when no file
+                // changed.
                 Action::Run { command, undo, keeps } if command != undo || has_written => {
                     let before = self.kept(keeps)?;
                     let done =
@@ -119,8 +122,8 @@ impl Host {
         Ok(records)
     }
 
-    /// Takes back a record, the newest if none is named: last change first. Nothing is touched if a file was edited
-    /// since, unless `force`.
+    /// Takes back a record, the newest if none is named: last change first. Nothing is touched if a
+    /// file was edited since, unless `force`.
     pub fn rollback(
         &self,
         number: Option<u64>,
@@ -170,7 +173,8 @@ impl Host {
         Ok(kept)
     }
 
-    /// Paths that fit a pattern with one star in its last part; a path without a star fits itself, there or not.
+    /// Paths that fit a pattern with one star in its last part; a path without a star fits itself,
+    /// there or not.
     fn matching(&self, pattern: &str) -> Result<Vec<String>, Error> {
         let Some((folder, name)) = pattern.rsplit_once('/').filter(|_| pattern.contains('*'))
         else {
@@ -203,7 +207,8 @@ impl Host {
         Ok(before.into_iter().filter_map(changed).collect())
     }
 
-    /// Puts back what a program has written; false, and nothing done, if somebody else has written there since.
+    /// Puts back what a program has written; false, and nothing done, if somebody else has written
+    /// there since.
     fn restore_kept(&self, kept: &[Kept]) -> Result<bool, Error> {
         for one in kept {
             if file::read(&self.inside(&one.path)?)? != one.after {
@@ -216,8 +221,8 @@ impl Host {
         Ok(!kept.is_empty())
     }
 
-    /// A program may write the file that it was given in a form of its own (libvirt does, when a domain is defined):
-    /// that is then what was made of it, and no later edit.
+    /// A program may write the file that it was given in a form of its own (libvirt does, when a
+    /// domain is defined): that is then what was made of it, and no later edit.
     fn take_over_rewritten(&self, record: &mut Record) -> Result<(), Error> {
         for done in &mut record.done {
             if let Done::Write { path, after, .. } = done
@@ -247,7 +252,8 @@ impl Host {
             let Done::Write { path, before, after } = done else { continue };
             let current = file::read(&self.inside(path)?)?.map(|file| file.text);
             let is_ours = current.as_ref() == Some(after);
-            // A change that was recorded and not made, since power went: what was before is there still.
+            // A change that was recorded and not made, since power went: what was before is there
+            // still.
             let is_untouched = current.as_ref() == before.as_ref().map(|file| &file.text);
             if !is_ours && !is_untouched {
                 return Err(Error::Edited { path: path.clone(), record: record.number });

@@ -30,7 +30,8 @@ pub struct Damage {
 /// Most structures that are read of one table.
 const STRUCTURES_LIMIT: usize = 4096;
 
-/// A table whose signature and length fit; the checksum is reported, not demanded: firmware gets it wrong.
+/// A table whose signature and length fit; the checksum is reported, not demanded: firmware gets it
+/// wrong.
 struct Table<'a> {
     bytes: &'a [u8],
     checksum_is_right: bool,

@@ -1,8 +1,8 @@
 //! Reads the wanted files of an archive: a snapshot, a sosreport, any tar of a host.
 //!
-//! The archive may be hostile. Nothing is written to disk; paths are taken apart and may not climb; what is kept
-//! and what is unpacked is bounded, as is the memory of each decompressor; an archive that ends too early gives
-//! what came before and says so.
+//! The archive may be hostile. Nothing is written to disk; paths are taken apart and may not climb;
+//! what is kept and what is unpacked is bounded, as is the memory of each decompressor; an archive
+//! that ends too early gives what came before and says so.
 
 use crate::inputs::{FILE_LIMIT, FILES_LIMIT, Inputs};
 use crate::wanted::{
@@ -141,7 +141,8 @@ fn read_entry(entry: &mut impl Read, size: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A folder of the host that appears in the archive was recorded: what is missing in it does not exist.
+/// A folder of the host that appears in the archive was recorded: what is missing in it does not
+/// exist.
 fn note_folder(path: &str, inputs: &mut Inputs) {
     for pattern in PATTERNS {
         let folder = fixed_folder(pattern);
@@ -157,7 +158,8 @@ fn note_folder(path: &str, inputs: &mut Inputs) {
     }
 }
 
-/// The path on the host. The archive's own top folder (`sosreport-HOST-DATE`) goes; `..` refuses the entry.
+/// The path on the host. The archive's own top folder (`sosreport-HOST-DATE`) goes; `..` refuses
+/// the entry.
 fn host_path(path: &Path) -> Option<String> {
     let mut parts = vec![];
     for component in path.components().take(64) {

@@ -1,7 +1,8 @@
 //! Readers of CPUID listings: what the usual tools print raw ([`line`]), and libvirt's XML.
 //!
 //! A listing holds one or more processors, and may hold model-specific registers beside the leaves.
-//! Lines that say nothing about CPUID are skipped, so that listings keep their headings and comments.
+//! Lines that say nothing about CPUID are skipped, so that listings keep their headings and
+//! comments.
 
 mod line;
 mod text;
@@ -25,7 +26,8 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// Old listings repeat a leaf for its subleaves without numbering them: the first line is subleaf 0.
+    /// Old listings repeat a leaf for its subleaves without numbering them: the first line is
+    /// subleaf 0.
     fn insert(&mut self, leaf: u32, subleaf: u32, registers: [u32; 4]) {
         if self.cpuid.len() < LEAVES_LIMIT && !self.cpuid.has(leaf, subleaf) {
             self.cpuid.insert(leaf, subleaf, registers);

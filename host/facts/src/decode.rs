@@ -96,7 +96,8 @@ fn os_release(text: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The wanted lines of the kernel log. A log whose beginning was overwritten proves nothing by silence.
+/// The wanted lines of the kernel log. A log whose beginning was overwritten proves nothing by
+/// silence.
 fn log_lines(inputs: &Inputs) -> Fact<Vec<String>> {
     let candidates = [
         "avicenna/dmesg.txt",
@@ -196,7 +197,8 @@ fn interrupts(text: &str) -> Vec<InterruptCounter> {
     counters
 }
 
-/// Names of inhibit reasons from the event's own format file, where the kernel prints them (6.11 and later).
+/// Names of inhibit reasons from the event's own format file, where the kernel prints them (6.11
+/// and later).
 fn inhibit_names(inputs: &Inputs) -> Fact<BTreeMap<u32, String>> {
     let event = "events/kvm/kvm_apicv_inhibit_changed/format";
     let fact = inputs.first_text(&[
@@ -259,7 +261,8 @@ fn boot(inputs: &Inputs) -> Boot {
     }
 }
 
-/// Files of modprobe.d in the order modprobe reads them: by file name, a folder that comes first hides the same name.
+/// Files of modprobe.d in the order modprobe reads them: by file name, a folder that comes first
+/// hides the same name.
 fn modprobe(inputs: &Inputs) -> Fact<Vec<ConfigurationFile>> {
     const FOLDERS: &[&str] = &[
         "etc/modprobe.d/",

@@ -1,7 +1,7 @@
 //! Reads the wanted files below a folder: a live host's `/`, or a copy of one.
 //!
-//! Links may lead anywhere inside the folder and nowhere outside it; only regular files are opened, so that a
-//! pipe cannot hang the reader; listings and lengths are bounded.
+//! Links may lead anywhere inside the folder and nowhere outside it; only regular files are opened,
+//! so that a pipe cannot hang the reader; listings and lengths are bounded.
 
 use crate::inputs::{FILE_LIMIT, Inputs};
 use crate::wanted::{

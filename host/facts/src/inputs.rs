@@ -1,7 +1,9 @@
-//! The raw inputs of a host, in memory: what a live host, a directory and an archive have in common.
+//! The raw inputs of a host, in memory: what a live host, a directory and an archive have in
+//! common.
 //!
-//! Paths are those of the host without the leading slash. What the host has in no file (CPUID, registers, the
-//! kernel log) stands under `avicenna/`. Bounded: [`FILE_LIMIT`] for each file, [`FILES_LIMIT`] files.
+//! Paths are those of the host without the leading slash. What the host has in no file (CPUID,
+//! registers, the kernel log) stands under `avicenna/`. Bounded: [`FILE_LIMIT`] for each file,
+//! [`FILES_LIMIT`] files.
 
 use rules::host::Fact;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,9 @@
-//! Reads a host into [`Facts`]: live, from a folder, from a snapshot or sosreport, or from a single listing.
+//! Reads a host into [`Facts`]: live, from a folder, from a snapshot or sosreport, or from a single
+//! listing.
 //!
-//! Reading never changes the host and never fails for what is missing: that is recorded, with the reason. The two
-//! steps are kept apart: [`Inputs`] are the raw files, [`facts`] decodes them, so that a live host and its snapshot
-//! give the same answers.
+//! Reading never changes the host and never fails for what is missing: that is recorded, with the
+//! reason. The two steps are kept apart: [`Inputs`] are the raw files, [`facts`] decodes them, so
+//! that a live host and its snapshot give the same answers.
 
 pub mod acpi;
 pub mod archive;
@@ -37,7 +38,8 @@ pub fn live() -> Inputs {
     inputs
 }
 
-/// Reads a folder, an archive, a CPUID listing, /proc/cpuinfo, lscpu's output, or ACPI tables, binary or as text.
+/// Reads a folder, an archive, a CPUID listing, /proc/cpuinfo, lscpu's output, or ACPI tables,
+/// binary or as text.
 pub fn recorded(path: &Path) -> Result<Inputs, Error> {
     let failed = |source| Error::Read { path: path.into(), source };
     let mut inputs = Inputs::new(path.display().to_string());

@@ -1,8 +1,8 @@
 //! What only the running machine can tell: CPUID, capability registers and the kernel log.
 //!
-//! CPUID comes from `/dev/cpu/N/cpuid`, or from the instruction on each processor in turn; registers from
-//! `/dev/cpu/N/msr`. Both go into the inputs as texts, one for each kind of core, so that a live host and its
-//! snapshot are read by the same code.
+//! CPUID comes from `/dev/cpu/N/cpuid`, or from the instruction on each processor in turn;
+//! registers from `/dev/cpu/N/msr`. Both go into the inputs as texts, one for each kind of core, so
+//! that a live host and its snapshot are read by the same code.
 
 use crate::cpuid;
 use crate::folder::reason;

@@ -1,7 +1,8 @@
 //! What a snapshot leaves out: serial numbers, MAC addresses, UUIDs, passwords and other secrets.
 //!
-//! Applied to every text before it is written, line by line. A value becomes `<redacted:KIND>`, so that the shape
-//! of the line stays readable for the rules. `avicenna snapshot --show-rules` prints [`RULES`].
+//! Applied to every text before it is written, line by line. A value becomes `<redacted:KIND>`, so
+//! that the shape of the line stays readable for the rules. `avicenna snapshot --show-rules` prints
+//! [`RULES`].
 
 /// A kind of secret and how it is known.
 pub struct Rule {
@@ -69,7 +70,8 @@ pub fn arguments(words: &[String]) -> Vec<String> {
     redacted
 }
 
-/// What a text is: a line of words, or one word of a command line, where a blank belongs to a value.
+/// What a text is: a line of words, or one word of a command line, where a blank belongs to a
+/// value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Line,
@@ -116,13 +118,15 @@ const SECRETS: &[&str] = &[
     "passphrase",
 ];
 
-/// Names that tell as a whole: a Ceph key in a drive's name, a cookie, a configuration handed in by fw_cfg.
+/// Names that tell as a whole: a Ceph key in a drive's name, a cookie, a configuration handed in by
+/// fw_cfg.
 const WHOLE_SECRETS: &[&str] =
     &["data", "key", "string", "cookie", "authorization", "pass", "pwd", "psk"];
 
 fn names_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    // `password-secret=sec0` names an object, which is no secret, and must stay for the arguments to make sense.
+    // `password-secret=sec0` names an object, which is no secret, and must stay for the arguments
+    // to make sense.
     WHOLE_SECRETS.contains(&name.as_str())
         || SECRETS.iter().any(|word| name.contains(word)) && !name.ends_with("-secret")
 }
@@ -269,7 +273,8 @@ fn is_mac(word: &str) -> bool {
         })
 }
 
-/// The length of an IPv4 address at the start of a text that is not a loopback or the unspecified one.
+/// The length of an IPv4 address at the start of a text that is not a loopback or the unspecified
+/// one.
 fn address(rest: &str) -> Option<usize> {
     let length = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     let word = &rest[..length];

@@ -1,7 +1,8 @@
 //! Writes the raw inputs of a host as a zstd-packed tar, redacted.
 //!
-//! Paths are the host's own. `avicenna/manifest.json` says which version wrote it, which folders were looked
-//! through, and what could not be read and why: without it, "not there" and "not recorded" would look the same.
+//! Paths are the host's own. `avicenna/manifest.json` says which version wrote it, which folders
+//! were looked through, and what could not be read and why: without it, "not there" and "not
+//! recorded" would look the same.
 
 use crate::inputs::{Content, Inputs};
 use crate::redact;

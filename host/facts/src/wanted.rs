@@ -1,6 +1,7 @@
 //! Which files of a host are worth reading, for all sources alike.
 
-/// One `*` stands for any part of one path component. What matches is read; its folder counts as searched.
+/// One `*` stands for any part of one path component. What matches is read; its folder counts as
+/// searched.
 pub const PATTERNS: &[&str] = &[
     "proc/cpuinfo",
     "proc/cmdline",
@@ -62,7 +63,8 @@ pub const PATTERNS: &[&str] = &[
     "acpidump*",
 ];
 
-/// Programs whose presence says how the kernel command line is kept, in the folders of [`PROGRAM_FOLDERS`].
+/// Programs whose presence says how the kernel command line is kept, in the folders of
+/// [`PROGRAM_FOLDERS`].
 pub const PROGRAMS: &[&str] = &[
     "proxmox-boot-tool",
     "kernelstub",

@@ -1,6 +1,8 @@
-//! Watches running machines for a while through tracefs: which inhibits are set, who takes interrupts.
+//! Watches running machines for a while through tracefs: which inhibits are set, who takes
+//! interrupts.
 //!
-//! Uses a tracing instance of its own, which is removed at the end. Only inhibit and interrupt events are enabled, no exits. Left out: BPF.
+//! Uses a tracing instance of its own, which is removed at the end. Only inhibit and interrupt
+//! events are enabled, no exits. Left out: BPF.
 
 use crate::folder::reason;
 use rules::feature::{ACCEPTED, INCOMPLETE_IPI, INHIBIT_CHANGED, UNACCELERATED_ACCESS};
@@ -108,8 +110,8 @@ impl Trace {
         self.events.iter().map(|event| event.thread).collect()
     }
 
-    /// What is seen of the machine that these threads run. The trace ends when watching ends; before the first change
-    /// the state is the one that the change reveals.
+    /// What is seen of the machine that these threads run. The trace ends when watching ends;
+    /// before the first change the state is the one that the change reveals.
     pub fn observe(&self, threads: &BTreeSet<u32>, numbering: &Numbering) -> Observation {
         let mut seen = Observation {
             source: self.source.clone(),

@@ -1,7 +1,8 @@
 //! The bare-metal guests as bytes: Multiboot 1 images that every loader takes (this project's,
 //! QEMU's `-kernel`, GRUB), so that nothing has to be found on a disk.
 //!
-//! They are built by this crate's build script from `guest/`, with nothing but cargo and the linker.
+//! They are built by this crate's build script from `guest/`, with nothing but cargo and the
+//! linker.
 
 /// Measures interrupts and exits. See `guest/benchmark`.
 pub const BENCHMARK: &[u8] = include_bytes!(env!("IMAGE_BENCHMARK"));

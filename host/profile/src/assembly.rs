@@ -3,12 +3,13 @@
 //! A recorder with a buffer per CPU empties one after the other, so a thread that moves appears out
 //! of order. But on one CPU it is in order, and what it did there between two moves is a lane with
 //! a beginning and an end. Lanes are put in order of time and joined like parts of a recording:
-//! there are as many as moves, not as many as events. A lane is known to come next when the recorder
-//! has been round its buffers twice since: whatever follows the end of a round is not earlier than
-//! the latest event before the end of the round before. Where each buffer is read as a stream of its
-//! own, its reader says up to when nothing more will come. Where neither is known, lanes wait until
-//! too many do; then the earlier half is taken to be complete. A thread for which that turns out to
-//! be wrong is tangled, and whoever reads the recording puts it in order otherwise.
+//! there are as many as moves, not as many as events. A lane is known to come next when the
+//! recorder has been round its buffers twice since: whatever follows the end of a round is not
+//! earlier than the latest event before the end of the round before. Where each buffer is read as a
+//! stream of its own, its reader says up to when nothing more will come. Where neither is known,
+//! lanes wait until too many do; then the earlier half is taken to be complete. A thread for which
+//! that turns out to be wrong is tangled, and whoever reads the recording puts it in order
+//! otherwise.
 
 use crate::Options;
 use crate::pairing::{Arrival, Lane, Lanes};
@@ -77,8 +78,8 @@ impl Assembly {
         }
     }
 
-    /// Takes the edges of a stretch of one of several streams: nothing earlier than a time will come
-    /// after it. Stretches of one stream come in its order.
+    /// Takes the edges of a stretch of one of several streams: nothing earlier than a time will
+    /// come after it. Stretches of one stream come in its order.
     pub fn take_abreast(&mut self, edges: Edges, settled_ns: u64) {
         if !self.is_by_cpu {
             return self.whole.join_lanes(edges);

@@ -30,7 +30,8 @@ impl Default for Histogram {
 impl Histogram {
     /// Where a value counts: past the end if it is zero or too long.
     ///
-    /// The octave and the step in it are the exponent of a double and the first bits of its fraction.
+    /// The octave and the step in it are the exponent of a double and the first bits of its
+    /// fraction.
     #[inline(always)]
     fn place(value: u64) -> usize {
         let places = (value as i64 as f64).to_bits() >> (f64::MANTISSA_DIGITS - 1 - STEP_BITS);

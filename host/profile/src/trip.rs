@@ -16,8 +16,8 @@ pub struct TripCells(u64);
 impl TripCells {
     const EXIT: u32 = u32::MAX >> 1;
 
-    /// The row of the exit, that of its access, and whether the access is a memory-mapped read, which
-    /// lasts from the exit to the access.
+    /// The row of the exit, that of its access, and whether the access is a memory-mapped read,
+    /// which lasts from the exit to the access.
     pub fn new(exit: u32, access: Option<u32>, is_read: bool) -> Self {
         // One more, so that zero stands for none: there are fewer rows than events in a recording.
         let access = access.map_or(0, |access| access.wrapping_add(1));

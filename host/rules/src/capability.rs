@@ -1,8 +1,9 @@
 //! Can this host accelerate interrupts, and does it? One finding for each thing that decides.
 //!
-//! Three answers that are often taken for one are kept apart: is AVIC or APICv active, are IPIs accelerated, are
-//! device interrupts posted. The rules are those of Linux's kvm_amd, kvm_intel, AMD-Vi and VT-d drivers; each names
-//! its source. A configuration's inhibits are another question: [`crate::inhibit`] and [`crate::why`].
+//! Three answers that are often taken for one are kept apart: is AVIC or APICv active, are IPIs
+//! accelerated, are device interrupts posted. The rules are those of Linux's kvm_amd, kvm_intel,
+//! AMD-Vi and VT-d drivers; each names its source. A configuration's inhibits are another question:
+//! [`crate::inhibit`] and [`crate::why`].
 
 mod amd;
 mod amd_vi;
@@ -52,8 +53,8 @@ pub enum Scope {
 }
 
 impl Report {
-    /// Of hardware alone: whether it can. Of a host: no if anything is wrong, otherwise unknown if one of the three
-    /// answers is.
+    /// Of hardware alone: whether it can. Of a host: no if anything is wrong, otherwise unknown if
+    /// one of the three answers is.
     pub fn verdict(&self) -> Answer {
         if self.scope == Scope::Hardware {
             return self.summary.hardware.answer;
@@ -315,10 +316,10 @@ fn device_posting_parameter(
     }
 }
 
-/// A parameter that reads N although the hardware has what it stands for. The variable is kvm's, the parameter its
-/// vendor half's: loading that half with APIC virtualization off clears it, and loading it again does not set it,
-/// unless the option is given. (arch/x86/kvm/x86.c, svm/svm.c, vmx/vmx.c: enable_apicv, enable_ipiv,
-/// enable_device_posted_irqs)
+/// A parameter that reads N although the hardware has what it stands for. The variable is kvm's,
+/// the parameter its vendor half's: loading that half with APIC virtualization off clears it, and
+/// loading it again does not set it, unless the option is given. (arch/x86/kvm/x86.c, svm/svm.c,
+/// vmx/vmx.c: enable_apicv, enable_ipiv, enable_device_posted_irqs)
 fn without_cause(facts: &Facts, draft: Draft, feature: Feature, active: Answer) -> Finding {
     let Parameter { module, name: option, .. } = feature.parameter();
     if let Some((text, place)) =

@@ -1,7 +1,8 @@
-//! Configurations as people and tools write them, read into [`VmConfiguration`]s and module options.
+//! Configurations as people and tools write them, read into [`VmConfiguration`]s and module
+//! options.
 //!
-//! Every reader is pure, bounded and keeps the place of what it reads. What cannot be resolved here (a variable, an
-//! included file) is said to be unknown, and never silently taken for a default.
+//! Every reader is pure, bounded and keeps the place of what it reads. What cannot be resolved here
+//! (a variable, an included file) is said to be unknown, and never silently taken for a default.
 
 pub mod firecracker;
 pub mod kubevirt;

@@ -1,8 +1,10 @@
-//! What would switch the feature on here: a plan of steps, each with what it needs, its risk and its way back.
+//! What would switch the feature on here: a plan of steps, each with what it needs, its risk and
+//! its way back.
 //!
-//! The plan follows from the findings of [`crate::capability`]: what the hardware lacks has no step, what an option
-//! or the kernel command line forbids has one. Virtual machines' own inhibits come from [`crate::why`]. Nothing is
-//! changed here; a step is data that another crate applies and takes back.
+//! The plan follows from the findings of [`crate::capability`]: what the hardware lacks has no
+//! step, what an option or the kernel command line forbids has one. Virtual machines' own inhibits
+//! come from [`crate::why`]. Nothing is changed here; a step is data that another crate applies and
+//! takes back.
 
 mod arguments;
 mod boot;
@@ -33,8 +35,9 @@ pub const OPTIONS_FILE: &str = "/etc/modprobe.d/avicenna.conf";
 pub enum Action {
     /// Give a file this content; `before` is `None` for a file that does not exist.
     Write { path: String, before: Option<String>, after: String },
-    /// Run a program of the host, and its opposite to take it back. It writes files of its own (`keeps`; a `*` stands
-    /// for any part of a name), which are restored instead as long as nobody else has written them since.
+    /// Run a program of the host, and its opposite to take it back. It writes files of its own
+    /// (`keeps`; a `*` stands for any part of a name), which are restored instead as long as nobody
+    /// else has written them since.
     Run {
         command: Vec<String>,
         undo: Vec<String>,

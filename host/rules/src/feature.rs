@@ -1,8 +1,10 @@
-//! What each form of interrupt virtualization is called: its module and parameter, its CPU flag, the tracepoints and
-//! exits that tell of it, and the words for people. The one place: rules, plans and experiments take them from here.
+//! What each form of interrupt virtualization is called: its module and parameter, its CPU flag,
+//! the tracepoints and exits that tell of it, and the words for people. The one place: rules, plans
+//! and experiments take them from here.
 //!
-//! arch/x86/kvm/svm/avic.c, svm.c, vmx/vmx.c, trace.h and x86.c of Linux 5.6 to 7.3. Left out: when a kernel or a
-//! processor grants a feature ([`crate::capability`]), and when a virtual machine loses it ([`crate::inhibit`]).
+//! arch/x86/kvm/svm/avic.c, svm.c, vmx/vmx.c, trace.h and x86.c of Linux 5.6 to 7.3. Left out: when
+//! a kernel or a processor grants a feature ([`crate::capability`]), and when a virtual machine
+//! loses it ([`crate::inhibit`]).
 
 use crate::inhibit::Vendor;
 use crate::version::Version;
@@ -181,7 +183,8 @@ impl Feature {
         }
     }
 
-    /// In `flags` of /proc/cpuinfo (AMD) or in its `vmx flags` (Intel); of the IOMMU's there is none.
+    /// In `flags` of /proc/cpuinfo (AMD) or in its `vmx flags` (Intel); of the IOMMU's there is
+    /// none.
     pub const fn cpu_flags(self) -> &'static [&'static str] {
         match self {
             Self::Avic | Self::AvicIpi => &["avic"],
@@ -254,8 +257,8 @@ impl Parameter {
         format!("/sys/module/{}/parameters/{}", self.module, self.name)
     }
 
-    /// What is unloaded, in this order, before the module is loaded with another value: the common module remembers
-    /// what the vendor's has cleared (Linux 6.17 and later).
+    /// What is unloaded, in this order, before the module is loaded with another value: the common
+    /// module remembers what the vendor's has cleared (Linux 6.17 and later).
     pub const fn unloaded(self) -> [&'static str; 2] {
         [self.module, COMMON_MODULE]
     }

@@ -1,4 +1,5 @@
-//! What every rule answers with: a statement, its answer, what was read, why, and the line that changes it.
+//! What every rule answers with: a statement, its answer, what was read, why, and the line that
+//! changes it.
 //!
 //! Statements are phrased so that *yes* is the good answer. Known good, known bad and unknown are
 //! three answers: an unknown is never shown as good.

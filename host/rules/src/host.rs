@@ -1,7 +1,8 @@
 //! What is known of a host: the vocabulary rules speak and the reader of hosts fills.
 //!
-//! Every value says where it was read, and a value that could not be read says why: rules must be able
-//! to tell "no" from "not known". Left out: everything without influence on interrupt virtualization.
+//! Every value says where it was read, and a value that could not be read says why: rules must be
+//! able to tell "no" from "not known". Left out: everything without influence on interrupt
+//! virtualization.
 
 pub mod cpu;
 pub mod iommu;
@@ -242,8 +243,8 @@ impl Facts {
         found
     }
 
-    /// What the module is given when it is loaded: modprobe appends the kernel command line's parameters to those of
-    /// its files, and the last one counts.
+    /// What the module is given when it is loaded: modprobe appends the kernel command line's
+    /// parameters to those of its files, and the last one counts.
     pub fn given_option(&self, module: &str, option: &str) -> Option<(String, String)> {
         self.kernel_argument(&format!("{module}.{option}"))
             .map(|value| (value.to_string(), self.command_line.place.clone()))

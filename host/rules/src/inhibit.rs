@@ -1,8 +1,9 @@
-//! KVM's reasons to switch AVIC and APICv off for a virtual machine, and which of them a configuration causes.
+//! KVM's reasons to switch AVIC and APICv off for a virtual machine, and which of them a
+//! configuration causes.
 //!
-//! The reasons and their numbers are those of `trace::inhibit`; which vendor honours which is `kvm_amd`'s and
-//! `kvm_intel`'s set of required inhibits. Module parameters and CPU features are the host's, not the configuration's,
-//! and are left to `check`.
+//! The reasons and their numbers are those of `trace::inhibit`; which vendor honours which is
+//! `kvm_amd`'s and `kvm_intel`'s set of required inhibits. Module parameters and CPU features are
+//! the host's, not the configuration's, and are left to `check`.
 
 mod predict;
 #[cfg(test)]

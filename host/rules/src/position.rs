@@ -5,7 +5,8 @@ pub use crate::finding::Position;
 /// Bytes between two counts of characters.
 const BLOCK: usize = 1024;
 
-/// The line starts of a text, so that a byte offset becomes a line and a column quickly, in long lines too.
+/// The line starts of a text, so that a byte offset becomes a line and a column quickly, in long
+/// lines too.
 #[derive(Clone, Debug)]
 pub struct Lines<'t> {
     text: &'t str,

@@ -1,6 +1,7 @@
 //! Versions of kernels, QEMU, libvirt and machine types, compared by their leading numbers.
 //!
-//! Distribution suffixes (`6.1.0-56-amd64`, `5.15.0-204.el8uek`) are cut off, since they carry no order.
+//! Distribution suffixes (`6.1.0-56-amd64`, `5.15.0-204.el8uek`) are cut off, since they carry no
+//! order.
 
 use serde::{Serialize, Serializer};
 use std::fmt;

@@ -1,8 +1,9 @@
 //! What decides interrupt virtualization for one virtual machine, whichever program runs it.
 //!
-//! Parsers in [`crate::configuration`] fill a [`VmConfiguration`] from a command line, a domain XML or another
-//! input; [`crate::inhibit`] predicts from it. Every setting says whether it was written (and where), follows
-//! from a default (and which), or cannot be known. Left out: all that has no influence on interrupts.
+//! Parsers in [`crate::configuration`] fill a [`VmConfiguration`] from a command line, a domain XML
+//! or another input; [`crate::inhibit`] predicts from it. Every setting says whether it was written
+//! (and where), follows from a default (and which), or cannot be known. Left out: all that has no
+//! influence on interrupts.
 
 use crate::finding::Position;
 use crate::version::Version;
@@ -343,7 +344,8 @@ pub struct VmConfiguration {
     pub vcpus: Setting<u32>,
     /// Largest number of vCPUs, hot-plugged ones included.
     pub max_vcpus: Setting<u32>,
-    /// Largest APIC ID the topology gives out; with uneven topologies more than the count minus one.
+    /// Largest APIC ID the topology gives out; with uneven topologies more than the count minus
+    /// one.
     pub max_apic_id: Setting<u32>,
     pub viommu: Option<Setting<Viommu>>,
     pub confidential: Option<Setting<Confidential>>,

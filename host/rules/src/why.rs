@@ -1,8 +1,9 @@
 //! Why is AVIC or APICv off for this virtual machine, and which one line changes it.
 //!
-//! What the host can do ([`crate::capability`]), what the machine's configuration inhibits ([`crate::inhibit`]) and
-//! what was seen of the running machine are put together; what was seen outweighs what was predicted. Left out:
-//! inhibits that a guest causes on its own, unless they were seen.
+//! What the host can do ([`crate::capability`]), what the machine's configuration inhibits
+//! ([`crate::inhibit`]) and what was seen of the running machine are put together; what was seen
+//! outweighs what was predicted. Left out: inhibits that a guest causes on its own, unless they
+//! were seen.
 
 mod line;
 #[cfg(test)]

@@ -24,8 +24,9 @@ impl Entry {
     }
 }
 
-/// The lines of a `hist` file, such as `{ thread: 7, reason: 96, ns: ~ 2^12 } hitcount: 5 ns: 12345`,
-/// in any spacing and order. An event may have several histograms, one behind the other.
+/// The lines of a `hist` file, such as
+/// `{ thread: 7, reason: 96, ns: ~ 2^12 } hitcount: 5 ns: 12345`, in any spacing and order. An
+/// event may have several histograms, one behind the other.
 pub fn histogram(text: &str) -> Vec<Entry> {
     text.lines().filter_map(entry).collect()
 }

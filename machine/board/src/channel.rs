@@ -1,5 +1,6 @@
-//! Channels: byte streams between programs of the guest and the host's process, over ports of virtio
-//! consoles. A machine gets them with its configuration, as `Model::Console(Console::new(names))`.
+//! Channels: byte streams between programs of the guest and the host's process, over ports of
+//! virtio consoles. A machine gets them with its configuration, as
+//! `Model::Console(Console::new(names))`.
 //!
 //! Port 0 of a console is the console itself (hvc0 on Linux); the named ones follow
 //! (/dev/virtio-ports/NAME). What the guest writes is taken from the device at once, so how often

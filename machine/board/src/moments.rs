@@ -6,8 +6,8 @@ use arch::time::Picoseconds;
 /// Waits for something that is not on its way yet.
 const NEVER: Picoseconds = Picoseconds::MAX;
 
-/// A tree whose every node is the earlier of its two children; the root is node 1, the processors are
-/// the leaves. Follows from the machine's state; never part of it.
+/// A tree whose every node is the earlier of its two children; the root is node 1, the processors
+/// are the leaves. Follows from the machine's state; never part of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Moments {
     nodes: Vec<Picoseconds>,

@@ -3,8 +3,8 @@
 //! The file is a head (magic, version, the configuration's digest, sizes, hash), the state as
 //! postcard, the chunks of RAM that are not zero, each packed and hashed, and an end that says how
 //! many there were. Decoded code is not part of it: a restored machine decodes again. Reading is
-//! bounded by what the file really holds, so a forged size costs nothing. Images of disks are not part
-//! of it, what was written over them is.
+//! bounded by what the file really holds, so a forged size costs nothing. Images of disks are not
+//! part of it, what was written over them is.
 
 mod machine;
 mod reader;

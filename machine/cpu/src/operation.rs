@@ -1,7 +1,8 @@
 //! What an instruction is once it has been decoded, apart from what it does ([`crate::execute`]).
 //!
-//! [`decode`] turns bytes into an [`Op`], which a handler executes without further decisions; [`Kind`]
-//! says which instruction it was; [`cache`] keeps blocks of them by the place of their bytes.
+//! [`decode`] turns bytes into an [`Op`], which a handler executes without further decisions;
+//! [`Kind`] says which instruction it was; [`cache`] keeps blocks of them by the place of their
+//! bytes.
 
 pub mod cache;
 pub mod decode;

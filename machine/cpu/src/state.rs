@@ -83,7 +83,8 @@ impl Cpu {
         cpu
     }
 
-    /// The state after INIT: caches, MSRs, FPU and TSC stay. [APM2 "Processor Initialization State"]
+    /// The state after INIT: caches, MSRs, FPU and TSC stay.
+    /// [APM2 "Processor Initialization State"]
     pub fn initialize(&mut self) {
         let registers = &mut self.registers;
         registers.gpr = CLEAR;

@@ -1,7 +1,7 @@
 //! Named switches of a CPU model: errata, and the points that the manuals leave open.
 //!
-//! Each row says what the switch means, who asks for it, and which values there are; the first value
-//! is what unmodified kernels need, and the default unless the model has the erratum.
+//! Each row says what the switch means, who asks for it, and which values there are; the first
+//! value is what unmodified kernels need, and the default unless the model has the erratum.
 
 use crate::CpuModel;
 use crate::svm::avic::{

@@ -1,4 +1,5 @@
-//! Collects the marks of what is left out, `DEVIATION(KEY "title"): reason`, into docs/deviations.md.
+//! Collects the marks of what is left out, `DEVIATION(KEY "title"): reason`, into
+//! docs/deviations.md.
 
 use super::{File, comment};
 

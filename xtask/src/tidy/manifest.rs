@@ -53,7 +53,8 @@ fn dependencies(manifest: &Table) -> impl Iterator<Item = String> {
         .flat_map(|table| table.keys().cloned())
 }
 
-/// Every crate takes the workspace's lints, which forbid `unsafe`, or its README says why it cannot.
+/// Every crate takes the workspace's lints, which forbid `unsafe`, or its README says why it
+/// cannot.
 pub fn check_lints(members: &[Member], files: &[File], problems: &mut Vec<String>) {
     for member in members {
         let lints = member.manifest.get("lints");

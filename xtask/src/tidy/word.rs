@@ -1,4 +1,5 @@
-//! Words that mark unfinished work: what is left out is written down as a deviation or in the docs instead.
+//! Words that mark unfinished work: what is left out is written down as a deviation or in the docs
+//! instead.
 
 use super::File;
 

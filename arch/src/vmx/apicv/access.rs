@@ -25,8 +25,8 @@ pub enum WriteRule {
     /// With virtual-interrupt delivery, EOI virtualization; with APIC-register virtualization alone
     /// an APIC-write VM exit.
     EndOfInterrupt,
-    /// As [`WriteRule::EndOfInterrupt`], and with IPI virtualization: an IPI to the processor itself
-    /// or to another, or an APIC-write VM exit.
+    /// As [`WriteRule::EndOfInterrupt`], and with IPI virtualization: an IPI to the processor
+    /// itself or to another, or an APIC-write VM exit.
     Command,
     /// With APIC-register virtualization, and with IPI virtualization: nothing follows.
     CommandHigh,
@@ -77,8 +77,8 @@ pub fn rule(offset: u16) -> RegisterRule {
     ))
 }
 
-/// Under which control WRMSR in virtualize-x2APIC mode goes to the virtual-APIC page; without it the
-/// write is an ordinary one, to the processor's own APIC.
+/// Under which control WRMSR in virtualize-x2APIC mode goes to the virtual-APIC page; without it
+/// the write is an ordinary one, to the processor's own APIC.
 /// [SDM3 "Virtualizing MSR-Based APIC Accesses"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MsrWriteRule {

@@ -101,7 +101,8 @@ fn colour(answer: Answer, severity: Severity) -> Colour {
     }
 }
 
-/// One row: answer, statement, and for everything but a plain yes what was read and what would change it.
+/// One row: answer, statement, and for everything but a plain yes what was read and what would
+/// change it.
 fn row(text: &mut String, finding: &Finding, detail: Detail, paint: Paint) {
     const WIDTH: usize = 11;
     let subject = match finding.subject.as_str() {

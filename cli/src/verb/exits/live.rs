@@ -35,8 +35,8 @@ pub struct Arguments {
     /// Socket of the machine's QEMU monitor, for the counters of KVM that it tells
     #[arg(long, value_name = "SOCKET")]
     qmp: Option<PathBuf>,
-    /// Started when watching has begun; what it prints is kept from the view (key o) and follows it on
-    /// standard error
+    /// Started when watching has begun; what it prints is kept from the view (key o) and follows it
+    /// on standard error
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -56,7 +56,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Seen::Exits(watch) if has_screen() => {
             end.begin(Output::Kept)?;
             let mut terminal = ratatui::try_init()?;
-            // Consoles without a second screen would show what was there before, and leave the view.
+            // Consoles without a second screen would show what was there before, and leave the
+            // view.
             let outcome = terminal
                 .clear()
                 .map_err(Into::into)

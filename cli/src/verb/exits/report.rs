@@ -16,7 +16,8 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Recordings: perf.data, trace.dat, ftrace text, a pasted table of perf kvm stat; packed with
-    /// gzip or zstd or not; `-` is standard input [default: what perf, trace-cmd and exits record leave here]
+    /// gzip or zstd or not; `-` is standard input [default: what perf, trace-cmd and exits record
+    /// leave here]
     files: Vec<PathBuf>,
     /// Exits, or which accesses of the guest to table with times of their own
     #[arg(long, visible_alias = "event", value_enum, default_value_t = ViewName::Vmexit)]

@@ -49,8 +49,8 @@ impl Input {
     }
 }
 
-/// The text of bytes, and whether it is all of them: single bytes of an older encoding do not keep a text from being
-/// read.
+/// The text of bytes, and whether it is all of them: single bytes of an older encoding do not keep
+/// a text from being read.
 fn text(bytes: Vec<u8>) -> Result<(String, bool), String> {
     if bytes.len() > MAX_BYTES {
         return Err(format!("too big: more than {} MiB", MAX_BYTES >> 20));

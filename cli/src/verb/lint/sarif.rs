@@ -1,4 +1,5 @@
-//! Diagnostics as SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format"), for code scanning.
+//! Diagnostics as SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format"), for code
+//! scanning.
 
 use super::Judged;
 use rules::finding::{Answer, Position, Severity};

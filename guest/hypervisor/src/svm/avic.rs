@@ -1,8 +1,8 @@
 //! AVIC: its tables, IsRunning, and the doorbell. [APM2 "Advanced Virtual Interrupt Controller"]
 //!
 //! The order that loses no interrupt: a sender, processor or software, first makes the request
-//! visible in the target's page and then reads IsRunning; a scheduler first clears IsRunning and then
-//! looks at the page once more before it lets the virtual processor sleep.
+//! visible in the target's page and then reads IsRunning; a scheduler first clears IsRunning and
+//! then looks at the page once more before it lets the virtual processor sleep.
 
 use crate::vapic::target::{MOST_VCPUS, Target};
 use arch::address::SystemPhysical;
@@ -56,7 +56,8 @@ impl AvicTables {
             .with_backing_page(target.page.address())
             .with_is_running(host.is_some())
             .with_host_apic_id(host.unwrap_or(0) as u16);
-        // Nothing after this may be done before it is visible: the last look at the page, above all.
+        // Nothing after this may be done before it is visible: the last look at the page, above
+        // all.
         self.physical.0[target.index()].store(entry.into_bits(), Ordering::SeqCst);
     }
 

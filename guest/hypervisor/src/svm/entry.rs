@@ -63,11 +63,13 @@ pub fn hold_off_no_more() {
     unsafe { asm!("stgi", options(nostack)) }
 }
 
-/// Runs the guest of a VMCB until its next exit. The global interrupt flag is clear before and after.
+/// Runs the guest of a VMCB until its next exit. The global interrupt flag is clear before and
+/// after.
 pub fn run(vmcb: &mut Page, registers: &mut Registers) {
     let host = HOST_PAGES[processor::current().index()].state.get() as u64;
-    // SAFETY: the VMCB's nested tables confine the guest to its own memory (`nested`), its permission
-    // maps to harmless ports and registers; everything else of ours is saved and restored.
+    // SAFETY: the VMCB's nested tables confine the guest to its own memory (`nested`), its
+    // permission maps to harmless ports and registers; everything else of ours is saved and
+    // restored.
     unsafe { switch(core::ptr::from_mut(vmcb) as u64, registers, host) }
 }
 

@@ -1,9 +1,9 @@
 //! Which MSRs and ports the guest reaches by itself.
 //! [APM2 "MSR Intercepts"] [APM2 "IOIO Intercepts"]
 //!
-//! With x2AVIC, reads of every register of the APIC but the current count go to the processor, and so
-//! do the four writes that it accelerates; everything else is intercepted, which the permission map
-//! decides before AVIC does.
+//! With x2AVIC, reads of every register of the APIC but the current count go to the processor, and
+//! so do the four writes that it accelerates; everything else is intercepted, which the permission
+//! map decides before AVIC does.
 
 use arch::apic::{MSR_FIRST, MSR_LAST};
 use arch::msr;

@@ -15,10 +15,11 @@ use std::fs::File;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes in which the start of a chunk is looked for: the chain of usual records at first, then more
-/// than the largest record.
+/// Bytes in which the start of a chunk is looked for: the chain of usual records at first, then
+/// more than the largest record.
 const SEARCH: [usize; 2] = [8 << 10, 72 << 10];
-/// Bytes behind a chunk's limit that are read with it, for the end of its last record: a usual one's.
+/// Bytes behind a chunk's limit that are read with it, for the end of its last record: a usual
+/// one's.
 const BEHIND: u64 = 4 << 10;
 const CHUNKS_PER_THREAD: u64 = 8;
 /// A record's size has sixteen bits.

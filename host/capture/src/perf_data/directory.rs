@@ -3,8 +3,8 @@
 //! [PERF "perf.data directory format"]
 //!
 //! A recorder's thread serves one CPU unless it was told otherwise, so each file is in the order of
-//! time, and there are no marks of rounds. Several files are read at a time, by several threads, and
-//! always the one goes on that is behind.
+//! time, and there are no marks of rounds. Several files are read at a time, by several threads,
+//! and always the one goes on that is behind.
 
 mod merge;
 mod part;

@@ -1,4 +1,5 @@
-//! Where the most frequent events have their fields: at places that are the same in all their samples.
+//! Where the most frequent events have their fields: at places that are the same in all their
+//! samples.
 
 use super::kind;
 use super::sample::{Prepared, SampleLayout};

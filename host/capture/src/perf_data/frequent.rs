@@ -52,8 +52,8 @@ trait Places: Copy {
     }
 }
 
-/// Of recordings of `perf record` and `perf kvm stat record` on Linux 5.10 and later, if nothing else
-/// was asked for: IDENTIFIER, IP, TID, TIME, CPU, PERIOD, RAW.
+/// Of recordings of `perf record` and `perf kvm stat record` on Linux 5.10 and later, if nothing
+/// else was asked for: IDENTIFIER, IP, TID, TIME, CPU, PERIOD, RAW.
 #[derive(Clone, Copy)]
 struct Usual;
 
@@ -154,7 +154,8 @@ impl Layouts {
             access: Access { time_ns: stamp.time_ns, ..Access::default() },
         };
         let next_at = match self.frequent(places, next) {
-            // Apart from the way below, so that nothing is worked out about an access where none is.
+            // Apart from the way below, so that nothing is worked out about an access where none
+            // is.
             Some(fast) if fast.class == Class::Entry => {
                 entered(places, &departure, fast, next, sink);
                 return size + usize::from(fast.size);

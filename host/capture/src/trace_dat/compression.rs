@@ -34,7 +34,8 @@ pub struct Unpacker {
 }
 
 impl Unpacker {
-    /// Unpacks in place of what was there what is announced to have a size, which it must not exceed.
+    /// Unpacks in place of what was there what is announced to have a size, which it must not
+    /// exceed.
     pub fn unpack(
         &mut self,
         compression: Compression,

@@ -193,8 +193,8 @@ fn assert_same(
     assert_eq!(warnings, expected);
     let mut events = merged.events.clone();
     assert_eq!(events.len(), abreast.len());
-    // A damaged recording may have several events of one thread at one time, and a thread of several
-    // processes, of which those that are taken together have the first.
+    // A damaged recording may have several events of one thread at one time, and a thread of
+    // several processes, of which those that are taken together have the first.
     for event in events.iter_mut().chain(&mut abreast) {
         event.0.process = 0;
     }

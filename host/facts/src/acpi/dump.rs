@@ -1,4 +1,5 @@
-//! Tables as text: what `acpidump` prints, and the raw data at the end of a disassembly by `iasl -d`.
+//! Tables as text: what `acpidump` prints, and the raw data at the end of a disassembly by
+//! `iasl -d`.
 //!
 //! ```text
 //! DMAR @ 0x0000000000000000

@@ -58,7 +58,8 @@ fn io_apics(block: &[u8], mut offset: usize) -> Result<Vec<u8>, Damage> {
             break;
         }
         let kind = read_u8(block, offset)?;
-        // The two top bits give the length; ACPI HID entries carry an identifier of their own length.
+        // The two top bits give the length; ACPI HID entries carry an identifier of their own
+        // length.
         let length = match kind {
             0xF0 => 22 + usize::from(read_u8(block, offset + 21)?),
             0x00..=0x7F => 4 << (kind >> 6),

@@ -147,6 +147,7 @@ fn time_for_many_entries_grows_with_their_number() {
     };
     let least = |count| (0..3).map(|_| time(count)).min().unwrap();
     let (few, many) = (least(4000), least(32_000));
-    // Eight times as many; a count of all files for each of them would take sixty-four times as long.
+    // Eight times as many; a count of all files for each of them would take sixty-four times as
+    // long.
     assert!(many < few * 30, "{few:?} for 4,000 and {many:?} for 32,000");
 }

@@ -16,7 +16,8 @@
 /// A leaf, its subleaf and its registers.
 pub type Leaf = (u32, u32, [u32; 4]);
 
-/// The leaf of a line. `table` is the leaf that an earlier line announced for lines that give subleaves alone.
+/// The leaf of a line. `table` is the leaf that an earlier line announced for lines that give
+/// subleaves alone.
 pub fn leaf(line: &str, table: Option<u32>) -> Option<Leaf> {
     dashed(line)
         .or_else(|| named(line, table))
@@ -30,7 +31,8 @@ pub fn table(line: &str) -> Option<u32> {
     hexadecimal(line.strip_suffix(": subleafs:")?)
 }
 
-/// `CPUID 0000000D: 00000007-00000340-00000340-00000000 [SL 01]`; older ones without colon or dashes.
+/// `CPUID 0000000D: 00000007-00000340-00000340-00000000 [SL 01]`; older ones without colon or
+/// dashes.
 fn dashed(line: &str) -> Option<Leaf> {
     let line = line.strip_prefix("CPUID ")?;
     let (selector, rest) = line.split_once([' ', '\t', ':'])?;

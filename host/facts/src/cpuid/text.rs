@@ -63,7 +63,8 @@ pub fn parse(listing: &str) -> Vec<Processor> {
     processors
 }
 
-/// Registers go to the processor they were listed for, and to every processor that has none of its own.
+/// Registers go to the processor they were listed for, and to every processor that has none of its
+/// own.
 fn assign(processors: &mut [Processor], registers: &[(Option<u32>, u32, Option<u64>)]) {
     let mut shared: BTreeMap<u32, Option<u64>> = BTreeMap::new();
     let mut owned: BTreeMap<u32, BTreeMap<u32, Option<u64>>> = BTreeMap::new();
@@ -88,8 +89,8 @@ fn start(processors: &mut Vec<Processor>, number: Option<u32>) {
     }
 }
 
-/// `CPU 3:`, `CPU:`, `------[ Logical CPU #3 ]------`, `------[ MSR Registers / Logical CPU #3 ]------`,
-/// `CPUID Registers (CPU #3):`.
+/// `CPU 3:`, `CPU:`, `------[ Logical CPU #3 ]------`,
+/// `------[ MSR Registers / Logical CPU #3 ]------`, `CPUID Registers (CPU #3):`.
 fn heading(line: &str) -> Option<Section> {
     if let Some(rest) = line.strip_prefix("CPUID Registers (CPU #") {
         return rest.strip_suffix("):")?.parse().ok().map(|number| Section::Leaves(Some(number)));
@@ -111,7 +112,8 @@ fn heading(line: &str) -> Option<Section> {
     }
 }
 
-/// `MSR 0x00000480: 0x00da040000000012`, `MSR 00000480: 00DA-0400-0000-0012`, `MSR 00000492: < FAILED >`
+/// `MSR 0x00000480: 0x00da040000000012`, `MSR 00000480: 00DA-0400-0000-0012`,
+/// `MSR 00000492: < FAILED >`
 fn msr(line: &str) -> Option<(u32, Option<u64>)> {
     let (number, value) = line.strip_prefix("MSR ")?.split_once(':')?;
     let number = hexadecimal(number.trim())?;

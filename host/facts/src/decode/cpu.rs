@@ -93,7 +93,8 @@ fn listed(inputs: &Inputs) -> Vec<Listed> {
     vec![]
 }
 
-/// The registers that distinguish kinds: listings hold others, temperatures and counters among them.
+/// The registers that distinguish kinds: listings hold others, temperatures and counters among
+/// them.
 fn capabilities(processor: &Processor) -> BTreeMap<u32, Option<u64>> {
     let is_capability = |number: &u32| crate::processor::REGISTERS.contains(number);
     processor

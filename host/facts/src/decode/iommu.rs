@@ -60,9 +60,10 @@ const SECOND_LIMIT: u64 = 0x3FFF;
 
 /// Reads the feature file in any of its formats.
 ///
-/// `EFR` up to 5.19; `EFR2:EFR` from 6.0; `EFR:EFR2` from 6.7 (commit 7b7563a93437). The values themselves tell
-/// which is which, since the second register has few bits and the first many; the version decides what they leave
-/// open. Distribution kernels carry the change under older versions.
+/// `EFR` up to 5.19; `EFR2:EFR` from 6.0; `EFR:EFR2` from 6.7 (commit 7b7563a93437). The values
+/// themselves tell which is which, since the second register has few bits and the first many; the
+/// version decides what they leave open. Distribution kernels carry the change under older
+/// versions.
 pub fn features(text: &str, kernel: Option<&Kernel>) -> Result<AmdFeatures, String> {
     let no_number = || format!("'{text}' is none of EFR, EFR2:EFR, EFR:EFR2");
     let Some((left, right)) = text.split_once(':') else {

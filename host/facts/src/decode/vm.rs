@@ -53,8 +53,8 @@ fn machine(inputs: &Inputs, pid: u32, arguments: Vec<String>) -> RunningVm {
     }
 }
 
-/// A sosreport has the process lists of `ps`: the heading says where the number stands, and the last column is the
-/// command line.
+/// A sosreport has the process lists of `ps`: the heading says where the number stands, and the
+/// last column is the command line.
 fn of_process_list(inputs: &Inputs) -> Vec<RunningVm> {
     let mut machines = vec![];
     for (_, content) in inputs.below("sos_commands/process/ps_") {
@@ -106,7 +106,8 @@ impl Columns {
     }
 }
 
-/// `-name guest=NAME,…`, `-name NAME`, `--id NAME`, `--name NAME`, Proxmox's `-id 100 -name NAME,…`.
+/// `-name guest=NAME,…`, `-name NAME`, `--id NAME`, `--name NAME`, Proxmox's
+/// `-id 100 -name NAME,…`.
 fn name(arguments: &[String]) -> Option<String> {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {

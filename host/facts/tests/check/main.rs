@@ -1,4 +1,5 @@
-//! `check` from raw inputs to answers: every rule answers yes, no and unknown, and the three answers stay apart.
+//! `check` from raw inputs to answers: every rule answers yes, no and unknown, and the three
+//! answers stay apart.
 
 mod enable;
 mod fixture;
@@ -76,7 +77,8 @@ fn verdict_is_yes_only_if_everything_is() {
     );
 }
 
-/// kvm has the variable, its vendor half the parameter: a load without AVIC clears it for the next ones too.
+/// kvm has the variable, its vendor half the parameter: a load without AVIC clears it for the next
+/// ones too.
 #[test]
 fn parameter_that_kvm_keeps_is_told_from_one_that_was_given() {
     const IPI: &str = "sys/module/kvm_amd/parameters/enable_ipiv";

@@ -1,4 +1,5 @@
-//! Real inputs with a few bytes changed: readers answer or name what is wrong, and never panic. Same seed, same inputs.
+//! Real inputs with a few bytes changed: readers answer or name what is wrong, and never panic.
+//! Same seed, same inputs.
 
 use crate::fixture::Host;
 use facts::{Inputs, acpi, archive, snapshot};

@@ -1,5 +1,5 @@
-//! Real machines' tables, registers and CPUID, read from a folder of collected data. Skipped, with a notice, where the
-//! data is not there: set AVICENNA_DATA to its folder.
+//! Real machines' tables, registers and CPUID, read from a folder of collected data. Skipped, with
+//! a notice, where the data is not there: set AVICENNA_DATA to its folder.
 
 use crate::fixture::Host;
 use facts::{acpi, cpuid};
@@ -189,7 +189,8 @@ fn real_processors_of_libvirt_read_and_answer() {
             intel += 1;
             let vmx = cpuid.bit(1, Register::Ecx, 5);
             assert_eq!(answer("cpu-vmx"), Some(Answer::from(vmx)), "{name}");
-            // Without capability registers nothing of APICv is known, unless there is no VMX at all.
+            // Without capability registers nothing of APICv is known, unless there is no VMX at
+            // all.
             let expected = if vmx == Some(true) { Answer::Unknown } else { Answer::No };
             assert_eq!(answer("cpu-posted-interrupts"), Some(expected), "{name}");
         }

@@ -1,5 +1,5 @@
-//! The published check of IOMMU AVIC, beside ours: it takes what stands after the last colon of the feature file for
-//! the feature register, which since Linux 6.7 is the second register.
+//! The published check of IOMMU AVIC, beside ours: it takes what stands after the last colon of the
+//! feature file for the feature register, which since Linux 6.7 is the second register.
 
 use crate::fixture::Host;
 use rules::Answer::{self, No, Yes};

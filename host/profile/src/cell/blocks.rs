@@ -1,6 +1,7 @@
 //! Counts and times by stretches of a recording, whatever its length.
 
-/// Width of a block to begin with: 2^20 ns, about a millisecond, so that a short recording has some.
+/// Width of a block to begin with: 2^20 ns, about a millisecond, so that a short recording has
+/// some.
 const FIRST_SHIFT: u32 = 20;
 /// Blocks are doubled in width when there would be more.
 pub(super) const MOST_BLOCKS: usize = 1024;

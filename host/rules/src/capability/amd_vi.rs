@@ -1,8 +1,9 @@
 //! AMD-Vi: can each IOMMU post interrupts to vCPUs, and does the driver let it.
 //!
-//! [IOMMU "Extended Feature Register"], [IOMMU "Guest Virtual APIC"]; drivers/iommu/amd/init.c of Linux 5.15 to 7.3.
-//! The driver decides by the firmware's copy of the feature register (IVHD) and shows it in sysfs; a type 10h block
-//! has no copy, and then its feature-reporting field decides about GASup.
+//! [IOMMU "Extended Feature Register"], [IOMMU "Guest Virtual APIC"]; drivers/iommu/amd/init.c of
+//! Linux 5.15 to 7.3. The driver decides by the firmware's copy of the feature register (IVHD) and
+//! shows it in sysfs; a type 10h block has no copy, and then its feature-reporting field decides
+//! about GASup.
 
 use super::Row;
 use super::draft::Draft;
@@ -59,7 +60,8 @@ fn known_units(facts: &Facts) -> Vec<Unit> {
                     ),
                     None => format!("EFR {:#x} ({})", features.efr, features.format.describe()),
                 }),
-                // A type 10h block reports GASup itself; both have to agree for the driver to use it.
+                // A type 10h block reports GASup itself; both have to agree for the driver to use
+                // it.
                 guest_apic: efr.map(|efr| efr.has_guest_apic() && only_old_block_allows(facts)),
                 guest_apic_mode: efr.map(Efr::has_guest_apic_mode),
                 x2apic: efr.map(Efr::has_x2apic),

@@ -1,15 +1,17 @@
 //! What this kernel does as a guest: the fence before x2APIC register writes.
 //!
-//! Writes to x2APIC registers do not serialize on Intel, so Linux fences them. AMD does not need the fence; kernels
-//! from 6.8 on, and stable kernels since December 2024, leave it out there (commit 04c3024560d3, `weak_wrmsr_fence`).
-//! Left out: the TSC deadline register, which shares the fence up to 6.12.
+//! Writes to x2APIC registers do not serialize on Intel, so Linux fences them. AMD does not need
+//! the fence; kernels from 6.8 on, and stable kernels since December 2024, leave it out there
+//! (commit 04c3024560d3, `weak_wrmsr_fence`). Left out: the TSC deadline register, which shares the
+//! fence up to 6.12.
 
 use super::Row;
 use super::draft::Draft;
 use crate::finding::{Answer, Finding, Needs, Severity};
 use crate::host::{Facts, Kernel, Vendor};
 
-/// Stable branches that took the change: the patch level that certainly has it, and the last that certainly lacks it.
+/// Stable branches that took the change: the patch level that certainly has it, and the last that
+/// certainly lacks it.
 const BACKPORTS: &[(u16, u16, u16, u16)] =
     &[(5, 4, 287, 284), (5, 10, 231, 228), (5, 15, 174, 170), (6, 1, 120, 115), (6, 6, 64, 60)];
 

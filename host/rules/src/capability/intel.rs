@@ -1,7 +1,8 @@
 //! Intel and Zhaoxin: the parts of APICv, IPI virtualization, and what kvm_intel makes of them.
 //!
-//! [SDM3 "Capability Reporting Facility for VMX"]; arch/x86/kvm/vmx/vmx.c, capabilities.h of Linux 5.6 to 7.3. The
-//! capability registers decide; without them the kernel's `vmx flags` (5.6 and later) do.
+//! [SDM3 "Capability Reporting Facility for VMX"]; arch/x86/kvm/vmx/vmx.c, capabilities.h of Linux
+//! 5.6 to 7.3. The capability registers decide; without them the kernel's `vmx flags` (5.6 and
+//! later) do.
 
 use super::Row;
 use super::draft::Draft;
@@ -29,7 +30,8 @@ struct Control {
     severity: Severity,
 }
 
-/// [SDM3 "Reporting of VMX Capabilities"]: 481h pin-based, 482h primary, 48Bh secondary, 492h tertiary.
+/// [SDM3 "Reporting of VMX Capabilities"]: 481h pin-based, 482h primary, 48Bh secondary, 492h
+/// tertiary.
 const CONTROLS: &[Control] = &[
     Control {
         id: Row::CpuTprShadow,
@@ -195,7 +197,8 @@ fn vmx_enabled(cpu: &CpuKind) -> Finding {
 
 /// Is the control allowed to be 1? `Err` names what is not known.
 fn allowed(cpu: &CpuKind, control: &Control) -> Result<bool, String> {
-    // The secondary controls exist if the primary ones can activate them, and so do the tertiary ones.
+    // The secondary controls exist if the primary ones can activate them, and so do the tertiary
+    // ones.
     let primary = cpu.msr(0x482);
     let activates = match control.register {
         0x48B => Some(63),
@@ -274,8 +277,8 @@ fn control_row(cpu: &CpuKind, control: &Control, earlier: &[Finding]) -> Finding
     }
 }
 
-/// Models all of whose published dumps clear bit 7 of MSR 481h's upper half: clients of Haswell and Broadwell, Skylake
-/// to Cannon Lake, and Comet Lake's smallest. Comet Lake's A5h sets it.
+/// Models all of whose published dumps clear bit 7 of MSR 481h's upper half: clients of Haswell and
+/// Broadwell, Skylake to Cannon Lake, and Comet Lake's smallest. Comet Lake's A5h sets it.
 const WITHOUT_POSTED_INTERRUPTS: &[u32] =
     &[0x3C, 0x3D, 0x46, 0x47, 0x4E, 0x5E, 0x66, 0x8E, 0x9E, 0xA6];
 

@@ -174,7 +174,8 @@ pub fn x2apic_guests(facts: &Facts, cpus: &[Finding]) -> Finding {
     }
 }
 
-/// Linux 6.0 to 6.2 wakes nobody for a logical IPI in x2APIC mode to the first cluster: the vCPUs 0 to 15.
+/// Linux 6.0 to 6.2 wakes nobody for a logical IPI in x2APIC mode to the first cluster: the vCPUs 0
+/// to 15.
 pub fn wakes_in_clusters(facts: &Facts, cpus: &[Finding]) -> Finding {
     let has = |major, minor| facts.kernel.get().and_then(|kernel| kernel.has_since(major, minor));
     let draft = Draft::new(

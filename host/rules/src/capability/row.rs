@@ -21,7 +21,8 @@ macro_rules! rows {
                 match self { $(Row::$row => $name),* }
             }
 
-            /// Rows that this one cannot be better than: where one of them is not answered with yes, this one follows.
+            /// Rows that this one cannot be better than: where one of them is not answered with
+            /// yes, this one follows.
             pub const fn rests_on(self) -> &'static [Row] {
                 match self { $(Row::$row => &[$(Row::$cause),*]),* }
             }

@@ -1,4 +1,5 @@
-//! The answer of `check` in three sentences: can the hardware, is it on, what would change that and at what cost.
+//! The answer of `check` in three sentences: can the hardware, is it on, what would change that and
+//! at what cost.
 //!
 //! And which rows only follow from others: an operator mends causes.
 

@@ -1,7 +1,9 @@
-//! VT-d: remapping, extended interrupt mode and posting of each unit, and whether the kernel uses them.
+//! VT-d: remapping, extended interrupt mode and posting of each unit, and whether the kernel uses
+//! them.
 //!
-//! [VTD "Capability Register"], [VTD "Extended Capability Register"], [VTD "DMA Remapping Reporting Structure"];
-//! drivers/iommu/intel/irq_remapping.c of Linux 5.15 to 7.3.
+//! [VTD "Capability Register"], [VTD "Extended Capability Register"],
+//! [VTD "DMA Remapping Reporting Structure"]; drivers/iommu/intel/irq_remapping.c of Linux 5.15 to
+//! 7.3.
 
 use super::Row;
 use super::draft::Draft;

@@ -1,8 +1,9 @@
-//! KubeVirt's VirtualMachine and its relatives, translated to what KubeVirt, through libvirt, tells QEMU.
+//! KubeVirt's VirtualMachine and its relatives, translated to what KubeVirt, through libvirt, tells
+//! QEMU.
 //!
-//! Source: KubeVirt 1.x `api/core/v1` (schema) and `pkg/virt-launcher/virtwrap/converter`. Left out: instance types
-//! and preferences, which live in other objects (a machine that refers to one is marked as incomplete), and the
-//! guest's system, which only free text in labels tells.
+//! Source: KubeVirt 1.x `api/core/v1` (schema) and `pkg/virt-launcher/virtwrap/converter`. Left
+//! out: instance types and preferences, which live in other objects (a machine that refers to one
+//! is marked as incomplete), and the guest's system, which only free text in labels tells.
 
 use super::qemu::{Global, Object, Property, QemuSettings, placed};
 use super::yaml::{self, Node, Value};

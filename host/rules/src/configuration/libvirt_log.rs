@@ -1,7 +1,9 @@
-//! libvirt's logs of QEMU processes (`/var/log/libvirt/qemu/NAME.log`): every start with its whole command line.
+//! libvirt's logs of QEMU processes (`/var/log/libvirt/qemu/NAME.log`): every start with its whole
+//! command line.
 //!
-//! Source: `qemuDomainLogContext` and `virCommandWriteArgLog` of libvirt 11. A line `…: starting up libvirt
-//! version: …, qemu version: …, kernel: …` opens a start; the command follows with one option per line.
+//! Source: `qemuDomainLogContext` and `virCommandWriteArgLog` of libvirt 11. A line
+//! `…: starting up libvirt version: …, qemu version: …, kernel: …` opens a start; the command
+//! follows with one option per line.
 
 use super::shell;
 use super::{Hints, InputError, qemu_arguments};

@@ -1,7 +1,7 @@
 //! libvirt domain XML, translated to what libvirt tells QEMU.
 //!
-//! Sources: libvirt 8.10 to 11.3, `formatdomain` and `src/qemu/qemu_command.c`, `qemu_domain.c`. Left out: elements
-//! without influence on interrupts, and `<qemu:override>`.
+//! Sources: libvirt 8.10 to 11.3, `formatdomain` and `src/qemu/qemu_command.c`, `qemu_domain.c`.
+//! Left out: elements without influence on interrupts, and `<qemu:override>`.
 
 use super::qemu::{Global, Object, Property, QemuSettings, placed};
 use super::qemu_arguments::additional_settings;
@@ -27,8 +27,8 @@ pub struct Part<'t> {
     pub start: usize,
 }
 
-/// Parses XML within bounds: one document, or several one behind the other, as virt-install prints an installation in
-/// two steps and `virsh dumpxml` in a loop.
+/// Parses XML within bounds: one document, or several one behind the other, as virt-install prints
+/// an installation in two steps and `virsh dumpxml` in a loop.
 pub fn documents<'t>(lines: &Lines<'t>) -> Result<Vec<Part<'t>>, InputError> {
     let mut parts = Vec::new();
     let mut start = 0;
@@ -48,8 +48,9 @@ pub fn documents<'t>(lines: &Lines<'t>) -> Result<Vec<Part<'t>>, InputError> {
     Ok(parts)
 }
 
-/// The first document of a text and its length. A parser stops at what follows a root element, so that what was
-/// before it may be a document; looking at a part of the text first keeps many documents from costing their square.
+/// The first document of a text and its length. A parser stops at what follows a root element, so
+/// that what was before it may be a document; looking at a part of the text first keeps many
+/// documents from costing their square.
 fn first(text: &str) -> Result<(Document<'_>, usize), roxmltree::Error> {
     let mut length = WINDOW;
     loop {

@@ -1,7 +1,9 @@
-//! Parameters of kernel modules and of the kernel: `modprobe.d` files, `/proc/cmdline`, boot loader settings.
+//! Parameters of kernel modules and of the kernel: `modprobe.d` files, `/proc/cmdline`, boot loader
+//! settings.
 //!
-//! Sources: `modprobe.d(5)`, the kernel's `Documentation/admin-guide/kernel-parameters.rst`, `/etc/default/grub`,
-//! the Boot Loader Specification. Left out: modprobe commands other than `options`.
+//! Sources: `modprobe.d(5)`, the kernel's `Documentation/admin-guide/kernel-parameters.rst`,
+//! `/etc/default/grub`, the Boot Loader Specification. Left out: modprobe commands other than
+//! `options`.
 
 use super::InputError;
 use super::shell::MAX_WORDS;
@@ -93,7 +95,8 @@ struct Statement {
     words: Vec<Range<usize>>,
 }
 
-/// The statements of a file, as modprobe takes it apart: a backslash joins the next line, comments too.
+/// The statements of a file, as modprobe takes it apart: a backslash joins the next line, comments
+/// too.
 fn statements(text: &str) -> Vec<Statement> {
     let mut found = Vec::new();
     let mut lines = with_offsets(text).peekable();
@@ -125,8 +128,8 @@ fn content(line: &str) -> &str {
     line.strip_suffix("\\\n").unwrap_or(line)
 }
 
-/// Options of a `modprobe.d` file. A `#` behind them begins no comment: modprobe passes it on with all that follows,
-/// and the kernel takes what it knows.
+/// Options of a `modprobe.d` file. A `#` behind them begins no comment: modprobe passes it on with
+/// all that follows, and the kernel takes what it knows.
 pub fn modprobe(lines: &Lines<'_>) -> Result<Vec<ModuleOption>, InputError> {
     let text = lines.text();
     let mut found = Vec::new();
@@ -140,7 +143,8 @@ pub fn modprobe(lines: &Lines<'_>) -> Result<Vec<ModuleOption>, InputError> {
     Ok(found)
 }
 
-/// The file without the options of a module that `is_unwanted` names, by name and value; all else keeps its form.
+/// The file without the options of a module that `is_unwanted` names, by name and value; all else
+/// keeps its form.
 pub fn without(text: &str, module: &str, is_unwanted: impl Fn(&str, &str) -> bool) -> String {
     let mut result = String::with_capacity(text.len());
     let mut at = 0;
@@ -170,7 +174,8 @@ pub fn without(text: &str, module: &str, is_unwanted: impl Fn(&str, &str) -> boo
     result
 }
 
-/// Options of a kernel command line, wherever it is written; module parameters come with their module.
+/// Options of a kernel command line, wherever it is written; module parameters come with their
+/// module.
 pub fn kernel_command_line(lines: &Lines<'_>) -> Result<Vec<ModuleOption>, InputError> {
     let text = lines.text();
     let is_entry = is_loader_entry(text);

@@ -1,8 +1,9 @@
 //! Command lines of VMMs other than QEMU, as far as they decide interrupts.
 //!
-//! Sources: Firecracker 1.x `src/vmm/src/arch/x86_64` (in-kernel irqchip and `create_pit2`, never reinject
-//! control), crosvm `hypervisor/src/kvm` (the same unless `--split-irqchip`), cloud-hypervisor (split, no PIT; `kvm_hyperv`).
-//! Left out: everything that cannot change the answer.
+//! Sources: Firecracker 1.x `src/vmm/src/arch/x86_64` (in-kernel irqchip and `create_pit2`, never
+//! reinject control), crosvm `hypervisor/src/kvm` (the same unless `--split-irqchip`),
+//! cloud-hypervisor (split, no PIT; `kvm_hyperv`). Left out: everything that cannot change the
+//! answer.
 
 use super::shell::{Command, Word};
 use crate::finding::Position;
@@ -54,7 +55,8 @@ fn version_in(program: &str) -> Option<Version> {
     Version::parse(rest)
 }
 
-/// `kvm_hyperv=on` offers SynIC and synthetic timers; from v53 on with the recommendation against AutoEOI.
+/// `kvm_hyperv=on` offers SynIC and synthetic timers; from v53 on with the recommendation against
+/// AutoEOI.
 fn cloud_hypervisor_hyperv(vm: &mut VmConfiguration, at: Position) {
     vm.hyperv.synic = Some(Setting::written(true, at));
     vm.hyperv.stimer = Some(Setting::implied(true, at, "kvm_hyperv=on offers it"));

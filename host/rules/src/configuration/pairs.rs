@@ -1,4 +1,5 @@
-//! QEMU's option values: `key=value,…` with doubled commas, or a JSON object; each part with its place.
+//! QEMU's option values: `key=value,…` with doubled commas, or a JSON object; each part with its
+//! place.
 
 use super::shell::Word;
 use std::ops::Range;

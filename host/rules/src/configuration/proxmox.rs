@@ -1,8 +1,9 @@
-//! Proxmox VE virtual machine configurations (`/etc/pve/qemu-server/ID.conf`), translated to what qemu-server tells
-//! QEMU.
+//! Proxmox VE virtual machine configurations (`/etc/pve/qemu-server/ID.conf`), translated to what
+//! qemu-server tells QEMU.
 //!
-//! Sources: `qm.conf(5)` of Proxmox VE 9 and qemu-server 9. Left out: storage and network, snapshots' sections
-//! (a snapshot has the configuration of its time; the first section is the one that starts), custom CPU models.
+//! Sources: `qm.conf(5)` of Proxmox VE 9 and qemu-server 9. Left out: storage and network,
+//! snapshots' sections (a snapshot has the configuration of its time; the first section is the one
+//! that starts), custom CPU models.
 
 use super::pairs::pairs;
 use super::qemu::{Global, Object, Property, QemuSettings, placed};
@@ -323,7 +324,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Whether the machine type names this version with at least this revision of Proxmox's own: `11.0+pve2`.
+    /// Whether the machine type names this version with at least this revision of Proxmox's own:
+    /// `11.0+pve2`.
     fn has_revision(&self, (major, minor): (u16, u16), revision: u32) -> bool {
         let Some(machine) = &self.settings.machine_type else { return false };
         let wanted = Version::new(major, minor, 0);

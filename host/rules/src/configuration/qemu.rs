@@ -1,7 +1,8 @@
 //! What a QEMU process is told, from whichever input, and the machine that results.
 //!
-//! The readers of command lines, `-readconfig` files, libvirt XML, Proxmox and KubeVirt configurations all fill
-//! [`QemuSettings`]; [`QemuSettings::resolve`] is the one place where QEMU's own defaults are applied.
+//! The readers of command lines, `-readconfig` files, libvirt XML, Proxmox and KubeVirt
+//! configurations all fill [`QemuSettings`]; [`QemuSettings::resolve`] is the one place where
+//! QEMU's own defaults are applied.
 
 use super::qemu_machine::{self, Topology};
 use crate::finding::Position;

@@ -1,7 +1,8 @@
-//! QEMU command lines: shell text, scripts, libvirt's `.args` files, `/proc/PID/cmdline`, unit files.
+//! QEMU command lines: shell text, scripts, libvirt's `.args` files, `/proc/PID/cmdline`, unit
+//! files.
 //!
-//! Sources: `qemu-options.hx` and `system/vl.c` of QEMU 7.2 to 10.2, and options removed before. Left out: options
-//! without influence on interrupts.
+//! Sources: `qemu-options.hx` and `system/vl.c` of QEMU 7.2 to 10.2, and options removed before.
+//! Left out: options without influence on interrupts.
 
 use super::Hints;
 use super::other_vmm;

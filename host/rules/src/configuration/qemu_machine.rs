@@ -1,4 +1,5 @@
-//! What QEMU's machine types, accelerators and topologies mean for interrupts: names, defaults and limits.
+//! What QEMU's machine types, accelerators and topologies mean for interrupts: names, defaults and
+//! limits.
 //!
 //! Sources: QEMU 2.8 to 10.2, `hw/i386/pc*.c`, `hw/i386/microvm.c`, `hw/core/machine-smp.c`,
 //! `accel/kvm/kvm-all.c`, `include/hw/i386/topology.h`. Left out: machines of other architectures.
@@ -136,7 +137,8 @@ pub struct Cpus {
 }
 
 impl Topology {
-    /// Fills in what was not given, as QEMU does: the missing level of sockets or cores takes the rest.
+    /// Fills in what was not given, as QEMU does: the missing level of sockets or cores takes the
+    /// rest.
     pub fn resolve(&self) -> Cpus {
         let level = |value: Option<u32>| u64::from(value.unwrap_or(1).max(1));
         let (dies, modules, threads) = (level(self.dies), level(self.modules), level(self.threads));

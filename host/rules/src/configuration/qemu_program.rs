@@ -1,6 +1,7 @@
 //! Which word of a command starts a QEMU machine, and which only speaks of one.
 //!
-//! Scripts and build files name QEMU's programs to look for them, to install them or to ask them for lists.
+//! Scripts and build files name QEMU's programs to look for them, to install them or to ask them
+//! for lists.
 
 use super::qemu_arguments::{Invocation, option_name};
 use super::shell::Word;

@@ -1,9 +1,10 @@
 //! Shell text as commands and words, each character traceable to its place in the input.
 //!
-//! Enough of POSIX `sh` for command lines that people and tools write: quotes, backslashes, continuation lines,
-//! comments, command separators, bash arrays. [`commands`] takes commands as they stand; [`script::run`] follows
-//! assignments and branches in order and replaces what is known. What is not (`$(…)`, backquotes, variables of the
-//! environment) stays in its word, which is marked.
+//! Enough of POSIX `sh` for command lines that people and tools write: quotes, backslashes,
+//! continuation lines, comments, command separators, bash arrays. [`commands`] takes commands as
+//! they stand; [`script::run`] follows assignments and branches in order and replaces what is
+//! known. What is not (`$(…)`, backquotes, variables of the environment) stays in its word, which
+//! is marked.
 
 mod expand;
 mod flow;
@@ -25,7 +26,8 @@ pub const MAX_WORDS: usize = 400_000;
 #[derive(Clone, Debug)]
 pub struct Word<'t> {
     pub text: Cow<'t, str>,
-    /// Source offset of each byte of `text`; empty when `text` stands in the source as it is, from `start`.
+    /// Source offset of each byte of `text`; empty when `text` stands in the source as it is, from
+    /// `start`.
     offsets: Vec<usize>,
     start: usize,
     /// Source range including quotes.
@@ -34,7 +36,8 @@ pub struct Word<'t> {
     pub has_expansion: bool,
     /// Where in `text` those expansions are.
     expansions: Vec<Expansion>,
-    /// Where pieces of different origin meet in `text`: a range across one has no place of its own but the word's.
+    /// Where pieces of different origin meet in `text`: a range across one has no place of its own
+    /// but the word's.
     seams: Vec<usize>,
 }
 
@@ -61,8 +64,9 @@ impl<'t> Word<'t> {
         }
     }
 
-    /// Source range of a range of the unquoted text. What is pieced together from several places has none of its
-    /// own: the end of the word as it is written stands for it, where text can be appended.
+    /// Source range of a range of the unquoted text. What is pieced together from several places
+    /// has none of its own: the end of the word as it is written stands for it, where text can be
+    /// appended.
     pub fn source(&self, range: Range<usize>) -> Range<usize> {
         if self.seams.iter().any(|&seam| range.start < seam && seam < range.end) {
             return self.raw.end..self.raw.end;

@@ -40,7 +40,8 @@ impl Drafting<'_> {
         }
     }
 
-    /// The kernel command line: all that is asked for in one go, then each matter of choice; programs run once, last.
+    /// The kernel command line: all that is asked for in one go, then each matter of choice;
+    /// programs run once, last.
     pub(super) fn boot(&mut self) {
         let asked = std::mem::take(&mut self.arguments);
         let (optional, mandatory): (Vec<_>, Vec<_>) =

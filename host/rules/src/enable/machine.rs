@@ -1,5 +1,5 @@
-//! Steps for virtual machines: the definitions that libvirt and Proxmox will start next, mended as `lint --fix` mends
-//! them. Machines that someone else defines are told about by [`crate::why`].
+//! Steps for virtual machines: the definitions that libvirt and Proxmox will start next, mended as
+//! `lint --fix` mends them. Machines that someone else defines are told about by [`crate::why`].
 
 use super::{Action, Step};
 use crate::capability::{Report, Row};

@@ -97,9 +97,10 @@ impl Cpuid {
         self.leaves.get(&(leaf, 0)).copied()
     }
 
-    /// A register of a leaf. A leaf above the processor's highest counts as zero, whatever was recorded: Intel's
-    /// answer with the data of another leaf there. One that the processor has but that was not recorded is not
-    /// known. [SDM2 "CPUID"], [APM3 "Standard and Extended Function Numbers"]
+    /// A register of a leaf. A leaf above the processor's highest counts as zero, whatever was
+    /// recorded: Intel's answer with the data of another leaf there. One that the processor has but
+    /// that was not recorded is not known. [SDM2 "CPUID"],
+    /// [APM3 "Standard and Extended Function Numbers"]
     pub fn register(&self, leaf: u32, register: Register) -> Option<u32> {
         let range = leaf & 0xC000_0000;
         if let Some([highest, ..]) = self.leaf(range) {
@@ -144,8 +145,8 @@ impl Cpuid {
         (!text.is_empty()).then_some(text)
     }
 
-    /// What distinguishes one kind of core from another here: what rules read of CPUID, and no identity or setting
-    /// of the single processor.
+    /// What distinguishes one kind of core from another here: what rules read of CPUID, and no
+    /// identity or setting of the single processor.
     pub fn kind(&self) -> Vec<u32> {
         const PARTS: &[(u32, [u32; 4])] = &[
             (0, [0, !0, !0, !0]),
@@ -221,7 +222,8 @@ impl CpuKind {
         })
     }
 
-    /// True if a hypervisor shows this processor: then it describes a virtual machine, not the silicon.
+    /// True if a hypervisor shows this processor: then it describes a virtual machine, not the
+    /// silicon.
     pub fn is_virtual(&self) -> Option<bool> {
         match self.cpuid.get().and_then(|cpuid| cpuid.bit(1, Register::Ecx, 31)) {
             Some(bit) => Some(bit),

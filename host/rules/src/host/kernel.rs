@@ -9,7 +9,8 @@ pub struct Kernel {
     /// As `uname -r` prints it.
     pub release: String,
     pub version: Version,
-    /// The stable patch level, where the release or /proc/version tells it: Debian's `6.1.0-56-amd64` is 6.1.192.
+    /// The stable patch level, where the release or /proc/version tells it: Debian's
+    /// `6.1.0-56-amd64` is 6.1.192.
     pub stable: Option<Version>,
 }
 
@@ -18,7 +19,8 @@ impl Kernel {
     pub fn parse(release: &str, banner: Option<&str>) -> Option<Kernel> {
         let release = release.trim();
         let version = Version::parse(release)?;
-        // Debian and Ubuntu keep a fixed patch level in the release and tell the real one in the banner.
+        // Debian and Ubuntu keep a fixed patch level in the release and tell the real one in the
+        // banner.
         let in_banner = banner.and_then(|text| {
             text.split_whitespace()
                 .filter_map(Version::parse)
@@ -32,8 +34,8 @@ impl Kernel {
         Some(Kernel { stable, ..kernel })
     }
 
-    /// A distribution that moves features of newer kernels under an old version number: version tables
-    /// then decide nothing.
+    /// A distribution that moves features of newer kernels under an old version number: version
+    /// tables then decide nothing.
     pub fn has_backports(&self) -> bool {
         const MARKS: &[&str] =
             &[".el", "uek", ".amzn", ".oe", ".an8", ".an7", ".al8", ".tl", "velinux", "-default"];
@@ -41,7 +43,8 @@ impl Kernel {
         MARKS.iter().any(|mark| release.contains(mark))
     }
 
-    /// True if the kernel has what version `since` brought; unknown if it is older and has backports.
+    /// True if the kernel has what version `since` brought; unknown if it is older and has
+    /// backports.
     pub fn has_since(&self, major: u16, minor: u16) -> Option<bool> {
         let is_new = (self.version.major, self.version.minor) >= (major, minor);
         (is_new || !self.has_backports()).then_some(is_new)

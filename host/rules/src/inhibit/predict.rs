@@ -1,8 +1,8 @@
 //! From one machine's configuration to the inhibits KVM will set, on one vendor and kernel.
 //!
-//! Sources: `i8254.c` (PIT), `hyperv.c` (SynIC), `svm/avic.c` and `svm/svm.c` (AVIC), `vmx/vmx.c` (APICv) of
-//! Linux 5.15, 6.1, 6.12 and 7.3. Left out: what the guest does to its APIC on its own (IDs, base, logical
-//! destinations) and the host's module parameters.
+//! Sources: `i8254.c` (PIT), `hyperv.c` (SynIC), `svm/avic.c` and `svm/svm.c` (AVIC), `vmx/vmx.c`
+//! (APICv) of Linux 5.15, 6.1, 6.12 and 7.3. Left out: what the guest does to its APIC on its own
+//! (IDs, base, logical destinations) and the host's module parameters.
 
 use super::{Reason, Vendor};
 use crate::finding::Position;
@@ -92,7 +92,8 @@ pub fn since(reason: Reason) -> (Version, Option<Version>) {
     }
 }
 
-/// What KVM will inhibit. `None` for a version means the newest known. Machines KVM does not run have no inhibits.
+/// What KVM will inhibit. `None` for a version means the newest known. Machines KVM does not run
+/// have no inhibits.
 ///
 /// `qemu` matters only where the input does not carry its own version.
 pub fn predict(
@@ -154,7 +155,8 @@ impl Prediction<'_> {
         let (from, until) = since(reason);
         let known =
             self.kernel >= from && until.is_none_or(|first_without| self.kernel < first_without);
-        // No in-kernel APIC takes AVIC away on every kernel, whether it has a number for that or not.
+        // No in-kernel APIC takes AVIC away on every kernel, whether it has a number for that or
+        // not.
         let known = known || reason == Reason::Absent;
         if !known || !self.vendor.honours(reason) {
             return;

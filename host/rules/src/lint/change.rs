@@ -1,4 +1,5 @@
-//! What to change, independent of where it is written, and the line that says so for each VMM and manager.
+//! What to change, independent of where it is written, and the line that says so for each VMM and
+//! manager.
 
 use crate::configuration::Kind;
 use crate::finding::{Fix, Needs, Position};

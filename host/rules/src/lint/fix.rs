@@ -29,7 +29,8 @@ enum Syntax<'t> {
     Libvirt(libvirt::Domains<'t>),
     Proxmox,
     Kubevirt(kubevirt::Manifests),
-    /// A log and a running process are what was, not what will be; a host's parameters are no machine.
+    /// A log and a running process are what was, not what will be; a host's parameters are no
+    /// machine.
     Fixed,
 }
 

@@ -1,4 +1,5 @@
-//! Rules about parameters of `kvm`, `kvm_amd` and `kvm_intel`, in modprobe.d and on the kernel command line.
+//! Rules about parameters of `kvm`, `kvm_amd` and `kvm_intel`, in modprobe.d and on the kernel
+//! command line.
 
 use super::change::Change;
 use super::rule::{AMD, BOTH, Check, Rule, Versions};

@@ -1,9 +1,10 @@
 //! Comments that silence rules: `avicenna: ignore AV001, AV003` and `avicenna: ignore-file AV001`.
 //!
-//! In a comment of the input's own syntax: `#` in shell text, `-readconfig`, YAML, modprobe.d and boot loader files,
-//! `<!-- -->` in XML. On a line of its own it is about the next line, or about the machine that starts
-//! there; behind something, about its own line. Proxmox moves comments to the top of the file: there it
-//! is about the file. Without identifiers it silences nothing: say which rule.
+//! In a comment of the input's own syntax: `#` in shell text, `-readconfig`, YAML, modprobe.d and
+//! boot loader files, `<!-- -->` in XML. On a line of its own it is about the next line, or about
+//! the machine that starts there; behind something, about its own line. Proxmox moves comments to
+//! the top of the file: there it is about the file. Without identifiers it silences nothing: say
+//! which rule.
 
 use crate::configuration::Kind;
 

@@ -1,8 +1,8 @@
 //! The one line that avoids an inhibit, in the words of whoever owns the machine's configuration.
 //!
-//! QEMU: `qemu-options.hx`, docs/system/i386/hyperv.rst. libvirt: formatdomain ("Time keeping", "Hypervisor features").
-//! Proxmox: qm.conf(5). KubeVirt: API reference v1. Firecracker, crosvm and cloud-hypervisor: their own options, where
-//! they have one.
+//! QEMU: `qemu-options.hx`, docs/system/i386/hyperv.rst. libvirt: formatdomain ("Time keeping",
+//! "Hypervisor features"). Proxmox: qm.conf(5). KubeVirt: API reference v1. Firecracker, crosvm and
+//! cloud-hypervisor: their own options, where they have one.
 
 use crate::finding::{Fix, Needs};
 use crate::host::RunningVm;

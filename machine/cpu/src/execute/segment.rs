@@ -1,5 +1,6 @@
 //! MOV, PUSH, POP of segment registers; LDS and kin; far JMP, CALL, RET; IRET; INT n, INT3, INTO,
-//! INT1, BOUND; LAR, LSL, VERR, VERW, ARPL; LLDT, LTR, SLDT, STR. The rules are in [`crate::system`].
+//! INT1, BOUND; LAR, LSL, VERR, VERW, ARPL; LLDT, LTR, SLDT, STR. The rules are in
+//! [`crate::system`].
 
 use crate::guest::{Sensitive, Table};
 use crate::memory::Access;

@@ -139,8 +139,8 @@ fn movq2dq(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     Ok(())
 }
 
-/// MASKMOVDQU: bytes of the first register whose byte in the second is negative, to DS:rDI. The whole operand
-/// is checked as if it were written.
+/// MASKMOVDQU: bytes of the first register whose byte in the second is negative, to DS:rDI. The
+/// whole operand is checked as if it were written.
 fn maskmovdqu(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
     let (value, mask) = (cpu.xmm(op.b), cpu.xmm(op.c));

@@ -3,8 +3,8 @@
 use iced_x86::{Code, Mnemonic};
 
 /// Which instruction an operation stands for, with the width and form of its operands: a row of the
-/// manual's opcode tables, such as ADD r/m32, imm8. Handlers cannot tell: several rows share one, and
-/// the compiler may make one function of two.
+/// manual's opcode tables, such as ADD r/m32, imm8. Handlers cannot tell: several rows share one,
+/// and the compiler may make one function of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind(Code);
 

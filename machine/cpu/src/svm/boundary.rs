@@ -49,8 +49,8 @@ impl Cpu {
         Ok(false)
     }
 
-    /// Takes the steps of an accelerated IPI: those up to the next write of an IRR, or one a turn. True
-    /// if some are left.
+    /// Takes the steps of an accelerated IPI: those up to the next write of an IRR, or one a turn.
+    /// True if some are left.
     ///
     /// What sending takes comes before IRR is written: a target that looks at its page by itself
     /// finds the vector no sooner than the doorbell would have told it.
@@ -345,7 +345,8 @@ impl Cpu {
         self.take_virtual_interrupt(bus, Vector(interrupts.interrupt_vector()))
     }
 
-    /// Enters the handler of an interrupt that the guest's APIC, not the processor's, has asked for.
+    /// Enters the handler of an interrupt that the guest's APIC, not the processor's, has asked
+    /// for.
     fn take_virtual_interrupt(&mut self, bus: &mut Bus<'_>, vector: Vector) -> Result<(), Stop> {
         if let Some(block) = self.svm_block() {
             let happening = Happening::VirtualInterrupt { block, vector, ip: self.registers.ip };

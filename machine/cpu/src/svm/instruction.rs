@@ -93,8 +93,8 @@ fn vmrun(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     Err(Stop::BRANCH)
 }
 
-/// FS, GS, TR and LDTR with their hidden parts, and the MSRs of system calls. Bases become canonical.
-/// [APM3 "VMLOAD"]
+/// FS, GS, TR and LDTR with their hidden parts, and the MSRs of system calls. Bases become
+/// canonical. [APM3 "VMLOAD"]
 fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.svm_prologue(op, Vector4::VMLOAD, ExitCode::Vmload)?;
     let at = cpu.state_address(bus, op, crate::Access::Read)?;

@@ -21,8 +21,9 @@ const LEVELS: u32 = 4;
 /// Addresses that four levels cover.
 const ADDRESS_BITS: u32 = 48;
 impl Cpu {
-    /// Where the operand lies, or the APIC page of a guest under xAVIC. The walk comes first even for
-    /// that: it must be mapped, with the right access. [APM2 "APIC Backing Page Address Translation"]
+    /// Where the operand lies, or the APIC page of a guest under xAVIC. The walk comes first even
+    /// for that: it must be mapped, with the right access.
+    /// [APM2 "APIC Backing Page Address Translation"]
     #[cold]
     pub(crate) fn svm_operand_to_system(
         &mut self,

@@ -1,10 +1,10 @@
-//! Control-transfer recording: where the last branch came from and went to, and the same for the last
-//! branch before an exception or interrupt. [APM2 "Control-Transfer Recording"]
+//! Control-transfer recording: where the last branch came from and went to, and the same for the
+//! last branch before an exception or interrupt. [APM2 "Control-Transfer Recording"]
 //!
-//! While it is on, instructions run one at a time; while it is off, it costs nothing. Exceptions and
-//! interrupts are recorded as branches are, after what stood there has become the record of the last
-//! branch before them. A #DB is not recorded and turns recording off. World switches are no control
-//! transfers of either side.
+//! While it is on, instructions run one at a time; while it is off, it costs nothing. Exceptions
+//! and interrupts are recorded as branches are, after what stood there has become the record of the
+//! last branch before them. A #DB is not recorded and turns recording off. World switches are no
+//! control transfers of either side.
 
 use crate::{Attention, Cpu};
 use arch::exception;

@@ -493,8 +493,8 @@ impl Cpu {
         self.raise(bus, Event { vector: exception::NMI, error: None, origin: Origin::External })
     }
 
-    /// Delivers INT n and kin; `self.ip` is the instruction after it. A fault on the way is reported
-    /// at the instruction itself.
+    /// Delivers INT n and kin; `self.ip` is the instruction after it. A fault on the way is
+    /// reported at the instruction itself.
     pub(crate) fn raise_software(&mut self, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
         let next = self.registers.ip;
         let this = next.wrapping_sub(self.pending.software_length);

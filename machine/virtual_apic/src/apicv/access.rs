@@ -89,8 +89,8 @@ impl Apicv {
         }
     }
 
-    /// A write of `size` bytes at `offset` into the APIC-access page by an instruction. What follows
-    /// waits for [`Apicv::complete_operation`].
+    /// A write of `size` bytes at `offset` into the APIC-access page by an instruction. What
+    /// follows waits for [`Apicv::complete_operation`].
     pub fn write_page(
         &mut self,
         memory: &mut impl SharedMemory,
@@ -153,8 +153,8 @@ impl Apicv {
         MsrRead::Virtualized(memory.read_u64(self.page.0.offset(page_offset(msr).into())))
     }
 
-    /// WRMSR to 800h–8FFh; others are ordinary. Whether the processor's own APIC is in x2APIC mode does not matter where
-    /// the write is virtualized.
+    /// WRMSR to 800h–8FFh; others are ordinary. Whether the processor's own APIC is in x2APIC mode
+    /// does not matter where the write is virtualized.
     pub fn write_msr(&mut self, memory: &mut impl SharedMemory, msr: u32, value: u64) -> MsrWrite {
         let rule = msr_write_rule(msr);
         if !self.virtualizes_msr_write(rule) {

@@ -39,8 +39,8 @@ impl Apicv {
         self.is_below_threshold(memory).then_some(ApicvExit::TprBelowThreshold)
     }
 
-    /// After a guest's write of EOI. The bitmap is asked about the vector that ended; an exit leaves
-    /// the evaluation to the next VM entry. [SDM3 "EOI Virtualization"]
+    /// After a guest's write of EOI. The bitmap is asked about the vector that ended; an exit
+    /// leaves the evaluation to the next VM entry. [SDM3 "EOI Virtualization"]
     pub fn virtualize_eoi(&mut self, memory: &mut impl SharedMemory) -> Option<ApicvExit> {
         let ended = Vector(self.status.servicing());
         let mut page = self.page.within(memory);
@@ -78,8 +78,8 @@ impl Apicv {
             !self.controls.exits_at_interrupt_window && page::is_deliverable(requested, priority);
     }
 
-    /// Whether a virtual interrupt is delivered, and ends HLT or MWAIT, as soon as RFLAGS.IF and the
-    /// blocking by STI and MOV SS let it; those are the processor's to check.
+    /// Whether a virtual interrupt is delivered, and ends HLT or MWAIT, as soon as RFLAGS.IF and
+    /// the blocking by STI and MOV SS let it; those are the processor's to check.
     pub const fn has_deliverable(&self) -> bool {
         self.is_recognized && !self.controls.exits_at_interrupt_window
     }

@@ -51,8 +51,8 @@ fn half(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// Samples in the order of time and all other records, with threads that move between four CPUs while
-/// they are not in the guest.
+/// Samples in the order of time and all other records, with threads that move between four CPUs
+/// while they are not in the guest.
 fn moved_samples(file: &[u8], chance: &mut Chance, one_in: u64) -> (Vec<Bytes>, Vec<Bytes>) {
     const SAMPLE: u8 = 9;
     let entry = entry_number(file);
@@ -257,7 +257,8 @@ fn a_recording_without_marks_of_rounds_gives_the_figures_of_the_order_of_time() 
     let several_buffers = with_two_identifiers(&one_buffer);
     let options = Options::default();
     let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
-    // Short rounds; long ones; each buffer emptied once, at the end; and a file that says it had one.
+    // Short rounds; long ones; each buffer emptied once, at the end; and a file that says it had
+    // one.
     for (file, one_in, repeats, a_round) in [
         (&several_buffers, 2, 16, 3000),
         (&several_buffers, 100, 2, 40_000),

@@ -1,4 +1,5 @@
-//! What the shell makes of a word: variables that are known are replaced, and split where they are not quoted.
+//! What the shell makes of a word: variables that are known are replaced, and split where they are
+//! not quoted.
 
 use super::Word;
 use super::flow::{State, Value};
@@ -81,7 +82,8 @@ fn word_fields<'t>(word: &Word<'t>, state: &State<'t>) -> Vec<Word<'t>> {
     fields
 }
 
-/// An expansion that is a whole word keeps the places of its value, which can then be changed there.
+/// An expansion that is a whole word keeps the places of its value, which can then be changed
+/// there.
 fn whole_word<'t>(word: &Word<'t>, value: &Value<'t>, is_quoted: bool) -> Vec<Word<'t>> {
     match value {
         Value::Text(text) if is_quoted => vec![text.clone()],

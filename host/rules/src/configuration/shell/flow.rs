@@ -1,8 +1,8 @@
 //! Follows a script in order: what each variable holds where a command stands.
 //!
-//! What depends on a condition, on a loop or on another file is open afterwards, unless every way leads to the same
-//! value; a command inside a branch is seen with what that branch has assigned. Functions are followed where they are
-//! called. Nothing is executed.
+//! What depends on a condition, on a loop or on another file is open afterwards, unless every way
+//! leads to the same value; a command inside a branch is seen with what that branch has assigned.
+//! Functions are followed where they are called. Nothing is executed.
 
 use super::lexer::Lexer;
 use super::script::{Item, Link, List, Node, Simple, parse};

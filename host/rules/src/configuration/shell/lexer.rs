@@ -266,7 +266,8 @@ impl<'t> Lexer<'t> {
         if is_contiguous && let Some(text) = self.text.get(first..first + value.len()) {
             return word(Cow::Borrowed(text), Vec::new(), first, expansions);
         }
-        // Only whole bytes of valid text were taken out, but a cut inside a character would not be text.
+        // Only whole bytes of valid text were taken out, but a cut inside a character would not be
+        // text.
         match String::from_utf8(value) {
             Ok(text) => word(Cow::Owned(text), offsets, first, expansions),
             Err(_) => {

@@ -1,7 +1,8 @@
 //! Shell tokens as a tree: what is done in order, on a condition, again, or when called.
 //!
-//! Never fails: a keyword in the wrong place is a word like others, what is not closed ends with the text. Left out:
-//! here-documents (their lines are read as commands, since many hold one), arithmetic, `select`.
+//! Never fails: a keyword in the wrong place is a word like others, what is not closed ends with
+//! the text. Left out: here-documents (their lines are read as commands, since many hold one),
+//! arithmetic, `select`.
 
 use super::Word;
 use super::lexer::{Operator, Token};
@@ -107,7 +108,8 @@ impl<'a, 't> Parser<'a, 't> {
         }
     }
 
-    /// Commands up to one of the closing words, which is left; or to what closes something further out.
+    /// Commands up to one of the closing words, which is left; or to what closes something further
+    /// out.
     fn list(&mut self, until: &[&str]) -> List<'t> {
         let mut list = Vec::new();
         let mut link = Link::Always;

@@ -72,7 +72,8 @@ pub fn change_entry(text: &str, arguments: &Arguments) -> Option<String> {
 /// Variables of GRUB's defaults, the one for ordinary boots first.
 const VARIABLES: [&str; 2] = ["GRUB_CMDLINE_LINUX_DEFAULT", "GRUB_CMDLINE_LINUX"];
 
-/// The variable that new words go to, in the last of the files that assigns it: later files override earlier ones.
+/// The variable that new words go to, in the last of the files that assigns it: later files
+/// override earlier ones.
 pub fn place_for_words<'f>(files: &[(&'f str, String)]) -> Option<(&'f str, &'static str)> {
     VARIABLES.into_iter().find_map(|name| {
         let assigns = |text: &str| text.lines().any(|line| variable(line) == Some(name));
@@ -81,7 +82,8 @@ pub fn place_for_words<'f>(files: &[(&'f str, String)]) -> Option<(&'f str, &'st
     })
 }
 
-/// One file of GRUB's defaults: words go from both variables, and are added to `adding_to`, where it is assigned last.
+/// One file of GRUB's defaults: words go from both variables, and are added to `adding_to`, where
+/// it is assigned last.
 pub fn change_defaults(
     text: &str,
     arguments: &Arguments,

@@ -125,7 +125,8 @@ impl<'t> CommandLine<'t, '_> {
             };
             return Some(edit);
         }
-        // In the spelling of the neighbours: hv_x or hv-x, bare or with a value, signs for plain features.
+        // In the spelling of the neighbours: hv_x or hv-x, bare or with a value, signs for plain
+        // features.
         let neighbours: Vec<&Pair> = list.iter().skip(1).collect();
         let is_hyperv = name.starts_with("hv-");
         let similar =
@@ -198,7 +199,8 @@ impl<'t> CommandLine<'t, '_> {
         Some(insert(end, format!("{gap}{dashes}{name} {value}")))
     }
 
-    /// What separates an option from the word before it: a blank, or a continued line and its indentation.
+    /// What separates an option from the word before it: a blank, or a continued line and its
+    /// indentation.
     fn gap_before(&self, start: usize) -> String {
         let before = self.text.get(..start).unwrap_or_default();
         let kept = before.trim_end_matches([' ', '\t', '\n', '\r', '\\']);

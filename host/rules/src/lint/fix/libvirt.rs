@@ -139,7 +139,8 @@ fn add_child(text: &str, parent: Node<'_, '_>, element: &str) -> Option<Vec<Edit
     add_child_as(text, parent, &[element])
 }
 
-/// Adds a child at the end of its parent, on lines of its own where the parent's other children are.
+/// Adds a child at the end of its parent, on lines of its own where the parent's other children
+/// are.
 fn add_child_as(text: &str, parent: Node<'_, '_>, lines: &[&str]) -> Option<Vec<Edit>> {
     let range = parent.range();
     let source = text.get(range.clone())?;
@@ -166,7 +167,8 @@ fn add_child_as(text: &str, parent: Node<'_, '_>, lines: &[&str]) -> Option<Vec<
     Some(insert(tag_end, laid_out(text, lines, &format!("{indent}  "), range.start)))
 }
 
-/// Lines as they follow a line's end, or all on one line where the neighbour at `start` shares its line.
+/// Lines as they follow a line's end, or all on one line where the neighbour at `start` shares its
+/// line.
 fn laid_out(text: &str, lines: &[&str], indent: &str, start: usize) -> String {
     let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
     let is_alone = text[line_start..start].trim().is_empty() && text.contains('\n');
