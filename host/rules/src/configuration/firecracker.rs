@@ -1,10 +1,6 @@
 //! Firecracker's configuration file: what `--config-file` takes, JSON.
 //!
-<<<<<<< HEAD
-//! Source: Firecracker 1.x, its guide "Getting started" and `src/vmm/src/resources.rs`. Left out: everything that cannot
-=======
 //! Source: Firecracker 1.x docs/getting-started.md, src/vmm/src/resources.rs. Left out: everything that cannot
->>>>>>> main
 //! change what becomes of interrupts; Firecracker has no setting for its PIT.
 
 use super::InputError;

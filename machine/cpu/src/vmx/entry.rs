@@ -13,10 +13,7 @@ use arch::vmx::capability::CR0_FIXED0;
 use arch::vmx::control::{EntryControls, PinControls, PrimaryControls, SecondaryControls};
 use arch::vmx::ept::EptPointer;
 use arch::vmx::event::{Activity as GuestActivity, Interruptibility, PendingDebug};
-<<<<<<< HEAD
-=======
 use arch::vmx::exit::ExitReasonField;
->>>>>>> main
 use arch::vmx::field::{LDTR, SEGMENTS, SegmentFields, TR, control, guest};
 use arch::vmx::segment::AccessRights;
 use arch::vmx::{ExitReason, InstructionError};
@@ -115,12 +112,8 @@ impl Cpu {
         reason: ExitReason,
         qualification: u64,
     ) {
-<<<<<<< HEAD
-        self.record_exit(bus, at, &Exit::qualified(reason, qualification), 0);
-=======
         let field = ExitReasonField::new().with_basic(reason).with_is_entry_failure(true);
         self.record_exit(bus, at, field, &Exit::qualified(reason, qualification), 0);
->>>>>>> main
         self.store_entry_failure(bus, at, reason, qualification);
         self.load_host_state(bus, vmcs, controls, false);
     }
@@ -305,17 +298,12 @@ impl Cpu {
         let is_halted = activity == GuestActivity::Hlt && !injects;
         self.pending.set_activity(if is_halted { Activity::Halted } else { Activity::Running });
         let injected = vmcs.get(control::ENTRY_INTERRUPTION_INFO);
-<<<<<<< HEAD
-        let block = ControlBlock::Vmcs(at);
-        let entry = Happening::VmEntry { block, nested_root, injected, ip: self.registers.ip };
-=======
         let entry = Happening::VmEntry {
             block: ControlBlock::Vmcs(at),
             nested_root,
             injected,
             ip: self.registers.ip,
         };
->>>>>>> main
         bus.platform.record(self.visit(), entry);
         self.clock.0 += self.guest.vmx.costs.entry.0;
     }

@@ -5,11 +5,7 @@ use super::vmcs::{SIZE, Vmcs};
 use crate::state::Attention;
 use crate::stop::SoftwareSource;
 use crate::system::{Event, Origin};
-<<<<<<< HEAD
-use crate::width::RSP;
-=======
 use crate::width::{RAX, RCX, RDX, RSP};
->>>>>>> main
 use crate::{Bus, Cpu};
 use arch::address::SystemPhysical;
 use arch::control::{Cr0, Cr4, debug, rflags};
@@ -35,14 +31,10 @@ impl Cpu {
         if exit.instruction_length == 0 {
             exit.instruction_length = self.length_at_exit(bus, &running, &exit, vectoring);
         }
-<<<<<<< HEAD
-        self.record_exit(bus, at, &exit, vectoring.map_or(0, |(info, _)| info.into_bits()));
-=======
         let reason = ExitReasonField::new().with_basic(exit.reason);
         let original = vectoring
             .map_or(0, |(info, error)| u64::from(info.into_bits()) | u64::from(error) << 32);
         self.record_exit(bus, at, reason, &exit, original);
->>>>>>> main
         let snapshot = self.clone_for_exit(&running, &exit, vectoring.is_some());
         self.write_vmcs(bus, at, |vmcs| {
             store_information(vmcs, &exit, vectoring);
@@ -69,33 +61,11 @@ impl Cpu {
         self.pending.set_activity(crate::Activity::Shutdown);
     }
 
-<<<<<<< HEAD
-=======
     /// `vectoring` is the event whose delivery the exit interrupted, its error code above.
->>>>>>> main
     pub(super) fn record_exit(
         &mut self,
         bus: &mut Bus<'_>,
         at: SystemPhysical,
-<<<<<<< HEAD
-        exit: &Exit,
-        vectoring: u32,
-    ) {
-        self.clock.0 += self.guest.vmx.costs.exit.0;
-        let information = u64::from(exit.instruction_information);
-        let error = u64::from(exit.error_code) << 32;
-        let happening = VmExit {
-            block: ControlBlock::Vmcs(at),
-            code: exit.reason.into_bits().into(),
-            qualification: exit.qualification,
-            address: exit.physical,
-            event: error | u64::from(exit.interruption.into_bits()),
-            delivering: vectoring.into(),
-            instruction: information << 32 | u64::from(exit.instruction_length),
-            ip: self.registers.ip,
-        };
-        bus.platform.record(self.visit(), Happening::VmExit(happening));
-=======
         reason: ExitReasonField,
         exit: &Exit,
         vectoring: u64,
@@ -121,7 +91,6 @@ impl Cpu {
             let value = if is_write { high << 32 | low } else { 0 };
             bus.platform.record(self.visit(), Happening::MsrAccess { index, is_write, value });
         }
->>>>>>> main
     }
 
     /// Only the reason and the qualification; the valid bit of the injected event stays.
