@@ -95,3 +95,18 @@ fn an_interrupt_ends_a_run_with_its_own_status() {
     assert!(killed.expect("kill starts").success());
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
 }
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    for verb in ["list-cpus", "list-variants"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_avicenna"))
+            .args(["machine", verb])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program runs");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{verb}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}

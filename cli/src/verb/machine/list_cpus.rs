@@ -1,5 +1,6 @@
 //! `avicenna machine list-cpus`
 
+use crate::terminal;
 use crate::verb::format::Format;
 use cpu::CpuModel;
 use std::process::ExitCode;
@@ -17,10 +18,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         models.push(CpuModel::named(name)?);
     }
     match arguments.format {
-        Format::Text => models.iter().for_each(print_text),
+        Format::Text => terminal::print(&models.iter().map(as_text).collect::<String>())?,
         Format::Json => {
             let models: Vec<_> = models.iter().map(as_json).collect();
-            println!("{}", serde_json::json!({ "schema": 1, "models": models }));
+            terminal::print(&format!(
+                "{}\n",
+                serde_json::json!({ "schema": 1, "models": models })
+            ))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -42,17 +46,23 @@ fn as_json(model: &CpuModel) -> serde_json::Value {
 /// The width of the lines that features are wrapped to.
 const COLUMNS: usize = 96;
 
-fn print_text(model: &CpuModel) {
-    println!("{:<10} {}", model.name(), model.description());
-    println!("           {} {:#010x}, {}", model.vendor(), model.signature(), model.brand());
+fn as_text(model: &CpuModel) -> String {
+    let mut text = format!(
+        "{:<10} {}\n           {} {:#010x}, {}\n",
+        model.name(),
+        model.description(),
+        model.vendor(),
+        model.signature(),
+        model.brand()
+    );
     let mut line = String::new();
     for feature in model.features().iter() {
         if line.len() + feature.name().len() + 1 > COLUMNS - 11 {
-            println!("          {line}");
+            text += &format!("          {line}\n");
             line.clear();
         }
         line.push(' ');
         line.push_str(feature.name());
     }
-    println!("          {line}\n");
+    text + &format!("          {line}\n\n")
 }

@@ -1,6 +1,7 @@
 //! `avicenna machine list-variants`
 
 use super::model;
+use crate::terminal;
 use crate::verb::format::Format;
 use cpu::CpuModel;
 use cpu::variant::{VARIANTS, Variant};
@@ -18,11 +19,15 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let model = arguments.model.model()?;
     match arguments.format {
-        Format::Text => VARIANTS.iter().for_each(|variant| print_text(variant, &model)),
+        Format::Text => {
+            let text: String = VARIANTS.iter().map(|variant| as_text(variant, &model)).collect();
+            terminal::print(&text)?;
+        }
         Format::Json => {
             let variants: Vec<_> =
                 VARIANTS.iter().map(|variant| as_json(variant, &model)).collect();
-            println!("{}", serde_json::json!({ "schema": 1, "variants": variants }));
+            let variants = serde_json::json!({ "schema": 1, "variants": variants });
+            terminal::print(&format!("{variants}\n"))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -39,14 +44,20 @@ fn as_json(variant: &Variant, model: &CpuModel) -> serde_json::Value {
     })
 }
 
-fn print_text(variant: &Variant, model: &CpuModel) {
+fn as_text(variant: &Variant, model: &CpuModel) -> String {
     let value = variant.of(model);
     let values: Vec<_> = variant
         .values
         .iter()
         .map(|known| if *known == value { format!("[{known}]") } else { (*known).to_owned() })
         .collect();
-    println!("{:<20} {}", variant.name, values.join(" "));
-    println!("{:20} {}", "", variant.meaning);
-    println!("{:20} {}\n", "", variant.source);
+    format!(
+        "{:<20} {}\n{:20} {}\n{:20} {}\n\n",
+        variant.name,
+        values.join(" "),
+        "",
+        variant.meaning,
+        "",
+        variant.source
+    )
 }
