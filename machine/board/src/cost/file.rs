@@ -12,6 +12,11 @@ pub(super) const FILES: &[(&str, &str)] = &[
     ("zen5", include_str!("../../costs/zen5.toml")),
     ("generic", include_str!("../../costs/generic.toml")),
     ("generic-intel", include_str!("../../costs/generic-intel.toml")),
+    ("ivy-bridge-ep", include_str!("../../costs/ivy-bridge-ep.toml")),
+    ("haswell-ep", include_str!("../../costs/haswell-ep.toml")),
+    ("skylake-sp", include_str!("../../costs/skylake-sp.toml")),
+    ("ice-lake-sp", include_str!("../../costs/ice-lake-sp.toml")),
+    ("sapphire-rapids", include_str!("../../costs/sapphire-rapids.toml")),
 ];
 
 /// Profiles between one that inherits and the last, at most.
