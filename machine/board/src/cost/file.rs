@@ -105,7 +105,9 @@ fn check(profile: &CostProfile) -> Result<(), CostError> {
         if !value.is_finite() || value < 0.0 {
             return Err(CostError::Value { profile: name, section, figure, value });
         }
-        if (number.basis == Basis::Fitted) != !number.fitted_to.is_empty() {
+        let (is_fitted, names_cells) =
+            (number.basis == Basis::Fitted, !number.fitted_to.is_empty());
+        if is_fitted != names_cells {
             return Err(CostError::Fitted { profile: name, section, figure });
         }
     }
