@@ -1,15 +1,15 @@
-//! The reference hypervisor: hardware virtualization, nested paging and interrupt virtualization, as
-//! little of it as runs a multiprocessor guest, in the order of the manual.
+//! The reference hypervisor: hardware virtualization, nested paging and interrupt virtualization,
+//! as little of it as runs a multiprocessor guest, in the order of the manual.
 //! [APM2 "Secure Virtual Machine"] [SDM3 "Introduction to Virtual Machine Extensions"]
 //!
 //! It runs the same guest once with interrupts injected by software and once by the processor, and
-//! prints where the VM exits went. The guest is a Multiboot image: a module, or the benchmark, which
-//! is built in. The command line is described in the book's chapter on the guests.
+//! prints where the VM exits went. The guest is a Multiboot image: a module, or the benchmark,
+//! which is built in. The command line is described in the book's chapter on the guests.
 //!
 //! Where to read what: `machine` is what a virtual machine consists of, handed to everything above
 //! it; `run` is its life, `schedule` decides what runs where, `exit` answers exits. `vendor` says
-//! what each vendor does in its own way; `svm` and `vmx` do it, with the same names: `control` has the
-//! VMCB or VMCS, `entry` is the world switch, `svm::avic` and `vmx::apicv` have the tables of
+//! what each vendor does in its own way; `svm` and `vmx` do it, with the same names: `control` has
+//! the VMCB or VMCS, `entry` is the world switch, `svm::avic` and `vmx::apicv` have the tables of
 //! interrupt virtualization. `vapic` is the guest's APIC, with or without them.
 //!
 //! Left out: devices other than a serial port, migration of virtual processors between physical

@@ -1,7 +1,8 @@
 //! VMX as a hypervisor uses it, with APICv, posted interrupts and IPI virtualization.
 //! [SDM3 "Introduction to Virtual Machine Extensions"]
 //!
-//! Compiled and not yet run: written from the manual, for parts with unrestricted guests.
+//! For parts with unrestricted guests. Software injection has run; APICv, posted interrupts and IPI
+//! virtualization are compiled and not yet run.
 
 pub mod apicv;
 pub mod control;
@@ -36,7 +37,7 @@ impl Vendor for Vmx {
 
     const ACCELERATION: &'static str = "apicv";
     const WITHOUT_ACCELERATION: &'static str =
-        "APIC-register virtualization, virtual-interrupt delivery or posted interrupts are missing";
+        "APIC-register virtualization or virtual-interrupt delivery is missing";
     const REASONS: &'static [(&'static str, u64)] = &exit::REASONS;
 
     fn features() -> Result<Features, &'static str> {
@@ -119,10 +120,10 @@ impl Vendor for Vmx {
     }
 
     fn notify(&self, target: &Target<PostedDescriptor>, host: u32) -> bool {
-        let is_seen = self.is_seen_running(target);
-        if is_seen {
+        let stays = self.features.posted_interrupts && self.is_seen_running(target);
+        if stays {
             apic::send(host, host::NOTIFICATION_VECTOR);
         }
-        is_seen
+        stays
     }
 }

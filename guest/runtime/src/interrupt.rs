@@ -162,8 +162,8 @@ pub fn set_handler(vector: u8, handler: Handler) {
     HANDLERS[usize::from(vector)].store(handler as usize, Ordering::SeqCst);
 }
 
-/// Does what an interrupt of this vector does, for one that has been acknowledged already: interrupts
-/// are disabled, and the registers in the frame are not those of anything.
+/// Does what an interrupt of this vector does, for one that has been acknowledged already:
+/// interrupts are disabled, and the registers in the frame are not those of anything.
 pub fn handle(vector: u8) {
     runtime_interrupt(&mut Frame { vector: u64::from(vector), ..Frame::default() });
 }

@@ -55,7 +55,8 @@ impl ApicPage {
         }
     }
 
-    /// What the page shows in another mode. [APM2 "x2APIC_ID"] [APM2 "Logical Destination Register"]
+    /// What the page shows in another mode. [APM2 "x2APIC_ID"]
+    /// [APM2 "Logical Destination Register"]
     pub fn enter(&self, mode: Mode, id: u32) {
         match mode {
             Mode::X2Apic => {

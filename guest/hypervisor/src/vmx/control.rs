@@ -3,6 +3,7 @@
 //! It is current on its home processor while its virtual processor runs there, or is reset; what
 //! must be known of it at other times is kept beside it.
 
+use crate::host::NOTIFICATION_VECTOR;
 use crate::registers::{RSP, Registers};
 use crate::vapic::target::Target;
 use crate::vendor::{Control, Event, Exit, Fetch, Report};
@@ -183,7 +184,6 @@ impl Control<Vmx> for Block {
         let mut pin = PinControls::EXTERNAL_INTERRUPT_EXITING | PinControls::NMI_EXITING;
         let mut secondary = SecondaryControls::EPT | SecondaryControls::UNRESTRICTED_GUEST;
         if self.is_accelerated {
-            pin |= PinControls::POSTED_INTERRUPTS;
             secondary |= SecondaryControls::APIC_REGISTER_VIRTUALIZATION
                 | SecondaryControls::VIRTUAL_INTERRUPT_DELIVERY
                 | match is_x2apic {
@@ -191,11 +191,6 @@ impl Control<Vmx> for Block {
                     false => SecondaryControls::VIRTUALIZE_APIC_ACCESSES,
                 };
             vmcs::write(control::APIC_ACCESS_ADDRESS, vmx.tables.ept.apic_access_page());
-            vmcs::write(
-                control::POSTED_INTERRUPT_VECTOR,
-                u64::from(crate::host::NOTIFICATION_VECTOR),
-            );
-            vmcs::write(control::POSTED_INTERRUPT_DESCRIPTOR, target.posted.address().0);
             // All interrupts are edge-triggered: nobody has to be told of their end.
             for field in [
                 control::EOI_EXIT_BITMAP_0,
@@ -205,6 +200,11 @@ impl Control<Vmx> for Block {
             ] {
                 vmcs::write(field, 0);
             }
+        }
+        if self.is_accelerated && features.posted_interrupts {
+            pin |= PinControls::POSTED_INTERRUPTS;
+            vmcs::write(control::POSTED_INTERRUPT_VECTOR, u64::from(NOTIFICATION_VECTOR));
+            vmcs::write(control::POSTED_INTERRUPT_DESCRIPTOR, target.posted.address().0);
         }
         let sends_ipis = self.is_accelerated && features.ipi_virtualization;
         if features.ipi_virtualization {

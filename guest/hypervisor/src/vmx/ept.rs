@@ -2,8 +2,9 @@
 //! [SDM3 "The Extended Page Table Mechanism (EPT)"]
 //!
 //! The processor tells accesses to the guest's APIC by the address that they lead to, so that the
-//! page must be mapped; what is in it is not used. [SDM3 "Virtualizing Memory-Mapped APIC Accesses"]
-//! Without APICv the address is left out, and each access violates EPT.
+//! page must be mapped; what is in it is not used.
+//! [SDM3 "Virtualizing Memory-Mapped APIC Accesses"] Without APICv the address is left out, and
+//! each access violates EPT.
 
 use crate::memory::{LARGE_PAGE, Memory};
 use arch::vmx::ept::{EptEntry, EptPointer};

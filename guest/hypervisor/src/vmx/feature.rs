@@ -21,15 +21,20 @@ pub struct Features {
     pub secondary: Allowed,
     pub exit: Allowed,
     pub entry: Allowed,
-    /// Registers, delivery and posting: all that keeps an interrupt from exiting.
+    /// APIC-register virtualization and virtual-interrupt delivery.
     pub apicv: bool,
+    /// An interrupt reaches a guest that runs without an exit of its processor.
+    pub posted_interrupts: bool,
     pub ipi_virtualization: bool,
 }
 
 impl Display for Features {
     fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
-        let ipi_virtualization = self.ipi_virtualization;
-        write!(f, "\"apicv\":{},\"ipi_virtualization\":{ipi_virtualization}", self.apicv)
+        write!(
+            f,
+            "\"apicv\":{},\"posted_interrupts\":{},\"ipi_virtualization\":{}",
+            self.apicv, self.posted_interrupts, self.ipi_virtualization
+        )
     }
 }
 
@@ -84,8 +89,8 @@ impl Features {
             return Err("EFER or PAT cannot be exchanged at exits and entries");
         }
         let pin = vector(msr::TRUE_PIN_CONTROLS);
-        let apicv = allows(pin, PinControls::POSTED_INTERRUPTS.bits())
-            && allows(secondary, apicv_controls().bits());
+        let apicv = allows(secondary, apicv_controls().bits());
+        let posted_interrupts = apicv && allows(pin, PinControls::POSTED_INTERRUPTS.bits());
         Ok(Self {
             revision: basic.revision(),
             pin,
@@ -94,7 +99,8 @@ impl Features {
             exit,
             entry,
             apicv,
-            ipi_virtualization: apicv && has_ipi_virtualization(primary),
+            posted_interrupts,
+            ipi_virtualization: posted_interrupts && has_ipi_virtualization(primary),
         })
     }
 }
