@@ -231,7 +231,8 @@ const fn delivery_mode(mode: DeliveryMode) -> &'static str {
     }
 }
 
-/// What an IPI is that carries no vector, by the lower half of the command; `None` of one that does.
+/// What an IPI is that carries no vector, by the lower half of the command; `None` of one that
+/// does.
 pub fn ipi_name(icr_low: u32) -> Option<&'static str> {
     match InterruptCommand::from_icr(icr_low, true).delivery_mode {
         DeliveryMode::Fixed | DeliveryMode::LowestPriority => None,

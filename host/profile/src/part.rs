@@ -244,8 +244,8 @@ impl Part {
         }
     }
 
-    /// Takes an exit and what was accessed in it. Nothing that is taken the short way is earlier than
-    /// what its thread began with, which was not.
+    /// Takes an exit and what was accessed in it. Nothing that is taken the short way is earlier
+    /// than what its thread began with, which was not.
     #[inline(always)]
     pub fn departure(&mut self, departure: &Departure) {
         if let Some(thread) = self.plain_thread(&departure.stamp)

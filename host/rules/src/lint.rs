@@ -1,8 +1,9 @@
-//! Will this configuration let interrupts be accelerated? Rules with stable identifiers, judged on what an input
-//! means, not on its text.
+//! Will this configuration let interrupts be accelerated? Rules with stable identifiers, judged on
+//! what an input means, not on its text.
 //!
-//! [`lint`] judges [`Contents`]; every [`Diagnostic`] names its rule, its place and, where one exists, the change that
-//! mends it. [`fix::fixed`] applies the changes to the text. A rule that cannot be decided says so.
+//! [`lint`] judges [`Contents`]; every [`Diagnostic`] names its rule, its place and, where one
+//! exists, the change that mends it. [`fix::fixed`] applies the changes to the text. A rule that
+//! cannot be decided says so.
 
 mod boot;
 pub mod change;
@@ -336,7 +337,8 @@ impl Found {
 }
 
 impl VmConfiguration {
-    /// Where to point for what is not written: the machine type, the accelerator, or the first line.
+    /// Where to point for what is not written: the machine type, the accelerator, or the first
+    /// line.
     fn head(&self) -> Position {
         self.machine
             .position()

@@ -46,8 +46,8 @@ pub enum Effect {
     ChannelOutput { port: u8 },
 }
 
-/// What a processor did that nobody else needs to act upon, for traces and the run's hash. The board
-/// turns it into records of the trace's vocabulary.
+/// What a processor did that nobody else needs to act upon, for traces and the run's hash. The
+/// board turns it into records of the trace's vocabulary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happening {
     /// The handler of an external interrupt is entered; `ip` is what was interrupted.

@@ -4,8 +4,8 @@
 //! stands behind the seam says whether that leaves the guest, in five places:
 //!
 //! - [`sensitive`]: an instruction that a hypervisor may look at passes `Cpu::before`;
-//! - [`arrival`]: an event that a hypervisor may look at passes `Cpu::arrives`, what has been written
-//!   `Cpu::after_write`;
+//! - [`arrival`]: an event that a hypervisor may look at passes `Cpu::arrives`, what has been
+//!   written `Cpu::after_write`;
 //! - [`boundary`]: what waits between two instructions, as a table in order of priority;
 //! - [`memory`]: what a guest takes for a physical address;
 //! - [`register`]: registers that a guest sees in another form.

@@ -18,7 +18,8 @@ pub struct Words {
     pub extra_names: BTreeMap<u32, String>,
     pub inhibit_names: BTreeMap<u32, String>,
     latest_vcpu: u32,
-    /// Raw fields are written as the kernel's own text has them, some in hexadecimal without a mark.
+    /// Raw fields are written as the kernel's own text has them, some in hexadecimal without a
+    /// mark.
     has_kernels_radix: bool,
 }
 
@@ -34,7 +35,8 @@ const UNMARKED: [(&str, &str); 8] = [
     ("kvm_hv_hypercall", "code"),
 ];
 
-/// `exit_reason=124 guest_rip=0xf isa=2 …`: fields instead of text, as `trace-cmd report -R` has them.
+/// `exit_reason=124 guest_rip=0xf isa=2 …`: fields instead of text, as `trace-cmd report -R` has
+/// them.
 fn is_raw(text: &str) -> bool {
     let mut words = text.split_whitespace().peekable();
     // Bytes of an instruction have spaces and commas, and belong to no event that is read.

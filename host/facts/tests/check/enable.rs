@@ -1,4 +1,5 @@
-//! What `enable` writes on each kind of host: the file and the tool that the host really uses, or nothing.
+//! What `enable` writes on each kind of host: the file and the tool that the host really uses, or
+//! nothing.
 
 use crate::fixture::{Change, Host};
 use rules::enable::{Action, Plan, plan_of};

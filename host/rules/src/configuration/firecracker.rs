@@ -1,7 +1,7 @@
 //! Firecracker's configuration file: what `--config-file` takes, JSON.
 //!
-//! Source: Firecracker 1.x docs/getting-started.md, src/vmm/src/resources.rs. Left out: everything that cannot
-//! change what becomes of interrupts; Firecracker has no setting for its PIT.
+//! Source: Firecracker 1.x docs/getting-started.md, src/vmm/src/resources.rs. Left out: everything
+//! that cannot change what becomes of interrupts; Firecracker has no setting for its PIT.
 
 use super::InputError;
 use super::other_vmm;

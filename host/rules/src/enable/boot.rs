@@ -1,7 +1,7 @@
 //! The kernel command line, in the file and through the tool that this host really uses.
 //!
-//! Told apart by what is installed and what is there: see [`Loader`]. A host that keeps its command line in another
-//! way is told what to change, and nothing is written.
+//! Told apart by what is installed and what is there: see [`Loader`]. A host that keeps its command
+//! line in another way is told what to change, and nothing is written.
 
 mod text;
 
@@ -169,7 +169,8 @@ pub struct Actions {
     pub runs: Vec<Action>,
 }
 
-/// The actions for several groups of arguments, one after the other; the files of later ones build on earlier ones.
+/// The actions for several groups of arguments, one after the other; the files of later ones build
+/// on earlier ones.
 pub fn actions(facts: &Facts, groups: &[Arguments]) -> Vec<Actions> {
     let mut planned = Planned::new();
     groups.iter().map(|arguments| group(facts, arguments, &mut planned)).collect()

@@ -1,4 +1,5 @@
-//! Options of modules: in a file of our own, or on the command line of a kernel that has the module built in.
+//! Options of modules: in a file of our own, or on the command line of a kernel that has the module
+//! built in.
 
 use super::boot::{Arguments, Loader};
 use super::{Action, Drafting, Expected, OPTIONS_FILE, Step};
@@ -14,8 +15,8 @@ impl Drafting<'_> {
         given.and_then(|(value, _)| boolean(&value)) == Some(false)
     }
 
-    /// A parameter that kvm keeps as it was: an option where it is given as off or kvm cannot be loaded again,
-    /// otherwise loading kvm again is enough.
+    /// A parameter that kvm keeps as it was: an option where it is given as off or kvm cannot be
+    /// loaded again, otherwise loading kvm again is enough.
     pub(super) fn kept(&mut self, feature: Feature, because: Row, risk: &'static str) {
         let Parameter { module, name, .. } = feature.parameter();
         let is_fixed = self.facts.module(COMMON_MODULE).get().is_some_and(|kvm| kvm.is_builtin);
@@ -26,8 +27,8 @@ impl Drafting<'_> {
         }
     }
 
-    /// Options of a module: in a file of our own, or on the command line of a kernel that has it built in. Other
-    /// files that say the opposite are changed too, since the last one read wins.
+    /// Options of a module: in a file of our own, or on the command line of a kernel that has it
+    /// built in. Other files that say the opposite are changed too, since the last one read wins.
     pub(super) fn options(
         &mut self,
         module: &str,

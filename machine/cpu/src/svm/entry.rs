@@ -261,8 +261,8 @@ impl Cpu {
 }
 
 impl Cpu {
-    /// Under LBR virtualization the guest has recording registers of its own; without, it shares the
-    /// host's. [APM2 "LBR Virtualization"]
+    /// Under LBR virtualization the guest has recording registers of its own; without, it shares
+    /// the host's. [APM2 "LBR Virtualization"]
     fn load_branch_records(&mut self, vmcb: &Vmcb<Vec<u8>>) {
         let Some(guest) = self.guest.svm.current.as_mut() else { return };
         if !guest.extensions.last_branch_records() {
