@@ -181,7 +181,8 @@ fn check(recording: &Path) {
             assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"), "{at}");
         }
         let page = text(recording, by, "html");
-        assert!(page.contains("<svg") && page.trim_end().ends_with("</html>"), "{at}");
+        let has_plot = page.contains("<figure class=\"plot ") && page.contains("class=\"track");
+        assert!(has_plot && page.trim_end().ends_with("</html>"), "{at}");
 
         let plain = text(recording, by, "text");
         let markdown = text(recording, by, "markdown");
