@@ -16,11 +16,10 @@ demo:
 	$(CARGO) build --release --package avicenna --no-default-features $(QUICKLY)
 	target/release/avicenna lab run
 
+# `kut=TREE`, a built tree of kvm-unit-tests, includes them as guests of the lab's KVM.
 test: packages
-	$(CARGO) xtask ci
 	$(CARGO) build --release --package avicenna
-	demo/boot-test.sh target/release/avicenna
-	demo/lab-test.sh target/release/avicenna
+	KVM_UNIT_TESTS=$(kut) $(CARGO) xtask test target/release/avicenna
 
 # One file that needs nothing of the machine it is copied to, such as an initramfs.
 static:

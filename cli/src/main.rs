@@ -69,7 +69,11 @@ fn main() -> ExitCode {
         Verb::Machine(arguments) => verb::machine::run(arguments),
         Verb::Exits(arguments) => verb::exits::run(arguments),
         Verb::Bench(arguments) => verb::bench::run(arguments),
-        Verb::Lab(arguments) => verb::lab::run(arguments),
+        Verb::Lab(arguments) => {
+            let command = Arguments::command();
+            let verbs: Vec<&str> = command.get_subcommands().map(|verb| verb.get_name()).collect();
+            verb::lab::run(arguments, &verbs)
+        }
     };
     outcome.unwrap_or_else(|error| {
         terminal::remark(&format!("avicenna: {error:#}"));

@@ -4,10 +4,15 @@
 
 use std::fmt::{Display, Formatter, Result};
 
+/// All is well, or something was found.
+pub const CLEAN: u8 = 0;
+pub const FINDINGS: u8 = 1;
 /// Usage, as the parser of arguments has it, and values that only a closer look finds wrong.
 pub const USAGE: u8 = 2;
 /// The answer could not be found: missing privileges, unreadable input, a host that failed.
 pub const CANNOT_TELL: u8 = 3;
+/// `lab run` found no kernel where none was named, and ran the built-in hypervisor instead.
+pub const SUBSTITUTE: u8 = 4;
 /// Ctrl-C, or what stands for it at a console: 128 and the signal's number, as shells have it.
 pub const INTERRUPTED: u8 = 130;
 
@@ -32,7 +37,13 @@ impl std::error::Error for Usage {}
 
 /// The exit status of a verb that failed.
 pub fn of_error(error: &anyhow::Error) -> u8 {
-    if error.is::<Usage>() { USAGE } else { CANNOT_TELL }
+    if error.is::<Usage>() {
+        USAGE
+    } else if matches!(error.downcast_ref(), Some(lab::drive::Halt::Interrupted)) {
+        INTERRUPTED
+    } else {
+        CANNOT_TELL
+    }
 }
 
 #[cfg(test)]
@@ -48,5 +59,7 @@ mod tests {
         let wrapped = Err::<(), _>(usage).context("around").expect_err("an error");
         assert_eq!(of_error(&wrapped), USAGE);
         assert_eq!(of_error(&anyhow!("other")), CANNOT_TELL);
+        let halt = anyhow::Error::from(lab::drive::Halt::Interrupted).context("somewhere");
+        assert_eq!(of_error(&halt), INTERRUPTED);
     }
 }

@@ -16,6 +16,24 @@ fn width() -> Option<usize> {
     IS_TERMINAL.get_or_init(|| io::stdout().is_terminal()).then_some(COLUMNS)
 }
 
+/// Narrower and wider than this no result is.
+const NARROWEST: usize = 40;
+const WIDEST: usize = 200;
+
+/// Columns of a result: the terminal's, or [`COLUMNS`] where standard output is none.
+pub fn columns() -> usize {
+    columns_of(std::io::stdout())
+}
+
+pub fn columns_of_stderr() -> usize {
+    columns_of(std::io::stderr())
+}
+
+fn columns_of(stream: impl rustix::fd::AsFd) -> usize {
+    let own = rustix::termios::tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
+    if own == 0 { COLUMNS } else { own.clamp(NARROWEST, WIDEST) }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
     Red,

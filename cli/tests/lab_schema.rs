@@ -2,7 +2,9 @@
 
 use arch::time::Picoseconds;
 use bench::{Configuration, Outcome};
-use lab::counters::Count;
+use board::cost::CostProfile;
+use lab::counters::{Count, Tally};
+use lab::experiment::{Experiment, ModuleParameter, Setting};
 use lab::prediction::{Scale, predict};
 use lab::protocol::{Guest, Step, StepResult, Tracepoints};
 use lab::result::{HostFacts, LabResult, RunFacts};
@@ -11,22 +13,13 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A run of one virtual machine, as an agent would tell it.
-fn observed(is_on: bool) -> Observed {
+fn observed(setting: Setting) -> Observed {
     let counts = |exits| BTreeMap::from([(0x60, exits), (0x401, 2)]);
     let count = |exits| Count { exits, handled: Picoseconds(1_000_000), completed: exits };
-    let exits: BTreeMap<u64, Count> =
-        counts(500).into_iter().map(|(code, exits)| (code, count(exits))).collect();
+    let arm = Experiment::default().arm(setting);
     let record =
         r#"{"record":"latency","test":"ipi_acknowledged","destination":"physical","p50":3000}"#;
     Observed {
-        step: Step {
-            name: "xAPIC".into(),
-            is_on,
-            configuration: Configuration::default(),
-            guest: Guest::Benchmark(String::new()),
-            is_traced: true,
-            limit: 1,
-        },
         result: StepResult {
             outcome: Outcome::PowerOff,
             seconds: 1.0,
@@ -36,15 +29,28 @@ fn observed(is_on: bool) -> Observed {
                 exits: counts(499),
                 incomplete: BTreeMap::from([(1, 2)]),
                 unaccelerated: BTreeMap::from([(0x80, 3), (0x9999, 1)]),
-                inhibits: vec![(1.0, "set reason=2, inhibits=0x4".into())],
+                inhibits: vec![(1.0, "set reason=9, inhibits=0x200".into())],
+                ran: Some((0.5, 2.0)),
                 numbering: None,
             }),
-            parameter: "N".into(),
+            parameters: vec![ModuleParameter { value: "N".into(), ..arm.parameters[0].clone() }],
             messages: Vec::new(),
         },
-        window: exits.clone(),
-        exits,
-        doorbells: 3,
+        step: Step {
+            name: "xAPIC".into(),
+            arm,
+            configuration: Configuration::default(),
+            guest: Guest::Benchmark(String::new()),
+            is_traced: true,
+            limit: 1,
+        },
+        all: Tally {
+            exits: counts(500).into_iter().map(|(code, exits)| (code, count(exits))).collect(),
+            incomplete: BTreeMap::from([(1, 2)]),
+            unaccelerated: BTreeMap::from([(0x80, 3), (0x9999, 1)]),
+            doorbells: 3,
+        },
+        window: None,
         time: Picoseconds(1),
     }
 }
@@ -52,18 +58,23 @@ fn observed(is_on: bool) -> Observed {
 fn result(observed: &[Observed], workload: &str) -> LabResult {
     let comparisons = lab::comparison::compare(observed, "6.12.107");
     let scale = Scale { tsc_hertz: 2_400_000_000, guest_cpus: 2 };
+    let experiment = Experiment::default();
     LabResult {
         schema: LabResult::SCHEMA,
+        verdict: lab::verdict::of(&experiment, workload, &comparisons, None),
+        arms: experiment.arms(),
+        costs: CostProfile::of_model("zen4").expect("a profile of the board").provenance(),
         host: HostFacts {
             cpu: "zen4".into(),
             cpus: 4,
             kernel: "test".into(),
+            instead: None,
             guest_cpus: 2,
             interrupt_chip: (!observed.is_empty()).then(|| "split".into()),
             timer: None,
         },
         workload: workload.into(),
-        predictions: predict(workload, &comparisons, scale),
+        predictions: predict(workload, &comparisons, scale, &[]),
         comparisons,
         run: RunFacts {
             is_restored: true,
@@ -78,7 +89,7 @@ fn result(observed: &[Observed], workload: &str) -> LabResult {
 #[test]
 fn json_follows_its_published_schema() {
     let schema = schema::published("lab-1.json");
-    let both = [observed(false), observed(true)];
+    let both = [observed(Setting::Off), observed(Setting::On)];
     for (result, what) in [
         (result(&both, "ipi"), "off and on"),
         (result(&both[..1], "mesh"), "off only, figures without a prediction"),
@@ -95,13 +106,55 @@ fn json_follows_its_published_schema() {
 
 #[test]
 fn text_and_page_name_what_avic_left_to_kvm_and_why_it_was_inhibited() {
-    let result = result(&[observed(false), observed(true)], "ipi");
-    for output in [result.to_text(), result.to_html()] {
-        for word in
-            ["target not running", "TPR", "0x9999", "ABSENT", "they differ in", "asked for avic=1"]
-        {
+    let result = result(&[observed(Setting::Off), observed(Setting::On)], "ipi");
+    for output in [result.to_text(80), result.to_html()] {
+        for word in [
+            "target not running",
+            "TPR",
+            "0x9999",
+            "PIT_REINJ",
+            "they differ in",
+            "asked for avic=1",
+        ] {
             assert!(output.contains(word), "{word} is missing in {output}");
         }
     }
     assert!(result.to_html().contains("when KVM inhibited AVIC"));
+}
+
+#[test]
+fn the_verdict_is_the_first_line_of_every_form() {
+    let result = result(&[observed(Setting::Off), observed(Setting::On)], "ipi");
+    let verdict = &result.verdict.text;
+    assert!(verdict.starts_with("NOT TO BE TRUSTED"), "{verdict}");
+    let text = result.to_text(10_000);
+    assert_eq!(text.lines().next(), Some(verdict.as_str()));
+    let page = result.to_html();
+    let body = page.split("<body>").nth(1).expect("a body");
+    assert!(body.trim_start().starts_with("<p class=\"answer\">NOT TO BE TRUSTED"), "{body}");
+    let json = result.to_json().expect("plain data");
+    let members: Vec<&str> = json.lines().filter(|line| line.starts_with("  \"")).collect();
+    assert!(members[1].starts_with("  \"verdict\""), "{members:?}");
+}
+
+#[test]
+fn every_form_says_what_its_times_rest_on() {
+    let result = result(&[observed(Setting::On)], "ipi");
+    let sentence = "cost profile zen4";
+    for output in [result.to_text(100), result.to_html(), result.costs_sentence()] {
+        assert!(output.replace('\n', " ").contains(sentence), "{output}");
+    }
+    let json: Value = serde_json::from_str(&result.to_json().expect("plain data")).expect("JSON");
+    assert_eq!(json["costs"]["profile"], "zen4");
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    let result = result(&[observed(Setting::Off), observed(Setting::On)], "ipi");
+    for columns in [60, 80, 100, 160] {
+        let text = result.to_text(columns);
+        for line in text.lines() {
+            assert!(line.chars().count() <= columns, "{columns}: {line}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! This program as the first process of the emulated host: it loads KVM, runs the steps that the
 //! session sends, and answers with what happened.
 
+mod command;
 mod guest;
 mod module;
 mod mounts;
@@ -9,6 +10,7 @@ mod tracing;
 
 use crate::protocol::{COMMAND_LINE, FromAgent, PORT, ToAgent};
 use anyhow::Context;
+use module::Modules;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -102,52 +104,32 @@ fn port() -> anyhow::Result<PathBuf> {
 
 fn run() -> anyhow::Result<()> {
     mounts::late();
-    module::load_all()?;
+    let mut modules = Modules::load_all()?;
     let mut line = Line::open()?;
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     line.send(&FromAgent::Ready(release.trim().into()))?;
     loop {
         let answer = match line.receive()? {
-            ToAgent::Prepare(step) => {
-                step::perform(&mut line, &step).map(|result| FromAgent::Finished(Box::new(result)))
-            }
-            ToAgent::Load(is_on) => module::reload(is_on).map(|_| FromAgent::Standby),
-            ToAgent::Say(arguments) => say(&arguments),
+            ToAgent::Prepare(step) => step::perform(&mut line, &mut modules, &step)
+                .map(|result| FromAgent::Finished(Box::new(result))),
+            ToAgent::Load(parameters) => modules.load(&parameters).map(|_| FromAgent::Standby),
+            ToAgent::Run(arguments) => command::run(&arguments),
             ToAgent::Go => continue,
-            ToAgent::Shell(rows, columns) => return shell(rows, columns),
+            ToAgent::Shell { rows, columns, parameters } => {
+                let left = modules.load(&parameters).and_then(|_| command::shell(rows, columns));
+                line.send(&left.unwrap_or_else(|error| FromAgent::Failed(format!("{error:#}"))))?;
+                return Ok(());
+            }
             ToAgent::PowerOff => return Ok(()),
         };
-        line.send(&answer.unwrap_or_else(|error| FromAgent::Failed(format!("{error:#}"))))?;
+        line.send(&answer.unwrap_or_else(|error| FromAgent::Failed(failure(&error))))?;
     }
 }
 
-/// Runs this program again, with arguments.
-fn say(arguments: &[String]) -> anyhow::Result<FromAgent> {
-    let output = std::process::Command::new("/proc/self/exe").args(arguments).output()?;
-    let [out, error] =
-        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    Ok(FromAgent::Said(out, error, output.status.code().unwrap_or(-1)))
-}
-
-/// Gives the console to a shell, and powers off when it ends.
-fn shell(rows: u16, columns: u16) -> anyhow::Result<()> {
-    module::reload(true)?;
-    let console = File::options().read(true).write(true).open("/dev/ttyS0")?;
-    // A serial line does not tell its terminal's size, without which nothing is drawn.
-    let size =
-        rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    rustix::termios::tcsetwinsize(&console, size)?;
-    println!(
-        "avicenna lab: kvm_amd is loaded; `avicenna check`, `avicenna bench`; exit ends the lab"
-    );
-    std::process::Command::new(SHELL)
-        .env("PATH", "/bin:/sbin:/usr/bin:/usr/sbin")
-        .env("HOME", "/")
-        .env("TERM", "vt100")
-        .stdin(console.try_clone()?)
-        .stdout(console.try_clone()?)
-        .stderr(console)
-        .status()
-        .context("cannot start the shell")?;
-    Ok(())
+/// What went wrong, with what the kernel had to say at last.
+fn failure(error: &anyhow::Error) -> String {
+    const LAST: usize = 8;
+    let log = step::kernel_log();
+    let last = log[log.len().saturating_sub(LAST)..].iter();
+    last.fold(format!("{error:#}"), |text, line| text + "\n  kernel: " + line)
 }

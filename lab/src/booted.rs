@@ -8,7 +8,6 @@
 //! be written is told and left.
 
 use crate::cache;
-use crate::host;
 use crate::kernel::Kernel;
 use anyhow::{Context, bail};
 use board::snapshot::checksum;
@@ -44,6 +43,7 @@ impl Key {
         configuration: &Configuration,
         kernel: &Kernel,
         cpio: &[u8],
+        command_line: &str,
     ) -> anyhow::Result<Self> {
         let state = machine.state_bytes()?;
         let parts = [
@@ -51,7 +51,7 @@ impl Key {
             configuration.digest().0,
             checksum(&kernel.image),
             checksum(cpio),
-            checksum(host::command_line().as_bytes()),
+            checksum(command_line.as_bytes()),
         ];
         Ok(Self(checksum(&parts.map(u64::to_le_bytes).concat())))
     }
@@ -194,7 +194,7 @@ mod tests {
 
     fn host(model: &str, cpus: u16) -> Host {
         let model = CpuModel::named(model).expect("a model that comes with the machine");
-        Host { model, cpus, memory: 64 << 20 }
+        Host { model, cpus, memory: 64 << 20, append: String::new() }
     }
 
     fn kernel(image: &[u8]) -> Kernel {
@@ -204,7 +204,8 @@ mod tests {
     fn key(host: &Host, image: &[u8], cpio: &[u8]) -> Key {
         let machine = host.power_on().expect("a machine");
         let configuration = host.configuration().expect("a configuration");
-        Key::new(&machine, &configuration, &kernel(image), cpio).expect("plain data")
+        Key::new(&machine, &configuration, &kernel(image), cpio, &host.command_line())
+            .expect("plain data")
     }
 
     #[test]
@@ -218,6 +219,10 @@ mod tests {
             ("CPU model", key(&host("zen3", 2), b"kernel", b"files")),
             ("processors", key(&host("zen4", 3), b"kernel", b"files")),
             ("memory", key(&Host { memory: 32 << 20, ..zen4.clone() }, b"kernel", b"files")),
+            (
+                "command line",
+                key(&Host { append: "a".into(), ..zen4.clone() }, b"kernel", b"files"),
+            ),
         ] {
             assert_ne!(other, known, "{what}");
         }

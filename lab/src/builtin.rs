@@ -1,29 +1,27 @@
 //! The lab without a distribution's kernel: the reference hypervisor on the emulated machine, on
 //! any system and without a network.
 
-use crate::comparison::{Agreement, Comparison, ExitRow, exit_name, figure};
-use crate::counters::{Count, Counters};
+use crate::comparison::{Agreement, Comparison, ExitRow, Figure, Scope, exit_name, figure};
+use crate::counters::Tally;
+use crate::drive::{Drive, Watch};
+use crate::experiment::{Experiment, Setting};
 use crate::host::Host;
-use crate::workload::{Feature, Workload};
-use anyhow::bail;
+use crate::workload::Workload;
+use anyhow::Context;
 use arch::time::Picoseconds;
 use board::load::Source;
 use board::topology::Topology;
-use board::{Configuration, Images, Limits, Machine, Outcome};
+use board::{Configuration, Images, Machine, Outcome};
+use rules::feature::Feature;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Virtual time between two looks at the machine.
-const SLICE: Picoseconds = Picoseconds::from_milliseconds(5);
-const LIMIT: Picoseconds = Picoseconds::from_milliseconds(60_000);
 
 /// One run of the hypervisor.
 struct Run {
-    exits: BTreeMap<u64, Count>,
+    tally: Tally,
     /// The hypervisor's own counts, by name.
     own: BTreeMap<String, u64>,
-    figures: Vec<(String, &'static str, f64)>,
+    figures: Vec<Figure>,
     troubles: Vec<String>,
 }
 
@@ -38,41 +36,65 @@ pub struct Effort {
     pub is_restored: bool,
 }
 
+/// What the hypervisor is given.
+#[derive(Clone, Copy, Debug)]
+pub struct Guests<'a> {
+    pub vcpus: u16,
+    pub workload: &'a Workload,
+    /// Seconds of virtual time for each.
+    pub limit: u64,
+}
+
+/// Whether the hypervisor can do what is asked for.
+pub(crate) fn check(workload: &Workload, experiment: &Experiment) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        workload.benchmark_options().is_some(),
+        "the built-in hypervisor runs the workloads ipi, mesh and timer; threads and commands need \
+         a distribution's kernel"
+    );
+    anyhow::ensure!(
+        experiment.feature == Feature::Avic,
+        "the built-in hypervisor has AVIC off or on: other features need a distribution's kernel"
+    );
+    Ok(())
+}
+
 /// Runs a workload of bare metal in both APIC modes.
 pub fn compare(
     host: &Host,
-    guest_cpus: u16,
-    workload: &Workload,
-    feature: Feature,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(&str),
+    guests: Guests<'_>,
+    experiment: &Experiment,
+    watch: &mut Watch<'_>,
 ) -> anyhow::Result<(Vec<Comparison>, Effort)> {
-    let Some(tests) = workload.benchmark_options() else {
-        bail!(
-            "the built-in hypervisor runs the workloads ipi, mesh and timer; threads and commands need a distribution's kernel"
-        );
-    };
+    check(guests.workload, experiment)?;
+    let tests = guests.workload.benchmark_options().unwrap_or_default();
     let mut effort = Effort::default();
     let mut comparisons = Vec::new();
     for (name, apic) in [("xAPIC", "xapic"), ("x2APIC", "x2apic")] {
-        let mut sides = [None, None];
-        for is_on in feature.settings() {
-            let setting = if *is_on { "on" } else { "off" };
-            progress(&format!("{name} AVIC {setting}"));
+        let (mut off, mut on) = (None, None);
+        for arm in experiment.arms() {
+            watch.stage(&format!("{name}, {}", arm.label));
             let guest: Vec<String> = format!("output=memory apic={apic} {tests}")
                 .split(' ')
                 .map(|word| format!("guest.{word}"))
                 .collect();
-            let options = format!("avic={setting} vcpus={guest_cpus} {}", guest.join(" "));
-            sides[usize::from(*is_on)] = Some(run(host, &options, stop, &mut effort)?);
+            let (setting, vcpus) = (arm.setting, guests.vcpus);
+            let options = format!("avic={setting} vcpus={vcpus} {}", guest.join(" "));
+            let run = run(host, &options, guests.limit, watch, &mut effort)?;
+            *(if setting.is_on() { &mut on } else { &mut off }) = Some(run);
         }
-        let [off, on] = sides;
         comparisons.push(side_by_side(name, off, on));
     }
     Ok((comparisons, effort))
 }
 
-fn run(host: &Host, options: &str, stop: &AtomicBool, effort: &mut Effort) -> anyhow::Result<Run> {
+fn run(
+    host: &Host,
+    options: &str,
+    limit: u64,
+    watch: &mut Watch<'_>,
+    effort: &mut Effort,
+) -> anyhow::Result<Run> {
     let mut machine = Machine::new(&Configuration {
         model: host.model.clone(),
         topology: Topology::of_cores(host.cpus)?,
@@ -87,26 +109,18 @@ fn run(host: &Host, options: &str, stop: &AtomicBool, effort: &mut Effort) -> an
         modules: &[],
         command_line: options,
     })?;
-    machine.state.wiring.records = Some(Vec::new());
-    let mut counters = Counters::default();
-    let mut text = Vec::new();
+    let mut drive = Drive::new(machine);
+    drive.count();
+    let limit = Picoseconds::from_milliseconds(limit.saturating_mul(1000));
     let outcome = loop {
-        let until = machine.state.now.saturating_add(SLICE);
-        let outcome = machine.run(Limits { until, instructions: u64::MAX });
-        let records = machine.state.wiring.records.as_mut().map(std::mem::take);
-        records.unwrap_or_default().iter().for_each(|record| counters.take(record));
-        text.extend(machine.take_console().into_iter().filter(|(port, _)| *port == 0).map(|p| p.1));
-        match outcome {
-            Some(outcome) => break outcome,
-            None if machine.state.now >= LIMIT => bail!("the hypervisor does not end"),
-            None if stop.load(Ordering::Relaxed) => bail!("interrupted"),
-            None => {}
+        if let Some(outcome) = drive.slice(limit, watch).context("the built-in hypervisor")? {
+            break outcome;
         }
     };
-    effort.instructions += machine.instructions();
-    effort.time.0 += machine.state.now.0;
-    effort.trace_hash = machine.state.wiring.hash.value();
-    let mut run = read(&String::from_utf8_lossy(&text), counters.exits().clone());
+    effort.instructions += drive.machine.instructions();
+    effort.time.0 += drive.machine.state.now.0;
+    effort.trace_hash = drive.machine.state.wiring.hash.value();
+    let mut run = read(&drive.console(), drive.counters.all().clone());
     if outcome != Outcome::DebugExit(0) {
         run.troubles.push(format!("the hypervisor ended with {outcome:?}"));
     }
@@ -114,8 +128,8 @@ fn run(host: &Host, options: &str, stop: &AtomicBool, effort: &mut Effort) -> an
 }
 
 /// The hypervisor's records.
-fn read(text: &str, exits: BTreeMap<u64, Count>) -> Run {
-    let mut run = Run { exits, own: BTreeMap::new(), figures: Vec::new(), troubles: Vec::new() };
+fn read(text: &str, tally: Tally) -> Run {
+    let mut run = Run { tally, own: BTreeMap::new(), figures: Vec::new(), troubles: Vec::new() };
     for record in text.lines().filter_map(|line| serde_json::from_str::<Json>(line).ok()) {
         match record["record"].as_str().unwrap_or_default() {
             "exit" => {
@@ -131,10 +145,10 @@ fn read(text: &str, exits: BTreeMap<u64, Count>) -> Run {
 }
 
 fn side_by_side(name: &str, off: Option<Run>, on: Option<Run>) -> Comparison {
-    let codes = [&off, &on].into_iter().flatten().flat_map(|run| run.exits.keys().copied());
+    let codes = [&off, &on].into_iter().flatten().flat_map(|run| run.tally.exits.keys().copied());
     let codes: std::collections::BTreeSet<u64> = codes.collect();
     let count = |run: &Option<Run>, code: u64| {
-        run.as_ref().map(|run| run.exits.get(&code).copied().unwrap_or_default())
+        run.as_ref().map(|run| run.tally.exits.get(&code).copied().unwrap_or_default())
     };
     let mut exits: Vec<ExitRow> = codes
         .into_iter()
@@ -146,13 +160,15 @@ fn side_by_side(name: &str, off: Option<Run>, on: Option<Run>) -> Comparison {
         })
         .collect();
     exits.sort_by_key(|row| std::cmp::Reverse(row.off.or(row.on).map_or(0, |count| count.exits)));
-    let both = [(false, &off), (true, &on)];
+    let both = [(Setting::Off, &off), (Setting::On, &on)];
+    let both = both.into_iter();
     let agreement =
-        both.into_iter().filter_map(|(is_on, run)| Some(agreement(is_on, run.as_ref()?))).collect();
+        both.filter_map(|(setting, run)| Some(agreement(setting, run.as_ref()?))).collect();
     let troubles = [&off, &on].into_iter().flatten().flat_map(|run| run.troubles.clone()).collect();
     let figures = |run: Option<Run>| run.map(|run| run.figures);
     Comparison {
         name: name.into(),
+        scope: Scope::Life,
         exits,
         agreement,
         troubles,
@@ -162,22 +178,25 @@ fn side_by_side(name: &str, off: Option<Run>, on: Option<Run>) -> Comparison {
         inhibit_history: None,
         incomplete: Vec::new(),
         unaccelerated: Vec::new(),
+        left_incomplete: Vec::new(),
+        left_unaccelerated: Vec::new(),
+        breakdown: Vec::new(),
         doorbells: None,
         parameter: None,
     }
 }
 
 /// The hypervisor's count stands where KVM's tracepoints are otherwise.
-fn agreement(is_on: bool, run: &Run) -> Agreement {
+fn agreement(setting: Setting, run: &Run) -> Agreement {
     let machine: BTreeMap<String, u64> =
-        run.exits.iter().map(|(code, count)| (exit_name(*code), count.exits)).collect();
+        run.tally.exits.iter().map(|(code, count)| (exit_name(*code), count.exits)).collect();
     let names: std::collections::BTreeSet<&String> = machine.keys().chain(run.own.keys()).collect();
     let pair = |name: &String| {
         let of = |counts: &BTreeMap<String, u64>| counts.get(name).copied().unwrap_or(0);
         (name.clone(), of(&run.own), of(&machine))
     };
     Agreement {
-        is_on,
+        setting,
         counted_by: "the hypervisor",
         software: run.own.values().sum(),
         machine: machine.values().sum(),

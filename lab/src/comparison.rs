@@ -1,18 +1,20 @@
 //! Results side by side: the same virtual machine with the feature off and on.
 
-use crate::counters::Count;
+use crate::breakdown::Breakdown;
+use crate::counters::{Count, Tally};
+use crate::experiment::Setting;
 use crate::inhibition;
 use crate::protocol::Guest;
 use crate::session::Observed;
 use bench::Outcome;
 use profile::inhibit::Inhibits;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use trace::exit_reason::Isa;
 
 /// [APM2 "SVM Intercept Codes"]
-const HALTS: [u64; 2] =
+pub(crate) const HALTS: [u64; 2] =
     [trace::exit_reason::svm::HLT as u64, trace::exit_reason::svm::IDLE_HALT as u64];
 
 /// Exits of one reason, off and on.
@@ -31,6 +33,26 @@ pub struct Measure {
     pub unit: &'static str,
     pub off: Option<f64>,
     pub on: Option<f64>,
+    /// How often it was measured on each side; what was measured once says nothing of how it varies.
+    pub samples: u64,
+}
+
+impl Measure {
+    /// From off to on, in percent.
+    pub fn change(&self) -> Option<f64> {
+        let (off, on) = (self.off.filter(|off| *off > 0.0)?, self.on?);
+        Some((on - off) / off * 100.0)
+    }
+
+    /// Whether less of it is better: of time, but not of a rate.
+    pub fn is_better_when_less(&self) -> bool {
+        !self.unit.ends_with("/s")
+    }
+
+    /// The change with its sign turned so that more is worse.
+    pub fn worsening(&self) -> Option<f64> {
+        self.change().map(|change| if self.is_better_when_less() { change } else { -change })
+    }
 }
 
 /// Events of one kind.
@@ -45,7 +67,8 @@ pub struct Counted {
 /// Whether the hypervisor's software and the machine counted the same exits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Agreement {
-    pub is_on: bool,
+    #[serde(rename = "is_on", serialize_with = "as_bool")]
+    pub setting: Setting,
     /// Who counted besides the machine, for people.
     pub counted_by: &'static str,
     /// That count: KVM's tracepoints, or the reference hypervisor's own.
@@ -55,16 +78,42 @@ pub struct Agreement {
     pub differences: Vec<(String, u64, u64)>,
 }
 
+fn as_bool<S: Serializer>(setting: &Setting, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bool(setting.is_on())
+}
+
+/// Which part of a virtual machine's life counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// All of it, boot included.
+    #[default]
+    Life,
+    /// Between the start and the end of the workload, which the guest marks.
+    Workload,
+}
+
+impl Scope {
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Life => "over the virtual machine's whole life",
+            Self::Workload => "between the start and the end of the workload",
+        }
+    }
+}
+
 /// One virtual machine, off and on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Comparison {
     /// xAPIC or x2APIC.
     pub name: String,
+    /// What `exits`, `left_incomplete` and `left_unaccelerated` cover.
+    pub scope: Scope,
     pub exits: Vec<ExitRow>,
     pub measures: Vec<Measure>,
     pub agreement: Vec<Agreement>,
-    /// Seconds that the virtual machine ran with the feature on, and those of them during which
-    /// KVM inhibited it.
+    /// Seconds in which virtual processors could run with the feature on, and those of them during
+    /// which KVM inhibited it.
     pub inhibited: Option<(f64, f64)>,
     /// Inhibits as KVM traced them, with the feature on: seconds, text.
     pub inhibits: Vec<(f64, String)>,
@@ -74,9 +123,15 @@ pub struct Comparison {
     pub incomplete: Vec<Counted>,
     /// Events of `kvm_avic_unaccelerated_access` by register.
     pub unaccelerated: Vec<Counted>,
+    /// The machine's own count of IPIs that AVIC could not complete, of this scope.
+    pub left_incomplete: Vec<Counted>,
+    /// The same of APIC accesses that AVIC left to KVM.
+    pub left_unaccelerated: Vec<Counted>,
     pub doorbells: Option<u64>,
     /// What the module's parameter said with the feature on.
     pub parameter: Option<String>,
+    /// What times are made of, where that was asked for.
+    pub breakdown: Vec<Breakdown>,
     /// Warnings of the host's kernel, and virtual machines that did not end as they should.
     pub troubles: Vec<String>,
 }
@@ -120,37 +175,55 @@ pub fn compare(observed: &[Observed], release: &str) -> Vec<Comparison> {
 }
 
 fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
-    let of = |is_on: bool, is_traced: bool| {
+    let of = |setting: Setting, is_traced: bool| {
         observed.iter().find(|one| {
-            one.step.name == name && one.step.is_on == is_on && one.step.is_traced == is_traced
+            one.step.name == name
+                && one.step.arm.setting == setting
+                && one.step.is_traced == is_traced
         })
     };
-    let (off, on) = (of(false, true), of(true, true));
-    let both = [off, on];
-    let traced = both.into_iter().flatten();
+    let (off, on) = (of(Setting::Off, true), of(Setting::On, true));
+    let traced = [off, on].into_iter().flatten();
+    let is_marked = traced.clone().all(|one| one.window.is_some());
+    let scope = if is_marked && (off.or(on)).is_some() { Scope::Workload } else { Scope::Life };
     let on_points = on.and_then(|one| one.result.tracepoints.clone()).unwrap_or_default();
-    let history = on.and_then(|one| inhibition::history(&on_points, one.result.seconds, release));
+    let history = on.and_then(|_| inhibition::history(&on_points, release));
     let inhibited = history.as_ref().map_or(0.0, |all| all.machines[0].inhibited_seconds);
+    let left = on.map(|one| scoped(one, scope).clone()).unwrap_or_default();
     let mine = observed.iter().filter(|one| one.step.name == name);
     Comparison {
         name: name.into(),
-        exits: exit_rows(off, on),
-        measures: measures(of(false, false).or(off), of(true, false).or(on)),
+        scope,
+        exits: exit_rows(off, on, scope),
+        measures: measures(of(Setting::Off, false).or(off), of(Setting::On, false).or(on)),
         agreement: traced.filter_map(agreement).collect(),
-        inhibited: on.map(|one| (one.result.seconds, inhibited)),
+        inhibited: on_points.ran.map(|(begin, end)| (end - begin, inhibited)),
         inhibit_history: history,
         inhibits: on_points.inhibits,
-        incomplete: counted(&on_points.incomplete, |reason| {
-            Some(profile::name::incomplete_ipi_cause(reason).into())
-        }),
-        unaccelerated: counted(&on_points.unaccelerated, |offset| {
-            let offset = u16::try_from(offset).ok()?;
-            profile::name::register_name(offset).map(Into::into)
-        }),
-        doorbells: on.map(|one| one.doorbells),
-        parameter: on.map(|one| one.result.parameter.clone()),
+        incomplete: counted(&on_points.incomplete, incomplete_name),
+        unaccelerated: counted(&on_points.unaccelerated, register_name),
+        left_incomplete: counted(&left.incomplete, incomplete_name),
+        left_unaccelerated: counted(&left.unaccelerated, register_name),
+        doorbells: on.map(|one| scoped(one, scope).doorbells),
+        parameter: on.and_then(|one| Some(one.result.parameters.last()?.value.clone())),
+        breakdown: Vec::new(),
         troubles: mine.flat_map(troubles).collect::<BTreeSet<_>>().into_iter().collect(),
     }
+}
+
+fn scoped(one: &Observed, scope: Scope) -> &Tally {
+    match scope {
+        Scope::Life => &one.all,
+        Scope::Workload => one.workload(),
+    }
+}
+
+fn incomplete_name(reason: u32) -> Option<String> {
+    Some(profile::name::incomplete_ipi_cause(reason).into())
+}
+
+fn register_name(offset: u32) -> Option<String> {
+    profile::name::register_name(u16::try_from(offset).ok()?).map(Into::into)
 }
 
 /// The name that KVM's tracepoints use.
@@ -173,11 +246,12 @@ fn counted(counts: &BTreeMap<u64, u64>, name: impl Fn(u32) -> Option<String>) ->
 }
 
 /// Sorted by what the feature saves, or by count where there is one side only.
-fn exit_rows(off: Option<&Observed>, on: Option<&Observed>) -> Vec<ExitRow> {
+fn exit_rows(off: Option<&Observed>, on: Option<&Observed>, scope: Scope) -> Vec<ExitRow> {
+    let sides = [off, on].into_iter().flatten();
     let codes: BTreeSet<u64> =
-        [off, on].into_iter().flatten().flat_map(|one| one.window.keys().copied()).collect();
+        sides.flat_map(|one| scoped(one, scope).exits.keys().copied()).collect();
     let count = |one: Option<&Observed>, code: u64| {
-        one.map(|one| one.window.get(&code).copied().unwrap_or_default())
+        one.map(|one| scoped(one, scope).exits.get(&code).copied().unwrap_or_default())
     };
     let row = |code: u64| ExitRow {
         code,
@@ -193,40 +267,48 @@ fn exit_rows(off: Option<&Observed>, on: Option<&Observed>) -> Vec<ExitRow> {
 
 fn agreement(one: &Observed) -> Option<Agreement> {
     let counted = &one.result.tracepoints.as_ref()?.exits;
-    let codes: BTreeSet<u64> = counted.keys().chain(one.exits.keys()).copied().collect();
+    let codes: BTreeSet<u64> = counted.keys().chain(one.all.exits.keys()).copied().collect();
     let pair = |code: u64| {
-        let machine = one.exits.get(&code).map_or(0, |count| count.exits);
+        let machine = one.all.exits.get(&code).map_or(0, |count| count.exits);
         (exit_name(code), counted.get(&code).copied().unwrap_or(0), machine)
     };
     let pairs = codes.into_iter().map(pair);
     Some(Agreement {
-        is_on: one.step.is_on,
+        setting: one.step.arm.setting,
         counted_by: "KVM's tracepoints",
         software: counted.values().sum(),
-        machine: one.exits.values().map(|count| count.exits).sum(),
+        machine: one.all.total(),
         differences: pairs.filter(|(_, traced, machine)| traced != machine).collect(),
     })
 }
 
 /// What would make a reader doubt the numbers.
 fn troubles(one: &Observed) -> Vec<String> {
-    let setting = if one.step.is_on { "on" } else { "off" };
+    let label = &one.step.arm.label;
     let ended = match &one.result.outcome {
         Outcome::DebugExit(0) | Outcome::PowerOff => None,
-        other => Some(format!("the virtual machine ended with {other:?} (feature {setting})")),
+        Outcome::TimeLimit => Some(format!(
+            "the virtual machine did not end within {} s ({label}); --limit allows more",
+            one.step.limit
+        )),
+        other => Some(format!("the virtual machine ended with {other:?} ({label})")),
     };
-    let is_refused = one.step.is_on && !["Y", "1"].contains(&one.result.parameter.as_str());
-    let refused = is_refused.then(|| {
-        let parameter = &one.result.parameter;
+    let asked = one.step.arm.parameters.iter().zip(&one.result.parameters);
+    let refused = asked.filter(|(asked, shown)| is_on(&asked.value) && !is_on(&shown.value));
+    let refused = refused.map(|(asked, shown)| {
+        let (module, name) = (&asked.module, &asked.name);
+        let says = if shown.value.is_empty() { "has no such parameter" } else { &shown.value };
         format!(
-            "kvm_amd was asked for avic=1 and says {parameter}: this processor has no AVIC for it"
+            "{module} was asked for {name}={} and says {says}: this processor or this kernel has not \
+             what it needs for it",
+            asked.value
         )
     });
     let unsaid = matches!(one.step.guest, Guest::Linux(_)) && figures(one).is_empty();
     let unsaid = unsaid.then(|| {
         let last = one.result.console.iter().rev().take(3).rev().cloned();
         format!(
-            "the guest did not say how its workload ended (feature {setting}); its last lines: {}",
+            "the guest did not say how its workload ended ({label}); its last lines: {}",
             last.collect::<Vec<_>>().join(" / ")
         )
     });
@@ -234,6 +316,11 @@ fn troubles(one: &Observed) -> Vec<String> {
     let warnings = one.result.messages.iter().filter(|text| text.contains("WARNING"));
     let all = ended.into_iter().chain(refused).chain(unsaid).chain(failed);
     all.chain(warnings.cloned()).collect()
+}
+
+/// As parameters of modules are set and shown.
+fn is_on(value: &str) -> bool {
+    ["Y", "1"].contains(&value)
 }
 
 /// A command of the guest that did not succeed.
@@ -253,26 +340,36 @@ fn measures(off: Option<&Observed>, on: Option<&Observed>) -> Vec<Measure> {
     side_by_side(off.map(figures), on.map(figures))
 }
 
-/// A figure of a guest: name, unit, value.
-pub(crate) type Figure = (String, &'static str, f64);
+/// A figure of a guest.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Figure {
+    pub(crate) name: String,
+    pub(crate) unit: &'static str,
+    pub(crate) value: f64,
+    pub(crate) samples: u64,
+}
 
 pub(crate) fn side_by_side(off: Option<Vec<Figure>>, on: Option<Vec<Figure>>) -> Vec<Measure> {
-    let mut names: Vec<(String, &'static str)> = Vec::new();
-    for (name, unit, _) in [&off, &on].into_iter().flatten().flatten() {
-        if !names.iter().any(|(known, _)| known == name) {
-            names.push((name.clone(), unit));
+    let mut known: Vec<&Figure> = Vec::new();
+    for figure in [&off, &on].into_iter().flatten().flatten() {
+        if !known.iter().any(|other| other.name == figure.name) {
+            known.push(figure);
         }
     }
     let value = |figures: &Option<Vec<Figure>>, name: &str| {
-        figures.as_ref()?.iter().find(|figure| figure.0 == name).map(|figure| figure.2)
+        figures.as_ref()?.iter().find(|figure| figure.name == name).map(|figure| figure.value)
     };
-    names
-        .into_iter()
-        .map(|(name, unit)| Measure { off: value(&off, &name), on: value(&on, &name), name, unit })
-        .collect()
+    let measure = |figure: &Figure| Measure {
+        off: value(&off, &figure.name),
+        on: value(&on, &figure.name),
+        name: figure.name.clone(),
+        unit: figure.unit,
+        samples: figure.samples,
+    };
+    known.into_iter().map(measure).collect()
 }
 
-fn figures(one: &Observed) -> Vec<Figure> {
+pub(crate) fn figures(one: &Observed) -> Vec<Figure> {
     let records = one.result.console.iter().filter_map(|line| {
         line.starts_with('{').then(|| serde_json::from_str::<Json>(line).ok()).flatten()
     });
@@ -284,14 +381,20 @@ pub(crate) fn figure(record: &Json) -> Option<Figure> {
     let text = |key: &str| record[key].as_str().unwrap_or_default();
     let fence = if record["fence"].as_bool() == Some(true) { ", fence" } else { "" };
     let path = || format!("{} {}{fence}", text("test"), text("destination")).trim_end().to_owned();
+    let figure = |name, unit, value, samples| Some(Figure { name, unit, value, samples });
     match text("record") {
-        "latency" => Some((path(), "cycles", record["p50"].as_f64()?)),
-        "throughput" => Some((path(), "messages/s", record["per_second"].as_f64()?)),
+        "latency" => figure(
+            path(),
+            "cycles",
+            record["p50"].as_f64()?,
+            record["samples"].as_u64().unwrap_or(1),
+        ),
+        "throughput" => figure(path(), "messages/s", record["per_second"].as_f64()?, 1),
         "threads" => {
             let rate = record["events"].as_f64()? / record["seconds"].as_f64()?;
-            Some(("threads".into(), "events/s", rate))
+            figure("threads".into(), "events/s", rate, 1)
         }
-        "command" => Some(("command".into(), "seconds", record["seconds"].as_f64()?)),
+        "command" => figure("command".into(), "seconds", record["seconds"].as_f64()?, 1),
         _ => None,
     }
 }

@@ -1,6 +1,7 @@
 //! The tables of a result.
 
-use crate::comparison::{Comparison, Counted, Measure};
+use crate::breakdown::Breakdown;
+use crate::comparison::{Comparison, Counted};
 use crate::counters::Count;
 use crate::prediction::{Prediction, Use};
 use report::grid::{Grid, Value};
@@ -11,13 +12,18 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<Grid> {
     if !comparison.measures.is_empty() {
         grids.push(measure_grid(comparison));
     }
+    let scope = comparison.scope.words();
     for (what, column, rows) in [
-        ("IPIs that AVIC could not complete", "reason", &comparison.incomplete),
-        ("APIC accesses that AVIC left to KVM", "register", &comparison.unaccelerated),
+        ("IPIs that AVIC could not complete", "reason", &comparison.left_incomplete),
+        ("APIC accesses that AVIC left to software", "register", &comparison.left_unaccelerated),
     ] {
         if !rows.is_empty() {
-            grids.push(counted_grid(format!("{}: {what}", comparison.name), column, rows));
+            let title = format!("{}: {what} {scope}", comparison.name);
+            grids.push(counted_grid(title, column, rows));
         }
+    }
+    if !comparison.breakdown.is_empty() {
+        grids.push(breakdown_grid(comparison));
     }
     if let Some(history) = &comparison.inhibit_history {
         grids.push(report::exits::inhibits(history));
@@ -27,7 +33,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<Grid> {
 
 fn exit_grid(comparison: &Comparison) -> Grid {
     let mut grid = Grid::new(
-        format!("{}: VM exits", comparison.name),
+        format!("{}: VM exits {}", comparison.name, comparison.scope.words()),
         &["reason", "off", "share %", "avg µs", "on", "share %", "avg µs", "change %"],
     );
     let (all_off, all_on) = (comparison.exits_off(), comparison.exits_on());
@@ -63,7 +69,7 @@ fn exit_grid(comparison: &Comparison) -> Grid {
     grid
 }
 
-/// Tracepoints count over the whole life of the virtual machine, with AVIC on.
+/// As the machine counted them, with the feature on.
 fn counted_grid(title: String, column: &'static str, rows: &[Counted]) -> Grid {
     let mut grid = Grid::new(title, &["number", column, "on"]);
     for Counted { number, name, count } in rows {
@@ -93,19 +99,56 @@ fn change(off: Option<u64>, on: Option<u64>) -> Value {
 fn measure_grid(comparison: &Comparison) -> Grid {
     let mut grid = Grid::new(
         format!("{}: what the guest measured", comparison.name),
-        &["measure", "unit", "off", "on", "change %"],
+        &["measure", "unit", "off", "on", "change %", "samples"],
     );
     let number = |value: Option<f64>| {
-        value.map_or(Value::Missing, |value| Value::Number(value, if value < 10.0 { 3 } else { 0 }))
+        value.map_or(Value::Missing, |value| Value::Number(value, if value < 10.0 { 6 } else { 0 }))
     };
-    for Measure { name, unit, off, on } in &comparison.measures {
-        let change = match (off, on) {
-            (Some(off), Some(on)) if *off > 0.0 => Value::Number((on - off) / off * 100.0, 1),
-            _ => Value::Missing,
+    for measure in &comparison.measures {
+        grid.rows.push(vec![
+            Value::text(measure.name.clone()),
+            Value::text(measure.unit),
+            number(measure.off),
+            number(measure.on),
+            measure.change().map_or(Value::Missing, |change| Value::Number(change, 1)),
+            Value::Count(measure.samples),
+        ]);
+    }
+    grid
+}
+
+/// Parts of a figure that is not set beside a published one are in the JSON.
+fn breakdown_grid(comparison: &Comparison) -> Grid {
+    const SHOWN: &str = "ipi_acknowledged physical";
+    let mut grid = Grid::new(
+        format!("{}: what the times are made of, in cycles", comparison.name),
+        &[
+            "measure",
+            "total",
+            "AVIC's steps",
+            "world switches",
+            "APIC, delivery",
+            "messages",
+            "instructions",
+        ],
+    );
+    let is_shown = |one: &&Breakdown| one.measure == SHOWN;
+    let all = comparison.breakdown.iter();
+    let has_shown = all.clone().any(|one| is_shown(&one));
+    for one in all.filter(|one| !has_shown || is_shown(one)) {
+        let part = |value: f64| {
+            let share = value / one.total.max(f64::MIN_POSITIVE) * 100.0;
+            Value::text(format!("{value:.0} ({share:.0} %)"))
         };
-        let cells =
-            vec![Value::text(name.clone()), Value::text(*unit), number(*off), number(*on), change];
-        grid.rows.push(cells);
+        grid.rows.push(vec![
+            Value::text(format!("{}, {}", one.measure, one.setting)),
+            Value::Number(one.total, 0),
+            part(one.avic),
+            part(one.world_switches),
+            part(one.apic_and_delivery),
+            part(one.messages),
+            part(one.instructions),
+        ]);
     }
     grid
 }
@@ -135,6 +178,7 @@ pub(crate) fn predictions(predictions: &[Prediction]) -> Option<Grid> {
             number(prediction.error, 1),
             Value::text(match prediction.served {
                 Use::Calibration => "calibration",
+                Use::Computed => "computed",
                 Use::Prediction => "prediction",
                 Use::None => "not predicted",
             }),

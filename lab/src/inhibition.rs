@@ -8,14 +8,17 @@ use profile::inhibit::{Inhibits, follow};
 use profile::part::InhibitChange;
 use trace::inhibit::Numbering;
 
-/// The time line of a virtual machine that ran for `seconds` from its first event on.
-pub fn history(points: &Tracepoints, seconds: f64, release: &str) -> Option<Inhibits> {
-    let changes: Vec<InhibitChange> =
-        points.inhibits.iter().filter_map(|(at, text)| change(*at, text)).collect();
-    let start = changes.first()?.time_ns;
+/// The time line of a virtual machine while its processors could run: what was set before counts from
+/// there on, and what came later not at all.
+pub fn history(points: &Tracepoints, release: &str) -> Option<Inhibits> {
+    let (start, end) = points.ran.map(|(start, end)| (nanoseconds(start), nanoseconds(end)))?;
+    let changes = points.inhibits.iter().filter_map(|(at, text)| change(*at, text));
+    let changes: Vec<InhibitChange> = changes
+        .filter(|change| change.time_ns <= end)
+        .map(|change| InhibitChange { time_ns: change.time_ns.max(start), ..change })
+        .collect();
     let named = points.numbering.clone().or_else(|| Numbering::of_kernel(release));
     let numbering = named.unwrap_or_else(Numbering::assumed);
-    let end = start.saturating_add(nanoseconds(seconds));
     let mut history = follow(&changes, &numbering, (start, end))?;
     for machine in &mut history.machines {
         // KVM also clears what was never set.
@@ -54,13 +57,14 @@ mod tests {
             (10.5, "cleared reason=2, inhibits=0x0"),
             (10.5, "cleared reason=4, inhibits=0x0"),
             (11.0, "set reason=8, inhibits=0x100"),
+            (12.5, "set reason=2, inhibits=0x104"),
         ];
         let inhibits = events.map(|(at, text)| (at, text.to_owned())).to_vec();
-        Tracepoints { inhibits, numbering, ..Tracepoints::default() }
+        Tracepoints { inhibits, numbering, ran: Some((10.0, 12.0)), ..Tracepoints::default() }
     }
 
     fn names(points: &Tracepoints, release: &str) -> Vec<String> {
-        let history = history(points, 2.0, release).expect("events");
+        let history = history(points, release).expect("events");
         history.machines[0].reasons.iter().map(|reason| reason.name.clone()).collect()
     }
 
@@ -72,13 +76,21 @@ mod tests {
         assert_eq!(names(&points(own), "6.12.107")[0], "SEV");
     }
 
+    /// The share of the time inhibited, for processors that could run in a stretch.
+    fn share(ran: (f64, f64)) -> f64 {
+        let points = Tracepoints { ran: Some(ran), ..points(None) };
+        history(&points, "6.12.0").expect("events").machines[0].inhibited_share
+    }
+
     #[test]
-    fn time_runs_from_the_first_event_to_the_end_of_the_virtual_machine() {
-        let history = history(&points(None), 2.0, "6.12.0").expect("events");
-        let machine = &history.machines[0];
-        assert!((machine.inhibited_seconds - 1.5).abs() < 1e-6, "{machine:?}");
-        assert!(machine.reasons[1].is_set_at_end);
-        assert_eq!(super::history(&Tracepoints::default(), 1.0, "6.12.0"), None);
+    fn only_the_time_in_which_processors_could_run_counts() {
+        let all = history(&points(None), "6.12.0").expect("events");
+        assert!((all.machines[0].inhibited_seconds - 1.5).abs() < 1e-6, "{:?}", all.machines);
+        assert!(all.machines[0].reasons[1].is_set_at_end);
+        // Before the first processor is made, and after the machine is gone, an inhibit costs nothing.
+        assert_eq!(share((10.6, 10.9)), 0.0);
+        assert_eq!(share((11.5, 12.0)), 1.0);
+        assert_eq!(history(&Tracepoints::default(), "6.12.0"), None);
     }
 
     #[test]

@@ -22,6 +22,12 @@ impl Initramfs {
         self.files.insert(relative(path.as_ref()), bytes);
     }
 
+    /// Whether there is something at a path.
+    pub fn contains(&self, path: &Path) -> bool {
+        let path = relative(path);
+        self.files.contains_key(&path) || self.links.contains_key(&path)
+    }
+
     pub fn link(&mut self, path: impl AsRef<Path>, target: impl Into<PathBuf>) {
         self.links.insert(relative(path.as_ref()), target.into());
     }

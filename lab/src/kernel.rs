@@ -1,11 +1,19 @@
 //! The kernel of an emulated host, with the modules that the lab needs of it.
 
+mod module;
+
+use self::module::{Tree, add_module, information, module_bytes};
 use crate::distribution::{DISTRIBUTIONS, fetched, unpack};
+use crate::drive::Watch;
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 
 /// Modules that an emulated host needs, besides those that they depend on.
 const MODULES: [&str; 3] = ["virtio_pci", "virtio_console", "kvm-amd"];
+
+/// Where a built kernel's release and image are.
+const BUILT_RELEASE: &str = "include/config/kernel.release";
+const BUILT_IMAGES: [&str; 2] = ["arch/x86/boot/bzImage", "vmlinux"];
 
 /// Where a kernel package has its modules.
 const MODULE_FOLDERS: [&str; 2] = ["usr/lib/modules", "lib/modules"];
@@ -22,23 +30,51 @@ pub struct Kernel {
 
 impl Kernel {
     /// A distribution's kernel by name, or one of this machine: a kernel package, a folder that one
-    /// was unpacked to, or a kernel's file with its modules where packages put them. `say` is told
+    /// was unpacked to, or a kernel's file with its modules where packages put them. The watch is told
     /// what takes time.
-    pub fn find(name: &str, say: &mut dyn FnMut(&str)) -> anyhow::Result<Self> {
+    pub fn find(name: &str, watch: &mut Watch<'_>) -> anyhow::Result<Self> {
         match DISTRIBUTIONS.iter().find(|distribution| distribution.name == name) {
-            Some(distribution) => Self::unpacked(&fetched(*distribution, say)?, name),
+            Some(distribution) => Self::unpacked(&fetched(*distribution, watch)?, name),
+            None if Path::new(name).join(BUILT_RELEASE).is_file() => {
+                Self::built(Path::new(name), name)
+            }
             None if Path::new(name).is_dir() => Self::unpacked(Path::new(name), name),
             None if Path::new(name).is_file() && name.ends_with(".deb") => {
                 let folder = tempfile::tempdir()?;
-                unpack(Path::new(name), folder.path())?;
+                unpack(Path::new(name), folder.path(), watch)?;
                 Self::unpacked(folder.path(), name)
             }
             None if Path::new(name).is_file() => Self::of_file(Path::new(name), name),
             None => bail!(
                 "{name:?} is neither debian-12, debian-13, debian-sid, builtin, a kernel's file, a kernel \
-                 package (.deb) nor a folder that one was unpacked to"
+                 package (.deb), a folder that one was unpacked to, nor one in which a kernel was built"
             ),
         }
+    }
+
+    /// Takes a module of this machine in place of the kernel's own.
+    pub fn replace_module(&mut self, path: &Path) -> anyhow::Result<()> {
+        let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let stem = file.as_deref().and_then(|name| name.split('.').next()).unwrap_or_default();
+        let name = format!("{}.ko", stem.replace('-', "_"));
+        let bytes = module_bytes(path)?;
+        let known = self.modules.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>();
+        let known = known.join(", ");
+        let place = self.modules.iter_mut().find(|(known, _)| *known == name);
+        let place = place.with_context(|| {
+            format!("{}: the host loads no module {name}, but {known}", path.display())
+        })?;
+        place.1 = bytes;
+        Ok(())
+    }
+
+    /// The parameters that one of the modules has, sorted.
+    pub(crate) fn parameters_of(&self, module: &str) -> Vec<String> {
+        let file = format!("{module}.ko");
+        let bytes = self.modules.iter().find(|(name, _)| *name == file).map(|(_, bytes)| bytes);
+        let types = bytes.into_iter().flat_map(|bytes| information(bytes, "parmtype"));
+        let names = types.filter_map(|text| Some(text.split_once(':')?.0.to_owned()));
+        names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
 
     /// The kernel in `boot/vmlinuz-RELEASE` or `lib/modules/RELEASE/vmlinuz`.
@@ -50,7 +86,18 @@ impl Kernel {
                  lib/modules/RELEASE, or lib/modules/RELEASE/vmlinuz"
             )
         })?;
-        Self::with_modules(&image, &tree, &release, name)
+        Self::with_modules(&image, &Tree::Installed(&tree), &release, name)
+    }
+
+    /// A kernel where it was built: its image and what of modules was built beside it.
+    fn built(root: &Path, name: &str) -> anyhow::Result<Self> {
+        let release = std::fs::read_to_string(root.join(BUILT_RELEASE));
+        let release = release.with_context(|| format!("{name}: cannot read {BUILT_RELEASE}"))?;
+        let images = BUILT_IMAGES.map(|image| root.join(image));
+        let image = images.iter().find(|image| image.is_file()).with_context(|| {
+            format!("{name} has no {}: make bzImage modules", BUILT_IMAGES.join(" and no "))
+        })?;
+        Self::with_modules(image, &Tree::built(root), release.trim(), name)
     }
 
     fn unpacked(folder: &Path, name: &str) -> anyhow::Result<Self> {
@@ -61,16 +108,25 @@ impl Kernel {
             .map(|tree| folder.join(tree).join(&release))
             .find(|tree| tree.is_dir())
             .with_context(|| format!("no lib/modules/{release} in {}", folder.display()))?;
-        Self::with_modules(&image, &tree, &release, name)
+        Self::with_modules(&image, &Tree::Installed(&tree), &release, name)
     }
 
-    fn with_modules(image: &Path, tree: &Path, release: &str, name: &str) -> anyhow::Result<Self> {
+    fn with_modules(
+        image: &Path,
+        tree: &Tree<'_>,
+        release: &str,
+        name: &str,
+    ) -> anyhow::Result<Self> {
         let mut modules = Vec::new();
         for module in MODULES {
             add_module(tree, module, &mut modules)?;
         }
         if !modules.iter().any(|(name, _)| name == "kvm_amd.ko") {
-            bail!("{} has no module kvm-amd", tree.display());
+            bail!(
+                "{} has no module kvm-amd: KVM has to be built as modules (CONFIG_KVM=m, \
+                 CONFIG_KVM_AMD=m), since the lab loads them with one parameter and another",
+                tree.folder().display()
+            );
         }
         let image_bytes =
             std::fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
@@ -114,66 +170,6 @@ fn entry(folder: &Path, wanted: impl Fn(&str) -> bool) -> Option<PathBuf> {
     paths.pop()
 }
 
-/// Adds a module behind all that it depends on.
-fn add_module(
-    tree: &Path,
-    module: &str,
-    modules: &mut Vec<(String, Vec<u8>)>,
-) -> anyhow::Result<()> {
-    let name = format!("{}.ko", module.replace('-', "_"));
-    if modules.iter().any(|(known, _)| *known == name) {
-        return Ok(());
-    }
-    // A part that this kernel has built in has no file.
-    let Some(path) = module_file(tree, module) else { return Ok(()) };
-    let bytes = module_bytes(&path)?;
-    for dependency in dependencies(&bytes) {
-        add_module(tree, &dependency, modules)?;
-    }
-    modules.push((name, bytes));
-    Ok(())
-}
-
-/// The names after `depends=` in a module's `.modinfo`, where texts end with a zero byte.
-fn dependencies(module: &[u8]) -> Vec<String> {
-    const KEY: &[u8] = b"\0depends=";
-    let Some(at) = module.windows(KEY.len()).position(|window| window == KEY) else {
-        return Vec::new();
-    };
-    let value = module[at + KEY.len()..].split(|byte| *byte == 0).next().unwrap_or_default();
-    let names = String::from_utf8_lossy(value).into_owned();
-    names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
-}
-
-/// The file of a module, whatever it is packed with; names know no difference of - and _.
-fn module_file(tree: &Path, module: &str) -> Option<PathBuf> {
-    let mut folders = vec![tree.join("kernel")];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().replace('-', "_");
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                folders.push(entry.path());
-            } else if name.split('.').next() == Some(module.replace('-', "_").as_str()) {
-                return Some(entry.path());
-            }
-        }
-    }
-    None
-}
-
-fn module_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
-    use std::io::Read;
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut unpacked = Vec::new();
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("xz") => liblzma::read::XzDecoder::new(&bytes[..]).read_to_end(&mut unpacked),
-        Some("zst") => zstd::Decoder::new(&bytes[..])?.read_to_end(&mut unpacked),
-        _ => return Ok(bytes),
-    }
-    .with_context(|| format!("cannot unpack {}", path.display()))?;
-    Ok(unpacked)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,20 +200,5 @@ mod tests {
         assert_eq!(modules_of(&tree.join("vmlinuz")), found);
         assert_eq!(modules_of(&folder.path().join("boot/vmlinuz-6.2-amd64")), None);
         assert_eq!(modules_of(&folder.path().join("bzImage")), None);
-    }
-
-    #[test]
-    fn modules_come_behind_those_that_they_depend_on() {
-        let folder = tempfile::tempdir().expect("a writable folder");
-        let kernel = folder.path().join("kernel/drivers");
-        std::fs::create_dir_all(&kernel).expect("a writable folder");
-        for (name, depends) in [("kvm-amd", "ccp,kvm"), ("kvm", "irqbypass"), ("irqbypass", "")] {
-            let text = format!("license=GPL\0depends={depends}\0name={name}\0");
-            std::fs::write(kernel.join(format!("{name}.ko")), text).expect("a writable folder");
-        }
-        let mut modules = Vec::new();
-        add_module(folder.path(), "kvm-amd", &mut modules).expect("readable modules");
-        let names: Vec<&str> = modules.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["irqbypass.ko", "kvm.ko", "kvm_amd.ko"], "ccp is built in");
     }
 }

@@ -1,50 +1,61 @@
 //! A result as a page: self-contained, with plots.
 
-use crate::comparison::{Comparison, ExitRow};
-use crate::counters::Count;
+use crate::comparison::{Comparison, ExitRow, HALTS};
+use crate::gloss::Glossary;
 use crate::grids::{self, exits};
 use crate::remarks;
 use crate::result::LabResult;
-use report::grid::{escaped, grouped};
-use report::page::{self, AFTER as ON, BEFORE as OFF, page};
-use report::plot;
+use report::grid::{Grid, escaped, grouped};
+use report::page::{self, page};
+use report::plot::{self, Pair};
+
+/// Text that is looked through, not shown: a page has its own width.
+const UNFOLDED: usize = usize::MAX;
+/// Reasons with a bar; all are in the tables.
+const MOST_REASONS: usize = 8;
 
 impl LabResult {
+    /// The verdict comes first.
     pub fn to_html(&self) -> String {
-        let mut body = format!(
-            "<h1>Where the VM exits go: {}</h1>\n<p class=\"facts\">{}</p>\n",
+        let mut body = format!("<p class=\"answer\">{}</p>\n", escaped(&self.verdict.text));
+        body += &format!(
+            "<h1>Where the VM exits go: {}</h1>\n<p class=\"facts\">{}\n{}</p>\n",
             escaped(&self.workload),
-            escaped(&self.title())
+            escaped(&self.title()),
+            escaped(&self.costs_sentence())
         );
-        self.comparisons.iter().for_each(|comparison| body += &answer(comparison));
-        body += &page::legend("AVIC off", "AVIC on");
+        if let Some(arm) = self.arms.first() {
+            let feature = arm.label.rsplit_once(' ').map_or("", |(feature, _)| feature);
+            body += &page::legend(&format!("{feature} off"), &format!("{feature} on"));
+        }
+        let mut glossary = Glossary::default();
         for comparison in &self.comparisons {
-            body += &section(comparison);
+            body += &section(comparison, &mut glossary);
         }
         if let Some(grid) = grids::predictions(&self.predictions) {
-            body += &format!("<div class=\"scroll\">{}</div>\n", grid.to_html());
+            body += &table(&grid, &mut glossary);
         }
-        for reason in remarks::not_predicted(&self.predictions) {
-            body += &format!("<p>{}</p>\n", escaped(&reason));
+        for remark in remarks::of_predictions(self) {
+            body += &format!("<p>{}</p>\n", escaped(&remark));
         }
         body += &format!("<p class=\"facts\">{}</p>\n", escaped(&self.run_line()));
         page(&format!("avicenna lab: {}", self.workload), &body)
     }
 }
 
-/// The sentence that a reader came for.
-fn answer(comparison: &Comparison) -> String {
-    let sides = (comparison.exits_off(), comparison.exits_on(), comparison.change());
-    let (Some(off), Some(on), Some(change)) = sides else { return String::new() };
-    format!(
-        "<p class=\"answer\">{}: {} VM exits without AVIC, {} with it: <b>{change:+.1} %</b></p>\n",
-        escaped(&comparison.name),
-        grouped(off),
-        grouped(on)
-    )
+/// A table, and what its words mean.
+fn table(grid: &Grid, glossary: &mut Glossary) -> String {
+    let words = glossary.explain(&grid.to_text_within(UNFOLDED));
+    let words: Vec<String> = words.iter().map(|line| escaped(line)).collect();
+    let words = if words.is_empty() {
+        String::new()
+    } else {
+        format!("<p class=\"facts\">{}</p>\n", words.join("\n"))
+    };
+    format!("<div class=\"scroll\">{}</div>\n{words}", grid.to_html())
 }
 
-fn section(comparison: &Comparison) -> String {
+fn section(comparison: &Comparison, glossary: &mut Glossary) -> String {
     let name = escaped(&comparison.name);
     let mut html = format!("<h2>{name}</h2>\n");
     for trouble in &comparison.troubles {
@@ -54,55 +65,67 @@ fn section(comparison: &Comparison) -> String {
     for remark in remarks::of_comparison(comparison) {
         html += &format!("<li>{}</li>\n", escaped(&remark));
     }
-    html += &format!("</ul>\n<h3>{name}: VM exits by reason</h3>\n");
-    html += &plot::bars("VM exits by reason, off and on", &exit_bars(comparison));
+    html += &format!("</ul>\n<h3>{name}: VM exits {}</h3>\n", comparison.scope.words());
+    html += &plot::pairs("VM exits by reason, off and on", &exit_pairs(comparison));
+    html += &halts(comparison);
     let mut units: Vec<&str> = comparison.measures.iter().map(|measure| measure.unit).collect();
     units.dedup();
     for unit in units {
         let title = format!("{name}: what the guest measured, {}", escaped(unit));
         html += &format!("<h3>{title}</h3>\n");
-        html += &plot::bars(&title, &measure_bars(comparison, unit));
+        html += &plot::pairs(&title, &measure_pairs(comparison, unit));
     }
     for machine in comparison.inhibit_history.iter().flat_map(|history| &history.machines) {
         html += &format!("<h3>{name}: when KVM inhibited AVIC</h3>\n");
         html += &report::exits::inhibit_plot(machine);
     }
     for grid in grids::of_comparison(comparison) {
-        html += &format!("<div class=\"scroll\">{}</div>\n", grid.to_html());
+        html += &table(&grid, glossary);
     }
     html
 }
 
-/// Name, value, text behind the bar, colour.
-type Bar = (String, f64, String, &'static str);
-
-/// Both settings of all measures in one unit, to one scale.
-fn measure_bars(comparison: &Comparison, unit: &str) -> Vec<Bar> {
-    let measures = comparison.measures.iter().filter(|measure| measure.unit == unit);
-    let bar = |name: &str, setting: &str, value: Option<f64>, colour: &'static str| {
-        let digits = if value.is_some_and(|value| value < 10.0) { 3 } else { 0 };
-        value.map(|value| (format!("{name} {setting}"), value, format!("{value:.digits$}"), colour))
-    };
-    measures
-        .flat_map(|one| [bar(&one.name, "off", one.off, OFF), bar(&one.name, "on", one.on, ON)])
-        .flatten()
-        .collect()
-}
-
-/// The reasons that matter, each with both settings.
-fn exit_bars(comparison: &Comparison) -> Vec<Bar> {
-    let weight = |row: &ExitRow| exits(row.off).unwrap_or(0).max(exits(row.on).unwrap_or(0));
-    let mut rows: Vec<&ExitRow> = comparison.exits.iter().collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(weight(row)));
-    let bar = |row: &ExitRow, setting: &str, count: Option<Count>, colour: &'static str| {
-        exits(count).map(|exits| {
-            let name = format!("{} {setting}", row.name);
-            (name, exits as f64, grouped(exits), colour)
+/// All measures in one unit, to one scale.
+fn measure_pairs(comparison: &Comparison, unit: &str) -> Vec<Pair> {
+    let side = |value: Option<f64>| {
+        value.map(|value| {
+            let digits = if value < 10.0 { 3 } else { 0 };
+            (value, format!("{value:.digits$}"))
         })
     };
-    rows.into_iter()
-        .take(8)
-        .flat_map(|row| [bar(row, "off", row.off, OFF), bar(row, "on", row.on, ON)])
-        .flatten()
-        .collect()
+    let measures = comparison.measures.iter().filter(|measure| measure.unit == unit);
+    let pair = |one: &crate::comparison::Measure| Pair {
+        name: one.name.clone(),
+        note: one.change().map_or(String::new(), |change| format!("{change:+.1} %")),
+        before: side(one.off),
+        after: side(one.on),
+    };
+    measures.map(pair).collect()
+}
+
+/// The reasons that matter, but waiting, which is no work and would hide the rest.
+fn exit_pairs(comparison: &Comparison) -> Vec<Pair> {
+    let weight = |row: &&ExitRow| exits(row.off).unwrap_or(0).max(exits(row.on).unwrap_or(0));
+    let mut rows: Vec<&ExitRow> =
+        comparison.exits.iter().filter(|row| !HALTS.contains(&row.code)).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(weight(row)));
+    let side = |count: Option<u64>| count.map(|count| (count as f64, grouped(count)));
+    let pair = |row: &ExitRow| Pair {
+        name: row.name.clone(),
+        note: String::new(),
+        before: side(exits(row.off)),
+        after: side(exits(row.on)),
+    };
+    rows.into_iter().take(MOST_REASONS).map(pair).collect()
+}
+
+/// Waiting, beside the scale.
+fn halts(comparison: &Comparison) -> String {
+    let rows = comparison.exits.iter().filter(|row| HALTS.contains(&row.code));
+    let shown = |count: Option<u64>| count.map_or_else(|| "not run".to_owned(), grouped);
+    rows.map(|row| {
+        let (off, on) = (shown(exits(row.off)), shown(exits(row.on)));
+        format!("<p>{}, waiting, beside the scale: off {off}, on {on}</p>\n", escaped(&row.name))
+    })
+    .collect()
 }

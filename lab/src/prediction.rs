@@ -1,47 +1,20 @@
 //! Published figures beside what this run found, and those that it cannot find, with the reason.
+//!
+//! A figure is a prediction only if nothing of it went into the costs: one whose cell a cost was
+//! fitted to is none, and one that follows from other rows says nothing that these do not.
 
 use crate::comparison::Comparison;
-use serde::{Deserialize, Serialize};
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    figure: Vec<Figure>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Figure {
-    name: String,
-    source: String,
-    workload: String,
-    apic: String,
-    measure: String,
-    setting: Setting,
-    unit: String,
-    /// How many sent at once, where the figure is the sum of all.
-    senders: Option<u16>,
-    value: f64,
-    #[serde(default)]
-    calibration: bool,
-    unpredicted: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Setting {
-    Off,
-    On,
-    /// Of the number of exits, in percent.
-    Change,
-}
+use crate::published::{Cell, Formula, Published, Setting};
+use serde::Serialize;
 
 /// What a figure served for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Use {
-    /// It served to choose costs, and then proves nothing.
+    /// Costs were fitted to its cell, and then it proves nothing.
     Calibration,
+    /// It follows from other rows.
+    Computed,
     Prediction,
     /// The lab has no value for it.
     None,
@@ -70,29 +43,31 @@ pub struct Scale {
     pub guest_cpus: u16,
 }
 
-fn figures() -> Vec<Figure> {
-    // The file is part of the program, and a test reads it.
-    toml::from_str::<File>(include_str!("published.toml")).map_or(Vec::new(), |file| file.figure)
-}
-
 /// What was published about a workload and can be found in its comparisons, or why it cannot.
-pub fn predict(workload: &str, comparisons: &[Comparison], scale: Scale) -> Vec<Prediction> {
-    let mine = figures().into_iter().filter(|figure| figure.workload == workload);
-    mine.filter_map(|figure| prediction(figure, comparisons, scale)).collect()
+/// `fitted` names the cells that the machine's costs were fitted to.
+pub fn predict(
+    workload: &str,
+    comparisons: &[Comparison],
+    scale: Scale,
+    fitted: &[String],
+) -> Vec<Prediction> {
+    let mine = Published::all().into_iter().filter(|figure| figure.workload == workload);
+    mine.filter_map(|figure| prediction(figure, comparisons, scale, fitted)).collect()
 }
 
-fn prediction(figure: Figure, comparisons: &[Comparison], scale: Scale) -> Option<Prediction> {
+fn prediction(
+    figure: Published,
+    comparisons: &[Comparison],
+    scale: Scale,
+    fitted: &[String],
+) -> Option<Prediction> {
     let found = match figure.unpredicted {
         Some(_) => None,
         // What this run did not measure, such as one setting only, is passed over.
         None => Some(find(&figure, comparisons, scale)?),
     };
     Some(Prediction {
-        served: match (found, figure.calibration) {
-            (None, _) => Use::None,
-            (_, true) => Use::Calibration,
-            (_, false) => Use::Prediction,
-        },
+        served: served(&figure, fitted),
         error: found.map(|found| (found - figure.value) / figure.value.abs() * 100.0),
         name: figure.name,
         source: figure.source,
@@ -103,39 +78,44 @@ fn prediction(figure: Figure, comparisons: &[Comparison], scale: Scale) -> Optio
     })
 }
 
-fn find(figure: &Figure, comparisons: &[Comparison], scale: Scale) -> Option<f64> {
-    if figure.setting == Setting::Change {
-        return comparisons.iter().find(|one| one.name == figure.apic)?.change();
-    }
-    match figure.apic.strip_prefix("ratio ") {
-        Some(sides) => {
-            let (above, below) = sides.split_once(" / ")?;
-            Some(value(figure, comparisons, above)? / value(figure, comparisons, below)?)
-        }
-        None => {
-            let value = value(figure, comparisons, &figure.apic)?;
-            let in_unit = match figure.unit.as_str() {
-                "ns" => value * 1e9 / scale.tsc_hertz as f64,
-                "M IPIs/s" => value / 1e6,
-                _ => value,
-            };
-            // Pairs of processors of their own share nothing.
-            let own = f64::from((scale.guest_cpus / 2).max(1));
-            Some(figure.senders.map_or(in_unit, |senders| in_unit / own * f64::from(senders)))
-        }
+fn served(figure: &Published, fitted: &[String]) -> Use {
+    if figure.unpredicted.is_some() {
+        Use::None
+    } else if !figure.computed_from.is_empty() {
+        Use::Computed
+    } else if figure.formula().cells().iter().any(|cell| cell.is_fitted(fitted)) {
+        Use::Calibration
+    } else {
+        Use::Prediction
     }
 }
 
-/// `place` is the name of a comparison, with " fence" behind it for sends with the fence.
-fn value(figure: &Figure, comparisons: &[Comparison], place: &str) -> Option<f64> {
-    let (name, fence) = match place.strip_suffix(" fence") {
-        Some(name) => (name, ", fence"),
-        None => (place, ""),
+fn find(figure: &Published, comparisons: &[Comparison], scale: Scale) -> Option<f64> {
+    let formula = figure.formula();
+    let of = |cell: &Cell| value(cell, comparisons);
+    let value = match &formula {
+        Formula::Value(cell) => of(cell)?,
+        Formula::Ratio(above, below) => of(above)? / of(below)?,
+        Formula::Difference(more, less) => of(more)? - of(less)?,
     };
-    let measure = format!("{}{fence}", figure.measure);
-    let comparison = comparisons.iter().find(|one| one.name == name)?;
-    let measure = comparison.measures.iter().find(|one| one.name == measure)?;
-    if figure.setting == Setting::On { measure.on } else { measure.off }
+    let in_unit = match figure.unit.as_str() {
+        "ns" => value * 1e9 / scale.tsc_hertz as f64,
+        "M IPIs/s" => value / 1e6,
+        _ => value,
+    };
+    // Pairs of processors of their own share nothing.
+    let own = f64::from((scale.guest_cpus / 2).max(1));
+    Some(figure.senders.map_or(in_unit, |senders| in_unit / own * f64::from(senders)))
+}
+
+fn value(cell: &Cell, comparisons: &[Comparison]) -> Option<f64> {
+    let comparison = comparisons.iter().find(|one| one.name == cell.apic)?;
+    let measure = || comparison.measures.iter().find(|one| one.name == cell.measure);
+    match cell.setting {
+        Setting::Change => comparison.change(),
+        Setting::On => measure()?.on,
+        Setting::Off => measure()?.off,
+    }
 }
 
 #[cfg(test)]
@@ -143,22 +123,13 @@ mod tests {
     use super::*;
     use crate::comparison::Measure;
 
-    #[test]
-    fn at_most_half_of_the_figures_calibrate_and_each_has_a_source() {
-        let figures = figures();
-        assert!(figures.len() >= 10);
-        assert!(figures.iter().all(|figure| !figure.source.is_empty()));
-        let has_value = figures.iter().filter(|figure| figure.unpredicted.is_none()).count();
-        let calibrating = figures.iter().filter(|figure| figure.calibration).count();
-        assert!(calibrating * 2 <= has_value);
-    }
-
     fn comparison(name: &str, measures: &[(&str, f64)]) -> Comparison {
         let measure = |(name, on): &(&str, f64)| Measure {
             name: (*name).into(),
             unit: "",
             off: None,
             on: Some(*on),
+            samples: 1,
         };
         Comparison {
             name: name.into(),
@@ -170,17 +141,50 @@ mod tests {
     #[test]
     fn cycles_become_time_at_the_clock_and_one_pair_stands_for_all() {
         let scale = Scale { tsc_hertz: 2_000_000_000, guest_cpus: 4 };
-        let ipi = [comparison("xAPIC", &[("ipi_acknowledged physical", 2400.0)])];
-        let found = predict("ipi", &ipi, scale);
-        let names: Vec<_> = found.iter().map(|one| (one.unit.as_str(), one.found)).collect();
-        assert_eq!(names, [("cycles", Some(2400.0)), ("ns", Some(1200.0))]);
-        assert_eq!((found[0].served, found[1].served), (Use::Calibration, Use::Prediction));
+        let modes = [("xAPIC", 2400.0), ("x2APIC", 2500.0)];
+        let ipi = modes.map(|(name, on)| comparison(name, &[("ipi_acknowledged physical", on)]));
+        let found = predict("ipi", &ipi, scale, &[]);
+        let values: Vec<_> = found.iter().map(|one| (one.unit.as_str(), one.found)).collect();
+        // kvm-unit-tests send through MSRs; ipi-bench was run in both modes.
+        assert_eq!(values, [("cycles", Some(2500.0)), ("ns", Some(1200.0)), ("ns", Some(1250.0))]);
 
         let mesh = [comparison("xAPIC", &[("ipi_pairs physical", 2e6)])];
-        let found = predict("mesh", &mesh, scale);
+        let found = predict("mesh", &mesh, scale, &[]);
         assert_eq!(found[0].found, Some(48.0), "two pairs have sent 2 M/s together");
         let without: Vec<_> = found.iter().filter(|one| one.found.is_none()).collect();
         assert!(without.iter().all(|one| one.reason.is_some() && one.served == Use::None));
         assert_eq!(without.len(), 2);
+    }
+
+    #[test]
+    fn a_difference_is_that_of_two_cells() {
+        let scale = Scale { tsc_hertz: 1_000_000_000, guest_cpus: 2 };
+        let measures =
+            [("ipi_acknowledged physical", 1000.0), ("ipi_acknowledged physical, fence", 1016.0)];
+        let found = predict("ipi", &[comparison("x2APIC", &measures)], scale, &[]);
+        let fence = found.iter().find(|one| one.name.contains("adds")).expect("the fence's row");
+        assert_eq!((fence.found, fence.served), (Some(16.0), Use::Computed));
+    }
+
+    #[test]
+    fn no_row_of_a_fitted_cell_and_none_computed_from_others_is_a_prediction() {
+        let fitted = ["ipi xAPIC ipi_acknowledged physical on".to_owned()];
+        for figure in Published::all() {
+            let is_fitted =
+                figure.formula().cells().iter().any(|cell| cell.to_string() == fitted[0]);
+            let served = served(&figure, &fitted);
+            if is_fitted || !figure.computed_from.is_empty() {
+                assert_ne!(served, Use::Prediction, "{}", figure.name);
+            }
+        }
+        let of = |name: &str, fitted: &[String]| {
+            let all = Published::all();
+            served(all.iter().find(|row| row.name.contains(name)).expect(name), fitted)
+        };
+        // The same cell in nanoseconds, and the same path in the other mode.
+        assert_eq!(of("ipi-bench inside a core complex", &fitted), Use::Calibration);
+        assert_eq!(of("AVIC on (kvm-unit-tests", &fitted), Use::Calibration);
+        assert_eq!(of("AVIC on (kvm-unit-tests", &[]), Use::Prediction);
+        assert_eq!(of("48 senders, AVIC", &[]), Use::Computed);
     }
 }

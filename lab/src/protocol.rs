@@ -1,5 +1,6 @@
 //! What agent and session tell each other: JSON, a line each, over a port of a virtio console.
 
+use crate::experiment::{Arm, ModuleParameter};
 use bench::{Configuration, Outcome};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -26,8 +27,8 @@ pub enum Guest {
 pub struct Step {
     /// What the step is called in results.
     pub name: String,
-    /// Value of KVM's module parameter `avic`.
-    pub is_on: bool,
+    /// What it stands for in the experiment, with what the host's modules are loaded with.
+    pub arm: Arm,
     pub configuration: Configuration,
     pub guest: Guest,
     /// Whether KVM's tracepoints count; they cost time.
@@ -47,6 +48,8 @@ pub struct Tracepoints {
     pub unaccelerated: BTreeMap<u64, u64>,
     /// `kvm_apicv_inhibit_changed`, as printed: seconds, text.
     pub inhibits: Vec<(f64, String)>,
+    /// When, on the same clock, virtual processors could begin to run and when they no longer could.
+    pub ran: Option<(f64, f64)>,
     /// What the kernel calls the reasons, where its `format` file says so.
     pub numbering: Option<Numbering>,
 }
@@ -55,15 +58,15 @@ pub struct Tracepoints {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
     pub outcome: Outcome,
-    /// Seconds of the emulated host that the virtual machine ran.
+    /// Seconds of the emulated host that its virtual processors could run.
     pub seconds: f64,
     /// Lines on the guest's console.
     pub console: Vec<String>,
     /// Returns to the monitor, by reason.
     pub process_exits: BTreeMap<String, u64>,
     pub tracepoints: Option<Tracepoints>,
-    /// The module parameter as the kernel shows it.
-    pub parameter: String,
+    /// The arm's module parameters as the kernel shows them.
+    pub parameters: Vec<ModuleParameter>,
     /// The kernel's messages of the module and its warnings.
     pub messages: Vec<String>,
 }
@@ -80,6 +83,8 @@ pub enum FromAgent {
     Finished(Box<StepResult>),
     /// A step, or the host as a whole, cannot do what was asked.
     Failed(String),
+    /// The shell ended with this status.
+    Left(i32),
     /// What a command of the host wrote to standard output and to standard error, and its exit
     /// status.
     Said(String, String, i32),
@@ -93,12 +98,16 @@ pub enum ToAgent {
     Prepare(Box<Step>),
     /// Start it.
     Go,
-    /// Load the module with the feature off or on; no virtual machine follows.
-    Load(bool),
-    /// Run this program with arguments, as operators would on the host.
-    Say(Vec<String>),
-    /// Give the console, a terminal of so many rows and columns, to a shell, and power off when it
-    /// ends. Nothing is answered.
-    Shell(u16, u16),
+    /// Load modules with these parameters; no virtual machine follows.
+    Load(Vec<ModuleParameter>),
+    /// Run a command on the host: a program and its arguments.
+    Run(Vec<String>),
+    /// Give the console, a terminal of so many rows and columns, to a shell, with modules loaded with
+    /// these parameters. When it ends, its exit status is said and the host powers off.
+    Shell {
+        rows: u16,
+        columns: u16,
+        parameters: Vec<ModuleParameter>,
+    },
     PowerOff,
 }

@@ -1,54 +1,95 @@
 //! What the tables do not say, in sentences.
 
-use crate::comparison::Comparison;
-use crate::prediction::Prediction;
+use crate::comparison::{Comparison, Scope};
+use crate::prediction::{Prediction, Use};
+use crate::result::LabResult;
+use crate::verdict::inhibition;
+use report::grid::grouped;
 
 /// What the tables do not say.
 pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<String> {
     let mut remarks = Vec::new();
-    if let Some(change) = comparison.change() {
-        remarks.push(format!("{}: exits {change:+.1} % with AVIC on", comparison.name));
-    }
     for agreement in &comparison.agreement {
-        let setting = if agreement.is_on { "on" } else { "off" };
+        let setting = agreement.setting;
+        let (by, machine) = (agreement.counted_by, grouped(agreement.machine));
+        let inside = match (comparison.scope, setting.is_on()) {
+            (Scope::Life, _) => None,
+            (Scope::Workload, true) => comparison.exits_on(),
+            (Scope::Workload, false) => comparison.exits_off(),
+        };
+        let inside = inside.map(|count| format!(", {} of them in the workload", grouped(count)));
+        let inside = inside.unwrap_or_default();
         remarks.push(if agreement.differences.is_empty() {
             format!(
-                "{setting}: {} and the machine both counted {} exits",
-                agreement.counted_by,
-                report::grid::grouped(agreement.machine)
+                "{setting}: {by} and the machine both counted {machine} exits {}{inside}",
+                Scope::Life.words()
             )
         } else {
             format!(
-                "{setting}: {} counted {}, the machine {}; they differ in {:?}",
-                agreement.counted_by, agreement.software, agreement.machine, agreement.differences
+                "{setting}: {by} counted {}, the machine {machine}; they differ in {}",
+                grouped(agreement.software),
+                differences(&agreement.differences)
             )
         });
     }
     if let Some(parameter) = &comparison.parameter {
-        remarks.push(format!("kvm_amd says avic={parameter} when it was asked for"));
+        remarks.push(format!("on: the module's parameter says {parameter}"));
     }
     remarks.extend(inhibit_remark(comparison));
+    let once = comparison.measures.iter().any(|one| one.samples <= 1 && one.change().is_some());
+    if once {
+        remarks.push(
+            "rates and run times were measured once on each side: how far they vary is not known"
+                .into(),
+        );
+    }
     remarks
 }
 
-/// Why published figures have no value of the lab's beside them.
-pub(crate) fn not_predicted(predictions: &[Prediction]) -> Vec<String> {
+/// Reason by reason, at most a few.
+fn differences(all: &[(String, u64, u64)]) -> String {
+    const SHOWN: usize = 5;
+    let shown = all.iter().take(SHOWN).map(|(name, software, machine)| {
+        format!("{name} ({} against {})", grouped(*software), grouped(*machine))
+    });
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    let more = all.len().saturating_sub(SHOWN);
+    if more > 0 { format!("{shown} and {more} more reasons") } else { shown }
+}
+
+/// How many predictions there are, why some figures have no value of the lab's beside them, and why
+/// there may be none at all.
+pub(crate) fn of_predictions(result: &LabResult) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let predictions = &result.predictions;
+    if predictions.is_empty() && result.verdict.is_active == Some(false) {
+        remarks.push(
+            "published figures are left out: they are of hosts whose AVIC was not inhibited".into(),
+        );
+    }
+    if !predictions.is_empty() {
+        let counts = |served| predictions.iter().filter(|one| one.served == served).count();
+        remarks.push(format!(
+            "{} of these figures are predictions; {} served to choose costs, {} follow from other rows",
+            counts(Use::Prediction),
+            counts(Use::Calibration),
+            counts(Use::Computed)
+        ));
+    }
     let reason = |one: &Prediction| {
         Some(format!("{}: not predicted, since {}", one.name, one.reason.as_ref()?))
     };
-    predictions.iter().filter_map(reason).collect()
+    remarks.extend(predictions.iter().filter_map(reason));
+    remarks
 }
 
-/// How long AVIC was inhibited.
+/// How long AVIC was inhibited while virtual processors could run.
 fn inhibit_remark(comparison: &Comparison) -> Option<String> {
-    let (seconds, inhibited) = comparison.inhibited?;
-    let share = (inhibited / seconds.max(1e-9) * 100.0).min(100.0);
-    let machines = comparison.inhibit_history.iter().flat_map(|history| &history.machines);
-    let reasons: Vec<String> = machines
-        .flat_map(|machine| &machine.reasons)
-        .map(|reason| format!("{} {:.3} s", reason.name, reason.seconds))
-        .collect();
-    let reasons =
-        if reasons.is_empty() { "never".into() } else { format!("by {}", reasons.join(", ")) };
-    Some(format!("on: KVM inhibited AVIC for {share:.1} % of {seconds:.3} s: {reasons}"))
+    let (seconds, _) = comparison.inhibited?;
+    let inhibition = inhibition(comparison)?;
+    let times = inhibition.reasons.iter().map(|(name, seconds)| format!("{name} {seconds:.3} s"));
+    let times = times.collect::<Vec<_>>().join(", ");
+    let times = if times.is_empty() { times } else { format!(" ({times})") };
+    let sentence = inhibition.sentence("AVIC");
+    Some(format!("on: {sentence}; virtual processors could run for {seconds:.3} s{times}"))
 }

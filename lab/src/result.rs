@@ -1,8 +1,12 @@
 //! What one call of the lab found, for people and programs.
 
 use crate::comparison::Comparison;
+use crate::experiment::Arm;
+use crate::gloss::Glossary;
 use crate::prediction::Prediction;
+use crate::verdict::Verdict;
 use crate::{grids, remarks};
+use board::cost::Provenance;
 use serde::Serialize;
 
 /// Everything that one call of the lab found.
@@ -10,8 +14,14 @@ use serde::Serialize;
 pub struct LabResult {
     /// Version of the form of the output: docs/schema/lab-1.json.
     pub schema: u32,
+    /// The answer.
+    pub verdict: Verdict,
     pub host: HostFacts,
     pub workload: String,
+    /// What was compared.
+    pub arms: Vec<Arm>,
+    /// What the times rest on.
+    pub costs: Provenance,
     pub comparisons: Vec<Comparison>,
     pub predictions: Vec<Prediction>,
     pub run: RunFacts,
@@ -24,6 +34,8 @@ pub struct HostFacts {
     pub cpus: u16,
     /// Distribution and release, or what else ran.
     pub kernel: String,
+    /// Why it is not the kernel that was meant.
+    pub instead: Option<String>,
     pub guest_cpus: u16,
     /// Where the guest's I/O APIC and 8254 are; the reference hypervisor's guest has neither.
     pub interrupt_chip: Option<String>,
@@ -57,8 +69,8 @@ impl LabResult {
             _ => String::new(),
         };
         format!(
-            "{} on {} emulated {} processors, guest with {}{devices}",
-            self.host.kernel, self.host.cpus, self.host.cpu, self.host.guest_cpus,
+            "workload {}: {} on {} emulated {} processors, guest with {}{devices}",
+            self.workload, self.host.kernel, self.host.cpus, self.host.cpu, self.host.guest_cpus,
         )
     }
 
@@ -66,31 +78,40 @@ impl LabResult {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
 
-    pub fn to_text(&self) -> String {
-        let mut text = format!("{}\nworkload {}\n\n", self.title(), self.workload);
+    /// For a terminal of so many columns. The verdict comes first.
+    pub fn to_text(&self, columns: usize) -> String {
+        let mut page = Lines { text: String::new(), columns, glossary: Glossary::default() };
+        page.sentence(&self.verdict.text);
+        page.text.push('\n');
+        page.sentence(&self.title());
+        page.sentence(&self.costs_sentence());
+        page.text.push('\n');
         for comparison in &self.comparisons {
-            grids::of_comparison(comparison)
-                .iter()
-                .for_each(|grid| text += &format!("{}\n", grid.to_text()));
-            remarks::of_comparison(comparison)
-                .iter()
-                .for_each(|remark| text += &format!("{remark}\n"));
+            grids::of_comparison(comparison).iter().for_each(|grid| page.table(grid));
+            remarks::of_comparison(comparison).iter().for_each(|remark| page.sentence(remark));
             let troubles = comparison.troubles.iter();
-            troubles.for_each(|trouble| text += &format!("TROUBLE: {trouble}\n"));
-            text.push('\n');
+            troubles.for_each(|trouble| page.sentence(&format!("TROUBLE: {trouble}")));
+            page.text.push('\n');
         }
         if let Some(grid) = grids::predictions(&self.predictions) {
-            text += &format!("{}\n", grid.to_text());
+            page.table(&grid);
         }
-        for reason in remarks::not_predicted(&self.predictions) {
-            text += &format!("{reason}\n");
-        }
-        text + &self.run_line()
+        remarks::of_predictions(self).iter().for_each(|remark| page.sentence(remark));
+        page.glossed(&self.run_line());
+        page.text
+    }
+
+    /// Times are only as good as this.
+    pub fn costs_sentence(&self) -> String {
+        format!(
+            "times are computed by the cost profile {}; counts of exits are measurements",
+            self.costs
+        )
     }
 
     pub(crate) fn run_line(&self) -> String {
         format!(
-            "host {}, {} instructions, {:.3} s virtual, {:.1} s host, {:.0} MIPS, trace hash {}\n",
+            "host {}, {} instructions, {:.3} s virtual, {:.1} s host, {:.0} MIPS, trace hash {}",
             if self.run.is_restored { "restored from a snapshot" } else { "booted" },
             report::grid::grouped(self.run.instructions),
             self.run.virtual_seconds,
@@ -98,5 +119,38 @@ impl LabResult {
             self.run.mips(),
             self.run.trace_hash
         )
+    }
+}
+
+/// Text that grows downwards and stays inside a terminal.
+struct Lines {
+    text: String,
+    columns: usize,
+    glossary: Glossary,
+}
+
+impl Lines {
+    fn sentence(&mut self, text: &str) {
+        for line in text.lines() {
+            self.text += &report::grid::folded(line, self.columns, 2);
+        }
+    }
+
+    fn glossed(&mut self, text: &str) {
+        self.sentence(text);
+        self.explain(text);
+    }
+
+    fn table(&mut self, grid: &report::grid::Grid) {
+        let table = grid.to_text_within(self.columns);
+        self.text += &table;
+        self.explain(&table);
+        self.text.push('\n');
+    }
+
+    fn explain(&mut self, text: &str) {
+        for line in self.glossary.explain(text) {
+            self.text += &report::grid::folded(&format!("  {line}"), self.columns, 4);
+        }
     }
 }

@@ -1,21 +1,22 @@
 //! The outside: a machine with the agent in it, driven step by step.
 
 use crate::booted::{Key, Store};
-use crate::counters::{Count, Counters};
+use crate::counters::{Counters, Tally};
+use crate::drive::{Drive, Watch};
+use crate::experiment::ModuleParameter;
 use crate::host::{self, Host};
 use crate::initramfs::Initramfs;
 use crate::kernel::Kernel;
 use crate::protocol::{FromAgent, PORT, Step, StepResult, ToAgent};
+use crate::recording::Recording;
 use anyhow::{Context, bail};
 use arch::time::Picoseconds;
 use board::channel::Channel;
-use board::{Limits, Machine, Outcome};
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use board::cost::CostProfile;
+use board::{Machine, Outcome};
+use std::collections::VecDeque;
 
-/// Virtual time between two looks at the machine.
-const SLICE: Picoseconds = Picoseconds::from_milliseconds(5);
-/// Virtual time in which a host must have booted.
+/// Virtual time in which a host must have booted, or have loaded modules.
 const BOOT_LIMIT: Picoseconds = Picoseconds::from_milliseconds(60_000);
 
 /// One step as both sides saw it.
@@ -23,16 +24,22 @@ const BOOT_LIMIT: Picoseconds = Picoseconds::from_milliseconds(60_000);
 pub struct Observed {
     pub step: Step,
     pub result: StepResult,
-    /// The machine's count, by exit code.
-    pub exits: BTreeMap<u64, Count>,
-    /// The same of the part that the guest marked, or of all.
-    pub window: BTreeMap<u64, Count>,
-    pub doorbells: u64,
+    /// The machine's count.
+    pub all: Tally,
+    /// The same of the part that the guest marked.
+    pub window: Option<Tally>,
     /// Virtual time that the step took, module loading included.
     pub time: Picoseconds,
 }
 
-/// What a verb wrote, and its exit status.
+impl Observed {
+    /// What belongs to the workload: the part that the guest marked, or else all.
+    pub fn workload(&self) -> &Tally {
+        self.window.as_ref().unwrap_or(&self.all)
+    }
+}
+
+/// What a command wrote, and its exit status.
 #[derive(Clone, Debug)]
 pub struct Said {
     pub output: String,
@@ -42,12 +49,10 @@ pub struct Said {
 
 /// An emulated host that waits for steps.
 pub struct Session {
-    machine: Machine,
+    drive: Drive,
     channel: Channel,
-    counters: Counters,
     input: Vec<u8>,
     waiting: VecDeque<FromAgent>,
-    console: Vec<u8>,
     /// The kernel that booted.
     pub release: String,
     /// Whether the host's boot was spared by a kept snapshot.
@@ -61,100 +66,99 @@ impl Session {
         kernel: &Kernel,
         initramfs: &Initramfs,
         store: Option<&Store>,
-        stop: &AtomicBool,
+        watch: &mut Watch<'_>,
     ) -> anyhow::Result<Self> {
         let configuration = host.configuration()?;
         let mut machine = host.power_on()?;
         let cpio = initramfs.to_cpio();
-        let key = store.map(|_| Key::new(&machine, &configuration, kernel, &cpio)).transpose()?;
+        let command_line = host.command_line();
+        let key = store
+            .map(|_| Key::new(&machine, &configuration, kernel, &cpio, &command_line))
+            .transpose()?;
         let kept = store.zip(key).and_then(|(store, key)| store.find(key, &configuration));
         if let Some((machine, release)) = kept {
+            watch.stage("restoring the emulated host from its snapshot");
             let mut session = Self::new(machine)?;
             session.release = release;
             session.is_restored = true;
-            session.machine.state.wiring.records = Some(Vec::new());
+            session.drive.count();
             return Ok(session);
         }
-        host::load(&mut machine, kernel, &cpio)?;
+        watch.stage("booting the emulated host");
+        host::load(&mut machine, kernel, &cpio, &command_line)?;
         let mut session = Self::new(machine)?;
-        session.boot(stop)?;
+        session.boot(watch)?;
         if let Some((store, key)) = store.zip(key) {
-            store.keep(key, &session.machine, &configuration, &session.release);
+            store.keep(key, &session.drive.machine, &configuration, &session.release);
         }
-        session.machine.state.wiring.records = Some(Vec::new());
+        session.drive.count();
         Ok(session)
     }
 
     fn new(mut machine: Machine) -> anyhow::Result<Self> {
         let channel = machine.channel(PORT).context("the machine has no console port")?;
         Ok(Self {
-            machine,
+            drive: Drive::new(machine),
             channel,
-            counters: Counters::default(),
             input: Vec::new(),
             waiting: VecDeque::new(),
-            console: Vec::new(),
             release: String::new(),
             is_restored: false,
         })
     }
 
     /// Runs to the agent's first word.
-    fn boot(&mut self, stop: &AtomicBool) -> anyhow::Result<()> {
-        let limit = self.machine.state.now.saturating_add(BOOT_LIMIT);
-        match self.receive(limit, stop)? {
+    fn boot(&mut self, watch: &mut Watch<'_>) -> anyhow::Result<()> {
+        match self.receive(self.after(BOOT_LIMIT), watch)? {
             FromAgent::Ready(release) => self.release = release,
             other => bail!("the agent began with {other:?}"),
         }
         Ok(())
     }
 
+    /// A moment from now.
+    fn after(&self, time: Picoseconds) -> Picoseconds {
+        self.virtual_time().saturating_add(time)
+    }
+
     /// Instructions of all processors so far.
     pub fn instructions(&self) -> u64 {
-        self.machine.instructions()
+        self.drive.machine.instructions()
     }
 
     pub fn virtual_time(&self) -> Picoseconds {
-        self.machine.state.now
+        self.drive.machine.state.now
     }
 
     /// The hash of everything that happened.
     pub fn trace_hash(&self) -> u64 {
-        self.machine.state.wiring.hash.value()
+        self.drive.machine.state.wiring.hash.value()
     }
 
-    /// Performs one step. `progress` is told what the guest prints.
-    pub fn perform(
-        &mut self,
-        step: &Step,
-        stop: &AtomicBool,
-        progress: &mut dyn FnMut(&str),
-    ) -> anyhow::Result<Observed> {
-        let started = self.machine.state.now;
-        let limit = started
-            .saturating_add(BOOT_LIMIT)
-            .saturating_add(Picoseconds::from_milliseconds(step.limit * 1000));
+    /// Performs one step. The watch is told what the guest prints.
+    pub fn perform(&mut self, step: &Step, watch: &mut Watch<'_>) -> anyhow::Result<Observed> {
+        let started = self.virtual_time();
+        let own = Picoseconds::from_milliseconds(step.limit.saturating_mul(1000));
+        let limit = self.after(BOOT_LIMIT.saturating_add(own));
         self.send(&ToAgent::Prepare(Box::new(step.clone())))?;
-        match self.receive(limit, stop)? {
+        match self.receive(limit, watch)? {
             FromAgent::Standby => {}
             FromAgent::Failed(why) => bail!("{}: {why}", step.name),
             other => bail!("{}: the agent said {other:?} instead of standing by", step.name),
         }
-        self.drain_records();
-        self.counters.clear();
+        self.begin_counting();
         self.send(&ToAgent::Go)?;
         loop {
-            match self.receive(limit, stop)? {
-                FromAgent::Progress(text) => progress(&text),
+            match self.receive(limit, watch)? {
+                FromAgent::Progress(text) => watch.line(&text),
                 FromAgent::Finished(result) => {
-                    self.drain_records();
+                    self.drive.drain();
                     return Ok(Observed {
                         step: step.clone(),
                         result: *result,
-                        exits: self.counters.exits().clone(),
-                        window: self.counters.window().clone(),
-                        doorbells: self.counters.doorbells(),
-                        time: Picoseconds(self.machine.state.now.0 - started.0),
+                        all: self.counters().all().clone(),
+                        window: self.counters().window().cloned(),
+                        time: Picoseconds(self.virtual_time().0 - started.0),
                     });
                 }
                 FromAgent::Failed(why) => bail!("{}: {why}", step.name),
@@ -163,28 +167,33 @@ impl Session {
         }
     }
 
-    /// Loads KVM's module with the feature off or on, without a virtual machine.
-    pub fn load(&mut self, is_on: bool, stop: &AtomicBool) -> anyhow::Result<()> {
-        self.send(&ToAgent::Load(is_on))?;
-        let limit = self.machine.state.now.saturating_add(BOOT_LIMIT);
-        match self.receive(limit, stop)? {
+    /// Loads KVM's module with an arm's parameters, without a virtual machine.
+    pub fn load(
+        &mut self,
+        parameters: &[ModuleParameter],
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<()> {
+        self.send(&ToAgent::Load(parameters.to_vec()))?;
+        match self.receive(self.after(BOOT_LIMIT), watch)? {
             FromAgent::Standby => Ok(()),
             FromAgent::Failed(why) => bail!("{why}"),
             other => bail!("the agent said {other:?}"),
         }
     }
 
-    /// Runs a verb of this program on the emulated host. [`Session::counters`] then has the exits
-    /// that the machine performed meanwhile.
-    pub fn say(&mut self, arguments: &[&str], stop: &AtomicBool) -> anyhow::Result<Said> {
-        let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
-        self.drain_records();
-        self.counters.clear();
-        self.send(&ToAgent::Say(arguments))?;
-        let limit = self.machine.state.now.saturating_add(BOOT_LIMIT);
-        match self.receive(limit, stop)? {
+    /// Runs a command on the emulated host for at most `limit`. [`Session::counters`] then has the
+    /// exits that the machine performed meanwhile.
+    pub fn run(
+        &mut self,
+        arguments: &[String],
+        limit: Picoseconds,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Said> {
+        self.begin_counting();
+        self.send(&ToAgent::Run(arguments.to_vec()))?;
+        match self.receive(self.after(limit), watch)? {
             FromAgent::Said(output, errors, status) => {
-                self.drain_records();
+                self.drive.drain();
                 Ok(Said { output, errors, status })
             }
             FromAgent::Failed(why) => bail!("{why}"),
@@ -194,21 +203,53 @@ impl Session {
 
     /// The machine, its console given to a shell as a terminal of so many rows and columns; what the
     /// boot printed is left out.
-    pub fn into_shell(mut self, rows: u16, columns: u16) -> anyhow::Result<Machine> {
-        self.send(&ToAgent::Shell(rows, columns))?;
-        self.machine.state.wiring.records = None;
-        Ok(self.machine)
+    pub fn into_shell(
+        mut self,
+        rows: u16,
+        columns: u16,
+        parameters: &[ModuleParameter],
+    ) -> anyhow::Result<Machine> {
+        self.send(&ToAgent::Shell { rows, columns, parameters: parameters.to_vec() })?;
+        self.drive.machine.state.wiring.records = None;
+        Ok(self.drive.machine)
     }
 
-    /// The machine's own count of exits in the last step or verb.
+    /// What the machine's times are computed by.
+    pub(crate) fn costs(&self) -> &CostProfile {
+        &self.drive.machine.costs
+    }
+
+    /// Computes them by others from here on.
+    pub(crate) fn set_costs(&mut self, costs: CostProfile) {
+        self.drive.machine.set_costs(costs);
+    }
+
+    /// Writes from here on what the machine does.
+    pub fn record(&mut self, recording: Option<Recording>) {
+        self.drive.drain();
+        self.drive.recording = recording;
+    }
+
+    /// The trace file, for another session or to be finished.
+    pub fn take_recording(&mut self) -> Option<Recording> {
+        self.drive.drain();
+        self.drive.recording.take()
+    }
+
+    /// The machine's own count of exits in the last step or command.
     pub fn counters(&self) -> &Counters {
-        &self.counters
+        &self.drive.counters
+    }
+
+    fn begin_counting(&mut self) {
+        self.drive.drain();
+        self.drive.counters.clear();
     }
 
     fn send(&mut self, message: &ToAgent) -> anyhow::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
-        let taken = self.machine.feed_channel(self.channel, &line);
+        let taken = self.drive.machine.feed_channel(self.channel, &line);
         anyhow::ensure!(
             taken == line.len(),
             "the console port took {taken} of {} bytes",
@@ -218,49 +259,50 @@ impl Session {
     }
 
     /// Runs the machine to the agent's next word.
-    fn receive(&mut self, limit: Picoseconds, stop: &AtomicBool) -> anyhow::Result<FromAgent> {
+    fn receive(&mut self, limit: Picoseconds, watch: &mut Watch<'_>) -> anyhow::Result<FromAgent> {
         loop {
             if let Some(message) = self.waiting.pop_front() {
                 return Ok(message);
             }
-            let until = self.machine.state.now.saturating_add(SLICE);
-            let outcome = self.machine.run(Limits { until, instructions: u64::MAX });
-            self.drain_records();
-            let serial = self.machine.take_console();
-            self.console.extend(serial.into_iter().filter(|(port, _)| *port == 0).map(|(_, b)| b));
-            self.input.extend(self.machine.take_channel(self.channel));
+            let outcome = match self.drive.slice(limit, watch) {
+                Ok(outcome) => outcome,
+                Err(crate::drive::Halt::Interrupted) => {
+                    return Err(crate::drive::Halt::Interrupted.into());
+                }
+                Err(halt) => {
+                    return Err(halt).context(format!(
+                        "the emulated host says nothing any more\n{}",
+                        self.drive.last_lines()
+                    ));
+                }
+            };
+            self.input.extend(self.drive.machine.take_channel(self.channel));
             while let Some(length) = self.input.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.input.drain(..=length).collect();
                 self.waiting.push_back(serde_json::from_slice(&line)?);
             }
-            if !self.waiting.is_empty() {
-                continue;
-            }
-            if let Some(outcome) = outcome {
+            if let (true, Some(outcome)) = (self.waiting.is_empty(), outcome) {
                 return Err(self.ended(outcome));
-            }
-            if self.machine.state.now >= limit {
-                bail!("the emulated host says nothing any more\n{}", self.last_lines());
-            }
-            if stop.load(Ordering::Relaxed) {
-                bail!("interrupted");
             }
         }
     }
 
-    fn drain_records(&mut self) {
-        let records = self.machine.state.wiring.records.as_mut().map(std::mem::take);
-        records.unwrap_or_default().iter().for_each(|record| self.counters.take(record));
-    }
-
     fn ended(&self, outcome: Outcome) -> anyhow::Error {
-        anyhow::anyhow!("the emulated host ended ({outcome:?})\n{}", self.last_lines())
+        anyhow::anyhow!("the emulated host ended ({outcome:?})\n{}", self.drive.last_lines())
     }
+}
 
-    /// The end of the host's console, for error messages.
-    fn last_lines(&self) -> String {
-        let text = String::from_utf8_lossy(&self.console);
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(15)..].join("\n")
+/// The exit status of the shell that a machine from [`Session::into_shell`] ran to its end, if it
+/// was said.
+pub fn shell_status(machine: &mut Machine) -> anyhow::Result<Option<i32>> {
+    let channel = machine.channel(PORT).context("the machine has no console port")?;
+    let said = machine.take_channel(channel);
+    for line in said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        match serde_json::from_slice(line)? {
+            FromAgent::Left(status) => return Ok(Some(status)),
+            FromAgent::Failed(why) => bail!("{why}"),
+            _ => {}
+        }
     }
+    Ok(None)
 }

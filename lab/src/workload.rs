@@ -1,5 +1,7 @@
 //! Workloads as plans: which virtual machines run, in which order.
 
+use crate::experiment::Arm;
+use crate::files::which;
 use crate::protocol::{Guest, Step};
 use bench::Configuration;
 use std::str::FromStr;
@@ -28,8 +30,15 @@ impl FromStr for Workload {
             "threads" => Self::Threads,
             "mesh" => Self::Mesh,
             "timer" => Self::Timer,
-            "" => return Err("ipi, threads, mesh, timer or a command".into()),
-            command => Self::Command(command.into()),
+            command => {
+                let program = command.split_ascii_whitespace().next().unwrap_or_default();
+                if which(program).is_none() {
+                    return Err(format!(
+                        "{program:?} is neither ipi, threads, mesh, timer nor a program of this machine"
+                    ));
+                }
+                Self::Command(command.into())
+            }
         })
     }
 }
@@ -43,25 +52,6 @@ impl std::fmt::Display for Workload {
             Self::Timer => "timer",
             Self::Command(command) => command,
         })
-    }
-}
-
-/// Which settings of the feature are run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feature {
-    Off,
-    On,
-    Both,
-}
-
-impl Feature {
-    /// Off comes first.
-    pub fn settings(self) -> &'static [bool] {
-        match self {
-            Self::Off => &[false],
-            Self::On => &[true],
-            Self::Both => &[false, true],
-        }
     }
 }
 
@@ -81,37 +71,24 @@ impl Workload {
         matches!(self, Self::Threads | Self::Command(_))
     }
 
-    /// The steps, all with the feature off before those with it on: its module is loaded once for
-    /// each. `configuration` says what a virtual machine has besides the APIC's mode, `tsc_khz` how
-    /// fast time stamp counters run, `append` what a Linux guest's kernel is told besides.
+    /// The steps of an arm. `configuration` says what a virtual machine has besides the APIC's mode,
+    /// `tsc_khz` how fast time stamp counters run, `append` what a Linux guest's kernel is told
+    /// besides, `limit` after how many seconds of the host a virtual machine is stopped.
     pub fn steps(
         &self,
-        feature: Feature,
+        arm: &Arm,
         configuration: &Configuration,
         tsc_khz: u64,
         append: &str,
-    ) -> Vec<Step> {
-        feature
-            .settings()
-            .iter()
-            .flat_map(|is_on| self.steps_with(*is_on, configuration, tsc_khz, append))
-            .collect()
-    }
-
-    fn steps_with(
-        &self,
-        is_on: bool,
-        configuration: &Configuration,
-        tsc_khz: u64,
-        append: &str,
+        limit: u64,
     ) -> Vec<Step> {
         let step = |name: &str, has_x2apic: bool, guest: Guest, is_traced: bool| Step {
             name: name.into(),
-            is_on,
+            arm: arm.clone(),
             configuration: Configuration { has_x2apic, ..*configuration },
             guest,
             is_traced,
-            limit: 60,
+            limit,
         };
         let benchmark = |name: &str, has_x2apic: bool, options: &str| {
             let apic = if has_x2apic { "x2apic" } else { "xapic" };
@@ -137,14 +114,26 @@ impl Workload {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::{Experiment, Setting};
 
     #[test]
-    fn off_comes_first_and_traced_runs_are_apart() {
-        let steps = Workload::Ipi.steps(Feature::Both, &Configuration::default(), 2_400_000, "");
-        assert_eq!(steps.len(), 8);
-        assert!(steps.is_sorted_by_key(|step| step.is_on));
-        assert_eq!(steps.iter().filter(|step| step.is_traced).count(), 4);
-        assert!("".parse::<Workload>().is_err());
-        assert_eq!("sleep 1".parse(), Ok(Workload::Command("sleep 1".into())));
+    fn what_takes_time_is_measured_apart_from_what_is_traced() {
+        let arm = Experiment::default().arm(Setting::On);
+        let steps = Workload::Ipi.steps(&arm, &Configuration::default(), 2_400_000, "", 60);
+        let places: Vec<_> = steps.iter().map(|one| (one.name.as_str(), one.is_traced)).collect();
+        assert_eq!(
+            places,
+            [("xAPIC", false), ("xAPIC", true), ("x2APIC", false), ("x2APIC", true)]
+        );
+        assert!(steps.iter().all(|step| step.arm == arm));
+    }
+
+    #[test]
+    fn what_is_no_command_of_this_machine_is_no_workload() {
+        assert_eq!("ls -l".parse(), Ok(Workload::Command("ls -l".into())));
+        for text in ["", "   ", "nosuch", "nosuch --with arguments"] {
+            let error = text.parse::<Workload>().expect_err(text);
+            assert!(error.contains("ipi, threads, mesh, timer"), "{error}");
+        }
     }
 }

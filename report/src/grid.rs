@@ -121,6 +121,12 @@ impl Grid {
 
     /// Columns padded to their width: text to the left, numbers to the right.
     pub fn to_text(&self) -> String {
+        self.to_text_within(usize::MAX)
+    }
+
+    /// The same in lines of at most so many columns, if its widest column and its first fit: what has
+    /// no place beside the others follows below, behind the first column once more.
+    pub fn to_text_within(&self, most: usize) -> String {
         let shown: Vec<Vec<String>> =
             self.rows.iter().map(|row| row.iter().map(Value::shown).collect()).collect();
         let heads = self.heads();
@@ -130,16 +136,24 @@ impl Grid {
             widest.max(heads[column].chars().count())
         };
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        let is_text = |column: usize| self.is_text(column);
-        let line = |cells: &[String]| {
-            let padded = cells.iter().enumerate().map(|(column, cell)| {
-                let width = widths[column];
-                if is_text(column) { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        let is_text: Vec<bool> =
+            (0..self.columns.len()).map(|column| self.is_text(column)).collect();
+        let line = |cells: &[String], columns: &[usize]| {
+            let padded = columns.iter().filter_map(|&column| {
+                let (cell, width) = (cells.get(column)?, widths[column]);
+                Some(if is_text[column] {
+                    format!("{cell:<width$}")
+                } else {
+                    format!("{cell:>width$}")
+                })
             });
             format!("  {}", padded.collect::<Vec<_>>().join("  ")).trim_end().to_owned() + "\n"
         };
-        let mut text = format!("{}\n{}", self.title, line(&heads));
-        shown.iter().for_each(|row| text.push_str(&line(row)));
+        let mut text = folded(&self.title, most, 2);
+        for columns in blocks(&widths, most) {
+            text.push_str(&line(&heads, &columns));
+            shown.iter().for_each(|row| text.push_str(&line(row, &columns)));
+        }
         text
     }
 
@@ -195,6 +209,49 @@ impl Grid {
     }
 }
 
+/// Columns that stand beside each other in lines of at most so many characters.
+fn blocks(widths: &[usize], most: usize) -> Vec<Vec<usize>> {
+    let mut blocks: Vec<Vec<usize>> = Vec::new();
+    let mut used = 0;
+    for (column, width) in widths.iter().enumerate() {
+        let needed = width + 2;
+        match blocks.last_mut() {
+            Some(block) if used + needed <= most => block.push(column),
+            Some(_) => {
+                blocks.push(vec![0, column]);
+                used = widths[0] + 2;
+            }
+            None => blocks.push(vec![column]),
+        }
+        used = used.saturating_add(needed);
+    }
+    blocks
+}
+
+/// A sentence in lines of at most so many columns, all but the first indented; a longer word stands
+/// alone.
+pub fn folded(text: &str, most: usize, indent: usize) -> String {
+    let start = text.len() - text.trim_start().len();
+    let mut result = " ".repeat(start);
+    let mut used = start;
+    let mut is_first = true;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if !is_first && used.saturating_add(1 + length) > most {
+            result.push('\n');
+            result.push_str(&" ".repeat(indent));
+            used = indent;
+        } else if !is_first {
+            result.push(' ');
+            used += 1;
+        }
+        result.push_str(word);
+        used += length;
+        is_first = false;
+    }
+    result + "\n"
+}
+
 fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
@@ -235,6 +292,36 @@ mod tests {
         ]);
         grid.rows.push(vec![Value::text("<x>|"), Value::Count(5), Value::Missing]);
         grid
+    }
+
+    #[test]
+    fn a_table_that_is_too_wide_goes_on_below_behind_its_first_column() {
+        let mut grid = Grid::new("a title of several words", &["name", "off", "on", "change"]);
+        grid.rows.push(vec![
+            Value::text("interrupt"),
+            Value::Count(1_234_567),
+            Value::Count(12),
+            Value::Number(-99.99, 2),
+        ]);
+        assert_eq!(
+            grid.to_text_within(26),
+            "a title of several words\n  name             off  on\n  interrupt  1,234,567  12\n  \
+             name       change\n  interrupt  -99.99\n"
+        );
+        assert_eq!(grid.to_text(), grid.to_text_within(80));
+        for most in [40, 60, 80, 100, 160] {
+            let text = grid.to_text_within(most);
+            assert!(text.lines().all(|line| line.chars().count() <= most), "{most}:\n{text}");
+            assert!(text.contains("-99.99") && text.contains("1,234,567"), "{text}");
+        }
+    }
+
+    #[test]
+    fn sentences_are_folded_at_words() {
+        assert_eq!(folded("one two three", 8, 2), "one two\n  three\n");
+        assert_eq!(folded("  one two", 7, 4), "  one\n    two\n");
+        assert_eq!(folded("", 8, 2), "\n");
+        assert_eq!(folded("muchtoolong", 4, 0), "muchtoolong\n");
     }
 
     #[test]

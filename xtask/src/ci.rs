@@ -1,26 +1,66 @@
 //! `cargo xtask ci`: every check that needs nothing but the toolchain, in the order of what fails fastest.
+//! `cargo xtask test`: the same, and the scripts that boot kernels. Both end with one line that says
+//! what passed, and what was not tried and why.
 
+use crate::tally::Tally;
 use anyhow::{Context, Result, bail};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Steps that run cargo. The first word is the component: where a toolchain lacks it, the step says so.
-const STEPS: [(&str, &[&str]); 4] = [
+const STEPS: [(&str, &[&str]); 3] = [
     ("fmt", &["fmt", "--all", "--check"]),
     ("clippy", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
     (
         "clippy",
         &["clippy", "-p", "avicenna", "--no-default-features", "--quiet", "--", "-D", "warnings"],
     ),
-    ("test", &["test", "--workspace", "--quiet"]),
 ];
+/// What passing tests print is where they say that they skipped.
+const TESTS: &[&str] = &["test", "--workspace", "--", "--show-output"];
+/// Scripts that take the program, and are no pass where they find no kernel.
+const SCRIPTS: [&str; 3] =
+    ["demo/boot-test.sh", "demo/lab-test.sh", "conformance/external/nested.sh"];
 
 pub fn run(root: &Path) -> Result<()> {
+    let mut tally = Tally::default();
+    checks(root, &mut tally)?;
+    finish(&tally)
+}
+
+/// Everything, with the program that was built.
+pub fn test(root: &Path, program: &Path) -> Result<()> {
+    let mut tally = Tally::default();
+    checks(root, &mut tally)?;
+    for script in SCRIPTS {
+        println!("{script}");
+        let before = tally.summary();
+        let mut command = Command::new(root.join(script));
+        let tree = std::env::var_os("KVM_UNIT_TESTS").unwrap_or_default();
+        let command = command.arg(program).arg(tree).current_dir(root);
+        let status = watched(command, &mut tally, true)?;
+        if !status {
+            tally.fail(script);
+        } else if tally.summary() != before && tally.summary().contains("kernel can be fetched") {
+            tally.miss("no kernel could be fetched");
+        }
+    }
+    finish(&tally)
+}
+
+fn finish(tally: &Tally) -> Result<()> {
+    println!("{}", tally.summary());
+    if tally.is_pass() { Ok(()) } else { bail!("this is no pass") }
+}
+
+fn checks(root: &Path, tally: &mut Tally) -> Result<()> {
     println!("tidy");
     crate::tidy::check(root, false)?;
     for (name, arguments) in STEPS {
         if !is_installed(name)? {
             println!("{name}: skipped, because this toolchain has no cargo {name}");
+            tally.miss(&format!("this toolchain has no cargo {name}"));
             continue;
         }
         println!("cargo {}", arguments.join(" "));
@@ -29,7 +69,34 @@ pub fn run(root: &Path) -> Result<()> {
             bail!("cargo {name}: {status}");
         }
     }
+    println!("cargo {}", TESTS.join(" "));
+    if !watched(cargo().args(TESTS).current_dir(root), tally, false)? {
+        println!("{}", tally.summary());
+        bail!("cargo test failed");
+    }
     Ok(())
+}
+
+/// Runs a command and takes what it prints; whether it succeeded. Of cargo's tests only what failed is
+/// shown, as far as the line tells.
+fn watched(command: &mut Command, tally: &mut Tally, shows_all: bool) -> Result<bool> {
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start a step")?;
+    let output = child.stdout.take().context("a step without output")?;
+    let mut lines = Vec::new();
+    for line in BufReader::new(output).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        tally.take(&line);
+        if shows_all {
+            println!("{line}");
+        } else {
+            lines.push(line);
+        }
+    }
+    let is_good = child.wait()?.success();
+    if !is_good {
+        lines.iter().filter(|line| !line.ends_with("... ok")).for_each(|line| println!("{line}"));
+    }
+    Ok(is_good)
 }
 
 fn is_installed(name: &str) -> Result<bool> {

@@ -2,6 +2,7 @@
 
 mod ci;
 mod guest;
+mod tally;
 mod tidy;
 
 use anyhow::{Result, bail};
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask ci             formatting, clippy, tidy, tests: what has to hold before a change lands
+       cargo xtask test PROGRAM   the same, and the scripts that boot kernels with the program
        cargo xtask tidy           the rules of this project that no compiler knows
        cargo xtask tidy --write   the same, after writing docs/deviations.md anew
        cargo xtask guest          the guests' images as files";
@@ -30,6 +32,7 @@ fn run() -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["ci"] => ci::run(&root()),
+        ["test", program] => ci::test(&root(), &std::path::absolute(program)?),
         ["tidy"] => tidy::run(&root(), false),
         ["tidy", "--write"] => tidy::run(&root(), true),
         ["guest"] => guest::build(),

@@ -2,7 +2,7 @@
 
 use crate::configuration::{Configuration, InterruptChip, Timer};
 use crate::memory::Ram;
-use crate::run::Outcome;
+use crate::outcome::Outcome;
 use arch::address::SystemPhysical;
 use arch::identity::{RequesterId, Vector};
 use arch::msi::MessageSignalled;

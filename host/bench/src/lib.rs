@@ -9,11 +9,14 @@
 
 mod configuration;
 mod devices;
+mod error;
 mod memory;
+mod outcome;
 mod processor;
 mod run;
 mod virtual_machine;
 
 pub use configuration::{Configuration, InterruptChip, Timer};
-pub use run::{End, Outcome};
-pub use virtual_machine::{BenchError, VirtualMachine};
+pub use error::BenchError;
+pub use outcome::{End, Outcome};
+pub use virtual_machine::VirtualMachine;

@@ -1,6 +1,6 @@
 //! The guest's RAM: loaded by the board's loaders, then KVM's.
 
-use crate::virtual_machine::BenchError;
+use crate::error::BenchError;
 use arch::address::{Device, PAGE_SIZE};
 use arch::identity::RequesterId;
 use bus::{DirectMemoryAccess, DmaFault, GuestMemory};

@@ -1,7 +1,7 @@
 //! A virtual processor: what CPUID tells it and how it starts.
 
 use crate::configuration::Configuration;
-use crate::virtual_machine::BenchError;
+use crate::error::BenchError;
 use board::load::{BootState, EntryMode};
 use board::topology::{Level, Topology};
 use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2, kvm_regs, kvm_segment};

@@ -1,10 +1,11 @@
 //! Running: a thread per virtual processor, one for the devices' timers.
 
 use crate::devices::Devices;
-use crate::virtual_machine::{BenchError, VirtualMachine};
+use crate::error::BenchError;
+use crate::outcome::{End, Outcome};
+use crate::virtual_machine::VirtualMachine;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,30 +15,6 @@ use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
 /// Longest sleep of the thread that looks after timers and the end of the run.
 const PULSE: Duration = Duration::from_millis(5);
-
-/// Why a run ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    PowerOff,
-    Reset,
-    /// The value that the guest wrote to the debug-exit port.
-    DebugExit(u32),
-    TripleFault,
-    TimeLimit,
-    /// Whoever runs the machine asked for the end.
-    Stopped,
-    /// KVM or the guest did what cannot go on.
-    Failed(String),
-}
-
-/// What a run was.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
-    pub outcome: Outcome,
-    /// Returns from KVM to this process, by reason.
-    pub process_exits: BTreeMap<String, u64>,
-}
 
 type Exits = BTreeMap<&'static str, u64>;
 

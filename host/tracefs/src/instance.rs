@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 /// Names of our instances end with the number of their process.
 const PREFIX: &str = "avicenna-";
 
+/// What the kernel calls lines that a process has put into a trace.
+pub const MARK: &str = "tracing_mark_write";
+
 /// Text of a trace that is read at once, at most.
 const LONGEST_TEXT: u64 = 64 << 20;
 
@@ -79,6 +82,11 @@ impl Instance {
         for (path, text) in self.triggers.drain(..).rev() {
             let _ = write(&path, &format!("!{text}"));
         }
+    }
+
+    /// Puts a line of our own between the events, with their clock: the event [`MARK`].
+    pub fn mark(&self, text: &str) -> Result<(), Error> {
+        write(&self.path.join("trace_marker"), text)
     }
 
     /// What the histograms of an event hold.

@@ -10,7 +10,7 @@ mod line;
 
 pub use directory::{Directory, SyntheticEvent};
 pub use histogram::{Entry, histogram};
-pub use instance::Instance;
+pub use instance::{Instance, MARK};
 pub use line::{InhibitChange, Line};
 
 use std::path::PathBuf;

@@ -89,7 +89,7 @@ fn threads() {
     let seconds = start.elapsed().as_secs_f64();
     mark(WINDOW_ENDS);
     println!(
-        "{{\"record\":\"threads\",\"cpus\":{cpus},\"threads\":{},\"events\":{events},\"seconds\":{seconds:.3}}}",
+        "{{\"record\":\"threads\",\"cpus\":{cpus},\"threads\":{},\"events\":{events},\"seconds\":{seconds:.6}}}",
         cpus * THREADS
     );
 }
@@ -106,7 +106,7 @@ fn command() {
     mark(WINDOW_ENDS);
     match status {
         Ok(status) => println!(
-            "{{\"record\":\"command\",\"status\":{},\"seconds\":{seconds:.3}}}",
+            "{{\"record\":\"command\",\"status\":{},\"seconds\":{seconds:.6}}}",
             status.code().unwrap_or(-1)
         ),
         Err(error) => {

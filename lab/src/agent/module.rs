@@ -1,32 +1,73 @@
 //! Kernel modules.
 
 use super::{MODULES, PARAMETERS};
+use crate::experiment::ModuleParameter;
 use anyhow::Context;
+use rules::feature::{COMMON_MODULE, vendor_of_module};
 use rustix::fs::{Mode, OFlags};
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::path::Path;
 
-/// The module whose parameter is the feature.
-const FEATURE_MODULE: &str = "kvm_amd";
-/// What goes before it is loaded anew, as `modprobe -r` does. The second remembers, from Linux 6.17
-/// on, what the first has switched off: after avic=0 it never accelerates an IPI again.
-const UNLOADED: [&str; 2] = [FEATURE_MODULE, "kvm"];
-
-/// Loads all modules of the initial RAM disk but the one whose parameter is the feature.
-pub(super) fn load_all() -> anyhow::Result<()> {
-    load_with(None)
+/// What modules were last loaded with, by name.
+#[derive(Debug, Default)]
+pub(super) struct Modules {
+    loaded: BTreeMap<String, Vec<ModuleParameter>>,
 }
 
-/// Loads what is not loaded yet, the feature's module only with parameters.
-fn load_with(parameters: Option<&str>) -> anyhow::Result<()> {
+impl Modules {
+    /// Loads all modules of the initial RAM disk but KVM's for a vendor, which an arm of the
+    /// experiment has parameters for.
+    pub(super) fn load_all() -> anyhow::Result<Self> {
+        load_missing(&[])?;
+        Ok(Self::default())
+    }
+
+    /// Loads KVM with an arm's parameters, unless it is loaded so; what the kernel then shows.
+    pub(super) fn load(
+        &mut self,
+        parameters: &[ModuleParameter],
+    ) -> anyhow::Result<Vec<ModuleParameter>> {
+        let mut wanted: BTreeMap<String, Vec<ModuleParameter>> = BTreeMap::new();
+        for parameter in parameters {
+            wanted.entry(parameter.module.clone()).or_default().push(parameter.clone());
+        }
+        if self.loaded != wanted {
+            // As `modprobe -r` does it: from Linux 6.17 on, the common module remembers what the
+            // vendor's has switched off, and after avic=0 never accelerates an IPI again.
+            let vendors = self.loaded.keys().cloned().collect::<Vec<_>>();
+            let all = vendors.iter().map(String::as_str);
+            let all: Vec<&str> =
+                all.chain((!vendors.is_empty()).then_some(COMMON_MODULE)).collect();
+            self.loaded.clear();
+            all.into_iter().try_for_each(unload)?;
+            load_missing(parameters)?;
+            self.loaded = wanted;
+        }
+        Ok(parameters.iter().map(shown).collect())
+    }
+}
+
+fn unload(name: &str) -> anyhow::Result<()> {
+    match rustix::system::delete_module(&CString::new(name)?, 0) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot unload {name}")),
+    }
+}
+
+/// Loads what is not loaded yet; a vendor's module only if there are parameters for it.
+fn load_missing(parameters: &[ModuleParameter]) -> anyhow::Result<()> {
     for path in modules()? {
-        if !path.ends_with(&format!("{FEATURE_MODULE}.ko")) {
-            // The kernel reads and verifies a module before it says that it has it already.
-            if !name(&path).is_some_and(|name| Path::new("/sys/module").join(name).exists()) {
-                load(&path, &chosen(&path))?;
-            }
-        } else if let Some(parameters) = parameters {
-            load(&path, &format!("{parameters} {}", chosen(&path)))?;
+        let Some(name) = name(&path) else { continue };
+        let own: Vec<String> = parameters
+            .iter()
+            .filter(|parameter| parameter.module == name)
+            .map(|parameter| format!("{}={}", parameter.name, parameter.value))
+            .collect();
+        let waits = vendor_of_module(name).is_some() && own.is_empty();
+        // The kernel reads and verifies a module before it says that it has it already.
+        if !waits && !Path::new("/sys/module").join(name).exists() {
+            load(&path, format!("{} {}", own.join(" "), chosen(name)).trim())?;
         }
     }
     Ok(())
@@ -39,10 +80,10 @@ fn name(path: &str) -> Option<&str> {
 }
 
 /// The parameters that the lab was given for a module: lines of MODULE.NAME=VALUE.
-fn chosen(path: &str) -> String {
+fn chosen(name: &str) -> String {
     let text = std::fs::read_to_string(PARAMETERS).unwrap_or_default();
     let own = text.lines().filter_map(|line| line.split_once('.'));
-    let own = own.filter(|(module, _)| Some(*module) == name(path));
+    let own = own.filter(|(module, _)| *module == name);
     own.map(|(_, parameter)| parameter).collect::<Vec<_>>().join(" ")
 }
 
@@ -59,30 +100,24 @@ fn load(path: &str, parameters: &str) -> anyhow::Result<()> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     match rustix::system::finit_module(&file, &CString::new(parameters)?, 0) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("cannot load {path} {parameters}")),
+        Err(error) => Err(error).with_context(|| {
+            let name = name(path).unwrap_or(path);
+            let why = match error {
+                rustix::io::Errno::NOEXEC => ": it was built for another kernel than this one",
+                // What vendors' modules answer where the processor is not theirs.
+                rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NODEV => {
+                    ": this processor is not what it drives"
+                }
+                _ => "",
+            };
+            format!("cannot load the module {name} {parameters}{why}")
+        }),
     }
 }
 
-/// Loads KVM with the feature off or on, unless it is loaded so; what the module's parameter says.
-pub(super) fn reload(is_on: bool) -> anyhow::Result<String> {
-    let found = parameter();
-    if found == if is_on { "Y" } else { "N" } {
-        return Ok(found);
-    }
-    for name in UNLOADED {
-        match rustix::system::delete_module(&CString::new(name)?, 0) {
-            Ok(()) => {}
-            // A kvm that no kvm_amd has used yet has nothing to forget.
-            Err(rustix::io::Errno::NOENT) => break,
-            Err(error) => return Err(error).with_context(|| format!("cannot unload {name}")),
-        }
-    }
-    load_with(Some(if is_on { "avic=1" } else { "avic=0" }))?;
-    Ok(parameter())
-}
-
-/// As the kernel shows it; empty where the module is not loaded.
-fn parameter() -> String {
-    let path = format!("/sys/module/{FEATURE_MODULE}/parameters/avic");
-    std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+/// A parameter as the kernel shows it; without a value where it shows none.
+fn shown(parameter: &ModuleParameter) -> ModuleParameter {
+    let path = format!("/sys/module/{}/parameters/{}", parameter.module, parameter.name);
+    let value = std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    ModuleParameter { value, ..parameter.clone() }
 }

@@ -1,7 +1,8 @@
 //! One step: the module as the step wants it, a virtual machine, what was counted.
 
+use super::module::Modules;
 use super::tracing::Tracing;
-use super::{GUEST_INITRD, GUEST_KERNEL, Line, module};
+use super::{GUEST_INITRD, GUEST_KERNEL, Line};
 use crate::protocol::{FromAgent, Guest, Step, StepResult, ToAgent};
 use anyhow::Context;
 use bench::VirtualMachine;
@@ -13,39 +14,53 @@ use std::time::{Duration, Instant};
 /// What every Linux guest is told.
 const LINUX: &str = "console=ttyS0 quiet panic=-1";
 
-pub(super) fn perform(line: &mut Line, step: &Step) -> anyhow::Result<StepResult> {
-    let parameter = module::reload(step.is_on)?;
+pub(super) fn perform(
+    line: &mut Line,
+    modules: &mut Modules,
+    step: &Step,
+) -> anyhow::Result<StepResult> {
+    let parameters = modules.load(&step.arm.parameters)?;
     let tracing = step.is_traced.then(Tracing::start).transpose()?;
     line.send(&FromAgent::Standby)?;
     anyhow::ensure!(line.receive()? == ToAgent::Go, "the session broke off");
+    let vm = prepare(step)?;
+    if let Some(tracing) = &tracing {
+        tracing.mark_begin()?;
+    }
     let started = Instant::now();
-    let (end, console) = run_guest(line, step)?;
+    let (end, console) = run_guest(line, step, vm)?;
+    let seconds = started.elapsed().as_secs_f64();
+    if let Some(tracing) = &tracing {
+        tracing.mark_end()?;
+    }
     Ok(StepResult {
-        seconds: started.elapsed().as_secs_f64(),
+        seconds,
         outcome: end.outcome,
         console,
         process_exits: end.process_exits,
         tracepoints: tracing.map(Tracing::finish).transpose()?,
-        parameter,
+        parameters,
         messages: messages(),
     })
 }
 
-fn run_guest(line: &mut Line, step: &Step) -> anyhow::Result<(bench::End, Vec<String>)> {
-    let vm = match &step.guest {
+/// The virtual machine, which stands at its kernel's first instruction.
+fn prepare(step: &Step) -> anyhow::Result<VirtualMachine> {
+    let own = &step.arm.guest;
+    Ok(match &step.guest {
         Guest::Benchmark(options) => VirtualMachine::new(
             &step.configuration,
             &Images {
                 kernel: Source { name: "benchmark", bytes: image::BENCHMARK },
                 initrd: None,
                 modules: &[],
-                command_line: options,
+                command_line: format!("{options} {own}").trim(),
             },
         )?,
         Guest::Linux(options) => {
             let read = |path| std::fs::read(path).with_context(|| format!("cannot read {path}"));
             let (kernel, initrd) = (read(GUEST_KERNEL)?, read(GUEST_INITRD)?);
-            let command_line = format!("{LINUX} {options}");
+            let command_line = format!("{LINUX} {options} {own}");
             VirtualMachine::new(
                 &step.configuration,
                 &Images {
@@ -56,7 +71,15 @@ fn run_guest(line: &mut Line, step: &Step) -> anyhow::Result<(bench::End, Vec<St
                 },
             )?
         }
-    };
+    })
+}
+
+/// Runs it to its end; what it printed.
+fn run_guest(
+    line: &mut Line,
+    step: &Step,
+    vm: VirtualMachine,
+) -> anyhow::Result<(bench::End, Vec<String>)> {
     let mut text = Vec::new();
     let mut told = 0;
     let never = AtomicBool::new(false);
@@ -84,7 +107,7 @@ fn messages() -> Vec<String> {
 }
 
 /// All records of /dev/kmsg, without waiting for more.
-fn kernel_log() -> Vec<String> {
+pub(super) fn kernel_log() -> Vec<String> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let Ok(file) = rustix::fs::open("/dev/kmsg", flags, Mode::empty()) else { return Vec::new() };

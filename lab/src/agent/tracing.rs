@@ -3,13 +3,17 @@
 //! [LINUX "Event Histograms"]
 
 use crate::protocol::Tracepoints;
+use rules::feature::{INCOMPLETE_IPI, UNACCELERATED_ACCESS};
 use std::collections::BTreeMap;
 use trace::inhibit::Numbering;
-use tracefs::{Directory, Entry, InhibitChange, Instance, Line};
+use tracefs::{Directory, Entry, InhibitChange, Instance, Line, MARK};
 
 const EXIT: (&str, &str) = ("kvm_exit", "exit_reason");
-const INCOMPLETE: (&str, &str) = ("kvm_avic_incomplete_ipi", "id");
-const UNACCELERATED: (&str, &str) = ("kvm_avic_unaccelerated_access", "offset");
+const INCOMPLETE: (&str, &str) = (INCOMPLETE_IPI.name, INCOMPLETE_IPI.key);
+const UNACCELERATED: (&str, &str) = (UNACCELERATED_ACCESS.name, UNACCELERATED_ACCESS.key);
+/// Our own marks between the kernel's events.
+const BEGIN: &str = "avicenna: virtual processors can run";
+const END: &str = "avicenna: virtual processors have ended";
 
 /// Counting, until it is dropped or finished.
 pub(super) struct Tracing {
@@ -28,15 +32,27 @@ impl Tracing {
         Ok(Self { directory, instance })
     }
 
+    /// Virtual processors can run from here on.
+    pub(super) fn mark_begin(&self) -> anyhow::Result<()> {
+        Ok(self.instance.mark(BEGIN)?)
+    }
+
+    /// They no longer can.
+    pub(super) fn mark_end(&self) -> anyhow::Result<()> {
+        Ok(self.instance.mark(END)?)
+    }
+
     pub(super) fn finish(self) -> anyhow::Result<Tracepoints> {
         let counts = |(name, key): (&str, &str)| {
             self.instance.histogram("kvm", name).map(|entries| counts(&entries, key))
         };
+        let text = self.instance.text()?;
         Ok(Tracepoints {
             exits: counts(EXIT)?,
             incomplete: counts(INCOMPLETE)?,
             unaccelerated: counts(UNACCELERATED)?,
-            inhibits: self.instance.text()?.lines().filter_map(inhibit).collect(),
+            inhibits: text.lines().filter_map(inhibit).collect(),
+            ran: marked(&text, BEGIN).zip(marked(&text, END)),
             numbering: self
                 .directory
                 .format("kvm", InhibitChange::EVENT)
@@ -59,6 +75,12 @@ fn inhibit(line: &str) -> Option<(f64, String)> {
     Some((line.seconds, line.text.to_owned()))
 }
 
+/// When one of our marks was made.
+fn marked(text: &str, mark: &str) -> Option<f64> {
+    let lines = text.lines().filter(|line| line.ends_with(mark)).filter_map(Line::parse);
+    lines.filter(|line| line.event == MARK).map(|line| line.seconds).next()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +96,8 @@ mod tests {
                     set reason=2, inhibits=0x4";
         assert_eq!(inhibit(line), Some((0.340829, "set reason=2, inhibits=0x4".into())));
         assert_eq!(inhibit("# tracer: nop"), None);
+        let text =
+            format!("# tracer: nop\n  x-1 [000] .....     0.34: tracing_mark_write: {BEGIN}\n");
+        assert_eq!((marked(&text, BEGIN), marked(&text, END)), (Some(0.34), None));
     }
 }

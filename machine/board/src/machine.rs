@@ -180,6 +180,16 @@ impl Machine {
         self.cache.translates()
     }
 
+    /// From now on everything but instructions takes what `costs` say: what the code that was decoded
+    /// takes is kept with it.
+    pub fn set_costs(&mut self, costs: CostProfile) {
+        for cpu in &mut self.state.cpus {
+            cpu.costs = costs.processor_costs(&cpu.model);
+            cpu.guest.svm.costs = costs.svm_costs();
+        }
+        self.costs = costs;
+    }
+
     /// Instructions completed by all processors.
     pub fn instructions(&self) -> u64 {
         self.state.cpus.iter().map(|cpu| cpu.instructions).sum()

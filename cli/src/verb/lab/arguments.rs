@@ -1,0 +1,133 @@
+//! The options that say which host is emulated.
+
+use crate::status::Usage;
+use crate::verb::machine::model;
+use crate::verb::machine::size::parse_bytes;
+use arch::cpuid::Feature;
+use bench::{InterruptChip, Timer};
+use lab::booted::Store;
+use lab::files::Additions;
+use lab::host::Host;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A kernel with its initial RAM disk needs this much.
+const LEAST_MEMORY: u64 = 256 << 20;
+
+#[derive(clap::Args)]
+pub(super) struct HostArguments {
+    #[command(flatten)]
+    pub(super) model: model::Arguments,
+    /// Processors of the emulated host
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub(super) cpus: u16,
+    /// RAM of the emulated host
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_memory)]
+    memory: u64,
+    /// debian-12, debian-13 (the default), debian-sid, builtin, a kernel file with its modules
+    /// beside it, a kernel package (.deb), unpacked or not, or a folder in which a kernel was built
+    #[arg(long, value_name = "KERNEL")]
+    pub(super) kernel: Option<String>,
+    /// A module of this machine in place of the kernel's own, such as a kvm-amd.ko just built
+    #[arg(long = "module", value_name = "FILE")]
+    pub(super) modules: Vec<PathBuf>,
+    /// A parameter of a module that the host loads, such as kvm.halt_poll_ns=0
+    #[arg(long = "parameter", value_name = "MODULE.NAME=VALUE")]
+    parameters: Vec<String>,
+    /// More words for the command line of the host's kernel
+    #[arg(long, value_name = "STR", default_value = "", allow_hyphen_values = true)]
+    append: String,
+    /// A file or folder of this machine to take along, at the same path or at another
+    #[arg(long = "add", value_name = "PATH[=PATH THERE]")]
+    files: Vec<String>,
+    /// Write what the machine does after the host's boot to a file, for machine trace
+    #[arg(long, value_name = "FILE")]
+    pub(super) trace: Option<PathBuf>,
+    /// Boot the host even if an earlier run kept a snapshot of it, and keep none
+    #[arg(long)]
+    no_snapshot: bool,
+    /// Seconds of virtual time after which a virtual machine or a command is stopped
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(super) limit: u64,
+    /// Seconds of this machine's time that each stage of a run may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 1200, value_parser = clap::value_parser!(u64).range(1..))]
+    host_limit: u64,
+}
+
+impl HostArguments {
+    pub(super) fn host(&self) -> anyhow::Result<Host> {
+        let model = self.model.model().map_err(Usage::of)?;
+        if !model.has(Feature::Svm) {
+            return Err(Usage::of(anyhow::anyhow!(
+                "--cpu {}: KVM needs a processor that runs virtual machines, and this one has no SVM: \
+                 choose zen2, zen3, zen4 or zen5",
+                self.model.description()
+            )));
+        }
+        Ok(Host { model, cpus: self.cpus, memory: self.memory, append: self.append.clone() })
+    }
+
+    pub(super) fn additions(&self) -> Additions<'_> {
+        Additions { parameters: &self.parameters, files: &self.files }
+    }
+
+    /// Where snapshots are, unless they are not wanted or there is no place for them.
+    pub(super) fn store(&self) -> Option<Store> {
+        (!self.no_snapshot).then(Store::open)?.ok()
+    }
+
+    pub(super) fn patience(&self) -> Duration {
+        Duration::from_secs(self.host_limit)
+    }
+}
+
+fn parse_memory(text: &str) -> Result<u64, String> {
+    match parse_bytes(text)? {
+        bytes if bytes < LEAST_MEMORY => {
+            let least = LEAST_MEMORY >> 20;
+            Err(format!("{bytes} bytes are too few for a kernel with KVM: at least {least}M"))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Chip {
+    Split,
+    Full,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Pit {
+    /// Outside KVM
+    Off,
+    /// In KVM, late ticks are injected
+    Reinject,
+    /// In KVM, late ticks are dropped
+    Discard,
+}
+
+/// The part of a virtual machine's configuration that both `lab` and `bench` offer. KVM's timer
+/// needs KVM's interrupt chip.
+pub fn interrupts(chip: Chip, pit: Pit) -> (InterruptChip, Timer) {
+    let timer = match pit {
+        Pit::Off => Timer::Process,
+        Pit::Reinject => Timer::KernelReinject,
+        Pit::Discard => Timer::KernelDiscard,
+    };
+    let is_full = chip == Chip::Full || pit != Pit::Off;
+    (if is_full { InterruptChip::Full } else { InterruptChip::Split }, timer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_no_kernel_starts_in_is_refused_with_what_would_do() {
+        assert_eq!(parse_memory("256M"), Ok(256 << 20));
+        for text in ["12", "64M", "255M"] {
+            assert!(parse_memory(text).expect_err(text).contains("at least 256M"), "{text}");
+        }
+    }
+}

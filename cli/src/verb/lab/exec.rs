@@ -1,0 +1,63 @@
+//! `avicenna lab exec`: a command on the emulated host.
+
+use super::arguments::HostArguments;
+use super::stages::Stages;
+use super::{INTERRUPT, real_kernel, status_of};
+use crate::status::Usage;
+use anyhow::Context;
+use arch::time::Picoseconds;
+use lab::drive::{Told, Watch};
+use lab::experiment::{Experiment, Setting};
+use lab::files;
+use lab::recording::Recording;
+use lab::session::Session;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    host: HostArguments,
+    /// With kvm_amd loaded as avic=0
+    #[arg(long)]
+    off: bool,
+    /// Write there, as JSON, how many VM exits the machine itself performed meanwhile
+    #[arg(long, value_name = "FILE")]
+    counters: Option<PathBuf>,
+    /// The verb or program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+/// The command's output and exit status are this one's.
+pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitCode> {
+    let host = arguments.host.host()?;
+    let mut stages = Stages::open();
+    let mut tell = |told: Told<'_>| stages.tell(told);
+    let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
+    let kernel = real_kernel(&arguments.host, &mut watch)?;
+    let additions = arguments.host.additions();
+    let mut initramfs = files::initramfs(&kernel, &additions, None).map_err(Usage::of)?;
+    let command = files::with_command(&mut initramfs, &arguments.command, verbs);
+    let command = command.map_err(Usage::of)?;
+    let store = arguments.host.store();
+    let mut session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &mut watch)?;
+    let setting = if arguments.off { Setting::Off } else { Setting::On };
+    let arm = Experiment::default().arm(setting);
+    watch.stage(&arguments.command.join(" "));
+    session.load(&arm.parameters, &mut watch)?;
+    let limit = Picoseconds::from_milliseconds(arguments.host.limit.saturating_mul(1000));
+    let notes = [("command".to_owned(), arguments.command.join(" "))];
+    let trace = arguments.host.trace.as_deref();
+    session.record(trace.map(|path| Recording::create(path, &notes)).transpose()?);
+    let said = session.run(&command, limit, &mut watch)?;
+    session.take_recording().map(Recording::finish).transpose()?;
+    stages.close();
+    print!("{}", said.output);
+    eprint!("{}", said.errors);
+    if let Some(path) = &arguments.counters {
+        let counts = serde_json::to_vec_pretty(&session.counters().all().exits)?;
+        std::fs::write(path, counts).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(status_of(said.status))
+}

@@ -1,0 +1,132 @@
+//! `avicenna lab run`: the same virtual machines with the feature off and on.
+
+use super::arguments::{Chip, HostArguments, Pit, interrupts};
+use super::stages::Stages;
+use super::{Found, INTERRUPT, kernel};
+use crate::status::{self, Usage};
+use crate::terminal;
+use anyhow::Context;
+use bench::Configuration;
+use lab::drive::{Told, Watch};
+use lab::expect::Expectation;
+use lab::experiment::Experiment;
+use lab::result::LabResult;
+use lab::run::Plan;
+use lab::workload::Workload;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    host: HostArguments,
+    /// Virtual processors of the guest
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=512))]
+    guest_cpus: u16,
+    /// ipi, threads, mesh, timer, or a command of this machine to run in a Linux guest
+    #[arg(long, value_name = "WORKLOAD", default_value = "ipi")]
+    workload: Workload,
+    /// What is compared: both (AVIC off and on), off, on, or FEATURE=off,on with one of avic, x2avic
+    /// and ipi (IPIs by AVIC, Linux 6.17 and newer)
+    #[arg(long, value_name = "FEATURE", default_value = "both")]
+    feature: Experiment,
+    /// Where the guest's I/O APIC is
+    #[arg(long, value_enum, default_value_t = Chip::Split)]
+    irqchip: Chip,
+    /// Who emulates the guest's 8254 timer; KVM's, with reinjection, inhibits AVIC
+    #[arg(long, value_enum, default_value_t = Pit::Off)]
+    pit: Pit,
+    /// More words for the command line of a Linux guest's kernel
+    #[arg(long, value_name = "STR", default_value = "", allow_hyphen_values = true)]
+    guest_append: String,
+    /// End with status 1 unless this holds, such as 'exits.on < 200' (docs/lab.md has the forms)
+    #[arg(long = "expect", value_name = "EXPECTATION")]
+    expectations: Vec<Expectation>,
+    /// Find what the measured times are made of, by repeating the runs that measure them
+    #[arg(long)]
+    breakdown: bool,
+    /// How to print; the form of json is docs/schema/lab-1.json
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Write the result here instead of to standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Html,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let host = arguments.host.host()?;
+    if arguments.guest_cpus > arguments.host.cpus && !arguments.workload.is_linux() {
+        eprintln!(
+            "avicenna: {} virtual processors spin on {} processors: each waits for its turn, which \
+             takes long and is no measure of AVIC; --cpus {} would do",
+            arguments.guest_cpus, arguments.host.cpus, arguments.guest_cpus
+        );
+    }
+    let (interrupt_chip, timer) = interrupts(arguments.irqchip, arguments.pit);
+    let configuration = Configuration {
+        vcpus: arguments.guest_cpus,
+        interrupt_chip,
+        timer,
+        ..Configuration::default()
+    };
+    let mut stages = Stages::open();
+    let mut tell = |told: Told<'_>| stages.tell(told);
+    let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
+    let (kernel, instead) = match kernel(&arguments.host, &mut watch)? {
+        Found::Kernel(kernel) => (Some(*kernel), None),
+        Found::BuiltIn { instead } => (None, instead),
+    };
+    let plan = Plan {
+        host,
+        cpu: arguments.host.model.description(),
+        kernel,
+        instead,
+        configuration,
+        workload: &arguments.workload,
+        experiment: &arguments.feature,
+        additions: arguments.host.additions(),
+        guest_append: &arguments.guest_append,
+        limit: arguments.host.limit,
+        store: arguments.host.store(),
+        expectations: &arguments.expectations,
+        is_broken_down: arguments.breakdown,
+        trace: arguments.host.trace.clone(),
+    };
+    plan.check().map_err(Usage::of)?;
+    let result = lab::run::run(&plan, &mut watch)?;
+    stages.close();
+    show(&result, arguments)?;
+    Ok(ExitCode::from(status(&result)))
+}
+
+fn show(result: &LabResult, arguments: &Arguments) -> anyhow::Result<()> {
+    let text = match arguments.format {
+        Format::Text if arguments.output.is_some() => result.to_text(terminal::COLUMNS),
+        Format::Text => result.to_text(terminal::columns()),
+        Format::Json => result.to_json()?,
+        Format::Html => result.to_html(),
+    };
+    match &arguments.output {
+        Some(path) => {
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+        }
+        None => Ok(terminal::print(&text)?),
+    }
+}
+
+fn status(result: &LabResult) -> u8 {
+    if result.host.instead.is_some() {
+        status::SUBSTITUTE
+    } else if result.verdict.is_good() {
+        status::CLEAN
+    } else {
+        status::FINDINGS
+    }
+}

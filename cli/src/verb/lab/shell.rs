@@ -1,0 +1,44 @@
+//! `avicenna lab shell`: the emulated host at the terminal.
+
+use super::arguments::HostArguments;
+use super::stages::Stages;
+use super::{INTERRUPT, real_kernel, status_of};
+use crate::status::Usage;
+use lab::drive::{Told, Watch};
+use lab::experiment::{Experiment, Setting};
+use lab::files;
+use lab::session::{Session, shell_status};
+use std::process::ExitCode;
+
+/// Rows and columns where standard output has none.
+const USUAL_TERMINAL: (u16, u16) = (24, 80);
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    host: HostArguments,
+}
+
+/// The shell's exit status is this one's.
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let host = arguments.host.host()?;
+    let mut stages = Stages::open();
+    let mut tell = |told: Told<'_>| stages.tell(told);
+    let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
+    let kernel = real_kernel(&arguments.host, &mut watch)?;
+    let additions = arguments.host.additions();
+    let mut initramfs = files::initramfs(&kernel, &additions, None).map_err(Usage::of)?;
+    files::with_shell(&mut initramfs)?;
+    let store = arguments.host.store();
+    let session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &mut watch)?;
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    let (rows, columns) = match size {
+        Ok(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_row, size.ws_col),
+        _ => USUAL_TERMINAL,
+    };
+    let arm = Experiment::default().arm(Setting::On);
+    let mut machine = session.into_shell(rows, columns, &arm.parameters)?;
+    stages.close();
+    let left = crate::verb::machine::interact(&mut machine, &INTERRUPT)?;
+    Ok(shell_status(&mut machine)?.map_or(left, status_of))
+}

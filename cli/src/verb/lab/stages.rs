@@ -1,0 +1,119 @@
+//! How a run goes, on standard error: on a terminal one line that changes, elsewhere a line now and
+//! then, so that whoever reads a log sees that something happens.
+
+use crate::terminal;
+use lab::drive::Told;
+use lab::expected::Expected;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Between two lines of a log.
+const LOG_PAUSE: Duration = Duration::from_secs(5);
+/// Between two looks of a terminal's line.
+const TERMINAL_PAUSE: Duration = Duration::from_millis(200);
+
+pub(super) struct Stages {
+    is_terminal: bool,
+    expected: Expected,
+    stage: String,
+    line: String,
+    began: Instant,
+    shown: Instant,
+    is_line_shown: bool,
+}
+
+impl Stages {
+    pub(super) fn open() -> Self {
+        let now = Instant::now();
+        Self {
+            is_terminal: std::io::stderr().is_terminal(),
+            expected: Expected::load(),
+            stage: String::new(),
+            line: String::new(),
+            began: now,
+            shown: now,
+            is_line_shown: false,
+        }
+    }
+
+    pub(super) fn tell(&mut self, told: Told<'_>) {
+        match told {
+            Told::Stage(name) => {
+                self.end_stage();
+                (self.stage, self.line) = (name.to_owned(), String::new());
+                self.began = Instant::now();
+                self.show(Duration::ZERO);
+            }
+            Told::Line(text) => {
+                text.clone_into(&mut self.line);
+                self.show(TERMINAL_PAUSE);
+            }
+            Told::Tick => self.show(TERMINAL_PAUSE),
+        }
+    }
+
+    /// The run is over and was good: what it took is what the next may take.
+    pub(super) fn close(&mut self) {
+        self.end_stage();
+        self.clear();
+        self.expected.save();
+    }
+
+    fn end_stage(&mut self) {
+        if !self.stage.is_empty() {
+            self.expected.learn(&self.stage, self.began.elapsed());
+        }
+        self.stage.clear();
+    }
+
+    fn show(&mut self, terminal_pause: Duration) {
+        let pause = if self.is_terminal { terminal_pause } else { LOG_PAUSE };
+        if self.stage.is_empty() || self.shown.elapsed() < pause {
+            return;
+        }
+        self.shown = Instant::now();
+        let expected = self.expected.of(&self.stage);
+        let text = line(&self.stage, self.began.elapsed(), expected, &self.line);
+        let mut out = std::io::stderr();
+        let _ = if self.is_terminal {
+            self.is_line_shown = true;
+            let text: String = text.chars().take(terminal::columns_of_stderr() - 1).collect();
+            write!(out, "\r\x1b[K{text}").and_then(|()| out.flush())
+        } else {
+            let text: String = text.chars().take(terminal::COLUMNS).collect();
+            writeln!(out, "avicenna: {text}")
+        };
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.is_line_shown) {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+impl Drop for Stages {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// Elapsed and expected time come first: what is cut off is the least important.
+fn line(stage: &str, elapsed: Duration, expected: Option<Duration>, last: &str) -> String {
+    let expected =
+        expected.map_or(String::new(), |time| format!(" of about {}", time.as_secs().max(1)));
+    let last = if last.is_empty() { String::new() } else { format!(": {last}") };
+    format!("[{}{expected} s] {stage}{last}", elapsed.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_says_how_long_it_takes_and_may_take() {
+        let seconds = Duration::from_secs;
+        assert_eq!(line("booting", seconds(3), Some(seconds(11)), ""), "[3 of about 11 s] booting");
+        assert_eq!(line("booting", seconds(3), None, "text"), "[3 s] booting: text");
+    }
+}

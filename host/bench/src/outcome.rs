@@ -1,0 +1,28 @@
+//! How a run ended.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Why a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    PowerOff,
+    Reset,
+    /// The value that the guest wrote to the debug-exit port.
+    DebugExit(u32),
+    TripleFault,
+    TimeLimit,
+    /// Whoever runs the machine asked for the end.
+    Stopped,
+    /// KVM or the guest did what cannot go on.
+    Failed(String),
+}
+
+/// What a run was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    pub outcome: Outcome,
+    /// Returns from KVM to this process, by reason.
+    pub process_exits: BTreeMap<String, u64>,
+}

@@ -1,0 +1,42 @@
+//! The machine's own trace of a run, as a file for `machine trace`.
+
+use anyhow::Context;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use trace::Record;
+use trace::file::Writer;
+
+/// A trace file that is being written.
+pub struct Recording {
+    path: PathBuf,
+    writer: Writer<BufWriter<File>>,
+    /// The first thing that went wrong; nothing is written after it.
+    fault: Option<io::Error>,
+}
+
+impl Recording {
+    /// `notes` say what ran.
+    pub fn create(path: &Path, notes: &[(String, String)]) -> anyhow::Result<Self> {
+        let file =
+            File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+        let writer = Writer::new(BufWriter::new(file), notes)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { path: path.to_owned(), writer, fault: None })
+    }
+
+    pub(crate) fn take(&mut self, records: &[Record]) {
+        if self.fault.is_none() {
+            self.fault = records.iter().try_for_each(|record| self.writer.push(record)).err();
+        }
+    }
+
+    pub fn finish(self) -> anyhow::Result<()> {
+        let Self { path, writer, fault } = self;
+        let close = || match fault {
+            Some(fault) => Err(fault),
+            None => writer.finish()?.0.flush(),
+        };
+        close().with_context(|| format!("cannot write {}", path.display()))
+    }
+}

@@ -1,0 +1,247 @@
+//! One call of the lab: a workload in virtual machines, an arm of the experiment after the other.
+
+use crate::booted::Store;
+use crate::breakdown::{self, Breakdown, Kind};
+use crate::builtin::{self, Effort, Guests};
+use crate::comparison::{self, Comparison};
+use crate::drive::Watch;
+use crate::expect::Expectation;
+use crate::experiment::{Arm, Experiment};
+use crate::files::{Additions, initramfs};
+use crate::host::Host;
+use crate::kernel::Kernel;
+use crate::prediction::{Prediction, Scale, predict};
+use crate::protocol::Step;
+use crate::recording::Recording;
+use crate::result::{HostFacts, LabResult, RunFacts};
+use crate::session::{Observed, Session};
+use crate::verdict;
+use crate::workload::Workload;
+use bench::Configuration;
+use board::cost::{CostProfile, Provenance};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// The CPU model whose published figures are known.
+const PUBLISHED_MODEL: &str = "zen4";
+
+/// What to run.
+pub struct Plan<'a> {
+    pub host: Host,
+    /// The CPU model as it was asked for.
+    pub cpu: String,
+    /// None for the built-in hypervisor.
+    pub kernel: Option<Kernel>,
+    /// Why there is no kernel, if one was meant.
+    pub instead: Option<String>,
+    pub configuration: Configuration,
+    pub workload: &'a Workload,
+    pub experiment: &'a Experiment,
+    pub additions: Additions<'a>,
+    /// More words for a Linux guest's kernel.
+    pub guest_append: &'a str,
+    /// Seconds of virtual time after which a virtual machine is stopped.
+    pub limit: u64,
+    pub store: Option<Store>,
+    /// What a reader who is no person relies on.
+    pub expectations: &'a [Expectation],
+    /// Whether to find what times are made of, which takes five times as long.
+    pub is_broken_down: bool,
+    /// Where to write the machine's own trace.
+    pub trace: Option<PathBuf>,
+}
+
+impl Plan<'_> {
+    /// Whether what is asked for can be had together.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let Some(kernel) = &self.kernel else {
+            let vcpus = self.configuration.vcpus;
+            anyhow::ensure!(
+                self.configuration == Configuration { vcpus, ..Configuration::default() },
+                "the built-in hypervisor's guest has no I/O APIC and no timer chip: --irqchip and \
+                 --pit need a distribution's kernel"
+            );
+            anyhow::ensure!(
+                self.trace.is_none(),
+                "the built-in hypervisor's trace is had by machine run: --trace needs a \
+                 distribution's kernel"
+            );
+            anyhow::ensure!(
+                !self.is_broken_down,
+                "--breakdown needs a distribution's kernel: the built-in hypervisor's runs are not \
+                 repeated"
+            );
+            self.additions.ensure_none()?;
+            return builtin::check(self.workload, self.experiment);
+        };
+        anyhow::ensure!(
+            !self.is_broken_down || self.workload.benchmark_options().is_some(),
+            "--breakdown is for the workloads ipi, mesh and timer, which measure times"
+        );
+        self.additions.check(kernel)
+    }
+}
+
+/// Runs it.
+pub fn run(plan: &Plan<'_>, watch: &mut Watch<'_>) -> anyhow::Result<LabResult> {
+    let started = Instant::now();
+    let (comparisons, effort) = match &plan.kernel {
+        Some(kernel) => on_kernel(plan, kernel, watch)?,
+        None => {
+            let guests = Guests {
+                vcpus: plan.configuration.vcpus,
+                workload: plan.workload,
+                limit: plan.limit,
+            };
+            builtin::compare(&plan.host, guests, plan.experiment, watch)?
+        }
+    };
+    let costs = CostProfile::of_model(plan.host.model.name())?.provenance();
+    let workload = plan.workload.to_string();
+    let mut verdict =
+        verdict::of(plan.experiment, &workload, &comparisons, plan.instead.as_deref());
+    verdict.expect(plan.expectations.iter().flat_map(|one| one.failures(&comparisons)).collect());
+    Ok(LabResult {
+        schema: LabResult::SCHEMA,
+        host: host_facts(plan)?,
+        predictions: predictions(plan, &comparisons, &costs, verdict.is_active),
+        arms: plan.experiment.arms(),
+        verdict,
+        workload,
+        costs,
+        comparisons,
+        run: RunFacts {
+            is_restored: effort.is_restored,
+            instructions: effort.instructions,
+            virtual_seconds: effort.time.0 as f64 / 1e12,
+            host_seconds: started.elapsed().as_secs_f64(),
+            trace_hash: format!("{:016x}", effort.trace_hash),
+        },
+    })
+}
+
+fn host_facts(plan: &Plan<'_>) -> anyhow::Result<HostFacts> {
+    let is_kvm = plan.kernel.is_some();
+    let kernel = plan.kernel.as_ref().map(|kernel| kernel.name.clone());
+    let Configuration { interrupt_chip, timer, vcpus, .. } = &plan.configuration;
+    Ok(HostFacts {
+        cpu: plan.cpu.clone(),
+        cpus: plan.host.cpus,
+        kernel: kernel.unwrap_or_else(|| "built-in hypervisor".into()),
+        instead: plan.instead.clone(),
+        guest_cpus: *vcpus,
+        interrupt_chip: is_kvm.then(|| name(interrupt_chip)).transpose()?,
+        timer: is_kvm.then(|| name(timer)).transpose()?,
+    })
+}
+
+/// The name of a setting as serde writes it.
+fn name(setting: &impl serde::Serialize) -> anyhow::Result<String> {
+    Ok(serde_json::to_value(setting)?.as_str().unwrap_or_default().to_owned())
+}
+
+/// What was published was measured on KVM of Zen 4, with AVIC active.
+fn predictions(
+    plan: &Plan<'_>,
+    comparisons: &[Comparison],
+    costs: &Provenance,
+    is_active: Option<bool>,
+) -> Vec<Prediction> {
+    let is_alike = plan.kernel.is_some()
+        && plan.cpu == PUBLISHED_MODEL
+        && *plan.experiment
+            == (Experiment { settings: plan.experiment.settings.clone(), ..Experiment::default() });
+    if !is_alike || is_active == Some(false) {
+        return Vec::new();
+    }
+    let scale =
+        Scale { tsc_hertz: plan.host.model.tsc_hertz(), guest_cpus: plan.configuration.vcpus };
+    predict(&plan.workload.to_string(), comparisons, scale, &costs.fitted_to)
+}
+
+/// Runs the steps on emulated hosts with a kernel: one host for arms that can share it.
+fn on_kernel(
+    plan: &Plan<'_>,
+    kernel: &Kernel,
+    watch: &mut Watch<'_>,
+) -> anyhow::Result<(Vec<Comparison>, Effort)> {
+    let initramfs = initramfs(kernel, &plan.additions, Some(plan.workload))?;
+    let arms = plan.experiment.arms();
+    let (mut observed, mut parts) = (Vec::new(), Vec::new());
+    let mut effort = Effort::default();
+    let mut release = String::new();
+    let notes = [("cpu", plan.cpu.clone()), ("workload", plan.workload.to_string())];
+    let notes = notes.map(|(key, value)| (key.to_owned(), value));
+    let mut recording =
+        plan.trace.as_ref().map(|path| Recording::create(path, &notes)).transpose()?;
+    for sharing in arms.chunk_by(Arm::shares_host) {
+        let host = plan.host.of_arm(&sharing[0])?;
+        let mut session = Session::start(&host, kernel, &initramfs, plan.store.as_ref(), watch)?;
+        session.record(recording.take());
+        for arm in sharing {
+            observed.extend(perform(plan, arm, &mut session, watch)?);
+            if plan.is_broken_down {
+                parts.extend(break_down(plan, arm, &observed, &mut session, watch)?);
+            }
+        }
+        recording = session.take_recording();
+        effort.instructions += session.instructions();
+        effort.time.0 += session.virtual_time().0;
+        effort.trace_hash = session.trace_hash();
+        effort.is_restored = session.is_restored;
+        release.clone_from(&session.release);
+    }
+    recording.map(Recording::finish).transpose()?;
+    let mut comparisons = comparison::compare(&observed, &release);
+    for comparison in &mut comparisons {
+        let own = parts.iter().filter(|(name, _)| *name == comparison.name);
+        comparison.breakdown = own.flat_map(|(_, parts)| parts.clone()).collect();
+    }
+    Ok((comparisons, effort))
+}
+
+/// Repeats the steps that measured times, with one kind of cost after the other taken away.
+fn break_down(
+    plan: &Plan<'_>,
+    arm: &Arm,
+    observed: &[Observed],
+    session: &mut Session,
+    watch: &mut Watch<'_>,
+) -> anyhow::Result<Vec<(String, Vec<Breakdown>)>> {
+    let profile = session.costs().clone();
+    let mut found = Vec::new();
+    for step in steps(plan, arm).iter().filter(|step| !step.is_traced) {
+        let real = observed.iter().find(|one| one.step == *step);
+        let mut runs: Vec<_> = real.map(comparison::figures).into_iter().collect();
+        for count in 1..=Kind::ALL.len() {
+            watch.stage(&format!("{}, {}: without {count} kinds of cost", step.name, arm.label));
+            session.set_costs(breakdown::without(&profile, &Kind::ALL[..count]));
+            runs.push(comparison::figures(&session.perform(step, watch)?));
+        }
+        session.set_costs(profile.clone());
+        found.push((step.name.clone(), breakdown::parts(arm.setting, &runs)));
+    }
+    Ok(found)
+}
+
+/// The steps of an arm.
+fn steps(plan: &Plan<'_>, arm: &Arm) -> Vec<Step> {
+    let tsc_khz = plan.host.model.tsc_hertz() / 1000;
+    plan.workload.steps(arm, &plan.configuration, tsc_khz, plan.guest_append, plan.limit)
+}
+
+/// Performs them.
+fn perform(
+    plan: &Plan<'_>,
+    arm: &Arm,
+    session: &mut Session,
+    watch: &mut Watch<'_>,
+) -> anyhow::Result<Vec<Observed>> {
+    let mut observed = Vec::new();
+    for step in &steps(plan, arm) {
+        let purpose = if step.is_traced { "counting" } else { "timing" };
+        watch.stage(&format!("{}, {}: {purpose}", step.name, arm.label));
+        observed.push(session.perform(step, watch)?);
+    }
+    Ok(observed)
+}

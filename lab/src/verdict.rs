@@ -1,0 +1,336 @@
+//! What a result says, in one sentence: what someone who reads nothing else has to know, the bad
+//! news in front.
+
+use crate::comparison::{Comparison, Measure};
+use crate::experiment::Experiment;
+use report::grid::grouped;
+use serde::Serialize;
+
+/// Less than this, in percent, is neither better nor worse.
+const SAME: f64 = 2.0;
+/// Changes for the worse that are spelled out.
+const MOST_WORSE: usize = 3;
+/// A share of the time, in percent, below which AVIC counts as active all the time and above which
+/// as inhibited all the time.
+const NEVER: f64 = 0.5;
+const ALWAYS: f64 = 99.5;
+
+/// The answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Verdict {
+    pub text: String,
+    /// Whether the result can be trusted: both counts agree, and everything ended as it should.
+    pub is_sound: bool,
+    /// What got worse with the feature on, the worst first.
+    pub worse: Vec<Change>,
+    /// Of the number of exits.
+    pub exits: Vec<Change>,
+    /// Whether the feature was active all the time; None where nobody could tell.
+    pub is_active: Option<bool>,
+    /// Whether software and machine counted the same exits; None where only one of them counted.
+    pub counts_agree: Option<bool>,
+    /// What is not as it was expected.
+    pub unexpected: Vec<String>,
+}
+
+impl Verdict {
+    /// Takes what is not as it was expected, which is then said first.
+    pub(crate) fn expect(&mut self, unexpected: Vec<String>) {
+        if !unexpected.is_empty() {
+            self.text = format!("UNEXPECTED: {}; {}", unexpected.join("; "), self.text);
+        }
+        self.unexpected = unexpected;
+    }
+
+    /// Whether the result can be trusted and is as expected.
+    pub fn is_good(&self) -> bool {
+        self.is_sound && self.unexpected.is_empty()
+    }
+}
+
+/// A figure that changed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    pub comparison: String,
+    pub what: String,
+    pub unit: &'static str,
+    pub off: f64,
+    pub on: f64,
+    pub percent: f64,
+}
+
+impl Change {
+    fn of_measure(comparison: &Comparison, measure: &Measure) -> Option<Self> {
+        Some(Self {
+            comparison: comparison.name.clone(),
+            what: measure.name.clone(),
+            unit: measure.unit,
+            off: measure.off?,
+            on: measure.on?,
+            percent: measure.change()?,
+        })
+    }
+}
+
+/// `instead` says which kernel was meant, and why another took its place.
+pub fn of(
+    experiment: &Experiment,
+    workload: &str,
+    comparisons: &[Comparison],
+    instead: Option<&str>,
+) -> Verdict {
+    let feature = experiment.feature;
+    let agreement = || comparisons.iter().flat_map(|one| &one.agreement);
+    let counts_agree =
+        agreement().next().map(|_| agreement().all(|one| one.differences.is_empty()));
+    let troubles: Vec<&String> = comparisons.iter().flat_map(|one| &one.troubles).collect();
+    let mut parts = Vec::new();
+    parts.extend(instead.map(str::to_owned));
+    parts.extend(troubles.first().map(|first| format!("NOT TO BE TRUSTED: {first}")));
+    if counts_agree == Some(false) {
+        parts.push("NOT TO BE TRUSTED: software and machine counted different exits".into());
+    }
+    let inhibits = comparisons.iter().filter_map(inhibition);
+    let inhibit = inhibits.max_by(|a, b| a.share.total_cmp(&b.share));
+    let is_inhibited = inhibit.as_ref().is_some_and(|one| one.share > NEVER);
+    parts.extend(
+        inhibit.as_ref().filter(|_| is_inhibited).map(|one| one.sentence(&feature.to_string())),
+    );
+    let worse = worse(comparisons);
+    parts.extend((!worse.is_empty()).then(|| worse_sentence(&worse, &feature.to_string())));
+    let exits: Vec<Change> = comparisons.iter().filter_map(exits).collect();
+    parts.extend(exits_sentence(experiment, workload, comparisons, &exits));
+    parts.extend(better_sentence(comparisons));
+    if inhibit.is_some() && !is_inhibited {
+        parts.push(format!("{feature} was active all the time"));
+    }
+    if counts_agree == Some(true) {
+        let by = agreement().next().map_or("", |one| one.counted_by);
+        parts.push(format!("{by} and the machine counted the same exits"));
+    }
+    Verdict {
+        text: parts.join("; "),
+        is_sound: troubles.is_empty() && counts_agree != Some(false),
+        worse,
+        exits,
+        is_active: inhibit.is_some().then_some(!is_inhibited),
+        counts_agree,
+        unexpected: Vec::new(),
+    }
+}
+
+/// How long a virtual machine was kept from the feature.
+pub(crate) struct Inhibition {
+    /// Percent of the time in which its processors could run.
+    pub(crate) share: f64,
+    /// Reasons by the time that they took, the longest first.
+    pub(crate) reasons: Vec<(String, f64)>,
+}
+
+/// None where KVM was not there to say.
+pub(crate) fn inhibition(comparison: &Comparison) -> Option<Inhibition> {
+    let (seconds, inhibited) = comparison.inhibited?;
+    let machines = comparison.inhibit_history.iter().flat_map(|history| &history.machines);
+    let reasons = machines.flat_map(|machine| &machine.reasons);
+    let mut reasons: Vec<(String, f64)> = reasons
+        .filter(|reason| reason.seconds > 0.0)
+        .map(|reason| (reason.name.clone(), reason.seconds))
+        .collect();
+    reasons.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let share = (inhibited / seconds.max(1e-9) * 100.0).min(100.0);
+    Some(Inhibition { share, reasons })
+}
+
+impl Inhibition {
+    pub(crate) fn sentence(&self, feature: &str) -> String {
+        let names: Vec<&str> = self.reasons.iter().map(|(name, _)| name.as_str()).collect();
+        let by = if names.is_empty() { String::new() } else { format!(" by {}", names.join(", ")) };
+        let time = match self.share {
+            share if share < NEVER => return format!("{feature} was active all the time"),
+            share if share > ALWAYS => "all the time".to_owned(),
+            share => format!("for {share:.1} % of the time"),
+        };
+        let advice = names.iter().find_map(|name| advice(name));
+        let advice = advice.map_or(String::new(), |advice| format!(": {advice}"));
+        format!("{feature} was inhibited {time}{by}{advice}")
+    }
+}
+
+/// What to change in the call of the lab.
+fn advice(reason: &str) -> Option<&'static str> {
+    match reason {
+        "PIT_REINJ" => {
+            Some("leave out --pit reinject, or let late ticks be dropped, --pit discard")
+        }
+        "DISABLE" | "DISABLED" => Some("leave out what switches the feature off"),
+        _ => None,
+    }
+}
+
+/// Sorted, the worst first.
+fn worse(comparisons: &[Comparison]) -> Vec<Change> {
+    let measures = comparisons.iter().flat_map(|one| one.measures.iter().map(move |m| (one, m)));
+    let mut worse: Vec<(f64, Change)> = measures
+        .filter_map(|(one, measure)| {
+            let worsening = measure.worsening().filter(|by| *by > SAME)?;
+            Some((worsening, Change::of_measure(one, measure)?))
+        })
+        .chain(
+            comparisons
+                .iter()
+                .filter_map(exits)
+                .filter(|one| one.percent > SAME)
+                .map(|one| (one.percent, one)),
+        )
+        .collect();
+    worse.sort_by(|a, b| b.0.total_cmp(&a.0));
+    worse.into_iter().map(|(_, change)| change).collect()
+}
+
+fn worse_sentence(worse: &[Change], feature: &str) -> String {
+    let shown = worse.iter().take(MOST_WORSE).map(|one| {
+        let Change { comparison, what, percent, .. } = one;
+        format!(
+            "{comparison} {what} {percent:+.1} % ({} -> {} {})",
+            number(one.off),
+            number(one.on),
+            one.unit
+        )
+    });
+    let more = match worse.len().saturating_sub(MOST_WORSE) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("WORSE with {feature}: {}{more}", shown.collect::<Vec<_>>().join(", "))
+}
+
+fn number(value: f64) -> String {
+    if value < 10.0 { format!("{value:.4}") } else { grouped(value.round() as u64) }
+}
+
+fn exits(comparison: &Comparison) -> Option<Change> {
+    Some(Change {
+        comparison: comparison.name.clone(),
+        what: "exits".into(),
+        unit: "exits",
+        off: comparison.exits_off()? as f64,
+        on: comparison.exits_on()? as f64,
+        percent: comparison.change()?,
+    })
+}
+
+fn exits_sentence(
+    experiment: &Experiment,
+    workload: &str,
+    comparisons: &[Comparison],
+    exits: &[Change],
+) -> Option<String> {
+    let feature = experiment.feature;
+    if !exits.is_empty() {
+        let each = exits.iter().map(|one| format!("{} {:+.1} %", one.comparison, one.percent));
+        let each = each.collect::<Vec<_>>().join(", ");
+        return Some(format!("{feature} off -> on, {workload}: VM exits {each}"));
+    }
+    let [setting] = experiment.settings.as_slice() else { return None };
+    let each = comparisons.iter().filter_map(|one| {
+        Some(format!("{} {}", one.name, grouped(one.exits_off().or(one.exits_on())?)))
+    });
+    let each = each.collect::<Vec<_>>().join(", ");
+    (!each.is_empty()).then(|| format!("{feature} {setting} only, {workload}: VM exits {each}"))
+}
+
+/// How many of the guest's measures got better, and by how much.
+fn better_sentence(comparisons: &[Comparison]) -> Option<String> {
+    let measures = || comparisons.iter().flat_map(|one| &one.measures);
+    let all: Vec<f64> = measures().filter_map(Measure::worsening).collect();
+    let mut better: Vec<f64> = all.iter().filter(|by| **by < -SAME).map(|by| -by).collect();
+    better.sort_by(f64::total_cmp);
+    let (least, most) = (better.first()?, better.last()?);
+    let once = measures().all(|measure| measure.samples <= 1);
+    let once = if once { " (measured once)" } else { "" };
+    Some(if all.len() == 1 {
+        let unit = measures().next().map_or("", |measure| measure.unit);
+        format!("the guest's {unit} better by {most:.1} %{once}")
+    } else {
+        format!(
+            "{} of the guest's {} measures better, by {least:.1} to {most:.1} %{once}",
+            better.len(),
+            all.len()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::ExitRow;
+    use crate::counters::Count;
+
+    fn comparison(off: u64, on: u64, measures: &[(&str, &'static str, f64, f64)]) -> Comparison {
+        let count = |exits| Some(Count { exits, ..Count::default() });
+        Comparison {
+            name: "x2APIC".into(),
+            exits: vec![ExitRow { code: 1, name: "msr".into(), off: count(off), on: count(on) }],
+            measures: measures
+                .iter()
+                .map(|(name, unit, off, on)| Measure {
+                    name: (*name).into(),
+                    unit,
+                    off: Some(*off),
+                    on: Some(*on),
+                    samples: 500,
+                })
+                .collect(),
+            ..Comparison::default()
+        }
+    }
+
+    fn text(comparison: Comparison) -> String {
+        of(&Experiment::default(), "timer", &[comparison], None).text
+    }
+
+    #[test]
+    fn what_got_worse_is_said_before_what_was_gained() {
+        let got = text(comparison(
+            1000,
+            782,
+            &[("late", "cycles", 1000.0, 1817.0), ("rate", "messages/s", 100.0, 50.0)],
+        ));
+        let worse = got.find("WORSE with AVIC: x2APIC late +81.7 % (1,000 -> 1,817 cycles)");
+        assert_eq!(worse, Some(0), "{got}");
+        assert!(got.contains("rate -50.0 %"), "a lower rate is worse, too: {got}");
+        assert!(got.contains("VM exits x2APIC -21.8 %"), "{got}");
+    }
+
+    #[test]
+    fn a_gain_without_a_loss_is_said_alone() {
+        let got = text(comparison(1000, 10, &[("ipi", "cycles", 100.0, 50.0)]));
+        assert!(got.starts_with("AVIC off -> on, timer: VM exits x2APIC -99.0 %"), "{got}");
+        assert!(got.contains("better by 50.0 %") && !got.contains("WORSE"), "{got}");
+    }
+
+    #[test]
+    fn more_exits_are_worse() {
+        assert!(text(comparison(10, 1000, &[])).starts_with("WORSE with AVIC: x2APIC exits"));
+    }
+
+    #[test]
+    fn what_cannot_be_trusted_says_so_first() {
+        let troubled = Comparison { troubles: vec!["broken".into()], ..comparison(10, 1, &[]) };
+        let verdict = of(&Experiment::default(), "ipi", &[troubled], Some("no KVM here"));
+        assert!(!verdict.is_sound);
+        assert!(verdict.text.starts_with("no KVM here; NOT TO BE TRUSTED: broken"), "{verdict:?}");
+    }
+
+    #[test]
+    fn an_inhibit_is_told_with_what_to_change() {
+        for (share, reason, sentence) in [
+            (100.0, "PIT_REINJ", "AVIC was inhibited all the time by PIT_REINJ: leave out --pit"),
+            (0.0, "ABSENT", "AVIC was active all the time"),
+            (12.34, "IRQWIN", "AVIC was inhibited for 12.3 % of the time by IRQWIN"),
+        ] {
+            let inhibition = Inhibition { share, reasons: vec![(reason.into(), 1.0)] };
+            assert!(inhibition.sentence("AVIC").starts_with(sentence), "{share} {reason}");
+        }
+    }
+}
