@@ -186,6 +186,7 @@ impl Machine {
         for cpu in &mut self.state.cpus {
             cpu.costs = costs.processor_costs(&cpu.model);
             cpu.guest.svm.costs = costs.svm_costs();
+            cpu.guest.vmx.costs = costs.vmx_costs();
         }
         self.costs = costs;
     }
