@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Files of one folder, and what kvm_amd's `avic` ends with.
-const ROWS: &[(&[(&str, &str)], Option<&str>)] = &[
+type Row = (&'static [(&'static str, &'static str)], Option<&'static str>);
+
+const ROWS: &[Row] = &[
     (&[("kvm.conf", "options kvm_amd avic=1\n")], Some("1")),
     (
         &[("a.conf", "options kvm_amd avic=1\n"), ("kvm.conf", "options kvm_amd avic=0\n")],
@@ -39,8 +41,8 @@ fn said_by_modprobe(program: &Path, folder: &Path) -> Option<String> {
         .filter_map(|line| line.strip_prefix("options kvm_amd "))
         .flat_map(str::split_whitespace)
         .filter_map(|word| word.strip_prefix("avic="))
+        .next_back()
         .map(String::from)
-        .last()
 }
 
 #[test]
