@@ -151,6 +151,16 @@ impl Grid {
         };
         let mut text = folded(&self.title, most, 2);
         for columns in blocks(&widths, most) {
+            // What is too wide even behind the first column alone is folded.
+            let needed: usize = columns.iter().map(|column| widths[*column] + 2).sum();
+            if needed > most {
+                shown.iter().for_each(|row| {
+                    let cells = columns.iter().filter_map(|column| row.get(*column));
+                    let cells: Vec<&str> = cells.map(|cell| cell.trim()).collect();
+                    text.push_str(&folded(&format!("  {}", cells.join("  ")), most, 4));
+                });
+                continue;
+            }
             text.push_str(&line(&heads, &columns));
             shown.iter().for_each(|row| text.push_str(&line(row, &columns)));
         }
