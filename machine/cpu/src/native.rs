@@ -245,6 +245,15 @@ impl Session<'_, '_> {
         state.status = status_word(&self.cpu.registers.flags);
     }
 
+    /// A handler has taken time of its own, such as for a device's answer.
+    fn spend(&mut self, state: &mut State, time: u64) {
+        if state.room == NO_ROOM {
+            self.limit = self.limit.wrapping_add(time);
+        } else {
+            state.room = state.room.saturating_sub_unsigned(time);
+        }
+    }
+
     /// Whether something must be looked at before the next block begins.
     fn is_due(&self) -> bool {
         !self.cpu.pending.attention.is_empty()
@@ -290,9 +299,11 @@ impl Machine for Session<'_, '_> {
         let Some(call) = calls.get(number as usize) else { return false };
         let block = self.cache.block(call.block);
         self.give(state, block.cost);
+        let before = self.cpu.clock.0;
         match (call.op.handler)(self.cpu, self.bus, &call.op) {
             Ok(()) => {
                 self.take(state);
+                self.spend(state, self.cpu.clock.0 - before);
                 if self.is_due() && state.room != NO_ROOM {
                     self.withdraw_room(state);
                 }
