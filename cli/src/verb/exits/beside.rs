@@ -1,4 +1,8 @@
 //! A command that runs while exits are watched, as in `perf record -- COMMAND`.
+#![cfg_attr(
+    not(any(feature = "terminal", test)),
+    expect(dead_code, unused_imports, reason = "only the live view keeps what a command prints")
+)]
 
 use anyhow::Context as _;
 use std::fs::File;
