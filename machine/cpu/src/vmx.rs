@@ -1,6 +1,7 @@
 //! Virtual-machine extensions: what Intel processors do between VM entry and VM exit.
 //! [SDM3 "Introduction to Virtual Machine Extensions"]
 
+mod apicv;
 mod boundary;
 mod capability;
 mod check;

@@ -54,7 +54,7 @@ const ORDER: [Row; 13] = [
     // [APM2 "NMI—Non-Maskable-Interrupt Exception"]
     Row { waits: Attention::NMI, take: take_nmi },
     // [SDM3 "Interrupt-Window Exiting and Virtual-Interrupt Delivery"]
-    Row { waits: Attention::WINDOW, take: |cpu, bus| window(cpu, bus, Cpu::vmx_interrupt_window) },
+    Row { waits: Attention::WINDOW.union(Attention::VIRTUAL_INTERRUPT), take: interrupt_window },
     // [APM2 "Maskable External Interrupts"]
     Row { waits: Attention::INTERRUPT, take: take_interrupt },
     // After all physical ones. [APM2 "Virtual Interrupts"]
@@ -89,6 +89,12 @@ impl Cpu {
     pub(crate) fn accepts_nmis(&self) -> bool {
         !self.pending.nmi_blocked && self.admits_events()
     }
+}
+
+fn interrupt_window(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
+    let result = cpu.vmx_interrupt_window(bus);
+    cpu.settle(bus, result);
+    Look::Further
 }
 
 /// What a hypervisor asked to be told of.
@@ -178,7 +184,9 @@ fn take_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
         return Look::Further;
     };
     cpu.pending.attention |= Attention::INTERRUPT;
-    let result = if acknowledges {
+    let result = if acknowledges && cpu.vmx_posted(bus, vector) {
+        Ok(())
+    } else if acknowledges {
         Err(cpu.vmx_exit_of_interrupt(vector))
     } else {
         cpu.take_interrupt(bus, vector)

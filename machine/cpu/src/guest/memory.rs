@@ -69,11 +69,17 @@ impl Cpu {
         size: usize,
         access: Access,
     ) -> Result<(), Stop> {
+        if self.guest.vmx.current.is_some() {
+            return self.vmx_check_apic_page(offset, size, access);
+        }
         self.svm_check_apic_page(bus, offset, size, access)
     }
 
     /// A read that has been checked.
     pub(crate) fn read_virtual_apic(&mut self, bus: &mut Bus<'_>, offset: u16, size: u8) -> u64 {
+        if self.guest.vmx.current.is_some() {
+            return self.vmx_read_apic_page(bus, offset, size);
+        }
         self.svm_read_apic_page(bus, offset, size)
     }
 
@@ -85,6 +91,9 @@ impl Cpu {
         size: u8,
         value: u64,
     ) {
+        if self.guest.vmx.current.is_some() {
+            return self.vmx_write_apic_page(bus, offset, size, value);
+        }
         self.svm_write_apic_page(bus, offset, size, value);
     }
 }

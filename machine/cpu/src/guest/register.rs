@@ -10,12 +10,18 @@ impl Cpu {
     }
 
     /// CR8 of a guest whose task priority is virtual; None where it is the processor's.
-    pub(crate) fn read_virtual_cr8(&self) -> Option<u64> {
+    pub(crate) fn read_virtual_cr8(&mut self, bus: &mut Bus<'_>) -> Option<u64> {
+        if self.guest.vmx.current.is_some() {
+            return self.vmx_read_cr8(bus);
+        }
         self.svm_read_cr8()
     }
 
     /// True if CR8 was virtual, so that the processor's stays as it is.
     pub(crate) fn write_virtual_cr8(&mut self, bus: &mut Bus<'_>, value: u64) -> bool {
+        if self.guest.vmx.current.is_some() {
+            return self.vmx_write_cr8(bus, value);
+        }
         self.svm_write_cr8(bus, value)
     }
 
@@ -26,7 +32,7 @@ impl Cpu {
         bus: &mut Bus<'_>,
         number: u32,
     ) -> Option<Result<u64, Stop>> {
-        self.read_vmx_msr(number).or_else(|| self.read_svm_msr(bus, number))
+        self.read_vmx_msr(bus, number).or_else(|| self.read_svm_msr(bus, number))
     }
 
     /// As `read_virtualization_msr`, for WRMSR.
@@ -36,7 +42,7 @@ impl Cpu {
         number: u32,
         value: u64,
     ) -> Option<Result<(), Stop>> {
-        match self.write_vmx_msr(number, value) {
+        match self.write_vmx_msr(bus, number, value) {
             None => self.write_svm_msr(bus, number, value),
             written => written,
         }

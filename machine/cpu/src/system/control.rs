@@ -29,7 +29,7 @@ impl Cpu {
             2 => self.control.cr2,
             3 => self.control.cr3,
             4 => self.shown_cr4(),
-            _ => self.read_virtual_cr8().unwrap_or_else(|| self.read_cr8()),
+            _ => self.read_virtual_cr8(bus).unwrap_or_else(|| self.read_cr8()),
         })
     }
 

@@ -33,7 +33,7 @@ impl Cpu {
     }
 
     /// Hands effects to the board; the run ends soon so that their receivers get their turn.
-    fn emit(&mut self, bus: &mut Bus<'_>, effects: Vec<Effect>) {
+    pub(crate) fn emit(&mut self, bus: &mut Bus<'_>, effects: Vec<Effect>) {
         self.pending.attention |= Attention::INTERRUPT | Attention::TIMER;
         for effect in effects {
             self.pending.attention |= Attention::YIELD;

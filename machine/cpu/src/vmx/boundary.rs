@@ -13,6 +13,7 @@ use arch::vmx::{ExitReason, InterruptionType};
 impl Cpu {
     /// First of all at a boundary: what the last instruction, or the entry, left to be done.
     pub(crate) fn vmx_finish_instruction(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
+        self.apicv_complete_operation(bus);
         let Some(guest) = self.guest.vmx.current.as_mut() else {
             self.pending.attention.remove(Attention::GUEST_BOUNDARY);
             return Ok(());
@@ -23,8 +24,15 @@ impl Cpu {
         self.pending.attention.remove(Attention::GUEST_BOUNDARY);
         // The entry has completed: the monitor trap flag waits for an instruction from here.
         guest.monitor_trap = guest.monitor_trap.map(|_| self.instructions);
-        match guest.injection.take() {
-            Some(injection) => self.vmx_inject(bus, injection),
+        let due = guest.due_after_injection.take();
+        if let Some(injection) = guest.injection.take() {
+            self.vmx_inject(bus, injection)?;
+        }
+        match due {
+            Some(exit) => {
+                let exit = Exit::qualified(exit.reason(), exit.qualification());
+                Err(self.vmx_exit(exit))
+            }
             None => Ok(()),
         }
     }
@@ -138,21 +146,26 @@ impl Cpu {
         Ok(())
     }
 
-    pub(crate) fn vmx_interrupt_window(&mut self) -> Result<(), Stop> {
+    /// The window, or the virtual interrupt that there is without it.
+    pub(crate) fn vmx_interrupt_window(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
         if self.interrupt_window_is_open() {
             return Err(self.vmx_exit(Exit::new(ExitReason::InterruptWindow)));
         }
-        Ok(())
+        self.vmx_virtual_interrupt(bus)
     }
 
     /// Whether a guest that waits in HLT or MWAIT leaves.
     pub(crate) fn vmx_wakes(&self) -> bool {
-        self.timer_has_expired() || self.nmi_window_is_open() || self.interrupt_window_is_open()
+        self.timer_has_expired()
+            || self.nmi_window_is_open()
+            || self.interrupt_window_is_open()
+            || self.apicv_has_interrupt()
     }
 
     /// A guest is woken: an exit that follows at once says that it was halted.
     pub(crate) fn vmx_note_wake(&mut self) {
         let now = self.instructions;
+        self.pending.attention |= Attention::VIRTUAL_INTERRUPT;
         let was_halted = self.pending.activity == crate::Activity::Halted;
         if let Some(guest) = self.guest.vmx.current.as_mut().filter(|_| was_halted) {
             guest.halted_at = Some(now);

@@ -24,7 +24,8 @@ pub fn of(model: &CpuModel) -> Option<VmxCapabilities> {
 const PIN: PinControls = PinControls::EXTERNAL_INTERRUPT_EXITING
     .union(PinControls::NMI_EXITING)
     .union(PinControls::VIRTUAL_NMIS)
-    .union(PinControls::PREEMPTION_TIMER);
+    .union(PinControls::PREEMPTION_TIMER)
+    .union(PinControls::POSTED_INTERRUPTS);
 
 const PRIMARY: PrimaryControls = PrimaryControls::INTERRUPT_WINDOW_EXITING
     .union(PrimaryControls::TSC_OFFSETTING)
@@ -37,6 +38,8 @@ const PRIMARY: PrimaryControls = PrimaryControls::INTERRUPT_WINDOW_EXITING
     .union(PrimaryControls::CR3_STORE_EXITING)
     .union(PrimaryControls::CR8_LOAD_EXITING)
     .union(PrimaryControls::CR8_STORE_EXITING)
+    .union(PrimaryControls::TERTIARY_CONTROLS)
+    .union(PrimaryControls::TPR_SHADOW)
     .union(PrimaryControls::NMI_WINDOW_EXITING)
     .union(PrimaryControls::MOV_DR_EXITING)
     .union(PrimaryControls::UNCONDITIONAL_IO_EXITING)
@@ -48,6 +51,10 @@ const PRIMARY: PrimaryControls = PrimaryControls::INTERRUPT_WINDOW_EXITING
     .union(PrimaryControls::SECONDARY_CONTROLS);
 
 const SECONDARY: SecondaryControls = SecondaryControls::EPT
+    .union(SecondaryControls::VIRTUALIZE_APIC_ACCESSES)
+    .union(SecondaryControls::VIRTUALIZE_X2APIC_MODE)
+    .union(SecondaryControls::APIC_REGISTER_VIRTUALIZATION)
+    .union(SecondaryControls::VIRTUAL_INTERRUPT_DELIVERY)
     .union(SecondaryControls::DESCRIPTOR_TABLE_EXITING)
     .union(SecondaryControls::RDTSCP)
     .union(SecondaryControls::VPID)
@@ -92,7 +99,7 @@ const fn allowed(bits: u32) -> Allowed {
     Allowed { required: 0, allowed: bits }
 }
 
-/// DEVIATION(SDM3 "VMX Capability Reporting Facility"): APIC virtualization, VMCS shadowing, VM
+/// DEVIATION(SDM3 "VMX Capability Reporting Facility"): VMCS shadowing, VM
 /// functions, #VE, mode-based execute control, XSAVES, and exits of RDRAND, RDSEED and ENCLS are
 /// not implemented and not offered, nor are the activity states shutdown and wait-for-SIPI.
 const IMPLEMENTED: VmxCapabilities = VmxCapabilities {
@@ -100,7 +107,7 @@ const IMPLEMENTED: VmxCapabilities = VmxCapabilities {
     pin: allowed(PIN.bits()),
     primary: allowed(PRIMARY.bits()),
     secondary: SECONDARY,
-    tertiary: TertiaryControls::empty(),
+    tertiary: TertiaryControls::IPI_VIRTUALIZATION,
     exit: allowed(EXIT.bits()),
     secondary_exit: 0,
     entry: allowed(ENTRY.bits()),

@@ -98,6 +98,7 @@ impl Cpu {
         if launches {
             self.write_vmcs(bus, at, |vmcs| vmcs.set_launched(true));
         }
+        self.apicv_enter(bus);
         self.start_guest(bus, &vmcs, at);
         Ok(())
     }
@@ -164,6 +165,8 @@ impl Cpu {
                 error_code: get(control::ENTRY_ERROR_CODE) as u32,
                 length: get(control::ENTRY_INSTRUCTION_LENGTH) as u32,
             }),
+            apicv: super::apicv::load(vmcs, &controls, self.model.physical_bits()),
+            due_after_injection: None,
             monitor_trap: None,
             halted_at: None,
             exit: None,

@@ -300,6 +300,9 @@ impl GuestState {
         let mut after = entry;
         after.set(EntryControls::IA32E_MODE_GUEST, control.is_long_mode());
         vmcs.set(control_fields::ENTRY, after.bits().into());
+        if let Some(apicv) = running.apicv.filter(|apicv| apicv.controls.delivers_interrupts) {
+            vmcs.set(guest::INTERRUPT_STATUS, apicv.status.into_bits().into());
+        }
         self.store_segments(vmcs);
         vmcs.set(guest::RSP, self.rsp);
         vmcs.set(guest::RIP, self.rip);

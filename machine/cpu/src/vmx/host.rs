@@ -47,6 +47,7 @@ impl Cpu {
                 | Attention::GUEST_BOUNDARY
                 | Attention::DEBUG_TRAP
                 | Attention::WINDOW
+                | Attention::VIRTUAL_INTERRUPT
                 | Attention::ONE_INSTRUCTION,
         );
         self.pending.attention |= Attention::INTERRUPT | Attention::TIMER;

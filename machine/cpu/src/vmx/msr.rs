@@ -1,6 +1,6 @@
 //! VMX's MSRs. [SDM3 "VMX Capability Reporting Facility"] [SDM4 "IA32_FEATURE_CONTROL"]
 
-use crate::{Cpu, Stop};
+use crate::{Bus, Cpu, Stop};
 use arch::msr::FEATURE_CONTROL;
 use arch::vmx::msr::{BASIC, FeatureControl, SECONDARY_EXIT_CONTROLS};
 
@@ -9,9 +9,9 @@ const KNOWN: u64 = 7;
 
 impl Cpu {
     /// RDMSR of one of VMX's own MSRs; `None` for any other.
-    pub(crate) fn read_vmx_msr(&self, number: u32) -> Option<Result<u64, Stop>> {
+    pub(crate) fn read_vmx_msr(&self, bus: &mut Bus<'_>, number: u32) -> Option<Result<u64, Stop>> {
         if !is_vmx_msr(number) {
-            return None;
+            return self.apicv_read_msr(bus, number);
         }
         let Some(capabilities) = &self.guest.vmx.capabilities else {
             return Some(Err(Stop::GENERAL_PROTECTION));
@@ -24,9 +24,14 @@ impl Cpu {
     }
 
     /// WRMSR of one of VMX's own MSRs; `None` for any other. The capabilities are read-only.
-    pub(crate) fn write_vmx_msr(&mut self, number: u32, value: u64) -> Option<Result<(), Stop>> {
+    pub(crate) fn write_vmx_msr(
+        &mut self,
+        bus: &mut Bus<'_>,
+        number: u32,
+        value: u64,
+    ) -> Option<Result<(), Stop>> {
         if !is_vmx_msr(number) {
-            return None;
+            return self.apicv_write_msr(bus, number, value);
         }
         let vmx = &mut self.guest.vmx;
         let is_free = number == FEATURE_CONTROL

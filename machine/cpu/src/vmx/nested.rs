@@ -95,10 +95,10 @@ impl Cpu {
         access: Access,
     ) -> Result<Located, Stop> {
         let Some(ept) = self.guest.vmx.current.as_ref().and_then(|guest| guest.ept) else {
-            return Ok(Located::Memory(address));
+            return self.apicv_locate(address, access);
         };
-        let purpose = Purpose::Operand(access);
-        self.ept_walk(bus, ept, address.0, purpose).map(Located::Memory)
+        let at = self.ept_walk(bus, ept, address.0, Purpose::Operand(access))?;
+        self.apicv_locate(at, access)
     }
 
     /// Where an entry of the guest's own tables lies.

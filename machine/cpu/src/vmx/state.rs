@@ -8,6 +8,7 @@ use arch::vmx::ept::EptPointer;
 use arch::vmx::msr::FeatureControl;
 use arch::vmx::{ExitReason, InterruptionInfo, VmxCapabilities};
 use serde::{Deserialize, Serialize};
+use virtual_apic::apicv::{Apicv, ApicvExit};
 
 /// VMX's registers, and the guest while there is one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -78,6 +79,9 @@ pub struct Guest {
     pub timer: Option<u64>,
     pub pause: PauseLoop,
     pub injection: Option<Injection>,
+    pub apicv: Option<Apicv>,
+    /// The exit of a task priority that the entry found below its threshold.
+    pub due_after_injection: Option<ApicvExit>,
     /// Instructions that had been completed when the monitor trap flag began to wait for one.
     pub monitor_trap: Option<u64>,
     /// Instructions that had been completed when the guest was woken from HLT.
