@@ -196,7 +196,13 @@ fn take_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
 }
 
 fn take_virtual(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
-    let result = cpu.svm_take_virtual_events(bus);
+    let result = if cpu.guest.vmx.current.is_some() {
+        // What a notification has posted at this boundary; STI and kin raise the flag again.
+        cpu.pending.attention.remove(VIRTUAL);
+        cpu.vmx_virtual_interrupt(bus)
+    } else {
+        cpu.svm_take_virtual_events(bus)
+    };
     cpu.settle(bus, result);
     Look::Further
 }
