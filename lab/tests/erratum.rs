@@ -24,7 +24,7 @@ fn run(variant: &str, options: &str) -> (Option<Outcome>, String) {
     .expect("a machine");
     let command_line = format!(
         "avic=on output=memory guest.output=memory guest.apic=xapic guest.tests=ipi \
-         guest.targets=halted guest.gap=0 guest.samples=200 guest.patience=20000000 \
+         guest.targets=halted guest.gap=0 guest.samples=100 guest.patience=4000000 \
          {options}"
     );
     machine
@@ -43,8 +43,11 @@ fn run(variant: &str, options: &str) -> (Option<Outcome>, String) {
 #[test]
 fn a_part_with_the_erratum_loses_wake_ups_of_a_hypervisor_without_the_work_around() {
     let (outcome, text) = run("erratum-1235=on", "");
+    // A measured IPI whose target sleeps on is a record; one of the guest's own, which it waits for
+    // without an end, stops it for good. Without the erratum the same guest ends, as the next test
+    // shows.
     assert_ne!(outcome, Some(Outcome::DebugExit(0)), "{text}");
-    assert!(text.contains("\"record\":\"lost\""), "{text}");
+    assert!(text.contains("\"record\":\"lost\"") || outcome.is_none(), "{text}");
 }
 
 #[test]
