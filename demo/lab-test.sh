@@ -202,7 +202,7 @@ for one in json.load(open(sys.argv[1]))["comparisons"]:
     off = sum(row["off"]["exits"] for row in one["exits"])
     on = sum(row["on"]["exits"] for row in one["exits"])
     assert on > 0.9 * off, (off, on)
-    assert any("no AVIC" in trouble for trouble in one["troubles"]), one["troubles"]
+    assert any("asked for avic=1 and says N" in trouble for trouble in one["troubles"]), one["troubles"]
 PY
 }
 

@@ -65,7 +65,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let own = arguments.kernel.as_ref().map(read).transpose()?;
     let initrd = arguments.initrd.as_ref().map(read).transpose()?;
     let options = format!("output=memory {}", arguments.append);
-    let vm = VirtualMachine::new(
+    let mut vm = VirtualMachine::new(
         &configuration,
         &Images {
             kernel: match &own {

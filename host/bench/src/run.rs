@@ -24,7 +24,7 @@ impl VirtualMachine {
     /// Runs to the end, to `limit` or until `stop` says so. `look` is called from time to time with
     /// what the guest wrote to its serial ports, and answers what to type at the first.
     pub fn run(
-        mut self,
+        &mut self,
         limit: Duration,
         stop: &AtomicBool,
         mut look: impl FnMut(&[(u8, u8)]) -> Vec<u8>,

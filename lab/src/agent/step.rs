@@ -23,16 +23,18 @@ pub(super) fn perform(
     let tracing = step.is_traced.then(Tracing::start).transpose()?;
     line.send(&FromAgent::Standby)?;
     anyhow::ensure!(line.receive()? == ToAgent::Go, "the session broke off");
-    let vm = prepare(step)?;
+    let mut vm = prepare(step)?;
     if let Some(tracing) = &tracing {
         tracing.mark_begin()?;
     }
     let started = Instant::now();
-    let (end, console) = run_guest(line, step, vm)?;
+    let (end, console) = run_guest(line, step, &mut vm)?;
     let seconds = started.elapsed().as_secs_f64();
     if let Some(tracing) = &tracing {
+        // Before the virtual machine goes: with it go its inhibits.
         tracing.mark_end()?;
     }
+    drop(vm);
     Ok(StepResult {
         seconds,
         outcome: end.outcome,
@@ -78,7 +80,7 @@ fn prepare(step: &Step) -> anyhow::Result<VirtualMachine> {
 fn run_guest(
     line: &mut Line,
     step: &Step,
-    vm: VirtualMachine,
+    vm: &mut VirtualMachine,
 ) -> anyhow::Result<(bench::End, Vec<String>)> {
     let mut text = Vec::new();
     let mut told = 0;
