@@ -51,8 +51,8 @@ pub const TOP_MEM: u32 = 0xC001_001A;
 pub const TOP_MEM2: u32 = 0xC001_001D;
 
 bitflags! {
-    /// IA32_ARCH_CAPABILITIES (10Ah): which weaknesses of speculative execution a part does not have.
-    /// [SDM4 "IA32_ARCH_CAPABILITIES"]
+    /// IA32_ARCH_CAPABILITIES (10Ah): which weaknesses of speculative execution a part does not
+    /// have. [SDM4 "IA32_ARCH_CAPABILITIES"]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
     pub struct ArchCapabilities: u64 {
         const RDCL_NO = 1 << 0;

@@ -1,7 +1,8 @@
-//! How results look: colour and folded lines on terminals only, nothing in them that moves a cursor.
+//! How results look: colour and folded lines on terminals only, nothing in them that moves a
+//! cursor.
 //!
-//! Names of machines and files come from others: what would steer the terminal (control characters, and those that turn
-//! the direction of text) is shown as an escape, in text and in JSON.
+//! Names of machines and files come from others: what would steer the terminal (control characters,
+//! and those that turn the direction of text) is shown as an escape, in text and in JSON.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -55,7 +56,8 @@ pub struct Paint {
 }
 
 impl Paint {
-    /// NO_COLOR switches colour off, CLICOLOR_FORCE on; otherwise a terminal has it. See no-color.org.
+    /// NO_COLOR switches colour off, CLICOLOR_FORCE on; otherwise a terminal has it. See
+    /// no-color.org.
     pub fn for_stdout() -> Paint {
         let is_set =
             |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
@@ -154,7 +156,8 @@ pub fn clean(text: &str) -> String {
         .collect()
 }
 
-/// Breaks a text into lines that fit beside an indentation; a word that is too long stands alone and is cut.
+/// Breaks a text into lines that fit beside an indentation; a word that is too long stands alone
+/// and is cut.
 pub fn wrap(text: &str, indent: usize) -> Vec<String> {
     let width = width().map(|columns| columns.saturating_sub(indent).max(20));
     wrap_to(text, width.unwrap_or(usize::MAX))
@@ -197,7 +200,8 @@ pub fn hanging(heading: &str, width: usize, text: &str) -> String {
     result
 }
 
-/// A page of the documentation for a terminal: paragraphs and list items fit, code and tables stay as they are.
+/// A page of the documentation for a terminal: paragraphs and list items fit, code and tables stay
+/// as they are.
 pub fn folded(page: &str) -> String {
     let mut result = String::new();
     let mut paragraph = String::new();

@@ -1,10 +1,10 @@
 //! What a time is made of: how much of it is code that runs, and how much are constants of the cost
 //! profile.
 //!
-//! The same run is repeated on machines on which one kind of cost after the other is taken away; what
-//! a figure loses with each is that kind's part of it. This counts what lies on the way that the
-//! figure measures, and not what happens beside it. Messages cannot take no time, so half of theirs
-//! is taken away and the loss counted twice.
+//! The same run is repeated on machines on which one kind of cost after the other is taken away;
+//! what a figure loses with each is that kind's part of it. This counts what lies on the way that
+//! the figure measures, and not what happens beside it. Messages cannot take no time, so half of
+//! theirs is taken away and the loss counted twice.
 
 use crate::comparison::Figure;
 use crate::experiment::Setting;
@@ -40,7 +40,8 @@ pub struct Breakdown {
     pub world_switches: f64,
     pub messages: f64,
     pub apic_and_delivery: f64,
-    /// What is left: instructions, of the guest and, between an exit and an entry, of the hypervisor.
+    /// What is left: instructions, of the guest and, between an exit and an entry, of the
+    /// hypervisor.
     pub instructions: f64,
 }
 

@@ -33,7 +33,8 @@ pub struct Measure {
     pub unit: &'static str,
     pub off: Option<f64>,
     pub on: Option<f64>,
-    /// How often it was measured on each side; what was measured once says nothing of how it varies.
+    /// How often it was measured on each side; what was measured once says nothing of how it
+    /// varies.
     pub samples: u64,
 }
 

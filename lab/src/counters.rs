@@ -108,8 +108,8 @@ impl Counters {
         self.window.as_ref()
     }
 
-    /// [APM2 "Incomplete IPI"]: bits 63:32 of EXITINFO2 say why. [APM2 "Unaccelerated Access"]: bits
-    /// 11:4 of EXITINFO1 are those of the register's offset.
+    /// [APM2 "Incomplete IPI"]: bits 63:32 of EXITINFO2 say why. [APM2 "Unaccelerated Access"]:
+    /// bits 11:4 of EXITINFO1 are those of the register's offset.
     fn count_avic(&mut self, code: ExitCode, info1: u64, info2: u64) {
         let (counts, key) = match code {
             ExitCode::AvicIncompleteIpi => (&mut self.all.incomplete, info2 >> 32),

@@ -1,5 +1,5 @@
-//! Runs the emulated machine a slice of time at once: counts what it does, keeps what it prints, and
-//! looks up in between, since someone may want it to stop.
+//! Runs the emulated machine a slice of time at once: counts what it does, keeps what it prints,
+//! and looks up in between, since someone may want it to stop.
 
 use crate::counters::Counters;
 use crate::recording::Recording;

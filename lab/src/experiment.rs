@@ -53,8 +53,8 @@ pub struct Arm {
     /// For people.
     pub label: String,
     pub setting: Setting,
-    /// Parameters that the host's modules are loaded with; they are loaded anew where the arm before
-    /// had others.
+    /// Parameters that the host's modules are loaded with; they are loaded anew where the arm
+    /// before had others.
     pub parameters: Vec<ModuleParameter>,
     /// Features that the host's processors are without, such as `x2avic`. An arm that has its own
     /// processors has its own host.

@@ -76,8 +76,8 @@ pub fn initramfs(
     Ok(host)
 }
 
-/// The same with a command of this machine, unless it is a verb of this program or was added; what to
-/// run there.
+/// The same with a command of this machine, unless it is a verb of this program or was added; what
+/// to run there.
 pub fn with_command(
     host: &mut Initramfs,
     words: &[String],

@@ -8,8 +8,8 @@ use profile::inhibit::{Inhibits, follow};
 use profile::part::InhibitChange;
 use trace::inhibit::Numbering;
 
-/// The time line of a virtual machine while its processors could run: what was set before counts from
-/// there on, and what came later not at all.
+/// The time line of a virtual machine while its processors could run: what was set before counts
+/// from there on, and what came later not at all.
 pub fn history(points: &Tracepoints, release: &str) -> Option<Inhibits> {
     let (start, end) = points.ran.map(|(start, end)| (nanoseconds(start), nanoseconds(end)))?;
     let changes = points.inhibits.iter().filter_map(|(at, text)| change(*at, text));
@@ -87,7 +87,8 @@ mod tests {
         let all = history(&points(None), "6.12.0").expect("events");
         assert!((all.machines[0].inhibited_seconds - 1.5).abs() < 1e-6, "{:?}", all.machines);
         assert!(all.machines[0].reasons[1].is_set_at_end);
-        // Before the first processor is made, and after the machine is gone, an inhibit costs nothing.
+        // Before the first processor is made, and after the machine is gone, an inhibit costs
+        // nothing.
         assert_eq!(share((10.6, 10.9)), 0.0);
         assert_eq!(share((11.5, 12.0)), 1.0);
         assert_eq!(history(&Tracepoints::default(), "6.12.0"), None);

@@ -30,8 +30,8 @@ pub struct Kernel {
 
 impl Kernel {
     /// A distribution's kernel by name, or one of this machine: a kernel package, a folder that one
-    /// was unpacked to, or a kernel's file with its modules where packages put them. The watch is told
-    /// what takes time.
+    /// was unpacked to, or a kernel's file with its modules where packages put them. The watch is
+    /// told what takes time.
     pub fn find(name: &str, watch: &mut Watch<'_>) -> anyhow::Result<Self> {
         match DISTRIBUTIONS.iter().find(|distribution| distribution.name == name) {
             Some(distribution) => Self::unpacked(&fetched(*distribution, watch)?, name),

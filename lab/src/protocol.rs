@@ -48,7 +48,8 @@ pub struct Tracepoints {
     pub unaccelerated: BTreeMap<u64, u64>,
     /// `kvm_apicv_inhibit_changed`, as printed: seconds, text.
     pub inhibits: Vec<(f64, String)>,
-    /// When, on the same clock, virtual processors could begin to run and when they no longer could.
+    /// When, on the same clock, virtual processors could begin to run and when they no longer
+    /// could.
     pub ran: Option<(f64, f64)>,
     /// What the kernel calls the reasons, where its `format` file says so.
     pub numbering: Option<Numbering>,
@@ -102,8 +103,8 @@ pub enum ToAgent {
     Load(Vec<ModuleParameter>),
     /// Run a command on the host: a program and its arguments.
     Run(Vec<String>),
-    /// Give the console, a terminal of so many rows and columns, to a shell, with modules loaded with
-    /// these parameters. When it ends, its exit status is said and the host powers off.
+    /// Give the console, a terminal of so many rows and columns, to a shell, with modules loaded
+    /// with these parameters. When it ends, its exit status is said and the host powers off.
     Shell {
         rows: u16,
         columns: u16,

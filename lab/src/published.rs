@@ -148,8 +148,8 @@ mod tests {
         }
     }
 
-    /// Two figures of the same runs: a rate that is the number of senders by a latency, a ratio or a
-    /// difference of two rows.
+    /// Two figures of the same runs: a rate that is the number of senders by a latency, a ratio or
+    /// a difference of two rows.
     #[test]
     fn a_row_whose_value_follows_from_others_says_so() {
         let all: Vec<_> = Published::all();

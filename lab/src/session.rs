@@ -201,8 +201,8 @@ impl Session {
         }
     }
 
-    /// The machine, its console given to a shell as a terminal of so many rows and columns; what the
-    /// boot printed is left out.
+    /// The machine, its console given to a shell as a terminal of so many rows and columns; what
+    /// the boot printed is left out.
     pub fn into_shell(
         mut self,
         rows: u16,

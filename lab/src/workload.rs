@@ -71,9 +71,9 @@ impl Workload {
         matches!(self, Self::Threads | Self::Command(_))
     }
 
-    /// The steps of an arm. `configuration` says what a virtual machine has besides the APIC's mode,
-    /// `tsc_khz` how fast time stamp counters run, `append` what a Linux guest's kernel is told
-    /// besides, `limit` after how many seconds of the host a virtual machine is stopped.
+    /// The steps of an arm. `configuration` says what a virtual machine has besides the APIC's
+    /// mode, `tsc_khz` how fast time stamp counters run, `append` what a Linux guest's kernel is
+    /// told besides, `limit` after how many seconds of the host a virtual machine is stopped.
     pub fn steps(
         &self,
         arm: &Arm,

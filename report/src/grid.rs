@@ -124,8 +124,8 @@ impl Grid {
         self.to_text_within(usize::MAX)
     }
 
-    /// The same in lines of at most so many columns, if its widest column and its first fit: what has
-    /// no place beside the others follows below, behind the first column once more.
+    /// The same in lines of at most so many columns, if its widest column and its first fit: what
+    /// has no place beside the others follows below, behind the first column once more.
     pub fn to_text_within(&self, most: usize) -> String {
         let shown: Vec<Vec<String>> =
             self.rows.iter().map(|row| row.iter().map(Value::shown).collect()).collect();

@@ -1,6 +1,6 @@
-//! `cargo xtask ci`: every check that needs nothing but the toolchain, in the order of what fails fastest.
-//! `cargo xtask test`: the same, and the scripts that boot kernels. Both end with one line that says
-//! what passed, and what was not tried and why.
+//! `cargo xtask ci`: every check that needs nothing but the toolchain, in the order of what fails
+//! fastest. `cargo xtask test`: the same, and the scripts that boot kernels. Both end with one line
+//! that says what passed, and what was not tried and why.
 
 use crate::tally::Tally;
 use anyhow::{Context, Result, bail};
@@ -8,7 +8,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Steps that run cargo. The first word is the component: where a toolchain lacks it, the step says so.
+/// Steps that run cargo. The first word is the component: where a toolchain lacks it, the step says
+/// so.
 const STEPS: [(&str, &[&str]); 3] = [
     ("fmt", &["fmt", "--all", "--check"]),
     ("clippy", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
@@ -77,8 +78,8 @@ fn checks(root: &Path, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command and takes what it prints; whether it succeeded. Of cargo's tests only what failed is
-/// shown, as far as the line tells.
+/// Runs a command and takes what it prints; whether it succeeded. Of cargo's tests only what failed
+/// is shown, as far as the line tells.
 fn watched(command: &mut Command, tally: &mut Tally, shows_all: bool) -> Result<bool> {
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start a step")?;
     let output = child.stdout.take().context("a step without output")?;

@@ -1,5 +1,5 @@
-//! What a run of tests comes to: how many passed, and what was not tried and why. A test that skips is
-//! not one that passed.
+//! What a run of tests comes to: how many passed, and what was not tried and why. A test that skips
+//! is not one that passed.
 
 use std::collections::BTreeMap;
 

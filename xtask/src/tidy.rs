@@ -1,11 +1,12 @@
 //! `cargo xtask tidy`: the rules of this project that no compiler knows.
 //!
-//! Lengths of files, one form of modules, the table of ARCHITECTURE.md against what crates depend
-//! on, a README for each crate, the ban on `unsafe`, words that mark unfinished work, citations of
-//! documents that SPECIFICATIONS.md does not list, paths that are named and not there, the trace's
-//! vocabulary against who makes and shows it, and docs/deviations.md against the marks it is
-//! collected from.
+//! Lengths of files, one form of modules, the width of prose, the table of ARCHITECTURE.md against
+//! what crates depend on, a README for each crate, the ban on `unsafe`, words that mark unfinished
+//! work, citations of documents that SPECIFICATIONS.md does not list, paths that are named and not
+//! there, the trace's vocabulary against who makes and shows it, and docs/deviations.md against the
+//! marks it is collected from.
 
+mod column;
 mod deviation;
 mod layer;
 mod length;
@@ -64,6 +65,7 @@ pub fn check(root: &Path, write: bool) -> Result<Vec<(String, usize)>> {
     let long = length::check(&files, &mut problems);
     word::check(&files, &mut problems);
     module::check(&files, &mut problems);
+    column::check(&files, &mut problems);
     specification::check(&files, &keys, &mut problems);
     path::check(root, &files, &mut problems);
     vocabulary::check(&files, &mut problems);

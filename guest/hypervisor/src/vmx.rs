@@ -1,8 +1,8 @@
 //! VMX as a hypervisor uses it, with APICv, posted interrupts and IPI virtualization.
 //! [SDM3 "Introduction to Virtual Machine Extensions"]
 //!
-//! For parts with unrestricted guests. Posted interrupts and IPI virtualization are compiled and not
-//! yet run; the rest has been, in another emulator.
+//! For parts with unrestricted guests. Posted interrupts and IPI virtualization are compiled and
+//! not yet run; the rest has been, in another emulator.
 
 pub mod apicv;
 pub mod control;

@@ -1,4 +1,5 @@
-//! Options of modules as this program reads them, beside what modprobe itself says. Skipped where it is not installed.
+//! Options of modules as this program reads them, beside what modprobe itself says. Skipped where
+//! it is not installed.
 
 use facts::Inputs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! A client of the kernel's tracing directory. [LINUX "ftrace", "Event Histograms"]
 //!
-//! Everything is done in an [`Instance`] of our own, which goes when it is dropped: the tracing of the
-//! host is not touched. Left out: reading ring-buffer pages as they are (`trace_pipe_raw`).
+//! Everything is done in an [`Instance`] of our own, which goes when it is dropped: the tracing of
+//! the host is not touched. Left out: reading ring-buffer pages as they are (`trace_pipe_raw`).
 
 mod directory;
 mod histogram;

@@ -180,8 +180,8 @@ impl Machine {
         self.cache.translates()
     }
 
-    /// From now on everything but instructions takes what `costs` say: what the code that was decoded
-    /// takes is kept with it.
+    /// From now on everything but instructions takes what `costs` say: what the code that was
+    /// decoded takes is kept with it.
     pub fn set_costs(&mut self, costs: CostProfile) {
         for cpu in &mut self.state.cpus {
             cpu.costs = costs.processor_costs(&cpu.model);

@@ -10,8 +10,8 @@
 //! - [`memory`]: what a guest takes for a physical address;
 //! - [`register`]: registers that a guest sees in another form.
 //!
-//! Outside a guest each is one test. SVM and VMX stand behind it ([`crate::svm`], [`crate::vmx`]); a
-//! processor has one of them at most.
+//! Outside a guest each is one test. SVM and VMX stand behind it ([`crate::svm`], [`crate::vmx`]);
+//! a processor has one of them at most.
 
 pub(crate) mod arrival;
 pub(crate) mod boundary;
@@ -33,7 +33,8 @@ use serde::{Deserialize, Serialize};
 pub struct Guest {
     pub svm: Svm,
     pub vmx: Vmx,
-    /// The linear address that a guest's access is being translated for; `None` where there is none.
+    /// The linear address that a guest's access is being translated for; `None` where there is
+    /// none.
     pub(crate) linear: Option<u64>,
 }
 

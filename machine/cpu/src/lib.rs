@@ -1,10 +1,11 @@
 //! One logical x86-64 processor.
 //!
-//! The flow is in [`step`]: what waits at an instruction boundary, then blocks, then the delivery of
-//! what stopped them. [`operation`] is what bytes become once; [`dispatch`] finds decoded blocks
+//! The flow is in [`step`]: what waits at an instruction boundary, then blocks, then the delivery
+//! of what stopped them. [`operation`] is what bytes become once; [`dispatch`] finds decoded blocks
 //! and runs their operations; [`execute`] holds their meaning, a file per family of instructions;
-//! [`memory`] is segmentation, paging and the TLB; [`system`] is privileged state and event delivery. The processor knows neither devices nor
-//! other processors: it reaches them through [`bus::Platform`] for the time of one run.
+//! [`memory`] is segmentation, paging and the TLB; [`system`] is privileged state and event
+//! delivery. The processor knows neither devices nor other processors: it reaches them through
+//! [`bus::Platform`] for the time of one run.
 //!
 //! [APM1] [APM2] [APM3] are followed; where Intel's manuals differ the CPU model decides.
 

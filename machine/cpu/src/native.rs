@@ -1,10 +1,10 @@
 //! Blocks that the host executes itself: which, when, and how processor and translated code hand
 //! over to each other.
 //!
-//! The interpreter is the definition. Code runs blocks only as far as there is room for each, counts
-//! time and instructions as the interpreter does, and has every instruction that it does not know,
-//! and every access that the TLB does not know, done by its handler. So it shows nowhere but in the
-//! host's time when a block is translated.
+//! The interpreter is the definition. Code runs blocks only as far as there is room for each,
+//! counts time and instructions as the interpreter does, and has every instruction that it does not
+//! know, and every access that the TLB does not know, done by its handler. So it shows nowhere but
+//! in the host's time when a block is translated.
 
 use crate::dispatch::{Next, Room};
 use crate::operation::Op;
@@ -318,8 +318,8 @@ impl Machine for Session<'_, '_> {
 }
 
 impl Cpu {
-    /// Runs translated code from a block on, if the block has any and the room allows; `None` if the
-    /// block is the interpreter's.
+    /// Runs translated code from a block on, if the block has any and the room allows; `None` if
+    /// the block is the interpreter's.
     pub(crate) fn run_translated(
         &mut self,
         cache: &mut CodeCache,

@@ -1,5 +1,5 @@
-//! Devices that exist for test programs: the exit port, the debug console, the shutdown port, ports that echo, ports
-//! that drive interrupt lines, and RAM on the device bus.
+//! Devices that exist for test programs: the exit port, the debug console, the shutdown port, ports
+//! that echo, ports that drive interrupt lines, and RAM on the device bus.
 
 use crate::lanes;
 use crate::map;

@@ -1,6 +1,6 @@
 //! Memory operands: the linear address, then a look into the TLB that yields the host's address.
-//! Whatever the TLB does not know for this access - and pages that are watched, for writes - is left
-//! to the handler.
+//! Whatever the TLB does not know for this access - and pages that are watched, for writes - is
+//! left to the handler.
 
 use crate::block::Translator;
 use crate::encode::{Arithmetic, Condition, Memory, Register, Shift, Size};

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::mem::offset_of;
 use std::ops::{Index, IndexMut};
 
-/// RAX to R15, by number. They do not lie in that order: compilers copy what lies in order by loads of
-/// 16 bytes, which wait until code's stores of 8 bytes have left the host's store buffer.
+/// RAX to R15, by number. They do not lie in that order: compilers copy what lies in order by loads
+/// of 16 bytes, which wait until code's stores of 8 bytes have left the host's store buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct General([u64; 16]);

@@ -27,7 +27,8 @@ pub enum Exit {
     Room,
     /// A handler said so.
     Handler,
-    /// The next block is in another page, or its address was computed, and is not in the jump cache.
+    /// The next block is in another page, or its address was computed, and is not in the jump
+    /// cache.
     Jump,
     /// The block is done, and what follows may mean something else.
     End,

@@ -26,8 +26,8 @@ pub(super) struct Arguments {
     /// ipi, threads, mesh, timer, or a command of this machine to run in a Linux guest
     #[arg(long, value_name = "WORKLOAD", default_value = "ipi")]
     workload: Workload,
-    /// What is compared: both (AVIC off and on), off, on, or FEATURE=off,on with one of avic, x2avic
-    /// and ipi (IPIs by AVIC, Linux 6.17 and newer)
+    /// What is compared: both (AVIC off and on), off, on, or FEATURE=off,on with one of avic,
+    /// x2avic and ipi (IPIs by AVIC, Linux 6.17 and newer)
     #[arg(long, value_name = "FEATURE", default_value = "both")]
     feature: Experiment,
     /// Where the guest's I/O APIC is

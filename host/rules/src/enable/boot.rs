@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 pub enum Loader {
     /// NixOS, Guix: a description of the whole system, from which files are made.
     Described,
-    /// The root file system is an image, and what is written into it does not last: Harvester, Flatcar, Talos.
+    /// The root file system is an image, and what is written into it does not last: Harvester,
+    /// Flatcar, Talos.
     Image,
     /// Fedora CoreOS, Silverblue, IoT: `rpm-ostree kargs`.
     RpmOstree,
@@ -138,8 +139,8 @@ fn entries(facts: &Facts) -> impl Iterator<Item = &ConfigurationFile> {
     facts.boot.files.iter().filter(|file| file.path.contains("/loader/entries/"))
 }
 
-/// Harvester and others made with Elemental, Flatcar, Talos, Bottlerocket say so on the kernel command line, whatever
-/// tools lie in their images.
+/// Harvester and others made with Elemental, Flatcar, Talos, Bottlerocket say so on the kernel
+/// command line, whatever tools lie in their images.
 fn is_image(facts: &Facts) -> bool {
     const MARKS: [&str; 5] = ["cos-img/", "rd.cos.", "flatcar.", "talos.", "bottlerocket."];
     facts.command_line_words().any(|word| MARKS.iter().any(|mark| word.starts_with(mark)))

@@ -51,8 +51,8 @@ bitflags::bitflags! {
         const BRANCH_RECORDS = 1 << 15;
         /// One instruction at a time, for a debugger or an instruction limit.
         const ONE_INSTRUCTION = 1 << 16;
-        /// A hypervisor wants to be told of something as soon as the guest lets it: the monitor trap
-        /// flag, the preemption timer, an interrupt window.
+        /// A hypervisor wants to be told of something as soon as the guest lets it: the monitor
+        /// trap flag, the preemption timer, an interrupt window.
         const WINDOW = 1 << 17;
     }
 }

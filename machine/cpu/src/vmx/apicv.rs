@@ -1,5 +1,5 @@
-//! APIC virtualization of the running guest: what memory accesses, MSRs, CR8 and interrupts come to.
-//! [SDM3 "APIC Virtualization and Virtual Interrupts"]
+//! APIC virtualization of the running guest: what memory accesses, MSRs, CR8 and interrupts come
+//! to. [SDM3 "APIC Virtualization and Virtual Interrupts"]
 //!
 //! The algebra is [`virtual_apic::apicv`]; here is when the processor asks it.
 

@@ -183,8 +183,9 @@ impl Cpu {
         self.guest.vmx.capabilities.map_or(0, |capabilities| capabilities.misc.timer_rate())
     }
 
-    /// Without a VPID everything is tagged 0, which the host uses, and dropped on the way. With one,
-    /// translations made through other tables are dropped. [SDM3 "Caching Translation Information"]
+    /// Without a VPID everything is tagged 0, which the host uses, and dropped on the way. With
+    /// one, translations made through other tables are dropped.
+    /// [SDM3 "Caching Translation Information"]
     fn tag_translations(&mut self, vpid: u16, ept: Option<Ept>) {
         let root = ept.map_or(u64::MAX, |ept| ept.pointer.root());
         let known = self.guest.vmx.roots.insert(vpid, root);

@@ -1,6 +1,7 @@
-//! Translated code against the interpreter: random 64-bit code from random states ends with the same
-//! registers, all of RFLAGS, clock, count and RAM, wherever its turns are cut and whatever the TLB
-//! holds. `AVICENNA_FUZZ_ROUNDS` sets how many rounds there are, `AVICENNA_FUZZ_SEED` the first.
+//! Translated code against the interpreter: random 64-bit code from random states ends with the
+//! same registers, all of RFLAGS, clock, count and RAM, wherever its turns are cut and whatever the
+//! TLB holds. `AVICENNA_FUZZ_ROUNDS` sets how many rounds there are, `AVICENNA_FUZZ_SEED` the
+//! first.
 
 mod code;
 mod start;

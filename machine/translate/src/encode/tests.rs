@@ -52,7 +52,8 @@ fn is_register(i: &Instruction, n: u32, size: Size, register: Register) -> bool 
     use iced_x86::Register as R;
     let first = match size {
         Size::Byte => {
-            // AL CL DL BL, then (with REX) SPL BPL SIL DIL, R8L ...: the last eight follow AH to BH.
+            // AL CL DL BL, then (with REX) SPL BPL SIL DIL, R8L ...: the last eight follow AH to
+            // BH.
             let number = register.0 as u32;
             let first = if number < 4 { R::AL as u32 } else { R::SPL as u32 - 4 };
             return i.op_kind(n) == OpKind::Register && i.op_register(n) as u32 == first + number;
