@@ -30,10 +30,13 @@ pub const SCHEMA: u32 = 1;
 /// The rows of `avicenna check`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
+    /// [`SCHEMA`], the version of this form.
     pub schema: u32,
     /// What was read.
     pub origin: String,
+    /// Release of the running kernel, as `uname -r` prints it; `None` where it was not read.
     pub kernel: Option<String>,
+    /// One line for each kind of core: its numbers, brand and signature.
     pub processors: Vec<String>,
     /// What the input describes, and so what is answered.
     pub scope: Scope,
@@ -41,6 +44,7 @@ pub struct Report {
     pub summary: Summary,
     /// AVIC or APICv active; IPIs accelerated; device interrupts posted.
     pub answers: Vec<Finding>,
+    /// Every row behind the answers, in the order in which `check` shows them.
     pub findings: Vec<Finding>,
 }
 
@@ -48,7 +52,9 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
+    /// A host with its kernel: what is on and off can be answered.
     Host,
+    /// Hardware alone, such as a CPUID dump or ACPI tables: only what it is able to do.
     Hardware,
 }
 
@@ -65,6 +71,7 @@ impl Report {
         self.answers.iter().fold(Answer::Yes, |all, finding| all.and(finding.answer))
     }
 
+    /// The first finding of a row; `None` where the row does not apply.
     pub fn finding(&self, row: Row) -> Option<&Finding> {
         self.answers.iter().chain(&self.findings).find(|finding| finding.is(row))
     }

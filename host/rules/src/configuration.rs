@@ -4,29 +4,29 @@
 //! Every reader is pure, bounded and keeps the place of what it reads. What cannot be resolved here
 //! (a variable, an included file) is said to be unknown, and never silently taken for a default.
 
-pub mod firecracker;
-pub mod kubevirt;
-pub mod libvirt_log;
-pub mod libvirt_xml;
-pub mod module_options;
-pub mod other_vmm;
-pub mod pairs;
-pub mod proxmox;
-pub mod qemu;
-pub mod qemu_arguments;
-pub mod qemu_machine;
+pub(crate) mod firecracker;
+pub(crate) mod kubevirt;
+pub(crate) mod libvirt_log;
+pub(crate) mod libvirt_xml;
+pub(crate) mod module_options;
+pub(crate) mod other_vmm;
+pub(crate) mod pairs;
+pub(crate) mod proxmox;
+pub(crate) mod qemu;
+pub(crate) mod qemu_arguments;
+pub(crate) mod qemu_machine;
 mod qemu_program;
-pub mod qemu_readconfig;
-pub mod shell;
+pub(crate) mod qemu_readconfig;
+pub(crate) mod shell;
 #[cfg(test)]
 mod tests;
-pub mod yaml;
+pub(crate) mod yaml;
 
 use crate::finding::Position;
 use crate::position::Lines;
 use crate::version::Version;
 use crate::vm::VmConfiguration;
-use module_options::ModuleOption;
+pub use module_options::ModuleOption;
 use serde::Serialize;
 use std::fmt;
 
@@ -41,17 +41,26 @@ pub enum Kind {
     CommandLine,
     /// NUL-separated words: `/proc/PID/cmdline`.
     ProcessCommandLine,
+    /// A file for QEMU's `-readconfig`.
     Readconfig,
+    /// Domain XML, or libvirt's status file with a domain in it.
     LibvirtXml,
+    /// libvirt's log of a QEMU domain, which holds the command lines that were run.
     LibvirtLog,
+    /// Proxmox VE's `/etc/pve/qemu-server/ID.conf`.
     Proxmox,
+    /// Manifests with a KubeVirt `VirtualMachine` or `VirtualMachineInstance`.
     Kubevirt,
+    /// What Firecracker's `--config-file` takes, JSON.
     Firecracker,
+    /// A file of modprobe.d: options of modules.
     Modprobe,
+    /// `/proc/cmdline`, or a boot loader's setting that holds one.
     KernelCommandLine,
 }
 
 impl Kind {
+    /// Every kind, in the order in which messages list them.
     pub const ALL: [Self; 10] = [
         Self::CommandLine,
         Self::ProcessCommandLine,
@@ -65,6 +74,7 @@ impl Kind {
         Self::KernelCommandLine,
     ];
 
+    /// As `--kind` takes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::CommandLine => "command-line",
@@ -100,17 +110,21 @@ impl std::str::FromStr for Kind {
 /// What the caller knows and the input may not say.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hints {
+    /// QEMU's version, which decides what its machine types have by default.
     pub qemu: Option<Version>,
 }
 
 /// An input that could not be read, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InputError {
+    /// `None` where it is about the input as a whole.
     pub position: Option<Position>,
+    /// What is wrong, without the place.
     pub message: String,
 }
 
 impl InputError {
+    /// An error about one place.
     pub fn at(position: Position, message: String) -> Self {
         Self { position: Some(position), message }
     }
@@ -134,8 +148,11 @@ impl std::error::Error for InputError {}
 /// What an input holds.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Contents {
+    /// As which kind the input was read.
     pub kind: Kind,
+    /// In the order of the text; empty for a host's parameters.
     pub vms: Vec<VmConfiguration>,
+    /// Parameters of modules and of the kernel; empty for machines.
     pub options: Vec<ModuleOption>,
 }
 

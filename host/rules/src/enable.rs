@@ -34,28 +34,47 @@ pub const OPTIONS_FILE: &str = "/etc/modprobe.d/avicenna.conf";
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Action {
     /// Give a file this content; `before` is `None` for a file that does not exist.
-    Write { path: String, before: Option<String>, after: String },
+    Write {
+        /// Absolute, as the host has it.
+        path: String,
+        /// The content that is expected to be there, and comes back with a rollback.
+        before: Option<String>,
+        /// The whole new content.
+        after: String,
+    },
     /// Run a program of the host, and its opposite to take it back. It writes files of its own
     /// (`keeps`; a `*` stands for any part of a name), which are restored instead as long as nobody
     /// else has written them since.
     Run {
+        /// Program and arguments, without a shell.
         command: Vec<String>,
+        /// Program and arguments that take it back.
         undo: Vec<String>,
+        /// Absolute paths of files that the program writes.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         keeps: Vec<String>,
     },
     /// Something only the operator can do.
-    Tell { instruction: String },
+    Tell {
+        /// What to do, in a sentence.
+        instruction: String,
+    },
 }
 
+/// A change with what it needs and what it risks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
+    /// Stable within [`SCHEMA`]: what an operator names to choose or leave out a step.
     pub id: String,
+    /// What it does, in a line.
     pub title: String,
     /// The row of `check` that asks for it.
     pub because: String,
+    /// What is done.
     pub action: Action,
+    /// What it takes until the step has effect.
     pub needs: Needs,
+    /// What may go wrong, in a sentence.
     pub risk: String,
     /// Part of the plan only if asked for: it trades something else away.
     pub is_optional: bool,
@@ -64,8 +83,11 @@ pub struct Step {
 /// A module's option as modprobe has to give it once the plan is carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Expected {
+    /// With underscores, as the kernel has it.
     pub module: String,
+    /// Name of the parameter.
     pub option: String,
+    /// As it stands behind the `=`.
     pub value: String,
 }
 
@@ -81,9 +103,12 @@ impl Expected {
     }
 }
 
+/// Everything that `enable` would do on a host, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Plan {
+    /// [`SCHEMA`], the version of this form.
     pub schema: u32,
+    /// In the order in which they have to be made.
     pub steps: Vec<Step>,
     /// What modprobe then gives, by which the result is verified.
     pub expects: Vec<Expected>,
@@ -94,6 +119,7 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Nothing is to be done, or nothing can be.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }

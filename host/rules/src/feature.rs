@@ -33,7 +33,9 @@ pub enum Feature {
 /// A boolean parameter of a kernel module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Parameter {
+    /// With underscores, as below `/sys/module`.
     pub module: &'static str,
+    /// As below `/sys/module/MODULE/parameters`.
     pub name: &'static str,
     /// The first kernel that has it.
     pub since: Version,
@@ -42,7 +44,9 @@ pub struct Parameter {
 /// A tracepoint of the subsystem `kvm`, and the field by which its events are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Tracepoint {
+    /// As below `events/kvm` of the tracing directory.
     pub name: &'static str,
+    /// Field of the event.
     pub key: &'static str,
     /// What one event of it is, in the plural.
     pub counts: &'static str,
@@ -83,6 +87,7 @@ pub const POSTING_CHANGED: Tracepoint =
 pub const COMMON_MODULE: &str = "kvm";
 /// The modules of the vendors.
 pub const AMD_MODULE: &str = "kvm_amd";
+/// Intel's half: VMX, APICv, posted interrupts.
 pub const INTEL_MODULE: &str = "kvm_intel";
 
 const AVIC: Parameter = Parameter::new(AMD_MODULE, "avic", Version::new(4, 7, 0));
@@ -95,6 +100,7 @@ const INTEL_POSTING: Parameter =
     Parameter::new(INTEL_MODULE, "enable_device_posted_irqs", Version::new(6, 16, 0));
 
 impl Feature {
+    /// AMD's first, then Intel's, each vendor's own first.
     pub const ALL: [Self; 7] = [
         Self::Avic,
         Self::X2avic,
@@ -129,6 +135,7 @@ impl Feature {
         }
     }
 
+    /// Whose silicon has it.
     pub const fn vendor(self) -> Vendor {
         match self {
             Self::Avic | Self::X2avic | Self::AvicIpi | Self::IommuAvic => Vendor::Amd,

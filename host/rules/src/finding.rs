@@ -12,8 +12,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
+    /// The statement is true, which is good.
     Yes,
+    /// The statement is false.
     No,
+    /// What decides could not be read. Never shown as good.
     Unknown,
 }
 
@@ -85,7 +88,9 @@ impl fmt::Display for Severity {
 /// A range of an input: lines and columns count from one, columns in characters; bytes from zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Position {
+    /// Line of the first character.
     pub line: u32,
+    /// Column of the first character.
     pub column: u32,
     /// First byte of the range.
     pub start: usize,
@@ -109,6 +114,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// Evidence without a range inside its place.
     pub fn new(
         what: impl Into<String>,
         place: impl Into<String>,
@@ -117,6 +123,7 @@ impl Evidence {
         Evidence { what: what.into(), place: place.into(), position: None, value: value.into() }
     }
 
+    /// The same with the range inside its place.
     pub fn at(mut self, position: Position) -> Evidence {
         self.position = Some(position);
         self
@@ -133,6 +140,7 @@ pub enum Needs {
     VmRestart,
     /// The KVM module has to be reloaded, which needs every virtual machine stopped.
     ModuleReload,
+    /// The host has to be started anew.
     Reboot,
     /// A firmware setting or update.
     Firmware,
@@ -156,11 +164,14 @@ impl fmt::Display for Needs {
 /// The one line that changes the answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fix {
+    /// A command, a setting or a sentence, as an operator would write it.
     pub line: String,
+    /// What it takes until the line has effect.
     pub needs: Needs,
 }
 
 impl Fix {
+    /// A line with what it needs.
     pub fn new(line: impl Into<String>, needs: Needs) -> Fix {
         Fix { line: line.into(), needs }
     }
@@ -175,13 +186,17 @@ pub struct Finding {
     pub subject: String,
     /// The statement that is true, false or unknown.
     pub statement: String,
+    /// Unknown wherever something that decides could not be read.
     pub answer: Answer,
+    /// How much a *no* would matter.
     pub severity: Severity,
     /// Why the answer is what it is, in a sentence.
     pub reason: String,
+    /// All that the answer rests on, as it was read.
     pub evidence: Vec<Evidence>,
     /// Where the rule comes from: kernel file and version, or document and section.
     pub source: String,
+    /// `None` where the answer is good, or no line changes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<Fix>,
     /// The row whose answer this one only repeats.

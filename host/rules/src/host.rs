@@ -25,6 +25,7 @@ use std::fmt::Display;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reading<T> {
+    /// As it was read and decoded.
     Value(T),
     /// Looked for, and not there: the kernel, the CPU or the board does not offer it.
     Absent,
@@ -35,23 +36,29 @@ pub enum Reading<T> {
 /// A reading with its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fact<T> {
+    /// Path, register, CPUID leaf or table it was looked for in.
     pub place: String,
+    /// What was found there.
     pub reading: Reading<T>,
 }
 
 impl<T> Fact<T> {
+    /// A value that was read.
     pub fn value(place: impl Into<String>, value: T) -> Fact<T> {
         Fact { place: place.into(), reading: Reading::Value(value) }
     }
 
+    /// Looked for, and not there.
     pub fn absent(place: impl Into<String>) -> Fact<T> {
         Fact { place: place.into(), reading: Reading::Absent }
     }
 
+    /// Not known, and why.
     pub fn unreadable(place: impl Into<String>, why: impl Into<String>) -> Fact<T> {
         Fact { place: place.into(), reading: Reading::Unreadable(why.into()) }
     }
 
+    /// The value, if it was read.
     pub fn get(&self) -> Option<&T> {
         match &self.reading {
             Reading::Value(value) => Some(value),
@@ -59,10 +66,12 @@ impl<T> Fact<T> {
         }
     }
 
+    /// Known not to be there, which is an answer.
     pub fn is_absent(&self) -> bool {
         matches!(self.reading, Reading::Absent)
     }
 
+    /// Not known, which is no answer.
     pub fn is_unreadable(&self) -> bool {
         matches!(self.reading, Reading::Unreadable(_))
     }
@@ -100,20 +109,25 @@ impl<T> Fact<T> {
 pub struct Module {
     /// No reference count: built into the kernel, cannot be reloaded.
     pub is_builtin: bool,
+    /// Reference count of `/sys/module/NAME/refcnt`; `None` where there is none.
     pub users: Option<u32>,
+    /// By name, as below `/sys/module/NAME/parameters`.
     pub parameters: BTreeMap<String, Fact<String>>,
 }
 
 /// A text file of the host that an operator edits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConfigurationFile {
+    /// Absolute, as the host has it.
     pub path: String,
+    /// The whole content.
     pub text: String,
 }
 
 /// How the host keeps its kernel command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Boot {
+    /// Those that may hold a kernel command line: GRUB's defaults, boot loader entries, `cmdline`.
     pub files: Vec<ConfigurationFile>,
     /// Names of the boot tools that are installed.
     pub tools: BTreeSet<String>,
@@ -122,9 +136,11 @@ pub struct Boot {
 /// A running virtual machine, as far as the host shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunningVm {
+    /// Of the process that runs it, as the host numbers it.
     pub pid: u32,
     /// The name its command line gives it.
     pub name: Option<String>,
+    /// Words of its command line, program first.
     pub arguments: Vec<String>,
     /// Domain XML of the running machine (libvirt's status file), where readable.
     pub xml: Option<ConfigurationFile>,
@@ -135,8 +151,11 @@ pub struct RunningVm {
 /// One line of /proc/interrupts that counts posted or remapped interrupts: `PIN`, `NPI`, `PIW`, …
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InterruptCounter {
+    /// The first column, without its colon.
     pub label: String,
+    /// Sum over all CPUs.
     pub total: u64,
+    /// What the row says behind the counts.
     pub description: String,
 }
 
@@ -147,30 +166,42 @@ pub struct Facts {
     pub origin: String,
     /// Why more may have been there than could be read, such as an archive that is cut off.
     pub incomplete: Option<String>,
+    /// Of `uname`.
     pub kernel: Fact<Kernel>,
+    /// `/proc/cmdline`.
     pub command_line: Fact<String>,
+    /// Fields of `/etc/os-release` by name: `ID`, `VERSION_ID`, …
     pub distribution: Fact<BTreeMap<String, String>>,
     /// One entry for each kind of core.
     pub cpus: Vec<CpuKind>,
     /// By name; a module that is absent was looked for and is not loaded.
     pub modules: BTreeMap<String, Fact<Module>>,
+    /// Units below `/sys/class/iommu`.
     pub iommus: Fact<Vec<Iommu>>,
+    /// The ACPI table of AMD's IOMMUs.
     pub ivrs: Fact<Ivrs>,
+    /// The ACPI table of Intel's IOMMUs.
     pub dmar: Fact<Dmar>,
+    /// The ACPI table of local and I/O APICs.
     pub madt: Fact<Madt>,
     /// Lines of the kernel log about IOMMUs, KVM and interrupts.
     pub log: Fact<Vec<String>>,
+    /// Rows of `/proc/interrupts`.
     pub interrupts: Fact<Vec<InterruptCounter>>,
     /// Names of the inhibit reasons as the running kernel numbers them, by bit.
     pub inhibit_names: Fact<BTreeMap<u32, String>>,
+    /// Files of the modprobe.d folders, in the order in which modprobe reads them.
     pub modprobe: Fact<Vec<ConfigurationFile>>,
+    /// Machines of QEMU and other VMMs among the host's processes.
     pub vms: Fact<Vec<RunningVm>>,
     /// Machines as they will be started next: libvirt's and Proxmox's definitions.
     pub definitions: Vec<ConfigurationFile>,
+    /// What `enable` needs to change the kernel command line.
     pub boot: Boot,
 }
 
 impl Facts {
+    /// A module by its name with underscores. Unreadable when nobody looked for it.
     pub fn module(&self, name: &str) -> Fact<&Module> {
         match self.modules.get(name) {
             Some(fact) => Fact {

@@ -19,11 +19,14 @@ use serde::Serialize;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Vendor {
+    /// `kvm_amd` and AVIC.
     Amd,
+    /// `kvm_intel` and APICv.
     Intel,
 }
 
 impl Vendor {
+    /// As people write it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Amd => "AMD",

@@ -1,5 +1,7 @@
 //! Facts and configuration to findings. Pure: no file system, no clock.
 
+#![warn(missing_docs)]
+
 pub mod capability;
 pub mod configuration;
 pub mod enable;

@@ -30,6 +30,7 @@ use serde::Serialize;
 /// What the configuration is to run on.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Target {
+    /// Both, unless one was chosen.
     pub vendors: Vec<Vendor>,
     /// `None` means the newest that the rules know.
     pub kernel: Option<Version>,
@@ -46,8 +47,11 @@ impl Default for Target {
 /// Replaces `start..end` (bytes) of the input.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub struct Edit {
+    /// First byte that goes.
     pub start: usize,
+    /// One past the last byte that goes.
     pub end: usize,
+    /// What comes instead; empty to delete.
     pub replacement: String,
 }
 
@@ -65,19 +69,25 @@ pub struct Remedy {
 /// A rule that an input violates, or that could not be decided.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Diagnostic {
+    /// The page behind `--explain`.
     pub rule: &'static Rule,
+    /// The rule's own, or a note where this case costs less.
     pub severity: Severity,
     /// `No` for a violation, `Unknown` where the rule could not be decided.
     pub answer: Answer,
+    /// As the caller named it.
     pub file: String,
+    /// The setting that violates the rule; where nothing is written, the machine.
     pub position: Position,
     /// The virtual machine's name, where it has one.
     pub subject: Option<String>,
+    /// What is wrong here, in a sentence.
     pub message: String,
     /// Vendors of the target on which it matters.
     pub vendors: Vec<Vendor>,
     /// The inhibit KVM sets for it.
     pub inhibit: Option<Reason>,
+    /// `None` where no setting changes it.
     pub remedy: Option<Remedy>,
 }
 

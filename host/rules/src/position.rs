@@ -16,6 +16,7 @@ pub struct Lines<'t> {
 }
 
 impl<'t> Lines<'t> {
+    /// Finds the lines of a text once.
     pub fn new(text: &'t str) -> Self {
         let bytes = text.bytes().enumerate();
         let after_newlines = bytes.filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
@@ -32,6 +33,7 @@ impl<'t> Lines<'t> {
         Self { text, starts, counts }
     }
 
+    /// As it was given.
     pub fn text(&self) -> &'t str {
         self.text
     }

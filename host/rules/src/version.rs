@@ -8,17 +8,22 @@ use std::fmt;
 
 /// What an input is judged for that does not say: the newest that the rules were written against.
 pub const NEWEST_KERNEL: Version = Version::new(7, 3, 0);
+/// See [`NEWEST_KERNEL`].
 pub const NEWEST_QEMU: Version = Version::new(10, 2, 0);
 
 /// `major.minor.patch`; missing numbers are zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Version {
+    /// The first number.
     pub major: u16,
+    /// The second number; zero where it is missing.
     pub minor: u16,
+    /// The third number; zero where it is missing.
     pub patch: u16,
 }
 
 impl Version {
+    /// From its three numbers.
     pub const fn new(major: u16, minor: u16, patch: u16) -> Self {
         Self { major, minor, patch }
     }

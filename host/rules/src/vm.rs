@@ -19,7 +19,12 @@ pub enum Origin {
     /// Not written; the reason names the default that applies.
     Default(Cow<'static, str>),
     /// Follows from another setting that is written there.
-    Implied { by: Position, reason: Cow<'static, str> },
+    Implied {
+        /// Where that other setting is written.
+        by: Position,
+        /// Why the one follows from the other.
+        reason: Cow<'static, str>,
+    },
     /// The input does not decide it: a variable, an included file, an unknown machine type.
     Unknown(Cow<'static, str>),
 }
@@ -27,23 +32,29 @@ pub enum Origin {
 /// A value with its origin.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Setting<T> {
+    /// What it is taken to be; for an unknown one, the best guess.
     pub value: T,
+    /// Why it is that.
     pub origin: Origin,
 }
 
 impl<T> Setting<T> {
+    /// As the input has it at this place.
     pub fn written(value: T, at: Position) -> Self {
         Self { value, origin: Origin::Written(at) }
     }
 
+    /// Not written; `reason` names the default.
     pub fn by_default(value: T, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { value, origin: Origin::Default(reason.into()) }
     }
 
+    /// Follows from what is written at `by`.
     pub fn implied(value: T, by: Position, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { value, origin: Origin::Implied { by, reason: reason.into() } }
     }
 
+    /// Not decided by the input; `value` is the best guess.
     pub fn unknown(value: T, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { value, origin: Origin::Unknown(reason.into()) }
     }
@@ -56,10 +67,12 @@ impl<T> Setting<T> {
         }
     }
 
+    /// The input has the setting itself.
     pub fn is_written(&self) -> bool {
         matches!(self.origin, Origin::Written(_))
     }
 
+    /// The value is no more than a guess.
     pub fn is_unknown(&self) -> bool {
         matches!(self.origin, Origin::Unknown(_))
     }
@@ -69,13 +82,18 @@ impl<T> Setting<T> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Vmm {
+    /// QEMU, and programs that are QEMU under another name.
     Qemu,
+    /// Firecracker.
     Firecracker,
+    /// crosvm.
     Crosvm,
+    /// Cloud Hypervisor.
     CloudHypervisor,
 }
 
 impl Vmm {
+    /// As its own project writes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Qemu => "QEMU",
@@ -92,8 +110,11 @@ impl Vmm {
 pub enum Manager {
     /// The command line itself is the configuration.
     None,
+    /// Domain XML, changed with `virsh edit`.
     Libvirt,
+    /// Proxmox VE, changed with `qm set`.
     Proxmox,
+    /// The Kubernetes manifest of the machine.
     KubeVirt,
 }
 
@@ -101,14 +122,18 @@ pub enum Manager {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Accelerator {
+    /// Linux KVM, the only one with AVIC and APICv.
     Kvm,
+    /// QEMU's translator: no hardware virtualization at all.
     Tcg,
     /// Hypervisor.framework, WHPX, NVMM, HAX, Xen: not KVM, so KVM's rules say nothing.
     Other,
+    /// A name that is not known, or not decided by the input.
     Unknown,
 }
 
 impl Accelerator {
+    /// In lower case, as QEMU's options have it where there is one.
     pub fn name(self) -> &'static str {
         match self {
             Self::Kvm => "kvm",
@@ -125,21 +150,28 @@ impl Accelerator {
 pub enum MachineFamily {
     /// `pc`, `pc-i440fx-*`, and distributions' names for it.
     I440fx,
+    /// `q35`, `pc-q35-*`, and distributions' names for it.
     Q35,
+    /// `microvm`: its I/O APIC is in QEMU unless told otherwise.
     Microvm,
+    /// `isapc`: no PCI, one vCPU.
     Isapc,
     /// An x86 machine outside QEMU (Firecracker, crosvm, cloud-hypervisor).
     OfVmm,
     /// Not an x86 machine.
     Foreign,
+    /// A machine type that is not known, or not decided by the input.
     Unknown,
 }
 
 /// Machine type: family, the version its name carries, and the name itself.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Machine {
+    /// `Unknown` for a name that no QEMU of the rules has.
     pub family: MachineFamily,
+    /// `pc-q35-8.2` has 8.2; `None` for an alias such as `q35`.
     pub version: Option<Version>,
+    /// As written, or the default's.
     pub name: String,
 }
 
@@ -153,6 +185,7 @@ pub enum Irqchip {
     Split,
     /// All of them in the VMM: no AVIC, no APICv.
     UserSpace,
+    /// The input does not decide it.
     Unknown,
 }
 
@@ -160,6 +193,7 @@ pub enum Irqchip {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pit {
+    /// The machine has none.
     Absent,
     /// Emulated by the VMM: KVM does not know of it.
     UserSpace,
@@ -167,10 +201,12 @@ pub enum Pit {
     KernelReinject,
     /// KVM's, switched to discarding missed ticks.
     KernelDiscard,
+    /// The input does not decide it.
     Unknown,
 }
 
 impl Pit {
+    /// KVM emulates it, and may so inhibit AVIC and APICv.
     pub fn is_in_kernel(self) -> bool {
         matches!(self, Self::KernelReinject | Self::KernelDiscard)
     }
@@ -180,7 +216,9 @@ impl Pit {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exposure {
+    /// The guest's CPUID shows it.
     Exposed,
+    /// The guest's CPUID does not show it.
     Hidden,
     /// Depends on the CPU model's definition or on the host.
     HostDecides,
@@ -191,13 +229,21 @@ pub enum Exposure {
 pub struct HyperV {
     /// Every enlightenment the host knows.
     pub passthrough: Option<Setting<bool>>,
+    /// `hv-synic`: the synthetic interrupt controller.
     pub synic: Option<Setting<bool>>,
+    /// `hv-stimer`: synthetic timers, which need the SynIC.
     pub stimer: Option<Setting<bool>>,
+    /// `hv-stimer-direct`: their interrupts without a message.
     pub stimer_direct: Option<Setting<bool>>,
+    /// `hv-avic`: tells the guest not to use AutoEOI.
     pub avic: Option<Setting<bool>>,
+    /// `hv-ipi`: IPIs by hypercall, which exits where hardware would not.
     pub ipi: Option<Setting<bool>>,
+    /// `hv-evmcs`: enlightened VMCS for nested VMX.
     pub evmcs: Option<Setting<bool>>,
+    /// `hv-vapic`: APIC registers by MSR, and the assist page.
     pub vapic: Option<Setting<bool>>,
+    /// `hv-vpindex`: virtual processor numbers, which the SynIC needs.
     pub vpindex: Option<Setting<bool>>,
     /// Any other enlightenment is on: the machine is meant for Windows.
     pub others: Option<Setting<bool>>,
@@ -211,26 +257,32 @@ impl HyperV {
         }
     }
 
+    /// [`HyperV::synic`] is on, by itself or with all others.
     pub fn has_synic(&self) -> bool {
         Self::is_on(&self.synic, &self.passthrough)
     }
 
+    /// [`HyperV::stimer`] is on, by itself or with all others.
     pub fn has_stimer(&self) -> bool {
         Self::is_on(&self.stimer, &self.passthrough)
     }
 
+    /// [`HyperV::avic`] is on, by itself or with all others.
     pub fn has_avic(&self) -> bool {
         Self::is_on(&self.avic, &self.passthrough)
     }
 
+    /// [`HyperV::vapic`] is on, by itself or with all others.
     pub fn has_vapic(&self) -> bool {
         Self::is_on(&self.vapic, &self.passthrough)
     }
 
+    /// [`HyperV::ipi`] is on, by itself or with all others.
     pub fn has_ipi(&self) -> bool {
         Self::is_on(&self.ipi, &self.passthrough)
     }
 
+    /// [`HyperV::evmcs`] is on, by itself or with all others.
     pub fn has_evmcs(&self) -> bool {
         Self::is_on(&self.evmcs, &self.passthrough)
     }
@@ -258,13 +310,18 @@ impl HyperV {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ViommuKind {
+    /// QEMU's `intel-iommu`.
     Intel,
+    /// QEMU's `amd-iommu`.
     Amd,
+    /// `virtio-iommu`: no interrupt remapping.
     Virtio,
 }
 
+/// An IOMMU of the guest, and what it does with interrupts.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Viommu {
+    /// Which device.
     pub kind: ViommuKind,
     /// Interrupt remapping; QEMU's default follows the irqchip.
     pub remaps_interrupts: Setting<bool>,
@@ -278,9 +335,13 @@ pub struct Viommu {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confidential {
+    /// Encrypted memory; registers are KVM's to see.
     Sev,
+    /// Encrypted memory and registers.
     SevEs,
+    /// SEV-ES with integrity of memory.
     SevSnp,
+    /// Intel's trust domains.
     Tdx,
 }
 
@@ -289,6 +350,7 @@ pub enum Confidential {
 pub struct Passthrough {
     /// Driver or element as written, such as `vfio-pci`.
     pub driver: String,
+    /// Where the device is written.
     pub at: Position,
     /// Properties that keep its interrupts away from KVM.
     pub bypasses: Vec<Position>,
@@ -298,64 +360,86 @@ pub struct Passthrough {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Guest {
+    /// By its enlightenments, clock or what a manager says it is.
     Windows,
+    /// By its directly loaded kernel or what a manager says it is.
     Linux,
+    /// Nothing tells.
     Unknown,
 }
 
 /// A part of the input that could not be resolved.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Unresolved {
+    /// The place of what is not known.
     pub at: Position,
+    /// What it is, in a few words.
     pub what: String,
 }
 
 /// One virtual machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct VmConfiguration {
+    /// `None` where the input gives it none.
     pub name: Option<String>,
     /// File the positions refer to, as the caller named it.
     pub file: String,
     /// The whole of this machine in the input.
     pub span: Position,
+    /// The program that the input is for.
     pub vmm: Vmm,
+    /// Who would undo a change that is made elsewhere.
     pub manager: Manager,
     /// Version of the VMM where the input tells it (libvirt's logs do).
     pub vmm_version: Option<Version>,
     /// Host kernel where the input tells it.
     pub kernel: Option<Version>,
+    /// Only KVM's machines have AVIC or APICv.
     pub accelerator: Setting<Accelerator>,
+    /// The board.
     pub machine: Setting<Machine>,
+    /// Where the interrupt controllers live.
     pub irqchip: Setting<Irqchip>,
+    /// The 8254 timer.
     pub pit: Setting<Pit>,
     /// Where a policy for the in-kernel PIT is written, whether there is one or not.
     pub pit_policy: Option<Position>,
+    /// The machine has an HPET.
     pub hpet: Setting<bool>,
     /// CPU model name as written (`host`, `EPYC-Milan`, …).
     pub cpu_model: Setting<String>,
+    /// x2APIC mode in the guest's CPUID.
     pub x2apic: Setting<Exposure>,
     /// The local APIC itself (`-cpu …,-apic` hides it).
     pub apic: Setting<bool>,
     /// SVM or VMX offered to the guest.
     pub nested: Setting<Exposure>,
+    /// Hyper-V's interfaces, as far as they touch interrupts.
     pub hyperv: HyperV,
     /// KVM's own CPUID signature hidden from the guest.
     pub kvm_hidden: Setting<bool>,
+    /// At start.
     pub vcpus: Setting<u32>,
     /// Largest number of vCPUs, hot-plugged ones included.
     pub max_vcpus: Setting<u32>,
     /// Largest APIC ID the topology gives out; with uneven topologies more than the count minus
     /// one.
     pub max_apic_id: Setting<u32>,
+    /// `None` where the machine has none.
     pub viommu: Option<Setting<Viommu>>,
+    /// `None` where its memory is not encrypted.
     pub confidential: Option<Setting<Confidential>>,
     /// HLT, MWAIT and PAUSE left to the guest.
     pub cpu_pm: Setting<bool>,
+    /// KVM's extended destination identifiers for MSIs: 15 bits without an IOMMU.
     pub msi_ext_dest_id: Setting<bool>,
+    /// In the order of the input.
     pub passthrough: Vec<Passthrough>,
+    /// What runs inside, as far as the input tells.
     pub guest: Setting<Guest>,
     /// A GDB stub is configured.
     pub debugger: Option<Position>,
+    /// What a complete answer would have to know, and the input does not say.
     pub unresolved: Vec<Unresolved>,
 }
 
@@ -404,6 +488,7 @@ impl VmConfiguration {
         }
     }
 
+    /// KVM by what is written, implied or default; an unknown accelerator is not.
     pub fn is_kvm(&self) -> bool {
         self.accelerator.value == Accelerator::Kvm
     }

@@ -28,11 +28,13 @@ pub const SCHEMA: u32 = 1;
 pub struct Observation {
     /// How: "tracefs, 5 s".
     pub source: String,
+    /// For how long it was watched.
     pub seconds: f64,
     /// Seconds with each reason set, as far as changes were seen.
     pub reasons: Vec<(Reason, f64)>,
     /// Seconds with no reason set; `None` if no change told the state.
     pub active_seconds: Option<f64>,
+    /// Inhibits set and cleared.
     pub changes: u64,
     /// Interrupts that the hardware took.
     pub accelerated: u64,
@@ -57,9 +59,12 @@ impl Observation {
 /// One predicted inhibit with the line that avoids it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
+    /// Reason, certainty and duration.
     #[serde(flatten)]
     pub inhibit: PredictedInhibit,
+    /// It keeps the feature off in the running guest, and not for an instant.
     pub lasts: bool,
+    /// `None` for one that does not last, or that no setting avoids.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<Fix>,
 }
@@ -67,33 +72,45 @@ pub struct Cause {
 /// One machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Machine {
+    /// Of the process that runs it.
     pub pid: u32,
+    /// The name its command line gives it.
     pub name: Option<String>,
+    /// The program that runs it; `None` where its command line could not be read.
     pub vmm: Option<&'static str>,
+    /// Where the fix has to be written.
     pub manager: Manager,
     /// Is the feature used by this machine?
     pub active: Finding,
     /// Are its devices' interrupts posted? Only for machines with passed-through devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub devices: Option<Finding>,
+    /// Predicted inhibits, lasting ones first.
     pub causes: Vec<Cause>,
+    /// What was seen; outweighs what was predicted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observation: Option<Observation>,
     /// Why nothing, or not everything, could be seen.
     pub unseen: Vec<String>,
 }
 
+/// The answer of `why`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Why {
+    /// [`SCHEMA`], the version of this form.
     pub schema: u32,
+    /// Where the facts of the host come from.
     pub origin: String,
+    /// AVIC or APICv, by the host's vendor.
     pub feature: &'static str,
     /// The host's three answers.
     pub host: Vec<Finding>,
+    /// In the order in which they were asked for.
     pub machines: Vec<Machine>,
 }
 
 impl Why {
+    /// Yes if every machine and its devices are served by hardware, no if one is not.
     pub fn verdict(&self) -> Answer {
         self.machines
             .iter()

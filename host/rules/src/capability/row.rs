@@ -6,9 +6,12 @@ macro_rules! rows {
     ($($row:ident $name:literal <- [$($cause:ident),*])*) => {
         /// One question that is answered about a host.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-        pub enum Row { $($row),* }
+        pub enum Row {
+            $(#[doc = concat!("Published as `", $name, "`.")] $row),*
+        }
 
         impl Row {
+            /// In the order in which they are declared.
             pub const ALL: &'static [Row] = &[$(Row::$row),*];
 
             /// The row of an identifier.

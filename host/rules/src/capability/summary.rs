@@ -12,21 +12,27 @@ use serde::Serialize;
 /// An answer as a sentence without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sentence {
+    /// What the sentence says, as a value.
     pub answer: Answer,
+    /// For people.
     pub text: String,
 }
 
 /// Every line that has to change, and what they need together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
+    /// In the order in which they are to be made, each line once.
     pub fixes: Vec<Fix>,
     /// The greatest of what they need: it is needed once for all of them.
     pub needs: Needs,
 }
 
+/// What a reader of `check` needs first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Summary {
+    /// Whether the hardware is able to.
     pub hardware: Sentence,
+    /// Whether the feature is on.
     pub state: Sentence,
     /// `None` where nothing is wrong, or no setting changes it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,9 +16,13 @@ use std::ops::Range;
 pub struct ModuleOption {
     /// Underscores for dashes, as the kernel has it.
     pub module: String,
+    /// Of the parameter, as it is written.
     pub name: String,
+    /// `None` where it is named alone, which the kernel takes for a boolean that is on.
     pub value: Option<String>,
+    /// The whole `NAME=VALUE`.
     pub at: Position,
+    /// The value only; where there is none, an empty range at the end.
     pub value_at: Position,
 }
 

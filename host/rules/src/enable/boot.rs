@@ -41,6 +41,7 @@ pub enum Loader {
     Mkinitcpio,
     /// systemd-boot with entries that a person wrote.
     Entries,
+    /// None of these is recognized: the operator is told what to change.
     Unknown,
 }
 
@@ -88,6 +89,7 @@ impl Arguments {
 }
 
 impl Loader {
+    /// By the tools that are installed and the files that are there; the more special one first.
     pub fn detect(facts: &Facts) -> Loader {
         let has_tool = |name: &str| facts.boot.tools.contains(name);
         let has_file = |path: &str| facts.boot.files.iter().any(|file| file.path == path);

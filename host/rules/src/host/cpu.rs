@@ -9,16 +9,20 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Vendor {
+    /// SVM and AVIC.
     Amd,
     /// Zen 1 under licence: SVM and AVIC as AMD, family 18h.
     Hygon,
+    /// VMX and APICv.
     Intel,
     /// Centaur and Shanghai: VMX as Intel's.
     Zhaoxin,
+    /// By CPUID's string; there are no rules for it.
     Other(String),
 }
 
 impl Vendor {
+    /// From CPUID's string, as Fn0000_0000 and `/proc/cpuinfo` have it.
     pub fn parse(text: &str) -> Vendor {
         match text.trim_end_matches('\0').trim() {
             "AuthenticAMD" => Vendor::Amd,
@@ -29,10 +33,12 @@ impl Vendor {
         }
     }
 
+    /// Its processors have AMD's virtualization, if any.
     pub fn has_svm(&self) -> bool {
         matches!(self, Vendor::Amd | Vendor::Hygon)
     }
 
+    /// Its processors have Intel's virtualization, if any.
     pub fn has_vmx(&self) -> bool {
         matches!(self, Vendor::Intel | Vendor::Zhaoxin)
     }
@@ -53,9 +59,13 @@ impl fmt::Display for Vendor {
 /// A register of a CPUID leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Register {
+    /// First of what CPUID returns.
     Eax = 0,
+    /// Second.
     Ebx = 1,
+    /// Third.
     Ecx = 2,
+    /// Fourth.
     Edx = 3,
 }
 
@@ -72,22 +82,27 @@ pub struct Cpuid {
 }
 
 impl Cpuid {
+    /// Keeps EAX, EBX, ECX, EDX of a leaf; what was there before is replaced.
     pub fn insert(&mut self, leaf: u32, subleaf: u32, registers: [u32; 4]) {
         self.leaves.insert((leaf, subleaf), registers);
     }
 
+    /// No leaf is known.
     pub fn is_empty(&self) -> bool {
         self.leaves.is_empty()
     }
 
+    /// How many leaves and subleaves are known.
     pub fn len(&self) -> usize {
         self.leaves.len()
     }
 
+    /// Leaf, subleaf and EAX, EBX, ECX, EDX, in order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32, [u32; 4])> + '_ {
         self.leaves.iter().map(|(&(leaf, subleaf), &registers)| (leaf, subleaf, registers))
     }
 
+    /// Whether this leaf and subleaf was recorded.
     pub fn has(&self, leaf: u32, subleaf: u32) -> bool {
         self.leaves.contains_key(&(leaf, subleaf))
     }
@@ -113,10 +128,12 @@ impl Cpuid {
         self.leaf(leaf).map(|registers| registers[register as usize])
     }
 
+    /// A bit of subleaf 0; `None` where the leaf is not known.
     pub fn bit(&self, leaf: u32, register: Register, bit: u32) -> Option<bool> {
         self.register(leaf, register).map(|value| value >> bit & 1 == 1)
     }
 
+    /// From leaf 0: EBX, EDX, ECX hold twelve characters.
     pub fn vendor(&self) -> Option<Vendor> {
         let [_, b, c, d] = self.leaf(0)?;
         let bytes: Vec<u8> = [b, d, c].iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -135,6 +152,7 @@ impl Cpuid {
         })
     }
 
+    /// From leaves 8000_0002h to 8000_0004h, without padding.
     pub fn brand(&self) -> Option<String> {
         let mut bytes = Vec::with_capacity(48);
         for leaf in 0x8000_0002..=0x8000_0004 {
@@ -183,8 +201,11 @@ impl Serialize for Cpuid {
 /// Family, model and stepping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Signature {
+    /// Base and extended family added: 19h for Zen 3 and 4.
     pub family: u32,
+    /// Extended model in front of the base model.
     pub model: u32,
+    /// The lowest four bits of leaf 1's EAX.
     pub stepping: u32,
 }
 
@@ -199,9 +220,13 @@ impl fmt::Display for Signature {
 pub struct CpuKind {
     /// Their numbers: "0-15".
     pub cpus: String,
+    /// `None` where neither CPUID nor `/proc/cpuinfo` told it.
     pub vendor: Option<Vendor>,
+    /// `None` where neither CPUID nor `/proc/cpuinfo` told it.
     pub signature: Option<Signature>,
+    /// The marketing name.
     pub brand: Option<String>,
+    /// Leaves as the processor returns them, of one core of this kind.
     pub cpuid: Fact<Cpuid>,
     /// Capability registers that were asked for, by number.
     pub msrs: BTreeMap<u32, Fact<u64>>,
@@ -212,10 +237,12 @@ pub struct CpuKind {
 }
 
 impl CpuKind {
+    /// As findings name it: "cpu 0-15".
     pub fn subject(&self) -> String {
         format!("cpu {}", self.cpus)
     }
 
+    /// One of [`CpuKind::msrs`]. Unreadable when it was not asked for.
     pub fn msr(&self, number: u32) -> Fact<u64> {
         self.msrs.get(&number).cloned().unwrap_or_else(|| {
             Fact::unreadable(format!("MSR {number:X}h"), "not recorded in this input")

@@ -3,10 +3,13 @@
 use super::Fact;
 use serde::Serialize;
 
+/// Whose architecture a unit follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IommuKind {
+    /// AMD-Vi, in sysfs `ivhdN`.
     AmdVi,
+    /// VT-d, in sysfs `dmarN`.
     VtD,
 }
 
@@ -23,6 +26,7 @@ pub enum FeatureFormat {
 }
 
 impl FeatureFormat {
+    /// For evidence: the order and the kernels that print it.
     pub fn describe(self) -> &'static str {
         match self {
             FeatureFormat::EfrOnly => "format EFR, up to 5.19",
@@ -35,10 +39,13 @@ impl FeatureFormat {
 /// Extended feature registers of an AMD IOMMU. [IOMMU "Extended Feature Register"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct AmdFeatures {
+    /// MMIO offset 30h.
     #[serde(serialize_with = "hexadecimal")]
     pub efr: u64,
+    /// MMIO offset 1A0h; `None` where the kernel does not print it.
     #[serde(serialize_with = "optional_hexadecimal")]
     pub efr2: Option<u64>,
+    /// By which the two were told apart.
     pub format: FeatureFormat,
 }
 
@@ -105,7 +112,9 @@ impl Efr2 {
 /// Reads VT-d's capability registers. [VTD "Capability Register"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VtdCapability {
+    /// Capability register, offset 8.
     pub cap: u64,
+    /// Extended capability register, offset 10h.
     pub ecap: u64,
 }
 
@@ -131,8 +140,12 @@ impl VtdCapability {
 pub struct Iommu {
     /// Its name in sysfs: `ivhd0`, `dmar1`.
     pub name: String,
+    /// By what sysfs shows of it.
     pub kind: IommuKind,
+    /// `amd-iommu/features`; absent for VT-d.
     pub amd: Fact<AmdFeatures>,
+    /// `intel-iommu/cap`; absent for AMD-Vi.
     pub cap: Fact<u64>,
+    /// `intel-iommu/ecap`; absent for AMD-Vi.
     pub ecap: Fact<u64>,
 }

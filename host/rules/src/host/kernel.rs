@@ -8,6 +8,7 @@ use serde::Serialize;
 pub struct Kernel {
     /// As `uname -r` prints it.
     pub release: String,
+    /// The numbers at the start of the release.
     pub version: Version,
     /// The stable patch level, where the release or /proc/version tells it: Debian's
     /// `6.1.0-56-amd64` is 6.1.192.

@@ -6,10 +6,13 @@ use serde::Serialize;
 /// I/O virtualization reporting structure. [IOMMU "I/O Virtualization ACPI table"]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ivrs {
+    /// Of the table's header.
     pub revision: u8,
+    /// All bytes of the table sum up to zero.
     pub checksum_is_right: bool,
     /// IVinfo: bit 0 says that the blocks' EFR copies are valid.
     pub iv_info: u32,
+    /// In the order of the table; a unit may have one of each type.
     pub blocks: Vec<Ivhd>,
 }
 
@@ -18,13 +21,19 @@ pub struct Ivrs {
 pub struct Ivhd {
     /// 10h, 11h or 40h.
     pub kind: u8,
+    /// Bits that depend on the type, as they are.
     pub flags: u8,
+    /// Requester identifier of the unit's own PCI function.
     pub device_id: u16,
+    /// PCI segment group.
     pub segment: u16,
+    /// System physical address of the unit's registers.
     pub base: u64,
     /// Feature reporting (type 10h) or attributes (11h, 40h).
     pub attributes: u32,
+    /// Copy of the extended feature register; types 11h and 40h have it.
     pub efr: Option<u64>,
+    /// Copy of the second extended feature register; types 11h and 40h have it.
     pub efr2: Option<u64>,
     /// Identifiers of I/O APICs with a special device entry.
     pub io_apics: Vec<u8>,
@@ -72,13 +81,18 @@ impl Ivrs {
 /// DMA remapping reporting table. [VTD "DMA Remapping Reporting Structure"]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Dmar {
+    /// All bytes of the table sum up to zero.
     pub checksum_is_right: bool,
+    /// Bits of a physical address that DMA can reach; the table holds one less.
     pub host_address_width: u8,
+    /// Bit 0 INTR_REMAP, bit 1 X2APIC_OPT_OUT, bit 2 DMA_CTRL_PLATFORM_OPT_IN_FLAG.
     pub flags: u8,
+    /// In the order of the table.
     pub units: Vec<Drhd>,
 }
 
 impl Dmar {
+    /// INTR_REMAP: the platform supports interrupt remapping.
     pub fn has_interrupt_remapping(&self) -> bool {
         self.flags & 1 == 1
     }
@@ -88,6 +102,7 @@ impl Dmar {
         self.flags >> 1 & 1 == 1
     }
 
+    /// DMA_CTRL_PLATFORM_OPT_IN_FLAG: firmware asks for protection against DMA.
     pub fn opts_in_to_dma_control(&self) -> bool {
         self.flags >> 2 & 1 == 1
     }
@@ -96,8 +111,11 @@ impl Dmar {
 /// DMA remapping hardware unit definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Drhd {
+    /// Bit 0 INCLUDE_PCI_ALL: it covers what no other unit of its segment does.
     pub flags: u8,
+    /// PCI segment group.
     pub segment: u16,
+    /// System physical address of the unit's registers.
     pub base: u64,
     /// Enumeration identifiers of I/O APICs in its scope.
     pub io_apics: Vec<u8>,
@@ -106,9 +124,12 @@ pub struct Drhd {
 /// Multiple APIC description table. [ACPI "Multiple APIC Description Table"]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Madt {
+    /// All bytes of the table sum up to zero.
     pub checksum_is_right: bool,
+    /// Their identifiers, in the order of the table.
     pub io_apics: Vec<u8>,
     /// Enabled processors.
     pub processors: u32,
+    /// Of an enabled processor; zero where there is none.
     pub highest_apic_id: u32,
 }

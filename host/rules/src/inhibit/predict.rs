@@ -32,6 +32,7 @@ pub enum Duration {
     Boot,
     /// From the time the guest's system is up.
     OnceBooted,
+    /// From creation to the end.
     WholeLife,
     /// Only while something goes on.
     While(&'static str),
@@ -59,8 +60,11 @@ impl std::fmt::Display for Duration {
 /// One predicted inhibit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct PredictedInhibit {
+    /// As KVM names and numbers it.
     pub reason: Reason,
+    /// Whether it will be set at all.
     pub certainty: Certainty,
+    /// For how long, if it is set.
     pub duration: Duration,
     /// The setting that causes it, where it is written.
     pub position: Option<Position>,

@@ -23,11 +23,32 @@ pub enum Change {
     /// Take `KEY=VALUE` out of the option it is part of.
     RemovePair(Position),
     /// Set the value of a module or kernel parameter.
-    SetOption { at: Position, value_at: Position, name: String, value: &'static str },
+    SetOption {
+        /// The whole `NAME=VALUE`.
+        at: Position,
+        /// The value only.
+        value_at: Position,
+        /// Of the parameter, as the input writes it.
+        name: String,
+        /// What it should be.
+        value: &'static str,
+    },
     /// Take a module or kernel parameter out.
-    RemoveOption { at: Position, name: String },
+    RemoveOption {
+        /// The whole `NAME=VALUE`.
+        at: Position,
+        /// Of the parameter, as the input writes it.
+        name: String,
+    },
     /// Add a module parameter next to another of the same module.
-    AddOption { after: Position, module: String, option: &'static str },
+    AddOption {
+        /// The parameter behind which it goes.
+        after: Position,
+        /// The module of both.
+        module: String,
+        /// `NAME=VALUE` without the module.
+        option: &'static str,
+    },
 }
 
 fn on_off(on: bool) -> &'static str {

@@ -35,6 +35,7 @@ enum Syntax<'t> {
 }
 
 impl<'t, 'l> Editor<'t, 'l> {
+    /// Reads the text once more for its syntax, as far as its kind can be edited.
     pub fn new(kind: Kind, lines: &'l Lines<'t>) -> Self {
         let syntax = match kind {
             Kind::CommandLine => {
@@ -81,9 +82,11 @@ fn insert(at: usize, text: impl Into<String>) -> Vec<Edit> {
 /// A mended text with what is left to say about it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fixed {
+    /// The whole text, as far as it could be mended.
     pub text: String,
     /// Changes made.
     pub mended: usize,
+    /// Of the mended text.
     pub report: Report,
 }
 

@@ -10,21 +10,27 @@ use std::sync::LazyLock;
 /// Versions a rule is about: from one, and before another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Versions {
+    /// The first version; `None` for all that came before.
     pub from: Option<Version>,
+    /// The first version that no longer counts; `None` for all to come.
     pub before: Option<Version>,
 }
 
 impl Versions {
+    /// Every version.
     pub const ALL: Self = Self { from: None, before: None };
 
+    /// This one and newer.
     pub const fn from(major: u16, minor: u16) -> Self {
         Self { from: Some(Version::new(major, minor, 0)), before: None }
     }
 
+    /// Older than this one.
     pub const fn before(major: u16, minor: u16) -> Self {
         Self { from: None, before: Some(Version::new(major, minor, 0)) }
     }
 
+    /// From the first one, and older than the second.
     pub const fn between(from: (u16, u16), before: (u16, u16)) -> Self {
         Self {
             from: Some(Version::new(from.0, from.1, 0)),
@@ -68,9 +74,13 @@ pub struct Rule {
     pub id: &'static str,
     /// The same in words.
     pub name: &'static str,
+    /// Of a violation.
     pub severity: Severity,
+    /// On whose KVM it matters.
     pub vendors: &'static [Vendor],
+    /// Host kernels for which it holds.
     pub kernels: Versions,
+    /// Versions of QEMU for which it holds.
     pub qemu: Versions,
     /// The statement that should be true, in a line.
     pub summary: &'static str,
@@ -78,13 +88,17 @@ pub struct Rule {
     pub explanation: &'static str,
     /// An input that violates it, one that does not, and one that leaves it open.
     pub bad: &'static str,
+    /// An input of the same kind that obeys it.
     pub good: &'static str,
+    /// An input in which it cannot be decided.
     pub unknown: &'static str,
     /// Kernel and QEMU the examples are judged for; empty means current.
     pub example_kernel: &'static str,
+    /// See [`Rule::example_kernel`].
     pub example_qemu: &'static str,
     /// `--fix` can mend it.
     pub is_fixable: bool,
+    /// Kernel and VMM files, commits, documents.
     pub sources: &'static [&'static str],
     pub(super) check: Check,
 }
