@@ -6,18 +6,26 @@ use serde::{Deserialize, Serialize};
 /// A result register of the CPUID instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Register {
+    /// The first of the four that [`FeatureSet::leaf`] gives.
     Eax,
+    /// The second.
     Ebx,
+    /// The third.
     Ecx,
+    /// The fourth.
     Edx,
 }
 
 /// Where a feature bit stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
+    /// What EAX held before CPUID.
     pub leaf: u32,
+    /// What ECX held before CPUID; 0 for leaves that do not look at it.
     pub subleaf: u32,
+    /// In which result.
     pub register: Register,
+    /// 0–31.
     pub bit: u8,
 }
 
@@ -27,10 +35,17 @@ macro_rules! features {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Feature {
-            $($name,)*
+            $(
+                #[doc = concat!(
+                    "`", $text, "`: leaf ", stringify!($leaf), ", subleaf ", $subleaf, ", ",
+                    stringify!($register), " bit ", $bit, "."
+                )]
+                $name,
+            )*
         }
 
         impl Feature {
+            /// In the order of their numbers in a [`FeatureSet`].
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
             /// The name that Linux prints in /proc/cpuinfo, or the manual's where it prints none.
@@ -40,6 +55,7 @@ macro_rules! features {
                 }
             }
 
+            /// The leaf and the bit by which the processor announces it.
             pub const fn place(self) -> Place {
                 match self {
                     $(Self::$name => Place {
@@ -181,18 +197,22 @@ pub struct FeatureSet {
 }
 
 impl FeatureSet {
+    /// Whether the processor would announce it.
     pub const fn contains(&self, feature: Feature) -> bool {
         self.words[feature as usize / 64] >> (feature as usize % 64) & 1 != 0
     }
 
+    /// Announces the feature.
     pub fn insert(&mut self, feature: Feature) {
         self.words[feature as usize / 64] |= 1 << (feature as usize % 64);
     }
 
+    /// Conceals the feature.
     pub fn remove(&mut self, feature: Feature) {
         self.words[feature as usize / 64] &= !(1 << (feature as usize % 64));
     }
 
+    /// Those that are in the set, in the order of [`Feature::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = Feature> + '_ {
         Feature::ALL.iter().copied().filter(|feature| self.contains(*feature))
     }

@@ -15,7 +15,9 @@ pub const WINDOW_END: u64 = 0xFEEF_FFFF;
 /// A device's write into the interrupt window, before remapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MessageSignalled {
+    /// Where the device wrote: [`MessageAddress`] in compatibility format.
     pub address: Device,
+    /// What it wrote: [`MessageData`] in compatibility format.
     pub data: u32,
 }
 

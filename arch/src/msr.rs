@@ -3,51 +3,95 @@
 use bitflags::bitflags;
 use serde::{Deserialize, Serialize};
 
+/// The time-stamp counter.
 pub const TSC: u32 = 0x10;
+/// IA32_PLATFORM_ID, Intel: which microcode updates fit, in bits 52:50.
 pub const PLATFORM_ID: u32 = 0x17;
+/// IA32_APIC_BASE: see [`crate::apic::ApicBase`].
 pub const APIC_BASE: u32 = 0x1B;
+/// IA32_FEATURE_CONTROL, Intel: see [`crate::vmx::msr::FeatureControl`].
 pub const FEATURE_CONTROL: u32 = 0x3A;
+/// IA32_TSC_ADJUST: what software has added to the counter.
 pub const TSC_ADJUST: u32 = 0x3B;
+/// SPEC_CTRL: IBRS, STIBP and SSBD.
 pub const SPEC_CTRL: u32 = 0x48;
+/// PRED_CMD: write-only; bit 0 is the indirect-branch prediction barrier.
 pub const PRED_CMD: u32 = 0x49;
+/// The loaded microcode's revision: in bits 63:32 on Intel, 31:0 on AMD (PATCH_LEVEL).
 pub const BIOS_SIGN_ID: u32 = 0x8B;
+/// How many variable ranges there are, and whether fixed ones and write-combining exist.
 pub const MTRR_CAP: u32 = 0xFE;
+/// IA32_ARCH_CAPABILITIES: see [`ArchCapabilities`].
 pub const ARCH_CAPABILITIES: u32 = 0x10A;
+/// Code selector of SYSENTER; the other three follow from it.
 pub const SYSENTER_CS: u32 = 0x174;
+/// Stack pointer of SYSENTER.
 pub const SYSENTER_ESP: u32 = 0x175;
+/// Target of SYSENTER.
 pub const SYSENTER_EIP: u32 = 0x176;
+/// Machine checks: the number of banks in bits 7:0, and what they can report.
 pub const MCG_CAP: u32 = 0x179;
+/// Machine checks: bit 2 while one is handled, which makes another a shutdown.
 pub const MCG_STATUS: u32 = 0x17A;
+/// Machine checks: a bit per bank that may report.
 pub const MCG_CTL: u32 = 0x17B;
 /// [SDM4 "IA32_MISC_ENABLE"]
 pub const MISC_ENABLE: u32 = 0x1A0;
+/// DebugCtl: bit 0 records branches, bit 1 makes RFLAGS.TF trap on branches.
 pub const DEBUG_CTL: u32 = 0x1D9;
+/// Source of the last branch taken, while DebugCtl records.
 pub const LAST_BRANCH_FROM: u32 = 0x1DB;
+/// Target of the last branch taken.
 pub const LAST_BRANCH_TO: u32 = 0x1DC;
+/// Source of the last branch before an exception or interrupt.
 pub const LAST_INT_FROM: u32 = 0x1DD;
+/// Target of the last branch before an exception or interrupt.
 pub const LAST_INT_TO: u32 = 0x1DE;
+/// The first of the pairs of base and mask of variable ranges.
 pub const MTRR_PHYS_BASE0: u32 = 0x200;
+/// Eight ranges of 64 KiB, from address 0; a byte of type each.
 pub const MTRR_FIX_64K: u32 = 0x250;
+/// Eight memory types, of which PAT, PCD and PWT of an entry select one.
 pub const PAT: u32 = 0x277;
+/// The type where no range matches, and the enables in bits 11:10.
 pub const MTRR_DEF_TYPE: u32 = 0x2FF;
+/// The first machine-check bank's control; four MSRs per bank.
 pub const MC0_CTL: u32 = 0x400;
+/// IA32_TSC_DEADLINE: at which count the APIC timer fires; 0 disarms it.
 pub const TSC_DEADLINE: u32 = 0x6E0;
+/// The first MSR of x2APIC mode's register space.
 pub const X2APIC_FIRST: u32 = 0x800;
+/// The last MSR of x2APIC mode's register space.
 pub const X2APIC_LAST: u32 = 0x8FF;
+/// Supervisor state components of XSAVES.
 pub const XSS: u32 = 0xDA0;
+/// See [`crate::control::Efer`].
 pub const EFER: u32 = 0xC000_0080;
+/// Selectors of SYSCALL and SYSRET, and the target of SYSCALL in 32-bit legacy mode.
 pub const STAR: u32 = 0xC000_0081;
+/// Target of SYSCALL in 64-bit mode.
 pub const LSTAR: u32 = 0xC000_0082;
+/// Target of SYSCALL in compatibility mode, on AMD.
 pub const CSTAR: u32 = 0xC000_0083;
+/// Flags that SYSCALL clears.
 pub const SFMASK: u32 = 0xC000_0084;
+/// The base of FS, in all 64 bits.
 pub const FS_BASE: u32 = 0xC000_0100;
+/// The base of GS, in all 64 bits.
 pub const GS_BASE: u32 = 0xC000_0101;
+/// What SWAPGS exchanges with the base of GS.
 pub const KERNEL_GS_BASE: u32 = 0xC000_0102;
+/// What RDTSCP and RDPID return beside, or as, their result.
 pub const TSC_AUX: u32 = 0xC000_0103;
+/// SVM's TSC_RATIO: 8.32 fixed point.
 pub const TSC_RATIO: u32 = 0xC000_0104;
+/// AMD: what the memory map's MSRs may do, and the enable of memory encryption.
 pub const SYSCFG: u32 = 0xC001_0010;
+/// AMD's hardware configuration register.
 pub const HWCR: u32 = 0xC001_0015;
+/// AMD: where memory ends below 4 GiB.
 pub const TOP_MEM: u32 = 0xC001_001A;
+/// AMD: where memory ends above 4 GiB.
 pub const TOP_MEM2: u32 = 0xC001_001D;
 
 bitflags! {
@@ -55,25 +99,39 @@ bitflags! {
     /// have. [SDM4 "IA32_ARCH_CAPABILITIES"]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
     pub struct ArchCapabilities: u64 {
+        /// Not open to rogue data-cache loads (Meltdown).
         const RDCL_NO = 1 << 0;
         /// Enhanced IBRS.
         const IBRS_ALL = 1 << 1;
+        /// RET may take a prediction from elsewhere when the return-stack buffer is empty.
         const RSBA = 1 << 2;
         /// The L1 data cache need not be flushed before a VM entry.
         const SKIP_L1DFL_VMENTRY = 1 << 3;
+        /// Loads do not pass older stores to unknown addresses.
         const SSB_NO = 1 << 4;
+        /// Not open to sampling of microarchitectural buffers.
         const MDS_NO = 1 << 5;
         /// No machine check when a page's size changes while its translation is cached.
         const IF_PSCHANGE_MC_NO = 1 << 6;
+        /// IA32_TSX_CTRL exists.
         const TSX_CTRL = 1 << 7;
+        /// Not open to sampling after an asynchronous abort of a transaction.
         const TAA_NO = 1 << 8;
+        /// No stale data from MMIO through shared buffers or the sideband.
         const SBDR_SSDP_NO = 1 << 13;
+        /// No stale data from MMIO through fill buffers.
         const FBSDP_NO = 1 << 14;
+        /// No stale data from MMIO through the primary path.
         const PSDP_NO = 1 << 15;
+        /// Not open to branch-history injection.
         const BHI_NO = 1 << 20;
+        /// Not open to RET predictions after a barrier, from before it.
         const PBRSB_NO = 1 << 24;
+        /// Not open to gather data sampling.
         const GDS_NO = 1 << 26;
+        /// Not open to register-file data sampling.
         const RFDS_NO = 1 << 27;
+        /// Not open to indirect-target selection.
         const ITS_NO = 1 << 62;
 
         const _ = !0;

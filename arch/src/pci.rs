@@ -13,12 +13,16 @@ use serde::{Deserialize, Serialize};
 )]
 #[doc(alias = "BDF")]
 pub struct FunctionAddress {
+    /// 0–255.
     pub bus: u8,
+    /// 0–31.
     pub device: u8,
+    /// 0–7.
     pub function: u8,
 }
 
 impl FunctionAddress {
+    /// Bits of `device` and `function` beyond their widths are dropped.
     pub const fn new(bus: u8, device: u8, function: u8) -> Self {
         Self { bus, device: device & 31, function: function & 7 }
     }
@@ -30,6 +34,7 @@ impl FunctionAddress {
         )
     }
 
+    /// Bits 15:8 are the bus, 7:3 the device, 2:0 the function.
     pub const fn from_requester(requester: RequesterId) -> Self {
         Self::new((requester.0 >> 8) as u8, (requester.0 >> 3) as u8, requester.0 as u8)
     }
@@ -79,24 +84,41 @@ pub struct ConfigurationAddress {
 
 /// Offsets of the type 0 header.
 pub mod header {
+    /// Who made the function; FFFFh where there is none.
     pub const VENDOR: u16 = 0x00;
+    /// What it is, by its vendor's numbers.
     pub const DEVICE: u16 = 0x02;
+    /// See [`Command`].
     pub const COMMAND: u16 = 0x04;
+    /// See [`Status`].
     pub const STATUS: u16 = 0x06;
+    /// By its vendor's numbers.
     pub const REVISION: u16 = 0x08;
+    /// The register-level interface, within the subclass.
     pub const PROGRAMMING_INTERFACE: u16 = 0x09;
+    /// Low byte of the codes in [`class`].
     pub const SUBCLASS: u16 = 0x0A;
+    /// High byte of the codes in [`class`].
     pub const CLASS: u16 = 0x0B;
+    /// In dwords.
     pub const CACHE_LINE_SIZE: u16 = 0x0C;
+    /// In bus clocks; no meaning in PCI Express.
     pub const LATENCY_TIMER: u16 = 0x0D;
+    /// Bits 6:0: 0 is the layout described here; bit 7 is [`MULTI_FUNCTION`].
     pub const HEADER_TYPE: u16 = 0x0E;
     /// The first of six base address registers.
     pub const BASE_ADDRESS: u16 = 0x10;
+    /// Who made the board that carries the function.
     pub const SUBSYSTEM_VENDOR: u16 = 0x2C;
+    /// By the numbers of the subsystem's vendor.
     pub const SUBSYSTEM: u16 = 0x2E;
+    /// Base address of an image, enabled by bit 0.
     pub const EXPANSION_ROM: u16 = 0x30;
+    /// Offset of the first capability; each one names the next, 0 ends the list.
     pub const CAPABILITIES: u16 = 0x34;
+    /// For software to note the line in; the function does not look at it.
     pub const INTERRUPT_LINE: u16 = 0x3C;
+    /// 1–4 are INTA–INTD, 0 is none.
     pub const INTERRUPT_PIN: u16 = 0x3D;
     /// The first byte that capabilities may use.
     pub const FIRST_CAPABILITY: u16 = 0x40;
@@ -108,11 +130,17 @@ bitflags! {
     /// Command register, offset 04h.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Command: u16 {
+        /// Accesses to the function's I/O ranges are answered.
         const IO_SPACE = 1 << 0;
+        /// Accesses to the function's memory ranges are answered.
         const MEMORY_SPACE = 1 << 1;
+        /// The function may access memory, and so send messages.
         const BUS_MASTER = 1 << 2;
+        /// Parity errors are reported and not ignored.
         const PARITY_ERROR_RESPONSE = 1 << 6;
+        /// SERR# may be driven.
         const SERR = 1 << 8;
+        /// No INTx; messages are not concerned.
         const INTERRUPT_DISABLE = 1 << 10;
     }
 }
@@ -121,18 +149,26 @@ bitflags! {
     /// Status register, offset 06h.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Status: u16 {
+        /// INTx is wanted, whether or not [`Command::INTERRUPT_DISABLE`] holds it back.
         const INTERRUPT = 1 << 3;
+        /// There is a list at [`header::CAPABILITIES`].
         const CAPABILITIES = 1 << 4;
+        /// Write-1-clear: nobody answered an access of the function.
         const RECEIVED_MASTER_ABORT = 1 << 13;
     }
 }
 
 /// Capability identifiers. [PCI "Capability IDs"]
 pub mod capability {
+    /// [`super::MsiControl`] and what follows.
     pub const MSI: u8 = 0x05;
+    /// Of the vendor's own layout; virtio's structures.
     pub const VENDOR: u8 = 0x09;
+    /// AMD's IOMMU.
     pub const SECURE_DEVICE: u8 = 0x0F;
+    /// PCI Express.
     pub const EXPRESS: u8 = 0x10;
+    /// [`super::MsixControl`] and what follows.
     pub const MSI_X: u8 = 0x11;
 }
 
@@ -173,13 +209,21 @@ pub struct MsixControl {
 
 /// Class and subclass codes of what a board carries.
 pub mod class {
+    /// Of a bus hierarchy's root.
     pub const HOST_BRIDGE: u16 = 0x0600;
+    /// The LPC bridge, with the legacy devices behind it.
     pub const ISA_BRIDGE: u16 = 0x0601;
+    /// System management bus.
     pub const SMBUS: u16 = 0x0C05;
+    /// AMD's I/O memory management unit.
     pub const IOMMU: u16 = 0x0806;
+    /// Of no standard interface.
     pub const MASS_STORAGE: u16 = 0x0180;
+    /// A network adapter.
     pub const ETHERNET: u16 = 0x0200;
+    /// Of no standard interface.
     pub const COMMUNICATION: u16 = 0x0780;
+    /// No class of the list fits.
     pub const UNDEFINED: u16 = 0x00FF;
 }
 

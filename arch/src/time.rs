@@ -11,17 +11,22 @@ use serde::{Deserialize, Serialize};
 pub struct Picoseconds(pub u64);
 
 impl Picoseconds {
+    /// Power-on.
     pub const ZERO: Self = Self(0);
+    /// For what never happens.
     pub const MAX: Self = Self(u64::MAX);
 
+    /// At most 2^64 / 1000 of them fit.
     pub const fn from_nanoseconds(ns: u64) -> Self {
         Self(ns * 1_000)
     }
 
+    /// At most 213 days' worth fits.
     pub const fn from_microseconds(us: u64) -> Self {
         Self(us * 1_000_000)
     }
 
+    /// At most 213 days' worth fits.
     pub const fn from_milliseconds(ms: u64) -> Self {
         Self(ms * 1_000_000_000)
     }
@@ -37,10 +42,12 @@ impl Picoseconds {
         if ps > u64::MAX as u128 { Self::MAX } else { Self(ps as u64) }
     }
 
+    /// [`Self::ZERO`] where `other` is later.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
+    /// [`Self::MAX`] instead of an overflow.
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }

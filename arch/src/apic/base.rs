@@ -26,18 +26,23 @@ pub struct ApicBase {
 /// What the two mode bits of [`ApicBase`] mean together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
+    /// EN is clear: the processor is as one without a local APIC.
     Disabled,
+    /// EN: the registers are a page of memory, identities have eight bits.
     XApic,
+    /// EN and EXTD: the registers are MSRs 800h–8FFh, identities have 32 bits.
     X2Apic,
     /// EXTD without EN.
     Invalid,
 }
 
 impl ApicBase {
+    /// IA32_APIC_BASE.
     pub const MSR: u32 = 0x1B;
     /// Where the register page is after reset.
     pub const RESET_ADDRESS: u64 = 0xFEE0_0000;
 
+    /// The mode that EN and EXTD select.
     pub const fn mode(self) -> Mode {
         match (self.is_enabled(), self.is_x2apic()) {
             (false, false) => Mode::Disabled,
@@ -47,6 +52,7 @@ impl ApicBase {
         }
     }
 
+    /// Physical address of the register page; without effect in x2APIC mode.
     pub const fn address(self) -> u64 {
         self.frame() << 12
     }

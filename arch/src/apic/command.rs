@@ -54,10 +54,12 @@ impl Icr {
         Self::from_bits((high as u64) << 32 | low as u64)
     }
 
+    /// What the register at 300h holds; a write to it sends.
     pub const fn low(self) -> u32 {
         self.into_bits() as u32
     }
 
+    /// What the register at 310h holds.
     pub const fn high(self) -> u32 {
         (self.into_bits() >> 32) as u32
     }

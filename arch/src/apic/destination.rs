@@ -15,6 +15,7 @@ pub struct Ldr {
 }
 
 impl Ldr {
+    /// All else reads as zero.
     pub const WRITABLE: u32 = 0xFF00_0000;
 }
 
@@ -32,6 +33,7 @@ pub struct Dfr {
 }
 
 impl Dfr {
+    /// After reset: the flat model.
     pub const RESET: u32 = 0xFFFF_FFFF;
     /// Bits that read as one whatever is written.
     pub const FIXED_ONES: u32 = 0x0FFF_FFFF;
@@ -40,13 +42,16 @@ impl Dfr {
 /// How a logical destination of eight bits is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DestinationFormat {
+    /// 0h: sixteen clusters of four; four bits name the cluster, four are a mask of its members.
     Cluster,
+    /// Fh: each of eight bits is an APIC.
     Flat,
     /// A value the manuals leave undefined; nothing matches.
     Undefined(u8),
 }
 
 impl DestinationFormat {
+    /// Decodes four bits; those above are ignored.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 0xF {
             0 => Self::Cluster,
@@ -55,6 +60,7 @@ impl DestinationFormat {
         }
     }
 
+    /// The four bits of the register.
     pub const fn into_bits(self) -> u8 {
         match self {
             Self::Cluster => 0,
@@ -88,6 +94,7 @@ pub struct X2Ldr {
 }
 
 impl X2Ldr {
+    /// The logical identity of an APIC: ID bits 19:4 are the cluster, 3:0 the member.
     pub const fn of(apic_id: u32) -> Self {
         Self::new().with_cluster((apic_id >> 4) as u16).with_members(1 << (apic_id & 0xF))
     }

@@ -11,6 +11,7 @@ pub mod io_mmio {
     /// Selects the register behind [`WINDOW`].
     #[doc(alias = "IOREGSEL")]
     pub const SELECT: u16 = 0x00;
+    /// Reads and writes the register that [`SELECT`] names.
     #[doc(alias = "IOWIN")]
     pub const WINDOW: u16 = 0x10;
     /// Takes the vector of a finished level-triggered interrupt; version 20h and later.
@@ -20,10 +21,15 @@ pub mod io_mmio {
 /// A register behind the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoRegister {
+    /// Index 0: the identity, which only an APIC bus used.
     Id,
+    /// Index 1: see [`IoVersion`].
     Version,
+    /// Index 2: the priority on an APIC bus; read-only.
     Arbitration,
+    /// Index 10h + 2n: bits 31:0 of the [`RedirectionEntry`] of pin n.
     RedirectionLow(u8),
+    /// Index 11h + 2n: bits 63:32 of the [`RedirectionEntry`] of pin n.
     RedirectionHigh(u8),
 }
 
@@ -85,7 +91,9 @@ pub struct RedirectionEntry {
 }
 
 impl RedirectionEntry {
+    /// Masked, all else zero.
     pub const RESET: u64 = 1 << 16;
+    /// All but delivery status, remote IRR and the reserved bits 47:17.
     pub const WRITABLE: u64 = 0xFFFF_0000_0001_AFFF;
 
     /// `[63:56]`

@@ -35,7 +35,9 @@ pub struct Lvt {
 }
 
 impl Lvt {
+    /// Masked, all else zero.
     pub const RESET: u32 = 1 << 16;
+    /// Bit 16; a disabled APIC forces it to one in every entry.
     pub const MASK: u32 = 1 << 16;
     /// The upper timer-mode bit, which selects the TSC deadline.
     pub const TSC_DEADLINE: u32 = 1 << 18;
@@ -46,13 +48,18 @@ impl Lvt {
 /// What the timer counts. [SDM3 "APIC Timer"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerMode {
+    /// 00b: once from the initial count to zero.
     OneShot,
+    /// 01b: from the initial count to zero again and again.
     Periodic,
+    /// 10b: an interrupt when the TSC reaches the value of MSR 6E0h.
     TscDeadline,
+    /// 11b.
     Reserved,
 }
 
 impl TimerMode {
+    /// Decodes bits 18:17 of an entry.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 3 {
             0 => Self::OneShot,
@@ -62,6 +69,7 @@ impl TimerMode {
         }
     }
 
+    /// Bits 18:17 of an entry.
     pub const fn into_bits(self) -> u8 {
         self as u8
     }
@@ -74,15 +82,22 @@ pub enum LocalVector {
     /// Corrected machine checks; Intel, where the version register counts seven entries.
     #[doc(alias = "CMCI")]
     CorrectedMachineCheck = 0x2F0,
+    /// The APIC's own timer.
     Timer = 0x320,
+    /// The thermal sensor.
     Thermal = 0x330,
+    /// Overflows of performance counters.
     Performance = 0x340,
+    /// The pin LINT0, where firmware leaves the 8259 (ExtINT).
     Lint0 = 0x350,
+    /// The pin LINT1, by convention NMI.
     Lint1 = 0x360,
+    /// Errors that [`super::Esr`] tells apart.
     Error = 0x370,
 }
 
 impl LocalVector {
+    /// In the order of their offsets.
     pub const ALL: [Self; 7] = [
         Self::CorrectedMachineCheck,
         Self::Timer,
@@ -93,6 +108,7 @@ impl LocalVector {
         Self::Error,
     ];
 
+    /// Offset of the register on the page.
     pub const fn offset(self) -> u16 {
         self as u16
     }
@@ -116,6 +132,7 @@ impl LocalVector {
 pub struct DivideConfiguration(pub u32);
 
 impl DivideConfiguration {
+    /// Bits 3, 1 and 0.
     pub const WRITABLE: u32 = 0xB;
 
     /// 1, 2, 4, 8, 16, 32, 64 or 128.

@@ -7,14 +7,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum DeliveryMode {
+    /// The vector, at each of the destinations.
     Fixed = 0,
+    /// The vector, at the one destination that runs at the lowest priority.
     LowestPriority = 1,
+    /// System management interrupt; the vector is ignored.
     Smi = 2,
     /// Remote read in an ICR of old parts, reserved elsewhere.
     RemoteRead = 3,
+    /// Non-maskable interrupt; the vector is ignored.
     Nmi = 4,
+    /// The processor is set to its state after INIT; an application processor then waits for SIPI.
     Init = 5,
+    /// SIPI: a processor that waits after INIT begins at real-mode address vector · 1000h.
     Startup = 6,
+    /// The vector is fetched from the 8259 by an acknowledge cycle.
     ExtInt = 7,
 }
 
@@ -33,6 +40,7 @@ impl DeliveryMode {
         }
     }
 
+    /// The three bits of an ICR, local vector, redirection entry or message.
     pub const fn into_bits(self) -> u8 {
         self as u8
     }
@@ -42,15 +50,19 @@ impl DeliveryMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum DestinationMode {
+    /// By APIC ID.
     Physical = 0,
+    /// By logical ID, which is a mask within a model: see [`super::DestinationFormat`].
     Logical = 1,
 }
 
 impl DestinationMode {
+    /// Decodes one bit: 0 is physical.
     pub const fn from_bits(bits: u8) -> Self {
         if bits & 1 == 0 { Self::Physical } else { Self::Logical }
     }
 
+    /// The bit of an ICR, redirection entry or message.
     pub const fn into_bits(self) -> u8 {
         self as u8
     }
@@ -64,8 +76,11 @@ impl DestinationMode {
 pub enum Scope {
     /// Wherever `InterruptMessage::destination` points, possibly including the sender.
     Destination = 0,
+    /// 01b: the sender alone.
     SelfOnly = 1,
+    /// 10b: everyone, the sender too.
     All = 2,
+    /// 11b: everyone but the sender.
     AllButSelf = 3,
 }
 
@@ -80,6 +95,7 @@ impl Scope {
         }
     }
 
+    /// The two bits 19:18 of an ICR.
     pub const fn into_bits(self) -> u8 {
         self as u8
     }
@@ -90,8 +106,11 @@ impl Scope {
 pub struct InterruptMessage {
     /// APIC ID or logical mask; `broadcast` says whether all ones means everyone.
     pub destination: u32,
+    /// Whether `destination` is an ID or a mask.
     pub destination_mode: DestinationMode,
+    /// What the receiver does with it.
     pub delivery_mode: DeliveryMode,
+    /// Counts where the delivery mode has a vector: fixed, lowest priority and SIPI.
     pub vector: Vector,
     /// Level-triggered: the receiver sets TMR and broadcasts its EOI.
     pub is_level: bool,

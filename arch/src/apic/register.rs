@@ -14,48 +14,72 @@ pub const FIRST_LEGAL_VECTOR: u8 = 16;
 /// A register of the local APIC. Numbered variants are one dword of a larger register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Register {
+    /// 020h: the APIC ID, in bits 31:24 or in all of x2APIC mode's register.
     Id,
+    /// 030h: see [`ApicVersion`].
     Version,
+    /// 080h: vectors of this class and below are held back. CR8 is its bits 7:4.
     #[doc(alias = "TPR")]
     TaskPriority,
+    /// 090h: what competes for a lowest-priority interrupt; AMD and old Intel parts.
     #[doc(alias = "APR")]
     ArbitrationPriority,
+    /// 0A0h: the higher of the task priority and the highest class in service.
     #[doc(alias = "PPR")]
     ProcessorPriority,
+    /// 0B0h: a write ends the highest vector in service.
     #[doc(alias = "EOI")]
     EndOfInterrupt,
+    /// 0C0h: the result of a remote read, on old parts.
     #[doc(alias = "RRR")]
     RemoteRead,
+    /// 0D0h: see [`super::Ldr`] and [`super::X2Ldr`].
     #[doc(alias = "LDR")]
     LogicalDestination,
+    /// 0E0h: see [`super::Dfr`].
     #[doc(alias = "DFR")]
     DestinationFormat,
+    /// 0F0h: see [`super::Svr`].
     #[doc(alias = "SVR")]
     SpuriousVector,
+    /// 100h–170h: 32 of the vectors whose handlers have not written EOI.
     #[doc(alias = "ISR")]
     InService(u8),
+    /// 180h–1F0h: of 32 vectors, those whose last interrupt was level-triggered.
     #[doc(alias = "TMR")]
     TriggerMode(u8),
+    /// 200h–270h: 32 of the vectors that wait for their delivery.
     #[doc(alias = "IRR")]
     Request(u8),
+    /// 280h: see [`super::Esr`].
     #[doc(alias = "ESR")]
     ErrorStatus,
+    /// 2F0h and 320h–370h: see [`super::Lvt`].
     LocalVector(LocalVector),
+    /// 300h, the low dword of [`super::Icr`]; all 64 bits as an MSR.
     #[doc(alias = "ICR")]
     Command,
+    /// 310h, the high dword of [`super::Icr`].
     CommandHigh,
+    /// 380h: what the timer starts from; a write starts it, 0 stops it.
     InitialCount,
+    /// 390h: what is left for the timer to count.
     CurrentCount,
+    /// 3E0h: see [`super::DivideConfiguration`].
     DivideConfiguration,
     /// An MSR only.
     SelfIpi,
     /// AMD's extended space, from here on.
     ExtendedFeature,
+    /// 410h: see [`ExtendedControl`].
     ExtendedControl,
+    /// 420h: a write ends the vector written, whatever else is in service.
     #[doc(alias = "SEOI")]
     SpecificEndOfInterrupt,
+    /// 480h–4F0h: of 32 vectors, those that may be delivered at all.
     #[doc(alias = "IER")]
     InterruptEnable(u8),
+    /// 500h–530h: local vectors of AMD's own, such as of instruction-based sampling.
     ExtendedLocalVector(u8),
 }
 
@@ -221,6 +245,7 @@ pub struct ExtendedControl {
 }
 
 impl ExtendedControl {
+    /// The three enables; all else is reserved.
     pub const WRITABLE: u32 = 7;
 }
 

@@ -23,6 +23,7 @@ pub struct Svr {
 }
 
 impl Svr {
+    /// Disabled by software, vector FFh.
     pub const RESET: u32 = 0xFF;
     /// Bits that exist everywhere.
     pub const WRITABLE: u32 = 0x3FF;
