@@ -13,10 +13,12 @@ macro_rules! rules {
         }
 
         impl Illegal {
+            /// What stands for the rule in a trace.
             pub const fn number(self) -> u8 {
                 self as u8
             }
 
+            /// `None` for a number that no rule has.
             pub const fn from_number(number: u8) -> Option<Self> {
                 match number {
                     $($number => Some(Self::$name),)*
@@ -32,16 +34,23 @@ rules! {
     0 SvmDisabled,
     /// CR0.NW is set and CR0.CD is not.
     1 CacheModes,
+    /// Bits 63:32.
     2 ReservedCr0,
+    /// Bits from the physical address width up.
     3 ReservedCr3,
+    /// Bits that the processor does not define.
     4 ReservedCr4,
+    /// Bits that the processor does not define.
     5 ReservedEfer,
     /// Bits 63:32 of DR6 or DR7.
     6 ReservedDebug,
+    /// EFER.LME and CR0.PG are set, CR4.PAE is not.
     7 LongModeWithoutPae,
+    /// EFER.LME and CR0.PG are set, CR0.PE is not.
     8 LongModeWithoutProtection,
     /// CS.L and CS.D are both set.
     9 LongAndDefaultBig,
+    /// The intercept of VMRUN is clear.
     10 VmrunNotIntercepted,
     /// A permission map that is used ends beyond physical memory.
     11 PermissionMap,
@@ -49,8 +58,11 @@ rules! {
     12 Event,
     /// The guest's ASID is 0.
     13 Asid,
+    /// V_NMI_ENABLE is set, the intercept of NMIs is not.
     14 VirtualNmiWithoutIntercept,
+    /// NP_ENABLE is set while the host's CR0.PG is clear.
     15 NestedPagingInUnpagedHost,
+    /// CR4.CET is set, CR0.WP is not.
     16 ShadowStackWithoutWriteProtect,
     /// A pointer or an index of AVIC.
     17 Avic,

@@ -31,6 +31,7 @@ pub enum EventType {
     Interrupt,
     /// The vector is ignored.
     Nmi,
+    /// A vector below 32, other than that of NMI.
     Exception,
     /// INTn
     SoftwareInterrupt,
@@ -39,6 +40,7 @@ pub enum EventType {
 }
 
 impl EventType {
+    /// Decodes bits 10:8.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 7 {
             0 => Self::Interrupt,
@@ -49,6 +51,7 @@ impl EventType {
         }
     }
 
+    /// Bits 10:8.
     pub const fn into_bits(self) -> u8 {
         match self {
             Self::Interrupt => 0,

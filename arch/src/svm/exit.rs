@@ -20,7 +20,12 @@ macro_rules! exit_codes {
             Exception(u8),
             /// 090h–09Fh: after a write of CR0–15.
             ControlWriteTrap(u8),
-            $($(#[$doc])* $name,)*
+            $(
+                #[doc = concat!("VMEXIT code ", stringify!($value), ".")]
+                $(#[$doc])*
+                $name,
+            )*
+            /// A code that the manual does not list.
             Unknown(u64),
         }
 
@@ -28,6 +33,7 @@ macro_rules! exit_codes {
             /// Every code that is not one of a range of registers or vectors.
             pub const SINGLE: &[Self] = &[$(Self::$name),*];
 
+            /// Decodes the field EXITCODE, in all its 64 bits.
             pub const fn from_bits(bits: u64) -> Self {
                 match bits {
                     0x00..=0x0F => Self::ControlRead(bits as u8),
@@ -41,6 +47,7 @@ macro_rules! exit_codes {
                 }
             }
 
+            /// What the field EXITCODE holds.
             pub const fn into_bits(self) -> u64 {
                 match self {
                     Self::ControlRead(register) => register as u64 & 15,
@@ -58,11 +65,15 @@ macro_rules! exit_codes {
 }
 
 exit_codes! {
+    /// A physical interrupt, which stays pending.
     Intr = 0x60,
     Nmi = 0x61,
     Smi = 0x62,
+    /// One that VM_CR does not redirect.
     Init = 0x63,
+    /// The guest would take the virtual interrupt that V_IRQ announces.
     VirtualInterrupt = 0x64,
+    /// A write that changes more than TS or MP.
     Cr0SelectiveWrite = 0x65,
     IdtrRead = 0x66,
     GdtrRead = 0x67,
@@ -79,6 +90,7 @@ exit_codes! {
     Cpuid = 0x72,
     Rsm = 0x73,
     Iret = 0x74,
+    /// INTn.
     SoftwareInterrupt = 0x75,
     Invd = 0x76,
     Pause = 0x77,
@@ -88,7 +100,9 @@ exit_codes! {
     IoPort = 0x7B,
     Msr = 0x7C,
     TaskSwitch = 0x7D,
+    /// FERR# asserts the legacy x87 error while IGNNE is off.
     FerrFreeze = 0x7E,
+    /// Of the guest, as by a triple fault.
     Shutdown = 0x7F,
     Vmrun = 0x80,
     Vmmcall = 0x81,
@@ -98,32 +112,45 @@ exit_codes! {
     Clgi = 0x85,
     Skinit = 0x86,
     Rdtscp = 0x87,
+    /// ICEBP (INT1).
     Icebp = 0x88,
+    /// Also WBINVD's kin, WBNOINVD.
     Wbinvd = 0x89,
     Monitor = 0x8A,
     Mwait = 0x8B,
+    /// MWAIT while the monitor is armed.
     MwaitArmed = 0x8C,
     Xsetbv = 0x8D,
     Rdpru = 0x8E,
     EferWriteTrap = 0x8F,
     Invlpgb = 0xA0,
+    /// Of an operand that the processor does not support.
     IllegalInvlpgb = 0xA1,
     Invpcid = 0xA2,
     Mcommit = 0xA3,
     Tlbsync = 0xA4,
+    /// The bus-lock threshold has come to 0.
     BusLock = 0xA5,
+    /// HLT with no virtual interrupt or NMI to wake it.
     IdleHlt = 0xA6,
+    /// See [`NestedPageFaultInfo`].
     NestedPageFault = 0x400,
+    /// See [`super::avic::exit::IncompleteIpi`].
     AvicIncompleteIpi = 0x401,
+    /// See [`super::avic::exit::NoAcceleration`].
     AvicNoAcceleration = 0x402,
+    /// VMGEXIT of an SEV-ES guest.
     Vmgexit = 0x403,
+    /// SEV-SNP: a page that the guest has not accepted.
     PageNotValidated = 0x404,
     PageModificationLogFull = 0x407,
     /// The guest state is illegal.
     Invalid = 0xFFFF_FFFF_FFFF_FFFF,
     /// The VMSA is in use.
     Busy = 0xFFFF_FFFF_FFFF_FFFE,
+    /// The other thread of the core is not idle.
     IdleRequired = 0xFFFF_FFFF_FFFF_FFFD,
+    /// The state of the virtualized counters is illegal.
     InvalidPmc = 0xFFFF_FFFF_FFFF_FFFC,
 }
 
@@ -232,4 +259,5 @@ pub struct TaskSwitchInfo {
 
 /// EXITINFO1 of [`ExitCode::Msr`].
 pub const MSR_READ: u64 = 0;
+/// WRMSR, as opposed to [`MSR_READ`].
 pub const MSR_WRITE: u64 = 1;

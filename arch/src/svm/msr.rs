@@ -9,19 +9,24 @@ pub const TSC_RATIO: u32 = 0xC000_0104;
 pub const TSC_RATIO_ONE: u64 = 1 << 32;
 /// Bits of TSC_RATIO that must be zero.
 pub const TSC_RATIO_RESERVED: u64 = !((1 << 40) - 1);
+/// See [`VmCr`].
 pub const VM_CR: u32 = 0xC001_0114;
+/// Bit 0: x87 errors are ignored as the pin IGNNE# has it.
 pub const IGNNE: u32 = 0xC001_0115;
+/// Write-only: with it software enters, leaves and dismisses SMM.
 pub const SMM_CTL: u32 = 0xC001_0116;
 /// The page into which VMRUN saves the host.
 pub const VM_HSAVE_PA: u32 = 0xC001_0117;
 /// Reads as zero.
 pub const SVM_KEY: u32 = 0xC001_0118;
+/// Write-only: the password that unlocks SMM's configuration.
 pub const SMM_KEY: u32 = 0xC001_0119;
 /// The AVIC doorbell: write-only, the value is a host physical APIC ID. [APM2 "AVIC Doorbell"]
 pub const AVIC_DOORBELL: u32 = 0xC001_011B;
 
 /// The first and the last MSR that x2AVIC virtualizes.
 pub const X2APIC_FIRST: u32 = 0x800;
+/// The last of them.
 pub const X2APIC_LAST: u32 = 0x8FF;
 
 /// VM_CR (C001_0114h).

@@ -45,8 +45,12 @@ impl SegmentAttributes {
 /// A segment of the save area: selector, attributes, limit, base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Segment {
+    /// RPL in bits 1:0, table indicator in bit 2; unused in GDTR and IDTR.
     pub selector: u16,
+    /// Unused in GDTR and IDTR.
     pub attributes: SegmentAttributes,
+    /// In bytes, granularity applied.
     pub limit: u32,
+    /// Linear; VMRUN makes it canonical.
     pub base: u64,
 }

@@ -28,6 +28,7 @@ impl<T: Value> Field<T> {
         Self { offset, value: PhantomData }
     }
 
+    /// Bytes from the VMCB's start.
     pub const fn offset(self) -> u16 {
         self.offset
     }
@@ -43,8 +44,11 @@ impl<T> Copy for Field<T> {}
 
 /// What can lie in a VMCB, little-endian.
 pub trait Value: Copy {
+    /// Bytes that the value takes.
     const SIZE: usize;
+    /// From exactly [`Self::SIZE`] bytes.
     fn load(bytes: &[u8]) -> Self;
+    /// Into exactly [`Self::SIZE`] bytes.
     fn store(self, bytes: &mut [u8]);
 }
 
@@ -135,7 +139,9 @@ impl Value for Intercepts {
 /// The bytes of a fetched instruction that decode assists report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FetchedBytes {
+    /// How many of `bytes` were fetched: 0–15.
     pub count: u8,
+    /// From the guest's RIP on.
     pub bytes: [u8; 15],
 }
 
@@ -156,35 +162,57 @@ impl Value for FetchedBytes {
 pub mod control {
     use super::*;
 
+    /// 000h–017h
     pub const INTERCEPTS: Field<Intercepts> = Field::at(0x000);
+    /// Cycles between two PAUSEs that start the count anew; 0 is never.
     pub const PAUSE_FILTER_THRESHOLD: Field<u16> = Field::at(0x03C);
+    /// PAUSEs that pass before one exits.
     pub const PAUSE_FILTER_COUNT: Field<u16> = Field::at(0x03E);
+    /// The I/O permission map, bits 51:12: see [`crate::svm::msr::IO_PERMISSION_MAP_SIZE`].
     pub const IOPM_BASE_PA: Field<u64> = Field::at(0x040);
+    /// The MSR permission map, bits 51:12: see [`crate::svm::msr::permission_bit`].
     pub const MSRPM_BASE_PA: Field<u64> = Field::at(0x048);
+    /// Added to the scaled TSC that the guest reads.
     pub const TSC_OFFSET: Field<u64> = Field::at(0x050);
+    /// Tags the guest's translations; 0 is the host's and illegal.
     pub const GUEST_ASID: Field<u32> = Field::at(0x058);
+    /// See [`TlbControl`].
     pub const TLB_CONTROL: Field<u8> = Field::at(0x05C);
     /// V_TPR, V_IRQ and their kin, and V_INTR_VECTOR.
     pub const INTERRUPT_CONTROL: Field<InterruptControl> = Field::at(0x060);
+    /// Whether the guest is in an interrupt shadow.
     pub const INTERRUPT_STATE: Field<InterruptState> = Field::at(0x068);
+    /// See [`crate::svm::ExitCode`].
     pub const EXITCODE: Field<u64> = Field::at(0x070);
+    /// By exit code.
     pub const EXITINFO1: Field<u64> = Field::at(0x078);
+    /// By exit code.
     pub const EXITINFO2: Field<u64> = Field::at(0x080);
+    /// The event whose delivery the exit interrupted.
     pub const EXITINTINFO: Field<Injection> = Field::at(0x088);
+    /// 090h: nested paging and encryption.
     pub const NESTED_CONTROL: Field<NestedControl> = Field::at(0x090);
     /// Guest physical base of the APIC page, bits 51:12.
     pub const AVIC_APIC_BAR: Field<u64> = Field::at(0x098);
+    /// The event that VMRUN delivers before the guest's first instruction.
     pub const EVENTINJ: Field<Injection> = Field::at(0x0A8);
+    /// CR3 of the nested tables.
     pub const N_CR3: Field<u64> = Field::at(0x0B0);
+    /// 0B8h: last-branch records, VMLOAD and VMSAVE.
     pub const VIRTUALIZATION_EXTENSIONS: Field<VirtualizationExtensions> = Field::at(0x0B8);
+    /// What the processor may keep from the last run of this VMCB.
     pub const CLEAN_BITS: Field<CleanBits> = Field::at(0x0C0);
+    /// RIP of the next instruction, at exits of instructions; 0 at others.
     pub const N_RIP: Field<u64> = Field::at(0x0C8);
+    /// 0D0h–0DFh: what decode assists have fetched.
     pub const FETCHED_BYTES: Field<FetchedBytes> = Field::at(0x0D0);
     /// Bits 51:12.
     pub const AVIC_BACKING_PAGE: Field<u64> = Field::at(0x0E0);
     /// Bits 51:12.
     pub const AVIC_LOGICAL_TABLE: Field<u64> = Field::at(0x0F0);
+    /// The table's base, and the last index in use.
     pub const AVIC_PHYSICAL_TABLE: Field<avic::PhysicalTablePointer> = Field::at(0x0F8);
+    /// Bus locks that the guest has left; an exit at 0.
     pub const BUS_LOCK_THRESHOLD: Field<u16> = Field::at(0x120);
 }
 
@@ -192,45 +220,85 @@ pub mod control {
 pub mod save {
     use super::*;
 
+    /// ES
     pub const ES: Field<Segment> = Field::at(0x400);
+    /// CS
     pub const CS: Field<Segment> = Field::at(0x410);
+    /// SS
     pub const SS: Field<Segment> = Field::at(0x420);
+    /// DS
     pub const DS: Field<Segment> = Field::at(0x430);
+    /// FS; VMLOAD and VMSAVE move the hidden part.
     pub const FS: Field<Segment> = Field::at(0x440);
+    /// GS; VMLOAD and VMSAVE move the hidden part.
     pub const GS: Field<Segment> = Field::at(0x450);
+    /// Base and limit alone count.
     pub const GDTR: Field<Segment> = Field::at(0x460);
+    /// Moved by VMLOAD and VMSAVE.
     pub const LDTR: Field<Segment> = Field::at(0x470);
+    /// Base and limit alone count.
     pub const IDTR: Field<Segment> = Field::at(0x480);
+    /// Moved by VMLOAD and VMSAVE.
     pub const TR: Field<Segment> = Field::at(0x490);
+    /// Current privilege level; VMRUN takes it, and not SS.DPL.
     pub const CPL: Field<u8> = Field::at(0x4CB);
+    /// SVME must be set.
     pub const EFER: Field<u64> = Field::at(0x4D0);
+    /// See [`crate::control::Cr4`].
     pub const CR4: Field<u64> = Field::at(0x548);
+    /// Of the guest's own tables.
     pub const CR3: Field<u64> = Field::at(0x550);
+    /// See [`crate::control::Cr0`].
     pub const CR0: Field<u64> = Field::at(0x558);
+    /// Bits 63:32 must be zero.
     pub const DR7: Field<u64> = Field::at(0x560);
+    /// Bits 63:32 must be zero.
     pub const DR6: Field<u64> = Field::at(0x568);
+    /// See [`crate::control::rflags`].
     pub const RFLAGS: Field<u64> = Field::at(0x570);
+    /// The instruction at which the guest goes on.
     pub const RIP: Field<u64> = Field::at(0x578);
+    /// The stack pointer; other general registers but RAX are software's to swap.
     pub const RSP: Field<u64> = Field::at(0x5D8);
+    /// Control-flow enforcement at CPL 0–2.
     pub const S_CET: Field<u64> = Field::at(0x5E0);
+    /// The shadow stack's pointer.
     pub const SSP: Field<u64> = Field::at(0x5E8);
+    /// Linear address of the interrupt shadow-stack table.
     pub const ISST_ADDR: Field<u64> = Field::at(0x5F0);
+    /// The only general register, beside RSP, that VMRUN and #VMEXIT swap.
     pub const RAX: Field<u64> = Field::at(0x5F8);
+    /// Moved by VMLOAD and VMSAVE.
     pub const STAR: Field<u64> = Field::at(0x600);
+    /// Moved by VMLOAD and VMSAVE.
     pub const LSTAR: Field<u64> = Field::at(0x608);
+    /// Moved by VMLOAD and VMSAVE.
     pub const CSTAR: Field<u64> = Field::at(0x610);
+    /// Moved by VMLOAD and VMSAVE.
     pub const SFMASK: Field<u64> = Field::at(0x618);
+    /// Moved by VMLOAD and VMSAVE.
     pub const KERNEL_GS_BASE: Field<u64> = Field::at(0x620);
+    /// Moved by VMLOAD and VMSAVE.
     pub const SYSENTER_CS: Field<u64> = Field::at(0x628);
+    /// Moved by VMLOAD and VMSAVE.
     pub const SYSENTER_ESP: Field<u64> = Field::at(0x630);
+    /// Moved by VMLOAD and VMSAVE.
     pub const SYSENTER_EIP: Field<u64> = Field::at(0x638);
+    /// Linear address of the last page fault.
     pub const CR2: Field<u64> = Field::at(0x640);
+    /// The guest's PAT; counts under nested paging alone.
     pub const G_PAT: Field<u64> = Field::at(0x668);
+    /// DebugCtl, under last-branch virtualization.
     pub const DBGCTL: Field<u64> = Field::at(0x670);
+    /// Source of the last branch, under last-branch virtualization.
     pub const BR_FROM: Field<u64> = Field::at(0x678);
+    /// Target of the last branch, under last-branch virtualization.
     pub const BR_TO: Field<u64> = Field::at(0x680);
+    /// Source of the last branch before an exception or interrupt, likewise.
     pub const LAST_EXCEPTION_FROM: Field<u64> = Field::at(0x688);
+    /// Target of the last branch before an exception or interrupt, likewise.
     pub const LAST_EXCEPTION_TO: Field<u64> = Field::at(0x690);
+    /// SPEC_CTRL, where that is virtualized.
     pub const SPEC_CTRL: Field<u64> = Field::at(0x6E0);
 }
 
@@ -244,10 +312,12 @@ impl<B: AsRef<[u8]>> Vmcb<B> {
         (bytes.as_ref().len() == SIZE).then_some(Self(bytes))
     }
 
+    /// The bytes, with all that was set.
     pub fn into_inner(self) -> B {
         self.0
     }
 
+    /// Reads in place.
     pub fn get<T: Value>(&self, field: Field<T>) -> T {
         let offset = field.offset as usize;
         T::load(&self.0.as_ref()[offset..offset + T::SIZE])
@@ -255,6 +325,7 @@ impl<B: AsRef<[u8]>> Vmcb<B> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Vmcb<B> {
+    /// Writes in place; the clean bits are the caller's to clear.
     pub fn set<T: Value>(&mut self, field: Field<T>, value: T) {
         let offset = field.offset as usize;
         value.store(&mut self.0.as_mut()[offset..offset + T::SIZE]);
@@ -367,16 +438,20 @@ pub struct VirtualizationExtensions {
 /// TLB_CONTROL (VMCB 05Ch). [APM2 "TLB Flush"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TlbControl {
+    /// 0: cached translations stay.
     Nothing,
+    /// 1: those of every ASID, global ones and the host's too.
     FlushAll,
     /// All entries of this guest's ASID.
     FlushAsid,
     /// The entries of this guest's ASID that are not global.
     FlushAsidNonGlobal,
+    /// Any other value.
     Reserved(u8),
 }
 
 impl TlbControl {
+    /// Decodes the byte at 05Ch.
     pub const fn from_bits(bits: u8) -> Self {
         match bits {
             0 => Self::Nothing,
@@ -387,6 +462,7 @@ impl TlbControl {
         }
     }
 
+    /// The byte at 05Ch.
     pub const fn into_bits(self) -> u8 {
         match self {
             Self::Nothing => 0,
@@ -406,6 +482,7 @@ bitflags! {
         const INTERCEPTS = 1 << 0;
         /// IOPM: the bases of both permission maps.
         const PERMISSION_MAPS = 1 << 1;
+        /// ASID: 058h.
         const ASID = 1 << 2;
         /// TPR: 060h–067h.
         const INTERRUPT_CONTROL = 1 << 3;
@@ -419,6 +496,7 @@ bitflags! {
         const DESCRIPTOR_TABLES = 1 << 7;
         /// SEG: CS, DS, SS, ES, CPL.
         const SEGMENTS = 1 << 8;
+        /// CR2: 640h.
         const CR2 = 1 << 9;
         /// LBR: DBGCTL and the branch records.
         const LAST_BRANCH_RECORDS = 1 << 10;

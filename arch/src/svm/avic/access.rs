@@ -5,34 +5,51 @@ use serde::{Deserialize, Serialize};
 
 /// Offsets of the registers that AVIC treats specially.
 pub mod register {
+    /// Bits 31:24; x2AVIC has all 32 bits.
     pub const APIC_ID: u16 = 0x020;
+    /// Always the guest's to read, never to write.
     pub const VERSION: u16 = 0x030;
+    /// TPR: V_TPR of the VMCB follows.
     #[doc(alias = "TPR")]
     pub const TASK_PRIORITY: u16 = 0x080;
+    /// PPR, which AVIC computes.
     #[doc(alias = "PPR")]
     pub const PROCESSOR_PRIORITY: u16 = 0x0A0;
+    /// EOI: clears the highest vector in service.
     #[doc(alias = "EOI")]
     pub const END_OF_INTERRUPT: u16 = 0x0B0;
+    /// LDR: the logical table must follow a change of it.
     #[doc(alias = "LDR")]
     pub const LOGICAL_DESTINATION: u16 = 0x0D0;
+    /// DFR: the logical table must follow a change of it; xAVIC only.
     #[doc(alias = "DFR")]
     pub const DESTINATION_FORMAT: u16 = 0x0E0;
+    /// SVR: a write traps, so that software sees itself enabled or disabled.
     #[doc(alias = "SVR")]
     pub const SPURIOUS_VECTOR: u16 = 0x0F0;
+    /// The first of eight registers of ISR.
     #[doc(alias = "ISR")]
     pub const IN_SERVICE: u16 = 0x100;
+    /// The first of eight registers of TMR.
     #[doc(alias = "TMR")]
     pub const TRIGGER_MODE: u16 = 0x180;
+    /// The first of eight registers of IRR.
     #[doc(alias = "IRR")]
     pub const INTERRUPT_REQUEST: u16 = 0x200;
+    /// ESR: a write traps.
     #[doc(alias = "ESR")]
     pub const ERROR_STATUS: u16 = 0x280;
+    /// The ICR's low dword, which sends; under x2AVIC the whole ICR.
     #[doc(alias = "ICRL")]
     pub const INTERRUPT_COMMAND_LOW: u16 = 0x300;
+    /// The ICR's high dword; xAVIC only.
     #[doc(alias = "ICRH")]
     pub const INTERRUPT_COMMAND_HIGH: u16 = 0x310;
+    /// The first of the local vector table; the six follow one another up to 370h.
     pub const TIMER_LVT: u16 = 0x320;
+    /// The count is the hypervisor's to compute, so reads exit.
     pub const TIMER_CURRENT_COUNT: u16 = 0x390;
+    /// An MSR only, at 16 times its distance from 800h; x2AVIC only.
     pub const SELF_IPI: u16 = 0x3F0;
 }
 
@@ -67,9 +84,13 @@ pub enum WriteRule {
 /// The rule for the registers from `first` to `last`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegisterRule {
+    /// Offset of the first register, a multiple of 16.
     pub first: u16,
+    /// Offset of the last register, a multiple of 16.
     pub last: u16,
+    /// For each of them.
     pub read: ReadRule,
+    /// For each of them.
     pub write: WriteRule,
 }
 
@@ -123,6 +144,7 @@ pub fn rule(offset: u16, extended_lvt_change: bool) -> RegisterRule {
 /// What x2APIC mode allows with one MSR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MsrAccess {
+    /// RDMSR is not refused with #GP.
     pub is_readable: bool,
     /// The bits that may be written as one; None where writes are refused.
     pub writable: Option<u64>,

@@ -6,17 +6,24 @@ use serde::{Deserialize, Serialize};
 /// Why an IPI could not be completed: EXITINFO2\[63:32\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum IncompleteIpiReason {
+    /// 0: a trigger or message type that AVIC does not send, such as SIPI, or a shorthand so used.
     InvalidInterruptType,
+    /// 1: IRR of every valid target is set, but at least one is not running: to be woken.
     TargetNotRunning,
+    /// 2: a destination without a valid entry in a table.
     InvalidTarget,
+    /// 3: an entry with an address that is not a legal one of memory.
     InvalidBackingPage,
+    /// 4: below 16.
     InvalidVector,
     /// Secure AVIC only.
     NotAccelerated,
+    /// A number that the manual does not list.
     Unknown(u32),
 }
 
 impl IncompleteIpiReason {
+    /// Bits 63:32 of EXITINFO2.
     pub const fn from_bits(bits: u32) -> Self {
         match bits {
             0 => Self::InvalidInterruptType,
@@ -29,6 +36,7 @@ impl IncompleteIpiReason {
         }
     }
 
+    /// Bits 63:32 of EXITINFO2.
     pub const fn into_bits(self) -> u32 {
         match self {
             Self::InvalidInterruptType => 0,
@@ -49,12 +57,14 @@ pub struct IncompleteIpi {
     pub command: u32,
     /// The high half of the ICR: destination in 31:24 (xAVIC) or 31:0 (x2AVIC).
     pub destination: u32,
+    /// Software's first branch: what is left to be done.
     pub reason: IncompleteIpiReason,
     /// Into the physical table, or the logical one where its entry was at fault.
     pub index: u16,
 }
 
 impl IncompleteIpi {
+    /// EXITINFO1 and EXITINFO2.
     pub const fn into_exit_info(self) -> [u64; 2] {
         [
             (self.destination as u64) << 32 | self.command as u64,
@@ -62,6 +72,7 @@ impl IncompleteIpi {
         ]
     }
 
+    /// From EXITINFO1 and EXITINFO2.
     pub const fn from_exit_info(info: [u64; 2]) -> Self {
         Self {
             command: info[0] as u32,
@@ -78,16 +89,19 @@ impl IncompleteIpi {
 pub struct NoAcceleration {
     /// Multiple of 16 into the APIC page; for x2AVIC 16 times the MSR's distance from 800h.
     pub offset: u16,
+    /// Bit 32 of EXITINFO1.
     pub is_write: bool,
     /// The vector whose EOI is level-triggered, zero for all other accesses.
     pub vector: u8,
 }
 
 impl NoAcceleration {
+    /// EXITINFO1 and EXITINFO2.
     pub const fn into_exit_info(self) -> [u64; 2] {
         [(self.is_write as u64) << 32 | (self.offset & 0xFF0) as u64, self.vector as u64]
     }
 
+    /// From EXITINFO1 and EXITINFO2.
     pub const fn from_exit_info(info: [u64; 2]) -> Self {
         Self {
             offset: (info[0] & 0xFF0) as u16,

@@ -26,14 +26,17 @@ pub struct PhysicalEntry {
 }
 
 impl PhysicalEntry {
+    /// Address of the virtual processor's page of APIC registers.
     pub const fn backing_page(self) -> SystemPhysical {
         SystemPhysical(self.backing_page_number() << 12)
     }
 
+    /// Bits 51:12 of `page`; the others are dropped.
     pub const fn with_backing_page(self, page: SystemPhysical) -> Self {
         self.with_backing_page_number(page.0 >> 12 & 0xFF_FFFF_FFFF)
     }
 
+    /// Whom to send a doorbell, or an IOMMU an interrupt.
     pub const fn host(self) -> ApicId {
         ApicId(self.host_apic_id() as u32)
     }
@@ -79,10 +82,12 @@ pub struct PhysicalTablePointer {
 }
 
 impl PhysicalTablePointer {
+    /// Address of the physical APIC ID table.
     pub const fn table(self) -> SystemPhysical {
         SystemPhysical(self.page_number() << 12)
     }
 
+    /// Bits 51:12 of `table`; the others are dropped.
     pub const fn with_table(self, table: SystemPhysical) -> Self {
         self.with_page_number(table.0 >> 12 & 0xFF_FFFF_FFFF)
     }
