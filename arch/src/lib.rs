@@ -1,6 +1,7 @@
 //! The manuals as types: registers, tables and encodings of x86-64, the APICs, SVM, VMX and the
 //! IOMMUs. Facts only: no behaviour beyond encoding and decoding, no `unsafe`, no `std`.
 #![no_std]
+#![warn(missing_docs)]
 
 pub mod address;
 pub mod apic;

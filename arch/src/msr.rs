@@ -1,4 +1,5 @@
-//! Model-specific register numbers. [APM2 "Model-Specific Registers"] [SDM4]
+//! Model-specific register numbers. [APM2 "Model-Specific Registers"]
+//! [SDM4 "Architectural MSRs"]
 
 use bitflags::bitflags;
 use serde::{Deserialize, Serialize};

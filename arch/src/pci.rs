@@ -88,17 +88,17 @@ pub mod header {
     pub const VENDOR: u16 = 0x00;
     /// What it is, by its vendor's numbers.
     pub const DEVICE: u16 = 0x02;
-    /// See [`Command`].
+    /// See [`super::Command`].
     pub const COMMAND: u16 = 0x04;
-    /// See [`Status`].
+    /// See [`super::Status`].
     pub const STATUS: u16 = 0x06;
     /// By its vendor's numbers.
     pub const REVISION: u16 = 0x08;
     /// The register-level interface, within the subclass.
     pub const PROGRAMMING_INTERFACE: u16 = 0x09;
-    /// Low byte of the codes in [`class`].
+    /// Low byte of the codes in [`super::class`].
     pub const SUBCLASS: u16 = 0x0A;
-    /// High byte of the codes in [`class`].
+    /// High byte of the codes in [`super::class`].
     pub const CLASS: u16 = 0x0B;
     /// In dwords.
     pub const CACHE_LINE_SIZE: u16 = 0x0C;

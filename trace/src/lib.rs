@@ -1,6 +1,8 @@
 //! One vocabulary of interrupt-virtualization events, used by the machine, by recordings of real
 //! hosts and by everything that analyses either.
 
+#![warn(missing_docs)]
+
 pub mod event;
 pub mod exit_reason;
 pub mod file;

@@ -135,9 +135,9 @@ exit_codes! {
     IdleHlt = 0xA6,
     /// See [`NestedPageFaultInfo`].
     NestedPageFault = 0x400,
-    /// See [`super::avic::exit::IncompleteIpi`].
+    /// See [`super::avic::IncompleteIpi`].
     AvicIncompleteIpi = 0x401,
-    /// See [`super::avic::exit::NoAcceleration`].
+    /// See [`super::avic::NoAcceleration`].
     AvicNoAcceleration = 0x402,
     /// VMGEXIT of an SEV-ES guest.
     Vmgexit = 0x403,

@@ -83,24 +83,41 @@ bitflags! {
     /// IA32_VMX_EPT_VPID_CAP (48Ch). [SDM3 "VPID and EPT Capabilities"]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
     pub struct EptVpid: u64 {
+        /// Entries may allow fetches alone.
         const EXECUTE_ONLY = 1 << 0;
+        /// Walks of four levels.
         const FOUR_LEVELS = 1 << 6;
+        /// Walks of five levels.
         const FIVE_LEVELS = 1 << 7;
+        /// An EPT pointer may give its tables the uncacheable type.
         const UNCACHEABLE_TABLES = 1 << 8;
+        /// An EPT pointer may give its tables the write-back type.
         const WRITE_BACK_TABLES = 1 << 14;
+        /// Leaves of 2 MiB.
         const PAGES_2M = 1 << 16;
+        /// Leaves of 1 GiB.
         const PAGES_1G = 1 << 17;
+        /// The instruction, with the types of bits 26:25.
         const INVEPT = 1 << 20;
+        /// Accessed and dirty flags.
         const ACCESSED_AND_DIRTY = 1 << 21;
         /// Bits 11:9 of the exit qualification of EPT violations.
         const ADVANCED_VIOLATION = 1 << 22;
+        /// An EPT pointer may enforce supervisor shadow-stack pages.
         const SHADOW_STACK = 1 << 23;
+        /// The translations of one EPT pointer.
         const INVEPT_SINGLE = 1 << 25;
+        /// The translations of all EPT pointers.
         const INVEPT_ALL = 1 << 26;
+        /// The instruction, with the types of bits 43:40.
         const INVVPID = 1 << 32;
+        /// The translations of one linear address of one VPID.
         const INVVPID_ADDRESS = 1 << 40;
+        /// The translations of one VPID.
         const INVVPID_SINGLE = 1 << 41;
+        /// The translations of all VPIDs but 0.
         const INVVPID_ALL = 1 << 42;
+        /// The translations of one VPID, without those of global pages.
         const INVVPID_SINGLE_EXCEPT_GLOBALS = 1 << 43;
         /// 53:48: HLAT prefix sizes.
         const HLAT_PREFIX = 0x3F << 48;
@@ -120,10 +137,12 @@ pub struct Allowed {
 }
 
 impl Allowed {
+    /// Low half and high half of a capability MSR.
     pub const fn from_msr(value: u64) -> Self {
         Self { required: value as u32, allowed: (value >> 32) as u32 }
     }
 
+    /// The capability MSR.
     pub const fn into_msr(self) -> u64 {
         (self.allowed as u64) << 32 | self.required as u64
     }
@@ -155,15 +174,23 @@ mod default_1 {
 /// What must hold for a VMCS field to exist: the processor allows a control to be 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requirement {
+    /// Every processor with VMX has it.
     Always,
+    /// A pin-based control.
     Pin(PinControls),
+    /// A primary processor-based control.
     Primary(PrimaryControls),
+    /// A secondary processor-based control.
     Secondary(SecondaryControls),
+    /// A tertiary processor-based control.
     Tertiary(TertiaryControls),
+    /// A primary VM-exit control.
     Exit(ExitControls),
+    /// A VM-entry control.
     Entry(EntryControls),
     /// Either of two.
     EntryOrExit(EntryControls, ExitControls),
+    /// A secondary VM-exit control, as its bit.
     SecondaryExit(u64),
     /// The VM function of that name.
     EptpSwitching,
@@ -174,26 +201,39 @@ pub enum Requirement {
 /// All capabilities of one processor. 32-bit vectors are those of the TRUE MSRs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VmxCapabilities {
+    /// IA32_VMX_BASIC.
     pub basic: Basic,
+    /// Of the pin-based controls.
     pub pin: Allowed,
+    /// Of the primary processor-based controls.
     pub primary: Allowed,
+    /// Those that may be 1; any may be 0.
     pub secondary: SecondaryControls,
+    /// Those that may be 1; any may be 0.
     pub tertiary: TertiaryControls,
+    /// Of the primary VM-exit controls.
     pub exit: Allowed,
+    /// The secondary VM-exit controls that may be 1; any may be 0.
     pub secondary_exit: u64,
+    /// Of the VM-entry controls.
     pub entry: Allowed,
+    /// IA32_VMX_MISC.
     pub misc: Misc,
+    /// IA32_VMX_EPT_VPID_CAP.
     pub ept_vpid: EptVpid,
+    /// The VM functions that may be enabled.
     pub functions: VmFunctions,
 }
 
 /// CR0 bits that VMX operation fixes to 1: PE, NE and PG.
 pub const CR0_FIXED0: u64 = 0x8000_0021;
+/// CR0 bits that may be 1 in VMX operation.
 pub const CR0_FIXED1: u64 = 0xFFFF_FFFF;
 /// VMXE.
 pub const CR4_FIXED0: u64 = 0x2000;
 
 impl VmxCapabilities {
+    /// Whether a field of that requirement exists on this processor.
     pub const fn satisfies(&self, requirement: Requirement) -> bool {
         match requirement {
             Requirement::Always => true,

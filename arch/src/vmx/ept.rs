@@ -27,7 +27,9 @@ pub struct EptPointer {
 }
 
 impl EptPointer {
+    /// Memory type of the tables, for [`Self::memory_type`].
     pub const UNCACHEABLE: u8 = 0;
+    /// Memory type of the tables, for [`Self::memory_type`].
     pub const WRITE_BACK: u8 = 6;
 
     /// What cached translations are tagged with: bits 51:12.
@@ -75,12 +77,19 @@ pub struct EptEntry {
 }
 
 impl EptEntry {
+    /// Bit 0.
     pub const READABLE: u64 = 1 << 0;
+    /// Bit 1.
     pub const WRITABLE: u64 = 1 << 1;
+    /// Bit 2.
     pub const EXECUTABLE: u64 = 1 << 2;
+    /// Bit 7.
     pub const LARGE: u64 = 1 << 7;
+    /// Bit 8.
     pub const ACCESSED: u64 = 1 << 8;
+    /// Bit 9.
     pub const DIRTY: u64 = 1 << 9;
+    /// Bit 10.
     pub const USER_EXECUTABLE: u64 = 1 << 10;
     /// Memory types that no leaf may have.
     pub const fn has_reserved_memory_type(self) -> bool {
@@ -109,23 +118,31 @@ pub const LOG_ENTRIES: u16 = 512;
 
 /// The virtualization-exception information area. [SDM3 "Virtualization-Exception Information"]
 pub mod exception_area {
+    /// Four bytes: the basic reason of an exit in its place, 48.
     pub const EXIT_REASON: u64 = 0;
     /// FFFF_FFFFh while the area is in use; no further #VE until software clears it.
     pub const BUSY: u64 = 4;
+    /// Eight bytes: what the exit qualification would hold.
     pub const QUALIFICATION: u64 = 8;
+    /// Eight bytes: the guest-linear address.
     pub const LINEAR_ADDRESS: u64 = 16;
+    /// Eight bytes: the guest-physical address.
     pub const PHYSICAL_ADDRESS: u64 = 24;
+    /// Two bytes: the index of the EPT pointer in use.
     pub const EPTP_INDEX: u64 = 32;
 }
 
 /// What INVEPT drops. [SDM3 "INVEPT"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InveptType {
+    /// Those of the EPT pointer in the descriptor.
     SingleContext,
+    /// Those of every EPT pointer.
     AllContexts,
 }
 
 impl InveptType {
+    /// `None` for a register operand that names no type: VMfail.
     pub const fn from_operand(operand: u64) -> Option<Self> {
         match operand {
             1 => Some(Self::SingleContext),
@@ -138,13 +155,18 @@ impl InveptType {
 /// What INVVPID drops. [SDM3 "INVVPID"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InvvpidType {
+    /// Those of the descriptor's linear address and VPID.
     Address,
+    /// Those of the descriptor's VPID.
     SingleContext,
+    /// Those of every VPID but 0.
     AllContexts,
+    /// Those of the descriptor's VPID, without global pages.
     SingleContextExceptGlobals,
 }
 
 impl InvvpidType {
+    /// `None` for a register operand that names no type: VMfail.
     pub const fn from_operand(operand: u64) -> Option<Self> {
         match operand {
             0 => Some(Self::Address),

@@ -43,9 +43,13 @@ impl InterruptionInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum InterruptionType {
+    /// A maskable interrupt from outside.
     External = 0,
+    /// Illegal in the VM-entry field, and never reported.
     Reserved = 1,
+    /// Vector 2.
     Nmi = 2,
+    /// A fault, trap or abort that the processor raised itself.
     HardwareException = 3,
     /// INT n
     SoftwareInterrupt = 4,
@@ -58,6 +62,7 @@ pub enum InterruptionType {
 }
 
 impl InterruptionType {
+    /// Decodes bits 10:8.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 7 {
             0 => Self::External,
@@ -71,6 +76,7 @@ impl InterruptionType {
         }
     }
 
+    /// Bits 10:8.
     pub const fn into_bits(self) -> u8 {
         self as u8
     }
@@ -113,14 +119,20 @@ impl Interruptibility {
 /// Activity state, field 4826h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Activity {
+    /// 0: executing instructions.
     Active,
+    /// 1: HLT was executed; an event ends it.
     Hlt,
+    /// 2: a triple fault or the like happened.
     Shutdown,
+    /// 3: INIT was taken; a SIPI ends it.
     WaitForSipi,
+    /// A number that the manual does not list.
     Unknown(u32),
 }
 
 impl Activity {
+    /// Decodes the 32 bits of the field.
     pub const fn from_bits(bits: u32) -> Self {
         match bits {
             0 => Self::Active,
@@ -131,6 +143,7 @@ impl Activity {
         }
     }
 
+    /// The 32 bits of the field.
     pub const fn into_bits(self) -> u32 {
         match self {
             Self::Active => 0,

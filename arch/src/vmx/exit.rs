@@ -32,7 +32,12 @@ macro_rules! exit_reasons {
         /// Why a VM exit happened.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum ExitReason {
-            $($(#[$doc])* $name,)*
+            $(
+                #[doc = concat!("Basic exit reason ", stringify!($value), ".")]
+                $(#[$doc])*
+                $name,
+            )*
+            /// A number that the manual does not list.
             Unknown(u16),
         }
 
@@ -40,6 +45,7 @@ macro_rules! exit_reasons {
             /// Every reason that the manual names.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
+            /// Decodes bits 15:0 of the field.
             pub const fn from_bits(bits: u16) -> Self {
                 match bits {
                     $($value => Self::$name,)*
@@ -47,6 +53,7 @@ macro_rules! exit_reasons {
                 }
             }
 
+            /// Bits 15:0 of the field.
             pub const fn into_bits(self) -> u16 {
                 match self {
                     $(Self::$name => $value,)*
@@ -58,14 +65,21 @@ macro_rules! exit_reasons {
 }
 
 exit_reasons! {
+    /// An exception that the bitmap names, or an NMI.
     ExceptionOrNmi = 0,
     ExternalInterrupt = 1,
     TripleFault = 2,
+    /// INIT arrived.
     Init = 3,
+    /// A SIPI arrived in the activity state that waits for it.
     Sipi = 4,
+    /// An SMI right after an I/O instruction, under dual-monitor treatment.
     IoSmi = 5,
+    /// Any other SMI, under dual-monitor treatment.
     OtherSmi = 6,
+    /// The guest can take an interrupt.
     InterruptWindow = 7,
+    /// The guest can take a virtual NMI.
     NmiWindow = 8,
     TaskSwitch = 9,
     Cpuid = 10,
@@ -86,40 +100,54 @@ exit_reasons! {
     Vmwrite = 25,
     Vmxoff = 26,
     Vmxon = 27,
+    /// See [`super::qualification::ControlAccess`].
     ControlRegister = 28,
+    /// See [`super::qualification::DebugAccess`].
     DebugRegister = 29,
+    /// See [`super::qualification::IoInstruction`].
     IoInstruction = 30,
     Rdmsr = 31,
     Wrmsr = 32,
+    /// A VM entry failed; see [`super::qualification::GuestStateFailure`].
     InvalidGuestState = 33,
+    /// A VM entry failed; the qualification is the number of the entry of the MSR area, from 1.
     MsrLoading = 34,
     Mwait = 36,
     MonitorTrapFlag = 37,
     Monitor = 39,
     Pause = 40,
+    /// A VM entry failed.
     MachineCheckOnEntry = 41,
+    /// The virtual TPR went below the threshold.
     TprBelowThreshold = 43,
+    /// See [`super::qualification::ApicAccess`].
     ApicAccess = 44,
+    /// EOI of a vector that the EOI-exit bitmap names, which is the qualification.
     VirtualizedEoi = 45,
     /// LGDT, LIDT, SGDT, SIDT.
     GdtrOrIdtr = 46,
     /// LLDT, LTR, SLDT, STR.
     LdtrOrTr = 47,
+    /// See [`super::qualification::EptViolation`].
     EptViolation = 48,
+    /// An EPT entry with reserved or contradictory bits.
     EptMisconfiguration = 49,
     Invept = 50,
     Rdtscp = 51,
+    /// The VMX-preemption timer came to 0.
     PreemptionTimer = 52,
     Invvpid = 53,
     /// WBINVD and WBNOINVD.
     Wbinvd = 54,
     Xsetbv = 55,
+    /// After a write to the virtual-APIC page, at the offset in the qualification.
     ApicWrite = 56,
     Rdrand = 57,
     Invpcid = 58,
     Vmfunc = 59,
     Encls = 60,
     Rdseed = 61,
+    /// See [`super::qualification::LogFull`].
     PageModificationLogFull = 62,
     Xsaves = 63,
     Xrstors = 64,

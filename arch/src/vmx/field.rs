@@ -16,8 +16,11 @@ pub struct Field(u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Width {
+    /// 00b.
     Bits16 = 0,
+    /// 01b: also accessed by halves, see [`Part`].
     Bits64 = 1,
+    /// 10b.
     Bits32 = 2,
     /// 64 bits on processors with Intel 64.
     Natural = 3,
@@ -27,16 +30,20 @@ pub enum Width {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Group {
+    /// 00b: what software sets.
     Control = 0,
     /// Exit information; VMWRITE refuses it unless IA32_VMX_MISC offers otherwise.
     ReadOnly = 1,
+    /// 10b: what entries load and exits store.
     Guest = 2,
+    /// 11b: what exits load.
     Host = 3,
 }
 
 /// Which part of a field an encoding accesses: bit 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
+    /// 0: all of it.
     Full,
     /// Bits 63:32 of a 64-bit field.
     High,
@@ -45,6 +52,7 @@ pub enum Part {
 /// What the manual says of one field.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
+    /// Which one.
     pub field: Field,
     /// The module and the constant, as in `guest::CR0`.
     pub name: &'static str,
@@ -53,10 +61,12 @@ pub struct Row {
 }
 
 impl Field {
+    /// What VMREAD and VMWRITE take to access all of the field.
     pub const fn encoding(self) -> u16 {
         self.0
     }
 
+    /// How many bits the field has.
     pub const fn width(self) -> Width {
         match self.0 >> 13 & 3 {
             0 => Width::Bits16,
@@ -66,6 +76,7 @@ impl Field {
         }
     }
 
+    /// What the field belongs to.
     pub const fn group(self) -> Group {
         match self.0 >> 10 & 3 {
             0 => Group::Control,
@@ -139,11 +150,21 @@ static NUMBERS: [u8; 16 * INDICES] = {
 const _: () = assert!(TABLE.len() < 255);
 
 macro_rules! fields {
-    ($($module:ident { $($name:ident = $encoding:literal, $requirement:expr;)* })*) => {
+    ($(
+        $(#[$doc:meta])*
+        $module:ident { $($name:ident = $encoding:literal, $requirement:expr;)* }
+    )*) => {
         $(
+            $(#[$doc])*
             pub mod $module {
                 use super::Field;
-                $(pub const $name: Field = Field($encoding);)*
+                $(
+                    #[doc = concat!(
+                        "Encoding ", stringify!($encoding), "; requirement `",
+                        stringify!($requirement), "`."
+                    )]
+                    pub const $name: Field = Field($encoding);
+                )*
             }
         )*
 
@@ -157,6 +178,7 @@ macro_rules! fields {
 }
 
 fields! {
+    /// [`Group::Control`]: what software sets for entries, for the guest's run and for exits.
     control {
         VPID = 0x0000, Secondary(Se::VPID);
         POSTED_INTERRUPT_VECTOR = 0x0002, Pin(Pi::POSTED_INTERRUPTS);
@@ -233,6 +255,7 @@ fields! {
         CR3_TARGET_3 = 0x600E, Cr3Targets(4);
     }
 
+    /// [`Group::ReadOnly`]: what exits, and VMX instructions that fail, report.
     exit {
         GUEST_PHYSICAL_ADDRESS = 0x2400, Secondary(Se::EPT);
         MSR_DATA = 0x2402, Tertiary(Te::MSR_LIST);
@@ -255,6 +278,7 @@ fields! {
         GUEST_LINEAR_ADDRESS = 0x640A, Always;
     }
 
+    /// [`Group::Guest`]: what entries load and exits store.
     guest {
         ES_SELECTOR = 0x0800, Always;
         CS_SELECTOR = 0x0802, Always;
@@ -339,6 +363,7 @@ fields! {
         INTERRUPT_SSP_TABLE = 0x682C, Entry(En::LOAD_CET);
     }
 
+    /// [`Group::Host`]: what exits load.
     host {
         ES_SELECTOR = 0x0C00, Always;
         CS_SELECTOR = 0x0C02, Always;
@@ -387,9 +412,13 @@ const LOAD_FRED: u64 = 1 << 1;
 /// Fields of one segment register, from ES to TR in the order of [`SEGMENTS`].
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentFields {
+    /// Two bytes.
     pub selector: Field,
+    /// A linear address, of natural width.
     pub base: Field,
+    /// In bytes, with granularity applied.
     pub limit: Field,
+    /// See [`super::segment::AccessRights`].
     pub access_rights: Field,
 }
 
@@ -415,4 +444,5 @@ const fn segment(at: u16) -> SegmentFields {
 
 /// The index of LDTR and TR in [`SEGMENTS`].
 pub const LDTR: usize = 6;
+/// See [`LDTR`].
 pub const TR: usize = 7;

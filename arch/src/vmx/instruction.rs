@@ -57,9 +57,13 @@ pub struct InstructionInformation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum TableInstruction {
+    /// Stores GDTR.
     Sgdt = 0,
+    /// Stores IDTR.
     Sidt = 1,
+    /// Loads GDTR.
     Lgdt = 2,
+    /// Loads IDTR.
     Lidt = 3,
 }
 
@@ -67,8 +71,12 @@ pub enum TableInstruction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SelectorInstruction {
+    /// Stores the selector of LDTR.
     Sldt = 0,
+    /// Stores the selector of TR.
     Str = 1,
+    /// Loads LDTR.
     Lldt = 2,
+    /// Loads TR.
     Ltr = 3,
 }

@@ -41,17 +41,22 @@ pub struct TaskSwitch {
     __: u32,
 }
 
+/// What began a task switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum TaskSwitchSource {
+    /// CALL.
     Call = 0,
+    /// IRET.
     Iret = 1,
+    /// JMP.
     Jump = 2,
     /// A task gate in the IDT.
     Gate = 3,
 }
 
 impl TaskSwitchSource {
+    /// Decodes bits 31:30.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 3 {
             0 => Self::Call,
@@ -61,6 +66,7 @@ impl TaskSwitchSource {
         }
     }
 
+    /// Bits 31:30.
     pub const fn into_bits(self) -> u8 {
         self as u8
     }
@@ -89,16 +95,22 @@ pub struct ControlAccess {
     __: u32,
 }
 
+/// How a control register was accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum ControlAccessKind {
+    /// MOV to CR.
     MoveTo = 0,
+    /// MOV from CR.
     MoveFrom = 1,
+    /// CLTS.
     Clts = 2,
+    /// LMSW.
     Lmsw = 3,
 }
 
 impl ControlAccessKind {
+    /// Decodes bits 5:4.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 3 {
             0 => Self::MoveTo,
@@ -108,6 +120,7 @@ impl ControlAccessKind {
         }
     }
 
+    /// Bits 5:4.
     pub const fn into_bits(self) -> u8 {
         self as u8
     }
@@ -225,10 +238,14 @@ pub struct ApicAccess {
     __: u64,
 }
 
+/// How the APIC-access page was accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ApicAccessKind {
+    /// A data read, through a linear address.
     LinearRead,
+    /// A data write, through a linear address.
     LinearWrite,
+    /// An instruction fetch, through a linear address.
     LinearFetch,
     /// While an event was delivered.
     LinearDelivery,
@@ -238,10 +255,12 @@ pub enum ApicAccessKind {
     PhysicalDelivery,
     /// A fetch, or while an instruction was executed.
     PhysicalInstruction,
+    /// A number that the manual does not list.
     Unknown(u8),
 }
 
 impl ApicAccessKind {
+    /// Decodes bits 15:12.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 15 {
             0 => Self::LinearRead,
@@ -255,6 +274,7 @@ impl ApicAccessKind {
         }
     }
 
+    /// Bits 15:12.
     pub const fn into_bits(self) -> u8 {
         match self {
             Self::LinearRead => 0,
@@ -280,9 +300,12 @@ pub const TIMEOUT_CONTEXT_INVALID: u64 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum GuestStateFailure {
+    /// Any of the checks that have no number of their own.
     Other = 0,
+    /// The page-directory pointers of a PAE guest.
     Pdptes = 2,
     /// An NMI was to be injected while STI blocks.
     NmiUnderSti = 3,
+    /// The VMCS link pointer.
     LinkPointer = 4,
 }

@@ -48,6 +48,7 @@ impl AccessRights {
         Attributes((bits & 0xFF | bits >> 4 & 0xF00) as u16)
     }
 
+    /// Usable, with the other bits spread to their places.
     pub const fn from_attributes(attributes: Attributes) -> Self {
         let bits = attributes.0 as u32;
         Self::from_bits(bits & 0xFF | (bits & 0xF00) << 4)

@@ -8,11 +8,13 @@ use serde::{Deserialize, Serialize};
 /// the TPR shadow. [SDM3 "Virtualizing Reads from the APIC-Access Page"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ReadRule {
+    /// The TPR shadow is enough.
     Always,
     /// Virtual-interrupt delivery, or APIC-register virtualization.
     WithDeliveryOrRegisters,
     /// APIC-register virtualization.
     WithRegisters,
+    /// Every read exits.
     Never,
 }
 
@@ -32,15 +34,21 @@ pub enum WriteRule {
     CommandHigh,
     /// With APIC-register virtualization: an APIC-write VM exit.
     Exit,
+    /// Every write exits.
     Never,
 }
 
 /// The rule for the registers from `first` to `last`.
+/// Offset of the first register, a multiple of 16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegisterRule {
+    /// Offset of the last register, a multiple of 16.
     pub first: u16,
+    /// For each of them.
     pub last: u16,
+    /// For each of them.
     pub read: ReadRule,
+    /// For each of them.
     pub write: WriteRule,
 }
 
@@ -90,6 +98,7 @@ pub enum MsrWriteRule {
     SelfIpi,
     /// With IPI virtualization; an IPI, or an APIC-write VM exit.
     Command,
+    /// Under none.
     Never,
 }
 

@@ -39,6 +39,7 @@ pub struct NotificationControl {
 }
 
 impl NotificationControl {
+    /// Whether bits 271:258 or 287:280 are other than zero.
     pub const fn has_reserved_bits(self) -> bool {
         self.reserved() != 0 || self.reserved_high() != 0
     }
@@ -68,10 +69,12 @@ pub struct PidPointer {
 }
 
 impl PidPointer {
+    /// Physical address of the target's descriptor.
     pub const fn descriptor(self) -> SystemPhysical {
         SystemPhysical(self.descriptor_number() << 6)
     }
 
+    /// Bits 63:6 of `descriptor`; the others are dropped.
     pub const fn with_descriptor(self, descriptor: SystemPhysical) -> Self {
         self.with_descriptor_number(descriptor.0 >> 6)
     }
