@@ -26,12 +26,15 @@ pub use onboard::MAXIMUM_VIRTIO_DEVICES;
 /// What a board carries.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChipsetConfiguration {
+    /// Logical processors, as the firmware configuration device tells them.
     pub cpus: u16,
+    /// Bytes of RAM, which NVRAM and the firmware configuration device state.
     pub memory_size: u64,
     /// 0 to 4.
     pub serial_ports: u8,
     /// What the real-time clock shows at power-on.
     pub start: Date,
+    /// Whether the ports and RAM for test programs and the PCI test function are there.
     pub has_test_devices: bool,
     /// Virtio devices, in the order of their PCI device numbers from
     /// [`map::FIRST_VIRTIO_DEVICE`] on; at most [`MAXIMUM_VIRTIO_DEVICES`] are taken.
@@ -51,20 +54,26 @@ impl Default for ChipsetConfiguration {
     }
 }
 
+/// The devices, and the decoders in front of them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Chipset {
-    pub pit: Pit,
-    pub rtc: RealTimeClock,
-    pub hpet: Hpet,
+    pit: Pit,
+    rtc: RealTimeClock,
+    hpet: Hpet,
+    /// ACPI fixed hardware, and the power button.
     pub power: Power,
-    pub keyboard: KeyboardController,
+    keyboard: KeyboardController,
+    /// COM1 and on, as many as were asked for.
     pub serial: Vec<Serial>,
+    /// fw_cfg, which takes further items and files.
     pub firmware_configuration: FirmwareConfiguration,
-    pub test: TestDevice,
+    test: TestDevice,
+    /// PCI bus 0; its functions claim the memory and port ranges that their BARs say.
     pub pci: PciBus,
 }
 
 impl Chipset {
+    /// The devices as they are after power-on.
     pub fn new(configuration: &ChipsetConfiguration) -> Self {
         let ports = configuration.serial_ports.min(map::SERIAL.len() as u8);
         let mut pci = PciBus::default();
@@ -214,6 +223,7 @@ impl Chipset {
         }
     }
 
+    /// Writes 1, 2, 4 or 8 bytes of device memory; unclaimed addresses take and drop them.
     pub fn write(&mut self, cx: &mut Context, address: SystemPhysical, size: u8, value: u64) {
         match address.0 {
             PCI_MEMORY..PCI_MEMORY_END => {

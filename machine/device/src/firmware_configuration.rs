@@ -10,16 +10,25 @@ use bus::Context;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Selectors of items. [FWCFG "Firmware Configuration Items"]
 pub mod key {
+    /// "QEMU": the device is there.
     pub const SIGNATURE: u16 = 0x00;
+    /// Which interfaces there are. Bit 0: selector and data port. Bit 1: DMA.
     pub const ID: u16 = 0x01;
+    /// Bytes of RAM, 64 bits.
     pub const RAM_SIZE: u16 = 0x03;
+    /// Nonzero: there is no display.
     pub const NO_GRAPHIC: u16 = 0x04;
+    /// Processors at power-on, 16 bits.
     pub const CPU_COUNT: u16 = 0x05;
+    /// The limit of processors, 16 bits.
     pub const MAXIMUM_CPUS: u16 = 0x0F;
     /// The RAM limit that kvm-unit-tests asks for.
     pub const MAXIMUM_RAM: u16 = 0x11;
+    /// How many files there are, then an entry for each; big-endian.
     pub const FILE_DIRECTORY: u16 = 0x19;
+    /// The first file's key; further ones follow.
     pub const FIRST_FILE: u16 = 0x20;
 }
 
@@ -40,6 +49,7 @@ mod dma_control {
     pub const WRITE: u32 = 1 << 4;
 }
 
+/// The items, which of them is selected, and how far it has been read.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FirmwareConfiguration {
     items: BTreeMap<u16, Vec<u8>>,
@@ -51,6 +61,7 @@ pub struct FirmwareConfiguration {
 }
 
 impl FirmwareConfiguration {
+    /// The items that every board has; no files.
     pub fn new(cpus: u16, memory_size: u64) -> Self {
         let items = [
             (key::SIGNATURE, b"QEMU".to_vec()),
@@ -83,6 +94,7 @@ impl FirmwareConfiguration {
         key
     }
 
+    /// Selects an item and begins at its first byte; one that is not there reads as zeroes.
     pub fn select(&mut self, key: u16) {
         self.selected = key;
         self.position = 0;

@@ -10,9 +10,11 @@ use bitfield_struct::bitfield;
 use bus::{Context, Effect, Initiator};
 use serde::{Deserialize, Serialize};
 
+/// How fast the main counter runs.
 pub const HERTZ: u64 = 100_000_000;
 /// The counter's period, as the capabilities register and ACPI tables state it.
 pub const PERIOD_FEMTOSECONDS: u32 = 10_000_000;
+/// Comparators; the capabilities register states the last one's number.
 pub const TIMERS: usize = 3;
 /// Vendor Intel, as most boards say whatever their processor, revision 1.
 const VENDOR: u64 = 0x8086;
@@ -90,6 +92,7 @@ struct Timer {
     held: Option<u8>,
 }
 
+/// The timer block: a main counter and comparators that drive lines or send messages.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hpet {
     configuration: Configuration,
@@ -140,11 +143,13 @@ impl Hpet {
         self.configuration.replaces_legacy()
     }
 
+    /// Reads a register at its offset in the block; halves of 64-bit registers may be read alone.
     pub fn read(&mut self, cx: &mut Context, address: u64, size: u8) -> u64 {
         let register = self.register(cx.now.ticks(HERTZ), address & !7);
         lanes::extract(register, address & 7, size)
     }
 
+    /// Writes a register, or part of one, at its offset in the block.
     pub fn write(&mut self, cx: &mut Context, address: u64, size: u8, value: u64) {
         self.advance(cx);
         let tick = cx.now.ticks(HERTZ);
@@ -164,11 +169,13 @@ impl Hpet {
         }
     }
 
+    /// When the next comparator matches.
     pub fn next_deadline(&self) -> Option<Picoseconds> {
         let due = self.timers.iter().filter_map(|timer| timer.due).min()?;
         Some(Picoseconds::at_tick(due, HERTZ))
     }
 
+    /// Fires the comparators that matched up to now.
     pub fn advance(&mut self, cx: &mut Context) {
         let tick = cx.now.ticks(HERTZ);
         for index in 0..self.timers.len() {

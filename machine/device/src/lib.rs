@@ -1,22 +1,24 @@
 //! The devices of a PC board, as plain state and pure reactions: an access or a moment in, values
 //! and effects out. Nothing here knows a processor, an APIC or a host file.
 
+#![warn(missing_docs)]
+
 #[cfg(test)]
 mod bench;
 pub mod chipset;
 pub mod firmware_configuration;
 pub mod hpet;
-pub mod keyboard;
-pub mod lanes;
+mod keyboard;
+mod lanes;
 pub mod map;
 pub mod packet_source;
 pub mod pci;
-pub mod pit;
+mod pit;
 pub mod power;
-pub mod rtc;
+mod rtc;
 pub mod serial;
 pub mod storage;
-pub mod test_device;
+mod test_device;
 pub mod virtio;
 
 pub use chipset::{Chipset, ChipsetConfiguration};

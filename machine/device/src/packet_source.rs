@@ -5,6 +5,7 @@ use arch::time::Picoseconds;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
+/// Bytes of the longest Ethernet frame, without its check sequence.
 pub const MAXIMUM_FRAME: usize = 1514;
 const MINIMUM_FRAME: usize = 60;
 /// Frames that wait for the guest's buffers; more are dropped, as on a wire.
@@ -13,7 +14,9 @@ const SECOND: u64 = 1_000_000_000_000;
 
 /// The peer's own addresses, and the one it sends to.
 pub const PEER_HARDWARE: [u8; 6] = [0x52, 0x54, 0x00, 0x00, 0x02, 0x02];
+/// The peer's IPv4 address, which it answers for and sends from.
 pub const PEER_ADDRESS: [u8; 4] = [10, 0, 2, 2];
+/// The IPv4 address that the peer's stream goes to.
 pub const GUEST_ADDRESS: [u8; 4] = [10, 0, 2, 15];
 /// The discard port.
 const GENERATOR_PORT: u16 = 9;
@@ -29,6 +32,7 @@ const PROTOCOL_UDP: u8 = 17;
 /// What the peer does with a frame from the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reaction {
+    /// Counts the frame and drops it.
     Count,
     /// Sends the frame back, hardware addresses exchanged.
     Reflect,
@@ -40,6 +44,7 @@ pub enum Reaction {
 /// A stream of UDP packets to the guest, each with its number and time of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stream {
+    /// The stream's rate in virtual time; none is sent at zero.
     pub packets_per_second: u32,
     /// Bytes per frame, clamped to what Ethernet allows.
     pub length: u16,
@@ -47,15 +52,22 @@ pub struct Stream {
     pub count: Option<u64>,
 }
 
+/// What crossed the cable since the board was made.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Counters {
+    /// Frames that the guest sent.
     pub frames_from_guest: u64,
+    /// Bytes of those frames, headers included.
     pub bytes_from_guest: u64,
+    /// Frames that reached the guest's buffers.
     pub frames_to_guest: u64,
+    /// Bytes of those frames, headers included.
     pub bytes_to_guest: u64,
+    /// Frames for the guest that found the backlog full.
     pub dropped: u64,
 }
 
+/// The peer: its rule for the guest's frames, its stream, and the frames under way to the guest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PacketSource {
     reaction: Reaction,
@@ -65,10 +77,12 @@ pub struct PacketSource {
     /// When the stream began; nothing while the guest's device is down.
     started_at: Option<Picoseconds>,
     sent: u64,
+    /// What crossed the cable so far.
     pub counters: Counters,
 }
 
 impl PacketSource {
+    /// A peer of the guest with hardware address `guest`; its stream waits for [`Self::start`].
     pub fn new(guest: [u8; 6], reaction: Reaction, stream: Option<Stream>) -> Self {
         Self {
             reaction,
@@ -87,11 +101,13 @@ impl PacketSource {
         self.sent = 0;
     }
 
+    /// The guest's device went down: the stream ends and frames under way are lost.
     pub fn stop(&mut self) {
         self.started_at = None;
         self.backlog.clear();
     }
 
+    /// When the next packet of the stream is due.
     pub fn next_deadline(&self) -> Option<Picoseconds> {
         let (stream, start) = (self.stream?, self.started_at?);
         if stream.count.is_some_and(|count| self.sent >= count) {

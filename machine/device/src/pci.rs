@@ -24,6 +24,7 @@ pub use message::{MAXIMUM_VECTORS, Msi, Msix};
 /// Functions that the bus takes; a mask per line has a bit for each.
 const MAXIMUM_FUNCTIONS: usize = 64;
 
+/// Bus 0 with its functions, and CONFIG_ADDRESS of mechanism 1.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PciBus {
     configuration_address: u32,
@@ -71,18 +72,22 @@ impl PciBus {
         }
     }
 
+    /// All functions, in the order in which they were added.
     pub fn functions(&self) -> &[Function] {
         &self.functions
     }
 
+    /// All functions, to be changed; the pins of those changed so are not followed.
     pub fn functions_mut(&mut self) -> &mut [Function] {
         &mut self.functions
     }
 
+    /// The function at a bus, device and function number.
     pub fn function(&self, address: FunctionAddress) -> Option<&Function> {
         self.functions.iter().find(|function| function.address == address)
     }
 
+    /// The same, to be changed; its pin is not followed.
     pub fn function_mut(&mut self, address: FunctionAddress) -> Option<&mut Function> {
         self.functions.iter_mut().find(|function| function.address == address)
     }
@@ -105,6 +110,7 @@ impl PciBus {
         function.is_some_and(|function| function.signal_msi(cx, vector))
     }
 
+    /// Reads a function's configuration space; all ones where there is none.
     pub fn read_configuration(&self, address: FunctionAddress, offset: u16, size: u8) -> u32 {
         match self.function(address) {
             Some(function) => function.configuration.read(offset, size),
@@ -112,6 +118,7 @@ impl PciBus {
         }
     }
 
+    /// Writes a function's configuration space, as far as its registers allow.
     pub fn write_configuration(
         &mut self,
         cx: &mut Context,
@@ -136,6 +143,7 @@ impl PciBus {
         if size == 8 { half(offset, 4) | half(offset + 4, 4) << 32 } else { half(offset, size) }
     }
 
+    /// Writes through the memory-mapped window, 1, 2, 4 or 8 bytes at `offset` of [`map::ECAM`].
     pub fn write_window(&mut self, cx: &mut Context, offset: u64, size: u8, value: u64) {
         let mut half = |offset: u64, size: u8, value: u32| {
             let (address, register) = FunctionAddress::from_window_offset(offset);
@@ -164,6 +172,7 @@ impl PciBus {
         }
     }
 
+    /// Writes to CONFIG_ADDRESS or CONFIG_DATA.
     pub fn write_mechanism(&mut self, cx: &mut Context, port: u16, size: u8, value: u32) {
         if port == map::PCI_CONFIGURATION_ADDRESS && size == 4 {
             self.configuration_address = value & 0x80FF_FFFC;
@@ -226,10 +235,12 @@ impl PciBus {
         })
     }
 
+    /// When the first device behind a function has something to do.
     pub fn next_deadline(&self) -> Option<Picoseconds> {
         self.functions.iter().filter_map(Function::next_deadline).min()
     }
 
+    /// Lets the devices whose deadlines have passed do their work.
     pub fn advance(&mut self, cx: &mut Context) {
         for index in 0..self.functions.len() {
             if self.functions[index].next_deadline().is_some_and(|at| at <= cx.now) {

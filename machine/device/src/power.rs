@@ -11,12 +11,13 @@ use bitflags::bitflags;
 use bus::{Context, Effect, Initiator};
 use serde::{Deserialize, Serialize};
 
+/// How fast the PM timer counts. [ACPI "Power Management Timer"]
 pub const PM_TIMER_HERTZ: u64 = 3_579_545;
 
 bitflags! {
     /// PM1 status and enable share their layout.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Pm1: u16 {
+    struct Pm1: u16 {
         /// The timer's top bit changed.
         const TIMER = 1 << 0;
         const BUS_MASTER = 1 << 4;
@@ -32,6 +33,7 @@ const SCI_ENABLE: u16 = 1;
 const SLEEP_ENABLE: u16 = 1 << 13;
 const RESET_CPU: u8 = 1 << 2;
 
+/// PM1, GPE0 and the PM timer, with the level of the ACPI line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Power {
     status: Pm1,
@@ -81,6 +83,7 @@ impl Power {
         lanes::extract(register.into(), u64::from(port - base), size) as u32
     }
 
+    /// Writes a register, or part of one; the line follows, and a sleep request powers off.
     pub fn write(&mut self, cx: &mut Context, port: u16, size: u8, value: u32) {
         self.follow_timer(cx.now);
         let put = |register: u16, base: u16| {
@@ -118,10 +121,12 @@ impl Power {
         self.update(cx);
     }
 
+    /// Port CF9h; the bit that resets reads as zero.
     pub fn read_reset_control(&self) -> u8 {
         self.reset_control
     }
 
+    /// Resets the board when the reset bit rises.
     pub fn write_reset_control(&mut self, cx: &mut Context, value: u8) {
         let is_rising = value & RESET_CPU != 0 && self.reset_control & RESET_CPU == 0;
         self.reset_control = value & 0x0E;
@@ -151,6 +156,7 @@ impl Power {
         is_watched.then(|| Picoseconds::at_tick(next, PM_TIMER_HERTZ))
     }
 
+    /// Takes note of timer overflows up to now.
     pub fn advance(&mut self, cx: &mut Context) {
         self.follow_timer(cx.now);
         self.update(cx);

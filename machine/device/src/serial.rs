@@ -67,6 +67,7 @@ const DIVISOR_LATCH: u8 = 0x80;
 const FIFO_ENABLE: u8 = 1;
 const CLEAR_RECEIVER: u8 = 2;
 
+/// One port, with its FIFO in use as soon as the guest enables it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Serial {
     /// 0 for COM1.
@@ -92,6 +93,7 @@ pub struct Serial {
 }
 
 impl Serial {
+    /// `port` is 0 for COM1; what it prints carries the number.
     pub fn new(port: u8) -> Self {
         Self {
             port,
@@ -112,6 +114,7 @@ impl Serial {
         }
     }
 
+    /// Reads one of eight registers; some clear what they tell.
     pub fn read(&mut self, cx: &mut Context, register: u8) -> u8 {
         let value = match register & 7 {
             0 if self.is_divisor_selected() => self.divisor as u8,
@@ -129,6 +132,7 @@ impl Serial {
         value
     }
 
+    /// Writes one of eight registers; what is transmitted reaches the console at once.
     pub fn write(&mut self, cx: &mut Context, register: u8, value: u8) {
         match register & 7 {
             0 if self.is_divisor_selected() => {
@@ -167,6 +171,7 @@ impl Serial {
             && self.received.len() < self.capacity()
     }
 
+    /// When the next interrupt is due that no access causes.
     pub fn next_deadline(&self) -> Option<Picoseconds> {
         match (self.timeout_at, self.empty_at) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -174,6 +179,7 @@ impl Serial {
         }
     }
 
+    /// Raises interrupts whose time has come.
     pub fn advance(&mut self, cx: &mut Context) {
         if self.timeout_at.is_some_and(|at| at <= cx.now) {
             self.timeout_at = None;

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Bytes per sector, for requests and sizes.
 pub const SECTOR_SIZE: usize = 512;
 const BLOCK_SECTORS: u64 = 8;
 const BLOCK_SIZE: usize = SECTOR_SIZE * BLOCK_SECTORS as usize;
@@ -14,9 +15,13 @@ pub struct StorageError;
 
 /// Sectors of 512 bytes. Slices passed are whole sectors inside the storage.
 pub trait Storage: core::fmt::Debug + Send + Sync {
+    /// How many sectors there are; it does not change.
     fn sectors(&self) -> u64;
+    /// Fills `into` from `sector` on.
     fn read_at(&mut self, sector: u64, into: &mut [u8]) -> Result<(), StorageError>;
+    /// Puts `from` at `sector` on; it may stay in buffers until a flush.
     fn write_at(&mut self, sector: u64, from: &[u8]) -> Result<(), StorageError>;
+    /// Returns when what was written would survive a loss of power.
     fn flush(&mut self) -> Result<(), StorageError>;
     /// The same storage for a copy of the machine.
     fn duplicate(&self) -> Box<dyn Storage>;
@@ -27,6 +32,7 @@ pub trait Storage: core::fmt::Debug + Send + Sync {
 pub struct MemoryStorage(Vec<u8>);
 
 impl MemoryStorage {
+    /// Storage that begins with these bytes.
     pub fn new(mut bytes: Vec<u8>) -> Self {
         bytes.resize(bytes.len().next_multiple_of(SECTOR_SIZE), 0);
         Self(bytes)
@@ -100,6 +106,7 @@ impl Clone for Disk {
 }
 
 impl Disk {
+    /// A disk over `below` with an empty overlay.
     pub fn new(below: Box<dyn Storage>, mode: WriteMode) -> Self {
         let sectors = below.sectors();
         Self { below: Some(below), sectors, mode, overlay: BTreeMap::new() }
@@ -119,14 +126,17 @@ impl Disk {
         Ok(())
     }
 
+    /// The size that the guest sees.
     pub fn sectors(&self) -> u64 {
         self.sectors
     }
 
+    /// Where writes go; fixed for the disk's life.
     pub fn mode(&self) -> WriteMode {
         self.mode
     }
 
+    /// Whether the guest is to be told that writes fail.
     pub fn is_read_only(&self) -> bool {
         self.mode == WriteMode::Refused
     }
@@ -138,6 +148,7 @@ impl Disk {
             && sector.checked_add(sectors).is_some_and(|end| end <= self.sectors)
     }
 
+    /// Reads whole sectors, the overlay before what lies below it.
     pub fn read(&mut self, sector: u64, into: &mut [u8]) -> Result<(), StorageError> {
         if !self.holds(sector, into.len() as u64) {
             return Err(StorageError);
@@ -158,6 +169,7 @@ impl Disk {
         Ok(())
     }
 
+    /// Writes whole sectors to where the mode says.
     pub fn write(&mut self, sector: u64, from: &[u8]) -> Result<(), StorageError> {
         if !self.holds(sector, from.len() as u64) {
             return Err(StorageError);
@@ -174,6 +186,7 @@ impl Disk {
         }
     }
 
+    /// Flushes the storage if writes went there; an overlay has nothing to lose.
     pub fn flush(&mut self) -> Result<(), StorageError> {
         if self.mode == WriteMode::Through { self.below()?.flush() } else { Ok(()) }
     }

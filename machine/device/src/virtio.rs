@@ -99,9 +99,13 @@ impl Budget {
 /// The device behind the transport.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Model {
+    /// Frames to and from a packet source.
     Network(Network),
+    /// A disk.
     Block(Block),
+    /// A console and named byte channels.
     Console(Console),
+    /// Reproducible random bytes.
     Entropy(Entropy),
 }
 
@@ -173,8 +177,10 @@ impl Model {
     }
 }
 
+/// A virtio device behind the PCI transport: status, negotiated features and queues.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Virtio {
+    /// The kind of device.
     pub model: Model,
     status: Status,
     device_feature_select: u32,
@@ -189,6 +195,7 @@ pub struct Virtio {
 }
 
 impl Virtio {
+    /// A device before its driver's reset.
     pub fn new(model: Model) -> Self {
         let queues = vec![Queue::default(); model.queue_count()];
         Self {
@@ -235,6 +242,7 @@ impl Virtio {
         pci.add(function)
     }
 
+    /// Whether the driver has said DRIVER_OK and the device found no broken queue since.
     pub fn is_running(&self) -> bool {
         self.status.contains(Status::DRIVER_OK) && !self.status.contains(Status::NEEDS_RESET)
     }

@@ -11,6 +11,7 @@ use arch::identity::RequesterId;
 use bus::Context;
 
 impl Chipset {
+    /// The disks behind virtio block devices.
     pub fn disks_mut(&mut self) -> impl Iterator<Item = &mut Disk> {
         self.models_mut().filter_map(|model| match model {
             Model::Block(block) => Some(&mut block.disk),
@@ -18,6 +19,7 @@ impl Chipset {
         })
     }
 
+    /// The virtio consoles.
     pub fn consoles_mut(&mut self) -> impl Iterator<Item = &mut Console> {
         self.models_mut().filter_map(|model| match model {
             Model::Console(console) => Some(console),
@@ -25,6 +27,7 @@ impl Chipset {
         })
     }
 
+    /// The virtio network devices, each with the packet source at its other end.
     pub fn networks_mut(&mut self) -> impl Iterator<Item = &mut Network> {
         self.models_mut().filter_map(|model| match model {
             Model::Network(network) => Some(network),

@@ -6,25 +6,33 @@ use arch::pci::{Command, Status, header};
 use serde::{Deserialize, Serialize};
 
 const SIZE: usize = 256;
+/// Base address registers of a type 0 header.
 pub const BAR_COUNT: usize = 6;
 
 /// What a base address register maps. Sizes are powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Bar {
+    /// Not implemented: reads zero.
     Absent,
+    /// A range of ports.
     Io {
+        /// In ports.
         size: u32,
     },
+    /// A range below 4 GiB.
     Memory32 {
+        /// In bytes.
         size: u32,
     },
     /// Takes this register and the next.
     Memory64 {
+        /// In bytes.
         size: u64,
     },
 }
 
 impl Bar {
+    /// Bytes or ports that the region takes; zero if there is none.
     pub const fn size(self) -> u64 {
         match self {
             Self::Absent => 0,
@@ -33,6 +41,7 @@ impl Bar {
         }
     }
 
+    /// Whether the region lies in memory space, not among the ports.
     pub const fn is_memory(self) -> bool {
         matches!(self, Self::Memory32 { .. } | Self::Memory64 { .. })
     }
@@ -41,16 +50,23 @@ impl Bar {
 /// The identity of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
+    /// Who made the function, a number that the PCI-SIG assigns.
     pub vendor: u16,
+    /// Which of the vendor's products it is.
     pub device: u16,
+    /// Chosen by the vendor; drivers look here for quirks.
     pub revision: u8,
     /// Class and subclass.
     pub class: u16,
+    /// The low byte of the class code: which register set within the class.
     pub programming_interface: u8,
+    /// Who made the board that carries the function.
     pub subsystem_vendor: u16,
+    /// Which of that vendor's boards it is; virtio says its type here once more.
     pub subsystem: u16,
 }
 
+/// The 256 bytes of a function's configuration space, with access rules for every bit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Configuration {
     bytes: Vec<u8>,
@@ -63,6 +79,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
+    /// A type 0 header with neither regions nor capabilities.
     pub fn new(identity: Identity) -> Self {
         let mut new = Self {
             bytes: vec![0; SIZE],
@@ -122,14 +139,17 @@ impl Configuration {
         }
     }
 
+    /// The command register: which spaces are decoded, bus mastering, INTx.
     pub fn command(&self) -> Command {
         Command::from_bits_truncate(self.get(header::COMMAND, 2) as u16)
     }
 
+    /// Sets the command register as firmware would.
     pub fn set_command(&mut self, command: Command) {
         self.set(header::COMMAND, 2, command.bits().into());
     }
 
+    /// Sets or clears bits of the status register that the device reports.
     pub fn set_status(&mut self, flags: Status, is_set: bool) {
         let mut status = Status::from_bits_retain(self.get(header::STATUS, 2) as u16);
         status.set(flags, is_set);
@@ -160,6 +180,7 @@ impl Configuration {
         }
     }
 
+    /// What a base address register was declared as.
     pub fn bar(&self, index: usize) -> Bar {
         self.bars.get(index).copied().unwrap_or(Bar::Absent)
     }

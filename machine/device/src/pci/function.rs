@@ -15,24 +15,33 @@ use serde::{Deserialize, Serialize};
 pub enum Device {
     /// Configuration space only: bridges, and functions whose registers the board keeps elsewhere.
     Passive,
+    /// The function for measuring accesses.
     Test(TestFunction),
+    /// A virtio device behind its PCI transport.
     Virtio(Box<Virtio>),
 }
 
+/// A PCI function with the device behind its regions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Function {
+    /// Its place on the bus, from which its requester ID follows.
     pub address: FunctionAddress,
+    /// Its configuration space.
     pub configuration: Configuration,
+    /// Where its MSI capability is, if it has one.
     pub msi: Option<Msi>,
+    /// Its MSI-X capability and table, if it has them.
     pub msix: Option<Msix>,
     /// The region that holds the MSI-X table.
     pub msix_bar: Option<usize>,
+    /// What answers accesses to its regions.
     pub device: Device,
     /// The device wants its INTx pin asserted; command register and MSI may forbid it.
     pub(super) wants_pin: bool,
 }
 
 impl Function {
+    /// A function without message-signalled interrupts; its fields take them.
     pub fn new(address: FunctionAddress, configuration: Configuration, device: Device) -> Self {
         Self {
             address,
@@ -89,6 +98,7 @@ impl Function {
         self.send_pending(cx);
     }
 
+    /// When its device has something to do without being asked.
     pub fn next_deadline(&self) -> Option<Picoseconds> {
         match &self.device {
             Device::Passive | Device::Test(_) => None,
@@ -165,6 +175,7 @@ pub struct Attachment<'a, 'b> {
 }
 
 impl Attachment<'_, '_> {
+    /// The moment of the access.
     pub fn now(&self) -> Picoseconds {
         self.cx.now
     }
@@ -178,6 +189,7 @@ impl Attachment<'_, '_> {
         self.cx.memory.read(self.requester, address, into)
     }
 
+    /// Writes to memory; accesses of a function that is no bus master do not leave it.
     pub fn write(&mut self, address: u64, from: &[u8]) -> Result<(), DmaFault> {
         let address = DeviceAddress(address);
         if !self.is_bus_master() {
@@ -186,10 +198,12 @@ impl Attachment<'_, '_> {
         self.cx.memory.write(self.requester, address, from)
     }
 
+    /// Whether the driver has enabled MSI-X, so that neither MSI nor the pin may be used.
     pub fn is_msix_enabled(&self) -> bool {
         self.msix.as_ref().is_some_and(|msix| msix.is_enabled(self.configuration))
     }
 
+    /// Entries of the MSI-X table; zero without one.
     pub fn msix_vectors(&self) -> u16 {
         self.msix.as_ref().map_or(0, |msix| msix.vectors())
     }
@@ -223,6 +237,7 @@ impl Attachment<'_, '_> {
         *self.wants_pin = wants_pin;
     }
 
+    /// Whether the command register lets the function access memory and send messages.
     pub fn is_bus_master(&self) -> bool {
         self.configuration.command().contains(Command::BUS_MASTER)
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes per MSI-X table entry.
 const ENTRY_SIZE: u64 = 16;
+/// Entries of the largest MSI-X table. [PCI "Message Control for MSI-X"]
 pub const MAXIMUM_VECTORS: u16 = 2048;
 
 /// Where the MSI capability of a function is. Its registers live in the configuration space.
@@ -40,6 +41,7 @@ impl Msi {
         MsiControl::from_bits(configuration.get(self.offset + 2, 2) as u16)
     }
 
+    /// Whether the driver has set MSI Enable.
     pub fn is_enabled(self, configuration: &Configuration) -> bool {
         self.control(configuration).is_enabled()
     }
@@ -128,6 +130,7 @@ impl Msix {
         (table + 2048).next_power_of_two().max(4096)
     }
 
+    /// Entries of the table.
     pub fn vectors(&self) -> u16 {
         self.entries.len() as u16
     }
@@ -136,10 +139,12 @@ impl Msix {
         MsixControl::from_bits(configuration.get(self.offset + 2, 2) as u16)
     }
 
+    /// Whether the driver has set MSI-X Enable.
     pub fn is_enabled(&self, configuration: &Configuration) -> bool {
         self.control(configuration).is_enabled()
     }
 
+    /// Reads the table or the pending bits at an offset of their region.
     pub fn read(&self, offset: u64, size: u8) -> u64 {
         if let Some(offset) = offset.checked_sub(self.pending_offset) {
             let word = self.pending.get((offset / 8) as usize).copied().unwrap_or(0);
@@ -154,6 +159,7 @@ impl Msix {
         lanes::extract(register, offset % 8, size)
     }
 
+    /// Writes table entries; pending bits are read-only. What a mask held back is not sent here.
     pub fn write(&mut self, offset: u64, size: u8, value: u64) {
         if offset >= self.pending_offset {
             return;

@@ -4,9 +4,13 @@
 use crate::lanes;
 use serde::{Deserialize, Serialize};
 
+/// The base address register of the memory region.
 pub const MEMORY_BAR: usize = 0;
+/// The base address register of the port region.
 pub const PORT_BAR: usize = 1;
+/// Bytes of the memory region.
 pub const MEMORY_SIZE: u32 = 4096;
+/// Ports of the port region.
 pub const PORT_SIZE: u32 = 256;
 
 /// Header: test, width, two reserved bytes, then offset, data and count as double words, a name.
@@ -17,6 +21,7 @@ const DATA: u32 = 0xFA;
 const NAMES: [&str; 3] = ["any-data", "any-size", "matching-data"];
 const MATCHING: u8 = 2;
 
+/// Per region, which test runs and how many of its writes arrived.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TestFunction {
     /// Per region, the selected test and its count of writes.
@@ -25,6 +30,7 @@ pub struct TestFunction {
 }
 
 impl TestFunction {
+    /// Reads the header of the test that the region has selected; zero before one is.
     pub fn read(&self, bar: usize, offset: u64, size: u8) -> u32 {
         match self.selected.get(bar).copied().flatten() {
             Some(test) => lanes::load(&self.header(bar, test), offset, size) as u32,
@@ -32,6 +38,8 @@ impl TestFunction {
         }
     }
 
+    /// Selects a test at offset 0; elsewhere counts the write, if it is the one that the test asks
+    /// for.
     pub fn write(&mut self, bar: usize, offset: u64, size: u8, value: u32) {
         let Some(selected) = self.selected.get_mut(bar) else { return };
         if offset == 0 {

@@ -17,13 +17,17 @@ const AFTERNOON: u8 = 0x80;
 /// A moment of the proleptic Gregorian calendar, in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Date {
+    /// Four digits; the century has an NVRAM byte of its own.
     pub year: u16,
     /// 1 to 12.
     pub month: u8,
     /// 1 to 31.
     pub day: u8,
+    /// 0 to 23.
     pub hour: u8,
+    /// 0 to 59.
     pub minute: u8,
+    /// 0 to 59.
     pub second: u8,
 }
 

@@ -38,8 +38,10 @@ const PIECE: usize = 64 << 10;
 const ID_SIZE: usize = 20;
 const CONFIGURATION_SIZE: usize = 24;
 
+/// A disk as a block device: one queue, requests served in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Block {
+    /// What the requests read and write.
     pub disk: Disk,
     /// What GET_ID answers, up to 20 bytes.
     pub serial: String,

@@ -11,6 +11,7 @@ use crate::pci::Attachment;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
+/// Ports that a console has at most, port 0 included; later names are dropped.
 pub const MAXIMUM_PORTS: usize = 8;
 /// Output that is kept for the board; a guest that writes on has to wait.
 const OUTPUT_LIMIT: usize = 1 << 20;
@@ -44,6 +45,7 @@ struct Port {
     is_open: bool,
 }
 
+/// A console device: port 0 and named channels, each with its buffers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Console {
     ports: Vec<Port>,

@@ -8,12 +8,14 @@ use serde::{Deserialize, Serialize};
 /// Bytes given per request; drivers take what they get.
 const MAXIMUM_ANSWER: u64 = 4096;
 
+/// A source of random bytes, the same for the same seed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entropy {
     state: u64,
 }
 
 impl Entropy {
+    /// `seed` may be any value.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }

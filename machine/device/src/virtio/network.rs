@@ -24,13 +24,16 @@ const MTU: u16 = 1500;
 const HEADER_SIZE: usize = 12;
 const BUFFER_COUNT_AT: usize = 10;
 
+/// A network device with one pair of queues, and what is at the end of its cable.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Network {
     mac: [u8; 6],
+    /// The peer at the other end of the cable.
     pub source: PacketSource,
 }
 
 impl Network {
+    /// A device with this hardware address; its link is always up.
     pub fn new(mac: [u8; 6], source: PacketSource) -> Self {
         Self { mac, source }
     }
