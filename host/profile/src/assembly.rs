@@ -49,6 +49,7 @@ impl Waiting {
 }
 
 impl Assembly {
+    /// Nothing yet; `arrival` decides whether stretches have to wait for others.
     pub fn new(options: &Options, arrival: Arrival) -> Self {
         Self {
             whole: Part::new(options),

@@ -16,12 +16,16 @@ use trace::exit_reason::{Isa, svm, vmx};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
+    /// A feature of the processor or the IOMMU would do without it.
     Avoidable,
+    /// It would happen all the same.
     NotAvoidable,
+    /// The recording does not hold what would tell.
     Unknown,
 }
 
 impl Verdict {
+    /// As text and pages print it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Avoidable => "avoidable",
@@ -34,9 +38,11 @@ impl Verdict {
 /// A verdict, the feature it speaks of and the rule behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Judgement {
+    /// The answer.
     pub verdict: Verdict,
     /// `AVIC`, `x2AVIC`, `APICv`, `IPIv` or `posted interrupts`; empty where none applies.
     pub feature: &'static str,
+    /// Why, in a few words.
     pub rule: &'static str,
 }
 
@@ -55,7 +61,9 @@ const fn unknown(rule: &'static str) -> Judgement {
 /// Whether a recording holds the events that tell what an exit was about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Evidence {
+    /// `kvm_msr` was recorded: which MSR, and what was written.
     pub has_msr: bool,
+    /// `kvm_mmio` was recorded: the address of accesses that were emulated.
     pub has_mmio: bool,
     /// The exits themselves were seen, which on AMD have the address of a fault.
     pub has_exits: bool,

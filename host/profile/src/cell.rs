@@ -50,6 +50,7 @@ impl Histogram {
         (((STEPS + step) as u64) << octave).div_ceil(STEPS as u64)
     }
 
+    /// One duration, in nanoseconds.
     #[inline(always)]
     pub fn add(&mut self, value: u64) {
         match self.buckets.get_mut(Self::place(value)) {
@@ -68,6 +69,7 @@ impl Histogram {
         self.buckets[Self::bucket(value)] += count;
     }
 
+    /// Adds what another histogram holds.
     pub fn join(&mut self, other: &Self) {
         for (mine, others) in self.buckets.iter_mut().zip(other.buckets.iter()) {
             *mine += others;
@@ -113,13 +115,18 @@ impl Histogram {
 /// The statistics of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
+    /// Exits, or accesses.
     pub count: u64,
+    /// The shortest one; `u64::MAX` while there is none.
     pub min_ns: u64,
+    /// Sum of all, modulo 2^64.
     pub time_ns: u64,
+    /// The longest one.
     pub max_ns: u64,
     squares: u128,
     /// When the first of them began: rows of equal count are listed by it.
     pub first_ns: u64,
+    /// All of them by length.
     pub histogram: Histogram,
     /// Without what was added since the latest [`Cell::settle`].
     pub blocks: Blocks,
@@ -231,6 +238,7 @@ impl Cell {
         Self { squares, ..self }
     }
 
+    /// Adds what another row holds, as if both had been one.
     pub fn join(&mut self, other: &Self) {
         self.settle();
         self.count += other.count;
@@ -247,6 +255,7 @@ impl Cell {
         self.settle();
     }
 
+    /// Zero of an empty row.
     pub fn mean_ns(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.time_ns as f64 / self.count as f64 }
     }

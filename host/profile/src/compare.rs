@@ -27,8 +27,11 @@ const FEWEST_JOINED: usize = 2 * FEWEST_BLOCKS;
 /// One side of a comparison.
 #[derive(Clone, Debug)]
 pub struct Side<'a> {
+    /// As the user knows it: a file's name.
     pub name: String,
+    /// What was recorded.
     pub profile: &'a Profile,
+    /// What names and idleness rest on.
     pub context: &'a Context,
     /// Seconds of recording, where the events do not tell.
     pub seconds: Option<f64>,
@@ -40,14 +43,18 @@ pub struct Side<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
+    /// Both sides say how much work was done.
     PerWork,
+    /// Both are recordings with a length.
     PerSecondAndVcpu,
+    /// At least one is a printed table, which does not tell its vCPUs.
     PerSecond,
     /// Nothing is known to divide by.
     Count,
 }
 
 impl Basis {
+    /// For headings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PerWork => "per unit of work",
@@ -62,7 +69,9 @@ impl Basis {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
+    /// The whole interval lies below zero.
     Fewer,
+    /// The whole interval lies above zero.
     More,
     /// The interval includes no change.
     NoDifferenceShown,
@@ -71,6 +80,7 @@ pub enum Finding {
 }
 
 impl Finding {
+    /// For tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fewer => "fewer",
@@ -84,11 +94,15 @@ impl Finding {
 /// One reason, or the whole.
 #[derive(Clone, Debug, Serialize)]
 pub struct Change {
+    /// The exit reason, as the table of one recording names it.
     pub name: String,
+    /// Exits on the first side.
     pub count_a: u64,
+    /// Exits on the second side.
     pub count_b: u64,
     /// Counts divided as the basis says.
     pub rate_a: f64,
+    /// As [`Change::rate_a`].
     pub rate_b: f64,
     /// Change of the rate in per cent; `None` from nothing.
     pub percent: Option<f64>,
@@ -96,24 +110,38 @@ pub struct Change {
     pub interval: Option<(f64, f64)>,
     /// Points this reason contributes to the change of the whole.
     pub contribution: f64,
+    /// Time that the first side's exits took together.
     pub time_a_ns: u64,
+    /// Time that the second side's exits took together.
     pub time_b_ns: u64,
+    /// Mean duration on the first side.
     pub mean_a_ns: f64,
+    /// Mean duration on the second side.
     pub mean_b_ns: f64,
+    /// What the interval allows to say.
     pub finding: Finding,
 }
 
 /// A comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
+    /// Version of the JSON.
     pub schema: u32,
+    /// As [`Side::name`].
     pub name_a: String,
+    /// As [`Side::name`].
     pub name_b: String,
+    /// What all rates here are divided by.
     pub basis: Basis,
+    /// Length of the first side's recording; 0 where it is not known.
     pub seconds_a: f64,
+    /// Length of the second side's recording; 0 where it is not known.
     pub seconds_b: f64,
+    /// vCPUs of the first side; a printed table counts as one.
     pub vcpus_a: u64,
+    /// vCPUs of the second side; a printed table counts as one.
     pub vcpus_b: u64,
+    /// All exits together.
     pub total: Change,
     /// The same without exits in which the guest waits.
     pub working: Change,

@@ -12,19 +12,27 @@ const SECOND: u64 = 1_000_000_000;
 /// How one reason behaved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReasonTime {
+    /// Number in KVM's mask.
     pub bit: u32,
     /// `None` where the kernel's numbering has no such bit.
     pub reason: Option<Reason>,
+    /// Of the reason; where it is not known, the bit and what it may mean.
     pub name: String,
+    /// What sets it, in a few words.
     pub cause: Option<&'static str>,
+    /// For how long it was set.
     pub seconds: f64,
     /// Share of the time observed.
     pub share: f64,
+    /// Changes that set it.
     pub times_set: u64,
+    /// Changes that cleared it.
     pub times_cleared: u64,
     /// The most changes within one second.
     pub worst_changes_per_second: u64,
+    /// A hundred changes within one second, or more.
     pub is_storm: bool,
+    /// Set at the last change, and so to the end.
     pub is_set_at_end: bool,
     /// Thread that set it last.
     pub set_by: Option<u32>,
@@ -35,9 +43,11 @@ pub struct ReasonTime {
 /// A thread that set a reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Setter {
+    /// As the host numbers it.
     pub thread: u32,
     /// `vCPU 1`, or the thread's name with its number, where the recording says.
     pub name: Option<String>,
+    /// How often it did.
     pub times: u64,
 }
 
@@ -47,21 +57,30 @@ const MOST_SETTERS: usize = 8;
 /// A stretch of time with the same set of reasons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Stretch {
+    /// Of the recording's clock.
     pub from_ns: u64,
+    /// Of the recording's clock; the stretch ends before.
     pub to_ns: u64,
+    /// Bits of the reasons that were set throughout.
     pub mask: u64,
 }
 
 /// The inhibits of one virtual machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MachineInhibits {
+    /// Of its monitor, as the host numbers it.
     pub process: u32,
+    /// From here on its mask is known: the first change, or the recording's start.
     pub from_ns: u64,
+    /// The recording's end.
     pub to_ns: u64,
+    /// Bits set and cleared.
     pub changes: u64,
     /// Seconds with at least one reason, and their share of the time observed.
     pub inhibited_seconds: f64,
+    /// Of the time observed, 0 to 1.
     pub inhibited_share: f64,
+    /// Those that were set or cleared, by bit.
     pub reasons: Vec<ReasonTime>,
     /// At most [`MOST_STRETCHES`], the longest kept apart and flaps run together.
     pub stretches: Vec<Stretch>,
@@ -72,7 +91,9 @@ pub struct MachineInhibits {
 /// Inhibits of all machines, and what the names rest on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Inhibits {
+    /// What tells that a bit has this name.
     pub authority: Authority,
+    /// By process.
     pub machines: Vec<MachineInhibits>,
 }
 

@@ -9,13 +9,19 @@ use std::collections::BTreeMap;
 /// How one vector travelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct VectorUse {
+    /// 0 to 255.
     pub vector: u32,
+    /// Sent by KVM for a write of the ICR.
     pub ipi: u64,
+    /// Message-signalled, by a device.
     pub msi: u64,
+    /// Taken by the software APIC.
     pub accepted: u64,
     /// Handed to the hardware APIC.
     pub posted: u64,
+    /// Put into the guest by KVM at an entry.
     pub injected: u64,
+    /// Given once more, since its delivery was cut short.
     pub reinjected: u64,
     /// However it was told to KVM.
     pub end_of_interrupt: u64,
@@ -29,6 +35,7 @@ const LOWEST_VECTOR: u32 = 16;
 /// Counts by name, most frequent first.
 pub type Counts = Vec<(String, u64)>;
 
+/// Everything that is counted about interrupts beside exits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Interrupts {
     /// By vector.
@@ -39,20 +46,32 @@ pub struct Interrupts {
     pub accepted_without_vector: u64,
     /// Ends of interrupt while none was in service.
     pub stray_ends: u64,
+    /// IPIs that AVIC left to KVM, by cause.
     pub incomplete_ipis: Counts,
+    /// APIC accesses that AVIC left to KVM, by register, direction and manner.
     pub unaccelerated: Counts,
+    /// Entries of the IOMMU's guest log, by vCPU.
     pub guest_log: Counts,
+    /// Doorbells that KVM rang, by the vCPU meant.
     pub doorbells: Counts,
+    /// Incomplete IPIs whose targets KVM had to search for.
     pub kick_slow_path: u64,
+    /// Lines raised, by global system interrupt.
     pub lines: Counts,
+    /// Device interrupts whose posting began or ended, by vector.
     pub posted_routes: Counts,
+    /// Returns to the monitor, by reason.
     pub userspace_exits: Counts,
+    /// Exits of guests that the guest runs.
     pub nested_exits: u64,
+    /// Halted vCPUs that woke after their thread had slept.
     pub slept: u64,
+    /// Halted vCPUs that woke while KVM polled.
     pub polled: u64,
 }
 
 impl Interrupts {
+    /// No such event was recorded.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

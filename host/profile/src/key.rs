@@ -12,14 +12,19 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "lowercase")]
 pub enum View {
+    /// Exits by reason.
     #[default]
     Vmexit,
+    /// Accesses to emulated memory, by address and direction.
     Mmio,
+    /// Accesses to I/O ports, by port and direction.
     Ioport,
+    /// Accesses to MSRs, by index and direction.
     Msr,
 }
 
 impl View {
+    /// In the order of `--view`'s values.
     pub const ALL: [Self; 4] = [Self::Vmexit, Self::Mmio, Self::Ioport, Self::Msr];
 
     /// The heading of the first column, the peer's words.
@@ -32,6 +37,7 @@ impl View {
         }
     }
 
+    /// As `--view` takes it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Vmexit => "vmexit",
@@ -45,9 +51,13 @@ impl View {
 /// What an interrupt command asks for, apart from its vector and destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct InterruptCommand {
+    /// Bits 10:8.
     pub delivery_mode: DeliveryMode,
+    /// Bit 11.
     pub destination_mode: DestinationMode,
+    /// Bits 19:18.
     pub shorthand: Shorthand,
+    /// Bit 15, the trigger mode.
     pub is_level: bool,
     /// Written to MSR 830h rather than to offset 300h of the APIC page.
     pub is_x2apic: bool,
@@ -57,9 +67,13 @@ pub struct InterruptCommand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shorthand {
+    /// The destination is named.
     None,
+    /// Self.
     OnlySelf,
+    /// All, including self.
     All,
+    /// All, excluding self.
     AllButSelf,
 }
 
@@ -91,34 +105,48 @@ impl InterruptCommand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Detail {
+    /// Nothing recorded tells.
     Unknown,
+    /// An MSR that is no APIC register.
     Msr {
+        /// As in ECX.
         index: u32,
+        /// WRMSR rather than RDMSR.
         is_write: bool,
     },
     /// A register of the local APIC by its offset; of an x2APIC, by the offset its MSR stands for.
     Register {
+        /// Within the 4 KiB of the APIC page, a multiple of 10h.
         offset: u16,
+        /// A write rather than a read.
         is_write: bool,
     },
+    /// A write of the interrupt command register.
     Icr(InterruptCommand),
+    /// IN, OUT, INS or OUTS.
     Port {
+        /// As the instruction named it.
         port: u16,
+        /// Out of the guest rather than into it.
         is_write: bool,
     },
     /// Memory-mapped, but not the local APIC.
     OtherMmio,
     /// Why AVIC could not complete an IPI. [APM2 "AVIC IPI Delivery Not Completed"]
     IncompleteIpi {
+        /// Bits 63:32 of EXITINFO2.
         cause: u32,
     },
     /// What the guest asked for, by the number of KVM or of Hyper-V.
     Hypercall {
+        /// As the interface numbers it.
         number: u32,
+        /// Hyper-V's numbers, not KVM's.
         is_hyperv: bool,
     },
     /// The host's vector of an external interrupt, or the vector of a virtual EOI.
     Vector {
+        /// 0 to 255.
         vector: Vector,
     },
 }
@@ -143,16 +171,19 @@ impl HashKey for Key {
 const WRITE: u64 = 1 << 59;
 
 impl Key {
+    /// A row of [`View::Vmexit`].
     #[inline]
     pub const fn exit(reason: u32, detail: PackedDetail) -> Self {
         Self { subject: reason as u64, detail: detail.0 }
     }
 
+    /// A row of another view: `address` is a guest-physical address, port or MSR index.
     #[inline]
     pub const fn access(view: View, address: u64, is_write: bool) -> Self {
         Self { subject: (view as u64) << 32 | is_write as u64, detail: address }
     }
 
+    /// Which table the row belongs to.
     pub const fn view(self) -> View {
         match self.subject >> 32 {
             0 => View::Vmexit,
@@ -167,10 +198,12 @@ impl Key {
         self.subject as u32
     }
 
+    /// What the exit was about, unpacked.
     pub const fn detail(self) -> Detail {
         self.packed_detail().unpack()
     }
 
+    /// What the exit was about, as it is kept.
     pub const fn packed_detail(self) -> PackedDetail {
         PackedDetail(self.detail)
     }
@@ -180,6 +213,7 @@ impl Key {
         self.detail
     }
 
+    /// Of an access: its direction.
     pub const fn is_write(self) -> bool {
         self.subject & 1 != 0
     }
@@ -206,46 +240,57 @@ impl Key {
 pub struct PackedDetail(u64);
 
 impl PackedDetail {
+    /// Nothing recorded tells.
     pub const UNKNOWN: Self = Self(0);
 
     const fn tagged(kind: u64, value: u64, is_write: bool) -> Self {
         Self(kind << 60 | if is_write { WRITE } else { 0 } | value)
     }
 
+    /// See [`Detail::Msr`].
     pub const fn msr(index: u32, is_write: bool) -> Self {
         Self::tagged(1, index as u64, is_write)
     }
 
+    /// See [`Detail::Register`].
     pub const fn register(offset: u16, is_write: bool) -> Self {
         Self::tagged(2, offset as u64, is_write)
     }
 
+    /// See [`Detail::Icr`]; `low` is what was written to the low half.
     pub const fn icr(low: u32, is_x2apic: bool) -> Self {
         Self::tagged(3, (low & InterruptCommand::ICR_BITS) as u64, is_x2apic)
     }
 
+    /// See [`Detail::Port`].
     pub const fn port(port: u16, is_write: bool) -> Self {
         Self::tagged(4, port as u64, is_write)
     }
 
+    /// See [`Detail::OtherMmio`].
     pub const OTHER_MMIO: Self = Self(5 << 60);
 
+    /// See [`Detail::IncompleteIpi`].
     pub const fn incomplete_ipi(cause: u32) -> Self {
         Self::tagged(6, cause as u64, false)
     }
 
+    /// See [`Detail::Vector`].
     pub const fn vector(vector: u8) -> Self {
         Self::tagged(7, vector as u64, false)
     }
 
+    /// See [`Detail::Hypercall`]; the low 32 bits of the number are kept.
     pub const fn hypercall(number: u64, is_hyperv: bool) -> Self {
         Self::tagged(8, number & 0xffff_ffff, is_hyperv)
     }
 
+    /// Nothing recorded tells.
     pub const fn is_unknown(self) -> bool {
         self.0 == 0
     }
 
+    /// What it stands for.
     pub const fn unpack(self) -> Detail {
         let is_write = self.0 & WRITE != 0;
         let value = self.0 as u32;

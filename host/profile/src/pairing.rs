@@ -106,7 +106,7 @@ struct Departed {
 /// What one thread did in one stretch on one CPU, as far as its neighbours must know: everything
 /// before its first entry, and what is open at its end.
 #[derive(Clone, Copy, Debug)]
-pub struct Lane {
+pub(crate) struct Lane {
     pub thread: u32,
     pub process: u32,
     pub first_ns: u64,
@@ -120,7 +120,7 @@ pub struct Lane {
 
 /// Lanes that have ended, with their heads.
 #[derive(Clone, Debug, Default)]
-pub struct Lanes {
+pub(crate) struct Lanes {
     pub lanes: Vec<Lane>,
     /// When the latest event of them was.
     pub latest_ns: u64,
@@ -141,12 +141,15 @@ pub enum Arrival {
     InOrder,
     /// CPU by CPU, each in the order of time, so that a thread that moved is out of order. Where
     /// nothing happens for longer than this outside the guest, it may have been elsewhere between.
-    ByCpu { gap_ns: u64 },
+    ByCpu {
+        /// The longest silence outside the guest after which a thread is known not to have moved.
+        gap_ns: u64,
+    },
 }
 
 /// One vCPU thread.
 #[derive(Clone, Debug)]
-pub struct Thread {
+pub(crate) struct Thread {
     views: Views,
     /// The longest silence outside the guest after which a lane goes on.
     gap_ns: u64,

@@ -29,6 +29,7 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Events from `from_ns` on and before `to_ns`, of one process or of all.
     pub const fn new(from_ns: u64, to_ns: u64, process: Option<u32>, views: Views) -> Self {
         let is_everything = from_ns == 0 && to_ns == u64::MAX && process.is_none();
         Self { from_ns, to_ns, process, views, threads: None, is_everything }
@@ -112,19 +113,28 @@ impl HashKey for TallyKey {
 /// How often something happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
+    /// Of the virtual machine's monitor.
     pub process: u32,
+    /// What is counted.
     pub family: Family,
+    /// The key within its family; see [`Family`].
     pub value: u32,
+    /// How often.
     pub count: u64,
 }
 
 /// One change of a virtual machine's inhibit mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct InhibitChange {
+    /// Of the recording's clock.
     pub time_ns: u64,
+    /// Of the virtual machine whose mask changed.
     pub process: u32,
+    /// That changed it.
     pub thread: u32,
+    /// Number of the reason in KVM's mask.
     pub bit: u32,
+    /// Set, or cleared.
     pub is_set: bool,
     /// The mask after the change.
     pub mask: u64,
@@ -200,6 +210,7 @@ impl Part {
         Self::of(options, Arrival::InOrder)
     }
 
+    /// An empty part for events that arrive in a certain order.
     pub fn of(options: &Options, arrival: Arrival) -> Self {
         Self {
             options: options.clone(),

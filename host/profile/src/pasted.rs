@@ -12,11 +12,17 @@ use trace::exit_reason::Isa;
 /// One printed row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrintedRow {
+    /// The first column: reason, address, port or index.
     pub name: String,
+    /// Samples.
     pub count: u64,
+    /// Min Time.
     pub min_us: f64,
+    /// Max Time.
     pub max_us: f64,
+    /// Avg time.
     pub mean_us: f64,
+    /// What is printed behind `+-`: the standard error in per cent of the mean.
     pub error_percent: f64,
 }
 

@@ -10,11 +10,15 @@ use trace::exit_reason::Isa;
 pub struct Vcpu {
     /// The virtual machine's process; 0 where the recording does not tell.
     pub process: u32,
+    /// As the host numbers it.
     pub thread: u32,
+    /// As KVM numbers it within its machine.
     pub number: u32,
     /// Sorted by key.
     pub cells: Vec<(Key, Cell)>,
+    /// Exits followed by another exit.
     pub unpaired: u64,
+    /// Exits thrown away for a loss, or a clock that ran back.
     pub discarded: u64,
 }
 
@@ -29,6 +33,7 @@ pub struct Profile {
     pub inhibits: Vec<InhibitChange>,
     /// KVM events read, whether they are tabled or not.
     pub events: u64,
+    /// Events that the recorder itself says it lost.
     pub lost_events: u64,
     /// Events beyond what is kept one by one.
     pub ignored: u64,
@@ -104,9 +109,11 @@ pub(crate) fn align_blocks(vcpus: &mut [Vcpu]) {
 /// Which rows and vCPUs of a profile are meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
+    /// Which table.
     pub view: View,
     /// Only the vCPUs of this number.
     pub vcpu: Option<u32>,
+    /// Only the machine of this process.
     pub process: Option<u32>,
     /// One row per exit reason, as the peer has it, rather than one per reason and detail.
     pub by_reason: bool,

@@ -13,17 +13,27 @@ use trace::exit_reason::Isa;
 /// What one row added in one interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Added {
+    /// Of the virtual machine's monitor.
     pub process: u32,
+    /// Of the vCPU.
     pub thread: u32,
+    /// As KVM numbers it.
     pub vcpu: u32,
+    /// As `kvm_exit` has it: 1 for VMX, 2 for SVM.
     pub isa: u32,
+    /// As `kvm_exit` has it.
     pub reason: u32,
+    /// What the exits were about.
     pub detail: PackedDetail,
+    /// Exits that ended in the interval.
     pub count: u64,
+    /// Sum of their durations.
     pub time_ns: u64,
     /// Sum of squares of units of 1024 ns.
     pub squares: u64,
+    /// The shortest one.
     pub least_ns: u64,
+    /// The longest one.
     pub most_ns: u64,
     /// Counts by power of two of nanoseconds.
     pub octaves: Vec<u64>,
@@ -42,6 +52,7 @@ pub struct Sampled {
 }
 
 impl Sampled {
+    /// Nothing yet; `start_ns` is of the clock that [`Sampled::until`] is told.
     pub fn new(start_ns: u64) -> Self {
         Self { start_ns, begin_ns: start_ns, end_ns: start_ns, ..Self::default() }
     }
@@ -53,6 +64,7 @@ impl Sampled {
         }
     }
 
+    /// Takes a row of the interval that ends at the time told last.
     pub fn add(&mut self, added: &Added) {
         if added.count == 0 {
             return;
@@ -64,6 +76,7 @@ impl Sampled {
         cell.add_summed(added, self.begin_ns, self.end_ns);
     }
 
+    /// All that was collected so far.
     pub fn profile(&self) -> Profile {
         let vcpus = self.vcpus.iter().map(|(&(process, number, thread), cells)| Vcpu {
             process,

@@ -18,7 +18,9 @@ pub struct Blocks {
 /// What ended within one stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Block {
+    /// How many.
     pub count: u64,
+    /// Sum of their durations.
     pub time_ns: u64,
 }
 
@@ -29,10 +31,12 @@ impl Default for Blocks {
 }
 
 impl Blocks {
+    /// Of one block: a power of two.
     pub const fn width_ns(&self) -> u64 {
         1 << self.shift
     }
 
+    /// Base-two logarithm of the width in nanoseconds.
     pub const fn shift(&self) -> u32 {
         self.shift
     }
@@ -92,6 +96,7 @@ impl Blocks {
         }
     }
 
+    /// Adds another's blocks, at the wider of the two widths.
     pub fn join(&mut self, other: &Self) {
         let mut other = other.clone();
         self.widen_to(other.shift);
