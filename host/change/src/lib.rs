@@ -6,6 +6,8 @@
 //! by rename, with mode and owner kept. A file that was edited since is not overwritten by a
 //! rollback, unless forced.
 
+#![warn(missing_docs)]
+
 mod file;
 mod record;
 #[cfg(test)]
@@ -21,22 +23,57 @@ use std::path::{Path, PathBuf};
 /// Where records are kept, below the root.
 pub const FOLDER: &str = "var/lib/avicenna/changes";
 
+/// Why a change could not be made or taken back.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The host's file system refuses.
     #[error("{path}: {source}")]
-    File { path: PathBuf, source: std::io::Error },
+    File {
+        /// As it is reached from here, the root included.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A file is no longer what the plan was made for.
     #[error("{path} changed since the plan was made; plan again")]
-    Changed { path: String },
+    Changed {
+        /// As the plan has it.
+        path: String,
+    },
+    /// A file is no longer what the change left there.
     #[error("{path} was edited after the change of record {record}; --force overwrites it")]
-    Edited { path: String, record: u64 },
+    Edited {
+        /// As the record has it.
+        path: String,
+        /// Number of the record that is taken back.
+        record: u64,
+    },
+    /// A path that would be followed to somewhere outside the root.
     #[error("{path} leads out of the root folder")]
-    Outside { path: String },
+    Outside {
+        /// As the plan or the record has it.
+        path: String,
+    },
+    /// A program failed, or could not be started.
     #[error("'{command}' failed: {reason}")]
-    Command { command: String, reason: String },
+    Command {
+        /// Program and arguments, joined by spaces.
+        command: String,
+        /// What the program said, or how it ended.
+        reason: String,
+    },
+    /// A record that is damaged, or of another version.
     #[error("{path}: not a record: {source}")]
-    Record { path: PathBuf, source: serde_json::Error },
+    Record {
+        /// The file of the record.
+        path: PathBuf,
+        /// What the reader of JSON says.
+        source: serde_json::Error,
+    },
+    /// No record is left that was not taken back.
     #[error("there is nothing to roll back")]
     Nothing,
+    /// No record has this number.
     #[error("no record {0}")]
     Unknown(u64),
 }
@@ -50,6 +87,7 @@ pub struct Host {
 }
 
 impl Host {
+    /// The host whose root folder this is, links resolved.
     pub fn at(root: &Path) -> Result<Host, Error> {
         let failed = |source| Error::File { path: root.into(), source };
         Ok(Host { root: root.canonicalize().map_err(failed)? })
