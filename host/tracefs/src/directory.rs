@@ -31,6 +31,7 @@ impl Directory {
         })
     }
 
+    /// Where it is mounted.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -40,6 +41,7 @@ impl Directory {
         self.0.join("events").join(category).join(event)
     }
 
+    /// KVM's tracepoints are there, which takes a loaded vendor module.
     pub fn has_kvm_events(&self) -> bool {
         self.0.join("events/kvm").is_dir()
     }
@@ -74,6 +76,7 @@ impl SyntheticEvent {
         Ok(Self { definitions, name: name.to_owned() })
     }
 
+    /// As histograms name it.
     pub fn name(&self) -> &str {
         &self.name
     }

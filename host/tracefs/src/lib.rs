@@ -3,6 +3,8 @@
 //! Everything is done in an [`Instance`] of our own, which goes when it is dropped: the tracing of
 //! the host is not touched. Left out: reading ring-buffer pages as they are (`trace_pipe_raw`).
 
+#![warn(missing_docs)]
+
 mod directory;
 mod histogram;
 mod instance;
@@ -18,14 +20,27 @@ use std::path::PathBuf;
 /// Why tracing cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// None of the usual places has it.
     #[error("tracefs is not mounted: sudo mount -t tracefs nodev /sys/kernel/tracing")]
     NotMounted,
+    /// It is there, and not for this user.
     #[error("{place} may not be read by this user")]
-    Refused { place: &'static str },
+    Refused {
+        /// Path of the folder.
+        place: &'static str,
+    },
+    /// No vendor module of KVM is loaded.
     #[error("this kernel has no KVM events: load kvm_amd or kvm_intel")]
     NoKvmEvents,
+    /// Built without what passes values from one event to another.
     #[error("this kernel has no synthetic events (CONFIG_SYNTH_EVENTS)")]
     NoSyntheticEvents,
+    /// A file of the folder does not read, write or exist.
     #[error("cannot access {path}")]
-    File { path: PathBuf, source: std::io::Error },
+    File {
+        /// The whole path.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
 }

@@ -6,8 +6,11 @@ const LONGEST_LINE: usize = 1000;
 /// ` qemu-system-x86-141     [000] .....     4.286000: kvm_inj_virq: IRQ 0x30`
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line<'a> {
+    /// Number of the thread that the event happened in.
     pub thread: u32,
+    /// Of the trace's clock.
     pub seconds: f64,
+    /// Its name without the subsystem.
     pub event: &'a str,
     /// What the event says.
     pub text: &'a str,
@@ -39,6 +42,7 @@ impl<'a> Line<'a> {
 pub struct InhibitChange {
     /// The reason's bit, below 64.
     pub bit: u32,
+    /// Set, or cleared.
     pub is_set: bool,
     /// All reasons afterwards.
     pub mask: u64,
@@ -48,6 +52,7 @@ impl InhibitChange {
     /// The name of the event.
     pub const EVENT: &str = "kvm_apicv_inhibit_changed";
 
+    /// What stands behind the event's name; `None` if it is another event's.
     pub fn parse(text: &str) -> Option<Self> {
         let (verb, rest) = text.split_once(" reason=")?;
         let (bit, rest) = rest.split_once(',')?;
