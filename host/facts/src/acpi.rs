@@ -23,7 +23,9 @@ pub fn place(signature: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at byte {offset}")]
 pub struct Damage {
+    /// What was found, or what is missing.
     pub what: String,
+    /// From the table's start.
     pub offset: usize,
 }
 

@@ -24,13 +24,18 @@ const ZSTD_WINDOW: u32 = 27;
 /// How an archive is packed, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
+    /// Zstandard frames, as `avicenna snapshot` writes.
     Zstd,
+    /// gzip members.
     Gzip,
+    /// xz streams.
     Xz,
+    /// A ustar archive that is not packed at all.
     Tar,
 }
 
 impl Packing {
+    /// By magic numbers; 262 bytes tell them all.
     pub fn detect(head: &[u8]) -> Option<Packing> {
         match head {
             [0x28, 0xB5, 0x2F, 0xFD, ..] => Some(Packing::Zstd),

@@ -20,6 +20,7 @@ const LEAVES_LIMIT: usize = 4096;
 pub struct Processor {
     /// Its number, where the listing tells it.
     pub number: Option<u32>,
+    /// Leaves as the instruction returned them.
     pub cpuid: Cpuid,
     /// Registers that were listed; `None` for one whose read failed, which means it does not exist.
     pub msrs: BTreeMap<u32, Option<u64>>,

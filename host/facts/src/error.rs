@@ -2,26 +2,69 @@
 
 use std::path::PathBuf;
 
+/// What keeps a whole input from being read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The file system refuses.
     #[error("{path}: {source}")]
-    Read { path: PathBuf, source: std::io::Error },
+    Read {
+        /// The input.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// None of the forms that are known.
     #[error(
         "{path}: unknown: neither a folder, an archive (.tar, .tar.gz, .tar.xz, .tar.zst), a raw CPUID listing (cpuid -r), /proc/cpuinfo, lscpu output (plain or -J), a process list (ps), a kernel log nor an IVRS, DMAR or APIC table (binary, acpidump, iasl -d)"
     )]
-    UnknownFormat { path: PathBuf },
+    UnknownFormat {
+        /// The input.
+        path: PathBuf,
+    },
+    /// A file without a byte.
     #[error("{path}: empty")]
-    Empty { path: PathBuf },
+    Empty {
+        /// The input.
+        path: PathBuf,
+    },
+    /// What `cpuid` prints without `-r`.
     #[error(
         "{path}: cpuid's decoded listing, which leaves bits out; `cpuid -r` prints the registers themselves"
     )]
-    Decoded { path: PathBuf },
+    Decoded {
+        /// The input.
+        path: PathBuf,
+    },
+    /// A virtual machine's or a module's configuration.
     #[error("{path}: a configuration, no host: avicenna lint judges it")]
-    Configuration { path: PathBuf },
+    Configuration {
+        /// The input.
+        path: PathBuf,
+    },
+    /// A file that is no archive, and more than is looked through.
     #[error("{path}: too big: more than {limit} MiB, and nothing known in them")]
-    TooBig { path: PathBuf, limit: usize },
+    TooBig {
+        /// The input.
+        path: PathBuf,
+        /// MiB that are read of one.
+        limit: usize,
+    },
+    /// An archive of which nothing at all could be read.
     #[error("{path}: broken archive: {source}")]
-    Archive { path: PathBuf, source: std::io::Error },
+    Archive {
+        /// The input.
+        path: PathBuf,
+        /// What the decompressor or the reader of tar says.
+        source: std::io::Error,
+    },
+    /// An ACPI table that contradicts itself.
     #[error("{path}: {what} at byte {offset}")]
-    Table { path: String, what: String, offset: usize },
+    Table {
+        /// The input, or the table in it.
+        path: String,
+        /// What was found, or what is missing.
+        what: String,
+        /// From the table's start.
+        offset: usize,
+    },
 }

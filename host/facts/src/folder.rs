@@ -15,16 +15,19 @@ use std::path::{Path, PathBuf};
 /// Most entries that are looked at in one folder.
 const ENTRIES_LIMIT: usize = 20_000;
 
+/// A root folder, and whether it is this machine's.
 pub struct Folder {
     root: PathBuf,
     is_live: bool,
 }
 
 impl Folder {
+    /// This machine's `/`.
     pub fn live() -> Folder {
         Folder { root: "/".into(), is_live: true }
     }
 
+    /// A copy of another machine's `/`, or of parts of it.
     pub fn copy(root: &Path) -> io::Result<Folder> {
         Ok(Folder { root: root.canonicalize()?, is_live: false })
     }

@@ -17,9 +17,12 @@ pub const FILES_LIMIT: usize = 50_000;
 /// Most bytes that are kept.
 pub const TOTAL_LIMIT: usize = 512 << 20;
 
+/// What became of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
+    /// As they were read; of a long file, the last [`FILE_LIMIT`].
     Bytes(Vec<u8>),
+    /// It is there; the text says why it was not read.
     Unreadable(String),
 }
 
@@ -39,6 +42,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
+    /// No files yet; `origin` is what reports call the input.
     pub fn new(origin: impl Into<String>) -> Inputs {
         Inputs { origin: origin.into(), ..Inputs::default() }
     }
@@ -53,6 +57,7 @@ impl Inputs {
         self.incomplete.get_or_insert_with(|| why.into());
     }
 
+    /// Why more may have been there than could be read.
     pub fn incomplete(&self) -> Option<&str> {
         self.incomplete.as_deref()
     }
@@ -62,6 +67,7 @@ impl Inputs {
         self.files.len()
     }
 
+    /// No file was kept.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
@@ -79,6 +85,7 @@ impl Inputs {
         true
     }
 
+    /// A file that is there and could not be read. One that could be is not replaced.
     pub fn insert_unreadable(&mut self, path: impl Into<String>, why: impl Into<String>) {
         if self.files.len() < FILES_LIMIT {
             self.files.entry(path.into()).or_insert_with(|| Content::Unreadable(why.into()));
@@ -92,6 +99,7 @@ impl Inputs {
         }
     }
 
+    /// Whether a file that is not here was not there either.
     pub fn was_searched(&self, path: &str) -> bool {
         if self.incomplete.is_some() {
             return false;
@@ -108,10 +116,12 @@ impl Inputs {
         }
     }
 
+    /// Folders that were looked through completely.
     pub fn searched(&self) -> impl Iterator<Item = &str> {
         self.searched.iter().map(String::as_str)
     }
 
+    /// Every file, by path.
     pub fn files(&self) -> impl Iterator<Item = (&str, &Content)> {
         self.files.iter().map(|(path, content)| (path.as_str(), content))
     }
@@ -124,10 +134,12 @@ impl Inputs {
             .map(|(path, content)| (path.as_str(), content))
     }
 
+    /// Whether any file's path begins with `prefix`.
     pub fn has_below(&self, prefix: &str) -> bool {
         self.below(prefix).next().is_some()
     }
 
+    /// A file as it is. Absent only where the folder was looked through.
     pub fn bytes(&self, path: &str) -> Fact<&[u8]> {
         let place = match path.strip_prefix("avicenna/") {
             Some(name) if self.is_live => place_of_live(name),

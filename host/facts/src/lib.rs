@@ -5,6 +5,8 @@
 //! reason. The two steps are kept apart: [`Inputs`] are the raw files, [`facts`] decodes them, so
 //! that a live host and its snapshot give the same answers.
 
+#![warn(missing_docs)]
+
 pub mod acpi;
 pub mod archive;
 pub mod cpuid;

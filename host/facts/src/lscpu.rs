@@ -5,6 +5,7 @@ use serde_json::Value;
 /// Deepest nesting of fields that is followed; lscpu has three.
 const DEPTH_LIMIT: usize = 8;
 
+/// Whether a text is what `lscpu -J` prints.
 pub fn is_json(text: &str) -> bool {
     text.trim_start().starts_with('{') && text.contains("\"lscpu\"") && text.contains("\"field\"")
 }

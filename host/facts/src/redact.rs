@@ -6,10 +6,13 @@
 
 /// A kind of secret and how it is known.
 pub struct Rule {
+    /// What stands for the value: `<redacted:KIND>`.
     pub kind: &'static str,
+    /// How it is known, for people.
     pub what: &'static str,
 }
 
+/// All of them, in the order in which they are explained.
 pub const RULES: &[Rule] = &[
     Rule { kind: "uuid", what: "8-4-4-4-12 hexadecimal digits, anywhere" },
     Rule { kind: "mac", what: "six pairs of hexadecimal digits joined by ':' or '-', anywhere" },

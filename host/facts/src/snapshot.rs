@@ -11,18 +11,24 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+/// Where a snapshot keeps its [`Manifest`].
 pub const MANIFEST: &str = "avicenna/manifest.json";
 
 /// Format of the manifest; raised when a reader of an older one would misunderstand.
 pub const FORMAT: u32 = 1;
 
+/// What a snapshot says about itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Manifest {
+    /// [`FORMAT`] of the program that wrote it.
     pub format: u32,
+    /// Name and version of that program.
     pub tool: String,
+    /// Folders that were looked through completely.
     pub searched: Vec<String>,
     /// Path to reason.
     pub unreadable: BTreeMap<String, String>,
+    /// Rules of redaction that were applied: kind and how it is known.
     pub redaction: Vec<String>,
 }
 

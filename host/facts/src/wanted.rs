@@ -80,6 +80,7 @@ pub const PROGRAMS: &[&str] = &[
     "dracut",
     "mkinitcpio",
 ];
+/// Where those programs are looked for.
 pub const PROGRAM_FOLDERS: &[&str] =
     &["usr/sbin", "usr/bin", "sbin", "bin", "run/current-system/sw/bin"];
 
@@ -117,6 +118,7 @@ pub fn is_wanted(path: &str) -> bool {
     PATTERNS.iter().any(|pattern| matches(pattern, path)) || is_process(path)
 }
 
+/// A file below `/proc/PID` that is wanted.
 pub fn is_process(path: &str) -> bool {
     matches(PROCESSES, path)
         && path.split('/').nth(1).is_some_and(|pid| pid.bytes().all(|b| b.is_ascii_digit()))

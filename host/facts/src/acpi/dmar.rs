@@ -7,6 +7,7 @@ use rules::host::{Dmar, table::Drhd};
 
 const HEADER: usize = 48;
 
+/// Units and flags of a DMAR table.
 pub fn dmar(bytes: &[u8]) -> Result<Dmar, Damage> {
     let table = Table::parse(bytes, "DMAR", HEADER)?;
     let bytes = table.bytes;

@@ -7,6 +7,7 @@ use rules::host::{Ivhd, Ivrs};
 
 const HEADER: usize = 48;
 
+/// Blocks of an IVRS table, of types 10h, 11h and 40h.
 pub fn ivrs(bytes: &[u8]) -> Result<Ivrs, Damage> {
     let table = Table::parse(bytes, "IVRS", HEADER)?;
     let bytes = table.bytes;

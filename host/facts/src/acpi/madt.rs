@@ -5,6 +5,7 @@ use rules::host::Madt;
 
 const HEADER: usize = 44;
 
+/// Processors and I/O APICs of a MADT.
 pub fn madt(bytes: &[u8]) -> Result<Madt, Damage> {
     let table = Table::parse(bytes, "APIC", HEADER)?;
     let bytes = table.bytes;
