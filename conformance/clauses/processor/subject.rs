@@ -221,7 +221,7 @@ impl Subject {
     /// A word of the handler's stack frame, from the top: error code if there is one, instruction
     /// pointer, CS, flags, stack pointer, SS.
     pub fn frame(&self, place: usize) -> u64 {
-        if self.cpu.is_long_mode() {
+        if self.cpu.control.is_long_mode() {
             // The users' view of the stack lies in the same RAM.
             self.get(self.cpu.registers.gpr[4] % USER + 8 * place as u64)
         } else {

@@ -112,7 +112,7 @@ impl Machine {
 fn mode(cpu: &Cpu) -> &'static str {
     if cpu.is_64_bit() {
         "64-bit mode"
-    } else if cpu.is_long_mode() {
+    } else if cpu.control.is_long_mode() {
         "compatibility mode"
     } else if cpu.is_protected() {
         "protected mode"

@@ -224,7 +224,7 @@ impl Machine {
         for index in self.moments.waiting() {
             let cpu = &mut self.state.cpus[index];
             let is_released =
-                cpu.pending.monitored.is_some() && !cpu.monitor_is_armed(&self.memory);
+                cpu.pending.monitored.is_some() && !cpu.pending.monitor_is_armed(&self.memory);
             if cpu.pending.activity == Activity::Waiting && is_released {
                 // Nothing is monitored from now on, so that this happens once.
                 cpu.pending.monitored = None;

@@ -6,6 +6,7 @@
 use crate::operation::Op;
 use crate::operation::cache::{Block, BlockIndex, CodeCache, Exit};
 use crate::operation::decode::CodeSize;
+use crate::state::Registers;
 use crate::stop::{Kind, Stop};
 use crate::width::BLOCK_IP;
 use crate::{Bus, Cpu};
@@ -46,7 +47,7 @@ impl Cpu {
         let mut page = FetchPage { linear: NO_PAGE, offset: 0, epoch: 0 };
         let mut exit = Exit::NONE;
         loop {
-            let linear = self.fetch_address(size);
+            let linear = self.registers.fetch_address(size);
             if linear & !0xFFF != page.linear || page.epoch != self.tlb.epoch {
                 // What waits at this boundary comes before a fault of the fetch.
                 if !self.may_begin(room) {
@@ -100,7 +101,8 @@ impl Cpu {
         let ends_at = self.clock.0 + u64::from(block.cost);
         ends_at <= room.clock.0
             && self.instructions + u64::from(block.count) <= room.instructions
-            && (size == CodeSize::Bits64 || self.is_within_code_limit(block.length.into()))
+            && (size == CodeSize::Bits64
+                || self.registers.is_within_code_limit(block.length.into()))
     }
 
     #[inline(always)]
@@ -170,7 +172,7 @@ impl Cpu {
             return;
         }
         let size = self.code_size();
-        let linear = self.fetch_address(size);
+        let linear = self.registers.fetch_address(size);
         let index = match self.any_block(cache, bus, linear, size) {
             Ok(index) => index,
             Err(stop) => return self.fetch_failed(cache, bus, stop),
@@ -225,16 +227,6 @@ impl Cpu {
             CodeSize::Bits32
         } else {
             CodeSize::Bits16
-        }
-    }
-
-    /// The linear address of the next instruction.
-    #[inline(always)]
-    fn fetch_address(&self, size: CodeSize) -> u64 {
-        if size == CodeSize::Bits64 {
-            self.registers.ip
-        } else {
-            self.registers.code_base().wrapping_add(self.registers.ip) & 0xFFFF_FFFF
         }
     }
 
@@ -298,16 +290,10 @@ impl Cpu {
         }
     }
 
-    #[inline(always)]
-    fn is_within_code_limit(&self, length: u64) -> bool {
-        self.registers.ip + length - 1
-            <= u64::from(self.registers.segments[SegmentRegister::Cs].limit)
-    }
-
     /// How many of the block's instructions lie within CS's limit.
     fn within_code_limit(&self, cache: &CodeCache, block: &Block) -> usize {
         let ops = cache.ops(block);
-        ops.iter().take_while(|op| self.is_within_code_limit(op.end.into())).count()
+        ops.iter().take_while(|op| self.registers.is_within_code_limit(op.end.into())).count()
     }
 
     /// An operation said something else than "go on" or "branch". `done` operations came before it.
@@ -340,4 +326,21 @@ impl Cpu {
 #[inline(always)]
 fn wrap(ip: u64, size: CodeSize) -> u64 {
     if size == CodeSize::Bits64 { ip } else { ip & 0xFFFF_FFFF }
+}
+
+impl Registers {
+    /// The linear address of the next instruction.
+    #[inline(always)]
+    fn fetch_address(&self, size: CodeSize) -> u64 {
+        if size == CodeSize::Bits64 {
+            self.ip
+        } else {
+            self.code_base().wrapping_add(self.ip) & 0xFFFF_FFFF
+        }
+    }
+
+    #[inline(always)]
+    fn is_within_code_limit(&self, length: u64) -> bool {
+        self.ip + length - 1 <= u64::from(self.segments[SegmentRegister::Cs].limit)
+    }
 }

@@ -131,18 +131,10 @@ impl Cpu {
         !self.control.is_real() && !self.registers.is_virtual_8086()
     }
 
-    pub fn is_virtual_8086(&self) -> bool {
-        self.registers.is_virtual_8086()
-    }
-
-    #[inline(always)]
-    pub fn is_long_mode(&self) -> bool {
-        self.control.is_long_mode()
-    }
-
     /// Long mode with a 64-bit code segment.
     pub fn is_64_bit(&self) -> bool {
-        self.is_long_mode() && self.registers.segments[SegmentRegister::Cs].attributes.is_long()
+        self.control.is_long_mode()
+            && self.registers.segments[SegmentRegister::Cs].attributes.is_long()
     }
 
     pub fn checks_alignment(&self) -> bool {

@@ -101,7 +101,7 @@ impl Cpu {
                 self.ends_wait()
                     || self.has_virtual_event(bus)
                     || self.vmx_wakes()
-                    || !self.monitor_is_armed(bus.memory)
+                    || !self.pending.monitor_is_armed(bus.memory)
             }
         };
         if woken {
@@ -145,7 +145,7 @@ impl Cpu {
             Activity::Waiting => {
                 self.ends_wait()
                     || self.pending.attention.intersects(VIRTUAL)
-                    || !self.monitor_is_armed(memory)
+                    || !self.pending.monitor_is_armed(memory)
             }
         }
     }
@@ -240,7 +240,7 @@ impl Cpu {
         // The trap of a load of SS is lost, not put off. [SDM3 "Masking Exceptions and Interrupts
         // When Switching Stacks"]
         let is_lost = self.pending.attention.contains(Attention::STACK_SHADOW);
-        let is_between = self.steps_branches() && !self.pending.has_branched;
+        let is_between = self.control.steps_branches() && !self.pending.has_branched;
         if steps && completed && !is_settled && !is_lost && !is_between {
             self.pend_single_step();
         }

@@ -151,11 +151,11 @@ impl Debuggee for DebuggedMachine<'_> {
             Activity::WaitForStartup => "waits for startup",
             Activity::Shutdown => "shut down",
         };
-        let mode = match (cpu.is_64_bit(), cpu.control.is_real(), cpu.is_virtual_8086()) {
+        let mode = match (cpu.is_64_bit(), cpu.control.is_real(), cpu.registers.is_virtual_8086()) {
             (true, ..) => "64-bit",
             (_, true, _) => "real",
             (.., true) => "virtual-8086",
-            _ if cpu.is_long_mode() => "compatibility",
+            _ if cpu.control.is_long_mode() => "compatibility",
             _ => "protected",
         };
         format!("{activity}, {mode}, CPL {}", cpu.registers.cpl)

@@ -10,7 +10,7 @@ use iced_x86::{Instruction, Mnemonic};
 
 /// SHA256RNDS2 takes its words from XMM0.
 fn sha256rnds2(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let words = cpu.xmm(0);
+    let words = cpu.registers.xmm(0);
     binary_of(cpu, bus, op, Feature::ShaNi, |a, b, _| sha::sha256rnds2(a, b, words))
 }
 

@@ -63,12 +63,12 @@ fn bt_memory<W: Width, const KIND: u8>(
 fn bt_mr<W: Width, const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let number = W::from_register(&cpu.registers.gpr, op.b).sign_extend() as i64;
     let units = number >> W::BITS.trailing_zeros();
-    let offset = cpu.effective_address(op).wrapping_add((units * W::BYTES as i64) as u64);
+    let offset = cpu.registers.effective_address(op).wrapping_add((units * W::BYTES as i64) as u64);
     bt_memory::<W, KIND>(cpu, bus, op, offset, number as u64)
 }
 
 fn bt_mi<W: Width, const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let offset = cpu.effective_address(op);
+    let offset = cpu.registers.effective_address(op);
     bt_memory::<W, KIND>(cpu, bus, op, offset, op.immediate)
 }
 

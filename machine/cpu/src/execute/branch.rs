@@ -6,18 +6,13 @@ use crate::guest::Sensitive;
 use crate::memory::Access;
 use crate::operation::decode::{Binding, Boundary, CodeSize, Cost, is_memory, width};
 use crate::operation::{Handler, Op};
+use crate::state::Registers;
 use crate::width::{BLOCK_IP, RCX, RSP, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::segment::SegmentRegister;
 use iced_x86::{Code, Instruction, Mnemonic, OpKind};
 
 impl Cpu {
-    /// The instruction pointer after `op`.
-    #[inline(always)]
-    pub(crate) fn next_ip(&self, op: &Op) -> u64 {
-        self.registers.gpr[BLOCK_IP as usize].wrapping_add(op.end as u64)
-    }
-
     /// Continues at an instruction pointer of the operation's size; #GP(0) outside the code segment
     /// or if not canonical.
     #[inline(always)]
@@ -48,7 +43,7 @@ impl Cpu {
 
 #[inline(always)]
 fn relative(cpu: &mut Cpu, op: &Op) -> Result<(), Stop> {
-    let target = cpu.next_ip(op).wrapping_add(op.immediate);
+    let target = cpu.registers.next_ip(op).wrapping_add(op.immediate);
     cpu.jump(op, target)
 }
 
@@ -89,7 +84,7 @@ fn call_to<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, target: u64) -> 
         Ok(target) => target,
         Err(stop) => return Err(cpu.push_fault::<W>(bus, op).unwrap_or(stop)),
     };
-    let back = cpu.next_ip(op);
+    let back = cpu.registers.next_ip(op);
     cpu.push(bus, op, W::truncate(back))?;
     cpu.pending.code_changed = false;
     cpu.registers.ip = target;
@@ -98,7 +93,7 @@ fn call_to<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, target: u64) -> 
 
 #[inline(never)]
 pub(super) fn call<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let target = cpu.next_ip(op).wrapping_add(op.immediate);
+    let target = cpu.registers.next_ip(op).wrapping_add(op.immediate);
     call_to::<W>(cpu, bus, op, target)
 }
 
@@ -127,7 +122,7 @@ fn count_and_jump(cpu: &mut Cpu, op: &Op, wanted: Option<bool>) -> Result<(), St
     let count = cpu.registers.gpr[RCX].wrapping_sub(1) & mask;
     let flag_allows = wanted.is_none_or(|zero| cpu.registers.flags.zero() == zero);
     if count != 0 && flag_allows {
-        let target = cpu.next_ip(op).wrapping_add(op.immediate);
+        let target = cpu.registers.next_ip(op).wrapping_add(op.immediate);
         cpu.registers.ip = cpu.checked_target(op, target)?;
         set_counter(cpu, op, count);
         return Err(Stop::BRANCH);
@@ -260,4 +255,12 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
 
 fn pause(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.before(bus, op, Sensitive::Pause)
+}
+
+impl Registers {
+    /// The instruction pointer after `op`.
+    #[inline(always)]
+    pub(crate) fn next_ip(&self, op: &Op) -> u64 {
+        self.gpr[BLOCK_IP as usize].wrapping_add(op.end as u64)
+    }
 }

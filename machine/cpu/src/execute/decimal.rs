@@ -2,19 +2,11 @@
 
 use crate::operation::decode::{Binding, CodeSize};
 use crate::operation::{Handler, Op};
+use crate::state::Registers;
 use crate::width::{HIGH_BYTE, RAX, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;
 use iced_x86::{Instruction, Mnemonic};
-
-impl Cpu {
-    fn set_decimal_flags(&mut self, result: u8, carry: bool, auxiliary: bool) {
-        self.registers.flags.shift(result, carry, false);
-        let status =
-            self.registers.flags.status() & !rflags::AF | if auxiliary { rflags::AF } else { 0 };
-        self.registers.flags.set_status(status);
-    }
-}
 
 /// AAA (`SIGN` = 1) and AAS (`SIGN` = -1).
 fn ascii_adjust<const SUBTRACT: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
@@ -27,7 +19,7 @@ fn ascii_adjust<const SUBTRACT: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) ->
     };
     let result = adjusted & 0xFF0F;
     result.to_register(&mut cpu.registers.gpr, RAX as u8);
-    cpu.set_decimal_flags(result as u8, adjust, adjust);
+    cpu.registers.set_decimal_flags(result as u8, adjust, adjust);
     Ok(())
 }
 
@@ -39,7 +31,7 @@ fn aam(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     };
     low.to_register(&mut cpu.registers.gpr, RAX as u8);
     high.to_register(&mut cpu.registers.gpr, HIGH_BYTE);
-    cpu.set_decimal_flags(low, false, false);
+    cpu.registers.set_decimal_flags(low, false, false);
     Ok(())
 }
 
@@ -47,7 +39,7 @@ fn aad(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let (al, ah) = (cpu.registers.gpr[RAX] as u8, (cpu.registers.gpr[RAX] >> 8) as u8);
     let result = al.wrapping_add(ah.wrapping_mul(op.immediate as u8));
     (result as u16).to_register(&mut cpu.registers.gpr, RAX as u8);
-    cpu.set_decimal_flags(result, false, false);
+    cpu.registers.set_decimal_flags(result, false, false);
     Ok(())
 }
 
@@ -76,7 +68,7 @@ fn decimal_adjust<const SUBTRACT: bool>(
         carry = false;
     }
     al.to_register(&mut cpu.registers.gpr, RAX as u8);
-    cpu.set_decimal_flags(al, carry, auxiliary);
+    cpu.registers.set_decimal_flags(al, carry, auxiliary);
     Ok(())
 }
 
@@ -91,4 +83,12 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
         _ => return None,
     };
     Binding::within(handler)
+}
+
+impl Registers {
+    fn set_decimal_flags(&mut self, result: u8, carry: bool, auxiliary: bool) {
+        self.flags.shift(result, carry, false);
+        let status = self.flags.status() & !rflags::AF | if auxiliary { rflags::AF } else { 0 };
+        self.flags.set_status(status);
+    }
 }

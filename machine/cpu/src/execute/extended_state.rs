@@ -10,6 +10,7 @@ use crate::guest::Sensitive;
 use crate::memory::Access;
 use crate::operation::decode::{Binding, CodeSize, Cost};
 use crate::operation::{Handler, Op};
+use crate::state::Registers;
 use crate::width::{RAX, RCX, RDX};
 use crate::{Bus, Cpu, Stop};
 use arch::control::{Cr0, Cr4, Efer};
@@ -142,12 +143,6 @@ impl Cpu {
         self.registers.x87 = unit;
     }
 
-    fn load_xmm(&mut self, area: &[u8; HEADER], count: usize) {
-        for (index, register) in self.registers.xmm[..count].iter_mut().enumerate() {
-            *register = u128::from_le_bytes(field(area, XMM + 16 * index));
-        }
-    }
-
     /// The MXCSR of an area; #GP(0) for reserved bits.
     fn checked_mxcsr(&self, area: &[u8; HEADER]) -> Result<u32, Stop> {
         let mxcsr = u32::from_le_bytes(field(area, MXCSR));
@@ -179,7 +174,7 @@ impl Cpu {
 }
 
 fn fxsave<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_x87()?;
+    cpu.control.check_x87()?;
     let linear = cpu.aligned_area(op, HEADER, 16, Access::Write)?;
     cpu.probe_area(bus, linear, HEADER, Access::Write, op.segment)?;
     cpu.write_x87_state(bus, op, linear, WIDE)?;
@@ -191,7 +186,7 @@ fn fxsave<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result
 }
 
 fn fxrstor<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_x87()?;
+    cpu.control.check_x87()?;
     let linear = cpu.aligned_area(op, HEADER, 16, Access::Read)?;
     let mut area = [0; HEADER];
     cpu.read_area(bus, linear, &mut area, op.segment)?;
@@ -199,7 +194,7 @@ fn fxrstor<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resul
     cpu.registers.mxcsr = mxcsr;
     cpu.load_x87(&area, WIDE);
     if !cpu.skips_xmm(op) {
-        cpu.load_xmm(&area, xmm_count(op));
+        cpu.registers.load_xmm(&area, xmm_count(op));
     }
     Ok(())
 }
@@ -355,7 +350,7 @@ impl Cpu {
             self.registers.x87 = X87::default();
         }
         if loads(SSE_STATE) {
-            self.load_xmm(&area, xmm_count(op));
+            self.registers.load_xmm(&area, xmm_count(op));
         } else if components & SSE_STATE != 0 {
             self.registers.xmm[..xmm_count(op)].fill(0);
         }
@@ -484,4 +479,12 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
         _ => return None,
     };
     Binding::costing(handler, Cost::System)
+}
+
+impl Registers {
+    fn load_xmm(&mut self, area: &[u8; HEADER], count: usize) {
+        for (index, register) in self.xmm[..count].iter_mut().enumerate() {
+            *register = u128::from_le_bytes(field(area, XMM + 16 * index));
+        }
+    }
 }

@@ -45,7 +45,7 @@ impl Cpu {
         if self.control.is_real() || iopl >= self.registers.cpl {
             return Ok(InterruptFlag::If);
         }
-        let is_virtual = if self.is_virtual_8086() {
+        let is_virtual = if self.registers.is_virtual_8086() {
             self.control.cr4.contains(Cr4::VME)
         } else {
             self.registers.cpl == 3 && self.control.cr4.contains(Cr4::PVI)

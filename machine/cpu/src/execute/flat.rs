@@ -8,21 +8,15 @@ use super::{branch, sized, stack, transfer};
 use crate::memory::Access;
 use crate::operation::decode::{CodeSize, is_memory, is_register, width};
 use crate::operation::{FLAT, FLAT_STACK, Handler, Op};
+use crate::state::Registers;
 use crate::width::{BLOCK_IP, RSP, Width};
 use crate::{Bus, Cpu, Stop};
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 impl Cpu {
     #[inline(always)]
-    fn flat_address(&self, op: &Op) -> u64 {
-        let base = self.registers.gpr[op.base as usize];
-        let index = self.registers.gpr[op.index as usize] << (op.scale & 3);
-        base.wrapping_add(index).wrapping_add(op.displacement as i64 as u64)
-    }
-
-    #[inline(always)]
     pub(super) fn flat_read<W: Width>(&self, bus: &Bus<'_>, op: &Op) -> Option<W> {
-        let at = self.ram_known(self.flat_address(op), W::BYTES, Access::Read)?;
+        let at = self.ram_known(self.registers.flat_address(op), W::BYTES, Access::Read)?;
         bus.memory.ram.get(at..at + W::BYTES).map(W::from_bytes)
     }
 
@@ -48,14 +42,14 @@ fn mov_rm<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Sto
 
 fn mov_mr<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = W::from_register(&cpu.registers.gpr, op.b);
-    match cpu.flat_write(bus, cpu.flat_address(op), value) {
+    match cpu.flat_write(bus, cpu.registers.flat_address(op), value) {
         Some(()) => Ok(()),
         None => transfer::mov_mr::<W>(cpu, bus, op),
     }
 }
 
 fn mov_mi<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    match cpu.flat_write(bus, cpu.flat_address(op), W::truncate(op.immediate)) {
+    match cpu.flat_write(bus, cpu.registers.flat_address(op), W::truncate(op.immediate)) {
         Some(()) => Ok(()),
         None => transfer::mov_mi::<W>(cpu, bus, op),
     }
@@ -75,7 +69,7 @@ fn extend_m<D: Width, S: Width, const SIGNED: bool>(
 }
 
 fn lea<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    W::truncate(cpu.flat_address(op)).to_register(&mut cpu.registers.gpr, op.a);
+    W::truncate(cpu.registers.flat_address(op)).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -105,7 +99,7 @@ fn memory_operand<W: Width, O: Binary>(
         O::apply(&mut cpu.registers.flags, a, b);
         return Some(());
     }
-    let at = cpu.ram_known(cpu.flat_address(op), W::BYTES, Access::Write)?;
+    let at = cpu.ram_known(cpu.registers.flat_address(op), W::BYTES, Access::Write)?;
     let bytes = bus.memory.unwatched_mut(at, W::BYTES)?;
     O::apply(&mut cpu.registers.flags, W::from_bytes(bytes), b).to_bytes(bytes);
     Some(())
@@ -181,7 +175,7 @@ fn jmp(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn call(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let target = target(cpu, op);
     let new = cpu.registers.gpr[RSP].wrapping_sub(8);
-    let back = cpu.next_ip(op);
+    let back = cpu.registers.next_ip(op);
     if !is_canonical(target) || cpu.flat_write(bus, new, back).is_none() {
         return branch::call::<u64>(cpu, bus, op);
     }
@@ -288,4 +282,13 @@ pub fn bind(i: &Instruction, op: &Op, size: CodeSize) -> Option<Handler> {
 fn is_special(i: &Instruction) -> bool {
     let is_segment = |n| is_register(i, n) && i.op_register(n).is_segment_register();
     is_segment(0) || is_segment(1) || crate::operation::decode::is_absolute(i)
+}
+
+impl Registers {
+    #[inline(always)]
+    fn flat_address(&self, op: &Op) -> u64 {
+        let base = self.gpr[op.base as usize];
+        let index = self.gpr[op.index as usize] << (op.scale & 3);
+        base.wrapping_add(index).wrapping_add(op.displacement as i64 as u64)
+    }
 }

@@ -18,8 +18,8 @@ impl Cpu {
         size: u8,
     ) -> Result<(), Stop> {
         let iopl = (self.registers.flags.system >> 12 & 3) as u8;
-        let unrestricted =
-            self.control.is_real() || (!self.is_virtual_8086() && self.registers.cpl <= iopl);
+        let unrestricted = self.control.is_real()
+            || (!self.registers.is_virtual_8086() && self.registers.cpl <= iopl);
         if unrestricted {
             return Ok(());
         }

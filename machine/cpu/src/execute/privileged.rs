@@ -6,7 +6,7 @@ use crate::guest::{Form, Sensitive, Table, Written};
 use crate::memory::Access;
 use crate::operation::decode::{Binding, Boundary, CodeSize, Cost, is_memory, is_register, width};
 use crate::operation::{Handler, Op};
-use crate::state::TableRegister;
+use crate::state::{Pending, Registers, TableRegister};
 use crate::width::{RAX, RCX, RDX, Width};
 use crate::{Activity, Attention, Bus, Cpu, Stop};
 use arch::control::{Cr0, Cr4, rflags};
@@ -15,10 +15,6 @@ use arch::segment::SegmentRegister;
 use iced_x86::{Instruction, Mnemonic, Register};
 
 impl Cpu {
-    pub(crate) fn needs_cpl0(&self) -> Result<(), Stop> {
-        if self.registers.cpl == 0 { Ok(()) } else { Err(Stop::GENERAL_PROTECTION) }
-    }
-
     fn needs(&self, feature: Feature) -> Result<(), Stop> {
         if self.model.has(feature) { Ok(()) } else { Err(Stop::INVALID_OPCODE) }
     }
@@ -33,14 +29,14 @@ impl Cpu {
 }
 
 fn mov_from_cr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs_cpl0()?;
+    cpu.registers.needs_cpl0()?;
     let value = cpu.read_control(bus, op, op.b)?;
     cpu.registers.gpr[op.a as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
     Ok(())
 }
 
 fn mov_to_cr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs_cpl0()?;
+    cpu.registers.needs_cpl0()?;
     let value = cpu.registers.gpr[op.b as usize];
     let value = if op.has(Op::LONG) { value } else { value as u32 as u64 };
     cpu.write_control(bus, op, op.a, value)
@@ -72,7 +68,7 @@ fn smsw<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 
 /// LMSW loads the low four bits and cannot clear PE. [APM3 "LMSW"]
 fn lmsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs_cpl0()?;
+    cpu.registers.needs_cpl0()?;
     let value = if op.has(Op::MEMORY) {
         cpu.read::<u16>(bus, op)?
     } else {
@@ -84,7 +80,7 @@ fn lmsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 fn clts(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs_cpl0()?;
+    cpu.registers.needs_cpl0()?;
     let value = cpu.control.cr0.difference(Cr0::TASK_SWITCHED);
     let form = Form::ClearTaskSwitched;
     cpu.before(bus, op, Sensitive::WriteControl { number: 0, value: value.bits(), form })?;
@@ -98,7 +94,7 @@ fn store_table<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Re
     cpu.before(bus, op, Sensitive::ReadTable(if IDT { Table::Idtr } else { Table::Gdtr }))?;
     let table = if IDT { cpu.control.idtr } else { cpu.control.gdtr };
     let bytes = if op.has(Op::LONG) { 8 } else { 4 };
-    let at = cpu.effective_address(op);
+    let at = cpu.registers.effective_address(op);
     let limit_at = cpu.operand_at(op, at, 2, Access::Write)?;
     let next = at.wrapping_add(2) & op.address_mask();
     let base_at = cpu.operand_at(op, next, bytes, Access::Write)?;
@@ -109,10 +105,10 @@ fn store_table<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Re
 }
 
 fn load_table<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs_cpl0()?;
+    cpu.registers.needs_cpl0()?;
     cpu.before(bus, op, Sensitive::WriteTable(if IDT { Table::Idtr } else { Table::Gdtr }))?;
     let bytes = if op.has(Op::LONG) { 8 } else { 4 };
-    let at = cpu.effective_address(op);
+    let at = cpu.registers.effective_address(op);
     let linear = cpu.operand_at(op, at, 2, Access::Read)?;
     let limit = cpu.read_linear::<u16>(bus, linear)?;
     let next = at.wrapping_add(2) & op.address_mask();
@@ -151,15 +147,6 @@ fn cpuid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 impl Cpu {
-    fn set_edx_eax(&mut self, value: u64) {
-        self.registers.gpr[RAX] = value & 0xFFFF_FFFF;
-        self.registers.gpr[RDX] = value >> 32;
-    }
-
-    fn edx_eax(&self) -> u64 {
-        self.registers.gpr[RDX] << 32 | self.registers.gpr[RAX] & 0xFFFF_FFFF
-    }
-
     fn check_time_stamp(&self) -> Result<(), Stop> {
         if self.control.cr4.contains(Cr4::TSD) && self.registers.cpl != 0 {
             return Err(Stop::GENERAL_PROTECTION);
@@ -179,7 +166,7 @@ fn rdtsc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.before(bus, op, Sensitive::Rdtsc)?;
     cpu.in_order_of_time()?;
     let tsc = cpu.guest_tsc();
-    cpu.set_edx_eax(tsc);
+    cpu.registers.set_edx_eax(tsc);
     Ok(())
 }
 
@@ -189,7 +176,7 @@ fn rdtscp(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.before(bus, op, Sensitive::Rdtscp)?;
     cpu.in_order_of_time()?;
     let tsc = cpu.guest_tsc();
-    cpu.set_edx_eax(tsc);
+    cpu.registers.set_edx_eax(tsc);
     cpu.registers.gpr[RCX] = cpu.control.msr.tsc_aux & 0xFFFF_FFFF;
     Ok(())
 }
@@ -209,30 +196,30 @@ fn rdpmc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if cpu.registers.gpr[RCX] as u32 > 3 {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    cpu.set_edx_eax(0);
+    cpu.registers.set_edx_eax(0);
     Ok(())
 }
 
 fn rdmsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs_cpl0()?;
+    cpu.registers.needs_cpl0()?;
     let number = cpu.registers.gpr[RCX] as u32;
     cpu.before(bus, op, Sensitive::ReadMsr { number })?;
     let value = cpu.read_msr(bus, number)?;
-    cpu.set_edx_eax(value);
+    cpu.registers.set_edx_eax(value);
     Ok(())
 }
 
 fn wrmsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs_cpl0()?;
+    cpu.registers.needs_cpl0()?;
     let number = cpu.registers.gpr[RCX] as u32;
     cpu.before(bus, op, Sensitive::WriteMsr { number })?;
-    let value = cpu.edx_eax();
+    let value = cpu.registers.edx_eax();
     cpu.write_msr(bus, number, value)?;
     Err(Stop::END_BLOCK)
 }
 
 fn hlt(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs_cpl0()?;
+    cpu.registers.needs_cpl0()?;
     cpu.before(bus, op, Sensitive::Hlt)?;
     Err(Stop::HALT)
 }
@@ -267,7 +254,7 @@ fn mwait(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if cpu.registers.gpr[RCX] as u32 & !1 != 0 {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    if !cpu.monitor_is_armed(bus.memory) {
+    if !cpu.pending.monitor_is_armed(bus.memory) {
         cpu.pending.monitored = None;
         return Err(Stop::END_BLOCK);
     }
@@ -276,18 +263,9 @@ fn mwait(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     Err(Stop::END_BLOCK)
 }
 
-impl Cpu {
-    /// The monitored line has not been written since MONITOR.
-    pub fn monitor_is_armed(&self, memory: &bus::GuestMemory) -> bool {
-        self.pending.monitored.is_some_and(|(at, generation)| {
-            memory.generations.get((at >> 12) as usize) == Some(&generation)
-        })
-    }
-}
-
 fn invlpg(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs_cpl0()?;
-    let offset = cpu.effective_address(op);
+    cpu.registers.needs_cpl0()?;
+    let offset = cpu.registers.effective_address(op);
     let linear = match cpu.registers.segment_base.get(op.segment as usize) {
         Some(base) => base.wrapping_add(offset),
         None => offset,
@@ -300,7 +278,7 @@ fn invlpg(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 /// [SDM2 "INVPCID"]
 fn invpcid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs(Feature::Invpcid)?;
-    cpu.needs_cpl0()?;
+    cpu.registers.needs_cpl0()?;
     cpu.before(bus, op, Sensitive::Invpcid)?;
     let linear = cpu.operand(op, 16, Access::Read)?;
     let pcid = cpu.read_linear::<u64>(bus, linear)?;
@@ -329,12 +307,12 @@ fn invpcid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 /// INVD, WBINVD: caches are not modelled.
 fn wbinvd(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs_cpl0()?;
+    cpu.registers.needs_cpl0()?;
     cpu.before(bus, op, Sensitive::Wbinvd)
 }
 
 fn invd(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs_cpl0()?;
+    cpu.registers.needs_cpl0()?;
     cpu.before(bus, op, Sensitive::Invd)
 }
 
@@ -362,7 +340,7 @@ fn swapgs(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if !op.has(Op::LONG) {
         return Err(Stop::INVALID_OPCODE);
     }
-    cpu.needs_cpl0()?;
+    cpu.registers.needs_cpl0()?;
     let hidden = cpu.control.syscall.kernel_gs_base;
     cpu.control.syscall.kernel_gs_base = cpu.registers.segments[SegmentRegister::Gs].base;
     cpu.registers.set_segment_base(SegmentRegister::Gs, hidden);
@@ -415,7 +393,7 @@ fn rdpkru(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
     if cpu.registers.gpr[RCX] as u32 != 0 {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    cpu.set_edx_eax(cpu.control.pkru as u64);
+    cpu.registers.set_edx_eax(cpu.control.pkru as u64);
     Ok(())
 }
 
@@ -562,5 +540,29 @@ impl Cpu {
     /// Device and APIC accesses may change what interrupts are pending and who must run next.
     pub(crate) fn after_device_access(&mut self) {
         self.pending.attention |= Attention::YIELD | Attention::INTERRUPT | Attention::TIMER;
+    }
+}
+
+impl Registers {
+    pub(crate) fn needs_cpl0(&self) -> Result<(), Stop> {
+        if self.cpl == 0 { Ok(()) } else { Err(Stop::GENERAL_PROTECTION) }
+    }
+
+    fn set_edx_eax(&mut self, value: u64) {
+        self.gpr[RAX] = value & 0xFFFF_FFFF;
+        self.gpr[RDX] = value >> 32;
+    }
+
+    fn edx_eax(&self) -> u64 {
+        self.gpr[RDX] << 32 | self.gpr[RAX] & 0xFFFF_FFFF
+    }
+}
+
+impl Pending {
+    /// The monitored line has not been written since MONITOR.
+    pub fn monitor_is_armed(&self, memory: &bus::GuestMemory) -> bool {
+        self.monitored.is_some_and(|(at, generation)| {
+            memory.generations.get((at >> 12) as usize) == Some(&generation)
+        })
     }
 }

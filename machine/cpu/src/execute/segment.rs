@@ -75,7 +75,7 @@ fn pop_segment<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<()
     let selector = cpu.peek_stack::<W>(bus, op, 0)?.zero_extend() as u16;
     // A new SS changes the stack's size only after the pop.
     let is_long = op.has(Op::LONG);
-    let (mask, old) = (cpu.stack_mask(is_long), cpu.registers.gpr[RSP]);
+    let (mask, old) = (cpu.registers.stack_mask(is_long), cpu.registers.gpr[RSP]);
     let result = load(cpu, bus, register, selector);
     if result == Err(Stop::END_BLOCK) {
         let new = old.wrapping_add(W::BYTES as u64);
@@ -91,7 +91,7 @@ fn load_far_pointer<W: Width, const REGISTER: u8>(
     bus: &mut Bus<'_>,
     op: &Op,
 ) -> Result<(), Stop> {
-    let offset_at = cpu.effective_address(op);
+    let offset_at = cpu.registers.effective_address(op);
     let (offset, selector) = far_pointer::<W>(cpu, bus, op, offset_at)?;
     let result = load(cpu, bus, named(REGISTER)?, selector);
     if result == Err(Stop::END_BLOCK) {
@@ -125,7 +125,7 @@ fn call_far<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), S
 
 fn far_target<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(u64, u16), Stop> {
     if op.has(Op::MEMORY) {
-        let at = cpu.effective_address(op);
+        let at = cpu.registers.effective_address(op);
         return far_pointer::<W>(cpu, bus, op, at);
     }
     Ok((op.immediate & 0xFFFF_FFFF & W::MASK, (op.immediate >> 32) as u16))
@@ -164,7 +164,7 @@ fn into(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
 }
 
 fn bound<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let at = cpu.effective_address(op);
+    let at = cpu.registers.effective_address(op);
     let linear = cpu.operand_at(op, at, 2 * W::BYTES, Access::Read)?;
     let low = cpu.read_linear::<W>(bus, linear)?.sign_extend() as i64;
     let high = cpu.read_linear::<W>(bus, linear + W::BYTES as u64)?.sign_extend() as i64;
@@ -240,7 +240,7 @@ fn arpl(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 fn lldt(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     needs_protected_mode(cpu)?;
-    cpu.needs_cpl0()?;
+    cpu.registers.needs_cpl0()?;
     cpu.before(bus, op, Sensitive::WriteTable(Table::Ldtr))?;
     let selector = selector_operand(cpu, bus, op, op.a)?;
     cpu.load_ldtr(bus, selector)
@@ -248,7 +248,7 @@ fn lldt(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 fn ltr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     needs_protected_mode(cpu)?;
-    cpu.needs_cpl0()?;
+    cpu.registers.needs_cpl0()?;
     cpu.before(bus, op, Sensitive::WriteTable(Table::Tr))?;
     let selector = selector_operand(cpu, bus, op, op.a)?;
     cpu.load_tr(bus, selector)
@@ -358,7 +358,7 @@ impl Cpu {
         let iopl = self.registers.flags.system & rflags::IOPL;
         // DEVIATION(APM2 "Interrupt-Redirection Bitmap"): with CR4.VME interrupts of virtual-8086
         // mode are not redirected to its own vector table.
-        if self.is_virtual_8086() && iopl != rflags::IOPL {
+        if self.registers.is_virtual_8086() && iopl != rflags::IOPL {
             return Err(Stop::GENERAL_PROTECTION);
         }
         Ok(())

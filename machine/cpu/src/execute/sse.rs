@@ -3,6 +3,7 @@
 
 use crate::float::{Context, Exceptions};
 use crate::operation::Op;
+use crate::state::{Control, Registers};
 use crate::{Bus, Cpu, Stop};
 use arch::control::{Cr0, Cr4};
 use arch::cpuid::Feature;
@@ -38,28 +39,10 @@ impl Cpu {
         if self.model.has(feature) { Ok(()) } else { Err(Stop::INVALID_OPCODE) }
     }
 
-    #[inline(always)]
-    pub(super) fn xmm(&self, register: u8) -> u128 {
-        self.registers.xmm[(register & 15) as usize]
-    }
-
-    #[inline(always)]
-    pub(super) fn set_xmm(&mut self, register: u8, value: u128) {
-        self.registers.xmm[(register & 15) as usize] = value;
-    }
-
-    /// Replaces the low `bits` of a register.
-    #[inline(always)]
-    pub(super) fn merge_xmm(&mut self, register: u8, value: u128, bits: u32) {
-        let mask = u128::MAX >> (128 - bits);
-        let held = &mut self.registers.xmm[(register & 15) as usize];
-        *held = *held & !mask | value & mask;
-    }
-
     /// #GP(0) for a 16-byte operand that is not on a 16-byte boundary, unless MXCSR.MM allows it.
     #[inline(always)]
     pub(super) fn check_aligned(&self, op: &Op) -> Result<(), Stop> {
-        let offset = self.effective_address(op);
+        let offset = self.registers.effective_address(op);
         let base = self.registers.segment_base[(op.segment & 7) as usize];
         if base.wrapping_add(offset) & 15 != 0 {
             return Err(Stop::GENERAL_PROTECTION);
@@ -87,15 +70,11 @@ impl Cpu {
     #[inline(always)]
     pub(super) fn conclude(&mut self, context: &Context) -> Result<(), Stop> {
         self.registers.mxcsr |= u32::from(context.reported().bits());
-        if context.unmasked() == Exceptions::empty() { Ok(()) } else { Err(self.simd_exception()) }
-    }
-
-    #[cold]
-    fn simd_exception(&self) -> Stop {
-        if self.control.cr4.contains(Cr4::OSXMMEXCPT) {
-            return Stop::exception(exception::SIMD);
+        if context.unmasked() == Exceptions::empty() {
+            Ok(())
+        } else {
+            Err(self.control.simd_exception())
         }
-        Stop::INVALID_OPCODE
     }
 }
 
@@ -112,18 +91,18 @@ pub(super) use handler;
 /// A two-operand source: the register `op.b` or 16 aligned bytes.
 #[inline(always)]
 pub(super) fn source(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u128, Stop> {
-    if op.has(Op::MEMORY) { cpu.read_aligned(bus, op) } else { Ok(cpu.xmm(op.b)) }
+    if op.has(Op::MEMORY) { cpu.read_aligned(bus, op) } else { Ok(cpu.registers.xmm(op.b)) }
 }
 
 /// The low quadword of the source: memory needs no alignment.
 #[inline(always)]
 pub(super) fn source_64(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64, Stop> {
-    if op.has(Op::MEMORY) { cpu.read(bus, op) } else { Ok(cpu.xmm(op.b) as u64) }
+    if op.has(Op::MEMORY) { cpu.read(bus, op) } else { Ok(cpu.registers.xmm(op.b) as u64) }
 }
 
 #[inline(always)]
 pub(super) fn source_32(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u32, Stop> {
-    if op.has(Op::MEMORY) { cpu.read(bus, op) } else { Ok(cpu.xmm(op.b) as u32) }
+    if op.has(Op::MEMORY) { cpu.read(bus, op) } else { Ok(cpu.registers.xmm(op.b) as u32) }
 }
 
 /// `destination = function(destination, source)`
@@ -136,8 +115,8 @@ pub(super) fn binary(
 ) -> Result<(), Stop> {
     cpu.check_sse()?;
     let b = source(cpu, bus, op)?;
-    let a = cpu.xmm(op.a);
-    cpu.set_xmm(op.a, function(a, b));
+    let a = cpu.registers.xmm(op.a);
+    cpu.registers.set_xmm(op.a, function(a, b));
     Ok(())
 }
 
@@ -163,4 +142,34 @@ pub(super) fn binary_of(
 ) -> Result<(), Stop> {
     cpu.check_feature(feature)?;
     binary_immediate(cpu, bus, op, function)
+}
+
+impl Registers {
+    #[inline(always)]
+    pub(super) fn xmm(&self, register: u8) -> u128 {
+        self.xmm[(register & 15) as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn set_xmm(&mut self, register: u8, value: u128) {
+        self.xmm[(register & 15) as usize] = value;
+    }
+
+    /// Replaces the low `bits` of a register.
+    #[inline(always)]
+    pub(super) fn merge_xmm(&mut self, register: u8, value: u128, bits: u32) {
+        let mask = u128::MAX >> (128 - bits);
+        let held = &mut self.xmm[(register & 15) as usize];
+        *held = *held & !mask | value & mask;
+    }
+}
+
+impl Control {
+    #[cold]
+    fn simd_exception(&self) -> Stop {
+        if self.cr4.contains(Cr4::OSXMMEXCPT) {
+            return Stop::exception(exception::SIMD);
+        }
+        Stop::INVALID_OPCODE
+    }
 }

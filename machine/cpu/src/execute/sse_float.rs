@@ -23,9 +23,9 @@ fn packed(
     cpu.check_sse()?;
     let b = source(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
-    let value = function(cpu.xmm(op.a), b, &mut context);
+    let value = function(cpu.registers.xmm(op.a), b, &mut context);
     cpu.conclude(&context)?;
-    cpu.set_xmm(op.a, value);
+    cpu.registers.set_xmm(op.a, value);
     Ok(())
 }
 
@@ -60,9 +60,9 @@ fn single(
     cpu.check_sse()?;
     let b = source_32(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
-    let value = function(cpu.xmm(op.a) as u32, b, &mut context);
+    let value = function(cpu.registers.xmm(op.a) as u32, b, &mut context);
     cpu.conclude(&context)?;
-    cpu.merge_xmm(op.a, value.into(), 32);
+    cpu.registers.merge_xmm(op.a, value.into(), 32);
     Ok(())
 }
 
@@ -76,9 +76,9 @@ fn double(
     cpu.check_sse()?;
     let b = source_64(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
-    let value = function(cpu.xmm(op.a) as u64, b, &mut context);
+    let value = function(cpu.registers.xmm(op.a) as u64, b, &mut context);
     cpu.conclude(&context)?;
-    cpu.merge_xmm(op.a, value.into(), 64);
+    cpu.registers.merge_xmm(op.a, value.into(), 64);
     Ok(())
 }
 
@@ -135,7 +135,7 @@ fn compare_single(
     cpu.check_sse()?;
     let b = source_32(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
-    let ordering = function(cpu.xmm(op.a) as u32, b, &mut context);
+    let ordering = function(cpu.registers.xmm(op.a) as u32, b, &mut context);
     cpu.conclude(&context)?;
     cpu.registers.flags.set_status(comparison_flags(ordering));
     Ok(())
@@ -151,7 +151,7 @@ fn compare_double(
     cpu.check_sse()?;
     let b = source_64(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
-    let ordering = function(cpu.xmm(op.a) as u64, b, &mut context);
+    let ordering = function(cpu.registers.xmm(op.a) as u64, b, &mut context);
     cpu.conclude(&context)?;
     cpu.registers.flags.set_status(comparison_flags(ordering));
     Ok(())
@@ -191,7 +191,7 @@ fn widening(
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value = function(b.into(), &mut context);
     cpu.conclude(&context)?;
-    cpu.set_xmm(op.a, value);
+    cpu.registers.set_xmm(op.a, value);
     Ok(())
 }
 
@@ -201,7 +201,7 @@ fn cvtsd2ss(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value: u32 = convert::between(b, &mut context);
     cpu.conclude(&context)?;
-    cpu.merge_xmm(op.a, value.into(), 32);
+    cpu.registers.merge_xmm(op.a, value.into(), 32);
     Ok(())
 }
 
@@ -211,7 +211,7 @@ fn cvtss2sd(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value: u64 = convert::between(b, &mut context);
     cpu.conclude(&context)?;
-    cpu.merge_xmm(op.a, value.into(), 64);
+    cpu.registers.merge_xmm(op.a, value.into(), 64);
     Ok(())
 }
 
@@ -233,7 +233,7 @@ fn from_general<W: Width, const DOUBLE: bool>(
         false => (convert::from_integer::<u32>(integer, &mut context).into(), 32),
     };
     cpu.conclude(&context)?;
-    cpu.merge_xmm(op.a, value.into(), bits);
+    cpu.registers.merge_xmm(op.a, value.into(), bits);
     Ok(())
 }
 
@@ -286,7 +286,7 @@ fn cvtpi2ps(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value = packed::cvtpi2ps(b, &mut context);
     cpu.conclude(&context)?;
-    cpu.merge_xmm(op.a, value.into(), 64);
+    cpu.registers.merge_xmm(op.a, value.into(), 64);
     Ok(())
 }
 
@@ -296,7 +296,7 @@ fn cvtpi2pd(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value = packed::cvtdq2pd(b.into(), &mut context);
     cpu.conclude(&context)?;
-    cpu.set_xmm(op.a, value);
+    cpu.registers.set_xmm(op.a, value);
     Ok(())
 }
 

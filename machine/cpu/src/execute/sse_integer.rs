@@ -31,8 +31,8 @@ fn shift_by_immediate(
     function: impl Fn(u128, u64) -> u128,
 ) -> Result<(), Stop> {
     cpu.check_sse()?;
-    let value = function(cpu.xmm(op.a), op.immediate & 0xFF);
-    cpu.set_xmm(op.a, value);
+    let value = function(cpu.registers.xmm(op.a), op.immediate & 0xFF);
+    cpu.registers.set_xmm(op.a, value);
     Ok(())
 }
 
@@ -47,9 +47,9 @@ fn widen<W: Width>(
     cpu.check_sse()?;
     let source = match op.has(Op::MEMORY) {
         true => u128::from(cpu.read::<W>(bus, op)?.zero_extend()),
-        false => cpu.xmm(op.b),
+        false => cpu.registers.xmm(op.b),
     };
-    cpu.set_xmm(op.a, function(0, source));
+    cpu.registers.set_xmm(op.a, function(0, source));
     Ok(())
 }
 
@@ -60,14 +60,14 @@ fn blend_variable(
     op: &Op,
     function: impl Fn(u128, u128, u128) -> u128,
 ) -> Result<(), Stop> {
-    let mask = cpu.xmm(0);
+    let mask = cpu.registers.xmm(0);
     binary(cpu, bus, op, |a, b| function(a, b, mask))
 }
 
 fn ptest(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
     let b = source(cpu, bus, op)?;
-    let (is_zero, is_carry) = integer::ptest(cpu.xmm(op.a), b);
+    let (is_zero, is_carry) = integer::ptest(cpu.registers.xmm(op.a), b);
     let zero = if is_zero { rflags::ZF } else { 0 };
     let carry = if is_carry { rflags::CF } else { 0 };
     cpu.registers.flags.set_status(zero | carry);
@@ -78,7 +78,7 @@ fn ptest(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 #[inline(always)]
 fn mask(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op, function: fn(u128) -> u32) -> Result<(), Stop> {
     cpu.check_sse()?;
-    function(cpu.xmm(op.b)).to_register(&mut cpu.registers.gpr, op.a);
+    function(cpu.registers.xmm(op.b)).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -91,7 +91,7 @@ fn extract_lane<W: Width>(
     function: impl Fn(u128, u8) -> W,
 ) -> Result<(), Stop> {
     cpu.check_sse()?;
-    let lane = function(cpu.xmm(op.b), op.immediate as u8);
+    let lane = function(cpu.registers.xmm(op.b), op.immediate as u8);
     if op.has(Op::MEMORY) {
         cpu.write(bus, op, lane)?;
         return cpu.after_store();
@@ -113,8 +113,8 @@ fn insert_lane<W: Width>(
         true => cpu.read::<W>(bus, op)?,
         false => W::truncate(cpu.registers.gpr[op.b as usize]),
     };
-    let value = function(cpu.xmm(op.a), lane, op.immediate as u8);
-    cpu.set_xmm(op.a, value);
+    let value = function(cpu.registers.xmm(op.a), lane, op.immediate as u8);
+    cpu.registers.set_xmm(op.a, value);
     Ok(())
 }
 
@@ -124,10 +124,10 @@ fn insertps(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let immediate = op.immediate as u8;
     let lane = match op.has(Op::MEMORY) {
         true => cpu.read::<u32>(bus, op)?,
-        false => extract::pextrd(cpu.xmm(op.b), immediate >> 6),
+        false => extract::pextrd(cpu.registers.xmm(op.b), immediate >> 6),
     };
-    let value = shuffle::insertps(cpu.xmm(op.a), lane, immediate);
-    cpu.set_xmm(op.a, value);
+    let value = shuffle::insertps(cpu.registers.xmm(op.a), lane, immediate);
+    cpu.registers.set_xmm(op.a, value);
     Ok(())
 }
 
@@ -135,26 +135,26 @@ fn insertps(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn extrq<const IMMEDIATE: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_feature(Feature::Sse4a)?;
     cpu.check_sse()?;
-    let control = cpu.xmm(op.b);
+    let control = cpu.registers.xmm(op.b);
     let (length, index) = match IMMEDIATE {
         true => (op.immediate as u8, op.c),
         false => (control as u8, (control >> 8) as u8),
     };
-    let value = extract::extrq(cpu.xmm(op.a), length, index);
-    cpu.set_xmm(op.a, value);
+    let value = extract::extrq(cpu.registers.xmm(op.a), length, index);
+    cpu.registers.set_xmm(op.a, value);
     Ok(())
 }
 
 fn insertq<const IMMEDIATE: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_feature(Feature::Sse4a)?;
     cpu.check_sse()?;
-    let source = cpu.xmm(op.b);
+    let source = cpu.registers.xmm(op.b);
     let (length, index) = match IMMEDIATE {
         true => (op.immediate as u8, op.c),
         false => ((source >> 64) as u8, (source >> 72) as u8),
     };
-    let value = extract::insertq(cpu.xmm(op.a), source, length, index);
-    cpu.set_xmm(op.a, value);
+    let value = extract::insertq(cpu.registers.xmm(op.a), source, length, index);
+    cpu.registers.set_xmm(op.a, value);
     Ok(())
 }
 

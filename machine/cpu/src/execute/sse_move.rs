@@ -12,8 +12,8 @@ use iced_x86::{Instruction, Mnemonic};
 
 fn register_to_register(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
-    let value = cpu.xmm(op.b);
-    cpu.set_xmm(op.a, value);
+    let value = cpu.registers.xmm(op.b);
+    cpu.registers.set_xmm(op.a, value);
     Ok(())
 }
 
@@ -25,7 +25,7 @@ fn load<const ALIGNED: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resul
         cpu.check_aligned(op)?;
     }
     let value = cpu.read_128(bus, op)?;
-    cpu.set_xmm(op.a, value);
+    cpu.registers.set_xmm(op.a, value);
     Ok(())
 }
 
@@ -34,7 +34,7 @@ fn store<const ALIGNED: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resu
     if ALIGNED {
         cpu.check_aligned(op)?;
     }
-    let value = cpu.xmm(op.b);
+    let value = cpu.registers.xmm(op.b);
     cpu.write_128(bus, op, value)?;
     cpu.after_store()
 }
@@ -43,13 +43,13 @@ fn store<const ALIGNED: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resu
 fn load_scalar<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
     let value = cpu.read::<W>(bus, op)?.zero_extend();
-    cpu.set_xmm(op.a, value.into());
+    cpu.registers.set_xmm(op.a, value.into());
     Ok(())
 }
 
 fn store_scalar<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
-    let value = W::truncate(cpu.xmm(op.b) as u64);
+    let value = W::truncate(cpu.registers.xmm(op.b) as u64);
     cpu.write(bus, op, value)?;
     cpu.after_store()
 }
@@ -63,29 +63,29 @@ fn store_scalar_sse4a<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Re
 /// MOVSS and MOVSD between registers keep the rest.
 fn merge_scalar<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
-    let value = cpu.xmm(op.b);
-    cpu.merge_xmm(op.a, value, W::BITS);
+    let value = cpu.registers.xmm(op.b);
+    cpu.registers.merge_xmm(op.a, value, W::BITS);
     Ok(())
 }
 
 /// MOVQ between registers clears the upper half.
 fn movq_register(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
-    let value = cpu.xmm(op.b) as u64;
-    cpu.set_xmm(op.a, value.into());
+    let value = cpu.registers.xmm(op.b) as u64;
+    cpu.registers.set_xmm(op.a, value.into());
     Ok(())
 }
 
 fn general_to_xmm<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
     let value = W::truncate(cpu.registers.gpr[op.b as usize]).zero_extend();
-    cpu.set_xmm(op.a, value.into());
+    cpu.registers.set_xmm(op.a, value.into());
     Ok(())
 }
 
 fn xmm_to_general<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
-    W::truncate(cpu.xmm(op.b) as u64).to_register(&mut cpu.registers.gpr, op.a);
+    W::truncate(cpu.registers.xmm(op.b) as u64).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
@@ -99,7 +99,7 @@ fn load_half<const HIGH: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Res
 
 fn store_half<const HIGH: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
-    let value = (cpu.xmm(op.b) >> if HIGH { 64 } else { 0 }) as u64;
+    let value = (cpu.registers.xmm(op.b) >> if HIGH { 64 } else { 0 }) as u64;
     cpu.write(bus, op, value)?;
     cpu.after_store()
 }
@@ -107,17 +107,17 @@ fn store_half<const HIGH: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Re
 /// MOVLHPS (the source's low half to the high one) and MOVHLPS.
 fn cross_half<const TO_HIGH: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
-    let value = (cpu.xmm(op.b) >> if TO_HIGH { 0 } else { 64 }) as u64;
+    let value = (cpu.registers.xmm(op.b) >> if TO_HIGH { 0 } else { 64 }) as u64;
     set_half::<TO_HIGH>(cpu, op.a, value);
     Ok(())
 }
 
 fn set_half<const HIGH: bool>(cpu: &mut Cpu, register: u8, value: u64) {
     if HIGH {
-        let low = cpu.xmm(register) as u64;
-        cpu.set_xmm(register, u128::from(low) | u128::from(value) << 64);
+        let low = cpu.registers.xmm(register) as u64;
+        cpu.registers.set_xmm(register, u128::from(low) | u128::from(value) << 64);
     } else {
-        cpu.merge_xmm(register, value.into(), 64);
+        cpu.registers.merge_xmm(register, value.into(), 64);
     }
 }
 
@@ -125,7 +125,7 @@ fn set_half<const HIGH: bool>(cpu: &mut Cpu, register: u8, value: u64) {
 fn movdq2q(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
     cpu.check_pending()?;
-    let value = cpu.xmm(op.b) as u64;
+    let value = cpu.registers.xmm(op.b) as u64;
     cpu.registers.x87.set_mmx(op.a, value);
     Ok(())
 }
@@ -135,7 +135,7 @@ fn movq2dq(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_pending()?;
     cpu.registers.x87.enter_mmx();
     let value = cpu.registers.x87.mmx(op.b);
-    cpu.set_xmm(op.a, value.into());
+    cpu.registers.set_xmm(op.a, value.into());
     Ok(())
 }
 
@@ -143,7 +143,7 @@ fn movq2dq(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 /// whole operand is checked as if it were written.
 fn maskmovdqu(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.check_sse()?;
-    let (value, mask) = (cpu.xmm(op.b), cpu.xmm(op.c));
+    let (value, mask) = (cpu.registers.xmm(op.b), cpu.registers.xmm(op.c));
     masked_store(cpu, bus, op, &value.to_le_bytes(), &mask.to_le_bytes())
 }
 

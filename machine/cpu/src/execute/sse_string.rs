@@ -10,7 +10,7 @@ use iced_x86::{Code, Instruction, Mnemonic};
 
 fn second(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u128, Stop> {
     cpu.check_sse()?;
-    if op.has(Op::MEMORY) { cpu.read_128(bus, op) } else { Ok(cpu.xmm(op.b)) }
+    if op.has(Op::MEMORY) { cpu.read_128(bus, op) } else { Ok(cpu.registers.xmm(op.b)) }
 }
 
 /// `W` is the width of the lengths in rAX and rDX.
@@ -22,14 +22,14 @@ fn explicit<W: Width, const MASK: bool>(
     let b = second(cpu, bus, op)?;
     let length = |register: usize| W::truncate(cpu.registers.gpr[register]).sign_extend() as i64;
     let lengths = (length(RAX), length(RDX));
-    let comparison = string::explicit(cpu.xmm(op.a), b, lengths, op.immediate as u8);
+    let comparison = string::explicit(cpu.registers.xmm(op.a), b, lengths, op.immediate as u8);
     conclude::<MASK>(cpu, op, comparison);
     Ok(())
 }
 
 fn implicit<const MASK: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let b = second(cpu, bus, op)?;
-    let comparison = string::implicit(cpu.xmm(op.a), b, op.immediate as u8);
+    let comparison = string::implicit(cpu.registers.xmm(op.a), b, op.immediate as u8);
     conclude::<MASK>(cpu, op, comparison);
     Ok(())
 }
@@ -37,7 +37,7 @@ fn implicit<const MASK: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resu
 fn conclude<const MASK: bool>(cpu: &mut Cpu, op: &Op, comparison: Comparison) {
     let immediate = op.immediate as u8;
     if MASK {
-        cpu.set_xmm(0, comparison.mask(immediate));
+        cpu.registers.set_xmm(0, comparison.mask(immediate));
     } else {
         comparison.index(immediate).to_register(&mut cpu.registers.gpr, RCX as u8);
     }

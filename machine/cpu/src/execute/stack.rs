@@ -4,6 +4,7 @@ use crate::guest::Sensitive;
 use crate::memory::Access;
 use crate::operation::decode::{Binding, CodeSize, Cost, is_memory, is_register, width};
 use crate::operation::{Handler, Op};
+use crate::state::Registers;
 use crate::width::{RBP, RSP, Width};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::{Cr4, rflags};
@@ -14,21 +15,9 @@ use iced_x86::{Code, Instruction, Mnemonic};
 pub(super) const SS: u8 = 2;
 
 impl Cpu {
-    /// All bits of the stack pointer that the stack segment's size lets change.
-    #[inline(always)]
-    pub(crate) fn stack_mask(&self, is_long: bool) -> u64 {
-        if is_long {
-            u64::MAX
-        } else if self.registers.segments[SegmentRegister::Ss].attributes.is_big() {
-            0xFFFF_FFFF
-        } else {
-            0xFFFF
-        }
-    }
-
     #[inline(always)]
     pub(crate) fn set_stack_pointer(&mut self, is_long: bool, value: u64) {
-        let mask = self.stack_mask(is_long);
+        let mask = self.registers.stack_mask(is_long);
         self.registers.gpr[RSP] = match mask {
             0xFFFF => self.registers.gpr[RSP] & !0xFFFF | value & 0xFFFF,
             mask => value & mask,
@@ -46,7 +35,7 @@ impl Cpu {
         if is_long {
             return Ok(offset);
         }
-        self.segmented(SS, offset & self.stack_mask(false), size, access)
+        self.segmented(SS, offset & self.registers.stack_mask(false), size, access)
     }
 
     /// Pushes a value; on a fault nothing has changed.
@@ -197,10 +186,6 @@ fn leave<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
 }
 
 impl Cpu {
-    fn iopl(&self) -> u8 {
-        (self.registers.flags.system >> 12 & 3) as u8
-    }
-
     /// Sets RFLAGS to `bits` where `mask` has ones, and does what follows from a changed IF, TF, AC
     /// or RF.
     pub(crate) fn write_flags(&mut self, bits: u64, mask: u64) {
@@ -223,7 +208,7 @@ impl Cpu {
 fn pushf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.before(bus, op, Sensitive::Pushf)?;
     let mut bits = cpu.registers.flags.bits() & !(rflags::RF | rflags::VM);
-    if cpu.is_virtual_8086() && cpu.iopl() < 3 {
+    if cpu.registers.is_virtual_8086() && cpu.registers.iopl() < 3 {
         if W::BYTES != 2 || !cpu.control.cr4.contains(Cr4::VME) {
             return Err(Stop::GENERAL_PROTECTION);
         }
@@ -244,7 +229,7 @@ fn popf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
         mask |= rflags::AC | rflags::ID;
     }
     let mut bits = bits;
-    if cpu.is_virtual_8086() && cpu.iopl() < 3 {
+    if cpu.registers.is_virtual_8086() && cpu.registers.iopl() < 3 {
         if W::BYTES != 2 || !cpu.control.cr4.contains(Cr4::VME) {
             return Err(Stop::GENERAL_PROTECTION);
         }
@@ -255,7 +240,7 @@ fn popf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
         mask |= rflags::VIF;
         bits = bits & !rflags::VIF | if asks { rflags::VIF } else { 0 };
     } else {
-        if cpu.registers.cpl <= cpu.iopl() || cpu.is_virtual_8086() {
+        if cpu.registers.cpl <= cpu.registers.iopl() || cpu.registers.is_virtual_8086() {
             mask |= rflags::IF;
         }
         if cpu.registers.cpl == 0 {
@@ -319,4 +304,22 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
         _ => return None,
     };
     Binding::costing(handler, Cost::Store)
+}
+
+impl Registers {
+    /// All bits of the stack pointer that the stack segment's size lets change.
+    #[inline(always)]
+    pub(crate) fn stack_mask(&self, is_long: bool) -> u64 {
+        if is_long {
+            u64::MAX
+        } else if self.segments[SegmentRegister::Ss].attributes.is_big() {
+            0xFFFF_FFFF
+        } else {
+            0xFFFF
+        }
+    }
+
+    fn iopl(&self) -> u8 {
+        (self.flags.system >> 12 & 3) as u8
+    }
 }

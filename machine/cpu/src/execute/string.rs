@@ -8,6 +8,7 @@ use crate::guest::{Io, Sensitive};
 use crate::memory::Access;
 use crate::operation::decode::{Binding, Boundary, CodeSize, Cost, width};
 use crate::operation::{Handler, Op};
+use crate::state::Registers;
 use crate::width::{RAX, RCX, RDI, RDX, RSI, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;
@@ -26,35 +27,24 @@ enum Next {
 }
 
 impl Cpu {
-    fn string_register(&self, op: &Op, register: usize) -> u64 {
-        self.registers.gpr[register] & op.address_mask()
-    }
-
-    fn set_string_register(&mut self, op: &Op, register: usize, value: u64) {
-        self.registers.gpr[register] = match op.address_shift {
-            48 => self.registers.gpr[register] & !0xFFFF | value & 0xFFFF,
-            _ => value & op.address_mask(),
-        };
-    }
-
     fn advance<W: Width>(&mut self, op: &Op, register: usize, elements: u64) {
         let bytes = elements.wrapping_mul(W::BYTES as u64);
-        let old = self.string_register(op, register);
+        let old = self.registers.string_register(op, register);
         let new = if self.registers.flags.has(rflags::DF) {
             old.wrapping_sub(bytes)
         } else {
             old.wrapping_add(bytes)
         };
-        self.set_string_register(op, register, new);
+        self.registers.set_string_register(op, register, new);
     }
 
     fn source<W: Width>(&self, op: &Op) -> Result<u64, Stop> {
-        self.operand_at(op, self.string_register(op, RSI), W::BYTES, Access::Read)
+        self.operand_at(op, self.registers.string_register(op, RSI), W::BYTES, Access::Read)
     }
 
     /// The destination is in ES whatever prefix there is.
     fn destination<W: Width>(&self, op: &Op, access: Access) -> Result<u64, Stop> {
-        let offset = self.string_register(op, RDI);
+        let offset = self.registers.string_register(op, RDI);
         if op.has(Op::SEGMENTED) {
             self.segmented(ES, offset, W::BYTES, access)
         } else {
@@ -76,7 +66,7 @@ fn repeat(
         element(cpu, bus)?;
         return cpu.after_store();
     }
-    let mut left = cpu.string_register(op, RCX);
+    let mut left = cpu.registers.string_register(op, RCX);
     let mut budget = elements;
     while left != 0 {
         if budget == 0 || cpu.pending.code_changed {
@@ -86,7 +76,7 @@ fn repeat(
         let next = element(cpu, bus)?;
         left -= 1;
         budget -= 1;
-        cpu.set_string_register(op, RCX, left);
+        cpu.registers.set_string_register(op, RCX, left);
         cpu.extra_cost += 1;
         if next == Next::Stop {
             break;
@@ -302,4 +292,17 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
     let repeats = i.has_rep_prefix() || i.has_repne_prefix();
     let boundary = if repeats { Boundary::Last } else { Boundary::Within };
     Some(Binding { handler, boundary, cost: Cost::StringSetup })
+}
+
+impl Registers {
+    fn string_register(&self, op: &Op, register: usize) -> u64 {
+        self.gpr[register] & op.address_mask()
+    }
+
+    fn set_string_register(&mut self, op: &Op, register: usize, value: u64) {
+        self.gpr[register] = match op.address_shift {
+            48 => self.gpr[register] & !0xFFFF | value & 0xFFFF,
+            _ => value & op.address_mask(),
+        };
+    }
 }

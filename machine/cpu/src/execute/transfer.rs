@@ -146,7 +146,7 @@ fn xchg_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Sto
 }
 
 fn lea<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    W::truncate(cpu.effective_address(op)).to_register(&mut cpu.registers.gpr, op.a);
+    W::truncate(cpu.registers.effective_address(op)).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 

@@ -16,6 +16,7 @@ use crate::float::extended::Extended;
 use crate::float::{Context, Exceptions};
 use crate::operation::decode::{Binding, CodeSize};
 use crate::operation::{FLAT, FLAT_STACK, Op};
+use crate::state::Control;
 use crate::width::BLOCK_IP;
 use crate::{Cpu, Stop};
 use arch::control::Cr0;
@@ -171,15 +172,6 @@ impl X87 {
 }
 
 impl Cpu {
-    /// #NM while the unit is emulated or belongs to another task. [APM2 "CR0 Register"]
-    #[inline(always)]
-    pub(super) fn check_x87(&self) -> Result<(), Stop> {
-        if self.control.cr0.intersects(Cr0::EMULATION.union(Cr0::TASK_SWITCHED)) {
-            return Err(Stop::DEVICE_NOT_AVAILABLE);
-        }
-        Ok(())
-    }
-
     /// #MF for an exception that an earlier instruction left pending.
     /// DEVIATION(APM2 "#MF—x87 Floating-Point Exception-Pending"): with CR0.NE clear the external
     /// reporting through FERR is not modelled; execution goes on as if IGNNE were asserted.
@@ -194,7 +186,7 @@ impl Cpu {
     /// The start of every waiting x87 instruction.
     #[inline(always)]
     pub(super) fn enter_x87(&self) -> Result<(), Stop> {
-        self.check_x87()?;
+        self.control.check_x87()?;
         self.check_pending()
     }
 
@@ -207,7 +199,7 @@ impl Cpu {
             self.registers.segments[SegmentRegister::Cs].selector;
         self.registers.x87.opcode = op.immediate as u16 & 0x7FF;
         if op.has(Op::MEMORY) {
-            self.registers.x87.data_pointer = self.effective_address(op);
+            self.registers.x87.data_pointer = self.registers.effective_address(op);
             let segment = match op.segment {
                 FLAT => Some(SegmentRegister::Ds),
                 FLAT_STACK => Some(SegmentRegister::Ss),
@@ -242,4 +234,15 @@ pub(super) fn bind(i: &Instruction, size: CodeSize) -> Option<Binding> {
         .or_else(|| transcendental::bind(i))
         .or_else(|| control::bind(i))
         .or_else(|| environment::bind(i, size))
+}
+
+impl Control {
+    /// #NM while the unit is emulated or belongs to another task. [APM2 "CR0 Register"]
+    #[inline(always)]
+    pub(super) fn check_x87(&self) -> Result<(), Stop> {
+        if self.cr0.intersects(Cr0::EMULATION.union(Cr0::TASK_SWITCHED)) {
+            return Err(Stop::DEVICE_NOT_AVAILABLE);
+        }
+        Ok(())
+    }
 }

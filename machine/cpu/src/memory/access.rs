@@ -3,6 +3,7 @@
 use super::place::Place;
 use super::tlb;
 use crate::guest::Located;
+use crate::state::Registers;
 use crate::width::Width;
 use crate::{Attention, Bus, Cpu, Op, Stop};
 use arch::address::{Linear, SystemPhysical};
@@ -17,18 +18,10 @@ pub enum Access {
 }
 
 impl Cpu {
-    /// The offset of the operation's memory operand in its segment.
-    #[inline(always)]
-    pub fn effective_address(&self, op: &Op) -> u64 {
-        let base = self.registers.gpr[op.base as usize];
-        let index = self.registers.gpr[op.index as usize] << (op.scale & 3);
-        base.wrapping_add(index).wrapping_add(op.displacement as i64 as u64) & op.address_mask()
-    }
-
     /// The linear address of the operation's memory operand of `size` bytes.
     #[inline(always)]
     pub fn operand(&self, op: &Op, size: usize, access: Access) -> Result<u64, Stop> {
-        let offset = self.effective_address(op);
+        let offset = self.registers.effective_address(op);
         self.operand_at(op, offset, size, access)
     }
 
@@ -238,11 +231,11 @@ impl Cpu {
 
     /// Outside 64-bit mode linear addresses wrap at 4 GiB.
     fn wrap_linear(&self, linear: u64) -> u64 {
-        if self.is_long_mode() { linear } else { linear & 0xFFFF_FFFF }
+        if self.control.is_long_mode() { linear } else { linear & 0xFFFF_FFFF }
     }
 
     fn check_canonical(&self, linear: u64, segment: u8) -> Result<(), Stop> {
-        if !self.is_long_mode() || (linear as i64) << 16 >> 16 == linear as i64 {
+        if !self.control.is_long_mode() || (linear as i64) << 16 >> 16 == linear as i64 {
             return Ok(());
         }
         let is_stack = segment == crate::operation::FLAT_STACK || segment == 2;
@@ -359,5 +352,15 @@ impl Cpu {
     ) -> Result<Place, Stop> {
         self.check_canonical(linear, crate::operation::FLAT_STACK)?;
         self.locate_in(bus, linear, size, access, set)
+    }
+}
+
+impl Registers {
+    /// The offset of the operation's memory operand in its segment.
+    #[inline(always)]
+    pub fn effective_address(&self, op: &Op) -> u64 {
+        let base = self.gpr[op.base as usize];
+        let index = self.gpr[op.index as usize] << (op.scale & 3);
+        base.wrapping_add(index).wrapping_add(op.displacement as i64 as u64) & op.address_mask()
     }
 }

@@ -129,6 +129,6 @@ impl Cpu {
 
     fn area_address(&self, linear: u64, offset: usize) -> u64 {
         let address = linear.wrapping_add(offset as u64);
-        if self.is_long_mode() { address } else { address & 0xFFFF_FFFF }
+        if self.control.is_long_mode() { address } else { address & 0xFFFF_FFFF }
     }
 }

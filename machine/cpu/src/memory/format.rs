@@ -29,7 +29,7 @@ pub(crate) struct Wide {
 impl Wide {
     /// That of the processor's present mode, which must be PAE or long mode.
     pub fn of(cpu: &Cpu) -> Self {
-        let is_long = cpu.is_long_mode();
+        let is_long = cpu.control.is_long_mode();
         let no_execute = cpu.control.efer.contains(Efer::NO_EXECUTE);
         let legacy_high = if is_long { 0 } else { 0x7FF0_0000_0000_0000 };
         Self {

@@ -4,6 +4,7 @@ use super::access::Access;
 use super::format::{Legacy, Wide, right};
 use super::tlb;
 use crate::guest::Located;
+use crate::state::Control;
 use crate::{Bus, Cpu, Stop};
 use arch::address::{Linear, SystemPhysical};
 use arch::control::{Cr0, Cr4, Efer};
@@ -82,15 +83,9 @@ impl Cpu {
         user | match access {
             Access::Read => 0,
             Access::Write => fault::WRITE,
-            Access::Execute if self.reports_fetches() => fault::FETCH,
+            Access::Execute if self.control.reports_fetches() => fault::FETCH,
             Access::Execute => 0,
         }
-    }
-
-    /// I/D in the error code exists only where NX or SMEP is on.
-    fn reports_fetches(&self) -> bool {
-        self.control.cr4.contains(Cr4::SMEP)
-            || self.control.cr4.contains(Cr4::PAE) && self.control.efer.contains(Efer::NO_EXECUTE)
     }
 
     /// Walks the tables of the present mode, checks permissions, sets accessed and dirty.
@@ -118,7 +113,7 @@ impl Cpu {
     /// The first table of eight-byte entries and its level: CR3's in long mode; under PAE that of
     /// the register that holds the root's entry. `Err` holds bits of a page fault's error code.
     fn wide_root(&self, linear: Linear) -> Result<(u64, u32), u32> {
-        if self.is_long_mode() {
+        if self.control.is_long_mode() {
             return Ok((self.control.cr3 & entry::ADDRESS, 4));
         }
         let pointer = self.control.pdpte[(linear.0 >> 30 & 3) as usize];
@@ -179,7 +174,7 @@ impl Cpu {
     /// The error code's bit for a protection key that forbids the access, whether anything else
     /// does or not. [APM2 "Memory Protection Keys (MPK) Bit"] [SDM3 "Page-Fault Exceptions"]
     fn key_violation(&self, walk: &Walk, access: Access, write_protects: bool) -> u32 {
-        if !walk.is_user() || !self.control.cr4.contains(Cr4::PKE) || !self.is_long_mode() {
+        if !walk.is_user() || !self.control.cr4.contains(Cr4::PKE) || !self.control.is_long_mode() {
             return 0;
         }
         let rights = self.control.pkru >> (2 * walk.protection_key);
@@ -368,4 +363,12 @@ impl Tables for Untouched<'_> {
     }
 
     fn write(&mut self, _: SystemPhysical, _: u64, _: u64) {}
+}
+
+impl Control {
+    /// I/D in the error code exists only where NX or SMEP is on.
+    fn reports_fetches(&self) -> bool {
+        self.cr4.contains(Cr4::SMEP)
+            || self.cr4.contains(Cr4::PAE) && self.efer.contains(Efer::NO_EXECUTE)
+    }
 }

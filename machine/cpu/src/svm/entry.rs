@@ -3,7 +3,7 @@
 use super::avic::{Avic, AvicCapabilities};
 use super::check::{Illegal, Supported, check};
 use super::state::{Guest, Host, NestedPaging, PauseFilter};
-use crate::state::{Attention, TableRegister};
+use crate::state::{Attention, Control, TableRegister};
 use crate::system::BranchRecords;
 use crate::width::{RAX, RSP};
 use crate::{Activity, Bus, Cpu};
@@ -233,7 +233,7 @@ impl Cpu {
             (SegmentRegister::Ss, save::SS),
             (SegmentRegister::Ds, save::DS),
         ] {
-            self.set_segment(register, segment(vmcb.get(field)));
+            self.registers.set_segment(register, segment(vmcb.get(field)));
         }
         let flags = vmcb.get(save::RFLAGS);
         self.write_flags(flags & rflags::ALL | rflags::FIXED, u64::MAX);
@@ -244,7 +244,7 @@ impl Cpu {
         } else {
             vmcb.get(save::CPL) & 3
         };
-        self.set_segment(SegmentRegister::Cs, segment(vmcb.get(save::CS)));
+        self.registers.set_segment(SegmentRegister::Cs, segment(vmcb.get(save::CS)));
         self.set_cpl(cpl);
         self.registers.gpr[RSP] = vmcb.get(save::RSP);
         self.registers.gpr[RAX] = vmcb.get(save::RAX);
@@ -278,18 +278,13 @@ impl Cpu {
         self.write_debug_control(vmcb.get(save::DBGCTL));
     }
 
-    /// The process-context identifier that tags translations.
-    fn context_identifier(&self) -> u16 {
-        if self.control.cr4.contains(Cr4::PCIDE) { self.control.cr3 as u16 & 0xFFF } else { 0 }
-    }
-
     /// What follows from control and segment registers that were loaded together.
     pub(super) fn refresh_after_switch(&mut self, bus: &mut Bus<'_>) {
         let asid = self.guest.svm.current.as_ref().map_or(0, |guest| guest.asid);
-        self.tlb.select(asid, self.context_identifier());
+        self.tlb.select(asid, self.control.context_identifier());
         let is_pae = self.control.cr0.contains(Cr0::PAGING)
             && self.control.cr4.contains(Cr4::PAE)
-            && !self.is_long_mode();
+            && !self.control.is_long_mode();
         if is_pae {
             self.reload_pdptes(bus);
         }
@@ -312,4 +307,11 @@ pub(super) fn segment(saved: arch::svm::segment::Segment) -> Segment {
 /// A descriptor-table register of the save area.
 fn table(saved: arch::svm::segment::Segment) -> TableRegister {
     TableRegister { base: saved.base, limit: saved.limit as u16 }
+}
+
+impl Control {
+    /// The process-context identifier that tags translations.
+    fn context_identifier(&self) -> u16 {
+        if self.cr4.contains(Cr4::PCIDE) { self.cr3 as u16 & 0xFFF } else { 0 }
+    }
 }

@@ -182,9 +182,9 @@ impl Cpu {
         for (register, index) in
             [(SegmentRegister::Es, 0), (SegmentRegister::Ss, 2), (SegmentRegister::Ds, 3)]
         {
-            self.set_segment(register, host.segments[index]);
+            self.registers.set_segment(register, host.segments[index]);
         }
-        self.set_segment(SegmentRegister::Cs, host.segments[1]);
+        self.registers.set_segment(SegmentRegister::Cs, host.segments[1]);
         self.set_cpl(0);
         self.registers.gpr[RSP] = host.rsp;
         self.registers.gpr[RAX] = host.rax;

@@ -40,7 +40,7 @@ impl Cpu {
         {
             return Err(Stop::INVALID_OPCODE);
         }
-        self.needs_cpl0()?;
+        self.registers.needs_cpl0()?;
         self.svm_intercept4(op, bit, code)
     }
 
@@ -88,7 +88,7 @@ impl Cpu {
 fn vmrun(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.svm_prologue(op, Vector4::VMRUN, ExitCode::Vmrun)?;
     let at = cpu.vmcb_address(op)?;
-    let next = cpu.next_ip(op);
+    let next = cpu.registers.next_ip(op);
     cpu.enter_guest(bus, at, next);
     Err(Stop::BRANCH)
 }
@@ -106,8 +106,8 @@ fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         let loaded = segment(vmcb.get(field));
         Segment { base: canonical(loaded.base) as u64, ..loaded }
     };
-    cpu.set_segment(SegmentRegister::Fs, load(save::FS));
-    cpu.set_segment(SegmentRegister::Gs, load(save::GS));
+    cpu.registers.set_segment(SegmentRegister::Fs, load(save::FS));
+    cpu.registers.set_segment(SegmentRegister::Gs, load(save::GS));
     cpu.control.ldtr = load(save::LDTR);
     cpu.control.tr = load(save::TR);
     let calls = &mut cpu.control.syscall;

@@ -24,7 +24,7 @@ impl Cpu {
 
     /// Leaves the guest at `op`, an instruction that is intercepted.
     fn exit_instruction(&mut self, op: &Op, code: ExitCode, info: [u64; 2]) -> Stop {
-        let next = self.next_ip(op);
+        let next = self.registers.next_ip(op);
         self.exit_with(code, info, next)
     }
 
@@ -167,7 +167,7 @@ impl Cpu {
             .with_is_64_bit_address(address_bits == 64)
             .with_segment(self.string_segment(op, io))
             .with_port(port);
-        let next = self.next_ip(op);
+        let next = self.registers.next_ip(op);
         Err(self.exit_instruction(op, ExitCode::IoPort, [info.into_bits(), next]))
     }
 
@@ -297,7 +297,7 @@ impl Cpu {
 
     fn svm_intercept_mwait(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         self.svm_intercept4(op, Vector4::MWAIT, ExitCode::Mwait)?;
-        if self.monitor_is_armed(bus.memory) {
+        if self.pending.monitor_is_armed(bus.memory) {
             self.svm_intercept4(op, Vector4::MWAIT_ARMED, ExitCode::MwaitArmed)?;
         }
         Ok(())

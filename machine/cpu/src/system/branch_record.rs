@@ -6,6 +6,7 @@
 //! last branch before them. A #DB is not recorded and turns recording off. World switches are no
 //! control transfers of either side.
 
+use crate::state::Control;
 use crate::{Attention, Cpu};
 use arch::exception;
 use serde::{Deserialize, Serialize};
@@ -36,11 +37,6 @@ impl Cpu {
         self.pending.attention.set(Attention::BRANCH_RECORDS, value & RECORDS != 0);
     }
 
-    /// Whether single steps go from branch to branch.
-    pub(crate) fn steps_branches(&self) -> bool {
-        self.control.msr.debug_ctl & STEPS_BRANCHES != 0
-    }
-
     /// A branch at `from` has been taken.
     pub(crate) fn record_branch(&mut self, from: u64) {
         if self.control.msr.debug_ctl & RECORDS != 0 {
@@ -64,5 +60,12 @@ impl Cpu {
             records.exception_to = records.branch_to;
             self.record_branch(from);
         }
+    }
+}
+
+impl Control {
+    /// Whether single steps go from branch to branch.
+    pub(crate) fn steps_branches(&self) -> bool {
+        self.msr.debug_ctl & STEPS_BRANCHES != 0
     }
 }

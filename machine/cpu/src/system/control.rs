@@ -123,12 +123,12 @@ impl Cpu {
         let keeps = has_pcid && value & CR3_KEEP != 0;
         let value = if has_pcid { value & !CR3_KEEP } else { value };
         let beyond = !((1u64 << self.model.physical_bits()) - 1);
-        if self.is_long_mode() && value & beyond != 0 {
+        if self.control.is_long_mode() && value & beyond != 0 {
             return Err(Stop::GENERAL_PROTECTION);
         }
         let is_pae = self.control.cr0.contains(Cr0::PAGING)
             && self.control.cr4.contains(Cr4::PAE)
-            && !self.is_long_mode();
+            && !self.control.is_long_mode();
         if is_pae {
             self.load_pdptes(bus, value)?;
         }
@@ -182,7 +182,7 @@ impl Cpu {
             return Err(Stop::GENERAL_PROTECTION);
         }
         let changed = self.control.cr4 ^ new;
-        let long = self.is_long_mode();
+        let long = self.control.is_long_mode();
         let sets_pcid = changed.contains(Cr4::PCIDE) && new.contains(Cr4::PCIDE);
         if long && !new.contains(Cr4::PAE) || sets_pcid && (!long || self.control.cr3 & 0xFFF != 0)
         {

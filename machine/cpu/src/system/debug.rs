@@ -4,6 +4,7 @@ use super::event::{Event, Origin};
 use crate::guest::Sensitive;
 use crate::memory::Access;
 use crate::operation::Op;
+use crate::state::{Control, Debug};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::{Cr4, debug, rflags};
 use arch::exception;
@@ -19,24 +20,6 @@ const DR7_KNOWN: u64 = 0xFFFF_23FF;
 const DR6_WRITABLE: u64 = 0xE00F;
 
 impl Cpu {
-    fn debug_number(&self, number: u8) -> Result<u8, Stop> {
-        match number {
-            0..=3 | 6 | 7 => Ok(number),
-            4 | 5 if !self.control.cr4.contains(Cr4::DE) => Ok(number + 2),
-            _ => Err(Stop::INVALID_OPCODE),
-        }
-    }
-
-    /// #DB if DR7.GD guards the debug registers.
-    fn check_general_detect(&mut self) -> Result<(), Stop> {
-        if self.debug.dr7 & debug::DR7_GENERAL_DETECT == 0 {
-            return Ok(());
-        }
-        self.debug.note_causes(debug::DR6_GENERAL_DETECT);
-        self.debug.dr7 &= !debug::DR7_GENERAL_DETECT;
-        Err(Stop::exception(exception::DEBUG))
-    }
-
     pub(crate) fn read_debug(
         &mut self,
         bus: &mut Bus<'_>,
@@ -44,10 +27,10 @@ impl Cpu {
         number: u8,
     ) -> Result<u64, Stop> {
         let encoded = number;
-        let number = self.debug_number(number)?;
-        self.needs_cpl0()?;
+        let number = self.control.debug_number(number)?;
+        self.registers.needs_cpl0()?;
         self.before(bus, op, Sensitive::ReadDebug { number: encoded })?;
-        self.check_general_detect()?;
+        self.debug.check_general_detect()?;
         Ok(match number {
             0..=3 => self.debug.dr[number as usize],
             6 => self.debug.dr6,
@@ -63,10 +46,10 @@ impl Cpu {
         value: u64,
     ) -> Result<(), Stop> {
         let encoded = number;
-        let number = self.debug_number(number)?;
-        self.needs_cpl0()?;
+        let number = self.control.debug_number(number)?;
+        self.registers.needs_cpl0()?;
         self.before(bus, op, Sensitive::WriteDebug { number: encoded })?;
-        self.check_general_detect()?;
+        self.debug.check_general_detect()?;
         if number >= 6 && value >> 32 != 0 {
             return Err(Stop::GENERAL_PROTECTION);
         }
@@ -79,23 +62,10 @@ impl Cpu {
         Err(Stop::END_BLOCK)
     }
 
-    /// (enabled, kind, length in bytes) of breakpoint `i`.
-    fn breakpoint(&self, i: usize) -> (bool, u64, u64) {
-        let enabled = self.debug.dr7 >> (2 * i) & 3 != 0;
-        let control = self.debug.dr7 >> (16 + 4 * i) & 15;
-        let length = match control >> 2 {
-            0 => 1,
-            1 => 2,
-            2 => 8,
-            _ => 4,
-        };
-        (enabled, control & 3, length)
-    }
-
     pub(crate) fn has_data_breakpoints(&self) -> bool {
         self.debug.dr7 & 0xFF != 0
             && (0..4).any(|i| {
-                let (enabled, kind, _) = self.breakpoint(i);
+                let (enabled, kind, _) = self.debug.breakpoint(i);
                 enabled && (kind == WRITE || kind == READ_WRITE)
             })
     }
@@ -103,7 +73,7 @@ impl Cpu {
     fn has_code_breakpoints(&self) -> bool {
         self.debug.dr7 & 0xFF != 0
             && (0..4).any(|i| {
-                let (enabled, kind, _) = self.breakpoint(i);
+                let (enabled, kind, _) = self.debug.breakpoint(i);
                 enabled && kind == EXECUTE
             })
     }
@@ -130,7 +100,7 @@ impl Cpu {
             return;
         }
         for i in 0..4 {
-            let (enabled, kind, length) = self.breakpoint(i);
+            let (enabled, kind, length) = self.debug.breakpoint(i);
             let wanted = kind == READ_WRITE || kind == WRITE && access == Access::Write;
             let start = self.debug.dr[i] & !(length - 1);
             let overlaps =
@@ -156,7 +126,7 @@ impl Cpu {
         }
         let mut hit = 0;
         for i in 0..4 {
-            let (enabled, kind, _) = self.breakpoint(i);
+            let (enabled, kind, _) = self.debug.breakpoint(i);
             if enabled && kind == EXECUTE && self.debug.dr[i] == linear {
                 hit |= 1 << i;
             }
@@ -201,5 +171,40 @@ impl Cpu {
         let causes = std::mem::take(&mut self.debug.pending);
         self.debug.note_causes(causes);
         self.raise(bus, Event { vector: exception::DEBUG, error: None, origin: Origin::Exception })
+    }
+}
+
+impl Control {
+    fn debug_number(&self, number: u8) -> Result<u8, Stop> {
+        match number {
+            0..=3 | 6 | 7 => Ok(number),
+            4 | 5 if !self.cr4.contains(Cr4::DE) => Ok(number + 2),
+            _ => Err(Stop::INVALID_OPCODE),
+        }
+    }
+}
+
+impl Debug {
+    /// #DB if DR7.GD guards the debug registers.
+    fn check_general_detect(&mut self) -> Result<(), Stop> {
+        if self.dr7 & debug::DR7_GENERAL_DETECT == 0 {
+            return Ok(());
+        }
+        self.note_causes(debug::DR6_GENERAL_DETECT);
+        self.dr7 &= !debug::DR7_GENERAL_DETECT;
+        Err(Stop::exception(exception::DEBUG))
+    }
+
+    /// (enabled, kind, length in bytes) of breakpoint `i`.
+    fn breakpoint(&self, i: usize) -> (bool, u64, u64) {
+        let enabled = self.dr7 >> (2 * i) & 3 != 0;
+        let control = self.dr7 >> (16 + 4 * i) & 15;
+        let length = match control >> 2 {
+            0 => 1,
+            1 => 2,
+            2 => 8,
+            _ => 4,
+        };
+        (enabled, control & 3, length)
     }
 }

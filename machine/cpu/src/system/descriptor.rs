@@ -1,6 +1,7 @@
 //! Descriptor tables and the loading of segment registers.
 //! [APM2 "Segmented Virtual Memory"] [APM2 "Data-Access Privilege Checks"]
 
+use crate::state::{Control, Registers};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::exception;
 use arch::segment::{Attributes, Descriptor, Segment, SegmentRegister, system};
@@ -29,20 +30,6 @@ pub(super) const fn rpl(selector: u16) -> u8 {
 }
 
 impl Cpu {
-    /// The linear address of a selector's descriptor of `bytes`; `None` beyond the table's limit.
-    fn descriptor_address(&self, selector: u16, bytes: u32) -> Option<u64> {
-        let offset = (selector & !7) as u32;
-        let (base, limit) = if selector & 4 == 0 {
-            (self.control.gdtr.base, self.control.gdtr.limit as u32)
-        } else if is_null(self.control.ldtr.selector) || !self.control.ldtr.attributes.is_present()
-        {
-            return None;
-        } else {
-            (self.control.ldtr.base, self.control.ldtr.limit)
-        };
-        (offset + bytes - 1 <= limit).then(|| base.wrapping_add(offset as u64))
-    }
-
     /// Reads a descriptor; `fault` if the selector lies outside its table.
     pub(super) fn descriptor(
         &mut self,
@@ -50,7 +37,7 @@ impl Cpu {
         selector: u16,
         fault: Stop,
     ) -> Result<Descriptor, Stop> {
-        let at = self.descriptor_address(selector, 8).ok_or(fault)?;
+        let at = self.control.descriptor_address(selector, 8).ok_or(fault)?;
         Ok(Descriptor(self.read_system(bus, at, 8)?))
     }
 
@@ -61,7 +48,7 @@ impl Cpu {
         selector: u16,
         fault: Stop,
     ) -> Result<u64, Stop> {
-        let at = self.descriptor_address(selector, 16).ok_or(fault)?;
+        let at = self.control.descriptor_address(selector, 16).ok_or(fault)?;
         let upper = self.read_system(bus, at + 8, 8)?;
         if upper >> 40 & 0x1F != 0 {
             return Err(fault);
@@ -80,7 +67,7 @@ impl Cpu {
             return Ok(descriptor);
         }
         let marked = Descriptor(descriptor.0 | ACCESSED);
-        if let Some(at) = self.descriptor_address(selector, 8) {
+        if let Some(at) = self.control.descriptor_address(selector, 8) {
             self.write_system(bus, at + 4, 4, marked.0 >> 32)?;
         }
         Ok(marked)
@@ -93,7 +80,7 @@ impl Cpu {
         selector: u16,
         busy: bool,
     ) -> Result<(), Stop> {
-        let Some(at) = self.descriptor_address(selector, 8) else {
+        let Some(at) = self.control.descriptor_address(selector, 8) else {
             return Err(Stop::gp(selector));
         };
         let upper = self.read_system(bus, at + 4, 4)?;
@@ -101,15 +88,10 @@ impl Cpu {
         self.write_system(bus, at + 4, 4, upper)
     }
 
-    pub(crate) fn set_segment(&mut self, register: SegmentRegister, segment: Segment) {
-        self.registers.segments[register] = segment;
-        self.registers.segment_base[register as usize] = segment.base;
-    }
-
     /// Loads CS and takes the privilege level from its RPL.
     pub(super) fn set_code_segment(&mut self, segment: Segment, cpl: u8) {
         let selector = segment.selector & !3 | cpl as u16;
-        self.set_segment(SegmentRegister::Cs, Segment { selector, ..segment });
+        self.registers.set_segment(SegmentRegister::Cs, Segment { selector, ..segment });
         self.set_cpl(cpl);
     }
 
@@ -133,20 +115,20 @@ impl Cpu {
         } else {
             self.checked_data_segment(bus, selector)?
         };
-        self.set_segment(register, segment);
+        self.registers.set_segment(register, segment);
         Ok(())
     }
 
     /// In real mode the hidden attributes and limit stay ("unreal mode"); in virtual-8086 mode they
     /// are fixed.
     fn load_real_segment(&mut self, register: SegmentRegister, selector: u16) -> Result<(), Stop> {
-        let segment = if self.is_virtual_8086() {
+        let segment = if self.registers.is_virtual_8086() {
             Segment { attributes: Attributes(0xF3), ..Segment::real(selector) }
         } else {
             let old = self.registers.segments[register];
             Segment { selector, base: (selector as u64) << 4, ..old }
         };
-        self.set_segment(register, segment);
+        self.registers.set_segment(register, segment);
         Ok(())
     }
 
@@ -227,7 +209,7 @@ impl Cpu {
         descriptor: Descriptor,
     ) -> Result<Segment, Stop> {
         let mut segment = descriptor.segment(selector);
-        if self.is_long_mode() {
+        if self.control.is_long_mode() {
             let upper = self.descriptor_upper(bus, selector, Stop::gp(selector))?;
             segment.base |= upper << 32;
             if (segment.base as i64) << 16 >> 16 != segment.base as i64 {
@@ -245,7 +227,7 @@ impl Cpu {
         let attributes = descriptor.attributes();
         let kind = attributes.kind();
         let available = kind == system::TSS32_AVAILABLE
-            || kind == system::TSS16_AVAILABLE && !self.is_long_mode();
+            || kind == system::TSS16_AVAILABLE && !self.control.is_long_mode();
         if attributes.is_code_or_data() || !available {
             return Err(Stop::gp(selector));
         }
@@ -261,7 +243,7 @@ impl Cpu {
 
     /// A code or data segment that the present privilege may see, for LAR, LSL, VERR, VERW.
     fn visible(&mut self, bus: &mut Bus<'_>, selector: u16) -> Result<Option<Descriptor>, Stop> {
-        let Some(at) = self.descriptor_address(selector, 8) else { return Ok(None) };
+        let Some(at) = self.control.descriptor_address(selector, 8) else { return Ok(None) };
         if is_null(selector) {
             return Ok(None);
         }
@@ -289,7 +271,7 @@ impl Cpu {
                 system::TSS16_AVAILABLE
                 | system::TSS16_BUSY
                 | system::CALL_GATE16
-                | system::TASK_GATE => !self.is_long_mode(),
+                | system::TASK_GATE => !self.control.is_long_mode(),
                 _ => false,
             };
         Ok(valid.then_some((descriptor.0 >> 32) as u32 & 0x00FF_FF00))
@@ -305,7 +287,7 @@ impl Cpu {
         let valid = attributes.is_code_or_data()
             || match attributes.kind() {
                 system::LDT | system::TSS32_AVAILABLE | system::TSS32_BUSY => true,
-                system::TSS16_AVAILABLE | system::TSS16_BUSY => !self.is_long_mode(),
+                system::TSS16_AVAILABLE | system::TSS16_BUSY => !self.control.is_long_mode(),
                 _ => false,
             };
         Ok(valid.then_some(descriptor.limit()))
@@ -336,8 +318,8 @@ impl Cpu {
             if !keeps || is_null(segment.selector) {
                 // The base outlives its descriptor: kernels whose GS holds a selector find their
                 // own data after a round through user mode.
-                let base = if self.is_long_mode() { segment.base } else { 0 };
-                self.set_segment(register, Segment { base, ..Segment::default() });
+                let base = if self.control.is_long_mode() { segment.base } else { 0 };
+                self.registers.set_segment(register, Segment { base, ..Segment::default() });
             }
         }
         self.pending.attention |= Attention::INTERRUPT;
@@ -347,4 +329,26 @@ impl Cpu {
 /// A segment register that holds a null selector.
 pub(super) fn null_segment(selector: u16) -> Segment {
     Segment { selector, ..Segment::default() }
+}
+
+impl Registers {
+    pub(crate) fn set_segment(&mut self, register: SegmentRegister, segment: Segment) {
+        self.segments[register] = segment;
+        self.segment_base[register as usize] = segment.base;
+    }
+}
+
+impl Control {
+    /// The linear address of a selector's descriptor of `bytes`; `None` beyond the table's limit.
+    fn descriptor_address(&self, selector: u16, bytes: u32) -> Option<u64> {
+        let offset = (selector & !7) as u32;
+        let (base, limit) = if selector & 4 == 0 {
+            (self.gdtr.base, self.gdtr.limit as u32)
+        } else if is_null(self.ldtr.selector) || !self.ldtr.attributes.is_present() {
+            return None;
+        } else {
+            (self.ldtr.base, self.ldtr.limit)
+        };
+        (offset + bytes - 1 <= limit).then(|| base.wrapping_add(offset as u64))
+    }
 }

@@ -133,7 +133,7 @@ impl Cpu {
     pub(crate) fn deliver(&mut self, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
         if self.control.is_real() {
             self.deliver_real(bus, event.vector)
-        } else if self.is_long_mode() {
+        } else if self.control.is_long_mode() {
             self.deliver_long(bus, event)
         } else {
             self.deliver_protected(bus, event)
@@ -162,7 +162,7 @@ impl Cpu {
             base: (selector as u64) << 4,
             ..self.registers.segments[SegmentRegister::Cs]
         };
-        self.set_segment(SegmentRegister::Cs, segment);
+        self.registers.set_segment(SegmentRegister::Cs, segment);
         self.registers.ip = target & 0xFFFF;
         Ok(())
     }
@@ -207,7 +207,8 @@ impl Cpu {
         }
         let descriptor = self.descriptor(bus, selector, gp(code_of(selector)))?;
         let attributes = descriptor.attributes();
-        let right_size = !self.is_long_mode() || attributes.is_long() && !attributes.is_big();
+        let right_size =
+            !self.control.is_long_mode() || attributes.is_long() && !attributes.is_big();
         if !attributes.is_code() || attributes.dpl() > self.registers.cpl || !right_size {
             return Err(gp(code_of(selector)));
         }
@@ -230,7 +231,7 @@ impl Cpu {
         }
         let external = event.origin.external_bit();
         let (code, cpl) = self.handler_segment(bus, gate.gate_selector(), external)?;
-        let from_virtual = self.is_virtual_8086();
+        let from_virtual = self.registers.is_virtual_8086();
         if from_virtual && cpl != 0 {
             let code = code_of(gate.gate_selector()) | external;
             return Err(Stop::exception_with(exception::GENERAL_PROTECTION, code));
@@ -269,7 +270,7 @@ impl Cpu {
             for register in
                 [SegmentRegister::Es, SegmentRegister::Ds, SegmentRegister::Fs, SegmentRegister::Gs]
             {
-                self.set_segment(register, null_segment(0));
+                self.registers.set_segment(register, null_segment(0));
             }
         }
         Ok(())
@@ -307,7 +308,7 @@ impl Cpu {
         switches: bool,
     ) {
         if switches {
-            self.set_segment(SegmentRegister::Ss, frame.segment);
+            self.registers.set_segment(SegmentRegister::Ss, frame.segment);
             self.registers.gpr[RSP] = frame.pointer & frame.mask;
         } else {
             self.registers.gpr[RSP] =
@@ -359,7 +360,7 @@ impl Cpu {
         let old_ss = self.registers.segments[SegmentRegister::Ss];
         self.enter_handler(&frame, code, cpl, offset, is_interrupt, true);
         if keeps_stack_segment {
-            self.set_segment(SegmentRegister::Ss, old_ss);
+            self.registers.set_segment(SegmentRegister::Ss, old_ss);
         }
         Ok(())
     }
@@ -384,7 +385,7 @@ impl Cpu {
         Frame {
             segment: self.registers.segments[SegmentRegister::Ss],
             pointer: self.registers.gpr[RSP],
-            mask: self.stack_mask(false),
+            mask: self.registers.stack_mask(false),
             slot,
             set: if self.registers.cpl == 3 { sets::USER } else { sets::SUPERVISOR },
             is_long: false,

@@ -41,7 +41,7 @@ impl Cpu {
                 self.registers.ip = offset;
             }
             Target::Task(tss) => {
-                let next = self.next_ip(op);
+                let next = self.registers.next_ip(op);
                 return self.switch_task(bus, tss, super::task::Reason::Jump, next, None);
             }
         }
@@ -59,12 +59,12 @@ impl Cpu {
 
     fn set_real_code(&mut self, selector: u16) {
         let old = self.registers.segments[SegmentRegister::Cs];
-        let segment = if self.is_virtual_8086() {
+        let segment = if self.registers.is_virtual_8086() {
             Segment { attributes: Attributes(0xF3), ..Segment::real(selector) }
         } else {
             Segment { selector, base: (selector as u64) << 4, ..old }
         };
-        self.set_segment(SegmentRegister::Cs, segment);
+        self.registers.set_segment(SegmentRegister::Cs, segment);
     }
 
     /// Resolves the selector of a far JMP or CALL.
@@ -84,7 +84,7 @@ impl Cpu {
         if !visible {
             return Err(Stop::gp(selector));
         }
-        let long = self.is_long_mode();
+        let long = self.control.is_long_mode();
         let target = match attributes.kind() {
             system::CALL_GATE32 => Target::CallGate(descriptor),
             system::CALL_GATE16 if !long => Target::CallGate(descriptor),
@@ -111,7 +111,8 @@ impl Cpu {
         } else {
             rpl(selector) <= self.registers.cpl && attributes.dpl() == self.registers.cpl
         };
-        let sizes_clash = self.is_long_mode() && attributes.is_long() && attributes.is_big();
+        let sizes_clash =
+            self.control.is_long_mode() && attributes.is_long() && attributes.is_big();
         if !allowed || sizes_clash {
             return Err(Stop::gp(selector));
         }
@@ -135,7 +136,7 @@ impl Cpu {
         }
         let is_32_bit = gate.attributes().kind() == system::CALL_GATE32;
         let mut offset = gate.gate_offset() as u64;
-        if self.is_long_mode() {
+        if self.control.is_long_mode() {
             let upper = self.descriptor_upper(bus, gate_selector, Stop::gp(gate_selector))?;
             offset |= upper << 32;
         } else if !is_32_bit {
@@ -148,7 +149,8 @@ impl Cpu {
         } else {
             attributes.dpl() == self.registers.cpl
         };
-        let right_size = !self.is_long_mode() || attributes.is_long() && !attributes.is_big();
+        let right_size =
+            !self.control.is_long_mode() || attributes.is_long() && !attributes.is_big();
         if !attributes.is_code() || !privilege || !right_size {
             return Err(Stop::gp(selector));
         }
@@ -166,8 +168,10 @@ impl Cpu {
         selector: u16,
         offset: u64,
     ) -> Result<(), Stop> {
-        let (cs, next) =
-            (self.registers.segments[SegmentRegister::Cs].selector as u64, self.next_ip(op));
+        let (cs, next) = (
+            self.registers.segments[SegmentRegister::Cs].selector as u64,
+            self.registers.next_ip(op),
+        );
         if !self.is_protected() {
             if offset > self.registers.segments[SegmentRegister::Cs].limit as u64 {
                 return Err(Stop::GENERAL_PROTECTION);
@@ -218,7 +222,7 @@ impl Cpu {
         let attributes = segment.attributes;
         let inner = !attributes.is_conforming() && attributes.dpl() < self.registers.cpl;
         let offset = in_segment(&segment, offset)?;
-        if self.is_long_mode() {
+        if self.control.is_long_mode() {
             return self.long_call_gate(bus, segment, offset, inner, cs, next);
         }
         let is_32_bit = gate.attributes().kind() == system::CALL_GATE32;
@@ -258,7 +262,7 @@ impl Cpu {
             self.write_system(bus, linear, slot, value)?;
         }
         self.set_code_segment(segment, cpl);
-        self.set_segment(SegmentRegister::Ss, stack);
+        self.registers.set_segment(SegmentRegister::Ss, stack);
         self.registers.gpr[RSP] = pointer;
         self.registers.ip = offset;
         Err(Stop::BRANCH)
@@ -291,7 +295,7 @@ impl Cpu {
         }
         self.set_code_segment(segment, cpl);
         if inner {
-            self.set_segment(SegmentRegister::Ss, null_segment(cpl as u16));
+            self.registers.set_segment(SegmentRegister::Ss, null_segment(cpl as u16));
         }
         self.registers.gpr[RSP] = pointer;
         self.registers.ip = offset;
@@ -345,7 +349,8 @@ impl Cpu {
         } else {
             attributes.dpl() == level
         };
-        let sizes_clash = self.is_long_mode() && attributes.is_long() && attributes.is_big();
+        let sizes_clash =
+            self.control.is_long_mode() && attributes.is_long() && attributes.is_big();
         if !attributes.is_code() || level < self.registers.cpl || !privilege || sizes_clash {
             return Err(Stop::gp(selector));
         }
@@ -364,7 +369,7 @@ impl Cpu {
         cpl: u8,
         target: Attributes,
     ) -> Result<Segment, Stop> {
-        if is_null(selector) && self.is_long_mode() && target.is_long() && cpl != 3 {
+        if is_null(selector) && self.control.is_long_mode() && target.is_long() && cpl != 3 {
             return if rpl(selector) == cpl {
                 Ok(null_segment(selector))
             } else {
@@ -380,7 +385,7 @@ impl Cpu {
     fn enter_outer(&mut self, code: Segment, stack: Segment, ip: u64, sp: u64) {
         let cpl = rpl(code.selector);
         self.set_code_segment(code, cpl);
-        self.set_segment(SegmentRegister::Ss, stack);
+        self.registers.set_segment(SegmentRegister::Ss, stack);
         let is_long = self.is_64_bit();
         self.set_stack_pointer(is_long, sp);
         self.registers.ip = ip;
@@ -395,14 +400,14 @@ impl Cpu {
     ) -> Result<(), Stop> {
         let bytes = W::BYTES as u64;
         if self.is_protected() && self.registers.flags.has(rflags::NT) {
-            if self.is_long_mode() {
+            if self.control.is_long_mode() {
                 return Err(Stop::GENERAL_PROTECTION);
             }
-            let next = self.next_ip(op);
+            let next = self.registers.next_ip(op);
             return self.return_from_task(bus, next);
         }
         let iopl = (self.registers.flags.system >> 12 & 3) as u8;
-        if self.is_virtual_8086() && iopl < 3 {
+        if self.registers.is_virtual_8086() && iopl < 3 {
             return Err(Stop::GENERAL_PROTECTION);
         }
         let ip = self.peek_stack::<W>(bus, op, 0)?.zero_extend();
@@ -411,7 +416,10 @@ impl Cpu {
         if !self.is_protected() {
             return self.return_to_real::<W>(op, ip, selector, image);
         }
-        if image & rflags::VM != 0 && self.registers.cpl == 0 && bytes == 4 && !self.is_long_mode()
+        if image & rflags::VM != 0
+            && self.registers.cpl == 0
+            && bytes == 4
+            && !self.control.is_long_mode()
         {
             return self.return_to_virtual(bus, op, ip, selector, image);
         }
@@ -425,7 +433,7 @@ impl Cpu {
             let stack = self.outer_stack(bus, ss, rpl(selector), segment.attributes)?;
             let outer = rpl(selector) > self.registers.cpl;
             self.set_code_segment(segment, rpl(selector));
-            self.set_segment(SegmentRegister::Ss, stack);
+            self.registers.set_segment(SegmentRegister::Ss, stack);
             let is_long = self.is_64_bit();
             self.set_stack_pointer(is_long, sp);
             self.registers.ip = ip;
@@ -473,7 +481,7 @@ impl Cpu {
         }
         self.move_stack(op, 3 * W::BYTES as u64);
         let mut mask = rflags::STATUS | rflags::TF | rflags::IF | rflags::DF | rflags::NT;
-        if !self.is_virtual_8086() {
+        if !self.registers.is_virtual_8086() {
             mask |= rflags::IOPL;
         }
         if W::BYTES > 2 {
@@ -508,7 +516,7 @@ impl Cpu {
         for (register, selector) in
             [(Cs, selector as u32), (Ss, ss), (Es, es), (Ds, ds), (Fs, fs), (Gs, gs)]
         {
-            self.set_segment(register, virtual_segment(selector));
+            self.registers.set_segment(register, virtual_segment(selector));
         }
         self.registers.gpr[RSP] = sp as u64;
         self.registers.ip = ip & 0xFFFF;

@@ -5,6 +5,7 @@
 
 use super::branch_record::BranchRecords;
 use crate::guest::Written;
+use crate::state::Control;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::Efer;
 use arch::cpuid::Feature;
@@ -281,7 +282,7 @@ impl Cpu {
             }
             0xC001_1020 if self.model.is_amd() => self.control.msr.ls_cfg = value,
             0xC001_1029 if self.model.is_amd() => self.control.msr.de_cfg = value,
-            _ if self.write_memory_type(number, value)? => {}
+            _ if self.control.write_memory_type(number, value)? => {}
             _ if self.write_machine_check(number, value)? => {}
             _ if self.model.is_amd() && is_inert(number) => {}
             _ if !self.model.is_amd() && is_inert_intel(number) => {}
@@ -293,27 +294,6 @@ impl Cpu {
             _ => return Err(Stop::GENERAL_PROTECTION),
         }
         Ok(())
-    }
-
-    /// PAT and MTRRs. Memory types have no effect here, but are checked and kept.
-    fn write_memory_type(&mut self, number: u32, value: u64) -> Result<bool, Stop> {
-        let bytes_are = |pat| value.to_le_bytes().iter().all(|byte| is_memory_type(*byte, pat));
-        match number {
-            msr::PAT if bytes_are(true) => self.control.msr.pat = value,
-            msr::MTRR_DEF_TYPE if value & !0xCFF == 0 && is_memory_type(value as u8, false) => {
-                self.control.msr.mtrr_default = value;
-            }
-            0x200..=0x20F => self.control.msr.mtrr_variable[(number - 0x200) as usize] = value,
-            _ => match fixed_mtrr(number) {
-                Some(at) if bytes_are(false) => self.control.msr.mtrr_fixed[at] = value,
-                Some(_) => return Err(Stop::GENERAL_PROTECTION),
-                None if matches!(number, msr::PAT | msr::MTRR_DEF_TYPE) => {
-                    return Err(Stop::GENERAL_PROTECTION);
-                }
-                None => return Ok(false),
-            },
-        }
-        Ok(true)
     }
 
     /// A status register takes only zero, unless HWCR lets software simulate errors.
@@ -334,9 +314,32 @@ impl Cpu {
         self.control.msr.machine_check[at / 4][at % 4] = value;
         Ok(true)
     }
+}
+
+impl Control {
+    /// PAT and MTRRs. Memory types have no effect here, but are checked and kept.
+    fn write_memory_type(&mut self, number: u32, value: u64) -> Result<bool, Stop> {
+        let bytes_are = |pat| value.to_le_bytes().iter().all(|byte| is_memory_type(*byte, pat));
+        match number {
+            msr::PAT if bytes_are(true) => self.msr.pat = value,
+            msr::MTRR_DEF_TYPE if value & !0xCFF == 0 && is_memory_type(value as u8, false) => {
+                self.msr.mtrr_default = value;
+            }
+            0x200..=0x20F => self.msr.mtrr_variable[(number - 0x200) as usize] = value,
+            _ => match fixed_mtrr(number) {
+                Some(at) if bytes_are(false) => self.msr.mtrr_fixed[at] = value,
+                Some(_) => return Err(Stop::GENERAL_PROTECTION),
+                None if matches!(number, msr::PAT | msr::MTRR_DEF_TYPE) => {
+                    return Err(Stop::GENERAL_PROTECTION);
+                }
+                None => return Ok(false),
+            },
+        }
+        Ok(true)
+    }
 
     /// Whether long mode is enabled, for debuggers that read EFER.
     pub fn long_mode_is_enabled(&self) -> bool {
-        self.control.efer.contains(Efer::LONG_MODE_ENABLE)
+        self.efer.contains(Efer::LONG_MODE_ENABLE)
     }
 }

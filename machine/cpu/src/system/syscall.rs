@@ -25,13 +25,13 @@ impl Cpu {
         if !self.control.efer.contains(Efer::SYSCALL) {
             return Err(Stop::INVALID_OPCODE);
         }
-        if !self.is_long_mode() && !self.model.is_amd() {
+        if !self.control.is_long_mode() && !self.model.is_amd() {
             return Err(Stop::INVALID_OPCODE);
         }
-        let next = self.next_ip(op);
+        let next = self.registers.next_ip(op);
         let was_stepping = self.pending.attention.contains(Attention::SINGLE_STEP);
         let selector = (self.control.syscall.star >> 32) as u16 & !3;
-        let long = self.is_long_mode();
+        let long = self.control.is_long_mode();
         if long {
             self.registers.gpr[RCX] = next;
             self.registers.gpr[R11] = self.registers.flags.bits() & !rflags::RF;
@@ -47,8 +47,8 @@ impl Cpu {
             self.write_flags(0, rflags::VM | rflags::IF | rflags::RF);
             self.registers.ip = self.control.syscall.star & 0xFFFF_FFFF;
         }
-        self.set_segment(SegmentRegister::Cs, code(selector, long, 0));
-        self.set_segment(SegmentRegister::Ss, stack(selector.wrapping_add(8), 0));
+        self.registers.set_segment(SegmentRegister::Cs, code(selector, long, 0));
+        self.registers.set_segment(SegmentRegister::Ss, stack(selector.wrapping_add(8), 0));
         self.set_cpl(0);
         self.settle_step_by_new_flag(was_stepping);
         Err(Stop::BRANCH)
@@ -69,7 +69,7 @@ impl Cpu {
         let base = (self.control.syscall.star >> 48) as u16;
         let was_stepping = self.pending.attention.contains(Attention::SINGLE_STEP);
         let target = self.registers.gpr[RCX];
-        if self.is_long_mode() {
+        if self.control.is_long_mode() {
             // AMD parts fault only when the target is fetched; Intel's check RCX here.
             if to_64_bit && !self.model.is_amd() && (target as i64) << 16 >> 16 != target as i64 {
                 return Err(Stop::GENERAL_PROTECTION);
@@ -80,10 +80,10 @@ impl Cpu {
             self.write_flags(rflags::IF, rflags::IF);
         }
         let selector = if to_64_bit { base.wrapping_add(16) } else { base } | 3;
-        self.set_segment(SegmentRegister::Cs, code(selector, to_64_bit, 3));
+        self.registers.set_segment(SegmentRegister::Cs, code(selector, to_64_bit, 3));
         let selector = base.wrapping_add(8) | if op.has(Op::LONG) { 3 } else { 0 };
         // On AMD parts SS keeps its hidden attributes; a flat stack serves every known kernel.
-        self.set_segment(SegmentRegister::Ss, stack(selector | 3, 3));
+        self.registers.set_segment(SegmentRegister::Ss, stack(selector | 3, 3));
         self.registers.ip = if to_64_bit { target } else { target & 0xFFFF_FFFF };
         self.set_cpl(3);
         self.settle_step_by_new_flag(was_stepping);
@@ -94,7 +94,7 @@ impl Cpu {
         if self.control.is_real() {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        if self.is_long_mode() && self.model.is_amd() {
+        if self.control.is_long_mode() && self.model.is_amd() {
             return Err(Stop::INVALID_OPCODE);
         }
         let selector = self.control.syscall.sysenter_cs as u16 & !3;
@@ -102,9 +102,9 @@ impl Cpu {
             return Err(Stop::GENERAL_PROTECTION);
         }
         self.write_flags(0, rflags::VM | rflags::IF | rflags::RF);
-        let long = self.is_long_mode();
-        self.set_segment(SegmentRegister::Cs, code(selector, long, 0));
-        self.set_segment(SegmentRegister::Ss, stack(selector.wrapping_add(8), 0));
+        let long = self.control.is_long_mode();
+        self.registers.set_segment(SegmentRegister::Cs, code(selector, long, 0));
+        self.registers.set_segment(SegmentRegister::Ss, stack(selector.wrapping_add(8), 0));
         let mask = if long { u64::MAX } else { 0xFFFF_FFFF };
         self.registers.gpr[RSP] = self.control.syscall.sysenter_esp & mask;
         self.registers.ip = self.control.syscall.sysenter_eip & mask;
@@ -118,7 +118,7 @@ impl Cpu {
         _: &Op,
         to_64_bit: bool,
     ) -> Result<(), Stop> {
-        if self.is_long_mode() && self.model.is_amd() {
+        if self.control.is_long_mode() && self.model.is_amd() {
             return Err(Stop::INVALID_OPCODE);
         }
         let base = self.control.syscall.sysenter_cs as u16 & !3;
@@ -132,8 +132,8 @@ impl Cpu {
         };
         let mask = if to_64_bit { u64::MAX } else { 0xFFFF_FFFF };
         let (ip, sp) = (self.registers.gpr[RDX] & mask, self.registers.gpr[RCX] & mask);
-        self.set_segment(SegmentRegister::Cs, code(cs | 3, to_64_bit, 3));
-        self.set_segment(SegmentRegister::Ss, stack(ss | 3, 3));
+        self.registers.set_segment(SegmentRegister::Cs, code(cs | 3, to_64_bit, 3));
+        self.registers.set_segment(SegmentRegister::Ss, stack(ss | 3, 3));
         self.registers.gpr[RSP] = sp;
         self.registers.ip = ip;
         self.set_cpl(3);

@@ -213,14 +213,14 @@ impl Cpu {
     ) -> Result<(), Stop> {
         use SegmentRegister::*;
         for register in SegmentRegister::ALL {
-            self.set_segment(register, null_segment(selectors[register as usize]));
+            self.registers.set_segment(register, null_segment(selectors[register as usize]));
         }
         self.control.ldtr = null_segment(ldt);
-        if self.is_virtual_8086() {
+        if self.registers.is_virtual_8086() {
             for register in SegmentRegister::ALL {
                 let selector = selectors[register as usize];
                 let segment = Segment { attributes: Attributes(0xF3), ..Segment::real(selector) };
-                self.set_segment(register, segment);
+                self.registers.set_segment(register, segment);
             }
             self.set_cpl(3);
             return self.load_task_ldt(bus, ldt);
@@ -233,11 +233,11 @@ impl Cpu {
             self.checked_stack_segment(bus, ss, self.registers.cpl, bad_tss, |selector| {
                 Stop::exception_with(arch::exception::STACK, code_of(selector))
             })?;
-        self.set_segment(Ss, stack);
+        self.registers.set_segment(Ss, stack);
         for register in [Ds, Es, Fs, Gs] {
             let selector = selectors[register as usize];
             let segment = self.checked_data_segment(bus, selector).map_err(as_task_fault)?;
-            self.set_segment(register, segment);
+            self.registers.set_segment(register, segment);
         }
         Ok(())
     }

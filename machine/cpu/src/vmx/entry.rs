@@ -40,7 +40,7 @@ impl Cpu {
             linear_bits: self.model.linear_bits(),
             cr4_permitted: self.cr4_permitted().bits(),
             efer_permitted: self.efer_permitted().bits(),
-            is_long_mode: self.is_long_mode(),
+            is_long_mode: self.control.is_long_mode(),
             vmcs: self.guest.vmx.vmcs.map_or(u64::MAX, |at| at.0),
             read_u32: &read_u32,
             read_u64: &read_u64,
@@ -229,7 +229,7 @@ impl Cpu {
         self.control.ldtr = segment(vmcs, &SEGMENTS[LDTR]);
         self.control.tr = segment(vmcs, &SEGMENTS[TR]);
         for register in SegmentRegister::ALL {
-            self.set_segment(register, segment(vmcs, &SEGMENTS[register as usize]));
+            self.registers.set_segment(register, segment(vmcs, &SEGMENTS[register as usize]));
         }
         let flags = get(guest::RFLAGS);
         self.write_flags(flags & rflags::ALL | rflags::FIXED, u64::MAX);
@@ -245,7 +245,7 @@ impl Cpu {
         self.vmx_refresh();
         let is_pae = self.control.cr0.contains(Cr0::PAGING)
             && self.control.cr4.contains(Cr4::PAE)
-            && !self.is_long_mode();
+            && !self.control.is_long_mode();
         if !is_pae {
             return;
         }

@@ -56,7 +56,7 @@ impl Cpu {
         self.pending.nmi_blocked |= is_nmi;
         self.pending.set_activity(Activity::Running);
         self.vmx_refresh();
-        let is_pae = self.control.cr4.contains(Cr4::PAE) && !self.is_long_mode();
+        let is_pae = self.control.cr4.contains(Cr4::PAE) && !self.control.is_long_mode();
         let at = self.guest.vmx.vmcs.unwrap_or(SystemPhysical(0));
         if is_pae && self.load_pdptes(bus, self.control.cr3).is_err() {
             return self.vmx_abort(bus, at, AbortCode::HostPdptes);
@@ -110,7 +110,7 @@ impl Cpu {
             (SegmentRegister::Fs, host::FS_SELECTOR, get(host::FS_BASE)),
             (SegmentRegister::Gs, host::GS_SELECTOR, get(host::GS_BASE)),
         ] {
-            self.set_segment(register, data(selector, base));
+            self.registers.set_segment(register, data(selector, base));
         }
         let code = Segment {
             selector: get(host::CS_SELECTOR) as u16,
@@ -118,7 +118,7 @@ impl Cpu {
             limit: 0xFFFF_FFFF,
             base: 0,
         };
-        self.set_segment(SegmentRegister::Cs, code);
+        self.registers.set_segment(SegmentRegister::Cs, code);
         self.set_cpl(0);
         self.control.tr = Segment {
             selector: get(host::TR_SELECTOR) as u16,

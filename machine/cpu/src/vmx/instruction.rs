@@ -54,12 +54,12 @@ impl Cpu {
         if self.guest.vmx.current.is_some() {
             return Err(self.vmx_exit_of_operand(op, reason));
         }
-        self.needs_cpl0()
+        self.registers.needs_cpl0()
     }
 
     /// Protected mode, and not compatibility mode.
     fn is_vmx_mode(&self, op: &Op) -> bool {
-        self.is_protected() && (op.has(Op::LONG) || !self.is_long_mode())
+        self.is_protected() && (op.has(Op::LONG) || !self.control.is_long_mode())
     }
 
     /// VMsucceed, VMfailInvalid, VMfailValid.
@@ -107,7 +107,7 @@ impl Cpu {
         from: u64,
         size: usize,
     ) -> Result<u64, Stop> {
-        let at = self.effective_address(op).wrapping_add(from) & op.address_mask();
+        let at = self.registers.effective_address(op).wrapping_add(from) & op.address_mask();
         let linear = self.operand_at(op, at, size, Access::Read)?;
         let place = self.locate_linear(bus, linear, size, Access::Read, op.segment)?;
         Ok(self.read_place(bus, place))
@@ -144,7 +144,7 @@ fn vmxon(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if cpu.guest.vmx.current.is_some() {
         return Err(cpu.vmx_exit_of_operand(op, ExitReason::Vmxon));
     }
-    cpu.needs_cpl0()?;
+    cpu.registers.needs_cpl0()?;
     if cpu.guest.vmx.vmxon.is_some() {
         cpu.vmx_conclude(bus, Err(Fail::Valid(InstructionError::VmxonInRoot)));
         return Ok(());
@@ -328,7 +328,7 @@ fn enter(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, launches: bool) -> Result<()
                 }
                 None => Fail::Invalid,
                 Some(_) => {
-                    let next = cpu.next_ip(op);
+                    let next = cpu.registers.next_ip(op);
                     match cpu.vmx_enter(bus, at, next, launches) {
                         Ok(()) => return Err(Stop::BRANCH),
                         Err(error) => Fail::Valid(error),

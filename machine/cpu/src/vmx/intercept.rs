@@ -82,7 +82,7 @@ impl Cpu {
             }
             Sensitive::Monitor => plain(exits(Primary::MONITOR_EXITING), ExitReason::Monitor),
             Sensitive::Mwait => exits(Primary::MWAIT_EXITING).then(|| {
-                let armed = if self.monitor_is_armed(bus.memory) { MWAIT_ARMED } else { 0 };
+                let armed = if self.pending.monitor_is_armed(bus.memory) { MWAIT_ARMED } else { 0 };
                 Exit::qualified(ExitReason::Mwait, armed)
             }),
             Sensitive::Pause => plain(self.exits_for_pause(primary, secondary), ExitReason::Pause),

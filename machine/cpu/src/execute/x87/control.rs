@@ -36,13 +36,13 @@ fn fwait(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
 }
 
 fn fninit(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    cpu.check_x87()?;
+    cpu.control.check_x87()?;
     cpu.registers.x87.reset();
     Ok(())
 }
 
 fn fnclex(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    cpu.check_x87()?;
+    cpu.control.check_x87()?;
     cpu.registers.x87.set_codes(CLEARED_BY_FCLEX | STACK_FAULT, 0);
     Ok(())
 }
@@ -55,14 +55,14 @@ fn fldcw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 fn fnstcw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_x87()?;
+    cpu.control.check_x87()?;
     let control = cpu.registers.x87.control;
     cpu.write(bus, op, control)?;
     cpu.after_store()
 }
 
 fn fnstsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_x87()?;
+    cpu.control.check_x87()?;
     let status = cpu.registers.x87.status;
     if !op.has(Op::MEMORY) {
         status.to_register(&mut cpu.registers.gpr, RAX as u8);
@@ -100,7 +100,7 @@ fn fnop(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
 }
 
 fn fnop_of_old(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    cpu.check_x87()
+    cpu.control.check_x87()
 }
 
 pub(super) fn bind(i: &Instruction) -> Option<Binding> {

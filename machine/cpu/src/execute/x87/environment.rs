@@ -36,7 +36,7 @@ fn valid_from_tag_word(word: u16) -> u8 {
 fn environment<const WIDE: bool>(cpu: &Cpu) -> Vec<u8> {
     let unit = &cpu.registers.x87;
     let heads = [unit.control, unit.status, tag_word(unit)];
-    let is_real = cpu.control.is_real() || cpu.is_virtual_8086();
+    let is_real = cpu.control.is_real() || cpu.registers.is_virtual_8086();
     let linear = |segment: u16, offset: u64| {
         (u64::from(segment) << 4).wrapping_add(offset & 0xFFFF_FFFF) as u32
     };
@@ -69,7 +69,7 @@ fn environment<const WIDE: bool>(cpu: &Cpu) -> Vec<u8> {
 
 /// Loads an environment, and says how long it was.
 fn load_environment<const WIDE: bool>(cpu: &mut Cpu, bytes: &[u8]) {
-    let is_real = cpu.control.is_real() || cpu.is_virtual_8086();
+    let is_real = cpu.control.is_real() || cpu.registers.is_virtual_8086();
     let size = if WIDE { 4 } else { 2 };
     let field = |index: usize| {
         let mut value = [0; 4];
@@ -101,7 +101,7 @@ const fn length(is_wide: bool) -> usize {
 
 /// FNSTENV masks all exceptions after it has stored.
 fn fnstenv<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_x87()?;
+    cpu.control.check_x87()?;
     let linear = cpu.operand(op, length(WIDE), Access::Write)?;
     let bytes = environment::<WIDE>(cpu);
     cpu.write_area(bus, linear, &bytes, op.segment)?;
@@ -112,7 +112,7 @@ fn fnstenv<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resul
 
 /// FNSAVE stores the registers too, ST0 first, and initializes the unit.
 fn fnsave<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_x87()?;
+    cpu.control.check_x87()?;
     let linear = cpu.operand(op, length(WIDE) + REGISTERS, Access::Write)?;
     let mut bytes = environment::<WIDE>(cpu);
     (0..8).for_each(|index| bytes.extend(cpu.registers.x87.st(index).to_bytes()));
