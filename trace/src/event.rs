@@ -26,10 +26,12 @@ pub struct VirtualCpu(pub SystemPhysical);
 /// different processors are in the order in which the board caused them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
+    /// Since power-on.
     pub at: Picoseconds,
     /// The processor on which it happened; the first for lines and messages of devices, which may
     /// stand before or behind what that one did at the time.
     pub cpu: CpuIndex,
+    /// What it was.
     pub event: Event,
 }
 
@@ -38,12 +40,17 @@ pub const MOST_FIELDS: usize = 8;
 
 macro_rules! events {
     ($($(#[$doc:meta])* $number:literal $name:ident $label:literal {
-        $($field:ident: $type:ty),* $(,)?
+        $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
     })*) => {
         /// See the variants; each carries what the manual's own words name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub enum Event {
-            $($(#[$doc])* $name { $($field: $type),* },)*
+            $(
+                $(#[$doc])*
+                $name {
+                    $($(#[$field_doc])* $field: $type),*
+                },
+            )*
         }
 
         impl Event {
@@ -51,6 +58,7 @@ macro_rules! events {
             pub const KINDS: &'static [(u8, &'static str, &'static [&'static str])] =
                 &[$(($number, $label, &[$(stringify!($field)),*])),*];
 
+            /// The number in files and hashes.
             pub const fn kind(&self) -> u8 {
                 match self {
                     $(Self::$name { .. } => $number,)*
@@ -108,82 +116,247 @@ macro_rules! events {
 events! {
     /// A virtual machine's exit. [APM2 "#VMEXIT"]
     1 SvmExit "vm-exit" {
+        /// Whose.
         vcpu: VirtualCpu,
+        /// EXITCODE.
         code: ExitCode,
+        /// EXITINFO1, by code.
         info1: u64,
+        /// EXITINFO2, by code.
         info2: u64,
+        /// EXITINTINFO: the event whose delivery the exit interrupted.
         interrupt_info: u64,
+        /// Where the guest goes on if nothing changes that.
         rip: Linear,
     }
     /// A virtual machine's exit. Error codes are in bits 63:32 of what they belong to, the
     /// instruction's length is in 31:0 of `instruction`, its information above. [SDM3 "VM Exits"]
     2 VmxExit "vm-exit" {
+        /// Whose.
         vcpu: VirtualCpu,
+        /// The exit-reason field.
         reason: u32,
+        /// By reason.
         qualification: u64,
+        /// Of EPT violations and misconfigurations.
         guest_physical: u64,
+        /// The VM-exit interruption information.
         interruption: u64,
+        /// The IDT-vectoring information.
         vectoring: u64,
+        /// Length and information of the instruction that exited.
         instruction: u64,
+        /// Where the guest goes on if nothing changes that.
         rip: Linear,
     }
     /// A virtual machine runs from `rip` on; `injected` is EVENTINJ or the entry
     /// interruption information.
-    3 Entry "vm-entry" { vcpu: VirtualCpu, injected: u64, rip: Linear }
+    3 Entry "vm-entry" {
+        /// Whose.
+        vcpu: VirtualCpu,
+        /// 0 if none.
+        injected: u64,
+        /// Of the guest.
+        rip: Linear,
+    }
     /// A local APIC sent an interprocessor interrupt.
     5 InterruptSent "ipi" {
+        /// An APIC ID or a logical mask.
         destination: u32,
+        /// Which of the two.
         destination_mode: DestinationMode,
+        /// As the ICR has it.
         delivery_mode: DeliveryMode,
+        /// As the ICR has it.
         vector: Vector,
+        /// The shorthand; `destination` counts under the first one alone.
         scope: Scope,
+        /// Trigger mode: level, not edge.
         is_level: bool,
     }
     /// A local APIC took a message in.
-    6 InterruptAccepted "accept" { delivery_mode: DeliveryMode, vector: Vector, is_level: bool }
+    6 InterruptAccepted "accept" {
+        /// Of the message.
+        delivery_mode: DeliveryMode,
+        /// Of the message.
+        vector: Vector,
+        /// Trigger mode: level, not edge.
+        is_level: bool,
+    }
     /// A processor enters the handler of an external interrupt.
-    7 InterruptDelivered "deliver" { vector: Vector, rip: Linear }
-    8 EndOfInterrupt "eoi" { vector: Vector }
+    7 InterruptDelivered "deliver" {
+        /// Of the handler.
+        vector: Vector,
+        /// What was interrupted.
+        rip: Linear,
+    }
+    /// A local APIC ends a level-triggered vector, of which I/O APICs hear.
+    8 EndOfInterrupt "eoi" {
+        /// The highest in service.
+        vector: Vector,
+    }
     /// The handler of a virtual interrupt is entered, without an exit. `rip` is what was
     /// interrupted.
-    11 VirtualInterruptDelivered "virtual-deliver" { vcpu: VirtualCpu, vector: Vector, rip: Linear }
+    11 VirtualInterruptDelivered "virtual-deliver" {
+        /// Whose.
+        vcpu: VirtualCpu,
+        /// Of the handler.
+        vector: Vector,
+        /// What was interrupted.
+        rip: Linear,
+    }
     /// A guest ends a virtual interrupt, without an exit.
-    12 VirtualEndOfInterrupt "virtual-eoi" { vcpu: VirtualCpu, vector: Vector }
+    12 VirtualEndOfInterrupt "virtual-eoi" {
+        /// Whose.
+        vcpu: VirtualCpu,
+        /// The highest in service.
+        vector: Vector,
+    }
     /// A processor rings another's doorbell. [APM2 "Doorbell Mechanism"]
-    13 Doorbell "doorbell" { target: ApicId }
+    13 Doorbell "doorbell" {
+        /// The other's.
+        target: ApicId,
+    }
     /// A vector is put into a backing page by a virtual IPI, or into a posted-interrupt descriptor.
-    14 Posted "post" { place: SystemPhysical, vector: Vector }
-    17 PortRead "in" { port: u16, size: u8, value: u32 }
-    18 PortWrite "out" { port: u16, size: u8, value: u32 }
-    19 DeviceRead "read" { address: SystemPhysical, size: u8, value: u64 }
-    20 DeviceWrite "write" { address: SystemPhysical, size: u8, value: u64 }
-    21 Halt "halt" { rip: Linear }
+    14 Posted "post" {
+        /// Address of the page or of the descriptor.
+        place: SystemPhysical,
+        /// Requested from now on.
+        vector: Vector,
+    }
+    /// IN of a port of a device.
+    17 PortRead "in" {
+        /// I/O address.
+        port: u16,
+        /// Bytes: 1, 2 or 4.
+        size: u8,
+        /// Zero-extended.
+        value: u32,
+    }
+    /// OUT to a port of a device.
+    18 PortWrite "out" {
+        /// I/O address.
+        port: u16,
+        /// Bytes: 1, 2 or 4.
+        size: u8,
+        /// Zero-extended.
+        value: u32,
+    }
+    /// A read of a device's memory.
+    19 DeviceRead "read" {
+        /// Of the first byte.
+        address: SystemPhysical,
+        /// Bytes: 1, 2, 4 or 8.
+        size: u8,
+        /// Zero-extended.
+        value: u64,
+    }
+    /// A write to a device's memory.
+    20 DeviceWrite "write" {
+        /// Of the first byte.
+        address: SystemPhysical,
+        /// Bytes: 1, 2, 4 or 8.
+        size: u8,
+        /// Zero-extended.
+        value: u64,
+    }
+    /// HLT or the like: the processor waits for an interrupt.
+    21 Halt "halt" {
+        /// Behind the instruction.
+        rip: Linear,
+    }
+    /// What the processor waited for came.
     22 Wake "wake" {}
-    25 Exception "exception" { vector: Vector, error_code: u32, address: Linear, rip: Linear }
+    /// An exception is delivered.
+    25 Exception "exception" {
+        /// Below 32.
+        vector: Vector,
+        /// 0 for vectors that have none.
+        error_code: u32,
+        /// Always 0: CR2 is not told.
+        address: Linear,
+        /// What the handler finds on its stack.
+        rip: Linear,
+    }
     /// A device writes into the interrupt window.
-    26 MessageSignalled "msi" { requester: RequesterId, address: Device, data: u32 }
-    27 Line "line" { gsi: u8, is_asserted: bool }
+    26 MessageSignalled "msi" {
+        /// Who the bus says it is.
+        requester: RequesterId,
+        /// Of the write, before remapping.
+        address: Device,
+        /// Of the write, before remapping.
+        data: u32,
+    }
+    /// A line into the interrupt controllers changes.
+    27 Line "line" {
+        /// Global system interrupt: the I/O APIC's pin.
+        gsi: u8,
+        /// The level from now on, whatever the polarity.
+        is_asserted: bool,
+    }
     /// The output of the 8259 pair.
-    28 LegacyInterrupt "intr" { is_asserted: bool }
+    28 LegacyInterrupt "intr" {
+        /// INTR from now on.
+        is_asserted: bool,
+    }
+    /// Software switches the machine off, which ends the run.
     29 PowerOff "power-off" {}
+    /// A port or a processor's shutdown resets the machine.
     30 Reset "reset" {}
-    31 DebugExit "debug-exit" { value: u32 }
+    /// Software ends the run through the debug-exit port.
+    31 DebugExit "debug-exit" {
+        /// What it wrote; the exit status is this, doubled, plus one.
+        value: u32,
+    }
     /// The access that a virtual machine exited for, right behind its exit. What it would read is
     /// not known and zero.
-    32 MsrRead "rdmsr" { index: u32, value: u64 }
+    32 MsrRead "rdmsr" {
+        /// The MSR's number.
+        index: u32,
+        /// 0.
+        value: u64,
+    }
     /// The same of a write, with the value that it would write.
-    33 MsrWrite "wrmsr" { index: u32, value: u64 }
+    33 MsrWrite "wrmsr" {
+        /// The MSR's number.
+        index: u32,
+        /// EDX:EAX.
+        value: u64,
+    }
     /// A processor stops for good after a fault that it could not deliver.
-    37 Shutdown "shutdown" { rip: Linear }
+    37 Shutdown "shutdown" {
+        /// Of the instruction that faulted last.
+        rip: Linear,
+    }
     /// A remark for readers of a file, and no part of the hash, since only a run that is traced has
     /// it: from the next entry on, a virtual machine has nested page tables at `root`.
-    38 NestedRoot "nested-root" { vcpu: VirtualCpu, root: SystemPhysical }
+    38 NestedRoot "nested-root" {
+        /// Whose.
+        vcpu: VirtualCpu,
+        /// Address of the topmost table.
+        root: SystemPhysical,
+    }
     /// A guest sends an IPI that its processor delivers without an exit, or begins to.
-    39 VirtualIpiSent "virtual-ipi" { vcpu: VirtualCpu, icr: u64 }
+    39 VirtualIpiSent "virtual-ipi" {
+        /// Whose.
+        vcpu: VirtualCpu,
+        /// All 64 bits, or what stands for them.
+        icr: u64,
+    }
     /// A processor takes a vector of a virtual APIC from IRR into ISR.
-    40 VirtualInterruptAccepted "virtual-accept" { vcpu: VirtualCpu, vector: Vector }
+    40 VirtualInterruptAccepted "virtual-accept" {
+        /// Whose.
+        vcpu: VirtualCpu,
+        /// The one.
+        vector: Vector,
+    }
     /// VMRUN refuses a VMCB: what the exit behind it does not say.
-    41 EntryRefused "entry-refused" { vcpu: VirtualCpu, rule: Illegal }
+    41 EntryRefused "entry-refused" {
+        /// The VMCB.
+        vcpu: VirtualCpu,
+        /// The first that it was found to break.
+        rule: Illegal,
+    }
 }
 
 impl core::fmt::Display for Record {

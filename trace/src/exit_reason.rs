@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Isa {
+    /// Intel's, printed as `VMX`.
     Vmx = 1,
+    /// AMD's, printed as `SVM`.
     Svm = 2,
 }
 
@@ -74,40 +76,71 @@ const RENAMED: &[(Isa, &str, u32)] = &[
 
 /// The codes the rest of the project reasons about, by the names of the tables below.
 pub mod svm {
+    /// MOV to CR8.
     pub const WRITE_CR8: u32 = 0x18;
+    /// A physical interrupt.
     pub const INTERRUPT: u32 = 0x60;
+    /// A window for a virtual interrupt has opened.
     pub const VINTR: u32 = 0x64;
+    /// PAUSE, as often as the filter lets pass.
     pub const PAUSE: u32 = 0x77;
+    /// HLT.
     pub const HLT: u32 = 0x78;
+    /// A port of the I/O permission map.
     pub const IO: u32 = 0x7b;
+    /// RDMSR or WRMSR, by the MSR permission map; info1 is 1 for a write.
     pub const MSR: u32 = 0x7c;
+    /// MWAIT.
     pub const MWAIT: u32 = 0x8b;
+    /// MONITOR.
     pub const MONITOR: u32 = 0x8a;
+    /// HLT with nothing virtual pending.
     pub const IDLE_HALT: u32 = 0xa6;
+    /// A nested page fault; MMIO shows as one.
     pub const NESTED_PAGE_FAULT: u32 = 0x400;
+    /// An IPI that AVIC could not deliver to all its targets.
     pub const AVIC_INCOMPLETE_IPI: u32 = 0x401;
+    /// A register that AVIC leaves to the hypervisor.
     pub const AVIC_UNACCELERATED_ACCESS: u32 = 0x402;
 }
 
 /// The codes the rest of the project reasons about, by the names of the tables below.
 pub mod vmx {
+    /// A physical interrupt.
     pub const EXTERNAL_INTERRUPT: u32 = 1;
+    /// The guest can take an interrupt that waits.
     pub const INTERRUPT_WINDOW: u32 = 7;
+    /// HLT.
     pub const HLT: u32 = 12;
+    /// MOV to or from CR0, CR3, CR4 or CR8, CLTS, LMSW.
     pub const CR_ACCESS: u32 = 28;
+    /// A port of the I/O bitmaps.
     pub const IO_INSTRUCTION: u32 = 30;
+    /// RDMSR, by the MSR bitmap.
     pub const MSR_READ: u32 = 31;
+    /// WRMSR, by the MSR bitmap.
     pub const MSR_WRITE: u32 = 32;
+    /// MWAIT.
     pub const MWAIT: u32 = 36;
+    /// PAUSE, or a loop of it.
     pub const PAUSE: u32 = 40;
+    /// The guest's task priority fell below what the next interrupt needs.
     pub const TPR_BELOW_THRESHOLD: u32 = 43;
+    /// The APIC-access page, where the access is not virtualized.
     pub const APIC_ACCESS: u32 = 44;
+    /// EOI of a vector that the EOI-exit bitmap names.
     pub const EOI_INDUCED: u32 = 45;
+    /// No EPT mapping, or none that allows the access.
     pub const EPT_VIOLATION: u32 = 48;
+    /// A reserved combination in an EPT entry, which KVM uses to mark MMIO.
     pub const EPT_MISCONFIG: u32 = 49;
+    /// The VMX-preemption timer ran out: KVM's stand-in for the guest's deadline timer.
     pub const PREEMPTION_TIMER: u32 = 52;
+    /// After a write to the virtual-APIC page that the hypervisor has to act upon.
     pub const APIC_WRITE: u32 = 56;
+    /// RDMSR with an immediate number.
     pub const MSR_READ_IMM: u32 = 84;
+    /// WRMSRNS with an immediate number.
     pub const MSR_WRITE_IMM: u32 = 85;
 }
 

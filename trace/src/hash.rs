@@ -21,6 +21,7 @@ impl Default for TraceHash {
 }
 
 impl TraceHash {
+    /// Folds one word in.
     #[inline]
     pub fn word(&mut self, word: u64) {
         self.0 = (self.0 ^ word).wrapping_mul(MULTIPLIER).rotate_left(29);

@@ -152,6 +152,7 @@ pub enum Authority {
 /// Which bit means which reason, on one kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Numbering {
+    /// For whatever it decodes.
     pub authority: Authority,
     /// Indexed by bit number.
     reasons: Vec<Option<Reason>>,

@@ -24,7 +24,9 @@ pub struct Stamp {
 pub enum MmioKind {
     /// The read starts; its value is not known yet.
     UnsatisfiedRead,
+    /// A read, with the value that the guest gets.
     Read,
+    /// A write, with the value that the guest wrote.
     Write,
 }
 
@@ -43,10 +45,15 @@ impl MmioKind {
 /// What `kvm_exit` tells; `isa` as the kernel numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Exit {
+    /// 1 is VMX, 2 is SVM: see [`super::exit_reason::Isa`].
     pub isa: u32,
+    /// In VMX all 32 bits of the exit-reason field, in SVM the low half of EXITCODE.
     pub reason: u32,
+    /// The exit qualification; EXITINFO1.
     pub info1: u64,
+    /// The IDT-vectoring information; EXITINFO2.
     pub info2: u64,
+    /// The VM-exit interruption information; the low half of EXITINTINFO.
     pub interruption: u32,
 }
 
@@ -54,51 +61,189 @@ pub struct Exit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KvmEvent {
     /// `kvm_entry`: the guest runs from here on.
-    Entry { vcpu: u32 },
+    Entry {
+        /// KVM's number of it.
+        vcpu: u32,
+    },
     /// `kvm_exit`: the guest stopped.
     Exit(Exit),
     /// `kvm_mmio`
-    Mmio { kind: MmioKind, address: u64, value: u64 },
+    Mmio {
+        /// How far the access has come.
+        kind: MmioKind,
+        /// Guest-physical.
+        address: u64,
+        /// What was read or written; 0 of a read that starts.
+        value: u64,
+    },
     /// `kvm_pio`
-    PortIo { is_write: bool, port: u32 },
+    PortIo {
+        /// OUT or OUTS, not IN or INS.
+        is_write: bool,
+        /// I/O address.
+        port: u32,
+    },
     /// `kvm_msr`
-    Msr { is_write: bool, index: u32, value: u64 },
+    Msr {
+        /// WRMSR, not RDMSR.
+        is_write: bool,
+        /// What ECX held.
+        index: u32,
+        /// EDX:EAX.
+        value: u64,
+    },
     /// `kvm_apic`: the software APIC's register at this offset was accessed.
-    Apic { is_write: bool, register: u32, value: u64 },
+    Apic {
+        /// Not a read.
+        is_write: bool,
+        /// Offset on the register page, also of an access by MSR.
+        register: u32,
+        /// What was read or written.
+        value: u64,
+    },
     /// `kvm_hypercall`, or `kvm_hv_hypercall` where it is one of Hyper-V's.
-    Hypercall { number: u64, is_hyperv: bool },
+    Hypercall {
+        /// What the guest asks for, by its hypervisor's numbers.
+        number: u64,
+        /// The guest speaks Hyper-V's interface.
+        is_hyperv: bool,
+    },
     /// `kvm_apicv_inhibit_changed`: the mask is the one after the change.
-    Inhibit { is_set: bool, reason: u32, mask: u64 },
+    Inhibit {
+        /// The reason was set, and not cleared.
+        is_set: bool,
+        /// A bit number that only the kernel's own [`super::inhibit::Numbering`] explains.
+        reason: u32,
+        /// A bit for each reason that holds.
+        mask: u64,
+    },
     /// `kvm_avic_incomplete_ipi`
-    IncompleteIpi { vcpu: u32, icr: u64, cause: u32, index: u32 },
+    IncompleteIpi {
+        /// The sender, by KVM's number.
+        vcpu: u32,
+        /// What the sender wrote, all 64 bits.
+        icr: u64,
+        /// [`arch::svm::avic::IncompleteIpiReason`], as its bits.
+        cause: u32,
+        /// Into the table of APIC IDs, of the target at fault.
+        index: u32,
+    },
     /// `kvm_avic_unaccelerated_access`
-    UnacceleratedAccess { vcpu: u32, register: u32, is_trap: bool, is_write: bool, vector: u32 },
+    UnacceleratedAccess {
+        /// Whose, by KVM's number.
+        vcpu: u32,
+        /// Offset on the register page.
+        register: u32,
+        /// The access was made before the exit; clear, it is to be made again or emulated.
+        is_trap: bool,
+        /// Not a read.
+        is_write: bool,
+        /// Of a level-triggered EOI, else 0.
+        vector: u32,
+    },
     /// `kvm_avic_ga_log`
-    GuestLog { vm: u32, vcpu: u32 },
+    GuestLog {
+        /// AVIC's number of the virtual machine.
+        vm: u32,
+        /// Whom the IOMMU found not running, by KVM's number.
+        vcpu: u32,
+    },
     /// `kvm_avic_doorbell`
-    Doorbell { vcpu: u32, apic: u32 },
+    Doorbell {
+        /// Who is to look at its IRR, by KVM's number.
+        vcpu: u32,
+        /// APIC ID of the host CPU that it runs on.
+        apic: u32,
+    },
     /// `kvm_avic_kick_vcpu_slowpath`
-    KickSlowPath { icr: u64, index: u32 },
+    KickSlowPath {
+        /// What the sender wrote, all 64 bits.
+        icr: u64,
+        /// Of the target that AVIC reported.
+        index: u32,
+    },
     /// `kvm_inj_virq`: KVM injects an interrupt at the next entry.
-    InjectInterrupt { vector: u32, is_soft: bool, is_reinjected: bool },
+    InjectInterrupt {
+        /// The one injected.
+        vector: u32,
+        /// INT n of the guest itself, not an interrupt.
+        is_soft: bool,
+        /// Its delivery was cut off by an exit before.
+        is_reinjected: bool,
+    },
     /// `kvm_apic_accept_irq`, or `kvm_apicv_accept_irq` where it was posted to hardware.
-    AcceptInterrupt { apic: u32, vector: u8, delivery_mode: u8, is_level: bool, is_posted: bool },
+    AcceptInterrupt {
+        /// The receiver's APIC ID.
+        apic: u32,
+        /// The one to be requested.
+        vector: u8,
+        /// The three bits that a message has.
+        delivery_mode: u8,
+        /// Trigger mode: level, not edge.
+        is_level: bool,
+        /// By AVIC, or through a posted-interrupt descriptor.
+        is_posted: bool,
+    },
     /// `kvm_apic_ipi`
-    SendIpi { icr_low: u32, destination: u32 },
+    SendIpi {
+        /// The ICR's low dword.
+        icr_low: u32,
+        /// The ICR's destination.
+        destination: u32,
+    },
     /// `kvm_msi_set_irq`
-    Msi { address: u64, data: u64 },
+    Msi {
+        /// Of the message.
+        address: u64,
+        /// Of the message.
+        data: u64,
+    },
     /// `kvm_set_irq`: a line of the interrupt controllers moves.
-    Line { gsi: u32, level: i32 },
+    Line {
+        /// Global system interrupt.
+        gsi: u32,
+        /// 1 asserted, 0 not.
+        level: i32,
+    },
     /// `kvm_eoi` and `kvm_pv_eoi`
-    EndOfInterrupt { apic: u32, vector: i32, is_paravirtual: bool },
+    EndOfInterrupt {
+        /// Whose.
+        apic: u32,
+        /// -1 if none was in service.
+        vector: i32,
+        /// By a word of memory that guest and KVM share, with no exit.
+        is_paravirtual: bool,
+    },
     /// `kvm_pi_irte_update`: a device's interrupt is (or stops being) posted.
-    PostedRoute { host_irq: u32, vcpu: u32, vector: u32, is_set: bool },
+    PostedRoute {
+        /// The host's number of the device's interrupt.
+        host_irq: u32,
+        /// Who receives it, by KVM's number.
+        vcpu: u32,
+        /// In the guest.
+        vector: u32,
+        /// Posted from now on, and not remapped to the host.
+        is_set: bool,
+    },
     /// `kvm_userspace_exit`
-    UserspaceExit { reason: u32, errno: i32 },
+    UserspaceExit {
+        /// `KVM_EXIT_…`, if `errno` is not negative.
+        reason: u32,
+        /// What the ioctl returns, negative where it failed.
+        errno: i32,
+    },
     /// `kvm_vcpu_wakeup`: how long a halted vCPU was gone.
-    Wakeup { halted_ns: u64, has_waited: bool },
+    Wakeup {
+        /// Nanoseconds, with what was polled.
+        halted_ns: u64,
+        /// It slept; clear, polling was enough.
+        has_waited: bool,
+    },
     /// `kvm_nested_vmexit`: the guest's guest exited, on its way to KVM.
-    NestedExit { reason: u32 },
+    NestedExit {
+        /// As [`Exit::reason`].
+        reason: u32,
+    },
 }
 
 /// What an access inside an exit was, before it is made an event.
@@ -107,20 +252,26 @@ pub enum AccessKind {
     /// Nothing was recorded between the exit and the entry.
     #[default]
     None,
+    /// `kvm_msr`
     Msr,
+    /// `kvm_pio`
     PortIo,
+    /// `kvm_mmio`
     Mmio,
 }
 
 /// The one access that was recorded inside an exit, its fields as the kernel wrote them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Access {
+    /// Which tracepoint it was.
     pub kind: AccessKind,
+    /// Of the same clock as the exit's.
     pub time_ns: u64,
     /// Whether it writes; of memory-mapped accesses, the kind of [`MmioKind`].
     pub direction: u32,
     /// MSR, port or address.
     pub address: u64,
+    /// What was read or written; 0 of ports.
     pub value: u64,
 }
 
@@ -148,7 +299,9 @@ impl Access {
 pub struct Departure {
     /// Of the exit.
     pub stamp: Stamp,
+    /// Why the guest stopped.
     pub exit: Exit,
+    /// [`AccessKind::None`] if there was none.
     pub access: Access,
 }
 

@@ -34,6 +34,7 @@ pub struct Export<W: Write> {
 }
 
 impl<W: Write> Export<W> {
+    /// Begins the document and names the groups of tracks.
     pub fn new(mut output: W) -> io::Result<Self> {
         output.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
         let mut export = Self {
@@ -48,6 +49,7 @@ impl<W: Write> Export<W> {
         Ok(export)
     }
 
+    /// In order of time for each processor.
     pub fn push(&mut self, record: &Record) -> io::Result<()> {
         self.last = self.last.max(record.at);
         match record.event {

@@ -12,18 +12,46 @@ use std::io::Read;
 /// Why a trace, or the rest of one, cannot be read. Offsets are those in the file.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
+    /// The file, or what else is read from, gives an error.
     #[error("cannot read the trace at offset {offset:#x}: {source}")]
-    Input { offset: u64, source: std::io::Error },
+    Input {
+        /// How far everything was read.
+        offset: u64,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// The magic number is another.
     #[error("not a trace: starts with {found:02x?}, a trace starts with \"AVCTRACE\"")]
-    NotATrace { found: [u8; 8] },
+    NotATrace {
+        /// The first eight bytes.
+        found: [u8; 8],
+    },
+    /// Kinds or fields may have other meanings.
     #[error(
         "trace format version {found}, this program reads versions {FIRST_VERSION} to {VERSION}"
     )]
-    Version { found: u16 },
+    Version {
+        /// What the head says.
+        found: u16,
+    },
+    /// The file was cut off, or is still being written.
     #[error("trace ends at offset {offset:#x} inside {what}; what came before it is whole")]
-    Truncated { offset: u64, what: &'static str },
+    Truncated {
+        /// Where it ends.
+        offset: u64,
+        /// What was being read there.
+        what: &'static str,
+    },
+    /// Bytes are there, but not as a writer leaves them.
     #[error("{what} at offset {offset:#x} is damaged: {why}")]
-    Damaged { offset: u64, what: &'static str, why: String },
+    Damaged {
+        /// Where `what` begins.
+        offset: u64,
+        /// Which part of the file.
+        what: &'static str,
+        /// What it is, and what would have been right.
+        why: String,
+    },
 }
 
 /// Yields the records of a trace, then the error that ended it early, if one did.
@@ -67,6 +95,7 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
+    /// What the head says of the run, in its order.
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }

@@ -9,7 +9,9 @@ use std::io::{self, Write};
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
+    /// How many records.
     pub records: u64,
+    /// Of all of them: see [`TraceHash::value`].
     pub hash: u64,
 }
 
@@ -36,6 +38,7 @@ impl<W: Write> Writer<W> {
         Ok(Self { output, encoder: Encoder::new(), records: 0, hash: TraceHash::default() })
     }
 
+    /// Adds a record; the block under way is written out once it is full.
     pub fn push(&mut self, record: &Record) -> io::Result<()> {
         self.encoder.record(record);
         self.hash.record(record);
