@@ -167,7 +167,7 @@ fn loads_agree() {
         for bits in doubles().into_iter().chain(more) {
             check_load("fld m64", &double, control, &bits.to_le_bytes(), |c| store::load(bits, c));
             check_load("fild m64", &integer, control, &bits.to_le_bytes(), |_| {
-                Extended::from_unpacked(cpu::float::exact::Unpacked::from_integer(bits as i64))
+                Extended::from_unpacked(cpu::float::Unpacked::from_integer(bits as i64))
             });
         }
         for _ in 0..500 {

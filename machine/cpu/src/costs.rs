@@ -13,6 +13,7 @@ pub struct Costs {
     pub device_read: Picoseconds,
     /// A write to it, which is posted.
     pub device_write: Picoseconds,
+    /// Accesses to the local APIC, which no device answers.
     pub apic: ApicCosts,
     /// From the last instruction to the handler's first, through the interrupt table.
     pub event_delivery: Picoseconds,
@@ -23,9 +24,13 @@ pub struct Costs {
 /// Accesses to the processor's own local APIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ApicCosts {
+    /// A read of the APIC page in xAPIC mode.
     pub mmio_read: Picoseconds,
+    /// A write of the APIC page in xAPIC mode.
     pub mmio_write: Picoseconds,
+    /// RDMSR of a register in x2APIC mode, beyond the instruction's class.
     pub msr_read: Picoseconds,
+    /// WRMSR of one that has no cost of its own below, likewise.
     pub msr_write: Picoseconds,
     /// A write of the ICR or SELF IPI in x2APIC mode.
     pub msr_command: Picoseconds,

@@ -311,7 +311,7 @@ impl Cpu {
         let this = wrap(next.wrapping_sub(op.length as u64), size);
         let completes = !matches!(
             stop.kind(),
-            Kind::Repeat | Kind::Defer | Kind::Exception { is_trap: false, .. } | Kind::VmExit
+            Kind::Repeat | Kind::Defer | Kind::Exception { .. } | Kind::VmExit
         );
         self.registers.ip = if completes { next } else { this };
         self.instructions += done as u64 + completes as u64;

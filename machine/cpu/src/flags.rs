@@ -45,27 +45,27 @@ impl Flags {
     }
 
     #[inline(always)]
-    pub fn add<W: Width>(&mut self, a: u64, b: u64, result: W) {
+    pub(crate) fn add<W: Width>(&mut self, a: u64, b: u64, result: W) {
         let r = result.zero_extend();
         self.set(result, a & b | (a | b) & !r);
     }
 
     #[inline(always)]
-    pub fn subtract<W: Width>(&mut self, a: u64, b: u64, result: W) {
+    pub(crate) fn subtract<W: Width>(&mut self, a: u64, b: u64, result: W) {
         let r = result.zero_extend();
         self.set(result, !a & b | (!a | b) & r);
     }
 
     /// CF = OF = AF = 0.
     #[inline(always)]
-    pub fn logic<W: Width>(&mut self, result: W) {
+    pub(crate) fn logic<W: Width>(&mut self, result: W) {
         self.result = result.sign_extend();
         self.carries = 0;
     }
 
     /// As `add` or `subtract` of one, but CF stays.
     #[inline(always)]
-    pub fn keep_carry(&mut self, carry: bool) {
+    pub(crate) fn keep_carry(&mut self, carry: bool) {
         let overflow = self.carries ^ self.carries << 1;
         let into_sign = (overflow ^ (carry as u64) << 63) >> 1 & CARRY_INTO_SIGN;
         self.carries = self.carries & AUXILIARY | (carry as u64) << 63 | into_sign;
@@ -73,61 +73,61 @@ impl Flags {
 
     /// ZF, SF and PF from `result`; CF and OF as given; AF = 0.
     #[inline(always)]
-    pub fn shift<W: Width>(&mut self, result: W, carry: bool, overflow: bool) {
+    pub(crate) fn shift<W: Width>(&mut self, result: W, carry: bool, overflow: bool) {
         self.result = result.sign_extend();
         self.carries = (carry as u64) << 63 | ((carry ^ overflow) as u64) << 62;
     }
 
     #[inline(always)]
-    pub fn carry(&self) -> bool {
+    pub(crate) fn carry(&self) -> bool {
         self.carries & CARRY != 0
     }
 
     #[inline(always)]
-    pub fn overflow(&self) -> bool {
+    pub(crate) fn overflow(&self) -> bool {
         (self.carries ^ self.carries << 1) & CARRY != 0
     }
 
     #[inline(always)]
-    pub fn zero(&self) -> bool {
+    pub(crate) fn zero(&self) -> bool {
         self.result == 0
     }
 
     #[inline(always)]
-    pub fn sign(&self) -> bool {
+    pub(crate) fn sign(&self) -> bool {
         ((self.result ^ self.carries << 47) as i64) < 0
     }
 
     #[inline(always)]
-    pub fn parity(&self) -> bool {
+    pub(crate) fn parity(&self) -> bool {
         ((self.result ^ self.carries >> PARITY_SHIFT) as u8).count_ones() & 1 == 0
     }
 
     #[inline(always)]
-    pub fn auxiliary(&self) -> bool {
+    pub(crate) fn auxiliary(&self) -> bool {
         self.carries & AUXILIARY != 0
     }
 
-    pub fn set_carry(&mut self, carry: bool) {
+    pub(crate) fn set_carry(&mut self, carry: bool) {
         let overflow = self.overflow();
         self.carries = self.carries & !(CARRY | CARRY_INTO_SIGN)
             | (carry as u64) << 63
             | ((carry ^ overflow) as u64) << 62;
     }
 
-    pub fn set_carry_overflow(&mut self, carry: bool, overflow: bool) {
+    pub(crate) fn set_carry_overflow(&mut self, carry: bool, overflow: bool) {
         self.carries = self.carries & !(CARRY | CARRY_INTO_SIGN)
             | (carry as u64) << 63
             | ((carry ^ overflow) as u64) << 62;
     }
 
-    pub fn set_zero(&mut self, zero: bool) {
+    pub(crate) fn set_zero(&mut self, zero: bool) {
         let status = self.status() & !rflags::ZF | if zero { rflags::ZF } else { 0 };
         self.set_status(status);
     }
 
     /// The six status flags, in their places.
-    pub fn status(&self) -> u64 {
+    pub(crate) fn status(&self) -> u64 {
         let bit = |on: bool, mask: u64| if on { mask } else { 0 };
         bit(self.carry(), rflags::CF)
             | bit(self.parity(), rflags::PF)
@@ -138,7 +138,7 @@ impl Flags {
     }
 
     /// Sets the six status flags from their places in `bits`.
-    pub fn set_status(&mut self, bits: u64) {
+    pub(crate) fn set_status(&mut self, bits: u64) {
         let on = |mask: u64| bits & mask != 0;
         // A result with a low byte of zero has even parity and a clear sign.
         self.result = if on(rflags::ZF) { 0 } else { 1 << 20 };
@@ -160,6 +160,7 @@ impl Flags {
         self.system = bits & rflags::ALL & !rflags::STATUS | rflags::FIXED;
     }
 
+    /// Whether one of these flags is set; none of the six status flags may be among them.
     #[inline(always)]
     pub fn has(&self, system: u64) -> bool {
         self.system & system != 0
@@ -167,7 +168,7 @@ impl Flags {
 
     /// A condition code of Jcc, SETcc, CMOVcc. [APM3 "rFLAGS for CMOVcc, Jcc, and SETcc"]
     #[inline(always)]
-    pub fn condition(&self, code: u8) -> bool {
+    pub(crate) fn condition(&self, code: u8) -> bool {
         let holds = match code >> 1 & 7 {
             0 => self.overflow(),
             1 => self.carry(),

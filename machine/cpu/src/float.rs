@@ -14,14 +14,16 @@
 
 pub mod compare;
 pub mod convert;
-pub mod exact;
+pub(crate) mod exact;
 pub mod extended;
 pub mod reciprocal;
-pub mod round;
+pub(crate) mod round;
 pub mod scalar;
 
 #[cfg(test)]
 mod tests;
+
+pub use exact::Unpacked;
 
 use bitflags::bitflags;
 
@@ -29,11 +31,17 @@ bitflags! {
     /// The six numeric exceptions, in the bit order that MXCSR and the x87 status word share.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct Exceptions: u8 {
+        /// #IA or #IS: no result is defined, a quiet NaN stands for it.
         const INVALID = 1 << 0;
+        /// An operand was denormal.
         const DENORMAL = 1 << 1;
+        /// A finite number was divided by zero.
         const ZERO_DIVIDE = 1 << 2;
+        /// The rounded result is beyond the largest number.
         const OVERFLOW = 1 << 3;
+        /// The result is tiny and, where masked, inexact.
         const UNDERFLOW = 1 << 4;
+        /// The result was rounded.
         const PRECISION = 1 << 5;
     }
 }
@@ -47,13 +55,18 @@ impl Exceptions {
 /// The rounding control field of MXCSR and the x87 control word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
+    /// To the nearest; halves to the even one.
     Nearest,
+    /// Towards minus infinity.
     Down,
+    /// Towards plus infinity.
     Up,
+    /// Towards zero: what does not fit is cut off.
     Zero,
 }
 
 impl Rounding {
+    /// All modes, in the order of their encodings.
     pub const ALL: [Rounding; 4] =
         [Rounding::Nearest, Rounding::Down, Rounding::Up, Rounding::Zero];
 
@@ -66,19 +79,26 @@ impl Rounding {
 /// A binary floating-point format: `precision` counts the integer bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
+    /// Bits of the significand, the integer bit among them.
     pub precision: u32,
+    /// What is added to an exponent to give its field; the exponent of the largest numbers.
     pub bias: i32,
 }
 
 impl Format {
+    /// binary32.
     pub const SINGLE: Format = Format { precision: 24, bias: 127 };
+    /// binary64.
     pub const DOUBLE: Format = Format { precision: 53, bias: 1023 };
+    /// The 80-bit format of x87.
     pub const EXTENDED: Format = Format { precision: 64, bias: 16383 };
 
+    /// The exponent of the smallest normal numbers, and of denormals.
     pub fn min_exponent(self) -> i32 {
         1 - self.bias
     }
 
+    /// The exponent of the largest finite numbers.
     pub fn max_exponent(self) -> i32 {
         self.bias
     }
@@ -92,13 +112,18 @@ impl Format {
 /// What an operation reads from MXCSR or the x87 control word, and the flags it raises.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
+    /// Where results go that lie between two numbers.
     pub rounding: Rounding,
+    /// Exceptions that do not interrupt the program.
     pub masked: Exceptions,
+    /// MXCSR.DAZ: denormal operands count as zeros.
     pub denormals_are_zero: bool,
+    /// MXCSR.FTZ: denormal results become zeros, where underflow is masked.
     pub flush_to_zero: bool,
     /// x87 only: the format that precision control selects for add, subtract, multiply, divide
     /// and square root. Its range is always that of the extended format.
     pub precision: Format,
+    /// The exceptions of the operation so far.
     pub raised: Exceptions,
     /// What earlier operations of the same instruction raised, all masked.
     settled: Exceptions,
@@ -147,11 +172,13 @@ impl Context {
         }
     }
 
+    /// Adds to the exceptions of the operation.
     #[inline]
     pub fn raise(&mut self, exceptions: Exceptions) {
         self.raised |= exceptions;
     }
 
+    /// Whether all of these are masked.
     #[inline]
     pub fn masks(&self, exceptions: Exceptions) -> bool {
         self.masked.contains(exceptions)

@@ -31,7 +31,9 @@ use serde::{Deserialize, Serialize};
 /// Hardware virtualization's registers, and the guest while there is one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Guest {
+    /// AMD's part; inert on a model without SVM.
     pub svm: Svm,
+    /// Intel's part; inert on a model without VMX.
     pub vmx: Vmx,
     /// The linear address that a guest's access is being translated for; `None` where there is
     /// none.

@@ -11,7 +11,7 @@
 
 mod costs;
 mod dispatch;
-pub mod execute;
+mod execute;
 mod flags;
 pub mod float;
 mod guest;
@@ -31,20 +31,26 @@ pub mod vmx;
 mod width;
 
 pub use costs::{ApicCosts, Costs};
+pub use execute::x87::X87;
 pub use flags::Flags;
 pub use guest::Guest;
-pub use memory::{Access, Tlb};
+pub use memory::Tlb;
 pub use model::{CpuModel, ModelError, Placement};
 pub use observation::{Observation, Observed, Range};
 pub use operation::cache::CodeCache;
-pub use operation::{Handler, Op, cache, decode};
+pub use operation::{cache, decode};
 pub use state::{Activity, Attention, Control, Cpu, Debug, Pending, Registers, Segments};
 pub use step::RunEnd;
-pub use stop::{Kind as StopKind, SoftwareSource, Stop};
 pub use width::GeneralRegisters;
+
+pub(crate) use memory::Access;
+pub(crate) use operation::{Handler, Op};
+pub(crate) use stop::{Kind as StopKind, Stop};
 
 /// What a processor is lent for the time of one run.
 pub struct Bus<'a> {
+    /// The board's RAM.
     pub memory: &'a mut bus::GuestMemory,
+    /// Whatever is not RAM: devices, other processors, the outbox.
     pub platform: &'a mut dyn bus::Platform,
 }

@@ -9,7 +9,7 @@ mod segment;
 pub(crate) mod tlb;
 
 pub(crate) use self::tlb as sets;
-pub use access::Access;
-pub use place::Place;
+pub(crate) use access::Access;
+pub(crate) use place::Place;
 pub(crate) use segment::within_limit;
 pub use tlb::Tlb;

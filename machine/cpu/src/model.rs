@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Where a processor sits. Widths are bits of the APIC ID, from the lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Placement {
+    /// The initial APIC ID, in x2APIC mode all 32 bits of it.
     pub apic_id: u32,
     /// Logical processors in the package.
     pub package_cpus: u32,
@@ -19,11 +20,16 @@ pub struct Placement {
     pub package_bits: u8,
 }
 
+/// Bytes of the caches that CPUID reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caches {
+    /// Per core.
     pub l1_data: u32,
+    /// Per core.
     pub l1_code: u32,
+    /// Per core.
     pub l2: u32,
+    /// Per core complex.
     pub l3: u32,
 }
 
@@ -32,6 +38,7 @@ pub struct Caches {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Crystal {
+    /// How fast it oscillates.
     pub hertz: u64,
     /// ECX says the frequency; otherwise it follows from leaf 16H.
     pub is_shown: bool,
@@ -58,6 +65,7 @@ pub struct CpuModel {
     features: FeatureSet,
     errata: Vec<u32>,
     behaviour: Behaviour,
+    /// Where the processor sits; set by the board.
     pub placement: Placement,
 }
 
@@ -96,26 +104,70 @@ const fn last_leaf() -> u32 {
     0xD
 }
 
+/// Why there is no such model.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ModelError {
+    /// What was asked for, and the names that there are.
     #[error("no CPU model is named {0:?}; there are {1}")]
     Unknown(String, String),
+    /// What the TOML reader says.
     #[error("CPU model file: {0}")]
     Syntax(String),
+    /// A name in the file or behind a sign.
     #[error("CPU model {model}: no feature is named {feature:?}")]
-    Feature { model: String, feature: String },
+    Feature {
+        /// Of which model.
+        model: String,
+        /// What was written.
+        feature: String,
+    },
+    /// The file lists an erratum that the machine cannot show.
     #[error("CPU model {model}: erratum {number} is not modelled")]
-    Erratum { model: String, number: u32 },
+    Erratum {
+        /// Of which model.
+        model: String,
+        /// The vendor's number.
+        number: u32,
+    },
+    /// A word behind the model's name has no sign.
     #[error("CPU model {model}: {change:?} must be +FEATURE or -FEATURE")]
-    Change { model: String, change: String },
+    Change {
+        /// Of which model.
+        model: String,
+        /// The word.
+        change: String,
+    },
+    /// A feature was added that no model has; those that can be.
     #[error("CPU model {model}: {feature} is not implemented; what can be added: {known}")]
-    Absent { model: String, feature: &'static str, known: String },
+    Absent {
+        /// Of which model.
+        model: String,
+        /// What was to be added.
+        feature: &'static str,
+        /// What the model lacks and could have.
+        known: String,
+    },
+    /// A feature was added without another that it rests on.
     #[error("CPU model {model}: {feature} needs {needed}, which the model lacks; add +{needed}")]
-    Needs { model: String, feature: &'static str, needed: &'static str },
+    Needs {
+        /// Of which model.
+        model: String,
+        /// What was to be added.
+        feature: &'static str,
+        /// What it rests on.
+        needed: &'static str,
+    },
+    /// A variant's choice is none.
     #[error(transparent)]
     Variant(#[from] VariantError),
+    /// CPUID has three registers for the vendor's name.
     #[error("CPU model {model}: the vendor string {vendor:?} has not 12 characters")]
-    Vendor { model: String, vendor: String },
+    Vendor {
+        /// Of which model.
+        model: String,
+        /// As the file has it.
+        vendor: String,
+    },
 }
 
 /// AMD 1235: a sender of an AVIC IPI may read IsRunning before its write of IRR is visible.
@@ -251,18 +303,22 @@ impl CpuModel {
         })
     }
 
+    /// As on the command line.
     pub fn name(&self) -> &str {
         &self.name
     }
 
+    /// Which part the model follows, in a few words.
     pub fn description(&self) -> &str {
         &self.description
     }
 
+    /// CPUID Fn0000_0000's twelve characters.
     pub fn vendor(&self) -> &str {
         &self.vendor
     }
 
+    /// Whether AMD's manuals decide where the vendors differ.
     pub fn is_amd(&self) -> bool {
         self.vendor == "AuthenticAMD"
     }
@@ -272,19 +328,23 @@ impl CpuModel {
         if self.is_amd() { Dialect::Amd } else { Dialect::Intel }
     }
 
+    /// CPUID Fn8000_0002 to 4: the name that systems show.
     pub fn brand(&self) -> &str {
         &self.brand
     }
 
+    /// Base family and extended family added.
     pub fn family(&self) -> u32 {
         self.family
     }
 
+    /// Whether the model announces a feature; what it does not announce does not work either.
     #[inline(always)]
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(feature)
     }
 
+    /// All features that the model announces.
     pub fn features(&self) -> &FeatureSet {
         &self.features
     }
@@ -309,18 +369,22 @@ impl CpuModel {
         self.errata.contains(&number)
     }
 
+    /// Bits of a physical address.
     pub fn physical_bits(&self) -> u8 {
         self.physical_bits
     }
 
+    /// Bits of a linear address.
     pub fn linear_bits(&self) -> u8 {
         self.linear_bits
     }
 
+    /// The rate of the time-stamp counter, whatever the core's clock.
     pub fn tsc_hertz(&self) -> u64 {
         self.tsc_hertz
     }
 
+    /// The nominal core clock: a cost profile's cycles are its.
     pub fn core_hertz(&self) -> u64 {
         self.core_hertz
     }
@@ -340,6 +404,7 @@ impl CpuModel {
         self.last_leaf
     }
 
+    /// What CPUID says of caches; none is modelled.
     pub fn caches(&self) -> Caches {
         self.caches
     }

@@ -8,16 +8,22 @@ use arch::control::rflags;
 /// Bytes to observe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
+    /// The first byte.
     pub start: Linear,
+    /// In bytes.
     pub length: u64,
+    /// Reads are of interest.
     pub reads: bool,
+    /// Writes are of interest.
     pub writes: bool,
 }
 
 /// An access to bytes that are observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observed {
+    /// The range that was touched.
     pub range: Range,
+    /// Otherwise it was a read.
     pub is_write: bool,
 }
 
@@ -29,6 +35,7 @@ pub struct Observation {
 }
 
 impl Observation {
+    /// Nothing is observed: accesses keep their fast path.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

@@ -10,4 +10,4 @@ mod kind;
 mod op;
 
 pub use kind::Kind;
-pub use op::{FLAT, FLAT_STACK, Handler, Op};
+pub(crate) use op::{FLAT, FLAT_STACK, Handler, Op};

@@ -24,30 +24,41 @@ use serde::{Deserialize, Serialize};
 /// A logical processor.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Cpu {
+    /// What instructions compute with.
     pub registers: Registers,
+    /// Events on their way.
     pub pending: Pending,
     /// Virtual time of this processor: the start of the running block.
     pub clock: Picoseconds,
     /// Instructions completed since power-on.
     pub instructions: u64,
     /// Time that the running instruction takes beyond its class's cost.
-    pub extra_cost: u64,
+    pub(crate) extra_cost: u64,
     /// The set of the TLB that data accesses use; see `update_access_mode`.
-    pub tlb_set: usize,
+    pub(crate) tlb_set: usize,
+    /// The running and recent address spaces' translations.
     pub tlb: Tlb,
+    /// What an operating system sets.
     pub control: Control,
+    /// The debug registers.
     pub debug: Debug,
+    /// Hardware virtualization's registers, and the guest while there is one.
     pub guest: Guest,
+    /// The processor's own local APIC.
     pub apic: LocalApic,
+    /// The board's number of it, from 0 without gaps; not the APIC ID.
     pub index: CpuIndex,
+    /// What it implements, and what CPUID says of it.
     pub model: CpuModel,
     /// Where the clock of the processor stands that is furthest behind of all others. The board
     /// says so at the start of a turn.
     pub others_clock: Picoseconds,
+    /// What WRMSR and IA32_TSC_ADJUST have added to the counter, without a guest's offset.
     pub tsc_offset: u64,
     /// What the board's cost profile says of this processor.
     pub costs: Costs,
-    pub random: u64,
+    /// State of the generator behind RDRAND and RDSEED.
+    pub(crate) random: u64,
     /// Memory whose accesses a debugger wants to see; no part of the processor's state.
     #[serde(skip)]
     pub observation: crate::Observation,
@@ -127,6 +138,7 @@ impl Cpu {
         self.pending.set_activity(Activity::Running);
     }
 
+    /// Protected mode without virtual-8086 mode; long mode is protected.
     pub fn is_protected(&self) -> bool {
         !self.control.is_real() && !self.registers.is_virtual_8086()
     }
@@ -137,7 +149,7 @@ impl Cpu {
             && self.registers.segments[SegmentRegister::Cs].attributes.is_long()
     }
 
-    pub fn checks_alignment(&self) -> bool {
+    pub(crate) fn checks_alignment(&self) -> bool {
         self.registers.cpl == 3
             && self.control.cr0.contains(Cr0::ALIGNMENT_MASK)
             && self.registers.flags.has(rflags::AC)
@@ -166,7 +178,7 @@ impl Cpu {
     }
 
     /// The next number of the processor's seeded generator (RDRAND, RDSEED). splitmix64.
-    pub fn next_random(&mut self) -> u64 {
+    pub(crate) fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.random;
         z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -24,8 +24,8 @@ pub enum Kind {
     Defer,
     /// Completed; the processor waits for an interrupt.
     Halt,
-    /// Not completed: a fault, or completed if the vector is a trap (`is_trap`).
-    Exception { vector: u8, error: Option<u32>, is_trap: bool },
+    /// Not completed: a fault.
+    Exception { vector: u8, error: Option<u32> },
     /// A software interrupt, INT3, INTO or INT1; delivered with the next IP.
     Software { vector: u8, source: SoftwareSource },
     /// The guest of a hypervisor stops; the exit's particulars are in the processor.
@@ -51,7 +51,6 @@ pub enum SoftwareSource {
 const EXCEPTION: u64 = 5;
 const SOFTWARE: u64 = 6;
 const HAS_ERROR: u64 = 1 << 16;
-const IS_TRAP: u64 = 1 << 17;
 
 impl Stop {
     const fn new(bits: u64) -> Self {
@@ -96,11 +95,6 @@ impl Stop {
         Self::exception_with(arch::exception::GENERAL_PROTECTION, (selector & !3) as u32)
     }
 
-    /// A #DB that is raised after its instruction has completed.
-    pub const fn debug_trap() -> Self {
-        Self::new(EXCEPTION | (arch::exception::DEBUG as u64) << 8 | IS_TRAP)
-    }
-
     pub const fn software(vector: u8, source: SoftwareSource) -> Self {
         Self::new(SOFTWARE | (vector as u64) << 8 | (source as u64) << 24)
     }
@@ -116,7 +110,6 @@ impl Stop {
             EXCEPTION => Kind::Exception {
                 vector,
                 error: (bits & HAS_ERROR != 0).then_some((bits >> 32) as u32),
-                is_trap: bits & IS_TRAP != 0,
             },
             SOFTWARE => Kind::Software {
                 vector,

@@ -13,11 +13,13 @@ use serde::{Deserialize, Serialize};
 /// How one model resolves what the manuals leave open, and where it departs from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Behaviour {
+    /// Where SVM leaves something open.
     pub svm: SvmBehaviour,
 }
 
 /// A switch.
 pub struct Variant {
+    /// As in `NAME=VALUE`.
     pub name: &'static str,
     /// What it decides.
     pub meaning: &'static str,
@@ -32,10 +34,19 @@ pub struct Variant {
 /// Why a choice is none.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum VariantError {
+    /// What was asked for, and the names that there are.
     #[error("no variant is named {0:?}; there are {1}")]
     Unknown(String, String),
+    /// The variant has no such value.
     #[error("variant {name} is {value:?}, must be one of {values}")]
-    Value { name: &'static str, value: String, values: String },
+    Value {
+        /// The variant.
+        name: &'static str,
+        /// What was asked for.
+        value: String,
+        /// What it can be.
+        values: String,
+    },
 }
 
 /// A switch with two or more positions, each a value of one field.

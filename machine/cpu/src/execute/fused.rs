@@ -119,6 +119,7 @@ pub enum Role {
     Branch(u8),
     /// PUSH or POP of a register.
     Push,
+    /// POP of a register.
     Pop,
 }
 

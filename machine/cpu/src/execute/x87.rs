@@ -41,6 +41,7 @@ const TOP_SHIFT: u16 = 11;
 pub struct X87 {
     /// Physical registers, not relative to the top of the stack.
     pub registers: [Extended; 8],
+    /// The control word: masks, precision and rounding.
     pub control: u16,
     /// TOP in bits 13:11.
     pub status: u16,
@@ -48,9 +49,13 @@ pub struct X87 {
     pub valid: u8,
     /// The last instruction's opcode: the low three bits of its first byte, then its second.
     pub opcode: u16,
+    /// FIP: the last instruction's offset, 64 bits with REX.W forms.
     pub instruction_pointer: u64,
+    /// FCS: the selector of the code segment that it was in.
     pub instruction_segment: u16,
+    /// FDP: the offset of the last memory operand.
     pub data_pointer: u64,
+    /// FDS: the selector of that operand's segment.
     pub data_segment: u16,
 }
 
@@ -71,11 +76,12 @@ impl Default for X87 {
 }
 
 impl X87 {
+    /// The physical register that is ST(0).
     pub fn top(&self) -> u8 {
         (self.status >> TOP_SHIFT & 7) as u8
     }
 
-    pub fn set_top(&mut self, top: u8) {
+    pub(crate) fn set_top(&mut self, top: u8) {
         self.status = self.status & !(7 << TOP_SHIFT) | u16::from(top & 7) << TOP_SHIFT;
     }
 
@@ -88,6 +94,7 @@ impl X87 {
         self.valid >> self.physical(index) & 1 == 0
     }
 
+    /// ST(i), whether it is marked empty or not.
     pub fn st(&self, index: u8) -> Extended {
         self.registers[self.physical(index)]
     }
@@ -128,7 +135,7 @@ impl X87 {
         self.status = self.status & !PENDING | if is_pending { PENDING } else { 0 };
     }
 
-    pub fn has_pending(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         self.status & PENDING != 0
     }
 

@@ -18,9 +18,13 @@ pub enum Kind {
 /// payload moves between formats by a shift); the value is `significand * 2^(exponent - 63)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unpacked {
+    /// The sign, of zeros, infinities and NaNs too.
     pub is_negative: bool,
+    /// What the other fields mean.
     pub kind: Kind,
+    /// Of bit 63 of the significand; zero for what is not finite.
     pub exponent: i32,
+    /// Normalized: bit 63 is set unless the value is zero.
     pub significand: u64,
     /// The encoding was denormal (or pseudo-denormal), which the denormal exception reports.
     pub is_denormal: bool,
@@ -51,6 +55,7 @@ pub const QUIET: u64 = 1 << 62;
 pub const INDEFINITE: u64 = 3 << 62;
 
 impl Unpacked {
+    /// A zero of either sign.
     pub const fn zero(is_negative: bool) -> Unpacked {
         let kind = Kind::Zero;
         Unpacked { is_negative, kind, exponent: 0, significand: 0, is_denormal: false }
@@ -86,6 +91,7 @@ impl Unpacked {
         }
     }
 
+    /// The integer's exact value.
     pub fn from_integer(value: i64) -> Unpacked {
         let magnitude = value.unsigned_abs();
         if magnitude == 0 {
@@ -101,14 +107,17 @@ impl Unpacked {
         }
     }
 
+    /// Quiet or signaling.
     pub fn is_nan(&self) -> bool {
         matches!(self.kind, Kind::Quiet | Kind::Signaling)
     }
 
+    /// A zero of either sign.
     pub fn is_zero(&self) -> bool {
         self.kind == Kind::Zero
     }
 
+    /// An infinity of either sign.
     pub fn is_infinite(&self) -> bool {
         self.kind == Kind::Infinity
     }

@@ -24,18 +24,26 @@ use serde::{Deserialize, Serialize};
 /// A bit pattern of the 80-bit format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Extended {
+    /// The integer bit and 63 fraction bits.
     pub significand: u64,
+    /// Bit 15: sign. Bits 14:0: exponent, biased by 16383.
     pub sign_exponent: u16,
 }
 
 /// What FXAM reports in C3, C2 and C0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
+    /// An encoding that the 387 and later refuse.
     Unsupported,
+    /// Quiet or signaling.
     Nan,
+    /// Finite, with the integer bit set.
     Normal,
+    /// Of either sign.
     Infinity,
+    /// Of either sign.
     Zero,
+    /// Denormal or pseudo-denormal.
     Denormal,
 }
 
@@ -44,11 +52,14 @@ const SPECIAL: u16 = 0x7FFF;
 const INTEGER: u64 = 1 << 63;
 
 impl Extended {
+    /// +0.
     pub const ZERO: Extended = Extended { significand: 0, sign_exponent: 0 };
+    /// +1.
     pub const ONE: Extended = Extended { significand: INTEGER, sign_exponent: 0x3FFF };
     /// The default NaN of masked invalid operations.
     pub const INDEFINITE: Extended = Extended { significand: INDEFINITE, sign_exponent: 0xFFFF };
 
+    /// From the ten bytes in memory, significand first.
     pub fn from_bytes(bytes: [u8; 10]) -> Extended {
         let [a, b, c, d, e, f, g, h, low, high] = bytes;
         Extended {
@@ -57,6 +68,7 @@ impl Extended {
         }
     }
 
+    /// The ten bytes as FSTP m80 writes them.
     pub fn to_bytes(self) -> [u8; 10] {
         let mut bytes = [0; 10];
         bytes[..8].copy_from_slice(&self.significand.to_le_bytes());
@@ -64,6 +76,7 @@ impl Extended {
         bytes
     }
 
+    /// The sign bit, NaNs included.
     pub fn is_negative(self) -> bool {
         self.sign_exponent & SIGN != 0
     }
@@ -73,6 +86,7 @@ impl Extended {
         Extended { sign_exponent: self.sign_exponent & !SIGN, ..self }
     }
 
+    /// FCHS: the other sign, NaNs included.
     pub fn negated(self) -> Extended {
         Extended { sign_exponent: self.sign_exponent ^ SIGN, ..self }
     }
@@ -104,19 +118,23 @@ impl Extended {
         }
     }
 
+    /// The encoding of rounded fields.
     pub fn pack(parts: Parts) -> Extended {
         let sign = if parts.is_negative { SIGN } else { 0 };
         Extended { significand: parts.significand, sign_exponent: sign | parts.biased as u16 }
     }
 
+    /// Infinity of either sign.
     pub fn infinity(is_negative: bool) -> Extended {
         Extended::pack(Parts::infinity(is_negative, Format::EXTENDED))
     }
 
+    /// Zero of either sign.
     pub fn zero(is_negative: bool) -> Extended {
         Extended::pack(Parts::zero(is_negative))
     }
 
+    /// What FXAM says of the encoding.
     pub fn class(self) -> Class {
         let unpacked = self.unpack();
         match unpacked.kind {

@@ -19,6 +19,7 @@ fn special(a: u32) -> Option<u32> {
     }
 }
 
+/// RCPSS of a binary32 pattern.
 pub fn reciprocal(a: u32) -> u32 {
     if let Some(result) = special(a) {
         return result;
@@ -35,6 +36,7 @@ pub fn reciprocal(a: u32) -> u32 {
     pack(sign, rounded as u32, -1 - exponent)
 }
 
+/// RSQRTSS of a binary32 pattern; negative operands give the default NaN.
 pub fn reciprocal_square_root(a: u32) -> u32 {
     if let Some(result) = special(a) {
         return result;

@@ -9,34 +9,43 @@ use super::{Context, Exceptions, Format, Rounding};
 
 /// A bit pattern of binary32 (`u32`) or binary64 (`u64`).
 pub trait Interchange: Copy + PartialEq + Into<u64> {
+    /// Precision and bias of the encoding.
     const FORMAT: Format;
     /// Bits of the encoding below the sign.
     const MAGNITUDE_BITS: u32;
 
+    /// The low bits as an encoding.
     fn truncated(bits: u64) -> Self;
+    /// What the host's own arithmetic gives, in its default rounding.
     fn host(self, other: Self, operation: Operation) -> Self;
+    /// The host's square root.
     fn host_square_root(self) -> Self;
 
+    /// The sign bit, NaNs included.
     #[inline]
     fn is_negative(self) -> bool {
         self.into() >> Self::MAGNITUDE_BITS != 0
     }
 
+    /// The exponent field.
     #[inline]
     fn biased(self) -> i32 {
         (self.magnitude() >> (Self::FORMAT.precision - 1)) as i32
     }
 
+    /// All bits but the sign.
     #[inline]
     fn magnitude(self) -> u64 {
         self.into() & ((1 << Self::MAGNITUDE_BITS) - 1)
     }
 
+    /// Quiet or signaling.
     #[inline]
     fn is_nan(self) -> bool {
         self.magnitude() > Self::INFINITY_MAGNITUDE
     }
 
+    /// The encoding of infinity without its sign; NaNs are above it.
     const INFINITY_MAGNITUDE: u64 = ((1 << (Self::MAGNITUDE_BITS + 1 - Self::FORMAT.precision))
         - 1)
         << (Self::FORMAT.precision - 1);
@@ -47,6 +56,7 @@ pub trait Interchange: Copy + PartialEq + Into<u64> {
         self.magnitude() == 0 || self.is_normal()
     }
 
+    /// Neither zero, denormal, infinite nor NaN.
     #[inline]
     fn is_normal(self) -> bool {
         (self.biased() as u32).wrapping_sub(1) < Self::FORMAT.special_exponent() as u32 - 1
@@ -58,6 +68,7 @@ pub trait Interchange: Copy + PartialEq + Into<u64> {
         (self.biased() as u32).wrapping_sub(2) < Self::FORMAT.special_exponent() as u32 - 2
     }
 
+    /// The value as an operation sees it: denormals are zeros where the context says so.
     #[inline]
     fn unpack(self, context: &Context) -> Unpacked {
         let fraction = self.magnitude() & ((1 << (Self::FORMAT.precision - 1)) - 1);
@@ -68,6 +79,7 @@ pub trait Interchange: Copy + PartialEq + Into<u64> {
         Unpacked::from_fields(is_negative, biased, fraction, Self::FORMAT)
     }
 
+    /// The encoding of rounded fields.
     #[inline]
     fn pack(parts: Parts) -> Self {
         let fraction = parts.significand << 1 >> (65 - Self::FORMAT.precision);
@@ -84,6 +96,7 @@ pub trait Interchange: Copy + PartialEq + Into<u64> {
         self
     }
 
+    /// The default NaN of masked invalid operations.
     fn indefinite() -> Self {
         Self::pack(Parts::indefinite(Self::FORMAT))
     }
@@ -92,9 +105,13 @@ pub trait Interchange: Copy + PartialEq + Into<u64> {
 /// The operations that the host may do on ordinary operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
+    /// ADDSS and the like.
     Add,
+    /// SUBSS and the like.
     Subtract,
+    /// MULSS and the like.
     Multiply,
+    /// DIVSS and the like.
     Divide,
 }
 
@@ -169,6 +186,7 @@ fn binary<B: Interchange>(
     B::pack(deliver(outcome, has_denormal, B::FORMAT, Destination::Lane, context))
 }
 
+/// ADDSS or ADDSD.
 #[inline]
 pub fn add<B: Interchange>(a: B, b: B, context: &mut Context) -> B {
     if context.is_fast && a.is_ordinary() && b.is_ordinary() {
@@ -180,6 +198,7 @@ pub fn add<B: Interchange>(a: B, b: B, context: &mut Context) -> B {
     binary(a, b, context, exact::add)
 }
 
+/// SUBSS or SUBSD.
 #[inline]
 pub fn subtract<B: Interchange>(a: B, b: B, context: &mut Context) -> B {
     if context.is_fast && a.is_ordinary() && b.is_ordinary() {
@@ -191,6 +210,7 @@ pub fn subtract<B: Interchange>(a: B, b: B, context: &mut Context) -> B {
     binary(a, b, context, exact::subtract)
 }
 
+/// MULSS or MULSD.
 #[inline]
 pub fn multiply<B: Interchange>(a: B, b: B, context: &mut Context) -> B {
     if context.is_fast && a.is_ordinary() && b.is_ordinary() {
@@ -202,6 +222,7 @@ pub fn multiply<B: Interchange>(a: B, b: B, context: &mut Context) -> B {
     binary(a, b, context, exact::multiply)
 }
 
+/// DIVSS or DIVSD.
 #[inline]
 pub fn divide<B: Interchange>(a: B, b: B, context: &mut Context) -> B {
     if context.is_fast && a.is_ordinary() && b.is_normal() {
@@ -213,6 +234,7 @@ pub fn divide<B: Interchange>(a: B, b: B, context: &mut Context) -> B {
     binary(a, b, context, exact::divide_by)
 }
 
+/// SQRTSS or SQRTSD.
 #[inline]
 pub fn square_root<B: Interchange>(a: B, context: &mut Context) -> B {
     if context.is_fast && a.is_normal() && !a.is_negative() {

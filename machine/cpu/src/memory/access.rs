@@ -20,14 +20,14 @@ pub enum Access {
 impl Cpu {
     /// The linear address of the operation's memory operand of `size` bytes.
     #[inline(always)]
-    pub fn operand(&self, op: &Op, size: usize, access: Access) -> Result<u64, Stop> {
+    pub(crate) fn operand(&self, op: &Op, size: usize, access: Access) -> Result<u64, Stop> {
         let offset = self.registers.effective_address(op);
         self.operand_at(op, offset, size, access)
     }
 
     /// As `operand`, for an offset computed by the caller (bit tests, string instructions).
     #[inline(always)]
-    pub fn operand_at(
+    pub(crate) fn operand_at(
         &self,
         op: &Op,
         offset: u64,
@@ -43,25 +43,34 @@ impl Cpu {
 
     /// The operation's memory operand.
     #[inline(always)]
-    pub fn read<W: Width>(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<W, Stop> {
+    pub(crate) fn read<W: Width>(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<W, Stop> {
         let linear = self.operand(op, W::BYTES, Access::Read)?;
         self.read_linear_as(bus, linear, op.segment)
     }
 
     /// Writes the operation's memory operand. On a fault nothing is written.
     #[inline(always)]
-    pub fn write<W: Width>(&mut self, bus: &mut Bus<'_>, op: &Op, value: W) -> Result<(), Stop> {
+    pub(crate) fn write<W: Width>(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        value: W,
+    ) -> Result<(), Stop> {
         let linear = self.operand(op, W::BYTES, Access::Write)?;
         self.write_linear_as(bus, linear, value, op.segment)
     }
 
     #[inline(always)]
-    pub fn read_linear<W: Width>(&mut self, bus: &mut Bus<'_>, linear: u64) -> Result<W, Stop> {
+    pub(crate) fn read_linear<W: Width>(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+    ) -> Result<W, Stop> {
         self.read_linear_as(bus, linear, crate::operation::FLAT)
     }
 
     #[inline(always)]
-    pub fn write_linear<W: Width>(
+    pub(crate) fn write_linear<W: Width>(
         &mut self,
         bus: &mut Bus<'_>,
         linear: u64,
@@ -121,7 +130,7 @@ impl Cpu {
 
     /// Watched lines (decoded code, monitored addresses) learn of a write to RAM.
     #[inline(always)]
-    pub fn note_ram_write(&mut self, bus: &mut Bus<'_>, at: usize, length: usize) {
+    pub(crate) fn note_ram_write(&mut self, bus: &mut Bus<'_>, at: usize, length: usize) {
         let (first, last) = (at >> 12, (at + length - 1) >> 12);
         let watched = &bus.memory.watched_lines;
         let is_watched = watched[first] != 0 || (last != first && watched[last] != 0);
@@ -162,14 +171,14 @@ impl Cpu {
 
     /// Finds the operand of an operation that reads and then writes it.
     #[inline(always)]
-    pub fn locate<W: Width>(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<Place, Stop> {
+    pub(crate) fn locate<W: Width>(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<Place, Stop> {
         let linear = self.operand(op, W::BYTES, Access::Write)?;
         self.locate_linear(bus, linear, W::BYTES, Access::Write, op.segment)
     }
 
     /// Translates `[linear, linear + size)` for `access`, in RAM or in a device.
     #[inline(always)]
-    pub fn locate_linear(
+    pub(crate) fn locate_linear(
         &mut self,
         bus: &mut Bus<'_>,
         linear: u64,
@@ -255,7 +264,7 @@ impl Cpu {
     }
 
     /// An implicit supervisor access (descriptor tables, TSS) of up to 8 bytes.
-    pub fn read_system(
+    pub(crate) fn read_system(
         &mut self,
         bus: &mut Bus<'_>,
         linear: u64,
@@ -266,7 +275,7 @@ impl Cpu {
     }
 
     /// An implicit supervisor write.
-    pub fn write_system(
+    pub(crate) fn write_system(
         &mut self,
         bus: &mut Bus<'_>,
         linear: u64,
@@ -279,7 +288,7 @@ impl Cpu {
     }
 
     /// Translates for an implicit supervisor access.
-    pub fn locate_system(
+    pub(crate) fn locate_system(
         &mut self,
         bus: &mut Bus<'_>,
         linear: u64,
@@ -298,7 +307,11 @@ impl Cpu {
     }
 
     /// Translates one address for a fetch, giving the index into RAM of its page if it is RAM.
-    pub fn locate_fetch(&mut self, bus: &mut Bus<'_>, linear: u64) -> Result<Option<u64>, Stop> {
+    pub(crate) fn locate_fetch(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+    ) -> Result<Option<u64>, Stop> {
         let set = self.access_set();
         let entry = self.tlb.entry(set, linear);
         if entry.execute == self.tlb.tag(linear) {
@@ -358,7 +371,7 @@ impl Cpu {
 impl Registers {
     /// The offset of the operation's memory operand in its segment.
     #[inline(always)]
-    pub fn effective_address(&self, op: &Op) -> u64 {
+    pub(crate) fn effective_address(&self, op: &Op) -> u64 {
         let base = self.gpr[op.base as usize];
         let index = self.gpr[op.index as usize] << (op.scale & 3);
         base.wrapping_add(index).wrapping_add(op.displacement as i64 as u64) & op.address_mask()

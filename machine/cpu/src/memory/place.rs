@@ -77,7 +77,7 @@ impl Place {
 
 impl Cpu {
     #[inline(always)]
-    pub fn read_place(&mut self, bus: &mut Bus<'_>, place: Place) -> u64 {
+    pub(crate) fn read_place(&mut self, bus: &mut Bus<'_>, place: Place) -> u64 {
         let low = self.read_part(bus, place.first, place.first_size);
         match place.second {
             None => low,
@@ -89,7 +89,7 @@ impl Cpu {
     }
 
     #[inline(always)]
-    pub fn write_place(&mut self, bus: &mut Bus<'_>, place: Place, value: u64) {
+    pub(crate) fn write_place(&mut self, bus: &mut Bus<'_>, place: Place, value: u64) {
         self.write_part(bus, place.first, place.first_size, value);
         if let Some(part) = place.second {
             self.write_part(bus, part, place.second_size, value >> (8 * place.first_size));

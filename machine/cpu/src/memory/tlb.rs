@@ -35,6 +35,7 @@ struct Space {
     context: u64,
 }
 
+/// One processor's cached translations: four sets, of which privilege and checks select one.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Tlb {
     #[serde(with = "boxed")]
@@ -42,14 +43,14 @@ pub struct Tlb {
     spaces: Vec<Space>,
     next_context: u64,
     /// The context of the running address space.
-    pub context: u64,
+    pub(crate) context: u64,
     asid: u32,
     pcid: u16,
     /// Linear pages of large mappings in the buffer lie in this range.
     large_first: u64,
     large_last: u64,
     /// Counts flushes and evictions of fetched pages, so that whoever kept a translation can tell.
-    pub epoch: u64,
+    pub(crate) epoch: u64,
 }
 
 impl Default for Tlb {
@@ -77,23 +78,23 @@ impl Tlb {
     }
 
     /// All entries: a set behind the other.
-    pub fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[Entry] {
         self.entries.as_slice()
     }
 
     #[inline(always)]
-    pub fn entry(&self, set: usize, linear: u64) -> &Entry {
+    pub(crate) fn entry(&self, set: usize, linear: u64) -> &Entry {
         &self.entries[Self::slot(set, linear)]
     }
 
     /// The tag of a linear address in the running address space.
     #[inline(always)]
-    pub fn tag(&self, linear: u64) -> u64 {
+    pub(crate) fn tag(&self, linear: u64) -> u64 {
         linear & !0xFFF | self.context
     }
 
     /// Enters a translation. `is_large` if its page is larger than 4 KiB.
-    pub fn fill(
+    pub(crate) fn fill(
         &mut self,
         set: usize,
         linear: u64,
@@ -116,7 +117,7 @@ impl Tlb {
     }
 
     /// Makes an address space the running one, keeping its translations.
-    pub fn select(&mut self, asid: u32, pcid: u16) {
+    pub(crate) fn select(&mut self, asid: u32, pcid: u16) {
         self.asid = asid;
         self.pcid = pcid;
         self.epoch += 1;
@@ -145,18 +146,18 @@ impl Tlb {
     }
 
     /// Forgets all translations of the running address space.
-    pub fn flush_current(&mut self) {
+    pub(crate) fn flush_current(&mut self) {
         self.flush_pcid(self.asid, self.pcid);
     }
 
     /// Forgets all translations of one address space.
-    pub fn flush_pcid(&mut self, asid: u32, pcid: u16) {
+    pub(crate) fn flush_pcid(&mut self, asid: u32, pcid: u16) {
         self.spaces.retain(|space| space.asid != asid || space.pcid != pcid);
         self.select(self.asid, self.pcid);
     }
 
     /// Forgets all translations of an ASID, global ones included.
-    pub fn flush_asid(&mut self, asid: u32) {
+    pub(crate) fn flush_asid(&mut self, asid: u32) {
         self.spaces.retain(|space| space.asid != asid);
         self.select(self.asid, self.pcid);
     }
@@ -167,12 +168,13 @@ impl Tlb {
         self.select(self.asid, self.pcid);
     }
 
+    /// The address space identifier of what runs; 0 is the host.
     pub fn asid(&self) -> u32 {
         self.asid
     }
 
     /// Forgets the translations of one page in every address space.
-    pub fn flush_page(&mut self, linear: u64) {
+    pub(crate) fn flush_page(&mut self, linear: u64) {
         self.epoch += 1;
         if (self.large_first..=self.large_last).contains(&linear) {
             return self.flush_all();

@@ -44,7 +44,7 @@ impl BlockIndex {
 
 /// Where a block was left: the place of its last executed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exit(u32);
+pub(crate) struct Exit(u32);
 
 impl Exit {
     /// Nothing came before.
@@ -74,7 +74,7 @@ pub struct Block {
     second: [u32; 2],
     /// Bytes.
     pub length: u16,
-    pub count: u8,
+    pub(crate) count: u8,
     flags: u8,
 }
 
@@ -87,13 +87,13 @@ impl Block {
     const CROSSES: u8 = 1 << 1;
 
     #[inline(always)]
-    pub fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.flags & Self::PLAIN != 0
     }
 
     /// The page that the single instruction continues in, and the page's generation.
     #[inline(always)]
-    pub fn second_page(&self) -> Option<(u32, u32)> {
+    pub(crate) fn second_page(&self) -> Option<(u32, u32)> {
         (self.flags & Self::CROSSES != 0).then_some((self.second[0], self.second[1]))
     }
 
@@ -131,6 +131,7 @@ pub struct CodeCache {
 }
 
 impl CodeCache {
+    /// An empty cache for processors of one dialect.
     pub fn new(costs: InstructionCosts, dialect: Dialect) -> Self {
         let mut cache = Self {
             slots: vec![0; SLOTS],
@@ -147,7 +148,7 @@ impl CodeCache {
     }
 
     /// Picoseconds of an instruction of a class.
-    pub fn cost(&self, class: Cost) -> u64 {
+    pub(crate) fn cost(&self, class: Cost) -> u64 {
         self.costs.0[class as usize] as u64
     }
 
@@ -186,6 +187,7 @@ impl CodeCache {
         ((key >> 2) ^ (key >> 16) ^ (key & 3) << 14) as usize % SLOTS
     }
 
+    /// The block at its place; places are good until the cache is cleared.
     #[inline(always)]
     pub fn block(&self, index: BlockIndex) -> &Block {
         &self.blocks[index.0 as usize]
@@ -201,7 +203,7 @@ impl CodeCache {
 
     /// As `find`, trying first what came after `exit` the last time.
     #[inline(always)]
-    pub fn follow(
+    pub(crate) fn follow(
         &mut self,
         memory: &GuestMemory,
         exit: Exit,
@@ -234,12 +236,12 @@ impl CodeCache {
 
     /// Leaving a block after `count` of its operations.
     #[inline(always)]
-    pub fn exit(block: &Block, count: usize) -> Exit {
+    pub(crate) fn exit(block: &Block, count: usize) -> Exit {
         Exit(block.first + (count as u32).wrapping_sub(1))
     }
 
     /// An operation of a block, without one that may be fused to it.
-    pub fn alone(&self, block: &Block, place: usize) -> Option<Op> {
+    pub(crate) fn alone(&self, block: &Block, place: usize) -> Option<Op> {
         let at = block.first + place as u32;
         match self.unfused.binary_search_by_key(&at, |(at, _)| *at) {
             Ok(found) => Some(self.unfused[found].1),
@@ -248,7 +250,7 @@ impl CodeCache {
     }
 
     #[inline(always)]
-    pub fn ops(&self, block: &Block) -> &[Op] {
+    pub(crate) fn ops(&self, block: &Block) -> &[Op] {
         let first = block.first as usize;
         self.ops.get(first..first + block.count as usize).unwrap_or(&[])
     }
@@ -262,13 +264,13 @@ impl CodeCache {
 
     /// Picoseconds that the first `count` instructions of a block take.
     #[inline(always)]
-    pub fn time_of(&self, block: &Block, count: usize) -> u64 {
+    pub(crate) fn time_of(&self, block: &Block, count: usize) -> u64 {
         let last = (block.first as usize + count).wrapping_sub(1);
         if count == 0 { 0 } else { self.tails.get(last).map_or(block.cost, |tail| tail.end).into() }
     }
 
     /// How many instructions of a block begin within its first `room` picoseconds, at least one.
-    pub fn beginning_within(&self, block: &Block, room: u64) -> usize {
+    pub(crate) fn beginning_within(&self, block: &Block, room: u64) -> usize {
         let first = block.first as usize;
         let tails = &self.tails[first..first + (block.count as usize).saturating_sub(1)];
         1 + tails.partition_point(|tail| u64::from(tail.end) < room)

@@ -7,21 +7,25 @@ use super::{Handler, Kind, Op};
 use crate::execute::{self, fused::Role};
 use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, Instruction};
 
-pub use operands::{is_absolute, is_memory, is_register, width};
+pub(crate) use operands::{is_absolute, is_memory, is_register, width};
 
 /// The longest instruction.
-pub const MAX_LENGTH: usize = 15;
+pub(crate) const MAX_LENGTH: usize = 15;
 
 /// The default operand and address size of the code segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CodeSize {
+    /// A 16-bit code segment, real mode among them.
     Bits16 = 0,
+    /// A 32-bit code segment, compatibility mode among them.
     Bits32 = 1,
+    /// 64-bit mode.
     Bits64 = 2,
 }
 
 impl CodeSize {
+    /// The default address size.
     pub const fn bits(self) -> u32 {
         match self {
             Self::Bits16 => 16,
@@ -33,7 +37,7 @@ impl CodeSize {
 
 /// How an instruction may stand in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Boundary {
+pub(crate) enum Boundary {
     /// Anywhere.
     Within,
     /// It is the last of its block: what follows may mean something else.
@@ -50,21 +54,36 @@ pub enum Boundary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Cost {
+    /// Registers alone, in the integer pipeline.
     Simple,
+    /// A memory operand that is read.
     Load,
+    /// A memory operand that is written.
     Store,
+    /// Branches, calls and returns, taken or not.
     Branch,
+    /// MUL and IMUL.
     Multiply,
+    /// DIV and IDIV.
     Divide,
+    /// LOCK, and XCHG with memory.
     Locked,
+    /// SSE, MMX and the quick ones of x87.
     Vector,
+    /// Divisions, square roots and transcendental functions.
     FloatSlow,
+    /// String instructions; elements cost beside it.
     StringSetup,
+    /// MFENCE and SFENCE.
     Fence,
     /// LFENCE.
     LoadFence,
+    /// PAUSE.
     Pause,
+    /// Saving and loading of extended state, undefined instructions, and what stands alone without
+    /// a class of its own.
     System,
+    /// What stands alone and waits for all before it: CPUID, MSRs, control registers.
     Serializing,
     /// RDTSC and RDTSCP.
     TimeStamp,
@@ -73,12 +92,13 @@ pub enum Cost {
 }
 
 impl Cost {
+    /// Classes, for tables by class.
     pub const COUNT: usize = 17;
 }
 
 /// A handler and the way it stands in a block.
 #[derive(Clone, Copy)]
-pub struct Binding {
+pub(crate) struct Binding {
     pub handler: Handler,
     pub boundary: Boundary,
     pub cost: Cost,
@@ -106,7 +126,7 @@ impl Binding {
     }
 }
 
-pub struct Decoded {
+pub(crate) struct Decoded {
     pub op: Op,
     pub kind: Kind,
     pub boundary: Boundary,
@@ -119,7 +139,9 @@ pub struct Decoded {
 /// with the prefix 66h and of far pointers with REX.W in 64-bit mode, LOCK MOV CR0 as CR8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
+    /// AMD's manuals.
     Amd,
+    /// Intel's manuals.
     Intel,
 }
 
@@ -134,7 +156,12 @@ impl Dialect {
 
 /// Decodes the instruction at the front of `bytes`; `None` if it does not end within them.
 /// `before` is its offset in its block.
-pub fn decode(bytes: &[u8], size: CodeSize, before: u16, dialect: Dialect) -> Option<Decoded> {
+pub(crate) fn decode(
+    bytes: &[u8],
+    size: CodeSize,
+    before: u16,
+    dialect: Dialect,
+) -> Option<Decoded> {
     let window = &bytes[..bytes.len().min(MAX_LENGTH)];
     let mut decoder = Decoder::new(size.bits(), window, dialect.options());
     let mut instruction = Instruction::default();
@@ -166,7 +193,7 @@ fn exceeds_length(window: &[u8], size: CodeSize, dialect: Dialect) -> bool {
 }
 
 /// Decodes an instruction that begins in `head`, the rest of a page, and continues in `tail`.
-pub fn decode_across(head: &[u8], tail: &[u8], size: CodeSize, dialect: Dialect) -> Decoded {
+pub(crate) fn decode_across(head: &[u8], tail: &[u8], size: CodeSize, dialect: Dialect) -> Decoded {
     let mut bytes = [0; MAX_LENGTH];
     let from_head = head.len().min(MAX_LENGTH);
     bytes[..from_head].copy_from_slice(&head[..from_head]);

@@ -12,14 +12,17 @@ impl Kind {
     /// What no instruction has: bytes that are none.
     pub const INVALID: Self = Self(Code::INVALID);
 
+    /// The instruction that the decoder calls so.
     pub const fn new(code: Code) -> Self {
         Self(code)
     }
 
+    /// The decoder's name of the row.
     pub const fn code(self) -> Code {
         self.0
     }
 
+    /// What the instruction is called, whatever its operands.
     pub fn mnemonic(self) -> Mnemonic {
         self.0.mnemonic()
     }

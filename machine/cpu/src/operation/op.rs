@@ -80,16 +80,6 @@ impl Op {
         self.flags & flag != 0
     }
 
-    /// Operand size in bytes of instructions that come in 16, 32 and 64 bits.
-    #[inline(always)]
-    pub fn operand_size(&self) -> u8 {
-        match self.flags & (Self::SIZE_16 | Self::SIZE_64) {
-            Self::SIZE_16 => 2,
-            Self::SIZE_64 => 8,
-            _ => 4,
-        }
-    }
-
     /// The mask of an address of this operation's address size.
     #[inline(always)]
     pub fn address_mask(&self) -> u64 {

@@ -27,20 +27,33 @@ pub struct SystemCall {
 /// System registers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Control {
+    /// Modes; bits that the model does not know stay clear.
     pub cr0: Cr0,
+    /// The linear address of the last page fault that was delivered.
     pub cr2: u64,
+    /// The root of the page tables and, with PCIDE, the PCID.
     pub cr3: u64,
+    /// Extensions in use, of those that the model has.
     pub cr4: Cr4,
+    /// XCR0: state components that XSAVE manages.
     pub xcr0: u64,
+    /// Extended features; LMA follows from LME and paging.
     pub efer: Efer,
     /// The page-directory pointers that a load of CR3 read, under PAE paging.
     pub pdpte: [u64; 4],
+    /// Protection keys' rights for user pages, two bits a key.
     pub pkru: u32,
+    /// The global descriptor table.
     pub gdtr: TableRegister,
+    /// The interrupt descriptor table, in real mode the vector table.
     pub idtr: TableRegister,
+    /// The local descriptor table with its hidden part.
     pub ldtr: Segment,
+    /// The task register with its hidden part.
     pub tr: Segment,
+    /// Where fast system calls enter.
     pub syscall: SystemCall,
+    /// MSRs that mostly hold what was written.
     pub msr: crate::system::MsrState,
 }
 
@@ -80,10 +93,12 @@ impl Control {
         self.idtr = TableRegister { base: 0, limit: 0xFFFF };
     }
 
+    /// CR0.PE is clear.
     pub fn is_real(&self) -> bool {
         !self.cr0.contains(Cr0::PROTECTION_ENABLE)
     }
 
+    /// EFER.LMA.
     #[inline(always)]
     pub fn is_long_mode(&self) -> bool {
         self.efer.contains(Efer::LONG_MODE_ACTIVE)

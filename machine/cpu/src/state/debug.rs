@@ -8,13 +8,16 @@ use serde::{Deserialize, Serialize};
 pub struct Debug {
     /// Linear addresses of the breakpoints.
     pub dr: [u64; 4],
+    /// What the last debug exception was for.
     pub dr6: u64,
+    /// Which breakpoints are on, their kinds and lengths.
     pub dr7: u64,
     /// What DR6 is going to say at the instruction boundary.
     pub pending: u64,
     /// The causes that DR6 was given last, and what it held before: a VM exit in the place of the
     /// exception takes them back.
     pub causes: u64,
+    /// What DR6 held before `causes` went in.
     pub before: u64,
 }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What the processor is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Activity {
+    /// It executes instructions.
     Running,
     /// HLT: an interrupt wakes.
     Halted,
@@ -30,12 +31,15 @@ bitflags::bitflags! {
         const INACTIVE = 1 << 3;
         /// Debug traps recorded in `debug.pending` wait for the instruction boundary.
         const DEBUG_TRAP = 1 << 4;
+        /// A system-management interrupt has come; there is no such mode, so only a hypervisor sees it.
         const SMI = 1 << 5;
+        /// An INIT has come.
         const INIT = 1 << 6;
         /// The next instruction runs before interrupts are considered (STI, MOV SS).
         const SHADOW = 1 << 7;
         /// The shadow of MOV SS also holds back debug traps, that of STI does not.
         const STACK_SHADOW = 1 << 8;
+        /// A non-maskable interrupt has come.
         const NMI = 1 << 9;
         /// The local APIC or the 8259s may have an interrupt to deliver.
         const INTERRUPT = 1 << 10;
@@ -60,8 +64,11 @@ bitflags::bitflags! {
 /// Events on their way, and the state of waiting for them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pending {
+    /// What must be looked at before the next block.
     pub attention: Attention,
+    /// What it is doing; `attention` has INACTIVE unless it is running.
     pub activity: Activity,
+    /// NMIs wait for the IRET of the one in service.
     pub nmi_blocked: bool,
     /// An NMI waits behind the one that `attention` tells of.
     pub second_nmi: bool,
@@ -110,6 +117,7 @@ impl Default for Pending {
 }
 
 impl Pending {
+    /// Changes what it does, and the attention that goes with it.
     pub fn set_activity(&mut self, activity: Activity) {
         self.activity = activity;
         self.attention.set(Attention::INACTIVE, activity != Activity::Running);

@@ -13,16 +13,22 @@ use std::ops::{Index, IndexMut};
 pub struct Registers {
     /// The instruction pointer; up to date between blocks.
     pub ip: u64,
+    /// RFLAGS.
     pub flags: Flags,
     /// Bases of ES, CS, SS, DS, FS, GS, then two zeros for addresses without a base.
     pub segment_base: [u64; 8],
     /// See [`GeneralRegisters`].
     #[serde(with = "crate::width::stored")]
     pub gpr: GeneralRegisters,
+    /// The segment registers with their hidden parts.
     pub segments: Segments,
+    /// 0 is the most privileged; 3 in virtual-8086 mode.
     pub cpl: u8,
+    /// SSE's control and status.
     pub mxcsr: u32,
+    /// Without AVX there are no upper halves.
     pub xmm: [u128; 16],
+    /// x87's registers, which MMX shares.
     pub x87: crate::execute::x87::X87,
 }
 
@@ -43,6 +49,7 @@ impl Default for Registers {
 }
 
 impl Registers {
+    /// RFLAGS.VM is set.
     pub fn is_virtual_8086(&self) -> bool {
         self.flags.has(rflags::VM)
     }

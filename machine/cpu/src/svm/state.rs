@@ -20,16 +20,21 @@ use serde::{Deserialize, Serialize};
 /// SVM's registers, and the guest while there is one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Svm {
+    /// VM_CR: whether SVM may be enabled, and whether that is locked.
     pub vm_cr: VmCr,
     /// VM_HSAVE_PA. The host is kept in [`Guest::host`]; the page's layout is the processor's own
     /// affair, and software never looks into it.
     pub host_save: u64,
+    /// TSC_RATIO, 8.32 fixed point: what guests' time-stamp counters run by.
     pub tsc_ratio: u64,
     /// GIF: clear, physical interrupts and NMIs wait. [APM2 "Global Interrupt Flag"]
     #[doc(alias = "GIF")]
     pub global_interrupts: bool,
+    /// The model's choices where parts differ.
     pub behaviour: SvmBehaviour,
+    /// What the board's cost profile says.
     pub costs: SvmCosts,
+    /// The guest that runs; `None` while the host does.
     pub current: Option<Box<Guest>>,
     pub(super) cache: VmcbCache,
 }
@@ -81,11 +86,14 @@ pub enum IdleHltPending {
 pub struct SvmBehaviour {
     /// Fields whose clean bit is set are not read again. Off by default.
     pub honours_clean_bits: bool,
+    /// Matters only where clean bits are honoured.
     pub avic_enable_clean_bit: EnableCleanBit,
+    /// Matters only where the model has idle HLT.
     pub idle_hlt_pending: IdleHltPending,
     /// Each step of an accelerated IPI ends the processor's turn, so that others run in between.
     /// Off by default: all steps are taken together.
     pub sends_ipis_in_steps: bool,
+    /// AVIC's own choices.
     pub avic: AvicBehaviour,
 }
 
@@ -117,17 +125,29 @@ impl Svm {
 /// A guest between VMRUN and #VMEXIT.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Guest {
+    /// Where VMRUN found the VMCB, and #VMEXIT writes it.
     pub vmcb: SystemPhysical,
+    /// What exits.
     pub intercepts: Intercepts,
+    /// IOPM_BASE_PA: a bit for each port.
     pub io_map: SystemPhysical,
+    /// MSRPM_BASE_PA: two bits for each MSR.
     pub msr_map: SystemPhysical,
+    /// GUEST_ASID: what tags its translations; never 0.
     pub asid: u32,
+    /// `None` if the guest's page tables give system addresses.
     pub nested: Option<NestedPaging>,
+    /// What RDTSC adds after scaling.
     pub tsc_offset: u64,
+    /// The dword at 060h: V_TPR, V_IRQ, V_GIF, V_NMI and what enables them.
     pub interrupts: InterruptControl,
+    /// `None` unless VMRUN found AVIC enabled.
     pub avic: Option<Avic>,
+    /// The dword at 0B8h: branch records, VMLOAD and VMSAVE of the guest's own.
     pub extensions: VirtualizationExtensions,
+    /// `None` on models without the filter: every intercepted PAUSE exits.
     pub pause: Option<PauseFilter>,
+    /// What #VMEXIT goes back to.
     pub host: Host,
     /// The event to be injected before the first instruction.
     #[doc(alias = "EVENTINJ")]
@@ -158,7 +178,9 @@ pub struct NestedPaging {
 /// Why a guest leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
+    /// EXITCODE.
     pub code: ExitCode,
+    /// EXITINFO1 and EXITINFO2.
     pub info: [u64; 2],
     /// nRIP, zero where none is reported.
     pub next_rip: u64,
@@ -167,8 +189,11 @@ pub struct Exit {
 /// Counts PAUSEs before one exits. [APM2 "Pause Intercept Filtering"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PauseFilter {
+    /// PAUSE_FILTER_COUNT.
     pub initial: u16,
+    /// PAUSE_FILTER_THRESHOLD, in ticks of the time-stamp counter; zero for none.
     pub threshold: u16,
+    /// PAUSEs until one exits.
     pub left: u16,
     /// Time stamp of the last PAUSE.
     pub last: u64,
@@ -192,23 +217,36 @@ impl PauseFilter {
 /// The host's state, as VMRUN saves it and #VMEXIT loads it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Host {
+    /// ES, CS, SS and DS; the others are the hypervisor's affair.
     pub segments: [Segment; 4],
+    /// The global descriptor table.
     pub gdtr: TableRegister,
+    /// The interrupt descriptor table.
     pub idtr: TableRegister,
+    /// As VMRUN found it.
     pub cr0: u64,
+    /// As VMRUN found it.
     pub cr3: u64,
+    /// As VMRUN found it.
     pub cr4: u64,
+    /// As VMRUN found it.
     pub efer: u64,
+    /// RFLAGS; the host comes back without RFLAGS.VM.
     pub flags: u64,
+    /// The instruction behind VMRUN.
     pub rip: u64,
+    /// The stack pointer.
     pub rsp: u64,
+    /// The address of the VMCB that VMRUN was given.
     pub rax: u64,
+    /// The page attribute table.
     pub pat: u64,
     /// DebugCtl and the branch records, where the guest has its own.
     pub recording: Option<(u64, BranchRecords)>,
 }
 
 impl Host {
+    /// The modes that the host comes back to.
     pub fn control(&self) -> (Cr0, Cr4, Efer) {
         (
             Cr0::from_bits_retain(self.cr0),

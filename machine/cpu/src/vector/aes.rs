@@ -108,18 +108,22 @@ fn last_round(state: u128, direction: usize, table: &[u8; 256]) -> u128 {
     }))
 }
 
+/// AESENC: one round of encryption.
 pub fn aesenc(state: u128, key: u128) -> u128 {
     round(state, ENCRYPTING, &ENCRYPTION) ^ key
 }
 
+/// AESENCLAST: the last round, without MixColumns.
 pub fn aesenclast(state: u128, key: u128) -> u128 {
     last_round(state, ENCRYPTING, &S_BOX) ^ key
 }
 
+/// AESDEC: one round of decryption by the equivalent inverse cipher.
 pub fn aesdec(state: u128, key: u128) -> u128 {
     round(state, DECRYPTING, &DECRYPTION) ^ key
 }
 
+/// AESDECLAST: the last round of it, without InvMixColumns.
 pub fn aesdeclast(state: u128, key: u128) -> u128 {
     last_round(state, DECRYPTING, &INVERSE_S_BOX) ^ key
 }
@@ -129,6 +133,7 @@ pub fn aesimc(_: u128, key: u128) -> u128 {
     round(key, STANDING, &INVERSE_MIX)
 }
 
+/// AESKEYGENASSIST: what a key schedule needs of words 1 and 3.
 pub fn aeskeygenassist(key: u128, round_constant: u8) -> u128 {
     let words = dwords(last_round(key, STANDING, &S_BOX));
     let rotated = |word: u32| word.rotate_right(8) ^ u32::from(round_constant);

@@ -2,40 +2,48 @@
 
 use super::{bytes, dwords, from_bytes, from_dwords, from_qwords, from_words, qwords, words};
 
+/// PEXTRB.
 pub fn pextrb(a: u128, lane: u8) -> u8 {
     bytes(a)[usize::from(lane & 15)]
 }
 
+/// PEXTRW.
 pub fn pextrw(a: u128, lane: u8) -> u16 {
     words(a)[usize::from(lane & 7)]
 }
 
+/// PEXTRD.
 pub fn pextrd(a: u128, lane: u8) -> u32 {
     dwords(a)[usize::from(lane & 3)]
 }
 
+/// PEXTRQ.
 pub fn pextrq(a: u128, lane: u8) -> u64 {
     qwords(a)[usize::from(lane & 1)]
 }
 
+/// PINSRB.
 pub fn pinsrb(a: u128, value: u8, lane: u8) -> u128 {
     let mut lanes = bytes(a);
     lanes[usize::from(lane & 15)] = value;
     from_bytes(lanes)
 }
 
+/// PINSRW.
 pub fn pinsrw(a: u128, value: u16, lane: u8) -> u128 {
     let mut lanes = words(a);
     lanes[usize::from(lane & 7)] = value;
     from_words(lanes)
 }
 
+/// PINSRD.
 pub fn pinsrd(a: u128, value: u32, lane: u8) -> u128 {
     let mut lanes = dwords(a);
     lanes[usize::from(lane & 3)] = value;
     from_dwords(lanes)
 }
 
+/// PINSRQ.
 pub fn pinsrq(a: u128, value: u64, lane: u8) -> u128 {
     let mut lanes = qwords(a);
     lanes[usize::from(lane & 1)] = value;

@@ -28,6 +28,7 @@ lanewise! {
 macro_rules! parallel {
     ($($name:ident = |$a:ident, $b:ident| $value:expr;)*) => {
         $(
+            /// Lanes of `a` and `b`, treated in parallel.
             #[inline]
             pub fn $name($a: u128, $b: u128) -> u128 {
                 $value
@@ -120,26 +121,32 @@ fn horizontal_dwords(a: u128, b: u128, combine: fn(i32, i32) -> i32) -> u128 {
     }))
 }
 
+/// PHADDW: sums of neighbours, `a`'s in the low half and `b`'s in the high one.
 pub fn phaddw(a: u128, b: u128) -> u128 {
     horizontal_words(a, b, i16::wrapping_add)
 }
 
+/// PHADDD: the same for dwords.
 pub fn phaddd(a: u128, b: u128) -> u128 {
     horizontal_dwords(a, b, i32::wrapping_add)
 }
 
+/// PHADDSW: PHADDW with signed saturation.
 pub fn phaddsw(a: u128, b: u128) -> u128 {
     horizontal_words(a, b, i16::saturating_add)
 }
 
+/// PHSUBW: differences of neighbours, the higher taken from the lower.
 pub fn phsubw(a: u128, b: u128) -> u128 {
     horizontal_words(a, b, i16::wrapping_sub)
 }
 
+/// PHSUBD: the same for dwords.
 pub fn phsubd(a: u128, b: u128) -> u128 {
     horizontal_dwords(a, b, i32::wrapping_sub)
 }
 
+/// PHSUBSW: PHSUBW with signed saturation.
 pub fn phsubsw(a: u128, b: u128) -> u128 {
     horizontal_words(a, b, i16::saturating_sub)
 }

@@ -21,14 +21,17 @@ fn packed_words(a: u64, b: u64, narrow: fn(i16) -> u8) -> u64 {
     u64::from_le_bytes(from_fn(|lane| narrow(if lane < 4 { x[lane] } else { y[lane - 4] } as i16)))
 }
 
+/// PACKSSWB.
 pub fn packsswb(a: u64, b: u64) -> u64 {
     packed_words(a, b, to_signed_byte)
 }
 
+/// PACKUSWB.
 pub fn packuswb(a: u64, b: u64) -> u64 {
     packed_words(a, b, to_unsigned_byte)
 }
 
+/// PACKSSDW.
 pub fn packssdw(a: u64, b: u64) -> u64 {
     let (x, y) = (dwords(a), dwords(b));
     from_words([x[0], x[1], y[0], y[1]].map(|dword| to_signed_word(dword as i32)))
@@ -38,6 +41,7 @@ pub fn packssdw(a: u64, b: u64) -> u64 {
 macro_rules! low_interleave {
     ($($name:ident),*) => {
         $(
+            /// The low halves of both, their lanes in turn.
             pub fn $name(a: u64, b: u64) -> u64 {
                 shuffle::$name(a.into(), b.into()) as u64
             }
@@ -47,14 +51,17 @@ macro_rules! low_interleave {
 
 low_interleave!(punpcklbw, punpcklwd, punpckldq);
 
+/// PUNPCKHBW.
 pub fn punpckhbw(a: u64, b: u64) -> u64 {
     (shuffle::punpcklbw(a.into(), b.into()) >> 64) as u64
 }
 
+/// PUNPCKHWD.
 pub fn punpckhwd(a: u64, b: u64) -> u64 {
     (shuffle::punpcklwd(a.into(), b.into()) >> 64) as u64
 }
 
+/// PUNPCKHDQ.
 pub fn punpckhdq(a: u64, b: u64) -> u64 {
     (shuffle::punpckldq(a.into(), b.into()) >> 64) as u64
 }
@@ -65,10 +72,12 @@ pub fn pshufb(a: u64, control: u64) -> u64 {
     shuffle::pshufb(a.into(), u128::from(control) & INDEX_BITS) as u64
 }
 
+/// PSHUFW.
 pub fn pshufw(b: u64, immediate: u8) -> u64 {
     shuffle::pshuflw(b.into(), immediate) as u64
 }
 
+/// PALIGNR: both, shifted right by bytes; all gone from 16 on.
 pub fn palignr(a: u64, b: u64, immediate: u8) -> u64 {
     let both = u128::from(a) << 64 | u128::from(b);
     both.checked_shr(8 * u32::from(immediate)).unwrap_or(0) as u64
@@ -78,6 +87,7 @@ pub fn palignr(a: u64, b: u64, immediate: u8) -> u64 {
 macro_rules! horizontal {
     ($($name:ident),*) => {
         $(
+            /// Sums or differences of neighbours, `a`'s in the low half and `b`'s in the high one.
             pub fn $name(a: u64, b: u64) -> u64 {
                 integer::$name(u128::from(b) << 64 | u128::from(a), 0) as u64
             }
@@ -87,6 +97,7 @@ macro_rules! horizontal {
 
 horizontal!(phaddw, phaddd, phaddsw, phsubw, phsubd, phsubsw);
 
+/// PSADBW: the sum of absolute differences, in the lowest word.
 pub fn psadbw(a: u64, b: u64) -> u64 {
     multiply::psadbw(a.into(), b.into()) as u64
 }

@@ -7,6 +7,7 @@ use crate::float::{Context, Rounding, convert};
 /// A lane operation of two operands.
 pub type Binary<T> = fn(T, T, &mut Context) -> T;
 
+/// Applies an operation to four binary32 lanes, the lowest first.
 #[inline]
 pub fn singles(
     a: u128,
@@ -22,6 +23,7 @@ pub fn singles(
     from_dwords(lanes)
 }
 
+/// Applies an operation to two binary64 lanes, the lowest first.
 #[inline]
 pub fn doubles(
     a: u128,
@@ -45,6 +47,7 @@ pub fn horizontal_doubles(a: u128, b: u128, context: &mut Context, operation: Bi
     doubles(from_qwords([a0, b0]), from_qwords([a1, b1]), context, operation)
 }
 
+/// ADDSUBPS: even lanes are subtracted, odd ones added.
 pub fn addsubps(a: u128, b: u128, context: &mut Context) -> u128 {
     let (x, y) = (dwords(a), dwords(b));
     let mut lanes = [0; 4];
@@ -55,6 +58,7 @@ pub fn addsubps(a: u128, b: u128, context: &mut Context) -> u128 {
     from_dwords(lanes)
 }
 
+/// ADDSUBPD: the low lane is subtracted, the high one added.
 pub fn addsubpd(a: u128, b: u128, context: &mut Context) -> u128 {
     let ([a0, a1], [b0, b1]) = (qwords(a), qwords(b));
     from_qwords([subtract(a0, b0, context), add(a1, b1, context)])
@@ -98,6 +102,7 @@ pub fn dppd(a: u128, b: u128, immediate: u8, context: &mut Context) -> u128 {
     from_qwords(std::array::from_fn(|lane| if immediate >> lane & 1 != 0 { sum } else { 0 }))
 }
 
+/// CVTDQ2PS.
 pub fn cvtdq2ps(b: u128, context: &mut Context) -> u128 {
     from_dwords(dwords(b).map(|lane| convert::from_integer(i64::from(lane as i32), context)))
 }

@@ -29,16 +29,19 @@ pub fn sha1rnds4(a: u128, b: u128, immediate: u8) -> u128 {
     from_dwords([d, c, b, a])
 }
 
+/// SHA1NEXTE: the rotated A of four rounds before is the next E, added to the highest word.
 pub fn sha1nexte(a: u128, b: u128) -> u128 {
     let [w0, w1, w2, w3] = dwords(b);
     from_dwords([w0, w1, w2, w3.wrapping_add(dwords(a)[3].rotate_left(30))])
 }
 
+/// SHA1MSG1: the exclusive ors of four message words that need no later ones.
 pub fn sha1msg1(a: u128, b: u128) -> u128 {
     let ([a0, a1, a2, a3], [_, _, b2, b3]) = (dwords(a), dwords(b));
     from_dwords([b2 ^ a0, b3 ^ a1, a0 ^ a2, a1 ^ a3])
 }
 
+/// SHA1MSG2: four finished message words; the last needs the first.
 pub fn sha1msg2(a: u128, b: u128) -> u128 {
     let ([a0, a1, a2, a3], [b0, b1, b2, _]) = (dwords(a), dwords(b));
     let w16 = (a3 ^ b2).rotate_left(1);
@@ -67,6 +70,7 @@ pub fn sha256rnds2(a: u128, b: u128, words: u128) -> u128 {
     from_dwords([f, e, b, a])
 }
 
+/// SHA256MSG1: four message words with their σ0 parts.
 pub fn sha256msg1(a: u128, b: u128) -> u128 {
     let ([a0, a1, a2, a3], [b0, ..]) = (dwords(a), dwords(b));
     let sigma0 = |w: u32| w.rotate_right(7) ^ w.rotate_right(18) ^ w >> 3;
@@ -74,6 +78,7 @@ pub fn sha256msg1(a: u128, b: u128) -> u128 {
     from_dwords([sum(a0, a1), sum(a1, a2), sum(a2, a3), sum(a3, b0)])
 }
 
+/// SHA256MSG2: four finished message words with their σ1 parts; the upper need the lower.
 pub fn sha256msg2(a: u128, b: u128) -> u128 {
     let ([a0, a1, a2, a3], [_, _, b2, b3]) = (dwords(a), dwords(b));
     let sigma1 = |w: u32| w.rotate_right(17) ^ w.rotate_right(19) ^ w >> 10;

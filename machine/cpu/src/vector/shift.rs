@@ -6,6 +6,7 @@ use super::{dwords, from_dwords, from_qwords, from_words, qwords, words};
 macro_rules! shifts {
     ($($name:ident: $split:ident, $join:ident, $lane:ty, $shift:ident;)*) => {
         $(
+            /// Each lane by the same count.
             #[inline]
             pub fn $name(a: u128, count: u64) -> u128 {
                 let count = u32::try_from(count).unwrap_or(u32::MAX);
@@ -30,6 +31,7 @@ pub fn psraw(a: u128, count: u64) -> u128 {
     from_words(words(a).map(|lane| (lane as i16 >> count.min(15)) as u16))
 }
 
+/// PSRAD: counts above 31 leave the sign.
 #[inline]
 pub fn psrad(a: u128, count: u64) -> u128 {
     from_dwords(dwords(a).map(|lane| (lane as i32 >> count.min(31)) as u32))
@@ -41,6 +43,7 @@ pub fn pslldq(a: u128, count: u64) -> u128 {
     if count > 15 { 0 } else { a << (8 * count) }
 }
 
+/// PSRLDQ: by bytes.
 #[inline]
 pub fn psrldq(a: u128, count: u64) -> u128 {
     if count > 15 { 0 } else { a >> (8 * count) }

@@ -18,11 +18,13 @@ fn selector(immediate: u8, lane: usize) -> usize {
     usize::from(immediate >> (2 * lane) & 3)
 }
 
+/// PSHUFD.
 pub fn pshufd(b: u128, immediate: u8) -> u128 {
     let source = dwords(b);
     from_dwords(from_fn(|lane| source[selector(immediate, lane)]))
 }
 
+/// PSHUFLW: the high half stays.
 pub fn pshuflw(b: u128, immediate: u8) -> u128 {
     let source = words(b);
     from_words(from_fn(|lane| match lane {
@@ -31,6 +33,7 @@ pub fn pshuflw(b: u128, immediate: u8) -> u128 {
     }))
 }
 
+/// PSHUFHW: the low half stays.
 pub fn pshufhw(b: u128, immediate: u8) -> u128 {
     let source = words(b);
     from_words(from_fn(|lane| match lane {
@@ -39,12 +42,14 @@ pub fn pshufhw(b: u128, immediate: u8) -> u128 {
     }))
 }
 
+/// SHUFPS: the low half from `a`, the high one from `b`.
 pub fn shufps(a: u128, b: u128, immediate: u8) -> u128 {
     let (x, y) = (dwords(a), dwords(b));
     let select = |lane| selector(immediate, lane);
     from_dwords([x[select(0)], x[select(1)], y[select(2)], y[select(3)]])
 }
 
+/// SHUFPD: the low lane from `a`, the high one from `b`.
 pub fn shufpd(a: u128, b: u128, immediate: u8) -> u128 {
     let (x, y) = (qwords(a), qwords(b));
     from_qwords([x[usize::from(immediate & 1)], y[usize::from(immediate >> 1 & 1)]])
@@ -64,6 +69,7 @@ pub fn palignr(a: u128, b: u128, immediate: u8) -> u128 {
 macro_rules! interleave {
     ($($name:ident: $split:ident, $join:ident, $first:expr;)*) => {
         $(
+            /// One half of both, their lanes in turn.
             #[inline]
             pub fn $name(a: u128, b: u128) -> u128 {
                 let (x, y) = ($split(a), $split(b));
@@ -116,18 +122,22 @@ pub(super) fn to_signed_word(dword: i32) -> u16 {
     dword.clamp(i16::MIN.into(), i16::MAX.into()) as u16
 }
 
+/// PACKSSWB.
 pub fn packsswb(a: u128, b: u128) -> u128 {
     packed_words(a, b, to_signed_byte)
 }
 
+/// PACKUSWB.
 pub fn packuswb(a: u128, b: u128) -> u128 {
     packed_words(a, b, to_unsigned_byte)
 }
 
+/// PACKSSDW.
 pub fn packssdw(a: u128, b: u128) -> u128 {
     packed_dwords(a, b, to_signed_word)
 }
 
+/// PACKUSDW.
 pub fn packusdw(a: u128, b: u128) -> u128 {
     packed_dwords(a, b, |dword| dword.clamp(0, u16::MAX.into()) as u16)
 }
@@ -136,6 +146,7 @@ pub fn packusdw(a: u128, b: u128) -> u128 {
 macro_rules! blends {
     ($($name:ident: $split:ident, $join:ident;)*) => {
         $(
+            /// Lanes of `b` where the immediate's bit is set, else of `a`.
             pub fn $name(a: u128, b: u128, immediate: u8) -> u128 {
                 let (x, y) = ($split(a), $split(b));
                 $join(from_fn(|lane| {
@@ -158,10 +169,12 @@ pub fn pblendvb(a: u128, b: u128, mask: u128) -> u128 {
     from_bytes(from_fn(|lane| if mask[lane] >> 7 == 0 { x[lane] } else { y[lane] }))
 }
 
+/// BLENDVPS: by the sign bits of the mask's lanes.
 pub fn blendvps(a: u128, b: u128, mask: u128) -> u128 {
     blendps(a, b, super::integer::movmskps(mask) as u8)
 }
 
+/// BLENDVPD: by the sign bits of the mask's lanes.
 pub fn blendvpd(a: u128, b: u128, mask: u128) -> u128 {
     blendpd(a, b, super::integer::movmskpd(mask) as u8)
 }
@@ -170,6 +183,7 @@ pub fn blendvpd(a: u128, b: u128, mask: u128) -> u128 {
 macro_rules! widenings {
     ($($name:ident: $split:ident, $join:ident, $narrow:ty, $wide:ty;)*) => {
         $(
+            /// The low lanes of `b`, sign- or zero-extended.
             #[inline]
             pub fn $name(_: u128, b: u128) -> u128 {
                 let source = $split(b);
@@ -194,14 +208,17 @@ widenings! {
     pmovzxdq: dwords, from_qwords, u32, u64;
 }
 
+/// MOVDDUP: the low qword twice.
 pub fn movddup(_: u128, b: u128) -> u128 {
     from_qwords([b as u64; 2])
 }
 
+/// MOVSLDUP: even dwords twice.
 pub fn movsldup(_: u128, b: u128) -> u128 {
     pshufd(b, 0b10_10_00_00)
 }
 
+/// MOVSHDUP: odd dwords twice.
 pub fn movshdup(_: u128, b: u128) -> u128 {
     pshufd(b, 0b11_11_01_01)
 }

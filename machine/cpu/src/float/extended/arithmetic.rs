@@ -21,22 +21,27 @@ fn binary(
     Extended::pack(deliver(outcome, has_denormal, format, Destination::Register, context))
 }
 
+/// FADD, rounded to the context's precision.
 pub fn add(a: Unpacked, b: Unpacked, context: &mut Context) -> Extended {
     binary(a, b, context, exact::add)
 }
 
+/// FSUB, rounded to the context's precision.
 pub fn subtract(a: Unpacked, b: Unpacked, context: &mut Context) -> Extended {
     binary(a, b, context, exact::subtract)
 }
 
+/// FMUL, rounded to the context's precision.
 pub fn multiply(a: Unpacked, b: Unpacked, context: &mut Context) -> Extended {
     binary(a, b, context, exact::multiply)
 }
 
+/// FDIV, rounded to the context's precision.
 pub fn divide(a: Unpacked, b: Unpacked, context: &mut Context) -> Extended {
     binary(a, b, context, exact::divide_by)
 }
 
+/// FSQRT, rounded to the context's precision.
 pub fn square_root(a: Unpacked, context: &mut Context) -> Extended {
     context.is_rounded_up = false;
     if let Some(nan) = nan_of_one(&a, context) {

@@ -6,16 +6,24 @@ use crate::float::Rounding;
 /// The constants in the order of their opcodes, D9 E8 to D9 EE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Constant {
+    /// FLD1.
     One,
+    /// FLDL2T.
     Log2Of10,
+    /// FLDL2E.
     Log2OfE,
+    /// FLDPI.
     Pi,
+    /// FLDLG2.
     Log10Of2,
+    /// FLDLN2.
     LnOf2,
+    /// FLDZ.
     Zero,
 }
 
 impl Constant {
+    /// Every constant, by the low bits of its opcode.
     pub const ALL: [Constant; 7] = [
         Constant::One,
         Constant::Log2Of10,

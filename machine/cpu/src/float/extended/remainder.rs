@@ -9,8 +9,11 @@ use crate::float::{Context, Format};
 /// clear). The quotient bits are zero while it is not; a NaN has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remainder {
+    /// What ST(0) becomes.
     pub value: Extended,
+    /// The quotient's low three bits, as C0, C3 and C1 show them.
     pub quotient: Option<u8>,
+    /// C2 clear: no further step is needed.
     pub is_complete: bool,
 }
 

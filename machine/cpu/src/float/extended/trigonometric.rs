@@ -33,8 +33,11 @@ const ARC_TANGENTS: [u128; 8] = [
 /// Which function, or which of a pair of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
+    /// FSIN.
     Sine,
+    /// FCOS, FSINCOS's second result.
     Cosine,
+    /// FPTAN.
     Tangent,
 }
 
