@@ -5,6 +5,8 @@
 //! run; a device is handed a [`Context`] for the time of one access. Whatever either causes
 //! elsewhere is an [`Effect`] in the [`Outbox`], which the board alone turns into deliveries.
 
+#![warn(missing_docs)]
+
 mod effect;
 mod memory;
 mod platform;

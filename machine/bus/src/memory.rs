@@ -14,14 +14,18 @@ pub const HOLE_END: u64 = 0x1_0000_0000;
 /// An address range that is not RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfRange {
+    /// Of its first byte.
     pub address: SystemPhysical,
+    /// Bytes.
     pub length: u64,
 }
 
 /// Where RAM lies: `[0, low)` and `[4 GiB, 4 GiB + high)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLayout {
+    /// Bytes below the hole.
     pub low: u64,
+    /// Bytes from 4 GiB on.
     pub high: u64,
 }
 
@@ -66,6 +70,7 @@ impl GuestMemory {
         Ok(Self::new(size))
     }
 
+    /// `size` bytes, rounded down to pages, all zero.
     pub fn new(size: u64) -> Self {
         let layout = MemoryLayout::new(size);
         let bytes = (layout.low + layout.high) as usize;
@@ -79,6 +84,7 @@ impl GuestMemory {
         }
     }
 
+    /// Where the RAM lies.
     pub fn layout(&self) -> MemoryLayout {
         self.layout
     }
@@ -119,6 +125,7 @@ impl GuestMemory {
         Ok(&self.ram[self.range(address, length)?])
     }
 
+    /// Reads a range that lies wholly in RAM.
     pub fn read(&self, address: SystemPhysical, into: &mut [u8]) -> Result<(), OutOfRange> {
         into.copy_from_slice(self.slice(address, into.len())?);
         Ok(())
@@ -134,11 +141,13 @@ impl GuestMemory {
         Ok(())
     }
 
+    /// Little-endian, at any alignment.
     #[inline]
     pub fn read_u32(&self, address: SystemPhysical) -> Result<u32, OutOfRange> {
         Ok(u32::from_le_bytes(self.array(address)?))
     }
 
+    /// Little-endian, at any alignment.
     #[inline]
     pub fn read_u64(&self, address: SystemPhysical) -> Result<u64, OutOfRange> {
         Ok(u64::from_le_bytes(self.array(address)?))

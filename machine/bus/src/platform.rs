@@ -8,7 +8,9 @@ use arch::time::Picoseconds;
 /// One access of a processor: who, and when on its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visit {
+    /// Whose access it is.
     pub cpu: CpuIndex,
+    /// The time on its clock, which may be ahead of other processors'.
     pub at: Picoseconds,
 }
 
@@ -16,6 +18,7 @@ pub struct Visit {
 /// bytes (ports: 1, 2 or 4); values are zero-extended. Unclaimed reads give all ones. Devices reach
 /// `memory` in the course of an access.
 pub trait Platform {
+    /// A read of what is not RAM.
     fn read(
         &mut self,
         memory: &mut GuestMemory,
@@ -23,6 +26,7 @@ pub trait Platform {
         address: SystemPhysical,
         size: u8,
     ) -> u64;
+    /// A write to what is not RAM; it is lost where nobody claims it.
     fn write(
         &mut self,
         memory: &mut GuestMemory,
@@ -31,7 +35,9 @@ pub trait Platform {
         size: u8,
         value: u64,
     );
+    /// IN, which the processor has found allowed.
     fn port_in(&mut self, memory: &mut GuestMemory, visit: Visit, port: u16, size: u8) -> u32;
+    /// OUT, which the processor has found allowed.
     fn port_out(&mut self, memory: &mut GuestMemory, visit: Visit, port: u16, size: u8, value: u32);
     /// The vector that the 8259 pair presents to an interrupt-acknowledge cycle.
     fn acknowledge_legacy(&mut self, visit: Visit) -> u8;
@@ -47,12 +53,14 @@ pub struct DmaFault(pub Device);
 
 /// Memory as a device sees it, through the IOMMU where there is one.
 pub trait DirectMemoryAccess {
+    /// Fills `into` from the address on.
     fn read(
         &mut self,
         requester: RequesterId,
         address: Device,
         into: &mut [u8],
     ) -> Result<(), DmaFault>;
+    /// Writes all of `from` from the address on.
     fn write(
         &mut self,
         requester: RequesterId,
@@ -65,7 +73,9 @@ pub trait DirectMemoryAccess {
 pub struct Context<'a> {
     /// Virtual time. Never goes back between two calls to the same device.
     pub now: Picoseconds,
+    /// Where the device's own accesses go.
     pub memory: &'a mut dyn DirectMemoryAccess,
+    /// Takes what the access causes elsewhere.
     pub outbox: &'a mut Outbox,
 }
 

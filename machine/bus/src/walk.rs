@@ -13,6 +13,7 @@ pub trait Format {
     const INDEX_BITS: u32;
     /// Set in entries that a walk has used; zero where there is no such bit.
     fn accessed(&self) -> u64;
+    /// The entry maps or leads on; where it does not, all else in it means nothing.
     fn is_present(&self, entry: u64) -> bool;
     /// Above level 1: the entry maps a page instead of naming a table.
     fn is_large(&self, entry: u64, level: u32) -> bool;
@@ -30,14 +31,18 @@ pub trait Tables {
     type Place: Copy;
     /// Why one cannot be reached.
     type Error;
+    /// The entry of `bytes` bytes at the address `at`, and its place for [`Self::write`].
     fn read(&mut self, at: u64, bytes: u64) -> Result<(Self::Place, u64), Self::Error>;
+    /// Puts back an entry that was read, with more bits set.
     fn write(&mut self, place: Self::Place, entry: u64, bytes: u64);
 }
 
 /// The entry that maps the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaf<P> {
+    /// Where it was found.
     pub place: P,
+    /// As it was read: the walk does not set bits of a leaf.
     pub entry: u64,
     /// The page has `1 << page_bits` bytes.
     pub page_bits: u32,
@@ -49,7 +54,10 @@ pub struct Leaf<P> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure<E> {
     /// An entry is not present; `rights` is what those above it grant.
-    Absent { rights: u64 },
+    Absent {
+        /// A bit for each right.
+        rights: u64,
+    },
     /// An entry has reserved bits set, or a combination that means nothing.
     Malformed,
     /// A table cannot be reached.
