@@ -2,6 +2,8 @@
 //! [`SharedMemory`]. Nothing here knows a processor: the caller says what the guest did, and is
 //! told what comes of it.
 
+#![warn(missing_docs)]
+
 pub mod apicv;
 pub mod avic;
 mod memory;

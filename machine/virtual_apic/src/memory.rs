@@ -6,9 +6,13 @@ use bus::GuestMemory;
 /// What interrupt virtualization does to memory. Each call is one access, of which another agent
 /// sees all or nothing. Reads of what is not memory give all ones, writes to it are dropped.
 pub trait SharedMemory {
+    /// `at` is a multiple of 4.
     fn read_u32(&self, at: SystemPhysical) -> u32;
+    /// `at` is a multiple of 8.
     fn read_u64(&self, at: SystemPhysical) -> u64;
+    /// `at` is a multiple of 4.
     fn write_u32(&mut self, at: SystemPhysical, value: u32);
+    /// `at` is a multiple of 8.
     fn write_u64(&mut self, at: SystemPhysical, value: u64);
 
     /// A locked OR; the value before.

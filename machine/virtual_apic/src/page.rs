@@ -13,6 +13,7 @@ pub struct PageInMemory<'a, M> {
 }
 
 impl<'a, M: SharedMemory> PageInMemory<'a, M> {
+    /// The page from `base` on, which is a multiple of 4096.
     #[inline]
     pub fn new(base: SystemPhysical, memory: &'a mut M) -> Self {
         Self { base, memory }

@@ -21,6 +21,7 @@ pub enum Completion {
     Done,
     /// An IPI to another virtual processor: see [`IpiSend`].
     Send(IpiSend),
+    /// A VM exit of APIC virtualization, behind the instruction.
     Exit(ApicvExit),
 }
 
@@ -33,18 +34,22 @@ impl From<Option<ApicvExit>> for Completion {
 /// What RDMSR of 800h–8FFh comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MsrRead {
+    /// The value of EDX:EAX.
     Virtualized(u64),
     /// As outside VMX, from the processor's own APIC.
     Ordinary,
+    /// \#GP(0).
     GeneralProtection,
 }
 
 /// What WRMSR to 800h–8FFh comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MsrWrite {
+    /// The virtual-APIC page took it; what follows.
     Virtualized(Completion),
     /// As outside VMX, to the processor's own APIC.
     Ordinary,
+    /// \#GP(0), with nothing changed.
     GeneralProtection,
 }
 

@@ -49,8 +49,11 @@ impl Default for ApicvBehaviour {
 /// Dwords of the ICR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CommandHalves {
+    /// 300h and 310h.
     Both,
+    /// 300h alone.
     Low,
+    /// None: writes of both exit.
     Neither,
 }
 
@@ -59,6 +62,7 @@ pub enum CommandHalves {
 pub enum HoleRead {
     /// The virtual-APIC page's bytes.
     Page,
+    /// \#GP(0).
     GeneralProtection,
 }
 

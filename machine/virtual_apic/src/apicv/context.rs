@@ -58,6 +58,7 @@ impl ApicvControls {
 /// The table of IPI virtualization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PidPointerTable {
+    /// Of entry 0, which is virtual APIC ID 0's.
     pub base: SystemPhysical,
     /// The last index that is a target.
     pub last_index: u16,
@@ -66,7 +67,9 @@ pub struct PidPointerTable {
 /// APIC virtualization from VM entry to VM exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Apicv {
+    /// Of the VMCS, as far as they concern the APIC.
     pub controls: ApicvControls,
+    /// Holds the guest's registers.
     pub page: VirtualApicPage,
     /// Accesses that end here are the APIC's.
     pub access_page: SystemPhysical,
@@ -76,8 +79,11 @@ pub struct Apicv {
     pub eoi_exits: VectorSet,
     /// The guest's posted-interrupt descriptor, and the physical vector that announces requests.
     pub posted_descriptor: SystemPhysical,
+    /// Of the descriptor's notifications, at this processor's own APIC.
     pub notification_vector: Vector,
+    /// Counts with IPI virtualization alone.
     pub pid_pointers: PidPointerTable,
+    /// Addresses in the table of IPI virtualization must fit.
     pub physical_address_bits: u8,
     /// RVI and SVI; the VMCS has them again at VM exit.
     pub status: GuestInterruptStatus,
@@ -87,6 +93,7 @@ pub struct Apicv {
     pub is_recognized: bool,
     /// The page offset of a write whose emulation is due when the operation completes.
     pub unfinished_write: Option<u16>,
+    /// Of the processor model.
     pub behaviour: ApicvBehaviour,
 }
 
@@ -103,6 +110,7 @@ pub enum ApicvExit {
 }
 
 impl ApicvExit {
+    /// For the exit-reason field.
     pub const fn reason(self) -> ExitReason {
         match self {
             Self::TprBelowThreshold => ExitReason::TprBelowThreshold,

@@ -22,15 +22,18 @@ pub struct IpiSend {
 /// What one step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpiStep {
+    /// More steps follow.
     Continue,
     /// The processor's own APIC is to send this, whatever the guest's MSR bitmap and tables say.
     Notify(Notification),
+    /// There is no further step.
     Complete(IpiOutcome),
 }
 
 /// How the IPI ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpiOutcome {
+    /// The request is in the target's descriptor, with no exit.
     Posted,
     /// As if the ICR had been written without IPI virtualization.
     Exit(ApicvExit),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct VirtualApicPage(pub SystemPhysical);
 
 impl VirtualApicPage {
+    /// The page, and the memory that it lies in.
     #[inline]
     pub fn within<M: SharedMemory>(self, memory: &mut M) -> PageInMemory<'_, M> {
         PageInMemory::new(self.0, memory)

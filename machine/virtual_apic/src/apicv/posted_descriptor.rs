@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 /// A physical interrupt that says that a descriptor has requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Notification {
+    /// The descriptor's control field, which says where to and with which vector.
     pub control: NotificationControl,
 }
 
@@ -47,6 +48,7 @@ pub struct Posting {
 /// What one step of a posting did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostingStep {
+    /// More steps follow.
     Continue,
     /// The notification is to be sent; the posting is complete.
     Notify(Notification),
@@ -63,6 +65,7 @@ enum PostingPhase {
 }
 
 impl Posting {
+    /// A posting that has done nothing yet.
     pub const fn new(descriptor: SystemPhysical, vector: Vector) -> Self {
         Self { descriptor, vector, phase: PostingPhase::Request }
     }
@@ -125,9 +128,11 @@ pub struct PostedInterruptProcessing {
 /// What one step of the processing did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessingStep {
+    /// More steps follow.
     Continue,
     /// Zero is to be written to the processor's own EOI register.
     EndPhysicalInterrupt,
+    /// There is no further step.
     Complete,
 }
 
@@ -141,6 +146,7 @@ enum ProcessingPhase {
 }
 
 impl PostedInterruptProcessing {
+    /// A processing that has done nothing yet.
     pub const fn new() -> Self {
         Self { phase: ProcessingPhase::ClearOutstanding, highest: None }
     }

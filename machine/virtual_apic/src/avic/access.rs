@@ -18,6 +18,7 @@ use interrupt::page::{ApicPage, Bank};
 /// What a read comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOutcome {
+    /// From the backing page, zero-extended.
     Value(u64),
     /// #VMEXIT 402h, RIP at the instruction.
     Fault(NoAcceleration),

@@ -106,7 +106,9 @@ pub enum InvalidTargets {
 /// Into which table exit 401h's index points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExitIndex {
+    /// The logical table's.
     LogicalTable,
+    /// The physical table's, of the processor that the logical entry names.
     PhysicalTable,
 }
 
@@ -143,6 +145,7 @@ pub enum IrregularAccess {
 /// Which comes first for a write to a read-only MSR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReadOnlyMsrWrite {
+    /// \#GP(0), and no exit.
     GeneralProtection,
     /// Exit 402h before the write.
     NoAcceleration,

@@ -18,38 +18,53 @@ pub enum AvicMode {
 /// What a processor model's AVIC can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AvicCapabilities {
+    /// CPUID announces AVIC; without it the VMCB's bits are ignored.
     pub avic: bool,
+    /// CPUID announces x2AVIC; without it the VMCB's bit is ignored.
     pub x2avic: bool,
     /// x2AVIC_EXT: tables of 4,096 entries.
     pub x2avic_extended: bool,
     /// ExtLvtAvicAccessChg: extended LVTs trap instead of faulting.
     pub extended_lvt_change: bool,
+    /// All pointers must fit.
     pub physical_address_bits: u8,
+    /// Of the processor model.
     pub behaviour: AvicBehaviour,
 }
 
 /// AVIC from VMRUN to #VMEXIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Avic {
+    /// By memory or by MSR.
     pub mode: AvicMode,
+    /// Where the guest's APIC page is, in xAPIC mode.
     pub apic_bar: GuestPhysical,
+    /// Of the virtual processor that runs.
     pub backing_page: BackingPage,
+    /// Of logical APIC IDs, one page; xAPIC mode alone uses it.
     pub logical_table: SystemPhysical,
+    /// Of physical APIC IDs, which name backing pages and host cores.
     pub physical_table: SystemPhysical,
     /// The last index of the physical table that is a legal destination.
     pub max_index: u16,
     /// V_TPR: bits 7:4 of the task priority.
     pub task_priority: u8,
+    /// Addresses in table entries must fit.
     pub physical_address_bits: u8,
+    /// Extended LVTs trap instead of faulting.
     pub extended_lvt_change: bool,
+    /// Of the processor model.
     pub behaviour: AvicBehaviour,
 }
 
 /// The VMCB asks for an AVIC that does not exist: VMRUN exits with VMEXIT_INVALID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IllegalAvic {
+    /// The VMCB sets the enable of x2AVIC, but not that of AVIC.
     X2avicWithoutAvic,
+    /// The last index is beyond what the mode allows; this is what the VMCB has.
     MaxIndex(u16),
+    /// One of backing page and tables does not fit the physical-address width.
     PointerBeyondPhysicalMemory,
     /// Only where [`AvicBehaviour::needs_nested_paging`].
     WithoutNestedPaging,
@@ -108,6 +123,7 @@ impl Avic {
         self.mode == AvicMode::Xapic && address & !0xFFF == self.apic_bar.0
     }
 
+    /// The guest reaches its APIC by MSRs.
     pub fn is_x2apic(&self) -> bool {
         self.mode == AvicMode::X2apic
     }

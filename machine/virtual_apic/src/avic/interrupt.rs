@@ -28,6 +28,7 @@ pub enum DoorbellReception {
 }
 
 impl DoorbellReception {
+    /// What follows from the guest, if any, that runs there with AVIC.
     pub const fn of(running: Option<&Avic>) -> Self {
         match running {
             Some(_) => Self::Evaluate,

@@ -40,16 +40,20 @@ pub struct IpiSend {
 /// What one step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpiStep {
+    /// More steps follow.
     Continue,
     /// Erratum 1235: IsRunning has been read, and others run before the request becomes visible.
     Late,
     /// The vector is in IRR of this backing page; more steps follow.
     Posted {
+        /// Its physical address.
         page: SystemPhysical,
+        /// The one requested.
         vector: Vector,
     },
     /// The doorbell of this core is to be rung; more steps follow.
     Doorbell(ApicId),
+    /// There is no further step.
     Complete(IpiOutcome),
 }
 
@@ -94,6 +98,7 @@ struct Target {
 }
 
 impl IpiSend {
+    /// The IPI that this ICR asks for, with nothing done yet.
     pub fn new(command: Icr) -> Self {
         Self {
             command: command.into_bits(),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct BackingPage(pub SystemPhysical);
 
 impl BackingPage {
+    /// The page, and the memory that it lies in.
     #[inline]
     pub fn within<M: SharedMemory>(self, memory: &mut M) -> PageInMemory<'_, M> {
         PageInMemory::new(self.0, memory)
