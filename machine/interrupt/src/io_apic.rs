@@ -52,6 +52,7 @@ pub struct IoApic {
 }
 
 impl IoApic {
+    /// Every pin masked and not asserted.
     pub fn new(model: IoApicModel) -> Self {
         let pins = usize::from(model.pins.clamp(1, MAX_PINS));
         let pin = Pin { entry: RedirectionEntry::RESET, is_asserted: false };
@@ -67,6 +68,7 @@ impl IoApic {
         }
     }
 
+    /// What it was made from.
     pub fn model(&self) -> &IoApicModel {
         &self.model
     }
@@ -76,6 +78,7 @@ impl IoApic {
         self.model.requester
     }
 
+    /// 1 to 240.
     pub fn pin_count(&self) -> u8 {
         self.pins.len() as u8
     }

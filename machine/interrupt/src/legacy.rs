@@ -30,6 +30,7 @@ impl Default for PicPair {
 }
 
 impl PicPair {
+    /// As after power-on: software has to initialize both before they interrupt.
     pub fn new() -> Self {
         Self { master: Chip::new(MASTER_LEVEL_CAPABLE), slave: Chip::new(SLAVE_LEVEL_CAPABLE) }
     }
@@ -47,6 +48,7 @@ impl PicPair {
         value
     }
 
+    /// Writes port 20h, 21h, A0h, A1h, 4D0h or 4D1h; any other is dropped.
     pub fn port_write(&mut self, port: u16, value: u8) {
         match port {
             0x20 | 0x21 => self.master.write(port & 1 != 0, value),

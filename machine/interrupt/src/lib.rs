@@ -2,6 +2,8 @@
 //! the routing between them. Whatever one causes in another is an [`bus::Effect`]; time is handed
 //! in with each access.
 
+#![warn(missing_docs)]
+
 pub mod io_apic;
 pub mod legacy;
 pub mod local_apic;

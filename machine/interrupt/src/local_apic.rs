@@ -32,14 +32,18 @@ pub struct Refused;
 pub enum Acceptance {
     /// IRR has it; [`LocalApic::pending`] tells when it may be taken.
     Queued,
+    /// The processor has an NMI to take.
     Nmi,
+    /// The processor has a system management interrupt to take.
     Smi,
+    /// The processor has INIT to take.
     Init,
     /// The vector is the page number of the entry point.
     Startup(u8),
     /// The vector comes from an interrupt-acknowledge cycle to the 8259 pair. The processor holds
     /// the request; the local APIC does not.
     ExtInt,
+    /// It is masked, disabled, illegal or of no meaning here.
     Ignored,
 }
 
@@ -74,6 +78,7 @@ impl LocalApic {
         apic
     }
 
+    /// What it was made from.
     pub fn model(&self) -> &LocalApicModel {
         &self.model
     }
@@ -139,6 +144,7 @@ impl LocalApic {
         self.base
     }
 
+    /// As IA32_APIC_BASE has it.
     pub fn mode(&self) -> Mode {
         ApicBase::from_bits(self.base).mode()
     }
@@ -148,6 +154,7 @@ impl LocalApic {
         ApicBase::from_bits(self.base).is_enabled()
     }
 
+    /// EXTD of IA32_APIC_BASE.
     pub fn is_x2apic(&self) -> bool {
         ApicBase::from_bits(self.base).is_x2apic()
     }
@@ -188,6 +195,7 @@ impl LocalApic {
         Ok(())
     }
 
+    /// TPR, all eight bits.
     #[doc(alias = "TPR")]
     pub fn task_priority(&self) -> u8 {
         self.read_raw(Register::TaskPriority) as u8

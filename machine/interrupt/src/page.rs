@@ -11,10 +11,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Bank {
+    /// ISR: being handled.
     #[doc(alias = "ISR")]
     InService = 0x100,
+    /// TMR: level-triggered, as of the last time they were accepted.
     #[doc(alias = "TMR")]
     TriggerMode = 0x180,
+    /// IRR: waiting for their delivery.
     #[doc(alias = "IRR")]
     Request = 0x200,
 }
@@ -36,9 +39,12 @@ const PROCESSOR_PRIORITY: u16 = 0xA0;
 
 /// A page of 32-bit registers at 16-byte stride. Offsets are multiples of 16 below 1000h.
 pub trait ApicPage {
+    /// The register at `offset`.
     fn read_u32(&self, offset: u16) -> u32;
+    /// The register at `offset`, whatever software could write there.
     fn write_u32(&mut self, offset: u16, value: u32);
 
+    /// Whether `vector` is in `bank`.
     #[inline]
     fn contains(&self, bank: Bank, vector: Vector) -> bool {
         self.read_u32(bank.offset(vector)) & bit(vector) != 0
@@ -74,10 +80,12 @@ pub trait ApicPage {
         None
     }
 
+    /// All of `bank`.
     fn vectors(&self, bank: Bank) -> VectorSet {
         VectorSet(core::array::from_fn(|index| self.read_u32(bank as u16 + index as u16 * 16)))
     }
 
+    /// Replaces all of `bank`.
     fn set_vectors(&mut self, bank: Bank, set: &VectorSet) {
         for (index, dword) in set.0.iter().enumerate() {
             self.write_u32(bank as u16 + index as u16 * 16, *dword);
@@ -157,22 +165,27 @@ pub const fn is_deliverable(vector: Vector, processor_priority: u8) -> bool {
 pub struct VectorSet(pub [u32; 8]);
 
 impl VectorSet {
+    /// Whether the vector's bit is set.
     pub const fn contains(&self, vector: Vector) -> bool {
         self.0[(vector.0 >> 5) as usize] & bit(vector) != 0
     }
 
+    /// Sets the vector's bit.
     pub const fn insert(&mut self, vector: Vector) {
         self.0[(vector.0 >> 5) as usize] |= bit(vector);
     }
 
+    /// Clears the vector's bit.
     pub const fn remove(&mut self, vector: Vector) {
         self.0[(vector.0 >> 5) as usize] &= !bit(vector);
     }
 
+    /// Whether no bit is set.
     pub fn is_empty(&self) -> bool {
         self.0 == [0; 8]
     }
 
+    /// The highest vector whose bit is set.
     pub fn highest(&self) -> Option<Vector> {
         let index = self.0.iter().rposition(|dword| *dword != 0)?;
         Some(Vector((index as u32 * 32 + 31 - self.0[index].leading_zeros()) as u8))

@@ -8,8 +8,11 @@ use arch::identity::Vector;
 /// A source inside the processor that has an entry in the local vector table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalSource {
+    /// A counter has overflowed.
     PerformanceCounter,
+    /// The sensor has crossed a threshold.
     Thermal,
+    /// CMCI, on parts that have its entry.
     #[doc(alias = "CMCI")]
     CorrectedMachineCheck,
     /// AMD's extended entries, 0–3 (IBS, MCA thresholds).

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct LocalApicModel {
     /// The initial identifier; xAPIC mode has its low eight bits.
     pub id: ApicId,
+    /// BSC, BSP: reads as one in IA32_APIC_BASE, for good.
     pub is_bootstrap: bool,
     /// Version register bits 7:0.
     pub version: u8,
@@ -16,8 +17,11 @@ pub struct LocalApicModel {
     pub last_local_vector: u8,
     /// AMD's registers from 400h.
     pub has_extended_space: bool,
+    /// Without it, setting EXTD raises #GP.
     pub supports_x2apic: bool,
+    /// Without it, bit 18 of the timer's entry cannot be set.
     pub supports_tsc_deadline: bool,
+    /// Without it, bit 12 of the spurious-vector register cannot be set.
     pub supports_eoi_broadcast_suppression: bool,
     /// Frequency of the timer's clock before division.
     pub timer_hertz: u64,
