@@ -24,7 +24,9 @@ pub struct Step {
 /// A block of 64-bit code within one page, or of one instruction that continues in the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'a> {
+    /// All its instructions, one behind the other.
     pub bytes: &'a [u8],
+    /// One for each instruction.
     pub steps: &'a [Step],
     /// Offset of the first byte in its page.
     pub offset: u16,

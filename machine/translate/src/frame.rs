@@ -48,6 +48,7 @@ impl IndexMut<usize> for General {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct State {
+    /// The general registers, by the numbers that instructions have for them.
     pub registers: General,
     /// The instruction pointer at the start of the block.
     pub ip: u64,
@@ -79,7 +80,9 @@ pub struct Windows {
     pub last: u64,
     /// Per page of RAM, a word that is not zero if some of its lines are watched.
     pub watched: u64,
+    /// Added to addresses with an FS prefix.
     pub fs_base: u64,
+    /// Added to addresses with a GS prefix.
     pub gs_base: u64,
     /// The jump cache: pairs of an index into RAM and the address of the block's code.
     pub jumps: u64,
@@ -91,7 +94,9 @@ pub struct Windows {
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Frame {
+    /// What code reads and writes.
     pub state: State,
+    /// What code only reads.
     pub windows: Windows,
 }
 
@@ -101,7 +106,9 @@ pub struct Frame {
 pub struct Translation {
     /// Tags: the linear page and the context for which reading, writing and fetching is granted.
     pub read: u64,
+    /// As `read`.
     pub write: u64,
+    /// As `read`.
     pub execute: u64,
     /// Index into RAM of the page's first byte.
     pub offset: u64,

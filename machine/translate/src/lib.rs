@@ -6,6 +6,8 @@
 //! All here is pure: nothing is executed, and the code says where it wants to be bound to its
 //! surroundings ([`Reference`]).
 
+#![warn(missing_docs)]
+
 mod access;
 mod block;
 mod encode;
@@ -44,6 +46,7 @@ impl Exit {
     /// The first link's.
     pub const LINKS: u32 = 4;
 
+    /// From what [`State::exit`](frame::State::exit) holds.
     pub fn from_bits(bits: u64) -> Self {
         match bits as u32 {
             0 => Self::Room,
@@ -58,8 +61,11 @@ impl Exit {
 /// What a 32-bit distance in code leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference {
+    /// The way out: [`Routines::leave`].
     Leave,
+    /// The call of a handler: [`Routines::call`].
     Call,
+    /// The jump to an address in a register: [`Routines::jump`].
     Jump,
     /// The slot of one of the block's links, by its place among them.
     Slot(usize),
@@ -84,6 +90,7 @@ pub struct Code {
 }
 
 impl Code {
+    /// To be placed where the host can execute it, with the references filled in.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -93,6 +100,7 @@ impl Code {
         &self.references
     }
 
+    /// In the order of their numbers in [`Exit::Link`].
     pub fn links(&self) -> &[Link] {
         &self.links
     }

@@ -8,6 +8,7 @@ use crate::{Exit, frame::MIDDLE};
 
 /// The shared code and where its parts begin in it.
 pub struct Routines {
+    /// To be placed where the host can execute it.
     pub bytes: Vec<u8>,
     /// Called by the System V convention with a frame and the address of a block's code; returns
     /// when code is left.
@@ -25,6 +26,7 @@ pub struct Routines {
 const PRESERVED: [Register; 6] =
     [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
 
+/// Assembles it; it is the same for every machine.
 pub fn routines() -> Routines {
     let mut e = Encoder::default();
     let leave = e.label();
