@@ -19,6 +19,7 @@ const OUTPUT_LIMIT: usize = 64 << 20;
 pub struct Channel {
     /// Consoles are numbered in the order of the configuration.
     pub console: usize,
+    /// 0 is the console itself.
     pub port: usize,
 }
 

@@ -34,6 +34,7 @@ pub enum Basis {
     Derived,
     /// Chosen so that the cells of `fitted_to` come out.
     Fitted,
+    /// By us, without evidence; the source says why so.
     Assumed,
 }
 
@@ -41,8 +42,11 @@ pub enum Basis {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
+    /// In the unit of its section.
     pub value: f64,
+    /// How far to trust it.
     pub basis: Basis,
+    /// Where it is from, in words.
     pub source: String,
     /// Published results that served to choose the value, and which it therefore does not predict:
     /// workload, APIC mode, measure, setting, as in the lab's list of published figures.
@@ -76,10 +80,38 @@ sections! {
     /// Core cycles per instruction class, throughput rather than latency; in the order of [`Cost`],
     /// which ends with ports.
     InstructionFigures "instruction" {
-        simple, load, store, branch, multiply, divide, locked, vector, float_slow, string_setup,
+        /// Registers alone, in the integer pipeline.
+        simple,
+        /// A memory operand is read.
+        load,
+        /// A memory operand is written.
+        store,
+        /// Branches, calls and returns.
+        branch,
+        /// MUL and IMUL.
+        multiply,
+        /// DIV and IDIV.
+        divide,
+        /// LOCK, and XCHG with memory.
+        locked,
+        /// SSE, MMX and the quick ones of x87.
+        vector,
+        /// Divisions, square roots and the like.
+        float_slow,
+        /// A string instruction, beside its elements.
+        string_setup,
         /// MFENCE and SFENCE.
         fence,
-        load_fence, pause, system, serializing, time_stamp,
+        /// LFENCE.
+        load_fence,
+        /// PAUSE.
+        pause,
+        /// Extended state saved or loaded, and what has no class of its own.
+        system,
+        /// CPUID, MSRs, control registers and their like.
+        serializing,
+        /// RDTSC and RDTSCP.
+        time_stamp,
     }
     /// Nanoseconds that events take beside the instructions around them.
     EventFigures "event" {
@@ -92,17 +124,40 @@ sections! {
     DeviceFigures "device" {
         /// IN or OUT.
         port,
+        /// A read of device memory, which the processor waits for.
         read,
         /// Writes are posted: how long the processor is held up.
         write,
     }
     /// Nanoseconds of accesses to the processor's own local APIC, the instruction included.
     ApicFigures "apic" {
-        mmio_read, mmio_write, msr_read, msr_write, msr_command, msr_end_of_interrupt,
+        /// A read of the APIC page.
+        mmio_read,
+        /// A write of the APIC page.
+        mmio_write,
+        /// RDMSR in x2APIC mode.
+        msr_read,
+        /// WRMSR in x2APIC mode.
+        msr_write,
+        /// WRMSR of ICR or SELF IPI.
+        msr_command,
+        /// WRMSR of EOI.
+        msr_end_of_interrupt,
     }
     /// Nanoseconds from the write to a local APIC's ICR until the target's APIC has the message.
     MessageFigures "message" {
-        itself, same_core, same_complex, same_die, same_socket, other_socket,
+        /// To the sender.
+        itself,
+        /// To the other thread of a core.
+        same_core,
+        /// To a core that shares the third-level cache.
+        same_complex,
+        /// To another complex of the die.
+        same_die,
+        /// To another die of the socket.
+        same_socket,
+        /// Over the link between sockets.
+        other_socket,
         /// From a device or an I/O APIC.
         device,
     }
@@ -130,18 +185,27 @@ sections! {
     }
 }
 
+/// All figures of one CPU model's profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostProfile {
+    /// As in the name of its file.
     pub name: String,
     /// The profile that figures come from which this one does not have.
     pub inherits: Option<String>,
+    /// Instructions, by class.
     pub instruction: InstructionFigures,
+    /// Exceptions and interrupts.
     pub event: EventFigures,
+    /// Accesses to devices.
     pub device: DeviceFigures,
+    /// Accesses to the own local APIC.
     pub apic: ApicFigures,
+    /// Interrupts on their way.
     pub message: MessageFigures,
+    /// Between host and guest, for either vendor.
     pub world_switch: WorldSwitchFigures,
+    /// AVIC; APICv has no figures of its own.
     pub avic: AvicFigures,
     /// (section, figure) names of what is inherited.
     #[serde(skip)]
@@ -225,6 +289,7 @@ impl CostProfile {
         VmxCosts { entry: costs.entry, exit: costs.exit }
     }
 
+    /// How long a message of a device or an I/O APIC travels.
     pub fn device_message(&self) -> Picoseconds {
         nanoseconds(&self.message.device)
     }

@@ -22,13 +22,24 @@ pub enum StopPoint {
     /// Before any processor executes the instruction at this address.
     Execute(Linear),
     /// After any processor's access to these bytes.
-    Watch { start: Linear, length: u64, access: WatchedAccess },
+    Watch {
+        /// The first byte.
+        start: Linear,
+        /// In bytes.
+        length: u64,
+        /// Which accesses count.
+        access: WatchedAccess,
+    },
 }
 
+/// The kinds of the protocol's watchpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WatchedAccess {
+    /// Reads only.
     Read,
+    /// Writes only.
     Write,
+    /// Reads and writes.
     Either,
 }
 
@@ -36,15 +47,34 @@ pub enum WatchedAccess {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// A processor is about to execute the instruction at a point.
-    Execute { cpu: CpuIndex },
+    Execute {
+        /// The processor; it has not executed it.
+        cpu: CpuIndex,
+    },
     /// A processor accessed watched bytes.
-    Watch { cpu: CpuIndex, address: Linear, access: WatchedAccess },
+    Watch {
+        /// The processor; it has completed the instruction.
+        cpu: CpuIndex,
+        /// The first byte that is watched.
+        address: Linear,
+        /// The kind of the watchpoint.
+        access: WatchedAccess,
+    },
     /// A processor did the step that it was told to do.
-    Stepped { cpu: CpuIndex },
+    Stepped {
+        /// The processor.
+        cpu: CpuIndex,
+    },
     /// A processor shut down after a fault that it could not deliver.
-    Shutdown { cpu: CpuIndex },
+    Shutdown {
+        /// The processor.
+        cpu: CpuIndex,
+    },
     /// The machine is off, with the exit status of the run.
-    Off { status: u8 },
+    Off {
+        /// As the program would exit with it.
+        status: u8,
+    },
 }
 
 /// What the other processors do while one steps; a debugger's "scheduler locking".
@@ -58,11 +88,13 @@ pub enum Others {
 
 /// What a debugger can do to a machine.
 pub trait Debuggee {
+    /// Processors, the protocol's threads.
     fn cpu_count(&self) -> u16;
 
     /// A few words on a processor for the list of threads, such as "halted, 64-bit, CPL 0".
     fn describe(&self, cpu: CpuIndex) -> String;
 
+    /// A processor's registers as they are.
     fn registers(&self, cpu: CpuIndex) -> DebugRegisters;
 
     /// Sets what can be set; false if a value is not possible.

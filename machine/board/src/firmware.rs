@@ -23,17 +23,20 @@ use bus::GuestMemory;
 /// What the tables describe besides the fixed map of the board.
 #[derive(Clone, Copy, Debug)]
 pub struct FirmwareOptions<'a> {
+    /// Processors and, by socket, RAM.
     pub topology: &'a Topology,
     /// Serial ports that answer, from the first on, at most four.
     pub serial_ports: u8,
     /// Whether a kernel is told to look for a keyboard controller.
     pub has_keyboard_controller: bool,
+    /// Whether the HPET table is listed.
     pub has_hpet: bool,
     /// Whole tables to be listed as they are: IVRS or DMAR, from the IOMMU that they describe.
     pub extra_tables: &'a [Vec<u8>],
 }
 
 impl<'a> FirmwareOptions<'a> {
+    /// A whole PC with two serial ports and no IOMMU.
     pub fn new(topology: &'a Topology) -> Self {
         Self {
             topology,
@@ -50,6 +53,7 @@ impl<'a> FirmwareOptions<'a> {
 pub struct Firmware {
     /// Sorted, without overlaps. [ACPI "System Address Map Interfaces"]
     pub memory_map: Vec<MemoryRegion>,
+    /// The ACPI root pointer, which kernels may search for instead.
     pub rsdp: SystemPhysical,
 }
 
@@ -57,7 +61,9 @@ pub struct Firmware {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{ram:#x} bytes of RAM, a machine with these processors needs at least {needed:#x}")]
 pub struct TooLittleMemory {
+    /// Bytes below 4 GiB.
     pub ram: u64,
+    /// Bytes that low memory and the tables take.
     pub needed: u64,
 }
 

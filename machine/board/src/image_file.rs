@@ -14,15 +14,35 @@ use std::sync::Arc;
 /// Why an image cannot be a disk.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
+    /// The host does not let us.
     #[error("{file}: cannot open the disk image")]
-    Open { file: String, source: std::io::Error },
+    Open {
+        /// The path.
+        file: String,
+        /// The host's reason.
+        source: std::io::Error,
+    },
+    /// It has no whole number of sectors.
     #[error("{file}: size {size} is not a disk's, must be a multiple of 512 bytes and not 0")]
-    Size { file: String, size: u64 },
+    Size {
+        /// The path.
+        file: String,
+        /// Its bytes.
+        size: u64,
+    },
+    /// It is not the one that the snapshot's disk lay over.
     #[error(
         "{file}: has {found} sectors, the disk of the snapshot has {expected}; restore with the \
          image that the snapshot was taken with"
     )]
-    Restored { file: String, found: u64, expected: u64 },
+    Restored {
+        /// The path.
+        file: String,
+        /// Its sectors.
+        found: u64,
+        /// The disk's sectors.
+        expected: u64,
+    },
 }
 
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! The emulated computer: everything that knows all of its parts.
 
+#![warn(missing_docs)]
+
 pub mod channel;
 pub mod cost;
 pub mod debugger;

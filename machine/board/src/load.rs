@@ -35,19 +35,26 @@ use std::borrow::Cow;
 /// A file that the kernel is handed in memory, with the text that goes with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Module<'a> {
+    /// Its name and bytes.
     pub file: Source<'a>,
+    /// The text behind its name.
     pub command_line: &'a str,
 }
 
 /// What to boot, and what the firmware has left in memory for it.
 #[derive(Clone, Copy, Debug)]
 pub struct BootRequest<'a> {
+    /// What is started, possibly gzip-compressed.
     pub kernel: Source<'a>,
+    /// Without a NUL.
     pub command_line: &'a str,
     /// The initial RAM disk; a Multiboot or PVH kernel finds it as its first module.
     pub initrd: Option<Source<'a>>,
+    /// In the order in which the kernel finds them.
     pub modules: &'a [Module<'a>],
+    /// As firmware reports it.
     pub memory_map: &'a [MemoryRegion],
+    /// Handed to kernels whose protocol has a field for it.
     pub rsdp: Option<SystemPhysical>,
 }
 

@@ -26,7 +26,9 @@ const LAST_XAPIC_ID: u32 = 0xFE;
 /// What to build.
 #[derive(Clone, Debug)]
 pub struct Configuration {
+    /// What the processors implement; they are all alike.
     pub model: CpuModel,
+    /// How many processors there are, and what they share.
     pub topology: Topology,
     /// Bytes of RAM.
     pub memory: u64,
@@ -34,30 +36,42 @@ pub struct Configuration {
     pub seed: u64,
     /// What the real-time clock shows at power-on.
     pub start: Date,
+    /// Virtio devices, in the order of their places on the bus.
     pub virtio: Vec<device::virtio::Model>,
 }
 
 /// The files to start with.
 #[derive(Clone, Copy, Debug)]
 pub struct Images<'a> {
+    /// What runs first, in one of the formats of [`load`].
     pub kernel: Source<'a>,
+    /// The initial RAM disk.
     pub initrd: Option<Source<'a>>,
+    /// Further files that a Multiboot or PVH kernel is handed.
     pub modules: &'a [Module<'a>],
+    /// The kernel's, without a NUL.
     pub command_line: &'a str,
 }
 
+/// Why a machine cannot be built or started.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
+    /// The CPU model's name or its changes.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// The model has no cost profile, or a broken one.
     #[error(transparent)]
     Cost(#[from] CostError),
+    /// No such shape of machine is possible.
     #[error(transparent)]
     Topology(#[from] BadTopology),
+    /// Firmware's tables do not fit.
     #[error(transparent)]
     Memory(#[from] TooLittleMemory),
+    /// The host refused the guest's RAM.
     #[error("this host cannot give the machine {} MiB of memory; ask for less", .0.size >> 20)]
     HostMemory(HostMemoryExhausted),
+    /// The kernel, or what goes with it, cannot be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
 }
@@ -65,9 +79,12 @@ pub enum MachineError {
 /// All state that a snapshot holds besides RAM.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct State {
+    /// By index; the first is the bootstrap processor.
     pub cpus: Vec<Cpu>,
+    /// Everything outside the processors.
     pub wiring: Wiring,
     pub(crate) inboxes: Vec<crate::schedule::Inbox>,
+    /// What was configured; messages take their times from it.
     pub topology: Topology,
     /// The latest moment that the schedule has dealt with.
     pub now: Picoseconds,
@@ -77,8 +94,11 @@ pub struct State {
 
 /// An emulated computer.
 pub struct Machine {
+    /// What a snapshot holds besides RAM.
     pub state: State,
+    /// RAM, with the lines of it that hold decoded code.
     pub memory: GuestMemory,
+    /// What things take; [`Self::set_costs`] changes it whole.
     pub costs: CostProfile,
     pub(crate) cache: CodeCache,
     pub(crate) outcome: Option<crate::schedule::Outcome>,

@@ -26,6 +26,7 @@ const LOOK: Picoseconds = Picoseconds::from_nanoseconds(20_000);
 /// Why the computer stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
+    /// The guest switched the machine off.
     PowerOff,
     /// The guest asked for a reset.
     Reset,
@@ -40,6 +41,7 @@ pub enum Outcome {
 /// How long to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// The moment of virtual time at which to return.
     pub until: Picoseconds,
     /// Instructions of all processors since power-on. A run overshoots by less than one block a
     /// processor.

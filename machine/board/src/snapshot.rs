@@ -39,25 +39,83 @@ impl std::fmt::Display for ConfigurationDigest {
 /// Why a snapshot cannot be written or read. Offsets are those in the file.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
+    /// Writing failed.
     #[error("{file}: cannot write the snapshot")]
-    Output { file: String, source: std::io::Error },
+    Output {
+        /// Its name, as given.
+        file: String,
+        /// The host's reason.
+        source: std::io::Error,
+    },
+    /// Reading failed.
     #[error("{file}: cannot read the snapshot at offset {offset:#x}")]
-    Input { file: String, offset: u64, source: std::io::Error },
+    Input {
+        /// Its name, as given.
+        file: String,
+        /// How far reading came.
+        offset: u64,
+        /// The host's reason.
+        source: std::io::Error,
+    },
+    /// It begins with something else.
     #[error("{file}: not a snapshot: starts with {found:02x?}, a snapshot with \"AVCSNAP\"")]
-    NotASnapshot { file: String, found: [u8; 8] },
+    NotASnapshot {
+        /// Its name, as given.
+        file: String,
+        /// Its first bytes.
+        found: [u8; 8],
+    },
+    /// It was written by a program of another format.
     #[error("{file}: snapshot version {found}, this program reads version {VERSION}")]
-    Version { file: String, found: u16 },
+    Version {
+        /// Its name, as given.
+        file: String,
+        /// The format's number.
+        found: u16,
+    },
+    /// It is of a machine that was built otherwise.
     #[error(
         "{file}: taken from a machine with configuration {found}, this machine has {expected}; \
          restore with the options that the snapshot was taken with"
     )]
-    Configuration { file: String, found: ConfigurationDigest, expected: ConfigurationDigest },
+    Configuration {
+        /// Its name, as given.
+        file: String,
+        /// What the file says.
+        found: ConfigurationDigest,
+        /// That of the machine to restore into.
+        expected: ConfigurationDigest,
+    },
+    /// It ends too early.
     #[error("{file}: truncated inside {what}, which starts at offset {offset:#x}")]
-    Truncated { file: String, what: &'static str, offset: u64 },
+    Truncated {
+        /// Its name, as given.
+        file: String,
+        /// The part that is not whole.
+        what: &'static str,
+        /// Where the part begins.
+        offset: u64,
+    },
+    /// A part does not fit its hash, or says what cannot be.
     #[error("{file}: {what} at offset {offset:#x} is damaged: {why}")]
-    Damaged { file: String, what: &'static str, offset: u64, why: String },
+    Damaged {
+        /// Its name, as given.
+        file: String,
+        /// The part.
+        what: &'static str,
+        /// Where the part begins.
+        offset: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The state cannot be encoded, or is not one of such a machine.
     #[error("{file}: the state cannot be used: {why}")]
-    State { file: String, why: String },
+    State {
+        /// Its name, as given.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 /// A hash of bytes, against damage: eight at a time, the rest and the length last.

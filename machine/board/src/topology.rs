@@ -23,33 +23,48 @@ pub struct Topology {
 /// The levels of the hierarchy, innermost first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Level {
+    /// A logical processor.
     Thread,
+    /// Threads that share execution units.
     Core,
     /// Cores that share a third-level cache.
     #[doc(alias = "CCX")]
     Complex,
+    /// Complexes on one piece of silicon, a node of AMD's.
     Die,
+    /// A package; a node of memory.
     Socket,
 }
 
 /// The coordinates of one logical processor, each relative to the level above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Location {
+    /// From 0.
     pub socket: u16,
+    /// In its socket.
     pub die: u16,
+    /// In its die.
     pub complex: u16,
+    /// In its complex.
     pub core: u16,
+    /// In its core.
     pub thread: u16,
 }
 
 /// How far a message between two processors travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Distance {
+    /// Sender and target are one processor.
     Itself,
+    /// Two threads of a core.
     SameCore,
+    /// Two cores that share a third-level cache.
     SameComplex,
+    /// Two complexes of a die.
     SameDie,
+    /// Two dies of a socket.
     SameSocket,
+    /// Over the link between sockets.
     OtherSocket,
 }
 
@@ -90,10 +105,12 @@ impl Topology {
         Self::new(1, 1, 1, cores, 1)
     }
 
+    /// Logical processors of the machine.
     pub fn cpu_count(&self) -> u16 {
         self.sockets * self.cpus_per(Level::Socket)
     }
 
+    /// Sockets of the machine.
     pub fn sockets(&self) -> u16 {
         self.sockets
     }
@@ -119,6 +136,7 @@ impl Topology {
             .product()
     }
 
+    /// Every processor, by index.
     pub fn cpus(&self) -> impl Iterator<Item = CpuIndex> + use<> {
         (0..self.cpu_count()).map(CpuIndex)
     }
@@ -146,6 +164,7 @@ impl Topology {
         }
     }
 
+    /// A processor's identifier: its coordinates, each in a field of its own.
     pub fn apic_id(&self, cpu: CpuIndex) -> ApicId {
         let at = self.location(cpu);
         let fields = [
@@ -174,6 +193,7 @@ impl Topology {
         Some(CpuIndex(index as u16))
     }
 
+    /// The lowest level that two processors share.
     pub fn distance(&self, from: CpuIndex, to: CpuIndex) -> Distance {
         let (a, b) = (self.location(from), self.location(to));
         if a.socket != b.socket {

@@ -33,13 +33,18 @@ const MOST_ROOTS: usize = 4096;
 /// Everything outside the processors.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Wiring {
+    /// All devices but the interrupt controllers.
     pub chipset: Chipset,
+    /// The only I/O APIC.
     pub io_apic: IoApic,
+    /// The 8259 pair.
     pub pic: PicPair,
     intr: bool,
     /// The latest time that a device has seen: it never goes back.
     now: Picoseconds,
+    /// Of all records so far, whether they are collected or not.
     pub hash: TraceHash,
+    /// What the schedule has yet to take to the processors.
     #[serde(skip)]
     pub outbox: Outbox,
     /// Records for a trace file, collected while somebody wants them.
@@ -73,6 +78,7 @@ struct WatchedPort {
 }
 
 impl Wiring {
+    /// The board at power-on.
     pub fn new(configuration: &ChipsetConfiguration) -> Self {
         let model =
             IoApicModel { version: 0x20, pins: IO_APIC_PINS, requester: RequesterId(0x00A0) };

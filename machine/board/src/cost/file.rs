@@ -22,21 +22,48 @@ pub(super) const FILES: &[(&str, &str)] = &[
 /// Profiles between one that inherits and the last, at most.
 const LONGEST_LINE: usize = 4;
 
+/// Why a cost profile cannot be used. The profiles come with the program.
 #[derive(Debug, thiserror::Error)]
 pub enum CostError {
+    /// No profile bears the name.
     #[error("there is no cost profile {0}; there are {known}", known = known())]
     Unknown(String),
+    /// Not TOML, or not a profile's fields.
     #[error("cost profile {profile}: {problem}")]
-    Syntax { profile: String, problem: String },
+    Syntax {
+        /// Its name.
+        profile: String,
+        /// What the reader says.
+        problem: String,
+    },
+    /// The line of inheritance is too long, or a circle.
     #[error("cost profile {0} inherits from more than {LONGEST_LINE} others")]
     TooManyAncestors(String),
+    /// No time can be so.
     #[error("cost profile {profile}: {section}.{figure} is {value}, must be at least 0 and finite")]
-    Value { profile: String, section: &'static str, figure: &'static str, value: f64 },
+    Value {
+        /// Its name.
+        profile: String,
+        /// The figure's section.
+        section: &'static str,
+        /// The figure.
+        figure: &'static str,
+        /// What the file says.
+        value: f64,
+    },
+    /// A figure that was fitted names no result, or one that was not names some.
     #[error(
         "cost profile {profile}: {section}.{figure} must name what it is fitted to if its basis is \
          \"fitted\", and only then"
     )]
-    Fitted { profile: String, section: &'static str, figure: &'static str },
+    Fitted {
+        /// Its name.
+        profile: String,
+        /// The figure's section.
+        section: &'static str,
+        /// The figure.
+        figure: &'static str,
+    },
 }
 
 fn known() -> String {

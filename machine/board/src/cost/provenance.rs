@@ -7,14 +7,21 @@ use std::fmt::{Display, Formatter, Result};
 /// How many figures rest on what. The counts sum up to `figures`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
+    /// Its name.
     pub profile: String,
     /// The profile that the inherited figures come from, or that one's own origin.
     pub inherits: Option<String>,
+    /// All of them.
     pub figures: usize,
+    /// Own figures that we measured.
     pub measured: usize,
+    /// Own figures that others published.
     pub published: usize,
+    /// Own figures that were computed from published ones.
     pub derived: usize,
+    /// Own figures that were chosen to meet published results.
     pub fitted: usize,
+    /// Own figures without evidence.
     pub assumed: usize,
     /// Those of another part, whatever they rest on there.
     pub inherited: usize,
@@ -24,6 +31,7 @@ pub struct Provenance {
 }
 
 impl CostProfile {
+    /// What the figures of this profile rest on.
     pub fn provenance(&self) -> Provenance {
         let own = |(section, figure): (&str, &str)| {
             !self.inherited.contains(&(section.to_owned(), figure.to_owned()))

@@ -22,7 +22,9 @@ const LONGEST_STEP: Picoseconds = Picoseconds::from_milliseconds(100);
 /// Points that can be set.
 const MAXIMUM_POINTS: usize = 256;
 
+/// A machine under a debugger's control, with its breakpoints and watchpoints.
 pub struct DebuggedMachine<'a> {
+    /// What is debugged.
     pub machine: &'a mut Machine,
     points: Vec<StopPoint>,
     /// The exit status that stands for an outcome.
@@ -30,6 +32,7 @@ pub struct DebuggedMachine<'a> {
 }
 
 impl<'a> DebuggedMachine<'a> {
+    /// `status` says what a program that ends in this way would exit with.
     pub fn new(machine: &'a mut Machine, status: fn(Outcome) -> u8) -> Self {
         Self { machine, points: Vec::new(), status }
     }

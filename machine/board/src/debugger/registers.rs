@@ -11,7 +11,9 @@ use std::sync::LazyLock;
 pub struct DebugRegisters {
     /// RAX, RBX, RCX, RDX, RSI, RDI, RBP, RSP, R8 to R15.
     pub general: [u64; 16],
+    /// The offset in the code segment.
     pub rip: u64,
+    /// The low half, in which all flags lie.
     pub rflags: u32,
     /// CS, SS, DS, ES, FS, GS: selectors.
     pub segments: [u32; 6],
@@ -20,9 +22,13 @@ pub struct DebugRegisters {
     /// Control, status and tag word, instruction segment and offset, operand segment and offset,
     /// opcode.
     pub x87_control: [u32; 8],
+    /// XMM0 to XMM15.
     pub xmm: [u128; 16],
+    /// SSE's control and status.
     pub mxcsr: u32,
+    /// The base of FS.
     pub fs_base: u64,
+    /// The base of GS.
     pub gs_base: u64,
     /// CR0, CR2, CR3, CR4, CR8, EFER, and the bases of CS, SS and the task register.
     pub system: [u64; SYSTEM.len()],

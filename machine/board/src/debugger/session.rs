@@ -15,7 +15,10 @@ pub enum Ending {
     /// The machine is to go on alone.
     Detached,
     /// The machine ended by itself.
-    Off { status: u8 },
+    Off {
+        /// As the program would exit with it.
+        status: u8,
+    },
     /// The debugger ended the run.
     Killed,
 }

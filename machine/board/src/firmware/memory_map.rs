@@ -18,7 +18,9 @@ const INTERRUPT_WINDOW: Range<u64> = 0xFEC0_0000..0xFEF0_0000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u32)]
 pub enum MemoryKind {
+    /// RAM for the kernel.
     Usable = 1,
+    /// Nothing to be used: firmware or devices are there.
     Reserved = 2,
     /// Tables that a kernel may discard after reading.
     AcpiReclaimable = 3,
@@ -26,10 +28,14 @@ pub enum MemoryKind {
     AcpiNonVolatile = 4,
 }
 
+/// A range of addresses with one purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryRegion {
+    /// The first address.
     pub start: u64,
+    /// In bytes.
     pub length: u64,
+    /// What may be done with it.
     pub kind: MemoryKind,
 }
 

@@ -2,31 +2,100 @@
 
 use thiserror::Error;
 
+/// What is wrong with a kernel or with what goes with it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LoadError {
+    /// No way in is known for such a file.
     #[error(
         "{file}: {found}; a kernel must be a Linux bzImage, an ELF64 vmlinux with a PVH note, \
          or an image with a Multiboot 1 header in its first 8192 bytes"
     )]
-    Unrecognized { file: String, found: String },
+    Unrecognized {
+        /// Its name, as given.
+        file: String,
+        /// What it looks like.
+        found: String,
+    },
+    /// A header points beyond the end.
     #[error(
         "{file}: truncated: {what} is {needed} bytes at offset {offset:#x}, the file ends at \
          {length:#x}"
     )]
-    Truncated { file: String, what: String, offset: u64, needed: u64, length: u64 },
+    Truncated {
+        /// Its name, as given.
+        file: String,
+        /// The part that is not whole.
+        what: String,
+        /// Where the part begins.
+        offset: u64,
+        /// Its bytes.
+        needed: u64,
+        /// The file's bytes.
+        length: u64,
+    },
+    /// A header says what cannot be obeyed.
     #[error("{file}: {field} at offset {offset:#x} is {value:#x}, must be {expected}")]
-    Field { file: String, field: String, offset: u64, value: u64, expected: String },
+    Field {
+        /// Its name, as given.
+        file: String,
+        /// The field's name in its specification.
+        field: String,
+        /// Where it lies in the file.
+        offset: u64,
+        /// What it holds.
+        value: u64,
+        /// What it would have to hold.
+        expected: String,
+    },
+    /// Compressed data are damaged.
     #[error("{file}: {format} data at offset {offset:#x} does not unpack: {reason}")]
-    Unpack { file: String, format: &'static str, offset: u64, reason: String },
+    Unpack {
+        /// Its name, as given.
+        file: String,
+        /// The compression's name.
+        format: &'static str,
+        /// Where they begin.
+        offset: u64,
+        /// What the unpacker says.
+        reason: String,
+    },
+    /// RAM has no place left for it.
     #[error("{file}: no room for {what}, wanted {wanted}")]
-    NoRoom { file: String, what: String, wanted: String },
+    NoRoom {
+        /// Its name, as given.
+        file: String,
+        /// What was to be placed.
+        what: String,
+        /// Where it could have gone.
+        wanted: String,
+    },
+    /// The kernel would cut it short.
     #[error("{file}: command line of {length} bytes, the kernel takes at most {limit}")]
-    CommandLineTooLong { file: String, length: usize, limit: usize },
+    CommandLineTooLong {
+        /// Its name, as given.
+        file: String,
+        /// Bytes that were given.
+        length: usize,
+        /// Bytes that the kernel takes.
+        limit: usize,
+    },
+    /// The kernel would not see what follows the NUL.
     #[error("{file}: command line holds a NUL byte at offset {offset:#x}, which would end it")]
-    CommandLineNul { file: String, offset: usize },
+    CommandLineNul {
+        /// Its name, as given.
+        file: String,
+        /// Where the NUL is in the command line.
+        offset: usize,
+    },
+    /// Its boot protocol knows no modules.
     #[error(
         "{file}: a Linux bzImage takes no module ({module}), only one initial RAM disk; \
          concatenate archives into one"
     )]
-    ModulesForLinux { file: String, module: String },
+    ModulesForLinux {
+        /// Its name, as given.
+        file: String,
+        /// The first one's name.
+        module: String,
+    },
 }

@@ -9,7 +9,10 @@ pub enum Format {
     /// A Linux kernel with its setup header.
     BzImage,
     /// An image with a Multiboot 1 header at file offset `header`.
-    Multiboot { header: u64 },
+    Multiboot {
+        /// A multiple of 4, within the first 8 KiB.
+        header: u64,
+    },
     /// An ELF image with a PVH entry point.
     ElfPvh,
     /// Nothing that can be started, described for people.

@@ -5,7 +5,9 @@ use super::LoadError;
 /// A file's name, for messages, and its bytes.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
+    /// As messages call it.
     pub name: &'a str,
+    /// All of the file.
     pub bytes: &'a [u8],
 }
 
@@ -17,7 +19,12 @@ impl std::fmt::Debug for Source<'_> {
 
 impl<'a> Source<'a> {
     /// `length` bytes at `offset`, which hold `what`.
-    pub fn slice(&self, offset: u64, length: u64, what: &str) -> Result<&'a [u8], LoadError> {
+    pub(super) fn slice(
+        &self,
+        offset: u64,
+        length: u64,
+        what: &str,
+    ) -> Result<&'a [u8], LoadError> {
         let end = offset.checked_add(length).filter(|end| *end <= self.bytes.len() as u64);
         let Some(end) = end else {
             return Err(LoadError::Truncated {
@@ -37,24 +44,28 @@ impl<'a> Source<'a> {
         Ok(bytes)
     }
 
-    pub fn u8(&self, offset: u64, what: &str) -> Result<u8, LoadError> {
+    /// The byte at `offset`, which holds `what`.
+    pub(super) fn u8(&self, offset: u64, what: &str) -> Result<u8, LoadError> {
         Ok(u8::from_le_bytes(self.array(offset, what)?))
     }
 
-    pub fn u16(&self, offset: u64, what: &str) -> Result<u16, LoadError> {
+    /// Two bytes, little-endian.
+    pub(super) fn u16(&self, offset: u64, what: &str) -> Result<u16, LoadError> {
         Ok(u16::from_le_bytes(self.array(offset, what)?))
     }
 
-    pub fn u32(&self, offset: u64, what: &str) -> Result<u32, LoadError> {
+    /// Four bytes, little-endian.
+    pub(super) fn u32(&self, offset: u64, what: &str) -> Result<u32, LoadError> {
         Ok(u32::from_le_bytes(self.array(offset, what)?))
     }
 
-    pub fn u64(&self, offset: u64, what: &str) -> Result<u64, LoadError> {
+    /// Eight bytes, little-endian.
+    pub(super) fn u64(&self, offset: u64, what: &str) -> Result<u64, LoadError> {
         Ok(u64::from_le_bytes(self.array(offset, what)?))
     }
 
     /// The error for a field that holds what it must not hold.
-    pub fn field(&self, field: &str, offset: u64, value: u64, expected: &str) -> LoadError {
+    pub(super) fn field(&self, field: &str, offset: u64, value: u64, expected: &str) -> LoadError {
         LoadError::Field {
             file: self.name.into(),
             field: field.into(),

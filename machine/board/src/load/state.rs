@@ -21,27 +21,36 @@ pub enum EntryMode {
 /// General-purpose registers that the protocol defines; all others are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootRegisters {
+    /// EAX in protected mode: Multiboot's magic number.
     pub rax: u64,
+    /// EBX in protected mode: the information block.
     pub rbx: u64,
+    /// `boot_params` of Linux.
     pub rsi: u64,
+    /// The top of a stack, where the protocol gives one.
     pub rsp: u64,
 }
 
 /// How to start the bootstrap processor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootState {
+    /// With or without paging.
     pub mode: EntryMode,
     /// RIP or EIP.
     pub entry: u64,
+    /// What the protocol passes in registers.
     pub registers: BootRegisters,
     /// The PML4 of identity page tables over 4 GiB; none in protected mode.
     pub cr3: Option<SystemPhysical>,
     /// The global descriptor table and its limit.
     pub gdt: SystemPhysical,
+    /// Bytes of the table less one.
     pub gdt_limit: u16,
     /// CS; the others are in `data_selector` (DS, ES, FS, GS, SS) and `task_selector` (TR).
     pub code_selector: u16,
+    /// A flat, writable segment.
     pub data_selector: u16,
+    /// A busy task state segment.
     pub task_selector: u16,
     /// What was loaded, for people.
     pub description: String,

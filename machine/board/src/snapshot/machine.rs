@@ -15,8 +15,10 @@ use trace::TraceHash;
 /// Why a machine cannot be restored.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
+    /// The configuration gives no machine.
     #[error(transparent)]
     Machine(#[from] MachineError),
+    /// The file cannot be read, or does not fit the configuration.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
 }

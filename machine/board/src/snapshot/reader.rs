@@ -12,6 +12,7 @@ use trace::TraceHash;
 /// What the file says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
+    /// What the machine was built from.
     pub configuration: ConfigurationDigest,
     /// Bytes of RAM.
     pub memory: u64,
@@ -78,6 +79,7 @@ impl<'a, R: Read> SnapshotReader<'a, R> {
         }
     }
 
+    /// What the file says about itself.
     pub fn head(&self) -> Head {
         self.head
     }
