@@ -31,7 +31,7 @@ bitflags::bitflags! {
         const INACTIVE = 1 << 3;
         /// Debug traps recorded in `debug.pending` wait for the instruction boundary.
         const DEBUG_TRAP = 1 << 4;
-        /// A system-management interrupt has come; there is no such mode, so only a hypervisor sees it.
+        /// A system-management interrupt has come; without such a mode only a hypervisor sees it.
         const SMI = 1 << 5;
         /// An INIT has come.
         const INIT = 1 << 6;
