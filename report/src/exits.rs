@@ -23,8 +23,11 @@ use serde::Serialize;
 /// One recording's result with where it came from.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
+    /// Name of the file, as the user gave it.
     pub file: String,
+    /// What kind of recording it was and what it lacks.
     pub origin: Origin,
+    /// Every figure of it.
     pub summary: Summary,
 }
 
@@ -99,6 +102,7 @@ fn one_grid(reports: &[Report], grouping: Grouping) -> Grid {
     whole
 }
 
+/// Every line of the table, those of several recordings below each other with the file in front.
 pub fn csv(reports: &[Report], grouping: Grouping) -> String {
     one_grid(reports, grouping).to_csv()
 }

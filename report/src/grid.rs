@@ -5,14 +5,18 @@ use serde::{Serialize, Serializer};
 /// One value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
+    /// Words.
     Text(String),
+    /// How many of something.
     Count(u64),
     /// A number with the decimals that are shown of it; programs get all of it.
     Number(f64, u8),
+    /// There is no such figure, which is not zero.
     Missing,
 }
 
 impl Value {
+    /// Words, of anything that is words.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
@@ -43,6 +47,7 @@ impl Value {
         }
     }
 
+    /// Whether it is words: text stands left, numbers right.
     pub const fn is_text(&self) -> bool {
         matches!(self, Self::Text(_))
     }
@@ -75,12 +80,16 @@ pub fn grouped(count: u64) -> String {
 /// A table with a name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Grid {
+    /// What it shows.
     pub title: String,
+    /// Names of columns as programs know them, in snake case.
     pub columns: Vec<&'static str>,
+    /// As many values in each row as there are columns.
     pub rows: Vec<Vec<Value>>,
 }
 
 impl Grid {
+    /// A table with no rows yet.
     pub fn new(title: impl Into<String>, columns: &[&'static str]) -> Self {
         Self { title: title.into(), columns: columns.to_vec(), rows: Vec::new() }
     }
@@ -179,6 +188,7 @@ impl Grid {
         text
     }
 
+    /// As Markdown, with the title as a heading.
     pub fn to_markdown(&self) -> String {
         let cell = |text: String| text.replace('|', "\\|");
         let is_text = |column: usize| self.is_text(column);
@@ -199,6 +209,7 @@ impl Grid {
         text
     }
 
+    /// As HTML, with the title as a heading; words of others are escaped.
     pub fn to_html(&self) -> String {
         let mut text = format!("<h2>{}</h2>\n<table>\n<tr>", escaped(&self.title));
         let class = |column: usize| if self.is_text(column) { "" } else { " class=\"n\"" };

@@ -6,13 +6,17 @@
 
 use crate::grid::escaped;
 
-/// What is compared: the first of two settings, and the second. Neither colour says good or bad.
+/// The first of two settings that are compared. Neither colour says good or bad.
 pub const BEFORE: &str = "var(--before)";
+/// The second of them.
 pub const AFTER: &str = "var(--after)";
-/// What hardware could avoid, what it could not, what nobody knows, and where the guest waits.
+/// What hardware could avoid.
 pub const AVOIDABLE: &str = "var(--avoidable)";
+/// What it could not.
 pub const NOT_AVOIDABLE: &str = "var(--rest)";
+/// What nobody knows.
 pub const UNKNOWN: &str = "var(--unknown)";
+/// Where the guest waits.
 pub const IDLE: &str = "var(--idle)";
 /// What is wrong.
 pub const ALARM: &str = "var(--alarm)";

@@ -82,10 +82,13 @@ fn swatch(colour: &str) -> String {
 /// One thing under two settings, with what is to be said of it under its name.
 #[derive(Clone, Debug, Default)]
 pub struct Pair {
+    /// What it is.
     pub name: String,
+    /// What is said under its name; may be empty.
     pub note: String,
     /// Value and its text; `None` where there was none.
     pub before: Option<(f64, String)>,
+    /// The same under the second setting.
     pub after: Option<(f64, String)>,
 }
 

@@ -33,7 +33,9 @@ pub struct Configuration {
     pub vcpus: u16,
     /// Bytes of RAM, at most 3 GiB.
     pub memory: u64,
+    /// Where the interrupt controllers beside the local APICs are.
     pub interrupt_chip: InterruptChip,
+    /// Where the board's interval timer is.
     pub timer: Timer,
     /// Whether CPUID offers x2APIC mode.
     pub has_x2apic: bool,

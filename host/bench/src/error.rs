@@ -1,21 +1,50 @@
 //! Why a virtual machine cannot be had.
 
+/// What keeps a virtual machine from being made or run.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
+    /// The device is not there or not ours to open.
     #[error("cannot open /dev/kvm: {0}; load kvm_amd or kvm_intel, and see to access rights")]
     NoKvm(kvm_ioctls::Error),
+    /// A request of KVM's interface failed.
     #[error("KVM refuses {request}: {error}")]
-    Kvm { request: &'static str, error: kvm_ioctls::Error },
+    Kvm {
+        /// The request's name, such as `KVM_RUN`.
+        request: &'static str,
+        /// What the kernel says.
+        error: kvm_ioctls::Error,
+    },
+    /// Fewer than one virtual processor, or more than KVM has.
     #[error("{asked} virtual processors; this host's KVM runs 1 to {most}")]
-    Processors { asked: u16, most: usize },
+    Processors {
+        /// How many were asked for.
+        asked: u16,
+        /// How many KVM has at most.
+        most: usize,
+    },
+    /// More memory than lies below the hole for devices.
     #[error("{asked} bytes of memory; a virtual machine here has at most {most}")]
-    TooMuchMemory { asked: u64, most: u64 },
+    TooMuchMemory {
+        /// Bytes that were asked for.
+        asked: u64,
+        /// Bytes that there may be.
+        most: u64,
+    },
+    /// The system gives no such memory.
     #[error("{size} bytes of guest memory: {error}")]
-    Memory { size: u64, error: String },
+    Memory {
+        /// Bytes that were asked for.
+        size: u64,
+        /// What the system says.
+        error: String,
+    },
+    /// KVM's timer chip cannot be had with a split interrupt chip.
     #[error("KVM's timer needs KVM's interrupt chip: ask for the full one")]
     TimerWithoutChip,
+    /// The board cannot be made, or the guest's images do not fit.
     #[error(transparent)]
     Board(#[from] board::MachineError),
+    /// What interrupts a vCPU's thread cannot be had.
     #[error("cannot install a signal handler: {0}")]
     Signal(String),
 }

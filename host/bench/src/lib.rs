@@ -7,6 +7,8 @@
 //! Left out: live migration, reset (it ends the run), more memory than fits below the hole for
 //! devices, ExtINT delivery from the 8259s with a split interrupt chip.
 
+#![warn(missing_docs)]
+
 mod configuration;
 mod devices;
 mod error;

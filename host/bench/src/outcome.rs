@@ -7,11 +7,15 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
+    /// The guest switched the machine off.
     PowerOff,
+    /// The guest asked for a reset.
     Reset,
     /// The value that the guest wrote to the debug-exit port.
     DebugExit(u32),
+    /// A fault that no handler could be reached for.
     TripleFault,
+    /// The time that the run may take is over.
     TimeLimit,
     /// Whoever runs the machine asked for the end.
     Stopped,
@@ -22,6 +26,7 @@ pub enum Outcome {
 /// What a run was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
+    /// Why it ended.
     pub outcome: Outcome,
     /// Returns from KVM to this process, by reason.
     pub process_exits: BTreeMap<String, u64>,

@@ -33,6 +33,7 @@ pub struct VirtualMachine {
 }
 
 impl VirtualMachine {
+    /// Makes the machine and loads its images. Fails as [`BenchError`] says.
     pub fn new(configuration: &Configuration, images: &Images<'_>) -> Result<Self, BenchError> {
         let kvm = Kvm::new().map_err(BenchError::NoKvm)?;
         check(&kvm, configuration)?;

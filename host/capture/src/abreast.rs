@@ -45,6 +45,7 @@ pub trait Stream: Send + Sized {
 pub struct Complaints(Mutex<BTreeMap<usize, (u64, String)>>);
 
 impl Complaints {
+    /// Notes what is wrong `at` a place of a stream; of one stream the first place is kept.
     pub fn add(&self, stream: usize, at: u64, what: String) {
         let mut complaints = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let first = complaints.entry(stream).or_insert_with(|| (at, what.clone()));

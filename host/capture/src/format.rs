@@ -3,19 +3,28 @@
 /// One field of a tracepoint's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
+    /// The kernel's name for it.
     pub name: String,
+    /// Bytes from the record's start.
     pub offset: usize,
+    /// Bytes that it takes.
     pub size: usize,
+    /// Whether its number has a sign.
     pub is_signed: bool,
 }
 
 /// A tracepoint as the recording kernel describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct EventFormat {
+    /// The tracepoint's system, such as `kvm`.
     pub system: String,
+    /// The tracepoint's name, without its system.
     pub name: String,
+    /// The number that its records carry.
     pub id: u32,
+    /// What a record holds, those common to all events first.
     pub fields: Vec<Field>,
+    /// How the kernel prints it, from which tables of names are read.
     pub print_format: String,
 }
 
@@ -51,6 +60,7 @@ impl EventFormat {
         end.next_multiple_of(numbers.filter(|size| size.is_power_of_two()).max().unwrap_or(1))
     }
 
+    /// The field with this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }

@@ -23,6 +23,7 @@ const LONGEST_LINE: u64 = 64 << 10;
 /// What a text says beside its events.
 #[derive(Debug, Default)]
 pub struct Told {
+    /// Where it was made, as far as text tells.
     pub origin: Origin,
     /// Names of exit reasons that no table has, by the number they were given.
     pub extra_names: BTreeMap<u32, String>,

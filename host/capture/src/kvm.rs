@@ -107,14 +107,18 @@ const TRACEPOINTS: &[(&str, Kind, &[&str])] = &[
 /// An event of which a recording has millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrequentKind {
+    /// `kvm_entry`.
     Entry,
+    /// `kvm_exit`.
     Exit,
+    /// An access to an MSR or a register of the APIC.
     Access(AccessKind),
 }
 
 /// Where such an event has its fields, all of the sizes that every kernel gives them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frequent {
+    /// Which of them it is.
     pub what: FrequentKind,
     /// The entry's vCPU; the exit's ISA, reason, information and interruption; the access's
     /// direction, address and value.

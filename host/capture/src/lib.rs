@@ -4,6 +4,8 @@
 //! was lost and where a file breaks off. Every byte is taken to be hostile: sizes are checked
 //! before use, loops end with the input, and no input panics.
 
+#![warn(missing_docs)]
+
 pub mod abreast;
 pub mod error;
 pub mod format;

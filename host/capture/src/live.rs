@@ -30,6 +30,7 @@ pub enum Rung {
 }
 
 impl Rung {
+    /// The ladder, best first.
     pub const ALL: [Self; 7] = [
         Self::Bpf,
         Self::Histogram,
@@ -40,6 +41,7 @@ impl Rung {
         Self::Interrupts,
     ];
 
+    /// What it does, for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bpf => "summed up in the kernel (BPF)",

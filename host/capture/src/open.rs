@@ -15,7 +15,9 @@ pub enum Input {
     PerfDirectory(perf_data::Directory),
     /// perf.data as perf writes it into a pipe.
     PerfPipe(Box<dyn Read + Send>),
+    /// A trace.dat of trace-cmd, and its length.
     TraceDat(File, u64),
+    /// What ftrace or `trace-cmd report` printed.
     Text(Box<dyn BufRead + Send>),
     /// Text with a table of `perf kvm stat` in it.
     Table(String),
@@ -37,6 +39,7 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// A recording and what became of its packing.
 pub struct Opened {
+    /// What to read from.
     pub input: Input,
     broken: Arc<OnceLock<String>>,
 }

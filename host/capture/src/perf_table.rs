@@ -8,13 +8,19 @@ use crate::Error;
 /// One row as printed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableRow {
+    /// The first column, as printed.
     pub name: String,
+    /// Exits of this row.
     pub samples: u64,
+    /// The shortest, in microseconds.
     pub min_us: f64,
+    /// The longest, in microseconds.
     pub max_us: f64,
+    /// Their mean, in microseconds.
     pub mean_us: f64,
     /// Standard error of the mean in per cent.
     pub error_percent: f64,
+    /// Share of the time of all rows, in per cent.
     pub time_percent: f64,
 }
 
@@ -37,9 +43,13 @@ impl TableRow {
 pub struct PastedTable {
     /// Heading of the first column.
     pub title: String,
+    /// In the order of the page.
     pub rows: Vec<TableRow>,
+    /// The line *Total Samples*, where there is one.
     pub total_samples: Option<u64>,
+    /// The line *Total events handled time*, in microseconds, where there is one.
     pub total_us: Option<f64>,
+    /// What of the table could not be read.
     pub warnings: Vec<String>,
 }
 

@@ -10,6 +10,7 @@ const CHUNKS: (u64, u64) = (2 << 20, 8 << 20);
 /// How a file is to be read.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading<'a> {
+    /// How many read side by side.
     pub threads: NonZero<usize>,
     /// Raised from outside to end early; what was read by then is delivered.
     pub stop: &'a AtomicBool,
@@ -20,6 +21,7 @@ pub struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
+    /// With a thread per processor that this process may use.
     pub fn new(stop: &'a AtomicBool, progress: &'a AtomicU64) -> Self {
         let threads = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
         Self { threads, stop, progress, chunks: CHUNKS }

@@ -5,6 +5,7 @@ use trace::kvm::{Departure, KvmEvent, Stamp};
 
 /// Receives events in the order of the recording.
 pub trait Sink {
+    /// Takes one event.
     fn event(&mut self, stamp: &Stamp, event: &KvmEvent);
 
     /// Takes an exit and what was accessed in it at once. Long recordings have millions of these
@@ -16,6 +17,7 @@ pub trait Sink {
         }
     }
 
+    /// Takes an entry; see [`Self::departure`].
     #[inline(always)]
     fn entry(&mut self, stamp: &Stamp, vcpu: u32) {
         self.event(stamp, &KvmEvent::Entry { vcpu });
@@ -56,18 +58,26 @@ pub trait Stretched: Sink {
 pub struct Origin {
     /// Kind of file and its version, as in `perf.data`.
     pub format: String,
+    /// As `uname -r` printed it.
     pub kernel_release: Option<String>,
+    /// The machine's name.
     pub host_name: Option<String>,
     /// CPU vendor, family, model and stepping.
     pub cpu: Option<String>,
+    /// The processor's name as it gives it itself.
     pub cpu_description: Option<String>,
+    /// Processors of the host that were online.
     pub host_cpus: Option<u32>,
+    /// The program that recorded, with its version.
     pub recorder: Option<String>,
+    /// The recorder's command line.
     pub command: Option<String>,
     /// `print fmt` of the inhibit event, which names the bits on newer kernels.
     pub inhibit_print_format: Option<String>,
     /// Tracepoints that were recorded, whether they fired or not; empty if not known.
     pub events: Vec<String>,
+    /// Length of the file.
     pub bytes: u64,
+    /// What went wrong in reading, a sentence each.
     pub warnings: Vec<String>,
 }

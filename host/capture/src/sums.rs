@@ -19,18 +19,27 @@ pub const OCTAVES: usize = 40;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
+    /// Nothing that is looked at.
     Nothing,
     /// With the kind of command that was written, where it is the ICR.
     Msr {
+        /// Number of the MSR.
         index: u32,
+        /// WRMSR, not RDMSR.
         is_write: bool,
+        /// The command's low 32 bits without its vector, where the ICR was written; else zero.
         icr: u32,
     },
+    /// A register of the APIC's page.
     Register {
+        /// Bytes from the page's start.
         offset: u16,
+        /// A write.
         is_write: bool,
     },
+    /// An IPI that AVIC left to KVM.
     IncompleteIpi {
+        /// Number of the cause. [APM2 "AVIC IPI Delivery Not Completed"]
         cause: u32,
     },
 }
@@ -38,22 +47,32 @@ pub enum About {
 /// Which exits a row sums up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RowKey {
+    /// Number of the process that runs the machine.
     pub process: u32,
+    /// Number of the vCPU's thread.
     pub thread: u32,
+    /// KVM's number of the vCPU.
     pub vcpu: u32,
+    /// KVM's number of the instruction set: 1 is VMX, 2 is SVM.
     pub isa: u32,
+    /// The exit's reason, as KVM's tracepoint has it.
     pub reason: u32,
+    /// What it was about.
     pub about: About,
 }
 
 /// The sums of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sums {
+    /// Exits.
     pub count: u64,
+    /// From exit to entry, all together, in nanoseconds.
     pub time_ns: u64,
     /// Sum of squares of units of 1024 ns.
     pub squares: u64,
+    /// The shortest, in nanoseconds.
     pub least_ns: u64,
+    /// The longest, in nanoseconds.
     pub most_ns: u64,
     /// Counts by power of two of nanoseconds.
     pub octaves: Vec<u64>,
@@ -99,7 +118,9 @@ impl Sums {
 /// What happened in an interval that ended at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
+    /// In nanoseconds of the host's monotonic clock.
     pub end_ns: u64,
+    /// Rows that had exits in it.
     pub rows: Vec<(RowKey, Sums)>,
 }
 
@@ -118,6 +139,7 @@ pub struct SumsWriter<W> {
 }
 
 impl<W: Write> SumsWriter<W> {
+    /// Writes the head of a file. Fails where `out` does.
     pub fn new(
         mut out: W,
         start_ns: u64,
@@ -149,9 +171,13 @@ fn line(out: &mut impl Write, value: &impl Serialize) -> Result<(), Error> {
 /// What a file holds.
 #[derive(Debug)]
 pub struct SumsFile {
+    /// Where it was made.
     pub origin: Origin,
+    /// When it began, in nanoseconds of the host's monotonic clock.
     pub start_ns: u64,
+    /// Names of processes by number.
     pub names: Vec<(u32, String)>,
+    /// In order of time.
     pub intervals: Vec<Interval>,
 }
 

@@ -39,6 +39,8 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// Reads what stands in front of the buffers. Fails where the file is damaged there or has
+    /// no events of KVM.
     pub fn open(file: File, length: u64) -> Result<Self, Error> {
         let mut front = read_front(&file, length)?;
         front.origin.bytes = length;
@@ -57,6 +59,7 @@ impl Recording {
         Ok(Self { file, length, front, decoders })
     }
 
+    /// Where it was made.
     pub const fn origin(&self) -> &Origin {
         &self.front.origin
     }

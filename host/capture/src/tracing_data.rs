@@ -15,22 +15,27 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
+    /// At the start of `bytes`; `what` names them in errors.
     pub fn new(bytes: &'a [u8], what: &'static str) -> Self {
         Self { bytes, at: 0, what }
     }
 
+    /// Bytes that were taken.
     pub const fn position(&self) -> usize {
         self.at
     }
 
+    /// Bytes that were not.
     pub fn remaining(&self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
 
+    /// An error at this place.
     pub fn error(&self, why: impl Into<String>) -> Error {
         Error::malformed(self.what, self.at as u64, why)
     }
 
+    /// The next bytes. Fails where fewer are left, as do all that follow.
     pub fn take(&mut self, length: u64) -> Result<&'a [u8], Error> {
         let end = usize::try_from(length).ok().and_then(|length| self.at.checked_add(length));
         let slice = end.and_then(|end| self.bytes.get(self.at..end)).ok_or_else(|| {
@@ -41,24 +46,29 @@ impl<'a> Cursor<'a> {
         Ok(slice)
     }
 
+    /// The next bytes, as many as the type says.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N as u64)?);
         Ok(array)
     }
 
+    /// The next byte.
     pub fn u8(&mut self) -> Result<u8, Error> {
         Ok(self.array::<1>()?[0])
     }
 
+    /// Two bytes, low one first.
     pub fn u16(&mut self) -> Result<u16, Error> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
+    /// Four bytes, low one first.
     pub fn u32(&mut self) -> Result<u32, Error> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
+    /// Eight bytes, low one first.
     pub fn u64(&mut self) -> Result<u64, Error> {
         Ok(u64::from_le_bytes(self.array()?))
     }
@@ -79,6 +89,7 @@ impl<'a> Cursor<'a> {
 /// What the section says.
 #[derive(Clone, Debug, Default)]
 pub struct TracingData {
+    /// Bytes of a page of the machine that recorded.
     pub page_size: u32,
     /// The layout of a ring buffer's page, for trace.dat.
     pub header_page: String,
@@ -120,6 +131,7 @@ impl TracingData {
         self.parse_systems(cursor)
     }
 
+    /// Reads past ftrace's own events, of which none is used.
     pub fn parse_ftrace_events(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         for _ in 0..cursor.u32()? {
             let length = cursor.u64()?;
@@ -128,6 +140,7 @@ impl TracingData {
         Ok(())
     }
 
+    /// Takes the formats of KVM's events out of those of all systems.
     pub fn parse_systems(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         for _ in 0..cursor.u32()? {
             let system = cursor.string()?;
@@ -143,6 +156,7 @@ impl TracingData {
         Ok(())
     }
 
+    /// The format with this number.
     pub fn event(&self, id: u32) -> Option<&EventFormat> {
         self.events.iter().find(|event| event.id == id)
     }

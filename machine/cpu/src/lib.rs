@@ -9,6 +9,8 @@
 //!
 //! [APM1] [APM2] [APM3] are followed; where Intel's manuals differ the CPU model decides.
 
+#![warn(missing_docs)]
+
 mod costs;
 mod dispatch;
 mod execute;

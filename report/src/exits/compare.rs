@@ -101,11 +101,13 @@ fn magnitude(total: &Change) -> String {
 const LEGEND: &str = "points: what a reason adds to the change of all exits; 95 %: of draws from blocks of \
                       time; rates: exits divided as the title says";
 
+/// For a terminal: the finding, the table, and what its columns mean.
 pub fn text(comparison: &Comparison) -> String {
     let grid = grid(comparison).without_empty_columns();
     format!("{}\n{}{LEGEND}\n", headline(comparison), grid.to_text())
 }
 
+/// The same as Markdown.
 pub fn markdown(comparison: &Comparison) -> String {
     let grid = grid(comparison).without_empty_columns();
     format!("{}\n{}{LEGEND}\n", headline(comparison).replace('\n', "  \n"), grid.to_markdown())

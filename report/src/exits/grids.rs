@@ -8,13 +8,18 @@ use profile::summary::{Extent, Group, Row};
 /// What a line of the report stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Grouping {
+    /// Why the guest left.
     #[default]
     Reason,
     /// What exits were about.
     Detail,
+    /// A virtual processor.
     Vcpu,
+    /// A virtual machine, that is the process that runs it.
     Machine,
+    /// An interrupt's vector.
     Vector,
+    /// A stretch of the recording.
     Time,
 }
 

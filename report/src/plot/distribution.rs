@@ -10,11 +10,13 @@ const MOST_MARKS: usize = 7;
 /// Counts per power of two of one name.
 #[derive(Clone, Debug)]
 pub struct Distribution<'a> {
+    /// Whose counts they are.
     pub name: String,
     /// Under the name.
     pub note: String,
     /// Lower bounds in nanoseconds with their counts, each bound twice the one before.
     pub octaves: &'a [(u64, u64)],
+    /// A colour of [`crate::page`], as CSS has it.
     pub colour: &'a str,
 }
 

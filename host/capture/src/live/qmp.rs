@@ -25,6 +25,8 @@ pub struct Monitor {
 }
 
 impl Monitor {
+    /// Connects to a QEMU monitor's socket and agrees on capabilities. Fails where nothing
+    /// listens or no answer comes in time.
     pub fn connect(socket: &Path) -> Result<Self, Error> {
         let at = |source| Error::File { path: socket.to_owned(), source };
         let output = UnixStream::connect(socket).map_err(at)?;

@@ -39,10 +39,13 @@ const LARGEST: u32 = 4096;
 /// The fields of `perf_event_attr` that decide how records are read.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Attribute {
+    /// The event's type as `perf_event_attr` numbers it: 2 is a tracepoint.
     pub kind: u32,
     /// Of a tracepoint, its number.
     pub config: u64,
+    /// Which fields a sample has.
     pub sample_type: u64,
+    /// Which fields a counter's value in a sample has.
     pub read_format: u64,
     /// Records other than samples end with the fields that identify them.
     pub has_sample_id: bool,

@@ -36,6 +36,8 @@ pub struct Directory {
 }
 
 impl Directory {
+    /// Opens the header's file and the data files beside it. Fails where the folder has no
+    /// header or a file cannot be opened.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -71,6 +73,7 @@ impl Directory {
         Ok(Self { header: header_file, parts, length })
     }
 
+    /// Bytes of all its files.
     pub const fn length(&self) -> u64 {
         self.length
     }
@@ -99,6 +102,7 @@ pub struct Divided {
 }
 
 impl Divided {
+    /// Where it was made.
     pub const fn origin(&self) -> &Origin {
         &self.origin
     }

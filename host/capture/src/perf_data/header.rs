@@ -40,10 +40,13 @@ const FIRST_RECORDS: u64 = 64 << 10;
 /// Everything in front of and behind the records.
 #[derive(Debug)]
 pub struct Header {
+    /// How samples of each event are laid out.
     pub layouts: Layouts,
+    /// Where it was made.
     pub origin: Origin,
     /// Where the records lie.
     pub data: Range<u64>,
+    /// Whether records are packed with zstd.
     pub is_compressed: bool,
     /// Most records lie in other files.
     pub is_of_directory: bool,

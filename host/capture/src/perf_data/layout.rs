@@ -10,10 +10,12 @@ use crate::tracing_data::TracingData;
 /// All events of a recording, found by the identifier in each sample.
 #[derive(Clone, Debug)]
 pub struct Layouts {
+    /// One per attribute, in the order of the file.
     pub events: Vec<Prepared>,
     /// Offset of the identifier in a sample, the same for all events; zero if there is one event
     /// or identifiers are missing.
     id_offset: usize,
+    /// The smallest identifier; tables by identifier begin there.
     pub first_id: u64,
     /// None if no exit is taken the short way.
     pub frame: Option<Frame>,
@@ -23,6 +25,7 @@ pub struct Layouts {
     pub by_id: Vec<u16>,
     /// For records that are no samples.
     pub common: SampleLayout,
+    /// Whether records that are no samples end with identifying fields.
     pub has_sample_id: bool,
     /// Whether more than one ring buffer was read, so that times may jump back.
     pub has_several_buffers: bool,
@@ -95,6 +98,7 @@ impl Layouts {
         Ok((layouts, warnings))
     }
 
+    /// The event that a sample is of, by the identifier in it; `None` where it has no known one.
     pub fn index_of(&self, record: &[u8]) -> Option<usize> {
         let bytes = record.get(self.id_offset..self.id_offset + 8)?;
         let id = u64::from_le_bytes(bytes.try_into().ok()?);

@@ -22,6 +22,7 @@ pub enum Break {
 pub struct Walk {
     /// Offset of the first record not walked.
     pub at: usize,
+    /// Why it came no further; `None` at the limit.
     pub stopped: Option<Break>,
 }
 

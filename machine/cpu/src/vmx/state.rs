@@ -15,12 +15,15 @@ use virtual_apic::apicv::{Apicv, ApicvExit};
 pub struct Vmx {
     /// `None` on a processor without VMX.
     pub capabilities: Option<VmxCapabilities>,
+    /// IA32_FEATURE_CONTROL as firmware left it.
     pub feature_control: FeatureControl,
     /// The VMXON region: `None` outside VMX operation.
     pub vmxon: Option<SystemPhysical>,
     /// The current VMCS.
     pub vmcs: Option<SystemPhysical>,
+    /// Its address; `None` where VMCLEAR or nothing made it so. [SDM3 "VMPTRLD—Load Pointer"]
     pub costs: VmxCosts,
+    /// What entries and exits take.
     pub current: Option<Box<Guest>>,
     /// The root of the extended page tables that each VPID last ran with.
     pub(super) roots: std::collections::BTreeMap<u16, u64>,
@@ -58,27 +61,45 @@ impl Vmx {
 /// A guest between a VM entry and a VM exit: what the processor remembers of its VMCS.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Guest {
+    /// The region that holds its VMCS.
     pub vmcs: SystemPhysical,
+    /// VM-execution, exit and entry controls as the entry found them.
     pub controls: Controls,
+    /// Bit n: exception of vector n exits.
     pub exceptions: u32,
+    /// With [`Self::page_fault_match`]: which error codes of page faults exit.
     pub page_fault_mask: u32,
+    /// What the masked error code is compared with.
     pub page_fault_match: u32,
+    /// Bits of CR0 that are the hypervisor's, and what the guest reads there.
     pub cr0: Shadowed,
+    /// The same of CR4.
     pub cr4: Shadowed,
     /// Values that MOV to CR3 may load without an exit.
     pub cr3_targets: [u64; 4],
+    /// How many of [`Self::cr3_targets`] count, at most four.
     pub cr3_target_count: u8,
+    /// Bitmaps of ports 0000H–7FFFH and 8000H–FFFFH; used where the controls say so.
     pub io_bitmaps: [SystemPhysical; 2],
+    /// Bitmaps of MSRs: reads of low and high ones, then writes; used where the controls say so.
     pub msr_bitmaps: SystemPhysical,
+    /// Added to the time-stamp counter that the guest reads, after it is scaled.
     pub tsc_offset: u64,
+    /// The guest's counts per count of the host, with 48 fractional bits; 2^48 is one to one.
     pub tsc_multiplier: u64,
+    /// Tags its translations; zero is the host's, and that of guests without a tag.
     pub vpid: u16,
+    /// Extended paging; `None` where the control is off.
     pub ept: Option<Ept>,
+    /// Virtual NMIs are blocked until the guest's IRET.
     pub blocks_virtual_nmis: bool,
     /// The count of the time-stamp counter, shifted by the timer's rate, at which it expires.
     pub timer: Option<u64>,
+    /// What PAUSE-loop exiting remembers.
     pub pause: PauseLoop,
+    /// What the entry has still to inject.
     pub injection: Option<Injection>,
+    /// APIC virtualization's state; `None` where no control of it is on.
     pub apicv: Option<Apicv>,
     /// The exit of a task priority that the entry found below its threshold.
     pub due_after_injection: Option<ApicvExit>,
@@ -119,9 +140,11 @@ impl Shadowed {
 /// Extended paging as the entry found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ept {
+    /// The extended-page-table pointer of the VMCS.
     pub pointer: EptPointer,
     /// The page-modification log.
     pub log: Option<SystemPhysical>,
+    /// Entry of the log that is written next, 511 downwards; beyond that the log is full.
     pub log_index: u16,
     /// What the last translation of an operand grants: writes, fetches.
     pub(crate) grants: (bool, bool),
@@ -130,10 +153,13 @@ pub struct Ept {
 /// Times between PAUSEs. [SDM3 "PAUSE-Loop Exiting"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PauseLoop {
+    /// Counts of the time stamp within which two PAUSEs belong to one loop (PLE_Gap).
     pub gap: u32,
+    /// Counts of the time stamp that a loop may take before it exits (PLE_Window).
     pub window: u32,
     /// The time stamp of the first PAUSE of the loop, and of the last.
     pub first: Option<u64>,
+    /// The time stamp of the last PAUSE.
     pub last: u64,
 }
 
@@ -150,8 +176,11 @@ impl PauseLoop {
 /// The event to be injected before the first instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Injection {
+    /// Type, vector and whether an error code goes with it.
     pub event: InterruptionInfo,
+    /// The error code, where `event` says that there is one.
     pub error_code: u32,
+    /// Bytes of the instruction that a software event stands for, 0 to 15.
     pub length: u32,
 }
 
@@ -159,19 +188,28 @@ pub struct Injection {
 /// does not define are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
+    /// The basic reason, and whether it is a failed entry.
     pub reason: ExitReason,
+    /// Exit qualification; its form depends on the reason.
     pub qualification: u64,
+    /// VM-exit interruption information.
     pub interruption: InterruptionInfo,
+    /// VM-exit interruption error code.
     pub error_code: u32,
+    /// Bytes of the instruction that exits.
     pub instruction_length: u32,
+    /// VM-exit instruction information.
     pub instruction_information: u32,
+    /// Guest-linear address.
     pub linear: u64,
+    /// Guest-physical address.
     pub physical: u64,
     /// RFLAGS.RF as it is saved; `None` leaves it.
     pub resume_flag: Option<bool>,
 }
 
 impl Exit {
+    /// An exit about which nothing but its reason is told.
     pub fn new(reason: ExitReason) -> Self {
         Self {
             reason,
@@ -186,6 +224,7 @@ impl Exit {
         }
     }
 
+    /// An exit with a qualification and nothing else.
     pub fn qualified(reason: ExitReason, qualification: u64) -> Self {
         Self { qualification, ..Self::new(reason) }
     }

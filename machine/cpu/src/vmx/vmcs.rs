@@ -40,6 +40,7 @@ impl<B: AsRef<[u8]>> Vmcs<B> {
         u32::from_le_bytes(self.word(0))
     }
 
+    /// Whether the launch state is *launched*, which VMRESUME wants and VMLAUNCH does not.
     pub fn is_launched(&self) -> bool {
         self.word::<4>(LAUNCH_STATE_OFFSET) != [0; 4]
     }
@@ -60,6 +61,7 @@ impl<B: AsRef<[u8]>> Vmcs<B> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Vmcs<B> {
+    /// Stores a field's value, cut to the field's width; fields without a place are left out.
     pub fn set(&mut self, field: Field, value: u64) {
         if let Some(at) = place(field) {
             let value = (value & field.mask()).to_le_bytes();
@@ -76,11 +78,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Vmcs<B> {
         self.set(field, value);
     }
 
+    /// Stores the launch state.
     pub fn set_launched(&mut self, is_launched: bool) {
         let state = u32::from(is_launched).to_le_bytes();
         self.0.as_mut()[LAUNCH_STATE_OFFSET..LAUNCH_STATE_OFFSET + 4].copy_from_slice(&state);
     }
 
+    /// Stores the VMX-abort indicator, which an exit that cannot go on leaves behind.
     pub fn set_abort_indicator(&mut self, code: u32) {
         let at = ABORT_INDICATOR_OFFSET as usize;
         self.0.as_mut()[at..at + 4].copy_from_slice(&code.to_le_bytes());
