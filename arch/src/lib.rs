@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod address;
+pub mod amd_vi;
 pub mod apic;
 pub mod control;
 pub mod cpuid;
