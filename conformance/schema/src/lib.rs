@@ -3,6 +3,8 @@
 //! As much of JSON Schema (2020-12) as those schemas use: `$ref` into `$defs`, `oneOf`, `const`,
 //! `enum`, `type`, `required`, `properties`, `additionalProperties`, `items`, `prefixItems`.
 
+#![warn(missing_docs)]
+
 use serde_json::Value;
 
 /// Reads a schema of `docs/schema` by its file's name.

@@ -28,7 +28,9 @@ const BYTE_PREFIX: u8 = 0x0A;
 
 /// What to write where to reach S5.
 pub struct SoftOff {
+    /// The PM1a control register's port.
     pub port: u16,
+    /// SLP_TYP of S5, 0 to 7.
     pub sleep_type: u16,
 }
 

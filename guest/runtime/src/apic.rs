@@ -16,8 +16,9 @@ pub const PAGE: u64 = 0xFEE0_0000;
 const CPUID_ECX_X2APIC: u32 = 1 << 21;
 const CPUID_ECX_TSC_DEADLINE: u32 = 1 << 24;
 
-/// Flat mode's logical identifiers reach this many processors, cluster mode's this many.
+/// Flat mode's logical identifiers reach this many processors.
 pub const FLAT_CPUS: usize = 8;
+/// Cluster mode's logical identifiers reach this many: fifteen clusters of four.
 pub const CLUSTERED_CPUS: usize = 60;
 const CLUSTER_SIZE: usize = 4;
 const DFR_FLAT: u32 = 0xFFFF_FFFF;
@@ -29,6 +30,7 @@ pub const LAST_XAPIC_ID: u32 = 0xFE;
 /// Whether stores are fenced before the MSR write that sends an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fence {
+    /// None: the sender relies on nothing stored before.
     None,
     /// MFENCE; LFENCE.
     Full,
@@ -64,15 +66,18 @@ pub fn write(register: Register, value: u32) {
     unsafe { register_address(register).write_volatile(value) }
 }
 
+/// Writes the EOI register of this processor's mode.
 #[inline(always)]
 pub fn end_of_interrupt() {
     write(Register::EndOfInterrupt, 0);
 }
 
+/// Whether the processor has x2APIC mode.
 pub fn has_x2apic() -> bool {
     instruction::cpuid(1, 0).ecx & CPUID_ECX_X2APIC != 0
 }
 
+/// Whether the timer has TSC-deadline mode.
 pub fn has_tsc_deadline() -> bool {
     instruction::cpuid(1, 0).ecx & CPUID_ECX_TSC_DEADLINE != 0
 }
@@ -241,6 +246,7 @@ pub fn timer_cycles(ticks: u32) -> u64 {
     (u64::from(ticks) << RATE_SHIFT) / TIMER_RATE.load(Ordering::Relaxed).max(1)
 }
 
+/// Masks the timer and stops its count.
 pub fn stop_timer() {
     write(Register::LocalVector(LocalVector::Timer), Lvt::MASK);
     write(Register::InitialCount, 0);

@@ -165,10 +165,15 @@ cpu_stacks:
 );
 
 unsafe extern "C" {
+    /// EAX as the loader left it, which tells what the loader is.
     pub safe static boot_magic: u32;
+    /// EBX as the loader left it: the address of its block.
     pub safe static boot_information: u32;
+    /// The index that the next processor to start takes.
     pub safe static next_cpu: core::sync::atomic::AtomicU32;
+    /// The first byte behind the program.
     pub safe static image_end: u8;
+    /// The root of the page tables that all processors run with.
     pub safe static boot_pml4: [u64; 512];
     static trampoline_start: u8;
     static trampoline_end: u8;

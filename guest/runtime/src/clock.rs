@@ -97,6 +97,7 @@ pub fn wait_cycles(cycles: u64, condition: impl Fn() -> bool) -> bool {
     true
 }
 
+/// Spins for at least `us` microseconds.
 pub fn wait_us(us: u64) {
     wait_cycles(us * known_kilohertz() / 1000, || true);
 }

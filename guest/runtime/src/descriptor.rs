@@ -10,8 +10,11 @@ use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+/// Selects the 64-bit code segment.
 pub const CODE_SELECTOR: u16 = 0x08;
+/// Selects the data segment.
 pub const DATA_SELECTOR: u16 = 0x10;
+/// Selects the processor's task state.
 pub const TASK_SELECTOR: u16 = 0x20;
 
 const INTERRUPT_STACK: u64 = 1;
@@ -142,11 +145,15 @@ pub(crate) fn load(index: usize) {
 
 /// The bases and limits of GDT and IDT, and the base of the TSS, of the processor `index`.
 pub struct Loaded {
+    /// Of the GDT.
     pub segments: (u64, u32),
+    /// Of the IDT.
     pub gates: (u64, u32),
+    /// Of the TSS.
     pub task: (u64, u32),
 }
 
+/// What the processor `index` has loaded, or will when it starts.
 pub fn loaded(index: usize) -> Loaded {
     let tables = TABLES[index].0.get();
     // SAFETY: only addresses are taken.

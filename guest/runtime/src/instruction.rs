@@ -15,6 +15,7 @@ pub fn time_stamp() -> u64 {
     }
 }
 
+/// CPUID of a leaf and subleaf; zero where the processor has none of that number.
 #[inline(always)]
 pub fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
     __cpuid_count(leaf, subleaf)
@@ -56,10 +57,13 @@ pub unsafe fn write_msr(msr: u32, value: u64) {
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub enum UnusedMsr {
+    /// Swapped with the base of GS by an instruction that this program does not use.
     KernelGsBase = arch::msr::KERNEL_GS_BASE,
+    /// Added to the time-stamp counter; written with the value that it has.
     TscAdjust = arch::msr::TSC_ADJUST,
 }
 
+/// WRMSR of an MSR that nothing depends on.
 #[inline(always)]
 pub fn write_unused_msr(msr: UnusedMsr, value: u64) {
     // SAFETY: neither is part of this program's view of memory: it runs no SWAPGS.
@@ -81,12 +85,14 @@ pub fn fence_before_msr() {
     unsafe { asm!("mfence", "lfence", options(nostack, preserves_flags)) }
 }
 
+/// STI: interrupts come from behind the next instruction on.
 #[inline(always)]
 pub fn enable_interrupts() {
     // SAFETY: every vector has a gate whose handler keeps all registers.
     unsafe { asm!("sti", options(nostack)) }
 }
 
+/// CLI.
 #[inline(always)]
 pub fn disable_interrupts() {
     // SAFETY: masks interrupts only.
@@ -140,6 +146,7 @@ pub fn halt_until(condition: impl Fn() -> bool) {
 
 macro_rules! port_access {
     ($($input:ident, $output:ident, $size:ty, $register:tt;)*) => {$(
+        /// Reads the port.
         #[inline(always)]
         pub fn $input(port: u16) -> $size {
             let value: $size;
@@ -151,6 +158,7 @@ macro_rules! port_access {
             value
         }
 
+        /// Writes the port.
         #[inline(always)]
         pub fn $output(port: u16, value: $size) {
             // SAFETY: ports are not memory; this program starts no DMA by them.

@@ -18,15 +18,23 @@ const PAGE_FAULT: usize = 14;
 pub struct Frame {
     /// R15 to RAX: the order of their numbers, backwards, without RSP.
     pub general: [u64; 15],
+    /// Number of the vector, pushed by the entry code.
     pub vector: u64,
+    /// The processor's, or zero for vectors without one.
     pub error_code: u64,
+    /// Where the interrupted code goes on.
     pub rip: u64,
+    /// Its code segment.
     pub cs: u64,
+    /// Its flags.
     pub rflags: u64,
+    /// Its stack pointer.
     pub rsp: u64,
+    /// Its stack segment.
     pub ss: u64,
 }
 
+/// What runs when a vector arrives, with interrupts disabled. It may change the registers.
 pub type Handler = fn(&mut Frame);
 
 static HANDLERS: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];

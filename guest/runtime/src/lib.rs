@@ -5,6 +5,7 @@
 //! keeps interrupts off the red zone, [`memory`] has the functions that a C library would have.
 //!
 //! Left out: anything above 4 GiB of memory, user mode, devices other than the serial port.
+#![warn(missing_docs)]
 #![no_std]
 
 pub mod acpi;

@@ -3,6 +3,7 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+/// A value that one processor at a time may reach.
 pub struct Lock<T> {
     is_held: AtomicBool,
     value: UnsafeCell<T>,
@@ -12,6 +13,7 @@ pub struct Lock<T> {
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
+    /// A lock that nobody holds.
     pub const fn new(value: T) -> Self {
         Self { is_held: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }

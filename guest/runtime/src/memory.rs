@@ -78,14 +78,15 @@ const MAPPED_END: u64 = 1 << 32;
 /// Where uncached memory starts. See [`crate::boot`].
 const DEVICES: u64 = 0xE000_0000;
 
-/// A little-endian integer in physical memory that firmware or a loader filled in, or None where
-/// nothing is mapped.
+/// What [`read`] reads: an unsigned integer, low byte first.
 pub trait Integer: Copy {}
 impl Integer for u8 {}
 impl Integer for u16 {}
 impl Integer for u32 {}
 impl Integer for u64 {}
 
+/// An integer in physical memory that firmware or a loader filled in; `None` where nothing is
+/// mapped, and at address zero.
 pub fn read<T: Integer>(address: u64) -> Option<T> {
     let end = address.checked_add(size_of::<T>() as u64)?;
     if address == 0 || end > MAPPED_END {

@@ -10,13 +10,17 @@ const HAS_MEMORY_MAP: u32 = 1 << 6;
 const USABLE: u32 = 1;
 
 const LONGEST_COMMAND_LINE: usize = 1024;
+/// Ranges of usable RAM that are kept of the loader's map.
 pub const MOST_REGIONS: usize = 32;
+/// Modules that are kept of the loader's list.
 pub const MOST_MODULES: usize = 4;
 
 /// From `start` up to `end`.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Region {
+    /// Address of its first byte.
     pub start: u64,
+    /// Address behind its last byte.
     pub end: u64,
 }
 
@@ -26,6 +30,7 @@ pub struct BootInformation {
     command_line_length: usize,
     /// Usable RAM; unused entries are empty.
     pub memory: [Region; MOST_REGIONS],
+    /// What was loaded beside the program; unused entries are empty.
     pub modules: [Region; MOST_MODULES],
 }
 
@@ -87,6 +92,7 @@ impl BootInformation {
         Some(())
     }
 
+    /// The words behind the program's name; empty where the loader gave none that are text.
     pub fn command_line(&self) -> &str {
         core::str::from_utf8(&self.command_line[..self.command_line_length]).unwrap_or("")
     }

@@ -17,8 +17,11 @@ const SLEEP_TYPE_MASK: u16 = 7 << SLEEP_TYPE_SHIFT;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Status {
+    /// Everything was as it should be.
     Passed = 0,
+    /// A check did not hold.
     Failed = 1,
+    /// A check of the program's own did not, or an exception came that nobody expected.
     Panicked = 2,
 }
 

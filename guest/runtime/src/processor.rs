@@ -27,6 +27,7 @@ pub struct Arrivals {
 /// What other processors write before they interrupt this one; alone on its cache line.
 #[repr(C, align(64))]
 pub struct Requests {
+    /// How many requests were posted.
     pub posted: AtomicU64,
 }
 
@@ -49,15 +50,22 @@ pub struct Processor {
     /// Kept beside the APIC so that handlers need not read an MSR.
     is_x2apic: AtomicU32,
     is_online: AtomicBool,
+    /// What its counted interrupts left.
     pub arrivals: Arrivals,
+    /// What it is asked for.
     pub requests: Requests,
     pub(crate) mailbox: Mailbox,
 }
 
+/// For assembly: where [`Processor`] says whether its APIC is in x2APIC mode.
 pub const IS_X2APIC_OFFSET: usize = offset_of!(Processor, is_x2apic);
+/// For assembly: where it keeps [`Arrivals::time`].
 pub const ARRIVAL_TIME_OFFSET: usize = offset_of!(Processor, arrivals.time);
+/// For assembly: where it keeps [`Arrivals::count`].
 pub const ARRIVAL_COUNT_OFFSET: usize = offset_of!(Processor, arrivals.count);
+/// For assembly: where it keeps [`Arrivals::served`].
 pub const ARRIVAL_SERVED_OFFSET: usize = offset_of!(Processor, arrivals.served);
+/// For assembly: where it keeps [`Requests::posted`].
 pub const REQUESTS_OFFSET: usize = offset_of!(Processor, requests.posted);
 
 static PROCESSORS: [Processor; MAX_CPUS] = [const { Processor::new() }; MAX_CPUS];
@@ -89,14 +97,17 @@ impl Processor {
         }
     }
 
+    /// Its number: 0 for the one that booted, the others in the order in which they started.
     pub fn index(&self) -> usize {
         self.index.load(Ordering::Relaxed) as usize
     }
 
+    /// Identifier of its APIC, in the mode that the APIC is in.
     pub fn apic_id(&self) -> u32 {
         self.apic_id.load(Ordering::Relaxed)
     }
 
+    /// Whether its APIC is in x2APIC mode.
     pub fn is_x2apic(&self) -> bool {
         self.is_x2apic.load(Ordering::Relaxed) != 0
     }
@@ -112,14 +123,17 @@ impl Processor {
         self.requests.posted.fetch_add(1, Ordering::SeqCst) + 1
     }
 
+    /// Whether the request with this ticket has been handled.
     pub fn has_served(&self, ticket: u64) -> bool {
         self.arrivals.served.load(Ordering::Acquire) >= ticket
     }
 
+    /// How many counted interrupts have come.
     pub fn arrival_count(&self) -> u64 {
         self.arrivals.count.load(Ordering::Acquire)
     }
 
+    /// The time stamp at which the last counted interrupt came.
     pub fn arrival_time(&self) -> u64 {
         self.arrivals.time.load(Ordering::Relaxed)
     }

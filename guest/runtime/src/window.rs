@@ -12,9 +12,11 @@ use core::cell::UnsafeCell;
 
 /// Where the window starts.
 const START: u64 = 1 << 32;
-/// Its pages, and the frames that can be behind them.
+/// Its pages.
 pub const PAGES: usize = 512;
+/// Frames that can be behind them.
 pub const FRAMES: usize = 64;
+/// Address spaces.
 pub const SPACES: usize = 4;
 const WORDS: usize = 512;
 

@@ -4,6 +4,8 @@
 //! They are built by this crate's build script from `guest/`, with nothing but cargo and the
 //! linker.
 
+#![warn(missing_docs)]
+
 /// Measures interrupts and exits. See `guest/benchmark`.
 pub const BENCHMARK: &[u8] = include_bytes!(env!("IMAGE_BENCHMARK"));
 /// Work of known amount. See `guest/workload`.

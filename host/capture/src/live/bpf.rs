@@ -22,13 +22,21 @@ type RawSums = [u64; SUM_WORDS];
 /// Offsets of the fields that the program reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offsets {
+    /// `exit_reason` of `kvm_exit`.
     pub exit_reason: u32,
+    /// `isa` of `kvm_exit`.
     pub exit_isa: u32,
+    /// `info1` of `kvm_exit`; zero where the kernel has none.
     pub exit_info1: u32,
+    /// `info2` of `kvm_exit`; zero where the kernel has none.
     pub exit_info2: u32,
+    /// `vcpu_id` of `kvm_entry`.
     pub entry_vcpu: u32,
+    /// `write` of `kvm_msr`.
     pub msr_write: u32,
+    /// `ecx` of `kvm_msr`.
     pub msr_index: u32,
+    /// `data` of `kvm_msr`.
     pub msr_data: u32,
 }
 
