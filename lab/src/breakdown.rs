@@ -14,9 +14,9 @@ use serde::Serialize;
 /// Kinds of cost, in the order in which they are taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// AVIC's steps.
-    Avic,
-    /// VMRUN, #VMEXIT, VMLOAD and VMSAVE.
+    /// AVIC's or APICv's steps.
+    Hardware,
+    /// Entries and exits, VMLOAD and VMSAVE.
     WorldSwitches,
     /// Registers of the local APIC, events through the interrupt table, IRET, devices.
     ApicAndDelivery,
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     pub(crate) const ALL: [Self; 4] =
-        [Self::Avic, Self::WorldSwitches, Self::ApicAndDelivery, Self::Messages];
+        [Self::Hardware, Self::WorldSwitches, Self::ApicAndDelivery, Self::Messages];
 }
 
 /// A figure in parts, in its unit; they sum up to the total.
@@ -36,6 +36,7 @@ pub struct Breakdown {
     pub unit: &'static str,
     pub setting: Setting,
     pub total: f64,
+    /// AVIC's or APICv's steps.
     pub avic: f64,
     pub world_switches: f64,
     pub messages: f64,
@@ -53,15 +54,25 @@ pub(crate) fn without(profile: &CostProfile, kinds: &[Kind]) -> CostProfile {
             figures.iter_mut().for_each(|figure| figure.value = 0.0);
         };
         match kind {
-            Kind::Avic => {
-                let own = &mut profile.avic;
-                free(&mut [
-                    &mut own.send,
-                    &mut own.deliver,
-                    &mut own.read,
-                    &mut own.write,
-                    &mut own.doorbell,
-                ]);
+            Kind::Hardware => {
+                if let Some(own) = &mut profile.avic {
+                    free(&mut [
+                        &mut own.send,
+                        &mut own.deliver,
+                        &mut own.read,
+                        &mut own.write,
+                        &mut own.doorbell,
+                    ]);
+                }
+                if let Some(own) = &mut profile.apicv {
+                    free(&mut [
+                        &mut own.send,
+                        &mut own.posted,
+                        &mut own.deliver,
+                        &mut own.read,
+                        &mut own.write,
+                    ]);
+                }
             }
             Kind::WorldSwitches => {
                 let own = &mut profile.world_switch;
@@ -153,18 +164,21 @@ mod tests {
 
     #[test]
     fn what_is_taken_away_costs_nothing_and_the_rest_what_it_did() {
-        let profile = CostProfile::of_model("zen4").expect("a profile that comes with the board");
-        let left = without(&profile, &Kind::ALL);
-        for ((section, name), figure) in left.figures() {
-            let before = profile.figures().find(|(known, _)| *known == (section, name));
-            let before = before.map_or(0.0, |(_, figure)| figure.value);
-            let expected = match section {
-                "avic" | "world_switch" | "apic" | "event" => 0.0,
-                "device" if name != "port" => 0.0,
-                "message" => before / 2.0,
-                _ => before,
-            };
-            assert_eq!(figure.value, expected, "{section}.{name}");
+        for model in ["zen4", "sapphire-rapids"] {
+            let profile =
+                CostProfile::of_model(model).expect("a profile that comes with the board");
+            let left = without(&profile, &Kind::ALL);
+            for ((section, name), figure) in left.figures() {
+                let before = profile.figures().find(|(known, _)| *known == (section, name));
+                let before = before.map_or(0.0, |(_, figure)| figure.value);
+                let expected = match section {
+                    "avic" | "apicv" | "world_switch" | "apic" | "event" => 0.0,
+                    "device" if name != "port" => 0.0,
+                    "message" => before / 2.0,
+                    _ => before,
+                };
+                assert_eq!(figure.value, expected, "{model} {section}.{name}");
+            }
         }
     }
 }

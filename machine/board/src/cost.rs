@@ -183,6 +183,19 @@ sections! {
         /// The host's write of the doorbell.
         doorbell,
     }
+    /// Nanoseconds of APICv's doings.
+    ApicvFigures "apicv" {
+        /// The sender's part of a virtualized IPI, before its notification leaves.
+        send,
+        /// Posted-interrupt processing at the target, its EOI aside.
+        posted,
+        /// Virtual-interrupt delivery, before the event goes through the interrupt table.
+        deliver,
+        /// A virtualized read of a register.
+        read,
+        /// A virtualized write of a register, EOI above all.
+        write,
+    }
 }
 
 /// All figures of one CPU model's profile.
@@ -205,8 +218,12 @@ pub struct CostProfile {
     pub message: MessageFigures,
     /// Between host and guest, for either vendor.
     pub world_switch: WorldSwitchFigures,
-    /// AVIC; APICv has no figures of its own.
-    pub avic: AvicFigures,
+    /// AVIC, of AMD's parts.
+    #[serde(default)]
+    pub avic: Option<AvicFigures>,
+    /// APICv, of Intel's parts.
+    #[serde(default)]
+    pub apicv: Option<ApicvFigures>,
     /// (section, figure) names of what is inherited.
     #[serde(skip)]
     inherited: BTreeSet<(String, String)>,
@@ -222,7 +239,9 @@ impl CostProfile {
     pub fn figures(&self) -> impl Iterator<Item = ((&'static str, &'static str), &Figure)> {
         let machine = self.instruction.figures().chain(self.event.figures());
         let around = self.device.figures().chain(self.apic.figures()).chain(self.message.figures());
-        machine.chain(around).chain(self.world_switch.figures()).chain(self.avic.figures())
+        let avic = self.avic.iter().flat_map(AvicFigures::figures);
+        let apicv = self.apicv.iter().flat_map(ApicvFigures::figures);
+        machine.chain(around).chain(self.world_switch.figures()).chain(avic).chain(apicv)
     }
 
     /// Picoseconds per instruction class at the model's core clock.
@@ -271,22 +290,35 @@ impl CostProfile {
 
     /// What the steps of SVM take.
     pub fn svm_costs(&self) -> SvmCosts {
+        let avic = |of: fn(&AvicFigures) -> &Figure| {
+            self.avic.as_ref().map_or(Picoseconds::ZERO, |own| nanoseconds(of(own)))
+        };
         SvmCosts {
             entry: nanoseconds(&self.world_switch.entry),
             exit: nanoseconds(&self.world_switch.exit),
             state_move: nanoseconds(&self.world_switch.state_move),
-            avic_send: nanoseconds(&self.avic.send),
-            avic_deliver: nanoseconds(&self.avic.deliver),
-            avic_read: nanoseconds(&self.avic.read),
-            avic_write: nanoseconds(&self.avic.write),
-            doorbell: nanoseconds(&self.avic.doorbell),
+            avic_send: avic(|own| &own.send),
+            avic_deliver: avic(|own| &own.deliver),
+            avic_read: avic(|own| &own.read),
+            avic_write: avic(|own| &own.write),
+            doorbell: avic(|own| &own.doorbell),
         }
     }
 
     /// What the steps of VMX take.
     pub fn vmx_costs(&self) -> VmxCosts {
-        let costs = self.svm_costs();
-        VmxCosts { entry: costs.entry, exit: costs.exit }
+        let apicv = |of: fn(&ApicvFigures) -> &Figure| {
+            self.apicv.as_ref().map_or(Picoseconds::ZERO, |own| nanoseconds(of(own)))
+        };
+        VmxCosts {
+            entry: nanoseconds(&self.world_switch.entry),
+            exit: nanoseconds(&self.world_switch.exit),
+            ipi_send: apicv(|own| &own.send),
+            posted: apicv(|own| &own.posted),
+            virtual_deliver: apicv(|own| &own.deliver),
+            virtual_read: apicv(|own| &own.read),
+            virtual_write: apicv(|own| &own.write),
+        }
     }
 
     /// How long a message of a device or an I/O APIC travels.

@@ -158,6 +158,17 @@ mod tests {
     }
 
     #[test]
+    fn a_part_has_the_figures_of_its_vendors_interrupt_virtualization() {
+        for name in CpuModel::names() {
+            let model = CpuModel::named(name).expect(name);
+            let profile = read(name).expect(name);
+            let has = |feature| model.has(feature);
+            assert!(profile.avic.is_some() || !has(arch::cpuid::Feature::Avic), "{name}");
+            assert_eq!(profile.apicv.is_some(), has(arch::cpuid::Feature::Vmx), "{name}");
+        }
+    }
+
+    #[test]
     fn a_model_without_a_profile_is_refused_and_not_given_anothers() {
         let error = read("zen9").expect_err("there is no such profile");
         assert!(error.to_string().starts_with("there is no cost profile zen9; there are zen2, "));
@@ -177,12 +188,15 @@ mod tests {
     #[test]
     fn a_figure_is_fitted_if_and_only_if_it_names_the_cells() {
         let mut profile = read("zen4").expect("zen4");
-        profile.avic.send.basis = Basis::Fitted;
-        profile.avic.send.fitted_to.clear();
+        fn send(profile: &mut CostProfile) -> &mut crate::cost::Figure {
+            &mut profile.avic.as_mut().expect("AMD's").send
+        }
+        send(&mut profile).basis = Basis::Fitted;
+        send(&mut profile).fitted_to.clear();
         assert!(matches!(check(&profile), Err(CostError::Fitted { figure: "send", .. })));
-        profile.avic.send.basis = Basis::Assumed;
+        send(&mut profile).basis = Basis::Assumed;
         assert!(check(&profile).is_ok());
-        profile.avic.send.fitted_to.push("a cell".into());
+        send(&mut profile).fitted_to.push("a cell".into());
         assert!(matches!(check(&profile), Err(CostError::Fitted { figure: "send", .. })));
     }
 }

@@ -113,6 +113,7 @@ impl Cpu {
     /// IPI virtualization: the processor's own APIC sends the notification.
     fn apicv_send(&mut self, bus: &mut Bus<'_>, ipi: IpiSend) {
         let Some(apicv) = self.apicv().copied() else { return };
+        self.spend(self.guest.vmx.costs.ipi_send);
         let is_x2apic = self.apic.is_x2apic();
         let mut messages = Vec::new();
         let outcome = ipi.run(&apicv, bus.memory, |notification| {
@@ -182,6 +183,7 @@ impl Cpu {
     }
 
     pub(crate) fn vmx_read_apic_page(&mut self, bus: &mut Bus<'_>, offset: u16, size: u8) -> u64 {
+        self.spend(self.guest.vmx.costs.virtual_read);
         // Refused beforehand, so that it cannot be here.
         self.apicv()
             .and_then(|apicv| apicv.read_page(bus.memory, offset, size).ok())
@@ -195,6 +197,7 @@ impl Cpu {
         size: u8,
         value: u64,
     ) {
+        self.spend(self.guest.vmx.costs.virtual_write);
         if let Some(apicv) = self.apicv_mut() {
             let _ = apicv.write_page(bus.memory, offset, size, value as u32);
         }
@@ -205,7 +208,7 @@ impl Cpu {
 
     /// RDMSR of an x2APIC register in virtualize-x2APIC mode; `None` where it is the processor's.
     pub(super) fn apicv_read_msr(
-        &self,
+        &mut self,
         bus: &mut Bus<'_>,
         number: u32,
     ) -> Option<Result<u64, Stop>> {
@@ -213,7 +216,10 @@ impl Cpu {
             return None;
         }
         match self.apicv()?.read_msr(bus.memory, number) {
-            MsrRead::Virtualized(value) => Some(Ok(value)),
+            MsrRead::Virtualized(value) => {
+                self.spend(self.guest.vmx.costs.virtual_read);
+                Some(Ok(value))
+            }
             MsrRead::Ordinary => None,
             MsrRead::GeneralProtection => Some(Err(Stop::GENERAL_PROTECTION)),
         }
@@ -230,6 +236,7 @@ impl Cpu {
         }
         match self.apicv_mut()?.write_msr(bus.memory, number, value) {
             MsrWrite::Virtualized(completion) => {
+                self.spend(self.guest.vmx.costs.virtual_write);
                 self.apicv_conclude(bus, completion);
                 Some(Ok(()))
             }
@@ -269,6 +276,7 @@ impl Cpu {
         let block = ControlBlock::Vmcs(running.vmcs);
         let Some(apicv) = running.apicv.as_mut() else { return Ok(()) };
         let vector = apicv.deliver(bus.memory);
+        self.spend(self.guest.vmx.costs.virtual_deliver);
         bus.platform.record(self.visit(), Happening::VirtualAccept { block, vector });
         let happening = Happening::VirtualInterrupt { block, vector, ip: self.registers.ip };
         bus.platform.record(self.visit(), happening);
@@ -283,6 +291,7 @@ impl Cpu {
         if !is_notification {
             return false;
         }
+        self.spend(self.guest.vmx.costs.posted);
         let mut effects = Vec::new();
         if self.apic.is_x2apic() {
             let _ = self.apic_write_msr(bus, EOI_MSR, 0);

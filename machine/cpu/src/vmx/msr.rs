@@ -9,7 +9,11 @@ const KNOWN: u64 = 7;
 
 impl Cpu {
     /// RDMSR of one of VMX's own MSRs; `None` for any other.
-    pub(crate) fn read_vmx_msr(&self, bus: &mut Bus<'_>, number: u32) -> Option<Result<u64, Stop>> {
+    pub(crate) fn read_vmx_msr(
+        &mut self,
+        bus: &mut Bus<'_>,
+        number: u32,
+    ) -> Option<Result<u64, Stop>> {
         if !is_vmx_msr(number) {
             return self.apicv_read_msr(bus, number);
         }

@@ -36,6 +36,16 @@ pub struct VmxCosts {
     pub entry: Picoseconds,
     /// From the guest's last instruction to the host's first.
     pub exit: Picoseconds,
+    /// IPI virtualization's part at the sender, before its notification.
+    pub ipi_send: Picoseconds,
+    /// Posted-interrupt processing.
+    pub posted: Picoseconds,
+    /// At the target, before the virtual interrupt is delivered through the interrupt table.
+    pub virtual_deliver: Picoseconds,
+    /// A virtualized read of a register.
+    pub virtual_read: Picoseconds,
+    /// A virtualized write of a register.
+    pub virtual_write: Picoseconds,
 }
 
 impl Vmx {
