@@ -3,7 +3,7 @@
 use arch::time::Picoseconds;
 use bench::{Configuration, Outcome};
 use board::cost::CostProfile;
-use lab::counters::{Count, Tally};
+use lab::counters::{Count, Reason, Tally};
 use lab::experiment::{Experiment, ModuleParameter, Setting};
 use lab::prediction::{Scale, predict};
 use lab::protocol::{Guest, Step, StepResult, Tracepoints};
@@ -11,10 +11,12 @@ use lab::result::{HostFacts, LabResult, RunFacts};
 use lab::session::Observed;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use trace::exit_reason::Isa;
 
 /// A run of one virtual machine, as an agent would tell it.
 fn observed(setting: Setting) -> Observed {
     let counts = |exits| BTreeMap::from([(0x60, exits), (0x401, 2)]);
+    let of = |code| Reason { isa: Isa::Svm, code };
     let count = |exits| Count { exits, handled: Picoseconds(1_000_000), completed: exits };
     let arm = Experiment::default().arm(setting);
     let record =
@@ -45,7 +47,7 @@ fn observed(setting: Setting) -> Observed {
             limit: 1,
         },
         all: Tally {
-            exits: counts(500).into_iter().map(|(code, exits)| (code, count(exits))).collect(),
+            exits: counts(500).into_iter().map(|(code, exits)| (of(code), count(exits))).collect(),
             incomplete: BTreeMap::from([(1, 2)]),
             unaccelerated: BTreeMap::from([(0x80, 3), (0x9999, 1)]),
             doorbells: 3,

@@ -1,8 +1,8 @@
 //! The lab without a distribution's kernel: the reference hypervisor on the emulated machine, on
 //! any system and without a network.
 
-use crate::comparison::{Agreement, Comparison, ExitRow, Figure, Scope, exit_name, figure};
-use crate::counters::Tally;
+use crate::comparison::{Agreement, Comparison, ExitRow, Figure, Scope, figure, hardware};
+use crate::counters::{Reason, Tally};
 use crate::drive::{Drive, Watch};
 use crate::experiment::{Experiment, Setting};
 use crate::host::Host;
@@ -52,9 +52,10 @@ pub(crate) fn check(workload: &Workload, experiment: &Experiment) -> anyhow::Res
         "the built-in hypervisor runs the workloads ipi, mesh and timer; threads and commands need \
          a distribution's kernel"
     );
+    let base = Feature::of_vendor(experiment.vendor());
     anyhow::ensure!(
-        experiment.feature == Feature::Avic,
-        "the built-in hypervisor has AVIC off or on: other features need a distribution's kernel"
+        experiment.features.contains(&base) && experiment.kept_off.is_empty(),
+        "the built-in hypervisor has {base} off or on: other features need a distribution's kernel"
     );
     Ok(())
 }
@@ -79,7 +80,8 @@ pub fn compare(
                 .map(|word| format!("guest.{word}"))
                 .collect();
             let (setting, vcpus) = (arm.setting, guests.vcpus);
-            let options = format!("avic={setting} vcpus={vcpus} {}", guest.join(" "));
+            let hardware = experiment.inhibited_name().to_lowercase();
+            let options = format!("{hardware}={setting} vcpus={vcpus} {}", guest.join(" "));
             let run = run(host, &options, guests.limit, watch, &mut effort)?;
             *(if setting.is_on() { &mut on } else { &mut off }) = Some(run);
         }
@@ -145,19 +147,16 @@ fn read(text: &str, tally: Tally) -> Run {
 }
 
 fn side_by_side(name: &str, off: Option<Run>, on: Option<Run>) -> Comparison {
-    let codes = [&off, &on].into_iter().flatten().flat_map(|run| run.tally.exits.keys().copied());
-    let codes: std::collections::BTreeSet<u64> = codes.collect();
-    let count = |run: &Option<Run>, code: u64| {
-        run.as_ref().map(|run| run.tally.exits.get(&code).copied().unwrap_or_default())
+    let tallies = [&off, &on].into_iter().flatten();
+    let reasons = tallies.flat_map(|run| run.tally.exits.keys().copied());
+    let reasons: std::collections::BTreeSet<Reason> = reasons.collect();
+    let count = |run: &Option<Run>, reason: Reason| {
+        run.as_ref().map(|run| run.tally.exits.get(&reason).copied().unwrap_or_default())
     };
-    let mut exits: Vec<ExitRow> = codes
+    let isa = reasons.first().map(|reason| reason.isa);
+    let mut exits: Vec<ExitRow> = reasons
         .into_iter()
-        .map(|code| ExitRow {
-            code,
-            name: exit_name(code),
-            off: count(&off, code),
-            on: count(&on, code),
-        })
+        .map(|reason| ExitRow::new(reason, count(&off, reason), count(&on, reason)))
         .collect();
     exits.sort_by_key(|row| std::cmp::Reverse(row.off.or(row.on).map_or(0, |count| count.exits)));
     let both = [(Setting::Off, &off), (Setting::On, &on)];
@@ -168,6 +167,7 @@ fn side_by_side(name: &str, off: Option<Run>, on: Option<Run>) -> Comparison {
     let figures = |run: Option<Run>| run.map(|run| run.figures);
     Comparison {
         name: name.into(),
+        hardware: isa.map_or("", hardware),
         scope: Scope::Life,
         exits,
         agreement,
@@ -189,7 +189,7 @@ fn side_by_side(name: &str, off: Option<Run>, on: Option<Run>) -> Comparison {
 /// The hypervisor's count stands where KVM's tracepoints are otherwise.
 fn agreement(setting: Setting, run: &Run) -> Agreement {
     let machine: BTreeMap<String, u64> =
-        run.tally.exits.iter().map(|(code, count)| (exit_name(*code), count.exits)).collect();
+        run.tally.exits.iter().map(|(reason, count)| (reason.name(), count.exits)).collect();
     let names: std::collections::BTreeSet<&String> = machine.keys().chain(run.own.keys()).collect();
     let pair = |name: &String| {
         let of = |counts: &BTreeMap<String, u64>| counts.get(name).copied().unwrap_or(0);

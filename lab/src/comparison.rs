@@ -1,29 +1,35 @@
 //! Results side by side: the same virtual machine with the feature off and on.
 
 use crate::breakdown::Breakdown;
-use crate::counters::{Count, Tally};
+use crate::counters::{Count, Reason, Tally};
 use crate::experiment::Setting;
 use crate::inhibition;
 use crate::protocol::Guest;
 use crate::session::Observed;
 use bench::Outcome;
 use profile::inhibit::Inhibits;
+use rules::inhibit::Vendor;
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use trace::exit_reason::Isa;
-
-/// [APM2 "SVM Intercept Codes"]
-pub(crate) const HALTS: [u64; 2] =
-    [trace::exit_reason::svm::HLT as u64, trace::exit_reason::svm::IDLE_HALT as u64];
 
 /// Exits of one reason, off and on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExitRow {
     pub code: u64,
     pub name: String,
+    /// Waiting, which is no work.
+    #[serde(skip)]
+    pub is_wait: bool,
     pub off: Option<Count>,
     pub on: Option<Count>,
+}
+
+impl ExitRow {
+    pub(crate) fn new(reason: Reason, off: Option<Count>, on: Option<Count>) -> Self {
+        Self { code: reason.code, name: reason.name(), is_wait: reason.is_wait(), off, on }
+    }
 }
 
 /// A figure that the guest measured, off and on.
@@ -108,6 +114,8 @@ impl Scope {
 pub struct Comparison {
     /// xAPIC or x2APIC.
     pub name: String,
+    /// What the processor virtualizes interrupts with: AVIC or APICv.
+    pub hardware: &'static str,
     /// What `exits`, `left_incomplete` and `left_unaccelerated` cover.
     pub scope: Scope,
     pub exits: Vec<ExitRow>,
@@ -146,9 +154,9 @@ impl Comparison {
         total(self.exits.iter().map(|row| row.on))
     }
 
-    /// Exits but HLT: waiting is no work, and AVIC does not change how often a guest waits.
+    /// Exits but HLT: waiting is no work, and AVIC and APICv do not change how often a guest waits.
     pub fn work(&self) -> (Option<u64>, Option<u64>) {
-        let working = || self.exits.iter().filter(|row| !HALTS.contains(&row.code));
+        let working = || self.exits.iter().filter(|row| !row.is_wait);
         (total(working().map(|row| row.off)), total(working().map(|row| row.on)))
     }
 
@@ -194,6 +202,7 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
     let mine = observed.iter().filter(|one| one.step.name == name);
     Comparison {
         name: name.into(),
+        hardware: off.or(on).or(mine.clone().next()).map_or("", |one| hardware(one.step.arm.isa())),
         scope,
         exits: exit_rows(off, on, scope),
         measures: measures(of(Setting::Off, false).or(off), of(Setting::On, false).or(on)),
@@ -212,6 +221,14 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
     }
 }
 
+/// What a vendor calls the virtualization of interrupts.
+pub(crate) fn hardware(isa: Isa) -> &'static str {
+    match isa {
+        Isa::Svm => Vendor::Amd.feature(),
+        Isa::Vmx => Vendor::Intel.feature(),
+    }
+}
+
 fn scoped(one: &Observed, scope: Scope) -> &Tally {
     match scope {
         Scope::Life => &one.all,
@@ -225,12 +242,6 @@ fn incomplete_name(reason: u32) -> Option<String> {
 
 fn register_name(offset: u32) -> Option<String> {
     profile::name::register_name(u16::try_from(offset).ok()?).map(Into::into)
-}
-
-/// The name that KVM's tracepoints use.
-pub fn exit_name(code: u64) -> String {
-    let known = u32::try_from(code).ok().and_then(|code| Isa::Svm.reason_name(code));
-    known.map_or_else(|| format!("{code:#x}"), str::to_owned)
 }
 
 /// The most frequent in front.
@@ -249,37 +260,34 @@ fn counted(counts: &BTreeMap<u64, u64>, name: impl Fn(u32) -> Option<String>) ->
 /// Sorted by what the feature saves, or by count where there is one side only.
 fn exit_rows(off: Option<&Observed>, on: Option<&Observed>, scope: Scope) -> Vec<ExitRow> {
     let sides = [off, on].into_iter().flatten();
-    let codes: BTreeSet<u64> =
+    let reasons: BTreeSet<Reason> =
         sides.flat_map(|one| scoped(one, scope).exits.keys().copied()).collect();
-    let count = |one: Option<&Observed>, code: u64| {
-        one.map(|one| scoped(one, scope).exits.get(&code).copied().unwrap_or_default())
+    let count = |one: Option<&Observed>, reason: Reason| {
+        one.map(|one| scoped(one, scope).exits.get(&reason).copied().unwrap_or_default())
     };
-    let row = |code: u64| ExitRow {
-        code,
-        name: exit_name(code),
-        off: count(off, code),
-        on: count(on, code),
-    };
-    let mut rows: Vec<ExitRow> = codes.into_iter().map(row).collect();
+    let row = |reason: Reason| ExitRow::new(reason, count(off, reason), count(on, reason));
+    let mut rows: Vec<ExitRow> = reasons.into_iter().map(row).collect();
     let weight = |row: &ExitRow| row.off.or(row.on).map_or(0, |count| count.exits);
     rows.sort_by(|a, b| weight(b).cmp(&weight(a)).then(a.code.cmp(&b.code)));
     rows
 }
 
 fn agreement(one: &Observed) -> Option<Agreement> {
+    let isa = one.step.arm.isa();
     let counted = &one.result.tracepoints.as_ref()?.exits;
-    let codes: BTreeSet<u64> = counted.keys().chain(one.all.exits.keys()).copied().collect();
-    let pair = |code: u64| {
-        let machine = one.all.exits.get(&code).map_or(0, |count| count.exits);
-        (exit_name(code), counted.get(&code).copied().unwrap_or(0), machine)
+    let traced = counted.keys().map(|code| Reason { isa, code: *code });
+    let reasons: BTreeSet<Reason> = traced.chain(one.all.exits.keys().copied()).collect();
+    let triple = |reason: Reason| {
+        let machine = one.all.exits.get(&reason).map_or(0, |count| count.exits);
+        (reason.name(), counted.get(&reason.code).copied().unwrap_or(0), machine)
     };
-    let pairs = codes.into_iter().map(pair);
+    let triples = reasons.into_iter().map(triple);
     Some(Agreement {
         setting: one.step.arm.setting,
         counted_by: "KVM's tracepoints",
         software: counted.values().sum(),
         machine: one.all.total(),
-        differences: pairs.filter(|(_, traced, machine)| traced != machine).collect(),
+        differences: triples.filter(|(_, traced, machine)| traced != machine).collect(),
     })
 }
 

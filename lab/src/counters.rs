@@ -2,8 +2,43 @@
 
 use arch::svm::ExitCode;
 use arch::time::Picoseconds;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
+use trace::exit_reason::{Isa, svm, vmx};
 use trace::{Event, Record, VirtualCpu};
+
+/// Why a virtual machine was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reason {
+    /// Whose words it is in.
+    pub isa: Isa,
+    /// The exit code, or the exit-reason field with the bit that flags a failed entry.
+    pub code: u64,
+}
+
+impl Reason {
+    /// The name that KVM's tracepoints use.
+    pub fn name(self) -> String {
+        let known = u32::try_from(self.code).ok().and_then(|code| self.isa.reason_name(code));
+        known.map_or_else(|| format!("{:#x}", self.code), str::to_owned)
+    }
+
+    /// Whether the guest had nothing to do: waiting is no work.
+    pub fn is_wait(self) -> bool {
+        let waits: &[u32] = match self.isa {
+            Isa::Svm => &[svm::HLT, svm::IDLE_HALT],
+            Isa::Vmx => &[vmx::HLT],
+        };
+        waits.iter().any(|code| u64::from(*code) == self.code)
+    }
+}
+
+impl Serialize for Reason {
+    /// The code alone: one machine has one vendor.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.code)
+    }
+}
 
 /// Exits of one reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -23,11 +58,11 @@ pub const WINDOW_ENDS: u16 = 0xED;
 /// What was counted in a stretch of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// By exit code.
-    pub exits: BTreeMap<u64, Count>,
+    /// By reason.
+    pub exits: BTreeMap<Reason, Count>,
     /// IPIs that AVIC could not complete, by the reason in the exit's information.
     pub incomplete: BTreeMap<u64, u64>,
-    /// APIC accesses that AVIC left to software, by the register's offset.
+    /// APIC accesses that AVIC or APICv left to software, by the register's offset.
     pub unaccelerated: BTreeMap<u64, u64>,
     pub doorbells: u64,
 }
@@ -39,7 +74,7 @@ impl Tally {
 
     /// What came after `before`, an earlier state of this one.
     fn since(&self, before: &Self) -> Self {
-        let count = |(code, count): (&u64, &Count)| {
+        let count = |(code, count): (&Reason, &Count)| {
             let old = before.exits.get(code).copied().unwrap_or_default();
             let new = Count {
                 exits: count.exits - old.exits,
@@ -65,7 +100,7 @@ impl Tally {
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     all: Tally,
-    open: BTreeMap<VirtualCpu, (u64, Picoseconds)>,
+    open: BTreeMap<VirtualCpu, (Reason, Picoseconds)>,
     /// What there was at the first of the two writes.
     before: Option<Tally>,
     /// What came between them.
@@ -80,10 +115,18 @@ impl Counters {
     pub fn take(&mut self, record: &Record) {
         match record.event {
             Event::SvmExit { vcpu, code, info1, info2, .. } => {
-                self.look_for_window(code, info1);
-                self.all.exits.entry(code.into_bits()).or_default().exits += 1;
+                if code == ExitCode::IoPort {
+                    self.look_for_window(info1);
+                }
                 self.count_avic(code, info1, info2);
-                self.open.insert(vcpu, (code.into_bits(), record.at));
+                self.exit(vcpu, Reason { isa: Isa::Svm, code: code.into_bits() }, record.at);
+            }
+            Event::VmxExit { vcpu, reason, qualification, .. } => {
+                if reason == vmx::IO_INSTRUCTION {
+                    self.look_for_window(qualification);
+                }
+                self.count_apicv(reason, qualification);
+                self.exit(vcpu, Reason { isa: Isa::Vmx, code: reason.into() }, record.at);
             }
             Event::Entry { vcpu, .. } => {
                 if let Some((code, at)) = self.open.remove(&vcpu) {
@@ -95,6 +138,11 @@ impl Counters {
             Event::Doorbell { .. } => self.all.doorbells += 1,
             _ => {}
         }
+    }
+
+    fn exit(&mut self, vcpu: VirtualCpu, reason: Reason, at: Picoseconds) {
+        self.all.exits.entry(reason).or_default().exits += 1;
+        self.open.insert(vcpu, (reason, at));
     }
 
     /// Everything.
@@ -119,12 +167,18 @@ impl Counters {
         *counts.entry(key).or_default() += 1;
     }
 
-    /// Bits 31:16 of EXITINFO1 are the port. [APM2 "IOIO Intercept Information"]
-    fn look_for_window(&mut self, code: ExitCode, info1: u64) {
-        let port = (info1 >> 16) as u16;
-        if code != ExitCode::IoPort {
-            return;
+    /// [SDM3 "APIC-Write VM Exits"] [SDM3 "Exit Qualification for APIC-Access VM Exits"]: bits 11:0
+    /// of the qualification are the register's offset.
+    fn count_apicv(&mut self, reason: u32, qualification: u64) {
+        if matches!(reason, vmx::APIC_WRITE | vmx::APIC_ACCESS) {
+            *self.all.unaccelerated.entry(qualification & 0xFF0).or_default() += 1;
         }
+    }
+
+    /// Bits 31:16 of EXITINFO1 or of the qualification are the port. [APM2 "IOIO Intercept
+    /// Information"] [SDM3 "Exit Qualification for I/O Instructions"]
+    fn look_for_window(&mut self, access: u64) {
+        let port = (access >> 16) as u16;
         if port == WINDOW_BEGINS {
             (self.before, self.window) = (Some(self.all.clone()), None);
         } else if port == WINDOW_ENDS {
@@ -138,6 +192,24 @@ mod tests {
     use super::*;
     use arch::address::{Linear, SystemPhysical};
     use arch::identity::CpuIndex;
+
+    fn svm(code: u64) -> Reason {
+        Reason { isa: Isa::Svm, code }
+    }
+
+    fn vmx_exit(at: u64, reason: u32, qualification: u64) -> Record {
+        let event = Event::VmxExit {
+            vcpu: VirtualCpu(SystemPhysical(1)),
+            reason,
+            qualification,
+            guest_physical: 0,
+            interruption: 0,
+            vectoring: 0,
+            instruction: 0,
+            rip: Linear(0),
+        };
+        Record { at: Picoseconds(at), cpu: CpuIndex(0), event }
+    }
 
     fn exit(at: u64, vcpu: u64, code: u64) -> Record {
         let event = Event::SvmExit {
@@ -169,9 +241,9 @@ mod tests {
         ] {
             counters.take(&record);
         }
-        let msr = counters.all().exits[&0x7C];
+        let msr = counters.all().exits[&svm(0x7C)];
         assert_eq!((msr.exits, msr.completed, msr.handled), (2, 1, Picoseconds(80)));
-        assert_eq!(counters.all().exits[&0x60].handled, Picoseconds(250));
+        assert_eq!(counters.all().exits[&svm(0x60)].handled, Picoseconds(250));
         assert_eq!(counters.all().total(), 3);
         assert_eq!(counters.window(), None, "no window was asked for");
         counters.clear();
@@ -197,8 +269,8 @@ mod tests {
             counters.take(&record);
         }
         let window = counters.window().expect("both writes");
-        assert_eq!(window.exits[&0x78].exits, 1);
-        assert!(!window.exits.contains_key(&0x7C));
+        assert_eq!(window.exits[&svm(0x78)].exits, 1);
+        assert!(!window.exits.contains_key(&svm(0x7C)));
     }
 
     #[test]
@@ -226,5 +298,30 @@ mod tests {
         assert_eq!(window.unaccelerated, BTreeMap::from([(0xF0, 1)]));
         assert_eq!(counters.all().incomplete[&1], 2);
         assert_eq!(counters.all().unaccelerated[&0xF0], 2);
+    }
+
+    #[test]
+    fn exits_of_vmx_are_counted_with_their_window_and_what_apicv_left() {
+        let mut counters = Counters::default();
+        for record in [
+            vmx_exit(0, 56, 0x300),
+            vmx_exit(10, 30, 0xEC << 16 | 8),
+            entry(25, 1),
+            vmx_exit(30, 56, 0x300),
+            vmx_exit(40, 44, 0x1 << 12 | 0x390),
+            vmx_exit(50, 45, 0xF3),
+            vmx_exit(60, 30, 0xED << 16 | 8),
+            vmx_exit(70, 12, 0),
+        ] {
+            counters.take(&record);
+        }
+        let of = |code| Reason { isa: Isa::Vmx, code };
+        assert_eq!(counters.all().exits[&of(30)].handled, Picoseconds(15));
+        assert_eq!(counters.all().unaccelerated, BTreeMap::from([(0x300, 2), (0x390, 1)]));
+        let window = counters.window().expect("both writes");
+        assert_eq!(window.unaccelerated, BTreeMap::from([(0x300, 1), (0x390, 1)]));
+        assert!(!window.exits.contains_key(&of(12)));
+        assert_eq!((of(45).name().as_str(), of(12).is_wait()), ("EOI_INDUCED", true));
+        assert_eq!((svm(12).is_wait(), svm(0x78).is_wait()), (false, true));
     }
 }

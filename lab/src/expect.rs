@@ -156,13 +156,16 @@ impl FromStr for Place {
 mod tests {
     use super::*;
     use crate::comparison::{ExitRow, Measure};
-    use crate::counters::Count;
+    use crate::counters::{Count, Reason};
+    use trace::exit_reason::Isa;
+
+    const MSR: Reason = Reason { isa: Isa::Svm, code: 0x7C };
 
     fn comparison() -> Comparison {
         let count = |exits| Some(Count { exits, ..Count::default() });
         Comparison {
             name: "xAPIC".into(),
-            exits: vec![ExitRow { code: 1, name: "msr".into(), off: count(1000), on: count(10) }],
+            exits: vec![ExitRow::new(MSR, count(1000), count(10))],
             measures: vec![Measure {
                 name: "ipi physical".into(),
                 unit: "cycles",

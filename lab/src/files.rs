@@ -5,6 +5,8 @@ use crate::initramfs::Initramfs;
 use crate::kernel::Kernel;
 use crate::workload::Workload;
 use anyhow::Context;
+use rules::feature::Feature;
+use rules::inhibit::Vendor;
 use std::path::{Path, PathBuf};
 
 /// Files of one `--add` at most, and their bytes together: it goes into RAM.
@@ -156,7 +158,7 @@ fn add(host: &mut Initramfs, added: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a parameter is one of a module of this kernel, and not what the lab itself sets.
+/// Whether a parameter is one of a module of this kernel, and not what the lab itself compares.
 fn check_parameter(kernel: &Kernel, parameter: &str) -> anyhow::Result<()> {
     let parts =
         parameter.split_once('.').and_then(|(module, rest)| Some((module, rest.split_once('=')?)));
@@ -177,10 +179,13 @@ fn check_parameter(kernel: &Kernel, parameter: &str) -> anyhow::Result<()> {
         "{parameter}: the module {module} has no parameter {name}, but {}",
         known.join(", ")
     );
-    anyhow::ensure!(
-        (module, name) != ("kvm_amd", "avic"),
-        "{parameter}: AVIC is what the lab compares: --feature, or --off of lab exec"
-    );
+    for base in [Vendor::Amd, Vendor::Intel].map(Feature::of_vendor) {
+        let own = base.parameter();
+        anyhow::ensure!(
+            (module, name) != (own.module, own.name),
+            "{parameter}: {base} is what the lab compares: --feature, or --off of lab exec"
+        );
+    }
     Ok(())
 }
 

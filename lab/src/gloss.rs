@@ -1,7 +1,7 @@
 //! The field's words in a sentence each, told once, where a result first uses them.
 
 /// A word as results have it, and what it means.
-const WORDS: [(&str, &str); 22] = [
+const WORDS: [(&str, &str); 37] = [
     ("hlt", "the guest had nothing to do"),
     ("npf", "nested page fault: the guest touched memory or a device that KVM had to look at"),
     ("msr", "the guest accessed a model-specific register; in x2APIC mode its APIC is one of them"),
@@ -11,6 +11,27 @@ const WORDS: [(&str, &str); 22] = [
     ("cpuid", "the guest asked what its processor can do"),
     ("avic_incomplete_ipi", "an IPI that AVIC could not deliver alone; KVM did the rest"),
     ("avic_unaccelerated_access", "an APIC register that AVIC leaves to KVM"),
+    ("HLT", "the guest had nothing to do"),
+    (
+        "EPT_VIOLATION",
+        "the guest touched memory that KVM had to look at: not there yet, or the APIC's page",
+    ),
+    ("EPT_MISCONFIG", "the guest touched a device: KVM marks those pages so"),
+    ("MSR_WRITE", "the guest wrote a model-specific register; x2APIC mode's registers are such"),
+    ("MSR_READ", "the guest read a model-specific register"),
+    ("INTERRUPT_WINDOW", "KVM waited for the guest to be ready for an interrupt"),
+    (
+        "EXTERNAL_INTERRUPT",
+        "an interrupt of the host arrived, often the one that says: look at your APIC",
+    ),
+    ("IO_INSTRUCTION", "the guest accessed a port"),
+    ("CPUID", "the guest asked what its processor can do"),
+    ("PREEMPTION_TIMER", "the guest's deadline timer, which KVM lets the processor count down"),
+    ("APIC_WRITE", "the guest wrote an APIC register that the processor leaves to KVM: the ICR"),
+    ("APIC_ACCESS", "the guest accessed an APIC register in a way that KVM has to carry out"),
+    ("EOI_INDUCED", "the guest ended an interrupt that KVM wants to hear of"),
+    ("PAUSE_INSTRUCTION", "the guest spun for long"),
+    ("TPR_BELOW_THRESHOLD", "the guest lowered its task priority while an interrupt waited"),
     ("target not running", "the addressed virtual processor slept, so KVM has to wake it"),
     ("LDR", "logical destination register: written when a guest sets its APIC up"),
     ("DFR", "destination format register: written when a guest sets its APIC up"),

@@ -14,8 +14,12 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<Grid> {
     }
     let scope = comparison.scope.words();
     for (what, column, rows) in [
-        ("IPIs that AVIC could not complete", "reason", &comparison.left_incomplete),
-        ("APIC accesses that AVIC left to software", "register", &comparison.left_unaccelerated),
+        ("IPIs that AVIC could not complete".to_owned(), "reason", &comparison.left_incomplete),
+        (
+            format!("APIC accesses that {} left to software", comparison.hardware),
+            "register",
+            &comparison.left_unaccelerated,
+        ),
     ] {
         if !rows.is_empty() {
             let title = format!("{}: {what} {scope}", comparison.name);
@@ -54,7 +58,9 @@ fn exit_grid(comparison: &Comparison) -> Grid {
     }
     let count = |count: Option<u64>| count.map_or(Value::Missing, Value::Count);
     let (work_off, work_on) = comparison.work();
-    for (name, off, on) in [("all but hlt", work_off, work_on), ("total", all_off, all_on)] {
+    let wait = comparison.exits.iter().find(|row| row.is_wait).map_or("hlt", |row| &row.name);
+    let work = format!("all but {wait}");
+    for (name, off, on) in [(work.as_str(), work_off, work_on), ("total", all_off, all_on)] {
         grid.rows.push(vec![
             Value::text(name),
             count(off),
@@ -120,12 +126,17 @@ fn measure_grid(comparison: &Comparison) -> Grid {
 /// Parts of a figure that is not set beside a published one are in the JSON.
 fn breakdown_grid(comparison: &Comparison) -> Grid {
     const SHOWN: &str = "ipi_acknowledged physical";
+    // Columns have names that do not change while the program runs.
+    let steps = match comparison.hardware {
+        "APICv" => "APICv's steps",
+        _ => "AVIC's steps",
+    };
     let mut grid = Grid::new(
         format!("{}: what the times are made of, in cycles", comparison.name),
         &[
             "measure",
             "total",
-            "AVIC's steps",
+            steps,
             "world switches",
             "APIC, delivery",
             "messages",

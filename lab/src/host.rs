@@ -5,12 +5,14 @@ use crate::kernel::Kernel;
 use crate::protocol::{COMMAND_LINE, PORT};
 use anyhow::Context;
 use arch::cpuid::Feature;
+use arch::vmx::control::TertiaryControls;
 use board::load::Source;
 use board::topology::Topology;
 use board::{Configuration, Images, Machine};
 use cpu::CpuModel;
 use device::virtio::Model;
 use device::virtio::console::Console;
+use rules::inhibit::Vendor;
 
 /// What to boot.
 #[derive(Clone, Debug)]
@@ -58,6 +60,18 @@ impl Host {
         host.append = format!("{} {}", host.append, arm.host).trim().to_owned();
         Ok(host)
     }
+}
+
+/// Whose KVM module drives such a processor.
+pub fn vendor(model: &CpuModel) -> Vendor {
+    if model.is_amd() { Vendor::Amd } else { Vendor::Intel }
+}
+
+/// Whether VMX of such a processor virtualizes IPIs.
+pub(crate) fn has_ipi_virtualization(model: &CpuModel) -> bool {
+    let parts = arch::vmx::model::MODELS.iter().filter(|(name, _)| *name == model.name());
+    let mut offered = parts.map(|(_, part)| part.tertiary);
+    model.has(Feature::Vmx) && offered.any(|all| all.contains(TertiaryControls::IPI_VIRTUALIZATION))
 }
 
 /// Puts the kernel into a machine that is about to start it.

@@ -1,4 +1,4 @@
-//! When and why KVM kept a virtual machine from AVIC: its trace events as a time line.
+//! When and why KVM kept a virtual machine from AVIC or APICv: its trace events as a time line.
 //!
 //! Numbers of reasons differ between kernels, so they are decoded by the names that the host's
 //! kernel gives its own bits, or else by its version.

@@ -6,10 +6,14 @@ use self::module::{Tree, add_module, information, module_bytes};
 use crate::distribution::{DISTRIBUTIONS, fetched, unpack};
 use crate::drive::Watch;
 use anyhow::{Context, bail};
+use rules::feature::Feature;
+use rules::inhibit::Vendor;
 use std::path::{Path, PathBuf};
 
-/// Modules that an emulated host needs, besides those that they depend on.
-const MODULES: [&str; 3] = ["virtio_pci", "virtio_console", "kvm-amd"];
+/// Modules that an emulated host needs, besides its vendor's KVM and those that they depend on.
+const MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
+/// What VMX can do is in model-specific registers, which this one shows to programs.
+const INTEL_MODULES: [&str; 1] = ["msr"];
 
 /// Where a built kernel's release and image are.
 const BUILT_RELEASE: &str = "include/config/kernel.release";
@@ -31,20 +35,20 @@ pub struct Kernel {
 impl Kernel {
     /// A distribution's kernel by name, or one of this machine: a kernel package, a folder that one
     /// was unpacked to, or a kernel's file with its modules where packages put them. The watch is
-    /// told what takes time.
-    pub fn find(name: &str, watch: &mut Watch<'_>) -> anyhow::Result<Self> {
+    /// told what takes time. Of KVM, the vendor's module comes along.
+    pub fn find(name: &str, vendor: Vendor, watch: &mut Watch<'_>) -> anyhow::Result<Self> {
         match DISTRIBUTIONS.iter().find(|distribution| distribution.name == name) {
-            Some(distribution) => Self::unpacked(&fetched(*distribution, watch)?, name),
+            Some(distribution) => Self::unpacked(&fetched(*distribution, watch)?, vendor, name),
             None if Path::new(name).join(BUILT_RELEASE).is_file() => {
-                Self::built(Path::new(name), name)
+                Self::built(Path::new(name), vendor, name)
             }
-            None if Path::new(name).is_dir() => Self::unpacked(Path::new(name), name),
+            None if Path::new(name).is_dir() => Self::unpacked(Path::new(name), vendor, name),
             None if Path::new(name).is_file() && name.ends_with(".deb") => {
                 let folder = tempfile::tempdir()?;
                 unpack(Path::new(name), folder.path(), watch)?;
-                Self::unpacked(folder.path(), name)
+                Self::unpacked(folder.path(), vendor, name)
             }
-            None if Path::new(name).is_file() => Self::of_file(Path::new(name), name),
+            None if Path::new(name).is_file() => Self::of_file(Path::new(name), vendor, name),
             None => bail!(
                 "{name:?} is neither debian-12, debian-13, debian-sid, builtin, a kernel's file, a kernel \
                  package (.deb), a folder that one was unpacked to, nor one in which a kernel was built"
@@ -78,7 +82,7 @@ impl Kernel {
     }
 
     /// The kernel in `boot/vmlinuz-RELEASE` or `lib/modules/RELEASE/vmlinuz`.
-    fn of_file(image: &Path, name: &str) -> anyhow::Result<Self> {
+    fn of_file(image: &Path, vendor: Vendor, name: &str) -> anyhow::Result<Self> {
         let image = image.canonicalize().with_context(|| format!("cannot read {name}"))?;
         let (tree, release) = modules_of(&image).with_context(|| {
             format!(
@@ -86,21 +90,21 @@ impl Kernel {
                  lib/modules/RELEASE, or lib/modules/RELEASE/vmlinuz"
             )
         })?;
-        Self::with_modules(&image, &Tree::Installed(&tree), &release, name)
+        Self::with_modules(&image, &Tree::Installed(&tree), &release, vendor, name)
     }
 
     /// A kernel where it was built: its image and what of modules was built beside it.
-    fn built(root: &Path, name: &str) -> anyhow::Result<Self> {
+    fn built(root: &Path, vendor: Vendor, name: &str) -> anyhow::Result<Self> {
         let release = std::fs::read_to_string(root.join(BUILT_RELEASE));
         let release = release.with_context(|| format!("{name}: cannot read {BUILT_RELEASE}"))?;
         let images = BUILT_IMAGES.map(|image| root.join(image));
         let image = images.iter().find(|image| image.is_file()).with_context(|| {
             format!("{name} has no {}: make bzImage modules", BUILT_IMAGES.join(" and no "))
         })?;
-        Self::with_modules(image, &Tree::built(root), release.trim(), name)
+        Self::with_modules(image, &Tree::built(root), release.trim(), vendor, name)
     }
 
-    fn unpacked(folder: &Path, name: &str) -> anyhow::Result<Self> {
+    fn unpacked(folder: &Path, vendor: Vendor, name: &str) -> anyhow::Result<Self> {
         let (image, release) = image_in(folder)
             .with_context(|| format!("no boot/vmlinuz-… in {}", folder.display()))?;
         let tree = MODULE_FOLDERS
@@ -108,24 +112,28 @@ impl Kernel {
             .map(|tree| folder.join(tree).join(&release))
             .find(|tree| tree.is_dir())
             .with_context(|| format!("no lib/modules/{release} in {}", folder.display()))?;
-        Self::with_modules(&image, &Tree::Installed(&tree), &release, name)
+        Self::with_modules(&image, &Tree::Installed(&tree), &release, vendor, name)
     }
 
     fn with_modules(
         image: &Path,
         tree: &Tree<'_>,
         release: &str,
+        vendor: Vendor,
         name: &str,
     ) -> anyhow::Result<Self> {
         let mut modules = Vec::new();
-        for module in MODULES {
+        let own = Feature::of_vendor(vendor).module();
+        let of_vendor: &[&str] = if vendor == Vendor::Intel { &INTEL_MODULES } else { &[] };
+        for module in MODULES.iter().chain(of_vendor).chain([&own]) {
             add_module(tree, module, &mut modules)?;
         }
-        if !modules.iter().any(|(name, _)| name == "kvm_amd.ko") {
+        if !modules.iter().any(|(name, _)| name.strip_suffix(".ko") == Some(own)) {
             bail!(
-                "{} has no module kvm-amd: KVM has to be built as modules (CONFIG_KVM=m, \
-                 CONFIG_KVM_AMD=m), since the lab loads them with one parameter and another",
-                tree.folder().display()
+                "{} has no module {own}: KVM has to be built as modules (CONFIG_KVM=m, \
+                 CONFIG_{}=m), since the lab loads them with one parameter and another",
+                tree.folder().display(),
+                own.to_uppercase()
             );
         }
         let image_bytes =

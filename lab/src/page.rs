@@ -1,6 +1,6 @@
 //! A result as a page: self-contained, with plots.
 
-use crate::comparison::{Comparison, ExitRow, HALTS};
+use crate::comparison::{Comparison, ExitRow};
 use crate::gloss::Glossary;
 use crate::grids::{self, exits};
 use crate::remarks;
@@ -76,7 +76,7 @@ fn section(comparison: &Comparison, glossary: &mut Glossary) -> String {
         html += &plot::pairs(&title, &measure_pairs(comparison, unit));
     }
     for machine in comparison.inhibit_history.iter().flat_map(|history| &history.machines) {
-        html += &format!("<h3>{name}: when KVM inhibited AVIC</h3>\n");
+        html += &format!("<h3>{name}: when KVM inhibited {}</h3>\n", comparison.hardware);
         html += &report::exits::inhibit_plot(machine);
     }
     for grid in grids::of_comparison(comparison) {
@@ -106,8 +106,7 @@ fn measure_pairs(comparison: &Comparison, unit: &str) -> Vec<Pair> {
 /// The reasons that matter, but waiting, which is no work and would hide the rest.
 fn exit_pairs(comparison: &Comparison) -> Vec<Pair> {
     let weight = |row: &&ExitRow| exits(row.off).unwrap_or(0).max(exits(row.on).unwrap_or(0));
-    let mut rows: Vec<&ExitRow> =
-        comparison.exits.iter().filter(|row| !HALTS.contains(&row.code)).collect();
+    let mut rows: Vec<&ExitRow> = comparison.exits.iter().filter(|row| !row.is_wait).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(weight(row)));
     let side = |count: Option<u64>| count.map(|count| (count as f64, grouped(count)));
     let pair = |row: &ExitRow| Pair {
@@ -121,7 +120,7 @@ fn exit_pairs(comparison: &Comparison) -> Vec<Pair> {
 
 /// Waiting, beside the scale.
 fn halts(comparison: &Comparison) -> String {
-    let rows = comparison.exits.iter().filter(|row| HALTS.contains(&row.code));
+    let rows = comparison.exits.iter().filter(|row| row.is_wait);
     let shown = |count: Option<u64>| count.map_or_else(|| "not run".to_owned(), grouped);
     rows.map(|row| {
         let (off, on) = (shown(exits(row.off)), shown(exits(row.on)));

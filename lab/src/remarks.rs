@@ -83,13 +83,13 @@ pub(crate) fn of_predictions(result: &LabResult) -> Vec<String> {
     remarks
 }
 
-/// How long AVIC was inhibited while virtual processors could run.
+/// How long the feature was inhibited while virtual processors could run.
 fn inhibit_remark(comparison: &Comparison) -> Option<String> {
     let (seconds, _) = comparison.inhibited?;
     let inhibition = inhibition(comparison)?;
     let times = inhibition.reasons.iter().map(|(name, seconds)| format!("{name} {seconds:.3} s"));
     let times = times.collect::<Vec<_>>().join(", ");
     let times = if times.is_empty() { times } else { format!(" ({times})") };
-    let sentence = inhibition.sentence("AVIC");
+    let sentence = inhibition.sentence(comparison.hardware);
     Some(format!("on: {sentence}; virtual processors could run for {seconds:.3} s{times}"))
 }

@@ -10,8 +10,8 @@ use serde::Serialize;
 const SAME: f64 = 2.0;
 /// Changes for the worse that are spelled out.
 const MOST_WORSE: usize = 3;
-/// A share of the time, in percent, below which AVIC counts as active all the time and above which
-/// as inhibited all the time.
+/// A share of the time, in percent, below which the feature counts as active all the time and above
+/// which as inhibited all the time.
 const NEVER: f64 = 0.5;
 const ALWAYS: f64 = 99.5;
 
@@ -79,7 +79,8 @@ pub fn of(
     comparisons: &[Comparison],
     instead: Option<&str>,
 ) -> Verdict {
-    let feature = experiment.feature;
+    let feature = experiment.name();
+    let inhibited = experiment.inhibited_name();
     let agreement = || comparisons.iter().flat_map(|one| &one.agreement);
     let counts_agree =
         agreement().next().map(|_| agreement().all(|one| one.differences.is_empty()));
@@ -93,16 +94,14 @@ pub fn of(
     let inhibits = comparisons.iter().filter_map(inhibition);
     let inhibit = inhibits.max_by(|a, b| a.share.total_cmp(&b.share));
     let is_inhibited = inhibit.as_ref().is_some_and(|one| one.share > NEVER);
-    parts.extend(
-        inhibit.as_ref().filter(|_| is_inhibited).map(|one| one.sentence(&feature.to_string())),
-    );
+    parts.extend(inhibit.as_ref().filter(|_| is_inhibited).map(|one| one.sentence(inhibited)));
     let worse = worse(comparisons);
-    parts.extend((!worse.is_empty()).then(|| worse_sentence(&worse, &feature.to_string())));
+    parts.extend((!worse.is_empty()).then(|| worse_sentence(&worse, &feature)));
     let exits: Vec<Change> = comparisons.iter().filter_map(exits).collect();
     parts.extend(exits_sentence(experiment, workload, comparisons, &exits));
     parts.extend(better_sentence(comparisons));
     if inhibit.is_some() && !is_inhibited {
-        parts.push(format!("{feature} was active all the time"));
+        parts.push(format!("{inhibited} was active all the time"));
     }
     if counts_agree == Some(true) {
         let by = agreement().next().map_or("", |one| one.counted_by);
@@ -225,7 +224,7 @@ fn exits_sentence(
     comparisons: &[Comparison],
     exits: &[Change],
 ) -> Option<String> {
-    let feature = experiment.feature;
+    let feature = experiment.name();
     if !exits.is_empty() {
         let each = exits.iter().map(|one| format!("{} {:+.1} %", one.comparison, one.percent));
         let each = each.collect::<Vec<_>>().join(", ");
@@ -264,13 +263,16 @@ fn better_sentence(comparisons: &[Comparison]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::comparison::ExitRow;
-    use crate::counters::Count;
+    use crate::counters::{Count, Reason};
+    use trace::exit_reason::Isa;
+
+    const MSR: Reason = Reason { isa: Isa::Svm, code: 0x7C };
 
     fn comparison(off: u64, on: u64, measures: &[(&str, &'static str, f64, f64)]) -> Comparison {
         let count = |exits| Some(Count { exits, ..Count::default() });
         Comparison {
             name: "x2APIC".into(),
-            exits: vec![ExitRow { code: 1, name: "msr".into(), off: count(off), on: count(on) }],
+            exits: vec![ExitRow::new(MSR, count(off), count(on))],
             measures: measures
                 .iter()
                 .map(|(name, unit, off, on)| Measure {

@@ -13,6 +13,7 @@ use arguments::HostArguments;
 use lab::booted::Store;
 use lab::distribution::{DISTRIBUTIONS, USUAL};
 use lab::drive::{Halt, Watch};
+use lab::host::{Host, vendor};
 use lab::kernel::Kernel;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +28,7 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Run a workload in virtual machines with AVIC off and on, and compare
+    /// Run a workload in virtual machines with AVIC or APICv off and on, and compare
     Run(Box<run::Arguments>),
     /// Run a command on the emulated host: a verb of avicenna, or a program of this machine
     Exec(Box<exec::Arguments>),
@@ -59,12 +60,12 @@ enum Found {
     BuiltIn { instead: Option<String> },
 }
 
-fn kernel(arguments: &HostArguments, watch: &mut Watch<'_>) -> anyhow::Result<Found> {
+fn kernel(arguments: &HostArguments, host: &Host, watch: &mut Watch<'_>) -> anyhow::Result<Found> {
     let name = arguments.kernel.as_deref();
     if name == Some("builtin") {
         return Ok(Found::BuiltIn { instead: None });
     }
-    match Kernel::find(name.unwrap_or(USUAL), watch) {
+    match Kernel::find(name.unwrap_or(USUAL), vendor(&host.model), watch) {
         Ok(mut kernel) => {
             for module in &arguments.modules {
                 kernel.replace_module(module).map_err(Usage::of)?;
@@ -87,8 +88,12 @@ fn kernel(arguments: &HostArguments, watch: &mut Watch<'_>) -> anyhow::Result<Fo
 }
 
 /// A kernel, where nothing else will do.
-fn real_kernel(arguments: &HostArguments, watch: &mut Watch<'_>) -> anyhow::Result<Kernel> {
-    match kernel(arguments, watch)? {
+fn real_kernel(
+    arguments: &HostArguments,
+    host: &Host,
+    watch: &mut Watch<'_>,
+) -> anyhow::Result<Kernel> {
+    match kernel(arguments, host, watch)? {
         Found::Kernel(kernel) => Ok(*kernel),
         Found::BuiltIn { instead: Some(why) } => Err(anyhow::anyhow!(why)),
         Found::BuiltIn { instead: None } => Err(Usage::of(anyhow::anyhow!(

@@ -103,7 +103,9 @@ fn run_guest(
 fn messages() -> Vec<String> {
     let records = kernel_log();
     let is_ours = |line: &&String| {
-        ["SVM", "kvm", "KVM", "AVIC", "WARNING", "BUG:"].iter().any(|word| line.contains(word))
+        ["SVM", "VMX", "kvm", "KVM", "AVIC", "WARNING", "BUG:"]
+            .iter()
+            .any(|word| line.contains(word))
     };
     records.iter().filter(is_ours).cloned().collect()
 }

@@ -57,10 +57,11 @@ pub(super) struct HostArguments {
 impl HostArguments {
     pub(super) fn host(&self) -> anyhow::Result<Host> {
         let model = self.model.model().map_err(Usage::of)?;
-        if !model.has(Feature::Svm) {
+        if !model.has(Feature::Svm) && !model.has(Feature::Vmx) {
             return Err(Usage::of(anyhow::anyhow!(
-                "--cpu {}: KVM needs a processor that runs virtual machines, and this one has no SVM: \
-                 choose zen2, zen3, zen4 or zen5",
+                "--cpu {}: KVM needs a processor that runs virtual machines, and this one has \
+                 neither SVM nor VMX: choose zen2, zen3, zen4, zen5, skylake-sp, ice-lake-sp or \
+                 sapphire-rapids",
                 self.model.description()
             )));
         }

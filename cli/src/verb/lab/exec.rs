@@ -18,7 +18,7 @@ use std::process::ExitCode;
 pub(super) struct Arguments {
     #[command(flatten)]
     host: HostArguments,
-    /// With kvm_amd loaded as avic=0
+    /// With KVM's module loaded so that the feature is off: avic=0 or enable_apicv=0
     #[arg(long)]
     off: bool,
     /// Write there, as JSON, how many VM exits the machine itself performed meanwhile
@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     let mut stages = Stages::open();
     let mut tell = |told: Told<'_>| stages.tell(told);
     let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
-    let kernel = real_kernel(&arguments.host, &mut watch)?;
+    let kernel = real_kernel(&arguments.host, &host, &mut watch)?;
     let additions = arguments.host.additions();
     let mut initramfs = files::initramfs(&kernel, &additions, None).map_err(Usage::of)?;
     let command = files::with_command(&mut initramfs, &arguments.command, verbs);
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     let store = arguments.host.store();
     let mut session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &mut watch)?;
     let setting = if arguments.off { Setting::Off } else { Setting::On };
-    let arm = Experiment::default().arm(setting);
+    let arm = Experiment::of_model(&host.model, &[setting]).arm(setting);
     watch.stage(&arguments.command.join(" "));
     session.load(&arm.parameters, &mut watch)?;
     let limit = Picoseconds::from_milliseconds(arguments.host.limit.saturating_mul(1000));

@@ -9,7 +9,7 @@ use anyhow::Context;
 use bench::Configuration;
 use lab::drive::{Told, Watch};
 use lab::expect::Expectation;
-use lab::experiment::Experiment;
+use lab::experiment::Request;
 use lab::result::LabResult;
 use lab::run::Plan;
 use lab::workload::Workload;
@@ -26,14 +26,15 @@ pub(super) struct Arguments {
     /// ipi, threads, mesh, timer, or a command of this machine to run in a Linux guest
     #[arg(long, value_name = "WORKLOAD", default_value = "ipi")]
     workload: Workload,
-    /// What is compared: both (AVIC off and on), off, on, or FEATURE=off,on with one of avic,
-    /// x2avic and ipi (IPIs by AVIC, Linux 6.17 and newer)
+    /// What is compared: both (all that the processor has of AVIC or APICv, off and on), off, on,
+    /// or FEATURE=off,on with one of avic, x2avic, apicv and ipi (IPIs by the processor; AMD's need
+    /// Linux 6.17)
     #[arg(long, value_name = "FEATURE", default_value = "both")]
-    feature: Experiment,
+    feature: Request,
     /// Where the guest's I/O APIC is
     #[arg(long, value_enum, default_value_t = Chip::Split)]
     irqchip: Chip,
-    /// Who emulates the guest's 8254 timer; KVM's, with reinjection, inhibits AVIC
+    /// Who emulates the guest's 8254 timer; KVM's, with reinjection, inhibits AVIC, not APICv
     #[arg(long, value_enum, default_value_t = Pit::Off)]
     pit: Pit,
     /// More words for the command line of a Linux guest's kernel
@@ -62,11 +63,17 @@ enum Format {
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let host = arguments.host.host()?;
+    let experiment = arguments.feature.on(&host.model).map_err(|why| {
+        Usage::of(anyhow::anyhow!("--cpu {}, --feature: {why}", arguments.host.model.description()))
+    })?;
     if arguments.guest_cpus > arguments.host.cpus && !arguments.workload.is_linux() {
         eprintln!(
             "avicenna: {} virtual processors spin on {} processors: each waits for its turn, which \
-             takes long and is no measure of AVIC; --cpus {} would do",
-            arguments.guest_cpus, arguments.host.cpus, arguments.guest_cpus
+             takes long and is no measure of {}; --cpus {} would do",
+            arguments.guest_cpus,
+            arguments.host.cpus,
+            experiment.name(),
+            arguments.guest_cpus
         );
     }
     let (interrupt_chip, timer) = interrupts(arguments.irqchip, arguments.pit);
@@ -79,7 +86,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut stages = Stages::open();
     let mut tell = |told: Told<'_>| stages.tell(told);
     let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
-    let (kernel, instead) = match kernel(&arguments.host, &mut watch)? {
+    let (kernel, instead) = match kernel(&arguments.host, &host, &mut watch)? {
         Found::Kernel(kernel) => (Some(*kernel), None),
         Found::BuiltIn { instead } => (None, instead),
     };
@@ -90,7 +97,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         instead,
         configuration,
         workload: &arguments.workload,
-        experiment: &arguments.feature,
+        experiment: &experiment,
         additions: arguments.host.additions(),
         guest_append: &arguments.guest_append,
         limit: arguments.host.limit,

@@ -25,7 +25,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut stages = Stages::open();
     let mut tell = |told: Told<'_>| stages.tell(told);
     let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
-    let kernel = real_kernel(&arguments.host, &mut watch)?;
+    let kernel = real_kernel(&arguments.host, &host, &mut watch)?;
     let additions = arguments.host.additions();
     let mut initramfs = files::initramfs(&kernel, &additions, None).map_err(Usage::of)?;
     files::with_shell(&mut initramfs)?;
@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Ok(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_row, size.ws_col),
         _ => USUAL_TERMINAL,
     };
-    let arm = Experiment::default().arm(Setting::On);
+    let arm = Experiment::of_model(&host.model, &[Setting::On]).arm(Setting::On);
     let mut machine = session.into_shell(rows, columns, &arm.parameters)?;
     stages.close();
     let left = crate::verb::machine::interact(&mut machine, &INTERRUPT)?;
