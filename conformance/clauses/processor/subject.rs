@@ -90,7 +90,8 @@ impl Subject {
     pub fn new(model: &str, mode: Mode) -> Self {
         let model = CpuModel::named(model).expect("the model exists");
         let apic = LocalApic::new(LocalApicModel::amd(ApicId(0), true));
-        let cache = CodeCache::new(InstructionCosts([1000; Cost::COUNT]), model.dialect());
+        let mut cache = CodeCache::new(InstructionCosts([1000; Cost::COUNT]), model.dialect());
+        cache.translate_as_wanted();
         let mut subject = Self {
             cpu: Cpu::new(CpuIndex(0), model, apic, 1),
             memory: GuestMemory::new(RAM),

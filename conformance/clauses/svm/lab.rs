@@ -102,6 +102,7 @@ impl Lab {
             platform: Recorder::default(),
             cache: CodeCache::new(InstructionCosts([1000; Cost::COUNT]), Dialect::Amd),
         };
+        lab.cache.translate_as_wanted();
         lab.make_host();
         lab.make_guest();
         lab.guest_code(32, guest);

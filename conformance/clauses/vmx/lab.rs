@@ -110,6 +110,7 @@ impl Lab {
             platform: Recorder::default(),
             cache: CodeCache::new(InstructionCosts([1000; Cost::COUNT]), Dialect::Intel),
         };
+        lab.cache.translate_as_wanted();
         for region in [VMXON, VMCS] {
             let revision = lab.revision();
             lab.memory.write(SystemPhysical(region), &revision.to_le_bytes()).expect("RAM");

@@ -127,7 +127,8 @@ impl Machine {
         let cpus: Vec<Cpu> =
             topology.cpus().map(|index| processor(configuration, &costs, index)).collect();
         let model = &configuration.model;
-        let cache = CodeCache::new(costs.instruction_costs(model), model.dialect());
+        let mut cache = CodeCache::new(costs.instruction_costs(model), model.dialect());
+        cache.translate_as_wanted();
         Ok(Self {
             state: State {
                 inboxes: vec![Default::default(); cpus.len()],
@@ -190,9 +191,24 @@ impl Machine {
     }
 
     /// Lets the host execute blocks that have run so often itself, translated. Nothing shows it but
-    /// the host's time.
+    /// the host's time. A new machine does so by itself, as [`cpu::native::wanted_heat`] says.
     pub fn translate(&mut self, runs: u16) -> Result<(), cpu::native::Absence> {
         self.cache.translate(runs)
+    }
+
+    /// From now on all is interpreted.
+    pub fn interpret(&mut self) {
+        self.cache.interpret();
+    }
+
+    /// Has every `every`th entry into translated code repeated in the interpreter and compared.
+    pub fn verify(&mut self, every: u64) {
+        self.cache.verify(every);
+    }
+
+    /// What came of [`Machine::verify`], if it was asked for.
+    pub fn verified(&self) -> Option<&cpu::native::Verified> {
+        self.cache.verified()
     }
 
     /// Whether blocks are translated.

@@ -62,8 +62,15 @@ impl Cpu {
                 }
             }
             let offset = page.offset + (linear & 0xFFF);
-            let Some(index) = cache.follow(bus.memory, exit, offset, size) else {
-                return self.run_part(cache, bus, room);
+            let index = match cache.follow(bus.memory, exit, offset, size) {
+                Some(index) => index,
+                None if cache.translates_at_once() && self.may_begin(room) => {
+                    match self.any_block(cache, bus, linear, size) {
+                        Ok(index) => index,
+                        Err(stop) => return self.fetch_failed(cache, bus, stop),
+                    }
+                }
+                None => return self.run_part(cache, bus, room),
             };
             let block = cache.block(index);
             let is_whole = block.second_page().is_none_or(|second| {

@@ -6,6 +6,10 @@
 //! know, and every access that the TLB does not know, done by its handler. So it shows nowhere but
 //! in the host's time when a block is translated.
 
+mod verify;
+
+pub use verify::Verified;
+
 use crate::dispatch::{Next, Room};
 use crate::operation::Op;
 use crate::operation::cache::{Block, BlockIndex, CodeCache, Exit};
@@ -64,9 +68,33 @@ pub struct Native {
     /// `GuestMemory::watched_writes` when links were last known to be right.
     writes: u64,
     heat: u16,
+    verification: verify::Verification,
+}
+
+/// After how many runs the environment wants blocks to be translated: `AVICENNA_NATIVE` is that
+/// number, or `off`; without it [`HEAT`]. Tests are run with 0 and with `off`.
+pub fn wanted_heat() -> Option<u16> {
+    match std::env::var("AVICENNA_NATIVE").as_deref() {
+        Ok("off") => None,
+        Ok(runs) => Some(runs.parse().unwrap_or(HEAT)),
+        Err(_) => Some(HEAT),
+    }
 }
 
 impl CodeCache {
+    /// Translates as the environment wants ([`wanted_heat`]) if the host allows.
+    pub fn translate_as_wanted(&mut self) {
+        if let Some(heat) = wanted_heat() {
+            // Without an arena the interpreter runs, which `translates` says.
+            let _ = self.translate(heat);
+        }
+    }
+
+    /// From now on all is interpreted.
+    pub fn interpret(&mut self) {
+        self.native = None;
+    }
+
     /// Lets blocks that have run `heat` times be translated, if the host allows.
     pub fn translate(&mut self, heat: u16) -> Result<(), Absence> {
         self.native = Some(Box::new(Native {
@@ -77,8 +105,14 @@ impl CodeCache {
             left: Left::Nowhere,
             writes: 0,
             heat,
+            verification: verify::Verification::default(),
         }));
         Ok(())
+    }
+
+    /// Whether no block is to be interpreted first.
+    pub(crate) fn translates_at_once(&self) -> bool {
+        self.native.as_ref().is_some_and(|native| native.heat == 0)
     }
 
     /// Whether blocks are translated.
@@ -329,7 +363,12 @@ impl Cpu {
         room: Room,
     ) -> Option<Next> {
         let entry = native.entry(cache, bus.memory, index, offset);
-        let next = entry.and_then(|entry| self.enter(cache, bus, &mut native, entry, room));
+        let next = entry.and_then(|entry| {
+            if native.is_to_verify(cache) {
+                return self.enter_verified(cache, bus, &mut native, (entry, index), room);
+            }
+            self.enter(cache, bus, &mut native, entry, room)
+        });
         cache.native = Some(native);
         next
     }

@@ -86,10 +86,17 @@ pub struct Arguments {
     /// Wait for GDB at an address such as :1234 before the first instruction
     #[arg(long, value_name = "ADDR")]
     gdb: Option<String>,
-    /// Let the host execute code that has run RUNS times itself, translated (x86-64 Linux hosts; an
-    /// experiment: everything but the host's time stays the same)
+    /// After how many runs code is translated, for the host to execute it itself (x86-64 Linux
+    /// hosts; everything but the host's time stays the same)
     #[arg(long, value_name = "RUNS", num_args = 0..=1, require_equals = true, default_missing_value = "64")]
     native: Option<u16>,
+    /// Translate nothing: interpret all code
+    #[arg(long, conflicts_with_all = ["native", "verify_native"])]
+    interpret: bool,
+    /// Repeat every Kth entry into translated code in the interpreter and compare; status 1 if they
+    /// differ
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
+    verify_native: Option<u64>,
     /// How to print the closing line
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -105,11 +112,7 @@ static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let (mut machine, digest) = build(arguments)?;
-    if let Some(runs) = arguments.native
-        && let Err(absence) = machine.translate(runs)
-    {
-        eprintln!("avicenna: code is interpreted: {absence}");
-    }
+    choose_executor(&mut machine, arguments);
     let snapshots = Snapshots::new(&arguments.snapshots, digest)?;
     let mut recorder = arguments.trace.as_deref().map(Recorder::create).transpose()?;
     machine.state.wiring.records = recorder.is_some().then(Vec::new);
@@ -132,7 +135,23 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         recorder.finish()?;
     }
     report(&machine, arguments.format, started);
+    if let Some(first) = machine.verified().and_then(|verified| verified.first.as_ref()) {
+        anyhow::bail!("translated code and the interpreter differ: {first}");
+    }
     Ok(ExitCode::from(end))
+}
+
+/// Who executes code: the host, translated, unless arguments or the host say otherwise.
+fn choose_executor(machine: &mut Machine, arguments: &Arguments) {
+    if arguments.interpret {
+        return machine.interpret();
+    }
+    let is_asked_for = arguments.native.is_some() || arguments.verify_native.is_some();
+    let runs = arguments.native.unwrap_or(cpu::native::HEAT);
+    if is_asked_for && let Err(absence) = machine.translate(runs) {
+        eprintln!("avicenna: code is interpreted: {absence}");
+    }
+    machine.verify(arguments.verify_native.unwrap_or(0));
 }
 
 fn build(arguments: &Arguments) -> anyhow::Result<(Machine, ConfigurationDigest)> {
@@ -317,12 +336,16 @@ fn report(machine: &Machine, format: Format, started: Instant) {
     let mips = instructions as f64 / host.max(1e-9) / 1e6;
     let hash = machine.state.wiring.hash;
     let end = machine.outcome();
-    let native = if machine.translates() { " native" } else { "" };
+    let executor = if machine.translates() { "native" } else { "interpreted" };
     match format {
         Format::Text => eprintln!(
             "avicenna: {instructions} instructions, {virtual_seconds:.6} s virtual, \
-             {host:.3} s host, {mips:.0} MIPS{native}, hash {hash}, {}",
+             {host:.3} s host, {mips:.0} MIPS {executor}, hash {hash}, {}{}",
             end.map_or("not ended".to_owned(), describe),
+            machine.verified().map_or(String::new(), |verified| format!(
+                "; {} of {} entries interpreted as well, {} differ",
+                verified.compared, verified.entries, verified.disagreements
+            )),
         ),
         Format::Json => eprintln!(
             "{}",
@@ -333,6 +356,12 @@ fn report(machine: &Machine, format: Format, started: Instant) {
                 "host_seconds": host,
                 "mips": mips,
                 "native": machine.translates(),
+                "verified": machine.verified().map(|verified| serde_json::json!({
+                    "entries": verified.entries,
+                    "compared": verified.compared,
+                    "unrepeatable": verified.unrepeatable,
+                    "disagreements": verified.disagreements,
+                })),
                 "trace_hash": hash.to_string(),
                 "outcome": end.map(describe),
             })

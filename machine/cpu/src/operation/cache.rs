@@ -161,6 +161,11 @@ impl CodeCache {
         self.dialect
     }
 
+    /// Whether a few hundred more blocks can be decoded before everything is dropped.
+    pub(crate) fn has_room_for_blocks(&self) -> bool {
+        self.ops.len() + 512 * BLOCK_INSTRUCTIONS < OPERATIONS
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.slots.fill(0);

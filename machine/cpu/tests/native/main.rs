@@ -157,3 +157,13 @@ fn translated_code_does_what_the_interpreter_does() {
         (first..last).for_each(|seed| bench.round(seed));
     }
 }
+
+#[test]
+fn entries_repeated_in_the_interpreter_agree_with_it() {
+    let Some(mut bench) = Bench::new("zen4", Dialect::Amd) else { return };
+    bench.translator.verify(1);
+    (0..300).for_each(|seed| bench.round(seed));
+    let verified = bench.translator.verified().expect("entries are repeated");
+    assert!(verified.compared > 100, "{verified:?}");
+    assert_eq!((verified.disagreements, &verified.first), (0, &None));
+}
