@@ -190,3 +190,24 @@ fn the_preemption_timer_ends_a_guest_and_wakes_it() {
         assert_eq!(lab.get(guest::ACTIVITY), u64::from(halts), "{name}");
     }
 }
+
+#[test]
+fn the_monitor_trap_flag_exits_at_the_handler_of_a_fault_that_took_the_instructions_place() {
+    let mut lab = Lab::new(|a| {
+        a.ud2().unwrap();
+    });
+    lab.primary(PrimaryControls::MONITOR_TRAP_FLAG);
+    assert_eq!(lab.run(), ExitReason::MonitorTrapFlag);
+    assert_eq!(lab.get(guest::RIP), GUEST_HANDLER);
+    assert_eq!(lab.get(exit::IDT_VECTORING_INFO) & VALID, 0);
+}
+
+#[test]
+fn the_monitor_trap_flag_exits_at_the_handler_of_a_debug_trap_delivered_on_entry() {
+    let mut lab = Lab::new(|a| a.nop().unwrap());
+    lab.primary(PrimaryControls::MONITOR_TRAP_FLAG);
+    // A breakpoint that was hit, and enabled.
+    lab.set(guest::PENDING_DEBUG, 1 << 12 | 1);
+    assert_eq!(lab.run(), ExitReason::MonitorTrapFlag);
+    assert_eq!(lab.get(guest::RIP), GUEST_HANDLER);
+}

@@ -73,6 +73,11 @@ impl Cpu {
                 Look::Done => break,
                 Look::End(end) => return Err(end),
             }
+            if self.vmx_monitor_trap_is_due() {
+                // What was delivered at this boundary has the place of an instruction.
+                window(self, bus, Cpu::vmx_monitor_trap);
+                break;
+            }
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What happens to a guest between two instructions: the injected event, the monitor trap flag, the
 //! preemption timer, the windows. [SDM3 "Event Injection"] [SDM3 "Special Features of VM Entry"]
 
-use super::state::{Exit, Injection};
+use super::state::{Exit, Injection, MonitorTrap};
 use crate::stop::{Kind, SoftwareSource};
 use crate::system::{Event, Origin};
 use crate::{Attention, Bus, Cpu, Stop};
@@ -22,8 +22,9 @@ impl Cpu {
             return Err(Stop::VM_EXIT);
         }
         self.pending.attention.remove(Attention::GUEST_BOUNDARY);
-        // The entry has completed: the monitor trap flag waits for an instruction from here.
-        guest.monitor_trap = guest.monitor_trap.map(|_| self.instructions);
+        if guest.monitor_trap == Some(MonitorTrap::Entry) {
+            guest.monitor_trap = Some(MonitorTrap::Instruction(self.instructions));
+        }
         let due = guest.due_after_injection.take();
         if let Some(injection) = guest.injection.take() {
             self.vmx_inject(bus, injection)?;
@@ -43,11 +44,10 @@ impl Cpu {
         let error = injection.event.has_error_code().then_some(injection.error_code);
         let Some(guest) = self.guest.vmx.current.as_mut() else { return Ok(()) };
         let virtual_nmis = guest.controls.pin.contains(PinControls::VIRTUAL_NMIS);
-        // What follows comes at once.
-        guest.monitor_trap = guest.monitor_trap.map(|_| u64::MAX);
+        guest.monitor_trap = guest.monitor_trap.map(|_| MonitorTrap::Due);
         let origin = match injection.event.kind() {
             InterruptionType::Other => {
-                guest.monitor_trap = Some(u64::MAX);
+                guest.monitor_trap = Some(MonitorTrap::Due);
                 self.pending.attention |= Attention::WINDOW;
                 return Ok(());
             }
@@ -93,15 +93,32 @@ impl Cpu {
         }
     }
 
-    /// An instruction has completed under the monitor trap flag, or a pending exit was injected.
+    /// An instruction has completed under the monitor trap flag, an event was delivered in the place
+    /// of one, or a pending exit was injected.
     pub(crate) fn vmx_monitor_trap(&mut self) -> Result<(), Stop> {
-        let start = self.guest.vmx.current.as_ref().and_then(|guest| guest.monitor_trap);
-        match start {
-            Some(start) if start != self.instructions => {
-                Err(self.vmx_exit(Exit::new(ExitReason::MonitorTrapFlag)))
-            }
-            _ => Ok(()),
+        let is_due = match self.guest.vmx.current.as_ref().and_then(|guest| guest.monitor_trap) {
+            None | Some(MonitorTrap::Entry) => false,
+            Some(MonitorTrap::Instruction(start)) => start != self.instructions,
+            Some(MonitorTrap::Due) => true,
+        };
+        if is_due {
+            return Err(self.vmx_exit(Exit::new(ExitReason::MonitorTrapFlag)));
         }
+        Ok(())
+    }
+
+    /// An event has been delivered: its handler's first instruction comes after the exit of the
+    /// monitor trap flag. [SDM3 "Monitor Trap Flag"]
+    pub(crate) fn vmx_note_delivery(&mut self) {
+        if let Some(guest) = self.guest.vmx.current.as_mut() {
+            guest.monitor_trap = guest.monitor_trap.map(|_| MonitorTrap::Due);
+        }
+    }
+
+    /// Whether an event was delivered at this boundary under the monitor trap flag.
+    pub(crate) fn vmx_monitor_trap_is_due(&self) -> bool {
+        let guest = self.guest.vmx.current.as_ref();
+        guest.is_some_and(|guest| guest.monitor_trap == Some(MonitorTrap::Due))
     }
 
     /// [SDM3 "VMX-Preemption Timer"]

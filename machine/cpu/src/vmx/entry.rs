@@ -1,7 +1,7 @@
 //! VM entries: from the host into the guest. [SDM3 "VM Entries"]
 
 use super::check::{Controls, Processor, check_controls, check_guest, check_host};
-use super::state::{Ept, Exit, Guest, Injection, PauseLoop, Shadowed};
+use super::state::{Ept, Exit, Guest, Injection, MonitorTrap, PauseLoop, Shadowed};
 use super::vmcs::{SIZE, Vmcs};
 use crate::state::{Attention, TableRegister};
 use crate::width::RSP;
@@ -276,7 +276,7 @@ impl Cpu {
         running.monitor_trap = controls
             .primary
             .contains(PrimaryControls::MONITOR_TRAP_FLAG)
-            .then_some(self.instructions);
+            .then_some(MonitorTrap::Entry);
         let nested_root = running.ept.map(|ept| SystemPhysical(ept.pointer.root()));
         let state = Interruptibility::from_bits(vmcs.get(guest::INTERRUPTIBILITY) as u32);
         let virtual_nmis = controls.pin.contains(PinControls::VIRTUAL_NMIS);

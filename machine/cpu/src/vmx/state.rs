@@ -113,12 +113,22 @@ pub struct Guest {
     pub apicv: Option<Apicv>,
     /// The exit of a task priority that the entry found below its threshold.
     pub due_after_injection: Option<ApicvExit>,
-    /// Instructions that had been completed when the monitor trap flag began to wait for one.
-    pub monitor_trap: Option<u64>,
+    pub monitor_trap: Option<MonitorTrap>,
     /// Instructions that had been completed when the guest was woken from HLT.
     pub halted_at: Option<u64>,
     /// Why the guest is about to leave.
     pub exit: Option<Exit>,
+}
+
+/// What the monitor trap flag waits for. [SDM3 "Monitor Trap Flag"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MonitorTrap {
+    /// The end of the entry.
+    Entry,
+    /// An instruction, or the delivery of an event: so many instructions had been completed.
+    Instruction(u64),
+    /// Nothing: the exit is due at this boundary.
+    Due,
 }
 
 /// A control register that a hypervisor owns in part. [SDM3 "Guest/Host Masks and Read Shadows"]
