@@ -125,6 +125,51 @@ fn walks_of_the_guests_tables_are_accesses_of_their_own() {
     }
 }
 
+/// 4 MiB pages at guest-physical 0, by a directory in a page that only reads.
+const DIRECTORY: u64 = 0x10_0000;
+
+fn read_only_directory(code: fn(&mut CodeAssembler), flags: u64) -> Lab {
+    let mut lab = Lab::new(code);
+    lab.use_guest_paging();
+    let entry = lab.read(GUEST + DIRECTORY) & !0x60;
+    lab.write(GUEST + DIRECTORY, entry | flags);
+    lab.write(Lab::extended_entry(DIRECTORY >> 12), GUEST + DIRECTORY | 1 | WRITE_BACK);
+    lab
+}
+
+#[test]
+fn setting_a_flag_in_the_guests_tables_is_a_write_while_ept_keeps_no_flags() {
+    const ACCESSED: u64 = 1 << 5;
+    const DIRTY: u64 = 1 << 6;
+    let rows = [
+        ("accessed", load as fn(&mut CodeAssembler), 0, Some(GUEST_CODE)),
+        ("dirty", store, ACCESSED, Some(GUEST_DATA + 0x10)),
+        ("nothing to set for a read", load, ACCESSED, None),
+        ("nothing to set for a write", store, ACCESSED | DIRTY, None),
+    ];
+    for (name, code, flags, expected) in rows {
+        let mut lab = read_only_directory(code, flags);
+        let reason = lab.run();
+        let Some(linear) = expected else {
+            assert_eq!(reason, ExitReason::Hlt, "{name}");
+            continue;
+        };
+        assert_eq!(reason, ExitReason::EptViolation, "{name}");
+        assert_eq!(lab.qualification(), 0x83 | 1 << 3, "{name}");
+        assert_eq!(lab.get(exit::GUEST_PHYSICAL_ADDRESS), DIRECTORY, "{name}");
+        assert_eq!(lab.get(exit::GUEST_LINEAR_ADDRESS), linear, "{name}");
+        assert_eq!(lab.read(GUEST + DIRECTORY) & (ACCESSED | DIRTY), flags, "{name}");
+    }
+}
+
+#[test]
+fn reading_the_guests_tables_is_a_write_while_ept_keeps_flags() {
+    let mut lab = read_only_directory(load, 3 << 5);
+    lab.set_bits(control::EPT_POINTER, KEEPS_FLAGS);
+    assert_eq!(lab.run(), ExitReason::EptViolation);
+    assert_eq!(lab.qualification(), 0x83 | 1 << 3);
+}
+
 #[test]
 fn modified_pages_are_logged_until_the_log_is_full() {
     let mut lab = Lab::new(store);

@@ -33,6 +33,10 @@ pub trait Tables {
     type Error;
     /// The entry of `bytes` bytes at the address `at`, and its place for [`Self::write`].
     fn read(&mut self, at: u64, bytes: u64) -> Result<(Self::Place, u64), Self::Error>;
+    /// Whether an entry that was read may be put back.
+    fn check_write(&mut self, _place: Self::Place) -> Result<(), Self::Error> {
+        Ok(())
+    }
     /// Puts back an entry that was read, with more bits set.
     fn write(&mut self, place: Self::Place, entry: u64, bytes: u64);
 }
@@ -93,6 +97,7 @@ pub fn walk<F: Format, T: Tables>(
             return Ok(Leaf { place, entry, page_bits, rights });
         }
         if entry & format.accessed() != format.accessed() {
+            tables.check_write(place).map_err(Failure::Tables)?;
             tables.write(place, entry | format.accessed(), F::ENTRY_BYTES);
         }
         table = format.table(entry);
@@ -131,7 +136,8 @@ mod tests {
         }
     }
 
-    struct Memory(Vec<u64>);
+    /// Entries, and the place of one that is read-only.
+    struct Memory(Vec<u64>, usize);
 
     impl Tables for Memory {
         type Place = usize;
@@ -139,6 +145,9 @@ mod tests {
         fn read(&mut self, at: u64, _: u64) -> Result<(usize, u64), u64> {
             let place = (at / 8) as usize;
             self.0.get(place).map(|entry| (place, *entry)).ok_or(at)
+        }
+        fn check_write(&mut self, place: usize) -> Result<(), u64> {
+            if self.1 == place { Err(place as u64) } else { Ok(()) }
         }
         fn write(&mut self, place: usize, entry: u64, _: u64) {
             self.0[place] = entry;
@@ -151,7 +160,7 @@ mod tests {
     const ADDRESS: u64 = 1 << 21 | 1 << 12;
 
     fn outcome(upper: u64, lower: u64) -> (Result<(u64, u32), Failure<u64>>, u64, u64) {
-        let mut memory = Memory(vec![0; 0x400]);
+        let mut memory = Memory(vec![0; 0x400], usize::MAX);
         memory.0[1] = upper;
         memory.0[0x201] = lower;
         let found = walk(&Plain, &mut memory, ROOT, 2, ADDRESS);
@@ -179,6 +188,17 @@ mod tests {
     fn a_malformed_entry_is_found_before_its_table_and_does_not_become_accessed() {
         let entry = 1 << 63 | TABLE | 7;
         assert_eq!(outcome(entry, 7), (Err(Failure::Malformed), entry, 7));
+    }
+
+    #[test]
+    fn a_walk_ends_at_an_entry_that_cannot_become_accessed() {
+        let mut memory = Memory(vec![0; 0x400], 1);
+        memory.0[1] = TABLE | 7;
+        memory.0[0x201] = 7;
+        let found = walk(&Plain, &mut memory, ROOT, 2, ADDRESS);
+        assert_eq!(found, Err(Failure::Tables(1)));
+        memory.0[1] |= 0x20;
+        assert!(walk(&Plain, &mut memory, ROOT, 2, ADDRESS).is_ok(), "already accessed");
     }
 
     #[test]

@@ -51,6 +51,22 @@ impl Cpu {
         }
     }
 
+    /// Whether accessed and dirty flags may be set in an entry of the running software's tables that
+    /// it has at `address`: `Err` is the exit of the guest.
+    #[inline(always)]
+    pub(crate) fn check_table_update(
+        &mut self,
+        bus: &mut Bus<'_>,
+        address: SystemPhysical,
+    ) -> Result<(), Stop> {
+        // Nested paging of the other vendor takes every access to a table for a write.
+        if self.guest.vmx.current.is_some() {
+            self.vmx_check_table_update(bus, address)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Whether writes and fetches through the translation made last need no further walk.
     pub(crate) fn nested_grants(&self) -> (bool, bool) {
         if self.guest.vmx.current.is_some() {

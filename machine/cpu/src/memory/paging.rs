@@ -131,7 +131,7 @@ impl Cpu {
         &mut self,
         bus: &mut Bus<'_>,
         mut walk: Walk,
-        leaf: &Leaf<SystemPhysical>,
+        leaf: &Leaf<OwnPlace>,
         access: Access,
         set: usize,
         bytes: u64,
@@ -143,7 +143,8 @@ impl Cpu {
             walk.is_dirty = true;
         }
         if wanted != leaf.entry {
-            self.write_entry(bus, leaf.place, wanted, bytes);
+            self.check_table_update(bus, leaf.place.at).map_err(Refusal::Exit)?;
+            self.write_entry(bus, leaf.place.system, wanted, bytes);
         }
         Ok(walk)
     }
@@ -265,7 +266,7 @@ impl Cpu {
 }
 
 impl Walk {
-    fn new(leaf: &Leaf<SystemPhysical>, frame: u64, linear: Linear) -> Self {
+    fn new<P>(leaf: &Leaf<P>, frame: u64, linear: Linear) -> Self {
         let in_page = (1u64 << leaf.page_bits) - 1;
         Self {
             address: SystemPhysical(frame & !in_page | linear.0 & in_page),
@@ -282,7 +283,7 @@ impl Walk {
 }
 
 /// The page's address in an entry of four bytes; PSE-36 extends that of a large page.
-fn legacy_frame(leaf: &Leaf<SystemPhysical>) -> u64 {
+fn legacy_frame<P>(leaf: &Leaf<P>) -> u64 {
     match leaf.page_bits {
         12 => leaf.entry & Legacy::FRAME,
         _ => leaf.entry & 0xFFC0_0000 | (leaf.entry >> 13 & 0xFF) << 32,
@@ -313,18 +314,31 @@ struct OwnTables<'a, 'b> {
     bus: &'a mut Bus<'b>,
 }
 
+/// Where an entry of the running software's tables lies.
+#[derive(Clone, Copy)]
+struct OwnPlace {
+    /// As the software has it.
+    at: SystemPhysical,
+    system: SystemPhysical,
+}
+
 impl Tables for OwnTables<'_, '_> {
-    type Place = SystemPhysical;
+    type Place = OwnPlace;
     type Error = Stop;
 
     #[inline(always)]
-    fn read(&mut self, at: u64, bytes: u64) -> Result<(SystemPhysical, u64), Stop> {
-        let place = self.cpu.table_to_system(self.bus, SystemPhysical(at))?;
-        Ok((place, self.cpu.read_entry(self.bus, place, bytes)))
+    fn read(&mut self, at: u64, bytes: u64) -> Result<(OwnPlace, u64), Stop> {
+        let at = SystemPhysical(at);
+        let system = self.cpu.table_to_system(self.bus, at)?;
+        Ok((OwnPlace { at, system }, self.cpu.read_entry(self.bus, system, bytes)))
     }
 
-    fn write(&mut self, place: SystemPhysical, entry: u64, bytes: u64) {
-        self.cpu.write_entry(self.bus, place, entry, bytes);
+    fn check_write(&mut self, place: OwnPlace) -> Result<(), Stop> {
+        self.cpu.check_table_update(self.bus, place.at)
+    }
+
+    fn write(&mut self, place: OwnPlace, entry: u64, bytes: u64) {
+        self.cpu.write_entry(self.bus, place.system, entry, bytes);
     }
 }
 

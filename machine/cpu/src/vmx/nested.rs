@@ -83,6 +83,8 @@ enum Purpose {
     Operand(Access),
     /// An entry of the guest's own tables.
     Table,
+    /// Accessed and dirty flags of such an entry.
+    TableUpdate,
 }
 
 impl Cpu {
@@ -111,6 +113,22 @@ impl Cpu {
         match self.guest.vmx.current.as_ref().and_then(|guest| guest.ept) {
             Some(ept) => self.ept_walk(bus, ept, address.0, Purpose::Table),
             None => Ok(address),
+        }
+    }
+
+    /// While EPT keeps no accessed flags, the walk reads the guest's tables, and only setting a flag
+    /// there is a write. [SDM3 "EPT Violations"]
+    #[cold]
+    pub(crate) fn vmx_check_table_update(
+        &mut self,
+        bus: &mut Bus<'_>,
+        address: SystemPhysical,
+    ) -> Result<(), Stop> {
+        match self.guest.vmx.current.as_ref().and_then(|guest| guest.ept) {
+            Some(ept) if !ept.pointer.keeps_accessed_and_dirty() => {
+                self.ept_walk(bus, ept, address.0, Purpose::TableUpdate).map(|_| ())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -210,6 +228,7 @@ fn violation_of(purpose: Purpose, keeps_accessed: bool) -> EptViolation {
             .with_is_fetch(access == Access::Execute)
             .with_is_final_translation(true),
         Purpose::Table => violation.with_is_read(true).with_is_write(keeps_accessed),
+        Purpose::TableUpdate => violation.with_is_read(true).with_is_write(true),
     }
 }
 
