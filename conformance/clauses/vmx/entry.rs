@@ -155,6 +155,24 @@ fn msrs_are_loaded_in_order_and_one_that_fails_is_counted() {
 }
 
 #[test]
+fn a_list_of_msrs_beyond_the_recommended_size_fails_at_the_first_entry_beyond() {
+    // The list lies in memory that nothing else uses; 512 entries are recommended.
+    const LIST: u64 = 0x80_0000;
+    let mut lab = Lab::new(|a| a.hlt().unwrap());
+    for entry in 0..513 {
+        lab.write(LIST + 16 * entry, 0xC000_0103);
+        lab.write(LIST + 16 * entry + 8, entry);
+    }
+    lab.set(control::ENTRY_MSR_LOAD_ADDRESS, LIST);
+    lab.set(control::ENTRY_MSR_LOAD_COUNT, 512);
+    assert_eq!(lab.run(), ExitReason::Hlt);
+    assert_eq!(lab.cpu.control.msr.tsc_aux, 511);
+    lab.set(control::ENTRY_MSR_LOAD_COUNT, 0xFFFF);
+    assert_eq!(lab.resume(), ExitReason::MsrLoading);
+    assert_eq!(lab.qualification(), 513);
+}
+
+#[test]
 fn an_unrestricted_guest_starts_in_real_mode() {
     let mut lab = Lab::new(|_| ());
     // MOV AX, CS; HLT in 16 bits.

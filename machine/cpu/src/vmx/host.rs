@@ -145,9 +145,10 @@ impl Cpu {
         address: Field,
         count: Field,
     ) -> Result<(), u64> {
-        for at in 0..vmcs.get(count).min(self.most_msrs()) {
+        for at in 0..vmcs.get(count) {
             let entry = area_entry(bus, vmcs.get(address), at);
-            let is_legal = entry.reserved == 0 && !is_unloadable(entry.index);
+            let is_legal =
+                at < self.most_msrs() && entry.reserved == 0 && !is_unloadable(entry.index);
             // As WRMSR of the host would be: no guest looks at the lists.
             let running = self.guest.vmx.current.take();
             let is_written = is_legal && self.write_msr(bus, entry.index, entry.value).is_ok();
@@ -161,9 +162,9 @@ impl Cpu {
 
     pub(super) fn store_exit_msrs(&mut self, bus: &mut Bus<'_>, vmcs: &Image) -> Result<(), ()> {
         let address = vmcs.get(control::EXIT_MSR_STORE_ADDRESS);
-        for at in 0..vmcs.get(control::EXIT_MSR_STORE_COUNT).min(self.most_msrs()) {
+        for at in 0..vmcs.get(control::EXIT_MSR_STORE_COUNT) {
             let entry = area_entry(bus, address, at);
-            if entry.reserved != 0 {
+            if at >= self.most_msrs() || entry.reserved != 0 {
                 return Err(());
             }
             let value = self.read_msr(bus, entry.index).map_err(|_| ())?;
@@ -173,7 +174,9 @@ impl Cpu {
         Ok(())
     }
 
-    /// Beyond the recommended size the behaviour is undefined: entries there are not looked at.
+    /// The recommended size of a list, in entries. Beyond it the behaviour is undefined: here the
+    /// first entry there is refused as an illegal one is, so that software learns of it.
+    /// [SDM3 "Miscellaneous Data"]
     fn most_msrs(&self) -> u64 {
         let size = self.guest.vmx.capabilities.map_or(0, |can| can.misc.msr_list_size());
         (u64::from(size) + 1) * 512
