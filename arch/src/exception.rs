@@ -36,6 +36,9 @@ pub const ALIGNMENT_CHECK: u8 = 17;
 pub const MACHINE_CHECK: u8 = 18;
 /// \#XF (Intel: #XM): an unmasked SSE error.
 pub const SIMD: u8 = 19;
+/// \#VE: Intel, an EPT violation that the hypervisor leaves to the guest.
+#[doc(alias = "VE")]
+pub const VIRTUALIZATION: u8 = 20;
 /// \#SX: AMD, an INIT that VM_CR redirects; its error code is 1.
 #[doc(alias = "SX")]
 pub const SECURITY: u8 = 30;
@@ -62,7 +65,7 @@ pub enum Class {
 pub const fn class(vector: u8) -> Class {
     match vector {
         0 | 10..=13 => Class::Contributory,
-        14 => Class::PageFault,
+        14 | VIRTUALIZATION => Class::PageFault,
         8 => Class::DoubleFault,
         _ => Class::Benign,
     }

@@ -193,3 +193,23 @@ fn a_long_mode_guest_needs_paging() {
     lab.set_bits(control::ENTRY, EntryControls::IA32E_MODE_GUEST.bits());
     assert_eq!(lab.run(), ExitReason::InvalidGuestState);
 }
+
+#[test]
+fn a_guest_that_waits_for_a_sipi_leaves_with_its_vector_and_for_nothing_else() {
+    use interrupt::local_apic::Acceptance;
+    let mut lab = Lab::new(|a| a.nop().unwrap());
+    lab.set(guest::ACTIVITY, 3);
+    lab.pin(PinControls::NMI_EXITING | PinControls::PREEMPTION_TIMER);
+    assert_eq!(lab.run_until_stop(), cpu::RunEnd::Idle);
+    lab.cpu.accepted(Acceptance::Nmi);
+    lab.cpu.accepted(Acceptance::Init);
+    assert_eq!(lab.run_until_stop(), cpu::RunEnd::Idle);
+    assert!(lab.cpu.is_guest(), "NMI, INIT and the timer do not count");
+    lab.cpu.accepted(Acceptance::Startup(0x9A));
+    // The NMI that waited is the host's, which has no interrupt table.
+    assert_eq!(lab.run_until_stop(), cpu::RunEnd::Shutdown);
+    assert_eq!(lab.reason().basic(), ExitReason::Sipi);
+    assert_eq!(lab.qualification(), 0x9A);
+    assert_eq!(lab.get(guest::ACTIVITY), 3);
+    assert_eq!(lab.get(guest::RIP), GUEST_CODE);
+}

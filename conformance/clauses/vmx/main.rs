@@ -3,7 +3,10 @@
 mod control;
 mod entry;
 mod event;
+mod exception;
 mod exit;
+mod function;
 mod instruction;
 mod lab;
 mod nested;
+mod shadow;

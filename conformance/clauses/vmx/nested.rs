@@ -1,6 +1,7 @@
 //! Extended page tables. [SDM3 "The Extended Page Table Mechanism (EPT)"]
 
 use crate::lab::*;
+use arch::address::SystemPhysical;
 use arch::vmx::ExitReason;
 use arch::vmx::control::SecondaryControls;
 use arch::vmx::field::{control, exit, guest};
@@ -29,7 +30,8 @@ fn jump(a: &mut CodeAssembler) {
 #[test]
 fn a_violation_tells_access_and_permissions() {
     type Code = fn(&mut CodeAssembler);
-    // Linear address valid and final translation are bits 7 and 8.
+    // Linear address valid and final translation are bits 7 and 8. Without paging every address
+    // is a user-mode address that may be written: bits 9 and 10.
     let rows: [(&str, u64, Code, Option<u64>); 8] = [
         ("read of nothing", 0, load, Some(0x181)),
         ("write of nothing", 0, store, Some(0x182)),
@@ -49,7 +51,7 @@ fn a_violation_tells_access_and_permissions() {
             continue;
         };
         assert_eq!(reason, ExitReason::EptViolation, "{name}");
-        assert_eq!(lab.qualification(), qualification, "{name}");
+        assert_eq!(lab.qualification(), qualification | 0x600, "{name}");
         assert_eq!(lab.get(exit::GUEST_PHYSICAL_ADDRESS), GUEST_DATA + 0x10, "{name}");
         assert_eq!(lab.get(exit::GUEST_LINEAR_ADDRESS), GUEST_DATA + 0x10, "{name}");
     }
@@ -187,4 +189,78 @@ fn modified_pages_are_logged_until_the_log_is_full() {
     lab.set(guest::RIP, GUEST_CODE);
     assert_eq!(lab.resume(), ExitReason::PageModificationLogFull);
     assert_eq!(lab.read(Lab::extended_entry(PAGE)) & 3 << 8, 0);
+}
+
+/// A guest whose tables make everything a page of supervisor mode, or of user mode.
+fn paged(code: fn(&mut CodeAssembler), directory_entry: u64) -> Lab {
+    let mut lab = Lab::new(code);
+    lab.use_guest_paging();
+    lab.write(GUEST + DIRECTORY, 0x80 | directory_entry);
+    lab
+}
+
+#[test]
+fn a_violation_tells_what_the_guests_own_tables_grant() {
+    // Present and writable; user as well; read-only.
+    for (entry, expected) in [(3, 2 << 9), (7, 3 << 9), (1, 0)] {
+        let mut lab = paged(load, entry);
+        lab.write(Lab::extended_entry(PAGE), 0);
+        assert_eq!(lab.run(), ExitReason::EptViolation);
+        assert_eq!(lab.qualification(), 0x181 | expected, "entry {entry:#x}");
+    }
+}
+
+#[test]
+fn fetches_from_user_mode_addresses_have_a_permission_of_their_own() {
+    const USER_EXECUTABLE: u64 = 1 << 10;
+    // The guest's entry, what EPT grants, and the qualification of the violation.
+    let rows = [
+        ("supervisor by bit 2", 3, 5, None),
+        ("supervisor by bit 10", 3, 1 | USER_EXECUTABLE, Some(0x184 | 1 << 3 | 1 << 6 | 2 << 9)),
+        ("user by bit 10", 7, 1 | USER_EXECUTABLE, None),
+        ("user by bit 2", 7, 5, Some(0x184 | 5 << 3 | 3 << 9)),
+    ];
+    for (name, own, granted, expected) in rows {
+        let mut lab = paged(jump, own);
+        lab.memory.write(SystemPhysical(FRAME + 0x10), &[0xF4]).expect("RAM");
+        lab.secondary(SecondaryControls::MODE_BASED_EXECUTE);
+        // The tables and the code of the guest are for both.
+        for table in 0..3 {
+            let at = EXTENDED_TABLES + 0x1000 * table;
+            let entry = lab.read(at);
+            lab.write(at, entry | USER_EXECUTABLE);
+        }
+        for page in [GUEST_CODE >> 12, DIRECTORY >> 12] {
+            let entry = lab.read(Lab::extended_entry(page));
+            lab.write(Lab::extended_entry(page), entry | USER_EXECUTABLE);
+        }
+        lab.write(Lab::extended_entry(PAGE), FRAME | granted | WRITE_BACK);
+        let reason = lab.run();
+        let Some(qualification) = expected else {
+            assert_eq!(reason, ExitReason::Hlt, "{name}");
+            continue;
+        };
+        assert_eq!(reason, ExitReason::EptViolation, "{name}");
+        assert_eq!(lab.qualification(), qualification, "{name}");
+    }
+}
+
+#[test]
+fn an_entry_that_only_user_mode_addresses_may_use_is_present_with_mode_based_execute_control() {
+    for (control, expected) in [(true, 0x181 | 1 << 6), (false, 0x181)] {
+        let mut lab = Lab::new(load);
+        lab.write(Lab::extended_entry(PAGE), FRAME | 1 << 10 | WRITE_BACK);
+        if control {
+            lab.secondary(SecondaryControls::MODE_BASED_EXECUTE);
+            for table in 0..3 {
+                let at = EXTENDED_TABLES + 0x1000 * table;
+                let entry = lab.read(at);
+                lab.write(at, entry | 1 << 10);
+            }
+            let code = lab.read(Lab::extended_entry(GUEST_CODE >> 12));
+            lab.write(Lab::extended_entry(GUEST_CODE >> 12), code | 1 << 10);
+        }
+        assert_eq!(lab.run(), ExitReason::EptViolation);
+        assert_eq!(lab.qualification(), expected | 0x600, "control {control}");
+    }
 }

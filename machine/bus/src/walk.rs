@@ -61,6 +61,8 @@ pub enum Failure<E> {
     Absent {
         /// A bit for each right.
         rights: u64,
+        /// The entry as it was read.
+        entry: u64,
     },
     /// An entry has reserved bits set, or a combination that means nothing.
     Malformed,
@@ -86,7 +88,7 @@ pub fn walk<F: Format, T: Tables>(
         let at = table + index * F::ENTRY_BYTES;
         let (place, entry) = tables.read(at, F::ENTRY_BYTES).map_err(Failure::Tables)?;
         if !format.is_present(entry) {
-            return Err(Failure::Absent { rights });
+            return Err(Failure::Absent { rights, entry });
         }
         let is_leaf = level == 1 || format.is_large(entry, level);
         if format.is_malformed(entry, level, is_leaf) {
@@ -180,8 +182,8 @@ mod tests {
 
     #[test]
     fn an_absent_entry_tells_what_those_above_it_grant() {
-        assert_eq!(outcome(0, 0).0, Err(Failure::Absent { rights: u64::MAX }));
-        assert_eq!(outcome(TABLE | 3, 0).0, Err(Failure::Absent { rights: 2 }));
+        assert_eq!(outcome(8, 0).0, Err(Failure::Absent { rights: u64::MAX, entry: 8 }));
+        assert_eq!(outcome(TABLE | 3, 0).0, Err(Failure::Absent { rights: 2, entry: 0 }));
     }
 
     #[test]

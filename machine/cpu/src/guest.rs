@@ -38,12 +38,30 @@ pub struct Guest {
     /// The linear address that a guest's access is being translated for; `None` where there is
     /// none.
     pub(crate) linear: Option<u64>,
+    /// What the guest's own tables say of that address, once it is translated.
+    pub(crate) own: OwnRights,
+}
+
+/// What the running software's tables grant to a linear address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OwnRights {
+    /// A user-mode address: the privilege level does not matter.
+    pub is_user: bool,
+    pub is_writable: bool,
+    pub is_executable: bool,
+}
+
+impl OwnRights {
+    /// Without paging every address is a user-mode address that may be written and executed.
+    /// [SDM3 "Exit Qualification for EPT Violations"]
+    pub const UNPAGED: Self = Self { is_user: true, is_writable: true, is_executable: true };
 }
 
 impl Guest {
     /// The registers at power-on.
     pub fn new(model: &CpuModel) -> Self {
-        Self { svm: Svm::new(model), vmx: Vmx::new(model), linear: None }
+        let own = OwnRights::UNPAGED;
+        Self { svm: Svm::new(model), vmx: Vmx::new(model), linear: None, own }
     }
 
     /// Whether a guest runs: the processor is between an entry and an exit.

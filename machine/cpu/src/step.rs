@@ -166,7 +166,7 @@ impl Cpu {
             Acceptance::Init => self.take_init(),
             Acceptance::Startup(vector) => {
                 if self.pending.activity == Activity::WaitForStartup {
-                    self.start_up(vector);
+                    if self.is_guest() { self.vmx_startup(vector) } else { self.start_up(vector) }
                 }
             }
             Acceptance::Smi => self.pending.attention |= Attention::SMI,

@@ -6,7 +6,9 @@ mod boundary;
 mod capability;
 mod check;
 mod entry;
+mod exception;
 mod exit;
+mod function;
 mod host;
 mod information;
 pub(crate) mod instruction;
@@ -17,5 +19,7 @@ mod permission;
 mod state;
 mod vmcs;
 
-pub use state::{Ept, Exit, Guest, Injection, PauseLoop, Shadowed, Vmx, VmxCosts};
+pub use state::{
+    Ept, Exit, Guest, Injection, MonitorTrap, PauseLoop, Shadowed, Shadowing, Vmx, VmxCosts,
+};
 pub use vmcs::{SIZE as VMCS_SIZE, Vmcs};

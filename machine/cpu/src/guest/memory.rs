@@ -51,8 +51,8 @@ impl Cpu {
         }
     }
 
-    /// Whether accessed and dirty flags may be set in an entry of the running software's tables that
-    /// it has at `address`: `Err` is the exit of the guest.
+    /// Whether accessed and dirty flags may be set in an entry of the running software's tables,
+    /// which it has at `address`: `Err` is the exit of the guest.
     #[inline(always)]
     pub(crate) fn check_table_update(
         &mut self,

@@ -3,7 +3,7 @@
 use super::access::Access;
 use super::format::{Legacy, Wide, right};
 use super::tlb;
-use crate::guest::Located;
+use crate::guest::{Located, OwnRights};
 use crate::state::Control;
 use crate::{Bus, Cpu, Stop};
 use arch::address::{Linear, SystemPhysical};
@@ -35,6 +35,7 @@ impl Cpu {
         self.guest.linear = Some(linear.0);
         if !self.control.cr0.contains(Cr0::PAGING) {
             let address = SystemPhysical(linear.0 & 0xFFFF_FFFF);
+            self.guest.own = OwnRights::UNPAGED;
             let place = self.operand_to_system(bus, address, access)?;
             self.fill_tlb(bus, set, linear, place, (true, true, true), false);
             return Ok(place);
@@ -46,6 +47,7 @@ impl Cpu {
             }
             Err(Refusal::Exit(stop)) => return Err(stop),
         };
+        self.guest.own = walk.own_rights();
         let place = self.operand_to_system(bus, walk.address, access)?;
         let allows = |wanted| self.permits(&walk, wanted, set).is_ok();
         let grants =
@@ -279,6 +281,14 @@ impl Walk {
 
     fn is_user(&self) -> bool {
         self.rights & right::USER != 0
+    }
+
+    fn own_rights(&self) -> OwnRights {
+        OwnRights {
+            is_user: self.is_user(),
+            is_writable: self.rights & right::WRITE != 0,
+            is_executable: self.rights & right::EXECUTE != 0,
+        }
     }
 }
 

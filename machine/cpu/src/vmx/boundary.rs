@@ -93,8 +93,8 @@ impl Cpu {
         }
     }
 
-    /// An instruction has completed under the monitor trap flag, an event was delivered in the place
-    /// of one, or a pending exit was injected.
+    /// An instruction has completed under the monitor trap flag, an event was delivered in the
+    /// place of one, or a pending exit was injected.
     pub(crate) fn vmx_monitor_trap(&mut self) -> Result<(), Stop> {
         let is_due = match self.guest.vmx.current.as_ref().and_then(|guest| guest.monitor_trap) {
             None | Some(MonitorTrap::Entry) => false,
@@ -134,8 +134,20 @@ impl Cpu {
         end.is_some_and(|end| self.tsc() >> self.timer_rate() >= end)
     }
 
-    /// When the preemption timer is going to expire.
+    /// A SIPI has come: only a guest that waits for it leaves.
+    pub(crate) fn vmx_startup(&mut self, vector: u8) {
+        if let Some(guest) = self.guest.vmx.current.as_mut() {
+            guest.exit = Some(Exit::qualified(ExitReason::Sipi, vector.into()));
+            self.pending.attention |= Attention::GUEST_BOUNDARY;
+            self.pending.set_activity(crate::Activity::Running);
+        }
+    }
+
+    /// When the preemption timer is going to expire; a guest that waits for a SIPI does not see it.
     pub fn guest_deadline(&self) -> Option<Picoseconds> {
+        if self.pending.activity == crate::Activity::WaitForStartup {
+            return None;
+        }
         let end = self.guest.vmx.current.as_ref()?.timer?;
         let ticks = (end << self.timer_rate()).wrapping_sub(self.tsc_offset);
         Some(Picoseconds::at_tick(ticks, self.model.tsc_hertz()))

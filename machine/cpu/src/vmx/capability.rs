@@ -62,7 +62,11 @@ const SECONDARY: SecondaryControls = SecondaryControls::EPT
     .union(SecondaryControls::UNRESTRICTED_GUEST)
     .union(SecondaryControls::PAUSE_LOOP_EXITING)
     .union(SecondaryControls::INVPCID)
+    .union(SecondaryControls::VM_FUNCTIONS)
+    .union(SecondaryControls::VMCS_SHADOWING)
     .union(SecondaryControls::PAGE_MODIFICATION_LOGGING)
+    .union(SecondaryControls::EPT_VIOLATION_EXCEPTION)
+    .union(SecondaryControls::MODE_BASED_EXECUTE)
     .union(SecondaryControls::TSC_SCALING);
 
 const EXIT: ExitControls = ExitControls::SAVE_DEBUG_CONTROLS
@@ -87,6 +91,7 @@ const EPT_VPID: EptVpid = EptVpid::EXECUTE_ONLY
     .union(EptVpid::PAGES_1G)
     .union(EptVpid::INVEPT)
     .union(EptVpid::ACCESSED_AND_DIRTY)
+    .union(EptVpid::ADVANCED_VIOLATION)
     .union(EptVpid::INVEPT_SINGLE)
     .union(EptVpid::INVEPT_ALL)
     .union(EptVpid::INVVPID)
@@ -99,9 +104,8 @@ const fn allowed(bits: u32) -> Allowed {
     Allowed { required: 0, allowed: bits }
 }
 
-/// DEVIATION(SDM3 "VMX Capability Reporting Facility"): VMCS shadowing, VM
-/// functions, #VE, mode-based execute control, XSAVES, and exits of RDRAND, RDSEED and ENCLS are
-/// not implemented and not offered, nor are the activity states shutdown and wait-for-SIPI.
+/// DEVIATION(SDM3 "VMX Capability Reporting Facility"): XSAVES, and exits of RDRAND, RDSEED and
+/// ENCLS are not implemented and not offered, nor is the activity state shutdown.
 const IMPLEMENTED: VmxCapabilities = VmxCapabilities {
     basic: Basic::new(),
     pin: allowed(PIN.bits()),
@@ -113,11 +117,12 @@ const IMPLEMENTED: VmxCapabilities = VmxCapabilities {
     entry: allowed(ENTRY.bits()),
     misc: Misc::new()
         .with_has_hlt_activity(true)
+        .with_has_wait_for_sipi_activity(true)
         .with_cr3_targets(4)
         .with_writes_read_only_fields(true)
         .with_injects_zero_length(true),
     ept_vpid: EPT_VPID,
-    functions: VmFunctions::empty(),
+    functions: VmFunctions::EPTP_SWITCHING,
 };
 
 /// A processor without VMX, for checks that nothing asks for there.

@@ -1,7 +1,7 @@
 //! VM entries: from the host into the guest. [SDM3 "VM Entries"]
 
 use super::check::{Controls, Processor, check_controls, check_guest, check_host};
-use super::state::{Ept, Exit, Guest, Injection, MonitorTrap, PauseLoop, Shadowed};
+use super::state::{Ept, Exit, Guest, Injection, MonitorTrap, PauseLoop, Shadowed, Shadowing};
 use super::vmcs::{SIZE, Vmcs};
 use crate::state::{Attention, TableRegister};
 use crate::width::RSP;
@@ -143,6 +143,14 @@ impl Cpu {
             cr3_target_count: get(control::CR3_TARGET_COUNT) as u8,
             io_bitmaps: [page(control::IO_BITMAP_A), page(control::IO_BITMAP_B)],
             msr_bitmaps: page(control::MSR_BITMAPS),
+            shadowing: has(SecondaryControls::VMCS_SHADOWING).then(|| Shadowing {
+                reads: page(control::VMREAD_BITMAP),
+                writes: page(control::VMWRITE_BITMAP),
+                vmcs: Some(page(guest::VMCS_LINK_POINTER)).filter(|at| at.0 != u64::MAX),
+            }),
+            ept_pointers: super::function::ept_pointers(vmcs, &controls),
+            exception_area: has(SecondaryControls::EPT_VIOLATION_EXCEPTION)
+                .then(|| page(control::EXCEPTION_AREA)),
             tsc_offset: get(control::TSC_OFFSET),
             tsc_multiplier: get(control::TSC_MULTIPLIER),
             vpid: if has(SecondaryControls::VPID) { get(control::VPID) as u16 } else { 0 },
@@ -151,6 +159,7 @@ impl Cpu {
                 log: has(SecondaryControls::PAGE_MODIFICATION_LOGGING)
                     .then(|| page(control::PML_ADDRESS)),
                 log_index: get(guest::PML_INDEX) as u16,
+                separates_users: has(SecondaryControls::MODE_BASED_EXECUTE),
                 grants: (true, true),
             }),
             blocks_virtual_nmis: virtual_nmis && state.blocked_by_nmi(),
@@ -186,7 +195,7 @@ impl Cpu {
     /// Without a VPID everything is tagged 0, which the host uses, and dropped on the way. With
     /// one, translations made through other tables are dropped.
     /// [SDM3 "Caching Translation Information"]
-    fn tag_translations(&mut self, vpid: u16, ept: Option<Ept>) {
+    pub(super) fn tag_translations(&mut self, vpid: u16, ept: Option<Ept>) {
         let root = ept.map_or(u64::MAX, |ept| ept.pointer.root());
         let known = self.guest.vmx.roots.insert(vpid, root);
         if vpid == 0 || known != Some(root) {
@@ -299,8 +308,11 @@ impl Cpu {
             self.pending.attention |= Attention::DEBUG_TRAP;
         }
         let activity = GuestActivity::from_bits(vmcs.get(guest::ACTIVITY) as u32);
-        let is_halted = activity == GuestActivity::Hlt && !injects;
-        self.pending.set_activity(if is_halted { Activity::Halted } else { Activity::Running });
+        self.pending.set_activity(match activity {
+            GuestActivity::Hlt if !injects => Activity::Halted,
+            GuestActivity::WaitForSipi => Activity::WaitForStartup,
+            _ => Activity::Running,
+        });
         let injected = vmcs.get(control::ENTRY_INTERRUPTION_INFO);
         let entry = Happening::VmEntry {
             block: ControlBlock::Vmcs(at),

@@ -201,7 +201,11 @@ impl Cpu {
             None => flags,
         };
         GuestState {
-            activity: if was_halted { GuestActivity::Hlt } else { GuestActivity::Active },
+            activity: match exit.reason {
+                ExitReason::Sipi => GuestActivity::WaitForSipi,
+                _ if was_halted => GuestActivity::Hlt,
+                _ => GuestActivity::Active,
+            },
             interruptibility,
             pending,
             timer: running.timer.map_or(0, |end| end.saturating_sub(now)),

@@ -28,7 +28,7 @@ pub(crate) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
         Mnemonic::Vmlaunch => vmlaunch,
         Mnemonic::Vmresume => vmresume,
         Mnemonic::Vmcall => vmcall,
-        Mnemonic::Vmfunc => vmfunc,
+        Mnemonic::Vmfunc => super::function::vmfunc,
         Mnemonic::Invept => invept,
         Mnemonic::Invvpid => invvpid,
         _ => return None,
@@ -234,13 +234,40 @@ fn vmptrst(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.after_store()
 }
 
-/// The field of VMREAD or VMWRITE in the current VMCS.
+/// The VMCS that VMREAD or VMWRITE of `encoding` is about: the current one, or the shadow VMCS of a
+/// guest whose bitmap lets the access through; `None` where there is no such VMCS. Otherwise the
+/// guest leaves. [SDM3 "VMREAD—Read Field from Virtual-Machine Control Structure"]
+fn accessed_vmcs(
+    cpu: &mut Cpu,
+    bus: &Bus<'_>,
+    op: &Op,
+    encoding: u64,
+    reason: ExitReason,
+) -> Result<Option<SystemPhysical>, Stop> {
+    let shadowing = cpu.guest.vmx.current.as_ref().and_then(|guest| guest.shadowing);
+    let is_write = reason == ExitReason::Vmwrite;
+    match shadowing {
+        Some(shadowing)
+            if cpu.is_vmx_mode(op) && !shadowing.exits(bus.memory, encoding, is_write) =>
+        {
+            cpu.registers.needs_cpl0()?;
+            Ok(shadowing.vmcs)
+        }
+        _ => {
+            cpu.vmx_prologue(op, reason)?;
+            Ok(cpu.guest.vmx.vmcs)
+        }
+    }
+}
+
+/// The field of VMREAD or VMWRITE in a VMCS.
 fn named_field(
     cpu: &Cpu,
     bus: &Bus<'_>,
+    vmcs: Option<SystemPhysical>,
     encoding: u64,
 ) -> Result<(SystemPhysical, Field, Part), Fail> {
-    let at = cpu.guest.vmx.vmcs.ok_or(Fail::Invalid)?;
+    let at = vmcs.ok_or(Fail::Invalid)?;
     let unsupported = || Fail::Valid(InstructionError::UnsupportedField);
     let (field, part) = Field::decode(encoding).ok_or_else(unsupported)?;
     let row = field.number().and_then(|number| TABLE.get(number)).ok_or_else(unsupported)?;
@@ -260,9 +287,9 @@ const fn operand_bytes(op: &Op) -> usize {
 
 /// [SDM3 "VMREAD"]
 fn vmread(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.vmx_prologue(op, ExitReason::Vmread)?;
     let encoding = cpu.registers.gpr[op.b as usize] & operand_mask(op);
-    let read = named_field(cpu, bus, encoding).map(|(at, field, part)| {
+    let vmcs = accessed_vmcs(cpu, bus, op, encoding, ExitReason::Vmread)?;
+    let read = named_field(cpu, bus, vmcs, encoding).map(|(at, field, part)| {
         let bytes = bus.memory.slice(at, SIZE).ok().and_then(Vmcs::new);
         bytes.map_or(0, |vmcs| vmcs.read(field, part))
     });
@@ -280,14 +307,14 @@ fn vmread(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 /// [SDM3 "VMWRITE"]
 fn vmwrite(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.vmx_prologue(op, ExitReason::Vmwrite)?;
+    let encoding = cpu.registers.gpr[op.a as usize] & operand_mask(op);
+    let vmcs = accessed_vmcs(cpu, bus, op, encoding, ExitReason::Vmwrite)?;
     let value = if !op.has(Op::MEMORY) {
         cpu.registers.gpr[op.b as usize] & operand_mask(op)
     } else {
         cpu.vmx_operand(bus, op, 0, operand_bytes(op))?
     };
-    let encoding = cpu.registers.gpr[op.a as usize] & operand_mask(op);
-    let result = named_field(cpu, bus, encoding).and_then(|(at, field, part)| {
+    let result = named_field(cpu, bus, vmcs, encoding).and_then(|(at, field, part)| {
         let writes_all =
             cpu.guest.vmx.capabilities.is_some_and(|can| can.misc.writes_read_only_fields());
         if field.group() == Group::ReadOnly && !writes_all {
@@ -349,11 +376,6 @@ fn vmcall(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.vmx_prologue(op, ExitReason::Vmcall)?;
     cpu.vmx_conclude(bus, Err(Fail::Valid(InstructionError::VmcallInRoot)));
     Ok(())
-}
-
-/// #UD outside a guest, and in one whose hypervisor does not enable VM functions.
-fn vmfunc(_: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    Err(Stop::INVALID_OPCODE)
 }
 
 /// The type in the register and the descriptor in memory.

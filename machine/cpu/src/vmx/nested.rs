@@ -2,7 +2,7 @@
 //! [SDM3 "The Extended Page Table Mechanism (EPT)"]
 
 use super::state::{Ept, Exit};
-use crate::guest::Located;
+use crate::guest::{Located, OwnRights};
 use crate::memory::Access;
 use crate::memory::paging::SystemTables;
 use crate::{Bus, Cpu, Stop};
@@ -19,15 +19,19 @@ const LEVELS: u32 = 4;
 const ADDRESS_BITS: u32 = 48;
 const FRAME: u64 = 0x000F_FFFF_FFFF_F000;
 const PERMISSIONS: u64 = EptEntry::READABLE | EptEntry::WRITABLE | EptEntry::EXECUTABLE;
+/// Permissions to fetch.
+const FETCHES: u64 = EptEntry::EXECUTABLE | EptEntry::USER_EXECUTABLE;
 
-/// EPT entries. What an entry grants is its bits 2:0; the accessed flag is combined with them, so
-/// that a walk tells whether all of its entries have it.
+/// EPT entries. What an entry grants is its bits 2:0, and bit 10 with mode-based execute control.
+/// The accessed flag is combined with them: a walk tells whether all of its entries have it.
 struct ExtendedTables {
     capabilities: EptVpid,
     /// Address bits above the physical ones.
     beyond: u64,
     /// Zero where accessed flags are not kept, or must not be set yet.
     accessed: u64,
+    /// The bits that grant something.
+    permissions: u64,
 }
 
 impl Format for ExtendedTables {
@@ -39,7 +43,7 @@ impl Format for ExtendedTables {
     }
 
     fn is_present(&self, entry: u64) -> bool {
-        entry & PERMISSIONS != 0
+        entry & self.permissions != 0
     }
 
     fn is_large(&self, entry: u64, level: u32) -> bool {
@@ -54,7 +58,8 @@ impl Format for ExtendedTables {
     fn is_malformed(&self, entry: u64, level: u32, is_leaf: bool) -> bool {
         let is_writable_alone =
             entry & (EptEntry::READABLE | EptEntry::WRITABLE) == EptEntry::WRITABLE;
-        let is_executable_alone = entry & PERMISSIONS == EptEntry::EXECUTABLE
+        let is_executable_alone = entry & EptEntry::READABLE == 0
+            && entry & self.permissions & FETCHES != 0
             && !self.capabilities.contains(EptVpid::EXECUTE_ONLY);
         let reserved = if is_leaf {
             EptEntry::reserved_in_leaf(level as u8)
@@ -69,7 +74,7 @@ impl Format for ExtendedTables {
     }
 
     fn rights(&self, entry: u64) -> u64 {
-        entry & (PERMISSIONS | EptEntry::ACCESSED)
+        entry & (self.permissions | EptEntry::ACCESSED)
     }
 
     fn table(&self, entry: u64) -> u64 {
@@ -116,8 +121,8 @@ impl Cpu {
         }
     }
 
-    /// While EPT keeps no accessed flags, the walk reads the guest's tables, and only setting a flag
-    /// there is a write. [SDM3 "EPT Violations"]
+    /// While EPT keeps no accessed flags, the walk reads the guest's tables, and only setting a
+    /// flag there is a write. [SDM3 "EPT Violations"]
     #[cold]
     pub(crate) fn vmx_check_table_update(
         &mut self,
@@ -149,25 +154,29 @@ impl Cpu {
         let violation = violation_of(purpose, keeps);
         let log_is_full = ept.log.is_some() && ept.log_index >= arch::vmx::ept::LOG_ENTRIES;
         let capabilities = self.guest.vmx.capabilities.map_or(EptVpid::empty(), |c| c.ept_vpid);
+        let user = if ept.separates_users { EptEntry::USER_EXECUTABLE } else { 0 };
         let format = ExtendedTables {
             capabilities,
             beyond: FRAME & !((1 << self.model.physical_bits()) - 1),
             accessed: if keeps && !log_is_full { EptEntry::ACCESSED } else { 0 },
+            permissions: PERMISSIONS | user,
         };
         let walked = address & ((1 << ADDRESS_BITS) - 1);
         let mut tables = SystemTables { cpu: self, bus };
         let leaf = match walk(&format, &mut tables, ept.pointer.root(), LEVELS, walked) {
             Ok(leaf) => leaf,
-            Err(Failure::Absent { .. }) => return Err(self.ept_violation(address, violation, 0)),
+            Err(Failure::Absent { entry, .. }) => {
+                return Err(self.ept_violation(bus, address, violation, (entry, 0)));
+            }
             Err(Failure::Malformed) => {
                 let exit = Exit::new(ExitReason::EptMisconfiguration);
                 return Err(self.vmx_exit(Exit { physical: address, ..exit }));
             }
             Err(Failure::Tables(never)) => match never {},
         };
-        let needed = needed(violation);
+        let needed = self.needed(ept, violation);
         if leaf.rights & needed != needed {
-            return Err(self.ept_violation(address, violation, leaf.rights));
+            return Err(self.ept_violation(bus, address, violation, (leaf.entry, leaf.rights)));
         }
         let dirty = if violation.is_write() { EptEntry::DIRTY } else { 0 };
         let used = if keeps { leaf.entry | EptEntry::ACCESSED | dirty } else { leaf.entry };
@@ -189,8 +198,15 @@ impl Cpu {
     fn remember_grants(&mut self, leaf: &Leaf<SystemPhysical>, is_dirty: bool) {
         if let Some(ept) = self.guest.vmx.current.as_mut().and_then(|guest| guest.ept.as_mut()) {
             let writes = leaf.rights & EptEntry::WRITABLE != 0 && is_dirty;
-            ept.grants = (writes, leaf.rights & EptEntry::EXECUTABLE != 0);
+            let fetch = ept.fetch_permission(self.guest.own);
+            ept.grants = (writes, leaf.rights & fetch != 0);
         }
+    }
+
+    /// The permissions that an access needs.
+    fn needed(&self, ept: Ept, violation: EptViolation) -> u64 {
+        let data = violation.into_bits() & (EptEntry::READABLE | EptEntry::WRITABLE);
+        if violation.is_fetch() { data | ept.fetch_permission(self.guest.own) } else { data }
     }
 
     /// [SDM3 "Page-Modification Logging"]
@@ -204,18 +220,47 @@ impl Cpu {
         self.write_entry(bus, at, address & !0xFFF, 8);
     }
 
-    /// `granted` are the permissions of the whole walk; none if an entry was not present.
-    fn ept_violation(&mut self, address: u64, violation: EptViolation, granted: u64) -> Stop {
+    /// `entry` is the one at which the walk ended, `granted` are the permissions of the whole walk:
+    /// none if the entry was not present.
+    fn ept_violation(
+        &mut self,
+        bus: &mut Bus<'_>,
+        address: u64,
+        violation: EptViolation,
+        (entry, granted): (u64, u64),
+    ) -> Stop {
         let linear = self.guest.linear;
         let qualification = violation
             .with_is_readable(granted & EptEntry::READABLE != 0)
             .with_is_writable(granted & EptEntry::WRITABLE != 0)
             .with_is_executable(granted & EptEntry::EXECUTABLE != 0)
+            .with_is_user_executable(granted & EptEntry::USER_EXECUTABLE != 0)
             .with_has_linear_address(linear.is_some());
         let is_final = qualification.is_final_translation() && linear.is_some();
-        let qualification = qualification.with_is_final_translation(is_final);
+        let mut qualification = qualification.with_is_final_translation(is_final);
+        if is_final && self.tells_own_rights() {
+            let own = self.guest.own;
+            qualification.set_guest_is_user(own.is_user);
+            qualification.set_guest_is_writable(own.is_writable);
+            qualification.set_guest_is_execute_disabled(!own.is_executable);
+        }
+        if let Some(stop) = self.virtualization_exception(bus, entry, address, qualification) {
+            return stop;
+        }
         let exit = Exit::qualified(ExitReason::EptViolation, qualification.into_bits());
         self.vmx_exit(Exit { physical: address, linear: linear.unwrap_or(0), ..exit })
+    }
+}
+
+impl Ept {
+    /// The permission that a fetch from a linear address needs, whatever the privilege level.
+    /// [SDM3 "Mode-Based Execute Control for EPT"]
+    fn fetch_permission(&self, own: OwnRights) -> u64 {
+        if self.separates_users && own.is_user {
+            EptEntry::USER_EXECUTABLE
+        } else {
+            EptEntry::EXECUTABLE
+        }
     }
 }
 
@@ -230,11 +275,6 @@ fn violation_of(purpose: Purpose, keeps_accessed: bool) -> EptViolation {
         Purpose::Table => violation.with_is_read(true).with_is_write(keeps_accessed),
         Purpose::TableUpdate => violation.with_is_read(true).with_is_write(true),
     }
-}
-
-/// The permissions that an access needs.
-fn needed(violation: EptViolation) -> u64 {
-    violation.into_bits() & PERMISSIONS
 }
 
 const _: () = assert!(PERMISSIONS == 7);

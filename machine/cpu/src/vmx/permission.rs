@@ -1,6 +1,7 @@
-//! The I/O and MSR bitmaps. [SDM3 "I/O-Bitmap Addresses"] [SDM3 "MSR-Bitmap Address"]
+//! The I/O, MSR, VMREAD and VMWRITE bitmaps. [SDM3 "I/O-Bitmap Addresses"]
+//! [SDM3 "MSR-Bitmap Address"] [SDM3 "VMCS Shadowing Bitmap Addresses"]
 
-use super::state::Guest;
+use super::state::{Guest, Shadowing};
 use arch::address::SystemPhysical;
 use arch::vmx::PrimaryControls;
 use arch::vmx::msr::bitmap_bit;
@@ -26,6 +27,17 @@ impl Guest {
     pub(super) fn exits_for_msr(&self, memory: &GuestMemory, number: u32, is_write: bool) -> bool {
         !self.controls.primary.contains(PrimaryControls::MSR_BITMAPS)
             || bitmap_bit(number, is_write).is_none_or(|at| bit(memory, self.msr_bitmaps, at))
+    }
+}
+
+/// Bits of an encoding that the bitmaps look at.
+const ENCODING_BITS: u64 = 0x7FFF;
+
+impl Shadowing {
+    /// Whether VMREAD or VMWRITE of an encoding exits: one beyond the bitmaps always does.
+    pub(super) fn exits(&self, memory: &GuestMemory, encoding: u64, is_write: bool) -> bool {
+        let bitmap = if is_write { self.writes } else { self.reads };
+        encoding & !ENCODING_BITS != 0 || bit(memory, bitmap, encoding as u32)
     }
 }
 

@@ -93,6 +93,12 @@ pub struct Guest {
     pub io_bitmaps: [SystemPhysical; 2],
     /// Bitmaps of MSRs: reads of low and high ones, then writes; used where the controls say so.
     pub msr_bitmaps: SystemPhysical,
+    /// VMREAD and VMWRITE of the guest; `None` if they exit.
+    pub shadowing: Option<Shadowing>,
+    /// The physical address of the EPT pointers that VMFUNC chooses from; `None` without.
+    pub ept_pointers: Option<SystemPhysical>,
+    /// Where EPT violations become #VE; `None` if they all exit.
+    pub exception_area: Option<SystemPhysical>,
     /// Added to the time-stamp counter that the guest reads, after it is scaled.
     pub tsc_offset: u64,
     /// The guest's counts per count of the host, with 48 fractional bits; 2^48 is one to one.
@@ -113,6 +119,7 @@ pub struct Guest {
     pub apicv: Option<Apicv>,
     /// The exit of a task priority that the entry found below its threshold.
     pub due_after_injection: Option<ApicvExit>,
+    /// What the monitor trap flag waits for; `None` without it.
     pub monitor_trap: Option<MonitorTrap>,
     /// Instructions that had been completed when the guest was woken from HLT.
     pub halted_at: Option<u64>,
@@ -129,6 +136,17 @@ pub enum MonitorTrap {
     Instruction(u64),
     /// Nothing: the exit is due at this boundary.
     Due,
+}
+
+/// VMCS shadowing as the entry found it. [SDM3 "VMCS Shadowing Bitmap Addresses"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shadowing {
+    /// A bit for each encoding whose VMREAD exits.
+    pub reads: SystemPhysical,
+    /// As `reads`, for VMWRITE.
+    pub writes: SystemPhysical,
+    /// The shadow VMCS; `None` without a link pointer.
+    pub vmcs: Option<SystemPhysical>,
 }
 
 /// A control register that a hypervisor owns in part. [SDM3 "Guest/Host Masks and Read Shadows"]
@@ -166,6 +184,8 @@ pub struct Ept {
     pub log: Option<SystemPhysical>,
     /// Entry of the log that is written next, 511 downwards; beyond that the log is full.
     pub log_index: u16,
+    /// Mode-based execute control: fetches from user-mode addresses have a permission of their own.
+    pub separates_users: bool,
     /// What the last translation of an operand grants: writes, fetches.
     pub(crate) grants: (bool, bool),
 }
