@@ -86,7 +86,14 @@ fn flat(selector: u16, attributes: u16) -> Segment {
 impl Lab {
     /// A host in VMX operation about to execute VMLAUNCH of a guest whose code `code` assembles.
     pub fn new(code: impl FnOnce(&mut CodeAssembler)) -> Self {
-        let mut lab = Self::host();
+        let mut lab = Self::on("skylake-sp");
+        lab.guest_code(code);
+        lab
+    }
+
+    /// As `new`, on any model; the guest's code is the caller's to write.
+    pub fn on(model: &str) -> Self {
+        let mut lab = Self::host_on(model);
         lab.cpu.guest.vmx.vmxon = Some(SystemPhysical(VMXON));
         lab.cpu.guest.vmx.vmcs = Some(SystemPhysical(VMCS));
         lab.host_code(|a| {
@@ -96,13 +103,16 @@ impl Lab {
         lab.make_host_state();
         lab.make_controls();
         lab.make_guest();
-        lab.guest_code(code);
         lab
     }
 
     /// A host that could enter VMX operation.
     pub fn host() -> Self {
-        let model = CpuModel::named("skylake-sp").expect("model");
+        Self::host_on("skylake-sp")
+    }
+
+    fn host_on(model: &str) -> Self {
+        let model = CpuModel::named(model).expect("model");
         let apic = LocalApic::new(LocalApicModel::intel(ApicId(0), true));
         let mut lab = Self {
             cpu: Cpu::new(CpuIndex(0), model, apic, 1),
@@ -344,6 +354,13 @@ impl Lab {
         let next = self.get(guest::RIP) + self.get(exit::INSTRUCTION_LENGTH);
         self.set(guest::RIP, next);
         self.resume()
+    }
+
+    /// At most so many instructions, or 1 ms.
+    pub fn run_for(&mut self, instructions: u64) -> RunEnd {
+        let mut bus = Bus { memory: &mut self.memory, platform: &mut self.platform };
+        let until = Picoseconds(self.cpu.clock.0 + 1_000_000_000);
+        self.cpu.run(&mut self.cache, &mut bus, until, instructions)
     }
 
     pub fn run_until_stop(&mut self) -> RunEnd {

@@ -9,4 +9,5 @@ mod function;
 mod instruction;
 mod lab;
 mod nested;
+mod random;
 mod shadow;

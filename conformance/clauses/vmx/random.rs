@@ -1,0 +1,305 @@
+//! Random VMCS fields and random instructions: whatever a hypervisor asks for and a guest does, the
+//! processor neither panics nor hangs, and what it says afterwards is what the manual allows.
+//!
+//! A round starts from a guest that runs, changes some fields to legal, nearly legal and random
+//! values, and enters again and again. It follows from its seed, which a failure names;
+//! `AVICENNA_FUZZ_ROUNDS` sets how many there are.
+
+use crate::lab::*;
+use arch::address::SystemPhysical;
+use arch::control::rflags;
+use arch::vmx::control::{PrimaryControls, SecondaryControls};
+use arch::vmx::field::{Field, Group, TABLE, control, exit, guest};
+use arch::vmx::{ExitReason, InstructionError};
+use cpu::{Activity, RunEnd};
+use interrupt::local_apic::Acceptance;
+
+const ROUNDS: u64 = 400;
+/// Entries of a round, and instructions of each.
+const ENTRIES: usize = 8;
+const INSTRUCTIONS: u64 = 200;
+const VALID: u64 = 1 << 31;
+/// Where pages for every structure that a control may ask for lie.
+const PAGES: u64 = 0x80_0000;
+
+/// splitmix64
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn one_in(&mut self, bound: u64) -> bool {
+        self.below(bound) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+}
+
+/// Instructions that hypervisors look at, in 32-bit code.
+const SENSITIVE: &[&[u8]] = &[
+    &[0x0F, 0xA2],                   // CPUID
+    &[0xF4],                         // HLT
+    &[0x0F, 0x32],                   // RDMSR
+    &[0x0F, 0x30],                   // WRMSR
+    &[0x0F, 0x20, 0xC0],             // MOV EAX, CR0
+    &[0x0F, 0x22, 0xC0],             // MOV CR0, EAX
+    &[0x0F, 0x22, 0xD8],             // MOV CR3, EAX
+    &[0x0F, 0x22, 0xE0],             // MOV CR4, EAX
+    &[0x0F, 0x06],                   // CLTS
+    &[0x0F, 0x01, 0xF0],             // LMSW AX
+    &[0x0F, 0x21, 0xF8],             // MOV EAX, DR7
+    &[0x0F, 0x23, 0xF8],             // MOV DR7, EAX
+    &[0x0F, 0x01, 0xC1],             // VMCALL
+    &[0x0F, 0x01, 0xC2],             // VMLAUNCH
+    &[0x0F, 0x01, 0xC3],             // VMRESUME
+    &[0x0F, 0x01, 0xC4],             // VMXOFF
+    &[0x0F, 0x01, 0xD4],             // VMFUNC
+    &[0x0F, 0x78, 0xD8],             // VMREAD EAX, EBX
+    &[0x0F, 0x79, 0xD8],             // VMWRITE EBX, EAX
+    &[0x66, 0x0F, 0x38, 0x80, 0x03], // INVEPT EAX, [EBX]
+    &[0x66, 0x0F, 0x38, 0x81, 0x03], // INVVPID EAX, [EBX]
+    &[0x66, 0x0F, 0x38, 0x82, 0x03], // INVPCID EAX, [EBX]
+    &[0x0F, 0xC7, 0x33],             // VMPTRLD [EBX]
+    &[0xF3, 0x0F, 0xC7, 0x33],       // VMXON [EBX]
+    &[0x66, 0x0F, 0xC7, 0x33],       // VMCLEAR [EBX]
+    &[0x0F, 0xC7, 0x3B],             // VMPTRST [EBX]
+    &[0xCD, 0x40],                   // INT 40h
+    &[0xCC],                         // INT3
+    &[0xF1],                         // INT1
+    &[0xCF],                         // IRET
+    &[0xFB],                         // STI
+    &[0xFA],                         // CLI
+    &[0x8E, 0xD1],                   // MOV SS, CX
+    &[0x9D],                         // POPF
+    &[0xF3, 0x90],                   // PAUSE
+    &[0xEC],                         // IN AL, DX
+    &[0xEF],                         // OUT DX, EAX
+    &[0x6C],                         // INSB
+    &[0x0F, 0x31],                   // RDTSC
+    &[0x0F, 0x01, 0xF9],             // RDTSCP
+    &[0x0F, 0x33],                   // RDPMC
+    &[0x0F, 0x01, 0xD1],             // XSETBV
+    &[0x0F, 0x09],                   // WBINVD
+    &[0x0F, 0x08],                   // INVD
+    &[0x0F, 0x01, 0x3B],             // INVLPG [EBX]
+    &[0x0F, 0x01, 0x03],             // SGDT [EBX]
+    &[0x0F, 0x01, 0x13],             // LGDT [EBX]
+    &[0x0F, 0x00, 0xC8],             // STR EAX
+    &[0x0F, 0x00, 0xD0],             // LLDT AX
+    &[0x0F, 0x01, 0xC8],             // MONITOR
+    &[0x0F, 0x01, 0xC9],             // MWAIT
+    &[0x8B, 0x03],                   // MOV EAX, [EBX]
+    &[0x89, 0x03],                   // MOV [EBX], EAX
+    &[0x0F, 0x0B],                   // UD2
+    &[0xF7, 0xF1],                   // DIV ECX
+];
+
+fn write_code(lab: &mut Lab, random: &mut Random) {
+    let mut code = Vec::new();
+    while code.len() < 0x200 {
+        if random.one_in(4) {
+            code.push(random.next() as u8);
+        } else if random.one_in(3) {
+            // MOV of a register's value: of a field, an address or anything.
+            code.push(random.pick(&[0xB8, 0xB9, 0xBA, 0xBB]));
+            let value = random_value(random, 0) as u32;
+            code.extend(value.to_le_bytes());
+        } else {
+            code.extend(random.pick(SENSITIVE));
+        }
+    }
+    lab.memory.write(SystemPhysical(GUEST + GUEST_CODE), &code).expect("RAM");
+}
+
+fn random_value(random: &mut Random, before: u64) -> u64 {
+    match random.below(8) {
+        0 => 0,
+        1 => u64::MAX,
+        2 => random.next(),
+        3 => random.below(0x1_0000),
+        4 => random.pick(&[GUEST_DATA, GUEST_STACK, GUEST_CODE, VMCS, VMXON, 0xFEE0_0300]),
+        5 => TABLE[random.below(TABLE.len() as u64) as usize].field.encoding().into(),
+        6 => PAGES + (random.below(16) << 12),
+        _ => before ^ 1 << random.below(64),
+    }
+}
+
+/// A page for everything that a control may ask for, so that most combinations run.
+fn give_pages(lab: &mut Lab) {
+    let fields: [Field; 10] = [
+        control::VIRTUAL_APIC_ADDRESS,
+        control::APIC_ACCESS_ADDRESS,
+        control::POSTED_INTERRUPT_DESCRIPTOR,
+        control::PML_ADDRESS,
+        control::VMREAD_BITMAP,
+        control::VMWRITE_BITMAP,
+        control::EPTP_LIST,
+        control::EXCEPTION_AREA,
+        control::PID_POINTER_TABLE,
+        control::EXIT_MSR_STORE_ADDRESS,
+    ];
+    for (page, field) in (0..).zip(fields) {
+        lab.set(field, PAGES + (page << 12));
+    }
+    lab.set(control::VPID, 1);
+    lab.set(control::TSC_MULTIPLIER, 1 << 48);
+    lab.set(control::POSTED_INTERRUPT_VECTOR, 0xF2);
+}
+
+/// Some controls that the processor allows.
+fn choose_controls(lab: &mut Lab, random: &mut Random) {
+    let can = lab.cpu.guest.vmx.capabilities.expect("VMX");
+    for (field, allowed) in
+        [(control::PIN, can.pin), (control::PRIMARY, can.primary), (control::ENTRY, can.entry)]
+    {
+        if random.one_in(2) {
+            let some = random.next() as u32 & random.next() as u32 & allowed.allowed;
+            lab.set_bits(field, u64::from(some));
+        }
+    }
+    lab.primary(PrimaryControls::SECONDARY_CONTROLS);
+    let some = random.next() as u32 & random.next() as u32 & can.secondary.bits();
+    lab.secondary(SecondaryControls::from_bits_retain(some));
+}
+
+fn change_fields(lab: &mut Lab, random: &mut Random) {
+    for _ in 0..random.below(4) {
+        let field = TABLE[random.below(TABLE.len() as u64) as usize].field;
+        // The host has to go on.
+        if field.group() != Group::Host {
+            let value = random_value(random, lab.get(field));
+            lab.set(field, value);
+        }
+    }
+}
+
+/// What an exit may leave in the VMCS. [SDM3 "VM Exits"]
+fn check_exit(lab: &Lab) {
+    let field = lab.reason();
+    let reason = field.basic();
+    assert!(ExitReason::ALL.contains(&reason), "{reason:?}");
+    let fails = matches!(
+        reason,
+        ExitReason::InvalidGuestState | ExitReason::MsrLoading | ExitReason::MachineCheckOnEntry
+    );
+    assert_eq!(field.is_entry_failure(), fails, "{reason:?}");
+    if fails {
+        return;
+    }
+    assert_eq!(lab.get(control::ENTRY_INTERRUPTION_INFO) & VALID, 0, "{reason:?}");
+    let interrupts = lab.get(exit::INTERRUPTION_INFO) & VALID != 0;
+    let may_interrupt =
+        matches!(reason, ExitReason::ExceptionOrNmi | ExitReason::ExternalInterrupt);
+    assert!(may_interrupt || !interrupts, "{reason:?}");
+    let vectors = lab.get(exit::IDT_VECTORING_INFO) & VALID != 0;
+    let may_vector = matches!(
+        reason,
+        ExitReason::ExceptionOrNmi
+            | ExitReason::TaskSwitch
+            | ExitReason::ApicAccess
+            | ExitReason::EptViolation
+            | ExitReason::EptMisconfiguration
+            | ExitReason::PageModificationLogFull
+    );
+    assert!(may_vector || !vectors, "{reason:?} in delivery");
+    assert!(lab.get(exit::INSTRUCTION_LENGTH) <= 15, "{reason:?}");
+    let flags = lab.get(guest::RFLAGS);
+    assert_eq!(flags & (!rflags::ALL | rflags::FIXED), rflags::FIXED, "{reason:?}");
+    assert!(matches!(lab.get(guest::ACTIVITY), 0 | 1 | 3), "{reason:?}");
+    let shadow = lab.get(guest::INTERRUPTIBILITY);
+    assert!(shadow & !0xB == 0 && shadow & 3 != 3, "{reason:?}: {shadow:#x}");
+}
+
+/// One entry and what follows; false when the machine has ended.
+fn enter(lab: &mut Lab, random: &mut Random) -> bool {
+    for _ in 0..20 {
+        match lab.run_for(INSTRUCTIONS) {
+            RunEnd::Shutdown => return false,
+            RunEnd::Idle if !lab.cpu.is_guest() => break,
+            RunEnd::Idle => lab.cpu.accepted(random.pick(&[
+                Acceptance::Nmi,
+                Acceptance::Init,
+                Acceptance::Startup(0x10),
+            ])),
+            _ if random.one_in(4) => lab.cpu.accepted(Acceptance::Init),
+            _ => {}
+        }
+    }
+    if lab.cpu.is_guest() {
+        // It runs on: nothing has to stop it.
+        return false;
+    }
+    if lab.cpu.registers.ip == HOST_EXIT + 1 {
+        check_exit(lab);
+        return true;
+    }
+    let failed = lab.cpu.registers.flags.bits() & rflags::STATUS;
+    assert!(matches!(failed, rflags::CF | rflags::ZF), "VMfail says how: {failed:#x}");
+    if let Some(error) = lab.failure() {
+        let is_entry = matches!(
+            error,
+            InstructionError::EntryControls
+                | InstructionError::EntryHostState
+                | InstructionError::VmlaunchOfNonClear
+                | InstructionError::VmresumeOfNonLaunched
+        );
+        assert!(is_entry, "{error:?}");
+    }
+    true
+}
+
+fn round(seed: u64) {
+    let mut random = Random(seed);
+    let mut lab = Lab::on(random.pick(&["skylake-sp", "sapphire-rapids", "ivy-bridge-ep"]));
+    give_pages(&mut lab);
+    write_code(&mut lab, &mut random);
+    if random.one_in(2) {
+        lab.use_guest_paging();
+    }
+    if random.one_in(2) {
+        choose_controls(&mut lab, &mut random);
+    }
+    lab.guest_handler(|a| {
+        a.vmcall().unwrap();
+        a.iretd().unwrap();
+    });
+    for _ in 0..ENTRIES {
+        change_fields(&mut lab, &mut random);
+        if !enter(&mut lab, &mut random) {
+            return;
+        }
+        let launches = random.one_in(8);
+        lab.host_code(|a| {
+            if launches { a.vmlaunch() } else { a.vmresume() }.unwrap();
+            a.hlt().unwrap();
+        });
+        lab.cpu.registers.ip = HOST_CODE;
+        lab.cpu.pending.set_activity(Activity::Running);
+        lab.memory.note_write(HOST_CODE as usize, 16);
+    }
+}
+
+#[test]
+fn random_fields_and_instructions_leave_what_the_manual_allows() {
+    let number = |name: &str, default| match std::env::var(name) {
+        Ok(text) => text.parse().expect("a number"),
+        Err(_) => default,
+    };
+    let first = number("AVICENNA_FUZZ_SEED", 0);
+    for seed in first..first + number("AVICENNA_FUZZ_ROUNDS", ROUNDS) {
+        let outcome = std::panic::catch_unwind(|| round(seed));
+        assert!(outcome.is_ok(), "the round with seed {seed} failed");
+    }
+}
