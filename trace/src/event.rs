@@ -357,6 +357,16 @@ events! {
         /// The first that it was found to break.
         rule: Illegal,
     }
+    /// A processor moves the requests of a posted-interrupt descriptor to the virtual APIC of the
+    /// guest that it runs. [SDM3 "Posted-Interrupt Processing"]
+    42 PostedTaken "post-taken" {
+        /// Whose.
+        vcpu: VirtualCpu,
+        /// Address of the descriptor.
+        place: SystemPhysical,
+        /// The highest that is requested now; 0 if none is.
+        vector: Vector,
+    }
 }
 
 impl core::fmt::Display for Record {

@@ -79,6 +79,7 @@ impl<W: Write> Export<W> {
             | Event::VirtualEndOfInterrupt { .. }
             | Event::Doorbell { .. }
             | Event::Posted { .. }
+            | Event::PostedTaken { .. }
             | Event::PortRead { .. }
             | Event::PortWrite { .. }
             | Event::DeviceRead { .. }

@@ -393,6 +393,9 @@ fn event_of(happening: Happening) -> Event {
             Event::VirtualIpiSent { vcpu: virtual_cpu(block), icr }
         }
         Happening::Posted { place, vector } => Event::Posted { place, vector },
+        Happening::PostedTaken { block, place, vector } => {
+            Event::PostedTaken { vcpu: virtual_cpu(block), place, vector }
+        }
         Happening::VirtualAccept { block, vector } => {
             Event::VirtualInterruptAccepted { vcpu: virtual_cpu(block), vector }
         }

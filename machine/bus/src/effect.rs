@@ -153,6 +153,16 @@ pub enum Happening {
         /// The one.
         vector: Vector,
     },
+    /// The requests of a posted-interrupt descriptor go to the virtual APIC of the guest that runs.
+    /// [SDM3 "Posted-Interrupt Processing"]
+    PostedTaken {
+        /// Whose.
+        block: ControlBlock,
+        /// The descriptor's address.
+        place: SystemPhysical,
+        /// The highest that is requested now; 0 if none is.
+        vector: Vector,
+    },
     /// A vector of a virtual APIC goes from IRR to ISR.
     VirtualAccept {
         /// Whose.

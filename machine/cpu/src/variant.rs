@@ -8,6 +8,8 @@ use crate::svm::avic::{
     ExitIndex, InvalidTargets, IrregularAccess, PriorityThreshold, ReadOnlyMsrWrite, SelfKey,
 };
 use crate::svm::{EnableCleanBit, IdleHltPending, SvmBehaviour};
+use crate::vmx::VmxBehaviour;
+use crate::vmx::apicv::{CommandHalves, HoleRead, PostedRequest};
 use serde::{Deserialize, Serialize};
 
 /// How one model resolves what the manuals leave open, and where it departs from them.
@@ -15,6 +17,8 @@ use serde::{Deserialize, Serialize};
 pub struct Behaviour {
     /// Where SVM leaves something open.
     pub svm: SvmBehaviour,
+    /// Where VMX leaves something open.
+    pub vmx: VmxBehaviour,
 }
 
 /// A switch.
@@ -174,6 +178,28 @@ pub const VARIANTS: &[Variant] = &[
         "VMRUN of a guest that has AVIC but no nested paging",
         "no rule of APM2 \"Canonicalization and Consistency Checks\" names it",
         svm.avic.needs_nested_paging: "runs" = false, "invalid" = true),
+    choice!("ipi-virtualization-alone",
+        "which halves of the ICR are virtual by memory where IPI virtualization alone makes them so",
+        "SDM3 \"IPI Virtualization\" names both; KVM never has it alone",
+        vmx.apicv.ipi_virtualization_alone: "both" = CommandHalves::Both,
+        "low" = CommandHalves::Low, "neither" = CommandHalves::Neither),
+    choice!("ipi-reserved-bits",
+        "an IPI by memory whose ICR has reserved bits set, under IPI virtualization",
+        "SDM3 \"APIC-Write Emulation\" lists them for an IPI to the processor itself",
+        vmx.apicv.ignores_reserved_command_bits: "exit" = false, "sent" = true),
+    choice!("apic-write-busy",
+        "the delivery status that the page keeps at an APIC-write exit for the ICR",
+        "Linux found it set on some parts, and clears it since 6.6",
+        vmx.apicv.leaves_busy_set: "clear" = false, "set" = true),
+    choice!("x2apic-hole-read",
+        "RDMSR of 800h to 8FFh that is no register, with APIC-register virtualization",
+        "SDM3 \"Virtualizing MSR-Based APIC Accesses\" reads as the page for any index",
+        vmx.apicv.hole_read: "page" = HoleRead::Page, "gp" = HoleRead::GeneralProtection),
+    choice!("posted-request",
+        "the new RVI of posted-interrupt processing, where RVI was below a vector in VIRR",
+        "SDM3 \"Posted-Interrupt Processing\" takes the maximum; emulators search the page",
+        vmx.apicv.posted_request: "maximum" = PostedRequest::Maximum,
+        "highest-in-page" = PostedRequest::HighestInPage),
 ];
 
 impl Variant {
@@ -193,7 +219,7 @@ impl Variant {
 impl Behaviour {
     /// That of a part with these errata.
     pub fn with_errata(numbers: &[u32]) -> Self {
-        Self { svm: SvmBehaviour::with_errata(numbers) }
+        Self { svm: SvmBehaviour::with_errata(numbers), ..Self::default() }
     }
 
     /// Takes a choice `NAME=VALUE`, or `NAME` of a switch that is on or off.

@@ -1,7 +1,7 @@
 //! Virtual-machine extensions: what Intel processors do between VM entry and VM exit.
 //! [SDM3 "Introduction to Virtual Machine Extensions"]
 
-mod apicv;
+mod apic;
 mod boundary;
 mod capability;
 mod check;
@@ -20,6 +20,8 @@ mod state;
 mod vmcs;
 
 pub use state::{
-    Ept, Exit, Guest, Injection, MonitorTrap, PauseLoop, Shadowed, Shadowing, Vmx, VmxCosts,
+    Ept, Exit, Guest, Injection, MonitorTrap, PauseLoop, Shadowed, Shadowing, Vmx, VmxBehaviour,
+    VmxCosts,
 };
+pub use virtual_apic::apicv;
 pub use vmcs::{SIZE as VMCS_SIZE, Vmcs};

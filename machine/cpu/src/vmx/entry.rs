@@ -174,7 +174,7 @@ impl Cpu {
                 error_code: get(control::ENTRY_ERROR_CODE) as u32,
                 length: get(control::ENTRY_INSTRUCTION_LENGTH) as u32,
             }),
-            apicv: super::apicv::load(vmcs, &controls, self.model.physical_bits()),
+            apicv: super::apic::load(vmcs, &controls, &self.model),
             due_after_injection: None,
             monitor_trap: None,
             halted_at: None,

@@ -4,6 +4,7 @@
 
 use super::{Apicv, ApicvExit, Notification, Posting, PostingStep};
 use crate::SharedMemory;
+use arch::address::SystemPhysical;
 use arch::apic::{FIRST_LEGAL_VECTOR, Icr};
 use arch::identity::Vector;
 use arch::vmx::apicv::{NotificationControl, PID_POINTER_SIZE, PidPointer};
@@ -62,6 +63,19 @@ impl IpiSend {
             target,
             user_command: Some(command.into_bits()),
             phase: Phase::LookUp,
+        }
+    }
+
+    /// The command as an ICR in x2APIC mode would have it.
+    pub const fn command(&self) -> Icr {
+        Icr::new().with_vector(self.vector.0).with_destination(self.target)
+    }
+
+    /// The descriptor and the vector of the request that the last step has set.
+    pub const fn requested(&self) -> Option<(SystemPhysical, Vector)> {
+        match &self.phase {
+            Phase::LookUp => None,
+            Phase::Post(posting) => posting.requested(),
         }
     }
 

@@ -70,6 +70,14 @@ impl Posting {
         Self { descriptor, vector, phase: PostingPhase::Request }
     }
 
+    /// The descriptor and the vector of the request that the last step has set.
+    pub const fn requested(&self) -> Option<(SystemPhysical, Vector)> {
+        match self.phase {
+            PostingPhase::Control => Some((self.descriptor, self.vector)),
+            _ => None,
+        }
+    }
+
     /// Takes the next step. Request and notification control are locked apart: others may see the
     /// one without the other.
     pub fn step(&mut self, memory: &mut impl SharedMemory) -> PostingStep {

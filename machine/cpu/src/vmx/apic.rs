@@ -8,7 +8,7 @@ use super::vmcs::Vmcs;
 use crate::guest::Located;
 use crate::memory::Access;
 use crate::system::{Event, Origin};
-use crate::{Activity, Attention, Bus, Cpu, Stop};
+use crate::{Activity, Attention, Bus, Cpu, CpuModel, Stop};
 use arch::address::SystemPhysical;
 use arch::apic::Scope;
 use arch::control::rflags;
@@ -20,8 +20,8 @@ use arch::vmx::qualification::{ApicAccess, ApicAccessKind};
 use bus::{ControlBlock, Effect, Happening};
 use interrupt::page::VectorSet;
 use virtual_apic::apicv::{
-    Apicv, ApicvBehaviour, ApicvControls, ApicvExit, Completion, IpiOutcome, IpiSend, MsrRead,
-    MsrWrite, PidPointerTable, PostedInterruptProcessing, VirtualApicPage,
+    Apicv, ApicvControls, ApicvExit, Completion, IpiOutcome, IpiSend, IpiStep, MsrRead, MsrWrite,
+    PidPointerTable, PostedInterruptProcessing, VirtualApicPage,
 };
 
 const X2APIC_MSRS: std::ops::RangeInclusive<u32> = 0x800..=0x8FF;
@@ -33,7 +33,7 @@ const EOI_MSR: u32 = 0x80B;
 pub(super) fn load(
     vmcs: &Vmcs<Vec<u8>>,
     controls: &super::check::Controls,
-    physical_address_bits: u8,
+    model: &CpuModel,
 ) -> Option<Apicv> {
     let wanted =
         ApicvControls::of(controls.pin, controls.primary, controls.secondary, controls.tertiary);
@@ -60,11 +60,11 @@ pub(super) fn load(
             base: address(control::PID_POINTER_TABLE),
             last_index: vmcs.get(control::LAST_PID_POINTER_INDEX) as u16,
         },
-        physical_address_bits,
+        physical_address_bits: model.physical_bits(),
         status: GuestInterruptStatus::from_bits(vmcs.get(guest::INTERRUPT_STATUS) as u16),
         is_recognized: false,
         unfinished_write: None,
-        behaviour: ApicvBehaviour::DEFAULT,
+        behaviour: model.behaviour().vmx.apicv,
     })
 }
 
@@ -111,30 +111,61 @@ impl Cpu {
     }
 
     /// IPI virtualization: the processor's own APIC sends the notification.
-    fn apicv_send(&mut self, bus: &mut Bus<'_>, ipi: IpiSend) {
+    fn apicv_send(&mut self, bus: &mut Bus<'_>, mut ipi: IpiSend) {
         let Some(apicv) = self.apicv().copied() else { return };
         self.spend(self.guest.vmx.costs.ipi_send);
+        let Some(block) = self.vmx_block() else { return };
         let is_x2apic = self.apic.is_x2apic();
-        let mut messages = Vec::new();
-        let outcome = ipi.run(&apicv, bus.memory, |notification| {
-            messages.push(notification.message(is_x2apic));
-        });
-        for message in messages {
-            self.pending.attention |= Attention::YIELD;
-            let effect = Effect::Interrupt { message, scope: Scope::Destination };
-            bus.platform.effect(self.visit(), effect);
+        let icr = ipi.command().into_bits();
+        bus.platform.record(self.visit(), Happening::VirtualIpi { block, icr });
+        // Bounded: five steps.
+        loop {
+            match ipi.step(&apicv, bus.memory) {
+                IpiStep::Continue => {}
+                IpiStep::Notify(notification) => {
+                    self.pending.attention |= Attention::YIELD;
+                    let message = notification.message(is_x2apic);
+                    let effect = Effect::Interrupt { message, scope: Scope::Destination };
+                    bus.platform.effect(self.visit(), effect);
+                }
+                IpiStep::Complete(IpiOutcome::Posted) => return,
+                IpiStep::Complete(IpiOutcome::Exit(exit)) => return self.apicv_leave(exit),
+            }
+            if let Some((place, vector)) = ipi.requested() {
+                bus.platform.record(self.visit(), Happening::Posted { place, vector });
+            }
         }
-        if let IpiOutcome::Exit(exit) = outcome {
-            self.apicv_leave(exit);
+    }
+
+    /// The running guest's VMCS, which names it.
+    fn vmx_block(&self) -> Option<ControlBlock> {
+        self.guest.vmx.current.as_ref().map(|guest| ControlBlock::Vmcs(guest.vmcs))
+    }
+
+    /// The guest ends its interrupt of the highest priority in service, as `status` has it, if that
+    /// is virtual.
+    fn record_end_of(&mut self, bus: &mut Bus<'_>, status: GuestInterruptStatus) {
+        let delivers = self.apicv().is_some_and(|apicv| apicv.controls.delivers_interrupts);
+        let vector = Vector(status.servicing());
+        if let Some(block) = self.vmx_block()
+            && delivers
+            && vector.0 != 0
+        {
+            bus.platform.record(self.visit(), Happening::VirtualEndOfInterrupt { block, vector });
         }
     }
 
     /// APIC-write emulation: the operation that wrote the page is complete.
     pub(super) fn apicv_complete_operation(&mut self, bus: &mut Bus<'_>) {
-        let Some(apicv) = self.apicv_mut() else { return };
-        if apicv.unfinished_write.is_none() {
+        let Some(apicv) = self.apicv() else { return };
+        let (offset, before) = (apicv.unfinished_write, apicv.status);
+        if offset.is_none() {
             return;
         }
+        if offset == Some(EOI) {
+            self.record_end_of(bus, before);
+        }
+        let Some(apicv) = self.apicv_mut() else { return };
         let completion = apicv.complete_operation(bus.memory);
         self.apicv_conclude(bus, completion);
     }
@@ -234,9 +265,13 @@ impl Cpu {
         if !X2APIC_MSRS.contains(&number) {
             return None;
         }
+        let before = self.apicv()?.status;
         match self.apicv_mut()?.write_msr(bus.memory, number, value) {
             MsrWrite::Virtualized(completion) => {
                 self.spend(self.guest.vmx.costs.virtual_write);
+                if number == EOI_MSR {
+                    self.record_end_of(bus, before);
+                }
                 self.apicv_conclude(bus, completion);
                 Some(Ok(()))
             }
@@ -299,8 +334,11 @@ impl Cpu {
             self.apic.write_mmio(EOI, 4, 0, self.clock, &mut effects);
             self.emit(bus, effects);
         }
+        let Some(block) = self.vmx_block() else { return true };
         if let Some(apicv) = self.apicv_mut() {
             PostedInterruptProcessing::new().run(apicv, bus.memory);
+            let (place, vector) = (apicv.posted_descriptor, Vector(apicv.status.requesting()));
+            bus.platform.record(self.visit(), Happening::PostedTaken { block, place, vector });
         }
         self.pending.attention |= Attention::VIRTUAL_INTERRUPT | Attention::INTERRUPT;
         let now = self.instructions;
