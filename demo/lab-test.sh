@@ -66,6 +66,19 @@ for one in result["comparisons"]:
 PY
 }
 
+# Both sides of both modes say what was expected of their IPIs.
+are_as_expected() { # file
+    python3 - "$1" << 'PY'
+import json, sys
+for one in json.load(open(sys.argv[1]))["comparisons"]:
+    assert len(one["exits_per_ipi"]) == 2, one
+    for side in one["exits_per_ipi"]:
+        least, most = side["expected"]
+        print(f'{one["name"]}: {side["exits"]:.2f} exits per IPI, expected {least:.2f} to {most}')
+        assert side["exits"] >= least and (most is None or side["exits"] <= most), side
+PY
+}
+
 # A kernel that was named is not replaced; one that was not is, with an exit status of its own.
 refuses_a_kernel_it_cannot_have() {
     local home=$work/unwritable
@@ -175,7 +188,8 @@ check "a kernel that was named is never replaced" refuses_a_kernel_it_cannot_hav
 check "a workload that is none" says_what_would_be_right "ipi, threads, mesh, timer" run --workload nosuch
 check "too little memory" says_what_would_be_right "at least 256M" run --memory 12
 check "no processors" says_what_would_be_right "1..=512" run --cpus 0
-check "a processor without SVM" says_what_would_be_right "zen4" run --cpu generic
+check "a processor without SVM and VMX" says_what_would_be_right "zen4" run --cpu generic
+check "a feature of the other vendor" says_what_would_be_right "apicv" run --cpu skylake-sp --feature avic=on
 check "a kernel that is none" says_what_would_be_right "debian-13" run --kernel nosuch
 check "SIGINT ends a run" ends_when_asked INT
 check "SIGTERM ends a run" ends_when_asked TERM
@@ -220,6 +234,13 @@ if "$here/fetch-kernel.sh" > /dev/null; then
     check "KVM: a snapshot spares the boot and changes nothing" is_restored_alike "$work/kvm" "$work/again"
     "$avicenna" lab run --kernel "$kernel" --cpu zen4,-avic --format json -o "$work/without"
     check "KVM: a processor without AVIC makes the comparison fail" fails_without_avic "$?" "$work/without"
+    "$avicenna" lab run --kernel "$kernel" --cpu sapphire-rapids --format json -o "$work/intel"
+    check "KVM on Intel: 80 % fewer exits" falls "$work/intel" -80
+    check "KVM on Intel: APICv is active all the time" is_active "$work/intel"
+    check "KVM on Intel: exits per IPI are as expected" are_as_expected "$work/intel"
+    "$avicenna" lab exec --kernel "$kernel" --cpu sapphire-rapids -- check > "$work/intel-check"
+    check "check on Intel says on" \
+        grep -q "yes  *IPIs between vCPUs are delivered without an exit" "$work/intel-check"
     "$avicenna" lab run --kernel "$kernel" --pit reinject --format json -o "$work/pit"
     check "KVM: the timer in reinject mode inhibits" is_inhibited "$work/pit"
     "$avicenna" lab exec --kernel "$kernel" -- check > "$work/on"

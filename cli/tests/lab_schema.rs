@@ -5,7 +5,7 @@ use bench::{Configuration, Outcome};
 use board::cost::CostProfile;
 use lab::counters::{Count, Reason, Tally};
 use lab::experiment::{Experiment, ModuleParameter, Setting};
-use lab::prediction::{Scale, predict};
+use lab::prediction::{Scale, Subject, predict};
 use lab::protocol::{Guest, Step, StepResult, Tracepoints};
 use lab::result::{HostFacts, LabResult, RunFacts};
 use lab::session::Observed;
@@ -19,8 +19,7 @@ fn observed(setting: Setting) -> Observed {
     let of = |code| Reason { isa: Isa::Svm, code };
     let count = |exits| Count { exits, handled: Picoseconds(1_000_000), completed: exits };
     let arm = Experiment::default().arm(setting);
-    let record =
-        r#"{"record":"latency","test":"ipi_acknowledged","destination":"physical","p50":3000}"#;
+    let record = r#"{"record":"latency","test":"ipi_one_way","destination":"physical","p50":3000,"samples":9}"#;
     Observed {
         result: StepResult {
             outcome: Outcome::PowerOff,
@@ -42,7 +41,7 @@ fn observed(setting: Setting) -> Observed {
             name: "xAPIC".into(),
             arm,
             configuration: Configuration::default(),
-            guest: Guest::Benchmark(String::new()),
+            guest: Guest::Benchmark("warmup=1".into()),
             is_traced: true,
             limit: 1,
         },
@@ -61,6 +60,7 @@ fn result(observed: &[Observed], workload: &str) -> LabResult {
     let comparisons = lab::comparison::compare(observed, "6.12.107");
     let scale = Scale { tsc_hertz: 2_400_000_000, guest_cpus: 2 };
     let experiment = Experiment::default();
+    let subject = Subject { cpu: "zen4", experiment: &experiment, workload };
     LabResult {
         schema: LabResult::SCHEMA,
         verdict: lab::verdict::of(&experiment, workload, &comparisons, None),
@@ -76,7 +76,7 @@ fn result(observed: &[Observed], workload: &str) -> LabResult {
             timer: None,
         },
         workload: workload.into(),
-        predictions: predict(workload, &comparisons, scale, &[]),
+        predictions: predict(subject, &comparisons, scale, &[]),
         comparisons,
         run: RunFacts {
             is_restored: true,

@@ -40,6 +40,7 @@ pub struct Breakdown {
     pub avic: f64,
     pub world_switches: f64,
     pub messages: f64,
+    /// Registers of the local APIC, events through the interrupt table, IRET, devices.
     pub apic_and_delivery: f64,
     /// What is left: instructions, of the guest and, between an exit and an entry, of the
     /// hypervisor.

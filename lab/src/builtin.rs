@@ -171,6 +171,7 @@ fn side_by_side(name: &str, off: Option<Run>, on: Option<Run>) -> Comparison {
         scope: Scope::Life,
         exits,
         agreement,
+        exits_per_ipi: Vec::new(),
         troubles,
         measures: crate::comparison::side_by_side(figures(off), figures(on)),
         inhibited: None,

@@ -4,6 +4,7 @@ use crate::breakdown::Breakdown;
 use crate::counters::{Count, Reason, Tally};
 use crate::experiment::Setting;
 use crate::inhibition;
+use crate::per_ipi::ExitsPerIpi;
 use crate::protocol::Guest;
 use crate::session::Observed;
 use bench::Outcome;
@@ -13,6 +14,9 @@ use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use trace::exit_reason::Isa;
+
+/// A virtual machine that was inhibited for more of its time than this is expected nothing of.
+const SHARE_INHIBITED: f64 = 0.005;
 
 /// Exits of one reason, off and on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -121,6 +125,8 @@ pub struct Comparison {
     pub exits: Vec<ExitRow>,
     pub measures: Vec<Measure>,
     pub agreement: Vec<Agreement>,
+    /// Exits by the guest's IPIs, off and on, where it says how many it sent.
+    pub exits_per_ipi: Vec<ExitsPerIpi>,
     /// Seconds in which virtual processors could run with the feature on, and those of them during
     /// which KVM inhibited it.
     pub inhibited: Option<(f64, f64)>,
@@ -200,6 +206,16 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
     let inhibited = history.as_ref().map_or(0.0, |all| all.machines[0].inhibited_seconds);
     let left = on.map(|one| scoped(one, scope).clone()).unwrap_or_default();
     let mine = observed.iter().filter(|one| one.step.name == name);
+    let seconds = on_points.ran.map(|(begin, end)| end - begin);
+    let is_inhibited = seconds.is_some_and(|seconds| inhibited > SHARE_INHIBITED * seconds);
+    let per_ipi = traced.clone().filter_map(|one| {
+        let exits = scoped(one, scope).exits.iter().filter(|(reason, _)| !reason.is_wait());
+        let exits = exits.map(|(_, count)| count.exits).sum();
+        ExitsPerIpi::of(one, exits, one.step.arm.setting.is_on() && is_inhibited)
+    });
+    let exits_per_ipi: Vec<ExitsPerIpi> = per_ipi.collect();
+    let unmet = exits_per_ipi.iter().filter(|one| !one.is_as_expected());
+    let unmet: Vec<String> = unmet.map(ExitsPerIpi::sentence).collect();
     Comparison {
         name: name.into(),
         hardware: off.or(on).or(mine.clone().next()).map_or("", |one| hardware(one.step.arm.isa())),
@@ -207,7 +223,8 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
         exits: exit_rows(off, on, scope),
         measures: measures(of(Setting::Off, false).or(off), of(Setting::On, false).or(on)),
         agreement: traced.filter_map(agreement).collect(),
-        inhibited: on_points.ran.map(|(begin, end)| (end - begin, inhibited)),
+        exits_per_ipi,
+        inhibited: seconds.map(|seconds| (seconds, inhibited)),
         inhibit_history: history,
         inhibits: on_points.inhibits,
         incomplete: counted(&on_points.incomplete, incomplete_name),
@@ -217,7 +234,12 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
         doorbells: on.map(|one| scoped(one, scope).doorbells),
         parameter: on.and_then(|one| Some(one.result.parameters.last()?.value.clone())),
         breakdown: Vec::new(),
-        troubles: mine.flat_map(troubles).collect::<BTreeSet<_>>().into_iter().collect(),
+        troubles: mine
+            .flat_map(troubles)
+            .chain(unmet)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect(),
     }
 }
 

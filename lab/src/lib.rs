@@ -26,6 +26,7 @@ mod inhibition;
 pub mod initramfs;
 pub mod kernel;
 mod page;
+pub mod per_ipi;
 pub mod prediction;
 pub mod protocol;
 mod published;

@@ -4,6 +4,7 @@
 //! fitted to is none, and one that follows from other rows says nothing that these do not.
 
 use crate::comparison::Comparison;
+use crate::experiment::Experiment;
 use crate::published::{Cell, Formula, Published, Setting};
 use serde::Serialize;
 
@@ -43,15 +44,28 @@ pub struct Scale {
     pub guest_cpus: u16,
 }
 
+/// What was run, of which something may have been published.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The CPU model as it was asked for: one that was changed is none that others measured.
+    pub cpu: &'a str,
+    /// What was switched.
+    pub experiment: &'a Experiment,
+    /// Its name.
+    pub workload: &'a str,
+}
+
 /// What was published about a workload and can be found in its comparisons, or why it cannot.
 /// `fitted` names the cells that the machine's costs were fitted to.
 pub fn predict(
-    workload: &str,
+    subject: Subject<'_>,
     comparisons: &[Comparison],
     scale: Scale,
     fitted: &[String],
 ) -> Vec<Prediction> {
-    let mine = Published::all().into_iter().filter(|figure| figure.workload == workload);
+    let mine = Published::all().into_iter().filter(|figure| {
+        figure.workload == subject.workload && figure.is_of(subject.cpu, subject.experiment)
+    });
     mine.filter_map(|figure| prediction(figure, comparisons, scale, fitted)).collect()
 }
 
@@ -122,6 +136,12 @@ fn value(cell: &Cell, comparisons: &[Comparison]) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::comparison::Measure;
+    use std::sync::LazyLock;
+
+    fn zen4(workload: &'static str) -> Subject<'static> {
+        static AVIC: LazyLock<Experiment> = LazyLock::new(Experiment::default);
+        Subject { cpu: "zen4", experiment: &AVIC, workload }
+    }
 
     fn comparison(name: &str, measures: &[(&str, f64)]) -> Comparison {
         let measure = |(name, on): &(&str, f64)| Measure {
@@ -143,13 +163,13 @@ mod tests {
         let scale = Scale { tsc_hertz: 2_000_000_000, guest_cpus: 4 };
         let modes = [("xAPIC", 2400.0), ("x2APIC", 2500.0)];
         let ipi = modes.map(|(name, on)| comparison(name, &[("ipi_acknowledged physical", on)]));
-        let found = predict("ipi", &ipi, scale, &[]);
+        let found = predict(zen4("ipi"), &ipi, scale, &[]);
         let values: Vec<_> = found.iter().map(|one| (one.unit.as_str(), one.found)).collect();
         // kvm-unit-tests send through MSRs; ipi-bench was run in both modes.
         assert_eq!(values, [("cycles", Some(2500.0)), ("ns", Some(1200.0)), ("ns", Some(1250.0))]);
 
         let mesh = [comparison("xAPIC", &[("ipi_pairs physical", 2e6)])];
-        let found = predict("mesh", &mesh, scale, &[]);
+        let found = predict(zen4("mesh"), &mesh, scale, &[]);
         assert_eq!(found[0].found, Some(48.0), "two pairs have sent 2 M/s together");
         let without: Vec<_> = found.iter().filter(|one| one.found.is_none()).collect();
         assert!(without.iter().all(|one| one.reason.is_some() && one.served == Use::None));
@@ -161,7 +181,7 @@ mod tests {
         let scale = Scale { tsc_hertz: 1_000_000_000, guest_cpus: 2 };
         let measures =
             [("ipi_acknowledged physical", 1000.0), ("ipi_acknowledged physical, fence", 1016.0)];
-        let found = predict("ipi", &[comparison("x2APIC", &measures)], scale, &[]);
+        let found = predict(zen4("ipi"), &[comparison("x2APIC", &measures)], scale, &[]);
         let fence = found.iter().find(|one| one.name.contains("adds")).expect("the fence's row");
         assert_eq!((fence.found, fence.served), (Some(16.0), Use::Computed));
     }

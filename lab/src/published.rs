@@ -1,6 +1,7 @@
 //! Figures that others measured and published, and the cell of the lab's results that each is set
 //! beside.
 
+use crate::experiment::Experiment;
 use serde::Deserialize;
 use std::fmt;
 
@@ -16,6 +17,10 @@ struct File {
 pub(crate) struct Published {
     pub(crate) name: String,
     pub(crate) source: String,
+    /// The CPU model that stands for the part.
+    cpu: String,
+    /// The feature's name that `setting` is about.
+    feature: String,
     pub(crate) workload: String,
     /// A comparison's name; or two of them, `ratio A / B` or `difference A - B`.
     apic: String,
@@ -68,6 +73,14 @@ impl Published {
     pub(crate) fn all() -> Vec<Self> {
         toml::from_str::<File>(include_str!("published.toml"))
             .map_or(Vec::new(), |file| file.figure)
+    }
+
+    /// Whether a run on such processors has this figure: it switches the feature, or has it on with
+    /// all else that the processor has.
+    pub(crate) fn is_of(&self, cpu: &str, experiment: &Experiment) -> bool {
+        let has = experiment.features.iter().any(|feature| feature.name() == self.feature);
+        let is_alone = experiment.features.len() == 1;
+        self.cpu == cpu && has && (is_alone || self.setting == Setting::On)
     }
 
     pub(crate) fn formula(&self) -> Formula {
@@ -135,6 +148,26 @@ impl fmt::Display for Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_figure_stands_beside_runs_that_switch_its_feature_or_have_it_on() {
+        let all = Published::all();
+        let named = |name: &str| all.iter().find(|one| one.name.starts_with(name)).expect(name);
+        let (without, with) = (named("IPI, xAPIC, APICv alone"), named("IPI, xAPIC, with IPI"));
+        for (feature, off, on) in
+            [("ipi=off,on", true, true), ("both", false, true), ("apicv=on", false, false)]
+        {
+            let model = cpu::CpuModel::named("sapphire-rapids").expect("a model of the machine");
+            let request: crate::experiment::Request = feature.parse().expect(feature);
+            let experiment = request.on(&model).expect(feature);
+            assert_eq!(without.is_of("sapphire-rapids", &experiment), off, "{feature}");
+            assert_eq!(with.is_of("sapphire-rapids", &experiment), on, "{feature}");
+            assert!(!with.is_of("skylake-sp", &experiment), "{feature}");
+        }
+        for one in &all {
+            assert!(cpu::CpuModel::named(&one.cpu).is_ok(), "{}", one.name);
+        }
+    }
 
     #[test]
     fn every_figure_has_a_source_and_names_rows_that_exist() {

@@ -1,6 +1,7 @@
 //! What the tables do not say, in sentences.
 
 use crate::comparison::{Comparison, Scope};
+use crate::per_ipi::ExitsPerIpi;
 use crate::prediction::{Prediction, Use};
 use crate::result::LabResult;
 use crate::verdict::inhibition;
@@ -32,6 +33,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<String> {
             )
         });
     }
+    remarks.extend(comparison.exits_per_ipi.iter().map(ExitsPerIpi::sentence));
     if let Some(parameter) = &comparison.parameter {
         remarks.push(format!("on: the module's parameter says {parameter}"));
     }
@@ -63,9 +65,10 @@ pub(crate) fn of_predictions(result: &LabResult) -> Vec<String> {
     let mut remarks = Vec::new();
     let predictions = &result.predictions;
     if predictions.is_empty() && result.verdict.is_active == Some(false) {
-        remarks.push(
-            "published figures are left out: they are of hosts whose AVIC was not inhibited".into(),
-        );
+        let hardware = result.comparisons.first().map_or("", |one| one.hardware);
+        remarks.push(format!(
+            "published figures are left out: they are of hosts whose {hardware} was not inhibited"
+        ));
     }
     if !predictions.is_empty() {
         let counts = |served| predictions.iter().filter(|one| one.served == served).count();

@@ -10,7 +10,7 @@ use crate::experiment::{Arm, Experiment};
 use crate::files::{Additions, initramfs};
 use crate::host::Host;
 use crate::kernel::Kernel;
-use crate::prediction::{Prediction, Scale, predict};
+use crate::prediction::{Prediction, Scale, Subject, predict};
 use crate::protocol::Step;
 use crate::recording::Recording;
 use crate::result::{HostFacts, LabResult, RunFacts};
@@ -21,9 +21,6 @@ use bench::Configuration;
 use board::cost::{CostProfile, Provenance};
 use std::path::PathBuf;
 use std::time::Instant;
-
-/// The CPU model whose published figures are known.
-const PUBLISHED_MODEL: &str = "zen4";
 
 /// What to run.
 pub struct Plan<'a> {
@@ -140,22 +137,21 @@ fn name(setting: &impl serde::Serialize) -> anyhow::Result<String> {
     Ok(serde_json::to_value(setting)?.as_str().unwrap_or_default().to_owned())
 }
 
-/// What was published was measured on KVM of Zen 4, with AVIC active.
+/// What was published was measured on KVM, with the feature active.
 fn predictions(
     plan: &Plan<'_>,
     comparisons: &[Comparison],
     costs: &Provenance,
     is_active: Option<bool>,
 ) -> Vec<Prediction> {
-    let is_alike = plan.kernel.is_some()
-        && plan.cpu == PUBLISHED_MODEL
-        && plan.experiment.features == Experiment::default().features;
-    if !is_alike || is_active == Some(false) {
+    if plan.kernel.is_none() || is_active == Some(false) {
         return Vec::new();
     }
     let scale =
         Scale { tsc_hertz: plan.host.model.tsc_hertz(), guest_cpus: plan.configuration.vcpus };
-    predict(&plan.workload.to_string(), comparisons, scale, &costs.fitted_to)
+    let workload = plan.workload.to_string();
+    let subject = Subject { cpu: &plan.cpu, experiment: plan.experiment, workload: &workload };
+    predict(subject, comparisons, scale, &costs.fitted_to)
 }
 
 /// Runs the steps on emulated hosts with a kernel: one host for arms that can share it.
