@@ -10,6 +10,7 @@ mod tracing;
 
 use crate::protocol::{COMMAND_LINE, FromAgent, PORT, ToAgent};
 use anyhow::Context;
+use board::cost::Provenance;
 use module::Modules;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -20,6 +21,8 @@ use std::time::Duration;
 pub(crate) const MODULES: &str = "/lib/modules-in-order";
 /// Where it has parameters for them.
 pub(crate) const PARAMETERS: &str = "/lib/module-parameters";
+/// Where it has what the machine's times rest on, as JSON.
+pub(crate) const COSTS: &str = "/lib/avicenna-costs.json";
 /// Where it has a Linux guest.
 pub(crate) const GUEST_KERNEL: &str = "/guest/vmlinuz";
 pub(crate) const GUEST_INITRD: &str = "/guest/initrd";
@@ -29,6 +32,11 @@ pub(crate) const GUEST_COMMAND: &str = "/command";
 pub(crate) const GUEST_COMMAND_LINE: &str = "avicenna.guest=";
 /// What an interactive lab runs.
 pub(crate) const SHELL: &str = "/bin/sh";
+
+/// What times rest on, if this program runs on a host of the lab: they are computed there.
+pub fn costs() -> Option<Provenance> {
+    serde_json::from_slice(&std::fs::read(COSTS).ok()?).ok()
+}
 
 /// Whether this process is the first of an emulated host or of a guest there. Takes over for good
 /// if so.

@@ -1,10 +1,12 @@
 //! What an emulated host starts with: the initial RAM disk.
 
 use crate::agent;
+use crate::host::Host;
 use crate::initramfs::Initramfs;
 use crate::kernel::Kernel;
 use crate::workload::Workload;
 use anyhow::Context;
+use board::cost::CostProfile;
 use rules::feature::Feature;
 use rules::inhibit::Vendor;
 use std::path::{Path, PathBuf};
@@ -47,10 +49,11 @@ impl Additions<'_> {
     }
 }
 
-/// The initial RAM disk of a host: this program, the modules with their parameters, what was added,
-/// and what the workload's guests need.
+/// The initial RAM disk of a host: this program, what the machine's times rest on, the modules with
+/// their parameters, what was added, and what the workload's guests need.
 pub fn initramfs(
     kernel: &Kernel,
+    on: &Host,
     additions: &Additions<'_>,
     workload: Option<&Workload>,
 ) -> anyhow::Result<Initramfs> {
@@ -58,6 +61,8 @@ pub fn initramfs(
     let mut host = Initramfs::default();
     host.add_program("/init", &program)?;
     host.link("/bin/avicenna", "/init");
+    let costs = CostProfile::of_model(on.model.name())?.provenance();
+    host.add(agent::COSTS, serde_json::to_vec(&costs)?);
     for (index, (name, bytes)) in kernel.modules.iter().enumerate() {
         host.add(format!("{}/{index:02}-{name}", agent::MODULES), bytes.clone());
     }

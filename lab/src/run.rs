@@ -160,7 +160,7 @@ fn on_kernel(
     kernel: &Kernel,
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<(Vec<Comparison>, Effort)> {
-    let initramfs = initramfs(kernel, &plan.additions, Some(plan.workload))?;
+    let initramfs = initramfs(kernel, &plan.host, &plan.additions, Some(plan.workload))?;
     let arms = plan.experiment.arms();
     let (mut observed, mut parts) = (Vec::new(), Vec::new());
     let mut effort = Effort::default();

@@ -5,6 +5,7 @@ use super::machine::size::parse_bytes;
 use anyhow::Context;
 use bench::{Configuration, Outcome, VirtualMachine};
 use board::Images;
+use board::cost::Provenance;
 use board::load::Source;
 use std::io::Write;
 use std::path::PathBuf;
@@ -77,6 +78,10 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             command_line: if own.is_some() { &arguments.append } else { &options },
         },
     )?;
+    if let Some(costs) = lab::agent::costs() {
+        // Times of an emulated host are not measured: whoever reads them is told what they rest on.
+        println!("{}", costs_record(&costs)?);
+    }
     let end = vm.run(Duration::from_secs(arguments.limit), &INTERRUPT, |bytes| {
         let text: Vec<u8> =
             bytes.iter().filter(|(port, _)| *port == 0).map(|(_, byte)| *byte).collect();
@@ -91,4 +96,34 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Outcome::DebugExit(value) => ExitCode::from((value as u8).wrapping_mul(2) | 1),
         _ => ExitCode::from(super::CANNOT_TELL),
     })
+}
+
+/// What times rest on, as a record among the benchmark's own.
+fn costs_record(costs: &Provenance) -> serde_json::Result<String> {
+    #[derive(serde::Serialize)]
+    struct Record<'a> {
+        record: &'static str,
+        #[serde(flatten)]
+        costs: &'a Provenance,
+    }
+    serde_json::to_string(&Record { record: "costs", costs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_of_costs_names_the_profile_and_counts_what_its_figures_rest_on() {
+        let costs = board::cost::CostProfile::of_model("sapphire-rapids").expect("a profile");
+        let record = costs_record(&costs.provenance()).expect("plain data");
+        let record: serde_json::Value = serde_json::from_str(&record).expect("JSON");
+        assert_eq!(
+            (&record["record"], &record["profile"]),
+            (&"costs".into(), &"sapphire-rapids".into())
+        );
+        for basis in ["measured", "published", "assumed", "inherited"] {
+            assert!(record[basis].is_u64(), "{basis}: {record}");
+        }
+    }
 }

@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
     let kernel = real_kernel(&arguments.host, &host, &mut watch)?;
     let additions = arguments.host.additions();
-    let mut initramfs = files::initramfs(&kernel, &additions, None).map_err(Usage::of)?;
+    let mut initramfs = files::initramfs(&kernel, &host, &additions, None).map_err(Usage::of)?;
     let command = files::with_command(&mut initramfs, &arguments.command, verbs);
     let command = command.map_err(Usage::of)?;
     let store = arguments.host.store();

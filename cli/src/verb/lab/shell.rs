@@ -27,7 +27,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
     let kernel = real_kernel(&arguments.host, &host, &mut watch)?;
     let additions = arguments.host.additions();
-    let mut initramfs = files::initramfs(&kernel, &additions, None).map_err(Usage::of)?;
+    let mut initramfs = files::initramfs(&kernel, &host, &additions, None).map_err(Usage::of)?;
     files::with_shell(&mut initramfs)?;
     let store = arguments.host.store();
     let session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &mut watch)?;
