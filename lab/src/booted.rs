@@ -69,6 +69,7 @@ impl Store {
         Ok(Self { folder: cache::folder("booted")? })
     }
 
+    /// In a folder of the caller's.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }

@@ -32,13 +32,19 @@ impl Kind {
 /// A figure in parts, in its unit; they sum up to the total.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Breakdown {
+    /// The figure's name.
     pub measure: String,
+    /// Of the figure and of its parts.
     pub unit: &'static str,
+    /// Whether the feature was off or on.
     pub setting: Setting,
+    /// The figure itself.
     pub total: f64,
     /// AVIC's or APICv's steps.
     pub avic: f64,
+    /// Entries, exits, VMLOAD and VMSAVE.
     pub world_switches: f64,
+    /// Between processors.
     pub messages: f64,
     /// Registers of the local APIC, events through the interrupt table, IRET, devices.
     pub apic_and_delivery: f64,

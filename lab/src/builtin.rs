@@ -28,7 +28,9 @@ struct Run {
 /// What all runs took together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effort {
+    /// Executed by all processors.
     pub instructions: u64,
+    /// Of the machines.
     pub time: Picoseconds,
     /// Of the last run.
     pub trace_hash: u64,
@@ -39,7 +41,9 @@ pub struct Effort {
 /// What the hypervisor is given.
 #[derive(Clone, Copy, Debug)]
 pub struct Guests<'a> {
+    /// Virtual processors of the guest.
     pub vcpus: u16,
+    /// One that is the benchmark's.
     pub workload: &'a Workload,
     /// Seconds of virtual time for each.
     pub limit: u64,

@@ -21,12 +21,16 @@ const SHARE_INHIBITED: f64 = 0.005;
 /// Exits of one reason, off and on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExitRow {
+    /// The exit code, or the exit-reason field.
     pub code: u64,
+    /// As KVM's tracepoints spell it.
     pub name: String,
     /// Waiting, which is no work.
     #[serde(skip)]
     pub is_wait: bool,
+    /// None where that side was not run.
     pub off: Option<Count>,
+    /// None where that side was not run.
     pub on: Option<Count>,
 }
 
@@ -39,9 +43,13 @@ impl ExitRow {
 /// A figure that the guest measured, off and on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measure {
+    /// The test and its conditions.
     pub name: String,
+    /// Of both values.
     pub unit: &'static str,
+    /// None where that side was not run.
     pub off: Option<f64>,
+    /// None where that side was not run.
     pub on: Option<f64>,
     /// How often it was measured on each side; what was measured once says nothing of how it
     /// varies.
@@ -71,7 +79,9 @@ impl Measure {
 pub struct Counted {
     /// Reason or register, as the tracepoint gives it.
     pub number: u64,
+    /// Of the number, where it has one.
     pub name: String,
+    /// Events.
     pub count: u64,
 }
 
@@ -79,11 +89,13 @@ pub struct Counted {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Agreement {
     #[serde(rename = "is_on", serialize_with = "as_bool")]
+    /// Which side it is about.
     pub setting: Setting,
     /// Who counted besides the machine, for people.
     pub counted_by: &'static str,
     /// That count: KVM's tracepoints, or the reference hypervisor's own.
     pub software: u64,
+    /// The machine's own count.
     pub machine: u64,
     /// Exit codes whose counts differ: name, software, machine.
     pub differences: Vec<(String, u64, u64)>,
@@ -105,6 +117,7 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// As part of a sentence.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Life => "over the virtual machine's whole life",
@@ -122,8 +135,11 @@ pub struct Comparison {
     pub hardware: &'static str,
     /// What `exits`, `left_incomplete` and `left_unaccelerated` cover.
     pub scope: Scope,
+    /// By reason, what the feature saves in front.
     pub exits: Vec<ExitRow>,
+    /// What the guest measured.
     pub measures: Vec<Measure>,
+    /// Of each side, where software counted as well.
     pub agreement: Vec<Agreement>,
     /// Exits by the guest's IPIs, off and on, where it says how many it sent.
     pub exits_per_ipi: Vec<ExitsPerIpi>,
@@ -142,6 +158,7 @@ pub struct Comparison {
     pub left_incomplete: Vec<Counted>,
     /// The same of APIC accesses that AVIC left to KVM.
     pub left_unaccelerated: Vec<Counted>,
+    /// Doorbells that were rung with the feature on.
     pub doorbells: Option<u64>,
     /// What the module's parameter said with the feature on.
     pub parameter: Option<String>,
@@ -152,10 +169,12 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Of all reasons; None where that side was not run.
     pub fn exits_off(&self) -> Option<u64> {
         total(self.exits.iter().map(|row| row.off))
     }
 
+    /// Of all reasons; None where that side was not run.
     pub fn exits_on(&self) -> Option<u64> {
         total(self.exits.iter().map(|row| row.on))
     }

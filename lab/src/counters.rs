@@ -43,6 +43,7 @@ impl Serialize for Reason {
 /// Exits of one reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Count {
+    /// All of them.
     pub exits: u64,
     /// Time from these exits to the next entries of their virtual processors.
     #[serde(rename = "handled_ps")]
@@ -53,6 +54,7 @@ pub struct Count {
 
 /// A guest that writes to these ports says where the part begins and ends that is of interest.
 pub const WINDOW_BEGINS: u16 = 0xEC;
+/// The second of the two ports.
 pub const WINDOW_ENDS: u16 = 0xED;
 
 /// What was counted in a stretch of time.
@@ -64,10 +66,12 @@ pub struct Tally {
     pub incomplete: BTreeMap<u64, u64>,
     /// APIC accesses that AVIC or APICv left to software, by the register's offset.
     pub unaccelerated: BTreeMap<u64, u64>,
+    /// Doorbells that were rung.
     pub doorbells: u64,
 }
 
 impl Tally {
+    /// Exits of all reasons.
     pub fn total(&self) -> u64 {
         self.exits.values().map(|count| count.exits).sum()
     }
@@ -108,10 +112,12 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Forgets everything.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
+    /// Counts what a record tells of.
     pub fn take(&mut self, record: &Record) {
         match record.event {
             Event::SvmExit { vcpu, code, info1, info2, .. } => {

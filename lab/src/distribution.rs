@@ -32,6 +32,7 @@ pub struct Distribution {
     is_released: bool,
 }
 
+/// All that can be had by name.
 pub const DISTRIBUTIONS: [Distribution; 3] = [
     Distribution { name: "debian-12", suite: "bookworm", is_released: true },
     Distribution { name: "debian-13", suite: "trixie", is_released: true },

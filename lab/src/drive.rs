@@ -19,10 +19,13 @@ const MOST_CONSOLE: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Halt {
     #[error("interrupted")]
+    /// Whoever waits has asked for it.
     Interrupted,
     #[error("no end within {} s of virtual time", .0.0 / 1_000_000_000_000)]
+    /// The limit of virtual time was reached.
     VirtualTime(Picoseconds),
     #[error("no end within {} s of this machine's time; --host-limit allows more", .0.as_secs())]
+    /// The host took longer than whoever waits has patience for.
     HostTime(Duration),
 }
 
@@ -47,6 +50,7 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
+    /// Patience begins now.
     pub fn new(
         stop: &'a AtomicBool,
         patience: Duration,
@@ -61,6 +65,7 @@ impl<'a> Watch<'a> {
         (self.tell)(Told::Stage(name));
     }
 
+    /// Something happens in the stage.
     pub fn line(&mut self, text: &str) {
         (self.tell)(Told::Line(text));
     }

@@ -21,6 +21,7 @@ fn path() -> Option<PathBuf> {
 }
 
 impl Expected {
+    /// As earlier runs have left them.
     pub fn load() -> Self {
         let read = || {
             let path = path()?;
@@ -31,16 +32,19 @@ impl Expected {
         Self { seconds: seconds.unwrap_or_default() }
     }
 
+    /// None where the stage was never run.
     pub fn of(&self, stage: &str) -> Option<Duration> {
         Duration::try_from_secs_f64(*self.seconds.get(stage)?).ok()
     }
 
+    /// What it took this time is what is expected next time.
     pub fn learn(&mut self, stage: &str, took: Duration) {
         if self.seconds.len() < MOST || self.seconds.contains_key(stage) {
             self.seconds.insert(stage.to_owned(), took.as_secs_f64());
         }
     }
 
+    /// For later runs.
     pub fn save(&self) {
         if let (Some(path), Ok(text)) = (path(), serde_json::to_vec(&self.seconds)) {
             let _ = std::fs::write(path, text);

@@ -12,17 +12,22 @@ use trace::exit_reason::Isa;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Setting {
+    /// Without it.
     Off,
+    /// With it.
     On,
 }
 
 impl Setting {
+    /// Off first.
     pub const BOTH: [Self; 2] = [Self::Off, Self::On];
 
+    /// Whether it is on.
     pub const fn is_on(self) -> bool {
         matches!(self, Self::On)
     }
 
+    /// As users write it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -40,8 +45,11 @@ impl std::fmt::Display for Setting {
 /// A parameter of a kernel module with its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleParameter {
+    /// With underscores, as below `/sys/module`.
     pub module: String,
+    /// As below its `parameters`.
     pub name: String,
+    /// As the kernel takes or shows it.
     pub value: String,
 }
 
@@ -56,6 +64,7 @@ impl std::fmt::Display for ModuleParameter {
 pub struct Arm {
     /// For people.
     pub label: String,
+    /// Which side of the comparison it is.
     pub setting: Setting,
     /// Parameters that the host's modules are loaded with; they are loaded anew where the arm
     /// before had others.
@@ -90,6 +99,7 @@ impl Arm {
 pub struct Experiment {
     /// Switched together; all of one vendor.
     pub features: Vec<Feature>,
+    /// Each is an arm.
     pub settings: Vec<Setting>,
     /// What the processor has besides, and what stays off whatever the setting.
     pub kept_off: Vec<Feature>,
@@ -132,6 +142,7 @@ impl Experiment {
         self.settings.iter().map(|setting| self.arm(*setting)).collect()
     }
 
+    /// What is compared under one setting.
     pub fn arm(&self, setting: Setting) -> Arm {
         let base = Feature::of_vendor(self.vendor());
         let base_setting = if self.features.contains(&base) { setting } else { Setting::On };

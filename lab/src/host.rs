@@ -17,7 +17,9 @@ use rules::inhibit::Vendor;
 /// What to boot.
 #[derive(Clone, Debug)]
 pub struct Host {
+    /// Of its processors.
     pub model: CpuModel,
+    /// How many they are.
     pub cpus: u16,
     /// Bytes of RAM.
     pub memory: u64,

@@ -18,6 +18,7 @@ pub struct Initramfs {
 }
 
 impl Initramfs {
+    /// Puts a file at a path; what leads out of the tree is left out.
     pub fn add(&mut self, path: impl AsRef<Path>, bytes: Vec<u8>) {
         self.files.insert(relative(path.as_ref()), bytes);
     }
@@ -28,6 +29,7 @@ impl Initramfs {
         self.files.contains_key(&path) || self.links.contains_key(&path)
     }
 
+    /// Puts a symbolic link at a path.
     pub fn link(&mut self, path: impl AsRef<Path>, target: impl Into<PathBuf>) {
         self.links.insert(relative(path.as_ref()), target.into());
     }

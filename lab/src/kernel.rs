@@ -27,6 +27,7 @@ const MODULE_FOLDERS: [&str; 2] = ["usr/lib/modules", "lib/modules"];
 pub struct Kernel {
     /// Where it is from, for people.
     pub name: String,
+    /// The bzImage.
     pub image: Vec<u8>,
     /// Name with `.ko`, contents; in the order of loading.
     pub modules: Vec<(String, Vec<u8>)>,

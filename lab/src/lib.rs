@@ -5,6 +5,8 @@
 //! [`protocol::Step`] at a time; meanwhile the machine counts the VM exits that it performs. So
 //! each figure exists twice: as KVM's tracepoints count and as the silicon does.
 
+#![warn(missing_docs)]
+
 pub mod agent;
 pub mod booted;
 pub mod breakdown;

@@ -16,6 +16,7 @@ pub enum Use {
     Calibration,
     /// It follows from other rows.
     Computed,
+    /// Nothing of it went into the costs.
     Prediction,
     /// The lab has no value for it.
     None,
@@ -24,14 +25,20 @@ pub enum Use {
 /// A published figure and this run's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
+    /// What was measured, in words.
     pub name: String,
+    /// Who published it, and of what.
     pub source: String,
+    /// Of the values.
     pub unit: String,
+    /// Its value.
     pub published: f64,
+    /// This run's, where it has one.
     pub found: Option<f64>,
     /// Of what was found, in percent of the published figure.
     pub error: Option<f64>,
     #[serde(rename = "use")]
+    /// Whether the row proves anything.
     pub served: Use,
     /// Why nothing was found.
     pub reason: Option<String>,
@@ -40,7 +47,9 @@ pub struct Prediction {
 /// What turns the guest's figures into those of the published machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
+    /// Of the time-stamp counter, in hertz.
     pub tsc_hertz: u64,
+    /// Virtual processors of the guest.
     pub guest_cpus: u16,
 }
 

@@ -29,7 +29,9 @@ pub struct Step {
     pub name: String,
     /// What it stands for in the experiment, with what the host's modules are loaded with.
     pub arm: Arm,
+    /// What the virtual machine has.
     pub configuration: Configuration,
+    /// What runs in it.
     pub guest: Guest,
     /// Whether KVM's tracepoints count; they cost time.
     pub is_traced: bool,
@@ -58,6 +60,7 @@ pub struct Tracepoints {
 /// What became of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
+    /// How the virtual machine ended.
     pub outcome: Outcome,
     /// Seconds of the emulated host that its virtual processors could run.
     pub seconds: f64,
@@ -65,6 +68,7 @@ pub struct StepResult {
     pub console: Vec<String>,
     /// Returns to the monitor, by reason.
     pub process_exits: BTreeMap<String, u64>,
+    /// None of a step that was not traced.
     pub tracepoints: Option<Tracepoints>,
     /// The arm's module parameters as the kernel shows them.
     pub parameters: Vec<ModuleParameter>,
@@ -80,7 +84,9 @@ pub enum FromAgent {
     Ready(String),
     /// The next step can start; nothing runs in virtual machines.
     Standby,
+    /// The guest printed a line.
     Progress(String),
+    /// The step is over.
     Finished(Box<StepResult>),
     /// A step, or the host as a whole, cannot do what was asked.
     Failed(String),
@@ -106,9 +112,13 @@ pub enum ToAgent {
     /// Give the console, a terminal of so many rows and columns, to a shell, with modules loaded
     /// with these parameters. When it ends, its exit status is said and the host powers off.
     Shell {
+        /// Of the terminal.
         rows: u16,
+        /// Of the terminal.
         columns: u16,
+        /// What the modules are loaded with.
         parameters: Vec<ModuleParameter>,
     },
+    /// The session is over.
     PowerOff,
 }

@@ -31,6 +31,7 @@ impl Recording {
         }
     }
 
+    /// Writes what is left; the file is whole then.
     pub fn finish(self) -> anyhow::Result<()> {
         let Self { path, writer, fault } = self;
         let close = || match fault {

@@ -16,29 +16,38 @@ pub struct LabResult {
     pub schema: u32,
     /// The answer.
     pub verdict: Verdict,
+    /// What was emulated.
     pub host: HostFacts,
+    /// As it was asked for.
     pub workload: String,
     /// What was compared.
     pub arms: Vec<Arm>,
     /// What the times rest on.
     pub costs: Provenance,
+    /// One for each mode of the APIC.
     pub comparisons: Vec<Comparison>,
+    /// Published figures beside those of this run.
     pub predictions: Vec<Prediction>,
+    /// What it took.
     pub run: RunFacts,
 }
 
 /// The emulated host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HostFacts {
+    /// The CPU model as it was asked for.
     pub cpu: String,
+    /// Processors of the host.
     pub cpus: u16,
     /// Distribution and release, or what else ran.
     pub kernel: String,
     /// Why it is not the kernel that was meant.
     pub instead: Option<String>,
+    /// Virtual processors of the guest.
     pub guest_cpus: u16,
     /// Where the guest's I/O APIC and 8254 are; the reference hypervisor's guest has neither.
     pub interrupt_chip: Option<String>,
+    /// Who emulates the guest's 8254.
     pub timer: Option<String>,
 }
 
@@ -47,13 +56,18 @@ pub struct HostFacts {
 pub struct RunFacts {
     /// Whether the emulated host was restored from a snapshot instead of booted.
     pub is_restored: bool,
+    /// Executed by all processors.
     pub instructions: u64,
+    /// Of the emulated machines.
     pub virtual_seconds: f64,
+    /// Of this machine.
     pub host_seconds: f64,
+    /// Of everything that happened; equal runs have equal ones.
     pub trace_hash: String,
 }
 
 impl RunFacts {
+    /// Millions of instructions that were executed in a second.
     pub fn mips(&self) -> f64 {
         self.instructions as f64 / self.host_seconds.max(1e-9) / 1e6
     }
@@ -74,6 +88,7 @@ impl LabResult {
         )
     }
 
+    /// In the form of docs/schema/lab-1.json.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }

@@ -24,6 +24,7 @@ use std::time::Instant;
 
 /// What to run.
 pub struct Plan<'a> {
+    /// The emulated host.
     pub host: Host,
     /// The CPU model as it was asked for.
     pub cpu: String,
@@ -31,14 +32,19 @@ pub struct Plan<'a> {
     pub kernel: Option<Kernel>,
     /// Why there is no kernel, if one was meant.
     pub instead: Option<String>,
+    /// What virtual machines have.
     pub configuration: Configuration,
+    /// What they do.
     pub workload: &'a Workload,
+    /// What is compared.
     pub experiment: &'a Experiment,
+    /// What the host is given besides.
     pub additions: Additions<'a>,
     /// More words for a Linux guest's kernel.
     pub guest_append: &'a str,
     /// Seconds of virtual time after which a virtual machine is stopped.
     pub limit: u64,
+    /// Where booted hosts are kept; None to boot anew.
     pub store: Option<Store>,
     /// What a reader who is no person relies on.
     pub expectations: &'a [Expectation],

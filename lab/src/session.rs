@@ -22,7 +22,9 @@ const BOOT_LIMIT: Picoseconds = Picoseconds::from_milliseconds(60_000);
 /// One step as both sides saw it.
 #[derive(Clone, Debug)]
 pub struct Observed {
+    /// What was to be done.
     pub step: Step,
+    /// As the agent told it.
     pub result: StepResult,
     /// The machine's count.
     pub all: Tally,
@@ -42,8 +44,11 @@ impl Observed {
 /// What a command wrote, and its exit status.
 #[derive(Clone, Debug)]
 pub struct Said {
+    /// To standard output.
     pub output: String,
+    /// To standard error.
     pub errors: String,
+    /// As shells count it.
     pub status: i32,
 }
 
@@ -126,6 +131,7 @@ impl Session {
         self.drive.machine.instructions()
     }
 
+    /// Since power-on.
     pub fn virtual_time(&self) -> Picoseconds {
         self.drive.machine.state.now
     }

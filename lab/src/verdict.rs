@@ -18,6 +18,7 @@ const ALWAYS: f64 = 99.5;
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Verdict {
+    /// In a sentence, the bad news in front.
     pub text: String,
     /// Whether the result can be trusted: both counts agree, and everything ended as it should.
     pub is_sound: bool,
@@ -51,11 +52,17 @@ impl Verdict {
 /// A figure that changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
+    /// The comparison that it is of.
     pub comparison: String,
+    /// The measure's name, or the exits.
     pub what: String,
+    /// Of the values.
     pub unit: &'static str,
+    /// Without the feature.
     pub off: f64,
+    /// With it.
     pub on: f64,
+    /// From off to on.
     pub percent: f64,
 }
 
