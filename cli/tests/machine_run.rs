@@ -76,6 +76,53 @@ fn what_cannot_be_is_said_once_with_its_name_and_status() {
 }
 
 #[test]
+fn snapshots_that_are_not_written_are_named_with_their_event() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let waits = [0xFA, 0xF4, 0xEB, 0xFD];
+    for (name, code) in [("exits", &EXIT[..]), ("waits", &waits)] {
+        let kernel = program(name, code);
+        let file = folder.join(format!("{name}.never"));
+        let (kernel, path) = (kernel.to_str().expect("text"), file.to_str().expect("text"));
+        for event in ["time:1ms", "instructions:1000000", "console:x", "port:0x80"] {
+            let output = machine(&["--kernel", kernel, "--snapshot-on", event, path]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                said.contains(&format!("never is not written: {event} did not happen")),
+                "{said}"
+            );
+            assert!(!file.exists(), "{event}");
+        }
+    }
+}
+
+#[test]
+fn limits_count_from_power_on_and_cannot_lie_behind_a_snapshot() {
+    // Counts down from a million, then exits.
+    let kernel =
+        program("counts", &[0xB9, 0x40, 0x42, 0x0F, 0, 0x49, 0x75, 0xFD, 0x31, 0xC0, 0xE7, 0xF4]);
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("counts.snapshot");
+    let path = file.to_str().expect("text");
+    let saved = machine(&[
+        "--kernel",
+        kernel.to_str().expect("text"),
+        "--snapshot-on",
+        "instructions:1000",
+        path,
+    ]);
+    assert_eq!(saved.status.code(), Some(1));
+    for (arguments, status, text) in [
+        (["--max-instructions", "5000"], 68, "5000 instructions"),
+        (["--max-instructions", "500"], 2, "the snapshot is at 1000 instructions since power-on"),
+        (["--until-virtual", "1ns"], 2, "the snapshot is at 0.0000"),
+    ] {
+        let output = machine(&["--restore", path, arguments[0], arguments[1]]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
+        assert!(said.contains(text), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
 fn an_interrupt_ends_a_run_with_its_own_status() {
     // Says that it runs, then spins.
     let code = [0xBA, 0xF8, 0x03, 0, 0, 0xB0, b'k', 0xEE, 0xEB, 0xFE];

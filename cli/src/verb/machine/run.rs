@@ -74,10 +74,10 @@ pub struct Arguments {
     /// Seed of the processors' random numbers
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Stop after this much virtual time, such as 500ms or 10s
+    /// Stop at this virtual time since power-on, such as 500ms or 10s
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     until_virtual: Option<Picoseconds>,
-    /// Stop after this many instructions of all processors
+    /// Stop after this many instructions of all processors since power-on
     #[arg(long, value_name = "N")]
     max_instructions: Option<u64>,
     /// Write what happens to a file, for `machine trace`
@@ -128,8 +128,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(text) = machine.post_mortem() {
         eprint!("{text}");
     }
-    if outputs.snapshots.missed() > 0 {
-        eprintln!("avicenna: {} snapshot events did not happen", outputs.snapshots.missed());
+    for (event, file) in outputs.snapshots.missed() {
+        eprintln!("avicenna: {} is not written: {event} did not happen", file.display());
     }
     if let Some(recorder) = recorder {
         recorder.finish()?;
@@ -169,12 +169,32 @@ fn build(arguments: &Arguments) -> anyhow::Result<(Machine, ConfigurationDigest)
         let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
         let mut machine = Machine::restore(&configuration, &name, BufReader::new(file))?;
         arguments.devices.attach(&mut machine)?;
+        ensure_ahead(&machine, arguments).map_err(Usage::of)?;
         return Ok((machine, digest));
     }
     let mut machine = Machine::new(&configuration)?;
     load(&mut machine, arguments)?;
     arguments.devices.feed(&mut machine)?;
     Ok((machine, digest))
+}
+
+/// Limits count from power-on, so that a restored run ends where the one that was saved does; one
+/// that lies behind has been meant otherwise.
+fn ensure_ahead(machine: &Machine, arguments: &Arguments) -> anyhow::Result<()> {
+    let (now, done) = (machine.state.now, machine.instructions());
+    if let Some(until) = arguments.until_virtual.filter(|until| *until <= now) {
+        bail!(
+            "--until-virtual {:.6}s has passed: the snapshot is at {:.6} s since power-on",
+            until.0 as f64 / 1e12,
+            now.0 as f64 / 1e12
+        );
+    }
+    if let Some(most) = arguments.max_instructions.filter(|most| *most <= done) {
+        bail!(
+            "--max-instructions {most} has passed: the snapshot is at {done} instructions since power-on"
+        );
+    }
+    Ok(())
 }
 
 fn load(machine: &mut Machine, arguments: &Arguments) -> anyhow::Result<()> {

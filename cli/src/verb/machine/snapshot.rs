@@ -70,9 +70,17 @@ fn number(text: &str) -> Option<u32> {
     }
 }
 
+/// One of them.
+struct Waiting {
+    trigger: Trigger,
+    /// As it was given.
+    event: String,
+    path: PathBuf,
+}
+
 /// What is still to be saved, in the order of the command line; each waits for the one before.
 pub struct Snapshots {
-    waiting: std::collections::VecDeque<(Trigger, PathBuf)>,
+    waiting: std::collections::VecDeque<Waiting>,
     /// The end of what the console showed.
     shown: Vec<u8>,
     digest: ConfigurationDigest,
@@ -84,14 +92,14 @@ impl Snapshots {
         for pair in arguments.snapshot_on.chunks(2) {
             let [event, file] = pair else { continue };
             let trigger = parse_trigger(event).map_err(anyhow::Error::msg).map_err(Usage::of)?;
-            waiting.push_back((trigger, PathBuf::from(file)));
+            waiting.push_back(Waiting { trigger, event: event.clone(), path: file.into() });
         }
         Ok(Self { waiting, shown: Vec::new(), digest })
     }
 
     /// Tells the machine what to stop for.
     pub fn arm(&self, machine: &mut Machine) {
-        let next = self.waiting.front().map(|(trigger, _)| trigger);
+        let next = self.waiting.front().map(|waiting| &waiting.trigger);
         machine.await_output(matches!(next, Some(Trigger::Console(_))));
         if let Some(Trigger::Port { port, value }) = next {
             machine.state.wiring.watch_port(*port, *value);
@@ -100,9 +108,9 @@ impl Snapshots {
 
     /// Shortens a stretch of the run so that it does not pass the event.
     pub fn limit(&self, machine: &Machine, limits: Limits) -> Limits {
-        let until = match self.waiting.front() {
-            Some((Trigger::Time(at), _)) => *at,
-            Some((Trigger::Instructions(count), _)) => {
+        let until = match self.waiting.front().map(|waiting| &waiting.trigger) {
+            Some(Trigger::Time(at)) => *at,
+            Some(Trigger::Instructions(count)) => {
                 let left = count.saturating_sub(machine.instructions());
                 let per_cpu = left / machine.state.cpus.len().max(1) as u64;
                 let shortest = Picoseconds(per_cpu.saturating_mul(SHORTEST_INSTRUCTION));
@@ -115,7 +123,7 @@ impl Snapshots {
 
     /// Looks at what happened in a stretch; saves if it was the event.
     pub fn look(&mut self, machine: &mut Machine, console: &[u8]) -> anyhow::Result<()> {
-        let Some((trigger, _)) = self.waiting.front() else { return Ok(()) };
+        let Some(Waiting { trigger, .. }) = self.waiting.front() else { return Ok(()) };
         let has_happened = match trigger {
             Trigger::Console(text) => {
                 self.shown.extend(console);
@@ -124,11 +132,12 @@ impl Snapshots {
                 self.shown.drain(..self.shown.len() - kept);
                 is_there
             }
-            Trigger::Time(at) => machine.state.now >= *at,
+            // A machine in which nothing happens any more has no moments either.
+            Trigger::Time(at) => machine.outcome().is_none() && machine.state.now >= *at,
             Trigger::Instructions(count) => machine.instructions() >= *count,
             Trigger::Port { .. } => machine.state.wiring.take_port_hit(),
         };
-        if has_happened && let Some((_, path)) = self.waiting.pop_front() {
+        if has_happened && let Some(Waiting { path, .. }) = self.waiting.pop_front() {
             write(machine, &path, self.digest)?;
             self.shown.clear();
             self.arm(machine);
@@ -136,9 +145,9 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Events that did not happen.
-    pub fn missed(&self) -> usize {
-        self.waiting.len()
+    /// Events that did not happen, and the files that were to be written.
+    pub fn missed(&self) -> impl Iterator<Item = (&str, &Path)> {
+        self.waiting.iter().map(|waiting| (waiting.event.as_str(), waiting.path.as_path()))
     }
 }
 
