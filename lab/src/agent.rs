@@ -122,6 +122,7 @@ fn run() -> anyhow::Result<()> {
                 .map(|result| FromAgent::Finished(Box::new(result))),
             ToAgent::Load(parameters) => modules.load(&parameters).map(|_| FromAgent::Standby),
             ToAgent::Run(arguments) => command::run(&arguments),
+            ToAgent::Symbols => symbols(),
             ToAgent::Go => continue,
             ToAgent::Shell { rows, columns, parameters } => {
                 let left = modules.load(&parameters).and_then(|_| command::shell(rows, columns));
@@ -132,6 +133,15 @@ fn run() -> anyhow::Result<()> {
         };
         line.send(&answer.unwrap_or_else(|error| FromAgent::Failed(failure(&error))))?;
     }
+}
+
+/// The names of the kernel's code, which without KASLR is where its image has it, and of the modules'
+/// where they were loaded.
+fn symbols() -> anyhow::Result<FromAgent> {
+    let all = std::fs::read_to_string("/proc/kallsyms").context("the kernel has no kallsyms")?;
+    let is_code = |line: &&str| matches!(line.split(' ').nth(1), Some("t" | "T"));
+    let code = all.lines().filter(is_code);
+    Ok(FromAgent::Symbols(code.fold(String::new(), |text, line| text + line + "\n")))
 }
 
 /// What went wrong, with what the kernel had to say at last.

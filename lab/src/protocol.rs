@@ -92,6 +92,8 @@ pub enum FromAgent {
     Failed(String),
     /// The shell ended with this status.
     Left(i32),
+    /// Lines of `/proc/kallsyms` that are about code.
+    Symbols(String),
     /// What a command of the host wrote to standard output and to standard error, and its exit
     /// status.
     Said(String, String, i32),
@@ -109,6 +111,8 @@ pub enum ToAgent {
     Load(Vec<ModuleParameter>),
     /// Run a command on the host: a program and its arguments.
     Run(Vec<String>),
+    /// Say what code the kernel and its modules have, and where.
+    Symbols,
     /// Give the console, a terminal of so many rows and columns, to a shell, with modules loaded
     /// with these parameters. When it ends, its exit status is said and the host powers off.
     Shell {

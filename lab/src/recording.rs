@@ -1,11 +1,20 @@
 //! The machine's own trace of a run, as a file for `machine trace`.
 
+use crate::drive::{Halt, Watch};
+use crate::session::Session;
 use anyhow::Context;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use trace::Record;
 use trace::file::Writer;
+
+/// Where the symbols of a trace are: beside it, with this behind its name.
+pub fn symbols_of(trace: &Path) -> PathBuf {
+    let mut name = trace.as_os_str().to_owned();
+    name.push(".symbols");
+    name.into()
+}
 
 /// A trace file that is being written.
 pub struct Recording {
@@ -28,6 +37,24 @@ impl Recording {
     pub(crate) fn take(&mut self, records: &[Record]) {
         if self.fault.is_none() {
             self.fault = records.iter().try_for_each(|record| self.writer.push(record)).err();
+        }
+    }
+
+    /// Writes beside the trace what the code is called that it has addresses of, for whoever reads
+    /// it; a kernel that does not tell leaves addresses.
+    pub fn name_code(&self, session: &mut Session, watch: &mut Watch<'_>) -> anyhow::Result<()> {
+        watch.stage("reading the kernel's symbols");
+        match session.symbols(watch) {
+            Ok(symbols) => {
+                let path = symbols_of(&self.path);
+                std::fs::write(&path, symbols)
+                    .with_context(|| format!("cannot write {}", path.display()))
+            }
+            Err(error) if error.downcast_ref::<Halt>().is_some() => Err(error),
+            Err(error) => {
+                eprintln!("avicenna: the trace has no symbols: {error:#}");
+                Ok(())
+            }
         }
     }
 

@@ -186,6 +186,10 @@ fn on_kernel(
             }
         }
         recording = session.take_recording();
+        let is_last = arms.last() == sharing.last();
+        if let Some(recording) = recording.as_ref().filter(|_| is_last) {
+            recording.name_code(&mut session, watch)?;
+        }
         effort.instructions += session.instructions();
         effort.time.0 += session.virtual_time().0;
         effort.trace_hash = session.trace_hash();

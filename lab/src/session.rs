@@ -207,6 +207,17 @@ impl Session {
         }
     }
 
+    /// Names and addresses of the code of the kernel and of its modules as they are loaded now, in
+    /// the form of `/proc/kallsyms`.
+    pub fn symbols(&mut self, watch: &mut Watch<'_>) -> anyhow::Result<String> {
+        self.send(&ToAgent::Symbols)?;
+        match self.receive(self.after(BOOT_LIMIT), watch)? {
+            FromAgent::Symbols(text) => Ok(text),
+            FromAgent::Failed(why) => bail!("{why}"),
+            other => bail!("the agent said {other:?}"),
+        }
+    }
+
     /// The machine, its console given to a shell as a terminal of so many rows and columns; what
     /// the boot printed is left out.
     pub fn into_shell(

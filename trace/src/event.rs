@@ -369,6 +369,23 @@ events! {
     }
 }
 
+impl Event {
+    /// The address of code that it names.
+    pub const fn rip(&self) -> Option<Linear> {
+        match self {
+            Self::SvmExit { rip, .. }
+            | Self::VmxExit { rip, .. }
+            | Self::Entry { rip, .. }
+            | Self::InterruptDelivered { rip, .. }
+            | Self::VirtualInterruptDelivered { rip, .. }
+            | Self::Halt { rip }
+            | Self::Exception { rip, .. }
+            | Self::Shutdown { rip } => Some(*rip),
+            _ => None,
+        }
+    }
+}
+
 impl core::fmt::Display for Record {
     /// Time in nanoseconds to the picosecond, processor, event, fields.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {

@@ -10,6 +10,7 @@ pub mod hash;
 pub mod inhibit;
 pub mod kvm;
 pub mod perfetto;
+pub mod symbol;
 mod word;
 
 pub use event::{Event, Record, VirtualCpu};

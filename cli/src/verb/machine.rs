@@ -11,6 +11,7 @@ pub mod model;
 mod run;
 pub mod size;
 mod snapshot;
+pub mod symbols;
 mod trace;
 
 pub use interact::interact;

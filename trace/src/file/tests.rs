@@ -2,6 +2,7 @@ use super::*;
 use crate::event::{Event, Record, VirtualCpu};
 use crate::hash::TraceHash;
 use crate::perfetto::Export;
+use crate::symbol::Symbols;
 use arch::address::{Linear, SystemPhysical};
 use arch::identity::{CpuIndex, Vector};
 use arch::svm::exit::ExitCode;
@@ -231,7 +232,7 @@ fn the_export_is_json_with_a_track_per_processor_and_virtual_processor() {
         (3_000_000, 0, Event::Wake {}),
         (4_000_000, 0, Event::DebugExit { value: 1 }),
     ];
-    let mut export = Export::new(Vec::new()).unwrap();
+    let mut export = Export::new(Vec::new(), Symbols::default()).unwrap();
     for (at, cpu, event) in rows {
         export.push(&Record { at: Picoseconds(at), cpu: CpuIndex(cpu), event }).unwrap();
     }

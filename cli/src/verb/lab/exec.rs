@@ -51,7 +51,10 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     let trace = arguments.host.trace.as_deref();
     session.record(trace.map(|path| Recording::create(path, &notes)).transpose()?);
     let said = session.run(&command, limit, &mut watch)?;
-    session.take_recording().map(Recording::finish).transpose()?;
+    if let Some(recording) = session.take_recording() {
+        recording.name_code(&mut session, &mut watch)?;
+        recording.finish()?;
+    }
     stages.close();
     print!("{}", said.output);
     eprint!("{}", said.errors);

@@ -10,6 +10,7 @@ use super::input;
 use super::model;
 use super::size::{parse_bytes, parse_duration};
 use super::snapshot::{self, Snapshots};
+use super::symbols;
 use crate::status::{INTERRUPTED, Usage};
 use anyhow::{Context, bail};
 use arch::time::Picoseconds;
@@ -83,6 +84,8 @@ pub struct Arguments {
     /// Write what happens to a file, for `machine trace`
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    #[command(flatten)]
+    symbols: symbols::Arguments,
     /// Wait for GDB at an address such as :1234 before the first instruction
     #[arg(long, value_name = "ADDR")]
     gdb: Option<String>,
@@ -126,7 +129,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut outputs = Outputs { recorder: recorder.as_mut(), channels, snapshots };
     let end = drive(&mut machine, arguments, &mut outputs, started)?;
     if let Some(text) = machine.post_mortem() {
-        eprint!("{text}");
+        // A kernel with symbols of its own names its code.
+        let symbols = arguments.symbols.read(arguments.kernel.as_deref())?;
+        eprint!("{}", symbols::annotate(&text, &symbols));
     }
     for (event, file) in outputs.snapshots.missed() {
         eprintln!("avicenna: {} is not written: {event} did not happen", file.display());

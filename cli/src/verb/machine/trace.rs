@@ -1,6 +1,8 @@
 //! `avicenna machine trace`: prints a trace of the machine, or exports it for the Perfetto UI.
 
+use super::symbols;
 use anyhow::Context;
+use lab::recording::symbols_of;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::PathBuf;
@@ -8,11 +10,13 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A file that `machine run --trace` wrote
+    /// A file that --trace of `machine run` or of `lab` wrote
     file: PathBuf,
     /// Write a file that the Perfetto UI opens, instead of printing
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
+    #[command(flatten)]
+    symbols: symbols::Arguments,
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -20,12 +24,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let file = File::open(&arguments.file).with_context(|| format!("cannot open {name}"))?;
     let reader = trace::file::Reader::new(BufReader::new(file))
         .with_context(|| format!("cannot read {name}"))?;
+    let symbols = arguments.symbols.read(Some(&symbols_of(&arguments.file)))?;
     match &arguments.perfetto {
         None => {
             let mut output = BufWriter::new(std::io::stdout().lock());
             for record in reader {
                 let record = record.with_context(|| format!("cannot read {name}"))?;
-                if writeln!(output, "{record}").is_err() {
+                let place = record.event.rip().and_then(|rip| symbols.name(rip));
+                let place = place.map(|name| format!("  {name}")).unwrap_or_default();
+                if writeln!(output, "{record}{place}").is_err() {
                     break;
                 }
             }
@@ -33,7 +40,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Some(path) => {
             let output =
                 File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-            let mut export = trace::perfetto::Export::new(BufWriter::new(output))?;
+            let mut export = trace::perfetto::Export::new(BufWriter::new(output), symbols)?;
             for record in reader {
                 export.push(&record.with_context(|| format!("cannot read {name}"))?)?;
             }
