@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Examples, or what they begin with, and why they are not run here.
-const NOT_RUN: [(&str, &str); 18] = [
+const NOT_RUN: [(&str, &str); 19] = [
     ("why", "needs a running machine; cli/tests/host.rs asks recorded ones"),
     ("lint web.xml", "the reader's file; cli/tests/lint.rs has its own"),
     ("lint windows.sh", "the sample's file; cli/tests/lint.rs has its own"),
@@ -22,6 +22,7 @@ const NOT_RUN: [(&str, &str); 18] = [
     ("lab shell", "needs a terminal; demo/lab-test.sh"),
     ("lab clear", "removes what the reader keeps"),
     ("machine run", "boots a kernel; demo/boot-test.sh runs them"),
+    ("machine test", "the reader's images; the template's is run below"),
     ("machine trace", "the reader's file"),
     ("bench", "needs KVM"),
 ];
@@ -133,4 +134,66 @@ fn the_book_has_every_page() {
         let is_there = name == "SUMMARY.md" || summary.contains(&format!("]({name})"));
         assert!(is_there, "docs/SUMMARY.md lacks {name}");
     }
+}
+
+/// The files of a page's code, which begin with a remark that is their name.
+fn files(page: &str, heading: &str) -> Vec<(String, String)> {
+    let section = page.split(heading).nth(1).expect("the heading");
+    let section = section.split("\n| ").next().unwrap_or_default();
+    let mut files: Vec<(String, String)> = Vec::new();
+    for line in section
+        .lines()
+        .filter_map(|line| line.strip_prefix("    ").or(line.is_empty().then_some("")))
+    {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["#" | "//", name] | ["/*", name, "*/"] if name.contains('.') => {
+                files.push((name.to_owned(), String::new()));
+            }
+            _ => {
+                if let Some((_, text)) = files.last_mut() {
+                    *text = format!("{text}{line}\n");
+                }
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn the_template_of_a_hypervisor_builds_and_passes() {
+    const TARGET: &str = "x86_64-unknown-none";
+    let library =
+        Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output();
+    let is_there = library
+        .is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir());
+    if !is_there {
+        println!("skipped: no Rust target {TARGET}: rustup target add {TARGET}");
+        return;
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/lab/hypervisor.md");
+    let page = std::fs::read_to_string(page).expect("text");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("template");
+    let files = files(&page, "## A template");
+    assert_eq!(files.len(), 4, "{files:?}");
+    for (name, text) in files {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("writable");
+        // A workspace of its own, though it lies in the folder of another.
+        let text = if path.ends_with("Cargo.toml") { text + "[workspace]\n" } else { text };
+        std::fs::write(path, text).expect("writable");
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_avicenna")).parent().expect("a folder");
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").expect("a path"));
+    let output = Command::new("cargo")
+        .args(["run", "--quiet"])
+        .current_dir(&folder)
+        .env("PATH", path)
+        .env("CARGO_TARGET_DIR", folder.join("target"))
+        .env_remove("RUSTFLAGS")
+        .output()
+        .expect("cargo runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("\nok 1 - hypervisor"), "{said}");
 }

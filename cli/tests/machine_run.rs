@@ -76,6 +76,39 @@ fn what_cannot_be_is_said_once_with_its_name_and_status() {
 }
 
 #[test]
+fn a_suite_passes_if_each_of_its_images_does() {
+    let passes = program("suite-passes", &EXIT);
+    // Writes 3 to the debug-exit port.
+    let fails = program("suite-fails", &[0xB0, 3, 0xE6, 0xF4, 0xEB, 0xFE]);
+    let spins = program("suite-spins", &[0xEB, 0xFE]);
+    let test = |images: &[&PathBuf], arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_avicenna"))
+            .args(["machine", "test", "--with", "--until-virtual 1ms --cpus 2"])
+            .args(arguments)
+            .args(images)
+            .output()
+            .expect("the program starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (status, report) = test(&[&passes], &[]);
+    assert_eq!(status, Some(0), "{report}");
+    assert!(report.starts_with("TAP version 14\n1..1\nok 1 - suite-passes.multiboot"), "{report}");
+    let (status, report) = test(&[&fails, &passes, &spins], &[]);
+    assert_eq!(status, Some(1), "{report}");
+    assert!(report.contains("not ok 1 - suite-fails.multiboot"), "{report}");
+    assert!(report.contains("message: \"wrote 3 to port F4h\""), "{report}");
+    assert!(report.contains("\nok 2 - ") && report.contains("not ok 3 - "), "{report}");
+    let (status, report) = test(&[&fails, &passes], &["--format", "junit"]);
+    assert_eq!(status, Some(1), "{report}");
+    assert!(report.contains("tests=\"2\" failures=\"1\""), "{report}");
+    let usage = Command::new(env!("CARGO_BIN_EXE_avicenna"))
+        .args(["machine", "test", "--with", "--cpus 0"])
+        .arg(&passes)
+        .status();
+    assert_eq!(usage.expect("the program starts").code(), Some(2));
+}
+
+#[test]
 fn snapshots_that_are_not_written_are_named_with_their_event() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let waits = [0xFA, 0xF4, 0xEB, 0xFD];

@@ -12,6 +12,7 @@ mod run;
 pub mod size;
 mod snapshot;
 pub mod symbols;
+mod test;
 mod trace;
 
 pub use interact::interact;
@@ -28,6 +29,8 @@ pub struct Arguments {
 enum Action {
     /// Boot a Linux bzImage, a PVH vmlinux or a Multiboot image
     Run(Box<run::Arguments>),
+    /// Run images that judge themselves, and report as TAP or JUnit
+    Test(test::Arguments),
     /// The CPU models and their features
     ListCpus(list_cpus::Arguments),
     /// Errata and points that the manuals leave open, for --variant
@@ -39,6 +42,7 @@ enum Action {
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.action {
         Action::Run(arguments) => run::run(&arguments),
+        Action::Test(arguments) => test::run(&arguments),
         Action::ListCpus(arguments) => list_cpus::run(&arguments),
         Action::ListVariants(arguments) => list_variants::run(&arguments),
         Action::Trace(arguments) => trace::run(&arguments),
