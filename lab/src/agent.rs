@@ -135,8 +135,8 @@ fn run() -> anyhow::Result<()> {
     }
 }
 
-/// The names of the kernel's code, which without KASLR is where its image has it, and of the modules'
-/// where they were loaded.
+/// The names of the kernel's code, which without KASLR is where its image has it, and of the
+/// modules' where they were loaded.
 fn symbols() -> anyhow::Result<FromAgent> {
     let all = std::fs::read_to_string("/proc/kallsyms").context("the kernel has no kallsyms")?;
     let is_code = |line: &&str| matches!(line.split(' ').nth(1), Some("t" | "T"));

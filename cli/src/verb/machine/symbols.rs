@@ -11,8 +11,8 @@ use trace::symbol::Symbols;
 // The verbs that take these in have a group of this name.
 #[group(skip)]
 pub struct Arguments {
-    /// Names for addresses of code: a program with symbols (vmlinux, an ELF hypervisor), System.map,
-    /// or a copy of /proc/kallsyms; may be repeated
+    /// Names for addresses of code: a program with symbols (vmlinux, an ELF hypervisor),
+    /// System.map, or a copy of /proc/kallsyms; may be repeated
     #[arg(long, value_name = "FILE")]
     symbols: Vec<PathBuf>,
 }

@@ -15,7 +15,8 @@ const MOST_OUTPUT: usize = 64 << 10;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Kernels that `machine run` takes, a test each: passed is a 0 written to port F4h, or power-off
+    /// Kernels that `machine run` takes, a test each: passed is a 0 written to port F4h, or
+    /// power-off
     #[arg(required = true, value_name = "IMAGE")]
     images: Vec<PathBuf>,
     /// Options of `machine run`, such as "--cpu zen4 --cpus 2"; without a limit --until-virtual 60s
