@@ -185,15 +185,20 @@ impl Cpu {
         if rights & 1 != 0 || forbids_write { fault::PROTECTION_KEY } else { 0 }
     }
 
+    #[inline(always)]
     pub(crate) fn read_entry(
         &mut self,
         bus: &mut Bus<'_>,
         place: SystemPhysical,
         bytes: u64,
     ) -> u64 {
-        match (bytes, bus.memory.offset(place)) {
-            (8, Some(_)) => bus.memory.read_u64(place).unwrap_or(0),
-            (_, Some(_)) => bus.memory.read_u32(place).unwrap_or(0) as u64,
+        // An entry lies at a multiple of its size, so all of it is where its first byte is.
+        let ram = bus.memory.offset(place).and_then(|at| bus.memory.ram.get(at..));
+        match (bytes, ram) {
+            (8, Some(ram)) => ram.first_chunk().map_or(0, |entry| u64::from_le_bytes(*entry)),
+            (_, Some(ram)) => {
+                ram.first_chunk().map_or(0, |entry| u32::from_le_bytes(*entry).into())
+            }
             (bytes, None) => bus.platform.read(bus.memory, self.visit(), place, bytes as u8),
         }
     }
