@@ -20,6 +20,7 @@ use arch::control::rflags;
 use arch::segment::SegmentRegister;
 use bus::GuestMemory;
 use native::{Arena, Entry, Machine, Slot, Windows};
+use std::collections::BTreeMap;
 use translate::{State, Step};
 
 pub use native::Absence;
@@ -67,6 +68,10 @@ pub struct Native {
     left: Left,
     /// `GuestMemory::watched_writes` when links were last known to be right.
     writes: u64,
+    /// The pages of translated blocks, and their generations then.
+    pages: BTreeMap<u64, u32>,
+    /// Pages in which an instruction of another page continues, and that page.
+    crossings: Vec<(u64, u64)>,
     heat: u16,
     verification: verify::Verification,
 }
@@ -104,6 +109,8 @@ impl CodeCache {
             targets: Vec::new(),
             left: Left::Nowhere,
             writes: 0,
+            pages: BTreeMap::new(),
+            crossings: Vec::new(),
             heat,
             verification: verify::Verification::default(),
         }));
@@ -128,7 +135,49 @@ impl Native {
         self.places.clear();
         self.calls.clear();
         self.targets.clear();
+        self.pages.clear();
+        self.crossings.clear();
         self.left = Left::Nowhere;
+    }
+
+    /// Forgets what leads to blocks whose code has changed. Blocks themselves are found by their
+    /// page's generation, but what leads from one to another compares nothing.
+    #[inline(never)]
+    fn unlink_changed(&mut self, memory: &GuestMemory) {
+        self.writes = memory.watched_writes;
+        let mut changed = Vec::new();
+        for (page, generation) in &mut self.pages {
+            let now = memory.generations.get(*page as usize).copied().unwrap_or(0);
+            if std::mem::replace(generation, now) != now {
+                changed.push(*page);
+            }
+        }
+        for (second, first) in &self.crossings {
+            if changed.contains(second) {
+                changed.push(*first);
+            }
+        }
+        if changed.is_empty() {
+            return;
+        }
+        let targets = &self.targets;
+        let is_stale = |offset: u64| changed.contains(&(offset >> 12));
+        self.arena.unlink_where(
+            |slot| targets.get(slot.number() as usize).is_none_or(|target| is_stale(*target)),
+            is_stale,
+        );
+    }
+
+    /// Remembers which pages a block lies in.
+    fn note_pages(&mut self, memory: &GuestMemory, block: &Block, offset: u64) {
+        let first = offset >> 12;
+        let generation = |page: u64| memory.generations.get(page as usize).copied().unwrap_or(0);
+        self.pages.insert(first, generation(first));
+        if let Some((second, _)) = block.second_page() {
+            let second = u64::from(second);
+            self.pages.insert(second, generation(second));
+            self.crossings.push((second, first));
+        }
     }
 
     /// The code of the block that begins at the index `offset` into RAM, if it has any by now. What
@@ -141,8 +190,7 @@ impl Native {
         offset: u64,
     ) -> Option<Entry> {
         if self.writes != memory.watched_writes {
-            self.writes = memory.watched_writes;
-            self.arena.unlink();
+            self.unlink_changed(memory);
         }
         let left = std::mem::replace(&mut self.left, Left::Nowhere);
         let number = index.number();
@@ -213,6 +261,7 @@ impl Native {
             return None;
         };
         debug_assert_eq!(first.number() as usize, self.targets.len());
+        self.note_pages(memory, block, offset);
         let page = offset & !0xFFF;
         self.targets.extend(code.links().iter().map(|link| page | u64::from(link.target)));
         self.calls.extend(calls);
@@ -314,17 +363,36 @@ impl Session<'_, '_> {
 }
 
 impl Machine for Session<'_, '_> {
-    fn windows(&mut self) -> Windows<'_> {
+    fn begin(&mut self, state: &mut State) {
         let cpu = &*self.cpu;
-        let base = |register| cpu.registers.segment_base[register as usize];
+        (0..16).for_each(|number| state.registers[number] = cpu.registers.gpr[number]);
+        state.ip = cpu.registers.ip;
+        state.room = self.limit.wrapping_sub(cpu.clock.0) as i64;
+        state.instructions = cpu.instructions;
+        state.status = status_word(&cpu.registers.flags);
+    }
+
+    fn end(&mut self, state: &State) {
+        // A handler that has stopped code has left the processor as it is to be.
+        if self.next.is_none() {
+            self.give(state, 0);
+        }
+    }
+
+    fn windows(&mut self) -> Windows<'_> {
+        let cpu = &mut *self.cpu;
+        let bases = cpu.registers.segment_base;
+        let sets = (cpu.tlb_set, cpu.access_set());
+        let may_use_vectors = cpu.check_sse().is_ok();
         Windows {
             ram: &mut self.bus.memory.ram,
             watched: &self.bus.memory.watched_lines,
             tlb: cpu.tlb.entries(),
-            sets: (cpu.tlb_set, cpu.access_set()),
+            sets,
             context: cpu.tlb.context,
-            fs_base: base(SegmentRegister::Fs),
-            gs_base: base(SegmentRegister::Gs),
+            fs_base: bases[SegmentRegister::Fs as usize],
+            gs_base: bases[SegmentRegister::Gs as usize],
+            vectors: may_use_vectors.then_some(&mut cpu.registers.xmm),
         }
     }
 
@@ -384,15 +452,7 @@ impl Cpu {
         // Time that no more instructions can take than there is room for.
         let most = (room.instructions - self.instructions).saturating_mul(cache.least_cost());
         let left = (room.clock.0 - self.clock.0).min(most).min(i64::MAX as u64 / 4);
-        let mut state = State {
-            ip: self.registers.ip,
-            room: left as i64,
-            instructions: self.instructions,
-            status: status_word(&self.registers.flags),
-            ..State::default()
-        };
-        (0..16).for_each(|number| state.registers[number] = self.registers.gpr[number]);
-        let before = state;
+        let before = self.instructions;
         let Native { arena, calls, .. } = native;
         let mut session = Session {
             limit: self.clock.0 + left,
@@ -404,15 +464,14 @@ impl Cpu {
             calls,
             next: None,
         };
-        let exit = arena.enter(entry, &mut state, &mut session);
+        let exit = arena.enter(entry, &mut session);
         if let Some(next) = session.next {
             return Some(next);
         }
-        if state.instructions == before.instructions {
+        if self.instructions == before {
             // The block's own room, counted by instructions, was too small.
             return None;
         }
-        session.give(&state, 0);
         self.charge_extra();
         native.left = match exit {
             translate::Exit::Link(number) => Left::Link(Slot::of(number)),

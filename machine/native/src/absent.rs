@@ -1,7 +1,7 @@
 //! The arena of hosts that code is not made for: there is none.
 
 use crate::{Absence, Entry, Machine, Slot};
-use translate::{Code, Exit, State};
+use translate::{Code, Exit};
 
 pub enum Arena {}
 
@@ -26,11 +26,15 @@ impl Arena {
         match *self {}
     }
 
+    pub fn unlink_where(&mut self, _: impl Fn(Slot) -> bool, _: impl Fn(u64) -> bool) {
+        match *self {}
+    }
+
     pub fn clear(&mut self) {
         match *self {}
     }
 
-    pub fn enter<M: Machine>(&mut self, _: Entry, _: &mut State, _: &mut M) -> Exit {
+    pub fn enter<M: Machine>(&mut self, _: Entry, _: &mut M) -> Exit {
         match *self {}
     }
 }

@@ -4,7 +4,7 @@
 use crate::gate;
 use crate::mapping::{CODE, Mapping, SLOTS};
 use crate::{Absence, Entry, Machine, Slot};
-use translate::{Code, Exit, JUMPS, Reference, Routines, State};
+use translate::{Code, Exit, JUMPS, Reference, Routines};
 
 /// Blocks begin at multiples of this.
 const ALIGNMENT: usize = 16;
@@ -103,8 +103,10 @@ impl Arena {
     pub fn remember(&mut self, key: u64, to: Entry) {
         if self.is_current(to) && key != NO_KEY {
             let place = key as usize % JUMPS;
+            if self.jumps[place][0] == NO_KEY {
+                self.remembered.push(place as u32);
+            }
             self.jumps[place] = [key, self.mapping.address(to.offset as usize)];
-            self.remembered.push(place as u32);
         }
     }
 
@@ -118,6 +120,26 @@ impl Arena {
         }
     }
 
+    /// Forgets what leads to certain blocks: the links and the keys that are to go.
+    pub fn unlink_where(&mut self, slot: impl Fn(Slot) -> bool, key: impl Fn(u64) -> bool) {
+        let Self { mapping, stubs, linked, jumps, remembered, .. } = self;
+        linked.retain(|&number| {
+            let goes = slot(Slot(number));
+            if goes {
+                mapping.slots_mut()[number as usize] = stubs[number as usize];
+            }
+            !goes
+        });
+        remembered.retain(|&place| {
+            let pair = &mut jumps[place as usize];
+            let goes = key(pair[0]);
+            if goes {
+                *pair = [NO_KEY, 0];
+            }
+            !goes
+        });
+    }
+
     /// Forgets all blocks; their entries are void.
     pub fn clear(&mut self) {
         self.unlink();
@@ -127,19 +149,15 @@ impl Arena {
         gate::serialize();
     }
 
-    /// Runs code from a block on until it is left. A void entry leaves at once, for lack of room.
-    pub fn enter<M: Machine>(&mut self, entry: Entry, state: &mut State, machine: &mut M) -> Exit {
+    /// Runs code from a block on until it is left. A void entry leaves at once, for lack of room,
+    /// before the machine is asked for anything.
+    pub fn enter<M: Machine>(&mut self, entry: Entry, machine: &mut M) -> Exit {
         if !self.is_current(entry) {
             return Exit::Room;
         }
         let enter = self.mapping.address(self.routines.enter);
         let code = self.mapping.address(entry.offset as usize);
-        gate::enter(
-            gate::Way { mapping: &mut self.mapping, enter, code },
-            &self.jumps,
-            state,
-            machine,
-        )
+        gate::enter(gate::Way { mapping: &mut self.mapping, enter, code }, &self.jumps, machine)
     }
 }
 

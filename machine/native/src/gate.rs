@@ -6,7 +6,7 @@ use std::any::Any;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{from_mut, from_ref};
-use translate::{Exit, Frame, JUMPS, State, TRANSLATIONS, WIDEST};
+use translate::{Exit, Frame, JUMPS, TRANSLATIONS, WIDEST};
 
 /// Where to go: addresses of code that is mapped as long as the mapping lives.
 pub struct Way<'a> {
@@ -40,19 +40,15 @@ struct Session<M> {
 }
 
 /// Runs code until it is left.
-pub fn enter<M: Machine>(
-    way: Way<'_>,
-    jumps: &[[u64; 2]; JUMPS],
-    state: &mut State,
-    machine: &mut M,
-) -> Exit {
+pub fn enter<M: Machine>(way: Way<'_>, jumps: &[[u64; 2]; JUMPS], machine: &mut M) -> Exit {
     const { assert!(offset_of!(Session<M>, frame) == 0, "code knows the session as its frame") };
-    let mut session =
-        Session { frame: Frame { state: *state, ..Frame::default() }, machine, panic: None };
+    let mut session = Session { frame: Frame::default(), machine, panic: None };
     session.frame.windows.jumps = from_ref(jumps).expose_provenance() as u64;
     session.frame.windows.helper = (help::<M> as *const ()).expose_provenance() as u64;
     // SAFETY: `machine` was a unique reference until now and is not used again but through this.
-    open(&mut session.frame, unsafe { (*session.machine).windows() });
+    let machine = unsafe { &mut *session.machine };
+    machine.begin(&mut session.frame.state);
+    open(&mut session.frame, machine.windows());
     let session: *mut Session<M> = from_mut(&mut session);
     // SAFETY: `enter` is the address of the shared routine of that name, which follows the System V
     // convention: `Arena` writes it at its creation and never again, and the mapping lives.
@@ -66,11 +62,13 @@ pub fn enter<M: Machine>(
     function(session, way.code);
     // SAFETY: `session` is the local above; nobody else has it now that the call has returned.
     let session = unsafe { &mut *session };
-    *state = session.frame.state;
     if let Some(panic) = session.panic.take() {
         resume_unwind(panic);
     }
     let _ = way.mapping;
+    let state = &session.frame.state;
+    // SAFETY: as above; code no longer runs.
+    unsafe { &mut *session.machine }.end(state);
     Exit::from_bits(state.exit)
 }
 
@@ -98,7 +96,7 @@ extern "sysv64" fn help<M: Machine>(session: *mut Session<M>, number: u32) -> u6
 
 /// Shows code what it may touch.
 fn open(frame: &mut Frame, windows: Windows<'_>) {
-    let Windows { ram, watched, tlb, sets, context, fs_base, gs_base } = windows;
+    let Windows { ram, watched, tlb, sets, context, fs_base, gs_base, vectors } = windows;
     assert!(ram.len() >= WIDEST, "RAM of {} bytes is smaller than an access", ram.len());
     // A word for each page in which an access may begin.
     assert!(watched.len() >= ram.len().div_ceil(0x1000), "a page of RAM has no watch");
@@ -112,4 +110,5 @@ fn open(frame: &mut Frame, windows: Windows<'_>) {
     view.context = context;
     view.fs_base = fs_base;
     view.gs_base = gs_base;
+    view.vectors = vectors.map_or(0, |all| all.as_mut_ptr().expose_provenance() as u64);
 }

@@ -49,10 +49,18 @@ pub struct Windows<'a> {
     pub context: u64,
     pub fs_base: u64,
     pub gs_base: u64,
+    /// XMM0 to XMM15, if instructions that use them may be executed.
+    pub vectors: Option<&'a mut [u128; 16]>,
 }
 
 /// What code runs in.
 pub trait Machine {
+    /// Writes the state that code begins with, which is all zero.
+    fn begin(&mut self, state: &mut State);
+
+    /// Takes the state that code has left.
+    fn end(&mut self, state: &State);
+
     fn windows(&mut self) -> Windows<'_>;
 
     /// Does the instruction of a number by its handler; whether code goes on behind it.

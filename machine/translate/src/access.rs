@@ -95,25 +95,47 @@ impl Translator<'_> {
     /// An operand in RAM: its address in the host, in RAX. The flags are saved before, RCX and RDX
     /// are free after.
     pub(crate) fn operand(&mut self, address: Address, size: Size, access: Access) -> Memory {
+        self.linear_address(address);
+        self.look_up(size.bytes(), access);
+        Memory::at(Register::RAX, 0)
+    }
+
+    /// As `operand`, of 16 bytes.
+    pub(crate) fn vector_operand(
+        &mut self,
+        address: Address,
+        is_aligned: bool,
+        access: Access,
+    ) -> Memory {
+        self.linear_address(address);
+        if is_aligned {
+            let slow = self.slow_path();
+            self.e.test_value(Size::Byte, Register::RAX, 15);
+            self.e.jump_if(Condition::NOT_ZERO, slow);
+        }
+        self.look_up(16, access);
+        Memory::at(Register::RAX, 0)
+    }
+
+    /// Into RAX; the flags are saved before.
+    fn linear_address(&mut self, address: Address) {
         self.save();
         self.effective_address(address, Size::Quad, Register::RAX);
         if let Some(base) = address.segment {
             self.e.arithmetic_load(Arithmetic::Add, Size::Quad, Register::RAX, base);
         }
-        self.look_up(size, access);
-        Memory::at(Register::RAX, 0)
     }
 
-    /// From the linear address in RAX to the host's.
-    fn look_up(&mut self, size: Size, access: Access) {
+    /// From the linear address in RAX to the host's, for so many bytes.
+    fn look_up(&mut self, bytes: u8, access: Access) {
         let slow = self.slow_path();
         let (rax, rcx, rdx) = (Register::RAX, Register::RCX, Register::RDX);
         routine::slot(&mut self.e, frame::DATA);
         // The last byte's page is that of the entry only if it is the first byte's, too.
         let e = &mut self.e;
-        match size {
-            Size::Byte => e.mov(Size::Quad, rdx, rax),
-            _ => e.lea(Size::Quad, rdx, Memory::at(rax, i32::from(size.bytes()) - 1)),
+        match bytes {
+            1 => e.mov(Size::Quad, rdx, rax),
+            _ => e.lea(Size::Quad, rdx, Memory::at(rax, i32::from(bytes) - 1)),
         }
         e.arithmetic_value(Arithmetic::And, Size::Quad, rdx, -0x1000);
         e.arithmetic_load(Arithmetic::Or, Size::Quad, rdx, frame::CONTEXT);

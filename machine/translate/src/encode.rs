@@ -3,8 +3,10 @@
 //! Only the forms that blocks are made of; the tests hold each against a decoder that others wrote.
 
 mod form;
+mod vector;
 
 pub use form::{Arithmetic, BitTest, Extend, Shift, Unary};
+pub use vector::{Vector, VectorOperation};
 
 /// A general register of the host, by the number that encodings have for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

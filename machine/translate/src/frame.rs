@@ -88,6 +88,8 @@ pub struct Windows {
     pub jumps: u64,
     /// The function that does an instruction by its handler.
     pub helper: u64,
+    /// XMM0 to XMM15, if instructions that use them may be executed; else zero.
+    pub vectors: u64,
 }
 
 /// State and windows as they lie before translated code.
@@ -162,6 +164,7 @@ fields! {
     GS_BASE: windows.gs_base;
     JUMP_CACHE: windows.jumps;
     HELPER: windows.helper;
+    VECTORS: windows.vectors;
 }
 
 /// A guest register's place in the frame.

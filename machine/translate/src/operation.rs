@@ -8,6 +8,7 @@ mod multiply;
 mod shift;
 mod stack;
 mod transfer;
+mod vector;
 
 use crate::access::Address;
 use crate::block::Translator;
@@ -35,6 +36,7 @@ pub(crate) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<bool>
         .or_else(|| bit::translate(t, i))
         .or_else(|| multiply::translate(t, i))
         .or_else(|| stack::translate(t, i))
+        .or_else(|| vector::translate(t, i))
         .map(|()| true)
 }
 

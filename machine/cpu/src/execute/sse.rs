@@ -16,7 +16,7 @@ impl Cpu {
     /// #UD unless the operating system manages SSE state, #NM while it belongs to another task.
     /// [APM2 "Enabling SSE Instructions"]
     #[inline(always)]
-    pub(super) fn check_sse(&self) -> Result<(), Stop> {
+    pub(crate) fn check_sse(&self) -> Result<(), Stop> {
         if self.control.cr0.intersects(Cr0::EMULATION.union(Cr0::TASK_SWITCHED))
             || !self.control.cr4.contains(Cr4::OSFXSR)
         {

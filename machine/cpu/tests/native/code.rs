@@ -11,6 +11,15 @@ const BYTES: usize = 0x2000;
 /// Registers that point to data and are seldom written: RBX, RSP, RBP, RSI, R9, R12, R13.
 pub const POINTERS: &[u8] = &[3, 4, 5, 6, 9, 12, 13];
 
+/// Behind 0F: SSE with the prefixes that make them so, MMX without.
+const VECTORS: &[u8] = &[
+    0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x28, 0x29, 0x2B, 0x54, 0x55, 0x56, 0x57, 0x58,
+    0x60, 0x61, 0x62, 0x63, 0x64, 0x65, 0x66, 0x67, 0x68, 0x69, 0x6A, 0x6B, 0x6C, 0x6D, 0x6E, 0x6F,
+    0x6F, 0x74, 0x75, 0x76, 0x7E, 0x7F, 0x7F, 0xD4, 0xD5, 0xD6, 0xD7, 0xD8, 0xD9, 0xDA, 0xDB, 0xDC,
+    0xDD, 0xDE, 0xDF, 0xE4, 0xE5, 0xE7, 0xEA, 0xEB, 0xEE, 0xEF, 0xF0, 0xF4, 0xF5, 0xF6, 0xF8, 0xF9,
+    0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF,
+];
+
 /// What follows an opcode.
 #[derive(Clone, Copy)]
 enum Tail {
@@ -28,7 +37,7 @@ fn opcode(random: &mut Random) -> (Vec<u8>, Tail) {
     use Tail::*;
     let low = random.below(16) as u8;
     let group = 8 * random.below(8) as u8;
-    match random.below(34) {
+    match random.below(37) {
         0..=7 => (vec![group | random.below(4) as u8], ModRm(0)),
         8 => (vec![group | 4], Immediate(1)),
         9 => (vec![group | 5], Immediate(4)),
@@ -72,6 +81,8 @@ fn opcode(random: &mut Random) -> (Vec<u8>, Tail) {
             10 => (vec![0xEB], Relative8),
             _ => (vec![0x0F, 0x80 | low], Relative32),
         },
+        33..=34 => (vec![0x0F, random.pick(VECTORS)], ModRm(0)),
+        35 => (vec![0x0F, random.pick(&[0x70, 0x71, 0x72, 0x73, 0xC6])], ModRm(1)),
         _ => match low {
             0..=3 => (vec![0xE8], Relative32),
             4..=5 => (vec![0xE9], Relative32),
@@ -153,6 +164,11 @@ fn instruction(random: &mut Random) -> Vec<u8> {
         let mut prefixes = Vec::new();
         if is_word {
             prefixes.push(0x66);
+        }
+        let is_vector = opcode.len() == 2
+            && (VECTORS.contains(&opcode[1]) || matches!(opcode[1], 0x70..=0x73 | 0xC6));
+        if is_vector && random.one_in(2) {
+            prefixes.push(random.pick(&[0x66, 0x66, 0xF3, 0xF2]));
         }
         if random.one_in(32) {
             prefixes.push(random.pick(&[0x64, 0x65, 0x67, 0xF3, 0xF0]));

@@ -55,6 +55,10 @@ pub fn set_up(cpu: &mut Cpu, memory: &mut GuestMemory, random: &mut Random) {
     let is_user = random.one_in(2);
     cpu.control.cr0 = Cr0::PROTECTION_ENABLE | Cr0::PAGING | Cr0::WRITE_PROTECT;
     cpu.control.cr4 = Cr4::PAE;
+    if !random.one_in(8) {
+        cpu.control.cr4 |= Cr4::OSFXSR;
+    }
+    cpu.control.cr0.set(Cr0::TASK_SWITCHED, random.one_in(8));
     cpu.control.cr3 = TABLES;
     cpu.control.efer = Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
     cpu.control.gdtr.base = GDT;
@@ -81,6 +85,9 @@ pub fn set_up(cpu: &mut Cpu, memory: &mut GuestMemory, random: &mut Random) {
             2..=4 => random.below(256),
             _ => random.next(),
         };
+    }
+    for register in &mut cpu.registers.xmm {
+        *register = u128::from(random.next()) << 64 | u128::from(random.next());
     }
     let status = random.next() & rflags::STATUS;
     cpu.registers.flags.set_bits(rflags::FIXED | status);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Windows;
-use translate::{Block, Step, TRANSLATIONS, Translation};
+use translate::{Block, State, Step, TRANSLATIONS, Translation};
 
 const NOTHING: Translation =
     Translation { read: u64::MAX, write: u64::MAX, execute: u64::MAX, offset: 0 };
@@ -15,6 +15,7 @@ struct Small {
     tlb: Vec<Translation>,
     calls: Vec<u32>,
     goes_on: bool,
+    state: State,
 }
 
 const CONTEXT: u64 = 5;
@@ -26,11 +27,34 @@ impl Small {
         tlb[0] = Translation { read: CONTEXT, write: CONTEXT, execute: u64::MAX, offset: 0 };
         let tag = CODE_PAGE | CONTEXT;
         tlb[1] = Translation { read: tag, write: tag, execute: tag, offset: CODE_PAGE };
-        Self { ram: vec![0; 0x2000], watched: vec![0; 2], tlb, calls: Vec::new(), goes_on: true }
+        Self {
+            ram: vec![0; 0x2000],
+            watched: vec![0; 2],
+            tlb,
+            calls: Vec::new(),
+            goes_on: true,
+            state: State::default(),
+        }
     }
 }
 
+/// Runs code from a state to a state.
+fn enter(arena: &mut Arena, entry: Entry, state: &mut State, machine: &mut Small) -> Exit {
+    machine.state = *state;
+    let exit = arena.enter(entry, machine);
+    *state = machine.state;
+    exit
+}
+
 impl Machine for Small {
+    fn begin(&mut self, state: &mut State) {
+        *state = self.state;
+    }
+
+    fn end(&mut self, state: &State) {
+        self.state = *state;
+    }
+
     fn windows(&mut self) -> Windows<'_> {
         Windows {
             ram: &mut self.ram,
@@ -40,6 +64,7 @@ impl Machine for Small {
             context: CONTEXT,
             fs_base: 0,
             gs_base: 0,
+            vectors: None,
         }
     }
 
@@ -85,7 +110,7 @@ fn arena() -> Arena {
 
 fn run(arena: &mut Arena, code: &Code, state: &mut State, machine: &mut Small) -> Exit {
     let (entry, _) = arena.publish(code).expect("room");
-    arena.enter(entry, state, machine)
+    enter(arena, entry, state, machine)
 }
 
 #[test]
@@ -117,11 +142,11 @@ fn linked_blocks_follow_each_other_until_they_are_unlinked() {
     let (second, _) = arena.publish(&block(LOOP.0, LOOP.1, 6, 0)).expect("room");
     arena.link(slot, second);
     let mut linked = state();
-    assert_eq!(arena.enter(first, &mut linked, &mut Small::new()), Exit::Room);
+    assert_eq!(enter(&mut arena, first, &mut linked, &mut Small::new()), Exit::Room);
     assert_eq!((linked.ip, linked.instructions), (CODE_PAGE + 6, 2 + 98));
     arena.unlink();
     let mut unlinked = state();
-    assert_eq!(arena.enter(first, &mut unlinked, &mut Small::new()), Exit::Link(0));
+    assert_eq!(enter(&mut arena, first, &mut unlinked, &mut Small::new()), Exit::Link(0));
     assert_eq!(unlinked.instructions, 2);
 }
 
@@ -131,13 +156,13 @@ fn entries_from_before_everything_was_cleared_enter_nothing() {
     let (old, slot) = arena.publish(&block(ADD.0, ADD.1, 0, 0)).expect("room");
     arena.clear();
     let mut state = state();
-    assert_eq!(arena.enter(old, &mut state, &mut Small::new()), Exit::Room);
+    assert_eq!(enter(&mut arena, old, &mut state, &mut Small::new()), Exit::Room);
     assert_eq!(state.instructions, 0);
     let (new, again) = arena.publish(&block(ADD.0, ADD.1, 0, 0)).expect("room");
     assert_eq!(slot, again);
     arena.link(again, old);
     arena.remember(CODE_PAGE, old);
-    assert_eq!(arena.enter(new, &mut state, &mut Small::new()), Exit::Link(0));
+    assert_eq!(enter(&mut arena, new, &mut state, &mut Small::new()), Exit::Link(0));
 }
 
 #[test]
@@ -191,15 +216,15 @@ fn a_return_finds_its_target_in_the_jump_cache_if_its_page_may_be_fetched() {
     machine.ram[..8].copy_from_slice(&(CODE_PAGE + 0x80).to_le_bytes());
     let start = || State { registers: [0; 16].into(), ..state() };
     let mut unknown = start();
-    assert_eq!(arena.enter(ret, &mut unknown, &mut machine), Exit::Jump);
+    assert_eq!(enter(&mut arena, ret, &mut unknown, &mut machine), Exit::Jump);
     assert_eq!((unknown.ip, unknown.registers[4]), (CODE_PAGE + 0x80, 8));
     arena.remember(CODE_PAGE + 0x80, target);
     let mut known = start();
-    assert_eq!(arena.enter(ret, &mut known, &mut machine), Exit::Room);
+    assert_eq!(enter(&mut arena, ret, &mut known, &mut machine), Exit::Room);
     assert_eq!(known.instructions, 100);
     machine.tlb[1].execute = u64::MAX;
     let mut not_fetched = start();
-    assert_eq!(arena.enter(ret, &mut not_fetched, &mut machine), Exit::Jump);
+    assert_eq!(enter(&mut arena, ret, &mut not_fetched, &mut machine), Exit::Jump);
     assert_eq!(not_fetched.instructions, 1);
 }
 
@@ -233,5 +258,5 @@ fn a_full_arena_takes_no_more_until_it_is_cleared() {
     arena.clear();
     let (entry, _) = arena.publish(&code).expect("room");
     let mut state = state();
-    assert_eq!(arena.enter(entry, &mut state, &mut Small::new()), Exit::Link(0));
+    assert_eq!(enter(&mut arena, entry, &mut state, &mut Small::new()), Exit::Link(0));
 }

@@ -336,3 +336,33 @@ fn open_distances_stand_at_the_end_of_their_instructions() {
         assert_eq!((i.mnemonic(), i.len()), (name, at + 4));
     }
 }
+
+proptest! {
+    #[test]
+    fn vectors(m in memory(), register in register(), value in any::<u8>()) {
+        use iced_x86::Register as R;
+        let (zero, one) = (Vector::Xmm0, Vector::Xmm1);
+        let i = decoded(|e| e.vector_load(one, m));
+        prop_assert!(i.mnemonic() == Mnemonic::Movups && i.op_register(0) == R::XMM1);
+        prop_assert!(is_memory(&i, 1, m));
+        let i = decoded(|e| e.vector_store(m, zero));
+        prop_assert!(i.mnemonic() == Mnemonic::Movups && i.op_register(1) == R::XMM0);
+        prop_assert!(is_memory(&i, 0, m));
+        for (opcode, is_prefixed, name) in
+            [(0xEF, true, Mnemonic::Pxor), (0x57, false, Mnemonic::Xorps)]
+        {
+            let i = decoded(|e| e.vector(VectorOperation { opcode, is_prefixed }, zero, one));
+            prop_assert_eq!(i.mnemonic(), name);
+            prop_assert_eq!((i.op_register(0), i.op_register(1)), (R::XMM0, R::XMM1));
+        }
+        let shuffle = VectorOperation { opcode: 0x70, is_prefixed: true };
+        let i = decoded(|e| e.vector_value(shuffle, zero, one, value));
+        prop_assert_eq!((i.mnemonic(), i.immediate8()), (Mnemonic::Pshufd, value));
+        let i = decoded(|e| e.vector_shift(0x73, 3, zero, value));
+        prop_assert_eq!((i.mnemonic(), i.immediate8()), (Mnemonic::Psrldq, value));
+        prop_assert_eq!(i.op_register(0), R::XMM0);
+        let i = decoded(|e| e.vector_mask(register, one));
+        prop_assert!(i.mnemonic() == Mnemonic::Pmovmskb && i.op_register(1) == R::XMM1);
+        prop_assert!(is_register(&i, 0, Size::Double, register));
+    }
+}
