@@ -35,9 +35,7 @@ pub(super) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
         return None;
     }
     match (shift, to) {
-        (Shift::Rol | Shift::Ror, Operand::Register(to)) if size != Size::Byte => {
-            rotate(t, shift, size, to, count);
-        }
+        (Shift::Rol | Shift::Ror, Operand::Register(to)) => rotate(t, shift, size, to, count),
         (Shift::Rol | Shift::Ror, _) => return None,
         (_, Operand::Register(to)) => {
             let a = t.read(to, Register::RDX);
