@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 mod attached;
 mod onboard;
 
-pub use onboard::MAXIMUM_VIRTIO_DEVICES;
+pub use onboard::{IOMMU_CAPABILITY, MAXIMUM_VIRTIO_DEVICES};
 
 /// What a board carries.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,6 +36,10 @@ pub struct ChipsetConfiguration {
     pub start: Date,
     /// Whether the ports and RAM for test programs and the PCI test function are there.
     pub has_test_devices: bool,
+    /// Whether there is the PCI function of an AMD IOMMU; its registers are the board's.
+    pub has_iommu: bool,
+    /// Whether the function for measuring interrupts is there.
+    pub has_pulse: bool,
     /// Virtio devices, in the order of their PCI device numbers from
     /// [`map::FIRST_VIRTIO_DEVICE`] on; at most [`MAXIMUM_VIRTIO_DEVICES`] are taken.
     pub virtio: Vec<Model>,
@@ -49,6 +53,8 @@ impl Default for ChipsetConfiguration {
             serial_ports: 2,
             start: Date::default(),
             has_test_devices: true,
+            has_iommu: false,
+            has_pulse: false,
             virtio: Vec::new(),
         }
     }

@@ -14,6 +14,8 @@ pub const ECAM: SystemPhysical = SystemPhysical(0xE000_0000);
 pub const ECAM_BUSES: u64 = 256;
 /// First address after the configuration window.
 pub const ECAM_END: SystemPhysical = SystemPhysical(ECAM.0 + (ECAM_BUSES << 20));
+/// Registers of the IOMMU, where the board has one.
+pub const IOMMU: SystemPhysical = SystemPhysical(0xFD20_0000);
 /// The block of HPET registers.
 pub const HPET: SystemPhysical = SystemPhysical(0xFED0_0000);
 /// Decoded bytes from [`HPET`] on.
@@ -141,11 +143,15 @@ pub const fn pci_line(device: u8, pin: u8) -> u8 {
 
 /// Function 00:00.0, class host bridge.
 pub const HOST_BRIDGE: FunctionAddress = FunctionAddress::new(0, 0, 0);
+/// Function 00:00.2, class IOMMU, where the board has one.
+pub const IOMMU_FUNCTION: FunctionAddress = FunctionAddress::new(0, 0, 2);
 /// Class SMBus at 00:14.0: kernels with an AMD IOMMU look there for the I/O APIC's requester.
 pub const SMBUS: FunctionAddress = FunctionAddress::new(0, 0x14, 0);
 /// Function 00:1F.0, class ISA bridge; what sits on ports has its requester ID.
 pub const ISA_BRIDGE: FunctionAddress = FunctionAddress::new(0, 0x1F, 0);
 /// The first device number that virtio functions take, upwards.
 pub const FIRST_VIRTIO_DEVICE: u8 = 1;
+/// The function for measuring interrupts, where the board has one.
+pub const PULSE: FunctionAddress = FunctionAddress::new(0, 0x1D, 0);
 /// The function for measuring accesses, where the board has test devices.
 pub const PCI_TEST_DEVICE: FunctionAddress = FunctionAddress::new(0, 0x1E, 0);

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 mod configuration;
 mod function;
 mod message;
+pub mod pulse;
 pub mod test_function;
 
 pub use configuration::{BAR_COUNT, Bar, Configuration, Identity};

@@ -2,10 +2,12 @@
 
 use super::ChipsetConfiguration;
 use crate::map;
+use crate::pci::pulse::Pulse;
 use crate::pci::test_function::{MEMORY_BAR, MEMORY_SIZE, PORT_BAR, PORT_SIZE, TestFunction};
-use crate::pci::{Bar, Configuration, Device, Function, Identity, PciBus};
+use crate::pci::{Bar, Configuration, Device, Function, Identity, Msi, PciBus};
 use crate::virtio::{Model, Virtio};
-use arch::pci::{Command, FunctionAddress, class};
+use arch::amd_vi::capability::{self as iommu, BaseLow, Miscellaneous};
+use arch::pci::{Command, FunctionAddress, capability, class, header};
 
 /// Vendor of the emulated bridges and of the test function.
 const RED_HAT: u16 = 0x1B36;
@@ -14,6 +16,11 @@ const TEST_FUNCTION: u16 = 0x0005;
 /// Identifiers that no driver claims: guests shall see the classes and look for nothing behind.
 const SMBUS: u16 = 0x00F0;
 const ISA_BRIDGE: u16 = 0x00F1;
+const AMD: u16 = 0x1022;
+/// Of Zen 2 and Zen 3; kernels go by the class.
+const IOMMU: u16 = 0x1481;
+/// Where its capability is: firmware's table says the same.
+pub const IOMMU_CAPABILITY: u8 = header::FIRST_CAPABILITY as u8;
 
 /// Virtio devices that find a place: device numbers 1 to 13h.
 pub const MAXIMUM_VIRTIO_DEVICES: usize = (map::SMBUS.device - map::FIRST_VIRTIO_DEVICE) as usize;
@@ -28,6 +35,13 @@ pub(super) fn populate(pci: &mut PciBus, configuration: &ChipsetConfiguration) {
         let identity = Identity { vendor: RED_HAT, device, class, ..Identity::default() };
         add(pci, address, Configuration::new(identity), Device::Passive);
     }
+    if configuration.has_iommu {
+        add_iommu(pci);
+    }
+    if configuration.has_pulse {
+        let is_added = Pulse::default().attach(pci, map::PULSE);
+        debug_assert!(is_added, "its place is free");
+    }
     if configuration.has_test_devices {
         add_test_function(pci);
     }
@@ -38,6 +52,42 @@ pub(super) fn populate(pci: &mut PciBus, configuration: &ChipsetConfiguration) {
         let address = FunctionAddress::new(0, device, 0);
         let is_added = Virtio::new(model.clone()).attach(pci, address);
         debug_assert!(is_added, "device {device:#x} is free");
+    }
+}
+
+/// Firmware has enabled the registers, so that the capability's are read-only.
+/// [IOMMU "IOMMU Capability Block Registers"]
+fn add_iommu(pci: &mut PciBus) {
+    let mut configuration = Configuration::new(Identity {
+        vendor: AMD,
+        device: IOMMU,
+        class: class::IOMMU,
+        ..Identity::default()
+    });
+    let head = iommu::Header::new()
+        .with_kind(iommu::KIND)
+        .with_revision(1)
+        .with_has_extended_features(true);
+    let base = map::IOMMU.0;
+    let low = BaseLow::new().with_is_enabled(true).into_bits() | base as u32;
+    let miscellaneous = Miscellaneous::new()
+        .with_guest_virtual_size(2)
+        .with_physical_size(52)
+        .with_virtual_size(64);
+    let mut content = Vec::from(&head.into_bits().to_le_bytes()[2..]);
+    for word in [low, (base >> 32) as u32, 0, miscellaneous.into_bits(), 0] {
+        content.extend(word.to_le_bytes());
+    }
+    let at = configuration.add_capability(capability::SECURE_DEVICE, &content);
+    debug_assert_eq!(at, Some(IOMMU_CAPABILITY), "it is the first");
+    let msi = Msi::add(&mut configuration, 0);
+    let mut function = Function::new(map::IOMMU_FUNCTION, configuration, Device::Passive);
+    function.msi = msi;
+    let is_added = pci.add(function);
+    debug_assert!(is_added, "the map gives every function a place of its own");
+    // It shares its device number with the host bridge.
+    if let Some(bridge) = pci.function_mut(map::HOST_BRIDGE) {
+        bridge.configuration.set(header::HEADER_TYPE, 1, header::MULTI_FUNCTION.into());
     }
 }
 

@@ -1,5 +1,6 @@
 //! A function on the bus: its configuration space, its interrupts and what is behind its regions.
 
+use super::pulse::Pulse;
 use super::test_function::TestFunction;
 use super::{Configuration, Msi, Msix};
 use crate::virtio::Virtio;
@@ -17,6 +18,8 @@ pub enum Device {
     Passive,
     /// The function for measuring accesses.
     Test(TestFunction),
+    /// The function for measuring interrupts.
+    Pulse(Pulse),
     /// A virtio device behind its PCI transport.
     Virtio(Box<Virtio>),
 }
@@ -62,6 +65,7 @@ impl Function {
         match device {
             Device::Passive => u32::MAX,
             Device::Test(device) => device.read(bar, offset, size),
+            Device::Pulse(device) => device.read(attachment.now(), offset),
             Device::Virtio(device) => device.read(&mut attachment, offset, size),
         }
     }
@@ -83,6 +87,7 @@ impl Function {
         match device {
             Device::Passive => {}
             Device::Test(device) => device.write(bar, offset, size, value),
+            Device::Pulse(device) => device.write(attachment.now(), offset, value),
             Device::Virtio(device) => device.write(&mut attachment, offset, size, value),
         }
     }
@@ -102,6 +107,7 @@ impl Function {
     pub fn next_deadline(&self) -> Option<Picoseconds> {
         match &self.device {
             Device::Passive | Device::Test(_) => None,
+            Device::Pulse(device) => device.next_deadline(),
             Device::Virtio(device) => device.next_deadline(),
         }
     }
@@ -110,6 +116,7 @@ impl Function {
         let (device, mut attachment) = self.split(cx);
         match device {
             Device::Passive | Device::Test(_) => {}
+            Device::Pulse(device) => device.advance(&mut attachment),
             Device::Virtio(device) => device.advance(&mut attachment),
         }
     }
