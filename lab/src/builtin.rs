@@ -107,6 +107,8 @@ fn run(
         memory: host.memory,
         seed: 0,
         start: device::Date::default(),
+        iommu: host.iommu,
+        has_pulse: host.has_pulse,
         virtio: Vec::new(),
     })?;
     machine.load(&Images {

@@ -155,7 +155,14 @@ mod tests {
 
     fn idle() -> Drive {
         let model = CpuModel::named("zen4").expect("a model that comes with the machine");
-        let host = Host { model, cpus: 1, memory: 64 << 20, append: String::new() };
+        let host = Host {
+            model,
+            iommu: None,
+            has_pulse: false,
+            cpus: 1,
+            memory: 64 << 20,
+            append: String::new(),
+        };
         Drive::new(host.power_on().expect("a machine"))
     }
 

@@ -8,7 +8,7 @@ use arch::cpuid::Feature;
 use arch::vmx::control::TertiaryControls;
 use board::load::Source;
 use board::topology::Topology;
-use board::{Configuration, Images, Machine};
+use board::{Configuration, Images, IommuModel, Machine};
 use cpu::CpuModel;
 use device::virtio::Model;
 use device::virtio::console::Console;
@@ -21,6 +21,10 @@ pub struct Host {
     pub model: CpuModel,
     /// How many they are.
     pub cpus: u16,
+    /// Nothing if functions reach memory and processors directly.
+    pub iommu: Option<IommuModel>,
+    /// Whether the function for measuring interrupts is there.
+    pub has_pulse: bool,
     /// Bytes of RAM.
     pub memory: u64,
     /// More words for the kernel's command line.
@@ -36,6 +40,8 @@ impl Host {
             memory: self.memory,
             seed: 0,
             start: device::Date::default(),
+            iommu: self.iommu,
+            has_pulse: self.has_pulse,
             virtio: vec![Model::Console(Console::new(&[PORT.to_owned()]))],
         })
     }

@@ -19,6 +19,8 @@ fn run(variant: &str, options: &str) -> (Option<Outcome>, String) {
         memory: 256 << 20,
         seed: 0,
         start: device::Date::default(),
+        iommu: None,
+        has_pulse: false,
         virtio: Vec::new(),
     })
     .expect("a machine");

@@ -15,6 +15,8 @@ fn the_benchmark_runs_on_more_processors_than_xapic_mode_can_address() {
             memory: 512 << 20,
             seed: 0,
             start: device::Date::default(),
+            iommu: None,
+            has_pulse: false,
             virtio: Vec::new(),
         })
         .expect("a machine");

@@ -367,6 +367,26 @@ events! {
         /// The highest that is requested now; 0 if none is.
         vector: Vector,
     }
+    /// An IOMMU logs an interrupt for a virtual processor that does not run.
+    /// [IOMMU "Guest Virtual APIC Log"]
+    43 GuestLogged "ga-log" {
+        /// Whose interrupt it is.
+        requester: RequesterId,
+        /// What the hypervisor gave the virtual processor: GATag.
+        tag: u32,
+    }
+    /// An IOMMU refuses an access or an interrupt of a function, or a command, whether or not its
+    /// log has room for that. [IOMMU "Event Logging"]
+    44 IommuEvent "iommu-event" {
+        /// Whose access or interrupt it is; 0 for commands.
+        requester: RequesterId,
+        /// As the log has it: 2 is a page fault or an interrupt without an entry.
+        kind: u8,
+        /// As the log has them, bits 27:16 of its second dword.
+        flags: u32,
+        /// What was accessed, or where a command lies.
+        address: Device,
+    }
 }
 
 impl Event {

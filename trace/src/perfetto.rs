@@ -130,6 +130,8 @@ impl<W: Write> Export<W> {
             | Event::MsrWrite { .. }
             | Event::Shutdown { .. }
             | Event::EntryRefused { .. }
+            | Event::GuestLogged { .. }
+            | Event::IommuEvent { .. }
             | Event::NestedRoot { .. } => self.instant(record),
         }
     }

@@ -8,6 +8,7 @@ mod interact;
 mod list_cpus;
 mod list_variants;
 pub mod model;
+pub mod platform;
 mod run;
 pub mod size;
 mod snapshot;

@@ -8,12 +8,14 @@
 mod acpi;
 mod bios_area;
 mod dsdt;
+mod ivrs;
 mod memory_map;
 mod smbios;
 mod table;
 #[cfg(test)]
 mod tests;
 
+pub use ivrs::ivrs;
 pub use memory_map::{MemoryKind, MemoryRegion};
 
 use crate::topology::Topology;

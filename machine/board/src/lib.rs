@@ -13,11 +13,15 @@ mod moments;
 mod post_mortem;
 mod recall;
 mod schedule;
+mod server;
 pub mod snapshot;
 pub mod topology;
 mod wiring;
 
+/// What an IOMMU is.
+pub use iommu::amd_vi::Model as IommuModel;
 pub use machine::{Configuration, Images, Machine, MachineError, State};
 pub use recall::Recall;
 pub use schedule::{Limits, Outcome};
+pub use server::server_iommu;
 pub use wiring::Wiring;

@@ -36,6 +36,10 @@ pub struct Configuration {
     pub seed: u64,
     /// What the real-time clock shows at power-on.
     pub start: Date,
+    /// The IOMMU, if there is to be one; [`crate::server_iommu`] has those of models.
+    pub iommu: Option<iommu::amd_vi::Model>,
+    /// Whether there is the function for measuring interrupts.
+    pub has_pulse: bool,
     /// Virtio devices, in the order of their places on the bus.
     pub virtio: Vec<device::virtio::Model>,
 }
@@ -121,6 +125,8 @@ impl Machine {
             cpus: topology.cpu_count(),
             memory_size: configuration.memory,
             start: configuration.start,
+            has_iommu: configuration.iommu.is_some(),
+            has_pulse: configuration.has_pulse,
             virtio: configuration.virtio.clone(),
             ..ChipsetConfiguration::default()
         };
@@ -133,7 +139,7 @@ impl Machine {
             state: State {
                 inboxes: vec![Default::default(); cpus.len()],
                 cpus,
-                wiring: Wiring::new(&chipset),
+                wiring: Wiring::new(&chipset, configuration.iommu),
                 topology,
                 now: Picoseconds::ZERO,
                 turn: None,
@@ -153,7 +159,10 @@ impl Machine {
     /// Does what firmware and boot loader do; the bootstrap processor then stands at the kernel's
     /// first instruction. Answers what was loaded, for people.
     pub fn load(&mut self, images: &Images<'_>) -> Result<String, MachineError> {
-        let options = FirmwareOptions::new(&self.state.topology);
+        let iommu = self.state.wiring.iommu.as_ref();
+        let tables: Vec<_> = iommu.map(|iommu| firmware::ivrs(iommu.model())).into_iter().collect();
+        let options =
+            FirmwareOptions { extra_tables: &tables, ..FirmwareOptions::new(&self.state.topology) };
         let firmware = firmware::install(&mut self.memory, &options)?;
         let request = BootRequest {
             kernel: images.kernel,

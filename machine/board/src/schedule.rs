@@ -15,6 +15,7 @@ use arch::time::Picoseconds;
 use bus::{Effect, Initiator};
 use cpu::{Activity, Attention, Bus, RunEnd};
 use interrupt::route;
+use iommu::amd_vi::Remapped;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use trace::Event;
@@ -297,12 +298,7 @@ impl Machine {
         match effect {
             Effect::MessageSignalled(message) => {
                 self.note_message(initiator, at, message);
-                let width = DestinationWidth::Fifteen;
-                if let Some(interrupt) = message.interrupt(width)
-                    && !self.send(initiator, at, &interrupt, Scope::Destination)
-                {
-                    self.state.wiring.io_apic.not_accepted(message);
-                }
+                self.deliver_message(initiator, at, message);
             }
             Effect::Interrupt { message, scope } => {
                 self.send(initiator, at, &message, scope);
@@ -322,6 +318,33 @@ impl Machine {
             Effect::Console { port, byte } => self.console.push((port, byte)),
             Effect::ChannelOutput { port } => self.collect(initiator, port),
             Effect::Line { .. } | Effect::EndOfInterrupt { .. } => {}
+        }
+    }
+
+    /// A message becomes an interrupt: of the processors, of a guest, or of nobody.
+    fn deliver_message(
+        &mut self,
+        initiator: Initiator,
+        at: Picoseconds,
+        message: MessageSignalled,
+    ) {
+        let remapped = self.state.wiring.remap(&mut self.memory, at, initiator, message);
+        let is_taken = match remapped {
+            Remapped::Unchanged => match message.interrupt(DestinationWidth::Fifteen) {
+                Some(interrupt) => self.send(initiator, at, &interrupt, Scope::Destination),
+                None => true,
+            },
+            Remapped::Interrupt(interrupt) => {
+                self.send(initiator, at, &interrupt, Scope::Destination)
+            }
+            Remapped::Posting(posting) => {
+                self.state.wiring.post(&mut self.memory, at, posting);
+                true
+            }
+            Remapped::Aborted => false,
+        };
+        if !is_taken {
+            self.state.wiring.io_apic.not_accepted(message);
         }
     }
 

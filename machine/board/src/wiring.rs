@@ -19,6 +19,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trace::{Event, Record, TraceHash, VirtualCpu};
 
+mod iommu;
+
+use ::iommu::AmdVi;
+use ::iommu::amd_vi::{Behaviour, Model};
+
 /// Where the I/O APIC is; the MADT says the same.
 const IO_APIC: u64 = 0xFEC0_0000;
 /// Pins of the I/O APIC.
@@ -39,6 +44,8 @@ pub struct Wiring {
     pub io_apic: IoApic,
     /// The 8259 pair.
     pub pic: PicPair,
+    /// What stands between functions and the rest, if there is one.
+    pub iommu: Option<AmdVi>,
     intr: bool,
     /// The latest time that a device has seen: it never goes back.
     now: Picoseconds,
@@ -78,14 +85,15 @@ struct WatchedPort {
 }
 
 impl Wiring {
-    /// The board at power-on.
-    pub fn new(configuration: &ChipsetConfiguration) -> Self {
+    /// The board at power-on, with this IOMMU.
+    pub fn new(configuration: &ChipsetConfiguration, iommu: Option<Model>) -> Self {
         let model =
             IoApicModel { version: 0x20, pins: IO_APIC_PINS, requester: RequesterId(0x00A0) };
         Self {
             chipset: Chipset::new(configuration),
             io_apic: IoApic::new(model),
             pic: PicPair::new(),
+            iommu: iommu.map(|model| AmdVi::new(model, Behaviour::default())),
             intr: false,
             now: Picoseconds::ZERO,
             hash: TraceHash::default(),
@@ -150,12 +158,19 @@ impl Wiring {
         act: impl FnOnce(&mut Chipset, &mut Context<'_>) -> T,
     ) -> T {
         self.now = self.now.max(at);
-        let mut outbox = Outbox::default();
-        let mut context = Context { now: self.now, memory, outbox: &mut outbox };
-        let result = act(&mut self.chipset, &mut context);
+        let (now, mut outbox) = (self.now, Outbox::default());
+        let result = match &mut self.iommu {
+            Some(iommu) => {
+                let mut memory = iommu::Translated { iommu, memory };
+                let context = &mut Context { now, memory: &mut memory, outbox: &mut outbox };
+                act(&mut self.chipset, context)
+            }
+            None => act(&mut self.chipset, &mut Context { now, memory, outbox: &mut outbox }),
+        };
         for (initiator, at, effect) in outbox.drain() {
             self.settle(initiator, at, effect);
         }
+        self.follow_iommu(memory, now);
         result
     }
 
@@ -221,6 +236,7 @@ impl Platform for Wiring {
     ) -> u64 {
         let value = match Self::io_apic_offset(address) {
             Some(offset) => self.io_apic.read_mmio(offset, size),
+            None if let Some(value) = self.read_iommu(address, size) => value,
             None => {
                 self.with_devices(memory, visit.at, |chipset, cx| chipset.read(cx, address, size))
             }
@@ -243,6 +259,9 @@ impl Platform for Wiring {
                 let mut effects = Vec::new();
                 self.io_apic.write_mmio(offset, size, value, &mut effects);
                 self.send_io_apic(visit.at, effects);
+            }
+            None if self.write_iommu(memory, address, size, value) => {
+                self.follow_iommu(memory, visit.at);
             }
             None => self.with_devices(memory, visit.at, |chipset, cx| {
                 chipset.write(cx, address, size, value);

@@ -9,7 +9,7 @@
 //! DEVIATION(IOMMU "Exclusion Range Base Register"): the range is kept and has no effect.
 
 use arch::amd_vi::register::{DeviceTableBase, InterruptDestination, RingBase};
-use arch::amd_vi::{Control, ExtendedFeatures, ExtendedFeatures2, Status, model};
+use arch::amd_vi::{Control, Event, ExtendedFeatures, ExtendedFeatures2, Status, model};
 use arch::apic::{DeliveryMode, InterruptMessage};
 use arch::identity::{ApicId, RequesterId, Vector};
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,7 @@ pub struct Behaviour {
 }
 
 /// What an IOMMU causes elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// An interrupt of its own, sent as its extended registers say.
     Interrupt(InterruptMessage),
@@ -85,6 +85,8 @@ pub enum Signal {
     Message,
     /// The doorbell of this core is to be rung.
     Doorbell(ApicId),
+    /// Nobody has to do anything, but who watches is told: something was refused.
+    Refused(Event),
 }
 
 /// Registers and what else outlives an access.

@@ -1,8 +1,8 @@
 //! The options that say which host is emulated.
 
 use crate::status::Usage;
-use crate::verb::machine::model;
 use crate::verb::machine::size::parse_bytes;
+use crate::verb::machine::{model, platform};
 use arch::cpuid::Feature;
 use bench::{InterruptChip, Timer};
 use lab::booted::Store;
@@ -18,6 +18,8 @@ const LEAST_MEMORY: u64 = 256 << 20;
 pub(super) struct HostArguments {
     #[command(flatten)]
     pub(super) model: model::Arguments,
+    #[command(flatten)]
+    platform: platform::Arguments,
     /// Processors of the emulated host
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub(super) cpus: u16,
@@ -65,7 +67,10 @@ impl HostArguments {
                 self.model.description()
             )));
         }
-        Ok(Host { model, cpus: self.cpus, memory: self.memory, append: self.append.clone() })
+        let iommu = self.platform.iommu(&model)?;
+        let (cpus, memory, append) = (self.cpus, self.memory, self.append.clone());
+        let has_pulse = self.platform.pulse;
+        Ok(Host { model, iommu, has_pulse, cpus, memory, append })
     }
 
     pub(super) fn additions(&self) -> Additions<'_> {

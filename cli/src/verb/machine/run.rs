@@ -8,6 +8,7 @@ use super::devices::{self, ChannelFiles};
 use super::gdb;
 use super::input;
 use super::model;
+use super::platform;
 use super::size::{parse_bytes, parse_duration};
 use super::snapshot::{self, Snapshots};
 use super::symbols;
@@ -70,6 +71,8 @@ pub struct Arguments {
     /// A module for a Multiboot kernel: FILE, or "FILE its command line"
     #[arg(long, value_name = "FILE")]
     module: Vec<String>,
+    #[command(flatten)]
+    platform: platform::Arguments,
     #[command(flatten)]
     devices: devices::Arguments,
     /// Seed of the processors' random numbers
@@ -160,8 +163,11 @@ fn choose_executor(machine: &mut Machine, arguments: &Arguments) {
 }
 
 fn build(arguments: &Arguments) -> anyhow::Result<(Machine, ConfigurationDigest)> {
+    let model = arguments.model.model().map_err(Usage::of)?;
     let configuration = Configuration {
-        model: arguments.model.model().map_err(Usage::of)?,
+        iommu: arguments.platform.iommu(&model)?,
+        has_pulse: arguments.platform.pulse,
+        model,
         topology: Topology::of_cores(arguments.cpus).map_err(Usage::of)?,
         memory: arguments.memory,
         seed: arguments.seed,

@@ -50,6 +50,12 @@ impl Configuration {
         text(self.model.name());
         text(&format!("{:?} {:?}", self.model.features(), self.model.behaviour()));
         text(&format!("{:?} {:#x}", self.topology, self.memory));
+        if self.has_pulse {
+            text("pulse");
+        }
+        if let Some(iommu) = &self.iommu {
+            text(&format!("iommu {iommu:?}"));
+        }
         for model in &self.virtio {
             match model {
                 Model::Block(block) => {

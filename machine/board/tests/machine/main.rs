@@ -1,5 +1,6 @@
 //! What a whole machine must do whatever runs on it.
 
+mod device_interrupt;
 mod program;
 mod recalled;
 mod restored;

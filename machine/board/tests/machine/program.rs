@@ -61,6 +61,8 @@ pub fn configuration() -> Configuration {
         memory: 8 << 20,
         seed: 7,
         start: device::Date::default(),
+        iommu: None,
+        has_pulse: false,
         virtio: vec![Model::Console(Console::new(&["results".into()]))],
     }
 }

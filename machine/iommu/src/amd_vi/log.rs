@@ -1,12 +1,13 @@
 //! The event log, and the interrupts that say that something is in a log. [IOMMU "Event Logging"]
 
-use super::AmdVi;
+use super::{AmdVi, Signal};
 use crate::SystemMemory;
 use arch::amd_vi::{Event, Status, event};
 
 impl AmdVi {
     /// Puts an event into the log, if that runs and has room.
     pub(super) fn log_event(&mut self, memory: &mut impl SystemMemory, event: Event) {
+        self.signals.push(Signal::Refused(event));
         if !self.status.contains(Status::EVENT_LOG_RUN) {
             return;
         }

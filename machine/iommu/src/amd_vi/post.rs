@@ -75,6 +75,11 @@ impl Posting {
         }
     }
 
+    /// Whose interrupt it is.
+    pub const fn requester(&self) -> RequesterId {
+        self.requester
+    }
+
     /// Takes all steps at once.
     pub fn run(mut self, iommu: &mut AmdVi, memory: &mut impl SystemMemory) {
         // Bounded: five steps.

@@ -1,0 +1,178 @@
+//! The IOMMU's place on the board: between functions and memory, and between their messages and the
+//! processors. [IOMMU "Architecture"]
+//!
+//! DEVIATION(IOMMU "Device Table"): what sits on ports, the firmware configuration device among it,
+//! reaches memory untranslated, as where it is the hypervisor's and not a function's.
+
+use super::{BOARD, Wiring};
+use ::iommu::AmdVi;
+use ::iommu::amd_vi::{Access, Posting, PostingStep, Remapped, Signal};
+use arch::address::{Device, SystemPhysical};
+use arch::amd_vi::register;
+use arch::apic::Scope;
+use arch::identity::RequesterId;
+use arch::msi::MessageSignalled;
+use arch::time::Picoseconds;
+use bus::{Context, DirectMemoryAccess, DmaFault, Effect, GuestMemory, Initiator};
+use device::map;
+use trace::Event;
+
+/// Memory as functions see it.
+pub(super) struct Translated<'a> {
+    pub iommu: &'a mut AmdVi,
+    pub memory: &'a mut GuestMemory,
+}
+
+impl Translated<'_> {
+    /// Calls `each` with the place of every piece that lies together, and its range within the
+    /// access. A refused piece ends the access; those before it are done.
+    fn pieces(
+        &mut self,
+        requester: RequesterId,
+        address: Device,
+        length: usize,
+        access: Access,
+        mut each: impl FnMut(&mut GuestMemory, SystemPhysical, std::ops::Range<usize>) -> bool,
+    ) -> Result<(), DmaFault> {
+        let mut done = 0;
+        // Bounded: each turn does at least a byte.
+        while done < length {
+            let at = address.offset(done as u64);
+            let (place, together) = if requester == map::ISA_BRIDGE.requester() {
+                (SystemPhysical(at.0), u64::MAX)
+            } else {
+                let found = self.iommu.translate(self.memory, requester, at, access)?;
+                (found.address, found.length.max(1))
+            };
+            let end = length.min(done.saturating_add(together.min(length as u64) as usize));
+            if !each(self.memory, place, done..end) {
+                return Err(DmaFault(at));
+            }
+            done = end;
+        }
+        Ok(())
+    }
+}
+
+impl DirectMemoryAccess for Translated<'_> {
+    fn read(
+        &mut self,
+        requester: RequesterId,
+        address: Device,
+        into: &mut [u8],
+    ) -> Result<(), DmaFault> {
+        let length = into.len();
+        self.pieces(requester, address, length, Access::Read, |memory, place, range| {
+            GuestMemory::read(memory, place, &mut into[range]).is_ok()
+        })
+    }
+
+    fn write(
+        &mut self,
+        requester: RequesterId,
+        address: Device,
+        from: &[u8],
+    ) -> Result<(), DmaFault> {
+        self.pieces(requester, address, from.len(), Access::Write, |memory, place, range| {
+            GuestMemory::write(memory, place, &from[range]).is_ok()
+        })
+    }
+}
+
+impl Wiring {
+    /// Reads a register of the IOMMU, if one is at this address.
+    pub(super) fn read_iommu(&self, address: SystemPhysical, size: u8) -> Option<u64> {
+        let offset = register_offset(address)?;
+        self.iommu.as_ref().map(|iommu| iommu.read(offset, size))
+    }
+
+    /// Writes a register of the IOMMU; false if none is at this address.
+    pub(super) fn write_iommu(
+        &mut self,
+        memory: &mut GuestMemory,
+        address: SystemPhysical,
+        size: u8,
+        value: u64,
+    ) -> bool {
+        let (Some(offset), Some(iommu)) = (register_offset(address), &mut self.iommu) else {
+            return false;
+        };
+        iommu.write(memory, offset, size, value);
+        true
+    }
+
+    /// What becomes of a message that was written into the interrupt window.
+    pub(crate) fn remap(
+        &mut self,
+        memory: &mut GuestMemory,
+        at: Picoseconds,
+        initiator: Initiator,
+        message: MessageSignalled,
+    ) -> Remapped {
+        let (Some(iommu), Initiator::Device(requester)) = (&mut self.iommu, initiator) else {
+            return Remapped::Unchanged;
+        };
+        let remapped = iommu.remap(memory, requester, message);
+        self.follow_iommu(memory, at);
+        remapped
+    }
+
+    /// Posts to a guest's virtual APIC. All steps are taken at one moment, between two turns of
+    /// processors.
+    pub(crate) fn post(&mut self, memory: &mut GuestMemory, at: Picoseconds, mut posting: Posting) {
+        let requester = posting.requester();
+        // Bounded: five steps.
+        loop {
+            let Some(iommu) = &mut self.iommu else { return };
+            match posting.step(iommu, memory) {
+                PostingStep::Posted { page, vector } => {
+                    self.note(BOARD, at, Event::Posted { place: page, vector });
+                }
+                PostingStep::Logged { tag } => {
+                    self.note(BOARD, at, Event::GuestLogged { requester, tag });
+                }
+                PostingStep::Continue => {}
+                PostingStep::Complete => break,
+            }
+        }
+        self.follow_iommu(memory, at);
+    }
+
+    fn note_refusal(&mut self, at: Picoseconds, event: arch::amd_vi::Event) {
+        let event = Event::IommuEvent {
+            requester: event.device,
+            kind: event.kind as u8,
+            flags: event.flags.bits().into(),
+            address: Device(event.address),
+        };
+        self.note(BOARD, at, event);
+    }
+
+    /// Takes the IOMMU's signals to where they lead.
+    pub(super) fn follow_iommu(&mut self, memory: &mut GuestMemory, at: Picoseconds) {
+        let Some(iommu) = &mut self.iommu else { return };
+        let initiator = Initiator::Device(iommu.model().requester);
+        for signal in iommu.take_signals() {
+            match signal {
+                Signal::Interrupt(message) => {
+                    let effect = Effect::Interrupt { message, scope: Scope::Destination };
+                    self.outbox.push(initiator, at, effect);
+                }
+                Signal::Doorbell(target) => {
+                    self.note(BOARD, at, Event::Doorbell { target });
+                    self.outbox.push(initiator, at, Effect::Doorbell { target });
+                }
+                Signal::Refused(event) => self.note_refusal(at, event),
+                Signal::Message => {
+                    let outbox = &mut self.outbox;
+                    let mut context = Context { now: at, memory, outbox };
+                    self.chipset.pci.signal_msi(&mut context, map::IOMMU_FUNCTION, 0);
+                }
+            }
+        }
+    }
+}
+
+fn register_offset(address: SystemPhysical) -> Option<u64> {
+    address.0.checked_sub(map::IOMMU.0).filter(|offset| *offset < register::SIZE)
+}
