@@ -30,12 +30,12 @@ impl Cpu {
         if !is_32_bit || self.control.tr.limit < 0x67 {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        let bitmap = self.read_system(bus, self.control.tr.base + 0x66, 2)? as u32;
+        let bitmap = self.read_system(bus, self.control.tr.base.wrapping_add(0x66), 2)? as u32;
         let at = bitmap + port as u32 / 8;
         if at + 1 > self.control.tr.limit {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        let bits = self.read_system(bus, self.control.tr.base + at as u64, 2)? as u32;
+        let bits = self.read_system(bus, self.control.tr.base.wrapping_add(at as u64), 2)? as u32;
         let wanted = ((1 << size) - 1) << (port % 8);
         if bits & wanted != 0 { Err(Stop::GENERAL_PROTECTION) } else { Ok(()) }
     }

@@ -146,7 +146,7 @@ impl Cpu {
         if at + 3 > self.control.idtr.limit as u64 {
             return Err(Stop::exception_with(exception::GENERAL_PROTECTION, idt_code(vector, 0)));
         }
-        let target = self.read_system(bus, self.control.idtr.base + at, 4)?;
+        let target = self.read_system(bus, self.control.idtr.base.wrapping_add(at), 4)?;
         let mut frame = self.present_frame(2);
         let flags = self.registers.flags.bits();
         let (cs, ip) =
@@ -423,8 +423,9 @@ impl Cpu {
                 code_of(self.control.tr.selector) | external,
             ));
         }
-        let pointer = self.read_system(bus, self.control.tr.base + at, size)?;
-        let selector = self.read_system(bus, self.control.tr.base + at + size as u64, 2)? as u16;
+        let place = self.control.tr.base.wrapping_add(at);
+        let pointer = self.read_system(bus, place, size)?;
+        let selector = self.read_system(bus, place.wrapping_add(size as u64), 2)? as u16;
         Ok((selector, pointer))
     }
 

@@ -126,15 +126,15 @@ impl Cpu {
         if reason == Reason::Return {
             flags &= !rflags::NT;
         }
-        self.write_system(bus, base + tss.ip, tss.bytes, next)?;
-        self.write_system(bus, base + tss.flags, tss.bytes, flags)?;
+        self.write_system(bus, base.wrapping_add(tss.ip), tss.bytes, next)?;
+        self.write_system(bus, base.wrapping_add(tss.flags), tss.bytes, flags)?;
         for number in 0..8 {
-            let at = base + tss.registers + (number * tss.bytes) as u64;
+            let at = base.wrapping_add(tss.registers + (number * tss.bytes) as u64);
             self.write_system(bus, at, tss.bytes, self.registers.gpr[number])?;
         }
         let count = if tss.bytes == 4 { 6 } else { 4 };
         for register in SegmentRegister::ALL.into_iter().take(count) {
-            let at = base + tss.selectors + register as u64 * tss.stride;
+            let at = base.wrapping_add(tss.selectors + register as u64 * tss.stride);
             let selector = self.registers.segments[register].selector;
             self.write_system(bus, at, 2, selector as u64)?;
         }
