@@ -187,3 +187,31 @@ fn exits_of_descriptor_tables_describe_the_operand() {
     assert_eq!(reason, ExitReason::LdtrOrTr);
     assert_eq!(lab.get(exit::INSTRUCTION_INFORMATION), 7 << 3 | 1 << 10 | 1 << 28);
 }
+
+#[test]
+fn rdpid_and_rdtscp_are_undefined_without_their_control() {
+    let rows: [(&str, fn(&mut CodeAssembler)); 2] =
+        [("RDPID", |a| a.rdpid(eax).unwrap()), ("RDTSCP", |a| a.rdtscp().unwrap())];
+    for (name, code) in rows {
+        for (control, expected) in [(false, GUEST_HANDLER), (true, GUEST_CODE)] {
+            let mut lab = Lab::on("sapphire-rapids");
+            lab.guest_code(|a| {
+                code(a);
+                a.hlt().unwrap();
+            });
+            if control {
+                lab.secondary(SecondaryControls::RDTSCP);
+            }
+            assert_eq!(lab.run(), ExitReason::Hlt, "{name}");
+            assert_eq!(lab.get(guest::RIP) & !0xF, expected, "{name}, control {control}");
+        }
+    }
+}
+
+#[test]
+fn what_the_manual_does_not_explain_of_the_basic_capabilities_reads_zero() {
+    for model in ["ivy-bridge-ep", "haswell-ep", "skylake-sp", "ice-lake-sp", "sapphire-rapids"] {
+        let can = Lab::on(model).cpu.guest.vmx.capabilities.expect("VMX");
+        assert_eq!(can.basic.into_bits() >> 57, 0, "{model}");
+    }
+}

@@ -181,8 +181,9 @@ fn rdtscp(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     Ok(())
 }
 
-fn rdpid(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
+fn rdpid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.needs(Feature::Rdpid)?;
+    cpu.before(bus, op, Sensitive::Rdpid)?;
     cpu.registers.gpr[op.a as usize] = cpu.control.msr.tsc_aux & 0xFFFF_FFFF;
     Ok(())
 }

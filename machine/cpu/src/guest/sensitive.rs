@@ -58,6 +58,7 @@ pub(crate) enum Sensitive {
         io: Io,
     },
     Pushf,
+    Rdpid,
     Rdpmc,
     Rdtsc,
     Rdtscp,

@@ -410,7 +410,7 @@ fn plain_intercept(what: Sensitive) -> Plain {
         Sensitive::Rsm => Plain::Vector3(Vector3::RSM, Rsm),
         Sensitive::Wbinvd => Plain::Vector4(Vector4::WBINVD, Wbinvd),
         Sensitive::Xsetbv => Plain::Vector4(Vector4::XSETBV, Xsetbv),
-        // Those with particulars of their own have been decided.
+        // Those with particulars of their own have been decided, and RDPID has no intercept.
         _ => Plain::Vector3(Vector3::empty(), Invalid),
     }
 }

@@ -18,8 +18,13 @@ pub fn of(model: &CpuModel) -> Option<VmxCapabilities> {
     let common = part.common(&IMPLEMENTED);
     // The format of a region is each processor's own, and so is the size that it takes.
     let basic = common.basic.with_region_size(super::vmcs::SIZE as u16);
+    // Dumps have bits set that no manual at hand explains: nothing stands behind them here.
+    let basic = Basic::from_bits(basic.into_bits() & EXPLAINED);
     Some(VmxCapabilities { basic, ..common })
 }
+
+/// Bits of IA32_VMX_BASIC that the manual explains. [SDM3 "Basic VMX Information"]
+const EXPLAINED: u64 = (1 << 57) - 1;
 
 const PIN: PinControls = PinControls::EXTERNAL_INTERRUPT_EXITING
     .union(PinControls::NMI_EXITING)

@@ -89,6 +89,7 @@ impl Cpu {
             Sensitive::Port { port, size, io } => self.exit_of_port(bus, op, port, size, io),
             Sensitive::Rdpmc => plain(exits(Primary::RDPMC_EXITING), ExitReason::Rdpmc),
             Sensitive::Rdtsc => plain(exits(Primary::RDTSC_EXITING), ExitReason::Rdtsc),
+            Sensitive::Rdpid if !also(Secondary::RDTSCP) => return Err(Stop::INVALID_OPCODE),
             Sensitive::Rdtscp => {
                 if !also(Secondary::RDTSCP) {
                     return Err(Stop::INVALID_OPCODE);
@@ -122,6 +123,7 @@ impl Cpu {
             | Sensitive::Iret
             | Sensitive::Popf
             | Sensitive::Pushf
+            | Sensitive::Rdpid
             | Sensitive::Rsm => None,
         };
         match exit {
