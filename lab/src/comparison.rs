@@ -363,7 +363,7 @@ fn troubles(one: &Observed) -> Vec<String> {
         )
     });
     let failed = one.result.console.iter().filter_map(|line| workload_failure(line));
-    let warnings = one.result.messages.iter().filter(|text| text.contains("WARNING"));
+    let warnings = one.result.messages.iter().filter(|text| is_warning(text));
     let all = ended.into_iter().chain(refused).chain(unsaid).chain(failed);
     all.chain(warnings.cloned()).collect()
 }
@@ -371,6 +371,12 @@ fn troubles(one: &Observed) -> Vec<String> {
 /// As parameters of modules are set and shown.
 fn is_on(value: &str) -> bool {
     ["Y", "1"].contains(&value)
+}
+
+/// Whether a message is the kernel's WARN() or BUG(): what it says of weaknesses of the processor
+/// has the word further behind, and is no fault.
+fn is_warning(message: &str) -> bool {
+    ["WARNING:", "BUG:"].iter().any(|start| message.starts_with(start))
 }
 
 /// A command of the guest that did not succeed.
@@ -446,5 +452,25 @@ pub(crate) fn figure(record: &Json) -> Option<Figure> {
         }
         "command" => figure("command".into(), "seconds", record["seconds"].as_f64()?, 1),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_warns_of_is_told_from_what_it_says_of_the_processor() {
+        for (message, is_one) in [
+            (
+                "WARNING: CPU: 1 PID: 1 at arch/x86/kvm/vmx/vmx.c:1 vmx_exit+0x1/0x2 [kvm_intel]",
+                true,
+            ),
+            ("BUG: kernel NULL pointer dereference, address: 0", true),
+            ("RETBleed: WARNING: Spectre v2 mitigation leaves CPU vulnerable", false),
+            ("kvm_intel: VMX preemption timer is not used", false),
+        ] {
+            assert_eq!(is_warning(message), is_one, "{message}");
+        }
     }
 }

@@ -134,7 +134,11 @@ impl Experiment {
 
     /// What KVM inhibits, for people.
     pub fn inhibited_name(&self) -> &'static str {
-        self.features.first().map_or("", |feature| feature.name())
+        match self.vendor() {
+            Vendor::Amd => self.features.first().map_or("", |feature| feature.name()),
+            // What rests on it goes with it.
+            Vendor::Intel => Feature::Apicv.name(),
+        }
     }
 
     /// What is compared, off first.
@@ -306,6 +310,10 @@ mod tests {
             assert_eq!(found, [off, on], "{model} {text}");
             assert_eq!(arms[0].isa(), Isa::Vmx);
         }
+        let model =
+            CpuModel::named("sapphire-rapids").expect("a model that comes with the machine");
+        let ipis = "ipi=off,on".parse::<Request>().expect("a request").on(&model);
+        assert_eq!(ipis.expect("a feature of Intel's").inhibited_name(), "APICv");
         let label = &arms_on("sapphire-rapids", "on")[0].label;
         assert_eq!(label, "APICv and IPI virtualization on");
     }
