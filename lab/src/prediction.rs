@@ -8,6 +8,9 @@ use crate::experiment::Experiment;
 use crate::published::{Cell, Formula, Published, Setting};
 use serde::Serialize;
 
+/// What stands for the number of exits among the measures.
+const EXITS: &str = "exits";
+
 /// What a figure served for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -135,7 +138,8 @@ fn value(cell: &Cell, comparisons: &[Comparison]) -> Option<f64> {
     let comparison = comparisons.iter().find(|one| one.name == cell.apic)?;
     let measure = || comparison.measures.iter().find(|one| one.name == cell.measure);
     match cell.setting {
-        Setting::Change => comparison.change(),
+        Setting::Change if cell.measure == EXITS => comparison.change(),
+        Setting::Change => measure()?.change(),
         Setting::On => measure()?.on,
         Setting::Off => measure()?.off,
     }

@@ -42,7 +42,7 @@ pub(crate) struct Published {
 pub(crate) enum Setting {
     Off,
     On,
-    /// Of the number of exits, in percent.
+    /// Of the number of exits or of a measure, in percent.
     Change,
 }
 
@@ -181,8 +181,8 @@ mod tests {
         }
     }
 
-    /// Two figures of the same runs: a rate that is the number of senders by a latency, a ratio or
-    /// a difference of two rows.
+    /// Two figures of the same runs: a rate that is the number of senders by a latency, a ratio, a
+    /// difference or a change of two rows.
     #[test]
     fn a_row_whose_value_follows_from_others_says_so() {
         let all: Vec<_> = Published::all();
@@ -202,6 +202,7 @@ mod tests {
                         && a.unit == b.unit
                         && a.workload == row.workload
                         && (is_close(a.value / b.value, row.value)
+                            || is_close((a.value / b.value - 1.0) * 100.0, row.value)
                             || is_close(a.value - b.value, row.value))
                 })
             });
