@@ -184,6 +184,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$avicenna" lab run --kernel builtin --cpus 2 --format json -o "$work/builtin"
 check "built-in hypervisor: 90 % fewer exits" falls "$work/builtin" -90
+"$avicenna" lab run --kernel builtin --cpu sapphire-rapids --cpus 2 --format json -o "$work/builtin"
+check "built-in hypervisor on Intel: 80 % fewer exits" falls "$work/builtin" -80
 check "a kernel that was named is never replaced" refuses_a_kernel_it_cannot_have
 check "a workload that is none" says_what_would_be_right "ipi, threads, mesh, timer" run --workload nosuch
 check "too little memory" says_what_would_be_right "at least 256M" run --memory 12

@@ -15,6 +15,7 @@ use board::{Configuration, Images, Machine, Outcome};
 use rules::feature::Feature;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
+use trace::exit_reason::Isa;
 
 /// One run of the hypervisor.
 struct Run {
@@ -137,11 +138,12 @@ fn run(
 
 /// The hypervisor's records.
 fn read(text: &str, tally: Tally) -> Run {
+    let isa = tally.exits.keys().next().map_or(Isa::Svm, |reason| reason.isa);
     let mut run = Run { tally, own: BTreeMap::new(), figures: Vec::new(), troubles: Vec::new() };
     for record in text.lines().filter_map(|line| serde_json::from_str::<Json>(line).ok()) {
         match record["record"].as_str().unwrap_or_default() {
             "exit" => {
-                let name = record["reason"].as_str().unwrap_or_default().to_owned();
+                let name = known_name(isa, record["reason"].as_str().unwrap_or_default());
                 run.own.insert(name, record["count"].as_u64().unwrap_or(0));
             }
             "guest" => run.figures.extend(figure(&record["output"])),
@@ -150,6 +152,22 @@ fn read(text: &str, tally: Tally) -> Run {
         }
     }
     run
+}
+
+/// Reasons of VMX that the hypervisor calls as it does those of SVM, and KVM's names for them.
+const VMX_NAMES: [(&str, &str); 4] = [
+    ("interrupt", "EXTERNAL_INTERRUPT"),
+    ("io", "IO_INSTRUCTION"),
+    ("pause", "PAUSE_INSTRUCTION"),
+    ("hypercall", "VMCALL"),
+];
+
+/// The hypervisor's name of a reason as KVM's tracepoints spell it.
+fn known_name(isa: Isa, name: &str) -> String {
+    let renamed = VMX_NAMES.iter().find(|(own, _)| isa == Isa::Vmx && *own == name);
+    let name = renamed.map_or(name, |(_, known)| known);
+    let known = isa.reason_named(name).and_then(|code| isa.reason_name(code));
+    known.unwrap_or(name).to_owned()
 }
 
 fn side_by_side(name: &str, off: Option<Run>, on: Option<Run>) -> Comparison {
@@ -208,5 +226,25 @@ fn agreement(setting: Setting, run: &Run) -> Agreement {
         software: run.own.values().sum(),
         machine: machine.values().sum(),
         differences: names.into_iter().map(pair).filter(|(_, own, all)| own != all).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hypervisors_names_are_told_as_kvm_tells_them() {
+        for (isa, own, known) in [
+            (Isa::Svm, "interrupt", "interrupt"),
+            (Isa::Svm, "npf", "npf"),
+            (Isa::Vmx, "interrupt", "EXTERNAL_INTERRUPT"),
+            (Isa::Vmx, "io", "IO_INSTRUCTION"),
+            (Isa::Vmx, "ept_violation", "EPT_VIOLATION"),
+            (Isa::Vmx, "apic_write", "APIC_WRITE"),
+            (Isa::Vmx, "other", "other"),
+        ] {
+            assert_eq!(known_name(isa, own), known);
+        }
     }
 }
