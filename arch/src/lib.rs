@@ -18,3 +18,4 @@ pub mod segment;
 pub mod svm;
 pub mod time;
 pub mod vmx;
+pub mod vt_d;
