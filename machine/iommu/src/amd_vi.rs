@@ -28,7 +28,6 @@ mod tests;
 
 pub use post::{Posting, PostingStep};
 pub use remap::Remapped;
-pub use translate::{Access, Translation};
 
 /// What an IOMMU is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,8 +3,12 @@
 
 #![warn(missing_docs)]
 
+mod access;
 pub mod amd_vi;
 mod memory;
+pub mod vt_d;
 
+pub use access::{Access, Translation};
 pub use amd_vi::AmdVi;
 pub use memory::SystemMemory;
+pub use vt_d::VtD;

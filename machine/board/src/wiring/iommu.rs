@@ -5,8 +5,8 @@
 //! reaches memory untranslated, as where it is the hypervisor's and not a function's.
 
 use super::{BOARD, Wiring};
-use ::iommu::AmdVi;
-use ::iommu::amd_vi::{Access, Posting, PostingStep, Remapped, Signal};
+use ::iommu::amd_vi::{Posting, PostingStep, Remapped, Signal};
+use ::iommu::{Access, AmdVi};
 use arch::address::{Device, SystemPhysical};
 use arch::amd_vi::register;
 use arch::apic::Scope;

@@ -1,6 +1,7 @@
 //! An IOMMU with its tables in a small memory.
 
 use super::*;
+use crate::Access;
 use arch::address::{Device, SystemPhysical};
 use arch::amd_vi::register as at;
 use arch::amd_vi::{

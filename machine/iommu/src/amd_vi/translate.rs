@@ -2,7 +2,7 @@
 
 use super::AmdVi;
 use super::device::Asked;
-use crate::SystemMemory;
+use crate::{Access, SystemMemory, Translation};
 use arch::address::{Device, SystemPhysical};
 use arch::amd_vi::page::SIZED_LEAF;
 use arch::amd_vi::{EventFlags, EventKind, PageEntry, TranslationHalf};
@@ -10,24 +10,6 @@ use arch::identity::RequesterId;
 use arch::msi::{WINDOW_END, WINDOW_START};
 use bus::DmaFault;
 use bus::walk::{Failure, Format, Leaf, Tables, walk};
-
-/// What a device does to memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// A read.
-    Read,
-    /// A write outside of the interrupt window.
-    Write,
-}
-
-/// Where an access leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Translation {
-    /// Of the byte that was asked for.
-    pub address: SystemPhysical,
-    /// Bytes from there on that lie together; the rest is another translation.
-    pub length: u64,
-}
 
 /// Rights of an entry, and of a device.
 const READ: u64 = PageEntry::READABLE;

@@ -1,0 +1,93 @@
+//! Software that does not know what it is doing: registers, tables and descriptors at random.
+
+use super::*;
+
+/// A small generator: the same numbers on every host.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        (self.next() >> 16) % bound
+    }
+
+    fn value(&mut self) -> u64 {
+        let next = self.next();
+        match self.below(5) {
+            0 => self.below(MEMORY / 4096) << 12 | self.below(16),
+            1 => 1 << (next % 64),
+            2 => next % 0x1000,
+            3 => u64::MAX << (next % 64),
+            _ => next,
+        }
+    }
+}
+
+fn step(bench: &mut Bench, numbers: &mut Numbers) {
+    let requester = RequesterId(numbers.below(16) as u16);
+    match numbers.below(7) {
+        0 => {
+            let (offset, size) = (numbers.below(0x240), 1 << numbers.below(4));
+            bench.write(offset, size, numbers.value());
+        }
+        1 => bench.write(at::GLOBAL_COMMAND, 4, 0xC700_0000 ^ 1 << numbers.below(32)),
+        2 | 3 => {
+            let (at, value) = (numbers.below(MEMORY / 8) * 8, numbers.value());
+            bench.store(at, value);
+        }
+        4 => bench.write(at::QUEUE_TAIL, 8, numbers.below(0x1000)),
+        5 => {
+            let access = if numbers.below(2) == 0 { Access::Read } else { Access::Write };
+            let address = Device(numbers.value());
+            let found = bench.unit.translate(&mut bench.memory, requester, address, access);
+            assert!(found.is_err() || found.is_ok_and(|found| found.length > 0));
+        }
+        _ => {
+            let address = Device(0xFEE0_0000 | numbers.below(1 << 20));
+            let message = MessageSignalled { address, data: numbers.below(1 << 17) as u32 };
+            if let Remapped::Posting(mut posting) =
+                bench.unit.remap(&mut bench.memory, requester, message)
+            {
+                while posting.step(&mut bench.unit, &mut bench.memory) != PostingStep::Complete {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_million_random_steps_leave_registers_within_their_bits() {
+    let mut numbers = Numbers(0x9E37_79B9_7F4A_7C15);
+    let mut bench = Bench::new();
+    for i in 0..1_000_000 {
+        step(&mut bench, &mut numbers);
+        // A signal for each descriptor of a queue, and one for what stopped it.
+        assert!(bench.unit.take_signals().len() <= 32_769);
+        if i % 64 == 0 {
+            assert_eq!(bench.read(at::QUEUE_HEAD, 8) & !0x7_FFF0, 0);
+            assert_eq!(bench.read(at::VERSION, 4), 0x10);
+            assert_eq!(bench.read(at::FAULT_STATUS, 4) & !0x73, 0);
+        }
+        if i % 10_000 == 0 {
+            bench = Bench::new();
+        }
+    }
+}
+
+#[test]
+fn refusals_are_always_recorded() {
+    let mut numbers = Numbers(1);
+    let mut bench = Bench::new();
+    for _ in 0..20_000 {
+        let address = numbers.value();
+        assert_eq!(bench.translate(address, Access::Read), None, "the tables are empty");
+        assert!(bench.fault().is_some(), "the access is not recorded");
+        assert_eq!(bench.remap(numbers.next() as u32 & 0xFF), Remapped::Aborted);
+        assert!(bench.fault().is_some(), "the interrupt is not recorded");
+    }
+}
