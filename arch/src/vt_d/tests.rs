@@ -60,7 +60,7 @@ fn commands_and_status_are_at_their_bits() {
     assert_eq!(FaultStatus::WRITE_1_CLEAR.bits(), 0x71);
 }
 
-/// The constants of the most used emulator: 39-bit addresses, one fault record at 220h, large pages.
+/// The constants of the most used emulator: 39 bits of address, one fault record, large pages.
 #[test]
 fn capabilities_decode_as_kernels_decode_them() {
     let capability = Capability::from_bits(0x00D2_008C_2226_0206);
