@@ -57,7 +57,7 @@ reproduce:
 
 # The documentation as a book, in target/book. Needs mdbook: cargo install mdbook.
 book:
-	mdbook build docs
+	mdbook build
 
 bench:
 	$(CARGO) build --release --package avicenna

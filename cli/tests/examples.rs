@@ -136,6 +136,19 @@ fn the_book_has_every_page() {
     }
 }
 
+#[test]
+fn the_book_builds_as_the_readme_says() {
+    if Command::new("mdbook").arg("--version").output().is_err() {
+        println!("skipped: mdbook is not installed: cargo install mdbook");
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let output = Command::new("make").arg("book").current_dir(&root).output().expect("make runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = std::fs::read_to_string(root.join("target/book/index.html")).expect("the book");
+    assert!(page.contains("avicenna check"), "the first page is the operators'");
+}
+
 /// The files of a page's code, which begin with a remark that is their name.
 fn files(page: &str, heading: &str) -> Vec<(String, String)> {
     let section = page.split(heading).nth(1).expect("the heading");
