@@ -106,8 +106,14 @@ impl Kernel {
     }
 
     fn unpacked(folder: &Path, vendor: Vendor, name: &str) -> anyhow::Result<Self> {
-        let (image, release) = image_in(folder)
-            .with_context(|| format!("no boot/vmlinuz-… in {}", folder.display()))?;
+        let (image, release) = image_in(folder).with_context(|| {
+            format!(
+                "{} has neither boot/vmlinuz-…, which an unpacked package has, nor \
+                     {BUILT_RELEASE}, which a folder has in which a kernel was built: make bzImage \
+                     modules",
+                folder.display()
+            )
+        })?;
         let tree = MODULE_FOLDERS
             .iter()
             .map(|tree| folder.join(tree).join(&release))

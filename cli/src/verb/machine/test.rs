@@ -77,7 +77,8 @@ fn test(program: &Path, options: &[&str], image: &Path) -> anyhow::Result<Tested
     let said = String::from_utf8_lossy(&output.stderr);
     // Options that cannot be are those of all images.
     if output.status.code() == Some(i32::from(status::USAGE)) {
-        return Err(Usage::of(anyhow::anyhow!("{}", said.trim())));
+        let said = said.trim().trim_start_matches("avicenna: ").to_owned();
+        return Err(Usage::of(anyhow::anyhow!(said)));
     }
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     if !text.is_empty() && !text.ends_with('\n') {
