@@ -34,7 +34,12 @@ pub struct Report {
 impl Report {
     /// For a terminal: the table of `perf kvm stat` with percentiles, and what it means.
     pub fn to_text(&self, grouping: Grouping) -> String {
-        text::render(self, grouping)
+        self.to_text_within(grouping, usize::MAX)
+    }
+
+    /// The same with tables of at most so many columns: what is further right goes on below.
+    pub fn to_text_within(&self, grouping: Grouping, most: usize) -> String {
+        text::render(self, grouping, most)
     }
 
     /// Everything as tables of Markdown.

@@ -18,7 +18,8 @@ const NO_VECTORS: &str = "The recording has no event that names a vector (kvm_in
     kvm_apic_ipi, kvm_eoi, kvm_msi_set_irq): record with perf record -e 'kvm:*' -a, or with \
     avicenna exits record --events\n";
 
-pub fn render(report: &Report, grouping: Grouping) -> String {
+/// Tables take at most so many columns of a terminal, if they can.
+pub fn render(report: &Report, grouping: Grouping, most: usize) -> String {
     let mut text = heading(report);
     match grouping {
         Grouping::Reason => {
@@ -27,7 +28,7 @@ pub fn render(report: &Report, grouping: Grouping) -> String {
         }
         other => {
             let grid = grids::shown_groups(report, other).without_empty_columns();
-            text.push_str(&grid.to_text());
+            text.push_str(&grid.to_text_within(most));
             if other == Grouping::Vector && grid.rows.is_empty() {
                 text.push_str(NO_VECTORS);
             }
@@ -37,10 +38,10 @@ pub fn render(report: &Report, grouping: Grouping) -> String {
         let is_worth_it = report.summary.ceiling.work.count > 0;
         if is_worth_it {
             text.push('\n');
-            text.push_str(&grids::ceiling(report).to_text());
+            text.push_str(&grids::ceiling(report).to_text_within(most));
             text.push('\n');
             let detailed = grids::detailed(report, MOST_DETAILS).without_empty_columns();
-            text.push_str(&detailed.to_text());
+            text.push_str(&detailed.to_text_within(most));
             let more = report.summary.detailed.rows.iter().filter(|row| !row.is_idle).count();
             if more > MOST_DETAILS {
                 let _ = writeln!(text, "  {} rarer kinds: --by detail", more - MOST_DETAILS);
@@ -48,11 +49,11 @@ pub fn render(report: &Report, grouping: Grouping) -> String {
         }
         if let Some(inhibits) = report.summary.inhibits.as_ref().map(beside::inhibits) {
             text.push('\n');
-            text.push_str(&inhibits.without_empty_columns().to_text());
+            text.push_str(&inhibits.without_empty_columns().to_text_within(most));
         }
         for grid in beside::interrupts(report) {
             text.push('\n');
-            text.push_str(&grid.without_empty_columns().to_text());
+            text.push_str(&grid.without_empty_columns().to_text_within(most));
         }
     }
     text

@@ -4,6 +4,7 @@ use capture::live::Rung;
 use clap::ValueEnum;
 use profile::View;
 use report::exits::{Grouping, Report};
+use std::io::IsTerminal;
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum ViewName {
@@ -114,12 +115,23 @@ pub enum Format {
 }
 
 impl Format {
-    pub fn render(self, reports: &[Report], grouping: Grouping) -> anyhow::Result<Vec<u8>> {
+    /// `is_shown` where the result goes to standard output.
+    pub fn render(
+        self,
+        reports: &[Report],
+        grouping: Grouping,
+        is_shown: bool,
+    ) -> anyhow::Result<Vec<u8>> {
         let each = |render: &dyn Fn(&Report) -> String| {
             reports.iter().map(render).collect::<Vec<_>>().join("\n").into_bytes()
         };
         Ok(match self {
-            Self::Text => each(&|report| report.to_text(grouping)),
+            Self::Text => {
+                // Text that is kept, or read by a program, has whole lines.
+                let is_seen = is_shown && std::io::stdout().is_terminal();
+                let most = if is_seen { crate::terminal::columns() } else { usize::MAX };
+                each(&|report| report.to_text_within(grouping, most))
+            }
             Self::Json => report::exits::json(reports)?.into_bytes(),
             Self::Csv => report::exits::csv(reports, grouping).into_bytes(),
             Self::Ndjson => report::exits::ndjson(reports, grouping)?.into_bytes(),

@@ -69,7 +69,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             let report = outcome?;
             cleared?;
             printed.context("cannot print what the command said")?;
-            output::print(report.to_text(Grouping::Reason).as_bytes())?;
+            let text = report.to_text_within(Grouping::Reason, crate::terminal::columns());
+            output::print(text.as_bytes())?;
         }
         Seen::Exits(watch) => plain(watch, step, &mut end)?,
     }

@@ -132,7 +132,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if reports.is_empty() {
         return Ok(ExitCode::from(CANNOT_TELL));
     }
-    let rendered = arguments.format.render(&reports, arguments.by.into())?;
+    let rendered =
+        arguments.format.render(&reports, arguments.by.into(), arguments.output.is_none())?;
     output::write(arguments.output.as_deref(), &rendered)?;
     Ok(ExitCode::from(if is_partial { CANNOT_TELL } else { 0 }))
 }

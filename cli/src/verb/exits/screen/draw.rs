@@ -1,7 +1,7 @@
 //! The view, drawn.
 
+use super::Screen;
 use super::rows::{APART, Lines, View, without_middle};
-use super::{Reading, Screen};
 use crate::verb::exits::beside::End;
 use profile::Summary;
 use ratatui::Frame;
@@ -16,7 +16,7 @@ const MARKS: u16 = 9;
 /// Lines of a command's output that are shown at once.
 const OUTPUT_HEIGHT: u16 = 10;
 
-const HELP: [(&str, &str); 11] = [
+const HELP: [(&str, &str); 12] = [
     ("v, 1 2 3 4", "reasons, details, vCPUs, virtual machines"),
     ("d", "details and back: what exits were about, with the verdict"),
     ("s, r", "sort by exits, time, mean, p99; reverse"),
@@ -27,7 +27,8 @@ const HELP: [(&str, &str); 11] = [
     ("o", "what the command printed"),
     ("? h", "this help; any key closes it"),
     ("q, Esc, Ctrl-C", "leave, with a summary of everything"),
-    ("", "work %: share of the time of exits that do work; waiting (hlt) is idle"),
+    ("", "work %: share of the time of exits that do work;"),
+    ("", "waiting (hlt) is idle"),
 ];
 
 fn dim() -> Style {
@@ -140,8 +141,8 @@ impl Screen {
         frame.render_widget(Paragraph::new(left), marks);
         let spark = Sparkline::default().data(&rates).max(most).style(Style::new().fg(Color::Cyan));
         frame.render_widget(spark, chart);
-        let times: Vec<&Reading> = shown.collect();
-        frame.render_widget(Paragraph::new(Line::styled(time_axis(&times), dim())), axis);
+        let ends: Vec<u64> = shown.map(|reading| reading.interval.end_ns).collect();
+        frame.render_widget(Paragraph::new(Line::styled(time_axis(&ends), dim())), axis);
     }
 
     fn draw_table(&mut self, frame: &mut Frame<'_>, area: Rect) {
@@ -185,15 +186,13 @@ fn title_of(
     format!("{} ({lines}) by {}{reverse}, in {seconds:.2} s", look.view.name(), look.order.name())
 }
 
-/// Marks under the readings: how long ago they were.
-fn time_axis(readings: &[&Reading]) -> String {
-    let Some((first, last)) = readings.first().zip(readings.last()) else { return String::new() };
-    let ago = |reading: &Reading| {
-        let ns = last.interval.end_ns.saturating_sub(reading.interval.end_ns);
-        format!("-{} s", report::plot::short(ns as f64 / 1e9))
-    };
-    let (left, width) = (ago(first), readings.len());
-    let middle = readings.get(width / 2).map(|reading| ago(reading)).unwrap_or_default();
+/// Marks under the readings, which ended at these times: how long ago that was.
+fn time_axis(ends_ns: &[u64]) -> String {
+    let Some((first, last)) = ends_ns.first().zip(ends_ns.last()) else { return String::new() };
+    let ago =
+        |end: &u64| format!("-{} s", report::plot::short(last.saturating_sub(*end) as f64 / 1e9));
+    let (left, width) = (ago(first), ends_ns.len());
+    let middle = ends_ns.get(width / 2).map(ago).unwrap_or_default();
     let mut axis: Vec<char> = vec![' '; width.max(3)];
     let mut put = |at: usize, text: &str| {
         let free = axis.get(at..at + text.chars().count());
@@ -202,7 +201,9 @@ fn time_axis(readings: &[&Reading]) -> String {
         }
     };
     put(width.max(3) - 3, "now");
-    put(0, &left);
+    if left.len() + 4 <= width {
+        put(0, &left);
+    }
     // With a space on both sides.
     if width / 2 > left.len() + 1 && width / 2 + middle.len() + 4 < width {
         put(width / 2, &middle);
@@ -248,4 +249,25 @@ fn draw_help(frame: &mut Frame<'_>) {
         Rect { x: (width - wanted) / 2, y: (height - tall) / 2, width: wanted, height: tall };
     frame.render_widget(Clear, area);
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title("keys")), area);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_of_time_are_apart_or_left_out() {
+        let axis = |readings: u64| {
+            time_axis(&(0..readings).map(|n| n * 1_000_000_000).collect::<Vec<_>>())
+        };
+        assert_eq!(axis(0), "");
+        assert_eq!(axis(1), "now");
+        for readings in 2..200 {
+            let axis = axis(readings);
+            assert!(axis.ends_with("now") && axis.len() == (readings as usize).max(3), "{axis}");
+            let before = axis.trim_end_matches("now");
+            assert!(before.is_empty() || before.ends_with(' '), "{axis}");
+        }
+        assert!(axis(60).starts_with("-59 s "), "{}", axis(60));
+    }
 }
