@@ -27,6 +27,12 @@ pub use native::Absence;
 
 /// Times that a block is interpreted before it is translated.
 pub const HEAT: u16 = 64;
+/// The way into code and out of it takes as long as interpreting so many instructions.
+const SHORT: u64 = 16;
+/// Short entries at a block, one after the other, after which it rests.
+const SHORTS: u8 = 4;
+/// Runs of a resting block that are interpreted.
+const REST: u8 = u8::MAX;
 /// Room that no block has: the next one does not begin.
 const NO_ROOM: i64 = i64::MIN / 2;
 
@@ -35,7 +41,13 @@ const NO_ROOM: i64 = i64::MIN / 2;
 enum Place {
     /// It was interpreted so often.
     Cold(u16),
-    Translated(Entry),
+    Translated {
+        entry: Entry,
+        /// Entries here, of late, that have not repaid the way in and out.
+        shorts: u8,
+        /// Times to interpret it, though code that comes from other blocks runs it.
+        rest: u8,
+    },
     /// It cannot be translated, or there is no gain.
     Never,
 }
@@ -197,11 +209,16 @@ impl Native {
         if number >= self.places.len() {
             self.places.resize(number + 1, Place::Cold(0));
         }
-        let entry = match self.places[number] {
+        let mut is_resting = false;
+        let entry = match &mut self.places[number] {
             Place::Never => return None,
-            Place::Translated(entry) => entry,
-            Place::Cold(runs) if runs < self.heat => {
-                self.places[number] = Place::Cold(runs + 1);
+            Place::Translated { entry, rest, .. } => {
+                is_resting = *rest != 0;
+                *rest = rest.saturating_sub(1);
+                *entry
+            }
+            Place::Cold(runs) if *runs < self.heat => {
+                *runs += 1;
                 return None;
             }
             Place::Cold(_) => self.translate(cache, memory, index, offset)?,
@@ -215,7 +232,25 @@ impl Native {
             }
             Left::Jump => self.arena.remember(offset, entry),
         }
-        Some(entry)
+        (!is_resting).then_some(entry)
+    }
+
+    /// An entry at a block has completed so many instructions before code was left. Where that is
+    /// seldom many, as in loops that wait, the interpreter is faster.
+    fn note_entry(&mut self, index: BlockIndex, instructions: u64) {
+        let Some(Place::Translated { shorts, rest, .. }) = self.places.get_mut(index.number())
+        else {
+            return;
+        };
+        if instructions >= SHORT || self.heat == 0 {
+            *shorts = 0;
+            return;
+        }
+        *shorts += 1;
+        if *shorts == SHORTS {
+            *shorts = SHORTS / 2;
+            *rest = REST;
+        }
     }
 
     #[inline(never)]
@@ -265,7 +300,7 @@ impl Native {
         let page = offset & !0xFFF;
         self.targets.extend(code.links().iter().map(|link| page | u64::from(link.target)));
         self.calls.extend(calls);
-        self.places[number] = Place::Translated(entry);
+        self.places[number] = Place::Translated { entry, shorts: 0, rest: 0 };
         Some(entry)
     }
 }
@@ -431,12 +466,16 @@ impl Cpu {
         room: Room,
     ) -> Option<Next> {
         let entry = native.entry(cache, bus.memory, index, offset);
+        let before = self.instructions;
         let next = entry.and_then(|entry| {
             if native.is_to_verify(cache) {
                 return self.enter_verified(cache, bus, &mut native, (entry, index), room);
             }
             self.enter(cache, bus, &mut native, entry, room)
         });
+        if entry.is_some() {
+            native.note_entry(index, self.instructions - before);
+        }
         cache.native = Some(native);
         next
     }

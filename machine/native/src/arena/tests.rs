@@ -151,6 +151,18 @@ fn linked_blocks_follow_each_other_until_they_are_unlinked() {
 }
 
 #[test]
+fn only_what_leads_to_certain_blocks_is_forgotten() {
+    let mut arena = arena();
+    let (first, slot) = arena.publish(&block(ADD.0, ADD.1, 0, 0)).expect("room");
+    let (second, _) = arena.publish(&block(LOOP.0, LOOP.1, 6, 0)).expect("room");
+    arena.link(slot, second);
+    arena.unlink_where(|other| other != slot, |_| true);
+    assert_eq!(enter(&mut arena, first, &mut state(), &mut Small::new()), Exit::Room);
+    arena.unlink_where(|other| other == slot, |_| false);
+    assert_eq!(enter(&mut arena, first, &mut state(), &mut Small::new()), Exit::Link(0));
+}
+
+#[test]
 fn entries_from_before_everything_was_cleared_enter_nothing() {
     let mut arena = arena();
     let (old, slot) = arena.publish(&block(ADD.0, ADD.1, 0, 0)).expect("room");
