@@ -190,7 +190,7 @@ fn exits_of_descriptor_tables_describe_the_operand() {
 
 #[test]
 fn rdpid_and_rdtscp_are_undefined_without_their_control() {
-    let rows: [(&str, fn(&mut CodeAssembler)); 2] =
+    let rows: [(&str, Code); 2] =
         [("RDPID", |a| a.rdpid(eax).unwrap()), ("RDTSCP", |a| a.rdtscp().unwrap())];
     for (name, code) in rows {
         for (control, expected) in [(false, GUEST_HANDLER), (true, GUEST_CODE)] {
