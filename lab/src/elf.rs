@@ -37,8 +37,8 @@ pub(crate) fn closure(program: &Path) -> anyhow::Result<BTreeMap<PathBuf, Vec<u8
         }
         let mut bytes =
             std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        // A script or a file for another machine has no needs that could be seen.
-        if let Ok(needs) = needs(&bytes) {
+        // A script, a kernel's module or a file for another machine has no needs that could be seen.
+        if let Ok(Some(needs)) = needs(&bytes) {
             waiting.extend(needs.interpreter.map(PathBuf::from));
             for library in &needs.libraries {
                 waiting.push(find(library).with_context(|| {
@@ -56,10 +56,14 @@ fn find(library: &str) -> Option<PathBuf> {
     LIBRARY_FOLDERS.iter().map(|folder| Path::new(folder).join(library)).find(|path| path.exists())
 }
 
+/// `None` of what is no program and no library: nothing of it would be loaded, yet all of it counts.
 /// [ELF "Program Header", "Dynamic Section"]
-fn needs(bytes: &[u8]) -> object::Result<Needs> {
+fn needs(bytes: &[u8]) -> object::Result<Option<Needs>> {
     let header = Header::parse(bytes)?;
     let endian = header.endian()?;
+    if !matches!(header.e_type(endian), elf::ET_EXEC | elf::ET_DYN) {
+        return Ok(None);
+    }
     let segments = header.program_headers(endian, bytes)?;
     let mut needs = Needs { interpreter: None, libraries: Vec::new(), loaded: 0 };
     for segment in segments {
@@ -72,7 +76,7 @@ fn needs(bytes: &[u8]) -> object::Result<Needs> {
             needs.libraries = libraries(entries, segments, endian, bytes)?;
         }
     }
-    Ok(needs)
+    Ok(Some(needs))
 }
 
 /// The names under DT_NEEDED.
@@ -111,6 +115,21 @@ mod tests {
         assert!(is_static || files.keys().any(|path| path.to_string_lossy().contains("libc")));
         let size = std::fs::metadata(&own).expect("a file").len();
         assert!((files[&own].len() as u64) < size, "the symbols stay behind");
+    }
+
+    #[test]
+    fn a_module_is_taken_whole() {
+        let mut module = vec![0; 200];
+        module[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        module[16] = elf::ET_REL as u8;
+        module[18] = elf::EM_X86_64 as u8;
+        module[20] = 1;
+        module[52] = 64;
+        let folder = tempfile::tempdir().expect("a writable folder");
+        let path = folder.path().join("vfio.ko");
+        std::fs::write(&path, &module).expect("a writable folder");
+        assert!(matches!(needs(&module), Ok(None)));
+        assert_eq!(closure(&path).expect("a file")[&path], module);
     }
 
     #[test]
