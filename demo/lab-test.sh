@@ -97,6 +97,22 @@ says_what_would_be_right() { # what it says, arguments...
     [ $? = 2 ] && grep -q -e "$words" "$work/usage" || { cat "$work/usage" >&2; return 1; }
 }
 
+# The kernel refuses a module of a kernel that is configured otherwise, and the lab shows its line.
+names_a_foreign_module() { # kernel
+    local module
+    module=$(find "$1"/ -name 'kvm-amd.ko*' | head -n 1)
+    case $module in
+        *.xz) xz -dc "$module" ;;
+        *.zst) zstd -dcq "$module" ;;
+        *) cat "$module" ;;
+    esac > "$work/own.ko"
+    # Without the mark at its end nobody looks for a signature, which would be wrong now.
+    sed 's/\(vermagic=[^ ]*\) SMP/\1 UNI/' "$work/own.ko" | head -c -28 > "$work/kvm-amd.ko"
+    "$avicenna" lab run --kernel "$1" --module "$work/kvm-amd.ko" > "$work/foreign" 2>&1
+    [ $? = 3 ] && grep -q 'it was built for another kernel' "$work/foreign" &&
+        grep -q "kernel: kvm_amd: version magic .* UNI .* should be" "$work/foreign"
+}
+
 # Ctrl-C and SIGTERM end a run with the status of an interrupt, and leave nothing behind.
 ends_when_asked() { # signal
     "$avicenna" lab run --kernel builtin --cpus 2 > /dev/null 2>&1 &
@@ -230,6 +246,7 @@ if "$here/fetch-kernel.sh" > /dev/null; then
     check "KVM: AVIC is active all the time" is_active "$work/kvm"
     check "a parameter that a module has not" \
         says_what_would_be_right "halt_poll_ns" run --kernel "$kernel" --parameter kvm.nosuch=1
+    check "a module of another kernel" names_a_foreign_module "$kernel"
     check "a command that is none" \
         says_what_would_be_right "neither a verb of avicenna (check" exec --kernel "$kernel" -- nosuch
     "$avicenna" lab run --kernel "$kernel" --format json -o "$work/again"
