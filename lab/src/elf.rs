@@ -37,7 +37,7 @@ pub(crate) fn closure(program: &Path) -> anyhow::Result<BTreeMap<PathBuf, Vec<u8
         }
         let mut bytes =
             std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        // A script, a kernel's module or a file for another machine has no needs that could be seen.
+        // A script, a module or a file for another machine has no needs that could be seen.
         if let Ok(Some(needs)) = needs(&bytes) {
             waiting.extend(needs.interpreter.map(PathBuf::from));
             for library in &needs.libraries {
@@ -56,7 +56,7 @@ fn find(library: &str) -> Option<PathBuf> {
     LIBRARY_FOLDERS.iter().map(|folder| Path::new(folder).join(library)).find(|path| path.exists())
 }
 
-/// `None` of what is no program and no library: nothing of it would be loaded, yet all of it counts.
+/// `None` of what is no program and no library: nothing of it would be loaded, yet all counts.
 /// [ELF "Program Header", "Dynamic Section"]
 fn needs(bytes: &[u8]) -> object::Result<Option<Needs>> {
     let header = Header::parse(bytes)?;
