@@ -387,6 +387,16 @@ events! {
         /// What was accessed, or where a command lies.
         address: Device,
     }
+    /// A DMA remapping unit refuses an access or an interrupt of a function, whether or not its
+    /// record has room for that. [VTD "Fault Recording Registers"]
+    45 RemappingFault "dmar-fault" {
+        /// Whose access or interrupt it is.
+        requester: RequesterId,
+        /// As the record has it: 05h is a write without a page, 22h an interrupt without an entry.
+        reason: u8,
+        /// The page of an access; bits 63:48 are the index of an interrupt.
+        address: Device,
+    }
 }
 
 impl Event {

@@ -132,6 +132,7 @@ impl<W: Write> Export<W> {
             | Event::EntryRefused { .. }
             | Event::GuestLogged { .. }
             | Event::IommuEvent { .. }
+            | Event::RemappingFault { .. }
             | Event::NestedRoot { .. } => self.instant(record),
         }
     }

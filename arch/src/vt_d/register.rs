@@ -6,6 +6,9 @@ use bitfield_struct::bitfield;
 use bitflags::bitflags;
 use serde::{Deserialize, Serialize};
 
+/// Bytes of registers: those of the unit, its fault record and the invalidation registers.
+pub const SIZE: u64 = 0x1000;
+
 /// Architecture version: major in bits 7:4, minor in 3:0. From major 6 on there is no
 /// invalidation by registers.
 pub const VERSION: u64 = 0x00;

@@ -7,6 +7,7 @@
 
 mod acpi;
 mod bios_area;
+mod dmar;
 mod dsdt;
 mod ivrs;
 mod memory_map;
@@ -15,12 +16,15 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use ivrs::ivrs;
 pub use memory_map::{MemoryKind, MemoryRegion};
 
 use crate::topology::Topology;
 use arch::address::SystemPhysical;
 use bus::GuestMemory;
+
+/// Identifiers of the I/O APIC and of the event timer block, as their own tables have them.
+const IO_APIC: u8 = 0;
+const EVENT_TIMER: u8 = 0;
 
 /// What the tables describe besides the fixed map of the board.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +61,14 @@ pub struct Firmware {
     pub memory_map: Vec<MemoryRegion>,
     /// The ACPI root pointer, which kernels may search for instead.
     pub rsdp: SystemPhysical,
+}
+
+/// The table that announces an IOMMU.
+pub fn remapping_table(model: &iommu::Model) -> Vec<u8> {
+    match model {
+        iommu::Model::AmdVi(model) => ivrs::ivrs(model),
+        iommu::Model::VtD(_) => dmar::dmar(),
+    }
 }
 
 /// RAM that cannot hold the firmware's tables.

@@ -19,7 +19,7 @@ pub mod topology;
 mod wiring;
 
 /// What an IOMMU is.
-pub use iommu::amd_vi::Model as IommuModel;
+pub use iommu::Model as IommuModel;
 pub use machine::{Configuration, Images, Machine, MachineError, State};
 pub use recall::Recall;
 pub use schedule::{Limits, Outcome};

@@ -37,7 +37,7 @@ pub struct Configuration {
     /// What the real-time clock shows at power-on.
     pub start: Date,
     /// The IOMMU, if there is to be one; [`crate::server_iommu`] has those of models.
-    pub iommu: Option<iommu::amd_vi::Model>,
+    pub iommu: Option<iommu::Model>,
     /// Whether there is the function for measuring interrupts.
     pub has_pulse: bool,
     /// Virtio devices, in the order of their places on the bus.
@@ -125,7 +125,7 @@ impl Machine {
             cpus: topology.cpu_count(),
             memory_size: configuration.memory,
             start: configuration.start,
-            has_iommu: configuration.iommu.is_some(),
+            has_amd_iommu: matches!(configuration.iommu, Some(iommu::Model::AmdVi(_))),
             has_pulse: configuration.has_pulse,
             virtio: configuration.virtio.clone(),
             ..ChipsetConfiguration::default()
@@ -160,7 +160,8 @@ impl Machine {
     /// first instruction. Answers what was loaded, for people.
     pub fn load(&mut self, images: &Images<'_>) -> Result<String, MachineError> {
         let iommu = self.state.wiring.iommu.as_ref();
-        let tables: Vec<_> = iommu.map(|iommu| firmware::ivrs(iommu.model())).into_iter().collect();
+        let tables: Vec<_> =
+            iommu.map(|iommu| firmware::remapping_table(&iommu.model())).into_iter().collect();
         let options =
             FirmwareOptions { extra_tables: &tables, ..FirmwareOptions::new(&self.state.topology) };
         let firmware = firmware::install(&mut self.memory, &options)?;

@@ -15,7 +15,7 @@ use arch::time::Picoseconds;
 use bus::{Effect, Initiator};
 use cpu::{Activity, Attention, Bus, RunEnd};
 use interrupt::route;
-use iommu::amd_vi::Remapped;
+use iommu::Remapped;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use trace::Event;

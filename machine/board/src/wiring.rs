@@ -21,8 +21,7 @@ use trace::{Event, Record, TraceHash, VirtualCpu};
 
 mod iommu;
 
-use ::iommu::AmdVi;
-use ::iommu::amd_vi::{Behaviour, Model};
+use ::iommu::{Iommu, Model};
 
 /// Where the I/O APIC is; the MADT says the same.
 const IO_APIC: u64 = 0xFEC0_0000;
@@ -45,7 +44,7 @@ pub struct Wiring {
     /// The 8259 pair.
     pub pic: PicPair,
     /// What stands between functions and the rest, if there is one.
-    pub iommu: Option<AmdVi>,
+    pub iommu: Option<Iommu>,
     intr: bool,
     /// The latest time that a device has seen: it never goes back.
     now: Picoseconds,
@@ -93,7 +92,7 @@ impl Wiring {
             chipset: Chipset::new(configuration),
             io_apic: IoApic::new(model),
             pic: PicPair::new(),
-            iommu: iommu.map(|model| AmdVi::new(model, Behaviour::default())),
+            iommu: iommu.map(Iommu::new),
             intr: false,
             now: Picoseconds::ZERO,
             hash: TraceHash::default(),

@@ -37,7 +37,7 @@ pub struct ChipsetConfiguration {
     /// Whether the ports and RAM for test programs and the PCI test function are there.
     pub has_test_devices: bool,
     /// Whether there is the PCI function of an AMD IOMMU; its registers are the board's.
-    pub has_iommu: bool,
+    pub has_amd_iommu: bool,
     /// Whether the function for measuring interrupts is there.
     pub has_pulse: bool,
     /// Virtio devices, in the order of their PCI device numbers from
@@ -53,7 +53,7 @@ impl Default for ChipsetConfiguration {
             serial_ports: 2,
             start: Date::default(),
             has_test_devices: true,
-            has_iommu: false,
+            has_amd_iommu: false,
             has_pulse: false,
             virtio: Vec::new(),
         }

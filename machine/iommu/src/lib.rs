@@ -6,9 +6,13 @@
 mod access;
 pub mod amd_vi;
 mod memory;
+#[cfg(test)]
+mod numbers;
+mod unit;
 pub mod vt_d;
 
-pub use access::{Access, Translation};
+pub use access::{Access, Remapped, Translation};
 pub use amd_vi::AmdVi;
 pub use memory::SystemMemory;
+pub use unit::{Iommu, Model, Posting, PostingStep, Refusal, Signal};
 pub use vt_d::VtD;

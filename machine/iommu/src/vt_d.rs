@@ -7,6 +7,7 @@
 //! protected memory ranges and the fault log in memory are not there, and not among the
 //! capabilities.
 
+use arch::address::Device;
 use arch::identity::RequesterId;
 use arch::msi::MessageSignalled;
 use arch::vt_d::register::{
@@ -79,6 +80,8 @@ pub enum Signal {
         requester: RequesterId,
         /// Why.
         reason: FaultReason,
+        /// The page of an access; bits 63:48 are the index of an interrupt.
+        address: Device,
     },
 }
 

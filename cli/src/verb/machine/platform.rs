@@ -9,7 +9,7 @@ use cpu::CpuModel;
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Arguments {
-    /// Whether functions' accesses and interrupts go through an IOMMU, which zen2 and later have
+    /// Whether functions' accesses and interrupts go through an IOMMU, which models of servers have
     #[arg(long, value_enum, default_value_t = Choice::Off)]
     iommu: Choice,
     /// A function that interrupts at a programmed rate (docs/device-interrupts.md)
@@ -31,7 +31,8 @@ impl Arguments {
             (Choice::Off, _) => Ok(None),
             (Choice::On, Some(found)) => Ok(Some(found)),
             (Choice::On, None) => Err(Usage::of(anyhow!(
-                "--iommu on: there is none for {}, choose zen2, zen3, zen4 or zen5",
+                "--iommu on: there is none for {}, choose zen2 to zen5, ivy-bridge-ep, haswell-ep, \
+                 skylake-sp, ice-lake-sp or sapphire-rapids",
                 model.name()
             ))),
         }

@@ -1,6 +1,7 @@
 //! The table that announces AMD's IOMMU. [IOMMU "I/O Virtualization ACPI Table"]
 
 use super::table::Table;
+use super::{EVENT_TIMER, IO_APIC};
 use arch::amd_vi::firmware::{
     Block, BlockType, Information, REVISION, SIGNATURE, Special, device_flag, range, special,
 };
@@ -9,13 +10,9 @@ use device::chipset::IOMMU_CAPABILITY;
 use device::map;
 use iommu::amd_vi::Model;
 
-/// Identifiers of the I/O APIC and of the event timer block, as their own tables have them.
-const IO_APIC: u8 = 0;
-const EVENT_TIMER: u8 = 0;
-
 /// One IOMMU in the three forms that kernels of all ages look for, each with the same devices: all
 /// of bus 0 but the host bridge and the IOMMU itself.
-pub fn ivrs(model: &Model) -> Vec<u8> {
+pub(super) fn ivrs(model: &Model) -> Vec<u8> {
     let information = Information::new()
         .with_has_features(true)
         .with_guest_virtual_size(2)

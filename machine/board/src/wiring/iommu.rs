@@ -5,11 +5,8 @@
 //! reaches memory untranslated, as where it is the hypervisor's and not a function's.
 
 use super::{BOARD, Wiring};
-use ::iommu::amd_vi::{Posting, PostingStep, Remapped, Signal};
-use ::iommu::{Access, AmdVi};
+use ::iommu::{Access, Iommu, Posting, PostingStep, Refusal, Remapped, Signal};
 use arch::address::{Device, SystemPhysical};
-use arch::amd_vi::register;
-use arch::apic::Scope;
 use arch::identity::RequesterId;
 use arch::msi::MessageSignalled;
 use arch::time::Picoseconds;
@@ -19,7 +16,7 @@ use trace::Event;
 
 /// Memory as functions see it.
 pub(super) struct Translated<'a> {
-    pub iommu: &'a mut AmdVi,
+    pub iommu: &'a mut Iommu,
     pub memory: &'a mut GuestMemory,
 }
 
@@ -82,8 +79,8 @@ impl DirectMemoryAccess for Translated<'_> {
 impl Wiring {
     /// Reads a register of the IOMMU, if one is at this address.
     pub(super) fn read_iommu(&self, address: SystemPhysical, size: u8) -> Option<u64> {
-        let offset = register_offset(address)?;
-        self.iommu.as_ref().map(|iommu| iommu.read(offset, size))
+        let iommu = self.iommu.as_ref()?;
+        register_offset(iommu, address).map(|offset| iommu.read(offset, size))
     }
 
     /// Writes a register of the IOMMU; false if none is at this address.
@@ -94,9 +91,8 @@ impl Wiring {
         size: u8,
         value: u64,
     ) -> bool {
-        let (Some(offset), Some(iommu)) = (register_offset(address), &mut self.iommu) else {
-            return false;
-        };
+        let Some(iommu) = &mut self.iommu else { return false };
+        let Some(offset) = register_offset(iommu, address) else { return false };
         iommu.write(memory, offset, size, value);
         true
     }
@@ -108,7 +104,7 @@ impl Wiring {
         at: Picoseconds,
         initiator: Initiator,
         message: MessageSignalled,
-    ) -> Remapped {
+    ) -> Remapped<Posting> {
         let (Some(iommu), Initiator::Device(requester)) = (&mut self.iommu, initiator) else {
             return Remapped::Unchanged;
         };
@@ -125,8 +121,8 @@ impl Wiring {
         loop {
             let Some(iommu) = &mut self.iommu else { return };
             match posting.step(iommu, memory) {
-                PostingStep::Posted { page, vector } => {
-                    self.note(BOARD, at, Event::Posted { place: page, vector });
+                PostingStep::Posted { place, vector } => {
+                    self.note(BOARD, at, Event::Posted { place, vector });
                 }
                 PostingStep::Logged { tag } => {
                     self.note(BOARD, at, Event::GuestLogged { requester, tag });
@@ -138,12 +134,17 @@ impl Wiring {
         self.follow_iommu(memory, at);
     }
 
-    fn note_refusal(&mut self, at: Picoseconds, event: arch::amd_vi::Event) {
-        let event = Event::IommuEvent {
-            requester: event.device,
-            kind: event.kind as u8,
-            flags: event.flags.bits().into(),
-            address: Device(event.address),
+    fn note_refusal(&mut self, at: Picoseconds, refusal: Refusal) {
+        let event = match refusal {
+            Refusal::AmdVi(event) => Event::IommuEvent {
+                requester: event.device,
+                kind: event.kind as u8,
+                flags: event.flags.bits().into(),
+                address: Device(event.address),
+            },
+            Refusal::VtD { requester, reason, address } => {
+                Event::RemappingFault { requester, reason: reason as u8, address }
+            }
         };
         self.note(BOARD, at, event);
     }
@@ -151,19 +152,15 @@ impl Wiring {
     /// Takes the IOMMU's signals to where they lead.
     pub(super) fn follow_iommu(&mut self, memory: &mut GuestMemory, at: Picoseconds) {
         let Some(iommu) = &mut self.iommu else { return };
-        let initiator = Initiator::Device(iommu.model().requester);
         for signal in iommu.take_signals() {
             match signal {
-                Signal::Interrupt(message) => {
-                    let effect = Effect::Interrupt { message, scope: Scope::Destination };
-                    self.outbox.push(initiator, at, effect);
-                }
+                Signal::Effect(effect) => self.outbox.push(Initiator::Board, at, effect),
                 Signal::Doorbell(target) => {
                     self.note(BOARD, at, Event::Doorbell { target });
-                    self.outbox.push(initiator, at, Effect::Doorbell { target });
+                    self.outbox.push(Initiator::Board, at, Effect::Doorbell { target });
                 }
-                Signal::Refused(event) => self.note_refusal(at, event),
-                Signal::Message => {
+                Signal::Refused(refusal) => self.note_refusal(at, refusal),
+                Signal::OfFunction => {
                     let outbox = &mut self.outbox;
                     let mut context = Context { now: at, memory, outbox };
                     self.chipset.pci.signal_msi(&mut context, map::IOMMU_FUNCTION, 0);
@@ -173,6 +170,6 @@ impl Wiring {
     }
 }
 
-fn register_offset(address: SystemPhysical) -> Option<u64> {
-    address.0.checked_sub(map::IOMMU.0).filter(|offset| *offset < register::SIZE)
+fn register_offset(iommu: &Iommu, address: SystemPhysical) -> Option<u64> {
+    address.0.checked_sub(map::IOMMU.0).filter(|offset| *offset < iommu.register_bytes())
 }

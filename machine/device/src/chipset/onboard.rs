@@ -35,7 +35,7 @@ pub(super) fn populate(pci: &mut PciBus, configuration: &ChipsetConfiguration) {
         let identity = Identity { vendor: RED_HAT, device, class, ..Identity::default() };
         add(pci, address, Configuration::new(identity), Device::Passive);
     }
-    if configuration.has_iommu {
+    if configuration.has_amd_iommu {
         add_iommu(pci);
     }
     if configuration.has_pulse {

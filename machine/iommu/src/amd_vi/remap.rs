@@ -13,18 +13,8 @@ use arch::apic::{DeliveryMode, DestinationMode, InterruptMessage};
 use arch::identity::{RequesterId, Vector};
 use arch::msi::{MessageData, MessageSignalled};
 
-/// What becomes of a device's interrupt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remapped {
-    /// It goes on as the message says.
-    Unchanged,
-    /// It becomes this interrupt.
-    Interrupt(InterruptMessage),
-    /// It goes to a guest's virtual APIC, in steps.
-    Posting(Posting),
-    /// It is dropped; the event log says why, unless that is suppressed.
-    Aborted,
-}
+/// What becomes of a function's interrupt.
+pub type Remapped = crate::Remapped<Posting>;
 
 /// Why an interrupt has no entry that counts.
 struct Refused {

@@ -2,6 +2,7 @@
 
 use super::AmdVi;
 use super::device::Asked;
+use crate::memory::{InMemory, OutOfReach};
 use crate::{Access, SystemMemory, Translation};
 use arch::address::{Device, SystemPhysical};
 use arch::amd_vi::page::SIZED_LEAF;
@@ -9,7 +10,7 @@ use arch::amd_vi::{EventFlags, EventKind, PageEntry, TranslationHalf};
 use arch::identity::RequesterId;
 use arch::msi::{WINDOW_END, WINDOW_START};
 use bus::DmaFault;
-use bus::walk::{Failure, Format, Leaf, Tables, walk};
+use bus::walk::{Failure, Format, Leaf, walk};
 
 /// Rights of an entry, and of a device.
 const READ: u64 = PageEntry::READABLE;
@@ -155,22 +156,4 @@ impl Format for HostPages {
     fn table(&self, entry: u64) -> u64 {
         PageEntry::from_bits(entry).address()
     }
-}
-
-/// A table lies where there is no memory.
-struct OutOfReach;
-
-struct InMemory<'a, M>(&'a mut M);
-
-impl<M: SystemMemory> Tables for InMemory<'_, M> {
-    type Place = ();
-    type Error = OutOfReach;
-
-    fn read(&mut self, at: u64, bytes: u64) -> Result<((), u64), OutOfReach> {
-        let at = SystemPhysical(at);
-        if self.0.holds(at, bytes) { Ok(((), self.0.read_u64(at))) } else { Err(OutOfReach) }
-    }
-
-    /// No bit is ever set in these tables.
-    fn write(&mut self, (): (), _: u64, _: u64) {}
 }

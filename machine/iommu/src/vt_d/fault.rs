@@ -16,7 +16,8 @@ impl VtD {
         record: FaultRecord,
         is_suppressed: bool,
     ) {
-        self.signals.push(Signal::Refused { requester, reason });
+        let address = Device(record.information() << 12);
+        self.signals.push(Signal::Refused { requester, reason, address });
         if is_suppressed && reason.is_qualified() || self.faults.contains(FaultStatus::OVERFLOW) {
             return;
         }

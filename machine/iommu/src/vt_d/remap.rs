@@ -11,18 +11,8 @@ use arch::vt_d::{
     FaultReason, FaultRecord, GlobalCommand, PostedEntry, RemappableAddress, RemappedEntry,
 };
 
-/// What becomes of a device's interrupt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remapped {
-    /// It goes on as the message says.
-    Unchanged,
-    /// It becomes this interrupt.
-    Interrupt(InterruptMessage),
-    /// It goes into a posted-interrupt descriptor, in steps.
-    Posting(Posting),
-    /// It is dropped; the fault record says why, unless that is suppressed.
-    Aborted,
-}
+/// What becomes of a function's interrupt.
+pub type Remapped = crate::Remapped<Posting>;
 
 /// Why an interrupt is dropped.
 #[derive(Clone, Copy)]
@@ -122,7 +112,8 @@ impl VtD {
         }
     }
 
-    pub(super) fn is_x2apic(&self) -> bool {
+    /// Whether destinations have 32 bits.
+    pub fn is_x2apic(&self) -> bool {
         self.remapping.is_x2apic()
     }
 }

@@ -1,6 +1,7 @@
 //! Translating devices' accesses. [VTD "Legacy Mode Address Translation"]
 
 use super::VtD;
+use crate::memory::{InMemory, OutOfReach};
 use crate::{Access, SystemMemory, Translation};
 use arch::address::{Device, SystemPhysical};
 use arch::identity::RequesterId;
@@ -11,7 +12,7 @@ use arch::vt_d::{
     TranslationType,
 };
 use bus::DmaFault;
-use bus::walk::{Failure, Format, Tables, walk};
+use bus::walk::{Failure, Format, walk};
 
 impl VtD {
     /// Finds where an access of a function leads. Refused ones are recorded.
@@ -158,22 +159,4 @@ impl Format for SecondLevel {
     fn table(&self, entry: u64) -> u64 {
         entry & SecondLevelEntry::ADDRESS
     }
-}
-
-/// A table lies where there is no memory.
-struct OutOfReach;
-
-struct InMemory<'a, M>(&'a mut M);
-
-impl<M: SystemMemory> Tables for InMemory<'_, M> {
-    type Place = ();
-    type Error = OutOfReach;
-
-    fn read(&mut self, at: u64, bytes: u64) -> Result<((), u64), OutOfReach> {
-        let at = SystemPhysical(at);
-        if self.0.holds(at, bytes) { Ok(((), self.0.read_u64(at))) } else { Err(OutOfReach) }
-    }
-
-    /// No bit is ever set in these tables.
-    fn write(&mut self, (): (), _: u64, _: u64) {}
 }

@@ -1,33 +1,18 @@
 //! Software that does not know what it is doing: registers, tables and commands at random.
 
 use super::*;
+use crate::numbers::Numbers;
 
-/// A small generator: the same numbers on every host.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 16) % bound
-    }
-
-    /// Addresses in memory, bits by themselves, small numbers, and anything.
-    fn value(&mut self) -> u64 {
-        let next = self.next();
-        match self.below(6) {
-            0 => self.below(MEMORY / 4096) << 12,
-            1 => self.below(MEMORY / 4096) << 12 | 0x6000_0000_0000_0003 | self.below(8) << 9,
-            2 => 1 << (next % 64),
-            3 => next % 0x1000,
-            4 => u64::MAX << (next % 64),
-            _ => next,
-        }
+/// Addresses in memory, bits by themselves, small numbers, and anything.
+fn value(numbers: &mut Numbers) -> u64 {
+    let next = numbers.next();
+    match numbers.below(6) {
+        0 => numbers.below(MEMORY / 4096) << 12,
+        1 => numbers.below(MEMORY / 4096) << 12 | 0x6000_0000_0000_0003 | numbers.below(8) << 9,
+        2 => 1 << (next % 64),
+        3 => next % 0x1000,
+        4 => u64::MAX << (next % 64),
+        _ => next,
     }
 }
 
@@ -60,18 +45,18 @@ fn step(bench: &mut Bench, numbers: &mut Numbers) {
         0 => {
             let offset = REGISTERS[numbers.below(20) as usize] + numbers.below(8);
             let size = 1 << numbers.below(4);
-            bench.iommu.write(&mut bench.memory, offset, size, numbers.value());
+            bench.iommu.write(&mut bench.memory, offset, size, value(numbers));
         }
         1 => bench.write(at::CONTROL, running().into_bits() ^ 1 << numbers.below(64)),
         2..=4 => {
             let at = SystemPhysical(numbers.below(MEMORY / 8) * 8);
-            let value = numbers.value();
-            bench.memory.write_u64(at, value);
+            let random = value(numbers);
+            bench.memory.write_u64(at, random);
         }
-        5 => bench.command(Command::from_quadwords([numbers.value(), numbers.value()])),
+        5 => bench.command(Command::from_quadwords([value(numbers), value(numbers)])),
         6 => {
             let access = if numbers.below(2) == 0 { Access::Read } else { Access::Write };
-            let address = Device(numbers.value() >> 1);
+            let address = Device(value(numbers) >> 1);
             let found = bench.iommu.translate(&mut bench.memory, requester, address, access);
             assert!(found.is_err() || found.is_ok_and(|found| found.length > 0));
         }
@@ -115,7 +100,7 @@ fn refusals_of_a_sane_table_are_always_logged() {
     let mut bench = Bench::new();
     bench.set_entry(translation(3), remapping());
     for _ in 0..20_000 {
-        let address = Device(numbers.value());
+        let address = Device(value(&mut numbers));
         let read = bench.iommu.translate(&mut bench.memory, FUNCTION, address, Access::Read);
         assert!(read.is_err(), "the tables are empty");
         assert!(bench.event().is_some(), "the access is not logged");

@@ -1,31 +1,17 @@
 //! Software that does not know what it is doing: registers, tables and descriptors at random.
 
 use super::*;
+use crate::numbers::Numbers;
 
-/// A small generator: the same numbers on every host.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 16) % bound
-    }
-
-    fn value(&mut self) -> u64 {
-        let next = self.next();
-        match self.below(5) {
-            0 => self.below(MEMORY / 4096) << 12 | self.below(16),
-            1 => 1 << (next % 64),
-            2 => next % 0x1000,
-            3 => u64::MAX << (next % 64),
-            _ => next,
-        }
+/// Addresses in memory, bits by themselves, small numbers, and anything.
+fn value(numbers: &mut Numbers) -> u64 {
+    let next = numbers.next();
+    match numbers.below(5) {
+        0 => numbers.below(MEMORY / 4096) << 12 | numbers.below(16),
+        1 => 1 << (next % 64),
+        2 => next % 0x1000,
+        3 => u64::MAX << (next % 64),
+        _ => next,
     }
 }
 
@@ -34,17 +20,17 @@ fn step(bench: &mut Bench, numbers: &mut Numbers) {
     match numbers.below(7) {
         0 => {
             let (offset, size) = (numbers.below(0x240), 1 << numbers.below(4));
-            bench.write(offset, size, numbers.value());
+            bench.write(offset, size, value(numbers));
         }
         1 => bench.write(at::GLOBAL_COMMAND, 4, 0xC700_0000 ^ 1 << numbers.below(32)),
         2 | 3 => {
-            let (at, value) = (numbers.below(MEMORY / 8) * 8, numbers.value());
-            bench.store(at, value);
+            let at = numbers.below(MEMORY / 8) * 8;
+            bench.store(at, value(numbers));
         }
         4 => bench.write(at::QUEUE_TAIL, 8, numbers.below(0x1000)),
         5 => {
             let access = if numbers.below(2) == 0 { Access::Read } else { Access::Write };
-            let address = Device(numbers.value());
+            let address = Device(value(numbers));
             let found = bench.unit.translate(&mut bench.memory, requester, address, access);
             assert!(found.is_err() || found.is_ok_and(|found| found.length > 0));
         }
@@ -84,7 +70,7 @@ fn refusals_are_always_recorded() {
     let mut numbers = Numbers(1);
     let mut bench = Bench::new();
     for _ in 0..20_000 {
-        let address = numbers.value();
+        let address = value(&mut numbers);
         assert_eq!(bench.translate(address, Access::Read), None, "the tables are empty");
         assert!(bench.fault().is_some(), "the access is not recorded");
         assert_eq!(bench.remap(numbers.next() as u32 & 0xFF), Remapped::Aborted);

@@ -1,0 +1,238 @@
+//! An IOMMU of either vendor, as a board sees it.
+
+use crate::{Access, AmdVi, Remapped, SystemMemory, Translation, VtD, amd_vi, vt_d};
+use arch::address::{Device, SystemPhysical};
+use arch::amd_vi::Event;
+use arch::apic::{InterruptMessage, Scope};
+use arch::identity::{ApicId, RequesterId, Vector};
+use arch::msi::{DestinationWidth, MessageSignalled};
+use arch::vt_d::FaultReason;
+use bus::{DmaFault, Effect};
+use serde::{Deserialize, Serialize};
+
+/// What an IOMMU is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Model {
+    /// AMD's.
+    AmdVi(amd_vi::Model),
+    /// Intel's.
+    VtD(vt_d::Model),
+}
+
+/// An IOMMU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Iommu {
+    /// AMD's.
+    AmdVi(Box<AmdVi>),
+    /// Intel's.
+    VtD(Box<VtD>),
+}
+
+/// An interrupt on its way to a virtual processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Posting {
+    /// Into a backing page.
+    AmdVi(amd_vi::Posting),
+    /// Into a posted-interrupt descriptor.
+    VtD(vt_d::Posting),
+}
+
+/// What one step of a posting did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostingStep {
+    /// More steps follow.
+    Continue,
+    /// The vector is requested in this backing page or descriptor; more steps follow.
+    Posted {
+        /// Its physical address.
+        place: SystemPhysical,
+        /// The one requested.
+        vector: Vector,
+    },
+    /// The tag is in the guest log; more steps follow.
+    Logged {
+        /// As the entry has it.
+        tag: u32,
+    },
+    /// There is no further step.
+    Complete,
+}
+
+/// What an IOMMU causes elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Its own interrupt or a notification, which nothing remaps.
+    Effect(Effect),
+    /// Its function sends its message, where software has enabled that.
+    OfFunction,
+    /// The doorbell of this core is to be rung.
+    Doorbell(ApicId),
+    /// Nobody has to do anything, but who watches is told: something was refused.
+    Refused(Refusal),
+}
+
+/// What was refused, in its vendor's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// As AMD's event log has it.
+    AmdVi(Event),
+    /// As Intel's fault records have it.
+    VtD {
+        /// Whose access or interrupt it was.
+        requester: RequesterId,
+        /// Why.
+        reason: FaultReason,
+        /// The page of an access; bits 63:48 are the index of an interrupt.
+        address: Device,
+    },
+}
+
+impl Iommu {
+    /// One after reset: all accesses and interrupts pass.
+    pub fn new(model: Model) -> Self {
+        match model {
+            Model::AmdVi(model) => Self::AmdVi(Box::new(AmdVi::new(model, Default::default()))),
+            Model::VtD(model) => Self::VtD(Box::new(VtD::new(model))),
+        }
+    }
+
+    /// What it is.
+    pub fn model(&self) -> Model {
+        match self {
+            Self::AmdVi(iommu) => Model::AmdVi(*iommu.model()),
+            Self::VtD(unit) => Model::VtD(*unit.model()),
+        }
+    }
+
+    /// Bytes that its registers take.
+    pub const fn register_bytes(&self) -> u64 {
+        match self {
+            Self::AmdVi(_) => arch::amd_vi::register::SIZE,
+            Self::VtD(_) => arch::vt_d::register::SIZE,
+        }
+    }
+
+    /// Reads `size` bytes at `offset` from the registers' base.
+    pub fn read(&self, offset: u64, size: u8) -> u64 {
+        match self {
+            Self::AmdVi(iommu) => iommu.read(offset, size),
+            Self::VtD(unit) => unit.read(offset, size),
+        }
+    }
+
+    /// Writes `size` bytes at `offset` from the registers' base.
+    pub fn write(&mut self, memory: &mut impl SystemMemory, offset: u64, size: u8, value: u64) {
+        match self {
+            Self::AmdVi(iommu) => iommu.write(memory, offset, size, value),
+            Self::VtD(unit) => unit.write(memory, offset, size, value),
+        }
+    }
+
+    /// Finds where an access of a function leads. Refused ones are recorded.
+    pub fn translate(
+        &mut self,
+        memory: &mut impl SystemMemory,
+        requester: RequesterId,
+        address: Device,
+        access: Access,
+    ) -> Result<Translation, DmaFault> {
+        match self {
+            Self::AmdVi(iommu) => iommu.translate(memory, requester, address, access),
+            Self::VtD(unit) => unit.translate(memory, requester, address, access),
+        }
+    }
+
+    /// Looks up the interrupt that a function's write into the interrupt window means.
+    pub fn remap(
+        &mut self,
+        memory: &mut impl SystemMemory,
+        requester: RequesterId,
+        message: MessageSignalled,
+    ) -> Remapped<Posting> {
+        match self {
+            Self::AmdVi(iommu) => {
+                iommu.remap(memory, requester, message).map_posting(Posting::AmdVi)
+            }
+            Self::VtD(unit) => unit.remap(memory, requester, message).map_posting(Posting::VtD),
+        }
+    }
+
+    /// What was caused since the last call, oldest first.
+    pub fn take_signals(&mut self) -> Vec<Signal> {
+        match self {
+            Self::AmdVi(iommu) => iommu.take_signals().into_iter().map(of_amd_vi).collect(),
+            Self::VtD(unit) => {
+                let is_x2apic = unit.is_x2apic();
+                let signals = unit.take_signals().into_iter();
+                signals.filter_map(|signal| of_vt_d(signal, is_x2apic)).collect()
+            }
+        }
+    }
+}
+
+fn interrupt(message: InterruptMessage) -> Signal {
+    Signal::Effect(Effect::Interrupt { message, scope: Scope::Destination })
+}
+
+fn of_amd_vi(signal: amd_vi::Signal) -> Signal {
+    match signal {
+        amd_vi::Signal::Interrupt(message) => interrupt(message),
+        amd_vi::Signal::Message => Signal::OfFunction,
+        amd_vi::Signal::Doorbell(core) => Signal::Doorbell(core),
+        amd_vi::Signal::Refused(event) => Signal::Refused(Refusal::AmdVi(event)),
+    }
+}
+
+/// None for a message that no interrupt is.
+fn of_vt_d(signal: vt_d::Signal, is_x2apic: bool) -> Option<Signal> {
+    Some(match signal {
+        vt_d::Signal::Message(message) => interrupt(own_interrupt(message, is_x2apic)?),
+        vt_d::Signal::Notify(effect) => Signal::Effect(effect),
+        vt_d::Signal::Refused { requester, reason, address } => {
+            Signal::Refused(Refusal::VtD { requester, reason, address })
+        }
+    })
+}
+
+/// A unit's own message has the upper bits of a wide destination in its upper address.
+/// [VTD "Fault Event Upper Address Register"]
+fn own_interrupt(message: MessageSignalled, is_x2apic: bool) -> Option<InterruptMessage> {
+    let MessageSignalled { address, data } = message;
+    let low = MessageSignalled { address: Device(address.0 & 0xFFFF_FFFF), data };
+    let interrupt = low.interrupt(DestinationWidth::Eight)?;
+    let high = if is_x2apic { (address.0 >> 32) as u32 & !0xFF } else { 0 };
+    Some(InterruptMessage { destination: interrupt.destination | high, is_x2apic, ..interrupt })
+}
+
+impl Posting {
+    /// Whose interrupt it is.
+    pub const fn requester(&self) -> RequesterId {
+        match self {
+            Self::AmdVi(posting) => posting.requester(),
+            Self::VtD(posting) => posting.requester(),
+        }
+    }
+
+    /// Takes the next step; none if the posting is another vendor's. What it causes is among the
+    /// IOMMU's signals.
+    pub fn step(&mut self, iommu: &mut Iommu, memory: &mut impl SystemMemory) -> PostingStep {
+        match (self, iommu) {
+            (Self::AmdVi(posting), Iommu::AmdVi(iommu)) => match posting.step(iommu, memory) {
+                amd_vi::PostingStep::Continue => PostingStep::Continue,
+                amd_vi::PostingStep::Posted { page, vector } => {
+                    PostingStep::Posted { place: page, vector }
+                }
+                amd_vi::PostingStep::Logged { tag } => PostingStep::Logged { tag },
+                amd_vi::PostingStep::Complete => PostingStep::Complete,
+            },
+            (Self::VtD(posting), Iommu::VtD(unit)) => match posting.step(unit, memory) {
+                vt_d::PostingStep::Posted { descriptor, vector } => {
+                    PostingStep::Posted { place: descriptor, vector }
+                }
+                vt_d::PostingStep::Notified => PostingStep::Continue,
+                vt_d::PostingStep::Complete => PostingStep::Complete,
+            },
+            _ => PostingStep::Complete,
+        }
+    }
+}
