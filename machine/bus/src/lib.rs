@@ -10,6 +10,7 @@
 mod effect;
 mod memory;
 mod platform;
+mod random;
 pub mod walk;
 
 pub use effect::{ControlBlock, Effect, Happening, Initiator, Outbox, VmExit};
@@ -17,3 +18,4 @@ pub use memory::{
     GuestMemory, HOLE_END, HOLE_START, HostMemoryExhausted, MemoryLayout, OutOfRange,
 };
 pub use platform::{Context, DirectMemoryAccess, DmaFault, Platform, Visit};
+pub use random::Random;

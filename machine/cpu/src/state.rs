@@ -18,6 +18,7 @@ use arch::control::{Cr0, rflags};
 use arch::identity::CpuIndex;
 use arch::segment::{Attributes, Segment, SegmentRegister};
 use arch::time::Picoseconds;
+use bus::Random;
 use interrupt::local_apic::LocalApic;
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +59,7 @@ pub struct Cpu {
     /// What the board's cost profile says of this processor.
     pub costs: Costs,
     /// State of the generator behind RDRAND and RDSEED.
-    pub(crate) random: u64,
+    pub(crate) random: Random,
     /// Memory whose accesses a debugger wants to see; no part of the processor's state.
     #[serde(skip)]
     pub observation: crate::Observation,
@@ -84,7 +85,7 @@ impl Cpu {
             others_clock: Picoseconds::MAX,
             tsc_offset: 0,
             costs: Costs::default(),
-            random: seed ^ (index.0 as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            random: Random(seed ^ (index.0 as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
             observation: Default::default(),
         };
         cpu.initialize();
@@ -175,15 +176,6 @@ impl Cpu {
         } else {
             self.access_set()
         };
-    }
-
-    /// The next number of the processor's seeded generator (RDRAND, RDSEED). splitmix64.
-    pub(crate) fn next_random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.random;
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
     }
 
     /// How accesses outside RAM are signed.

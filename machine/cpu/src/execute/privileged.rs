@@ -371,7 +371,7 @@ fn segment_base<W: Width, const GS: bool, const WRITE: bool>(
 }
 
 fn random<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let number = cpu.next_random();
+    let number = cpu.random.next();
     W::truncate(number).to_register(&mut cpu.registers.gpr, op.a);
     cpu.registers.flags.set_status(rflags::CF);
     Ok(())

@@ -257,7 +257,7 @@ impl Cpu {
             ("local APIC", format!("{:?}", self.apic)),
             ("guest", format!("{:?}", self.guest)),
             ("TLB", format!("{:#x} {:#x} {entries:x}", self.tlb.context, self.tlb.epoch)),
-            ("generator", format!("{:#x} {:#x}", self.random, self.tsc_offset)),
+            ("generator", format!("{:#x} {:#x}", self.random.0, self.tsc_offset)),
         ]
     }
 }

@@ -9,7 +9,7 @@ mod start;
 use arch::address::SystemPhysical;
 use arch::identity::{ApicId, CpuIndex};
 use arch::time::Picoseconds;
-use bus::{Effect, GuestMemory, Happening, Platform, Visit};
+use bus::{Effect, GuestMemory, Happening, Platform, Random, Visit};
 use cpu::cache::InstructionCosts;
 use cpu::decode::{Cost, Dialect};
 use cpu::{Bus, CodeCache, Cpu, CpuModel, RunEnd};
@@ -20,32 +20,6 @@ use start::RAM;
 const ROUNDS: u64 = 2_000;
 /// Picoseconds of a round.
 const TIME: u64 = 400_000;
-
-/// splitmix64
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn one_in(&mut self, bound: u64) -> bool {
-        self.below(bound) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
-}
 
 /// There are no devices.
 struct Nothing;

@@ -3,6 +3,7 @@
 use super::queue::{Broken, Queue};
 use super::{Budget, Progress};
 use crate::pci::Attachment;
+use bus::Random;
 use serde::{Deserialize, Serialize};
 
 /// Bytes given per request; drivers take what they get.
@@ -11,13 +12,13 @@ const MAXIMUM_ANSWER: u64 = 4096;
 /// A source of random bytes, the same for the same seed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entropy {
-    state: u64,
+    random: Random,
 }
 
 impl Entropy {
     /// `seed` may be any value.
     pub fn new(seed: u64) -> Self {
-        Self { state: seed }
+        Self { random: Random(seed) }
     }
 
     pub(super) fn process(
@@ -31,7 +32,7 @@ impl Entropy {
             let length = chain.writable_length().min(MAXIMUM_ANSWER) as usize;
             let mut bytes = Vec::with_capacity(length + 8);
             while bytes.len() < length {
-                bytes.extend(self.next().to_le_bytes());
+                bytes.extend(self.random.next().to_le_bytes());
             }
             bytes.truncate(length);
             chain.write(port, 0, &bytes)?;
@@ -39,14 +40,5 @@ impl Entropy {
             queue.push(port, &chain, length as u32)?;
         }
         Ok(Progress::HasMore)
-    }
-
-    /// SplitMix64. [Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators"]
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
     }
 }
