@@ -1,6 +1,7 @@
 //! Model-specific register numbers. [APM2 "Model-Specific Registers"]
 //! [SDM4 "Architectural MSRs"]
 
+use bitfield_struct::bitfield;
 use bitflags::bitflags;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +11,8 @@ pub const TSC: u32 = 0x10;
 pub const PLATFORM_ID: u32 = 0x17;
 /// IA32_APIC_BASE: see [`crate::apic::ApicBase`].
 pub const APIC_BASE: u32 = 0x1B;
+/// MSR_SMI_COUNT, Intel since Nehalem, read-only: how many SMIs there were since reset.
+pub const SMI_COUNT: u32 = 0x34;
 /// IA32_FEATURE_CONTROL, Intel: see [`crate::vmx::msr::FeatureControl`].
 pub const FEATURE_CONTROL: u32 = 0x3A;
 /// IA32_TSC_ADJUST: what software has added to the counter.
@@ -20,6 +23,8 @@ pub const SPEC_CTRL: u32 = 0x48;
 pub const PRED_CMD: u32 = 0x49;
 /// The loaded microcode's revision: in bits 63:32 on Intel, 31:0 on AMD (PATCH_LEVEL).
 pub const BIOS_SIGN_ID: u32 = 0x8B;
+/// MSR_PLATFORM_INFO, Intel since Nehalem: see [`PlatformInfo`].
+pub const PLATFORM_INFO: u32 = 0xCE;
 /// How many variable ranges there are, and whether fixed ones and write-combining exist.
 pub const MTRR_CAP: u32 = 0xFE;
 /// IA32_ARCH_CAPABILITIES: see [`ArchCapabilities`].
@@ -94,6 +99,33 @@ pub const HWCR: u32 = 0xC001_0015;
 pub const TOP_MEM: u32 = 0xC001_001A;
 /// AMD: where memory ends above 4 GiB.
 pub const TOP_MEM2: u32 = 0xC001_001D;
+
+/// MSR_PLATFORM_INFO (CEh), read-only: what ratios of the 100 MHz bus clock a part runs at.
+/// [SDM4 "MSR_PLATFORM_INFO"]
+#[bitfield(u64)]
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlatformInfo {
+    #[bits(8)]
+    __: u8,
+    /// \[15:8\] at which ratio the time-stamp counter runs: the highest without turbo.
+    pub base_ratio: u8,
+    #[bits(12)]
+    __: u16,
+    /// \[28\] the limits of turbo ratios can be set.
+    pub turbo_ratios_are_programmable: bool,
+    /// \[29\] the limits of power can be set.
+    pub power_limits_are_programmable: bool,
+    /// \[30\] the offset of the thermal limit can be set.
+    pub thermal_limit_is_programmable: bool,
+    /// \[31\] CPUID can be made to raise #GP outside privilege level 0.
+    pub cpuid_can_fault: bool,
+    #[bits(8)]
+    __: u8,
+    /// \[47:40\] the lowest ratio, at which a part is most efficient.
+    pub efficient_ratio: u8,
+    #[bits(16)]
+    __: u16,
+}
 
 bitflags! {
     /// IA32_ARCH_CAPABILITIES (10Ah): which weaknesses of speculative execution a part does not

@@ -76,6 +76,28 @@ fn misc_enable_keeps_its_writable_bits_and_hides_features() {
     assert_eq!(subject.cpu.registers.gpr[2] & 1 << 20, 0, "NX is hidden");
 }
 
+/// [SDM4 "MSR_PLATFORM_INFO"]
+#[test]
+fn platform_info_has_the_ratio_of_the_time_stamp_counter_on_intel_parts_only() {
+    let read = |a: &mut CodeAssembler| {
+        a.mov(ecx, arch::msr::PLATFORM_INFO)?;
+        a.rdmsr()
+    };
+    for (model, ratio) in [("skylake-sp", 21), ("sapphire-rapids", 26)] {
+        let mut subject = Subject::with(model, Mode::Long, read);
+        assert_eq!(subject.run(), Outcome::Done, "{model}");
+        assert_eq!(subject.cpu.registers.gpr[0], ratio << 8, "{model}: no limit can be set");
+        assert_eq!(subject.cpu.registers.gpr[2], 10 << 8, "{model}: 1 GHz");
+    }
+    let mut subject = Subject::with(AMD, Mode::Long, read);
+    assert_eq!(subject.run(), event(13, Some(0), 5));
+    let mut subject = Subject::with(INTEL, Mode::Long, |a| {
+        a.mov(ecx, arch::msr::PLATFORM_INFO)?;
+        a.wrmsr()
+    });
+    assert_eq!(subject.run(), event(13, Some(0), 5), "it is read-only");
+}
+
 /// [SDM3 "Masking Exceptions and Interrupts When Switching Stacks"]
 #[test]
 fn a_breakpoint_behind_a_load_of_ss_is_ignored_on_intel_parts_only() {

@@ -9,12 +9,15 @@ use crate::state::Control;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::Efer;
 use arch::cpuid::Feature;
-use arch::msr::{self, ArchCapabilities};
+use arch::msr::{self, ArchCapabilities, PlatformInfo};
 use arch::segment::SegmentRegister;
 use serde::{Deserialize, Serialize};
 
 /// Machine-check banks.
 const BANKS: usize = 7;
+
+/// The lowest ratio of Intel's models: 1 GHz, as the bus clock is 100 MHz.
+const EFFICIENT_RATIO: u8 = 10;
 
 /// [SDM4 "IA32_MISC_ENABLE"]
 pub(super) mod misc_enable {
@@ -160,6 +163,9 @@ impl Cpu {
             }
             msr::PLATFORM_ID if !self.model.is_amd() => 0,
             msr::MISC_ENABLE if !self.model.is_amd() => self.control.msr.misc_enable,
+            msr::PLATFORM_INFO if !self.model.is_amd() => self.platform_info().into_bits(),
+            // No firmware handles any here.
+            msr::SMI_COUNT if !self.model.is_amd() => 0,
             msr::ARCH_CAPABILITIES if has(Feature::ArchCapabilities) => {
                 ArchCapabilities::NOT_SPECULATING.bits()
             }
@@ -208,6 +214,13 @@ impl Cpu {
             }
             _ => return Err(Stop::GENERAL_PROTECTION),
         })
+    }
+
+    /// The bus clock of these parts is 100 MHz. Neither power nor ratios can be set.
+    fn platform_info(&self) -> PlatformInfo {
+        const BUS_HERTZ: u64 = 100_000_000;
+        let ratio = (self.model.tsc_hertz() + BUS_HERTZ / 2) / BUS_HERTZ;
+        PlatformInfo::new().with_base_ratio(ratio as u8).with_efficient_ratio(EFFICIENT_RATIO)
     }
 
     pub(crate) fn write_msr(
