@@ -4,7 +4,7 @@
 use capture::open::{Input, open};
 use capture::perf_data::{Header, Reading, fold, read_stream};
 use capture::sink::{Sink, Stretched};
-use capture::{ftrace_text, machine, perf_table, sums, trace_dat};
+use capture::{ftrace_text, machine, perf_table, sums, trace_dat, xen_trace};
 use libfuzzer_sys::fuzz_target;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -54,6 +54,9 @@ fuzz_target!(|bytes: &[u8]| {
         }
         Ok(Input::Machine(input)) => {
             let _ = machine::read(input, &stop, &progress, &mut Nothing);
+        }
+        Ok(Input::Xen(input)) => {
+            let _ = xen_trace::read(input, Default::default(), &stop, &progress, &mut Nothing);
         }
         Ok(Input::Table(text)) => {
             let _ = perf_table::read(&text);

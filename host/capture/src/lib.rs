@@ -22,6 +22,7 @@ pub mod sink;
 pub mod sums;
 pub mod trace_dat;
 pub mod tracing_data;
+pub mod xen_trace;
 
 pub use error::Error;
 pub use reading::Reading;

@@ -1,6 +1,6 @@
 //! Which kind of recording a file is, and the file made ready for its reader.
 
-use crate::{Error, machine, perf_data, sums, trace_dat};
+use crate::{Error, machine, perf_data, sums, trace_dat, xen_trace};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -23,6 +23,8 @@ pub enum Input {
     Table(String),
     /// What `avicenna machine run --trace` wrote.
     Machine(Box<dyn Read + Send>),
+    /// What `xentrace` wrote.
+    Xen(Box<dyn Read + Send>),
     /// What `avicenna exits record` summed up.
     Sums(Box<dyn BufRead + Send>),
 }
@@ -163,6 +165,9 @@ impl Opener<'_> {
                 Kind::Machine => {
                     return Ok(Input::Machine(Box::new(BufReader::with_capacity(1 << 18, whole))));
                 }
+                Kind::Xen => {
+                    return Ok(Input::Xen(Box::new(BufReader::with_capacity(1 << 18, whole))));
+                }
                 Kind::Gzip => {
                     let unpacked = flate2::read::MultiGzDecoder::new(whole);
                     input = Box::new(UpToBreak { input: unpacked, broken });
@@ -202,6 +207,7 @@ enum Kind {
     PerfPipe,
     TraceDat,
     Machine,
+    Xen,
     Gzip,
     Zstd,
     Text,
@@ -215,6 +221,7 @@ fn kind_of(head: &[u8]) -> Kind {
     match head {
         head if head.starts_with(trace_dat::MAGIC) => Kind::TraceDat,
         head if head.starts_with(machine::MAGIC) => Kind::Machine,
+        head if head.starts_with(xen_trace::MAGIC) => Kind::Xen,
         head if head.starts_with(GZIP) => Kind::Gzip,
         head if head.starts_with(ZSTD) => Kind::Zstd,
         _ => Kind::Text,
@@ -240,7 +247,9 @@ fn no_recording(head: &[u8]) -> Option<&'static str> {
         return Some("it is empty");
     }
     if head.iter().filter(is_odd).count() > head.len() / 50 {
-        return Some("it is neither perf.data, trace.dat, a trace of the machine nor text");
+        return Some(
+            "it is neither perf.data, trace.dat, xentrace, a trace of the machine nor text",
+        );
     }
     let is_report = head.starts_with(b"{") && contains(head, b"\"tool\": \"avicenna ");
     let is_page = contains(head, b"content=\"avicenna ");

@@ -5,7 +5,7 @@ use super::progress::Progress;
 use capture::open::{Input, open};
 use capture::order::Orderer;
 use capture::perf_data::read_stream;
-use capture::{Origin, Reading, ftrace_text, machine, perf_table, sums, trace_dat};
+use capture::{Origin, Reading, ftrace_text, machine, perf_table, sums, trace_dat, xen_trace};
 use profile::avoidable::Evidence;
 use profile::pasted::{PrintedRow, from_rows};
 use profile::{Context, Options, Part, Profile};
@@ -32,6 +32,7 @@ pub struct Told {
     pub to_ns: u64,
     pub vendor: Option<Isa>,
     pub kernel: Option<String>,
+    pub tsc_hertz: Option<u64>,
 }
 
 /// Reads recordings of any kind; a text may hold several tables.
@@ -90,6 +91,12 @@ fn read(path: &Path, told: &Told, stop: &AtomicBool) -> anyhow::Result<Vec<Analy
             let mut gathering = make();
             let origin = machine::read(input, stop, read, &mut gathering)?;
             Gathered::new(gathering, origin)
+        }
+        Input::Xen(input) => {
+            let mut ordered = Orderer::new(make());
+            let known = xen_trace::Known { isa: told.vendor, tsc_hertz: told.tsc_hertz };
+            let origin = xen_trace::read(input, known, stop, read, &mut ordered)?;
+            Gathered::new(ordered.finish()?, origin)
         }
         Input::Table(text) => return tables(&name, &text, told),
         Input::Sums(input) => {

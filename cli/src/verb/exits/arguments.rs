@@ -165,4 +165,7 @@ pub struct WhatCounts {
     /// Kernel release, where the recording does not say; numbers of inhibits depend on it
     #[arg(long, value_name = "RELEASE")]
     pub kernel: Option<String>,
+    /// Megahertz of the time-stamp counter, where the recording does not say (xentrace)
+    #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub tsc_mhz: Option<u64>,
 }

@@ -190,6 +190,7 @@ impl WhatCounts {
             to_ns,
             vendor: self.vendor.map(Into::into),
             kernel: self.kernel.clone(),
+            tsc_hertz: self.tsc_mhz.map(|mhz| mhz * 1_000_000),
         })
     }
 }

@@ -280,6 +280,7 @@ pub fn read(path: &Path) -> Result<(Seen, Origin), String> {
             perf_table::read(&text).map_err(|error| failed(&error))?;
             Origin::default()
         }
+        Input::Xen(_) => unreachable!("no form of these is one of xentrace's"),
         Input::Sums(input) => sums::read(input).map_err(|error| failed(&error))?.origin,
     };
     origin.warnings.extend(breakage());
