@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# usage: nested.sh AVICENNA TREE [KERNEL]
-# Runs kvm-unit-tests (TREE: a tree of them in which `make` was done) as guests of KVM on the lab's emulated host, with AVIC off and
-# on, as kvm-unit-tests-nested.tsv lists them: what a test says must not depend on AVIC. Neither the tree nor anything of it
-# belongs to this project.
+# usage: nested.sh AVICENNA TREE [KERNEL [CPU]]
+# Runs kvm-unit-tests (TREE: a tree of them in which `make` was done) as guests of KVM on the lab's emulated host, with AVIC (on a
+# CPU of Intel's: APICv) off and on, as kvm-unit-tests-nested.tsv lists them: what a test says must not depend on that. Neither the
+# tree nor anything of it belongs to this project.
 set -u
 avicenna=$1 tree=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
 host=(--cpus 4)
 [ -n "${3:-}" ] && host+=(--kernel "$3")
+[ -n "${4:-}" ] && host+=(--cpu "$4")
 if ! ls "$tree"/x86/*.flat > /dev/null 2>&1; then
     echo "skipped: kvm-unit-tests as guests of KVM, since there is no built tree of them (make kut=TREE)"
     exit 0
