@@ -18,6 +18,25 @@ avicenna=$(realpath "$1")
 root=$(realpath "$2")
 kernel=6.12.0-test
 
+here=$(dirname "$(realpath "$0")")
+
+# Programs that are not to be found for a while, since another one is tried.
+moved=
+aside() {
+    for program in "$@"; do
+        place=$(chroot "$root" sh -c "command -v $program") || continue
+        mv "$root$place" "$root$place.aside"
+        moved="$moved $place"
+    done
+}
+put_back() {
+    for place in $moved; do
+        mv "$root$place.aside" "$root$place"
+    done
+    moved=
+}
+passed=0
+ok() { passed=$((passed + 1)) && echo "ok: $1"; }
 has() { chroot "$root" sh -c "command -v $1" >/dev/null 2>&1; }
 failed() { echo "FAILED: $1"; exit 1; }
 put() { mkdir -p "$root/$(dirname "$1")"; printf '%s\n' "$2" >"$root/$1"; }
@@ -53,14 +72,16 @@ put sys/module/kvm/refcnt 1
 put sys/class/iommu/ivhd0/amd-iommu/features 25bf732fa2295afe:1d
 
 # The folders that plans touch, as they were; a kernel for the tools to find.
-folders="etc/default etc/kernel etc/modprobe.d boot"
+folders="etc/kernelstub etc/default etc/kernel etc/modprobe.d etc/initramfs-tools etc/dracut.conf.d boot"
 saved=$(mktemp -d)
 for folder in $folders; do
     mkdir -p "$root/$folder" "$saved/$folder"
     cp -a "$root/$folder/." "$saved/$folder/"
 done
 restore() {
+    put_back
     for folder in $folders; do
+        mkdir -p "$root/$folder"
         find "$root/$folder" -mindepth 1 -delete
         cp -a "$saved/$folder/." "$root/$folder/"
     done
@@ -92,10 +113,23 @@ try() {
         echo "$before" | diff - "$root/mnt/after" || true
         failed "$1: not taken back"
     fi
-    echo "ok: $1"
+    ok "$1"
+}
+
+# A boot partition, mounted below the root: of ext4, since it only has to be one. It goes with its last mount.
+has_partitions() { command -v mkfs.ext4 >/dev/null && losetup -f >/dev/null 2>&1; }
+partition() {
+    truncate -s 16M "$root/mnt/partition"
+    mkfs.ext4 -q -F "$root/mnt/partition"
+    device=$(losetup -f --show "$root/mnt/partition")
+    mkdir -p "$root/$1"
+    mount "$device" "$root/$1"
+    losetup -d "$device"
 }
 
 module_is loaded
+# Where these are installed they come before the others.
+aside kernelstub sdbootutil transactional-update
 if has update-grub && has grub-probe; then
     put etc/modprobe.d/kvm.conf "# mine
 options kvm_amd nested=1 \\
@@ -124,7 +158,8 @@ GRUB_CMDLINE_LINUX='amd_iommu_intr=legacy' # found by trial"
     module_is loaded
     rm -rf "$root/etc/default/grub" "$root/etc/default/grub.d/50-cloud.cfg" "$root/boot/grub"
 else
-    echo "skipped: update-grub: not in $root"
+    echo "not in this tree: update-grub"
+    rm -rf "$root/etc/default/grub" "$root/etc/default/grub.d"
 fi
 
 put etc/modprobe.d/kvm.conf "options kvm_amd avic=0"
@@ -143,9 +178,9 @@ initrd_generator=none"
     chroot "$root" kernel-install add-all >"$root/mnt/said" 2>&1 ||
         { cat "$root/mnt/said"; failed "kernel-install add-all does not run"; }
     try "kernel-install" entry_is_changed
-    rm -rf "$root/etc/kernel/cmdline" "$root/etc/kernel/install.conf" "$root/boot/loader"
+    rm -rf "$root/etc/kernel/cmdline" "$root/etc/kernel/install.conf" "$root/boot/loader" "$root/boot/$(cat "$root/etc/machine-id")"
 else
-    echo "skipped: kernel-install: not in $root, or without add-all"
+    echo "not in this tree: kernel-install, or without add-all"
 fi
 
 mkdir -p "$root/boot/loader/entries"
@@ -160,5 +195,13 @@ if has grubby; then
 GRUB_CMDLINE_LINUX=\"amd_iommu_intr=legacy quiet\""
     try "grubby" entry_is_changed
 else
-    echo "skipped: grubby: not in $root"
+    echo "not in this tree: grubby"
 fi
+rm -rf "$root/boot/loader" "$root/etc/modprobe.d/kvm.conf" "$root/etc/default/grub"
+
+put_back
+for part in "$here"/chroot/*.sh; do
+    # shellcheck source=/dev/null
+    . "$part"
+done
+echo "$passed passed, 0 failed"

@@ -241,6 +241,7 @@ const BOOT: &[&str] = &[
     "etc/initramfs-tools/modules",
     "etc/kernel/cmdline",
     "etc/kernel/proxmox-boot-uuids",
+    "etc/kernelstub/configuration",
     "etc/mkinitcpio.",
 ];
 

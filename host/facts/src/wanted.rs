@@ -35,6 +35,7 @@ pub const PATTERNS: &[&str] = &[
     "etc/default/grub.d/*",
     "etc/kernel/cmdline",
     "etc/kernel/proxmox-boot-uuids",
+    "etc/kernelstub/configuration",
     "boot/loader/entries/*.conf",
     "boot/efi/loader/entries/*.conf",
     "efi/loader/entries/*.conf",

@@ -111,6 +111,17 @@ fn kernel_command_line_is_changed_through_what_the_host_uses() {
         ),
         (
             "Pop!_OS",
+            &[
+                programs("kernelstub\nkernel-install"),
+                (
+                    "etc/kernelstub/configuration",
+                    Some(r#"{"user": {"kernel_options": ["quiet", "amd_iommu_intr=legacy"]}}"#),
+                ),
+            ],
+            &["/etc/kernelstub/configuration", "kernelstub"],
+        ),
+        (
+            "Pop!_OS before its first run",
             &[programs("kernelstub\nkernel-install")],
             &["kernelstub -d amd_iommu_intr=legacy"],
         ),
@@ -150,7 +161,7 @@ fn kernel_command_line_is_changed_through_what_the_host_uses() {
                 assert_eq!(
                     command == undo,
                     !steps(&plan).iter().any(|step| {
-                        ["grubby", "rpm-ostree", "kernelstub"]
+                        ["grubby", "rpm-ostree", "kernelstub -d"]
                             .iter()
                             .any(|tool| step.starts_with(tool))
                     }),

@@ -3,6 +3,7 @@
 //! Told apart by what is installed and what is there: see [`Loader`]. A host that keeps its command
 //! line in another way is told what to change, and nothing is written.
 
+mod kernelstub;
 mod text;
 
 use super::Action;
@@ -220,8 +221,13 @@ fn group(facts: &Facts, arguments: &Arguments, planned: &mut Planned) -> Actions
         }
         Loader::Grubby => return Actions { writes: vec![], runs: vec![grubby(arguments)] },
         Loader::RpmOstree => return Actions { writes: vec![], runs: vec![rpm_ostree(arguments)] },
+        Loader::Kernelstub if knows_kernelstub(facts) => {
+            let change = |text: &str, _: &str| kernelstub::change(text, arguments);
+            let writes = edit(facts, planned, &[kernelstub::PATH], change);
+            (writes, vec![regenerate(&["kernelstub"])])
+        }
         Loader::Kernelstub => {
-            return Actions { writes: vec![], runs: kernelstub(arguments) };
+            return Actions { writes: vec![], runs: kernelstub_options(arguments) };
         }
         Loader::Described | Loader::Image | Loader::Unknown => {
             return Actions { writes: vec![tell(loader, arguments)], runs: vec![] };
@@ -330,7 +336,13 @@ fn rpm_ostree(arguments: &Arguments) -> Action {
     Action::Run { command: command(&add, &remove), undo: command(&remove, &add), keeps: vec![] }
 }
 
-fn kernelstub(arguments: &Arguments) -> Vec<Action> {
+fn knows_kernelstub(facts: &Facts) -> bool {
+    let mut files = facts.boot.files.iter();
+    files.any(|file| file.path == kernelstub::PATH && kernelstub::is_known(&file.text))
+}
+
+/// Where it has no configuration yet.
+fn kernelstub_options(arguments: &Arguments) -> Vec<Action> {
     let one = |option: &str, word: &str| {
         let opposite = if option == "-a" { "-d" } else { "-a" };
         run(&["kernelstub", option, word], &["kernelstub", opposite, word])
