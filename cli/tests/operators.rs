@@ -343,3 +343,22 @@ fn wrong_verb_is_told_the_right_one() {
     let (text, _) = run(&["check", "--all", &path("lscpu.json")]);
     assert!(text.contains("yes      the CPU has AVIC"), "{text}");
 }
+
+#[test]
+fn a_file_that_was_given_is_cited_by_its_name() {
+    let root = Root::new("named", &[]);
+    let lscpu = "Architecture: x86_64\nVendor ID: AuthenticAMD\nFlags: svm npt\n";
+    root.put("lscpu.txt", lscpu);
+    root.put("some-cpuinfo", GENOA);
+    for name in ["lscpu.txt", "some-cpuinfo"] {
+        let file = root.0.join(name);
+        let output = Command::new(env!("CARGO_BIN_EXE_avicenna"))
+            .args(["check", "--verbose"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        let text = stdout(&output).replace("\n                ", " ");
+        assert!(text.contains(&format!("at {}", file.display())), "{text}");
+        assert!(!text.contains("sos_commands") && !text.contains("/proc/cpuinfo"), "{text}");
+    }
+}

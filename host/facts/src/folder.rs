@@ -5,7 +5,7 @@
 
 use crate::inputs::{FILE_LIMIT, Inputs};
 use crate::wanted::{
-    PATTERNS, PROCESSES, PROGRAM_FOLDERS, PROGRAM_LIST, PROGRAMS, arguments, fixed_folder,
+    HOLDERS, PATTERNS, PROCESSES, PROGRAM_FOLDERS, PROGRAM_LIST, PROGRAMS, arguments, fixed_folder,
     is_monitor, is_of_host, is_process, matches,
 };
 use std::fs::{self, File};
@@ -127,23 +127,39 @@ impl Folder {
         Ok(Some(bytes))
     }
 
+    /// Whether a process has a virtual machine of KVM open: its monitor, whatever it is called.
+    /// Known only of processes that may be looked into.
+    fn holds_virtual_machine(&self, pid: &str) -> bool {
+        let files = fs::read_dir(self.root.join("proc").join(pid).join("fd"));
+        files.into_iter().flatten().flatten().take(ENTRIES_LIMIT).any(|file| {
+            fs::read_link(file.path()).is_ok_and(|target| target.as_os_str() == "anon_inode:kvm-vm")
+        })
+    }
+
     /// Command lines of virtual machine monitors, and nothing of other processes.
     fn read_processes(&self, inputs: &mut Inputs) {
         if !self.root.join("proc").is_dir() {
             return;
         }
-        let mut any = false;
+        let (mut any, mut holders) = (false, String::new());
         for pid in self.list("proc", inputs) {
             let path = format!("proc/{pid}/cmdline");
             if !is_process(&path) {
                 continue;
             }
             any = true;
-            if let Ok(Some(bytes)) = self.bytes(&path)
-                && is_monitor(&arguments(&bytes))
-            {
+            let Ok(Some(bytes)) = self.bytes(&path) else { continue };
+            let arguments = arguments(&bytes);
+            if is_monitor(&arguments) {
                 inputs.insert(path, bytes);
+            } else if self.is_live && self.holds_virtual_machine(&pid) {
+                // Of a program that is not known, nothing but its name.
+                let program = arguments.first().map_or("", String::as_str);
+                holders.push_str(&format!("{pid} {}\n", program.replace(char::is_whitespace, "_")));
             }
+        }
+        if !holders.is_empty() {
+            inputs.insert(HOLDERS, holders.into_bytes());
         }
         if any {
             inputs.mark_searched(PROCESSES);

@@ -37,6 +37,8 @@ pub struct Inputs {
     bytes: usize,
     /// Why more may have been there: an archive that is cut off, a limit that was reached.
     incomplete: Option<String>,
+    /// What a reader knows a file by, where that is not its place on a host.
+    names: BTreeMap<String, String>,
     /// What stands under `avicenna/` was read from this machine just now.
     is_live: bool,
 }
@@ -83,6 +85,19 @@ impl Inputs {
         self.bytes += bytes.len();
         self.files.insert(path.into(), Content::Bytes(bytes));
         true
+    }
+
+    /// Keeps a file that was given by itself: it is cited by the name it was given with.
+    pub fn insert_as(&mut self, path: impl Into<String>, name: impl Into<String>, bytes: Vec<u8>) {
+        let path = path.into();
+        if self.insert(path.clone(), bytes) {
+            self.names.insert(path, name.into());
+        }
+    }
+
+    /// What a file is cited by, if not by its place on a host.
+    pub fn name(&self, path: &str) -> Option<&str> {
+        self.names.get(path).map(String::as_str)
     }
 
     /// A file that is there and could not be read. One that could be is not replaced.
@@ -144,7 +159,7 @@ impl Inputs {
         let place = match path.strip_prefix("avicenna/") {
             Some(name) if self.is_live => place_of_live(name),
             Some(_) => path.to_string(),
-            None => format!("/{path}"),
+            None => self.names.get(path).cloned().unwrap_or_else(|| format!("/{path}")),
         };
         match self.files.get(path) {
             Some(Content::Bytes(bytes)) => Fact::value(place, bytes),
@@ -178,6 +193,7 @@ fn place_of_live(name: &str) -> String {
         Some("msr") => "/dev/cpu/*/msr".into(),
         Some("cpuid") => "the CPUID instruction".into(),
         Some("dmesg.txt") => "/dev/kmsg".into(),
+        Some("kvm-holders.txt") => "/proc/*/fd".into(),
         Some("programs.txt") => "/usr/sbin, /usr/bin".into(),
         _ => format!("avicenna/{name}"),
     }

@@ -65,7 +65,7 @@ pub fn recorded(path: &Path) -> Result<Inputs, Error> {
     let Some(place) = single_file(&bytes) else {
         return Err(refused(path, &bytes, is_cut));
     };
-    inputs.insert(place, bytes);
+    inputs.insert_as(place, path.display().to_string(), bytes);
     if is_cut {
         inputs
             .mark_incomplete(format!("only the first {} MiB were read", inputs::FILE_LIMIT >> 20));
@@ -110,7 +110,15 @@ fn complete(mut inputs: Inputs) -> Inputs {
         .collect();
     for (signature, bytes) in dumps.into_iter().flatten() {
         if inputs.bytes(&acpi::place(signature)).get().is_none() {
-            inputs.insert(acpi::place(signature), bytes);
+            // A dump that was given by itself is what its tables are cited by.
+            match inputs.name(DUMP).map(str::to_owned) {
+                Some(name) => {
+                    inputs.insert_as(acpi::place(signature), format!("{name}, {signature}"), bytes);
+                }
+                None => {
+                    inputs.insert(acpi::place(signature), bytes);
+                }
+            }
         }
     }
     inputs

@@ -91,6 +91,10 @@ pub const PROGRAM_LIST: &str = "avicenna/programs.txt";
 /// Command lines of processes; only those of virtual machine monitors are kept.
 pub const PROCESSES: &str = "proc/*/cmdline";
 
+/// Processes that have a virtual machine of KVM open and are no monitors that are known: a number
+/// and a program a line.
+pub const HOLDERS: &str = "avicenna/kvm-holders.txt";
+
 /// True if a path matches a pattern, component by component.
 pub fn matches(pattern: &str, path: &str) -> bool {
     let (mut wanted, mut found) = (pattern.split('/'), path.split('/'));

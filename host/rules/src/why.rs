@@ -165,6 +165,11 @@ fn machine(
         configuration::read(&place, &words, Some(Kind::ProcessCommandLine), &Hints::default());
     let mut configuration = match configuration {
         Ok(contents) => contents.vms.into_iter().next(),
+        // Of a program that nobody knows the command line is not kept.
+        Err(_) if vm.arguments.len() == 1 => {
+            unseen.push(format!("its program, {}, is none that is known here", vm.arguments[0]));
+            None
+        }
         Err(error) => {
             unseen.push(format!("its command line: {error}"));
             None
@@ -322,7 +327,8 @@ fn decide(
         );
     }
     let Some(configuration) = configuration else {
-        return (Answer::Unknown, "its command line is not understood".into());
+        let reason = "KVM runs it, but its program is none whose command line is understood here";
+        return (Answer::Unknown, reason.into());
     };
     if let Some(cause) = causes.iter().find(|cause| cause.inhibit.duration.is_lasting()) {
         return (

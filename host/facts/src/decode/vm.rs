@@ -20,6 +20,7 @@ pub fn running(inputs: &Inputs) -> Fact<Vec<RunningVm>> {
             Content::Unreadable(_) => None,
         })
         .filter(|(_, arguments)| wanted::is_monitor(arguments))
+        .chain(holders(inputs))
         .map(|(pid, arguments)| machine(inputs, pid, arguments))
         .take(MACHINES_LIMIT)
         .collect();
@@ -36,6 +37,19 @@ pub fn running(inputs: &Inputs) -> Fact<Vec<RunningVm>> {
     Fact { place: place.into(), reading }
 }
 
+/// Processes that have a machine of KVM open and are no monitors that are known: their numbers and
+/// programs.
+fn holders(inputs: &Inputs) -> Vec<(u32, Vec<String>)> {
+    let text = inputs.text(wanted::HOLDERS);
+    let lines = text.get().into_iter().flat_map(|text| text.lines());
+    lines
+        .filter_map(|line| {
+            let (pid, program) = line.split_once(' ')?;
+            Some((pid.parse().ok()?, vec![program.to_owned()]))
+        })
+        .collect()
+}
+
 fn has_process_list(inputs: &Inputs) -> bool {
     inputs
         .below("sos_commands/process/ps_")
@@ -43,7 +57,11 @@ fn has_process_list(inputs: &Inputs) -> bool {
 }
 
 fn machine(inputs: &Inputs, pid: u32, arguments: Vec<String>) -> RunningVm {
-    let name = name(&arguments);
+    let program = || Some(arguments.first()?.rsplit('/').next()?.to_owned());
+    let name = match wanted::is_monitor(&arguments) {
+        true => name(&arguments),
+        false => program(),
+    };
     RunningVm {
         pid,
         xml: name.as_deref().and_then(|name| domain(inputs, name)),
@@ -191,6 +209,17 @@ mod tests {
             assert_eq!(found, [(4711, Some("web"))], "{heading}");
         }
         assert!(!is_process_list("the PID of its COMMAND is here"));
+    }
+
+    #[test]
+    fn a_program_that_holds_a_machine_is_one_that_runs_it() {
+        let mut inputs = Inputs::new("test");
+        inputs.insert("proc/13/cmdline", b"/usr/bin/other".to_vec());
+        inputs.insert(wanted::HOLDERS, b"12 /opt/bin/monitor\n".to_vec());
+        let found = running(&inputs);
+        let found: Vec<_> =
+            found.get().unwrap().iter().map(|vm| (vm.pid, vm.name.as_deref())).collect();
+        assert_eq!(found, [(12, Some("monitor"))]);
     }
 
     #[test]
