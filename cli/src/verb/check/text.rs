@@ -144,12 +144,16 @@ fn hidden(report: &Report) -> String {
     let good = count(&|row| row.answer == Answer::Yes);
     let following = count(&|row| row.answer != Answer::Yes && row.follows.is_some());
     let notes = report.findings.len() - good - following - count(&|row| is_cause(row));
-    let parts: Vec<String> =
-        [(good, "good"), (following, "that only follow from these"), (notes, "notes")]
-            .iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{count} {what}"))
-            .collect();
+    let follow = if following == 1 { "that only follows" } else { "that only follow" };
+    let parts: Vec<String> = [
+        (good, "good".to_owned()),
+        (following, format!("{follow} from these")),
+        (notes, if notes == 1 { "note".to_owned() } else { "notes".to_owned() }),
+    ]
+    .iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| format!("{count} {what}"))
+    .collect();
     match parts.is_empty() {
         true => String::new(),
         false => format!(
