@@ -14,6 +14,14 @@ pub(crate) struct Moments {
     /// In MWAIT: a write of another processor may end it.
     is_waiting: Vec<bool>,
     waiting: usize,
+    /// The shortest time in which one processor can affect another.
+    pub shortest_message: Picoseconds,
+    /// `GuestMemory::watched_writes` when the moments of those in MWAIT were last looked at: without
+    /// another such write they stay as they are.
+    pub refreshed_at: u64,
+    /// The same for the lines that they monitor; none if somebody has begun to wait for a line that
+    /// had been written already.
+    pub looked_at: Option<u64>,
 }
 
 impl Moments {
@@ -23,6 +31,7 @@ impl Moments {
         self.is_waiting.clear();
         self.is_waiting.resize(processors, false);
         self.waiting = 0;
+        self.looked_at = None;
     }
 
     fn leaves(&self) -> usize {

@@ -141,6 +141,8 @@ impl Machine {
 
     pub(crate) fn refresh_all(&mut self) {
         self.moments.clear(self.state.cpus.len());
+        self.moments.shortest_message = self.costs.shortest_message();
+        self.moments.refreshed_at = self.memory.watched_writes;
         (0..self.state.cpus.len()).for_each(|index| self.refresh(index));
     }
 
@@ -149,6 +151,9 @@ impl Machine {
         let moment = self.next_moment(index);
         let is_waiting = self.state.cpus[index].pending.activity == Activity::Waiting;
         self.moments.set(index, moment, is_waiting);
+        if is_waiting && self.is_released(index) {
+            self.moments.looked_at = None;
+        }
     }
 
     /// The moment at which a processor next does something.
@@ -171,7 +176,10 @@ impl Machine {
     /// The processor with the earliest next moment, the lowest index first.
     fn furthest_behind(&mut self) -> Option<(usize, Picoseconds)> {
         // A write to a watched line, whoever made it, shows in memory alone.
-        self.moments.waiting().into_iter().for_each(|index| self.refresh(index));
+        let writes = self.memory.watched_writes;
+        if std::mem::replace(&mut self.moments.refreshed_at, writes) != writes {
+            self.moments.waiting().into_iter().for_each(|index| self.refresh(index));
+        }
         self.moments.earliest()
     }
 
@@ -180,7 +188,7 @@ impl Machine {
         self.state.now = self.state.now.max(at);
         self.wake(index, at);
         let others = self.moments.earliest_but(index);
-        let horizon = others.map(|moment| moment.saturating_add(self.costs.shortest_message()));
+        let horizon = others.map(|moment| moment.saturating_add(self.moments.shortest_message));
         let inbox = self.state.inboxes[index].next();
         let until = [device, horizon, inbox]
             .into_iter()
@@ -224,18 +232,28 @@ impl Machine {
     /// Processors whose monitored line was written by `now` go on from there, not from when they
     /// began to wait.
     fn release_monitors(&mut self, now: Picoseconds) {
+        let writes = Some(self.memory.watched_writes);
+        if std::mem::replace(&mut self.moments.looked_at, writes) == writes {
+            return;
+        }
         for index in self.moments.waiting() {
-            let cpu = &mut self.state.cpus[index];
-            let is_released =
-                cpu.pending.monitored.is_some() && !cpu.pending.monitor_is_armed(&self.memory);
-            if cpu.pending.activity == Activity::Waiting && is_released {
+            if self.is_released(index) {
                 // Nothing is monitored from now on, so that this happens once.
+                let cpu = &mut self.state.cpus[index];
                 cpu.pending.monitored = None;
                 let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
                 cpu.idle_until(&mut bus, now);
                 self.refresh(index);
             }
         }
+    }
+
+    /// Whether a processor waits for a write that has been made.
+    fn is_released(&self, index: usize) -> bool {
+        let pending = &self.state.cpus[index].pending;
+        pending.activity == Activity::Waiting
+            && pending.monitored.is_some()
+            && !pending.monitor_is_armed(&self.memory)
     }
 
     /// Moves an idle processor's clock to the present, and hands it what has arrived.
