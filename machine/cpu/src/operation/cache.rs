@@ -58,8 +58,14 @@ struct Tail {
     end: u32,
     /// The block that came next when the block was left here.
     next: u32,
+    /// If the operation is the first of a fused pair: where it is as it is alone. Else
+    /// [`WHOLE`].
+    unfused: u32,
     kind: Kind,
 }
+
+/// No place in [`CodeCache::unfused`]: the operation is not fused.
+const WHOLE: u32 = u32::MAX;
 
 /// A run of decoded instructions.
 #[derive(Clone, Copy, Debug)]
@@ -121,9 +127,8 @@ pub struct CodeCache {
     ops: Vec<Op>,
     /// Beside `ops`.
     tails: Vec<Tail>,
-    /// The operations that are the first of a fused pair, as they are alone; in order of their
-    /// places.
-    unfused: Vec<(u32, Op)>,
+    /// The operations that are the first of a fused pair, as they are alone.
+    unfused: Vec<Op>,
     costs: InstructionCosts,
     dialect: Dialect,
     /// Blocks that the host executes itself, if it may.
@@ -179,7 +184,7 @@ impl CodeCache {
         // The block that is never found, and the exit that nothing left through.
         self.blocks.push(NO_BLOCK);
         self.ops.push(Op::new(crate::execute::undefined));
-        self.tails.push(Tail { end: 0, next: 0, kind: Kind::INVALID });
+        self.tails.push(Tail { end: 0, next: 0, unfused: WHOLE, kind: Kind::INVALID });
     }
 
     #[inline(always)]
@@ -247,11 +252,10 @@ impl CodeCache {
 
     /// An operation of a block, without one that may be fused to it.
     pub(crate) fn alone(&self, block: &Block, place: usize) -> Option<Op> {
-        let at = block.first + place as u32;
-        match self.unfused.binary_search_by_key(&at, |(at, _)| *at) {
-            Ok(found) => Some(self.unfused[found].1),
-            Err(_) => self.ops(block).get(place).copied(),
-        }
+        let fused = self.ops(block).get(place)?;
+        let unfused = self.tails.get(block.first as usize + place)?.unfused;
+        // No operation has the place `WHOLE`.
+        Some(*self.unfused.get(unfused as usize).unwrap_or(fused))
     }
 
     #[inline(always)]
@@ -354,17 +358,19 @@ impl CodeCache {
     fn append(&mut self, decoded: &Decoded, before: u32) -> u32 {
         let end = before.saturating_add(self.costs.0[decoded.cost as usize]);
         self.ops.push(decoded.op);
-        self.tails.push(Tail { end, next: 0, kind: decoded.kind });
+        self.tails.push(Tail { end, next: 0, unfused: WHOLE, kind: decoded.kind });
         end
     }
 
     /// Lets the last operation do what the one after it does as well, if such a pair exists.
     /// Answers whether it does.
     fn fuse(&mut self, role: Option<Role>, second: &Decoded) -> bool {
-        let Some(last) = self.ops.last_mut() else { return false };
+        let (Some(last), Some(tail)) = (self.ops.last_mut(), self.tails.last_mut()) else {
+            return false;
+        };
         let Some(fused) = fused::fuse(last, (role, second.role), &second.op) else { return false };
-        let alone = std::mem::replace(last, fused);
-        self.unfused.push((self.ops.len() as u32 - 1, alone));
+        tail.unfused = self.unfused.len() as u32;
+        self.unfused.push(std::mem::replace(last, fused));
         true
     }
 }
