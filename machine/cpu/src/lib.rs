@@ -36,7 +36,7 @@ pub use costs::{ApicCosts, Costs};
 pub use execute::x87::X87;
 pub use flags::Flags;
 pub use guest::Guest;
-pub use memory::Tlb;
+pub use memory::{BadTranslation, Tlb};
 pub use model::{CpuModel, ModelError, Placement};
 pub use observation::{Observation, Observed, Range};
 pub use operation::cache::CodeCache;

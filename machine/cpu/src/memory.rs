@@ -12,4 +12,4 @@ pub(crate) use self::tlb as sets;
 pub(crate) use access::Access;
 pub(crate) use place::Place;
 pub(crate) use segment::within_limit;
-pub use tlb::Tlb;
+pub use tlb::{BadTranslation, Tlb};

@@ -95,6 +95,14 @@ impl Cpu {
         cpu
     }
 
+    /// Whether what a file says of its translations can be, in a machine with `ram` bytes of RAM.
+    pub fn check_translations(&self, ram: u64) -> Result<(), crate::BadTranslation> {
+        if self.tlb_set > sets::CHECKED || !self.tlb_set.is_multiple_of(sets::ENTRIES) {
+            return Err(crate::BadTranslation::Set(self.tlb_set));
+        }
+        self.tlb.check(ram)
+    }
+
     /// The state after INIT: caches, MSRs, FPU and TSC stay.
     /// [APM2 "Processor Initialization State"]
     pub fn initialize(&mut self) {

@@ -159,6 +159,10 @@ fn check(
     if turn >= expected {
         return Err(refuse(format!("the turn of processor {turn}, must be below {expected}")));
     }
+    for (number, cpu) in restored.state.cpus.iter().enumerate() {
+        cpu.check_translations(memory.ram.len() as u64)
+            .map_err(|bad| refuse(format!("processor {number}: {bad}")))?;
+    }
     let pages = memory.watched_lines.len() as u64;
     let watched = restored.watched.iter().map(|(page, _)| *page);
     let named = watched.chain(restored.generations.iter().map(|(page, _)| *page));

@@ -146,6 +146,20 @@ fn a_snapshot_of_another_configuration_is_refused() {
 }
 
 #[test]
+fn a_snapshot_whose_translations_lead_out_of_its_ram_is_refused() {
+    let mut machine = restarted();
+    let until = Picoseconds::from_nanoseconds(20_000);
+    assert_eq!(machine.run(Limits { until, instructions: u64::MAX }), None);
+    machine.memory = bus::GuestMemory::new(0x1000);
+    let file = saved(&machine);
+    let error = Machine::restore(&configuration(), "snapshot", &file[..]).err();
+    let message = error.map(|error| error.to_string()).unwrap_or_default();
+    let wanted = "into RAM, must be a page below 0x1000";
+    assert!(message.starts_with("snapshot: the state cannot be used: processor 0"), "{message}");
+    assert!(message.ends_with(wanted), "{message}");
+}
+
+#[test]
 fn a_truncated_snapshot_is_an_error_that_names_file_and_offset() {
     let file = saved(&restarted());
     for length in [0, 7, 40, 60, file.len() / 2, file.len() - 1] {

@@ -53,6 +53,35 @@ pub struct Tlb {
     pub(crate) epoch: u64,
 }
 
+/// What a translation buffer from a file cannot say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadTranslation {
+    /// Of a page that is not one of RAM's.
+    #[error(
+        "translation {number} leads to index {index:#x} into RAM, must be a page below {size:#x}"
+    )]
+    Place {
+        /// The entry's.
+        number: usize,
+        /// Where it leads.
+        index: u64,
+        /// Bytes of RAM.
+        size: u64,
+    },
+    /// A number of an address space that is none.
+    #[error("address space {context:#x}, must be from 0x1 to {LAST_CONTEXT:#x}")]
+    Context {
+        /// The number.
+        context: u64,
+    },
+    /// More address spaces than are kept.
+    #[error("{0} address spaces, must be at most {SPACES}")]
+    Spaces(usize),
+    /// No set begins there.
+    #[error("the set of translations at entry {0}, must be at one of 4 multiples of {ENTRIES}")]
+    Set(usize),
+}
+
 impl Default for Tlb {
     fn default() -> Self {
         let mut tlb = Self {
@@ -75,6 +104,28 @@ impl Tlb {
     #[inline(always)]
     fn slot(set: usize, linear: u64) -> usize {
         (set + (linear >> 12) as usize % ENTRIES) % (4 * ENTRIES)
+    }
+
+    /// Whether all that it says can be, in a machine with `ram` bytes of RAM: it comes from a file.
+    pub(crate) fn check(&self, ram: u64) -> Result<(), BadTranslation> {
+        let leads_nowhere = |entry: &Entry| {
+            let grants = [entry.read, entry.write, entry.execute].iter().any(|tag| *tag != NEVER);
+            let is_page = entry.offset & 0xFFF == 0 && entry.offset < ram & !0xFFF;
+            grants && !is_page
+        };
+        if let Some(number) = self.entries.iter().position(leads_nowhere) {
+            let index = self.entries[number].offset;
+            return Err(BadTranslation::Place { number, index, size: ram });
+        }
+        if self.spaces.len() > SPACES {
+            return Err(BadTranslation::Spaces(self.spaces.len()));
+        }
+        let spaces = self.spaces.iter().map(|space| space.context);
+        let mut used = spaces.chain([self.context, self.next_context.saturating_sub(1).max(1)]);
+        match used.find(|context| !(1..=LAST_CONTEXT).contains(context)) {
+            Some(context) => Err(BadTranslation::Context { context }),
+            None => Ok(()),
+        }
     }
 
     /// All entries: a set behind the other.
@@ -201,5 +252,50 @@ mod boxed {
         entries.try_into().map_err(|entries: Box<[Entry]>| {
             Error::invalid_length(entries.len(), &"the translation buffer's number of entries")
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RAM: u64 = 16 << 20;
+
+    fn checked(change: impl FnOnce(&mut Tlb)) -> Result<(), BadTranslation> {
+        let mut tlb = Tlb::default();
+        tlb.select(1, 2);
+        tlb.fill(SUPERVISOR, 0x5000, RAM - 0x1000, (true, false, true), false);
+        change(&mut tlb);
+        tlb.check(RAM)
+    }
+
+    #[test]
+    fn what_a_processor_has_filled_in_is_accepted() {
+        assert_eq!(checked(|_| ()), Ok(()));
+        assert_eq!(checked(|tlb| tlb.flush_all()), Ok(()));
+        assert_eq!(checked(|tlb| (0..5000).for_each(|asid| tlb.select(asid, 0))), Ok(()));
+    }
+
+    #[test]
+    fn a_translation_that_leads_out_of_ram_or_into_a_page_is_refused() {
+        for index in [RAM, RAM - 1, 8, u64::MAX, 1 << 63] {
+            let grants = [(true, false, false), (false, true, false), (false, false, true)];
+            for grants in grants {
+                let found = checked(|tlb| tlb.fill(USER, 0x7000, index, grants, false));
+                assert_eq!(found, Err(BadTranslation::Place { number: 7, index, size: RAM }));
+            }
+        }
+        assert_eq!(checked(|tlb| tlb.fill(USER, 0, RAM, (false, false, false), false)), Ok(()));
+    }
+
+    #[test]
+    fn an_address_space_with_an_impossible_number_is_refused() {
+        for context in [0, LAST_CONTEXT + 1, 0x1000, u64::MAX] {
+            let refused = Err(BadTranslation::Context { context });
+            assert_eq!(checked(|tlb| tlb.context = context), refused);
+            assert_eq!(checked(|tlb| tlb.spaces[0].context = context), refused);
+        }
+        let found = checked(|tlb| tlb.spaces = vec![tlb.spaces[0]; SPACES + 1]);
+        assert_eq!(found, Err(BadTranslation::Spaces(SPACES + 1)));
     }
 }
