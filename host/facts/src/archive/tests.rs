@@ -128,26 +128,3 @@ fn archive_that_is_cut_off_anywhere_says_so_and_proves_nothing_by_silence() {
     // With nothing before the cut it is an error.
     assert!(outcome.is_err() || inputs.incomplete().is_some());
 }
-
-#[test]
-fn time_for_many_entries_grows_with_their_number() {
-    let time = |count: usize| {
-        let mut builder = tar::Builder::new(vec![]);
-        for number in 0..count {
-            let mut header = tar::Header::new_gnu();
-            header.set_size(0);
-            header.set_mode(0o644);
-            let path = format!("sys/module/kvm/parameters/p{number}");
-            builder.append_data(&mut header, path, &b""[..]).unwrap();
-        }
-        let bytes = builder.into_inner().unwrap();
-        let start = std::time::Instant::now();
-        assert_eq!(read(&bytes).len(), count);
-        start.elapsed()
-    };
-    let least = |count| (0..3).map(|_| time(count)).min().unwrap();
-    let (few, many) = (least(4000), least(32_000));
-    // Eight times as many; a count of all files for each of them would take sixty-four times as
-    // long.
-    assert!(many < few * 30, "{few:?} for 4,000 and {many:?} for 32,000");
-}
