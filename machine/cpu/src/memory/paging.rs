@@ -33,6 +33,9 @@ impl Cpu {
         set: usize,
     ) -> Result<Located, Stop> {
         self.guest.linear = Some(linear.0);
+        if let Some(address) = self.translate_settled(bus, linear, access, set) {
+            return Ok(Located::Memory(address));
+        }
         if !self.control.cr0.contains(Cr0::PAGING) {
             let address = SystemPhysical(linear.0 & 0xFFFF_FFFF);
             self.guest.own = OwnRights::UNPAGED;
@@ -73,6 +76,57 @@ impl Cpu {
             let grants = (grants.0, grants.1 && write, grants.2 && execute);
             self.tlb.fill(set, linear.0, offset as u64, grants, is_large);
         }
+    }
+
+    /// What most walks are: in long mode and outside a guest, through entries that are in RAM,
+    /// present, well formed and have their bits set already, to a page that the access may go to.
+    /// `None` leaves all to the walk that knows the rest; nothing has been done then.
+    pub(super) fn translate_settled(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: Linear,
+        access: Access,
+        set: usize,
+    ) -> Option<SystemPhysical> {
+        if self.guest.is_running() || !self.control.is_long_mode() {
+            return None;
+        }
+        let format = Wide::of(self);
+        let settled = entry::PRESENT | entry::ACCESSED;
+        let mut table = self.control.cr3 & entry::ADDRESS;
+        let (mut rights, mut level) = (u64::MAX, 4);
+        let (raw, page_bits) = loop {
+            let page_bits = 12 + Wide::INDEX_BITS * (level - 1);
+            let index = linear.0 >> page_bits & ((1 << Wide::INDEX_BITS) - 1);
+            let at = bus.memory.offset(SystemPhysical(table + index * Wide::ENTRY_BYTES))?;
+            let raw = u64::from_le_bytes(*bus.memory.ram.get(at..)?.first_chunk()?);
+            let is_leaf = level == 1 || format.is_large(raw, level);
+            if raw & settled != settled || format.is_malformed(raw, level, is_leaf) {
+                return None;
+            }
+            rights &= format.rights(raw);
+            if is_leaf {
+                break (raw, page_bits);
+            }
+            table = format.table(raw);
+            level -= 1;
+        };
+        let frame = raw & entry::ADDRESS;
+        let walk = Walk::new(&Leaf { place: (), entry: raw, page_bits, rights }, frame, linear);
+        let allows = |wanted| self.permits(&walk, wanted, set).is_ok();
+        let grants =
+            (allows(Access::Read), walk.is_dirty && allows(Access::Write), allows(Access::Execute));
+        let is_granted = match access {
+            Access::Read => grants.0,
+            Access::Write => grants.1,
+            Access::Execute => grants.2,
+        };
+        if !is_granted {
+            return None;
+        }
+        self.guest.own = walk.own_rights();
+        self.fill_tlb(bus, set, linear, Located::Memory(walk.address), grants, page_bits > 12);
+        Some(walk.address)
     }
 
     fn page_fault(&mut self, linear: Linear, error: u32, access: Access, set: usize) -> Stop {
@@ -152,6 +206,7 @@ impl Cpu {
     }
 
     /// [APM2 "Page-Protection Checks"], SMEP, SMAP and protection keys.
+    #[inline(always)]
     fn permits(&self, walk: &Walk, access: Access, set: usize) -> Result<(), u32> {
         let denied = Err(fault::PRESENT);
         let is_user_access = set == tlb::USER;
@@ -176,6 +231,7 @@ impl Cpu {
 
     /// The error code's bit for a protection key that forbids the access, whether anything else
     /// does or not. [APM2 "Memory Protection Keys (MPK) Bit"] [SDM3 "Page-Fault Exceptions"]
+    #[inline(always)]
     fn key_violation(&self, walk: &Walk, access: Access, write_protects: bool) -> u32 {
         if !walk.is_user() || !self.control.cr4.contains(Cr4::PKE) || !self.control.is_long_mode() {
             return 0;
