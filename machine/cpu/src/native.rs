@@ -15,13 +15,13 @@ use crate::operation::Op;
 use crate::operation::cache::{Block, BlockIndex, CodeCache, Exit};
 use crate::operation::decode::Dialect;
 use crate::width::BLOCK_IP;
-use crate::{Attention, Bus, Cpu, Flags, Stop};
+use crate::{Access, Attention, Bus, Cpu, Flags, Stop};
 use arch::control::rflags;
 use arch::segment::SegmentRegister;
 use bus::GuestMemory;
 use native::{Arena, Entry, Machine, Slot, Windows};
 use std::collections::BTreeMap;
-use translate::{State, Step};
+use translate::{State, Step, Wanted};
 
 pub use native::Absence;
 
@@ -451,6 +451,18 @@ impl Machine for Session<'_, '_> {
                 false
             }
         }
+    }
+
+    fn fill(&mut self, state: &mut State, linear: u64, wanted: Wanted) -> bool {
+        let access = if wanted.is_write { Access::Write } else { Access::Read };
+        if !self.cpu.fill_settled(self.bus, linear, wanted.bytes.into(), access) {
+            return false;
+        }
+        // The entry may have taken the place of the running page's.
+        if self.is_due() && state.room != NO_ROOM {
+            self.withdraw_room(state);
+        }
+        true
     }
 }
 

@@ -68,6 +68,7 @@ impl Arena {
             let to = match reference {
                 Reference::Leave => self.mapping.address(self.routines.leave),
                 Reference::Call => self.mapping.address(self.routines.call),
+                Reference::Fill => self.mapping.address(self.routines.fill),
                 Reference::Jump => self.mapping.address(self.routines.jump),
                 Reference::Slot(link) => self.mapping.slot_address(first_slot + link),
             };

@@ -6,7 +6,7 @@ use std::any::Any;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{from_mut, from_ref};
-use translate::{Exit, Frame, JUMPS, TRANSLATIONS, WIDEST};
+use translate::{Exit, Frame, JUMPS, TRANSLATIONS, WIDEST, Wanted};
 
 /// Where to go: addresses of code that is mapped as long as the mapping lives.
 pub struct Way<'a> {
@@ -72,17 +72,25 @@ pub fn enter<M: Machine>(way: Way<'_>, jumps: &[[u64; 2]; JUMPS], machine: &mut 
     Exit::from_bits(state.exit)
 }
 
-/// Called by code: does an instruction by its handler. Anything but zero leaves code.
-extern "sysv64" fn help<M: Machine>(session: *mut Session<M>, number: u32) -> u64 {
+/// Called by code: does an instruction by its handler, after which anything but zero leaves code; or
+/// looks for the translation of `linear`, where zero says that the TLB has it.
+extern "sysv64" fn help<M: Machine>(session: *mut Session<M>, number: u32, linear: u64) -> u64 {
     // SAFETY: code passes on the pointer that `enter` gave it, whose session lives until code is
     // left, and no reference to it exists meanwhile.
     let session = unsafe { &mut *session };
+    // Code asks again where a translation was looked for in vain; what was thrown then is not lost.
+    if session.panic.is_some() {
+        return 1;
+    }
     // SAFETY: `enter` has the machine borrowed until code is left; the windows that were taken from
     // it are taken anew below.
     let machine = unsafe { &mut *session.machine };
     let state = &mut session.frame.state;
     // Code has no landing pads: what is thrown goes around it.
-    match catch_unwind(AssertUnwindSafe(|| machine.call(state, number))) {
+    match catch_unwind(AssertUnwindSafe(|| match Wanted::of(number) {
+        Some(wanted) => machine.fill(state, linear, wanted),
+        None => machine.call(state, number),
+    })) {
         Ok(goes_on) => {
             open(&mut session.frame, machine.windows());
             u64::from(!goes_on)

@@ -12,7 +12,7 @@ mod gate;
 mod mapping;
 
 pub use arena::Arena;
-use translate::{State, Translation};
+use translate::{State, Translation, Wanted};
 
 /// The beginning of a block's code in the arena that published it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,10 @@ pub trait Machine {
 
     /// Does the instruction of a number by its handler; whether code goes on behind it.
     fn call(&mut self, state: &mut State, number: u32) -> bool;
+
+    /// Has the TLB know an access to a linear address; whether it does. The guest must see nothing
+    /// of it, and of the state nothing may change but the room.
+    fn fill(&mut self, state: &mut State, linear: u64, wanted: Wanted) -> bool;
 }
 
 /// Why there is no arena.

@@ -3,7 +3,7 @@
 //! left to the handler.
 
 use crate::block::Translator;
-use crate::encode::{Arithmetic, Condition, Memory, Register, Shift, Size};
+use crate::encode::{Arithmetic, Condition, Label, Memory, Register, Shift, Size};
 use crate::frame;
 use crate::operation::general;
 use crate::register::Guest;
@@ -96,11 +96,23 @@ impl Translator<'_> {
     /// are free after.
     pub(crate) fn operand(&mut self, address: Address, size: Size, access: Access) -> Memory {
         self.linear_address(address);
-        self.look_up(size.bytes(), access);
+        let is_known = self.e.label();
+        let unknown = self.miss(is_known, size.bytes(), access);
+        self.e.place(is_known);
+        self.look_up(size.bytes(), access, unknown);
         Memory::at(Register::RAX, 0)
     }
 
-    /// As `operand`, of 16 bytes.
+    /// As `operand`, for instructions that may refuse to execute before they touch memory: what the
+    /// TLB does not know is left to the handler.
+    pub(crate) fn known_operand(&mut self, address: Address, size: Size, access: Access) -> Memory {
+        self.linear_address(address);
+        let slow = self.slow_path();
+        self.look_up(size.bytes(), access, slow);
+        Memory::at(Register::RAX, 0)
+    }
+
+    /// As `known_operand`, of 16 bytes.
     pub(crate) fn vector_operand(
         &mut self,
         address: Address,
@@ -113,7 +125,8 @@ impl Translator<'_> {
             self.e.test_value(Size::Byte, Register::RAX, 15);
             self.e.jump_if(Condition::NOT_ZERO, slow);
         }
-        self.look_up(16, access);
+        let slow = self.slow_path();
+        self.look_up(16, access, slow);
         Memory::at(Register::RAX, 0)
     }
 
@@ -126,8 +139,9 @@ impl Translator<'_> {
         }
     }
 
-    /// From the linear address in RAX to the host's, for so many bytes.
-    fn look_up(&mut self, bytes: u8, access: Access) {
+    /// From the linear address in RAX to the host's, for so many bytes; if the TLB does not know it
+    /// RAX stays and `unknown` is next.
+    fn look_up(&mut self, bytes: u8, access: Access, unknown: Label) {
         let slow = self.slow_path();
         let (rax, rcx, rdx) = (Register::RAX, Register::RCX, Register::RDX);
         routine::slot(&mut self.e, frame::DATA);
@@ -141,7 +155,7 @@ impl Translator<'_> {
         e.arithmetic_load(Arithmetic::Or, Size::Quad, rdx, frame::CONTEXT);
         let tag = if access == Access::Read { frame::READ_TAG } else { frame::WRITE_TAG };
         e.arithmetic_load(Arithmetic::Cmp, Size::Quad, rdx, Memory::at(rcx, tag));
-        e.jump_if(Condition::NOT_ZERO, slow);
+        e.jump_if(Condition::NOT_ZERO, unknown);
         e.arithmetic_value(Arithmetic::And, Size::Double, rax, 0xFFF);
         e.arithmetic_load(Arithmetic::Add, Size::Quad, rax, Memory::at(rcx, frame::PAGE_INDEX));
         // Whatever the TLB holds, nothing but RAM is touched.

@@ -1,12 +1,13 @@
 //! A block: the look at the room that is left, its instructions one after the other, its ways out;
 //! behind them what is seldom reached.
 
+use crate::access::Access;
 use crate::encode::{Arithmetic, Condition, Encoder, Label, Memory, Register, Size};
 use crate::flags::Status;
 use crate::frame;
 use crate::operation;
 use crate::register::Guest;
-use crate::routine;
+use crate::routine::{self, Wanted};
 use crate::{Code, Exit, Link, Reference};
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 
@@ -51,6 +52,16 @@ struct SlowPath {
     restores: bool,
 }
 
+/// Where the TLB does not know an operand; its translation is looked for.
+struct Miss {
+    label: Label,
+    wanted: Wanted,
+    /// Where to go on when it has been found.
+    found: Label,
+    /// And when it has not.
+    slow: Label,
+}
+
 /// A branch that is taken in the middle of the block.
 struct Taken {
     label: Label,
@@ -72,6 +83,7 @@ pub(crate) struct Translator<'a> {
     /// Of the running instruction.
     slow_label: Option<Label>,
     slow_paths: Vec<SlowPath>,
+    misses: Vec<Miss>,
     taken: Vec<Taken>,
     references: Vec<(usize, Reference)>,
     links: Vec<Link>,
@@ -93,6 +105,7 @@ pub fn translate(block: Block<'_>) -> Option<Code> {
         entry,
         slow_label: None,
         slow_paths: Vec::new(),
+        misses: Vec::new(),
         taken: Vec::new(),
         references: Vec::new(),
         links: Vec::new(),
@@ -139,6 +152,7 @@ impl Translator<'_> {
             self.fall_through(instructions.last().map_or(0, |last| last.next_ip() as i64));
         }
         self.emit_taken();
+        self.emit_misses();
         self.emit_slow_paths();
         self.emit_stubs();
         self.e.place(no_room);
@@ -202,6 +216,16 @@ impl Translator<'_> {
     pub(crate) fn slow_path(&mut self) -> Label {
         let e = &mut self.e;
         *self.slow_label.get_or_insert_with(|| e.label())
+    }
+
+    /// Where to jump if the TLB does not know the linear address in RAX for an access; with it filled
+    /// in, `found` is next, with RAX as it was. RCX and RDX are lost.
+    pub(crate) fn miss(&mut self, found: Label, bytes: u8, access: Access) -> Label {
+        let label = self.e.label();
+        let slow = self.slow_path();
+        let wanted = Wanted { bytes, is_write: access == Access::Write };
+        self.misses.push(Miss { label, wanted, found, slow });
+        label
     }
 
     fn call_handler(&mut self) {
@@ -335,6 +359,17 @@ impl Translator<'_> {
             }
             self.account();
             self.go(target);
+        }
+    }
+
+    fn emit_misses(&mut self) {
+        for Miss { label, wanted, found, slow } in std::mem::take(&mut self.misses) {
+            self.e.place(label);
+            self.e.set(Register::RCX, u64::from(wanted.number()));
+            let at = self.e.call_away();
+            self.references.push((at, Reference::Fill));
+            self.e.jump_if(Condition::ZERO, found);
+            self.e.jump(slow);
         }
     }
 

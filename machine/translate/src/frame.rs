@@ -86,7 +86,7 @@ pub struct Windows {
     pub gs_base: u64,
     /// The jump cache: pairs of an index into RAM and the address of the block's code.
     pub jumps: u64,
-    /// The function that does an instruction by its handler.
+    /// The function that does an instruction by its handler, or looks for a translation.
     pub helper: u64,
     /// XMM0 to XMM15, if instructions that use them may be executed; else zero.
     pub vectors: u64,

@@ -19,7 +19,7 @@ mod routine;
 
 pub use block::{Block, Step, translate};
 pub use frame::{Frame, General, JUMPS, State, TRANSLATIONS, Translation, WIDEST, Windows};
-pub use routine::{Routines, routines};
+pub use routine::{Routines, Wanted, routines};
 
 /// Why code was left, as `State::exit` has it; other values are a link's number plus
 /// [`Exit::LINKS`].
@@ -65,6 +65,8 @@ pub enum Reference {
     Leave,
     /// The call of a handler: [`Routines::call`].
     Call,
+    /// The search for a translation: [`Routines::fill`].
+    Fill,
     /// The jump to an address in a register: [`Routines::jump`].
     Jump,
     /// The slot of one of the block's links, by its place among them.

@@ -18,8 +18,37 @@ pub struct Routines {
     /// Called with the number of a handler's call in EAX: has it done by `Windows::helper`, then
     /// returns, or leaves if that answers anything but zero.
     pub call: usize,
+    /// Called with a linear address in RAX and the number of what is [`Wanted`] in ECX: has
+    /// `Windows::helper` look for the translation. ZF says that the TLB has it now; RAX and the
+    /// guest's registers stay.
+    pub fill: usize,
     /// Jumped to with the linear address of the next instruction in RAX, status flags saved.
     pub jump: usize,
+}
+
+/// An access whose translation is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Bytes of the access, 1 to 15.
+    pub bytes: u8,
+    /// It writes, or reads and then writes.
+    pub is_write: bool,
+}
+
+impl Wanted {
+    /// Set in numbers that stand for this; no handler's call has such a number.
+    const BIT: u32 = 1 << 31;
+    const WRITES: u32 = 1 << 4;
+
+    pub(crate) fn number(self) -> u32 {
+        Self::BIT | u32::from(self.bytes & 15) | if self.is_write { Self::WRITES } else { 0 }
+    }
+
+    /// From the number that `Windows::helper` is called with; `None` if that is a handler's.
+    pub fn of(number: u32) -> Option<Self> {
+        let is_write = number & Self::WRITES != 0;
+        (number & Self::BIT != 0).then_some(Self { bytes: (number & 15) as u8, is_write })
+    }
 }
 
 /// What the System V convention has a function preserve.
@@ -38,8 +67,16 @@ pub fn routines() -> Routines {
     PRESERVED.iter().rev().for_each(|register| e.pop(*register));
     e.ret();
     let call_at = call(&mut e, leave);
+    let fill_at = find(&mut e);
     let jump_at = jump(&mut e, leave);
-    Routines { bytes: e.finish(), enter: enter_at, leave: leave_at, call: call_at, jump: jump_at }
+    Routines {
+        bytes: e.finish(),
+        enter: enter_at,
+        leave: leave_at,
+        call: call_at,
+        fill: fill_at,
+        jump: jump_at,
+    }
 }
 
 fn enter(e: &mut Encoder) -> usize {
@@ -81,6 +118,23 @@ fn call(e: &mut Encoder, leave: crate::encode::Label) -> usize {
     e.store_value(Size::Quad, frame::EXIT, Exit::HANDLER);
     e.jump(leave);
     e.place(stays);
+    e.ret();
+    at
+}
+
+fn find(e: &mut Encoder) -> usize {
+    let at = e.position();
+    let lost = || Guest::held().filter(|(_, host)| !PRESERVED.contains(host));
+    lost().for_each(|(guest, host)| e.mov(Size::Quad, frame::register(guest.0), host));
+    // With the return address the stack is aligned.
+    e.push(Register::RAX);
+    e.lea(Size::Quad, Register::RDI, Memory::at(Register::RBP, -(MIDDLE as i32)));
+    e.mov(Size::Double, Register::RSI, Register::RCX);
+    e.mov(Size::Quad, Register::RDX, Register::RAX);
+    e.call_through(frame::HELPER);
+    lost().for_each(|(guest, host)| e.load(Size::Quad, host, frame::register(guest.0)));
+    e.test(Size::Quad, Register::RAX, Register::RAX);
+    e.pop(Register::RAX);
     e.ret();
     at
 }

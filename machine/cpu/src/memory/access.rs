@@ -128,6 +128,28 @@ impl Cpu {
         (held == self.tlb.tag(last)).then(|| (entry.offset + (linear & 0xFFF)) as usize)
     }
 
+    /// Has the TLB know `[linear, linear + size)` for a data access of 64-bit code, if all that takes
+    /// is a walk that changes nothing in memory; whether it does then.
+    pub(crate) fn fill_settled(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        size: usize,
+        access: Access,
+    ) -> bool {
+        let is_canonical = (linear as i64) << 16 >> 16 == linear as i64;
+        if !is_canonical || (linear & 0xFFF) + size as u64 > 0x1000 || self.tlb_set == tlb::CHECKED
+        {
+            return false;
+        }
+        let (set, at) = (self.tlb_set, Linear(linear));
+        if self.translate_settled(bus, at, access, set).is_none() {
+            return false;
+        }
+        self.guest.linear = Some(linear);
+        self.ram_known(linear, size, access).is_some()
+    }
+
     /// Watched lines (decoded code, monitored addresses) learn of a write to RAM.
     #[inline(always)]
     pub(crate) fn note_ram_write(&mut self, bus: &mut Bus<'_>, at: usize, length: usize) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Windows;
-use translate::{Block, State, Step, TRANSLATIONS, Translation};
+use translate::{Block, State, Step, TRANSLATIONS, Translation, Wanted};
 
 const NOTHING: Translation =
     Translation { read: u64::MAX, write: u64::MAX, execute: u64::MAX, offset: 0 };
@@ -14,12 +14,18 @@ struct Small {
     watched: Vec<u64>,
     tlb: Vec<Translation>,
     calls: Vec<u32>,
+    /// The accesses whose translation was looked for.
+    looked_for: Vec<(u64, Wanted)>,
+    /// What is found there, for page 2.
+    found: Option<Translation>,
     goes_on: bool,
     state: State,
 }
 
 const CONTEXT: u64 = 5;
 const CODE_PAGE: u64 = 0x1000;
+/// A linear address.
+const PANICS: u64 = 0x7_7000;
 
 impl Small {
     fn new() -> Self {
@@ -32,6 +38,8 @@ impl Small {
             watched: vec![0; 2],
             tlb,
             calls: Vec::new(),
+            looked_for: Vec::new(),
+            found: None,
             goes_on: true,
             state: State::default(),
         }
@@ -73,6 +81,16 @@ impl Machine for Small {
         self.calls.push(number);
         state.registers[0] += 1000;
         self.goes_on
+    }
+
+    fn fill(&mut self, _: &mut State, linear: u64, wanted: Wanted) -> bool {
+        assert_ne!(linear, PANICS, "the search that panics");
+        self.looked_for.push((linear, wanted));
+        let found = self.found.take();
+        found.is_some_and(|found| {
+            self.tlb[2] = found;
+            true
+        })
     }
 }
 
@@ -201,6 +219,40 @@ fn memory_is_reached_where_the_tlb_knows_it_and_by_the_handler_elsewhere() {
         assert_eq!(written, usize::from(!by_handler.contains(&7)), "{address:#x}");
         assert_eq!(state.instructions, 2);
     }
+}
+
+#[test]
+fn what_the_tlb_does_not_know_is_looked_for_before_a_handler_is_asked() {
+    let code = block(STORE.0, STORE.1, 0, 7);
+    let write = Wanted { bytes: 8, is_write: true };
+    let read = Wanted { bytes: 8, is_write: false };
+    let tag = 0x2000 | CONTEXT;
+    let found = |write| Some(Translation { read: tag, write, execute: u64::MAX, offset: 0 });
+    for (found, looked_for, by_handler) in [
+        (found(tag), &[(0x2010, write)][..], &[][..]),
+        (None, &[(0x2010, write), (0x2010, read)], &[7, 8]),
+    ] {
+        let mut machine = Small { found, ..Small::new() };
+        let mut state = state();
+        state.registers[7] = 0x2010;
+        run(&mut arena(), &code, &mut state, &mut machine);
+        assert_eq!((&machine.looked_for[..], &machine.calls[..]), (looked_for, by_handler));
+        assert_eq!(state.instructions, 2);
+        let before = super::tests::state().registers;
+        let stays = |number: &usize| ![0, 1, 7].contains(number);
+        assert!((0..16).filter(stays).all(|number| state.registers[number] == before[number]));
+        if by_handler.is_empty() {
+            assert_eq!((state.registers[0], state.registers[1], machine.ram[0x10]), (1, 1, 1));
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "the search that panics")]
+fn a_panic_of_a_search_goes_around_code() {
+    let mut state = state();
+    state.registers[7] = PANICS;
+    run(&mut arena(), &block(STORE.0, STORE.1, 0, 7), &mut state, &mut Small::new());
 }
 
 #[test]

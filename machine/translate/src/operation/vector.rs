@@ -95,7 +95,7 @@ fn scalar(t: &mut Translator<'_>, i: &Instruction, size: Size) -> Option<()> {
             }
         }
         (Some(to), None) if i.op_kind(1) == OpKind::Memory => {
-            let memory = t.operand(address(i, 1)?, size, Access::Read);
+            let memory = t.known_operand(address(i, 1)?, size, Access::Read);
             t.vectors();
             t.e.load(size, Register::RDX, memory);
             set_low(t, to);
@@ -108,7 +108,7 @@ fn scalar(t: &mut Translator<'_>, i: &Instruction, size: Size) -> Option<()> {
             set_low(t, to);
         }
         (None, Some(from)) if i.op_kind(0) == OpKind::Memory => {
-            let memory = t.operand(address(i, 0)?, size, Access::Write);
+            let memory = t.known_operand(address(i, 0)?, size, Access::Write);
             t.vectors();
             t.e.load(size, Register::RDX, register(from, 0));
             t.e.mov(size, memory, Register::RDX);
@@ -136,13 +136,13 @@ fn half(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
     let is_high = matches!(i.mnemonic(), Mnemonic::Movhps | Mnemonic::Movhpd);
     let byte = if is_high { 8 } else { 0 };
     if let Some(to) = number(i, 0) {
-        let memory = t.operand(address(i, 1)?, Size::Quad, Access::Read);
+        let memory = t.known_operand(address(i, 1)?, Size::Quad, Access::Read);
         t.vectors();
         t.e.load(Size::Quad, Register::RDX, memory);
         t.e.mov(Size::Quad, register(to, byte), Register::RDX);
     } else {
         let from = number(i, 1)?;
-        let memory = t.operand(address(i, 0)?, Size::Quad, Access::Write);
+        let memory = t.known_operand(address(i, 0)?, Size::Quad, Access::Write);
         t.vectors();
         t.e.load(Size::Quad, Register::RDX, register(from, byte));
         t.e.mov(Size::Quad, memory, Register::RDX);
