@@ -85,6 +85,8 @@ pub struct Native {
     /// Pages in which an instruction of another page continues, and that page.
     crossings: Vec<(u64, u64)>,
     heat: u16,
+    /// Instructions that have completed in code, those of handlers that it called among them.
+    completed: u64,
     verification: verify::Verification,
 }
 
@@ -124,6 +126,7 @@ impl CodeCache {
             pages: BTreeMap::new(),
             crossings: Vec::new(),
             heat,
+            completed: 0,
             verification: verify::Verification::default(),
         }));
         Ok(())
@@ -132,6 +135,11 @@ impl CodeCache {
     /// Whether no block is to be interpreted first.
     pub(crate) fn translates_at_once(&self) -> bool {
         self.native.as_ref().is_some_and(|native| native.heat == 0)
+    }
+
+    /// Instructions that have completed in translated code.
+    pub fn completed_translated(&self) -> u64 {
+        self.native.as_ref().map_or(0, |native| native.completed)
     }
 
     /// Whether blocks are translated.
@@ -486,6 +494,7 @@ impl Cpu {
             self.enter(cache, bus, &mut native, entry, room)
         });
         if entry.is_some() {
+            native.completed += self.instructions - before;
             native.note_entry(index, self.instructions - before);
         }
         cache.native = Some(native);

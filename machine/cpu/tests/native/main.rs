@@ -92,7 +92,8 @@ impl Bench {
         })
     }
 
-    fn round(&mut self, seed: u64) {
+    /// Answers how many instructions have completed.
+    fn round(&mut self, seed: u64) -> u64 {
         let mut random = Random(seed);
         let mut cpu = self.fresh.clone();
         start::set_up(&mut cpu, &mut self.memory, &mut random);
@@ -115,6 +116,7 @@ impl Bench {
         }
         assert_eq!(summary(&interpreted), summary(&cpu), "interpreter, translated: seed {seed}");
         assert!(self.other.ram == self.memory.ram, "memory, seed {seed}");
+        cpu.instructions
     }
 }
 
@@ -128,7 +130,9 @@ fn translated_code_does_what_the_interpreter_does() {
     let last = first + number("AVICENNA_FUZZ_ROUNDS", ROUNDS);
     for (model, dialect) in [("zen4", Dialect::Amd), ("generic-intel", Dialect::Intel)] {
         let Some(mut bench) = Bench::new(model, dialect) else { return };
-        (first..last).for_each(|seed| bench.round(seed));
+        (first..last).for_each(|seed| {
+            bench.round(seed);
+        });
     }
 }
 
@@ -136,8 +140,20 @@ fn translated_code_does_what_the_interpreter_does() {
 fn entries_repeated_in_the_interpreter_agree_with_it() {
     let Some(mut bench) = Bench::new("zen4", Dialect::Amd) else { return };
     bench.translator.verify(1);
-    (0..300).for_each(|seed| bench.round(seed));
+    (0..300).for_each(|seed| {
+        bench.round(seed);
+    });
     let verified = bench.translator.verified().expect("entries are repeated");
     assert!(verified.compared > 100, "{verified:?}");
     assert_eq!((verified.disagreements, &verified.first), (0, &None));
+}
+
+#[test]
+fn random_rounds_complete_most_of_their_many_instructions_in_translated_code() {
+    const ROUNDS: u64 = 300;
+    let Some(mut bench) = Bench::new("zen4", Dialect::Amd) else { return };
+    let all: u64 = (0..ROUNDS).map(|seed| bench.round(seed)).sum();
+    let translated = bench.translator.completed_translated();
+    assert!(all > 20 * ROUNDS, "{all} instructions in {ROUNDS} rounds");
+    assert!(2 * translated > all, "{translated} of {all} instructions in translated code");
 }
