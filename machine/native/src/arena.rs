@@ -103,7 +103,7 @@ impl Arena {
     /// Has computed jumps to the byte of index `key` of RAM find a block.
     pub fn remember(&mut self, key: u64, to: Entry) {
         if self.is_current(to) && key != NO_KEY {
-            let place = key as usize % JUMPS;
+            let place = translate::jump_place(key);
             if self.jumps[place][0] == NO_KEY {
                 self.remembered.push(place as u32);
             }

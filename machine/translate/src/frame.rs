@@ -120,6 +120,16 @@ pub struct Translation {
 pub const TRANSLATIONS: usize = 1024;
 /// Pairs in the jump cache; a power of two.
 pub const JUMPS: usize = 1 << 14;
+/// Functions begin at multiples of 16, so the lowest bits of an index alone would leave most pairs
+/// without use.
+pub(crate) const JUMP_SHIFT: u8 = 10;
+
+/// Which pair of the jump cache belongs to the index `key` into RAM.
+pub fn jump_place(key: u64) -> usize {
+    let key = key as u32;
+    (key ^ key >> JUMP_SHIFT) as usize % JUMPS
+}
+
 /// The widest access.
 pub const WIDEST: usize = 16;
 

@@ -18,7 +18,9 @@ mod register;
 mod routine;
 
 pub use block::{Block, Step, translate};
-pub use frame::{Frame, General, JUMPS, State, TRANSLATIONS, Translation, WIDEST, Windows};
+pub use frame::{
+    Frame, General, JUMPS, State, TRANSLATIONS, Translation, WIDEST, Windows, jump_place,
+};
 pub use routine::{Routines, Wanted, routines};
 
 /// Why code was left, as `State::exit` has it; other values are a link's number plus

@@ -162,7 +162,10 @@ fn jump(e: &mut Encoder, leave: crate::encode::Label) -> usize {
     e.jump_if(Condition::NOT_ZERO, unknown);
     e.arithmetic_value(Arithmetic::And, Size::Double, rax, 0xFFF);
     e.arithmetic_load(Arithmetic::Add, Size::Quad, rax, Memory::at(rcx, frame::PAGE_INDEX));
+    // As `frame::jump_place`.
     e.mov(Size::Double, rcx, rax);
+    e.shift(Shift::Shr, Size::Double, rcx, frame::JUMP_SHIFT);
+    e.arithmetic(Arithmetic::Xor, Size::Double, rcx, rax);
     e.arithmetic_value(Arithmetic::And, Size::Double, rcx, frame::JUMPS as i32 - 1);
     e.shift(Shift::Shl, Size::Double, rcx, 4);
     e.arithmetic_load(Arithmetic::Add, Size::Quad, rcx, frame::JUMP_CACHE);
