@@ -16,8 +16,8 @@ pub(crate) struct Moments {
     waiting: usize,
     /// The shortest time in which one processor can affect another.
     pub shortest_message: Picoseconds,
-    /// `GuestMemory::watched_writes` when the moments of those in MWAIT were last looked at: without
-    /// another such write they stay as they are.
+    /// `GuestMemory::watched_writes` when the moments of those in MWAIT were last looked at:
+    /// without another such write they stay as they are.
     pub refreshed_at: u64,
     /// The same for the lines that they monitor; none if somebody has begun to wait for a line that
     /// had been written already.

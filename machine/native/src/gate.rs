@@ -72,8 +72,8 @@ pub fn enter<M: Machine>(way: Way<'_>, jumps: &[[u64; 2]; JUMPS], machine: &mut 
     Exit::from_bits(state.exit)
 }
 
-/// Called by code: does an instruction by its handler, after which anything but zero leaves code; or
-/// looks for the translation of `linear`, where zero says that the TLB has it.
+/// Called by code: does an instruction by its handler, after which anything but zero leaves code;
+/// or looks for the translation of `linear`, where zero says that the TLB has it.
 extern "sysv64" fn help<M: Machine>(session: *mut Session<M>, number: u32, linear: u64) -> u64 {
     // SAFETY: code passes on the pointer that `enter` gave it, whose session lives until code is
     // left, and no reference to it exists meanwhile.

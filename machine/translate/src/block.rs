@@ -218,8 +218,8 @@ impl Translator<'_> {
         *self.slow_label.get_or_insert_with(|| e.label())
     }
 
-    /// Where to jump if the TLB does not know the linear address in RAX for an access; with it filled
-    /// in, `found` is next, with RAX as it was. RCX and RDX are lost.
+    /// Where to jump if the TLB does not know the linear address in RAX for an access; with it
+    /// filled in, `found` is next, with RAX as it was. RCX and RDX are lost.
     pub(crate) fn miss(&mut self, found: Label, bytes: u8, access: Access) -> Label {
         let label = self.e.label();
         let slow = self.slow_path();

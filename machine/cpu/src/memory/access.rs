@@ -128,8 +128,8 @@ impl Cpu {
         (held == self.tlb.tag(last)).then(|| (entry.offset + (linear & 0xFFF)) as usize)
     }
 
-    /// Has the TLB know `[linear, linear + size)` for a data access of 64-bit code, if all that takes
-    /// is a walk that changes nothing in memory; whether it does then.
+    /// Has the TLB know `[linear, linear + size)` for a data access of 64-bit code, if all that
+    /// takes is a walk that changes nothing in memory; whether it does then.
     pub(crate) fn fill_settled(
         &mut self,
         bus: &mut Bus<'_>,
