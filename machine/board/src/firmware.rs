@@ -64,10 +64,10 @@ pub struct Firmware {
 }
 
 /// The table that announces an IOMMU.
-pub fn remapping_table(model: &iommu::Model) -> Vec<u8> {
-    match model {
-        iommu::Model::AmdVi(model) => ivrs::ivrs(model),
-        iommu::Model::VtD(_) => dmar::dmar(),
+pub fn remapping_table(part: &iommu::Part) -> Vec<u8> {
+    match part {
+        iommu::Part::AmdVi(model) => ivrs::ivrs(model),
+        iommu::Part::VtD(_) => dmar::dmar(),
     }
 }
 

@@ -18,8 +18,8 @@ pub mod snapshot;
 pub mod topology;
 mod wiring;
 
-/// What an IOMMU is.
-pub use iommu::Model as IommuModel;
+/// What an IOMMU is: the part, and how it behaves.
+pub use iommu::{Behaviour as IommuBehaviour, Model as IommuModel, Part as IommuPart};
 pub use machine::{Configuration, Images, Machine, MachineError, State};
 pub use recall::Recall;
 pub use schedule::{Limits, Outcome};

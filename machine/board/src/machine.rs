@@ -125,7 +125,10 @@ impl Machine {
             cpus: topology.cpu_count(),
             memory_size: configuration.memory,
             start: configuration.start,
-            has_amd_iommu: matches!(configuration.iommu, Some(iommu::Model::AmdVi(_))),
+            has_amd_iommu: matches!(
+                configuration.iommu,
+                Some(iommu::Model { part: iommu::Part::AmdVi(_), .. })
+            ),
             has_pulse: configuration.has_pulse,
             virtio: configuration.virtio.clone(),
             ..ChipsetConfiguration::default()
@@ -161,7 +164,7 @@ impl Machine {
     pub fn load(&mut self, images: &Images<'_>) -> Result<String, MachineError> {
         let iommu = self.state.wiring.iommu.as_ref();
         let tables: Vec<_> =
-            iommu.map(|iommu| firmware::remapping_table(&iommu.model())).into_iter().collect();
+            iommu.map(|iommu| firmware::remapping_table(&iommu.part())).into_iter().collect();
         let options =
             FirmwareOptions { extra_tables: &tables, ..FirmwareOptions::new(&self.state.topology) };
         let firmware = firmware::install(&mut self.memory, &options)?;

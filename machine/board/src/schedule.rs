@@ -111,14 +111,14 @@ impl Machine {
             }
             let Some((cpu, at)) = self.furthest_behind() else {
                 if !self.advance_devices(limits.until) {
-                    let waits = self.state.wiring.chipset.next_deadline().is_some();
+                    let waits = self.state.wiring.next_deadline().is_some();
                     self.outcome = (!waits).then_some(Outcome::Deadlock);
                     self.state.now = self.state.now.max(limits.until);
                     return self.outcome;
                 }
                 continue;
             };
-            let device = self.state.wiring.chipset.next_deadline();
+            let device = self.state.wiring.next_deadline();
             if device.is_some_and(|deadline| deadline <= at) && self.advance_devices(limits.until) {
                 continue;
             }
@@ -291,12 +291,13 @@ impl Machine {
 
     /// Lets the devices do what is due first; false if that is not before `until`.
     fn advance_devices(&mut self, until: Picoseconds) -> bool {
-        let Some(at) = self.state.wiring.chipset.next_deadline() else { return false };
+        let Some(at) = self.state.wiring.next_deadline() else { return false };
         if at >= until {
             return false;
         }
         self.state.now = self.state.now.max(at);
         self.state.wiring.with_devices(&mut self.memory, at, |chipset, cx| chipset.advance(cx));
+        self.state.wiring.advance_postings(&mut self.memory, at);
         self.release_monitors(at);
         self.deliver();
         true

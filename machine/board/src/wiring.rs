@@ -45,6 +45,8 @@ pub struct Wiring {
     pub pic: PicPair,
     /// What stands between functions and the rest, if there is one.
     pub iommu: Option<Iommu>,
+    /// Interrupts that it is posting.
+    postings: iommu::Postings,
     intr: bool,
     /// The latest time that a device has seen: it never goes back.
     now: Picoseconds,
@@ -92,6 +94,7 @@ impl Wiring {
             chipset: Chipset::new(configuration),
             io_apic: IoApic::new(model),
             pic: PicPair::new(),
+            postings: iommu::Postings::every(iommu),
             iommu: iommu.map(Iommu::new),
             intr: false,
             now: Picoseconds::ZERO,

@@ -6,17 +6,42 @@ use arch::amd_vi::Event;
 use arch::apic::{InterruptMessage, Scope};
 use arch::identity::{ApicId, RequesterId, Vector};
 use arch::msi::{DestinationWidth, MessageSignalled};
+use arch::time::Picoseconds;
 use arch::vt_d::FaultReason;
 use bus::{DmaFault, Effect};
 use serde::{Deserialize, Serialize};
 
 /// What an IOMMU is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Model {
+pub struct Model {
+    /// Whose, with what it can do.
+    pub part: Part,
+    /// How it does that where specifications leave a choice, or wrongly.
+    pub behaviour: Behaviour,
+}
+
+/// A vendor's part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Part {
     /// AMD's.
     AmdVi(amd_vi::Model),
     /// Intel's.
     VtD(vt_d::Model),
+}
+
+/// Points in which IOMMUs differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Behaviour {
+    /// See [`amd_vi::Behaviour::keeps_whole_entries`]; Intel's parts keep nothing.
+    pub keeps_whole_entries: bool,
+    /// Between two steps of a posting, in which processors run; zero takes all of them at once.
+    pub posting_step: Picoseconds,
+}
+
+impl From<Part> for Model {
+    fn from(part: Part) -> Self {
+        Self { part, behaviour: Behaviour::default() }
+    }
 }
 
 /// An IOMMU.
@@ -90,17 +115,20 @@ pub enum Refusal {
 impl Iommu {
     /// One after reset: all accesses and interrupts pass.
     pub fn new(model: Model) -> Self {
-        match model {
-            Model::AmdVi(model) => Self::AmdVi(Box::new(AmdVi::new(model, Default::default()))),
-            Model::VtD(model) => Self::VtD(Box::new(VtD::new(model))),
+        let Behaviour { keeps_whole_entries, .. } = model.behaviour;
+        match model.part {
+            Part::AmdVi(part) => {
+                Self::AmdVi(Box::new(AmdVi::new(part, amd_vi::Behaviour { keeps_whole_entries })))
+            }
+            Part::VtD(part) => Self::VtD(Box::new(VtD::new(part))),
         }
     }
 
     /// What it is.
-    pub fn model(&self) -> Model {
+    pub fn part(&self) -> Part {
         match self {
-            Self::AmdVi(iommu) => Model::AmdVi(*iommu.model()),
-            Self::VtD(unit) => Model::VtD(*unit.model()),
+            Self::AmdVi(iommu) => Part::AmdVi(*iommu.model()),
+            Self::VtD(unit) => Part::VtD(*unit.model()),
         }
     }
 
@@ -234,5 +262,20 @@ impl Posting {
             },
             _ => PostingStep::Complete,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_units_own_message_has_a_wide_destination_in_x2apic_mode_only() {
+        let message = MessageSignalled { address: Device(0x0001_0200_FEE0_3000), data: 0x41 };
+        let of = |is_x2apic| own_interrupt(message, is_x2apic).map(|i| (i.destination, i.vector));
+        assert_eq!(of(true), Some((0x0001_0203, Vector(0x41))));
+        assert_eq!(of(false), Some((3, Vector(0x41))));
+        let elsewhere = MessageSignalled { address: Device(0x1000), data: 0x41 };
+        assert_eq!(own_interrupt(elsewhere, true), None);
     }
 }

@@ -3,38 +3,98 @@
 
 use crate::status::Usage;
 use anyhow::anyhow;
-use board::{IommuModel, server_iommu};
+use arch::time::Picoseconds;
+use board::{IommuBehaviour, IommuModel, IommuPart, server_iommu};
 use cpu::CpuModel;
+
+/// The longest time between two steps of a posting, in nanoseconds.
+const LONGEST_STEP: u64 = 1_000_000;
 
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Arguments {
-    /// Whether functions' accesses and interrupts go through an IOMMU, which models of servers have
-    #[arg(long, value_enum, default_value_t = Choice::Off)]
+    /// Whether functions' accesses and interrupts go through an IOMMU, which models of servers
+    /// have: off, on, or on,WORD,... with posting-step=NS (processors run between the steps of a
+    /// posting) or stale-entries (AMD: entries are kept too long, and interrupts are lost)
+    #[arg(long, value_name = "off|on[,WORD...]", default_value = "off", value_parser = choice)]
     iommu: Choice,
     /// A function that interrupts at a programmed rate (docs/device-interrupts.md)
     #[arg(long)]
     pub pulse: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Choice {
-    /// There is none
-    Off,
-    /// That of servers with these processors
-    On,
+/// Nothing for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Choice(Option<IommuBehaviour>);
+
+fn choice(text: &str) -> Result<Choice, String> {
+    let mut words = text.split(',');
+    match words.next() {
+        Some("off") if text == "off" => return Ok(Choice(None)),
+        Some("on") => {}
+        _ => return Err("must be off, on, or on with more words behind commas".to_owned()),
+    }
+    let mut behaviour = IommuBehaviour::default();
+    for word in words {
+        match word.split_once('=') {
+            None if word == "stale-entries" => behaviour.keeps_whole_entries = true,
+            Some(("posting-step", value)) => {
+                let step = value.parse().ok().filter(|step| *step <= LONGEST_STEP);
+                let step = step.ok_or_else(|| {
+                    format!("posting-step={value}: must be nanoseconds from 0 to {LONGEST_STEP}")
+                })?;
+                behaviour.posting_step = Picoseconds::from_nanoseconds(step);
+            }
+            _ => return Err(format!("{word:?}: must be posting-step=NS or stale-entries")),
+        }
+    }
+    Ok(Choice(Some(behaviour)))
 }
 
 impl Arguments {
     pub fn iommu(&self, model: &CpuModel) -> anyhow::Result<Option<IommuModel>> {
-        match (self.iommu, server_iommu(model)) {
-            (Choice::Off, _) => Ok(None),
-            (Choice::On, Some(found)) => Ok(Some(found)),
-            (Choice::On, None) => Err(Usage::of(anyhow!(
+        let Choice(Some(behaviour)) = self.iommu else { return Ok(None) };
+        let Some(found) = server_iommu(model) else {
+            return Err(Usage::of(anyhow!(
                 "--iommu on: there is none for {}, choose zen2 to zen5, ivy-bridge-ep, haswell-ep, \
                  skylake-sp, ice-lake-sp or sapphire-rapids",
                 model.name()
-            ))),
+            )));
+        };
+        if behaviour.keeps_whole_entries && matches!(found.part, IommuPart::VtD(_)) {
+            return Err(Usage::of(anyhow!(
+                "--iommu on,stale-entries: only AMD's IOMMU keeps entries, and {} has Intel's",
+                model.name()
+            )));
+        }
+        Ok(Some(IommuModel { behaviour, ..found }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_behind_on_say_how_it_behaves() {
+        assert_eq!(choice("off"), Ok(Choice(None)));
+        assert_eq!(choice("on"), Ok(Choice(Some(IommuBehaviour::default()))));
+        let posting_step = Picoseconds::from_nanoseconds(200);
+        let both = IommuBehaviour { keeps_whole_entries: true, posting_step };
+        assert_eq!(choice("on,stale-entries,posting-step=200"), Ok(Choice(Some(both))));
+    }
+
+    #[test]
+    fn a_word_that_is_none_is_said_with_those_that_are() {
+        for (text, wanted) in [
+            ("yes", "must be off, on"),
+            ("off,stale-entries", "must be off, on"),
+            ("on,fast", "\"fast\": must be posting-step=NS or stale-entries"),
+            ("on,posting-step=-1", "must be nanoseconds from 0 to 1000000"),
+            ("on,posting-step=2000000", "must be nanoseconds from 0 to 1000000"),
+        ] {
+            let message = choice(text).expect_err("it is no choice");
+            assert!(message.contains(wanted), "{text}: {message}");
         }
     }
 }

@@ -5,14 +5,33 @@
 //! reaches memory untranslated, as where it is the hypervisor's and not a function's.
 
 use super::{BOARD, Wiring};
-use ::iommu::{Access, Iommu, Posting, PostingStep, Refusal, Remapped, Signal};
+use ::iommu::{Access, Iommu, Model, Posting, PostingStep, Refusal, Remapped, Signal};
 use arch::address::{Device, SystemPhysical};
 use arch::identity::RequesterId;
 use arch::msi::MessageSignalled;
 use arch::time::Picoseconds;
 use bus::{Context, DirectMemoryAccess, DmaFault, Effect, GuestMemory, Initiator};
 use device::map;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use trace::Event;
+
+/// Postings whose steps are apart.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(super) struct Postings {
+    /// Between two steps of one; zero if none ever waits.
+    step: Picoseconds,
+    /// With the moment of the next step, earliest first.
+    waiting: VecDeque<(Picoseconds, Posting)>,
+}
+
+impl Postings {
+    /// None yet, in steps as the IOMMU has them.
+    pub fn every(iommu: Option<Model>) -> Self {
+        let step = iommu.map_or(Picoseconds::ZERO, |model| model.behaviour.posting_step);
+        Self { step, waiting: VecDeque::new() }
+    }
+}
 
 /// Memory as functions see it.
 pub(super) struct Translated<'a> {
@@ -113,25 +132,56 @@ impl Wiring {
         remapped
     }
 
-    /// Posts to a guest's virtual APIC. All steps are taken at one moment, between two turns of
-    /// processors.
+    /// Posts to a guest's virtual APIC: all steps at this moment, between two turns of processors,
+    /// or each at a moment of its own.
     pub(crate) fn post(&mut self, memory: &mut GuestMemory, at: Picoseconds, mut posting: Posting) {
-        let requester = posting.requester();
-        // Bounded: five steps.
-        loop {
-            let Some(iommu) = &mut self.iommu else { return };
-            match posting.step(iommu, memory) {
-                PostingStep::Posted { place, vector } => {
-                    self.note(BOARD, at, Event::Posted { place, vector });
-                }
-                PostingStep::Logged { tag } => {
-                    self.note(BOARD, at, Event::GuestLogged { requester, tag });
-                }
-                PostingStep::Continue => {}
-                PostingStep::Complete => break,
-            }
+        let step = self.postings.step;
+        if step != Picoseconds::ZERO {
+            return self.postings.waiting.push_back((at + step, posting));
         }
+        // Bounded: five steps.
+        while self.step_posting(memory, at, &mut posting) {}
         self.follow_iommu(memory, at);
+    }
+
+    /// The first moment at which a device or a posting has something to do.
+    pub(crate) fn next_deadline(&self) -> Option<Picoseconds> {
+        let posting = self.postings.waiting.front().map(|(at, _)| *at);
+        self.chipset.next_deadline().into_iter().chain(posting).min()
+    }
+
+    /// Takes the steps of postings that are due.
+    pub(crate) fn advance_postings(&mut self, memory: &mut GuestMemory, now: Picoseconds) {
+        // Bounded: what goes on waits for a later moment.
+        while let Some((at, mut posting)) = self.postings.waiting.pop_front_if(|(at, _)| *at <= now)
+        {
+            if self.step_posting(memory, at, &mut posting) {
+                self.postings.waiting.push_back((at + self.postings.step, posting));
+            }
+            self.follow_iommu(memory, at);
+        }
+    }
+
+    /// False if there was no further step.
+    fn step_posting(
+        &mut self,
+        memory: &mut GuestMemory,
+        at: Picoseconds,
+        posting: &mut Posting,
+    ) -> bool {
+        let Some(iommu) = &mut self.iommu else { return false };
+        match posting.step(iommu, memory) {
+            PostingStep::Posted { place, vector } => {
+                self.note(BOARD, at, Event::Posted { place, vector });
+            }
+            PostingStep::Logged { tag } => {
+                let requester = posting.requester();
+                self.note(BOARD, at, Event::GuestLogged { requester, tag });
+            }
+            PostingStep::Continue => {}
+            PostingStep::Complete => return false,
+        }
+        true
     }
 
     fn note_refusal(&mut self, at: Picoseconds, refusal: Refusal) {

@@ -4,11 +4,12 @@ use crate::program::{MAIN, assemble, configuration, image};
 use arch::address::SystemPhysical;
 use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
-use board::{Configuration, Images, Limits, Machine, server_iommu};
+use board::{Configuration, Images, IommuModel, Limits, Machine, server_iommu};
 use bus::{Platform, Visit};
 use cpu::CpuModel;
 use device::map;
 use device::pci::pulse::{REGISTERS_BAR, TABLE_BAR, register};
+use iommu::Behaviour;
 use trace::Event;
 
 mod amd_vi;
@@ -18,13 +19,17 @@ const TARGET: u64 = 0x25_0000;
 const PULSES: u32 = 5;
 
 /// Processors that sleep for ever, and a function that interrupts.
-struct Bench(Machine);
+struct Bench(Machine, Vec<Picoseconds>);
 
 impl Bench {
     /// The server of a model, whose IOMMU nobody has set up yet.
     fn new(model: &str) -> Self {
+        Self::with(model, Behaviour::default())
+    }
+
+    fn with(model: &str, behaviour: Behaviour) -> Self {
         let model = CpuModel::named(model).expect("the model exists");
-        let iommu = server_iommu(&model);
+        let iommu = server_iommu(&model).map(|iommu| IommuModel { behaviour, ..iommu });
         let configuration = Configuration { model, iommu, has_pulse: true, ..configuration() };
         let mut machine = Machine::new(&configuration).expect("the machine is possible");
         let sleeper = assemble(MAIN, &|a| {
@@ -36,7 +41,7 @@ impl Bench {
         let images = Images { kernel, initrd: None, modules: &[], command_line: "" };
         machine.load(&images).expect("the program loads");
         machine.state.wiring.records = Some(Vec::new());
-        Self(machine)
+        Self(machine, Vec::new())
     }
 
     fn store(&mut self, at: u64, value: u64) {
@@ -93,6 +98,7 @@ impl Bench {
         let until = Picoseconds::from_milliseconds(1);
         self.0.run(Limits { until, instructions: u64::MAX });
         let records = self.0.state.wiring.records.take().expect("they are collected");
+        self.1 = records.iter().map(|record| record.at).collect();
         records.into_iter().map(|record| record.event).collect()
     }
 }

@@ -7,8 +7,10 @@ use arch::amd_vi::{
     register as at,
 };
 use arch::identity::ApicId;
+use arch::time::Picoseconds;
 use device::map;
 use device::pci::pulse::{REGISTERS_BAR, register};
+use iommu::Behaviour;
 use trace::Event;
 
 const DEVICE_TABLE: u64 = 0x20_0000;
@@ -23,7 +25,10 @@ const PAGE_FAULT: u8 = 2;
 
 /// A server where the function's messages mean `entry`.
 fn server(translation: TranslationHalf, entry: GuestEntry) -> Bench {
-    let mut bench = Bench::new("zen4");
+    set_up_as(Bench::new("zen4"), translation, entry)
+}
+
+fn set_up_as(mut bench: Bench, translation: TranslationHalf, entry: GuestEntry) -> Bench {
     set_tables(&mut bench, translation, entry);
     set_up(&mut bench);
     bench
@@ -112,4 +117,25 @@ fn a_write_without_a_page_is_refused_and_logged_under_its_function() {
     let registers = bench.region(REGISTERS_BAR);
     assert_eq!(bench.read(registers + register::REFUSED, 4), PULSES.into());
     assert_eq!(bench.read(map::IOMMU.0 + at::EVENT_TAIL, 8), u64::from(PULSES) * 16);
+}
+
+#[test]
+fn steps_of_a_posting_are_apart_if_that_is_wanted() {
+    let posting_step = Picoseconds::from_nanoseconds(50);
+    let apart = Bench::with("zen4", Behaviour { posting_step, ..Behaviour::default() });
+    let mut bench = set_up_as(apart, passes(), GuestEntry::new().with_logs(true));
+    let events = bench.pulses(MESSAGE);
+    let when = |is: fn(&Event) -> bool| -> Vec<Picoseconds> {
+        let times = events.iter().zip(&bench.1).filter(|(event, _)| is(event));
+        times.map(|(_, at)| *at).collect()
+    };
+    let sent = when(|event| matches!(event, Event::MessageSignalled { .. }));
+    let posted = when(|event| matches!(event, Event::Posted { .. }));
+    let logged = when(|event| matches!(event, Event::GuestLogged { .. }));
+    // The request is set first, IsRun is read second, and the log is written third.
+    let later = |by: u64| -> Vec<Picoseconds> {
+        sent.iter().map(|at| *at + Picoseconds::from_nanoseconds(50 * by)).collect()
+    };
+    assert_eq!((posted, logged), (later(1), later(3)));
+    assert_eq!(sent.len(), PULSES as usize);
 }
