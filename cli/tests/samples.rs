@@ -96,7 +96,14 @@ fn pages_show_what_is_printed() {
         assert!(!samples.is_empty(), "{page}");
         for (command, shown) in samples {
             let said = folder.says(&command);
-            assert_eq!(words(&said), words(&shown), "{page}: {command}\n{said}");
+            let (said_words, shown_words) = (words(&said), words(&shown));
+            if shown.starts_with('…') {
+                // What a line with an ellipsis stands for is shown above.
+                let shown = shown.split_once('\n').map_or("", |(_, rest)| rest);
+                assert!(said_words.ends_with(&words(shown)), "{page}: {command}\n{said}");
+                continue;
+            }
+            assert_eq!(said_words, shown_words, "{page}: {command}\n{said}");
         }
     }
 }
