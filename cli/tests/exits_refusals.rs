@@ -35,7 +35,11 @@ fn an_input_that_is_no_recording_is_named_with_the_reason() {
     let rows: [(&str, &[u8], &str); 6] = [
         ("empty", b"", "it is empty"),
         ("words", b"hello\n", "no line of text is an event of KVM"),
-        ("binary", &binary, "neither perf.data, trace.dat, a trace of the machine nor text"),
+        (
+            "binary",
+            &binary,
+            "neither perf.data, trace.dat, xentrace, a trace of the machine nor text",
+        ),
         ("report", &report, "it is a report"),
         ("page", &page, "it is a report"),
         ("short", b"PERFILE2\x68\0\0\0\0\0\0\0", "bytes are announced"),
