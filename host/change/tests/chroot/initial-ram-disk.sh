@@ -6,7 +6,11 @@ disk_gives() {
     rm -rf "$root/mnt/disk"
     case $maker in
     update-initramfs) chroot "$root" unmkinitramfs "/boot/initrd.img-$kernel" /mnt/disk ;;
-    dracut) mkdir "$root/mnt/disk" && chroot "$root" sh -c "cd /mnt/disk && lsinitrd -k $kernel --unpack" ;;
+    # It chooses a place by what else is below /boot.
+    dracut)
+        disk=$(cd "$root" && find boot -type f -name 'init*' -size +100k | head -1)
+        mkdir "$root/mnt/disk" && chroot "$root" sh -c "cd /mnt/disk && lsinitrd --unpack /$disk"
+        ;;
     esac >"$root/mnt/unpacked" 2>&1 || { cat "$root/mnt/unpacked"; failed "$maker: what it made cannot be unpacked"; }
     find "$root/mnt/disk" -path '*modprobe.d/*' -type f -exec cat {} + | grep '^options kvm_amd' | tail -1
 }
@@ -14,9 +18,10 @@ disk_gives() {
 # Applied and taken back. The disk is packed again each time, so its bytes may differ; what it says may not.
 ram_disk() {
     put "boot/loader/entries/0123-$kernel.conf" "options root=/dev/vda quiet"
-    put "boot/config-$kernel" CONFIG_RD_GZIP=y
+    put "boot/config-$kernel" "CONFIG_BLK_DEV_INITRD=y
+CONFIG_RD_GZIP=y"
     chroot "$root" depmod "$kernel" 2>/dev/null
-    others() { state | grep -v ' boot/init'; }
+    others() { state | grep -v '/init[^/]*$'; }
     before=$(others)
     "$avicenna" enable --root "$root" --chroot --apply --yes >"$root/mnt/said" 2>&1 ||
         { cat "$root/mnt/said"; failed "$maker: apply"; }
@@ -26,7 +31,8 @@ ram_disk() {
     rm -rf "$root/var/lib/avicenna"
     [ "$(disk_gives)" = "options kvm_amd avic=0" ] || failed "$maker: after rollback $(disk_gives)"
     [ "$before" = "$(others)" ] || failed "$maker: not taken back"
-    rm -rf "$root/boot/loader" "$root"/boot/init*
+    rm -rf "$root/boot/loader"
+    find "$root/boot" -type f -name 'init*' -delete
     ok "initial RAM disk by $maker"
 }
 

@@ -24,7 +24,7 @@ else
     on_partition | grep -q 'quiet amd_iommu_intr=legacy console=tty0' || { cat "$root/mnt/said"; failed "no entry"; }
     stub_is_changed() {
         modprobe_gives avic=1
-        on_partition | grep -q 'quiet' && ! on_partition | grep -q amd_iommu_intr
+        on_partition | grep -q 'quiet console=tty0 console=ttyS0 splash'
     }
     try "kernelstub" stub_is_changed
     umount "$root/boot/efi"
