@@ -11,41 +11,22 @@ use arch::control::rflags;
 use arch::vmx::control::{PrimaryControls, SecondaryControls};
 use arch::vmx::field::{Field, Group, TABLE, control, exit, guest};
 use arch::vmx::{ExitReason, InstructionError};
+use bus::Random;
 use cpu::{Activity, RunEnd};
 use interrupt::local_apic::Acceptance;
 
+#[cfg(test)]
 const ROUNDS: u64 = 400;
 /// Entries of a round, and instructions of each.
 const ENTRIES: usize = 8;
 const INSTRUCTIONS: u64 = 200;
+/// Of the guest's code.
+const CODE_BYTES: usize = 0x200;
+/// A place in the table of fields, and a value.
+const GIVEN_CHANGE: usize = 9;
 const VALID: u64 = 1 << 31;
 /// Where pages for every structure that a control may ask for lie.
 const PAGES: u64 = 0x80_0000;
-
-/// splitmix64
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn one_in(&mut self, bound: u64) -> bool {
-        self.below(bound) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
-}
 
 /// Instructions that hypervisors look at, in 32-bit code.
 const SENSITIVE: &[&[u8]] = &[
@@ -108,7 +89,7 @@ const SENSITIVE: &[&[u8]] = &[
 
 fn write_code(lab: &mut Lab, random: &mut Random) {
     let mut code = Vec::new();
-    while code.len() < 0x200 {
+    while code.len() < CODE_BYTES {
         if random.one_in(4) {
             code.push(random.next() as u8);
         } else if random.one_in(3) {
@@ -260,7 +241,25 @@ fn enter(lab: &mut Lab, random: &mut Random) -> bool {
     true
 }
 
-fn round(seed: u64) {
+/// Field and value pairs, then the beginning of the guest's code: what a fuzzer gives in place of
+/// random numbers.
+fn take_given(lab: &mut Lab, given: &[u8]) {
+    let Some((count, given)) = given.split_first() else { return };
+    let changes = usize::from(count & 7).min(given.len() / GIVEN_CHANGE);
+    let (fields, code) = given.split_at(changes * GIVEN_CHANGE);
+    for change in fields.chunks_exact(GIVEN_CHANGE) {
+        let field = TABLE[usize::from(change[0]) % TABLE.len()].field;
+        let value = u64::from_le_bytes(change[1..].try_into().expect("eight bytes"));
+        if field.group() != Group::Host {
+            lab.set(field, value);
+        }
+    }
+    let code = &code[..code.len().min(CODE_BYTES)];
+    lab.memory.write(SystemPhysical(GUEST + GUEST_CODE), code).expect("RAM");
+}
+
+/// A round from its seed; a fuzzer gives some of it as bytes.
+pub fn round(seed: u64, given: &[u8]) {
     let mut random = Random(seed);
     let mut lab = Lab::on(random.pick(&["skylake-sp", "sapphire-rapids", "ivy-bridge-ep"]));
     give_pages(&mut lab);
@@ -271,6 +270,7 @@ fn round(seed: u64) {
     if random.one_in(2) {
         choose_controls(&mut lab, &mut random);
     }
+    take_given(&mut lab, given);
     lab.guest_handler(|a| {
         a.vmcall().unwrap();
         a.iretd().unwrap();
@@ -299,7 +299,7 @@ fn random_fields_and_instructions_leave_what_the_manual_allows() {
     };
     let first = number("AVICENNA_FUZZ_SEED", 0);
     for seed in first..first + number("AVICENNA_FUZZ_ROUNDS", ROUNDS) {
-        let outcome = std::panic::catch_unwind(|| round(seed));
+        let outcome = std::panic::catch_unwind(|| round(seed, &[]));
         assert!(outcome.is_ok(), "the round with seed {seed} failed");
     }
 }
