@@ -67,7 +67,7 @@ macro_rules! events {
 
             /// Whether it says nothing that happened, but something about it.
             pub const fn is_remark(&self) -> bool {
-                matches!(self, Self::NestedRoot { .. })
+                matches!(self, Self::NestedRoot { .. } | Self::VirtualApic { .. })
             }
 
             /// The name in texts and exports.
@@ -396,6 +396,15 @@ events! {
         reason: u8,
         /// The page of an access; bits 63:48 are the index of an interrupt.
         address: Device,
+    }
+    /// A remark like [`Event::NestedRoot`]: from the next entry on, the processor delivers
+    /// interrupts of a virtual APIC to a guest by itself, or no longer, as a hypervisor that
+    /// inhibits AVIC or APICv has it.
+    46 VirtualApic "virtual-apic" {
+        /// Whose.
+        vcpu: VirtualCpu,
+        /// Whether it does.
+        is_on: bool,
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A track per processor shows when it runs, when it is halted and which guest it runs; a track
 //! per virtual processor shows when that one runs, on which processor, and between an exit and the
-//! next entry what it exited for. An interprocessor interrupt is a flow: an arrow from who sends it
+//! next entry what it exited for. A third group shows when the hardware delivers interrupts to a
+//! virtual processor, and when its hypervisor has that inhibited or off. An interprocessor interrupt is a flow: an arrow from who sends it
 //! to who takes its vector, whether a local APIC or a virtual one. Everything else is an instant on
 //! its processor's track. Left out: counters.
 
@@ -19,6 +20,7 @@ use std::io::{self, Write};
 /// Process numbers that group the tracks.
 const PROCESSORS: u32 = 1;
 const VIRTUAL_PROCESSORS: u32 = 2;
+const VIRTUAL_APICS: u32 = 3;
 /// Virtual processors beyond this share the last track.
 const MOST_VIRTUAL: usize = 4096;
 /// Interrupts of one vector that are on their way at once; the oldest is lost to more.
@@ -42,6 +44,13 @@ struct Outside {
     reason: u32,
 }
 
+/// Whether a virtual APIC is the hardware's, for a stretch of time.
+#[derive(Clone, Copy)]
+struct Acceleration {
+    since: Picoseconds,
+    is_on: bool,
+}
+
 /// An interrupt that was sent and not taken yet.
 #[derive(Clone, Copy)]
 struct Sent {
@@ -56,6 +65,7 @@ pub struct Export<W: Write> {
     is_first: bool,
     open: BTreeMap<CpuIndex, Open>,
     outside: BTreeMap<VirtualCpu, Outside>,
+    accelerations: BTreeMap<VirtualCpu, Acceleration>,
     virtual_cpus: BTreeMap<VirtualCpu, usize>,
     /// By vector, those of guests apart.
     sent: BTreeMap<(bool, Vector), VecDeque<Sent>>,
@@ -73,6 +83,7 @@ impl<W: Write> Export<W> {
             is_first: true,
             open: BTreeMap::new(),
             outside: BTreeMap::new(),
+            accelerations: BTreeMap::new(),
             virtual_cpus: BTreeMap::new(),
             sent: BTreeMap::new(),
             flows: 0,
@@ -80,6 +91,7 @@ impl<W: Write> Export<W> {
         };
         export.name("process_name", PROCESSORS, 0, "processors")?;
         export.name("process_name", VIRTUAL_PROCESSORS, 0, "virtual processors")?;
+        export.name("process_name", VIRTUAL_APICS, 0, "AVIC or APICv")?;
         Ok(export)
     }
 
@@ -103,6 +115,9 @@ impl<W: Write> Export<W> {
                 self.begin_exit(record, vcpu, Isa::Svm, reason_of(code))
             }
             Event::VmxExit { vcpu, reason, .. } => self.begin_exit(record, vcpu, Isa::Vmx, reason),
+            Event::VirtualApic { vcpu, is_on } => {
+                self.accelerate(vcpu, Some(Acceleration { since: record.at, is_on }), record.at)
+            }
             Event::InterruptSent { vector, .. } => self.send(record, (false, vector)),
             Event::InterruptAccepted { vector, .. } => self.accept(record, (false, vector)),
             Event::VirtualIpiSent { icr, .. } => self.send(record, (true, Vector(icr as u8))),
@@ -142,6 +157,10 @@ impl<W: Write> Export<W> {
         let open: Vec<_> = self.open.keys().copied().collect();
         for cpu in open {
             self.close(cpu, self.last)?;
+        }
+        let accelerated: Vec<_> = self.accelerations.keys().copied().collect();
+        for vcpu in accelerated {
+            self.accelerate(vcpu, None, self.last)?;
         }
         self.output.write_all(b"\n]}\n")?;
         self.output.flush()?;
@@ -185,6 +204,23 @@ impl<W: Write> Export<W> {
             None => format!("exit {reason:#x}"),
         };
         self.slice(VIRTUAL_PROCESSORS, track, &name, since, at)
+    }
+
+    /// Ends the stretch that a virtual APIC was in, and begins the next.
+    fn accelerate(
+        &mut self,
+        vcpu: VirtualCpu,
+        next: Option<Acceleration>,
+        at: Picoseconds,
+    ) -> io::Result<()> {
+        let before = self.accelerations.remove(&vcpu);
+        if let Some(next) = next.filter(|_| self.accelerations.len() < MOST_VIRTUAL) {
+            self.accelerations.insert(vcpu, next);
+        }
+        let Some(Acceleration { since, is_on }) = before else { return Ok(()) };
+        let track = self.virtual_track(vcpu)?;
+        let name = if is_on { "active" } else { "inhibited or off" };
+        self.slice(VIRTUAL_APICS, track, name, since, at)
     }
 
     fn send(&mut self, record: &Record, what: (bool, Vector)) -> io::Result<()> {
@@ -234,7 +270,9 @@ impl<W: Write> Export<W> {
             return Ok(MOST_VIRTUAL);
         }
         self.virtual_cpus.insert(vcpu, track);
-        self.name("thread_name", VIRTUAL_PROCESSORS, track, &format!("vcpu {track} at {vcpu}"))?;
+        let name = format!("vcpu {track} at {vcpu}");
+        self.name("thread_name", VIRTUAL_PROCESSORS, track, &name)?;
+        self.name("thread_name", VIRTUAL_APICS, track, &name)?;
         Ok(track)
     }
 
@@ -360,6 +398,24 @@ mod tests {
         assert_eq!((&slices[0]["ts"], &slices[0]["dur"]), (&2.0.into(), &3.0.into()));
         assert_eq!(slices[0]["pid"], VIRTUAL_PROCESSORS);
         assert_eq!(named(&events, "i", "vm-exit")[0]["args"]["at"], "idle+0x10");
+    }
+
+    #[test]
+    fn a_stretch_without_the_hardware_s_help_is_a_slice() {
+        let state = |is_on| Event::VirtualApic { vcpu: GUEST, is_on };
+        let end = Event::PowerOff {};
+        let events = exported(&[
+            (0, 0, state(true)),
+            (1, 2000, state(false)),
+            (0, 5000, state(true)),
+            (0, 6000, end),
+        ]);
+        let inhibited = named(&events, "X", "inhibited or off");
+        assert_eq!(inhibited.len(), 1);
+        assert_eq!((&inhibited[0]["ts"], &inhibited[0]["dur"]), (&2.0.into(), &3.0.into()));
+        assert_eq!(inhibited[0]["pid"], VIRTUAL_APICS);
+        let active = named(&events, "X", "active");
+        assert_eq!(active.iter().map(|slice| &slice["dur"]).collect::<Vec<_>>(), [2.0, 1.0]);
     }
 
     #[test]

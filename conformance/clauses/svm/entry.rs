@@ -203,7 +203,13 @@ fn entries_and_exits_are_recorded_as_the_vmcb_shows_them() {
     lab.run();
     let block = ControlBlock::Vmcb(SystemPhysical(VMCB));
     let nested_root = Some(SystemPhysical(lab.get(control::N_CR3)));
-    let entry = Happening::VmEntry { block, nested_root, injected: 0, ip: GUEST_CODE };
+    let entry = Happening::VmEntry {
+        block,
+        nested_root,
+        has_virtual_apic: false,
+        injected: 0,
+        ip: GUEST_CODE,
+    };
     let exit = Happening::VmExit(VmExit {
         block,
         code: 0x72,

@@ -32,7 +32,7 @@ const BOARD: CpuIndex = CpuIndex(0);
 /// Bytes that an I/O APIC decodes.
 const IO_APIC_SIZE: u64 = 0x1000;
 /// Guests whose nested page tables are remembered for the trace; with more, they are said again.
-const MOST_ROOTS: usize = 4096;
+const MOST_REMARKED: usize = 4096;
 
 /// Everything outside the processors.
 #[derive(Clone, Serialize, Deserialize)]
@@ -58,14 +58,21 @@ pub struct Wiring {
     /// Records for a trace file, collected while somebody wants them.
     #[serde(skip)]
     pub records: Option<Vec<Record>>,
-    /// Nested page tables of guests as the trace file has them.
+    /// What the trace file says of guests so far.
     #[serde(skip)]
-    nested_roots: BTreeMap<VirtualCpu, SystemPhysical>,
+    remarked: BTreeMap<VirtualCpu, Remarked>,
     #[serde(skip)]
     watched_port: Option<WatchedPort>,
     /// By processor: the last exception, for people who ask why one stopped.
     #[serde(skip)]
     last_exceptions: Vec<Option<LastException>>,
+}
+
+/// What remarks in a trace say of a guest's virtual processor.
+#[derive(Clone, Copy, Debug)]
+struct Remarked {
+    nested_root: Option<SystemPhysical>,
+    has_virtual_apic: bool,
 }
 
 /// An exception that a processor took.
@@ -101,7 +108,7 @@ impl Wiring {
             hash: TraceHash::default(),
             outbox: Outbox::default(),
             records: None,
-            nested_roots: BTreeMap::new(),
+            remarked: BTreeMap::new(),
             watched_port: None,
             last_exceptions: Vec::new(),
         }
@@ -116,13 +123,20 @@ impl Wiring {
         }
     }
 
-    /// Says in the trace which nested page tables a guest has from now on.
-    fn remark_root(&mut self, visit: Visit, vcpu: VirtualCpu, root: SystemPhysical) {
-        if self.nested_roots.len() >= MOST_ROOTS {
-            self.nested_roots.clear();
+    /// Says in the trace what a guest has from this entry on that it had not before.
+    fn remark_entry(&mut self, visit: Visit, vcpu: VirtualCpu, now: Remarked) {
+        if self.remarked.len() >= MOST_REMARKED {
+            self.remarked.clear();
         }
-        if self.nested_roots.insert(vcpu, root) != Some(root) {
+        let before = self.remarked.insert(vcpu, now);
+        if let Some(root) = now.nested_root
+            && before.is_none_or(|before| before.nested_root != now.nested_root)
+        {
             self.note(visit.cpu, visit.at, Event::NestedRoot { vcpu, root });
+        }
+        let Remarked { has_virtual_apic: is_on, .. } = now;
+        if before.is_none_or(|before| before.has_virtual_apic != is_on) {
+            self.note(visit.cpu, visit.at, Event::VirtualApic { vcpu, is_on });
         }
     }
 
@@ -344,10 +358,11 @@ impl Platform for Wiring {
     }
 
     fn record(&mut self, visit: Visit, happening: Happening) {
-        if let Happening::VmEntry { block, nested_root: Some(root), .. } = happening
+        if let Happening::VmEntry { block, nested_root, has_virtual_apic, .. } = happening
             && self.records.is_some()
         {
-            self.remark_root(visit, virtual_cpu(block), root);
+            let now = Remarked { nested_root, has_virtual_apic };
+            self.remark_entry(visit, virtual_cpu(block), now);
         }
         if let Happening::Exception { vector, error, ip } = happening {
             let exception =

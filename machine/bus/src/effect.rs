@@ -126,6 +126,8 @@ pub enum Happening {
         block: ControlBlock,
         /// Of the nested page tables, if it has them.
         nested_root: Option<SystemPhysical>,
+        /// Whether the processor delivers interrupts of a virtual APIC to it.
+        has_virtual_apic: bool,
         /// EVENTINJ; the VM-entry interruption information. 0 if none.
         injected: u64,
         /// Where the guest goes on.

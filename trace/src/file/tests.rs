@@ -258,7 +258,8 @@ fn the_export_is_json_with_a_track_per_processor_and_virtual_processor() {
     assert_eq!(slices, expected);
     let exit = events.iter().find(|event| event["name"] == "vm-exit").unwrap();
     assert_eq!(exit["args"]["code"], "Hlt");
-    assert_eq!(events.iter().filter(|event| event["name"] == "thread_name").count(), 2);
+    let is_named = |event: &&serde_json::Value| event["name"] == "thread_name" && event["pid"] == 2;
+    assert_eq!(events.iter().filter(is_named).count(), 2);
 }
 
 #[test]

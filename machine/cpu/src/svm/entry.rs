@@ -67,12 +67,18 @@ impl Cpu {
         let guest = self.load_controls(at, &vmcb, host);
         self.apply_tlb_control(TlbControl::from_bits(vmcb.get(control::TLB_CONTROL)), guest.asid);
         let nested_root = guest.nested.map(|nested| nested.root);
+        let has_virtual_apic = guest.avic.is_some();
         self.guest.svm.current = Some(Box::new(guest));
         self.load_guest(bus, &vmcb);
         self.guest.svm.global_interrupts = true;
         let injected = vmcb.get(control::EVENTINJ).into_bits();
-        let block = ControlBlock::Vmcb(at);
-        let entry = Happening::VmEntry { block, nested_root, injected, ip: self.registers.ip };
+        let entry = Happening::VmEntry {
+            block: ControlBlock::Vmcb(at),
+            nested_root,
+            has_virtual_apic,
+            injected,
+            ip: self.registers.ip,
+        };
         bus.platform.record(self.visit(), entry);
         self.clock.0 += self.guest.svm.costs.entry.0;
         self.pending.attention |= Attention::GUEST_BOUNDARY

@@ -287,6 +287,8 @@ impl Cpu {
             .contains(PrimaryControls::MONITOR_TRAP_FLAG)
             .then_some(MonitorTrap::Entry);
         let nested_root = running.ept.map(|ept| SystemPhysical(ept.pointer.root()));
+        let has_virtual_apic =
+            running.apicv.is_some_and(|apicv| apicv.controls.delivers_interrupts);
         let state = Interruptibility::from_bits(vmcs.get(guest::INTERRUPTIBILITY) as u32);
         let virtual_nmis = controls.pin.contains(PinControls::VIRTUAL_NMIS);
         self.pending.nmi_blocked = !virtual_nmis && state.blocked_by_nmi();
@@ -317,6 +319,7 @@ impl Cpu {
         let entry = Happening::VmEntry {
             block: ControlBlock::Vmcs(at),
             nested_root,
+            has_virtual_apic,
             injected,
             ip: self.registers.ip,
         };
