@@ -1,18 +1,20 @@
 //! Loading: what a boot loader does before the first instruction of a kernel runs.
 //!
-//! Three ways in, detected from the file itself: a Linux bzImage [LINUX-BOOT "64-bit Boot
-//! Protocol"], an ELF image with a Multiboot header [MULTIBOOT "Boot information format"], and an
-//! ELF image with a PVH note [PVH "Physical 32-bit entry point"]. Images wrapped in gzip are
-//! unwrapped first. Every loader writes into guest memory and answers with a [`BootState`]: the
-//! registers of the bootstrap processor at the kernel's first instruction.
+//! Four ways in, detected from the file itself: a Linux bzImage [LINUX-BOOT "64-bit Boot
+//! Protocol"], an image with a header of Multiboot 1 [MULTIBOOT "Boot information format"] or 2
+//! [MULTIBOOT2 "Boot information"], and an ELF image with a PVH note [PVH "Physical 32-bit entry
+//! point"]. Images wrapped in gzip are unwrapped first. Every loader writes into guest memory and
+//! answers with a [`BootState`]: the registers of the bootstrap processor at the kernel's first
+//! instruction.
 //!
-//! Left out: EFI images, Multiboot 2, 16-bit real-mode entry of bzImages, video modes.
+//! Left out: EFI images, 16-bit real-mode entry of bzImages, video modes.
 
 mod bzimage;
 mod elf;
 mod error;
 mod image;
 mod multiboot;
+mod multiboot2;
 mod placement;
 mod pvh;
 mod source;
@@ -77,6 +79,7 @@ pub fn load(memory: &mut GuestMemory, request: &BootRequest) -> Result<BootState
     match image::detect(kernel.bytes) {
         Format::BzImage => bzimage::load(loader),
         Format::Multiboot { header } => multiboot::load(loader, header),
+        Format::Multiboot2 { header } => multiboot2::load(loader, header),
         Format::ElfPvh => pvh::load(loader),
         Format::Other(found) => Err(LoadError::Unrecognized {
             file: kernel.name.into(),

@@ -54,7 +54,7 @@ pub struct Arguments {
     /// RAM, such as 512M or 2G
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_bytes)]
     memory: u64,
-    /// Linux bzImage, ELF64 vmlinux with PVH note, or Multiboot 1 image
+    /// Linux bzImage, ELF64 vmlinux with PVH note, or Multiboot 1 or 2 image
     #[arg(long, value_name = "FILE", required_unless_present = "restore")]
     kernel: Option<PathBuf>,
     /// Go on where a snapshot was taken, with the same options for CPUs, memory and devices

@@ -8,7 +8,7 @@ pub enum LoadError {
     /// No way in is known for such a file.
     #[error(
         "{file}: {found}; a kernel must be a Linux bzImage, an ELF64 vmlinux with a PVH note, \
-         or an image with a Multiboot 1 header in its first 8192 bytes"
+         or an image with a header of Multiboot 1 in its first 8 KiB or of Multiboot 2 in its first 32"
     )]
     Unrecognized {
         /// Its name, as given.

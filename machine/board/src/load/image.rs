@@ -1,7 +1,7 @@
 //! What kind of image a file is.
 
 use super::elf::{self, Elf};
-use super::{Source, multiboot, pvh};
+use super::{Source, multiboot, multiboot2, pvh};
 
 /// The ways to start an image, and what else may lie in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,20 +13,28 @@ pub enum Format {
         /// A multiple of 4, within the first 8 KiB.
         header: u64,
     },
+    /// An image with a Multiboot 2 header at file offset `header`.
+    Multiboot2 {
+        /// A multiple of 8, within the first 32 KiB.
+        header: u64,
+    },
     /// An ELF image with a PVH entry point.
     ElfPvh,
     /// Nothing that can be started, described for people.
     Other(String),
 }
 
-/// Decides from the bytes alone. A bzImage is often a PE image too, and Xen carries both a
-/// Multiboot header and a PVH note, so the order matters.
+/// Decides from the bytes alone. A bzImage is often a PE image too, and Xen carries headers of both
+/// Multiboots and a PVH note, so the order matters.
 pub fn detect(bytes: &[u8]) -> Format {
     if bytes.get(0x1FE..0x200) == Some(&[0x55, 0xAA]) && bytes.get(0x202..0x206) == Some(b"HdrS") {
         return Format::BzImage;
     }
     if let Some(header) = multiboot::find_header(bytes) {
         return Format::Multiboot { header };
+    }
+    if let Some(header) = multiboot2::find_header(bytes) {
+        return Format::Multiboot2 { header };
     }
     let source = Source { name: "", bytes };
     if let Ok(elf) = Elf::parse(source)
@@ -40,7 +48,11 @@ pub fn detect(bytes: &[u8]) -> Format {
 /// What a file without a way in looks like.
 fn describe(bytes: &[u8]) -> String {
     const MAGIC: &[(&[u8], &str)] = &[
-        (b"MZ", "a PE image (EFI or Windows)"),
+        (
+            b"MZ",
+            "a PE image (EFI or Windows), for which this machine has no firmware: boot what it was \
+             linked from or wraps, an ELF file or a bzImage",
+        ),
         (&[0x1F, 0x8B], "gzip data"),
         (&[0xFD, b'7', b'z', b'X', b'Z', 0], "xz data"),
         (&[0x28, 0xB5, 0x2F, 0xFD], "zstd data"),
@@ -83,7 +95,7 @@ fn describe_elf(bytes: &[u8]) -> String {
         other => format!("machine {other}"),
     };
     match Elf::parse(Source { name: "this file", bytes }) {
-        Ok(_) => format!("{class} for {machine} without Multiboot header and PVH note"),
+        Ok(_) => format!("{class} for {machine} without Multiboot headers and PVH note"),
         Err(error) => format!("{class} for {machine} that cannot be read ({error})"),
     }
 }

@@ -32,8 +32,8 @@ const INFO_MEMORY_MAP: u32 = 1 << 6;
 const INFO_LOADER_NAME: u32 = 1 << 9;
 
 const INFO_SIZE: usize = 116;
-const LOADER_NAME: &[u8] = b"Avicenna\0";
-const LONGEST_COMMAND_LINE: usize = 16 << 10;
+pub(super) const LOADER_NAME: &[u8] = b"Avicenna\0";
+pub(super) const LONGEST_COMMAND_LINE: usize = 16 << 10;
 
 /// The file offset of a valid header: magic, flags and checksum add up to zero.
 pub(super) fn find_header(bytes: &[u8]) -> Option<u64> {
@@ -60,19 +60,12 @@ pub(super) fn load(mut loader: Loader, header: u64) -> Result<BootState, LoadErr
         return Err(source.field("Multiboot flags", header + 4, flags.into(), expected));
     }
     let (kind, entry, end) = if flags & HAS_ADDRESSES != 0 {
-        let (entry, end) = load_by_addresses(&mut loader, header)?;
+        let addresses = Addresses::read(source, header + 12)?;
+        let entry = source.u32(header + 28, "Multiboot entry address")?.into();
+        let end = addresses.load(&mut loader, header, (header + 28, entry))?;
         ("with address fields", entry, end)
     } else {
-        let elf = Elf::parse(source)?;
-        let end = elf.load(&mut loader, source)?;
-        // GRUB takes the entry point for virtual where a segment says so.
-        let is_physical = elf.loadable().any(|segment| {
-            elf.entry.checked_sub(segment.physical).is_some_and(|at| at < segment.memory_size)
-        });
-        let entry = if is_physical { Some(elf.entry) } else { elf.physical_of(elf.entry) };
-        let entry = entry.filter(|entry| *entry < 1 << 32).ok_or_else(|| {
-            source.field("ELF entry", 24, elf.entry, "inside a loaded segment, below 4 GiB")
-        })?;
+        let (entry, end) = elf(&mut loader)?;
         ("ELF", entry, end)
     };
     let information = place_information(&mut loader, end)?;
@@ -81,42 +74,83 @@ pub(super) fn load(mut loader: Loader, header: u64) -> Result<BootState, LoadErr
     loader.boot_state(EntryMode::Protected32, entry, registers, description)
 }
 
-/// Loads an image by the header's address fields; entry point and end.
-fn load_by_addresses(loader: &mut Loader, header: u64) -> Result<(u64, u64), LoadError> {
+/// Loads an ELF image; its physical entry point and its end.
+pub(super) fn elf(loader: &mut Loader) -> Result<(u64, u64), LoadError> {
     let source = loader.request.kernel;
-    let field = |index: u64, what| Ok(u64::from(source.u32(header + 12 + index * 4, what)?));
-    let header_address = field(0, "Multiboot header address")?;
-    let load_start = field(1, "Multiboot load address")?;
-    let load_end = field(2, "Multiboot load end address")?;
-    let bss_end = field(3, "Multiboot bss end address")?;
-    let entry = field(4, "Multiboot entry address")?;
-    let offset = header_address
-        .checked_sub(load_start)
-        .and_then(|distance| header.checked_sub(distance))
-        .ok_or_else(|| {
-            let expected = "at or above the load address, by at most the header's file offset";
-            source.field("Multiboot header address", header + 12, header_address, expected)
-        })?;
-    let length = match load_end {
-        0 => source.bytes.len() as u64 - offset,
-        end => end.checked_sub(load_start).ok_or_else(|| {
-            let expected = "zero or above the load address";
-            source.field("Multiboot load end address", header + 20, end, expected)
-        })?,
-    };
-    let end = (load_start + length).max(bss_end);
-    let bytes = source.slice(offset, length, "image named by Multiboot address fields")?;
-    if !loader.placement.claim(load_start, end - load_start) {
-        let what = format!("image at {load_start:#x}, {:#x} bytes", end - load_start);
-        return Err(loader.no_room(source.name, what, "free RAM there".into()));
-    }
-    loader.write(load_start, bytes)?;
-    loader.zero(load_start + length, end - load_start - length)?;
-    if !(load_start..end).contains(&entry) {
-        let expected = format!("inside the image, {load_start:#x} to {end:#x}");
-        return Err(source.field("Multiboot entry address", header + 28, entry, &expected));
-    }
+    let elf = Elf::parse(source)?;
+    let end = elf.load(loader, source)?;
+    // GRUB takes the entry point for virtual where a segment says so.
+    let is_physical = elf.loadable().any(|segment| {
+        elf.entry.checked_sub(segment.physical).is_some_and(|at| at < segment.memory_size)
+    });
+    let entry = if is_physical { Some(elf.entry) } else { elf.physical_of(elf.entry) };
+    let entry = entry.filter(|entry| *entry < 1 << 32).ok_or_else(|| {
+        source.field("ELF entry", 24, elf.entry, "inside a loaded segment, below 4 GiB")
+    })?;
     Ok((entry, end))
+}
+
+/// Where an image wants to be that says so in its header.
+pub(super) struct Addresses {
+    /// File offset of the first of them.
+    pub(super) at: u64,
+    header: u64,
+    load_start: u64,
+    load_end: u64,
+    bss_end: u64,
+}
+
+impl Addresses {
+    pub(super) fn read(source: Source, at: u64) -> Result<Self, LoadError> {
+        let field = |index: u64, what| Ok(u64::from(source.u32(at + index * 4, what)?));
+        Ok(Self {
+            at,
+            header: field(0, "Multiboot header address")?,
+            load_start: field(1, "Multiboot load address")?,
+            load_end: field(2, "Multiboot load end address")?,
+            bss_end: field(3, "Multiboot bss end address")?,
+        })
+    }
+
+    /// Loads the image whose header is at that file offset; its end. The entry's own file offset
+    /// and the entry, which must be inside.
+    pub(super) fn load(
+        &self,
+        loader: &mut Loader,
+        header: u64,
+        (entry_at, entry): (u64, u64),
+    ) -> Result<u64, LoadError> {
+        let source = loader.request.kernel;
+        let load_start = self.load_start;
+        let offset = self
+            .header
+            .checked_sub(load_start)
+            .and_then(|distance| header.checked_sub(distance))
+            .ok_or_else(|| {
+                let expected = "at or above the load address, by at most the header's file offset";
+                source.field("Multiboot header address", self.at, self.header, expected)
+            })?;
+        let length = match self.load_end {
+            0 => source.bytes.len() as u64 - offset,
+            end => end.checked_sub(load_start).ok_or_else(|| {
+                let expected = "zero or above the load address";
+                source.field("Multiboot load end address", self.at + 8, end, expected)
+            })?,
+        };
+        let end = (load_start + length).max(self.bss_end);
+        let bytes = source.slice(offset, length, "image named by Multiboot address fields")?;
+        if !loader.placement.claim(load_start, end - load_start) {
+            let what = format!("image at {load_start:#x}, {:#x} bytes", end - load_start);
+            return Err(loader.no_room(source.name, what, "free RAM there".into()));
+        }
+        loader.write(load_start, bytes)?;
+        loader.zero(load_start + length, end - load_start - length)?;
+        if !(load_start..end).contains(&entry) {
+            let expected = format!("inside the image, {load_start:#x} to {end:#x}");
+            return Err(source.field("Multiboot entry address", entry_at, entry, &expected));
+        }
+        Ok(end)
+    }
 }
 
 /// The information block and what it points to, built back to front around a known address.
@@ -195,7 +229,7 @@ fn place_information(loader: &mut Loader, kernel_end: u64) -> Result<u64, LoadEr
 }
 
 /// Bytes of usable RAM from 0 on, and from 1 MiB on up to the first hole.
-fn conventional_memory(loader: &Loader) -> (u64, u64) {
+pub(super) fn conventional_memory(loader: &Loader) -> (u64, u64) {
     let extent = |start: u64| {
         let region = loader.request.memory_map.iter().find(|region| {
             region.kind == MemoryKind::Usable

@@ -21,7 +21,7 @@ pub enum EntryMode {
 /// General-purpose registers that the protocol defines; all others are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootRegisters {
-    /// EAX in protected mode: Multiboot's magic number.
+    /// EAX in protected mode: a Multiboot's magic number.
     pub rax: u64,
     /// EBX in protected mode: the information block.
     pub rbx: u64,

@@ -1,3 +1,5 @@
+mod multiboot2;
+
 use super::*;
 use crate::firmware::{self, FirmwareOptions};
 use crate::topology::Topology;
@@ -342,9 +344,9 @@ fn refusals_name_the_file_what_was_found_and_what_is_wanted() {
     let mut old = bzimage(&[], 1);
     old[0x206] = 3;
     let rows: &[(&[u8], &[&str])] = &[
-        (b"", &["an empty file", "Multiboot 1 header"]),
+        (b"", &["an empty file", "Multiboot 1"]),
         (b"hello, kernel", &["unknown contents that starts with 68 65 6c 6c"]),
-        (b"MZ and nothing", &["a PE image"]),
+        (b"MZ and nothing", &["a PE image", "no firmware"]),
         (&pack("gzip", b"070701 archive"), &["gzip of a cpio archive"]),
         (&pack("gzip", &elf(true, 4096, 0, &[])), &["gzip of ELF64 for x86-64 without Multiboot"]),
         (&other_machine, &["ELF64 for AArch64"]),
