@@ -1,45 +1,18 @@
 //! Erratum 1235 in running software: the reference hypervisor's guest loses wake-ups on a part that
 //! has it, unless IsRunning is never set, which is the work-around that kernels use.
 
-use arch::time::Picoseconds;
-use board::load::Source;
-use board::topology::Topology;
-use board::{Configuration, Images, Limits, Machine, Outcome};
-use cpu::CpuModel;
-
-const LIMIT: Picoseconds = Picoseconds::from_milliseconds(2_000);
+use board::Outcome;
 
 /// Runs IPIs to halted targets under AVIC; what the hypervisor ended with, and its records.
 fn run(variant: &str, options: &str) -> (Option<Outcome>, String) {
-    let mut model = CpuModel::named("zen2").expect("a model that comes with the machine");
+    let mut model = crate::model("zen2");
     model.choose(variant).expect("a variant");
-    let mut machine = Machine::new(&Configuration {
-        model,
-        topology: Topology::of_cores(2).expect("two cores"),
-        memory: 256 << 20,
-        seed: 0,
-        start: device::Date::default(),
-        iommu: None,
-        has_pulse: false,
-        virtio: Vec::new(),
-    })
-    .expect("a machine");
     let command_line = format!(
         "avic=on output=memory guest.output=memory guest.apic=xapic guest.tests=ipi \
          guest.targets=halted guest.gap=0 guest.samples=100 guest.patience=4000000 \
          {options}"
     );
-    machine
-        .load(&Images {
-            kernel: Source { name: "hypervisor", bytes: image::HYPERVISOR },
-            initrd: None,
-            modules: &[],
-            command_line: &command_line,
-        })
-        .expect("loaded");
-    let outcome = machine.run(Limits { until: LIMIT, instructions: u64::MAX });
-    let bytes = machine.take_console().into_iter().map(|(_, byte)| byte).collect();
-    (outcome, String::from_utf8(bytes).expect("text"))
+    crate::run(model, 2, image::HYPERVISOR, &command_line)
 }
 
 #[test]

@@ -1,42 +1,15 @@
 //! The reference hypervisor on Intel's servers: the same guest and the same records as on AMD's, by
 //! software injection and by APICv with posted interrupts and IPI virtualization.
 
-use arch::time::Picoseconds;
-use board::load::Source;
-use board::topology::Topology;
-use board::{Configuration, Images, Limits, Machine, Outcome};
-use cpu::CpuModel;
-
-const LIMIT: Picoseconds = Picoseconds::from_milliseconds(2_000);
+use board::Outcome;
 
 /// The records of the benchmark as its guest.
 fn run(model: &str, options: &str) -> String {
-    let mut machine = Machine::new(&Configuration {
-        model: CpuModel::named(model).expect("a model that comes with the machine"),
-        topology: Topology::of_cores(2).expect("two cores"),
-        memory: 256 << 20,
-        seed: 0,
-        start: device::Date::default(),
-        virtio: Vec::new(),
-        iommu: None,
-        has_pulse: false,
-    })
-    .expect("a machine");
     let command_line = format!(
         "output=memory guest.output=memory guest.samples=10 guest.messages=10 guest.warmup=2 \
          guest.fence=off {options}"
     );
-    machine
-        .load(&Images {
-            kernel: Source { name: "hypervisor", bytes: image::HYPERVISOR },
-            initrd: None,
-            modules: &[],
-            command_line: &command_line,
-        })
-        .expect("loaded");
-    let outcome = machine.run(Limits { until: LIMIT, instructions: u64::MAX });
-    let bytes = machine.take_console().into_iter().map(|(_, byte)| byte).collect();
-    let text = String::from_utf8(bytes).expect("text");
+    let (outcome, text) = crate::run(crate::model(model), 2, image::HYPERVISOR, &command_line);
     assert_eq!(outcome, Some(Outcome::DebugExit(0)), "{model} {options}: {text}");
     text
 }
