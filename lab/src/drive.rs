@@ -12,6 +12,11 @@ use std::time::{Duration, Instant};
 const SLICE: Picoseconds = Picoseconds::from_milliseconds(5);
 /// Lines of a console that explain an end.
 const LAST_LINES: usize = 15;
+/// Lines shown of a fault of its kernel.
+const MOST_FAULT_LINES: usize = 60;
+/// What kernels say first of a fault.
+const FAULTS: [&str; 4] =
+    ["Kernel panic - not syncing", "BUG: ", "Oops: ", "general protection fault"];
 /// Bytes of a console that are kept.
 const MOST_CONSOLE: usize = 1 << 20;
 
@@ -139,12 +144,20 @@ impl Drive {
         String::from_utf8_lossy(&self.console).into_owned()
     }
 
-    /// The end of it, for error messages.
+    /// What of it tells why the machine ended, for error messages.
     pub(crate) fn last_lines(&self) -> String {
-        let text = self.console();
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
+        last_lines(&self.console())
     }
+}
+
+/// From the kernel's first word of a fault on, since what follows it is longer than an end that one
+/// would show; without one, the end.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let end = lines.len().saturating_sub(LAST_LINES);
+    let is_fault = |line: &&str| FAULTS.iter().any(|words| line.contains(words));
+    let start = lines.iter().position(is_fault).map_or(end, |fault| fault.min(end));
+    lines[start..].iter().take(MOST_FAULT_LINES).copied().collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -164,6 +177,17 @@ mod tests {
             append: String::new(),
         };
         Drive::new(host.power_on().expect("a machine"))
+    }
+
+    #[test]
+    fn of_a_kernel_that_panics_the_reason_is_shown_and_not_the_end_alone() {
+        let trace = "[    1.0]  ? some_function+0x1/0x2\n".repeat(40);
+        let text = format!("before\n[    1.0] Kernel panic - not syncing: a reason\n{trace}");
+        assert!(last_lines(&text).starts_with("[    1.0] Kernel panic - not syncing: a reason"));
+        assert_eq!(last_lines(&trace.repeat(9)).lines().count(), LAST_LINES);
+        let long = format!("BUG: one\n{}", trace.repeat(9));
+        assert_eq!(last_lines(&long).lines().count(), MOST_FAULT_LINES);
+        assert_eq!(last_lines("few\nlines\n"), "few\nlines");
     }
 
     #[test]

@@ -83,6 +83,11 @@ impl Published {
         self.cpu == cpu && has && (is_alone || self.setting == Setting::On)
     }
 
+    /// Whether it is one of the workload on this processor, with whatever feature.
+    pub(crate) fn is_about(&self, cpu: &str, workload: &str) -> bool {
+        self.cpu == cpu && self.workload == workload
+    }
+
     pub(crate) fn formula(&self) -> Formula {
         let pair = |text: &str, sign: &str| {
             let (first, second) = text.split_once(sign)?;

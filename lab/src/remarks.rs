@@ -3,6 +3,7 @@
 use crate::comparison::{Comparison, Scope};
 use crate::per_ipi::ExitsPerIpi;
 use crate::prediction::{Prediction, Use};
+use crate::published::Published;
 use crate::result::LabResult;
 use crate::verdict::inhibition;
 use report::grid::grouped;
@@ -70,6 +71,8 @@ pub(crate) fn of_predictions(result: &LabResult) -> Vec<String> {
             "published figures are left out: they are of hosts whose {hardware} was not inhibited"
         ));
     }
+    let changed = changed_processor(&result.host.cpu, &result.workload);
+    remarks.extend(changed.filter(|_| predictions.is_empty()));
     if !predictions.is_empty() {
         let counts = |served| predictions.iter().filter(|one| one.served == served).count();
         remarks.push(format!(
@@ -86,6 +89,15 @@ pub(crate) fn of_predictions(result: &LabResult) -> Vec<String> {
     remarks
 }
 
+/// Where figures were published for this workload on the processor as it comes, but not with
+/// features taken away or added.
+fn changed_processor(cpu: &str, workload: &str) -> Option<String> {
+    let (base, _) = cpu.split_once(',')?;
+    let has_figures = Published::all().iter().any(|one| one.is_about(base, workload));
+    let left_out = "published figures are left out: they are of";
+    has_figures.then(|| format!("{left_out} {base} as it comes, and this is {cpu}"))
+}
+
 /// How long the feature was inhibited while virtual processors could run.
 fn inhibit_remark(comparison: &Comparison) -> Option<String> {
     let (seconds, _) = comparison.inhibited?;
@@ -95,4 +107,21 @@ fn inhibit_remark(comparison: &Comparison) -> Option<String> {
     let times = if times.is_empty() { times } else { format!(" ({times})") };
     let sentence = inhibition.sentence(comparison.hardware);
     Some(format!("on: {sentence}; virtual processors could run for {seconds:.3} s{times}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_processor_says_why_no_published_figure_stands_beside_it() {
+        for (cpu, workload, is_said) in [
+            ("sapphire-rapids,-hle", "ipi", true),
+            ("sapphire-rapids", "ipi", false),
+            ("sapphire-rapids,-hle", "timer", false),
+            ("zen5,-avic", "ipi", false),
+        ] {
+            assert_eq!(changed_processor(cpu, workload).is_some(), is_said, "{cpu} {workload}");
+        }
+    }
 }

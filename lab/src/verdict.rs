@@ -103,10 +103,16 @@ pub fn of(
     let is_inhibited = inhibit.as_ref().is_some_and(|one| one.share > NEVER);
     parts.extend(inhibit.as_ref().filter(|_| is_inhibited).map(|one| one.sentence(inhibited)));
     let worse = worse(comparisons);
-    parts.extend((!worse.is_empty()).then(|| worse_sentence(&worse, &feature)));
+    // Without the feature on either side, differences are chance.
+    let is_without = inhibit.as_ref().is_some_and(|one| one.share > ALWAYS);
+    if is_without {
+        parts.push("both sides ran without it".into());
+    } else if !worse.is_empty() {
+        parts.push(worse_sentence(&worse, &feature));
+    }
     let exits: Vec<Change> = comparisons.iter().filter_map(exits).collect();
     parts.extend(exits_sentence(experiment, workload, comparisons, &exits));
-    parts.extend(better_sentence(comparisons));
+    parts.extend(better_sentence(comparisons).filter(|_| !is_without));
     if inhibit.is_some() && !is_inhibited {
         parts.push(format!("{inhibited} was active all the time"));
     }
@@ -149,7 +155,10 @@ pub(crate) fn inhibition(comparison: &Comparison) -> Option<Inhibition> {
 
 impl Inhibition {
     pub(crate) fn sentence(&self, feature: &str) -> String {
-        let names: Vec<&str> = self.reasons.iter().map(|(name, _)| name.as_str()).collect();
+        // What lasted no time beside the longest is no reason for the share.
+        let longest = self.reasons.first().map_or(0.0, |(_, seconds)| *seconds);
+        let lasting = self.reasons.iter().filter(|(_, time)| *time >= longest * NEVER / 100.0);
+        let names: Vec<&str> = lasting.map(|(name, _)| name.as_str()).collect();
         let by = if names.is_empty() { String::new() } else { format!(" by {}", names.join(", ")) };
         let time = match self.share {
             share if share < NEVER => return format!("{feature} was active all the time"),
@@ -332,13 +341,31 @@ mod tests {
     }
 
     #[test]
+    fn differences_between_two_sides_without_the_feature_are_no_finding() {
+        let mut inhibited = comparison(1000, 1100, &[("late", "cycles", 1000.0, 1100.0)]);
+        inhibited.inhibited = Some((1.0, 1.0));
+        let points = crate::protocol::Tracepoints {
+            inhibits: vec![(0.0, "set reason=8, inhibits=0x100".into())],
+            ran: Some((0.0, 1.0)),
+            ..Default::default()
+        };
+        inhibited.inhibit_history = crate::inhibition::history(&points, "6.1.0");
+        let got = text(inhibited);
+        let start = "AVIC was inhibited all the time by PIT_REINJ: leave out --pit reinject";
+        assert!(got.starts_with(start) && got.contains("both sides ran without it"), "{got}");
+        assert!(!got.contains("WORSE"), "{got}");
+    }
+
+    #[test]
     fn an_inhibit_is_told_with_what_to_change() {
         for (share, reason, sentence) in [
             (100.0, "PIT_REINJ", "AVIC was inhibited all the time by PIT_REINJ: leave out --pit"),
             (0.0, "ABSENT", "AVIC was active all the time"),
             (12.34, "IRQWIN", "AVIC was inhibited for 12.3 % of the time by IRQWIN"),
         ] {
-            let inhibition = Inhibition { share, reasons: vec![(reason.into(), 1.0)] };
+            let reasons = vec![(reason.into(), 1.0), ("BRIEF".into(), 0.0001)];
+            let inhibition = Inhibition { share, reasons };
+            assert!(!inhibition.sentence("AVIC").contains("BRIEF"), "{share} {reason}");
             assert!(inhibition.sentence("AVIC").starts_with(sentence), "{share} {reason}");
         }
     }
