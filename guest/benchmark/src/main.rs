@@ -7,6 +7,7 @@
 #![no_main]
 #![deny(unsafe_code)]
 
+mod device;
 mod exit;
 mod latency;
 mod local;
@@ -83,6 +84,9 @@ fn measure(selection: &Selection, mode: Mode) -> bool {
     }
     if selection.wants(Test::Exits) {
         exit::measure_apic(selection, name);
+    }
+    if selection.names(Test::Device) {
+        device::measure(selection, name);
     }
     arrived
 }

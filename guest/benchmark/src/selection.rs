@@ -1,5 +1,5 @@
 //! What the command line asks for:
-//! `tests=ipi,self,throughput,timer,eoi,exits apic=xapic|x2apic|both fence=on|off|both
+//! `tests=ipi,self,throughput,timer,eoi,exits,device apic=xapic|x2apic|both fence=on|off|both
 //! targets=spinning|halted|both samples=N warmup=N messages=N gap=CYCLES patience=CYCLES
 //! cpus=N`.
 
@@ -18,15 +18,18 @@ pub enum Test {
     Timer,
     Eoi,
     Exits,
+    /// Only where it is named: somebody has to let a function interrupt.
+    Device,
 }
 
-const NAMES: [(&str, Test); 6] = [
+const NAMES: [(&str, Test); 7] = [
     ("ipi", Test::Ipi),
     ("self", Test::SelfIpi),
     ("throughput", Test::Throughput),
     ("timer", Test::Timer),
     ("eoi", Test::Eoi),
     ("exits", Test::Exits),
+    ("device", Test::Device),
 ];
 
 pub struct Selection<'a> {
@@ -60,8 +63,12 @@ impl<'a> Selection<'a> {
     }
 
     pub fn wants(&self, test: Test) -> bool {
+        self.tests.is_none() || self.names(test)
+    }
+
+    pub fn names(&self, test: Test) -> bool {
         let named = |name: &str| NAMES.contains(&(name, test));
-        self.tests.is_none_or(|tests| tests.split(',').any(named))
+        self.tests.is_some_and(|tests| tests.split(',').any(named))
     }
 
     pub fn wants_mode(&self, mode: Mode) -> bool {

@@ -57,6 +57,11 @@ impl Devices {
         }
     }
 
+    /// The guest's memory, and the virtual machine as KVM has it.
+    pub(crate) fn parts(&self) -> (Ram, Arc<VmFd>) {
+        (self.ram.clone(), self.vm.clone())
+    }
+
     /// Time since the virtual machine was made.
     fn now(&self) -> Picoseconds {
         Picoseconds(self.started.elapsed().as_nanos() as u64 * 1000)

@@ -44,6 +44,18 @@ pub enum BenchError {
     /// The board cannot be made, or the guest's images do not fit.
     #[error(transparent)]
     Board(#[from] board::MachineError),
+    /// A function of the host cannot be given to a virtual machine.
+    #[error(
+        "cannot give {address} to a virtual machine: {what}: {error}; it needs an IOMMU, the driver vfio-pci, and access to /dev/vfio"
+    )]
+    Function {
+        /// As PCI has it.
+        address: String,
+        /// The request or the file.
+        what: String,
+        /// What the system says.
+        error: String,
+    },
     /// What interrupts a vCPU's thread cannot be had.
     #[error("cannot install a signal handler: {0}")]
     Signal(String),

@@ -15,10 +15,13 @@ mod error;
 mod memory;
 mod outcome;
 mod processor;
+mod pulse;
 mod run;
+mod vfio;
 mod virtual_machine;
 
 pub use configuration::{Configuration, InterruptChip, Timer};
 pub use error::BenchError;
 pub use outcome::{End, Outcome};
+pub use pulse::{Pulse, Target};
 pub use virtual_machine::VirtualMachine;

@@ -1,6 +1,7 @@
 //! The guest's RAM: loaded by the board's loaders, then KVM's.
 
 use crate::error::BenchError;
+use crate::vfio::Function;
 use arch::address::{Device, PAGE_SIZE};
 use arch::identity::RequesterId;
 use bus::{DirectMemoryAccess, DmaFault, GuestMemory};
@@ -57,6 +58,19 @@ impl Ram {
                 .map_err(|error| BenchError::kvm("KVM_SET_USER_MEMORY_REGION", error))?;
         }
         Ok(())
+    }
+
+    /// Lets a function of the host reach this memory where the guest has it. The function must not
+    /// outlive it.
+    pub(crate) fn lend_to(&self, function: &Function) -> std::io::Result<()> {
+        self.0.iter().try_for_each(|region| {
+            let address = region.start_addr();
+            let host = self.0.get_host_address(address).map_err(std::io::Error::other)?;
+            // SAFETY: the region is mapped for as long as a copy of `self` lives, and whoever has
+            // the function keeps one. Everything in this process reaches the bytes through volatile
+            // accesses of `vm-memory`.
+            unsafe { function.map(host as u64, address.0, region.len()) }
+        })
     }
 }
 

@@ -17,7 +17,7 @@ use kvm_bindings::{
 };
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where Intel's processors keep a task state segment for real mode; below the firmware's ROM.
 const TASK_STATE: usize = 0xFFFB_D000;
@@ -64,6 +64,12 @@ impl VirtualMachine {
             is_pinned: configuration.is_pinned,
             description: boot.description,
         })
+    }
+
+    /// Its memory, and itself as KVM has it.
+    pub(crate) fn parts(&self) -> (Ram, Arc<VmFd>) {
+        let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        devices.parts()
     }
 
     /// What was loaded, for people.
