@@ -124,6 +124,24 @@ ends_when_asked() { # signal, kernel
     [ $? = 130 ]
 }
 
+# Interrupts of a device that a guest was given: none is lost, and those that are posted do not exit.
+posts_a_device_s_interrupts() { # file
+    python3 - "$1" << 'PY'
+import json, sys
+result = json.load(open(sys.argv[1]))
+assert result["verdict"]["is_sound"], result["verdict"]["text"]
+running, halted = (one["device_interrupts"] for one in result["comparisons"])
+for off, on in (running, halted):
+    assert (off["is_on"], on["is_on"]) == (False, True)
+    assert off["sent"] == off["arrived"] == on["sent"] == 10000, (off, on)
+    assert on["arrived"] + on["merged"] == 10000 and on["merged"] < 10, on
+    assert off["exits"] >= 1 and on["exits"] < 0.05, (off, on)
+    assert (off["posted"], on["posted"]) == (0, 10000), (off, on)
+    print(f'device: {off["exits"]:.2f} -> {on["exits"]:.4f} exits for each interrupt')
+assert running[1]["logged"] == 0 and halted[1]["logged"] == halted[1]["woken"] == 10000, halted
+PY
+}
+
 # Exits as a verb on the emulated host recorded them are those that the machine performed and resumed
 # from, reason by reason.
 equals_machine() { # sums, counters
@@ -263,6 +281,11 @@ if "$here/fetch-kernel.sh" > /dev/null; then
         grep -q "yes  *IPIs between vCPUs are delivered without an exit" "$work/intel-check"
     "$avicenna" lab run --kernel "$kernel" --pit reinject --format json -o "$work/pit"
     check "KVM: the timer in reinject mode inhibits" is_inhibited "$work/pit"
+    "$avicenna" lab run --kernel "$kernel" --workload device --format json -o "$work/device"
+    check "KVM: a device's interrupts are posted, and none is lost" posts_a_device_s_interrupts "$work/device"
+    "$avicenna" lab run --kernel "$kernel" --workload device --append amd_iommu_intr=legacy \
+        --format json -o "$work/legacy"
+    check "KVM: interrupts that are not posted are told" [ $? = 1 ]
     "$avicenna" lab exec --kernel "$kernel" -- check > "$work/on"
     check "check says on" grep -q "yes  *the hardware interrupt controller is used" "$work/on"
     "$avicenna" lab exec --kernel "$kernel" -- sh -c 'echo from inside; exit 7' > "$work/inside"

@@ -32,7 +32,8 @@ fn observed(setting: Setting) -> Observed {
                 unaccelerated: BTreeMap::from([(0x80, 3), (0x9999, 1)]),
                 inhibits: vec![(1.0, "set reason=9, inhibits=0x200".into())],
                 ran: Some((0.5, 2.0)),
-                numbering: None,
+                woken: Some(2),
+                ..Tracepoints::default()
             }),
             parameters: vec![ModuleParameter { value: "N".into(), ..arm.parameters[0].clone() }],
             messages: Vec::new(),
@@ -50,10 +51,33 @@ fn observed(setting: Setting) -> Observed {
             incomplete: BTreeMap::from([(1, 2)]),
             unaccelerated: BTreeMap::from([(0x80, 3), (0x9999, 1)]),
             doorbells: 3,
+            ..Tally::default()
         },
         window: None,
         time: Picoseconds(1),
     }
+}
+
+/// The same with a device whose interrupts nearly all arrived.
+fn with_device(observed: Observed) -> Observed {
+    let mut observed = observed;
+    observed.step.guest =
+        Guest::Device { options: String::new(), period_ns: 20_000, count: 10_000 };
+    let records = [
+        r#"{"record":"device_sent","sent":10000,"refused":0}"#,
+        r#"{"record":"device","target":"spinning","arrived":9999}"#,
+    ];
+    observed.result.console.extend(records.map(str::to_owned));
+    observed
+}
+
+#[test]
+fn an_interrupt_of_a_device_that_is_lost_is_told() {
+    let result = result(&[observed(Setting::On)].map(with_device), "device");
+    let text = result.to_text(10_000);
+    assert!(text.contains("9,999 of 10,000 interrupts of the device arrived"), "{text}");
+    assert!(!result.verdict.is_sound);
+    assert!(text.contains("exits each"), "{text}");
 }
 
 fn result(observed: &[Observed], workload: &str) -> LabResult {
@@ -96,6 +120,7 @@ fn json_follows_its_published_schema() {
         (result(&both, "ipi"), "off and on"),
         (result(&both[..1], "mesh"), "off only, figures without a prediction"),
         (result(&both[1..], "ipi"), "on only"),
+        (result(&both.clone().map(with_device), "device"), "a device"),
         (result(&[], "threads"), "nothing"),
     ] {
         let json = result.to_json().expect("plain data");

@@ -2,6 +2,7 @@
 //! session sends, and answers with what happened.
 
 mod command;
+mod device;
 mod guest;
 mod module;
 mod mounts;

@@ -2,6 +2,7 @@
 
 use crate::breakdown::Breakdown;
 use crate::counters::{Count, Reason, Tally};
+use crate::device::DeviceInterrupts;
 use crate::experiment::Setting;
 use crate::inhibition;
 use crate::per_ipi::ExitsPerIpi;
@@ -143,6 +144,9 @@ pub struct Comparison {
     pub agreement: Vec<Agreement>,
     /// Exits by the guest's IPIs, off and on, where it says how many it sent.
     pub exits_per_ipi: Vec<ExitsPerIpi>,
+    /// The interrupts of a device that the guest was given, off and on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub device_interrupts: Vec<DeviceInterrupts>,
     /// Seconds in which virtual processors could run with the feature on, and those of them during
     /// which KVM inhibited it.
     pub inhibited: Option<(f64, f64)>,
@@ -233,8 +237,15 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
         ExitsPerIpi::of(one, exits, one.step.arm.setting.is_on() && is_inhibited)
     });
     let exits_per_ipi: Vec<ExitsPerIpi> = per_ipi.collect();
+    let of_device = traced.clone().filter_map(|one| {
+        let is_inhibited = one.step.arm.setting.is_on() && is_inhibited;
+        DeviceInterrupts::of(one, scoped(one, scope), is_inhibited)
+    });
+    let device_interrupts: Vec<DeviceInterrupts> = of_device.collect();
     let unmet = exits_per_ipi.iter().filter(|one| !one.is_as_expected());
-    let unmet: Vec<String> = unmet.map(ExitsPerIpi::sentence).collect();
+    let unmet = unmet.map(ExitsPerIpi::sentence);
+    let faults = device_interrupts.iter().flat_map(DeviceInterrupts::faults);
+    let unmet: Vec<String> = unmet.chain(faults.map(|fault| format!("{name}, {fault}"))).collect();
     Comparison {
         name: name.into(),
         hardware: off.or(on).or(mine.clone().next()).map_or("", |one| hardware(one.step.arm.isa())),
@@ -243,6 +254,7 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
         measures: measures(of(Setting::Off, false).or(off), of(Setting::On, false).or(on)),
         agreement: traced.filter_map(agreement).collect(),
         exits_per_ipi,
+        device_interrupts,
         inhibited: seconds.map(|seconds| (seconds, inhibited)),
         inhibit_history: history,
         inhibits: on_points.inhibits,

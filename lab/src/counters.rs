@@ -1,9 +1,11 @@
 //! The machine's own count of VM exits, from its trace records.
 
+use arch::address::SystemPhysical;
+use arch::identity::Vector;
 use arch::svm::ExitCode;
 use arch::time::Picoseconds;
 use serde::{Serialize, Serializer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use trace::exit_reason::{Isa, svm, vmx};
 use trace::{Event, Record, VirtualCpu};
 
@@ -68,6 +70,12 @@ pub struct Tally {
     pub unaccelerated: BTreeMap<u64, u64>,
     /// Doorbells that were rung.
     pub doorbells: u64,
+    /// Vectors that were put into a virtual APIC or a posted-interrupt descriptor, by whomever.
+    pub posted: u64,
+    /// Those of them that were put where the same vector still waited: two became one.
+    pub merged: u64,
+    /// Entries in an IOMMU's log of interrupts whose virtual processor did not run.
+    pub logged: u64,
 }
 
 impl Tally {
@@ -96,6 +104,9 @@ impl Tally {
             incomplete: difference(&self.incomplete, &before.incomplete),
             unaccelerated: difference(&self.unaccelerated, &before.unaccelerated),
             doorbells: self.doorbells - before.doorbells,
+            posted: self.posted - before.posted,
+            merged: self.merged - before.merged,
+            logged: self.logged - before.logged,
         }
     }
 }
@@ -105,6 +116,8 @@ impl Tally {
 pub struct Counters {
     all: Tally,
     open: BTreeMap<VirtualCpu, (Reason, Picoseconds)>,
+    /// Vectors that were posted and not accepted yet.
+    waiting: BTreeSet<(SystemPhysical, Vector)>,
     /// What there was at the first of the two writes.
     before: Option<Tally>,
     /// What came between them.
@@ -142,6 +155,15 @@ impl Counters {
                 }
             }
             Event::Doorbell { .. } => self.all.doorbells += 1,
+            Event::Posted { place, vector } => {
+                self.all.posted += 1;
+                self.all.merged += u64::from(!self.waiting.insert((place, vector)));
+            }
+            // Whose page it is the record does not say; a device's vector has one target.
+            Event::VirtualInterruptAccepted { vector, .. } => {
+                self.waiting.retain(|(_, waiting)| *waiting != vector);
+            }
+            Event::GuestLogged { .. } => self.all.logged += 1,
             _ => {}
         }
     }
@@ -196,7 +218,7 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arch::address::{Linear, SystemPhysical};
+    use arch::address::Linear;
     use arch::identity::CpuIndex;
 
     fn svm(code: u64) -> Reason {
@@ -254,6 +276,18 @@ mod tests {
         assert_eq!(counters.window(), None, "no window was asked for");
         counters.clear();
         assert_eq!(counters.all().total(), 0);
+    }
+
+    #[test]
+    fn a_vector_that_is_posted_where_it_waits_is_one_with_the_one_before() {
+        let vector = Vector(0xE1);
+        let posted = Event::Posted { place: SystemPhysical(0x1000), vector };
+        let taken = Event::VirtualInterruptAccepted { vcpu: VirtualCpu(SystemPhysical(1)), vector };
+        let mut counters = Counters::default();
+        for event in [posted, taken, posted, posted, taken, posted] {
+            counters.take(&Record { at: Picoseconds(0), cpu: CpuIndex(0), event });
+        }
+        assert_eq!((counters.all().posted, counters.all().merged), (4, 1));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What an emulated host starts with: the initial RAM disk.
 
 use crate::agent;
+use crate::device;
 use crate::host::Host;
 use crate::initramfs::Initramfs;
 use crate::kernel::Kernel;
@@ -67,8 +68,13 @@ pub fn initramfs(
         host.add(format!("{}/{index:02}-{name}", agent::MODULES), bytes.clone());
     }
     additions.check(kernel)?;
-    if !additions.parameters.is_empty() {
-        host.add(agent::PARAMETERS, additions.parameters.join("\n").into_bytes());
+    let mut parameters = additions.parameters.to_vec();
+    let name = device::PARAMETER.split('=').next().unwrap_or_default();
+    if workload == Some(&Workload::Device) && !parameters.iter().any(|one| one.starts_with(name)) {
+        parameters.push(device::PARAMETER.into());
+    }
+    if !parameters.is_empty() {
+        host.add(agent::PARAMETERS, parameters.join("\n").into_bytes());
     }
     additions.files.iter().try_for_each(|added| add(&mut host, added))?;
     if let Some(workload) = workload.filter(|workload| workload.is_linux()) {

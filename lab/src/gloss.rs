@@ -1,7 +1,7 @@
 //! The field's words in a sentence each, told once, where a result first uses them.
 
 /// A word as results have it, and what it means.
-const WORDS: [(&str, &str); 37] = [
+const WORDS: [(&str, &str); 42] = [
     ("hlt", "the guest had nothing to do"),
     ("npf", "nested page fault: the guest touched memory or a device that KVM had to look at"),
     ("msr", "the guest accessed a model-specific register; in x2APIC mode its APIC is one of them"),
@@ -41,6 +41,11 @@ const WORDS: [(&str, &str); 37] = [
     ("ABSENT", "there is no virtual APIC yet; over when the first virtual processor is made"),
     ("PIT_REINJ", "KVM's 8254 injects ticks late that the guest missed, which AVIC cannot do"),
     ("IRQWIN", "KVM waits for a moment at which the guest takes an interrupt of the 8259"),
+    ("posted", "the IOMMU itself put the vector into the guest's virtual APIC"),
+    ("merged", "posted where the one before still waited: the APIC has one bit for a vector"),
+    ("logged", "the IOMMU found the virtual processor asleep, and told KVM so"),
+    ("KVM woke", "KVM took that from the IOMMU's log: kvm_avic_ga_log"),
+    ("routes", "times that KVM changed how the interrupt gets to the guest: kvm_pi_irte_update"),
     ("prediction", "nothing of the published figure went into the machine's costs"),
     ("calibration", "costs were fitted to this figure or to its like, so it proves nothing"),
     ("computed", "follows from other rows, so it proves nothing besides"),

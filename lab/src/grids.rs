@@ -12,6 +12,9 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<Grid> {
     if !comparison.measures.is_empty() {
         grids.push(measure_grid(comparison));
     }
+    if !comparison.device_interrupts.is_empty() {
+        grids.push(device_grid(comparison));
+    }
     let scope = comparison.scope.words();
     for (what, column, rows) in [
         ("IPIs that AVIC could not complete".to_owned(), "reason", &comparison.left_incomplete),
@@ -70,6 +73,39 @@ fn exit_grid(comparison: &Comparison) -> Grid {
             Value::Missing,
             Value::Missing,
             change(off, on),
+        ]);
+    }
+    grid
+}
+
+/// What became of the interrupts of a device.
+fn device_grid(comparison: &Comparison) -> Grid {
+    let mut grid = Grid::new(
+        format!("{}: interrupts of the device {}", comparison.name, comparison.scope.words()),
+        &[
+            "side",
+            "sent",
+            "arrived",
+            "exits each",
+            "posted",
+            "merged",
+            "logged",
+            "KVM woke",
+            "routes",
+        ],
+    );
+    for side in &comparison.device_interrupts {
+        let known = |count: Option<u64>| count.map_or(Value::Missing, Value::Count);
+        grid.rows.push(vec![
+            Value::text(if side.is_on { "on" } else { "off" }),
+            Value::Count(side.sent),
+            Value::Count(side.arrived),
+            Value::Number(side.exits, 2),
+            Value::Count(side.posted),
+            Value::Count(side.merged),
+            Value::Count(side.logged),
+            known(side.woken),
+            known(side.routes),
         ]);
     }
     grid

@@ -22,6 +22,15 @@ const BUILT_IMAGES: [&str; 2] = ["arch/x86/boot/bzImage", "vmlinux"];
 /// Where a kernel package has its modules.
 const MODULE_FOLDERS: [&str; 2] = ["usr/lib/modules", "lib/modules"];
 
+/// What an emulated host needs of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs<'a> {
+    /// Of the processor: its KVM module comes along.
+    pub vendor: Vendor,
+    /// Modules besides.
+    pub modules: &'a [&'a str],
+}
+
 /// A kernel with the modules that the lab needs.
 #[derive(Clone, Debug)]
 pub struct Kernel {
@@ -36,20 +45,20 @@ pub struct Kernel {
 impl Kernel {
     /// A distribution's kernel by name, or one of this machine: a kernel package, a folder that one
     /// was unpacked to, or a kernel's file with its modules where packages put them. The watch is
-    /// told what takes time. Of KVM, the vendor's module comes along.
-    pub fn find(name: &str, vendor: Vendor, watch: &mut Watch<'_>) -> anyhow::Result<Self> {
+    /// told what takes time.
+    pub fn find(name: &str, needs: Needs<'_>, watch: &mut Watch<'_>) -> anyhow::Result<Self> {
         match DISTRIBUTIONS.iter().find(|distribution| distribution.name == name) {
-            Some(distribution) => Self::unpacked(&fetched(*distribution, watch)?, vendor, name),
+            Some(distribution) => Self::unpacked(&fetched(*distribution, watch)?, needs, name),
             None if Path::new(name).join(BUILT_RELEASE).is_file() => {
-                Self::built(Path::new(name), vendor, name)
+                Self::built(Path::new(name), needs, name)
             }
-            None if Path::new(name).is_dir() => Self::unpacked(Path::new(name), vendor, name),
+            None if Path::new(name).is_dir() => Self::unpacked(Path::new(name), needs, name),
             None if Path::new(name).is_file() && name.ends_with(".deb") => {
                 let folder = tempfile::tempdir()?;
                 unpack(Path::new(name), folder.path(), watch)?;
-                Self::unpacked(folder.path(), vendor, name)
+                Self::unpacked(folder.path(), needs, name)
             }
-            None if Path::new(name).is_file() => Self::of_file(Path::new(name), vendor, name),
+            None if Path::new(name).is_file() => Self::of_file(Path::new(name), needs, name),
             None => bail!(
                 "{name:?} is neither debian-12, debian-13, debian-sid, builtin, a kernel's file, a kernel \
                  package (.deb), a folder that one was unpacked to, nor one in which a kernel was built"
@@ -83,7 +92,7 @@ impl Kernel {
     }
 
     /// The kernel in `boot/vmlinuz-RELEASE` or `lib/modules/RELEASE/vmlinuz`.
-    fn of_file(image: &Path, vendor: Vendor, name: &str) -> anyhow::Result<Self> {
+    fn of_file(image: &Path, needs: Needs<'_>, name: &str) -> anyhow::Result<Self> {
         let image = image.canonicalize().with_context(|| format!("cannot read {name}"))?;
         let (tree, release) = modules_of(&image).with_context(|| {
             format!(
@@ -91,21 +100,21 @@ impl Kernel {
                  lib/modules/RELEASE, or lib/modules/RELEASE/vmlinuz"
             )
         })?;
-        Self::with_modules(&image, &Tree::Installed(&tree), &release, vendor, name)
+        Self::with_modules(&image, &Tree::Installed(&tree), &release, needs, name)
     }
 
     /// A kernel where it was built: its image and what of modules was built beside it.
-    fn built(root: &Path, vendor: Vendor, name: &str) -> anyhow::Result<Self> {
+    fn built(root: &Path, needs: Needs<'_>, name: &str) -> anyhow::Result<Self> {
         let release = std::fs::read_to_string(root.join(BUILT_RELEASE));
         let release = release.with_context(|| format!("{name}: cannot read {BUILT_RELEASE}"))?;
         let images = BUILT_IMAGES.map(|image| root.join(image));
         let image = images.iter().find(|image| image.is_file()).with_context(|| {
             format!("{name} has no {}: make bzImage modules", BUILT_IMAGES.join(" and no "))
         })?;
-        Self::with_modules(image, &Tree::built(root), release.trim(), vendor, name)
+        Self::with_modules(image, &Tree::built(root), release.trim(), needs, name)
     }
 
-    fn unpacked(folder: &Path, vendor: Vendor, name: &str) -> anyhow::Result<Self> {
+    fn unpacked(folder: &Path, needs: Needs<'_>, name: &str) -> anyhow::Result<Self> {
         let (image, release) = image_in(folder).with_context(|| {
             format!(
                 "{} has neither boot/vmlinuz-…, which an unpacked package has, nor \
@@ -119,20 +128,21 @@ impl Kernel {
             .map(|tree| folder.join(tree).join(&release))
             .find(|tree| tree.is_dir())
             .with_context(|| format!("no lib/modules/{release} in {}", folder.display()))?;
-        Self::with_modules(&image, &Tree::Installed(&tree), &release, vendor, name)
+        Self::with_modules(&image, &Tree::Installed(&tree), &release, needs, name)
     }
 
     fn with_modules(
         image: &Path,
         tree: &Tree<'_>,
         release: &str,
-        vendor: Vendor,
+        needs: Needs<'_>,
         name: &str,
     ) -> anyhow::Result<Self> {
         let mut modules = Vec::new();
+        let Needs { vendor, modules: besides } = needs;
         let own = Feature::of_vendor(vendor).module();
         let of_vendor: &[&str] = if vendor == Vendor::Intel { &INTEL_MODULES } else { &[] };
-        for module in MODULES.iter().chain(of_vendor).chain([&own]) {
+        for module in MODULES.iter().chain(of_vendor).chain([&own]).chain(besides) {
             add_module(tree, module, &mut modules)?;
         }
         if !modules.iter().any(|(name, _)| name.strip_suffix(".ko") == Some(own)) {

@@ -14,6 +14,7 @@ pub mod builtin;
 mod cache;
 pub mod comparison;
 pub mod counters;
+pub mod device;
 pub mod distribution;
 pub mod drive;
 mod elf;

@@ -17,6 +17,15 @@ pub const COMMAND_LINE: &str = "avicenna.lab=1";
 pub enum Guest {
     /// The built-in benchmark, with its options.
     Benchmark(String),
+    /// The benchmark with these options and a function of the host that interrupts it.
+    Device {
+        /// Of the benchmark.
+        options: String,
+        /// Nanoseconds between two interrupts.
+        period_ns: u32,
+        /// How many there are.
+        count: u32,
+    },
     /// The kernel of the host with the guest's initial RAM disk; the text is added to its command
     /// line.
     Linux(String),
@@ -48,6 +57,10 @@ pub struct Tracepoints {
     pub incomplete: BTreeMap<u64, u64>,
     /// `kvm_avic_unaccelerated_access` by register.
     pub unaccelerated: BTreeMap<u64, u64>,
+    /// Events of `kvm_avic_ga_log`, where they were asked for and the kernel has them.
+    pub woken: Option<u64>,
+    /// The same of `kvm_pi_irte_update`.
+    pub routes: Option<u64>,
     /// `kvm_apicv_inhibit_changed`, as printed: seconds, text.
     pub inhibits: Vec<(f64, String)>,
     /// When, on the same clock, virtual processors could begin to run and when they no longer

@@ -2,6 +2,7 @@
 //! news in front.
 
 use crate::comparison::{Comparison, Measure};
+use crate::device;
 use crate::experiment::Experiment;
 use report::grid::grouped;
 use serde::Serialize;
@@ -110,6 +111,8 @@ pub fn of(
     } else if !worse.is_empty() {
         parts.push(worse_sentence(&worse, &feature));
     }
+    let devices = comparisons.iter().map(|one| (one.name.as_str(), &one.device_interrupts[..]));
+    parts.extend(device::sentence(devices));
     let exits: Vec<Change> = comparisons.iter().filter_map(exits).collect();
     parts.extend(exits_sentence(experiment, workload, comparisons, &exits));
     parts.extend(better_sentence(comparisons).filter(|_| !is_without));

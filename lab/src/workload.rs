@@ -1,5 +1,6 @@
 //! Workloads as plans: which virtual machines run, in which order.
 
+use crate::device;
 use crate::experiment::Arm;
 use crate::files::which;
 use crate::protocol::{Guest, Step};
@@ -17,6 +18,8 @@ pub enum Workload {
     Mesh,
     /// Timer interrupts.
     Timer,
+    /// Interrupts of a device that the guest has been given.
+    Device,
     /// A command of this machine, in a Linux guest.
     Command(String),
 }
@@ -30,11 +33,12 @@ impl FromStr for Workload {
             "threads" => Self::Threads,
             "mesh" => Self::Mesh,
             "timer" => Self::Timer,
+            "device" => Self::Device,
             command => {
                 let program = command.split_ascii_whitespace().next().unwrap_or_default();
                 if which(program).is_none() {
                     return Err(format!(
-                        "{program:?} is neither ipi, threads, mesh, timer nor a program of this machine"
+                        "{program:?} is neither ipi, threads, mesh, timer, device nor a program of this machine"
                     ));
                 }
                 Self::Command(command.into())
@@ -50,6 +54,7 @@ impl std::fmt::Display for Workload {
             Self::Threads => "threads",
             Self::Mesh => "mesh",
             Self::Timer => "timer",
+            Self::Device => "device",
             Self::Command(command) => command,
         })
     }
@@ -62,8 +67,13 @@ impl Workload {
             Self::Ipi => Some("tests=ipi targets=spinning samples=500 warmup=50"),
             Self::Mesh => Some("tests=throughput messages=1000"),
             Self::Timer => Some("tests=timer samples=200"),
-            Self::Threads | Self::Command(_) => None,
+            Self::Threads | Self::Device | Self::Command(_) => None,
         }
+    }
+
+    /// Modules that the host needs for it besides KVM's.
+    pub fn modules(&self) -> &'static [&'static str] {
+        if *self == Self::Device { &device::MODULES } else { &[] }
     }
 
     /// Whether the guest is a Linux.
@@ -98,6 +108,19 @@ impl Workload {
                 step(name, has_x2apic, Guest::Benchmark(options.clone()), is_traced)
             })
         };
+        if *self == Self::Device {
+            let receiver = |name: &str, target: &str, period_ns| {
+                let options = format!(
+                    "output=memory tsc_khz={tsc_khz} apic=xapic tests=device targets={target}"
+                );
+                let count = device::INTERRUPTS;
+                step(name, false, Guest::Device { options, period_ns, count }, true)
+            };
+            return vec![
+                receiver("running", "spinning", device::PERIOD_NS),
+                receiver("halted", "halted", device::PERIOD_HALTED_NS),
+            ];
+        }
         if let Some(options) = self.benchmark_options() {
             return [benchmark("xAPIC", false, options), benchmark("x2APIC", true, options)]
                 .concat();

@@ -14,7 +14,7 @@ use lab::booted::Store;
 use lab::distribution::{DISTRIBUTIONS, USUAL};
 use lab::drive::{Halt, Watch};
 use lab::host::{Host, vendor};
-use lab::kernel::Kernel;
+use lab::kernel::{Kernel, Needs};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -60,12 +60,18 @@ enum Found {
     BuiltIn { instead: Option<String> },
 }
 
-fn kernel(arguments: &HostArguments, host: &Host, watch: &mut Watch<'_>) -> anyhow::Result<Found> {
+fn kernel(
+    arguments: &HostArguments,
+    host: &Host,
+    modules: &[&str],
+    watch: &mut Watch<'_>,
+) -> anyhow::Result<Found> {
     let name = arguments.kernel.as_deref();
     if name == Some("builtin") {
         return Ok(Found::BuiltIn { instead: None });
     }
-    match Kernel::find(name.unwrap_or(USUAL), vendor(&host.model), watch) {
+    let needs = Needs { vendor: vendor(&host.model), modules };
+    match Kernel::find(name.unwrap_or(USUAL), needs, watch) {
         Ok(mut kernel) => {
             for module in &arguments.modules {
                 kernel.replace_module(module).map_err(Usage::of)?;
@@ -93,7 +99,7 @@ fn real_kernel(
     host: &Host,
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<Kernel> {
-    match kernel(arguments, host, watch)? {
+    match kernel(arguments, host, &[], watch)? {
         Found::Kernel(kernel) => Ok(*kernel),
         Found::BuiltIn { instead: Some(why) } => Err(anyhow::anyhow!(why)),
         Found::BuiltIn { instead: None } => Err(Usage::of(anyhow::anyhow!(

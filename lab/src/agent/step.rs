@@ -1,5 +1,6 @@
 //! One step: the module as the step wants it, a virtual machine, what was counted.
 
+use super::device::Driven;
 use super::module::Modules;
 use super::tracing::Tracing;
 use super::{GUEST_INITRD, GUEST_KERNEL, Line};
@@ -8,7 +9,7 @@ use anyhow::Context;
 use bench::VirtualMachine;
 use board::Images;
 use board::load::Source;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What every Linux guest is told.
@@ -20,20 +21,28 @@ pub(super) fn perform(
     step: &Step,
 ) -> anyhow::Result<StepResult> {
     let parameters = modules.load(&step.arm.parameters)?;
-    let tracing = step.is_traced.then(Tracing::start).transpose()?;
+    let tracing = step
+        .is_traced
+        .then(|| Tracing::start(matches!(step.guest, Guest::Device { .. })))
+        .transpose()?;
     line.send(&FromAgent::Standby)?;
     anyhow::ensure!(line.receive()? == ToAgent::Go, "the session broke off");
     let mut vm = prepare(step)?;
+    let mut device = match step.guest {
+        Guest::Device { period_ns, count, .. } => Some(Driven::new(&vm, period_ns, count)?),
+        _ => None,
+    };
     if let Some(tracing) = &tracing {
         tracing.mark_begin()?;
     }
     let started = Instant::now();
-    let (end, console) = run_guest(line, step, &mut vm)?;
+    let (end, console) = run_guest(line, step, &mut vm, device.as_mut())?;
     let seconds = started.elapsed().as_secs_f64();
     if let Some(tracing) = &tracing {
         // Before the virtual machine goes: with it go its inhibits.
         tracing.mark_end()?;
     }
+    drop(device);
     drop(vm);
     Ok(StepResult {
         seconds,
@@ -50,7 +59,7 @@ pub(super) fn perform(
 fn prepare(step: &Step) -> anyhow::Result<VirtualMachine> {
     let own = &step.arm.guest;
     Ok(match &step.guest {
-        Guest::Benchmark(options) => VirtualMachine::new(
+        Guest::Benchmark(options) | Guest::Device { options, .. } => VirtualMachine::new(
             &step.configuration,
             &Images {
                 kernel: Source { name: "benchmark", bytes: image::BENCHMARK },
@@ -81,20 +90,35 @@ fn run_guest(
     line: &mut Line,
     step: &Step,
     vm: &mut VirtualMachine,
+    mut device: Option<&mut Driven>,
 ) -> anyhow::Result<(bench::End, Vec<String>)> {
     let mut text = Vec::new();
     let mut told = 0;
-    let never = AtomicBool::new(false);
-    let end = vm.run(Duration::from_secs(step.limit), &never, |bytes| {
+    // What the device refuses ends the run.
+    let mut fault = None;
+    let stop = AtomicBool::new(false);
+    let end = vm.run(Duration::from_secs(step.limit), &stop, |bytes| {
         text.extend(bytes.iter().filter(|(port, _)| *port == 0).map(|(_, byte)| *byte));
         while let Some(length) = text[told..].iter().position(|byte| *byte == b'\n') {
             let line_text = String::from_utf8_lossy(&text[told..told + length]);
             // Progress that cannot be told is not worth ending a run for.
             let _ = line.send(&FromAgent::Progress(line_text.trim_end().to_owned()));
+            if let Some(device) = &mut device {
+                fault = fault.take().or(device.take(line_text.trim_end()).err());
+            }
             told += length + 1;
         }
+        match device.as_mut().map(|device| device.look()) {
+            Some(Ok(Some(sent))) => text.extend(format!("{sent}\n").into_bytes()),
+            Some(Err(error)) => fault = fault.take().or(Some(error)),
+            Some(Ok(None)) | None => {}
+        }
+        stop.store(fault.is_some(), Ordering::Relaxed);
         Vec::new()
     })?;
+    if let Some(fault) = fault {
+        return Err(fault);
+    }
     let text = String::from_utf8_lossy(&text);
     Ok((end, text.lines().map(|line| line.trim_end().to_owned()).collect()))
 }

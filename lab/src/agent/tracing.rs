@@ -11,6 +11,9 @@ use tracefs::{Directory, Entry, InhibitChange, Instance, Line, MARK};
 const EXIT: (&str, &str) = ("kvm_exit", "exit_reason");
 const INCOMPLETE: (&str, &str) = (INCOMPLETE_IPI.name, INCOMPLETE_IPI.key);
 const UNACCELERATED: (&str, &str) = (UNACCELERATED_ACCESS.name, UNACCELERATED_ACCESS.key);
+/// What is about devices' interrupts.
+const WOKEN: (&str, &str) = ("kvm_avic_ga_log", "vcpuid");
+const ROUTES: (&str, &str) = ("kvm_pi_irte_update", "gsi");
 /// Our own marks between the kernel's events.
 const BEGIN: &str = "avicenna: virtual processors can run";
 const END: &str = "avicenna: virtual processors have ended";
@@ -19,17 +22,23 @@ const END: &str = "avicenna: virtual processors have ended";
 pub(super) struct Tracing {
     directory: Directory,
     instance: Instance,
+    has_device: bool,
 }
 
 impl Tracing {
-    pub(super) fn start() -> anyhow::Result<Self> {
+    /// Of a virtual machine with a device of the host's or without.
+    pub(super) fn start(has_device: bool) -> anyhow::Result<Self> {
         let directory = Directory::find()?;
         let mut instance = Instance::create(&directory)?;
         for (name, key) in [EXIT, INCOMPLETE, UNACCELERATED] {
             instance.set_trigger("kvm", name, &format!("hist:keys={key}:size=4096"))?;
         }
+        for (name, key) in [WOKEN, ROUTES].into_iter().filter(|_| has_device) {
+            // A kernel without the event counts none of them.
+            let _ = instance.set_trigger("kvm", name, &format!("hist:keys={key}"));
+        }
         instance.enable_kvm_events(&[InhibitChange::EVENT])?;
-        Ok(Self { directory, instance })
+        Ok(Self { directory, instance, has_device })
     }
 
     /// Virtual processors can run from here on.
@@ -46,11 +55,17 @@ impl Tracing {
         let counts = |(name, key): (&str, &str)| {
             self.instance.histogram("kvm", name).map(|entries| counts(&entries, key))
         };
+        let all = |point| {
+            let counts = self.has_device.then(|| counts(point).ok()).flatten();
+            counts.map(|counts| counts.values().sum())
+        };
         let text = self.instance.text()?;
         Ok(Tracepoints {
             exits: counts(EXIT)?,
             incomplete: counts(INCOMPLETE)?,
             unaccelerated: counts(UNACCELERATED)?,
+            woken: all(WOKEN),
+            routes: all(ROUTES),
             inhibits: text.lines().filter_map(inhibit).collect(),
             ran: marked(&text, BEGIN).zip(marked(&text, END)),
             numbering: self

@@ -58,6 +58,11 @@ pub(super) struct HostArguments {
 
 impl HostArguments {
     pub(super) fn host(&self) -> anyhow::Result<Host> {
+        self.host_with(false)
+    }
+
+    /// With the function that interrupts and the IOMMU that it needs, or as the options say.
+    pub(super) fn host_with(&self, needs_device: bool) -> anyhow::Result<Host> {
         let model = self.model.model().map_err(Usage::of)?;
         if !model.has(Feature::Svm) && !model.has(Feature::Vmx) {
             return Err(Usage::of(anyhow::anyhow!(
@@ -67,9 +72,9 @@ impl HostArguments {
                 self.model.description()
             )));
         }
-        let iommu = self.platform.iommu(&model)?;
+        let iommu = self.platform.iommu(&model, needs_device)?;
         let (cpus, memory, append) = (self.cpus, self.memory, self.append.clone());
-        let has_pulse = self.platform.pulse;
+        let has_pulse = self.platform.pulse || needs_device;
         Ok(Host { model, iommu, has_pulse, cpus, memory, append })
     }
 

@@ -23,7 +23,8 @@ pub(super) struct Arguments {
     /// Virtual processors of the guest
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=512))]
     guest_cpus: u16,
-    /// ipi, threads, mesh, timer, or a command of this machine to run in a Linux guest
+    /// ipi, threads, mesh, timer, device (interrupts of a function that the guest is given), or a
+    /// command of this machine to run in a Linux guest
     #[arg(long, value_name = "WORKLOAD", default_value = "ipi")]
     workload: Workload,
     /// What is compared: both (all that the processor has of AVIC or APICv, off and on), off, on,
@@ -62,7 +63,8 @@ enum Format {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let host = arguments.host.host()?;
+    let needs_device = arguments.workload == Workload::Device;
+    let host = arguments.host.host_with(needs_device)?;
     let experiment = arguments.feature.on(&host.model).map_err(|why| {
         Usage::of(anyhow::anyhow!("--cpu {}, --feature: {why}", arguments.host.model.description()))
     })?;
@@ -86,10 +88,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut stages = Stages::open();
     let mut tell = |told: Told<'_>| stages.tell(told);
     let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
-    let (kernel, instead) = match kernel(&arguments.host, &host, &mut watch)? {
-        Found::Kernel(kernel) => (Some(*kernel), None),
-        Found::BuiltIn { instead } => (None, instead),
-    };
+    let (kernel, instead) =
+        match kernel(&arguments.host, &host, arguments.workload.modules(), &mut watch)? {
+            Found::Kernel(kernel) => (Some(*kernel), None),
+            Found::BuiltIn { instead } => (None, instead),
+        };
     let plan = Plan {
         host,
         cpu: arguments.host.model.description(),

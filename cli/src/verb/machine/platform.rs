@@ -52,11 +52,13 @@ fn choice(text: &str) -> Result<Choice, String> {
 }
 
 impl Arguments {
-    pub fn iommu(&self, model: &CpuModel) -> anyhow::Result<Option<IommuModel>> {
-        let Choice(Some(behaviour)) = self.iommu else { return Ok(None) };
+    /// As the options say, or one in any case where it is `needed`.
+    pub fn iommu(&self, model: &CpuModel, needed: bool) -> anyhow::Result<Option<IommuModel>> {
+        let usual = needed.then(IommuBehaviour::default);
+        let Some(behaviour) = self.iommu.0.or(usual) else { return Ok(None) };
         let Some(found) = server_iommu(model) else {
             return Err(Usage::of(anyhow!(
-                "--iommu on: there is none for {}, choose zen2 to zen5, ivy-bridge-ep, haswell-ep, \
+                "an IOMMU: there is none for {}, choose zen2 to zen5, ivy-bridge-ep, haswell-ep, \
                  skylake-sp, ice-lake-sp or sapphire-rapids",
                 model.name()
             )));

@@ -165,7 +165,7 @@ fn choose_executor(machine: &mut Machine, arguments: &Arguments) {
 fn build(arguments: &Arguments) -> anyhow::Result<(Machine, ConfigurationDigest)> {
     let model = arguments.model.model().map_err(Usage::of)?;
     let configuration = Configuration {
-        iommu: arguments.platform.iommu(&model)?,
+        iommu: arguments.platform.iommu(&model, false)?,
         has_pulse: arguments.platform.pulse,
         model,
         topology: Topology::of_cores(arguments.cpus).map_err(Usage::of)?,
