@@ -3,9 +3,9 @@
 //! A track per processor shows when it runs, when it is halted and which guest it runs; a track
 //! per virtual processor shows when that one runs, on which processor, and between an exit and the
 //! next entry what it exited for. A third group shows when the hardware delivers interrupts to a
-//! virtual processor, and when its hypervisor has that inhibited or off. An interprocessor interrupt is a flow: an arrow from who sends it
-//! to who takes its vector, whether a local APIC or a virtual one. Everything else is an instant on
-//! its processor's track. Left out: counters.
+//! virtual processor, and when its hypervisor has that inhibited or off. An interprocessor
+//! interrupt is a flow: an arrow from who sends it to who takes its vector, whether a local APIC or
+//! a virtual one. Everything else is an instant on its processor's track. Left out: counters.
 
 use crate::event::{Event, Record, VirtualCpu};
 use crate::exit_reason::Isa;

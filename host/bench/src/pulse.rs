@@ -60,7 +60,8 @@ impl Pulse {
         Ok(pulse)
     }
 
-    /// Sends `count` interrupts, one each `period_ns`, each after a write to guest memory at `page`.
+    /// Sends `count` interrupts, one each `period_ns`, each after a write to guest memory at
+    /// `page`.
     pub fn start(
         &mut self,
         target: Target,
