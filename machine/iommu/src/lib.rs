@@ -6,8 +6,6 @@
 mod access;
 pub mod amd_vi;
 mod memory;
-#[cfg(test)]
-mod numbers;
 mod unit;
 pub mod vt_d;
 

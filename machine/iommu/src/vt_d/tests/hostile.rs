@@ -1,13 +1,13 @@
 //! Software that does not know what it is doing: registers, tables and descriptors at random.
 
 use super::*;
-use crate::numbers::Numbers;
+use bus::Random;
 
 /// Addresses in memory, bits by themselves, small numbers, and anything.
-fn value(numbers: &mut Numbers) -> u64 {
-    let next = numbers.next();
-    match numbers.below(5) {
-        0 => numbers.below(MEMORY / 4096) << 12 | numbers.below(16),
+fn value(random: &mut Random) -> u64 {
+    let next = random.next();
+    match random.below(5) {
+        0 => random.below(MEMORY / 4096) << 12 | random.below(16),
         1 => 1 << (next % 64),
         2 => next % 0x1000,
         3 => u64::MAX << (next % 64),
@@ -15,28 +15,28 @@ fn value(numbers: &mut Numbers) -> u64 {
     }
 }
 
-fn step(bench: &mut Bench, numbers: &mut Numbers) {
-    let requester = RequesterId(numbers.below(16) as u16);
-    match numbers.below(7) {
+fn step(bench: &mut Bench, random: &mut Random) {
+    let requester = RequesterId(random.below(16) as u16);
+    match random.below(7) {
         0 => {
-            let (offset, size) = (numbers.below(0x240), 1 << numbers.below(4));
-            bench.write(offset, size, value(numbers));
+            let (offset, size) = (random.below(0x240), 1 << random.below(4));
+            bench.write(offset, size, value(random));
         }
-        1 => bench.write(at::GLOBAL_COMMAND, 4, 0xC700_0000 ^ 1 << numbers.below(32)),
+        1 => bench.write(at::GLOBAL_COMMAND, 4, 0xC700_0000 ^ 1 << random.below(32)),
         2 | 3 => {
-            let at = numbers.below(MEMORY / 8) * 8;
-            bench.store(at, value(numbers));
+            let at = random.below(MEMORY / 8) * 8;
+            bench.store(at, value(random));
         }
-        4 => bench.write(at::QUEUE_TAIL, 8, numbers.below(0x1000)),
+        4 => bench.write(at::QUEUE_TAIL, 8, random.below(0x1000)),
         5 => {
-            let access = if numbers.below(2) == 0 { Access::Read } else { Access::Write };
-            let address = Device(value(numbers));
+            let access = if random.below(2) == 0 { Access::Read } else { Access::Write };
+            let address = Device(value(random));
             let found = bench.unit.translate(&mut bench.memory, requester, address, access);
             assert!(found.is_err() || found.is_ok_and(|found| found.length > 0));
         }
         _ => {
-            let address = Device(0xFEE0_0000 | numbers.below(1 << 20));
-            let message = MessageSignalled { address, data: numbers.below(1 << 17) as u32 };
+            let address = Device(0xFEE0_0000 | random.below(1 << 20));
+            let message = MessageSignalled { address, data: random.below(1 << 17) as u32 };
             if let Remapped::Posting(mut posting) =
                 bench.unit.remap(&mut bench.memory, requester, message)
             {
@@ -48,10 +48,10 @@ fn step(bench: &mut Bench, numbers: &mut Numbers) {
 
 #[test]
 fn a_million_random_steps_leave_registers_within_their_bits() {
-    let mut numbers = Numbers(0x9E37_79B9_7F4A_7C15);
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let mut bench = Bench::new();
     for i in 0..1_000_000 {
-        step(&mut bench, &mut numbers);
+        step(&mut bench, &mut random);
         // A signal for each descriptor of a queue, and one for what stopped it.
         assert!(bench.unit.take_signals().len() <= 32_769);
         if i % 64 == 0 {
@@ -67,13 +67,13 @@ fn a_million_random_steps_leave_registers_within_their_bits() {
 
 #[test]
 fn refusals_are_always_recorded() {
-    let mut numbers = Numbers(1);
+    let mut random = Random(1);
     let mut bench = Bench::new();
     for _ in 0..20_000 {
-        let address = value(&mut numbers);
+        let address = value(&mut random);
         assert_eq!(bench.translate(address, Access::Read), None, "the tables are empty");
         assert!(bench.fault().is_some(), "the access is not recorded");
-        assert_eq!(bench.remap(numbers.next() as u32 & 0xFF), Remapped::Aborted);
+        assert_eq!(bench.remap(random.next() as u32 & 0xFF), Remapped::Aborted);
         assert!(bench.fault().is_some(), "the interrupt is not recorded");
     }
 }
