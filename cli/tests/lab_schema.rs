@@ -62,7 +62,7 @@ fn observed(setting: Setting) -> Observed {
 fn with_device(observed: Observed) -> Observed {
     let mut observed = observed;
     observed.step.guest =
-        Guest::Device { options: String::new(), period_ns: 20_000, count: 10_000 };
+        Guest::Device { options: String::new(), period_ns: 20_000, count: 10_000, posts: true };
     let records = [
         r#"{"record":"device_sent","sent":10000,"refused":0}"#,
         r#"{"record":"device","target":"spinning","arrived":9999}"#,

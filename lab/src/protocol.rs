@@ -25,6 +25,8 @@ pub enum Guest {
         period_ns: u32,
         /// How many there are.
         count: u32,
+        /// Whether the host's IOMMU can post them.
+        posts: bool,
     },
     /// The kernel of the host with the guest's initial RAM disk; the text is added to its command
     /// line.

@@ -232,7 +232,8 @@ fn break_down(
 /// The steps of an arm.
 fn steps(plan: &Plan<'_>, arm: &Arm) -> Vec<Step> {
     let tsc_khz = plan.host.model.tsc_hertz() / 1000;
-    plan.workload.steps(arm, &plan.configuration, tsc_khz, plan.guest_append, plan.limit)
+    let posts = plan.host.iommu.is_some_and(|iommu| iommu.part.posts());
+    plan.workload.steps(arm, &plan.configuration, tsc_khz, plan.guest_append, plan.limit, posts)
 }
 
 /// Performs them.

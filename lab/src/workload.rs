@@ -83,7 +83,8 @@ impl Workload {
 
     /// The steps of an arm. `configuration` says what a virtual machine has besides the APIC's
     /// mode, `tsc_khz` how fast time stamp counters run, `append` what a Linux guest's kernel is
-    /// told besides, `limit` after how many seconds of the host a virtual machine is stopped.
+    /// told besides, `limit` after how many seconds of the host a virtual machine is stopped,
+    /// `posts` whether the host has an IOMMU that can post.
     pub fn steps(
         &self,
         arm: &Arm,
@@ -91,6 +92,7 @@ impl Workload {
         tsc_khz: u64,
         append: &str,
         limit: u64,
+        posts: bool,
     ) -> Vec<Step> {
         let step = |name: &str, has_x2apic: bool, guest: Guest, is_traced: bool| Step {
             name: name.into(),
@@ -114,7 +116,7 @@ impl Workload {
                     "output=memory tsc_khz={tsc_khz} apic=xapic tests=device targets={target}"
                 );
                 let count = device::INTERRUPTS;
-                step(name, false, Guest::Device { options, period_ns, count }, true)
+                step(name, false, Guest::Device { options, period_ns, count, posts }, true)
             };
             return vec![
                 receiver("running", "spinning", device::PERIOD_NS),
@@ -142,7 +144,7 @@ mod tests {
     #[test]
     fn what_takes_time_is_measured_apart_from_what_is_traced() {
         let arm = Experiment::default().arm(Setting::On);
-        let steps = Workload::Ipi.steps(&arm, &Configuration::default(), 2_400_000, "", 60);
+        let steps = Workload::Ipi.steps(&arm, &Configuration::default(), 2_400_000, "", 60, false);
         let places: Vec<_> = steps.iter().map(|one| (one.name.as_str(), one.is_traced)).collect();
         assert_eq!(
             places,

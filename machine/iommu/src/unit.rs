@@ -38,6 +38,16 @@ pub struct Behaviour {
     pub posting_step: Picoseconds,
 }
 
+impl Part {
+    /// Whether it can post an interrupt to a virtual processor.
+    pub const fn posts(&self) -> bool {
+        match self {
+            Self::AmdVi(part) => part.features.has_guest_apic(),
+            Self::VtD(part) => part.capability.has_posting(),
+        }
+    }
+}
+
 impl From<Part> for Model {
     fn from(part: Part) -> Self {
         Self { part, behaviour: Behaviour::default() }

@@ -113,7 +113,6 @@ impl<R: Read> Records<R> {
     }
 
     /// The next one, nothing at the end, or where the file breaks off.
-    #[expect(clippy::should_implement_trait, reason = "an iterator would not nest the errors so")]
     pub fn next(&mut self) -> std::io::Result<Result<Option<Record>, String>> {
         let at = self.bytes;
         let Some(first) = self.read_word()? else {

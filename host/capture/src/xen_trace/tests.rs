@@ -96,7 +96,8 @@ fn exits_belong_to_the_vcpu_that_the_scheduler_gave_the_cpu() {
 
 #[test]
 fn exits_of_amd_are_known_by_their_record_or_by_their_numbers() {
-    let rows: [(&str, &[(u32, u32)], Option<Isa>, Isa); 5] = [
+    type Row = (&'static str, &'static [(u32, u32)], Option<Isa>, Isa);
+    let rows: [Row; 5] = [
         ("a record of AMD's", &[(0x8_1103, 0x78)], None, Isa::Svm),
         ("a number of AMD's", &[(0x8_1102, 0x0e), (0x8_1102, 0x400)], None, Isa::Svm),
         ("numbers that either may have", &[(0x8_1102, 0x0e)], None, Isa::Vmx),
