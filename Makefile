@@ -52,6 +52,7 @@ deb:
 
 # Two builds in different folders are the same to the last byte.
 reproduce:
+	@git diff --quiet HEAD || { echo "what is not committed would be in one of the two builds only" >&2; exit 2; }
 	$(MAPPED_BUILD)
 	packaging/reproduce.sh target/dist/avicenna
 

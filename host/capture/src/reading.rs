@@ -1,11 +1,26 @@
 //! How a recording is to be read: by how many, how much at a time, and until when.
 
+use std::io::{ErrorKind, Read};
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Many chunks of a long recording, so that no thread waits for another at the end and little is
 /// kept of those that are done early; a short one is still cut in two.
 const CHUNKS: (u64, u64) = (2 << 20, 8 << 20);
+
+/// As many of these bytes as the input still has; how many.
+pub(crate) fn fill(input: &mut impl Read, bytes: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match input.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
 
 /// How a file is to be read.
 #[derive(Clone, Copy, Debug)]

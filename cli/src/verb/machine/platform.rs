@@ -15,9 +15,10 @@ const LONGEST_STEP: u64 = 1_000_000;
 pub struct Arguments {
     /// Whether functions' accesses and interrupts go through an IOMMU, which models of servers
     /// have: off, on, or on,WORD,... with posting-step=NS (processors run between the steps of a
-    /// posting) or stale-entries (AMD: entries are kept too long, and interrupts are lost)
-    #[arg(long, value_name = "off|on[,WORD...]", default_value = "off", value_parser = choice)]
-    iommu: Choice,
+    /// posting) or stale-entries (AMD: entries are kept until software invalidates them, as it must;
+    /// software that does not loses interrupts) [default: off, on where the workload needs one]
+    #[arg(long, value_name = "off|on[,WORD...]", value_parser = choice)]
+    iommu: Option<Choice>,
     /// A function that interrupts at a programmed rate (docs/device-interrupts.md)
     #[arg(long)]
     pub pulse: bool,
@@ -52,10 +53,18 @@ fn choice(text: &str) -> Result<Choice, String> {
 }
 
 impl Arguments {
-    /// As the options say, or one in any case where it is `needed`.
+    /// As the options say; without them one where it is `needed`.
     pub fn iommu(&self, model: &CpuModel, needed: bool) -> anyhow::Result<Option<IommuModel>> {
-        let usual = needed.then(IommuBehaviour::default);
-        let Some(behaviour) = self.iommu.0.or(usual) else { return Ok(None) };
+        let usual = Choice(needed.then(IommuBehaviour::default));
+        let Some(behaviour) = self.iommu.unwrap_or(usual).0 else {
+            if needed {
+                return Err(Usage::of(anyhow!(
+                    "--iommu off: this workload gives a function to a guest, which needs one; \
+                     leave the option out"
+                )));
+            }
+            return Ok(None);
+        };
         let Some(found) = server_iommu(model) else {
             return Err(Usage::of(anyhow!(
                 "an IOMMU: there is none for {}, choose zen2 to zen5, ivy-bridge-ep, haswell-ep, \
@@ -84,6 +93,16 @@ mod tests {
         let posting_step = Picoseconds::from_nanoseconds(200);
         let both = IommuBehaviour { keeps_whole_entries: true, posting_step };
         assert_eq!(choice("on,stale-entries,posting-step=200"), Ok(Choice(Some(both))));
+    }
+
+    #[test]
+    fn what_needs_an_iommu_has_one_unless_it_is_said_to_be_off() {
+        let zen4 = CpuModel::named("zen4").expect("a model");
+        let with = |iommu| Arguments { iommu, pulse: false };
+        assert!(with(None).iommu(&zen4, true).is_ok_and(|found| found.is_some()));
+        assert!(with(None).iommu(&zen4, false).is_ok_and(|found| found.is_none()));
+        let refused = with(Some(Choice(None))).iommu(&zen4, true);
+        assert!(refused.is_err_and(|error| error.to_string().starts_with("--iommu off: ")));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One record of the file, and what it says. [XENTRACE "trace.h"]
 
+use crate::reading::fill;
 use std::io::Read;
 use trace::exit_reason::Isa;
 
@@ -137,15 +138,7 @@ impl<R: Read> Records<R> {
 
     fn read_word(&mut self) -> std::io::Result<Option<u32>> {
         let mut bytes = [0; 4];
-        let mut filled = 0;
-        while filled < bytes.len() {
-            match self.input.read(&mut bytes[filled..]) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let filled = fill(&mut self.input, &mut bytes)?;
         self.bytes += filled as u64;
         Ok((filled == bytes.len()).then(|| u32::from_le_bytes(bytes)))
     }

@@ -7,6 +7,7 @@ use super::part::{DAMAGED, PARTIAL, Part};
 use super::stretch::packed;
 use crate::Error;
 use crate::abreast::STOPPED;
+use crate::reading::fill;
 use crate::sink::Sink;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -123,7 +124,7 @@ impl<'a> Records<'a> {
     /// Takes one record of the file, unpacked if it is compressed; `false` at the end.
     fn take(&mut self, progress: &AtomicU64) -> Result<bool, Error> {
         let mut header = [0; HEADER];
-        if self.fill(&mut header)? < HEADER {
+        if fill(&mut self.input, &mut header)? < HEADER {
             return Ok(false);
         }
         let Some((kind, size)) = header_at(&header, 0).filter(|(_, size)| *size >= HEADER) else {
@@ -131,7 +132,7 @@ impl<'a> Records<'a> {
             return Ok(false);
         };
         let mut body = vec![0; size - HEADER];
-        let filled = self.fill(&mut body)?;
+        let filled = fill(&mut self.input, &mut body)?;
         progress.fetch_add(size as u64, Ordering::Relaxed);
         if filled < body.len() {
             self.broken(PARTIAL);
@@ -154,19 +155,6 @@ impl<'a> Records<'a> {
             return Ok(false);
         }
         Ok(true)
-    }
-
-    fn fill(&mut self, bytes: &mut [u8]) -> Result<usize, Error> {
-        let mut filled = 0;
-        while filled < bytes.len() {
-            match self.input.read(&mut bytes[filled..]) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(filled)
     }
 
     fn broken(&mut self, what: &str) {
