@@ -190,3 +190,27 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         assert!(output.status.success(), "{verb}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
+
+#[test]
+fn a_trace_is_shown_from_a_time_to_a_time() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let (kernel, trace) = (folder.join("traced.multiboot"), folder.join("traced.trace"));
+    fs::write(&kernel, image::BENCHMARK).expect("the folder for tests can be written");
+    let [kernel, trace] = [&kernel, &trace].map(|path| path.to_str().expect("a path of ours"));
+    machine(&["--kernel", kernel, "--cpus", "2", "--trace", trace, "--until-virtual", "20ms"]);
+    let times = |arguments: &[&str]| -> Vec<f64> {
+        let output = Command::new(env!("CARGO_BIN_EXE_avicenna"))
+            .args(["machine", "trace", trace])
+            .args(arguments)
+            .output()
+            .expect("the program starts");
+        let text = String::from_utf8(output.stdout).expect("a trace is text");
+        text.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
+    };
+    let all = times(&[]);
+    let (from, to) = (all[all.len() / 3].floor(), all[all.len() * 2 / 3].floor());
+    let stretch = times(&["--from", &format!("{from}ns"), "--to", &format!("{to}ns")]);
+    let expected: Vec<f64> = all.into_iter().filter(|time| *time >= from && *time < to).collect();
+    assert!(!expected.is_empty());
+    assert_eq!(stretch, expected);
+}
