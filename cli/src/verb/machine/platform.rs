@@ -15,8 +15,9 @@ const LONGEST_STEP: u64 = 1_000_000;
 pub struct Arguments {
     /// Whether functions' accesses and interrupts go through an IOMMU, which models of servers
     /// have: off, on, or on,WORD,... with posting-step=NS (processors run between the steps of a
-    /// posting) or stale-entries (AMD: entries are kept until software invalidates them, as it must;
-    /// software that does not loses interrupts) [default: off, on where the workload needs one]
+    /// posting) or stale-entries (AMD: entries are kept until software invalidates them, as it
+    /// must; software that does not loses interrupts) [default: off, on where the workload needs
+    /// one]
     #[arg(long, value_name = "off|on[,WORD...]", value_parser = choice)]
     iommu: Option<Choice>,
     /// A function that interrupts at a programmed rate (docs/device-interrupts.md)
