@@ -19,9 +19,10 @@ use crate::{Access, Attention, Bus, Cpu, Flags, Stop};
 use arch::control::rflags;
 use arch::segment::SegmentRegister;
 use bus::GuestMemory;
+use iced_x86::Mnemonic;
 use native::{Arena, Entry, Machine, Slot, Windows};
 use std::collections::BTreeMap;
-use translate::{State, Step, Wanted};
+use translate::{State, Step, Translation, Wanted};
 
 pub use native::Absence;
 
@@ -272,8 +273,10 @@ impl Native {
         let number = index.number();
         let block = cache.block(index);
         self.places[number] = Place::Never;
-        // An instruction that stands alone needs the exact time, or changes what code means.
-        if !block.is_plain() && block.count == 1 {
+        let kind = cache.kinds(block).next()?;
+        let only_looks = looks_at_time(kind.mnemonic());
+        // Others that stand alone change what code means, and are left at once.
+        if !block.is_plain() && block.count == 1 && !only_looks {
             return None;
         }
         let calls: Vec<Call> = (0..block.count)
@@ -295,7 +298,7 @@ impl Native {
             steps: &steps,
             offset: (offset & 0xFFF) as u16,
             second_page: block.second_page().map(|(page, _)| u64::from(page) << 12),
-            is_plain: block.is_plain(),
+            is_plain: block.is_plain() || only_looks,
             is_amd: cache.dialect() == Dialect::Amd,
         })?;
         let Some((entry, first)) = self.arena.publish(&code) else {
@@ -311,6 +314,12 @@ impl Native {
         self.places[number] = Place::Translated { entry, shorts: 0, rest: 0 };
         Some(entry)
     }
+}
+
+/// Whether an instruction stands alone in its block for no reason but that its handler looks at the
+/// clock, which handlers find exact in code as well.
+fn looks_at_time(mnemonic: Mnemonic) -> bool {
+    matches!(mnemonic, Mnemonic::Pause | Mnemonic::Rdtsc | Mnemonic::Rdtscp)
 }
 
 /// The bytes of a block, of which the last may lie in another page.
@@ -380,11 +389,25 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Whether something must be looked at before the next block begins.
-    fn is_due(&self) -> bool {
+    /// The TLB's entry for fetches from the running page.
+    fn page(&self, state: &State) -> Translation {
+        *self.cpu.tlb.entry(self.cpu.access_set(), state.ip)
+    }
+
+    /// Whether something must be looked at before the next block begins. `page` is what
+    /// [`Session::page`] was before the TLB may have changed: while the running page stays where it
+    /// is, links within it stay right, and all else is found by the TLB.
+    fn is_due(&mut self, state: &State, page: &Translation) -> bool {
+        if self.cpu.tlb.epoch != self.epoch {
+            let now = self.page(state);
+            let stays = now.execute == page.execute && now.offset == page.offset;
+            if !stays || now.execute != self.cpu.tlb.tag(state.ip) {
+                return true;
+            }
+            self.epoch = self.cpu.tlb.epoch;
+        }
         !self.cpu.pending.attention.is_empty()
             || self.cpu.extra_cost != 0
-            || self.cpu.tlb.epoch != self.epoch
             || self.bus.memory.watched_writes != self.writes
     }
 
@@ -445,29 +468,38 @@ impl Machine for Session<'_, '_> {
         let block = self.cache.block(call.block);
         self.give(state, block.cost);
         let before = self.cpu.clock.0;
+        let page = self.page(state);
+        let is_last = call.at + 1 == block.count;
         match (call.op.handler)(self.cpu, self.bus, &call.op) {
-            Ok(()) => {
-                self.take(state);
-                self.spend(state, self.cpu.clock.0 - before);
-                if self.is_due() && state.room != NO_ROOM {
-                    self.withdraw_room(state);
-                }
-                true
+            Ok(()) => {}
+            // The block ends here anyway.
+            Err(Stop::END_BLOCK) if is_last && block.is_plain() => {
+                self.cpu.pending.software_length = call.op.length.into();
             }
             Err(stop) => {
                 self.next = Some(self.stopped(call, block, stop));
-                false
+                return false;
             }
         }
+        if is_last {
+            self.cpu.charge_extra();
+        }
+        self.take(state);
+        self.spend(state, self.cpu.clock.0 - before);
+        if self.is_due(state, &page) && state.room != NO_ROOM {
+            self.withdraw_room(state);
+        }
+        true
     }
 
     fn fill(&mut self, state: &mut State, linear: u64, wanted: Wanted) -> bool {
         let access = if wanted.is_write { Access::Write } else { Access::Read };
+        let page = self.page(state);
         if !self.cpu.fill_settled(self.bus, linear, wanted.bytes.into(), access) {
             return false;
         }
         // The entry may have taken the place of the running page's.
-        if self.is_due() && state.room != NO_ROOM {
+        if self.is_due(state, &page) && state.room != NO_ROOM {
             self.withdraw_room(state);
         }
         true

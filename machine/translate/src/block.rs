@@ -2,7 +2,7 @@
 //! behind them what is seldom reached.
 
 use crate::access::Access;
-use crate::encode::{Arithmetic, Condition, Encoder, Label, Memory, Register, Size};
+use crate::encode::{Arithmetic, Condition, Encoder, Label, Memory, Register, Shift, Size};
 use crate::flags::Status;
 use crate::frame;
 use crate::operation;
@@ -252,6 +252,16 @@ impl Translator<'_> {
             self.e.load(Size::Quad, spare, frame::register(guest.0));
             spare
         })
+    }
+
+    /// Bits 15:8 of a guest register as bits 7:0 of `into`; the host's flags are lost.
+    pub(crate) fn shifted_high_byte(&mut self, guest: Guest, into: Register) -> Register {
+        let held = self.read(guest, into);
+        if held != into {
+            self.e.mov(Size::Double, into, held);
+        }
+        self.e.shift(Shift::Shr, Size::Double, into, 8);
+        into
     }
 
     /// The host register to compute a guest register's new value in, its old value not wanted.

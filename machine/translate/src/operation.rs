@@ -63,6 +63,18 @@ pub(crate) fn general(name: Register, size: Size) -> Option<Guest> {
     Some(Guest((name as u32 - first as u32) as u8))
 }
 
+/// The register of which operand `n` is bits 15:8: RAX for AH.
+fn high_byte(i: &Instruction, n: u32) -> Option<Guest> {
+    let is_register = i.op_kind(n) == OpKind::Register;
+    match i.op_register(n) {
+        Register::AH if is_register => Some(Guest::RAX),
+        Register::CH if is_register => Some(Guest::RCX),
+        Register::DH if is_register => Some(Guest::RDX),
+        Register::BH if is_register => Some(Guest::RBX),
+        _ => None,
+    }
+}
+
 /// The size of operand `n`, if general registers have it.
 fn size(i: &Instruction, n: u32) -> Option<Size> {
     match i.op_kind(n) {

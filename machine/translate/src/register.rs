@@ -32,6 +32,7 @@ impl Guest {
     pub const RAX: Self = Self(0);
     pub const RCX: Self = Self(1);
     pub const RDX: Self = Self(2);
+    pub const RBX: Self = Self(3);
     pub const RSP: Self = Self(4);
     pub const RBP: Self = Self(5);
 

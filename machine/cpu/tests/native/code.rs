@@ -88,9 +88,10 @@ fn opcode(random: &mut Random) -> (Vec<u8>, Tail) {
             4..=5 => (vec![0xE9], Relative32),
             6..=8 => (vec![0xC3], None),
             9 => (vec![random.pick(&[0xE0, 0xE1, 0xE2, 0xE3])], Relative8),
-            10 => (vec![0x0F, 0xA2], None),
+            10 => (random.pick(&[[0x0F, 0xA2], [0x0F, 0x31], [0xF3, 0x90]]).to_vec(), None),
             11 => (vec![0x0F, 0xBA], ModRm(1)),
             12 => (vec![random.pick(&[0xA4, 0xA5, 0xAA, 0xAB])], None),
+            13 => (vec![random.pick(&[0xF3, 0xF2]), random.pick(&[0xA4, 0xA5, 0xAA, 0xAB])], None),
             _ => (vec![0x0F, random.pick(&[0x6F, 0x7F, 0x10, 0x11, 0xEF, 0x28])], ModRm(0)),
         },
     }

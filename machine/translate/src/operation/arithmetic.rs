@@ -2,7 +2,7 @@
 //!
 //! Processors take turns, so LOCK changes nothing here but what the instruction costs.
 
-use super::{Operand, operand, size};
+use super::{Operand, high_byte, operand, size};
 use crate::access::{Access, Address};
 use crate::block::Translator;
 use crate::encode::{Arithmetic, Condition, Register, Size, Unary};
@@ -110,6 +110,12 @@ fn on_memory(
 
 fn test(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
     let size = size(i, 0)?;
+    if let (Some(high), Ok(value)) = (high_byte(i, 0), i.try_immediate(1)) {
+        let a = t.shifted_high_byte(high, Register::RDX);
+        t.e.test_value(size, a, i32::from(value as i8));
+        t.flags_are_set(true);
+        return Some(());
+    }
     let (a, b) = (operand(i, 0, size)?, operand(i, 1, size)?);
     let b_value = match b {
         Operand::Value(value) => Some(i32::try_from(value).ok()?),

@@ -1,6 +1,7 @@
-//! BT, BTS, BTR, BTC of a register.
+//! BT, BTS, BTR, BTC of a register, and of memory by a constant number.
 
 use super::{Operand, operand, size};
+use crate::access::Access;
 use crate::block::Translator;
 use crate::encode::{BitTest, Register, Size};
 use iced_x86::{Instruction, Mnemonic};
@@ -14,12 +15,23 @@ pub(super) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
         _ => return None,
     };
     let size = size(i, 0).filter(|size| *size != Size::Byte)?;
-    let Operand::Register(of) = operand(i, 0, size)? else { return None };
     let number = match i.op_kind(1) {
         iced_x86::OpKind::Register => operand(i, 1, size)?,
         _ => Operand::Value(i64::from(i.immediate8())),
     };
     // Of the status flags CF alone changes.
+    let of = match (operand(i, 0, size)?, number) {
+        (Operand::Register(of), _) => of,
+        // A constant number stays within the operand.
+        (Operand::Memory(address), Operand::Value(number)) => {
+            let access = if test == BitTest::Bt { Access::Read } else { Access::Write };
+            let memory = t.operand(address, size, access);
+            t.e.bit_test(test, size, memory, number as u8 & (size.bits() - 1));
+            t.replace_carry();
+            return Some(());
+        }
+        _ => return None,
+    };
     t.save();
     match number {
         Operand::Register(number) => {

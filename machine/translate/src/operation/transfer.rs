@@ -1,6 +1,6 @@
 //! MOV, MOVZX, MOVSX, MOVSXD, LEA, CMOVcc, SETcc, CBW to CQO, BSWAP, XCHG, NOP.
 
-use super::{Operand, operand, size};
+use super::{Operand, high_byte, operand, size};
 use crate::access::{Access, Address};
 use crate::block::Translator;
 use crate::encode::{Condition, Extend, Memory, Register, Size};
@@ -95,6 +95,14 @@ fn mov(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
 fn extend(t: &mut Translator<'_>, i: &Instruction, extend: Extend) -> Option<()> {
     let (to_size, from_size) = (size(i, 0)?, size(i, 1)?);
     let Operand::Register(to) = operand(i, 0, to_size)? else { return None };
+    if let (Some(high), Size::Double | Size::Quad) = (high_byte(i, 1), to_size) {
+        t.save();
+        let from = t.shifted_high_byte(high, Register::RCX);
+        let a = t.target(to, Register::RDX);
+        t.e.extend(extend, (to_size, a), (from_size, from));
+        t.write_back(to, Register::RDX);
+        return Some(());
+    }
     let from = operand(i, 1, from_size)?;
     if from_size.bytes() >= to_size.bytes() || matches!(to_size, Size::Byte | Size::Word) {
         return None;
