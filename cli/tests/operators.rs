@@ -362,3 +362,35 @@ fn a_file_that_was_given_is_cited_by_its_name() {
         assert!(!text.contains("sos_commands") && !text.contains("/proc/cpuinfo"), "{text}");
     }
 }
+
+/// CPUID as `cpuid -r` writes it, of family 6: VMX at leaf 1 ECX bit 5, a hypervisor's bit at 31.
+fn intel_dump(signature: u32, leaf_1_ecx: u32) -> String {
+    format!(
+        "CPU:\n   0x00000000 0x00: eax=0x00000016 ebx=0x756e6547 ecx=0x6c65746e edx=0x49656e69\n   \
+         0x00000001 0x00: eax={signature:#010x} ebx=0x00100800 ecx={leaf_1_ecx:#010x} edx=0xbfebfbff\n"
+    )
+}
+
+#[test]
+fn a_dump_of_an_intel_processor_is_answered_by_its_model_where_that_tells() {
+    let root = Root::new("models", &[]);
+    for (name, signature, ecx, said) in [
+        ("skylake-sp", 0x0005_0654, 0x20, "hardware can: APICv, as all published dumps"),
+        ("haswell-ep", 0x0003_06F2, 0x20, "hardware can: APICv, as all published dumps"),
+        ("skylake", 0x0005_06E3, 0x20, "hardware cannot: the processor has no APIC-register"),
+        ("sandy-bridge-ep", 0x0002_06D7, 0x20, "hardware cannot: the processor has no APIC-reg"),
+        // Servers of this model have it, desktops have not.
+        ("ivy-bridge-e", 0x0003_06E4, 0x20, "can is not known"),
+        // The model is below the hypervisor, what it shows is not.
+        ("guest", 0x0005_0654, 0x8000_0020, "can is not known"),
+    ] {
+        root.put(name, &intel_dump(signature, ecx));
+        let output = Command::new(env!("CARGO_BIN_EXE_avicenna"))
+            .args(["check", "-q"])
+            .arg(root.0.join(name))
+            .output()
+            .unwrap();
+        let text = stdout(&output).replace("\n  ", " ");
+        assert!(text.contains(said), "{name}: {text}");
+    }
+}

@@ -2,7 +2,9 @@
 //!
 //! [SDM3 "Capability Reporting Facility for VMX"]; arch/x86/kvm/vmx/vmx.c, capabilities.h of Linux
 //! 5.6 to 7.3. The capability registers decide; without them the kernel's `vmx flags` (5.6 and
-//! later) do.
+//! later) do, and without those the model where it tells.
+
+mod model;
 
 use super::Row;
 use super::draft::Draft;
@@ -13,7 +15,8 @@ use super::{
 use crate::feature::{Feature, INTEL_MODULE};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
-use crate::host::{CpuKind, Facts, Vendor, boolean};
+use crate::host::{CpuKind, Facts, boolean};
+pub use model::HAS as HAS_BY_MODEL;
 
 /// A VMX control: the register whose upper half allows it, its bit, and the kernel's name for it.
 struct Control {
@@ -273,14 +276,25 @@ fn control_row(cpu: &CpuKind, control: &Control, earlier: &[Finding]) -> Finding
         }
         (Err(_), Some(true)) => draft.answer(Answer::Yes, "the kernel lists its flag"),
         (Err(_), Some(false)) => draft.answer(Answer::No, "the kernel does not list its flag"),
-        (Err(why), None) => draft.answer(Answer::Unknown, &why),
+        (Err(why), None) => match model::has_apicv(cpu).filter(|_| is_of_apicv(control.id)) {
+            Some(true) => draft.answer(Answer::Yes, model::HAS),
+            Some(false) if control.id != Row::CpuTprShadow => {
+                draft.answer(Answer::No, model::HAS_NOT)
+            }
+            _ => draft.answer(Answer::Unknown, &why),
+        },
     }
 }
 
-/// Models all of whose published dumps clear bit 7 of MSR 481h's upper half: clients of Haswell and
-/// Broadwell, Skylake to Cannon Lake, and Comet Lake's smallest. Comet Lake's A5h sets it.
-const WITHOUT_POSTED_INTERRUPTS: &[u32] =
-    &[0x3C, 0x3D, 0x46, 0x47, 0x4E, 0x5E, 0x66, 0x8E, 0x9E, 0xA6];
+fn is_of_apicv(row: Row) -> bool {
+    matches!(
+        row,
+        Row::CpuTprShadow
+            | Row::CpuApicRegister
+            | Row::CpuInterruptDelivery
+            | Row::CpuPostedInterrupts
+    )
+}
 
 /// Client parts lacked posted interrupts for years after the servers had them.
 fn client_part(cpu: &CpuKind, rows: &[Finding]) -> Finding {
@@ -288,11 +302,7 @@ fn client_part(cpu: &CpuKind, rows: &[Finding]) -> Finding {
         .iter()
         .find(|row| row.is(Row::CpuPostedInterrupts))
         .map_or(Answer::Unknown, |row| row.answer);
-    let is_client = cpu.signature.map(|signature| {
-        cpu.vendor == Some(Vendor::Intel)
-            && signature.family == 6
-            && WITHOUT_POSTED_INTERRUPTS.contains(&signature.model)
-    });
+    let is_client = model::is_client_without(cpu);
     let draft = Draft::new(
         Row::CpuClientPart,
         cpu.subject(),

@@ -3,6 +3,7 @@
 //!
 //! And which rows only follow from others: an operator mends causes.
 
+use super::intel::HAS_BY_MODEL;
 use super::{Report, Row, Scope};
 use crate::feature::Feature;
 use crate::finding::{Answer, Finding, Fix, Needs};
@@ -107,7 +108,7 @@ fn hardware(report: &Report) -> Sentence {
         Some((Answer::No, name)) => format!("{subject} cannot: the processor has no {name}"),
         Some((Answer::Unknown, _)) if report.all(Row::CpuVmx) == Answer::Yes => format!(
             "whether {subject} can is not known: the VMX capability registers were not read (root may, and vmx flags of \
-             /proc/cpuinfo tell too)"
+             /proc/cpuinfo tell too), and the model does not tell"
         ),
         Some((Answer::Unknown, name)) => format!(
             "whether {subject} can is not known: whether the processor has {name} could not be read"
@@ -130,6 +131,9 @@ fn capable(report: &Report, vendor: Vendor, iommu: &[Row]) -> String {
             }
         }
         Vendor::Intel => match report.all(Row::CpuIpi) {
+            _ if report.findings.iter().any(|finding| finding.reason == HAS_BY_MODEL) => {
+                text += ", as all published dumps of its model (its own registers were not read)";
+            }
             Answer::Yes => text += &format!(" and {}", Feature::IpiVirtualization),
             Answer::No => text += &format!(" without {}", Feature::IpiVirtualization),
             Answer::Unknown => {}
