@@ -1,5 +1,5 @@
-//! The manuals as types: registers, tables and encodings of x86-64, the APICs, SVM, VMX and the
-//! IOMMUs. Facts only: no behaviour beyond encoding and decoding, no `unsafe`, no `std`.
+//! The manuals as types: registers, tables and encodings of x86-64, the APICs, SVM, VMX, the IOMMUs
+//! and devices. Facts only: no behaviour beyond encoding and decoding, no `unsafe`, no `std`.
 #![no_std]
 #![warn(missing_docs)]
 
@@ -10,6 +10,7 @@ pub mod control;
 pub mod cpuid;
 pub mod exception;
 pub mod identity;
+pub mod intel_82599;
 pub mod msi;
 pub mod msr;
 pub mod paging;

@@ -207,6 +207,23 @@ pub struct MsixControl {
     pub is_enabled: bool,
 }
 
+/// The PCI Express capability. [PCIE "PCI Express Capability Structure"]
+pub mod express {
+    /// Bytes of the structure, version 2, with its identifier and link.
+    pub const SIZE: usize = 0x3C;
+    /// PCI Express Capabilities: version 2, an endpoint that is part of the root complex.
+    pub const INTEGRATED_ENDPOINT: u16 = 0x0092;
+    /// Offset of Device Capabilities.
+    pub const DEVICE_CAPABILITIES: u16 = 0x04;
+    /// Device Capabilities, bit 28: the function can be reset by itself. Bit 15, role-based error
+    /// reporting, is always set.
+    pub const FUNCTION_LEVEL_RESET: u32 = 1 << 28 | 1 << 15;
+    /// Offset of Device Control.
+    pub const DEVICE_CONTROL: u16 = 0x08;
+    /// Device Control, bit 15: a one resets the function; reads 0.
+    pub const INITIATE_RESET: u16 = 1 << 15;
+}
+
 /// Class and subclass codes of what a board carries.
 pub mod class {
     /// Of a bus hierarchy's root.
