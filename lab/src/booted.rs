@@ -195,7 +195,15 @@ mod tests {
 
     fn host(model: &str, cpus: u16) -> Host {
         let model = CpuModel::named(model).expect("a model that comes with the machine");
-        Host { model, iommu: None, has_pulse: false, cpus, memory: 64 << 20, append: String::new() }
+        Host {
+            model,
+            iommu: None,
+            has_pulse: false,
+            wires: Vec::new(),
+            cpus,
+            memory: 64 << 20,
+            append: String::new(),
+        }
     }
 
     fn kernel(image: &[u8]) -> Kernel {

@@ -110,6 +110,7 @@ fn run(
         start: device::Date::default(),
         iommu: host.iommu,
         has_pulse: host.has_pulse,
+        wires: host.wires.clone(),
         virtio: Vec::new(),
     })?;
     machine.load(&Images {

@@ -172,6 +172,7 @@ mod tests {
             model,
             iommu: None,
             has_pulse: false,
+            wires: Vec::new(),
             cpus: 1,
             memory: 64 << 20,
             append: String::new(),

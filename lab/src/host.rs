@@ -25,6 +25,8 @@ pub struct Host {
     pub iommu: Option<IommuModel>,
     /// Whether the function for measuring interrupts is there.
     pub has_pulse: bool,
+    /// Wires that virtual functions of a network controller are at.
+    pub wires: Vec<device::intel_82599::Wire>,
     /// Bytes of RAM.
     pub memory: u64,
     /// More words for the kernel's command line.
@@ -42,6 +44,7 @@ impl Host {
             start: device::Date::default(),
             iommu: self.iommu,
             has_pulse: self.has_pulse,
+            wires: self.wires.clone(),
             virtio: vec![Model::Console(Console::new(&[PORT.to_owned()]))],
         })
     }

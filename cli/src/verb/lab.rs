@@ -70,6 +70,8 @@ fn kernel(
     if name == Some("builtin") {
         return Ok(Found::BuiltIn { instead: None });
     }
+    let of_wires: &[&str] = if host.wires.is_empty() { &[] } else { &["ixgbevf"] };
+    let modules = &[modules, of_wires].concat();
     let needs = Needs { vendor: vendor(&host.model), modules };
     match Kernel::find(name.unwrap_or(USUAL), needs, watch) {
         Ok(mut kernel) => {

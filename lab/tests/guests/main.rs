@@ -28,6 +28,7 @@ fn run(model: CpuModel, cpus: u16, image: &[u8], command_line: &str) -> (Option<
         start: device::Date::default(),
         iommu: None,
         has_pulse: false,
+        wires: Vec::new(),
         virtio: Vec::new(),
     })
     .expect("a machine");

@@ -40,6 +40,8 @@ pub struct Configuration {
     pub iommu: Option<iommu::Model>,
     /// Whether there is the function for measuring interrupts.
     pub has_pulse: bool,
+    /// Wires that virtual functions of a network controller are at.
+    pub wires: Vec<device::intel_82599::Wire>,
     /// Virtio devices, in the order of their places on the bus.
     pub virtio: Vec<device::virtio::Model>,
 }
@@ -131,6 +133,7 @@ impl Machine {
             ),
             has_pulse: configuration.has_pulse,
             virtio: configuration.virtio.clone(),
+            wires: configuration.wires.clone(),
             ..ChipsetConfiguration::default()
         };
         let cpus: Vec<Cpu> =

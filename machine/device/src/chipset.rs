@@ -3,6 +3,7 @@
 
 use crate::firmware_configuration::FirmwareConfiguration;
 use crate::hpet::Hpet;
+use crate::intel_82599::Wire;
 use crate::keyboard::KeyboardController;
 use crate::lanes;
 use crate::map;
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 mod attached;
 mod onboard;
 
-pub use onboard::{IOMMU_CAPABILITY, MAXIMUM_VIRTIO_DEVICES};
+pub use onboard::{IOMMU_CAPABILITY, MAXIMUM_VIRTIO_DEVICES, MAXIMUM_VIRTUAL_FUNCTIONS};
 
 /// What a board carries.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -43,6 +44,9 @@ pub struct ChipsetConfiguration {
     /// Virtio devices, in the order of their PCI device numbers from
     /// [`map::FIRST_VIRTIO_DEVICE`] on; at most [`MAXIMUM_VIRTIO_DEVICES`] are taken.
     pub virtio: Vec<Model>,
+    /// Wires with a virtual function at one end or both, whose device numbers begin at
+    /// [`map::FIRST_VIRTUAL_FUNCTION_DEVICE`]; at most [`MAXIMUM_VIRTUAL_FUNCTIONS`] are taken.
+    pub wires: Vec<Wire>,
 }
 
 impl Default for ChipsetConfiguration {
@@ -56,6 +60,7 @@ impl Default for ChipsetConfiguration {
             has_amd_iommu: false,
             has_pulse: false,
             virtio: Vec::new(),
+            wires: Vec::new(),
         }
     }
 }

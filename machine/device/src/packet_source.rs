@@ -1,6 +1,7 @@
 //! The other end of a network cable: it counts, reflects or answers what a guest sends, and sends
 //! packets of its own at a steady rate of virtual time.
 
+use crate::packet::{ETHER_TYPE_IPV4, ETHERNET, IPV4, PROTOCOL_UDP, checksum};
 use arch::time::Picoseconds;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -21,13 +22,9 @@ pub const GUEST_ADDRESS: [u8; 4] = [10, 0, 2, 15];
 /// The discard port.
 const GENERATOR_PORT: u16 = 9;
 
-const ETHERNET: usize = 14;
-const IPV4: usize = 20;
 const UDP: usize = 8;
-const ETHER_TYPE_IPV4: u16 = 0x0800;
 const ETHER_TYPE_ARP: u16 = 0x0806;
 const PROTOCOL_ICMP: u8 = 1;
-const PROTOCOL_UDP: u8 = 17;
 
 /// What the peer does with a frame from the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -263,16 +260,6 @@ fn ipv4(protocol: u8, source: [u8; 4], destination: [u8; 4], content: &[u8]) -> 
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
     packet.extend(content);
     packet
-}
-
-/// The ones' complement sum of 16-bit words. [RFC1071 "Computing the Internet Checksum"]
-fn checksum(bytes: &[u8]) -> u16 {
-    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
-    let mut sum: u32 = bytes.chunks(2).map(word).sum();
-    while sum > 0xFFFF {
-        sum = (sum & 0xFFFF) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! registers, and INTx pins gathered onto lines.
 //! [PCI "Configuration Mechanism #1"] [PCIE "ECAM"]
 //!
-//! DEVIATION(PCIE "Express Capability"): functions are conventional PCI; registers from 100h on
-//! read zero. There are no bridges to further buses.
+//! DEVIATION(PCIE "Extended Configuration Space"): registers from 100h on read zero. There are no
+//! bridges to further buses.
 
 use crate::lanes;
 use crate::map;
@@ -13,12 +13,14 @@ use bus::{Context, Effect, Initiator};
 use serde::{Deserialize, Serialize};
 
 mod configuration;
+mod express;
 mod function;
 mod message;
 pub mod pulse;
 pub mod test_function;
 
 pub use configuration::{BAR_COUNT, Bar, Configuration, Identity};
+pub use express::Express;
 pub use function::{Attachment, Device, Function};
 pub use message::{MAXIMUM_VECTORS, Msi, Msix};
 
@@ -247,6 +249,17 @@ impl PciBus {
             if self.functions[index].next_deadline().is_some_and(|at| at <= cx.now) {
                 self.with_function(cx, index, Function::advance);
             }
+        }
+        (0..self.functions.len()).for_each(|index| self.carry(cx, index));
+    }
+
+    /// Takes what a function has sent over a wire to the function at the wire's other end.
+    fn carry(&mut self, cx: &mut Context, index: usize) {
+        let Some((address, frames)) = self.functions[index].take_departed() else { return };
+        let to = self.functions.iter().position(|function| function.address == address);
+        let Some(to) = to else { return };
+        for frame in frames {
+            self.with_function(cx, to, |function, cx| function.receive(cx, &frame));
         }
     }
 

@@ -4,6 +4,7 @@
 use arch::address::SystemPhysical;
 use arch::time::Picoseconds;
 use bus::{Context, Effect, GuestMemory, Outbox};
+use device::intel_82599::Wire;
 use device::packet_source::{PacketSource, Reaction, Stream};
 use device::storage::{Disk, MemoryStorage};
 use device::virtio::Model;
@@ -22,6 +23,12 @@ const REGION: u64 = 0x8000;
 /// Behind the region of the test function.
 const FIRST_REGION: u64 = map::PCI_MEMORY_START.0 + 0x4000;
 const QUEUES: u64 = 0x1_0000;
+/// Virtual functions of a network controller follow, 16 KiB of registers and 16 KiB of table each:
+/// two with a wire between, and one that hears itself.
+const FUNCTIONS: u64 = 3;
+const FIRST_FUNCTION: u64 = FIRST_REGION + DEVICES * REGION;
+/// Rings of 16 descriptors, which all functions share.
+const RINGS: u64 = 0x2_0000;
 
 #[derive(Clone, Debug)]
 enum Action {
@@ -33,6 +40,9 @@ enum Action {
     Descriptor { queue: u64, index: u64, target: u64, length: u32, flags: u16, next: u16 },
     Offer { queue: u64, head: u16, count: u16 },
     Notify { device: u64, queue: u64 },
+    Register { function: u64, offset: u64, value: u32 },
+    Frame { ring: u64, index: u64, buffer: u64, command: u64 },
+    Mail { function: u64, words: Vec<u32> },
     Type { port: u8, bytes: Vec<u8> },
     Feed { port: usize, bytes: Vec<u8> },
     ToDeadline,
@@ -62,6 +72,29 @@ fn address() -> impl Strategy<Value = u64> {
         1 => (0u64..16).prop_map(|at| map::TEST_RAM.0 + map::TEST_RAM_SIZE - at),
         1 => any::<u64>(),
     ]
+}
+
+/// Offsets that mean something, of both queues and none.
+fn register() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        (0u64..0x60).prop_map(|at| at * 4),
+        (0x40u64..0x54).prop_map(|at| at * 4),
+        (0x80u64..0xC1).prop_map(|at| at * 4),
+        (0x208u64..0x20B).prop_map(|at| at * 4),
+        (0u64..3, 0u64..16).prop_map(|(queue, at)| 0x1000 + queue * 0x40 + at * 4),
+        (0u64..3, 0u64..16).prop_map(|(queue, at)| 0x2000 + queue * 0x40 + at * 4),
+        0u64..0x4000,
+    ]
+}
+
+/// The second half of a descriptor: contexts, data, segments, and anything.
+fn command() -> impl Strategy<Value = u64> {
+    let data = (0u64..3000, any::<u8>(), any::<u32>()).prop_map(|(length, flags, rest)| {
+        length | 3 << 20 | u64::from(flags | 0x20) << 24 | u64::from(rest) << 32
+    });
+    let context = (any::<u32>(), any::<u16>())
+        .prop_map(|(low, rest)| u64::from(low & 0x1E00) | 0x2020_0000 | u64::from(rest) << 40);
+    prop_oneof![6 => data, 3 => context, 1 => any::<u64>()]
 }
 
 fn value() -> impl Strategy<Value = u64> {
@@ -95,6 +128,18 @@ fn action() -> impl Strategy<Value = Action> {
         6 => (0u64..6, 0u16..9, 0u16..10)
             .prop_map(|(queue, head, count)| Action::Offer { queue, head, count }),
         6 => (0..DEVICES, 0u64..7).prop_map(|(device, queue)| Action::Notify { device, queue }),
+        8 => (0..FUNCTIONS, register(), value()).prop_map(|(function, offset, value)| {
+            Action::Register { function, offset, value: value as u32 }
+        }),
+        8 => (0u64..4, 0u64..16, 0..MEMORY_SIZE, command()).prop_map(
+            |(ring, index, buffer, command)| Action::Frame { ring, index, buffer, command }
+        ),
+        2 => (0..FUNCTIONS, prop::collection::vec(any::<u32>(), 0..16), 0u32..16).prop_map(
+            |(function, mut words, request)| {
+                words.insert(0, request);
+                Action::Mail { function, words }
+            }
+        ),
         1 => (0u8..4, prop::collection::vec(any::<u8>(), 0..40))
             .prop_map(|(port, bytes)| Action::Type { port, bytes }),
         1 => (0usize..4, prop::collection::vec(any::<u8>(), 0..40))
@@ -127,6 +172,7 @@ impl Board {
                 Model::Network(Network::new(mac, source)),
                 Model::Entropy(Entropy::new(1)),
             ],
+            wires: vec![Wire::Pair, Wire::Source(Reaction::Reflect, None)],
             ..ChipsetConfiguration::default()
         };
         let chipset = Chipset::new(&configuration);
@@ -163,6 +209,31 @@ impl Board {
         board
     }
 
+    /// As [`Board::new`], with all virtual functions up on rings that share their memory.
+    fn online() -> Self {
+        let mut board = Self::new();
+        for function in 0..FUNCTIONS {
+            let slot = function + u64::from(map::FIRST_VIRTUAL_FUNCTION_DEVICE);
+            board.set(map::ECAM.0 + (slot << 15) + 4, 2, 6);
+            board.set(map::ECAM.0 + (slot << 15) + 0x42, 2, 0x8000);
+            board.act(&Action::Mail { function, words: vec![1] });
+            board.act(&Action::Mail { function, words: vec![8, 4] });
+            board.act(&Action::Mail { function, words: vec![0xC, 3] });
+            let registers = FIRST_FUNCTION + function * REGION;
+            for (offset, value) in [(0x120, 0x8180_8180), (0x108, 7), (0x1014, 0x1200_0002)] {
+                board.set(registers + offset, 4, value);
+            }
+            for (ring, queue) in [0x1000, 0x1040, 0x2000, 0x2040].into_iter().enumerate() {
+                for (offset, value) in
+                    [(0, RINGS + ring as u64 * 0x1000), (8, 256), (0x28, 1 << 25), (0x18, 15)]
+                {
+                    board.set(registers + queue + offset, 4, value);
+                }
+            }
+        }
+        board
+    }
+
     fn set(&mut self, address: u64, size: u8, value: u64) {
         self.act(&Action::Write { address, size, value });
     }
@@ -181,6 +252,17 @@ impl Board {
                 bytes.extend(flags.to_le_bytes());
                 bytes.extend(next.to_le_bytes());
                 self.store(QUEUES + queue * 0x1000 + index * 16, &bytes);
+            }
+            Action::Frame { ring, index, buffer, command } => {
+                let bytes = u128::from(buffer) | u128::from(command) << 64;
+                self.store(RINGS + ring * 0x1000 + index * 16, &bytes.to_le_bytes());
+            }
+            Action::Mail { function, ref words } => {
+                let registers = FIRST_FUNCTION + function * REGION;
+                for (word, at) in words.iter().zip((0x200..).step_by(4)) {
+                    self.set(registers + at, 4, u64::from(*word));
+                }
+                self.set(registers + 0x2FC, 4, 1);
             }
             Action::Offer { queue, head, count } => {
                 let ring = QUEUES + queue * 0x1000 + 0x400;
@@ -214,6 +296,12 @@ impl Board {
                 let at = FIRST_REGION + device * REGION + 0x3000 + queue * 4;
                 chipset.write(cx, SystemPhysical(at), 2, queue);
                 0
+            }
+            Action::Register { function, offset, value } => {
+                let at = FIRST_FUNCTION + function * REGION + offset;
+                let before = chipset.read(cx, SystemPhysical(at), 4);
+                chipset.write(cx, SystemPhysical(at), 4, value.into());
+                before
             }
             Action::Type { port, ref bytes } => chipset.receive(cx, port, bytes) as u64,
             Action::Feed { port, ref bytes } => chipset.feed_console(cx, 0, port, bytes) as u64,
@@ -276,6 +364,23 @@ fn the_live_board_of_these_tests_serves_well_formed_requests() {
     assert!(board.ram[0x8_0000..0x8_0040].iter().any(|&byte| byte != 0));
 }
 
+#[test]
+fn the_online_board_of_these_tests_carries_frames() {
+    let mut board = Board::online();
+    let buffer = 0x8_0000;
+    board.store(buffer, &[&[0xFF; 12][..], &[0x88, 0xB5]].concat());
+    // EOP, RS, advanced data, 60 bytes; a ring for sending and one for receiving.
+    board.act(&Action::Frame { ring: 2, index: 15, buffer, command: 0x2930_003C });
+    board.act(&Action::Frame { ring: 0, index: 0, buffer: 0x9_0000, command: 0 });
+    for (offset, value) in [(0x2010, 15), (0x2018, 0)] {
+        board.act(&Action::Register { function: 0, offset, value });
+    }
+    for _ in 0..100 {
+        board.act(&Action::ToDeadline);
+    }
+    assert_eq!(board.ram[0x9_0000..0x9_000E], board.ram[0x8_0000..0x8_000E]);
+}
+
 proptest! {
     // Failures are kept as named rows here, not in a file beside.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
@@ -301,11 +406,22 @@ proptest! {
     }
 
     #[test]
+    fn no_descriptor_register_or_message_crashes_or_hangs_a_virtual_function(
+        actions in prop::collection::vec(action(), 1..400)
+    ) {
+        let mut board = Board::online();
+        actions.iter().for_each(|action| {
+            board.act(action);
+        });
+    }
+
+    #[test]
     fn copies_and_restored_boards_go_on_alike(
+        is_live in any::<bool>(),
         before in prop::collection::vec(action(), 0..100),
         after in prop::collection::vec(action(), 1..100),
     ) {
-        let mut board = Board::live();
+        let mut board = if is_live { Board::live() } else { Board::online() };
         before.iter().for_each(|action| {
             board.act(action);
         });

@@ -75,7 +75,8 @@ impl HostArguments {
         let iommu = self.platform.iommu(&model, needs_device)?;
         let (cpus, memory, append) = (self.cpus, self.memory, self.append.clone());
         let has_pulse = self.platform.pulse || needs_device;
-        Ok(Host { model, iommu, has_pulse, cpus, memory, append })
+        let wires = self.platform.wires()?;
+        Ok(Host { model, iommu, has_pulse, wires, cpus, memory, append })
     }
 
     pub(super) fn additions(&self) -> Additions<'_> {

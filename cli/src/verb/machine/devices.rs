@@ -85,6 +85,11 @@ struct NetworkArgument {
 }
 
 fn parse_network(text: &str) -> Result<NetworkArgument, String> {
+    parse_peer(text).map(|(reaction, stream)| NetworkArgument { reaction, stream })
+}
+
+/// What is at the other end of a cable, and the stream that it sends by itself.
+pub(super) fn parse_peer(text: &str) -> Result<(Reaction, Option<Stream>), String> {
     let mut words = text.split(',');
     let reaction = match words.next() {
         Some("answer") => Reaction::Answer,
@@ -107,7 +112,7 @@ fn parse_network(text: &str) -> Result<NetworkArgument, String> {
         }
     }
     let stream = (stream.packets_per_second > 0).then_some(stream);
-    Ok(NetworkArgument { reaction, stream })
+    Ok((reaction, stream))
 }
 
 impl Arguments {

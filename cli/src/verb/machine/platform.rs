@@ -1,11 +1,14 @@
 //! What a machine has beside processors and virtio devices: the options that `machine` and `lab`
 //! share.
 
+use super::devices::parse_peer;
 use crate::status::Usage;
 use anyhow::anyhow;
 use arch::time::Picoseconds;
 use board::{IommuBehaviour, IommuModel, IommuPart, server_iommu};
 use cpu::CpuModel;
+use device::chipset::MAXIMUM_VIRTUAL_FUNCTIONS;
+use device::intel_82599::Wire;
 
 /// The longest time between two steps of a posting, in nanoseconds.
 const LONGEST_STEP: u64 = 1_000_000;
@@ -23,6 +26,20 @@ pub struct Arguments {
     /// A function that interrupts at a programmed rate (docs/device-interrupts.md)
     #[arg(long)]
     pub pulse: bool,
+    /// A 10 Gb/s network function, an 82599's virtual one (Linux: ixgbevf), on a wire to a peer as
+    /// --net has them: answer, reflect or count, with ,rate=N[,length=N][,count=N]; or pair: two
+    /// functions with a wire between
+    #[arg(long, value_name = "PEER", value_parser = wire)]
+    vf: Vec<Wire>,
+}
+
+fn wire(text: &str) -> Result<Wire, String> {
+    if text == "pair" {
+        return Ok(Wire::Pair);
+    }
+    let (reaction, stream) = parse_peer(text)
+        .map_err(|error| error.replace("must be answer", "must be pair, answer"))?;
+    Ok(Wire::Source(reaction, stream))
 }
 
 /// Nothing for none.
@@ -54,6 +71,16 @@ fn choice(text: &str) -> Result<Choice, String> {
 }
 
 impl Arguments {
+    /// As many as find a place.
+    pub fn wires(&self) -> anyhow::Result<Vec<Wire>> {
+        let count: usize = self.vf.iter().map(|wire| wire.functions()).sum();
+        if count > MAXIMUM_VIRTUAL_FUNCTIONS {
+            let most = MAXIMUM_VIRTUAL_FUNCTIONS;
+            return Err(Usage::of(anyhow!("--vf: {count} functions, there can be at most {most}")));
+        }
+        Ok(self.vf.clone())
+    }
+
     /// As the options say; without them one where it is `needed`.
     pub fn iommu(&self, model: &CpuModel, needed: bool) -> anyhow::Result<Option<IommuModel>> {
         let usual = Choice(needed.then(IommuBehaviour::default));
@@ -86,6 +113,7 @@ impl Arguments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use device::packet_source::{Reaction, Stream};
 
     #[test]
     fn words_behind_on_say_how_it_behaves() {
@@ -99,11 +127,20 @@ mod tests {
     #[test]
     fn what_needs_an_iommu_has_one_unless_it_is_said_to_be_off() {
         let zen4 = CpuModel::named("zen4").expect("a model");
-        let with = |iommu| Arguments { iommu, pulse: false };
+        let with = |iommu| Arguments { iommu, pulse: false, vf: Vec::new() };
         assert!(with(None).iommu(&zen4, true).is_ok_and(|found| found.is_some()));
         assert!(with(None).iommu(&zen4, false).is_ok_and(|found| found.is_none()));
         let refused = with(Some(Choice(None))).iommu(&zen4, true);
         assert!(refused.is_err_and(|error| error.to_string().starts_with("--iommu off: ")));
+    }
+
+    #[test]
+    fn a_wire_ends_at_a_known_kind_of_peer() {
+        assert_eq!(wire("pair"), Ok(Wire::Pair));
+        assert_eq!(wire("reflect"), Ok(Wire::Source(Reaction::Reflect, None)));
+        let stream = Stream { packets_per_second: 5, length: 60, count: None };
+        assert_eq!(wire("count,rate=5"), Ok(Wire::Source(Reaction::Count, Some(stream))));
+        assert!(wire("pair,rate=5").is_err() && wire("").is_err());
     }
 
     #[test]

@@ -167,6 +167,7 @@ fn build(arguments: &Arguments) -> anyhow::Result<(Machine, ConfigurationDigest)
     let configuration = Configuration {
         iommu: arguments.platform.iommu(&model, false)?,
         has_pulse: arguments.platform.pulse,
+        wires: arguments.platform.wires()?,
         model,
         topology: Topology::of_cores(arguments.cpus).map_err(Usage::of)?,
         memory: arguments.memory,
@@ -359,8 +360,10 @@ fn status(outcome: Outcome) -> u8 {
     }
 }
 
-/// The closing line: instructions, virtual time, host time, MIPS, trace hash.
+/// The closing line: instructions, virtual time, host time, MIPS, trace hash; before it a line for
+/// each network function, with what crossed its wire.
 fn report(machine: &Machine, format: Format, started: Instant) {
+    let functions: Vec<_> = machine.state.wiring.chipset.virtual_functions().collect();
     let instructions = machine.instructions();
     let virtual_seconds = machine.state.now.0 as f64 / 1e12;
     let host = started.elapsed().as_secs_f64();
@@ -368,6 +371,11 @@ fn report(machine: &Machine, format: Format, started: Instant) {
     let hash = machine.state.wiring.hash;
     let end = machine.outcome();
     let executor = if machine.translates() { "native" } else { "interpreted" };
+    if format == Format::Text {
+        for (address, function) in &functions {
+            eprintln!("avicenna: {address}: {}", function.counters);
+        }
+    }
     match format {
         Format::Text => eprintln!(
             "avicenna: {instructions} instructions, {virtual_seconds:.6} s virtual, \
@@ -395,6 +403,9 @@ fn report(machine: &Machine, format: Format, started: Instant) {
                 })),
                 "trace_hash": hash.to_string(),
                 "outcome": end.map(describe),
+                "functions": functions.iter().map(|(address, function)| {
+                    (address.to_string(), serde_json::json!(function.counters))
+                }).collect::<serde_json::Map<_, _>>(),
             })
         ),
     }

@@ -53,6 +53,9 @@ impl Configuration {
         if self.has_pulse {
             text("pulse");
         }
+        for wire in &self.wires {
+            text(&format!("wire {wire:?}"));
+        }
         if let Some(iommu) = &self.iommu {
             text(&format!("iommu {iommu:?}"));
         }

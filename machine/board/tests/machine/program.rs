@@ -63,6 +63,7 @@ pub fn configuration() -> Configuration {
         start: device::Date::default(),
         iommu: None,
         has_pulse: false,
+        wires: Vec::new(),
         virtio: vec![Model::Console(Console::new(&["results".into()]))],
     }
 }

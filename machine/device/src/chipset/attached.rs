@@ -2,12 +2,14 @@
 //! Devices of a kind are numbered in the order of the configuration.
 
 use super::Chipset;
+use crate::intel_82599::VirtualFunction;
 use crate::pci::Device;
 use crate::storage::Disk;
 use crate::virtio::Model;
 use crate::virtio::console::Console;
 use crate::virtio::network::Network;
 use arch::identity::RequesterId;
+use arch::pci::FunctionAddress;
 use bus::Context;
 
 impl Chipset {
@@ -31,6 +33,14 @@ impl Chipset {
     pub fn networks_mut(&mut self) -> impl Iterator<Item = &mut Network> {
         self.models_mut().filter_map(|model| match model {
             Model::Network(network) => Some(network),
+            _ => None,
+        })
+    }
+
+    /// The virtual functions of network controllers, each with its place.
+    pub fn virtual_functions(&self) -> impl Iterator<Item = (FunctionAddress, &VirtualFunction)> {
+        self.pci.functions().iter().filter_map(|function| match &function.device {
+            Device::Intel82599(device) => Some((function.address, &**device)),
             _ => None,
         })
     }

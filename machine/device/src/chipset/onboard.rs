@@ -1,6 +1,7 @@
 //! The PCI functions that a board has: bridges, the SMBus controller, and what was asked for.
 
 use super::ChipsetConfiguration;
+use crate::intel_82599;
 use crate::map;
 use crate::pci::pulse::Pulse;
 use crate::pci::test_function::{MEMORY_BAR, MEMORY_SIZE, PORT_BAR, PORT_SIZE, TestFunction};
@@ -24,6 +25,10 @@ pub const IOMMU_CAPABILITY: u8 = header::FIRST_CAPABILITY as u8;
 
 /// Virtio devices that find a place: device numbers 1 to 13h.
 pub const MAXIMUM_VIRTIO_DEVICES: usize = (map::SMBUS.device - map::FIRST_VIRTIO_DEVICE) as usize;
+
+/// Virtual functions that find a place: device numbers 15h to 1Ch.
+pub const MAXIMUM_VIRTUAL_FUNCTIONS: usize =
+    (map::PULSE.device - map::FIRST_VIRTUAL_FUNCTION_DEVICE) as usize;
 
 pub(super) fn populate(pci: &mut PciBus, configuration: &ChipsetConfiguration) {
     let passive = [
@@ -52,6 +57,12 @@ pub(super) fn populate(pci: &mut PciBus, configuration: &ChipsetConfiguration) {
         let address = FunctionAddress::new(0, device, 0);
         let is_added = Virtio::new(model.clone()).attach(pci, address);
         debug_assert!(is_added, "device {device:#x} is free");
+    }
+    let places = (map::FIRST_VIRTUAL_FUNCTION_DEVICE..map::PULSE.device)
+        .map(|device| FunctionAddress::new(0, device, 0));
+    for (address, function) in intel_82599::at_wires(&configuration.wires, places) {
+        let is_added = function.attach(pci, address);
+        debug_assert!(is_added, "{address} is free");
     }
 }
 

@@ -139,6 +139,13 @@ impl Configuration {
         }
     }
 
+    /// Every bit that a driver may change is as after power-on. Base addresses are among them.
+    pub fn reset(&mut self) {
+        for (byte, writable) in self.bytes.iter_mut().zip(&self.writable) {
+            *byte &= !writable;
+        }
+    }
+
     /// The command register: which spaces are decoded, bus mastering, INTx.
     pub fn command(&self) -> Command {
         Command::from_bits_truncate(self.get(header::COMMAND, 2) as u16)

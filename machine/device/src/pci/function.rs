@@ -2,7 +2,8 @@
 
 use super::pulse::Pulse;
 use super::test_function::TestFunction;
-use super::{Configuration, Msi, Msix};
+use super::{Configuration, Express, Msi, Msix};
+use crate::intel_82599::VirtualFunction;
 use crate::virtio::Virtio;
 use arch::address::Device as DeviceAddress;
 use arch::identity::RequesterId;
@@ -22,6 +23,8 @@ pub enum Device {
     Pulse(Pulse),
     /// A virtio device behind its PCI transport.
     Virtio(Box<Virtio>),
+    /// A virtual function of a network controller.
+    Intel82599(Box<VirtualFunction>),
 }
 
 /// A PCI function with the device behind its regions.
@@ -37,6 +40,8 @@ pub struct Function {
     pub msix: Option<Msix>,
     /// The region that holds the MSI-X table.
     pub msix_bar: Option<usize>,
+    /// Where its PCI Express capability is, if it has one.
+    pub express: Option<Express>,
     /// What answers accesses to its regions.
     pub device: Device,
     /// The device wants its INTx pin asserted; command register and MSI may forbid it.
@@ -52,6 +57,7 @@ impl Function {
             msi: None,
             msix: None,
             msix_bar: None,
+            express: None,
             device,
             wants_pin: false,
         }
@@ -67,6 +73,7 @@ impl Function {
             Device::Test(device) => device.read(bar, offset, size),
             Device::Pulse(device) => device.read(attachment.now(), offset),
             Device::Virtio(device) => device.read(&mut attachment, offset, size),
+            Device::Intel82599(device) => device.read(&mut attachment, offset),
         }
     }
 
@@ -89,6 +96,7 @@ impl Function {
             Device::Test(device) => device.write(bar, offset, size, value),
             Device::Pulse(device) => device.write(attachment.now(), offset, value),
             Device::Virtio(device) => device.write(&mut attachment, offset, size, value),
+            Device::Intel82599(device) => device.write(&mut attachment, offset, value),
         }
     }
 
@@ -100,7 +108,23 @@ impl Function {
         value: u32,
     ) {
         self.configuration.write(offset, size, value);
+        let configuration = &mut self.configuration;
+        if self.express.is_some_and(|express| express.take_reset(configuration)) {
+            self.reset();
+        }
         self.send_pending(cx);
+    }
+
+    /// [PCIE "Function Level Reset"]
+    fn reset(&mut self) {
+        self.configuration.reset();
+        if let Some(msix) = &mut self.msix {
+            msix.reset();
+        }
+        match &mut self.device {
+            Device::Intel82599(device) => device.reset(),
+            Device::Passive | Device::Test(_) | Device::Pulse(_) | Device::Virtio(_) => {}
+        }
     }
 
     /// When its device has something to do without being asked.
@@ -109,6 +133,7 @@ impl Function {
             Device::Passive | Device::Test(_) => None,
             Device::Pulse(device) => device.next_deadline(),
             Device::Virtio(device) => device.next_deadline(),
+            Device::Intel82599(device) => device.next_deadline(),
         }
     }
 
@@ -118,6 +143,22 @@ impl Function {
             Device::Passive | Device::Test(_) => {}
             Device::Pulse(device) => device.advance(&mut attachment),
             Device::Virtio(device) => device.advance(&mut attachment),
+            Device::Intel82599(device) => device.advance(&mut attachment),
+        }
+    }
+
+    /// Frames that have left over a wire for another function, and where that is.
+    pub(super) fn take_departed(&mut self) -> Option<(FunctionAddress, Vec<Vec<u8>>)> {
+        match &mut self.device {
+            Device::Intel82599(device) => device.take_departed(),
+            _ => None,
+        }
+    }
+
+    /// A frame arrives over a wire from another function.
+    pub(super) fn receive(&mut self, cx: &mut Context, frame: &[u8]) {
+        if let (Device::Intel82599(device), mut attachment) = self.split(cx) {
+            device.receive(&mut attachment, frame);
         }
     }
 

@@ -130,6 +130,12 @@ impl Msix {
         (table + 2048).next_power_of_two().max(4096)
     }
 
+    /// Every vector is masked and has no address; nothing is pending.
+    pub fn reset(&mut self) {
+        self.entries.fill(Entry { address: 0, data: 0, is_masked: true });
+        self.pending.fill(0);
+    }
+
     /// Entries of the table.
     pub fn vectors(&self) -> u16 {
         self.entries.len() as u16
