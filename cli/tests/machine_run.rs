@@ -76,6 +76,26 @@ fn what_cannot_be_is_said_once_with_its_name_and_status() {
 }
 
 #[test]
+fn a_lab_that_cannot_be_is_usage_and_says_what_would_do() {
+    let rows: [(&[&str], &str); 4] = [
+        (&["--cpus", "261"], "add --iommu on"),
+        (&["--workload", "device", "--iommu", "off"], "leave the option out"),
+        (&["--cpu", "generic"], "choose zen2, zen3, zen4"),
+        (&["--memory", "64M"], "at least 256M"),
+    ];
+    for (arguments, text) in rows {
+        let output = Command::new(env!("CARGO_BIN_EXE_avicenna"))
+            .args(["lab", "run"])
+            .args(arguments)
+            .output()
+            .expect("the program starts");
+        let said = String::from_utf8_lossy(&output.stderr).replace("\n  ", " ");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(text), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
 fn a_suite_passes_if_each_of_its_images_does() {
     let passes = program("suite-passes", &EXIT);
     // Writes 3 to the debug-exit port.

@@ -54,9 +54,17 @@ pub enum Error {
         /// As the plan or the record has it.
         path: String,
     },
-    /// A program failed, or could not be started.
-    #[error("'{command}' failed: {reason}")]
+    /// A program of a plan failed, or could not be started.
+    #[error("'{command}' failed: {reason}; avicenna rollback takes back what was done before it")]
     Command {
+        /// Program and arguments, joined by spaces.
+        command: String,
+        /// What the program said, or how it ended.
+        reason: String,
+    },
+    /// The opposite of one failed while a record was taken back.
+    #[error("'{command}' failed: {reason}; the record stays, avicenna rollback tries again")]
+    Opposite {
         /// Program and arguments, joined by spaces.
         command: String,
         /// What the program said, or how it ended.
@@ -189,7 +197,7 @@ impl Host {
             if let Done::Run { undo, kept, .. } = done
                 && !self.restore_kept(kept)?
             {
-                run(undo).map_err(|reason| Error::Command { command: undo.join(" "), reason })?;
+                run(undo).map_err(|reason| Error::Opposite { command: undo.join(" "), reason })?;
             }
         }
         self.restore_rewritten(&record)?;

@@ -150,7 +150,11 @@ fn change_that_failed_half_way_can_be_taken_back() {
         run(&["update-grub"], &["update-grub"]),
     ];
     let outcome = host.apply(&steps, 1, &mut |_| Err("no space left".into()));
-    assert!(matches!(outcome, Err(Error::Command { .. })));
+    let said = outcome.unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "'update-grub' failed: no space left; avicenna rollback takes back what was done before it"
+    );
     let mut undone = vec![];
     host.rollback(None, false, &mut |command| {
         undone.push(command.join(" "));

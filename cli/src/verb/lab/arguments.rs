@@ -11,6 +11,8 @@ use lab::host::Host;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Local APIC IDs of 8 bits, all ones being everybody.
+const MOST_WITHOUT_REMAPPING: u16 = 255;
 /// A kernel with its initial RAM disk needs this much.
 const LEAST_MEMORY: u64 = 256 << 20;
 
@@ -73,6 +75,13 @@ impl HostArguments {
             )));
         }
         let iommu = self.platform.iommu(&model, needs_device)?;
+        if iommu.is_none() && self.cpus > MOST_WITHOUT_REMAPPING && !self.platform.is_without() {
+            return Err(Usage::of(anyhow::anyhow!(
+                "--cpus {}: Linux reaches more than {MOST_WITHOUT_REMAPPING} processors only if an \
+                 IOMMU remaps interrupts: add --iommu on, or --iommu off for a host with fewer",
+                self.cpus
+            )));
+        }
         let (cpus, memory, append) = (self.cpus, self.memory, self.append.clone());
         let has_pulse = self.platform.pulse || needs_device;
         let wires = self.platform.wires()?;

@@ -81,6 +81,11 @@ impl Arguments {
         Ok(self.vf.clone())
     }
 
+    /// Whether it is said that there is none.
+    pub fn is_without(&self) -> bool {
+        self.iommu == Some(Choice(None))
+    }
+
     /// As the options say; without them one where it is `needed`.
     pub fn iommu(&self, model: &CpuModel, needed: bool) -> anyhow::Result<Option<IommuModel>> {
         let usual = Choice(needed.then(IommuBehaviour::default));
