@@ -142,11 +142,27 @@ bitflags! {
     }
 }
 
+/// What a received frame's hash is of: RSS type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum HashType {
+    /// 0: there is none.
+    None = 0,
+    /// 1: addresses and ports.
+    Ipv4Tcp = 1,
+    /// 2: addresses.
+    Ipv4 = 2,
+    /// 3: addresses and ports.
+    Ipv6Tcp = 3,
+    /// 5: addresses.
+    Ipv6 = 5,
+}
+
 /// The first quadword of a receive descriptor, as it is written back.
 #[bitfield(u64)]
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceivedHead {
-    /// `[3:0]` What the hash is of; 0 for none
+    /// `[3:0]` What the hash is of, a [`HashType`]
     #[bits(4)]
     pub hash_type: u8,
     /// `[16:4]` A [`PacketType`]

@@ -19,6 +19,7 @@ use arch::pci::{Command, FunctionAddress, class};
 use arch::time::Picoseconds;
 use serde::{Deserialize, Serialize};
 
+mod hash;
 mod interrupt;
 mod mailbox;
 mod offload;
@@ -300,6 +301,7 @@ impl VirtualFunction {
                 {
                     if was_enabled { source.stop() } else { source.start(port.now()) }
                 }
+                self.counters.dropped += self.receiver.forget();
                 self.receive_waiting(port);
             }
             Some((Direction::Transmit, queue, at)) => match head_write_back(at) {
@@ -430,7 +432,7 @@ impl VirtualFunction {
             self.counters.not_addressed += 1;
             return;
         }
-        let outcome = self.receiver.take(port, Arrived { frame, contents, vlan });
+        let outcome = self.receiver.take(port, Arrived::new(frame, contents, vlan));
         self.follow(frame, outcome);
         self.send_interrupts(port);
     }
@@ -439,7 +441,7 @@ impl VirtualFunction {
         // Bounded: each turn takes a frame that waits.
         while let Some(frame) = self.receiver.next_waiting() {
             let (vlan, contents): (_, Contents) = (vlan_of(&frame), packet::examine(&frame));
-            let arrived = Arrived { frame: &frame, contents, vlan };
+            let arrived = Arrived::new(&frame, contents, vlan);
             let outcome = self.receiver.take_waiting(port, arrived);
             self.follow(&frame, outcome);
         }

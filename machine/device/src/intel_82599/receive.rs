@@ -1,14 +1,14 @@
 //! Receive queues: frames to descriptors. [82599 "Receive Functionality"]
 //!
-//! DEVIATION(82599 "RSS"): there is no hash; every frame goes to the first queue that is enabled.
 //! DEVIATION(82599 "Header Splitting"): buffers take frames from their first byte on, whatever the
 //! descriptors' type.
 
+use super::hash;
 use super::mailbox::QUEUES;
 use super::ring::Ring;
 use crate::packet::{Contents, VLAN_TAG};
 use crate::pci::Attachment;
-use arch::intel_82599::descriptor::{PacketType, ReceivedHead, ReceivedTail};
+use arch::intel_82599::descriptor::{HashType, PacketType, ReceivedHead, ReceivedTail};
 use arch::intel_82599::register::{ReceiveControl, queue};
 use bus::DmaFault;
 use serde::{Deserialize, Serialize};
@@ -56,13 +56,22 @@ pub(super) struct Arrived<'a> {
     pub frame: &'a [u8],
     pub contents: Contents,
     pub vlan: Option<u16>,
+    hash: (HashType, u32),
+}
+
+impl<'a> Arrived<'a> {
+    pub fn new(frame: &'a [u8], contents: Contents, vlan: Option<u16>) -> Self {
+        let hash = hash::of(frame, &contents, vlan.is_some());
+        Self { frame, contents, vlan, hash }
+    }
 }
 
 /// The queues, and frames that wait for descriptors.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Receiver {
     pub queues: [ReceiveQueue; QUEUES],
-    waiting: VecDeque<Vec<u8>>,
+    /// Each with its queue's number.
+    waiting: VecDeque<(usize, Vec<u8>)>,
     waiting_bytes: usize,
 }
 
@@ -78,19 +87,30 @@ pub(super) enum Outcome {
 }
 
 impl Receiver {
-    /// The queue that frames go to.
-    fn queue(&self) -> Option<usize> {
-        self.queues.iter().position(|queue| queue.ring.control.is_enabled())
-    }
-
     /// Whether frames can be received at all.
     pub fn is_enabled(&self) -> bool {
-        self.queue().is_some()
+        self.queues.iter().any(|queue| queue.ring.control.is_enabled())
+    }
+
+    /// Frames that wait for a queue that was switched off are lost; how many they were.
+    pub fn forget(&mut self) -> u64 {
+        let before = self.waiting.len();
+        let queues = &self.queues;
+        self.waiting.retain(|(queue, _)| queues[*queue].ring.control.is_enabled());
+        self.waiting_bytes = self.waiting.iter().map(|(_, frame)| frame.len()).sum();
+        (before - self.waiting.len()) as u64
+    }
+
+    /// The queue of a hash, or the one that is enabled.
+    fn queue(&self, hash: u32) -> Option<usize> {
+        let wanted = hash as usize % QUEUES;
+        let enabled = |queue: &usize| self.queues[*queue].ring.control.is_enabled();
+        (wanted..QUEUES).chain(0..wanted).find(enabled)
     }
 
     /// Puts a frame into buffers, or behind those that wait.
     pub fn take(&mut self, port: &mut Attachment, arrived: Arrived) -> Outcome {
-        let Some(index) = self.queue() else { return Outcome::Dropped };
+        let Some(index) = self.queue(arrived.hash.1) else { return Outcome::Dropped };
         let queue = &mut self.queues[index];
         if self.waiting.is_empty()
             && let Some(delivered) = queue.deliver(port, arrived)
@@ -101,26 +121,26 @@ impl Receiver {
         if queue.control.drops() || bytes > MOST_WAITING {
             return Outcome::Dropped;
         }
-        self.waiting.push_back(arrived.frame.to_vec());
+        self.waiting.push_back((index, arrived.frame.to_vec()));
         self.waiting_bytes = bytes;
         Outcome::Waits
     }
 
     /// The frame that has waited longest, if there are descriptors for it now.
     pub fn next_waiting(&mut self) -> Option<Vec<u8>> {
-        let queue = &self.queues[self.queue()?];
-        let needed = self.waiting.front()?.len().div_ceil(queue.buffer());
-        if (queue.ring.available() as usize) < needed {
+        let (index, frame) = self.waiting.front()?;
+        let queue = &self.queues[*index];
+        if (queue.ring.available() as usize) < frame.len().div_ceil(queue.buffer()) {
             return None;
         }
-        let frame = self.waiting.pop_front()?;
+        let (_, frame) = self.waiting.pop_front()?;
         self.waiting_bytes -= frame.len();
         Some(frame)
     }
 
     /// A frame from [`Self::next_waiting`] goes into its buffers.
     pub fn take_waiting(&mut self, port: &mut Attachment, arrived: Arrived) -> Outcome {
-        let Some(index) = self.queue() else { return Outcome::Dropped };
+        let Some(index) = self.queue(arrived.hash.1) else { return Outcome::Dropped };
         match self.queues[index].deliver(port, arrived) {
             Some(Ok(())) => Outcome::Delivered(index),
             _ => Outcome::Dropped,
@@ -148,7 +168,11 @@ impl ReceiveQueue {
             let tail = status(&arrived.contents, tag)
                 .with_is_last(ahead + 1 == count)
                 .with_length(piece.len() as u16);
-            if let Err(fault) = self.fill(port, ahead, piece, arrived.contents.kind, tail) {
+            let head = ReceivedHead::new()
+                .with_packet_type(arrived.contents.kind.bits())
+                .with_hash_type(arrived.hash.0 as u8)
+                .with_hash(arrived.hash.1);
+            if let Err(fault) = self.fill(port, ahead, piece, head, tail) {
                 self.ring.consume(ahead + 1);
                 return Some(Err(fault));
             }
@@ -162,14 +186,13 @@ impl ReceiveQueue {
         port: &mut Attachment,
         ahead: u32,
         piece: &[u8],
-        kind: PacketType,
+        head: ReceivedHead,
         tail: ReceivedTail,
     ) -> Result<(), DmaFault> {
         let at = self.ring.address(self.ring.index(ahead));
         let mut buffer = [0; 8];
         port.read(at, &mut buffer)?;
         port.write(u64::from_le_bytes(buffer), piece)?;
-        let head = ReceivedHead::new().with_packet_type(kind.bits());
         let mut written = [0; 16];
         written[..8].copy_from_slice(&head.into_bits().to_le_bytes());
         written[8..].copy_from_slice(&tail.into_bits().to_le_bytes());
