@@ -6,6 +6,7 @@
 
 pub mod apicv;
 pub mod capability;
+pub mod consistency;
 pub mod control;
 pub mod ept;
 pub mod error;

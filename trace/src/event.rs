@@ -14,6 +14,7 @@ use arch::identity::{ApicId, CpuIndex, RequesterId, Vector};
 use arch::svm::consistency::Illegal;
 use arch::svm::exit::ExitCode;
 use arch::time::Picoseconds;
+use arch::vmx::consistency::Broken;
 use serde::{Deserialize, Serialize};
 
 /// A virtual processor of a guest hypervisor, named by the physical address of its VMCB or VMCS.
@@ -405,6 +406,14 @@ events! {
         vcpu: VirtualCpu,
         /// Whether it does.
         is_on: bool,
+    }
+    /// VMLAUNCH or VMRESUME refuses a VMCS: what the instruction error or the exit behind it does
+    /// not say.
+    47 VmxEntryRefused "vmx-entry-refused" {
+        /// The VMCS.
+        vcpu: VirtualCpu,
+        /// The first that it was found to break.
+        rule: Broken,
     }
 }
 

@@ -145,6 +145,7 @@ impl<W: Write> Export<W> {
             | Event::MsrWrite { .. }
             | Event::Shutdown { .. }
             | Event::EntryRefused { .. }
+            | Event::VmxEntryRefused { .. }
             | Event::GuestLogged { .. }
             | Event::IommuEvent { .. }
             | Event::RemappingFault { .. }

@@ -6,6 +6,7 @@ use arch::apic::{DeliveryMode, DestinationMode, Scope};
 use arch::identity::{ApicId, RequesterId, Vector};
 use arch::svm::consistency::Illegal;
 use arch::svm::exit::ExitCode;
+use arch::vmx::consistency::Broken;
 use core::fmt::{Display, Formatter, Result};
 
 /// A field of an event.
@@ -80,6 +81,8 @@ words! {
     Scope, false, "{:?}": |value| value.into_bits().into(),
         |word| (word < 4).then(|| Self::from_bits(word as u8));
     Illegal, false, "{:?}": |value| value.number().into(),
+        |word| word.try_into().ok().and_then(Self::from_number);
+    Broken, false, "\"{}\"": |value| value.number().into(),
         |word| word.try_into().ok().and_then(Self::from_number);
     ExitCode, false, "{:?}": |value| value.into_bits(), |word| Some(Self::from_bits(word));
 }

@@ -1,10 +1,13 @@
 //! VM entries and what they refuse. [SDM3 "VM Entries"]
 
 use crate::lab::*;
+use arch::address::SystemPhysical;
 use arch::control::rflags;
+use arch::vmx::consistency::Broken;
 use arch::vmx::control::{EntryControls, PinControls, PrimaryControls, SecondaryControls};
 use arch::vmx::field::{Field, control, guest, host};
 use arch::vmx::{ExitReason, InstructionError};
+use bus::Happening;
 use iced_x86::code_asm::*;
 
 #[test]
@@ -66,6 +69,22 @@ fn bad_controls_are_error_7_and_a_bad_host_error_8() {
         lab.set(field, value);
         lab.run_host();
         assert_eq!(lab.failure(), Some(error), "{name}");
+    }
+}
+
+#[test]
+fn a_refused_entry_is_recorded_with_the_rule_that_the_vmcs_breaks() {
+    for (field, value, rule) in [
+        (control::CR3_TARGET_COUNT, 5, Broken::Cr3TargetCountSupported),
+        (host::RIP, 1 << 47, Broken::HostRipCanonical),
+        (guest::VMCS_LINK_POINTER, 0x123, Broken::VmcsLinkPointerPage),
+        (guest::CS_ACCESS_RIGHTS, 0xC091, Broken::GuestCsTypePrivilegeCode),
+    ] {
+        let mut lab = Lab::new(|a| a.hlt().unwrap());
+        lab.set(field, value);
+        lab.run_host();
+        let refusal = Happening::VmxEntryRefused { vmcs: SystemPhysical(VMCS), rule };
+        assert_eq!(lab.platform.happenings[0], refusal);
     }
 }
 

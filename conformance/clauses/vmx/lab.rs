@@ -52,6 +52,7 @@ const LARGE: u64 = 0x80;
 #[derive(Default)]
 pub struct Recorder {
     pub ports: Vec<(u16, u32)>,
+    pub happenings: Vec<Happening>,
 }
 
 impl Platform for Recorder {
@@ -69,7 +70,9 @@ impl Platform for Recorder {
         0xFF
     }
     fn effect(&mut self, _: Visit, _: Effect) {}
-    fn record(&mut self, _: Visit, _: Happening) {}
+    fn record(&mut self, _: Visit, happening: Happening) {
+        self.happenings.push(happening);
+    }
 }
 
 pub struct Lab {

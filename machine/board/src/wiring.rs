@@ -425,6 +425,9 @@ fn event_of(happening: Happening) -> Event {
         Happening::EntryRefused { vmcb, rule } => {
             Event::EntryRefused { vcpu: VirtualCpu(vmcb), rule }
         }
+        Happening::VmxEntryRefused { vmcs, rule } => {
+            Event::VmxEntryRefused { vcpu: VirtualCpu(vmcs), rule }
+        }
         Happening::VirtualIpi { block, icr } => {
             Event::VirtualIpiSent { vcpu: virtual_cpu(block), icr }
         }

@@ -6,6 +6,7 @@ use arch::identity::{ApicId, CpuIndex, RequesterId, Vector};
 use arch::msi::MessageSignalled;
 use arch::svm::consistency::Illegal;
 use arch::time::Picoseconds;
+use arch::vmx::consistency::Broken;
 use serde::{Deserialize, Serialize};
 
 /// Who put an access or an effect on the bus.
@@ -139,6 +140,13 @@ pub enum Happening {
         vmcb: SystemPhysical,
         /// The first that it was found to break.
         rule: Illegal,
+    },
+    /// VMLAUNCH or VMRESUME refuses a VMCS; what it reports does not say the rule.
+    VmxEntryRefused {
+        /// Its address.
+        vmcs: SystemPhysical,
+        /// The first that it was found to break.
+        rule: Broken,
     },
     /// A guest sends an IPI that its processor delivers by itself.
     VirtualIpi {

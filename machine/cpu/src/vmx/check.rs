@@ -14,6 +14,7 @@ pub use guest::check_guest;
 pub use host::check_host;
 
 use super::vmcs::Vmcs;
+use arch::vmx::consistency::Broken;
 use arch::vmx::control::{
     EntryControls, ExitControls, PinControls, PrimaryControls, SecondaryControls, TertiaryControls,
 };
@@ -21,13 +22,9 @@ use arch::vmx::field::{Field, control as fields};
 use arch::vmx::{InterruptionInfo, VmxCapabilities};
 use serde::{Deserialize, Serialize};
 
-/// What a check demanded and did not find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken(pub &'static str);
-
 /// Demands `holds`.
-fn require(holds: bool, rule: &'static str) -> Result<(), Broken> {
-    if holds { Ok(()) } else { Err(Broken(rule)) }
+fn require(holds: bool, rule: Broken) -> Result<(), Broken> {
+    if holds { Ok(()) } else { Err(rule) }
 }
 
 /// What the checks look at beside the VMCS.

@@ -74,13 +74,20 @@ impl Cpu {
         let controls = Controls::of(&vmcs);
         let checks = |processor: &Processor<'_>| {
             check_controls(&vmcs, &controls, processor)
-                .map_err(|_| InstructionError::EntryControls)?;
+                .map_err(|rule| (InstructionError::EntryControls, rule))?;
             check_host(&vmcs, &controls, processor)
-                .map_err(|_| InstructionError::EntryHostState)?;
+                .map_err(|rule| (InstructionError::EntryHostState, rule))?;
             Ok(check_guest(&vmcs, &controls, processor))
         };
         self.registers.ip = next_rip;
-        if let Err(refusal) = self.with_vmx_checks(bus, checks)? {
+        let checked = self.with_vmx_checks(bus, checks);
+        let refused = |rule| Happening::VmxEntryRefused { vmcs: at, rule };
+        let checked = checked.map_err(|(error, rule)| {
+            bus.platform.record(self.visit(), refused(rule));
+            error
+        })?;
+        if let Err(refusal) = checked {
+            bus.platform.record(self.visit(), refused(refusal.rule));
             let failure = refusal.failure as u64;
             self.fail_entry(bus, at, &vmcs, &controls, ExitReason::InvalidGuestState, failure);
             return Ok(());

@@ -38,12 +38,12 @@ fn check_vectors<B: AsRef<[u8]>>(
     processor: &Processor<'_>,
 ) -> Result<(), Broken> {
     let can = processor.capabilities;
-    require(can.pin.accepts(controls.pin.bits()), "pin-based controls are supported")?;
-    require(can.primary.accepts(controls.primary.bits()), "primary controls are supported")?;
-    require(can.secondary.contains(controls.secondary), "secondary controls are supported")?;
-    require(can.tertiary.contains(controls.tertiary), "tertiary controls are supported")?;
+    require(can.pin.accepts(controls.pin.bits()), Broken::PinBasedControlsSupported)?;
+    require(can.primary.accepts(controls.primary.bits()), Broken::PrimaryControlsSupported)?;
+    require(can.secondary.contains(controls.secondary), Broken::SecondaryControlsSupported)?;
+    require(can.tertiary.contains(controls.tertiary), Broken::TertiaryControlsSupported)?;
     let count = vmcs.get(control::CR3_TARGET_COUNT);
-    require(count <= can.misc.cr3_targets().into(), "the CR3-target count is supported")
+    require(count <= can.misc.cr3_targets().into(), Broken::Cr3TargetCountSupported)
 }
 
 fn check_structures<B: AsRef<[u8]>>(
@@ -53,21 +53,21 @@ fn check_structures<B: AsRef<[u8]>>(
 ) -> Result<(), Broken> {
     let is_page = |field: Field| processor.is_page(vmcs.get(field));
     if controls.primary.contains(PrimaryControls::IO_BITMAPS) {
-        require(is_page(control::IO_BITMAP_A), "I/O bitmap A is a page")?;
-        require(is_page(control::IO_BITMAP_B), "I/O bitmap B is a page")?;
+        require(is_page(control::IO_BITMAP_A), Broken::IoBitmapAPage)?;
+        require(is_page(control::IO_BITMAP_B), Broken::IoBitmapBPage)?;
     }
     if controls.primary.contains(PrimaryControls::MSR_BITMAPS) {
-        require(is_page(control::MSR_BITMAPS), "the MSR bitmaps are a page")?;
+        require(is_page(control::MSR_BITMAPS), Broken::MsrBitmapsPage)?;
     }
     if controls.secondary.contains(Secondary::VMCS_SHADOWING) {
-        require(is_page(control::VMREAD_BITMAP), "the VMREAD bitmap is a page")?;
-        require(is_page(control::VMWRITE_BITMAP), "the VMWRITE bitmap is a page")?;
+        require(is_page(control::VMREAD_BITMAP), Broken::VmreadBitmapPage)?;
+        require(is_page(control::VMWRITE_BITMAP), Broken::VmwriteBitmapPage)?;
     }
     if controls.secondary.contains(Secondary::EPT_VIOLATION_EXCEPTION) {
-        require(is_page(control::EXCEPTION_AREA), "the #VE information area is a page")?;
+        require(is_page(control::EXCEPTION_AREA), Broken::VeInformationAreaPage)?;
     }
     if controls.secondary.contains(Secondary::TSC_SCALING) {
-        require(vmcs.get(control::TSC_MULTIPLIER) != 0, "the TSC multiplier is not zero")?;
+        require(vmcs.get(control::TSC_MULTIPLIER) != 0, Broken::TscMultiplierNotZero)?;
     }
     Ok(())
 }
@@ -76,8 +76,8 @@ fn check_nmis(controls: &Controls) -> Result<(), Broken> {
     let virtual_nmis = controls.pin.contains(PinControls::VIRTUAL_NMIS);
     let nmi_exiting = controls.pin.contains(PinControls::NMI_EXITING);
     let window = controls.primary.contains(PrimaryControls::NMI_WINDOW_EXITING);
-    require(nmi_exiting || !virtual_nmis, "virtual NMIs need NMI exiting")?;
-    require(virtual_nmis || !window, "NMI-window exiting needs virtual NMIs")
+    require(nmi_exiting || !virtual_nmis, Broken::VirtualNmisNeedNmiExiting)?;
+    require(virtual_nmis || !window, Broken::NmiWindowExitingNeedsVirtualNmis)
 }
 
 /// [SDM3 "VM-Execution Control Fields"]: APIC virtualization.
@@ -92,43 +92,43 @@ fn check_apic<B: AsRef<[u8]>>(
     let ipis = controls.tertiary.contains(TertiaryControls::IPI_VIRTUALIZATION);
     if controls.primary.contains(PrimaryControls::TPR_SHADOW) {
         let page = vmcs.get(control::VIRTUAL_APIC_ADDRESS);
-        require(processor.is_page(page), "the virtual-APIC address is a page")?;
+        require(processor.is_page(page), Broken::VirtualApicAddressPage)?;
         let threshold = vmcs.get(control::TPR_THRESHOLD);
-        require(delivers || threshold >> 4 == 0, "the TPR threshold has four bits")?;
+        require(delivers || threshold >> 4 == 0, Broken::TprThresholdFourBits)?;
         if !delivers && !covers_page {
             let priority = u64::from((processor.read_u32)(page + VIRTUAL_TPR) >> 4 & 15);
-            require(threshold & 15 <= priority, "the TPR threshold is not above VTPR")?;
+            require(threshold & 15 <= priority, Broken::TprThresholdNotAboveVtpr)?;
         }
     } else {
         let needs = Secondary::VIRTUALIZE_X2APIC_MODE
             | Secondary::APIC_REGISTER_VIRTUALIZATION
             | Secondary::VIRTUAL_INTERRUPT_DELIVERY;
-        require(!secondary.intersects(needs), "APIC virtualization needs the TPR shadow")?;
-        require(!ipis, "IPI virtualization needs the TPR shadow")?;
+        require(!secondary.intersects(needs), Broken::ApicVirtualizationNeedsTprShadow)?;
+        require(!ipis, Broken::IpiVirtualizationNeedsTprShadow)?;
     }
     if covers_page {
         let page = vmcs.get(control::APIC_ACCESS_ADDRESS);
-        require(processor.is_page(page), "the APIC-access address is a page")?;
+        require(processor.is_page(page), Broken::ApicAccessAddressPage)?;
         let is_x2apic = secondary.contains(Secondary::VIRTUALIZE_X2APIC_MODE);
-        require(!is_x2apic, "x2APIC mode and APIC accesses are not virtualized together")?;
+        require(!is_x2apic, Broken::X2apicModeWithoutApicAccesses)?;
     }
     let exits = controls.pin.contains(PinControls::EXTERNAL_INTERRUPT_EXITING);
-    require(exits || !delivers, "virtual-interrupt delivery needs external-interrupt exiting")?;
+    require(exits || !delivers, Broken::VirtualInterruptDeliveryNeedsExternalInterruptExiting)?;
     if controls.pin.contains(PinControls::POSTED_INTERRUPTS) {
         let acknowledges = controls.exit.contains(ExitControls::ACKNOWLEDGE_INTERRUPT);
         let vector = vmcs.get(control::POSTED_INTERRUPT_VECTOR);
         let descriptor = vmcs.get(control::POSTED_INTERRUPT_DESCRIPTOR);
-        require(delivers, "posted interrupts need virtual-interrupt delivery")?;
-        require(acknowledges, "posted interrupts need acknowledgement on exit")?;
-        require(vector >> 8 == 0, "the notification vector has eight bits")?;
+        require(delivers, Broken::PostedInterruptsNeedVirtualInterruptDelivery)?;
+        require(acknowledges, Broken::PostedInterruptsNeedAcknowledgementExit)?;
+        require(vector >> 8 == 0, Broken::NotificationVectorEightBits)?;
         let is_legal = processor.is_aligned_physical(descriptor, 64);
-        require(is_legal, "the posted-interrupt descriptor is aligned to 64 bytes")?;
+        require(is_legal, Broken::PostedInterruptDescriptorAligned64Bytes)?;
     }
     if ipis {
         let table = vmcs.get(control::PID_POINTER_TABLE);
         let last = table.wrapping_add(8 * vmcs.get(control::LAST_PID_POINTER_INDEX));
         let is_legal = processor.is_aligned_physical(table, 8) && processor.is_physical(last);
-        require(is_legal, "the PID-pointer table is physical memory aligned to 8 bytes")?;
+        require(is_legal, Broken::PidPointerTablePhysicalMemoryAligned8Bytes)?;
     }
     Ok(())
 }
@@ -162,22 +162,22 @@ fn check_paging<B: AsRef<[u8]>>(
 ) -> Result<(), Broken> {
     let secondary = controls.secondary;
     if secondary.contains(Secondary::VPID) {
-        require(vmcs.get(control::VPID) != 0, "a VPID is not zero")?;
+        require(vmcs.get(control::VPID) != 0, Broken::VpidNotZero)?;
     }
     if secondary.contains(Secondary::EPT) {
         let is_legal = is_legal_ept_pointer(vmcs.get(control::EPT_POINTER), processor);
-        require(is_legal, "the EPT pointer is legal")?;
+        require(is_legal, Broken::EptPointerLegal)?;
     } else {
         let needs = Secondary::UNRESTRICTED_GUEST
             | Secondary::MODE_BASED_EXECUTE
             | Secondary::PAGE_MODIFICATION_LOGGING
             | Secondary::SUB_PAGE_WRITE_PERMISSIONS
             | Secondary::PT_GUEST_PHYSICAL;
-        require(!secondary.intersects(needs), "controls of EPT need EPT")?;
+        require(!secondary.intersects(needs), Broken::EptControlsNeedEpt)?;
     }
     if secondary.contains(Secondary::PAGE_MODIFICATION_LOGGING) {
         let is_page = processor.is_page(vmcs.get(control::PML_ADDRESS));
-        require(is_page, "the page-modification log is a page")?;
+        require(is_page, Broken::PageModificationLogPage)?;
     }
     Ok(())
 }
@@ -192,11 +192,11 @@ fn check_functions<B: AsRef<[u8]>>(
     }
     let functions = VmFunctions::from_bits_retain(vmcs.get(control::VM_FUNCTIONS));
     let can = processor.capabilities.functions;
-    require(can.contains(functions), "the VM functions are supported")?;
+    require(can.contains(functions), Broken::VmFunctionsSupported)?;
     if functions.contains(VmFunctions::EPTP_SWITCHING) {
-        require(controls.secondary.contains(Secondary::EPT), "EPTP switching needs EPT")?;
+        require(controls.secondary.contains(Secondary::EPT), Broken::EptpSwitchingNeedsEpt)?;
         let is_page = processor.is_page(vmcs.get(control::EPTP_LIST));
-        require(is_page, "the EPTP list is a page")?;
+        require(is_page, Broken::EptpListPage)?;
     }
     Ok(())
 }
@@ -214,20 +214,20 @@ fn check_exit<B: AsRef<[u8]>>(
     processor: &Processor<'_>,
 ) -> Result<(), Broken> {
     let exit = controls.exit;
-    require(processor.capabilities.exit.accepts(exit.bits()), "exit controls are supported")?;
+    require(processor.capabilities.exit.accepts(exit.bits()), Broken::ExitControlsSupported)?;
     let has_timer = controls.pin.contains(PinControls::PREEMPTION_TIMER);
     let saves = exit.contains(ExitControls::SAVE_PREEMPTION_TIMER);
-    require(has_timer || !saves, "saving the preemption timer needs the timer")?;
+    require(has_timer || !saves, Broken::SavingPreemptionTimerNeedsTimer)?;
     for (address, count, rule) in [
         (
             control::EXIT_MSR_STORE_ADDRESS,
             control::EXIT_MSR_STORE_COUNT,
-            "the VM-exit MSR-store area is legal",
+            Broken::VmExitMsrStoreAreaLegal,
         ),
         (
             control::EXIT_MSR_LOAD_ADDRESS,
             control::EXIT_MSR_LOAD_COUNT,
-            "the VM-exit MSR-load area is legal",
+            Broken::VmExitMsrLoadAreaLegal,
         ),
     ] {
         require(is_legal_area(vmcs.get(address), vmcs.get(count), processor), rule)?;
@@ -241,11 +241,11 @@ fn check_entry<B: AsRef<[u8]>>(
     processor: &Processor<'_>,
 ) -> Result<(), Broken> {
     let entry = controls.entry;
-    require(processor.capabilities.entry.accepts(entry.bits()), "entry controls are supported")?;
+    require(processor.capabilities.entry.accepts(entry.bits()), Broken::EntryControlsSupported)?;
     let is_smm = EntryControls::ENTRY_TO_SMM | EntryControls::DEACTIVATE_DUAL_MONITOR;
-    require(!entry.intersects(is_smm), "entries to SMM come from SMM")?;
+    require(!entry.intersects(is_smm), Broken::EntryToSmmFromSmm)?;
     check_injection(vmcs, controls, processor)?;
     let address = vmcs.get(control::ENTRY_MSR_LOAD_ADDRESS);
     let count = vmcs.get(control::ENTRY_MSR_LOAD_COUNT);
-    require(is_legal_area(address, count, processor), "the VM-entry MSR-load area is legal")
+    require(is_legal_area(address, count, processor), Broken::VmEntryMsrLoadAreaLegal)
 }

@@ -21,7 +21,7 @@ pub fn check_injection<B: AsRef<[u8]>>(
         return Ok(());
     }
     let reserved = event.into_bits() & InterruptionInfo::ENTRY_RESERVED;
-    require(reserved == 0, "reserved bits of the injected event are zero")?;
+    require(reserved == 0, Broken::ReservedBitsInjectedEventZero)?;
     let vector = event.vector();
     let is_legal = match event.kind() {
         InterruptionType::Reserved => false,
@@ -30,13 +30,13 @@ pub fn check_injection<B: AsRef<[u8]>>(
         InterruptionType::Other => vector == 0 && has_monitor_trap(processor),
         _ => true,
     };
-    require(is_legal, "type and vector of the injected event go together")?;
+    require(is_legal, Broken::TypeVectorInjectedEventGoTogether)?;
     check_error_code(vmcs, controls, processor)?;
     if event.kind().is_software() {
         let length = vmcs.get(control::ENTRY_INSTRUCTION_LENGTH);
         let can_be_zero = processor.capabilities.misc.injects_zero_length();
         let is_legal = length <= LONGEST && (length != 0 || can_be_zero);
-        require(is_legal, "the injected instruction has a legal length")?;
+        require(is_legal, Broken::InjectedInstructionLegalLength)?;
     }
     Ok(())
 }
@@ -63,7 +63,7 @@ fn check_error_code<B: AsRef<[u8]>>(
     let is_free =
         processor.capabilities.basic.has_free_error_codes() && is_exception && is_protected;
     let is_legal = is_free || event.has_error_code() == must;
-    require(is_legal, "an error code is injected where the exception has one")?;
+    require(is_legal, Broken::ErrorCodeGoesWithException)?;
     let code = vmcs.get(control::ENTRY_ERROR_CODE);
-    require(!event.has_error_code() || code >> 16 == 0, "the error code has sixteen bits")
+    require(!event.has_error_code() || code >> 16 == 0, Broken::ErrorCodeSixteenBits)
 }

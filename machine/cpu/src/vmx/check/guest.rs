@@ -27,12 +27,8 @@ impl From<Broken> for GuestRefusal {
     }
 }
 
-fn require_or(
-    holds: bool,
-    failure: GuestStateFailure,
-    rule: &'static str,
-) -> Result<(), GuestRefusal> {
-    if holds { Ok(()) } else { Err(GuestRefusal { failure, rule: Broken(rule) }) }
+fn require_or(holds: bool, failure: GuestStateFailure, rule: Broken) -> Result<(), GuestRefusal> {
+    if holds { Ok(()) } else { Err(GuestRefusal { failure, rule }) }
 }
 
 pub fn check_guest<B: AsRef<[u8]>>(
@@ -60,22 +56,22 @@ fn check_registers<B: AsRef<[u8]>>(
     let cr4 = vmcs.get(guest::CR4);
     let free = (Cr0::PROTECTION_ENABLE | Cr0::PAGING).bits();
     let fixed0 = if controls.is_unrestricted() { CR0_FIXED0 & !free } else { CR0_FIXED0 };
-    require(is_fixed(cr0, fixed0, CR0_FIXED1), "guest CR0 has its fixed bits")?;
+    require(is_fixed(cr0, fixed0, CR0_FIXED1), Broken::GuestCr0FixedBits)?;
     let cr4_fixed1 = processor.cr4_permitted | CR4_FIXED0;
-    require(is_fixed(cr4, CR4_FIXED0, cr4_fixed1), "guest CR4 has its fixed bits")?;
+    require(is_fixed(cr4, CR4_FIXED0, cr4_fixed1), Broken::GuestCr4FixedBits)?;
     let (cr0, cr4) = (Cr0::from_bits_retain(cr0), Cr4::from_bits_retain(cr4));
     let has_paging = cr0.contains(Cr0::PAGING);
     let is_legal = !has_paging || cr0.contains(Cr0::PROTECTION_ENABLE);
-    require(is_legal, "guest paging needs protection")?;
+    require(is_legal, Broken::GuestPagingNeedsProtection)?;
     if controls.is_long_mode_guest() {
-        require(has_paging && cr4.contains(Cr4::PAE), "an IA-32e guest has paging and PAE")?;
+        require(has_paging && cr4.contains(Cr4::PAE), Broken::Ia32eGuestPagingPae)?;
     } else {
-        require(!cr4.contains(Cr4::PCIDE), "PCIDs need an IA-32e guest")?;
+        require(!cr4.contains(Cr4::PCIDE), Broken::PcidsNeedIa32eGuest)?;
     }
-    require(processor.is_physical(vmcs.get(guest::CR3)), "guest CR3 is physical")?;
+    require(processor.is_physical(vmcs.get(guest::CR3)), Broken::GuestCr3Physical)?;
     for (field, rule) in [
-        (guest::SYSENTER_ESP, "guest SYSENTER_ESP is canonical"),
-        (guest::SYSENTER_EIP, "guest SYSENTER_EIP is canonical"),
+        (guest::SYSENTER_ESP, Broken::GuestSysenterEspCanonical),
+        (guest::SYSENTER_EIP, Broken::GuestSysenterEipCanonical),
     ] {
         require(processor.is_canonical(vmcs.get(field)), rule)?;
     }
@@ -93,11 +89,11 @@ fn check_msrs<B: AsRef<[u8]>>(
     let entry = controls.entry;
     if entry.contains(EntryControls::LOAD_DEBUG_CONTROLS) {
         let control = vmcs.get(guest::DEBUGCTL);
-        require(control & DEBUGCTL_RESERVED == 0, "guest DEBUGCTL has no reserved bit")?;
-        require(vmcs.get(guest::DR7) >> 32 == 0, "guest DR7 has 32 bits")?;
+        require(control & DEBUGCTL_RESERVED == 0, Broken::GuestDebugctlNoReservedBit)?;
+        require(vmcs.get(guest::DR7) >> 32 == 0, Broken::GuestDr7Is32Bits)?;
     }
     if entry.contains(EntryControls::LOAD_PAT) {
-        require(is_legal_pat(vmcs.get(guest::PAT)), "guest PAT has legal memory types")?;
+        require(is_legal_pat(vmcs.get(guest::PAT)), Broken::GuestPatLegalMemoryTypes)?;
     }
     if entry.contains(EntryControls::LOAD_EFER) {
         let efer = Efer::from_bits_retain(vmcs.get(guest::EFER));
@@ -105,10 +101,10 @@ fn check_msrs<B: AsRef<[u8]>>(
         let is_enabled = efer.contains(Efer::LONG_MODE_ENABLE);
         let has_paging = vmcs.get(guest::CR0) & Cr0::PAGING.bits() != 0;
         let is_known = efer.bits() & !processor.efer_permitted == 0;
-        require(is_known, "guest EFER has no reserved bit")?;
+        require(is_known, Broken::GuestEferNoReservedBit)?;
         let agrees = is_active == controls.is_long_mode_guest();
-        require(agrees, "guest EFER.LMA is the IA-32e control")?;
-        require(!has_paging || is_active == is_enabled, "guest EFER.LMA is LME under paging")?;
+        require(agrees, Broken::GuestEferLmaIa32eControl)?;
+        require(!has_paging || is_active == is_enabled, Broken::GuestEferLmaUnderPaging)?;
     }
     Ok(())
 }
@@ -122,19 +118,19 @@ fn check_flow<B: AsRef<[u8]>>(vmcs: &Vmcs<B>, controls: &Controls) -> Result<(),
     let code = AccessRights::from_bits(vmcs.get(guest::CS_ACCESS_RIGHTS) as u32);
     if controls.is_long_mode_guest() && code.is_long() {
         // Identical, though not necessarily those of bit 47.
-        require(matches!(rip >> 48, 0 | 0xFFFF), "the upper bits of guest RIP are identical")?;
+        require(matches!(rip >> 48, 0 | 0xFFFF), Broken::UpperBitsGuestRipIdentical)?;
     } else {
-        require(rip >> 32 == 0, "guest RIP has 32 bits outside 64-bit mode")?;
+        require(rip >> 32 == 0, Broken::GuestRip32BitsOutside64BitMode)?;
     }
     let flags = vmcs.get(guest::RFLAGS);
-    require(flags & RFLAGS_RESERVED == 0, "guest RFLAGS has no reserved bit")?;
-    require(flags & rflags::FIXED != 0, "guest RFLAGS has its fixed bit")?;
+    require(flags & RFLAGS_RESERVED == 0, Broken::GuestRflagsNoReservedBit)?;
+    require(flags & rflags::FIXED != 0, Broken::GuestRflagsFixedBit)?;
     let is_protected = vmcs.get(guest::CR0) & Cr0::PROTECTION_ENABLE.bits() != 0;
     let can_be_8086 = is_protected && !controls.is_long_mode_guest();
-    require(can_be_8086 || flags & rflags::VM == 0, "virtual-8086 mode is of protected mode")?;
+    require(can_be_8086 || flags & rflags::VM == 0, Broken::Virtual8086ModeProtectedMode)?;
     let injects =
         controls.injection.is_valid() && controls.injection.kind() == InterruptionType::External;
-    require(!injects || flags & rflags::IF != 0, "an injected interrupt needs IF")
+    require(!injects || flags & rflags::IF != 0, Broken::InjectedInterruptNeedsIf)
 }
 
 fn interruptibility<B: AsRef<[u8]>>(vmcs: &Vmcs<B>) -> Interruptibility {
@@ -160,13 +156,13 @@ fn check_activity<B: AsRef<[u8]>>(
         Activity::WaitForSipi => misc.has_wait_for_sipi_activity(),
         Activity::Unknown(_) => false,
     };
-    require(is_supported, "the guest's activity state is supported")?;
+    require(is_supported, Broken::GuestActivityStateSupported)?;
     let stack = AccessRights::from_bits(vmcs.get(SEGMENTS[2].access_rights) as u32);
     let is_privileged = stack.privilege() == 0;
-    require(activity != Activity::Hlt || is_privileged, "a halted guest has privilege 0")?;
+    require(activity != Activity::Hlt || is_privileged, Broken::HaltedGuestPrivilege0)?;
     let is_active = activity == Activity::Active;
     let has_shadow = interruptibility(vmcs).has_shadow();
-    require(is_active || !has_shadow, "a guest in an interrupt shadow is active")?;
+    require(is_active || !has_shadow, Broken::GuestInterruptShadowActive)?;
     let event = controls.injection;
     let is_injectable = match (activity, event.kind()) {
         _ if !event.is_valid() => true,
@@ -182,7 +178,7 @@ fn check_activity<B: AsRef<[u8]>>(
         }
         _ => false,
     };
-    require(is_injectable, "the activity state takes the injected event")
+    require(is_injectable, Broken::ActivityStateTakesInjectedEvent)
 }
 
 fn check_interruptibility<B: AsRef<[u8]>>(
@@ -190,29 +186,29 @@ fn check_interruptibility<B: AsRef<[u8]>>(
     controls: &Controls,
 ) -> Result<(), GuestRefusal> {
     let state = interruptibility(vmcs);
-    require(state.reserved() == 0, "the interruptibility state has no reserved bit")?;
+    require(state.reserved() == 0, Broken::InterruptibilityStateNoReservedBit)?;
     let is_both = state.blocked_by_sti() && state.blocked_by_mov_ss();
-    require(!is_both, "STI and MOV SS do not block together")?;
+    require(!is_both, Broken::StiAndMovSsNotTogether)?;
     let has_interrupts = vmcs.get(guest::RFLAGS) & rflags::IF != 0;
-    require(has_interrupts || !state.blocked_by_sti(), "blocking by STI needs IF")?;
-    require(!state.blocked_by_smi(), "SMIs are blocked in SMM alone")?;
-    require(!state.is_enclave_interruption(), "an enclave interruption needs SGX")?;
+    require(has_interrupts || !state.blocked_by_sti(), Broken::BlockingStiNeedsIf)?;
+    require(!state.blocked_by_smi(), Broken::SmisBlockedInSmm)?;
+    require(!state.is_enclave_interruption(), Broken::EnclaveInterruptionNeedsSgx)?;
     let event = controls.injection;
     match event.kind() {
         _ if !event.is_valid() => Ok(()),
         InterruptionType::External => {
-            Ok(require(!state.has_shadow(), "no interrupt is injected into a shadow")?)
+            Ok(require(!state.has_shadow(), Broken::NoInterruptInjectedIntoShadow)?)
         }
         InterruptionType::Nmi => {
-            require(!state.blocked_by_mov_ss(), "no NMI is injected while MOV SS blocks")?;
+            require(!state.blocked_by_mov_ss(), Broken::NoNmiInjectedWhileMovSsBlocks)?;
             require_or(
                 !state.blocked_by_sti(),
                 GuestStateFailure::NmiUnderSti,
-                "no NMI is injected while STI blocks",
+                Broken::NoNmiInjectedWhileStiBlocks,
             )?;
             let is_virtual = controls.pin.contains(PinControls::VIRTUAL_NMIS);
             let is_free = !is_virtual || !state.blocked_by_nmi();
-            Ok(require(is_free, "no NMI is injected while virtual NMIs are blocked")?)
+            Ok(require(is_free, Broken::NoNmiInjectedWhileVirtualNmisBlocked)?)
         }
         _ => Ok(()),
     }
@@ -224,12 +220,12 @@ const SINGLE_STEPS_BRANCHES: u64 = 1 << 1;
 fn check_pending_debug<B: AsRef<[u8]>>(vmcs: &Vmcs<B>) -> Result<(), Broken> {
     let bits = vmcs.get(guest::PENDING_DEBUG);
     let pending = PendingDebug::from_bits(bits);
-    require(bits & PendingDebug::RESERVED == 0, "pending debug exceptions have no reserved bit")?;
-    require(!pending.in_transaction(), "pending debug exceptions outside transactions")?;
+    require(bits & PendingDebug::RESERVED == 0, Broken::PendingDebugExceptionsNoReservedBit)?;
+    require(!pending.in_transaction(), Broken::PendingDebugExceptionsOutsideTransactions)?;
     let waits = interruptibility(vmcs).has_shadow() || activity(vmcs) == Activity::Hlt;
     let steps = vmcs.get(guest::RFLAGS) & rflags::TF != 0
         && vmcs.get(guest::DEBUGCTL) & SINGLE_STEPS_BRANCHES == 0;
-    require(!waits || pending.single_step() == steps, "a pending single step agrees with TF")
+    require(!waits || pending.single_step() == steps, Broken::PendingSingleStepAgreesTf)
 }
 
 fn check_link_pointer<B: AsRef<[u8]>>(
@@ -242,14 +238,14 @@ fn check_link_pointer<B: AsRef<[u8]>>(
         return Ok(());
     }
     let failure = GuestStateFailure::LinkPointer;
-    require_or(processor.is_page(link), failure, "the VMCS link pointer is a page")?;
+    require_or(processor.is_page(link), failure, Broken::VmcsLinkPointerPage)?;
     let header = (processor.read_u32)(link);
     let revision = processor.capabilities.basic.revision();
-    require_or(header & !SHADOW == revision, failure, "the linked VMCS has the revision")?;
+    require_or(header & !SHADOW == revision, failure, Broken::LinkedVmcsRevision)?;
     let shadows = controls.secondary.contains(SecondaryControls::VMCS_SHADOWING);
     let is_shadow = header & SHADOW != 0;
-    require_or(is_shadow == shadows, failure, "the linked VMCS is a shadow under shadowing")?;
-    require_or(link != processor.vmcs, failure, "a VMCS does not link to itself")
+    require_or(is_shadow == shadows, failure, Broken::LinkedVmcsShadowUnderShadowing)?;
+    require_or(link != processor.vmcs, failure, Broken::VmcsDoesNotLinkItself)
 }
 
 /// [SDM3 "Checks on Guest Page-Directory-Pointer-Table Entries"]
@@ -270,7 +266,7 @@ fn check_pdptes<B: AsRef<[u8]>>(
         let entry = if has_ept { vmcs.get(field) } else { (processor.read_u64)(table + 8 * at) };
         // Bits 2:1 and 8:5, and those above the width.
         let is_legal = entry & 1 == 0 || entry & 0x1E6 == 0 && processor.is_physical(entry);
-        require_or(is_legal, GuestStateFailure::Pdptes, "guest PDPTEs have no reserved bit")?;
+        require_or(is_legal, GuestStateFailure::Pdptes, Broken::GuestPdptesNoReservedBit)?;
     }
     Ok(())
 }

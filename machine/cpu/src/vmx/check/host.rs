@@ -28,26 +28,26 @@ fn check_registers<B: AsRef<[u8]>>(
 ) -> Result<(), Broken> {
     let cr0 = vmcs.get(host::CR0);
     let cr4 = vmcs.get(host::CR4);
-    require(is_fixed(cr0, CR0_FIXED0, CR0_FIXED1), "host CR0 has its fixed bits")?;
+    require(is_fixed(cr0, CR0_FIXED0, CR0_FIXED1), Broken::HostCr0FixedBits)?;
     let cr4_fixed1 = processor.cr4_permitted | CR4_FIXED0;
-    require(is_fixed(cr4, CR4_FIXED0, cr4_fixed1), "host CR4 has its fixed bits")?;
-    require(processor.is_physical(vmcs.get(host::CR3)), "host CR3 is physical")?;
+    require(is_fixed(cr4, CR4_FIXED0, cr4_fixed1), Broken::HostCr4FixedBits)?;
+    require(processor.is_physical(vmcs.get(host::CR3)), Broken::HostCr3Physical)?;
     for (field, rule) in [
-        (host::SYSENTER_ESP, "host SYSENTER_ESP is canonical"),
-        (host::SYSENTER_EIP, "host SYSENTER_EIP is canonical"),
+        (host::SYSENTER_ESP, Broken::HostSysenterEspCanonical),
+        (host::SYSENTER_EIP, Broken::HostSysenterEipCanonical),
     ] {
         require(processor.is_canonical(vmcs.get(field)), rule)?;
     }
     if controls.exit.contains(ExitControls::LOAD_PAT) {
-        require(is_legal_pat(vmcs.get(host::PAT)), "host PAT has legal memory types")?;
+        require(is_legal_pat(vmcs.get(host::PAT)), Broken::HostPatLegalMemoryTypes)?;
     }
     if controls.exit.contains(ExitControls::LOAD_EFER) {
         let efer = vmcs.get(host::EFER);
         let long = (Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE).bits();
         let is_64_bit = controls.exit.contains(ExitControls::HOST_ADDRESS_SPACE_SIZE);
         let expected = if is_64_bit { long } else { 0 };
-        require(efer & !processor.efer_permitted == 0, "host EFER has no reserved bit")?;
-        require(efer & long == expected, "host EFER agrees with the host's address space")?;
+        require(efer & !processor.efer_permitted == 0, Broken::HostEferNoReservedBit)?;
+        require(efer & long == expected, Broken::HostEferAgreesHostAddressSpace)?;
     }
     Ok(())
 }
@@ -72,17 +72,17 @@ fn check_segments<B: AsRef<[u8]>>(
         host::TR_SELECTOR,
     ];
     let is_plain = selectors.iter().all(|field| vmcs.get(*field) & TABLE_AND_PRIVILEGE == 0);
-    require(is_plain, "host selectors are of the GDT and privilege 0")?;
-    require(vmcs.get(host::CS_SELECTOR) != 0, "host CS is not null")?;
-    require(vmcs.get(host::TR_SELECTOR) != 0, "host TR is not null")?;
+    require(is_plain, Broken::HostSelectorsGdtPrivilege0)?;
+    require(vmcs.get(host::CS_SELECTOR) != 0, Broken::HostCsNotNull)?;
+    require(vmcs.get(host::TR_SELECTOR) != 0, Broken::HostTrNotNull)?;
     let is_64_bit = controls.exit.contains(ExitControls::HOST_ADDRESS_SPACE_SIZE);
-    require(is_64_bit || vmcs.get(host::SS_SELECTOR) != 0, "SS of a 32-bit host is not null")?;
+    require(is_64_bit || vmcs.get(host::SS_SELECTOR) != 0, Broken::Ss32BitHostNotNull)?;
     for (field, rule) in [
-        (host::FS_BASE, "host FS base is canonical"),
-        (host::GS_BASE, "host GS base is canonical"),
-        (host::GDTR_BASE, "host GDTR base is canonical"),
-        (host::IDTR_BASE, "host IDTR base is canonical"),
-        (host::TR_BASE, "host TR base is canonical"),
+        (host::FS_BASE, Broken::HostFsBaseCanonical),
+        (host::GS_BASE, Broken::HostGsBaseCanonical),
+        (host::GDTR_BASE, Broken::HostGdtrBaseCanonical),
+        (host::IDTR_BASE, Broken::HostIdtrBaseCanonical),
+        (host::TR_BASE, Broken::HostTrBaseCanonical),
     ] {
         require(processor.is_canonical(vmcs.get(field)), rule)?;
     }
@@ -98,12 +98,12 @@ fn check_address_space<B: AsRef<[u8]>>(
     let is_64_bit = controls.exit.contains(ExitControls::HOST_ADDRESS_SPACE_SIZE);
     let cr4 = Cr4::from_bits_retain(vmcs.get(host::CR4));
     let rip = vmcs.get(host::RIP);
-    require(is_64_bit == processor.is_long_mode, "the host's address space is the present one")?;
+    require(is_64_bit == processor.is_long_mode, Broken::HostAddressSpaceIsPresent)?;
     if is_64_bit {
-        require(cr4.contains(Cr4::PAE), "a 64-bit host has PAE")?;
-        return require(processor.is_canonical(rip), "host RIP is canonical");
+        require(cr4.contains(Cr4::PAE), Broken::Host64BitPae)?;
+        return require(processor.is_canonical(rip), Broken::HostRipCanonical);
     }
-    require(!controls.is_long_mode_guest(), "a 32-bit host has no IA-32e guest")?;
-    require(!cr4.contains(Cr4::PCIDE), "a 32-bit host has no PCIDs")?;
-    require(rip >> 32 == 0, "RIP of a 32-bit host has 32 bits")
+    require(!controls.is_long_mode_guest(), Broken::Host32BitNoIa32eGuest)?;
+    require(!cr4.contains(Cr4::PCIDE), Broken::Host32BitNoPcids)?;
+    require(rip >> 32 == 0, Broken::Rip32BitHost32Bits)
 }

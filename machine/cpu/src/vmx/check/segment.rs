@@ -75,46 +75,46 @@ fn check_selectors<B: AsRef<[u8]>>(
     controls: &Controls,
     segments: &[Segment; 8],
 ) -> Result<(), Broken> {
-    require(!segments[TR].is_in_local_table(), "guest TR is of the GDT")?;
+    require(!segments[TR].is_in_local_table(), Broken::GuestTrInGdt)?;
     let ldtr = &segments[LDTR];
-    require(!ldtr.is_usable() || !ldtr.is_in_local_table(), "guest LDTR is of the GDT")?;
+    require(!ldtr.is_usable() || !ldtr.is_in_local_table(), Broken::GuestLdtrInGdt)?;
     let is_virtual_8086 = vmcs.get(guest::RFLAGS) & rflags::VM != 0;
     let privilege = |at: usize| segments[at].privilege_of_selector();
     let agrees = privilege(SS) == privilege(CS);
     let is_free = is_virtual_8086 || controls.is_unrestricted();
-    require(is_free || agrees, "guest SS.RPL is CS.RPL")
+    require(is_free || agrees, Broken::GuestSsRplIsCsRpl)
 }
 
 fn check_bases(segments: &[Segment; 8], processor: &Processor<'_>) -> Result<(), Broken> {
     let ldtr = &segments[LDTR];
     let canonical = |segment: &Segment| processor.is_canonical(segment.base);
-    require(canonical(&segments[TR]), "guest TR base is canonical")?;
-    require(canonical(&segments[4]), "guest FS base is canonical")?;
-    require(canonical(&segments[5]), "guest GS base is canonical")?;
-    require(!ldtr.is_usable() || canonical(ldtr), "guest LDTR base is canonical")?;
-    require(segments[CS].base >> 32 == 0, "guest CS base has 32 bits")?;
+    require(canonical(&segments[TR]), Broken::GuestTrBaseCanonical)?;
+    require(canonical(&segments[4]), Broken::GuestFsBaseCanonical)?;
+    require(canonical(&segments[5]), Broken::GuestGsBaseCanonical)?;
+    require(!ldtr.is_usable() || canonical(ldtr), Broken::GuestLdtrBaseCanonical)?;
+    require(segments[CS].base >> 32 == 0, Broken::GuestCsBase32Bits)?;
     for at in [0, SS, 3] {
         let segment = &segments[at];
         let is_legal = !segment.is_usable() || segment.base >> 32 == 0;
-        require(is_legal, "bases of guest SS, DS and ES have 32 bits")?;
+        require(is_legal, Broken::BasesGuestSsDsEs32Bits)?;
     }
     Ok(())
 }
 
 fn check_virtual_8086(segment: &Segment) -> Result<(), Broken> {
-    require(segment.base == segment.selector << 4, "a virtual-8086 base follows the selector")?;
-    require(segment.limit == 0xFFFF, "a virtual-8086 limit is FFFFh")?;
+    require(segment.base == segment.selector << 4, Broken::Virtual8086BaseFollowsSelector)?;
+    require(segment.limit == 0xFFFF, Broken::Virtual8086LimitFfffh)?;
     let is_legal = segment.rights == AccessRights::VIRTUAL_8086;
-    require(is_legal, "virtual-8086 access rights are F3h")
+    require(is_legal, Broken::Virtual8086AccessRightsF3h)
 }
 
 /// What holds of every usable code or data segment.
 fn check_usable(segment: &Segment) -> Result<(), Broken> {
     let rights = segment.rights;
-    require(rights.is_code_or_data(), "a guest segment is code or data")?;
-    require(rights.is_present(), "a guest segment is present")?;
-    require(!rights.has_reserved_bits(), "guest access rights have no reserved bit")?;
-    require(segment.has_legal_granularity(), "a guest segment's limit fits its granularity")
+    require(rights.is_code_or_data(), Broken::GuestSegmentCodeOrData)?;
+    require(rights.is_present(), Broken::GuestSegmentPresent)?;
+    require(!rights.has_reserved_bits(), Broken::GuestAccessRightsNoReservedBit)?;
+    require(segment.has_legal_granularity(), Broken::GuestSegmentLimitFitsGranularity)
 }
 
 fn check_code(controls: &Controls, segments: &[Segment; 8]) -> Result<(), Broken> {
@@ -126,10 +126,10 @@ fn check_code(controls: &Controls, segments: &[Segment; 8]) -> Result<(), Broken
         13 | 15 => code.privilege() <= stack.privilege(),
         _ => false,
     };
-    require(is_legal, "guest CS has a type and privilege of code")?;
+    require(is_legal, Broken::GuestCsTypePrivilegeCode)?;
     check_usable(&segments[CS])?;
     let is_64_bit = controls.is_long_mode_guest() && code.is_long();
-    require(!is_64_bit || !code.is_default_big(), "64-bit code has D = 0")
+    require(!is_64_bit || !code.is_default_big(), Broken::Code64BitWithoutD)
 }
 
 fn check_stack<B: AsRef<[u8]>>(
@@ -140,14 +140,14 @@ fn check_stack<B: AsRef<[u8]>>(
     let stack = &segments[SS];
     let privilege = stack.rights.privilege();
     let agrees = privilege == stack.privilege_of_selector();
-    require(controls.is_unrestricted() || agrees, "guest SS.DPL is SS.RPL")?;
+    require(controls.is_unrestricted() || agrees, Broken::GuestSsDplIsRpl)?;
     let is_real = vmcs.get(guest::CR0) & Cr0::PROTECTION_ENABLE.bits() == 0;
     let is_zero = is_real || segments[CS].rights.kind() == READ_WRITE_ACCESSED;
-    require(!is_zero || privilege == 0, "guest SS.DPL is 0 in real mode")?;
+    require(!is_zero || privilege == 0, Broken::GuestSsDpl0RealMode)?;
     if !stack.is_usable() {
         return Ok(());
     }
-    require(matches!(stack.rights.kind(), 3 | 7), "guest SS is writable data")?;
+    require(matches!(stack.rights.kind(), 3 | 7), Broken::GuestSsWritableData)?;
     check_usable(stack)
 }
 
@@ -156,24 +156,24 @@ fn check_data(controls: &Controls, segment: &Segment) -> Result<(), Broken> {
         return Ok(());
     }
     let rights = segment.rights;
-    require(rights.kind() & 1 != 0, "a guest data segment is accessed")?;
+    require(rights.kind() & 1 != 0, Broken::GuestDataSegmentAccessed)?;
     let is_unreadable = rights.kind() & 0b1010 == 0b1000;
-    require(!is_unreadable, "code in a guest data segment is readable")?;
+    require(!is_unreadable, Broken::CodeGuestDataSegmentReadable)?;
     let is_checked = !controls.is_unrestricted() && rights.kind() <= 11;
     let is_reachable = rights.privilege() >= segment.privilege_of_selector();
-    require(!is_checked || is_reachable, "a guest data segment's DPL is not below its RPL")?;
+    require(!is_checked || is_reachable, Broken::GuestDataSegmentDplNotBelowRpl)?;
     check_usable(segment)
 }
 
 fn check_task(controls: &Controls, task: &Segment) -> Result<(), Broken> {
     let rights = task.rights;
-    require(task.is_usable(), "guest TR is usable")?;
+    require(task.is_usable(), Broken::GuestTrUsable)?;
     let is_legal = match rights.kind() {
         system::TSS32_BUSY => true,
         system::TSS16_BUSY => !controls.is_long_mode_guest(),
         _ => false,
     };
-    require(is_legal && !rights.is_code_or_data(), "guest TR is a busy TSS")?;
+    require(is_legal && !rights.is_code_or_data(), Broken::GuestTrBusyTss)?;
     check_system(task)
 }
 
@@ -183,14 +183,14 @@ fn check_local_table(table: &Segment) -> Result<(), Broken> {
     }
     let rights = table.rights;
     let is_legal = rights.kind() == system::LDT && !rights.is_code_or_data();
-    require(is_legal, "guest LDTR is an LDT")?;
+    require(is_legal, Broken::GuestLdtrIsLdt)?;
     check_system(table)
 }
 
 fn check_system(segment: &Segment) -> Result<(), Broken> {
-    require(segment.rights.is_present(), "a guest system segment is present")?;
-    require(!segment.rights.has_reserved_bits(), "guest access rights have no reserved bit")?;
-    require(segment.has_legal_granularity(), "a guest segment's limit fits its granularity")
+    require(segment.rights.is_present(), Broken::GuestSystemSegmentPresent)?;
+    require(!segment.rights.has_reserved_bits(), Broken::GuestAccessRightsNoReservedBit)?;
+    require(segment.has_legal_granularity(), Broken::GuestSegmentLimitFitsGranularity)
 }
 
 /// [SDM3 "Checks on Guest Descriptor-Table Registers"]
@@ -198,8 +198,8 @@ fn check_tables<B: AsRef<[u8]>>(vmcs: &Vmcs<B>, processor: &Processor<'_>) -> Re
     for (base, limit) in
         [(guest::GDTR_BASE, guest::GDTR_LIMIT), (guest::IDTR_BASE, guest::IDTR_LIMIT)]
     {
-        require(processor.is_canonical(vmcs.get(base)), "guest table bases are canonical")?;
-        require(vmcs.get(limit) >> 16 == 0, "guest table limits have sixteen bits")?;
+        require(processor.is_canonical(vmcs.get(base)), Broken::GuestTableBasesCanonical)?;
+        require(vmcs.get(limit) >> 16 == 0, Broken::GuestTableLimitsSixteenBits)?;
     }
     Ok(())
 }
