@@ -98,6 +98,7 @@ fn result(observed: &[Observed], workload: &str) -> LabResult {
             guest_cpus: 2,
             interrupt_chip: (!observed.is_empty()).then(|| "split".into()),
             timer: None,
+            inhibit: Some("auto-eoi".into()),
         },
         workload: workload.into(),
         predictions: predict(subject, &comparisons, scale, &[]),

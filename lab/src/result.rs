@@ -49,6 +49,9 @@ pub struct HostFacts {
     pub interrupt_chip: Option<String>,
     /// Who emulates the guest's 8254.
     pub timer: Option<String>,
+    /// What KVM was made to inhibit AVIC or APICv for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inhibit: Option<String>,
 }
 
 /// What the run took.
@@ -78,8 +81,10 @@ impl LabResult {
     pub const SCHEMA: u32 = 1;
 
     pub(crate) fn title(&self) -> String {
+        let inhibit = self.host.inhibit.as_ref().map(|inhibit| format!(", inhibit {inhibit}"));
+        let inhibit = inhibit.unwrap_or_default();
         let devices = match (&self.host.interrupt_chip, &self.host.timer) {
-            (Some(chip), Some(timer)) => format!(" (I/O APIC {chip}, timer {timer})"),
+            (Some(chip), Some(timer)) => format!(" (I/O APIC {chip}, timer {timer}{inhibit})"),
             _ => String::new(),
         };
         format!(

@@ -61,8 +61,8 @@ impl Plan<'_> {
             let vcpus = self.configuration.vcpus;
             anyhow::ensure!(
                 self.configuration == Configuration { vcpus, ..Configuration::default() },
-                "the built-in hypervisor's guest has no I/O APIC and no timer chip: --irqchip and \
-                 --pit need a distribution's kernel"
+                "the built-in hypervisor's guest has no I/O APIC, no timer chip and nothing that \
+                 inhibits it: --irqchip, --pit and --inhibit need a distribution's kernel"
             );
             anyhow::ensure!(
                 self.trace.is_none(),
@@ -126,7 +126,7 @@ pub fn run(plan: &Plan<'_>, watch: &mut Watch<'_>) -> anyhow::Result<LabResult> 
 fn host_facts(plan: &Plan<'_>) -> anyhow::Result<HostFacts> {
     let is_kvm = plan.kernel.is_some();
     let kernel = plan.kernel.as_ref().map(|kernel| kernel.name.clone());
-    let Configuration { interrupt_chip, timer, vcpus, .. } = &plan.configuration;
+    let Configuration { interrupt_chip, timer, inhibit, vcpus, .. } = &plan.configuration;
     Ok(HostFacts {
         cpu: plan.cpu.clone(),
         cpus: plan.host.cpus,
@@ -135,6 +135,7 @@ fn host_facts(plan: &Plan<'_>) -> anyhow::Result<HostFacts> {
         guest_cpus: *vcpus,
         interrupt_chip: is_kvm.then(|| name(interrupt_chip)).transpose()?,
         timer: is_kvm.then(|| name(timer)).transpose()?,
+        inhibit: inhibit.filter(|_| is_kvm).map(|inhibit| name(&inhibit)).transpose()?,
     })
 }
 

@@ -181,6 +181,9 @@ fn advice(reason: &str) -> Option<&'static str> {
             Some("leave out --pit reinject, or let late ticks be dropped, --pit discard")
         }
         "DISABLE" | "DISABLED" => Some("leave out what switches the feature off"),
+        "HYPERV" | "BLOCKIRQ" | "APIC_ID_MODIFIED" | "APIC_BASE_MODIFIED" => {
+            Some("leave out --inhibit")
+        }
         _ => None,
     }
 }

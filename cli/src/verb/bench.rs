@@ -1,6 +1,6 @@
 //! `avicenna bench`: what interrupts cost in a virtual machine on this host's KVM.
 
-use super::lab::{Chip, Pit, interrupts};
+use super::lab::{Chip, Inhibit, Pit, interrupts};
 use super::machine::size::parse_bytes;
 use anyhow::Context;
 use bench::{Configuration, Outcome, VirtualMachine};
@@ -29,6 +29,9 @@ pub struct Arguments {
     /// Who emulates the 8254 timer; KVM's, with reinjection, inhibits AVIC
     #[arg(long, value_enum, default_value_t = Pit::Off)]
     pit: Pit,
+    /// What KVM is made to inhibit AVIC and APICv for, without a change to the guest
+    #[arg(long, value_enum)]
+    inhibit: Option<Inhibit>,
     /// Hide x2APIC mode from the guest
     #[arg(long)]
     no_x2apic: bool,
@@ -57,6 +60,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         memory: arguments.memory,
         interrupt_chip,
         timer,
+        inhibit: arguments.inhibit.map(Into::into),
         has_x2apic: !arguments.no_x2apic,
         is_pinned: !arguments.no_pin,
     };

@@ -6,7 +6,7 @@ mod run;
 mod shell;
 mod stages;
 
-pub use arguments::{Chip, Pit, interrupts};
+pub use arguments::{Chip, Inhibit, Pit, interrupts};
 
 use crate::status::{self, Usage};
 use arguments::HostArguments;

@@ -1,5 +1,6 @@
 //! What a virtual machine is to be.
 
+use crate::inhibit::Inhibit;
 use serde::{Deserialize, Serialize};
 
 /// Where interrupt controllers other than the local APICs are. [KVM-API "KVM_CAP_SPLIT_IRQCHIP"]
@@ -37,6 +38,8 @@ pub struct Configuration {
     pub interrupt_chip: InterruptChip,
     /// Where the board's interval timer is.
     pub timer: Timer,
+    /// What KVM is to inhibit AVIC or APICv for; None for nothing besides the timer.
+    pub inhibit: Option<Inhibit>,
     /// Whether CPUID offers x2APIC mode.
     pub has_x2apic: bool,
     /// Whether each virtual processor stays on one of the host's processors that this process may
@@ -51,6 +54,7 @@ impl Default for Configuration {
             memory: 256 << 20,
             interrupt_chip: InterruptChip::default(),
             timer: Timer::default(),
+            inhibit: None,
             has_x2apic: true,
             is_pinned: true,
         }

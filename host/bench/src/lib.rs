@@ -2,7 +2,8 @@
 //!
 //! KVM runs the processors with their local APICs; everything else is the emulated board's own
 //! devices, tables and loaders. What differs between two runs is what decides about AVIC and
-//! APICv: where the I/O APIC is, whether KVM's timer chip reinjects lost ticks, x2APIC mode.
+//! APICv: where the I/O APIC is, whether KVM's timer chip reinjects lost ticks, x2APIC mode, and
+//! what KVM inhibits either for.
 //!
 //! Left out: live migration, reset (it ends the run), more memory than fits below the hole for
 //! devices, ExtINT delivery from the 8259s with a split interrupt chip.
@@ -12,6 +13,7 @@
 mod configuration;
 mod devices;
 mod error;
+mod inhibit;
 mod memory;
 mod outcome;
 mod processor;
@@ -22,6 +24,7 @@ mod virtual_machine;
 
 pub use configuration::{Configuration, InterruptChip, Timer};
 pub use error::BenchError;
+pub use inhibit::Inhibit;
 pub use outcome::{End, Outcome};
 pub use pulse::{Pulse, Target};
 pub use virtual_machine::VirtualMachine;

@@ -29,6 +29,8 @@ pub struct VirtualMachine {
     pub(crate) vcpus: Vec<VcpuFd>,
     pub(crate) devices: Arc<Mutex<Devices>>,
     pub(crate) is_pinned: bool,
+    /// What the virtual machine is inhibited by, for as long as it lives.
+    _spare: Option<VcpuFd>,
     description: String,
 }
 
@@ -57,11 +59,13 @@ impl VirtualMachine {
             vcpus.push(vcpu);
         }
         processor::start(&vcpus[0], &boot)?;
+        let spare = spare(&vm, configuration)?;
         let devices = Devices::new(configuration, ram, vm);
         Ok(Self {
             vcpus,
             devices: Arc::new(Mutex::new(devices)),
             is_pinned: configuration.is_pinned,
+            _spare: spare,
             description: boot.description,
         })
     }
@@ -76,6 +80,16 @@ impl VirtualMachine {
     pub fn description(&self) -> &str {
         &self.description
     }
+}
+
+/// A processor that the guest knows nothing of, where one is needed to inhibit the virtual machine.
+fn spare(vm: &VmFd, configuration: &Configuration) -> Result<Option<VcpuFd>, BenchError> {
+    let Some(inhibit) = configuration.inhibit else { return Ok(None) };
+    let spare = vm
+        .create_vcpu(configuration.vcpus.into())
+        .map_err(|error| BenchError::kvm("KVM_CREATE_VCPU", error))?;
+    inhibit.set(&spare)?;
+    Ok(Some(spare))
 }
 
 fn check(kvm: &Kvm, configuration: &Configuration) -> Result<(), BenchError> {

@@ -128,6 +128,30 @@ pub enum Pit {
     Discard,
 }
 
+/// What KVM is made to inhibit AVIC and APICv for, by a processor that does not run.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Inhibit {
+    /// Hyper-V's synthetic interrupts with AutoEOI (HYPERV)
+    AutoEoi,
+    /// A debugger that blocks interrupts (BLOCKIRQ)
+    BlockIrq,
+    /// An APIC with another ID than it was made with (APIC_ID_MODIFIED)
+    ApicId,
+    /// An APIC that is not where it was made (APIC_BASE_MODIFIED)
+    ApicBase,
+}
+
+impl From<Inhibit> for bench::Inhibit {
+    fn from(inhibit: Inhibit) -> Self {
+        match inhibit {
+            Inhibit::AutoEoi => Self::AutoEoi,
+            Inhibit::BlockIrq => Self::BlockIrq,
+            Inhibit::ApicId => Self::ApicId,
+            Inhibit::ApicBase => Self::ApicBase,
+        }
+    }
+}
+
 /// The part of a virtual machine's configuration that both `lab` and `bench` offer. KVM's timer
 /// needs KVM's interrupt chip.
 pub fn interrupts(chip: Chip, pit: Pit) -> (InterruptChip, Timer) {

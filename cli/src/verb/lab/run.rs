@@ -1,6 +1,6 @@
 //! `avicenna lab run`: the same virtual machines with the feature off and on.
 
-use super::arguments::{Chip, HostArguments, Pit, interrupts};
+use super::arguments::{Chip, HostArguments, Inhibit, Pit, interrupts};
 use super::stages::Stages;
 use super::{Found, INTERRUPT, kernel};
 use crate::status::{self, Usage};
@@ -38,6 +38,9 @@ pub(super) struct Arguments {
     /// Who emulates the guest's 8254 timer; KVM's, with reinjection, inhibits AVIC, not APICv
     #[arg(long, value_enum, default_value_t = Pit::Off)]
     pit: Pit,
+    /// What KVM is made to inhibit AVIC and APICv for, without a change to the guest
+    #[arg(long, value_enum)]
+    inhibit: Option<Inhibit>,
     /// More words for the command line of a Linux guest's kernel
     #[arg(long, value_name = "STR", default_value = "", allow_hyphen_values = true)]
     guest_append: String,
@@ -83,6 +86,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         vcpus: arguments.guest_cpus,
         interrupt_chip,
         timer,
+        inhibit: arguments.inhibit.map(Into::into),
         ..Configuration::default()
     };
     let mut stages = Stages::open();
