@@ -113,6 +113,33 @@ fn result(observed: &[Observed], workload: &str) -> LabResult {
     }
 }
 
+/// Off, on, and an arm between them.
+fn steps() -> [Observed; 3] {
+    [Setting::Off, Setting::Between, Setting::On].map(|setting| {
+        let mut one = observed(setting);
+        if setting == Setting::Between {
+            one.result.console = vec![one.result.console[0].replace("3000", "3500")];
+        }
+        one
+    })
+}
+
+#[test]
+fn an_arm_between_off_and_on_is_in_every_form_and_in_the_verdict() {
+    let result = result(&steps(), "ipi");
+    let [between] = result.comparisons[0].between.as_slice() else { panic!("one arm") };
+    assert_eq!((between.arm.as_str(), between.total()), ("AVIC alone", 502));
+    assert_eq!(between.measures[0].value, 3500.0);
+    assert!(result.verdict.text.contains("(AVIC alone +0.0 %)"), "{}", result.verdict.text);
+    for output in [result.to_text(100), result.to_html()] {
+        for word in ["VM exits with AVIC alone", "AVIC alone: KVM", "3500"] {
+            assert!(output.contains(word), "{word} is missing in {output}");
+        }
+    }
+    let json: Value = serde_json::from_str(&result.to_json().expect("plain data")).expect("JSON");
+    assert_eq!(json["comparisons"][0]["between"][0]["arm"], "AVIC alone");
+}
+
 #[test]
 fn json_follows_its_published_schema() {
     let schema = schema::published("lab-1.json");
@@ -122,6 +149,7 @@ fn json_follows_its_published_schema() {
         (result(&both[..1], "mesh"), "off only, figures without a prediction"),
         (result(&both[1..], "ipi"), "on only"),
         (result(&both.clone().map(with_device), "device"), "a device"),
+        (result(&steps(), "ipi"), "steps"),
         (result(&[], "threads"), "nothing"),
     ] {
         let json = result.to_json().expect("plain data");

@@ -196,6 +196,7 @@ fn side_by_side(name: &str, off: Option<Run>, on: Option<Run>) -> Comparison {
         scope: Scope::Life,
         exits,
         agreement,
+        between: Vec::new(),
         exits_per_ipi: Vec::new(),
         device_interrupts: Vec::new(),
         troubles,

@@ -1,5 +1,7 @@
-//! Results side by side: the same virtual machine with the feature off and on.
+//! Results side by side: the same virtual machine with the feature off and on, and with part of it
+//! where there are steps between.
 
+use crate::between::{ArmExits, Between};
 use crate::breakdown::Breakdown;
 use crate::counters::{Count, Reason, Tally};
 use crate::device::DeviceInterrupts;
@@ -140,6 +142,9 @@ pub struct Comparison {
     pub exits: Vec<ExitRow>,
     /// What the guest measured.
     pub measures: Vec<Measure>,
+    /// The arms between off and on, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub between: Vec<Between>,
     /// Of each side, where software counted as well.
     pub agreement: Vec<Agreement>,
     /// Exits by the guest's IPIs, off and on, where it says how many it sent.
@@ -189,6 +194,11 @@ impl Comparison {
         (total(working().map(|row| row.off)), total(working().map(|row| row.on)))
     }
 
+    /// Of the arms between off and on.
+    pub(crate) fn between_agreements(&self) -> impl Iterator<Item = &Agreement> {
+        self.between.iter().filter_map(|arm| arm.agreement.as_ref())
+    }
+
     /// Change of the number of exits, in percent.
     pub fn change(&self) -> Option<f64> {
         let (off, on) = (self.exits_off()? as f64, self.exits_on()? as f64);
@@ -231,18 +241,33 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
     let mine = observed.iter().filter(|one| one.step.name == name);
     let seconds = on_points.ran.map(|(begin, end)| end - begin);
     let is_inhibited = seconds.is_some_and(|seconds| inhibited > SHARE_INHIBITED * seconds);
-    let per_ipi = traced.clone().filter_map(|one| {
+    let per_ipi = |one: &Observed| {
         let exits = scoped(one, scope).exits.iter().filter(|(reason, _)| !reason.is_wait());
         let exits = exits.map(|(_, count)| count.exits).sum();
         ExitsPerIpi::of(one, exits, one.step.arm.setting.is_on() && is_inhibited)
-    });
-    let exits_per_ipi: Vec<ExitsPerIpi> = per_ipi.collect();
+    };
+    let exits_per_ipi: Vec<ExitsPerIpi> = traced.clone().filter_map(per_ipi).collect();
+    let middle = mine.clone().filter(|one| one.step.arm.setting == Setting::Between);
+    let untraced = |traced: &Observed| {
+        let mut same = middle.clone().filter(|one| one.step.arm == traced.step.arm);
+        same.find(|one| !one.step.is_traced)
+    };
+    let between = |one: &Observed| Between {
+        arm: one.step.arm.label.clone(),
+        exits: arm_exits(scoped(one, scope)),
+        measures: figures(untraced(one).unwrap_or(one)),
+        agreement: agreement(one),
+        exits_per_ipi: per_ipi(one),
+    };
+    let between: Vec<Between> =
+        middle.clone().filter(|one| one.step.is_traced).map(between).collect();
     let of_device = traced.clone().filter_map(|one| {
         let is_inhibited = one.step.arm.setting.is_on() && is_inhibited;
         DeviceInterrupts::of(one, scoped(one, scope), is_inhibited)
     });
     let device_interrupts: Vec<DeviceInterrupts> = of_device.collect();
-    let unmet = exits_per_ipi.iter().filter(|one| !one.is_as_expected());
+    let in_between = between.iter().filter_map(|arm| arm.exits_per_ipi.as_ref());
+    let unmet = exits_per_ipi.iter().chain(in_between).filter(|one| !one.is_as_expected());
     let unmet = unmet.map(ExitsPerIpi::sentence);
     let faults = device_interrupts.iter().flat_map(DeviceInterrupts::faults);
     let unmet: Vec<String> = unmet.chain(faults.map(|fault| format!("{name}, {fault}"))).collect();
@@ -253,6 +278,7 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
         exits: exit_rows(off, on, scope),
         measures: measures(of(Setting::Off, false).or(off), of(Setting::On, false).or(on)),
         agreement: traced.filter_map(agreement).collect(),
+        between,
         exits_per_ipi,
         device_interrupts,
         inhibited: seconds.map(|seconds| (seconds, inhibited)),
@@ -322,6 +348,18 @@ fn exit_rows(off: Option<&Observed>, on: Option<&Observed>, scope: Scope) -> Vec
     let mut rows: Vec<ExitRow> = reasons.into_iter().map(row).collect();
     let weight = |row: &ExitRow| row.off.or(row.on).map_or(0, |count| count.exits);
     rows.sort_by(|a, b| weight(b).cmp(&weight(a)).then(a.code.cmp(&b.code)));
+    rows
+}
+
+/// The most frequent in front.
+fn arm_exits(tally: &Tally) -> Vec<ArmExits> {
+    let row = |(reason, count): (&Reason, &Count)| ArmExits {
+        code: reason.code,
+        name: reason.name(),
+        count: *count,
+    };
+    let mut rows: Vec<ArmExits> = tally.exits.iter().map(row).collect();
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.count.exits), row.code));
     rows
 }
 
@@ -409,12 +447,16 @@ fn measures(off: Option<&Observed>, on: Option<&Observed>) -> Vec<Measure> {
 }
 
 /// A figure of a guest.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Figure {
-    pub(crate) name: String,
-    pub(crate) unit: &'static str,
-    pub(crate) value: f64,
-    pub(crate) samples: u64,
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// The test and its conditions.
+    pub name: String,
+    /// Of the value.
+    pub unit: &'static str,
+    /// As the guest says it.
+    pub value: f64,
+    /// How often it was measured.
+    pub samples: u64,
 }
 
 pub(crate) fn side_by_side(off: Option<Vec<Figure>>, on: Option<Vec<Figure>>) -> Vec<Measure> {

@@ -8,13 +8,15 @@ use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use trace::exit_reason::Isa;
 
-/// Whether the feature in question is off or on.
+/// Which of the features in question are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Setting {
-    /// Without it.
+    /// Without any.
     Off,
-    /// With it.
+    /// With what the others rest on alone, where there are several.
+    Between,
+    /// With all.
     On,
 }
 
@@ -22,15 +24,19 @@ impl Setting {
     /// Off first.
     pub const BOTH: [Self; 2] = [Self::Off, Self::On];
 
-    /// Whether it is on.
+    /// One feature after the other.
+    pub const STEPS: [Self; 3] = [Self::Off, Self::Between, Self::On];
+
+    /// Whether anything is on.
     pub const fn is_on(self) -> bool {
-        matches!(self, Self::On)
+        !matches!(self, Self::Off)
     }
 
     /// As users write it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
+            Self::Between => "between",
             Self::On => "on",
         }
     }
@@ -85,6 +91,14 @@ impl Arm {
         match modules.filter_map(vendor_of_module).next() {
             Some(Vendor::Intel) => Isa::Vmx,
             _ => Isa::Svm,
+        }
+    }
+
+    /// Which it is, in a word or two.
+    pub fn side(&self) -> &str {
+        match self.setting {
+            Setting::Between => &self.label,
+            Setting::Off | Setting::On => self.setting.name(),
         }
     }
 
@@ -151,12 +165,16 @@ impl Experiment {
         let base = Feature::of_vendor(self.vendor());
         let base_setting = if self.features.contains(&base) { setting } else { Setting::On };
         let switched = self.features.iter().filter(|feature| has_own_parameter(**feature));
-        let others = switched.filter(|feature| **feature != base).map(|one| (*one, setting));
+        let resting = if setting == Setting::Between { Setting::Off } else { setting };
+        let others = switched.filter(|feature| **feature != base).map(|one| (*one, resting));
         let kept_off = self.kept_off.iter().map(|one| (*one, Setting::Off));
         let all = std::iter::once((base, base_setting)).chain(others).chain(kept_off);
         let lacks_x2avic = setting == Setting::Off && self.features.contains(&Feature::X2avic);
         Arm {
-            label: format!("{} {setting}", self.name()),
+            label: match setting {
+                Setting::Between => format!("{} alone", base.name()),
+                Setting::Off | Setting::On => format!("{} {setting}", self.name()),
+            },
             setting,
             parameters: all.map(|(feature, setting)| parameter(feature, setting)).collect(),
             without: lacks_x2avic.then(|| "x2avic".to_owned()).into_iter().collect(),
@@ -216,6 +234,14 @@ impl Request {
             settings: self.settings.clone(),
         };
         let Some(name) = self.name else {
+            if self.settings.contains(&Setting::Between) && ipis.is_none() {
+                let base = vendor.feature();
+                return Err(format!(
+                    "{base} and nothing that rests on it can be switched on {}: there are no steps, \
+                     but off and on",
+                    model.name()
+                ));
+            }
             let base = std::iter::once(Feature::of_vendor(vendor));
             return Ok(experiment(base.chain(ipis).collect()));
         };
@@ -234,20 +260,23 @@ impl Request {
 impl FromStr for Request {
     type Err = String;
 
-    /// `both`, `off` and `on` are about all that the vendor has; otherwise `FEATURE=off,on`.
+    /// `both`, `steps`, `off` and `on` are about all that the vendor has; otherwise
+    /// `FEATURE=off,on`.
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, values) = match text.split_once('=') {
             Some((name, values)) => (Some(name), values),
             None => (None, text),
         };
         let known = NAMES.map(|row| row.0).join(", ");
-        let wanted = || format!("both, off, on, or FEATURE=off,on with FEATURE one of {known}");
+        let wanted =
+            || format!("both, steps, off, on, or FEATURE=off,on with FEATURE one of {known}");
         let find = |name| NAMES.iter().find(|row| row.0 == name).map(|row| row.0);
         let name = name.map(|name| find(name).ok_or_else(wanted)).transpose()?;
         let settings = match values {
             "both" | "off,on" | "on,off" => Setting::BOTH.to_vec(),
             "off" => vec![Setting::Off],
             "on" => vec![Setting::On],
+            "steps" if name.is_none() => Setting::STEPS.to_vec(),
             _ => return Err(wanted()),
         };
         Ok(Self { name, settings })
@@ -319,8 +348,26 @@ mod tests {
     }
 
     #[test]
+    fn steps_switch_one_feature_on_after_the_other() {
+        let arms = arms_on("sapphire-rapids", "steps");
+        let found: Vec<_> =
+            arms.iter().map(|arm| parameters(arm).replace("kvm_intel.enable_", "")).collect();
+        assert_eq!(found, ["apicv=0 ipiv=0", "apicv=1 ipiv=0", "apicv=1 ipiv=1"]);
+        assert_eq!(arms[1].label, "APICv alone");
+        assert!(arms[0].shares_host(&arms[1]) && arms[1].setting.is_on());
+        for model in ["skylake-sp", "zen4"] {
+            let model = CpuModel::named(model).expect("a model that comes with the machine");
+            let request: Request = "steps".parse().expect("a request");
+            let error = request.on(&model).expect_err("one feature has no steps");
+            assert!(error.contains("no steps, but off and on"), "{error}");
+        }
+    }
+
+    #[test]
     fn what_is_no_feature_or_setting_is_told_what_is() {
-        for text in ["", "maybe", "avic=", "avic=maybe", "nosuch=off,on", "off,on,off"] {
+        for text in
+            ["", "maybe", "apicv=steps", "avic=", "avic=maybe", "nosuch=off,on", "off,on,off"]
+        {
             let error = text.parse::<Request>().expect_err(text);
             assert!(error.contains("avic, x2avic, apicv, ipi"), "{error}");
         }

@@ -1,5 +1,6 @@
 //! The tables of a result.
 
+use crate::between::Between;
 use crate::breakdown::Breakdown;
 use crate::comparison::{Comparison, Counted};
 use crate::counters::Count;
@@ -11,6 +12,12 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<Grid> {
     let mut grids = vec![exit_grid(comparison)];
     if !comparison.measures.is_empty() {
         grids.push(measure_grid(comparison));
+    }
+    for arm in &comparison.between {
+        grids.push(between_grid(comparison, arm));
+        if !arm.measures.is_empty() {
+            grids.push(between_measures(comparison, arm));
+        }
     }
     if !comparison.device_interrupts.is_empty() {
         grids.push(device_grid(comparison));
@@ -78,6 +85,69 @@ fn exit_grid(comparison: &Comparison) -> Grid {
     grid
 }
 
+/// Exits of an arm between off and on.
+fn between_grid(comparison: &Comparison, arm: &Between) -> Grid {
+    let mut grid = Grid::new(
+        format!("{}: VM exits with {}", comparison.name, arm.arm),
+        &["reason", "off", "exits", "share %", "avg µs", "change %"],
+    );
+    let total = arm.total();
+    let of_row = |code: u64| {
+        let row = comparison.exits.iter().find(|row| row.code == code);
+        row.map_or(Some(0), |row| exits(row.off))
+    };
+    let shown = |off: Option<u64>| off.map_or(Value::Missing, Value::Count);
+    for row in &arm.exits {
+        let off = of_row(row.code);
+        grid.rows.push(vec![
+            Value::text(row.name.clone()),
+            shown(off),
+            Value::Count(row.count.exits),
+            Value::Number(100.0 * row.count.exits as f64 / (total as f64).max(1.0), 1),
+            average(row.count),
+            change(off, Some(row.count.exits)),
+        ]);
+    }
+    let off = comparison.exits_off();
+    let (missing, all) = (Value::Missing, change(off, Some(total)));
+    grid.rows.push(vec![
+        Value::text("total"),
+        shown(off),
+        Value::Count(total),
+        missing.clone(),
+        missing,
+        all,
+    ]);
+    grid
+}
+
+/// What the guest measured in an arm between off and on.
+fn between_measures(comparison: &Comparison, arm: &Between) -> Grid {
+    let mut grid = Grid::new(
+        format!("{}: what the guest measured with {}", comparison.name, arm.arm),
+        &["measure", "unit", "off", "value", "change %", "samples"],
+    );
+    for figure in &arm.measures {
+        let first = comparison.measures.iter().find(|one| one.name == figure.name);
+        let off = first.and_then(|one| one.off);
+        let percent = off.filter(|off| *off > 0.0).map(|off| (figure.value - off) / off * 100.0);
+        grid.rows.push(vec![
+            Value::text(figure.name.clone()),
+            Value::text(figure.unit),
+            number(off),
+            number(Some(figure.value)),
+            percent.map_or(Value::Missing, |percent| Value::Number(percent, 1)),
+            Value::Count(figure.samples),
+        ]);
+    }
+    grid
+}
+
+/// A figure of the guest's.
+fn number(value: Option<f64>) -> Value {
+    value.map_or(Value::Missing, |value| Value::Number(value, if value < 10.0 { 6 } else { 0 }))
+}
+
 /// What became of the interrupts of a device.
 fn device_grid(comparison: &Comparison) -> Grid {
     let mut grid = Grid::new(
@@ -143,9 +213,6 @@ fn measure_grid(comparison: &Comparison) -> Grid {
         format!("{}: what the guest measured", comparison.name),
         &["measure", "unit", "off", "on", "change %", "samples"],
     );
-    let number = |value: Option<f64>| {
-        value.map_or(Value::Missing, |value| Value::Number(value, if value < 10.0 { 6 } else { 0 }))
-    };
     for measure in &comparison.measures {
         grid.rows.push(vec![
             Value::text(measure.name.clone()),

@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 pub mod agent;
+pub mod between;
 pub mod booted;
 pub mod breakdown;
 pub mod builtin;

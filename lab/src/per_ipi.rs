@@ -25,8 +25,11 @@ const LEAST_WITHOUT: f64 = 3.0;
 /// The exits of one run by its IPIs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExitsPerIpi {
-    /// Whether the feature was on.
+    /// Whether the feature, or part of it, was on.
     pub is_on: bool,
+    /// Which arm it was, in a word or two.
+    #[serde(skip)]
+    side: String,
     /// IPIs that the guest sent with a physical destination.
     pub physical: u64,
     /// IPIs that it sent with a logical one.
@@ -50,6 +53,7 @@ impl ExitsPerIpi {
         let (expected, rule) = expected(observed, logical as f64 / all);
         (physical + logical > 0).then(|| Self {
             is_on: observed.step.arm.setting.is_on(),
+            side: observed.step.arm.side().to_owned(),
             physical,
             logical,
             exits: exits as f64 / all,
@@ -67,10 +71,9 @@ impl ExitsPerIpi {
 
     /// For people.
     pub(crate) fn sentence(&self) -> String {
-        let side = if self.is_on { "on" } else { "off" };
         let (physical, logical) = (grouped(self.physical), grouped(self.logical));
         let sent = format!("{physical} sent with a physical, {logical} with a logical destination");
-        let found = format!("{side}: {:.2} exits per IPI, {sent}", self.exits);
+        let found = format!("{}: {:.2} exits per IPI, {sent}", self.side, self.exits);
         match (self.expected, self.is_as_expected()) {
             (None, _) => found,
             (Some(_), true) => format!("{found}, as expected: {}", self.rule),
@@ -150,6 +153,7 @@ mod tests {
     fn what_is_not_as_expected_says_so() {
         let found = |exits, expected| ExitsPerIpi {
             is_on: true,
+            side: "on".into(),
             physical: 100,
             logical: 100,
             exits,

@@ -1,6 +1,8 @@
 //! What the tables do not say, in sentences.
 
+use crate::between::Between;
 use crate::comparison::{Comparison, Scope};
+use crate::experiment::Setting;
 use crate::per_ipi::ExitsPerIpi;
 use crate::prediction::{Prediction, Use};
 use crate::published::Published;
@@ -11,30 +13,37 @@ use report::grid::grouped;
 /// What the tables do not say.
 pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<String> {
     let mut remarks = Vec::new();
-    for agreement in &comparison.agreement {
-        let setting = agreement.setting;
+    let between = comparison.between.iter();
+    let between = between.filter_map(|arm| Some((arm.arm.as_str(), arm.agreement.as_ref()?)));
+    let sides = comparison.agreement.iter().map(|one| (one.setting.name(), one));
+    for (side, agreement) in sides.chain(between) {
         let (by, machine) = (agreement.counted_by, grouped(agreement.machine));
-        let inside = match (comparison.scope, setting.is_on()) {
+        let inside = match (comparison.scope, agreement.setting) {
             (Scope::Life, _) => None,
-            (Scope::Workload, true) => comparison.exits_on(),
-            (Scope::Workload, false) => comparison.exits_off(),
+            (Scope::Workload, Setting::On) => comparison.exits_on(),
+            (Scope::Workload, Setting::Off) => comparison.exits_off(),
+            (Scope::Workload, Setting::Between) => {
+                comparison.between.iter().find(|arm| arm.arm == side).map(Between::total)
+            }
         };
         let inside = inside.map(|count| format!(", {} of them in the workload", grouped(count)));
         let inside = inside.unwrap_or_default();
         remarks.push(if agreement.differences.is_empty() {
             format!(
-                "{setting}: {by} and the machine both counted {machine} exits {}{inside}",
+                "{side}: {by} and the machine both counted {machine} exits {}{inside}",
                 Scope::Life.words()
             )
         } else {
             format!(
-                "{setting}: {by} counted {}, the machine {machine}; they differ in {}",
+                "{side}: {by} counted {}, the machine {machine}; they differ in {}",
                 grouped(agreement.software),
                 differences(&agreement.differences)
             )
         });
     }
-    remarks.extend(comparison.exits_per_ipi.iter().map(ExitsPerIpi::sentence));
+    let in_between = comparison.between.iter().filter_map(|arm| arm.exits_per_ipi.as_ref());
+    let per_ipi = comparison.exits_per_ipi.iter().chain(in_between);
+    remarks.extend(per_ipi.map(ExitsPerIpi::sentence));
     if let Some(parameter) = &comparison.parameter {
         remarks.push(format!("on: the module's parameter says {parameter}"));
     }

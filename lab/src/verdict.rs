@@ -89,7 +89,8 @@ pub fn of(
 ) -> Verdict {
     let feature = experiment.name();
     let inhibited = experiment.inhibited_name();
-    let agreement = || comparisons.iter().flat_map(|one| &one.agreement);
+    let between = |one| Comparison::between_agreements(one);
+    let agreement = || comparisons.iter().flat_map(|one| one.agreement.iter().chain(between(one)));
     let counts_agree =
         agreement().next().map(|_| agreement().all(|one| one.differences.is_empty()));
     let troubles: Vec<&String> = comparisons.iter().flat_map(|one| &one.troubles).collect();
@@ -180,10 +181,10 @@ fn advice(reason: &str) -> Option<&'static str> {
         "PIT_REINJ" => {
             Some("leave out --pit reinject, or let late ticks be dropped, --pit discard")
         }
-        "DISABLE" | "DISABLED" => Some("leave out what switches the feature off"),
         "HYPERV" | "BLOCKIRQ" | "APIC_ID_MODIFIED" | "APIC_BASE_MODIFIED" => {
             Some("leave out --inhibit")
         }
+        "DISABLE" | "DISABLED" => Some("leave out what switches the feature off"),
         _ => None,
     }
 }
@@ -248,7 +249,11 @@ fn exits_sentence(
 ) -> Option<String> {
     let feature = experiment.name();
     if !exits.is_empty() {
-        let each = exits.iter().map(|one| format!("{} {:+.1} %", one.comparison, one.percent));
+        let each = exits.iter().map(|one| {
+            let found = comparisons.iter().find(|found| found.name == one.comparison);
+            let steps = found.map_or(String::new(), steps);
+            format!("{} {:+.1} %{steps}", one.comparison, one.percent)
+        });
         let each = each.collect::<Vec<_>>().join(", ");
         return Some(format!("{feature} off -> on, {workload}: VM exits {each}"));
     }
@@ -258,6 +263,16 @@ fn exits_sentence(
     });
     let each = each.collect::<Vec<_>>().join(", ");
     (!each.is_empty()).then(|| format!("{feature} {setting} only, {workload}: VM exits {each}"))
+}
+
+/// What the arms between off and on come to, in brackets.
+fn steps(comparison: &Comparison) -> String {
+    let first = comparison.exits_off().unwrap_or(0);
+    let each = comparison.between.iter().filter_map(|arm| {
+        let change = arm.change(first)?;
+        Some(format!(" ({} {change:+.1} %)", arm.arm))
+    });
+    each.collect()
 }
 
 /// How many of the guest's measures got better, and by how much.

@@ -27,9 +27,9 @@ pub(super) struct Arguments {
     /// command of this machine to run in a Linux guest
     #[arg(long, value_name = "WORKLOAD", default_value = "ipi")]
     workload: Workload,
-    /// What is compared: both (all that the processor has of AVIC or APICv, off and on), off, on,
-    /// or FEATURE=off,on with one of avic, x2avic, apicv and ipi (IPIs by the processor; AMD's need
-    /// Linux 6.17)
+    /// What is compared: both (all that the processor has of AVIC or APICv, off and on), steps
+    /// (off, APICv alone, and with IPI virtualization), off, on, or FEATURE=off,on with one of
+    /// avic, x2avic, apicv and ipi (IPIs by the processor; AMD's need Linux 6.17)
     #[arg(long, value_name = "FEATURE", default_value = "both")]
     feature: Request,
     /// Where the guest's I/O APIC is
