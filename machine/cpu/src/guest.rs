@@ -16,6 +16,7 @@
 pub(crate) mod arrival;
 pub(crate) mod boundary;
 pub(crate) mod memory;
+pub(crate) mod pause;
 pub(crate) mod register;
 pub(crate) mod sensitive;
 

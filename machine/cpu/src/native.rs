@@ -6,6 +6,7 @@
 //! know, and every access that the TLB does not know, done by its handler. So it shows nowhere but
 //! in the host's time when a block is translated.
 
+mod spin;
 mod verify;
 
 pub use verify::Verified;
@@ -59,6 +60,7 @@ struct Call {
     block: BlockIndex,
     /// Its place in the block.
     at: u8,
+    is_pause: bool,
 }
 
 /// How code was left, and what the block that comes next may be linked to.
@@ -89,6 +91,7 @@ pub struct Native {
     /// Instructions that have completed in code, those of handlers that it called among them.
     completed: u64,
     verification: verify::Verification,
+    spin: spin::Spin,
 }
 
 /// After how many runs the environment wants blocks to be translated: `AVICENNA_NATIVE` is that
@@ -129,6 +132,7 @@ impl CodeCache {
             heat,
             completed: 0,
             verification: verify::Verification::default(),
+            spin: spin::Spin::default(),
         }));
         Ok(())
     }
@@ -279,10 +283,11 @@ impl Native {
         if !block.is_plain() && block.count == 1 && !only_looks {
             return None;
         }
+        let is_pause = kind.mnemonic() == Mnemonic::Pause;
         let calls: Vec<Call> = (0..block.count)
             .map_while(|at| {
                 let op = cache.alone(block, at.into())?;
-                Some(Call { op, block: index, at })
+                Some(Call { op, block: index, at, is_pause })
             })
             .collect();
         let steps: Vec<Step> = calls
@@ -340,6 +345,7 @@ struct Session<'a, 'b> {
     bus: &'a mut Bus<'b>,
     cache: &'a CodeCache,
     calls: &'a [Call],
+    spin: &'a mut spin::Spin,
     /// When the room ends.
     limit: u64,
     /// The TLB's epoch and the writes to watched lines when code was entered.
@@ -469,6 +475,10 @@ impl Machine for Session<'_, '_> {
         self.give(state, block.cost);
         let before = self.cpu.clock.0;
         let page = self.page(state);
+        let waits = call.is_pause && {
+            let left = self.limit.saturating_sub(before);
+            self.spin.pauses(self.cpu, number, state, left)
+        };
         let is_last = call.at + 1 == block.count;
         match (call.op.handler)(self.cpu, self.bus, &call.op) {
             Ok(()) => {}
@@ -486,7 +496,7 @@ impl Machine for Session<'_, '_> {
         }
         self.take(state);
         self.spend(state, self.cpu.clock.0 - before);
-        if self.is_due(state, &page) && state.room != NO_ROOM {
+        if (waits || self.is_due(state, &page)) && state.room != NO_ROOM {
             self.withdraw_room(state);
         }
         true
@@ -545,7 +555,7 @@ impl Cpu {
         let most = (room.instructions - self.instructions).saturating_mul(cache.least_cost());
         let left = (room.clock.0 - self.clock.0).min(most).min(i64::MAX as u64 / 4);
         let before = self.instructions;
-        let Native { arena, calls, .. } = native;
+        let Native { arena, calls, spin, .. } = native;
         let mut session = Session {
             limit: self.clock.0 + left,
             epoch: self.tlb.epoch,
@@ -554,6 +564,7 @@ impl Cpu {
             bus,
             cache,
             calls,
+            spin,
             next: None,
         };
         let exit = arena.enter(entry, &mut session);
@@ -570,7 +581,9 @@ impl Cpu {
             translate::Exit::Jump => Left::Jump,
             _ => Left::Nowhere,
         };
-        let goes_on = exit != translate::Exit::End && self.pending.attention == Attention::empty();
+        let goes_on = exit != translate::Exit::End
+            && !native.spin.is_due
+            && self.pending.attention == Attention::empty();
         Some(if goes_on { Next::Chain(Exit::NONE) } else { Next::Leave })
     }
 }

@@ -80,7 +80,11 @@ impl Cpu {
                 self.run_one(cache, bus);
                 self.others_clock = others;
             } else {
-                self.run_blocks(cache, bus, Room { clock: limit, instructions: last });
+                let room = Room { clock: limit, instructions: last };
+                self.run_blocks(cache, bus, room);
+                if cache.takes_waiting_loop() {
+                    self.skip_rounds(cache, bus, room);
+                }
             }
         }
     }

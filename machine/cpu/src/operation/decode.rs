@@ -146,7 +146,8 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    fn options(self) -> u32 {
+    /// For iced's decoder.
+    pub(crate) fn options(self) -> u32 {
         match self {
             Dialect::Amd => DecoderOptions::AMD,
             Dialect::Intel => DecoderOptions::NONE,

@@ -4,7 +4,7 @@
 //! The instruction has checked its privilege; outside a guest none of this runs.
 
 use super::permission::{intercepts_msr, intercepts_port};
-use super::state::Exit;
+use super::state::{Exit, PauseFilter};
 use crate::guest::{Arrival, Form, Io, Sensitive, Table, Written};
 use crate::operation::Op;
 use crate::{Attention, Bus, Cpu, Stop};
@@ -317,17 +317,28 @@ impl Cpu {
     /// The filter lets PAUSEs pass until too many follow each other closely.
     /// [APM2 "Pause Intercept Filtering"]
     fn svm_intercept_pause(&mut self, op: &Op) -> Result<(), Stop> {
-        let now = self.tsc();
-        let Some(guest) = self.guest.svm.current.as_mut() else { return Ok(()) };
-        if !guest.intercepts.vector3.contains(Vector3::PAUSE) {
-            return Ok(());
-        }
-        if let Some(filter) = guest.pause.as_mut().filter(|filter| filter.initial != 0)
-            && filter.passes(now)
-        {
+        if self.svm_passes_pause() {
             return Ok(());
         }
         self.svm_intercept3(op, Vector3::PAUSE, ExitCode::Pause, [0, 0])
+    }
+
+    /// Counts a PAUSE of the guest now; false if it exits.
+    pub(crate) fn svm_passes_pause(&mut self) -> bool {
+        let now = self.tsc();
+        let Some(guest) = self.guest.svm.current.as_mut() else { return true };
+        if !guest.intercepts.vector3.contains(Vector3::PAUSE) {
+            return true;
+        }
+        let filter = guest.pause.as_mut().filter(|filter| filter.initial != 0);
+        filter.is_some_and(|filter| filter.passes(now))
+    }
+
+    /// What counts the guest's PAUSEs, if something does.
+    pub(crate) fn svm_pause_filter(&mut self) -> Option<&mut PauseFilter> {
+        let guest = self.guest.svm.current.as_mut()?;
+        let is_intercepted = guest.intercepts.vector3.contains(Vector3::PAUSE);
+        guest.pause.as_mut().filter(|filter| is_intercepted && filter.initial != 0)
     }
 
     /// An exception about to be delivered. A page fault has not reached CR2 yet, and will not.

@@ -2,7 +2,7 @@
 //! [SDM3 "Instructions That Cause VM Exits"] [SDM3 "Other Causes of VM Exits"]
 
 use super::information::{displacement, operand_information, string_information};
-use super::state::Exit;
+use super::state::{Exit, PauseLoop};
 use crate::guest::{Arrival, Form, Io, Sensitive, Table};
 use crate::operation::Op;
 use crate::width::{RDI, RDX, RSI};
@@ -85,7 +85,7 @@ impl Cpu {
                 let armed = if self.pending.monitor_is_armed(bus.memory) { MWAIT_ARMED } else { 0 };
                 Exit::qualified(ExitReason::Mwait, armed)
             }),
-            Sensitive::Pause => plain(self.exits_for_pause(primary, secondary), ExitReason::Pause),
+            Sensitive::Pause => plain(self.exits_for_pause(primary), ExitReason::Pause),
             Sensitive::Port { port, size, io } => self.exit_of_port(bus, op, port, size, io),
             Sensitive::Rdpmc => plain(exits(Primary::RDPMC_EXITING), ExitReason::Rdpmc),
             Sensitive::Rdtsc => plain(exits(Primary::RDTSC_EXITING), ExitReason::Rdtsc),
@@ -133,14 +133,25 @@ impl Cpu {
     }
 
     /// PAUSE exiting goes before PAUSE-loop exiting, which is of privilege 0 alone.
-    fn exits_for_pause(&mut self, primary: Primary, secondary: Secondary) -> bool {
+    fn exits_for_pause(&mut self, primary: Primary) -> bool {
         if primary.contains(Primary::PAUSE_EXITING) {
             return true;
         }
         let now = self.tsc();
-        let counts = secondary.contains(Secondary::PAUSE_LOOP_EXITING) && self.registers.cpl == 0;
-        let guest = self.guest.vmx.current.as_mut().filter(|_| counts);
-        guest.is_some_and(|guest| guest.pause.exits(now))
+        self.vmx_pause_loop().is_some_and(|times| times.exits(now))
+    }
+
+    /// What times the guest's PAUSEs, if something does.
+    pub(crate) fn vmx_pause_loop(&mut self) -> Option<&mut PauseLoop> {
+        let guest = self.guest.vmx.current.as_mut().filter(|_| self.registers.cpl == 0)?;
+        let is_timed = guest.controls.secondary.contains(Secondary::PAUSE_LOOP_EXITING);
+        is_timed.then_some(&mut guest.pause)
+    }
+
+    /// Counts a PAUSE of the guest now; false if it exits.
+    pub(crate) fn vmx_passes_pause(&mut self) -> bool {
+        let (_, primary, _) = self.vmx_controls();
+        !self.exits_for_pause(primary)
     }
 
     fn exits_for_msr(&self, bus: &Bus<'_>, number: u32, is_write: bool) -> bool {

@@ -1,8 +1,7 @@
 //! Random 64-bit code, mostly of what is translated, with memory operands that mostly exist.
 
-use crate::Random;
 use arch::address::SystemPhysical;
-use bus::GuestMemory;
+use bus::{GuestMemory, Random};
 use iced_x86::{Decoder, DecoderOptions};
 
 /// Code fills two pages, so that some branches leave theirs.
@@ -205,9 +204,10 @@ fn instruction(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// Fills the code area.
-pub fn write(memory: &mut GuestMemory, random: &mut Random) {
+/// Fills the code area, from its start with the bytes that are given.
+pub fn write(memory: &mut GuestMemory, random: &mut Random, given: &[u8]) {
     let mut code = Vec::with_capacity(BYTES + 16);
+    code.extend(given);
     while code.len() < BYTES {
         code.extend(instruction(random));
     }

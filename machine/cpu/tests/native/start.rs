@@ -1,11 +1,10 @@
 //! Starting states: long mode, supervisor or user, pages of all kinds.
 
-use crate::Random;
 use crate::code::{CODE, POINTERS};
 use arch::address::SystemPhysical;
 use arch::control::{Cr0, Cr4, Efer, rflags};
 use arch::segment::{Attributes, Segment, SegmentRegister};
-use bus::GuestMemory;
+use bus::{GuestMemory, Random};
 use cpu::Cpu;
 
 pub const RAM: u64 = 0x4_0000;
@@ -102,4 +101,18 @@ pub fn set_up(cpu: &mut Cpu, memory: &mut GuestMemory, random: &mut Random) {
 fn pointer(random: &mut Random) -> u64 {
     let page = DATA + (1 + random.below(DATA_PAGES - 2) << 12);
     page + if random.one_in(4) { 0xFE0 + random.below(0x40) } else { 0x100 + random.below(0xD00) }
+}
+
+/// Changes the mode, a bit of `mode` for each thing that handlers and code may see differently.
+pub fn vary(cpu: &mut Cpu, mode: u8) {
+    let is_on = |bit: u8| mode & 1 << bit != 0;
+    cpu.control.cr0.set(Cr0::ALIGNMENT_MASK, is_on(0));
+    cpu.control.cr0.set(Cr0::EMULATION, is_on(1));
+    cpu.control.cr4.set(Cr4::PCE, is_on(2));
+    cpu.control.cr4.set(Cr4::TSD, is_on(3));
+    let bits = [(4, rflags::AC), (5, rflags::DF), (6, rflags::NT), (7, rflags::ID)];
+    let set = bits.iter().filter(|(bit, _)| is_on(*bit)).fold(0, |all, (_, flag)| all | flag);
+    cpu.registers.flags.system |= set;
+    cpu.registers.refresh_segments();
+    cpu.update_access_mode();
 }
