@@ -282,9 +282,13 @@ impl Lab {
 
     /// One turn of the processor, as a board gives it.
     pub fn run_turn(&mut self) -> RunEnd {
+        self.run_for(10_000)
+    }
+
+    pub fn run_for(&mut self, instructions: u64) -> RunEnd {
         let mut bus = Bus { memory: &mut self.memory, platform: &mut self.platform };
         let until = Picoseconds(self.cpu.clock.0 + 1_000_000_000);
-        self.cpu.run(&mut self.cache, &mut bus, until, 10_000)
+        self.cpu.run(&mut self.cache, &mut bus, until, instructions)
     }
 
     pub fn exit_info(&self) -> [u64; 2] {

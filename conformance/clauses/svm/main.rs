@@ -9,4 +9,5 @@ mod idle;
 mod intercept;
 mod lab;
 mod nested;
+mod random;
 mod register;
