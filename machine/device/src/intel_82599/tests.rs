@@ -331,6 +331,24 @@ fn what_memory_refuses_stops_neither_direction() {
 }
 
 #[test]
+fn of_a_packet_in_pieces_nothing_is_sent_where_memory_refused_one() {
+    let mut board = Board::new(Wire::Source(Reaction::Count, None));
+    board.up(PLACE, 0);
+    for index in 0..4 {
+        board.hand_over(index, &frame([2; 6], 100));
+    }
+    for index in [0, 2] {
+        let first = COMMAND & !(1 << 24) | 100;
+        board.store(TRANSMIT_RING + index * 16 + 8, &first.to_le_bytes());
+    }
+    board.store(TRANSMIT_RING, &(1u64 << 40).to_le_bytes());
+    board.tail(4);
+    board.run();
+    let counters = board.counters(PLACE);
+    assert_eq!((counters.frames_sent, counters.bytes_sent), (1, 200));
+}
+
+#[test]
 fn a_packet_whose_end_was_not_handed_over_waits_and_one_without_end_is_given_up() {
     let mut board = Board::new(Wire::Source(Reaction::Count, None));
     board.up(PLACE, 0);

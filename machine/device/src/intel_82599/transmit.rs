@@ -65,7 +65,7 @@ impl Transmitter {
         while self.rings[queue].available() > 0 {
             let (walk, used) = match self.walk(port, queue) {
                 Ok(found) => found,
-                // What cannot be read is passed over, so that the queue does not stand still.
+                // A descriptor that cannot be read is too, so that the queue does not stand still.
                 Err(DmaFault(_)) => (Walk::Broken, 1),
             };
             match walk {
@@ -89,6 +89,7 @@ impl Transmitter {
         let available = ring.available();
         let mut first = None;
         let mut bytes = Vec::new();
+        let mut is_refused = false;
         for ahead in 0..available.min(MOST_DESCRIPTORS) {
             let at = ring.address(ring.index(ahead));
             let mut raw = [0; 16];
@@ -106,8 +107,12 @@ impl Transmitter {
             }
             let start = bytes.len();
             bytes.resize(start + length, 0);
-            port.read(whole as u64, &mut bytes[start..])?;
+            // A packet of which memory refused a part is passed over whole.
+            is_refused |= port.read(whole as u64, &mut bytes[start..]).is_err();
             let first = *first.get_or_insert(command);
+            if command.is_last() && is_refused {
+                return Ok((Walk::Broken, ahead + 1));
+            }
             if command.is_last() {
                 let first = if first.is_advanced() { first } else { TransmitData::new() };
                 let report = command.reports().then_some(at);
