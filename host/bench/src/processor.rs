@@ -2,6 +2,7 @@
 
 use crate::configuration::Configuration;
 use crate::error::BenchError;
+use arch::apic::ApicBase;
 use board::load::{BootState, EntryMode};
 use board::topology::{Level, Topology};
 use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2, kvm_regs, kvm_segment};
@@ -70,6 +71,15 @@ fn adapt(
         }
         _ => {}
     }
+}
+
+/// Puts a processor's APIC into x2APIC mode, as firmware does where an identifier does not fit into
+/// an xAPIC's. [X2APIC "x2APIC Initialization"]
+pub(crate) fn enter_x2apic(vcpu: &VcpuFd) -> Result<(), BenchError> {
+    let mut special = vcpu.get_sregs().map_err(|error| BenchError::kvm("KVM_GET_SREGS", error))?;
+    let base = ApicBase::from_bits(special.apic_base).with_is_enabled(true).with_is_x2apic(true);
+    special.apic_base = base.into_bits();
+    vcpu.set_sregs(&special).map_err(|error| BenchError::kvm("KVM_SET_SREGS", error))
 }
 
 /// Puts the bootstrap processor at the kernel's first instruction.

@@ -19,6 +19,8 @@ use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// FFh is everyone.
+const LAST_XAPIC_ID: u32 = 0xFE;
 /// Where Intel's processors keep a task state segment for real mode; below the firmware's ROM.
 const TASK_STATE: usize = 0xFFFB_D000;
 /// `_IO(KVMIO, 0x71)` [KVM-API "KVM_REINJECT_CONTROL"]
@@ -57,6 +59,10 @@ impl VirtualMachine {
                 .map_err(|error| BenchError::kvm("KVM_CREATE_VCPU", error))?;
             processor::set_cpuid(&vcpu, &supported, configuration, &topology, id)?;
             vcpus.push(vcpu);
+        }
+        let last = topology.apic_id(CpuIndex(configuration.vcpus - 1)).0;
+        if configuration.has_x2apic && last > LAST_XAPIC_ID {
+            vcpus.iter().try_for_each(processor::enter_x2apic)?;
         }
         processor::start(&vcpus[0], &boot)?;
         let spare = spare(&vm, configuration)?;
