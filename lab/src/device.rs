@@ -47,6 +47,7 @@ pub struct DeviceInterrupts {
     /// Entries in the IOMMU's log of interrupts whose virtual processor did not run: AMD.
     pub logged: u64,
     /// `kvm_avic_ga_log`: such entries as KVM took them; None where its kernel has no such event.
+    /// On Intel, which has no such log, interrupts with the vector that wakes: `PIW`.
     pub woken: Option<u64>,
     /// Times that KVM changed how the interrupt reaches the guest: `kvm_pi_irte_update`.
     pub routes: Option<u64>,

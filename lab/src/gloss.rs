@@ -44,7 +44,10 @@ const WORDS: [(&str, &str); 42] = [
     ("posted", "the IOMMU itself put the vector into the guest's virtual APIC"),
     ("merged", "posted where the one before still waited: the APIC has one bit for a vector"),
     ("logged", "the IOMMU found the virtual processor asleep, and told KVM so"),
-    ("KVM woke", "KVM took that from the IOMMU's log: kvm_avic_ga_log"),
+    (
+        "KVM woke",
+        "KVM took that from the IOMMU's log, kvm_avic_ga_log; Intel: the wake-up vector, PIW",
+    ),
     ("routes", "times that KVM changed how the interrupt gets to the guest: kvm_pi_irte_update"),
     ("prediction", "nothing of the published figure went into the machine's costs"),
     ("calibration", "costs were fitted to this figure or to its like, so it proves nothing"),

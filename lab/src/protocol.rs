@@ -59,7 +59,8 @@ pub struct Tracepoints {
     pub incomplete: BTreeMap<u64, u64>,
     /// `kvm_avic_unaccelerated_access` by register.
     pub unaccelerated: BTreeMap<u64, u64>,
-    /// Events of `kvm_avic_ga_log`, where they were asked for and the kernel has them.
+    /// Events of `kvm_avic_ga_log`, where they were asked for and the kernel has them; on Intel
+    /// interrupts with the wake-up vector.
     pub woken: Option<u64>,
     /// The same of `kvm_pi_irte_update`.
     pub routes: Option<u64>,

@@ -5,6 +5,7 @@
 use crate::protocol::Tracepoints;
 use rules::feature::{INCOMPLETE_IPI, UNACCELERATED_ACCESS};
 use std::collections::BTreeMap;
+use std::path::Path;
 use trace::inhibit::Numbering;
 use tracefs::{Directory, Entry, InhibitChange, Instance, Line, MARK};
 
@@ -14,6 +15,9 @@ const UNACCELERATED: (&str, &str) = (UNACCELERATED_ACCESS.name, UNACCELERATED_AC
 /// What is about devices' interrupts.
 const WOKEN: (&str, &str) = ("kvm_avic_ga_log", "vcpuid");
 const ROUTES: (&str, &str) = ("kvm_pi_irte_update", "gsi");
+/// The row of /proc/interrupts. [LINUX "arch/x86/kernel/irq.c"]
+const WAKEUPS: &str = "PIW:";
+const KVM_INTEL: &str = "/sys/module/kvm_intel";
 /// Our own marks between the kernel's events.
 const BEGIN: &str = "avicenna: virtual processors can run";
 const END: &str = "avicenna: virtual processors have ended";
@@ -23,6 +27,8 @@ pub(super) struct Tracing {
     directory: Directory,
     instance: Instance,
     has_device: bool,
+    /// Intel's side has no event: how many there were before.
+    wakeups_before: Option<u64>,
 }
 
 impl Tracing {
@@ -38,7 +44,8 @@ impl Tracing {
             let _ = instance.set_trigger("kvm", name, &format!("hist:keys={key}"));
         }
         instance.enable_kvm_events(&[InhibitChange::EVENT])?;
-        Ok(Self { directory, instance, has_device })
+        let wakeups_before = has_device.then(wakeups).flatten();
+        Ok(Self { directory, instance, has_device, wakeups_before })
     }
 
     /// Virtual processors can run from here on.
@@ -64,7 +71,10 @@ impl Tracing {
             exits: counts(EXIT)?,
             incomplete: counts(INCOMPLETE)?,
             unaccelerated: counts(UNACCELERATED)?,
-            woken: all(WOKEN),
+            woken: match (self.wakeups_before, self.has_device.then(wakeups).flatten()) {
+                (Some(before), Some(after)) => Some(after.saturating_sub(before)),
+                _ => all(WOKEN),
+            },
             routes: all(ROUTES),
             inhibits: text.lines().filter_map(inhibit).collect(),
             ran: marked(&text, BEGIN).zip(marked(&text, END)),
@@ -75,6 +85,18 @@ impl Tracing {
                 .and_then(|format| Numbering::from_print_format(&format)),
         })
     }
+}
+
+/// Interrupts with the vector by which VT-d wakes virtual processors, of all processors; None on a
+/// host without Intel's half of KVM.
+fn wakeups() -> Option<u64> {
+    let interrupts = std::fs::read_to_string("/proc/interrupts").ok()?;
+    Path::new(KVM_INTEL).exists().then(|| of_all_processors(&interrupts, WAKEUPS))?
+}
+
+fn of_all_processors(interrupts: &str, name: &str) -> Option<u64> {
+    let line = interrupts.lines().find_map(|line| line.trim_start().strip_prefix(name))?;
+    Some(line.split_whitespace().map_while(|word| word.parse::<u64>().ok()).sum())
 }
 
 fn counts(entries: &[Entry], key: &str) -> BTreeMap<u64, u64> {
@@ -99,6 +121,14 @@ fn marked(text: &str, mark: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_of_interrupts_is_summed_over_processors() {
+        let text = "           CPU0       CPU1\n PIN:          7          0   Posted-interrupt \
+                    notification event\n PIW:         20          3   Posted-interrupt wakeup event\n";
+        assert_eq!(of_all_processors(text, WAKEUPS), Some(23));
+        assert_eq!(of_all_processors("           CPU0\n", WAKEUPS), None);
+    }
 
     #[test]
     fn histograms_and_inhibits_as_the_kernel_prints_them() {
