@@ -44,6 +44,14 @@ fn the_host_is_as_it_was_with_gif_clear() {
 }
 
 #[test]
+fn outside_of_64_bit_mode_the_upper_half_of_rip_is_nothing() {
+    let mut lab = Lab::new(|a| a.hlt().unwrap());
+    lab.set(save::RIP, u64::MAX << 32 | GUEST_CODE);
+    assert_eq!(lab.run(), ExitCode::Hlt);
+    assert_eq!(lab.get(save::RIP), GUEST_CODE);
+}
+
+#[test]
 fn rip_is_at_the_intercepted_instruction_and_nrip_after_it() {
     let mut lab = Lab::new(|a| {
         a.nop().unwrap();

@@ -346,8 +346,9 @@ impl Registers {
         }
     }
 
+    /// Outside of 64-bit mode the instruction pointer has 32 bits, though VMRUN loads 64.
     #[inline(always)]
     fn is_within_code_limit(&self, length: u64) -> bool {
-        self.ip + length - 1 <= u64::from(self.segments[SegmentRegister::Cs].limit)
+        (self.ip & 0xFFFF_FFFF) + length - 1 <= u64::from(self.segments[SegmentRegister::Cs].limit)
     }
 }
