@@ -9,71 +9,16 @@ avicenna=$1
 cpu=${2:-zen4}
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$root/target/nested-qemu
-keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-for tool in apt-get dpkg-deb mke2fs modprobe depmod cpio xz; do
-    command -v "$tool" > /dev/null || { echo "skipped: $tool is not installed"; exit 0; }
-done
-[ -e "$keyring" ] || { echo "skipped: $keyring is missing (package debian-archive-keyring)"; exit 0; }
+. "$root/demo/packages.sh"
+need mke2fs modprobe depmod cpio xz
 mkdir -p "$work"
-
-# apt with a state of its own: an empty system that knows one release.
-mkdir -p "$work"/apt/{lists/partial,cache/archives/partial,empty}
-: > "$work/apt/status"
-echo "deb [arch=amd64 signed-by=$keyring] http://deb.debian.org/debian trixie main" > "$work/apt/sources.list"
-cat > "$work/apt/apt.conf" << CONF
-Dir::Etc::sourcelist "$work/apt/sources.list";
-Dir::Etc::sourceparts "$work/apt/empty";
-Dir::State::lists "$work/apt/lists";
-Dir::State::status "$work/apt/status";
-Dir::Cache "$work/apt/cache";
-APT::Architecture "amd64";
-APT::Architectures "amd64";
-APT::Sandbox::User "root";
-APT::Install-Recommends "false";
-CONF
-export APT_CONFIG=$work/apt/apt.conf
+apt_of trixie
 
 if [ ! -e "$work/host.img" ]; then
-    { apt-get -qq update && apt-get -qq --download-only -y install qemu-system-x86 busybox-static; } \
-        > "$work/apt.log" 2>&1 || { echo "skipped: packages cannot be had, see $work/apt.log"; exit 0; }
-    kernel=$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
-    (cd "$work/apt/cache/archives" && apt-get -qq download "$kernel") \
-        || { echo "skipped: the package $kernel cannot be had"; exit 0; }
-    rm -rf "$work/host" "$work/kernel" && mkdir -p "$work/host" "$work/kernel"
-    for package in "$work"/apt/cache/archives/*.deb; do
-        case $package in
-            */linux-image-*) dpkg-deb -x "$package" "$work/kernel" ;;
-            *) dpkg-deb -x "$package" "$work/host" ;;
-        esac
-    done
-    rm -rf "$work"/host/usr/share/{doc,man,locale} "$work/apt/cache/archives"
+    unpack qemu-system-x86 busybox-static
     apt-cache policy qemu-system-x86 > "$work/versions"
 fi
-package=$work/kernel
-version=$(basename "$(ls -d "$package"/usr/lib/modules/* "$package"/lib/modules/* 2> /dev/null | head -n 1)")
-vmlinuz=$package/boot/vmlinuz-$version
-[ -e "$package/lib" ] || ln -s usr/lib "$package/lib"
-depmod -b "$package" "$version"
-
-# The modules that a list of names needs, in order, into a folder.
-unpack_modules() { # folder, names...
-    local folder=$1 number=10 module file name
-    shift
-    mkdir -p "$folder"
-    for module in "$@"; do
-        for file in $(modprobe -d "$package" -S "$version" --show-depends "$module" 2> /dev/null \
-            | sed -n 's/^insmod \([^ ]*\).*/\1/p'); do
-            name=$(basename "$file" .xz)
-            ls "$folder"/*-"$name" > /dev/null 2>&1 && continue
-            case $file in *.xz) xz -dc "$file" > "$folder/$number-$name" ;; *) cp "$file" "$folder/$number-$name" ;; esac
-            number=$((number + 1))
-        done
-    done
-}
-
-archive() { # folder, file
-    (cd "$1" && find . | cpio -o -H newc --quiet) > "$2"
-}
+find_kernel
 
 # The guest's initial RAM disk: busybox, and a first process that says so.
 tree=$work/guest
@@ -102,28 +47,7 @@ rm -f "$work/host.img"
 mke2fs -q -F -t ext4 -d "$host" "$work/host.img" 700M
 
 # The host's initial RAM disk: the way to that disk.
-tree=$work/tree
-rm -rf "$tree" && mkdir -p "$tree"/{bin,dev,proc,sys,root}
-cp "$busybox" "$tree/bin/"
-unpack_modules "$tree/modules" virtio_pci virtio_blk ext4 crc32c_generic
-cat > "$tree/init" << 'INIT'
-#!/bin/busybox sh
-/bin/busybox --install -s /bin
-mount -t proc proc /proc
-mount -t devtmpfs dev /dev
-for module in /modules/*.ko; do insmod "$module"; done
-mount -t ext4 /dev/vda /root
-mount -t proc proc /root/proc
-mount -t sysfs sys /root/sys
-mount -t devtmpfs dev /root/dev
-mount -t tracefs trace /root/sys/kernel/tracing
-mount -t tmpfs tmp /root/run
-chroot /root /bin/busybox sh /proof
-sync
-poweroff -f
-INIT
-chmod +x "$tree/init"
-archive "$tree" "$work/tree.cpio"
+disk_initrd "$work/tree.cpio" virtio_pci virtio_blk ext4 crc32c_generic
 
 start=$(date +%s)
 timeout 3600 "$avicenna" machine run --cpu "$cpu" --cpus 4 --memory 1G --kernel "$vmlinuz" \
