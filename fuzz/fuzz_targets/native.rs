@@ -1,0 +1,33 @@
+//! Random code in random modes, translated and interpreted: both end the same. The rounds are those
+//! of the processor's tests; the first eight bytes are the seed of state and page tables, the next
+//! the mode, then comes code.
+#![no_main]
+
+#[path = "../../machine/cpu/tests/native/bench.rs"]
+mod bench;
+#[path = "../../machine/cpu/tests/native/code.rs"]
+mod code;
+#[path = "../../machine/cpu/tests/native/start.rs"]
+mod start;
+
+use bench::Bench;
+use cpu::decode::Dialect;
+use libfuzzer_sys::fuzz_target;
+use std::cell::RefCell;
+
+thread_local! {
+    static BENCHES: RefCell<[Option<Bench>; 2]> = RefCell::new([
+        Bench::new("zen4", Dialect::Amd),
+        Bench::new("generic-intel", Dialect::Intel),
+    ]);
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((seed, [mode, code @ ..])) = bytes.split_first_chunk() else { return };
+    let seed = u64::from_le_bytes(*seed);
+    BENCHES.with_borrow_mut(|benches| {
+        if let Some(bench) = &mut benches[(seed & 1) as usize] {
+            bench.round_of(seed, *mode, &code[..code.len().min(0x800)]);
+        }
+    });
+});
