@@ -14,6 +14,10 @@ use device::virtio::Model;
 use device::virtio::console::Console;
 use rules::inhibit::Vendor;
 
+/// From 6.5 on Linux starts all processors at the same time, and all but one spin until the last is
+/// up: beyond so many that is most of what there is to emulate.
+const MOST_AT_ONCE: u16 = 64;
+
 /// What to boot.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -56,7 +60,9 @@ impl Host {
 
     /// What the host's kernel is told.
     pub(crate) fn command_line(&self) -> String {
-        let own = format!("console=ttyS0 quiet panic=-1 {COMMAND_LINE} {}", self.append);
+        let one_by_one = if self.cpus > MOST_AT_ONCE { " cpuhp.parallel=off" } else { "" };
+        let own =
+            format!("console=ttyS0 quiet panic=-1 {COMMAND_LINE}{one_by_one} {}", self.append);
         own.trim_end().to_owned()
     }
 
@@ -99,4 +105,26 @@ pub(crate) fn load(
         command_line,
     })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_processors_are_started_one_after_the_other() {
+        let model = CpuModel::named("zen4").expect("a model");
+        let host = |cpus| Host {
+            model: model.clone(),
+            cpus,
+            iommu: None,
+            has_pulse: false,
+            wires: Vec::new(),
+            memory: 1 << 30,
+            append: "quiet".into(),
+        };
+        let words = |cpus| host(cpus).command_line();
+        assert!(!words(64).contains("cpuhp"), "{}", words(64));
+        assert!(words(65).contains(" cpuhp.parallel=off quiet"), "{}", words(65));
+    }
 }
