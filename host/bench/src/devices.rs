@@ -26,8 +26,9 @@ pub(crate) struct Devices {
     /// None where KVM has the interrupt chip.
     io_apic: Option<IoApic>,
     has_kernel_timer: bool,
-    ram: Ram,
     vm: Arc<VmFd>,
+    /// Behind the virtual machine, which must not outlive it.
+    ram: Ram,
     started: Instant,
     /// What the guest wrote to its serial ports: (port, byte).
     pub(crate) console: Vec<(u8, u8)>,

@@ -28,11 +28,12 @@ const REINJECT_CONTROL: libc::c_ulong = 0xAE71;
 
 /// A virtual machine that stands at its kernel's first instruction.
 pub struct VirtualMachine {
+    // In this order: the virtual machine ends with the last of what holds it, and its memory after.
     pub(crate) vcpus: Vec<VcpuFd>,
-    pub(crate) devices: Arc<Mutex<Devices>>,
-    pub(crate) is_pinned: bool,
     /// What the virtual machine is inhibited by, for as long as it lives.
     _spare: Option<VcpuFd>,
+    pub(crate) devices: Arc<Mutex<Devices>>,
+    pub(crate) is_pinned: bool,
     description: String,
 }
 

@@ -4,12 +4,21 @@
 use crate::gate;
 use crate::mapping::{CODE, Mapping, SLOTS};
 use crate::{Absence, Entry, Machine, Slot};
+use std::sync::atomic::{AtomicU64, Ordering};
 use translate::{Code, Exit, JUMPS, Reference, Routines};
 
 /// Blocks begin at multiples of this.
 const ALIGNMENT: usize = 16;
-/// The key of a pair of the jump cache that no block has.
+/// The key of a pair of the jump cache that no block has. What the TLB says can make it all the
+/// same, so such a pair leads to where unknown addresses do.
 const NO_KEY: u64 = u64::MAX;
+/// Ages that arenas of this process have had: no two have the same, so that an entry of one is void
+/// in every other.
+static AGES: AtomicU64 = AtomicU64::new(0);
+
+fn next_age() -> u64 {
+    AGES.fetch_add(1, Ordering::Relaxed)
+}
 
 /// Code and what links it.
 pub struct Arena {
@@ -19,7 +28,11 @@ pub struct Arena {
     used: usize,
     /// Where the first block may begin.
     first: usize,
-    age: u32,
+    age: u64,
+    /// Where code of earlier ages ends: below it the host may hold what has been written over.
+    written: usize,
+    /// Something there has been written over since code ran last.
+    is_rewritten: bool,
     /// Per link in use: the address it holds while it is not linked.
     stubs: Vec<u64>,
     /// Links that are linked.
@@ -39,14 +52,17 @@ impl Arena {
         let routines = translate::routines();
         mapping.code_mut()[..routines.bytes.len()].copy_from_slice(&routines.bytes);
         let first = routines.bytes.len().next_multiple_of(ALIGNMENT);
-        let jumps = vec![[NO_KEY, 0]; JUMPS].into_boxed_slice();
+        let no_entry = [NO_KEY, mapping.address(routines.unknown)];
+        let jumps = vec![no_entry; JUMPS].into_boxed_slice();
         let jumps = jumps.try_into().unwrap_or_else(|_| unreachable!("as long as was asked for"));
         Ok(Self {
             mapping,
             routines,
             used: first,
             first,
-            age: 0,
+            age: next_age(),
+            written: first,
+            is_rewritten: false,
             stubs: Vec::new(),
             linked: Vec::new(),
             jumps,
@@ -85,6 +101,7 @@ impl Arena {
         }
         self.mapping.code_mut()[at..end].copy_from_slice(&placed);
         self.used = end.next_multiple_of(ALIGNMENT);
+        self.is_rewritten |= at < self.written;
         Some((Entry { offset: at as u32, age: self.age }, Slot(first_slot as u32)))
     }
 
@@ -92,7 +109,8 @@ impl Arena {
         entry.age == self.age
     }
 
-    /// Lets a link lead to a block. Neither may be from before a `clear`: then nothing happens.
+    /// Lets a link lead to a block; nothing happens if that is from before a `clear`. The link has
+    /// to be of a block of the present age, since its number is given anew to another.
     pub fn link(&mut self, slot: Slot, to: Entry) {
         if self.is_current(to) && (slot.0 as usize) < self.stubs.len() {
             self.mapping.slots_mut()[slot.0 as usize] = self.mapping.address(to.offset as usize);
@@ -111,18 +129,24 @@ impl Arena {
         }
     }
 
+    fn no_entry(&self) -> [u64; 2] {
+        [NO_KEY, self.mapping.address(self.routines.unknown)]
+    }
+
     /// Forgets which block follows which.
     pub fn unlink(&mut self) {
+        let no_entry = self.no_entry();
         for slot in self.linked.drain(..) {
             self.mapping.slots_mut()[slot as usize] = self.stubs[slot as usize];
         }
         for place in self.remembered.drain(..) {
-            self.jumps[place as usize] = [NO_KEY, 0];
+            self.jumps[place as usize] = no_entry;
         }
     }
 
     /// Forgets what leads to certain blocks: the links and the keys that are to go.
     pub fn unlink_where(&mut self, slot: impl Fn(Slot) -> bool, key: impl Fn(u64) -> bool) {
+        let no_entry = self.no_entry();
         let Self { mapping, stubs, linked, jumps, remembered, .. } = self;
         linked.retain(|&number| {
             let goes = slot(Slot(number));
@@ -135,7 +159,7 @@ impl Arena {
             let pair = &mut jumps[place as usize];
             let goes = key(pair[0]);
             if goes {
-                *pair = [NO_KEY, 0];
+                *pair = no_entry;
             }
             !goes
         });
@@ -145,9 +169,9 @@ impl Arena {
     pub fn clear(&mut self) {
         self.unlink();
         self.stubs.clear();
+        self.written = self.written.max(self.used);
         self.used = self.first;
-        self.age += 1;
-        gate::serialize();
+        self.age = next_age();
     }
 
     /// Runs code from a block on until it is left. A void entry leaves at once, for lack of room,
@@ -155,6 +179,9 @@ impl Arena {
     pub fn enter<M: Machine>(&mut self, entry: Entry, machine: &mut M) -> Exit {
         if !self.is_current(entry) {
             return Exit::Room;
+        }
+        if std::mem::take(&mut self.is_rewritten) {
+            gate::serialize();
         }
         let enter = self.mapping.address(self.routines.enter);
         let code = self.mapping.address(entry.offset as usize);

@@ -24,7 +24,7 @@ pub fn host_has_lahf() -> bool {
         && std::arch::x86_64::__cpuid(EXTENDED).ecx & LAHF_SAHF != 0
 }
 
-/// What was prefetched of code that is about to be replaced is fetched anew.
+/// What was prefetched of code that has been written over is fetched anew.
 /// [SDM3 "Handling Self- and Cross-Modifying Code"]
 pub fn serialize() {
     std::arch::x86_64::__cpuid(0);
@@ -85,16 +85,17 @@ extern "sysv64" fn help<M: Machine>(session: *mut Session<M>, number: u32, linea
     // SAFETY: `enter` has the machine borrowed until code is left; the windows that were taken from
     // it are taken anew below.
     let machine = unsafe { &mut *session.machine };
-    let state = &mut session.frame.state;
     // Code has no landing pads: what is thrown goes around it.
-    match catch_unwind(AssertUnwindSafe(|| match Wanted::of(number) {
-        Some(wanted) => machine.fill(state, linear, wanted),
-        None => machine.call(state, number),
+    match catch_unwind(AssertUnwindSafe(|| {
+        let state = &mut session.frame.state;
+        let goes_on = match Wanted::of(number) {
+            Some(wanted) => machine.fill(state, linear, wanted),
+            None => machine.call(state, number),
+        };
+        open(&mut session.frame, machine.windows());
+        goes_on
     })) {
-        Ok(goes_on) => {
-            open(&mut session.frame, machine.windows());
-            u64::from(!goes_on)
-        }
+        Ok(goes_on) => u64::from(!goes_on),
         Err(panic) => {
             session.panic = Some(panic);
             1

@@ -18,8 +18,8 @@ use translate::{State, Translation, Wanted};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     offset: u32,
-    /// How often the arena had been cleared.
-    age: u32,
+    /// Of the arena when it was published; no other arena of the process has had it.
+    age: u64,
 }
 
 /// A link of a published block.

@@ -91,9 +91,12 @@ pub(crate) struct Translator<'a> {
     stubs: Vec<Label>,
 }
 
-/// The block's code; `None` if its bytes are not the instructions that `steps` says.
+/// The block's code; `None` if its bytes are not the instructions that `steps` says, or it takes
+/// 2.1 ms or longer.
 pub fn translate(block: Block<'_>) -> Option<Code> {
     let instructions = decode(&block)?;
+    // Code takes the block's time off the room as an i32.
+    i32::try_from(block.steps.last()?.end_time).ok()?;
     let mut e = Encoder::default();
     let entry = e.label();
     let mut translator = Translator {

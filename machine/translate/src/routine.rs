@@ -24,6 +24,9 @@ pub struct Routines {
     pub fill: usize,
     /// Jumped to with the linear address of the next instruction in RAX, status flags saved.
     pub jump: usize,
+    /// Where `jump` goes for an address that no pair of the jump cache has: what a pair without an
+    /// entry leads to, so that it may have any key.
+    pub unknown: usize,
 }
 
 /// An access whose translation is looked for.
@@ -68,7 +71,7 @@ pub fn routines() -> Routines {
     e.ret();
     let call_at = call(&mut e, leave);
     let fill_at = find(&mut e);
-    let jump_at = jump(&mut e, leave);
+    let (jump_at, unknown_at) = jump(&mut e, leave);
     Routines {
         bytes: e.finish(),
         enter: enter_at,
@@ -76,6 +79,7 @@ pub fn routines() -> Routines {
         call: call_at,
         fill: fill_at,
         jump: jump_at,
+        unknown: unknown_at,
     }
 }
 
@@ -149,7 +153,8 @@ pub(crate) fn slot(e: &mut Encoder, entries: Memory) {
     e.arithmetic_load(Arithmetic::Add, Size::Quad, Register::RCX, entries);
 }
 
-fn jump(e: &mut Encoder, leave: crate::encode::Label) -> usize {
+/// Where it begins, and where it goes without an entry.
+fn jump(e: &mut Encoder, leave: crate::encode::Label) -> (usize, usize) {
     let at = e.position();
     let unknown = e.label();
     let (rax, rcx, rdx) = (Register::RAX, Register::RCX, Register::RDX);
@@ -173,7 +178,8 @@ fn jump(e: &mut Encoder, leave: crate::encode::Label) -> usize {
     e.jump_if(Condition::NOT_ZERO, unknown);
     e.jump_through(Memory::at(rcx, 8));
     e.place(unknown);
+    let unknown_at = e.position();
     e.store_value(Size::Quad, frame::EXIT, Exit::JUMP);
     e.jump(leave);
-    at
+    (at, unknown_at)
 }

@@ -9,6 +9,9 @@ const NOTHING: Translation =
 const COST: u32 = 10;
 
 /// Two pages of RAM; `DATA` is mapped at itself, other pages are not, code is fetched from page 1.
+/// The handler after which there is too little RAM to show.
+const SHRINKS: u32 = 98;
+
 struct Small {
     ram: Vec<u8>,
     watched: Vec<u64>,
@@ -78,6 +81,9 @@ impl Machine for Small {
 
     fn call(&mut self, state: &mut State, number: u32) -> bool {
         assert_ne!(number, 99, "the handler that panics");
+        if number == SHRINKS {
+            self.ram.truncate(8);
+        }
         self.calls.push(number);
         state.registers[0] += 1000;
         self.goes_on
@@ -269,6 +275,56 @@ fn no_content_of_the_tlb_leads_outside_ram() {
             assert_eq!(machine.calls.is_empty(), at <= 0x2000 - 16, "{offset:#x} + {in_page:#x}");
         }
     }
+}
+
+#[test]
+fn a_key_that_no_index_has_leads_to_no_entry() {
+    let mut arena = arena();
+    let (ret, _) = arena.publish(&block(RET.0, RET.1, 0, 0)).expect("room");
+    let (target, _) = arena.publish(&block(LOOP.0, LOOP.1, 0x80, 0)).expect("room");
+    arena.remember(CODE_PAGE + 0x80, target);
+    for step in 0..3 {
+        let mut machine = Small::new();
+        machine.ram[..8].copy_from_slice(&(CODE_PAGE + 0x80).to_le_bytes());
+        machine.tlb[1].offset = u64::MAX - 0x80;
+        let mut state = State { registers: [0; 16].into(), ..state() };
+        assert_eq!(enter(&mut arena, ret, &mut state, &mut machine), Exit::Jump, "step {step}");
+        match step {
+            0 => arena.unlink(),
+            _ => arena.unlink_where(|_| true, |_| true),
+        }
+    }
+}
+
+#[test]
+fn a_block_that_takes_longer_than_code_can_count_is_not_translated() {
+    let is_made = |end_time| {
+        let steps = [Step { length: 3, end_time, call: 0 }];
+        let (bytes, second_page) = (&ADD.0[..3], None);
+        let block =
+            Block { bytes, steps: &steps, offset: 0, second_page, is_plain: true, is_amd: true };
+        translate::translate(block).is_some()
+    };
+    assert!(is_made(i32::MAX as u32) && !is_made(i32::MAX as u32 + 1));
+}
+
+#[test]
+fn an_entry_of_another_arena_enters_nothing() {
+    let (mut one, mut other) = (arena(), arena());
+    let code = block(ADD.0, ADD.1, 0, 0);
+    one.publish(&code).expect("room");
+    let (entry, _) = other.publish(&code).expect("room");
+    let mut state = state();
+    let before = state.registers;
+    assert_eq!(enter(&mut one, entry, &mut state, &mut Small::new()), Exit::Room);
+    assert_eq!(state.registers, before);
+}
+
+#[test]
+#[should_panic(expected = "RAM of 8 bytes")]
+fn a_panic_of_what_a_machine_shows_behind_a_handler_goes_around_code() {
+    let code = block(UNKNOWN.0, UNKNOWN.1, 0, SHRINKS);
+    run(&mut arena(), &code, &mut state(), &mut Small::new());
 }
 
 #[test]
