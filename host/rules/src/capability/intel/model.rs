@@ -1,7 +1,7 @@
 //! What a processor's model tells of APICv where neither its capability registers nor the kernel's
 //! `vmx flags` are in the input.
 //!
-//! From 179 dumps of InstLatx64 with MSR 48Bh and 481h or 48Dh: the lists have models all of whose
+//! From 165 dumps of InstLatx64 with MSR 48Bh and 481h or 48Dh: the lists have models all of whose
 //! dumps agree on APIC-register virtualization, virtual-interrupt delivery and posted interrupts.
 //! 3Eh is in none: Ivy Bridge-EP has all three, and the desktop part of that model has not.
 
