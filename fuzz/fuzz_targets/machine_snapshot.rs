@@ -5,6 +5,7 @@
 
 #[path = "../../machine/cpu/tests/native/code.rs"]
 mod code;
+#[expect(dead_code, reason = "the processor's tests use more of it")]
 #[path = "../../machine/cpu/tests/native/start.rs"]
 mod start;
 

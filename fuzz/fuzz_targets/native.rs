@@ -3,6 +3,7 @@
 //! the mode, then comes code.
 #![no_main]
 
+#[expect(dead_code, reason = "the processor's tests use more of it")]
 #[path = "../../machine/cpu/tests/native/bench.rs"]
 mod bench;
 #[path = "../../machine/cpu/tests/native/code.rs"]

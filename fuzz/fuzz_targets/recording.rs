@@ -1,8 +1,9 @@
 //! Any file as a recording of VM exits: whatever its first bytes say it is.
 #![no_main]
 
+use capture::Reading;
 use capture::open::{Input, open};
-use capture::perf_data::{Header, Reading, fold, read_stream};
+use capture::perf_data::{Header, fold, read_stream};
 use capture::sink::{Sink, Stretched};
 use capture::{ftrace_text, machine, perf_table, sums, trace_dat, xen_trace};
 use libfuzzer_sys::fuzz_target;

@@ -18,6 +18,20 @@ const STEPS: [(&str, &[&str]); 3] = [
         &["clippy", "-p", "avicenna", "--no-default-features", "--quiet", "--", "-D", "warnings"],
     ),
 ];
+/// Fuzz targets compile, which nothing else shows: they are a workspace of their own, and need a
+/// C++ compiler.
+const FUZZ: &[&str] = &[
+    "clippy",
+    "--manifest-path=fuzz/Cargo.toml",
+    "--target-dir=target",
+    "--locked",
+    "--bins",
+    "--quiet",
+    "--",
+    "-D",
+    "warnings",
+];
+const CPP_COMPILER: &str = "c++";
 /// What passing tests print is where they say that they skipped.
 const TESTS: &[&str] = &["test", "--workspace", "--", "--show-output"];
 /// Scripts that take the program, and are no pass where they find no kernel; the last needs none.
@@ -74,10 +88,27 @@ fn checks(root: &Path, tally: &mut Tally) -> Result<()> {
             bail!("cargo {name}: {status}");
         }
     }
+    check_fuzz_targets(root, tally)?;
     println!("cargo {}", TESTS.join(" "));
     if !watched(cargo().args(TESTS).current_dir(root), tally, false)? {
         println!("{}", tally.summary());
         bail!("cargo test failed");
+    }
+    Ok(())
+}
+
+fn check_fuzz_targets(root: &Path, tally: &mut Tally) -> Result<()> {
+    let has_compiler = Command::new(CPP_COMPILER).arg("--version").output().is_ok();
+    if !has_compiler || !is_installed("clippy")? {
+        let missing = "no C++ compiler or no cargo clippy: fuzz targets were not compiled";
+        println!("skipped: {missing}");
+        tally.miss(missing);
+        return Ok(());
+    }
+    println!("cargo {}", FUZZ.join(" "));
+    let status = cargo().args(FUZZ).current_dir(root).status()?;
+    if !status.success() {
+        bail!("the fuzz targets: {status}");
     }
     Ok(())
 }
