@@ -5,6 +5,9 @@
 //! random values, and enters again and again. It follows from its seed, which a failure names;
 //! `AVICENNA_FUZZ_ROUNDS` sets how many there are.
 
+#[path = "../random_code.rs"]
+mod random_code;
+
 use crate::lab::*;
 use arch::address::SystemPhysical;
 use arch::control::rflags;
@@ -15,14 +18,13 @@ use arch::svm::vmcb::{control, save};
 use bus::Random;
 use cpu::{Activity, RunEnd};
 use interrupt::local_apic::Acceptance;
+use random_code::CODE_BYTES;
 
 #[cfg(test)]
 const ROUNDS: u64 = 400;
 /// Entries of a round, and instructions of each turn.
 const ENTRIES: usize = 8;
 const INSTRUCTIONS: u64 = 200;
-/// Of the guest's code.
-const CODE_BYTES: usize = 0x200;
 /// A place in the VMCB, and a value.
 const GIVEN_CHANGE: usize = 10;
 /// Where the fields lie: the control area, and what is defined of the state-save area.
@@ -32,21 +34,9 @@ const HOST_HALTED: u64 = HOST_CODE + 4;
 /// Exit codes below are the numbers of intercept bits.
 const INTERCEPT_BITS: u64 = 0xC0;
 
-/// Instructions that hypervisors look at; in 32-bit and 64-bit code alike.
+/// Instructions of this vendor alone.
 const SENSITIVE: &[&[u8]] = &[
-    &[0x0F, 0xA2],             // CPUID
-    &[0xF4],                   // HLT
-    &[0x0F, 0x32],             // RDMSR
-    &[0x0F, 0x30],             // WRMSR
-    &[0x0F, 0x20, 0xC0],       // MOV EAX, CR0
-    &[0x0F, 0x22, 0xC0],       // MOV CR0, EAX
-    &[0x0F, 0x22, 0xD8],       // MOV CR3, EAX
-    &[0x0F, 0x22, 0xE0],       // MOV CR4, EAX
     &[0xF0, 0x0F, 0x22, 0xC0], // MOV CR8, EAX
-    &[0x0F, 0x06],             // CLTS
-    &[0x0F, 0x01, 0xF0],       // LMSW AX
-    &[0x0F, 0x21, 0xF8],       // MOV EAX, DR7
-    &[0x0F, 0x23, 0xF8],       // MOV DR7, EAX
     &[0x0F, 0x01, 0xD8],       // VMRUN
     &[0x0F, 0x01, 0xD9],       // VMMCALL
     &[0x0F, 0x01, 0xDA],       // VMLOAD
@@ -55,52 +45,11 @@ const SENSITIVE: &[&[u8]] = &[
     &[0x0F, 0x01, 0xDD],       // CLGI
     &[0x0F, 0x01, 0xDE],       // SKINIT
     &[0x0F, 0x01, 0xDF],       // INVLPGA
-    &[0xCD, 0x40],             // INT 40h
-    &[0xCC],                   // INT3
-    &[0xF1],                   // INT1
-    &[0xCF],                   // IRET
-    &[0xFB],                   // STI
-    &[0xFA],                   // CLI
-    &[0x8E, 0xD1],             // MOV SS, CX
     &[0x9C],                   // PUSHF
-    &[0x9D],                   // POPF
-    &[0xF3, 0x90],             // PAUSE
-    &[0xEC],                   // IN AL, DX
-    &[0xEF],                   // OUT DX, EAX
-    &[0x6C],                   // INSB
-    &[0x0F, 0x31],             // RDTSC
-    &[0x0F, 0x01, 0xF9],       // RDTSCP
-    &[0x0F, 0x33],             // RDPMC
-    &[0x0F, 0x01, 0xD1],       // XSETBV
-    &[0x0F, 0x09],             // WBINVD
-    &[0x0F, 0x08],             // INVD
-    &[0x0F, 0x01, 0x3B],       // INVLPG [EBX]
-    &[0x0F, 0x01, 0x03],       // SGDT [EBX]
-    &[0x0F, 0x01, 0x13],       // LGDT [EBX]
-    &[0x0F, 0x00, 0xC8],       // STR EAX
-    &[0x0F, 0x00, 0xD0],       // LLDT AX
-    &[0x0F, 0x01, 0xC8],       // MONITOR
-    &[0x0F, 0x01, 0xC9],       // MWAIT
-    &[0x8B, 0x03],             // MOV EAX, [EBX]
-    &[0x89, 0x03],             // MOV [EBX], EAX
-    &[0x0F, 0x0B],             // UD2
-    &[0xF7, 0xF1],             // DIV ECX
 ];
 
 fn write_code(lab: &mut Lab, random: &mut Random) {
-    let mut code = Vec::new();
-    while code.len() < CODE_BYTES {
-        if random.one_in(4) {
-            code.push(random.next() as u8);
-        } else if random.one_in(3) {
-            // MOV of a register's value: an address, an MSR or anything.
-            code.push(random.pick(&[0xB8, 0xB9, 0xBA, 0xBB]));
-            let value = random_value(random, 0) as u32;
-            code.extend(value.to_le_bytes());
-        } else {
-            code.extend(random.pick(SENSITIVE));
-        }
-    }
+    let code = random_code::code(random, SENSITIVE, |random| random_value(random, 0));
     lab.memory.write(SystemPhysical(GUEST + GUEST_CODE), &code).expect("RAM");
 }
 
@@ -270,13 +219,5 @@ pub fn round(seed: u64, given: &[u8]) {
 
 #[test]
 fn random_fields_and_instructions_leave_what_the_manual_allows() {
-    let number = |name: &str, default| match std::env::var(name) {
-        Ok(text) => text.parse().expect("a number"),
-        Err(_) => default,
-    };
-    let first = number("AVICENNA_FUZZ_SEED", 0);
-    for seed in first..first + number("AVICENNA_FUZZ_ROUNDS", ROUNDS) {
-        let outcome = std::panic::catch_unwind(|| round(seed, &[]));
-        assert!(outcome.is_ok(), "the round with seed {seed} failed");
-    }
+    random_code::rounds(ROUNDS, |seed| round(seed, &[]));
 }
