@@ -32,27 +32,37 @@ CONF
 
 # Packages with all that they depend on into $work/host, the release's kernel into $work/kernel.
 unpack() { # packages...
-    local kernel package
+    local package
     { apt-get -qq update && apt-get -qq --download-only -y install "$@"; } \
         > "$work/apt.log" 2>&1 || { echo "skipped: packages cannot be had, see $work/apt.log"; exit 0; }
-    kernel=$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
-    (cd "$work/apt/cache/archives" && apt-get -qq download "$kernel") \
-        || { echo "skipped: the package $kernel cannot be had"; exit 0; }
-    rm -rf "$work/host" "$work/kernel" && mkdir -p "$work/host" "$work/kernel"
+    rm -rf "$work/host" && mkdir -p "$work/host"
     for package in "$work"/apt/cache/archives/*.deb; do
-        case $package in
-            */linux-image-*) dpkg-deb -x "$package" "$work/kernel" ;;
-            *) dpkg-deb -x "$package" "$work/host" ;;
-        esac
+        case $package in */linux-image-*) ;; *) dpkg-deb -x "$package" "$work/host" ;; esac
     done
-    rm -rf "$work"/host/usr/share/{doc,man,locale} "$work/apt/cache/archives"
+    rm -rf "$work"/host/usr/share/{doc,man,locale} "$work"/apt/cache/archives/*.deb
+    unpack_kernel kernel
 }
 
-# Which kernel that is: $package, $version and $vmlinuz.
-find_kernel() {
-    package=$work/kernel
+# The kernel of the release that apt knows into a folder of $work.
+unpack_kernel() { # folder
+    local kernel package
+    apt-get -qq update >> "$work/apt.log" 2>&1
+    kernel=$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
+    # Since 7.x the image and the modules are packages of their own.
+    kernel="$kernel $(apt-cache depends "$kernel" | sed -n 's/.*Depends: \(linux-\(binary\|modules\)-[0-9].*\)/\1/p')"
+    (cd "$work/apt/cache/archives" && apt-get -qq download $kernel) \
+        || { echo "skipped: the packages $kernel cannot be had"; exit 0; }
+    rm -rf "${work:?}/$1" && mkdir -p "$work/$1"
+    for package in "$work"/apt/cache/archives/linux-*.deb; do dpkg-deb -x "$package" "$work/$1"; done
+    rm -f "$work"/apt/cache/archives/*.deb
+}
+
+# Which kernel a folder of $work has: $package, $version and $vmlinuz.
+find_kernel() { # folder, without it `kernel`
+    package=$work/${1:-kernel}
     version=$(basename "$(ls -d "$package"/usr/lib/modules/* "$package"/lib/modules/* 2> /dev/null | head -n 1)")
     vmlinuz=$package/boot/vmlinuz-$version
+    [ -e "$vmlinuz" ] || vmlinuz=$package/usr/lib/modules/$version/vmlinuz
     [ -e "$package/lib" ] || ln -s usr/lib "$package/lib"
     depmod -b "$package" "$version"
 }
@@ -79,7 +89,7 @@ archive() { # folder, file
 
 # An initial RAM disk that loads modules and runs /proof of the disk /dev/vda.
 disk_initrd() { # file, modules...
-    local file=$1 tree=$work/tree
+    local file=$1 tree=${1%.cpio}
     shift
     rm -rf "$tree" && mkdir -p "$tree"/{bin,dev,proc,sys,root}
     cp "$busybox" "$tree/bin/"
