@@ -130,7 +130,7 @@ for run in ${runs//,/ }; do
     echo "$run"
     row "Mb/s" "$(sum off "$run" 1)" "$(sum on "$run" 1)"
     row "guests busy, us" "$(busy off "$run")" "$(busy on "$run")"
-    for what in nanoseconds exits halt_exits irq_exits interrupts; do
+    for what in executing polling exits halt_exits irq_exits interrupts; do
         row "host: $what" "$(number "off host $run $what")" "$(number "on host $run $what")"
     done
 done
