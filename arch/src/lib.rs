@@ -13,6 +13,7 @@ pub mod identity;
 pub mod intel_82599;
 pub mod msi;
 pub mod msr;
+pub mod nvme;
 pub mod paging;
 pub mod pci;
 pub mod segment;

@@ -236,6 +236,8 @@ pub mod class {
     pub const IOMMU: u16 = 0x0806;
     /// Of no standard interface.
     pub const MASS_STORAGE: u16 = 0x0180;
+    /// A controller of non-volatile memory; NVM Express is one of its interfaces.
+    pub const NON_VOLATILE_MEMORY: u16 = 0x0108;
     /// A network adapter.
     pub const ETHERNET: u16 = 0x0200;
     /// Of no standard interface.

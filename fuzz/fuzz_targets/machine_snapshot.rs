@@ -38,6 +38,7 @@ fn configuration() -> Configuration {
         iommu: None,
         has_pulse: false,
         wires: Vec::new(),
+        nvme: Vec::new(),
         virtio: Vec::new(),
     }
 }

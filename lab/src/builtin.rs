@@ -111,6 +111,7 @@ fn run(
         iommu: host.iommu,
         has_pulse: host.has_pulse,
         wires: host.wires.clone(),
+        nvme: Vec::new(),
         virtio: Vec::new(),
     })?;
     machine.load(&Images {

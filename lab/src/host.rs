@@ -49,6 +49,7 @@ impl Host {
             iommu: self.iommu,
             has_pulse: self.has_pulse,
             wires: self.wires.clone(),
+            nvme: Vec::new(),
             virtio: vec![Model::Console(Console::new(&[PORT.to_owned()]))],
         })
     }

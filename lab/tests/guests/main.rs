@@ -29,6 +29,7 @@ fn run(model: CpuModel, cpus: u16, image: &[u8], command_line: &str) -> (Option<
         iommu: None,
         has_pulse: false,
         wires: Vec::new(),
+        nvme: Vec::new(),
         virtio: Vec::new(),
     })
     .expect("a machine");

@@ -42,6 +42,8 @@ pub struct Configuration {
     pub has_pulse: bool,
     /// Wires that virtual functions of a network controller are at.
     pub wires: Vec<device::intel_82599::Wire>,
+    /// Disks of NVM Express controllers, one each.
+    pub nvme: Vec<device::storage::Disk>,
     /// Virtio devices, in the order of their places on the bus.
     pub virtio: Vec<device::virtio::Model>,
 }
@@ -134,6 +136,7 @@ impl Machine {
             has_pulse: configuration.has_pulse,
             virtio: configuration.virtio.clone(),
             wires: configuration.wires.clone(),
+            nvme: configuration.nvme.clone(),
             ..ChipsetConfiguration::default()
         };
         let cpus: Vec<Cpu> =

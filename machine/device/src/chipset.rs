@@ -12,6 +12,7 @@ use crate::pit::Pit;
 use crate::power::Power;
 use crate::rtc::{Date, RealTimeClock};
 use crate::serial::Serial;
+use crate::storage::Disk;
 use crate::test_device::TestDevice;
 use crate::virtio::Model;
 use arch::address::SystemPhysical;
@@ -22,7 +23,7 @@ use serde::{Deserialize, Serialize};
 mod attached;
 mod onboard;
 
-pub use onboard::{IOMMU_CAPABILITY, MAXIMUM_VIRTIO_DEVICES, MAXIMUM_VIRTUAL_FUNCTIONS};
+pub use onboard::{IOMMU_CAPABILITY, MAXIMUM_SERVER_FUNCTIONS, MAXIMUM_VIRTIO_DEVICES};
 
 /// What a board carries.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,8 +46,11 @@ pub struct ChipsetConfiguration {
     /// [`map::FIRST_VIRTIO_DEVICE`] on; at most [`MAXIMUM_VIRTIO_DEVICES`] are taken.
     pub virtio: Vec<Model>,
     /// Wires with a virtual function at one end or both, whose device numbers begin at
-    /// [`map::FIRST_VIRTUAL_FUNCTION_DEVICE`]; at most [`MAXIMUM_VIRTUAL_FUNCTIONS`] are taken.
+    /// [`map::FIRST_SERVER_DEVICE`].
     pub wires: Vec<Wire>,
+    /// Disks of NVM Express controllers, whose device numbers follow those of virtual functions; of
+    /// both together at most [`MAXIMUM_SERVER_FUNCTIONS`] are taken.
+    pub nvme: Vec<Disk>,
 }
 
 impl Default for ChipsetConfiguration {
@@ -61,6 +65,7 @@ impl Default for ChipsetConfiguration {
             has_pulse: false,
             virtio: Vec::new(),
             wires: Vec::new(),
+            nvme: Vec::new(),
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod intel_82599;
 mod keyboard;
 mod lanes;
 pub mod map;
+pub mod nvme;
 mod packet;
 pub mod packet_source;
 pub mod pci;

@@ -151,8 +151,9 @@ pub const SMBUS: FunctionAddress = FunctionAddress::new(0, 0x14, 0);
 pub const ISA_BRIDGE: FunctionAddress = FunctionAddress::new(0, 0x1F, 0);
 /// The first device number that virtio functions take, upwards.
 pub const FIRST_VIRTIO_DEVICE: u8 = 1;
-/// The first device number that virtual functions of a network controller take, upwards.
-pub const FIRST_VIRTUAL_FUNCTION_DEVICE: u8 = 0x15;
+/// The first device number that virtual functions of a network controller take, upwards, and then
+/// NVM Express controllers.
+pub const FIRST_SERVER_DEVICE: u8 = 0x15;
 /// The function for measuring interrupts, where the board has one.
 pub const PULSE: FunctionAddress = FunctionAddress::new(0, 0x1D, 0);
 /// The function for measuring accesses, where the board has test devices.

@@ -213,7 +213,7 @@ impl Board {
     fn online() -> Self {
         let mut board = Self::new();
         for function in 0..FUNCTIONS {
-            let slot = function + u64::from(map::FIRST_VIRTUAL_FUNCTION_DEVICE);
+            let slot = function + u64::from(map::FIRST_SERVER_DEVICE);
             board.set(map::ECAM.0 + (slot << 15) + 4, 2, 6);
             board.set(map::ECAM.0 + (slot << 15) + 0x42, 2, 0x8000);
             board.act(&Action::Mail { function, words: vec![1] });

@@ -84,7 +84,7 @@ impl HostArguments {
         }
         let (cpus, memory, append) = (self.cpus, self.memory, self.append.clone());
         let has_pulse = self.platform.pulse || needs_device;
-        let wires = self.platform.wires()?;
+        let wires = self.platform.wires(0)?;
         Ok(Host { model, iommu, has_pulse, wires, cpus, memory, append })
     }
 

@@ -1,5 +1,5 @@
-//! Virtio devices as the command line names them: disks over image files, a console with channels
-//! to files, network cables that end in a packet source.
+//! Devices as the command line names them: disks over image files, a console with channels to
+//! files, network cables that end in a packet source.
 
 use super::input;
 use super::size::parse_bytes;
@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use board::channel::Channel;
 use board::{Machine, image_file};
 use device::packet_source::{PacketSource, Reaction, Stream};
-use device::storage::WriteMode;
+use device::storage::{Disk, WriteMode};
 use device::virtio::Model;
 use device::virtio::block::Block;
 use device::virtio::console::{Console, INPUT_LIMIT, MAXIMUM_PORTS};
@@ -25,6 +25,10 @@ pub struct Arguments {
     /// FILE,write-through changes the image
     #[arg(long, value_name = "FILE[,readonly]", value_parser = parse_disk)]
     disk: Vec<DiskArgument>,
+    /// The same behind an NVM Express controller of its own, with a pair of queues and an MSI-X
+    /// vector for each processor; it can be given to a guest
+    #[arg(long, value_name = "FILE[,readonly]", value_parser = parse_disk)]
+    nvme: Vec<DiskArgument>,
     /// What the guest writes to a virtio-console goes to a file: FILE for hvc0, NAME=FILE for the
     /// port /dev/virtio-ports/NAME; with ,input=FILE the guest reads that file there
     #[arg(long, value_name = "[NAME=]FILE", value_parser = parse_console)]
@@ -150,14 +154,22 @@ impl Arguments {
         Ok(models)
     }
 
+    /// How many NVM Express controllers there are.
+    pub fn controllers(&self) -> usize {
+        self.nvme.len()
+    }
+
+    /// The disks behind them.
+    pub fn nvme(&self) -> anyhow::Result<Vec<Disk>> {
+        let open = |argument: &DiskArgument| image_file::open(&argument.path, argument.mode);
+        Ok(self.nvme.iter().map(open).collect::<Result<_, _>>()?)
+    }
+
     /// Gives the disks of a restored machine their images.
     pub fn attach(&self, machine: &mut Machine) -> anyhow::Result<()> {
-        let mut disks = machine.state.wiring.chipset.disks_mut();
-        for argument in &self.disk {
-            let Some(disk) = disks.next() else { bail!("the snapshot has fewer disks") };
-            image_file::attach(disk, &argument.path, argument.mode)?;
-        }
-        Ok(())
+        let chipset = &mut machine.state.wiring.chipset;
+        attach(chipset.disks_mut(), &self.disk)?;
+        attach(chipset.nvme_disks_mut(), &self.nvme)
     }
 
     /// Opens the files behind the console's ports.
@@ -193,6 +205,17 @@ impl Arguments {
         }
         Ok(())
     }
+}
+
+fn attach<'a>(
+    mut disks: impl Iterator<Item = &'a mut Disk>,
+    arguments: &[DiskArgument],
+) -> anyhow::Result<()> {
+    for argument in arguments {
+        let Some(disk) = disks.next() else { bail!("the snapshot has fewer disks") };
+        image_file::attach(disk, &argument.path, argument.mode)?;
+    }
+    Ok(())
 }
 
 struct ChannelFile {

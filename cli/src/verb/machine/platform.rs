@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use arch::time::Picoseconds;
 use board::{IommuBehaviour, IommuModel, IommuPart, server_iommu};
 use cpu::CpuModel;
-use device::chipset::MAXIMUM_VIRTUAL_FUNCTIONS;
+use device::chipset::MAXIMUM_SERVER_FUNCTIONS;
 use device::intel_82599::Wire;
 
 /// The longest time between two steps of a posting, in nanoseconds.
@@ -71,12 +71,14 @@ fn choice(text: &str) -> Result<Choice, String> {
 }
 
 impl Arguments {
-    /// As many as find a place.
-    pub fn wires(&self) -> anyhow::Result<Vec<Wire>> {
-        let count: usize = self.vf.iter().map(|wire| wire.functions()).sum();
-        if count > MAXIMUM_VIRTUAL_FUNCTIONS {
-            let most = MAXIMUM_VIRTUAL_FUNCTIONS;
-            return Err(Usage::of(anyhow!("--vf: {count} functions, there can be at most {most}")));
+    /// As many as find a place beside `controllers` of other kinds.
+    pub fn wires(&self, controllers: usize) -> anyhow::Result<Vec<Wire>> {
+        let functions: usize = self.vf.iter().map(|wire| wire.functions()).sum();
+        let (count, most) = (functions + controllers, MAXIMUM_SERVER_FUNCTIONS);
+        if count > most {
+            return Err(Usage::of(anyhow!(
+                "--vf and --nvme: {count} functions, there can be at most {most}"
+            )));
         }
         Ok(self.vf.clone())
     }

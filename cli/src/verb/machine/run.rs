@@ -167,7 +167,8 @@ fn build(arguments: &Arguments) -> anyhow::Result<(Machine, ConfigurationDigest)
     let configuration = Configuration {
         iommu: arguments.platform.iommu(&model, false)?,
         has_pulse: arguments.platform.pulse,
-        wires: arguments.platform.wires()?,
+        wires: arguments.platform.wires(arguments.devices.controllers())?,
+        nvme: arguments.devices.nvme()?,
         model,
         topology: Topology::of_cores(arguments.cpus).map_err(Usage::of)?,
         memory: arguments.memory,

@@ -6,8 +6,9 @@
 use super::{ConfigurationDigest, SnapshotError, SnapshotReader, save};
 use crate::machine::{Configuration, Machine, MachineError, State};
 use bus::GuestMemory;
-use device::storage::WriteMode;
+use device::storage::{Disk, WriteMode};
 use device::virtio::Model;
+use device::virtio::block::Block;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use trace::TraceHash;
@@ -59,11 +60,14 @@ impl Configuration {
         if let Some(iommu) = &self.iommu {
             text(&format!("iommu {iommu:?}"));
         }
+        let keeps = |disk: &Disk| disk.mode() != WriteMode::Through;
+        for disk in &self.nvme {
+            text(&format!("nvme {} {}", disk.sectors(), keeps(disk)));
+        }
         for model in &self.virtio {
             match model {
-                Model::Block(block) => {
-                    let keeps = block.disk.mode() != WriteMode::Through;
-                    text(&format!("disk {} {keeps}", block.disk.sectors()));
+                Model::Block(Block { disk, .. }) => {
+                    text(&format!("disk {} {}", disk.sectors(), keeps(disk)));
                 }
                 Model::Console(console) => text(&format!("console {:?}", console.names())),
                 Model::Network(_) => text("network"),

@@ -64,6 +64,7 @@ pub fn configuration() -> Configuration {
         iommu: None,
         has_pulse: false,
         wires: Vec::new(),
+        nvme: Vec::new(),
         virtio: vec![Model::Console(Console::new(&["results".into()]))],
     }
 }

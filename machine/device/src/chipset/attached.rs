@@ -1,4 +1,4 @@
-//! The board's side of virtio devices: disks to attach, console bytes to move, counters to read.
+//! The board's side of devices: disks to attach, console bytes to move, counters to read.
 //! Devices of a kind are numbered in the order of the configuration.
 
 use super::Chipset;
@@ -17,6 +17,14 @@ impl Chipset {
     pub fn disks_mut(&mut self) -> impl Iterator<Item = &mut Disk> {
         self.models_mut().filter_map(|model| match model {
             Model::Block(block) => Some(&mut block.disk),
+            _ => None,
+        })
+    }
+
+    /// The disks behind NVM Express controllers.
+    pub fn nvme_disks_mut(&mut self) -> impl Iterator<Item = &mut Disk> {
+        self.pci.functions_mut().iter_mut().filter_map(|function| match &mut function.device {
+            Device::Nvme(controller) => Some(&mut controller.disk),
             _ => None,
         })
     }

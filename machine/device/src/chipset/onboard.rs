@@ -3,6 +3,7 @@
 use super::ChipsetConfiguration;
 use crate::intel_82599;
 use crate::map;
+use crate::nvme::Controller;
 use crate::pci::pulse::Pulse;
 use crate::pci::test_function::{MEMORY_BAR, MEMORY_SIZE, PORT_BAR, PORT_SIZE, TestFunction};
 use crate::pci::{Bar, Configuration, Device, Function, Identity, Msi, PciBus};
@@ -26,9 +27,8 @@ pub const IOMMU_CAPABILITY: u8 = header::FIRST_CAPABILITY as u8;
 /// Virtio devices that find a place: device numbers 1 to 13h.
 pub const MAXIMUM_VIRTIO_DEVICES: usize = (map::SMBUS.device - map::FIRST_VIRTIO_DEVICE) as usize;
 
-/// Virtual functions that find a place: device numbers 15h to 1Ch.
-pub const MAXIMUM_VIRTUAL_FUNCTIONS: usize =
-    (map::PULSE.device - map::FIRST_VIRTUAL_FUNCTION_DEVICE) as usize;
+/// Virtual functions and NVM Express controllers that find a place: device numbers 15h to 1Ch.
+pub const MAXIMUM_SERVER_FUNCTIONS: usize = (map::PULSE.device - map::FIRST_SERVER_DEVICE) as usize;
 
 pub(super) fn populate(pci: &mut PciBus, configuration: &ChipsetConfiguration) {
     let passive = [
@@ -58,10 +58,14 @@ pub(super) fn populate(pci: &mut PciBus, configuration: &ChipsetConfiguration) {
         let is_added = Virtio::new(model.clone()).attach(pci, address);
         debug_assert!(is_added, "device {device:#x} is free");
     }
-    let places = (map::FIRST_VIRTUAL_FUNCTION_DEVICE..map::PULSE.device)
+    let mut places = (map::FIRST_SERVER_DEVICE..map::PULSE.device)
         .map(|device| FunctionAddress::new(0, device, 0));
-    for (address, function) in intel_82599::at_wires(&configuration.wires, places) {
+    for (address, function) in intel_82599::at_wires(&configuration.wires, &mut places) {
         let is_added = function.attach(pci, address);
+        debug_assert!(is_added, "{address} is free");
+    }
+    for ((disk, address), number) in configuration.nvme.iter().zip(places).zip(0..) {
+        let is_added = Controller::new(disk.clone(), number).attach(pci, address);
         debug_assert!(is_added, "{address} is free");
     }
 }

@@ -4,6 +4,7 @@ use super::pulse::Pulse;
 use super::test_function::TestFunction;
 use super::{Configuration, Express, Msi, Msix};
 use crate::intel_82599::VirtualFunction;
+use crate::nvme::Controller;
 use crate::virtio::Virtio;
 use arch::address::Device as DeviceAddress;
 use arch::identity::RequesterId;
@@ -25,6 +26,8 @@ pub enum Device {
     Virtio(Box<Virtio>),
     /// A virtual function of a network controller.
     Intel82599(Box<VirtualFunction>),
+    /// An NVM Express controller.
+    Nvme(Box<Controller>),
 }
 
 /// A PCI function with the device behind its regions.
@@ -74,6 +77,7 @@ impl Function {
             Device::Pulse(device) => device.read(attachment.now(), offset),
             Device::Virtio(device) => device.read(&mut attachment, offset, size),
             Device::Intel82599(device) => device.read(&mut attachment, offset),
+            Device::Nvme(device) => device.read(offset, size),
         }
     }
 
@@ -97,6 +101,7 @@ impl Function {
             Device::Pulse(device) => device.write(attachment.now(), offset, value),
             Device::Virtio(device) => device.write(&mut attachment, offset, size, value),
             Device::Intel82599(device) => device.write(&mut attachment, offset, value),
+            Device::Nvme(device) => device.write(&mut attachment, offset, size, value),
         }
     }
 
@@ -123,6 +128,7 @@ impl Function {
         }
         match &mut self.device {
             Device::Intel82599(device) => device.reset(),
+            Device::Nvme(device) => device.reset(),
             Device::Passive | Device::Test(_) | Device::Pulse(_) | Device::Virtio(_) => {}
         }
     }
@@ -134,6 +140,7 @@ impl Function {
             Device::Pulse(device) => device.next_deadline(),
             Device::Virtio(device) => device.next_deadline(),
             Device::Intel82599(device) => device.next_deadline(),
+            Device::Nvme(device) => device.next_deadline(),
         }
     }
 
@@ -144,6 +151,7 @@ impl Function {
             Device::Pulse(device) => device.advance(&mut attachment),
             Device::Virtio(device) => device.advance(&mut attachment),
             Device::Intel82599(device) => device.advance(&mut attachment),
+            Device::Nvme(device) => device.advance(&mut attachment),
         }
     }
 
