@@ -25,8 +25,10 @@ impl AmdVi {
         address: Device,
         access: Access,
     ) -> Result<Translation, DmaFault> {
-        let untranslated =
-            Translation { address: SystemPhysical(address.0), length: u64::MAX - address.0 };
+        let untranslated = Translation {
+            address: SystemPhysical(address.0),
+            length: (u64::MAX - address.0).max(1),
+        };
         if !self.control.is_enabled() || requester == self.model.requester {
             return Ok(untranslated);
         }
