@@ -100,7 +100,7 @@ run() { # emulator, part
     [ "$2" = boot ] || { append="mix=$2 scale=$scale"; image=$workload; disk=(); }
     case $1 in
     avicenna)
-        "$avicenna" machine run --cpu zen4 --memory 512M --kernel "$image" ${disk[@]+"${disk[@]/#-initrd/--initrd}"} \
+        "$avicenna" machine run --cpu zen4 --iommu off --memory 512M --kernel "$image" ${disk[@]+"${disk[@]/#-initrd/--initrd}"} \
             --append "$append" > "$work/out" 2> "$work/err"
         ;;
     qemu)
@@ -169,7 +169,7 @@ done
 echo "ratio: the other's seconds per second of avicenna; above 1 avicenna is faster. start taken off:" \
     "$(for emulator in $emulators; do echo -n "$emulator ${start[$emulator]:-?} s  "; done)"
 if [ -x /usr/bin/time ] && [ -n "$kernel" ]; then
-    /usr/bin/time -f %M "$avicenna" machine run --cpu zen4 --memory 512M --kernel "$work/vmlinux" --initrd "$initrd" \
+    /usr/bin/time -f %M "$avicenna" machine run --cpu zen4 --iommu off --memory 512M --kernel "$work/vmlinux" --initrd "$initrd" \
         --append "console=ttyS0 quiet" < /dev/null 2>&1 > /dev/null | tail -n 1 |
         awk '{ printf "peak memory of the boot: %d MB, of which guest RAM is what was touched of 512 MB\n", $1 / 1024 }'
 fi

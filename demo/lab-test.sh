@@ -145,7 +145,7 @@ PY
 # Linux's own driver brings two network functions up, and what goes in at one end of the wire comes out
 # at the other, through the IOMMU.
 carries_between_functions() { # kernel
-    "$avicenna" lab exec --kernel "$1" --iommu on --vf pair -- "$(command -v busybox)" sh -c '
+    "$avicenna" lab exec --kernel "$1" --vf pair -- "$(command -v busybox)" sh -c '
         unshare -n sleep 1000 > /dev/null 2>&1 &
         there=$!
         sleep 0.1

@@ -66,7 +66,7 @@ disk_initrd "$own/tree.cpio" virtio_pci virtio_blk ext4 crc32c_generic
 pairs=()
 for _ in $(seq "$guests"); do pairs+=(--vf pair); done
 start=$(date +%s)
-timeout 3600 "$avicenna" machine run --cpu "$cpu" --cpus 4 --memory 1G --iommu on "${pairs[@]}" \
+timeout 3600 "$avicenna" machine run --cpu "$cpu" --cpus 4 --memory 1G "${pairs[@]}" \
     --kernel "$vmlinuz" --initrd "$own/tree.cpio" --append "console=ttyS0 quiet guests=$guests runs=$runs ${APPEND:-}" \
     --disk "$own/host.img" < /dev/null 2> "$own/err" | sed -u 's/\r//g' | tee "$own/out"
 status=${PIPESTATUS[0]}

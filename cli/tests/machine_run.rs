@@ -78,7 +78,7 @@ fn what_cannot_be_is_said_once_with_its_name_and_status() {
 #[test]
 fn a_lab_that_cannot_be_is_usage_and_says_what_would_do() {
     let rows: [(&[&str], &str); 4] = [
-        (&["--cpus", "261"], "add --iommu on"),
+        (&["--cpus", "261", "--iommu", "off"], "and this host has none"),
         (&["--workload", "device", "--iommu", "off"], "leave the option out"),
         (&["--cpu", "generic"], "choose zen2, zen3, zen4"),
         (&["--memory", "64M"], "at least 256M"),

@@ -75,10 +75,10 @@ impl HostArguments {
             )));
         }
         let iommu = self.platform.iommu(&model, needs_device)?;
-        if iommu.is_none() && self.cpus > MOST_WITHOUT_REMAPPING && !self.platform.is_without() {
+        if iommu.is_none() && self.cpus > MOST_WITHOUT_REMAPPING {
             return Err(Usage::of(anyhow::anyhow!(
                 "--cpus {}: Linux reaches more than {MOST_WITHOUT_REMAPPING} processors only if an \
-                 IOMMU remaps interrupts: add --iommu on, or --iommu off for a host with fewer",
+                 IOMMU remaps interrupts, and this host has none",
                 self.cpus
             )));
         }

@@ -16,11 +16,10 @@ const LONGEST_STEP: u64 = 1_000_000;
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Arguments {
-    /// Whether functions' accesses and interrupts go through an IOMMU, which models of servers
-    /// have: off, on, or on,WORD,... with posting-step=NS (processors run between the steps of a
-    /// posting) or stale-entries (AMD: entries are kept until software invalidates them, as it
-    /// must; software that does not loses interrupts) [default: off, on where the workload needs
-    /// one]
+    /// Whether functions' accesses and interrupts go through an IOMMU: off, on, or on,WORD,... with
+    /// posting-step=NS (processors run between the steps of a posting) or stale-entries (AMD:
+    /// entries are kept until software invalidates them, as it must; software that does not loses
+    /// interrupts) [default: on where servers with this processor have one]
     #[arg(long, value_name = "off|on[,WORD...]", value_parser = choice)]
     iommu: Option<Choice>,
     /// A function that interrupts at a programmed rate (docs/device-interrupts.md)
@@ -83,14 +82,11 @@ impl Arguments {
         Ok(self.vf.clone())
     }
 
-    /// Whether it is said that there is none.
-    pub fn is_without(&self) -> bool {
-        self.iommu == Some(Choice(None))
-    }
-
-    /// As the options say; without them one where it is `needed`.
+    /// As the options say; without them the one that servers with this processor have. Where one is
+    /// `needed`, none is an error.
     pub fn iommu(&self, model: &CpuModel, needed: bool) -> anyhow::Result<Option<IommuModel>> {
-        let usual = Choice(needed.then(IommuBehaviour::default));
+        let is_usual = needed || server_iommu(model).is_some();
+        let usual = Choice(is_usual.then(IommuBehaviour::default));
         let Some(behaviour) = self.iommu.unwrap_or(usual).0 else {
             if needed {
                 return Err(Usage::of(anyhow!(
@@ -132,11 +128,15 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_an_iommu_has_one_unless_it_is_said_to_be_off() {
+    fn servers_have_an_iommu_unless_it_is_said_to_be_off() {
         let zen4 = CpuModel::named("zen4").expect("a model");
+        let generic = CpuModel::named("generic").expect("a model");
         let with = |iommu| Arguments { iommu, pulse: false, vf: Vec::new() };
         assert!(with(None).iommu(&zen4, true).is_ok_and(|found| found.is_some()));
-        assert!(with(None).iommu(&zen4, false).is_ok_and(|found| found.is_none()));
+        assert!(with(Some(Choice(None))).iommu(&zen4, false).is_ok_and(|found| found.is_none()));
+        assert!(with(None).iommu(&zen4, false).is_ok_and(|found| found.is_some()));
+        assert!(with(None).iommu(&generic, false).is_ok_and(|found| found.is_none()));
+        assert!(with(None).iommu(&generic, true).is_err());
         let refused = with(Some(Choice(None))).iommu(&zen4, true);
         assert!(refused.is_err_and(|error| error.to_string().starts_with("--iommu off: ")));
     }
