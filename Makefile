@@ -16,10 +16,10 @@ demo:
 	$(CARGO) build --release --package avicenna --no-default-features $(QUICKLY)
 	target/release/avicenna lab run
 
-# `kut=TREE`, a built tree of kvm-unit-tests, includes them as guests of the lab's KVM.
+# `kut=TREE`, a built tree of kvm-unit-tests, includes them as guests of the lab's KVM. `program=FILE` boots
+# kernels with that program instead of the one that the tests built, which checks its own arithmetic.
 test: packages
-	$(CARGO) build --release --package avicenna
-	KVM_UNIT_TESTS=$(kut) $(CARGO) xtask test target/release/avicenna
+	KVM_UNIT_TESTS=$(kut) $(CARGO) xtask test $(program)
 
 # One file that needs nothing of the machine it is copied to, such as an initramfs.
 static:

@@ -48,7 +48,7 @@ pub fn run(root: &Path) -> Result<()> {
     finish(&tally)
 }
 
-/// Everything, with the program that was built.
+/// Everything, with a program that is there once the checks have passed.
 pub fn test(root: &Path, program: &Path) -> Result<()> {
     let mut tally = Tally::default();
     checks(root, &mut tally)?;

@@ -11,7 +11,8 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask ci             formatting, clippy, tidy, tests: what has to hold before a change lands
-       cargo xtask test PROGRAM   the same, and the scripts that boot kernels with the program
+       cargo xtask test [PROGRAM] the same, and the scripts that boot kernels with the program, or with
+                                  the one that the tests built
        cargo xtask tidy           the rules of this project that no compiler knows
        cargo xtask tidy --write   the same, after writing docs/deviations.md anew
        cargo xtask guest          the guests' images as files";
@@ -32,12 +33,18 @@ fn run() -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["ci"] => ci::run(&root()),
+        ["test"] => ci::test(&root(), &built_by_the_tests()?),
         ["test", program] => ci::test(&root(), &std::path::absolute(program)?),
         ["tidy"] => tidy::run(&root(), false),
         ["tidy", "--write"] => tidy::run(&root(), true),
         ["guest"] => guest::build(),
         _ => bail!("{USAGE}"),
     }
+}
+
+/// Cargo puts it beside this program, wherever that is.
+fn built_by_the_tests() -> Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("avicenna"))
 }
 
 /// The workspace's folder.
