@@ -23,7 +23,7 @@ packages=(xen-utils-common qemu-system-xen qemu-system-data seabios busybox-stat
 modules=(xen-evtchn xen-privcmd xen-gntdev xen-gntalloc xenfs)
 machine=()
 case $iommu in
-    off) ;;
+    off) machine=(--iommu off) ;;
     on) machine=(--iommu on) ;;
     function)
         packages+=(netperf)
