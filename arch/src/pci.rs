@@ -207,6 +207,48 @@ pub struct MsixControl {
     pub is_enabled: bool,
 }
 
+/// Where an MSI-X table or its pending bits are: the double words behind [`MsixControl`], the table's
+/// first. [PCI "Table Offset/Table BIR for MSI-X"]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+pub struct MsixPlace {
+    /// [2:0] Number of the base address register whose region holds it (BIR).
+    #[bits(3)]
+    pub region: u8,
+    /// [31:3] Offset in that region, in units of eight bytes.
+    #[bits(29)]
+    pub eights: u32,
+}
+
+impl MsixPlace {
+    /// Offset in the region, in bytes.
+    pub const fn offset(self) -> u32 {
+        self.eights() << 3
+    }
+}
+
+/// Offsets in the MSI-X capability. [PCI "MSI-X Capability and Table Structure"]
+pub mod msix {
+    /// [`super::MsixControl`].
+    pub const CONTROL: u16 = 2;
+    /// [`super::MsixPlace`] of the table.
+    pub const TABLE: u16 = 4;
+    /// [`super::MsixPlace`] of the pending bits.
+    pub const PENDING: u16 = 8;
+    /// Bytes of a table entry.
+    pub const ENTRY: u64 = 16;
+}
+
+/// Low bits of a base address register. [PCI "Base Address Registers"]
+pub mod base_address {
+    /// The region is among the ports.
+    pub const IO: u32 = 1 << 0;
+    /// Which addresses a memory region can have.
+    pub const WIDTH: u32 = 0b11 << 1;
+    /// [`WIDTH`] of a region that can be anywhere, and whose register is the next one, too.
+    pub const WIDTH_64: u32 = 0b10 << 1;
+}
+
 /// The PCI Express capability. [PCIE "PCI Express Capability Structure"]
 pub mod express {
     /// Bytes of the structure, version 2, with its identifier and link.
@@ -263,6 +305,13 @@ mod tests {
             let at = address.in_window(SystemPhysical(0xE000_0000)).0 - 0xE000_0000;
             assert_eq!(FunctionAddress::from_window_offset(at + 0x123), (address, 0x123));
         }
+    }
+
+    #[test]
+    fn an_msix_place_is_a_region_and_an_offset_of_eight_bytes_or_a_multiple() {
+        let place = MsixPlace::from_bits(0x0000_2003);
+        assert_eq!((place.region(), place.offset()), (3, 0x2000));
+        assert_eq!(MsixPlace::new().with_region(3).with_eights(0x400), place);
     }
 
     #[test]

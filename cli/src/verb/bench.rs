@@ -38,6 +38,9 @@ pub struct Arguments {
     /// Let the host's scheduler move virtual processors
     #[arg(long)]
     no_pin: bool,
+    /// A PCI function of this host that the guest gets, such as 0000:00:15.0; vfio-pci must drive it
+    #[arg(long = "device", value_name = "ADDRESS")]
+    devices: Vec<String>,
     /// A bzImage, PVH vmlinux or Multiboot image; without it, the built-in benchmark
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
@@ -82,6 +85,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             command_line: if own.is_some() { &arguments.append } else { &options },
         },
     )?;
+    arguments.devices.iter().try_for_each(|address| vm.give(address))?;
     if let Some(costs) = lab::agent::costs() {
         // Times of an emulated host are not measured: whoever reads them is told what they rest on.
         println!("{}", costs_record(&costs)?);

@@ -47,6 +47,16 @@ pub struct Configuration {
     pub is_pinned: bool,
 }
 
+/// Local APIC IDs of eight bits, all ones being everybody.
+const MOST_WITH_BYTES: u16 = 255;
+
+impl Configuration {
+    /// Whether KVM is told that local APIC IDs have 32 bits.
+    pub(crate) fn has_wide_ids(&self) -> bool {
+        self.vcpus > MOST_WITH_BYTES
+    }
+}
+
 impl Default for Configuration {
     fn default() -> Self {
         Self {

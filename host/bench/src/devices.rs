@@ -1,18 +1,22 @@
 //! The devices of the virtual machine, shared by its processors' threads.
 
 use crate::configuration::{Configuration, InterruptChip, Timer};
-use crate::memory::Ram;
+use crate::error::BenchError;
+use crate::given::Given;
+use crate::memory::{RAM_SLOTS, Ram};
 use crate::outcome::Outcome;
+use crate::routes::{Routes, kvm_message};
+use crate::vfio::Function;
 use arch::address::SystemPhysical;
 use arch::identity::{RequesterId, Vector};
 use arch::msi::MessageSignalled;
+use arch::pci::FunctionAddress;
 use arch::time::Picoseconds;
 use bus::{Context, Effect, Outbox};
 use device::{Chipset, ChipsetConfiguration, Date, map};
 use interrupt::io_apic::{IoApic, IoApicModel};
-use kvm_bindings::kvm_msi;
 use kvm_ioctls::VmFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// Where the I/O APIC is, and how much it decodes.
@@ -23,6 +27,12 @@ pub(crate) const IO_APIC_PINS: u8 = 24;
 /// Everything outside the processors that this process emulates.
 pub(crate) struct Devices {
     chipset: Chipset,
+    /// Functions of the host; in front of the memory that they reach.
+    given: Vec<Given>,
+    /// Of KVM's memory slots.
+    next_slot: u32,
+    routes: Arc<Mutex<Routes>>,
+    has_wide_ids: bool,
     /// None where KVM has the interrupt chip.
     io_apic: Option<IoApic>,
     has_kernel_timer: bool,
@@ -48,6 +58,10 @@ impl Devices {
         let is_split = configuration.interrupt_chip == InterruptChip::Split;
         Self {
             chipset,
+            given: Vec::new(),
+            next_slot: RAM_SLOTS,
+            routes: Arc::new(Mutex::new(Routes::new(configuration, vm.clone()))),
+            has_wide_ids: configuration.has_wide_ids(),
             io_apic: is_split.then(|| IoApic::new(model)),
             has_kernel_timer: configuration.timer != Timer::Process,
             ram,
@@ -58,9 +72,38 @@ impl Devices {
         }
     }
 
-    /// The guest's memory, and the virtual machine as KVM has it.
-    pub(crate) fn parts(&self) -> (Ram, Arc<VmFd>) {
-        (self.ram.clone(), self.vm.clone())
+    /// The guest's memory, the virtual machine as KVM has it, and its routes of messages.
+    pub(crate) fn parts(&self) -> (Ram, Arc<VmFd>, Arc<Mutex<Routes>>) {
+        (self.ram.clone(), self.vm.clone(), self.routes.clone())
+    }
+
+    /// Puts the host's function at `address` on the guest's bus.
+    pub(crate) fn give(&mut self, address: &str) -> Result<(), BenchError> {
+        let function = Function::open(address)?;
+        let lent = self.ram.lend_to(&function);
+        lent.map_err(|error| function.refused("VFIO_IOMMU_MAP_DMA", error))?;
+        let device = map::FIRST_VIRTIO_DEVICE + self.given.len() as u8;
+        let place = FunctionAddress::new(0, device, 0);
+        let (pci, slot) = (&mut self.chipset.pci, &mut self.next_slot);
+        self.given.push(Given::new(function, pci, place, &self.routes, slot)?);
+        Ok(())
+    }
+
+    /// Makes the functions as the guest's registers say. What the host refuses ends the run.
+    fn settle_given(&mut self) {
+        for given in &mut self.given {
+            if let Err(error) = given.settle(&mut self.chipset.pci, &self.vm) {
+                self.outcome.get_or_insert(Outcome::Failed(error.to_string()));
+            }
+        }
+    }
+
+    /// The function that answers at an address, its region and the offset in that.
+    fn given_at(&self, address: u64) -> Option<(usize, usize, u64)> {
+        self.given.iter().enumerate().find_map(|(index, given)| {
+            let (bar, offset) = given.decode(&self.chipset.pci, address)?;
+            Some((index, bar, offset))
+        })
     }
 
     /// Time since the virtual machine was made.
@@ -123,12 +166,7 @@ impl Devices {
 
     /// Delivers a message; the answer of KVM is the number of local APICs that took it.
     fn signal(&mut self, message: MessageSignalled) {
-        let msi = kvm_msi {
-            address_lo: message.address.0 as u32,
-            address_hi: (message.address.0 >> 32) as u32,
-            data: message.data,
-            ..kvm_msi::default()
-        };
+        let msi = kvm_message(message, self.has_wide_ids);
         let taken = self.vm.signal_msi(msi).unwrap_or(0);
         if let (false, Some(io_apic)) = (taken > 0, &mut self.io_apic) {
             io_apic.not_accepted(message);
@@ -146,10 +184,16 @@ impl Devices {
         value[..data.len()].copy_from_slice(data);
         let value = u32::from_le_bytes(value);
         self.with(|chipset, cx| chipset.port_out(cx, port, data.len() as u8, value));
+        if (map::PCI_CONFIGURATION_DATA..map::PCI_CONFIGURATION_END).contains(&port) {
+            self.settle_given();
+        }
     }
 
     pub(crate) fn read(&mut self, address: u64, data: &mut [u8]) {
         let size = data.len() as u8;
+        if let Some((index, bar, offset)) = self.given_at(address) {
+            return self.given[index].read(&self.chipset.pci, bar, offset, data);
+        }
         let value = match &mut self.io_apic {
             Some(io_apic) if IO_APIC.contains(&address) => {
                 io_apic.read_mmio((address - IO_APIC.start) as u16, size)
@@ -160,6 +204,10 @@ impl Devices {
     }
 
     pub(crate) fn write(&mut self, address: u64, data: &[u8]) {
+        if let Some((index, bar, offset)) = self.given_at(address) {
+            self.given[index].write(&mut self.chipset.pci, bar, offset, data);
+            return self.settle_given();
+        }
         let mut value = [0; 8];
         value[..data.len()].copy_from_slice(data);
         let (value, size) = (u64::from_le_bytes(value), data.len() as u8);
@@ -170,6 +218,9 @@ impl Devices {
                 self.settle_all(effects);
             }
             _ => self.with(|chipset, cx| chipset.write(cx, SystemPhysical(address), size, value)),
+        }
+        if (map::ECAM.0..map::ECAM_END.0).contains(&address) {
+            self.settle_given();
         }
     }
 

@@ -65,4 +65,9 @@ impl BenchError {
     pub(crate) fn kvm(request: &'static str, error: kvm_ioctls::Error) -> Self {
         Self::Kvm { request, error }
     }
+
+    pub(crate) fn function(address: &str, what: &str, error: std::io::Error) -> Self {
+        let (address, what) = (address.into(), what.into());
+        Self::Function { address, what, error: error.to_string() }
+    }
 }

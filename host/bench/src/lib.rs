@@ -3,7 +3,7 @@
 //! KVM runs the processors with their local APICs; everything else is the emulated board's own
 //! devices, tables and loaders. What differs between two runs is what decides about AVIC and
 //! APICv: where the I/O APIC is, whether KVM's timer chip reinjects lost ticks, x2APIC mode, and
-//! what KVM inhibits either for.
+//! what KVM inhibits either for. Functions of the host can be given to the guest, with vfio.
 //!
 //! Left out: live migration, reset (it ends the run), more memory than fits below the hole for
 //! devices, ExtINT delivery from the 8259s with a split interrupt chip.
@@ -13,11 +13,13 @@
 mod configuration;
 mod devices;
 mod error;
+mod given;
 mod inhibit;
 mod memory;
 mod outcome;
 mod processor;
 mod pulse;
+mod routes;
 mod run;
 mod vfio;
 mod virtual_machine;

@@ -9,6 +9,9 @@ use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::VmFd;
 use vm_memory::{Bytes, GuestAddress, GuestMemory as _, GuestMemoryMmap, GuestMemoryRegion};
 
+/// Memory slots of KVM's that RAM may take: one for each of its regions.
+pub(crate) const RAM_SLOTS: u32 = 8;
+
 /// RAM that KVM maps into the guest.
 #[derive(Clone, Debug)]
 pub(crate) struct Ram(GuestMemoryMmap);

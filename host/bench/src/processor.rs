@@ -12,6 +12,9 @@ use kvm_ioctls::{Kvm, VcpuFd};
 const X2APIC: u32 = 1 << 21;
 const TSC_DEADLINE: u32 = 1 << 24;
 const HYPERVISOR: u32 = 1 << 31;
+/// CPUID Fn4000_0001 EAX, KVM_FEATURE_MSI_EXT_DEST_ID: messages have destinations of 15 bits. KVM
+/// leaves it to whoever routes them. [LINUX "KVM CPUID bits"]
+const EXTENDED_DESTINATIONS: u32 = 1 << 15;
 
 /// What every processor's CPUID starts from.
 pub(crate) fn supported_cpuid(kvm: &Kvm) -> Result<CpuId, BenchError> {
@@ -60,6 +63,7 @@ fn adapt(
             entry.ecx = level | kind << 8;
             entry.edx = apic_id;
         }
+        (0x4000_0001, _) if configuration.has_wide_ids() => entry.eax |= EXTENDED_DESTINATIONS,
         (0x8000_0008, _) => {
             let bits = topology.shift(Level::Socket);
             entry.ecx = bits << 12 | (package - 1).min(0xFF);

@@ -1,19 +1,15 @@
-//! The machine's function for measuring interrupts, given to a guest: its MSI-X vector raises an
-//! event that KVM turns into an interrupt of a virtual processor, or has the IOMMU post.
-//!
-//! The event is joined to KVM only when the guest runs and waits for it: kernels up to 6.12 decide
-//! then whether an interrupt can be posted, and do not look again when AVIC comes later.
+//! The machine's function for measuring interrupts, given to a guest that needs no PCI for it: the
+//! guest says where it takes the interrupt, and this process writes the function's registers.
 
 use crate::error::BenchError;
 use crate::memory::Ram;
-use crate::vfio::Function;
+use crate::routes::{Vector, kvm_message};
+use crate::vfio::{Function, Region};
 use crate::virtual_machine::VirtualMachine;
-use arch::msi::MessageAddress;
-use kvm_bindings::{KVM_IRQ_ROUTING_MSI, KvmIrqRouting, kvm_irq_routing_entry, kvm_msi};
+use arch::address::Device;
+use arch::msi::{MessageAddress, MessageSignalled};
 use kvm_ioctls::VmFd;
-use std::io;
 use std::sync::Arc;
-use vmm_sys_util::eventfd::{EFD_CLOEXEC, EventFd};
 
 /// Registers of the function's first BAR. [docs/device-interrupts.md]
 const CONTROL: u64 = 0x00;
@@ -25,18 +21,17 @@ const PLACE_HIGH: u64 = 0x14;
 const VECTORS: u64 = 0x18;
 const REFUSED: u64 = 0x1C;
 const RUNS: u32 = 1;
-/// The interrupt's number in KVM's routes: behind the pins of the I/O APIC.
-const GSI: u32 = crate::devices::IO_APIC_PINS as u32;
 
 /// A function that a virtual machine has been given.
 pub struct Pulse {
     function: Function,
+    registers: Region,
     /// What the function reaches; it must outlive the function.
     _ram: Ram,
     vm: Arc<VmFd>,
-    /// What the MSI-X vector raises, once it does.
-    event: Option<EventFd>,
-    address: String,
+    vector: Vector,
+    /// Whether the function raises the vector's event.
+    is_connected: bool,
 }
 
 /// Where a guest takes an interrupt.
@@ -53,11 +48,14 @@ impl Pulse {
     /// that has not run yet, and lets it reach all of the guest's memory.
     pub fn give_to(vm: &VirtualMachine, address: &str) -> Result<Self, BenchError> {
         let function = Function::open(address)?;
-        let (ram, vm) = vm.parts();
+        let registers = function.region(0)?;
+        let (ram, vm, routes) = vm.parts();
         let lent = ram.lend_to(&function);
-        let pulse = Self { function, _ram: ram, vm, event: None, address: address.into() };
-        lent.map_err(|error| pulse.refused("VFIO_IOMMU_MAP_DMA", error))?;
-        Ok(pulse)
+        lent.map_err(|error| function.refused("VFIO_IOMMU_MAP_DMA", error))?;
+        function.set_bus_master(true)?;
+        let vector = Vector::new(&routes);
+        let vector = vector.map_err(|error| function.refused("an event", error))?;
+        Ok(Self { function, registers, _ram: ram, vm, vector, is_connected: false })
     }
 
     /// Sends `count` interrupts, one each `period_ns`, each after a write to guest memory at
@@ -79,32 +77,16 @@ impl Pulse {
             (VECTORS, 1),
             (CONTROL, RUNS),
         ];
-        let write = |(register, value)| self.function.write(register, value);
-        writes.into_iter().try_for_each(write).map_err(|error| self.refused("its registers", error))
+        writes.into_iter().try_for_each(|(register, value)| self.write(register, value))
     }
 
-    /// Joins the function's vector to a virtual processor's; the same event for both is what lets
-    /// the kernel post. [KVM-API "KVM_IRQFD"]
+    /// Joins the function's vector to a virtual processor's.
     fn connect(&mut self, target: Target) -> Result<(), BenchError> {
-        let mut route =
-            kvm_irq_routing_entry { gsi: GSI, type_: KVM_IRQ_ROUTING_MSI, ..Default::default() };
-        let message = message(target);
-        route.u.msi.address_lo = message.address_lo;
-        route.u.msi.data = message.data;
-        let routes = KvmIrqRouting::from_entries(&[route])
-            .map_err(|error| self.refused("a route", io::Error::other(format!("{error:?}"))))?;
-        self.vm
-            .set_gsi_routing(&routes)
-            .map_err(|error| BenchError::kvm("KVM_SET_GSI_ROUTING", error))?;
-        if self.event.is_some() {
-            return Ok(());
+        self.vector.join(message(target))?;
+        if !self.is_connected {
+            self.function.interrupt_by(std::iter::once(&self.vector.event))?;
+            self.is_connected = true;
         }
-        let event = EventFd::new(EFD_CLOEXEC).map_err(|error| self.refused("an event", error))?;
-        self.vm.register_irqfd(&event, GSI).map_err(|error| BenchError::kvm("KVM_IRQFD", error))?;
-        self.function
-            .interrupt_by(&event)
-            .map_err(|error| self.refused("VFIO_DEVICE_SET_IRQS", error))?;
-        self.event = Some(event);
         Ok(())
     }
 
@@ -120,31 +102,25 @@ impl Pulse {
 
     /// Interrupts a virtual processor once, by KVM alone.
     pub fn tell(&self, target: Target) -> Result<(), BenchError> {
-        let sent = self.vm.signal_msi(message(target));
+        let sent = self.vm.signal_msi(kvm_message(message(target), false));
         sent.map(drop).map_err(|error| BenchError::kvm("KVM_SIGNAL_MSI", error))
     }
 
     fn read(&self, register: u64) -> Result<u32, BenchError> {
-        self.function.read(register).map_err(|error| self.refused("its registers", error))
+        let mut bytes = [0; 4];
+        let read = self.function.read(&self.registers, register, &mut bytes);
+        read.map_err(|error| self.function.refused("its registers", error))?;
+        Ok(u32::from_le_bytes(bytes))
     }
 
-    fn refused(&self, what: &str, error: io::Error) -> BenchError {
-        BenchError::Function {
-            address: self.address.clone(),
-            what: what.into(),
-            error: error.to_string(),
-        }
+    fn write(&self, register: u64, value: u32) -> Result<(), BenchError> {
+        let written = self.function.write(&self.registers, register, &value.to_le_bytes());
+        written.map_err(|error| self.function.refused("its registers", error))
     }
 }
 
 /// Fixed, to one processor by its physical identifier.
-fn message(target: Target) -> kvm_msi {
-    kvm_msi {
-        address_lo: MessageAddress::new()
-            .with_window(0xFEE)
-            .with_destination_low(target.apic_id)
-            .into_bits(),
-        data: target.vector.into(),
-        ..kvm_msi::default()
-    }
+fn message(target: Target) -> MessageSignalled {
+    let address = MessageAddress::new().with_window(0xFEE).with_destination_low(target.apic_id);
+    MessageSignalled { address: Device(address.into_bits().into()), data: target.vector.into() }
 }

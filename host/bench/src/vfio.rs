@@ -1,92 +1,49 @@
 //! A PCI function of the host as vfio gives it to a process, by way of groups and the type 1 IOMMU
 //! driver, which every distribution's kernel has. [LINUX "VFIO - Virtual Function I/O"]
 //!
-//! Left out: functions that share a group with others, iommufd, INTx, interrupts by eventfds that
-//! are taken away again.
+//! Left out: functions that share a group with others, iommufd, INTx, MSI.
 
+mod interface;
+mod window;
+
+use self::interface::*;
+pub(crate) use self::window::Window;
 use crate::error::BenchError;
+use arch::pci::{Command, header};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// `_IO(';', 100 + n)` of <linux/vfio.h>.
-const BASE: libc::c_ulong = 0x3B64;
-const SET_IOMMU: libc::c_ulong = BASE + 2;
-const GROUP_SET_CONTAINER: libc::c_ulong = BASE + 4;
-const GROUP_GET_DEVICE: libc::c_ulong = BASE + 6;
-const DEVICE_REGION_INFORMATION: libc::c_ulong = BASE + 8;
-const DEVICE_SET_INTERRUPTS: libc::c_ulong = BASE + 10;
-const IOMMU_MAP: libc::c_ulong = BASE + 13;
-
-/// VFIO_TYPE1v2_IOMMU
-const TYPE1V2: libc::c_ulong = 3;
-/// Regions of PCI functions: six of BARs, the expansion ROM, and the configuration space.
-const FIRST_BAR: u32 = 0;
-const CONFIGURATION_SPACE: u32 = 7;
-/// VFIO_PCI_MSIX_IRQ_INDEX
-const MSIX: u32 = 2;
-/// VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER
-const TRIGGER_EVENTFD: u32 = 1 << 2 | 1 << 5;
-/// Readable and writable by the function.
-const MAP_READ_WRITE: u32 = 0b11;
-/// The command register, with what lets a function answer and reach memory.
-const COMMAND: u64 = 4;
-const MEMORY_AND_BUS_MASTER: u16 = 0b110;
-
-/// `struct vfio_region_info`
-#[repr(C)]
-#[derive(Default)]
-struct RegionInformation {
-    size: u32,
-    flags: u32,
-    index: u32,
-    capabilities: u32,
-    bytes: u64,
+/// One of the function's base address registers, or its configuration space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Region {
+    pub(crate) bytes: u64,
+    /// In the device's file.
     offset: u64,
-}
-
-/// `struct vfio_iommu_type1_dma_map`
-#[repr(C)]
-struct Map {
-    size: u32,
-    flags: u32,
-    process_address: u64,
-    device_address: u64,
-    bytes: u64,
-}
-
-/// `struct vfio_irq_set` with one eventfd behind it.
-#[repr(C)]
-struct InterruptSet {
-    size: u32,
-    flags: u32,
-    index: u32,
-    start: u32,
-    count: u32,
-    event: RawFd,
+    can_map: bool,
 }
 
 /// A function that this process has.
 #[derive(Debug)]
 pub(crate) struct Function {
+    /// As PCI has it, such as `0000:00:1d.0`.
+    address: String,
     device: File,
     /// It has the translations of the function's accesses.
     container: File,
     /// As long as it is open, so is the group's part of the container.
     _group: File,
-    first_bar: u64,
+    configuration: Region,
+    can_reset: bool,
 }
 
 impl Function {
-    /// Takes the function at `address`, such as `0000:00:1d.0`, which is bound to vfio-pci.
+    /// Takes the function at `address`, such as `0000:00:1d.0`, which is bound to vfio-pci, and
+    /// resets it if it can be reset by itself. It answers accesses then, and reaches no memory.
     pub(crate) fn open(address: &str) -> Result<Self, BenchError> {
-        let refused = |what: &str, error: io::Error| BenchError::Function {
-            address: address.into(),
-            what: what.into(),
-            error: error.to_string(),
-        };
+        let refused = |what: &str, error| BenchError::function(address, what, error);
         let link = format!("/sys/bus/pci/devices/{address}/iommu_group");
         let group = std::fs::read_link(&link).map_err(|error| refused(&link, error))?;
         let group = Path::new("/dev/vfio").join(group.file_name().unwrap_or_default());
@@ -105,24 +62,53 @@ impl Function {
             .map_err(|error| refused("VFIO_GROUP_GET_DEVICE_FD", error))?;
         // SAFETY: the kernel has just made this descriptor for us, and nobody else has it.
         let device = unsafe { File::from_raw_fd(device) };
-        let region = |index| {
-            let size = size_of::<RegionInformation>() as u32;
-            let mut region = RegionInformation { size, index, ..RegionInformation::default() };
-            request(&device, DEVICE_REGION_INFORMATION, &mut region)
-                .map_err(|error| refused("VFIO_DEVICE_GET_REGION_INFO", error))?;
-            Ok::<u64, BenchError>(region.offset)
+        let size = size_of::<DeviceInformation>() as u32;
+        let mut information = DeviceInformation { size, ..DeviceInformation::default() };
+        request(&device, DEVICE_INFORMATION, &mut information)
+            .map_err(|error| refused("VFIO_DEVICE_GET_INFO", error))?;
+        let configuration = region(&device, CONFIGURATION_SPACE)
+            .map_err(|error| refused("VFIO_DEVICE_GET_REGION_INFO", error))?;
+        let function = Self {
+            address: address.into(),
+            device,
+            container,
+            _group: group,
+            configuration,
+            can_reset: information.flags & CAN_RESET != 0,
         };
-        let (first_bar, space) = (region(FIRST_BAR)?, region(CONFIGURATION_SPACE)?);
-        let mut command = [0; 2];
-        let command_at = space + COMMAND;
-        device
-            .read_exact_at(&mut command, command_at)
-            .and_then(|()| {
-                let command = u16::from_le_bytes(command) | MEMORY_AND_BUS_MASTER;
-                device.write_all_at(&command.to_le_bytes(), command_at)
-            })
-            .map_err(|error| refused("the command register", error))?;
-        Ok(Self { device, container, _group: group, first_bar })
+        function.reset()?;
+        Ok(function)
+    }
+
+    /// Resets the function, if it can be reset by itself, and lets it answer accesses.
+    pub(crate) fn reset(&self) -> Result<(), BenchError> {
+        if self.can_reset {
+            request_value(&self.device, DEVICE_RESET, 0)
+                .map_err(|error| self.refused("VFIO_DEVICE_RESET", error))?;
+        }
+        self.set_bus_master(false)
+    }
+
+    /// Whether the function may reach memory and send messages. It answers accesses in any case:
+    /// whether the guest's processors reach it is up to what of it is mapped.
+    pub(crate) fn set_bus_master(&self, may_reach: bool) -> Result<(), BenchError> {
+        let command = Command::from_bits_retain(self.read_configuration(header::COMMAND, 2)? as u16)
+            | Command::MEMORY_SPACE;
+        let command =
+            if may_reach { command | Command::BUS_MASTER } else { command - Command::BUS_MASTER };
+        let at = self.configuration.offset + u64::from(header::COMMAND);
+        self.device
+            .write_all_at(&command.bits().to_le_bytes(), at)
+            .map_err(|error| self.refused("the command register", error))
+    }
+
+    /// Reads 1, 2 or 4 bytes of the configuration space.
+    pub(crate) fn read_configuration(&self, offset: u16, size: usize) -> Result<u32, BenchError> {
+        let mut bytes = [0; 4];
+        self.device
+            .read_exact_at(&mut bytes[..size.min(4)], self.configuration.offset + u64::from(offset))
+            .map_err(|error| self.refused("its configuration space", error))?;
+        Ok(u32::from_le_bytes(bytes))
     }
 
     /// Lets the function reach `bytes` of this process's memory at `process_address` by the
@@ -144,39 +130,59 @@ impl Function {
         request(&self.container, IOMMU_MAP, &mut map).map(drop)
     }
 
-    /// Has the first MSI-X vector raise an event.
-    pub(crate) fn interrupt_by(&self, event: &impl AsRawFd) -> io::Result<()> {
-        let size = size_of::<InterruptSet>() as u32;
-        let (flags, event) = (TRIGGER_EVENTFD, event.as_raw_fd());
-        let mut set = InterruptSet { size, flags, index: MSIX, start: 0, count: 1, event };
-        request(&self.device, DEVICE_SET_INTERRUPTS, &mut set).map(drop)
+    /// Has the MSI-X vectors from the first on raise events; without events the function sends
+    /// nothing any more. Needs as many of the host's vectors as there are events.
+    pub(crate) fn interrupt_by<'a, E: AsRawFd + 'a>(
+        &self,
+        events: impl ExactSizeIterator<Item = &'a E>,
+    ) -> Result<(), BenchError> {
+        let mut set = interrupt_set(events.map(AsRawFd::as_raw_fd));
+        match request(&self.device, DEVICE_SET_INTERRUPTS, set.as_mut_slice()) {
+            Ok(0) => Ok(()),
+            Ok(fewer) => {
+                let error = io::Error::other(format!("the host has {fewer} vectors left"));
+                Err(self.refused("VFIO_DEVICE_SET_IRQS", error))
+            }
+            Err(error) => Err(self.refused("VFIO_DEVICE_SET_IRQS", error)),
+        }
     }
 
-    /// Reads a register of the first BAR.
-    pub(crate) fn read(&self, register: u64) -> io::Result<u32> {
-        let mut bytes = [0; 4];
-        self.device.read_exact_at(&mut bytes, self.first_bar + register)?;
-        Ok(u32::from_le_bytes(bytes))
+    /// The region of a base address register, 0 to 5; of no bytes where there is none.
+    pub(crate) fn region(&self, bar: u32) -> Result<Region, BenchError> {
+        region(&self.device, FIRST_BAR + bar)
+            .map_err(|error| self.refused("VFIO_DEVICE_GET_REGION_INFO", error))
     }
 
-    /// Writes a register of the first BAR.
-    pub(crate) fn write(&self, register: u64, value: u32) -> io::Result<()> {
-        self.device.write_all_at(&value.to_le_bytes(), self.first_bar + register)
+    /// Maps a part of a region, whole pages. Nothing where the kernel maps nothing of it: accesses
+    /// go through [`Self::read`] and [`Self::write`] then.
+    pub(crate) fn window(&self, region: &Region, offset: u64, bytes: u64) -> Option<Window> {
+        let is_wanted = region.can_map && bytes > 0;
+        is_wanted.then(|| Window::map(&self.device, region.offset, offset, bytes).ok())?
+    }
+
+    /// Reads a region at an offset.
+    pub(crate) fn read(&self, region: &Region, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.device.read_exact_at(into, region.offset + offset)
+    }
+
+    /// Writes a region at an offset.
+    pub(crate) fn write(&self, region: &Region, offset: u64, from: &[u8]) -> io::Result<()> {
+        self.device.write_all_at(from, region.offset + offset)
+    }
+
+    pub(crate) fn refused(&self, what: &str, error: io::Error) -> BenchError {
+        BenchError::function(&self.address, what, error)
     }
 }
 
-/// A request whose argument is a structure that the kernel reads and may write.
-fn request<T: ?Sized>(file: &File, number: libc::c_ulong, argument: &mut T) -> io::Result<i32> {
-    let pointer = std::ptr::from_mut(argument).cast::<libc::c_void>();
-    // SAFETY: the requests above take a structure of the type that each call passes, of the size
-    // that its first field says, or a string with its end.
-    let result = unsafe { libc::ioctl(file.as_raw_fd(), number, pointer) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-/// A request whose argument is a number.
-fn request_value(file: &File, number: libc::c_ulong, value: libc::c_ulong) -> io::Result<()> {
-    // SAFETY: the kernel takes the argument for a number and reaches no memory by it.
-    let result = unsafe { libc::ioctl(file.as_raw_fd(), number, value) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+fn region(device: &File, index: u32) -> io::Result<Region> {
+    let size = size_of::<RegionInformation>() as u32;
+    let mut region = RegionInformation { size, index, ..RegionInformation::default() };
+    match request(device, DEVICE_REGION_INFORMATION, &mut region) {
+        Ok(_) => {
+            let can_map = region.flags & CAN_MAP != 0;
+            Ok(Region { bytes: region.bytes, offset: region.offset, can_map })
+        }
+        Err(error) => Err(error),
+    }
 }

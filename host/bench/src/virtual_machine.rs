@@ -5,6 +5,7 @@ use crate::devices::{Devices, IO_APIC_PINS};
 use crate::error::BenchError;
 use crate::memory::{Ram, empty_image};
 use crate::processor;
+use crate::routes::Routes;
 use arch::identity::CpuIndex;
 use board::Images;
 use board::firmware::{self, FirmwareOptions};
@@ -77,8 +78,15 @@ impl VirtualMachine {
         })
     }
 
-    /// Its memory, and itself as KVM has it.
-    pub(crate) fn parts(&self) -> (Ram, Arc<VmFd>) {
+    /// Gives the guest the function of this host at `address`, such as `0000:00:15.0`, which is
+    /// bound to vfio-pci: a function on its bus 0, with the same registers and MSI-X vectors.
+    /// For a virtual machine that has not run yet.
+    pub fn give(&self, address: &str) -> Result<(), BenchError> {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner).give(address)
+    }
+
+    /// Its memory, itself as KVM has it, and its routes of messages.
+    pub(crate) fn parts(&self) -> (Ram, Arc<VmFd>, Arc<Mutex<Routes>>) {
         let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
         devices.parts()
     }
@@ -145,7 +153,7 @@ fn create_interrupt_chip(vm: &VmFd, configuration: &Configuration) -> Result<(),
             enable(vm, KVM_CAP_SPLIT_IRQCHIP, IO_APIC_PINS.into(), "KVM_CAP_SPLIT_IRQCHIP")?;
         }
     }
-    if configuration.vcpus > 255 {
+    if configuration.has_wide_ids() {
         let flags = KVM_X2APIC_API_USE_32BIT_IDS | KVM_X2APIC_API_DISABLE_BROADCAST_QUIRK;
         enable(vm, KVM_CAP_X2APIC_API, flags.into(), "KVM_CAP_X2APIC_API")?;
     }

@@ -5,7 +5,7 @@ use super::Configuration;
 use crate::lanes;
 use arch::address::Device;
 use arch::msi::MessageSignalled;
-use arch::pci::{MsiControl, MsixControl, capability};
+use arch::pci::{MsiControl, MsixControl, MsixPlace, capability};
 use serde::{Deserialize, Serialize};
 
 /// Bytes per MSI-X table entry.
@@ -106,13 +106,29 @@ impl Msix {
     /// pending bits follow at the next multiple of 2 KiB.
     pub fn add(configuration: &mut Configuration, vectors: u16, bar: u8) -> Option<Self> {
         let vectors = vectors.clamp(1, MAXIMUM_VECTORS);
-        let pending_offset = (u64::from(vectors) * ENTRY_SIZE).next_multiple_of(2048);
+        let pending = (u32::from(vectors) * ENTRY_SIZE as u32).next_multiple_of(2048);
+        let table = MsixPlace::new().with_region(bar & 7);
+        Self::add_at(configuration, vectors, table, table.with_eights(pending >> 3))
+    }
+
+    /// Adds a capability for `vectors` vectors whose table and pending bits are where they are said
+    /// to be. Offsets of accesses count from the table's beginning; pending bits that do not lie
+    /// behind it are not answered for here.
+    pub fn add_at(
+        configuration: &mut Configuration,
+        vectors: u16,
+        table: MsixPlace,
+        pending: MsixPlace,
+    ) -> Option<Self> {
+        let vectors = vectors.clamp(1, MAXIMUM_VECTORS);
+        let behind = pending.offset().checked_sub(table.offset());
+        let behind = behind.filter(|_| pending.region() == table.region());
+        let pending_offset = behind.map_or(u64::MAX, u64::from);
         let control = MsixControl::new().with_last_entry(vectors - 1);
         let mut content = [0; 10];
         content[..2].copy_from_slice(&control.into_bits().to_le_bytes());
-        content[2..6].copy_from_slice(&u32::from(bar & 7).to_le_bytes());
-        let pending_register = pending_offset as u32 | u32::from(bar & 7);
-        content[6..].copy_from_slice(&pending_register.to_le_bytes());
+        content[2..6].copy_from_slice(&table.into_bits().to_le_bytes());
+        content[6..].copy_from_slice(&pending.into_bits().to_le_bytes());
         let offset = u16::from(configuration.add_capability(capability::MSI_X, &content)?);
         configuration.allow(offset + 2, 2, 0xC000);
         let entry = Entry { address: 0, data: 0, is_masked: true };
@@ -188,16 +204,21 @@ impl Msix {
         configuration: &Configuration,
         vector: u16,
     ) -> Option<MessageSignalled> {
-        let control = self.control(configuration);
-        let entry = *self.entries.get(usize::from(vector))?;
-        if !control.is_enabled() {
-            return None;
-        }
-        if control.is_function_masked() || entry.is_masked {
+        self.entries.get(usize::from(vector))?;
+        let message = self.message(configuration, vector);
+        if message.is_none() && self.is_enabled(configuration) {
             self.pending[usize::from(vector) / 64] |= 1 << (vector % 64);
-            return None;
         }
-        Some(MessageSignalled { address: Device(entry.address), data: entry.data })
+        message
+    }
+
+    /// The message of `vector` as it would be sent now, or nothing: MSI-X is off, there is no such
+    /// vector, or it is masked.
+    pub fn message(&self, configuration: &Configuration, vector: u16) -> Option<MessageSignalled> {
+        let control = self.control(configuration);
+        let entry = self.entries.get(usize::from(vector))?;
+        let is_held = !control.is_enabled() || control.is_function_masked() || entry.is_masked;
+        (!is_held).then_some(MessageSignalled { address: Device(entry.address), data: entry.data })
     }
 
     /// A pending vector that is no longer masked: its bit is cleared and its message given.
@@ -279,6 +300,22 @@ mod tests {
             assert_eq!(msix.take_pending(&space).is_some(), is_pending);
             assert_eq!(msix.read(2048, 8), 0);
         }
+    }
+
+    #[test]
+    fn a_table_can_be_amid_a_region_with_its_pending_bits_elsewhere() {
+        let mut space = space();
+        let place = |region, eights| MsixPlace::new().with_region(region).with_eights(eights);
+        let mut msix = Msix::add_at(&mut space, 3, place(3, 0x200), place(4, 0)).unwrap();
+        assert_eq!((space.read(0x44, 4), space.read(0x48, 4)), (0x1003, 4));
+        msix.write(0x10, 8, 0xFEE0_2000);
+        msix.write(0x18, 8, 0x32);
+        assert_eq!(msix.message(&space, 1), None, "not enabled");
+        space.write(0x42, 2, 0x8000);
+        assert_eq!(msix.message(&space, 1), message(0xFEE0_2000, 0x32));
+        assert_eq!(msix.message(&space, 0), None, "masked");
+        assert_eq!(msix.take_pending(&space), None, "a look leaves nothing pending");
+        assert_eq!(msix.message(&space, 3), None, "there is none");
     }
 
     #[test]
