@@ -207,8 +207,8 @@ pub struct MsixControl {
     pub is_enabled: bool,
 }
 
-/// Where an MSI-X table or its pending bits are: the double words behind [`MsixControl`], the table's
-/// first. [PCI "Table Offset/Table BIR for MSI-X"]
+/// Where an MSI-X table or its pending bits are: the double words behind [`MsixControl`], the
+/// table's first. [PCI "Table Offset/Table BIR for MSI-X"]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 pub struct MsixPlace {

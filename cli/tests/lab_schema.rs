@@ -80,6 +80,27 @@ fn an_interrupt_of_a_device_that_is_lost_is_told() {
     assert!(text.contains("exits each"), "{text}");
 }
 
+/// The same with a network function, one interrupt of which the host took.
+fn with_network(observed: Observed) -> Observed {
+    let mut observed = observed;
+    observed.step.guest = Guest::Network { options: String::new(), bytes: 1000, posts: true };
+    let records = [
+        r#"{"record":"network","sent":1000,"received":1000,"seconds":0.001,"round_trip":0.00005,"interrupts":7}"#,
+        r#"{"record":"network_host","taken":1}"#,
+    ];
+    observed.result.console.extend(records.map(str::to_owned));
+    observed
+}
+
+#[test]
+fn an_interrupt_that_the_host_takes_though_it_could_be_posted_is_told() {
+    let result = result(&[observed(Setting::On)].map(with_network), "network");
+    let text = result.to_text(10_000);
+    assert!(text.contains("the host took 1 interrupts of the function"), "{text}");
+    assert!(!result.verdict.is_sound);
+    assert!(text.contains("round trip µs") && text.contains("50.0"), "{text}");
+}
+
 fn result(observed: &[Observed], workload: &str) -> LabResult {
     let comparisons = lab::comparison::compare(observed, "6.12.107");
     let scale = Scale { tsc_hertz: 2_400_000_000, guest_cpus: 2 };
@@ -149,6 +170,7 @@ fn json_follows_its_published_schema() {
         (result(&both[..1], "mesh"), "off only, figures without a prediction"),
         (result(&both[1..], "ipi"), "on only"),
         (result(&both.clone().map(with_device), "device"), "a device"),
+        (result(&both.clone().map(with_network), "network"), "a network function"),
         (result(&steps(), "ipi"), "steps"),
         (result(&[], "threads"), "nothing"),
     ] {

@@ -3,11 +3,15 @@
 
 mod command;
 mod device;
+mod function;
 mod guest;
+mod interface;
 mod module;
 mod mounts;
+mod peer;
 mod step;
 mod tracing;
+mod traffic;
 
 use crate::protocol::{COMMAND_LINE, FromAgent, PORT, ToAgent};
 use anyhow::Context;

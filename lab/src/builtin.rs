@@ -200,6 +200,7 @@ fn side_by_side(name: &str, off: Option<Run>, on: Option<Run>) -> Comparison {
         between: Vec::new(),
         exits_per_ipi: Vec::new(),
         device_interrupts: Vec::new(),
+        traffic: Vec::new(),
         troubles,
         measures: crate::comparison::side_by_side(figures(off), figures(on)),
         inhibited: None,

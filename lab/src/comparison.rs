@@ -7,6 +7,7 @@ use crate::counters::{Count, Reason, Tally};
 use crate::device::DeviceInterrupts;
 use crate::experiment::Setting;
 use crate::inhibition;
+use crate::network::Traffic;
 use crate::per_ipi::ExitsPerIpi;
 use crate::protocol::Guest;
 use crate::session::Observed;
@@ -152,6 +153,9 @@ pub struct Comparison {
     /// The interrupts of a device that the guest was given, off and on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub device_interrupts: Vec<DeviceInterrupts>,
+    /// Of a network function that the guest was given, off and on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub traffic: Vec<Traffic>,
     /// Seconds in which virtual processors could run with the feature on, and those of them during
     /// which KVM inhibited it.
     pub inhibited: Option<(f64, f64)>,
@@ -266,10 +270,16 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
         DeviceInterrupts::of(one, scoped(one, scope), is_inhibited)
     });
     let device_interrupts: Vec<DeviceInterrupts> = of_device.collect();
+    let of_network = traced.clone().filter_map(|one| {
+        let is_inhibited = one.step.arm.setting.is_on() && is_inhibited;
+        Traffic::of(one, scoped(one, scope), is_inhibited)
+    });
+    let traffic: Vec<Traffic> = of_network.collect();
     let in_between = between.iter().filter_map(|arm| arm.exits_per_ipi.as_ref());
     let unmet = exits_per_ipi.iter().chain(in_between).filter(|one| !one.is_as_expected());
     let unmet = unmet.map(ExitsPerIpi::sentence);
     let faults = device_interrupts.iter().flat_map(DeviceInterrupts::faults);
+    let faults = faults.chain(traffic.iter().flat_map(Traffic::faults));
     let unmet: Vec<String> = unmet.chain(faults.map(|fault| format!("{name}, {fault}"))).collect();
     Comparison {
         name: name.into(),
@@ -281,6 +291,7 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
         between,
         exits_per_ipi,
         device_interrupts,
+        traffic,
         inhibited: seconds.map(|seconds| (seconds, inhibited)),
         inhibit_history: history,
         inhibits: on_points.inhibits,
@@ -404,7 +415,8 @@ fn troubles(one: &Observed) -> Vec<String> {
             asked.value
         )
     });
-    let unsaid = matches!(one.step.guest, Guest::Linux(_)) && figures(one).is_empty();
+    let unsaid = matches!(one.step.guest, Guest::Linux(_) | Guest::Network { .. });
+    let unsaid = unsaid && figures(one).is_empty();
     let unsaid = unsaid.then(|| {
         let last = one.result.console.iter().rev().take(3).rev().cloned();
         format!(
@@ -503,6 +515,10 @@ pub(crate) fn figure(record: &Json) -> Option<Figure> {
         "threads" => {
             let rate = record["events"].as_f64()? / record["seconds"].as_f64()?;
             figure("threads".into(), "events/s", rate, 1)
+        }
+        "network" => {
+            let rate = record["sent"].as_f64()? / record["seconds"].as_f64()?;
+            figure("stream to the host".into(), "bytes/s", rate, 1)
         }
         "command" => figure("command".into(), "seconds", record["seconds"].as_f64()?, 1),
         _ => None,

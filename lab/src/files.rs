@@ -5,6 +5,7 @@ use crate::device;
 use crate::host::Host;
 use crate::initramfs::Initramfs;
 use crate::kernel::Kernel;
+use crate::network;
 use crate::workload::Workload;
 use anyhow::Context;
 use board::cost::CostProfile;
@@ -82,6 +83,11 @@ pub fn initramfs(
         guest.add_program("/init", &program)?;
         if let Workload::Command(command) = workload {
             add_command(&mut guest, command)?;
+        }
+        let driver = format!("{}.ko", network::DRIVER);
+        let modules = kernel.modules.iter().filter(|(name, _)| *name == driver);
+        for (name, bytes) in modules.filter(|_| *workload == Workload::Network) {
+            guest.add(format!("{}/00-{name}", agent::MODULES), bytes.clone());
         }
         host.add(agent::GUEST_KERNEL, kernel.image.clone());
         host.add(agent::GUEST_INITRD, guest.to_cpio());

@@ -1,7 +1,7 @@
 //! The field's words in a sentence each, told once, where a result first uses them.
 
 /// A word as results have it, and what it means.
-const WORDS: [(&str, &str); 42] = [
+const WORDS: [(&str, &str); 43] = [
     ("hlt", "the guest had nothing to do"),
     ("npf", "nested page fault: the guest touched memory or a device that KVM had to look at"),
     ("msr", "the guest accessed a model-specific register; in x2APIC mode its APIC is one of them"),
@@ -43,6 +43,7 @@ const WORDS: [(&str, &str); 42] = [
     ("IRQWIN", "KVM waits for a moment at which the guest takes an interrupt of the 8259"),
     ("posted", "the IOMMU itself put the vector into the guest's virtual APIC"),
     ("merged", "posted where the one before still waited: the APIC has one bit for a vector"),
+    ("host took", "interrupts of the guest's function that the host had to pass on"),
     ("logged", "the IOMMU found the virtual processor asleep, and told KVM so"),
     (
         "KVM woke",

@@ -22,6 +22,9 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<Grid> {
     if !comparison.device_interrupts.is_empty() {
         grids.push(device_grid(comparison));
     }
+    if !comparison.traffic.is_empty() {
+        grids.push(traffic_grid(comparison));
+    }
     let scope = comparison.scope.words();
     for (what, column, rows) in [
         ("IPIs that AVIC could not complete".to_owned(), "reason", &comparison.left_incomplete),
@@ -176,6 +179,38 @@ fn device_grid(comparison: &Comparison) -> Grid {
             Value::Count(side.logged),
             known(side.woken),
             known(side.routes),
+        ]);
+    }
+    grid
+}
+
+/// What a guest moved over a network function of the host's.
+fn traffic_grid(comparison: &Comparison) -> Grid {
+    let mut grid = Grid::new(
+        format!("{}: the network function {}", comparison.name, comparison.scope.words()),
+        &[
+            "side",
+            "MB",
+            "Mb/s",
+            "round trip µs",
+            "interrupts",
+            "host took",
+            "exits each",
+            "posted",
+            "logged",
+        ],
+    );
+    for side in &comparison.traffic {
+        grid.rows.push(vec![
+            Value::text(if side.is_on { "on" } else { "off" }),
+            Value::Number(side.received as f64 / 1e6, 1),
+            Value::Number(side.megabits, 0),
+            Value::Number(side.round_trip, 1),
+            Value::Count(side.interrupts),
+            Value::Count(side.taken),
+            Value::Number(side.exits, 2),
+            Value::Count(side.posted),
+            Value::Count(side.logged),
         ]);
     }
     grid

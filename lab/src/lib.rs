@@ -29,6 +29,7 @@ pub mod host;
 mod inhibition;
 pub mod initramfs;
 pub mod kernel;
+pub mod network;
 mod page;
 pub mod per_ipi;
 pub mod prediction;

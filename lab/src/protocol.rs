@@ -28,6 +28,16 @@ pub enum Guest {
         /// Whether the host's IOMMU can post them.
         posts: bool,
     },
+    /// The kernel of the host with the guest's initial RAM disk and one of the host's two network
+    /// functions, from which it sends to the other.
+    Network {
+        /// More words for the command line of the guest's kernel.
+        options: String,
+        /// To be sent.
+        bytes: u64,
+        /// Whether the host's IOMMU can post interrupts.
+        posts: bool,
+    },
     /// The kernel of the host with the guest's initial RAM disk; the text is added to its command
     /// line.
     Linux(String),

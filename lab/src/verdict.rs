@@ -4,6 +4,7 @@
 use crate::comparison::{Comparison, Measure};
 use crate::device;
 use crate::experiment::Experiment;
+use crate::network;
 use report::grid::grouped;
 use serde::Serialize;
 
@@ -114,6 +115,7 @@ pub fn of(
     }
     let devices = comparisons.iter().map(|one| (one.name.as_str(), &one.device_interrupts[..]));
     parts.extend(device::sentence(devices));
+    parts.extend(network::sentence(comparisons.iter().flat_map(|one| &one.traffic)));
     let exits: Vec<Change> = comparisons.iter().filter_map(exits).collect();
     parts.extend(exits_sentence(experiment, workload, comparisons, &exits));
     parts.extend(better_sentence(comparisons).filter(|_| !is_without));

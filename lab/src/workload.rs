@@ -3,6 +3,7 @@
 use crate::device;
 use crate::experiment::Arm;
 use crate::files::which;
+use crate::network;
 use crate::protocol::{Guest, Step};
 use bench::Configuration;
 use std::str::FromStr;
@@ -20,6 +21,8 @@ pub enum Workload {
     Timer,
     /// Interrupts of a device that the guest has been given.
     Device,
+    /// A network function that a Linux guest has been given, from which it sends to the host.
+    Network,
     /// A command of this machine, in a Linux guest.
     Command(String),
 }
@@ -34,11 +37,13 @@ impl FromStr for Workload {
             "mesh" => Self::Mesh,
             "timer" => Self::Timer,
             "device" => Self::Device,
+            "network" => Self::Network,
             command => {
                 let program = command.split_ascii_whitespace().next().unwrap_or_default();
                 if which(program).is_none() {
                     return Err(format!(
-                        "{program:?} is neither ipi, threads, mesh, timer, device nor a program of this machine"
+                        "{program:?} is neither ipi, threads, mesh, timer, device, network nor a program \
+                         of this machine"
                     ));
                 }
                 Self::Command(command.into())
@@ -55,6 +60,7 @@ impl std::fmt::Display for Workload {
             Self::Mesh => "mesh",
             Self::Timer => "timer",
             Self::Device => "device",
+            Self::Network => "network",
             Self::Command(command) => command,
         })
     }
@@ -67,18 +73,27 @@ impl Workload {
             Self::Ipi => Some("tests=ipi targets=spinning samples=500 warmup=50"),
             Self::Mesh => Some("tests=throughput messages=1000"),
             Self::Timer => Some("tests=timer samples=200"),
-            Self::Threads | Self::Device | Self::Command(_) => None,
+            Self::Threads | Self::Device | Self::Network | Self::Command(_) => None,
         }
     }
 
     /// Modules that the host needs for it besides KVM's.
     pub fn modules(&self) -> &'static [&'static str] {
-        if *self == Self::Device { &device::MODULES } else { &[] }
+        match self {
+            Self::Device => &device::MODULES,
+            Self::Network => &network::MODULES,
+            _ => &[],
+        }
+    }
+
+    /// Whether guests are given a function of the host's, which takes an IOMMU.
+    pub fn needs_function(&self) -> bool {
+        matches!(self, Self::Device | Self::Network)
     }
 
     /// Whether the guest is a Linux.
     pub fn is_linux(&self) -> bool {
-        matches!(self, Self::Threads | Self::Command(_))
+        matches!(self, Self::Threads | Self::Network | Self::Command(_))
     }
 
     /// The steps of an arm. `configuration` says what a virtual machine has besides the APIC's
@@ -126,6 +141,11 @@ impl Workload {
         if let Some(options) = self.benchmark_options() {
             return [benchmark("xAPIC", false, options), benchmark("x2APIC", true, options)]
                 .concat();
+        }
+        if *self == Self::Network {
+            let bytes = network::BYTES;
+            let guest = Guest::Network { options: append.into(), bytes, posts };
+            return vec![step("x2APIC", true, guest, true)];
         }
         let guest = match self {
             Self::Command(_) => "avicenna.guest=command",

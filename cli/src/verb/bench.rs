@@ -38,7 +38,8 @@ pub struct Arguments {
     /// Let the host's scheduler move virtual processors
     #[arg(long)]
     no_pin: bool,
-    /// A PCI function of this host that the guest gets, such as 0000:00:15.0; vfio-pci must drive it
+    /// A PCI function of this host that the guest gets, such as 0000:00:15.0; vfio-pci must drive
+    /// it
     #[arg(long = "device", value_name = "ADDRESS")]
     devices: Vec<String>,
     /// A bzImage, PVH vmlinux or Multiboot image; without it, the built-in benchmark

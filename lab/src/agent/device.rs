@@ -1,14 +1,13 @@
-//! The function for measuring interrupts, given to a guest: it is bound to vfio-pci, and driven as
-//! the guest says that it is ready.
+//! The function for measuring interrupts, given to a guest, and driven as the guest says that it is
+//! ready.
 
+use super::function::bind;
 use crate::device::ADDRESS;
 use anyhow::Context;
 use bench::{Pulse, Target, VirtualMachine};
 use serde_json::Value as Json;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-const DRIVER: &str = "vfio-pci";
 /// After the last interrupt, for what is still on its way.
 const GRACE: Duration = Duration::from_millis(5);
 
@@ -35,7 +34,7 @@ enum State {
 
 impl Driven {
     pub(super) fn new(vm: &VirtualMachine, period_ns: u32, count: u32) -> anyhow::Result<Self> {
-        bind()?;
+        bind(ADDRESS)?;
         let pulse = Pulse::give_to(vm, ADDRESS)?;
         Ok(Self { pulse, period_ns, count, state: State::Waiting })
     }
@@ -77,23 +76,4 @@ impl Driven {
         }
         Ok(None)
     }
-}
-
-/// Has vfio-pci drive the function.
-fn bind() -> anyhow::Result<()> {
-    let function = Path::new("/sys/bus/pci/devices").join(ADDRESS);
-    anyhow::ensure!(function.exists(), "the host has no function {ADDRESS}: --pulse");
-    if function.join("driver").exists() {
-        return Ok(());
-    }
-    let write = |path: &Path, text: &str| {
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    write(&function.join("driver_override"), DRIVER)?;
-    write(Path::new("/sys/bus/pci/drivers_probe"), ADDRESS)?;
-    anyhow::ensure!(
-        function.join("driver").exists(),
-        "{DRIVER} does not take {ADDRESS}: without an IOMMU that translates there is no vfio"
-    );
-    Ok(())
 }

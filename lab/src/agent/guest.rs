@@ -1,6 +1,6 @@
 //! This program as the first process of a virtual machine: a workload, then power-off.
 
-use super::{GUEST_COMMAND, mounts};
+use super::{GUEST_COMMAND, mounts, traffic};
 use crate::counters::{WINDOW_BEGINS, WINDOW_ENDS};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -19,23 +19,24 @@ const YIELDS: usize = 100;
 
 pub(super) fn run(workload: &str) {
     mounts::late();
-    match workload {
-        "threads" => threads(),
-        "command" => command(),
-        other => println!("{{\"record\":\"failure\",\"unknown workload\":\"{other}\"}}"),
+    match workload.split_once(',').unwrap_or((workload, "")) {
+        ("threads", _) => threads(),
+        ("command", _) => command(),
+        ("network", word) => traffic::run(word),
+        (other, _) => println!("{{\"record\":\"failure\",\"unknown workload\":\"{other}\"}}"),
     }
     drain();
 }
 
 /// Waits until the console's driver has sent what was printed: power-off does not.
-fn drain() {
+pub(super) fn drain() {
     let _ = std::io::stdout().flush();
     let _ = rustix::termios::tcdrain(std::io::stdout());
 }
 
 /// Tells the lab where the part of interest begins and ends: a write to a port is an exit that the
 /// machine sees. Without /dev/port all of the run counts.
-fn mark(port: u16) {
+pub(super) fn mark(port: u16) {
     if let Ok(file) = std::fs::File::options().write(true).open("/dev/port") {
         let _ = file.write_at(&[0], port.into());
     }

@@ -2,8 +2,9 @@
 
 use super::device::Driven;
 use super::module::Modules;
+use super::peer::Peer;
 use super::tracing::Tracing;
-use super::{GUEST_INITRD, GUEST_KERNEL, Line};
+use super::{GUEST_COMMAND_LINE, GUEST_INITRD, GUEST_KERNEL, Line};
 use crate::protocol::{FromAgent, Guest, Step, StepResult, ToAgent};
 use anyhow::Context;
 use bench::VirtualMachine;
@@ -15,6 +16,33 @@ use std::time::{Duration, Instant};
 /// What every Linux guest is told.
 const LINUX: &str = "console=ttyS0 quiet panic=-1";
 
+/// What the guest has been given of the host.
+enum Attached {
+    Pulse(Driven),
+    Network(Peer),
+}
+
+impl Attached {
+    /// Takes a line of the guest.
+    fn take(&mut self, line: &str) -> anyhow::Result<()> {
+        match self {
+            Self::Pulse(driven) => driven.take(line),
+            Self::Network(peer) => {
+                peer.take(line);
+                Ok(())
+            }
+        }
+    }
+
+    /// Looks after it; a record for the guest's console, if there is one.
+    fn look(&mut self) -> anyhow::Result<Option<String>> {
+        match self {
+            Self::Pulse(driven) => driven.look(),
+            Self::Network(peer) => Ok(peer.look()),
+        }
+    }
+}
+
 pub(super) fn perform(
     line: &mut Line,
     modules: &mut Modules,
@@ -23,15 +51,11 @@ pub(super) fn perform(
     let parameters = modules.load(&step.arm.parameters)?;
     let tracing = step
         .is_traced
-        .then(|| Tracing::start(matches!(step.guest, Guest::Device { .. })))
+        .then(|| Tracing::start(matches!(step.guest, Guest::Device { .. } | Guest::Network { .. })))
         .transpose()?;
     line.send(&FromAgent::Standby)?;
     anyhow::ensure!(line.receive()? == ToAgent::Go, "the session broke off");
-    let mut vm = prepare(step)?;
-    let mut device = match step.guest {
-        Guest::Device { period_ns, count, .. } => Some(Driven::new(&vm, period_ns, count)?),
-        _ => None,
-    };
+    let (mut vm, mut device) = prepare(step)?;
     if let Some(tracing) = &tracing {
         tracing.mark_begin()?;
     }
@@ -55,34 +79,49 @@ pub(super) fn perform(
     })
 }
 
-/// The virtual machine, which stands at its kernel's first instruction.
-fn prepare(step: &Step) -> anyhow::Result<VirtualMachine> {
+/// The virtual machine, which stands at its kernel's first instruction, with what it is given.
+fn prepare(step: &Step) -> anyhow::Result<(VirtualMachine, Option<Attached>)> {
     let own = &step.arm.guest;
     Ok(match &step.guest {
-        Guest::Benchmark(options) | Guest::Device { options, .. } => VirtualMachine::new(
-            &step.configuration,
-            &Images {
-                kernel: Source { name: "benchmark", bytes: image::BENCHMARK },
-                initrd: None,
-                modules: &[],
-                command_line: format!("{options} {own}").trim(),
-            },
-        )?,
-        Guest::Linux(options) => {
-            let read = |path| std::fs::read(path).with_context(|| format!("cannot read {path}"));
-            let (kernel, initrd) = (read(GUEST_KERNEL)?, read(GUEST_INITRD)?);
-            let command_line = format!("{LINUX} {options} {own}");
-            VirtualMachine::new(
-                &step.configuration,
-                &Images {
-                    kernel: Source { name: GUEST_KERNEL, bytes: &kernel },
-                    initrd: Some(Source { name: GUEST_INITRD, bytes: &initrd }),
-                    modules: &[],
-                    command_line: &command_line,
-                },
-            )?
+        Guest::Benchmark(options) => (benchmark(step, options)?, None),
+        Guest::Device { options, period_ns, count, .. } => {
+            let vm = benchmark(step, options)?;
+            let driven = Driven::new(&vm, *period_ns, *count)?;
+            (vm, Some(Attached::Pulse(driven)))
+        }
+        Guest::Linux(options) => (linux(step, &format!("{options} {own}"))?, None),
+        Guest::Network { options, bytes, .. } => {
+            let peer = Peer::start(step.configuration.vcpus, *bytes)?;
+            let word = &peer.word;
+            let vm = linux(step, &format!("{options} {GUEST_COMMAND_LINE}{word} {own}"))?;
+            Peer::give(&vm)?;
+            (vm, Some(Attached::Network(peer)))
         }
     })
+}
+
+fn benchmark(step: &Step, options: &str) -> anyhow::Result<VirtualMachine> {
+    let command_line = format!("{options} {}", step.arm.guest);
+    let images = Images {
+        kernel: Source { name: "benchmark", bytes: image::BENCHMARK },
+        initrd: None,
+        modules: &[],
+        command_line: command_line.trim(),
+    };
+    Ok(VirtualMachine::new(&step.configuration, &images)?)
+}
+
+fn linux(step: &Step, options: &str) -> anyhow::Result<VirtualMachine> {
+    let read = |path| std::fs::read(path).with_context(|| format!("cannot read {path}"));
+    let (kernel, initrd) = (read(GUEST_KERNEL)?, read(GUEST_INITRD)?);
+    let command_line = format!("{LINUX} {options}");
+    let images = Images {
+        kernel: Source { name: GUEST_KERNEL, bytes: &kernel },
+        initrd: Some(Source { name: GUEST_INITRD, bytes: &initrd }),
+        modules: &[],
+        command_line: &command_line,
+    };
+    Ok(VirtualMachine::new(&step.configuration, &images)?)
 }
 
 /// Runs it to its end; what it printed.
@@ -90,7 +129,7 @@ fn run_guest(
     line: &mut Line,
     step: &Step,
     vm: &mut VirtualMachine,
-    mut device: Option<&mut Driven>,
+    mut device: Option<&mut Attached>,
 ) -> anyhow::Result<(bench::End, Vec<String>)> {
     let mut text = Vec::new();
     let mut told = 0;

@@ -5,9 +5,11 @@ use crate::verb::machine::size::parse_bytes;
 use crate::verb::machine::{model, platform};
 use arch::cpuid::Feature;
 use bench::{InterruptChip, Timer};
+use device::intel_82599::Wire;
 use lab::booted::Store;
 use lab::files::Additions;
 use lab::host::Host;
+use lab::workload::Workload;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -60,11 +62,12 @@ pub(super) struct HostArguments {
 
 impl HostArguments {
     pub(super) fn host(&self) -> anyhow::Result<Host> {
-        self.host_with(false)
+        self.host_for(None)
     }
 
-    /// With the function that interrupts and the IOMMU that it needs, or as the options say.
-    pub(super) fn host_with(&self, needs_device: bool) -> anyhow::Result<Host> {
+    /// With the functions that a workload needs, and the IOMMU that they need, or as the options
+    /// say.
+    pub(super) fn host_for(&self, workload: Option<&Workload>) -> anyhow::Result<Host> {
         let model = self.model.model().map_err(Usage::of)?;
         if !model.has(Feature::Svm) && !model.has(Feature::Vmx) {
             return Err(Usage::of(anyhow::anyhow!(
@@ -74,7 +77,7 @@ impl HostArguments {
                 self.model.description()
             )));
         }
-        let iommu = self.platform.iommu(&model, needs_device)?;
+        let iommu = self.platform.iommu(&model, workload.is_some_and(Workload::needs_function))?;
         if iommu.is_none() && self.cpus > MOST_WITHOUT_REMAPPING {
             return Err(Usage::of(anyhow::anyhow!(
                 "--cpus {}: Linux reaches more than {MOST_WITHOUT_REMAPPING} processors only if an \
@@ -83,8 +86,11 @@ impl HostArguments {
             )));
         }
         let (cpus, memory, append) = (self.cpus, self.memory, self.append.clone());
-        let has_pulse = self.platform.pulse || needs_device;
-        let wires = self.platform.wires(0)?;
+        let has_pulse = self.platform.pulse || workload == Some(&Workload::Device);
+        let mut wires = self.platform.wires(0)?;
+        if workload == Some(&Workload::Network) && wires.first() != Some(&Wire::Pair) {
+            wires.insert(0, Wire::Pair);
+        }
         Ok(Host { model, iommu, has_pulse, wires, cpus, memory, append })
     }
 

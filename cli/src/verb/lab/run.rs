@@ -23,8 +23,9 @@ pub(super) struct Arguments {
     /// Virtual processors of the guest
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=512))]
     guest_cpus: u16,
-    /// ipi, threads, mesh, timer, device (interrupts of a function that the guest is given), or a
-    /// command of this machine to run in a Linux guest
+    /// ipi, threads, mesh, timer, device (interrupts of a function that the guest is given),
+    /// network (a Linux guest that is given a network function), or a command of this machine to
+    /// run in a Linux guest
     #[arg(long, value_name = "WORKLOAD", default_value = "ipi")]
     workload: Workload,
     /// What is compared: both (all that the processor has of AVIC or APICv, off and on), steps
@@ -66,8 +67,7 @@ enum Format {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let needs_device = arguments.workload == Workload::Device;
-    let host = arguments.host.host_with(needs_device)?;
+    let host = arguments.host.host_for(Some(&arguments.workload))?;
     let experiment = arguments.feature.on(&host.model).map_err(|why| {
         Usage::of(anyhow::anyhow!("--cpu {}, --feature: {why}", arguments.host.model.description()))
     })?;

@@ -72,8 +72,8 @@ impl GivenRegion {
                 memory_size,
                 userspace_addr: window.address(),
             };
-            // SAFETY: the window is mapped for as long as the devices live that have this value, and
-            // processors only run while they do. Nothing in this process reaches its bytes.
+            // SAFETY: the window is mapped for as long as the devices live that have this value,
+            // and processors only run while they do. Nothing in this process reaches its bytes.
             unsafe { vm.set_user_memory_region(region) }
                 .map_err(|error| BenchError::kvm("KVM_SET_USER_MEMORY_REGION", error))
         })
