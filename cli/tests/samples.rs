@@ -14,7 +14,11 @@ const HOST: [(&str, &str); 15] = [
     ),
     ("proc/sys/kernel/osrelease", "6.12.10\n"),
     ("proc/cmdline", "root=/dev/sda1 quiet amd_iommu_intr=legacy\n"),
-    ("proc/interrupts", "       CPU0   CPU1\nPIN:      0      0  Posted-interrupt notification\n"),
+    (
+        "proc/interrupts",
+        "       CPU0   CPU1\n 34:   1200     40  IR-PCI-MSIX-0000:01:00.0 0-edge \
+         vfio-msix[0](0000:01:00.0)\nPIN:      0      0  Posted-interrupt notification\n",
+    ),
     (
         "proc/4711/cmdline",
         "qemu-system-x86_64\0-name\0guest=web\0-machine\0pc-q35-8.2,accel=kvm\0-smp\x004\0\

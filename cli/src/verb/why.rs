@@ -189,8 +189,20 @@ fn one(text: &mut String, why: &Why, machine: &Machine, paint: Paint) {
         ));
     };
     row(text, machine.active.answer, &format!("{} active", why.feature), &machine.active.reason);
-    if let Some(devices) = &machine.devices {
+    // What is said of each function need not be said of all.
+    if let Some(devices) = machine.devices.as_ref().filter(|_| machine.functions.is_empty()) {
         row(text, devices.answer, "device interrupts posted", &devices.reason);
+    }
+    for function in &machine.functions {
+        let posted = &function.posted;
+        row(text, posted.answer, &format!("{} posted", function.address), &posted.reason);
+        if let Some(fix) = &posted.fix {
+            text.push_str(&hanging(
+                "    change",
+                14,
+                &format!("{}  (needs: {})", fix.line, fix.needs),
+            ));
+        }
     }
     for cause in machine.causes.iter().filter(|cause| cause.inhibit.duration.is_lasting()) {
         let inhibit = &cause.inhibit;

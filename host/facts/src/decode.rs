@@ -2,6 +2,7 @@
 
 mod cpu;
 mod iommu;
+mod remapping;
 mod vm;
 
 pub use vm::is_process_list;
@@ -36,6 +37,7 @@ pub fn facts(inputs: &Inputs) -> Facts {
         dmar: table(inputs, "DMAR", acpi::dmar),
         madt: table(inputs, "APIC", acpi::madt),
         interrupts: inputs.text("proc/interrupts").and_then(|text| Ok(interrupts(&text))),
+        remapping_entries: remapping::entries(inputs),
         inhibit_names: inhibit_names(inputs),
         modprobe: modprobe(inputs),
         vms: vm::running(inputs),
@@ -170,14 +172,15 @@ fn module(inputs: &Inputs, name: &str) -> Fact<Module> {
     Fact::value(place, Module { is_builtin: users.is_none() && !has_state, users, parameters })
 }
 
-/// The rows of /proc/interrupts that have a name and not a number.
-fn interrupts(text: &str) -> Vec<InterruptCounter> {
+/// The rows of /proc/interrupts that have a name and not a number, and those of IOMMUs and vfio.
+pub(crate) fn interrupts(text: &str) -> Vec<InterruptCounter> {
     let mut counters = vec![];
     for line in text.lines().skip(1).take(20_000) {
         let Some((label, rest)) = line.trim().split_once(':') else { continue };
         let is_posted = label.bytes().all(|b| b.is_ascii_uppercase())
             || rest.contains("AMD-Vi")
-            || rest.contains("dmar");
+            || rest.contains("dmar")
+            || rest.contains("vfio-");
         if !is_posted {
             continue;
         }

@@ -4,9 +4,10 @@
 //! so that a pipe cannot hang the reader; listings and lengths are bounded.
 
 use crate::inputs::{FILE_LIMIT, Inputs};
+use crate::vfio;
 use crate::wanted::{
-    HOLDERS, PATTERNS, PROCESSES, PROGRAM_FOLDERS, PROGRAM_LIST, PROGRAMS, arguments, fixed_folder,
-    is_monitor, is_of_host, is_process, matches,
+    HOLDERS, PATTERNS, PROCESSES, PROGRAM_FOLDERS, PROGRAM_LIST, PROGRAMS, VFIO, arguments,
+    fixed_folder, is_monitor, is_of_host, is_process, matches,
 };
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -142,6 +143,7 @@ impl Folder {
             return;
         }
         let (mut any, mut holders) = (false, String::new());
+        let mut functions: Option<String> = None;
         for pid in self.list("proc", inputs) {
             let path = format!("proc/{pid}/cmdline");
             if !is_process(&path) {
@@ -150,9 +152,17 @@ impl Folder {
             any = true;
             let Ok(Some(bytes)) = self.bytes(&path) else { continue };
             let arguments = arguments(&bytes);
-            if is_monitor(&arguments) {
+            let is_monitor = is_monitor(&arguments);
+            let is_holder = !is_monitor && self.is_live && self.holds_virtual_machine(&pid);
+            if (is_monitor || is_holder)
+                && let Some(own) = vfio::functions(&self.root, &pid)
+            {
+                let functions = functions.get_or_insert_default();
+                own.iter().for_each(|address| functions.push_str(&format!("{pid} {address}\n")));
+            }
+            if is_monitor {
                 inputs.insert(path, bytes);
-            } else if self.is_live && self.holds_virtual_machine(&pid) {
+            } else if is_holder {
                 // Of a program that is not known, nothing but its name.
                 let program = arguments.first().map_or("", String::as_str);
                 holders.push_str(&format!("{pid} {}\n", program.replace(char::is_whitespace, "_")));
@@ -160,6 +170,9 @@ impl Folder {
         }
         if !holders.is_empty() {
             inputs.insert(HOLDERS, holders.into_bytes());
+        }
+        if let Some(functions) = functions.filter(|_| self.is_live) {
+            inputs.insert(VFIO, functions.into_bytes());
         }
         if any {
             inputs.mark_searched(PROCESSES);

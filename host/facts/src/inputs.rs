@@ -193,7 +193,7 @@ fn place_of_live(name: &str) -> String {
         Some("msr") => "/dev/cpu/*/msr".into(),
         Some("cpuid") => "the CPUID instruction".into(),
         Some("dmesg.txt") => "/dev/kmsg".into(),
-        Some("kvm-holders.txt") => "/proc/*/fd".into(),
+        Some("kvm-holders.txt" | "vfio-functions.txt") => "/proc/*/fd".into(),
         Some("programs.txt") => "/usr/sbin, /usr/bin".into(),
         _ => format!("avicenna/{name}"),
     }

@@ -19,6 +19,7 @@ pub mod lscpu;
 pub mod processor;
 pub mod redact;
 pub mod snapshot;
+mod vfio;
 pub mod wanted;
 pub mod watch;
 

@@ -26,6 +26,10 @@ pub const PATTERNS: &[&str] = &[
     "sys/kernel/debug/tracing/events/kvm/*/format",
     "sys/kernel/debug/kvm/*",
     "sys/kernel/debug/kvm/*/*",
+    "sys/kernel/debug/iommu/intel/ir_translation_struct",
+    "sys/kernel/debug/iommu/amd/irqtbl",
+    "sys/kernel/iommu_groups/*/type",
+    "sys/module/vfio*/parameters/*",
     "etc/modprobe.d/*",
     "run/modprobe.d/*",
     "usr/lib/modprobe.d/*",
@@ -94,6 +98,9 @@ pub const PROCESSES: &str = "proc/*/cmdline";
 /// Processes that have a virtual machine of KVM open and are no monitors that are known: a number
 /// and a program a line.
 pub const HOLDERS: &str = "avicenna/kvm-holders.txt";
+
+/// PCI functions that such processes have through vfio: a number and an address a line.
+pub const VFIO: &str = "avicenna/vfio-functions.txt";
 
 /// True if a path matches a pattern, component by component.
 pub fn matches(pattern: &str, path: &str) -> bool {

@@ -1,17 +1,19 @@
 //! Watches running machines for a while through tracefs: which inhibits are set, who takes
-//! interrupts.
+//! interrupts, where those of their functions go.
 //!
 //! Uses a tracing instance of its own, which is removed at the end. Only inhibit and interrupt
 //! events are enabled, no exits. Left out: BPF.
 
+use crate::decode::interrupts;
 use crate::folder::reason;
-use rules::feature::{ACCEPTED, INCOMPLETE_IPI, INHIBIT_CHANGED, UNACCELERATED_ACCESS};
-use rules::why::Observation;
+use rules::feature::{ACCEPTED, GUEST_LOG, INCOMPLETE_IPI, INHIBIT_CHANGED, UNACCELERATED_ACCESS};
+use rules::host::{InterruptCounter, VfioInterrupt};
+use rules::why::{Observation, Route};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 use trace::inhibit::{Numbering, Reason};
-use tracefs::{Directory, Error, InhibitChange, Instance, Line as TraceLine};
+use tracefs::{Directory, Error, InhibitChange, Instance, Line as TraceLine, RouteChange};
 
 /// Events that tell the state, the hardware's interrupts and software's.
 const EVENTS: &[&str] = &[
@@ -20,7 +22,11 @@ const EVENTS: &[&str] = &[
     INCOMPLETE_IPI.name,
     UNACCELERATED_ACCESS.name,
     INJECTED,
+    RouteChange::EVENT,
+    GUEST_LOG.name,
 ];
+/// The row of Intel's wake-up vector.
+const WAKEUPS: &str = "PIW";
 const INJECTED: &str = "kvm_inj_virq";
 
 /// Most events that are kept of a trace.
@@ -34,6 +40,9 @@ pub struct Trace {
     /// Seconds it spans.
     pub seconds: f64,
     events: Vec<Event>,
+    /// Rows of /proc/interrupts before and after; empty where they could not be read.
+    before: Vec<InterruptCounter>,
+    after: Vec<InterruptCounter>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,6 +62,11 @@ enum EventKind {
     },
     Accelerated,
     Injected,
+    Route {
+        host_irq: u32,
+        route: Route,
+    },
+    Woken,
 }
 
 /// Records for a while on this host.
@@ -60,15 +74,22 @@ pub fn record(seconds: f64) -> Result<Trace, String> {
     let directory = Directory::find().map_err(told)?;
     let instance =
         Instance::create(&directory).map_err(|error| told(error) + " (root is needed)")?;
+    let before = counted();
     let start = Instant::now();
     instance.enable_kvm_events(EVENTS).map_err(told)?;
     std::thread::sleep(Duration::from_secs_f64(seconds.clamp(0.1, 3600.0)));
     instance.stop();
     let spent = start.elapsed().as_secs_f64();
+    let after = counted();
     let mut trace = parse(&instance.text().map_err(told)?);
     trace.seconds = spent;
     trace.source = format!("tracefs, {spent:.1} s");
+    (trace.before, trace.after) = (before, after);
     Ok(trace)
+}
+
+fn counted() -> Vec<InterruptCounter> {
+    fs::read_to_string("/proc/interrupts").map_or(vec![], |text| interrupts(&text))
 }
 
 fn told(error: Error) -> String {
@@ -98,6 +119,11 @@ fn event(line: &str) -> Option<Event> {
             EventKind::Inhibit { bit, is_set, mask }
         }
         INJECTED => EventKind::Injected,
+        name if name == GUEST_LOG.name => EventKind::Woken,
+        RouteChange::EVENT => {
+            let RouteChange { is_posted, host_irq, vcpu, vector } = RouteChange::parse(text)?;
+            EventKind::Route { host_irq, route: Route { is_posted, vcpu, vector } }
+        }
         name if EVENTS.contains(&name) => EventKind::Accelerated,
         _ => return None,
     };
@@ -121,6 +147,10 @@ impl Trace {
             changes: 0,
             accelerated: 0,
             injected: 0,
+            routes: self.routes(),
+            taken: self.taken(),
+            woken: self.woken(),
+            interrupts: self.after.clone(),
         };
         let first = self.events.iter().map(|event| event.time).fold(f64::MAX, f64::min);
         let mut line = Line { since: first, mask: None, active: 0.0, reasons: BTreeMap::new() };
@@ -131,6 +161,8 @@ impl Trace {
             match event.kind {
                 EventKind::Accelerated => seen.accelerated += 1,
                 EventKind::Injected => seen.injected += 1,
+                // Of the whole host: whose thread they happen in says nothing.
+                EventKind::Route { .. } | EventKind::Woken => {}
                 EventKind::Inhibit { bit, is_set, mask } => {
                     seen.changes += 1;
                     let before = if is_set { mask & !(1 << bit) } else { mask | 1 << bit };
@@ -145,6 +177,36 @@ impl Trace {
             seen.reasons = line.reasons.into_iter().filter(|(_, seconds)| *seconds > 0.0).collect();
         }
         seen
+    }
+}
+
+impl Trace {
+    /// The last of each interrupt.
+    fn routes(&self) -> BTreeMap<u32, Route> {
+        let routes = self.events.iter().filter_map(|event| match event.kind {
+            EventKind::Route { host_irq, route } => Some((host_irq, route)),
+            _ => None,
+        });
+        routes.collect()
+    }
+
+    /// Of interrupts that vfio has set up; one that was set up meanwhile was taken never before.
+    fn taken(&self) -> BTreeMap<u32, u64> {
+        let before = |label: &str| {
+            self.before.iter().find(|row| row.label == label).map_or(0, |row| row.total)
+        };
+        let functions = self.after.iter().filter_map(|row| Some((VfioInterrupt::of(row)?, row)));
+        functions
+            .map(|(one, row)| (one.host_irq, row.total.saturating_sub(before(&row.label))))
+            .collect()
+    }
+
+    fn woken(&self) -> u64 {
+        let row = |rows: &[InterruptCounter]| {
+            rows.iter().find(|row| row.label == WAKEUPS).map_or(0, |row| row.total)
+        };
+        let logged = self.events.iter().filter(|event| event.kind == EventKind::Woken).count();
+        logged as u64 + row(&self.after).saturating_sub(row(&self.before))
     }
 }
 
@@ -207,6 +269,28 @@ mod tests {
         assert!((share - 0.3).abs() < 1e-9);
         let other = trace.observe(&[7].into(), &numbering);
         assert_eq!((other.changes, other.active_seconds), (0, None));
+    }
+
+    #[test]
+    fn of_a_function_s_interrupts_the_last_route_and_what_the_host_took_are_seen() {
+        let text = " m-9 [000] ..... 4.0: kvm_pi_irte_update: PI is disabled for irq 34, vcpu 0, \
+                    gsi: 0x18, gvec: 0xe1, pi_desc_addr: 0x0\n \
+                    m-9 [000] ..... 5.0: kvm_pi_irte_update: PI is enabled and being updated for \
+                    irq 34, vcpu 1, gsi: 0x18, gvec: 0xe1, pi_desc_addr: 0x0\n \
+                    <idle>-0 [001] d.h.. 5.5: kvm_avic_ga_log: vmid=1, vcpuid=1\n";
+        let rows = |piw: u64, taken: u64| {
+            let row = "IR-PCI-MSIX-0000:00:1d.0 0-edge vfio-msix[0](0000:00:1d.0)";
+            interrupts(&format!(
+                "      CPU0  CPU1\n 34:  {taken}  1  {row}\n 35:  9  9 nvme0q0\nPIW:  {piw}  0 x\n"
+            ))
+        };
+        let trace = Trace { before: rows(3, 10), after: rows(5, 17), ..parse(text) };
+        let seen = trace.observe(&[9].into(), &Numbering::of_kernel("6.12.0").unwrap());
+        let route = Route { is_posted: true, vcpu: Some(1), vector: 0xE1 };
+        assert_eq!(seen.routes, BTreeMap::from([(34, route)]));
+        assert_eq!(seen.taken, BTreeMap::from([(34, 7)]));
+        assert_eq!((seen.woken, seen.interrupts.len()), (3, 2));
+        assert_eq!((seen.accelerated, seen.injected), (0, 0));
     }
 
     #[test]

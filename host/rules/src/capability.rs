@@ -352,7 +352,7 @@ fn without_cause(facts: &Facts, draft: Draft, feature: Feature, active: Answer) 
     };
     draft.fix(line, needs).answer(
         Answer::No,
-        &format!("the parameter reads N and no option asks for it: kvm keeps the N of an earlier load of {module} without APIC virtualization until kvm itself is loaded again"),
+        &format!("the parameter reads N and no option asks for it: it was given by hand, or kvm keeps the N of an earlier load of {module} without APIC virtualization until kvm itself is loaded again"),
     )
 }
 

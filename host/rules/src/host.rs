@@ -5,11 +5,13 @@
 //! virtualization.
 
 pub mod cpu;
+pub mod function;
 pub mod iommu;
 pub mod kernel;
 pub mod table;
 
 pub use cpu::{CpuKind, Cpuid, Vendor};
+pub use function::{RemappingEntry, Signalling, VfioInterrupt};
 pub use iommu::{AmdFeatures, Iommu, IommuKind};
 pub use kernel::Kernel;
 pub use table::{Dmar, Ivhd, Ivrs, Madt};
@@ -146,9 +148,12 @@ pub struct RunningVm {
     pub xml: Option<ConfigurationFile>,
     /// KVM's statistics of this machine, where debugfs is readable.
     pub statistics: Fact<BTreeMap<String, u64>>,
+    /// Addresses of the PCI functions that it has through vfio, such as `0000:3b:00.1`.
+    pub functions: Fact<Vec<String>>,
 }
 
-/// One line of /proc/interrupts that counts posted or remapped interrupts: `PIN`, `NPI`, `PIW`, …
+/// One line of /proc/interrupts that counts posted or remapped interrupts: `PIN`, `NPI`, `PIW`, …,
+/// those of IOMMUs, and those of functions that vfio has given away.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InterruptCounter {
     /// The first column, without its colon.
@@ -188,6 +193,8 @@ pub struct Facts {
     pub log: Fact<Vec<String>>,
     /// Rows of `/proc/interrupts`.
     pub interrupts: Fact<Vec<InterruptCounter>>,
+    /// Interrupt remapping entries, where the kernel has the debugfs files of its IOMMUs.
+    pub remapping_entries: Fact<Vec<RemappingEntry>>,
     /// Names of the inhibit reasons as the running kernel numbers them, by bit.
     pub inhibit_names: Fact<BTreeMap<u32, String>>,
     /// Files of the modprobe.d folders, in the order in which modprobe reads them.

@@ -5,19 +5,23 @@
 //! outweighs what was predicted. Left out: inhibits that a guest causes on its own, unless they
 //! were seen.
 
+mod function;
 mod line;
 #[cfg(test)]
 mod tests;
 
+pub use function::{Function, FunctionInterrupt, Route};
 pub use line::change;
 
 use crate::capability::Report;
 use crate::configuration::{self, Hints, Kind};
 use crate::finding::{Answer, Evidence, Finding, Fix, Severity};
-use crate::host::{Facts, RunningVm};
+use crate::host::{Facts, InterruptCounter, RunningVm};
 use crate::inhibit::{self, PredictedInhibit, Vendor};
 use crate::vm::{Accelerator, Manager, VmConfiguration};
+use function::Circumstances;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use trace::inhibit::Reason;
 
 /// Version of the published form of [`Why`]: docs/schema/why-1.json.
@@ -40,6 +44,16 @@ pub struct Observation {
     pub accelerated: u64,
     /// Interrupts that software injected.
     pub injected: u64,
+    /// Where KVM last sent interrupts of functions, by the host's number of the interrupt.
+    pub routes: BTreeMap<u32, Route>,
+    /// Times that the host took interrupts of functions, by number.
+    pub taken: BTreeMap<u32, u64>,
+    /// Virtual processors that KVM woke for a posted interrupt, on the whole host: entries of AMD's
+    /// guest log, interrupts with Intel's wake-up vector.
+    pub woken: u64,
+    /// Rows of `/proc/interrupts` at the end.
+    #[serde(skip)]
+    pub interrupts: Vec<InterruptCounter>,
 }
 
 impl Observation {
@@ -85,6 +99,9 @@ pub struct Machine {
     /// Are its devices' interrupts posted? Only for machines with passed-through devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub devices: Option<Finding>,
+    /// The functions that it has, as far as they are known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<Function>,
     /// Predicted inhibits, lasting ones first.
     pub causes: Vec<Cause>,
     /// What was seen; outweighs what was predicted.
@@ -185,6 +202,14 @@ fn machine(
         _ => vec![],
     };
     let active = active(facts, report, &causes, observation.as_ref(), configuration.as_ref(), vm);
+    let about = Circumstances {
+        facts,
+        report,
+        configuration: configuration.as_ref(),
+        active: &active,
+        observation: observation.as_ref(),
+    };
+    let functions = function::functions(vm, &about);
     Machine {
         pid: vm.pid,
         name: vm.name.clone(),
@@ -192,9 +217,9 @@ fn machine(
         manager: configuration
             .as_ref()
             .map_or(Manager::None, |configuration| configuration.manager),
-        devices: configuration
-            .as_ref()
-            .and_then(|configuration| devices(report, configuration, &active)),
+        devices: function::together(&functions, &active)
+            .or_else(|| devices(report, configuration.as_ref()?, &active)),
+        functions,
         active,
         causes,
         observation,
@@ -388,6 +413,13 @@ fn evidence(
                 seen.injected
             ),
         ));
+        if seen.woken > 0 {
+            evidence.push(Evidence::new(
+                "posted interrupts that woke a vCPU, whole host",
+                seen.source.clone(),
+                seen.woken.to_string(),
+            ));
+        }
     }
     if let Some(statistics) = vm.statistics.get() {
         let shown: Vec<String> =
@@ -431,7 +463,7 @@ fn posted_counters(facts: &Facts) -> Result<Evidence, String> {
     Ok(Evidence::new("posted interrupts, whole host", &facts.interrupts.place, shown.join(", ")))
 }
 
-/// Posting of the machine's own devices.
+/// Posting of the machine's own devices, where it is not known which they are.
 fn devices(report: &Report, configuration: &VmConfiguration, active: &Finding) -> Option<Finding> {
     let first = configuration.passthrough.first()?;
     let host = report.answers.get(2)?;

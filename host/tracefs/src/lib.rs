@@ -13,7 +13,7 @@ mod line;
 pub use directory::{Directory, SyntheticEvent};
 pub use histogram::{Entry, histogram};
 pub use instance::{Instance, MARK};
-pub use line::{InhibitChange, Line};
+pub use line::{InhibitChange, Line, RouteChange};
 
 use std::path::PathBuf;
 

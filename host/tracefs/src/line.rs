@@ -69,6 +69,44 @@ impl InhibitChange {
     }
 }
 
+/// What `kvm_pi_irte_update` says: an interrupt of a function was given another way to the guest.
+///
+/// `PI is enabled and being updated for irq 34, vcpu 0, gsi: 0x18, gvec: 0xe1, pi_desc_addr: 0x…`;
+/// before 6.3 with `VT-d` in front, from 6.17 on without the address and with -1 for no virtual
+/// processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteChange {
+    /// The IOMMU posts it from now on.
+    pub is_posted: bool,
+    /// The host's number of the interrupt.
+    pub host_irq: u32,
+    /// Of the virtual machine.
+    pub vcpu: Option<u32>,
+    /// The guest's vector.
+    pub vector: u32,
+}
+
+impl RouteChange {
+    /// The name of the event.
+    pub const EVENT: &str = "kvm_pi_irte_update";
+
+    /// What stands behind the event's name; `None` if it is another event's.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (_, text) = text.split_once("PI is ")?;
+        let (state, rest) = text.split_once(" for irq ")?;
+        let mut parts = rest.split(", ");
+        let host_irq = parts.next()?.parse().ok()?;
+        let vcpu = parts.next()?.strip_prefix("vcpu ")?.parse().ok();
+        let vector = parts.find_map(|part| part.strip_prefix("gvec: 0x"))?;
+        Some(Self {
+            is_posted: state.starts_with("enabled"),
+            host_irq,
+            vcpu,
+            vector: u32::from_str_radix(vector, 16).ok()?,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,11 +147,39 @@ mod tests {
         }
     }
 
+    #[test]
+    fn routes_as_the_kernels_since_6_1_print_them() {
+        let change =
+            |is_posted, vcpu, vector| Some(RouteChange { is_posted, host_irq: 34, vcpu, vector });
+        let enabled = "enabled and being updated for irq 34";
+        for (text, expected) in [
+            (
+                format!(
+                    "VT-d PI is {enabled}, vcpu 3, gsi: 0x18, gvec: 0xe1, pi_desc_addr: 0x1040"
+                ),
+                change(true, Some(3), 0xE1),
+            ),
+            (
+                format!("PI is {enabled}, vcpu 0, gsi: 0x18, gvec: 0x41, pi_desc_addr: 0x0"),
+                change(true, Some(0), 0x41),
+            ),
+            (
+                "PI is disabled for irq 34, vcpu -1, gsi: 0x18, gvec: 0x0".to_owned(),
+                change(false, None, 0),
+            ),
+            ("PI is enabled".to_owned(), None),
+            ("vmid=1, vcpuid=0".to_owned(), None),
+        ] {
+            assert_eq!(RouteChange::parse(&text), expected, "{text}");
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn any_text_is_read_without_a_panic(text in "\\PC{0,300}") {
             Line::parse(&text);
             InhibitChange::parse(&text);
+            RouteChange::parse(&text);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Running virtual machines: command lines, libvirt's status files, KVM's statistics.
 
+use super::remapping::is_address;
 use crate::inputs::{Content, Inputs};
 use crate::wanted;
 use rules::host::{ConfigurationFile, Fact, Reading, RunningVm};
@@ -66,9 +67,37 @@ fn machine(inputs: &Inputs, pid: u32, arguments: Vec<String>) -> RunningVm {
         pid,
         xml: name.as_deref().and_then(|name| domain(inputs, name)),
         statistics: statistics(inputs, pid),
+        functions: functions(inputs, pid, &arguments),
         name,
         arguments,
     }
+}
+
+/// By what the process has open, and without that by its command line, where all that are given at
+/// its start stand.
+fn functions(inputs: &Inputs, pid: u32, arguments: &[String]) -> Fact<Vec<String>> {
+    let opened = inputs.text(wanted::VFIO);
+    if let Some(text) = opened.get() {
+        let own = text.lines().filter_map(|line| line.split_once(' '));
+        let own = own.filter(|(holder, _)| holder.parse() == Ok(pid));
+        let mut own: Vec<String> = own.map(|(_, address)| address.to_owned()).collect();
+        own.sort();
+        return Fact::value(opened.place, own);
+    }
+    let words = arguments.iter().filter(|word| {
+        word.contains("vfio-pci")
+            || word.contains("/sys/bus/pci/devices/")
+            || word.contains("host=")
+    });
+    let parts = words.flat_map(|word| word.split(['=', ',', '"', '/', '}', '{', ' ']));
+    let addresses = parts.filter(|part| is_address(part)).map(|part| match part.len() {
+        7 => format!("0000:{part}"),
+        _ => part.to_owned(),
+    });
+    let mut found: Vec<String> = addresses.collect();
+    found.sort();
+    found.dedup();
+    Fact::value(format!("/proc/{pid}/cmdline"), found)
 }
 
 /// A sosreport has the process lists of `ps`: the heading says where the number stands, and the
@@ -220,6 +249,38 @@ mod tests {
         let found: Vec<_> =
             found.get().unwrap().iter().map(|vm| (vm.pid, vm.name.as_deref())).collect();
         assert_eq!(found, [(12, Some("monitor"))]);
+    }
+
+    #[test]
+    fn functions_are_those_that_the_process_has_open_or_else_those_of_its_command_line() {
+        let words = |words: &[&str]| words.iter().map(|word| word.to_string()).collect::<Vec<_>>();
+        for (arguments, expected) in [
+            (&["qemu", "-device", "vfio-pci,host=3b:00.1,id=x"][..], &["0000:3b:00.1"][..]),
+            (
+                &[
+                    "qemu",
+                    "-device",
+                    r#"{"driver":"vfio-pci","host":"0000:3b:00.1","bus":"pci.4"}"#,
+                ],
+                &["0000:3b:00.1"],
+            ),
+            (
+                &["qemu", "-device", "vfio-pci,sysfsdev=/sys/bus/pci/devices/0001:01:00.0"],
+                &["0001:01:00.0"],
+            ),
+            (
+                &["cloud-hypervisor", "--device", "path=/sys/bus/pci/devices/0000:01:00.0/"],
+                &["0000:01:00.0"],
+            ),
+            (&["qemu", "-device", "virtio-net,mac=00:16:3e:00:00:01"], &[]),
+        ] {
+            let found = functions(&Inputs::new("test"), 7, &words(arguments));
+            assert_eq!(found.get().unwrap(), expected, "{arguments:?}");
+        }
+        let mut inputs = Inputs::new("test");
+        inputs.insert(wanted::VFIO, b"7 0000:3b:00.2\n8 0000:3b:00.3\n7 0000:3b:00.1\n".to_vec());
+        let found = functions(&inputs, 7, &words(&["qemu"]));
+        assert_eq!(found.get().unwrap(), &["0000:3b:00.1", "0000:3b:00.2"]);
     }
 
     #[test]

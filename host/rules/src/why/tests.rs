@@ -10,6 +10,7 @@ fn vm(words: &[&str]) -> RunningVm {
         arguments: words.iter().map(|word| word.to_string()).collect(),
         xml: None,
         statistics: Fact::unreadable("/sys/kernel/debug/kvm", "permission denied"),
+        functions: Fact::unreadable("/proc/7/fd", "permission denied"),
     }
 }
 
@@ -55,6 +56,7 @@ fn host(vendor: crate::host::Vendor, parameter: Option<&str>, release: &str) -> 
         madt: Fact::absent(""),
         log: Fact::absent(""),
         interrupts: Fact::unreadable("/proc/interrupts", "not recorded"),
+        remapping_entries: Fact::absent(""),
         inhibit_names: Fact::absent(""),
         modprobe: Fact::value("/etc/modprobe.d", vec![]),
         vms: Fact::value("/proc", vec![]),
@@ -67,6 +69,23 @@ fn ask(facts: &Facts, vm: &RunningVm, seen: Result<Observation, String>) -> Mach
     let mut seen = Some(seen);
     let why = why(facts, &check(facts), &[vm], |_| seen.take().unwrap_or(Err("once".into())));
     why.machines.into_iter().next().unwrap()
+}
+
+/// Nothing happened for two seconds.
+fn watched() -> Observation {
+    Observation {
+        source: "tracefs".into(),
+        seconds: 2.0,
+        reasons: vec![],
+        active_seconds: None,
+        changes: 0,
+        accelerated: 0,
+        injected: 0,
+        routes: BTreeMap::new(),
+        taken: BTreeMap::new(),
+        woken: 0,
+        interrupts: vec![],
+    }
 }
 
 fn unseen() -> Result<Observation, String> {
@@ -148,6 +167,7 @@ fn what_was_seen_outweighs_what_was_predicted() {
         changes: 3,
         accelerated,
         injected,
+        ..watched()
     };
     let rows = [
         (seen(Some(2.0), 0, 0), Answer::Yes),
@@ -197,4 +217,172 @@ fn encrypted_guest_has_no_fix_that_would_gain_nothing() {
     let found = ask(&amd, &vm(&words), unseen());
     assert_eq!((found.active.answer, found.active.fix), (Answer::No, None));
     assert!(found.causes.iter().all(|cause| cause.fix.is_none()));
+}
+
+/// A host whose VT-d posts, unless told otherwise, with one function of a machine.
+fn with_function(release: &str, command_line: &str, taken: u64) -> (Facts, RunningVm) {
+    use crate::host::{Dmar, InterruptCounter, Iommu, IommuKind};
+    let mut facts = host(crate::host::Vendor::Intel, Some("Y"), release);
+    facts.command_line = Fact::value("/proc/cmdline", command_line.to_owned());
+    facts.cpus[0].flags =
+        Fact::value("/proc/cpuinfo", BTreeSet::from(["vmx", "cx16"].map(String::from)));
+    let unit = Iommu {
+        name: "dmar0".into(),
+        kind: IommuKind::VtD,
+        amd: Fact::absent(""),
+        cap: Fact::value("cap", 1 << 59),
+        ecap: Fact::value("ecap", 0b11000),
+    };
+    facts.iommus = Fact::value("/sys/class/iommu", vec![unit]);
+    facts.dmar = Fact::value("DMAR", Dmar { flags: 1, ..Dmar::default() });
+    let row = InterruptCounter {
+        label: "34".into(),
+        total: taken,
+        description: "IR-PCI-MSIX-0000:3b:00.1 0-edge vfio-msix[0](0000:3b:00.1)".into(),
+    };
+    facts.interrupts = Fact::value("/proc/interrupts", vec![row]);
+    let mut vm = vm(&with(&["-device", "vfio-pci,host=3b:00.1"]));
+    vm.functions = Fact::value("/proc/7/fd", vec!["0000:3b:00.1".into()]);
+    (facts, vm)
+}
+
+/// The host took so many of its interrupts in two seconds.
+fn took(facts: &Facts, taken: u64) -> Observation {
+    let interrupts = facts.interrupts.get().unwrap().clone();
+    Observation { taken: BTreeMap::from([(34, taken)]), interrupts, ..watched() }
+}
+
+fn routed(facts: &Facts, is_posted: bool, vcpu: Option<u32>) -> Observation {
+    let route = Route { is_posted, vcpu, vector: 0xE1 };
+    Observation { routes: BTreeMap::from([(34, route)]), ..took(facts, 0) }
+}
+
+#[test]
+fn a_function_is_posted_to_a_vcpu_or_one_cause_says_why_not() {
+    type See = fn(&Facts) -> Result<Observation, String>;
+    let rows: &[(&str, &str, u64, See, Answer, &str, &str)] = &[
+        ("6.12.1", "", 0, |_| unseen(), Answer::Yes, "the host has taken none of them", ""),
+        ("6.12.1", "", 50, |_| unseen(), Answer::Unknown, "--watch tells", ""),
+        ("6.12.1", "", 50, |facts| Ok(took(facts, 0)), Answer::Yes, "took none", ""),
+        (
+            "6.12.1",
+            "intremap=nopost",
+            50,
+            |_| unseen(),
+            Answer::No,
+            "intremap=nopost is given",
+            "remove intremap=nopost",
+        ),
+        (
+            "6.12.1",
+            "intremap=nopost",
+            50,
+            |facts| Ok(took(facts, 5)),
+            Answer::No,
+            "took 5 of its interrupts in 2.0 s: intremap=nopost is given",
+            "remove intremap=nopost",
+        ),
+        (
+            "6.12.1",
+            "",
+            50,
+            |facts| Ok(took(facts, 5)),
+            Answer::No,
+            "decide as the guest enables an interrupt",
+            "unload and load the device's driver",
+        ),
+        (
+            "6.18.1",
+            "",
+            50,
+            |facts| Ok(took(facts, 5)),
+            Answer::No,
+            "not fixed or lowest-priority to one vCPU",
+            "smp_affinity",
+        ),
+        (
+            "6.12.1",
+            "",
+            3,
+            |facts| Ok(routed(facts, true, Some(1))),
+            Answer::Yes,
+            "posted to vCPU 1, vector e1h",
+            "",
+        ),
+        (
+            "6.18.1",
+            "",
+            3,
+            |facts| Ok(routed(facts, false, None)),
+            Answer::No,
+            "not fixed or lowest-priority to one vCPU",
+            "smp_affinity",
+        ),
+    ];
+    for (release, command_line, taken, see, answer, reason, fix) in rows {
+        let (facts, vm) = with_function(release, command_line, *taken);
+        let found = ask(&facts, &vm, see(&facts));
+        let [function] = found.functions.as_slice() else { panic!("one function: {found:?}") };
+        let posted = &function.posted;
+        assert_eq!(posted.answer, *answer, "{release} {command_line}: {}", posted.reason);
+        assert!(posted.reason.contains(reason), "{reason}: {}", posted.reason);
+        let line = posted.fix.as_ref().map_or("", |fix| fix.line.as_str());
+        assert!(line.contains(fix) && line.is_empty() == fix.is_empty(), "{fix}: {line}");
+        let devices = found.devices.expect("an answer for all of them");
+        assert_eq!(devices.answer, *answer);
+        assert!(devices.reason.contains("0000:3b:00.1"), "{}", devices.reason);
+    }
+}
+
+#[test]
+fn a_wake_up_of_the_only_function_s_machine_tells_that_it_is_posted() {
+    let (mut facts, mut vm) = with_function("6.12.1", "", 0);
+    vm.arguments = vec!["monitor".into()];
+    let woken = Observation { woken: 40, ..took(&facts, 0) };
+    let answer = |facts: &Facts, vm: &RunningVm, seen: &Observation| {
+        ask(facts, vm, Ok(seen.clone())).functions.remove(0).posted.answer
+    };
+    facts.vms = Fact::value("/proc", vec![vm.clone()]);
+    assert_eq!(answer(&facts, &vm, &woken), Answer::Yes);
+    assert_eq!(answer(&facts, &vm, &took(&facts, 0)), Answer::Unknown);
+    assert_eq!(answer(&facts, &vm, &Observation { woken: 40, ..took(&facts, 1) }), Answer::No);
+    facts.vms = Fact::value("/proc", vec![vm.clone(), RunningVm { pid: 8, ..vm.clone() }]);
+    assert_eq!(answer(&facts, &vm, &woken), Answer::Unknown, "it may be the other's");
+}
+
+#[test]
+fn remapping_tables_outweigh_everything_and_intx_is_never_posted() {
+    use crate::host::RemappingEntry;
+    let entry = |is_posted| RemappingEntry { source: "3b:00.1".into(), is_posted, vector: 0xE1 };
+    for (entries, answer, reason) in [
+        (vec![entry(true)], Answer::Yes, "in posted form, to vector e1h"),
+        (vec![entry(true), entry(false)], Answer::No, "1 of its 2 remapping entries"),
+    ] {
+        let (mut facts, vm) = with_function("6.12.1", "", 50);
+        facts.remapping_entries = Fact::value("debugfs", entries);
+        let found = ask(&facts, &vm, Ok(took(&facts, 0))).functions.remove(0).posted;
+        assert_eq!(found.answer, answer, "{}", found.reason);
+        assert!(found.reason.contains(reason), "{}", found.reason);
+    }
+    let (mut facts, vm) = with_function("6.12.1", "", 0);
+    let mut rows = facts.interrupts.get().unwrap().clone();
+    rows[0].description = "IO-APIC 16-fasteoi vfio-intx(0000:3b:00.1)".into();
+    facts.interrupts = Fact::value("/proc/interrupts", rows);
+    let found = ask(&facts, &vm, unseen()).functions.remove(0).posted;
+    assert_eq!(found.answer, Answer::No);
+    assert!(found.reason.contains("INTx"), "{}", found.reason);
+
+    facts.interrupts = Fact::value("/proc/interrupts", vec![]);
+    let found = ask(&facts, &vm, unseen()).functions.remove(0).posted;
+    assert_eq!(found.answer, Answer::Unknown, "no vector is enabled: {}", found.reason);
+}
+
+#[test]
+fn a_monitor_that_takes_the_interrupts_itself_is_named_before_the_host() {
+    let (facts, mut vm) = with_function("6.12.1", "intremap=nopost", 50);
+    let last = vm.arguments.last_mut().expect("a device");
+    last.push_str(",x-no-kvm-msix=on");
+    let found = ask(&facts, &vm, Ok(took(&facts, 5))).functions.remove(0).posted;
+    assert!(found.reason.contains("the monitor takes its interrupts itself"), "{}", found.reason);
+    assert_eq!(found.fix.map(|fix| fix.needs), Some(crate::finding::Needs::VmRestart));
 }
