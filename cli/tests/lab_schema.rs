@@ -6,7 +6,7 @@ use board::cost::CostProfile;
 use lab::counters::{Count, Reason, Tally};
 use lab::experiment::{Experiment, ModuleParameter, Setting};
 use lab::prediction::{Scale, Subject, predict};
-use lab::protocol::{Guest, Step, StepResult, Tracepoints};
+use lab::protocol::{Guest, Sending, Step, StepResult, Tracepoints};
 use lab::result::{HostFacts, LabResult, RunFacts};
 use lab::session::Observed;
 use serde_json::Value;
@@ -61,11 +61,12 @@ fn observed(setting: Setting) -> Observed {
 /// The same with a device whose interrupts nearly all arrived.
 fn with_device(observed: Observed) -> Observed {
     let mut observed = observed;
-    observed.step.guest =
-        Guest::Device { options: String::new(), period_ns: 20_000, count: 10_000, posts: true };
+    let sending = Sending { period_ns: 20_000, count: 10_000, bursts: None };
+    observed.step.guest = Guest::Device { options: String::new(), sending, posts: true };
     let records = [
         r#"{"record":"device_sent","sent":10000,"refused":0}"#,
         r#"{"record":"device","target":"spinning","arrived":9999}"#,
+        r#"{"record":"device_latency","min":570,"p50":578,"p90":579,"p99":590,"max":3001,"samples":9991}"#,
     ];
     observed.result.console.extend(records.map(str::to_owned));
     observed
@@ -78,6 +79,7 @@ fn an_interrupt_of_a_device_that_is_lost_is_told() {
     assert!(text.contains("9,999 of 10,000 interrupts of the device arrived"), "{text}");
     assert!(!result.verdict.is_sound);
     assert!(text.contains("exits each"), "{text}");
+    assert!(text.contains("3,001"), "the longest way to the handler: {text}");
 }
 
 /// The same with a network function, one interrupt of which the host took.

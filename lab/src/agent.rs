@@ -2,7 +2,7 @@
 //! session sends, and answers with what happened.
 
 mod command;
-mod device;
+pub mod device;
 mod function;
 mod guest;
 mod interface;

@@ -5,7 +5,7 @@ use arch::identity::Vector;
 use arch::svm::ExitCode;
 use arch::time::Picoseconds;
 use serde::{Serialize, Serializer};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use trace::exit_reason::{Isa, svm, vmx};
 use trace::{Event, Record, VirtualCpu};
 
@@ -59,6 +59,10 @@ pub const WINDOW_BEGINS: u16 = 0xEC;
 /// The second of the two ports.
 pub const WINDOW_ENDS: u16 = 0xED;
 
+/// A posted vector that waits for longer was forgotten: no host takes that long to wake a virtual
+/// processor, and what wakes it in the end is another interrupt.
+const LATE: Picoseconds = Picoseconds::from_milliseconds(1);
+
 /// What was counted in a stretch of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -74,6 +78,9 @@ pub struct Tally {
     pub posted: u64,
     /// Those of them that were put where the same vector still waited: two became one.
     pub merged: u64,
+    /// Vectors that had waited for more than a millisecond when they were accepted, or when another
+    /// one became one with them.
+    pub late: u64,
     /// Entries in an IOMMU's log of interrupts whose virtual processor did not run.
     pub logged: u64,
 }
@@ -106,6 +113,7 @@ impl Tally {
             doorbells: self.doorbells - before.doorbells,
             posted: self.posted - before.posted,
             merged: self.merged - before.merged,
+            late: self.late - before.late,
             logged: self.logged - before.logged,
         }
     }
@@ -116,8 +124,8 @@ impl Tally {
 pub struct Counters {
     all: Tally,
     open: BTreeMap<VirtualCpu, (Reason, Picoseconds)>,
-    /// Vectors that were posted and not accepted yet.
-    waiting: BTreeSet<(SystemPhysical, Vector)>,
+    /// Vectors that were posted and not accepted yet, and since when.
+    waiting: BTreeMap<(SystemPhysical, Vector), Picoseconds>,
     /// What there was at the first of the two writes.
     before: Option<Tally>,
     /// What came between them.
@@ -157,15 +165,25 @@ impl Counters {
             Event::Doorbell { .. } => self.all.doorbells += 1,
             Event::Posted { place, vector } => {
                 self.all.posted += 1;
-                self.all.merged += u64::from(!self.waiting.insert((place, vector)));
+                if let Some(since) = self.waiting.insert((place, vector), record.at) {
+                    self.all.merged += 1;
+                    self.count_late(since, record.at);
+                }
             }
             // Whose page it is the record does not say; a device's vector has one target.
             Event::VirtualInterruptAccepted { vector, .. } => {
-                self.waiting.retain(|(_, waiting)| *waiting != vector);
+                let all = std::mem::take(&mut self.waiting).into_iter();
+                let (own, others): (Vec<_>, Vec<_>) = all.partition(|((_, one), _)| *one == vector);
+                self.waiting.extend(others);
+                own.iter().for_each(|(_, since)| self.count_late(*since, record.at));
             }
             Event::GuestLogged { .. } => self.all.logged += 1,
             _ => {}
         }
+    }
+
+    fn count_late(&mut self, since: Picoseconds, now: Picoseconds) {
+        self.all.late += u64::from(now.0.saturating_sub(since.0) > LATE.0);
     }
 
     fn exit(&mut self, vcpu: VirtualCpu, reason: Reason, at: Picoseconds) {
@@ -288,6 +306,31 @@ mod tests {
             counters.take(&Record { at: Picoseconds(0), cpu: CpuIndex(0), event });
         }
         assert_eq!((counters.all().posted, counters.all().merged), (4, 1));
+        assert_eq!(counters.all().late, 0);
+    }
+
+    #[test]
+    fn a_vector_whose_processor_nobody_woke_is_late_whoever_finds_it() {
+        let vector = Vector(0xE1);
+        let posted = Event::Posted { place: SystemPhysical(0x1000), vector };
+        let taken = Event::VirtualInterruptAccepted { vcpu: VirtualCpu(SystemPhysical(1)), vector };
+        let us = |us: u64| Picoseconds(us * 1_000_000);
+        for (what, events, late) in [
+            ("accepted in time", vec![(posted, us(0)), (taken, us(900))], 0),
+            ("accepted late", vec![(posted, us(0)), (taken, us(1100))], 1),
+            (
+                "met by the next one",
+                vec![(posted, us(0)), (posted, us(5000)), (taken, us(5010))],
+                1,
+            ),
+            ("met by one that is near", vec![(posted, us(0)), (posted, us(2)), (taken, us(9))], 0),
+        ] {
+            let mut counters = Counters::default();
+            for (event, at) in events {
+                counters.take(&Record { at, cpu: CpuIndex(0), event });
+            }
+            assert_eq!(counters.all().late, late, "{what}");
+        }
     }
 
     #[test]

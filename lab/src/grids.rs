@@ -21,6 +21,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<Grid> {
     }
     if !comparison.device_interrupts.is_empty() {
         grids.push(device_grid(comparison));
+        grids.extend(device_latency_grid(comparison));
     }
     if !comparison.traffic.is_empty() {
         grids.push(traffic_grid(comparison));
@@ -162,6 +163,7 @@ fn device_grid(comparison: &Comparison) -> Grid {
             "exits each",
             "posted",
             "merged",
+            "late",
             "logged",
             "KVM woke",
             "routes",
@@ -176,6 +178,7 @@ fn device_grid(comparison: &Comparison) -> Grid {
             Value::Number(side.exits, 2),
             Value::Count(side.posted),
             Value::Count(side.merged),
+            Value::Count(side.late),
             Value::Count(side.logged),
             known(side.woken),
             known(side.routes),
@@ -214,6 +217,21 @@ fn traffic_grid(comparison: &Comparison) -> Grid {
         ]);
     }
     grid
+}
+
+/// How long they took.
+fn device_latency_grid(comparison: &Comparison) -> Option<Grid> {
+    let sides = comparison.device_interrupts.iter();
+    let known: Vec<_> = sides.filter_map(|side| Some((side.is_on, side.latency?))).collect();
+    let title = format!("{}: from the device's write to the guest's handler, ns", comparison.name);
+    let columns = ["side", "min", "p50", "p90", "p99", "max", "samples"];
+    let mut grid = Grid::new(title, &columns);
+    for (is_on, one) in &known {
+        let side = Value::text(if *is_on { "on" } else { "off" });
+        let figures = [one.min, one.p50, one.p90, one.p99, one.max, one.samples];
+        grid.rows.push(std::iter::once(side).chain(figures.map(Value::Count)).collect());
+    }
+    (!known.is_empty()).then_some(grid)
 }
 
 /// As the machine counted them, with the feature on.

@@ -21,10 +21,8 @@ pub enum Guest {
     Device {
         /// Of the benchmark.
         options: String,
-        /// Nanoseconds between two interrupts.
-        period_ns: u32,
-        /// How many there are.
-        count: u32,
+        /// When it does.
+        sending: Sending,
         /// Whether the host's IOMMU can post them.
         posts: bool,
     },
@@ -41,6 +39,39 @@ pub enum Guest {
     /// The kernel of the host with the guest's initial RAM disk; the text is added to its command
     /// line.
     Linux(String),
+}
+
+/// When a function interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sending {
+    /// Nanoseconds between two interrupts.
+    pub period_ns: u32,
+    /// How many there are.
+    pub count: u32,
+    /// What follows, once all of these have been taken.
+    pub bursts: Option<Bursts>,
+}
+
+/// Bursts of interrupts with silence between, each closer together or further apart than the one
+/// before: whatever a processor does after an interrupt, some interrupt comes at that moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bursts {
+    /// How many.
+    pub bursts: u32,
+    /// Interrupts in each.
+    pub count: u32,
+    /// Nanoseconds between two interrupts of the first burst.
+    pub first_ns: u32,
+    /// How many more there are in each further burst.
+    pub step_ns: u32,
+}
+
+impl Bursts {
+    /// Nanoseconds between the interrupts of a burst, from 0 on; None behind the last.
+    pub fn period_ns(&self, burst: u32) -> Option<u32> {
+        let more = self.step_ns.saturating_mul(burst);
+        (burst < self.bursts).then(|| self.first_ns.saturating_add(more))
+    }
 }
 
 /// One virtual machine from start to end.

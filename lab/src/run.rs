@@ -4,6 +4,7 @@ use crate::booted::Store;
 use crate::breakdown::{self, Breakdown, Kind};
 use crate::builtin::{self, Effort, Guests};
 use crate::comparison::{self, Comparison};
+use crate::device;
 use crate::drive::Watch;
 use crate::expect::Expectation;
 use crate::experiment::{Arm, Experiment};
@@ -233,7 +234,8 @@ fn break_down(
 /// The steps of an arm.
 fn steps(plan: &Plan<'_>, arm: &Arm) -> Vec<Step> {
     let tsc_khz = plan.host.model.tsc_hertz() / 1000;
-    let posts = plan.host.iommu.is_some_and(|iommu| iommu.part.posts());
+    let is_kept_off = plan.additions.parameters.iter().any(|one| device::keeps_from_posting(one));
+    let posts = plan.host.iommu.is_some_and(|iommu| iommu.part.posts()) && !is_kept_off;
     plan.workload.steps(arm, &plan.configuration, tsc_khz, plan.guest_append, plan.limit, posts)
 }
 

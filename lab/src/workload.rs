@@ -4,7 +4,7 @@ use crate::device;
 use crate::experiment::Arm;
 use crate::files::which;
 use crate::network;
-use crate::protocol::{Guest, Step};
+use crate::protocol::{Guest, Sending, Step};
 use bench::Configuration;
 use std::str::FromStr;
 
@@ -126,16 +126,16 @@ impl Workload {
             })
         };
         if *self == Self::Device {
-            let receiver = |name: &str, target: &str, period_ns| {
+            let receiver = |name: &str, target: &str, sending: Sending| {
                 let options = format!(
                     "output=memory tsc_khz={tsc_khz} apic=xapic tests=device targets={target}"
                 );
-                let count = device::INTERRUPTS;
-                step(name, false, Guest::Device { options, period_ns, count, posts }, true)
+                step(name, false, Guest::Device { options, sending, posts }, true)
             };
             return vec![
-                receiver("running", "spinning", device::PERIOD_NS),
-                receiver("halted", "halted", device::PERIOD_HALTED_NS),
+                receiver("running", "spinning", device::RUNNING),
+                receiver("halted", "halted", device::HALTED),
+                receiver("phases", "halted", device::PHASES),
             ];
         }
         if let Some(options) = self.benchmark_options() {

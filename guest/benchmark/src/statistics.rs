@@ -39,10 +39,15 @@ impl Series {
 
     /// Prints the record of this series; `what` names the test and its conditions, as JSON members.
     pub fn report(&self, what: impl Display) {
+        self.report_as("latency", "cycles", what);
+    }
+
+    /// The same in a record of another kind, of samples in another unit.
+    pub fn report_as(&self, record: &str, unit: &str, what: impl Display) {
         self.0.with(|samples| {
             let values = &mut samples.values[..samples.count];
             values.sort_unstable();
-            print!("{{\"record\":\"latency\",{what},\"unit\":\"cycles\",{}}}", Summary(values));
+            print!("{{\"record\":\"{record}\",{what},\"unit\":\"{unit}\",{}}}", Summary(values));
         });
     }
 }

@@ -84,9 +84,9 @@ fn prepare(step: &Step) -> anyhow::Result<(VirtualMachine, Option<Attached>)> {
     let own = &step.arm.guest;
     Ok(match &step.guest {
         Guest::Benchmark(options) => (benchmark(step, options)?, None),
-        Guest::Device { options, period_ns, count, .. } => {
+        Guest::Device { options, sending, .. } => {
             let vm = benchmark(step, options)?;
-            let driven = Driven::new(&vm, *period_ns, *count)?;
+            let driven = Driven::new(&vm, *sending)?;
             (vm, Some(Attached::Pulse(driven)))
         }
         Guest::Linux(options) => (linux(step, &format!("{options} {own}"))?, None),
