@@ -7,6 +7,8 @@ use bench::{Configuration, Outcome, VirtualMachine};
 use board::Images;
 use board::cost::Provenance;
 use board::load::Source;
+use lab::agent::device::Driven;
+use lab::protocol::Sending;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,6 +56,13 @@ pub struct Arguments {
     /// Seconds after which the virtual machine is stopped
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     limit: u64,
+    /// Give the guest the emulated host's function that interrupts (lab exec --iommu on --pulse),
+    /// and let it interrupt each so many nanoseconds; for tests=device
+    #[arg(long, value_name = "NS", conflicts_with = "kernel", value_parser = clap::value_parser!(u32).range(100..))]
+    pulse: Option<u32>,
+    /// How often it does
+    #[arg(long, value_name = "N", requires = "pulse", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(10..))]
+    pulses: u32,
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -91,20 +100,48 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         // Times of an emulated host are not measured: whoever reads them is told what they rest on.
         println!("{}", costs_record(&costs)?);
     }
+    let (period_ns, count) = (arguments.pulse, arguments.pulses);
+    let sending = period_ns.map(|period_ns| Sending { period_ns, count, bursts: None });
+    let mut device = sending.map(|sending| Driven::new(&vm, sending)).transpose()?;
+    let (mut line, mut fault) = (Vec::new(), None);
     let end = vm.run(Duration::from_secs(arguments.limit), &INTERRUPT, |bytes| {
-        let text: Vec<u8> =
+        let mut text: Vec<u8> =
             bytes.iter().filter(|(port, _)| *port == 0).map(|(_, byte)| *byte).collect();
+        if let Some(device) = &mut device {
+            match drive(device, &mut line, &text) {
+                Ok(said) => text.extend(said.into_bytes()),
+                Err(error) => {
+                    fault = fault.take().or(Some(error));
+                    INTERRUPT.store(true, Ordering::Relaxed);
+                }
+            }
+        }
         // A reader that has gone ends nothing: the closing record goes to standard error.
         let mut out = std::io::stdout();
         let _ = out.write_all(&text).and_then(|()| out.flush());
         Vec::new()
     })?;
+    if let Some(fault) = fault {
+        return Err(fault);
+    }
     eprintln!("{}", serde_json::to_string(&end)?);
     Ok(match end.outcome {
         Outcome::PowerOff | Outcome::DebugExit(0) => ExitCode::SUCCESS,
         Outcome::DebugExit(value) => ExitCode::from((value as u8).wrapping_mul(2) | 1),
         _ => ExitCode::from(super::CANNOT_TELL),
     })
+}
+
+/// Hands the guest's lines to the function's driver; `line` is what has no end yet. What was sent,
+/// once all was.
+fn drive(device: &mut Driven, line: &mut Vec<u8>, text: &[u8]) -> anyhow::Result<String> {
+    for byte in text {
+        match byte {
+            b'\n' => device.take(String::from_utf8_lossy(&std::mem::take(line)).trim_end())?,
+            byte => line.push(*byte),
+        }
+    }
+    Ok(device.look()?.map_or(String::new(), |sent| sent + "\n"))
 }
 
 /// What times rest on, as a record among the benchmark's own.

@@ -101,7 +101,9 @@ fn real_kernel(
     host: &Host,
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<Kernel> {
-    match kernel(arguments, host, &[], watch)? {
+    // The function for measuring is there to be given to a process.
+    let modules: &[&str] = if host.has_pulse { &lab::device::MODULES } else { &[] };
+    match kernel(arguments, host, modules, watch)? {
         Found::Kernel(kernel) => Ok(*kernel),
         Found::BuiltIn { instead: Some(why) } => Err(anyhow::anyhow!(why)),
         Found::BuiltIn { instead: None } => Err(Usage::of(anyhow::anyhow!(
