@@ -199,7 +199,7 @@ fn traffic_grid(comparison: &Comparison) -> Grid {
             "interrupts",
             "host took",
             "exits each",
-            "posted",
+            "posted, IPIs too",
             "logged",
         ],
     );

@@ -202,6 +202,7 @@ fn worse(comparisons: &[Comparison]) -> Vec<Change> {
         .chain(
             comparisons
                 .iter()
+                .filter(|one| works_more(one))
                 .filter_map(exits)
                 .filter(|one| one.percent > SAME)
                 .map(|one| (one.percent, one)),
@@ -209,6 +210,12 @@ fn worse(comparisons: &[Comparison]) -> Vec<Change> {
         .collect();
     worse.sort_by(|a, b| b.0.total_cmp(&a.0));
     worse.into_iter().map(|(_, change)| change).collect()
+}
+
+/// Whether there are more exits without those that wait: waiting is no work.
+fn works_more(comparison: &Comparison) -> bool {
+    let (off, on) = comparison.work();
+    off.zip(on).is_some_and(|(off, on)| on > off)
 }
 
 fn worse_sentence(worse: &[Change], feature: &str) -> String {
@@ -353,6 +360,16 @@ mod tests {
     #[test]
     fn more_exits_are_worse() {
         assert!(text(comparison(10, 1000, &[])).starts_with("WORSE with AVIC: x2APIC exits"));
+    }
+
+    #[test]
+    fn a_guest_that_waits_more_often_is_no_worse() {
+        let count = |exits| Some(Count { exits, ..Count::default() });
+        let halts = Reason { isa: Isa::Svm, code: 0x78 };
+        let mut waiting = comparison(100, 50, &[]);
+        waiting.exits.push(ExitRow::new(halts, count(100), count(500)));
+        let got = text(waiting);
+        assert!(!got.contains("WORSE") && got.contains("VM exits x2APIC +175.0 %"), "{got}");
     }
 
     #[test]

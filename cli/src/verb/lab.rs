@@ -71,7 +71,10 @@ fn kernel(
         return Ok(Found::BuiltIn { instead: None });
     }
     let of_wires: &[&str] = if host.wires.is_empty() { &[] } else { &["ixgbevf"] };
-    let modules = &[modules, of_wires].concat();
+    let has_functions = host.has_pulse || !host.wires.is_empty();
+    let to_give: &[&str] =
+        if has_functions && host.iommu.is_some() { &lab::device::MODULES } else { &[] };
+    let modules = &[modules, of_wires, to_give].concat();
     let needs = Needs { vendor: vendor(&host.model), modules };
     match Kernel::find(name.unwrap_or(USUAL), needs, watch) {
         Ok(mut kernel) => {
