@@ -2,6 +2,7 @@
 //! a board that is copied or restored at any point goes on in the same way.
 
 use arch::address::SystemPhysical;
+use arch::nvme::command::{Submission, io};
 use arch::time::Picoseconds;
 use bus::{Context, Effect, GuestMemory, Outbox};
 use device::intel_82599::Wire;
@@ -27,6 +28,10 @@ const QUEUES: u64 = 0x1_0000;
 /// two with a wire between, and one that hears itself.
 const FUNCTIONS: u64 = 3;
 const FIRST_FUNCTION: u64 = FIRST_REGION + DEVICES * REGION;
+/// An NVM Express controller's registers are behind those of the functions.
+const CONTROLLER: u64 = FIRST_FUNCTION + FUNCTIONS * REGION;
+/// Its admin queues and its pair of I/O queues, a page each.
+const COMMANDS: u64 = 0x3_0000;
 /// Rings of 16 descriptors, which all functions share.
 const RINGS: u64 = 0x2_0000;
 
@@ -173,6 +178,7 @@ impl Board {
                 Model::Entropy(Entropy::new(1)),
             ],
             wires: vec![Wire::Pair, Wire::Source(Reaction::Reflect, None)],
+            nvme: vec![disk()],
             ..ChipsetConfiguration::default()
         };
         let chipset = Chipset::new(&configuration);
@@ -232,6 +238,31 @@ impl Board {
             }
         }
         board
+    }
+
+    /// As [`Board::new`], with a pair of queues of the NVM Express controller.
+    fn storing() -> Self {
+        let mut board = Self::new();
+        let slot = FUNCTIONS + u64::from(map::FIRST_SERVER_DEVICE);
+        board.set(map::ECAM.0 + (slot << 15) + 4, 2, 6);
+        for (offset, value) in
+            [(0x24, 0xF_000F), (0x28, COMMANDS), (0x30, COMMANDS + 0x1000), (0x14, 0x46_0001)]
+        {
+            board.set(CONTROLLER + offset, 4, value);
+        }
+        for (index, opcode, flags, place) in [(0, 5, 1, 0x3000), (1, 1, 0x1_0001, 0x2000)] {
+            let arguments = [0xF_0001, flags, 0, 0, 0, 0];
+            let prp1 = COMMANDS + place;
+            board.command(0, index, Submission { opcode, prp1, arguments, ..SUBMISSION });
+            board.set(CONTROLLER + 0x1000, 4, index + 1);
+            board.act(&Action::ToDeadline);
+        }
+        board
+    }
+
+    fn command(&mut self, queue: u64, index: u64, command: Submission) {
+        let command = Submission { identifier: index as u16, ..command };
+        self.store(COMMANDS + queue * 0x2000 + index * 64, &command.to_bytes());
     }
 
     fn set(&mut self, address: u64, size: u8, value: u64) {
@@ -340,9 +371,24 @@ impl Board {
         for disk in chipset.disks_mut() {
             disk.attach(storage()).expect("the same size");
         }
+        for disk in chipset.nvme_disks_mut() {
+            disk.attach(storage()).expect("the same size");
+        }
         Self { chipset, ram: self.ram.clone(), now: self.now }
     }
 }
+
+/// Block 5 of the only namespace.
+const SUBMISSION: Submission = Submission {
+    opcode: 0,
+    flags: 0,
+    identifier: 0,
+    namespace: 1,
+    metadata: 0,
+    prp1: 0x8_0000,
+    prp2: 0,
+    arguments: [5, 0, 0, 0, 0, 0],
+};
 
 fn storage() -> Box<MemoryStorage> {
     Box::new(MemoryStorage::new((0..DISK_SIZE).map(|i| (i / 512) as u8).collect()))
@@ -379,6 +425,26 @@ fn the_online_board_of_these_tests_carries_frames() {
         board.act(&Action::ToDeadline);
     }
     assert_eq!(board.ram[0x9_0000..0x9_000E], board.ram[0x8_0000..0x8_000E]);
+}
+
+#[test]
+fn a_board_restored_behind_a_doorbell_ends_the_commands_that_were_read() {
+    let mut board = Board::storing();
+    board.store(0x8_0000, &[0xCD; 512]);
+    board.command(1, 0, Submission { opcode: io::WRITE, ..SUBMISSION });
+    board.command(1, 1, Submission { opcode: io::READ, prp1: 0x9_0000, ..SUBMISSION });
+    board.set(CONTROLLER + 0x1008, 4, 2);
+    let mut other = board.restored();
+    for board in [&mut board, &mut other] {
+        for done in 1..3 {
+            assert_ne!(board.ram[0x9_0000], 0xCD, "{done} is not done");
+            board.act(&Action::ToDeadline);
+        }
+        assert_eq!(board.ram[0x9_0000..0x9_0200], [0xCD; 512]);
+        let completions = &board.ram[COMMANDS as usize + 0x3000..][..32];
+        assert_eq!(completions[8..16], [2, 0, 1, 0, 0, 0, 1, 0], "both were read, the first ended");
+    }
+    assert!(board.ram == other.ram, "memory differs");
 }
 
 proptest! {
