@@ -10,6 +10,7 @@ use arch::address::{Linear, SystemPhysical};
 use arch::control::{Cr0, Cr4, Efer};
 use arch::exception::PAGE_FAULT;
 use arch::paging::{entry, fault};
+use bus::GuestMemory;
 use bus::walk::{Failure, Format, Leaf, Tables, walk};
 
 /// A finished walk.
@@ -91,28 +92,7 @@ impl Cpu {
         if self.guest.is_running() || !self.control.is_long_mode() {
             return None;
         }
-        let format = Wide::of(self);
-        let settled = entry::PRESENT | entry::ACCESSED;
-        let mut table = self.control.cr3 & entry::ADDRESS;
-        let (mut rights, mut level) = (u64::MAX, 4);
-        let (raw, page_bits) = loop {
-            let page_bits = 12 + Wide::INDEX_BITS * (level - 1);
-            let index = linear.0 >> page_bits & ((1 << Wide::INDEX_BITS) - 1);
-            let at = bus.memory.offset(SystemPhysical(table + index * Wide::ENTRY_BYTES))?;
-            let raw = u64::from_le_bytes(*bus.memory.ram.get(at..)?.first_chunk()?);
-            let is_leaf = level == 1 || format.is_large(raw, level);
-            if raw & settled != settled || format.is_malformed(raw, level, is_leaf) {
-                return None;
-            }
-            rights &= format.rights(raw);
-            if is_leaf {
-                break (raw, page_bits);
-            }
-            table = format.table(raw);
-            level -= 1;
-        };
-        let frame = raw & entry::ADDRESS;
-        let walk = Walk::new(&Leaf { place: (), entry: raw, page_bits, rights }, frame, linear);
+        let walk = Walk::settled(&Wide::of(self), self.control.cr3, bus.memory, linear)?;
         let allows = |wanted| self.permits(&walk, wanted, set).is_ok();
         let grants =
             (allows(Access::Read), walk.is_dirty && allows(Access::Write), allows(Access::Execute));
@@ -125,7 +105,7 @@ impl Cpu {
             return None;
         }
         self.guest.own = walk.own_rights();
-        self.fill_tlb(bus, set, linear, Located::Memory(walk.address), grants, page_bits > 12);
+        self.fill_tlb(bus, set, linear, Located::Memory(walk.address), grants, walk.page_bits > 12);
         Some(walk.address)
     }
 
@@ -329,6 +309,46 @@ impl Cpu {
 }
 
 impl Walk {
+    /// Through four levels of entries that are in RAM, present, well formed and accessed already.
+    /// What must hold of each entry is asked of all together: to follow one that is not present
+    /// only reads, and whether a page is large decides the way.
+    #[inline(always)]
+    fn settled(format: &Wide, cr3: u64, memory: &GuestMemory, linear: Linear) -> Option<Self> {
+        let read = |table: u64, page_bits: u32| {
+            let index = linear.0 >> page_bits & ((1 << Wide::INDEX_BITS) - 1);
+            let at = (table & entry::ADDRESS) + index * Wide::ENTRY_BYTES;
+            let raw = memory.ram.get(memory.offset(SystemPhysical(at))?..)?.first_chunk()?;
+            Some(u64::from_le_bytes(*raw))
+        };
+        let root = read(cr3, 39)?;
+        let pointer = read(root, 30)?;
+        let (mut raw, mut page_bits, mut level) = (pointer, 30, 3);
+        let (mut all, mut any) = (root & pointer, root | pointer);
+        if !format.is_large(raw, level) {
+            if format.is_malformed(raw, level, false) {
+                return None;
+            }
+            (page_bits, level) = (21, 2);
+            raw = read(raw, page_bits)?;
+            (all, any) = (all & raw, any | raw);
+            if !format.is_large(raw, level) {
+                (page_bits, level) = (12, 1);
+                raw = read(raw, page_bits)?;
+                (all, any) = (all & raw, any | raw);
+            }
+        }
+        let settled = entry::PRESENT | entry::ACCESSED;
+        let is_well_formed = any & format.reserved == 0
+            && !format.is_malformed(root, 4, false)
+            && !format.is_malformed(raw, level, true);
+        if all & settled != settled || !is_well_formed {
+            return None;
+        }
+        let rights = format.rights(all & !entry::NO_EXECUTE | any & entry::NO_EXECUTE);
+        let leaf = Leaf { place: (), entry: raw, page_bits, rights };
+        Some(Self::new(&leaf, raw & entry::ADDRESS, linear))
+    }
+
     fn new<P>(leaf: &Leaf<P>, frame: u64, linear: Linear) -> Self {
         let in_page = (1u64 << leaf.page_bits) - 1;
         Self {
