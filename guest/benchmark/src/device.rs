@@ -5,7 +5,8 @@
 //!
 //! The function writes its own time, and handlers take this processor's. What lies between the two
 //! clocks is found by watching memory while the first few writes come: as soon as one is seen, the
-//! two are the same moment.
+//! two are the same moment. That holds for as long as the counter's rate is known exactly: where it
+//! is not given (`tsc_khz=`), no time is told.
 
 use crate::selection::Selection;
 use crate::statistics::FIRST;
@@ -52,11 +53,11 @@ pub fn measure(selection: &Selection, apic: &str) {
         apic::end_of_interrupt();
     });
     for target in ["spinning", "halted"].into_iter().filter(|name| selection.wants_targets(name)) {
-        receive(apic, target);
+        receive(apic, target, selection.knows_rate);
     }
 }
 
-fn receive(apic: &str, target: &str) {
+fn receive(apic: &str, target: &str, knows_rate: bool) {
     let own = processor::current();
     HAS_ENDED.store(false, Ordering::SeqCst);
     FIRST.clear();
@@ -90,8 +91,10 @@ fn receive(apic: &str, target: &str) {
         own.arrival_count() - before,
         WRITTEN.number(),
     );
-    let what = format_args!("\"apic\":\"{apic}\",\"target\":\"{target}\"");
-    FIRST.report_as("device_latency", "ns", what);
+    if knows_rate {
+        let what = format_args!("\"apic\":\"{apic}\",\"target\":\"{target}\"");
+        FIRST.report_as("device_latency", "ns", what);
+    }
 }
 
 /// How this processor's clock and the function's go together.

@@ -45,6 +45,8 @@ pub struct Selection<'a> {
     pub gap: u64,
     /// Cycles after which an interrupt is lost.
     pub patience: u64,
+    /// The counter's rate is given, and not measured here.
+    pub knows_rate: bool,
 }
 
 impl<'a> Selection<'a> {
@@ -59,6 +61,7 @@ impl<'a> Selection<'a> {
             messages: boot.number("messages", 2000).clamp(1, 1 << 32),
             gap: boot.number("gap", 20_000).min(1 << 32),
             patience: boot.number("patience", patience::DEFAULT).max(1_000_000),
+            knows_rate: boot.option("tsc_khz").is_some(),
         }
     }
 
