@@ -9,9 +9,10 @@
 //! to take part in, and encrypted guests.
 
 use crate::error::BenchError;
+use crate::processor::write_msr;
 use kvm_bindings::{
-    KVM_CAP_HYPERV_SYNIC, KVM_GUESTDBG_BLOCKIRQ, KVM_GUESTDBG_ENABLE, Msrs, kvm_enable_cap,
-    kvm_guest_debug, kvm_lapic_state, kvm_msr_entry,
+    KVM_CAP_HYPERV_SYNIC, KVM_GUESTDBG_BLOCKIRQ, KVM_GUESTDBG_ENABLE, kvm_enable_cap,
+    kvm_guest_debug, kvm_lapic_state,
 };
 use kvm_ioctls::VcpuFd;
 use serde::{Deserialize, Serialize};
@@ -79,20 +80,4 @@ impl Inhibit {
 fn with_other_id(mut state: kvm_lapic_state) -> kvm_lapic_state {
     state.regs[APIC_ID] = OTHER_ID as _;
     state
-}
-
-fn write_msr(
-    vcpu: &VcpuFd,
-    request: &'static str,
-    index: u32,
-    data: u64,
-) -> Result<(), BenchError> {
-    let entry = kvm_msr_entry { index, data, ..Default::default() };
-    let refused = || BenchError::kvm(request, kvm_ioctls::Error::new(libc::EINVAL));
-    let msrs = Msrs::from_entries(&[entry]).map_err(|_| refused())?;
-    // KVM stops at the first register that it refuses, and says how many it took.
-    match vcpu.set_msrs(&msrs).map_err(|error| BenchError::kvm(request, error))? {
-        1 => Ok(()),
-        _ => Err(refused()),
-    }
 }

@@ -3,9 +3,12 @@
 use crate::configuration::Configuration;
 use crate::error::BenchError;
 use arch::apic::ApicBase;
+use arch::msr;
 use board::load::{BootState, EntryMode};
 use board::topology::{Level, Topology};
-use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2, kvm_regs, kvm_segment};
+use kvm_bindings::{
+    CpuId, KVM_MAX_CPUID_ENTRIES, Msrs, kvm_cpuid_entry2, kvm_msr_entry, kvm_regs, kvm_segment,
+};
 use kvm_ioctls::{Kvm, VcpuFd};
 
 /// CPUID Fn0000_0001 ECX: x2APIC, TSC deadline timer, there is a hypervisor.
@@ -15,6 +18,9 @@ const HYPERVISOR: u32 = 1 << 31;
 /// CPUID Fn4000_0001 EAX, KVM_FEATURE_MSI_EXT_DEST_ID: messages have destinations of 15 bits. KVM
 /// leaves it to whoever routes them. [LINUX "KVM CPUID bits"]
 const EXTENDED_DESTINATIONS: u32 = 1 << 15;
+
+/// IA32_MISC_ENABLE.
+const FAST_STRINGS: u64 = 1 << 0;
 
 /// What every processor's CPUID starts from.
 pub(crate) fn supported_cpuid(kvm: &Kvm) -> Result<CpuId, BenchError> {
@@ -84,6 +90,40 @@ pub(crate) fn enter_x2apic(vcpu: &VcpuFd) -> Result<(), BenchError> {
     let base = ApicBase::from_bits(special.apic_base).with_is_enabled(true).with_is_x2apic(true);
     special.apic_base = base.into_bits();
     vcpu.set_sregs(&special).map_err(|error| BenchError::kvm("KVM_SET_SREGS", error))
+}
+
+/// Leaves string instructions fast, as firmware does. Linux takes back the feature of fast long
+/// strings where they are not, and up to 6.1 moves memory wrongly if that of short ones is left.
+/// [SDM4 "IA32_MISC_ENABLE"]
+pub(crate) fn enable_fast_strings(vcpu: &VcpuFd) -> Result<(), BenchError> {
+    let request = "KVM_GET_MSRS";
+    let asked = kvm_msr_entry { index: msr::MISC_ENABLE, ..Default::default() };
+    let mut msrs = Msrs::from_entries(&[asked]).map_err(|_| refused(request))?;
+    match vcpu.get_msrs(&mut msrs).map_err(|error| BenchError::kvm(request, error))? {
+        1 => {}
+        _ => return Err(refused(request)),
+    }
+    let value = msrs.as_slice()[0].data | FAST_STRINGS;
+    write_msr(vcpu, "KVM_SET_MSRS", msr::MISC_ENABLE, value)
+}
+
+pub(crate) fn write_msr(
+    vcpu: &VcpuFd,
+    request: &'static str,
+    index: u32,
+    data: u64,
+) -> Result<(), BenchError> {
+    let entry = kvm_msr_entry { index, data, ..Default::default() };
+    let msrs = Msrs::from_entries(&[entry]).map_err(|_| refused(request))?;
+    // KVM stops at the first register that it refuses, and says how many it took.
+    match vcpu.set_msrs(&msrs).map_err(|error| BenchError::kvm(request, error))? {
+        1 => Ok(()),
+        _ => Err(refused(request)),
+    }
+}
+
+fn refused(request: &'static str) -> BenchError {
+    BenchError::kvm(request, kvm_ioctls::Error::new(libc::EINVAL))
 }
 
 /// Puts the bootstrap processor at the kernel's first instruction.

@@ -60,6 +60,7 @@ impl VirtualMachine {
                 .create_vcpu(id.into())
                 .map_err(|error| BenchError::kvm("KVM_CREATE_VCPU", error))?;
             processor::set_cpuid(&vcpu, &supported, configuration, &topology, id)?;
+            processor::enable_fast_strings(&vcpu)?;
             vcpus.push(vcpu);
         }
         let last = topology.apic_id(CpuIndex(configuration.vcpus - 1)).0;
