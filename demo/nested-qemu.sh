@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
 # Debian's own QEMU on the emulated host: Debian 13's kernel boots on the machine, its KVM and its
 # qemu-system-x86_64 run a guest with the same kernel, and `avicenna why` looks at that process.
-# usage: nested-qemu.sh AVICENNA [CPU MODEL]
+# usage: nested-qemu.sh AVICENNA [CPU MODEL WITH AVIC]
 # Everything comes from packages by name and is unpacked below target/, nothing is installed. Says so and
 # is skipped where packages cannot be had. Takes some minutes.
 set -u
 avicenna=$1
 cpu=${2:-zen4}
+case $cpu in
+    zen*) ;;
+    *) echo "nested-qemu.sh: what it proves of AVIC takes a zen model, not $cpu; passthrough.sh runs QEMU on either vendor" >&2
+       exit 2 ;;
+esac
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$root/target/nested-qemu
 . "$root/demo/packages.sh"
