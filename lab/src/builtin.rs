@@ -54,8 +54,8 @@ pub struct Guests<'a> {
 pub(crate) fn check(workload: &Workload, experiment: &Experiment) -> anyhow::Result<()> {
     anyhow::ensure!(
         workload.benchmark_options().is_some(),
-        "the built-in hypervisor runs the workloads ipi, mesh and timer; threads and commands need \
-         a distribution's kernel"
+        "the built-in hypervisor runs the workloads ipi, mesh and timer; the others and commands \
+         need a distribution's kernel"
     );
     let base = Feature::of_vendor(experiment.vendor());
     anyhow::ensure!(

@@ -42,7 +42,7 @@ pub struct Arguments {
     no_pin: bool,
     /// A PCI function of this host that the guest gets, such as 0000:00:15.0; vfio-pci must drive
     /// it
-    #[arg(long = "device", value_name = "ADDRESS")]
+    #[arg(long = "device", value_name = "ADDRESS", value_parser = parse_address)]
     devices: Vec<String>,
     /// A bzImage, PVH vmlinux or Multiboot image; without it, the built-in benchmark
     #[arg(long, value_name = "FILE")]
@@ -134,6 +134,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 
 /// Hands the guest's lines to the function's driver; `line` is what has no end yet. What was sent,
 /// once all was.
+fn parse_address(text: &str) -> Result<String, String> {
+    facts::pci_address(text)
+        .ok_or_else(|| "must be the address of a PCI function, such as 0000:00:15.0".to_owned())
+}
+
 fn drive(device: &mut Driven, line: &mut Vec<u8>, text: &[u8]) -> anyhow::Result<String> {
     for byte in text {
         match byte {

@@ -5,6 +5,7 @@ mod iommu;
 mod remapping;
 mod vm;
 
+pub use remapping::pci_address;
 pub use vm::is_process_list;
 
 use crate::acpi;

@@ -23,7 +23,7 @@ mod vfio;
 pub mod wanted;
 pub mod watch;
 
-pub use decode::facts;
+pub use decode::{facts, pci_address};
 pub use error::Error;
 pub use inputs::Inputs;
 pub use rules::host::Facts;

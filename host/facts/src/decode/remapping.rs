@@ -75,8 +75,14 @@ fn of_amd(text: &str) -> Result<Vec<RemappingEntry>, String> {
     }
 }
 
+/// A PCI function's address with its domain, `0000:3b:00.1`, of that or of `3b:00.1`.
+pub fn pci_address(text: &str) -> Option<String> {
+    let domain = if text.len() == "3b:00.1".len() { "0000:" } else { "" };
+    is_address(text).then(|| format!("{domain}{text}"))
+}
+
 /// `3b:00.1` or `0000:3b:00.1`.
-pub fn is_address(text: &str) -> bool {
+fn is_address(text: &str) -> bool {
     let is_hexadecimal =
         |part: &str, digits| part.len() == digits && part.bytes().all(|b| b.is_ascii_hexdigit());
     let Some((front, function)) = text.rsplit_once('.') else { return false };
@@ -136,6 +142,8 @@ mod tests {
             ("00:16:3e:00:00:01", false),
         ] {
             assert_eq!(is_address(text), is, "{text}");
+            let whole = pci_address(text);
+            assert_eq!(whole.as_deref(), is.then_some("0000:3b:00.1"), "{text}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Running virtual machines: command lines, libvirt's status files, KVM's statistics.
 
-use super::remapping::is_address;
+use super::remapping::pci_address;
 use crate::inputs::{Content, Inputs};
 use crate::wanted;
 use rules::host::{ConfigurationFile, Fact, Reading, RunningVm};
@@ -90,11 +90,7 @@ fn functions(inputs: &Inputs, pid: u32, arguments: &[String]) -> Fact<Vec<String
             || word.contains("host=")
     });
     let parts = words.flat_map(|word| word.split(['=', ',', '"', '/', '}', '{', ' ']));
-    let addresses = parts.filter(|part| is_address(part)).map(|part| match part.len() {
-        7 => format!("0000:{part}"),
-        _ => part.to_owned(),
-    });
-    let mut found: Vec<String> = addresses.collect();
+    let mut found: Vec<String> = parts.filter_map(pci_address).collect();
     found.sort();
     found.dedup();
     Fact::value(format!("/proc/{pid}/cmdline"), found)
