@@ -39,7 +39,7 @@ impl std::error::Error for Usage {}
 pub fn of_error(error: &anyhow::Error) -> u8 {
     if error.is::<Usage>() {
         USAGE
-    } else if matches!(error.downcast_ref(), Some(lab::drive::Halt::Interrupted)) {
+    } else if matches!(error.downcast_ref(), Some(lab::watch::Halt::Interrupted)) {
         INTERRUPTED
     } else {
         CANNOT_TELL
@@ -59,7 +59,7 @@ mod tests {
         let wrapped = Err::<(), _>(usage).context("around").expect_err("an error");
         assert_eq!(of_error(&wrapped), USAGE);
         assert_eq!(of_error(&anyhow!("other")), CANNOT_TELL);
-        let halt = anyhow::Error::from(lab::drive::Halt::Interrupted).context("somewhere");
+        let halt = anyhow::Error::from(lab::watch::Halt::Interrupted).context("somewhere");
         assert_eq!(of_error(&halt), INTERRUPTED);
     }
 }

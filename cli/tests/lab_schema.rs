@@ -3,12 +3,12 @@
 use arch::time::Picoseconds;
 use bench::{Configuration, Outcome};
 use board::cost::CostProfile;
-use lab::counters::{Count, Reason, Tally};
-use lab::experiment::{Experiment, ModuleParameter, Setting};
-use lab::prediction::{Scale, Subject, predict};
-use lab::protocol::{Guest, Sending, Step, StepResult, Tracepoints};
+use lab::drive::counters::{Count, Reason, Tally};
+use lab::drive::observed::Observed;
+use lab::evidence::{Scale, Subject, predict};
+use lab::plan::{Experiment, ModuleParameter, Setting};
+use lab::protocol::{Guest, Step, StepResult, Tracepoints};
 use lab::result::{HostFacts, LabResult, RunFacts};
-use lab::session::Observed;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trace::exit_reason::Isa;
@@ -40,9 +40,11 @@ fn observed(setting: Setting) -> Observed {
         },
         step: Step {
             name: "xAPIC".into(),
+            workload: "ipi".into(),
             arm,
             configuration: Configuration::default(),
             guest: Guest::Benchmark("warmup=1".into()),
+            posts: true,
             is_traced: true,
             limit: 1,
         },
@@ -61,8 +63,7 @@ fn observed(setting: Setting) -> Observed {
 /// The same with a device whose interrupts nearly all arrived.
 fn with_device(observed: Observed) -> Observed {
     let mut observed = observed;
-    let sending = Sending { period_ns: 20_000, count: 10_000, bursts: None };
-    observed.step.guest = Guest::Device { options: String::new(), sending, posts: true };
+    (observed.step.name, observed.step.workload) = ("running".into(), "device".into());
     let records = [
         r#"{"record":"device_sent","sent":10000,"refused":0}"#,
         r#"{"record":"device","target":"spinning","arrived":9999}"#,
@@ -85,7 +86,8 @@ fn an_interrupt_of_a_device_that_is_lost_is_told() {
 /// The same with a network function, one interrupt of which the host took.
 fn with_network(observed: Observed) -> Observed {
     let mut observed = observed;
-    observed.step.guest = Guest::Network { options: String::new(), bytes: 1000, posts: true };
+    observed.step.workload = "network".into();
+    observed.step.guest = Guest::Linux(String::new());
     // Of a host whose AVIC is inhibited nothing is demanded.
     if let Some(counted) = &mut observed.result.tracepoints {
         counted.inhibits.clear();

@@ -2,41 +2,19 @@
 //! session sends, and answers with what happened.
 
 mod command;
-pub mod device;
-mod function;
 mod guest;
-mod interface;
-mod module;
-mod mounts;
-mod peer;
+mod line;
 mod step;
 mod tracing;
-mod traffic;
 
-use crate::protocol::{COMMAND_LINE, FromAgent, PORT, ToAgent};
+use crate::linux::module::Modules;
+use crate::linux::mounts;
+use crate::linux::place::{COSTS, GUEST_COMMAND_LINE};
+use crate::protocol::{COMMAND_LINE, FromAgent, ToAgent};
 use anyhow::Context;
 use board::cost::Provenance;
-use module::Modules;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use line::Line;
 use std::time::Duration;
-
-/// Where the initial RAM disk has kernel modules, in the order in which they are loaded.
-pub(crate) const MODULES: &str = "/lib/modules-in-order";
-/// Where it has parameters for them.
-pub(crate) const PARAMETERS: &str = "/lib/module-parameters";
-/// Where it has what the machine's times rest on, as JSON.
-pub(crate) const COSTS: &str = "/lib/avicenna-costs.json";
-/// Where it has a Linux guest.
-pub(crate) const GUEST_KERNEL: &str = "/guest/vmlinuz";
-pub(crate) const GUEST_INITRD: &str = "/guest/initrd";
-/// Where it has the command of a guest.
-pub(crate) const GUEST_COMMAND: &str = "/command";
-/// The word that makes this program the first process of a guest; a workload follows.
-pub(crate) const GUEST_COMMAND_LINE: &str = "avicenna.guest=";
-/// What an interactive lab runs.
-pub(crate) const SHELL: &str = "/bin/sh";
 
 /// What times rest on, if this program runs on a host of the lab: they are computed there.
 pub fn costs() -> Option<Provenance> {
@@ -69,50 +47,6 @@ fn power_off() -> ! {
     loop {
         std::thread::sleep(Duration::from_secs(1));
     }
-}
-
-/// The line to the session.
-struct Line {
-    input: BufReader<File>,
-    output: File,
-}
-
-impl Line {
-    fn open() -> anyhow::Result<Self> {
-        let path = port()?;
-        let output = File::options().read(true).write(true).open(&path);
-        let output = output.with_context(|| format!("cannot open {}", path.display()))?;
-        Ok(Self { input: BufReader::new(output.try_clone()?), output })
-    }
-
-    fn send(&mut self, message: &FromAgent) -> anyhow::Result<()> {
-        let mut line = serde_json::to_vec(message)?;
-        line.push(b'\n');
-        Ok(self.output.write_all(&line)?)
-    }
-
-    fn receive(&mut self) -> anyhow::Result<ToAgent> {
-        let mut line = String::new();
-        if self.input.read_line(&mut line)? == 0 {
-            return Ok(ToAgent::PowerOff);
-        }
-        Ok(serde_json::from_str(&line)?)
-    }
-}
-
-/// The device of the port, which the kernel names by number; its name is in sysfs.
-fn port() -> anyhow::Result<PathBuf> {
-    for _ in 0..200 {
-        let ports = std::fs::read_dir("/sys/class/virtio-ports").into_iter().flatten().flatten();
-        for port in ports {
-            let name = std::fs::read_to_string(port.path().join("name")).unwrap_or_default();
-            if name.trim() == PORT {
-                return Ok(Path::new("/dev").join(port.file_name()));
-            }
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    anyhow::bail!("the host has no virtio console with a port named {PORT}")
 }
 
 fn run() -> anyhow::Result<()> {

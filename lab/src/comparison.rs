@@ -1,82 +1,39 @@
 //! Results side by side: the same virtual machine with the feature off and on, and with part of it
 //! where there are steps between.
 
-use crate::between::{ArmExits, Between};
-use crate::breakdown::Breakdown;
-use crate::counters::{Count, Reason, Tally};
-use crate::device::DeviceInterrupts;
-use crate::experiment::Setting;
-use crate::inhibition;
-use crate::network::Traffic;
-use crate::per_ipi::ExitsPerIpi;
+mod agreement;
+pub mod between;
+pub mod breakdown;
+mod exit;
+mod inhibition;
+mod measure;
+pub mod per_ipi;
+
+pub use agreement::Agreement;
+pub use exit::ExitRow;
+pub(crate) use inhibition::history;
+pub use measure::Measure;
+pub(crate) use measure::side_by_side;
+
+use crate::drive::counters::{Count, Reason, Tally};
+use crate::drive::observed::Observed;
+use crate::plan::Setting;
 use crate::protocol::Guest;
-use crate::session::Observed;
+use crate::workload::found::{Findings, Run};
+use crate::workload::{self, figures};
 use bench::Outcome;
+use between::{ArmExits, Between};
+use breakdown::Breakdown;
+use per_ipi::ExitsPerIpi;
 use profile::inhibit::Inhibits;
 use rules::inhibit::Vendor;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use trace::exit_reason::Isa;
 
 /// A virtual machine that was inhibited for more of its time than this is expected nothing of.
 const SHARE_INHIBITED: f64 = 0.005;
-
-/// Exits of one reason, off and on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ExitRow {
-    /// The exit code, or the exit-reason field.
-    pub code: u64,
-    /// As KVM's tracepoints spell it.
-    pub name: String,
-    /// Waiting, which is no work.
-    #[serde(skip)]
-    pub is_wait: bool,
-    /// None where that side was not run.
-    pub off: Option<Count>,
-    /// None where that side was not run.
-    pub on: Option<Count>,
-}
-
-impl ExitRow {
-    pub(crate) fn new(reason: Reason, off: Option<Count>, on: Option<Count>) -> Self {
-        Self { code: reason.code, name: reason.name(), is_wait: reason.is_wait(), off, on }
-    }
-}
-
-/// A figure that the guest measured, off and on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Measure {
-    /// The test and its conditions.
-    pub name: String,
-    /// Of both values.
-    pub unit: &'static str,
-    /// None where that side was not run.
-    pub off: Option<f64>,
-    /// None where that side was not run.
-    pub on: Option<f64>,
-    /// How often it was measured on each side; what was measured once says nothing of how it
-    /// varies.
-    pub samples: u64,
-}
-
-impl Measure {
-    /// From off to on, in percent.
-    pub fn change(&self) -> Option<f64> {
-        let (off, on) = (self.off.filter(|off| *off > 0.0)?, self.on?);
-        Some((on - off) / off * 100.0)
-    }
-
-    /// Whether less of it is better: of time, but not of a rate.
-    pub fn is_better_when_less(&self) -> bool {
-        !self.unit.ends_with("/s")
-    }
-
-    /// The change with its sign turned so that more is worse.
-    pub fn worsening(&self) -> Option<f64> {
-        self.change().map(|change| if self.is_better_when_less() { change } else { -change })
-    }
-}
 
 /// Events of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -87,26 +44,6 @@ pub struct Counted {
     pub name: String,
     /// Events.
     pub count: u64,
-}
-
-/// Whether the hypervisor's software and the machine counted the same exits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Agreement {
-    #[serde(rename = "is_on", serialize_with = "as_bool")]
-    /// Which side it is about.
-    pub setting: Setting,
-    /// Who counted besides the machine, for people.
-    pub counted_by: &'static str,
-    /// That count: KVM's tracepoints, or the reference hypervisor's own.
-    pub software: u64,
-    /// The machine's own count.
-    pub machine: u64,
-    /// Exit codes whose counts differ: name, software, machine.
-    pub differences: Vec<(String, u64, u64)>,
-}
-
-fn as_bool<S: Serializer>(setting: &Setting, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_bool(setting.is_on())
 }
 
 /// Which part of a virtual machine's life counts.
@@ -150,12 +87,9 @@ pub struct Comparison {
     pub agreement: Vec<Agreement>,
     /// Exits by the guest's IPIs, off and on, where it says how many it sent.
     pub exits_per_ipi: Vec<ExitsPerIpi>,
-    /// The interrupts of a device that the guest was given, off and on.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub device_interrupts: Vec<DeviceInterrupts>,
-    /// Of a network function that the guest was given, off and on.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub traffic: Vec<Traffic>,
+    /// What the workload found of its own, off and on.
+    #[serde(flatten)]
+    pub found: Findings,
     /// Seconds in which virtual processors could run with the feature on, and those of them during
     /// which KVM inhibited it.
     pub inhibited: Option<(f64, f64)>,
@@ -239,8 +173,8 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
     let is_marked = traced.clone().all(|one| one.window.is_some());
     let scope = if is_marked && (off.or(on)).is_some() { Scope::Workload } else { Scope::Life };
     let on_points = on.and_then(|one| one.result.tracepoints.clone()).unwrap_or_default();
-    let history = on.and_then(|_| inhibition::history(&on_points, release));
-    let inhibited = history.as_ref().map_or(0.0, |all| all.machines[0].inhibited_seconds);
+    let inhibit_history = on.and_then(|_| history(&on_points, release));
+    let inhibited = inhibit_history.as_ref().map_or(0.0, |all| all.machines[0].inhibited_seconds);
     let left = on.map(|one| scoped(one, scope).clone()).unwrap_or_default();
     let mine = observed.iter().filter(|one| one.step.name == name);
     let seconds = on_points.ran.map(|(begin, end)| end - begin);
@@ -265,35 +199,32 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
     };
     let between: Vec<Between> =
         middle.clone().filter(|one| one.step.is_traced).map(between).collect();
-    let of_device = traced.clone().filter_map(|one| {
+    let found = traced.clone().filter_map(|one| {
         let is_inhibited = one.step.arm.setting.is_on() && is_inhibited;
-        DeviceInterrupts::of(one, scoped(one, scope), is_inhibited)
+        let run = Run { observed: one, tally: scoped(one, scope), is_inhibited };
+        workload::named(&one.step.workload)?.find(&run)
     });
-    let device_interrupts: Vec<DeviceInterrupts> = of_device.collect();
-    let of_network = traced.clone().filter_map(|one| {
-        let is_inhibited = one.step.arm.setting.is_on() && is_inhibited;
-        Traffic::of(one, scoped(one, scope), is_inhibited)
-    });
-    let traffic: Vec<Traffic> = of_network.collect();
+    let found = Findings(found.collect());
     let in_between = between.iter().filter_map(|arm| arm.exits_per_ipi.as_ref());
     let unmet = exits_per_ipi.iter().chain(in_between).filter(|one| !one.is_as_expected());
     let unmet = unmet.map(ExitsPerIpi::sentence);
-    let faults = device_interrupts.iter().flat_map(DeviceInterrupts::faults);
-    let faults = faults.chain(traffic.iter().flat_map(Traffic::faults));
+    let faults = found.0.iter().flat_map(|one| &one.faults);
     let unmet: Vec<String> = unmet.chain(faults.map(|fault| format!("{name}, {fault}"))).collect();
     Comparison {
         name: name.into(),
         hardware: off.or(on).or(mine.clone().next()).map_or("", |one| hardware(one.step.arm.isa())),
         scope,
         exits: exit_rows(off, on, scope),
-        measures: measures(of(Setting::Off, false).or(off), of(Setting::On, false).or(on)),
+        measures: measure::side_by_side(
+            of(Setting::Off, false).or(off).map(figures),
+            of(Setting::On, false).or(on).map(figures),
+        ),
         agreement: traced.filter_map(agreement).collect(),
         between,
         exits_per_ipi,
-        device_interrupts,
-        traffic,
+        found,
         inhibited: seconds.map(|seconds| (seconds, inhibited)),
-        inhibit_history: history,
+        inhibit_history,
         inhibits: on_points.inhibits,
         incomplete: counted(&on_points.incomplete, incomplete_name),
         unaccelerated: counted(&on_points.unaccelerated, register_name),
@@ -415,7 +346,7 @@ fn troubles(one: &Observed) -> Vec<String> {
             asked.value
         )
     });
-    let unsaid = matches!(one.step.guest, Guest::Linux(_) | Guest::Network { .. });
+    let unsaid = matches!(one.step.guest, Guest::Linux(_));
     let unsaid = unsaid && figures(one).is_empty();
     let unsaid = unsaid.then(|| {
         let last = one.result.console.iter().rev().take(3).rev().cloned();
@@ -449,78 +380,6 @@ fn workload_failure(line: &str) -> Option<String> {
             Some(format!("the command in the guest ended with status {status}"))
         }
         ("failure", _) => Some(format!("the guest says: {line}")),
-        _ => None,
-    }
-}
-
-/// The guest's records as figures: latencies by their median, throughputs, events.
-fn measures(off: Option<&Observed>, on: Option<&Observed>) -> Vec<Measure> {
-    side_by_side(off.map(figures), on.map(figures))
-}
-
-/// A figure of a guest.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figure {
-    /// The test and its conditions.
-    pub name: String,
-    /// Of the value.
-    pub unit: &'static str,
-    /// As the guest says it.
-    pub value: f64,
-    /// How often it was measured.
-    pub samples: u64,
-}
-
-pub(crate) fn side_by_side(off: Option<Vec<Figure>>, on: Option<Vec<Figure>>) -> Vec<Measure> {
-    let mut known: Vec<&Figure> = Vec::new();
-    for figure in [&off, &on].into_iter().flatten().flatten() {
-        if !known.iter().any(|other| other.name == figure.name) {
-            known.push(figure);
-        }
-    }
-    let value = |figures: &Option<Vec<Figure>>, name: &str| {
-        figures.as_ref()?.iter().find(|figure| figure.name == name).map(|figure| figure.value)
-    };
-    let measure = |figure: &Figure| Measure {
-        off: value(&off, &figure.name),
-        on: value(&on, &figure.name),
-        name: figure.name.clone(),
-        unit: figure.unit,
-        samples: figure.samples,
-    };
-    known.into_iter().map(measure).collect()
-}
-
-pub(crate) fn figures(one: &Observed) -> Vec<Figure> {
-    let records = one.result.console.iter().filter_map(|line| {
-        line.starts_with('{').then(|| serde_json::from_str::<Json>(line).ok()).flatten()
-    });
-    records.filter_map(|record| figure(&record)).collect()
-}
-
-/// The figure in one record of the benchmark or of a workload.
-pub(crate) fn figure(record: &Json) -> Option<Figure> {
-    let text = |key: &str| record[key].as_str().unwrap_or_default();
-    let fence = if record["fence"].as_bool() == Some(true) { ", fence" } else { "" };
-    let path = || format!("{} {}{fence}", text("test"), text("destination")).trim_end().to_owned();
-    let figure = |name, unit, value, samples| Some(Figure { name, unit, value, samples });
-    match text("record") {
-        "latency" => figure(
-            path(),
-            "cycles",
-            record["p50"].as_f64()?,
-            record["samples"].as_u64().unwrap_or(1),
-        ),
-        "throughput" => figure(path(), "messages/s", record["per_second"].as_f64()?, 1),
-        "threads" => {
-            let rate = record["events"].as_f64()? / record["seconds"].as_f64()?;
-            figure("threads".into(), "events/s", rate, 1)
-        }
-        "network" => {
-            let rate = record["sent"].as_f64()? / record["seconds"].as_f64()?;
-            figure("stream to the host".into(), "bytes/s", rate, 1)
-        }
-        "command" => figure("command".into(), "seconds", record["seconds"].as_f64()?, 1),
         _ => None,
     }
 }

@@ -1,12 +1,17 @@
 //! Runs the emulated machine a slice of time at once: counts what it does, keeps what it prints,
 //! and looks up in between, since someone may want it to stop.
 
-use crate::counters::Counters;
-use crate::recording::Recording;
+pub mod counters;
+pub mod expected;
+pub mod observed;
+pub mod recording;
+pub mod session;
+
+use crate::watch::{Halt, Watch};
 use arch::time::Picoseconds;
 use board::{Limits, Machine, Outcome};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use counters::Counters;
+use recording::Recording;
 
 /// Virtual time between two looks at the machine.
 const SLICE: Picoseconds = Picoseconds::from_milliseconds(5);
@@ -19,74 +24,6 @@ const FAULTS: [&str; 4] =
     ["Kernel panic - not syncing", "BUG: ", "Oops: ", "general protection fault"];
 /// Bytes of a console that are kept.
 const MOST_CONSOLE: usize = 1 << 20;
-
-/// Why a machine is not run on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Halt {
-    #[error("interrupted")]
-    /// Whoever waits has asked for it.
-    Interrupted,
-    #[error("no end within {} s of virtual time", .0.0 / 1_000_000_000_000)]
-    /// The limit of virtual time was reached.
-    VirtualTime(Picoseconds),
-    #[error("no end within {} s of this machine's time; --host-limit allows more", .0.as_secs())]
-    /// The host took longer than whoever waits has patience for.
-    HostTime(Duration),
-}
-
-/// What a run tells whoever waits for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told<'a> {
-    /// A stage begins.
-    Stage(&'a str),
-    /// Something happens in it.
-    Line(&'a str),
-    /// Time passes.
-    Tick,
-}
-
-/// Whoever waits for a run: may stop it, loses patience, and is told how it goes.
-pub struct Watch<'a> {
-    stop: &'a AtomicBool,
-    /// Host time that a stage may take.
-    patience: Duration,
-    tell: &'a mut dyn FnMut(Told<'_>),
-    began: Instant,
-}
-
-impl<'a> Watch<'a> {
-    /// Patience begins now.
-    pub fn new(
-        stop: &'a AtomicBool,
-        patience: Duration,
-        tell: &'a mut dyn FnMut(Told<'_>),
-    ) -> Self {
-        Self { stop, patience, tell, began: Instant::now() }
-    }
-
-    /// The next stage begins, and with it patience.
-    pub fn stage(&mut self, name: &str) {
-        self.began = Instant::now();
-        (self.tell)(Told::Stage(name));
-    }
-
-    /// Something happens in the stage.
-    pub fn line(&mut self, text: &str) {
-        (self.tell)(Told::Line(text));
-    }
-
-    /// Whether to go on.
-    pub fn check(&mut self) -> Result<(), Halt> {
-        (self.tell)(Told::Tick);
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(Halt::Interrupted);
-        }
-        if self.began.elapsed() > self.patience {
-            return Err(Halt::HostTime(self.patience));
-        }
-        Ok(())
-    }
-}
 
 /// A machine that is run.
 pub(crate) struct Drive {
@@ -164,7 +101,10 @@ fn last_lines(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::host::Host;
+    use crate::watch::Told;
     use cpu::CpuModel;
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
 
     fn idle() -> Drive {
         let model = CpuModel::named("zen4").expect("a model that comes with the machine");

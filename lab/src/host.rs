@@ -1,18 +1,24 @@
 //! The emulated host: the machine and the kernel that it starts with.
 
-use crate::experiment::Arm;
-use crate::kernel::Kernel;
+pub mod booted;
+pub(crate) mod cache;
+pub mod distribution;
+mod elf;
+pub mod image;
+pub mod initramfs;
+pub mod kernel;
+
+use crate::plan::Arm;
 use crate::protocol::{COMMAND_LINE, PORT};
 use anyhow::Context;
 use arch::cpuid::Feature;
-use arch::vmx::control::TertiaryControls;
 use board::load::Source;
 use board::topology::Topology;
 use board::{Configuration, Images, IommuModel, Machine};
 use cpu::CpuModel;
 use device::virtio::Model;
 use device::virtio::console::Console;
-use rules::inhibit::Vendor;
+use kernel::Kernel;
 
 /// From 6.5 on Linux starts all processors at the same time, and all but one spin until the last is
 /// up: beyond so many that is most of what there is to emulate.
@@ -78,18 +84,6 @@ impl Host {
         host.append = format!("{} {}", host.append, arm.host).trim().to_owned();
         Ok(host)
     }
-}
-
-/// Whose KVM module drives such a processor.
-pub fn vendor(model: &CpuModel) -> Vendor {
-    if model.is_amd() { Vendor::Amd } else { Vendor::Intel }
-}
-
-/// Whether VMX of such a processor virtualizes IPIs.
-pub(crate) fn has_ipi_virtualization(model: &CpuModel) -> bool {
-    let parts = arch::vmx::model::MODELS.iter().filter(|(name, _)| *name == model.name());
-    let mut offered = parts.map(|(_, part)| part.tertiary);
-    model.has(Feature::Vmx) && offered.any(|all| all.contains(TertiaryControls::IPI_VIRTUALIZATION))
 }
 
 /// Puts the kernel into a machine that is about to start it.

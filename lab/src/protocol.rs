@@ -1,6 +1,6 @@
 //! What agent and session tell each other: JSON, a line each, over a port of a virtio console.
 
-use crate::experiment::{Arm, ModuleParameter};
+use crate::plan::{Arm, ModuleParameter};
 use bench::{Configuration, Outcome};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,31 +11,17 @@ pub const PORT: &str = "avicenna.lab";
 /// The word of the kernel's command line that makes this program an agent.
 pub const COMMAND_LINE: &str = "avicenna.lab=1";
 
+/// A guest that writes to these ports says where the part begins and ends that is of interest.
+pub const WINDOW_BEGINS: u16 = 0xEC;
+/// The second of the two ports.
+pub const WINDOW_ENDS: u16 = 0xED;
+
 /// What runs in a virtual machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Guest {
     /// The built-in benchmark, with its options.
     Benchmark(String),
-    /// The benchmark with these options and a function of the host that interrupts it.
-    Device {
-        /// Of the benchmark.
-        options: String,
-        /// When it does.
-        sending: Sending,
-        /// Whether the host's IOMMU can post them.
-        posts: bool,
-    },
-    /// The kernel of the host with the guest's initial RAM disk and one of the host's two network
-    /// functions, from which it sends to the other.
-    Network {
-        /// More words for the command line of the guest's kernel.
-        options: String,
-        /// To be sent.
-        bytes: u64,
-        /// Whether the host's IOMMU can post interrupts.
-        posts: bool,
-    },
     /// The kernel of the host with the guest's initial RAM disk; the text is added to its command
     /// line.
     Linux(String),
@@ -79,12 +65,16 @@ impl Bursts {
 pub struct Step {
     /// What the step is called in results.
     pub name: String,
+    /// The workload that it is of.
+    pub workload: String,
     /// What it stands for in the experiment, with what the host's modules are loaded with.
     pub arm: Arm,
     /// What the virtual machine has.
     pub configuration: Configuration,
     /// What runs in it.
     pub guest: Guest,
+    /// Whether the host's IOMMU can post interrupts to what the guest is given.
+    pub posts: bool,
     /// Whether KVM's tracepoints count; they cost time.
     pub is_traced: bool,
     /// Seconds of the emulated host after which the virtual machine is stopped.

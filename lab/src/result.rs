@@ -1,11 +1,15 @@
 //! What one call of the lab found, for people and programs.
 
+mod gloss;
+mod grids;
+mod page;
+mod remarks;
+mod text;
+
 use crate::comparison::Comparison;
-use crate::experiment::Arm;
-use crate::gloss::Glossary;
-use crate::prediction::Prediction;
+use crate::evidence::Prediction;
+use crate::plan::Arm;
 use crate::verdict::Verdict;
-use crate::{grids, remarks};
 use board::cost::Provenance;
 use serde::Serialize;
 
@@ -98,29 +102,6 @@ impl LabResult {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
 
-    /// For a terminal of so many columns. The verdict comes first.
-    pub fn to_text(&self, columns: usize) -> String {
-        let mut page = Lines { text: String::new(), columns, glossary: Glossary::default() };
-        page.sentence(&self.verdict.text);
-        page.text.push('\n');
-        page.sentence(&self.title());
-        page.sentence(&self.costs_sentence());
-        page.text.push('\n');
-        for comparison in &self.comparisons {
-            grids::of_comparison(comparison).iter().for_each(|grid| page.table(grid));
-            remarks::of_comparison(comparison).iter().for_each(|remark| page.sentence(remark));
-            let troubles = comparison.troubles.iter();
-            troubles.for_each(|trouble| page.sentence(&format!("TROUBLE: {trouble}")));
-            page.text.push('\n');
-        }
-        if let Some(grid) = grids::predictions(&self.predictions) {
-            page.table(&grid);
-        }
-        remarks::of_predictions(self).iter().for_each(|remark| page.sentence(remark));
-        page.glossed(&self.run_line());
-        page.text
-    }
-
     /// Times are only as good as this.
     pub fn costs_sentence(&self) -> String {
         format!(
@@ -139,38 +120,5 @@ impl LabResult {
             self.run.mips(),
             self.run.trace_hash
         )
-    }
-}
-
-/// Text that grows downwards and stays inside a terminal.
-struct Lines {
-    text: String,
-    columns: usize,
-    glossary: Glossary,
-}
-
-impl Lines {
-    fn sentence(&mut self, text: &str) {
-        for line in text.lines() {
-            self.text += &report::grid::folded(line, self.columns, 2);
-        }
-    }
-
-    fn glossed(&mut self, text: &str) {
-        self.sentence(text);
-        self.explain(text);
-    }
-
-    fn table(&mut self, grid: &report::grid::Grid) {
-        let table = grid.to_text_within(self.columns);
-        self.text += &table;
-        self.explain(&table);
-        self.text.push('\n');
-    }
-
-    fn explain(&mut self, text: &str) {
-        for line in self.glossary.explain(text) {
-            self.text += &report::grid::folded(&format!("  {line}"), self.columns, 4);
-        }
     }
 }

@@ -1,25 +1,27 @@
 //! One call of the lab: a workload in virtual machines, an arm of the experiment after the other.
 
-use crate::booted::Store;
-use crate::breakdown::{self, Breakdown, Kind};
-use crate::builtin::{self, Effort, Guests};
+mod builtin;
+
+use crate::comparison::breakdown::{self, Breakdown, Kind};
 use crate::comparison::{self, Comparison};
-use crate::device;
-use crate::drive::Watch;
-use crate::expect::Expectation;
-use crate::experiment::{Arm, Experiment};
-use crate::files::{Additions, initramfs};
+use crate::drive::observed::Observed;
+use crate::drive::recording::Recording;
+use crate::drive::session::Session;
+use crate::evidence::{Prediction, Scale, Subject, predict};
 use crate::host::Host;
-use crate::kernel::Kernel;
-use crate::prediction::{Prediction, Scale, Subject, predict};
+use crate::host::booted::Store;
+use crate::host::image::{Additions, initramfs};
+use crate::host::kernel::Kernel;
+use crate::plan::{Arm, Experiment};
 use crate::protocol::Step;
-use crate::recording::Recording;
 use crate::result::{HostFacts, LabResult, RunFacts};
-use crate::session::{Observed, Session};
 use crate::verdict;
-use crate::workload::Workload;
+use crate::verdict::expect::Expectation;
+use crate::watch::Watch;
+use crate::workload::{self, Conditions, Workload, device};
 use bench::Configuration;
 use board::cost::{CostProfile, Provenance};
+use builtin::{Effort, Guests};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -36,7 +38,7 @@ pub struct Plan<'a> {
     /// What virtual machines have.
     pub configuration: Configuration,
     /// What they do.
-    pub workload: &'a Workload,
+    pub workload: &'a dyn Workload,
     /// What is compared.
     pub experiment: &'a Experiment,
     /// What the host is given besides.
@@ -79,8 +81,9 @@ impl Plan<'_> {
             return builtin::check(self.workload, self.experiment);
         };
         anyhow::ensure!(
-            !self.is_broken_down || self.workload.benchmark_options().is_some(),
-            "--breakdown is for the workloads ipi, mesh and timer, which measure times"
+            !self.is_broken_down || self.workload.benchmark().is_some(),
+            "--breakdown is for the workloads {}, which measure times",
+            workload::names(|one| one.benchmark().is_some()).join(", ")
         );
         self.additions.check(kernel)
     }
@@ -101,7 +104,7 @@ pub fn run(plan: &Plan<'_>, watch: &mut Watch<'_>) -> anyhow::Result<LabResult> 
         }
     };
     let costs = CostProfile::of_model(plan.host.model.name())?.provenance();
-    let workload = plan.workload.to_string();
+    let workload = plan.workload.title();
     let mut verdict =
         verdict::of(plan.experiment, &workload, &comparisons, plan.instead.as_deref());
     verdict.expect(plan.expectations.iter().flat_map(|one| one.failures(&comparisons)).collect());
@@ -157,7 +160,7 @@ fn predictions(
     }
     let scale =
         Scale { tsc_hertz: plan.host.model.tsc_hertz(), guest_cpus: plan.configuration.vcpus };
-    let workload = plan.workload.to_string();
+    let workload = plan.workload.title();
     let subject = Subject { cpu: &plan.cpu, experiment: plan.experiment, workload: &workload };
     predict(subject, comparisons, scale, &costs.fitted_to)
 }
@@ -168,12 +171,12 @@ fn on_kernel(
     kernel: &Kernel,
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<(Vec<Comparison>, Effort)> {
-    let initramfs = initramfs(kernel, &plan.host, &plan.additions, Some(plan.workload))?;
+    let initramfs = initramfs(kernel, &plan.host, &plan.additions, &plan.workload.needs())?;
     let arms = plan.experiment.arms();
     let (mut observed, mut parts) = (Vec::new(), Vec::new());
     let mut effort = Effort::default();
     let mut release = String::new();
-    let notes = [("cpu", plan.cpu.clone()), ("workload", plan.workload.to_string())];
+    let notes = [("cpu", plan.cpu.clone()), ("workload", plan.workload.title())];
     let notes = notes.map(|(key, value)| (key.to_owned(), value));
     let mut recording =
         plan.trace.as_ref().map(|path| Recording::create(path, &notes)).transpose()?;
@@ -190,7 +193,7 @@ fn on_kernel(
         recording = session.take_recording();
         let is_last = arms.last() == sharing.last();
         if let Some(recording) = recording.as_ref().filter(|_| is_last) {
-            recording.name_code(&mut session, watch)?;
+            session.name_code(recording, watch)?;
         }
         effort.instructions += session.instructions();
         effort.time.0 += session.virtual_time().0;
@@ -219,11 +222,11 @@ fn break_down(
     let mut found = Vec::new();
     for step in steps(plan, arm).iter().filter(|step| !step.is_traced) {
         let real = observed.iter().find(|one| one.step == *step);
-        let mut runs: Vec<_> = real.map(comparison::figures).into_iter().collect();
+        let mut runs: Vec<_> = real.map(workload::figures).into_iter().collect();
         for count in 1..=Kind::ALL.len() {
             watch.stage(&format!("{}, {}: without {count} kinds of cost", step.name, arm.label));
             session.set_costs(breakdown::without(&profile, &Kind::ALL[..count]));
-            runs.push(comparison::figures(&session.perform(step, watch)?));
+            runs.push(workload::figures(&session.perform(step, watch)?));
         }
         session.set_costs(profile.clone());
         found.push((step.name.clone(), breakdown::parts(arm.setting, &runs)));
@@ -236,7 +239,14 @@ fn steps(plan: &Plan<'_>, arm: &Arm) -> Vec<Step> {
     let tsc_khz = plan.host.model.tsc_hertz() / 1000;
     let is_kept_off = plan.additions.parameters.iter().any(|one| device::keeps_from_posting(one));
     let posts = plan.host.iommu.is_some_and(|iommu| iommu.part.posts()) && !is_kept_off;
-    plan.workload.steps(arm, &plan.configuration, tsc_khz, plan.guest_append, plan.limit, posts)
+    plan.workload.steps(&Conditions {
+        arm,
+        configuration: &plan.configuration,
+        tsc_khz,
+        append: plan.guest_append,
+        limit: plan.limit,
+        posts,
+    })
 }
 
 /// Performs them.

@@ -1,10 +1,10 @@
 //! What a result says, in one sentence: what someone who reads nothing else has to know, the bad
 //! news in front.
 
+pub mod expect;
+
 use crate::comparison::{Comparison, Measure};
-use crate::device;
-use crate::experiment::Experiment;
-use crate::network;
+use crate::plan::Experiment;
 use report::grid::grouped;
 use serde::Serialize;
 
@@ -113,9 +113,7 @@ pub fn of(
     } else if !worse.is_empty() {
         parts.push(worse_sentence(&worse, &feature));
     }
-    let devices = comparisons.iter().map(|one| (one.name.as_str(), &one.device_interrupts[..]));
-    parts.extend(device::sentence(devices));
-    parts.extend(network::sentence(comparisons.iter().flat_map(|one| &one.traffic)));
+    parts.extend(said(comparisons));
     let exits: Vec<Change> = comparisons.iter().filter_map(exits).collect();
     parts.extend(exits_sentence(experiment, workload, comparisons, &exits));
     parts.extend(better_sentence(comparisons).filter(|_| !is_without));
@@ -135,6 +133,19 @@ pub fn of(
         counts_agree,
         unexpected: Vec::new(),
     }
+}
+
+/// What the workload says of its own findings, off and on.
+fn said(comparisons: &[Comparison]) -> Option<String> {
+    let first =
+        comparisons.iter().flat_map(|one| &one.found.0).find_map(|one| one.said.as_ref())?;
+    let each = comparisons.iter().filter_map(|comparison| {
+        let own = comparison.found.0.iter().filter_map(|one| one.said.as_ref());
+        let values: Vec<&str> = own.map(|said| said.value.as_str()).collect();
+        let name = if first.is_named { format!("{} ", comparison.name) } else { String::new() };
+        (!values.is_empty()).then(|| format!("{name}{}", values.join(" -> ")))
+    });
+    Some(format!("{}: {}", first.what, each.collect::<Vec<_>>().join(", ")))
 }
 
 /// How long a virtual machine was kept from the feature.
@@ -309,7 +320,7 @@ fn better_sentence(comparisons: &[Comparison]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::comparison::ExitRow;
-    use crate::counters::{Count, Reason};
+    use crate::drive::counters::{Count, Reason};
     use trace::exit_reason::Isa;
 
     const MSR: Reason = Reason { isa: Isa::Svm, code: 0x7C };
@@ -389,7 +400,7 @@ mod tests {
             ran: Some((0.0, 1.0)),
             ..Default::default()
         };
-        inhibited.inhibit_history = crate::inhibition::history(&points, "6.1.0");
+        inhibited.inhibit_history = crate::comparison::history(&points, "6.1.0");
         let got = text(inhibited);
         let start = "AVIC was inhibited all the time by PIT_REINJ: leave out --pit reinject";
         assert!(got.starts_with(start) && got.contains("both sides ran without it"), "{got}");

@@ -10,11 +10,12 @@ pub use arguments::{Chip, Inhibit, Pit, interrupts};
 
 use crate::status::{self, Usage};
 use arguments::HostArguments;
-use lab::booted::Store;
-use lab::distribution::{DISTRIBUTIONS, USUAL};
-use lab::drive::{Halt, Watch};
-use lab::host::{Host, vendor};
-use lab::kernel::{Kernel, Needs};
+use lab::host::Host;
+use lab::host::booted::Store;
+use lab::host::distribution::{DISTRIBUTIONS, USUAL};
+use lab::host::kernel::{Kernel, Needs};
+use lab::plan::vendor;
+use lab::watch::{Halt, Watch};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -73,7 +74,7 @@ fn kernel(
     let of_wires: &[&str] = if host.wires.is_empty() { &[] } else { &["ixgbevf"] };
     let has_functions = host.has_pulse || !host.wires.is_empty();
     let to_give: &[&str] =
-        if has_functions && host.iommu.is_some() { &lab::device::MODULES } else { &[] };
+        if has_functions && host.iommu.is_some() { &lab::workload::device::MODULES } else { &[] };
     let modules = &[modules, of_wires, to_give].concat();
     let needs = Needs { vendor: vendor(&host.model), modules };
     match Kernel::find(name.unwrap_or(USUAL), needs, watch) {
@@ -105,7 +106,7 @@ fn real_kernel(
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<Kernel> {
     // The function for measuring is there to be given to a process.
-    let modules: &[&str] = if host.has_pulse { &lab::device::MODULES } else { &[] };
+    let modules: &[&str] = if host.has_pulse { &lab::workload::device::MODULES } else { &[] };
     match kernel(arguments, host, modules, watch)? {
         Found::Kernel(kernel) => Ok(*kernel),
         Found::BuiltIn { instead: Some(why) } => Err(anyhow::anyhow!(why)),

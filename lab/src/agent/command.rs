@@ -1,6 +1,6 @@
 //! Commands of the emulated host, and its shell.
 
-use super::SHELL;
+use crate::linux::place::SHELL;
 use crate::protocol::FromAgent;
 use anyhow::Context;
 use std::fs::File;

@@ -1,11 +1,11 @@
 //! One step: the module as the step wants it, a virtual machine, what was counted.
 
-use super::device::Driven;
-use super::module::Modules;
-use super::peer::Peer;
+use super::line::Line;
 use super::tracing::Tracing;
-use super::{GUEST_COMMAND_LINE, GUEST_INITRD, GUEST_KERNEL, Line};
+use crate::linux::module::Modules;
+use crate::linux::place::{GUEST_INITRD, GUEST_KERNEL};
 use crate::protocol::{FromAgent, Guest, Step, StepResult, ToAgent};
+use crate::workload::{self, Attendant, Workload};
 use anyhow::Context;
 use bench::VirtualMachine;
 use board::Images;
@@ -16,57 +16,30 @@ use std::time::{Duration, Instant};
 /// What every Linux guest is told.
 const LINUX: &str = "console=ttyS0 quiet panic=-1";
 
-/// What the guest has been given of the host.
-enum Attached {
-    Pulse(Driven),
-    Network(Peer),
-}
-
-impl Attached {
-    /// Takes a line of the guest.
-    fn take(&mut self, line: &str) -> anyhow::Result<()> {
-        match self {
-            Self::Pulse(driven) => driven.take(line),
-            Self::Network(peer) => {
-                peer.take(line);
-                Ok(())
-            }
-        }
-    }
-
-    /// Looks after it; a record for the guest's console, if there is one.
-    fn look(&mut self) -> anyhow::Result<Option<String>> {
-        match self {
-            Self::Pulse(driven) => driven.look(),
-            Self::Network(peer) => Ok(peer.look()),
-        }
-    }
-}
-
 pub(super) fn perform(
     line: &mut Line,
     modules: &mut Modules,
     step: &Step,
 ) -> anyhow::Result<StepResult> {
+    let workload = workload::named(&step.workload)
+        .with_context(|| format!("no workload is called {}", step.workload))?;
     let parameters = modules.load(&step.arm.parameters)?;
-    let tracing = step
-        .is_traced
-        .then(|| Tracing::start(matches!(step.guest, Guest::Device { .. } | Guest::Network { .. })))
-        .transpose()?;
+    let has_device = workload.needs().function.is_some();
+    let tracing = step.is_traced.then(|| Tracing::start(has_device)).transpose()?;
     line.send(&FromAgent::Standby)?;
     anyhow::ensure!(line.receive()? == ToAgent::Go, "the session broke off");
-    let (mut vm, mut device) = prepare(step)?;
+    let (mut vm, mut attendant) = prepare(workload, step)?;
     if let Some(tracing) = &tracing {
         tracing.mark_begin()?;
     }
     let started = Instant::now();
-    let (end, console) = run_guest(line, step, &mut vm, device.as_mut())?;
+    let (end, console) = run_guest(line, step, &mut vm, attendant.as_deref_mut())?;
     let seconds = started.elapsed().as_secs_f64();
     if let Some(tracing) = &tracing {
         // Before the virtual machine goes: with it go its inhibits.
         tracing.mark_end()?;
     }
-    drop(device);
+    drop(attendant);
     drop(vm);
     Ok(StepResult {
         seconds,
@@ -79,25 +52,22 @@ pub(super) fn perform(
     })
 }
 
-/// The virtual machine, which stands at its kernel's first instruction, with what it is given.
-fn prepare(step: &Step) -> anyhow::Result<(VirtualMachine, Option<Attached>)> {
-    let own = &step.arm.guest;
-    Ok(match &step.guest {
-        Guest::Benchmark(options) => (benchmark(step, options)?, None),
-        Guest::Device { options, sending, .. } => {
-            let vm = benchmark(step, options)?;
-            let driven = Driven::new(&vm, *sending)?;
-            (vm, Some(Attached::Pulse(driven)))
-        }
-        Guest::Linux(options) => (linux(step, &format!("{options} {own}"))?, None),
-        Guest::Network { options, bytes, .. } => {
-            let peer = Peer::start(step.configuration.vcpus, *bytes)?;
-            let word = &peer.word;
-            let vm = linux(step, &format!("{options} {GUEST_COMMAND_LINE}{word} {own}"))?;
-            Peer::give(&vm)?;
-            (vm, Some(Attached::Network(peer)))
-        }
-    })
+/// The virtual machine, which stands at its kernel's first instruction, with what it is given, and
+/// what looks after that.
+fn prepare(
+    workload: &dyn Workload,
+    step: &Step,
+) -> anyhow::Result<(VirtualMachine, Option<Box<dyn Attendant>>)> {
+    let mut attendant = workload.attend(step)?;
+    let words = attendant.as_ref().map(|attendant| attendant.words()).unwrap_or_default();
+    let vm = match &step.guest {
+        Guest::Benchmark(options) => benchmark(step, options)?,
+        Guest::Linux(options) => linux(step, &format!("{options} {words} {}", step.arm.guest))?,
+    };
+    if let Some(attendant) = &mut attendant {
+        attendant.give(&vm)?;
+    }
+    Ok((vm, attendant))
 }
 
 fn benchmark(step: &Step, options: &str) -> anyhow::Result<VirtualMachine> {
@@ -129,11 +99,11 @@ fn run_guest(
     line: &mut Line,
     step: &Step,
     vm: &mut VirtualMachine,
-    mut device: Option<&mut Attached>,
+    mut attendant: Option<&mut (dyn Attendant + 'static)>,
 ) -> anyhow::Result<(bench::End, Vec<String>)> {
     let mut text = Vec::new();
     let mut told = 0;
-    // What the device refuses ends the run.
+    // What the attendant refuses ends the run.
     let mut fault = None;
     let stop = AtomicBool::new(false);
     let end = vm.run(Duration::from_secs(step.limit), &stop, |bytes| {
@@ -142,12 +112,12 @@ fn run_guest(
             let line_text = String::from_utf8_lossy(&text[told..told + length]);
             // Progress that cannot be told is not worth ending a run for.
             let _ = line.send(&FromAgent::Progress(line_text.trim_end().to_owned()));
-            if let Some(device) = &mut device {
-                fault = fault.take().or(device.take(line_text.trim_end()).err());
+            if let Some(attendant) = &mut attendant {
+                fault = fault.take().or(attendant.take(line_text.trim_end()).err());
             }
             told += length + 1;
         }
-        match device.as_mut().map(|device| device.look()) {
+        match attendant.as_mut().map(|attendant| attendant.look()) {
             Some(Ok(Some(sent))) => text.extend(format!("{sent}\n").into_bytes()),
             Some(Err(error)) => fault = fault.take().or(Some(error)),
             Some(Ok(None)) | None => {}

@@ -6,10 +6,10 @@ use crate::verb::machine::{model, platform};
 use arch::cpuid::Feature;
 use bench::{InterruptChip, Timer};
 use device::intel_82599::Wire;
-use lab::booted::Store;
-use lab::files::Additions;
 use lab::host::Host;
-use lab::workload::Workload;
+use lab::host::booted::Store;
+use lab::host::image::Additions;
+use lab::plan::{Function, Needs};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -62,12 +62,12 @@ pub(super) struct HostArguments {
 
 impl HostArguments {
     pub(super) fn host(&self) -> anyhow::Result<Host> {
-        self.host_for(None)
+        self.host_for(&Needs::default())
     }
 
     /// With the functions that a workload needs, and the IOMMU that they need, or as the options
     /// say.
-    pub(super) fn host_for(&self, workload: Option<&Workload>) -> anyhow::Result<Host> {
+    pub(super) fn host_for(&self, needs: &Needs) -> anyhow::Result<Host> {
         let model = self.model.model().map_err(Usage::of)?;
         if !model.has(Feature::Svm) && !model.has(Feature::Vmx) {
             return Err(Usage::of(anyhow::anyhow!(
@@ -77,7 +77,7 @@ impl HostArguments {
                 self.model.description()
             )));
         }
-        let iommu = self.platform.iommu(&model, workload.is_some_and(Workload::needs_function))?;
+        let iommu = self.platform.iommu(&model, needs.function.is_some())?;
         if iommu.is_none() && self.cpus > MOST_WITHOUT_REMAPPING {
             return Err(Usage::of(anyhow::anyhow!(
                 "--cpus {}: Linux reaches more than {MOST_WITHOUT_REMAPPING} processors only if an \
@@ -86,9 +86,9 @@ impl HostArguments {
             )));
         }
         let (cpus, memory, append) = (self.cpus, self.memory, self.append.clone());
-        let has_pulse = self.platform.pulse || workload == Some(&Workload::Device);
+        let has_pulse = self.platform.pulse || needs.function == Some(Function::Pulse);
         let mut wires = self.platform.wires(0)?;
-        if workload == Some(&Workload::Network) && wires.first() != Some(&Wire::Pair) {
+        if needs.function == Some(Function::Wire) && wires.first() != Some(&Wire::Pair) {
             wires.insert(0, Wire::Pair);
         }
         Ok(Host { model, iommu, has_pulse, wires, cpus, memory, append })

@@ -6,11 +6,11 @@ use super::{INTERRUPT, real_kernel, status_of};
 use crate::status::Usage;
 use anyhow::Context;
 use arch::time::Picoseconds;
-use lab::drive::{Told, Watch};
-use lab::experiment::{Experiment, Setting};
-use lab::files;
-use lab::recording::Recording;
-use lab::session::Session;
+use lab::drive::recording::Recording;
+use lab::drive::session::Session;
+use lab::host::image;
+use lab::plan::{Experiment, Needs, Setting};
+use lab::watch::{Told, Watch};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -37,8 +37,9 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
     let kernel = real_kernel(&arguments.host, &host, &mut watch)?;
     let additions = arguments.host.additions();
-    let mut initramfs = files::initramfs(&kernel, &host, &additions, None).map_err(Usage::of)?;
-    let command = files::with_command(&mut initramfs, &arguments.command, verbs);
+    let mut initramfs =
+        image::initramfs(&kernel, &host, &additions, &Needs::default()).map_err(Usage::of)?;
+    let command = image::with_command(&mut initramfs, &arguments.command, verbs);
     let command = command.map_err(Usage::of)?;
     let store = arguments.host.store();
     let mut session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &mut watch)?;
@@ -52,7 +53,7 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     session.record(trace.map(|path| Recording::create(path, &notes)).transpose()?);
     let said = session.run(&command, limit, &mut watch)?;
     if let Some(recording) = session.take_recording() {
-        recording.name_code(&mut session, &mut watch)?;
+        session.name_code(&recording, &mut watch)?;
         recording.finish()?;
     }
     stages.close();

@@ -7,12 +7,12 @@ use crate::status::{self, Usage};
 use crate::terminal;
 use anyhow::Context;
 use bench::Configuration;
-use lab::drive::{Told, Watch};
-use lab::expect::Expectation;
-use lab::experiment::Request;
+use lab::plan::Request;
 use lab::result::LabResult;
 use lab::run::Plan;
-use lab::workload::Workload;
+use lab::verdict::expect::Expectation;
+use lab::watch::{Told, Watch};
+use lab::workload::{self, Chosen};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -23,11 +23,8 @@ pub(super) struct Arguments {
     /// Virtual processors of the guest
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=512))]
     guest_cpus: u16,
-    /// ipi, threads, mesh, timer, device (interrupts of a function that the guest is given),
-    /// network (a Linux guest that is given a network function), or a command of this machine to
-    /// run in a Linux guest
-    #[arg(long, value_name = "WORKLOAD", default_value = "ipi")]
-    workload: Workload,
+    #[arg(long, value_name = "WORKLOAD", default_value = "ipi", help = workload::summaries())]
+    workload: Chosen,
     /// What is compared: both (all that the processor has of AVIC or APICv, off and on), steps
     /// (off, APICv alone, and with IPI virtualization), off, on, or FEATURE=off,on with one of
     /// avic, x2avic, apicv and ipi (IPIs by the processor; AMD's need Linux 6.17)
@@ -67,11 +64,12 @@ enum Format {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let host = arguments.host.host_for(Some(&arguments.workload))?;
+    let needs = arguments.workload.needs();
+    let host = arguments.host.host_for(&needs)?;
     let experiment = arguments.feature.on(&host.model).map_err(|why| {
         Usage::of(anyhow::anyhow!("--cpu {}, --feature: {why}", arguments.host.model.description()))
     })?;
-    if arguments.guest_cpus > arguments.host.cpus && !arguments.workload.is_linux() {
+    if arguments.guest_cpus > arguments.host.cpus && needs.linux.is_none() {
         eprintln!(
             "avicenna: {} virtual processors spin on {} processors: each waits for its turn, which \
              takes long and is no measure of {}; --cpus {} would do",
@@ -92,18 +90,17 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut stages = Stages::open();
     let mut tell = |told: Told<'_>| stages.tell(told);
     let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
-    let (kernel, instead) =
-        match kernel(&arguments.host, &host, arguments.workload.modules(), &mut watch)? {
-            Found::Kernel(kernel) => (Some(*kernel), None),
-            Found::BuiltIn { instead } => (None, instead),
-        };
+    let (kernel, instead) = match kernel(&arguments.host, &host, needs.modules, &mut watch)? {
+        Found::Kernel(kernel) => (Some(*kernel), None),
+        Found::BuiltIn { instead } => (None, instead),
+    };
     let plan = Plan {
         host,
         cpu: arguments.host.model.description(),
         kernel,
         instead,
         configuration,
-        workload: &arguments.workload,
+        workload: &*arguments.workload,
         experiment: &experiment,
         additions: arguments.host.additions(),
         guest_append: &arguments.guest_append,

@@ -4,10 +4,10 @@ use super::arguments::HostArguments;
 use super::stages::Stages;
 use super::{INTERRUPT, real_kernel, status_of};
 use crate::status::Usage;
-use lab::drive::{Told, Watch};
-use lab::experiment::{Experiment, Setting};
-use lab::files;
-use lab::session::{Session, shell_status};
+use lab::drive::session::{Session, shell_status};
+use lab::host::image;
+use lab::plan::{Experiment, Needs, Setting};
+use lab::watch::{Told, Watch};
 use std::process::ExitCode;
 
 /// Rows and columns where standard output has none.
@@ -27,8 +27,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
     let kernel = real_kernel(&arguments.host, &host, &mut watch)?;
     let additions = arguments.host.additions();
-    let mut initramfs = files::initramfs(&kernel, &host, &additions, None).map_err(Usage::of)?;
-    files::with_shell(&mut initramfs)?;
+    let mut initramfs =
+        image::initramfs(&kernel, &host, &additions, &Needs::default()).map_err(Usage::of)?;
+    image::with_shell(&mut initramfs)?;
     let store = arguments.host.store();
     let session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &mut watch)?;
     let size = rustix::termios::tcgetwinsize(std::io::stdout());

@@ -2,8 +2,8 @@
 //! then, so that whoever reads a log sees that something happens.
 
 use crate::terminal;
-use lab::drive::Told;
-use lab::expected::Expected;
+use lab::drive::expected::Expected;
+use lab::watch::Told;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 

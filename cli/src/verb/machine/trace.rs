@@ -4,7 +4,7 @@ use super::size::parse_duration;
 use super::symbols;
 use anyhow::Context;
 use arch::time::Picoseconds;
-use lab::recording::symbols_of;
+use lab::drive::recording::symbols_of;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::PathBuf;

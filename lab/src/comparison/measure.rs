@@ -1,0 +1,59 @@
+//! What guests measured, side by side.
+
+use crate::workload::figure::Figure;
+use serde::Serialize;
+
+/// A figure that the guest measured, off and on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measure {
+    /// The test and its conditions.
+    pub name: String,
+    /// Of both values.
+    pub unit: &'static str,
+    /// None where that side was not run.
+    pub off: Option<f64>,
+    /// None where that side was not run.
+    pub on: Option<f64>,
+    /// How often it was measured on each side; what was measured once says nothing of how it
+    /// varies.
+    pub samples: u64,
+}
+
+impl Measure {
+    /// From off to on, in percent.
+    pub fn change(&self) -> Option<f64> {
+        let (off, on) = (self.off.filter(|off| *off > 0.0)?, self.on?);
+        Some((on - off) / off * 100.0)
+    }
+
+    /// Whether less of it is better: of time, but not of a rate.
+    pub fn is_better_when_less(&self) -> bool {
+        !self.unit.ends_with("/s")
+    }
+
+    /// The change with its sign turned so that more is worse.
+    pub fn worsening(&self) -> Option<f64> {
+        self.change().map(|change| if self.is_better_when_less() { change } else { -change })
+    }
+}
+
+/// A measure for each figure of either side.
+pub(crate) fn side_by_side(off: Option<Vec<Figure>>, on: Option<Vec<Figure>>) -> Vec<Measure> {
+    let mut known: Vec<&Figure> = Vec::new();
+    for figure in [&off, &on].into_iter().flatten().flatten() {
+        if !known.iter().any(|other| other.name == figure.name) {
+            known.push(figure);
+        }
+    }
+    let value = |figures: &Option<Vec<Figure>>, name: &str| {
+        figures.as_ref()?.iter().find(|figure| figure.name == name).map(|figure| figure.value)
+    };
+    let measure = |figure: &Figure| Measure {
+        off: value(&off, &figure.name),
+        on: value(&on, &figure.name),
+        name: figure.name.clone(),
+        unit: figure.unit,
+        samples: figure.samples,
+    };
+    known.into_iter().map(measure).collect()
+}

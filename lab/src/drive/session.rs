@@ -1,0 +1,327 @@
+//! The outside: a machine with the agent in it, driven step by step.
+
+use crate::drive::Drive;
+use crate::drive::counters::Counters;
+use crate::drive::observed::Observed;
+use crate::drive::recording::{Recording, symbols_of};
+use crate::host::booted::{Key, Store};
+use crate::host::initramfs::Initramfs;
+use crate::host::kernel::Kernel;
+use crate::host::{self, Host};
+use crate::plan::ModuleParameter;
+use crate::protocol::{FromAgent, PORT, Step, ToAgent};
+use crate::watch::{Halt, Watch};
+use anyhow::{Context, bail};
+use arch::time::Picoseconds;
+use board::channel::Channel;
+use board::cost::CostProfile;
+use board::{Machine, Outcome};
+use std::collections::VecDeque;
+
+/// Virtual time in which a host must have booted, or have loaded modules.
+const BOOT_LIMIT: Picoseconds = Picoseconds::from_milliseconds(60_000);
+
+/// What a command wrote, and its exit status.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// To standard output.
+    pub output: String,
+    /// To standard error.
+    pub errors: String,
+    /// As shells count it.
+    pub status: i32,
+}
+
+/// An emulated host that waits for steps.
+pub struct Session {
+    drive: Drive,
+    channel: Channel,
+    input: Vec<u8>,
+    waiting: VecDeque<FromAgent>,
+    /// The kernel that booted.
+    pub release: String,
+    /// Whether the host's boot was spared by a kept snapshot.
+    pub is_restored: bool,
+}
+
+impl Session {
+    /// A host that has booted: as it was kept, if it was, or else booted now and kept.
+    pub fn start(
+        host: &Host,
+        kernel: &Kernel,
+        initramfs: &Initramfs,
+        store: Option<&Store>,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Self> {
+        let configuration = host.configuration()?;
+        let mut machine = host.power_on()?;
+        let cpio = initramfs.to_cpio();
+        let command_line = host.command_line();
+        let key = store
+            .map(|_| Key::new(&machine, &configuration, kernel, &cpio, &command_line))
+            .transpose()?;
+        let kept = store.zip(key).and_then(|(store, key)| store.find(key, &configuration));
+        if let Some((machine, release)) = kept {
+            watch.stage("restoring the emulated host from its snapshot");
+            let mut session = Self::new(machine)?;
+            session.release = release;
+            session.is_restored = true;
+            session.drive.count();
+            return Ok(session);
+        }
+        watch.stage("booting the emulated host");
+        host::load(&mut machine, kernel, &cpio, &command_line)?;
+        let mut session = Self::new(machine)?;
+        session.boot(watch)?;
+        if let Some((store, key)) = store.zip(key) {
+            store.keep(key, &session.drive.machine, &configuration, &session.release);
+        }
+        session.drive.count();
+        Ok(session)
+    }
+
+    fn new(mut machine: Machine) -> anyhow::Result<Self> {
+        let channel = machine.channel(PORT).context("the machine has no console port")?;
+        Ok(Self {
+            drive: Drive::new(machine),
+            channel,
+            input: Vec::new(),
+            waiting: VecDeque::new(),
+            release: String::new(),
+            is_restored: false,
+        })
+    }
+
+    /// Runs to the agent's first word.
+    fn boot(&mut self, watch: &mut Watch<'_>) -> anyhow::Result<()> {
+        match self.receive(self.after(BOOT_LIMIT), watch)? {
+            FromAgent::Ready(release) => self.release = release,
+            other => bail!("the agent began with {other:?}"),
+        }
+        Ok(())
+    }
+
+    /// A moment from now.
+    fn after(&self, time: Picoseconds) -> Picoseconds {
+        self.virtual_time().saturating_add(time)
+    }
+
+    /// Instructions of all processors so far.
+    pub fn instructions(&self) -> u64 {
+        self.drive.machine.instructions()
+    }
+
+    /// Since power-on.
+    pub fn virtual_time(&self) -> Picoseconds {
+        self.drive.machine.state.now
+    }
+
+    /// The hash of everything that happened.
+    pub fn trace_hash(&self) -> u64 {
+        self.drive.machine.state.wiring.hash.value()
+    }
+
+    /// Performs one step. The watch is told what the guest prints.
+    pub fn perform(&mut self, step: &Step, watch: &mut Watch<'_>) -> anyhow::Result<Observed> {
+        let started = self.virtual_time();
+        let own = Picoseconds::from_milliseconds(step.limit.saturating_mul(1000));
+        let limit = self.after(BOOT_LIMIT.saturating_add(own));
+        self.send(&ToAgent::Prepare(Box::new(step.clone())))?;
+        match self.receive(limit, watch)? {
+            FromAgent::Standby => {}
+            FromAgent::Failed(why) => bail!("{}: {why}", step.name),
+            other => bail!("{}: the agent said {other:?} instead of standing by", step.name),
+        }
+        self.begin_counting();
+        self.send(&ToAgent::Go)?;
+        loop {
+            match self.receive(limit, watch)? {
+                FromAgent::Progress(text) => watch.line(&text),
+                FromAgent::Finished(result) => {
+                    self.drive.drain();
+                    return Ok(Observed {
+                        step: step.clone(),
+                        result: *result,
+                        all: self.counters().all().clone(),
+                        window: self.counters().window().cloned(),
+                        time: Picoseconds(self.virtual_time().0 - started.0),
+                    });
+                }
+                FromAgent::Failed(why) => bail!("{}: {why}", step.name),
+                other => bail!("{}: the agent said {other:?}", step.name),
+            }
+        }
+    }
+
+    /// Loads KVM's module with an arm's parameters, without a virtual machine.
+    pub fn load(
+        &mut self,
+        parameters: &[ModuleParameter],
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<()> {
+        self.send(&ToAgent::Load(parameters.to_vec()))?;
+        match self.receive(self.after(BOOT_LIMIT), watch)? {
+            FromAgent::Standby => Ok(()),
+            FromAgent::Failed(why) => bail!("{why}"),
+            other => bail!("the agent said {other:?}"),
+        }
+    }
+
+    /// Runs a command on the emulated host for at most `limit`. [`Session::counters`] then has the
+    /// exits that the machine performed meanwhile.
+    pub fn run(
+        &mut self,
+        arguments: &[String],
+        limit: Picoseconds,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Said> {
+        self.begin_counting();
+        self.send(&ToAgent::Run(arguments.to_vec()))?;
+        match self.receive(self.after(limit), watch)? {
+            FromAgent::Said(output, errors, status) => {
+                self.drive.drain();
+                Ok(Said { output, errors, status })
+            }
+            FromAgent::Failed(why) => bail!("{why}"),
+            other => bail!("the agent said {other:?}"),
+        }
+    }
+
+    /// Names and addresses of the code of the kernel and of its modules as they are loaded now, in
+    /// the form of `/proc/kallsyms`.
+    pub fn symbols(&mut self, watch: &mut Watch<'_>) -> anyhow::Result<String> {
+        self.send(&ToAgent::Symbols)?;
+        match self.receive(self.after(BOOT_LIMIT), watch)? {
+            FromAgent::Symbols(text) => Ok(text),
+            FromAgent::Failed(why) => bail!("{why}"),
+            other => bail!("the agent said {other:?}"),
+        }
+    }
+
+    /// The machine, its console given to a shell as a terminal of so many rows and columns; what
+    /// the boot printed is left out.
+    pub fn into_shell(
+        mut self,
+        rows: u16,
+        columns: u16,
+        parameters: &[ModuleParameter],
+    ) -> anyhow::Result<Machine> {
+        self.send(&ToAgent::Shell { rows, columns, parameters: parameters.to_vec() })?;
+        self.drive.machine.state.wiring.records = None;
+        Ok(self.drive.machine)
+    }
+
+    /// What the machine's times are computed by.
+    pub(crate) fn costs(&self) -> &CostProfile {
+        &self.drive.machine.costs
+    }
+
+    /// Computes them by others from here on.
+    pub(crate) fn set_costs(&mut self, costs: CostProfile) {
+        self.drive.machine.set_costs(costs);
+    }
+
+    /// Writes from here on what the machine does.
+    pub fn record(&mut self, recording: Option<Recording>) {
+        self.drive.drain();
+        self.drive.recording = recording;
+    }
+
+    /// Writes beside a trace what the code is called that it has addresses of; a kernel that does
+    /// not tell leaves addresses.
+    pub fn name_code(
+        &mut self,
+        recording: &Recording,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<()> {
+        watch.stage("reading the kernel's symbols");
+        match self.symbols(watch) {
+            Ok(symbols) => {
+                let path = symbols_of(&recording.path);
+                std::fs::write(&path, symbols)
+                    .with_context(|| format!("cannot write {}", path.display()))
+            }
+            Err(error) if error.downcast_ref::<Halt>().is_some() => Err(error),
+            Err(error) => {
+                eprintln!("avicenna: the trace has no symbols: {error:#}");
+                Ok(())
+            }
+        }
+    }
+
+    /// The trace file, for another session or to be finished.
+    pub fn take_recording(&mut self) -> Option<Recording> {
+        self.drive.drain();
+        self.drive.recording.take()
+    }
+
+    /// The machine's own count of exits in the last step or command.
+    pub fn counters(&self) -> &Counters {
+        &self.drive.counters
+    }
+
+    fn begin_counting(&mut self) {
+        self.drive.drain();
+        self.drive.counters.clear();
+    }
+
+    fn send(&mut self, message: &ToAgent) -> anyhow::Result<()> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        let taken = self.drive.machine.feed_channel(self.channel, &line);
+        anyhow::ensure!(
+            taken == line.len(),
+            "the console port took {taken} of {} bytes",
+            line.len()
+        );
+        Ok(())
+    }
+
+    /// Runs the machine to the agent's next word.
+    fn receive(&mut self, limit: Picoseconds, watch: &mut Watch<'_>) -> anyhow::Result<FromAgent> {
+        loop {
+            if let Some(message) = self.waiting.pop_front() {
+                return Ok(message);
+            }
+            let outcome = match self.drive.slice(limit, watch) {
+                Ok(outcome) => outcome,
+                Err(crate::watch::Halt::Interrupted) => {
+                    return Err(crate::watch::Halt::Interrupted.into());
+                }
+                Err(halt) => {
+                    return Err(halt).context(format!(
+                        "the emulated host says nothing any more\n{}",
+                        self.drive.last_lines()
+                    ));
+                }
+            };
+            self.input.extend(self.drive.machine.take_channel(self.channel));
+            while let Some(length) = self.input.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.input.drain(..=length).collect();
+                self.waiting.push_back(serde_json::from_slice(&line)?);
+            }
+            if let (true, Some(outcome)) = (self.waiting.is_empty(), outcome) {
+                return Err(self.ended(outcome));
+            }
+        }
+    }
+
+    fn ended(&self, outcome: Outcome) -> anyhow::Error {
+        anyhow::anyhow!("the emulated host ended ({outcome:?})\n{}", self.drive.last_lines())
+    }
+}
+
+/// The exit status of the shell that a machine from [`Session::into_shell`] ran to its end, if it
+/// was said.
+pub fn shell_status(machine: &mut Machine) -> anyhow::Result<Option<i32>> {
+    let channel = machine.channel(PORT).context("the machine has no console port")?;
+    let said = machine.take_channel(channel);
+    for line in said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        match serde_json::from_slice(line)? {
+            FromAgent::Left(status) => return Ok(Some(status)),
+            FromAgent::Failed(why) => bail!("{why}"),
+            _ => {}
+        }
+    }
+    Ok(None)
+}

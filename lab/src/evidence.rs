@@ -1,0 +1,225 @@
+//! Published figures beside what this run found, and those that it cannot find, with the reason.
+//!
+//! A figure is a prediction only if nothing of it went into the costs: one whose cell a cost was
+//! fitted to is none, and one that follows from other rows says nothing that these do not.
+
+pub(crate) mod published;
+
+use crate::comparison::Comparison;
+use crate::plan::Experiment;
+use published::{Cell, Formula, Published, Setting};
+use serde::Serialize;
+
+/// What stands for the number of exits among the measures.
+const EXITS: &str = "exits";
+
+/// What a figure served for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Use {
+    /// Costs were fitted to its cell, and then it proves nothing.
+    Calibration,
+    /// It follows from other rows.
+    Computed,
+    /// Nothing of it went into the costs.
+    Prediction,
+    /// The lab has no value for it.
+    None,
+}
+
+/// A published figure and this run's.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// What was measured, in words.
+    pub name: String,
+    /// Who published it, and of what.
+    pub source: String,
+    /// Of the values.
+    pub unit: String,
+    /// Its value.
+    pub published: f64,
+    /// This run's, where it has one.
+    pub found: Option<f64>,
+    /// Of what was found, in percent of the published figure.
+    pub error: Option<f64>,
+    #[serde(rename = "use")]
+    /// Whether the row proves anything.
+    pub served: Use,
+    /// Why nothing was found.
+    pub reason: Option<String>,
+}
+
+/// What turns the guest's figures into those of the published machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// Of the time-stamp counter, in hertz.
+    pub tsc_hertz: u64,
+    /// Virtual processors of the guest.
+    pub guest_cpus: u16,
+}
+
+/// What was run, of which something may have been published.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The CPU model as it was asked for: one that was changed is none that others measured.
+    pub cpu: &'a str,
+    /// What was switched.
+    pub experiment: &'a Experiment,
+    /// Its name.
+    pub workload: &'a str,
+}
+
+/// What was published about a workload and can be found in its comparisons, or why it cannot.
+/// `fitted` names the cells that the machine's costs were fitted to.
+pub fn predict(
+    subject: Subject<'_>,
+    comparisons: &[Comparison],
+    scale: Scale,
+    fitted: &[String],
+) -> Vec<Prediction> {
+    let mine = Published::all().into_iter().filter(|figure| {
+        figure.workload == subject.workload && figure.is_of(subject.cpu, subject.experiment)
+    });
+    mine.filter_map(|figure| prediction(figure, comparisons, scale, fitted)).collect()
+}
+
+fn prediction(
+    figure: Published,
+    comparisons: &[Comparison],
+    scale: Scale,
+    fitted: &[String],
+) -> Option<Prediction> {
+    let found = match figure.unpredicted {
+        Some(_) => None,
+        // What this run did not measure, such as one setting only, is passed over.
+        None => Some(find(&figure, comparisons, scale)?),
+    };
+    Some(Prediction {
+        served: served(&figure, fitted),
+        error: found.map(|found| (found - figure.value) / figure.value.abs() * 100.0),
+        name: figure.name,
+        source: figure.source,
+        unit: figure.unit,
+        published: figure.value,
+        found,
+        reason: figure.unpredicted,
+    })
+}
+
+fn served(figure: &Published, fitted: &[String]) -> Use {
+    if figure.unpredicted.is_some() {
+        Use::None
+    } else if !figure.computed_from.is_empty() {
+        Use::Computed
+    } else if figure.formula().cells().iter().any(|cell| cell.is_fitted(fitted)) {
+        Use::Calibration
+    } else {
+        Use::Prediction
+    }
+}
+
+fn find(figure: &Published, comparisons: &[Comparison], scale: Scale) -> Option<f64> {
+    let formula = figure.formula();
+    let of = |cell: &Cell| value(cell, comparisons);
+    let value = match &formula {
+        Formula::Value(cell) => of(cell)?,
+        Formula::Ratio(above, below) => of(above)? / of(below)?,
+        Formula::Difference(more, less) => of(more)? - of(less)?,
+    };
+    let in_unit = match figure.unit.as_str() {
+        "ns" => value * 1e9 / scale.tsc_hertz as f64,
+        "M IPIs/s" => value / 1e6,
+        _ => value,
+    };
+    // Pairs of processors of their own share nothing.
+    let own = f64::from((scale.guest_cpus / 2).max(1));
+    Some(figure.senders.map_or(in_unit, |senders| in_unit / own * f64::from(senders)))
+}
+
+fn value(cell: &Cell, comparisons: &[Comparison]) -> Option<f64> {
+    let comparison = comparisons.iter().find(|one| one.name == cell.apic)?;
+    let measure = || comparison.measures.iter().find(|one| one.name == cell.measure);
+    match cell.setting {
+        Setting::Change if cell.measure == EXITS => comparison.change(),
+        Setting::Change => measure()?.change(),
+        Setting::On => measure()?.on,
+        Setting::Off => measure()?.off,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::Measure;
+    use std::sync::LazyLock;
+
+    fn zen4(workload: &'static str) -> Subject<'static> {
+        static AVIC: LazyLock<Experiment> = LazyLock::new(Experiment::default);
+        Subject { cpu: "zen4", experiment: &AVIC, workload }
+    }
+
+    fn comparison(name: &str, measures: &[(&str, f64)]) -> Comparison {
+        let measure = |(name, on): &(&str, f64)| Measure {
+            name: (*name).into(),
+            unit: "",
+            off: None,
+            on: Some(*on),
+            samples: 1,
+        };
+        Comparison {
+            name: name.into(),
+            measures: measures.iter().map(measure).collect(),
+            ..Comparison::default()
+        }
+    }
+
+    #[test]
+    fn cycles_become_time_at_the_clock_and_one_pair_stands_for_all() {
+        let scale = Scale { tsc_hertz: 2_000_000_000, guest_cpus: 4 };
+        let modes = [("xAPIC", 2400.0), ("x2APIC", 2500.0)];
+        let ipi = modes.map(|(name, on)| comparison(name, &[("ipi_acknowledged physical", on)]));
+        let found = predict(zen4("ipi"), &ipi, scale, &[]);
+        let values: Vec<_> = found.iter().map(|one| (one.unit.as_str(), one.found)).collect();
+        // kvm-unit-tests send through MSRs; ipi-bench was run in both modes.
+        assert_eq!(values, [("cycles", Some(2500.0)), ("ns", Some(1200.0)), ("ns", Some(1250.0))]);
+
+        let mesh = [comparison("xAPIC", &[("ipi_pairs physical", 2e6)])];
+        let found = predict(zen4("mesh"), &mesh, scale, &[]);
+        assert_eq!(found[0].found, Some(48.0), "two pairs have sent 2 M/s together");
+        let without: Vec<_> = found.iter().filter(|one| one.found.is_none()).collect();
+        assert!(without.iter().all(|one| one.reason.is_some() && one.served == Use::None));
+        assert_eq!(without.len(), 2);
+    }
+
+    #[test]
+    fn a_difference_is_that_of_two_cells() {
+        let scale = Scale { tsc_hertz: 1_000_000_000, guest_cpus: 2 };
+        let measures =
+            [("ipi_acknowledged physical", 1000.0), ("ipi_acknowledged physical, fence", 1016.0)];
+        let found = predict(zen4("ipi"), &[comparison("x2APIC", &measures)], scale, &[]);
+        let fence = found.iter().find(|one| one.name.contains("adds")).expect("the fence's row");
+        assert_eq!((fence.found, fence.served), (Some(16.0), Use::Computed));
+    }
+
+    #[test]
+    fn no_row_of_a_fitted_cell_and_none_computed_from_others_is_a_prediction() {
+        let fitted = ["ipi xAPIC ipi_acknowledged physical on".to_owned()];
+        for figure in Published::all() {
+            let is_fitted =
+                figure.formula().cells().iter().any(|cell| cell.to_string() == fitted[0]);
+            let served = served(&figure, &fitted);
+            if is_fitted || !figure.computed_from.is_empty() {
+                assert_ne!(served, Use::Prediction, "{}", figure.name);
+            }
+        }
+        let of = |name: &str, fitted: &[String]| {
+            let all = Published::all();
+            served(all.iter().find(|row| row.name.contains(name)).expect(name), fitted)
+        };
+        // The same cell in nanoseconds, and the same path in the other mode.
+        assert_eq!(of("ipi-bench inside a core complex", &fitted), Use::Calibration);
+        assert_eq!(of("AVIC on (kvm-unit-tests", &fitted), Use::Calibration);
+        assert_eq!(of("AVIC on (kvm-unit-tests", &[]), Use::Prediction);
+        assert_eq!(of("48 senders, AVIC", &[]), Use::Computed);
+    }
+}

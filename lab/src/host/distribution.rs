@@ -1,0 +1,234 @@
+//! Kernels of distributions: fetched by package name on first use, verified, kept.
+//!
+//! The package manager of Debian and Ubuntu does the work, with lists and sources of our own, so
+//! that nothing of the system is changed: `apt-get` checks the distribution's signature and the
+//! package's hash.
+
+use crate::host::cache;
+use crate::watch::Watch;
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal};
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Between two looks at a command that runs.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Keys that the distribution signs with, as its own package installs them.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// The package that names the current kernel.
+const META_PACKAGE: &str = "linux-image-amd64";
+/// A release of a distribution that kernels are taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Distribution {
+    /// As on the command line.
+    pub name: &'static str,
+    suite: &'static str,
+    /// Whether there is an archive of security updates besides.
+    is_released: bool,
+}
+
+/// All that can be had by name.
+pub const DISTRIBUTIONS: [Distribution; 3] = [
+    Distribution { name: "debian-12", suite: "bookworm", is_released: true },
+    Distribution { name: "debian-13", suite: "trixie", is_released: true },
+    Distribution { name: "debian-sid", suite: "sid", is_released: false },
+];
+
+/// The one that is meant where none is named.
+pub const USUAL: &str = "debian-13";
+
+/// The folder with a distribution's kernel, fetched if it is not there yet.
+pub(crate) fn fetched(
+    distribution: Distribution,
+    watch: &mut Watch<'_>,
+) -> anyhow::Result<PathBuf> {
+    let store = cache::folder("kernels")?;
+    let folder = store.join(distribution.name);
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    watch.stage(&format!("fetching the kernel of {}", distribution.name));
+    let work = tempfile::tempdir_in(&store)?;
+    let apt = Apt::prepare(work.path(), distribution)?;
+    apt.run("apt-get", &["update"], watch)?;
+    let text = apt.run("apt-cache", &["depends", META_PACKAGE], watch)?;
+    let package = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Depends: "))
+        .find(|package| package.starts_with("linux-image-"))
+        .with_context(|| format!("{META_PACKAGE} of {} names no kernel", distribution.name))?;
+    watch.line(package);
+    let text = apt.run("apt-cache", &["depends", package], watch)?;
+    let tree = work.path().join("tree");
+    for part in parts(package, &text) {
+        apt.run("apt-get", &["download", part], watch)?;
+        let file = file_in(work.path(), ".deb").context("no package came")?;
+        unpack(&file, &tree, watch)?;
+        std::fs::remove_file(file)?;
+    }
+    // Another process may have been faster; its folder is as good.
+    match std::fs::rename(&tree, &folder) {
+        Err(error) if !folder.is_dir() => {
+            Err(error).with_context(|| format!("cannot create {}", folder.display()))
+        }
+        _ => Ok(folder),
+    }
+}
+
+/// Unpacks a Debian package into a folder.
+pub(crate) fn unpack(package: &Path, folder: &Path, watch: &mut Watch<'_>) -> anyhow::Result<()> {
+    output(Command::new("dpkg-deb").arg("-x").arg(package).arg(folder), watch).map(drop)
+}
+
+/// A file of the folder by its name's end.
+fn file_in(folder: &Path, end: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    entries.map(|entry| entry.path()).find(|path| path.to_string_lossy().ends_with(end))
+}
+
+/// A kernel's package and those of its release that it depends on: newer ones have the image and
+/// the modules in packages of their own. `dependencies` is what `apt-cache depends` says.
+fn parts<'a>(package: &'a str, dependencies: &'a str) -> Vec<&'a str> {
+    let release = package.trim_start_matches("linux-image-");
+    let names = dependencies.lines().filter_map(|line| line.trim().split_once("Depends: "));
+    let own = names.map(|(_, name)| name).filter(|name| {
+        name.strip_suffix(release)
+            .is_some_and(|start| ["linux-binary-", "linux-modules-"].contains(&start))
+    });
+    std::iter::once(package).chain(own).collect()
+}
+
+/// `apt` with a state of its own.
+struct Apt<'a> {
+    folder: &'a Path,
+}
+
+impl<'a> Apt<'a> {
+    fn prepare(folder: &'a Path, distribution: Distribution) -> anyhow::Result<Self> {
+        for part in ["lists/partial", "cache/archives/partial", "empty"] {
+            std::fs::create_dir_all(folder.join(part))?;
+        }
+        std::fs::write(folder.join("status"), "")?;
+        let suite = distribution.suite;
+        if !Path::new(KEYRING).exists() {
+            bail!("{KEYRING} is missing (package debian-archive-keyring): nothing can be verified");
+        }
+        let signed = format!("deb [arch=amd64 signed-by={KEYRING}] http://deb.debian.org");
+        let mut sources = format!("{signed}/debian {suite} main\n");
+        if distribution.is_released {
+            sources += &format!("{signed}/debian-security {suite}-security main\n");
+        }
+        std::fs::write(folder.join("sources.list"), sources)?;
+        Ok(Self { folder })
+    }
+
+    fn run(
+        &self,
+        program: &str,
+        arguments: &[&str],
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<String> {
+        let at = |part: &str| self.folder.join(part).display().to_string();
+        let mut command = Command::new(program);
+        for (key, value) in [
+            ("Dir::Etc::sourcelist", at("sources.list")),
+            ("Dir::Etc::sourceparts", at("empty")),
+            ("Dir::State::lists", at("lists")),
+            ("Dir::State::status", at("status")),
+            ("Dir::Cache", at("cache")),
+            ("APT::Architecture", "amd64".into()),
+            ("APT::Architectures", "amd64".into()),
+            ("APT::Sandbox::User", "root".into()),
+        ] {
+            command.arg("-o").arg(format!("{key}={value}"));
+        }
+        output(command.arg("-q").args(arguments).current_dir(self.folder), watch)
+    }
+}
+
+/// Standard output of a command that must succeed. It is ended, with all that it started, when the
+/// watch wants an end: a package manager that lives on would hold its locks and fill its folder.
+fn output(command: &mut Command, watch: &mut Watch<'_>) -> anyhow::Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let (mut out, mut errors) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let command = command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(errors.try_clone()?);
+    let mut child =
+        Group(command.process_group(0).spawn().with_context(|| format!("cannot start {name}"))?);
+    let status = loop {
+        if let Some(status) = child.0.try_wait()? {
+            break status;
+        }
+        watch.check()?;
+        std::thread::sleep(PAUSE);
+    };
+    if !status.success() {
+        let error = text_of(&mut errors)?;
+        bail!("{name} failed: {}", error.trim().lines().last().unwrap_or("without a word"));
+    }
+    text_of(&mut out)
+}
+
+fn text_of(file: &mut File) -> anyhow::Result<String> {
+    file.rewind()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A process that leads a group of its own, which does not outlive it.
+struct Group(Child);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let (Ok(None), Some(group)) = (self.0.try_wait(), Pid::from_raw(self.0.id() as i32)) {
+            let _ = rustix::process::kill_process_group(group, Signal::TERM);
+            let _ = self.0.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::{Halt, Told};
+    use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
+
+    #[test]
+    fn a_command_that_is_interrupted_is_ended_with_all_that_it_started() {
+        let stop = AtomicBool::new(false);
+        let mut told = 0;
+        // Interrupted at the third look.
+        let mut tell = |_: Told<'_>| {
+            told += 1;
+            stop.store(told == 3, std::sync::atomic::Ordering::Relaxed);
+        };
+        let folder = tempfile::tempdir().expect("a writable folder");
+        let mark = folder.path().join("alive");
+        let script = format!("(sleep 1; touch {}) & sleep 60", mark.display());
+        let mut watch = Watch::new(&stop, Duration::from_secs(60), &mut tell);
+        let started = Instant::now();
+        let error = output(Command::new("sh").args(["-c", &script]), &mut watch);
+        let error = error.expect_err("interrupted");
+        assert_eq!(error.downcast_ref(), Some(&Halt::Interrupted));
+        assert!(started.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(1500));
+        assert!(!mark.exists(), "what it started went on");
+    }
+
+    #[test]
+    fn a_kernel_in_several_packages_is_fetched_whole() {
+        let split = "linux-image-7.2.13-amd64\n  PreDepends: linux-base\n |Depends: dracut\n  \
+                     Depends: linux-base-7.2.13-amd64\n  Depends: linux-binary-7.2.13-amd64\n  \
+                     Depends: linux-modules-7.2.13-amd64\n";
+        let all = parts("linux-image-7.2.13-amd64", split);
+        let names = ["image", "binary", "modules"].map(|part| format!("linux-{part}-7.2.13-amd64"));
+        assert_eq!(all, names);
+        assert_eq!(parts("linux-image-6.1-amd64", "  Depends: kmod\n"), ["linux-image-6.1-amd64"]);
+    }
+}

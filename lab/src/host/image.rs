@@ -1,0 +1,291 @@
+//! What an emulated host starts with: the initial RAM disk.
+
+use crate::host::Host;
+use crate::host::initramfs::Initramfs;
+use crate::host::kernel::Kernel;
+use crate::linux::place;
+use crate::plan::{LinuxGuest, Needs};
+use crate::program::which;
+use anyhow::Context;
+use board::cost::CostProfile;
+use rules::feature::Feature;
+use rules::inhibit::Vendor;
+use std::path::{Path, PathBuf};
+
+/// Files of one `--add` at most, and their bytes together: it goes into RAM.
+const MOST_FILES: usize = 20_000;
+const MOST_BYTES: u64 = 512 << 20;
+
+/// The common tools that a shell is given, where they are found.
+const TOOLS: [&str; 8] = ["sh", "ls", "cat", "dmesg", "grep", "head", "tail", "ps"];
+/// Where packages put the list of what a busybox can do, and what most can.
+const APPLETS: &str = "sh ash ls cat cp mv rm ln mkdir rmdir touch chmod dmesg grep egrep sed awk head \
+     tail sort uniq wc cut tr xargs find ps top kill killall sleep date time vi less more echo printf \
+     test expr seq mount umount df du free uname env id hexdump od xxd dd tar gzip gunzip zcat strings \
+     lsmod insmod rmmod modprobe lspci taskset nproc watch yes true false which stty clear reset tee";
+
+/// What a host is given besides the kernel and this program.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Additions<'a> {
+    /// `MODULE.NAME=VALUE` each.
+    pub parameters: &'a [String],
+    /// Files and folders of this machine, `PATH` or `PATH=PATH THERE` each.
+    pub files: &'a [String],
+}
+
+impl Additions<'_> {
+    /// The built-in hypervisor takes none.
+    pub(crate) fn ensure_none(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.parameters.is_empty() && self.files.is_empty(),
+            "the built-in hypervisor has no modules and no files: --parameter and --add need a \
+             distribution's kernel"
+        );
+        Ok(())
+    }
+
+    /// Whether all parameters are such of the kernel's modules.
+    pub(crate) fn check(&self, kernel: &Kernel) -> anyhow::Result<()> {
+        self.parameters.iter().try_for_each(|parameter| check_parameter(kernel, parameter))
+    }
+}
+
+/// The initial RAM disk of a host: this program, what the machine's times rest on, the modules with
+/// their parameters, what was added, and what the workload's guests need.
+pub fn initramfs(
+    kernel: &Kernel,
+    on: &Host,
+    additions: &Additions<'_>,
+    needs: &Needs,
+) -> anyhow::Result<Initramfs> {
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut host = Initramfs::default();
+    host.add_program("/init", &program)?;
+    host.link("/bin/avicenna", "/init");
+    let costs = CostProfile::of_model(on.model.name())?.provenance();
+    host.add(place::COSTS, serde_json::to_vec(&costs)?);
+    for (index, (name, bytes)) in kernel.modules.iter().enumerate() {
+        host.add(format!("{}/{index:02}-{name}", place::MODULES), bytes.clone());
+    }
+    additions.check(kernel)?;
+    let mut parameters = additions.parameters.to_vec();
+    for needed in needs.parameters {
+        let name = needed.split('=').next().unwrap_or_default();
+        if !parameters.iter().any(|one| one.starts_with(name)) {
+            parameters.push((*needed).to_owned());
+        }
+    }
+    if !parameters.is_empty() {
+        host.add(place::PARAMETERS, parameters.join("\n").into_bytes());
+    }
+    additions.files.iter().try_for_each(|added| add(&mut host, added))?;
+    if let Some(linux) = &needs.linux {
+        host.add(place::GUEST_KERNEL, kernel.image.clone());
+        host.add(place::GUEST_INITRD, guest(kernel, linux, &program)?.to_cpio());
+    }
+    Ok(host)
+}
+
+/// That of a Linux guest.
+fn guest(kernel: &Kernel, linux: &LinuxGuest, program: &Path) -> anyhow::Result<Initramfs> {
+    let mut guest = Initramfs::default();
+    guest.add_program("/init", program)?;
+    if let Some(command) = &linux.command {
+        add_command(&mut guest, command)?;
+    }
+    let is_its = |name: &str| {
+        let name = name.strip_suffix(".ko").unwrap_or(name);
+        linux.modules.contains(&name)
+    };
+    let own = kernel.modules.iter().filter(|(name, _)| is_its(name));
+    for (index, (name, bytes)) in own.enumerate() {
+        guest.add(format!("{}/{index:02}-{name}", place::MODULES), bytes.clone());
+    }
+    Ok(guest)
+}
+
+/// The same with a command of this machine, unless it is a verb of this program or was added; what
+/// to run there.
+pub fn with_command(
+    host: &mut Initramfs,
+    words: &[String],
+    verbs: &[&str],
+) -> anyhow::Result<Vec<String>> {
+    let first = words.first().context("no command")?;
+    if verbs.contains(&first.as_str()) || first.starts_with('-') {
+        let own = "/proc/self/exe".to_owned();
+        return Ok(std::iter::once(own).chain(words.iter().cloned()).collect());
+    }
+    if !host.contains(Path::new(first)) {
+        let program = which(first).with_context(|| {
+            format!(
+                "{first:?} is neither a verb of avicenna ({}) nor a program of this machine",
+                verbs.join(", ")
+            )
+        })?;
+        // The path that it is called by: a busybox goes by its name.
+        let name = if first.contains('/') { first.clone() } else { format!("/usr/bin/{first}") };
+        host.add_program(&name, &program)?;
+    }
+    add_shell(host)?;
+    Ok(words.to_vec())
+}
+
+/// The same with a shell of this machine besides, with the common tools that are found here.
+pub fn with_shell(host: &mut Initramfs) -> anyhow::Result<()> {
+    anyhow::ensure!(add_shell(host)?, "this machine has no shell to take along");
+    Ok(())
+}
+
+/// A busybox has a line editor and remembers lines; without one, the shell of this machine serves.
+fn add_shell(host: &mut Initramfs) -> anyhow::Result<bool> {
+    if let Some(busybox) = which("busybox") {
+        host.add_program("/bin/busybox", &busybox)?;
+        for applet in APPLETS.split_ascii_whitespace() {
+            host.link(format!("/bin/{applet}"), "busybox");
+        }
+        return Ok(true);
+    }
+    for tool in TOOLS {
+        if let Some(program) = which(tool) {
+            host.add_program(&format!("/bin/{tool}"), &program)?;
+        }
+    }
+    Ok(which("sh").is_some())
+}
+
+/// Adds a file or a folder; programs come with the libraries that they are linked to.
+fn add(host: &mut Initramfs, added: &str) -> anyhow::Result<()> {
+    let (from, to) = added.split_once('=').unwrap_or((added, added));
+    let from = Path::new(from);
+    let found = from.canonicalize().with_context(|| format!("--add {}", from.display()))?;
+    let to = if added.contains('=') { PathBuf::from(to) } else { found.clone() };
+    let (mut files, mut bytes) = (0, 0);
+    let mut waiting = vec![(found, to)];
+    while let Some((from, to)) = waiting.pop() {
+        let facts =
+            std::fs::metadata(&from).with_context(|| format!("--add {}", from.display()))?;
+        if facts.is_dir() {
+            let entries = std::fs::read_dir(&from);
+            for entry in entries.with_context(|| format!("--add {}", from.display()))?.flatten() {
+                waiting.push((entry.path(), to.join(entry.file_name())));
+            }
+            continue;
+        }
+        (files, bytes) = (files + 1, bytes + facts.len());
+        anyhow::ensure!(
+            facts.is_file() && files <= MOST_FILES && bytes <= MOST_BYTES,
+            "--add {added}: only files, at most {MOST_FILES} of {} MB together: they go into the \
+             host's RAM",
+            MOST_BYTES >> 20
+        );
+        host.add_program(&to.to_string_lossy(), &from)?;
+    }
+    Ok(())
+}
+
+/// Whether a parameter is one of a module of this kernel, and not what the lab itself compares.
+fn check_parameter(kernel: &Kernel, parameter: &str) -> anyhow::Result<()> {
+    let parts =
+        parameter.split_once('.').and_then(|(module, rest)| Some((module, rest.split_once('=')?)));
+    let (module, (name, value)) =
+        parts.with_context(|| format!("{parameter:?} is not MODULE.NAME=VALUE"))?;
+    let modules: Vec<&str> =
+        kernel.modules.iter().filter_map(|(file, _)| file.strip_suffix(".ko")).collect();
+    anyhow::ensure!(
+        modules.contains(&module),
+        "{parameter}: the host loads no module {module}, but {}",
+        modules.join(", ")
+    );
+    let is_word = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
+    anyhow::ensure!(is_word(name) && is_word(value), "{parameter:?} is not MODULE.NAME=VALUE");
+    let known = kernel.parameters_of(module);
+    anyhow::ensure!(
+        known.iter().any(|known| known == name),
+        "{parameter}: the module {module} has no parameter {name}, but {}",
+        known.join(", ")
+    );
+    for base in [Vendor::Amd, Vendor::Intel].map(Feature::of_vendor) {
+        let own = base.parameter();
+        anyhow::ensure!(
+            (module, name) != (own.module, own.name),
+            "{parameter}: {base} is what the lab compares: --feature, or --off of lab exec"
+        );
+    }
+    Ok(())
+}
+
+/// A program of this machine with its arguments, which the shell's quotes do not reach.
+fn add_command(guest: &mut Initramfs, command: &str) -> anyhow::Result<()> {
+    let mut words = command.split_ascii_whitespace();
+    let name = words.next().context("an empty command")?;
+    let program = which(name).with_context(|| format!("no program {name} on this machine"))?;
+    guest.add_program(&program.to_string_lossy(), &program)?;
+    let program = program.to_string_lossy().into_owned();
+    let lines: Vec<&str> = std::iter::once(program.as_str()).chain(words).collect();
+    guest.add(place::GUEST_COMMAND, lines.join("\n").into_bytes());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_those_that_a_loaded_module_has_and_not_for_avic() {
+        let module = |parameters: &[&str]| {
+            let one = |name: &&str| format!("parmtype={name}:bool\0parm={name}:What it does\0");
+            let all = parameters.iter().map(one).collect::<String>();
+            format!("license=GPL\0{all}name=x\0").into_bytes()
+        };
+        let modules = vec![
+            ("kvm.ko".to_owned(), module(&["halt_poll_ns", "a"])),
+            ("kvm_amd.ko".to_owned(), module(&["avic", "vgif"])),
+        ];
+        let kernel = Kernel { name: "test".into(), image: Vec::new(), modules };
+        for (parameter, complaint) in [
+            ("kvm.halt_poll_ns=0", None),
+            ("kvm_amd.vgif=0", None),
+            ("kvm.nosuch=1", Some("no parameter nosuch, but a, halt_poll_ns")),
+            ("kvm_intel.nested=0", Some("no module kvm_intel, but kvm, kvm_amd")),
+            ("kvm_amd.avic=0", Some("--feature")),
+            ("kvm.halt_poll_ns", Some("MODULE.NAME=VALUE")),
+            ("kvm.=0", Some("MODULE.NAME=VALUE")),
+            ("kvm.a=0 b=1", Some("MODULE.NAME=VALUE")),
+            ("halt_poll_ns=0", Some("MODULE.NAME=VALUE")),
+        ] {
+            let error = check_parameter(&kernel, parameter).err().map(|error| error.to_string());
+            assert_eq!(error.is_some(), complaint.is_some(), "{parameter}: {error:?}");
+            let complaint = complaint.unwrap_or_default();
+            let error = error.unwrap_or_default();
+            assert!(error.contains(complaint), "{parameter}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_added_is_found_where_it_was_or_where_it_is_wanted() {
+        let folder = tempfile::tempdir().expect("a writable folder");
+        let root = folder.path().canonicalize().expect("a path");
+        std::fs::create_dir(root.join("inner")).expect("a writable folder");
+        std::fs::write(root.join("inner/file"), "text").expect("a writable folder");
+        let mut host = Initramfs::default();
+        let inner = root.join("inner").display().to_string();
+        add(&mut host, &inner).expect("a folder");
+        assert!(host.contains(&root.join("inner/file")));
+        add(&mut host, &format!("{inner}=/there")).expect("a folder");
+        assert!(host.contains(Path::new("/there/file")));
+        let error = add(&mut host, "/no/such/file").expect_err("no such file");
+        assert!(format!("{error:#}").contains("--add /no/such/file"), "{error:#}");
+    }
+
+    #[test]
+    fn a_command_is_a_verb_a_program_or_told_what_would_have_been_one() {
+        let mut host = Initramfs::default();
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let verb = with_command(&mut host, &words("check --format json"), &["check"]);
+        assert_eq!(verb.expect("a verb")[..2], ["/proc/self/exe", "check"]);
+        let error = with_command(&mut host, &words("nosuch -x"), &["check", "why"]);
+        let error = error.expect_err("no such program").to_string();
+        assert!(error.contains("nosuch") && error.contains("check, why"), "{error}");
+    }
+}

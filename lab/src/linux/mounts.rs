@@ -1,0 +1,27 @@
+//! The kernel's file systems.
+
+use rustix::mount::{MountFlags, mount};
+
+/// What is needed to find out who we are. Fails where this process may not mount, and then is not
+/// the first of a machine.
+pub(crate) fn early() -> rustix::io::Result<()> {
+    if std::path::Path::new("/proc/self").exists() {
+        return Ok(());
+    }
+    mount("proc", "/proc", "proc", MountFlags::empty(), None)
+}
+
+/// The rest. One that is not there is missed by whoever needs it.
+pub(crate) fn late() {
+    for (kind, place) in [
+        ("sysfs", "/sys"),
+        ("devtmpfs", "/dev"),
+        ("tmpfs", "/tmp"),
+        ("tmpfs", "/run"),
+        ("debugfs", "/sys/kernel/debug"),
+        ("tracefs", "/sys/kernel/tracing"),
+    ] {
+        let _ = std::fs::create_dir_all(place);
+        let _ = mount(kind, place, kind, MountFlags::empty(), None);
+    }
+}

@@ -1,0 +1,17 @@
+//! Where the initial RAM disks of hosts and guests have what.
+
+/// Where the initial RAM disk has kernel modules, in the order in which they are loaded.
+pub(crate) const MODULES: &str = "/lib/modules-in-order";
+/// Where it has parameters for them.
+pub(crate) const PARAMETERS: &str = "/lib/module-parameters";
+/// Where it has what the machine's times rest on, as JSON.
+pub(crate) const COSTS: &str = "/lib/avicenna-costs.json";
+/// Where it has a Linux guest.
+pub(crate) const GUEST_KERNEL: &str = "/guest/vmlinuz";
+pub(crate) const GUEST_INITRD: &str = "/guest/initrd";
+/// Where it has the command of a guest.
+pub(crate) const GUEST_COMMAND: &str = "/command";
+/// The word that makes this program the first process of a guest; a workload follows.
+pub(crate) const GUEST_COMMAND_LINE: &str = "avicenna.guest=";
+/// What an interactive lab runs.
+pub(crate) const SHELL: &str = "/bin/sh";

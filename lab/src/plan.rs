@@ -1,0 +1,11 @@
+//! What is compared, as data: the arms of an experiment, alike but for one thing.
+
+mod arm;
+mod experiment;
+mod needs;
+mod processor;
+
+pub use arm::{Arm, ModuleParameter, Setting};
+pub use experiment::{Experiment, Request};
+pub use needs::{Function, LinuxGuest, Needs};
+pub use processor::vendor;

@@ -1,0 +1,258 @@
+//! The lab without a distribution's kernel: the reference hypervisor on the emulated machine, on
+//! any system and without a network.
+
+use crate::comparison::{self, Agreement, Comparison, ExitRow, Scope, hardware};
+use crate::drive::Drive;
+use crate::drive::counters::{Reason, Tally};
+use crate::host::Host;
+use crate::plan::{Experiment, Setting};
+use crate::watch::Watch;
+use crate::workload::figure::{Figure, of_benchmark};
+use crate::workload::found::Findings;
+use crate::workload::{self, Workload};
+use anyhow::Context;
+use arch::time::Picoseconds;
+use board::load::Source;
+use board::topology::Topology;
+use board::{Configuration, Images, Machine, Outcome};
+use rules::feature::Feature;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use trace::exit_reason::Isa;
+
+/// One run of the hypervisor.
+struct Run {
+    tally: Tally,
+    /// The hypervisor's own counts, by name.
+    own: BTreeMap<String, u64>,
+    figures: Vec<Figure>,
+    troubles: Vec<String>,
+}
+
+/// What all runs took together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Effort {
+    /// Executed by all processors.
+    pub instructions: u64,
+    /// Of the machines.
+    pub time: Picoseconds,
+    /// Of the last run.
+    pub trace_hash: u64,
+    /// Whether the host came from a snapshot.
+    pub is_restored: bool,
+}
+
+/// What the hypervisor is given.
+#[derive(Clone, Copy)]
+pub struct Guests<'a> {
+    /// Virtual processors of the guest.
+    pub vcpus: u16,
+    /// One that is the benchmark's.
+    pub workload: &'a dyn Workload,
+    /// Seconds of virtual time for each.
+    pub limit: u64,
+}
+
+/// Whether the hypervisor can do what is asked for.
+pub(crate) fn check(workload: &dyn Workload, experiment: &Experiment) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        workload.benchmark().is_some(),
+        "the built-in hypervisor runs the workloads {}; the others and commands need a \
+         distribution's kernel",
+        workload::names(|one| one.benchmark().is_some()).join(", ")
+    );
+    let base = Feature::of_vendor(experiment.vendor());
+    anyhow::ensure!(
+        experiment.features.contains(&base) && experiment.kept_off.is_empty(),
+        "the built-in hypervisor has {base} off or on: other features need a distribution's kernel"
+    );
+    Ok(())
+}
+
+/// Runs a workload of bare metal in both APIC modes.
+pub fn compare(
+    host: &Host,
+    guests: Guests<'_>,
+    experiment: &Experiment,
+    watch: &mut Watch<'_>,
+) -> anyhow::Result<(Vec<Comparison>, Effort)> {
+    check(guests.workload, experiment)?;
+    let tests = guests.workload.benchmark().unwrap_or_default();
+    let mut effort = Effort::default();
+    let mut comparisons = Vec::new();
+    for (name, apic) in [("xAPIC", "xapic"), ("x2APIC", "x2apic")] {
+        let (mut off, mut on) = (None, None);
+        for arm in experiment.arms() {
+            watch.stage(&format!("{name}, {}", arm.label));
+            let guest: Vec<String> = format!("output=memory apic={apic} {tests}")
+                .split(' ')
+                .map(|word| format!("guest.{word}"))
+                .collect();
+            let (setting, vcpus) = (arm.setting, guests.vcpus);
+            let hardware = experiment.inhibited_name().to_lowercase();
+            let options = format!("{hardware}={setting} vcpus={vcpus} {}", guest.join(" "));
+            let run = run(host, &options, guests.limit, watch, &mut effort)?;
+            *(if setting.is_on() { &mut on } else { &mut off }) = Some(run);
+        }
+        comparisons.push(side_by_side(name, off, on));
+    }
+    Ok((comparisons, effort))
+}
+
+fn run(
+    host: &Host,
+    options: &str,
+    limit: u64,
+    watch: &mut Watch<'_>,
+    effort: &mut Effort,
+) -> anyhow::Result<Run> {
+    let mut machine = Machine::new(&Configuration {
+        model: host.model.clone(),
+        topology: Topology::of_cores(host.cpus)?,
+        memory: host.memory,
+        seed: 0,
+        start: device::Date::default(),
+        iommu: host.iommu,
+        has_pulse: host.has_pulse,
+        wires: host.wires.clone(),
+        nvme: Vec::new(),
+        virtio: Vec::new(),
+    })?;
+    machine.load(&Images {
+        kernel: Source { name: "hypervisor", bytes: image::HYPERVISOR },
+        initrd: None,
+        modules: &[],
+        command_line: options,
+    })?;
+    let mut drive = Drive::new(machine);
+    drive.count();
+    let limit = Picoseconds::from_milliseconds(limit.saturating_mul(1000));
+    let outcome = loop {
+        if let Some(outcome) = drive.slice(limit, watch).context("the built-in hypervisor")? {
+            break outcome;
+        }
+    };
+    effort.instructions += drive.machine.instructions();
+    effort.time.0 += drive.machine.state.now.0;
+    effort.trace_hash = drive.machine.state.wiring.hash.value();
+    let mut run = read(&drive.console(), drive.counters.all().clone());
+    if outcome != Outcome::DebugExit(0) {
+        run.troubles.push(format!("the hypervisor ended with {outcome:?}"));
+    }
+    Ok(run)
+}
+
+/// The hypervisor's records.
+fn read(text: &str, tally: Tally) -> Run {
+    let isa = tally.exits.keys().next().map_or(Isa::Svm, |reason| reason.isa);
+    let mut run = Run { tally, own: BTreeMap::new(), figures: Vec::new(), troubles: Vec::new() };
+    for record in text.lines().filter_map(|line| serde_json::from_str::<Json>(line).ok()) {
+        match record["record"].as_str().unwrap_or_default() {
+            "exit" => {
+                let name = known_name(isa, record["reason"].as_str().unwrap_or_default());
+                run.own.insert(name, record["count"].as_u64().unwrap_or(0));
+            }
+            "guest" => run.figures.extend(of_benchmark(&record["output"])),
+            "unavailable" | "failure" => run.troubles.push(record.to_string()),
+            _ => {}
+        }
+    }
+    run
+}
+
+/// Reasons of VMX that the hypervisor calls as it does those of SVM, and KVM's names for them.
+const VMX_NAMES: [(&str, &str); 4] = [
+    ("interrupt", "EXTERNAL_INTERRUPT"),
+    ("io", "IO_INSTRUCTION"),
+    ("pause", "PAUSE_INSTRUCTION"),
+    ("hypercall", "VMCALL"),
+];
+
+/// The hypervisor's name of a reason as KVM's tracepoints spell it.
+fn known_name(isa: Isa, name: &str) -> String {
+    let renamed = VMX_NAMES.iter().find(|(own, _)| isa == Isa::Vmx && *own == name);
+    let name = renamed.map_or(name, |(_, known)| known);
+    let known = isa.reason_named(name).and_then(|code| isa.reason_name(code));
+    known.unwrap_or(name).to_owned()
+}
+
+fn side_by_side(name: &str, off: Option<Run>, on: Option<Run>) -> Comparison {
+    let tallies = [&off, &on].into_iter().flatten();
+    let reasons = tallies.flat_map(|run| run.tally.exits.keys().copied());
+    let reasons: std::collections::BTreeSet<Reason> = reasons.collect();
+    let count = |run: &Option<Run>, reason: Reason| {
+        run.as_ref().map(|run| run.tally.exits.get(&reason).copied().unwrap_or_default())
+    };
+    let isa = reasons.first().map(|reason| reason.isa);
+    let mut exits: Vec<ExitRow> = reasons
+        .into_iter()
+        .map(|reason| ExitRow::new(reason, count(&off, reason), count(&on, reason)))
+        .collect();
+    exits.sort_by_key(|row| std::cmp::Reverse(row.off.or(row.on).map_or(0, |count| count.exits)));
+    let both = [(Setting::Off, &off), (Setting::On, &on)];
+    let both = both.into_iter();
+    let agreement =
+        both.filter_map(|(setting, run)| Some(agreement(setting, run.as_ref()?))).collect();
+    let troubles = [&off, &on].into_iter().flatten().flat_map(|run| run.troubles.clone()).collect();
+    let figures = |run: Option<Run>| run.map(|run| run.figures);
+    Comparison {
+        name: name.into(),
+        hardware: isa.map_or("", hardware),
+        scope: Scope::Life,
+        exits,
+        agreement,
+        between: Vec::new(),
+        exits_per_ipi: Vec::new(),
+        found: Findings::default(),
+        troubles,
+        measures: comparison::side_by_side(figures(off), figures(on)),
+        inhibited: None,
+        inhibits: Vec::new(),
+        inhibit_history: None,
+        incomplete: Vec::new(),
+        unaccelerated: Vec::new(),
+        left_incomplete: Vec::new(),
+        left_unaccelerated: Vec::new(),
+        breakdown: Vec::new(),
+        doorbells: None,
+        parameter: None,
+    }
+}
+
+/// The hypervisor's count stands where KVM's tracepoints are otherwise.
+fn agreement(setting: Setting, run: &Run) -> Agreement {
+    let machine: BTreeMap<String, u64> =
+        run.tally.exits.iter().map(|(reason, count)| (reason.name(), count.exits)).collect();
+    let names: std::collections::BTreeSet<&String> = machine.keys().chain(run.own.keys()).collect();
+    let pair = |name: &String| {
+        let of = |counts: &BTreeMap<String, u64>| counts.get(name).copied().unwrap_or(0);
+        (name.clone(), of(&run.own), of(&machine))
+    };
+    Agreement {
+        setting,
+        counted_by: "the hypervisor",
+        software: run.own.values().sum(),
+        machine: machine.values().sum(),
+        differences: names.into_iter().map(pair).filter(|(_, own, all)| own != all).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hypervisors_names_are_told_as_kvm_tells_them() {
+        for (isa, own, known) in [
+            (Isa::Svm, "interrupt", "interrupt"),
+            (Isa::Svm, "npf", "npf"),
+            (Isa::Vmx, "interrupt", "EXTERNAL_INTERRUPT"),
+            (Isa::Vmx, "io", "IO_INSTRUCTION"),
+            (Isa::Vmx, "ept_violation", "EPT_VIOLATION"),
+            (Isa::Vmx, "apic_write", "APIC_WRITE"),
+            (Isa::Vmx, "other", "other"),
+        ] {
+            assert_eq!(known_name(isa, own), known);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Whoever waits for a run: may stop it, loses patience, and is told how it goes.
+
+use arch::time::Picoseconds;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Why a machine is not run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Halt {
+    #[error("interrupted")]
+    /// Whoever waits has asked for it.
+    Interrupted,
+    #[error("no end within {} s of virtual time", .0.0 / 1_000_000_000_000)]
+    /// The limit of virtual time was reached.
+    VirtualTime(Picoseconds),
+    #[error("no end within {} s of this machine's time; --host-limit allows more", .0.as_secs())]
+    /// The host took longer than whoever waits has patience for.
+    HostTime(Duration),
+}
+
+/// What a run tells whoever waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told<'a> {
+    /// A stage begins.
+    Stage(&'a str),
+    /// Something happens in it.
+    Line(&'a str),
+    /// Time passes.
+    Tick,
+}
+
+/// Whoever waits for a run: may stop it, loses patience, and is told how it goes.
+pub struct Watch<'a> {
+    stop: &'a AtomicBool,
+    /// Host time that a stage may take.
+    patience: Duration,
+    tell: &'a mut dyn FnMut(Told<'_>),
+    began: Instant,
+}
+
+impl<'a> Watch<'a> {
+    /// Patience begins now.
+    pub fn new(
+        stop: &'a AtomicBool,
+        patience: Duration,
+        tell: &'a mut dyn FnMut(Told<'_>),
+    ) -> Self {
+        Self { stop, patience, tell, began: Instant::now() }
+    }
+
+    /// The next stage begins, and with it patience.
+    pub fn stage(&mut self, name: &str) {
+        self.began = Instant::now();
+        (self.tell)(Told::Stage(name));
+    }
+
+    /// Something happens in the stage.
+    pub fn line(&mut self, text: &str) {
+        (self.tell)(Told::Line(text));
+    }
+
+    /// Whether to go on.
+    pub fn check(&mut self) -> Result<(), Halt> {
+        (self.tell)(Told::Tick);
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Halt::Interrupted);
+        }
+        if self.began.elapsed() > self.patience {
+            return Err(Halt::HostTime(self.patience));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,19 @@
+//! One IPI at a time to a processor that spins.
+
+use super::kind::Workload;
+
+pub(super) struct Ipi;
+
+impl Workload for Ipi {
+    fn name(&self) -> &'static str {
+        "ipi"
+    }
+
+    fn summary(&self) -> &'static str {
+        "one at a time to a processor that spins"
+    }
+
+    fn benchmark(&self) -> Option<&'static str> {
+        Some("tests=ipi targets=spinning samples=500 warmup=50")
+    }
+}

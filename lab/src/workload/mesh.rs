@@ -1,0 +1,19 @@
+//! IPIs from everyone to random others.
+
+use super::kind::Workload;
+
+pub(super) struct Mesh;
+
+impl Workload for Mesh {
+    fn name(&self) -> &'static str {
+        "mesh"
+    }
+
+    fn summary(&self) -> &'static str {
+        "IPIs from everyone to random others"
+    }
+
+    fn benchmark(&self) -> Option<&'static str> {
+        Some("tests=throughput messages=1000")
+    }
+}
