@@ -19,11 +19,12 @@ pub struct Vmx {
     pub feature_control: FeatureControl,
     /// The VMXON region: `None` outside VMX operation.
     pub vmxon: Option<SystemPhysical>,
-    /// The current VMCS.
+    /// The current VMCS's address; `None` where VMCLEAR or nothing made it so. [SDM3 "VMPTRLD—Load
+    /// Pointer"]
     pub vmcs: Option<SystemPhysical>,
-    /// Its address; `None` where VMCLEAR or nothing made it so. [SDM3 "VMPTRLD—Load Pointer"]
-    pub costs: VmxCosts,
     /// What entries and exits take.
+    pub costs: VmxCosts,
+    /// The guest that runs; `None` while the host does.
     pub current: Option<Box<Guest>>,
     /// The root of the extended page tables that each VPID last ran with.
     pub(super) roots: std::collections::BTreeMap<u16, u64>,
