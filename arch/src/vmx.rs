@@ -17,6 +17,7 @@ pub mod instruction;
 pub mod model;
 pub mod msr;
 pub mod qualification;
+pub mod requirement;
 pub mod segment;
 
 #[cfg(test)]

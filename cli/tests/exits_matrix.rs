@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use trace::event::{Event, Record, VirtualCpu};
+use trace::{Event, Record, VirtualCpu};
 
 const GROUPINGS: [&str; 6] = ["reason", "detail", "vcpu", "vm", "vector", "time"];
 

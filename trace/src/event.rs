@@ -7,6 +7,7 @@
 //! checks. Events of KVM's tracepoints have a vocabulary of their own, because a kernel's fields
 //! mean what that kernel says they mean.
 
+use crate::virtual_cpu::VirtualCpu;
 use crate::word::Word;
 use arch::address::{Device, Linear, SystemPhysical};
 use arch::apic::{DeliveryMode, DestinationMode, Scope};
@@ -16,12 +17,6 @@ use arch::svm::exit::ExitCode;
 use arch::time::Picoseconds;
 use arch::vmx::consistency::Broken;
 use serde::{Deserialize, Serialize};
-
-/// A virtual processor of a guest hypervisor, named by the physical address of its VMCB or VMCS.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-pub struct VirtualCpu(pub SystemPhysical);
 
 /// One happening on one processor. Records of one processor are in order of time; those of
 /// different processors are in the order in which the board caused them.

@@ -11,7 +11,9 @@ pub mod inhibit;
 pub mod kvm;
 pub mod perfetto;
 pub mod symbol;
+mod virtual_cpu;
 mod word;
 
-pub use event::{Event, Record, VirtualCpu};
+pub use event::{Event, Record};
 pub use hash::TraceHash;
+pub use virtual_cpu::VirtualCpu;

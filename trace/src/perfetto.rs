@@ -7,9 +7,10 @@
 //! interrupt is a flow: an arrow from who sends it to who takes its vector, whether a local APIC or
 //! a virtual one. Everything else is an instant on its processor's track. Left out: counters.
 
-use crate::event::{Event, Record, VirtualCpu};
+use crate::event::{Event, Record};
 use crate::exit_reason::Isa;
 use crate::symbol::Symbols;
+use crate::virtual_cpu::VirtualCpu;
 use crate::word::Shown;
 use arch::identity::{CpuIndex, Vector};
 use arch::svm::exit::ExitCode;

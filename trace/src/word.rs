@@ -1,6 +1,6 @@
 //! Fields of events as 64-bit words and as text.
 
-use crate::event::VirtualCpu;
+use crate::virtual_cpu::VirtualCpu;
 use arch::address::{Device, Linear, SystemPhysical};
 use arch::apic::{DeliveryMode, DestinationMode, Scope};
 use arch::identity::{ApicId, RequesterId, Vector};
@@ -85,10 +85,4 @@ words! {
     Broken, false, "\"{}\"": |value| value.number().into(),
         |word| word.try_into().ok().and_then(Self::from_number);
     ExitCode, false, "{:?}": |value| value.into_bits(), |word| Some(Self::from_bits(word));
-}
-
-impl Display for VirtualCpu {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        Display::fmt(&self.0, f)
-    }
 }

@@ -2,11 +2,11 @@
 //! [SDM3 "VMX Capability Reporting Facility"]
 
 use super::control::{
-    EntryControls, ExitControls, PinControls, PrimaryControls, SecondaryControls, TertiaryControls,
-    VmFunctions,
+    ExitControls, PrimaryControls, SecondaryControls, TertiaryControls, VmFunctions,
 };
 use super::field::TABLE;
 use super::msr;
+use super::requirement::Requirement;
 use bitfield_struct::bitfield;
 use bitflags::bitflags;
 use serde::{Deserialize, Serialize};
@@ -169,33 +169,6 @@ mod default_1 {
     pub const PRIMARY: u32 = 0x0401_E172;
     pub const EXIT: u32 = 0x0003_6DFF;
     pub const ENTRY: u32 = 0x0000_11FF;
-}
-
-/// What must hold for a VMCS field to exist: the processor allows a control to be 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Requirement {
-    /// Every processor with VMX has it.
-    Always,
-    /// A pin-based control.
-    Pin(PinControls),
-    /// A primary processor-based control.
-    Primary(PrimaryControls),
-    /// A secondary processor-based control.
-    Secondary(SecondaryControls),
-    /// A tertiary processor-based control.
-    Tertiary(TertiaryControls),
-    /// A primary VM-exit control.
-    Exit(ExitControls),
-    /// A VM-entry control.
-    Entry(EntryControls),
-    /// Either of two.
-    EntryOrExit(EntryControls, ExitControls),
-    /// A secondary VM-exit control, as its bit.
-    SecondaryExit(u64),
-    /// The VM function of that name.
-    EptpSwitching,
-    /// So many CR3-target values at least.
-    Cr3Targets(u16),
 }
 
 /// All capabilities of one processor. 32-bit vectors are those of the TRUE MSRs.

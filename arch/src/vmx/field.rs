@@ -1,11 +1,11 @@
 //! The fields of a VMCS: encoding, width, group, and which control brings each into being.
 //! [SDM3 "Field Encoding in VMCS"]
 
-use super::capability::Requirement::{self, *};
 use super::control::{
     EntryControls as En, ExitControls as Ex, PinControls as Pi, PrimaryControls as Pr,
     SecondaryControls as Se, TertiaryControls as Te,
 };
+use super::requirement::Requirement::{self, *};
 use serde::{Deserialize, Serialize};
 
 /// A field, by the encoding that accesses all of it.

@@ -1,6 +1,6 @@
 //! What the types encode, with literals from the manual and from dumps of real parts.
 
-use super::capability::{EptVpid, Requirement, VmxCapabilities};
+use super::capability::{EptVpid, VmxCapabilities};
 use super::ept::{EptEntry, EptPointer};
 use super::error::{AbortCode, InstructionError};
 use super::event::{Activity, InterruptionInfo, InterruptionType, PendingDebug};
@@ -10,6 +10,7 @@ use super::instruction::InstructionInformation;
 use super::model::*;
 use super::msr::{self, AreaEntry, bitmap_bit};
 use super::qualification::*;
+use super::requirement::Requirement;
 use super::segment::AccessRights;
 use super::*;
 

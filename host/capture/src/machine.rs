@@ -12,9 +12,9 @@ use arch::address::SystemPhysical;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use trace::event::{Event, Record, VirtualCpu};
 use trace::file::{ReadError, Reader};
 use trace::kvm::{Exit, KvmEvent, Stamp};
+use trace::{Event, Record, VirtualCpu};
 
 /// First bytes of such a file.
 pub const MAGIC: &[u8] = b"AVCTRACE";

@@ -179,7 +179,7 @@ fn summed_exits() {
 fn traces_of_the_machine() {
     let mut writer = trace::file::Writer::new(Vec::new(), &[]).expect("memory");
     for at in 0..2000u64 {
-        let vcpu = trace::event::VirtualCpu(arch::address::SystemPhysical(0x5000));
+        let vcpu = trace::VirtualCpu(arch::address::SystemPhysical(0x5000));
         let rip = arch::address::Linear(at);
         let event = match at % 2 {
             0 => Event::Entry { vcpu, injected: 0, rip },

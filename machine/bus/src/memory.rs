@@ -1,10 +1,7 @@
 //! Guest memory: RAM below and above the hole under 4 GiB, and a record of which cache lines hold
 //! code that has been decoded.
 
-use crate::DmaFault;
-use crate::platform::DirectMemoryAccess;
-use arch::address::{Device, PAGE_SIZE, SystemPhysical};
-use arch::identity::RequesterId;
+use arch::address::{PAGE_SIZE, SystemPhysical};
 
 /// First address of the hole for devices.
 pub const HOLE_START: u64 = 0xC000_0000;
@@ -198,16 +195,6 @@ impl GuestMemory {
         self.generations[page] = self.generations[page].wrapping_add(1);
         self.watched_writes += 1;
         true
-    }
-}
-
-impl DirectMemoryAccess for GuestMemory {
-    fn read(&mut self, _: RequesterId, address: Device, into: &mut [u8]) -> Result<(), DmaFault> {
-        GuestMemory::read(self, SystemPhysical(address.0), into).map_err(|_| DmaFault(address))
-    }
-
-    fn write(&mut self, _: RequesterId, address: Device, from: &[u8]) -> Result<(), DmaFault> {
-        GuestMemory::write(self, SystemPhysical(address.0), from).map_err(|_| DmaFault(address))
     }
 }
 

@@ -69,6 +69,16 @@ pub trait DirectMemoryAccess {
     ) -> Result<(), DmaFault>;
 }
 
+impl DirectMemoryAccess for GuestMemory {
+    fn read(&mut self, _: RequesterId, address: Device, into: &mut [u8]) -> Result<(), DmaFault> {
+        GuestMemory::read(self, SystemPhysical(address.0), into).map_err(|_| DmaFault(address))
+    }
+
+    fn write(&mut self, _: RequesterId, address: Device, from: &[u8]) -> Result<(), DmaFault> {
+        GuestMemory::write(self, SystemPhysical(address.0), from).map_err(|_| DmaFault(address))
+    }
+}
+
 /// What a device is handed for the time of one access or one timer event.
 pub struct Context<'a> {
     /// Virtual time. Never goes back between two calls to the same device.

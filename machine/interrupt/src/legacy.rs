@@ -7,11 +7,9 @@
 
 mod chip;
 
-use chip::Chip;
+use chip::{CASCADE, Chip};
 use serde::{Deserialize, Serialize};
 
-/// The master's input that the slave drives.
-const CASCADE: u8 = 2;
 /// Inputs whose trigger mode the ELCR may change; the others are edge-triggered.
 const MASTER_LEVEL_CAPABLE: u8 = 0xF8;
 const SLAVE_LEVEL_CAPABLE: u8 = 0xDE;

@@ -7,6 +7,7 @@
 //! DEVIATION(APM2 "Remote Read"): remote reads are never sent; their status stays invalid.
 
 mod access;
+mod counting;
 mod destination;
 mod local_vector;
 mod model;

@@ -16,14 +16,16 @@
 mod access;
 mod behaviour;
 mod command;
+mod completion;
 mod context;
 mod ipi;
 mod page;
 mod posted_descriptor;
 mod virtual_interrupt;
 
-pub use access::{Completion, MsrRead, MsrWrite};
+pub use access::{MsrRead, MsrWrite};
 pub use behaviour::{ApicvBehaviour, CommandHalves, HoleRead, PostedRequest};
+pub use completion::Completion;
 pub use context::{Apicv, ApicvControls, ApicvExit, PidPointerTable};
 pub use ipi::{IpiOutcome, IpiSend, IpiStep};
 pub use page::VirtualApicPage;

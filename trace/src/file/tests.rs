@@ -1,8 +1,9 @@
 use super::*;
-use crate::event::{Event, Record, VirtualCpu};
+use crate::event::{Event, Record};
 use crate::hash::TraceHash;
 use crate::perfetto::Export;
 use crate::symbol::Symbols;
+use crate::virtual_cpu::VirtualCpu;
 use arch::address::{Linear, SystemPhysical};
 use arch::identity::{CpuIndex, Vector};
 use arch::svm::exit::ExitCode;

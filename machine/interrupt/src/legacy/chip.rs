@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The master's input that the slave drives.
+pub(super) const CASCADE: u8 = 2;
 /// The input whose vector a spurious interrupt gets.
 pub(super) const SPURIOUS: u8 = 7;
 
@@ -112,7 +114,7 @@ impl Chip {
             blocking &= !self.masked;
         }
         if self.is_special_fully_nested {
-            blocking &= !(1 << super::CASCADE);
+            blocking &= !(1 << CASCADE);
         }
         match self.rank(blocking) {
             Some(service) if service <= request => None,

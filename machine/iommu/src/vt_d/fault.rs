@@ -7,6 +7,14 @@ use arch::msi::MessageSignalled;
 use arch::vt_d::register::{EventControl, FaultStatus};
 use arch::vt_d::{FaultReason, FaultRecord};
 
+/// Why an interrupt is dropped.
+#[derive(Clone, Copy)]
+pub(super) struct Refused {
+    pub reason: FaultReason,
+    pub index: u32,
+    pub is_suppressed: bool,
+}
+
 impl VtD {
     /// Records a fault, if the record is free.
     pub(super) fn record(

@@ -3,7 +3,7 @@
 //! The descriptor is changed by one atomic access; the notification is a step of its own, between
 //! which and the access processors may run.
 
-use super::remap::Refused;
+use super::fault::Refused;
 use super::{Signal, VtD};
 use crate::SystemMemory;
 use arch::address::SystemPhysical;

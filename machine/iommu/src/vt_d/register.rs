@@ -3,6 +3,7 @@
 //! Registers are reached by dwords and quadwords; a quadword is its lower dword first. Writes of
 //! other sizes are dropped.
 
+use super::unit::{INVALIDATION, RECORD};
 use super::{EventMessage, VtD};
 use crate::SystemMemory;
 use arch::vt_d::register::{
@@ -10,10 +11,6 @@ use arch::vt_d::register::{
 };
 use arch::vt_d::{FaultRecord, GlobalCommand};
 
-/// Where the only fault record is.
-pub(super) const RECORD: u64 = 0x220;
-/// Where the registers are that invalidate translations without the queue.
-pub(super) const INVALIDATION: u64 = 0xF0;
 const INVALIDATION_COMMAND: u64 = INVALIDATION + 8;
 /// 1.0.
 const VERSION: u32 = 0x10;

@@ -1,5 +1,6 @@
 //! Remapping devices' interrupts. [VTD "Interrupt Remapping"]
 
+use super::fault::Refused;
 use super::translate::entry;
 use super::{Posting, VtD};
 use crate::SystemMemory;
@@ -13,14 +14,6 @@ use arch::vt_d::{
 
 /// What becomes of a function's interrupt.
 pub type Remapped = crate::Remapped<Posting>;
-
-/// Why an interrupt is dropped.
-#[derive(Clone, Copy)]
-pub(super) struct Refused {
-    pub reason: FaultReason,
-    pub index: u32,
-    pub is_suppressed: bool,
-}
 
 impl VtD {
     /// Looks up the interrupt that a function's write into the interrupt window means.

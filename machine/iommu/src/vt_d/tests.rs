@@ -3,9 +3,13 @@
 use super::*;
 use crate::{Access, Translation};
 use arch::address::{Device, SystemPhysical};
+use arch::identity::RequesterId;
+use arch::msi::MessageSignalled;
 use arch::vmx::apicv::NotificationControl;
 use arch::vt_d::register as at;
-use arch::vt_d::{ContextEntry, PostedEntry, RemappedEntry, SourceCheck, TranslationType};
+use arch::vt_d::{
+    ContextEntry, GlobalCommand, PostedEntry, RemappedEntry, SourceCheck, TranslationType,
+};
 use bus::GuestMemory;
 use virtual_apic::SharedMemory;
 
@@ -98,9 +102,9 @@ impl Bench {
 
     /// Takes the recorded fault: its reason, and bits 63:0.
     fn fault(&mut self) -> Option<(u8, u64)> {
-        let high = self.read(register::RECORD + 8, 8);
-        let low = self.read(register::RECORD, 8);
-        self.write(register::RECORD + 12, 4, 1 << 31);
+        let high = self.read(unit::RECORD + 8, 8);
+        let low = self.read(unit::RECORD, 8);
+        self.write(unit::RECORD + 12, 4, 1 << 31);
         (high >> 63 != 0).then_some(((high >> 32) as u8, low))
     }
 }

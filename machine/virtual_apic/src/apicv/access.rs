@@ -5,7 +5,7 @@
 //! privilege check and the MSR bitmap.
 
 use super::command::COMMAND_HIGH;
-use super::{Apicv, ApicvExit, CommandHalves, HoleRead, IpiSend};
+use super::{Apicv, ApicvExit, CommandHalves, Completion, HoleRead};
 use crate::SharedMemory;
 use arch::address::SystemPhysical;
 use arch::apic::{FIRST_LEGAL_VECTOR, Icr, MSR_FIRST, MSR_LAST, Register};
@@ -13,23 +13,6 @@ use arch::identity::Vector;
 use arch::vmx::apicv::{MsrWriteRule, ReadRule, WriteRule, msr_write_rule, rule};
 use arch::vmx::qualification::{ApicAccess, ApicAccessKind};
 use interrupt::page::ApicPage;
-
-/// What follows a virtualized write, once the operation that it was part of is complete.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Completion {
-    /// Nothing that leaves the guest; whether an interrupt is recognized may have changed.
-    Done,
-    /// An IPI to another virtual processor: see [`IpiSend`].
-    Send(IpiSend),
-    /// A VM exit of APIC virtualization, behind the instruction.
-    Exit(ApicvExit),
-}
-
-impl From<Option<ApicvExit>> for Completion {
-    fn from(exit: Option<ApicvExit>) -> Self {
-        exit.map_or(Self::Done, Self::Exit)
-    }
-}
 
 /// What RDMSR of 800h–8FFh comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -93,8 +93,8 @@ fn invalidation_by_registers_is_done_at_once() {
     let mut bench = Bench::new();
     bench.write(at::CONTEXT_COMMAND, 8, 1 << 63 | 1 << 61);
     assert_eq!(bench.read(at::CONTEXT_COMMAND, 8), 1 << 61 | 1 << 59);
-    bench.write(register::INVALIDATION + 8, 8, 1 << 63 | 2 << 60);
-    assert_eq!(bench.read(register::INVALIDATION + 8, 8), 2 << 60 | 2 << 57);
+    bench.write(unit::INVALIDATION + 8, 8, 1 << 63 | 2 << 60);
+    assert_eq!(bench.read(unit::INVALIDATION + 8, 8), 2 << 60 | 2 << 57);
 }
 
 #[test]
