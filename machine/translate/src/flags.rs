@@ -5,22 +5,10 @@
 //! is clear after logic operations, shifts and products; the others are computed where their
 //! instruction is translated.
 
-use crate::block::Translator;
 use crate::encode::{Arithmetic, BitTest, Condition, Memory, Register, Size};
 use crate::frame;
-
-/// Where the status flags are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    /// In the frame.
-    Saved,
-    /// In the host's flags. AF there counts as clear if `clears_auxiliary`.
-    Host { clears_auxiliary: bool },
-    /// In both.
-    Both,
-    /// Nowhere: they are overwritten before anybody looks.
-    Dead,
-}
+use crate::status::Status;
+use crate::translator::Translator;
 
 /// Bits of AH after LAHF.
 const CARRY: u8 = 1 << 0;

@@ -9,19 +9,25 @@
 #![warn(missing_docs)]
 
 mod access;
+mod address;
 mod block;
 mod encode;
 mod flags;
 mod frame;
+mod operand;
 mod operation;
 mod register;
 mod routine;
+mod status;
+mod translation;
+mod translator;
 
-pub use block::{Block, Step, translate};
+pub use block::{Block, Step};
 pub use frame::{
     Frame, General, JUMPS, State, TRANSLATIONS, Translation, WIDEST, Windows, jump_place,
 };
 pub use routine::{Routines, Wanted, routines};
+pub use translation::translate;
 
 /// Why code was left, as `State::exit` has it; other values are a link's number plus
 /// [`Exit::LINKS`].

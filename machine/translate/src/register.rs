@@ -2,7 +2,8 @@
 //! RSP is the host's stack, RBP the frame; of the guest's registers, the five that compilers use
 //! last stay in the frame.
 
-use crate::encode::Register;
+use crate::encode::{Register, Size};
+use iced_x86::Register as Name;
 
 /// By the guest register's number.
 const HELD: [Option<Register>; 16] = [
@@ -45,4 +46,27 @@ impl Guest {
     pub fn held() -> impl Iterator<Item = (Self, Register)> {
         (0..16).map(Self).filter_map(|guest| guest.host().map(|host| (guest, host)))
     }
+}
+
+/// The general register of a name, if it is of that size; not AH, CH, DH, BH.
+pub(crate) fn general(name: Name, size: Size) -> Option<Guest> {
+    let first = match size {
+        Size::Byte => {
+            let number = name as u32;
+            return match name {
+                _ if !name.is_gpr8() => None,
+                Name::AH | Name::CH | Name::DH | Name::BH => None,
+                // SPL and the rest follow BH.
+                _ if number >= Name::SPL as u32 => {
+                    Some(Guest((number - Name::SPL as u32 + 4) as u8))
+                }
+                _ => Some(Guest((number - Name::AL as u32) as u8)),
+            };
+        }
+        Size::Word if name.is_gpr16() => Name::AX,
+        Size::Double if name.is_gpr32() => Name::EAX,
+        Size::Quad if name.is_gpr64() => Name::RAX,
+        _ => return None,
+    };
+    Some(Guest((name as u32 - first as u32) as u8))
 }

@@ -2,11 +2,11 @@
 //!
 //! Processors take turns, so LOCK changes nothing here but what the instruction costs.
 
-use super::{Operand, high_byte, operand, size};
-use crate::access::{Access, Address};
-use crate::block::Translator;
+use crate::address::{Access, Address};
 use crate::encode::{Arithmetic, Condition, Register, Size, Unary};
+use crate::operand::{Operand, high_byte, operand, size};
 use crate::register::Guest;
+use crate::translator::Translator;
 use iced_x86::{Instruction, Mnemonic};
 
 pub(super) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {

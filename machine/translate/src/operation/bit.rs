@@ -1,9 +1,9 @@
 //! BT, BTS, BTR, BTC of a register, and of memory by a constant number.
 
-use super::{Operand, operand, size};
-use crate::access::Access;
-use crate::block::Translator;
+use crate::address::Access;
 use crate::encode::{BitTest, Register, Size};
+use crate::operand::{Operand, operand, size};
+use crate::translator::Translator;
 use iced_x86::{Instruction, Mnemonic};
 
 pub(super) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {

@@ -1,11 +1,12 @@
 //! Near Jcc, JMP, CALL, RET of 64 bits.
 
 use super::stack::{ASIDE, move_stack};
-use super::{Operand, operand, transfer};
-use crate::access::{Access, Address};
-use crate::block::Translator;
+use super::transfer;
+use crate::address::{Access, Address};
 use crate::encode::{Memory, Register, Size};
 use crate::frame;
+use crate::operand::{Operand, operand};
+use crate::translator::Translator;
 use iced_x86::{Code, Instruction, OpKind};
 
 /// Answers whether the next instruction can be reached from it.

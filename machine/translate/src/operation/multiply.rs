@@ -1,10 +1,10 @@
 //! IMUL of 16, 32 and 64 bits, MUL, DIV, IDIV of 32 and 64.
 
-use super::{Operand, operand, size};
-use crate::access::Access;
-use crate::block::Translator;
+use crate::address::Access;
 use crate::encode::{Arithmetic, Condition, Memory, Register, Size, Unary};
+use crate::operand::{Operand, operand, size};
 use crate::register::Guest;
+use crate::translator::Translator;
 use iced_x86::{Instruction, Mnemonic};
 
 pub(super) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {

@@ -4,12 +4,12 @@
 //! be after a shift of the same kind by one bit (SHL: the result's sign differs from CF; SHR: the
 //! operand's sign; SAR: clear), AF is clear. After rotations AF stays.
 
-use super::{Operand, operand, size};
-use crate::access::{Access, Address};
-use crate::block::Translator;
+use crate::address::{Access, Address};
 use crate::encode::{Arithmetic, BitTest, Condition, Register, Shift, Size};
-use crate::flags::Status;
+use crate::operand::{Operand, operand, size};
 use crate::register::Guest;
+use crate::status::Status;
+use crate::translator::Translator;
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 const OVERFLOW: Condition = Condition(0);

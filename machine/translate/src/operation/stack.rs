@@ -1,10 +1,10 @@
 //! PUSH, POP, LEAVE of 64 bits.
 
-use crate::access::{Access, Address};
-use crate::block::Translator;
+use crate::address::{Access, Address};
 use crate::encode::{Memory, Register, Size};
-use crate::operation::{Operand, general, operand};
-use crate::register::Guest;
+use crate::operand::{Operand, operand};
+use crate::register::{Guest, general};
+use crate::translator::Translator;
 use iced_x86::{Code, Instruction, Mnemonic, OpKind};
 
 pub(super) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {

@@ -1,10 +1,10 @@
 //! MOV, MOVZX, MOVSX, MOVSXD, LEA, CMOVcc, SETcc, CBW to CQO, BSWAP, XCHG, NOP.
 
-use super::{Operand, high_byte, operand, size};
-use crate::access::{Access, Address};
-use crate::block::Translator;
+use crate::address::{Access, Address};
 use crate::encode::{Condition, Extend, Memory, Register, Size};
+use crate::operand::{Operand, high_byte, operand, size};
 use crate::register::Guest;
+use crate::translator::Translator;
 use iced_x86::{ConditionCode, Instruction, Mnemonic};
 
 pub(super) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {

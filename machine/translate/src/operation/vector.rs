@@ -5,11 +5,12 @@
 //! takes them through the host's first two. Where no such instruction may be executed, as CR0 and
 //! CR4 say, there is no address of them, and the handler does it.
 
-use super::{general, size};
-use crate::access::{Access, Address};
-use crate::block::Translator;
+use crate::address::{Access, Address};
 use crate::encode::{Condition, Memory, Register, Size, Vector, VectorOperation};
 use crate::frame;
+use crate::operand::size;
+use crate::register::general;
+use crate::translator::Translator;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register as Name};
 
 pub(super) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {

@@ -1,0 +1,69 @@
+//! The linear addresses of memory operands, before they are emitted.
+
+use crate::encode::{Memory, Size};
+use crate::frame;
+use crate::register::{Guest, general};
+use iced_x86::{Instruction, Register as Name};
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    /// Or reads and then writes.
+    Write,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Base {
+    None,
+    Register(Guest),
+    /// The start of the block.
+    Block,
+}
+
+/// The linear address of a memory operand, if it is of 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    pub base: Base,
+    pub index: Option<Guest>,
+    pub scale: u8,
+    pub displacement: i32,
+    /// The base of FS or GS, which is added.
+    pub segment: Option<Memory>,
+}
+
+impl Address {
+    /// On the stack, from RSP.
+    pub fn on_stack(displacement: i32) -> Self {
+        Self::from_register(Guest::RSP, displacement)
+    }
+
+    pub fn from_register(base: Guest, displacement: i32) -> Self {
+        Self { base: Base::Register(base), index: None, scale: 0, displacement, segment: None }
+    }
+
+    /// Of an instruction that was decoded as if its block began at address 0.
+    pub fn of(i: &Instruction) -> Option<Self> {
+        let mut displacement = i.memory_displacement64() as i64;
+        let base = match i.memory_base() {
+            Name::None => Base::None,
+            Name::RIP => {
+                displacement = i.ip_rel_memory_address() as i64;
+                Base::Block
+            }
+            register => Base::Register(general(register, Size::Quad)?),
+        };
+        let index = match i.memory_index() {
+            Name::None => None,
+            register => Some(general(register, Size::Quad)?),
+        };
+        let segment = match i.memory_segment() {
+            Name::FS => Some(frame::FS_BASE),
+            Name::GS => Some(frame::GS_BASE),
+            _ => None,
+        };
+        let scale = i.memory_index_scale().trailing_zeros() as u8;
+        let displacement = i32::try_from(displacement).ok()?;
+        Some(Self { base, index, scale, displacement, segment })
+    }
+}
