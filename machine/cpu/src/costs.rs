@@ -1,7 +1,6 @@
 //! What a processor spends beside the cost of its instructions' classes, chosen by the board's cost
 //! profile. Nothing takes time until a board says so.
 
-use crate::Cpu;
 use arch::apic::Register;
 use arch::time::Picoseconds;
 use serde::{Deserialize, Serialize};
@@ -45,12 +44,5 @@ impl ApicCosts {
             Some(Register::EndOfInterrupt) => self.msr_end_of_interrupt,
             _ => self.msr_write,
         }
-    }
-}
-
-impl Cpu {
-    /// The running instruction takes this much longer.
-    pub(crate) fn spend(&mut self, time: Picoseconds) {
-        self.clock.0 += time.0;
     }
 }

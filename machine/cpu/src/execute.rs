@@ -6,6 +6,7 @@
 
 mod aes;
 mod arithmetic;
+pub(crate) mod binding;
 mod bit;
 mod branch;
 mod decimal;
@@ -30,26 +31,16 @@ mod transfer;
 pub mod x87;
 
 use crate::operation::Op;
-use crate::operation::decode::{Binding, CodeSize};
+use crate::operation::decode::CodeSize;
 use crate::{Bus, Cpu, Stop};
+use binding::Binding;
 use iced_x86::Instruction;
 
-/// Picks the instance of a generic handler for an operand of `$width` bytes.
-macro_rules! sized {
-    ($width:expr, $handler:ident $(, $argument:ty)*) => {
-        match $width {
-            1 => $handler::<u8 $(, $argument)*>,
-            2 => $handler::<u16 $(, $argument)*>,
-            4 => $handler::<u32 $(, $argument)*>,
-            _ => $handler::<u64 $(, $argument)*>,
-        }
-    };
-}
-pub(crate) use sized;
+/// Binds the instructions of one family.
+pub(crate) type Family = fn(&Instruction, CodeSize) -> Option<Binding>;
 
-type Family = fn(&Instruction, CodeSize) -> Option<Binding>;
-
-const FAMILIES: &[Family] = &[
+/// The families in the order in which they are asked.
+pub(crate) const FAMILIES: &[Family] = &[
     transfer::bind,
     arithmetic::bind,
     branch::bind,
@@ -63,8 +54,6 @@ const FAMILIES: &[Family] = &[
     segment::bind,
     privileged::bind,
     decimal::bind,
-    crate::svm::instruction::bind,
-    crate::vmx::instruction::bind,
     sse_move::bind,
     sse_integer::bind,
     sse_float::bind,
@@ -74,11 +63,6 @@ const FAMILIES: &[Family] = &[
     x87::bind,
     extended_state::bind,
 ];
-
-/// Finds the handler of an instruction; `None` if the processor does not know it.
-pub fn bind(instruction: &Instruction, size: CodeSize) -> Option<Binding> {
-    FAMILIES.iter().find_map(|family| family(instruction, size))
-}
 
 /// #UD
 pub fn undefined(_: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {

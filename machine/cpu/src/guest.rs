@@ -19,67 +19,19 @@ pub(crate) mod memory;
 pub(crate) mod pause;
 pub(crate) mod register;
 pub(crate) mod sensitive;
+mod state;
 
 pub(crate) use arrival::{Arrival, Written};
-pub(crate) use memory::Located;
 pub(crate) use sensitive::{Form, Io, Sensitive, Table};
+pub use state::Guest;
+pub(crate) use state::OwnRights;
 
-use crate::svm::Svm;
-use crate::vmx::Vmx;
-use crate::{Bus, Cpu, CpuModel};
-use serde::{Deserialize, Serialize};
+use crate::execute::Family;
+use crate::{Bus, Cpu};
 
-/// Hardware virtualization's registers, and the guest while there is one.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Guest {
-    /// AMD's part; inert on a model without SVM.
-    pub svm: Svm,
-    /// Intel's part; inert on a model without VMX.
-    pub vmx: Vmx,
-    /// The linear address that a guest's access is being translated for; `None` where there is
-    /// none.
-    pub(crate) linear: Option<u64>,
-    /// What the guest's own tables say of that address, once it is translated.
-    pub(crate) own: OwnRights,
-}
-
-/// What the running software's tables grant to a linear address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct OwnRights {
-    /// A user-mode address: the privilege level does not matter.
-    pub is_user: bool,
-    pub is_writable: bool,
-    pub is_executable: bool,
-}
-
-impl OwnRights {
-    /// Without paging every address is a user-mode address that may be written and executed.
-    /// [SDM3 "Exit Qualification for EPT Violations"]
-    pub const UNPAGED: Self = Self { is_user: true, is_writable: true, is_executable: true };
-}
-
-impl Guest {
-    /// The registers at power-on.
-    pub fn new(model: &CpuModel) -> Self {
-        let own = OwnRights::UNPAGED;
-        Self { svm: Svm::new(model), vmx: Vmx::new(model), linear: None, own }
-    }
-
-    /// Whether a guest runs: the processor is between an entry and an exit.
-    #[inline(always)]
-    pub fn is_running(&self) -> bool {
-        self.svm.current.is_some() || self.vmx.current.is_some()
-    }
-
-    /// INIT ends whatever runs.
-    pub(crate) fn initialize(&mut self) {
-        self.svm.current = None;
-        self.vmx.current = None;
-        self.vmx.vmxon = None;
-        self.vmx.vmcs = None;
-        self.svm.global_interrupts = true;
-    }
-}
+/// The vendors' own instructions.
+pub(crate) const FAMILIES: &[Family] =
+    &[crate::svm::instruction::bind, crate::vmx::instruction::bind];
 
 impl Cpu {
     /// Whether a guest runs.

@@ -1,29 +1,27 @@
 //! One logical x86-64 processor.
 //!
-//! The flow is in [`step`]: what waits at an instruction boundary, then blocks, then the delivery
-//! of what stopped them. [`operation`] is what bytes become once; [`dispatch`] finds decoded blocks
-//! and runs their operations; [`execute`] holds their meaning, a file per family of instructions;
+//! The rooms, from below: [`state`] is plain data; [`operation`] is what bytes become once;
 //! [`memory`] is segmentation, paging and the TLB; [`system`] is privileged state and event
-//! delivery. The processor knows neither devices nor other processors: it reaches them through
-//! [`bus::Platform`] for the time of one run.
+//! delivery; [`guest`] is the seam to hardware virtualization, behind which [`svm`] and [`vmx`]
+//! stand; [`execute`] holds what operations do, a file per family of instructions; [`engine`] runs
+//! them, and has the flow. The processor knows neither devices nor other processors: it reaches
+//! them through [`bus::Platform`] for the time of one run.
 //!
 //! [APM1] [APM2] [APM3] are followed; where Intel's manuals differ the CPU model decides.
 
 #![warn(missing_docs)]
 
 mod costs;
-mod dispatch;
+mod engine;
 mod execute;
 mod flags;
 pub mod float;
 mod guest;
 mod memory;
 mod model;
-pub mod native;
 mod observation;
 pub mod operation;
 mod state;
-mod step;
 mod stop;
 pub mod svm;
 mod system;
@@ -33,20 +31,19 @@ pub mod vmx;
 mod width;
 
 pub use costs::{ApicCosts, Costs};
-pub use execute::x87::X87;
+pub use engine::{CodeCache, blocks, native};
 pub use flags::Flags;
 pub use guest::Guest;
 pub use memory::{BadTranslation, Tlb};
 pub use model::{CpuModel, ModelError, Placement};
 pub use observation::{Observation, Observed, Range};
-pub use operation::cache::CodeCache;
-pub use operation::{cache, decode};
-pub use state::{Activity, Attention, Control, Cpu, Debug, Pending, Registers, Segments};
-pub use step::RunEnd;
+pub use operation::decode;
+pub use state::{Activity, Attention, Control, Cpu, Debug, Pending, Registers, Segments, X87};
+pub use stop::RunEnd;
 pub use width::GeneralRegisters;
 
 pub(crate) use memory::Access;
-pub(crate) use operation::{Handler, Op};
+pub(crate) use operation::Op;
 pub(crate) use stop::{Kind as StopKind, Stop};
 
 /// What a processor is lent for the time of one run.

@@ -3,6 +3,7 @@
 mod access;
 mod area;
 pub(crate) mod format;
+mod operand;
 pub(crate) mod paging;
 mod place;
 mod segment;
@@ -10,6 +11,6 @@ pub(crate) mod tlb;
 
 pub(crate) use self::tlb as sets;
 pub(crate) use access::Access;
-pub(crate) use place::Place;
+pub(crate) use place::{Located, Place};
 pub(crate) use segment::within_limit;
 pub use tlb::{BadTranslation, Tlb};

@@ -1,7 +1,7 @@
 //! CPU models: one data file each, listing only what is implemented; CPUID follows from it.
 
 use crate::operation::decode::Dialect;
-use crate::variant::{Behaviour, VariantError};
+use crate::variant::{Behaviour, MODELLED_ERRATA, VariantError};
 use arch::cpuid::{Feature, FeatureSet};
 use serde::{Deserialize, Serialize};
 
@@ -169,11 +169,6 @@ pub enum ModelError {
         vendor: String,
     },
 }
-
-/// AMD 1235: a sender of an AVIC IPI may read IsRunning before its write of IRR is visible.
-pub const AVIC_IPI_ERRATUM: u32 = 1235;
-
-const MODELLED_ERRATA: &[u32] = &[AVIC_IPI_ERRATUM];
 
 const FILES: &[(&str, &str)] = &[
     ("generic", include_str!("../models/generic.toml")),
@@ -462,6 +457,7 @@ const UNSEEN: &[Feature] = &[Feature::X2avicExt];
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::svm::AVIC_IPI_ERRATUM;
 
     #[test]
     fn every_model_that_comes_with_the_machine_parses_bears_its_name_and_lacks_nothing() {

@@ -1,9 +1,7 @@
 //! Watchpoints of a debugger outside the machine: the guest neither sees nor changes them.
 
-use crate::Cpu;
 use crate::memory::Access;
 use arch::address::Linear;
-use arch::control::rflags;
 
 /// Bytes to observe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +33,11 @@ pub struct Observation {
 }
 
 impl Observation {
+    /// Of these bytes, of which nothing has been touched yet.
+    pub(crate) fn of(ranges: Vec<Range>) -> Self {
+        Self { ranges, seen: None }
+    }
+
     /// Nothing is observed: accesses keep their fast path.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
@@ -57,19 +60,5 @@ impl Observation {
         if let Some(range) = hit {
             self.seen.get_or_insert(Observed { range: *range, is_write });
         }
-    }
-}
-
-impl Cpu {
-    /// Observes these bytes from now on, and no others. Instructions of strings, which access
-    /// memory in one go, are seen by their first bytes.
-    pub fn observe(&mut self, ranges: Vec<Range>) {
-        self.observation = Observation { ranges, seen: None };
-        self.update_access_mode();
-    }
-
-    /// Sets RFLAGS as a debugger may: everything but VM and the reserved bits.
-    pub fn debug_set_flags(&mut self, value: u64) {
-        self.write_flags(value, rflags::ALL & !(rflags::VM | rflags::FIXED));
     }
 }

@@ -1,13 +1,16 @@
 //! What an instruction is once it has been decoded, apart from what it does ([`crate::execute`]).
 //!
-//! [`decode`] turns bytes into an [`Op`], which a handler executes without further decisions;
-//! [`Kind`] says which instruction it was; [`cache`] keeps blocks of them by the place of their
-//! bytes.
+//! [`decode`] turns bytes into an [`Op`]; [`Kind`] says which instruction it was, [`Cost`] what
+//! class of them it belongs to.
 
-pub mod cache;
+mod code;
+mod cost;
 pub mod decode;
 mod kind;
 mod op;
+mod operands;
 
+pub use code::{CodeSize, Dialect};
+pub use cost::{Cost, InstructionCosts};
 pub use kind::Kind;
-pub(crate) use op::{FLAT, FLAT_STACK, Handler, Op};
+pub(crate) use op::{FLAT, FLAT_STACK, Op};

@@ -1,14 +1,21 @@
 //! The state of a logical processor. All of it is plain data, so a snapshot is a copy.
 
+mod branch_record;
 mod control;
 mod debug;
+mod event;
+pub(crate) mod msr;
 mod pending;
 mod registers;
+pub(crate) mod x87;
 
+pub use branch_record::BranchRecords;
 pub use control::{Control, TableRegister};
 pub use debug::Debug;
+pub(crate) use event::{Event, Origin};
 pub use pending::{Activity, Attention, Pending};
 pub use registers::{Registers, Segments};
+pub use x87::X87;
 
 use crate::guest::Guest;
 use crate::memory::{Tlb, sets};
@@ -189,6 +196,11 @@ impl Cpu {
     /// How accesses outside RAM are signed.
     pub(crate) fn visit(&self) -> bus::Visit {
         bus::Visit { cpu: self.index, at: self.clock }
+    }
+
+    /// The running instruction takes this much longer.
+    pub(crate) fn spend(&mut self, time: Picoseconds) {
+        self.clock.0 += time.0;
     }
 
     /// The time-stamp counter at the start of the running block.

@@ -1,4 +1,4 @@
-//! Why an instruction did not simply hand over to the next one.
+//! Why an instruction did not simply hand over to the next one, and why a run ended.
 
 use std::num::NonZeroU64;
 
@@ -136,3 +136,18 @@ impl std::fmt::Debug for Stop {
 }
 
 const _: () = assert!(std::mem::size_of::<Result<(), Stop>>() == 8);
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunEnd {
+    /// The processor's clock reached the limit.
+    Time,
+    /// The given number of instructions has completed.
+    Instructions,
+    /// Nothing to do until an interrupt; the clock stands still.
+    Idle,
+    /// Effects wait, or a device was touched.
+    Yield,
+    /// Triple fault.
+    Shutdown,
+}

@@ -2,6 +2,7 @@
 //! [APM2 "Secure Virtual Machine"]
 
 mod apic_page;
+mod behaviour;
 mod boundary;
 mod check;
 mod clean;
@@ -17,7 +18,5 @@ mod state;
 // AVIC knows no processor; here is what runs guests with it.
 pub use virtual_apic::avic;
 
-pub use state::{
-    EnableCleanBit, Exit, Guest, Host, IdleHltPending, NestedPaging, PauseFilter, Svm,
-    SvmBehaviour, SvmCosts,
-};
+pub use behaviour::{AVIC_IPI_ERRATUM, EnableCleanBit, IdleHltPending, SvmBehaviour};
+pub use state::{Exit, Guest, Host, NestedPaging, PauseFilter, Svm, SvmCosts};

@@ -11,7 +11,3 @@ mod local_apic;
 mod msr;
 mod syscall;
 mod task;
-
-pub use branch_record::BranchRecords;
-pub(crate) use event::{Event, Origin};
-pub use msr::MsrState;

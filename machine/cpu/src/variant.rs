@@ -3,11 +3,10 @@
 //! Each row says what the switch means, who asks for it, and which values there are; the first
 //! value is what unmodified kernels need, and the default unless the model has the erratum.
 
-use crate::CpuModel;
 use crate::svm::avic::{
     ExitIndex, InvalidTargets, IrregularAccess, PriorityThreshold, ReadOnlyMsrWrite, SelfKey,
 };
-use crate::svm::{EnableCleanBit, IdleHltPending, SvmBehaviour};
+use crate::svm::{AVIC_IPI_ERRATUM, EnableCleanBit, IdleHltPending, SvmBehaviour};
 use crate::vmx::VmxBehaviour;
 use crate::vmx::apicv::{CommandHalves, HoleRead, PostedRequest};
 use serde::{Deserialize, Serialize};
@@ -20,6 +19,9 @@ pub struct Behaviour {
     /// Where VMX leaves something open.
     pub vmx: VmxBehaviour,
 }
+
+/// Numbers of vendors' errata that a model can have.
+pub const MODELLED_ERRATA: &[u32] = &[AVIC_IPI_ERRATUM];
 
 /// A switch.
 pub struct Variant {
@@ -203,9 +205,9 @@ pub const VARIANTS: &[Variant] = &[
 ];
 
 impl Variant {
-    /// The value that a model has.
-    pub fn of(&self, model: &CpuModel) -> &'static str {
-        self.values[(self.get)(model.behaviour())]
+    /// The value that a model's behaviour has.
+    pub fn of(&self, behaviour: &Behaviour) -> &'static str {
+        self.values[(self.get)(behaviour)]
     }
 
     fn find(name: &str) -> Result<&'static Self, VariantError> {

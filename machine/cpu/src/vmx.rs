@@ -2,6 +2,7 @@
 //! [SDM3 "Introduction to Virtual Machine Extensions"]
 
 mod apic;
+mod behaviour;
 mod boundary;
 mod capability;
 mod check;
@@ -19,9 +20,9 @@ mod permission;
 mod state;
 mod vmcs;
 
+pub use behaviour::VmxBehaviour;
 pub use state::{
-    Ept, Exit, Guest, Injection, MonitorTrap, PauseLoop, Shadowed, Shadowing, Vmx, VmxBehaviour,
-    VmxCosts,
+    Ept, Exit, Guest, Injection, MonitorTrap, PauseLoop, Shadowed, Shadowing, Vmx, VmxCosts,
 };
 pub use virtual_apic::apicv;
 pub use vmcs::{SIZE as VMCS_SIZE, Vmcs};

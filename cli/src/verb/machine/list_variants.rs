@@ -40,12 +40,12 @@ fn as_json(variant: &Variant, model: &CpuModel) -> serde_json::Value {
         "source": variant.source,
         "values": variant.values,
         "default": variant.values[0],
-        "value": variant.of(model),
+        "value": variant.of(model.behaviour()),
     })
 }
 
 fn as_text(variant: &Variant, model: &CpuModel) -> String {
-    let value = variant.of(model);
+    let value = variant.of(model.behaviour());
     let values: Vec<_> = variant
         .values
         .iter()

@@ -7,8 +7,8 @@ use arch::identity::{ApicId, CpuIndex};
 use arch::segment::{Attributes, Segment};
 use arch::time::Picoseconds;
 use bus::{Effect, GuestMemory, Happening, Platform, Visit};
-use cpu::cache::InstructionCosts;
 use cpu::decode::{Cost, Dialect};
+use cpu::operation::InstructionCosts;
 use cpu::{Activity, Bus, CodeCache, Cpu, CpuModel};
 use interrupt::local_apic::{LocalApic, LocalApicModel};
 

@@ -1,8 +1,9 @@
 //! AES, PCLMULQDQ and SHA instructions.
 
 use super::sse::{binary_of, handler};
-use crate::operation::decode::{Binding, CodeSize, Cost};
-use crate::operation::{Handler, Op};
+use crate::execute::binding::{Binding, Handler};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, Cost};
 use crate::vector::{aes, carryless, sha};
 use crate::{Bus, Cpu, Stop};
 use arch::cpuid::Feature;

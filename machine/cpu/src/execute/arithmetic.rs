@@ -1,10 +1,10 @@
 //! ADD, ADC, SUB, SBB, AND, OR, XOR, CMP, TEST, INC, DEC, NEG, NOT, XADD, CMPXCHG*, ADCX, ADOX.
 
-use super::sized;
+use crate::execute::binding::{Binding, Handler, sized};
 use crate::flags::Flags;
 use crate::memory::Place;
-use crate::operation::decode::{Binding, CodeSize, is_memory, is_register, width};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, is_memory, is_register, width};
 use crate::width::{RAX, RBX, RCX, RDX, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::cpuid::Feature;

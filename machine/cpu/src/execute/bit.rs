@@ -1,10 +1,10 @@
 //! BT, BTS, BTR, BTC, BSF, BSR, LZCNT, TZCNT, POPCNT, CRC32 and the bit instructions of BMI1/2.
 
-use super::sized;
+use crate::execute::binding::{Binding, Handler, sized};
 use crate::flags::Flags;
 use crate::memory::Access;
-use crate::operation::decode::{Binding, CodeSize, is_memory, is_register, width};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, is_memory, is_register, width};
 use crate::width::Width;
 use crate::{Bus, Cpu, Stop};
 use arch::cpuid::Feature;

@@ -2,10 +2,11 @@
 
 use super::stack::SS;
 use super::transfer::{by_condition, condition_code};
+use crate::execute::binding::{Binding, Boundary, Handler};
 use crate::guest::Sensitive;
 use crate::memory::Access;
-use crate::operation::decode::{Binding, Boundary, CodeSize, Cost, is_memory, width};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, Cost, is_memory, width};
 use crate::state::Registers;
 use crate::width::{BLOCK_IP, RCX, RSP, Width};
 use crate::{Bus, Cpu, Stop};

@@ -1,7 +1,8 @@
 //! AAA, AAS, AAM, AAD, DAA, DAS: decimal adjustment, outside 64-bit mode only. [APM3 "AAA"]
 
-use crate::operation::decode::{Binding, CodeSize};
-use crate::operation::{Handler, Op};
+use crate::execute::binding::{Binding, Handler};
+use crate::operation::Op;
+use crate::operation::decode::CodeSize;
 use crate::state::Registers;
 use crate::width::{HIGH_BYTE, RAX, Width};
 use crate::{Bus, Cpu, Stop};

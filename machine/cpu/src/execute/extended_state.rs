@@ -4,13 +4,14 @@
 //! Components are x87, SSE and PKRU. Which are in use (XINUSE) is decided by their contents, so
 //! that it is the same on every host; the modified optimization of XSAVEOPT is not taken.
 
-use super::x87::X87;
+use crate::execute::binding::{Binding, Handler};
 use crate::float::extended::Extended;
 use crate::guest::Sensitive;
 use crate::memory::Access;
-use crate::operation::decode::{Binding, CodeSize, Cost};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, Cost};
 use crate::state::Registers;
+use crate::state::X87;
 use crate::width::{RAX, RCX, RDX};
 use crate::{Bus, Cpu, Stop};
 use arch::control::{Cr0, Cr4, Efer};

@@ -1,7 +1,8 @@
 //! CLC, STC, CMC, CLD, STD, CLI, STI, CLAC, STAC.
 
+use crate::execute::binding::Binding;
 use crate::operation::Op;
-use crate::operation::decode::{Binding, CodeSize};
+use crate::operation::decode::CodeSize;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::{Cr4, rflags};
 use arch::cpuid::Feature;

@@ -4,10 +4,11 @@
 //! what the instruction does.
 
 use super::arithmetic::{self, Add, And, Binary, Cmp, Or, Sub, Test, Xor};
-use super::{branch, sized, stack, transfer};
+use super::{branch, stack, transfer};
+use crate::execute::binding::{Handler, sized};
 use crate::memory::Access;
 use crate::operation::decode::{CodeSize, is_memory, is_register, width};
-use crate::operation::{FLAT, FLAT_STACK, Handler, Op};
+use crate::operation::{FLAT, FLAT_STACK, Op};
 use crate::state::Registers;
 use crate::width::{BLOCK_IP, RSP, Width};
 use crate::{Bus, Cpu, Stop};

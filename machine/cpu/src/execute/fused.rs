@@ -6,8 +6,9 @@
 use super::arithmetic::{self, Binary, Cmp, Test};
 use super::flat;
 use super::transfer::{by_condition, condition_code};
+use crate::execute::binding::{Bound, Handler};
+use crate::operation::Op;
 use crate::operation::decode::{CodeSize, is_memory, is_register, width};
-use crate::operation::{Handler, Op};
 use crate::width::{BLOCK_IP, RSP, Width};
 use crate::{Bus, Cpu, Stop};
 use iced_x86::{Instruction, Mnemonic, OpKind};
@@ -169,23 +170,26 @@ fn compare(i: &Instruction) -> Option<Role> {
 }
 
 /// The operation that does `first` and then `second`, if there is one.
-pub fn fuse(first: &Op, roles: (Option<Role>, Option<Role>), second: &Op) -> Option<Op> {
+pub fn fuse(first: &Bound, roles: (Option<Role>, Option<Role>), second: &Op) -> Option<Bound> {
+    let op = &first.op;
     match roles {
         (Some(Role::Compare(handler)), Some(Role::Branch(condition))) => {
             let target = (second.end as u64).wrapping_add(second.immediate);
             let target = i32::try_from(target as i64).ok()?;
-            let fused = Op { handler: handler(condition), ..*first };
-            Some(if first.has(Op::MEMORY) {
-                let low = first.immediate & 0xFFFF_FFFF;
-                Op { immediate: (target as u32 as u64) << 32 | low, ..fused }
+            let fused = if op.has(Op::MEMORY) {
+                let low = op.immediate & 0xFFFF_FFFF;
+                Op { immediate: (target as u32 as u64) << 32 | low, ..*op }
             } else {
-                Op { displacement: target, ..fused }
-            })
+                Op { displacement: target, ..*op }
+            };
+            Some(Bound { handler: handler(condition), op: fused })
         }
         (Some(Role::Push), Some(Role::Push)) => {
-            Some(Op { handler: push_push, b: second.a, ..*first })
+            Some(Bound { handler: push_push, op: Op { b: second.a, ..*op } })
         }
-        (Some(Role::Pop), Some(Role::Pop)) => Some(Op { handler: pop_pop, b: second.a, ..*first }),
+        (Some(Role::Pop), Some(Role::Pop)) => {
+            Some(Bound { handler: pop_pop, op: Op { b: second.a, ..*op } })
+        }
         _ => None,
     }
 }

@@ -1,8 +1,9 @@
 //! IN and OUT. [APM1 "Input/Output"]
 
+use crate::execute::binding::{Binding, Boundary, Handler};
 use crate::guest::{Io, Sensitive};
-use crate::operation::decode::{Binding, Boundary, CodeSize, Cost, is_register};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, Cost, is_register};
 use crate::width::{RAX, RDX, Width};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::segment::system;

@@ -1,11 +1,11 @@
 //! MMX instructions. Each one makes the x87 register stack full with its top at zero, which EMMS
 //! undoes. [APM1 "64-Bit Media Programming"]
 
-use super::sized;
 use super::sse::handler;
 use super::sse_move::masked_store;
-use crate::operation::decode::{Binding, CodeSize, Cost, is_memory, is_register, width};
-use crate::operation::{Handler, Op};
+use crate::execute::binding::{Binding, Handler, sized};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, Cost, is_memory, is_register, width};
 use crate::vector::{integer, mmx, multiply, shift};
 use crate::width::Width;
 use crate::{Bus, Cpu, Stop};

@@ -1,8 +1,8 @@
 //! MUL, IMUL, MULX, DIV, IDIV.
 
-use super::sized;
-use crate::operation::decode::{Binding, CodeSize, Cost, is_memory, width};
-use crate::operation::{Handler, Op};
+use crate::execute::binding::{Binding, Handler, sized};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, Cost, is_memory, width};
 use crate::width::{HIGH_BYTE, RAX, RDX, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::cpuid::Feature;

@@ -1,11 +1,11 @@
 //! Control and debug registers, descriptor tables, MSRs, CPUID, time stamps, HLT, MONITOR, MWAIT,
 //! TLB and cache control, FS/GS bases, random numbers, protection keys, SYSCALL and SYSENTER.
 
-use super::sized;
+use crate::execute::binding::{Binding, Boundary, Handler, sized};
 use crate::guest::{Form, Sensitive, Table, Written};
 use crate::memory::Access;
-use crate::operation::decode::{Binding, Boundary, CodeSize, Cost, is_memory, is_register, width};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, Cost, is_memory, is_register, width};
 use crate::state::{Pending, Registers, TableRegister};
 use crate::width::{RAX, RCX, RDX, Width};
 use crate::{Activity, Attention, Bus, Cpu, Stop};

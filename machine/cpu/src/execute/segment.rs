@@ -2,10 +2,11 @@
 //! INT1, BOUND; LAR, LSL, VERR, VERW, ARPL; LLDT, LTR, SLDT, STR. The rules are in
 //! [`crate::system`].
 
+use crate::execute::binding::{Binding, Handler};
 use crate::guest::{Sensitive, Table};
 use crate::memory::Access;
-use crate::operation::decode::{Binding, CodeSize, is_register, width};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, is_register, width};
 use crate::stop::SoftwareSource;
 use crate::width::{RSP, Width};
 use crate::{Attention, Bus, Cpu, Stop};

@@ -1,9 +1,9 @@
 //! SHL, SHR, SAR, ROL, ROR, RCL, RCR, SHLD, SHRD and the flagless RORX, SARX, SHLX, SHRX.
 
-use super::sized;
+use crate::execute::binding::{Binding, Handler, sized};
 use crate::flags::Flags;
-use crate::operation::decode::{Binding, CodeSize, is_memory, is_register, width};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, is_memory, is_register, width};
 use crate::width::{RCX, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::cpuid::Feature;

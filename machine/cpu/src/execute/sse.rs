@@ -83,7 +83,7 @@ macro_rules! handler {
     ($body:path $(, $argument:expr)*) => {
         (|cpu: &mut crate::Cpu, bus: &mut crate::Bus<'_>, op: &crate::Op| {
             $body(cpu, bus, op $(, $argument)*)
-        }) as crate::Handler
+        }) as crate::execute::binding::Handler
     };
 }
 pub(super) use handler;

@@ -1,9 +1,10 @@
 //! SSE floating point: scalar and packed arithmetic, comparisons and conversions.
 
 use super::sse::{handler, source, source_32, source_64};
+use crate::execute::binding::{Binding, Handler};
 use crate::float::{Context, Rounding, compare, convert, reciprocal, scalar};
-use crate::operation::decode::{Binding, CodeSize, Cost, is_memory, width};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, Cost, is_memory, width};
 use crate::vector::packed_float::{self as packed, Binary, doubles, singles};
 use crate::vector::{dwords, from_dwords};
 use crate::width::Width;

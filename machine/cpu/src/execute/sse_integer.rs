@@ -1,8 +1,9 @@
 //! Integer SSE instructions on XMM registers.
 
 use super::sse::{binary, binary_immediate, handler, source};
-use crate::operation::decode::{Binding, CodeSize, Cost, is_memory, is_register};
-use crate::operation::{Handler, Op};
+use crate::execute::binding::{Binding, Handler};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, Cost, is_memory, is_register};
 use crate::vector::{extract, integer, multiply, shift, shuffle};
 use crate::width::Width;
 use crate::{Bus, Cpu, Stop};

@@ -1,10 +1,10 @@
 //! Moves of XMM registers: aligned and not, halves, scalars, non-temporal, and to and from general
 //! and MMX registers.
 
-use super::sized;
+use crate::execute::binding::{Binding, Handler, sized};
 use crate::memory::Access;
-use crate::operation::decode::{Binding, CodeSize, Cost, is_memory, width};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, Cost, is_memory, width};
 use crate::width::{RDI, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::cpuid::Feature;

@@ -1,7 +1,8 @@
 //! PCMPESTRI, PCMPESTRM, PCMPISTRI, PCMPISTRM. Their memory operands need no alignment.
 
-use crate::operation::decode::{Binding, CodeSize, Cost};
-use crate::operation::{Handler, Op};
+use crate::execute::binding::{Binding, Handler};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, Cost};
 use crate::vector::string::{self, Comparison};
 use crate::width::{RAX, RCX, RDX, Width};
 use crate::{Bus, Cpu, Stop};

@@ -1,9 +1,10 @@
 //! PUSH, POP, PUSHA, POPA, ENTER, LEAVE, PUSHF, POPF.
 
+use crate::execute::binding::{Binding, Handler};
 use crate::guest::Sensitive;
 use crate::memory::Access;
-use crate::operation::decode::{Binding, CodeSize, Cost, is_memory, is_register, width};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, Cost, is_memory, is_register, width};
 use crate::state::Registers;
 use crate::width::{RBP, RSP, Width};
 use crate::{Attention, Bus, Cpu, Stop};

@@ -4,10 +4,11 @@
 //! continues: its registers always say what is left.
 
 use super::arithmetic::{Binary, Cmp};
+use crate::execute::binding::{Binding, Boundary, Handler, sized};
 use crate::guest::{Io, Sensitive};
 use crate::memory::Access;
-use crate::operation::decode::{Binding, Boundary, CodeSize, Cost, width};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, Cost, width};
 use crate::state::Registers;
 use crate::width::{RAX, RCX, RDI, RDX, RSI, Width};
 use crate::{Bus, Cpu, Stop};
@@ -268,7 +269,7 @@ fn outs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
     macro_rules! elements {
         ($handler:ident) => {
-            super::sized!(width(i, 0).max(width(i, 1)), $handler)
+            sized!(width(i, 0).max(width(i, 1)), $handler)
         };
     }
     let handler: Handler = match i.mnemonic() {

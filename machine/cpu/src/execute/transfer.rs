@@ -1,10 +1,10 @@
 //! MOV, MOVZX, MOVSX, MOVSXD, MOVBE, MOVNTI, XCHG, BSWAP, LEA, CMOVcc, SETcc, sign extensions,
 //! XLAT, LAHF, SAHF.
 
-use super::sized;
+use crate::execute::binding::{Binding, Handler, sized};
 use crate::memory::Access;
-use crate::operation::decode::{Binding, CodeSize, is_memory, is_register, width};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, is_memory, is_register, width};
 use crate::width::{RAX, RBX, RDX, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;

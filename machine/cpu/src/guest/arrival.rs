@@ -1,8 +1,8 @@
 //! What a hypervisor may intercept of the events, and of what instructions have written.
 //! [APM2 "Exception Intercepts"] [APM2 "Interrupt Intercepts"] [SDM3 "Other Causes of VM Exits"]
 
+use crate::state::{Event, Origin};
 use crate::stop::SoftwareSource;
-use crate::system::{Event, Origin};
 use crate::{Cpu, Stop};
 
 /// An event about to be taken.

@@ -4,8 +4,7 @@
 //! events stand where the vendor's manual puts them; what they are, the vendor knows.
 
 use super::Arrival;
-use crate::step::RunEnd;
-use crate::{Activity, Attention, Bus, Cpu, Stop};
+use crate::{Activity, Attention, Bus, Cpu, RunEnd, Stop};
 
 /// What comes of looking at one row.
 enum Look {

@@ -1,19 +1,9 @@
 //! What a guest takes for a physical address.
 //! [APM2 "Nested Paging"] [SDM3 "The Extended Page Table Mechanism (EPT)"]
 
-use crate::memory::Access;
+use crate::memory::{Access, Located};
 use crate::{Bus, Cpu, Stop};
 use arch::address::SystemPhysical;
-
-/// Where an operand of the running software lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Located {
-    /// In RAM or in a device.
-    Memory(SystemPhysical),
-    /// In the page that the guest takes for its local APIC, at this offset: the access does not
-    /// take the path of memory.
-    VirtualApic(u16),
-}
 
 impl Cpu {
     /// Translates the place of an operand or of code; outside a guest it is the address itself.

@@ -3,7 +3,8 @@
 use super::access::Access;
 use super::format::{Legacy, Wide, right};
 use super::tlb;
-use crate::guest::{Located, OwnRights};
+use crate::guest::OwnRights;
+use crate::memory::Located;
 use crate::state::Control;
 use crate::{Bus, Cpu, Stop};
 use arch::address::{Linear, SystemPhysical};

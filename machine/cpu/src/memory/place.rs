@@ -1,9 +1,18 @@
 //! Where an operand lies after translation.
 
-use crate::guest::Located;
 use crate::{Bus, Cpu};
 use arch::address::SystemPhysical;
 use bus::GuestMemory;
+
+/// Where an operand of the running software lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Located {
+    /// In RAM or in a device.
+    Memory(SystemPhysical),
+    /// In the page that the guest takes for its local APIC, at this offset: the access does not
+    /// take the path of memory.
+    VirtualApic(u16),
+}
 
 /// A translated operand of up to 8 bytes in RAM or a device, possibly in two pages.
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,6 @@
-//! A decoded instruction: 32 bytes that a handler executes without deciding anything again.
+//! A decoded instruction: 24 bytes that say all that its execution has to know.
 
 use crate::width::{BLOCK_IP, ZERO};
-use crate::{Bus, Cpu, Stop};
-
-/// Executes one operation. On `Err` of a fault, no architectural state has changed.
-pub type Handler = fn(&mut Cpu, &mut Bus<'_>, &Op) -> Result<(), Stop>;
 
 /// Indices into `Cpu::segment_base` beyond the six registers: no base is added.
 pub const FLAT: u8 = 6;
@@ -15,7 +11,6 @@ pub const FLAT_STACK: u8 = 7;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Op {
-    pub handler: Handler,
     /// Immediate operand, sign-extended; a branch's displacement; a far pointer.
     pub immediate: u64,
     /// Of the address.
@@ -39,26 +34,11 @@ pub struct Op {
     pub address_shift: u8,
 }
 
-const _: () = assert!(std::mem::size_of::<Op>() == 32);
+const _: () = assert!(std::mem::size_of::<Op>() == 24);
 
-impl Op {
-    /// Segment limits and types apply to the memory operand (not in 64-bit mode).
-    pub const SEGMENTED: u8 = 1 << 0;
-    pub const LOCK: u8 = 1 << 1;
-    pub const REP: u8 = 1 << 2;
-    pub const REPNE: u8 = 1 << 3;
-    /// The operand size is 16 bits.
-    pub const SIZE_16: u8 = 1 << 4;
-    /// The operand size is 64 bits.
-    pub const SIZE_64: u8 = 1 << 5;
-    /// The code segment is 64-bit.
-    pub const LONG: u8 = 1 << 6;
-    /// The instruction has a memory operand.
-    pub const MEMORY: u8 = 1 << 7;
-
-    pub fn new(handler: Handler) -> Self {
+impl Default for Op {
+    fn default() -> Self {
         Self {
-            handler,
             immediate: 0,
             displacement: 0,
             end: 0,
@@ -74,6 +54,22 @@ impl Op {
             address_shift: 0,
         }
     }
+}
+
+impl Op {
+    /// Segment limits and types apply to the memory operand (not in 64-bit mode).
+    pub const SEGMENTED: u8 = 1 << 0;
+    pub const LOCK: u8 = 1 << 1;
+    pub const REP: u8 = 1 << 2;
+    pub const REPNE: u8 = 1 << 3;
+    /// The operand size is 16 bits.
+    pub const SIZE_16: u8 = 1 << 4;
+    /// The operand size is 64 bits.
+    pub const SIZE_64: u8 = 1 << 5;
+    /// The code segment is 64-bit.
+    pub const LONG: u8 = 1 << 6;
+    /// The instruction has a memory operand.
+    pub const MEMORY: u8 = 1 << 7;
 
     #[inline(always)]
     pub fn has(&self, flag: u8) -> bool {

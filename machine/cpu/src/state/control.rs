@@ -1,5 +1,6 @@
 //! What an operating system sets: control registers, descriptor tables, MSRs.
 
+use super::msr::MsrState;
 use arch::control::{Cr0, Cr4, Efer};
 use arch::segment::{Attributes, Segment};
 use serde::{Deserialize, Serialize};
@@ -54,7 +55,7 @@ pub struct Control {
     /// Where fast system calls enter.
     pub syscall: SystemCall,
     /// MSRs that mostly hold what was written.
-    pub msr: crate::system::MsrState,
+    pub msr: MsrState,
 }
 
 impl Default for Control {

@@ -1,5 +1,6 @@
 //! What waits for an instruction boundary, and what the running instruction has left for it.
 
+use super::event::Event;
 use serde::{Deserialize, Serialize};
 
 /// What the processor is doing.
@@ -77,7 +78,7 @@ pub struct Pending {
     /// MWAIT was told to wake for interrupts that RFLAGS.IF masks, too.
     pub masked_interrupts_wake: bool,
     /// The event being delivered: a VM exit on the way to its handler reports it.
-    pub(crate) delivering: Option<crate::system::Event>,
+    pub(crate) delivering: Option<Event>,
     /// The address of the last page fault, until it is delivered and CR2 takes it.
     pub fault_address: u64,
     /// The running instruction is the one behind a load of SS.

@@ -1,5 +1,6 @@
 //! What instructions compute with.
 
+use super::x87::X87;
 use crate::Flags;
 use crate::width::{CLEAR, GeneralRegisters};
 use arch::control::rflags;
@@ -29,7 +30,7 @@ pub struct Registers {
     /// Without AVX there are no upper halves.
     pub xmm: [u128; 16],
     /// x87's registers, which MMX shares.
-    pub x87: crate::execute::x87::X87,
+    pub x87: X87,
 }
 
 impl Default for Registers {

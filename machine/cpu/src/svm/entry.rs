@@ -3,8 +3,8 @@
 use super::avic::{Avic, AvicCapabilities};
 use super::check::{Illegal, Supported, check};
 use super::state::{Guest, Host, NestedPaging, PauseFilter};
+use crate::state::BranchRecords;
 use crate::state::{Attention, Control, TableRegister};
-use crate::system::BranchRecords;
 use crate::width::{RAX, RSP};
 use crate::{Activity, Bus, Cpu};
 use arch::address::SystemPhysical;

@@ -2,9 +2,10 @@
 
 use super::entry::segment;
 use super::exit::saved;
-use crate::guest::Located;
+use crate::execute::binding::Binding;
+use crate::memory::Located;
 use crate::operation::Op;
-use crate::operation::decode::{Binding, CodeSize};
+use crate::operation::decode::CodeSize;
 use crate::width::{RAX, RCX};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::address::SystemPhysical;

@@ -4,8 +4,8 @@
 //! in legacy paging finds them read the same way.
 
 use super::state::NestedPaging;
-use crate::guest::Located;
 use crate::memory::Access;
+use crate::memory::Located;
 use crate::memory::format::{Wide, beyond, forbidden_no_execute, right};
 use crate::memory::paging::SystemTables;
 use crate::{Bus, Cpu, Stop};

@@ -9,20 +9,6 @@
 use crate::state::Control;
 use crate::{Attention, Cpu};
 use arch::exception;
-use serde::{Deserialize, Serialize};
-
-/// The four recording MSRs; rIPs, not linear addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct BranchRecords {
-    #[doc(alias = "BR_FROM")]
-    pub branch_from: u64,
-    #[doc(alias = "BR_TO")]
-    pub branch_to: u64,
-    #[doc(alias = "LASTEXCPFROM")]
-    pub exception_from: u64,
-    #[doc(alias = "LASTEXCPTO")]
-    pub exception_to: u64,
-}
 
 /// DebugCtl: LBR, branches are recorded.
 const RECORDS: u64 = 1 << 0;

@@ -1,8 +1,8 @@
 //! CPUID, derived from the model's capability value. [APM3 "CPUID"] [SDM2 "CPUID"]
 
-use super::msr::misc_enable;
 use crate::Cpu;
 use crate::model::CpuModel;
+use crate::state::msr::misc_enable;
 use arch::control::Cr4;
 use arch::cpuid::Feature;
 

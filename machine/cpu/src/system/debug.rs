@@ -1,11 +1,10 @@
 //! Debug registers, breakpoints, watchpoints and single step. [APM2 "Software-Debug Resources"]
 
-use super::event::{Event, Origin};
 use crate::guest::Sensitive;
 use crate::memory::Access;
 use crate::operation::Op;
-use crate::state::{Control, Debug};
-use crate::{Attention, Bus, Cpu, Stop};
+use crate::state::{Control, Debug, Event, Origin};
+use crate::{Attention, Bus, Cpu, Observation, Range, Stop};
 use arch::control::{Cr4, debug, rflags};
 use arch::exception;
 
@@ -206,5 +205,20 @@ impl Debug {
             _ => 4,
         };
         (enabled, control & 3, length)
+    }
+}
+
+/// What a debugger outside the machine does.
+impl Cpu {
+    /// Observes these bytes from now on, and no others. Instructions of strings, which access
+    /// memory in one go, are seen by their first bytes.
+    pub fn observe(&mut self, ranges: Vec<Range>) {
+        self.observation = Observation::of(ranges);
+        self.update_access_mode();
+    }
+
+    /// Sets RFLAGS as a debugger may: everything but VM and the reserved bits.
+    pub fn debug_set_flags(&mut self, value: u64) {
+        self.write_flags(value, rflags::ALL & !(rflags::VM | rflags::FIXED));
     }
 }

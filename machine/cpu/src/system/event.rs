@@ -4,7 +4,8 @@
 use super::descriptor::{code_of, is_null, null_segment, rpl};
 use crate::guest::Arrival;
 use crate::memory::{Access, sets};
-use crate::stop::{Kind, SoftwareSource};
+use crate::state::{Event, Origin};
+use crate::stop::Kind;
 use crate::width::RSP;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::rflags;
@@ -12,37 +13,6 @@ use arch::exception::{self, Class};
 use arch::identity::Vector;
 use arch::segment::{Descriptor, Segment, SegmentRegister, system};
 use bus::Happening;
-use serde::{Deserialize, Serialize};
-
-/// What an event comes from: it decides privilege checks and the error code's EXT bit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Origin {
-    /// An interrupt or NMI.
-    External,
-    Exception,
-    Software(SoftwareSource),
-}
-
-impl Origin {
-    fn external_bit(self) -> u32 {
-        match self {
-            Self::Software(SoftwareSource::Int1) | Self::External | Self::Exception => 1,
-            Self::Software(_) => 0,
-        }
-    }
-
-    fn checks_gate_privilege(self) -> bool {
-        matches!(self, Self::Software(source) if source != SoftwareSource::Int1)
-    }
-}
-
-/// An event on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Event {
-    pub vector: u8,
-    pub error: Option<u32>,
-    pub origin: Origin,
-}
 
 /// A stack being built: where it is and how wide its slots are.
 struct Frame {

@@ -1,8 +1,8 @@
 //! Hardware task switches. [APM2 "Task Management"]
 
 use super::descriptor::{code_of, is_null, null_segment, rpl};
-use super::event::Event;
 use crate::guest::Arrival;
+use crate::state::Event;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::{Cr0, rflags};
 use arch::exception::{INVALID_TSS, SEGMENT_NOT_PRESENT};

@@ -5,9 +5,9 @@
 
 use super::state::{Exit, Guest};
 use super::vmcs::Vmcs;
-use crate::guest::Located;
 use crate::memory::Access;
-use crate::system::{Event, Origin};
+use crate::memory::Located;
+use crate::state::{Event, Origin};
 use crate::{Activity, Attention, Bus, Cpu, CpuModel, Stop};
 use arch::address::SystemPhysical;
 use arch::apic::Scope;

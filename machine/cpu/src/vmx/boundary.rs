@@ -2,8 +2,8 @@
 //! preemption timer, the windows. [SDM3 "Event Injection"] [SDM3 "Special Features of VM Entry"]
 
 use super::state::{Exit, Injection, MonitorTrap};
+use crate::state::{Event, Origin};
 use crate::stop::{Kind, SoftwareSource};
-use crate::system::{Event, Origin};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::rflags;
 use arch::time::Picoseconds;

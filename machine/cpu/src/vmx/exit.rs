@@ -3,8 +3,8 @@
 use super::state::{Exit, Guest};
 use super::vmcs::{SIZE, Vmcs};
 use crate::state::Attention;
+use crate::state::{Event, Origin};
 use crate::stop::SoftwareSource;
-use crate::system::{Event, Origin};
 use crate::width::{RAX, RCX, RDX, RSP};
 use crate::{Bus, Cpu};
 use arch::address::SystemPhysical;

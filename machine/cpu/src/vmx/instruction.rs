@@ -3,9 +3,10 @@
 use super::check::is_legal_ept_pointer;
 use super::state::Exit;
 use super::vmcs::{SHADOW, SIZE, Vmcs};
+use crate::execute::binding::Binding;
 use crate::memory::Access;
 use crate::operation::Op;
-use crate::operation::decode::{Binding, CodeSize};
+use crate::operation::decode::CodeSize;
 use crate::{Bus, Cpu, Stop};
 use arch::address::SystemPhysical;
 use arch::control::{Cr4, rflags};

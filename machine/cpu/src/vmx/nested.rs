@@ -2,8 +2,9 @@
 //! [SDM3 "The Extended Page Table Mechanism (EPT)"]
 
 use super::state::{Ept, Exit};
-use crate::guest::{Located, OwnRights};
+use crate::guest::OwnRights;
 use crate::memory::Access;
+use crate::memory::Located;
 use crate::memory::paging::SystemTables;
 use crate::{Bus, Cpu, Stop};
 use arch::address::SystemPhysical;

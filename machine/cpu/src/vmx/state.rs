@@ -8,7 +8,7 @@ use arch::vmx::ept::EptPointer;
 use arch::vmx::msr::FeatureControl;
 use arch::vmx::{ExitReason, InterruptionInfo, VmxCapabilities};
 use serde::{Deserialize, Serialize};
-use virtual_apic::apicv::{Apicv, ApicvBehaviour, ApicvExit};
+use virtual_apic::apicv::{Apicv, ApicvExit};
 
 /// VMX's registers, and the guest while there is one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,13 +28,6 @@ pub struct Vmx {
     pub current: Option<Box<Guest>>,
     /// The root of the extended page tables that each VPID last ran with.
     pub(super) roots: std::collections::BTreeMap<u16, u64>,
-}
-
-/// How one processor model resolves what the manual leaves open about VMX.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct VmxBehaviour {
-    /// Of APIC virtualization.
-    pub apicv: ApicvBehaviour,
 }
 
 /// What the steps that are no instructions take; nothing until a board says otherwise.
@@ -205,7 +198,7 @@ pub struct PauseLoop {
     pub gap: u32,
     /// Counts of the time stamp that a loop may take before it exits (PLE_Window).
     pub window: u32,
-    /// The time stamp of the first PAUSE of the loop, and of the last.
+    /// The time stamp of the first PAUSE of the loop.
     pub first: Option<u64>,
     /// The time stamp of the last PAUSE.
     pub last: u64,

@@ -1,13 +1,14 @@
 //! FADD, FSUB, FMUL, FDIV and their reversed, popping and integer forms; FSQRT, FRNDINT, FSCALE,
 //! F2XM1, FABS, FCHS.
 
-use super::C1;
+use crate::execute::binding::{Binding, Handler};
 use crate::execute::sse::handler;
 use crate::float::exact::Unpacked;
 use crate::float::extended::{Extended, arithmetic, store, transcendental};
 use crate::float::{Context, Exceptions};
-use crate::operation::decode::{Binding, Cost, is_memory, width};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{Cost, is_memory, width};
+use crate::state::x87::{C1, X87};
 use crate::width::Width;
 use crate::{Bus, Cpu, Stop};
 use iced_x86::{Instruction, Mnemonic};
@@ -22,7 +23,7 @@ fn divide_into(a: Unpacked, b: Unpacked, context: &mut Context) -> Extended {
     arithmetic::divide(b, a, context)
 }
 
-impl super::X87 {
+impl X87 {
     /// Replaces ST(target) by a function of it, unless an operand is empty or an unmasked exception
     /// forbids; whether it did.
     #[inline(always)]

@@ -1,12 +1,13 @@
 //! FCOM, FUCOM, FICOM, FTST, FCOMI, FUCOMI and their popping forms; FXAM.
 
-use super::{C0, C1, C2, C3};
+use crate::execute::binding::{Binding, Handler};
 use crate::execute::sse_float::comparison_flags;
 use crate::float::Exceptions;
 use crate::float::exact::Unpacked;
 use crate::float::extended::{Class, compare, store};
-use crate::operation::decode::{Binding, Cost, is_memory, width};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{Cost, is_memory, width};
+use crate::state::x87::{C0, C1, C2, C3};
 use crate::width::Width;
 use crate::{Bus, Cpu, Stop};
 use iced_x86::{Instruction, Mnemonic};

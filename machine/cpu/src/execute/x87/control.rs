@@ -1,9 +1,10 @@
 //! FINIT, FCLEX, FLDCW, FSTCW, FSTSW, FFREE, FINCSTP, FDECSTP, FNOP and FWAIT. The names with N do
 //! not wait; the ones without are an FWAIT and the former.
 
-use super::{C1, STACK_FAULT, X87};
-use crate::operation::decode::{Binding, Cost, is_memory};
-use crate::operation::{Handler, Op};
+use crate::execute::binding::{Binding, Handler};
+use crate::operation::Op;
+use crate::operation::decode::{Cost, is_memory};
+use crate::state::x87::{C1, STACK_FAULT, X87};
 use crate::width::{RAX, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::control::Cr0;
@@ -16,13 +17,13 @@ const CONTROL_FIXED: u16 = 1 << 6;
 const CLEARED_BY_FCLEX: u16 = 0x80FF;
 
 impl X87 {
-    pub(in crate::execute) fn set_control(&mut self, control: u16) {
+    pub(crate) fn set_control(&mut self, control: u16) {
         self.control = control & !CONTROL_RESERVED | CONTROL_FIXED;
         self.refresh_pending();
     }
 
     /// FNINIT keeps the registers' contents but calls them empty.
-    pub(in crate::execute) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         *self = X87 { registers: self.registers, ..X87::default() };
     }
 }

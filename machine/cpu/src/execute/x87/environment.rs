@@ -1,11 +1,12 @@
 //! FSTENV, FLDENV, FSAVE and FRSTOR: the environment in its four formats, and the full tag word.
 //! [SDM1 "Saving the x87 FPU's State with FSTENV/FNSTENV and FSAVE/FNSAVE"]
 
-use super::X87;
+use crate::execute::binding::{Binding, Handler};
 use crate::float::extended::{Class, Extended};
 use crate::memory::Access;
-use crate::operation::decode::{Binding, CodeSize, Cost};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, Cost};
+use crate::state::X87;
 use crate::{Bus, Cpu, Stop};
 use iced_x86::{Code, Instruction};
 

@@ -1,14 +1,15 @@
 //! FLD, FILD, FBLD, the constants, FXCH and FCMOVcc.
 
-use super::C1;
+use crate::execute::binding::{Binding, Handler};
 use crate::execute::sse::handler;
 use crate::float::extended::constant::Constant;
 use crate::float::extended::{Extended, store};
 use crate::float::scalar::Interchange;
 use crate::float::{Context, Exceptions};
 use crate::memory::Access;
-use crate::operation::decode::{Binding, Cost, is_memory, width};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{Cost, is_memory, width};
+use crate::state::x87::C1;
 use crate::width::Width;
 use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;

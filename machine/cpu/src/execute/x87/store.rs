@@ -1,12 +1,13 @@
 //! FST, FSTP, FIST, FISTP, FISTTP and FBSTP.
 
-use super::C1;
+use crate::execute::binding::{Binding, Handler};
 use crate::float::extended::{Extended, store};
 use crate::float::scalar::Interchange;
 use crate::float::{Context, Exceptions, Rounding};
 use crate::memory::Access;
-use crate::operation::decode::{Binding, Cost, is_memory, width};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::{Cost, is_memory, width};
+use crate::state::x87::C1;
 use crate::{Bus, Cpu, Stop};
 use iced_x86::{Instruction, Mnemonic};
 

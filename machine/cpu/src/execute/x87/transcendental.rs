@@ -1,6 +1,6 @@
 //! FSIN, FCOS, FSINCOS, FPTAN, FPATAN, FYL2X, FYL2XP1, FPREM, FPREM1 and FXTRACT.
 
-use super::{C0, C1, C2, C3};
+use crate::execute::binding::{Binding, Handler};
 use crate::execute::sse::handler;
 use crate::float::exact::Unpacked;
 use crate::float::extended::remainder::remainder;
@@ -9,8 +9,9 @@ use crate::float::extended::transcendental::{
 };
 use crate::float::extended::{Extended, arithmetic};
 use crate::float::{Context, Exceptions};
-use crate::operation::decode::{Binding, Cost};
-use crate::operation::{Handler, Op};
+use crate::operation::Op;
+use crate::operation::decode::Cost;
+use crate::state::x87::{C0, C1, C2, C3};
 use crate::{Bus, Cpu, Stop};
 use iced_x86::{Instruction, Mnemonic};
 

@@ -1,7 +1,7 @@
 //! Laying out operands: registers by position, the memory operand, the immediate.
 
-use super::CodeSize;
-use crate::operation::{FLAT, FLAT_STACK, Op};
+use super::code::CodeSize;
+use super::op::{FLAT, FLAT_STACK, Op};
 use crate::width::{BLOCK_IP, HIGH_BYTE, ZERO};
 use iced_x86::{Instruction, OpKind, Register};
 

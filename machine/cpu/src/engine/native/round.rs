@@ -9,73 +9,17 @@
 //! Left out: turns that end after few rounds, as they do where several processors wait at the same
 //! time, and loops that look at the time, whose registers differ each time.
 
-use super::Native;
-use crate::dispatch::Room;
+use super::policy::Native;
+use crate::engine::blocks::Blocks;
+use crate::engine::room::Room;
 use crate::guest::pause::Rounds;
-use crate::operation::cache::CodeCache;
 use crate::operation::decode::CodeSize;
 use crate::{Bus, Cpu};
-use arch::identity::CpuIndex;
 use arch::segment::SegmentRegister;
-use arch::time::Picoseconds;
 use iced_x86::{Decoder, Instruction, Mnemonic, OpKind, Register};
-use translate::{General, State};
 
-/// PAUSEs with the same registers, one after the other, before a round is looked at.
-const ALIKE: u32 = 4;
-/// The same, where looking has been in vain again and again.
-const MOST_ALIKE: u32 = 1 << 16;
-/// Rounds that must fit into what is left of the turn, to repay the look.
-const WORTH: u64 = 32;
 /// Instructions of a round at most.
 const LONGEST: usize = 24;
-
-/// PAUSEs of translated code, of late.
-#[derive(Default)]
-pub(super) struct Spin {
-    last: Option<Last>,
-    /// PAUSEs since then with the same registers.
-    alike: u32,
-    /// How many of them are wanted.
-    wanted: u32,
-    /// A round is to be looked at, which code has been left for.
-    pub is_due: bool,
-    /// Instructions that were skipped.
-    skipped: u64,
-}
-
-struct Last {
-    cpu: CpuIndex,
-    /// The number of the handler's call.
-    call: u32,
-    registers: General,
-    clock: Picoseconds,
-}
-
-impl Spin {
-    /// A processor does a PAUSE with `left` picoseconds to go; whether a round is to be looked at.
-    pub fn pauses(&mut self, cpu: &Cpu, call: u32, state: &State, left: u64) -> bool {
-        let now = cpu.clock;
-        let Some(last) = self.last.as_mut().filter(|last| {
-            last.cpu == cpu.index && last.call == call && last.registers == state.registers
-        }) else {
-            self.wanted = ALIKE;
-            self.alike = 0;
-            let registers = state.registers;
-            self.last = Some(Last { cpu: cpu.index, call, registers, clock: now });
-            return false;
-        };
-        let round = now.0.saturating_sub(last.clock.0);
-        last.clock = now;
-        self.alike += 1;
-        if self.alike < self.wanted || left / WORTH < round {
-            return false;
-        }
-        self.alike = 0;
-        self.is_due = true;
-        true
-    }
-}
 
 /// What one round does.
 struct Round {
@@ -95,35 +39,24 @@ struct Point {
     epoch: u64,
 }
 
-impl CodeCache {
-    /// Whether code was left for a loop that seems to wait.
-    pub(crate) fn takes_waiting_loop(&mut self) -> bool {
-        let native = self.native.as_deref_mut();
-        native.is_some_and(|native| std::mem::take(&mut native.spin.is_due))
-    }
-
-    /// Instructions of loops that wait which were skipped.
-    pub fn skipped(&self) -> u64 {
-        self.native.as_ref().map_or(0, |native| native.spin.skipped)
-    }
-}
-
-impl Native {
-    fn looked(&mut self, skipped: u64) {
-        self.spin.skipped += skipped;
-        self.spin.wanted =
-            if skipped == 0 { (4 * self.spin.wanted).clamp(1, MOST_ALIKE) } else { 1 };
-    }
-}
-
 impl Cpu {
-    /// Goes round a loop that waits as often as there is room for, if it is one.
-    pub(crate) fn skip_rounds(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>, room: Room) {
+    /// If code was left for a loop that seems to wait: goes round it as often as there is room for,
+    /// if it does.
+    pub(crate) fn skip_rounds(
+        &mut self,
+        blocks: &mut Blocks,
+        native: &mut Native,
+        bus: &mut Bus<'_>,
+        room: Room,
+    ) {
+        if !native.spin.takes_waiting_loop() {
+            return;
+        }
         if !self.pending.attention.is_empty() || self.code_size() != CodeSize::Bits64 {
             return;
         }
         let before = self.instructions;
-        if let Some(round) = self.interpret_round(cache, bus, room) {
+        if let Some(round) = self.interpret_round(blocks, bus, room) {
             let fitting = room.clock.0.saturating_sub(self.clock.0) / round.time.max(1);
             let countable = (room.instructions - self.instructions) / round.instructions;
             let rounds = Rounds { time: round.time, pauses: &round.pauses };
@@ -132,9 +65,7 @@ impl Cpu {
             self.instructions += rounds * round.instructions;
         }
         let skipped = (self.instructions - before).saturating_sub(LONGEST as u64);
-        if let Some(native) = &mut cache.native {
-            native.looked(skipped);
-        }
+        native.spin.looked(skipped);
     }
 
     fn point(&self) -> Point {
@@ -153,7 +84,7 @@ impl Cpu {
     /// on the way does more than a loop that waits.
     fn interpret_round(
         &mut self,
-        cache: &mut CodeCache,
+        blocks: &mut Blocks,
         bus: &mut Bus<'_>,
         room: Room,
     ) -> Option<Round> {
@@ -161,7 +92,7 @@ impl Cpu {
         let (clock, instructions) = (self.clock.0, self.instructions);
         let mut pauses = Vec::new();
         for _ in 0..LONGEST {
-            let next = self.next_instruction(cache, bus)?;
+            let next = self.next_instruction(blocks, bus)?;
             if !self.only_waits(bus, &next) {
                 return None;
             }
@@ -170,7 +101,7 @@ impl Cpu {
             }
             let before = self.instructions;
             let one = Room { instructions: room.instructions.min(before + 1), ..room };
-            self.run_part(cache, bus, one);
+            self.run_part(blocks, bus, one);
             if self.instructions != before + 1 || !self.pending.attention.is_empty() {
                 return None;
             }
@@ -183,7 +114,7 @@ impl Cpu {
     }
 
     /// The instruction that comes next, if the TLB knows its page and all of it is there.
-    fn next_instruction(&self, cache: &CodeCache, bus: &Bus<'_>) -> Option<Instruction> {
+    fn next_instruction(&self, blocks: &Blocks, bus: &Bus<'_>) -> Option<Instruction> {
         let ip = self.registers.ip;
         let entry = self.tlb.entry(self.access_set(), ip);
         if entry.execute != self.tlb.tag(ip) {
@@ -192,7 +123,7 @@ impl Cpu {
         let first = (entry.offset + (ip & 0xFFF)) as usize;
         let page_end = (entry.offset | 0xFFF) as usize + 1;
         let bytes = bus.memory.ram.get(first..page_end.min(first + 15))?;
-        let instruction = Decoder::with_ip(64, bytes, ip, cache.dialect().options()).decode();
+        let instruction = Decoder::with_ip(64, bytes, ip, blocks.dialect().options()).decode();
         (!instruction.is_invalid()).then_some(instruction)
     }
 

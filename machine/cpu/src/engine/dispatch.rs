@@ -3,24 +3,17 @@
 //! Time is exact per instruction, whatever the blocks: no instruction begins at or after the limit,
 //! so an interrupt is taken at the same instruction boundary wherever blocks begin and end.
 
+use super::blocks::{Block, BlockIndex, Blocks, Exit};
+use super::native::Native;
+use super::room::{Next, Room};
+use crate::execute::binding::Bound;
 use crate::operation::Op;
-use crate::operation::cache::{Block, BlockIndex, CodeCache, Exit};
 use crate::operation::decode::CodeSize;
 use crate::state::Registers;
 use crate::stop::{Kind, Stop};
 use crate::width::BLOCK_IP;
 use crate::{Bus, Cpu};
 use arch::segment::SegmentRegister;
-use arch::time::Picoseconds;
-
-/// How far blocks may run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
-    /// No instruction begins at or after this time.
-    pub clock: Picoseconds,
-    /// The count of instructions at which to stop.
-    pub instructions: u64,
-}
 
 /// The page that instructions come from, while nothing has changed its translation.
 #[derive(Clone, Copy)]
@@ -34,15 +27,15 @@ struct FetchPage {
 /// Not the address of a page.
 const NO_PAGE: u64 = 1;
 
-/// What a block says to those who run blocks one after the other.
-pub(crate) enum Next {
-    Chain(Exit),
-    Leave,
-}
-
 impl Cpu {
     /// Runs blocks until something needs attention or there is no room left.
-    pub(crate) fn run_blocks(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>, room: Room) {
+    pub(crate) fn run_blocks(
+        &mut self,
+        blocks: &mut Blocks,
+        mut native: Option<&mut Native>,
+        bus: &mut Bus<'_>,
+        room: Room,
+    ) {
         let size = self.code_size();
         let mut page = FetchPage { linear: NO_PAGE, offset: 0, epoch: 0 };
         let mut exit = Exit::NONE;
@@ -58,38 +51,37 @@ impl Cpu {
                         let epoch = self.tlb.epoch;
                         page = FetchPage { linear: linear & !0xFFF, offset, epoch };
                     }
-                    Err(stop) => return self.fetch_failed(cache, bus, stop),
+                    Err(stop) => return self.fetch_failed(blocks, bus, stop),
                 }
             }
             let offset = page.offset + (linear & 0xFFF);
-            let index = match cache.follow(bus.memory, exit, offset, size) {
+            let index = match blocks.follow(bus.memory, exit, offset, size) {
                 Some(index) => index,
-                None if cache.translates_at_once() && self.may_begin(room) => {
-                    match self.any_block(cache, bus, linear, size) {
+                None if native.as_ref().is_some_and(|native| native.translates_at_once())
+                    && self.may_begin(room) =>
+                {
+                    match self.any_block(blocks, bus, linear, size) {
                         Ok(index) => index,
-                        Err(stop) => return self.fetch_failed(cache, bus, stop),
+                        Err(stop) => return self.fetch_failed(blocks, bus, stop),
                     }
                 }
-                None => return self.run_part(cache, bus, room),
+                None => return self.run_part(blocks, bus, room),
             };
-            let block = cache.block(index);
+            let block = blocks.block(index);
             let is_whole = block.second_page().is_none_or(|second| {
                 self.known_page(bus, linear | 0xFFF, size).is_some_and(|known| known == second)
             });
             if !is_whole || !self.has_room(block, room, size) {
-                return self.run_part(cache, bus, room);
+                return self.run_part(blocks, bus, room);
             }
-            let next = match cache.native.take() {
+            let next = match native.as_deref_mut() {
                 Some(native) if size == CodeSize::Bits64 => {
-                    self.run_translated(cache, bus, native, (index, offset), room)
+                    self.run_translated(blocks, bus, native, (index, offset), room)
                 }
-                native => {
-                    cache.native = native;
-                    None
-                }
+                _ => None,
             };
-            let block = cache.block(index);
-            match next.unwrap_or_else(|| self.run_whole(cache, bus, block, size)) {
+            let block = blocks.block(index);
+            match next.unwrap_or_else(|| self.run_whole(blocks, bus, block, size)) {
                 Next::Chain(through) => exit = through,
                 Next::Leave => return,
             }
@@ -115,14 +107,14 @@ impl Cpu {
     #[inline(always)]
     fn run_whole(
         &mut self,
-        cache: &CodeCache,
+        blocks: &Blocks,
         bus: &mut Bus<'_>,
         block: &Block,
         size: CodeSize,
     ) -> Next {
         let ip = self.registers.ip;
         self.registers.gpr[BLOCK_IP as usize] = ip;
-        let ops = cache.ops(block);
+        let ops = blocks.ops(block);
         let (at, stop) = self.execute(bus, ops);
         let count = match stop {
             None => {
@@ -133,24 +125,24 @@ impl Cpu {
             Some(Stop::FUSED_BRANCH) => at + 2,
             Some(stop) => {
                 if let Some(op) = ops.get(at) {
-                    self.leave_block(cache, bus, block, (op, at), stop);
+                    self.leave_block(blocks, bus, block, (&op.op, at), stop);
                 }
                 return Next::Leave;
             }
         };
-        self.complete(cache, block, count)
+        self.complete(blocks, block, count)
     }
 
     /// Time and count of a block of which `count` instructions were executed, and what comes next.
     #[inline(always)]
-    pub(crate) fn complete(&mut self, cache: &CodeCache, block: &Block, count: usize) -> Next {
+    pub(crate) fn complete(&mut self, blocks: &Blocks, block: &Block, count: usize) -> Next {
         let is_whole = count == block.count as usize;
-        self.clock.0 += if is_whole { block.cost.into() } else { cache.time_of(block, count) };
+        self.clock.0 += if is_whole { block.cost.into() } else { blocks.time_of(block, count) };
         self.instructions += count as u64;
         self.charge_extra();
         // A branch before the end is a conditional one, after which all is as before.
         if (block.is_plain() || !is_whole) && self.pending.attention.is_empty() {
-            Next::Chain(CodeCache::exit(block, count))
+            Next::Chain(Blocks::exit(block, count))
         } else {
             Next::Leave
         }
@@ -158,10 +150,10 @@ impl Cpu {
 
     /// Executes operations up to the first that does not simply go on, and says which.
     #[inline(never)]
-    fn execute(&mut self, bus: &mut Bus<'_>, ops: &[Op]) -> (usize, Option<Stop>) {
+    fn execute(&mut self, bus: &mut Bus<'_>, ops: &[Bound]) -> (usize, Option<Stop>) {
         let mut rest = ops.iter();
         while let Some(op) = rest.next() {
-            match (op.handler)(self, bus, op) {
+            match op.execute(self, bus) {
                 Ok(()) => {}
                 Err(Stop::FUSED_THROUGH) => {
                     rest.next();
@@ -174,35 +166,36 @@ impl Cpu {
 
     /// Runs as much of one block as there is room for, however the block lies in memory.
     #[inline(never)]
-    pub(crate) fn run_part(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>, room: Room) {
+    pub(crate) fn run_part(&mut self, blocks: &mut Blocks, bus: &mut Bus<'_>, room: Room) {
         if !self.may_begin(room) {
             return;
         }
         let size = self.code_size();
         let linear = self.registers.fetch_address(size);
-        let index = match self.any_block(cache, bus, linear, size) {
+        let index = match self.any_block(blocks, bus, linear, size) {
             Ok(index) => index,
-            Err(stop) => return self.fetch_failed(cache, bus, stop),
+            Err(stop) => return self.fetch_failed(blocks, bus, stop),
         };
-        let block = *cache.block(index);
+        let block = *blocks.block(index);
         let instructions = (room.instructions - self.instructions).min(block.count as u64) as usize;
-        let time = cache.beginning_within(&block, room.clock.0 - self.clock.0);
+        let time = blocks.beginning_within(&block, room.clock.0 - self.clock.0);
         let mut count = instructions.min(time);
         if size != CodeSize::Bits64 {
-            count = count.min(self.within_code_limit(cache, &block));
+            count = count.min(self.within_code_limit(blocks, &block));
             if count == 0 {
-                return self.fetch_failed(cache, bus, Stop::GENERAL_PROTECTION);
+                return self.fetch_failed(blocks, bus, Stop::GENERAL_PROTECTION);
             }
         }
         let ip = self.registers.ip;
         self.registers.gpr[BLOCK_IP as usize] = ip;
         let mut end = ip;
         for done in 0..count {
-            let Some(op) = cache.alone(&block, done) else { break };
+            let Some(bound) = blocks.alone(&block, done) else { break };
+            let op = &bound.op;
             end = wrap(ip.wrapping_add(op.end as u64), size);
-            if let Err(stop) = (op.handler)(self, bus, &op) {
+            if let Err(stop) = bound.execute(self, bus) {
                 if stop != Stop::BRANCH {
-                    return self.leave_block(cache, bus, &block, (&op, done), stop);
+                    return self.leave_block(blocks, bus, &block, (op, done), stop);
                 }
                 end = self.registers.ip;
                 self.pending.has_branched = true;
@@ -211,7 +204,7 @@ impl Cpu {
             }
         }
         self.registers.ip = end;
-        self.clock.0 += cache.time_of(&block, count);
+        self.clock.0 += blocks.time_of(&block, count);
         self.instructions += count as u64;
         self.charge_extra();
     }
@@ -272,18 +265,18 @@ impl Cpu {
     /// The block at `linear`, decoded now if need be; its one instruction may lie in two pages.
     fn any_block(
         &mut self,
-        cache: &mut CodeCache,
+        blocks: &mut Blocks,
         bus: &mut Bus<'_>,
         linear: u64,
         size: CodeSize,
     ) -> Result<BlockIndex, Stop> {
         let page = self.fetch_page(bus, linear)?;
         let offset = page + (linear & 0xFFF);
-        let found = match cache.find(bus.memory, offset, size) {
+        let found = match blocks.find(bus.memory, offset, size) {
             Some(index) => Some(index),
-            None => cache.build(bus.memory, offset, size, None),
+            None => blocks.build(bus.memory, offset, size, None),
         };
-        let second_page = found.map(|index| cache.block(index).second_page());
+        let second_page = found.map(|index| blocks.block(index).second_page());
         if let (Some(index), Some(None)) = (found, second_page) {
             return Ok(index);
         }
@@ -293,21 +286,25 @@ impl Cpu {
         let generation = bus.memory.generations[number as usize];
         match (found, second_page.flatten()) {
             (Some(index), Some(second)) if second == (number, generation) => Ok(index),
-            _ => cache.build(bus.memory, offset, size, Some(next_page)).ok_or(Stop::INVALID_OPCODE),
+            _ => {
+                blocks.build(bus.memory, offset, size, Some(next_page)).ok_or(Stop::INVALID_OPCODE)
+            }
         }
     }
 
     /// How many of the block's instructions lie within CS's limit.
-    fn within_code_limit(&self, cache: &CodeCache, block: &Block) -> usize {
-        let ops = cache.ops(block);
-        ops.iter().take_while(|op| self.registers.is_within_code_limit(op.end.into())).count()
+    fn within_code_limit(&self, blocks: &Blocks, block: &Block) -> usize {
+        let ops = blocks.ops(block);
+        ops.iter()
+            .take_while(|bound| self.registers.is_within_code_limit(bound.op.end.into()))
+            .count()
     }
 
     /// An operation said something else than "go on" or "branch". `done` operations came before it.
     #[inline(never)]
     pub(crate) fn leave_block(
         &mut self,
-        cache: &CodeCache,
+        blocks: &Blocks,
         bus: &mut Bus<'_>,
         block: &Block,
         (op, done): (&Op, usize),
@@ -323,7 +320,7 @@ impl Cpu {
         self.registers.ip = if completes { next } else { this };
         self.instructions += done as u64 + completes as u64;
         let charged = if stop == Stop::DEFER { done } else { done + 1 };
-        self.clock.0 += cache.time_of(block, charged);
+        self.clock.0 += blocks.time_of(block, charged);
         self.charge_extra();
         self.pending.software_length = op.length as u64;
         self.stopped(bus, stop);

@@ -1,32 +1,18 @@
 //! The flow: what needs attention → run blocks → deliver what stopped them.
 
-use crate::dispatch::Room;
+use super::blocks::Blocks;
+use super::cache::CodeCache;
+use super::room::Room;
 use crate::guest::Arrival;
 use crate::guest::boundary::{HELD, VIRTUAL};
-use crate::operation::cache::CodeCache;
 use crate::operation::decode::Cost;
+use crate::state::Origin;
 use crate::stop::{Kind, SoftwareSource, Stop};
-use crate::system::Origin;
-use crate::{Activity, Attention, Bus, Cpu};
+use crate::{Activity, Attention, Bus, Cpu, RunEnd};
 use arch::control::rflags;
 use arch::time::Picoseconds;
 use bus::Happening;
 use interrupt::local_apic::Acceptance;
-
-/// Why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunEnd {
-    /// The processor's clock reached the limit.
-    Time,
-    /// The given number of instructions has completed.
-    Instructions,
-    /// Nothing to do until an interrupt; the clock stands still.
-    Idle,
-    /// Effects wait, or a device was touched.
-    Yield,
-    /// Triple fault.
-    Shutdown,
-}
 
 /// An attribute that keeps a processor from running blocks freely.
 const ONE_AT_A_TIME: Attention = Attention::SINGLE_STEP
@@ -77,13 +63,14 @@ impl Cpu {
             if self.pending.attention.intersects(ONE_AT_A_TIME) {
                 // What a shadow suspends for one instruction holds again for the next.
                 let others = self.others_clock;
-                self.run_one(cache, bus);
+                self.run_one(&mut cache.blocks, bus);
                 self.others_clock = others;
             } else {
                 let room = Room { clock: limit, instructions: last };
-                self.run_blocks(cache, bus, room);
-                if cache.takes_waiting_loop() {
-                    self.skip_rounds(cache, bus, room);
+                let CodeCache { blocks, native } = cache;
+                self.run_blocks(blocks, native.as_deref_mut(), bus, room);
+                if let Some(native) = native {
+                    self.skip_rounds(blocks, native, bus, room);
                 }
             }
         }
@@ -195,13 +182,13 @@ impl Cpu {
     }
 
     /// One instruction under single step, breakpoints or an interrupt shadow.
-    fn run_one(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>) {
+    fn run_one(&mut self, blocks: &mut Blocks, bus: &mut Bus<'_>) {
         self.pending.in_shadow = self.pending.attention.contains(Attention::SHADOW);
-        self.run_alone(cache, bus);
+        self.run_alone(blocks, bus);
         self.pending.in_shadow = false;
     }
 
-    fn run_alone(&mut self, cache: &mut CodeCache, bus: &mut Bus<'_>) {
+    fn run_alone(&mut self, blocks: &mut Blocks, bus: &mut Bus<'_>) {
         let steps = self.pending.attention.contains(Attention::SINGLE_STEP);
         if self.pending.in_shadow {
             // What the shadow covers is not split from the instruction before.
@@ -216,8 +203,8 @@ impl Cpu {
             let linear = self.registers.code_base().wrapping_add(self.registers.ip);
             match self.check_code_breakpoints(bus, linear) {
                 Ok(false) => {}
-                Ok(true) => return self.charge_delivery(cache),
-                Err(stop) => return self.fetch_failed(cache, bus, stop),
+                Ok(true) => return self.charge_delivery(blocks),
+                Err(stop) => return self.fetch_failed(blocks, bus, stop),
             }
         }
         let resumed = self.registers.flags.has(rflags::RF);
@@ -229,7 +216,7 @@ impl Cpu {
             clock: Picoseconds(u64::MAX),
             instructions: self.instructions.saturating_add(1),
         };
-        self.run_part(cache, bus, room);
+        self.run_part(blocks, bus, room);
         self.pending.is_in_stack_shadow = false;
         // A world switch belongs to neither side: the host's trap comes after its #VMEXIT.
         let completed = self.instructions != before && self.is_guest() == was_guest;
@@ -253,13 +240,13 @@ impl Cpu {
     /// A fault before an instruction takes time as well: a handler that cannot be fetched must not
     /// fault for ever at one moment.
     #[cold]
-    pub(crate) fn fetch_failed(&mut self, cache: &CodeCache, bus: &mut Bus<'_>, stop: Stop) {
-        self.charge_delivery(cache);
+    pub(crate) fn fetch_failed(&mut self, blocks: &Blocks, bus: &mut Bus<'_>, stop: Stop) {
+        self.charge_delivery(blocks);
         self.stopped(bus, stop);
     }
 
-    fn charge_delivery(&mut self, cache: &CodeCache) {
-        self.clock.0 += cache.cost(Cost::System).max(1);
+    fn charge_delivery(&mut self, blocks: &Blocks) {
+        self.clock.0 += blocks.cost(Cost::System).max(1);
     }
 
     /// Deals with a stop; `self.ip` is the next instruction, or this one if it did not complete.
@@ -288,7 +275,7 @@ impl Cpu {
                     self.merge_debug_traps();
                 }
                 let event =
-                    crate::system::Event { vector, error: None, origin: Origin::Software(source) };
+                    crate::state::Event { vector, error: None, origin: Origin::Software(source) };
                 self.raise_software(bus, event)
             }
             Kind::VmExit | Kind::Shutdown => Err(stop),

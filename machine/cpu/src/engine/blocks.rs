@@ -10,10 +10,11 @@
 //! Where a block was left, it remembers which block came next. That is a guess which its key and
 //! generation prove or refute, so nothing has to be unlinked when code changes.
 
-use super::decode::{self, Boundary, CodeSize, Cost, Decoded, Dialect};
-use super::{Kind, Op};
+use super::bind::{Ready, bind};
+use crate::execute::binding::{Bound, Boundary};
 use crate::execute::fused::{self, Role};
-use crate::native::Native;
+use crate::operation::decode::{CodeSize, Cost, Dialect, decode, decode_across};
+use crate::operation::{InstructionCosts, Kind, Op};
 use bus::GuestMemory;
 
 /// Instructions in a block at most.
@@ -24,10 +25,6 @@ const CONDITIONS: usize = 4;
 const SLOTS: usize = 1 << 16;
 /// Operations held before everything is dropped and decoded anew: 32 MiB.
 const OPERATIONS: usize = 1 << 20;
-
-/// Picoseconds per class of instruction, chosen by the board's cost profile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InstructionCosts(pub [u32; Cost::COUNT]);
 
 /// A block's place in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +61,7 @@ struct Tail {
     kind: Kind,
 }
 
-/// No place in [`CodeCache::unfused`]: the operation is not fused.
+/// No place in [`Blocks::unfused`]: the operation is not fused.
 const WHOLE: u32 = u32::MAX;
 
 /// A run of decoded instructions.
@@ -121,21 +118,21 @@ const NO_BLOCK: Block = Block {
 };
 
 /// Decoded blocks of all processors of a board.
-pub struct CodeCache {
+pub struct Blocks {
     slots: Vec<u32>,
     blocks: Vec<Block>,
-    ops: Vec<Op>,
+    ops: Vec<Bound>,
     /// Beside `ops`.
     tails: Vec<Tail>,
     /// The operations that are the first of a fused pair, as they are alone.
-    unfused: Vec<Op>,
+    unfused: Vec<Bound>,
     costs: InstructionCosts,
     dialect: Dialect,
-    /// Blocks that the host executes itself, if it may.
-    pub(crate) native: Option<Box<Native>>,
+    /// How often everything was dropped.
+    clears: u64,
 }
 
-impl CodeCache {
+impl Blocks {
     /// An empty cache for processors of one dialect.
     pub fn new(costs: InstructionCosts, dialect: Dialect) -> Self {
         let mut cache = Self {
@@ -146,7 +143,7 @@ impl CodeCache {
             unfused: Vec::new(),
             costs,
             dialect,
-            native: None,
+            clears: 0,
         };
         cache.clear();
         cache
@@ -160,6 +157,11 @@ impl CodeCache {
     /// The least that an instruction costs, in picoseconds.
     pub(crate) fn least_cost(&self) -> u64 {
         self.costs.0.iter().copied().min().unwrap_or(0).into()
+    }
+
+    /// How often everything was dropped: places are good as long as this is the same.
+    pub(crate) fn clears(&self) -> u64 {
+        self.clears
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
@@ -178,12 +180,10 @@ impl CodeCache {
         self.ops.clear();
         self.tails.clear();
         self.unfused.clear();
-        if let Some(native) = &mut self.native {
-            native.clear();
-        }
+        self.clears += 1;
         // The block that is never found, and the exit that nothing left through.
         self.blocks.push(NO_BLOCK);
-        self.ops.push(Op::new(crate::execute::undefined));
+        self.ops.push(Bound { handler: crate::execute::undefined, op: Op::default() });
         self.tails.push(Tail { end: 0, next: 0, unfused: WHOLE, kind: Kind::INVALID });
     }
 
@@ -251,7 +251,7 @@ impl CodeCache {
     }
 
     /// An operation of a block, without one that may be fused to it.
-    pub(crate) fn alone(&self, block: &Block, place: usize) -> Option<Op> {
+    pub(crate) fn alone(&self, block: &Block, place: usize) -> Option<Bound> {
         let fused = self.ops(block).get(place)?;
         let unfused = self.tails.get(block.first as usize + place)?.unfused;
         // No operation has the place `WHOLE`.
@@ -259,7 +259,7 @@ impl CodeCache {
     }
 
     #[inline(always)]
-    pub(crate) fn ops(&self, block: &Block) -> &[Op] {
+    pub(crate) fn ops(&self, block: &Block) -> &[Bound] {
         let first = block.first as usize;
         self.ops.get(first..first + block.count as usize).unwrap_or(&[])
     }
@@ -307,26 +307,27 @@ impl CodeCache {
         while self.ops.len() - first < BLOCK_INSTRUCTIONS && at < end {
             let here = &memory.ram[at as usize..end as usize];
             let done = (at - offset) as u16;
-            let decoded = match decode::decode(here, size, done, self.dialect) {
+            let decoded = match decode(here, size, done, self.dialect) {
                 Some(decoded) => decoded,
                 None if at != offset => break,
                 None => {
                     let next = next_page?;
                     second_page = Some((next >> 12) as u32);
                     let tail = &memory.ram[next as usize..];
-                    decode::decode_across(here, tail, size, self.dialect)
+                    decode_across(here, tail, size, self.dialect)
                 }
             };
-            if decoded.boundary == Boundary::Alone && at != offset {
+            let ready = bind(decoded, size);
+            if ready.boundary == Boundary::Alone && at != offset {
                 break;
             }
             // An operation is in one pair at most.
-            let is_second = self.fuse(before, &decoded);
-            before = if is_second { None } else { decoded.role };
-            block.cost = self.append(&decoded, block.cost);
-            at += decoded.op.length as u64;
-            conditions += usize::from(decoded.boundary == Boundary::Condition);
-            match decoded.boundary {
+            let is_second = self.fuse(before, &ready);
+            before = if is_second { None } else { ready.role };
+            block.cost = self.append(&ready, block.cost);
+            at += ready.bound.op.length as u64;
+            conditions += usize::from(ready.boundary == Boundary::Condition);
+            match ready.boundary {
                 Boundary::Within => {}
                 Boundary::Condition if conditions < CONDITIONS => {}
                 Boundary::Condition | Boundary::Last => break,
@@ -355,20 +356,22 @@ impl CodeCache {
     }
 
     /// Adds an instruction to the block that has cost `before`; what it costs then.
-    fn append(&mut self, decoded: &Decoded, before: u32) -> u32 {
-        let end = before.saturating_add(self.costs.0[decoded.cost as usize]);
-        self.ops.push(decoded.op);
-        self.tails.push(Tail { end, next: 0, unfused: WHOLE, kind: decoded.kind });
+    fn append(&mut self, ready: &Ready, before: u32) -> u32 {
+        let end = before.saturating_add(self.costs.0[ready.cost as usize]);
+        self.ops.push(ready.bound);
+        self.tails.push(Tail { end, next: 0, unfused: WHOLE, kind: ready.kind });
         end
     }
 
     /// Lets the last operation do what the one after it does as well, if such a pair exists.
     /// Answers whether it does.
-    fn fuse(&mut self, role: Option<Role>, second: &Decoded) -> bool {
+    fn fuse(&mut self, role: Option<Role>, second: &Ready) -> bool {
         let (Some(last), Some(tail)) = (self.ops.last_mut(), self.tails.last_mut()) else {
             return false;
         };
-        let Some(fused) = fused::fuse(last, (role, second.role), &second.op) else { return false };
+        let Some(fused) = fused::fuse(last, (role, second.role), &second.bound.op) else {
+            return false;
+        };
         tail.unfused = self.unfused.len() as u32;
         self.unfused.push(std::mem::replace(last, fused));
         true
@@ -386,7 +389,7 @@ mod tests {
         let bytes = [0x83, 0xC0, 0x01, 0x39, 0xD8, 0x74, 0x00, 0xF4];
         let mut memory = GuestMemory::new(1 << 20);
         memory.ram[..bytes.len()].copy_from_slice(&bytes);
-        let mut cache = CodeCache::new(InstructionCosts([1; Cost::COUNT]), Dialect::Amd);
+        let mut cache = Blocks::new(InstructionCosts([1; Cost::COUNT]), Dialect::Amd);
         let index = cache.build(&mut memory, 0, CodeSize::Bits64, None).expect("a block");
         let kinds: Vec<_> = cache.kinds(cache.block(index)).collect();
         let mnemonics: Vec<_> = kinds.iter().map(|kind| kind.mnemonic()).collect();

@@ -1,0 +1,72 @@
+//! The code that a board's processors share: decoded blocks, and what the host executes of them.
+
+use super::blocks::Blocks;
+use super::native::{Absence, Native, Verified, wanted_heat};
+use crate::operation::{Dialect, InstructionCosts};
+
+/// Decoded and translated code of all processors of a board.
+pub struct CodeCache {
+    /// By the place of their bytes.
+    pub blocks: Blocks,
+    /// Blocks that the host executes itself, if it may.
+    pub(super) native: Option<Box<Native>>,
+}
+
+impl CodeCache {
+    /// An empty cache for processors of one dialect.
+    pub fn new(costs: InstructionCosts, dialect: Dialect) -> Self {
+        Self { blocks: Blocks::new(costs, dialect), native: None }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.blocks.clear();
+    }
+
+    /// Translates as the environment wants ([`wanted_heat`]) if the host allows.
+    pub fn translate_as_wanted(&mut self) {
+        if let Some(heat) = wanted_heat() {
+            // Without an arena the interpreter runs, which `translates` says.
+            let _ = self.translate(heat);
+        }
+    }
+
+    /// From now on all is interpreted.
+    pub fn interpret(&mut self) {
+        self.native = None;
+    }
+
+    /// Lets blocks that have run `heat` times be translated, if the host allows.
+    pub fn translate(&mut self, heat: u16) -> Result<(), Absence> {
+        self.native = Some(Box::new(Native::new(heat)?));
+        Ok(())
+    }
+
+    /// Instructions that have completed in translated code.
+    pub fn completed_translated(&self) -> u64 {
+        self.native.as_ref().map_or(0, |native| native.completed())
+    }
+
+    /// Whether blocks are translated.
+    pub fn translates(&self) -> bool {
+        self.native.is_some()
+    }
+
+    /// Has every `every`th entry into translated code repeated in the interpreter and compared, at
+    /// the price of two copies of RAM. Zero: none.
+    pub fn verify(&mut self, every: u64) {
+        if let Some(native) = &mut self.native {
+            native.verify(every);
+        }
+    }
+
+    /// What came of [`CodeCache::verify`], if entries are repeated.
+    pub fn verified(&self) -> Option<&Verified> {
+        self.native.as_ref()?.verified()
+    }
+
+    /// Instructions of loops that wait which were skipped.
+    pub fn skipped(&self) -> u64 {
+        self.native.as_ref().map_or(0, |native| native.skipped())
+    }
+}

@@ -1,0 +1,263 @@
+//! How processor and translated code hand over to each other.
+
+use super::policy::{Call, Left, Native};
+use super::spin::Spin;
+use crate::engine::blocks::{Block, BlockIndex, Blocks, Exit};
+use crate::engine::room::{Next, Room};
+use crate::width::BLOCK_IP;
+use crate::{Access, Attention, Bus, Cpu, Flags, Stop};
+use arch::control::rflags;
+use arch::segment::SegmentRegister;
+use native::{Entry, Machine, Slot, Windows};
+use translate::{State, Translation, Wanted};
+
+/// Room that no block has: the next one does not begin.
+const NO_ROOM: i64 = i64::MIN / 2;
+
+/// What code runs in: the processor and its bus, for the time that it runs.
+struct Session<'a, 'b> {
+    cpu: &'a mut Cpu,
+    bus: &'a mut Bus<'b>,
+    blocks: &'a Blocks,
+    calls: &'a [Call],
+    spin: &'a mut Spin,
+    /// When the room ends.
+    limit: u64,
+    /// The TLB's epoch and the writes to watched lines when code was entered.
+    epoch: u64,
+    writes: u64,
+    /// What comes after the instruction that a handler did not simply complete.
+    next: Option<Next>,
+}
+
+/// The status word of translated code.
+fn status_word(flags: &Flags) -> u64 {
+    let status = flags.status();
+    (status & !rflags::OF) << 8 | u64::from(status & rflags::OF != 0)
+}
+
+/// The status flags of a status word.
+fn status_flags(word: u64) -> u64 {
+    word >> 8 & rflags::STATUS & !rflags::OF | if word & 1 != 0 { rflags::OF } else { 0 }
+}
+
+impl Session<'_, '_> {
+    /// The processor's state at an instruction boundary of code; `taken` picoseconds have been
+    /// taken off the room for instructions that have not completed.
+    fn give(&mut self, state: &State, taken: u32) {
+        let cpu = &mut *self.cpu;
+        (0..16).for_each(|number| cpu.registers.gpr[number] = state.registers[number]);
+        cpu.registers.gpr[BLOCK_IP as usize] = state.ip;
+        cpu.registers.ip = state.ip;
+        cpu.registers.flags.set_status(status_flags(state.status));
+        let left = (state.room as u64).wrapping_add(taken.into());
+        cpu.clock.0 = self.limit.wrapping_sub(left);
+        cpu.instructions = state.instructions;
+    }
+
+    /// What a handler has changed.
+    fn take(&mut self, state: &mut State) {
+        (0..16).for_each(|number| state.registers[number] = self.cpu.registers.gpr[number]);
+        state.status = status_word(&self.cpu.registers.flags);
+    }
+
+    /// A handler has taken time of its own, such as for a device's answer.
+    fn spend(&mut self, state: &mut State, time: u64) {
+        if state.room == NO_ROOM {
+            self.limit = self.limit.wrapping_add(time);
+        } else {
+            state.room = state.room.saturating_sub_unsigned(time);
+        }
+    }
+
+    /// The TLB's entry for fetches from the running page.
+    fn page(&self, state: &State) -> Translation {
+        *self.cpu.tlb.entry(self.cpu.access_set(), state.ip)
+    }
+
+    /// Whether something must be looked at before the next block begins. `page` is what
+    /// [`Session::page`] was before the TLB may have changed: while the running page stays where it
+    /// is, links within it stay right, and all else is found by the TLB.
+    fn is_due(&mut self, state: &State, page: &Translation) -> bool {
+        if self.cpu.tlb.epoch != self.epoch {
+            let now = self.page(state);
+            let stays = now.execute == page.execute && now.offset == page.offset;
+            if !stays || now.execute != self.cpu.tlb.tag(state.ip) {
+                return true;
+            }
+            self.epoch = self.cpu.tlb.epoch;
+        }
+        !self.cpu.pending.attention.is_empty()
+            || self.cpu.extra_cost != 0
+            || self.bus.memory.watched_writes != self.writes
+    }
+
+    /// The next block has no room; the clock stays.
+    fn withdraw_room(&mut self, state: &mut State) {
+        let by = state.room.wrapping_sub(NO_ROOM);
+        state.room = NO_ROOM;
+        self.limit = self.limit.wrapping_sub(by as u64);
+    }
+
+    fn stopped(&mut self, call: &Call, block: &Block, stop: Stop) -> Next {
+        if stop == Stop::BRANCH {
+            return self.cpu.complete(self.blocks, block, usize::from(call.at) + 1);
+        }
+        let op = (&call.bound.op, usize::from(call.at));
+        self.cpu.leave_block(self.blocks, self.bus, block, op, stop);
+        Next::Leave
+    }
+}
+
+impl Machine for Session<'_, '_> {
+    fn begin(&mut self, state: &mut State) {
+        let cpu = &*self.cpu;
+        (0..16).for_each(|number| state.registers[number] = cpu.registers.gpr[number]);
+        state.ip = cpu.registers.ip;
+        state.room = self.limit.wrapping_sub(cpu.clock.0) as i64;
+        state.instructions = cpu.instructions;
+        state.status = status_word(&cpu.registers.flags);
+    }
+
+    fn end(&mut self, state: &State) {
+        // A handler that has stopped code has left the processor as it is to be.
+        if self.next.is_none() {
+            self.give(state, 0);
+        }
+    }
+
+    fn windows(&mut self) -> Windows<'_> {
+        let cpu = &mut *self.cpu;
+        let bases = cpu.registers.segment_base;
+        let sets = (cpu.tlb_set, cpu.access_set());
+        let may_use_vectors = cpu.check_sse().is_ok();
+        Windows {
+            ram: &mut self.bus.memory.ram,
+            watched: &self.bus.memory.watched_lines,
+            tlb: cpu.tlb.entries(),
+            sets,
+            context: cpu.tlb.context,
+            fs_base: bases[SegmentRegister::Fs as usize],
+            gs_base: bases[SegmentRegister::Gs as usize],
+            vectors: may_use_vectors.then_some(&mut cpu.registers.xmm),
+        }
+    }
+
+    fn call(&mut self, state: &mut State, number: u32) -> bool {
+        let calls = self.calls;
+        let Some(call) = calls.get(number as usize) else { return false };
+        let block = self.blocks.block(call.block);
+        self.give(state, block.cost);
+        let before = self.cpu.clock.0;
+        let page = self.page(state);
+        let waits = call.is_pause && {
+            let left = self.limit.saturating_sub(before);
+            self.spin.pauses(self.cpu, number, state, left)
+        };
+        let is_last = call.at + 1 == block.count;
+        match call.bound.execute(self.cpu, self.bus) {
+            Ok(()) => {}
+            // The block ends here anyway.
+            Err(Stop::END_BLOCK) if is_last && block.is_plain() => {
+                self.cpu.pending.software_length = call.bound.op.length.into();
+            }
+            Err(stop) => {
+                self.next = Some(self.stopped(call, block, stop));
+                return false;
+            }
+        }
+        if is_last {
+            self.cpu.charge_extra();
+        }
+        self.take(state);
+        self.spend(state, self.cpu.clock.0 - before);
+        if (waits || self.is_due(state, &page)) && state.room != NO_ROOM {
+            self.withdraw_room(state);
+        }
+        true
+    }
+
+    fn fill(&mut self, state: &mut State, linear: u64, wanted: Wanted) -> bool {
+        let access = if wanted.is_write { Access::Write } else { Access::Read };
+        let page = self.page(state);
+        if !self.cpu.fill_settled(self.bus, linear, wanted.bytes.into(), access) {
+            return false;
+        }
+        // The entry may have taken the place of the running page's.
+        if self.is_due(state, &page) && state.room != NO_ROOM {
+            self.withdraw_room(state);
+        }
+        true
+    }
+}
+
+impl Cpu {
+    /// Runs translated code from a block on, if the block has any and the room allows; `None` if
+    /// the block is the interpreter's.
+    pub(crate) fn run_translated(
+        &mut self,
+        blocks: &mut Blocks,
+        bus: &mut Bus<'_>,
+        native: &mut Native,
+        (index, offset): (BlockIndex, u64),
+        room: Room,
+    ) -> Option<Next> {
+        let entry = native.entry(blocks, bus.memory, index, offset);
+        let before = self.instructions;
+        let next = entry.and_then(|entry| {
+            if native.is_to_verify(blocks) {
+                return self.enter_verified(blocks, bus, native, (entry, index), room);
+            }
+            self.enter(blocks, bus, native, entry, room)
+        });
+        if entry.is_some() {
+            native.completed += self.instructions - before;
+            native.note_entry(index, self.instructions - before);
+        }
+        next
+    }
+
+    pub(super) fn enter(
+        &mut self,
+        blocks: &Blocks,
+        bus: &mut Bus<'_>,
+        native: &mut Native,
+        entry: Entry,
+        room: Room,
+    ) -> Option<Next> {
+        // Time that no more instructions can take than there is room for.
+        let most = (room.instructions - self.instructions).saturating_mul(blocks.least_cost());
+        let left = (room.clock.0 - self.clock.0).min(most).min(i64::MAX as u64 / 4);
+        let before = self.instructions;
+        let Native { arena, calls, spin, .. } = native;
+        let mut session = Session {
+            limit: self.clock.0 + left,
+            epoch: self.tlb.epoch,
+            writes: bus.memory.watched_writes,
+            cpu: self,
+            bus,
+            blocks,
+            calls,
+            spin,
+            next: None,
+        };
+        let exit = arena.enter(entry, &mut session);
+        if let Some(next) = session.next {
+            return Some(next);
+        }
+        if self.instructions == before {
+            // The block's own room, counted by instructions, was too small.
+            return None;
+        }
+        self.charge_extra();
+        native.left = match exit {
+            translate::Exit::Link(number) => Left::Link(Slot::of(number)),
+            translate::Exit::Jump => Left::Jump,
+            _ => Left::Nowhere,
+        };
+        let goes_on = exit != translate::Exit::End
+            && !native.spin.is_due
+            && self.pending.attention == Attention::empty();
+        Some(if goes_on { Next::Chain(Exit::NONE) } else { Next::Leave })
+    }
+}

@@ -1,0 +1,19 @@
+//! How far blocks may run, and what each says when it has.
+
+use super::blocks::Exit;
+use arch::time::Picoseconds;
+
+/// How far blocks may run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// No instruction begins at or after this time.
+    pub clock: Picoseconds,
+    /// The count of instructions at which to stop.
+    pub instructions: u64,
+}
+
+/// What a block says to those who run blocks one after the other.
+pub(crate) enum Next {
+    Chain(Exit),
+    Leave,
+}

@@ -1,0 +1,58 @@
+//! Hardware virtualization's registers, and what a guest's translation leaves behind.
+
+use crate::CpuModel;
+use crate::svm::Svm;
+use crate::vmx::Vmx;
+use serde::{Deserialize, Serialize};
+
+/// Hardware virtualization's registers, and the guest while there is one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Guest {
+    /// AMD's part; inert on a model without SVM.
+    pub svm: Svm,
+    /// Intel's part; inert on a model without VMX.
+    pub vmx: Vmx,
+    /// The linear address that a guest's access is being translated for; `None` where there is
+    /// none.
+    pub(crate) linear: Option<u64>,
+    /// What the guest's own tables say of that address, once it is translated.
+    pub(crate) own: OwnRights,
+}
+
+/// What the running software's tables grant to a linear address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OwnRights {
+    /// A user-mode address: the privilege level does not matter.
+    pub is_user: bool,
+    pub is_writable: bool,
+    pub is_executable: bool,
+}
+
+impl OwnRights {
+    /// Without paging every address is a user-mode address that may be written and executed.
+    /// [SDM3 "Exit Qualification for EPT Violations"]
+    pub const UNPAGED: Self = Self { is_user: true, is_writable: true, is_executable: true };
+}
+
+impl Guest {
+    /// The registers at power-on.
+    pub fn new(model: &CpuModel) -> Self {
+        let own = OwnRights::UNPAGED;
+        Self { svm: Svm::new(model), vmx: Vmx::new(model), linear: None, own }
+    }
+
+    /// Whether a guest runs: the processor is between an entry and an exit.
+    #[inline(always)]
+    pub fn is_running(&self) -> bool {
+        self.svm.current.is_some() || self.vmx.current.is_some()
+    }
+
+    /// INIT ends whatever runs.
+    pub(crate) fn initialize(&mut self) {
+        self.svm.current = None;
+        self.vmx.current = None;
+        self.vmx.vmxon = None;
+        self.vmx.vmcs = None;
+        self.svm.global_interrupts = true;
+    }
+}

@@ -1,0 +1,393 @@
+//! Reads and writes of operands: the fast path through the TLB to RAM, and the slow path.
+
+use super::access::Access;
+use super::place::{Located, Place};
+use super::tlb;
+use crate::state::Registers;
+use crate::width::Width;
+use crate::{Attention, Bus, Cpu, Op, Stop};
+use arch::address::{Linear, SystemPhysical};
+use arch::exception;
+
+impl Cpu {
+    /// The linear address of the operation's memory operand of `size` bytes.
+    #[inline(always)]
+    pub(crate) fn operand(&self, op: &Op, size: usize, access: Access) -> Result<u64, Stop> {
+        let offset = self.registers.effective_address(op);
+        self.operand_at(op, offset, size, access)
+    }
+
+    /// As `operand`, for an offset computed by the caller (bit tests, string instructions).
+    #[inline(always)]
+    pub(crate) fn operand_at(
+        &self,
+        op: &Op,
+        offset: u64,
+        size: usize,
+        access: Access,
+    ) -> Result<u64, Stop> {
+        if op.has(Op::SEGMENTED) {
+            self.segmented(op.segment, offset, size, access)
+        } else {
+            Ok(self.registers.segment_base[(op.segment & 7) as usize].wrapping_add(offset))
+        }
+    }
+
+    /// The operation's memory operand.
+    #[inline(always)]
+    pub(crate) fn read<W: Width>(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<W, Stop> {
+        let linear = self.operand(op, W::BYTES, Access::Read)?;
+        self.read_linear_as(bus, linear, op.segment)
+    }
+
+    /// Writes the operation's memory operand. On a fault nothing is written.
+    #[inline(always)]
+    pub(crate) fn write<W: Width>(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        value: W,
+    ) -> Result<(), Stop> {
+        let linear = self.operand(op, W::BYTES, Access::Write)?;
+        self.write_linear_as(bus, linear, value, op.segment)
+    }
+
+    #[inline(always)]
+    pub(crate) fn read_linear<W: Width>(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+    ) -> Result<W, Stop> {
+        self.read_linear_as(bus, linear, crate::operation::FLAT)
+    }
+
+    #[inline(always)]
+    pub(crate) fn write_linear<W: Width>(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        value: W,
+    ) -> Result<(), Stop> {
+        self.write_linear_as(bus, linear, value, crate::operation::FLAT)
+    }
+
+    #[inline(always)]
+    fn read_linear_as<W: Width>(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        segment: u8,
+    ) -> Result<W, Stop> {
+        let entry = self.tlb.entry(self.tlb_set, linear);
+        let in_page = linear & 0xFFF;
+        if entry.read == self.tlb.tag(linear) && in_page <= 0x1000 - W::BYTES as u64 {
+            let at = (entry.offset + in_page) as usize;
+            if let Some(bytes) = bus.memory.ram.get(at..at + W::BYTES) {
+                return Ok(W::from_bytes(bytes));
+            }
+        }
+        self.read_slow(bus, linear, W::BYTES, segment).map(W::truncate)
+    }
+
+    #[inline(always)]
+    fn write_linear_as<W: Width>(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        value: W,
+        segment: u8,
+    ) -> Result<(), Stop> {
+        let entry = self.tlb.entry(self.tlb_set, linear);
+        let in_page = linear & 0xFFF;
+        if entry.write == self.tlb.tag(linear) && in_page <= 0x1000 - W::BYTES as u64 {
+            let at = (entry.offset + in_page) as usize;
+            if let Some(bytes) = bus.memory.ram.get_mut(at..at + W::BYTES) {
+                value.to_bytes(bytes);
+                self.note_ram_write(bus, at, W::BYTES);
+                return Ok(());
+            }
+        }
+        self.write_slow(bus, linear, value.zero_extend(), W::BYTES, segment)
+    }
+
+    /// The index into RAM of `[linear, linear + size)` if the TLB has it for `access`, in one page.
+    #[inline(always)]
+    pub(crate) fn ram_known(&self, linear: u64, size: usize, access: Access) -> Option<usize> {
+        let entry = self.tlb.entry(self.tlb_set, linear);
+        let held = if access == Access::Write { entry.write } else { entry.read };
+        // The last byte's page is that of the entry only if it is the first byte's, too.
+        let last = linear.wrapping_add(size as u64 - 1);
+        (held == self.tlb.tag(last)).then(|| (entry.offset + (linear & 0xFFF)) as usize)
+    }
+
+    /// Has the TLB know `[linear, linear + size)` for a data access of 64-bit code, if all that
+    /// takes is a walk that changes nothing in memory; whether it does then.
+    pub(crate) fn fill_settled(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        size: usize,
+        access: Access,
+    ) -> bool {
+        let is_canonical = (linear as i64) << 16 >> 16 == linear as i64;
+        if !is_canonical || (linear & 0xFFF) + size as u64 > 0x1000 || self.tlb_set == tlb::CHECKED
+        {
+            return false;
+        }
+        let (set, at) = (self.tlb_set, Linear(linear));
+        if self.translate_settled(bus, at, access, set).is_none() {
+            return false;
+        }
+        self.guest.linear = Some(linear);
+        self.ram_known(linear, size, access).is_some()
+    }
+
+    /// Watched lines (decoded code, monitored addresses) learn of a write to RAM.
+    #[inline(always)]
+    pub(crate) fn note_ram_write(&mut self, bus: &mut Bus<'_>, at: usize, length: usize) {
+        let (first, last) = (at >> 12, (at + length - 1) >> 12);
+        let watched = &bus.memory.watched_lines;
+        let is_watched = watched[first] != 0 || (last != first && watched[last] != 0);
+        if is_watched && bus.memory.note_write(at, length) {
+            self.pending.code_changed = true;
+            // It may have been the line that another processor monitors.
+            self.pending.attention |= Attention::YIELD;
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_slow(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        size: usize,
+        segment: u8,
+    ) -> Result<u64, Stop> {
+        let place = self.locate_slow(bus, linear, size, Access::Read, segment)?;
+        Ok(self.read_place(bus, place))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_slow(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        value: u64,
+        size: usize,
+        segment: u8,
+    ) -> Result<(), Stop> {
+        let place = self.locate_slow(bus, linear, size, Access::Write, segment)?;
+        self.write_place(bus, place, value);
+        Ok(())
+    }
+
+    /// Finds the operand of an operation that reads and then writes it.
+    #[inline(always)]
+    pub(crate) fn locate<W: Width>(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<Place, Stop> {
+        let linear = self.operand(op, W::BYTES, Access::Write)?;
+        self.locate_linear(bus, linear, W::BYTES, Access::Write, op.segment)
+    }
+
+    /// Translates `[linear, linear + size)` for `access`, in RAM or in a device.
+    #[inline(always)]
+    pub(crate) fn locate_linear(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        size: usize,
+        access: Access,
+        segment: u8,
+    ) -> Result<Place, Stop> {
+        let entry = self.tlb.entry(self.tlb_set, linear);
+        let in_page = linear & 0xFFF;
+        let tag = if access == Access::Write { entry.write } else { entry.read };
+        if tag == self.tlb.tag(linear) && in_page <= 0x1000 - size as u64 {
+            return Ok(Place::ram(entry.offset + in_page, size));
+        }
+        self.locate_slow(bus, linear, size, access, segment)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn locate_slow(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        size: usize,
+        access: Access,
+        segment: u8,
+    ) -> Result<Place, Stop> {
+        let last = linear.wrapping_add(size as u64 - 1);
+        self.check_canonical(linear, segment)?;
+        self.check_canonical(last, segment)?;
+        if self.tlb_set == tlb::CHECKED {
+            self.check_alignment(linear, size)?;
+        }
+        let place = self.locate_in(bus, linear, size, access, self.access_set())?;
+        self.note_data_breakpoints(linear, size, access);
+        Ok(place)
+    }
+
+    fn locate_in(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        size: usize,
+        access: Access,
+        set: usize,
+    ) -> Result<Place, Stop> {
+        let last = linear.wrapping_add(size as u64 - 1);
+        let first = self.translate(bus, Linear(linear), access, set)?;
+        if let Located::VirtualApic(offset) = first {
+            self.check_virtual_apic(bus, offset, size, access)?;
+        }
+        if linear >> 12 == last >> 12 {
+            return Ok(Place::whole(bus.memory, first, size));
+        }
+        let boundary = self.wrap_linear(last & !0xFFF);
+        let second = self.translate(bus, Linear(boundary), access, set)?;
+        let head = (0x1000 - (linear & 0xFFF)) as usize;
+        Ok(Place::split(bus.memory, first, head, second, size - head))
+    }
+
+    /// Outside 64-bit mode linear addresses wrap at 4 GiB.
+    fn wrap_linear(&self, linear: u64) -> u64 {
+        if self.control.is_long_mode() { linear } else { linear & 0xFFFF_FFFF }
+    }
+
+    fn check_canonical(&self, linear: u64, segment: u8) -> Result<(), Stop> {
+        if !self.control.is_long_mode() || (linear as i64) << 16 >> 16 == linear as i64 {
+            return Ok(());
+        }
+        let is_stack = segment == crate::operation::FLAT_STACK || segment == 2;
+        Err(if is_stack { Stop::STACK } else { Stop::GENERAL_PROTECTION })
+    }
+
+    /// #AC at CPL 3 with CR0.AM and RFLAGS.AC. [APM2 "#AC—Alignment-Check Exception"]
+    fn check_alignment(&self, linear: u64, size: usize) -> Result<(), Stop> {
+        let aligned = match size {
+            2 | 4 | 8 | 16 => linear & (size as u64 - 1) == 0,
+            _ => true,
+        };
+        if aligned || !self.checks_alignment() {
+            return Ok(());
+        }
+        Err(Stop::exception_with(exception::ALIGNMENT_CHECK, 0))
+    }
+
+    /// An implicit supervisor access (descriptor tables, TSS) of up to 8 bytes.
+    pub(crate) fn read_system(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        size: usize,
+    ) -> Result<u64, Stop> {
+        let place = self.locate_system(bus, linear, size, Access::Read)?;
+        Ok(self.read_place(bus, place))
+    }
+
+    /// An implicit supervisor write.
+    pub(crate) fn write_system(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        size: usize,
+        value: u64,
+    ) -> Result<(), Stop> {
+        let place = self.locate_system(bus, linear, size, Access::Write)?;
+        self.write_place(bus, place, value);
+        Ok(())
+    }
+
+    /// Translates for an implicit supervisor access.
+    pub(crate) fn locate_system(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        size: usize,
+        access: Access,
+    ) -> Result<Place, Stop> {
+        let linear = self.wrap_linear(linear);
+        let entry = self.tlb.entry(tlb::SUPERVISOR, linear);
+        let in_page = linear & 0xFFF;
+        let tag = if access == Access::Write { entry.write } else { entry.read };
+        if tag == self.tlb.tag(linear) && in_page <= 0x1000 - size as u64 {
+            return Ok(Place::ram(entry.offset + in_page, size));
+        }
+        self.check_canonical(linear, crate::operation::FLAT)?;
+        self.locate_in(bus, linear, size, access, tlb::SUPERVISOR)
+    }
+
+    /// Translates one address for a fetch, giving the index into RAM of its page if it is RAM.
+    pub(crate) fn locate_fetch(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+    ) -> Result<Option<u64>, Stop> {
+        let set = self.access_set();
+        let entry = self.tlb.entry(set, linear);
+        if entry.execute == self.tlb.tag(linear) {
+            return Ok(Some(entry.offset));
+        }
+        // Faults and exits tell the address of the instruction, not of its page.
+        match self.translate(bus, Linear(linear), Access::Execute, set)? {
+            Located::Memory(at) => Ok(bus.memory.offset(at.page()).map(|offset| offset as u64)),
+            Located::VirtualApic(_) => Ok(None),
+        }
+    }
+
+    /// Translates as the processor would, without faults or side effects, for debuggers.
+    pub fn peek(&self, memory: &bus::GuestMemory, linear: Linear) -> Option<SystemPhysical> {
+        self.walk_silently(memory, linear)
+    }
+}
+
+impl Cpu {
+    /// A read from the stack: faults that are not page faults are #SS.
+    #[inline(always)]
+    pub(crate) fn read_stack<W: Width>(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+    ) -> Result<W, Stop> {
+        self.read_linear_as(bus, linear, crate::operation::FLAT_STACK)
+    }
+
+    /// A write to the stack.
+    #[inline(always)]
+    pub(crate) fn write_stack<W: Width>(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        value: W,
+    ) -> Result<(), Stop> {
+        self.write_linear_as(bus, linear, value, crate::operation::FLAT_STACK)
+    }
+}
+
+impl Cpu {
+    /// Translates for an access of event delivery or a task switch, at a stated privilege.
+    pub(crate) fn locate_for(
+        &mut self,
+        bus: &mut Bus<'_>,
+        linear: u64,
+        size: usize,
+        access: Access,
+        set: usize,
+    ) -> Result<Place, Stop> {
+        self.check_canonical(linear, crate::operation::FLAT_STACK)?;
+        self.locate_in(bus, linear, size, access, set)
+    }
+}
+
+impl Registers {
+    /// The offset of the operation's memory operand in its segment.
+    #[inline(always)]
+    pub(crate) fn effective_address(&self, op: &Op) -> u64 {
+        let base = self.gpr[op.base as usize];
+        let index = self.gpr[op.index as usize] << (op.scale & 3);
+        base.wrapping_add(index).wrapping_add(op.displacement as i64 as u64) & op.address_mask()
+    }
+}

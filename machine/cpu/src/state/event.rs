@@ -1,0 +1,34 @@
+//! Exceptions and interrupts on their way to a handler.
+
+use crate::stop::SoftwareSource;
+use serde::{Deserialize, Serialize};
+
+/// What an event comes from: it decides privilege checks and the error code's EXT bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Origin {
+    /// An interrupt or NMI.
+    External,
+    Exception,
+    Software(SoftwareSource),
+}
+
+impl Origin {
+    pub(crate) fn external_bit(self) -> u32 {
+        match self {
+            Self::Software(SoftwareSource::Int1) | Self::External | Self::Exception => 1,
+            Self::Software(_) => 0,
+        }
+    }
+
+    pub(crate) fn checks_gate_privilege(self) -> bool {
+        matches!(self, Self::Software(source) if source != SoftwareSource::Int1)
+    }
+}
+
+/// An event on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Event {
+    pub vector: u8,
+    pub error: Option<u32>,
+    pub origin: Origin,
+}
