@@ -1,8 +1,8 @@
 //! What runs a processor: from bytes to blocks of bound operations, and from block to block.
 //!
 //! The flow is in [`step`]: what waits at an instruction boundary, then blocks, then the delivery
-//! of what stopped them. [`bind`] finds what executes an instruction, [`blocks`] keeps blocks by the
-//! place of their bytes, [`dispatch`] runs them one after the other, [`native`] has the host
+//! of what stopped them. [`bind`] finds what executes an instruction, [`blocks`] keeps blocks by
+//! the place of their bytes, [`dispatch`] runs them one after the other, [`native`] has the host
 //! execute those that run often.
 
 mod bind;
