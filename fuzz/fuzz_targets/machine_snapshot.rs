@@ -36,10 +36,7 @@ fn configuration() -> Configuration {
         seed: 0,
         start: device::Date::default(),
         iommu: None,
-        has_pulse: false,
-        wires: Vec::new(),
-        nvme: Vec::new(),
-        virtio: Vec::new(),
+        functions: Vec::new(),
     }
 }
 

@@ -53,11 +53,18 @@ impl Host {
             seed: 0,
             start: device::Date::default(),
             iommu: self.iommu,
-            has_pulse: self.has_pulse,
-            wires: self.wires.clone(),
-            nvme: Vec::new(),
-            virtio: vec![Model::Console(Console::new(&[PORT.to_owned()]))],
+            functions: [
+                self.functions(),
+                vec![Model::Console(Console::new(&[PORT.to_owned()])).into()],
+            ]
+            .concat(),
         })
+    }
+
+    /// The functions that hosts have for the kernel's sake, not for the lab's.
+    pub(crate) fn functions(&self) -> Vec<device::Request> {
+        let pulse = self.has_pulse.then_some(device::pulse::Request.into());
+        pulse.into_iter().chain(self.wires.iter().map(|wire| (*wire).into())).collect()
     }
 
     /// The machine at power-on.

@@ -17,7 +17,8 @@ use crate::error::BenchError;
 use crate::routes::{Routes, Vector};
 use crate::vfio::Function;
 use arch::pci::{Command, FunctionAddress, MsixPlace, msix};
-use device::pci::{Configuration, Express, Msix, PciBus};
+use device::Bus;
+use device::pci::{Configuration, Express, Msix, Passive};
 use kvm_ioctls::VmFd;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -44,12 +45,12 @@ impl Given {
     /// Puts the function on the guest's bus at `place`, with memory slots of KVM's from `slot` on.
     pub(crate) fn new(
         function: Function,
-        pci: &mut PciBus,
+        pci: &mut Bus,
         place: FunctionAddress,
         routes: &Arc<Mutex<Routes>>,
         slot: &mut u32,
     ) -> Result<Self, BenchError> {
-        let space = space::of(&function, pci)?;
+        let space = space::of(&function, &mut pci.room)?;
         let mut regions = Vec::new();
         for (bar, region) in space.regions.into_iter().enumerate() {
             let own = [
@@ -62,8 +63,7 @@ impl Given {
         let vectors = (0..space.vectors).map(|_| Vector::new(routes));
         let vectors: Result<Vec<Vector>, _> = vectors.collect();
         let vectors = vectors.map_err(|error| function.refused("its events", error))?;
-        let mut own =
-            device::pci::Function::new(place, space.configuration, device::pci::Device::Passive);
+        let mut own = device::pci::Function::new(place, space.configuration, Passive.into());
         own.msix = Some(space.msix);
         if !pci.add(own) {
             let error = std::io::Error::other(format!("its bus has no place at {place}"));
@@ -83,12 +83,12 @@ impl Given {
     }
 
     /// The region that decodes an address of the guest's, and the offset in it.
-    pub(crate) fn decode(&self, pci: &PciBus, address: u64) -> Option<(usize, u64)> {
+    pub(crate) fn decode(&self, pci: &Bus, address: u64) -> Option<(usize, u64)> {
         pci.function(self.place)?.configuration.decode(address, true)
     }
 
     /// Reads what is not mapped. What the function refuses reads as all ones.
-    pub(crate) fn read(&self, pci: &PciBus, bar: usize, offset: u64, into: &mut [u8]) {
+    pub(crate) fn read(&self, pci: &Bus, bar: usize, offset: u64, into: &mut [u8]) {
         into.fill(0xFF);
         if let Some(from_table) = within(self.table, bar, offset, table_bytes(self.count())) {
             if let Some(table) = pci.function(self.place).and_then(|own| own.msix.as_ref()) {
@@ -106,7 +106,7 @@ impl Given {
     }
 
     /// Writes what is not mapped.
-    pub(crate) fn write(&mut self, pci: &mut PciBus, bar: usize, offset: u64, from: &[u8]) {
+    pub(crate) fn write(&mut self, pci: &mut Bus, bar: usize, offset: u64, from: &[u8]) {
         if let Some(from_table) = within(self.table, bar, offset, table_bytes(self.count())) {
             let table = pci.function_mut(self.place).and_then(|own| own.msix.as_mut());
             let mut value = [0; 8];
@@ -123,7 +123,7 @@ impl Given {
     }
 
     /// Makes the function as the guest's registers say. Fails as the host refuses it.
-    pub(crate) fn settle(&mut self, pci: &mut PciBus, vm: &VmFd) -> Result<(), BenchError> {
+    pub(crate) fn settle(&mut self, pci: &mut Bus, vm: &VmFd) -> Result<(), BenchError> {
         let Some(own) = pci.function_mut(self.place) else { return Ok(()) };
         let (configuration, table) = (&mut own.configuration, own.msix.as_mut());
         let Some(table) = table else { return Ok(()) };

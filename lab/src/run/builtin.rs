@@ -113,10 +113,7 @@ fn run(
         seed: 0,
         start: device::Date::default(),
         iommu: host.iommu,
-        has_pulse: host.has_pulse,
-        wires: host.wires.clone(),
-        nvme: Vec::new(),
-        virtio: Vec::new(),
+        functions: host.functions(),
     })?;
     machine.load(&Images {
         kernel: Source { name: "hypervisor", bytes: image::HYPERVISOR },

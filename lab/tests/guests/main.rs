@@ -27,10 +27,7 @@ fn run(model: CpuModel, cpus: u16, image: &[u8], command_line: &str) -> (Option<
         seed: 0,
         start: device::Date::default(),
         iommu: None,
-        has_pulse: false,
-        wires: Vec::new(),
-        nvme: Vec::new(),
-        virtio: Vec::new(),
+        functions: Vec::new(),
     })
     .expect("a machine");
     machine

@@ -30,19 +30,6 @@ pub enum ImageError {
         /// Its bytes.
         size: u64,
     },
-    /// It is not the one that the snapshot's disk lay over.
-    #[error(
-        "{file}: has {found} sectors, the disk of the snapshot has {expected}; restore with the \
-         image that the snapshot was taken with"
-    )]
-    Restored {
-        /// The path.
-        file: String,
-        /// Its sectors.
-        found: u64,
-        /// The disk's sectors.
-        expected: u64,
-    },
 }
 
 #[derive(Debug)]
@@ -54,17 +41,6 @@ struct ImageFile {
 /// Opens an image as a disk.
 pub fn open(path: &Path, mode: WriteMode) -> Result<Disk, ImageError> {
     Ok(Disk::new(Box::new(ImageFile::open(path, mode)?), mode))
-}
-
-/// Gives a disk that came out of a snapshot its image.
-pub fn attach(disk: &mut Disk, path: &Path, mode: WriteMode) -> Result<(), ImageError> {
-    let image = ImageFile::open(path, mode)?;
-    let (found, expected) = (image.sectors, disk.sectors());
-    disk.attach(Box::new(image)).map_err(|StorageError| ImageError::Restored {
-        file: path.display().to_string(),
-        found,
-        expected,
-    })
 }
 
 impl ImageFile {
@@ -155,9 +131,5 @@ mod tests {
         assert!(message.contains("size 1000") && message.contains("odd"), "{message}");
         let message = open(Path::new("/no/such"), WriteMode::Overlay).unwrap_err().to_string();
         assert!(message.starts_with("/no/such: cannot open"), "{message}");
-        let (small, large) = (Image::new("small", &[0; 512]), Image::new("large", &[0; 1024]));
-        let mut disk = open(&small.0, WriteMode::Overlay).unwrap();
-        let message = attach(&mut disk, &large.0, WriteMode::Overlay).unwrap_err().to_string();
-        assert!(message.contains("has 2 sectors") && message.contains("has 1;"), "{message}");
     }
 }

@@ -16,7 +16,8 @@ use arch::segment::{Attributes, Segment, SegmentRegister};
 use arch::time::Picoseconds;
 use bus::{GuestMemory, HostMemoryExhausted};
 use cpu::{Attention, CodeCache, Cpu, CpuModel, ModelError, Placement};
-use device::{ChipsetConfiguration, Date};
+use device::onboard::Onboard;
+use device::{ChipsetConfiguration, Date, Request};
 use interrupt::local_apic::{LocalApic, LocalApicModel};
 use serde::{Deserialize, Serialize};
 
@@ -38,14 +39,8 @@ pub struct Configuration {
     pub start: Date,
     /// The IOMMU, if there is to be one; [`crate::server_iommu`] has those of models.
     pub iommu: Option<iommu::Model>,
-    /// Whether there is the function for measuring interrupts.
-    pub has_pulse: bool,
-    /// Wires that virtual functions of a network controller are at.
-    pub wires: Vec<device::intel_82599::Wire>,
-    /// Disks of NVM Express controllers, one each.
-    pub nvme: Vec<device::storage::Disk>,
-    /// Virtio devices, in the order of their places on the bus.
-    pub virtio: Vec<device::virtio::Model>,
+    /// Functions on the PCI bus, in the order of their places among those of their kind.
+    pub functions: Vec<Request>,
 }
 
 /// The files to start with.
@@ -125,18 +120,15 @@ impl Machine {
         let memory =
             GuestMemory::allocate(configuration.memory).map_err(MachineError::HostMemory)?;
         let topology = configuration.topology;
+        let has_amd_iommu =
+            matches!(configuration.iommu, Some(iommu::Model { part: iommu::Part::AmdVi(_), .. }));
+        let mut functions = configuration.functions.clone();
+        functions.extend(has_amd_iommu.then_some(Onboard::AmdIommu.into()));
         let chipset = ChipsetConfiguration {
             cpus: topology.cpu_count(),
             memory_size: configuration.memory,
             start: configuration.start,
-            has_amd_iommu: matches!(
-                configuration.iommu,
-                Some(iommu::Model { part: iommu::Part::AmdVi(_), .. })
-            ),
-            has_pulse: configuration.has_pulse,
-            virtio: configuration.virtio.clone(),
-            wires: configuration.wires.clone(),
-            nvme: configuration.nvme.clone(),
+            functions,
             ..ChipsetConfiguration::default()
         };
         let cpus: Vec<Cpu> =

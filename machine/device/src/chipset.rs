@@ -3,30 +3,32 @@
 
 use crate::firmware_configuration::FirmwareConfiguration;
 use crate::hpet::Hpet;
-use crate::intel_82599::Wire;
 use crate::keyboard::KeyboardController;
 use crate::lanes;
 use crate::map;
-use crate::pci::PciBus;
+use crate::onboard::Onboard;
 use crate::pit::Pit;
 use crate::power::Power;
+use crate::registry::{self, Bus, Request};
+use crate::request::Places;
 use crate::rtc::{Date, RealTimeClock};
 use crate::serial::Serial;
-use crate::storage::Disk;
 use crate::test_device::TestDevice;
-use crate::virtio::Model;
+use crate::test_function;
 use arch::address::SystemPhysical;
 use arch::time::Picoseconds;
 use bus::Context;
 use serde::{Deserialize, Serialize};
 
 mod attached;
-mod onboard;
 
-pub use onboard::{IOMMU_CAPABILITY, MAXIMUM_SERVER_FUNCTIONS, MAXIMUM_VIRTIO_DEVICES};
+/// Virtio devices that find a place: device numbers 1 to 13h.
+pub const MAXIMUM_VIRTIO_DEVICES: usize = Places::VIRTIO.count();
+/// Functions as servers have them that find a place: device numbers 15h to 1Ch.
+pub const MAXIMUM_SERVER_FUNCTIONS: usize = Places::SERVER.count();
 
 /// What a board carries.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct ChipsetConfiguration {
     /// Logical processors, as the firmware configuration device tells them.
     pub cpus: u16,
@@ -38,19 +40,9 @@ pub struct ChipsetConfiguration {
     pub start: Date,
     /// Whether the ports and RAM for test programs and the PCI test function are there.
     pub has_test_devices: bool,
-    /// Whether there is the PCI function of an AMD IOMMU; its registers are the board's.
-    pub has_amd_iommu: bool,
-    /// Whether the function for measuring interrupts is there.
-    pub has_pulse: bool,
-    /// Virtio devices, in the order of their PCI device numbers from
-    /// [`map::FIRST_VIRTIO_DEVICE`] on; at most [`MAXIMUM_VIRTIO_DEVICES`] are taken.
-    pub virtio: Vec<Model>,
-    /// Wires with a virtual function at one end or both, whose device numbers begin at
-    /// [`map::FIRST_SERVER_DEVICE`].
-    pub wires: Vec<Wire>,
-    /// Disks of NVM Express controllers, whose device numbers follow those of virtual functions; of
-    /// both together at most [`MAXIMUM_SERVER_FUNCTIONS`] are taken.
-    pub nvme: Vec<Disk>,
+    /// Functions on the PCI bus beside the bridges. They stand there in the order of the registry's
+    /// rows, and those of a row in this order, as far as there are places.
+    pub functions: Vec<Request>,
 }
 
 impl Default for ChipsetConfiguration {
@@ -61,11 +53,7 @@ impl Default for ChipsetConfiguration {
             serial_ports: 2,
             start: Date::default(),
             has_test_devices: true,
-            has_amd_iommu: false,
-            has_pulse: false,
-            virtio: Vec::new(),
-            wires: Vec::new(),
-            nvme: Vec::new(),
+            functions: Vec::new(),
         }
     }
 }
@@ -85,15 +73,20 @@ pub struct Chipset {
     pub firmware_configuration: FirmwareConfiguration,
     test: TestDevice,
     /// PCI bus 0; its functions claim the memory and port ranges that their BARs say.
-    pub pci: PciBus,
+    pub pci: Bus,
 }
 
 impl Chipset {
     /// The devices as they are after power-on.
     pub fn new(configuration: &ChipsetConfiguration) -> Self {
         let ports = configuration.serial_ports.min(map::SERIAL.len() as u8);
-        let mut pci = PciBus::default();
-        onboard::populate(&mut pci, configuration);
+        let mut requests: Vec<Request> = Onboard::ALWAYS.map(Request::Onboard).to_vec();
+        if configuration.has_test_devices {
+            requests.push(test_function::Request.into());
+        }
+        requests.extend(configuration.functions.iter().cloned());
+        let mut pci = Bus::default();
+        registry::populate(&mut pci, &requests);
         Self {
             pit: Pit::default(),
             rtc: RealTimeClock::new(configuration.start, configuration.memory_size),

@@ -11,8 +11,9 @@
 use crate::packet::{self, Contents, ETHER_TYPE_VLAN};
 use crate::packet_source::{PacketSource, Reaction, Stream};
 use crate::pci::{
-    Attachment, Bar, Configuration, Device, Express, Function, Identity, Msix, PciBus,
+    Attachment, Bar, Configuration, Express, Function, Identity, Msix, PciDevice, Room,
 };
+use crate::request::{Name, Options, PciRequest, Places};
 use arch::intel_82599::register::{self, FreeRunningTimer, Links};
 use arch::intel_82599::{IDENTITY, REGION_SIZE, REGISTERS_BAR, REVISION, TABLE_BAR, VECTORS};
 use arch::pci::{Command, FunctionAddress, class};
@@ -50,42 +51,70 @@ pub enum Wire {
     Pair,
 }
 
-impl Wire {
-    /// Functions at its ends.
-    pub const fn functions(self) -> usize {
+impl PciRequest for Wire {
+    type Device = VirtualFunction;
+
+    const NAMES: &'static [Name<Self>] = &[Name {
+        name: "vf",
+        takes: "peer=answer|reflect|count|pair, rate=N, length=N, count=N",
+        ask,
+    }];
+
+    fn places(&self) -> Places {
+        Places::SERVER
+    }
+
+    fn count(&self) -> usize {
         match self {
             Self::Source(..) => 1,
             Self::Pair => 2,
         }
     }
-}
 
-/// The functions at the ends of `wires`, in their order, at the places that are free.
-pub fn at_wires(
-    wires: &[Wire],
-    places: impl Iterator<Item = FunctionAddress>,
-) -> Vec<(FunctionAddress, VirtualFunction)> {
-    let mut places = places;
-    let mut functions = Vec::new();
-    for wire in wires {
+    fn functions(
+        &self,
+        number: u8,
+        at: &[FunctionAddress],
+        room: &mut Room,
+    ) -> Vec<Function<VirtualFunction>> {
         // Locally administered; the last byte tells functions apart.
-        let number = functions.len() as u8;
         let own = |end: u8| [0x52, 0x54, 0, 0, 3, number + end];
-        let Some(here) = places.next() else { break };
-        match *wire {
-            Wire::Source(reaction, stream) => {
+        let new = |end: u8, far_end| VirtualFunction::new(own(end), far_end);
+        match *self {
+            Self::Source(reaction, stream) => {
                 let far_end = FarEnd::Source(PacketSource::new(own(0), reaction, stream));
-                functions.push((here, VirtualFunction::new(own(0), far_end)));
+                vec![new(0, far_end).function(at[0], room)]
             }
-            Wire::Pair => {
-                let Some(there) = places.next() else { break };
-                let function = |end, far| VirtualFunction::new(own(end), FarEnd::Function(far));
-                functions.push((here, function(0, there)));
-                functions.push((there, function(1, here)));
-            }
+            Self::Pair => vec![
+                new(0, FarEnd::Function(at[1])).function(at[0], room),
+                new(1, FarEnd::Function(at[0])).function(at[1], room),
+            ],
         }
     }
-    functions
+
+    fn digest(&self) -> String {
+        format!("wire {self:?}")
+    }
+}
+
+fn ask(options: &mut Options<'_>) -> Result<Wire, String> {
+    let peers = [
+        ("answer", Some(Reaction::Answer)),
+        ("reflect", Some(Reaction::Reflect)),
+        ("count", Some(Reaction::Count)),
+        ("pair", None),
+    ];
+    let Some(reaction) = options.word("peer", &peers)? else { return Ok(Wire::Pair) };
+    let rate = options.number("rate", 0..=u32::MAX.into(), 0)?;
+    let stream = Stream {
+        packets_per_second: rate as u32,
+        length: options.number("length", 0..=u16::MAX.into(), 60)? as u16,
+        count: match options.number("count", 0..=u64::MAX - 1, u64::MAX)? {
+            u64::MAX => None,
+            count => Some(count),
+        },
+    };
+    Ok(Wire::Source(reaction, (rate > 0).then_some(stream)))
 }
 
 /// What is at the other end of the wire.
@@ -173,70 +202,8 @@ pub struct VirtualFunction {
     pub counters: Counters,
 }
 
-impl VirtualFunction {
-    /// A function with this hardware address.
-    pub fn new(address: [u8; 6], far_end: FarEnd) -> Self {
-        Self {
-            far_end,
-            mailbox: Mailbox::new(address),
-            interrupts: Interrupts::default(),
-            transmitter: Transmitter::default(),
-            receiver: Receiver::default(),
-            statistics: Statistics::default(),
-            kept: Kept::default(),
-            sending: None,
-            arrives: None,
-            departed: Vec::new(),
-            counters: Counters::default(),
-        }
-    }
-
-    /// Puts the function on a bus. False if its place is taken.
-    pub fn attach(self, pci: &mut PciBus, address: FunctionAddress) -> bool {
-        let (vendor, device) = IDENTITY;
-        let mut configuration = Configuration::new(Identity {
-            vendor,
-            device,
-            revision: REVISION,
-            class: class::ETHERNET,
-            programming_interface: 0,
-            subsystem_vendor: vendor,
-            subsystem: 0,
-        });
-        for index in [REGISTERS_BAR, TABLE_BAR] {
-            let bar = Bar::Memory64 { size: REGION_SIZE };
-            configuration.set_bar(index, bar, pci.allocate(bar));
-        }
-        configuration.set_command(Command::MEMORY_SPACE);
-        let msix = Msix::add(&mut configuration, VECTORS as u16, TABLE_BAR as u8);
-        let express = Express::add(&mut configuration);
-        let device = Device::Intel82599(Box::new(self));
-        let mut function = Function::new(address, configuration, device);
-        function.msix = msix;
-        function.msix_bar = Some(TABLE_BAR);
-        function.express = express;
-        pci.add(function)
-    }
-
-    /// What is at the other end of the wire.
-    pub fn far_end(&self) -> &FarEnd {
-        &self.far_end
-    }
-
-    /// As after power-on: VFCTRL.RST and a function-level reset. What is counted stays.
-    pub(crate) fn reset(&mut self) {
-        if let FarEnd::Source(source) = &mut self.far_end {
-            source.stop();
-        }
-        self.mailbox.reset();
-        self.interrupts = Interrupts::default();
-        self.transmitter = Transmitter::default();
-        self.receiver = Receiver::default();
-        self.kept = Kept::default();
-        (self.sending, self.arrives) = (None, None);
-    }
-
-    pub(crate) fn read(&mut self, port: &mut Attachment, offset: u64) -> u32 {
+impl PciDevice for VirtualFunction {
+    fn read(&mut self, port: &mut Attachment, _: usize, offset: u64, _: u8) -> u32 {
         match offset {
             register::LINKS => {
                 Links::new().with_is_up(true).with_speed(register::SPEED_10_GIGABIT).into_bits()
@@ -254,19 +221,8 @@ impl VirtualFunction {
         }
     }
 
-    fn read_queue(&mut self, offset: u64) -> u32 {
-        match place(offset) {
-            Some((Direction::Receive, queue, at)) => self.receiver.queues[queue].read(at),
-            Some((Direction::Transmit, queue, at)) => match head_write_back(at) {
-                Some(half) => self.kept.head_write_back[queue][half],
-                None => self.transmitter.rings[queue].read(at),
-            },
-            None => 0,
-        }
-    }
-
     /// Writes a register, whole: narrower writes are zero-extended.
-    pub(crate) fn write(&mut self, port: &mut Attachment, offset: u64, value: u32) {
+    fn write(&mut self, port: &mut Attachment, _: usize, offset: u64, _: u8, value: u32) {
         match offset {
             register::CONTROL => {
                 if value & register::CONTROL_RESET != 0 {
@@ -289,6 +245,120 @@ impl VirtualFunction {
             }
         }
         self.send_interrupts(port);
+    }
+
+    /// As after power-on: VFCTRL.RST and a function-level reset. What is counted stays.
+    fn reset(&mut self) {
+        if let FarEnd::Source(source) = &mut self.far_end {
+            source.stop();
+        }
+        self.mailbox.reset();
+        self.interrupts = Interrupts::default();
+        self.transmitter = Transmitter::default();
+        self.receiver = Receiver::default();
+        self.kept = Kept::default();
+        (self.sending, self.arrives) = (None, None);
+    }
+
+    fn next_deadline(&self) -> Option<Picoseconds> {
+        let stream = match &self.far_end {
+            FarEnd::Source(source) => source.next_deadline(),
+            FarEnd::Function(_) => None,
+        };
+        let sent = self.sending.as_ref().map(|sending| sending.ends);
+        let interrupt = self.interrupts.next_deadline();
+        [stream, sent, self.arrives, interrupt].into_iter().flatten().min()
+    }
+
+    fn advance(&mut self, port: &mut Attachment) {
+        let now = port.now();
+        if self.sending.as_ref().is_some_and(|sending| sending.ends <= now) {
+            self.finish_frame(port);
+        }
+        self.receive_from_source(port);
+        self.send_interrupts(port);
+    }
+
+    /// Frames for another function, and where that is.
+    fn take_departed(&mut self) -> Option<(FunctionAddress, Vec<Vec<u8>>)> {
+        match self.far_end {
+            FarEnd::Function(address) if !self.departed.is_empty() => {
+                Some((address, core::mem::take(&mut self.departed)))
+            }
+            _ => None,
+        }
+    }
+
+    /// A frame has arrived.
+    fn receive(&mut self, port: &mut Attachment, frame: &[u8]) {
+        let vlan = vlan_of(frame);
+        let contents = packet::examine(frame);
+        self.counters.damaged += u64::from(contents.is_damaged());
+        if !self.mailbox.admits(frame, vlan) {
+            self.counters.not_addressed += 1;
+            return;
+        }
+        let outcome = self.receiver.take(port, Arrived::new(frame, contents, vlan));
+        self.follow(frame, outcome);
+        self.send_interrupts(port);
+    }
+}
+
+impl VirtualFunction {
+    /// A function with this hardware address.
+    pub fn new(address: [u8; 6], far_end: FarEnd) -> Self {
+        Self {
+            far_end,
+            mailbox: Mailbox::new(address),
+            interrupts: Interrupts::default(),
+            transmitter: Transmitter::default(),
+            receiver: Receiver::default(),
+            statistics: Statistics::default(),
+            kept: Kept::default(),
+            sending: None,
+            arrives: None,
+            departed: Vec::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The function at a place.
+    fn function(self, address: FunctionAddress, room: &mut Room) -> Function<Self> {
+        let (vendor, device) = IDENTITY;
+        let mut configuration = Configuration::new(Identity {
+            vendor,
+            device,
+            revision: REVISION,
+            class: class::ETHERNET,
+            programming_interface: 0,
+            subsystem_vendor: vendor,
+            subsystem: 0,
+        });
+        for index in [REGISTERS_BAR, TABLE_BAR] {
+            let bar = Bar::Memory64 { size: REGION_SIZE };
+            configuration.set_bar(index, bar, room.allocate(bar));
+        }
+        configuration.set_command(Command::MEMORY_SPACE);
+        let msix = Msix::add(&mut configuration, VECTORS as u16, TABLE_BAR as u8);
+        let express = Express::add(&mut configuration);
+        let function = Function::new(address, configuration, self);
+        function.with_msix(msix, TABLE_BAR).with_express(express)
+    }
+
+    /// What is at the other end of the wire.
+    pub fn far_end(&self) -> &FarEnd {
+        &self.far_end
+    }
+
+    fn read_queue(&mut self, offset: u64) -> u32 {
+        match place(offset) {
+            Some((Direction::Receive, queue, at)) => self.receiver.queues[queue].read(at),
+            Some((Direction::Transmit, queue, at)) => match head_write_back(at) {
+                Some(half) => self.kept.head_write_back[queue][half],
+                None => self.transmitter.rings[queue].read(at),
+            },
+            None => 0,
+        }
     }
 
     fn write_queue(&mut self, port: &mut Attachment, offset: u64, value: u32) {
@@ -322,25 +392,6 @@ impl VirtualFunction {
         if !is_enabled && self.sending.as_ref().is_some_and(|sent| sent.fetched.queue == queue) {
             self.sending = None;
         }
-    }
-
-    pub(crate) fn next_deadline(&self) -> Option<Picoseconds> {
-        let stream = match &self.far_end {
-            FarEnd::Source(source) => source.next_deadline(),
-            FarEnd::Function(_) => None,
-        };
-        let sent = self.sending.as_ref().map(|sending| sending.ends);
-        let interrupt = self.interrupts.next_deadline();
-        [stream, sent, self.arrives, interrupt].into_iter().flatten().min()
-    }
-
-    pub(crate) fn advance(&mut self, port: &mut Attachment) {
-        let now = port.now();
-        if self.sending.as_ref().is_some_and(|sending| sending.ends <= now) {
-            self.finish_frame(port);
-        }
-        self.receive_from_source(port);
-        self.send_interrupts(port);
     }
 
     /// The frame on the wire has left: the next one follows, of the same packet or of another.
@@ -394,16 +445,6 @@ impl VirtualFunction {
         }
     }
 
-    /// Frames for another function, and where that is.
-    pub(crate) fn take_departed(&mut self) -> Option<(FunctionAddress, Vec<Vec<u8>>)> {
-        match self.far_end {
-            FarEnd::Function(address) if !self.departed.is_empty() => {
-                Some((address, core::mem::take(&mut self.departed)))
-            }
-            _ => None,
-        }
-    }
-
     /// What the peer sends takes its time on the wire, too.
     fn receive_from_source(&mut self, port: &mut Attachment) {
         let now = port.now();
@@ -421,20 +462,6 @@ impl VirtualFunction {
         if let Some(frame) = arrived {
             self.receive(port, &frame);
         }
-    }
-
-    /// A frame has arrived.
-    pub(crate) fn receive(&mut self, port: &mut Attachment, frame: &[u8]) {
-        let vlan = vlan_of(frame);
-        let contents = packet::examine(frame);
-        self.counters.damaged += u64::from(contents.is_damaged());
-        if !self.mailbox.admits(frame, vlan) {
-            self.counters.not_addressed += 1;
-            return;
-        }
-        let outcome = self.receiver.take(port, Arrived::new(frame, contents, vlan));
-        self.follow(frame, outcome);
-        self.send_interrupts(port);
     }
 
     fn receive_waiting(&mut self, port: &mut Attachment) {

@@ -11,9 +11,10 @@
 
 use crate::lanes;
 use crate::pci::{
-    Attachment, Bar, Configuration as Space, Device, Express, Function, Identity, Msix, PciBus,
+    Attachment, Bar, Configuration as Space, Express, Function, Identity, Msix, PciDevice, Room,
 };
-use crate::storage::Disk;
+use crate::request::{Name, PciRequest, Places};
+use crate::storage::{Disk, WriteMode};
 use arch::nvme::command::{HAS_SCATTER_GATHER, IS_FUSED, Submission, admin, io};
 use arch::nvme::register::{
     self, AdminAttributes, Capabilities, Configuration, SHUTDOWN_COMPLETE, Status as State,
@@ -30,27 +31,21 @@ mod administration;
 mod event;
 mod feature;
 mod identity;
+mod limit;
 mod log;
 mod prp;
 mod queue;
 
-use event::{Event, Events};
+use event::Events;
 use feature::Features;
+pub use limit::MAXIMUM_QUEUE_PAIRS;
+use limit::{IDENTITY, MAXIMUM_ENTRIES, MAXIMUM_TRANSFER, VECTORS};
 use log::Log;
 use queue::Queues;
 
 /// The region with the MSI-X table, which takes two base address registers.
 const TABLE_BAR: usize = 4;
 const REGION_SIZE: u64 = 0x4000;
-/// Pairs of I/O queues, for as many processors.
-pub const MAXIMUM_QUEUE_PAIRS: u16 = 128;
-/// The admin queue's vector and one for each pair.
-const VECTORS: u16 = MAXIMUM_QUEUE_PAIRS + 1;
-/// Entries of the largest I/O queue.
-const MAXIMUM_ENTRIES: u32 = 1024;
-/// The longest transfer of a command, as a power of two pages.
-const LONGEST_TRANSFER: u8 = 7;
-const MAXIMUM_TRANSFER: u64 = arch::nvme::PAGE_SIZE << LONGEST_TRANSFER;
 /// Commands that are read from queues before the first of them is done.
 const MAXIMUM_IN_FLIGHT: usize = 256;
 
@@ -58,9 +53,6 @@ const MAXIMUM_IN_FLIGHT: usize = 256;
 const LATENCY: Picoseconds = Picoseconds::from_microseconds(10);
 /// A byte of data at 4 GB/s, in picoseconds.
 const BYTE: u64 = 250;
-
-/// Vendor and device identifier: of no maker, so that drivers go by the class.
-const IDENTITY: (u16, u16) = (0x1B36, 0x00F3);
 
 /// A command that was read and is not done.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -94,6 +86,115 @@ pub struct Controller {
     log: Log,
 }
 
+/// The request for a controller with this disk.
+#[derive(Clone, Debug)]
+pub struct Drive(pub Disk);
+
+impl PciRequest for Drive {
+    type Device = Controller;
+
+    const NAMES: &'static [Name<Self>] = &[Name {
+        name: "nvme",
+        takes: "file=PATH, writes=memory|refused|through",
+        ask: |options| options.disk().map(Self),
+    }];
+
+    fn places(&self) -> Places {
+        Places::SERVER
+    }
+
+    fn functions(
+        &self,
+        number: u8,
+        at: &[FunctionAddress],
+        room: &mut Room,
+    ) -> Vec<Function<Controller>> {
+        vec![Controller::new(self.0.clone(), number).function(at[0], room)]
+    }
+
+    fn digest(&self) -> String {
+        format!("nvme {} {}", self.0.sectors(), self.0.mode() != WriteMode::Through)
+    }
+
+    fn disk(&self) -> Option<&Disk> {
+        Some(&self.0)
+    }
+}
+
+impl PciDevice for Controller {
+    fn read(&mut self, _: &mut Attachment, _: usize, offset: u64, size: u8) -> u32 {
+        let high = |value: u32| u64::from(value) << 32;
+        let register = match offset & !7 {
+            register::CAPABILITIES => capabilities().into_bits(),
+            register::VERSION => register::VERSION_1_4.into(),
+            register::MASK_CLEAR => high(self.configuration.into_bits()),
+            0x18 => high(self.state.into_bits()),
+            0x20 => high(self.admin_attributes.into_bits()),
+            register::ADMIN_SUBMISSION => self.admin_submission,
+            register::ADMIN_COMPLETION => self.admin_completion,
+            _ => 0,
+        };
+        lanes::extract(register, offset & 7, size) as u32
+    }
+
+    /// Writes a dword; anything else has no effect.
+    fn write(&mut self, port: &mut Attachment, _: usize, offset: u64, size: u8, value: u32) {
+        if size != 4 || !offset.is_multiple_of(4) {
+            return;
+        }
+        match offset {
+            register::CONFIGURATION => self.configure(Configuration::from_bits(value)),
+            register::ADMIN_ATTRIBUTES => {
+                let kept = AdminAttributes::from_bits(value);
+                self.admin_attributes = AdminAttributes::new()
+                    .with_last_submission(kept.last_submission())
+                    .with_last_completion(kept.last_completion());
+            }
+            0x28 | 0x2C => replace_half(&mut self.admin_submission, offset, value),
+            0x30 | 0x34 => replace_half(&mut self.admin_completion, offset, value),
+            register::DOORBELLS.. => self.ring(port, offset - register::DOORBELLS, value),
+            _ => {}
+        }
+    }
+
+    /// As after power-on: a function-level reset. What is stored stays.
+    fn reset(&mut self) {
+        self.disable();
+        self.configuration = Configuration::new();
+        self.admin_attributes = AdminAttributes::new();
+        (self.admin_submission, self.admin_completion) = (0, 0);
+    }
+
+    fn next_deadline(&self) -> Option<Picoseconds> {
+        if !self.is_running() {
+            return None;
+        }
+        self.in_flight.iter().find(|one| self.queues.has_room(one.queue)).map(|one| one.due)
+    }
+
+    /// Does what is due, as far as completion queues have room.
+    fn advance(&mut self, port: &mut Attachment) {
+        let now = port.now();
+        self.tell_events(port);
+        // Bounded: what is read meanwhile is due later.
+        while self.is_running()
+            && let Some(at) = self
+                .in_flight
+                .iter()
+                .position(|one| one.due <= now && self.queues.has_room(one.queue))
+            && let Some(one) = self.in_flight.remove(at)
+        {
+            self.execute(port, &one);
+            self.tell_events(port);
+            self.fetch(port);
+        }
+    }
+
+    fn disk_mut(&mut self) -> Option<&mut Disk> {
+        Some(&mut self.disk)
+    }
+}
+
 impl Controller {
     /// A controller at power-on.
     pub fn new(disk: Disk, number: u8) -> Self {
@@ -114,8 +215,8 @@ impl Controller {
         }
     }
 
-    /// Puts the function on a bus. False if its place is taken.
-    pub fn attach(self, pci: &mut PciBus, address: FunctionAddress) -> bool {
+    /// The function at a place.
+    fn function(self, address: FunctionAddress, room: &mut Room) -> Function<Self> {
         let (vendor, device) = IDENTITY;
         let mut configuration = Space::new(Identity {
             vendor,
@@ -127,25 +228,13 @@ impl Controller {
         });
         for index in [REGISTERS_BAR, TABLE_BAR] {
             let bar = Bar::Memory64 { size: REGION_SIZE };
-            configuration.set_bar(index, bar, pci.allocate(bar));
+            configuration.set_bar(index, bar, room.allocate(bar));
         }
         configuration.set_command(Command::MEMORY_SPACE);
         let msix = Msix::add(&mut configuration, VECTORS, TABLE_BAR as u8);
         let express = Express::add(&mut configuration);
-        let device = Device::Nvme(Box::new(self));
-        let mut function = Function::new(address, configuration, device);
-        function.msix = msix;
-        function.msix_bar = Some(TABLE_BAR);
-        function.express = express;
-        pci.add(function)
-    }
-
-    /// As after power-on: a function-level reset. What is stored stays.
-    pub(crate) fn reset(&mut self) {
-        self.disable();
-        self.configuration = Configuration::new();
-        self.admin_attributes = AdminAttributes::new();
-        (self.admin_submission, self.admin_completion) = (0, 0);
+        let function = Function::new(address, configuration, self);
+        function.with_msix(msix, TABLE_BAR).with_express(express)
     }
 
     /// All but the registers of the admin queues goes. [NVME "Controller Level Reset"]
@@ -160,41 +249,6 @@ impl Controller {
 
     fn is_running(&self) -> bool {
         self.state.is_ready() && !self.state.has_failed() && self.state.shutdown() == 0
-    }
-
-    pub(crate) fn read(&self, offset: u64, size: u8) -> u32 {
-        let high = |value: u32| u64::from(value) << 32;
-        let register = match offset & !7 {
-            register::CAPABILITIES => capabilities().into_bits(),
-            register::VERSION => register::VERSION_1_4.into(),
-            register::MASK_CLEAR => high(self.configuration.into_bits()),
-            0x18 => high(self.state.into_bits()),
-            0x20 => high(self.admin_attributes.into_bits()),
-            register::ADMIN_SUBMISSION => self.admin_submission,
-            register::ADMIN_COMPLETION => self.admin_completion,
-            _ => 0,
-        };
-        lanes::extract(register, offset & 7, size) as u32
-    }
-
-    /// Writes a dword; anything else has no effect.
-    pub(crate) fn write(&mut self, port: &mut Attachment, offset: u64, size: u8, value: u32) {
-        if size != 4 || !offset.is_multiple_of(4) {
-            return;
-        }
-        match offset {
-            register::CONFIGURATION => self.configure(Configuration::from_bits(value)),
-            register::ADMIN_ATTRIBUTES => {
-                let kept = AdminAttributes::from_bits(value);
-                self.admin_attributes = AdminAttributes::new()
-                    .with_last_submission(kept.last_submission())
-                    .with_last_completion(kept.last_completion());
-            }
-            0x28 | 0x2C => replace_half(&mut self.admin_submission, offset, value),
-            0x30 | 0x34 => replace_half(&mut self.admin_completion, offset, value),
-            register::DOORBELLS.. => self.ring(port, offset - register::DOORBELLS, value),
-            _ => {}
-        }
     }
 
     fn configure(&mut self, wanted: Configuration) {
@@ -244,31 +298,6 @@ impl Controller {
         }
         self.fetch(port);
         self.advance(port);
-    }
-
-    pub(crate) fn next_deadline(&self) -> Option<Picoseconds> {
-        if !self.is_running() {
-            return None;
-        }
-        self.in_flight.iter().find(|one| self.queues.has_room(one.queue)).map(|one| one.due)
-    }
-
-    /// Does what is due, as far as completion queues have room.
-    pub(crate) fn advance(&mut self, port: &mut Attachment) {
-        let now = port.now();
-        self.tell_events(port);
-        // Bounded: what is read meanwhile is due later.
-        while self.is_running()
-            && let Some(at) = self
-                .in_flight
-                .iter()
-                .position(|one| one.due <= now && self.queues.has_room(one.queue))
-            && let Some(one) = self.in_flight.remove(at)
-        {
-            self.execute(port, &one);
-            self.tell_events(port);
-            self.fetch(port);
-        }
     }
 
     /// Reads commands, a queue after the other. [NVME "Command Arbitration"]

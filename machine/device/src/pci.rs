@@ -12,56 +12,36 @@ use arch::time::Picoseconds;
 use bus::{Context, Effect, Initiator};
 use serde::{Deserialize, Serialize};
 
+mod attachment;
 mod configuration;
 mod express;
 mod function;
 mod message;
-pub mod pulse;
-pub mod test_function;
 
+pub use attachment::Attachment;
 pub use configuration::{BAR_COUNT, Bar, Configuration, Identity};
 pub use express::Express;
-pub use function::{Attachment, Device, Function};
+pub use function::{Function, Passive, PciDevice};
 pub use message::{MAXIMUM_VECTORS, Msi, Msix};
 
 /// Functions that the bus takes; a mask per line has a bit for each.
 const MAXIMUM_FUNCTIONS: usize = 64;
 
-/// Bus 0 with its functions, and CONFIG_ADDRESS of mechanism 1.
+/// What base address registers are assigned from, as firmware would.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PciBus {
-    configuration_address: u32,
-    functions: Vec<Function>,
-    /// Per line, the functions that assert it.
-    asserting: [u64; map::PCI_LINES as usize],
+pub struct Room {
     next_memory: u64,
     next_port: u32,
 }
 
-impl Default for PciBus {
+impl Default for Room {
     fn default() -> Self {
-        Self {
-            configuration_address: 0,
-            functions: Vec::new(),
-            asserting: [0; map::PCI_LINES as usize],
-            next_memory: map::PCI_MEMORY_START.0,
-            next_port: map::PCI_IO_START.into(),
-        }
+        Self { next_memory: map::PCI_MEMORY_START.0, next_port: map::PCI_IO_START.into() }
     }
 }
 
-impl PciBus {
-    /// Puts a function on the bus. False if its place is taken or the bus is full.
-    pub fn add(&mut self, function: Function) -> bool {
-        let is_taken = self.function(function.address).is_some();
-        if is_taken || self.functions.len() >= MAXIMUM_FUNCTIONS || function.address.bus != 0 {
-            return false;
-        }
-        self.functions.push(function);
-        true
-    }
-
-    /// An address for a base address register, as firmware would give it.
+impl Room {
+    /// An address for a base address register.
     pub fn allocate(&mut self, bar: Bar) -> u64 {
         let size = bar.size().max(1);
         if bar.is_memory() {
@@ -74,24 +54,71 @@ impl PciBus {
             address
         }
     }
+}
+
+/// Bus 0 with its functions, and CONFIG_ADDRESS of mechanism 1.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PciBus<D> {
+    configuration_address: u32,
+    functions: Vec<Function<D>>,
+    /// Per line, the functions that assert it.
+    asserting: [u64; map::PCI_LINES as usize],
+    /// What is left for the regions of further functions.
+    pub room: Room,
+}
+
+impl<D> Default for PciBus<D> {
+    fn default() -> Self {
+        Self {
+            configuration_address: 0,
+            functions: Vec::new(),
+            asserting: [0; map::PCI_LINES as usize],
+            room: Room::default(),
+        }
+    }
+}
+
+impl<D: PciDevice> PciBus<D> {
+    /// Puts a function on the bus. False if its place is taken or the bus is full.
+    pub fn add(&mut self, function: Function<D>) -> bool {
+        let address = function.address;
+        let is_taken = self.function(address).is_some();
+        if is_taken || self.functions.len() >= MAXIMUM_FUNCTIONS || address.bus != 0 {
+            return false;
+        }
+        self.functions.push(function);
+        let first = FunctionAddress { function: 0, ..address };
+        if address != first
+            && let Some(first) = self.function_mut(first)
+        {
+            first.configuration.set(header::HEADER_TYPE, 1, header::MULTI_FUNCTION.into());
+        }
+        true
+    }
+
+    /// Puts a function on the bus whose regions are assigned as it is made.
+    pub fn plug(&mut self, make: impl FnOnce(&mut Room) -> Function<D>) -> bool {
+        let function = make(&mut self.room);
+        self.add(function)
+    }
 
     /// All functions, in the order in which they were added.
-    pub fn functions(&self) -> &[Function] {
+    pub fn functions(&self) -> &[Function<D>] {
         &self.functions
     }
 
     /// All functions, to be changed; the pins of those changed so are not followed.
-    pub fn functions_mut(&mut self) -> &mut [Function] {
+    pub fn functions_mut(&mut self) -> &mut [Function<D>] {
         &mut self.functions
     }
 
     /// The function at a bus, device and function number.
-    pub fn function(&self, address: FunctionAddress) -> Option<&Function> {
+    pub fn function(&self, address: FunctionAddress) -> Option<&Function<D>> {
         self.functions.iter().find(|function| function.address == address)
     }
 
     /// The same, to be changed; its pin is not followed.
-    pub fn function_mut(&mut self, address: FunctionAddress) -> Option<&mut Function> {
+    pub fn function_mut(&mut self, address: FunctionAddress) -> Option<&mut Function<D>> {
         self.functions.iter_mut().find(|function| function.address == address)
     }
 
@@ -100,7 +127,7 @@ impl PciBus {
         &mut self,
         cx: &mut Context,
         index: usize,
-        act: impl FnOnce(&mut Function, &mut Context) -> T,
+        act: impl FnOnce(&mut Function<D>, &mut Context) -> T,
     ) -> Option<T> {
         let result = act(self.functions.get_mut(index)?, cx);
         self.follow_pin(cx, index);
@@ -240,13 +267,13 @@ impl PciBus {
 
     /// When the first device behind a function has something to do.
     pub fn next_deadline(&self) -> Option<Picoseconds> {
-        self.functions.iter().filter_map(Function::next_deadline).min()
+        self.functions.iter().filter_map(|function| function.device.next_deadline()).min()
     }
 
     /// Lets the devices whose deadlines have passed do their work.
     pub fn advance(&mut self, cx: &mut Context) {
         for index in 0..self.functions.len() {
-            if self.functions[index].next_deadline().is_some_and(|at| at <= cx.now) {
+            if self.functions[index].device.next_deadline().is_some_and(|at| at <= cx.now) {
                 self.with_function(cx, index, Function::advance);
             }
         }
@@ -255,7 +282,7 @@ impl PciBus {
 
     /// Takes what a function has sent over a wire to the function at the wire's other end.
     fn carry(&mut self, cx: &mut Context, index: usize) {
-        let Some((address, frames)) = self.functions[index].take_departed() else { return };
+        let Some((address, frames)) = self.functions[index].device.take_departed() else { return };
         let to = self.functions.iter().position(|function| function.address == address);
         let Some(to) = to else { return };
         for frame in frames {

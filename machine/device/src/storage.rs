@@ -97,7 +97,7 @@ pub struct Disk {
 impl Clone for Disk {
     fn clone(&self) -> Self {
         Self {
-            below: self.below.as_ref().map(|storage| storage.duplicate()),
+            below: self.storage(),
             sectors: self.sectors,
             mode: self.mode,
             overlay: self.overlay.clone(),
@@ -124,6 +124,11 @@ impl Disk {
         }
         self.below = Some(below);
         Ok(())
+    }
+
+    /// The storage below, once more, if there is one.
+    pub fn storage(&self) -> Option<Box<dyn Storage>> {
+        self.below.as_ref().map(|storage| storage.duplicate())
     }
 
     /// The size that the guest sees.

@@ -9,9 +9,9 @@
 //! DEVIATION(VIRTIO "Packed Virtqueues"): not offered.
 
 use crate::lanes;
-use crate::pci::{
-    Attachment, Bar, Configuration, Device as PciDevice, Function, Identity, Msix, PciBus,
-};
+use crate::pci::{Attachment, Bar, Configuration, Function, Identity, Msix, PciDevice, Room};
+use crate::request::{Name, PciRequest, Places};
+use crate::storage::{Disk, WriteMode};
 use arch::pci::{Command, FunctionAddress, capability, class, header};
 use arch::time::Picoseconds;
 use bitflags::bitflags;
@@ -23,12 +23,14 @@ pub mod console;
 pub mod entropy;
 pub mod network;
 mod queue;
+mod round;
 
 use block::Block;
 use console::Console;
 use entropy::Entropy;
 use network::Network;
 use queue::{Broken, MAXIMUM_SIZE, NO_VECTOR, Queue};
+use round::{Budget, Progress};
 
 const VENDOR: u16 = 0x1AF4;
 /// Device identifiers of the modern interface start here.
@@ -67,34 +69,6 @@ bitflags! {
 /// The interrupt status: a queue was used, or the configuration changed.
 const CAUSE_QUEUE: u8 = 1;
 const CAUSE_CONFIGURATION: u8 = 2;
-
-/// Whether a queue had more to do than one round allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Progress {
-    Idle,
-    HasMore,
-}
-
-/// How much one round may do.
-struct Budget {
-    chains: u32,
-    bytes: u64,
-}
-
-impl Budget {
-    const fn of_a_round() -> Self {
-        Self { chains: 512, bytes: 16 << 20 }
-    }
-
-    fn allows_more(&self) -> bool {
-        self.chains > 0 && self.bytes > 0
-    }
-
-    fn spend(&mut self, bytes: u64) {
-        self.chains = self.chains.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(bytes);
-    }
-}
 
 /// The device behind the transport.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -177,6 +151,59 @@ impl Model {
     }
 }
 
+impl PciRequest for Model {
+    type Device = Virtio;
+
+    const NAMES: &'static [Name<Self>] = &[
+        Name {
+            name: "virtio-blk",
+            takes: "file=PATH, writes=memory|refused|through, serial=TEXT",
+            ask: |options| {
+                let serial = options.take("serial").unwrap_or("disk").to_owned();
+                Ok(Self::Block(Block { disk: options.disk()?, serial }))
+            },
+        },
+        Name {
+            name: "virtio-rng",
+            takes: "seed=N",
+            ask: |options| {
+                Ok(Self::Entropy(Entropy::new(options.number("seed", 0..=u64::MAX, 0)?)))
+            },
+        },
+    ];
+
+    fn places(&self) -> Places {
+        Places::VIRTIO
+    }
+
+    fn functions(
+        &self,
+        _number: u8,
+        at: &[FunctionAddress],
+        room: &mut Room,
+    ) -> Vec<Function<Virtio>> {
+        vec![Virtio::new(self.clone()).function(at[0], room)]
+    }
+
+    fn digest(&self) -> String {
+        match self {
+            Self::Block(Block { disk, .. }) => {
+                format!("disk {} {}", disk.sectors(), disk.mode() != WriteMode::Through)
+            }
+            Self::Console(console) => format!("console {:?}", console.names()),
+            Self::Network(_) => "network".to_owned(),
+            Self::Entropy(_) => "entropy".to_owned(),
+        }
+    }
+
+    fn disk(&self) -> Option<&Disk> {
+        match self {
+            Self::Block(block) => Some(&block.disk),
+            Self::Network(_) | Self::Console(_) | Self::Entropy(_) => None,
+        }
+    }
+}
+
 /// A virtio device behind the PCI transport: status, negotiated features and queues.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Virtio {
@@ -192,6 +219,60 @@ pub struct Virtio {
     queues: Vec<Queue>,
     /// When left-over work is taken up.
     resume_at: Option<Picoseconds>,
+}
+
+impl PciDevice for Virtio {
+    fn read(&mut self, port: &mut Attachment, _: usize, offset: u64, size: u8) -> u32 {
+        let Some((kind, offset)) = Window::at(offset) else { return 0 };
+        match kind {
+            WindowKind::Common => lanes::load(&self.common(), offset, size) as u32,
+            WindowKind::InterruptStatus if offset == 0 => {
+                port.set_pin(false);
+                core::mem::take(&mut self.interrupt_causes).into()
+            }
+            WindowKind::Device => self.model.read_configuration(offset, size),
+            WindowKind::InterruptStatus | WindowKind::Notify => 0,
+        }
+    }
+
+    fn write(&mut self, port: &mut Attachment, _: usize, offset: u64, size: u8, value: u32) {
+        match Window::at(offset) {
+            Some((WindowKind::Common, offset)) => self.write_common(port, offset, size, value),
+            Some((WindowKind::Notify, offset)) => {
+                self.process(port, (offset / u64::from(NOTIFY_MULTIPLIER)) as usize);
+            }
+            _ => {}
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Picoseconds> {
+        let own = match &self.model {
+            Model::Network(network) => network.next_deadline(),
+            _ => None,
+        };
+        match (own, self.resume_at) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn advance(&mut self, port: &mut Attachment) {
+        if let Model::Network(network) = &mut self.model {
+            network.source.advance(port.now());
+            self.process(port, 0);
+        }
+        if self.resume_at.is_some_and(|at| at <= port.now()) {
+            self.resume_at = None;
+            (0..self.queues.len()).for_each(|index| self.process(port, index));
+        }
+    }
+
+    fn disk_mut(&mut self) -> Option<&mut Disk> {
+        match &mut self.model {
+            Model::Block(block) => Some(&mut block.disk),
+            Model::Network(_) | Model::Console(_) | Model::Entropy(_) => None,
+        }
+    }
 }
 
 impl Virtio {
@@ -212,8 +293,8 @@ impl Virtio {
         }
     }
 
-    /// Puts the device on a bus, with its regions assigned and capabilities in place.
-    pub fn attach(self, pci: &mut PciBus, address: FunctionAddress) -> bool {
+    /// The function at a place, with its regions assigned and capabilities in place.
+    fn function(self, address: FunctionAddress, room: &mut Room) -> Function<Self> {
         let kind = self.model.kind();
         let mut configuration = Configuration::new(Identity {
             vendor: VENDOR,
@@ -227,19 +308,15 @@ impl Virtio {
         let vectors = self.queues.len() as u16 + 1;
         let registers = Bar::Memory32 { size: REGISTERS_SIZE };
         let table = Bar::Memory32 { size: Msix::region_size(vectors) };
-        configuration.set_bar(REGISTERS_BAR, registers, pci.allocate(registers));
-        configuration.set_bar(MSIX_BAR, table, pci.allocate(table));
+        configuration.set_bar(REGISTERS_BAR, registers, room.allocate(registers));
+        configuration.set_bar(MSIX_BAR, table, room.allocate(table));
         configuration.set_command(Command::MEMORY_SPACE);
         configuration.set(header::INTERRUPT_PIN, 1, 1);
         for window in WINDOWS {
             window.describe(&mut configuration);
         }
         let msix = Msix::add(&mut configuration, vectors, MSIX_BAR as u8);
-        let device = PciDevice::Virtio(Box::new(self));
-        let mut function = Function::new(address, configuration, device);
-        function.msix = msix;
-        function.msix_bar = Some(MSIX_BAR);
-        pci.add(function)
+        Function::new(address, configuration, self).with_msix(msix, MSIX_BAR)
     }
 
     /// Whether the driver has said DRIVER_OK and the device found no broken queue since.
@@ -247,53 +324,8 @@ impl Virtio {
         self.status.contains(Status::DRIVER_OK) && !self.status.contains(Status::NEEDS_RESET)
     }
 
-    pub(crate) fn read(&mut self, port: &mut Attachment, offset: u64, size: u8) -> u32 {
-        let Some((kind, offset)) = Window::at(offset) else { return 0 };
-        match kind {
-            WindowKind::Common => lanes::load(&self.common(), offset, size) as u32,
-            WindowKind::InterruptStatus if offset == 0 => {
-                port.set_pin(false);
-                core::mem::take(&mut self.interrupt_causes).into()
-            }
-            WindowKind::Device => self.model.read_configuration(offset, size),
-            WindowKind::InterruptStatus | WindowKind::Notify => 0,
-        }
-    }
-
-    pub(crate) fn write(&mut self, port: &mut Attachment, offset: u64, size: u8, value: u32) {
-        match Window::at(offset) {
-            Some((WindowKind::Common, offset)) => self.write_common(port, offset, size, value),
-            Some((WindowKind::Notify, offset)) => {
-                self.process(port, (offset / u64::from(NOTIFY_MULTIPLIER)) as usize);
-            }
-            _ => {}
-        }
-    }
-
-    pub(crate) fn next_deadline(&self) -> Option<Picoseconds> {
-        let own = match &self.model {
-            Model::Network(network) => network.next_deadline(),
-            _ => None,
-        };
-        match (own, self.resume_at) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
-    }
-
-    pub(crate) fn advance(&mut self, port: &mut Attachment) {
-        if let Model::Network(network) = &mut self.model {
-            network.source.advance(port.now());
-            self.process(port, 0);
-        }
-        if self.resume_at.is_some_and(|at| at <= port.now()) {
-            self.resume_at = None;
-            (0..self.queues.len()).for_each(|index| self.process(port, index));
-        }
-    }
-
     /// Input for a port of a console; gives how many bytes were taken.
-    pub(crate) fn receive(
+    pub(crate) fn receive_input(
         &mut self,
         port: &mut Attachment,
         console_port: usize,

@@ -6,6 +6,7 @@ use arch::nvme::command::{Submission, io};
 use arch::time::Picoseconds;
 use bus::{Context, Effect, GuestMemory, Outbox};
 use device::intel_82599::Wire;
+use device::nvme::Drive;
 use device::packet_source::{PacketSource, Reaction, Stream};
 use device::storage::{Disk, MemoryStorage};
 use device::virtio::Model;
@@ -171,14 +172,15 @@ impl Board {
         let source = PacketSource::new(mac, Reaction::Answer, Some(stream));
         let configuration = ChipsetConfiguration {
             memory_size: MEMORY_SIZE,
-            virtio: vec![
-                Model::Block(Block { disk: disk(), serial: "d".into() }),
-                Model::Console(Console::new(&["results".into()])),
-                Model::Network(Network::new(mac, source)),
-                Model::Entropy(Entropy::new(1)),
+            functions: vec![
+                Model::Block(Block { disk: disk(), serial: "d".into() }).into(),
+                Model::Console(Console::new(&["results".into()])).into(),
+                Model::Network(Network::new(mac, source)).into(),
+                Model::Entropy(Entropy::new(1)).into(),
+                Wire::Pair.into(),
+                Wire::Source(Reaction::Reflect, None).into(),
+                Drive(disk()).into(),
             ],
-            wires: vec![Wire::Pair, Wire::Source(Reaction::Reflect, None)],
-            nvme: vec![disk()],
             ..ChipsetConfiguration::default()
         };
         let chipset = Chipset::new(&configuration);
@@ -369,9 +371,6 @@ impl Board {
         let text = serde_json::to_string(&self.chipset).expect("all state is data");
         let mut chipset: Chipset = serde_json::from_str(&text).expect("what was written is read");
         for disk in chipset.disks_mut() {
-            disk.attach(storage()).expect("the same size");
-        }
-        for disk in chipset.nvme_disks_mut() {
             disk.attach(storage()).expect("the same size");
         }
         Self { chipset, ram: self.ram.clone(), now: self.now }

@@ -1,21 +1,26 @@
 //! Devices as the command line names them: disks over image files, a console with channels to
 //! files, network cables that end in a packet source.
 
-use super::input;
 use super::size::parse_bytes;
+use super::{input, platform};
 use crate::status::Usage;
 use anyhow::{Context, anyhow, bail};
 use board::channel::Channel;
 use board::{Machine, image_file};
+use device::Request;
+use device::nvme::Drive;
 use device::packet_source::{PacketSource, Reaction, Stream};
-use device::storage::{Disk, WriteMode};
+use device::registry::check_places;
+use device::request::Images;
+use device::storage::{Disk, MemoryStorage, WriteMode};
 use device::virtio::Model;
 use device::virtio::block::Block;
 use device::virtio::console::{Console, INPUT_LIMIT, MAXIMUM_PORTS};
 use device::virtio::network::Network;
+use std::error::Error;
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 // The verb that takes these in has a group of this name.
@@ -38,6 +43,47 @@ pub struct Arguments {
     /// packets a second to 10.0.2.15
     #[arg(long, value_name = "PEER", value_parser = parse_network)]
     net: Vec<NetworkArgument>,
+    /// A device by its name in the registry, with options of its own: help lists them
+    #[arg(long, value_name = "NAME[,KEY=VALUE...]", value_parser = parse_device)]
+    device: Vec<String>,
+}
+
+/// What `--device help` says.
+fn known_devices() -> String {
+    let row = |(name, takes): &(&str, &str)| match *takes {
+        "" => format!("  {name}"),
+        takes => format!("  {name}: {takes}"),
+    };
+    Request::names().iter().map(row).collect::<Vec<_>>().join("\n")
+}
+
+/// The words are looked at before any image is opened.
+fn parse_device(text: &str) -> Result<String, String> {
+    if text == "help" {
+        return Err(format!("devices and what they take:\n{}", known_devices()));
+    }
+    Request::parse(text, &Unopened).map(|_| text.to_owned())
+}
+
+/// Takes every image for a disk.
+struct Unopened;
+
+impl Images for Unopened {
+    fn open(&self, _path: &str, mode: WriteMode) -> Result<Disk, String> {
+        Ok(Disk::new(Box::new(MemoryStorage::new(Vec::new())), mode))
+    }
+}
+
+/// The images of the host's files.
+struct Files;
+
+impl Images for Files {
+    fn open(&self, path: &str, mode: WriteMode) -> Result<Disk, String> {
+        image_file::open(Path::new(path), mode).map_err(|error| match error.source() {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,8 +166,26 @@ pub(super) fn parse_peer(text: &str) -> Result<(Reaction, Option<Stream>), Strin
 }
 
 impl Arguments {
-    /// The devices, in the order disks, console, network.
-    pub fn models(&self) -> anyhow::Result<Vec<Model>> {
+    /// All that is asked for here and in `platform`.
+    pub fn functions(&self, platform: &platform::Arguments) -> anyhow::Result<Vec<Request>> {
+        let mut functions: Vec<Request> = Vec::new();
+        functions.extend(platform.pulse.then_some(device::pulse::Request.into()));
+        functions.extend(self.models()?.into_iter().map(Request::from));
+        functions.extend(platform.wires(self.nvme.len())?.into_iter().map(Request::from));
+        for argument in &self.nvme {
+            let disk = image_file::open(&argument.path, argument.mode)?;
+            functions.push(Drive(disk).into());
+        }
+        for text in &self.device {
+            let request = Request::parse(text, &Files);
+            functions.push(request.map_err(|why| anyhow!("--device {text}: {why}"))?);
+        }
+        check_places(&functions).map_err(|why| Usage::of(anyhow!("{why}")))?;
+        Ok(functions)
+    }
+
+    /// Virtio devices, in the order disks, console, network.
+    fn models(&self) -> anyhow::Result<Vec<Model>> {
         let mut models = Vec::new();
         for (number, argument) in self.disk.iter().enumerate() {
             let disk = image_file::open(&argument.path, argument.mode)?;
@@ -152,24 +216,6 @@ impl Arguments {
             return Err(Usage::of(anyhow!("{count} virtio devices, there can be at most {most}")));
         }
         Ok(models)
-    }
-
-    /// How many NVM Express controllers there are.
-    pub fn controllers(&self) -> usize {
-        self.nvme.len()
-    }
-
-    /// The disks behind them.
-    pub fn nvme(&self) -> anyhow::Result<Vec<Disk>> {
-        let open = |argument: &DiskArgument| image_file::open(&argument.path, argument.mode);
-        Ok(self.nvme.iter().map(open).collect::<Result<_, _>>()?)
-    }
-
-    /// Gives the disks of a restored machine their images.
-    pub fn attach(&self, machine: &mut Machine) -> anyhow::Result<()> {
-        let chipset = &mut machine.state.wiring.chipset;
-        attach(chipset.disks_mut(), &self.disk)?;
-        attach(chipset.nvme_disks_mut(), &self.nvme)
     }
 
     /// Opens the files behind the console's ports.
@@ -205,17 +251,6 @@ impl Arguments {
         }
         Ok(())
     }
-}
-
-fn attach<'a>(
-    mut disks: impl Iterator<Item = &'a mut Disk>,
-    arguments: &[DiskArgument],
-) -> anyhow::Result<()> {
-    for argument in arguments {
-        let Some(disk) = disks.next() else { bail!("the snapshot has fewer disks") };
-        image_file::attach(disk, &argument.path, argument.mode)?;
-    }
-    Ok(())
 }
 
 struct ChannelFile {

@@ -166,22 +166,18 @@ fn build(arguments: &Arguments) -> anyhow::Result<(Machine, ConfigurationDigest)
     let model = arguments.model.model().map_err(Usage::of)?;
     let configuration = Configuration {
         iommu: arguments.platform.iommu(&model, false)?,
-        has_pulse: arguments.platform.pulse,
-        wires: arguments.platform.wires(arguments.devices.controllers())?,
-        nvme: arguments.devices.nvme()?,
+        functions: arguments.devices.functions(&arguments.platform)?,
         model,
         topology: Topology::of_cores(arguments.cpus).map_err(Usage::of)?,
         memory: arguments.memory,
         seed: arguments.seed,
         start: device::Date::default(),
-        virtio: arguments.devices.models()?,
     };
     let digest = configuration.digest();
     if let Some(path) = &arguments.restore {
         let name = path.display().to_string();
         let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
-        let mut machine = Machine::restore(&configuration, &name, BufReader::new(file))?;
-        arguments.devices.attach(&mut machine)?;
+        let machine = Machine::restore(&configuration, &name, BufReader::new(file))?;
         ensure_ahead(&machine, arguments).map_err(Usage::of)?;
         return Ok((machine, digest));
     }

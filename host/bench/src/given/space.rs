@@ -4,7 +4,7 @@ use crate::error::BenchError;
 use crate::vfio::{Function, Region};
 use arch::pci::{MsixControl, MsixPlace, base_address, capability, header, msix};
 use device::map;
-use device::pci::{BAR_COUNT, Bar, Configuration, Express, Identity, Msix, PciBus};
+use device::pci::{BAR_COUNT, Bar, Configuration, Express, Identity, Msix, Room};
 use std::io;
 
 /// A list of capabilities that is longer leads in a circle: each takes four bytes at least.
@@ -24,10 +24,10 @@ pub(super) struct Space {
 
 /// Makes the view: the function's identity, its memory regions at places of the guest's bus, MSI-X
 /// where the function has it, and the PCI Express capability of a function that can be reset.
-pub(super) fn of(function: &Function, pci: &mut PciBus) -> Result<Space, BenchError> {
+pub(super) fn of(function: &Function, room: &mut Room) -> Result<Space, BenchError> {
     let has_not = |what: &str| function.refused(what, io::ErrorKind::NotFound.into());
     let mut configuration = Configuration::new(identity(function)?);
-    let regions = place_regions(function, pci, &mut configuration)?;
+    let regions = place_regions(function, room, &mut configuration)?;
     let mut found = None;
     let mut express = None;
     for (id, at) in capabilities(function)? {
@@ -67,7 +67,7 @@ fn identity(function: &Function) -> Result<Identity, BenchError> {
 /// Declares the memory regions, at addresses as firmware would give them.
 fn place_regions(
     function: &Function,
-    pci: &mut PciBus,
+    room: &mut Room,
     configuration: &mut Configuration,
 ) -> Result<[Option<Region>; BAR_COUNT], BenchError> {
     let mut regions = [None; BAR_COUNT];
@@ -85,7 +85,7 @@ fn place_regions(
             Ok(size) => Bar::Memory32 { size },
             Err(_) => continue,
         };
-        let address = pci.allocate(kind);
+        let address = room.allocate(kind);
         if address + region.bytes > map::PCI_MEMORY_END.0 {
             let room = map::PCI_MEMORY_END.0 - map::PCI_MEMORY_START.0;
             let error = format!("{} bytes, where the guest's bus has {room}", region.bytes);

@@ -6,8 +6,8 @@ use arch::amd_vi::firmware::{
     Block, BlockType, Information, REVISION, SIGNATURE, Special, device_flag, range, special,
 };
 use arch::identity::RequesterId;
-use device::chipset::IOMMU_CAPABILITY;
 use device::map;
+use device::onboard::IOMMU_CAPABILITY;
 use iommu::amd_vi::Model;
 
 /// One IOMMU in the three forms that kernels of all ages look for, each with the same devices: all

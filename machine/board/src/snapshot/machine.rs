@@ -6,9 +6,6 @@
 use super::{ConfigurationDigest, SnapshotError, SnapshotReader, save};
 use crate::machine::{Configuration, Machine, MachineError, State};
 use bus::GuestMemory;
-use device::storage::{Disk, WriteMode};
-use device::virtio::Model;
-use device::virtio::block::Block;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use trace::TraceHash;
@@ -51,29 +48,10 @@ impl Configuration {
         text(self.model.name());
         text(&format!("{:?} {:?}", self.model.features(), self.model.behaviour()));
         text(&format!("{:?} {:#x}", self.topology, self.memory));
-        if self.has_pulse {
-            text("pulse");
-        }
-        for wire in &self.wires {
-            text(&format!("wire {wire:?}"));
-        }
         if let Some(iommu) = &self.iommu {
             text(&format!("iommu {iommu:?}"));
         }
-        let keeps = |disk: &Disk| disk.mode() != WriteMode::Through;
-        for disk in &self.nvme {
-            text(&format!("nvme {} {}", disk.sectors(), keeps(disk)));
-        }
-        for model in &self.virtio {
-            match model {
-                Model::Block(Block { disk, .. }) => {
-                    text(&format!("disk {} {}", disk.sectors(), keeps(disk)));
-                }
-                Model::Console(console) => text(&format!("console {:?}", console.names())),
-                Model::Network(_) => text("network"),
-                Model::Entropy(_) => text("entropy"),
-            }
-        }
+        device::registry::in_order(&self.functions).iter().for_each(|one| text(&one.digest()));
         ConfigurationDigest(hash.value())
     }
 }
@@ -111,7 +89,7 @@ impl Machine {
         })
     }
 
-    /// A machine as it was when the snapshot was taken. Its disks have no images yet.
+    /// A machine as it was when the snapshot was taken, its disks over the configuration's.
     pub fn restore(
         configuration: &Configuration,
         file: &str,
@@ -131,6 +109,11 @@ impl Machine {
         check(file, &machine.state, &restored, &memory)?;
         machine.state = restored.state;
         machine.memory = memory;
+        let chipset = &mut machine.state.wiring.chipset;
+        chipset.attach_disks(&configuration.functions).map_err(|_| SnapshotError::State {
+            file: file.into(),
+            why: "a disk has another size than the configuration's".into(),
+        })?;
         for (page, lines) in restored.watched {
             machine.memory.watched_lines[page as usize] = lines;
         }

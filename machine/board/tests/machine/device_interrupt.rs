@@ -8,7 +8,7 @@ use board::{Configuration, Images, IommuModel, Limits, Machine, server_iommu};
 use bus::{Platform, Visit};
 use cpu::CpuModel;
 use device::map;
-use device::pci::pulse::{REGISTERS_BAR, TABLE_BAR, register};
+use device::pulse::{REGISTERS_BAR, TABLE_BAR, register};
 use iommu::Behaviour;
 use trace::Event;
 
@@ -30,7 +30,12 @@ impl Bench {
     fn with(model: &str, behaviour: Behaviour) -> Self {
         let model = CpuModel::named(model).expect("the model exists");
         let iommu = server_iommu(&model).map(|iommu| IommuModel { behaviour, ..iommu });
-        let configuration = Configuration { model, iommu, has_pulse: true, ..configuration() };
+        let configuration = Configuration {
+            model,
+            iommu,
+            functions: vec![device::pulse::Request.into()],
+            ..configuration()
+        };
         let mut machine = Machine::new(&configuration).expect("the machine is possible");
         let sleeper = assemble(MAIN, &|a| {
             a.cli()?;

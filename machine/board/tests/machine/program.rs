@@ -62,10 +62,7 @@ pub fn configuration() -> Configuration {
         seed: 7,
         start: device::Date::default(),
         iommu: None,
-        has_pulse: false,
-        wires: Vec::new(),
-        nvme: Vec::new(),
-        virtio: vec![Model::Console(Console::new(&["results".into()]))],
+        functions: vec![Model::Console(Console::new(&["results".into()])).into()],
     }
 }
 

@@ -9,6 +9,7 @@ use arch::time::Picoseconds;
 use board::topology::Topology;
 use board::{Configuration, Limits, Machine, Outcome};
 use cpu::CpuModel;
+use device::nvme::Drive;
 use device::storage::Disk;
 use device::virtio::{Model, console::Console};
 use iced_x86::code_asm::*;
@@ -138,8 +139,8 @@ fn a_snapshot_of_another_configuration_is_refused() {
         ("processors", change(|c| c.topology = Topology::of_cores(3).expect("possible"))),
         ("memory", change(|c| c.memory = 16 << 20)),
         ("model", change(|c| c.model = CpuModel::named("generic").expect("exists"))),
-        ("drives", change(|c| c.nvme = vec![Disk::in_memory(vec![0; 512])])),
-        ("ports", change(|c| c.virtio = vec![Model::Console(Console::new(&[]))])),
+        ("drives", change(|c| c.functions.push(Drive(Disk::in_memory(vec![0; 512])).into()))),
+        ("ports", change(|c| c.functions = vec![Model::Console(Console::new(&[])).into()])),
     ] {
         let error = Machine::restore(&configuration, "snapshot", &file[..]).err();
         let message = error.map(|error| error.to_string()).unwrap_or_default();

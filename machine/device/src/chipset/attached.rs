@@ -3,8 +3,9 @@
 
 use super::Chipset;
 use crate::intel_82599::VirtualFunction;
-use crate::pci::Device;
-use crate::storage::Disk;
+use crate::pci::PciDevice;
+use crate::registry::{self, Device, Request};
+use crate::storage::{Disk, StorageError};
 use crate::virtio::Model;
 use crate::virtio::console::Console;
 use crate::virtio::network::Network;
@@ -13,20 +14,14 @@ use arch::pci::FunctionAddress;
 use bus::Context;
 
 impl Chipset {
-    /// The disks behind virtio block devices.
+    /// The disks behind devices of all kinds, in the order on the bus.
     pub fn disks_mut(&mut self) -> impl Iterator<Item = &mut Disk> {
-        self.models_mut().filter_map(|model| match model {
-            Model::Block(block) => Some(&mut block.disk),
-            _ => None,
-        })
+        self.pci.functions_mut().iter_mut().filter_map(|function| function.device.disk_mut())
     }
 
-    /// The disks behind NVM Express controllers.
-    pub fn nvme_disks_mut(&mut self) -> impl Iterator<Item = &mut Disk> {
-        self.pci.functions_mut().iter_mut().filter_map(|function| match &mut function.device {
-            Device::Nvme(controller) => Some(&mut controller.disk),
-            _ => None,
-        })
+    /// Gives the disks of a restored chipset the storages of those that `functions` bring along.
+    pub fn attach_disks(&mut self, functions: &[Request]) -> Result<(), StorageError> {
+        registry::attach_disks(&mut self.pci, functions)
     }
 
     /// The virtio consoles.
@@ -77,8 +72,9 @@ impl Chipset {
         let index = consoles.filter(|(_, f)| is_console(&f.device)).nth(console);
         let Some((index, _)) = index else { return 0 };
         let accepted = self.pci.with_function(cx, index, |function, cx| {
-            let (device, mut attachment) = function.virtio(cx)?;
-            Some(device.receive(&mut attachment, port, bytes))
+            let (device, mut attachment) = function.split(cx);
+            let Device::Virtio(device) = device else { return None };
+            Some(device.receive_input(&mut attachment, port, bytes))
         });
         accepted.flatten().unwrap_or(0)
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::bench::Bench;
+use crate::pci::PciBus;
 use arch::address::SystemPhysical;
 use arch::intel_82599::register::queue;
 use arch::msi::MessageSignalled;
@@ -19,15 +20,16 @@ const COMMAND: u64 = 0x2B30_0000;
 
 struct Board {
     bench: Bench,
-    pci: PciBus,
+    pci: PciBus<VirtualFunction>,
 }
 
 impl Board {
     /// Functions at the ends of a wire, with MSI-X on and vector n as data 40h + n.
     fn new(wire: Wire) -> Self {
         let (mut bench, mut pci) = (Bench::new(), PciBus::default());
-        for (address, function) in at_wires(&[wire], [PLACE, OTHER].into_iter()) {
-            assert!(function.attach(&mut pci, address));
+        let places = &[PLACE, OTHER][..wire.count()];
+        for function in wire.functions(0, places, &mut pci.room) {
+            assert!(pci.add(function));
         }
         let places: Vec<_> = pci.functions().iter().map(|function| function.address).collect();
         let cx = &mut bench.context();
@@ -134,10 +136,7 @@ impl Board {
     }
 
     fn counters(&self, place: FunctionAddress) -> Counters {
-        match &self.pci.function(place).unwrap().device {
-            Device::Intel82599(device) => device.counters,
-            other => panic!("{other:?}"),
-        }
+        self.pci.function(place).unwrap().device.counters
     }
 }
 

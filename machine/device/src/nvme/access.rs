@@ -1,15 +1,14 @@
 //! Commands of I/O queues. [NVME "NVM Command Set"]
 
+use super::Controller;
+use super::limit::{MAXIMUM_TRANSFER, NAMESPACE};
 use super::prp::Buffer;
-use super::{Controller, MAXIMUM_TRANSFER};
 use crate::pci::Attachment;
 use crate::storage::SECTOR_SIZE;
 use arch::nvme::ALL_NAMESPACES;
 use arch::nvme::command::{Submission, io};
 use arch::nvme::status::Status;
 
-/// The only namespace.
-pub(super) const NAMESPACE: u32 = 1;
 /// A block is a sector of the disk.
 const BLOCK: u64 = SECTOR_SIZE as u64;
 /// Bytes that are zeroed at a time.

@@ -1,7 +1,8 @@
 //! Commands of the admin queue. [NVME "Admin Command Set"]
 
+use super::Controller;
+use super::limit::{MAXIMUM_TRANSFER, VECTORS};
 use super::prp::Buffer;
-use super::{Controller, MAXIMUM_TRANSFER, VECTORS};
 use crate::pci::Attachment;
 use arch::nvme::command::{Submission, admin};
 use arch::nvme::status::Status;

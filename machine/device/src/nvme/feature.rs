@@ -1,17 +1,14 @@
 //! Features: values that the driver sets and asks for. [NVME "Set Features command"]
 
-use super::{Controller, Event, MAXIMUM_QUEUE_PAIRS, VECTORS};
+use super::Controller;
+use super::event::Event;
+use super::limit::{MAXIMUM_QUEUE_PAIRS, TEMPERATURE, VECTORS, WARM};
 use arch::nvme::ALL_NAMESPACES;
 use arch::nvme::command::Submission;
 use arch::nvme::feature::{self, InterruptVector, TemperatureThreshold};
 use arch::nvme::identify::health;
 use arch::nvme::status::Status;
 use serde::{Deserialize, Serialize};
-
-/// The composite temperature in kelvins, always.
-pub(super) const TEMPERATURE: u16 = 313;
-/// Kelvins from which on it is warm.
-pub(super) const WARM: u16 = 343;
 
 const IS_SAVED: u32 = 1 << 31;
 /// SEL of Get Features, which is there where features can be saved.

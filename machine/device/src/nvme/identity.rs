@@ -1,17 +1,13 @@
 //! What the controller and its namespace are. [NVME "Identify command"]
 
-use super::access::NAMESPACE;
+use super::Controller;
 use super::event::MAXIMUM_REQUESTS;
-use super::feature::WARM;
-use super::log::ERROR_ENTRIES;
-use super::{Controller, IDENTITY, LONGEST_TRANSFER};
+use super::limit::{ERROR_ENTRIES, FIRMWARE, IDENTITY, LONGEST_TRANSFER, NAMESPACE, WARM};
 use arch::nvme::command::Submission;
 use arch::nvme::identify::{SIZE, controller, descriptor, namespace, structure};
 use arch::nvme::register::VERSION_1_4;
 use arch::nvme::status::Status;
 
-/// The name of the firmware in the only slot.
-pub(super) const FIRMWARE: &[u8; 8] = b"1       ";
 /// Kelvins that are too hot.
 const HOT: u16 = 353;
 /// Blocks of 512 bytes, as LBAF has it.

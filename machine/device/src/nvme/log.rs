@@ -1,9 +1,7 @@
 //! Log pages. [NVME "Get Log Page command"]
 
 use super::Controller;
-use super::access::NAMESPACE;
-use super::feature::TEMPERATURE;
-use super::identity::FIRMWARE;
+use super::limit::{ERROR_ENTRIES, FIRMWARE, NAMESPACE, TEMPERATURE};
 use crate::storage::SECTOR_SIZE;
 use arch::nvme::ALL_NAMESPACES;
 use arch::nvme::command::Submission;
@@ -12,8 +10,6 @@ use arch::nvme::status::Status;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// Entries of the error log.
-pub(super) const ERROR_ENTRIES: usize = 16;
 const NONE: u16 = 0xFFFF;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,7 +1,8 @@
 //! Queues of commands and of their completions. [NVME "Submission Queue & Completion Queue
 //! Definition"]
 
-use super::{Event, MAXIMUM_ENTRIES, MAXIMUM_QUEUE_PAIRS};
+use super::event::Event;
+use super::limit::{MAXIMUM_ENTRIES, MAXIMUM_QUEUE_PAIRS};
 use arch::nvme::command::Completion;
 use arch::nvme::status::Status;
 use arch::nvme::{COMPLETION_SIZE, SUBMISSION_SIZE};

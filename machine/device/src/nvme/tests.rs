@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::bench::Bench;
+use crate::pci::PciBus;
 use crate::storage::{MemoryStorage, SECTOR_SIZE, WriteMode};
 use arch::nvme::ALL_NAMESPACES;
 use arch::nvme::identify::namespace;
@@ -26,7 +27,7 @@ const NOWHERE: u64 = 0x4000_0000;
 /// A controller, with what a driver keeps of it.
 struct Driver {
     bench: Bench,
-    pci: PciBus,
+    pci: PciBus<Controller>,
     tails: [u32; 3],
     heads: [u32; 3],
     phases: [bool; 3],
@@ -56,7 +57,7 @@ impl Driver {
             phases: [true; 3],
             next: 0,
         };
-        assert!(Controller::new(disk, 0).attach(&mut driver.pci, PLACE));
+        assert!(driver.pci.plug(|room| Controller::new(disk, 0).function(PLACE, room)));
         let cx = &mut driver.bench.context();
         driver.pci.write_configuration(cx, PLACE, header::COMMAND, 2, 6);
         driver.pci.write_configuration(cx, PLACE, 0x42, 2, 0x8000);
@@ -98,10 +99,7 @@ impl Driver {
     }
 
     fn controller(&mut self) -> &mut Controller {
-        match &mut self.pci.function_mut(PLACE).unwrap().device {
-            Device::Nvme(controller) => controller,
-            other => panic!("{other:?}"),
-        }
+        &mut self.pci.function_mut(PLACE).unwrap().device
     }
 
     fn write(&mut self, offset: u64, value: u32) {

@@ -1,21 +1,21 @@
 use super::*;
 use crate::bench::Bench;
-use crate::pci::test_function::TestFunction;
+use crate::test_function::TestFunction;
 use arch::pci::Command;
 
 const AT: FunctionAddress = FunctionAddress::new(0, 3, 0);
 
-fn bus() -> PciBus {
+fn bus() -> PciBus<TestFunction> {
     let mut bus = PciBus::default();
     let identity = Identity { vendor: 0x1B36, device: 5, ..Identity::default() };
     let mut configuration = Configuration::new(identity);
     let memory = Bar::Memory32 { size: 4096 };
     let ports = Bar::Io { size: 256 };
-    configuration.set_bar(0, memory, bus.allocate(memory));
-    configuration.set_bar(1, ports, bus.allocate(ports));
+    configuration.set_bar(0, memory, bus.room.allocate(memory));
+    configuration.set_bar(1, ports, bus.room.allocate(ports));
     configuration.set_command(Command::IO_SPACE | Command::MEMORY_SPACE);
     configuration.set(header::INTERRUPT_PIN, 1, 1);
-    assert!(bus.add(Function::new(AT, configuration, Device::Test(TestFunction::default()))));
+    assert!(bus.add(Function::new(AT, configuration, TestFunction::default())));
     bus
 }
 

@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::queue::{Broken, Queue};
-use super::{Budget, Progress};
+use super::round::{Budget, Progress};
 use crate::lanes;
 use crate::pci::Attachment;
 use crate::storage::{Disk, SECTOR_SIZE};

@@ -5,7 +5,7 @@
 //! offers buffers, because drivers discard what comes to a closed port.
 
 use super::queue::{Broken, Queue};
-use super::{Budget, Progress};
+use super::round::{Budget, Progress};
 use crate::lanes;
 use crate::pci::Attachment;
 use serde::{Deserialize, Serialize};

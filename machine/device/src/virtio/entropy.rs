@@ -1,7 +1,7 @@
 //! The entropy device: a seeded generator, so that runs repeat. [VIRTIO "Entropy Device"]
 
 use super::queue::{Broken, Queue};
-use super::{Budget, Progress};
+use super::round::{Budget, Progress};
 use crate::pci::Attachment;
 use bus::Random;
 use serde::{Deserialize, Serialize};

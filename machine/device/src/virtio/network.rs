@@ -1,7 +1,7 @@
 //! The network device, wired to a [`PacketSource`]. [VIRTIO "Network Device"]
 
 use super::queue::{Broken, Queue};
-use super::{Budget, Progress};
+use super::round::{Budget, Progress};
 use crate::lanes;
 use crate::packet_source::{MAXIMUM_FRAME, PacketSource};
 use crate::pci::Attachment;

@@ -34,8 +34,10 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub fn new(model: Model) -> Self {
-        let configuration =
-            ChipsetConfiguration { virtio: vec![model], ..ChipsetConfiguration::default() };
+        let configuration = ChipsetConfiguration {
+            functions: vec![model.into()],
+            ..ChipsetConfiguration::default()
+        };
         let mut rig = Self {
             bench: Bench::new(),
             chipset: Chipset::new(&configuration),

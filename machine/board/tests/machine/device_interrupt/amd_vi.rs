@@ -9,7 +9,7 @@ use arch::amd_vi::{
 use arch::identity::ApicId;
 use arch::time::Picoseconds;
 use device::map;
-use device::pci::pulse::{REGISTERS_BAR, register};
+use device::pulse::{REGISTERS_BAR, register};
 use iommu::Behaviour;
 use trace::Event;
 

@@ -9,7 +9,7 @@ use arch::vt_d::{
     register as at,
 };
 use device::map;
-use device::pci::pulse::{REGISTERS_BAR, register};
+use device::pulse::{REGISTERS_BAR, register};
 use trace::Event;
 
 const ROOT: u64 = 0x20_0000;

@@ -4,7 +4,9 @@
 //! Its registers are dwords in the first region, the MSI-X table is in the second. It has no manual
 //! but this: vendor 1B36h, device 00F2h.
 
-use super::{Attachment, Bar, Configuration, Device, Function, Identity, Msix, PciBus};
+use crate::map;
+use crate::pci::{Attachment, Bar, Configuration, Function, Identity, Msix, PciDevice, Room};
+use crate::request::{Name, PciRequest, Places};
 use arch::pci::{Command, FunctionAddress, class};
 use arch::time::Picoseconds;
 use serde::{Deserialize, Serialize};
@@ -75,28 +77,36 @@ impl Default for Pulse {
     }
 }
 
-impl Pulse {
-    /// Puts the function on a bus. False if its place is taken.
-    pub fn attach(self, pci: &mut PciBus, address: FunctionAddress) -> bool {
-        let (vendor, device) = IDENTITY;
-        let class = class::UNDEFINED;
-        let mut configuration =
-            Configuration::new(Identity { vendor, device, class, ..Identity::default() });
-        let registers = Bar::Memory32 { size: REGISTERS_SIZE };
-        let table = Bar::Memory32 { size: Msix::region_size(VECTORS) };
-        configuration.set_bar(REGISTERS_BAR, registers, pci.allocate(registers));
-        configuration.set_bar(TABLE_BAR, table, pci.allocate(table));
-        configuration.set_command(Command::MEMORY_SPACE);
-        let msix = Msix::add(&mut configuration, VECTORS, TABLE_BAR as u8);
-        let mut function = Function::new(address, configuration, Device::Pulse(self));
-        function.msix = msix;
-        function.msix_bar = Some(TABLE_BAR);
-        pci.add(function)
+/// The request for one.
+#[derive(Clone, Copy, Debug)]
+pub struct Request;
+
+impl PciRequest for Request {
+    type Device = Pulse;
+
+    const NAMES: &'static [Name<Self>] = &[Name { name: "pulse", takes: "", ask: |_| Ok(Self) }];
+
+    fn places(&self) -> Places {
+        Places::At(map::PULSE)
     }
 
-    /// Reads a register.
-    pub fn read(&self, now: Picoseconds, offset: u64) -> u32 {
-        let time = now.0 / 1000;
+    fn functions(
+        &self,
+        _number: u8,
+        at: &[FunctionAddress],
+        room: &mut Room,
+    ) -> Vec<Function<Pulse>> {
+        vec![Pulse::default().function(at[0], room)]
+    }
+
+    fn digest(&self) -> String {
+        "pulse".to_owned()
+    }
+}
+
+impl PciDevice for Pulse {
+    fn read(&mut self, port: &mut Attachment, _: usize, offset: u64, _: u8) -> u32 {
+        let time = port.now().0 / 1000;
         match offset {
             register::CONTROL => self.next.is_some().into(),
             register::PERIOD_NS => self.period_ns,
@@ -112,8 +122,9 @@ impl Pulse {
         }
     }
 
-    /// Writes a register, whole: narrower writes are zero-extended.
-    pub fn write(&mut self, now: Picoseconds, offset: u64, value: u32) {
+    /// A register whole: narrower writes are zero-extended.
+    fn write(&mut self, port: &mut Attachment, _: usize, offset: u64, _: u8, value: u32) {
+        let now = port.now();
         match offset {
             register::CONTROL => {
                 let runs = value & 1 != 0;
@@ -133,17 +144,12 @@ impl Pulse {
         }
     }
 
-    const fn period(&self) -> Picoseconds {
-        Picoseconds::from_nanoseconds(self.period_ns as u64)
-    }
-
-    /// When the next pulse is due.
-    pub const fn next_deadline(&self) -> Option<Picoseconds> {
+    fn next_deadline(&self) -> Option<Picoseconds> {
         self.next
     }
 
     /// Sends one pulse if it is due: the write first, the interrupt behind it.
-    pub fn advance(&mut self, port: &mut Attachment) {
+    fn advance(&mut self, port: &mut Attachment) {
         let Some(due) = self.next.filter(|at| *at <= port.now()) else { return };
         self.sent = self.sent.wrapping_add(1);
         let is_last = self.count != 0 && self.sent >= self.count;
@@ -160,19 +166,41 @@ impl Pulse {
     }
 }
 
+impl Pulse {
+    /// The function at a place.
+    fn function(self, address: FunctionAddress, room: &mut Room) -> Function<Self> {
+        let (vendor, device) = IDENTITY;
+        let class = class::UNDEFINED;
+        let mut configuration =
+            Configuration::new(Identity { vendor, device, class, ..Identity::default() });
+        let registers = Bar::Memory32 { size: REGISTERS_SIZE };
+        let table = Bar::Memory32 { size: Msix::region_size(VECTORS) };
+        configuration.set_bar(REGISTERS_BAR, registers, room.allocate(registers));
+        configuration.set_bar(TABLE_BAR, table, room.allocate(table));
+        configuration.set_command(Command::MEMORY_SPACE);
+        let msix = Msix::add(&mut configuration, VECTORS, TABLE_BAR as u8);
+        Function::new(address, configuration, self).with_msix(msix, TABLE_BAR)
+    }
+
+    const fn period(&self) -> Picoseconds {
+        Picoseconds::from_nanoseconds(self.period_ns as u64)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::bench::Bench;
+    use crate::pci::PciBus;
     use arch::msi::MessageSignalled;
     use bus::Effect;
 
     const PLACE: FunctionAddress = FunctionAddress::new(0, 3, 0);
 
     /// A function that is a bus master, with vector n as data 40h + n.
-    fn bus(bench: &mut Bench) -> PciBus {
+    fn bus(bench: &mut Bench) -> PciBus<Pulse> {
         let mut pci = PciBus::default();
-        assert!(Pulse::default().attach(&mut pci, PLACE));
+        assert!(pci.plug(|room| Pulse::default().function(PLACE, room)));
         let cx = &mut bench.context();
         pci.write_configuration(cx, PLACE, 4, 2, 6);
         pci.write_configuration(cx, PLACE, 0x42, 2, 0x8000);
@@ -185,12 +213,12 @@ mod tests {
         pci
     }
 
-    fn write(pci: &mut PciBus, bench: &mut Bench, offset: u64, value: u64) {
+    fn write(pci: &mut PciBus<Pulse>, bench: &mut Bench, offset: u64, value: u64) {
         let base = pci.function(PLACE).unwrap().configuration.mapped(REGISTERS_BAR).unwrap();
         assert!(pci.write(&mut bench.context(), base + offset, true, 4, value));
     }
 
-    fn read(pci: &mut PciBus, bench: &mut Bench, offset: u64) -> u64 {
+    fn read(pci: &mut PciBus<Pulse>, bench: &mut Bench, offset: u64) -> u64 {
         let base = pci.function(PLACE).unwrap().configuration.mapped(REGISTERS_BAR).unwrap();
         pci.read(&mut bench.context(), base + offset, true, 4).unwrap()
     }

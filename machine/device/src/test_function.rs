@@ -2,7 +2,14 @@
 //! selected test, and an offset whose writes are counted. [PCITEST "pci-testdev"]
 
 use crate::lanes;
+use crate::map;
+use crate::pci::{Attachment, Bar, Configuration, Function, Identity, PciDevice, Room};
+use crate::request::{Name, PciRequest, Places};
+use arch::pci::{Command, FunctionAddress, class};
 use serde::{Deserialize, Serialize};
+
+/// Vendor and device identifier. [PCITEST "pci-testdev"]
+const IDENTITY: (u16, u16) = (0x1B36, 0x0005);
 
 /// The base address register of the memory region.
 pub const MEMORY_BAR: usize = 0;
@@ -29,9 +36,57 @@ pub struct TestFunction {
     counts: [u32; 2],
 }
 
+/// The request for one: boards with test devices have it.
+#[derive(Clone, Copy, Debug)]
+pub struct Request;
+
+impl PciRequest for Request {
+    type Device = TestFunction;
+
+    const NAMES: &'static [Name<Self>] = &[];
+
+    fn places(&self) -> Places {
+        Places::At(map::PCI_TEST_DEVICE)
+    }
+
+    fn functions(
+        &self,
+        _number: u8,
+        at: &[FunctionAddress],
+        room: &mut Room,
+    ) -> Vec<Function<TestFunction>> {
+        let (vendor, device) = IDENTITY;
+        let class = class::UNDEFINED;
+        let mut configuration =
+            Configuration::new(Identity { vendor, device, class, ..Identity::default() });
+        for (index, bar) in [
+            (MEMORY_BAR, Bar::Memory32 { size: MEMORY_SIZE }),
+            (PORT_BAR, Bar::Io { size: PORT_SIZE }),
+        ] {
+            configuration.set_bar(index, bar, room.allocate(bar));
+        }
+        configuration.set_command(Command::IO_SPACE | Command::MEMORY_SPACE);
+        vec![Function::new(at[0], configuration, TestFunction::default())]
+    }
+
+    fn digest(&self) -> String {
+        "test".to_owned()
+    }
+}
+
+impl PciDevice for TestFunction {
+    fn read(&mut self, _: &mut Attachment, bar: usize, offset: u64, size: u8) -> u32 {
+        self.look(bar, offset, size)
+    }
+
+    fn write(&mut self, _: &mut Attachment, bar: usize, offset: u64, size: u8, value: u32) {
+        self.take(bar, offset, size, value);
+    }
+}
+
 impl TestFunction {
     /// Reads the header of the test that the region has selected; zero before one is.
-    pub fn read(&self, bar: usize, offset: u64, size: u8) -> u32 {
+    fn look(&self, bar: usize, offset: u64, size: u8) -> u32 {
         match self.selected.get(bar).copied().flatten() {
             Some(test) => lanes::load(&self.header(bar, test), offset, size) as u32,
             None => 0,
@@ -40,7 +95,7 @@ impl TestFunction {
 
     /// Selects a test at offset 0; elsewhere counts the write, if it is the one that the test asks
     /// for.
-    pub fn write(&mut self, bar: usize, offset: u64, size: u8, value: u32) {
+    fn take(&mut self, bar: usize, offset: u64, size: u8, value: u32) {
         let Some(selected) = self.selected.get_mut(bar) else { return };
         if offset == 0 {
             let test = value as u8;
@@ -82,18 +137,18 @@ mod tests {
         for bar in [MEMORY_BAR, PORT_BAR] {
             for test in 0..3 {
                 let mut function = TestFunction::default();
-                function.write(bar, 0, 1, test);
-                let offset = function.read(bar, 4, 4);
-                let data = function.read(bar, 8, 4);
+                function.take(bar, 0, 1, test);
+                let offset = function.look(bar, 4, 4);
+                let data = function.look(bar, 8, 4);
                 for _ in 0..16 {
-                    function.write(bar, offset.into(), 1, data);
+                    function.take(bar, offset.into(), 1, data);
                 }
-                function.write(bar, u64::from(offset) + 1, 1, data);
-                function.write(bar, offset.into(), 2, data);
+                function.take(bar, u64::from(offset) + 1, 1, data);
+                function.take(bar, offset.into(), 2, data);
                 let others = u32::from(test != 2);
-                assert_eq!(function.read(bar, 12, 4), 16 + others, "bar {bar}, test {test}");
-                assert_eq!(function.read(bar, 1, 1), 1);
-                assert_ne!(function.read(bar, 16, 1), 0);
+                assert_eq!(function.look(bar, 12, 4), 16 + others, "bar {bar}, test {test}");
+                assert_eq!(function.look(bar, 1, 1), 1);
+                assert_ne!(function.look(bar, 16, 1), 0);
             }
         }
     }
@@ -101,10 +156,10 @@ mod tests {
     #[test]
     fn an_unknown_test_deselects() {
         let mut function = TestFunction::default();
-        function.write(0, 0, 1, 0);
-        function.write(0, 0, 1, 3);
-        assert_eq!(function.read(0, 4, 4), 0);
-        assert_eq!(function.read(5, 4, 4), 0);
-        function.write(5, 0, 1, 0);
+        function.take(0, 0, 1, 0);
+        function.take(0, 0, 1, 3);
+        assert_eq!(function.look(0, 4, 4), 0);
+        assert_eq!(function.look(5, 4, 4), 0);
+        function.take(5, 0, 1, 0);
     }
 }
