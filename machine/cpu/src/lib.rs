@@ -33,7 +33,7 @@ mod width;
 pub use costs::{ApicCosts, Costs};
 pub use engine::{CodeCache, blocks, native};
 pub use flags::Flags;
-pub use guest::Guest;
+pub use guest::{Guest, Running};
 pub use memory::{BadTranslation, Tlb};
 pub use model::{CpuModel, ModelError, Placement};
 pub use observation::{Observation, Observed, Range};

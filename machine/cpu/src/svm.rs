@@ -12,11 +12,16 @@ pub(crate) mod instruction;
 mod intercept;
 mod msr;
 mod nested;
+mod pause;
 mod permission;
+mod region;
 mod state;
+mod variant;
+mod vendor;
 
 // AVIC knows no processor; here is what runs guests with it.
 pub use virtual_apic::avic;
 
 pub use behaviour::{AVIC_IPI_ERRATUM, EnableCleanBit, IdleHltPending, SvmBehaviour};
 pub use state::{Exit, Guest, Host, NestedPaging, PauseFilter, Svm, SvmCosts};
+pub(crate) use variant::VARIANTS;

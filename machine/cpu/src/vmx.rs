@@ -16,13 +16,17 @@ pub(crate) mod instruction;
 mod intercept;
 mod msr;
 mod nested;
+mod pause;
 mod permission;
 mod state;
+mod variant;
+mod vendor;
 mod vmcs;
 
 pub use behaviour::VmxBehaviour;
 pub use state::{
     Ept, Exit, Guest, Injection, MonitorTrap, PauseLoop, Shadowed, Shadowing, Vmx, VmxCosts,
 };
+pub(crate) use variant::VARIANTS;
 pub use virtual_apic::apicv;
 pub use vmcs::{SIZE as VMCS_SIZE, Vmcs};

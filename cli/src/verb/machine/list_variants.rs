@@ -4,7 +4,7 @@ use super::model;
 use crate::terminal;
 use crate::verb::format::Format;
 use cpu::CpuModel;
-use cpu::variant::{VARIANTS, Variant};
+use cpu::variant::{Variant, variants};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -20,12 +20,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let model = arguments.model.model()?;
     match arguments.format {
         Format::Text => {
-            let text: String = VARIANTS.iter().map(|variant| as_text(variant, &model)).collect();
+            let text: String = variants().map(|variant| as_text(variant, &model)).collect();
             terminal::print(&text)?;
         }
         Format::Json => {
-            let variants: Vec<_> =
-                VARIANTS.iter().map(|variant| as_json(variant, &model)).collect();
+            let variants: Vec<_> = variants().map(|variant| as_json(variant, &model)).collect();
             let variants = serde_json::json!({ "schema": 1, "variants": variants });
             terminal::print(&format!("{variants}\n"))?;
         }

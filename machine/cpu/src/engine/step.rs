@@ -86,19 +86,19 @@ impl Cpu {
             Activity::Running => true,
             Activity::WaitForStartup | Activity::Shutdown => false,
             Activity::Halted => {
-                self.has_wake_event() || self.has_virtual_event(bus) || self.vmx_wakes()
+                self.has_wake_event() || self.has_virtual_event(bus) || self.guest_wakes()
             }
             Activity::Waiting => {
                 self.ends_wait()
                     || self.has_virtual_event(bus)
-                    || self.vmx_wakes()
+                    || self.guest_wakes()
                     || !self.pending.monitor_is_armed(bus.memory)
             }
         };
         if woken {
             bus.platform.record(self.visit(), Happening::Wake { ip: self.registers.ip });
             self.pending.monitored = None;
-            self.vmx_note_wake();
+            self.note_wake();
             self.pending.set_activity(Activity::Running);
         }
         woken
@@ -131,7 +131,7 @@ impl Cpu {
             Activity::Halted => {
                 self.has_wake_event()
                     || self.pending.attention.intersects(VIRTUAL)
-                    || self.vmx_wakes()
+                    || self.guest_wakes()
             }
             Activity::Waiting => {
                 self.ends_wait()
@@ -157,7 +157,7 @@ impl Cpu {
             Acceptance::Init => self.take_init(),
             Acceptance::Startup(vector) => {
                 if self.pending.activity == Activity::WaitForStartup {
-                    if self.is_guest() { self.vmx_startup(vector) } else { self.start_up(vector) }
+                    self.startup(vector)
                 }
             }
             Acceptance::Smi => self.pending.attention |= Attention::SMI,

@@ -38,24 +38,11 @@ pub(crate) enum Written {
 }
 
 impl Cpu {
-    /// Whether the event is taken where the processor is: `Err` is the exit of the guest.
-    #[inline]
-    pub(crate) fn arrives(&mut self, event: Arrival) -> Result<(), Stop> {
-        if !self.guest.is_running() {
-            return Ok(());
-        }
-        if self.guest.svm.current.is_some() {
-            self.svm_arrives(event)
-        } else {
-            self.vmx_arrives(event)
-        }
-    }
-
     /// INT3, INTO and INT1 are intercepted as the exceptions they raise: the first two at the
     /// instruction, INT1 behind it as the trap that it is. [APM2 "Exception Intercepts"]
     #[inline]
     pub(crate) fn software_arrives(&mut self, event: Event, this: u64) -> Result<(), Stop> {
-        if !self.guest.is_running() || event.origin == Origin::Software(SoftwareSource::Int) {
+        if !self.is_guest() || event.origin == Origin::Software(SoftwareSource::Int) {
             return Ok(());
         }
         let next_ip = self.registers.ip;
@@ -66,46 +53,5 @@ impl Cpu {
                 }
             },
         )
-    }
-
-    /// Something has been written; a hypervisor may look after the instruction.
-    #[inline]
-    pub(crate) fn after_write(&mut self, what: Written) {
-        if self.guest.svm.current.is_some() {
-            self.svm_after_write(what);
-        }
-    }
-
-    /// Whether events of the platform reach the processor at all, its own masks aside.
-    /// [APM2 "Global Interrupt Flag, STGI and CLGI Instructions"]
-    #[inline]
-    pub(crate) fn admits_events(&self) -> bool {
-        self.guest.svm.global_interrupts
-    }
-
-    /// Whether an INIT waits for the instruction boundary, since it may not come through as it is.
-    pub(crate) fn holds_init(&self) -> bool {
-        self.svm_holds_init() || self.guest.vmx.vmxon.is_some()
-    }
-
-    /// Whether an INIT goes on waiting. [SDM3 "Restrictions on VMX Operation"]
-    pub(crate) fn blocks_init(&self) -> bool {
-        self.guest.vmx.is_root()
-    }
-
-    /// The exception that an INIT becomes, where it does: vector and error code.
-    pub(crate) fn init_becomes(&self) -> Option<(u8, u32)> {
-        self.svm_init_becomes()
-    }
-
-    /// Whether a maskable interrupt may be taken now; `own` is what RFLAGS.IF and the interrupt
-    /// shadow say.
-    pub(crate) fn accepts_physical_interrupts(&self) -> bool {
-        let own = self.own_interrupt_flag();
-        if self.guest.vmx.current.is_some() {
-            self.vmx_accepts_interrupts(own)
-        } else {
-            self.svm_accepts_interrupts(own)
-        }
     }
 }

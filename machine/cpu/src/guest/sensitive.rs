@@ -1,9 +1,6 @@
 //! What a hypervisor may intercept of the instructions, with their operands.
 //! [APM2 "Instruction Intercepts"] [SDM3 "Instructions That Cause VM Exits"]
 
-use crate::operation::Op;
-use crate::{Bus, Cpu, Stop};
-
 /// A descriptor-table register, as the table intercepts name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
@@ -91,24 +88,4 @@ pub(crate) enum Sensitive {
     /// LGDT, LIDT, LLDT, LTR
     WriteTable(Table),
     Xsetbv,
-}
-
-impl Cpu {
-    /// Whether the instruction goes on: `Err` is the exit of the guest that it runs in.
-    #[inline(always)]
-    pub(crate) fn before(
-        &mut self,
-        bus: &mut Bus<'_>,
-        op: &Op,
-        what: Sensitive,
-    ) -> Result<(), Stop> {
-        if !self.guest.is_running() {
-            return Ok(());
-        }
-        if self.guest.svm.current.is_some() {
-            self.svm_before(bus, op, what)
-        } else {
-            self.vmx_before(bus, op, what)
-        }
-    }
 }

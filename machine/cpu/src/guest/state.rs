@@ -1,5 +1,6 @@
 //! Hardware virtualization's registers, and what a guest's translation leaves behind.
 
+use super::running::Running;
 use crate::CpuModel;
 use crate::svm::Svm;
 use crate::vmx::Vmx;
@@ -8,6 +9,8 @@ use serde::{Deserialize, Serialize};
 /// Hardware virtualization's registers, and the guest while there is one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Guest {
+    /// What runs.
+    pub running: Running,
     /// AMD's part; inert on a model without SVM.
     pub svm: Svm,
     /// Intel's part; inert on a model without VMX.
@@ -38,21 +41,19 @@ impl Guest {
     /// The registers at power-on.
     pub fn new(model: &CpuModel) -> Self {
         let own = OwnRights::UNPAGED;
-        Self { svm: Svm::new(model), vmx: Vmx::new(model), linear: None, own }
-    }
-
-    /// Whether a guest runs: the processor is between an entry and an exit.
-    #[inline(always)]
-    pub fn is_running(&self) -> bool {
-        self.svm.current.is_some() || self.vmx.current.is_some()
+        Self {
+            running: Running::Bare,
+            svm: Svm::new(model),
+            vmx: Vmx::new(model),
+            linear: None,
+            own,
+        }
     }
 
     /// INIT ends whatever runs.
     pub(crate) fn initialize(&mut self) {
-        self.svm.current = None;
-        self.vmx.current = None;
-        self.vmx.vmxon = None;
-        self.vmx.vmcs = None;
-        self.svm.global_interrupts = true;
+        self.running = Running::Bare;
+        self.svm.initialize();
+        self.vmx.initialize();
     }
 }

@@ -90,7 +90,7 @@ impl Cpu {
         access: Access,
         set: usize,
     ) -> Option<SystemPhysical> {
-        if self.guest.is_running() || !self.control.is_long_mode() {
+        if self.is_guest() || !self.control.is_long_mode() {
             return None;
         }
         let walk = Walk::settled(&Wide::of(self), self.control.cr3, bus.memory, linear)?;

@@ -3,8 +3,10 @@
 use super::avic::{Avic, AvicCapabilities};
 use super::check::{Illegal, Supported, check};
 use super::state::{Guest, Host, NestedPaging, PauseFilter};
+use crate::guest::Running;
 use crate::state::BranchRecords;
 use crate::state::{Attention, Control, TableRegister};
+use crate::svm::region::write_vmcb;
 use crate::width::{RAX, RSP};
 use crate::{Activity, Bus, Cpu};
 use arch::address::SystemPhysical;
@@ -29,275 +31,273 @@ impl Cpu {
             behaviour: self.guest.svm.behaviour.avic,
         }
     }
+}
 
-    /// Enters the guest of the VMCB at `at`. The host continues at `next_rip` after the exit.
-    pub(super) fn enter_guest(&mut self, bus: &mut Bus<'_>, at: SystemPhysical, next_rip: u64) {
-        let Ok(bytes) = bus.memory.slice(at, SIZE).map(<[u8]>::to_vec) else {
-            // Not memory: every field reads as ones, which no check survives.
-            let refusal = Happening::EntryRefused { vmcb: at, rule: Illegal::NoMemory };
-            bus.platform.record(self.visit(), refusal);
-            self.registers.ip = next_rip;
-            self.guest.svm.global_interrupts = false;
-            return;
-        };
-        let behaviour = self.guest.svm.behaviour;
-        let honours = behaviour.honours_clean_bits && self.model.has(Feature::VmcbClean);
-        let bytes = if honours {
-            self.guest.svm.cache.effective(at, bytes, behaviour.avic_enable_clean_bit)
-        } else {
-            bytes
-        };
-        let Some(vmcb) = Vmcb::new(bytes) else { return };
-        let supported = Supported {
-            cr4: self.cr4_permitted(),
-            efer: self.efer_permitted(),
-            physical_bits: self.model.physical_bits(),
-            nested_paging: self.model.has(Feature::Npt),
-            virtual_nmi: self.model.has(Feature::Vnmi),
-            host_pages: self.control.cr0.contains(Cr0::PAGING),
-            avic: self.avic_capabilities(),
-        };
-        if let Err(rule) = check(&vmcb, &supported) {
-            return self.refuse_guest(bus, at, next_rip, rule);
-        }
-        if !self.has_legal_pdptes(bus, &vmcb) {
-            return self.refuse_guest(bus, at, next_rip, Illegal::PageDirectoryPointers);
-        }
-        let host = self.save_host(next_rip);
-        let guest = self.load_controls(at, &vmcb, host);
-        self.apply_tlb_control(TlbControl::from_bits(vmcb.get(control::TLB_CONTROL)), guest.asid);
-        let nested_root = guest.nested.map(|nested| nested.root);
-        let has_virtual_apic = guest.avic.is_some();
-        self.guest.svm.current = Some(Box::new(guest));
-        self.load_guest(bus, &vmcb);
-        self.guest.svm.global_interrupts = true;
-        let injected = vmcb.get(control::EVENTINJ).into_bits();
-        let entry = Happening::VmEntry {
-            block: ControlBlock::Vmcb(at),
-            nested_root,
-            has_virtual_apic,
-            injected,
-            ip: self.registers.ip,
-        };
-        bus.platform.record(self.visit(), entry);
-        self.clock.0 += self.guest.svm.costs.entry.0;
-        self.pending.attention |= Attention::GUEST_BOUNDARY
-            | Attention::VIRTUAL_INTERRUPT
-            | Attention::VIRTUAL_NMI
-            | Attention::INTERRUPT;
+/// Enters the guest of the VMCB at `at`. The host continues at `next_rip` after the exit.
+pub(super) fn enter_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, at: SystemPhysical, next_rip: u64) {
+    let Ok(bytes) = bus.memory.slice(at, SIZE).map(<[u8]>::to_vec) else {
+        // Not memory: every field reads as ones, which no check survives.
+        let refusal = Happening::EntryRefused { vmcb: at, rule: Illegal::NoMemory };
+        bus.platform.record(cpu.visit(), refusal);
+        cpu.registers.ip = next_rip;
+        cpu.guest.svm.global_interrupts = false;
+        return;
+    };
+    let behaviour = cpu.guest.svm.behaviour;
+    let honours = behaviour.honours_clean_bits && cpu.model.has(Feature::VmcbClean);
+    let bytes = if honours {
+        cpu.guest.svm.cache.effective(at, bytes, behaviour.avic_enable_clean_bit)
+    } else {
+        bytes
+    };
+    let Some(vmcb) = Vmcb::new(bytes) else { return };
+    let supported = Supported {
+        cr4: cpu.cr4_permitted(),
+        efer: cpu.efer_permitted(),
+        physical_bits: cpu.model.physical_bits(),
+        nested_paging: cpu.model.has(Feature::Npt),
+        virtual_nmi: cpu.model.has(Feature::Vnmi),
+        host_pages: cpu.control.cr0.contains(Cr0::PAGING),
+        avic: cpu.avic_capabilities(),
+    };
+    if let Err(rule) = check(&vmcb, &supported) {
+        return refuse_guest(cpu, bus, at, next_rip, rule);
     }
-
-    /// Without nested paging VMRUN loads the page-directory pointers of a PAE guest, and refuses
-    /// reserved bits in them; with it, they are left to the guest's walks.
-    fn has_legal_pdptes(&self, bus: &Bus<'_>, vmcb: &Vmcb<Vec<u8>>) -> bool {
-        let cr0 = Cr0::from_bits_retain(vmcb.get(save::CR0));
-        let cr4 = Cr4::from_bits_retain(vmcb.get(save::CR4));
-        let is_long = vmcb.get(save::EFER) & Efer::LONG_MODE_ENABLE.bits() != 0;
-        let is_pae = cr0.contains(Cr0::PAGING) && cr4.contains(Cr4::PAE) && !is_long;
-        let is_nested =
-            vmcb.get(control::NESTED_CONTROL).nested_paging() && self.model.has(Feature::Npt);
-        if !is_pae || is_nested {
-            return true;
-        }
-        let reserved = self.pdpte_reserved();
-        let root = SystemPhysical(vmcb.get(save::CR3) & 0xFFFF_FFE0);
-        (0..4).all(|index| {
-            let pointer = bus.memory.read_u64(root.offset(8 * index)).unwrap_or(0);
-            pointer & entry::PRESENT == 0 || pointer & reserved == 0
-        })
+    if !has_legal_pdptes(cpu, bus, &vmcb) {
+        return refuse_guest(cpu, bus, at, next_rip, Illegal::PageDirectoryPointers);
     }
+    let host = save_host(cpu, next_rip);
+    let guest = load_controls(cpu, at, &vmcb, host);
+    apply_tlb_control(cpu, TlbControl::from_bits(vmcb.get(control::TLB_CONTROL)), guest.asid);
+    let nested_root = guest.nested.map(|nested| nested.root);
+    let has_virtual_apic = guest.avic.is_some();
+    cpu.guest.running = Running::Svm(Box::new(guest));
+    load_guest(cpu, bus, &vmcb);
+    cpu.guest.svm.global_interrupts = true;
+    let injected = vmcb.get(control::EVENTINJ).into_bits();
+    let entry = Happening::VmEntry {
+        block: ControlBlock::Vmcb(at),
+        nested_root,
+        has_virtual_apic,
+        injected,
+        ip: cpu.registers.ip,
+    };
+    bus.platform.record(cpu.visit(), entry);
+    cpu.clock.0 += cpu.guest.svm.costs.entry.0;
+    cpu.pending.attention |= Attention::GUEST_BOUNDARY
+        | Attention::VIRTUAL_INTERRUPT
+        | Attention::VIRTUAL_NMI
+        | Attention::INTERRUPT;
+}
 
-    /// VMEXIT_INVALID: the guest never ran. [APM2 "Canonicalization and Consistency Checks"]
-    fn refuse_guest(
-        &mut self,
-        bus: &mut Bus<'_>,
-        at: SystemPhysical,
-        next_rip: u64,
-        rule: Illegal,
-    ) {
-        self.write_vmcb(bus, at, |vmcb| {
-            vmcb.set(control::EXITCODE, ExitCode::Invalid.into_bits());
-            vmcb.set(control::EXITINFO1, 0);
-            vmcb.set(control::EXITINFO2, 0);
-            let event = vmcb.get(control::EVENTINJ);
-            vmcb.set(control::EVENTINJ, event.with_is_valid(false));
-        });
-        bus.platform.record(self.visit(), Happening::EntryRefused { vmcb: at, rule });
-        let exit = VmExit {
-            block: ControlBlock::Vmcb(at),
-            code: ExitCode::Invalid.into_bits(),
-            qualification: 0,
-            address: 0,
-            event: 0,
-            delivering: 0,
-            instruction: 0,
-            ip: self.registers.ip,
-        };
-        bus.platform.record(self.visit(), Happening::VmExit(exit));
-        self.registers.ip = next_rip;
-        self.guest.svm.global_interrupts = false;
-        self.debug.dr7 = arch::control::debug::DR7_RESET;
+/// Without nested paging VMRUN loads the page-directory pointers of a PAE guest, and refuses
+/// reserved bits in them; with it, they are left to the guest's walks.
+fn has_legal_pdptes(cpu: &Cpu, bus: &Bus<'_>, vmcb: &Vmcb<Vec<u8>>) -> bool {
+    let cr0 = Cr0::from_bits_retain(vmcb.get(save::CR0));
+    let cr4 = Cr4::from_bits_retain(vmcb.get(save::CR4));
+    let is_long = vmcb.get(save::EFER) & Efer::LONG_MODE_ENABLE.bits() != 0;
+    let is_pae = cr0.contains(Cr0::PAGING) && cr4.contains(Cr4::PAE) && !is_long;
+    let is_nested =
+        vmcb.get(control::NESTED_CONTROL).nested_paging() && cpu.model.has(Feature::Npt);
+    if !is_pae || is_nested {
+        return true;
     }
+    let reserved = cpu.pdpte_reserved();
+    let root = SystemPhysical(vmcb.get(save::CR3) & 0xFFFF_FFE0);
+    (0..4).all(|index| {
+        let pointer = bus.memory.read_u64(root.offset(8 * index)).unwrap_or(0);
+        pointer & entry::PRESENT == 0 || pointer & reserved == 0
+    })
+}
 
-    fn save_host(&self, next_rip: u64) -> Host {
-        use SegmentRegister::{Cs, Ds, Es, Ss};
-        Host {
-            segments: [Es, Cs, Ss, Ds].map(|register| self.registers.segments[register]),
-            gdtr: self.control.gdtr,
-            idtr: self.control.idtr,
-            cr0: self.control.cr0.bits(),
-            cr3: self.control.cr3,
-            cr4: self.control.cr4.bits(),
-            efer: self.control.efer.bits(),
-            flags: self.registers.flags.bits() & !rflags::RF,
-            rip: next_rip,
-            rsp: self.registers.gpr[RSP],
-            rax: self.registers.gpr[RAX],
-            pat: self.control.msr.pat,
-            recording: None,
-        }
-    }
+/// VMEXIT_INVALID: the guest never ran. [APM2 "Canonicalization and Consistency Checks"]
+fn refuse_guest(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    at: SystemPhysical,
+    next_rip: u64,
+    rule: Illegal,
+) {
+    write_vmcb(bus, at, |vmcb| {
+        vmcb.set(control::EXITCODE, ExitCode::Invalid.into_bits());
+        vmcb.set(control::EXITINFO1, 0);
+        vmcb.set(control::EXITINFO2, 0);
+        let event = vmcb.get(control::EVENTINJ);
+        vmcb.set(control::EVENTINJ, event.with_is_valid(false));
+    });
+    bus.platform.record(cpu.visit(), Happening::EntryRefused { vmcb: at, rule });
+    let exit = VmExit {
+        block: ControlBlock::Vmcb(at),
+        code: ExitCode::Invalid.into_bits(),
+        qualification: 0,
+        address: 0,
+        event: 0,
+        delivering: 0,
+        instruction: 0,
+        ip: cpu.registers.ip,
+    };
+    bus.platform.record(cpu.visit(), Happening::VmExit(exit));
+    cpu.registers.ip = next_rip;
+    cpu.guest.svm.global_interrupts = false;
+    cpu.debug.dr7 = arch::control::debug::DR7_RESET;
+}
 
-    fn load_controls(&self, at: SystemPhysical, vmcb: &Vmcb<Vec<u8>>, host: Host) -> Guest {
-        let has = |feature| self.model.has(feature);
-        let page = |bits: u64| SystemPhysical(bits & PAGE_BITS);
-        let nested = vmcb.get(control::NESTED_CONTROL).nested_paging() && has(Feature::Npt);
-        let avic = Avic::load(vmcb, &self.avic_capabilities()).unwrap_or(None);
-        let mut interrupts = vmcb.get(control::INTERRUPT_CONTROL);
-        // Bits of features that the model lacks are ignored.
-        interrupts.set_virtual_gif_enabled(interrupts.virtual_gif_enabled() && has(Feature::Vgif));
-        interrupts.set_virtual_nmi_enabled(interrupts.virtual_nmi_enabled() && has(Feature::Vnmi));
-        let mut extensions = vmcb.get(control::VIRTUALIZATION_EXTENSIONS);
-        extensions.set_last_branch_records(extensions.last_branch_records() && has(Feature::Lbrv));
-        extensions.set_virtual_vmload_vmsave(
-            extensions.virtual_vmload_vmsave() && has(Feature::VirtualVmsaveVmload),
-        );
-        Guest {
-            vmcb: at,
-            intercepts: vmcb.get(control::INTERCEPTS),
-            io_map: page(vmcb.get(control::IOPM_BASE_PA)),
-            msr_map: page(vmcb.get(control::MSRPM_BASE_PA)),
-            asid: vmcb.get(control::GUEST_ASID),
-            nested: nested.then(|| NestedPaging {
-                root: page(vmcb.get(control::N_CR3)),
-                no_execute: self.control.efer.contains(Efer::NO_EXECUTE),
-                reports_fetches: self.control.efer.contains(Efer::NO_EXECUTE)
-                    || self.control.cr4.contains(Cr4::SMEP),
-                grants: (true, true),
-            }),
-            tsc_offset: vmcb.get(control::TSC_OFFSET),
-            interrupts,
-            avic,
-            extensions,
-            pause: self.load_pause_filter(vmcb),
-            host,
-            injection: Some(vmcb.get(control::EVENTINJ)).filter(|event| event.is_valid()),
-            injection_next_rip: vmcb.get(control::N_RIP),
-            exit: None,
-            ipi: None,
-            ipi_is_paid: false,
-        }
-    }
-
-    fn load_pause_filter(&self, vmcb: &Vmcb<Vec<u8>>) -> Option<PauseFilter> {
-        let initial = vmcb.get(control::PAUSE_FILTER_COUNT);
-        let has_threshold = self.model.has(Feature::PauseFilterThreshold);
-        self.model.has(Feature::PauseFilter).then(|| PauseFilter {
-            initial,
-            threshold: if has_threshold { vmcb.get(control::PAUSE_FILTER_THRESHOLD) } else { 0 },
-            left: initial,
-            last: 0,
-        })
-    }
-
-    fn apply_tlb_control(&mut self, request: TlbControl, asid: u32) {
-        match request {
-            TlbControl::Nothing | TlbControl::Reserved(_) => {}
-            TlbControl::FlushAll => self.tlb.flush_all(),
-            TlbControl::FlushAsid | TlbControl::FlushAsidNonGlobal => self.tlb.flush_asid(asid),
-        }
-    }
-
-    /// The part of the save area that VMRUN loads; the rest is VMLOAD's.
-    fn load_guest(&mut self, bus: &mut Bus<'_>, vmcb: &Vmcb<Vec<u8>>) {
-        let nested = vmcb.get(control::NESTED_CONTROL).nested_paging();
-        self.control.efer = Efer::from_bits_retain(vmcb.get(save::EFER));
-        self.control.cr0 = Cr0::from_bits_retain(vmcb.get(save::CR0)) | Cr0::EXTENSION_TYPE;
-        self.control.cr4 = Cr4::from_bits_retain(vmcb.get(save::CR4));
-        self.control.cr3 = vmcb.get(save::CR3);
-        self.control.cr2 = vmcb.get(save::CR2);
-        // LMA follows from LME and PG.
-        let is_long = self.control.efer.contains(Efer::LONG_MODE_ENABLE)
-            && self.control.cr0.contains(Cr0::PAGING);
-        self.control.efer.set(Efer::LONG_MODE_ACTIVE, is_long);
-        self.debug.dr6 = vmcb.get(save::DR6);
-        self.debug.dr7 = vmcb.get(save::DR7);
-        self.control.gdtr = table(vmcb.get(save::GDTR));
-        self.control.idtr = table(vmcb.get(save::IDTR));
-        for (register, field) in [
-            (SegmentRegister::Es, save::ES),
-            (SegmentRegister::Ss, save::SS),
-            (SegmentRegister::Ds, save::DS),
-        ] {
-            self.registers.set_segment(register, segment(vmcb.get(field)));
-        }
-        let flags = vmcb.get(save::RFLAGS);
-        self.write_flags(flags & rflags::ALL | rflags::FIXED, u64::MAX);
-        let cpl = if !self.control.cr0.contains(Cr0::PROTECTION_ENABLE) {
-            0
-        } else if flags & rflags::VM != 0 {
-            3
-        } else {
-            vmcb.get(save::CPL) & 3
-        };
-        self.registers.set_segment(SegmentRegister::Cs, segment(vmcb.get(save::CS)));
-        self.set_cpl(cpl);
-        self.registers.gpr[RSP] = vmcb.get(save::RSP);
-        self.registers.gpr[RAX] = vmcb.get(save::RAX);
-        self.registers.ip = vmcb.get(save::RIP);
-        if nested {
-            self.control.msr.pat = vmcb.get(save::G_PAT);
-        }
-        self.load_branch_records(vmcb);
-        let shadow = vmcb.get(control::INTERRUPT_STATE).interrupt_shadow();
-        self.pending.attention.set(Attention::SHADOW, shadow);
-        self.pending.set_activity(Activity::Running);
-        self.refresh_after_switch(bus);
+fn save_host(cpu: &Cpu, next_rip: u64) -> Host {
+    use SegmentRegister::{Cs, Ds, Es, Ss};
+    Host {
+        segments: [Es, Cs, Ss, Ds].map(|register| cpu.registers.segments[register]),
+        gdtr: cpu.control.gdtr,
+        idtr: cpu.control.idtr,
+        cr0: cpu.control.cr0.bits(),
+        cr3: cpu.control.cr3,
+        cr4: cpu.control.cr4.bits(),
+        efer: cpu.control.efer.bits(),
+        flags: cpu.registers.flags.bits() & !rflags::RF,
+        rip: next_rip,
+        rsp: cpu.registers.gpr[RSP],
+        rax: cpu.registers.gpr[RAX],
+        pat: cpu.control.msr.pat,
+        recording: None,
     }
 }
 
-impl Cpu {
-    /// Under LBR virtualization the guest has recording registers of its own; without, it shares
-    /// the host's. [APM2 "LBR Virtualization"]
-    fn load_branch_records(&mut self, vmcb: &Vmcb<Vec<u8>>) {
-        let Some(guest) = self.guest.svm.current.as_mut() else { return };
-        if !guest.extensions.last_branch_records() {
-            return;
-        }
-        guest.host.recording = Some((self.control.msr.debug_ctl, self.control.msr.branch_records));
-        self.control.msr.branch_records = BranchRecords {
-            branch_from: vmcb.get(save::BR_FROM),
-            branch_to: vmcb.get(save::BR_TO),
-            exception_from: vmcb.get(save::LAST_EXCEPTION_FROM),
-            exception_to: vmcb.get(save::LAST_EXCEPTION_TO),
-        };
-        self.write_debug_control(vmcb.get(save::DBGCTL));
+fn load_controls(cpu: &Cpu, at: SystemPhysical, vmcb: &Vmcb<Vec<u8>>, host: Host) -> Guest {
+    let has = |feature| cpu.model.has(feature);
+    let page = |bits: u64| SystemPhysical(bits & PAGE_BITS);
+    let nested = vmcb.get(control::NESTED_CONTROL).nested_paging() && has(Feature::Npt);
+    let avic = Avic::load(vmcb, &cpu.avic_capabilities()).unwrap_or(None);
+    let mut interrupts = vmcb.get(control::INTERRUPT_CONTROL);
+    // Bits of features that the model lacks are ignored.
+    interrupts.set_virtual_gif_enabled(interrupts.virtual_gif_enabled() && has(Feature::Vgif));
+    interrupts.set_virtual_nmi_enabled(interrupts.virtual_nmi_enabled() && has(Feature::Vnmi));
+    let mut extensions = vmcb.get(control::VIRTUALIZATION_EXTENSIONS);
+    extensions.set_last_branch_records(extensions.last_branch_records() && has(Feature::Lbrv));
+    extensions.set_virtual_vmload_vmsave(
+        extensions.virtual_vmload_vmsave() && has(Feature::VirtualVmsaveVmload),
+    );
+    Guest {
+        vmcb: at,
+        intercepts: vmcb.get(control::INTERCEPTS),
+        io_map: page(vmcb.get(control::IOPM_BASE_PA)),
+        msr_map: page(vmcb.get(control::MSRPM_BASE_PA)),
+        asid: vmcb.get(control::GUEST_ASID),
+        nested: nested.then(|| NestedPaging {
+            root: page(vmcb.get(control::N_CR3)),
+            no_execute: cpu.control.efer.contains(Efer::NO_EXECUTE),
+            reports_fetches: cpu.control.efer.contains(Efer::NO_EXECUTE)
+                || cpu.control.cr4.contains(Cr4::SMEP),
+            grants: (true, true),
+        }),
+        tsc_offset: vmcb.get(control::TSC_OFFSET),
+        interrupts,
+        avic,
+        extensions,
+        pause: load_pause_filter(cpu, vmcb),
+        host,
+        injection: Some(vmcb.get(control::EVENTINJ)).filter(|event| event.is_valid()),
+        injection_next_rip: vmcb.get(control::N_RIP),
+        exit: None,
+        ipi: None,
+        ipi_is_paid: false,
     }
+}
 
-    /// What follows from control and segment registers that were loaded together.
-    pub(super) fn refresh_after_switch(&mut self, bus: &mut Bus<'_>) {
-        let asid = self.guest.svm.current.as_ref().map_or(0, |guest| guest.asid);
-        self.tlb.select(asid, self.control.context_identifier());
-        let is_pae = self.control.cr0.contains(Cr0::PAGING)
-            && self.control.cr4.contains(Cr4::PAE)
-            && !self.control.is_long_mode();
-        if is_pae {
-            self.reload_pdptes(bus);
-        }
-        self.registers.refresh_segments();
-        self.update_breakpoints();
-        self.update_access_mode();
+fn load_pause_filter(cpu: &Cpu, vmcb: &Vmcb<Vec<u8>>) -> Option<PauseFilter> {
+    let initial = vmcb.get(control::PAUSE_FILTER_COUNT);
+    let has_threshold = cpu.model.has(Feature::PauseFilterThreshold);
+    cpu.model.has(Feature::PauseFilter).then(|| PauseFilter {
+        initial,
+        threshold: if has_threshold { vmcb.get(control::PAUSE_FILTER_THRESHOLD) } else { 0 },
+        left: initial,
+        last: 0,
+    })
+}
+
+fn apply_tlb_control(cpu: &mut Cpu, request: TlbControl, asid: u32) {
+    match request {
+        TlbControl::Nothing | TlbControl::Reserved(_) => {}
+        TlbControl::FlushAll => cpu.tlb.flush_all(),
+        TlbControl::FlushAsid | TlbControl::FlushAsidNonGlobal => cpu.tlb.flush_asid(asid),
     }
+}
+
+/// The part of the save area that VMRUN loads; the rest is VMLOAD's.
+fn load_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcb: &Vmcb<Vec<u8>>) {
+    let nested = vmcb.get(control::NESTED_CONTROL).nested_paging();
+    cpu.control.efer = Efer::from_bits_retain(vmcb.get(save::EFER));
+    cpu.control.cr0 = Cr0::from_bits_retain(vmcb.get(save::CR0)) | Cr0::EXTENSION_TYPE;
+    cpu.control.cr4 = Cr4::from_bits_retain(vmcb.get(save::CR4));
+    cpu.control.cr3 = vmcb.get(save::CR3);
+    cpu.control.cr2 = vmcb.get(save::CR2);
+    // LMA follows from LME and PG.
+    let is_long =
+        cpu.control.efer.contains(Efer::LONG_MODE_ENABLE) && cpu.control.cr0.contains(Cr0::PAGING);
+    cpu.control.efer.set(Efer::LONG_MODE_ACTIVE, is_long);
+    cpu.debug.dr6 = vmcb.get(save::DR6);
+    cpu.debug.dr7 = vmcb.get(save::DR7);
+    cpu.control.gdtr = table(vmcb.get(save::GDTR));
+    cpu.control.idtr = table(vmcb.get(save::IDTR));
+    for (register, field) in [
+        (SegmentRegister::Es, save::ES),
+        (SegmentRegister::Ss, save::SS),
+        (SegmentRegister::Ds, save::DS),
+    ] {
+        cpu.registers.set_segment(register, segment(vmcb.get(field)));
+    }
+    let flags = vmcb.get(save::RFLAGS);
+    cpu.write_flags(flags & rflags::ALL | rflags::FIXED, u64::MAX);
+    let cpl = if !cpu.control.cr0.contains(Cr0::PROTECTION_ENABLE) {
+        0
+    } else if flags & rflags::VM != 0 {
+        3
+    } else {
+        vmcb.get(save::CPL) & 3
+    };
+    cpu.registers.set_segment(SegmentRegister::Cs, segment(vmcb.get(save::CS)));
+    cpu.set_cpl(cpl);
+    cpu.registers.gpr[RSP] = vmcb.get(save::RSP);
+    cpu.registers.gpr[RAX] = vmcb.get(save::RAX);
+    cpu.registers.ip = vmcb.get(save::RIP);
+    if nested {
+        cpu.control.msr.pat = vmcb.get(save::G_PAT);
+    }
+    load_branch_records(cpu, vmcb);
+    let shadow = vmcb.get(control::INTERRUPT_STATE).interrupt_shadow();
+    cpu.pending.attention.set(Attention::SHADOW, shadow);
+    cpu.pending.set_activity(Activity::Running);
+    refresh_after_switch(cpu, bus);
+}
+
+/// Under LBR virtualization the guest has recording registers of its own; without, it shares
+/// the host's. [APM2 "LBR Virtualization"]
+fn load_branch_records(cpu: &mut Cpu, vmcb: &Vmcb<Vec<u8>>) {
+    let Some(guest) = cpu.guest.running.svm_mut() else { return };
+    if !guest.extensions.last_branch_records() {
+        return;
+    }
+    guest.host.recording = Some((cpu.control.msr.debug_ctl, cpu.control.msr.branch_records));
+    cpu.control.msr.branch_records = BranchRecords {
+        branch_from: vmcb.get(save::BR_FROM),
+        branch_to: vmcb.get(save::BR_TO),
+        exception_from: vmcb.get(save::LAST_EXCEPTION_FROM),
+        exception_to: vmcb.get(save::LAST_EXCEPTION_TO),
+    };
+    cpu.write_debug_control(vmcb.get(save::DBGCTL));
+}
+
+/// What follows from control and segment registers that were loaded together.
+pub(super) fn refresh_after_switch(cpu: &mut Cpu, bus: &mut Bus<'_>) {
+    let asid = cpu.guest.running.svm().map_or(0, |guest| guest.asid);
+    cpu.tlb.select(asid, cpu.control.context_identifier());
+    let is_pae = cpu.control.cr0.contains(Cr0::PAGING)
+        && cpu.control.cr4.contains(Cr4::PAE)
+        && !cpu.control.is_long_mode();
+    if is_pae {
+        cpu.reload_pdptes(bus);
+    }
+    cpu.registers.refresh_segments();
+    cpu.update_breakpoints();
+    cpu.update_access_mode();
 }
 
 /// A segment of the save area in the processor's form.

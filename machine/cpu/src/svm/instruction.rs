@@ -6,6 +6,9 @@ use crate::execute::binding::Binding;
 use crate::memory::Located;
 use crate::operation::Op;
 use crate::operation::decode::CodeSize;
+use crate::svm::entry;
+use crate::svm::intercept;
+use crate::svm::region::write_vmcb;
 use crate::width::{RAX, RCX};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::address::SystemPhysical;
@@ -32,73 +35,66 @@ pub(crate) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
     Binding::alone(handler)
 }
 
-impl Cpu {
-    /// #UD without EFER.SVME or outside protected mode, #GP outside CPL 0, then the intercept.
-    fn svm_prologue(&mut self, op: &Op, bit: Vector4, code: ExitCode) -> Result<(), Stop> {
-        if !self.model.has(Feature::Svm)
-            || !self.control.efer.contains(Efer::SVM)
-            || !self.is_protected()
-        {
-            return Err(Stop::INVALID_OPCODE);
-        }
-        self.registers.needs_cpl0()?;
-        self.svm_intercept4(op, bit, code)
+/// #UD without EFER.SVME or outside protected mode, #GP outside CPL 0, then the intercept.
+fn prologue(cpu: &mut Cpu, op: &Op, bit: Vector4, code: ExitCode) -> Result<(), Stop> {
+    if !cpu.model.has(Feature::Svm) || !cpu.control.efer.contains(Efer::SVM) || !cpu.is_protected()
+    {
+        return Err(Stop::INVALID_OPCODE);
     }
+    cpu.registers.needs_cpl0()?;
+    intercept::intercept4(cpu, op, bit, code)
+}
 
-    /// rAX, of which legacy code uses 32 bits.
-    fn vmcb_operand(&self, op: &Op) -> u64 {
-        if op.has(Op::LONG) {
-            self.registers.gpr[RAX]
-        } else {
-            self.registers.gpr[RAX] & 0xFFFF_FFFF
-        }
+/// rAX, of which legacy code uses 32 bits.
+fn vmcb_operand(cpu: &Cpu, op: &Op) -> u64 {
+    if op.has(Op::LONG) { cpu.registers.gpr[RAX] } else { cpu.registers.gpr[RAX] & 0xFFFF_FFFF }
+}
+
+/// A VMCB's address: aligned and within physical memory, or #GP(0).
+fn vmcb_address(cpu: &Cpu, op: &Op) -> Result<SystemPhysical, Stop> {
+    let address = vmcb_operand(cpu, op);
+    if address & 0xFFF != 0 || address >> cpu.model.physical_bits() != 0 {
+        return Err(Stop::GENERAL_PROTECTION);
     }
+    Ok(SystemPhysical(address))
+}
 
-    /// A VMCB's address: aligned and within physical memory, or #GP(0).
-    fn vmcb_address(&self, op: &Op) -> Result<SystemPhysical, Stop> {
-        let address = self.vmcb_operand(op);
-        if address & 0xFFF != 0 || address >> self.model.physical_bits() != 0 {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        Ok(SystemPhysical(address))
-    }
-
-    /// The VMCB of VMLOAD and VMSAVE: of a guest that executes them itself, a guest physical
-    /// address. [APM2 "Virtual VMLOAD and VMSAVE"]
-    fn state_address(
-        &mut self,
-        bus: &mut Bus<'_>,
-        op: &Op,
-        access: crate::Access,
-    ) -> Result<SystemPhysical, Stop> {
-        let address = self.vmcb_address(op)?;
-        let is_virtual = self.guest.svm.current.as_ref().is_some_and(|guest| {
+/// The VMCB of VMLOAD and VMSAVE: of a guest that executes them itself, a guest physical
+/// address. [APM2 "Virtual VMLOAD and VMSAVE"]
+fn state_address(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    access: crate::Access,
+) -> Result<SystemPhysical, Stop> {
+    let address = vmcb_address(cpu, op)?;
+    let is_virtual =
+        cpu.guest.running.svm().is_some_and(|guest| {
             guest.extensions.virtual_vmload_vmsave() && guest.nested.is_some()
         });
-        if !is_virtual {
-            return Ok(address);
-        }
-        match self.operand_to_system(bus, address, access)? {
-            Located::Memory(at) => Ok(at),
-            // No place for a VMCB.
-            Located::VirtualApic(_) => Ok(SystemPhysical(u64::MAX)),
-        }
+    if !is_virtual {
+        return Ok(address);
+    }
+    match cpu.operand_to_system(bus, address, access)? {
+        Located::Memory(at) => Ok(at),
+        // No place for a VMCB.
+        Located::VirtualApic(_) => Ok(SystemPhysical(u64::MAX)),
     }
 }
 
 fn vmrun(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.svm_prologue(op, Vector4::VMRUN, ExitCode::Vmrun)?;
-    let at = cpu.vmcb_address(op)?;
+    prologue(cpu, op, Vector4::VMRUN, ExitCode::Vmrun)?;
+    let at = vmcb_address(cpu, op)?;
     let next = cpu.registers.next_ip(op);
-    cpu.enter_guest(bus, at, next);
+    entry::enter_guest(cpu, bus, at, next);
     Err(Stop::BRANCH)
 }
 
 /// FS, GS, TR and LDTR with their hidden parts, and the MSRs of system calls. Bases become
 /// canonical. [APM3 "VMLOAD"]
 fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.svm_prologue(op, Vector4::VMLOAD, ExitCode::Vmload)?;
-    let at = cpu.state_address(bus, op, crate::Access::Read)?;
+    prologue(cpu, op, Vector4::VMLOAD, ExitCode::Vmload)?;
+    let at = state_address(cpu, bus, op, crate::Access::Read)?;
     cpu.spend(cpu.guest.svm.costs.state_move);
     let bytes = bus.memory.slice(at, SIZE).map_or_else(|_| vec![!0; SIZE], <[u8]>::to_vec);
     let Some(vmcb) = Vmcb::new(bytes) else { return Ok(()) };
@@ -125,13 +121,13 @@ fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 /// [APM3 "VMSAVE"]
 fn vmsave(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.svm_prologue(op, Vector4::VMSAVE, ExitCode::Vmsave)?;
-    let at = cpu.state_address(bus, op, crate::Access::Write)?;
+    prologue(cpu, op, Vector4::VMSAVE, ExitCode::Vmsave)?;
+    let at = state_address(cpu, bus, op, crate::Access::Write)?;
     cpu.spend(cpu.guest.svm.costs.state_move);
     let [fs, gs] = [SegmentRegister::Fs, SegmentRegister::Gs]
         .map(|register| saved(cpu.registers.segments[register]));
     let (ldtr, tr, calls) = (saved(cpu.control.ldtr), saved(cpu.control.tr), cpu.control.syscall);
-    cpu.write_vmcb(bus, at, |vmcb| {
+    write_vmcb(bus, at, |vmcb| {
         vmcb.set(save::FS, fs);
         vmcb.set(save::GS, gs);
         vmcb.set(save::LDTR, ldtr);
@@ -150,7 +146,7 @@ fn vmsave(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 /// Under virtual GIF, V_GIF of the running guest. [APM2 "Virtual GIF"]
 fn set_global_interrupts(cpu: &mut Cpu, value: bool) -> Result<(), Stop> {
-    match cpu.guest.svm.current.as_mut().filter(|guest| guest.interrupts.virtual_gif_enabled()) {
+    match cpu.guest.running.svm_mut().filter(|guest| guest.interrupts.virtual_gif_enabled()) {
         Some(guest) => guest.interrupts.set_virtual_gif(value),
         None => cpu.guest.svm.global_interrupts = value,
     }
@@ -162,29 +158,35 @@ fn set_global_interrupts(cpu: &mut Cpu, value: bool) -> Result<(), Stop> {
 }
 
 fn stgi(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.svm_prologue(op, Vector4::STGI, ExitCode::Stgi)?;
+    prologue(cpu, op, Vector4::STGI, ExitCode::Stgi)?;
     set_global_interrupts(cpu, true)
 }
 
 fn clgi(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.svm_prologue(op, Vector4::CLGI, ExitCode::Clgi)?;
+    prologue(cpu, op, Vector4::CLGI, ExitCode::Clgi)?;
     set_global_interrupts(cpu, false)
 }
 
 /// #UD unless intercepted, at any privilege. [APM3 "VMMCALL"]
 fn vmmcall(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.svm_intercept4(op, Vector4::VMMCALL, ExitCode::Vmmcall)?;
+    intercept::intercept4(cpu, op, Vector4::VMMCALL, ExitCode::Vmmcall)?;
     Err(Stop::INVALID_OPCODE)
 }
 
 /// Invalidates the page at rAX in the ASID of ECX. [APM3 "INVLPGA"]
 fn invlpga(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     use arch::svm::intercept::Vector3;
-    cpu.svm_prologue(op, Vector4::empty(), ExitCode::Invlpga)?;
-    cpu.svm_intercept3(op, Vector3::INVLPGA, ExitCode::Invlpga, [cpu.vmcb_operand(op), 0])?;
+    prologue(cpu, op, Vector4::empty(), ExitCode::Invlpga)?;
+    intercept::intercept3(
+        cpu,
+        op,
+        Vector3::INVLPGA,
+        ExitCode::Invlpga,
+        [vmcb_operand(cpu, op), 0],
+    )?;
     // The buffer drops the page in every address space, which includes the one named.
     let _asid = cpu.registers.gpr[RCX] as u32;
-    cpu.tlb.flush_page(cpu.vmcb_operand(op));
+    cpu.tlb.flush_page(vmcb_operand(cpu, op));
     Err(Stop::END_BLOCK)
 }
 

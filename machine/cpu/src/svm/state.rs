@@ -34,8 +34,6 @@ pub struct Svm {
     pub behaviour: SvmBehaviour,
     /// What the board's cost profile says.
     pub costs: SvmCosts,
-    /// The guest that runs; `None` while the host does.
-    pub current: Option<Box<Guest>>,
     pub(super) cache: VmcbCache,
 }
 
@@ -71,9 +69,13 @@ impl Svm {
             global_interrupts: true,
             behaviour: model.behaviour().svm,
             costs: SvmCosts::default(),
-            current: None,
             cache: VmcbCache::default(),
         }
+    }
+
+    /// What INIT resets.
+    pub(crate) fn initialize(&mut self) {
+        self.global_interrupts = true;
     }
 }
 

@@ -234,7 +234,7 @@ impl Cpu {
         if changed.contains(Efer::LONG_MODE_ENABLE) && paging {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        if new.contains(Efer::SVM) && !self.can_enable_svm() {
+        if !self.permits_efer(new) {
             return Err(Stop::GENERAL_PROTECTION);
         }
         let active = self.control.efer & Efer::LONG_MODE_ACTIVE;

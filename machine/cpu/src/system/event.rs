@@ -64,7 +64,7 @@ impl Cpu {
                     self.pending.delivering = None;
                     self.record_event(event.vector, from);
                     self.spend(self.costs.event_delivery);
-                    self.vmx_note_delivery();
+                    self.note_delivery();
                     return Ok(());
                 }
                 Err(stop) => stop,

@@ -2,230 +2,270 @@
 //! preemption timer, the windows. [SDM3 "Event Injection"] [SDM3 "Special Features of VM Entry"]
 
 use super::state::{Exit, Injection, MonitorTrap};
+use crate::guest::boundary::{order, window};
+use crate::guest::row::{Added, Look, Row};
 use crate::state::{Event, Origin};
 use crate::stop::{Kind, SoftwareSource};
+use crate::vmx::apic;
+use crate::vmx::entry;
+use crate::vmx::intercept;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::rflags;
 use arch::time::Picoseconds;
 use arch::vmx::control::{PinControls, PrimaryControls};
 use arch::vmx::{ExitReason, InterruptionType};
 
-impl Cpu {
-    /// First of all at a boundary: what the last instruction, or the entry, left to be done.
-    pub(crate) fn vmx_finish_instruction(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        self.apicv_complete_operation(bus);
-        let Some(guest) = self.guest.vmx.current.as_mut() else {
-            self.pending.attention.remove(Attention::GUEST_BOUNDARY);
-            return Ok(());
-        };
-        if guest.exit.is_some() {
-            return Err(Stop::VM_EXIT);
-        }
-        self.pending.attention.remove(Attention::GUEST_BOUNDARY);
-        if guest.monitor_trap == Some(MonitorTrap::Entry) {
-            guest.monitor_trap = Some(MonitorTrap::Instruction(self.instructions));
-        }
-        let due = guest.due_after_injection.take();
-        if let Some(injection) = guest.injection.take() {
-            self.vmx_inject(bus, injection)?;
-        }
-        match due {
-            Some(exit) => {
-                let exit = Exit::qualified(exit.reason(), exit.qualification());
-                Err(self.vmx_exit(exit))
-            }
-            None => Ok(()),
-        }
-    }
+/// What VMX adds to what waits at a boundary.
+const ADDED: [Added; 4] = [
+    // [SDM3 "Monitor Trap Flag"]
+    Added {
+        before: Attention::INACTIVE,
+        row: of_window(|cpu, bus| window(cpu, bus, monitor_trap)),
+    },
+    // [SDM3 "VMX-Preemption Timer"]
+    Added { before: Attention::SHADOW, row: of_window(|cpu, bus| window(cpu, bus, timer)) },
+    // [SDM3 "NMI-Window Exiting"]
+    Added { before: Attention::NMI, row: of_window(|cpu, bus| window(cpu, bus, nmi_window)) },
+    // [SDM3 "Interrupt-Window Exiting and Virtual-Interrupt Delivery"]
+    Added {
+        before: Attention::INTERRUPT,
+        row: Row {
+            waits: Attention::WINDOW.union(Attention::VIRTUAL_INTERRUPT),
+            take: interrupt_window,
+        },
+    },
+];
 
-    /// Unconditional, whatever IF and the shadow say.
-    fn vmx_inject(&mut self, bus: &mut Bus<'_>, injection: Injection) -> Result<(), Stop> {
-        let vector = injection.event.vector();
-        let error = injection.event.has_error_code().then_some(injection.error_code);
-        let Some(guest) = self.guest.vmx.current.as_mut() else { return Ok(()) };
-        let virtual_nmis = guest.controls.pin.contains(PinControls::VIRTUAL_NMIS);
+/// What waits at a boundary, the highest priority first.
+pub(super) const ORDER: [Row; 13] = order(&ADDED);
+
+const fn of_window(take: fn(&mut Cpu, &mut Bus<'_>) -> Look) -> Row {
+    Row { waits: Attention::WINDOW, take }
+}
+
+fn interrupt_window(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
+    let result = vmx_interrupt_window(cpu, bus);
+    cpu.settle(bus, result);
+    Look::Further
+}
+
+/// First of all at a boundary: what the last instruction, or the entry, left to be done.
+pub(crate) fn finish_instruction(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
+    apic::apicv_complete_operation(cpu, bus);
+    let Some(guest) = cpu.guest.running.vmx_mut() else {
+        cpu.pending.attention.remove(Attention::GUEST_BOUNDARY);
+        return Ok(());
+    };
+    if guest.exit.is_some() {
+        return Err(Stop::VM_EXIT);
+    }
+    cpu.pending.attention.remove(Attention::GUEST_BOUNDARY);
+    if guest.monitor_trap == Some(MonitorTrap::Entry) {
+        guest.monitor_trap = Some(MonitorTrap::Instruction(cpu.instructions));
+    }
+    let due = guest.due_after_injection.take();
+    if let Some(injection) = guest.injection.take() {
+        inject(cpu, bus, injection)?;
+    }
+    match due {
+        Some(exit) => {
+            let exit = Exit::qualified(exit.reason(), exit.qualification());
+            Err(intercept::exit_with(cpu, exit))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Unconditional, whatever IF and the shadow say.
+fn inject(cpu: &mut Cpu, bus: &mut Bus<'_>, injection: Injection) -> Result<(), Stop> {
+    let vector = injection.event.vector();
+    let error = injection.event.has_error_code().then_some(injection.error_code);
+    let Some(guest) = cpu.guest.running.vmx_mut() else { return Ok(()) };
+    let virtual_nmis = guest.controls.pin.contains(PinControls::VIRTUAL_NMIS);
+    guest.monitor_trap = guest.monitor_trap.map(|_| MonitorTrap::Due);
+    let origin = match injection.event.kind() {
+        InterruptionType::Other => {
+            guest.monitor_trap = Some(MonitorTrap::Due);
+            cpu.pending.attention |= Attention::WINDOW;
+            return Ok(());
+        }
+        InterruptionType::Nmi => {
+            guest.blocks_virtual_nmis |= virtual_nmis;
+            cpu.pending.nmi_blocked |= !virtual_nmis;
+            Origin::External
+        }
+        InterruptionType::External | InterruptionType::Reserved => Origin::External,
+        InterruptionType::HardwareException => Origin::Exception,
+        InterruptionType::SoftwareInterrupt => Origin::Software(SoftwareSource::Int),
+        InterruptionType::PrivilegedSoftwareException => Origin::Software(SoftwareSource::Int1),
+        InterruptionType::SoftwareException => Origin::Software(SoftwareSource::Int3),
+    };
+    cpu.pending.attention.remove(Attention::SHADOW | Attention::STACK_SHADOW);
+    let event = Event { vector, error, origin };
+    match origin {
+        Origin::Software(_) => inject_software(cpu, bus, event, injection.length.into()),
+        _ => cpu.raise_injected(bus, event),
+    }
+}
+
+/// Returns behind the instruction that would have raised it; a fault on the way is reported at
+/// the instruction itself.
+fn inject_software(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    event: Event,
+    length: u64,
+) -> Result<(), Stop> {
+    let this = cpu.registers.ip;
+    cpu.registers.ip = this.wrapping_add(length);
+    cpu.pending.software_length = length;
+    cpu.pending.delivering = Some(event);
+    let Err(stop) = cpu.deliver(bus, event) else {
+        cpu.pending.delivering = None;
+        return Ok(());
+    };
+    cpu.registers.ip = this;
+    match stop.kind() {
+        Kind::Exception { vector, error, .. } => cpu.raise_exception(bus, vector, error),
+        _ => Err(stop),
+    }
+}
+
+/// An instruction has completed under the monitor trap flag, an event was delivered in the
+/// place of one, or a pending exit was injected.
+pub(crate) fn monitor_trap(cpu: &mut Cpu) -> Result<(), Stop> {
+    let is_due = match cpu.guest.running.vmx().and_then(|guest| guest.monitor_trap) {
+        None | Some(MonitorTrap::Entry) => false,
+        Some(MonitorTrap::Instruction(start)) => start != cpu.instructions,
+        Some(MonitorTrap::Due) => true,
+    };
+    if is_due {
+        return Err(intercept::exit_with(cpu, Exit::new(ExitReason::MonitorTrapFlag)));
+    }
+    Ok(())
+}
+
+/// An event has been delivered: its handler's first instruction comes after the exit of the
+/// monitor trap flag. [SDM3 "Monitor Trap Flag"]
+pub(crate) fn note_delivery(cpu: &mut Cpu) {
+    if let Some(guest) = cpu.guest.running.vmx_mut() {
         guest.monitor_trap = guest.monitor_trap.map(|_| MonitorTrap::Due);
-        let origin = match injection.event.kind() {
-            InterruptionType::Other => {
-                guest.monitor_trap = Some(MonitorTrap::Due);
-                self.pending.attention |= Attention::WINDOW;
-                return Ok(());
-            }
-            InterruptionType::Nmi => {
-                guest.blocks_virtual_nmis |= virtual_nmis;
-                self.pending.nmi_blocked |= !virtual_nmis;
-                Origin::External
-            }
-            InterruptionType::External | InterruptionType::Reserved => Origin::External,
-            InterruptionType::HardwareException => Origin::Exception,
-            InterruptionType::SoftwareInterrupt => Origin::Software(SoftwareSource::Int),
-            InterruptionType::PrivilegedSoftwareException => Origin::Software(SoftwareSource::Int1),
-            InterruptionType::SoftwareException => Origin::Software(SoftwareSource::Int3),
-        };
-        self.pending.attention.remove(Attention::SHADOW | Attention::STACK_SHADOW);
-        let event = Event { vector, error, origin };
-        match origin {
-            Origin::Software(_) => self.inject_software(bus, event, injection.length.into()),
-            _ => self.raise_injected(bus, event),
-        }
     }
+}
 
-    /// Returns behind the instruction that would have raised it; a fault on the way is reported at
-    /// the instruction itself.
-    fn inject_software(
-        &mut self,
-        bus: &mut Bus<'_>,
-        event: Event,
-        length: u64,
-    ) -> Result<(), Stop> {
-        let this = self.registers.ip;
-        self.registers.ip = this.wrapping_add(length);
-        self.pending.software_length = length;
-        self.pending.delivering = Some(event);
-        let Err(stop) = self.deliver(bus, event) else {
-            self.pending.delivering = None;
-            return Ok(());
-        };
-        self.registers.ip = this;
-        match stop.kind() {
-            Kind::Exception { vector, error, .. } => self.raise_exception(bus, vector, error),
-            _ => Err(stop),
-        }
+/// The exit where an event was delivered at this boundary under the monitor trap flag.
+pub(crate) fn exit_after_delivery(cpu: &mut Cpu) -> Result<(), Stop> {
+    let guest = cpu.guest.running.vmx();
+    if guest.is_some_and(|guest| guest.monitor_trap == Some(MonitorTrap::Due)) {
+        return monitor_trap(cpu);
     }
+    Ok(())
+}
 
-    /// An instruction has completed under the monitor trap flag, an event was delivered in the
-    /// place of one, or a pending exit was injected.
-    pub(crate) fn vmx_monitor_trap(&mut self) -> Result<(), Stop> {
-        let is_due = match self.guest.vmx.current.as_ref().and_then(|guest| guest.monitor_trap) {
-            None | Some(MonitorTrap::Entry) => false,
-            Some(MonitorTrap::Instruction(start)) => start != self.instructions,
-            Some(MonitorTrap::Due) => true,
-        };
-        if is_due {
-            return Err(self.vmx_exit(Exit::new(ExitReason::MonitorTrapFlag)));
-        }
-        Ok(())
+/// [SDM3 "VMX-Preemption Timer"]
+pub(crate) fn timer(cpu: &mut Cpu) -> Result<(), Stop> {
+    if timer_has_expired(cpu) {
+        return Err(intercept::exit_with(cpu, Exit::new(ExitReason::PreemptionTimer)));
     }
+    Ok(())
+}
 
-    /// An event has been delivered: its handler's first instruction comes after the exit of the
-    /// monitor trap flag. [SDM3 "Monitor Trap Flag"]
-    pub(crate) fn vmx_note_delivery(&mut self) {
-        if let Some(guest) = self.guest.vmx.current.as_mut() {
-            guest.monitor_trap = guest.monitor_trap.map(|_| MonitorTrap::Due);
-        }
+fn timer_has_expired(cpu: &Cpu) -> bool {
+    let end = cpu.guest.running.vmx().and_then(|guest| guest.timer);
+    end.is_some_and(|end| cpu.tsc() >> entry::timer_rate(cpu) >= end)
+}
+
+/// A SIPI has come: only a guest that waits for it leaves.
+pub(crate) fn startup(cpu: &mut Cpu, vector: u8) {
+    if let Some(guest) = cpu.guest.running.vmx_mut() {
+        guest.exit = Some(Exit::qualified(ExitReason::Sipi, vector.into()));
+        cpu.pending.attention |= Attention::GUEST_BOUNDARY;
+        cpu.pending.set_activity(crate::Activity::Running);
     }
+}
 
-    /// Whether an event was delivered at this boundary under the monitor trap flag.
-    pub(crate) fn vmx_monitor_trap_is_due(&self) -> bool {
-        let guest = self.guest.vmx.current.as_ref();
-        guest.is_some_and(|guest| guest.monitor_trap == Some(MonitorTrap::Due))
+/// When the preemption timer is going to expire; a guest that waits for a SIPI does not see it.
+pub(super) fn deadline(cpu: &Cpu) -> Option<Picoseconds> {
+    if cpu.pending.activity == crate::Activity::WaitForStartup {
+        return None;
     }
+    let end = cpu.guest.running.vmx()?.timer?;
+    let ticks = (end << entry::timer_rate(cpu)).wrapping_sub(cpu.tsc_offset);
+    Some(Picoseconds::at_tick(ticks, cpu.model.tsc_hertz()))
+}
 
-    /// [SDM3 "VMX-Preemption Timer"]
-    pub(crate) fn vmx_timer(&mut self) -> Result<(), Stop> {
-        if self.timer_has_expired() {
-            return Err(self.vmx_exit(Exit::new(ExitReason::PreemptionTimer)));
-        }
-        Ok(())
+fn nmi_window_is_open(cpu: &Cpu) -> bool {
+    cpu.guest.running.vmx().is_some_and(|guest| {
+        guest.controls.primary.contains(PrimaryControls::NMI_WINDOW_EXITING)
+            && !guest.blocks_virtual_nmis
+    })
+}
+
+fn interrupt_window_is_open(cpu: &Cpu) -> bool {
+    let window = PrimaryControls::INTERRUPT_WINDOW_EXITING;
+    let guest = cpu.guest.running.vmx();
+    guest.is_some_and(|guest| guest.controls.primary.contains(window))
+        && cpu.registers.flags.has(rflags::IF)
+}
+
+/// Both windows are closed in an interrupt shadow.
+pub(crate) fn nmi_window(cpu: &mut Cpu) -> Result<(), Stop> {
+    if nmi_window_is_open(cpu) {
+        return Err(intercept::exit_with(cpu, Exit::new(ExitReason::NmiWindow)));
     }
+    Ok(())
+}
 
-    fn timer_has_expired(&self) -> bool {
-        let end = self.guest.vmx.current.as_ref().and_then(|guest| guest.timer);
-        end.is_some_and(|end| self.tsc() >> self.timer_rate() >= end)
+/// The window, or the virtual interrupt that there is without it.
+pub(crate) fn vmx_interrupt_window(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
+    if interrupt_window_is_open(cpu) {
+        return Err(intercept::exit_with(cpu, Exit::new(ExitReason::InterruptWindow)));
     }
+    apic::virtual_interrupt(cpu, bus)
+}
 
-    /// A SIPI has come: only a guest that waits for it leaves.
-    pub(crate) fn vmx_startup(&mut self, vector: u8) {
-        if let Some(guest) = self.guest.vmx.current.as_mut() {
-            guest.exit = Some(Exit::qualified(ExitReason::Sipi, vector.into()));
-            self.pending.attention |= Attention::GUEST_BOUNDARY;
-            self.pending.set_activity(crate::Activity::Running);
-        }
+/// Whether a guest that waits in HLT or MWAIT leaves.
+pub(crate) fn wakes(cpu: &Cpu) -> bool {
+    timer_has_expired(cpu)
+        || nmi_window_is_open(cpu)
+        || interrupt_window_is_open(cpu)
+        || apic::apicv_has_interrupt(cpu)
+}
+
+/// A guest is woken: an exit that follows at once says that it was halted.
+pub(crate) fn note_wake(cpu: &mut Cpu) {
+    let now = cpu.instructions;
+    let was_halted = cpu.pending.activity == crate::Activity::Halted;
+    if let Some(guest) = cpu.guest.running.vmx_mut().filter(|_| was_halted) {
+        guest.halted_at = Some(now);
     }
+}
 
-    /// When the preemption timer is going to expire; a guest that waits for a SIPI does not see it.
-    pub fn guest_deadline(&self) -> Option<Picoseconds> {
-        if self.pending.activity == crate::Activity::WaitForStartup {
-            return None;
-        }
-        let end = self.guest.vmx.current.as_ref()?.timer?;
-        let ticks = (end << self.timer_rate()).wrapping_sub(self.tsc_offset);
-        Some(Picoseconds::at_tick(ticks, self.model.tsc_hertz()))
-    }
-
-    fn nmi_window_is_open(&self) -> bool {
-        self.guest.vmx.current.as_ref().is_some_and(|guest| {
-            guest.controls.primary.contains(PrimaryControls::NMI_WINDOW_EXITING)
-                && !guest.blocks_virtual_nmis
-        })
-    }
-
-    fn interrupt_window_is_open(&self) -> bool {
-        let window = PrimaryControls::INTERRUPT_WINDOW_EXITING;
-        let guest = self.guest.vmx.current.as_ref();
-        guest.is_some_and(|guest| guest.controls.primary.contains(window))
-            && self.registers.flags.has(rflags::IF)
-    }
-
-    /// Both windows are closed in an interrupt shadow.
-    pub(crate) fn vmx_nmi_window(&mut self) -> Result<(), Stop> {
-        if self.nmi_window_is_open() {
-            return Err(self.vmx_exit(Exit::new(ExitReason::NmiWindow)));
-        }
-        Ok(())
-    }
-
-    /// The window, or the virtual interrupt that there is without it.
-    pub(crate) fn vmx_interrupt_window(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        if self.interrupt_window_is_open() {
-            return Err(self.vmx_exit(Exit::new(ExitReason::InterruptWindow)));
-        }
-        self.vmx_virtual_interrupt(bus)
-    }
-
-    /// Whether a guest that waits in HLT or MWAIT leaves.
-    pub(crate) fn vmx_wakes(&self) -> bool {
-        self.timer_has_expired()
-            || self.nmi_window_is_open()
-            || self.interrupt_window_is_open()
-            || self.apicv_has_interrupt()
-    }
-
-    /// A guest is woken: an exit that follows at once says that it was halted.
-    pub(crate) fn vmx_note_wake(&mut self) {
-        let now = self.instructions;
-        self.pending.attention |= Attention::VIRTUAL_INTERRUPT;
-        let was_halted = self.pending.activity == crate::Activity::Halted;
-        if let Some(guest) = self.guest.vmx.current.as_mut().filter(|_| was_halted) {
-            guest.halted_at = Some(now);
-        }
-    }
-
-    /// Whether a maskable interrupt is taken: one that exits does not look at IF.
-    pub(crate) fn vmx_accepts_interrupts(&self, own: bool) -> bool {
-        let exits = self.guest.vmx.current.as_ref().is_some_and(|guest| {
+/// Whether a maskable interrupt is taken: one that exits does not look at IF.
+pub(crate) fn accepts_interrupts(cpu: &Cpu, own: bool) -> bool {
+    let exits =
+        cpu.guest.running.vmx().is_some_and(|guest| {
             guest.controls.pin.contains(PinControls::EXTERNAL_INTERRUPT_EXITING)
         });
-        if exits { !self.pending.attention.contains(Attention::SHADOW) } else { own }
-    }
+    if exits { !cpu.pending.attention.contains(Attention::SHADOW) } else { own }
+}
 
-    /// Whether an interrupt that exits is acknowledged on the way.
-    pub(crate) fn vmx_acknowledges(&self) -> bool {
-        use arch::vmx::ExitControls;
-        self.guest.vmx.current.as_ref().is_some_and(|guest| {
-            guest.controls.pin.contains(PinControls::EXTERNAL_INTERRUPT_EXITING)
-                && guest.controls.exit.contains(ExitControls::ACKNOWLEDGE_INTERRUPT)
-        })
-    }
+/// Whether an interrupt that exits is acknowledged on the way.
+pub(crate) fn acknowledges(cpu: &Cpu) -> bool {
+    use arch::vmx::ExitControls;
+    cpu.guest.running.vmx().is_some_and(|guest| {
+        guest.controls.pin.contains(PinControls::EXTERNAL_INTERRUPT_EXITING)
+            && guest.controls.exit.contains(ExitControls::ACKNOWLEDGE_INTERRUPT)
+    })
+}
 
-    /// IRET ends the blocking of virtual NMIs; with NMI exiting alone it ends none.
-    pub(crate) fn vmx_unblock_nmis(&mut self) {
-        let Some(guest) = self.guest.vmx.current.as_mut() else { return };
-        let pin = guest.controls.pin;
-        if pin.contains(PinControls::VIRTUAL_NMIS) {
-            guest.blocks_virtual_nmis = false;
-        } else if !pin.contains(PinControls::NMI_EXITING) {
-            self.pending.nmi_blocked = false;
-        }
+/// IRET ends the blocking of virtual NMIs; with NMI exiting alone it ends none.
+pub(crate) fn unblock_nmis(cpu: &mut Cpu) {
+    let Some(guest) = cpu.guest.running.vmx_mut() else { return };
+    let pin = guest.controls.pin;
+    if pin.contains(PinControls::VIRTUAL_NMIS) {
+        guest.blocks_virtual_nmis = false;
+    } else if !pin.contains(PinControls::NMI_EXITING) {
+        cpu.pending.nmi_blocked = false;
     }
 }

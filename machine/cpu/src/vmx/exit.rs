@@ -2,9 +2,13 @@
 
 use super::state::{Exit, Guest};
 use super::vmcs::{SIZE, Vmcs};
+use crate::guest::Running;
 use crate::state::Attention;
 use crate::state::{Event, Origin};
 use crate::stop::SoftwareSource;
+use crate::vmx::entry;
+use crate::vmx::host;
+use crate::vmx::vmcs::write_vmcs;
 use crate::width::{RAX, RCX, RDX, RSP};
 use crate::{Bus, Cpu};
 use arch::address::SystemPhysical;
@@ -21,213 +25,209 @@ use bus::{ControlBlock, Happening, VmExit};
 
 type Image<'a> = Vmcs<&'a mut [u8]>;
 
-impl Cpu {
-    /// Leaves the guest for the reason that it holds.
-    pub(crate) fn vmx_leave(&mut self, bus: &mut Bus<'_>) {
-        let Some(mut running) = self.guest.vmx.current.take() else { return };
-        let Some(mut exit) = running.exit.take() else { return };
-        let at = running.vmcs;
-        let vectoring = self.original_event(&exit);
-        if exit.instruction_length == 0 {
-            exit.instruction_length = self.length_at_exit(bus, &running, &exit, vectoring);
-        }
-        let reason = ExitReasonField::new().with_basic(exit.reason);
-        let original = vectoring
-            .map_or(0, |(info, error)| u64::from(info.into_bits()) | u64::from(error) << 32);
-        self.record_exit(bus, at, reason, &exit, original);
-        let snapshot = self.clone_for_exit(&running, &exit, vectoring.is_some());
-        self.write_vmcs(bus, at, |vmcs| {
-            store_information(vmcs, &exit, vectoring);
-            snapshot.store(vmcs, &running);
-            let injected = vmcs.get(control::ENTRY_INTERRUPTION_INFO);
-            vmcs.set(control::ENTRY_INTERRUPTION_INFO, injected & 0x7FFF_FFFF);
-        });
-        let bytes = bus.memory.slice(at, SIZE).map_or_else(|_| vec![0; SIZE], <[u8]>::to_vec);
-        let Some(vmcs) = Vmcs::new(bytes) else { return };
-        if self.store_exit_msrs(bus, &vmcs).is_err() {
-            return self.vmx_abort(bus, at, AbortCode::SavingMsrs);
-        }
-        let is_nmi = exit.reason == ExitReason::ExceptionOrNmi
-            && exit.interruption.kind() == InterruptionType::Nmi;
-        if running.vpid == 0 {
-            self.tlb.flush_asid(0);
-        }
-        self.load_host_state(bus, &vmcs, &running.controls, is_nmi);
+/// Leaves the guest for the reason that it holds.
+pub(crate) fn leave(cpu: &mut Cpu, bus: &mut Bus<'_>) {
+    let Running::Vmx(mut running) = std::mem::take(&mut cpu.guest.running) else { return };
+    let Some(mut exit) = running.exit.take() else { return };
+    let at = running.vmcs;
+    let vectoring = original_event(cpu, &exit);
+    if exit.instruction_length == 0 {
+        exit.instruction_length = length_at_exit(cpu, bus, &running, &exit, vectoring);
     }
+    let reason = ExitReasonField::new().with_basic(exit.reason);
+    let original =
+        vectoring.map_or(0, |(info, error)| u64::from(info.into_bits()) | u64::from(error) << 32);
+    record_exit(cpu, bus, at, reason, &exit, original);
+    let snapshot = clone_for_exit(cpu, &running, &exit, vectoring.is_some());
+    write_vmcs(bus, at, |vmcs| {
+        store_information(vmcs, &exit, vectoring);
+        snapshot.store(vmcs, &running);
+        let injected = vmcs.get(control::ENTRY_INTERRUPTION_INFO);
+        vmcs.set(control::ENTRY_INTERRUPTION_INFO, injected & 0x7FFF_FFFF);
+    });
+    let bytes = bus.memory.slice(at, SIZE).map_or_else(|_| vec![0; SIZE], <[u8]>::to_vec);
+    let Some(vmcs) = Vmcs::new(bytes) else { return };
+    if host::store_exit_msrs(cpu, bus, &vmcs).is_err() {
+        return abort(cpu, bus, at, AbortCode::SavingMsrs);
+    }
+    let is_nmi = exit.reason == ExitReason::ExceptionOrNmi
+        && exit.interruption.kind() == InterruptionType::Nmi;
+    if running.vpid == 0 {
+        cpu.tlb.flush_asid(0);
+    }
+    host::load_host_state(cpu, bus, &vmcs, &running.controls, is_nmi);
+}
 
-    /// The processor cannot go on. [SDM3 "VMX Aborts"]
-    pub(super) fn vmx_abort(&mut self, bus: &mut Bus<'_>, at: SystemPhysical, code: AbortCode) {
-        self.write_vmcs(bus, at, |vmcs| vmcs.set_abort_indicator(code.into_bits()));
-        self.pending.set_activity(crate::Activity::Shutdown);
-    }
+/// The processor cannot go on. [SDM3 "VMX Aborts"]
+pub(super) fn abort(cpu: &mut Cpu, bus: &mut Bus<'_>, at: SystemPhysical, code: AbortCode) {
+    write_vmcs(bus, at, |vmcs| vmcs.set_abort_indicator(code.into_bits()));
+    cpu.pending.set_activity(crate::Activity::Shutdown);
+}
 
-    /// `vectoring` is the event whose delivery the exit interrupted, its error code above.
-    pub(super) fn record_exit(
-        &mut self,
-        bus: &mut Bus<'_>,
-        at: SystemPhysical,
-        reason: ExitReasonField,
-        exit: &Exit,
-        vectoring: u64,
-    ) {
-        self.clock.0 += self.guest.vmx.costs.exit.0;
-        let event = exit.interruption.into_bits();
-        let happening = VmExit {
-            block: ControlBlock::Vmcs(at),
-            code: reason.into_bits().into(),
-            qualification: exit.qualification,
-            address: exit.physical,
-            event: u64::from(event) | u64::from(exit.error_code) << 32,
-            delivering: vectoring,
-            instruction: u64::from(exit.instruction_length)
-                | u64::from(exit.instruction_information) << 32,
-            ip: self.registers.ip,
-        };
-        bus.platform.record(self.visit(), Happening::VmExit(happening));
-        let is_write = exit.reason == ExitReason::Wrmsr;
-        if is_write || exit.reason == ExitReason::Rdmsr {
-            let index = self.registers.gpr[RCX] as u32;
-            let [low, high] = [RAX, RDX].map(|register| self.registers.gpr[register] & 0xFFFF_FFFF);
-            let value = if is_write { high << 32 | low } else { 0 };
-            bus.platform.record(self.visit(), Happening::MsrAccess { index, is_write, value });
-        }
+/// `vectoring` is the event whose delivery the exit interrupted, its error code above.
+pub(super) fn record_exit(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    at: SystemPhysical,
+    reason: ExitReasonField,
+    exit: &Exit,
+    vectoring: u64,
+) {
+    cpu.clock.0 += cpu.guest.vmx.costs.exit.0;
+    let event = exit.interruption.into_bits();
+    let happening = VmExit {
+        block: ControlBlock::Vmcs(at),
+        code: reason.into_bits().into(),
+        qualification: exit.qualification,
+        address: exit.physical,
+        event: u64::from(event) | u64::from(exit.error_code) << 32,
+        delivering: vectoring,
+        instruction: u64::from(exit.instruction_length)
+            | u64::from(exit.instruction_information) << 32,
+        ip: cpu.registers.ip,
+    };
+    bus.platform.record(cpu.visit(), Happening::VmExit(happening));
+    let is_write = exit.reason == ExitReason::Wrmsr;
+    if is_write || exit.reason == ExitReason::Rdmsr {
+        let index = cpu.registers.gpr[RCX] as u32;
+        let [low, high] = [RAX, RDX].map(|register| cpu.registers.gpr[register] & 0xFFFF_FFFF);
+        let value = if is_write { high << 32 | low } else { 0 };
+        bus.platform.record(cpu.visit(), Happening::MsrAccess { index, is_write, value });
     }
+}
 
-    /// Only the reason and the qualification; the valid bit of the injected event stays.
-    pub(super) fn store_entry_failure(
-        &mut self,
-        bus: &mut Bus<'_>,
-        at: SystemPhysical,
-        reason: ExitReason,
-        qualification: u64,
-    ) {
-        let reason = ExitReasonField::new().with_basic(reason).with_is_entry_failure(true);
-        self.write_vmcs(bus, at, |vmcs| {
-            vmcs.set(fields::REASON, reason.into_bits().into());
-            vmcs.set(fields::QUALIFICATION, qualification);
-        });
-    }
+/// Only the reason and the qualification; the valid bit of the injected event stays.
+pub(super) fn store_entry_failure(
+    bus: &mut Bus<'_>,
+    at: SystemPhysical,
+    reason: ExitReason,
+    qualification: u64,
+) {
+    let reason = ExitReasonField::new().with_basic(reason).with_is_entry_failure(true);
+    write_vmcs(bus, at, |vmcs| {
+        vmcs.set(fields::REASON, reason.into_bits().into());
+        vmcs.set(fields::QUALIFICATION, qualification);
+    });
+}
 
-    /// The event whose delivery the exit interrupted. [SDM3 "Information for VM Exits During Event
-    /// Delivery"]
-    fn original_event(&mut self, exit: &Exit) -> Option<(InterruptionInfo, u32)> {
-        let event = self.pending.delivering.take()?;
-        let is_double_fault = exit.reason == ExitReason::ExceptionOrNmi
-            && exit.interruption.kind() == InterruptionType::HardwareException
-            && exit.interruption.vector() == exception::DOUBLE_FAULT;
-        if is_double_fault || exit.reason == ExitReason::TripleFault {
-            return None;
-        }
-        let error = event.error.filter(|_| !self.control.is_real());
-        let info = InterruptionInfo::event(kind_of(event), event.vector, error.is_some());
-        Some((info, error.unwrap_or(0)))
+/// The event whose delivery the exit interrupted. [SDM3 "Information for VM Exits During Event
+/// Delivery"]
+fn original_event(cpu: &mut Cpu, exit: &Exit) -> Option<(InterruptionInfo, u32)> {
+    let event = cpu.pending.delivering.take()?;
+    let is_double_fault = exit.reason == ExitReason::ExceptionOrNmi
+        && exit.interruption.kind() == InterruptionType::HardwareException
+        && exit.interruption.vector() == exception::DOUBLE_FAULT;
+    if is_double_fault || exit.reason == ExitReason::TripleFault {
+        return None;
     }
+    let error = event.error.filter(|_| !cpu.control.is_real());
+    let info = InterruptionInfo::event(kind_of(event), event.vector, error.is_some());
+    Some((info, error.unwrap_or(0)))
+}
 
-    /// That of the instruction whose software event was being delivered, or of the one whose access
-    /// EPT refused: hypervisors skip it by this.
-    fn length_at_exit(
-        &mut self,
-        bus: &mut Bus<'_>,
-        running: &Guest,
-        exit: &Exit,
-        vectoring: Option<(InterruptionInfo, u32)>,
-    ) -> u32 {
-        if let Some((info, _)) = vectoring {
-            let is_software = info.kind().is_software();
-            return if is_software { self.pending.software_length as u32 } else { 0 };
-        }
-        let is_access = matches!(
-            exit.reason,
-            ExitReason::EptViolation | ExitReason::EptMisconfiguration | ExitReason::ApicAccess
-        );
-        if !is_access {
-            return 0;
-        }
-        // The bytes are fetched as the guest would.
-        self.guest.vmx.current = Some(Box::new(running.clone()));
-        let length = self.length_of_instruction(bus);
-        self.guest.vmx.current = None;
-        length
+/// That of the instruction whose software event was being delivered, or of the one whose access
+/// EPT refused: hypervisors skip it by this.
+fn length_at_exit(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    running: &Guest,
+    exit: &Exit,
+    vectoring: Option<(InterruptionInfo, u32)>,
+) -> u32 {
+    if let Some((info, _)) = vectoring {
+        let is_software = info.kind().is_software();
+        return if is_software { cpu.pending.software_length as u32 } else { 0 };
     }
+    let is_access = matches!(
+        exit.reason,
+        ExitReason::EptViolation | ExitReason::EptMisconfiguration | ExitReason::ApicAccess
+    );
+    if !is_access {
+        return 0;
+    }
+    // The bytes are fetched as the guest would.
+    cpu.guest.running = Running::Vmx(Box::new(running.clone()));
+    let length = length_of_instruction(cpu, bus);
+    cpu.guest.running = Running::Bare;
+    length
+}
 
-    fn length_of_instruction(&mut self, bus: &mut Bus<'_>) -> u32 {
-        let linear = self.registers.code_base().wrapping_add(self.registers.ip);
-        let mut bytes = Vec::new();
-        for at in 0..crate::operation::decode::MAX_LENGTH as u64 {
-            let here = linear.wrapping_add(at);
-            let Ok(Some(page)) = self.locate_fetch(bus, here) else { break };
-            let Some(byte) = bus.memory.ram.get((page + (here & 0xFFF)) as usize) else { break };
-            bytes.push(*byte);
-        }
-        let code = &self.registers.segments[SegmentRegister::Cs].attributes;
-        let bits = match (self.is_64_bit(), code.is_big()) {
-            (true, _) => 64,
-            (false, true) => 32,
-            (false, false) => 16,
-        };
-        let mut decoder = iced_x86::Decoder::new(bits, &bytes, iced_x86::DecoderOptions::NONE);
-        let instruction = decoder.decode();
-        if instruction.is_invalid() { 0 } else { instruction.len() as u32 }
+fn length_of_instruction(cpu: &mut Cpu, bus: &mut Bus<'_>) -> u32 {
+    let linear = cpu.registers.code_base().wrapping_add(cpu.registers.ip);
+    let mut bytes = Vec::new();
+    for at in 0..crate::operation::decode::MAX_LENGTH as u64 {
+        let here = linear.wrapping_add(at);
+        let Ok(Some(page)) = cpu.locate_fetch(bus, here) else { break };
+        let Some(byte) = bus.memory.ram.get((page + (here & 0xFFF)) as usize) else { break };
+        bytes.push(*byte);
     }
+    let code = &cpu.registers.segments[SegmentRegister::Cs].attributes;
+    let bits = match (cpu.is_64_bit(), code.is_big()) {
+        (true, _) => 64,
+        (false, true) => 32,
+        (false, false) => 16,
+    };
+    let mut decoder = iced_x86::Decoder::new(bits, &bytes, iced_x86::DecoderOptions::NONE);
+    let instruction = decoder.decode();
+    if instruction.is_invalid() { 0 } else { instruction.len() as u32 }
+}
 
-    fn clone_for_exit(&self, running: &Guest, exit: &Exit, is_vectoring: bool) -> GuestState {
-        let was_halted = running.halted_at == Some(self.instructions) && !is_vectoring;
-        let shadow = self.pending.attention.contains(Attention::SHADOW);
-        let is_stack = self.pending.attention.contains(Attention::STACK_SHADOW);
-        let virtual_nmis = running.controls.pin.contains(PinControls::VIRTUAL_NMIS);
-        let blocked =
-            if virtual_nmis { running.blocks_virtual_nmis } else { self.pending.nmi_blocked };
-        let interruptibility = Interruptibility::new()
-            .with_blocked_by_sti(shadow && !is_stack)
-            .with_blocked_by_mov_ss(shadow && is_stack)
-            .with_blocked_by_nmi(blocked);
-        let keeps_traps = is_stack
-            || exit.reason.is_trap_like()
-            || matches!(exit.reason, ExitReason::Init | ExitReason::MonitorTrapFlag);
-        let pending = if keeps_traps { self.pending_debug() } else { PendingDebug::new() };
-        let rate = self.timer_rate();
-        let now = self.tsc() >> rate;
-        let flags = self.registers.flags.bits();
-        let is_access = matches!(
-            exit.reason,
-            ExitReason::EptViolation
-                | ExitReason::EptMisconfiguration
-                | ExitReason::PageModificationLogFull
-        );
-        let resume = exit.resume_flag.or((is_access && !is_vectoring).then_some(true));
-        let flags = match resume {
-            Some(true) => flags | rflags::RF,
-            Some(false) => flags & !rflags::RF,
-            None => flags,
-        };
-        GuestState {
-            activity: match exit.reason {
-                ExitReason::Sipi => GuestActivity::WaitForSipi,
-                _ if was_halted => GuestActivity::Hlt,
-                _ => GuestActivity::Active,
-            },
-            interruptibility,
-            pending,
-            timer: running.timer.map_or(0, |end| end.saturating_sub(now)),
-            flags,
-            control: self.control.clone(),
-            dr7: self.debug.dr7,
-            segments: SegmentRegister::ALL.map(|register| self.registers.segments[register]),
-            cpl: self.registers.cpl,
-            rsp: self.registers.gpr[RSP],
-            rip: self.registers.ip,
-        }
+fn clone_for_exit(cpu: &Cpu, running: &Guest, exit: &Exit, is_vectoring: bool) -> GuestState {
+    let was_halted = running.halted_at == Some(cpu.instructions) && !is_vectoring;
+    let shadow = cpu.pending.attention.contains(Attention::SHADOW);
+    let is_stack = cpu.pending.attention.contains(Attention::STACK_SHADOW);
+    let virtual_nmis = running.controls.pin.contains(PinControls::VIRTUAL_NMIS);
+    let blocked = if virtual_nmis { running.blocks_virtual_nmis } else { cpu.pending.nmi_blocked };
+    let interruptibility = Interruptibility::new()
+        .with_blocked_by_sti(shadow && !is_stack)
+        .with_blocked_by_mov_ss(shadow && is_stack)
+        .with_blocked_by_nmi(blocked);
+    let keeps_traps = is_stack
+        || exit.reason.is_trap_like()
+        || matches!(exit.reason, ExitReason::Init | ExitReason::MonitorTrapFlag);
+    let pending = if keeps_traps { pending_debug(cpu) } else { PendingDebug::new() };
+    let rate = entry::timer_rate(cpu);
+    let now = cpu.tsc() >> rate;
+    let flags = cpu.registers.flags.bits();
+    let is_access = matches!(
+        exit.reason,
+        ExitReason::EptViolation
+            | ExitReason::EptMisconfiguration
+            | ExitReason::PageModificationLogFull
+    );
+    let resume = exit.resume_flag.or((is_access && !is_vectoring).then_some(true));
+    let flags = match resume {
+        Some(true) => flags | rflags::RF,
+        Some(false) => flags & !rflags::RF,
+        None => flags,
+    };
+    GuestState {
+        activity: match exit.reason {
+            ExitReason::Sipi => GuestActivity::WaitForSipi,
+            _ if was_halted => GuestActivity::Hlt,
+            _ => GuestActivity::Active,
+        },
+        interruptibility,
+        pending,
+        timer: running.timer.map_or(0, |end| end.saturating_sub(now)),
+        flags,
+        control: cpu.control.clone(),
+        dr7: cpu.debug.dr7,
+        segments: SegmentRegister::ALL.map(|register| cpu.registers.segments[register]),
+        cpl: cpu.registers.cpl,
+        rsp: cpu.registers.gpr[RSP],
+        rip: cpu.registers.ip,
     }
+}
 
-    fn pending_debug(&self) -> PendingDebug {
-        let causes = self.debug.pending;
-        let waits = self.pending.attention.contains(Attention::DEBUG_TRAP);
-        let step = causes & debug::DR6_SINGLE_STEP != 0;
-        PendingDebug::new()
-            .with_breakpoints(causes as u8 & 0xF)
-            .with_has_enabled_breakpoint(waits && causes & 0xF != 0)
-            .with_single_step(step)
-    }
+fn pending_debug(cpu: &Cpu) -> PendingDebug {
+    let causes = cpu.debug.pending;
+    let waits = cpu.pending.attention.contains(Attention::DEBUG_TRAP);
+    let step = causes & debug::DR6_SINGLE_STEP != 0;
+    PendingDebug::new()
+        .with_breakpoints(causes as u8 & 0xF)
+        .with_has_enabled_breakpoint(waits && causes & 0xF != 0)
+        .with_single_step(step)
 }
 
 /// What kind of event was being delivered.

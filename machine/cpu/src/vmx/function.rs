@@ -4,6 +4,9 @@ use super::check::{Controls, is_legal_ept_pointer};
 use super::state::Exit;
 use super::vmcs::Vmcs;
 use crate::operation::Op;
+use crate::vmx::entry;
+use crate::vmx::intercept;
+use crate::vmx::vmcs::write_vmcs;
 use crate::width::{RAX, RCX};
 use crate::{Bus, Cpu, Stop};
 use arch::address::SystemPhysical;
@@ -29,7 +32,7 @@ pub(super) fn ept_pointers(vmcs: &Vmcs<Vec<u8>>, controls: &Controls) -> Option<
 /// privilege level. A function that is not enabled, and one that fails, is an exit.
 /// [SDM3 "VMFUNC—Invoke VM function"]
 pub(super) fn vmfunc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let Some(guest) = cpu.guest.vmx.current.as_ref() else { return Err(Stop::INVALID_OPCODE) };
+    let Some(guest) = cpu.guest.running.vmx() else { return Err(Stop::INVALID_OPCODE) };
     if !guest.controls.secondary.contains(SecondaryControls::VM_FUNCTIONS) {
         return Err(Stop::INVALID_OPCODE);
     }
@@ -37,28 +40,26 @@ pub(super) fn vmfunc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), St
     let index = cpu.registers.gpr[RCX] & 0xFFFF_FFFF;
     if let Some(list) = list.filter(|_| index < LIST_ENTRIES) {
         let bits = bus.memory.read_u64(list.offset(8 * index)).unwrap_or(!0);
-        if cpu.with_vmx_checks(bus, |checks| is_legal_ept_pointer(bits, checks)) {
-            cpu.switch_ept_pointer(bus, bits, index as u16);
+        if entry::with_vmx_checks(cpu, bus, |checks| is_legal_ept_pointer(bits, checks)) {
+            switch_ept_pointer(cpu, bus, bits, index as u16);
             return Err(Stop::END_BLOCK);
         }
     }
-    Err(cpu.vmx_exit_of_instruction(op, Exit::new(ExitReason::Vmfunc)))
+    Err(intercept::exit_of_instruction(cpu, op, Exit::new(ExitReason::Vmfunc)))
 }
 
-impl Cpu {
-    /// [SDM3 "EPTP Switching"]
-    fn switch_ept_pointer(&mut self, bus: &mut Bus<'_>, bits: u64, index: u16) {
-        let Some(guest) = self.guest.vmx.current.as_mut() else { return };
-        let Some(ept) = guest.ept.as_mut() else { return };
-        ept.pointer = EptPointer::from_bits(bits);
-        let (vmcs, vpid, ept) = (guest.vmcs, guest.vpid, *ept);
-        let names_index = guest.exception_area.is_some();
-        self.write_vmcs(bus, vmcs, |vmcs| {
-            vmcs.set(control::EPT_POINTER, bits);
-            if names_index {
-                vmcs.set(control::EPTP_INDEX, index.into());
-            }
-        });
-        self.tag_translations(vpid, Some(ept));
-    }
+/// [SDM3 "EPTP Switching"]
+fn switch_ept_pointer(cpu: &mut Cpu, bus: &mut Bus<'_>, bits: u64, index: u16) {
+    let Some(guest) = cpu.guest.running.vmx_mut() else { return };
+    let Some(ept) = guest.ept.as_mut() else { return };
+    ept.pointer = EptPointer::from_bits(bits);
+    let (vmcs, vpid, ept) = (guest.vmcs, guest.vpid, *ept);
+    let names_index = guest.exception_area.is_some();
+    write_vmcs(bus, vmcs, |vmcs| {
+        vmcs.set(control::EPT_POINTER, bits);
+        if names_index {
+            vmcs.set(control::EPTP_INDEX, index.into());
+        }
+    });
+    entry::tag_translations(cpu, vpid, Some(ept));
 }

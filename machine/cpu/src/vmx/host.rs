@@ -4,6 +4,8 @@ use super::check::Controls;
 use super::entry::CR0_KEPT;
 use super::vmcs::Vmcs;
 use crate::state::{Attention, TableRegister};
+use crate::vmx::entry;
+use crate::vmx::exit;
 use crate::width::RSP;
 use crate::{Activity, Bus, Cpu};
 use arch::address::SystemPhysical;
@@ -31,156 +33,153 @@ const fn is_unloadable(index: u32) -> bool {
     matches!(index, arch::msr::FS_BASE | arch::msr::GS_BASE | 0x800..=0x8FF)
 }
 
-impl Cpu {
-    pub(super) fn load_host_state(
-        &mut self,
-        bus: &mut Bus<'_>,
-        vmcs: &Image,
-        controls: &Controls,
-        is_nmi: bool,
-    ) {
-        self.load_host_registers(vmcs, controls);
-        self.load_host_segments(vmcs, controls);
-        self.pending.attention.remove(
-            Attention::SHADOW
-                | Attention::STACK_SHADOW
-                | Attention::GUEST_BOUNDARY
-                | Attention::DEBUG_TRAP
-                | Attention::WINDOW
-                | Attention::VIRTUAL_INTERRUPT
-                | Attention::ONE_INSTRUCTION,
-        );
-        self.pending.attention |= Attention::INTERRUPT | Attention::TIMER;
-        self.debug.pending = 0;
-        self.pending.monitored = None;
-        self.pending.nmi_blocked |= is_nmi;
-        self.pending.set_activity(Activity::Running);
-        self.vmx_refresh();
-        let is_pae = self.control.cr4.contains(Cr4::PAE) && !self.control.is_long_mode();
-        let at = self.guest.vmx.vmcs.unwrap_or(SystemPhysical(0));
-        if is_pae && self.load_pdptes(bus, self.control.cr3).is_err() {
-            return self.vmx_abort(bus, at, AbortCode::HostPdptes);
-        }
-        let (address, count) = (control::EXIT_MSR_LOAD_ADDRESS, control::EXIT_MSR_LOAD_COUNT);
-        if self.load_msrs(bus, vmcs, address, count).is_err() {
-            self.vmx_abort(bus, at, AbortCode::LoadingMsrs);
-        }
+pub(super) fn load_host_state(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    vmcs: &Image,
+    controls: &Controls,
+    is_nmi: bool,
+) {
+    load_host_registers(cpu, vmcs, controls);
+    load_host_segments(cpu, vmcs, controls);
+    cpu.pending.attention.remove(
+        Attention::SHADOW
+            | Attention::STACK_SHADOW
+            | Attention::GUEST_BOUNDARY
+            | Attention::DEBUG_TRAP
+            | Attention::WINDOW
+            | Attention::VIRTUAL_INTERRUPT
+            | Attention::ONE_INSTRUCTION,
+    );
+    cpu.pending.attention |= Attention::INTERRUPT | Attention::TIMER;
+    cpu.debug.pending = 0;
+    cpu.pending.monitored = None;
+    cpu.pending.nmi_blocked |= is_nmi;
+    cpu.pending.set_activity(Activity::Running);
+    entry::refresh(cpu);
+    let is_pae = cpu.control.cr4.contains(Cr4::PAE) && !cpu.control.is_long_mode();
+    let at = cpu.guest.vmx.vmcs.unwrap_or(SystemPhysical(0));
+    if is_pae && cpu.load_pdptes(bus, cpu.control.cr3).is_err() {
+        return exit::abort(cpu, bus, at, AbortCode::HostPdptes);
     }
+    let (address, count) = (control::EXIT_MSR_LOAD_ADDRESS, control::EXIT_MSR_LOAD_COUNT);
+    if load_msrs(cpu, bus, vmcs, address, count).is_err() {
+        exit::abort(cpu, bus, at, AbortCode::LoadingMsrs);
+    }
+}
 
-    fn load_host_registers(&mut self, vmcs: &Image, controls: &Controls) {
-        let get = |field| vmcs.get(field);
-        let exits = controls.exit;
-        let is_64_bit = exits.contains(ExitControls::HOST_ADDRESS_SPACE_SIZE);
-        let kept = self.control.cr0.bits() & CR0_KEPT;
-        self.control.cr0 = Cr0::from_bits_retain(get(host::CR0) & !CR0_KEPT | kept);
-        self.control.cr4 = Cr4::from_bits_retain(get(host::CR4));
-        self.control.cr3 = get(host::CR3);
-        if exits.contains(ExitControls::LOAD_EFER) {
-            self.control.efer = Efer::from_bits_retain(get(host::EFER));
-        }
-        let long = Efer::LONG_MODE_ACTIVE | Efer::LONG_MODE_ENABLE;
-        self.control.efer.set(long, is_64_bit);
-        if exits.contains(ExitControls::LOAD_PAT) {
-            self.control.msr.pat = get(host::PAT);
-        }
-        self.debug.dr7 = debug::DR7_RESET;
-        self.write_debug_control(0);
-        let calls = &mut self.control.syscall;
-        calls.sysenter_cs = get(host::SYSENTER_CS);
-        calls.sysenter_esp = get(host::SYSENTER_ESP);
-        calls.sysenter_eip = get(host::SYSENTER_EIP);
-        self.write_flags(rflags::FIXED, u64::MAX);
-        self.registers.gpr[RSP] = get(host::RSP);
-        self.registers.ip = get(host::RIP);
+fn load_host_registers(cpu: &mut Cpu, vmcs: &Image, controls: &Controls) {
+    let get = |field| vmcs.get(field);
+    let exits = controls.exit;
+    let is_64_bit = exits.contains(ExitControls::HOST_ADDRESS_SPACE_SIZE);
+    let kept = cpu.control.cr0.bits() & CR0_KEPT;
+    cpu.control.cr0 = Cr0::from_bits_retain(get(host::CR0) & !CR0_KEPT | kept);
+    cpu.control.cr4 = Cr4::from_bits_retain(get(host::CR4));
+    cpu.control.cr3 = get(host::CR3);
+    if exits.contains(ExitControls::LOAD_EFER) {
+        cpu.control.efer = Efer::from_bits_retain(get(host::EFER));
     }
+    let long = Efer::LONG_MODE_ACTIVE | Efer::LONG_MODE_ENABLE;
+    cpu.control.efer.set(long, is_64_bit);
+    if exits.contains(ExitControls::LOAD_PAT) {
+        cpu.control.msr.pat = get(host::PAT);
+    }
+    cpu.debug.dr7 = debug::DR7_RESET;
+    cpu.write_debug_control(0);
+    let calls = &mut cpu.control.syscall;
+    calls.sysenter_cs = get(host::SYSENTER_CS);
+    calls.sysenter_esp = get(host::SYSENTER_ESP);
+    calls.sysenter_eip = get(host::SYSENTER_EIP);
+    cpu.write_flags(rflags::FIXED, u64::MAX);
+    cpu.registers.gpr[RSP] = get(host::RSP);
+    cpu.registers.ip = get(host::RIP);
+}
 
-    /// [SDM3 "Loading Host Segment and Descriptor-Table Registers"]
-    fn load_host_segments(&mut self, vmcs: &Image, controls: &Controls) {
-        let get = |field| vmcs.get(field);
-        let is_64_bit = controls.exit.contains(ExitControls::HOST_ADDRESS_SPACE_SIZE);
-        let data = |selector: Field, base: u64| {
-            let selector = vmcs.get(selector) as u16;
-            let attributes = Attributes(if selector == 0 { 0 } else { FLAT_DATA });
-            Segment { selector, attributes, limit: 0xFFFF_FFFF, base }
-        };
-        for (register, selector, base) in [
-            (SegmentRegister::Es, host::ES_SELECTOR, 0),
-            (SegmentRegister::Ss, host::SS_SELECTOR, 0),
-            (SegmentRegister::Ds, host::DS_SELECTOR, 0),
-            (SegmentRegister::Fs, host::FS_SELECTOR, get(host::FS_BASE)),
-            (SegmentRegister::Gs, host::GS_SELECTOR, get(host::GS_BASE)),
-        ] {
-            self.registers.set_segment(register, data(selector, base));
+/// [SDM3 "Loading Host Segment and Descriptor-Table Registers"]
+fn load_host_segments(cpu: &mut Cpu, vmcs: &Image, controls: &Controls) {
+    let get = |field| vmcs.get(field);
+    let is_64_bit = controls.exit.contains(ExitControls::HOST_ADDRESS_SPACE_SIZE);
+    let data = |selector: Field, base: u64| {
+        let selector = vmcs.get(selector) as u16;
+        let attributes = Attributes(if selector == 0 { 0 } else { FLAT_DATA });
+        Segment { selector, attributes, limit: 0xFFFF_FFFF, base }
+    };
+    for (register, selector, base) in [
+        (SegmentRegister::Es, host::ES_SELECTOR, 0),
+        (SegmentRegister::Ss, host::SS_SELECTOR, 0),
+        (SegmentRegister::Ds, host::DS_SELECTOR, 0),
+        (SegmentRegister::Fs, host::FS_SELECTOR, get(host::FS_BASE)),
+        (SegmentRegister::Gs, host::GS_SELECTOR, get(host::GS_BASE)),
+    ] {
+        cpu.registers.set_segment(register, data(selector, base));
+    }
+    let code = Segment {
+        selector: get(host::CS_SELECTOR) as u16,
+        attributes: Attributes(if is_64_bit { LONG_CODE } else { FLAT_CODE }),
+        limit: 0xFFFF_FFFF,
+        base: 0,
+    };
+    cpu.registers.set_segment(SegmentRegister::Cs, code);
+    cpu.set_cpl(0);
+    cpu.control.tr = Segment {
+        selector: get(host::TR_SELECTOR) as u16,
+        attributes: Attributes(BUSY_TASK),
+        limit: HOST_TR_LIMIT,
+        base: get(host::TR_BASE),
+    };
+    cpu.control.ldtr = Segment::default();
+    let limit = HOST_TABLE_LIMIT as u16;
+    cpu.control.gdtr = TableRegister { base: get(host::GDTR_BASE), limit };
+    cpu.control.idtr = TableRegister { base: get(host::IDTR_BASE), limit };
+}
+
+/// `Err` is the number of the entry that failed, counted from 1.
+pub(super) fn load_entry_msrs(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcs: &Image) -> Result<(), u64> {
+    let (address, count) = (control::ENTRY_MSR_LOAD_ADDRESS, control::ENTRY_MSR_LOAD_COUNT);
+    load_msrs(cpu, bus, vmcs, address, count)
+}
+
+fn load_msrs(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    vmcs: &Image,
+    address: Field,
+    count: Field,
+) -> Result<(), u64> {
+    for at in 0..vmcs.get(count) {
+        let entry = area_entry(bus, vmcs.get(address), at);
+        let is_legal = at < most_msrs(cpu) && entry.reserved == 0 && !is_unloadable(entry.index);
+        // As WRMSR of the host would be: no guest looks at the lists.
+        let running = std::mem::take(&mut cpu.guest.running);
+        let is_written = is_legal && cpu.write_msr(bus, entry.index, entry.value).is_ok();
+        cpu.guest.running = running;
+        if !is_written {
+            return Err(at + 1);
         }
-        let code = Segment {
-            selector: get(host::CS_SELECTOR) as u16,
-            attributes: Attributes(if is_64_bit { LONG_CODE } else { FLAT_CODE }),
-            limit: 0xFFFF_FFFF,
-            base: 0,
-        };
-        self.registers.set_segment(SegmentRegister::Cs, code);
-        self.set_cpl(0);
-        self.control.tr = Segment {
-            selector: get(host::TR_SELECTOR) as u16,
-            attributes: Attributes(BUSY_TASK),
-            limit: HOST_TR_LIMIT,
-            base: get(host::TR_BASE),
-        };
-        self.control.ldtr = Segment::default();
-        let limit = HOST_TABLE_LIMIT as u16;
-        self.control.gdtr = TableRegister { base: get(host::GDTR_BASE), limit };
-        self.control.idtr = TableRegister { base: get(host::IDTR_BASE), limit };
     }
+    Ok(())
+}
 
-    /// `Err` is the number of the entry that failed, counted from 1.
-    pub(super) fn load_entry_msrs(&mut self, bus: &mut Bus<'_>, vmcs: &Image) -> Result<(), u64> {
-        let (address, count) = (control::ENTRY_MSR_LOAD_ADDRESS, control::ENTRY_MSR_LOAD_COUNT);
-        self.load_msrs(bus, vmcs, address, count)
-    }
-
-    fn load_msrs(
-        &mut self,
-        bus: &mut Bus<'_>,
-        vmcs: &Image,
-        address: Field,
-        count: Field,
-    ) -> Result<(), u64> {
-        for at in 0..vmcs.get(count) {
-            let entry = area_entry(bus, vmcs.get(address), at);
-            let is_legal =
-                at < self.most_msrs() && entry.reserved == 0 && !is_unloadable(entry.index);
-            // As WRMSR of the host would be: no guest looks at the lists.
-            let running = self.guest.vmx.current.take();
-            let is_written = is_legal && self.write_msr(bus, entry.index, entry.value).is_ok();
-            self.guest.vmx.current = running;
-            if !is_written {
-                return Err(at + 1);
-            }
+pub(super) fn store_exit_msrs(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcs: &Image) -> Result<(), ()> {
+    let address = vmcs.get(control::EXIT_MSR_STORE_ADDRESS);
+    for at in 0..vmcs.get(control::EXIT_MSR_STORE_COUNT) {
+        let entry = area_entry(bus, address, at);
+        if at >= most_msrs(cpu) || entry.reserved != 0 {
+            return Err(());
         }
-        Ok(())
+        let value = cpu.read_msr(bus, entry.index).map_err(|_| ())?;
+        let place = SystemPhysical(address + at * AreaEntry::SIZE + 8);
+        cpu.write_entry(bus, place, value, 8);
     }
+    Ok(())
+}
 
-    pub(super) fn store_exit_msrs(&mut self, bus: &mut Bus<'_>, vmcs: &Image) -> Result<(), ()> {
-        let address = vmcs.get(control::EXIT_MSR_STORE_ADDRESS);
-        for at in 0..vmcs.get(control::EXIT_MSR_STORE_COUNT) {
-            let entry = area_entry(bus, address, at);
-            if at >= self.most_msrs() || entry.reserved != 0 {
-                return Err(());
-            }
-            let value = self.read_msr(bus, entry.index).map_err(|_| ())?;
-            let place = SystemPhysical(address + at * AreaEntry::SIZE + 8);
-            self.write_entry(bus, place, value, 8);
-        }
-        Ok(())
-    }
-
-    /// The recommended size of a list, in entries. Beyond it the behaviour is undefined: here the
-    /// first entry there is refused as an illegal one is, so that software learns of it.
-    /// [SDM3 "Miscellaneous Data"]
-    fn most_msrs(&self) -> u64 {
-        let size = self.guest.vmx.capabilities.map_or(0, |can| can.misc.msr_list_size());
-        (u64::from(size) + 1) * 512
-    }
+/// The recommended size of a list, in entries. Beyond it the behaviour is undefined: here the
+/// first entry there is refused as an illegal one is, so that software learns of it.
+/// [SDM3 "Miscellaneous Data"]
+fn most_msrs(cpu: &Cpu) -> u64 {
+    let size = cpu.guest.vmx.capabilities.map_or(0, |can| can.misc.msr_list_size());
+    (u64::from(size) + 1) * 512
 }
 
 fn area_entry(bus: &Bus<'_>, address: u64, number: u64) -> AreaEntry {

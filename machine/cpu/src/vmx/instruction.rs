@@ -2,11 +2,14 @@
 
 use super::check::is_legal_ept_pointer;
 use super::state::Exit;
+use super::vmcs::write_vmcs;
 use super::vmcs::{SHADOW, SIZE, Vmcs};
 use crate::execute::binding::Binding;
 use crate::memory::Access;
 use crate::operation::Op;
 use crate::operation::decode::CodeSize;
+use crate::vmx::entry;
+use crate::vmx::intercept;
 use crate::{Bus, Cpu, Stop};
 use arch::address::SystemPhysical;
 use arch::control::{Cr4, rflags};
@@ -44,110 +47,87 @@ enum Fail {
     Valid(InstructionError),
 }
 
-impl Cpu {
-    /// #UD outside VMX operation and in virtual-8086 or compatibility mode; the exit of a guest; #GP
-    /// outside CPL 0.
-    fn vmx_prologue(&mut self, op: &Op, reason: ExitReason) -> Result<(), Stop> {
-        let is_defined = self.guest.vmx.vmxon.is_some() && self.is_vmx_mode(op);
-        if !is_defined {
-            return Err(Stop::INVALID_OPCODE);
-        }
-        if self.guest.vmx.current.is_some() {
-            return Err(self.vmx_exit_of_operand(op, reason));
-        }
-        self.registers.needs_cpl0()
+/// #UD outside VMX operation and in virtual-8086 or compatibility mode; the exit of a guest; #GP
+/// outside CPL 0.
+fn prologue(cpu: &mut Cpu, op: &Op, reason: ExitReason) -> Result<(), Stop> {
+    let is_defined = cpu.guest.vmx.vmxon.is_some() && is_vmx_mode(cpu, op);
+    if !is_defined {
+        return Err(Stop::INVALID_OPCODE);
     }
+    if cpu.guest.running.vmx().is_some() {
+        return Err(intercept::exit_of_operand(cpu, op, reason));
+    }
+    cpu.registers.needs_cpl0()
+}
 
-    /// Protected mode, and not compatibility mode.
-    fn is_vmx_mode(&self, op: &Op) -> bool {
-        self.is_protected() && (op.has(Op::LONG) || !self.control.is_long_mode())
-    }
+/// Protected mode, and not compatibility mode.
+fn is_vmx_mode(cpu: &Cpu, op: &Op) -> bool {
+    cpu.is_protected() && (op.has(Op::LONG) || !cpu.control.is_long_mode())
+}
 
-    /// VMsucceed, VMfailInvalid, VMfailValid.
-    fn vmx_conclude(&mut self, bus: &mut Bus<'_>, result: Result<(), Fail>) {
-        let flags = match result {
-            Ok(()) => 0,
-            Err(Fail::Invalid) => rflags::CF,
-            Err(Fail::Valid(error)) => match self.guest.vmx.vmcs {
-                None => rflags::CF,
-                Some(at) => {
-                    let number = error.into_bits().into();
-                    self.write_vmcs(bus, at, |vmcs| vmcs.set(exit::INSTRUCTION_ERROR, number));
-                    rflags::ZF
-                }
-            },
-        };
-        self.write_flags(flags, rflags::STATUS);
-    }
+/// VMsucceed, VMfailInvalid, VMfailValid.
+fn conclude(cpu: &mut Cpu, bus: &mut Bus<'_>, result: Result<(), Fail>) {
+    let flags = match result {
+        Ok(()) => 0,
+        Err(Fail::Invalid) => rflags::CF,
+        Err(Fail::Valid(error)) => match cpu.guest.vmx.vmcs {
+            None => rflags::CF,
+            Some(at) => {
+                let number = error.into_bits().into();
+                write_vmcs(bus, at, |vmcs| vmcs.set(exit::INSTRUCTION_ERROR, number));
+                rflags::ZF
+            }
+        },
+    };
+    cpu.write_flags(flags, rflags::STATUS);
+}
 
-    /// Changes a VMCS in place.
-    pub(super) fn write_vmcs(
-        &mut self,
-        bus: &mut Bus<'_>,
-        at: SystemPhysical,
-        change: impl FnOnce(&mut Vmcs<&mut [u8]>),
-    ) {
-        let Some(offset) = bus.memory.offset(at) else { return };
-        let Some(bytes) = bus.memory.ram.get_mut(offset..offset + SIZE) else { return };
-        if let Some(mut vmcs) = Vmcs::new(bytes) {
-            change(&mut vmcs);
-        }
-        bus.memory.note_write(offset, SIZE);
-    }
+/// The pointer that is the memory operand of VMXON, VMCLEAR and VMPTRLD.
+fn vmcs_pointer(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64, Stop> {
+    operand(cpu, bus, op, 0, 8)
+}
 
-    /// The pointer that is the memory operand of VMXON, VMCLEAR and VMPTRLD.
-    fn vmcs_pointer(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<u64, Stop> {
-        self.vmx_operand(bus, op, 0, 8)
-    }
+/// `size` bytes of the memory operand, from the offset `from`.
+fn operand(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, from: u64, size: usize) -> Result<u64, Stop> {
+    let at = cpu.registers.effective_address(op).wrapping_add(from) & op.address_mask();
+    let linear = cpu.operand_at(op, at, size, Access::Read)?;
+    let place = cpu.locate_linear(bus, linear, size, Access::Read, op.segment)?;
+    Ok(cpu.read_place(bus, place))
+}
 
-    /// `size` bytes of the memory operand, from the offset `from`.
-    fn vmx_operand(
-        &mut self,
-        bus: &mut Bus<'_>,
-        op: &Op,
-        from: u64,
-        size: usize,
-    ) -> Result<u64, Stop> {
-        let at = self.registers.effective_address(op).wrapping_add(from) & op.address_mask();
-        let linear = self.operand_at(op, at, size, Access::Read)?;
-        let place = self.locate_linear(bus, linear, size, Access::Read, op.segment)?;
-        Ok(self.read_place(bus, place))
-    }
+fn store_operand(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    size: usize,
+    value: u64,
+) -> Result<(), Stop> {
+    let linear = cpu.operand(op, size, Access::Write)?;
+    let place = cpu.locate_linear(bus, linear, size, Access::Write, op.segment)?;
+    cpu.write_place(bus, place, value);
+    Ok(())
+}
 
-    fn vmx_store_operand(
-        &mut self,
-        bus: &mut Bus<'_>,
-        op: &Op,
-        size: usize,
-        value: u64,
-    ) -> Result<(), Stop> {
-        let linear = self.operand(op, size, Access::Write)?;
-        let place = self.locate_linear(bus, linear, size, Access::Write, op.segment)?;
-        self.write_place(bus, place, value);
-        Ok(())
-    }
+fn is_region(cpu: &Cpu, address: u64) -> bool {
+    address & 0xFFF == 0 && address >> cpu.model.physical_bits() == 0
+}
 
-    fn is_region(&self, address: u64) -> bool {
-        address & 0xFFF == 0 && address >> self.model.physical_bits() == 0
-    }
-
-    fn revision(&self) -> u32 {
-        self.guest.vmx.capabilities.map_or(0, |capabilities| capabilities.basic.revision())
-    }
+fn revision(cpu: &Cpu) -> u32 {
+    cpu.guest.vmx.capabilities.map_or(0, |capabilities| capabilities.basic.revision())
 }
 
 /// [SDM3 "VMXON"]
 fn vmxon(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let can = cpu.model.has(Feature::Vmx) && cpu.guest.vmx.capabilities.is_some();
-    if !can || !cpu.control.cr4.contains(Cr4::VMXE) || !cpu.is_vmx_mode(op) {
+    if !can || !cpu.control.cr4.contains(Cr4::VMXE) || !is_vmx_mode(cpu, op) {
         return Err(Stop::INVALID_OPCODE);
     }
-    if cpu.guest.vmx.current.is_some() {
-        return Err(cpu.vmx_exit_of_operand(op, ExitReason::Vmxon));
+    if cpu.guest.running.vmx().is_some() {
+        return Err(intercept::exit_of_operand(cpu, op, ExitReason::Vmxon));
     }
     cpu.registers.needs_cpl0()?;
     if cpu.guest.vmx.vmxon.is_some() {
-        cpu.vmx_conclude(bus, Err(Fail::Valid(InstructionError::VmxonInRoot)));
+        conclude(cpu, bus, Err(Fail::Valid(InstructionError::VmxonInRoot)));
         return Ok(());
     }
     let control = cpu.guest.vmx.feature_control;
@@ -155,52 +135,52 @@ fn vmxon(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if !is_fixed || !control.is_locked() || !control.vmx_outside_smx() {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    let pointer = cpu.vmcs_pointer(bus, op)?;
+    let pointer = vmcs_pointer(cpu, bus, op)?;
     let header = bus.memory.read_u32(SystemPhysical(pointer)).unwrap_or(!0);
-    let result = if cpu.is_region(pointer) && header == cpu.revision() {
+    let result = if is_region(cpu, pointer) && header == revision(cpu) {
         cpu.guest.vmx.vmxon = Some(SystemPhysical(pointer));
         cpu.guest.vmx.vmcs = None;
         Ok(())
     } else {
         Err(Fail::Invalid)
     };
-    cpu.vmx_conclude(bus, result);
+    conclude(cpu, bus, result);
     Err(Stop::END_BLOCK)
 }
 
 /// [SDM3 "VMXOFF"]
 fn vmxoff(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.vmx_prologue(op, ExitReason::Vmxoff)?;
+    prologue(cpu, op, ExitReason::Vmxoff)?;
     cpu.guest.vmx.vmxon = None;
     cpu.guest.vmx.vmcs = None;
-    cpu.vmx_conclude(bus, Ok(()));
+    conclude(cpu, bus, Ok(()));
     Err(Stop::END_BLOCK)
 }
 
 /// [SDM3 "VMCLEAR"]
 fn vmclear(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.vmx_prologue(op, ExitReason::Vmclear)?;
-    let pointer = cpu.vmcs_pointer(bus, op)?;
+    prologue(cpu, op, ExitReason::Vmclear)?;
+    let pointer = vmcs_pointer(cpu, bus, op)?;
     let at = SystemPhysical(pointer);
-    let result = if !cpu.is_region(pointer) {
+    let result = if !is_region(cpu, pointer) {
         Err(Fail::Valid(InstructionError::VmclearAddress))
     } else if cpu.guest.vmx.vmxon == Some(at) {
         Err(Fail::Valid(InstructionError::VmclearOfVmxonRegion))
     } else {
-        cpu.write_vmcs(bus, at, |vmcs| vmcs.set_launched(false));
+        write_vmcs(bus, at, |vmcs| vmcs.set_launched(false));
         cpu.guest.vmx.vmcs.take_if(|current| *current == at);
         Ok(())
     };
-    cpu.vmx_conclude(bus, result);
+    conclude(cpu, bus, result);
     Ok(())
 }
 
 /// [SDM3 "VMPTRLD"]
 fn vmptrld(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.vmx_prologue(op, ExitReason::Vmptrld)?;
-    let pointer = cpu.vmcs_pointer(bus, op)?;
+    prologue(cpu, op, ExitReason::Vmptrld)?;
+    let pointer = vmcs_pointer(cpu, bus, op)?;
     let at = SystemPhysical(pointer);
-    let result = if !cpu.is_region(pointer) {
+    let result = if !is_region(cpu, pointer) {
         Err(Fail::Valid(InstructionError::VmptrldAddress))
     } else if cpu.guest.vmx.vmxon == Some(at) {
         Err(Fail::Valid(InstructionError::VmptrldOfVmxonRegion))
@@ -210,7 +190,7 @@ fn vmptrld(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         cpu.guest.vmx.vmcs = Some(at);
         Ok(())
     };
-    cpu.vmx_conclude(bus, result);
+    conclude(cpu, bus, result);
     Ok(())
 }
 
@@ -223,15 +203,15 @@ fn has_revision(cpu: &Cpu, bus: &Bus<'_>, at: SystemPhysical) -> bool {
         .vmx
         .capabilities
         .is_some_and(|can| can.secondary.contains(SecondaryControls::VMCS_SHADOWING));
-    header & !SHADOW == cpu.revision() && (can_shadow || header & SHADOW == 0)
+    header & !SHADOW == revision(cpu) && (can_shadow || header & SHADOW == 0)
 }
 
 /// [SDM3 "VMPTRST"]
 fn vmptrst(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.vmx_prologue(op, ExitReason::Vmptrst)?;
+    prologue(cpu, op, ExitReason::Vmptrst)?;
     let pointer = cpu.guest.vmx.vmcs.map_or(u64::MAX, |at| at.0);
-    cpu.vmx_store_operand(bus, op, 8, pointer)?;
-    cpu.vmx_conclude(bus, Ok(()));
+    store_operand(cpu, bus, op, 8, pointer)?;
+    conclude(cpu, bus, Ok(()));
     cpu.after_store()
 }
 
@@ -245,17 +225,17 @@ fn accessed_vmcs(
     encoding: u64,
     reason: ExitReason,
 ) -> Result<Option<SystemPhysical>, Stop> {
-    let shadowing = cpu.guest.vmx.current.as_ref().and_then(|guest| guest.shadowing);
+    let shadowing = cpu.guest.running.vmx().and_then(|guest| guest.shadowing);
     let is_write = reason == ExitReason::Vmwrite;
     match shadowing {
         Some(shadowing)
-            if cpu.is_vmx_mode(op) && !shadowing.exits(bus.memory, encoding, is_write) =>
+            if is_vmx_mode(cpu, op) && !shadowing.exits(bus.memory, encoding, is_write) =>
         {
             cpu.registers.needs_cpl0()?;
             Ok(shadowing.vmcs)
         }
         _ => {
-            cpu.vmx_prologue(op, reason)?;
+            prologue(cpu, op, reason)?;
             Ok(cpu.guest.vmx.vmcs)
         }
     }
@@ -300,9 +280,9 @@ fn vmread(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
             cpu.registers.gpr[op.a as usize] = value & operand_mask(op);
             Ok(())
         }
-        Ok(value) => cpu.vmx_store_operand(bus, op, operand_bytes(op), value).map(Ok)?,
+        Ok(value) => store_operand(cpu, bus, op, operand_bytes(op), value).map(Ok)?,
     };
-    cpu.vmx_conclude(bus, result);
+    conclude(cpu, bus, result);
     cpu.after_store()
 }
 
@@ -313,7 +293,7 @@ fn vmwrite(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = if !op.has(Op::MEMORY) {
         cpu.registers.gpr[op.b as usize] & operand_mask(op)
     } else {
-        cpu.vmx_operand(bus, op, 0, operand_bytes(op))?
+        operand(cpu, bus, op, 0, operand_bytes(op))?
     };
     let result = named_field(cpu, bus, vmcs, encoding).and_then(|(at, field, part)| {
         let writes_all =
@@ -321,20 +301,20 @@ fn vmwrite(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         if field.group() == Group::ReadOnly && !writes_all {
             return Err(Fail::Valid(InstructionError::ReadOnlyField));
         }
-        cpu.write_vmcs(bus, at, |vmcs| vmcs.write(field, part, value));
+        write_vmcs(bus, at, |vmcs| vmcs.write(field, part, value));
         Ok(())
     });
-    cpu.vmx_conclude(bus, result);
+    conclude(cpu, bus, result);
     Ok(())
 }
 
 fn vmlaunch(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.vmx_prologue(op, ExitReason::Vmlaunch)?;
+    prologue(cpu, op, ExitReason::Vmlaunch)?;
     enter(cpu, bus, op, true)
 }
 
 fn vmresume(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.vmx_prologue(op, ExitReason::Vmresume)?;
+    prologue(cpu, op, ExitReason::Vmresume)?;
     enter(cpu, bus, op, false)
 }
 
@@ -357,7 +337,7 @@ fn enter(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, launches: bool) -> Result<()
                 None => Fail::Invalid,
                 Some(_) => {
                     let next = cpu.registers.next_ip(op);
-                    match cpu.vmx_enter(bus, at, next, launches) {
+                    match entry::enter(cpu, bus, at, next, launches) {
                         Ok(()) => return Err(Stop::BRANCH),
                         Err(error) => Fail::Valid(error),
                     }
@@ -365,24 +345,24 @@ fn enter(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, launches: bool) -> Result<()
             }
         }
     };
-    cpu.vmx_conclude(bus, Err(refused));
+    conclude(cpu, bus, Err(refused));
     Ok(())
 }
 
 /// Without a dual-monitor treatment of SMIs VMCALL in root operation has nowhere to go.
 fn vmcall(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    if cpu.guest.vmx.current.is_some() {
-        return Err(cpu.vmx_exit_of_instruction(op, Exit::new(ExitReason::Vmcall)));
+    if cpu.guest.running.vmx().is_some() {
+        return Err(intercept::exit_of_instruction(cpu, op, Exit::new(ExitReason::Vmcall)));
     }
-    cpu.vmx_prologue(op, ExitReason::Vmcall)?;
-    cpu.vmx_conclude(bus, Err(Fail::Valid(InstructionError::VmcallInRoot)));
+    prologue(cpu, op, ExitReason::Vmcall)?;
+    conclude(cpu, bus, Err(Fail::Valid(InstructionError::VmcallInRoot)));
     Ok(())
 }
 
 /// The type in the register and the descriptor in memory.
 fn invalidation(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(u64, u64, u64), Stop> {
-    let low = cpu.vmx_operand(bus, op, 0, 8)?;
-    let high = cpu.vmx_operand(bus, op, 8, 8)?;
+    let low = operand(cpu, bus, op, 0, 8)?;
+    let high = operand(cpu, bus, op, 8, 8)?;
     Ok((cpu.registers.gpr[op.a as usize] & operand_mask(op), low, high))
 }
 
@@ -395,12 +375,12 @@ fn invept(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if !can_invalidate(cpu, EptVpid::INVEPT) {
         return Err(Stop::INVALID_OPCODE);
     }
-    cpu.vmx_prologue(op, ExitReason::Invept)?;
+    prologue(cpu, op, ExitReason::Invept)?;
     let (kind, pointer, _) = invalidation(cpu, bus, op)?;
     let is_legal = match InveptType::from_operand(kind) {
         Some(InveptType::SingleContext) => {
             can_invalidate(cpu, EptVpid::INVEPT_SINGLE)
-                && cpu.with_vmx_checks(bus, |checks| is_legal_ept_pointer(pointer, checks))
+                && entry::with_vmx_checks(cpu, bus, |checks| is_legal_ept_pointer(pointer, checks))
         }
         Some(InveptType::AllContexts) => can_invalidate(cpu, EptVpid::INVEPT_ALL),
         None => false,
@@ -412,7 +392,7 @@ fn invept(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     } else {
         Err(Fail::Valid(InstructionError::InvalidateOperand))
     };
-    cpu.vmx_conclude(bus, result);
+    conclude(cpu, bus, result);
     Err(Stop::END_BLOCK)
 }
 
@@ -421,7 +401,7 @@ fn invvpid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if !can_invalidate(cpu, EptVpid::INVVPID) {
         return Err(Stop::INVALID_OPCODE);
     }
-    cpu.vmx_prologue(op, ExitReason::Invvpid)?;
+    prologue(cpu, op, ExitReason::Invvpid)?;
     let (kind, descriptor, linear) = invalidation(cpu, bus, op)?;
     let vpid = descriptor as u16;
     let is_canonical = (linear as i64) << 16 >> 16 == linear as i64;
@@ -449,6 +429,6 @@ fn invvpid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     } else {
         Err(Fail::Valid(InstructionError::InvalidateOperand))
     };
-    cpu.vmx_conclude(bus, result);
+    conclude(cpu, bus, result);
     Err(Stop::END_BLOCK)
 }

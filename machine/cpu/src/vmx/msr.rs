@@ -1,5 +1,6 @@
 //! VMX's MSRs. [SDM3 "VMX Capability Reporting Facility"] [SDM4 "IA32_FEATURE_CONTROL"]
 
+use crate::vmx::apic;
 use crate::{Bus, Cpu, Stop};
 use arch::msr::FEATURE_CONTROL;
 use arch::vmx::msr::{BASIC, FeatureControl, SECONDARY_EXIT_CONTROLS};
@@ -7,56 +8,50 @@ use arch::vmx::msr::{BASIC, FeatureControl, SECONDARY_EXIT_CONTROLS};
 /// Bits of feature control that exist here.
 const KNOWN: u64 = 7;
 
-impl Cpu {
-    /// RDMSR of one of VMX's own MSRs; `None` for any other.
-    pub(crate) fn read_vmx_msr(
-        &mut self,
-        bus: &mut Bus<'_>,
-        number: u32,
-    ) -> Option<Result<u64, Stop>> {
-        if !is_vmx_msr(number) {
-            return self.apicv_read_msr(bus, number);
-        }
-        let Some(capabilities) = &self.guest.vmx.capabilities else {
-            return Some(Err(Stop::GENERAL_PROTECTION));
-        };
-        if number == FEATURE_CONTROL {
-            return Some(Ok(self.guest.vmx.feature_control.into_bits()));
-        }
-        let value = capabilities.msr(number, self.cr4_permitted().bits());
-        Some(value.ok_or(Stop::GENERAL_PROTECTION))
+/// RDMSR of one of VMX's own MSRs; `None` for any other.
+pub(crate) fn read(cpu: &mut Cpu, bus: &mut Bus<'_>, number: u32) -> Option<Result<u64, Stop>> {
+    if !is_vmx_msr(number) {
+        return apic::apicv_read_msr(cpu, bus, number);
     }
-
-    /// WRMSR of one of VMX's own MSRs; `None` for any other. The capabilities are read-only.
-    pub(crate) fn write_vmx_msr(
-        &mut self,
-        bus: &mut Bus<'_>,
-        number: u32,
-        value: u64,
-    ) -> Option<Result<(), Stop>> {
-        if !is_vmx_msr(number) {
-            return self.apicv_write_msr(bus, number, value);
-        }
-        let vmx = &mut self.guest.vmx;
-        let is_free = number == FEATURE_CONTROL
-            && vmx.capabilities.is_some()
-            && !vmx.feature_control.is_locked()
-            && value & !KNOWN == 0;
-        if !is_free {
-            return Some(Err(Stop::GENERAL_PROTECTION));
-        }
-        vmx.feature_control = FeatureControl::from_bits(value);
-        Some(Ok(()))
+    let Some(capabilities) = &cpu.guest.vmx.capabilities else {
+        return Some(Err(Stop::GENERAL_PROTECTION));
+    };
+    if number == FEATURE_CONTROL {
+        return Some(Ok(cpu.guest.vmx.feature_control.into_bits()));
     }
+    let value = capabilities.msr(number, cpu.cr4_permitted().bits());
+    Some(value.ok_or(Stop::GENERAL_PROTECTION))
+}
 
-    /// The time-stamp counter as a guest reads it. [SDM3 "Changes to Instruction Behavior in VMX
-    /// Non-Root Operation"]
-    pub(crate) fn vmx_guest_tsc(&self) -> u64 {
-        let tsc = self.tsc();
-        match &self.guest.vmx.current {
-            None => tsc,
-            Some(guest) => guest.tsc(tsc),
-        }
+/// WRMSR of one of VMX's own MSRs; `None` for any other. The capabilities are read-only.
+pub(crate) fn write(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    number: u32,
+    value: u64,
+) -> Option<Result<(), Stop>> {
+    if !is_vmx_msr(number) {
+        return apic::apicv_write_msr(cpu, bus, number, value);
+    }
+    let vmx = &mut cpu.guest.vmx;
+    let is_free = number == FEATURE_CONTROL
+        && vmx.capabilities.is_some()
+        && !vmx.feature_control.is_locked()
+        && value & !KNOWN == 0;
+    if !is_free {
+        return Some(Err(Stop::GENERAL_PROTECTION));
+    }
+    vmx.feature_control = FeatureControl::from_bits(value);
+    Some(Ok(()))
+}
+
+/// The time-stamp counter as a guest reads it. [SDM3 "Changes to Instruction Behavior in VMX
+/// Non-Root Operation"]
+pub(crate) fn guest_tsc(cpu: &Cpu) -> u64 {
+    let tsc = cpu.tsc();
+    match cpu.guest.running.vmx() {
+        None => tsc,
+        Some(guest) => guest.tsc(tsc),
     }
 }
 

@@ -6,6 +6,9 @@ use crate::guest::OwnRights;
 use crate::memory::Access;
 use crate::memory::Located;
 use crate::memory::paging::SystemTables;
+use crate::vmx::apic;
+use crate::vmx::exception;
+use crate::vmx::intercept;
 use crate::{Bus, Cpu, Stop};
 use arch::address::SystemPhysical;
 use arch::vmx::ExitReason;
@@ -93,164 +96,163 @@ enum Purpose {
     TableUpdate,
 }
 
-impl Cpu {
-    /// Where an operand lies.
-    #[cold]
-    pub(crate) fn vmx_operand_to_system(
-        &mut self,
-        bus: &mut Bus<'_>,
-        address: SystemPhysical,
-        access: Access,
-    ) -> Result<Located, Stop> {
-        let Some(ept) = self.guest.vmx.current.as_ref().and_then(|guest| guest.ept) else {
-            return self.apicv_locate(address, access);
-        };
-        let at = self.ept_walk(bus, ept, address.0, Purpose::Operand(access))?;
-        self.apicv_locate(at, access)
-    }
+/// Where an operand lies.
+#[cold]
+pub(crate) fn operand_to_system(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    address: SystemPhysical,
+    access: Access,
+) -> Result<Located, Stop> {
+    let Some(ept) = cpu.guest.running.vmx().and_then(|guest| guest.ept) else {
+        return apic::apicv_locate(cpu, address, access);
+    };
+    let at = ept_walk(cpu, bus, ept, address.0, Purpose::Operand(access))?;
+    apic::apicv_locate(cpu, at, access)
+}
 
-    /// Where an entry of the guest's own tables lies.
-    #[cold]
-    pub(crate) fn vmx_table_to_system(
-        &mut self,
-        bus: &mut Bus<'_>,
-        address: SystemPhysical,
-    ) -> Result<SystemPhysical, Stop> {
-        match self.guest.vmx.current.as_ref().and_then(|guest| guest.ept) {
-            Some(ept) => self.ept_walk(bus, ept, address.0, Purpose::Table),
-            None => Ok(address),
-        }
+/// Where an entry of the guest's own tables lies.
+#[cold]
+pub(crate) fn table_to_system(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    address: SystemPhysical,
+) -> Result<SystemPhysical, Stop> {
+    match cpu.guest.running.vmx().and_then(|guest| guest.ept) {
+        Some(ept) => ept_walk(cpu, bus, ept, address.0, Purpose::Table),
+        None => Ok(address),
     }
+}
 
-    /// While EPT keeps no accessed flags, the walk reads the guest's tables, and only setting a
-    /// flag there is a write. [SDM3 "EPT Violations"]
-    #[cold]
-    pub(crate) fn vmx_check_table_update(
-        &mut self,
-        bus: &mut Bus<'_>,
-        address: SystemPhysical,
-    ) -> Result<(), Stop> {
-        match self.guest.vmx.current.as_ref().and_then(|guest| guest.ept) {
-            Some(ept) if !ept.pointer.keeps_accessed_and_dirty() => {
-                self.ept_walk(bus, ept, address.0, Purpose::TableUpdate).map(|_| ())
-            }
-            _ => Ok(()),
+/// While EPT keeps no accessed flags, the walk reads the guest's tables, and only setting a
+/// flag there is a write. [SDM3 "EPT Violations"]
+#[cold]
+pub(crate) fn check_table_update(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    address: SystemPhysical,
+) -> Result<(), Stop> {
+    match cpu.guest.running.vmx().and_then(|guest| guest.ept) {
+        Some(ept) if !ept.pointer.keeps_accessed_and_dirty() => {
+            ept_walk(cpu, bus, ept, address.0, Purpose::TableUpdate).map(|_| ())
         }
+        _ => Ok(()),
     }
+}
 
-    pub(crate) fn vmx_nested_grants(&self) -> (bool, bool) {
-        let ept = self.guest.vmx.current.as_ref().and_then(|guest| guest.ept);
-        ept.map_or((true, true), |ept| ept.grants)
-    }
+pub(crate) fn nested_grants(cpu: &Cpu) -> (bool, bool) {
+    let ept = cpu.guest.running.vmx().and_then(|guest| guest.ept);
+    ept.map_or((true, true), |ept| ept.grants)
+}
 
-    fn ept_walk(
-        &mut self,
-        bus: &mut Bus<'_>,
-        ept: Ept,
-        address: u64,
-        purpose: Purpose,
-    ) -> Result<SystemPhysical, Stop> {
-        let keeps = ept.pointer.keeps_accessed_and_dirty();
-        // Accesses to the guest's tables count as writes while accessed flags are kept.
-        let violation = violation_of(purpose, keeps);
-        let log_is_full = ept.log.is_some() && ept.log_index >= arch::vmx::ept::LOG_ENTRIES;
-        let capabilities = self.guest.vmx.capabilities.map_or(EptVpid::empty(), |c| c.ept_vpid);
-        let user = if ept.separates_users { EptEntry::USER_EXECUTABLE } else { 0 };
-        let format = ExtendedTables {
-            capabilities,
-            beyond: FRAME & !((1 << self.model.physical_bits()) - 1),
-            accessed: if keeps && !log_is_full { EptEntry::ACCESSED } else { 0 },
-            permissions: PERMISSIONS | user,
-        };
-        let walked = address & ((1 << ADDRESS_BITS) - 1);
-        let mut tables = SystemTables { cpu: self, bus };
-        let leaf = match walk(&format, &mut tables, ept.pointer.root(), LEVELS, walked) {
-            Ok(leaf) => leaf,
-            Err(Failure::Absent { entry, .. }) => {
-                return Err(self.ept_violation(bus, address, violation, (entry, 0)));
-            }
-            Err(Failure::Malformed) => {
-                let exit = Exit::new(ExitReason::EptMisconfiguration);
-                return Err(self.vmx_exit(Exit { physical: address, ..exit }));
-            }
-            Err(Failure::Tables(never)) => match never {},
-        };
-        let needed = self.needed(ept, violation);
-        if leaf.rights & needed != needed {
-            return Err(self.ept_violation(bus, address, violation, (leaf.entry, leaf.rights)));
+fn ept_walk(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    ept: Ept,
+    address: u64,
+    purpose: Purpose,
+) -> Result<SystemPhysical, Stop> {
+    let keeps = ept.pointer.keeps_accessed_and_dirty();
+    // Accesses to the guest's tables count as writes while accessed flags are kept.
+    let violation = violation_of(purpose, keeps);
+    let log_is_full = ept.log.is_some() && ept.log_index >= arch::vmx::ept::LOG_ENTRIES;
+    let capabilities = cpu.guest.vmx.capabilities.map_or(EptVpid::empty(), |c| c.ept_vpid);
+    let user = if ept.separates_users { EptEntry::USER_EXECUTABLE } else { 0 };
+    let format = ExtendedTables {
+        capabilities,
+        beyond: FRAME & !((1 << cpu.model.physical_bits()) - 1),
+        accessed: if keeps && !log_is_full { EptEntry::ACCESSED } else { 0 },
+        permissions: PERMISSIONS | user,
+    };
+    let walked = address & ((1 << ADDRESS_BITS) - 1);
+    let mut tables = SystemTables { cpu, bus };
+    let leaf = match walk(&format, &mut tables, ept.pointer.root(), LEVELS, walked) {
+        Ok(leaf) => leaf,
+        Err(Failure::Absent { entry, .. }) => {
+            return Err(ept_violation(cpu, bus, address, violation, (entry, 0)));
         }
-        let dirty = if violation.is_write() { EptEntry::DIRTY } else { 0 };
-        let used = if keeps { leaf.entry | EptEntry::ACCESSED | dirty } else { leaf.entry };
-        if log_is_full && (used != leaf.entry || leaf.rights & EptEntry::ACCESSED == 0) {
-            return Err(self.vmx_exit(Exit::new(ExitReason::PageModificationLogFull)));
+        Err(Failure::Malformed) => {
+            let exit = Exit::new(ExitReason::EptMisconfiguration);
+            return Err(intercept::exit_with(cpu, Exit { physical: address, ..exit }));
         }
-        if used != leaf.entry {
-            self.write_entry(bus, leaf.place, used, 8);
-        }
-        if used & !leaf.entry & EptEntry::DIRTY != 0 {
-            self.log_modification(bus, address);
-        }
-        self.remember_grants(&leaf, !keeps || used & EptEntry::DIRTY != 0);
-        let in_page = (1u64 << leaf.page_bits) - 1;
-        Ok(SystemPhysical(leaf.entry & FRAME & !in_page | address & in_page))
+        Err(Failure::Tables(never)) => match never {},
+    };
+    let needed = needed(cpu, ept, violation);
+    if leaf.rights & needed != needed {
+        return Err(ept_violation(cpu, bus, address, violation, (leaf.entry, leaf.rights)));
     }
+    let dirty = if violation.is_write() { EptEntry::DIRTY } else { 0 };
+    let used = if keeps { leaf.entry | EptEntry::ACCESSED | dirty } else { leaf.entry };
+    if log_is_full && (used != leaf.entry || leaf.rights & EptEntry::ACCESSED == 0) {
+        return Err(intercept::exit_with(cpu, Exit::new(ExitReason::PageModificationLogFull)));
+    }
+    if used != leaf.entry {
+        cpu.write_entry(bus, leaf.place, used, 8);
+    }
+    if used & !leaf.entry & EptEntry::DIRTY != 0 {
+        log_modification(cpu, bus, address);
+    }
+    remember_grants(cpu, &leaf, !keeps || used & EptEntry::DIRTY != 0);
+    let in_page = (1u64 << leaf.page_bits) - 1;
+    Ok(SystemPhysical(leaf.entry & FRAME & !in_page | address & in_page))
+}
 
-    /// Whether later writes and fetches of the page need no further walk.
-    fn remember_grants(&mut self, leaf: &Leaf<SystemPhysical>, is_dirty: bool) {
-        if let Some(ept) = self.guest.vmx.current.as_mut().and_then(|guest| guest.ept.as_mut()) {
-            let writes = leaf.rights & EptEntry::WRITABLE != 0 && is_dirty;
-            let fetch = ept.fetch_permission(self.guest.own);
-            ept.grants = (writes, leaf.rights & fetch != 0);
-        }
+/// Whether later writes and fetches of the page need no further walk.
+fn remember_grants(cpu: &mut Cpu, leaf: &Leaf<SystemPhysical>, is_dirty: bool) {
+    if let Some(ept) = cpu.guest.running.vmx_mut().and_then(|guest| guest.ept.as_mut()) {
+        let writes = leaf.rights & EptEntry::WRITABLE != 0 && is_dirty;
+        let fetch = ept.fetch_permission(cpu.guest.own);
+        ept.grants = (writes, leaf.rights & fetch != 0);
     }
+}
 
-    /// The permissions that an access needs.
-    fn needed(&self, ept: Ept, violation: EptViolation) -> u64 {
-        let data = violation.into_bits() & (EptEntry::READABLE | EptEntry::WRITABLE);
-        if violation.is_fetch() { data | ept.fetch_permission(self.guest.own) } else { data }
-    }
+/// The permissions that an access needs.
+fn needed(cpu: &Cpu, ept: Ept, violation: EptViolation) -> u64 {
+    let data = violation.into_bits() & (EptEntry::READABLE | EptEntry::WRITABLE);
+    if violation.is_fetch() { data | ept.fetch_permission(cpu.guest.own) } else { data }
+}
 
-    /// [SDM3 "Page-Modification Logging"]
-    fn log_modification(&mut self, bus: &mut Bus<'_>, address: u64) {
-        let Some(ept) = self.guest.vmx.current.as_mut().and_then(|guest| guest.ept.as_mut()) else {
-            return;
-        };
-        let Some(log) = ept.log else { return };
-        let at = log.offset(8 * u64::from(ept.log_index));
-        ept.log_index = ept.log_index.wrapping_sub(1);
-        self.write_entry(bus, at, address & !0xFFF, 8);
-    }
+/// [SDM3 "Page-Modification Logging"]
+fn log_modification(cpu: &mut Cpu, bus: &mut Bus<'_>, address: u64) {
+    let Some(ept) = cpu.guest.running.vmx_mut().and_then(|guest| guest.ept.as_mut()) else {
+        return;
+    };
+    let Some(log) = ept.log else { return };
+    let at = log.offset(8 * u64::from(ept.log_index));
+    ept.log_index = ept.log_index.wrapping_sub(1);
+    cpu.write_entry(bus, at, address & !0xFFF, 8);
+}
 
-    /// `entry` is the one at which the walk ended, `granted` are the permissions of the whole walk:
-    /// none if the entry was not present.
-    fn ept_violation(
-        &mut self,
-        bus: &mut Bus<'_>,
-        address: u64,
-        violation: EptViolation,
-        (entry, granted): (u64, u64),
-    ) -> Stop {
-        let linear = self.guest.linear;
-        let qualification = violation
-            .with_is_readable(granted & EptEntry::READABLE != 0)
-            .with_is_writable(granted & EptEntry::WRITABLE != 0)
-            .with_is_executable(granted & EptEntry::EXECUTABLE != 0)
-            .with_is_user_executable(granted & EptEntry::USER_EXECUTABLE != 0)
-            .with_has_linear_address(linear.is_some());
-        let is_final = qualification.is_final_translation() && linear.is_some();
-        let mut qualification = qualification.with_is_final_translation(is_final);
-        if is_final && self.tells_own_rights() {
-            let own = self.guest.own;
-            qualification.set_guest_is_user(own.is_user);
-            qualification.set_guest_is_writable(own.is_writable);
-            qualification.set_guest_is_execute_disabled(!own.is_executable);
-        }
-        if let Some(stop) = self.virtualization_exception(bus, entry, address, qualification) {
-            return stop;
-        }
-        let exit = Exit::qualified(ExitReason::EptViolation, qualification.into_bits());
-        self.vmx_exit(Exit { physical: address, linear: linear.unwrap_or(0), ..exit })
+/// `entry` is the one at which the walk ended, `granted` are the permissions of the whole walk:
+/// none if the entry was not present.
+fn ept_violation(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    address: u64,
+    violation: EptViolation,
+    (entry, granted): (u64, u64),
+) -> Stop {
+    let linear = cpu.guest.linear;
+    let qualification = violation
+        .with_is_readable(granted & EptEntry::READABLE != 0)
+        .with_is_writable(granted & EptEntry::WRITABLE != 0)
+        .with_is_executable(granted & EptEntry::EXECUTABLE != 0)
+        .with_is_user_executable(granted & EptEntry::USER_EXECUTABLE != 0)
+        .with_has_linear_address(linear.is_some());
+    let is_final = qualification.is_final_translation() && linear.is_some();
+    let mut qualification = qualification.with_is_final_translation(is_final);
+    if is_final && exception::tells_own_rights(cpu) {
+        let own = cpu.guest.own;
+        qualification.set_guest_is_user(own.is_user);
+        qualification.set_guest_is_writable(own.is_writable);
+        qualification.set_guest_is_execute_disabled(!own.is_executable);
     }
+    if let Some(stop) = exception::virtualization_exception(cpu, bus, entry, address, qualification)
+    {
+        return stop;
+    }
+    let exit = Exit::qualified(ExitReason::EptViolation, qualification.into_bits());
+    intercept::exit_with(cpu, Exit { physical: address, linear: linear.unwrap_or(0), ..exit })
 }
 
 impl Ept {

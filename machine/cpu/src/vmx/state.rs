@@ -24,8 +24,6 @@ pub struct Vmx {
     pub vmcs: Option<SystemPhysical>,
     /// What entries and exits take.
     pub costs: VmxCosts,
-    /// The guest that runs; `None` while the host does.
-    pub current: Option<Box<Guest>>,
     /// The root of the extended page tables that each VPID last ran with.
     pub(super) roots: std::collections::BTreeMap<u16, u64>,
 }
@@ -58,14 +56,14 @@ impl Vmx {
             vmxon: None,
             vmcs: None,
             costs: VmxCosts::default(),
-            current: None,
             roots: std::collections::BTreeMap::new(),
         }
     }
 
-    /// In VMX operation, whose root has no guest.
-    pub fn is_root(&self) -> bool {
-        self.vmxon.is_some() && self.current.is_none()
+    /// What INIT resets.
+    pub(crate) fn initialize(&mut self) {
+        self.vmxon = None;
+        self.vmcs = None;
     }
 }
 

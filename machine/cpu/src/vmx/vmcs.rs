@@ -4,6 +4,8 @@
 //! the table of fields, behind the revision identifier, the abort indicator and the launch state,
 //! and nothing is cached: what VMWRITE writes is in memory at once.
 
+use crate::Bus;
+use arch::address::SystemPhysical;
 use arch::vmx::error::ABORT_INDICATOR_OFFSET;
 use arch::vmx::field::{Field, Part, TABLE};
 
@@ -89,6 +91,20 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Vmcs<B> {
         let at = ABORT_INDICATOR_OFFSET as usize;
         self.0.as_mut()[at..at + 4].copy_from_slice(&code.to_le_bytes());
     }
+}
+
+/// Changes the VMCS at `at` in place, if it is in RAM.
+pub(super) fn write_vmcs(
+    bus: &mut Bus<'_>,
+    at: SystemPhysical,
+    change: impl FnOnce(&mut Vmcs<&mut [u8]>),
+) {
+    let Some(offset) = bus.memory.offset(at) else { return };
+    let Some(bytes) = bus.memory.ram.get_mut(offset..offset + SIZE) else { return };
+    if let Some(mut vmcs) = Vmcs::new(bytes) {
+        change(&mut vmcs);
+    }
+    bus.memory.note_write(offset, SIZE);
 }
 
 #[cfg(test)]

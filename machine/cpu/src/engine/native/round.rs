@@ -12,7 +12,7 @@
 use super::policy::Native;
 use crate::engine::blocks::Blocks;
 use crate::engine::room::Room;
-use crate::guest::pause::Rounds;
+use crate::guest::rounds::Rounds;
 use crate::operation::decode::CodeSize;
 use crate::{Bus, Cpu};
 use arch::segment::SegmentRegister;
