@@ -73,17 +73,55 @@ pub fn code(
     code
 }
 
+/// A running hash of what rounds left behind: equal processors leave the same.
+#[derive(Clone, Copy)]
+pub struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(0xCBF2_9CE4_8422_2325)
+    }
+}
+
+impl Digest {
+    /// Folds a word in, by FNV-1a with words for bytes.
+    pub fn word(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x100_0000_01B3).rotate_left(23);
+    }
+
+    /// Folds memory in.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        let words = bytes.chunks_exact(8).map(|word| word.try_into().expect("eight bytes"));
+        words.for_each(|word| self.word(u64::from_le_bytes(word)));
+    }
+
+    /// The value so far.
+    pub fn value(self) -> u64 {
+        self.0
+    }
+}
+
 /// Does `round` with seeds from AVICENNA_FUZZ_SEED on, AVICENNA_FUZZ_ROUNDS of them or as many as
-/// usual. One that fails is named.
+/// usual. One that fails is named. What the usual ones left behind is the row `name` of
+/// golden/hashes.tsv.
 #[cfg(test)]
-pub fn rounds(usual: u64, round: fn(u64)) {
-    let number = |name: &str, default| match std::env::var(name) {
-        Ok(text) => text.parse().expect("a number"),
-        Err(_) => default,
-    };
-    let first = number("AVICENNA_FUZZ_SEED", 0);
-    for seed in first..first + number("AVICENNA_FUZZ_ROUNDS", usual) {
+pub fn rounds(name: &str, usual: u64, round: fn(u64) -> u64) {
+    let number = |name: &str| Some(std::env::var(name).ok()?.parse::<u64>().expect("a number"));
+    let (first, count) = (number("AVICENNA_FUZZ_SEED"), number("AVICENNA_FUZZ_ROUNDS"));
+    let is_usual = first.is_none() && count.is_none();
+    let first = first.unwrap_or(0);
+    let mut all = Digest::default();
+    for seed in first..first + count.unwrap_or(usual) {
         let outcome = std::panic::catch_unwind(|| round(seed));
-        assert!(outcome.is_ok(), "the round with seed {seed} failed");
+        all.word(outcome.unwrap_or_else(|_| panic!("the round with seed {seed} failed")));
+    }
+    if is_usual {
+        let found = format!("{:016x}", all.value());
+        // `cargo xtask golden` reads this line.
+        println!("golden {name} {found}");
+        let rows = include_str!("../../golden/hashes.tsv");
+        let row = rows.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'));
+        let known = row.and_then(|row| row.split('\t').next_back());
+        assert_eq!(known, Some(found.as_str()), "{name}: golden/README.md says what that means");
     }
 }

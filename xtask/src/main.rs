@@ -1,6 +1,7 @@
 //! `cargo xtask`: the project's own checks and image building.
 
 mod ci;
+mod golden;
 mod guest;
 mod tally;
 mod tidy;
@@ -13,6 +14,9 @@ const USAGE: &str = "\
 usage: cargo xtask ci             formatting, clippy, tidy, tests: what has to hold before a change lands
        cargo xtask test [PROGRAM] the same, and the scripts that boot kernels with the program, or with
                                   the one that the tests built
+       cargo xtask golden [--all] [--write] [PROGRAM] [ROW]
+                                  what the machine does, against golden/hashes.tsv: the rows of
+                                  xtask test, or all, or those whose names begin with ROW
        cargo xtask tidy           the rules of this project that no compiler knows
        cargo xtask tidy --write   the same, after writing docs/deviations.md anew
        cargo xtask guest          the guests' images as files";
@@ -38,8 +42,36 @@ fn run() -> Result<()> {
         ["tidy"] => tidy::run(&root(), false),
         ["tidy", "--write"] => tidy::run(&root(), true),
         ["guest"] => guest::build(),
+        ["golden", arguments @ ..] => golden(arguments),
         _ => bail!("{USAGE}"),
     }
+}
+
+/// `[--all] [--write] [PROGRAM] [ROW]`; a program's name has a slash.
+fn golden(arguments: &[&str]) -> Result<()> {
+    let (options, names): (Vec<&str>, Vec<&str>) =
+        arguments.iter().partition(|word| word.starts_with("--"));
+    let unknown = options.iter().find(|option| !["--all", "--write"].contains(*option));
+    let (programs, starts): (Vec<&str>, Vec<&str>) =
+        names.into_iter().partition(|name| name.contains('/'));
+    if unknown.is_some() || programs.len() > 1 || starts.len() > 1 {
+        bail!("{USAGE}");
+    }
+    let program = match programs.first() {
+        Some(program) => std::path::absolute(program)?,
+        None => built_by_the_tests()?,
+    };
+    let start = starts.first().copied().unwrap_or_default();
+    let choice = golden::Choice {
+        // A row that is named runs wherever it belongs.
+        is_quick: !options.contains(&"--all") && start.is_empty(),
+        writes: options.contains(&"--write"),
+        start,
+    };
+    let mut tally = tally::Tally::default();
+    golden::run(&root(), &program, choice, &mut tally)?;
+    println!("{}", tally.summary());
+    if tally.is_pass() { Ok(()) } else { bail!("the machine does something else than it did") }
 }
 
 /// Cargo puts it beside this program, wherever that is.

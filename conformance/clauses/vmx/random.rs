@@ -17,7 +17,7 @@ use arch::vmx::{ExitReason, InstructionError};
 use bus::Random;
 use cpu::{Activity, RunEnd};
 use interrupt::local_apic::Acceptance;
-use random_code::CODE_BYTES;
+use random_code::{CODE_BYTES, Digest};
 
 #[cfg(test)]
 const ROUNDS: u64 = 400;
@@ -207,8 +207,23 @@ fn take_given(lab: &mut Lab, given: &[u8]) {
     lab.memory.write(SystemPhysical(GUEST + GUEST_CODE), code).expect("RAM");
 }
 
-/// A round from its seed; a fuzzer gives some of it as bytes.
-pub fn round(seed: u64, given: &[u8]) {
+/// What an entry left behind: registers, the VMCS, the guest's stack and data, ports written.
+fn digest(lab: &Lab, into: &mut Digest) {
+    let registers = &lab.cpu.registers;
+    registers.gpr.iter().for_each(|value| into.word(*value));
+    into.word(registers.ip);
+    into.word(registers.flags.bits());
+    for page in [VMCS, GUEST + GUEST_STACK - 0x1000, GUEST + GUEST_DATA] {
+        let start = page as usize;
+        into.bytes(&lab.memory.ram[start..start + 0x1000]);
+    }
+    for (port, value) in &lab.platform.ports {
+        into.word(u64::from(*port) << 32 | u64::from(*value));
+    }
+}
+
+/// A round from its seed, a fuzzer gives some of it as bytes; the digest of what it left behind.
+pub fn round(seed: u64, given: &[u8]) -> u64 {
     let mut random = Random(seed);
     let mut lab = Lab::on(random.pick(&["skylake-sp", "sapphire-rapids", "ivy-bridge-ep"]));
     give_pages(&mut lab);
@@ -224,10 +239,13 @@ pub fn round(seed: u64, given: &[u8]) {
         a.vmcall().unwrap();
         a.iretd().unwrap();
     });
+    let mut left = Digest::default();
     for _ in 0..ENTRIES {
         change_fields(&mut lab, &mut random);
-        if !enter(&mut lab, &mut random) {
-            return;
+        let goes_on = enter(&mut lab, &mut random);
+        digest(&lab, &mut left);
+        if !goes_on {
+            break;
         }
         let launches = random.one_in(8);
         lab.host_code(|a| {
@@ -238,9 +256,10 @@ pub fn round(seed: u64, given: &[u8]) {
         lab.cpu.pending.set_activity(Activity::Running);
         lab.memory.note_write(HOST_CODE as usize, 16);
     }
+    left.value()
 }
 
 #[test]
 fn random_fields_and_instructions_leave_what_the_manual_allows() {
-    random_code::rounds(ROUNDS, |seed| round(seed, &[]));
+    random_code::rounds("clauses-vmx-random", ROUNDS, |seed| round(seed, &[]));
 }
