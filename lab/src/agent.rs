@@ -5,7 +5,7 @@ mod command;
 mod guest;
 mod line;
 mod step;
-mod tracing;
+pub mod tracing;
 
 use crate::linux::module::Modules;
 use crate::linux::mounts;

@@ -5,7 +5,7 @@ mod agreement;
 pub mod between;
 pub mod breakdown;
 mod exit;
-mod inhibition;
+pub mod inhibition;
 mod measure;
 pub mod per_ipi;
 

@@ -23,7 +23,7 @@ const BEGIN: &str = "avicenna: virtual processors can run";
 const END: &str = "avicenna: virtual processors have ended";
 
 /// Counting, until it is dropped or finished.
-pub(super) struct Tracing {
+pub struct Tracing {
     directory: Directory,
     instance: Instance,
     has_device: bool,
@@ -33,7 +33,7 @@ pub(super) struct Tracing {
 
 impl Tracing {
     /// Of a virtual machine with a device of the host's or without.
-    pub(super) fn start(has_device: bool) -> anyhow::Result<Self> {
+    pub fn start(has_device: bool) -> anyhow::Result<Self> {
         let directory = Directory::find()?;
         let mut instance = Instance::create(&directory)?;
         for (name, key) in [EXIT, INCOMPLETE, UNACCELERATED] {
@@ -49,16 +49,17 @@ impl Tracing {
     }
 
     /// Virtual processors can run from here on.
-    pub(super) fn mark_begin(&self) -> anyhow::Result<()> {
+    pub fn mark_begin(&self) -> anyhow::Result<()> {
         Ok(self.instance.mark(BEGIN)?)
     }
 
     /// They no longer can.
-    pub(super) fn mark_end(&self) -> anyhow::Result<()> {
+    pub fn mark_end(&self) -> anyhow::Result<()> {
         Ok(self.instance.mark(END)?)
     }
 
-    pub(super) fn finish(self) -> anyhow::Result<Tracepoints> {
+    /// What was counted.
+    pub fn finish(self) -> anyhow::Result<Tracepoints> {
         let counts = |(name, key): (&str, &str)| {
             self.instance.histogram("kvm", name).map(|entries| counts(&entries, key))
         };

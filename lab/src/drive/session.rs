@@ -1,5 +1,9 @@
 //! The outside: a machine with the agent in it, driven step by step.
 
+mod kept;
+
+pub use kept::Kept;
+
 use crate::drive::Drive;
 use crate::drive::counters::Counters;
 use crate::drive::observed::Observed;
