@@ -51,6 +51,8 @@ enum Verb {
     Bench(verb::bench::Arguments),
     /// Boot a distribution's kernel on the emulated machine and compare guests, feature off and on
     Lab(verb::lab::Arguments),
+    /// Did it help: switch something, run work in random order, compare; on a host or in the lab
+    Experiment(verb::experiment::Arguments),
     /// Man pages and shell completions
     #[command(hide = true)]
     Generate(verb::generate::Arguments),
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         Verb::Machine(arguments) => verb::machine::run(arguments),
         Verb::Exits(arguments) => verb::exits::run(arguments),
         Verb::Bench(arguments) => verb::bench::run(arguments),
+        Verb::Experiment(arguments) => verb::experiment::run(arguments),
         Verb::Lab(arguments) => {
             let command = Arguments::command();
             let verbs: Vec<&str> = command.get_subcommands().map(|verb| verb.get_name()).collect();

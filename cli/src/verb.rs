@@ -6,6 +6,7 @@ pub mod bench;
 pub mod check;
 pub mod enable;
 pub mod exits;
+pub mod experiment;
 mod format;
 pub mod generate;
 pub mod lab;

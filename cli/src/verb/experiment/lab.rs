@@ -1,0 +1,413 @@
+//! The lab as a place for trials: each is a machine of its own, begun from a host that is kept in
+//! memory with KVM's modules loaded as the arm has them.
+
+use super::known;
+use crate::verb::lab::{Chip, Inhibit, Pit, interrupts};
+use crate::verb::machine::size::parse_bytes;
+use ::experiment::place::{Change, Evidence, Failure, Order, Place, Remark, Seen, Teller, Weight};
+use ::experiment::plan::{LabSetup, Plan, Setting};
+use ::lab::comparison::inhibition;
+use ::lab::drive::observed::Observed;
+use ::lab::drive::session::{Kept, Session};
+use ::lab::host::Host;
+use ::lab::host::booted::Store;
+use ::lab::host::distribution::USUAL;
+use ::lab::host::image::{Additions, initramfs};
+use ::lab::host::kernel::{Kernel, Needs};
+use ::lab::plan::{Arm, Experiment, Function, Request, vendor};
+use ::lab::watch::{Halt, Told, Watch};
+use ::lab::workload::{Chosen, Conditions};
+use anyhow::{Context, anyhow, bail};
+use arch::time::Picoseconds;
+use bench::{Configuration, Outcome};
+use board::server_iommu;
+use cpu::CpuModel;
+use device::intel_82599::Wire;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Hosts that are kept in memory at once; the one made first goes first.
+const MOST_KEPT: usize = 8;
+/// Trials begin within so much time after each other's: many periods of a timer tick.
+const MOST_IDLE: u64 = 50_000_000_000;
+/// Real time that a stage of a trial may take.
+const PATIENCE: Duration = Duration::from_secs(1800);
+/// How a guest says that all went well.
+const PASSED: [Outcome; 2] = [Outcome::PowerOff, Outcome::DebugExit(0)];
+
+type Hosts = Vec<(String, Arc<Kept>)>;
+
+/// The lab.
+pub struct Lab<'s> {
+    stop: &'s AtomicBool,
+    hosts: Mutex<Hosts>,
+}
+
+/// What one trial is made of.
+struct Trial {
+    /// What the host is, in words: hosts that are alike are booted once.
+    name: String,
+    host: Host,
+    kernel: String,
+    parameters: Vec<String>,
+    files: Vec<String>,
+    arm: Arm,
+    configuration: Configuration,
+    workload: Chosen,
+    /// None for all that the workload runs.
+    apic: Option<String>,
+    append: String,
+    limit: u64,
+    is_timed: bool,
+}
+
+impl<'s> Lab<'s> {
+    pub fn new(stop: &'s AtomicBool) -> Self {
+        Self { stop, hosts: Mutex::default() }
+    }
+
+    /// A host with the arm's modules, as it is kept, or else booted now.
+    fn host(&self, trial: &Trial, watch: &mut Watch<'_>) -> anyhow::Result<Arc<Kept>> {
+        // Held while it boots: who needs the same host waits for it.
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, kept)) = hosts.iter().find(|(name, _)| *name == trial.name) {
+            return Ok(kept.clone());
+        }
+        let needs = trial.workload.needs();
+        let modules = modules(&needs, &trial.host);
+        let of_kernel = Needs { vendor: vendor(&trial.host.model), modules: &modules };
+        let kernel = Kernel::find(&trial.kernel, of_kernel, watch)?;
+        let additions = Additions { parameters: &trial.parameters, files: &trial.files };
+        let initramfs = initramfs(&kernel, &trial.host, &additions, &needs)?;
+        let host = trial.host.of_arm(&trial.arm)?;
+        let store = Store::open().ok();
+        let mut session = Session::start(&host, &kernel, &initramfs, store.as_ref(), watch)?;
+        session.load(&trial.arm.parameters, watch)?;
+        let kept = Arc::new(session.keep(&host)?);
+        if hosts.len() >= MOST_KEPT {
+            hosts.remove(0);
+        }
+        hosts.push((trial.name.clone(), kept.clone()));
+        Ok(kept)
+    }
+
+    fn run(&self, order: &Order<'_>, teller: &mut dyn Teller) -> anyhow::Result<Seen> {
+        let trial = trial(order.plan, order.setting)?;
+        let mut tell = |told: Told<'_>| {
+            if let Told::Stage(text) | Told::Line(text) = told {
+                teller.line(text);
+            }
+        };
+        let mut watch = Watch::new(self.stop, PATIENCE, &mut tell);
+        let kept = self.host(&trial, &mut watch)?;
+        let mut session = kept.session()?;
+        drop(kept);
+        session.idle(Picoseconds(order.seed % MOST_IDLE), &mut watch)?;
+        let steps = steps(&trial)?;
+        let mut seen = Seen::default();
+        for step in &steps {
+            watch.stage(&format!("{}: {}", step.name, step.arm.label));
+            let observed = session.perform(step, &mut watch)?;
+            take(&mut seen, &observed, &session.release)?;
+        }
+        Ok(seen)
+    }
+}
+
+impl Place for Lab<'_> {
+    fn name(&self) -> &'static str {
+        "lab"
+    }
+
+    fn is_lab(&self) -> bool {
+        true
+    }
+
+    fn check(&self, plan: &Plan) -> Vec<Remark> {
+        let Some(setup) = &plan.lab else {
+            let remedy = "add [lab] with a workload, or run it --on host";
+            return vec![Remark::new(Weight::Blocks, "the plan has no part for the lab", remedy)];
+        };
+        if let Some(why) = &setup.cannot {
+            return vec![Remark::new(Weight::Blocks, format!("the lab cannot run it: {why}"), "")];
+        }
+        let missing = setup.needs.iter().filter(|name| !super::is_program(name));
+        let mut remarks: Vec<Remark> = missing
+            .map(|name| {
+                let cause = format!("the program {name} is not on this machine");
+                let remedy = format!("install it: the lab takes it along into the guest ({name})");
+                Remark::new(Weight::Blocks, cause, remedy)
+            })
+            .collect();
+        if !remarks.is_empty() {
+            return remarks;
+        }
+        for cell in plan.cells(true) {
+            for level in plan.levels(plan.compared(), true) {
+                let mut setting = cell.clone();
+                setting.insert(plan.design.compare.clone(), level.clone());
+                match trial(plan, &setting).and_then(|trial| steps(&trial)) {
+                    Ok(_) => remarks.extend(known::futile(plan, &setting)),
+                    Err(error) => {
+                        let cause = format!("{}: {error:#}", ::experiment::plan::words(&setting));
+                        remarks.push(Remark::new(Weight::Blocks, cause, ""));
+                    }
+                }
+            }
+        }
+        remarks
+    }
+
+    fn provenance(&self, plan: &Plan) -> BTreeMap<String, String> {
+        let Some(setup) = &plan.lab else { return BTreeMap::new() };
+        let costs = board::cost::CostProfile::of_model(&setup.cpu);
+        let kernel = setup.kernel.as_deref().unwrap_or(USUAL);
+        let mut facts = BTreeMap::from([
+            ("machine".into(), format!("{} emulated {} processors", setup.cpus, setup.cpu)),
+            ("host kernel".into(), kernel.to_owned()),
+        ]);
+        if let Ok(costs) = costs {
+            facts.insert("times".into(), format!("predicted by {}", costs.provenance()));
+        }
+        facts
+    }
+
+    fn perform(&self, order: &Order<'_>, teller: &mut dyn Teller) -> Result<Seen, Failure> {
+        self.run(order, teller).map_err(|error| match error.downcast_ref() {
+            Some(Halt::Interrupted) => Failure::Interrupted,
+            _ => Failure::Failed(format!("{error:#}")),
+        })
+    }
+
+    /// Nothing outside the emulated machine is changed.
+    fn restore(&self, _changes: &[Change]) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+fn modules(needs: &::lab::plan::Needs, host: &Host) -> Vec<&'static str> {
+    let has_wires = !host.wires.is_empty();
+    let gives = needs.function.is_some() && host.iommu.is_some();
+    let of_wires: &[&str] = if has_wires { &["ixgbevf"] } else { &[] };
+    let to_give: &[&str] = if gives { &::lab::workload::device::MODULES } else { &[] };
+    [needs.modules, of_wires, to_give].concat()
+}
+
+/// What the setting comes to.
+fn trial(plan: &Plan, setting: &Setting) -> anyhow::Result<Trial> {
+    let setup = plan.lab.as_ref().context("the plan has no part for the lab")?;
+    for kind in ["guests", "message", "clock"] {
+        if let Some((factor, level)) = plan.of_kind(setting, kind)
+            && (kind != "guests" || level != "1")
+        {
+            bail!("{} = {level}: the lab {}", factor.name, why_not(kind));
+        }
+    }
+    let level = |kind: &str| plan.of_kind(setting, kind).map(|(_, level)| level.to_owned());
+    let cpu = level("cpu").unwrap_or_else(|| setup.cpu.clone());
+    let model = CpuModel::named(&cpu)?;
+    let mut text = setup.workload.clone();
+    let mut options = setup.options.clone();
+    for factor in plan.factors.iter().filter(|one| one.kind == "option") {
+        let of = factor.of.as_deref().unwrap_or(&factor.name);
+        options += &format!(" {of}={}", setting[&factor.name]);
+    }
+    if let Some(fence) = level("fence") {
+        options += &format!(" fence={fence}");
+    }
+    if let Some(name) = text.split_ascii_whitespace().next()
+        && super::is_program(name)
+        && !options.is_empty()
+    {
+        text = format!("{text} {options}");
+    }
+    let workload: Chosen = text.parse().map_err(|why: String| anyhow!(why))?;
+    let needs = workload.needs();
+    let arm = Arm { guest: options, ..arm(plan, setting, &model)? };
+    let mut parameters = setup.parameters.clone();
+    for factor in plan.factors.iter().filter(|one| one.kind == "parameter") {
+        let of = factor.of.as_deref().unwrap_or_default();
+        parameters.push(format!("{of}={}", setting[&factor.name]));
+    }
+    let append = format!("{} {}", setup.append, level("append").unwrap_or_default());
+    let host = host(setup, model, &needs)?;
+    let kernel = level("kernel").or(setup.kernel.clone()).unwrap_or_else(|| USUAL.to_owned());
+    let name = format!(
+        "{cpu} {} {} {kernel} {parameters:?} {:?} {:?} {} {:?}",
+        setup.cpus, setup.memory, arm.parameters, arm.without, arm.host, setup.add
+    );
+    Ok(Trial {
+        name,
+        host,
+        kernel,
+        parameters,
+        files: setup.add.clone(),
+        arm,
+        configuration: configuration(plan, setting, setup)?,
+        workload,
+        apic: level("apic"),
+        append: append.trim().to_owned(),
+        limit: setup.limit,
+        is_timed: setup.is_timed,
+    })
+}
+
+fn why_not(kind: &str) -> &'static str {
+    match kind {
+        "guests" => "runs one guest at a time",
+        "message" => "has one size of message, the network workload's",
+        _ => "has no clock of processors but the model's",
+    }
+}
+
+fn arm(plan: &Plan, setting: &Setting, model: &CpuModel) -> anyhow::Result<Arm> {
+    let text = match plan.of_kind(setting, "feature") {
+        Some((factor, level)) => format!("{}={level}", factor.of.as_deref().unwrap_or_default()),
+        None => "on".to_owned(),
+    };
+    let request: Request = text.parse().map_err(|why: String| anyhow!("{text}: {why}"))?;
+    let experiment: Experiment = request.on(model).map_err(|why| anyhow!(why))?;
+    experiment.arms().into_iter().next().context("no arm")
+}
+
+fn host(setup: &LabSetup, model: CpuModel, needs: &::lab::plan::Needs) -> anyhow::Result<Host> {
+    let wires = match needs.function {
+        Some(Function::Wire) => vec![Wire::Pair],
+        _ => Vec::new(),
+    };
+    let iommu = server_iommu(&model);
+    if needs.function.is_some() && iommu.is_none() {
+        bail!(
+            "{}: a function is given to a guest through an IOMMU, which it has not",
+            model.name()
+        );
+    }
+    Ok(Host {
+        iommu,
+        has_pulse: needs.function == Some(Function::Pulse),
+        wires,
+        cpus: setup.cpus,
+        memory: parse_bytes(&setup.memory).map_err(|why| anyhow!(why))?,
+        append: String::new(),
+        model,
+    })
+}
+
+fn configuration(
+    plan: &Plan,
+    setting: &Setting,
+    setup: &LabSetup,
+) -> anyhow::Result<Configuration> {
+    let level = |kind: &str| plan.of_kind(setting, kind).map(|(_, level)| level);
+    let chip = if level("irqchip") == Some("full") { Chip::Full } else { Chip::Split };
+    let pit = match level("pit") {
+        Some("reinject") => Pit::Reinject,
+        Some("discard") => Pit::Discard,
+        _ => Pit::Off,
+    };
+    let inhibit = match level("inhibit") {
+        Some("auto-eoi") => Some(Inhibit::AutoEoi),
+        Some("block-irq") => Some(Inhibit::BlockIrq),
+        Some("apic-id") => Some(Inhibit::ApicId),
+        Some("apic-base") => Some(Inhibit::ApicBase),
+        _ => None,
+    };
+    let vcpus = match level("vcpus") {
+        Some(text) => text.parse().with_context(|| format!("{text:?} is no number of vCPUs"))?,
+        None => setup.vcpus,
+    };
+    let (interrupt_chip, timer) = interrupts(chip, pit);
+    Ok(Configuration {
+        vcpus,
+        interrupt_chip,
+        timer,
+        inhibit: inhibit.map(Into::into),
+        ..Configuration::default()
+    })
+}
+
+/// The virtual machines of a trial: those in its mode of the APIC; that without tracepoints, which
+/// take time themselves, comes first where times are asked for.
+fn steps(trial: &Trial) -> anyhow::Result<Vec<::lab::protocol::Step>> {
+    let all = trial.workload.steps(&Conditions {
+        arm: &trial.arm,
+        configuration: &trial.configuration,
+        tsc_khz: trial.host.model.tsc_hertz() / 1000,
+        append: &trial.append,
+        limit: trial.limit,
+        posts: trial.host.iommu.is_some_and(|iommu| iommu.part.posts()),
+    });
+    let is_own =
+        |name: &str| trial.apic.as_ref().is_none_or(|apic| name.eq_ignore_ascii_case(apic));
+    let own = all.into_iter().filter(|step| is_own(&step.name));
+    let own: Vec<_> = own.filter(|step| step.is_traced || trial.is_timed).collect();
+    match (&trial.apic, own.is_empty()) {
+        (Some(apic), true) => bail!("{} does not run in {apic} mode", trial.workload.name()),
+        _ => Ok(own),
+    }
+}
+
+/// Takes one virtual machine into what the trial saw.
+fn take(seen: &mut Seen, observed: &Observed, release: &str) -> anyhow::Result<()> {
+    let result = &observed.result;
+    anyhow::ensure!(
+        PASSED.contains(&result.outcome),
+        "the virtual machine ended with {:?}; its last lines: {}",
+        result.outcome,
+        result.console.iter().rev().take(3).rev().cloned().collect::<Vec<_>>().join(" / ")
+    );
+    // Times are those of the first virtual machine, which is not traced where there is a choice.
+    if seen.output.is_empty() {
+        seen.output = result.console.join("\n");
+    }
+    for parameter in &result.parameters {
+        let name = format!("parameter:{}.{}", parameter.module, parameter.name);
+        let value = match parameter.value.as_str() {
+            "1" => "Y",
+            "0" => "N",
+            other => other,
+        };
+        seen.evidence.insert(name, Evidence::Text(value.to_owned()));
+    }
+    let Some(points) = &result.tracepoints else { return Ok(()) };
+    let tally = observed.workload();
+    for (reason, count) in &tally.exits {
+        let row = seen.exits.entry(reason.name()).or_default();
+        row.count += count.exits;
+        row.time_ns = Some(row.time_ns.unwrap_or(0) + count.handled.0 / 1000);
+        row.is_wait = reason.is_wait();
+    }
+    for (name, count) in [
+        ("posted", tally.posted),
+        ("logged", tally.logged),
+        ("doorbells", tally.doorbells),
+        ("woken", points.woken.unwrap_or(0)),
+    ] {
+        *seen.counters.entry(name.to_owned()).or_default() += count as f64;
+    }
+    *seen.counters.entry("seconds".to_owned()).or_default() += result.seconds;
+    let software: u64 = points.exits.values().sum();
+    let agrees = software == observed.all.total();
+    seen.evidence.insert("kvm-and-machine-agree".into(), Evidence::Text(agrees.to_string()));
+    inhibits(seen, points, release);
+    Ok(())
+}
+
+/// For how much of its time KVM kept the virtual machine from the feature, and by which reasons.
+fn inhibits(seen: &mut Seen, points: &::lab::protocol::Tracepoints, release: &str) {
+    if points.ran.is_none() {
+        return;
+    }
+    let history = inhibition::history(points, release);
+    let machine = history.as_ref().and_then(|history| history.machines.first());
+    let share = machine.map_or(0.0, |machine| machine.inhibited_share);
+    seen.evidence.insert("inhibited".into(), Evidence::Number(share));
+    let longest = machine.into_iter().flat_map(|machine| &machine.reasons);
+    let longest = longest.filter(|reason| reason.share > 0.005);
+    let names: Vec<String> = longest.map(|reason| reason.name.clone()).collect();
+    if !names.is_empty() {
+        seen.evidence.insert("inhibited-by".into(), Evidence::Text(names.join(", ")));
+    }
+}
