@@ -1,5 +1,6 @@
 //! Exit statuses: one table for all verbs.
 //!
+//! `lab run` adds 4, of a result that has another hypervisor than the one that was meant.
 //! `machine run` adds to it what its guest says (odd numbers) and how a run ended (64 to 72).
 
 use std::fmt::{Display, Formatter, Result};
@@ -11,8 +12,6 @@ pub const FINDINGS: u8 = 1;
 pub const USAGE: u8 = 2;
 /// The answer could not be found: missing privileges, unreadable input, a host that failed.
 pub const CANNOT_TELL: u8 = 3;
-/// `lab run` found no kernel where none was named, and ran the built-in hypervisor instead.
-pub const SUBSTITUTE: u8 = 4;
 /// Ctrl-C, or what stands for it at a console: 128 and the signal's number, as shells have it.
 pub const INTERRUPTED: u8 = 130;
 

@@ -56,6 +56,7 @@ fn observed(setting: Setting) -> Observed {
             ..Tally::default()
         },
         window: None,
+        example: None,
         time: Picoseconds(1),
     }
 }

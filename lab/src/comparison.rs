@@ -16,9 +16,11 @@ pub use measure::Measure;
 pub(crate) use measure::side_by_side;
 
 use crate::drive::counters::{Count, Reason, Tally};
+use crate::drive::example::Example;
 use crate::drive::observed::Observed;
 use crate::plan::Setting;
 use crate::protocol::Guest;
+use crate::workload::figure::Figure;
 use crate::workload::found::{Findings, Run};
 use crate::workload::{self, figures};
 use bench::Outcome;
@@ -85,6 +87,9 @@ pub struct Comparison {
     pub between: Vec<Between>,
     /// Of each side, where software counted as well.
     pub agreement: Vec<Agreement>,
+    /// A typical interrupt of each arm that measured times, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<ArmExample>,
     /// Exits by the guest's IPIs, off and on, where it says how many it sent.
     pub exits_per_ipi: Vec<ExitsPerIpi>,
     /// What the workload found of its own, off and on.
@@ -113,6 +118,16 @@ pub struct Comparison {
     pub breakdown: Vec<Breakdown>,
     /// Warnings of the host's kernel, and virtual machines that did not end as they should.
     pub troubles: Vec<String>,
+}
+
+/// A typical interrupt of an arm.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ArmExample {
+    /// Which arm it was, in a word or two.
+    pub arm: String,
+    /// As it went.
+    #[serde(flatten)]
+    pub example: Example,
 }
 
 impl Comparison {
@@ -216,11 +231,12 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
         scope,
         exits: exit_rows(off, on, scope),
         measures: measure::side_by_side(
-            of(Setting::Off, false).or(off).map(figures),
-            of(Setting::On, false).or(on).map(figures),
+            of(Setting::Off, false).or(off).map(|one| all_figures(one, &found, false)),
+            of(Setting::On, false).or(on).map(|one| all_figures(one, &found, true)),
         ),
         agreement: traced.filter_map(agreement).collect(),
         between,
+        examples: mine.clone().filter_map(arm_example).collect(),
         exits_per_ipi,
         found,
         inhibited: seconds.map(|seconds| (seconds, inhibited)),
@@ -240,6 +256,17 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
             .into_iter()
             .collect(),
     }
+}
+
+/// What the guest measured, and what the workload found in it.
+fn all_figures(one: &Observed, found: &Findings, is_on: bool) -> Vec<Figure> {
+    let own = found.0.iter().filter(|found| found.is_on == is_on);
+    figures(one).into_iter().chain(own.flat_map(|found| found.figures.clone())).collect()
+}
+
+fn arm_example(one: &Observed) -> Option<ArmExample> {
+    let arm = one.step.arm.side().to_owned();
+    one.example.clone().map(|example| ArmExample { arm, example })
 }
 
 /// What a vendor calls the virtualization of interrupts.

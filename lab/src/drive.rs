@@ -2,6 +2,7 @@
 //! and looks up in between, since someone may want it to stop.
 
 pub mod counters;
+pub mod example;
 pub mod expected;
 pub mod observed;
 pub mod recording;
@@ -11,7 +12,9 @@ use crate::watch::{Halt, Watch};
 use arch::time::Picoseconds;
 use board::{Limits, Machine, Outcome};
 use counters::Counters;
+use example::MOST_RECORDS;
 use recording::Recording;
+use trace::Record;
 
 /// Virtual time between two looks at the machine.
 const SLICE: Picoseconds = Picoseconds::from_milliseconds(5);
@@ -32,11 +35,19 @@ pub(crate) struct Drive {
     console: Vec<u8>,
     /// The trace file of the run, if one is written.
     pub(crate) recording: Option<Recording>,
+    /// Records of the step, where one of its interrupts is to be looked at.
+    pub(crate) kept: Option<Vec<Record>>,
 }
 
 impl Drive {
     pub(crate) fn new(machine: Machine) -> Self {
-        Self { machine, counters: Counters::default(), console: Vec::new(), recording: None }
+        Self {
+            machine,
+            counters: Counters::default(),
+            console: Vec::new(),
+            recording: None,
+            kept: None,
+        }
     }
 
     /// Counts from here on.
@@ -67,6 +78,10 @@ impl Drive {
         let records = self.machine.state.wiring.records.as_mut().map(std::mem::take);
         let records = records.unwrap_or_default();
         records.iter().for_each(|record| self.counters.take(record));
+        if let Some(kept) = &mut self.kept {
+            let room = MOST_RECORDS.saturating_sub(kept.len()).min(records.len());
+            kept.extend_from_slice(&records[..room]);
+        }
         if let Some(recording) = &mut self.recording {
             recording.take(&records);
         }

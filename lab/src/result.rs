@@ -2,8 +2,10 @@
 
 mod gloss;
 mod grids;
+mod lane;
 mod page;
 mod remarks;
+mod screen;
 mod text;
 
 use crate::comparison::Comparison;

@@ -34,13 +34,21 @@ pub struct Verdict {
     pub counts_agree: Option<bool>,
     /// What is not as it was expected.
     pub unexpected: Vec<String>,
+    /// The part of the sentence that is bad news.
+    #[serde(skip)]
+    pub bad_news: Vec<String>,
+    /// Who counted besides the machine.
+    #[serde(skip)]
+    pub counted_by: &'static str,
 }
 
 impl Verdict {
     /// Takes what is not as it was expected, which is then said first.
     pub(crate) fn expect(&mut self, unexpected: Vec<String>) {
         if !unexpected.is_empty() {
-            self.text = format!("UNEXPECTED: {}; {}", unexpected.join("; "), self.text);
+            let first = format!("UNEXPECTED: {}", unexpected.join("; "));
+            self.text = format!("{first}; {}", self.text);
+            self.bad_news.insert(0, first);
         }
         self.unexpected = unexpected;
     }
@@ -66,6 +74,9 @@ pub struct Change {
     pub on: f64,
     /// From off to on.
     pub percent: f64,
+    /// Why, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
 }
 
 impl Change {
@@ -77,6 +88,7 @@ impl Change {
             off: measure.off?,
             on: measure.on?,
             percent: measure.change()?,
+            cause: cause(comparison, &measure.name),
         })
     }
 }
@@ -113,6 +125,7 @@ pub fn of(
     } else if !worse.is_empty() {
         parts.push(worse_sentence(&worse, &feature));
     }
+    let bad_news = parts.clone();
     parts.extend(said(comparisons));
     let exits: Vec<Change> = comparisons.iter().filter_map(exits).collect();
     parts.extend(exits_sentence(experiment, workload, comparisons, &exits));
@@ -132,6 +145,8 @@ pub fn of(
         is_active: inhibit.is_some().then_some(!is_inhibited),
         counts_agree,
         unexpected: Vec::new(),
+        bad_news,
+        counted_by: agreement().next().map_or("", |one| one.counted_by),
     }
 }
 
@@ -202,6 +217,12 @@ fn advice(reason: &str) -> Option<&'static str> {
     }
 }
 
+/// Why a figure is worse with the feature on, where the workload can tell.
+fn cause(comparison: &Comparison, measure: &str) -> Option<String> {
+    let mut causes = comparison.found.0.iter().flat_map(|one| &one.causes);
+    causes.find(|(name, _)| *name == measure).map(|(_, cause)| cause.clone())
+}
+
 /// Sorted, the worst first.
 fn worse(comparisons: &[Comparison]) -> Vec<Change> {
     let measures = comparisons.iter().flat_map(|one| one.measures.iter().map(move |m| (one, m)));
@@ -232,8 +253,9 @@ fn works_more(comparison: &Comparison) -> bool {
 fn worse_sentence(worse: &[Change], feature: &str) -> String {
     let shown = worse.iter().take(MOST_WORSE).map(|one| {
         let Change { comparison, what, percent, .. } = one;
+        let cause = one.cause.as_ref().map_or(String::new(), |cause| format!(": {cause}"));
         format!(
-            "{comparison} {what} {percent:+.1} % ({} -> {} {})",
+            "{comparison} {what} {percent:+.1} % ({} -> {} {}){cause}",
             number(one.off),
             number(one.on),
             one.unit
@@ -258,6 +280,7 @@ fn exits(comparison: &Comparison) -> Option<Change> {
         off: comparison.exits_off()? as f64,
         on: comparison.exits_on()? as f64,
         percent: comparison.change()?,
+        cause: None,
     })
 }
 

@@ -78,6 +78,12 @@ pub(crate) fn named(name: &str) -> Option<&'static dyn Workload> {
     ALL.iter().copied().chain(commands).find(|one| one.name() == name)
 }
 
+/// The workload of a result, by what users wrote.
+pub(crate) fn of_title(title: &str) -> &'static dyn Workload {
+    static COMMAND: Command = Command::NONE;
+    ALL.iter().copied().find(|one| one.name() == title).unwrap_or(&COMMAND)
+}
+
 /// Names of those that are so.
 pub fn names(is_so: impl Fn(&dyn Workload) -> bool) -> Vec<&'static str> {
     ALL.iter().filter(|one| is_so(**one)).map(|one| one.name()).collect()

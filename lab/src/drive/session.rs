@@ -6,6 +6,7 @@ pub use kept::Kept;
 
 use crate::drive::Drive;
 use crate::drive::counters::Counters;
+use crate::drive::example::Example;
 use crate::drive::observed::Observed;
 use crate::drive::recording::{Recording, symbols_of};
 use crate::host::booted::{Key, Store};
@@ -137,17 +138,20 @@ impl Session {
             other => bail!("{}: the agent said {other:?} instead of standing by", step.name),
         }
         self.begin_counting();
+        self.drive.kept = (!step.is_traced).then(Vec::new);
         self.send(&ToAgent::Go)?;
         loop {
             match self.receive(limit, watch)? {
                 FromAgent::Progress(text) => watch.line(&text),
                 FromAgent::Finished(result) => {
                     self.drive.drain();
+                    let kept = self.drive.kept.take();
                     return Ok(Observed {
                         step: step.clone(),
                         result: *result,
                         all: self.counters().all().clone(),
                         window: self.counters().window().cloned(),
+                        example: kept.as_deref().and_then(Example::typical),
                         time: Picoseconds(self.virtual_time().0 - started.0),
                     });
                 }

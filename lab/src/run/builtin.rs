@@ -200,6 +200,7 @@ fn side_by_side(name: &str, off: Option<Run>, on: Option<Run>) -> Comparison {
         agreement,
         between: Vec::new(),
         exits_per_ipi: Vec::new(),
+        examples: Vec::new(),
         found: Findings::default(),
         troubles,
         measures: comparison::side_by_side(figures(off), figures(on)),

@@ -6,6 +6,7 @@ mod driven;
 
 pub use driven::Driven;
 
+use super::figure::Figure;
 use super::found::{Found, Row, Run, Said, record};
 use super::kind::{Attendant, Conditions, Workload};
 use crate::plan::{Function, Needs};
@@ -38,6 +39,8 @@ const PHASES: Sending = Sending {
 const MACHINES: [(&str, &str, Sending); 3] =
     [("running", "spinning", RUNNING), ("halted", "halted", HALTED), ("phases", "halted", PHASES)];
 
+/// The figure of what an interrupt takes, by its median.
+const LATENCY: &str = "write to handler";
 /// Exits for each interrupt that are the host's own: its timers, and the beginning and the end.
 const OTHER: f64 = 0.05;
 /// What an interrupt takes at least that the host takes first.
@@ -73,6 +76,10 @@ impl Workload for Device {
 
     fn attend(&self, step: &Step) -> anyhow::Result<Option<Box<dyn Attendant>>> {
         Ok(sending(step).map(|sending| Box::new(Giver { sending, driven: None }) as Box<_>))
+    }
+
+    fn headline(&self) -> (&'static str, &'static str) {
+        (LATENCY, "a device's write to its handler")
     }
 
     fn find(&self, run: &Run<'_>) -> Option<Found> {
@@ -220,6 +227,19 @@ impl DeviceInterrupts {
         })
     }
 
+    /// Why an interrupt takes longer to a guest that sleeps than it did without the feature: what the
+    /// IOMMU posts does not wake it, so another interrupt of the host has to.
+    fn cause(&self) -> Option<String> {
+        let by = match (self.is_on, self.logged, self.woken) {
+            (true, 1.., _) => "the IOMMU's log (GA log)",
+            (true, 0, Some(1..)) => "the wake-up vector",
+            _ => return None,
+        };
+        Some(format!(
+            "a halted target now waits until {by} has interrupted the host, which wakes it"
+        ))
+    }
+
     fn found(&self) -> Found {
         let side = || Value::text(if self.is_on { "on" } else { "off" });
         let known = |count: Option<u64>| count.map_or(Value::Missing, Value::Count);
@@ -263,9 +283,17 @@ impl DeviceInterrupts {
                 },
             ),
         });
+        let figure = |one: Latency| Figure {
+            name: LATENCY.into(),
+            unit: "ns",
+            value: one.p50 as f64,
+            samples: one.samples,
+        };
         Found {
-            key: "device_interrupts",
-            row: serde_json::to_value(self).unwrap_or_default(),
+            is_on: self.is_on,
+            figures: self.latency.map(figure).into_iter().collect(),
+            causes: self.cause().into_iter().map(|cause| (LATENCY, cause)).collect(),
+            row: Some(("device_interrupts", serde_json::to_value(self).unwrap_or_default())),
             rows: std::iter::once(interrupts).chain(latency).collect(),
             said: Some(Said {
                 what: "exits for each interrupt of the device",

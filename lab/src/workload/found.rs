@@ -1,6 +1,7 @@
 //! What a workload finds of its own in one run, besides exits and figures: as data, so that every
 //! form of a result has it.
 
+use super::figure::Figure;
 use crate::drive::counters::Tally;
 use crate::drive::observed::Observed;
 use report::grid::Value;
@@ -45,12 +46,16 @@ pub(crate) fn record(console: &[String], kind: &str) -> Option<Json> {
 }
 
 /// What was found.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
-    /// The member of the comparison's JSON that has `row` among its rows.
-    pub key: &'static str,
-    /// For programs.
-    pub row: Json,
+    /// Whether it is of the arm with the feature on.
+    pub is_on: bool,
+    /// Figures besides those that the guest prints.
+    pub figures: Vec<Figure>,
+    /// Why a figure can be worse with the feature on, by the figure's name.
+    pub causes: Vec<(&'static str, String)>,
+    /// For programs: a member of the comparison's JSON, and a row there.
+    pub row: Option<(&'static str, Json)>,
     /// A row for each of these tables.
     pub rows: Vec<Row>,
     /// What the verdict says of it.
@@ -90,10 +95,11 @@ pub struct Findings(pub Vec<Found>);
 impl Serialize for Findings {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        for (place, found) in self.0.iter().enumerate() {
-            if self.0[..place].iter().all(|earlier| earlier.key != found.key) {
-                let own = self.0.iter().filter(|other| other.key == found.key);
-                map.serialize_entry(found.key, &own.map(|one| &one.row).collect::<Vec<_>>())?;
+        let rows: Vec<_> = self.0.iter().filter_map(|found| found.row.as_ref()).collect();
+        for (place, (key, _)) in rows.iter().enumerate() {
+            if rows[..place].iter().all(|(earlier, _)| earlier != key) {
+                let own = rows.iter().filter(|(other, _)| other == key);
+                map.serialize_entry(key, &own.map(|(_, row)| row).collect::<Vec<_>>())?;
             }
         }
         map.end()

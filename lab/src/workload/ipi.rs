@@ -16,4 +16,8 @@ impl Workload for Ipi {
     fn benchmark(&self) -> Option<&'static str> {
         Some("tests=ipi targets=spinning samples=500 warmup=50")
     }
+
+    fn headline(&self) -> (&'static str, &'static str) {
+        ("ipi_acknowledged physical", "an acknowledged IPI")
+    }
 }

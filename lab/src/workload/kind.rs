@@ -54,6 +54,11 @@ pub trait Workload: Send + Sync {
         figure::of_benchmark(record)
     }
 
+    /// The figure that its first screen is about, and what that is called there.
+    fn headline(&self) -> (&'static str, &'static str) {
+        (self.name(), self.name())
+    }
+
     /// What it finds of its own in a run, and what is not as it should be.
     fn find(&self, _run: &Run<'_>) -> Option<Found> {
         None

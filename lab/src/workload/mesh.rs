@@ -16,4 +16,8 @@ impl Workload for Mesh {
     fn benchmark(&self) -> Option<&'static str> {
         Some("tests=throughput messages=1000")
     }
+
+    fn headline(&self) -> (&'static str, &'static str) {
+        ("ipi_pairs physical", "IPIs of pairs")
+    }
 }

@@ -14,7 +14,7 @@ use peer::Peer;
 use report::grid::{Value, grouped};
 use serde::Serialize;
 use serde_json::Value as Json;
-use wire::{BYTES, OF_HOST, OVER};
+use wire::{BYTES, OF_HOST, OVER, ROUND_TRIPS};
 
 /// Modules of the host for it, and of the guest.
 const MODULES: [&str; 3] = ["vfio_iommu_type1", "vfio_pci", DRIVER];
@@ -54,6 +54,10 @@ impl Workload for Network {
 
     fn figure(&self, record: &Json) -> Option<Figure> {
         rate(record, OVER, "stream to the host", "sent", "bytes/s")
+    }
+
+    fn headline(&self) -> (&'static str, &'static str) {
+        ("round trip", "a round trip to the host")
     }
 
     fn find(&self, run: &Run<'_>) -> Option<Found> {
@@ -143,9 +147,17 @@ impl Traffic {
                 Value::Count(self.logged),
             ],
         };
+        let round_trip = Figure {
+            name: "round trip".into(),
+            unit: "µs",
+            value: self.round_trip,
+            samples: ROUND_TRIPS.into(),
+        };
         Found {
-            key: "traffic",
-            row: serde_json::to_value(self).unwrap_or_default(),
+            is_on: self.is_on,
+            figures: vec![round_trip],
+            causes: Vec::new(),
+            row: Some(("traffic", serde_json::to_value(self).unwrap_or_default())),
             rows: vec![row],
             said: Some(Said {
                 what: "interrupts of the function that the host took",

@@ -45,6 +45,10 @@ impl Workload for Threads {
         Ok(())
     }
 
+    fn headline(&self) -> (&'static str, &'static str) {
+        ("threads", "the threads' events")
+    }
+
     fn figure(&self, record: &Json) -> Option<Figure> {
         rate(record, "threads", "threads", "events", "events/s")
     }

@@ -16,4 +16,8 @@ impl Workload for Timer {
     fn benchmark(&self) -> Option<&'static str> {
         Some("tests=timer samples=200")
     }
+
+    fn headline(&self) -> (&'static str, &'static str) {
+        ("timer", "a timer interrupt")
+    }
 }

@@ -3,7 +3,7 @@
 use super::arguments::{Chip, HostArguments, Inhibit, Pit, interrupts};
 use super::stages::Stages;
 use super::{Found, INTERRUPT, kernel};
-use crate::status::{self, Usage};
+use crate::status::Usage;
 use crate::terminal;
 use anyhow::Context;
 use bench::Configuration;
@@ -48,6 +48,9 @@ pub(super) struct Arguments {
     /// Find what the measured times are made of, by repeating the runs that measure them
     #[arg(long)]
     breakdown: bool,
+    /// Print every table and remark, not the answer on one screen
+    #[arg(long)]
+    all: bool,
     /// How to print; the form of json is docs/schema/lab-1.json
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -114,13 +117,16 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let result = lab::run::run(&plan, &mut watch)?;
     stages.close();
     show(&result, arguments)?;
-    Ok(ExitCode::from(status(&result)))
+    Ok(ExitCode::from(result.exit_status()))
 }
 
 fn show(result: &LabResult, arguments: &Arguments) -> anyhow::Result<()> {
     let text = match arguments.format {
-        Format::Text if arguments.output.is_some() => result.to_text(terminal::COLUMNS),
-        Format::Text => result.to_text(terminal::columns()),
+        Format::Text => {
+            let own = arguments.output.is_none().then(terminal::columns);
+            let columns = own.unwrap_or(terminal::COLUMNS);
+            if arguments.all { result.to_text(columns) } else { result.to_screen(columns) }
+        }
         Format::Json => result.to_json()?,
         Format::Html => result.to_html(),
     };
@@ -129,15 +135,5 @@ fn show(result: &LabResult, arguments: &Arguments) -> anyhow::Result<()> {
             std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
         }
         None => Ok(terminal::print(&text)?),
-    }
-}
-
-fn status(result: &LabResult) -> u8 {
-    if result.host.instead.is_some() {
-        status::SUBSTITUTE
-    } else if result.verdict.is_good() {
-        status::CLEAN
-    } else {
-        status::FINDINGS
     }
 }

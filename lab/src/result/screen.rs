@@ -1,0 +1,337 @@
+//! The answer on one screen: the verdict first and last, one picture, a row for each virtual
+//! machine, and what is measured and what is computed. Everything else is in the tables.
+
+#[cfg(test)]
+mod tests;
+
+use super::LabResult;
+use super::lane;
+use crate::comparison::{Comparison, Measure};
+use crate::drive::counters::Count;
+use crate::evidence::Use;
+use crate::workload;
+use report::grid::{folded, grouped};
+
+/// Lines of the screen that a terminal of 24 has besides the prompt.
+const MOST_LINES: usize = 22;
+/// From here on there is room for bars by reason, and then for as many lines.
+const WIDE: usize = 120;
+const MOST_LINES_WIDE: usize = 48;
+/// Reasons with a bar.
+const MOST_REASONS: usize = 8;
+/// A change by less than this factor is none.
+const SAME: f64 = 1.02;
+
+/// What goes first where there are too many lines, the last first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Weight {
+    Answer,
+    Picture,
+    Basis,
+    Advice,
+    Middle,
+    Gap,
+}
+
+impl LabResult {
+    /// For a terminal of so many columns.
+    pub fn to_screen(&self, columns: usize) -> String {
+        let most = if columns >= WIDE { MOST_LINES_WIDE } else { MOST_LINES };
+        let mut lines: Vec<(Weight, String)> = Vec::new();
+        let mut add = |weight: Weight, text: String| {
+            lines.extend(text.lines().map(|line| (weight, line.trim_end().to_owned())));
+        };
+        let gap = || (Weight::Gap, "\n".to_owned());
+        let sentence = |text: &str| folded(text, columns, 2);
+        add(Weight::Answer, sentence(&self.head()));
+        for (weight, text) in [
+            gap(),
+            (Weight::Picture, self.picture(columns)),
+            gap(),
+            (Weight::Answer, self.rows()),
+            gap(),
+            (Weight::Basis, sentence(&self.basis())),
+            (
+                Weight::Middle,
+                self.against_published().map_or(String::new(), |text| sentence(&text)),
+            ),
+            (Weight::Basis, sentence(&self.ran())),
+            gap(),
+            (Weight::Advice, self.advice(columns)),
+            (Weight::Answer, sentence(&self.last())),
+        ] {
+            add(weight, text);
+        }
+        while lines.len() > most {
+            let heaviest = lines.iter().map(|(weight, _)| *weight).max();
+            let Some(weight) = heaviest.filter(|weight| *weight > Weight::Answer) else { break };
+            let Some(place) = lines.iter().rposition(|(own, _)| *own == weight) else { break };
+            lines.remove(place);
+        }
+        let cut = |line: String| line.chars().take(columns).collect::<String>();
+        lines.into_iter().fold(String::new(), |text, (_, line)| text + &cut(line) + "\n")
+    }
+
+    /// What the exit status of the lab is for such a result: 0, or 1 where it cannot be trusted or
+    /// is not as expected, or 4 where the built-in hypervisor took the place of KVM.
+    pub fn exit_status(&self) -> u8 {
+        match (&self.host.instead, self.verdict.is_good()) {
+            (Some(_), _) => 4,
+            (None, true) => 0,
+            (None, false) => 1,
+        }
+    }
+
+    /// What is switched.
+    fn feature(&self) -> &str {
+        let label = self.arms.last().map_or("", |arm| arm.label.as_str());
+        label.rsplit_once(' ').map_or(label, |(feature, _)| feature)
+    }
+
+    /// The bad news, and then what changed.
+    fn head(&self) -> String {
+        let mut parts = self.verdict.bad_news.clone();
+        let mut good = self.change().into_iter().chain(self.gain()).collect::<Vec<_>>().join(", ");
+        if self.verdict.is_active == Some(true) {
+            good += ", active all the time";
+        }
+        parts.push(good);
+        if self.verdict.counts_agree == Some(true) {
+            let by = self.verdict.counted_by;
+            parts.push(format!("{by} and the machine counted the same exits"));
+        }
+        parts.retain(|part| !part.is_empty());
+        parts.join("; ")
+    }
+
+    /// Of the number of exits, over all virtual machines.
+    fn change(&self) -> Option<String> {
+        let sum = |side: fn(&Comparison) -> Option<u64>| {
+            self.comparisons.iter().map(side).sum::<Option<u64>>().filter(|sum| *sum > 0)
+        };
+        let (feature, off, on) =
+            (self.feature(), sum(Comparison::exits_off), sum(Comparison::exits_on));
+        Some(match (off, on) {
+            (Some(off), Some(on)) => {
+                let percent = (on as f64 - off as f64) / off as f64 * 100.0;
+                let (off, on) = (grouped(off), grouped(on));
+                format!("{feature} off -> on: {off} -> {on} VM exits ({percent:+.1} %)")
+            }
+            (Some(one), None) => format!("{feature} off only: {} VM exits", grouped(one)),
+            (None, Some(one)) => format!("{feature} on only: {} VM exits", grouped(one)),
+            (None, None) => return None,
+        })
+    }
+
+    /// The figure that the workload is about, in each comparison that has it.
+    fn headlines(&self) -> Vec<(&Comparison, &Measure)> {
+        let name = workload::of_title(&self.workload).headline().0;
+        let measure =
+            |one: &'_ Comparison| one.measures.iter().position(|measure| measure.name == name);
+        let found = self.comparisons.iter().filter_map(|one| Some((one, measure(one)?)));
+        found.map(|(one, place)| (one, &one.measures[place])).collect()
+    }
+
+    /// How many times as fast that got.
+    fn gain(&self) -> Option<String> {
+        let factor = |measure: &Measure| {
+            let (off, on) = (measure.off?, measure.on?);
+            let (slow, fast) = if measure.is_better_when_less() { (off, on) } else { (on, off) };
+            (slow > 0.0 && fast > 0.0).then(|| slow / fast)
+        };
+        let mut factors: Vec<f64> =
+            self.headlines().iter().filter_map(|(_, measure)| factor(measure)).collect();
+        factors.sort_by(f64::total_cmp);
+        let (least, most) = (*factors.first()?, *factors.last()?);
+        let words = workload::of_title(&self.workload).headline().1;
+        Some(match (least, most) {
+            // What got slower is among the bad news.
+            (least, _) if least < 1.0 / SAME => return None,
+            (_, most) if most <= SAME => format!("{words} as fast as before"),
+            (least, most) if most - least < 0.1 => format!("{words} {most:.1} x as fast"),
+            (least, most) => format!("{words} {least:.1} to {most:.1} x as fast"),
+        })
+    }
+
+    /// One: a typical interrupt, or else the figure that the workload is about, or exits by reason;
+    /// on a wide terminal those as well.
+    fn picture(&self, columns: usize) -> String {
+        let width = columns.min(100);
+        let with_example = self.comparisons.iter().rev().find(|one| !one.examples.is_empty());
+        let headlines = self.headlines();
+        let reasons = || self.comparisons.last().map_or(String::new(), |one| reasons(one, width));
+        let mut picture = match with_example {
+            Some(comparison) => lane::of(comparison, width),
+            None if headlines.len() > 1 => {
+                let words = workload::of_title(&self.workload).headline().1;
+                let unit = headlines[0].1.unit;
+                let pairs: Vec<_> =
+                    headlines.iter().map(|(one, m)| (one.name.as_str(), m.off, m.on)).collect();
+                lane::bars(&format!("{words}, {unit}"), &pairs, width)
+            }
+            None => return reasons(),
+        };
+        if columns >= WIDE {
+            picture += &format!("\n{}", reasons());
+        }
+        picture
+    }
+
+    /// A row for each virtual machine.
+    fn rows(&self) -> String {
+        let headline = workload::of_title(&self.workload).headline();
+        let number = |value: Option<f64>| {
+            value.map_or_else(
+                || "-".to_owned(),
+                |value| {
+                    if value < 10.0 { format!("{value:.2}") } else { grouped(value.round() as u64) }
+                },
+            )
+        };
+        let mut table = vec![vec![String::new(), "exits but waits".to_owned()]];
+        let has_ipis = self.comparisons.iter().any(|one| !one.exits_per_ipi.is_empty());
+        let with_examples = self.comparisons.iter().any(|one| !one.examples.is_empty());
+        let unit = self.headlines().first().map(|(_, measure)| measure.unit);
+        table[0].extend(has_ipis.then(|| "exits per IPI".to_owned()));
+        table[0].extend(unit.map(|unit| format!("{}, {unit}", headline.1)));
+        table[0].extend(with_examples.then(|| "time in KVM".to_owned()));
+        for one in &self.comparisons {
+            let (off, on) = one.work();
+            let count = |count: Option<u64>| count.map_or_else(|| "-".to_owned(), grouped);
+            let mut row = vec![one.name.clone(), format!("{} -> {}", count(off), count(on))];
+            if has_ipis {
+                let all: Vec<String> =
+                    per_ipi(one).iter().map(|exits| format!("{exits:.2}")).collect();
+                row.push(all.join(" -> "));
+            }
+            if unit.is_some() {
+                let measure = one.measures.iter().find(|measure| measure.name == headline.0);
+                row.push(measure.map_or_else(String::new, |measure| {
+                    format!("{} -> {}", number(measure.off), number(measure.on))
+                }));
+            }
+            if with_examples {
+                let shares = one.examples.iter();
+                let shares =
+                    shares.map(|one| format!("{:.0} %", one.example.share_in_hypervisor()));
+                row.push(shares.collect::<Vec<_>>().join(" -> "));
+            }
+            table.push(row);
+        }
+        aligned(&table)
+    }
+
+    /// What is measured and what is computed.
+    fn basis(&self) -> String {
+        let counted = match self.verdict.counts_agree {
+            Some(_) => "counted twice",
+            None => "counted by the machine",
+        };
+        format!(
+            "Exits: measured, {counted}. Times: emulated, {} of {} costs measured.",
+            self.costs.measured, self.costs.figures
+        )
+    }
+
+    /// What others measured on real hosts.
+    fn against_published(&self) -> Option<String> {
+        let of = |served: Use| {
+            let mine = self.predictions.iter().filter(move |one| one.served == served);
+            mine.filter_map(|one| one.error).collect::<Vec<f64>>()
+        };
+        let range = |errors: &[f64]| {
+            let least = errors.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = errors.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            if errors.len() == 1 {
+                format!("{least:+.0} %")
+            } else {
+                format!("{least:+.0} to {most:+.0} %")
+            }
+        };
+        let (predicted, fitted) = (of(Use::Prediction), of(Use::Calibration));
+        let mut parts = Vec::new();
+        if !predicted.is_empty() {
+            parts.push(format!("predicted {}", range(&predicted)));
+        }
+        if !fitted.is_empty() {
+            parts.push(format!("fitted {}", range(&fitted)));
+        }
+        (!parts.is_empty())
+            .then(|| format!("Against published times of real hosts: {}.", parts.join(", ")))
+    }
+
+    /// On what, how long, and the hash by which a run is known again.
+    fn ran(&self) -> String {
+        format!(
+            "{}, {} x {}; {:.1} s, hash {}",
+            self.host.kernel,
+            self.host.cpus,
+            self.host.cpu,
+            self.run.host_seconds,
+            self.run.trace_hash
+        )
+    }
+
+    /// What to try next.
+    fn advice(&self, columns: usize) -> String {
+        let is_intel = self.comparisons.first().is_some_and(|one| one.hardware == "APICv");
+        let other = if is_intel { "--cpu zen4 (AMD)" } else { "--cpu sapphire-rapids (Intel)" };
+        folded(&format!("More: --all every table, --format html a page, {other},"), columns, 6)
+            + "      --workload device; lab recipes lists questions and what answers them\n"
+    }
+
+    /// Once more, for whoever sees the end only.
+    fn last(&self) -> String {
+        let status = self.exit_status();
+        let why = match status {
+            0 => "sound",
+            4 => "not KVM, but the built-in hypervisor",
+            _ if !self.verdict.is_sound => "not to be trusted",
+            _ => "not as expected",
+        };
+        let bad = match self.verdict.worse.first().filter(|_| !self.verdict.bad_news.is_empty()) {
+            Some(worst) => {
+                format!("{} {} {:+.0} %; ", worst.comparison, worst.what, worst.percent)
+            }
+            None => String::new(),
+        };
+        let exits = self.verdict.exits.iter();
+        let exits: Vec<String> = exits.map(|one| format!("{:+.1} %", one.percent)).collect();
+        let exits = if exits.is_empty() { "not compared".to_owned() } else { exits.join(", ") };
+        format!("{}: {bad}VM exits {exits}; exit status {status}: {why}", self.feature())
+    }
+}
+
+/// Off, between and on.
+fn per_ipi(comparison: &Comparison) -> Vec<f64> {
+    let between = comparison.between.iter().filter_map(|arm| arm.exits_per_ipi.as_ref());
+    let (off, on): (Vec<_>, Vec<_>) = comparison.exits_per_ipi.iter().partition(|one| !one.is_on);
+    off.into_iter().chain(between).chain(on).map(|one| one.exits).collect()
+}
+
+/// Exits by reason, off and on.
+fn reasons(comparison: &Comparison, columns: usize) -> String {
+    let exits = |count: Option<Count>| count.map(|count| count.exits as f64);
+    let rows = comparison.exits.iter().filter(|row| !row.is_wait).take(MOST_REASONS);
+    let pairs: Vec<_> =
+        rows.map(|row| (row.name.as_str(), exits(row.off), exits(row.on))).collect();
+    lane::bars(&format!("VM exits by reason, {}", comparison.name), &pairs, columns)
+}
+
+/// Columns two apart, the first to the left.
+fn aligned(table: &[Vec<String>]) -> String {
+    let columns = table.iter().map(Vec::len).max().unwrap_or(0);
+    let cells = |column: usize| table.iter().filter_map(move |row| row.get(column));
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| cells(column).map(|cell| cell.chars().count()).max().unwrap_or(0))
+        .collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate();
+        let padded = cells.map(|(place, (cell, width))| match place {
+            0 => format!("  {cell:<width$}"),
+            _ => format!("   {cell:>width$}"),
+        });
+        padded.collect::<String>().trim_end().to_owned() + "\n"
+    };
+    table.iter().map(line).collect()
+}
