@@ -8,8 +8,8 @@ mod step;
 pub mod tracing;
 
 use crate::linux::module::Modules;
-use crate::linux::mounts;
 use crate::linux::place::{COSTS, GUEST_COMMAND_LINE};
+use crate::linux::{console, mounts};
 use crate::protocol::{COMMAND_LINE, FromAgent, ToAgent};
 use anyhow::Context;
 use board::cost::Provenance;
@@ -42,6 +42,8 @@ pub fn take_over() {
 }
 
 fn power_off() -> ! {
+    // What was said last tells why it ends.
+    console::drain();
     rustix::fs::sync();
     let _ = rustix::system::reboot(rustix::system::RebootCommand::PowerOff);
     loop {
@@ -60,7 +62,7 @@ fn run() -> anyhow::Result<()> {
             ToAgent::Prepare(step) => step::perform(&mut line, &mut modules, &step)
                 .map(|result| FromAgent::Finished(Box::new(result))),
             ToAgent::Load(parameters) => modules.load(&parameters).map(|_| FromAgent::Standby),
-            ToAgent::Run(arguments) => command::run(&arguments),
+            ToAgent::Run(arguments) => command::run(&mut line, &arguments),
             ToAgent::Symbols => symbols(),
             ToAgent::Go => continue,
             ToAgent::Shell { rows, columns, parameters } => {

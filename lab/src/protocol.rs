@@ -123,6 +123,16 @@ pub struct StepResult {
     pub messages: Vec<String>,
 }
 
+/// Where a command writes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Errors,
+}
+
 /// From the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -137,13 +147,12 @@ pub enum FromAgent {
     Finished(Box<StepResult>),
     /// A step, or the host as a whole, cannot do what was asked.
     Failed(String),
-    /// The shell ended with this status.
+    /// The shell or the command ended with this status.
     Left(i32),
     /// Lines of `/proc/kallsyms` that are about code.
     Symbols(String),
-    /// What a command of the host wrote to standard output and to standard error, and its exit
-    /// status.
-    Said(String, String, i32),
+    /// A piece of what a command of the host writes.
+    Wrote(Stream, String),
 }
 
 /// From the session.

@@ -1,5 +1,6 @@
 //! Whoever waits for a run: may stop it, loses patience, and is told how it goes.
 
+use crate::protocol::Stream;
 use arch::time::Picoseconds;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -25,6 +26,8 @@ pub enum Told<'a> {
     Stage(&'a str),
     /// Something happens in it.
     Line(&'a str),
+    /// A command on the emulated host writes.
+    Wrote(Stream, &'a str),
     /// Time passes.
     Tick,
 }
@@ -57,6 +60,11 @@ impl<'a> Watch<'a> {
     /// Something happens in the stage.
     pub fn line(&mut self, text: &str) {
         (self.tell)(Told::Line(text));
+    }
+
+    /// A command on the emulated host writes.
+    pub fn wrote(&mut self, stream: Stream, text: &str) {
+        (self.tell)(Told::Wrote(stream, text));
     }
 
     /// Whether to go on.

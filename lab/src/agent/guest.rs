@@ -1,6 +1,6 @@
 //! This program as the first process of a virtual machine: a workload, then power-off.
 
-use crate::linux::{console, mounts};
+use crate::linux::mounts;
 use crate::workload;
 
 /// `words` are the workload's name and, behind a comma, what it is told besides.
@@ -16,5 +16,4 @@ pub(super) fn run(words: &str) {
         }
         None => println!("{{\"record\":\"failure\",\"unknown workload\":\"{name}\"}}"),
     }
-    console::drain();
 }

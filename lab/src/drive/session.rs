@@ -26,17 +26,6 @@ use std::collections::VecDeque;
 /// Virtual time in which a host must have booted, or have loaded modules.
 const BOOT_LIMIT: Picoseconds = Picoseconds::from_milliseconds(60_000);
 
-/// What a command wrote, and its exit status.
-#[derive(Clone, Debug)]
-pub struct Said {
-    /// To standard output.
-    pub output: String,
-    /// To standard error.
-    pub errors: String,
-    /// As shells count it.
-    pub status: i32,
-}
-
 /// An emulated host that waits for steps.
 pub struct Session {
     drive: Drive,
@@ -175,23 +164,28 @@ impl Session {
         }
     }
 
-    /// Runs a command on the emulated host for at most `limit`. [`Session::counters`] then has the
-    /// exits that the machine performed meanwhile.
+    /// Runs a command on the emulated host for at most `limit`; its exit status, as shells count it.
+    /// The watch is told what it writes as it does. [`Session::counters`] then has the exits that
+    /// the machine performed meanwhile.
     pub fn run(
         &mut self,
         arguments: &[String],
         limit: Picoseconds,
         watch: &mut Watch<'_>,
-    ) -> anyhow::Result<Said> {
+    ) -> anyhow::Result<i32> {
         self.begin_counting();
         self.send(&ToAgent::Run(arguments.to_vec()))?;
-        match self.receive(self.after(limit), watch)? {
-            FromAgent::Said(output, errors, status) => {
-                self.drive.drain();
-                Ok(Said { output, errors, status })
+        let limit = self.after(limit);
+        loop {
+            match self.receive(limit, watch)? {
+                FromAgent::Wrote(stream, text) => watch.wrote(stream, &text),
+                FromAgent::Left(status) => {
+                    self.drive.drain();
+                    return Ok(status);
+                }
+                FromAgent::Failed(why) => bail!("{why}"),
+                other => bail!("the agent said {other:?}"),
             }
-            FromAgent::Failed(why) => bail!("{why}"),
-            other => bail!("the agent said {other:?}"),
         }
     }
 

@@ -51,17 +51,15 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     let notes = [("command".to_owned(), arguments.command.join(" "))];
     let trace = arguments.host.trace.as_deref();
     session.record(trace.map(|path| Recording::create(path, &notes)).transpose()?);
-    let said = session.run(&command, limit, &mut watch)?;
+    let status = session.run(&command, limit, &mut watch)?;
     if let Some(recording) = session.take_recording() {
         session.name_code(&recording, &mut watch)?;
         recording.finish()?;
     }
     stages.close();
-    print!("{}", said.output);
-    eprint!("{}", said.errors);
     if let Some(path) = &arguments.counters {
         let counts = serde_json::to_vec_pretty(&session.counters().all().exits)?;
         std::fs::write(path, counts).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(status_of(said.status))
+    Ok(status_of(status))
 }

@@ -3,6 +3,7 @@
 
 use crate::terminal;
 use lab::drive::expected::Expected;
+use lab::protocol::Stream;
 use lab::watch::Told;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -48,8 +49,24 @@ impl Stages {
                 text.clone_into(&mut self.line);
                 self.show(TERMINAL_PAUSE);
             }
+            Told::Wrote(stream, text) => self.pass_on(stream, text),
             Told::Tick => self.show(TERMINAL_PAUSE),
         }
+    }
+
+    /// What a command writes goes where it would go without the lab. A reader that has gone ends
+    /// nothing.
+    fn pass_on(&mut self, stream: Stream, text: &str) {
+        self.clear();
+        // The line of the stage waits until the command has ended one of its own.
+        self.shown = Instant::now();
+        let _ = match stream {
+            Stream::Output => {
+                let mut out = std::io::stdout();
+                out.write_all(text.as_bytes()).and_then(|()| out.flush())
+            }
+            Stream::Errors => std::io::stderr().write_all(text.as_bytes()),
+        };
     }
 
     /// The run is over and was good: what it took is what the next may take.
