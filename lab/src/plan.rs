@@ -4,8 +4,10 @@ mod arm;
 mod experiment;
 mod needs;
 mod processor;
+mod recipe;
 
 pub use arm::{Arm, ModuleParameter, Setting};
 pub use experiment::{Experiment, Request};
 pub use needs::{Function, LinuxGuest, Needs};
 pub use processor::vendor;
+pub use recipe::Recipe;

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod exec;
+mod recipes;
 mod run;
 mod shell;
 mod stages;
@@ -31,6 +32,8 @@ pub struct Arguments {
 enum Action {
     /// Run a workload in virtual machines with AVIC or APICv off and on, and compare
     Run(Box<run::Arguments>),
+    /// List the questions that lab run --recipe answers, or say how one is answered
+    Recipes(recipes::Arguments),
     /// Run a command on the emulated host: a verb of avicenna, or a program of this machine
     Exec(Box<exec::Arguments>),
     /// An interactive emulated host with avicenna inside
@@ -44,6 +47,7 @@ pub fn run(arguments: Arguments, verbs: &[&str]) -> anyhow::Result<ExitCode> {
     let _ = ctrlc::set_handler(|| INTERRUPT.store(true, Ordering::Relaxed));
     match arguments.action {
         Action::Run(arguments) => run::run(&arguments),
+        Action::Recipes(arguments) => recipes::run(&arguments),
         Action::Exec(arguments) => exec::run(&arguments, verbs),
         Action::Shell(arguments) => shell::run(&arguments),
         Action::Clear => {

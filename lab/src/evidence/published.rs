@@ -78,9 +78,11 @@ impl Published {
     /// Whether a run on such processors has this figure: it switches the feature, or has it on with
     /// all else that the processor has.
     pub(crate) fn is_of(&self, cpu: &str, experiment: &Experiment) -> bool {
+        // What a recipe switches is none of the features that others measured.
+        let is_feature = experiment.own.is_none();
         let has = experiment.features.iter().any(|feature| feature.name() == self.feature);
         let is_alone = experiment.features.len() == 1;
-        self.cpu == cpu && has && (is_alone || self.setting == Setting::On)
+        self.cpu == cpu && is_feature && has && (is_alone || self.setting == Setting::On)
     }
 
     /// Whether it is one of the workload on this processor, with whatever feature.

@@ -16,6 +16,8 @@ pub struct Experiment {
     pub settings: Vec<Setting>,
     /// What the processor has besides, and what stays off whatever the setting.
     pub kept_off: Vec<Feature>,
+    /// What is switched and the arms, where they are not those of the features.
+    pub own: Option<(String, Vec<Arm>)>,
 }
 
 impl Default for Experiment {
@@ -24,6 +26,7 @@ impl Default for Experiment {
             features: vec![Feature::Avic],
             settings: Setting::BOTH.to_vec(),
             kept_off: Vec::new(),
+            own: None,
         }
     }
 }
@@ -42,6 +45,9 @@ impl Experiment {
 
     /// What is switched, for people.
     pub fn name(&self) -> String {
+        if let Some((name, _)) = &self.own {
+            return name.clone();
+        }
         self.features.iter().map(|one| one.name()).collect::<Vec<_>>().join(" and ")
     }
 
@@ -56,6 +62,9 @@ impl Experiment {
 
     /// What is compared, off first.
     pub fn arms(&self) -> Vec<Arm> {
+        if let Some((_, arms)) = &self.own {
+            return arms.clone();
+        }
         self.settings.iter().map(|setting| self.arm(*setting)).collect()
     }
 
@@ -131,6 +140,7 @@ impl Request {
             },
             features,
             settings: self.settings.clone(),
+            own: None,
         };
         let Some(name) = self.name else {
             if self.settings.contains(&Setting::Between) && ipis.is_none() {

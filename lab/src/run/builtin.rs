@@ -63,7 +63,9 @@ pub(crate) fn check(workload: &dyn Workload, experiment: &Experiment) -> anyhow:
     );
     let base = Feature::of_vendor(experiment.vendor());
     anyhow::ensure!(
-        experiment.features.contains(&base) && experiment.kept_off.is_empty(),
+        experiment.features.contains(&base)
+            && experiment.kept_off.is_empty()
+            && experiment.own.is_none(),
         "the built-in hypervisor has {base} off or on: other features need a distribution's kernel"
     );
     Ok(())

@@ -7,7 +7,8 @@ use crate::status::Usage;
 use crate::terminal;
 use anyhow::Context;
 use bench::Configuration;
-use lab::plan::Request;
+use clap::{Args, FromArgMatches};
+use lab::plan::{Arm, Recipe, Request};
 use lab::result::LabResult;
 use lab::run::Plan;
 use lab::verdict::expect::Expectation;
@@ -18,6 +19,10 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
+    /// The options that answer a question (lab recipes lists them), or a file of such; what else is
+    /// given here goes before
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    recipe: Option<String>,
     #[command(flatten)]
     host: HostArguments,
     /// Virtual processors of the guest
@@ -67,11 +72,31 @@ enum Format {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let Some(name) = &arguments.recipe else { return run_arms(arguments, None) };
+    let recipe = Recipe::find(name).map_err(Usage::of)?;
+    let arguments = with_recipe(&recipe)?;
+    run_arms(&arguments, recipe.arms)
+}
+
+/// The options of a recipe, and over them those of the command line.
+fn with_recipe(recipe: &Recipe) -> anyhow::Result<Arguments> {
+    let own = std::env::args_os().skip_while(|word| word != "run").skip(1);
+    let words = std::iter::once("run".into());
+    let words = words.chain(recipe.words.iter().map(Into::into)).chain(own);
+    let command = Arguments::augment_args(clap::Command::new("run")).args_override_self(true);
+    let matches = command.try_get_matches_from(words);
+    let parsed = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
+    let place = || format!("recipe {}", recipe.name);
+    Ok(parsed.map_err(|error| Usage::of(anyhow::Error::from(error).context(place())))?)
+}
+
+fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::Result<ExitCode> {
     let needs = arguments.workload.needs();
     let host = arguments.host.host_for(&needs)?;
-    let experiment = arguments.feature.on(&host.model).map_err(|why| {
+    let mut experiment = arguments.feature.on(&host.model).map_err(|why| {
         Usage::of(anyhow::anyhow!("--cpu {}, --feature: {why}", arguments.host.model.description()))
     })?;
+    experiment.own = arms;
     if arguments.guest_cpus > arguments.host.cpus && needs.linux.is_none() {
         eprintln!(
             "avicenna: {} virtual processors spin on {} processors: each waits for its turn, which \
