@@ -1,5 +1,6 @@
 //! What one call of the lab found, for people and programs.
 
+pub mod compare;
 mod gloss;
 mod grids;
 mod lane;

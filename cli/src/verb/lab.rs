@@ -1,6 +1,7 @@
 //! `avicenna lab`: a host that is emulated, with the feature off and on.
 
 mod arguments;
+mod compare;
 mod exec;
 mod recipes;
 mod run;
@@ -34,6 +35,8 @@ enum Action {
     Run(Box<run::Arguments>),
     /// List the questions that lab run --recipe answers, or say how one is answered
     Recipes(recipes::Arguments),
+    /// Compare two results of lab run: kernel with kernel, before a patch and after it
+    Compare(compare::Arguments),
     /// Run a command on the emulated host: a verb of avicenna, or a program of this machine
     Exec(Box<exec::Arguments>),
     /// An interactive emulated host with avicenna inside
@@ -48,6 +51,7 @@ pub fn run(arguments: Arguments, verbs: &[&str]) -> anyhow::Result<ExitCode> {
     match arguments.action {
         Action::Run(arguments) => run::run(&arguments),
         Action::Recipes(arguments) => recipes::run(&arguments),
+        Action::Compare(arguments) => compare::run(&arguments),
         Action::Exec(arguments) => exec::run(&arguments, verbs),
         Action::Shell(arguments) => shell::run(&arguments),
         Action::Clear => {
