@@ -164,7 +164,7 @@ impl Session {
         }
     }
 
-    /// Runs a command on the emulated host for at most `limit`; its exit status, as shells count it.
+    /// Runs a command on the emulated host for at most `limit`; its exit status as shells count it.
     /// The watch is told what it writes as it does. [`Session::counters`] then has the exits that
     /// the machine performed meanwhile.
     pub fn run(

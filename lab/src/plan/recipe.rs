@@ -1,5 +1,5 @@
-//! Questions that people ask, each as a file: the options of `lab run` that answer it and, where the
-//! arms are not those of a feature, the arms.
+//! Questions that people ask, each as a file: the options of `lab run` that answer it and, where
+//! the arms are not those of a feature, the arms.
 
 use super::arm::{Arm, ModuleParameter, Setting};
 use serde::Deserialize;

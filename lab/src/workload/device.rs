@@ -227,8 +227,8 @@ impl DeviceInterrupts {
         })
     }
 
-    /// Why an interrupt takes longer to a guest that sleeps than it did without the feature: what the
-    /// IOMMU posts does not wake it, so another interrupt of the host has to.
+    /// Why an interrupt takes longer to a guest that sleeps than it did without the feature: what
+    /// the IOMMU posts does not wake it, so another interrupt of the host has to.
     fn cause(&self) -> Option<String> {
         let by = match (self.is_on, self.logged, self.woken) {
             (true, 1.., _) => "the IOMMU's log (GA log)",

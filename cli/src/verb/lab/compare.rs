@@ -20,7 +20,8 @@ pub(super) struct Arguments {
     /// Compare what ran without the feature
     #[arg(long)]
     off: bool,
-    /// End with status 1 unless this holds of the two, which stand for off and on: 'exits.change <= 5'
+    /// End with status 1 unless this holds of the two, which stand for off and on, such as
+    /// 'exits.change <= 5'
     #[arg(long = "expect", value_name = "EXPECTATION")]
     expectations: Vec<Expectation>,
     /// How to print
