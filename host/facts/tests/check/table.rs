@@ -212,6 +212,23 @@ const ROWS: &[(&str, Base, Answer, &[Change])] = &[
     ("iommu-entry-cache", Amd, Yes, &[]),
     ("iommu-entry-cache", Amd, No, &[(CMDLINE, Some("amd_iommu=pgtbl_v1,irtcachedis"))]),
     ("iommu-entry-cache", Amd, Unknown, &[(CMDLINE, None)]),
+    ("iommu-entry-flush", Amd, Yes, &[(RELEASE, Some("6.8.0"))]),
+    (
+        "iommu-entry-flush",
+        Amd,
+        Yes,
+        &[(RELEASE, Some("6.5.3")), (CMDLINE, Some("amd_iommu=irtcachedis"))],
+    ),
+    ("iommu-entry-flush", Amd, No, &[(RELEASE, Some("6.7.12"))]),
+    (
+        "iommu-entry-flush",
+        Amd,
+        No,
+        &[(RELEASE, Some("6.1.192")), (CMDLINE, Some("amd_iommu=irtcachedis"))],
+    ),
+    ("iommu-entry-flush", Amd, Unknown, &[(RELEASE, Some("5.14.0-503.el9.x86_64"))]),
+    ("iommu-entry-flush", Amd, Unknown, &[(RELEASE, None)]),
+    ("iommu-entry-flush", Amd, Unknown, &[(RELEASE, Some("6.6.30")), (CMDLINE, None)]),
     // Intel processors.
     ("cpu-vmx", Intel, Yes, &[]),
     ("cpu-vmx", Intel, No, &[(CPUID, Some(NO_VMX))]),

@@ -30,7 +30,7 @@ pub fn rows(facts: &Facts) -> Vec<Finding> {
     rows.extend(units(facts));
     let guest_apic = guest_apic_on(facts, &rows);
     rows.push(guest_apic);
-    rows.extend([scopes(facts), irt_cache(facts)]);
+    rows.extend([scopes(facts), irt_cache(facts), irt_flush(facts)]);
     rows
 }
 
@@ -370,5 +370,47 @@ fn irt_cache(facts: &Facts) -> Finding {
     match facts.kernel_argument_has("amd_iommu", "irtcachedis") {
         true => draft.answer(Answer::No, "irtcachedis is given"),
         false => draft.answer(Answer::Yes, "nothing disables the cache"),
+    }
+}
+
+/// Posting follows a vCPU by two fields of its entries, which the IOMMU does not cache; before 6.8
+/// the driver flushed the entry all the same, whenever a vCPU was scheduled in or out.
+fn irt_flush(facts: &Facts) -> Finding {
+    let draft = Draft::new(
+        Row::IommuEntryFlush,
+        "host",
+        "entries of running vCPUs change without a flush of the IOMMU",
+        "drivers/iommu/amd/iommu.c, commits 57cdb720eaa5 (6.8) and 98aeb4ea5599 (6.5, with irtcachedis)",
+    )
+    .severity(Severity::Note)
+    .evidence(facts.kernel.evidence("kernel", |kernel| kernel.release.clone()))
+    .evidence(
+        facts
+            .command_line
+            .evidence("amd_iommu", |_| facts.kernel_argument("amd_iommu").unwrap_or("not given")),
+    )
+    .fix("a kernel of 6.8 or later; from 6.5 on amd_iommu=irtcachedis", Needs::Reboot);
+    let Some(kernel) = facts.kernel.get() else {
+        return draft.answer(Answer::Unknown, "the kernel is not known");
+    };
+    let is_uncached = facts.kernel_argument_has("amd_iommu", "irtcachedis");
+    match (kernel.has_since(6, 8), kernel.has_since(6, 5)) {
+        (Some(true), _) => {
+            draft.answer(Answer::Yes, "kernels from 6.8 on flush only what the IOMMU caches")
+        }
+        (_, Some(true)) if is_uncached => {
+            draft.answer(Answer::Yes, "irtcachedis is given: nothing is cached, nor flushed")
+        }
+        (Some(false), Some(true)) if facts.command_line.get().is_none() => {
+            draft.answer(Answer::Unknown, "the kernel command line is not known")
+        }
+        (Some(false), _) => draft.answer(
+            Answer::No,
+            "kernels before 6.8 flush the entry whenever a vCPU is scheduled in or out",
+        ),
+        (None, _) => draft.answer(
+            Answer::Unknown,
+            "this distribution's kernel carries newer features: its version does not tell",
+        ),
     }
 }

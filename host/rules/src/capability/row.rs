@@ -85,6 +85,7 @@ rows! {
     IommuPostingOn "iommu-posting-on" <- [IommuPresent, IommuRemappingOn, IommuPosting]
     IommuIoApicScope "iommu-io-apic-scope" <- [IommuPresent]
     IommuEntryCache "iommu-entry-cache" <- [IommuPresent]
+    IommuEntryFlush "iommu-entry-flush" <- [IommuPresent]
 
     GuestWrmsrFence "guest-wrmsr-fence" <- []
 }
