@@ -124,6 +124,33 @@ pub fn measure_timer(selection: &Selection, apic: &str) -> bool {
     all
 }
 
+/// What setting a deadline costs, with the fence before the write and without it.
+pub fn measure_arming(selection: &Selection, apic: &str) -> bool {
+    /// No sample takes so long.
+    const FAR_AWAY: u64 = 1 << 32;
+    if !apic::has_tsc_deadline() {
+        return true;
+    }
+    apic::start_deadline(COUNTED_VECTOR, time_stamp() + FAR_AWAY);
+    let all = [Fence::None, Fence::Full].into_iter().all(|fence| {
+        !selection.wants_fence(fence)
+            || series(
+                selection,
+                format_args!(
+                    "\"test\":\"arm\",\"apic\":\"{apic}\",\"by\":\"deadline\",\"fence\":{}",
+                    fence == Fence::Full
+                ),
+                || {
+                    let start = time_stamp();
+                    apic::arm_deadline(start + FAR_AWAY, fence);
+                    Some(time_stamp() - start)
+                },
+            )
+    });
+    apic::stop_timer();
+    all
+}
+
 fn wait_for_timer(is_halted: bool, before: u64, due: u64) -> Option<u64> {
     if is_halted && processor::current().arrival_count() == before {
         // If the timer fires between the check and HLT, the wait below ends at once instead.

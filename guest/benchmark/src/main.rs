@@ -85,6 +85,9 @@ fn measure(selection: &Selection, mode: Mode) -> bool {
     if selection.wants(Test::Exits) {
         exit::measure_apic(selection, name);
     }
+    if selection.names(Test::Arm) {
+        arrived &= local::measure_arming(selection, name);
+    }
     if selection.names(Test::Device) {
         device::measure(selection, name);
     }

@@ -1,5 +1,5 @@
 //! What the command line asks for:
-//! `tests=ipi,self,throughput,timer,eoi,exits,device apic=xapic|x2apic|both fence=on|off|both
+//! `tests=ipi,self,throughput,timer,eoi,exits,arm,device apic=xapic|x2apic|both fence=on|off|both
 //! targets=spinning|halted|both samples=N warmup=N messages=N gap=CYCLES patience=CYCLES
 //! cpus=N`.
 
@@ -18,17 +18,20 @@ pub enum Test {
     Timer,
     Eoi,
     Exits,
+    /// Only where it is named.
+    Arm,
     /// Only where it is named: somebody has to let a function interrupt.
     Device,
 }
 
-const NAMES: [(&str, Test); 7] = [
+const NAMES: [(&str, Test); 8] = [
     ("ipi", Test::Ipi),
     ("self", Test::SelfIpi),
     ("throughput", Test::Throughput),
     ("timer", Test::Timer),
     ("eoi", Test::Eoi),
     ("exits", Test::Exits),
+    ("arm", Test::Arm),
     ("device", Test::Device),
 ];
 

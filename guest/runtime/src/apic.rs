@@ -211,9 +211,22 @@ pub fn start_timer(vector: u8, mode: TimerMode, count: u32) {
 
 /// Interrupts with `vector` once the time stamp counter reaches `time`.
 pub fn start_deadline(vector: u8, time: u64) {
+    take_deadlines(vector);
+    arm_deadline(time, Fence::Full);
+}
+
+/// Makes the timer one of deadlines, which interrupts with `vector`.
+pub fn take_deadlines(vector: u8) {
     let entry = Lvt::new().with_vector(vector).with_timer_mode(TimerMode::TscDeadline);
     write(Register::LocalVector(LocalVector::Timer), entry.into_bits());
-    instruction::fence_before_msr();
+}
+
+/// Sets the deadline; the first one after [`take_deadlines`] needs the fence.
+#[inline(always)]
+pub fn arm_deadline(time: u64, fence: Fence) {
+    if fence == Fence::Full {
+        instruction::fence_before_msr();
+    }
     // SAFETY: as in `write`.
     unsafe { instruction::write_msr(arch::msr::TSC_DEADLINE, time) };
 }
