@@ -1,5 +1,7 @@
 //! `avicenna`: one binary for operators and for authors of hypervisors. One file per verb.
 
+#[cfg(test)]
+mod sources;
 mod status;
 mod terminal;
 mod verb;
@@ -41,6 +43,8 @@ enum Verb {
     Rollback(verb::rollback::Arguments),
     /// Will a configuration let interrupts be accelerated, and what to change in it
     Lint(verb::lint::Arguments),
+    /// Everything known of a host, its virtual machines and recordings, on one page to hand on
+    Report(verb::report::Arguments),
     /// Collect a host's raw inputs in one file, redacted
     Snapshot(verb::snapshot::Arguments),
     /// An emulated x86-64 multiprocessor
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         Verb::Enable(arguments) => verb::enable::run(arguments),
         Verb::Rollback(arguments) => verb::rollback::run(arguments),
         Verb::Lint(arguments) => verb::lint::run(arguments),
+        Verb::Report(arguments) => verb::report::run(arguments),
         Verb::Snapshot(arguments) => verb::snapshot::run(arguments),
         Verb::Generate(arguments) => verb::generate::run(arguments, Arguments::command()),
         Verb::Machine(arguments) => verb::machine::run(arguments),
@@ -80,6 +85,6 @@ fn main() -> ExitCode {
     };
     outcome.unwrap_or_else(|error| {
         terminal::remark(&format!("avicenna: {error:#}"));
-        ExitCode::from(status::of_error(&error))
+        status::of_error(&error).into()
     })
 }

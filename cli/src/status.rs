@@ -3,17 +3,48 @@
 //! `lab run` adds 4, of a result that has another hypervisor than the one that was meant.
 //! `machine run` adds to it what its guest says (odd numbers) and how a run ended (64 to 72).
 
+use rules::Answer;
 use std::fmt::{Display, Formatter, Result};
+use std::process::ExitCode;
 
-/// All is well, or something was found.
-pub const CLEAN: u8 = 0;
-pub const FINDINGS: u8 = 1;
-/// Usage, as the parser of arguments has it, and values that only a closer look finds wrong.
-pub const USAGE: u8 = 2;
-/// The answer could not be found: missing privileges, unreadable input, a host that failed.
-pub const CANNOT_TELL: u8 = 3;
-/// Ctrl-C, or what stands for it at a console: 128 and the signal's number, as shells have it.
-pub const INTERRUPTED: u8 = 130;
+/// How a verb ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Status {
+    /// All is well.
+    Clean = 0,
+    /// Something was found.
+    Findings = 1,
+    /// Usage, as the parser of arguments has it, and values that only a closer look finds wrong.
+    Usage = 2,
+    /// The answer could not be found: missing privileges, unreadable input, a host that failed.
+    CannotTell = 3,
+    /// Ctrl-C, or what stands for it at a console: 128 and the signal's number, as shells have it.
+    Interrupted = 130,
+}
+
+impl Status {
+    /// As the system has it.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        Self::from(status.code())
+    }
+}
+
+impl From<Answer> for Status {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Yes => Self::Clean,
+            Answer::No => Self::Findings,
+            Answer::Unknown => Self::CannotTell,
+        }
+    }
+}
 
 /// Marks an error as one of usage.
 #[derive(Debug)]
@@ -35,13 +66,13 @@ impl Display for Usage {
 impl std::error::Error for Usage {}
 
 /// The exit status of a verb that failed.
-pub fn of_error(error: &anyhow::Error) -> u8 {
+pub fn of_error(error: &anyhow::Error) -> Status {
     if error.is::<Usage>() {
-        USAGE
+        Status::Usage
     } else if matches!(error.downcast_ref(), Some(lab::watch::Halt::Interrupted)) {
-        INTERRUPTED
+        Status::Interrupted
     } else {
-        CANNOT_TELL
+        Status::CannotTell
     }
 }
 
@@ -54,11 +85,11 @@ mod tests {
     fn an_error_of_usage_stays_one_with_context_and_is_said_once() {
         let usage = Usage::of(anyhow!("inner").context("outer"));
         assert_eq!(format!("{usage:#}"), "outer: inner");
-        assert_eq!(of_error(&usage), USAGE);
+        assert_eq!(of_error(&usage), Status::Usage);
         let wrapped = Err::<(), _>(usage).context("around").expect_err("an error");
-        assert_eq!(of_error(&wrapped), USAGE);
-        assert_eq!(of_error(&anyhow!("other")), CANNOT_TELL);
+        assert_eq!(of_error(&wrapped), Status::Usage);
+        assert_eq!(of_error(&anyhow!("other")), Status::CannotTell);
         let halt = anyhow::Error::from(lab::watch::Halt::Interrupted).context("somewhere");
-        assert_eq!(of_error(&halt), INTERRUPTED);
+        assert_eq!(of_error(&halt), Status::Interrupted);
     }
 }

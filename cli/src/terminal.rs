@@ -87,6 +87,11 @@ pub fn print(text: &str) -> io::Result<()> {
     print_raw(&escaped(text, false))
 }
 
+/// A text for a program, which gets it as it is; on a terminal it is shown as every other.
+pub fn print_for_program(text: &str) -> io::Result<()> {
+    if io::stdout().is_terminal() { print(text) } else { print_raw(text) }
+}
+
 /// A text that goes to a file or a program as it is, such as a mended configuration.
 pub fn print_raw(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
@@ -105,7 +110,12 @@ pub fn remark(text: &str) {
 pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');
-    Ok(print_raw(&escaped(&text, true))?)
+    Ok(print_json_text(&text)?)
+}
+
+/// JSON that was made already.
+pub fn print_json_text(text: &str) -> io::Result<()> {
+    print_raw(&escaped(text, true))
 }
 
 /// Whether a character changes how others are shown, or the terminal's state.

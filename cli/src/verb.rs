@@ -10,23 +10,11 @@ pub mod experiment;
 mod format;
 pub mod generate;
 pub mod lab;
+mod lake;
 pub mod lint;
 pub mod machine;
-mod metrics;
+pub mod report;
 pub mod rollback;
 pub mod snapshot;
 mod source;
 pub mod why;
-
-pub use crate::status::CANNOT_TELL;
-use rules::Answer;
-use std::process::ExitCode;
-
-/// The exit status that says an answer.
-pub fn status(answer: Answer) -> ExitCode {
-    match answer {
-        Answer::Yes => ExitCode::SUCCESS,
-        Answer::No => ExitCode::from(1),
-        Answer::Unknown => ExitCode::from(CANNOT_TELL),
-    }
-}

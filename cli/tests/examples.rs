@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Examples, or what they begin with, and why they are not run here.
-const NOT_RUN: [(&str, &str); 19] = [
+const NOT_RUN: [(&str, &str); 22] = [
+    ("report", "the reader's files and machines; cli/tests/fleet.rs has its own"),
+    ("check --parquet", "the reader's folder; cli/tests/fleet.rs has its own"),
+    ("exits report exits.json --parquet", "the reader's folder; cli/tests/fleet.rs has its own"),
     ("why", "needs a running machine; cli/tests/host.rs asks recorded ones"),
     ("lint web.xml", "the reader's file; cli/tests/lint.rs has its own"),
     ("lint windows.sh", "the sample's file; cli/tests/lint.rs has its own"),

@@ -7,6 +7,8 @@ pub mod compare;
 mod folded;
 mod grids;
 mod html;
+pub mod machine;
+pub mod metrics;
 mod text;
 
 pub use beside::inhibits;
@@ -14,6 +16,7 @@ pub use beside::inhibits;
 pub use columns::parquet;
 pub use grids::{Grouping, groups};
 pub use html::{html, inhibit_plot};
+pub use text::{answer, facts};
 
 use crate::grid::Grid;
 use capture::Origin;
@@ -54,6 +57,11 @@ impl Report {
             text.push_str(&grids::shown_groups(self, grouping).to_markdown());
         }
         text
+    }
+
+    /// Every table there is to show, without those that have no rows.
+    pub fn grids(&self) -> Vec<Grid> {
+        all_grids(self)
     }
 
     /// `vm;vcpu;reason;detail microseconds`, which flame-graph tools read.

@@ -64,6 +64,17 @@ impl Serialize for Value {
     }
 }
 
+#[cfg(test)]
+impl schemars::JsonSchema for Value {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Value".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": ["string", "integer", "number", "null"]})
+    }
+}
+
 /// Digits in groups of three.
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
@@ -79,6 +90,7 @@ pub fn grouped(count: u64) -> String {
 
 /// A table with a name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Grid {
     /// What it shows.
     pub title: String,
@@ -190,7 +202,7 @@ impl Grid {
 
     /// As Markdown, with the title as a heading.
     pub fn to_markdown(&self) -> String {
-        let cell = |text: String| text.replace('|', "\\|");
+        let cell = |text: String| marked_down(&text);
         let is_text = |column: usize| self.is_text(column);
         let rule: Vec<&str> = (0..self.columns.len())
             .map(|column| if is_text(column) { "---" } else { "---:" })
@@ -281,6 +293,11 @@ fn quoted(text: &str) -> String {
     }
 }
 
+/// Words of others in Markdown: no markup, no end of a cell or of a line.
+pub fn marked_down(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace(['\n', '\r'], " ")
+}
+
 /// Text safe inside HTML and SVG, attributes included.
 pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
@@ -348,7 +365,7 @@ mod tests {
     #[test]
     fn each_format_escapes_what_is_special_in_it() {
         assert!(grid().to_csv().contains("\"a,\"\"b\"\"\",1234567,12.345\r\n"));
-        assert!(grid().to_markdown().contains("| <x>\\| | 5 | - |"));
+        assert!(grid().to_markdown().contains("| &lt;x>\\| | 5 | - |"));
         assert!(grid().to_html().contains("<td>&lt;x&gt;|</td>"));
     }
 

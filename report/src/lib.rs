@@ -3,7 +3,15 @@
 
 #![warn(missing_docs)]
 
+pub mod check;
+pub mod document;
 pub mod exits;
 pub mod grid;
+pub mod known;
+pub mod lake;
+pub mod nagios;
 pub mod page;
 pub mod plot;
+pub mod prometheus;
+pub mod result;
+pub mod why;

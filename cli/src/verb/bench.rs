@@ -2,6 +2,7 @@
 
 use super::lab::{Chip, Inhibit, Pit, interrupts};
 use super::machine::size::parse_bytes;
+use crate::status::Status;
 use anyhow::Context;
 use bench::{Configuration, Outcome, VirtualMachine};
 use board::Images;
@@ -128,7 +129,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(match end.outcome {
         Outcome::PowerOff | Outcome::DebugExit(0) => ExitCode::SUCCESS,
         Outcome::DebugExit(value) => ExitCode::from((value as u8).wrapping_mul(2) | 1),
-        _ => ExitCode::from(super::CANNOT_TELL),
+        _ => Status::CannotTell.into(),
     })
 }
 

@@ -1,11 +1,12 @@
 //! `avicenna check`: can this host accelerate interrupts, and does it.
 
-mod monitoring;
 mod text;
 
 use super::format::MonitoringFormat;
+use super::lake;
 use super::source::{self, Source};
-use crate::terminal::{Paint, print, print_json};
+use crate::terminal::{Paint, print, print_for_program, print_json};
+use report::lake::{Host, Lake};
 use rules::capability;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,16 +36,29 @@ pub struct Arguments {
     /// Print the answers only: at most ten lines
     #[arg(short, long, conflicts_with_all = ["all", "verbose"])]
     quiet: bool,
+    #[command(flatten)]
+    rows: lake::Rows,
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let source = Source { root: arguments.path.or(arguments.source.root) };
-    let facts = source.facts()?;
+    let inputs = source.inputs()?;
+    let facts = facts::facts(&inputs);
     let report = capability::check(&facts);
+    if let Some(folder) = &arguments.rows.parquet {
+        let (root, host) = (source.root.as_deref(), arguments.rows.host.as_deref());
+        let identity = lake::of_host(&inputs, root, report.kernel.as_deref(), host);
+        let mut rows = Lake::default();
+        let host = Host { facts: &facts, report: &report, why: None };
+        report::lake::host(&host, &identity, &mut rows);
+        lake::write(folder, rows)?;
+    }
     match arguments.format {
         MonitoringFormat::Json => print_json(&report)?,
-        MonitoringFormat::Prometheus => print(&monitoring::prometheus(&report))?,
-        MonitoringFormat::Nagios => print(&monitoring::nagios(&report))?,
+        MonitoringFormat::Prometheus => {
+            print_for_program(&report::check::prometheus(&report, lake::now_us() / 1_000_000))?
+        }
+        MonitoringFormat::Nagios => print(&report::check::nagios(&report))?,
         MonitoringFormat::Text => {
             let detail = match (arguments.quiet, arguments.verbose, arguments.all) {
                 (true, ..) => text::Detail::Answers,

@@ -3,6 +3,7 @@
 
 use super::format::Format;
 use super::source::{self, Source};
+use crate::status::Status;
 use crate::terminal::{Colour, Paint, hanging, print, print_json, remark};
 use anyhow::{Context, bail};
 use change::{Done, Host, Record};
@@ -62,9 +63,9 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let is_open = report.answers.iter().any(|row| row.answer == Answer::Unknown);
     Ok(match (steps.is_empty(), is_open) {
-        (false, _) => ExitCode::from(1),
+        (false, _) => Status::Findings.into(),
         // What is not known may want a step.
-        (true, true) if plan.blocked.is_empty() => ExitCode::from(super::CANNOT_TELL),
+        (true, true) if plan.blocked.is_empty() => Status::CannotTell.into(),
         (true, _) => ExitCode::SUCCESS,
     })
 }

@@ -1,12 +1,10 @@
 //! `avicenna exits`: where the VM exits go.
 
-mod analyse;
 mod arguments;
 mod beside;
 mod compare;
 mod counters;
 mod events;
-mod gather;
 #[cfg(feature = "terminal")]
 mod inhibits;
 mod interrupt;
@@ -19,6 +17,8 @@ mod report;
 mod screen;
 mod watch;
 
+pub use output::write;
+pub use report::by_machine;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]

@@ -10,7 +10,7 @@ mod stages;
 
 pub use arguments::{Chip, Inhibit, Pit, interrupts};
 
-use crate::status::{self, Usage};
+use crate::status::{Status, Usage};
 use arguments::HostArguments;
 use lab::host::Host;
 use lab::host::booted::Store;
@@ -126,5 +126,5 @@ fn real_kernel(
 
 /// The exit status of a command on the emulated host.
 fn status_of(status: i32) -> ExitCode {
-    ExitCode::from(u8::try_from(status).unwrap_or(status::CANNOT_TELL))
+    ExitCode::from(u8::try_from(status).unwrap_or(Status::CannotTell.code()))
 }

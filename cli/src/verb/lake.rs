@@ -1,60 +1,136 @@
-//! Metrics in Prometheus' text format, and Nagios' one line.
+//! Results as Parquet below a folder, and whose they are.
 
-use rules::Answer;
-use std::fmt::Write;
+use anyhow::Context as _;
+use facts::{Inputs, snapshot};
+use report::lake::{Identity, Lake};
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Metrics in the making: every family has its help and type before its samples.
-#[derive(Default)]
-pub struct Metrics(String);
+#[derive(clap::Args)]
+pub struct Rows {
+    /// Write rows as Parquet below this folder, TABLE/dt=DATE/NAME.parquet (docs/fleet.md)
+    #[arg(long, value_name = "DIR")]
+    pub parquet: Option<PathBuf>,
+    /// What the host is called in rows and pages [default: its own name, or that of its file]
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+}
 
-impl Metrics {
-    /// Begins a family of gauges.
-    pub fn family(&mut self, name: &str, help: &str) {
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} gauge");
-    }
+/// Microseconds since 1970.
+pub fn now_us() -> u64 {
+    us(SystemTime::now())
+}
 
-    pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        let labels: Vec<String> =
-            labels.iter().map(|(key, text)| format!("{key}=\"{}\"", label(text))).collect();
-        let labels =
-            if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        let _ = writeln!(self.0, "{name}{labels} {value}");
-    }
+fn us(time: SystemTime) -> u64 {
+    let passed = time.duration_since(UNIX_EPOCH);
+    passed.map_or(0, |passed| u64::try_from(passed.as_micros()).unwrap_or(u64::MAX))
+}
 
-    /// With the time at which all of it was so: a collector goes on showing an old file.
-    pub fn finish(mut self, verb: &str) -> String {
-        let name = format!("avicenna_{verb}_timestamp_seconds");
-        self.family(&name, "When this file was made, in seconds since 1970.");
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
-        self.sample(&name, &[], now);
-        self.0
+/// A microsecond since 1970 as people write it, UTC.
+pub fn shown(time_us: u64) -> String {
+    let seconds = time_us / 1_000_000;
+    let (day, rest) = (seconds / 86_400, seconds % 86_400);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{} {hour:02}:{minute:02}:{second:02} UTC", report::lake::date(day))
+}
+
+/// This host now.
+pub fn of_this_host(kernel: Option<&str>, name: Option<&str>) -> Identity {
+    Identity {
+        host: name.map_or_else(own_name, str::to_owned),
+        time_us: now_us(),
+        kernel: kernel.map(str::to_owned),
+        seed: None,
     }
 }
 
-/// 1 is yes, 0 is no; what is not known has no number.
-pub fn number(answer: Answer) -> &'static str {
-    match answer {
-        Answer::Yes => "1",
-        Answer::No => "0",
-        Answer::Unknown => "NaN",
+/// What a file holds that says nothing of a host.
+pub fn of_file(path: &Path) -> Identity {
+    let time_us = modified(path).unwrap_or_else(now_us);
+    Identity { host: file_name(path), time_us, kernel: None, seed: None }
+}
+
+/// The name that this host gives itself.
+fn own_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "localhost".into(),
+        name => name.into(),
     }
 }
 
-fn label(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+/// A host: this one, or one that was read from a file.
+pub fn of_host(
+    inputs: &Inputs,
+    path: Option<&Path>,
+    kernel: Option<&str>,
+    name: Option<&str>,
+) -> Identity {
+    let Some(path) = path else { return of_this_host(kernel, name) };
+    let manifest = snapshot::manifest(inputs);
+    let (host, time) = manifest.map_or((None, None), |manifest| (manifest.host, manifest.time));
+    let time_us = time.map(|seconds| seconds.saturating_mul(1_000_000));
+    Identity {
+        host: name.map(str::to_owned).or(host).unwrap_or_else(|| file_name(path)),
+        time_us: time_us.or_else(|| modified(path)).unwrap_or_else(now_us),
+        kernel: kernel.map(str::to_owned),
+        seed: None,
+    }
 }
 
-/// A plugin's line: the word of its status, what there is to say, figures behind a bar.
-pub fn nagios(answer: Answer, text: &str, figures: &str) -> String {
-    let word = match answer {
-        Answer::Yes => "OK",
-        Answer::No => "WARNING",
-        Answer::Unknown => "UNKNOWN",
-    };
-    // A bar begins the figures, a line end the long text.
-    let text = text.replace(['|', '\n'], " ");
-    format!("AVICENNA {word}: {text} | {figures}\n")
+/// A recording, which may say whose it is.
+pub fn of_recording(origin: &capture::Origin, path: &Path, name: Option<&str>) -> Identity {
+    let host = name.map(str::to_owned).or_else(|| origin.host_name.clone());
+    Identity {
+        host: host.unwrap_or_else(|| file_name(path)),
+        time_us: modified(path).unwrap_or_else(now_us),
+        kernel: origin.kernel_release.clone(),
+        seed: None,
+    }
+}
+
+/// The last change of a file is when a recording ended.
+fn modified(path: &Path) -> Option<u64> {
+    Some(us(std::fs::metadata(path).ok()?.modified().ok()?))
+}
+
+/// `node-7` of `/somewhere/node-7.tar.zst`.
+fn file_name(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let endings = [".tar.zst", ".tar.xz", ".tar.gz", ".tgz", ".tar", ".zst", ".json", ".data"];
+    let stem = endings.iter().find_map(|ending| name.strip_suffix(ending));
+    match stem.unwrap_or(&name) {
+        "" => "unknown".into(),
+        stem => stem.to_owned(),
+    }
+}
+
+/// Writes every table's files whole or not at all; those of the same rows are replaced.
+#[cfg(feature = "parquet")]
+pub fn write(folder: &Path, lake: Lake) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    for part in lake.parts() {
+        let path = folder.join(&part.path);
+        let parent = path.parent().unwrap_or(folder);
+        let failed = || format!("cannot write {}", path.display());
+        std::fs::create_dir_all(parent).with_context(failed)?;
+        // No engine reads what begins with a dot, and readers see the old file or the new one.
+        let mut file = tempfile::Builder::new()
+            .prefix(".avicenna-")
+            .permissions(std::fs::Permissions::from_mode(0o666))
+            .tempfile_in(parent)
+            .with_context(failed)?;
+        let bytes = report::lake::parquet(&part.table)?;
+        std::io::Write::write_all(&mut file, &bytes).with_context(failed)?;
+        file.persist(&path).with_context(failed)?;
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "parquet"))]
+pub fn write(_: &Path, _: Lake) -> anyhow::Result<()> {
+    anyhow::bail!("--parquet: this program was built without its feature parquet")
 }
 
 #[cfg(test)]
@@ -62,16 +138,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_and_lines_are_escaped() {
-        let mut metrics = Metrics::default();
-        metrics.family("avicenna_x", "X.");
-        metrics.sample("avicenna_x", &[("vm", "a\"b\\c\nd")], 1);
-        let text = metrics.finish("test");
-        assert!(
-            text.contains("# TYPE avicenna_x gauge\navicenna_x{vm=\"a\\\"b\\\\c\\nd\"} 1\n"),
-            "{text}"
-        );
-        assert!(text.contains("avicenna_test_timestamp_seconds 1"), "{text}");
-        assert_eq!(nagios(Answer::No, "a|b\nc", "x=1"), "AVICENNA WARNING: a b c | x=1\n");
+    fn a_host_is_called_after_its_file() {
+        for (path, name) in [
+            ("/nowhere/node-7.tar.zst", "node-7"),
+            ("/nowhere/sosreport-a.tar.xz", "sosreport-a"),
+            ("/nowhere/root", "root"),
+            ("/nowhere/perf.data", "perf"),
+        ] {
+            assert_eq!(file_name(Path::new(path)), name);
+        }
+    }
+
+    #[test]
+    fn a_time_is_shown_as_the_day_and_the_time_of_day() {
+        assert_eq!(shown(1_795_456_799_999_999), "2026-11-23 17:59:59 UTC");
     }
 }

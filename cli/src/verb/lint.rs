@@ -7,6 +7,7 @@ mod json;
 mod sarif;
 mod text;
 
+use crate::status::Status;
 use crate::terminal::{Paint, folded, hanging, print, print_json, print_raw, remark};
 use anyhow::{Context, bail};
 use input::{Input, Origin};
@@ -129,7 +130,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             arguments.files.iter().find_map(|file| Some((file, input::refusal(file)?)))
     {
         remark(&format!("avicenna: {} cannot be mended: {why}", file.display()));
-        return Ok(ExitCode::from(2));
+        return Ok(Status::Usage.into());
     }
     let collected = input::collect(&arguments.files)?;
     for text in &collected.remarks {
@@ -149,10 +150,10 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     // What is cut off may have held the worst.
     if collected.is_incomplete {
-        return Ok(ExitCode::from(super::CANNOT_TELL));
+        return Ok(Status::CannotTell.into());
     }
     // Something that --fix would change is a finding; otherwise what is left decides.
-    Ok(if differs { ExitCode::from(1) } else { status(&judged, arguments.fail_on.into()) })
+    Ok(if differs { Status::Findings.into() } else { status(&judged, arguments.fail_on.into()) })
 }
 
 fn show(judged: &[Judged], arguments: &Arguments) -> anyhow::Result<()> {
@@ -218,13 +219,13 @@ fn status(judged: &[Judged], least: Severity) -> ExitCode {
         for diagnostic in &judgement.report.diagnostics {
             let counts = diagnostic.severity >= least;
             match diagnostic.answer {
-                Answer::No if counts => return ExitCode::from(1),
+                Answer::No if counts => return Status::Findings.into(),
                 Answer::Unknown if counts => is_open = true,
                 _ => {}
             }
         }
     }
-    if is_open { ExitCode::from(super::CANNOT_TELL) } else { ExitCode::SUCCESS }
+    if is_open { Status::CannotTell.into() } else { ExitCode::SUCCESS }
 }
 
 /// Mends what can be, and judges what is left of everything; whether anything differs that was not
@@ -284,7 +285,7 @@ fn explain(name: &str) -> anyhow::Result<ExitCode> {
         }
         None => {
             remark(&format!("avicenna: no rule '{name}'; avicenna lint --list names them"));
-            Ok(ExitCode::from(2))
+            Ok(Status::Usage.into())
         }
     }
 }

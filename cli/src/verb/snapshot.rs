@@ -1,10 +1,14 @@
 //! `avicenna snapshot`: the raw inputs of a host in one file, without its secrets.
 
+use super::lake;
 use super::source::Source;
+use crate::status::Status;
 use crate::terminal::{hanging, print, remark};
 use anyhow::Context;
 use facts::inputs::Content;
+use facts::snapshot::Stamp;
 use facts::{redact, snapshot};
+use report::lake::Lake;
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -27,6 +31,8 @@ pub struct Arguments {
     show_rules: bool,
     #[command(flatten)]
     source: Source,
+    #[command(flatten)]
+    rows: lake::Rows,
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -37,10 +43,20 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let inputs = arguments.source.inputs()?;
-    let tool = concat!("avicenna ", env!("CARGO_PKG_VERSION"));
+    let root = arguments.source.root.as_deref();
+    let earlier = snapshot::manifest(&inputs);
+    let earlier = earlier.map_or((None, None), |manifest| (manifest.host, manifest.time));
+    // A recorded host stays of its own time.
+    let time = match root {
+        Some(_) => earlier.1,
+        None => Some(lake::now_us() / 1_000_000),
+    };
+    let host = arguments.rows.host.clone().or(earlier.0);
+    let tool = report::document::TOOL;
+    let stamp = Stamp { tool, host: host.as_deref(), time };
     if arguments.output.as_os_str() == "-" {
         anyhow::ensure!(!io::stdout().is_terminal(), "standard output is a terminal; give -o FILE");
-        snapshot::write(&inputs, tool, io::stdout().lock())?;
+        snapshot::write(&inputs, &stamp, io::stdout().lock())?;
     } else {
         let path = &arguments.output;
         let mut options = OpenOptions::new();
@@ -49,8 +65,13 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             format!("{}: cannot be created (--force replaces an existing file)", path.display())
         })?;
         let mut file = io::BufWriter::new(file);
-        snapshot::write(&inputs, tool, &mut file)?;
+        snapshot::write(&inputs, &stamp, &mut file)?;
         file.flush()?;
+    }
+    if let Some(folder) = &arguments.rows.parquet {
+        let mut rows = Lake::default();
+        super::report::host_rows(&inputs, root, host.as_deref(), &mut rows);
+        lake::write(folder, rows)?;
     }
     let unreadable: Vec<(&str, &str)> = inputs
         .files()
@@ -66,7 +87,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     if let Some(why) = inputs.incomplete() {
         remark(&format!("avicenna: {}: {why}: the snapshot lacks the rest", inputs.origin));
-        return Ok(ExitCode::from(super::CANNOT_TELL));
+        return Ok(Status::CannotTell.into());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
 //! Which host a verb is about: this one, or a recorded one.
 
+use crate::status::Status;
 use crate::terminal::remark;
 use facts::{Facts, Inputs};
 use rules::Answer;
@@ -36,8 +37,8 @@ pub fn status(facts: &Facts, answer: Answer) -> ExitCode {
                 "avicenna: {}: {why}; what it does not show may be there",
                 facts.origin
             ));
-            super::status(Answer::Unknown)
+            Status::CannotTell.into()
         }
-        None => super::status(answer),
+        None => Status::from(answer).into(),
     }
 }

@@ -1,11 +1,12 @@
 //! `avicenna why`: which setting keeps AVIC or APICv from a virtual machine, and the line that
 //! changes it.
 
-mod monitoring;
-
 use super::format::MonitoringFormat;
+use super::lake;
 use super::source::{self, Source};
-use crate::terminal::{Colour, Paint, clean, hanging, print, print_json, remark};
+use crate::terminal::{
+    Colour, Paint, clean, hanging, print, print_for_program, print_json, remark,
+};
 use anyhow::bail;
 use facts::{Facts, watch};
 use rules::Answer;
@@ -40,7 +41,7 @@ pub struct Arguments {
     quiet: bool,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub fn seconds(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "expected a number of seconds".to_string())?;
     if (0.1..=3600.0).contains(&value) {
         Ok(value)
@@ -68,15 +69,17 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
     };
     let numbering = numbering(&facts);
-    let report = capability::check(&facts);
-    let why = why::why(&facts, &report, &machines, |vm| {
+    let host = capability::check(&facts);
+    let why = why::why(&facts, &host, &machines, |vm| {
         let trace = trace.as_ref().map_err(|why: &String| cannot_see(why))?;
         Ok(trace.observe(&watch::threads_of(vm.pid), &numbering))
     });
     match arguments.format {
         MonitoringFormat::Json => print_json(&why)?,
-        MonitoringFormat::Prometheus => print(&monitoring::prometheus(&why))?,
-        MonitoringFormat::Nagios => print(&monitoring::nagios(&why))?,
+        MonitoringFormat::Prometheus => {
+            print_for_program(&report::why::prometheus(&why, lake::now_us() / 1_000_000))?
+        }
+        MonitoringFormat::Nagios => print(&report::why::nagios(&why))?,
         MonitoringFormat::Text => {
             print(&text(&why, facts.incomplete.is_some(), arguments.quiet, Paint::for_stdout()))?
         }
@@ -84,7 +87,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(source::status(&facts, why.verdict()))
 }
 
-fn cannot_see(why: &str) -> String {
+pub fn cannot_see(why: &str) -> String {
     if why.starts_with("cannot") || why.starts_with("did not") {
         why.into()
     } else {
@@ -92,7 +95,7 @@ fn cannot_see(why: &str) -> String {
     }
 }
 
-fn chosen<'f>(facts: &'f Facts, wanted: Option<&str>) -> anyhow::Result<Vec<&'f RunningVm>> {
+pub fn chosen<'f>(facts: &'f Facts, wanted: Option<&str>) -> anyhow::Result<Vec<&'f RunningVm>> {
     let all = match (facts.vms.get(), &facts.incomplete) {
         (Some(all), _) => all,
         (None, Some(why)) => {
@@ -125,7 +128,7 @@ fn name(vm: &RunningVm) -> String {
 }
 
 /// The kernel's own names come before the version's table.
-fn numbering(facts: &Facts) -> Numbering {
+pub fn numbering(facts: &Facts) -> Numbering {
     let named = facts
         .inhibit_names
         .get()

@@ -1,9 +1,10 @@
 //! A recording read by as many threads as there are CPUs, and put together.
 
+use crate::Error;
 use capture::order::Orderer;
 use capture::perf_data::{Divided, Header, fold, read_stream};
 use capture::sink::Stretched;
-use capture::{Error, Origin, Reading, Sink, trace_dat};
+use capture::{Origin, Reading, Sink, trace_dat};
 use profile::name::ExtraNames;
 use profile::pairing::Arrival;
 use profile::part::Edges;
@@ -21,7 +22,7 @@ use trace::kvm::{Departure, KvmEvent, Stamp};
 const LONGEST_SILENCE_NS: u64 = 1 << 20;
 
 /// A part of a recording and the names of its threads.
-pub struct Gathering {
+pub(crate) struct Gathering {
     pub part: Part,
     pub names: BTreeMap<u32, String>,
 }
@@ -74,7 +75,7 @@ impl Stretched for Gathering {
 }
 
 /// What a reader leaves behind.
-pub struct Gathered {
+pub(crate) struct Gathered {
     pub gathering: Gathering,
     pub origin: Origin,
     pub extra_names: ExtraNames,
@@ -88,13 +89,13 @@ impl Gathered {
     }
 }
 
-pub fn read_perf_file(
+pub(crate) fn read_perf_file(
     file: File,
     length: u64,
     stop: &AtomicBool,
     progress: &AtomicU64,
     options: &Options,
-) -> anyhow::Result<Gathered> {
+) -> Result<Gathered, Error> {
     let header = Header::read(&file, length)?;
     if header.is_compressed {
         let gathering = Gathering::new(Part::new(options));
@@ -142,7 +143,7 @@ fn read_chunks(
     reading: &Reading<'_>,
     options: &Options,
     arrival: Arrival,
-) -> anyhow::Result<(Gathering, Vec<String>)> {
+) -> Result<Merged, Error> {
     let make = || Gathering::new(Part::of(options, arrival));
     let alone = Reading { threads: NonZero::<usize>::MIN, ..*reading };
     for reading in [reading, &alone] {
@@ -157,7 +158,7 @@ fn read_chunks(
             return Ok((Gathering { part, names }, warnings));
         }
     }
-    anyhow::bail!("records end in different places when they are read twice: the file changes")
+    Err(Error::Changing)
 }
 
 /// Streams of a recording that are read abreast.
@@ -167,10 +168,11 @@ trait Streams: Sync {
         reading: &Reading<'_>,
         make: &(impl Fn() -> Gathering + Sync),
         join: impl FnMut(<Gathering as Stretched>::Edges, u64) + Send,
-    ) -> Result<(Vec<Gathering>, Vec<String>), Error>;
+    ) -> Result<(Vec<Gathering>, Vec<String>), capture::Error>;
 
     /// The same by one thread, event by event in the order of time.
-    fn merged(&self, reading: &Reading<'_>, gathering: Gathering) -> Result<Merged, Error>;
+    fn merged(&self, reading: &Reading<'_>, gathering: Gathering)
+    -> Result<Merged, capture::Error>;
 }
 
 /// What was gathered and what is wrong with the recording.
@@ -182,11 +184,15 @@ impl Streams for trace_dat::Recording {
         reading: &Reading<'_>,
         make: &(impl Fn() -> Gathering + Sync),
         join: impl FnMut(<Gathering as Stretched>::Edges, u64) + Send,
-    ) -> Result<(Vec<Gathering>, Vec<String>), Error> {
+    ) -> Result<(Vec<Gathering>, Vec<String>), capture::Error> {
         Self::fold(self, reading, make, join)
     }
 
-    fn merged(&self, reading: &Reading<'_>, mut gathering: Gathering) -> Result<Merged, Error> {
+    fn merged(
+        &self,
+        reading: &Reading<'_>,
+        mut gathering: Gathering,
+    ) -> Result<Merged, capture::Error> {
         let warnings = self.read(reading.stop, reading.progress, &mut gathering)?;
         Ok((gathering, warnings))
     }
@@ -198,11 +204,15 @@ impl Streams for Divided {
         reading: &Reading<'_>,
         make: &(impl Fn() -> Gathering + Sync),
         join: impl FnMut(<Gathering as Stretched>::Edges, u64) + Send,
-    ) -> Result<(Vec<Gathering>, Vec<String>), Error> {
+    ) -> Result<(Vec<Gathering>, Vec<String>), capture::Error> {
         Self::fold(self, reading, make, join)
     }
 
-    fn merged(&self, reading: &Reading<'_>, gathering: Gathering) -> Result<Merged, Error> {
+    fn merged(
+        &self,
+        reading: &Reading<'_>,
+        gathering: Gathering,
+    ) -> Result<Merged, capture::Error> {
         let mut ordered = Orderer::new(gathering);
         let warnings = self.read(reading.stop, reading.progress, &mut ordered)?;
         Ok((ordered.finish()?, warnings))
@@ -210,11 +220,11 @@ impl Streams for Divided {
 }
 
 /// Reads the files of a recorder with several threads.
-pub fn read_divided(
+pub(crate) fn read_divided(
     recording: &Divided,
     reading: &Reading<'_>,
     options: &Options,
-) -> anyhow::Result<Gathered> {
+) -> Result<Gathered, Error> {
     let (whole, warnings) = read_untangled(recording, reading, options)?;
     let mut origin = recording.origin().clone();
     origin.warnings.extend(warnings);
@@ -222,11 +232,11 @@ pub fn read_divided(
 }
 
 /// Reads the pages of all CPUs, unless only the order of time makes sense of them.
-pub fn read_trace_dat(
+pub(crate) fn read_trace_dat(
     recording: &trace_dat::Recording,
     reading: &Reading<'_>,
     options: &Options,
-) -> anyhow::Result<Gathered> {
+) -> Result<Gathered, Error> {
     let (mut whole, warnings) = if recording.is_of_one_cpu() {
         read_abreast(recording, reading, options, Arrival::InOrder)?
     } else if recording.has_one_buffer_per_cpu() {
@@ -245,7 +255,7 @@ fn read_untangled(
     streams: &impl Streams,
     reading: &Reading<'_>,
     options: &Options,
-) -> anyhow::Result<Merged> {
+) -> Result<Merged, Error> {
     let arrival = Arrival::ByCpu { gap_ns: LONGEST_SILENCE_NS };
     let (mut whole, warnings) = read_abreast(streams, reading, options, arrival)?;
     let tangled = whole.part.tangled_threads();
@@ -267,7 +277,7 @@ fn read_abreast(
     reading: &Reading<'_>,
     options: &Options,
     arrival: Arrival,
-) -> anyhow::Result<Merged> {
+) -> Result<Merged, Error> {
     let make = || Gathering::new(Part::of(options, arrival));
     let mut assembly = Assembly::new(options, arrival);
     let mut names = BTreeMap::new();

@@ -30,37 +30,55 @@ pub struct Manifest {
     pub unreadable: BTreeMap<String, String>,
     /// Rules of redaction that were applied: kind and how it is known.
     pub redaction: Vec<String>,
+    /// What the operator calls the host; nothing if nobody said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// When the host was read, in seconds since 1970; older programs did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<u64>,
+}
+
+/// Who writes a snapshot, of what and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp<'a> {
+    /// Name and version of the program.
+    pub tool: &'a str,
+    /// What the operator calls the host.
+    pub host: Option<&'a str>,
+    /// When the host was read, in seconds since 1970.
+    pub time: Option<u64>,
 }
 
 impl Manifest {
-    fn of(inputs: &Inputs, tool: &str) -> Manifest {
+    fn of(inputs: &Inputs, stamp: &Stamp<'_>) -> Manifest {
         let unreadable = inputs.files().filter_map(|(path, content)| match content {
             Content::Unreadable(why) => Some((path.to_string(), why.clone())),
             Content::Bytes(_) => None,
         });
         Manifest {
             format: FORMAT,
-            tool: tool.into(),
+            tool: stamp.tool.into(),
             searched: inputs.searched().map(str::to_string).collect(),
             unreadable: unreadable.collect(),
             redaction: redact::RULES
                 .iter()
                 .map(|rule| format!("{}: {}", rule.kind, rule.what))
                 .collect(),
+            host: stamp.host.map(str::to_owned),
+            time: stamp.time,
         }
     }
 }
 
+/// What the snapshot that these inputs are of says about itself.
+pub fn manifest(inputs: &Inputs) -> Option<Manifest> {
+    let manifest: Manifest = serde_json::from_slice(inputs.bytes(MANIFEST).get()?).ok()?;
+    (manifest.format <= FORMAT).then_some(manifest)
+}
+
 /// Takes what a manifest says into the inputs of the archive it came from.
 pub fn apply_manifest(inputs: &mut Inputs) {
-    let Some(manifest) = inputs
-        .bytes(MANIFEST)
-        .get()
-        .and_then(|bytes| serde_json::from_slice::<Manifest>(bytes).ok())
-        .filter(|manifest| manifest.format <= FORMAT)
-    else {
-        return;
-    };
+    let Some(manifest) = manifest(inputs) else { return };
     for folder in manifest.searched {
         inputs.mark_searched(folder);
     }
@@ -70,10 +88,10 @@ pub fn apply_manifest(inputs: &mut Inputs) {
 }
 
 /// Writes the inputs.
-pub fn write(inputs: &Inputs, tool: &str, target: impl Write) -> io::Result<()> {
+pub fn write(inputs: &Inputs, stamp: &Stamp<'_>, target: impl Write) -> io::Result<()> {
     let packer = zstd::stream::write::Encoder::new(target, 9)?;
     let mut archive = tar::Builder::new(packer);
-    let manifest = Manifest::of(inputs, tool);
+    let manifest = Manifest::of(inputs, stamp);
     append(&mut archive, MANIFEST, &serde_json::to_vec_pretty(&manifest)?)?;
     for (path, content) in inputs.files() {
         if let Content::Bytes(bytes) = content

@@ -68,7 +68,8 @@ fn sides(comparison: &Comparison) -> String {
     )
 }
 
-fn answer(comparison: &Comparison) -> String {
+/// The sentence a reader came for.
+pub fn answer(comparison: &Comparison) -> String {
     let total = &comparison.total;
     let Some(percent) = total.percent else { return "A has no exits to compare with".into() };
     let interval = total.interval.map_or_else(String::new, |(low, high)| {

@@ -1,9 +1,13 @@
 //! Arguments that several of the verbs share.
 
+use crate::verb::lake::now_us;
 use capture::live::Rung;
 use clap::ValueEnum;
 use profile::View;
+use report::exits::machine::Recording;
+use report::exits::metrics::prometheus;
 use report::exits::{Grouping, Report};
+use report::lake::Identity;
 use std::io::IsTerminal;
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -112,16 +116,29 @@ pub enum Format {
     Markdown,
     /// Stacks for flame graphs, by reason
     Folded,
+    /// Metrics for node_exporter's textfile collector, by machine and reason
+    Prometheus,
+}
+
+/// What was read.
+#[derive(Default)]
+pub struct Results {
+    pub reports: Vec<Report>,
+    /// Whose each of the reports is, and of when.
+    pub identities: Vec<Identity>,
+    /// The same machine by machine, where a format wants that.
+    pub recordings: Vec<Recording>,
 }
 
 impl Format {
     /// `is_shown` where the result goes to standard output.
     pub fn render(
         self,
-        reports: &[Report],
+        results: &Results,
         grouping: Grouping,
         is_shown: bool,
     ) -> anyhow::Result<Vec<u8>> {
+        let reports = &results.reports;
         let each = |render: &dyn Fn(&Report) -> String| {
             reports.iter().map(render).collect::<Vec<_>>().join("\n").into_bytes()
         };
@@ -136,10 +153,11 @@ impl Format {
             Self::Csv => report::exits::csv(reports, grouping).into_bytes(),
             Self::Ndjson => report::exits::ndjson(reports, grouping)?.into_bytes(),
             #[cfg(feature = "parquet")]
-            Self::Parquet => report::exits::parquet(reports, grouping)?,
+            Self::Parquet => report::exits::parquet(&results.identities, reports, grouping)?,
             Self::Html => report::exits::html(reports).into_bytes(),
             Self::Markdown => each(&|report| report.to_markdown(grouping)),
             Self::Folded => each(&Report::to_folded),
+            Self::Prometheus => prometheus(&results.recordings, now_us() / 1_000_000).into_bytes(),
         })
     }
 }

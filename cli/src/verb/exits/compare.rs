@@ -1,9 +1,10 @@
 //! `avicenna exits compare`
 
-use super::analyse::{Analysis, analyse};
 use super::arguments::WhatCounts;
 use super::interrupt::stop_on_interrupt;
 use super::output;
+use super::progress::Bars;
+use analysis::{Analysis, analyse};
 use anyhow::Context as _;
 use clap::ValueEnum;
 use profile::compare::{Comparison, Side, compare};
@@ -48,7 +49,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut analyses: Vec<Analysis> = Vec::new();
     for path in &arguments.files {
         let (path, number) = split_number(path);
-        let mut found = analyse(path, &told, &stop)?;
+        let mut found = analyse(path, &told, &stop, &mut Bars::default())?;
         match number {
             None => analyses.append(&mut found),
             Some(number) => {

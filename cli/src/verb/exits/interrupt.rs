@@ -1,6 +1,6 @@
 //! Ctrl-C, which ends a reading or a recording early and keeps what there is.
 
-use crate::status::INTERRUPTED;
+use crate::status::Status;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +10,7 @@ pub fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     let raised = Arc::clone(&stop);
     ctrlc::set_handler(move || {
         if raised.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED.into());
+            std::process::exit(Status::Interrupted.code().into());
         }
     })?;
     Ok(stop)

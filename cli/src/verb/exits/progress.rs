@@ -1,5 +1,6 @@
 //! How far a long file has been read: on terminals only, on standard error.
 
+use analysis::Follow;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -13,31 +14,33 @@ const WORTH_SHOWING: u64 = 256 << 20;
 const WORTH_SHOWING_PACKED: u64 = 32 << 20;
 const TICK: Duration = Duration::from_millis(100);
 
+/// A bar for each stage of a reading.
+#[derive(Default)]
+pub struct Bars(Option<Progress>);
+
+impl Follow for Bars {
+    fn begins(&mut self, name: &str, bytes: u64, is_packed: bool) -> Arc<AtomicU64> {
+        self.ends();
+        let least = if is_packed { WORTH_SHOWING_PACKED } else { WORTH_SHOWING };
+        Arc::clone(&self.0.insert(Progress::if_worth(name, bytes, least)).bytes)
+    }
+
+    fn ends(&mut self) {
+        self.0 = None;
+    }
+}
+
 /// A bar that follows a counter until it is dropped.
-pub struct Progress {
-    pub bytes: Arc<AtomicU64>,
+struct Progress {
+    bytes: Arc<AtomicU64>,
     done: Arc<AtomicBool>,
     follower: Option<JoinHandle<()>>,
 }
 
 impl Progress {
-    /// Of a recording of so many bytes.
-    pub fn start(name: &str, total: u64) -> Self {
-        Self::if_worth(name, total, WORTH_SHOWING)
-    }
-
-    /// Of so many packed bytes.
-    pub fn of_packed(name: &str, total: u64) -> Self {
-        Self::if_worth(name, total, WORTH_SHOWING_PACKED)
-    }
-
-    /// Counts and shows nothing.
-    pub fn hidden() -> Self {
-        Self { bytes: Arc::default(), done: Arc::default(), follower: None }
-    }
-
     fn if_worth(name: &str, total: u64, least: u64) -> Self {
-        let mut progress = Self::hidden();
+        let bytes = Arc::default();
+        let mut progress = Self { bytes, done: Arc::default(), follower: None };
         if total < least || !std::io::stderr().is_terminal() {
             return progress;
         }

@@ -7,7 +7,7 @@ use super::events;
 use super::interrupt::stop_on_interrupt;
 use super::output;
 use super::watch::{Watch, Whom, names_of, origin, with_remedy};
-use crate::verb::CANNOT_TELL;
+use crate::status::Status;
 use anyhow::Context as _;
 use capture::live::Rung;
 use capture::sums::SumsWriter;
@@ -76,7 +76,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                     "avicenna: {} was not written",
                     output_of(&arguments, Rung::Bpf).display()
                 );
-                return Ok(ExitCode::from(CANNOT_TELL));
+                return Ok(Status::CannotTell.into());
             }
             Ok(()) => return Ok(end.status()),
             Err(Failure::Broken(error)) => return Err(error),

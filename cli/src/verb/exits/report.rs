@@ -1,15 +1,20 @@
 //! `avicenna exits report`
 
-use super::analyse::{Analysis, Told, analyse};
-use super::arguments::{By, Format, Vendor, ViewName, WhatCounts};
+use super::arguments::{By, Format, Results, Vendor, ViewName, WhatCounts};
 use super::interrupt::stop_on_interrupt;
 use super::output;
+use super::progress::Bars;
 use super::record::{EVENTS_NAME, SUMS_NAME};
-use crate::verb::CANNOT_TELL;
+use crate::status::Status;
+use crate::verb::lake;
+use analysis::{Analysis, Told, analyse};
 use profile::pairing::Views;
 use profile::summary::{Row, Table};
 use profile::{Selection, Summary, View};
 use report::exits::Report;
+use report::exits::machine::Recording;
+use report::lake::Lake;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -35,6 +40,8 @@ pub struct Arguments {
     output: Option<PathBuf>,
     #[command(flatten)]
     what: WhatCounts,
+    #[command(flatten)]
+    rows: lake::Rows,
 }
 
 /// The order of rows.
@@ -99,20 +106,25 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     let files = if arguments.files.is_empty() { default_file()? } else { arguments.files };
     let stop = stop_on_interrupt()?;
-    let mut reports = Vec::new();
+    let host = arguments.rows.host.as_deref();
+    let mut results = Results::default();
     let mut is_partial = false;
     for path in &files {
-        let analyses = match analyse(path, &told, &stop) {
+        let analyses = match analyse(path, &told, &stop, &mut Bars::default()) {
             Ok(analyses) => analyses,
             // One of several does not keep the others from being read.
             Err(error) if files.len() > 1 => {
-                eprintln!("avicenna: {error:#}");
+                eprintln!("avicenna: {:#}", anyhow::Error::from(error));
                 is_partial = true;
                 continue;
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
         for analysis in analyses {
+            let identity = lake::of_recording(&analysis.origin, path, host);
+            if arguments.rows.parquet.is_some() || arguments.format == Format::Prometheus {
+                results.recordings.push(by_machine(&analysis, &BTreeMap::new()));
+            }
             let mut report = report_of(analysis, &selection);
             if arguments.sort != Sort::Count {
                 arguments.sort.sort(&mut report.summary.table);
@@ -126,16 +138,30 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                     report.file
                 );
             }
-            reports.push(report);
+            results.reports.push(report);
+            results.identities.push(identity);
         }
     }
-    if reports.is_empty() {
-        return Ok(ExitCode::from(CANNOT_TELL));
+    if results.reports.is_empty() {
+        return Ok(Status::CannotTell.into());
+    }
+    if let Some(folder) = &arguments.rows.parquet {
+        let mut rows = Lake::default();
+        for (identity, recording) in results.identities.iter().zip(&results.recordings) {
+            report::lake::exits(recording, identity, &mut rows);
+        }
+        lake::write(folder, rows)?;
     }
     let rendered =
-        arguments.format.render(&reports, arguments.by.into(), arguments.output.is_none())?;
+        arguments.format.render(&results, arguments.by.into(), arguments.output.is_none())?;
     output::write(arguments.output.as_deref(), &rendered)?;
-    Ok(ExitCode::from(if is_partial { CANNOT_TELL } else { 0 }))
+    Ok(if is_partial { Status::CannotTell } else { Status::Clean }.into())
+}
+
+/// The machines of a recording one by one; `names` has those that are known from elsewhere.
+pub fn by_machine(analysis: &Analysis, names: &BTreeMap<u32, String>) -> Recording {
+    let Analysis { name, origin, profile, context } = analysis;
+    Recording::new(name, origin, profile, context, names)
 }
 
 fn default_file() -> anyhow::Result<Vec<PathBuf>> {

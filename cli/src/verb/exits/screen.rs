@@ -6,7 +6,8 @@ mod rows;
 
 use super::beside::End;
 use super::inhibits::{Inhibit, Inhibits};
-use super::watch::{Watch, context, names_of, origin, summary_of};
+use super::watch::{Watch, names_of, origin, summary_of};
+use analysis::sampled::{collect, context};
 use capture::sums::Interval;
 use profile::sampled::Sampled;
 use profile::{Selection, Summary};
@@ -133,7 +134,7 @@ impl Screen {
     fn poll(&mut self) -> anyhow::Result<()> {
         self.inhibits.poll();
         let interval = self.watch.poll()?;
-        super::watch::collect(&mut self.all, &interval);
+        collect(&mut self.all, &interval);
         self.machines.extend(interval.rows.iter().map(|row| row.0.process));
         let start_ns = self.readings.back().map_or(0, |reading| reading.interval.end_ns);
         let exits = interval.rows.iter().map(|row| row.1.count).sum();

@@ -1,20 +1,18 @@
 //! Exits of the running host: the highest rung of the ladder that holds, polled in intervals.
 
+use analysis::sampled::{collect, context};
 use anyhow::Context as _;
+use capture::Origin;
 use capture::live::Rung;
 #[cfg(feature = "bpf")]
 use capture::live::bpf::{Bpf, KVM, Offsets};
 use capture::live::histogram::Histogram;
-use capture::sums::{About, Interval, RowKey, Sums};
-use capture::{Origin, sums};
-use profile::avoidable::Evidence;
-use profile::pasted::PrintedRow;
-use profile::sampled::{Added, Sampled};
-use profile::{Context, PackedDetail, Selection, Summary};
+use capture::sums::{Interval, RowKey, Sums};
+use profile::sampled::Sampled;
+use profile::{Selection, Summary};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
-use trace::exit_reason::Isa;
 
 /// What is watched.
 #[derive(clap::Args)]
@@ -178,73 +176,8 @@ pub fn summary_of(rung: Rung, interval: &Interval, start_ns: u64, process: Optio
     Summary::new(&sampled.profile(), &about, &selection)
 }
 
-/// Adds an interval to what was collected.
-pub fn collect(sampled: &mut Sampled, interval: &Interval) {
-    sampled.until(interval.end_ns);
-    for (key, sums) in &interval.rows {
-        sampled.add(&Added {
-            process: key.process,
-            thread: key.thread,
-            vcpu: key.vcpu,
-            isa: key.isa,
-            reason: key.reason,
-            detail: detail(key.about),
-            count: sums.count,
-            time_ns: sums.time_ns,
-            squares: sums.squares,
-            least_ns: sums.least_ns,
-            most_ns: sums.most_ns,
-            octaves: sums.octaves.clone(),
-        });
-    }
-}
-
-fn detail(about: About) -> PackedDetail {
-    match about {
-        About::Nothing => PackedDetail::UNKNOWN,
-        About::Msr { index: 0x830, is_write: true, icr } => PackedDetail::icr(icr, true),
-        About::Msr { index: index @ 0x800..=0x8ff, is_write, .. } => {
-            PackedDetail::register(((index - 0x800) << 4) as u16, is_write)
-        }
-        About::Msr { index, is_write, .. } => PackedDetail::msr(index, is_write),
-        About::Register { offset, is_write } => PackedDetail::register(offset, is_write),
-        About::IncompleteIpi { cause } => PackedDetail::incomplete_ipi(cause),
-    }
-}
-
 /// Names of the processes that appear, as the host has them now.
 pub fn names_of(processes: impl IntoIterator<Item = u32>) -> Vec<(u32, String)> {
     let name = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok();
     processes.into_iter().filter_map(|pid| Some((pid, name(pid)?.trim().to_owned()))).collect()
-}
-
-/// A context for what the kernel sums up.
-pub fn context(origin: &Origin, names: &[(u32, String)]) -> Context {
-    let has_msr = origin.events.iter().any(|event| event == "kvm_msr");
-    Context {
-        isa: origin.cpu.as_deref().and_then(Isa::of_vendor),
-        // Who sees MSRs sees each exit; histograms see neither.
-        evidence: Evidence { has_msr, has_exits: has_msr, ..Evidence::default() },
-        thread_names: names.iter().cloned().collect(),
-        ..Context::default()
-    }
-}
-
-/// A file of intervals as a profile.
-pub fn profile_of(file: &sums::SumsFile) -> profile::Profile {
-    let mut sampled = Sampled::new(file.start_ns);
-    file.intervals.iter().for_each(|interval| collect(&mut sampled, interval));
-    sampled.profile()
-}
-
-/// Rows of a table as it was printed.
-pub fn printed(row: capture::perf_table::TableRow) -> PrintedRow {
-    PrintedRow {
-        name: row.name,
-        count: row.samples,
-        min_us: row.min_us,
-        max_us: row.max_us,
-        mean_us: row.mean_us,
-        error_percent: row.error_percent,
-    }
 }

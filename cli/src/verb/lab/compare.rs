@@ -1,6 +1,6 @@
 //! `avicenna lab compare`: two results of `lab run` side by side.
 
-use crate::status::{self, Usage};
+use crate::status::{Status, Usage};
 use crate::terminal;
 use anyhow::Context;
 use lab::result::compare::{Side, compare};
@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Format::Json => compared.to_json()?,
     })?;
     let is_good = compared.unexpected.is_empty();
-    Ok(ExitCode::from(if is_good { status::CLEAN } else { status::FINDINGS }))
+    Ok(if is_good { Status::Clean } else { Status::Findings }.into())
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {

@@ -1,6 +1,6 @@
 //! `avicenna lab recipes`: the questions that `lab run --recipe` answers.
 
-use crate::status::{self, Usage};
+use crate::status::{Status, Usage};
 use crate::terminal;
 use lab::plan::Recipe;
 use report::grid::folded;
@@ -19,7 +19,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         None => list(&Recipe::all(), columns),
     };
     terminal::print(&text)?;
-    Ok(ExitCode::from(status::CLEAN))
+    Ok(Status::Clean.into())
 }
 
 fn list(recipes: &[Recipe], columns: usize) -> String {

@@ -12,7 +12,7 @@ use super::platform;
 use super::size::{parse_bytes, parse_duration};
 use super::snapshot::{self, Snapshots};
 use super::symbols;
-use crate::status::{INTERRUPTED, Usage};
+use crate::status::{Status, Usage};
 use anyhow::{Context, bail};
 use arch::time::Picoseconds;
 use board::debugger::Ending;
@@ -300,7 +300,7 @@ fn drive(
         match gdb::debug(machine, &mut console, address, status)? {
             Ending::Detached => {}
             Ending::Off { status } => return Ok(status),
-            Ending::Killed => return Ok(INTERRUPTED),
+            Ending::Killed => return Ok(Status::Interrupted.code()),
         }
     }
     outputs.snapshots.arm(machine);
@@ -320,12 +320,12 @@ fn drive(
             return Ok(TIME_LIMIT);
         }
         match console.poll() {
-            Some(Request::Leave) => return Ok(INTERRUPTED),
+            Some(Request::Leave) => return Ok(Status::Interrupted.code()),
             Some(Request::Status) => report(machine, Format::Text, started),
             None => {}
         }
         if INTERRUPT.load(Ordering::Relaxed) {
-            return Ok(INTERRUPTED);
+            return Ok(Status::Interrupted.code());
         }
         let pending = console.pending();
         if !pending.is_empty() {

@@ -1,7 +1,7 @@
 //! `avicenna machine test`: images that judge themselves, as a suite. Each runs in a process of its
 //! own, so that none can harm another.
 
-use crate::status::{self, Usage};
+use crate::status::{Status, Usage};
 use anyhow::Context;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         None => crate::terminal::print_raw(&report)?,
     }
     let is_passed = tested.iter().all(|one| one.failure.is_none());
-    Ok(ExitCode::from(if is_passed { status::CLEAN } else { status::FINDINGS }))
+    Ok(if is_passed { Status::Clean } else { Status::Findings }.into())
 }
 
 fn test(program: &Path, options: &[&str], image: &Path) -> anyhow::Result<Tested> {
@@ -76,7 +76,7 @@ fn test(program: &Path, options: &[&str], image: &Path) -> anyhow::Result<Tested
     let output = command.stdin(Stdio::null()).output().context("cannot start this program")?;
     let said = String::from_utf8_lossy(&output.stderr);
     // Options that cannot be are those of all images.
-    if output.status.code() == Some(i32::from(status::USAGE)) {
+    if output.status.code() == Some(i32::from(Status::Usage.code())) {
         let said = said.trim().trim_start_matches("avicenna: ").to_owned();
         return Err(Usage::of(anyhow::anyhow!(said)));
     }

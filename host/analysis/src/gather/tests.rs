@@ -7,9 +7,9 @@ use profile::Profile;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-#[path = "../../../../../host/capture/tests/forms/trace_dat.rs"]
+#[path = "../../../capture/tests/forms/trace_dat.rs"]
 mod form;
-#[path = "../../../../../host/capture/tests/forms/perf_data.rs"]
+#[path = "../../../capture/tests/forms/perf_data.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod perf_data;
 
@@ -33,7 +33,7 @@ impl Chance {
 
 fn recording() -> Vec<u8> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../host/capture/tests/data/small-xapic-pp.data.zst");
+        .join("../capture/tests/data/small-xapic-pp.data.zst");
     zstd::decode_all(&std::fs::read(path).expect("committed")[..]).expect("zstd")
 }
 

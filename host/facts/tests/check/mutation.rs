@@ -8,6 +8,8 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+const STAMP: snapshot::Stamp<'_> = snapshot::Stamp { tool: "test", host: None, time: None };
+
 /// SplitMix64.
 struct Random(u64);
 
@@ -121,7 +123,7 @@ fn mutated_snapshots_are_read_as_far_as_they_go() {
     let mut random = Random(3);
     for host in hosts() {
         let mut packed = vec![];
-        snapshot::write(&host.inputs(), "test", &mut packed).unwrap();
+        snapshot::write(&host.inputs(), &STAMP, &mut packed).unwrap();
         let plain = zstd::decode_all(&packed[..]).unwrap();
         let mut with_something = 0;
         for round in 0..600 {
@@ -165,6 +167,6 @@ fn bomb_with_a_line_of_a_gigabyte_is_cut_and_redacted_as_a_whole() {
     assert_eq!(kept, Some(facts::inputs::FILE_LIMIT));
     judge(&inputs);
     let mut packed = vec![];
-    snapshot::write(&inputs, "test", &mut packed).unwrap();
+    snapshot::write(&inputs, &STAMP, &mut packed).unwrap();
     assert!(packed.len() < 1 << 16, "{} bytes", packed.len());
 }

@@ -1,0 +1,6 @@
+-- From which hosts has nothing been heard on the last day, and what ran there?
+SELECT host, max(time) AS last_heard, max(version) AS version, max(kernel) AS kernel
+FROM hosts
+GROUP BY host
+HAVING max(dt) < (SELECT max(dt) FROM hosts)
+ORDER BY last_heard, host;
