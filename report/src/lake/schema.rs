@@ -186,8 +186,7 @@ pub static EXITS: Schema = Schema {
 /// Rows about how long exits last.
 pub static EXIT_TIMES: Schema = Schema {
     name: "exit_times",
-    about: "how many exits lasted at least so long and less than the next step; sums over rows are \
-            histograms of many machines",
+    about: "exits that lasted at least so long and less than twice it; rows add up",
     own: &[
         PID,
         text("reason", "as the kernel names it"),
