@@ -261,6 +261,29 @@ fn ask(lake: &Path, engine: &str) -> BTreeMap<String, Value> {
     answers
 }
 
+/// What `experiment run` leaves, with one metric in one cell.
+fn answer(verdict: &str, effect: f64) -> String {
+    let trial = |number: u64, arm: u64, value: f64| serde_json::json!({"trial": number, "block": 0, "cell": 0, "arm": arm, "figures": {"cycles": value}, "void": null});
+    let metric = serde_json::json!({
+        "name": "cycles", "unit": "cycles", "less_is_better": true, "is_exact": false, "is_predicted": false,
+        "before": null, "after": null, "margin": {"percent": 1.0}, "published": [],
+        "effect": {
+            "estimate": effect, "interval": {"low": effect - 1.0, "high": effect + 1.0, "confidence": 0.95},
+            "is_percent": true, "test": null, "adjusted_p": null, "blocks": 10, "smallest": null
+        },
+        "verdict": {"verdict": verdict},
+    });
+    // The members that tell what it is stand first, as the program writes them.
+    let rest = serde_json::json!({
+        "sentence": "", "place": "host", "is_finished": true, "compare": "feature", "arms": ["off", "on"],
+        "is_same": false, "scale": "", "seed": 7, "blocks": 1, "blocks_planned": 1, "level": 0.05, "questions": 1,
+        "cells": [{"cell": {"size": "64"}, "void": null, "metrics": [metric], "exits": [], "evidence": {}}],
+        "trials": [trial(0, 0, 100.0), trial(1, 1, 90.0)], "provenance": {}, "remarks": [], "plan": "", "plan_hash": "p",
+    });
+    let rest = rest.to_string();
+    format!("{{\"schema\": 1, \"name\": \"ipi\", \"question\": \"?\", {}", &rest[1..])
+}
+
 /// Rows of a thousand hosts, written by the verb.
 fn lake(folder: &Path) -> PathBuf {
     let (roots, lake) = (folder.join("roots"), folder.join("one-day"));
@@ -289,14 +312,10 @@ fn lake(folder: &Path) -> PathBuf {
     for (host, verdict, effect) in
         [("a", "better", -14.0), ("b", "better", -12.0), ("c", "worse", 3.0)]
     {
-        let text = format!(
-            "{{\"format\":\"avicenna-results\",\"outcomes\":[{{\"experiment\":\"ipi\",\"plan\":\"p\",\"workload\":\"vmexit\",\
-             \"metric\":\"cycles\",\"verdict\":\"{verdict}\",\"effect_percent\":{effect},\"interval_percent\":null,\
-             \"blocks\":10,\"voids\":0}}]}}"
-        );
-        let file = results.join(host).join("results.json");
+        let answer = answer(verdict, effect);
+        let file = results.join(host).join("answer.json");
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        std::fs::write(file, text).unwrap();
+        std::fs::write(file, answer).unwrap();
     }
     let paths = ["a", "b", "c"].map(|name| results.join(name).display().to_string());
     let [a, b, c] = &paths;

@@ -9,8 +9,8 @@ mod run;
 mod show;
 mod stored;
 
-use crate::status::Usage;
-use crate::{status, terminal};
+use crate::status::{Status, Usage};
+use crate::terminal;
 use ::experiment::answer::Answer;
 use ::experiment::page;
 use ::experiment::place::Place;
@@ -165,11 +165,12 @@ fn status_of(answer: &Answer) -> ExitCode {
     let verdicts =
         || answer.cells.iter().flat_map(|cell| &cell.metrics).filter_map(|one| one.verdict);
     let has_void = answer.cells.iter().any(|cell| cell.void.is_some());
-    ExitCode::from(if has_void || verdicts().any(|one| one == Verdict::Worse) {
-        status::FINDINGS
+    let status = if has_void || verdicts().any(|one| one == Verdict::Worse) {
+        Status::Findings
     } else if !answer.is_decided() {
-        status::CANNOT_TELL
+        Status::CannotTell
     } else {
-        status::CLEAN
-    })
+        Status::Clean
+    };
+    status.into()
 }

@@ -2,7 +2,7 @@
 
 use super::progress::Show;
 use super::{Compare, Format, INTERRUPT, On, host, place, plan, print, shown, status_of};
-use crate::status::{self, Usage};
+use crate::status::{Status, Usage};
 use crate::terminal;
 use ::experiment::answer::Answer;
 use ::experiment::journal::{Head, Journal, SCHEMA};
@@ -97,10 +97,11 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
         }
         _ => format!("{} would run here: {}\n", plan.name, amount(&plan, &*place)),
     })?;
-    Ok(ExitCode::from(match worst {
-        Some(Weight::Blocks | Weight::Futile) => status::FINDINGS,
-        _ => status::CLEAN,
-    }))
+    let status = match worst {
+        Some(Weight::Blocks | Weight::Futile) => Status::Findings,
+        _ => Status::Clean,
+    };
+    Ok(status.into())
 }
 
 fn amount(plan: &Plan, place: &dyn Place) -> String {
