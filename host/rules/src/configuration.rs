@@ -27,6 +27,7 @@ use crate::position::Lines;
 use crate::version::Version;
 use crate::vm::VmConfiguration;
 pub use module_options::ModuleOption;
+pub use shell::settings;
 use serde::Serialize;
 use std::fmt;
 

@@ -7,6 +7,7 @@
 
 use super::InputError;
 use super::shell::MAX_WORDS;
+use super::shell::settings::{self, SettingWord};
 use crate::finding::Position;
 use crate::position::Lines;
 use std::ops::Range;
@@ -182,9 +183,26 @@ pub fn without(text: &str, module: &str, is_unwanted: impl Fn(&str, &str) -> boo
 /// module.
 pub fn kernel_command_line(lines: &Lines<'_>) -> Result<Vec<ModuleOption>, InputError> {
     let text = lines.text();
-    let is_entry = is_loader_entry(text);
     let has_grub = text.lines().any(|line| grub_value(line).is_some());
     let mut found = Vec::new();
+    if has_grub {
+        match settings::words(&as_shell_text(text), GRUB_PREFIX) {
+            Ok(words) => {
+                for word in words {
+                    push(&mut found, option_of_setting(&word, lines), lines)?;
+                }
+                return Ok(found);
+            }
+            // What follows is what the lines say; something else may count.
+            Err(why) => {
+                let at = lines.position(0, 0);
+                let open = format!("$GRUB_CMDLINE_LINUX ({why})");
+                let name = open.clone();
+                found.push(ModuleOption { module: String::new(), name, value: None, at, value_at: at });
+            }
+        }
+    }
+    let is_entry = is_loader_entry(text);
     for (start, line) in with_offsets(text) {
         if line.trim_start().starts_with('#') {
             continue;
@@ -200,14 +218,48 @@ pub fn kernel_command_line(lines: &Lines<'_>) -> Result<Vec<ModuleOption>, Input
         };
         for word in words(value, start + offset) {
             let name = text[word.clone()].split('=').next().unwrap_or_default();
-            let module = match name.split_once('.') {
-                Some((module, _)) if is_module_name(module) => module.replace('-', "_"),
-                _ => String::new(),
-            };
-            push(&mut found, option(&module, word, lines), lines)?;
+            push(&mut found, option(&module_of(name), word, lines), lines)?;
         }
     }
     Ok(found)
+}
+
+const GRUB_PREFIX: &str = "GRUB_CMDLINE_LINUX";
+
+/// What an editor of another system left at the ends of lines and of the text is blank here, so
+/// that places stay.
+fn as_shell_text(text: &str) -> String {
+    let text = text.replace("\r\n", " \n");
+    match text.strip_prefix('\u{feff}') {
+        Some(rest) => format!("   {rest}"),
+        None => text,
+    }
+}
+
+fn option_of_setting(word: &SettingWord, lines: &Lines<'_>) -> ModuleOption {
+    let name = word.text.split('=').next().unwrap_or_default();
+    let module = module_of(name);
+    if word.is_literal {
+        return option(&module, word.at.clone(), lines);
+    }
+    let (name, value) = match word.text.split_once('=') {
+        Some((name, value)) => (name, Some(value.trim_matches('"').to_owned())),
+        None => (word.text.as_str(), None),
+    };
+    let at = lines.position(word.at.start, word.at.end);
+    let name = match name.split_once('.') {
+        Some((_, name)) if !module.is_empty() => name.replace('-', "_"),
+        _ => name.to_owned(),
+    };
+    ModuleOption { name, value, at, value_at: crate::Position { start: at.end, ..at }, module }
+}
+
+/// The module of a parameter as the kernel command line names it; empty for the kernel's own.
+fn module_of(name: &str) -> String {
+    match name.split_once('.') {
+        Some((module, _)) if is_module_name(module) => module.replace('-', "_"),
+        _ => String::new(),
+    }
 }
 
 fn is_module_name(name: &str) -> bool {
@@ -256,7 +308,7 @@ fn with_offsets(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// Blank-separated words of a line as source ranges; double quotes keep blanks together.
-fn words(line: &str, offset: usize) -> Vec<Range<usize>> {
+pub fn words(line: &str, offset: usize) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = None;
     let mut is_quoted = false;

@@ -6,10 +6,12 @@
 //! known. What is not (`$(…)`, backquotes, variables of the environment) stays in its word, which
 //! is marked.
 
+mod exact;
 mod expand;
 mod flow;
 mod lexer;
 mod script;
+pub mod settings;
 
 pub use flow::run;
 

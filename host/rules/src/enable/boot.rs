@@ -3,6 +3,7 @@
 //! Told apart by what is installed and what is there: see [`Loader`]. A host that keeps its command
 //! line in another way is told what to change, and nothing is written.
 
+pub mod grub;
 mod kernelstub;
 mod text;
 
@@ -46,7 +47,6 @@ pub enum Loader {
     Unknown,
 }
 
-const GRUB_DEFAULTS: &str = "/etc/default/grub";
 const CMDLINE_FILE: &str = "/etc/kernel/cmdline";
 
 /// Words that go to and from the kernel command line.
@@ -94,7 +94,7 @@ impl Loader {
     pub fn detect(facts: &Facts) -> Loader {
         let has_tool = |name: &str| facts.boot.tools.contains(name);
         let has_file = |path: &str| facts.boot.files.iter().any(|file| file.path == path);
-        let has_defaults = has_file(GRUB_DEFAULTS);
+        let has_defaults = has_file(grub::DEFAULTS);
         let entries = || entries(facts);
         let is_ostree = facts.command_line_words().any(|word| word.starts_with("ostree="));
         if facts.is_described() {
@@ -181,20 +181,39 @@ pub fn actions(facts: &Facts, groups: &[Arguments]) -> Vec<Actions> {
 }
 
 fn group(facts: &Facts, arguments: &Arguments, planned: &mut Planned) -> Actions {
+    carried_out(facts, arguments, planned)
+        .unwrap_or_else(|why| Actions { writes: vec![by_hand(arguments, &why)], runs: vec![] })
+}
+
+/// A file that cannot be changed safely is left, and the operator is told.
+fn by_hand(arguments: &Arguments, why: &str) -> Action {
+    let asked = asks_for(arguments);
+    Action::Tell { instruction: format!("{asked} the kernel command line by hand: {why}") }
+}
+
+fn carried_out(
+    facts: &Facts,
+    arguments: &Arguments,
+    planned: &mut Planned,
+) -> Result<Actions, String> {
     let loader = Loader::detect(facts);
     let regenerate = |command: &[&str]| run(command, command);
     let (writes, runs) = match loader {
         Loader::Proxmox => {
             let mut writes =
                 edit(facts, planned, &[CMDLINE_FILE], |text, _| text::change_line(text, arguments));
-            writes.extend(grub_defaults(facts, planned, arguments));
+            // Either file may be the one that counts.
+            match grub::edit(facts, planned, arguments) {
+                Ok(more) => writes.extend(more),
+                Err(why) => writes.push(by_hand(arguments, &why)),
+            }
             (writes, vec![regenerate(&["proxmox-boot-tool", "refresh"])])
         }
         Loader::UpdateGrub => {
-            (grub_defaults(facts, planned, arguments), vec![regenerate(&["update-grub"])])
+            (grub::edit(facts, planned, arguments)?, vec![regenerate(&["update-grub"])])
         }
         Loader::TransactionalUpdate => (
-            grub_defaults(facts, planned, arguments),
+            grub::edit(facts, planned, arguments)?,
             vec![regenerate(&["transactional-update", "grub.cfg"])],
         ),
         Loader::GrubMkconfig => {
@@ -202,7 +221,7 @@ fn group(facts: &Facts, arguments: &Arguments, planned: &mut Planned) -> Actions
                 true => &["grub2-mkconfig", "-o", "/boot/grub2/grub.cfg"],
                 false => &["grub-mkconfig", "-o", "/boot/grub/grub.cfg"],
             };
-            (grub_defaults(facts, planned, arguments), vec![regenerate(command)])
+            (grub::edit(facts, planned, arguments)?, vec![regenerate(command)])
         }
         Loader::KernelInstall | Loader::Sdbootutil | Loader::Mkinitcpio => {
             let writes =
@@ -219,25 +238,25 @@ fn group(facts: &Facts, arguments: &Arguments, planned: &mut Planned) -> Actions
             let change = |text: &str, _: &str| text::change_entry(text, arguments);
             (edit(facts, planned, &paths, change), vec![])
         }
-        Loader::Grubby => return Actions { writes: vec![], runs: vec![grubby(arguments)] },
-        Loader::RpmOstree => return Actions { writes: vec![], runs: vec![rpm_ostree(arguments)] },
+        Loader::Grubby => return Ok(Actions { writes: vec![], runs: vec![grubby(arguments)] }),
+        Loader::RpmOstree => return Ok(Actions { writes: vec![], runs: vec![rpm_ostree(arguments)] }),
         Loader::Kernelstub if knows_kernelstub(facts) => {
             let change = |text: &str, _: &str| kernelstub::change(text, arguments);
             let writes = edit(facts, planned, &[kernelstub::PATH], change);
             (writes, vec![regenerate(&["kernelstub"])])
         }
         Loader::Kernelstub => {
-            return Actions { writes: vec![], runs: kernelstub_options(arguments) };
+            return Ok(Actions { writes: vec![], runs: kernelstub_options(arguments) });
         }
         Loader::Described | Loader::Image | Loader::Unknown => {
-            return Actions { writes: vec![tell(loader, arguments)], runs: vec![] };
+            return Ok(Actions { writes: vec![tell(loader, arguments)], runs: vec![] });
         }
     };
     if writes.is_empty() {
         let instruction = "reboot: what the next boot takes says so already".to_owned();
-        return Actions { writes: vec![Action::Tell { instruction }], runs: vec![] };
+        return Ok(Actions { writes: vec![Action::Tell { instruction }], runs: vec![] });
     }
-    Actions { writes, runs }
+    Ok(Actions { writes, runs })
 }
 
 fn run(command: &[&str], undo: &[&str]) -> Action {
@@ -263,40 +282,6 @@ fn edit(
     actions
 }
 
-/// GRUB's defaults: the main file, then those of grub.d in order, which override it.
-fn grub_defaults(facts: &Facts, planned: &mut Planned, arguments: &Arguments) -> Vec<Action> {
-    let is_one = |path: &str| {
-        path == GRUB_DEFAULTS || path.starts_with("/etc/default/grub.d/") && path.ends_with(".cfg")
-    };
-    let mut paths: Vec<&str> = facts
-        .boot
-        .files
-        .iter()
-        .map(|file| file.path.as_str())
-        .filter(|path| is_one(path))
-        .collect();
-    paths.sort_by_key(|path| (*path != GRUB_DEFAULTS, path.to_string()));
-    let text = |path: &str| {
-        let file = facts.boot.files.iter().find(|file| file.path == path);
-        let planned = planned.get(path).cloned();
-        planned.or_else(|| file.map(|file| file.text.clone())).unwrap_or_default()
-    };
-    let files: Vec<(&str, String)> = paths.iter().map(|path| (*path, text(path))).collect();
-    let place = text::place_for_words(&files);
-    edit(facts, planned, &paths, |text, path| {
-        let adding_to = place.filter(|(file, _)| *file == path).map(|(_, name)| name);
-        let changed = text::change_defaults(text, arguments, adding_to);
-        // No file assigns the variable yet.
-        if place.is_none() && path == GRUB_DEFAULTS && !arguments.add().is_empty() {
-            let text = changed.as_deref().unwrap_or(text);
-            let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-            let words = arguments.add().join(" ");
-            return Some(format!("{text}{gap}GRUB_CMDLINE_LINUX_DEFAULT=\"{words}\"\n"));
-        }
-        changed
-    })
-}
-
 /// grubby appends what it adds: the files that it writes are kept, so that the way back is exact.
 fn grubby(arguments: &Arguments) -> Action {
     let (adding, removing) = (arguments.add().join(" "), arguments.remove().join(" "));
@@ -315,7 +300,7 @@ fn grubby(arguments: &Arguments) -> Action {
         "/boot/grub2/grubenv",
         "/boot/grub2/grub.cfg",
         "/boot/grub/grub.cfg",
-        GRUB_DEFAULTS,
+        grub::DEFAULTS,
         CMDLINE_FILE,
     ];
     Action::Run {
@@ -351,7 +336,8 @@ fn kernelstub_options(arguments: &Arguments) -> Vec<Action> {
     added.chain(arguments.remove.iter().map(|word| one("-d", word))).collect()
 }
 
-fn tell(loader: Loader, arguments: &Arguments) -> Action {
+/// "add 'a' to and remove 'b' from"
+fn asks_for(arguments: &Arguments) -> String {
     let (add, remove) = (arguments.add(), arguments.remove());
     let mut parts = vec![];
     if !add.is_empty() {
@@ -360,7 +346,11 @@ fn tell(loader: Loader, arguments: &Arguments) -> Action {
     if !remove.is_empty() {
         parts.push(format!("remove '{}' from", remove.join(" ")));
     }
-    let parts = parts.join(" and ");
+    parts.join(" and ")
+}
+
+fn tell(loader: Loader, arguments: &Arguments) -> Action {
+    let parts = asks_for(arguments);
     Action::Tell {
         instruction: match loader {
             Loader::Described => format!(

@@ -66,7 +66,17 @@ impl<'t, 'l> Editor<'t, 'l> {
 
 /// Edits that make a change in a host's parameters.
 pub fn option_edits(contents: &Contents, lines: &Lines<'_>, change: &Change) -> Vec<Edit> {
-    option::edits(contents.kind, lines, change).unwrap_or_default()
+    let edits = option::edits(contents.kind, lines, change).unwrap_or_default();
+    let is_shell = contents.kind == Kind::KernelCommandLine && lines.text().contains("GRUB_");
+    if is_shell {
+        let all: Vec<&Edit> = edits.iter().collect();
+        let changed = applied(lines.text(), &all);
+        // A word that is pieced together, or that no shell would read so afterwards.
+        if !crate::configuration::settings::differ_in_one_word(lines.text(), &changed) {
+            return Vec::new();
+        }
+    }
+    edits
 }
 
 /// Replaces one range.
@@ -161,6 +171,11 @@ fn apply(text: &str, report: &Report) -> (String, usize) {
         applied += 1;
     }
     edits.sort();
+    (self::applied(text, &edits), applied)
+}
+
+/// A text with edits that are sorted and do not touch.
+fn applied(text: &str, edits: &[&Edit]) -> String {
     let mut result = String::with_capacity(text.len() + 64 * edits.len());
     let mut at = 0;
     for edit in edits {
@@ -173,7 +188,7 @@ fn apply(text: &str, report: &Report) -> (String, usize) {
         at = edit.end;
     }
     result.push_str(text.get(at..).unwrap_or_default());
-    (result, applied)
+    result
 }
 
 /// The white space before the first character of the line that holds `at`.

@@ -5,7 +5,7 @@
 //! Functions are followed where they are called. Nothing is executed.
 
 use super::lexer::Lexer;
-use super::script::{Item, Link, List, Node, Simple, parse};
+use super::script::{Item, Link, List, Node, Simple, parse, parse_exact};
 use super::{Command, Word, expand};
 use crate::configuration::InputError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,10 +46,32 @@ pub struct State<'t> {
     has_ended: bool,
 }
 
+/// Whose reading counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// As far as it goes, for texts that are not run.
+    Lenient,
+    Exact(Shell),
+}
+
+/// A shell that sources a file of settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shell {
+    /// POSIX and no more, as dash is: `NAME+=…` is a command that does not exist.
+    Posix,
+    /// Bash, busybox: `+=` appends.
+    Bash,
+}
+
 impl<'t> State<'t> {
     /// What `$NAME` and its relatives stand for; `None` where nothing in the script has said.
     pub fn value_of(&self, expansion: &str) -> Option<&Value<'t>> {
         self.values.get(variable(expansion)?).map(Rc::as_ref)
+    }
+
+    /// Every variable that was set.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &Value<'t>)> {
+        self.values.iter().map(|(name, value)| (name.as_str(), value.as_ref()))
     }
 
     fn set(&mut self, name: &str, value: Value<'t>) {
@@ -118,13 +140,7 @@ fn is_name(name: &str) -> bool {
 pub fn run(text: &str) -> Result<Vec<Command<'_>>, InputError> {
     let tokens = Lexer::tokens(text)?;
     let tree = parse(&tokens);
-    let mut run = Run {
-        found: vec![],
-        functions: BTreeMap::new(),
-        called: BTreeSet::new(),
-        calls: 0,
-        budget: BUDGET,
-    };
+    let mut run = Run::new(text, Reading::Lenient);
     let mut state = State::default();
     run.list(&tree, &mut state);
     // What nothing here calls is called by others.
@@ -142,7 +158,27 @@ pub fn run(text: &str) -> Result<Vec<Command<'_>>, InputError> {
     Ok(run.finish())
 }
 
+/// What variables hold once a shell has sourced a text, or what keeps that from being known. What
+/// depends on a condition is open; a command is taken for one that changes no variable, unless it
+/// is known to.
+pub fn sourced(text: &str, shell: Shell) -> Result<State<'_>, String> {
+    let tokens = Lexer::exact_tokens(text)?;
+    let tree = parse_exact(&tokens).ok_or("no shell would take it: a keyword or sign is misplaced")?;
+    let mut run = Run::new(text, Reading::Exact(shell));
+    let mut state = State::default();
+    run.list(&tree, &mut state);
+    match run.fault {
+        Some(fault) => Err(fault),
+        None if run.budget == 0 => Err("more branches than are followed".into()),
+        None => Ok(state),
+    }
+}
+
 struct Run<'a, 't> {
+    text: &'t str,
+    reading: Reading,
+    /// What cannot be followed exactly.
+    fault: Option<String>,
     found: Vec<Command<'t>>,
     functions: BTreeMap<String, &'a List<'t>>,
     called: BTreeSet<String>,
@@ -151,6 +187,19 @@ struct Run<'a, 't> {
 }
 
 impl<'a, 't> Run<'a, 't> {
+    fn new(text: &'t str, reading: Reading) -> Self {
+        Self {
+            text,
+            reading,
+            fault: None,
+            found: vec![],
+            functions: BTreeMap::new(),
+            called: BTreeSet::new(),
+            calls: 0,
+            budget: BUDGET,
+        }
+    }
+
     /// One command of a function that is called twice with the same words is one.
     fn finish(mut self) -> Vec<Command<'t>> {
         let mut seen = BTreeSet::new();
@@ -216,6 +265,9 @@ impl<'a, 't> Run<'a, 't> {
                 }
                 *state = State::merge_all(ways);
             }
+            Node::Function { name, .. } if self.reading != Reading::Lenient => {
+                self.fault.get_or_insert(format!("it defines the function '{name}'"));
+            }
             Node::Function { name, body } => {
                 self.functions.insert(name.clone(), body);
             }
@@ -275,6 +327,9 @@ impl<'a, 't> Run<'a, 't> {
     }
 
     fn simple(&mut self, simple: &Simple<'t>, state: &mut State<'t>) {
+        if let Reading::Exact(shell) = self.reading {
+            return self.simple_exactly(simple, state, shell);
+        }
         for (name, elements) in &simple.arrays {
             let value = Value::List(expand::fields(elements, state));
             assign(name.text.trim_end_matches('='), value, state);
@@ -321,6 +376,59 @@ impl<'a, 't> Run<'a, 't> {
                     state.has_ended |= name == "exec" && simple.words.len() > 1;
                 }
             }
+        }
+    }
+
+    fn simple_exactly(&mut self, simple: &Simple<'t>, state: &mut State<'t>, shell: Shell) {
+        let assigns = |word: &Word<'t>| {
+            let (name, appends) = assignment(word)?;
+            let length = name.len() + 1 + usize::from(appends);
+            // Quotes around the name make a command of it.
+            let is_bare = self.text.get(word.raw.start..)?.starts_with(&word.text[..length]);
+            (is_bare && (!appends || shell == Shell::Bash)).then_some(())
+        };
+        let count = simple.words.iter().take_while(|word| assigns(word).is_some()).count();
+        let (prefix, rest) = simple.words.split_at(count);
+        let Some(command) = rest.first() else {
+            prefix.iter().for_each(|word| set(word, state));
+            return;
+        };
+        if command.has_expansion {
+            let text = &command.text;
+            self.fault.get_or_insert(format!("which command '{text}' is, is not known"));
+            return;
+        }
+        const CHANGING: [&str; 24] = [
+            ".", "source", "eval", "read", "mapfile", "readarray", "getopts", "declare", "typeset",
+            "local", "let", "set", "shift", "trap", "exec", "exit", "return", "alias", "command",
+            "builtin", "shopt", "!", "coproc", "time",
+        ];
+        match command.text.as_ref() {
+            "export" | "readonly" if prefix.is_empty() => {
+                for word in &rest[1..] {
+                    let is_split = word.expansions.iter().any(|expansion| !expansion.is_quoted);
+                    match assignment(word) {
+                        Some((name, _)) if is_split => state.set(&name.to_owned(), Value::Open),
+                        Some(_) if assigns(word).is_some() => set(word, state),
+                        _ => {}
+                    }
+                }
+            }
+            "unset" if prefix.is_empty() => {
+                for word in &rest[1..] {
+                    state.values.remove(word.text.as_ref());
+                }
+            }
+            name if CHANGING.contains(&name) => {
+                self.fault.get_or_insert(format!("its command '{name}' may change any setting"));
+            }
+            ":" | "export" | "readonly" | "unset" if !prefix.is_empty() => {
+                self.fault.get_or_insert("an assignment stands before a command of the shell".into());
+            }
+            "printf" if rest.get(1).is_some_and(|word| word.text == "-v") => {
+                self.fault.get_or_insert("its command 'printf -v' sets a variable".into());
+            }
+            _ => {}
         }
     }
 

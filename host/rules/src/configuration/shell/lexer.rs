@@ -1,6 +1,6 @@
 //! Shell text as words and operators.
 
-use super::{Expansion, MAX_WORDS, Word};
+use super::{Expansion, MAX_WORDS, Word, exact};
 use crate::configuration::InputError;
 use crate::position::Lines;
 use std::borrow::Cow;
@@ -31,16 +31,60 @@ pub struct Lexer<'t> {
     text: &'t str,
     at: usize,
     words: usize,
+    /// Take nothing that a shell would refuse or that shells take differently.
+    is_exact: bool,
+    /// The first such thing.
+    fault: Option<&'static str>,
 }
 
 impl<'t> Lexer<'t> {
     pub fn tokens(text: &'t str) -> Result<Vec<Token<'t>>, InputError> {
-        let mut lexer = Lexer { text, at: 0, words: 0 };
+        let mut lexer = Lexer { text, at: 0, words: 0, is_exact: false, fault: None };
         let mut found = Vec::new();
         while let Some(token) = lexer.next()? {
             found.push(token);
         }
         Ok(found)
+    }
+
+    /// The tokens exactly as a shell reads them, or what keeps that from being known.
+    pub fn exact_tokens(text: &'t str) -> Result<Vec<Token<'t>>, String> {
+        let mut lexer = Lexer { text, at: 0, words: 0, is_exact: true, fault: None };
+        let mut found: Vec<Token<'t>> = Vec::new();
+        loop {
+            let before = lexer.at;
+            let token = lexer.next().map_err(|error| error.to_string())?;
+            if let Some(fault) = lexer.fault {
+                return Err(fault.to_owned());
+            }
+            let Some(token) = token else { return Ok(found) };
+            if let Token::Operator(operator) = &token {
+                let written = text[before..lexer.at].trim_start_matches([' ', '\t']);
+                let follows_word = matches!(
+                    found.last(),
+                    Some(Token::Word(_) | Token::Operator(Operator::Close))
+                );
+                let is_alone = written.ends_with(['&', ';']) && *operator == Operator::End;
+                if is_alone && written.ends_with('&') {
+                    return Err("it starts something in the background".into());
+                }
+                if is_alone && !follows_word {
+                    return Err("a ';' stands behind no command".into());
+                }
+                if *operator == Operator::Pipe && written.ends_with('&')
+                    || *operator == Operator::CaseEnd && written.ends_with('&')
+                {
+                    return Err("it is written for bash alone".into());
+                }
+            }
+            found.push(token);
+        }
+    }
+
+    fn wrong(&mut self, fault: &'static str) {
+        if self.is_exact {
+            self.fault.get_or_insert(fault);
+        }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -70,6 +114,7 @@ impl<'t> Lexer<'t> {
                     if !opens_array {
                         return Ok(Some(Token::Word(word)));
                     }
+                    self.wrong("it assigns a list, which not every shell can");
                     self.at += 1;
                     return Ok(Some(Token::Array(word, self.elements()?)));
                 }
@@ -101,6 +146,9 @@ impl<'t> Lexer<'t> {
 
     /// `>FILE`, `2>&1`, `<<EOF`: neither the sign nor its target is a word of the command.
     fn redirection(&mut self) -> Result<(), InputError> {
+        if self.text[self.at..].starts_with("<<") {
+            self.wrong("it has a here-document");
+        }
         while matches!(self.peek(), Some(b'<' | b'>' | b'&' | b'-' | b'|')) {
             self.at += 1;
         }
@@ -166,19 +214,27 @@ impl<'t> Lexer<'t> {
                 }
                 b'\'' => {
                     self.at += 1;
+                    let mut is_open = true;
                     while let Some(byte) = self.peek() {
                         self.at += 1;
                         if byte == b'\'' {
+                            is_open = false;
                             break;
                         }
                         value.push(byte);
                         offsets.push(self.at - 1);
+                    }
+                    if is_open {
+                        self.wrong("a quote is not closed");
                     }
                 }
                 b'"' => self.double_quoted(&mut value, &mut offsets, &mut expansions),
                 b'\\' if self.line_continues() > 0 => self.at += self.line_continues(),
                 b'\\' => {
                     self.at += 1;
+                    if self.peek().is_none() {
+                        self.wrong("it ends with a backslash");
+                    }
                     if let Some(byte) = self.peek() {
                         value.push(byte);
                         offsets.push(self.at);
@@ -205,6 +261,13 @@ impl<'t> Lexer<'t> {
         let bytes = self.text.as_bytes();
         let is_expansion = matches!(self.peek(), Some(b'$' | b'`'));
         let end = match is_expansion {
+            true if self.is_exact => match exact::expansion_end(self.text, self.at) {
+                Ok(end) => end,
+                Err(fault) => {
+                    self.wrong(fault);
+                    bytes.len()
+                }
+            },
             true => expansion_end(bytes, self.at),
             false => (self.at + 1).min(bytes.len()),
         };
@@ -227,7 +290,7 @@ impl<'t> Lexer<'t> {
             match byte {
                 b'"' => {
                     self.at += 1;
-                    break;
+                    return;
                 }
                 b'\\' if self.line_continues() > 0 => self.at += self.line_continues(),
                 b'\\' if matches!(bytes.get(self.at + 1), Some(b'"' | b'\\' | b'$' | b'`')) => {
@@ -241,6 +304,7 @@ impl<'t> Lexer<'t> {
                 }
             }
         }
+        self.wrong("a quote is not closed");
     }
 
     fn finish_word(

@@ -64,23 +64,52 @@ pub struct Simple<'t> {
 }
 
 pub fn parse<'t>(tokens: &[Token<'t>]) -> List<'t> {
-    let mut parser = Parser { tokens, at: 0, depth: 0 };
-    let mut list = Vec::new();
-    while parser.at < tokens.len() {
-        list.extend(parser.list(&[]));
-        // A closing word or parenthesis that closes nothing.
-        parser.at += 1;
-    }
-    list
+    Parser::new(tokens).whole()
+}
+
+/// The same of a text that a shell takes; `None` where it would not.
+pub fn parse_exact<'t>(tokens: &[Token<'t>]) -> Option<List<'t>> {
+    let mut parser = Parser::new(tokens);
+    let list = parser.whole();
+    (!parser.is_broken).then_some(list)
 }
 
 struct Parser<'a, 't> {
     tokens: &'a [Token<'t>],
     at: usize,
     depth: usize,
+    /// A shell would refuse it.
+    is_broken: bool,
 }
 
 impl<'a, 't> Parser<'a, 't> {
+    fn new(tokens: &'a [Token<'t>]) -> Self {
+        Self { tokens, at: 0, depth: 0, is_broken: false }
+    }
+
+    fn whole(&mut self) -> List<'t> {
+        let mut list = Vec::new();
+        while self.at < self.tokens.len() {
+            list.extend(self.list(&[]));
+            // A closing word or parenthesis that closes nothing.
+            self.is_broken |= self.at < self.tokens.len();
+            self.at += 1;
+        }
+        list
+    }
+
+    /// A keyword that has to stand here.
+    fn expects(&mut self, keyword: &str) {
+        self.is_broken |= !self.takes(keyword);
+    }
+
+    /// What a keyword guards, which may not be empty.
+    fn guarded(&mut self, until: &[&str]) -> List<'t> {
+        let list = self.list(until);
+        self.is_broken |= list.is_empty();
+        list
+    }
+
     fn operator(&self) -> Option<Operator> {
         match self.tokens.get(self.at)? {
             Token::Operator(operator) => Some(*operator),
@@ -120,18 +149,42 @@ impl<'a, 't> Parser<'a, 't> {
                     // `a &&` goes on in the next line.
                     continue;
                 }
-                Some(Operator::And) => link = Link::IfDone,
-                Some(Operator::Or) => link = Link::IfFailed,
-                Some(Operator::Pipe) => link = Link::Piped,
-                Some(Operator::Close | Operator::CaseEnd) => return list,
+                Some(operator @ (Operator::And | Operator::Or | Operator::Pipe)) => {
+                    self.is_broken |= list.is_empty() || link != Link::Always;
+                    link = match operator {
+                        Operator::And => Link::IfDone,
+                        Operator::Or => Link::IfFailed,
+                        _ => Link::Piped,
+                    };
+                }
+                Some(Operator::Close | Operator::CaseEnd) => {
+                    self.is_broken |= link != Link::Always;
+                    return list;
+                }
                 Some(Operator::Open) | None => {
                     if self.at >= self.tokens.len()
                         || self.keyword().is_some_and(|word| until.contains(&word))
                     {
+                        self.is_broken |= link != Link::Always;
                         return list;
                     }
                     let before = self.at;
                     let node = self.node();
+                    let is_misplaced = |word: &str| {
+                        ["then", "elif", "else", "fi", "do", "done", "esac", "}", "in"].contains(&word)
+                    };
+                    self.is_broken |= match &node {
+                        Node::Simple(simple) => simple
+                            .words
+                            .first()
+                            .is_some_and(|word| is_bare(word) && is_misplaced(&word.text)),
+                        // Behind what is closed only a sign or another closing word may follow.
+                        _ => {
+                            self.at < self.tokens.len()
+                                && self.operator().is_none()
+                                && !self.keyword().is_some_and(|word| until.contains(&word))
+                        }
+                    };
                     list.push(Item { link, node });
                     link = Link::Always;
                     if self.at == before {
@@ -146,6 +199,7 @@ impl<'a, 't> Parser<'a, 't> {
 
     fn node(&mut self) -> Node<'t> {
         if self.depth >= MAX_DEPTH {
+            self.is_broken = true;
             return Node::Simple(self.simple());
         }
         self.depth += 1;
@@ -157,23 +211,25 @@ impl<'a, 't> Parser<'a, 't> {
     fn compound(&mut self) -> Node<'t> {
         if self.operator() == Some(Operator::Open) {
             self.at += 1;
-            let list = self.list(&[]);
-            self.at += usize::from(self.operator() == Some(Operator::Close));
+            let list = self.guarded(&[]);
+            let is_closed = self.operator() == Some(Operator::Close);
+            self.is_broken |= !is_closed;
+            self.at += usize::from(is_closed);
             return Node::Subshell(list);
         }
         match self.keyword() {
             Some("if") => self.conditional(),
             Some("while" | "until") => {
                 self.at += 1;
-                let head = self.list(&["do"]);
+                let head = self.guarded(&["do"]);
                 Node::Loop { variable: None, head, body: self.loop_body() }
             }
             Some("for") => self.counted_loop(),
             Some("case") => self.case(),
             Some("{") => {
                 self.at += 1;
-                let list = self.list(&["}"]);
-                self.takes("}");
+                let list = self.guarded(&["}"]);
+                self.expects("}");
                 Node::Group(list)
             }
             Some("function") if self.tokens.len() > self.at + 1 => {
@@ -192,25 +248,25 @@ impl<'a, 't> Parser<'a, 't> {
         let mut otherwise = None;
         self.at += 1;
         loop {
-            let condition = self.list(&["then", "fi"]);
-            self.takes("then");
-            let body = self.list(&["elif", "else", "fi"]);
+            let condition = self.guarded(&["then", "fi"]);
+            self.expects("then");
+            let body = self.guarded(&["elif", "else", "fi"]);
             branches.push((condition, body));
             if self.takes("elif") {
                 continue;
             }
             if self.takes("else") {
-                otherwise = Some(self.list(&["fi"]));
+                otherwise = Some(self.guarded(&["fi"]));
             }
-            self.takes("fi");
+            self.expects("fi");
             return Node::If { branches, otherwise };
         }
     }
 
     fn loop_body(&mut self) -> List<'t> {
-        self.takes("do");
-        let body = self.list(&["done"]);
-        self.takes("done");
+        self.expects("do");
+        let body = self.guarded(&["done"]);
+        self.expects("done");
         body
     }
 
@@ -238,12 +294,14 @@ impl<'a, 't> Parser<'a, 't> {
             }
             self.at += 1;
         }
-        self.takes("in");
+        self.expects("in");
         let mut arms = Vec::new();
         let mut has_default = false;
         loop {
             self.skip_ends();
-            if self.at >= self.tokens.len() || self.takes("esac") {
+            let is_cut = self.at >= self.tokens.len();
+            self.is_broken |= is_cut;
+            if is_cut || self.takes("esac") {
                 return Node::Case { arms, has_default };
             }
             // Patterns up to the parenthesis that closes them.
