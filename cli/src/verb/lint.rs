@@ -13,6 +13,7 @@ use anyhow::{Context, bail};
 use input::{Input, Origin};
 use rules::configuration::Kind;
 use rules::finding::{Answer, Severity};
+use rules::host::Kernel;
 use rules::inhibit::Vendor;
 use rules::lint::{Report, Target, fix, rule};
 use rules::version::Version;
@@ -36,10 +37,10 @@ pub struct Arguments {
     /// CPUs it is to run on; without it both, or for a host's snapshot its own
     #[arg(long, value_enum)]
     target: Option<TargetVendor>,
-    /// Host kernel it is to run on; without it what the input tells, or the newest that the rules
-    /// know
-    #[arg(long, value_name = "VERSION", value_parser = version)]
-    kernel: Option<Version>,
+    /// Host kernel it is to run on, as a version or as uname -r prints it; without it what the input
+    /// tells, or the newest that the rules know
+    #[arg(long, value_name = "RELEASE", value_parser = kernel)]
+    kernel: Option<Kernel>,
     /// QEMU that is to run it; without it what the input tells, or the newest that the rules know
     #[arg(long, value_name = "VERSION", value_parser = version)]
     qemu: Option<Version>,
@@ -98,6 +99,11 @@ impl From<Least> for Severity {
             Least::Error => Severity::Error,
         }
     }
+}
+
+fn kernel(text: &str) -> Result<Kernel, String> {
+    Kernel::parse(text, None)
+        .ok_or_else(|| format!("'{text}' is no kernel; write 6.18, or what uname -r prints"))
 }
 
 fn version(text: &str) -> Result<Version, String> {
@@ -180,7 +186,11 @@ fn target(input: &Input, arguments: &Arguments) -> Target {
         None if !input.vendors.is_empty() => input.vendors.clone(),
         None => vec![Vendor::Amd, Vendor::Intel],
     };
-    Target { vendors, kernel: arguments.kernel.or(input.kernel), qemu: arguments.qemu }
+    Target {
+        vendors,
+        kernel: arguments.kernel.clone().or_else(|| input.kernel.clone()),
+        qemu: arguments.qemu,
+    }
 }
 
 fn judge(input: Input, arguments: &Arguments) -> Judged {

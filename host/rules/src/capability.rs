@@ -18,6 +18,7 @@ mod vt_d;
 pub use row::Row;
 pub use summary::{Change, Sentence, Summary};
 
+use crate::boot_word::{BootWord, Takes};
 use crate::feature::{COMMON_MODULE, Feature, Parameter};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::{CpuKind, Fact, Facts, Reading, Vendor, boolean};
@@ -291,7 +292,10 @@ fn device_posting_parameter(
         Row::KvmDevicePosting,
         "host",
         "KVM may post device interrupts",
-        format!("arch/x86/kvm/x86.c, svm/svm.c, vmx/vmx.c, parameter {name}, {since} and later"),
+        format!(
+            "arch/x86/kvm/x86.c, svm/svm.c, vmx/vmx.c, parameter {name}, {} and later",
+            since.map_or("any", |_| "6.16")
+        ),
     );
     let facts_of = [parameter(facts, module, name), parameter(facts, COMMON_MODULE, name)];
     if let Some((value, fact)) = facts_of.iter().find(|(value, _)| value.is_some()) {
@@ -314,13 +318,36 @@ fn device_posting_parameter(
         return draft
             .answer(Answer::Yes, "this kernel has no such parameter: it always posts when it can");
     }
-    match facts.kernel.get().and_then(|kernel| kernel.has_since(since.major, since.minor)) {
+    match since.and_then(|since| facts.kernel_has(since)) {
         Some(false) => draft.answer(
             Answer::Yes,
             "kernels before 6.16 have no such parameter: they post when they can",
         ),
         _ => draft.answer(Answer::Unknown, &unread(name, fact)),
     }
+}
+
+/// What a word of the kernel command line takes away, as a reason.
+fn taken(word: &BootWord) -> String {
+    let what = match word.takes {
+        Takes::Iommu => "it switches the IOMMU off",
+        Takes::Remapping => "it switches interrupt remapping off",
+        Takes::Posting => "it keeps the IOMMU from posting interrupts",
+        Takes::Apic => "without the host's APICs there is no interrupt remapping",
+        Takes::X2apic => "the host stays in xAPIC mode",
+        Takes::Messages => "only messages can be posted, and devices may send none",
+    };
+    format!("{} is given: {what}", word.text())
+}
+
+/// What undoes it.
+fn removed(word: &BootWord) -> String {
+    format!("remove {} from the kernel command line", word.text())
+}
+
+/// Whether an Intel host's kernel leaves its IOMMU unused because nothing asks for it.
+pub fn vt_d_is_off_by_default(facts: &Facts) -> bool {
+    vt_d::is_off_by_default(facts)
 }
 
 /// A parameter that reads N although the hardware has what it stands for. The variable is kvm's,

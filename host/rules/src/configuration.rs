@@ -27,8 +27,8 @@ use crate::position::Lines;
 use crate::version::Version;
 use crate::vm::VmConfiguration;
 pub use module_options::ModuleOption;
-pub use shell::settings;
 use serde::Serialize;
+pub use shell::settings;
 use std::fmt;
 
 /// Bytes of one input.

@@ -15,6 +15,7 @@ mod tests;
 
 pub use boot::Loader;
 
+use crate::boot_word::Takes;
 use crate::capability::{self, Report, Row};
 use crate::feature::{AMD_MODULE, Feature, Parameter};
 use crate::finding::{Answer, Needs};
@@ -179,6 +180,9 @@ struct Drafting<'f> {
     blocked: Vec<String>,
 }
 
+/// What keeps device interrupts from guests.
+const DEVICE_PATH: [Takes; 5] =
+    [Takes::Iommu, Takes::Remapping, Takes::Posting, Takes::Apic, Takes::Messages];
 const OTHER_PATH: &str = "interrupts of devices take another path";
 const BY_CPU: &str = "IPIs are delivered by the CPU";
 const PAST_HOST: &str = "device interrupts bypass the host";
@@ -215,12 +219,10 @@ impl Drafting<'_> {
             let risk = "guests can no longer run virtual machines of their own";
             self.options(AMD_MODULE, &[("nested", "0")], Row::KvmNested, risk, true);
         }
-        let words = self.without(&[
-            ("amd_iommu_intr", "legacy"),
-            ("amd_iommu", "off"),
-            ("intremap", "off"),
-        ]);
+        let words = self.without(Vendor::Amd, &DEVICE_PATH);
         self.ask(words, Row::IommuGuestApicOn, OTHER_PATH, false);
+        let words = self.without(Vendor::Amd, &[Takes::X2apic]);
+        self.ask(words, Row::KvmX2apic, "the host's own APICs run in another mode", true);
     }
 
     fn intel(&mut self) {
@@ -252,9 +254,16 @@ impl Drafting<'_> {
         {
             self.kept(Feature::PostedInterrupts, Row::KvmDevicePosting, PAST_HOST);
         }
-        let words = self.without(&[("intremap", "off"), ("intremap", "nopost")]);
+        let words = self.without(Vendor::Intel, &DEVICE_PATH);
         self.ask(words, Row::IommuPostingOn, OTHER_PATH, false);
-        if self.answer(Row::IommuX2apicOptOut) == Answer::No {
+        if capability::vt_d_is_off_by_default(self.facts) {
+            let risk = "devices reach memory through the IOMMU from then on";
+            self.ask(Arguments::new(["intel_iommu=on"], []), Row::IommuPresent, risk, false);
+        }
+        let words = self.without(Vendor::Intel, &[Takes::X2apic]);
+        self.ask(words, Row::IommuX2apicOptOut, "the host's own APICs run in another mode", true);
+        let opts_out = self.facts.dmar.get().is_some_and(|dmar| dmar.opts_out_of_x2apic());
+        if opts_out && self.answer(Row::IommuX2apicOptOut) == Answer::No {
             let risk =
                 "the firmware asks for xAPIC: its system management code may not expect x2APIC";
             let words = Arguments::new(["intremap=no_x2apic_optout"], []);

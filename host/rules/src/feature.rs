@@ -6,8 +6,8 @@
 //! a kernel or a processor grants a feature ([`crate::capability`]), and when a virtual machine
 //! loses it ([`crate::inhibit`]).
 
+use crate::host::KernelFeature;
 use crate::inhibit::Vendor;
-use crate::version::Version;
 use serde::{Serialize, Serializer};
 
 /// One feature of one vendor.
@@ -31,14 +31,14 @@ pub enum Feature {
 }
 
 /// A boolean parameter of a kernel module.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameter {
     /// With underscores, as below `/sys/module`.
     pub module: &'static str,
     /// As below `/sys/module/MODULE/parameters`.
     pub name: &'static str,
-    /// The first kernel that has it.
-    pub since: Version,
+    /// What brought it; `None` for what every kernel in use has.
+    pub since: Option<KernelFeature>,
 }
 
 /// A tracepoint of the subsystem `kvm`, and the field by which its events are counted.
@@ -90,14 +90,18 @@ pub const AMD_MODULE: &str = "kvm_amd";
 /// Intel's half: VMX, APICv, posted interrupts.
 pub const INTEL_MODULE: &str = "kvm_intel";
 
-const AVIC: Parameter = Parameter::new(AMD_MODULE, "avic", Version::new(4, 7, 0));
-const AMD_IPI: Parameter = Parameter::new(AMD_MODULE, "enable_ipiv", Version::new(6, 17, 0));
+const AVIC: Parameter = Parameter::new(AMD_MODULE, "avic", None);
+const AMD_IPI: Parameter = Parameter::new(AMD_MODULE, "enable_ipiv", Some(KernelFeature::AmdIpiv));
 const AMD_POSTING: Parameter =
-    Parameter::new(AMD_MODULE, "enable_device_posted_irqs", Version::new(6, 16, 0));
-const APICV: Parameter = Parameter::new(INTEL_MODULE, "enable_apicv", Version::new(3, 9, 0));
-const INTEL_IPI: Parameter = Parameter::new(INTEL_MODULE, "enable_ipiv", Version::new(6, 0, 0));
-const INTEL_POSTING: Parameter =
-    Parameter::new(INTEL_MODULE, "enable_device_posted_irqs", Version::new(6, 16, 0));
+    Parameter::new(AMD_MODULE, "enable_device_posted_irqs", Some(KernelFeature::DevicePostedIrqs));
+const APICV: Parameter = Parameter::new(INTEL_MODULE, "enable_apicv", None);
+const INTEL_IPI: Parameter =
+    Parameter::new(INTEL_MODULE, "enable_ipiv", Some(KernelFeature::IntelIpiv));
+const INTEL_POSTING: Parameter = Parameter::new(
+    INTEL_MODULE,
+    "enable_device_posted_irqs",
+    Some(KernelFeature::DevicePostedIrqs),
+);
 
 impl Feature {
     /// AMD's first, then Intel's, each vendor's own first.
@@ -240,7 +244,7 @@ impl Serialize for Feature {
 }
 
 impl Parameter {
-    const fn new(module: &'static str, name: &'static str, since: Version) -> Self {
+    const fn new(module: &'static str, name: &'static str, since: Option<KernelFeature>) -> Self {
         Self { module, name, since }
     }
 
@@ -335,8 +339,8 @@ mod tests {
     #[test]
     fn parameters_are_found_by_name_within_their_vendors_module() {
         let of = |vendor, name| parameter_named(vendor, name).map(|found| found.since);
-        assert_eq!(of(Vendor::Amd, "enable_ipiv"), Some(Version::new(6, 17, 0)));
-        assert_eq!(of(Vendor::Intel, "enable_ipiv"), Some(Version::new(6, 0, 0)));
+        assert_eq!(of(Vendor::Amd, "enable_ipiv"), Some(Some(KernelFeature::AmdIpiv)));
+        assert_eq!(of(Vendor::Intel, "enable_ipiv"), Some(Some(KernelFeature::IntelIpiv)));
         assert_eq!(of(Vendor::Amd, "enable_apicv"), None);
         assert_eq!(of(Vendor::Intel, "avic"), None);
     }

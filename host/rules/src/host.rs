@@ -13,10 +13,11 @@ pub mod table;
 pub use cpu::{CpuKind, Cpuid, Vendor};
 pub use function::{RemappingEntry, Signalling, VfioInterrupt};
 pub use iommu::{AmdFeatures, Iommu, IommuKind};
-pub use kernel::Kernel;
+pub use kernel::{Kernel, KernelFeature};
 pub use table::{Dmar, Ivhd, Ivrs, Madt};
 
 use crate::configuration::module_options;
+use crate::feature::{AMD_MODULE, INTEL_MODULE};
 use crate::finding::Evidence;
 use crate::position::Lines;
 use serde::Serialize;
@@ -234,6 +235,42 @@ impl Facts {
             Reading::Absent => Fact::unreadable(place, "the module is not loaded"),
             Reading::Unreadable(why) => Fact::unreadable(place, why),
         }
+    }
+
+    /// The kernel with what the host shows of it: parameters that it has, names it gives, lines of
+    /// its log.
+    pub fn running_kernel(&self) -> Option<Kernel> {
+        use KernelFeature as F;
+        let kernel = self.kernel.get()?;
+        let mut shown = vec![];
+        let parameters = [
+            (AMD_MODULE, "enable_ipiv", F::AmdIpiv),
+            (AMD_MODULE, "force_avic", F::ForceAvic),
+            (INTEL_MODULE, "enable_ipiv", F::IntelIpiv),
+            (AMD_MODULE, "enable_device_posted_irqs", F::DevicePostedIrqs),
+            (INTEL_MODULE, "enable_device_posted_irqs", F::DevicePostedIrqs),
+        ];
+        for (module, name, feature) in parameters {
+            let module = self.modules.get(module).and_then(Fact::get);
+            if module
+                .is_some_and(|module| module.parameters.get(name).is_some_and(|it| !it.is_absent()))
+            {
+                shown.push((feature, true));
+            }
+        }
+        if self.log_line("x2AVIC enabled").is_some() {
+            shown.push((F::X2avic, true));
+        }
+        if let Some(names) = self.inhibit_names.get().filter(|names| names.len() > 4) {
+            let has_reason = names.values().any(|name| name.eq_ignore_ascii_case("x2apic"));
+            shown.push((F::X2avic, !has_reason));
+        }
+        Some(kernel.with(shown))
+    }
+
+    /// Whether the kernel has what some version brought; `None` where that is not known.
+    pub fn kernel_has(&self, feature: KernelFeature) -> Option<bool> {
+        self.running_kernel()?.has(feature)
     }
 
     /// The first line of the kernel log that contains `text`.

@@ -2,6 +2,7 @@
 
 #![warn(missing_docs)]
 
+pub mod boot_word;
 pub mod capability;
 pub mod configuration;
 pub mod enable;

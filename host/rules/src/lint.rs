@@ -19,6 +19,7 @@ mod tests;
 
 use crate::configuration::Contents;
 use crate::finding::{Answer, Evidence, Finding, Fix, Position, Severity};
+use crate::host::Kernel;
 use crate::inhibit::{Reason, Vendor};
 use crate::position::Lines;
 use crate::version::Version;
@@ -33,7 +34,7 @@ pub struct Target {
     /// Both, unless one was chosen.
     pub vendors: Vec<Vendor>,
     /// `None` means the newest that the rules know.
-    pub kernel: Option<Version>,
+    pub kernel: Option<Kernel>,
     /// `None` means the newest that the rules know.
     pub qemu: Option<Version>,
 }
@@ -157,11 +158,13 @@ pub fn machine_diagnostics(vm: &VmConfiguration, target: &Target) -> Vec<Diagnos
     for rule in rule::all() {
         let Check::Machine(check) = rule.check else { continue };
         let vendors = rule.vendors_of(&target.vendors);
-        if vendors.is_empty() || !rule.applies(subject.kernel, subject.qemu) {
+        let applies = rule.applies(subject.kernel, subject.qemu);
+        if vendors.is_empty() || applies == Some(false) {
             continue;
         }
         let mut outcome = Outcome::new(rule, vm.head());
         check(&Subject { vendors: &vendors, ..subject }, &mut outcome);
+        outcome.open_unless(applies, subject.kernel);
         found.extend(outcome.found.into_iter().map(|one| {
             let remedy = one.change.and_then(|change| {
                 let fix = change.advice(vm)?;
@@ -209,12 +212,15 @@ fn option_diagnostics(
     for rule in rule::all() {
         let Check::Options(check) = rule.check else { continue };
         let vendors = rule.vendors_of(&target.vendors);
-        if vendors.is_empty() || !rule.applies(target.kernel, target.qemu) {
+        let kernel = target.kernel.as_ref();
+        let applies = rule.applies(kernel, target.qemu);
+        if vendors.is_empty() || applies == Some(false) {
             continue;
         }
         let mut outcome = Outcome::new(rule, lines.position(0, 0));
-        let options = Options { contents, kernel: target.kernel, vendors: &vendors };
+        let options = Options { contents, kernel, vendors: &vendors };
         check(&options, &mut outcome);
+        outcome.open_unless(applies, kernel);
         found.extend(outcome.found.into_iter().map(|one| {
             let remedy = one.change.and_then(|change| {
                 let fix = change.option_advice(contents.kind)?;
@@ -242,7 +248,7 @@ fn option_diagnostics(
 #[derive(Clone, Copy)]
 struct Subject<'a> {
     vm: &'a VmConfiguration,
-    kernel: Option<Version>,
+    kernel: Option<&'a Kernel>,
     qemu: Option<Version>,
     vendors: &'a [Vendor],
 }
@@ -251,7 +257,7 @@ impl<'a> Subject<'a> {
     fn new(vm: &'a VmConfiguration, target: &'a Target) -> Self {
         Self {
             vm,
-            kernel: target.kernel.or(vm.kernel),
+            kernel: target.kernel.as_ref().or(vm.kernel.as_ref()),
             qemu: target.qemu.or(vm.vmm_version),
             vendors: &target.vendors,
         }
@@ -272,7 +278,7 @@ impl<'a> Subject<'a> {
 /// The options of a host on one target, as rules see them.
 struct Options<'a> {
     contents: &'a Contents,
-    kernel: Option<Version>,
+    kernel: Option<&'a Kernel>,
     vendors: &'a [Vendor],
 }
 
@@ -313,6 +319,25 @@ impl Outcome {
         self.found.push(found);
         let last = self.found.len() - 1;
         &mut self.found[last]
+    }
+
+    /// Where it is not known whether the rule holds for the kernel, nothing is violated for
+    /// certain, and nothing is changed.
+    fn open_unless(&mut self, applies: Option<bool>, kernel: Option<&Kernel>) {
+        if applies.is_some() {
+            return;
+        }
+        let release = kernel.map_or("this kernel", |kernel| kernel.release.as_str());
+        for found in &mut self.found {
+            if found.answer == Answer::No {
+                found.message = format!(
+                    "{}; whether that is so on {release} is not known, its number does not tell",
+                    found.message
+                );
+            }
+            found.answer = Answer::Unknown;
+            found.change = None;
+        }
     }
 
     fn violated(&mut self, position: Option<Position>, message: impl Into<String>) -> &mut Found {

@@ -6,6 +6,7 @@
 //! influence on interrupts.
 
 use crate::finding::Position;
+use crate::host::Kernel;
 use crate::version::Version;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -393,7 +394,7 @@ pub struct VmConfiguration {
     /// Version of the VMM where the input tells it (libvirt's logs do).
     pub vmm_version: Option<Version>,
     /// Host kernel where the input tells it.
-    pub kernel: Option<Version>,
+    pub kernel: Option<Kernel>,
     /// Only KVM's machines have AVIC or APICv.
     pub accelerator: Setting<Accelerator>,
     /// The board.

@@ -250,8 +250,8 @@ fn causes(
     configuration: &VmConfiguration,
     vm: &RunningVm,
 ) -> Vec<Cause> {
-    let kernel = facts.kernel.get().map(|kernel| kernel.version);
-    let mut causes: Vec<Cause> = inhibit::predict(vendor, kernel, None, configuration)
+    let kernel = facts.running_kernel();
+    let mut causes: Vec<Cause> = inhibit::predict(vendor, kernel.as_ref(), None, configuration)
         .into_iter()
         .map(|inhibit| Cause {
             lasts: inhibit.is_lasting(),

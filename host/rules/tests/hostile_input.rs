@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use rules::configuration::{self, Hints, Kind};
+use rules::host::Kernel;
 use rules::lint::{Target, fix::fixed};
-use rules::version::Version;
 use std::time::Instant;
 
 /// Pieces that make random text look like each format, so that it gets past the first look.
@@ -102,7 +102,7 @@ proptest! {
     #[test]
     fn mending_never_panics_and_a_second_time_changes_nothing(text in pieces()) {
         for kind in Kind::ALL {
-            let target = Target { kernel: Version::parse("5.15"), ..Target::default() };
+            let target = Target { kernel: Kernel::parse("5.15", None), ..Target::default() };
             if let Ok(once) = fixed("x", &text, Some(kind), &target) {
                 let twice = fixed("x", &once.text, Some(kind), &target);
                 prop_assert_eq!(twice.unwrap().text, once.text);

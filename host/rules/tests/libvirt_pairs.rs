@@ -1,7 +1,7 @@
 //! Domain XML and the command line libvirt makes of it must give the same machine.
 
-use rules::Version;
 use rules::configuration::{self, Hints};
+use rules::host::Kernel;
 use rules::inhibit::{Reason, Vendor, predict};
 use rules::vm::{Accelerator, Setting, VmConfiguration};
 use std::path::{Path, PathBuf};
@@ -34,9 +34,9 @@ fn inhibits(vm: &VmConfiguration, kernel: &str) -> Vec<(Reason, String)> {
         vm.accelerator = Setting::by_default(Accelerator::Kvm, "test");
     }
     let of = |vendor| {
-        predict(vendor, Version::parse(kernel), None, &vm).into_iter().map(move |one| {
-            (one.reason, format!("{vendor:?} {:?} {:?}", one.certainty, one.duration))
-        })
+        predict(vendor, Kernel::parse(kernel, None).as_ref(), None, &vm).into_iter().map(
+            move |one| (one.reason, format!("{vendor:?} {:?} {:?}", one.certainty, one.duration)),
+        )
     };
     of(Vendor::Amd).chain(of(Vendor::Intel)).collect()
 }

@@ -2,6 +2,7 @@
 
 use rules::Version;
 use rules::configuration::{self, Hints};
+use rules::host::Kernel;
 use rules::inhibit::{Certainty, Duration, Reason, Vendor, predict};
 use rules::vm::VmConfiguration;
 use std::collections::BTreeMap;
@@ -98,7 +99,8 @@ fn machine(command: &str) -> VmConfiguration {
 
 fn check(name: &str, recording: &str, command: &str) {
     let seen = seen(recording);
-    let predicted = predict(Vendor::Amd, Version::parse(KERNEL), None, &machine(command));
+    let predicted =
+        predict(Vendor::Amd, Kernel::parse(KERNEL, None).as_ref(), None, &machine(command));
     for reason in Reason::ALL {
         let prediction = predicted.iter().find(|one| one.reason == reason);
         let agrees = match (prediction, seen.get(&reason)) {

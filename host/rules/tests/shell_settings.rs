@@ -102,9 +102,8 @@ fn check(texts: &[&str], add: &[&str], remove: &[&str], tally: &mut Tally) {
                 continue;
             }
             let kept = |value: &str| -> Vec<String> {
-                let is_asked = |word: &String| {
-                    add.contains(&word.as_str()) || remove.contains(&word.as_str())
-                };
+                let is_asked =
+                    |word: &String| add.contains(&word.as_str()) || remove.contains(&word.as_str());
                 words(value).into_iter().filter(|word| !is_asked(word)).collect()
             };
             assert_eq!(kept(value), kept(&new[name]), "{name}, {context}");
@@ -193,9 +192,18 @@ fn files_that_are_sourced_later_count() {
     for form in FORMS {
         for (add, remove) in ASKED {
             check(&[main, form], add, remove, &mut tally);
-            check(&[form, "GRUB_CMDLINE_LINUX_DEFAULT=\"console=tty1\"\n"], add, remove, &mut tally);
             check(
-                &["GRUB_CMDLINE_LINUX_DEFAULT=quiet", form, "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT x=1\""],
+                &[form, "GRUB_CMDLINE_LINUX_DEFAULT=\"console=tty1\"\n"],
+                add,
+                remove,
+                &mut tally,
+            );
+            check(
+                &[
+                    "GRUB_CMDLINE_LINUX_DEFAULT=quiet",
+                    form,
+                    "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT x=1\"",
+                ],
                 add,
                 remove,
                 &mut tally,

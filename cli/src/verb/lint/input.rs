@@ -3,9 +3,9 @@
 use anyhow::Context;
 use facts::inputs::Content;
 use rules::configuration::{Kind, MAX_BYTES};
+use rules::host::Kernel;
 use rules::host::cpu::Vendor as CpuVendor;
 use rules::inhibit::Vendor;
-use rules::version::Version;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub struct Input {
     pub kind: Option<Kind>,
     /// What its host says.
     pub vendors: Vec<Vendor>,
-    pub kernel: Option<Version>,
+    pub kernel: Option<Kernel>,
 }
 
 /// Where a text comes from, and so whether it can be mended.
@@ -195,7 +195,7 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
         found.is_incomplete = true;
         found.remarks.push(format!("{}: {why}", super::shown(path)));
     }
-    let kernel = facts.kernel.get().and_then(|kernel| Version::parse(&kernel.release));
+    let kernel = facts.running_kernel();
     let mut vendors: Vec<Vendor> =
         facts.cpus.iter().filter_map(|cpu| vendor(cpu.vendor.as_ref()?)).collect();
     vendors.sort();
@@ -220,7 +220,12 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
         if is_empty || !concerns {
             continue;
         }
-        found.inputs.push(Input { kind: Some(kind), vendors: vendors.clone(), kernel, ..input });
+        found.inputs.push(Input {
+            kind: Some(kind),
+            vendors: vendors.clone(),
+            kernel: kernel.clone(),
+            ..input
+        });
     }
     Ok(())
 }

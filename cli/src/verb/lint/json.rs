@@ -33,7 +33,7 @@ pub fn json(judged: &[Judged]) -> Value {
 fn target(target: &Target) -> Value {
     json!({
         "vendors": target.vendors,
-        "kernel": target.kernel.map(|version| version.to_string()),
+        "kernel": target.kernel.as_ref().map(|kernel| kernel.numbers().to_string()),
         "qemu": target.qemu.map(|version| version.to_string()),
     })
 }

@@ -3,6 +3,7 @@
 use super::{Judged, Judgement};
 use crate::terminal::{COLUMNS, Colour, Paint, hanging, is_folded, steers};
 use rules::finding::{Answer, Severity};
+use rules::host::Kernel;
 use rules::lint::Diagnostic;
 use rules::position::Lines;
 use rules::version::{NEWEST_KERNEL, NEWEST_QEMU};
@@ -154,7 +155,7 @@ fn summary(out: &mut String, judged: &[Judged]) {
     let what = format!("{}, {}", plural(judged.len(), "input"), plural(machines, "machine"));
     let assumed = judged.first().map_or(String::new(), |one| {
         let vendors: Vec<_> = one.target.vendors.iter().map(|vendor| vendor.name()).collect();
-        let kernel = one.target.kernel.unwrap_or(NEWEST_KERNEL);
+        let kernel = one.target.kernel.as_ref().map_or(NEWEST_KERNEL, Kernel::numbers);
         let qemu = one.target.qemu.unwrap_or(NEWEST_QEMU);
         format!("; judged for {}, Linux {kernel}, QEMU {qemu}", vendors.join(" and "))
     });

@@ -2,7 +2,7 @@
 
 use crate::inputs::Inputs;
 use rules::host::iommu::FeatureFormat;
-use rules::host::{AmdFeatures, Fact, Iommu, IommuKind, Kernel, Reading};
+use rules::host::{AmdFeatures, Fact, Iommu, IommuKind, Kernel, KernelFeature, Reading};
 
 /// Most units that are read; the largest machines have 128.
 const UNITS_LIMIT: usize = 1024;
@@ -80,7 +80,7 @@ pub fn features(text: &str, kernel: Option<&Kernel>) -> Result<AmdFeatures, Stri
     if right > SECOND_LIMIT && left <= SECOND_LIMIT {
         return Ok(second);
     }
-    match kernel.and_then(|kernel| kernel.has_since(6, 7)) {
+    match kernel.and_then(|kernel| kernel.has(KernelFeature::FirstRegisterFirst)) {
         Some(true) => Ok(first),
         Some(false) => Ok(second),
         None if left == 0 => Ok(second),

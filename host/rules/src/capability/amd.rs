@@ -11,7 +11,7 @@ use super::{
 use crate::feature::{AMD_MODULE, Feature};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
-use crate::host::{CpuKind, Facts};
+use crate::host::{CpuKind, Facts, KernelFeature};
 
 pub fn check(facts: &Facts) -> (Vec<Finding>, Vec<Finding>) {
     let mut findings: Vec<Finding> =
@@ -96,7 +96,7 @@ fn processor(facts: &Facts, cpu: &CpuKind) -> Vec<Finding> {
     .severity(Severity::Error)
     .answer_of_feature(cpu);
     // The flag has a name from 6.0 on; before, its absence says nothing.
-    let names_x2avic = facts.kernel.get().and_then(|kernel| kernel.has_since(6, 0));
+    let names_x2avic = facts.kernel_has(KernelFeature::X2avic);
     let without_flag = if names_x2avic == Some(true) { Answer::No } else { Answer::Unknown };
     let x2avic = feature(
         cpu,
@@ -246,8 +246,8 @@ fn firmware_bug(cpu: &CpuKind, avic: Answer, x2avic: Answer) -> Option<Finding> 
 
 fn vcpu_limit(facts: &Facts, cpu: &CpuKind, avic: Answer, x2avic: Answer) -> Finding {
     let extended = cpu.cpuid.get().and_then(|cpuid| cpuid.bit(0x8000_000A, Register::Ecx, 6));
-    let kernel_x2avic = facts.kernel.get().and_then(|kernel| kernel.has_since(6, 0));
-    let kernel_extended = facts.kernel.get().and_then(|kernel| kernel.has_since(6, 19));
+    let kernel_x2avic = facts.kernel_has(KernelFeature::X2avic);
+    let kernel_extended = facts.kernel_has(KernelFeature::X2avicExtended);
     let draft = Draft::new(
         Row::CpuVcpuLimit,
         cpu.subject(),
@@ -295,7 +295,7 @@ fn vcpu_limit(facts: &Facts, cpu: &CpuKind, avic: Answer, x2avic: Answer) -> Fin
 /// Zen 1, Zen 2 and Hygon may lose an IPI's wake-up.
 fn erratum_1235(facts: &Facts, cpu: &CpuKind) -> Finding {
     let affected = cpu.signature.map(|signature| matches!(signature.family, 0x17 | 0x18));
-    let has_workaround = facts.kernel.get().and_then(|kernel| kernel.has_since(6, 17));
+    let has_workaround = facts.kernel_has(KernelFeature::AmdIpiv);
     let draft = Draft::new(
         Row::CpuErratum1235,
         cpu.subject(),

@@ -8,11 +8,13 @@
 use super::Row;
 use super::draft::Draft;
 use super::{kvm_amd, parameter};
+use crate::boot_word::{self, Takes};
 use crate::feature::AMD_MODULE;
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
 use crate::host::iommu::{Efr, Efr2};
 use crate::host::{Facts, IommuKind, Ivhd};
+use crate::inhibit::Vendor;
 
 /// What is known of one unit, from sysfs or, without it, from the firmware table.
 struct Unit {
@@ -179,10 +181,9 @@ fn present(facts: &Facts) -> Finding {
     if facts.iommus.get().is_some_and(|units| !units.is_empty()) {
         return draft.answer(Answer::Yes, "the driver registered it");
     }
-    if facts.kernel_argument_has("amd_iommu", "off") {
-        return draft
-            .fix("remove amd_iommu=off from the kernel command line", Needs::Reboot)
-            .answer(Answer::No, "amd_iommu=off is given");
+    if let Some(word) = boot_word::taking(facts, Vendor::Amd, &[Takes::Iommu]) {
+        let (word, fix) = (word.text(), super::removed(word));
+        return draft.fix(fix, Needs::Reboot).answer(Answer::No, &format!("{word} is given"));
     }
     match (facts.iommus.is_absent(), facts.ivrs.is_absent()) {
         (true, true) => draft
@@ -220,7 +221,7 @@ fn guest_apic_on(facts: &Facts, rows: &[Finding]) -> Finding {
             Some((line, needs)) => draft.fix(line, needs),
             None => draft,
         };
-        return draft.answer(answer, reason);
+        return draft.answer(answer, &reason);
     }
     if let Some(line) = line {
         return draft.answer(Answer::Yes, &format!("the kernel says: {line}"));
@@ -247,21 +248,12 @@ fn guest_apic_on(facts: &Facts, rows: &[Finding]) -> Finding {
 type Fix = Option<(String, Needs)>;
 
 /// What rules guest mode out, the operator's own settings first.
-fn forbidden(facts: &Facts, rows: &[Finding]) -> Option<(Answer, &'static str, Fix)> {
-    let no = |reason, fix: Fix| Some((Answer::No, reason, fix));
-    let remove = |argument: &str| {
-        Some((format!("remove {argument} from the kernel command line"), Needs::Reboot))
-    };
-    if facts.kernel_argument("amd_iommu_intr") == Some("legacy") {
-        return no("amd_iommu_intr=legacy is given", remove("amd_iommu_intr=legacy"));
-    }
-    if facts.kernel_argument_has("intremap", "off")
-        || facts.command_line_words().any(|word| word == "nointremap")
-    {
-        return no(
-            "interrupt remapping is switched off on the kernel command line",
-            remove("intremap=off"),
-        );
+fn forbidden(facts: &Facts, rows: &[Finding]) -> Option<(Answer, String, Fix)> {
+    let no = |reason: &str, fix: Fix| Some((Answer::No, reason.to_owned(), fix));
+    let taken = [Takes::Posting, Takes::Remapping, Takes::Apic, Takes::Messages];
+    if let Some(word) = boot_word::taking(facts, Vendor::Amd, &taken) {
+        let reason = super::taken(word);
+        return no(&reason, Some((super::removed(word), Needs::Reboot)));
     }
     if let Some(row) = rows.iter().find(|row| row.is(Row::IommuPresent) && row.answer == Answer::No)
     {

@@ -8,7 +8,7 @@
 use super::Row;
 use super::draft::Draft;
 use crate::finding::{Answer, Finding, Needs, Severity};
-use crate::host::{Facts, Kernel, Vendor};
+use crate::host::{Facts, Kernel, KernelFeature, Vendor};
 
 /// Stable branches that took the change: the patch level that certainly has it, and the last that
 /// certainly lacks it.
@@ -51,20 +51,19 @@ pub fn wrmsr_fence(facts: &Facts) -> Finding {
 }
 
 fn leaves_out(kernel: &Kernel) -> Answer {
-    if kernel.has_since(6, 8) == Some(true) {
+    if kernel.has(KernelFeature::FenceLeftOut) == Some(true) {
         return Answer::Yes;
     }
     if kernel.has_backports() {
         return Answer::Unknown;
     }
-    let branch =
-        BACKPORTS.iter().find(|row| (row.0, row.1) == (kernel.version.major, kernel.version.minor));
-    match (branch, kernel.stable) {
-        (None, _) => Answer::No,
-        (Some(_), None) => Answer::Unknown,
-        (Some(row), Some(level)) if level.patch >= row.2 => Answer::Yes,
-        (Some(row), Some(level)) if level.patch <= row.3 => Answer::No,
-        _ => Answer::Unknown,
+    let mut branches = BACKPORTS.iter();
+    match branches.find_map(|row| Some((row, kernel.stable_level(row.0, row.1)?))) {
+        None => Answer::No,
+        Some((_, None)) => Answer::Unknown,
+        Some((row, Some(level))) if level >= row.2 => Answer::Yes,
+        Some((row, Some(level))) if level <= row.3 => Answer::No,
+        Some(_) => Answer::Unknown,
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
 use crate::feature::{Feature, INTEL_MODULE};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
-use crate::host::{CpuKind, Facts, boolean};
+use crate::host::{CpuKind, Facts, KernelFeature, boolean};
 pub use model::HAS as HAS_BY_MODEL;
 
 /// A VMX control: the register whose upper half allows it, its bit, and the kernel's name for it.
@@ -389,7 +389,7 @@ fn switch_on(facts: &Facts, option: &str) -> String {
 
 fn ipi_enabled(facts: &Facts, cpus: &[Finding], apicv: Answer) -> Finding {
     let (value, fact) = parameter_of(facts, Feature::IpiVirtualization);
-    let kernel = facts.kernel.get().and_then(|kernel| kernel.has_since(6, 0));
+    let kernel = facts.kernel_has(KernelFeature::IntelIpiv);
     let draft = Draft::new(
         Row::KvmIpi,
         "host",

@@ -8,7 +8,7 @@ use super::{asked, every, parameter, parameter_of, reload, unread, without_cause
 use crate::feature::{AMD_MODULE, Feature};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
-use crate::host::{CpuKind, Facts, boolean};
+use crate::host::{CpuKind, Facts, KernelFeature, boolean};
 
 /// What the module made of its parameter, and why.
 pub fn avic_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Finding {
@@ -74,7 +74,7 @@ fn why_off(facts: &Facts, cpus: &[Finding]) -> Cause {
     }
     let kernel = facts.kernel.evidence("kernel", |kernel| kernel.release.clone());
     let fix = Some(switch_on(facts, "avic=1"));
-    match facts.kernel.get().and_then(|kernel| kernel.has_since(6, 18)) {
+    match facts.kernel_has(KernelFeature::AvicByDefault) {
         Some(false) => {
             Cause { evidence: vec![kernel], fix, ..cause("off is the default before 6.18") }
         }
@@ -149,7 +149,7 @@ fn switch_on(facts: &Facts, option: &str) -> (String, Needs) {
 
 /// Guests in x2APIC mode: most of them.
 pub fn x2apic_guests(facts: &Facts, cpus: &[Finding]) -> Finding {
-    let kernel = facts.kernel.get().and_then(|kernel| kernel.has_since(6, 0));
+    let kernel = facts.kernel_has(KernelFeature::X2avic);
     let draft = Draft::new(
         Row::KvmX2apic,
         "host",
@@ -177,7 +177,6 @@ pub fn x2apic_guests(facts: &Facts, cpus: &[Finding]) -> Finding {
 /// Linux 6.0 to 6.2 wakes nobody for a logical IPI in x2APIC mode to the first cluster: the vCPUs 0
 /// to 15.
 pub fn wakes_in_clusters(facts: &Facts, cpus: &[Finding]) -> Finding {
-    let has = |major, minor| facts.kernel.get().and_then(|kernel| kernel.has_since(major, minor));
     let draft = Draft::new(
         Row::KvmX2apicCluster,
         "host",
@@ -192,7 +191,8 @@ pub fn wakes_in_clusters(facts: &Facts, cpus: &[Finding]) -> Finding {
         Answer::No => Answer::No,
         _ => every(cpus, Row::CpuX2avic),
     };
-    match (x2avic, has(6, 0), has(6, 3)) {
+    let has = |feature| facts.kernel_has(feature);
+    match (x2avic, has(KernelFeature::X2avic), has(KernelFeature::ClusterWakeUp)) {
         (Answer::No, _, _) => draft.answer(Answer::Yes, "without x2AVIC the kernel sends these IPIs itself"),
         (_, _, Some(true)) => draft.answer(Answer::Yes, "6.3 and later find the target"),
         (_, Some(false), _) => draft.answer(Answer::Yes, "kernels before 6.0 do not use x2AVIC"),
@@ -221,7 +221,7 @@ pub fn ipi_enabled(facts: &Facts, cpus: &[Finding], avic: Answer) -> Finding {
         Some(false) => without_cause(facts, draft, Feature::AvicIpi, avic),
         None if fact.is_absent() => draft
             .answer(Answer::Yes, "this kernel has no such parameter: AVIC always delivers IPIs"),
-        None => match facts.kernel.get().and_then(|kernel| kernel.has_since(6, 17)) {
+        None => match facts.kernel_has(KernelFeature::AmdIpiv) {
             Some(false) => {
                 draft.answer(Answer::Yes, "kernels before 6.17 always let AVIC deliver IPIs")
             }
@@ -245,7 +245,7 @@ pub fn nested(facts: &Facts) -> Finding {
     )
     .evidence(facts.kernel.evidence("kernel", |kernel| kernel.release.clone()))
     .evidence(fact.evidence("parameter nested", String::clone));
-    match (facts.kernel.get().and_then(|kernel| kernel.has_since(5, 19)), nested) {
+    match (facts.kernel_has(KernelFeature::NestedPerVcpu), nested) {
         (Some(true), _) => draft
             .answer(Answer::Yes, "from 5.19 on only a vCPU that runs a nested guest goes without"),
         (_, Some(false)) => draft.answer(Answer::Yes, "guests are offered no SVM"),
@@ -308,7 +308,7 @@ pub fn snp_is_on(facts: &Facts) -> Option<bool> {
         .first()
         .and_then(|cpu| cpu.cpuid.get())
         .and_then(|cpuid| cpuid.bit(0x8000_001F, Register::Eax, 4));
-    let kernel_has_snp = facts.kernel.get().and_then(|kernel| kernel.has_since(6, 9));
+    let kernel_has_snp = facts.kernel_has(KernelFeature::SnpHost);
     // SNP host support came with 6.9 (drivers/iommu/amd/init.c, arch/x86/virt/svm/sev.c).
     (has_snp == Some(false) || kernel_has_snp == Some(false)).then_some(false)
 }

@@ -7,10 +7,12 @@
 
 use super::Row;
 use super::draft::Draft;
+use crate::boot_word::{self, Takes};
 use crate::finding::{Answer, Finding, Needs, Severity};
 use crate::host::cpu::Register;
 use crate::host::iommu::VtdCapability;
 use crate::host::{Facts, Iommu, IommuKind};
+use crate::inhibit::Vendor;
 
 pub fn rows(facts: &Facts) -> Vec<Finding> {
     let mut rows = vec![present(facts), table_allows(facts), no_opt_out(facts)];
@@ -43,6 +45,18 @@ fn present(facts: &Facts) -> Finding {
     if !units(facts).is_empty() {
         return draft.answer(Answer::Yes, "the driver registered it");
     }
+    if let Some(word) = boot_word::taking(facts, Vendor::Intel, &[Takes::Iommu]) {
+        let (word, fix) = (word.text(), super::removed(word));
+        return draft.fix(fix, Needs::Reboot).answer(Answer::No, &format!("{word} is given"));
+    }
+    if is_off_by_default(facts) {
+        return draft
+            .fix("intel_iommu=on on the kernel command line", Needs::Reboot)
+            .answer(
+                Answer::No,
+                "the firmware describes it and this kernel does not use it unless asked to: intel_iommu=on is not given",
+            );
+    }
     match (facts.iommus.is_absent(), facts.dmar.is_absent()) {
         (true, true) => draft
             .fix("enable VT-d in the firmware setup, if the machine has it", Needs::Firmware)
@@ -54,6 +68,20 @@ fn present(facts: &Facts) -> Finding {
             draft.answer(Answer::Unknown, "which IOMMUs the kernel uses was not recorded")
         }
     }
+}
+
+/// The units are there and nothing forbids them, but the kernel registered none: several
+/// distributions build theirs without CONFIG_INTEL_IOMMU_DEFAULT_ON. (drivers/iommu/intel/iommu.c)
+pub fn is_off_by_default(facts: &Facts) -> bool {
+    let has_units = facts.dmar.get().is_some_and(|dmar| !dmar.units.is_empty());
+    let is_asked_for = |word: &str| {
+        let values = word.strip_prefix("intel_iommu=").unwrap_or_default();
+        values.split(',').any(|value| matches!(value, "on" | "off"))
+    };
+    has_units
+        && facts.iommus.is_absent()
+        && facts.command_line.get().is_some()
+        && !facts.command_line_words().any(is_asked_for)
 }
 
 fn table_allows(facts: &Facts) -> Finding {
@@ -86,6 +114,10 @@ fn no_opt_out(facts: &Facts) -> Finding {
     )
     .evidence(facts.dmar.evidence("DMAR flags", |dmar| format!("{:#04x}", dmar.flags)))
     .fix("intremap=no_x2apic_optout on the kernel command line, or the firmware setup", Needs::Reboot);
+    if let Some(word) = boot_word::taking(facts, Vendor::Intel, &[Takes::X2apic]) {
+        let fix = super::removed(word);
+        return draft.fix(fix, Needs::Reboot).answer(Answer::No, &super::taken(word));
+    }
     match facts.dmar.get().map(|dmar| dmar.opts_out_of_x2apic()) {
         Some(false) => draft.answer(Answer::Yes, "the flag is clear"),
         Some(true) if overridden => {
@@ -169,12 +201,10 @@ fn remapping_on(facts: &Facts, rows: &[Finding]) -> Finding {
         .evidence(
             facts.log.evidence("kernel log", |_| line.unwrap_or("does not say that it is enabled")),
         );
-    if facts.kernel_argument_has("intremap", "off")
-        || facts.command_line_words().any(|word| word == "nointremap")
-    {
-        return draft
-            .fix("remove intremap=off from the kernel command line", Needs::Reboot)
-            .answer(Answer::No, "intremap=off is given");
+    let taken = [Takes::Remapping, Takes::Apic];
+    if let Some(word) = boot_word::taking(facts, Vendor::Intel, &taken) {
+        let fix = super::removed(word);
+        return draft.fix(fix, Needs::Reboot).answer(Answer::No, &super::taken(word));
     }
     if let Some(line) = line {
         return draft.answer(Answer::Yes, &format!("the kernel says: {line}"));
@@ -206,10 +236,10 @@ fn posting_on(facts: &Facts, rows: &[Finding]) -> Finding {
         "drivers/iommu/intel/irq_remapping.c set_irq_posting_cap: every unit has PI, the CPU has CMPXCHG16B, no nopost",
     )
     .evidence(facts.command_line.evidence("intremap", |_| facts.kernel_argument("intremap").unwrap_or("not given (on)")));
-    if facts.kernel_argument_has("intremap", "nopost") {
-        return draft
-            .fix("remove intremap=nopost from the kernel command line", Needs::Reboot)
-            .answer(Answer::No, "intremap=nopost is given");
+    let taken = [Takes::Posting, Takes::Messages];
+    if let Some(word) = boot_word::taking(facts, Vendor::Intel, &taken) {
+        let fix = super::removed(word);
+        return draft.fix(fix, Needs::Reboot).answer(Answer::No, &super::taken(word));
     }
     if has_cx16 == Some(false) {
         return draft.answer(Answer::No, "the CPU lacks CMPXCHG16B");

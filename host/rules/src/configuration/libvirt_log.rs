@@ -7,6 +7,7 @@
 
 use super::shell;
 use super::{Hints, InputError, qemu_arguments};
+use crate::host::Kernel;
 use crate::position::Lines;
 use crate::version::Version;
 use crate::vm::{Manager, VmConfiguration};
@@ -52,9 +53,9 @@ fn start(
     let header = &text[..header_end];
     let after = |key: &str| {
         let at = header.find(key)? + key.len();
-        Version::parse(header[at..].trim_start())
+        header[at..].split(',').next().map(str::trim)
     };
-    let qemu = after("qemu version:").or(hints.qemu);
+    let qemu = after("qemu version:").and_then(Version::parse).or(hints.qemu);
     let body = from + header_end;
     let command_end = command_end(lines.text(), body, until);
     let mut commands = shell::commands(&lines.text()[body..command_end])?;
@@ -69,7 +70,7 @@ fn start(
         return Ok(None);
     };
     vm.manager = Manager::Libvirt;
-    vm.kernel = after("kernel:");
+    vm.kernel = after("kernel:").and_then(|release| Kernel::parse(release, None));
     Ok(Some(vm))
 }
 

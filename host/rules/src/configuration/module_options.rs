@@ -198,7 +198,13 @@ pub fn kernel_command_line(lines: &Lines<'_>) -> Result<Vec<ModuleOption>, Input
                 let at = lines.position(0, 0);
                 let open = format!("$GRUB_CMDLINE_LINUX ({why})");
                 let name = open.clone();
-                found.push(ModuleOption { module: String::new(), name, value: None, at, value_at: at });
+                found.push(ModuleOption {
+                    module: String::new(),
+                    name,
+                    value: None,
+                    at,
+                    value_at: at,
+                });
             }
         }
     }

@@ -2,28 +2,27 @@
 
 use super::boot::{self, Arguments};
 use super::{Action, Asked, Drafting, Step};
+use crate::boot_word::{self, Takes};
 use crate::capability::Row;
 use crate::finding::Needs;
+use crate::inhibit::Vendor;
 
 impl Drafting<'_> {
-    /// What takes these values out of the kernel command line; other values of the same list stay.
-    pub(super) fn without(&self, forbidding: &[(&str, &str)]) -> Arguments {
+    /// What takes the words out of the kernel command line that take these away; other values of
+    /// the same list stay.
+    pub(super) fn without(&self, vendor: Vendor, takes: &[Takes]) -> Arguments {
+        let given = boot_word::given(self.facts, vendor);
+        let ours = || given.iter().filter(|(word, _)| takes.contains(&word.takes));
         let mut result = Arguments::default();
-        for word in self.facts.command_line_words() {
-            let Some((key, list)) = word.split_once('=') else {
-                if word == "nointremap" {
-                    result.extend(&Arguments::new([], [word]));
-                }
-                continue;
-            };
-            let is_forbidden = |value: &&str| forbidding.contains(&(key, *value));
-            let kept: Vec<&str> = list.split(',').filter(|value| !is_forbidden(value)).collect();
-            if kept.len() == list.split(',').count() {
-                continue;
-            }
-            let rest = format!("{key}={}", kept.join(","));
-            let add = (!kept.is_empty()).then_some(rest.as_str());
-            result.extend(&Arguments::new(add, [word]));
+        for (_, text) in ours() {
+            let rest = text.split_once('=').and_then(|(key, list)| {
+                let is_unwanted = |value: &str| {
+                    ours().any(|(word, other)| other == text && word.value == Some(value))
+                };
+                let kept: Vec<&str> = list.split(',').filter(|value| !is_unwanted(value)).collect();
+                (!kept.is_empty()).then(|| format!("{key}={}", kept.join(",")))
+            });
+            result.extend(&Arguments::new(rest.as_deref(), [text.as_str()]));
         }
         result
     }

@@ -239,7 +239,9 @@ fn carried_out(
             (edit(facts, planned, &paths, change), vec![])
         }
         Loader::Grubby => return Ok(Actions { writes: vec![], runs: vec![grubby(arguments)] }),
-        Loader::RpmOstree => return Ok(Actions { writes: vec![], runs: vec![rpm_ostree(arguments)] }),
+        Loader::RpmOstree => {
+            return Ok(Actions { writes: vec![], runs: vec![rpm_ostree(arguments)] });
+        }
         Loader::Kernelstub if knows_kernelstub(facts) => {
             let change = |text: &str, _: &str| kernelstub::change(text, arguments);
             let writes = edit(facts, planned, &[kernelstub::PATH], change);

@@ -23,8 +23,7 @@ pub fn steps(facts: &Facts, report: &Report) -> Vec<Step> {
         .iter()
         .any(|id| report.finding(*id).is_some_and(|row| row.answer == Answer::No));
     let Some(vendor) = vendor.filter(|_| !lacks) else { return vec![] };
-    let kernel = facts.kernel.get().map(|kernel| kernel.version);
-    let target = Target { vendors: vec![vendor], kernel, qemu: None };
+    let target = Target { vendors: vec![vendor], kernel: facts.running_kernel(), qemu: None };
     facts.definitions.iter().flat_map(|file| mended(file, &target)).collect()
 }
 

@@ -6,7 +6,8 @@
 
 use super::{Reason, Vendor};
 use crate::finding::Position;
-use crate::version::{NEWEST_KERNEL, Version};
+use crate::host::{Kernel, KernelFeature};
+use crate::version::Version;
 use crate::vm::{Confidential, Exposure, Guest, Irqchip, Machine, Pit, Setting, VmConfiguration};
 use serde::Serialize;
 
@@ -79,20 +80,20 @@ impl PredictedInhibit {
     }
 }
 
-/// Kernels that know a reason: from, and the first without it.
-pub fn since(reason: Reason) -> (Version, Option<Version>) {
+/// What brought a reason to kernels, and what took it away.
+pub fn since(reason: Reason) -> (KernelFeature, Option<KernelFeature>) {
+    use KernelFeature as F;
     use Reason as R;
-    let from = |major, minor| Version::new(major, minor, 0);
     match reason {
         R::Disabled | R::Hyperv | R::Nested | R::InterruptWindow | R::PitReinject => {
-            (from(5, 6), None)
+            (F::Inhibits, None)
         }
-        R::X2apic => (from(5, 7), Some(from(6, 0))),
-        R::Absent | R::Blockirq => (from(5, 17), None),
-        R::Sev => (from(5, 18), None),
-        R::ApicIdModified | R::ApicBaseModified => (from(6, 0), None),
-        R::PhysicalIdAliased | R::LogicalIdAliased => (from(6, 2), None),
-        R::PhysicalIdTooBig => (from(6, 17), None),
+        R::X2apic => (F::X2apicInhibits, Some(F::X2avic)),
+        R::Absent | R::Blockirq => (F::AbsentInhibits, None),
+        R::Sev => (F::SevInhibits, None),
+        R::ApicIdModified | R::ApicBaseModified => (F::ApicChangedInhibits, None),
+        R::PhysicalIdAliased | R::LogicalIdAliased => (F::AliasInhibits, None),
+        R::PhysicalIdTooBig => (F::PhysicalIdInhibits, None),
     }
 }
 
@@ -102,14 +103,14 @@ pub fn since(reason: Reason) -> (Version, Option<Version>) {
 /// `qemu` matters only where the input does not carry its own version.
 pub fn predict(
     vendor: Vendor,
-    kernel: Option<Version>,
+    kernel: Option<&Kernel>,
     qemu: Option<Version>,
     vm: &VmConfiguration,
 ) -> Vec<PredictedInhibit> {
     if !vm.may_be_kvm_x86() {
         return Vec::new();
     }
-    let kernel = kernel.or(vm.kernel).unwrap_or(NEWEST_KERNEL);
+    let kernel = kernel.or(vm.kernel.as_ref());
     let mut prediction = Prediction { vm, vendor, kernel, found: Vec::new() };
     if vm.irqchip.value == Irqchip::UserSpace {
         prediction.push(
@@ -133,21 +134,25 @@ pub fn predict(
     prediction.found
 }
 
-/// SynIC alone no longer inhibits; AutoEOI does [Linux 5.15 hyperv.c].
-const AUTO_EOI_COUNTED: Version = Version::new(5, 15, 0);
-/// Nested inhibits only the vCPU that runs L2 [Linux 5.19 svm.c].
-const NESTED_PER_VCPU: Version = Version::new(5, 19, 0);
-/// Table of 4096 identifiers where the CPU has it [Linux 6.19 avic.c].
-const X2AVIC_EXTENDED: Version = Version::new(6, 19, 0);
-
 struct Prediction<'v> {
     vm: &'v VmConfiguration,
     vendor: Vendor,
-    kernel: Version,
+    /// `None` for the newest that is known.
+    kernel: Option<&'v Kernel>,
     found: Vec<PredictedInhibit>,
 }
 
 impl Prediction<'_> {
+    fn has(&self, feature: KernelFeature) -> Option<bool> {
+        self.kernel.map_or(Some(true), |kernel| kernel.has(feature))
+    }
+
+    /// What is said of a kernel whose number does not tell.
+    fn unless_newer(&self, because: &str) -> String {
+        let release = self.kernel.map_or("", |kernel| kernel.release.as_str());
+        format!("{because}; whether {release} still does is not known, its number does not tell")
+    }
+
     fn push(
         &mut self,
         reason: Reason,
@@ -157,14 +162,19 @@ impl Prediction<'_> {
         because: String,
     ) {
         let (from, until) = since(reason);
-        let known =
-            self.kernel >= from && until.is_none_or(|first_without| self.kernel < first_without);
-        // No in-kernel APIC takes AVIC away on every kernel, whether it has a number for that or
-        // not.
-        let known = known || reason == Reason::Absent;
-        if !known || !self.vendor.honours(reason) {
+        if !self.vendor.honours(reason) {
             return;
         }
+        let is_gone = until.map_or(Some(false), |until| self.has(until));
+        // No in-kernel APIC takes AVIC away on every kernel, whether it has a number for that or
+        // not; so does what an older kernel does under a newer name.
+        let (certainty, because) = match (self.has(from), is_gone) {
+            _ if reason == Reason::Absent => (certainty, because),
+            (Some(false), _) | (_, Some(true)) => return,
+            (Some(true), Some(false)) => (certainty, because),
+            (_, None) => (Certainty::Possible, self.unless_newer(&because)),
+            (None, Some(false)) => (certainty.min(Certainty::Likely), because),
+        };
         let certainty = if self.vm.is_kvm() { certainty } else { Certainty::Possible };
         self.found.push(PredictedInhibit { reason, certainty, duration, position, because });
     }
@@ -175,7 +185,7 @@ impl Prediction<'_> {
             let because = "where the interrupt controllers live is not known".into();
             let at = self.vm.irqchip.position();
             self.push(Reason::Absent, Certainty::Possible, Duration::WholeLife, at, because);
-        } else if self.kernel >= from {
+        } else if self.has(from) == Some(true) {
             let because = "set until the VMM creates the interrupt controllers".into();
             self.push(Reason::Absent, Certainty::Certain, Duration::Creation, None, because);
         }
@@ -208,10 +218,17 @@ impl Prediction<'_> {
             return;
         }
         let at = hyperv.synic.as_ref().or(hyperv.passthrough.as_ref()).and_then(Setting::position);
-        if self.kernel < AUTO_EOI_COUNTED {
-            let because = "before 5.15 KVM inhibits as soon as the SynIC is enabled".into();
-            let whole = Duration::WholeLife;
-            return self.push(Reason::Hyperv, Certainty::Certain, whole, at, because);
+        let because = "before 5.15 KVM inhibits as soon as the SynIC is enabled";
+        let whole = Duration::WholeLife;
+        match self.has(KernelFeature::AutoEoiCounted) {
+            Some(true) => {}
+            Some(false) => {
+                return self.push(Reason::Hyperv, Certainty::Certain, whole, at, because.into());
+            }
+            None => {
+                let because = self.unless_newer(because);
+                self.push(Reason::Hyperv, Certainty::Possible, whole, at, because);
+            }
         }
         // A VMM that predates the flag cannot pass the recommendation on, whatever is written.
         let can_recommend = qemu.is_none_or(|version| version >= Version::new(6, 2, 0));
@@ -249,12 +266,18 @@ impl Prediction<'_> {
             return;
         }
         let at = self.vm.nested.position();
-        if self.kernel < NESTED_PER_VCPU {
+        let is_per_vcpu = self.has(KernelFeature::NestedPerVcpu);
+        if is_per_vcpu != Some(true) {
             let certainty = match exposure {
+                _ if is_per_vcpu.is_none() => Certainty::Possible,
                 Exposure::Exposed => Certainty::Certain,
                 _ => Certainty::Likely,
             };
-            let because = "up to Linux 5.18 a guest that is offered SVM never gets AVIC".into();
+            let because = "up to Linux 5.18 a guest that is offered SVM never gets AVIC";
+            let because = match is_per_vcpu {
+                None => self.unless_newer(because),
+                Some(_) => because.into(),
+            };
             self.push(Reason::Nested, certainty, Duration::WholeLife, at, because);
         } else {
             let because = "a vCPU that runs a nested guest has no AVIC meanwhile".into();
@@ -278,7 +301,7 @@ impl Prediction<'_> {
         let (certainty, limit) = match largest {
             0..=254 => return,
             255..=511 => (Certainty::Possible, "254 without x2AVIC"),
-            512..=4095 if self.kernel >= X2AVIC_EXTENDED => {
+            512..=4095 if self.has(KernelFeature::X2avicExtended) != Some(false) => {
                 (Certainty::Possible, "511 without extended x2AVIC")
             }
             512..=4095 => (Certainty::Certain, "511 before Linux 6.19"),

@@ -1,6 +1,6 @@
 use super::*;
 use crate::finding::Position;
-use crate::version::Version;
+use crate::host::Kernel;
 use crate::vm::{
     Accelerator, Confidential, Exposure, Guest, Irqchip, Machine, MachineFamily, Pit, Setting,
     VmConfiguration, Vmm,
@@ -19,7 +19,7 @@ fn on(value: bool) -> Option<Setting<bool>> {
 
 /// Reasons that last in the running guest.
 fn lasting(vendor: Vendor, kernel: &str, vm: &VmConfiguration) -> Vec<&'static str> {
-    predict(vendor, Version::parse(kernel), None, vm)
+    predict(vendor, Kernel::parse(kernel, None).as_ref(), None, vm)
         .iter()
         .filter(|found| found.is_lasting())
         .map(|found| found.reason.name())
@@ -183,7 +183,7 @@ fn lasting_inhibits_follow_from_configuration_vendor_and_kernel() {
 fn a_discarding_pit_inhibits_only_at_creation() {
     let mut vm = kvm_pc();
     vm.pit.value = Pit::KernelDiscard;
-    let found = predict(Vendor::Amd, Version::parse("6.1"), None, &vm);
+    let found = predict(Vendor::Amd, Kernel::parse("6.1", None).as_ref(), None, &vm);
     let of = |reason| found.iter().find(|f| f.reason == reason).map(|f| f.duration);
     assert_eq!(of(Reason::PitReinject), Some(Duration::Creation));
     assert_eq!(of(Reason::Absent), Some(Duration::Creation));

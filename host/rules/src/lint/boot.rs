@@ -2,12 +2,13 @@
 
 use super::change::Change;
 use super::module::open_words;
-use super::rule::{AMD, BOTH, Check, Rule, Versions};
+use super::rule::{AMD, BOTH, Check, Kernels, Rule, Versions};
 use super::{Options, Outcome};
+use crate::boot_word::{BootWord, Takes, WORDS};
 use crate::configuration::Kind;
 use crate::configuration::module_options::ModuleOption;
 use crate::finding::Severity;
-use crate::inhibit::Vendor;
+use crate::host::KernelFeature;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -15,7 +16,7 @@ pub(super) const RULES: &[Rule] = &[
         name: "amd-iommu-unknown-option",
         severity: Severity::Warning,
         vendors: AMD,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "Each option of amd_iommu= is one the kernel knows",
         explanation: "
@@ -37,7 +38,7 @@ Known options are, among others, `off`, `fullflush`, `force_isolation`, `force_e
         name: "iommu-off",
         severity: Severity::Warning,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "The IOMMU is not switched off",
         explanation: "
@@ -57,7 +58,7 @@ interrupt remapping goes with it, and with it x2APIC on large machines. AVIC and
         name: "amd-iommu-intr-legacy",
         severity: Severity::Error,
         vendors: AMD,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "AMD's IOMMU may use its guest virtual APIC mode",
         explanation: "
@@ -77,7 +78,7 @@ host, though AVIC could take them. The default is `vapic`.",
         name: "interrupt-remapping-off",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "Interrupt remapping is not switched off",
         explanation: "
@@ -97,7 +98,7 @@ hosts, and the protection against devices that forge interrupts.",
         name: "posting-off",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::from(4, 4),
+        kernels: Kernels::from(KernelFeature::NoPost),
         qemu: Versions::ALL,
         summary: "Posting of interrupts by the IOMMU is not switched off",
         explanation: "
@@ -116,7 +117,7 @@ hosts, and the protection against devices that forge interrupts.",
         name: "host-x2apic-off",
         severity: Severity::Warning,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "The host may use x2APIC",
         explanation: "
@@ -137,7 +138,7 @@ APIC is locked in x2APIC mode.",
         name: "host-apic-off",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "The host uses its APICs",
         explanation: "
@@ -157,7 +158,7 @@ with `nolapic` a single CPU and no KVM worth the name.",
         name: "msi-off",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "Devices may use message-signalled interrupts",
         explanation: "
@@ -257,22 +258,38 @@ fn amd_iommu_unknown_option(options: &Options<'_>, outcome: &mut Outcome) {
     });
 }
 
-fn iommu_off(options: &Options<'_>, outcome: &mut Outcome) {
+/// The words of the table that a parameter contains and that matter to the target.
+fn taking(option: &ModuleOption, options: &Options<'_>, takes: Takes) -> Vec<&'static BootWord> {
+    let value = option.value.as_deref();
+    WORDS
+        .iter()
+        .filter(|word| word.takes == takes && word.is_in(&option.name, value))
+        .filter(|word| options.vendors.iter().any(|vendor| word.concerns(*vendor)))
+        .collect()
+}
+
+/// Says what is taken away by words of the table.
+fn table(
+    options: &Options<'_>,
+    outcome: &mut Outcome,
+    takes: Takes,
+    message: impl Fn(&BootWord) -> String,
+) {
     each(options, outcome, |option, values, outcome| {
-        let off = ["off", "soft"].into_iter().find(|off| values.contains(off));
-        let vendors = match (option.name.as_str(), off) {
-            ("amd_iommu", Some("off")) => vec![Vendor::Amd],
-            ("intel_iommu", Some("off")) => vec![Vendor::Intel],
-            ("iommu", Some(_)) | ("noiommu", _) => options.vendors.to_vec(),
-            _ => return,
-        };
-        let vendors: Vec<_> = vendors.into_iter().filter(|v| options.vendors.contains(v)).collect();
-        if !vendors.is_empty() {
-            outcome
-                .violated(Some(option.at), "without an IOMMU no device interrupt can be posted")
-                .on(vendors)
-                .mended_by(without(option, values, &["off", "soft"]));
-        }
+        let words = taking(option, options, takes);
+        let Some(word) = words.first() else { return };
+        let unwanted: Vec<&str> = words.iter().map(|word| word.value.unwrap_or("")).collect();
+        let vendors = options.vendors.iter().copied().filter(|vendor| word.concerns(*vendor));
+        outcome
+            .violated(Some(option.at), message(word))
+            .on(vendors.collect())
+            .mended_by(without(option, values, &unwanted));
+    });
+}
+
+fn iommu_off(options: &Options<'_>, outcome: &mut Outcome) {
+    table(options, outcome, Takes::Iommu, |_| {
+        "without an IOMMU no device interrupt can be posted".into()
     });
 }
 
@@ -293,17 +310,8 @@ fn amd_iommu_intr_legacy(options: &Options<'_>, outcome: &mut Outcome) {
 }
 
 fn interrupt_remapping_off(options: &Options<'_>, outcome: &mut Outcome) {
-    each(options, outcome, |option, values, outcome| {
-        let is_off =
-            option.name == "nointremap" || (option.name == "intremap" && values.contains(&"off"));
-        if is_off {
-            outcome
-                .violated(
-                    Some(option.at),
-                    "without interrupt remapping no device interrupt can be posted",
-                )
-                .mended_by(without(option, values, &["off"]));
-        }
+    table(options, outcome, Takes::Remapping, |_| {
+        "without interrupt remapping no device interrupt can be posted".into()
     });
 }
 
@@ -318,35 +326,17 @@ fn posting_off(options: &Options<'_>, outcome: &mut Outcome) {
 }
 
 fn host_x2apic_off(options: &Options<'_>, outcome: &mut Outcome) {
-    each(options, outcome, |option, values, outcome| {
-        if option.name == "nox2apic" {
-            outcome.violated(Some(option.at), "the host is kept from x2APIC").mended_by(without(
-                option,
-                values,
-                &[""],
-            ));
-        }
-    });
+    table(options, outcome, Takes::X2apic, |_| "the host is kept from x2APIC".into());
 }
 
 fn host_apic_off(options: &Options<'_>, outcome: &mut Outcome) {
-    each(options, outcome, |option, values, outcome| {
-        if matches!(option.name.as_str(), "noapic" | "nolapic" | "disableapic")
-            && option.value.is_none()
-        {
-            outcome
-                .violated(Some(option.at), format!("{} takes the host's APICs away", option.name))
-                .mended_by(without(option, values, &[""]));
-        }
+    table(options, outcome, Takes::Apic, |word| {
+        format!("{} takes the host's APICs away", word.key)
     });
 }
 
 fn msi_off(options: &Options<'_>, outcome: &mut Outcome) {
-    each(options, outcome, |option, values, outcome| {
-        if option.name == "pci" && values.contains(&"nomsi") {
-            outcome
-                .violated(Some(option.at), "without MSI no device interrupt can be posted")
-                .mended_by(without(option, values, &["nomsi"]));
-        }
+    table(options, outcome, Takes::Messages, |_| {
+        "without MSI no device interrupt can be posted".into()
     });
 }

@@ -2,9 +2,10 @@
 
 use super::change::Change;
 use super::interrupt_controller::unknown;
-use super::rule::{BOTH, Check, INTEL, Rule, Versions};
+use super::rule::{BOTH, Check, INTEL, Kernels, Rule, Versions};
 use super::{Outcome, Subject};
 use crate::finding::Severity;
+use crate::host::KernelFeature;
 use crate::inhibit::{Certainty, Reason};
 use crate::vm::{Accelerator, Guest, Setting, Vmm};
 
@@ -14,7 +15,7 @@ pub(super) const RULES: &[Rule] = &[
         name: "hv-synic-without-avic",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::from(5, 15),
+        kernels: Kernels::from(KernelFeature::AutoEoiCounted),
         qemu: Versions::ALL,
         summary: "Hyper-V's synthetic interrupts leave AVIC and APICv on",
         explanation: "
@@ -46,7 +47,7 @@ Whether a guest without `hv-stimer` uses AutoEOI depends on the guest.",
         name: "hv-synic-on-old-kernel",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::before(5, 15),
+        kernels: Kernels::before(KernelFeature::AutoEoiCounted),
         qemu: Versions::ALL,
         summary: "A kernel before 5.15 runs no guest with hv-synic",
         explanation: "
@@ -67,7 +68,7 @@ uses AutoEOI or not: `hv-avic` does not help there. Use a newer kernel, or switc
         name: "hv-evmcs",
         severity: Severity::Warning,
         vendors: INTEL,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "The enlightened VMCS does not take posted interrupts from a nested Hyper-V",
         explanation: "
@@ -88,7 +89,7 @@ costs where interrupts dominate. On AMD it does nothing.",
         name: "hv-vapic-without-avic",
         severity: Severity::Note,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::from(6, 2),
         summary: "Windows is not told to prefer paravirtual APIC accesses to accelerated ones",
         explanation: "
@@ -111,7 +112,7 @@ are faster, since they need no exit at all. `hv-avic` takes the recommendation b
         name: "hv-passthrough",
         severity: Severity::Note,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "The set of enlightenments does not depend on the host",
         explanation: "
@@ -132,7 +133,7 @@ enlightenments for lasting use.",
         name: "hv-ipi",
         severity: Severity::Note,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "Windows sends IPIs through the APIC, which may be accelerated",
         explanation: "
@@ -153,7 +154,7 @@ IPIs without any exit, and cannot act on a hypercall. Where both are on, measure
         name: "windows-without-stimer",
         severity: Severity::Note,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "Windows has a timer that needs no emulated device",
         explanation: "
@@ -174,7 +175,7 @@ the HPET away.",
         name: "hv-synic-needs-vpindex",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::from(2, 12),
         summary: "hv-synic comes with hv-vpindex",
         explanation: "
@@ -194,7 +195,7 @@ without the other, and libvirt refuses to define the domain.",
         name: "hv-avic-unknown-to-qemu",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::before(6, 2),
         summary: "QEMU knows hv-avic",
         explanation: "

@@ -1,10 +1,11 @@
 //! Rules about the irqchip, the PIT, the guest's IOMMU and the number of vCPUs.
 
 use super::change::Change;
-use super::rule::{AMD, BOTH, Check, Rule, Versions};
+use super::rule::{AMD, BOTH, Check, Kernels, Rule, Versions};
 use super::{Outcome, Subject};
 use crate::configuration::qemu_machine;
 use crate::finding::Severity;
+use crate::host::KernelFeature;
 use crate::inhibit::{Certainty, Reason};
 use crate::vm::{Irqchip, Origin, Pit, ViommuKind, Vmm};
 
@@ -14,7 +15,7 @@ pub(super) const RULES: &[Rule] = &[
         name: "pit-reinject",
         severity: Severity::Error,
         vendors: AMD,
-        kernels: Versions::from(5, 6),
+        kernels: Kernels::from(KernelFeature::Inhibits),
         qemu: Versions::ALL,
         summary: "KVM's in-kernel PIT does not reinject missed ticks",
         explanation: "
@@ -54,7 +55,7 @@ PIT out with `-machine pit=off` where the guest needs none.
         name: "irqchip-off",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "The local APICs are in the kernel",
         explanation: "
@@ -79,7 +80,7 @@ Use `split` (local APICs in the kernel, I/O APIC and PIC in QEMU) or `on`.",
         name: "hv-avic-defeated",
         severity: Severity::Warning,
         vendors: AMD,
-        kernels: Versions::from(5, 6),
+        kernels: Kernels::from(KernelFeature::Inhibits),
         qemu: Versions::ALL,
         summary: "Nothing defeats hv-avic",
         explanation: "
@@ -108,7 +109,7 @@ since both are found in guides.",
         name: "unreachable-vcpus",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "Interrupts of devices can reach every vCPU",
         explanation: "
@@ -135,7 +136,7 @@ brings up no CPU above APIC ID 254, and QEMU before 5.2 and libvirt refuse to st
         name: "vcpus-above-machine-limit",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "The machine type takes this many vCPUs",
         explanation: "
@@ -155,7 +156,7 @@ QEMU refuses more vCPUs than the machine type allows: 255 for i440fx, 288 for mi
         name: "vcpus-above-avic-table",
         severity: Severity::Error,
         vendors: AMD,
-        kernels: Versions::from(5, 6),
+        kernels: Kernels::from(KernelFeature::Inhibits),
         qemu: Versions::ALL,
         summary: "Every vCPU's identifier fits AVIC's table",
         explanation: "
@@ -177,7 +178,7 @@ starts at 128. Where only CPUs without x2AVIC are concerned, this is a note.",
         name: "remapping-needs-split",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "A vIOMMU that remaps interrupts has a split irqchip",
         explanation: "
@@ -198,7 +199,7 @@ PIT (AV001).",
         name: "eim-needs-remapping",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "Extended interrupt mode comes with interrupt remapping",
         explanation: "
@@ -218,7 +219,7 @@ and QEMU refuses to start.",
         name: "pit-policy-unsupported",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "kvm-pit's policy is one that it supports",
         explanation: "
@@ -237,7 +238,7 @@ The in-kernel PIT knows two policies for lost ticks: `delay` (reinject) and `dis
         name: "pit-policy-without-effect",
         severity: Severity::Note,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "A policy for the in-kernel PIT has an in-kernel PIT",
         explanation: "
@@ -257,7 +258,7 @@ nothing. QEMU emulates its own PIT, which does not inhibit AVIC. The setting doe
         name: "ext-dest-id-needs-split",
         severity: Severity::Warning,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::from(5, 2),
         summary: "Extended destination IDs come with a split irqchip",
         explanation: "
@@ -438,7 +439,9 @@ fn vcpus_above_avic_table(subject: &Subject<'_>, outcome: &mut Outcome) {
         return;
     }
     // Before 6.17 KVM refuses the vCPU instead of inhibiting.
-    let refuses = subject.kernel.is_some_and(|kernel| kernel < crate::Version::new(6, 17, 0));
+    let refuses = subject
+        .kernel
+        .is_some_and(|kernel| kernel.has(KernelFeature::PhysicalIdInhibits) == Some(false));
     if refuses && vm.max_apic_id.value > 511 {
         let largest = vm.max_apic_id.value;
         outcome.violated(

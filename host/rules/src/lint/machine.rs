@@ -2,9 +2,10 @@
 
 use super::change::Change;
 use super::interrupt_controller::unknown;
-use super::rule::{AMD, BOTH, Check, Rule, Versions};
+use super::rule::{AMD, BOTH, Check, Kernels, Rule, Versions};
 use super::{Outcome, Subject};
 use crate::finding::Severity;
+use crate::host::KernelFeature;
 use crate::inhibit::{Duration, Reason};
 use crate::vm::{Accelerator, Exposure, Irqchip, MachineFamily, Vmm};
 
@@ -14,7 +15,7 @@ pub(super) const RULES: &[Rule] = &[
         name: "x2apic-on-old-kernel",
         severity: Severity::Error,
         vendors: AMD,
-        kernels: Versions::between((5, 7), (6, 0)),
+        kernels: Kernels::between(KernelFeature::X2apicInhibits, KernelFeature::X2avic),
         qemu: Versions::ALL,
         summary: "A kernel that knows no x2AVIC offers no x2APIC",
         explanation: "
@@ -39,7 +40,7 @@ kernel: from 6.0 on AVIC acts in both modes, with x2AVIC where the CPU has it. K
         name: "nested-on-old-kernel",
         severity: Severity::Error,
         vendors: AMD,
-        kernels: Versions::between((5, 6), (5, 19)),
+        kernels: Kernels::between(KernelFeature::Inhibits, KernelFeature::NestedPerVcpu),
         qemu: Versions::ALL,
         summary: "A kernel before 5.19 offers the guest no SVM",
         explanation: "
@@ -60,7 +61,7 @@ is on, which it is by default.",
         name: "sev",
         severity: Severity::Warning,
         vendors: AMD,
-        kernels: Versions::from(5, 18),
+        kernels: Kernels::from(KernelFeature::SevInhibits),
         qemu: Versions::ALL,
         summary: "The guest's memory is not encrypted with SEV",
         explanation: "
@@ -83,7 +84,7 @@ Silence this rule where encryption is wanted.",
         name: "not-kvm",
         severity: Severity::Note,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "KVM runs the machine, and it is an x86 one",
         explanation: "
@@ -103,7 +104,7 @@ the other rules have nothing to say. A QEMU whose name ends in `kvm` prefers KVM
         name: "x2apic-cluster-wake-ups",
         severity: Severity::Error,
         vendors: AMD,
-        kernels: Versions::between((6, 0), (6, 3)),
+        kernels: Kernels::between(KernelFeature::X2avic, KernelFeature::ClusterWakeUp),
         qemu: Versions::ALL,
         summary: "A kernel from 6.0 to 6.2 runs no guest that sends logical IPIs in x2APIC mode",
         explanation: "
@@ -134,7 +135,7 @@ Run 6.3 or later; otherwise start the guest with `x2apic_phys`, or without the v
         name: "debugger",
         severity: Severity::Note,
         vendors: BOTH,
-        kernels: Versions::from(5, 17),
+        kernels: Kernels::from(KernelFeature::AbsentInhibits),
         qemu: Versions::ALL,
         summary: "No debugger can block interrupts",
         explanation: "
@@ -153,7 +154,7 @@ While GDB single-steps a guest through QEMU's stub, KVM blocks interrupts and in
         name: "apic-hidden",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "The guest has an APIC",
         explanation: "
@@ -173,7 +174,7 @@ interrupt of the 8259 asks for a window, which inhibits AVIC (`IRQWIN`) again an
         name: "vfio-without-irqfd",
         severity: Severity::Warning,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "Interrupts of passed-through devices take KVM's path",
         explanation: "

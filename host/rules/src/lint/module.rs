@@ -2,14 +2,14 @@
 //! command line.
 
 use super::change::Change;
-use super::rule::{AMD, BOTH, Check, Rule, Versions};
+use super::rule::{AMD, BOTH, Check, Kernels, Rule, Versions};
 use super::{Options, Outcome};
 use crate::configuration::Kind;
 use crate::configuration::module_options::ModuleOption;
 use crate::feature::{AMD_MODULE, Feature, INTEL_MODULE, parameter_named, vendor_of_module};
 use crate::finding::Severity;
+use crate::host::KernelFeature;
 use crate::inhibit::Vendor;
-use crate::version::Version;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -17,7 +17,7 @@ pub(super) const RULES: &[Rule] = &[
         name: "avic-not-enabled",
         severity: Severity::Error,
         vendors: AMD,
-        kernels: Versions::before(6, 18),
+        kernels: Kernels::before(KernelFeature::AvicByDefault),
         qemu: Versions::ALL,
         summary: "A kernel before 6.18 is told to use AVIC",
         explanation: "
@@ -37,7 +37,7 @@ module's options are set at all, `avic=1` belongs among them. It needs a CPU tha
         name: "feature-off",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "AVIC and APICv are not switched off by a parameter",
         explanation: "
@@ -66,7 +66,7 @@ What such a load clears in `kvm` stays: `enable_apicv` (Intel), `enable_device_p
         name: "parameter-of-other-module",
         severity: Severity::Warning,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "Each parameter is one of the module it is given to",
         explanation: "
@@ -86,7 +86,7 @@ kernel says `unknown parameter … ignored` in its log, and nothing changes. The
         name: "npt-off",
         severity: Severity::Error,
         vendors: AMD,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "Nested paging is on, which AVIC needs",
         explanation: "
@@ -106,7 +106,7 @@ everything else is slower too. Old guides for Windows and macOS guests still rec
         name: "nested-parameter-on-old-kernel",
         severity: Severity::Warning,
         vendors: AMD,
-        kernels: Versions::before(5, 19),
+        kernels: Kernels::before(KernelFeature::NestedPerVcpu),
         qemu: Versions::ALL,
         summary: "A kernel before 5.19 with AVIC does not offer nested virtualization",
         explanation: "
@@ -126,7 +126,7 @@ model; otherwise each virtual machine has to hide it with `svm=off`.",
         name: "force-avic",
         severity: Severity::Warning,
         vendors: AMD,
-        kernels: Versions::from(5, 19),
+        kernels: Kernels::from(KernelFeature::ForceAvic),
         qemu: Versions::ALL,
         summary: "AVIC is not forced on a CPU that does not announce it",
         explanation: "
@@ -146,7 +146,7 @@ a reason that need not show at once: lost interrupts and guests that hang. Where
         name: "ipi-virtualization-off",
         severity: Severity::Warning,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "IPI virtualization is not switched off by a parameter",
         explanation: "
@@ -170,7 +170,7 @@ to that by themselves.",
         name: "device-posting-off",
         severity: Severity::Warning,
         vendors: BOTH,
-        kernels: Versions::from(6, 16),
+        kernels: Kernels::from(KernelFeature::DevicePostedIrqs),
         qemu: Versions::ALL,
         summary: "Posting of device interrupts is not switched off by a parameter",
         explanation: "
@@ -190,7 +190,7 @@ guest, though the IOMMU could deliver them straight.",
         name: "parameter-newer-than-kernel",
         severity: Severity::Warning,
         vendors: BOTH,
-        kernels: Versions::before(6, 17),
+        kernels: Kernels::before(KernelFeature::AmdIpiv),
         qemu: Versions::ALL,
         summary: "The kernel knows each parameter",
         explanation: "
@@ -211,7 +211,7 @@ them earlier.",
         name: "contradictory-parameter",
         severity: Severity::Warning,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "Each parameter is given once, or always the same",
         explanation: "
@@ -231,7 +231,7 @@ misjudged.",
         name: "invalid-value",
         severity: Severity::Error,
         vendors: BOTH,
-        kernels: Versions::ALL,
+        kernels: Kernels::ALL,
         qemu: Versions::ALL,
         summary: "Each value is one that the parameter takes",
         explanation: "
@@ -475,21 +475,30 @@ fn newer_than_kernel(options: &Options<'_>, outcome: &mut Outcome) {
     each(options, outcome, |option, outcome| {
         let Some(vendor) = vendor_of_module(&option.module) else { return };
         let since = match (option.module.as_str(), option.name.as_str()) {
-            (AMD_MODULE, "force_avic") => Version::new(5, 19, 0),
-            (_, name) => match parameter_named(vendor, name) {
-                Some(parameter) => parameter.since,
-                None => return,
-            },
+            (AMD_MODULE, "force_avic") => Some(KernelFeature::ForceAvic),
+            (_, name) => parameter_named(vendor, name).and_then(|parameter| parameter.since),
         };
-        if kernel < since {
-            let name = &option.name;
-            outcome
-                .violated(
+        let Some(since) = since else { return };
+        let (name, version) = (&option.name, since.since());
+        let message = format!("{name} came with Linux {version}");
+        match kernel.has(since) {
+            Some(true) => {}
+            Some(false) => {
+                let kernel = kernel.numbers();
+                outcome
+                    .violated(Some(option.at), format!("{message}; {kernel} ignores it"))
+                    .on(concerned(option))
+                    .mended_by(remove(option, options.contents.kind));
+            }
+            None => {
+                let release = &kernel.release;
+                outcome.undecided(
                     Some(option.at),
-                    format!("{name} came with Linux {since}; {kernel} ignores it"),
-                )
-                .on(concerned(option))
-                .mended_by(remove(option, options.contents.kind));
+                    format!(
+                        "{message}; whether {release} has it is not known, its number does not tell"
+                    ),
+                );
+            }
         }
     });
 }
@@ -514,7 +523,8 @@ fn contradictory(options: &Options<'_>, outcome: &mut Outcome) {
 }
 
 fn invalid_value(options: &Options<'_>, outcome: &mut Outcome) {
-    let has_auto = options.kernel.is_none_or(|kernel| kernel >= Version::new(6, 18, 0));
+    let has_auto =
+        options.kernel.is_none_or(|kernel| kernel.has(KernelFeature::AvicByDefault) != Some(false));
     each(options, outcome, |option, outcome| {
         let name = option.name.as_str();
         let is_switch = SWITCHES.contains(&name) && vendor_of_module(&option.module).is_some();

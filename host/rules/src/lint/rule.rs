@@ -2,6 +2,7 @@
 
 use super::{Options, Outcome, Subject, boot, hyperv, interrupt_controller, machine, module};
 use crate::finding::Severity;
+use crate::host::{Kernel, KernelFeature};
 use crate::inhibit::Vendor;
 use crate::version::Version;
 use std::fmt::Write;
@@ -68,6 +69,57 @@ pub(super) enum Check {
     Options(fn(&Options<'_>, &mut Outcome)),
 }
 
+/// Kernels a rule is about: from what one change brought, and before another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kernels {
+    /// The change that made it true; `None` for all that came before.
+    pub from: Option<KernelFeature>,
+    /// The change that ended it; `None` for all to come.
+    pub before: Option<KernelFeature>,
+}
+
+impl Kernels {
+    /// Every kernel.
+    pub const ALL: Self = Self { from: None, before: None };
+
+    /// With this and newer.
+    pub const fn from(feature: KernelFeature) -> Self {
+        Self { from: Some(feature), before: None }
+    }
+
+    /// Without this.
+    pub const fn before(feature: KernelFeature) -> Self {
+        Self { from: None, before: Some(feature) }
+    }
+
+    /// With the first one, and without the second.
+    pub const fn between(from: KernelFeature, before: KernelFeature) -> Self {
+        Self { from: Some(from), before: Some(before) }
+    }
+
+    /// Whether a kernel is one of them, as far as that is known; `None` as a kernel is a current
+    /// one.
+    pub fn contain(&self, kernel: Option<&Kernel>) -> Option<bool> {
+        let has = |feature| kernel.map_or(Some(true), |kernel| kernel.has(feature));
+        match (self.from.map_or(Some(true), has), self.before.map_or(Some(false), has)) {
+            (Some(false), _) | (_, Some(true)) => Some(false),
+            (Some(true), Some(false)) => Some(true),
+            _ => None,
+        }
+    }
+
+    fn versions(&self) -> Versions {
+        let version = |feature: Option<KernelFeature>| feature.map(KernelFeature::since);
+        Versions { from: version(self.from), before: version(self.before) }
+    }
+}
+
+impl std::fmt::Display for Kernels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.versions().fmt(f)
+    }
+}
+
 /// A rule.
 pub struct Rule {
     /// Stable identifier, `AV001`.
@@ -79,7 +131,7 @@ pub struct Rule {
     /// On whose KVM it matters.
     pub vendors: &'static [Vendor],
     /// Host kernels for which it holds.
-    pub kernels: Versions,
+    pub kernels: Kernels,
     /// Versions of QEMU for which it holds.
     pub qemu: Versions,
     /// The statement that should be true, in a line.
@@ -147,8 +199,12 @@ impl Rule {
         vendors.iter().copied().filter(|vendor| self.vendors.contains(vendor)).collect()
     }
 
-    pub(super) fn applies(&self, kernel: Option<Version>, qemu: Option<Version>) -> bool {
-        self.kernels.contain(kernel) && self.qemu.contain(qemu)
+    /// `None` where it is not known whether the kernel is one that the rule is about.
+    pub(super) fn applies(&self, kernel: Option<&Kernel>, qemu: Option<Version>) -> Option<bool> {
+        match self.qemu.contain(qemu) {
+            true => self.kernels.contain(kernel),
+            false => Some(false),
+        }
     }
 
     /// The rule's page in the documentation.

@@ -5,7 +5,7 @@ use crate::configuration::{self, Hints, Kind};
 use fix::fixed;
 
 fn target(kernel: &str, qemu: &str) -> Target {
-    Target { kernel: Version::parse(kernel), qemu: Version::parse(qemu), ..Target::default() }
+    Target { kernel: Kernel::parse(kernel, None), qemu: Version::parse(qemu), ..Target::default() }
 }
 
 fn judge(text: &str, target: &Target) -> Report {
@@ -84,7 +84,8 @@ fn a_lasting_predicted_inhibit_is_never_without_an_error() {
             let report = lint(&contents, text, &target, "test");
             for vm in &contents.vms {
                 for vendor in [Vendor::Amd, Vendor::Intel] {
-                    let predicted = crate::inhibit::predict(vendor, target.kernel, target.qemu, vm);
+                    let predicted =
+                        crate::inhibit::predict(vendor, target.kernel.as_ref(), target.qemu, vm);
                     for one in predicted.iter().filter(|one| one.is_lasting()) {
                         let said = report.diagnostics.iter().any(|d| {
                             d.inhibit == Some(one.reason)
@@ -110,7 +111,7 @@ fn vendor_and_versions_of_the_target_decide_which_rules_speak() {
         (vec![Vendor::Amd], "5.5", vec![]),
         (vec![Vendor::Intel], "5.15", vec![]),
     ] {
-        let target = Target { vendors, kernel: Version::parse(kernel), qemu: None };
+        let target = Target { vendors, kernel: Kernel::parse(kernel, None), qemu: None };
         assert_eq!(ids(&judge(default, &target), Answer::No), expected, "{target:?}");
     }
 }

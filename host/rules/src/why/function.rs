@@ -7,13 +7,10 @@
 use super::Observation;
 use crate::capability::Report;
 use crate::finding::{Answer, Evidence, Finding, Fix, Needs, Severity};
-use crate::host::{Facts, RunningVm, Signalling, VfioInterrupt};
+use crate::host::{Facts, KernelFeature, RunningVm, Signalling, VfioInterrupt};
 use crate::vm::VmConfiguration;
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// From this version on KVM looks again when AVIC becomes active or inhibited.
-const LOOKS_AGAIN: (u16, u16) = (6, 17);
 
 /// Where KVM sent an interrupt at last: `kvm_pi_irte_update`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -255,8 +252,7 @@ impl Circumstances<'_> {
     }
 
     fn decides_once(&self) -> bool {
-        let kernel = self.facts.kernel.get();
-        kernel.and_then(|kernel| kernel.has_since(LOOKS_AGAIN.0, LOOKS_AGAIN.1)) == Some(false)
+        self.facts.kernel_has(KernelFeature::PostingLooksAgain) == Some(false)
     }
 
     fn evidence(&self, address: &str, interrupts: &[FunctionInterrupt]) -> Vec<Evidence> {

@@ -163,7 +163,8 @@ pub fn run(text: &str) -> Result<Vec<Command<'_>>, InputError> {
 /// is known to.
 pub fn sourced(text: &str, shell: Shell) -> Result<State<'_>, String> {
     let tokens = Lexer::exact_tokens(text)?;
-    let tree = parse_exact(&tokens).ok_or("no shell would take it: a keyword or sign is misplaced")?;
+    let tree =
+        parse_exact(&tokens).ok_or("no shell would take it: a keyword or sign is misplaced")?;
     let mut run = Run::new(text, Reading::Exact(shell));
     let mut state = State::default();
     run.list(&tree, &mut state);
@@ -399,9 +400,30 @@ impl<'a, 't> Run<'a, 't> {
             return;
         }
         const CHANGING: [&str; 24] = [
-            ".", "source", "eval", "read", "mapfile", "readarray", "getopts", "declare", "typeset",
-            "local", "let", "set", "shift", "trap", "exec", "exit", "return", "alias", "command",
-            "builtin", "shopt", "!", "coproc", "time",
+            ".",
+            "source",
+            "eval",
+            "read",
+            "mapfile",
+            "readarray",
+            "getopts",
+            "declare",
+            "typeset",
+            "local",
+            "let",
+            "set",
+            "shift",
+            "trap",
+            "exec",
+            "exit",
+            "return",
+            "alias",
+            "command",
+            "builtin",
+            "shopt",
+            "!",
+            "coproc",
+            "time",
         ];
         match command.text.as_ref() {
             "export" | "readonly" if prefix.is_empty() => {
@@ -423,7 +445,8 @@ impl<'a, 't> Run<'a, 't> {
                 self.fault.get_or_insert(format!("its command '{name}' may change any setting"));
             }
             ":" | "export" | "readonly" | "unset" if !prefix.is_empty() => {
-                self.fault.get_or_insert("an assignment stands before a command of the shell".into());
+                self.fault
+                    .get_or_insert("an assignment stands before a command of the shell".into());
             }
             "printf" if rest.get(1).is_some_and(|word| word.text == "-v") => {
                 self.fault.get_or_insert("its command 'printf -v' sets a variable".into());

@@ -60,10 +60,8 @@ impl<'t> Lexer<'t> {
             let Some(token) = token else { return Ok(found) };
             if let Token::Operator(operator) = &token {
                 let written = text[before..lexer.at].trim_start_matches([' ', '\t']);
-                let follows_word = matches!(
-                    found.last(),
-                    Some(Token::Word(_) | Token::Operator(Operator::Close))
-                );
+                let follows_word =
+                    matches!(found.last(), Some(Token::Word(_) | Token::Operator(Operator::Close)));
                 let is_alone = written.ends_with(['&', ';']) && *operator == Operator::End;
                 if is_alone && written.ends_with('&') {
                     return Err("it starts something in the background".into());

@@ -171,7 +171,8 @@ impl<'a, 't> Parser<'a, 't> {
                     let before = self.at;
                     let node = self.node();
                     let is_misplaced = |word: &str| {
-                        ["then", "elif", "else", "fi", "do", "done", "esac", "}", "in"].contains(&word)
+                        ["then", "elif", "else", "fi", "do", "done", "esac", "}", "in"]
+                            .contains(&word)
                     };
                     self.is_broken |= match &node {
                         Node::Simple(simple) => simple

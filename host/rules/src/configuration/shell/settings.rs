@@ -6,8 +6,8 @@
 //! else than what was meant. Left out: what [`sourced`] cannot follow, which is refused as well.
 
 use super::Word;
-use super::flow::{State, Value, sourced};
 pub use super::flow::Shell;
+use super::flow::{State, Value, sourced};
 use super::lexer::{Lexer, Token};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -120,10 +120,14 @@ pub fn differ_in_one_word(before: &str, after: &str) -> bool {
 
 fn state(text: &str, shell: Shell) -> Result<State<'_>, String> {
     if text.starts_with('\u{feff}') {
-        return Err("it starts with a byte order mark, which the shell takes for part of a command".into());
+        return Err(
+            "it starts with a byte order mark, which the shell takes for part of a command".into(),
+        );
     }
     if text.contains('\r') {
-        return Err("its lines end with CR LF, and the shell takes CR for part of the values".into());
+        return Err(
+            "its lines end with CR LF, and the shell takes CR for part of the values".into()
+        );
     }
     if text.contains(['\0', char::REPLACEMENT_CHARACTER]) {
         return Err("it is not plain text".into());
@@ -286,7 +290,8 @@ impl Settings {
     fn has(&self, text: &str, wanted: &Wanted<'_>, word: &str) -> bool {
         self.shells.iter().all(|shell| {
             let values = state(text, *shell).map(|state| values(&state)).unwrap_or_default();
-            let mut words = wanted.variables.iter().filter_map(|name| values.get(*name)).flatten().flatten();
+            let mut words =
+                wanted.variables.iter().filter_map(|name| values.get(*name)).flatten().flatten();
             words.any(|given| given == word)
         })
     }
@@ -301,7 +306,9 @@ impl Settings {
         let mut may_hide = false;
         for shell in &self.shells {
             let state = state(&self.text, *shell)?;
-            for (name, value) in state.variables().filter(|(name, _)| wanted.variables.contains(name)) {
+            for (name, value) in
+                state.variables().filter(|(name, _)| wanted.variables.contains(name))
+            {
                 let Value::Text(value) = value else {
                     return Err(format!("what {name} holds depends on a condition"));
                 };
@@ -331,11 +338,13 @@ impl Settings {
         let before = self.edited(&edits);
         let words = missing.join(" ");
         let is_assigned = |name: &&&str| !assignments(&self.text, name).is_empty();
-        let Some(name) = wanted.variables.iter().find(is_assigned).or(wanted.variables.first()) else {
+        let Some(name) = wanted.variables.iter().find(is_assigned).or(wanted.variables.first())
+        else {
             return Err("no variable holds such words".into());
         };
         let places = assignments(&self.text, name);
-        let inside = places.iter().rev().take(MAX_PLACES).flat_map(|at| self.inside(&edits, at, &words));
+        let inside =
+            places.iter().rev().take(MAX_PLACES).flat_map(|at| self.inside(&edits, at, &words));
         let line = match places.is_empty() {
             true => format!("{name}=\"{words}\"\n"),
             false => format!("{name}=\"${name} {words}\"\n"),
@@ -349,7 +358,8 @@ impl Settings {
             let kept = |words: &[String]| -> Vec<String> {
                 words.iter().filter(|word| !is_new(word)).cloned().collect()
             };
-            let (old, new) = (before.iter().filter(is_new).count(), after.iter().filter(is_new).count());
+            let (old, new) =
+                (before.iter().filter(is_new).count(), after.iter().filter(is_new).count());
             match variable == *name {
                 true => kept(before) == kept(after) && new == old + missing.len(),
                 false => before == after,
@@ -383,7 +393,9 @@ impl Settings {
             let gap = gap(at.end);
             ways.push(match value.is_empty() {
                 true => edits.with([(start, format!("\"{words}\""))]),
-                false => edits.with([(start, "\"".to_owned()), (at.end, format!("{gap}{words}\""))]),
+                false => {
+                    edits.with([(start, "\"".to_owned()), (at.end, format!("{gap}{words}\""))])
+                }
             });
         }
         ways.push(edits.with([(at.end, format!("\" {words}\""))]));
@@ -467,7 +479,8 @@ fn others_are_kept(
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let has_open = new.values().any(Option::is_none);
     for name in names.into_iter().filter(|name| old.get(*name) != new.get(*name)) {
-        let mentions = |text: &str| text.contains(&format!("${name}")) || text.contains(&format!("${{{name}"));
+        let mentions =
+            |text: &str| text.contains(&format!("${name}")) || text.contains(&format!("${{{name}"));
         if is_used_by_command(text, mentions) {
             return Err(format!("a command in it uses {name}"));
         }
@@ -475,7 +488,8 @@ fn others_are_kept(
             continue;
         }
         let is_hidden = |text: &String| text.contains('$') && text.contains(name.as_str());
-        let is_setting = name.starts_with("GRUB_") || !old.contains_key(name) || !new.contains_key(name);
+        let is_setting =
+            name.starts_with("GRUB_") || !old.contains_key(name) || !new.contains_key(name);
         if is_setting || has_open || new.values().flatten().any(is_hidden) {
             return Err(format!("{name} would change as well"));
         }

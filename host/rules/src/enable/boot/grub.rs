@@ -18,8 +18,9 @@ pub fn edit(
     planned: &mut Planned,
     arguments: &Arguments,
 ) -> Result<Vec<Action>, String> {
-    let is_one =
-        |path: &str| path == DEFAULTS || path.starts_with("/etc/default/grub.d/") && path.ends_with(".cfg");
+    let is_one = |path: &str| {
+        path == DEFAULTS || path.starts_with("/etc/default/grub.d/") && path.ends_with(".cfg")
+    };
     let mut files: Vec<(&str, String)> = facts
         .boot
         .files
