@@ -37,7 +37,7 @@ pub struct Arguments {
     /// CPUs it is to run on; without it both, or for a host's snapshot its own
     #[arg(long, value_enum)]
     target: Option<TargetVendor>,
-    /// Host kernel it is to run on, as a version or as uname -r prints it; without it what the input
+    /// Host kernel it is to run on, a version or what uname -r prints; without it what the input
     /// tells, or the newest that the rules know
     #[arg(long, value_name = "RELEASE", value_parser = kernel)]
     kernel: Option<Kernel>,
@@ -190,6 +190,7 @@ fn target(input: &Input, arguments: &Arguments) -> Target {
         vendors,
         kernel: arguments.kernel.clone().or_else(|| input.kernel.clone()),
         qemu: arguments.qemu,
+        elsewhere: input.elsewhere.clone(),
     }
 }
 

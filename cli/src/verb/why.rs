@@ -21,7 +21,8 @@ use trace::inhibit::Numbering;
     after_help = "Exit status: 0 every machine uses it, 1 one does not, 2 usage, 3 could not tell."
 )]
 pub struct Arguments {
-    /// A machine's name or process number; all of them if not given
+    /// A machine's name, process number, VMID, UUID, libvirt's number, pod or systemd scope; all of
+    /// them if not given
     #[arg(value_name = "VM|PID")]
     machine: Option<String>,
     /// Every running machine
@@ -103,10 +104,7 @@ pub fn chosen<'f>(facts: &'f Facts, wanted: Option<&str>) -> anyhow::Result<Vec<
         }
         (None, None) => bail!("the running virtual machines were not recorded"),
     };
-    let matches = |vm: &&RunningVm| {
-        wanted
-            .is_none_or(|wanted| vm.name.as_deref() == Some(wanted) || vm.pid.to_string() == wanted)
-    };
+    let matches = |vm: &&RunningVm| wanted.is_none_or(|wanted| why::is_called(vm, wanted));
     let found: Vec<&RunningVm> = all.iter().filter(matches).collect();
     if found.is_empty()
         && let Some(wanted) = wanted

@@ -31,6 +31,7 @@ pub fn facts(inputs: &Inputs) -> Facts {
         distribution: inputs
             .first_text(&["etc/os-release", "usr/lib/os-release"])
             .and_then(|text| Ok(os_release(&text))),
+        foreign: foreign(inputs),
         cpus: cpu::kinds(inputs),
         modules: modules(inputs),
         iommus,
@@ -75,6 +76,25 @@ fn kernel(inputs: &Inputs, log: &Fact<Vec<String>>) -> Fact<Kernel> {
         Some(kernel) => Fact::value(log.place.clone(), kernel),
         None => release.and_then(|_| Err("not recorded in this input".into())),
     }
+}
+
+/// What /proc/cpuinfo and lscpu say on other architectures.
+fn foreign(inputs: &Inputs) -> Option<&'static str> {
+    const MARKS: [(&str, &str); 6] = [
+        ("CPU implementer", "an arm64"),
+        ("aarch64", "an arm64"),
+        ("rv64", "a RISC-V"),
+        ("IBM/S390", "an s390x"),
+        ("ppc64", "a POWER"),
+        ("LoongArch", "a LoongArch"),
+    ];
+    let text = inputs.first_text(&["proc/cpuinfo", "sos_commands/processor/lscpu", "lscpu"]);
+    let text = text.get()?;
+    let is_x86 = ["GenuineIntel", "AuthenticAMD", "HygonGenuine", "flags"]
+        .iter()
+        .any(|mark| text.contains(mark));
+    let found = MARKS.iter().find(|(mark, _)| text.contains(mark)).filter(|_| !is_x86);
+    found.map(|(_, name)| *name)
 }
 
 fn command_line(inputs: &Inputs, log: &Fact<Vec<String>>) -> Fact<String> {

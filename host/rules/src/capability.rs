@@ -39,6 +39,9 @@ pub struct Report {
     pub kernel: Option<String>,
     /// One line for each kind of core: its numbers, brand and signature.
     pub processors: Vec<String>,
+    /// A host of another architecture: "an arm64".
+    #[serde(skip)]
+    pub foreign: Option<&'static str>,
     /// What the input describes, and so what is answered.
     pub scope: Scope,
     /// The answer in three sentences.
@@ -108,6 +111,7 @@ pub fn check(facts: &Facts) -> Report {
         origin: facts.origin.clone(),
         kernel: facts.kernel.get().map(|kernel| kernel.release.clone()),
         processors: facts.cpus.iter().map(describe).collect(),
+        foreign: facts.foreign.filter(|_| facts.cpus.iter().all(|cpu| cpu.vendor.is_none())),
         scope: if facts.has_kernel() { Scope::Host } else { Scope::Hardware },
         summary: Summary::unknown(),
         answers,
@@ -386,6 +390,32 @@ fn without_cause(facts: &Facts, draft: Draft, feature: Feature, active: Answer) 
 /// The option as given to the module, on the kernel command line or in modprobe.d.
 fn asked(facts: &Facts, module: &str, option: &str) -> Option<(String, String)> {
     facts.given_option(module, option)
+}
+
+/// The parameter reads N although files of modprobe.d or the kernel command line ask for it: the
+/// module was loaded before they did, or from an initial RAM disk that has older ones. With the
+/// reason, what was read, and what mends it.
+fn asked_for_and_not_loaded(
+    facts: &Facts,
+    feature: Feature,
+) -> Option<(String, Evidence, (String, Needs))> {
+    let Parameter { module, name, .. } = feature.parameter();
+    let (value, place) =
+        asked(facts, module, name).filter(|(text, _)| boolean(text) == Some(true))?;
+    if parameter(facts, module, name).0 != Some(false) {
+        return None;
+    }
+    let evidence = Evidence::new(format!("option {name}"), place.clone(), value);
+    let reason = format!(
+        "{name} is asked for in {place}, but the module was loaded without it: before the file said so, or from an \
+         initial RAM disk that has an older copy"
+    );
+    let is_builtin = reload(facts, module) == Needs::Reboot;
+    let fix = match is_builtin {
+        true => "reboot".to_owned(),
+        false => format!("modprobe -r {module} {COMMON_MODULE} && modprobe {module}"),
+    };
+    Some((reason, evidence, (fix, reload(facts, module))))
 }
 
 /// What it takes to give a module other options.

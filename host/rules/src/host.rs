@@ -16,7 +16,7 @@ pub use iommu::{AmdFeatures, Iommu, IommuKind};
 pub use kernel::{Kernel, KernelFeature};
 pub use table::{Dmar, Ivhd, Ivrs, Madt};
 
-use crate::configuration::module_options;
+use crate::configuration::{InputError, ModuleOption, module_options};
 use crate::feature::{AMD_MODULE, INTEL_MODULE};
 use crate::finding::Evidence;
 use crate::position::Lines;
@@ -178,6 +178,9 @@ pub struct Facts {
     pub command_line: Fact<String>,
     /// Fields of `/etc/os-release` by name: `ID`, `VERSION_ID`, …
     pub distribution: Fact<BTreeMap<String, String>>,
+    /// A processor that is not x86's, such as "an arm64"; `None` where nothing says so.
+    #[serde(skip)]
+    pub foreign: Option<&'static str>,
     /// One entry for each kind of core.
     pub cpus: Vec<CpuKind>,
     /// By name; a module that is absent was looked for and is not loaded.
@@ -302,13 +305,39 @@ impl Facts {
 
     /// The value modprobe.d gives to a module's option, with the file: the last one read counts.
     pub fn modprobe_option(&self, module: &str, option: &str) -> Option<(String, String)> {
-        let files = self.modprobe.get()?;
+        // `install` lines act last, whatever file they are in.
+        let installed = self.last_option(module, option, module_options::installed);
+        installed.or_else(|| self.last_option(module, option, module_options::given))
+    }
+
+    /// All that files of modprobe.d and the kernel command line give modules and the kernel.
+    pub fn given_options(&self) -> Vec<ModuleOption> {
+        let files = self.modprobe.get().into_iter().flatten();
+        let mut all: Vec<ModuleOption> = files
+            .flat_map(|file| module_options::modprobe(&Lines::new(&file.text)).unwrap_or_default())
+            .collect();
+        if let Some(text) = self.command_line.get() {
+            all.extend(module_options::kernel_command_line(&Lines::new(text)).unwrap_or_default());
+        }
+        all
+    }
+
+    /// The option that a line `install MODULE …` gives, which no other line overrides.
+    pub fn installed_option(&self, module: &str, option: &str) -> Option<(String, String)> {
+        self.last_option(module, option, module_options::installed)
+    }
+
+    fn last_option(
+        &self,
+        module: &str,
+        option: &str,
+        read: impl Fn(&Lines<'_>) -> Result<Vec<ModuleOption>, InputError>,
+    ) -> Option<(String, String)> {
         let mut found = None;
-        for file in files {
+        for file in self.modprobe.get()? {
             let lines = Lines::new(&file.text);
             // A file that is too long for a configuration is none.
-            let options = module_options::modprobe(&lines).unwrap_or_default();
-            for given in options {
+            for given in read(&lines).unwrap_or_default() {
                 if same_parameter(&given.module, module) && same_parameter(&given.name, option) {
                     let value = given.value.unwrap_or_else(|| "1".to_owned());
                     found = Some((value, file.path.clone()));

@@ -17,7 +17,7 @@ mod suppression;
 #[cfg(test)]
 mod tests;
 
-use crate::configuration::Contents;
+use crate::configuration::{Contents, ModuleOption};
 use crate::finding::{Answer, Evidence, Finding, Fix, Position, Severity};
 use crate::host::Kernel;
 use crate::inhibit::{Reason, Vendor};
@@ -37,11 +37,18 @@ pub struct Target {
     pub kernel: Option<Kernel>,
     /// `None` means the newest that the rules know.
     pub qemu: Option<Version>,
+    /// What other files of the same host give modules and the kernel.
+    pub elsewhere: Vec<ModuleOption>,
 }
 
 impl Default for Target {
     fn default() -> Self {
-        Self { vendors: vec![Vendor::Amd, Vendor::Intel], kernel: None, qemu: None }
+        Self {
+            vendors: vec![Vendor::Amd, Vendor::Intel],
+            kernel: None,
+            qemu: None,
+            elsewhere: Vec::new(),
+        }
     }
 }
 
@@ -218,7 +225,8 @@ fn option_diagnostics(
             continue;
         }
         let mut outcome = Outcome::new(rule, lines.position(0, 0));
-        let options = Options { contents, kernel, vendors: &vendors };
+        let elsewhere = &target.elsewhere;
+        let options = Options { contents, kernel, vendors: &vendors, elsewhere };
         check(&options, &mut outcome);
         outcome.open_unless(applies, kernel);
         found.extend(outcome.found.into_iter().map(|one| {
@@ -280,6 +288,8 @@ struct Options<'a> {
     contents: &'a Contents,
     kernel: Option<&'a Kernel>,
     vendors: &'a [Vendor],
+    /// What other files of the same host give.
+    elsewhere: &'a [ModuleOption],
 }
 
 /// What a rule says.

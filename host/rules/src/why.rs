@@ -7,11 +7,13 @@
 
 mod function;
 mod line;
+mod name;
 #[cfg(test)]
 mod tests;
 
 pub use function::{Function, FunctionInterrupt, Route};
 pub use line::change;
+pub use name::{is_called, names};
 
 use crate::capability::Report;
 use crate::configuration::{self, Hints, Kind};
@@ -258,7 +260,7 @@ fn causes(
             fix: inhibit
                 .duration
                 .is_lasting()
-                .then(|| line::change(inhibit.reason, configuration, vm))
+                .then(|| line::change(inhibit.reason, configuration, vm, &facts.definitions))
                 .flatten(),
             inhibit,
         })

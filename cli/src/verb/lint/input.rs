@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use facts::inputs::Content;
-use rules::configuration::{Kind, MAX_BYTES};
+use rules::configuration::{Kind, MAX_BYTES, ModuleOption};
 use rules::host::Kernel;
 use rules::host::cpu::Vendor as CpuVendor;
 use rules::inhibit::Vendor;
@@ -20,6 +20,8 @@ pub struct Input {
     /// What its host says.
     pub vendors: Vec<Vendor>,
     pub kernel: Option<Kernel>,
+    /// What all files of the host give modules and the kernel.
+    pub elsewhere: Vec<ModuleOption>,
 }
 
 /// Where a text comes from, and so whether it can be mended.
@@ -37,7 +39,15 @@ impl Input {
             Ok((text, false)) => (Ok(text), Origin::Fixed("it is no UTF-8 text")),
             Err(why) => (Err(why), source),
         };
-        Self { name, source, text, kind: None, vendors: Vec::new(), kernel: None }
+        Self {
+            name,
+            source,
+            text,
+            kind: None,
+            vendors: Vec::new(),
+            kernel: None,
+            elsewhere: Vec::new(),
+        }
     }
 
     /// Why `--fix` cannot change it.
@@ -69,6 +79,8 @@ const ARCHIVE: &str = "an archive is a record of a host; unpack it, or mend the 
 const RUNNING: &str = "it is what runs, made by the kernel; mend what it was started from";
 const RECORDED: &str = "it is a record of what ran, and nothing is started from it";
 const PACKAGED: &str = "it belongs to a package; a file of the same name in /etc hides it";
+const ENTRY: &str =
+    "boot loader entries are made by tools, which make them again; avicenna enable knows which";
 const LIVE: &str = "this host's own files are changed by avicenna enable, which can take it back";
 
 /// Why a named file, folder or archive cannot be mended at all.
@@ -200,6 +212,7 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
         facts.cpus.iter().filter_map(|cpu| vendor(cpu.vendor.as_ref()?)).collect();
     vendors.sort();
     vendors.dedup();
+    let elsewhere = facts.given_options();
     for (name, content) in inputs.files() {
         let Some(kind) = kind_of(name) else { continue };
         let bytes = match content {
@@ -212,6 +225,10 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
         let is_empty = input.text.as_ref().is_ok_and(|text| text.trim().is_empty());
         let concerns = match (&input.text, kind) {
             (Ok(text), Kind::Modprobe) => text.contains("kvm"),
+            // Drop-ins have other settings too.
+            (Ok(text), Kind::KernelCommandLine) if name.contains("/grub.d/") => {
+                text.contains("GRUB_CMDLINE_LINUX")
+            }
             (Ok(text), Kind::ProcessCommandLine) => {
                 rules::configuration::read(name, text, Some(kind), &Default::default()).is_ok()
             }
@@ -224,6 +241,7 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
             kind: Some(kind),
             vendors: vendors.clone(),
             kernel: kernel.clone(),
+            elsewhere: elsewhere.clone(),
             ..input
         });
     }
@@ -234,6 +252,8 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
 fn origin(host: &Path, name: &str) -> Origin {
     if let Some(why) = refusal(host) {
         Origin::Fixed(why)
+    } else if name.starts_with("boot/") || name.starts_with("efi/") {
+        Origin::Fixed(ENTRY)
     } else if name.starts_with("etc/") {
         Origin::File(host.join(name))
     } else if name.starts_with("usr/") || name.starts_with("lib/") {
@@ -259,12 +279,22 @@ fn kind_of(path: &str) -> Option<Kind> {
         path.strip_prefix(folder)
             .is_some_and(|rest| !rest.contains('/') && rest.ends_with(extension))
     };
+    const MODPROBE: [&str; 5] = [
+        "etc/modprobe.d/",
+        "run/modprobe.d/",
+        "usr/local/lib/modprobe.d/",
+        "usr/lib/modprobe.d/",
+        "lib/modprobe.d/",
+    ];
+    const ENTRIES: [&str; 3] =
+        ["boot/loader/entries/", "boot/efi/loader/entries/", "efi/loader/entries/"];
     if path == "proc/cmdline" || path == "etc/default/grub" || path == "etc/kernel/cmdline" {
         Some(Kind::KernelCommandLine)
-    } else if ["etc/modprobe.d/", "run/modprobe.d/", "usr/lib/modprobe.d/", "lib/modprobe.d/"]
-        .iter()
-        .any(|folder| is_in(folder, ".conf"))
+    } else if is_in("etc/default/grub.d/", ".cfg")
+        || ENTRIES.iter().any(|folder| is_in(folder, ".conf"))
     {
+        Some(Kind::KernelCommandLine)
+    } else if MODPROBE.iter().any(|folder| is_in(folder, ".conf")) {
         Some(Kind::Modprobe)
     } else if ["etc/libvirt/qemu/", "run/libvirt/qemu/", "var/run/libvirt/qemu/"]
         .iter()
@@ -306,6 +336,9 @@ mod tests {
             ("proc/4711/cmdline", Some(Kind::ProcessCommandLine)),
             ("proc/self/cmdline", None),
             ("etc/modprobe.d/kvm.conf", Some(Kind::Modprobe)),
+            ("usr/local/lib/modprobe.d/kvm.conf", Some(Kind::Modprobe)),
+            ("etc/default/grub.d/50-cloud.cfg", Some(Kind::KernelCommandLine)),
+            ("boot/loader/entries/a.conf", Some(Kind::KernelCommandLine)),
             ("etc/modprobe.d/kvm.conf.bak", None),
             ("etc/libvirt/qemu/a.xml", Some(Kind::LibvirtXml)),
             ("etc/libvirt/qemu/networks/default.xml", None),

@@ -3,6 +3,7 @@
 
 mod enable;
 mod fixture;
+mod habits;
 mod mutation;
 mod real;
 mod script;

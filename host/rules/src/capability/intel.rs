@@ -359,6 +359,11 @@ fn apicv_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Finding {
     }
     let given =
         asked(facts, INTEL_MODULE, "enable_apicv").filter(|(text, _)| boolean(text) == Some(false));
+    if let Some((reason, evidence, (line, needs))) =
+        super::asked_for_and_not_loaded(facts, Feature::Apicv).filter(|_| value == Some(false))
+    {
+        return draft.evidence(evidence).fix(line, needs).answer(Answer::No, &reason);
+    }
     match (value, given) {
         (Some(_), Some((text, place))) => draft
             .evidence(Evidence::new("option enable_apicv", place.clone(), text.clone()))
@@ -383,7 +388,7 @@ fn is_builtin(facts: &Facts) -> bool {
 fn switch_on(facts: &Facts, option: &str) -> String {
     match is_builtin(facts) {
         true => format!("kvm_intel.{option} on the kernel command line"),
-        false => format!("echo 'options kvm_intel {option}' >/etc/modprobe.d/avicenna.conf"),
+        false => format!("echo 'options kvm_intel {option}' >>/etc/modprobe.d/avicenna.conf"),
     }
 }
 

@@ -33,7 +33,17 @@ pub fn avic_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Findin
         Some((line, needs)) => draft.fix(line, needs),
         None => draft,
     };
+    let was_on = facts.log_line("AVIC enabled").filter(|line| line.contains("kvm_amd"));
     match value {
+        Some(_) if was_on.is_some() && !cause.is_hard => draft
+            .evidence_all(was_on.map(|line| Evidence::new("kernel log", "dmesg", line)))
+            .answer(
+                Answer::No,
+                &format!(
+                    "{}; the kernel log says that it was on when the module was loaded before",
+                    cause.reason
+                ),
+            ),
         Some(_) => draft.answer(Answer::No, &cause.reason),
         None if driver.answer == Answer::No => draft.answer(Answer::No, &driver.reason),
         None if fact.get().is_some() => {
@@ -72,6 +82,9 @@ fn why_off(facts: &Facts, cpus: &[Finding]) -> Cause {
     if let Some(cause) = options_off(facts) {
         return cause;
     }
+    if let Some(cause) = asked_for_and_not_loaded(facts, Feature::Avic) {
+        return cause;
+    }
     let kernel = facts.kernel.evidence("kernel", |kernel| kernel.release.clone());
     let fix = Some(switch_on(facts, "avic=1"));
     match facts.kernel_has(KernelFeature::AvicByDefault) {
@@ -85,6 +98,12 @@ fn why_off(facts: &Facts, cpus: &[Finding]) -> Cause {
             ..cause("not asked for; whether this kernel's default is off or automatic is not known")
         },
     }
+}
+
+/// An option that the files give and the loaded module was not given.
+fn asked_for_and_not_loaded(facts: &Facts, feature: Feature) -> Option<Cause> {
+    let (reason, evidence, fix) = super::asked_for_and_not_loaded(facts, feature)?;
+    Some(Cause { reason, evidence: vec![evidence], fix: Some(fix), is_hard: false })
 }
 
 /// What options forbid; all of it at once, so that one reload is enough.
@@ -141,7 +160,7 @@ fn switch_on(facts: &Facts, option: &str) -> (String, Needs) {
         (format!("kvm_amd.{option} on the kernel command line"), Needs::Reboot)
     } else {
         (
-            format!("echo 'options kvm_amd {option}' >/etc/modprobe.d/avicenna.conf"),
+            format!("echo 'options kvm_amd {option}' >>/etc/modprobe.d/avicenna.conf"),
             Needs::ModuleReload,
         )
     }

@@ -101,7 +101,14 @@ fn hardware(report: &Report) -> Sentence {
     let is_virtual = subject != "this hardware";
     let answers = || needed.processor.iter().map(|(row, name)| (report.all(*row), *name));
     let answer = answers().fold(Answer::Yes, |all, (one, _)| all.and(one));
+    // The module refuses where it finds no AVIC, unless it is forced.
+    let module = if vendor == Vendor::Amd { Row::KvmAvic } else { Row::KvmApicv };
+    let disagrees = answer == Answer::No && report.answer(module) == Some(Answer::Yes);
     let text = match answers().find(|(one, _)| *one == answer) {
+        Some((_, name)) if disagrees => format!(
+            "{subject} does it, though its CPUID shows no {name}: the module says that it is on, forced by force_avic, or the \
+             CPUID is that of another host"
+        ),
         Some((Answer::No, name)) if is_virtual => {
             format!("{subject} cannot: its hypervisor shows it no {name}")
         }
@@ -115,7 +122,7 @@ fn hardware(report: &Report) -> Sentence {
         ),
         _ => format!("{subject} can: {}", capable(report, vendor, needed.iommu)),
     };
-    Sentence { answer, text }
+    Sentence { answer: if disagrees { Answer::Yes } else { answer }, text }
 }
 
 /// What a capable processor has, and what its IOMMUs add.
@@ -155,7 +162,15 @@ fn without_processor(report: &Report) -> Sentence {
         .filter(|row| report.answer(*row).is_some())
         .map(|row| report.all(row))
         .collect();
-    let nothing = || "no processor is described in this input".to_owned();
+    let nothing = || match &report.foreign {
+        Some(machine) => {
+            format!("this is {machine} host: AVIC and APICv are x86's")
+        }
+        None => "no processor is described in this input".to_owned(),
+    };
+    if report.foreign.is_some() {
+        return Sentence { answer: Answer::No, text: nothing() };
+    }
     let (answer, text) = match units.iter().fold(Answer::Yes, |all, one| all.and(*one)) {
         _ if units.is_empty() => match report.answer(Row::IommuTableRemapping) {
             Some(Answer::No) => {

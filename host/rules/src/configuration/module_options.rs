@@ -3,7 +3,7 @@
 //!
 //! Sources: `modprobe.d(5)`, the kernel's `Documentation/admin-guide/kernel-parameters.rst`,
 //! `/etc/default/grub`, the Boot Loader Specification. Left out: modprobe commands other than
-//! `options`.
+//! `options` and `install`.
 
 use super::InputError;
 use super::shell::MAX_WORDS;
@@ -92,10 +92,12 @@ fn grub_value(line: &str) -> Option<(usize, &str)> {
     Some((name.len() + 1 + usize::from(quote), inner))
 }
 
-/// One `options MODULE …` of a `modprobe.d` file.
+/// One `options MODULE …` or `install MODULE …` of a `modprobe.d` file.
 struct Statement {
     /// With its line ends.
     range: Range<usize>,
+    /// Runs a command in place of loading the module.
+    is_install: bool,
     module: String,
     words: Vec<Range<usize>>,
 }
@@ -115,13 +117,44 @@ fn statements(text: &str) -> Vec<Statement> {
             continues = is_continued(line);
         }
         let mut parts = parts.into_iter();
-        let is_options = parts.next().is_some_and(|word| &text[word] == "options");
-        if let Some(module) = parts.next().filter(|_| is_options) {
+        let command = parts.next().map_or("", |word| &text[word]);
+        if let Some(module) = parts.next().filter(|_| ["options", "install"].contains(&command)) {
             let module = text[module].replace('-', "_");
-            found.push(Statement { range: start..end, module, words: parts.collect() });
+            let is_install = command == "install";
+            let words = parts.collect();
+            found.push(Statement { range: start..end, is_install, module, words });
         }
     }
     found
+}
+
+impl Statement {
+    /// The options that an `install` line gives where it does nothing but load the module
+    /// (`/sbin/modprobe --ignore-install MODULE NAME=VALUE…`); `None` for any other command.
+    fn installed_options(&self, text: &str) -> Option<Vec<Range<usize>>> {
+        let word = |range: &Range<usize>| &text[range.clone()];
+        let (program, rest) = self.words.split_first()?;
+        let is_loader = word(program).rsplit('/').next() == Some("modprobe");
+        let mut ignores = false;
+        let mut is_loaded = false;
+        let mut options = Vec::new();
+        for range in rest {
+            match word(range) {
+                "--ignore-install" | "-i" => ignores = true,
+                "$CMDLINE_OPTS" => {}
+                name if !is_loaded && name.replace('-', "_") == self.module => is_loaded = true,
+                text if is_loaded
+                    && text.contains('=')
+                    && !text.contains(['$', '`', ';', '|', '&']) =>
+                {
+                    options.push(range.clone());
+                }
+                text if text.starts_with('-') && !is_loaded => {}
+                _ => return None,
+            }
+        }
+        (is_loader && ignores && is_loaded).then_some(options)
+    }
 }
 
 /// Only a backslash right before the line end continues a line.
@@ -133,15 +166,50 @@ fn content(line: &str) -> &str {
     line.strip_suffix("\\\n").unwrap_or(line)
 }
 
-/// Options of a `modprobe.d` file. A `#` behind them begins no comment: modprobe passes it on with
-/// all that follows, and the kernel takes what it knows.
+/// Options of a `modprobe.d` file, those of `install` lines last, as the module is given them. A
+/// `#` behind them begins no comment: modprobe passes it on with all that follows, and the kernel
+/// takes what it knows. An `install` line that is not followed is an open option, `$(…)`.
 pub fn modprobe(lines: &Lines<'_>) -> Result<Vec<ModuleOption>, InputError> {
+    let mut found = given(lines)?;
+    found.extend(installed(lines)?);
+    Ok(found)
+}
+
+/// Those of `options` lines.
+pub fn given(lines: &Lines<'_>) -> Result<Vec<ModuleOption>, InputError> {
     let text = lines.text();
     let mut found = Vec::new();
-    for statement in statements(text) {
-        for word in statement.words {
+    for statement in statements(text).iter().filter(|statement| !statement.is_install) {
+        for word in &statement.words {
             if !text[word.clone()].starts_with('#') {
-                push(&mut found, option(&statement.module, word, lines), lines)?;
+                push(&mut found, option(&statement.module, word.clone(), lines), lines)?;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Those of `install` lines, which come behind all `options` of all files.
+pub fn installed(lines: &Lines<'_>) -> Result<Vec<ModuleOption>, InputError> {
+    let text = lines.text();
+    let mut found = Vec::new();
+    for statement in statements(text).iter().filter(|statement| statement.is_install) {
+        match statement.installed_options(text) {
+            Some(words) => {
+                for word in words {
+                    push(&mut found, option(&statement.module, word, lines), lines)?;
+                }
+            }
+            None => {
+                let at = lines.position(statement.range.start, statement.range.end);
+                let line = text[statement.range.clone()].trim().replace('\n', " ");
+                let module = statement.module.clone();
+                let name = format!("$({line})");
+                push(
+                    &mut found,
+                    ModuleOption { module, name, value: None, at, value_at: at },
+                    lines,
+                )?;
             }
         }
     }
@@ -153,7 +221,8 @@ pub fn modprobe(lines: &Lines<'_>) -> Result<Vec<ModuleOption>, InputError> {
 pub fn without(text: &str, module: &str, is_unwanted: impl Fn(&str, &str) -> bool) -> String {
     let mut result = String::with_capacity(text.len());
     let mut at = 0;
-    for statement in statements(text).iter().filter(|statement| statement.module == module) {
+    let ours = |statement: &&Statement| statement.module == module && !statement.is_install;
+    for statement in statements(text).iter().filter(ours) {
         let goes = |word: &&Range<usize>| {
             let word = &text[(*word).clone()];
             let (name, value) = word.split_once('=').unwrap_or((word, "1"));
@@ -188,7 +257,11 @@ pub fn kernel_command_line(lines: &Lines<'_>) -> Result<Vec<ModuleOption>, Input
     if has_grub {
         match settings::words(&as_shell_text(text), GRUB_PREFIX) {
             Ok(words) => {
-                for word in words {
+                // What an earlier file says is judged there.
+                let is_own = |word: &SettingWord| {
+                    !word.text.trim_start_matches(['$', '{']).starts_with(GRUB_PREFIX)
+                };
+                for word in words.into_iter().filter(is_own) {
                     push(&mut found, option_of_setting(&word, lines), lines)?;
                 }
                 return Ok(found);

@@ -115,15 +115,20 @@ fn apply(
             if vm.vmm == Vmm::CloudHypervisor && value.is_some_and(has_hyperv) {
                 cloud_hypervisor_hyperv(vm, at);
             }
-            let number = |text: &str| {
-                let text = text.split(',').next().unwrap_or(text);
-                let text = text.rsplit('=').next().unwrap_or(text);
-                text.parse::<u32>().ok()
+            // `4`, `num-cores=4`, `boot=4,max=600`.
+            let number = |keys: &[&str]| {
+                let mut parts = value?.split(',');
+                parts.find_map(|part| {
+                    let (key, text) = part.split_once('=').unwrap_or(("", part));
+                    let count = text.parse::<u32>().ok().filter(|count| *count > 0)?;
+                    keys.contains(&key).then_some(count)
+                })
             };
-            if let Some(count) = value.and_then(number).filter(|count| *count > 0) {
+            if let Some(count) = number(&["", "boot", "num-cores"]) {
+                let most = number(&["max"]).unwrap_or(count).max(count);
                 vm.vcpus = Setting::written(count, at);
-                vm.max_vcpus = Setting::written(count, at);
-                vm.max_apic_id = Setting::written(count - 1, at);
+                vm.max_vcpus = Setting::written(most, at);
+                vm.max_apic_id = Setting::written(most - 1, at);
             }
         }
         (Vmm::Crosvm, "--vfio") | (Vmm::CloudHypervisor, "--device") => {

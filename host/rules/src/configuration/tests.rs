@@ -487,7 +487,10 @@ fn module_options_are_read_as_modprobe_reads_them() {
         ("# off for now \\\noptions kvm_amd avic=0\n", vec![]),
         ("options kvm_amd nested=1 # avic=0\n", vec!["kvm_amd.nested=1", "kvm_amd.avic=0"]),
         ("options kvm_amd avic=1 \\ \navic=0\n", vec!["kvm_amd.avic=1", "kvm_amd.\\=1"]),
-        ("install kvm_amd /bin/true\nblacklist kvm_amd\noptions\noptions kvm_amd\n", vec![]),
+        (
+            "install kvm_amd /bin/true\nblacklist kvm_amd\noptions\noptions kvm_amd\n",
+            vec!["kvm_amd.$(install kvm_amd /bin/true)=1"],
+        ),
     ] {
         assert_eq!(given(text), expected, "{text:?}");
     }

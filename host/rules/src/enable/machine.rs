@@ -23,7 +23,8 @@ pub fn steps(facts: &Facts, report: &Report) -> Vec<Step> {
         .iter()
         .any(|id| report.finding(*id).is_some_and(|row| row.answer == Answer::No));
     let Some(vendor) = vendor.filter(|_| !lacks) else { return vec![] };
-    let target = Target { vendors: vec![vendor], kernel: facts.running_kernel(), qemu: None };
+    let target =
+        Target { vendors: vec![vendor], kernel: facts.running_kernel(), ..Target::default() };
     facts.definitions.iter().flat_map(|file| mended(file, &target)).collect()
 }
 

@@ -87,6 +87,24 @@ impl Drafting<'_> {
             };
             self.expects.extend(options.iter().map(expected));
         }
+        let is_given = |(option, value): &(&str, &str)| {
+            let found = self.facts.modprobe_option(module, option);
+            found.is_some_and(|(found, _)| boolean(&found) == boolean(value))
+        };
+        if options.iter().all(is_given) {
+            return self.reload(module, because, is_optional);
+        }
+        for (option, wanted) in options {
+            let installed = self.facts.installed_option(module, option);
+            let opposite = installed.filter(|(value, _)| boolean(value) != boolean(wanted));
+            if let Some((value, place)) = opposite {
+                let title = format!("give {module} its options");
+                let instruction = format!(
+                    "take {option}={value} out of the line install {module} of {place}: it counts more than any other"
+                );
+                return self.tell(title, instruction, because, risk, is_optional);
+            }
+        }
         self.without_opposites(module, options, because, is_optional);
         let before = self.text_of(OPTIONS_FILE);
         let after = with_options(before.as_deref().unwrap_or(""), module, options);

@@ -19,7 +19,7 @@ pub enum KernelFeature {
     X2apicInhibits,
     /// AutoEOI inhibits, SynIC alone does not.
     AutoEoiCounted,
-    /// A machine without an APIC in the kernel, and a blocked single step, have a reason of their own.
+    /// A machine without an APIC in the kernel has a reason of its own, and a blocked single step.
     AbsentInhibits,
     /// SEV has a reason of its own.
     SevInhibits,
@@ -170,15 +170,16 @@ impl Kernel {
     }
 }
 
-/// Words, without the digits at their end, in releases that are upstream's code, but for drivers and small patches: Arch, Debian
-/// (its stable kernels take stable updates alone), Fedora, Gentoo, Alpine, Manjaro, NixOS.
+/// Words, without the digits at their end, in releases that are upstream's code but for drivers and
+/// small patches: Arch, Debian (its stable kernels take stable updates alone), Fedora, Gentoo,
+/// Alpine, Manjaro, NixOS.
 const UPSTREAM: [&str; 17] = [
     "amd", "cloud", "rt", "rc", "deb", "bpo", "unsigned", "arch", "zen", "lts", "hardened",
     "gentoo", "manjaro", "virt", "nixos", "x", "pae",
 ];
 
 /// Marks in the banner of kernels whose release looks like upstream's.
-const PATCHED_BANNERS: [&str; 3] = ["bottlerocket", "amzn", "ubuntu"];
+const PATCHED_BANNERS: [&str; 1] = ["bottlerocket"];
 
 /// A number alone, a release candidate and a few distributions follow upstream; of all others it is
 /// not known.

@@ -263,9 +263,11 @@ fn synic_on_old_kernel(subject: &Subject<'_>, outcome: &mut Outcome) {
             .inhibiting(Reason::Hyperv);
     } else {
         let what = "whether KVM runs this machine";
-        outcome
-            .undecided(one.position, unknown(what, &subject.vm.accelerator.origin))
-            .inhibiting(Reason::Hyperv);
+        let message = match subject.vm.is_kvm() {
+            true => one.because,
+            false => unknown(what, &subject.vm.accelerator.origin),
+        };
+        outcome.undecided(one.position, message).inhibiting(Reason::Hyperv);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::configuration::qemu_machine;
 use crate::finding::Severity;
 use crate::host::KernelFeature;
 use crate::inhibit::{Certainty, Reason};
-use crate::vm::{Irqchip, Origin, Pit, ViommuKind, Vmm};
+use crate::vm::{Exposure, Irqchip, Origin, Pit, ViommuKind, Vmm};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -117,7 +117,8 @@ An MSI and an I/O APIC entry have eight bits for the destination. vCPUs with API
 unless the guest has a vIOMMU that remaps interrupts with 32-bit destinations (`intel-iommu,intremap=on,eim=on` or
 `amd-iommu,intremap=on,xtsup=on`), or KVM's extended destination IDs (`kvm-msi-ext-dest-id`: QEMU 5.2, Linux 5.11 as the
 guest). All of them need `kernel-irqchip=split`; with it QEMU switches the extended IDs on by itself. Without any, Linux
-brings up no CPU above APIC ID 254, and QEMU before 5.2 and libvirt refuse to start.",
+brings up no CPU above APIC ID 254, and QEMU before 5.2 and libvirt refuse to start. All of it needs the guest's x2APIC: a guest that is
+offered none (`-x2apic`, `policy='disable'`) has APIC IDs of eight bits.",
         bad: "qemu-system-x86_64 -machine q35,accel=kvm -smp 300 -global kvm-pit.lost_tick_policy=discard",
         good: "qemu-system-x86_64 -machine q35,accel=kvm,kernel-irqchip=split -smp 300",
         unknown: "qemu-system-x86_64 -machine q35,accel=kvm,kernel-irqchip=$MODE -smp 300",
@@ -371,6 +372,14 @@ fn unreachable_vcpus(subject: &Subject<'_>, outcome: &mut Outcome) {
         return;
     }
     let at = vm.vcpus.position();
+    if vm.x2apic.value == Exposure::Hidden {
+        let largest = vm.max_apic_id.value;
+        let message = format!(
+            "APIC IDs go up to {largest}, and the guest is offered no x2APIC: it brings up none above 254"
+        );
+        let change = Change::CpuFeature("x2apic", true);
+        outcome.violated(vm.x2apic.position(), message).mended_by(change);
+    }
     let remaps = vm.viommu.as_ref().is_some_and(|viommu| {
         let viommu = &viommu.value;
         viommu.remaps_interrupts.value && (viommu.eim.value || viommu.xtsup.value)

@@ -217,8 +217,8 @@ fn x2apic(subject: &Subject<'_>, outcome: &mut Outcome) {
             )
             .mended_by(Change::CpuFeature("x2apic", false))
             .inhibiting(Reason::X2apic);
-    } else {
-        accelerator_is_open(subject, outcome, one.position);
+    } else if !accelerator_is_open(subject, outcome, one.position) {
+        outcome.undecided(one.position, one.because);
     }
 }
 
@@ -232,8 +232,8 @@ fn nested(subject: &Subject<'_>, outcome: &mut Outcome) {
             .violated(one.position, "a guest that is offered SVM has no AVIC on this kernel")
             .mended_by(Change::CpuFeature("svm", false))
             .inhibiting(Reason::Nested);
-    } else {
-        accelerator_is_open(subject, outcome, one.position);
+    } else if !accelerator_is_open(subject, outcome, one.position) {
+        outcome.undecided(one.position, one.because);
     }
 }
 

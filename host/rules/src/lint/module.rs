@@ -299,7 +299,7 @@ fn is_open(option: &ModuleOption) -> bool {
 
 /// Says that variables may hold what the rule looks for, if there are any.
 pub(super) fn open_words(options: &Options<'_>, outcome: &mut Outcome) {
-    if options.contents.kind != Kind::KernelCommandLine || !outcome.found.is_empty() {
+    if !outcome.found.is_empty() {
         return;
     }
     if let Some(open) = options.contents.options.iter().find(|option| is_open(option)) {
@@ -350,7 +350,8 @@ fn avic_not_enabled(options: &Options<'_>, outcome: &mut Outcome) {
     let mut of_module =
         options.contents.options.iter().filter(|option| option.module == AMD_MODULE);
     let Some(first) = of_module.clone().next() else { return open_words(options, outcome) };
-    if of_module.any(|option| option.name == "avic") {
+    let is_avic = |option: &ModuleOption| option.module == AMD_MODULE && option.name == "avic";
+    if of_module.any(is_avic) || options.elsewhere.iter().any(is_avic) {
         return;
     }
     if options.contents.options.iter().any(is_open) {

@@ -111,7 +111,7 @@ fn vendor_and_versions_of_the_target_decide_which_rules_speak() {
         (vec![Vendor::Amd], "5.5", vec![]),
         (vec![Vendor::Intel], "5.15", vec![]),
     ] {
-        let target = Target { vendors, kernel: Kernel::parse(kernel, None), qemu: None };
+        let target = Target { vendors, kernel: Kernel::parse(kernel, None), ..Target::default() };
         assert_eq!(ids(&judge(default, &target), Answer::No), expected, "{target:?}");
     }
 }
@@ -282,24 +282,32 @@ fn a_log_knows_its_versions_and_cannot_be_mended() {
 }
 
 #[test]
-fn every_rule_has_its_page_in_the_documentation() {
+fn every_rule_stands_on_the_page_of_rules() {
     let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules");
-    for rule in rule::all() {
-        expect_test::expect_file![docs.join(format!("{}.md", rule.id))].assert_eq(&rule.page());
-    }
-    let mut index =
-        "# Rules of `avicenna lint`\n\n| Rule | Severity | Vendors | |\n|---|---|---|---|\n"
-            .to_owned();
+    let mut page = "# Rules of `avicenna lint`\n\nWhat `avicenna lint --explain RULE` prints, for all of them.\n\n\
+                    | Rule | Severity | Vendors | |\n|---|---|---|---|\n"
+        .to_owned();
     for rule in rule::all() {
         let vendors: Vec<_> = rule.vendors.iter().map(|vendor| vendor.name()).collect();
         let (id, name) = (rule.id, rule.name);
         let vendors = vendors.join(", ");
-        index.push_str(&format!(
-            "| [{id}]({id}.md) {name} | {} | {vendors} | {} |\n",
+        let anchor = format!("{}-{name}", id.to_lowercase());
+        page.push_str(&format!(
+            "| [{id}](#{anchor}) {name} | {} | {vendors} | {} |\n",
             rule.severity, rule.summary
         ));
     }
-    expect_test::expect_file![docs.join("README.md")].assert_eq(&index);
+    for rule in rule::all() {
+        page.push('\n');
+        let mut is_code = false;
+        for line in rule.page().lines() {
+            is_code ^= line.starts_with("```");
+            // One level deeper than on a page of its own.
+            let sign = if line.starts_with('#') && !is_code { "#" } else { "" };
+            page.push_str(&format!("{sign}{line}\n"));
+        }
+    }
+    expect_test::expect_file![docs.join("README.md")].assert_eq(&page);
 }
 
 #[test]
@@ -323,4 +331,167 @@ fn encrypted_guest_is_offered_no_other_pit_and_old_cloud_hypervisor_a_newer_one(
     assert!(found.message.contains("before v53"), "{}", found.message);
     let fix = &found.remedy.as_ref().unwrap().fix.line;
     assert_eq!(fix, "cloud-hypervisor v53 or later");
+}
+
+/// A manifest as `kubectl get vm -o json` prints it.
+const KUBEVIRT_JSON: &str = r#"{
+    "apiVersion": "kubevirt.io/v1",
+    "kind": "VirtualMachine",
+    "spec": {"template": {"spec": {"domain": {
+        "clock": {"timer": CLOCK},
+        "devices": {}
+    }}}}
+}
+"#;
+
+#[test]
+fn mended_json_is_json_and_differs_in_one_value() {
+    for (clock, expected) in [
+        (
+            r#"{"hpet": {"present": false}}"#,
+            r#"{"pit": {"tickPolicy": "discard"}, "hpet": {"present": false}}"#,
+        ),
+        (r#"{"pit": {"tickPolicy":"delay"}}"#, r#"{"pit": {"tickPolicy":"discard"}}"#),
+        (r#"{"pit": {}}"#, r#"{"pit": {"tickPolicy": "discard"}}"#),
+        (r#"{"pit": null}"#, r#"{"pit": {"tickPolicy": "discard"}}"#),
+        ("{}", r#"{"pit": {"tickPolicy": "discard"}}"#),
+    ] {
+        let text = KUBEVIRT_JSON.replace("CLOCK", clock);
+        let mended = fixed("test", &text, None, &Target::default()).unwrap();
+        assert_eq!(mended.text, KUBEVIRT_JSON.replace("CLOCK", expected), "{clock}");
+        assert!(serde_json::from_str::<serde_json::Value>(&mended.text).is_ok(), "{}", mended.text);
+    }
+}
+
+#[test]
+fn manifests_keep_line_ends_comments_and_anchors() {
+    let head = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nspec:\n  domain:\n";
+    for (body, expected) in [
+        (
+            "    clock:\n      timer:   # none yet\n    devices: {}\n",
+            Some(
+                "    clock:\n      timer: {pit: {tickPolicy: discard}}   # none yet\n    devices: {}\n",
+            ),
+        ),
+        ("    clock: &c\n    devices: {}\n", None),
+        (
+            "    clock: &c\n      timer: {hpet: {present: false}}\n    devices: {}\n",
+            Some(
+                "    clock: &c\n      timer: {pit: {tickPolicy: discard}, hpet: {present: false}}\n    devices: {}\n",
+            ),
+        ),
+        ("    clock: &c {timer: {}}\n    devices: {}\n    other: *c\n", None),
+    ] {
+        for line_end in ["\n", "\r\n"] {
+            let text = format!("{head}{body}").replace('\n', line_end);
+            let wanted = format!("{head}{}", expected.unwrap_or(body)).replace('\n', line_end);
+            let mended = fixed("test", &text, None, &Target::default()).unwrap();
+            assert_eq!(mended.text, wanted, "{body:?}");
+        }
+    }
+    let text = format!("{head}    cpu: {{cores: 2}}\n    devices: {{}}\n").replace('\n', "\r\n");
+    let mended = fixed("test", &text, None, &Target::default()).unwrap();
+    assert_ne!(mended.text, text);
+    assert_eq!(mended.text.matches('\n').count(), mended.text.matches("\r\n").count());
+}
+
+#[test]
+fn kernels_whose_number_does_not_tell_leave_rules_open() {
+    let big = "qemu-system-x86_64 -machine q35,accel=kvm,kernel-irqchip=split -cpu EPYC,+svm,+x2apic -smp 380\n";
+    for release in
+        ["5.14.0-503.11.1.el9_5.x86_64", "5.14.21-150500.55.19-default", "5.15.0-91-generic"]
+    {
+        let target = Target { vendors: vec![Vendor::Amd], ..target(release, "") };
+        let report = judge(big, &target);
+        let bad = ids(&report, Answer::No);
+        assert!(!bad.contains(&"AV005") && !bad.contains(&"AV006"), "{release}: {bad:?}");
+        let open = ids(&report, Answer::Unknown);
+        assert!(open.contains(&"AV005") && open.contains(&"AV006"), "{release}: {open:?}");
+        let mended = fixed("test", big, None, &target).unwrap();
+        assert_eq!(mended.text, big, "{release}");
+    }
+    // Oracle has told of this one.
+    let uek = Target { vendors: vec![Vendor::Amd], ..target("5.15.0-204.146.1.el8uek.x86_64", "") };
+    let report = judge(big, &uek);
+    assert!(
+        !report.diagnostics.iter().any(|found| found.rule.id == "AV005"),
+        "{:?}",
+        report.diagnostics
+    );
+    let options = "options kvm_intel enable_ipiv=1\n";
+    let report = judge(options, &target("5.14.0-503.11.1.el9_5.x86_64", ""));
+    assert_eq!(ids(&report, Answer::No), Vec::<&str>::new());
+    assert_eq!(ids(&report, Answer::Unknown), ["AV109"]);
+    assert_eq!(ids(&judge(options, &target("5.14", "")), Answer::No), ["AV109"]);
+}
+
+#[test]
+fn more_than_255_vcpus_need_the_guests_x2apic() {
+    let xml = "<domain type='kvm'>\n  <name>a</name>\n  <vcpu>380</vcpu>\n  <os><type machine='q35'>hvm</type></os>\n  \
+               <features>\n    <apic/>\n    <ioapic driver='qemu'/>\n  </features>\n  <cpu mode='host-passthrough'>\n    \
+               <feature policy='disable' name='x2apic'/>\n  </cpu>\n</domain>\n";
+    let split = "qemu-system-x86_64 -machine q35,accel=kvm,kernel-irqchip=split";
+    for (text, is_bad) in [
+        (format!("{split} -cpu host,-x2apic -smp 380\n"), true),
+        (format!("{split} -cpu host,x2apic=off -smp 2,maxcpus=300\n"), true),
+        (format!("{split} -cpu host -smp 380\n"), false),
+        (format!("{split} -cpu host,-x2apic -smp 255\n"), false),
+        (xml.to_owned(), true),
+    ] {
+        let report = judge(&text, &target("6.18", "10.0"));
+        let found = report
+            .diagnostics
+            .iter()
+            .any(|found| found.rule.id == "AV009" && found.message.contains("no x2APIC"));
+        assert_eq!(found, is_bad, "{text}: {:?}", report.diagnostics);
+        if is_bad {
+            let mended = fixed("test", &text, None, &target("6.18", "10.0")).unwrap();
+            let again = judge(&mended.text, &target("6.18", "10.0"));
+            assert!(
+                !again.diagnostics.iter().any(|one| one.message.contains("no x2APIC")),
+                "{}",
+                mended.text
+            );
+        }
+    }
+}
+
+#[test]
+fn words_of_grub_are_judged_wherever_the_shell_finds_them() {
+    for text in [
+        "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet \\\n  amd_iommu_intr=legacy\"\n",
+        "GRUB_CMDLINE_LINUX_DEFAULT=quiet; GRUB_CMDLINE_LINUX=amd_iommu_intr=legacy\n",
+        "EXTRA=amd_iommu_intr=legacy\nGRUB_CMDLINE_LINUX=\"quiet $EXTRA\"\n",
+        "GRUB_CMDLINE_LINUX=\"quiet\namd_iommu_intr=legacy\"\n",
+    ] {
+        assert_eq!(ids(&judge(text, &Target::default()), Answer::No), ["AV203"], "{text}");
+        let mended = fixed("test", text, None, &Target::default()).unwrap();
+        assert_eq!(mended.text, text.replace("legacy", "vapic"));
+    }
+    let open = "if x; then\n  GRUB_CMDLINE_LINUX=\"amd_iommu_intr=legacy\"\nfi\n";
+    let report = judge(open, &Target::default());
+    assert_eq!(ids(&report, Answer::No), Vec::<&str>::new());
+    assert!(!ids(&report, Answer::Unknown).is_empty());
+}
+
+#[test]
+fn commands_that_install_a_module_are_followed_where_they_only_load_it() {
+    let simple =
+        "options kvm_amd avic=1\ninstall kvm_amd /sbin/modprobe --ignore-install kvm_amd avic=0\n";
+    assert!(ids(&judge(simple, &Target::default()), Answer::No).contains(&"AV102"));
+    let other = "options kvm_amd avic=1\ninstall kvm_amd /bin/false\n";
+    let report = judge(other, &Target::default());
+    assert_eq!(ids(&report, Answer::No), Vec::<&str>::new());
+    assert!(!ids(&report, Answer::Unknown).is_empty(), "{:?}", report.diagnostics);
+}
+
+#[test]
+fn what_another_file_of_the_host_gives_is_not_missing() {
+    let text = "options kvm_amd nested=1\n";
+    let alone = judge(text, &target("6.12", ""));
+    assert!(ids(&alone, Answer::No).contains(&"AV101"));
+    let other =
+        configuration::read("b", "options kvm_amd avic=1\n", None, &Hints::default()).unwrap();
+    let together = Target { elsewhere: other.options, ..target("6.12", "") };
+    assert!(!ids(&judge(text, &together), Answer::No).contains(&"AV101"));
 }

@@ -4,20 +4,26 @@
 //! "Hypervisor features"). Proxmox: qm.conf(5). KubeVirt: API reference v1. Firecracker, crosvm and
 //! cloud-hypervisor: their own options, where they have one.
 
+use crate::configuration::proxmox::entries;
 use crate::finding::{Fix, Needs};
-use crate::host::RunningVm;
+use crate::host::{ConfigurationFile, RunningVm};
 use crate::inhibit::Reason;
 use crate::vm::{Manager, VmConfiguration, Vmm};
 
 /// The change, or `None` where none exists.
-pub fn change(reason: Reason, configuration: &VmConfiguration, vm: &RunningVm) -> Option<Fix> {
+pub fn change(
+    reason: Reason,
+    configuration: &VmConfiguration,
+    vm: &RunningVm,
+    definitions: &[ConfigurationFile],
+) -> Option<Fix> {
     let name = vm.name.as_deref().unwrap_or("NAME");
     let restart = |line: String| Some(Fix::new(line, Needs::VmRestart));
     match (configuration.vmm, configuration.manager) {
         (Vmm::Qemu, Manager::Libvirt) => {
             restart(format!("virsh edit {name}: {}", libvirt(reason)?))
         }
-        (Vmm::Qemu, Manager::Proxmox) => restart(proxmox(reason, vm)?),
+        (Vmm::Qemu, Manager::Proxmox) => restart(proxmox(reason, vm, definitions)?),
         (Vmm::Qemu, Manager::KubeVirt) => restart(kubevirt(reason)?.to_string()),
         (Vmm::Qemu, Manager::None) => restart(qemu(reason)?.to_string()),
         (Vmm::Crosvm, _) => match reason {
@@ -63,7 +69,7 @@ fn libvirt(reason: Reason) -> Option<&'static str> {
     })
 }
 
-fn proxmox(reason: Reason, vm: &RunningVm) -> Option<String> {
+fn proxmox(reason: Reason, vm: &RunningVm, definitions: &[ConfigurationFile]) -> Option<String> {
     let mut words = vm.arguments.iter();
     let id =
         words.find(|word| *word == "-id").and_then(|_| words.next()).map_or("VMID", String::as_str);
@@ -79,7 +85,29 @@ fn proxmox(reason: Reason, vm: &RunningVm) -> Option<String> {
         Reason::Absent => "-machine kernel-irqchip=split",
         _ => return None,
     };
-    Some(format!("qm set {id} --args '{arguments}'"))
+    Some(with_arguments(id, arguments, definitions))
+}
+
+/// `--args` replaces the whole line: what it has now has to be said again.
+fn with_arguments(id: &str, arguments: &str, definitions: &[ConfigurationFile]) -> String {
+    let name = format!("/{id}.conf");
+    let file = definitions
+        .iter()
+        .find(|file| file.path.contains("/qemu-server/") && file.path.ends_with(&name));
+    let Some(file) = file else {
+        return format!(
+            "qm set {id} --args '… {arguments}', with what qm config {id} has as args now in front"
+        );
+    };
+    let present =
+        entries(&file.text).find(|entry| entry.key == "args").map(|entry| entry.value.trim());
+    match present {
+        None | Some("") => format!("qm set {id} --args '{arguments}'"),
+        Some(present) if present.contains('\'') => {
+            format!("add {arguments} to the line args of {}", file.path)
+        }
+        Some(present) => format!("qm set {id} --args '{present} {arguments}'"),
+    }
 }
 
 fn kubevirt(reason: Reason) -> Option<&'static str> {
@@ -90,4 +118,29 @@ fn kubevirt(reason: Reason) -> Option<&'static str> {
         Reason::Nested => "spec.template.spec.domain.cpu.features: {name: svm, policy: disable}",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_that_a_proxmox_machine_has_are_said_again() {
+        let word = "-global kvm-pit.lost_tick_policy=discard";
+        for (text, expected) in [
+            ("cores: 2\n", format!("qm set 101 --args '{word}'")),
+            (
+                "args: -device vfio-pci,host=01:00.0 -cpu host\ncores: 2\n",
+                format!("qm set 101 --args '-device vfio-pci,host=01:00.0 -cpu host {word}'"),
+            ),
+            (
+                "args: -fw_cfg name='a b'\n",
+                format!("add {word} to the line args of /etc/pve/qemu-server/101.conf"),
+            ),
+        ] {
+            let path = "/etc/pve/qemu-server/101.conf".to_owned();
+            let file = ConfigurationFile { path, text: text.into() };
+            assert_eq!(with_arguments("101", word, &[file]), expected, "{text}");
+        }
+    }
 }

@@ -36,6 +36,7 @@ fn host(vendor: crate::host::Vendor, parameter: Option<&str>, release: &str) -> 
         kernel: Fact::value("uname", Kernel::parse(release, None).unwrap()),
         command_line: Fact::value("/proc/cmdline", String::new()),
         distribution: Fact::absent(""),
+        foreign: None,
         cpus: vec![CpuKind {
             cpus: "0".into(),
             vendor: Some(vendor),
@@ -123,7 +124,11 @@ fn line_speaks_the_language_of_the_manager() {
         ),
         (
             &["-id", "100", "-pidfile", "/var/run/qemu-server/100.pid"],
-            Some("qm set 100 --args '-global kvm-pit.lost_tick_policy=discard'"),
+            // It may have a line of its own, which this would replace.
+            Some(
+                "qm set 100 --args '… -global kvm-pit.lost_tick_policy=discard', with what qm config 100 has as args now \
+                 in front",
+            ),
         ),
         (
             &["-chardev", "socket,path=/var/run/kubevirt-private/x"],

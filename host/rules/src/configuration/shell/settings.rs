@@ -50,7 +50,7 @@ pub struct SettingWord {
 }
 
 /// The words of all variables whose name starts so. A variable that depends on a condition is one
-/// word, `$NAME`.
+/// open word.
 pub fn words(text: &str, prefix: &str) -> Result<Vec<SettingWord>, String> {
     let state = state(text, Shell::Bash).or_else(|_| state(text, Shell::Posix))?;
     let mut found = Vec::new();
@@ -58,7 +58,7 @@ pub fn words(text: &str, prefix: &str) -> Result<Vec<SettingWord>, String> {
     for (name, value) in variables {
         let variable = name.to_owned();
         let open = |at| SettingWord {
-            text: format!("${name}"),
+            text: format!("$({name}, which depends on a condition)"),
             variable: name.to_owned(),
             at,
             is_literal: false,
