@@ -13,7 +13,7 @@ use crate::feature::AMD_MODULE;
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
 use crate::host::iommu::{Efr, Efr2};
-use crate::host::{Facts, IommuKind, Ivhd};
+use crate::host::{Facts, IommuKind, Ivhd, KernelFeature};
 use crate::inhibit::Vendor;
 
 /// What is known of one unit, from sysfs or, without it, from the firmware table.
@@ -382,11 +382,12 @@ fn irt_flush(facts: &Facts) -> Finding {
             .evidence("amd_iommu", |_| facts.kernel_argument("amd_iommu").unwrap_or("not given")),
     )
     .fix("a kernel of 6.8 or later; from 6.5 on amd_iommu=irtcachedis", Needs::Reboot);
-    let Some(kernel) = facts.kernel.get() else {
+    if facts.kernel.get().is_none() {
         return draft.answer(Answer::Unknown, "the kernel is not known");
-    };
+    }
     let is_uncached = facts.kernel_argument_has("amd_iommu", "irtcachedis");
-    match (kernel.has_since(6, 8), kernel.has_since(6, 5)) {
+    let has = |feature| facts.kernel_has(feature);
+    match (has(KernelFeature::EntryFlushLeftOut), has(KernelFeature::EntryCacheSwitch)) {
         (Some(true), _) => {
             draft.answer(Answer::Yes, "kernels from 6.8 on flush only what the IOMMU caches")
         }

@@ -37,10 +37,14 @@ pub enum KernelFeature {
     AliasInhibits,
     /// A logical IPI in x2APIC mode wakes the first cluster.
     ClusterWakeUp,
+    /// `amd_iommu=irtcachedis`.
+    EntryCacheSwitch,
     /// `amd-iommu/features` has the first register first.
     FirstRegisterFirst,
     /// No fence before a write of the ICR in x2APIC mode.
     FenceLeftOut,
+    /// No flush of an IOMMU's entry when a posted vCPU is scheduled.
+    EntryFlushLeftOut,
     /// SEV-SNP on the host.
     SnpHost,
     /// `enable_device_posted_irqs`.
@@ -71,8 +75,9 @@ impl KernelFeature {
             Self::X2avic | Self::ApicChangedInhibits | Self::IntelIpiv => (6, 0),
             Self::AliasInhibits => (6, 2),
             Self::ClusterWakeUp => (6, 3),
+            Self::EntryCacheSwitch => (6, 5),
             Self::FirstRegisterFirst => (6, 7),
-            Self::FenceLeftOut => (6, 8),
+            Self::FenceLeftOut | Self::EntryFlushLeftOut => (6, 8),
             Self::SnpHost => (6, 9),
             Self::DevicePostedIrqs => (6, 16),
             Self::AmdIpiv | Self::PhysicalIdInhibits | Self::PostingLooksAgain => (6, 17),
