@@ -3,9 +3,12 @@
 //! Lengths of files, one form of modules, the width of prose, the table of ARCHITECTURE.md against
 //! what crates depend on, a README for each crate, the ban on `unsafe`, words that mark unfinished
 //! work, citations of documents that SPECIFICATIONS.md does not list, paths that are named and not
-//! there, the trace's vocabulary against who makes and shows it, and docs/deviations.md against the
-//! marks it is collected from.
+//! there, circles of modules and vendors' names against ceilings that only fall, the trace's
+//! vocabulary against who makes and shows it, and docs/deviations.md against the marks it is
+//! collected from.
 
+mod ceiling;
+mod circle;
 mod column;
 mod deviation;
 mod layer;
@@ -13,27 +16,26 @@ mod length;
 mod manifest;
 mod module;
 mod path;
+mod source;
 mod specification;
+mod token;
+mod vendor;
 mod vocabulary;
 mod word;
 
 use anyhow::{Context, Result, bail};
+use source::File;
 use std::fs;
 use std::path::Path;
-
-/// A text file of the project.
-#[derive(Clone, Debug)]
-struct File {
-    /// From the project's folder on, with slashes.
-    path: String,
-    text: String,
-}
 
 /// Folders that hold no source of ours.
 const SKIPPED: [&str; 4] = ["target", "corpus", "artifacts", ".git"];
 
 /// Endings of what is read.
 const READ: [&str; 6] = ["rs", "md", "toml", "sh", "S", "c"];
+
+/// Modules that may use each other.
+const LARGEST_CIRCLE: usize = 5;
 
 /// Deepest folder, most files.
 const DEPTH: usize = 16;
@@ -73,12 +75,30 @@ pub fn check(root: &Path, write: bool) -> Result<Vec<(String, usize)>> {
     manifest::check_lints(&members, &files, &mut problems);
     manifest::check_readmes(&members, &files, &mut problems);
     layer::check(&files, &members, &mut problems);
+    ceiling::check(&files, &figures(&files, &members), &mut problems);
     if !problems.is_empty() {
         bail!("{} problems\n{}", problems.len(), problems.join("\n"));
     }
     let count = files.len();
     println!("{count} files in order, {} of them longer than {} lines", long.len(), length::AIM);
     Ok(long.into_iter().map(|(path, lines)| (path.to_owned(), lines)).collect())
+}
+
+/// What ceilings are held against.
+fn figures(files: &[File], members: &[manifest::Member]) -> Vec<ceiling::Figure> {
+    let circles = circle::largest(files, members).into_iter().map(|(folder, modules)| {
+        let what = modules.join(", ");
+        let (section, limit) = ("modules in a circle", LARGEST_CIRCLE);
+        ceiling::Figure { section, key: folder, value: modules.len(), limit, what }
+    });
+    let vendors = ceiling::Figure {
+        section: "lines that name a vendor",
+        key: "machine/cpu".into(),
+        value: vendor::lines(files),
+        limit: 0,
+        what: "outside of svm and vmx".into(),
+    };
+    circles.chain([vendors]).collect()
 }
 
 fn collect(root: &Path, below: &str, depth: usize, files: &mut Vec<File>) -> Result<()> {
@@ -102,15 +122,4 @@ fn collect(root: &Path, below: &str, depth: usize, files: &mut Vec<File>) -> Res
         }
     }
     Ok(())
-}
-
-/// The text of a line of Rust that is all comment.
-fn comment(line: &str) -> Option<&str> {
-    let rest = line.trim_start().strip_prefix("//")?;
-    Some(rest.trim_start_matches(['/', '!']).trim())
-}
-
-#[cfg(test)]
-fn file(path: &str, text: &str) -> File {
-    File { path: path.into(), text: text.into() }
 }

@@ -3,7 +3,7 @@
 //! Code is rustfmt's affair. Tables, listings and words that cannot be broken may be longer, and so
 //! may pages that are made from the code.
 
-use super::File;
+use super::source::File;
 
 const COLUMNS: usize = 100;
 /// Pages that a program writes.
@@ -51,7 +51,7 @@ fn has_long_span(words: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tidy::file;
+    use crate::tidy::source::file;
 
     #[test]
     fn long_prose_is_found_and_what_cannot_be_broken_is_not() {

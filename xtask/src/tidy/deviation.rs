@@ -1,7 +1,7 @@
 //! Collects the marks of what is left out, `DEVIATION(KEY "title"): reason`, into
 //! docs/deviations.md.
 
-use super::{File, comment};
+use super::source::{File, comment};
 
 pub const PAGE: &str = "docs/deviations.md";
 const MARK: &str = "DEVIATION(";
@@ -87,7 +87,7 @@ fn parse(text: &str) -> Option<(String, String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tidy::file;
+    use crate::tidy::source::file;
 
     fn page_of(text: &str) -> (String, Vec<String>) {
         page(&[file("machine/cpu/src/a.rs", text)], &["APM1", "APM2"].map(str::to_owned))

@@ -1,7 +1,7 @@
 //! The layer table of ARCHITECTURE.md against what crates use.
 
-use super::File;
 use super::manifest::Member;
+use super::source::File;
 
 const TABLE: &str = "ARCHITECTURE.md";
 
@@ -95,7 +95,8 @@ fn allowed(cell: &str) -> Allowed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tidy::{file, manifest};
+    use crate::tidy::manifest;
+    use crate::tidy::source::file;
 
     const MANIFEST: &str = "[workspace]\nmembers = [\"arch\", \"machine/cpu\", \"machine/board\", \"cli\"]\n\
         [workspace.dependencies]\narch = { path = \"arch\" }\ncpu = { path = \"machine/cpu\" }\n\

@@ -1,6 +1,6 @@
 //! Lengths of source files.
 
-use super::File;
+use super::source::File;
 
 /// Lines that a source file should stay below, and may not exceed.
 pub const AIM: usize = 300;
@@ -23,7 +23,7 @@ pub fn check<'f>(files: &'f [File], problems: &mut Vec<String>) -> Vec<(&'f str,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tidy::file;
+    use crate::tidy::source::file;
 
     #[test]
     fn long_files_are_listed_and_too_long_ones_refused() {

@@ -1,6 +1,6 @@
 //! The workspace's crates as their manifests describe them.
 
-use super::File;
+use super::source::File;
 use toml::{Table, Value};
 
 /// A crate: its folder, and the crates of ours that it uses outside tests.
@@ -89,7 +89,7 @@ pub fn check_readmes(members: &[Member], files: &[File], problems: &mut Vec<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tidy::file;
+    use crate::tidy::source::file;
 
     #[test]
     fn uses_are_ours_and_outside_tests() {

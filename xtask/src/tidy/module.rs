@@ -1,6 +1,6 @@
 //! One form of modules: a folder's module is the file with its name beside it.
 
-use super::File;
+use super::source::File;
 
 pub fn check(files: &[File], problems: &mut Vec<String>) {
     for file in files {
@@ -15,7 +15,7 @@ pub fn check(files: &[File], problems: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tidy::file;
+    use crate::tidy::source::file;
 
     #[test]
     fn a_folder_s_module_has_its_name() {

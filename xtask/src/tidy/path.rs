@@ -1,6 +1,6 @@
 //! Paths that documents and comments name, against what is there.
 
-use super::File;
+use super::source::File;
 use std::path::Path;
 
 /// Made by a build, or Linux's.
@@ -10,7 +10,7 @@ pub fn check(root: &Path, files: &[File], problems: &mut Vec<String>) {
     for file in files.iter().filter(|file| !file.path.starts_with("xtask/")) {
         let is_page = file.path.ends_with(".md");
         for (line, text) in file.text.lines().enumerate() {
-            let text = if is_page { Some(text) } else { super::comment(text) };
+            let text = if is_page { Some(text) } else { super::source::comment(text) };
             let quoted = text.into_iter().flat_map(quoted).filter(|path| is_of_project(root, path));
             let missing = quoted.filter(|path| !exists(root, path)).map(str::to_owned);
             let above = Path::new(&file.path).parent().unwrap_or(Path::new(""));
@@ -68,7 +68,7 @@ fn has_start(folder: &Path, start: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tidy::file;
+    use crate::tidy::source::file;
 
     #[test]
     fn named_paths_are_there() {

@@ -1,6 +1,6 @@
 //! Citations in code, `[KEY "title"]`, against the keys of SPECIFICATIONS.md.
 
-use super::{File, comment};
+use super::source::{File, comment};
 
 const PAGE: &str = "SPECIFICATIONS.md";
 
@@ -35,7 +35,7 @@ fn cited(comment: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tidy::file;
+    use crate::tidy::source::file;
 
     #[test]
     fn cited_keys_are_known() {

@@ -2,7 +2,7 @@
 //!
 //! Code of the machine only makes events, so a kind that is named there outside of tests is made.
 
-use super::File;
+use super::source::File;
 
 const VOCABULARY: &str = "trace/src/event.rs";
 const EXPORTER: &str = "trace/src/perfetto.rs";

@@ -1,7 +1,7 @@
 //! Words that mark unfinished work: what is left out is written down as a deviation or in the docs
 //! instead.
 
-use super::File;
+use super::source::File;
 
 /// Joined here, so that this file has none of them.
 const MARKS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
@@ -27,7 +27,7 @@ fn has_word(text: &str, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tidy::file;
+    use crate::tidy::source::file;
 
     #[test]
     fn marks_are_found_as_words_only() {
