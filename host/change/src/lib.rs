@@ -3,25 +3,36 @@
 //!
 //! A record is one JSON file below `var/lib/avicenna/changes`, written before the first change and
 //! again after each, so that a host that loses power half-way can be taken back. Files are replaced
-//! by rename, with mode and owner kept. A file that was edited since is not overwritten by a
-//! rollback, unless forced.
+//! by rename, with mode, owner and extended attributes kept. A file that was edited since is not
+//! overwritten by a rollback, unless forced.
+//!
+//! Everything that this program writes to a named file goes through [`Place`] and [`Draft`], which
+//! are safe in folders that others write to as well.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(missing_docs)]
 
-mod file;
+mod attributes;
+mod draft;
+mod output;
+mod place;
 mod record;
+mod records;
+mod saved;
 #[cfg(test)]
 mod tests;
 
+pub use draft::{Draft, Like, Told};
+pub use output::Output;
+pub use place::{Place, Root};
 pub use record::{Done, Kept, Record, SCHEMA};
+pub use records::FOLDER;
+pub use saved::Saved;
 
-use file::Saved;
+use records::Records;
 use rules::enable::{Action, Step};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// Where records are kept, below the root.
-pub const FOLDER: &str = "var/lib/avicenna/changes";
 
 /// Why a change could not be made or taken back.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +81,54 @@ pub enum Error {
         /// What the program said, or how it ended.
         reason: String,
     },
+    /// A result cannot be put where it is to go.
+    #[error("cannot write {path}: {source}")]
+    Output {
+        /// As it was given.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A link where a file is to be written, that somebody else may have put there.
+    #[error("{path} is a symbolic link that others could have put there; name the file itself")]
+    Link {
+        /// As it was given.
+        path: PathBuf,
+    },
+    /// Something that is written to or read in no ordinary way.
+    #[error("{path} is {kind}, not a file")]
+    Special {
+        /// As it is reached from here, the root included.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// Somebody else wrote the file at the same time.
+    #[error("{path} was changed by somebody else meanwhile, and is left as it is")]
+    Swapped {
+        /// As it is reached from here, the root included.
+        path: PathBuf,
+    },
+    /// Another run of this program changes the host.
+    #[error("{path} is in use by another run of avicenna; wait for it to end")]
+    Busy {
+        /// The folder of the records.
+        path: PathBuf,
+    },
+    /// Records that others wrote or could have written.
+    #[error(
+        "{path} belongs to user {user} with mode {mode:o}; only records of user {own} that nobody else writes are believed"
+    )]
+    Foreign {
+        /// The folder of the records, or one of them.
+        path: PathBuf,
+        /// Number of its owner.
+        user: u32,
+        /// Its permission bits.
+        mode: u32,
+        /// Number of the user that runs this program.
+        own: u32,
+    },
     /// A record that is damaged, or of another version.
     #[error("{path}: not a record: {source}")]
     Record {
@@ -91,14 +150,13 @@ pub type Runner<'r> = dyn FnMut(&[String]) -> Result<(), String> + 'r;
 
 /// A host's root folder.
 pub struct Host {
-    root: PathBuf,
+    root: Root,
 }
 
 impl Host {
     /// The host whose root folder this is, links resolved.
     pub fn at(root: &Path) -> Result<Host, Error> {
-        let failed = |source| Error::File { path: root.into(), source };
-        Ok(Host { root: root.canonicalize().map_err(failed)? })
+        Ok(Host { root: Root::open(root)? })
     }
 
     /// Applies steps and records them. `time` is seconds since 1970, for the record alone. Steps
@@ -109,27 +167,32 @@ impl Host {
         time: u64,
         run: &mut Runner,
     ) -> Result<Option<Record>, Error> {
-        let mut record = Record::new(self.next_number()?, time);
+        let records = Records::locked(&self.root)?;
+        let mut record = Record::new(records.next_number()?, time);
         let mut has_written = false;
         for step in steps {
             match &step.action {
                 Action::Write { path, before, after } => {
-                    let target = self.inside(path)?;
-                    let current = file::read(&target)?;
-                    if current.as_ref().map(|file| file.text.as_str()) == Some(after) {
+                    let seen = saved::look(&self.root, path)?;
+                    let current = seen.as_ref().map(|(file, _)| file);
+                    if current.map(|file| file.text.as_str()) == Some(after) {
                         continue;
                     }
-                    if current.as_ref().map(|file| &file.text) != before.as_ref() {
+                    if current.map(|file| &file.text) != before.as_ref() {
                         return Err(Error::Changed { path: path.clone() });
                     }
                     record.done.push(Done::Write {
                         path: path.clone(),
-                        before: current.clone(),
+                        before: current.cloned(),
                         after: after.clone(),
                     });
-                    self.save(&record)?;
-                    file::write(&target, after, current.as_ref())?;
+                    records.save(&record)?;
+                    let told = saved::write(&self.root, path, after, seen.map(|seen| seen.1))?;
                     has_written = true;
+                    if told != Told::default() {
+                        record.told.extend(told.sentences(path));
+                        records.save(&record)?;
+                    }
                 }
                 // A program that only spreads what a file says has nothing to spread when no file
                 // changed.
@@ -138,14 +201,14 @@ impl Host {
                     let done =
                         |kept| Done::Run { command: command.clone(), undo: undo.clone(), kept };
                     record.done.push(done(vec![]));
-                    self.save(&record)?;
+                    records.save(&record)?;
                     run(command)
                         .map_err(|reason| Error::Command { command: command.join(" "), reason })?;
                     if let Some(last) = record.done.last_mut() {
                         *last = done(self.rewritten(before, keeps)?);
                     }
                     self.take_over_rewritten(&mut record)?;
-                    self.save(&record)?;
+                    records.save(&record)?;
                 }
                 Action::Run { .. } | Action::Tell { .. } => {}
             }
@@ -155,17 +218,7 @@ impl Host {
 
     /// The records that were not rolled back, oldest first.
     pub fn records(&self) -> Result<Vec<Record>, Error> {
-        let mut records = vec![];
-        for path in self.record_files()? {
-            let failed = |source| Error::File { path: path.clone(), source };
-            let text = std::fs::read_to_string(&path).map_err(failed)?;
-            let record: Record = serde_json::from_str(&text)
-                .map_err(|source| Error::Record { path: path.clone(), source })?;
-            records.push(record);
-        }
-        records.retain(|record| !record.is_rolled_back);
-        records.sort_by_key(|record| record.number);
-        Ok(records)
+        Records::open(&self.root)?.map_or(Ok(vec![]), |records| records.open_ones())
     }
 
     /// Takes back a record, the newest if none is named: last change first. Nothing is touched if a
@@ -176,13 +229,17 @@ impl Host {
         force: bool,
         run: &mut Runner,
     ) -> Result<Record, Error> {
-        let records = self.records()?;
+        if self.records()?.is_empty() {
+            return Err(number.map_or(Error::Nothing, Error::Unknown));
+        }
+        let records = Records::locked(&self.root)?;
+        let open = records.open_ones()?;
         let mut record = match number {
-            Some(number) => records
+            Some(number) => open
                 .into_iter()
                 .find(|record| record.number == number)
                 .ok_or(Error::Unknown(number))?,
-            None => records.into_iter().next_back().ok_or(Error::Nothing)?,
+            None => open.into_iter().next_back().ok_or(Error::Nothing)?,
         };
         if !force {
             self.refuse_if_edited(&record)?;
@@ -190,7 +247,7 @@ impl Host {
         // Files first: a program such as update-grub then spreads what they say.
         for done in record.done.iter().rev() {
             if let Done::Write { path, before, .. } = done {
-                file::restore(&self.inside(path)?, before.as_ref())?;
+                saved::restore(&self.root, path, before.as_ref())?;
             }
         }
         for done in record.done.iter().rev() {
@@ -202,7 +259,7 @@ impl Host {
         }
         self.restore_rewritten(&record)?;
         record.is_rolled_back = true;
-        self.save(&record)?;
+        records.save(&record)?;
         Ok(record)
     }
 
@@ -211,7 +268,7 @@ impl Host {
         let mut kept = BTreeMap::new();
         for pattern in patterns {
             for path in self.matching(pattern)? {
-                if let Ok(saved) = file::read(&self.inside(&path)?) {
+                if let Ok(saved) = saved::read(&self.root, &path) {
                     kept.insert(path, saved);
                 }
             }
@@ -227,9 +284,9 @@ impl Host {
             return Ok(vec![pattern.to_owned()]);
         };
         let (start, end) = name.split_once('*').unwrap_or((name, ""));
-        let entries = std::fs::read_dir(self.inside(folder)?).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let names = self.root.names(folder)?;
         Ok(names
+            .into_iter()
             .filter(|name| name.starts_with(start) && name.ends_with(end))
             .take(1000)
             .map(|name| format!("{folder}/{name}"))
@@ -257,12 +314,12 @@ impl Host {
     /// there since.
     fn restore_kept(&self, kept: &[Kept]) -> Result<bool, Error> {
         for one in kept {
-            if file::read(&self.inside(&one.path)?)? != one.after {
+            if saved::read(&self.root, &one.path)? != one.after {
                 return Ok(false);
             }
         }
         for one in kept {
-            file::restore(&self.inside(&one.path)?, one.before.as_ref())?;
+            saved::restore(&self.root, &one.path, one.before.as_ref())?;
         }
         Ok(!kept.is_empty())
     }
@@ -272,7 +329,7 @@ impl Host {
     fn take_over_rewritten(&self, record: &mut Record) -> Result<(), Error> {
         for done in &mut record.done {
             if let Done::Write { path, after, .. } = done
-                && let Some(current) = file::read(&self.inside(path)?)?
+                && let Some(current) = saved::read(&self.root, path)?
             {
                 *after = current.text;
             }
@@ -284,9 +341,8 @@ impl Host {
     fn restore_rewritten(&self, record: &Record) -> Result<(), Error> {
         for done in record.done.iter().rev() {
             if let Done::Write { path, before, .. } = done {
-                let target = self.inside(path)?;
-                if file::read(&target)? != *before {
-                    file::restore(&target, before.as_ref())?;
+                if saved::read(&self.root, path)? != *before {
+                    saved::restore(&self.root, path, before.as_ref())?;
                 }
             }
         }
@@ -296,7 +352,7 @@ impl Host {
     fn refuse_if_edited(&self, record: &Record) -> Result<(), Error> {
         for done in &record.done {
             let Done::Write { path, before, after } = done else { continue };
-            let current = file::read(&self.inside(path)?)?.map(|file| file.text);
+            let current = saved::read(&self.root, path)?.map(|file| file.text);
             let is_ours = current.as_ref() == Some(after);
             // A change that was recorded and not made, since power went: what was before is there
             // still.
@@ -306,51 +362,5 @@ impl Host {
             }
         }
         Ok(())
-    }
-
-    /// A host path below the root; links may not lead out of it.
-    fn inside(&self, path: &str) -> Result<PathBuf, Error> {
-        let outside = || Error::Outside { path: path.into() };
-        let relative = Path::new(path.trim_start_matches('/'));
-        if relative.components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
-            return Err(outside());
-        }
-        let target = self.root.join(relative);
-        let mut existing = target.as_path();
-        while !existing.exists() {
-            existing = existing.parent().ok_or_else(outside)?;
-        }
-        let real = existing
-            .canonicalize()
-            .map_err(|source| Error::File { path: existing.into(), source })?;
-        if real.starts_with(&self.root) { Ok(target) } else { Err(outside()) }
-    }
-
-    fn record_files(&self) -> Result<Vec<PathBuf>, Error> {
-        let folder = self.inside(FOLDER)?;
-        match std::fs::read_dir(&folder) {
-            Ok(entries) => Ok(entries
-                .filter_map(|entry| Some(entry.ok()?.path()))
-                .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
-                .take(100_000)
-                .collect()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(vec![]),
-            Err(source) => Err(Error::File { path: folder, source }),
-        }
-    }
-
-    fn next_number(&self) -> Result<u64, Error> {
-        let numbers = self
-            .record_files()?
-            .into_iter()
-            .filter_map(|path| path.file_stem()?.to_str()?.parse::<u64>().ok());
-        Ok(numbers.max().unwrap_or(0) + 1)
-    }
-
-    fn save(&self, record: &Record) -> Result<(), Error> {
-        let path = self.inside(&format!("{FOLDER}/{:06}.json", record.number))?;
-        let text = serde_json::to_string_pretty(record)
-            .map_err(|source| Error::Record { path: path.clone(), source })?;
-        file::write(&path, &text, None)
     }
 }

@@ -1,6 +1,6 @@
 //! What was done to a host: enough to take it back.
 
-use crate::file::Saved;
+use crate::Saved;
 use serde::{Deserialize, Serialize};
 
 /// Version of the record's form.
@@ -55,11 +55,14 @@ pub struct Record {
     pub done: Vec<Done>,
     /// All of it was taken back.
     pub is_rolled_back: bool,
+    /// What the operator should know of it, such as hard links that were parted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<String>,
 }
 
 impl Record {
     /// Of changes that are still to be made.
     pub fn new(number: u64, time: u64) -> Record {
-        Record { schema: SCHEMA, number, time, done: vec![], is_rolled_back: false }
+        Record { schema: SCHEMA, number, time, done: vec![], is_rolled_back: false, told: vec![] }
     }
 }
