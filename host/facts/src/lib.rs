@@ -5,6 +5,7 @@
 //! reason. The two steps are kept apart: [`Inputs`] are the raw files, [`facts`] decodes them, so
 //! that a live host and its snapshot give the same answers.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(missing_docs)]
 
 pub mod acpi;

@@ -5,8 +5,7 @@
 //! recorded" would look the same.
 
 use crate::inputs::{Content, Inputs};
-use crate::redact;
-use crate::wanted;
+use crate::redact::{self, Redactor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -50,16 +49,22 @@ pub struct Stamp<'a> {
 }
 
 impl Manifest {
-    fn of(inputs: &Inputs, stamp: &Stamp<'_>) -> Manifest {
-        let unreadable = inputs.files().filter_map(|(path, content)| match content {
-            Content::Unreadable(why) => Some((path.to_string(), why.clone())),
-            Content::Bytes(_) => None,
-        });
+    fn of(inputs: &Inputs, stamp: &Stamp<'_>, redactor: &mut Redactor) -> Manifest {
+        let mut searched = vec![];
+        for folder in inputs.searched() {
+            searched.push(redactor.path(folder));
+        }
+        let mut unreadable = vec![];
+        for (path, content) in inputs.files() {
+            if let Content::Unreadable(why) = content {
+                unreadable.push((redactor.path(path), why.clone()));
+            }
+        }
         Manifest {
             format: FORMAT,
             tool: stamp.tool.into(),
-            searched: inputs.searched().map(str::to_string).collect(),
-            unreadable: unreadable.collect(),
+            searched,
+            unreadable: unreadable.into_iter().collect(),
             redaction: redact::RULES
                 .iter()
                 .map(|rule| format!("{}: {}", rule.kind, rule.what))
@@ -87,48 +92,50 @@ pub fn apply_manifest(inputs: &mut Inputs) {
     }
 }
 
-/// Writes the inputs.
-pub fn write(inputs: &Inputs, stamp: &Stamp<'_>, target: impl Write) -> io::Result<()> {
-    let packer = zstd::stream::write::Encoder::new(target, 9)?;
-    let mut archive = tar::Builder::new(packer);
-    let manifest = Manifest::of(inputs, stamp);
-    append(&mut archive, MANIFEST, &serde_json::to_vec_pretty(&manifest)?)?;
+/// What goes out of a host: every file by its new place and with its new content.
+pub fn members(inputs: &Inputs, stamp: &Stamp<'_>) -> io::Result<Vec<Member>> {
+    let mut redactor = Redactor::new(inputs.files().map(|(path, _)| path));
+    let manifest = Manifest::of(inputs, stamp, &mut redactor);
+    let bytes = serde_json::to_vec_pretty(&manifest)?;
+    let mut members = vec![Member { path: MANIFEST.into(), bytes, replaced: 0 }];
     for (path, content) in inputs.files() {
         if let Content::Bytes(bytes) = content
             && path != MANIFEST
         {
-            append(&mut archive, &redacted_path(path), &redacted(path, bytes))?;
+            let before = redactor.replaced;
+            let bytes = redactor.file(path, bytes);
+            let replaced = redactor.replaced - before;
+            members.push(Member { path: redactor.path(path), bytes, replaced });
         }
     }
+    Ok(members)
+}
+
+/// A file of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Where it stands.
+    pub path: String,
+    /// What is in it.
+    pub bytes: Vec<u8>,
+    /// How many words, numbers and addresses others stand for.
+    pub replaced: usize,
+}
+
+/// Writes the inputs.
+pub fn write(inputs: &Inputs, stamp: &Stamp<'_>, target: impl Write) -> io::Result<()> {
+    let packer = zstd::stream::write::Encoder::new(target, 9)?;
+    let mut archive = tar::Builder::new(packer);
+    for member in members(inputs, stamp)? {
+        append(&mut archive, &member.path, &member.bytes)?;
+    }
     archive.into_inner()?.finish()?.flush()
-}
-
-/// Boot loader entries are named after the machine's identifier.
-fn redacted_path(path: &str) -> String {
-    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let digits = name.bytes().take_while(u8::is_ascii_hexdigit).count();
-    match digits >= 32 {
-        true => format!("{folder}/machine{}", &name[digits..]),
-        false => path.to_owned(),
-    }
-}
-
-/// What goes out of a file. ACPI tables are binary, and hold no identity beyond the vendor's own.
-fn redacted(path: &str, bytes: &[u8]) -> Vec<u8> {
-    if path.starts_with("sys/firmware/acpi/tables/") {
-        return bytes.to_vec();
-    }
-    if wanted::is_process(path) {
-        let words = redact::arguments(&wanted::arguments(bytes));
-        return words.iter().flat_map(|word| word.bytes().chain([0])).collect();
-    }
-    redact::text(&String::from_utf8_lossy(bytes)).into_bytes()
 }
 
 fn append(archive: &mut tar::Builder<impl Write>, path: &str, bytes: &[u8]) -> io::Result<()> {
     let mut header = tar::Header::new_ustar();
     header.set_size(bytes.len() as u64);
-    header.set_mode(0o644);
+    header.set_mode(0o600);
     header.set_mtime(0);
     header.set_entry_type(tar::EntryType::Regular);
     archive.append_data(&mut header, path, bytes)
