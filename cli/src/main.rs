@@ -1,8 +1,11 @@
 //! `avicenna`: one binary for operators and for authors of hypervisors. One file per verb.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 #[cfg(test)]
 mod sources;
 mod status;
+#[macro_use]
 mod terminal;
 mod verb;
 
@@ -83,8 +86,15 @@ fn main() -> ExitCode {
             verb::lab::run(arguments, &verbs)
         }
     };
-    outcome.unwrap_or_else(|error| {
-        terminal::remark(&format!("avicenna: {error:#}"));
+    let status = outcome.unwrap_or_else(|error| {
+        remark!("avicenna: {error:#}");
         status::of_error(&error).into()
-    })
+    });
+    match terminal::lost() {
+        Some(why) => {
+            remark!("avicenna: the result could not be written to standard output: {why}");
+            status::without_result(status)
+        }
+        None => status,
+    }
 }

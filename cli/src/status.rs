@@ -76,6 +76,14 @@ pub fn of_error(error: &anyhow::Error) -> Status {
     }
 }
 
+/// The exit status where the result did not arrive: nobody can know it, unless worse happened.
+pub fn without_result(status: ExitCode) -> ExitCode {
+    match [Status::Clean, Status::Findings].map(ExitCode::from).contains(&status) {
+        true => Status::CannotTell.into(),
+        false => status,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

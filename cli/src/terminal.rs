@@ -1,12 +1,26 @@
-//! How results look: colour and folded lines on terminals only, nothing in them that moves a
-//! cursor.
-//!
-//! Names of machines and files come from others: what would steer the terminal (control characters,
-//! and those that turn the direction of text) is shown as an escape, in text and in JSON.
+//! How results look: colour and folded lines on terminals only. They are written by
+//! [`report::writer`], which lets nothing through that moves a cursor.
 
-use std::borrow::Cow;
-use std::io::{self, ErrorKind, IsTerminal, Write};
+pub use report::writer::{ask, clean, lost, people as print, program, remark, same_line, steers};
+
+use report::writer;
+use std::io::{self, IsTerminal};
 use std::sync::OnceLock;
+
+/// A line of a result, for people.
+macro_rules! say {
+    ($($word:tt)*) => {{
+        let line = format!($($word)*) + "\n";
+        $crate::terminal::print(&line);
+    }};
+}
+
+/// A remark beside the result, on standard error.
+macro_rules! remark {
+    ($($word:tt)*) => {
+        $crate::terminal::remark(&format!($($word)*))
+    };
+}
 
 /// Widest line of any result on a terminal.
 pub const COLUMNS: usize = 100;
@@ -72,98 +86,35 @@ impl Paint {
 
     pub fn text(self, colour: Colour, text: &str) -> String {
         let code = match colour {
-            Colour::Red => "31",
-            Colour::Green => "32",
-            Colour::Yellow => "33",
-            Colour::Bold => "1",
-            Colour::Dim => "2",
+            Colour::Red => 31,
+            Colour::Green => 32,
+            Colour::Yellow => 33,
+            Colour::Bold => 1,
+            Colour::Dim => 2,
         };
-        if self.is_on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+        if self.is_on { writer::painted(code, text) } else { text.to_string() }
     }
-}
-
-/// Writes a result to standard output. A reader that has seen enough, such as `head`, is no error.
-pub fn print(text: &str) -> io::Result<()> {
-    print_raw(&escaped(text, false))
 }
 
 /// A text for a program, which gets it as it is; on a terminal it is shown as every other.
-pub fn print_for_program(text: &str) -> io::Result<()> {
-    if io::stdout().is_terminal() { print(text) } else { print_raw(text) }
-}
-
-/// A text that goes to a file or a program as it is, such as a mended configuration.
-pub fn print_raw(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        outcome => outcome,
-    }
-}
-
-/// A remark beside the result, on standard error.
-pub fn remark(text: &str) {
-    eprintln!("{}", escaped(text.trim_end_matches('\n'), false));
+pub fn print_for_program(text: &str) {
+    match io::stdout().is_terminal() {
+        true => print(text),
+        false => program(text.as_bytes()),
+    };
 }
 
 /// A value as JSON on standard output.
 pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');
-    Ok(print_json_text(&text)?)
+    print_json_text(&text);
+    Ok(())
 }
 
 /// JSON that was made already.
-pub fn print_json_text(text: &str) -> io::Result<()> {
-    print_raw(&escaped(text, true))
-}
-
-/// Whether a character changes how others are shown, or the terminal's state.
-pub fn steers(c: char) -> bool {
-    matches!(c,
-        '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{180e}'
-        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-}
-
-/// The text with everything escaped that steers, but for this program's own colours.
-fn escaped(text: &str, is_json: bool) -> Cow<'_, str> {
-    if !text.contains(steers) {
-        return Cow::Borrowed(text);
-    }
-    let mut result = String::with_capacity(text.len() + 16);
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let own = CODES.iter().find(|code| !is_json && rest.starts_with(**code));
-        let taken = own.map_or(c.len_utf8(), |code| code.len());
-        match own {
-            Some(code) => result.push_str(code),
-            None if !steers(c) => result.push(c),
-            None if is_json => {
-                let mut units = [0; 2];
-                for unit in c.encode_utf16(&mut units) {
-                    result.push_str(&format!("\\u{unit:04x}"));
-                }
-            }
-            None => result.extend(c.escape_unicode()),
-        }
-        rest = &rest[taken..];
-    }
-    Cow::Owned(result)
-}
-
-/// Every sequence that [`Paint`] makes.
-const CODES: [&str; 6] = ["\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[1m", "\x1b[2m", "\x1b[0m"];
-
-/// A name or a line of others, in which not even a colour of ours may be.
-pub fn clean(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| {
-            let is_plain = !steers(c) && c != '\n';
-            let escape = (!is_plain).then(|| c.escape_unicode());
-            is_plain.then_some(c).into_iter().chain(escape.into_iter().flatten())
-        })
-        .collect()
+pub fn print_json_text(text: &str) {
+    writer::program(writer::json(text).as_bytes());
 }
 
 /// Breaks a text into lines that fit beside an indentation; a word that is too long stands alone
@@ -275,19 +226,9 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_steer_a_terminal_and_colours_of_our_own_stay() {
+    fn words_of_others_are_escaped_when_they_are_folded() {
         let name = "web\x1b]0;x\x07\u{202e}\u{9b}2J";
-        let shown = escaped(name, false);
-        assert_eq!(shown, "web\\u{1b}]0;x\\u{7}\\u{202e}\\u{9b}2J");
-        assert_eq!(wrap_to(name, 100), [shown.as_ref()]);
-        assert_eq!(escaped("back\r\u{b}\n", false), "back\\u{d}\\u{b}\n");
-        assert_eq!(clean("\x1b[31mred"), "\\u{1b}[31mred", "a name has no colour either");
-        let painted = Paint { is_on: true }.text(Colour::Red, "no");
-        assert_eq!(escaped(&painted, false), painted);
-        let json = serde_json::to_string(name).unwrap();
-        let safe = escaped(&json, true);
-        assert!(!safe.contains(steers), "{safe}");
-        assert_eq!(serde_json::from_str::<String>(&safe).unwrap(), name);
+        assert_eq!(wrap_to(name, 100), ["web\\u{1b}]0;x\\u{7}\\u{202e}\\u{9b}2J"]);
     }
 
     #[test]

@@ -124,6 +124,11 @@ fn exit_status_says_clean_findings_usage_or_cannot_tell() {
 #[test]
 fn snapshot_gives_the_same_answers_and_none_of_the_secrets() {
     let root = Root::new("snapshot");
+    for (path, text) in MACHINES {
+        fs::create_dir_all(root.0.join(path).parent().unwrap()).unwrap();
+        root.put(path, text);
+    }
+    let shown = stdout(&avicenna(&["snapshot", "--show"], &root.0));
     let file = root.0.join("s.tar.zst");
     let made = avicenna(&["snapshot", "-o", file.to_str().unwrap()], &root.0);
     assert!(made.status.success(), "{made:?}");
@@ -141,17 +146,77 @@ fn snapshot_gives_the_same_answers_and_none_of_the_secrets() {
             value.as_object_mut().unwrap().remove("origin");
             serde_json::to_string_pretty(&value).unwrap()
         };
-        let (folder, snapshot) = (of(&root.0), of(&file));
-        let differing = folder.lines().zip(snapshot.lines()).find(|(one, other)| one != other);
-        assert_eq!(differing, None, "{arguments:?}");
-        assert_eq!(folder.len(), snapshot.len(), "{arguments:?}");
+        assert_same_but_for_names(&of(&root.0), &of(&file));
     }
+    let lint = |path: &Path| {
+        let words = ["lint", "--format", "json"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_avicenna"));
+        let output = command.args(words).arg(path).output().unwrap();
+        stdout(&output).replace(path.to_str().unwrap(), "HOST")
+    };
+    let (folder, snapshot) = (lint(&root.0), lint(&file));
+    assert!(folder.contains("AV001") && folder.contains("web.xml"), "{folder}");
+    assert_same_but_for_names(&folder, &snapshot);
     let unpacked = zstd::decode_all(fs::File::open(&file).unwrap()).unwrap();
     let text = String::from_utf8_lossy(&unpacked);
-    for secret in ["12345678-1234", "52:54:00", "hunter2", "secret-program"] {
+    for secret in [
+        "12345678-1234",
+        "52:54:00",
+        "hunter2",
+        "secret-program",
+        "web",
+        "acme",
+        "2001:db8",
+        "4711-4",
+    ] {
         assert!(!text.contains(secret), "{secret} is in the snapshot");
+        assert!(!shown.contains(secret), "{secret} is in the listing");
     }
-    assert!(text.contains("<redacted:uuid>") && text.contains("<redacted:mac>"));
+    assert!(shown.contains("==> etc/modprobe.d/kvm.conf ("), "{shown}");
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+/// Machines in every form, with names that lead from one to another.
+const MACHINES: &[(&str, &str)] = &[
+    (
+        "etc/libvirt/qemu/web.xml",
+        "<domain type='kvm'>\n  <name>web</name>\n  <description>acme 4711-4711</description>\n  <os>\n    \
+         <type arch='x86_64' machine='pc-q35-8.2'>hvm</type>\n  </os>\n  <clock offset='utc'>\n    \
+         <timer name='pit' tickpolicy='delay'/>\n  </clock>\n  <devices>\n    <graphics passwd='hunter2'/>\n    \
+         <hostdev><source><address domain='0x0000' bus='0xc1' slot='0x00' function='0x0'/></source></hostdev>\n  \
+         </devices>\n</domain>\n",
+    ),
+    (
+        "var/log/libvirt/qemu/web.log",
+        "2024-05-01 12:00:00.000+0000: starting up libvirt version: 9.0.0, qemu version: 8.2.0, kernel: \
+         6.12.10-acme, hostname: acme\nLC_ALL=C \\\nHOME=/var/lib/acme \\\n/usr/bin/qemu-system-x86_64 \\\n\
+         -name guest=web \\\n-accel kvm \\\n-machine q35 \\\n-vnc '[2001:db8::1]:1'\n",
+    ),
+    (
+        "etc/pve/qemu-server/100.conf",
+        "# acme\nname: web\nmachine: q35\nhostpci0: 0000:c1:00.0,pcie=1\nargs: -global kvm-pit.lost_tick_policy=delay\n",
+    ),
+];
+
+/// Texts that differ in words alone, each of which stands for the same word everywhere.
+fn assert_same_but_for_names(one: &str, other: &str) {
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+        words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    };
+    let (ones, others) = (words(one), words(other));
+    let mut names = BTreeMap::new();
+    let mut back = BTreeMap::new();
+    for (index, (word, stands)) in ones.iter().zip(&others).enumerate() {
+        let around = &ones[index.saturating_sub(8)..(index + 2).min(ones.len())];
+        assert_eq!(names.entry(word).or_insert(stands), &stands, "{around:?}");
+        // Digits of addresses are few.
+        if stands.len() > 3 {
+            assert_eq!(back.entry(stands).or_insert(word), &word, "{around:?}");
+        }
+    }
+    assert_eq!(ones.len(), others.len());
 }
 
 #[test]

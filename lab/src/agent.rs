@@ -33,7 +33,7 @@ pub fn take_over() {
         guest::run(workload);
     } else if words.contains(&COMMAND_LINE) {
         if let Err(error) = run() {
-            println!("avicenna: {error:#}");
+            say!("avicenna: {error:#}");
         }
     } else {
         return;

@@ -5,7 +5,16 @@
 //! one [`protocol::Step`] at a time; meanwhile the machine counts the VM exits that it performs. So
 //! each figure exists twice: as KVM's tracepoints count and as the silicon does.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(missing_docs)]
+
+/// A line on the console of the emulated host, which must not end its first process.
+macro_rules! say {
+    ($($word:tt)*) => {{
+        let line = format!($($word)*) + "\n";
+        report::writer::program(line.as_bytes());
+    }};
+}
 
 pub mod agent;
 pub mod comparison;

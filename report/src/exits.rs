@@ -18,7 +18,7 @@ pub use grids::{Grouping, groups};
 pub use html::{html, inhibit_plot};
 pub use text::{answer, facts};
 
-use crate::grid::Grid;
+use crate::grid::{Grid, marked_down};
 use capture::Origin;
 use profile::Summary;
 use serde::Serialize;
@@ -47,9 +47,10 @@ impl Report {
 
     /// Everything as tables of Markdown.
     pub fn to_markdown(&self, grouping: Grouping) -> String {
-        let mut text = format!("## {}\n\n{}\n", self.file, text::facts(self));
+        let mut text =
+            format!("## {}\n\n{}\n", marked_down(&self.file), markdown(&text::facts(self)));
         if let Some(answer) = text::answer(&self.summary) {
-            text.push_str(&format!("\n{answer}\n\n"));
+            text.push_str(&format!("\n{}\n\n", markdown(&answer)));
         }
         if grouping == Grouping::Reason {
             all_grids(self).iter().for_each(|grid| text.push_str(&grid.to_markdown()));
@@ -68,6 +69,11 @@ impl Report {
     pub fn to_folded(&self) -> String {
         folded::render(self)
     }
+}
+
+/// Lines that mean themselves in Markdown.
+fn markdown(text: &str) -> String {
+    text.lines().map(marked_down).collect::<Vec<_>>().join("\n")
 }
 
 /// Every table there is to show of a report.

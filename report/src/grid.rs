@@ -1,5 +1,6 @@
 //! A table of typed values, which every format prints in its own way.
 
+use crate::writer::clean;
 use serde::{Serialize, Serializer};
 
 /// One value.
@@ -193,7 +194,7 @@ impl Grid {
         let mut text = self.columns.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",");
         text.push_str("\r\n");
         for row in &self.rows {
-            let cells: Vec<String> = row.iter().map(|value| quoted(&value.plain())).collect();
+            let cells: Vec<String> = row.iter().map(csv_cell).collect();
             text.push_str(&cells.join(","));
             text.push_str("\r\n");
         }
@@ -202,19 +203,18 @@ impl Grid {
 
     /// As Markdown, with the title as a heading.
     pub fn to_markdown(&self) -> String {
-        let cell = |text: String| marked_down(&text);
         let is_text = |column: usize| self.is_text(column);
         let rule: Vec<&str> = (0..self.columns.len())
             .map(|column| if is_text(column) { "---" } else { "---:" })
             .collect();
         let mut text = format!(
             "### {}\n\n| {} |\n| {} |\n",
-            self.title,
-            self.heads().join(" | "),
+            marked_down(&self.title),
+            self.heads().iter().map(|head| marked_down(head)).collect::<Vec<_>>().join(" | "),
             rule.join(" | ")
         );
         for row in &self.rows {
-            let cells: Vec<String> = row.iter().map(|value| cell(value.shown())).collect();
+            let cells: Vec<String> = row.iter().map(|value| marked_down(&value.shown())).collect();
             text.push_str(&format!("| {} |\n", cells.join(" | ")));
         }
         text.push('\n');
@@ -293,11 +293,6 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// Words of others in Markdown: no markup, no end of a cell or of a line.
-pub fn marked_down(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace(['\n', '\r'], " ")
-}
-
 /// Text safe inside HTML and SVG, attributes included.
 pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
@@ -315,6 +310,28 @@ pub fn escaped(text: &str) -> String {
         }
     }
     safe
+}
+
+/// A value by RFC 4180. A spreadsheet would take words that begin so for a formula: an apostrophe
+/// in front makes them words.
+fn csv_cell(value: &Value) -> String {
+    let plain = value.plain();
+    let is_formula = value.is_text() && plain.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    if is_formula { quoted(&format!("'{plain}")) } else { quoted(&plain) }
+}
+
+/// Words that mean themselves in Markdown: on one line, in one cell, no link, no HTML, no emphasis.
+pub fn marked_down(text: &str) -> String {
+    let mut words = String::with_capacity(text.len());
+    for c in clean(text).chars() {
+        match c {
+            '<' => words.push_str("&lt;"),
+            '&' => words.push_str("&amp;"),
+            '\\' | '|' | '`' | '*' | '[' | ']' => words.extend(['\\', c]),
+            c => words.push(c),
+        }
+    }
+    words
 }
 
 #[cfg(test)]
@@ -367,6 +384,75 @@ mod tests {
         assert!(grid().to_csv().contains("\"a,\"\"b\"\"\",1234567,12.345\r\n"));
         assert!(grid().to_markdown().contains("| &lt;x>\\| | 5 | - |"));
         assert!(grid().to_html().contains("<td>&lt;x&gt;|</td>"));
+    }
+
+    /// The records of a text by RFC 4180, read strictly.
+    fn read_csv(text: &str) -> Vec<Vec<String>> {
+        let (mut records, mut record) = (vec![], vec![]);
+        let mut rest = text;
+        while !rest.is_empty() {
+            let mut cell = String::new();
+            if let Some(quoted) = rest.strip_prefix('"') {
+                rest = quoted;
+                loop {
+                    let at = rest.find('"').expect("a closing quote");
+                    cell.push_str(&rest[..at]);
+                    rest = &rest[at + 1..];
+                    match rest.strip_prefix('"') {
+                        Some(more) => rest = more,
+                        None => break,
+                    }
+                    cell.push('"');
+                }
+            } else {
+                let end = rest.find([',', '\r', '\n']).expect("an end");
+                assert!(!rest[..end].contains('"'), "a bare quote: {rest}");
+                cell.push_str(&rest[..end]);
+                rest = &rest[end..];
+            }
+            record.push(cell);
+            match rest.strip_prefix(',') {
+                Some(more) => rest = more,
+                None => {
+                    rest = rest.strip_prefix("\r\n").expect("the end of a record");
+                    records.push(std::mem::take(&mut record));
+                }
+            }
+        }
+        records
+    }
+
+    #[test]
+    fn hostile_names_stay_one_cell_and_are_no_formula() {
+        for name in crate::writer::HOSTILE {
+            let mut grid = Grid::new(name, &["name", "count"]);
+            grid.rows.push(vec![Value::text(name), Value::Number(-1.5, 1)]);
+            let records = read_csv(&grid.to_csv());
+            let [_, record] = records.as_slice() else { panic!("{records:?}") };
+            let [cell, number] = record.as_slice() else { panic!("{record:?}") };
+            assert_eq!(number, "-1.5", "a number is no formula");
+            assert_eq!(cell.strip_prefix('\'').unwrap_or(cell), name);
+            assert!(!cell.starts_with(['=', '+', '-', '@', '\t', '\r']), "{cell}");
+            let markdown = grid.to_markdown();
+            let lines: Vec<&str> = markdown.lines().collect();
+            let [title, "", _, _, row, ""] = lines.as_slice() else { panic!("{markdown}") };
+            let mut is_escaped = false;
+            let bars = row.chars().filter(|c| {
+                let was_escaped = std::mem::take(&mut is_escaped);
+                is_escaped = *c == '\\' && !was_escaped;
+                *c == '|' && !was_escaped
+            });
+            assert_eq!(bars.count(), 3, "{row}");
+            for text in [title, row] {
+                let text = text.replace("\\[", "");
+                assert!(
+                    !text.contains(['<', '[']) && !text.contains(crate::writer::steers),
+                    "{text}"
+                );
+            }
+            let html = grid.to_html();
+            assert!(!html.contains("<script") && !html.contains("\x1b"), "{html}");
+        }
     }
 
     #[test]

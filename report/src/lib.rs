@@ -1,6 +1,7 @@
 //! Results rendered for people and for programs. Nothing is computed here that a reader could
 //! disagree with: every number comes from the result as it is.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(missing_docs)]
 
 pub mod check;
@@ -15,3 +16,4 @@ pub mod plot;
 pub mod prometheus;
 pub mod result;
 pub mod why;
+pub mod writer;

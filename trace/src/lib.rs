@@ -1,6 +1,7 @@
 //! One vocabulary of interrupt-virtualization events, used by the machine, by recordings of real
 //! hosts and by everything that analyses either.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(missing_docs)]
 
 pub mod event;

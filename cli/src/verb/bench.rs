@@ -3,6 +3,7 @@
 use super::lab::{Chip, Inhibit, Pit, interrupts};
 use super::machine::size::parse_bytes;
 use crate::status::Status;
+use crate::terminal;
 use anyhow::Context;
 use bench::{Configuration, Outcome, VirtualMachine};
 use board::Images;
@@ -10,7 +11,6 @@ use board::cost::Provenance;
 use board::load::Source;
 use lab::protocol::Sending;
 use lab::workload::device::Driven;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,7 +99,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     arguments.devices.iter().try_for_each(|address| vm.give(address))?;
     if let Some(costs) = lab::agent::costs() {
         // Times of an emulated host are not measured: whoever reads them is told what they rest on.
-        println!("{}", costs_record(&costs)?);
+        terminal::program((costs_record(&costs)? + "\n").as_bytes());
     }
     let (period_ns, count) = (arguments.pulse, arguments.pulses);
     let sending = period_ns.map(|period_ns| Sending { period_ns, count, bursts: None });
@@ -118,14 +118,13 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             }
         }
         // A reader that has gone ends nothing: the closing record goes to standard error.
-        let mut out = std::io::stdout();
-        let _ = out.write_all(&text).and_then(|()| out.flush());
+        terminal::program(&text);
         Vec::new()
     })?;
     if let Some(fault) = fault {
         return Err(fault);
     }
-    eprintln!("{}", serde_json::to_string(&end)?);
+    remark!("{}", serde_json::to_string(&end)?);
     Ok(match end.outcome {
         Outcome::PowerOff | Outcome::DebugExit(0) => ExitCode::SUCCESS,
         Outcome::DebugExit(value) => ExitCode::from((value as u8).wrapping_mul(2) | 1),

@@ -56,9 +56,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.format {
         MonitoringFormat::Json => print_json(&report)?,
         MonitoringFormat::Prometheus => {
-            print_for_program(&report::check::prometheus(&report, lake::now_us() / 1_000_000))?
+            print_for_program(&report::check::prometheus(&report, lake::now_us() / 1_000_000));
         }
-        MonitoringFormat::Nagios => print(&report::check::nagios(&report))?,
+        MonitoringFormat::Nagios => {
+            print(&report::check::nagios(&report));
+        }
         MonitoringFormat::Text => {
             let detail = match (arguments.quiet, arguments.verbose, arguments.all) {
                 (true, ..) => text::Detail::Answers,
@@ -66,7 +68,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 (_, _, true) => text::Detail::Rows,
                 _ => text::Detail::Causes,
             };
-            print(&text::text(&report, detail, Paint::for_stdout()))?
+            print(&text::text(&report, detail, Paint::for_stdout()));
         }
     }
     Ok(source::status(&facts, report.verdict()))

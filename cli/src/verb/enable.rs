@@ -4,13 +4,13 @@
 use super::format::Format;
 use super::source::{self, Source};
 use crate::status::Status;
-use crate::terminal::{Colour, Paint, hanging, print, print_json, remark};
+use crate::terminal::{Colour, Paint, ask, clean, hanging, print, print_json};
 use anyhow::{Context, bail};
 use change::{Done, Host, Record};
 use rules::capability;
 use rules::enable::{self, Action, Expected, Plan, Step};
 use rules::{Answer, Needs};
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -47,7 +47,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if arguments.format == Format::Json {
         print_json(&plan)?;
     } else {
-        print(&text(&plan, &arguments.include, Paint::for_stdout()))?;
+        print(&text(&plan, &arguments.include, Paint::for_stdout()));
     }
     let steps: Vec<Step> = plan
         .steps
@@ -78,7 +78,7 @@ fn is_included(included: &[String], step: &Step) -> bool {
 fn apply(arguments: &Arguments, steps: &[Step], expects: &[Expected]) -> anyhow::Result<ExitCode> {
     let root = root(arguments.source.root.as_deref())?;
     if !steps.iter().any(|step| !matches!(step.action, Action::Tell { .. })) {
-        println!("nothing to apply");
+        say!("nothing to apply");
         return Ok(ExitCode::SUCCESS);
     }
     if !arguments.yes && !confirmed("Apply?")? {
@@ -90,12 +90,13 @@ fn apply(arguments: &Arguments, steps: &[Step], expects: &[Expected]) -> anyhow:
     let record = host.apply(steps, time, &mut |command| programs.run(command))?;
     match &record {
         Some(record) => {
-            println!("applied and recorded as {}; avicenna rollback takes it back", record.number)
+            say!("applied and recorded as {}; avicenna rollback takes it back", record.number);
+            record.told.iter().for_each(|line| say!("{}", clean(line)));
         }
-        None => println!("everything was done already"),
+        None => say!("everything was done already"),
     }
     for command in &programs.left {
-        println!("run on the host itself: {}", command.join(" "));
+        say!("run on the host itself: {}", clean(&command.join(" ")));
     }
     verify(arguments, record.as_ref(), expects, &root)
 }
@@ -126,7 +127,7 @@ fn verify(
             if &found != after || is_wanted_otherwise {
                 bail!("{path} does not hold what was to be written; avicenna rollback restores it");
             }
-            println!("verified: {path}");
+            say!("verified: {}", clean(path));
         }
     }
     // What modprobe makes of all files together, whoever wrote them.
@@ -137,16 +138,16 @@ fn verify(
                 "{module} would still be given {option}={found} by {place}; avicenna rollback takes back what was done"
             );
         }
-        println!("verified: modprobe gives {module} {option}={value}");
+        say!("verified: modprobe gives {module} {option}={value}");
     }
     let mut needs: Vec<String> = chosen.iter().map(|step| step.needs.to_string()).collect();
     needs.extend(definitions_changed(record).then(|| Needs::VmRestart.to_string()));
     needs.sort_unstable();
     needs.dedup();
     if needs.is_empty() {
-        println!("verified: in effect");
+        say!("verified: in effect");
     } else {
-        println!("takes effect after: {}", needs.join("; "));
+        say!("takes effect after: {}", needs.join("; "));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -174,8 +175,7 @@ pub fn confirmed(question: &str) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
         bail!("standard input is no terminal to ask at; give --yes");
     }
-    eprint!("{question} [y/N] ");
-    io::stderr().flush()?;
+    ask(&format!("{question} [y/N] "));
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -198,7 +198,7 @@ impl Programs<'_> {
             return Ok(());
         }
         let (program, arguments) = command.split_first().ok_or("no program")?;
-        remark(&format!("running {}", command.join(" ")));
+        remark!("running {}", clean(&command.join(" ")));
         let mut process = match is_copy {
             true => Command::new("chroot"),
             false => Command::new(program),

@@ -17,7 +17,7 @@ mod report;
 mod screen;
 mod watch;
 
-pub use output::write;
+pub use output::{Reader, write};
 pub use report::by_machine;
 use std::process::ExitCode;
 

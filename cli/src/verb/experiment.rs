@@ -154,10 +154,19 @@ fn print(
     output: Option<&PathBuf>,
 ) -> anyhow::Result<()> {
     match output {
-        None => Ok(terminal::print(&shown(answer, format, compare, terminal::columns())?)?),
-        Some(path) => std::fs::write(path, shown(answer, format, compare, terminal::COLUMNS)?)
-            .with_context(|| format!("cannot write {}", path.display())),
+        None => {
+            let text = shown(answer, format, compare, terminal::columns())?;
+            match format {
+                Format::Text => terminal::print(&text),
+                _ => terminal::program(text.as_bytes()),
+            };
+        }
+        Some(path) => {
+            let text = shown(answer, format, compare, terminal::COLUMNS)?;
+            change::Output::write(path, text.as_bytes(), change::Like::Umask)?;
+        }
     }
+    Ok(())
 }
 
 /// 0 if better, no different or shown; 1 if worse or never in effect; 3 if undecided.

@@ -39,7 +39,7 @@ pub fn run(arguments: Arguments, mut command: clap::Command) -> anyhow::Result<E
         What::Completions { shell } => {
             let mut text = vec![];
             clap_complete::generate(shell, &mut command, "avicenna", &mut text);
-            crate::terminal::print(&String::from_utf8_lossy(&text))?;
+            crate::terminal::print(&String::from_utf8_lossy(&text));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -53,7 +53,8 @@ fn pages(command: &clap::Command, folder: &Path) -> anyhow::Result<()> {
     }
     let path = folder.join(Man::new(command.clone()).get_filename());
     let page = page(command).with_context(|| path.display().to_string())?;
-    fs::write(&path, page).with_context(|| path.display().to_string())
+    change::Output::write(&path, &page, change::Like::Umask)?;
+    Ok(())
 }
 
 /// What a verb is for, examples first, then its options.

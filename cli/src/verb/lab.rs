@@ -56,7 +56,7 @@ pub fn run(arguments: Arguments, verbs: &[&str]) -> anyhow::Result<ExitCode> {
         Action::Shell(arguments) => shell::run(&arguments),
         Action::Clear => {
             let removed = Store::open()?.clear()?;
-            println!("{removed} snapshots removed");
+            say!("{removed} snapshots removed");
             Ok(ExitCode::SUCCESS)
         }
     }

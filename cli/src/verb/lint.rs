@@ -8,8 +8,8 @@ mod sarif;
 mod text;
 
 use crate::status::Status;
-use crate::terminal::{Paint, folded, hanging, print, print_json, print_raw, remark};
-use anyhow::{Context, bail};
+use crate::terminal::{Paint, folded, hanging, print, print_json, program, remark};
+use anyhow::bail;
 use input::{Input, Origin};
 use rules::configuration::Kind;
 use rules::finding::{Answer, Severity};
@@ -125,7 +125,7 @@ struct Judgement {
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if arguments.list {
-        print(&list())?;
+        print(&list());
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(name) = &arguments.explain {
@@ -135,12 +135,12 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         && let Some((file, why)) =
             arguments.files.iter().find_map(|file| Some((file, input::refusal(file)?)))
     {
-        remark(&format!("avicenna: {} cannot be mended: {why}", file.display()));
+        remark!("avicenna: {} cannot be mended: {why}", file.display());
         return Ok(Status::Usage.into());
     }
     let collected = input::collect(&arguments.files)?;
     for text in &collected.remarks {
-        remark(&format!("avicenna: {text}"));
+        remark!("avicenna: {text}");
     }
     if collected.inputs.is_empty() {
         bail!("nothing to judge in {}", names(&arguments.files));
@@ -164,10 +164,14 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 
 fn show(judged: &[Judged], arguments: &Arguments) -> anyhow::Result<()> {
     match arguments.format {
-        Format::Text => print(&text::text(judged, arguments.quiet, Paint::for_stdout()))?,
+        Format::Text => {
+            print(&text::text(judged, arguments.quiet, Paint::for_stdout()));
+        }
         Format::Json => print_json(&json::json(judged))?,
         Format::Sarif => print_json(&sarif::sarif(judged))?,
-        Format::Github => print(&github::github(judged))?,
+        Format::Github => {
+            program(github::github(judged).as_bytes());
+        }
     }
     Ok(())
 }
@@ -261,14 +265,16 @@ fn mend(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<(Vec<Judged
         let is_changed = fixed.text != *original;
         if arguments.diff {
             differs |= is_changed;
-            print(&diff::unified(&input.name, original, &fixed.text, Paint::for_stdout()))?;
+            print(&diff::unified(&input.name, original, &fixed.text, Paint::for_stdout()));
         } else {
             match &input.source {
-                Origin::StandardInput => print_raw(&fixed.text)?,
-                Origin::File(path) if is_changed => {
-                    input::replace(path, &fixed.text)
-                        .with_context(|| path.display().to_string())?;
-                    remark(&format!("{}: {} changed", path.display(), fixed.mended));
+                Origin::StandardInput => {
+                    program(fixed.text.as_bytes());
+                }
+                Origin::File(file) if is_changed => {
+                    let told = file.replace(original, &fixed.text)?;
+                    remark!("{}: {} changed", file.shown(), fixed.mended);
+                    told.sentences(&file.shown()).iter().for_each(|line| remark(line));
                 }
                 Origin::File(_) | Origin::Fixed(_) => {}
             }
@@ -291,11 +297,11 @@ fn mend(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<(Vec<Judged
 fn explain(name: &str) -> anyhow::Result<ExitCode> {
     match rule::find(name) {
         Some(rule) => {
-            print(&folded(&rule.page()))?;
+            print(&folded(&rule.page()));
             Ok(ExitCode::SUCCESS)
         }
         None => {
-            remark(&format!("avicenna: no rule '{name}'; avicenna lint --list names them"));
+            remark!("avicenna: no rule '{name}'; avicenna lint --list names them");
             Ok(Status::Usage.into())
         }
     }

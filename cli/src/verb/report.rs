@@ -6,7 +6,7 @@ mod results;
 
 pub use many::host_rows;
 
-use super::exits::write;
+use super::exits::{Reader, write};
 use super::lake;
 use super::why::seconds;
 use crate::status::Status;
@@ -82,10 +82,12 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Format::Prometheus => metrics(&gathered)?,
     };
     match (arguments.format, &arguments.output) {
-        (Format::Text, None) => terminal::print(&text)?,
-        (Format::Prometheus, None) => terminal::print_for_program(&text)?,
-        (Format::Json, None) => terminal::print_json_text(&text)?,
-        (_, path) => write(path.as_deref(), text.as_bytes())?,
+        (Format::Text, None) => {
+            terminal::print(&text);
+        }
+        (Format::Prometheus, None) => terminal::print_for_program(&text),
+        (Format::Json, None) => terminal::print_json_text(&text),
+        (_, path) => write(path.as_deref(), text.as_bytes(), Reader::Program)?,
     }
     Ok(Status::from(known.verdict()).into())
 }

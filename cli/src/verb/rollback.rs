@@ -1,6 +1,7 @@
 //! `avicenna rollback`: takes back what `enable --apply` did, exactly.
 
 use super::enable::{Programs, confirmed, root};
+use crate::terminal::clean;
 use change::{Done, Host, Record};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -49,20 +50,20 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut programs = Programs { root: &root, is_entered: arguments.chroot, left: vec![] };
     let record =
         host.rollback(Some(chosen.number), arguments.force, &mut |command| programs.run(command))?;
-    println!("record {} is taken back", record.number);
+    say!("record {} is taken back", record.number);
     for command in programs.left {
-        println!("run on the host itself: {}", command.join(" "));
+        say!("run on the host itself: {}", clean(&command.join(" ")));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn print(record: &Record) {
-    println!("record {}", record.number);
+    say!("record {}", record.number);
     for done in &record.done {
         match done {
-            Done::Write { path, before: Some(_), .. } => println!("  restores {path}"),
-            Done::Write { path, before: None, .. } => println!("  removes {path}"),
-            Done::Run { undo, .. } => println!("  runs {}", undo.join(" ")),
+            Done::Write { path, before: Some(_), .. } => say!("  restores {}", clean(path)),
+            Done::Write { path, before: None, .. } => say!("  removes {}", clean(path)),
+            Done::Run { undo, .. } => say!("  runs {}", clean(&undo.join(" "))),
         }
     }
 }

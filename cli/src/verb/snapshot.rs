@@ -3,21 +3,21 @@
 use super::lake;
 use super::source::Source;
 use crate::status::Status;
-use crate::terminal::{hanging, print, remark};
+use crate::terminal::{clean, hanging, print};
 use anyhow::Context;
+use change::{Like, Output};
 use facts::inputs::Content;
-use facts::snapshot::Stamp;
+use facts::snapshot::{Member, Stamp};
 use facts::{redact, snapshot};
 use report::lake::Lake;
-use std::fs::OpenOptions;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(
     after_help = "Collects what check, why, lint and enable read, and nothing else. Root is not needed: what cannot be \
-                  read is recorded as such. Serial numbers, addresses, identifiers and secrets are left out."
+                  read is recorded as such. Names, addresses, serial numbers and secrets are replaced by made-up ones."
 )]
 pub struct Arguments {
     /// Where to write; `-` is standard output
@@ -26,6 +26,9 @@ pub struct Arguments {
     /// Replace an existing file
     #[arg(long)]
     force: bool,
+    /// Print what would be written, file by file, and write nothing
+    #[arg(long)]
+    show: bool,
     /// Print the redaction rules and do nothing
     #[arg(long)]
     show_rules: bool,
@@ -38,7 +41,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if arguments.show_rules {
         for rule in redact::RULES {
-            print(&hanging(&format!("<redacted:{}>", rule.kind), 22, rule.what))?;
+            print(&hanging(rule.kind, 10, rule.what));
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -54,19 +57,27 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let host = arguments.rows.host.clone().or(earlier.0);
     let tool = report::document::TOOL;
     let stamp = Stamp { tool, host: host.as_deref(), time };
+    if arguments.show {
+        for member in snapshot::members(&inputs, &stamp)? {
+            show(&member);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     if arguments.output.as_os_str() == "-" {
         anyhow::ensure!(!io::stdout().is_terminal(), "standard output is a terminal; give -o FILE");
         snapshot::write(&inputs, &stamp, io::stdout().lock())?;
     } else {
         let path = &arguments.output;
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(!arguments.force).create(true).truncate(arguments.force);
-        let file = options.open(path).with_context(|| {
-            format!("{}: cannot be created (--force replaces an existing file)", path.display())
-        })?;
-        let mut file = io::BufWriter::new(file);
-        snapshot::write(&inputs, &stamp, &mut file)?;
-        file.flush()?;
+        anyhow::ensure!(
+            arguments.force || path.symlink_metadata().is_err(),
+            "{}: is there already (--force replaces it)",
+            path.display()
+        );
+        let mut output = io::BufWriter::new(Output::to(path)?);
+        snapshot::write(&inputs, &stamp, &mut output)?;
+        let output = output.into_inner().map_err(|error| error.into_error());
+        // What is left of a host's inputs is for whom its owner chooses.
+        output.with_context(|| path.display().to_string())?.finish(Like::Mode(0o600))?;
     }
     if let Some(folder) = &arguments.rows.parquet {
         let mut rows = Lake::default();
@@ -81,15 +92,26 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         })
         .collect();
     let files = inputs.files().count() - unreadable.len();
-    remark(&format!("{files} files in {}", arguments.output.display()));
+    remark!("{files} files in {}", arguments.output.display());
     for line in grouped(&unreadable) {
-        remark(&format!("could not be read: {line}"));
+        remark!("could not be read: {line}");
     }
     if let Some(why) = inputs.incomplete() {
-        remark(&format!("avicenna: {}: {why}: the snapshot lacks the rest", inputs.origin));
+        remark!("avicenna: {}: {why}: the snapshot lacks the rest", inputs.origin);
         return Ok(Status::CannotTell.into());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A file as it would be in the snapshot.
+fn show(member: &Member) {
+    let Member { path, bytes, replaced } = member;
+    say!("==> {} ({} bytes, {replaced} words replaced)", clean(path), bytes.len());
+    match std::str::from_utf8(bytes) {
+        Ok(text) => print(&text.replace('\0', " ")),
+        Err(_) => print("a table in binary form, as the firmware has it"),
+    };
+    print("\n");
 }
 
 /// Files of one folder that share a reason are one line where they are many.

@@ -4,9 +4,7 @@
 use super::format::MonitoringFormat;
 use super::lake;
 use super::source::{self, Source};
-use crate::terminal::{
-    Colour, Paint, clean, hanging, print, print_for_program, print_json, remark,
-};
+use crate::terminal::{Colour, Paint, clean, hanging, print, print_for_program, print_json};
 use anyhow::bail;
 use facts::{Facts, watch};
 use rules::Answer;
@@ -59,7 +57,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             bail!("a recorded host cannot be watched; leave out --watch or --root")
         }
         (Some(seconds), None) => {
-            remark(&format!("watching {} machines for {seconds} s", machines.len()));
+            remark!("watching {} machines for {seconds} s", machines.len());
             watch::record(seconds)
         }
         (None, Some(_)) => {
@@ -78,11 +76,13 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.format {
         MonitoringFormat::Json => print_json(&why)?,
         MonitoringFormat::Prometheus => {
-            print_for_program(&report::why::prometheus(&why, lake::now_us() / 1_000_000))?
+            print_for_program(&report::why::prometheus(&why, lake::now_us() / 1_000_000));
         }
-        MonitoringFormat::Nagios => print(&report::why::nagios(&why))?,
+        MonitoringFormat::Nagios => {
+            print(&report::why::nagios(&why));
+        }
         MonitoringFormat::Text => {
-            print(&text(&why, facts.incomplete.is_some(), arguments.quiet, Paint::for_stdout()))?
+            print(&text(&why, facts.incomplete.is_some(), arguments.quiet, Paint::for_stdout()));
         }
     }
     Ok(source::status(&facts, why.verdict()))

@@ -8,6 +8,7 @@
 //! Left out: live migration, reset (it ends the run), more memory than fits below the hole for
 //! devices, ExtINT delivery from the 8259s with a split interrupt chip.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(missing_docs)]
 
 mod configuration;

@@ -4,6 +4,7 @@
 //! was lost and where a file breaks off. Every byte is taken to be hostile: sizes are checked
 //! before use, loops end with the input, and no input panics.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(missing_docs)]
 
 pub mod abreast;

@@ -4,6 +4,7 @@
 //! They are built by this crate's build script from `guest/`, with nothing but cargo and the
 //! linker.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(missing_docs)]
 
 /// Measures interrupts and exits. See `guest/benchmark`.

@@ -1,5 +1,6 @@
 //! Facts and configuration to findings. Pure: no file system, no clock.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(missing_docs)]
 
 pub mod boot_word;

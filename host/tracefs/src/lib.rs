@@ -3,6 +3,7 @@
 //! Everything is done in an [`Instance`] of our own, which goes when it is dropped: the tracing of
 //! the host is not touched. Left out: reading ring-buffer pages as they are (`trace_pipe_raw`).
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(missing_docs)]
 
 mod directory;

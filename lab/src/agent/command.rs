@@ -90,7 +90,7 @@ pub(super) fn shell(rows: u16, columns: u16) -> anyhow::Result<FromAgent> {
     let size =
         rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     rustix::termios::tcsetwinsize(&console, size)?;
-    println!("avicenna lab: KVM is loaded; `avicenna check`, `avicenna bench`; exit ends the lab");
+    say!("avicenna lab: KVM is loaded; `avicenna check`, `avicenna bench`; exit ends the lab");
     let left = command(SHELL)
         .arg("-i")
         .stdin(console.try_clone()?)

@@ -11,9 +11,9 @@ pub(super) fn run(words: &str) {
         Some(workload) => {
             if let Err(error) = workload.work(rest) {
                 let text = format!("{error:#}").replace(['"', '\\'], "'");
-                println!("{{\"record\":\"failure\",\"{name}\":\"{text}\"}}");
+                say!("{{\"record\":\"failure\",\"{name}\":\"{text}\"}}");
             }
         }
-        None => println!("{{\"record\":\"failure\",\"unknown workload\":\"{name}\"}}"),
+        None => say!("{{\"record\":\"failure\",\"unknown workload\":\"{name}\"}}"),
     }
 }

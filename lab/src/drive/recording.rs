@@ -1,6 +1,7 @@
 //! The machine's own trace of a run, as a file for `machine trace`.
 
 use anyhow::Context;
+use change::{Like, Output};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -25,8 +26,7 @@ pub struct Recording {
 impl Recording {
     /// `notes` say what ran.
     pub fn create(path: &Path, notes: &[(String, String)]) -> anyhow::Result<Self> {
-        let file =
-            File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+        let file = Output::growing(path, Like::Umask)?;
         let writer = Writer::new(BufWriter::new(file), notes)
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self { path: path.to_owned(), writer, fault: None })

@@ -240,12 +240,12 @@ impl Session {
         match self.symbols(watch) {
             Ok(symbols) => {
                 let path = symbols_of(&recording.path);
-                std::fs::write(&path, symbols)
-                    .with_context(|| format!("cannot write {}", path.display()))
+                change::Output::write(&path, symbols.as_bytes(), change::Like::Umask)?;
+                Ok(())
             }
             Err(error) if error.downcast_ref::<Halt>().is_some() => Err(error),
             Err(error) => {
-                eprintln!("avicenna: the trace has no symbols: {error:#}");
+                report::writer::remark(&format!("avicenna: the trace has no symbols: {error:#}"));
                 Ok(())
             }
         }

@@ -12,6 +12,7 @@ use crate::host::kernel::Kernel;
 use anyhow::{Context, bail};
 use board::snapshot::checksum;
 use board::{Configuration, Machine};
+use report::writer;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -103,7 +104,7 @@ impl Store {
                 Some(found)
             }
             Err(error) => {
-                eprintln!("avicenna: {error:#}; the host boots anew");
+                writer::remark(&format!("avicenna: {error:#}; the host boots anew"));
                 let _ = std::fs::remove_file(&path);
                 None
             }
@@ -119,7 +120,7 @@ impl Store {
         release: &str,
     ) {
         if let Err(error) = self.write(key, machine, configuration, release) {
-            eprintln!("avicenna: the booted host is not kept: {error:#}");
+            writer::remark(&format!("avicenna: the booted host is not kept: {error:#}"));
         }
         self.shrink(&self.path(key));
     }
@@ -137,7 +138,9 @@ impl Store {
         let mut output = BufWriter::with_capacity(1 << 20, file);
         writeln!(output, "{HEAD} {key} {release}")?;
         machine.save(&path.to_string_lossy(), &mut output, configuration.digest())?;
-        output.into_inner()?.persist(&path)?;
+        let file = output.into_inner()?;
+        file.as_file().sync_all()?;
+        file.persist(&path)?;
         Ok(())
     }
 

@@ -53,6 +53,7 @@ pub(crate) fn fetched(
         return Ok(folder);
     }
     watch.stage(&format!("fetching the kernel of {}", distribution.name));
+    cache::sweep(&store);
     let work = tempfile::tempdir_in(&store)?;
     let apt = Apt::prepare(work.path(), distribution)?;
     apt.run("apt-get", &["update"], watch)?;
@@ -71,6 +72,8 @@ pub(crate) fn fetched(
         unpack(&file, &tree, watch)?;
         std::fs::remove_file(file)?;
     }
+    // What is in its place is trusted from then on, also after a loss of power.
+    rustix::fs::syncfs(File::open(&tree)?)?;
     // Another process may have been faster; its folder is as good.
     match std::fs::rename(&tree, &folder) {
         Err(error) if !folder.is_dir() => {

@@ -64,12 +64,12 @@ impl Workload for Command {
         let seconds = start.elapsed().as_secs_f64();
         mark(WINDOW_ENDS);
         match status {
-            Ok(status) => println!(
+            Ok(status) => say!(
                 "{{\"record\":\"command\",\"status\":{},\"seconds\":{seconds:.6}}}",
                 status.code().unwrap_or(-1)
             ),
             Err(error) => {
-                println!("{{\"record\":\"failure\",\"cannot start\":\"{program}: {error}\"}}")
+                say!("{{\"record\":\"failure\",\"cannot start\":\"{program}: {error}\"}}")
             }
         }
         Ok(())

@@ -101,7 +101,7 @@ fn run() {
     let events: u64 = workers.into_iter().map(|worker| worker.join().unwrap_or(0)).sum();
     let seconds = start.elapsed().as_secs_f64();
     mark(WINDOW_ENDS);
-    println!(
+    say!(
         "{{\"record\":\"threads\",\"cpus\":{cpus},\"threads\":{},\"events\":{events},\"seconds\":{seconds:.6}}}",
         cpus * THREADS
     );

@@ -1,5 +1,6 @@
 //! The emulated computer: everything that knows all of its parts.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(missing_docs)]
 
 pub mod channel;

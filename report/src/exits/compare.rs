@@ -1,6 +1,6 @@
 //! A comparison of two recordings for people and programs.
 
-use crate::grid::{Grid, Value, escaped, grouped};
+use crate::grid::{Grid, Value, escaped, grouped, marked_down};
 use crate::page::{legend, page};
 use crate::plot::{self, Pair};
 use profile::compare::{Change, Comparison, Finding};
@@ -111,7 +111,8 @@ pub fn text(comparison: &Comparison) -> String {
 /// The same as Markdown.
 pub fn markdown(comparison: &Comparison) -> String {
     let grid = grid(comparison).without_empty_columns();
-    format!("{}\n{}{LEGEND}\n", headline(comparison).replace('\n', "  \n"), grid.to_markdown())
+    let lines: Vec<String> = headline(comparison).split('\n').map(marked_down).collect();
+    format!("{}\n{}{LEGEND}\n", lines.join("  \n"), grid.to_markdown())
 }
 
 /// Rows drawn; the rest are in the table.

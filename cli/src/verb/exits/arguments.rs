@@ -1,5 +1,6 @@
 //! Arguments that several of the verbs share.
 
+use super::output::Reader;
 use crate::verb::lake::now_us;
 use capture::live::Rung;
 use clap::ValueEnum;
@@ -131,6 +132,10 @@ pub struct Results {
 }
 
 impl Format {
+    pub fn reader(self) -> Reader {
+        if self == Self::Text { Reader::Person } else { Reader::Program }
+    }
+
     /// `is_shown` where the result goes to standard output.
     pub fn render(
         self,

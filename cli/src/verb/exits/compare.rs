@@ -2,7 +2,7 @@
 
 use super::arguments::WhatCounts;
 use super::interrupt::stop_on_interrupt;
-use super::output;
+use super::output::{self, Reader};
 use super::progress::Bars;
 use analysis::{Analysis, analyse};
 use anyhow::Context as _;
@@ -86,7 +86,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         sides[1..].iter().map(|side| compare(&sides[0], side)).collect();
     for analysis in &analyses {
         for warning in &analysis.origin.warnings {
-            eprintln!("avicenna: {}: {warning}", analysis.name);
+            remark!("avicenna: {}: {warning}", analysis.name);
         }
     }
     let each = |render: fn(&Comparison) -> String| {
@@ -99,7 +99,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Format::Markdown => each(render::markdown),
         Format::Html => render::html(&comparisons),
     };
-    output::write(arguments.output.as_deref(), rendered.as_bytes())?;
+    let reader = match arguments.format {
+        Format::Text => Reader::Person,
+        _ => Reader::Program,
+    };
+    output::write(arguments.output.as_deref(), rendered.as_bytes(), reader)?;
     Ok(ExitCode::SUCCESS)
 }
 

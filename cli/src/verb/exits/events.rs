@@ -28,7 +28,7 @@ pub fn record(
     process: Option<u32>,
     end: &mut End<'_>,
 ) -> anyhow::Result<u64> {
-    eprintln!("avicenna: {}, {}", Rung::Text.name(), Rung::Text.cost());
+    remark!("avicenna: {}, {}", Rung::Text.name(), Rung::Text.cost());
     let about = origin(Rung::Text);
     writeln!(out, "# avicenna kernel={}", about.kernel_release.unwrap_or_default())?;
     let received = read_beside(instance.pipe()?);

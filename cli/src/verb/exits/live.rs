@@ -4,7 +4,6 @@ use super::arguments::RungName;
 use super::beside::{End, Output};
 use super::counters::{Counters, since};
 use super::interrupt::stop_on_interrupt;
-use super::output;
 #[cfg(feature = "terminal")]
 use super::screen::Screen;
 use super::watch::{Watch, Whom, summary_of, with_remedy};
@@ -70,7 +69,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             cleared?;
             printed.context("cannot print what the command said")?;
             let text = report.to_text_within(Grouping::Reason, crate::terminal::columns());
-            output::print(text.as_bytes())?;
+            crate::terminal::print(&text);
         }
         Seen::Exits(watch) => plain(watch, step, &mut end)?,
     }
@@ -109,7 +108,7 @@ fn start(arguments: &Arguments, process: Option<u32>) -> anyhow::Result<Seen> {
             Err(error) => {
                 let error = with_remedy(rung, &error);
                 if only.is_none() {
-                    eprintln!("avicenna: {error:#}");
+                    remark!("avicenna: {error:#}");
                 }
                 refusal.get_or_insert(error);
             }
@@ -125,7 +124,7 @@ fn counted(
     step: Duration,
     end: &mut End<'_>,
 ) -> anyhow::Result<()> {
-    eprintln!("avicenna: {}, {}", rung.name(), rung.cost());
+    remark!("avicenna: {}, {}", rung.name(), rung.cost());
     let (begun, mut before) = (Instant::now(), counters.read()?);
     end.begin(Output::StandardError)?;
     let mut is_last = false;
@@ -140,7 +139,7 @@ fn counted(
             .collect();
         let counts = if counts.is_empty() { "nothing".into() } else { counts.join(", ") };
         let line = format!("{:.3} {counts}\n", begun.elapsed().as_secs_f64());
-        if !output::print(line.as_bytes())? {
+        if !crate::terminal::print(&line) {
             break;
         }
         before = after;
@@ -151,7 +150,7 @@ fn counted(
 /// Lines for a pipe: time, exits per second, and the most frequent reasons.
 fn plain(mut watch: Watch, step: Duration, end: &mut End<'_>) -> anyhow::Result<()> {
     let rung = watch.rung;
-    eprintln!("avicenna: exits are {}, {}", rung.name(), rung.cost());
+    remark!("avicenna: exits are {}, {}", rung.name(), rung.cost());
     end.begin(Output::StandardError)?;
     let (mut start_ns, mut is_last) = (0, false);
     while !is_last {
@@ -174,7 +173,7 @@ fn plain(mut watch: Watch, step: Duration, end: &mut End<'_>) -> anyhow::Result<
             summary.ceiling.unknown.count_share,
             reasons.join(" ")
         );
-        if !output::print(format!("{}\n", line.trim_end()).as_bytes())? {
+        if !crate::terminal::print(&format!("{}\n", line.trim_end())) {
             break;
         }
         start_ns = interval.end_ns;

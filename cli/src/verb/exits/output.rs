@@ -1,24 +1,30 @@
 //! Where a result goes: a file, or standard output, whose reader may have seen enough.
 
-use anyhow::Context as _;
-use std::io::{ErrorKind, Write as _};
+use crate::terminal;
+use change::{Like, Output};
 use std::path::Path;
 
-/// Writes to a file, or to standard output for none and for `-`.
-pub fn write(path: Option<&Path>, bytes: &[u8]) -> anyhow::Result<()> {
-    match path.filter(|path| *path != Path::new("-")) {
-        Some(path) => {
-            std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
-        }
-        None => print(bytes).map(|_| ()),
-    }
+/// Who reads a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// A person: nothing in it may steer a terminal.
+    Person,
+    /// A program, by the rules of a format.
+    Program,
 }
 
-/// Writes to standard output at once; whether somebody still reads it.
-pub fn print(bytes: &[u8]) -> anyhow::Result<bool> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        outcome => outcome.map(|()| true).context("cannot write to standard output"),
+/// Writes to a file, or to standard output for none and for `-`.
+pub fn write(path: Option<&Path>, bytes: &[u8], reader: Reader) -> anyhow::Result<()> {
+    match (path.filter(|path| *path != Path::new("-")), reader) {
+        (Some(path), _) => {
+            Output::write(path, bytes, Like::Umask)?;
+        }
+        (None, Reader::Person) => {
+            terminal::print(&String::from_utf8_lossy(bytes));
+        }
+        (None, Reader::Program) => {
+            terminal::program(bytes);
+        }
     }
+    Ok(())
 }

@@ -49,7 +49,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(style) {
             bar.set_style(style);
         }
-        bar.set_prefix(name.to_owned());
+        bar.set_prefix(crate::terminal::clean(name));
         let (bytes, done) = (Arc::clone(&progress.bytes), Arc::clone(&progress.done));
         progress.follower = Some(std::thread::spawn(move || {
             while !done.load(Ordering::Relaxed) {

@@ -1,18 +1,17 @@
 //! `avicenna exits record`
 
 use super::arguments::RungName;
-use super::beside::{End, Output};
+use super::beside::{self, End};
 use super::counters::{Counters, since};
 use super::events;
 use super::interrupt::stop_on_interrupt;
-use super::output;
 use super::watch::{Watch, Whom, names_of, origin, with_remedy};
 use crate::status::Status;
 use anyhow::Context as _;
 use capture::live::Rung;
 use capture::sums::SumsWriter;
+use change::{Like, Output};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -68,14 +67,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             continue;
         }
         if refusal.is_some() {
-            eprintln!("avicenna: falling back: {}, {}", rung.name(), rung.cost());
+            remark!("avicenna: falling back: {}, {}", rung.name(), rung.cost());
         }
         match record(&arguments, rung, process, &mut end) {
             Ok(()) if refusal.is_some() && !rung.writes_a_file() => {
-                eprintln!(
-                    "avicenna: {} was not written",
-                    output_of(&arguments, Rung::Bpf).display()
-                );
+                remark!("avicenna: {} was not written", output_of(&arguments, Rung::Bpf).display());
                 return Ok(Status::CannotTell.into());
             }
             Ok(()) => return Ok(end.status()),
@@ -83,7 +79,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             Err(Failure::Refused(error)) => {
                 let error = with_remedy(rung, &error);
                 if only.is_none() {
-                    eprintln!("avicenna: {error:#}");
+                    remark!("avicenna: {error:#}");
                 }
                 refusal.get_or_insert(error);
             }
@@ -128,7 +124,7 @@ fn record(
     }
     let path = output_of(arguments, rung);
     if path != Path::new("-") {
-        eprintln!("avicenna: now run: avicenna exits report {}", path.display());
+        remark!("avicenna: now run: avicenna exits report {}", path.display());
     }
     Ok(())
 }
@@ -146,8 +142,7 @@ fn create(path: &Path) -> anyhow::Result<Box<dyn Write>> {
     if path == Path::new("-") {
         return Ok(Box::new(std::io::stdout()));
     }
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(Box::new(file))
+    Ok(Box::new(Output::growing(path, Like::Umask)?))
 }
 
 fn record_sums(arguments: &Arguments, mut watch: Watch, end: &mut End<'_>) -> anyhow::Result<()> {
@@ -155,8 +150,12 @@ fn record_sums(arguments: &Arguments, mut watch: Watch, end: &mut End<'_>) -> an
     let path = output_of(arguments, rung);
     let names = names_of(virtual_machines());
     let mut writer = SumsWriter::new(create(&path)?, 0, &origin(rung), &names)?;
-    eprintln!("avicenna: exits are {}, {}", rung.name(), rung.cost());
-    end.begin(if path == Path::new("-") { Output::StandardError } else { Output::Ours })?;
+    remark!("avicenna: exits are {}, {}", rung.name(), rung.cost());
+    end.begin(if path == Path::new("-") {
+        beside::Output::StandardError
+    } else {
+        beside::Output::Ours
+    })?;
     let step = Duration::from_secs_f64(arguments.interval);
     let mut exits = 0;
     // The last interval is shorter.
@@ -169,9 +168,9 @@ fn record_sums(arguments: &Arguments, mut watch: Watch, end: &mut End<'_>) -> an
         let written = writer.interval(&interval);
         written.with_context(|| format!("{} holds what was recorded before", path.display()))?;
     }
-    eprintln!("avicenna: {exits} exits recorded");
+    remark!("avicenna: {exits} exits recorded");
     if exits == 0 {
-        eprintln!(
+        remark!(
             "avicenna: no exit was seen: no virtual machine ran, or its hypervisor does not use \
              KVM's kvm_exit event"
         );
@@ -189,17 +188,17 @@ fn record_events(
     let mut out = std::io::BufWriter::new(create(&path)?);
     // Whoever is given a pipe wants to look at the text.
     let events = if path == Path::new("-") {
-        end.begin(Output::StandardError)?;
+        end.begin(beside::Output::StandardError)?;
         events::record(instance, &mut out, process, end)?
     } else {
         let mut packed = zstd::stream::write::Encoder::new(&mut out, 1)?;
-        end.begin(Output::Ours)?;
+        end.begin(beside::Output::Ours)?;
         let events = events::record(instance, &mut packed, process, end)?;
         packed.finish()?;
         events
     };
     out.flush()?;
-    eprintln!("avicenna: {events} events recorded");
+    remark!("avicenna: {events} events recorded");
     Ok(())
 }
 
@@ -210,10 +209,10 @@ fn count(
     mut counters: Counters,
     end: &mut End<'_>,
 ) -> anyhow::Result<()> {
-    eprintln!("avicenna: {}, {}; nothing is written to a file", rung.name(), rung.cost());
+    remark!("avicenna: {}, {}; nothing is written to a file", rung.name(), rung.cost());
     let mut before = counters.read()?;
     let mut sums: BTreeMap<&str, u64> = before.keys().map(|name| (*name, 0)).collect();
-    end.begin(Output::StandardError)?;
+    end.begin(beside::Output::StandardError)?;
     // What a machine counted goes with it, so its counters are read again and again.
     let mut is_last = false;
     while !is_last {
@@ -226,7 +225,7 @@ fn count(
         before = after;
     }
     let lines = sums.iter().map(|(name, count)| format!("{count:>12} {name}\n"));
-    output::print(lines.collect::<String>().as_bytes())?;
+    crate::terminal::print(&lines.collect::<String>());
     Ok(())
 }
 

@@ -114,7 +114,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             Ok(analyses) => analyses,
             // One of several does not keep the others from being read.
             Err(error) if files.len() > 1 => {
-                eprintln!("avicenna: {:#}", anyhow::Error::from(error));
+                remark!("avicenna: {:#}", anyhow::Error::from(error));
                 is_partial = true;
                 continue;
             }
@@ -132,7 +132,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             }
             if arguments.what.is_narrow() && report.summary.table.count == 0 && view == View::Vmexit
             {
-                eprintln!(
+                remark!(
                     "avicenna: {}: nothing is left by --vm, --vcpu, --from and --to; what there is \
                      is shown without them by --by vm, --by vcpu, --by time",
                     report.file
@@ -154,7 +154,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let rendered =
         arguments.format.render(&results, arguments.by.into(), arguments.output.is_none())?;
-    output::write(arguments.output.as_deref(), &rendered)?;
+    output::write(arguments.output.as_deref(), &rendered, arguments.format.reader())?;
     Ok(if is_partial { Status::CannotTell } else { Status::Clean }.into())
 }
 
@@ -180,7 +180,7 @@ fn default_file() -> anyhow::Result<Vec<PathBuf>> {
 pub fn report_of(analysis: Analysis, selection: &Selection) -> Report {
     let summary = Summary::new(&analysis.profile, &analysis.context, selection);
     for warning in analysis.origin.warnings.iter().chain(&summary.warnings) {
-        eprintln!("avicenna: {}: {warning}", analysis.name);
+        remark!("avicenna: {}: {warning}", analysis.name);
     }
     Report { file: analysis.name, origin: analysis.origin, summary }
 }

@@ -31,7 +31,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         ]);
     }
     match arguments.format {
-        Format::Text => terminal::print(&grid.to_text_within(terminal::columns()))?,
+        Format::Text => {
+            terminal::print(&grid.to_text_within(terminal::columns()));
+        }
         Format::Json => terminal::print_json(&grid)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -5,7 +5,7 @@ use ::experiment::journal::{Entry, Outcome};
 use ::experiment::plan::words;
 use ::experiment::run::{Progress, Told};
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Between two looks of a terminal's line.
@@ -41,7 +41,7 @@ impl Show {
                 if self.is_json
                     && let Ok(line) = serde_json::to_string(entry)
                 {
-                    let _ = terminal::print_raw(&(line + "\n"));
+                    terminal::program((line + "\n").as_bytes());
                 }
                 self.entry(entry);
             }
@@ -49,9 +49,8 @@ impl Show {
                 self.shown = Instant::now();
                 let text = format!("{} {text}", self.head());
                 let most = terminal::columns_of_stderr().saturating_sub(1);
-                let text: String = text.chars().take(most).collect();
-                eprint!("\r\x1b[K{text}");
-                let _ = std::io::stderr().flush();
+                let text: String = terminal::clean(&text).chars().take(most).collect();
+                terminal::same_line(&text);
                 self.is_line_shown = true;
             }
             Told::Line(_) => {}
@@ -106,7 +105,7 @@ impl Show {
 
     fn clear(&mut self) {
         if std::mem::take(&mut self.is_line_shown) {
-            eprint!("\r\x1b[K");
+            terminal::same_line("");
         }
     }
 }

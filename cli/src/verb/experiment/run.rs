@@ -10,7 +10,7 @@ use ::experiment::place::{Place, Remark, Weight};
 use ::experiment::plan::Plan;
 use ::experiment::run::{Error, Experiment, Told};
 use ::experiment::schedule::{Choice, Schedule};
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -87,7 +87,7 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
     let place = place(arguments.on, &arguments.host)?;
     let remarks = place.check(&plan);
     for remark in &remarks {
-        terminal::print(&report::grid::folded(&remark.to_string(), terminal::columns(), 2))?;
+        terminal::print(&report::grid::folded(&remark.to_string(), terminal::columns(), 2));
     }
     let worst = remarks.iter().map(|remark| remark.weight).max();
     terminal::print(&match worst {
@@ -96,7 +96,7 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
             format!("{} would run here, and an arm of it would be void\n", plan.name)
         }
         _ => format!("{} would run here: {}\n", plan.name, amount(&plan, &*place)),
-    })?;
+    });
     let status = match worst {
         Some(Weight::Blocks | Weight::Futile) => Status::Findings,
         _ => Status::Clean,
@@ -131,7 +131,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             plan.name,
             amount(&plan, &*place),
             plan.compared().redo.words()
-        ))?;
+        ));
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.shard.is_some() && plan.design.looks.len() > 1 {
@@ -241,8 +241,8 @@ impl Run<'_> {
 fn write(folder: &Path, answer: &Answer) -> anyhow::Result<()> {
     for (name, format) in [("answer.json", Format::Json), ("index.html", Format::Html)] {
         let path = folder.join(name);
-        std::fs::write(&path, shown(answer, format, true, terminal::COLUMNS)?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        let text = shown(answer, format, true, terminal::COLUMNS)?;
+        change::Output::write(&path, text.as_bytes(), change::Like::Umask)?;
     }
     Ok(())
 }

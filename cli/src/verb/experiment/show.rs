@@ -26,9 +26,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     };
     let plan = plan(name)?;
     if arguments.plain {
-        terminal::print_raw(&plan.text)?;
+        terminal::program(plan.text.as_bytes());
     } else {
-        terminal::print(&described(&plan, terminal::columns()))?;
+        terminal::print(&described(&plan, terminal::columns()));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -110,7 +110,7 @@ pub fn status(arguments: &Folder) -> anyhow::Result<ExitCode> {
         text += &format!("changed and not put back: {}\n", change.what);
     }
     text += &report::grid::folded(&answer.sentence, terminal::columns(), 2);
-    terminal::print(&text)?;
+    terminal::print(&text);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -158,14 +158,14 @@ pub fn restore(arguments: &RestoreArguments) -> anyhow::Result<ExitCode> {
     let options = host::Options::from_map(&head.options);
     let mut experiment = Experiment::new(&plan, head, &written);
     for change in experiment.state.changes.iter().rev() {
-        terminal::print(&format!("put back: {}\n", change.what))?;
+        terminal::print(&format!("put back: {}\n", change.what));
     }
     if experiment.state.changes.is_empty() {
-        terminal::print("there is nothing to put back\n")?;
+        terminal::print("there is nothing to put back\n");
         return Ok(ExitCode::SUCCESS);
     }
     if !arguments.yes {
-        terminal::print("nothing was changed; --yes does it\n")?;
+        terminal::print("nothing was changed; --yes does it\n");
         return Ok(ExitCode::SUCCESS);
     }
     let place = place(on, &options)?;

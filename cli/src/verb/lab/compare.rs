@@ -42,10 +42,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let expectations = &arguments.expectations;
     let compared = compare([&first, &second], [&names[0], &names[1]], side, expectations);
     let compared = compared.map_err(Usage::of)?;
-    terminal::print(&match arguments.format {
-        Format::Text => compared.to_text(terminal::columns()),
-        Format::Json => compared.to_json()?,
-    })?;
+    match arguments.format {
+        Format::Text => terminal::print(&compared.to_text(terminal::columns())),
+        Format::Json => terminal::program(compared.to_json()?.as_bytes()),
+    };
     let is_good = compared.unexpected.is_empty();
     Ok(if is_good { Status::Clean } else { Status::Findings }.into())
 }

@@ -4,8 +4,8 @@ use super::arguments::HostArguments;
 use super::stages::Stages;
 use super::{INTERRUPT, real_kernel, status_of};
 use crate::status::Usage;
-use anyhow::Context;
 use arch::time::Picoseconds;
+use change::Like;
 use lab::drive::recording::Recording;
 use lab::drive::session::Session;
 use lab::host::image;
@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     stages.close();
     if let Some(path) = &arguments.counters {
         let counts = serde_json::to_vec_pretty(&session.counters().all().exits)?;
-        std::fs::write(path, counts).with_context(|| format!("cannot write {}", path.display()))?;
+        change::Output::write(path, &counts, Like::Umask)?;
     }
     Ok(status_of(status))
 }

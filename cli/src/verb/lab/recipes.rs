@@ -18,7 +18,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Some(name) => details(&Recipe::find(name).map_err(Usage::of)?, columns),
         None => list(&Recipe::all(), columns),
     };
-    terminal::print(&text)?;
+    terminal::print(&text);
     Ok(Status::Clean.into())
 }
 

@@ -5,8 +5,8 @@ use super::stages::Stages;
 use super::{Found, INTERRUPT, kernel};
 use crate::status::Usage;
 use crate::terminal;
-use anyhow::Context;
 use bench::Configuration;
+use change::Like;
 use clap::{Args, FromArgMatches};
 use lab::plan::{Arm, Recipe, Request};
 use lab::result::LabResult;
@@ -98,7 +98,7 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
     })?;
     experiment.own = arms;
     if arguments.guest_cpus > arguments.host.cpus && needs.linux.is_none() {
-        eprintln!(
+        remark!(
             "avicenna: {} virtual processors spin on {} processors: each waits for its turn, which \
              takes long and is no measure of {}; --cpus {} would do",
             arguments.guest_cpus,
@@ -155,10 +155,16 @@ fn show(result: &LabResult, arguments: &Arguments) -> anyhow::Result<()> {
         Format::Json => result.to_json()?,
         Format::Html => result.to_html(),
     };
-    match &arguments.output {
-        Some(path) => {
-            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    match (&arguments.output, arguments.format) {
+        (Some(path), _) => {
+            change::Output::write(path, text.as_bytes(), Like::Umask)?;
         }
-        None => Ok(terminal::print(&text)?),
+        (None, Format::Text) => {
+            terminal::print(&text);
+        }
+        (None, Format::Json | Format::Html) => {
+            terminal::program(text.as_bytes());
+        }
     }
+    Ok(())
 }

@@ -60,13 +60,15 @@ impl Stages {
         self.clear();
         // The line of the stage waits until the command has ended one of its own.
         self.shown = Instant::now();
-        let _ = match stream {
-            Stream::Output => {
-                let mut out = std::io::stdout();
-                out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        match stream {
+            Stream::Output if std::io::stdout().is_terminal() => {
+                terminal::print(text);
             }
-            Stream::Errors => std::io::stderr().write_all(text.as_bytes()),
-        };
+            Stream::Output => {
+                terminal::program(text.as_bytes());
+            }
+            Stream::Errors => terminal::ask(text),
+        }
     }
 
     /// The run is over and was good: what it took is what the next may take.
@@ -91,6 +93,7 @@ impl Stages {
         self.shown = Instant::now();
         let expected = self.expected.of(&self.stage);
         let text = line(&self.stage, self.began.elapsed(), expected, &self.line);
+        let text = terminal::clean(&text);
         let mut out = std::io::stderr();
         let _ = if self.is_terminal {
             self.is_line_shown = true;

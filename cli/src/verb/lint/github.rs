@@ -1,6 +1,7 @@
 //! Diagnostics as workflow commands of GitHub Actions.
 
 use super::Judged;
+use report::writer::shown;
 use rules::finding::{Answer, Severity};
 
 pub fn github(judged: &[Judged]) -> String {
@@ -37,7 +38,7 @@ pub fn github(judged: &[Judged]) -> String {
 
 /// Escapes of a message.
 fn data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    shown(text, false).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 /// Escapes of a property.

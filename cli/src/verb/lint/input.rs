@@ -1,14 +1,16 @@
 //! What to judge: files, standard input, and the configurations inside a host's folder or archive.
 
 use anyhow::Context;
+use change::{Place, Root, Told};
 use facts::inputs::Content;
 use rules::configuration::{Kind, MAX_BYTES, ModuleOption};
 use rules::host::Kernel;
 use rules::host::cpu::Vendor as CpuVendor;
 use rules::inhibit::Vendor;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// One text to judge.
 pub struct Input {
@@ -27,9 +29,45 @@ pub struct Input {
 /// Where a text comes from, and so whether it can be mended.
 pub enum Origin {
     StandardInput,
-    File(PathBuf),
+    File(Spot),
     /// Why it cannot be written.
     Fixed(&'static str),
+}
+
+/// A file that can be mended, and how it is reached.
+pub enum Spot {
+    /// A user named it.
+    Named(PathBuf),
+    /// It was found in a folder, and is not looked for anywhere else.
+    Below(Rc<Root>, String),
+}
+
+impl Spot {
+    pub fn shown(&self) -> String {
+        match self {
+            Spot::Named(path) => super::shown(path),
+            Spot::Below(root, path) => super::shown(&root.path().join(path)),
+        }
+    }
+
+    fn place(&self) -> Result<Option<Place>, change::Error> {
+        match self {
+            Spot::Named(path) => Place::of(path).map(Some),
+            Spot::Below(root, path) => root.place(path),
+        }
+    }
+
+    /// Puts another text in the place of the one that was judged.
+    pub fn replace(&self, before: &str, after: &str) -> anyhow::Result<Told> {
+        let place = self.place()?.with_context(|| format!("{} is gone", self.shown()))?;
+        Ok(place.replace_text(before, after)?)
+    }
+
+    fn read(&self) -> Result<Vec<u8>, String> {
+        let place = self.place().map_err(|error| error.to_string())?;
+        let file = place.map_or(Ok(None), |place| place.open());
+        read(file.map_err(|error| error.to_string())?.ok_or("it is gone")?)
+    }
 }
 
 impl Input {
@@ -126,7 +164,23 @@ fn of_file(file: &Path) -> Input {
     let bytes = File::open(file).map_err(|error| error.to_string()).and_then(read);
     let source = match refusal(file) {
         Some(why) => Origin::Fixed(why),
-        None => Origin::File(file.to_owned()),
+        None => Origin::File(Spot::Named(file.to_owned())),
+    };
+    Input::new(super::shown(file), source, bytes)
+}
+
+/// A file that was found in a folder: an ordinary one, that has not become another meanwhile.
+fn below(root: Option<&Rc<Root>>, folder: &Path, file: &Path) -> Input {
+    let path = file.strip_prefix(folder).ok().and_then(Path::to_str);
+    let (Some(root), Some(path)) = (root, path) else {
+        let why = "its name is no UTF-8 text, or its folder cannot be opened";
+        return Input::new(super::shown(file), Origin::Fixed(why), Err(why.to_owned()));
+    };
+    let spot = Spot::Below(root.clone(), path.to_owned());
+    let bytes = spot.read();
+    let source = match refusal(file) {
+        Some(why) => Origin::Fixed(why),
+        None => Origin::File(spot),
     };
     Input::new(super::shown(file), source, bytes)
 }
@@ -171,8 +225,9 @@ fn of_folder(folder: &Path, found: &mut Collected) {
     }
     files.sort();
     let mut left_out = 0;
+    let root = Root::open(folder).ok().map(Rc::new);
     for file in files.iter().take(ENTRIES_LIMIT) {
-        let input = of_file(file);
+        let input = below(root.as_ref(), folder, file);
         let is_known =
             input.text.as_ref().is_ok_and(|text| rules::configuration::detect(text).is_some());
         if is_known {
@@ -202,6 +257,7 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
         of_folder(path, found);
         return Ok(());
     }
+    let root = path.is_dir().then(|| Root::open(path).ok()).flatten().map(Rc::new);
     let facts = facts::facts(&inputs);
     if let Some(why) = &facts.incomplete {
         found.is_incomplete = true;
@@ -219,8 +275,11 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
             Content::Bytes(bytes) => Ok(bytes.clone()),
             Content::Unreadable(why) => Err(why.clone()),
         };
-        let input =
-            Input::new(format!("{}:/{name}", super::shown(path)), origin(path, name), bytes);
+        let input = Input::new(
+            format!("{}:/{name}", super::shown(path)),
+            origin(path, root.as_ref(), name),
+            bytes,
+        );
         // Most of a host's files of these kinds have nothing to do with virtual machines.
         let is_empty = input.text.as_ref().is_ok_and(|text| text.trim().is_empty());
         let concerns = match (&input.text, kind) {
@@ -249,13 +308,16 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
 }
 
 /// Where a host's file can be mended.
-fn origin(host: &Path, name: &str) -> Origin {
+fn origin(host: &Path, root: Option<&Rc<Root>>, name: &str) -> Origin {
     if let Some(why) = refusal(host) {
         Origin::Fixed(why)
     } else if name.starts_with("boot/") || name.starts_with("efi/") {
         Origin::Fixed(ENTRY)
     } else if name.starts_with("etc/") {
-        Origin::File(host.join(name))
+        match root {
+            Some(root) => Origin::File(Spot::Below(root.clone(), name.to_owned())),
+            None => Origin::Fixed("its folder cannot be opened"),
+        }
     } else if name.starts_with("usr/") || name.starts_with("lib/") {
         Origin::Fixed(PACKAGED)
     } else if name.starts_with("proc/") || name.contains("run/") {
@@ -309,20 +371,6 @@ fn kind_of(path: &str) -> Option<Kind> {
         let pid = path.strip_prefix("proc/")?.strip_suffix("/cmdline")?;
         pid.parse::<u32>().ok().map(|_| Kind::ProcessCommandLine)
     }
-}
-
-/// Writes a file anew beside the old one and takes its place, so that there is always a whole one.
-pub fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    let path = path.canonicalize()?;
-    let permissions = path.metadata()?.permissions();
-    let name = path.file_name().context("no file name")?.to_string_lossy().into_owned();
-    let beside = path.with_file_name(format!(".{name}.avicenna"));
-    let mut file = File::create(&beside)?;
-    file.write_all(text.as_bytes())?;
-    file.set_permissions(permissions)?;
-    file.sync_all()?;
-    std::fs::rename(&beside, &path)?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -13,8 +13,9 @@ pub fn text(judged: &[Judged], quiet: bool, paint: Paint) -> String {
     for one in judged {
         match &one.outcome {
             Err(why) => {
-                let head = paint.text(Colour::Red, "cannot read");
-                out.push_str(&hanging("", 0, &format!("{}: {head}: {why}", one.input.name)));
+                let (head, painted) = ("cannot read", paint.text(Colour::Red, "cannot read"));
+                let line = hanging("", 0, &format!("{}: {head}: {why}", one.input.name));
+                out.push_str(&line.replacen(head, &painted, 1));
             }
             Ok(judgement) => diagnostics(&mut out, one, judgement, quiet, paint),
         }

@@ -7,6 +7,7 @@ use crate::status::Usage;
 use anyhow::{Context, anyhow, bail};
 use board::channel::Channel;
 use board::{Machine, image_file};
+use change::{Like, Output};
 use device::Request;
 use device::nvme::Drive;
 use device::packet_source::{PacketSource, Reaction, Stream};
@@ -227,8 +228,7 @@ impl Arguments {
                 None => Some(Channel { console: 0, port: 0 }),
             };
             let Some(channel) = channel else { bail!("the machine has no such console port") };
-            let file = File::create(&argument.output)
-                .with_context(|| format!("cannot create {}", argument.output.display()))?;
+            let file = Output::growing(&argument.output, Like::Umask)?;
             files.push(ChannelFile { channel, file, path: argument.output.clone() });
         }
         Ok(ChannelFiles(files))

@@ -22,7 +22,7 @@ pub fn debug(
         None => address.to_owned(),
     };
     let listener = TcpListener::bind(&full).with_context(|| format!("cannot listen at {full}"))?;
-    eprintln!("avicenna: waiting for a debugger: target remote {}", listener.local_addr()?);
+    remark!("avicenna: waiting for a debugger: target remote {}", listener.local_addr()?);
     let (stream, _) = listener.accept().with_context(|| format!("nobody came to {full}"))?;
     stream.set_nodelay(true)?;
     let mut visited = Visited { inner: DebuggedMachine::new(machine, status), console };

@@ -18,13 +18,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         models.push(CpuModel::named(name)?);
     }
     match arguments.format {
-        Format::Text => terminal::print(&models.iter().map(as_text).collect::<String>())?,
+        Format::Text => {
+            terminal::print(&models.iter().map(as_text).collect::<String>());
+        }
         Format::Json => {
             let models: Vec<_> = models.iter().map(as_json).collect();
-            terminal::print(&format!(
-                "{}\n",
-                serde_json::json!({ "schema": 1, "models": models })
-            ))?;
+            terminal::print(&format!("{}\n", serde_json::json!({ "schema": 1, "models": models })));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -21,12 +21,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match arguments.format {
         Format::Text => {
             let text: String = variants().map(|variant| as_text(variant, &model)).collect();
-            terminal::print(&text)?;
+            terminal::print(&text);
         }
         Format::Json => {
             let variants: Vec<_> = variants().map(|variant| as_json(variant, &model)).collect();
             let variants = serde_json::json!({ "schema": 1, "variants": variants });
-            terminal::print(&format!("{variants}\n"))?;
+            terminal::print(&format!("{variants}\n"));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -134,10 +134,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(text) = machine.post_mortem() {
         // A kernel with symbols of its own names its code.
         let symbols = arguments.symbols.read(arguments.kernel.as_deref())?;
-        eprint!("{}", symbols::annotate(&text, &symbols));
+        crate::terminal::remark(&symbols::annotate(&text, &symbols));
     }
     for (event, file) in outputs.snapshots.missed() {
-        eprintln!("avicenna: {} is not written: {event} did not happen", file.display());
+        remark!("avicenna: {} is not written: {event} did not happen", file.display());
     }
     if let Some(recorder) = recorder {
         recorder.finish()?;
@@ -157,7 +157,7 @@ fn choose_executor(machine: &mut Machine, arguments: &Arguments) {
     let is_asked_for = arguments.native.is_some() || arguments.verify_native.is_some();
     let runs = arguments.native.unwrap_or(cpu::native::HEAT);
     if is_asked_for && let Err(absence) = machine.translate(runs) {
-        eprintln!("avicenna: code is interpreted: {absence}");
+        remark!("avicenna: code is interpreted: {absence}");
     }
     machine.verify(arguments.verify_native.unwrap_or(0));
 }
@@ -245,8 +245,7 @@ struct Recorder {
 
 impl Recorder {
     fn create(path: &Path) -> anyhow::Result<Self> {
-        let file =
-            File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+        let file = change::Output::growing(path, change::Like::Umask)?;
         let writer = trace::file::Writer::new(BufWriter::new(file), &[])
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self { path: path.to_owned(), writer })
@@ -370,11 +369,11 @@ fn report(machine: &Machine, format: Format, started: Instant) {
     let executor = if machine.translates() { "native" } else { "interpreted" };
     if format == Format::Text {
         for (address, function) in &functions {
-            eprintln!("avicenna: {address}: {}", function.counters);
+            remark!("avicenna: {address}: {}", function.counters);
         }
     }
     match format {
-        Format::Text => eprintln!(
+        Format::Text => remark!(
             "avicenna: {instructions} instructions, {virtual_seconds:.6} s virtual, \
              {host:.3} s host, {mips:.0} MIPS {executor}, hash {hash}, {}{}",
             end.map_or("not ended".to_owned(), describe),
@@ -383,7 +382,7 @@ fn report(machine: &Machine, format: Format, started: Instant) {
                 verified.compared, verified.entries, verified.disagreements
             )),
         ),
-        Format::Json => eprintln!(
+        Format::Json => remark!(
             "{}",
             serde_json::json!({
                 "schema": 1,

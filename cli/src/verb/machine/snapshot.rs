@@ -6,8 +6,8 @@ use anyhow::Context;
 use arch::time::Picoseconds;
 use board::snapshot::ConfigurationDigest;
 use board::{Limits, Machine};
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use change::{Like, Output};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 /// Longest text that is looked for on the console.
@@ -153,11 +153,11 @@ impl Snapshots {
 
 fn write(machine: &Machine, path: &Path, digest: ConfigurationDigest) -> anyhow::Result<()> {
     let name = path.display().to_string();
-    let file = File::create(path).with_context(|| format!("cannot create {name}"))?;
-    let mut output = BufWriter::new(file);
+    let mut output = BufWriter::new(Output::to(path)?);
     machine.save(&name, &mut output, digest)?;
-    output.flush().with_context(|| format!("cannot write {name}"))?;
-    eprintln!(
+    let output = output.into_inner().map_err(|error| error.into_error());
+    output.with_context(|| format!("cannot write {name}"))?.finish(Like::Umask)?;
+    remark!(
         "avicenna: saved {name} at {:.6} s virtual, {} instructions, hash {}",
         machine.state.now.0 as f64 / 1e12,
         machine.instructions(),

@@ -2,6 +2,7 @@
 //! own, so that none can harm another.
 
 use crate::status::{Status, Usage};
+use crate::terminal::clean;
 use anyhow::Context;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -58,9 +59,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Format::Junit => junit(&tested),
     };
     match &arguments.output {
-        Some(path) => std::fs::write(path, report)
-            .with_context(|| format!("cannot write {}", path.display()))?,
-        None => crate::terminal::print_raw(&report)?,
+        Some(path) => {
+            change::Output::write(path, report.as_bytes(), change::Like::Umask)?;
+        }
+        None => {
+            crate::terminal::program(report.as_bytes());
+        }
     }
     let is_passed = tested.iter().all(|one| one.failure.is_none());
     Ok(if is_passed { Status::Clean } else { Status::Findings }.into())
@@ -124,13 +128,15 @@ fn tap(tested: &[Tested]) -> String {
     let mut text = format!("TAP version 14\n1..{}\n", tested.len());
     for (one, number) in tested.iter().zip(1..) {
         let verdict = if one.failure.is_some() { "not ok" } else { "ok" };
-        let name = one.name.replace(['#', '\n'], "_");
+        let name = clean(&one.name).replace('\\', "\\\\").replace('#', "\\#");
         // Writing to a text does not fail.
         let _ = writeln!(text, "{verdict} {number} - {name} # time={:.3}s", one.seconds);
         let Some(failure) = &one.failure else { continue };
-        let _ = writeln!(text, "  ---\n  message: {}\n  output: |", serde_json::json!(failure));
+        let message = serde_json::json!(failure).to_string();
+        let message = report::writer::json(&message);
+        let _ = writeln!(text, "  ---\n  message: {message}\n  output: |");
         for line in last(&one.output).lines() {
-            let line: String = line.chars().filter(|c| !c.is_control()).collect();
+            let line = clean(line);
             let _ = writeln!(text, "    {line}");
         }
         text += "  ...\n";
@@ -215,7 +221,27 @@ mod tests {
         assert!(xml.contains("name=\"a&lt;b&gt;&amp;&quot;c&quot;#\""), "{xml}");
         assert!(xml.contains("[1m&lt;&amp;]]&gt;\nsecond</system-out>"), "{xml}");
         let tap = tap(&tested);
-        assert!(tap.contains("not ok 1 - a<b>&\"c\"_ # time=0.500s\n"), "{tap}");
-        assert!(tap.contains("\n    [1m<&]]>\n    second\n  ...\n"), "{tap}");
+        assert!(tap.contains("not ok 1 - a<b>&\"c\"\\# # time=0.500s\n"), "{tap}");
+        assert!(tap.contains("\n    \\u{1b}[1m<&]]>\n    second\n  ...\n"), "{tap}");
+    }
+
+    #[test]
+    fn hostile_names_are_read_back_from_both_forms() {
+        let tested = report::writer::HOSTILE.map(|name| Tested {
+            name: name.into(),
+            failure: Some(format!("wrote {name}")),
+            seconds: 0.5,
+            output: format!("{name}\n...\nnot ok 7\n"),
+        });
+        let xml = junit(&tested);
+        let document = roxmltree::Document::parse(&xml).expect("well-formed");
+        let cases = document.descendants().filter(|node| node.has_tag_name("testcase"));
+        assert_eq!(cases.count(), tested.len());
+        let tap = tap(&tested);
+        let points = tap.lines().filter(|line| line.starts_with("not ok ")).count();
+        assert_eq!(points, tested.len(), "{tap}");
+        let ends = tap.lines().filter(|line| *line == "  ...").count();
+        assert_eq!(ends, tested.len(), "{tap}");
+        assert!(!tap.contains(crate::terminal::steers), "{tap}");
     }
 }

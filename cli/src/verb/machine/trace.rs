@@ -2,14 +2,19 @@
 
 use super::size::parse_duration;
 use super::symbols;
+use crate::terminal;
 use anyhow::Context;
 use arch::time::Picoseconds;
+use change::{Like, Output};
 use lab::drive::recording::symbols_of;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use trace::event::{Event, Record};
+
+/// Bytes that are written in one go.
+const AT_ONCE: usize = 64 << 10;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -48,24 +53,29 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let symbols = arguments.symbols.read(Some(&symbols_of(&arguments.file)))?;
     match &arguments.perfetto {
         None => {
-            let mut output = BufWriter::new(std::io::stdout().lock());
+            let mut lines = String::new();
             for record in reader {
                 let record = record.with_context(|| format!("cannot read {name}"))?;
                 let place = record.event.rip().and_then(|rip| symbols.name(rip));
                 let place = place.map(|name| format!("  {name}")).unwrap_or_default();
-                if writeln!(output, "{record}{place}").is_err() {
-                    break;
+                lines.push_str(&format!("{record}{place}\n"));
+                if lines.len() > AT_ONCE {
+                    if !terminal::print(&lines) {
+                        return Ok(ExitCode::SUCCESS);
+                    }
+                    lines.clear();
                 }
             }
+            terminal::print(&lines);
         }
         Some(path) => {
-            let output =
-                File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-            let mut export = trace::perfetto::Export::new(BufWriter::new(output), symbols)?;
+            let output = BufWriter::new(Output::to(path)?);
+            let mut export = trace::perfetto::Export::new(output, symbols)?;
             for record in reader {
                 export.push(&record.with_context(|| format!("cannot read {name}"))?)?;
             }
-            export.finish()?.flush()?;
+            let output = export.finish()?.into_inner().map_err(|error| error.into_error())?;
+            output.finish(Like::Umask)?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -26,7 +26,7 @@ pub(super) fn send(word: &str) -> anyhow::Result<()> {
     own.wait()?;
     let mut stream = connect(&SocketAddrV6::new(address, port, 0, own.index()?))?;
     stream.set_nodelay(true)?;
-    println!("{{\"record\":\"{BEGINS}\"}}");
+    say!("{{\"record\":\"{BEGINS}\"}}");
     drain();
     std::thread::sleep(LOOK);
     let before = interrupts_of(&own.0);
@@ -37,7 +37,7 @@ pub(super) fn send(word: &str) -> anyhow::Result<()> {
     let seconds = start.elapsed().as_secs_f64();
     mark(WINDOW_ENDS);
     let interrupts = interrupts_of(&own.0) - before;
-    println!(
+    say!(
         "{{\"record\":\"{OVER}\",\"sent\":{sent},\"received\":{received},\"seconds\":{seconds:.6},\
          \"round_trip\":{round_trip:.9},\"interrupts\":{interrupts}}}"
     );

@@ -1,0 +1,246 @@
+//! A full or closed standard output or standard error ends the talk, never the work, and no verb
+//! answers with 101, the status of a panic.
+
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+const HOST: &[(&str, &str)] = &[
+    (
+        "proc/cpuinfo",
+        "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC 9654\n\
+         stepping\t: 1\nflags\t\t: svm npt avic x2avic cx16\n",
+    ),
+    ("proc/sys/kernel/osrelease", "6.12.10\n"),
+    ("proc/cmdline", "root=/dev/sda1 quiet amd_iommu_intr=legacy\n"),
+    (
+        "proc/4711/cmdline",
+        "/usr/bin/qemu-system-x86_64\0-name\0guest=web\0-accel\0kvm\0-machine\0q35\0",
+    ),
+    ("etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet amd_iommu_intr=legacy\"\n"),
+    ("etc/modprobe.d/kvm.conf", "options kvm_amd avic=0 nested=1\n"),
+    ("usr/sbin/update-grub", "#!/bin/sh\n"),
+    ("sys/module/kvm/refcnt", "1\n"),
+    ("sys/module/kvm_amd/initstate", "live\n"),
+    ("sys/module/kvm_amd/refcnt", "0\n"),
+    ("sys/module/kvm_amd/parameters/avic", "N\n"),
+    ("sys/module/kvm_amd/parameters/npt", "Y\n"),
+    ("sys/class/iommu/ivhd0/amd-iommu/features", "25bf732fa2295afe:1d\n"),
+];
+
+const BAD: &str = "qemu-system-x86_64 -enable-kvm -machine q35 -m 64\n";
+
+struct Scene(tempfile::TempDir);
+
+impl Scene {
+    fn new() -> Scene {
+        let scene = Scene(tempfile::tempdir().unwrap());
+        for (file, text) in HOST {
+            let file = scene.at("host").join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        fs::write(scene.at("bad.sh"), BAD).unwrap();
+        fs::write(scene.at("worse.sh"), BAD).unwrap();
+        scene
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.at(name)).unwrap_or_default()
+    }
+}
+
+/// What a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stream {
+    Taken,
+    Full,
+    Broken,
+    Closed,
+}
+
+impl Stream {
+    fn word(self, number: u8) -> String {
+        match self {
+            Stream::Taken => format!("{number}>/dev/null"),
+            Stream::Full => format!("{number}>/dev/full"),
+            // The reader has gone when the program begins.
+            Stream::Broken => format!("{number}>&9"),
+            Stream::Closed => format!("{number}>&-"),
+        }
+    }
+}
+
+fn run(scene: &Scene, words: &[&str], stdout: Stream, stderr: Stream) -> ExitStatus {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let script = format!("exec \"$@\" {} {} 9>&-", stdout.word(1), stderr.word(2));
+    let script = format!("exec 9>&0; exec </dev/null; {script}");
+    let mut child = Command::new("sh")
+        .args(["-c", &script, "sh", env!("CARGO_BIN_EXE_avicenna")])
+        .args(words)
+        .current_dir(scene.0.path())
+        .stdin(Stdio::from(writer))
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if begun.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+            panic!("{words:?} does not end with {stdout:?} and {stderr:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Every verb that needs nothing but a folder, and some that fail.
+const VERBS: &[&str] = &[
+    "--help",
+    "--version",
+    "check --root host",
+    "check --all --root host",
+    "check --format json --root host",
+    "check --format prometheus --root host",
+    "check --format nagios --root host",
+    "why --root host",
+    "why --format json --root host",
+    "why nosuch --root host",
+    "enable --root host",
+    "enable --format json --root host",
+    "rollback --list --root host",
+    "rollback --yes --root host",
+    "lint bad.sh",
+    "lint --format json bad.sh",
+    "lint --format sarif bad.sh",
+    "lint --format github bad.sh",
+    "lint --diff bad.sh",
+    "lint --list",
+    "lint --explain AV001",
+    "lint nosuch",
+    "snapshot -o - --root host",
+    "snapshot --show-rules",
+    "machine list-cpus",
+    "machine list-cpus --format json",
+    "machine run --kernel nosuch",
+    "machine test bad.sh",
+    "machine trace nosuch",
+    "exits report nosuch",
+    "exits compare nosuch nosuch",
+    "exits record --rung monitor",
+    "bench --kernel nosuch",
+    "lab run --kernel nosuch",
+    "generate completions bash",
+    "nosuch",
+];
+
+#[test]
+fn no_verb_panics_or_hangs_when_nobody_listens() {
+    let scene = Scene::new();
+    for verb in VERBS {
+        let words: Vec<&str> = verb.split(' ').collect();
+        let usual = run(&scene, &words, Stream::Taken, Stream::Taken);
+        for stream in [Stream::Full, Stream::Broken, Stream::Closed] {
+            for (stdout, stderr) in
+                [(stream, Stream::Taken), (Stream::Taken, stream), (stream, stream)]
+            {
+                let status = run(&scene, &words, stdout, stderr);
+                let at = format!("{verb}: {stdout:?} {stderr:?}: {status:?}");
+                assert!(status.code() != Some(101) && status.signal().is_none(), "{at}");
+                // Only where the result is lost the status may be another: nobody can tell.
+                let is_lost = stdout == Stream::Full;
+                let is_right = status.code() == usual.code() || is_lost && status.code() == Some(3);
+                // Help and usage are printed by the parser of arguments.
+                assert!(is_right || verb.starts_with("--"), "{at}, usually {usual:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_begun_is_finished_and_verified_with_nobody_listening() {
+    for stream in [Stream::Full, Stream::Broken, Stream::Closed] {
+        for (stdout, stderr) in [(stream, Stream::Taken), (stream, stream)] {
+            let scene = Scene::new();
+            let is_lost = stream == Stream::Full;
+            let right = |status: ExitStatus| {
+                status.code() == Some(0) || is_lost && status.code() == Some(3)
+            };
+            let before = scene.read("host/etc/default/grub");
+            let words = ["enable", "--apply", "--yes", "--root", "host"];
+            let status = run(&scene, &words, stdout, stderr);
+            assert!(right(status), "{stdout:?} {stderr:?}: {status:?}");
+            assert!(!scene.read("host/etc/default/grub").contains("legacy"));
+            assert!(scene.read("host/etc/modprobe.d/avicenna.conf").contains("avic=1"));
+            let status = run(&scene, &["rollback", "--yes", "--root", "host"], stdout, stderr);
+            assert!(right(status), "{stdout:?} {stderr:?}: {status:?}");
+            assert_eq!(scene.read("host/etc/default/grub"), before);
+            run(&scene, &["lint", "--fix", "bad.sh", "worse.sh"], stdout, stderr);
+            for name in ["bad.sh", "worse.sh"] {
+                assert!(scene.read(name).contains("kernel-irqchip=split"), "{stream:?}: {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn head_sees_one_line_and_the_change_is_made() {
+    let scene = Scene::new();
+    let script = "{ \"$0\" enable --apply --yes --root host; echo $? >status; } | head -1 >line";
+    let status = Command::new("bash")
+        .args(["-c", script, env!("CARGO_BIN_EXE_avicenna")])
+        .current_dir(scene.0.path())
+        .stderr(Stdio::null())
+        .status();
+    assert!(status.unwrap().success());
+    assert_eq!(scene.read("status"), "0\n");
+    assert_eq!(scene.read("line").lines().count(), 1);
+    assert!(scene.read("host/etc/modprobe.d/avicenna.conf").contains("avic=1"));
+    let record = scene.read("host/var/lib/avicenna/changes/000001.json");
+    assert!(record.contains("\"is_rolled_back\": false"), "{record}");
+}
+
+#[test]
+fn colours_of_ours_are_colours_and_those_of_names_are_not() {
+    let scene = Scene::new();
+    let name = "qemu-system-x86_64\0-name\0a\x1b[32myes\x1b[0m\0-enable-kvm\0";
+    fs::write(scene.at("host/proc/4711/cmdline"), name).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_avicenna"))
+        .args(["why", "--root", "host"])
+        .current_dir(scene.0.path())
+        .env("CLICOLOR_FORCE", "1")
+        .env_remove("NO_COLOR")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("\x1b[31m") || text.contains("\x1b[33m"), "{text}");
+    assert!(!text.contains("\x1b[32myes") && text.contains("a\\u{1b}[32myes"), "{text}");
+}
+
+#[test]
+fn result_that_replaces_a_file_is_whole_or_not_there() {
+    let scene = Scene::new();
+    let output = scene.at("out.json");
+    fs::write(&output, "old").unwrap();
+    let is_there = |path: &Path| fs::read_to_string(path).unwrap();
+    let limit = "ulimit -f 1; trap '' XFSZ; exec \"$0\" snapshot --force -o out.json --root host";
+    let status = Command::new("bash")
+        .args(["-c", limit, env!("CARGO_BIN_EXE_avicenna")])
+        .current_dir(scene.0.path())
+        .stderr(File::create(scene.at("said")).unwrap())
+        .status()
+        .unwrap();
+    let is_whole = status.success();
+    assert!(is_whole || is_there(&output) == "old", "{}", scene.read("said"));
+    let left = fs::read_dir(scene.0.path()).unwrap().flatten();
+    let left = left.filter(|entry| entry.file_name().to_string_lossy().starts_with(".avicenna-"));
+    assert_eq!(left.count(), 0);
+}
