@@ -4,8 +4,9 @@
 //! mode, owner and extended attributes of the file whose place it takes.
 
 use crate::attributes::{self, Attributes};
+use crate::error::Error;
 use crate::place::{Place, name_of_kind, names, sync};
-use crate::{Error, Saved};
+use crate::saved::Saved;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 use std::ffi::OsString;

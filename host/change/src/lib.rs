@@ -14,6 +14,8 @@
 
 mod attributes;
 mod draft;
+mod error;
+mod file;
 mod output;
 mod place;
 mod record;
@@ -23,6 +25,7 @@ mod saved;
 mod tests;
 
 pub use draft::{Draft, Like, Told};
+pub use error::Error;
 pub use output::Output;
 pub use place::{Place, Root};
 pub use record::{Done, Kept, Record, SCHEMA};
@@ -32,118 +35,7 @@ pub use saved::Saved;
 use records::Records;
 use rules::enable::{Action, Step};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
-/// Why a change could not be made or taken back.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The host's file system refuses.
-    #[error("{path}: {source}")]
-    File {
-        /// As it is reached from here, the root included.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// A file is no longer what the plan was made for.
-    #[error("{path} changed since the plan was made; plan again")]
-    Changed {
-        /// As the plan has it.
-        path: String,
-    },
-    /// A file is no longer what the change left there.
-    #[error("{path} was edited after the change of record {record}; --force overwrites it")]
-    Edited {
-        /// As the record has it.
-        path: String,
-        /// Number of the record that is taken back.
-        record: u64,
-    },
-    /// A path that would be followed to somewhere outside the root.
-    #[error("{path} leads out of the root folder")]
-    Outside {
-        /// As the plan or the record has it.
-        path: String,
-    },
-    /// A program of a plan failed, or could not be started.
-    #[error("'{command}' failed: {reason}; avicenna rollback takes back what was done before it")]
-    Command {
-        /// Program and arguments, joined by spaces.
-        command: String,
-        /// What the program said, or how it ended.
-        reason: String,
-    },
-    /// The opposite of one failed while a record was taken back.
-    #[error("'{command}' failed: {reason}; the record stays, avicenna rollback tries again")]
-    Opposite {
-        /// Program and arguments, joined by spaces.
-        command: String,
-        /// What the program said, or how it ended.
-        reason: String,
-    },
-    /// A result cannot be put where it is to go.
-    #[error("cannot write {path}: {source}")]
-    Output {
-        /// As it was given.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// A link where a file is to be written, that somebody else may have put there.
-    #[error("{path} is a symbolic link that others could have put there; name the file itself")]
-    Link {
-        /// As it was given.
-        path: PathBuf,
-    },
-    /// Something that is written to or read in no ordinary way.
-    #[error("{path} is {kind}, not a file")]
-    Special {
-        /// As it is reached from here, the root included.
-        path: PathBuf,
-        /// What it is.
-        kind: &'static str,
-    },
-    /// Somebody else wrote the file at the same time.
-    #[error("{path} was changed by somebody else meanwhile, and is left as it is")]
-    Swapped {
-        /// As it is reached from here, the root included.
-        path: PathBuf,
-    },
-    /// Another run of this program changes the host.
-    #[error("{path} is in use by another run of avicenna; wait for it to end")]
-    Busy {
-        /// The folder of the records.
-        path: PathBuf,
-    },
-    /// Records that others wrote or could have written.
-    #[error(
-        "{path} belongs to user {user} with mode {mode:o}; only records of user {own} that nobody else writes are believed"
-    )]
-    Foreign {
-        /// The folder of the records, or one of them.
-        path: PathBuf,
-        /// Number of its owner.
-        user: u32,
-        /// Its permission bits.
-        mode: u32,
-        /// Number of the user that runs this program.
-        own: u32,
-    },
-    /// A record that is damaged, or of another version.
-    #[error("{path}: not a record: {source}")]
-    Record {
-        /// The file of the record.
-        path: PathBuf,
-        /// What the reader of JSON says.
-        source: serde_json::Error,
-    },
-    /// No record is left that was not taken back.
-    #[error("there is nothing to roll back")]
-    Nothing,
-    /// No record has this number.
-    #[error("no record {0}")]
-    Unknown(u64),
-}
+use std::path::Path;
 
 /// Runs a program of the host; the text says why it failed.
 pub type Runner<'r> = dyn FnMut(&[String]) -> Result<(), String> + 'r;
@@ -173,7 +65,7 @@ impl Host {
         for step in steps {
             match &step.action {
                 Action::Write { path, before, after } => {
-                    let seen = saved::look(&self.root, path)?;
+                    let seen = file::look(&self.root, path)?;
                     let current = seen.as_ref().map(|(file, _)| file);
                     if current.map(|file| file.text.as_str()) == Some(after) {
                         continue;
@@ -187,7 +79,7 @@ impl Host {
                         after: after.clone(),
                     });
                     records.save(&record)?;
-                    let told = saved::write(&self.root, path, after, seen.map(|seen| seen.1))?;
+                    let told = file::write(&self.root, path, after, seen.map(|seen| seen.1))?;
                     has_written = true;
                     if told != Told::default() {
                         record.told.extend(told.sentences(path));
@@ -247,7 +139,7 @@ impl Host {
         // Files first: a program such as update-grub then spreads what they say.
         for done in record.done.iter().rev() {
             if let Done::Write { path, before, .. } = done {
-                saved::restore(&self.root, path, before.as_ref())?;
+                file::restore(&self.root, path, before.as_ref())?;
             }
         }
         for done in record.done.iter().rev() {
@@ -268,7 +160,7 @@ impl Host {
         let mut kept = BTreeMap::new();
         for pattern in patterns {
             for path in self.matching(pattern)? {
-                if let Ok(saved) = saved::read(&self.root, &path) {
+                if let Ok(saved) = file::read(&self.root, &path) {
                     kept.insert(path, saved);
                 }
             }
@@ -314,12 +206,12 @@ impl Host {
     /// there since.
     fn restore_kept(&self, kept: &[Kept]) -> Result<bool, Error> {
         for one in kept {
-            if saved::read(&self.root, &one.path)? != one.after {
+            if file::read(&self.root, &one.path)? != one.after {
                 return Ok(false);
             }
         }
         for one in kept {
-            saved::restore(&self.root, &one.path, one.before.as_ref())?;
+            file::restore(&self.root, &one.path, one.before.as_ref())?;
         }
         Ok(!kept.is_empty())
     }
@@ -329,7 +221,7 @@ impl Host {
     fn take_over_rewritten(&self, record: &mut Record) -> Result<(), Error> {
         for done in &mut record.done {
             if let Done::Write { path, after, .. } = done
-                && let Some(current) = saved::read(&self.root, path)?
+                && let Some(current) = file::read(&self.root, path)?
             {
                 *after = current.text;
             }
@@ -341,8 +233,8 @@ impl Host {
     fn restore_rewritten(&self, record: &Record) -> Result<(), Error> {
         for done in record.done.iter().rev() {
             if let Done::Write { path, before, .. } = done {
-                if saved::read(&self.root, path)? != *before {
-                    saved::restore(&self.root, path, before.as_ref())?;
+                if file::read(&self.root, path)? != *before {
+                    file::restore(&self.root, path, before.as_ref())?;
                 }
             }
         }
@@ -352,7 +244,7 @@ impl Host {
     fn refuse_if_edited(&self, record: &Record) -> Result<(), Error> {
         for done in &record.done {
             let Done::Write { path, before, after } = done else { continue };
-            let current = saved::read(&self.root, path)?.map(|file| file.text);
+            let current = file::read(&self.root, path)?.map(|file| file.text);
             let is_ours = current.as_ref() == Some(after);
             // A change that was recorded and not made, since power went: what was before is there
             // still.

@@ -1,8 +1,8 @@
 //! Where a result goes that a user names with `-o`.
 
-use crate::draft::{Draft, Like};
+use crate::draft::{Draft, Like, Told};
+use crate::error::Error;
 use crate::place::Place;
-use crate::{Error, Told};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileTypeExt;

@@ -4,7 +4,7 @@
 //! that a path that somebody swaps meanwhile does not matter. Below a root folder no symbolic link
 //! leads out of it; the last part of a path is never followed when it is opened.
 
-use crate::Error;
+use crate::error::Error;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, mkdirat, openat, openat2};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};

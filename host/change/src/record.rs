@@ -1,6 +1,6 @@
 //! What was done to a host: enough to take it back.
 
-use crate::Saved;
+use crate::saved::Saved;
 use serde::{Deserialize, Serialize};
 
 /// Version of the record's form.

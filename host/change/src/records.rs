@@ -1,8 +1,9 @@
 //! The folder of the records: this user's alone, one run at a time.
 
 use crate::draft::Like;
+use crate::error::Error;
 use crate::place::{Place, Root, names, sync};
-use crate::{Error, Record};
+use crate::record::Record;
 use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::io::Read;

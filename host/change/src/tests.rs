@@ -3,6 +3,7 @@ use rules::Needs;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 /// A folder of its own for each test, gone at the end.
 struct Root(PathBuf);
