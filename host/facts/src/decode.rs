@@ -1,6 +1,6 @@
 //! Raw inputs to facts.
 
-mod cpu;
+pub mod cpu;
 mod iommu;
 mod remapping;
 mod vm;
@@ -75,6 +75,24 @@ fn kernel(inputs: &Inputs, log: &Fact<Vec<String>>) -> Fact<Kernel> {
     match logged.and_then(|line| Kernel::parse(&of_banner(line)?, Some(line))) {
         Some(kernel) => Fact::value(log.place.clone(), kernel),
         None => release.and_then(|_| Err("not recorded in this input".into())),
+    }
+}
+
+/// Lines that are nothing but the value of `amd-iommu/features`: `EFR`, `EFR:EFR2` or `EFR2:EFR`.
+pub fn iommu_features(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let is_number = |part: &str| {
+        let digits = part.strip_prefix("0x").unwrap_or(part);
+        !digits.is_empty()
+            && digits.len() <= 16
+            && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let is_value = |line: &&str| {
+        line.split(':').count() <= 2 && line.len() >= 10 && line.split(':').all(is_number)
+    };
+    match !lines.is_empty() && lines.len() <= 128 && lines.iter().all(|line| is_value(&line)) {
+        true => lines.into_iter().map(String::from).collect(),
+        false => vec![],
     }
 }
 

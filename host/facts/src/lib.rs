@@ -64,6 +64,15 @@ pub fn recorded(path: &Path) -> Result<Inputs, Error> {
     file.take(inputs::FILE_LIMIT as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     let is_cut = bytes.len() > inputs::FILE_LIMIT;
     bytes.truncate(inputs::FILE_LIMIT);
+    // What `cat /sys/class/iommu/*/amd-iommu/features` prints: a unit a line.
+    let units = decode::iommu_features(&String::from_utf8_lossy(&bytes));
+    if !units.is_empty() {
+        for (index, value) in units.into_iter().enumerate() {
+            let place = format!("sys/class/iommu/ivhd{index}/amd-iommu/features");
+            inputs.insert_as(place, path.display().to_string(), value.into_bytes());
+        }
+        return Ok(complete(inputs));
+    }
     let Some(place) = single_file(&bytes) else {
         return Err(refused(path, &bytes, is_cut));
     };
@@ -78,6 +87,7 @@ pub fn recorded(path: &Path) -> Result<Inputs, Error> {
 /// Whether a single file tells of a host or its processor.
 pub fn describes_host(bytes: &[u8]) -> bool {
     single_file(bytes).is_some()
+        || !decode::iommu_features(&String::from_utf8_lossy(bytes)).is_empty()
 }
 
 /// Which of unknown, too big, empty and decoded a file is.
@@ -149,6 +159,9 @@ fn single_file(bytes: &[u8]) -> Option<String> {
     }
     if begins("Vendor ID:") || lscpu::is_json(&text) {
         return Some("sos_commands/processor/lscpu".into());
+    }
+    if !decode::cpu::told(&text).is_empty() {
+        return Some(decode::cpu::TOLD.into());
     }
     if decode::is_process_list(&text) {
         return Some("sos_commands/process/ps_listing".into());

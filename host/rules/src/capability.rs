@@ -21,7 +21,7 @@ pub use summary::{Change, Sentence, Summary};
 use crate::boot_word::{BootWord, Takes};
 use crate::feature::{COMMON_MODULE, Feature, Parameter};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
-use crate::host::{CpuKind, Fact, Facts, Reading, Vendor, boolean};
+use crate::host::{CpuKind, Fact, Facts, Iommu, IommuKind, Reading, Vendor, boolean};
 use draft::Draft;
 use serde::Serialize;
 
@@ -137,7 +137,10 @@ fn describe(cpu: &CpuKind) -> String {
 fn of_tables(facts: &Facts) -> (Vec<Finding>, Vec<Finding>) {
     let (mut answers, _) = without_rules("no processor is described in this input");
     let mut findings = vec![];
-    if facts.ivrs.get().is_some() {
+    let is_amd = |unit: &Iommu| unit.kind == IommuKind::AmdVi;
+    if facts.ivrs.get().is_some()
+        || facts.iommus.get().is_some_and(|units| units.iter().any(is_amd))
+    {
         findings.extend(amd_vi::units(facts));
     }
     if facts.dmar.get().is_some() {

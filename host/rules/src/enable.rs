@@ -14,6 +14,7 @@ mod options;
 mod tests;
 
 pub use boot::Loader;
+pub use boot::grub::VARIABLES as GRUB_VARIABLES;
 
 use crate::boot_word::Takes;
 use crate::capability::{self, Report, Row};

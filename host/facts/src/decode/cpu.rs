@@ -34,6 +34,9 @@ pub fn kinds(inputs: &Inputs) -> Vec<CpuKind> {
     let described =
         cpuinfo.get().map(|text| described(&crate::lscpu::plain(text))).unwrap_or_default();
     let listed = listed(inputs);
+    if listed.is_empty() && described.is_empty() {
+        return told_kind(inputs).into_iter().collect();
+    }
     if listed.is_empty() {
         return described.iter().map(|one| kind(None, Some(one), &cpuinfo)).collect();
     }
@@ -45,6 +48,64 @@ pub fn kinds(inputs: &Inputs) -> Vec<CpuKind> {
             kind(Some(one), description, &cpuinfo)
         })
         .collect()
+}
+
+/// Where a few lines stand that someone has picked out of cpuid's or lscpu's output.
+pub const TOLD: &str = "avicenna/told.txt";
+
+/// The features in lines such as `AVIC: AMD virtual interrupt controller = true` of cpuid, or the
+/// bare words `avic` and `x2avic` out of lscpu's flags; empty for any other text.
+pub fn told(text: &str) -> BTreeMap<&'static str, bool> {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut found = BTreeMap::new();
+    if lines.is_empty() || lines.len() > 64 {
+        return found;
+    }
+    if lines
+        .iter()
+        .all(|line| line.split_whitespace().all(|word| matches!(word, "avic" | "x2avic")))
+    {
+        // What was looked for and is not there was not in the list.
+        let has = |name| lines.iter().any(|line| line.split_whitespace().any(|word| word == name));
+        found.extend([("avic", has("avic")), ("x2avic", has("x2avic"))]);
+    } else {
+        for line in lines {
+            let Some((name, value)) = line.split_once('=') else { return BTreeMap::new() };
+            let name = match name.split(':').next().unwrap_or_default().trim() {
+                "AVIC" => "avic",
+                "X2AVIC" => "x2avic",
+                _ => return BTreeMap::new(),
+            };
+            match value.trim() {
+                "true" => found.insert(name, true),
+                "false" => found.insert(name, false),
+                _ => return BTreeMap::new(),
+            };
+        }
+    }
+    // The leaf that tells is SVM's, and AVIC works through nested page tables.
+    found.insert("svm", true);
+    if found.get("avic") == Some(&true) {
+        found.insert("npt", true);
+    }
+    found
+}
+
+fn told_kind(inputs: &Inputs) -> Option<CpuKind> {
+    let text = inputs.text(TOLD);
+    let told = told(text.get()?);
+    let unread = || "only single lines of it were given";
+    Some(CpuKind {
+        cpus: "0".into(),
+        vendor: Some(Vendor::Amd),
+        signature: None,
+        brand: None,
+        cpuid: Fact::unreadable(text.place.clone(), unread()),
+        msrs: BTreeMap::new(),
+        flags: Fact::unreadable(text.place.clone(), unread()),
+        told,
+        vmx_flags: Fact::unreadable(text.place, unread()),
+    })
 }
 
 /// A group of processors with equal listings.
@@ -174,6 +235,7 @@ fn kind(listed: Option<&Listed>, described: Option<&Described>, cpuinfo: &Fact<S
         cpuid: cpuid.unwrap_or_else(|| Fact::unreadable("CPUID", "not recorded in this input")),
         msrs: listed.map(|one| one.msrs.clone()).unwrap_or_default(),
         flags: flags(|one| &one.flags),
+        told: BTreeMap::new(),
         vmx_flags: flags(|one| &one.vmx_flags),
     }
 }

@@ -242,3 +242,40 @@ fn kernel_with_backports_never_leads_to_an_edit_of_a_big_guest() {
         assert!(!after.contains("x2apic") && !after.contains("svm="), "{release}: {after}");
     }
 }
+
+#[test]
+fn single_lines_that_people_pick_out_are_answered_for_what_they_tell() {
+    let folder = std::env::temp_dir().join(format!("avicenna-habits-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let both = "      AVIC: AMD virtual interrupt controller = true\n      X2AVIC: virtualized X2APIC             = true\n";
+    for (text, answer, part) in [
+        (both, Answer::Yes, "this hardware can: AVIC and x2AVIC"),
+        (
+            "      AVIC: AMD virtual interrupt controller = false\n",
+            Answer::No,
+            "the processor has no AVIC",
+        ),
+        ("avic\nx2avic\n", Answer::Yes, "this hardware can: AVIC and x2AVIC"),
+        ("x2avic\n", Answer::No, "the processor has no AVIC"),
+        ("25bf732fa2295afe:1d\n", Answer::Yes, "the IOMMUs can post device interrupts"),
+        (
+            "25bf732fa2295afe:1d\n25bf732fa2295afe:1d\n",
+            Answer::Yes,
+            "the IOMMUs can post device interrupts",
+        ),
+        ("58f77ef22294a5a\n", Answer::No, "the IOMMUs cannot post device interrupts"),
+    ] {
+        let path = folder.join("answer.txt");
+        std::fs::write(&path, text).unwrap();
+        let facts = facts::facts(&facts::recorded(&path).unwrap());
+        let hardware = rules::capability::check(&facts).summary.hardware;
+        assert_eq!(hardware.answer, answer, "{text}: {}", hardware.text);
+        assert!(hardware.text.contains(part), "{text}: {}", hardware.text);
+    }
+    for text in ["avic=1\n", "hello\n", "dead:beef:cafe\n", "AVIC: x = maybe\n"] {
+        let path = folder.join("answer.txt");
+        std::fs::write(&path, text).unwrap();
+        assert!(facts::recorded(&path).is_err(), "{text}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}

@@ -151,7 +151,8 @@ impl CpuBit {
             Some(false) => "0",
             None => "not recorded",
         };
-        let listed = cpu.flags.get().map(|flags| flags.contains(self.flag));
+        let of_list = cpu.flags.get().map(|flags| flags.contains(self.flag));
+        let listed = of_list.or_else(|| cpu.told.get(self.flag).copied());
         let draft = self
             .draft
             .evidence(

@@ -3,7 +3,7 @@
 //! Told apart by what is installed and what is there: see [`Loader`]. A host that keeps its command
 //! line in another way is told what to change, and nothing is written.
 
-pub mod grub;
+pub(super) mod grub;
 mod kernelstub;
 mod text;
 

@@ -232,6 +232,9 @@ pub struct CpuKind {
     pub msrs: BTreeMap<u32, Fact<u64>>,
     /// `flags` of /proc/cpuinfo: what the kernel left of CPUID.
     pub flags: Fact<BTreeSet<String>>,
+    /// Single features that were told by name, where the whole list was not.
+    #[serde(skip)]
+    pub told: BTreeMap<&'static str, bool>,
     /// `vmx flags` of /proc/cpuinfo; absent before Linux 5.6 and where there is no VMX.
     pub vmx_flags: Fact<BTreeSet<String>>,
 }

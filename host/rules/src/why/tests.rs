@@ -48,6 +48,7 @@ fn host(vendor: crate::host::Vendor, parameter: Option<&str>, release: &str) -> 
                 "/proc/cpuinfo",
                 BTreeSet::from(["svm", "npt", "avic", "vmx"].map(String::from)),
             ),
+            told: BTreeMap::new(),
             vmx_flags: Fact::absent("/proc/cpuinfo"),
         }],
         modules: modules.into_iter().collect(),
