@@ -7,17 +7,18 @@
 //! nothing.
 
 use crate::comparison::{Comparison, ExitRow, Measure, Scope};
-use crate::drive::counters::{Count, Reason};
+use crate::drive::counters::Count;
 use crate::verdict::expect::Expectation;
 use anyhow::Context;
 use report::grid::{Grid, Value, folded, grouped};
 use serde::Deserialize;
 use serde::Serialize;
-use trace::exit_reason::Isa;
 
 /// Changes by less, in percent, are none; nor are those by fewer exits.
 const SAME: f64 = 2.0;
 const FEW: u64 = 10;
+/// Exits of a guest that has nothing to do, as either vendor's are called.
+const WAITS: [&str; 3] = ["hlt", "idle-halt", "HLT"];
 /// Changes that the first sentence names.
 const NAMED: usize = 3;
 
@@ -55,7 +56,6 @@ struct Run {
 #[derive(Debug, Deserialize)]
 struct Row {
     name: String,
-    hardware: String,
     exits: Vec<Exit>,
     measures: Vec<Figure>,
     troubles: Vec<String>,
@@ -64,6 +64,7 @@ struct Row {
 #[derive(Debug, Deserialize)]
 struct Exit {
     code: u64,
+    name: String,
     off: Option<Exits>,
     on: Option<Exits>,
 }
@@ -214,20 +215,27 @@ impl Change {
 
 /// The first result in place of off, the second in place of on.
 fn side_by_side(first: &Row, second: &Row, side: Side) -> Comparison {
-    let isa = if first.hardware == "APICv" { Isa::Vmx } else { Isa::Svm };
-    let count = |row: &Row, code: u64| {
-        let found = row.exits.iter().find(|exit| exit.code == code);
-        let found = found
-            .and_then(|exit| if side == Side::Off { exit.off.as_ref() } else { exit.on.as_ref() });
-        Some(Count { exits: found.map_or(0, |one| one.exits), ..Count::default() })
+    let count = |row: &Row, name: &str| {
+        let own = row.exits.iter().filter(|exit| exit.name == name);
+        let sides = own.filter_map(|exit| match side {
+            Side::Off => exit.off.as_ref(),
+            Side::On => exit.on.as_ref(),
+        });
+        Some(Count { exits: sides.map(|one| one.exits).sum(), ..Count::default() })
     };
-    let mut codes: Vec<u64> =
-        first.exits.iter().chain(&second.exits).map(|exit| exit.code).collect();
-    codes.sort_unstable();
-    codes.dedup();
-    let exits = codes
-        .into_iter()
-        .map(|code| ExitRow::new(Reason { isa, code }, count(first, code), count(second, code)));
+    let mut names: Vec<(u64, &str)> = Vec::new();
+    for exit in first.exits.iter().chain(&second.exits) {
+        if names.iter().all(|(_, known)| *known != exit.name) {
+            names.push((exit.code, &exit.name));
+        }
+    }
+    let exits = names.into_iter().map(|(code, name)| ExitRow {
+        code,
+        name: name.to_owned(),
+        is_wait: WAITS.contains(&name),
+        off: count(first, name),
+        on: count(second, name),
+    });
     let value = |row: &Row, name: &str| {
         let found = row.measures.iter().find(|figure| figure.name == name)?;
         if side == Side::Off { found.off } else { found.on }
@@ -325,7 +333,7 @@ mod tests {
     fn json(kernel: &str, msr: u64, extra: u64, cycles: f64, hash: &str) -> String {
         format!(
             r#"{{"schema":1,"host":{{"cpu":"zen4","kernel":"{kernel}"}},"workload":"ipi","verdict":{{}},
-            "comparisons":[{{"name":"x2APIC","hardware":"AVIC","exits":[
+            "comparisons":[{{"name":"x2APIC","exits":[
               {{"code":124,"name":"msr","off":{{"exits":9000}},"on":{{"exits":{msr}}}}},
               {{"code":119,"name":"pause","off":{{"exits":0}},"on":{{"exits":{extra}}}}}],
             "measures":[{{"name":"ipi","unit":"cycles","off":5000.0,"on":{cycles},"samples":500}}],
