@@ -22,8 +22,15 @@ use std::ops::Deref;
 use std::str::FromStr;
 
 /// All that have a name of their own; anything else is a command.
-static ALL: [&dyn Workload; 6] =
-    [&ipi::Ipi, &threads::Threads, &mesh::Mesh, &timer::Timer, &device::Device, &network::Network];
+#[rustfmt::skip]
+static ALL: &[&dyn Workload] = &[
+    &ipi::Ipi,
+    &threads::Threads,
+    &mesh::Mesh,
+    &timer::Timer,
+    &device::Device,
+    &network::Network,
+];
 
 /// The workload that users chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
