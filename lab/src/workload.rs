@@ -10,6 +10,7 @@ mod mesh;
 mod network;
 mod threads;
 mod timer;
+mod wake;
 
 pub use kind::{Attendant, Conditions, Workload};
 
@@ -30,6 +31,7 @@ static ALL: &[&dyn Workload] = &[
     &timer::Timer,
     &device::Device,
     &network::Network,
+    &wake::Wake,
 ];
 
 /// The workload that users chose.
