@@ -1,5 +1,5 @@
 -- Which hosts did not stay as they were?
-SELECT host, min(time) AS since, max(time) AS until,
+SELECT host, CAST(min(time) AS VARCHAR) AS since, CAST(max(time) AS VARCHAR) AS until,
        count(DISTINCT active) AS answers, count(DISTINCT kernel) AS kernels, count(DISTINCT fix) AS remedies
 FROM hosts
 GROUP BY host
