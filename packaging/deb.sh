@@ -38,6 +38,11 @@ done
 install -D -m 644 "$here/debian/copyright" "$share/doc/avicenna/copyright"
 install -m 644 "$here/debian/changelog" "$share/doc/avicenna/changelog"
 gzip -9n "$share/doc/avicenna/changelog"
+# What other programs take: alerts, a dashboard, SQL, job files.
+for one in prometheus grafana fleet jobs; do
+	cp -R "$here/$one" "$share/doc/avicenna/"
+done
+chmod -R u=rwX,go=rX "$share/doc/avicenna"
 
 # What the binary is linked with, as Debian names it.
 mkdir -p "$work/debian"
