@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Examples, or what they begin with, and why they are not run here.
-const NOT_RUN: [(&str, &str); 22] = [
+const NOT_RUN: [(&str, &str); 23] = [
+    ("snapshot --host", "the reader's folder; cli/tests/fleet.rs has its own"),
     ("report", "the reader's files and machines; cli/tests/fleet.rs has its own"),
     ("check --parquet", "the reader's folder; cli/tests/fleet.rs has its own"),
     ("exits report exits.json --parquet", "the reader's folder; cli/tests/fleet.rs has its own"),
