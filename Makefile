@@ -13,7 +13,7 @@ PACKAGES += $(shell grep -qs '^ID=debian' /etc/os-release && echo chromium)
 # quickly rather than well: seventeen seconds on two cores.
 QUICKLY = --config profile.release.package.avicenna.opt-level=1 --config profile.release.package.avicenna.codegen-units=4
 demo:
-	$(CARGO) build --release --package avicenna --no-default-features $(QUICKLY)
+	$(CARGO) build --locked --release --package avicenna --no-default-features $(QUICKLY)
 	target/release/avicenna lab run
 
 # `kut=TREE`, a built tree of kvm-unit-tests, includes them as guests of the lab's KVM. `program=FILE` boots
@@ -23,7 +23,7 @@ test: packages
 
 # One file that needs nothing of the machine it is copied to, such as an initramfs.
 static:
-	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --package avicenna \
+	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --locked --release --package avicenna \
 	    --target x86_64-unknown-linux-gnu
 	@echo target/x86_64-unknown-linux-gnu/release/avicenna
 
@@ -31,7 +31,7 @@ static:
 PREFIX ?= /usr/local
 SHARE = $(DESTDIR)$(PREFIX)/share
 install:
-	$(CARGO) build --profile dist --package avicenna
+	$(CARGO) build --locked --profile dist --package avicenna
 	install -D target/dist/avicenna $(DESTDIR)$(PREFIX)/bin/avicenna
 	target/dist/avicenna generate man $(SHARE)/man/man1
 	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions \
@@ -61,7 +61,7 @@ book:
 	mdbook build
 
 bench:
-	$(CARGO) build --release --package avicenna
+	$(CARGO) build --locked --release --package avicenna
 	bench/machine.sh target/release/avicenna
 
 # Debian packages that the tests use; without the right to install them, those tests say that they

@@ -3,6 +3,7 @@
 mod ci;
 mod golden;
 mod guest;
+mod room;
 mod tally;
 mod tidy;
 
@@ -14,6 +15,8 @@ const USAGE: &str = "\
 usage: cargo xtask ci             formatting, clippy, tidy, tests: what has to hold before a change lands
        cargo xtask test [PROGRAM] the same, and the scripts that boot kernels with the program, or with
                                   the one that the tests built
+       cargo xtask test ROOM      the tests of one room: a crate by its folder's name, and modules in
+                                  it, such as cpu::svm or clauses::vmx::entry
        cargo xtask golden [--all] [--write] [PROGRAM] [ROW]
                                   what the machine does, against golden/hashes.tsv: the rows of
                                   xtask test, or all, or those whose names begin with ROW
@@ -38,6 +41,7 @@ fn run() -> Result<()> {
     match words.as_slice() {
         ["ci"] => ci::run(&root()),
         ["test"] => ci::test(&root(), &built_by_the_tests()?),
+        ["test", room] if room::is_room(&root(), room) => room::test(&root(), room),
         ["test", program] => ci::test(&root(), &std::path::absolute(program)?),
         ["tidy"] => tidy::run(&root(), false),
         ["tidy", "--write"] => tidy::run(&root(), true),

@@ -194,18 +194,6 @@ impl Feature {
         }
     }
 
-    /// In `flags` of /proc/cpuinfo (AMD) or in its `vmx flags` (Intel); of the IOMMU's there is
-    /// none.
-    pub const fn cpu_flags(self) -> &'static [&'static str] {
-        match self {
-            Self::Avic | Self::AvicIpi => &["avic"],
-            Self::X2avic => &["x2avic"],
-            Self::Apicv => &["vtpr", "vapic_reg", "vid", "posted_intr"],
-            Self::IpiVirtualization => &["ipi_virt"],
-            Self::IommuAvic | Self::PostedInterrupts => &[],
-        }
-    }
-
     /// KVM's events that tell of it, besides [`INHIBIT_CHANGED`].
     pub const fn tracepoints(self) -> &'static [Tracepoint] {
         match self {

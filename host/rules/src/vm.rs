@@ -206,13 +206,6 @@ pub enum Pit {
     Unknown,
 }
 
-impl Pit {
-    /// KVM emulates it, and may so inhibit AVIC and APICv.
-    pub fn is_in_kernel(self) -> bool {
-        matches!(self, Self::KernelReinject | Self::KernelDiscard)
-    }
-}
-
 /// A yes or no that the CPU model or the host may decide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]

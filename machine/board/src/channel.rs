@@ -56,12 +56,6 @@ impl Machine {
         taken
     }
 
-    /// Whether a program of the guest has the channel open.
-    pub fn is_channel_open(&mut self, channel: Channel) -> bool {
-        let console = self.state.wiring.chipset.consoles_mut().nth(channel.console);
-        console.is_some_and(|console| console.is_open(channel.port))
-    }
-
     /// Bytes of all channels that were lost because the host did not take what came before.
     pub fn lost_channel_bytes(&self) -> u64 {
         self.channels.lost

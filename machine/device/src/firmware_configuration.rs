@@ -76,11 +76,6 @@ impl FirmwareConfiguration {
         Self { items: items.into(), names: Vec::new(), selected: 0, position: 0, dma_address: 0 }
     }
 
-    /// Adds or replaces the item behind a key.
-    pub fn set_item(&mut self, key: u16, content: Vec<u8>) {
-        self.items.insert(key, content);
-    }
-
     /// Adds or replaces a file; gives its key. Names longer than 55 bytes are cut.
     pub fn add_file(&mut self, name: &str, content: Vec<u8>) -> u16 {
         let known = self.names.iter().position(|known| known == name);

@@ -102,11 +102,6 @@ impl Efr2 {
     pub fn has_guest_apic_under_snp(self) -> bool {
         self.0 >> 5 & 7 == 1
     }
-
-    /// NumIntRemapSup \[9:8\] is 01b: 2048 interrupts for each device.
-    pub fn has_2048_interrupts(self) -> bool {
-        self.0 >> 8 & 3 == 1
-    }
 }
 
 /// Reads VT-d's capability registers. [VTD "Capability Register"]

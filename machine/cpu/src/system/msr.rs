@@ -7,7 +7,6 @@ use crate::guest::Written;
 use crate::state::Control;
 use crate::state::msr::{BANKS, misc_enable};
 use crate::{Attention, Bus, Cpu, Stop};
-use arch::control::Efer;
 use arch::cpuid::Feature;
 use arch::msr::{self, ArchCapabilities, PlatformInfo};
 use arch::segment::SegmentRegister;
@@ -276,10 +275,5 @@ impl Control {
             },
         }
         Ok(true)
-    }
-
-    /// Whether long mode is enabled, for debuggers that read EFER.
-    pub fn long_mode_is_enabled(&self) -> bool {
-        self.efer.contains(Efer::LONG_MODE_ENABLE)
     }
 }
