@@ -28,7 +28,7 @@ pub const COLUMNS: usize = 100;
 /// The width to fold at; `None` where a program reads, which wants one line for each thing.
 fn width() -> Option<usize> {
     static IS_TERMINAL: OnceLock<bool> = OnceLock::new();
-    IS_TERMINAL.get_or_init(|| io::stdout().is_terminal()).then_some(COLUMNS)
+    IS_TERMINAL.get_or_init(|| io::stdout().is_terminal()).then(columns)
 }
 
 /// Narrower and wider than this no result is.
@@ -70,13 +70,10 @@ pub struct Paint {
 }
 
 impl Paint {
-    /// NO_COLOR switches colour off, CLICOLOR_FORCE on; otherwise a terminal has it. See
-    /// no-color.org.
+    /// NO_COLOR with any value switches colour off (no-color.org), CLICOLOR_FORCE on; otherwise a
+    /// terminal has it that is not dumb.
     pub fn for_stdout() -> Paint {
-        let is_set =
-            |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
-        let is_terminal = std::io::stdout().is_terminal();
-        Paint { is_on: !is_set("NO_COLOR") && (is_set("CLICOLOR_FORCE") || is_terminal) }
+        Paint { is_on: is_coloured(|name| std::env::var(name).ok(), io::stdout().is_terminal()) }
     }
 
     #[cfg(test)]
@@ -94,6 +91,13 @@ impl Paint {
         };
         if self.is_on { writer::painted(code, text) } else { text.to_string() }
     }
+}
+
+fn is_coloured(variable: impl Fn(&str) -> Option<String>, is_terminal: bool) -> bool {
+    let given = |name| variable(name).filter(|value| !value.is_empty());
+    let is_dumb = given("TERM").is_some_and(|term| term == "dumb");
+    given("NO_COLOR").is_none()
+        && (given("CLICOLOR_FORCE").is_some_and(|value| value != "0") || is_terminal && !is_dumb)
 }
 
 /// A text for a program, which gets it as it is; on a terminal it is shown as every other.
@@ -117,8 +121,8 @@ pub fn print_json_text(text: &str) {
     writer::program(writer::json(text).as_bytes());
 }
 
-/// Breaks a text into lines that fit beside an indentation; a word that is too long stands alone
-/// and is cut.
+/// Breaks a text into lines that fit beside an indentation; a word that is too long, such as a path
+/// to copy, stands alone and whole.
 pub fn wrap(text: &str, indent: usize) -> Vec<String> {
     let width = width().map(|columns| columns.saturating_sub(indent).max(20));
     wrap_to(text, width.unwrap_or(usize::MAX))
@@ -129,13 +133,10 @@ fn wrap_to(text: &str, width: usize) -> Vec<String> {
     let mut line = String::new();
     let mut used = 0;
     for word in text.split_whitespace() {
-        let mut word: Vec<char> = clean(word).chars().collect();
+        let word: Vec<char> = clean(word).chars().collect();
         if used > 0 && used + 1 + word.len() > width {
             lines.push(std::mem::take(&mut line));
             used = 0;
-        }
-        while word.len() > width {
-            lines.push(word.drain(..width).collect());
         }
         if used > 0 {
             line.push(' ');
@@ -217,12 +218,35 @@ mod tests {
         let text = format!("one two {} three ü {}", "x".repeat(150), "y ".repeat(120));
         for width in [100, 90, 20] {
             for line in wrap_to(&text, width) {
-                assert!(line.chars().count() <= width, "{line}");
+                let is_one_word = !line.contains(' ');
+                assert!(line.chars().count() <= width || is_one_word, "{line}");
             }
         }
+        assert!(wrap_to(&text, 80).contains(&"x".repeat(150)), "what is to be copied is whole");
         assert_eq!(wrap_to(&text, usize::MAX).len(), 1, "a program reads whole lines");
         assert_eq!(wrap("", 4), [""]);
         assert_eq!(hanging("a:", 4, "b"), "a:  b\n");
+    }
+
+    #[test]
+    fn colour_follows_what_the_environment_says() {
+        for (variables, is_terminal, expected) in [
+            (vec![], true, true),
+            (vec![], false, false),
+            (vec![("NO_COLOR", "0")], true, false),
+            (vec![("NO_COLOR", "")], true, true),
+            (vec![("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], true, false),
+            (vec![("CLICOLOR_FORCE", "1")], false, true),
+            (vec![("CLICOLOR_FORCE", "0")], false, false),
+            (vec![("TERM", "dumb")], true, false),
+            (vec![("TERM", "xterm")], true, true),
+        ] {
+            let of = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            assert_eq!(is_coloured(of, is_terminal), expected, "{variables:?} {is_terminal}");
+        }
     }
 
     #[test]

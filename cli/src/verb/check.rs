@@ -1,5 +1,6 @@
 //! `avicenna check`: can this host accelerate interrupts, and does it.
 
+mod many;
 mod text;
 
 use super::format::MonitoringFormat;
@@ -19,9 +20,9 @@ use std::process::ExitCode;
                   3 could not tell."
 )]
 pub struct Arguments {
-    /// The same as --root PATH
+    /// The same as --root PATH; of several, a line each, and with --format json a report a line
     #[arg(value_name = "PATH", conflicts_with = "root")]
-    path: Option<PathBuf>,
+    paths: Vec<PathBuf>,
     #[command(flatten)]
     source: Source,
     /// Show every row, with what is good and what only follows from another
@@ -41,7 +42,14 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let source = Source { root: arguments.path.or(arguments.source.root) };
+    if arguments.paths.len() > 1 {
+        if arguments.rows.parquet.is_some() {
+            let why = anyhow::anyhow!("rows are written of one host at a time: give one PATH");
+            return Err(crate::status::Usage::of(why));
+        }
+        return many::run(&arguments.paths, arguments.format);
+    }
+    let source = Source { root: arguments.paths.into_iter().next().or(arguments.source.root) };
     let inputs = source.inputs()?;
     let facts = facts::facts(&inputs);
     let report = capability::check(&facts);

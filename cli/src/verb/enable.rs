@@ -1,6 +1,8 @@
 //! `avicenna enable`: a plan for this host; with `--apply`, the plan carried out, recorded and
 //! verified.
 
+mod witness;
+
 use super::format::Format;
 use super::source::{self, Source};
 use crate::status::Status;
@@ -97,6 +99,13 @@ fn apply(arguments: &Arguments, steps: &[Step], expects: &[Expected]) -> anyhow:
     }
     for command in &programs.left {
         say!("run on the host itself: {}", clean(&command.join(" ")));
+    }
+    // Others are asked on this host alone: what lies in a copy of one is not run.
+    if root == Path::new("/") && record.is_some() {
+        match witness::agree(steps, expects) {
+            Ok(lines) => lines.iter().for_each(|line| say!("{}", clean(line))),
+            Err(why) => bail!("{why}; avicenna rollback takes back what was done"),
+        }
     }
     verify(arguments, record.as_ref(), expects, &root)
 }
