@@ -9,6 +9,7 @@ mod bind;
 pub mod blocks;
 mod cache;
 mod dispatch;
+mod ending;
 pub mod native;
 mod room;
 mod step;

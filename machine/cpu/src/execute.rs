@@ -17,7 +17,7 @@ pub mod fused;
 mod io;
 mod mmx;
 mod multiply;
-mod privileged;
+pub(crate) mod privileged;
 mod segment;
 mod shift;
 mod sse;
@@ -25,13 +25,14 @@ mod sse_float;
 mod sse_integer;
 mod sse_move;
 mod sse_string;
-mod stack;
+pub(crate) mod stack;
 mod string;
 mod transfer;
 pub mod x87;
 
 use crate::operation::Op;
 use crate::operation::decode::CodeSize;
+use crate::state::Pending;
 use crate::{Bus, Cpu, Stop};
 use binding::Binding;
 use iced_x86::Instruction;
@@ -74,12 +75,12 @@ pub fn too_long(_: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
     Err(Stop::GENERAL_PROTECTION)
 }
 
-impl Cpu {
+impl Pending {
     /// Ends the block after a store that changed decoded code, so that what follows is seen anew.
     #[inline(always)]
     pub(crate) fn after_store(&mut self) -> Result<(), Stop> {
-        if self.pending.code_changed {
-            self.pending.code_changed = false;
+        if self.code_changed {
+            self.code_changed = false;
             return Err(Stop::END_BLOCK);
         }
         Ok(())

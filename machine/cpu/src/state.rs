@@ -134,7 +134,7 @@ impl Cpu {
         self.pending.delivering = None;
         self.pending.monitored = None;
         self.pending.attention = Attention::INTERRUPT | Attention::TIMER;
-        self.write_debug_control(0);
+        self.control.msr.debug_ctl = 0;
         self.pending.set_activity(Activity::Running);
         self.tlb.flush_all();
         self.registers.refresh_segments();
@@ -154,6 +154,11 @@ impl Cpu {
         self.pending.set_activity(Activity::Running);
     }
 
+    /// RFLAGS.IF, and no interrupt shadow.
+    pub(crate) fn own_interrupt_flag(&self) -> bool {
+        self.registers.flags.has(rflags::IF) && !self.pending.attention.contains(Attention::SHADOW)
+    }
+
     /// Protected mode without virtual-8086 mode; long mode is protected.
     pub fn is_protected(&self) -> bool {
         !self.control.is_real() && !self.registers.is_virtual_8086()
@@ -171,25 +176,16 @@ impl Cpu {
             && self.registers.flags.has(rflags::AC)
     }
 
-    /// The TLB set of an access at the present privilege, alignment checks aside.
-    pub(crate) fn access_set(&self) -> usize {
-        match (self.registers.cpl, self.registers.flags.has(rflags::AC)) {
-            (3, _) => sets::USER,
-            (_, false) => sets::SUPERVISOR,
-            (_, true) => sets::SUPERVISOR_AC,
-        }
-    }
-
     /// Recomputes which set of the TLB data accesses use, after CPL, RFLAGS.AC, CR0.AM or DR7
     /// changed.
     pub fn update_access_mode(&mut self) {
         self.tlb_set = if self.checks_alignment()
-            || self.has_data_breakpoints()
+            || self.debug.has_data_breakpoints()
             || !self.observation.is_empty()
         {
             sets::CHECKED
         } else {
-            self.access_set()
+            self.registers.access_set()
         };
     }
 
@@ -206,5 +202,16 @@ impl Cpu {
     /// The time-stamp counter at the start of the running block.
     pub fn tsc(&self) -> u64 {
         self.clock.ticks(self.model.tsc_hertz()).wrapping_add(self.tsc_offset)
+    }
+}
+
+impl Registers {
+    /// The TLB set of an access at the present privilege, alignment checks aside.
+    pub(crate) fn access_set(&self) -> usize {
+        match (self.cpl, self.flags.has(rflags::AC)) {
+            (3, _) => sets::USER,
+            (_, false) => sets::SUPERVISOR,
+            (_, true) => sets::SUPERVISOR_AC,
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! Privileged state: descriptors, events, far transfers, tasks, control registers, MSRs, CPUID.
 
-mod branch_record;
-mod control;
-mod cpuid;
-mod debug;
-mod descriptor;
-mod event;
-mod far;
-mod local_apic;
-mod msr;
-mod syscall;
-mod task;
+pub(crate) mod branch_record;
+pub(crate) mod control;
+pub(crate) mod cpuid;
+pub(crate) mod debug;
+pub(crate) mod descriptor;
+pub(crate) mod event;
+pub(crate) mod far;
+pub(crate) mod local_apic;
+pub(crate) mod msr;
+pub(crate) mod syscall;
+pub(crate) mod task;
+pub(crate) mod waiting;

@@ -6,12 +6,12 @@
 //! know, and every access that the TLB does not know, done by its handler. So it shows nowhere but
 //! in the host's time when a block is translated.
 
-mod policy;
-mod round;
-mod session;
-mod spin;
+pub(crate) mod policy;
+pub(crate) mod round;
+pub(crate) mod session;
+pub(crate) mod spin;
 mod verification;
-mod verify;
+pub(crate) mod verify;
 
 pub(crate) use policy::Native;
 pub use policy::{HEAT, wanted_heat};

@@ -113,9 +113,9 @@ fn memory_operand<W: Width, O: Binary>(
         return Ok(());
     }
     let place = cpu.locate::<W>(bus, op)?;
-    let a = cpu.load::<W>(bus, place);
+    let a = load::<W>(cpu, bus, place);
     let result = O::apply(&mut cpu.registers.flags, a, b);
-    cpu.store(bus, place, result)
+    store(cpu, bus, place, result)
 }
 
 fn binary<O: Binary>(i: &Instruction) -> Handler {
@@ -181,9 +181,9 @@ fn unary_r<W: Width, O: Unary>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Resul
 
 fn unary_m<W: Width, O: Unary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let place = cpu.locate::<W>(bus, op)?;
-    let a = cpu.load::<W>(bus, place);
+    let a = load::<W>(cpu, bus, place);
     let result = O::apply(&mut cpu.registers.flags, a);
-    cpu.store(bus, place, result)
+    store(cpu, bus, place, result)
 }
 
 fn unary<O: Unary>(i: &Instruction) -> Handler {
@@ -191,36 +191,34 @@ fn unary<O: Unary>(i: &Instruction) -> Handler {
     if is_memory(i, 0) { sized!(w, unary_m, O) } else { sized!(w, unary_r, O) }
 }
 
-impl Cpu {
-    /// Reads a located operand.
-    #[inline(always)]
-    pub(crate) fn load<W: Width>(&mut self, bus: &mut Bus<'_>, place: Place) -> W {
-        if let Some(at) = place.ram_offset()
-            && let Some(bytes) = bus.memory.ram.get(at..at + W::BYTES)
-        {
-            return W::from_bytes(bytes);
-        }
-        W::truncate(self.read_place(bus, place))
+/// Reads a located operand.
+#[inline(always)]
+pub(crate) fn load<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, place: Place) -> W {
+    if let Some(at) = place.ram_offset()
+        && let Some(bytes) = bus.memory.ram.get(at..at + W::BYTES)
+    {
+        return W::from_bytes(bytes);
     }
+    W::truncate(cpu.read_place(bus, place))
+}
 
-    /// Writes a located operand; the last act of an operation.
-    #[inline(always)]
-    pub(crate) fn store<W: Width>(
-        &mut self,
-        bus: &mut Bus<'_>,
-        place: Place,
-        value: W,
-    ) -> Result<(), Stop> {
-        if let Some(at) = place.ram_offset()
-            && let Some(bytes) = bus.memory.ram.get_mut(at..at + W::BYTES)
-        {
-            value.to_bytes(bytes);
-            self.note_ram_write(bus, at, W::BYTES);
-        } else {
-            self.write_place(bus, place, value.zero_extend());
-        }
-        self.after_store()
+/// Writes a located operand; the last act of an operation.
+#[inline(always)]
+pub(crate) fn store<W: Width>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    place: Place,
+    value: W,
+) -> Result<(), Stop> {
+    if let Some(at) = place.ram_offset()
+        && let Some(bytes) = bus.memory.ram.get_mut(at..at + W::BYTES)
+    {
+        value.to_bytes(bytes);
+        cpu.pending.note_ram_write(bus, at, W::BYTES);
+    } else {
+        cpu.write_place(bus, place, value.zero_extend());
     }
+    cpu.pending.after_store()
 }
 
 fn xadd_r<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
@@ -234,10 +232,10 @@ fn xadd_r<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 
 fn xadd_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let place = cpu.locate::<W>(bus, op)?;
-    let (a, b) = (cpu.load::<W>(bus, place), W::from_register(&cpu.registers.gpr, op.b));
+    let (a, b) = (load::<W>(cpu, bus, place), W::from_register(&cpu.registers.gpr, op.b));
     let sum = Add::apply(&mut cpu.registers.flags, a, b);
     a.to_register(&mut cpu.registers.gpr, op.b);
-    cpu.store(bus, place, sum)
+    store(cpu, bus, place, sum)
 }
 
 fn cmpxchg_r<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
@@ -258,30 +256,30 @@ fn cmpxchg_r<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), St
 fn cmpxchg_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let place = cpu.locate::<W>(bus, op)?;
     let (held, accumulator) =
-        (cpu.load::<W>(bus, place), W::from_register(&cpu.registers.gpr, RAX as u8));
+        (load::<W>(cpu, bus, place), W::from_register(&cpu.registers.gpr, RAX as u8));
     Cmp::apply(&mut cpu.registers.flags, accumulator, held);
     if accumulator == held {
         let new = W::from_register(&cpu.registers.gpr, op.b);
-        cpu.store(bus, place, new)
+        store(cpu, bus, place, new)
     } else {
         held.to_register(&mut cpu.registers.gpr, RAX as u8);
-        cpu.store(bus, place, held)
+        store(cpu, bus, place, held)
     }
 }
 
 fn cmpxchg8b(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let place = cpu.locate::<u64>(bus, op)?;
-    let held = cpu.load::<u64>(bus, place);
+    let held = load::<u64>(cpu, bus, place);
     let expected = cpu.registers.gpr[RDX] << 32 | cpu.registers.gpr[RAX] & 0xFFFF_FFFF;
     let equal = held == expected;
     cpu.registers.flags.set_zero(equal);
     if equal {
         let new = cpu.registers.gpr[RCX] << 32 | cpu.registers.gpr[RBX] & 0xFFFF_FFFF;
-        cpu.store(bus, place, new)
+        store(cpu, bus, place, new)
     } else {
         cpu.registers.gpr[RAX] = held & 0xFFFF_FFFF;
         cpu.registers.gpr[RDX] = held >> 32;
-        cpu.store(bus, place, held)
+        store(cpu, bus, place, held)
     }
 }
 
@@ -296,7 +294,7 @@ fn cmpxchg16b(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     }
     let low = cpu.locate_linear(bus, linear, 8, Access::Write, op.segment)?;
     let high = cpu.locate_linear(bus, linear + 8, 8, Access::Write, op.segment)?;
-    let held = (cpu.load::<u64>(bus, low), cpu.load::<u64>(bus, high));
+    let held = (load::<u64>(cpu, bus, low), load::<u64>(cpu, bus, high));
     let equal = held == (cpu.registers.gpr[RAX], cpu.registers.gpr[RDX]);
     cpu.registers.flags.set_zero(equal);
     let new = if equal { (cpu.registers.gpr[RBX], cpu.registers.gpr[RCX]) } else { held };
@@ -305,7 +303,7 @@ fn cmpxchg16b(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     }
     cpu.write_place(bus, low, new.0);
     cpu.write_place(bus, high, new.1);
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 /// ADCX and ADOX: an addition through one flag alone. [APM3 "ADCX"]

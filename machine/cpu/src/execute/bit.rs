@@ -1,5 +1,6 @@
 //! BT, BTS, BTR, BTC, BSF, BSR, LZCNT, TZCNT, POPCNT, CRC32 and the bit instructions of BMI1/2.
 
+use crate::execute::arithmetic;
 use crate::execute::binding::{Binding, Handler, sized};
 use crate::flags::Flags;
 use crate::memory::Access;
@@ -51,12 +52,12 @@ fn bt_memory<W: Width, const KIND: u8>(
     let linear = cpu.operand_at(op, offset & op.address_mask(), W::BYTES, access)?;
     let place = cpu.locate_linear(bus, linear, W::BYTES, access, op.segment)?;
     let bit = 1u64 << (number & (W::BITS as u64 - 1));
-    let value = cpu.load::<W>(bus, place).zero_extend();
+    let value = arithmetic::load::<W>(cpu, bus, place).zero_extend();
     cpu.registers.flags.set_carry(value & bit != 0);
     if KIND == 0 {
         return Ok(());
     }
-    cpu.store(bus, place, W::truncate(change::<KIND>(value, bit)))
+    arithmetic::store(cpu, bus, place, W::truncate(change::<KIND>(value, bit)))
 }
 
 /// The register's value reaches beyond the operand: it addresses a string of bits. [APM3 "BT"]

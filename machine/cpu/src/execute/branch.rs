@@ -3,6 +3,7 @@
 use super::stack::SS;
 use super::transfer::{by_condition, condition_code};
 use crate::execute::binding::{Binding, Boundary, Handler};
+use crate::execute::stack;
 use crate::guest::Sensitive;
 use crate::memory::Access;
 use crate::operation::Op;
@@ -13,39 +14,10 @@ use crate::{Bus, Cpu, Stop};
 use arch::segment::SegmentRegister;
 use iced_x86::{Code, Instruction, Mnemonic, OpKind};
 
-impl Cpu {
-    /// Continues at an instruction pointer of the operation's size; #GP(0) outside the code segment
-    /// or if not canonical.
-    #[inline(always)]
-    pub(crate) fn jump(&mut self, op: &Op, target: u64) -> Result<(), Stop> {
-        self.registers.ip = self.checked_target(op, target)?;
-        Err(Stop::BRANCH)
-    }
-
-    #[inline(always)]
-    pub(crate) fn checked_target(&self, op: &Op, target: u64) -> Result<u64, Stop> {
-        if op.has(Op::LONG) {
-            // AMD's processors heed the operand-size prefix of near branches, Intel's do not.
-            if op.has(Op::SIZE_16) {
-                return Ok(target & 0xFFFF);
-            }
-            if (target as i64) << 16 >> 16 != target as i64 {
-                return Err(Stop::GENERAL_PROTECTION);
-            }
-            return Ok(target);
-        }
-        let target = target & if op.has(Op::SIZE_16) { 0xFFFF } else { 0xFFFF_FFFF };
-        if target > self.registers.segments[SegmentRegister::Cs].limit as u64 {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        Ok(target)
-    }
-}
-
 #[inline(always)]
 fn relative(cpu: &mut Cpu, op: &Op) -> Result<(), Stop> {
     let target = cpu.registers.next_ip(op).wrapping_add(op.immediate);
-    cpu.jump(op, target)
+    cpu.registers.jump(op, target)
 }
 
 fn jcc<const CODE: u8>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
@@ -59,34 +31,32 @@ pub(super) fn jmp(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 fn jmp_r<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let target = W::from_register(&cpu.registers.gpr, op.a).zero_extend();
-    cpu.jump(op, target)
+    cpu.registers.jump(op, target)
 }
 
 fn jmp_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let target = cpu.read::<W>(bus, op)?.zero_extend();
-    cpu.jump(op, target)
+    cpu.registers.jump(op, target)
 }
 
-impl Cpu {
-    /// The fault that a push would raise: of a call's two, that of the stack comes first.
-    #[cold]
-    fn push_fault<W: Width>(&mut self, bus: &mut Bus<'_>, op: &Op) -> Option<Stop> {
-        let is_long = op.has(Op::LONG);
-        let new = self.registers.gpr[RSP].wrapping_sub(W::BYTES as u64);
-        self.stack_linear(is_long, new, W::BYTES, Access::Write)
-            .and_then(|at| self.locate_linear(bus, at, W::BYTES, Access::Write, SS))
-            .err()
-    }
+/// The fault that a push would raise: of a call's two, that of the stack comes first.
+#[cold]
+fn push_fault<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Option<Stop> {
+    let is_long = op.has(Op::LONG);
+    let new = cpu.registers.gpr[RSP].wrapping_sub(W::BYTES as u64);
+    stack::stack_linear(cpu, is_long, new, W::BYTES, Access::Write)
+        .and_then(|at| cpu.locate_linear(bus, at, W::BYTES, Access::Write, SS))
+        .err()
 }
 
 #[inline(always)]
 fn call_to<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, target: u64) -> Result<(), Stop> {
-    let target = match cpu.checked_target(op, target) {
+    let target = match cpu.registers.checked_target(op, target) {
         Ok(target) => target,
-        Err(stop) => return Err(cpu.push_fault::<W>(bus, op).unwrap_or(stop)),
+        Err(stop) => return Err(push_fault::<W>(cpu, bus, op).unwrap_or(stop)),
     };
     let back = cpu.registers.next_ip(op);
-    cpu.push(bus, op, W::truncate(back))?;
+    stack::push(cpu, bus, op, W::truncate(back))?;
     cpu.pending.code_changed = false;
     cpu.registers.ip = target;
     Err(Stop::BRANCH)
@@ -110,9 +80,9 @@ fn call_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Sto
 
 #[inline(never)]
 pub(super) fn ret<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let target = cpu.peek_stack::<W>(bus, op, 0)?.zero_extend();
-    let target = cpu.checked_target(op, target)?;
-    cpu.move_stack(op, W::BYTES as u64 + (op.immediate & 0xFFFF));
+    let target = stack::peek_stack::<W>(cpu, bus, op, 0)?.zero_extend();
+    let target = cpu.registers.checked_target(op, target)?;
+    cpu.registers.move_stack(op, W::BYTES as u64 + (op.immediate & 0xFFFF));
     cpu.registers.ip = target;
     Err(Stop::BRANCH)
 }
@@ -124,7 +94,7 @@ fn count_and_jump(cpu: &mut Cpu, op: &Op, wanted: Option<bool>) -> Result<(), St
     let flag_allows = wanted.is_none_or(|zero| cpu.registers.flags.zero() == zero);
     if count != 0 && flag_allows {
         let target = cpu.registers.next_ip(op).wrapping_add(op.immediate);
-        cpu.registers.ip = cpu.checked_target(op, target)?;
+        cpu.registers.ip = cpu.registers.checked_target(op, target)?;
         set_counter(cpu, op, count);
         return Err(Stop::BRANCH);
     }
@@ -263,5 +233,36 @@ impl Registers {
     #[inline(always)]
     pub(crate) fn next_ip(&self, op: &Op) -> u64 {
         self.gpr[BLOCK_IP as usize].wrapping_add(op.end as u64)
+    }
+}
+
+impl Registers {
+    #[inline(always)]
+    pub(crate) fn checked_target(&self, op: &Op, target: u64) -> Result<u64, Stop> {
+        if op.has(Op::LONG) {
+            // AMD's processors heed the operand-size prefix of near branches, Intel's do not.
+            if op.has(Op::SIZE_16) {
+                return Ok(target & 0xFFFF);
+            }
+            if (target as i64) << 16 >> 16 != target as i64 {
+                return Err(Stop::GENERAL_PROTECTION);
+            }
+            return Ok(target);
+        }
+        let target = target & if op.has(Op::SIZE_16) { 0xFFFF } else { 0xFFFF_FFFF };
+        if target > self.segments[SegmentRegister::Cs].limit as u64 {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        Ok(target)
+    }
+}
+
+impl Registers {
+    /// Continues at an instruction pointer of the operation's size; #GP(0) outside the code segment
+    /// or if not canonical.
+    #[inline(always)]
+    pub(crate) fn jump(&mut self, op: &Op, target: u64) -> Result<(), Stop> {
+        self.ip = self.checked_target(op, target)?;
+        Err(Stop::BRANCH)
     }
 }

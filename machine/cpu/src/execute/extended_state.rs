@@ -4,6 +4,7 @@
 //! Components are x87, SSE and PKRU. Which are in use (XINUSE) is decided by their contents, so
 //! that it is the same on every host; the modified optimization of XSAVEOPT is not taken.
 
+use crate::CpuModel;
 use crate::execute::binding::{Binding, Handler};
 use crate::float::extended::Extended;
 use crate::guest::Sensitive;
@@ -48,153 +49,136 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     value
 }
 
-impl Cpu {
-    /// Lays out bytes 0 to 23 and the registers; `is_wide` is the form with 64-bit pointers.
-    fn lay_out_x87(&self, area: &mut [u8; HEADER], is_wide: bool) {
-        let unit = &self.registers.x87;
-        area[0..2].copy_from_slice(&unit.control.to_le_bytes());
-        area[2..4].copy_from_slice(&unit.status.to_le_bytes());
-        area[4] = unit.valid;
-        for index in 0..8 {
-            let at = REGISTERS + 16 * index;
-            area[at..at + 10].copy_from_slice(&unit.st(index as u8).to_bytes());
-        }
-        // AMD keeps the pointers from an area unless an exception is pending.
-        // [APM2 "FXSAVE and FXRSTOR Instructions"]
-        if self.model.is_amd() && !unit.has_pending() {
-            return;
-        }
-        area[6..8].copy_from_slice(&unit.opcode.to_le_bytes());
-        area[8..16].copy_from_slice(&unit.instruction_pointer.to_le_bytes());
-        area[16..24].copy_from_slice(&unit.data_pointer.to_le_bytes());
-        if !is_wide {
-            let segment = |segment: u16| u32::from(segment).to_le_bytes();
-            area[12..16].copy_from_slice(&segment(unit.instruction_segment));
-            area[20..24].copy_from_slice(&segment(unit.data_segment));
-        }
+/// Lays out bytes 0 to 23 and the registers; `is_wide` is the form with 64-bit pointers.
+fn lay_out_x87(cpu: &Cpu, area: &mut [u8; HEADER], is_wide: bool) {
+    let unit = &cpu.registers.x87;
+    area[0..2].copy_from_slice(&unit.control.to_le_bytes());
+    area[2..4].copy_from_slice(&unit.status.to_le_bytes());
+    area[4] = unit.valid;
+    for index in 0..8 {
+        let at = REGISTERS + 16 * index;
+        area[at..at + 10].copy_from_slice(&unit.st(index as u8).to_bytes());
     }
+    // AMD keeps the pointers from an area unless an exception is pending.
+    // [APM2 "FXSAVE and FXRSTOR Instructions"]
+    if cpu.model.is_amd() && !unit.has_pending() {
+        return;
+    }
+    area[6..8].copy_from_slice(&unit.opcode.to_le_bytes());
+    area[8..16].copy_from_slice(&unit.instruction_pointer.to_le_bytes());
+    area[16..24].copy_from_slice(&unit.data_pointer.to_le_bytes());
+    if !is_wide {
+        let segment = |segment: u16| u32::from(segment).to_le_bytes();
+        area[12..16].copy_from_slice(&segment(unit.instruction_segment));
+        area[20..24].copy_from_slice(&segment(unit.data_segment));
+    }
+}
 
-    /// Whether the pointer fields of an area are left alone: AMD without XSAVEERPTR, when no
-    /// exception is pending.
-    fn skips_pointers(&self, is_pending: bool) -> bool {
-        self.model.is_amd() && !self.model.has(Feature::Xsaveerptr) && !is_pending
-    }
+fn write_x87_state(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    linear: u64,
+    is_wide: bool,
+) -> Result<(), Stop> {
+    let mut area = [0; HEADER];
+    lay_out_x87(cpu, &mut area, is_wide);
+    let heads = match cpu.model.skips_pointers(cpu.registers.x87.has_pending()) {
+        true => POINTERS,
+        false => MXCSR,
+    };
+    cpu.write_area(bus, linear, &area[..heads], op.segment)?;
+    let registers = linear.wrapping_add(REGISTERS as u64);
+    cpu.write_area(bus, registers, &area[REGISTERS..XMM], op.segment)
+}
 
-    fn write_x87_state(
-        &mut self,
-        bus: &mut Bus<'_>,
-        op: &Op,
-        linear: u64,
-        is_wide: bool,
-    ) -> Result<(), Stop> {
-        let mut area = [0; HEADER];
-        self.lay_out_x87(&mut area, is_wide);
-        let heads = match self.skips_pointers(self.registers.x87.has_pending()) {
-            true => POINTERS,
-            false => MXCSR,
-        };
-        self.write_area(bus, linear, &area[..heads], op.segment)?;
-        let registers = linear.wrapping_add(REGISTERS as u64);
-        self.write_area(bus, registers, &area[REGISTERS..XMM], op.segment)
-    }
+fn write_mxcsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, linear: u64) -> Result<(), Stop> {
+    let both = u64::from(cpu.registers.mxcsr) | u64::from(cpu.model.mxcsr_mask()) << 32;
+    let at = linear.wrapping_add(MXCSR as u64);
+    cpu.write_area(bus, at, &both.to_le_bytes(), op.segment)
+}
 
-    fn write_mxcsr(&mut self, bus: &mut Bus<'_>, op: &Op, linear: u64) -> Result<(), Stop> {
-        let both = u64::from(self.registers.mxcsr) | u64::from(self.mxcsr_mask()) << 32;
-        let at = linear.wrapping_add(MXCSR as u64);
-        self.write_area(bus, at, &both.to_le_bytes(), op.segment)
+fn write_xmm(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, linear: u64) -> Result<(), Stop> {
+    let mut bytes = [0; 256];
+    let count = xmm_count(op);
+    for (slot, value) in bytes.chunks_exact_mut(16).zip(&cpu.registers.xmm[..count]) {
+        slot.copy_from_slice(&value.to_le_bytes());
     }
+    let at = linear.wrapping_add(XMM as u64);
+    cpu.write_area(bus, at, &bytes[..16 * count], op.segment)
+}
 
-    fn write_xmm(&mut self, bus: &mut Bus<'_>, op: &Op, linear: u64) -> Result<(), Stop> {
-        let mut bytes = [0; 256];
-        let count = xmm_count(op);
-        for (slot, value) in bytes.chunks_exact_mut(16).zip(&self.registers.xmm[..count]) {
-            slot.copy_from_slice(&value.to_le_bytes());
-        }
-        let at = linear.wrapping_add(XMM as u64);
-        self.write_area(bus, at, &bytes[..16 * count], op.segment)
+/// Loads the x87 state from a legacy region.
+fn load_x87(cpu: &mut Cpu, area: &[u8; HEADER], is_wide: bool) {
+    let mut unit = X87 {
+        status: u16::from_le_bytes(field(area, 2)),
+        opcode: u16::from_le_bytes(field(area, 6)) & 0x7FF,
+        instruction_pointer: u64::from_le_bytes(field(area, 8)),
+        data_pointer: u64::from_le_bytes(field(area, 16)),
+        ..X87::default()
+    };
+    if !is_wide {
+        unit.instruction_segment = u16::from_le_bytes(field(area, 12));
+        unit.data_segment = u16::from_le_bytes(field(area, 20));
+        unit.instruction_pointer &= 0xFFFF_FFFF;
+        unit.data_pointer &= 0xFFFF_FFFF;
     }
+    for index in 0..8 {
+        let value = Extended::from_bytes(field(area, REGISTERS + 16 * index));
+        unit.set_st(index as u8, value);
+    }
+    unit.set_control(u16::from_le_bytes(field(area, 0)));
+    unit.valid = area[4];
+    if cpu.model.skips_pointers(unit.has_pending()) {
+        let held = cpu.registers.x87;
+        (unit.opcode, unit.instruction_pointer) = (held.opcode, held.instruction_pointer);
+        unit.instruction_segment = held.instruction_segment;
+        (unit.data_pointer, unit.data_segment) = (held.data_pointer, held.data_segment);
+    }
+    cpu.registers.x87 = unit;
+}
 
-    /// Loads the x87 state from a legacy region.
-    fn load_x87(&mut self, area: &[u8; HEADER], is_wide: bool) {
-        let mut unit = X87 {
-            status: u16::from_le_bytes(field(area, 2)),
-            opcode: u16::from_le_bytes(field(area, 6)) & 0x7FF,
-            instruction_pointer: u64::from_le_bytes(field(area, 8)),
-            data_pointer: u64::from_le_bytes(field(area, 16)),
-            ..X87::default()
-        };
-        if !is_wide {
-            unit.instruction_segment = u16::from_le_bytes(field(area, 12));
-            unit.data_segment = u16::from_le_bytes(field(area, 20));
-            unit.instruction_pointer &= 0xFFFF_FFFF;
-            unit.data_pointer &= 0xFFFF_FFFF;
-        }
-        for index in 0..8 {
-            let value = Extended::from_bytes(field(area, REGISTERS + 16 * index));
-            unit.set_st(index as u8, value);
-        }
-        unit.set_control(u16::from_le_bytes(field(area, 0)));
-        unit.valid = area[4];
-        if self.skips_pointers(unit.has_pending()) {
-            let held = self.registers.x87;
-            (unit.opcode, unit.instruction_pointer) = (held.opcode, held.instruction_pointer);
-            unit.instruction_segment = held.instruction_segment;
-            (unit.data_pointer, unit.data_segment) = (held.data_pointer, held.data_segment);
-        }
-        self.registers.x87 = unit;
+/// The linear address of an area, which must lie on a boundary of `alignment` bytes.
+fn aligned_area(
+    cpu: &Cpu,
+    op: &Op,
+    size: usize,
+    alignment: u64,
+    access: Access,
+) -> Result<u64, Stop> {
+    let linear = cpu.operand(op, size, access)?;
+    if linear & (alignment - 1) != 0 {
+        return Err(Stop::GENERAL_PROTECTION);
     }
+    Ok(linear)
+}
 
-    /// The MXCSR of an area; #GP(0) for reserved bits.
-    fn checked_mxcsr(&self, area: &[u8; HEADER]) -> Result<u32, Stop> {
-        let mxcsr = u32::from_le_bytes(field(area, MXCSR));
-        if mxcsr & !self.mxcsr_mask() != 0 {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        Ok(mxcsr)
-    }
-
-    /// The linear address of an area, which must lie on a boundary of `alignment` bytes.
-    fn aligned_area(
-        &self,
-        op: &Op,
-        size: usize,
-        alignment: u64,
-        access: Access,
-    ) -> Result<u64, Stop> {
-        let linear = self.operand(op, size, access)?;
-        if linear & (alignment - 1) != 0 {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        Ok(linear)
-    }
-
-    /// Fast FXSAVE leaves the XMM registers out. [APM2 "Fast FXSAVE/FXRSTOR"]
-    fn skips_xmm(&self, op: &Op) -> bool {
-        self.control.efer.contains(Efer::FAST_FXSAVE) && self.registers.cpl == 0 && op.has(Op::LONG)
-    }
+/// Fast FXSAVE leaves the XMM registers out. [APM2 "Fast FXSAVE/FXRSTOR"]
+fn skips_xmm(cpu: &Cpu, op: &Op) -> bool {
+    cpu.control.efer.contains(Efer::FAST_FXSAVE) && cpu.registers.cpl == 0 && op.has(Op::LONG)
 }
 
 fn fxsave<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.control.check_x87()?;
-    let linear = cpu.aligned_area(op, HEADER, 16, Access::Write)?;
+    let linear = aligned_area(cpu, op, HEADER, 16, Access::Write)?;
     cpu.probe_area(bus, linear, HEADER, Access::Write, op.segment)?;
-    cpu.write_x87_state(bus, op, linear, WIDE)?;
-    cpu.write_mxcsr(bus, op, linear)?;
-    if !cpu.skips_xmm(op) {
-        cpu.write_xmm(bus, op, linear)?;
+    write_x87_state(cpu, bus, op, linear, WIDE)?;
+    write_mxcsr(cpu, bus, op, linear)?;
+    if !skips_xmm(cpu, op) {
+        write_xmm(cpu, bus, op, linear)?;
     }
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 fn fxrstor<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.control.check_x87()?;
-    let linear = cpu.aligned_area(op, HEADER, 16, Access::Read)?;
+    let linear = aligned_area(cpu, op, HEADER, 16, Access::Read)?;
     let mut area = [0; HEADER];
     cpu.read_area(bus, linear, &mut area, op.segment)?;
-    let mxcsr = cpu.checked_mxcsr(&area)?;
+    let mxcsr = cpu.model.checked_mxcsr(&area)?;
     cpu.registers.mxcsr = mxcsr;
-    cpu.load_x87(&area, WIDE);
-    if !cpu.skips_xmm(op) {
+    load_x87(cpu, &area, WIDE);
+    if !skips_xmm(cpu, op) {
         cpu.registers.load_xmm(&area, xmm_count(op));
     }
     Ok(())
@@ -211,156 +195,147 @@ enum Save {
     Compacted,
 }
 
-impl Cpu {
-    fn check_xsave(&self, feature: Feature) -> Result<(), Stop> {
-        self.check_feature(feature)?;
-        if !self.control.cr4.contains(Cr4::OSXSAVE) {
-            return Err(Stop::INVALID_OPCODE);
-        }
-        if self.control.cr0.contains(Cr0::TASK_SWITCHED) {
-            return Err(Stop::DEVICE_NOT_AVAILABLE);
-        }
-        Ok(())
+fn check_xsave(cpu: &Cpu, feature: Feature) -> Result<(), Stop> {
+    cpu.model.check_feature(feature)?;
+    if !cpu.control.cr4.contains(Cr4::OSXSAVE) {
+        return Err(Stop::INVALID_OPCODE);
     }
+    if cpu.control.cr0.contains(Cr0::TASK_SWITCHED) {
+        return Err(Stop::DEVICE_NOT_AVAILABLE);
+    }
+    Ok(())
+}
 
-    /// EDX:EAX.
-    fn requested(&self) -> u64 {
-        self.registers.gpr[RDX] << 32 | self.registers.gpr[RAX] & 0xFFFF_FFFF
-    }
+/// XINUSE: the components that are not in their initial state.
+fn in_use(cpu: &Cpu, counts_mxcsr: bool) -> u64 {
+    let x87 = if cpu.registers.x87 == X87::default() { 0 } else { X87_STATE };
+    let has_mxcsr = counts_mxcsr && cpu.registers.mxcsr != DEFAULT_MXCSR;
+    let is_clear = cpu.registers.xmm.iter().all(|&register| register == 0) && !has_mxcsr;
+    let sse = if is_clear { 0 } else { SSE_STATE };
+    let pkru = if cpu.control.pkru == 0 { 0 } else { PKRU_STATE };
+    x87 | sse | pkru
+}
 
-    /// XINUSE: the components that are not in their initial state.
-    fn in_use(&self, counts_mxcsr: bool) -> u64 {
-        let x87 = if self.registers.x87 == X87::default() { 0 } else { X87_STATE };
-        let has_mxcsr = counts_mxcsr && self.registers.mxcsr != DEFAULT_MXCSR;
-        let is_clear = self.registers.xmm.iter().all(|&register| register == 0) && !has_mxcsr;
-        let sse = if is_clear { 0 } else { SSE_STATE };
-        let pkru = if self.control.pkru == 0 { 0 } else { PKRU_STATE };
-        x87 | sse | pkru
+fn save<const WIDE: bool>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    kind: Save,
+    enabled: u64,
+) -> Result<(), Stop> {
+    let components = enabled & cpu.registers.requested();
+    let length = match components & PKRU_STATE != 0 {
+        true => pkru_offset(kind == Save::Compacted) + PKRU_SIZE,
+        false => EXTENDED_REGION,
+    };
+    let linear = aligned_area(cpu, op, length, 64, Access::Write)?;
+    cpu.probe_area(bus, linear, length, Access::Write, op.segment)?;
+    let header = linear.wrapping_add(HEADER as u64);
+    let used = components & in_use(cpu, kind == Save::Compacted);
+    let saved = if kind == Save::All { components } else { used };
+    if saved & X87_STATE != 0 {
+        write_x87_state(cpu, bus, op, linear, WIDE)?;
     }
+    let with_mxcsr = match kind {
+        Save::Compacted => saved & SSE_STATE,
+        _ => components & (SSE_STATE | AVX_STATE),
+    };
+    if with_mxcsr != 0 {
+        write_mxcsr(cpu, bus, op, linear)?;
+    }
+    if saved & SSE_STATE != 0 {
+        write_xmm(cpu, bus, op, linear)?;
+    }
+    if saved & PKRU_STATE != 0 {
+        let at = linear.wrapping_add(pkru_offset(kind == Save::Compacted) as u64);
+        let pkru = u64::from(cpu.control.pkru).to_le_bytes();
+        cpu.write_area(bus, at, &pkru, op.segment)?;
+    }
+    if kind == Save::Compacted {
+        let words = u128::from(used) | u128::from(components | COMPACTED) << 64;
+        cpu.write_area(bus, header, &words.to_le_bytes(), op.segment)?;
+    } else {
+        let mut held = [0; 8];
+        cpu.read_area(bus, header, &mut held, op.segment)?;
+        let vector = u64::from_le_bytes(held) & !components | used;
+        cpu.write_area(bus, header, &vector.to_le_bytes(), op.segment)?;
+    }
+    cpu.pending.after_store()
+}
 
-    fn save<const WIDE: bool>(
-        &mut self,
-        bus: &mut Bus<'_>,
-        op: &Op,
-        kind: Save,
-        enabled: u64,
-    ) -> Result<(), Stop> {
-        let components = enabled & self.requested();
-        let length = match components & PKRU_STATE != 0 {
-            true => pkru_offset(kind == Save::Compacted) + PKRU_SIZE,
-            false => EXTENDED_REGION,
-        };
-        let linear = self.aligned_area(op, length, 64, Access::Write)?;
-        self.probe_area(bus, linear, length, Access::Write, op.segment)?;
-        let header = linear.wrapping_add(HEADER as u64);
-        let used = components & self.in_use(kind == Save::Compacted);
-        let saved = if kind == Save::All { components } else { used };
-        if saved & X87_STATE != 0 {
-            self.write_x87_state(bus, op, linear, WIDE)?;
+/// XRSTOR and XRSTORS (`needs_compacted`) of the components of `enabled`.
+fn load_state<const WIDE: bool>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    enabled: u64,
+    needs_compacted: bool,
+) -> Result<(), Stop> {
+    let linear = aligned_area(cpu, op, EXTENDED_REGION, 64, Access::Read)?;
+    let mut header = [0; EXTENDED_REGION - HEADER];
+    let at = linear.wrapping_add(HEADER as u64);
+    cpu.read_area(bus, at, &mut header, op.segment)?;
+    let held = u64::from_le_bytes(field(&header, 0));
+    let layout = u64::from_le_bytes(field(&header, 8));
+    let is_compacted = layout & COMPACTED != 0;
+    let is_bad = match is_compacted {
+        true => {
+            !cpu.model.has(Feature::Xsavec)
+                || (layout & !COMPACTED) & !enabled != 0
+                || held & !layout != 0
+                || header[16..].iter().any(|&byte| byte != 0)
         }
-        let with_mxcsr = match kind {
-            Save::Compacted => saved & SSE_STATE,
-            _ => components & (SSE_STATE | AVX_STATE),
-        };
-        if with_mxcsr != 0 {
-            self.write_mxcsr(bus, op, linear)?;
+        false => {
+            needs_compacted || held & !enabled != 0 || header[8..24].iter().any(|&byte| byte != 0)
         }
-        if saved & SSE_STATE != 0 {
-            self.write_xmm(bus, op, linear)?;
-        }
-        if saved & PKRU_STATE != 0 {
-            let at = linear.wrapping_add(pkru_offset(kind == Save::Compacted) as u64);
-            let pkru = u64::from(self.control.pkru).to_le_bytes();
-            self.write_area(bus, at, &pkru, op.segment)?;
-        }
-        if kind == Save::Compacted {
-            let words = u128::from(used) | u128::from(components | COMPACTED) << 64;
-            self.write_area(bus, header, &words.to_le_bytes(), op.segment)?;
-        } else {
-            let mut held = [0; 8];
-            self.read_area(bus, header, &mut held, op.segment)?;
-            let vector = u64::from_le_bytes(held) & !components | used;
-            self.write_area(bus, header, &vector.to_le_bytes(), op.segment)?;
-        }
-        self.after_store()
+    };
+    if is_bad {
+        return Err(Stop::GENERAL_PROTECTION);
     }
+    let components = enabled & cpu.registers.requested();
+    restore::<WIDE>(cpu, bus, op, linear, components, held, is_compacted)
+}
 
-    /// XRSTOR and XRSTORS (`needs_compacted`) of the components of `enabled`.
-    fn load_state<const WIDE: bool>(
-        &mut self,
-        bus: &mut Bus<'_>,
-        op: &Op,
-        enabled: u64,
-        needs_compacted: bool,
-    ) -> Result<(), Stop> {
-        let linear = self.aligned_area(op, EXTENDED_REGION, 64, Access::Read)?;
-        let mut header = [0; EXTENDED_REGION - HEADER];
-        let at = linear.wrapping_add(HEADER as u64);
-        self.read_area(bus, at, &mut header, op.segment)?;
-        let held = u64::from_le_bytes(field(&header, 0));
-        let layout = u64::from_le_bytes(field(&header, 8));
-        let is_compacted = layout & COMPACTED != 0;
-        let is_bad = match is_compacted {
-            true => {
-                !self.model.has(Feature::Xsavec)
-                    || (layout & !COMPACTED) & !enabled != 0
-                    || held & !layout != 0
-                    || header[16..].iter().any(|&byte| byte != 0)
-            }
-            false => {
-                needs_compacted
-                    || held & !enabled != 0
-                    || header[8..24].iter().any(|&byte| byte != 0)
-            }
-        };
-        if is_bad {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        let components = enabled & self.requested();
-        self.restore::<WIDE>(bus, op, linear, components, held, is_compacted)
+/// Reads everything that is wanted, then changes registers.
+fn restore<const WIDE: bool>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    linear: u64,
+    components: u64,
+    held: u64,
+    is_compacted: bool,
+) -> Result<(), Stop> {
+    let loads = |component: u64| components & held & component != 0;
+    let mut area = [0; HEADER];
+    cpu.read_area(bus, linear, &mut area, op.segment)?;
+    let mut pkru = [0; PKRU_SIZE];
+    if loads(PKRU_STATE) {
+        let at = linear.wrapping_add(pkru_offset(is_compacted) as u64);
+        cpu.read_area(bus, at, &mut pkru, op.segment)?;
     }
-
-    /// Reads everything that is wanted, then changes registers.
-    fn restore<const WIDE: bool>(
-        &mut self,
-        bus: &mut Bus<'_>,
-        op: &Op,
-        linear: u64,
-        components: u64,
-        held: u64,
-        is_compacted: bool,
-    ) -> Result<(), Stop> {
-        let loads = |component: u64| components & held & component != 0;
-        let mut area = [0; HEADER];
-        self.read_area(bus, linear, &mut area, op.segment)?;
-        let mut pkru = [0; PKRU_SIZE];
-        if loads(PKRU_STATE) {
-            let at = linear.wrapping_add(pkru_offset(is_compacted) as u64);
-            self.read_area(bus, at, &mut pkru, op.segment)?;
-        }
-        let mxcsr = match is_compacted {
-            true if loads(SSE_STATE) => Some(self.checked_mxcsr(&area)?),
-            true if components & SSE_STATE != 0 => Some(DEFAULT_MXCSR),
-            false if components & (SSE_STATE | AVX_STATE) != 0 => Some(self.checked_mxcsr(&area)?),
-            _ => None,
-        };
-        self.registers.mxcsr = mxcsr.unwrap_or(self.registers.mxcsr);
-        if loads(X87_STATE) {
-            self.load_x87(&area, WIDE);
-        } else if components & X87_STATE != 0 {
-            self.registers.x87 = X87::default();
-        }
-        if loads(SSE_STATE) {
-            self.registers.load_xmm(&area, xmm_count(op));
-        } else if components & SSE_STATE != 0 {
-            self.registers.xmm[..xmm_count(op)].fill(0);
-        }
-        if components & PKRU_STATE != 0 {
-            self.control.pkru = u64::from_le_bytes(pkru) as u32;
-            self.tlb.flush_asid(self.tlb.asid());
-        }
-        Ok(())
+    let mxcsr = match is_compacted {
+        true if loads(SSE_STATE) => Some(cpu.model.checked_mxcsr(&area)?),
+        true if components & SSE_STATE != 0 => Some(DEFAULT_MXCSR),
+        false if components & (SSE_STATE | AVX_STATE) != 0 => Some(cpu.model.checked_mxcsr(&area)?),
+        _ => None,
+    };
+    cpu.registers.mxcsr = mxcsr.unwrap_or(cpu.registers.mxcsr);
+    if loads(X87_STATE) {
+        load_x87(cpu, &area, WIDE);
+    } else if components & X87_STATE != 0 {
+        cpu.registers.x87 = X87::default();
     }
+    if loads(SSE_STATE) {
+        cpu.registers.load_xmm(&area, xmm_count(op));
+    } else if components & SSE_STATE != 0 {
+        cpu.registers.xmm[..xmm_count(op)].fill(0);
+    }
+    if components & PKRU_STATE != 0 {
+        cpu.control.pkru = u64::from_le_bytes(pkru) as u32;
+        cpu.tlb.flush_asid(cpu.tlb.asid());
+    }
+    Ok(())
 }
 
 fn pkru_offset(is_compacted: bool) -> usize {
@@ -368,35 +343,35 @@ fn pkru_offset(is_compacted: bool) -> usize {
 }
 
 fn xsave<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_xsave(Feature::Xsave)?;
-    cpu.save::<WIDE>(bus, op, Save::All, cpu.control.xcr0)
+    check_xsave(cpu, Feature::Xsave)?;
+    save::<WIDE>(cpu, bus, op, Save::All, cpu.control.xcr0)
 }
 
 fn xsaveopt<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_xsave(Feature::Xsaveopt)?;
-    cpu.save::<WIDE>(bus, op, Save::Used, cpu.control.xcr0)
+    check_xsave(cpu, Feature::Xsaveopt)?;
+    save::<WIDE>(cpu, bus, op, Save::Used, cpu.control.xcr0)
 }
 
 fn xsavec<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_xsave(Feature::Xsavec)?;
-    cpu.save::<WIDE>(bus, op, Save::Compacted, cpu.control.xcr0)
+    check_xsave(cpu, Feature::Xsavec)?;
+    save::<WIDE>(cpu, bus, op, Save::Compacted, cpu.control.xcr0)
 }
 
 fn xsaves<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_xsave(Feature::Xsaves)?;
+    check_xsave(cpu, Feature::Xsaves)?;
     check_privilege(cpu)?;
-    cpu.save::<WIDE>(bus, op, Save::Compacted, cpu.control.xcr0 | cpu.control.msr.xss)
+    save::<WIDE>(cpu, bus, op, Save::Compacted, cpu.control.xcr0 | cpu.control.msr.xss)
 }
 
 fn xrstor<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_xsave(Feature::Xsave)?;
-    cpu.load_state::<WIDE>(bus, op, cpu.control.xcr0, false)
+    check_xsave(cpu, Feature::Xsave)?;
+    load_state::<WIDE>(cpu, bus, op, cpu.control.xcr0, false)
 }
 
 fn xrstors<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_xsave(Feature::Xsaves)?;
+    check_xsave(cpu, Feature::Xsaves)?;
     check_privilege(cpu)?;
-    cpu.load_state::<WIDE>(bus, op, cpu.control.xcr0 | cpu.control.msr.xss, true)
+    load_state::<WIDE>(cpu, bus, op, cpu.control.xcr0 | cpu.control.msr.xss, true)
 }
 
 fn check_privilege(cpu: &Cpu) -> Result<(), Stop> {
@@ -405,13 +380,13 @@ fn check_privilege(cpu: &Cpu) -> Result<(), Stop> {
 
 /// XGETBV: XCR0, or with ECX = 1 its components that are in use.
 fn xgetbv(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    cpu.check_feature(Feature::Xsave)?;
+    cpu.model.check_feature(Feature::Xsave)?;
     if !cpu.control.cr4.contains(Cr4::OSXSAVE) {
         return Err(Stop::INVALID_OPCODE);
     }
     let value = match cpu.registers.gpr[RCX] as u32 {
         0 => cpu.control.xcr0,
-        1 if cpu.model.has(Feature::Xgetbv1) => cpu.control.xcr0 & cpu.in_use(true),
+        1 if cpu.model.has(Feature::Xgetbv1) => cpu.control.xcr0 & in_use(cpu, true),
         _ => return Err(Stop::GENERAL_PROTECTION),
     };
     cpu.registers.gpr[RAX] = value & 0xFFFF_FFFF;
@@ -421,13 +396,13 @@ fn xgetbv(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
 
 /// XSETBV: x87 stays enabled, and only what the model has may be.
 fn xsetbv(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_feature(Feature::Xsave)?;
+    cpu.model.check_feature(Feature::Xsave)?;
     if !cpu.control.cr4.contains(Cr4::OSXSAVE) {
         return Err(Stop::INVALID_OPCODE);
     }
     check_privilege(cpu)?;
     cpu.before(bus, op, Sensitive::Xsetbv)?;
-    let value = cpu.requested();
+    let value = cpu.registers.requested();
     let is_legal = cpu.registers.gpr[RCX] as u32 == 0
         && value & X87_STATE != 0
         && value & !cpu.model.xcr0_permitted() == 0;
@@ -439,9 +414,9 @@ fn xsetbv(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 fn ldmxcsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let value = cpu.read::<u32>(bus, op)?;
-    if value & !cpu.mxcsr_mask() != 0 {
+    if value & !cpu.model.mxcsr_mask() != 0 {
         return Err(Stop::GENERAL_PROTECTION);
     }
     cpu.registers.mxcsr = value;
@@ -449,10 +424,10 @@ fn ldmxcsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 fn stmxcsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let value = cpu.registers.mxcsr;
     cpu.write(bus, op, value)?;
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
@@ -487,5 +462,31 @@ impl Registers {
         for (index, register) in self.xmm[..count].iter_mut().enumerate() {
             *register = u128::from_le_bytes(field(area, XMM + 16 * index));
         }
+    }
+}
+
+impl Registers {
+    /// EDX:EAX.
+    fn requested(&self) -> u64 {
+        self.gpr[RDX] << 32 | self.gpr[RAX] & 0xFFFF_FFFF
+    }
+}
+
+impl CpuModel {
+    /// Whether the pointer fields of an area are left alone: AMD without XSAVEERPTR, when no
+    /// exception is pending.
+    fn skips_pointers(&self, is_pending: bool) -> bool {
+        self.is_amd() && !self.has(Feature::Xsaveerptr) && !is_pending
+    }
+}
+
+impl CpuModel {
+    /// The MXCSR of an area; #GP(0) for reserved bits.
+    fn checked_mxcsr(&self, area: &[u8; HEADER]) -> Result<u32, Stop> {
+        let mxcsr = u32::from_le_bytes(field(area, MXCSR));
+        if mxcsr & !self.mxcsr_mask() != 0 {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        Ok(mxcsr)
     }
 }

@@ -40,23 +40,21 @@ enum InterruptFlag {
     Vif,
 }
 
-impl Cpu {
-    fn interrupt_flag(&self) -> Result<InterruptFlag, Stop> {
-        let iopl = (self.registers.flags.system >> 12 & 3) as u8;
-        if self.control.is_real() || iopl >= self.registers.cpl {
-            return Ok(InterruptFlag::If);
-        }
-        let is_virtual = if self.registers.is_virtual_8086() {
-            self.control.cr4.contains(Cr4::VME)
-        } else {
-            self.registers.cpl == 3 && self.control.cr4.contains(Cr4::PVI)
-        };
-        if is_virtual { Ok(InterruptFlag::Vif) } else { Err(Stop::GENERAL_PROTECTION) }
+fn interrupt_flag(cpu: &Cpu) -> Result<InterruptFlag, Stop> {
+    let iopl = (cpu.registers.flags.system >> 12 & 3) as u8;
+    if cpu.control.is_real() || iopl >= cpu.registers.cpl {
+        return Ok(InterruptFlag::If);
     }
+    let is_virtual = if cpu.registers.is_virtual_8086() {
+        cpu.control.cr4.contains(Cr4::VME)
+    } else {
+        cpu.registers.cpl == 3 && cpu.control.cr4.contains(Cr4::PVI)
+    };
+    if is_virtual { Ok(InterruptFlag::Vif) } else { Err(Stop::GENERAL_PROTECTION) }
 }
 
 fn cli(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    match cpu.interrupt_flag()? {
+    match interrupt_flag(cpu)? {
         InterruptFlag::If => cpu.registers.flags.system &= !rflags::IF,
         InterruptFlag::Vif => cpu.registers.flags.system &= !rflags::VIF,
     }
@@ -65,7 +63,7 @@ fn cli(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
 
 /// The instruction after STI runs before an interrupt is taken, if IF was clear. [APM3 "STI"]
 fn sti(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    match cpu.interrupt_flag()? {
+    match interrupt_flag(cpu)? {
         InterruptFlag::If if !cpu.registers.flags.has(rflags::IF) => {
             cpu.registers.flags.system |= rflags::IF;
             cpu.pending.attention |=

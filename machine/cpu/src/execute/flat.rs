@@ -14,27 +14,25 @@ use crate::width::{BLOCK_IP, RSP, Width};
 use crate::{Bus, Cpu, Stop};
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
-impl Cpu {
-    #[inline(always)]
-    pub(super) fn flat_read<W: Width>(&self, bus: &Bus<'_>, op: &Op) -> Option<W> {
-        let at = self.ram_known(self.registers.flat_address(op), W::BYTES, Access::Read)?;
-        bus.memory.ram.get(at..at + W::BYTES).map(W::from_bytes)
-    }
+#[inline(always)]
+pub(super) fn flat_read<W: Width>(cpu: &Cpu, bus: &Bus<'_>, op: &Op) -> Option<W> {
+    let at = cpu.ram_known(cpu.registers.flat_address(op), W::BYTES, Access::Read)?;
+    bus.memory.ram.get(at..at + W::BYTES).map(W::from_bytes)
+}
 
-    #[inline(always)]
-    pub(super) fn flat_write<W: Width>(
-        &self,
-        bus: &mut Bus<'_>,
-        linear: u64,
-        value: W,
-    ) -> Option<()> {
-        let at = self.ram_known(linear, W::BYTES, Access::Write)?;
-        bus.memory.unwatched_mut(at, W::BYTES).map(|bytes| value.to_bytes(bytes))
-    }
+#[inline(always)]
+pub(super) fn flat_write<W: Width>(
+    cpu: &Cpu,
+    bus: &mut Bus<'_>,
+    linear: u64,
+    value: W,
+) -> Option<()> {
+    let at = cpu.ram_known(linear, W::BYTES, Access::Write)?;
+    bus.memory.unwatched_mut(at, W::BYTES).map(|bytes| value.to_bytes(bytes))
 }
 
 fn mov_rm<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let Some(value) = cpu.flat_read::<W>(bus, op) else {
+    let Some(value) = flat_read::<W>(cpu, bus, op) else {
         return transfer::mov_rm::<W>(cpu, bus, op);
     };
     value.to_register(&mut cpu.registers.gpr, op.a);
@@ -43,14 +41,14 @@ fn mov_rm<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Sto
 
 fn mov_mr<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = W::from_register(&cpu.registers.gpr, op.b);
-    match cpu.flat_write(bus, cpu.registers.flat_address(op), value) {
+    match flat_write(cpu, bus, cpu.registers.flat_address(op), value) {
         Some(()) => Ok(()),
         None => transfer::mov_mr::<W>(cpu, bus, op),
     }
 }
 
 fn mov_mi<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    match cpu.flat_write(bus, cpu.registers.flat_address(op), W::truncate(op.immediate)) {
+    match flat_write(cpu, bus, cpu.registers.flat_address(op), W::truncate(op.immediate)) {
         Some(()) => Ok(()),
         None => transfer::mov_mi::<W>(cpu, bus, op),
     }
@@ -61,7 +59,7 @@ fn extend_m<D: Width, S: Width, const SIGNED: bool>(
     bus: &mut Bus<'_>,
     op: &Op,
 ) -> Result<(), Stop> {
-    let Some(source) = cpu.flat_read::<S>(bus, op) else {
+    let Some(source) = flat_read::<S>(cpu, bus, op) else {
         return transfer::extend_m::<D, S, SIGNED>(cpu, bus, op);
     };
     let wide = if SIGNED { source.sign_extend() } else { source.zero_extend() };
@@ -76,7 +74,7 @@ fn lea<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 /// Register and memory.
 fn rm<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let Some(b) = cpu.flat_read::<W>(bus, op) else {
+    let Some(b) = flat_read::<W>(cpu, bus, op) else {
         return arithmetic::rm::<W, O>(cpu, bus, op);
     };
     let a = W::from_register(&cpu.registers.gpr, op.a);
@@ -96,7 +94,7 @@ fn memory_operand<W: Width, O: Binary>(
     b: W,
 ) -> Option<()> {
     if !O::STORES {
-        let a = cpu.flat_read::<W>(bus, op)?;
+        let a = flat_read::<W>(cpu, bus, op)?;
         O::apply(&mut cpu.registers.flags, a, b);
         return Some(());
     }
@@ -125,7 +123,7 @@ fn mi<W: Width, O: Binary>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<
 pub(super) fn push_r(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = cpu.registers.gpr[op.a as usize];
     let new = cpu.registers.gpr[RSP].wrapping_sub(8);
-    match cpu.flat_write(bus, new, value) {
+    match flat_write(cpu, bus, new, value) {
         Some(()) => cpu.registers.gpr[RSP] = new,
         None => return stack::push_r::<u64>(cpu, bus, op),
     }
@@ -177,7 +175,7 @@ fn call(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let target = target(cpu, op);
     let new = cpu.registers.gpr[RSP].wrapping_sub(8);
     let back = cpu.registers.next_ip(op);
-    if !is_canonical(target) || cpu.flat_write(bus, new, back).is_none() {
+    if !is_canonical(target) || flat_write(cpu, bus, new, back).is_none() {
         return branch::call::<u64>(cpu, bus, op);
     }
     cpu.registers.gpr[RSP] = new;

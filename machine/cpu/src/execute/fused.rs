@@ -59,7 +59,7 @@ fn rm<W: Width, O: Binary, const CODE: u8>(
     bus: &mut Bus<'_>,
     op: &Op,
 ) -> Result<(), Stop> {
-    let Some(b) = cpu.flat_read::<W>(bus, op) else {
+    let Some(b) = flat::flat_read::<W>(cpu, bus, op) else {
         return arithmetic::rm::<W, O>(cpu, bus, op);
     };
     O::apply(&mut cpu.registers.flags, W::from_register(&cpu.registers.gpr, op.a), b);
@@ -71,7 +71,7 @@ fn mr<W: Width, O: Binary, const CODE: u8>(
     bus: &mut Bus<'_>,
     op: &Op,
 ) -> Result<(), Stop> {
-    let Some(a) = cpu.flat_read::<W>(bus, op) else {
+    let Some(a) = flat::flat_read::<W>(cpu, bus, op) else {
         return arithmetic::mr::<W, O>(cpu, bus, op);
     };
     O::apply(&mut cpu.registers.flags, a, W::from_register(&cpu.registers.gpr, op.b));
@@ -84,7 +84,7 @@ fn mi<W: Width, O: Binary, const CODE: u8>(
     op: &Op,
 ) -> Result<(), Stop> {
     let immediate = op.immediate as i32 as i64 as u64;
-    let Some(a) = cpu.flat_read::<W>(bus, op) else {
+    let Some(a) = flat::flat_read::<W>(cpu, bus, op) else {
         return arithmetic::mi::<W, O>(cpu, bus, &Op { immediate, ..*op });
     };
     O::apply(&mut cpu.registers.flags, a, W::truncate(immediate));
@@ -95,7 +95,7 @@ fn mi<W: Width, O: Binary, const CODE: u8>(
 fn push_push(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     flat::push_r(cpu, bus, op)?;
     let (value, new) = (cpu.registers.gpr[op.b as usize], cpu.registers.gpr[RSP].wrapping_sub(8));
-    if cpu.flat_write(bus, new, value).is_none() {
+    if flat::flat_write(cpu, bus, new, value).is_none() {
         return Ok(());
     }
     cpu.registers.gpr[RSP] = new;

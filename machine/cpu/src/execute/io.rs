@@ -9,47 +9,43 @@ use crate::{Attention, Bus, Cpu, Stop};
 use arch::segment::system;
 use iced_x86::{Instruction, Mnemonic, Register};
 
-impl Cpu {
-    /// #GP(0) unless CPL ≤ IOPL or the TSS's bitmap permits the ports.
-    /// [APM2 "I/O-Permission Bitmap"]
-    pub(crate) fn check_port(
-        &mut self,
-        bus: &mut Bus<'_>,
-        port: u16,
-        size: u8,
-    ) -> Result<(), Stop> {
-        let iopl = (self.registers.flags.system >> 12 & 3) as u8;
-        let unrestricted = self.control.is_real()
-            || (!self.registers.is_virtual_8086() && self.registers.cpl <= iopl);
-        if unrestricted {
-            return Ok(());
-        }
-        let is_32_bit = matches!(
-            self.control.tr.attributes.kind(),
-            system::TSS32_AVAILABLE | system::TSS32_BUSY
-        );
-        if !is_32_bit || self.control.tr.limit < 0x67 {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        let bitmap = self.read_system(bus, self.control.tr.base.wrapping_add(0x66), 2)? as u32;
-        let at = bitmap + port as u32 / 8;
-        if at + 1 > self.control.tr.limit {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        let bits = self.read_system(bus, self.control.tr.base.wrapping_add(at as u64), 2)? as u32;
-        let wanted = ((1 << size) - 1) << (port % 8);
-        if bits & wanted != 0 { Err(Stop::GENERAL_PROTECTION) } else { Ok(()) }
+/// #GP(0) unless CPL ≤ IOPL or the TSS's bitmap permits the ports.
+/// [APM2 "I/O-Permission Bitmap"]
+pub(crate) fn check_port(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    port: u16,
+    size: u8,
+) -> Result<(), Stop> {
+    let iopl = (cpu.registers.flags.system >> 12 & 3) as u8;
+    let unrestricted =
+        cpu.control.is_real() || (!cpu.registers.is_virtual_8086() && cpu.registers.cpl <= iopl);
+    if unrestricted {
+        return Ok(());
     }
+    let is_32_bit =
+        matches!(cpu.control.tr.attributes.kind(), system::TSS32_AVAILABLE | system::TSS32_BUSY);
+    if !is_32_bit || cpu.control.tr.limit < 0x67 {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    let bitmap = cpu.read_system(bus, cpu.control.tr.base.wrapping_add(0x66), 2)? as u32;
+    let at = bitmap + port as u32 / 8;
+    if at + 1 > cpu.control.tr.limit {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    let bits = cpu.read_system(bus, cpu.control.tr.base.wrapping_add(at as u64), 2)? as u32;
+    let wanted = ((1 << size) - 1) << (port % 8);
+    if bits & wanted != 0 { Err(Stop::GENERAL_PROTECTION) } else { Ok(()) }
+}
 
-    pub(crate) fn port_in(&mut self, bus: &mut Bus<'_>, port: u16, size: u8) -> u32 {
-        self.pending.attention |= Attention::YIELD;
-        bus.platform.port_in(bus.memory, self.visit(), port, size)
-    }
+pub(crate) fn port_in(cpu: &mut Cpu, bus: &mut Bus<'_>, port: u16, size: u8) -> u32 {
+    cpu.pending.attention |= Attention::YIELD;
+    bus.platform.port_in(bus.memory, cpu.visit(), port, size)
+}
 
-    pub(crate) fn port_out(&mut self, bus: &mut Bus<'_>, port: u16, size: u8, value: u32) {
-        self.pending.attention |= Attention::YIELD;
-        bus.platform.port_out(bus.memory, self.visit(), port, size, value);
-    }
+pub(crate) fn port_out(cpu: &mut Cpu, bus: &mut Bus<'_>, port: u16, size: u8, value: u32) {
+    cpu.pending.attention |= Attention::YIELD;
+    bus.platform.port_out(bus.memory, cpu.visit(), port, size, value);
 }
 
 fn port(cpu: &Cpu, op: &Op, in_dx: bool) -> u16 {
@@ -62,9 +58,9 @@ fn input<W: Width, const IN_DX: bool>(
     op: &Op,
 ) -> Result<(), Stop> {
     let port = port(cpu, op, IN_DX);
-    cpu.check_port(bus, port, W::BYTES as u8)?;
+    check_port(cpu, bus, port, W::BYTES as u8)?;
     cpu.before(bus, op, Sensitive::Port { port, size: W::BYTES as u8, io: Io::In })?;
-    let value = cpu.port_in(bus, port, W::BYTES as u8);
+    let value = port_in(cpu, bus, port, W::BYTES as u8);
     W::truncate(value as u64).to_register(&mut cpu.registers.gpr, RAX as u8);
     Ok(())
 }
@@ -75,10 +71,10 @@ fn output<W: Width, const IN_DX: bool>(
     op: &Op,
 ) -> Result<(), Stop> {
     let port = port(cpu, op, IN_DX);
-    cpu.check_port(bus, port, W::BYTES as u8)?;
+    check_port(cpu, bus, port, W::BYTES as u8)?;
     cpu.before(bus, op, Sensitive::Port { port, size: W::BYTES as u8, io: Io::Out })?;
     let value = W::from_register(&cpu.registers.gpr, RAX as u8).zero_extend();
-    cpu.port_out(bus, port, W::BYTES as u8, value as u32);
+    port_out(cpu, bus, port, W::BYTES as u8, value as u32);
     Ok(())
 }
 

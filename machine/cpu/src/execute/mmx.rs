@@ -4,6 +4,7 @@
 use super::sse::handler;
 use super::sse_move::masked_store;
 use crate::execute::binding::{Binding, Handler, sized};
+use crate::execute::x87::unit;
 use crate::operation::Op;
 use crate::operation::decode::{CodeSize, Cost, is_memory, is_register, width};
 use crate::vector::{integer, mmx, multiply, shift};
@@ -12,18 +13,16 @@ use crate::{Bus, Cpu, Stop};
 use arch::control::Cr0;
 use iced_x86::{Code, Instruction, Mnemonic};
 
-impl Cpu {
-    /// #UD with CR0.EM, #NM with CR0.TS, #MF with an x87 exception pending.
-    #[inline(always)]
-    fn check_mmx(&self) -> Result<(), Stop> {
-        if self.control.cr0.contains(Cr0::EMULATION) {
-            return Err(Stop::INVALID_OPCODE);
-        }
-        if self.control.cr0.contains(Cr0::TASK_SWITCHED) {
-            return Err(Stop::DEVICE_NOT_AVAILABLE);
-        }
-        self.check_pending()
+/// #UD with CR0.EM, #NM with CR0.TS, #MF with an x87 exception pending.
+#[inline(always)]
+fn check_mmx(cpu: &Cpu) -> Result<(), Stop> {
+    if cpu.control.cr0.contains(Cr0::EMULATION) {
+        return Err(Stop::INVALID_OPCODE);
     }
+    if cpu.control.cr0.contains(Cr0::TASK_SWITCHED) {
+        return Err(Stop::DEVICE_NOT_AVAILABLE);
+    }
+    unit::check_pending(cpu)
 }
 
 /// The register `op.b` or 8 bytes of memory.
@@ -39,7 +38,7 @@ fn binary(
     op: &Op,
     function: impl Fn(u64, u64) -> u64,
 ) -> Result<(), Stop> {
-    cpu.check_mmx()?;
+    check_mmx(cpu)?;
     let b = source(cpu, bus, op)?;
     let value = function(cpu.registers.x87.mmx(op.a), b);
     cpu.registers.x87.set_mmx(op.a, value);
@@ -65,7 +64,7 @@ fn low_half(
     op: &Op,
     function: impl Fn(u64, u64) -> u64,
 ) -> Result<(), Stop> {
-    cpu.check_mmx()?;
+    check_mmx(cpu)?;
     let b = match op.has(Op::MEMORY) {
         true => u64::from(cpu.read::<u32>(bus, op)?),
         false => cpu.registers.x87.mmx(op.b),
@@ -92,7 +91,7 @@ fn shift_by_immediate(
     op: &Op,
     function: impl Fn(u128, u64) -> u128,
 ) -> Result<(), Stop> {
-    cpu.check_mmx()?;
+    check_mmx(cpu)?;
     let value = function(cpu.registers.x87.mmx(op.a).into(), op.immediate & 0xFF) as u64;
     cpu.registers.x87.set_mmx(op.a, value);
     Ok(())
@@ -108,7 +107,7 @@ fn palignr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 /// MOVD and MOVQ into an MMX register.
 fn load<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_mmx()?;
+    check_mmx(cpu)?;
     let value = match op.has(Op::MEMORY) {
         true => cpu.read::<W>(bus, op)?,
         false => W::truncate(cpu.registers.gpr[op.b as usize]),
@@ -119,7 +118,7 @@ fn load<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 
 /// MOVD, MOVQ and MOVNTQ out of one.
 fn store<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_mmx()?;
+    check_mmx(cpu)?;
     let value = W::truncate(cpu.registers.x87.mmx(op.b));
     if !op.has(Op::MEMORY) {
         cpu.registers.x87.enter_mmx();
@@ -128,7 +127,7 @@ fn store<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
     }
     cpu.write(bus, op, value)?;
     cpu.registers.x87.enter_mmx();
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 fn copy(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
@@ -136,14 +135,14 @@ fn copy(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 fn pmovmskb(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_mmx()?;
+    check_mmx(cpu)?;
     cpu.registers.x87.enter_mmx();
     integer::pmovmskb(cpu.registers.x87.mmx(op.b).into()).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 fn pextrw(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_mmx()?;
+    check_mmx(cpu)?;
     cpu.registers.x87.enter_mmx();
     let word = (cpu.registers.x87.mmx(op.b) >> (16 * (op.immediate & 3))) as u16;
     u64::from(word).to_register(&mut cpu.registers.gpr, op.a);
@@ -151,7 +150,7 @@ fn pextrw(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 fn pinsrw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_mmx()?;
+    check_mmx(cpu)?;
     let word = match op.has(Op::MEMORY) {
         true => cpu.read::<u16>(bus, op)?,
         false => cpu.registers.gpr[op.b as usize] as u16,
@@ -163,7 +162,7 @@ fn pinsrw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 fn maskmovq(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_mmx()?;
+    check_mmx(cpu)?;
     let (value, mask) = (cpu.registers.x87.mmx(op.b), cpu.registers.x87.mmx(op.c));
     let stored = masked_store(cpu, bus, op, &value.to_le_bytes(), &mask.to_le_bytes());
     cpu.registers.x87.enter_mmx();
@@ -172,7 +171,7 @@ fn maskmovq(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 /// EMMS and FEMMS: all registers are empty.
 fn emms(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    cpu.check_mmx()?;
+    check_mmx(cpu)?;
     cpu.registers.x87.enter_mmx();
     cpu.registers.x87.valid = 0;
     Ok(())

@@ -1,12 +1,18 @@
 //! Control and debug registers, descriptor tables, MSRs, CPUID, time stamps, HLT, MONITOR, MWAIT,
 //! TLB and cache control, FS/GS bases, random numbers, protection keys, SYSCALL and SYSENTER.
 
+use crate::CpuModel;
 use crate::execute::binding::{Binding, Boundary, Handler, sized};
 use crate::guest::{Form, Sensitive, Table, Written};
 use crate::memory::Access;
 use crate::operation::Op;
 use crate::operation::decode::{CodeSize, Cost, is_memory, is_register, width};
 use crate::state::{Pending, Registers, TableRegister};
+use crate::system::control;
+use crate::system::cpuid;
+use crate::system::debug;
+use crate::system::msr;
+use crate::system::syscall;
 use crate::width::{RAX, RCX, RDX, Width};
 use crate::{Activity, Attention, Bus, Cpu, Stop};
 use arch::control::{Cr0, Cr4, rflags};
@@ -14,23 +20,17 @@ use arch::cpuid::Feature;
 use arch::segment::SegmentRegister;
 use iced_x86::{Instruction, Mnemonic, Register};
 
-impl Cpu {
-    fn needs(&self, feature: Feature) -> Result<(), Stop> {
-        if self.model.has(feature) { Ok(()) } else { Err(Stop::INVALID_OPCODE) }
+/// SGDT, SIDT, SLDT, STR and SMSW outside CPL 0 with CR4.UMIP. [APM2 "UMIP"]
+pub(crate) fn check_umip(cpu: &Cpu) -> Result<(), Stop> {
+    if cpu.control.cr4.contains(Cr4::UMIP) && cpu.registers.cpl != 0 {
+        return Err(Stop::GENERAL_PROTECTION);
     }
-
-    /// SGDT, SIDT, SLDT, STR and SMSW outside CPL 0 with CR4.UMIP. [APM2 "UMIP"]
-    pub(crate) fn check_umip(&self) -> Result<(), Stop> {
-        if self.control.cr4.contains(Cr4::UMIP) && self.registers.cpl != 0 {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 fn mov_from_cr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.registers.needs_cpl0()?;
-    let value = cpu.read_control(bus, op, op.b)?;
+    let value = control::read_control(cpu, bus, op, op.b)?;
     cpu.registers.gpr[op.a as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
     Ok(())
 }
@@ -39,11 +39,11 @@ fn mov_to_cr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.registers.needs_cpl0()?;
     let value = cpu.registers.gpr[op.b as usize];
     let value = if op.has(Op::LONG) { value } else { value as u32 as u64 };
-    cpu.write_control(bus, op, op.a, value)
+    control::write_control(cpu, bus, op, op.a, value)
 }
 
 fn mov_from_dr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let value = cpu.read_debug(bus, op, op.b)?;
+    let value = debug::read_debug(cpu, bus, op, op.b)?;
     cpu.registers.gpr[op.a as usize] = if op.has(Op::LONG) { value } else { value as u32 as u64 };
     Ok(())
 }
@@ -51,16 +51,16 @@ fn mov_from_dr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn mov_to_dr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = cpu.registers.gpr[op.b as usize];
     let value = if op.has(Op::LONG) { value } else { value as u32 as u64 };
-    cpu.write_debug(bus, op, op.a, value)
+    debug::write_debug(cpu, bus, op, op.a, value)
 }
 
 fn smsw<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_umip()?;
+    check_umip(cpu)?;
     cpu.before(bus, op, Sensitive::ReadControl { number: 0, form: Form::MachineStatus })?;
     let value = cpu.shown_cr0();
     if op.has(Op::MEMORY) {
         cpu.write(bus, op, value as u16)?;
-        return cpu.after_store();
+        return cpu.pending.after_store();
     }
     W::truncate(value).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
@@ -76,7 +76,7 @@ fn lmsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     };
     let old = cpu.control.cr0.bits();
     let new = old & !0xE | value as u64 & 0xF;
-    cpu.write_machine_status(bus, op, new)
+    control::write_machine_status(cpu, bus, op, new)
 }
 
 fn clts(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
@@ -90,7 +90,7 @@ fn clts(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 fn store_table<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_umip()?;
+    check_umip(cpu)?;
     cpu.before(bus, op, Sensitive::ReadTable(if IDT { Table::Idtr } else { Table::Gdtr }))?;
     let table = if IDT { cpu.control.idtr } else { cpu.control.gdtr };
     let bytes = if op.has(Op::LONG) { 8 } else { 4 };
@@ -101,7 +101,7 @@ fn store_table<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Re
     let base = cpu.locate_linear(bus, base_at, bytes, Access::Write, op.segment)?;
     cpu.write_linear(bus, limit_at, table.limit)?;
     cpu.write_place(bus, base, table.base);
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 fn load_table<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
@@ -138,7 +138,7 @@ fn load_table_16<const IDT: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> 
 
 fn cpuid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.before(bus, op, Sensitive::Cpuid)?;
-    let result = cpu.cpuid(cpu.registers.gpr[RAX] as u32, cpu.registers.gpr[RCX] as u32);
+    let result = cpuid::cpuid(cpu, cpu.registers.gpr[RAX] as u32, cpu.registers.gpr[RCX] as u32);
     cpu.registers.gpr[RAX] = result.eax as u64;
     cpu.registers.gpr[crate::width::RBX] = result.ebx as u64;
     cpu.registers.gpr[RCX] = result.ecx as u64;
@@ -146,35 +146,33 @@ fn cpuid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     Ok(())
 }
 
-impl Cpu {
-    fn check_time_stamp(&self) -> Result<(), Stop> {
-        if self.control.cr4.contains(Cr4::TSD) && self.registers.cpl != 0 {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        Ok(())
+fn check_time_stamp(cpu: &Cpu) -> Result<(), Stop> {
+    if cpu.control.cr4.contains(Cr4::TSD) && cpu.registers.cpl != 0 {
+        return Err(Stop::GENERAL_PROTECTION);
     }
+    Ok(())
+}
 
-    /// The counters of all processors advance together, and software compares what it read on
-    /// one with what another wrote to memory. So nobody reads ahead of a processor that is behind.
-    fn in_order_of_time(&self) -> Result<(), Stop> {
-        if self.clock > self.others_clock { Err(Stop::DEFER) } else { Ok(()) }
-    }
+/// The counters of all processors advance together, and software compares what it read on
+/// one with what another wrote to memory. So nobody reads ahead of a processor that is behind.
+fn in_order_of_time(cpu: &Cpu) -> Result<(), Stop> {
+    if cpu.clock > cpu.others_clock { Err(Stop::DEFER) } else { Ok(()) }
 }
 
 fn rdtsc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_time_stamp()?;
+    check_time_stamp(cpu)?;
     cpu.before(bus, op, Sensitive::Rdtsc)?;
-    cpu.in_order_of_time()?;
+    in_order_of_time(cpu)?;
     let tsc = cpu.guest_tsc();
     cpu.registers.set_edx_eax(tsc);
     Ok(())
 }
 
 fn rdtscp(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs(Feature::Rdtscp)?;
-    cpu.check_time_stamp()?;
+    cpu.model.needs(Feature::Rdtscp)?;
+    check_time_stamp(cpu)?;
     cpu.before(bus, op, Sensitive::Rdtscp)?;
-    cpu.in_order_of_time()?;
+    in_order_of_time(cpu)?;
     let tsc = cpu.guest_tsc();
     cpu.registers.set_edx_eax(tsc);
     cpu.registers.gpr[RCX] = cpu.control.msr.tsc_aux & 0xFFFF_FFFF;
@@ -182,7 +180,7 @@ fn rdtscp(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 fn rdpid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs(Feature::Rdpid)?;
+    cpu.model.needs(Feature::Rdpid)?;
     cpu.before(bus, op, Sensitive::Rdpid)?;
     cpu.registers.gpr[op.a as usize] = cpu.control.msr.tsc_aux & 0xFFFF_FFFF;
     Ok(())
@@ -205,7 +203,7 @@ fn rdmsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.registers.needs_cpl0()?;
     let number = cpu.registers.gpr[RCX] as u32;
     cpu.before(bus, op, Sensitive::ReadMsr { number })?;
-    let value = cpu.read_msr(bus, number)?;
+    let value = msr::read_msr(cpu, bus, number)?;
     cpu.registers.set_edx_eax(value);
     Ok(())
 }
@@ -215,7 +213,7 @@ fn wrmsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let number = cpu.registers.gpr[RCX] as u32;
     cpu.before(bus, op, Sensitive::WriteMsr { number })?;
     let value = cpu.registers.edx_eax();
-    cpu.write_msr(bus, number, value)?;
+    msr::write_msr(cpu, bus, number, value)?;
     Err(Stop::END_BLOCK)
 }
 
@@ -227,7 +225,7 @@ fn hlt(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 /// MONITOR watches the 64-byte line at rAX. [APM3 "MONITOR"]
 fn monitor(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs(Feature::Monitor)?;
+    cpu.model.needs(Feature::Monitor)?;
     if cpu.registers.cpl != 0 {
         return Err(Stop::INVALID_OPCODE);
     }
@@ -246,7 +244,7 @@ fn monitor(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 fn mwait(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs(Feature::Monitor)?;
+    cpu.model.needs(Feature::Monitor)?;
     if cpu.registers.cpl != 0 {
         return Err(Stop::INVALID_OPCODE);
     }
@@ -278,7 +276,7 @@ fn invlpg(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 /// [SDM2 "INVPCID"]
 fn invpcid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs(Feature::Invpcid)?;
+    cpu.model.needs(Feature::Invpcid)?;
     cpu.registers.needs_cpl0()?;
     cpu.before(bus, op, Sensitive::Invpcid)?;
     let linear = cpu.operand(op, 16, Access::Read)?;
@@ -323,14 +321,14 @@ fn flush_line(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 fn clzero(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs(Feature::Clzero)?;
+    cpu.model.needs(Feature::Clzero)?;
     let offset =
         cpu.registers.gpr[RAX] & if op.has(Op::LONG) { u64::MAX } else { 0xFFFF_FFFF } & !63;
     for at in (0..64).step_by(8) {
         let linear = cpu.operand_at(op, offset + at, 8, Access::Write)?;
         cpu.write_linear(bus, linear, 0u64)?;
     }
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 fn fence(_: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
@@ -378,12 +376,12 @@ fn random<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 }
 
 fn rdrand<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs(Feature::Rdrand)?;
+    cpu.model.needs(Feature::Rdrand)?;
     random::<W>(cpu, bus, op)
 }
 
 fn rdseed<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.needs(Feature::Rdseed)?;
+    cpu.model.needs(Feature::Rdseed)?;
     random::<W>(cpu, bus, op)
 }
 
@@ -411,19 +409,19 @@ fn wrpkru(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
 }
 
 fn syscall(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.system_call(bus, op)
+    syscall::system_call(cpu, bus, op)
 }
 
 fn sysret<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.system_return(bus, op, W::BYTES == 8)
+    syscall::system_return(cpu, bus, op, W::BYTES == 8)
 }
 
 fn sysenter(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.system_enter(bus, op)
+    syscall::system_enter(cpu, bus, op)
 }
 
 fn sysexit<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.system_exit(bus, op, W::BYTES == 8)
+    syscall::system_exit(cpu, bus, op, W::BYTES == 8)
 }
 
 fn rsm(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
@@ -537,13 +535,6 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
     Binding::costing(handler, cost)
 }
 
-impl Cpu {
-    /// Device and APIC accesses may change what interrupts are pending and who must run next.
-    pub(crate) fn after_device_access(&mut self) {
-        self.pending.attention |= Attention::YIELD | Attention::INTERRUPT | Attention::TIMER;
-    }
-}
-
 impl Registers {
     pub(crate) fn needs_cpl0(&self) -> Result<(), Stop> {
         if self.cpl == 0 { Ok(()) } else { Err(Stop::GENERAL_PROTECTION) }
@@ -565,5 +556,18 @@ impl Pending {
         self.monitored.is_some_and(|(at, generation)| {
             memory.generations.get((at >> 12) as usize) == Some(&generation)
         })
+    }
+}
+
+impl Pending {
+    /// Device and APIC accesses may change what interrupts are pending and who must run next.
+    pub(crate) fn after_device_access(&mut self) {
+        self.attention |= Attention::YIELD | Attention::INTERRUPT | Attention::TIMER;
+    }
+}
+
+impl CpuModel {
+    fn needs(&self, feature: Feature) -> Result<(), Stop> {
+        if self.has(feature) { Ok(()) } else { Err(Stop::INVALID_OPCODE) }
     }
 }

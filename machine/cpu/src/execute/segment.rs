@@ -2,12 +2,18 @@
 //! INT1, BOUND; LAR, LSL, VERR, VERW, ARPL; LLDT, LTR, SLDT, STR. The rules are in
 //! [`crate::system`].
 
+use crate::execute::arithmetic;
 use crate::execute::binding::{Binding, Handler};
+use crate::execute::privileged;
+use crate::execute::stack;
 use crate::guest::{Sensitive, Table};
 use crate::memory::Access;
 use crate::operation::Op;
 use crate::operation::decode::{CodeSize, is_register, width};
+use crate::state::Registers;
 use crate::stop::SoftwareSource;
+use crate::system::descriptor;
+use crate::system::far;
 use crate::width::{RSP, Width};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::rflags;
@@ -23,7 +29,7 @@ fn mov_from_segment<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resu
     let selector = cpu.registers.segments[named(op.b)?].selector;
     if op.has(Op::MEMORY) {
         cpu.write(bus, op, selector)?;
-        return cpu.after_store();
+        return cpu.pending.after_store();
     }
     W::truncate(selector as u64).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
@@ -36,7 +42,7 @@ fn load(
     register: SegmentRegister,
     selector: u16,
 ) -> Result<(), Stop> {
-    cpu.load_segment(bus, register, selector)?;
+    descriptor::load_segment(cpu, bus, register, selector)?;
     if register == SegmentRegister::Ss {
         cpu.pending.attention |= Attention::SHADOW | Attention::STACK_SHADOW;
     }
@@ -62,18 +68,18 @@ fn push_segment<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(
         // A 32-bit push of a selector moves the stack by 4 and writes 2 bytes, as processors do.
         let is_long = op.has(Op::LONG);
         let new = cpu.registers.gpr[RSP].wrapping_sub(4);
-        let linear = cpu.stack_linear(is_long, new, 2, Access::Write)?;
+        let linear = stack::stack_linear(cpu, is_long, new, 2, Access::Write)?;
         cpu.write_stack(bus, linear, selector)?;
-        cpu.set_stack_pointer(is_long, new);
+        cpu.registers.set_stack_pointer(is_long, new);
     } else {
-        cpu.push(bus, op, W::truncate(selector as u64))?;
+        stack::push(cpu, bus, op, W::truncate(selector as u64))?;
     }
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 fn pop_segment<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let register = named(op.a)?;
-    let selector = cpu.peek_stack::<W>(bus, op, 0)?.zero_extend() as u16;
+    let selector = stack::peek_stack::<W>(cpu, bus, op, 0)?.zero_extend() as u16;
     // A new SS changes the stack's size only after the pop.
     let is_long = op.has(Op::LONG);
     let (mask, old) = (cpu.registers.stack_mask(is_long), cpu.registers.gpr[RSP]);
@@ -116,12 +122,12 @@ fn far_pointer<W: Width>(
 
 fn jmp_far<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let (offset, selector) = far_target::<W>(cpu, bus, op)?;
-    cpu.far_jump(bus, op, selector, offset)
+    far::far_jump(cpu, bus, op, selector, offset)
 }
 
 fn call_far<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let (offset, selector) = far_target::<W>(cpu, bus, op)?;
-    cpu.far_call::<W>(bus, op, selector, offset)
+    far::far_call::<W>(cpu, bus, op, selector, offset)
 }
 
 fn far_target<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(u64, u16), Stop> {
@@ -133,18 +139,18 @@ fn far_target<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(u6
 }
 
 fn ret_far<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.far_return::<W>(bus, op, op.immediate & 0xFFFF)
+    far::far_return::<W>(cpu, bus, op, op.immediate & 0xFFFF)
 }
 
 fn iret<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.before(bus, op, Sensitive::Iret)?;
     cpu.spend(cpu.costs.event_return);
-    cpu.interrupt_return::<W>(bus, op)
+    far::interrupt_return::<W>(cpu, bus, op)
 }
 
 fn int_n(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.before(bus, op, Sensitive::IntN)?;
-    cpu.check_virtual_8086_int()?;
+    cpu.registers.check_virtual_8086_int()?;
     Err(Stop::software(op.immediate as u8, SoftwareSource::Int))
 }
 
@@ -192,7 +198,7 @@ fn needs_protected_mode(cpu: &Cpu) -> Result<(), Stop> {
 fn lar<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     needs_protected_mode(cpu)?;
     let selector = selector_operand(cpu, bus, op, op.b)?;
-    let rights = cpu.access_rights(bus, selector)?;
+    let rights = descriptor::access_rights(cpu, bus, selector)?;
     cpu.registers.flags.set_zero(rights.is_some());
     if let Some(rights) = rights {
         W::truncate(rights as u64).to_register(&mut cpu.registers.gpr, op.a);
@@ -203,7 +209,7 @@ fn lar<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> 
 fn lsl<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     needs_protected_mode(cpu)?;
     let selector = selector_operand(cpu, bus, op, op.b)?;
-    let limit = cpu.segment_limit(bus, selector)?;
+    let limit = descriptor::segment_limit(cpu, bus, selector)?;
     cpu.registers.flags.set_zero(limit.is_some());
     if let Some(limit) = limit {
         W::truncate(limit as u64).to_register(&mut cpu.registers.gpr, op.a);
@@ -214,7 +220,7 @@ fn lsl<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> 
 fn verify<const WRITE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     needs_protected_mode(cpu)?;
     let selector = selector_operand(cpu, bus, op, op.a)?;
-    let allowed = cpu.may_access(bus, selector, WRITE)?;
+    let allowed = descriptor::may_access(cpu, bus, selector, WRITE)?;
     cpu.registers.flags.set_zero(allowed);
     Ok(())
 }
@@ -224,10 +230,10 @@ fn arpl(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let source = cpu.registers.gpr[op.b as usize] as u16;
     if op.has(Op::MEMORY) {
         let place = cpu.locate::<u16>(bus, op)?;
-        let target = cpu.load::<u16>(bus, place);
+        let target = arithmetic::load::<u16>(cpu, bus, place);
         cpu.registers.flags.set_zero(target & 3 < source & 3);
         if target & 3 < source & 3 {
-            return cpu.store(bus, place, target & !3 | source & 3);
+            return arithmetic::store(cpu, bus, place, target & !3 | source & 3);
         }
         return Ok(());
     }
@@ -244,7 +250,7 @@ fn lldt(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.registers.needs_cpl0()?;
     cpu.before(bus, op, Sensitive::WriteTable(Table::Ldtr))?;
     let selector = selector_operand(cpu, bus, op, op.a)?;
-    cpu.load_ldtr(bus, selector)
+    descriptor::load_ldtr(cpu, bus, selector)
 }
 
 fn ltr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
@@ -252,7 +258,7 @@ fn ltr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.registers.needs_cpl0()?;
     cpu.before(bus, op, Sensitive::WriteTable(Table::Tr))?;
     let selector = selector_operand(cpu, bus, op, op.a)?;
-    cpu.load_tr(bus, selector)
+    descriptor::load_tr(cpu, bus, selector)
 }
 
 fn store_selector<W: Width, const LDT: bool>(
@@ -261,12 +267,12 @@ fn store_selector<W: Width, const LDT: bool>(
     op: &Op,
 ) -> Result<(), Stop> {
     needs_protected_mode(cpu)?;
-    cpu.check_umip()?;
+    privileged::check_umip(cpu)?;
     cpu.before(bus, op, Sensitive::ReadTable(if LDT { Table::Ldtr } else { Table::Tr }))?;
     let selector = if LDT { cpu.control.ldtr.selector } else { cpu.control.tr.selector };
     if op.has(Op::MEMORY) {
         cpu.write(bus, op, selector)?;
-        return cpu.after_store();
+        return cpu.pending.after_store();
     }
     W::truncate(selector as u64).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
@@ -352,14 +358,14 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
     }
 }
 
-impl Cpu {
+impl Registers {
     /// INT n in virtual-8086 mode needs IOPL 3, unless the redirection bitmap keeps it there.
     /// [APM2 "Virtual-8086 Mode Interrupt Handling"]
     fn check_virtual_8086_int(&mut self) -> Result<(), Stop> {
-        let iopl = self.registers.flags.system & rflags::IOPL;
+        let iopl = self.flags.system & rflags::IOPL;
         // DEVIATION(APM2 "Interrupt-Redirection Bitmap"): with CR4.VME interrupts of virtual-8086
         // mode are not redirected to its own vector table.
-        if self.registers.is_virtual_8086() && iopl != rflags::IOPL {
+        if self.is_virtual_8086() && iopl != rflags::IOPL {
             return Err(Stop::GENERAL_PROTECTION);
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! SHL, SHR, SAR, ROL, ROR, RCL, RCR, SHLD, SHRD and the flagless RORX, SARX, SHLX, SHRX.
 
+use crate::execute::arithmetic;
 use crate::execute::binding::{Binding, Handler, sized};
 use crate::flags::Flags;
 use crate::operation::Op;
@@ -141,12 +142,12 @@ fn on_memory<W: Width, O: Shift>(
 ) -> Result<(), Stop> {
     let count = mask_count::<W>(count);
     let place = cpu.locate::<W>(bus, op)?;
-    let a = cpu.load::<W>(bus, place);
+    let a = arithmetic::load::<W>(cpu, bus, place);
     if count == 0 {
         return Ok(());
     }
     let result = O::apply::<W>(&mut cpu.registers.flags, a.zero_extend(), count);
-    cpu.store(bus, place, result)
+    arithmetic::store(cpu, bus, place, result)
 }
 
 fn memory_by_immediate<W: Width, O: Shift>(
@@ -203,12 +204,12 @@ fn double<W: Width, const LEFT: bool>(
     let b = W::from_register(&cpu.registers.gpr, op.b);
     if op.has(Op::MEMORY) {
         let place = cpu.locate::<W>(bus, op)?;
-        let a = cpu.load::<W>(bus, place);
+        let a = arithmetic::load::<W>(cpu, bus, place);
         if count == 0 {
             return Ok(());
         }
         let result = double_value::<W, LEFT>(&mut cpu.registers.flags, a, b, count);
-        return cpu.store(bus, place, result);
+        return arithmetic::store(cpu, bus, place, result);
     }
     let a = W::from_register(&cpu.registers.gpr, op.a);
     let result =

@@ -1,6 +1,7 @@
 //! What SSE instructions have in common: when they are allowed, their operands, and how numeric
 //! exceptions end them. The families build their handlers from these with the macros below.
 
+use crate::CpuModel;
 use crate::float::{Context, Exceptions};
 use crate::operation::Op;
 use crate::state::{Control, Registers};
@@ -12,69 +13,24 @@ use arch::exception;
 /// MXCSR.MM: misaligned operands are allowed (with MISALIGNSSE).
 const MISALIGNED_MASK: u32 = 1 << 17;
 
-impl Cpu {
-    /// #UD unless the operating system manages SSE state, #NM while it belongs to another task.
-    /// [APM2 "Enabling SSE Instructions"]
-    #[inline(always)]
-    pub(crate) fn check_sse(&self) -> Result<(), Stop> {
-        if self.control.cr0.intersects(Cr0::EMULATION.union(Cr0::TASK_SWITCHED))
-            || !self.control.cr4.contains(Cr4::OSFXSR)
-        {
-            return Err(self.sse_refusal());
-        }
+/// The source of an instruction that computes: an aligned operand in memory.
+#[inline(always)]
+pub(super) fn read_aligned(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u128, Stop> {
+    if cpu.registers.mxcsr & MISALIGNED_MASK == 0 {
+        cpu.registers.check_aligned(op)?;
+    }
+    cpu.read_128(bus, op)
+}
+
+/// Records what an instruction raised. An unmasked exception is #XM, or #UD if the operating
+/// system has not said that it handles it; the destination then keeps its value.
+#[inline(always)]
+pub(super) fn conclude(cpu: &mut Cpu, context: &Context) -> Result<(), Stop> {
+    cpu.registers.mxcsr |= u32::from(context.reported().bits());
+    if context.unmasked() == Exceptions::empty() {
         Ok(())
-    }
-
-    #[cold]
-    fn sse_refusal(&self) -> Stop {
-        if self.control.cr0.contains(Cr0::EMULATION) || !self.control.cr4.contains(Cr4::OSFXSR) {
-            return Stop::INVALID_OPCODE;
-        }
-        Stop::DEVICE_NOT_AVAILABLE
-    }
-
-    /// #UD on a model without the feature.
-    #[inline(always)]
-    pub(super) fn check_feature(&self, feature: Feature) -> Result<(), Stop> {
-        if self.model.has(feature) { Ok(()) } else { Err(Stop::INVALID_OPCODE) }
-    }
-
-    /// #GP(0) for a 16-byte operand that is not on a 16-byte boundary, unless MXCSR.MM allows it.
-    #[inline(always)]
-    pub(super) fn check_aligned(&self, op: &Op) -> Result<(), Stop> {
-        let offset = self.registers.effective_address(op);
-        let base = self.registers.segment_base[(op.segment & 7) as usize];
-        if base.wrapping_add(offset) & 15 != 0 {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        Ok(())
-    }
-
-    /// The source of an instruction that computes: an aligned operand in memory.
-    #[inline(always)]
-    pub(super) fn read_aligned(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<u128, Stop> {
-        if self.registers.mxcsr & MISALIGNED_MASK == 0 {
-            self.check_aligned(op)?;
-        }
-        self.read_128(bus, op)
-    }
-
-    /// The MXCSR bits that may be set.
-    pub(super) fn mxcsr_mask(&self) -> u32 {
-        let misaligned = if self.model.has(Feature::Misalignsse) { MISALIGNED_MASK } else { 0 };
-        0xFFFF | misaligned
-    }
-
-    /// Records what an instruction raised. An unmasked exception is #XM, or #UD if the operating
-    /// system has not said that it handles it; the destination then keeps its value.
-    #[inline(always)]
-    pub(super) fn conclude(&mut self, context: &Context) -> Result<(), Stop> {
-        self.registers.mxcsr |= u32::from(context.reported().bits());
-        if context.unmasked() == Exceptions::empty() {
-            Ok(())
-        } else {
-            Err(self.control.simd_exception())
-        }
+    } else {
+        Err(cpu.control.simd_exception())
     }
 }
 
@@ -91,7 +47,7 @@ pub(super) use handler;
 /// A two-operand source: the register `op.b` or 16 aligned bytes.
 #[inline(always)]
 pub(super) fn source(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u128, Stop> {
-    if op.has(Op::MEMORY) { cpu.read_aligned(bus, op) } else { Ok(cpu.registers.xmm(op.b)) }
+    if op.has(Op::MEMORY) { read_aligned(cpu, bus, op) } else { Ok(cpu.registers.xmm(op.b)) }
 }
 
 /// The low quadword of the source: memory needs no alignment.
@@ -113,7 +69,7 @@ pub(super) fn binary(
     op: &Op,
     function: impl Fn(u128, u128) -> u128,
 ) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let b = source(cpu, bus, op)?;
     let a = cpu.registers.xmm(op.a);
     cpu.registers.set_xmm(op.a, function(a, b));
@@ -140,7 +96,7 @@ pub(super) fn binary_of(
     feature: Feature,
     function: impl Fn(u128, u128, u8) -> u128,
 ) -> Result<(), Stop> {
-    cpu.check_feature(feature)?;
+    cpu.model.check_feature(feature)?;
     binary_immediate(cpu, bus, op, function)
 }
 
@@ -171,5 +127,56 @@ impl Control {
             return Stop::exception(exception::SIMD);
         }
         Stop::INVALID_OPCODE
+    }
+}
+
+impl Control {
+    #[cold]
+    fn sse_refusal(&self) -> Stop {
+        if self.cr0.contains(Cr0::EMULATION) || !self.cr4.contains(Cr4::OSFXSR) {
+            return Stop::INVALID_OPCODE;
+        }
+        Stop::DEVICE_NOT_AVAILABLE
+    }
+}
+
+impl CpuModel {
+    /// #UD on a model without the feature.
+    #[inline(always)]
+    pub(super) fn check_feature(&self, feature: Feature) -> Result<(), Stop> {
+        if self.has(feature) { Ok(()) } else { Err(Stop::INVALID_OPCODE) }
+    }
+
+    /// The MXCSR bits that may be set.
+    pub(super) fn mxcsr_mask(&self) -> u32 {
+        let misaligned = if self.has(Feature::Misalignsse) { MISALIGNED_MASK } else { 0 };
+        0xFFFF | misaligned
+    }
+}
+
+impl Registers {
+    /// #GP(0) for a 16-byte operand that is not on a 16-byte boundary, unless MXCSR.MM allows it.
+    #[inline(always)]
+    pub(super) fn check_aligned(&self, op: &Op) -> Result<(), Stop> {
+        let offset = self.effective_address(op);
+        let base = self.segment_base[(op.segment & 7) as usize];
+        if base.wrapping_add(offset) & 15 != 0 {
+            return Err(Stop::GENERAL_PROTECTION);
+        }
+        Ok(())
+    }
+}
+
+impl Control {
+    /// #UD unless the operating system manages SSE state, #NM while it belongs to another task.
+    /// [APM2 "Enabling SSE Instructions"]
+    #[inline(always)]
+    pub(crate) fn check_sse(&self) -> Result<(), Stop> {
+        if self.cr0.intersects(Cr0::EMULATION.union(Cr0::TASK_SWITCHED))
+            || !self.cr4.contains(Cr4::OSFXSR)
+        {
+            return Err(self.sse_refusal());
+        }
+        Ok(())
     }
 }

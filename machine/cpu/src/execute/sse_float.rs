@@ -2,6 +2,8 @@
 
 use super::sse::{handler, source, source_32, source_64};
 use crate::execute::binding::{Binding, Handler};
+use crate::execute::sse;
+use crate::execute::x87::unit;
 use crate::float::{Context, Rounding, compare, convert, reciprocal, scalar};
 use crate::operation::Op;
 use crate::operation::decode::{CodeSize, Cost, is_memory, width};
@@ -21,11 +23,11 @@ fn packed(
     op: &Op,
     function: impl Fn(u128, u128, &mut Context) -> u128,
 ) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let b = source(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value = function(cpu.registers.xmm(op.a), b, &mut context);
-    cpu.conclude(&context)?;
+    sse::conclude(cpu, &context)?;
     cpu.registers.set_xmm(op.a, value);
     Ok(())
 }
@@ -58,11 +60,11 @@ fn single(
     op: &Op,
     function: impl Fn(u32, u32, &mut Context) -> u32,
 ) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let b = source_32(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value = function(cpu.registers.xmm(op.a) as u32, b, &mut context);
-    cpu.conclude(&context)?;
+    sse::conclude(cpu, &context)?;
     cpu.registers.merge_xmm(op.a, value.into(), 32);
     Ok(())
 }
@@ -74,11 +76,11 @@ fn double(
     op: &Op,
     function: impl Fn(u64, u64, &mut Context) -> u64,
 ) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let b = source_64(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value = function(cpu.registers.xmm(op.a) as u64, b, &mut context);
-    cpu.conclude(&context)?;
+    sse::conclude(cpu, &context)?;
     cpu.registers.merge_xmm(op.a, value.into(), 64);
     Ok(())
 }
@@ -133,11 +135,11 @@ fn compare_single(
     op: &Op,
     function: impl Fn(u32, u32, &mut Context) -> Option<Ordering>,
 ) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let b = source_32(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let ordering = function(cpu.registers.xmm(op.a) as u32, b, &mut context);
-    cpu.conclude(&context)?;
+    sse::conclude(cpu, &context)?;
     cpu.registers.flags.set_status(comparison_flags(ordering));
     Ok(())
 }
@@ -149,11 +151,11 @@ fn compare_double(
     op: &Op,
     function: impl Fn(u64, u64, &mut Context) -> Option<Ordering>,
 ) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let b = source_64(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let ordering = function(cpu.registers.xmm(op.a) as u64, b, &mut context);
-    cpu.conclude(&context)?;
+    sse::conclude(cpu, &context)?;
     cpu.registers.flags.set_status(comparison_flags(ordering));
     Ok(())
 }
@@ -187,31 +189,31 @@ fn widening(
     op: &Op,
     function: impl Fn(u128, &mut Context) -> u128,
 ) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let b = source_64(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value = function(b.into(), &mut context);
-    cpu.conclude(&context)?;
+    sse::conclude(cpu, &context)?;
     cpu.registers.set_xmm(op.a, value);
     Ok(())
 }
 
 fn cvtsd2ss(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let b = source_64(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value: u32 = convert::between(b, &mut context);
-    cpu.conclude(&context)?;
+    sse::conclude(cpu, &context)?;
     cpu.registers.merge_xmm(op.a, value.into(), 32);
     Ok(())
 }
 
 fn cvtss2sd(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let b = source_32(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value: u64 = convert::between(b, &mut context);
-    cpu.conclude(&context)?;
+    sse::conclude(cpu, &context)?;
     cpu.registers.merge_xmm(op.a, value.into(), 64);
     Ok(())
 }
@@ -222,7 +224,7 @@ fn from_general<W: Width, const DOUBLE: bool>(
     bus: &mut Bus<'_>,
     op: &Op,
 ) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let source = match op.has(Op::MEMORY) {
         true => cpu.read::<W>(bus, op)?,
         false => W::from_register(&cpu.registers.gpr, op.b),
@@ -233,7 +235,7 @@ fn from_general<W: Width, const DOUBLE: bool>(
         true => (convert::from_integer::<u64>(integer, &mut context), 64),
         false => (convert::from_integer::<u32>(integer, &mut context).into(), 32),
     };
-    cpu.conclude(&context)?;
+    sse::conclude(cpu, &context)?;
     cpu.registers.merge_xmm(op.a, value.into(), bits);
     Ok(())
 }
@@ -244,14 +246,14 @@ fn to_general<W: Width, const DOUBLE: bool, const TRUNCATES: bool>(
     bus: &mut Bus<'_>,
     op: &Op,
 ) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let rounding = if TRUNCATES { Rounding::Zero } else { context.rounding };
     let integer = match DOUBLE {
         true => convert::to_integer(source_64(cpu, bus, op)?, W::BITS, rounding, &mut context),
         false => convert::to_integer(source_32(cpu, bus, op)?, W::BITS, rounding, &mut context),
     };
-    cpu.conclude(&context)?;
+    sse::conclude(cpu, &context)?;
     W::truncate(integer as u64).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
@@ -276,27 +278,27 @@ fn integer_pair(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64, Stop> 
     if op.has(Op::MEMORY) {
         return cpu.read::<u64>(bus, op);
     }
-    cpu.check_pending()?;
+    unit::check_pending(cpu)?;
     cpu.registers.x87.enter_mmx();
     Ok(cpu.registers.x87.mmx(op.b))
 }
 
 fn cvtpi2ps(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let b = integer_pair(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value = packed::cvtpi2ps(b, &mut context);
-    cpu.conclude(&context)?;
+    sse::conclude(cpu, &context)?;
     cpu.registers.merge_xmm(op.a, value.into(), 64);
     Ok(())
 }
 
 fn cvtpi2pd(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let b = integer_pair(cpu, bus, op)?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let value = packed::cvtdq2pd(b.into(), &mut context);
-    cpu.conclude(&context)?;
+    sse::conclude(cpu, &context)?;
     cpu.registers.set_xmm(op.a, value);
     Ok(())
 }
@@ -307,8 +309,8 @@ fn to_mmx<const DOUBLE: bool, const TRUNCATES: bool>(
     bus: &mut Bus<'_>,
     op: &Op,
 ) -> Result<(), Stop> {
-    cpu.check_sse()?;
-    cpu.check_pending()?;
+    cpu.control.check_sse()?;
+    unit::check_pending(cpu)?;
     let mut context = Context::from_mxcsr(cpu.registers.mxcsr);
     let rounding = if TRUNCATES { Rounding::Zero } else { context.rounding };
     let value = match DOUBLE {
@@ -316,7 +318,7 @@ fn to_mmx<const DOUBLE: bool, const TRUNCATES: bool>(
         false => packed::cvtps2pi(source_64(cpu, bus, op)?, rounding, &mut context),
     };
     cpu.registers.x87.enter_mmx();
-    cpu.conclude(&context)?;
+    sse::conclude(cpu, &context)?;
     cpu.registers.x87.set_mmx(op.a, value);
     Ok(())
 }

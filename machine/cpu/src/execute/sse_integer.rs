@@ -31,7 +31,7 @@ fn shift_by_immediate(
     op: &Op,
     function: impl Fn(u128, u64) -> u128,
 ) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let value = function(cpu.registers.xmm(op.a), op.immediate & 0xFF);
     cpu.registers.set_xmm(op.a, value);
     Ok(())
@@ -45,7 +45,7 @@ fn widen<W: Width>(
     op: &Op,
     function: impl Fn(u128, u128) -> u128,
 ) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let source = match op.has(Op::MEMORY) {
         true => u128::from(cpu.read::<W>(bus, op)?.zero_extend()),
         false => cpu.registers.xmm(op.b),
@@ -66,7 +66,7 @@ fn blend_variable(
 }
 
 fn ptest(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let b = source(cpu, bus, op)?;
     let (is_zero, is_carry) = integer::ptest(cpu.registers.xmm(op.a), b);
     let zero = if is_zero { rflags::ZF } else { 0 };
@@ -78,7 +78,7 @@ fn ptest(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 /// PMOVMSKB, MOVMSKPS, MOVMSKPD: to a 32-bit register.
 #[inline(always)]
 fn mask(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op, function: fn(u128) -> u32) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     function(cpu.registers.xmm(op.b)).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
@@ -91,11 +91,11 @@ fn extract_lane<W: Width>(
     op: &Op,
     function: impl Fn(u128, u8) -> W,
 ) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let lane = function(cpu.registers.xmm(op.b), op.immediate as u8);
     if op.has(Op::MEMORY) {
         cpu.write(bus, op, lane)?;
-        return cpu.after_store();
+        return cpu.pending.after_store();
     }
     lane.zero_extend().to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
@@ -109,7 +109,7 @@ fn insert_lane<W: Width>(
     op: &Op,
     function: impl Fn(u128, W, u8) -> u128,
 ) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let lane = match op.has(Op::MEMORY) {
         true => cpu.read::<W>(bus, op)?,
         false => W::truncate(cpu.registers.gpr[op.b as usize]),
@@ -121,7 +121,7 @@ fn insert_lane<W: Width>(
 
 /// INSERTPS: the immediate selects the lane of a register source; memory is one lane.
 fn insertps(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let immediate = op.immediate as u8;
     let lane = match op.has(Op::MEMORY) {
         true => cpu.read::<u32>(bus, op)?,
@@ -134,8 +134,8 @@ fn insertps(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 /// EXTRQ: length and index from the immediates or from the second register.
 fn extrq<const IMMEDIATE: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_feature(Feature::Sse4a)?;
-    cpu.check_sse()?;
+    cpu.model.check_feature(Feature::Sse4a)?;
+    cpu.control.check_sse()?;
     let control = cpu.registers.xmm(op.b);
     let (length, index) = match IMMEDIATE {
         true => (op.immediate as u8, op.c),
@@ -147,8 +147,8 @@ fn extrq<const IMMEDIATE: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Resu
 }
 
 fn insertq<const IMMEDIATE: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_feature(Feature::Sse4a)?;
-    cpu.check_sse()?;
+    cpu.model.check_feature(Feature::Sse4a)?;
+    cpu.control.check_sse()?;
     let source = cpu.registers.xmm(op.b);
     let (length, index) = match IMMEDIATE {
         true => (op.immediate as u8, op.c),

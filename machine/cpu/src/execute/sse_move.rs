@@ -2,6 +2,7 @@
 //! and MMX registers.
 
 use crate::execute::binding::{Binding, Handler, sized};
+use crate::execute::x87::unit;
 use crate::memory::Access;
 use crate::operation::Op;
 use crate::operation::decode::{CodeSize, Cost, is_memory, width};
@@ -11,7 +12,7 @@ use arch::cpuid::Feature;
 use iced_x86::{Instruction, Mnemonic};
 
 fn register_to_register(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let value = cpu.registers.xmm(op.b);
     cpu.registers.set_xmm(op.a, value);
     Ok(())
@@ -20,9 +21,9 @@ fn register_to_register(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), S
 /// MOVAPS always insists on alignment: MXCSR.MM is for instructions that compute.
 /// [APM1 "Misaligned Exception Mask"]
 fn load<const ALIGNED: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     if ALIGNED {
-        cpu.check_aligned(op)?;
+        cpu.registers.check_aligned(op)?;
     }
     let value = cpu.read_128(bus, op)?;
     cpu.registers.set_xmm(op.a, value);
@@ -30,39 +31,39 @@ fn load<const ALIGNED: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resul
 }
 
 fn store<const ALIGNED: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     if ALIGNED {
-        cpu.check_aligned(op)?;
+        cpu.registers.check_aligned(op)?;
     }
     let value = cpu.registers.xmm(op.b);
     cpu.write_128(bus, op, value)?;
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 /// MOVSS, MOVSD, MOVD, MOVQ from memory: the rest of the register is cleared.
 fn load_scalar<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let value = cpu.read::<W>(bus, op)?.zero_extend();
     cpu.registers.set_xmm(op.a, value.into());
     Ok(())
 }
 
 fn store_scalar<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let value = W::truncate(cpu.registers.xmm(op.b) as u64);
     cpu.write(bus, op, value)?;
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 /// MOVNTSS and MOVNTSD of SSE4a.
 fn store_scalar_sse4a<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_feature(Feature::Sse4a)?;
+    cpu.model.check_feature(Feature::Sse4a)?;
     store_scalar::<W>(cpu, bus, op)
 }
 
 /// MOVSS and MOVSD between registers keep the rest.
 fn merge_scalar<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let value = cpu.registers.xmm(op.b);
     cpu.registers.merge_xmm(op.a, value, W::BITS);
     Ok(())
@@ -70,43 +71,43 @@ fn merge_scalar<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(),
 
 /// MOVQ between registers clears the upper half.
 fn movq_register(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let value = cpu.registers.xmm(op.b) as u64;
     cpu.registers.set_xmm(op.a, value.into());
     Ok(())
 }
 
 fn general_to_xmm<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let value = W::truncate(cpu.registers.gpr[op.b as usize]).zero_extend();
     cpu.registers.set_xmm(op.a, value.into());
     Ok(())
 }
 
 fn xmm_to_general<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     W::truncate(cpu.registers.xmm(op.b) as u64).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 /// MOVLPS, MOVLPD, MOVHPS, MOVHPD from memory.
 fn load_half<const HIGH: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let value = cpu.read::<u64>(bus, op)?;
     set_half::<HIGH>(cpu, op.a, value);
     Ok(())
 }
 
 fn store_half<const HIGH: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let value = (cpu.registers.xmm(op.b) >> if HIGH { 64 } else { 0 }) as u64;
     cpu.write(bus, op, value)?;
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 /// MOVLHPS (the source's low half to the high one) and MOVHLPS.
 fn cross_half<const TO_HIGH: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let value = (cpu.registers.xmm(op.b) >> if TO_HIGH { 0 } else { 64 }) as u64;
     set_half::<TO_HIGH>(cpu, op.a, value);
     Ok(())
@@ -123,16 +124,16 @@ fn set_half<const HIGH: bool>(cpu: &mut Cpu, register: u8, value: u64) {
 
 /// MOVDQ2Q: to an MMX register, with all that MMX does to the x87 state.
 fn movdq2q(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
-    cpu.check_pending()?;
+    cpu.control.check_sse()?;
+    unit::check_pending(cpu)?;
     let value = cpu.registers.xmm(op.b) as u64;
     cpu.registers.x87.set_mmx(op.a, value);
     Ok(())
 }
 
 fn movq2dq(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
-    cpu.check_pending()?;
+    cpu.control.check_sse()?;
+    unit::check_pending(cpu)?;
     cpu.registers.x87.enter_mmx();
     let value = cpu.registers.x87.mmx(op.b);
     cpu.registers.set_xmm(op.a, value.into());
@@ -142,7 +143,7 @@ fn movq2dq(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 /// MASKMOVDQU: bytes of the first register whose byte in the second is negative, to DS:rDI. The
 /// whole operand is checked as if it were written.
 fn maskmovdqu(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     let (value, mask) = (cpu.registers.xmm(op.b), cpu.registers.xmm(op.c));
     masked_store(cpu, bus, op, &value.to_le_bytes(), &mask.to_le_bytes())
 }
@@ -162,7 +163,7 @@ pub(super) fn masked_store(
             cpu.write_linear(bus, linear.wrapping_add(index as u64), *byte)?;
         }
     }
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 /// MOVNTDQA has the alignment of MOVAPS.

@@ -10,7 +10,7 @@ use arch::control::rflags;
 use iced_x86::{Code, Instruction, Mnemonic};
 
 fn second(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u128, Stop> {
-    cpu.check_sse()?;
+    cpu.control.check_sse()?;
     if op.has(Op::MEMORY) { cpu.read_128(bus, op) } else { Ok(cpu.registers.xmm(op.b)) }
 }
 

@@ -15,121 +15,104 @@ use iced_x86::{Code, Instruction, Mnemonic};
 /// Index of SS.
 pub(super) const SS: u8 = 2;
 
-impl Cpu {
-    #[inline(always)]
-    pub(crate) fn set_stack_pointer(&mut self, is_long: bool, value: u64) {
-        let mask = self.registers.stack_mask(is_long);
-        self.registers.gpr[RSP] = match mask {
-            0xFFFF => self.registers.gpr[RSP] & !0xFFFF | value & 0xFFFF,
-            mask => value & mask,
-        };
+#[inline(always)]
+pub(crate) fn stack_linear(
+    cpu: &Cpu,
+    is_long: bool,
+    offset: u64,
+    size: usize,
+    access: Access,
+) -> Result<u64, Stop> {
+    if is_long {
+        return Ok(offset);
     }
+    cpu.segmented(SS, offset & cpu.registers.stack_mask(false), size, access)
+}
 
-    #[inline(always)]
-    pub(crate) fn stack_linear(
-        &self,
-        is_long: bool,
-        offset: u64,
-        size: usize,
-        access: Access,
-    ) -> Result<u64, Stop> {
-        if is_long {
-            return Ok(offset);
-        }
-        self.segmented(SS, offset & self.registers.stack_mask(false), size, access)
-    }
+/// Pushes a value; on a fault nothing has changed.
+#[inline(always)]
+pub(crate) fn push<W: Width>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    value: W,
+) -> Result<(), Stop> {
+    let is_long = op.has(Op::LONG);
+    let new = cpu.registers.gpr[RSP].wrapping_sub(W::BYTES as u64);
+    let linear = stack_linear(cpu, is_long, new, W::BYTES, Access::Write)?;
+    cpu.write_stack(bus, linear, value)?;
+    cpu.registers.set_stack_pointer(is_long, new);
+    Ok(())
+}
 
-    /// Pushes a value; on a fault nothing has changed.
-    #[inline(always)]
-    pub(crate) fn push<W: Width>(
-        &mut self,
-        bus: &mut Bus<'_>,
-        op: &Op,
-        value: W,
-    ) -> Result<(), Stop> {
-        let is_long = op.has(Op::LONG);
-        let new = self.registers.gpr[RSP].wrapping_sub(W::BYTES as u64);
-        let linear = self.stack_linear(is_long, new, W::BYTES, Access::Write)?;
-        self.write_stack(bus, linear, value)?;
-        self.set_stack_pointer(is_long, new);
-        Ok(())
-    }
-
-    /// The value `depth` bytes above the stack pointer.
-    #[inline(always)]
-    pub(crate) fn peek_stack<W: Width>(
-        &mut self,
-        bus: &mut Bus<'_>,
-        op: &Op,
-        depth: u64,
-    ) -> Result<W, Stop> {
-        let at = self.registers.gpr[RSP].wrapping_add(depth);
-        let linear = self.stack_linear(op.has(Op::LONG), at, W::BYTES, Access::Read)?;
-        self.read_stack(bus, linear)
-    }
-
-    #[inline(always)]
-    pub(crate) fn move_stack(&mut self, op: &Op, bytes: u64) {
-        let new = self.registers.gpr[RSP].wrapping_add(bytes);
-        self.set_stack_pointer(op.has(Op::LONG), new);
-    }
+/// The value `depth` bytes above the stack pointer.
+#[inline(always)]
+pub(crate) fn peek_stack<W: Width>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    depth: u64,
+) -> Result<W, Stop> {
+    let at = cpu.registers.gpr[RSP].wrapping_add(depth);
+    let linear = stack_linear(cpu, op.has(Op::LONG), at, W::BYTES, Access::Read)?;
+    cpu.read_stack(bus, linear)
 }
 
 #[inline(never)]
 pub(super) fn push_r<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = W::from_register(&cpu.registers.gpr, op.a);
-    cpu.push(bus, op, value)?;
-    cpu.after_store()
+    push(cpu, bus, op, value)?;
+    cpu.pending.after_store()
 }
 
 fn push_i<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.push(bus, op, W::truncate(op.immediate))?;
-    cpu.after_store()
+    push(cpu, bus, op, W::truncate(op.immediate))?;
+    cpu.pending.after_store()
 }
 
 fn push_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = cpu.read::<W>(bus, op)?;
-    cpu.push(bus, op, value)?;
-    cpu.after_store()
+    push(cpu, bus, op, value)?;
+    cpu.pending.after_store()
 }
 
 #[inline(never)]
 pub(super) fn pop_r<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let value = cpu.peek_stack::<W>(bus, op, 0)?;
-    cpu.move_stack(op, W::BYTES as u64);
+    let value = peek_stack::<W>(cpu, bus, op, 0)?;
+    cpu.registers.move_stack(op, W::BYTES as u64);
     value.to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
 }
 
 /// An address based on the stack pointer uses its value after the pop. [APM3 "POP"]
 fn pop_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let value = cpu.peek_stack::<W>(bus, op, 0)?;
+    let value = peek_stack::<W>(cpu, bus, op, 0)?;
     let before = cpu.registers.gpr[RSP];
-    cpu.move_stack(op, W::BYTES as u64);
+    cpu.registers.move_stack(op, W::BYTES as u64);
     let written = cpu.write(bus, op, value);
     if written.is_err() {
         cpu.registers.gpr[RSP] = before;
     }
     written?;
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 fn pusha<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let before = cpu.registers.gpr[RSP];
     for number in 0..8 {
         let value = if number == RSP { before } else { cpu.registers.gpr[number] };
-        if let Err(stop) = cpu.push(bus, op, W::truncate(value)) {
+        if let Err(stop) = push(cpu, bus, op, W::truncate(value)) {
             cpu.registers.gpr[RSP] = before;
             return Err(stop);
         }
     }
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 fn popa<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let mut values = [W::truncate(0); 8];
     for (i, value) in values.iter_mut().enumerate() {
-        *value = cpu.peek_stack::<W>(bus, op, (i * W::BYTES) as u64)?;
+        *value = peek_stack::<W>(cpu, bus, op, (i * W::BYTES) as u64)?;
     }
     for (i, value) in values.into_iter().enumerate() {
         let number = 7 - i;
@@ -137,7 +120,7 @@ fn popa<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
             value.to_register(&mut cpu.registers.gpr, number as u8);
         }
     }
-    cpu.move_stack(op, 8 * W::BYTES as u64);
+    cpu.registers.move_stack(op, 8 * W::BYTES as u64);
     Ok(())
 }
 
@@ -150,59 +133,56 @@ fn enter<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
     };
     let levels = op.c & 31;
     let frame = W::from_register(&cpu.registers.gpr, RBP as u8);
-    cpu.push(bus, op, frame).map_err(|stop| undo(cpu, stop))?;
+    push(cpu, bus, op, frame).map_err(|stop| undo(cpu, stop))?;
     let new_frame = cpu.registers.gpr[RSP];
     let mut display = cpu.registers.gpr[RBP];
     for _ in 1..levels {
         display = display.wrapping_sub(W::BYTES as u64);
-        let at = cpu.stack_linear(op.has(Op::LONG), display, W::BYTES, Access::Read);
+        let at = stack_linear(cpu, op.has(Op::LONG), display, W::BYTES, Access::Read);
         let value = at.and_then(|at| cpu.read_stack::<W>(bus, at));
         let value = value.map_err(|stop| undo(cpu, stop))?;
-        cpu.push(bus, op, value).map_err(|stop| undo(cpu, stop))?;
+        push(cpu, bus, op, value).map_err(|stop| undo(cpu, stop))?;
     }
     if levels > 0 {
-        cpu.push(bus, op, W::truncate(new_frame)).map_err(|stop| undo(cpu, stop))?;
+        push(cpu, bus, op, W::truncate(new_frame)).map_err(|stop| undo(cpu, stop))?;
     }
     let size = op.immediate & 0xFFFF;
     let top = cpu.registers.gpr[RSP].wrapping_sub(size);
     // The new top of the stack must be writable.
     let is_long = op.has(Op::LONG);
-    let probe = cpu
-        .stack_linear(is_long, top, W::BYTES, Access::Write)
+    let probe = stack_linear(cpu, is_long, top, W::BYTES, Access::Write)
         .and_then(|at| cpu.locate_linear(bus, at, W::BYTES, Access::Write, SS));
     probe.map_err(|stop| undo(cpu, stop))?;
-    cpu.set_stack_pointer(is_long, top);
+    cpu.registers.set_stack_pointer(is_long, top);
     W::truncate(new_frame).to_register(&mut cpu.registers.gpr, RBP as u8);
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 fn leave<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let is_long = op.has(Op::LONG);
     let at = cpu.registers.gpr[RBP];
-    let linear = cpu.stack_linear(is_long, at, W::BYTES, Access::Read)?;
+    let linear = stack_linear(cpu, is_long, at, W::BYTES, Access::Read)?;
     let value = cpu.read_stack::<W>(bus, linear)?;
-    cpu.set_stack_pointer(is_long, at.wrapping_add(W::BYTES as u64));
+    cpu.registers.set_stack_pointer(is_long, at.wrapping_add(W::BYTES as u64));
     value.to_register(&mut cpu.registers.gpr, RBP as u8);
     Ok(())
 }
 
-impl Cpu {
-    /// Sets RFLAGS to `bits` where `mask` has ones, and does what follows from a changed IF, TF, AC
-    /// or RF.
-    pub(crate) fn write_flags(&mut self, bits: u64, mask: u64) {
-        let old = self.registers.flags.bits();
-        let new = old & !mask | bits & mask;
-        self.registers.flags.set_bits(new);
-        if new & rflags::IF != 0 && old & rflags::IF == 0 {
-            self.pending.attention |= Attention::INTERRUPT | Attention::VIRTUAL_INTERRUPT;
-        }
-        self.pending.attention.set(Attention::SINGLE_STEP, new & rflags::TF != 0);
-        if new & rflags::RF != 0 {
-            self.pending.attention |= Attention::BREAKPOINTS;
-        }
-        if (new ^ old) & (rflags::AC | rflags::VM) != 0 {
-            self.update_access_mode();
-        }
+/// Sets RFLAGS to `bits` where `mask` has ones, and does what follows from a changed IF, TF, AC
+/// or RF.
+pub(crate) fn write_flags(cpu: &mut Cpu, bits: u64, mask: u64) {
+    let old = cpu.registers.flags.bits();
+    let new = old & !mask | bits & mask;
+    cpu.registers.flags.set_bits(new);
+    if new & rflags::IF != 0 && old & rflags::IF == 0 {
+        cpu.pending.attention |= Attention::INTERRUPT | Attention::VIRTUAL_INTERRUPT;
+    }
+    cpu.pending.attention.set(Attention::SINGLE_STEP, new & rflags::TF != 0);
+    if new & rflags::RF != 0 {
+        cpu.pending.attention |= Attention::BREAKPOINTS;
+    }
+    if (new ^ old) & (rflags::AC | rflags::VM) != 0 {
+        cpu.update_access_mode();
     }
 }
 
@@ -217,14 +197,14 @@ fn pushf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
         let virtual_if = if cpu.registers.flags.has(rflags::VIF) { rflags::IF } else { 0 };
         bits = bits & !rflags::IF | virtual_if | rflags::IOPL;
     }
-    cpu.push(bus, op, W::truncate(bits))?;
-    cpu.after_store()
+    push(cpu, bus, op, W::truncate(bits))?;
+    cpu.pending.after_store()
 }
 
 /// [APM3 "POPF"]: IOPL changes at CPL 0 only, IF where CPL ≤ IOPL.
 fn popf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.before(bus, op, Sensitive::Popf)?;
-    let bits = cpu.peek_stack::<W>(bus, op, 0)?.zero_extend();
+    let bits = peek_stack::<W>(cpu, bus, op, 0)?.zero_extend();
     let mut mask = rflags::STATUS | rflags::TF | rflags::DF | rflags::NT;
     if W::BYTES > 2 {
         mask |= rflags::AC | rflags::ID;
@@ -252,8 +232,8 @@ fn popf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
             bits &= !rflags::RF;
         }
     }
-    cpu.move_stack(op, W::BYTES as u64);
-    cpu.write_flags(bits, mask);
+    cpu.registers.move_stack(op, W::BYTES as u64);
+    write_flags(cpu, bits, mask);
     Err(Stop::END_BLOCK)
 }
 
@@ -322,5 +302,24 @@ impl Registers {
 
     fn iopl(&self) -> u8 {
         (self.flags.system >> 12 & 3) as u8
+    }
+}
+
+impl Registers {
+    #[inline(always)]
+    pub(crate) fn set_stack_pointer(&mut self, is_long: bool, value: u64) {
+        let mask = self.stack_mask(is_long);
+        self.gpr[RSP] = match mask {
+            0xFFFF => self.gpr[RSP] & !0xFFFF | value & 0xFFFF,
+            mask => value & mask,
+        };
+    }
+}
+
+impl Registers {
+    #[inline(always)]
+    pub(crate) fn move_stack(&mut self, op: &Op, bytes: u64) {
+        let new = self.gpr[RSP].wrapping_add(bytes);
+        self.set_stack_pointer(op.has(Op::LONG), new);
     }
 }

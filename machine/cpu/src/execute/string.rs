@@ -5,6 +5,7 @@
 
 use super::arithmetic::{Binary, Cmp};
 use crate::execute::binding::{Binding, Boundary, Handler, sized};
+use crate::execute::io;
 use crate::guest::{Io, Sensitive};
 use crate::memory::Access;
 use crate::operation::Op;
@@ -27,31 +28,14 @@ enum Next {
     Stop,
 }
 
-impl Cpu {
-    fn advance<W: Width>(&mut self, op: &Op, register: usize, elements: u64) {
-        let bytes = elements.wrapping_mul(W::BYTES as u64);
-        let old = self.registers.string_register(op, register);
-        let new = if self.registers.flags.has(rflags::DF) {
-            old.wrapping_sub(bytes)
-        } else {
-            old.wrapping_add(bytes)
-        };
-        self.registers.set_string_register(op, register, new);
-    }
+fn source<W: Width>(cpu: &Cpu, op: &Op) -> Result<u64, Stop> {
+    cpu.operand_at(op, cpu.registers.string_register(op, RSI), W::BYTES, Access::Read)
+}
 
-    fn source<W: Width>(&self, op: &Op) -> Result<u64, Stop> {
-        self.operand_at(op, self.registers.string_register(op, RSI), W::BYTES, Access::Read)
-    }
-
-    /// The destination is in ES whatever prefix there is.
-    fn destination<W: Width>(&self, op: &Op, access: Access) -> Result<u64, Stop> {
-        let offset = self.registers.string_register(op, RDI);
-        if op.has(Op::SEGMENTED) {
-            self.segmented(ES, offset, W::BYTES, access)
-        } else {
-            Ok(offset)
-        }
-    }
+/// The destination is in ES whatever prefix there is.
+fn destination<W: Width>(cpu: &Cpu, op: &Op, access: Access) -> Result<u64, Stop> {
+    let offset = cpu.registers.string_register(op, RDI);
+    if op.has(Op::SEGMENTED) { cpu.segmented(ES, offset, W::BYTES, access) } else { Ok(offset) }
 }
 
 /// Does `element` once, or as often as rCX says, then at most `elements` times in one go.
@@ -65,7 +49,7 @@ fn repeat(
 ) -> Result<(), Stop> {
     if !op.has(Op::REP) && !op.has(Op::REPNE) {
         element(cpu, bus)?;
-        return cpu.after_store();
+        return cpu.pending.after_store();
     }
     let mut left = cpu.registers.string_register(op, RCX);
     let mut budget = elements;
@@ -83,7 +67,7 @@ fn repeat(
             break;
         }
     }
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 /// How many elements from `linear` upwards stay in its page. One that does not is done by itself.
@@ -91,19 +75,9 @@ fn in_page<W: Width>(linear: u64) -> u64 {
     (0x1000 - (linear & 0xFFF)) / W::BYTES as u64
 }
 
-impl Cpu {
-    /// Whether a forward repetition over flat memory may be done in bulk.
-    fn bulk_allowed(&self, op: &Op) -> bool {
-        (op.has(Op::REP) || op.has(Op::REPNE))
-            && !op.has(Op::SEGMENTED)
-            && !self.registers.flags.has(rflags::DF)
-            && op.address_shift == 0
-    }
-}
-
 /// Copies as much as lies in one page of RAM on both sides. Zero if nothing does.
 fn copy_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64, Stop> {
-    let (from, to) = (cpu.source::<W>(op)?, cpu.destination::<W>(op, Access::Write)?);
+    let (from, to) = (source::<W>(cpu, op)?, destination::<W>(cpu, op, Access::Write)?);
     let elements = cpu.registers.gpr[RCX].min(in_page::<W>(from)).min(in_page::<W>(to));
     if elements < 2 {
         return Ok(0);
@@ -119,17 +93,17 @@ fn copy_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64,
         return Ok(0);
     }
     bus.memory.ram.copy_within(source..source + bytes, target);
-    cpu.note_ram_write(bus, target, bytes);
+    cpu.pending.note_ram_write(bus, target, bytes);
     Ok(elements)
 }
 
 fn movs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let mut elements = ELEMENTS;
-    if cpu.bulk_allowed(op) && cpu.registers.gpr[RCX] > 4 {
+    if cpu.registers.bulk_allowed(op) && cpu.registers.gpr[RCX] > 4 {
         let done = copy_bulk::<W>(cpu, bus, op)?;
         if done != 0 {
-            cpu.advance::<W>(op, RSI, done);
-            cpu.advance::<W>(op, RDI, done);
+            cpu.registers.advance::<W>(op, RSI, done);
+            cpu.registers.advance::<W>(op, RDI, done);
             return finish_bulk::<W>(cpu, done);
         }
         if in_page::<W>(cpu.registers.gpr[RSI]).min(in_page::<W>(cpu.registers.gpr[RDI])) < 2 {
@@ -137,12 +111,12 @@ fn movs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
         }
     }
     repeat(cpu, bus, op, elements, |cpu, bus| {
-        let from = cpu.source::<W>(op)?;
+        let from = source::<W>(cpu, op)?;
         let value = cpu.read_linear::<W>(bus, from)?;
-        let to = cpu.destination::<W>(op, Access::Write)?;
+        let to = destination::<W>(cpu, op, Access::Write)?;
         cpu.write_linear(bus, to, value)?;
-        cpu.advance::<W>(op, RSI, 1);
-        cpu.advance::<W>(op, RDI, 1);
+        cpu.registers.advance::<W>(op, RSI, 1);
+        cpu.registers.advance::<W>(op, RDI, 1);
         Ok(Next::Continue)
     })
 }
@@ -155,7 +129,7 @@ fn finish_bulk<W: Width>(cpu: &mut Cpu, done: u64) -> Result<(), Stop> {
 }
 
 fn fill_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64, Stop> {
-    let to = cpu.destination::<W>(op, Access::Write)?;
+    let to = destination::<W>(cpu, op, Access::Write)?;
     let elements = cpu.registers.gpr[RCX].min(in_page::<W>(to));
     let target = cpu.locate_linear(bus, to, W::BYTES, Access::Write, ES)?;
     let (Some(target), true) = (target.ram_offset(), elements > 1) else {
@@ -171,16 +145,16 @@ fn fill_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64,
     } else {
         ram.chunks_exact_mut(W::BYTES).for_each(|chunk| value.to_bytes(chunk));
     }
-    cpu.note_ram_write(bus, target, bytes);
+    cpu.pending.note_ram_write(bus, target, bytes);
     Ok(elements)
 }
 
 fn stos<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let mut elements = ELEMENTS;
-    if cpu.bulk_allowed(op) && cpu.registers.gpr[RCX] > 4 {
+    if cpu.registers.bulk_allowed(op) && cpu.registers.gpr[RCX] > 4 {
         let done = fill_bulk::<W>(cpu, bus, op)?;
         if done != 0 {
-            cpu.advance::<W>(op, RDI, done);
+            cpu.registers.advance::<W>(op, RDI, done);
             return finish_bulk::<W>(cpu, done);
         }
         if in_page::<W>(cpu.registers.gpr[RDI]) < 2 {
@@ -188,19 +162,19 @@ fn stos<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
         }
     }
     repeat(cpu, bus, op, elements, |cpu, bus| {
-        let to = cpu.destination::<W>(op, Access::Write)?;
+        let to = destination::<W>(cpu, op, Access::Write)?;
         let value = W::from_register(&cpu.registers.gpr, RAX as u8);
         cpu.write_linear(bus, to, value)?;
-        cpu.advance::<W>(op, RDI, 1);
+        cpu.registers.advance::<W>(op, RDI, 1);
         Ok(Next::Continue)
     })
 }
 
 fn lods<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     repeat(cpu, bus, op, ELEMENTS, |cpu, bus| {
-        let from = cpu.source::<W>(op)?;
+        let from = source::<W>(cpu, op)?;
         cpu.read_linear::<W>(bus, from)?.to_register(&mut cpu.registers.gpr, RAX as u8);
-        cpu.advance::<W>(op, RSI, 1);
+        cpu.registers.advance::<W>(op, RSI, 1);
         Ok(Next::Continue)
     })
 }
@@ -214,39 +188,39 @@ fn compared(cpu: &Cpu, op: &Op) -> Next {
 
 fn scas<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     repeat(cpu, bus, op, ELEMENTS, |cpu, bus| {
-        let at = cpu.destination::<W>(op, Access::Read)?;
+        let at = destination::<W>(cpu, op, Access::Read)?;
         let value = cpu.read_linear::<W>(bus, at)?;
         let accumulator = W::from_register(&cpu.registers.gpr, RAX as u8);
         Cmp::apply(&mut cpu.registers.flags, accumulator, value);
-        cpu.advance::<W>(op, RDI, 1);
+        cpu.registers.advance::<W>(op, RDI, 1);
         Ok(compared(cpu, op))
     })
 }
 
 fn cmps<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     repeat(cpu, bus, op, ELEMENTS, |cpu, bus| {
-        let from = cpu.source::<W>(op)?;
+        let from = source::<W>(cpu, op)?;
         let first = cpu.read_linear::<W>(bus, from)?;
-        let at = cpu.destination::<W>(op, Access::Read)?;
+        let at = destination::<W>(cpu, op, Access::Read)?;
         let second = cpu.read_linear::<W>(bus, at)?;
         Cmp::apply(&mut cpu.registers.flags, first, second);
-        cpu.advance::<W>(op, RSI, 1);
-        cpu.advance::<W>(op, RDI, 1);
+        cpu.registers.advance::<W>(op, RSI, 1);
+        cpu.registers.advance::<W>(op, RDI, 1);
         Ok(compared(cpu, op))
     })
 }
 
 fn ins<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let port = cpu.registers.gpr[RDX] as u16;
-    cpu.check_port(bus, port, W::BYTES as u8)?;
+    io::check_port(cpu, bus, port, W::BYTES as u8)?;
     cpu.before(bus, op, Sensitive::Port { port, size: W::BYTES as u8, io: Io::InString })?;
     repeat(cpu, bus, op, ELEMENTS, |cpu, bus| {
-        let to = cpu.destination::<W>(op, Access::Write)?;
+        let to = destination::<W>(cpu, op, Access::Write)?;
         // The destination must be writable before the port is read.
         let place = cpu.locate_linear(bus, to, W::BYTES, Access::Write, ES)?;
-        let value = cpu.port_in(bus, port, W::BYTES as u8);
+        let value = io::port_in(cpu, bus, port, W::BYTES as u8);
         cpu.write_place(bus, place, value as u64);
-        cpu.advance::<W>(op, RDI, 1);
+        cpu.registers.advance::<W>(op, RDI, 1);
         Ok(Next::Continue)
     })?;
     Err(Stop::END_BLOCK)
@@ -254,13 +228,13 @@ fn ins<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> 
 
 fn outs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let port = cpu.registers.gpr[RDX] as u16;
-    cpu.check_port(bus, port, W::BYTES as u8)?;
+    io::check_port(cpu, bus, port, W::BYTES as u8)?;
     cpu.before(bus, op, Sensitive::Port { port, size: W::BYTES as u8, io: Io::OutString })?;
     repeat(cpu, bus, op, ELEMENTS, |cpu, bus| {
-        let from = cpu.source::<W>(op)?;
+        let from = source::<W>(cpu, op)?;
         let value = cpu.read_linear::<W>(bus, from)?.zero_extend();
-        cpu.port_out(bus, port, W::BYTES as u8, value as u32);
-        cpu.advance::<W>(op, RSI, 1);
+        io::port_out(cpu, bus, port, W::BYTES as u8, value as u32);
+        cpu.registers.advance::<W>(op, RSI, 1);
         Ok(Next::Continue)
     })?;
     Err(Stop::END_BLOCK)
@@ -305,5 +279,26 @@ impl Registers {
             48 => self.gpr[register] & !0xFFFF | value & 0xFFFF,
             _ => value & op.address_mask(),
         };
+    }
+}
+
+impl Registers {
+    /// Whether a forward repetition over flat memory may be done in bulk.
+    fn bulk_allowed(&self, op: &Op) -> bool {
+        (op.has(Op::REP) || op.has(Op::REPNE))
+            && !op.has(Op::SEGMENTED)
+            && !self.flags.has(rflags::DF)
+            && op.address_shift == 0
+    }
+
+    fn advance<W: Width>(&mut self, op: &Op, register: usize, elements: u64) {
+        let bytes = elements.wrapping_mul(W::BYTES as u64);
+        let old = self.string_register(op, register);
+        let new = if self.flags.has(rflags::DF) {
+            old.wrapping_sub(bytes)
+        } else {
+            old.wrapping_add(bytes)
+        };
+        self.set_string_register(op, register, new);
     }
 }

@@ -1,6 +1,7 @@
 //! MOV, MOVZX, MOVSX, MOVSXD, MOVBE, MOVNTI, XCHG, BSWAP, LEA, CMOVcc, SETcc, sign extensions,
 //! XLAT, LAHF, SAHF.
 
+use crate::execute::arithmetic;
 use crate::execute::binding::{Binding, Handler, sized};
 use crate::memory::Access;
 use crate::operation::Op;
@@ -31,13 +32,13 @@ pub(super) fn mov_rm<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Res
 pub(super) fn mov_mr<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = W::from_register(&cpu.registers.gpr, op.b);
     cpu.write(bus, op, value)?;
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 #[inline(never)]
 pub(super) fn mov_mi<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.write(bus, op, W::truncate(op.immediate))?;
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 /// MOV between the accumulator and an absolute address.
@@ -52,7 +53,7 @@ fn absolute<W: Width, const STORES: bool>(
     if STORES {
         let value = W::from_register(&cpu.registers.gpr, RAX as u8);
         cpu.write_linear(bus, linear, value)?;
-        cpu.after_store()
+        cpu.pending.after_store()
     } else {
         cpu.read_linear::<W>(bus, linear)?.to_register(&mut cpu.registers.gpr, RAX as u8);
         Ok(())
@@ -139,10 +140,10 @@ fn xchg_rr<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop
 /// `REGISTER` says whether the register is the first operand.
 fn xchg_m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let place = cpu.locate::<W>(bus, op)?;
-    let held = cpu.load::<W>(bus, place);
+    let held = arithmetic::load::<W>(cpu, bus, place);
     let value = W::from_register(&cpu.registers.gpr, op.b);
     held.to_register(&mut cpu.registers.gpr, op.b);
-    cpu.store(bus, place, value)
+    arithmetic::store(cpu, bus, place, value)
 }
 
 fn lea<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
@@ -166,7 +167,7 @@ fn movbe<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
     if op.c == 1 {
         let value = swap(W::from_register(&cpu.registers.gpr, op.b));
         cpu.write(bus, op, value)?;
-        return cpu.after_store();
+        return cpu.pending.after_store();
     }
     swap(cpu.read::<W>(bus, op)?).to_register(&mut cpu.registers.gpr, op.a);
     Ok(())
@@ -199,7 +200,7 @@ fn set_r<const CODE: u8>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), 
 fn set_m<const CODE: u8>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let value = cpu.registers.flags.condition(CODE) as u8;
     cpu.write(bus, op, value)?;
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 /// Expands to a match over the 16 condition codes.

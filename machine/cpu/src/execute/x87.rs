@@ -11,57 +11,18 @@ mod environment;
 mod load;
 mod store;
 mod transcendental;
+pub(super) mod unit;
 
+use crate::Stop;
 use crate::execute::binding::Binding;
 use crate::operation::decode::CodeSize;
 use crate::operation::{FLAT, FLAT_STACK, Op};
 use crate::state::Control;
+use crate::state::Registers;
 use crate::width::BLOCK_IP;
-use crate::{Cpu, Stop};
 use arch::control::Cr0;
-use arch::exception;
 use arch::segment::SegmentRegister;
 use iced_x86::Instruction;
-
-impl Cpu {
-    /// #MF for an exception that an earlier instruction left pending.
-    /// DEVIATION(APM2 "#MF—x87 Floating-Point Exception-Pending"): with CR0.NE clear the external
-    /// reporting through FERR is not modelled; execution goes on as if IGNNE were asserted.
-    #[inline(always)]
-    pub(super) fn check_pending(&self) -> Result<(), Stop> {
-        if self.registers.x87.has_pending() && self.control.cr0.contains(Cr0::NUMERIC_ERROR) {
-            return Err(Stop::exception(exception::X87));
-        }
-        Ok(())
-    }
-
-    /// The start of every waiting x87 instruction.
-    #[inline(always)]
-    pub(super) fn enter_x87(&self) -> Result<(), Stop> {
-        self.control.check_x87()?;
-        self.check_pending()
-    }
-
-    /// Records the instruction (and its operand's address) for the environment.
-    #[inline(always)]
-    pub(super) fn note_x87(&mut self, op: &Op) {
-        let next = self.registers.gpr[BLOCK_IP as usize].wrapping_add(u64::from(op.end));
-        self.registers.x87.instruction_pointer = next.wrapping_sub(u64::from(op.length));
-        self.registers.x87.instruction_segment =
-            self.registers.segments[SegmentRegister::Cs].selector;
-        self.registers.x87.opcode = op.immediate as u16 & 0x7FF;
-        if op.has(Op::MEMORY) {
-            self.registers.x87.data_pointer = self.registers.effective_address(op);
-            let segment = match op.segment {
-                FLAT => Some(SegmentRegister::Ds),
-                FLAT_STACK => Some(SegmentRegister::Ss),
-                segment => SegmentRegister::from_encoding(segment),
-            };
-            self.registers.x87.data_segment =
-                segment.map_or(0, |register| self.registers.segments[register].selector);
-        }
-    }
-}
 
 pub(super) fn bind(i: &Instruction, size: CodeSize) -> Option<Binding> {
     arithmetic::bind(i)
@@ -81,5 +42,25 @@ impl Control {
             return Err(Stop::DEVICE_NOT_AVAILABLE);
         }
         Ok(())
+    }
+}
+
+impl Registers {
+    /// Records the instruction (and its operand's address) for the environment.
+    #[inline(always)]
+    pub(super) fn note_x87(&mut self, op: &Op) {
+        let next = self.gpr[BLOCK_IP as usize].wrapping_add(u64::from(op.end));
+        self.x87.instruction_pointer = next.wrapping_sub(u64::from(op.length));
+        self.x87.instruction_segment = self.segments[SegmentRegister::Cs].selector;
+        self.x87.opcode = op.immediate as u16 & 0x7FF;
+        if op.has(Op::MEMORY) {
+            self.x87.data_pointer = self.effective_address(op);
+            let segment = match op.segment {
+                FLAT => Some(SegmentRegister::Ds),
+                FLAT_STACK => Some(SegmentRegister::Ss),
+                segment => SegmentRegister::from_encoding(segment),
+            };
+            self.x87.data_segment = segment.map_or(0, |register| self.segments[register].selector);
+        }
     }
 }

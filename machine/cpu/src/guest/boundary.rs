@@ -5,13 +5,10 @@
 
 use super::arrival::Arrival;
 use super::row::{Added, Look, Row};
+use crate::system::debug;
+use crate::system::event;
+use crate::system::waiting;
 use crate::{Activity, Attention, Bus, Cpu, RunEnd, Stop};
-
-/// What GIF holds back and a hypervisor may intercept, besides interrupts.
-pub(crate) const HELD: Attention = Attention::INIT.union(Attention::SMI);
-
-/// Events of the running guest that no physical event stands for.
-pub(crate) const VIRTUAL: Attention = Attention::VIRTUAL_INTERRUPT.union(Attention::VIRTUAL_NMI);
 
 /// Those of every processor, the highest priority first.
 const COMMON: [Row; 9] = [
@@ -25,7 +22,7 @@ const COMMON: [Row; 9] = [
     // Traps of the instruction before. [APM2 "Priorities"]
     Row { waits: Attention::DEBUG_TRAP, take: take_debug_trap },
     // SMI, then INIT. [APM2 "Priorities"]
-    Row { waits: HELD, take: take_held },
+    Row { waits: Attention::HELD, take: take_held },
     // The instruction behind STI, MOV SS and POP SS comes first. [APM2 "Priorities"]
     Row { waits: Attention::SHADOW, take: |_, _| Look::Done },
     // [APM2 "NMI—Non-Maskable-Interrupt Exception"]
@@ -33,7 +30,7 @@ const COMMON: [Row; 9] = [
     // [APM2 "Maskable External Interrupts"]
     Row { waits: Attention::INTERRUPT, take: take_interrupt },
     // After all physical ones. [APM2 "Virtual Interrupts"]
-    Row { waits: VIRTUAL, take: take_virtual },
+    Row { waits: Attention::VIRTUAL, take: take_virtual },
 ];
 
 /// The rows of every processor, and a vendor's among them.
@@ -105,7 +102,7 @@ fn finish_instruction(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
 }
 
 fn wake(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
-    if cpu.wakes(bus) {
+    if waiting::wakes(cpu, bus) {
         return Look::Further;
     }
     Look::End(match cpu.pending.activity {
@@ -116,7 +113,7 @@ fn wake(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
 
 fn take_debug_trap(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
     if !cpu.pending.attention.contains(Attention::STACK_SHADOW) {
-        let result = cpu.take_debug_trap(bus);
+        let result = debug::take_debug_trap(cpu, bus);
         cpu.settle(bus, result);
     }
     Look::Further
@@ -125,7 +122,8 @@ fn take_debug_trap(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
 /// An SMI or INIT that waited. One that is intercepted goes on waiting, for the host.
 /// [APM2 "SMI Intercept"] [APM2 "INIT Intercept"]
 fn take_held(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
-    let waits_for_init = cpu.pending.attention & HELD == Attention::INIT && cpu.blocks_init();
+    let waits_for_init =
+        cpu.pending.attention & Attention::HELD == Attention::INIT && cpu.blocks_init();
     if !cpu.admits_events() || waits_for_init {
         return Look::Further;
     }
@@ -136,7 +134,7 @@ fn take_held(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
 
 fn take_nmi(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
     if cpu.accepts_nmis() {
-        let result = cpu.arrives(Arrival::Nmi).and_then(|()| cpu.take_nmi(bus));
+        let result = cpu.arrives(Arrival::Nmi).and_then(|()| event::take_nmi(cpu, bus));
         cpu.settle(bus, result);
     }
     Look::Further
@@ -164,8 +162,11 @@ fn take_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
         return Look::Further;
     };
     cpu.pending.attention |= Attention::INTERRUPT;
-    let result =
-        if acknowledges { cpu.acknowledged(bus, vector) } else { cpu.take_interrupt(bus, vector) };
+    let result = if acknowledges {
+        cpu.acknowledged(bus, vector)
+    } else {
+        event::take_interrupt(cpu, bus, vector)
+    };
     cpu.settle(bus, result);
     Look::Further
 }
@@ -200,9 +201,9 @@ impl Cpu {
             self.arrives(Arrival::Init)?;
             self.pending.attention.remove(Attention::INIT);
             if let Some((vector, error)) = self.init_becomes() {
-                return self.raise_exception(bus, vector, Some(error));
+                return event::raise_exception(self, bus, vector, Some(error));
             }
-            self.take_init();
+            waiting::take_init(self);
         }
         Ok(())
     }

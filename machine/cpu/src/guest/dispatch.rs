@@ -2,7 +2,7 @@
 //! answered for a processor without one.
 
 use super::arrival::{Arrival, Written};
-use super::boundary::{self, VIRTUAL};
+use super::boundary;
 use super::pause;
 use super::rounds::Rounds;
 use super::running::Running;
@@ -111,7 +111,7 @@ impl Cpu {
     pub(crate) fn take_virtual(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
         if !self.is_guest() {
             // STI and kin raise the flag whether there is a guest or not.
-            self.pending.attention.remove(VIRTUAL);
+            self.pending.attention.remove(Attention::VIRTUAL);
         }
         guest!(self, Ok(()), take_virtual(bus))
     }
@@ -129,7 +129,7 @@ impl Cpu {
     /// Whether an event of the running guest would end HLT now.
     pub(crate) fn has_virtual_event(&mut self, bus: &mut Bus<'_>) -> bool {
         if !self.is_guest() {
-            self.pending.attention.remove(VIRTUAL);
+            self.pending.attention.remove(Attention::VIRTUAL);
         }
         guest!(self, false, has_virtual_event(bus))
     }

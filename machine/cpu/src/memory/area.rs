@@ -1,6 +1,7 @@
 //! Operands of more than eight bytes: XMM registers, 80-bit reals and state areas.
 
 use super::Access;
+use crate::state::Control;
 use crate::{Bus, Cpu, Op, Stop};
 
 /// Bytes moved at a time.
@@ -64,7 +65,7 @@ impl Cpu {
             let at = (entry.offset + in_page) as usize;
             if let Some(ram) = bus.memory.ram.get_mut(at..at + bytes.len()) {
                 ram.copy_from_slice(bytes);
-                self.note_ram_write(bus, at, bytes.len());
+                self.pending.note_ram_write(bus, at, bytes.len());
                 return Ok(());
             }
         }
@@ -81,7 +82,7 @@ impl Cpu {
         segment: u8,
     ) -> Result<(), Stop> {
         for (index, piece) in bytes.chunks_mut(PIECE).enumerate() {
-            let at = self.area_address(linear, index * PIECE);
+            let at = self.control.area_address(linear, index * PIECE);
             let place = self.locate_linear(bus, at, piece.len(), Access::Read, segment)?;
             let value = self.read_place(bus, place).to_le_bytes();
             piece.copy_from_slice(&value[..piece.len()]);
@@ -101,7 +102,7 @@ impl Cpu {
     ) -> Result<(), Stop> {
         self.probe_area(bus, linear, bytes.len(), Access::Write, segment)?;
         for (index, piece) in bytes.chunks(PIECE).enumerate() {
-            let at = self.area_address(linear, index * PIECE);
+            let at = self.control.area_address(linear, index * PIECE);
             let place = self.locate_linear(bus, at, piece.len(), Access::Write, segment)?;
             let mut value = [0; PIECE];
             value[..piece.len()].copy_from_slice(piece);
@@ -122,13 +123,15 @@ impl Cpu {
         let first = length.min(PIECE);
         self.locate_linear(bus, linear, first, access, segment)?;
         let last = (length - 1) / PIECE * PIECE;
-        let at = self.area_address(linear, last);
+        let at = self.control.area_address(linear, last);
         self.locate_linear(bus, at, length - last, access, segment)?;
         Ok(())
     }
+}
 
+impl Control {
     fn area_address(&self, linear: u64, offset: usize) -> u64 {
         let address = linear.wrapping_add(offset as u64);
-        if self.control.is_long_mode() { address } else { address & 0xFFFF_FFFF }
+        if self.is_long_mode() { address } else { address & 0xFFFF_FFFF }
     }
 }

@@ -3,7 +3,10 @@
 use super::access::Access;
 use super::place::{Located, Place};
 use super::tlb;
+use crate::state::Control;
+use crate::state::Pending;
 use crate::state::Registers;
+use crate::system::debug;
 use crate::width::Width;
 use crate::{Attention, Bus, Cpu, Op, Stop};
 use arch::address::{Linear, SystemPhysical};
@@ -103,7 +106,7 @@ impl Cpu {
             let at = (entry.offset + in_page) as usize;
             if let Some(bytes) = bus.memory.ram.get_mut(at..at + W::BYTES) {
                 value.to_bytes(bytes);
-                self.note_ram_write(bus, at, W::BYTES);
+                self.pending.note_ram_write(bus, at, W::BYTES);
                 return Ok(());
             }
         }
@@ -140,19 +143,6 @@ impl Cpu {
         }
         self.guest.linear = Some(linear);
         self.ram_known(linear, size, access).is_some()
-    }
-
-    /// Watched lines (decoded code, monitored addresses) learn of a write to RAM.
-    #[inline(always)]
-    pub(crate) fn note_ram_write(&mut self, bus: &mut Bus<'_>, at: usize, length: usize) {
-        let (first, last) = (at >> 12, (at + length - 1) >> 12);
-        let watched = &bus.memory.watched_lines;
-        let is_watched = watched[first] != 0 || (last != first && watched[last] != 0);
-        if is_watched && bus.memory.note_write(at, length) {
-            self.pending.code_changed = true;
-            // It may have been the line that another processor monitors.
-            self.pending.attention |= Attention::YIELD;
-        }
     }
 
     #[cold]
@@ -220,13 +210,13 @@ impl Cpu {
         segment: u8,
     ) -> Result<Place, Stop> {
         let last = linear.wrapping_add(size as u64 - 1);
-        self.check_canonical(linear, segment)?;
-        self.check_canonical(last, segment)?;
+        self.control.check_canonical(linear, segment)?;
+        self.control.check_canonical(last, segment)?;
         if self.tlb_set == tlb::CHECKED {
             self.check_alignment(linear, size)?;
         }
-        let place = self.locate_in(bus, linear, size, access, self.access_set())?;
-        self.note_data_breakpoints(linear, size, access);
+        let place = self.locate_in(bus, linear, size, access, self.registers.access_set())?;
+        debug::note_data_breakpoints(self, linear, size, access);
         Ok(place)
     }
 
@@ -246,23 +236,10 @@ impl Cpu {
         if linear >> 12 == last >> 12 {
             return Ok(Place::whole(bus.memory, first, size));
         }
-        let boundary = self.wrap_linear(last & !0xFFF);
+        let boundary = self.control.wrap_linear(last & !0xFFF);
         let second = self.translate(bus, Linear(boundary), access, set)?;
         let head = (0x1000 - (linear & 0xFFF)) as usize;
         Ok(Place::split(bus.memory, first, head, second, size - head))
-    }
-
-    /// Outside 64-bit mode linear addresses wrap at 4 GiB.
-    fn wrap_linear(&self, linear: u64) -> u64 {
-        if self.control.is_long_mode() { linear } else { linear & 0xFFFF_FFFF }
-    }
-
-    fn check_canonical(&self, linear: u64, segment: u8) -> Result<(), Stop> {
-        if !self.control.is_long_mode() || (linear as i64) << 16 >> 16 == linear as i64 {
-            return Ok(());
-        }
-        let is_stack = segment == crate::operation::FLAT_STACK || segment == 2;
-        Err(if is_stack { Stop::STACK } else { Stop::GENERAL_PROTECTION })
     }
 
     /// #AC at CPL 3 with CR0.AM and RFLAGS.AC. [APM2 "#AC—Alignment-Check Exception"]
@@ -309,14 +286,14 @@ impl Cpu {
         size: usize,
         access: Access,
     ) -> Result<Place, Stop> {
-        let linear = self.wrap_linear(linear);
+        let linear = self.control.wrap_linear(linear);
         let entry = self.tlb.entry(tlb::SUPERVISOR, linear);
         let in_page = linear & 0xFFF;
         let tag = if access == Access::Write { entry.write } else { entry.read };
         if tag == self.tlb.tag(linear) && in_page <= 0x1000 - size as u64 {
             return Ok(Place::ram(entry.offset + in_page, size));
         }
-        self.check_canonical(linear, crate::operation::FLAT)?;
+        self.control.check_canonical(linear, crate::operation::FLAT)?;
         self.locate_in(bus, linear, size, access, tlb::SUPERVISOR)
     }
 
@@ -326,7 +303,7 @@ impl Cpu {
         bus: &mut Bus<'_>,
         linear: u64,
     ) -> Result<Option<u64>, Stop> {
-        let set = self.access_set();
+        let set = self.registers.access_set();
         let entry = self.tlb.entry(set, linear);
         if entry.execute == self.tlb.tag(linear) {
             return Ok(Some(entry.offset));
@@ -377,7 +354,7 @@ impl Cpu {
         access: Access,
         set: usize,
     ) -> Result<Place, Stop> {
-        self.check_canonical(linear, crate::operation::FLAT_STACK)?;
+        self.control.check_canonical(linear, crate::operation::FLAT_STACK)?;
         self.locate_in(bus, linear, size, access, set)
     }
 }
@@ -389,5 +366,35 @@ impl Registers {
         let base = self.gpr[op.base as usize];
         let index = self.gpr[op.index as usize] << (op.scale & 3);
         base.wrapping_add(index).wrapping_add(op.displacement as i64 as u64) & op.address_mask()
+    }
+}
+
+impl Pending {
+    /// Watched lines (decoded code, monitored addresses) learn of a write to RAM.
+    #[inline(always)]
+    pub(crate) fn note_ram_write(&mut self, bus: &mut Bus<'_>, at: usize, length: usize) {
+        let (first, last) = (at >> 12, (at + length - 1) >> 12);
+        let watched = &bus.memory.watched_lines;
+        let is_watched = watched[first] != 0 || (last != first && watched[last] != 0);
+        if is_watched && bus.memory.note_write(at, length) {
+            self.code_changed = true;
+            // It may have been the line that another processor monitors.
+            self.attention |= Attention::YIELD;
+        }
+    }
+}
+
+impl Control {
+    /// Outside 64-bit mode linear addresses wrap at 4 GiB.
+    fn wrap_linear(&self, linear: u64) -> u64 {
+        if self.is_long_mode() { linear } else { linear & 0xFFFF_FFFF }
+    }
+
+    fn check_canonical(&self, linear: u64, segment: u8) -> Result<(), Stop> {
+        if !self.is_long_mode() || (linear as i64) << 16 >> 16 == linear as i64 {
+            return Ok(());
+        }
+        let is_stack = segment == crate::operation::FLAT_STACK || segment == 2;
+        Err(if is_stack { Stop::STACK } else { Stop::GENERAL_PROTECTION })
     }
 }

@@ -3,9 +3,11 @@
 use super::access::Access;
 use super::format::{Legacy, Wide, right};
 use super::tlb;
+use crate::CpuModel;
 use crate::guest::OwnRights;
 use crate::memory::Located;
 use crate::state::Control;
+use crate::system::local_apic;
 use crate::{Bus, Cpu, Stop};
 use arch::address::{Linear, SystemPhysical};
 use arch::control::{Cr0, Cr4, Efer};
@@ -54,7 +56,7 @@ impl Cpu {
         };
         self.guest.own = walk.own_rights();
         let place = self.operand_to_system(bus, walk.address, access)?;
-        let allows = |wanted| self.permits(&walk, wanted, set).is_ok();
+        let allows = |wanted| self.control.permits(&walk, wanted, set).is_ok();
         let grants =
             (allows(Access::Read), walk.is_dirty && allows(Access::Write), allows(Access::Execute));
         self.fill_tlb(bus, set, linear, place, grants, walk.page_bits > 12);
@@ -72,7 +74,7 @@ impl Cpu {
     ) {
         if let Located::Memory(address) = place
             && let Some(offset) = bus.memory.offset(address.page())
-            && !self.overlays_ram(address)
+            && !local_apic::overlays_ram(self, address)
         {
             let (write, execute) = self.nested_grants();
             let grants = (grants.0, grants.1 && write, grants.2 && execute);
@@ -94,7 +96,7 @@ impl Cpu {
             return None;
         }
         let walk = Walk::settled(&Wide::of(self), self.control.cr3, bus.memory, linear)?;
-        let allows = |wanted| self.permits(&walk, wanted, set).is_ok();
+        let allows = |wanted| self.control.permits(&walk, wanted, set).is_ok();
         let grants =
             (allows(Access::Read), walk.is_dirty && allows(Access::Write), allows(Access::Execute));
         let is_granted = match access {
@@ -112,17 +114,7 @@ impl Cpu {
 
     fn page_fault(&mut self, linear: Linear, error: u32, access: Access, set: usize) -> Stop {
         self.pending.fault_address = linear.0;
-        Stop::exception_with(PAGE_FAULT, error | self.access_bits(access, set))
-    }
-
-    fn access_bits(&self, access: Access, set: usize) -> u32 {
-        let user = if set == tlb::USER { fault::USER } else { 0 };
-        user | match access {
-            Access::Read => 0,
-            Access::Write => fault::WRITE,
-            Access::Execute if self.control.reports_fetches() => fault::FETCH,
-            Access::Execute => 0,
-        }
+        Stop::exception_with(PAGE_FAULT, error | self.control.access_bits(access, set))
     }
 
     /// Walks the tables of the present mode, checks permissions, sets accessed and dirty.
@@ -157,7 +149,7 @@ impl Cpu {
         if pointer & entry::PRESENT == 0 {
             return Err(0);
         }
-        if pointer & self.pdpte_reserved() != 0 {
+        if pointer & self.model.pdpte_reserved() != 0 {
             return Err(fault::PRESENT | fault::RESERVED);
         }
         Ok((pointer & entry::ADDRESS, 2))
@@ -173,7 +165,7 @@ impl Cpu {
         set: usize,
         bytes: u64,
     ) -> Result<Walk, Refusal> {
-        self.permits(&walk, access, set).map_err(Refusal::Fault)?;
+        self.control.permits(&walk, access, set).map_err(Refusal::Fault)?;
         let mut wanted = leaf.entry | entry::ACCESSED;
         if access == Access::Write {
             wanted |= entry::DIRTY;
@@ -184,42 +176,6 @@ impl Cpu {
             self.write_entry(bus, leaf.place.system, wanted, bytes);
         }
         Ok(walk)
-    }
-
-    /// [APM2 "Page-Protection Checks"], SMEP, SMAP and protection keys.
-    #[inline(always)]
-    fn permits(&self, walk: &Walk, access: Access, set: usize) -> Result<(), u32> {
-        let denied = Err(fault::PRESENT);
-        let is_user_access = set == tlb::USER;
-        if access == Access::Execute {
-            if walk.rights & right::EXECUTE == 0 {
-                return denied;
-            }
-            return match (is_user_access, walk.is_user()) {
-                (true, false) => denied,
-                (false, true) if self.control.cr4.contains(Cr4::SMEP) => denied,
-                _ => Ok(()),
-            };
-        }
-        let smap = self.control.cr4.contains(Cr4::SMAP) && set == tlb::SUPERVISOR;
-        let write_protects = is_user_access || self.control.cr0.contains(Cr0::WRITE_PROTECT);
-        let is_denied = is_user_access && !walk.is_user()
-            || !is_user_access && walk.is_user() && smap
-            || access == Access::Write && walk.rights & right::WRITE == 0 && write_protects;
-        let key = self.key_violation(walk, access, write_protects);
-        if is_denied || key != 0 { Err(fault::PRESENT | key) } else { Ok(()) }
-    }
-
-    /// The error code's bit for a protection key that forbids the access, whether anything else
-    /// does or not. [APM2 "Memory Protection Keys (MPK) Bit"] [SDM3 "Page-Fault Exceptions"]
-    #[inline(always)]
-    fn key_violation(&self, walk: &Walk, access: Access, write_protects: bool) -> u32 {
-        if !walk.is_user() || !self.control.cr4.contains(Cr4::PKE) || !self.control.is_long_mode() {
-            return 0;
-        }
-        let rights = self.control.pkru >> (2 * walk.protection_key);
-        let forbids_write = rights & 2 != 0 && access == Access::Write && write_protects;
-        if rights & 1 != 0 || forbids_write { fault::PROTECTION_KEY } else { 0 }
     }
 
     #[inline(always)]
@@ -256,7 +212,7 @@ impl Cpu {
     /// Loads the four PDPTEs of PAE paging from the table at CR3; #GP if one has reserved bits.
     /// [SDM3 "PDPTE Registers"]
     pub(crate) fn load_pdptes(&mut self, bus: &mut Bus<'_>, cr3: u64) -> Result<(), Stop> {
-        let reserved = self.pdpte_reserved();
+        let reserved = self.model.pdpte_reserved();
         self.guest.linear = None;
         let mut loaded = [0; 4];
         for (i, slot) in loaded.iter_mut().enumerate() {
@@ -269,11 +225,6 @@ impl Cpu {
         }
         self.control.pdpte = loaded;
         Ok(())
-    }
-
-    /// Bits of a present PDPTE that must be zero.
-    pub(crate) fn pdpte_reserved(&self) -> u64 {
-        0x1E6 | !((1u64 << self.model.physical_bits()) - 1)
     }
 
     /// Loads the four PDPTEs for VMRUN and #VMEXIT, which leave their reserved bits to the walks.
@@ -476,5 +427,62 @@ impl Control {
     fn reports_fetches(&self) -> bool {
         self.cr4.contains(Cr4::SMEP)
             || self.cr4.contains(Cr4::PAE) && self.efer.contains(Efer::NO_EXECUTE)
+    }
+}
+
+impl Control {
+    fn access_bits(&self, access: Access, set: usize) -> u32 {
+        let user = if set == tlb::USER { fault::USER } else { 0 };
+        user | match access {
+            Access::Read => 0,
+            Access::Write => fault::WRITE,
+            Access::Execute if self.reports_fetches() => fault::FETCH,
+            Access::Execute => 0,
+        }
+    }
+
+    /// The error code's bit for a protection key that forbids the access, whether anything else
+    /// does or not. [APM2 "Memory Protection Keys (MPK) Bit"] [SDM3 "Page-Fault Exceptions"]
+    #[inline(always)]
+    fn key_violation(&self, walk: &Walk, access: Access, write_protects: bool) -> u32 {
+        if !walk.is_user() || !self.cr4.contains(Cr4::PKE) || !self.is_long_mode() {
+            return 0;
+        }
+        let rights = self.pkru >> (2 * walk.protection_key);
+        let forbids_write = rights & 2 != 0 && access == Access::Write && write_protects;
+        if rights & 1 != 0 || forbids_write { fault::PROTECTION_KEY } else { 0 }
+    }
+}
+
+impl CpuModel {
+    /// Bits of a present PDPTE that must be zero.
+    pub(crate) fn pdpte_reserved(&self) -> u64 {
+        0x1E6 | !((1u64 << self.physical_bits()) - 1)
+    }
+}
+
+impl Control {
+    /// [APM2 "Page-Protection Checks"], SMEP, SMAP and protection keys.
+    #[inline(always)]
+    fn permits(&self, walk: &Walk, access: Access, set: usize) -> Result<(), u32> {
+        let denied = Err(fault::PRESENT);
+        let is_user_access = set == tlb::USER;
+        if access == Access::Execute {
+            if walk.rights & right::EXECUTE == 0 {
+                return denied;
+            }
+            return match (is_user_access, walk.is_user()) {
+                (true, false) => denied,
+                (false, true) if self.cr4.contains(Cr4::SMEP) => denied,
+                _ => Ok(()),
+            };
+        }
+        let smap = self.cr4.contains(Cr4::SMAP) && set == tlb::SUPERVISOR;
+        let write_protects = is_user_access || self.cr0.contains(Cr0::WRITE_PROTECT);
+        let is_denied = is_user_access && !walk.is_user()
+            || !is_user_access && walk.is_user() && smap
+            || access == Access::Write && walk.rights & right::WRITE == 0 && write_protects;
+        let key = self.key_violation(walk, access, write_protects);
+        if is_denied || key != 0 { Err(fault::PRESENT | key) } else { Ok(()) }
     }
 }

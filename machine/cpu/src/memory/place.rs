@@ -1,5 +1,6 @@
 //! Where an operand lies after translation.
 
+use crate::system::local_apic;
 use crate::{Bus, Cpu};
 use arch::address::SystemPhysical;
 use bus::GuestMemory;
@@ -132,7 +133,7 @@ impl Cpu {
                 let size = size as usize & 15;
                 if let Some(ram) = bus.memory.ram.get_mut(at..at + size) {
                     ram.copy_from_slice(&value.to_le_bytes()[..size]);
-                    self.note_ram_write(bus, at, size);
+                    self.pending.note_ram_write(bus, at, size);
                 }
             }
             Part::Device(address) => self.device_write(bus, address, size, value),
@@ -170,7 +171,7 @@ impl Cpu {
             let piece = value >> (8 * at) & u64::MAX >> (64 - 8 * part);
             match self.apic_offset(here) {
                 Some(offset) => {
-                    self.apic_write(bus, offset, part, piece);
+                    local_apic::apic_write(self, bus, offset, part, piece);
                     self.spend(self.costs.apic.mmio_write);
                 }
                 None => {
@@ -181,7 +182,7 @@ impl Cpu {
         }
         // The block ends here: the write may have made an interrupt due.
         self.pending.code_changed = true;
-        self.after_device_access();
+        self.pending.after_device_access();
     }
 
     /// The offset in the local APIC's page, if `address` lies there and the page is decoded.

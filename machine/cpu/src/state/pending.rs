@@ -62,6 +62,13 @@ bitflags::bitflags! {
     }
 }
 
+impl Attention {
+    /// What GIF holds back and a hypervisor may intercept, besides interrupts.
+    pub(crate) const HELD: Self = Self::INIT.union(Self::SMI);
+    /// Events of the running guest that no physical event stands for.
+    pub(crate) const VIRTUAL: Self = Self::VIRTUAL_INTERRUPT.union(Self::VIRTUAL_NMI);
+}
+
 /// Events on their way, and the state of waiting for them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pending {

@@ -8,6 +8,7 @@ use crate::state::Attention;
 use crate::state::{Event, Origin};
 use crate::stop::SoftwareSource;
 use crate::svm::intercept;
+use crate::system::event;
 use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;
 use arch::exception;
@@ -144,7 +145,7 @@ fn inject(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Injection) -> Result<(), Stop
         }
     };
     cpu.pending.attention.remove(Attention::SHADOW);
-    cpu.raise_injected(bus, event).inspect_err(|_| cpu.registers.ip = this)
+    event::raise_injected(cpu, bus, event).inspect_err(|_| cpu.registers.ip = this)
 }
 
 /// An NMI enters the guest: no other until its IRET.
@@ -290,7 +291,7 @@ fn take_virtual_nmi(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<bool, Stop> {
     interrupts.set_is_nmi_pending(false);
     interrupts.set_is_nmi_masked(true);
     let event = Event { vector: exception::NMI, error: None, origin: Origin::External };
-    cpu.raise(bus, event)?;
+    event::raise(cpu, bus, event)?;
     Ok(true)
 }
 
@@ -347,7 +348,7 @@ fn take_virtual_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>, vector: Vector) -> R
         let happening = Happening::VirtualInterrupt { block, vector, ip: cpu.registers.ip };
         bus.platform.record(cpu.visit(), happening);
     }
-    cpu.raise(bus, Event { vector: vector.0, error: None, origin: Origin::External })
+    event::raise(cpu, bus, Event { vector: vector.0, error: None, origin: Origin::External })
 }
 
 /// The running guest's VMCB, which names it.

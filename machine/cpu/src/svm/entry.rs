@@ -3,10 +3,13 @@
 use super::avic::{Avic, AvicCapabilities};
 use super::check::{Illegal, Supported, check};
 use super::state::{Guest, Host, NestedPaging, PauseFilter};
+use crate::execute::stack;
 use crate::guest::Running;
 use crate::state::BranchRecords;
 use crate::state::{Attention, Control, TableRegister};
 use crate::svm::region::write_vmcb;
+use crate::system::branch_record;
+use crate::system::descriptor;
 use crate::width::{RAX, RSP};
 use crate::{Activity, Bus, Cpu};
 use arch::address::SystemPhysical;
@@ -52,8 +55,8 @@ pub(super) fn enter_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, at: SystemPhysical, 
     };
     let Some(vmcb) = Vmcb::new(bytes) else { return };
     let supported = Supported {
-        cr4: cpu.cr4_permitted(),
-        efer: cpu.efer_permitted(),
+        cr4: cpu.model.cr4_permitted(),
+        efer: cpu.model.efer_permitted(),
         physical_bits: cpu.model.physical_bits(),
         nested_paging: cpu.model.has(Feature::Npt),
         virtual_nmi: cpu.model.has(Feature::Vnmi),
@@ -102,7 +105,7 @@ fn has_legal_pdptes(cpu: &Cpu, bus: &Bus<'_>, vmcb: &Vmcb<Vec<u8>>) -> bool {
     if !is_pae || is_nested {
         return true;
     }
-    let reserved = cpu.pdpte_reserved();
+    let reserved = cpu.model.pdpte_reserved();
     let root = SystemPhysical(vmcb.get(save::CR3) & 0xFFFF_FFE0);
     (0..4).all(|index| {
         let pointer = bus.memory.read_u64(root.offset(8 * index)).unwrap_or(0);
@@ -245,7 +248,7 @@ fn load_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcb: &Vmcb<Vec<u8>>) {
         cpu.registers.set_segment(register, segment(vmcb.get(field)));
     }
     let flags = vmcb.get(save::RFLAGS);
-    cpu.write_flags(flags & rflags::ALL | rflags::FIXED, u64::MAX);
+    stack::write_flags(cpu, flags & rflags::ALL | rflags::FIXED, u64::MAX);
     let cpl = if !cpu.control.cr0.contains(Cr0::PROTECTION_ENABLE) {
         0
     } else if flags & rflags::VM != 0 {
@@ -254,7 +257,7 @@ fn load_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcb: &Vmcb<Vec<u8>>) {
         vmcb.get(save::CPL) & 3
     };
     cpu.registers.set_segment(SegmentRegister::Cs, segment(vmcb.get(save::CS)));
-    cpu.set_cpl(cpl);
+    descriptor::set_cpl(cpu, cpl);
     cpu.registers.gpr[RSP] = vmcb.get(save::RSP);
     cpu.registers.gpr[RAX] = vmcb.get(save::RAX);
     cpu.registers.ip = vmcb.get(save::RIP);
@@ -282,7 +285,7 @@ fn load_branch_records(cpu: &mut Cpu, vmcb: &Vmcb<Vec<u8>>) {
         exception_from: vmcb.get(save::LAST_EXCEPTION_FROM),
         exception_to: vmcb.get(save::LAST_EXCEPTION_TO),
     };
-    cpu.write_debug_control(vmcb.get(save::DBGCTL));
+    branch_record::write_debug_control(cpu, vmcb.get(save::DBGCTL));
 }
 
 /// What follows from control and segment registers that were loaded together.

@@ -2,10 +2,13 @@
 
 use super::region::write_vmcb;
 use super::state::{Exit, Guest};
+use crate::execute::stack;
 use crate::guest::Running;
 use crate::state::{Attention, TableRegister};
 use crate::svm::boundary;
 use crate::svm::entry;
+use crate::system::branch_record;
+use crate::system::descriptor;
 use crate::width::{RAX, RCX, RDX, RSP};
 use crate::{Activity, Bus, Cpu};
 use arch::control::{Cr0, debug, rflags};
@@ -165,21 +168,21 @@ fn load_host(cpu: &mut Cpu, bus: &mut Bus<'_>, guest: &Guest) {
     cpu.control.idtr = host.idtr;
     // Breakpoints of the guest do not fire in the host, which loads its own.
     cpu.debug.dr7 = debug::DR7_RESET;
-    cpu.write_flags(host.flags & !rflags::VM, u64::MAX);
+    stack::write_flags(cpu, host.flags & !rflags::VM, u64::MAX);
     for (register, index) in
         [(SegmentRegister::Es, 0), (SegmentRegister::Ss, 2), (SegmentRegister::Ds, 3)]
     {
         cpu.registers.set_segment(register, host.segments[index]);
     }
     cpu.registers.set_segment(SegmentRegister::Cs, host.segments[1]);
-    cpu.set_cpl(0);
+    descriptor::set_cpl(cpu, 0);
     cpu.registers.gpr[RSP] = host.rsp;
     cpu.registers.gpr[RAX] = host.rax;
     cpu.registers.ip = host.rip;
     cpu.control.msr.pat = host.pat;
     if let Some((debug_ctl, records)) = host.recording {
         cpu.control.msr.branch_records = records;
-        cpu.write_debug_control(debug_ctl);
+        branch_record::write_debug_control(cpu, debug_ctl);
     }
     cpu.pending.attention.remove(
         Attention::SHADOW

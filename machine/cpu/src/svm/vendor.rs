@@ -9,6 +9,7 @@ use crate::guest::vendor::Vendor;
 use crate::guest::{Arrival, Sensitive, Written};
 use crate::memory::{Access, Located};
 use crate::operation::Op;
+use crate::system::event;
 use crate::{Bus, Cpu, Stop};
 use arch::address::SystemPhysical;
 use arch::control::Efer;
@@ -48,7 +49,7 @@ impl Vendor for Svm {
     }
 
     fn acknowledged(cpu: &mut Cpu, bus: &mut Bus<'_>, vector: u8) -> Result<(), Stop> {
-        cpu.take_interrupt(bus, vector)
+        event::take_interrupt(cpu, bus, vector)
     }
 
     fn take_virtual(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {

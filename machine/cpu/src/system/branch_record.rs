@@ -17,35 +17,32 @@ const STEPS_BRANCHES: u64 = 1 << 1;
 /// DebugCtl: the bits that are kept; the rest select pins.
 const KNOWN: u64 = 0x3F;
 
-impl Cpu {
-    pub(crate) fn write_debug_control(&mut self, value: u64) {
-        self.control.msr.debug_ctl = value & KNOWN;
-        self.pending.attention.set(Attention::BRANCH_RECORDS, value & RECORDS != 0);
-    }
+pub(crate) fn write_debug_control(cpu: &mut Cpu, value: u64) {
+    cpu.control.msr.debug_ctl = value & KNOWN;
+    cpu.pending.attention.set(Attention::BRANCH_RECORDS, value & RECORDS != 0);
+}
 
-    /// A branch at `from` has been taken.
-    pub(crate) fn record_branch(&mut self, from: u64) {
-        if self.control.msr.debug_ctl & RECORDS != 0 {
-            let records = &mut self.control.msr.branch_records;
-            (records.branch_from, records.branch_to) = (from, self.registers.ip);
-        }
+/// A branch at `from` has been taken.
+pub(crate) fn record_branch(cpu: &mut Cpu, from: u64) {
+    if cpu.control.msr.debug_ctl & RECORDS != 0 {
+        let records = &mut cpu.control.msr.branch_records;
+        (records.branch_from, records.branch_to) = (from, cpu.registers.ip);
     }
+}
 
-    /// An exception or interrupt that came up at `from` has reached its handler.
-    pub(crate) fn record_event(&mut self, vector: u8, from: u64) {
-        if self.control.msr.debug_ctl & (RECORDS | STEPS_BRANCHES) == 0 {
-            return;
-        }
-        if vector == exception::DEBUG {
-            return self
-                .write_debug_control(self.control.msr.debug_ctl & !(RECORDS | STEPS_BRANCHES));
-        }
-        if self.control.msr.debug_ctl & RECORDS != 0 {
-            let records = &mut self.control.msr.branch_records;
-            records.exception_from = records.branch_from;
-            records.exception_to = records.branch_to;
-            self.record_branch(from);
-        }
+/// An exception or interrupt that came up at `from` has reached its handler.
+pub(crate) fn record_event(cpu: &mut Cpu, vector: u8, from: u64) {
+    if cpu.control.msr.debug_ctl & (RECORDS | STEPS_BRANCHES) == 0 {
+        return;
+    }
+    if vector == exception::DEBUG {
+        return write_debug_control(cpu, cpu.control.msr.debug_ctl & !(RECORDS | STEPS_BRANCHES));
+    }
+    if cpu.control.msr.debug_ctl & RECORDS != 0 {
+        let records = &mut cpu.control.msr.branch_records;
+        records.exception_from = records.branch_from;
+        records.exception_to = records.branch_to;
+        record_branch(cpu, from);
     }
 }
 

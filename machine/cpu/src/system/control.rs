@@ -1,8 +1,11 @@
 //! Control registers and EFER: what may be written, and what follows from a write.
 //! [APM2 "System-Control Registers"]
 
+use crate::CpuModel;
 use crate::guest::{Form, Sensitive, Written};
 use crate::operation::Op;
+use crate::system::descriptor;
+use crate::system::local_apic;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::{Cr0, Cr4, Efer};
 use arch::cpuid::Feature;
@@ -13,140 +16,191 @@ const CR0_KNOWN: u64 = 0xE005_003F;
 /// MOV CR3 with this bit set keeps the translations of the PCID.
 const CR3_KEEP: u64 = 1 << 63;
 
-impl Cpu {
-    pub(crate) fn read_control(
-        &mut self,
-        bus: &mut Bus<'_>,
-        op: &Op,
-        number: u8,
-    ) -> Result<u64, Stop> {
-        if !matches!(number, 0 | 2 | 3 | 4 | 8) {
-            return Err(Stop::INVALID_OPCODE);
-        }
-        self.before(bus, op, Sensitive::ReadControl { number, form: Form::Move })?;
-        Ok(match number {
-            0 => self.shown_cr0(),
-            2 => self.control.cr2,
-            3 => self.control.cr3,
-            4 => self.shown_cr4(),
-            _ => self.read_virtual_cr8(bus).unwrap_or_else(|| self.read_cr8()),
-        })
+pub(crate) fn read_control(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    number: u8,
+) -> Result<u64, Stop> {
+    if !matches!(number, 0 | 2 | 3 | 4 | 8) {
+        return Err(Stop::INVALID_OPCODE);
     }
+    cpu.before(bus, op, Sensitive::ReadControl { number, form: Form::Move })?;
+    Ok(match number {
+        0 => cpu.shown_cr0(),
+        2 => cpu.control.cr2,
+        3 => cpu.control.cr3,
+        4 => cpu.shown_cr4(),
+        _ => cpu.read_virtual_cr8(bus).unwrap_or_else(|| local_apic::read_cr8(cpu)),
+    })
+}
 
-    pub(crate) fn write_control(
-        &mut self,
-        bus: &mut Bus<'_>,
-        op: &Op,
-        number: u8,
-        value: u64,
-    ) -> Result<(), Stop> {
-        if !matches!(number, 0 | 2 | 3 | 4 | 8) {
-            return Err(Stop::INVALID_OPCODE);
-        }
-        self.before(bus, op, Sensitive::WriteControl { number, value, form: Form::Move })?;
-        match number {
-            0 => self.write_cr0(bus, self.resulting_cr0(value))?,
-            2 => self.control.cr2 = value,
-            3 => self.write_cr3(bus, value)?,
-            4 => self.write_cr4(bus, self.resulting_cr4(value))?,
-            _ => self.write_cr8(bus, value)?,
-        }
-        self.after_write(Written::Control { number, value });
-        Err(Stop::END_BLOCK)
+pub(crate) fn write_control(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    number: u8,
+    value: u64,
+) -> Result<(), Stop> {
+    if !matches!(number, 0 | 2 | 3 | 4 | 8) {
+        return Err(Stop::INVALID_OPCODE);
     }
-
-    /// LMSW.
-    pub(crate) fn write_machine_status(
-        &mut self,
-        bus: &mut Bus<'_>,
-        op: &Op,
-        value: u64,
-    ) -> Result<(), Stop> {
-        let form = Form::MachineStatus;
-        self.before(bus, op, Sensitive::WriteControl { number: 0, value, form })?;
-        self.write_cr0(bus, self.resulting_cr0(value))?;
-        self.after_write(Written::Control { number: 0, value });
-        Err(Stop::END_BLOCK)
+    cpu.before(bus, op, Sensitive::WriteControl { number, value, form: Form::Move })?;
+    match number {
+        0 => write_cr0(cpu, bus, cpu.resulting_cr0(value))?,
+        2 => cpu.control.cr2 = value,
+        3 => write_cr3(cpu, bus, value)?,
+        4 => write_cr4(cpu, bus, cpu.resulting_cr4(value))?,
+        _ => local_apic::write_cr8(cpu, bus, value)?,
     }
+    cpu.after_write(Written::Control { number, value });
+    Err(Stop::END_BLOCK)
+}
 
-    pub(crate) fn write_cr0(&mut self, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
-        if value >> 32 != 0 || !self.permits_cr0(value) {
+/// LMSW.
+pub(crate) fn write_machine_status(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    value: u64,
+) -> Result<(), Stop> {
+    let form = Form::MachineStatus;
+    cpu.before(bus, op, Sensitive::WriteControl { number: 0, value, form })?;
+    write_cr0(cpu, bus, cpu.resulting_cr0(value))?;
+    cpu.after_write(Written::Control { number: 0, value });
+    Err(Stop::END_BLOCK)
+}
+
+pub(crate) fn write_cr0(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
+    if value >> 32 != 0 || !cpu.permits_cr0(value) {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    let new = Cr0::from_bits_retain(value & CR0_KNOWN | Cr0::EXTENSION_TYPE.bits());
+    let bad = new.contains(Cr0::PAGING) && !new.contains(Cr0::PROTECTION_ENABLE)
+        || new.contains(Cr0::NOT_WRITETHROUGH) && !new.contains(Cr0::CACHE_DISABLE);
+    if bad {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    let changed = cpu.control.cr0 ^ new;
+    let turns_paging_on = changed.contains(Cr0::PAGING) && new.contains(Cr0::PAGING);
+    if turns_paging_on {
+        check_paging_on(cpu, bus)?;
+    }
+    if changed.contains(Cr0::PAGING) && !turns_paging_on {
+        if cpu.control.cr4.contains(Cr4::PCIDE) || cpu.is_64_bit() {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        let new = Cr0::from_bits_retain(value & CR0_KNOWN | Cr0::EXTENSION_TYPE.bits());
-        let bad = new.contains(Cr0::PAGING) && !new.contains(Cr0::PROTECTION_ENABLE)
-            || new.contains(Cr0::NOT_WRITETHROUGH) && !new.contains(Cr0::CACHE_DISABLE);
-        if bad {
+        cpu.control.efer.remove(Efer::LONG_MODE_ACTIVE);
+    }
+    cpu.control.cr0 = new;
+    if turns_paging_on && cpu.control.efer.contains(Efer::LONG_MODE_ENABLE) {
+        cpu.control.efer.insert(Efer::LONG_MODE_ACTIVE);
+    }
+    if changed.intersects(Cr0::PAGING | Cr0::WRITE_PROTECT | Cr0::PROTECTION_ENABLE) {
+        cpu.tlb.flush_asid(cpu.tlb.asid());
+    }
+    if changed.contains(Cr0::PROTECTION_ENABLE) && !new.contains(Cr0::PROTECTION_ENABLE) {
+        descriptor::set_cpl(cpu, 0);
+    }
+    cpu.update_access_mode();
+    Ok(())
+}
+
+/// Long mode needs PAE and a 32-bit code segment; PAE paging loads its four root entries.
+fn check_paging_on(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
+    if cpu.control.efer.contains(Efer::LONG_MODE_ENABLE) {
+        if !cpu.control.cr4.contains(Cr4::PAE)
+            || cpu.registers.segments[SegmentRegister::Cs].attributes.is_long()
+        {
             return Err(Stop::GENERAL_PROTECTION);
         }
-        let changed = self.control.cr0 ^ new;
-        let turns_paging_on = changed.contains(Cr0::PAGING) && new.contains(Cr0::PAGING);
-        if turns_paging_on {
-            self.check_paging_on(bus)?;
-        }
-        if changed.contains(Cr0::PAGING) && !turns_paging_on {
-            if self.control.cr4.contains(Cr4::PCIDE) || self.is_64_bit() {
-                return Err(Stop::GENERAL_PROTECTION);
-            }
-            self.control.efer.remove(Efer::LONG_MODE_ACTIVE);
-        }
-        self.control.cr0 = new;
-        if turns_paging_on && self.control.efer.contains(Efer::LONG_MODE_ENABLE) {
-            self.control.efer.insert(Efer::LONG_MODE_ACTIVE);
-        }
-        if changed.intersects(Cr0::PAGING | Cr0::WRITE_PROTECT | Cr0::PROTECTION_ENABLE) {
-            self.tlb.flush_asid(self.tlb.asid());
-        }
-        if changed.contains(Cr0::PROTECTION_ENABLE) && !new.contains(Cr0::PROTECTION_ENABLE) {
-            self.set_cpl(0);
-        }
-        self.update_access_mode();
-        Ok(())
+    } else if cpu.control.cr4.contains(Cr4::PAE) {
+        cpu.load_pdptes(bus, cpu.control.cr3)?;
     }
+    Ok(())
+}
 
-    /// Long mode needs PAE and a 32-bit code segment; PAE paging loads its four root entries.
-    fn check_paging_on(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        if self.control.efer.contains(Efer::LONG_MODE_ENABLE) {
-            if !self.control.cr4.contains(Cr4::PAE)
-                || self.registers.segments[SegmentRegister::Cs].attributes.is_long()
-            {
-                return Err(Stop::GENERAL_PROTECTION);
-            }
-        } else if self.control.cr4.contains(Cr4::PAE) {
-            self.load_pdptes(bus, self.control.cr3)?;
-        }
-        Ok(())
+pub(crate) fn write_cr3(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
+    let has_pcid = cpu.control.cr4.contains(Cr4::PCIDE);
+    let keeps = has_pcid && value & CR3_KEEP != 0;
+    let value = if has_pcid { value & !CR3_KEEP } else { value };
+    let beyond = !((1u64 << cpu.model.physical_bits()) - 1);
+    if cpu.control.is_long_mode() && value & beyond != 0 {
+        return Err(Stop::GENERAL_PROTECTION);
     }
-
-    pub(crate) fn write_cr3(&mut self, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
-        let has_pcid = self.control.cr4.contains(Cr4::PCIDE);
-        let keeps = has_pcid && value & CR3_KEEP != 0;
-        let value = if has_pcid { value & !CR3_KEEP } else { value };
-        let beyond = !((1u64 << self.model.physical_bits()) - 1);
-        if self.control.is_long_mode() && value & beyond != 0 {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        let is_pae = self.control.cr0.contains(Cr0::PAGING)
-            && self.control.cr4.contains(Cr4::PAE)
-            && !self.control.is_long_mode();
-        if is_pae {
-            self.load_pdptes(bus, value)?;
-        }
-        self.control.cr3 = value;
-        let asid = self.tlb.asid();
-        let pcid = if has_pcid { value as u16 & 0xFFF } else { 0 };
-        self.tlb.select(asid, pcid);
-        if !keeps {
-            self.tlb.flush_current();
-        }
-        Ok(())
+    let is_pae = cpu.control.cr0.contains(Cr0::PAGING)
+        && cpu.control.cr4.contains(Cr4::PAE)
+        && !cpu.control.is_long_mode();
+    if is_pae {
+        cpu.load_pdptes(bus, value)?;
     }
-
-    /// CR3 of a task switch, which always flushes.
-    pub(super) fn load_cr3(&mut self, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
-        self.write_cr3(bus, value & !CR3_KEEP)
+    cpu.control.cr3 = value;
+    let asid = cpu.tlb.asid();
+    let pcid = if has_pcid { value as u16 & 0xFFF } else { 0 };
+    cpu.tlb.select(asid, pcid);
+    if !keeps {
+        cpu.tlb.flush_current();
     }
+    Ok(())
+}
 
+/// CR3 of a task switch, which always flushes.
+pub(super) fn load_cr3(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
+    write_cr3(cpu, bus, value & !CR3_KEEP)
+}
+
+pub(crate) fn write_cr4(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
+    let new = Cr4::from_bits_retain(value);
+    if !cpu.model.cr4_permitted().contains(new) || !cpu.permits_cr4(new) {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    let changed = cpu.control.cr4 ^ new;
+    let long = cpu.control.is_long_mode();
+    let sets_pcid = changed.contains(Cr4::PCIDE) && new.contains(Cr4::PCIDE);
+    if long && !new.contains(Cr4::PAE) || sets_pcid && (!long || cpu.control.cr3 & 0xFFF != 0) {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    let paging_bits = Cr4::PAE | Cr4::PSE | Cr4::PGE | Cr4::SMEP;
+    let pae_on = new.contains(Cr4::PAE) && cpu.control.cr0.contains(Cr0::PAGING) && !long;
+    if pae_on && changed.intersects(paging_bits) {
+        cpu.load_pdptes(bus, cpu.control.cr3)?;
+    }
+    cpu.control.cr4 = new;
+    if changed.intersects(paging_bits | Cr4::SMAP | Cr4::PKE | Cr4::PCIDE) {
+        let asid = cpu.tlb.asid();
+        cpu.tlb.flush_asid(asid);
+        if changed.contains(Cr4::PCIDE) {
+            let pcid = if new.contains(Cr4::PCIDE) { cpu.control.cr3 as u16 & 0xFFF } else { 0 };
+            cpu.tlb.select(asid, pcid);
+        }
+    }
+    cpu.update_access_mode();
+    Ok(())
+}
+
+pub(crate) fn write_efer(cpu: &mut Cpu, value: u64) -> Result<(), Stop> {
+    let new = Efer::from_bits_retain(value);
+    if !cpu.model.efer_permitted().contains(new) {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    let changed = cpu.control.efer ^ new;
+    let paging = cpu.control.cr0.contains(Cr0::PAGING);
+    if changed.contains(Efer::LONG_MODE_ENABLE) && paging {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    if !cpu.permits_efer(new) {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    let active = cpu.control.efer & Efer::LONG_MODE_ACTIVE;
+    cpu.control.efer = new.difference(Efer::LONG_MODE_ACTIVE) | active;
+    if changed.contains(Efer::NO_EXECUTE) {
+        cpu.tlb.flush_asid(cpu.tlb.asid());
+    }
+    cpu.pending.attention |= Attention::INTERRUPT;
+    Ok(())
+}
+
+impl CpuModel {
     /// CR4 bits that the model's features permit.
     pub(crate) fn cr4_permitted(&self) -> Cr4 {
         let mut known = Cr4::PCE;
@@ -169,42 +223,11 @@ impl Cpu {
             (Feature::Smap, Cr4::SMAP),
             (Feature::Pku, Cr4::PKE),
         ] {
-            if self.model.has(feature) {
+            if self.has(feature) {
                 known |= bits;
             }
         }
         known
-    }
-
-    pub(crate) fn write_cr4(&mut self, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
-        let new = Cr4::from_bits_retain(value);
-        if !self.cr4_permitted().contains(new) || !self.permits_cr4(new) {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        let changed = self.control.cr4 ^ new;
-        let long = self.control.is_long_mode();
-        let sets_pcid = changed.contains(Cr4::PCIDE) && new.contains(Cr4::PCIDE);
-        if long && !new.contains(Cr4::PAE) || sets_pcid && (!long || self.control.cr3 & 0xFFF != 0)
-        {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        let paging_bits = Cr4::PAE | Cr4::PSE | Cr4::PGE | Cr4::SMEP;
-        let pae_on = new.contains(Cr4::PAE) && self.control.cr0.contains(Cr0::PAGING) && !long;
-        if pae_on && changed.intersects(paging_bits) {
-            self.load_pdptes(bus, self.control.cr3)?;
-        }
-        self.control.cr4 = new;
-        if changed.intersects(paging_bits | Cr4::SMAP | Cr4::PKE | Cr4::PCIDE) {
-            let asid = self.tlb.asid();
-            self.tlb.flush_asid(asid);
-            if changed.contains(Cr4::PCIDE) {
-                let pcid =
-                    if new.contains(Cr4::PCIDE) { self.control.cr3 as u16 & 0xFFF } else { 0 };
-                self.tlb.select(asid, pcid);
-            }
-        }
-        self.update_access_mode();
-        Ok(())
     }
 
     /// EFER bits that the model's features permit to be written.
@@ -217,32 +240,10 @@ impl Cpu {
             (Feature::Svm, Efer::SVM),
             (Feature::FxsrOpt, Efer::FAST_FXSAVE),
         ] {
-            if self.model.has(feature) {
+            if self.has(feature) {
                 known |= bits;
             }
         }
         known
-    }
-
-    pub(crate) fn write_efer(&mut self, value: u64) -> Result<(), Stop> {
-        let new = Efer::from_bits_retain(value);
-        if !self.efer_permitted().contains(new) {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        let changed = self.control.efer ^ new;
-        let paging = self.control.cr0.contains(Cr0::PAGING);
-        if changed.contains(Efer::LONG_MODE_ENABLE) && paging {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        if !self.permits_efer(new) {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        let active = self.control.efer & Efer::LONG_MODE_ACTIVE;
-        self.control.efer = new.difference(Efer::LONG_MODE_ACTIVE) | active;
-        if changed.contains(Efer::NO_EXECUTE) {
-            self.tlb.flush_asid(self.tlb.asid());
-        }
-        self.pending.attention |= Attention::INTERRUPT;
-        Ok(())
     }
 }

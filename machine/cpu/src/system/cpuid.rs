@@ -2,6 +2,7 @@
 
 use crate::Cpu;
 use crate::model::CpuModel;
+use crate::state::Control;
 use crate::state::msr::misc_enable;
 use arch::control::Cr4;
 use arch::cpuid::Feature;
@@ -42,52 +43,39 @@ fn text(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | *byte as u32)
 }
 
-impl Cpu {
-    pub(crate) fn cpuid(&self, leaf: u32, subleaf: u32) -> Leaf {
-        let mut result = self.model.cpuid(leaf, subleaf);
-        match leaf {
-            1 => {
-                if self.control.cr4.contains(Cr4::OSXSAVE) {
-                    result.ecx |= 1 << 27;
-                }
-                if !self.apic.is_enabled() {
-                    result.edx &= !(1 << 9);
-                }
+pub(crate) fn cpuid(cpu: &Cpu, leaf: u32, subleaf: u32) -> Leaf {
+    let mut result = cpu.model.cpuid(leaf, subleaf);
+    match leaf {
+        1 => {
+            if cpu.control.cr4.contains(Cr4::OSXSAVE) {
+                result.ecx |= 1 << 27;
             }
-            7 if subleaf == 0 && self.control.cr4.contains(Cr4::PKE) => result.ecx |= 1 << 4,
-            0xD if self.model.has(Feature::Xsave) => match subleaf {
-                0 => result.ebx = self.xsave_size(self.control.xcr0),
-                1 if self.model.has(Feature::Xsavec) => {
-                    // Compacted, PKRU follows the header.
-                    let has_pkru = (self.control.xcr0 | self.control.msr.xss) & 1 << 9 != 0;
-                    result.ebx = XSAVE_BASE + if has_pkru { 8 } else { 0 };
-                }
-                _ => {}
-            },
-            0x8000_0001 if !self.apic.is_enabled() => result.edx &= !(1 << 9),
+            if !cpu.apic.is_enabled() {
+                result.edx &= !(1 << 9);
+            }
+        }
+        7 if subleaf == 0 && cpu.control.cr4.contains(Cr4::PKE) => result.ecx |= 1 << 4,
+        0xD if cpu.model.has(Feature::Xsave) => match subleaf {
+            0 => result.ebx = xsave_size(cpu.control.xcr0),
+            1 if cpu.model.has(Feature::Xsavec) => {
+                // Compacted, PKRU follows the header.
+                let has_pkru = (cpu.control.xcr0 | cpu.control.msr.xss) & 1 << 9 != 0;
+                result.ebx = XSAVE_BASE + if has_pkru { 8 } else { 0 };
+            }
             _ => {}
-        }
-        if !self.model.is_amd() {
-            self.limit_leaf(leaf, &mut result);
-        }
-        result
+        },
+        0x8000_0001 if !cpu.apic.is_enabled() => result.edx &= !(1 << 9),
+        _ => {}
     }
+    if !cpu.model.is_amd() {
+        cpu.control.limit_leaf(leaf, &mut result);
+    }
+    result
+}
 
-    /// What IA32_MISC_ENABLE hides.
-    fn limit_leaf(&self, leaf: u32, result: &mut Leaf) {
-        let is_on = |bit| self.control.msr.misc_enable & bit != 0;
-        match leaf {
-            0 if is_on(misc_enable::LIMIT_CPUID) => result.eax = LIMITED_STANDARD,
-            1 if !is_on(misc_enable::MONITOR) => result.ecx &= !(1 << 3),
-            0x8000_0001 if is_on(misc_enable::NO_EXECUTE_DISABLE) => result.edx &= !(1 << 20),
-            _ => {}
-        }
-    }
-
-    fn xsave_size(&self, components: u64) -> u32 {
-        // PKRU is the only component beyond x87 and SSE.
-        if components & 1 << 9 != 0 { XSAVE_BASE + 256 + 8 } else { XSAVE_BASE }
-    }
+fn xsave_size(components: u64) -> u32 {
+    // PKRU is the only component beyond x87 and SSE.
+    if components & 1 << 9 != 0 { XSAVE_BASE + 256 + 8 } else { XSAVE_BASE }
 }
 
 impl CpuModel {
@@ -272,6 +260,19 @@ impl CpuModel {
             sets.saturating_sub(1),
             0,
         )
+    }
+}
+
+impl Control {
+    /// What IA32_MISC_ENABLE hides.
+    fn limit_leaf(&self, leaf: u32, result: &mut Leaf) {
+        let is_on = |bit| self.msr.misc_enable & bit != 0;
+        match leaf {
+            0 if is_on(misc_enable::LIMIT_CPUID) => result.eax = LIMITED_STANDARD,
+            1 if !is_on(misc_enable::MONITOR) => result.ecx &= !(1 << 3),
+            0x8000_0001 if is_on(misc_enable::NO_EXECUTE_DISABLE) => result.edx &= !(1 << 20),
+            _ => {}
+        }
     }
 }
 

@@ -2,10 +2,15 @@
 //! [APM2 "Interrupt Control Transfers"] [APM2 "Exceptions and Interrupts"]
 
 use super::descriptor::{code_of, is_null, null_segment, rpl};
+use crate::execute::stack;
 use crate::guest::Arrival;
 use crate::memory::{Access, sets};
+use crate::state::Registers;
 use crate::state::{Event, Origin};
 use crate::stop::Kind;
+use crate::system::branch_record;
+use crate::system::descriptor;
+use crate::system::task;
 use crate::width::RSP;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::rflags;
@@ -29,463 +34,455 @@ const fn idt_code(vector: u8, external: u32) -> u32 {
     (vector as u32) << 3 | 2 | external
 }
 
-impl Cpu {
-    /// Delivers an event; faults on the way become what the manual's table of double faults says.
-    /// `Err` is a VM exit or the end: shutdown. [APM2 "#DF—Double-Fault Exception"]
-    pub(crate) fn raise(&mut self, bus: &mut Bus<'_>, first: Event) -> Result<(), Stop> {
-        self.raise_checked(bus, first, true)
-    }
+/// Delivers an event; faults on the way become what the manual's table of double faults says.
+/// `Err` is a VM exit or the end: shutdown. [APM2 "#DF—Double-Fault Exception"]
+pub(crate) fn raise(cpu: &mut Cpu, bus: &mut Bus<'_>, first: Event) -> Result<(), Stop> {
+    raise_checked(cpu, bus, first, true)
+}
 
-    /// As `raise`, for an event that a hypervisor injects: its own intercept does not apply.
-    pub(crate) fn raise_injected(&mut self, bus: &mut Bus<'_>, first: Event) -> Result<(), Stop> {
-        self.raise_checked(bus, first, false)
-    }
+/// As `raise`, for an event that a hypervisor injects: its own intercept does not apply.
+pub(crate) fn raise_injected(cpu: &mut Cpu, bus: &mut Bus<'_>, first: Event) -> Result<(), Stop> {
+    raise_checked(cpu, bus, first, false)
+}
 
-    fn raise_checked(
-        &mut self,
-        bus: &mut Bus<'_>,
-        first: Event,
-        mut is_intercepted: bool,
-    ) -> Result<(), Stop> {
-        let mut event = first;
-        loop {
-            let checks = std::mem::replace(&mut is_intercepted, true);
-            if event.origin == Origin::Exception && checks {
-                let Event { vector, error, .. } = event;
-                self.arrives(Arrival::Exception { vector, error, next_ip: 0 })?;
-                if event.vector == exception::PAGE_FAULT {
-                    self.control.cr2 = self.pending.fault_address;
-                }
+fn raise_checked(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    first: Event,
+    mut is_intercepted: bool,
+) -> Result<(), Stop> {
+    let mut event = first;
+    loop {
+        let checks = std::mem::replace(&mut is_intercepted, true);
+        if event.origin == Origin::Exception && checks {
+            let Event { vector, error, .. } = event;
+            cpu.arrives(Arrival::Exception { vector, error, next_ip: 0 })?;
+            if event.vector == exception::PAGE_FAULT {
+                cpu.control.cr2 = cpu.pending.fault_address;
             }
-            self.pending.delivering = Some(event);
-            let from = self.registers.ip;
-            let stop = match self.deliver(bus, event) {
-                Ok(()) => {
-                    self.pending.delivering = None;
-                    self.record_event(event.vector, from);
-                    self.spend(self.costs.event_delivery);
-                    self.note_delivery();
-                    return Ok(());
-                }
-                Err(stop) => stop,
-            };
-            let Kind::Exception { vector, error, .. } = stop.kind() else { return Err(stop) };
-            let second = Event { vector, error, origin: Origin::Exception };
-            event = match self.combine(event, second) {
-                Some(event) => event,
-                None => {
-                    self.pending.delivering = None;
-                    return Err(Stop::SHUTDOWN);
-                }
-            };
         }
-    }
-
-    /// The event that follows from a fault during delivery; `None` is a triple fault.
-    fn combine(&self, first: Event, second: Event) -> Option<Event> {
-        let class = match first.origin {
-            Origin::Exception => exception::class(first.vector),
-            _ => Class::Benign,
+        cpu.pending.delivering = Some(event);
+        let from = cpu.registers.ip;
+        let stop = match deliver(cpu, bus, event) {
+            Ok(()) => {
+                cpu.pending.delivering = None;
+                branch_record::record_event(cpu, event.vector, from);
+                cpu.spend(cpu.costs.event_delivery);
+                cpu.note_delivery();
+                return Ok(());
+            }
+            Err(stop) => stop,
         };
-        let double = match (class, exception::class(second.vector)) {
-            (Class::DoubleFault, Class::Contributory | Class::PageFault) => return None,
-            (Class::Contributory, Class::Contributory) => true,
-            (Class::PageFault, Class::Contributory | Class::PageFault) => true,
+        let Kind::Exception { vector, error, .. } = stop.kind() else { return Err(stop) };
+        let second = Event { vector, error, origin: Origin::Exception };
+        event = match combine(event, second) {
+            Some(event) => event,
+            None => {
+                cpu.pending.delivering = None;
+                return Err(Stop::SHUTDOWN);
+            }
+        };
+    }
+}
+
+/// The event that follows from a fault during delivery; `None` is a triple fault.
+fn combine(first: Event, second: Event) -> Option<Event> {
+    let class = match first.origin {
+        Origin::Exception => exception::class(first.vector),
+        _ => Class::Benign,
+    };
+    let double = match (class, exception::class(second.vector)) {
+        (Class::DoubleFault, Class::Contributory | Class::PageFault) => return None,
+        (Class::Contributory, Class::Contributory) => true,
+        (Class::PageFault, Class::Contributory | Class::PageFault) => true,
+        _ => false,
+    };
+    Some(if double {
+        Event { vector: exception::DOUBLE_FAULT, error: Some(0), origin: Origin::Exception }
+    } else {
+        second
+    })
+}
+
+/// One delivery. On `Err` of an exception the processor is as it was.
+pub(crate) fn deliver(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
+    if cpu.control.is_real() {
+        deliver_real(cpu, bus, event.vector)
+    } else if cpu.control.is_long_mode() {
+        deliver_long(cpu, bus, event)
+    } else {
+        deliver_protected(cpu, bus, event)
+    }
+}
+
+fn deliver_real(cpu: &mut Cpu, bus: &mut Bus<'_>, vector: u8) -> Result<(), Stop> {
+    let at = vector as u64 * 4;
+    if at + 3 > cpu.control.idtr.limit as u64 {
+        return Err(Stop::exception_with(exception::GENERAL_PROTECTION, idt_code(vector, 0)));
+    }
+    let target = cpu.read_system(bus, cpu.control.idtr.base.wrapping_add(at), 4)?;
+    let mut frame = cpu.registers.present_frame(2);
+    let flags = cpu.registers.flags.bits();
+    let (cs, ip) = (cpu.registers.segments[SegmentRegister::Cs].selector as u64, cpu.registers.ip);
+    for value in [flags, cs, ip] {
+        push_frame(cpu, bus, &mut frame, value)?;
+    }
+    cpu.registers.gpr[RSP] = cpu.registers.gpr[RSP] & !frame.mask | frame.pointer & frame.mask;
+    stack::write_flags(cpu, 0, rflags::IF | rflags::TF | rflags::AC | rflags::RF);
+    let selector = (target >> 16) as u16;
+    let segment = Segment {
+        selector,
+        base: (selector as u64) << 4,
+        ..cpu.registers.segments[SegmentRegister::Cs]
+    };
+    cpu.registers.set_segment(SegmentRegister::Cs, segment);
+    cpu.registers.ip = target & 0xFFFF;
+    Ok(())
+}
+
+/// The gate of a vector, checked against software's privilege.
+fn gate(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event, bytes: u64) -> Result<Descriptor, Stop> {
+    let external = event.origin.external_bit();
+    let bad = |vector| Stop::exception_with(vector, idt_code(event.vector, external));
+    let at = event.vector as u64 * bytes;
+    if at + bytes - 1 > cpu.control.idtr.limit as u64 {
+        return Err(bad(exception::GENERAL_PROTECTION));
+    }
+    let gate = Descriptor(cpu.read_system(bus, cpu.control.idtr.base.wrapping_add(at), 8)?);
+    let attributes = gate.attributes();
+    let known = !attributes.is_code_or_data()
+        && match attributes.kind() {
+            system::INTERRUPT_GATE32 | system::TRAP_GATE32 => true,
+            system::INTERRUPT_GATE16 | system::TRAP_GATE16 | system::TASK_GATE => bytes == 8,
             _ => false,
         };
-        Some(if double {
-            Event { vector: exception::DOUBLE_FAULT, error: Some(0), origin: Origin::Exception }
-        } else {
-            second
-        })
+    let allowed = !event.origin.checks_gate_privilege() || attributes.dpl() >= cpu.registers.cpl;
+    if !known || !allowed {
+        return Err(bad(exception::GENERAL_PROTECTION));
     }
-
-    /// One delivery. On `Err` of an exception the processor is as it was.
-    pub(crate) fn deliver(&mut self, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
-        if self.control.is_real() {
-            self.deliver_real(bus, event.vector)
-        } else if self.control.is_long_mode() {
-            self.deliver_long(bus, event)
-        } else {
-            self.deliver_protected(bus, event)
-        }
+    if !attributes.is_present() {
+        return Err(bad(exception::SEGMENT_NOT_PRESENT));
     }
+    Ok(gate)
+}
 
-    fn deliver_real(&mut self, bus: &mut Bus<'_>, vector: u8) -> Result<(), Stop> {
-        let at = vector as u64 * 4;
-        if at + 3 > self.control.idtr.limit as u64 {
-            return Err(Stop::exception_with(exception::GENERAL_PROTECTION, idt_code(vector, 0)));
-        }
-        let target = self.read_system(bus, self.control.idtr.base.wrapping_add(at), 4)?;
-        let mut frame = self.present_frame(2);
-        let flags = self.registers.flags.bits();
-        let (cs, ip) =
-            (self.registers.segments[SegmentRegister::Cs].selector as u64, self.registers.ip);
-        for value in [flags, cs, ip] {
-            self.push_frame(bus, &mut frame, value)?;
-        }
-        self.registers.gpr[RSP] =
-            self.registers.gpr[RSP] & !frame.mask | frame.pointer & frame.mask;
-        self.write_flags(0, rflags::IF | rflags::TF | rflags::AC | rflags::RF);
-        let selector = (target >> 16) as u16;
-        let segment = Segment {
-            selector,
-            base: (selector as u64) << 4,
-            ..self.registers.segments[SegmentRegister::Cs]
-        };
-        self.registers.set_segment(SegmentRegister::Cs, segment);
-        self.registers.ip = target & 0xFFFF;
-        Ok(())
+/// The handler's code segment and privilege level.
+fn handler_segment(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    selector: u16,
+    external: u32,
+) -> Result<(Segment, u8), Stop> {
+    let gp = |code: u32| Stop::exception_with(exception::GENERAL_PROTECTION, code | external);
+    if is_null(selector) {
+        return Err(gp(0));
     }
-
-    /// The gate of a vector, checked against software's privilege.
-    fn gate(&mut self, bus: &mut Bus<'_>, event: Event, bytes: u64) -> Result<Descriptor, Stop> {
-        let external = event.origin.external_bit();
-        let bad = |vector| Stop::exception_with(vector, idt_code(event.vector, external));
-        let at = event.vector as u64 * bytes;
-        if at + bytes - 1 > self.control.idtr.limit as u64 {
-            return Err(bad(exception::GENERAL_PROTECTION));
-        }
-        let gate = Descriptor(self.read_system(bus, self.control.idtr.base.wrapping_add(at), 8)?);
-        let attributes = gate.attributes();
-        let known = !attributes.is_code_or_data()
-            && match attributes.kind() {
-                system::INTERRUPT_GATE32 | system::TRAP_GATE32 => true,
-                system::INTERRUPT_GATE16 | system::TRAP_GATE16 | system::TASK_GATE => bytes == 8,
-                _ => false,
-            };
-        let allowed =
-            !event.origin.checks_gate_privilege() || attributes.dpl() >= self.registers.cpl;
-        if !known || !allowed {
-            return Err(bad(exception::GENERAL_PROTECTION));
-        }
-        if !attributes.is_present() {
-            return Err(bad(exception::SEGMENT_NOT_PRESENT));
-        }
-        Ok(gate)
+    let descriptor = descriptor::descriptor(cpu, bus, selector, gp(code_of(selector)))?;
+    let attributes = descriptor.attributes();
+    let right_size = !cpu.control.is_long_mode() || attributes.is_long() && !attributes.is_big();
+    if !attributes.is_code() || attributes.dpl() > cpu.registers.cpl || !right_size {
+        return Err(gp(code_of(selector)));
     }
-
-    /// The handler's code segment and privilege level.
-    fn handler_segment(
-        &mut self,
-        bus: &mut Bus<'_>,
-        selector: u16,
-        external: u32,
-    ) -> Result<(Segment, u8), Stop> {
-        let gp = |code: u32| Stop::exception_with(exception::GENERAL_PROTECTION, code | external);
-        if is_null(selector) {
-            return Err(gp(0));
-        }
-        let descriptor = self.descriptor(bus, selector, gp(code_of(selector)))?;
-        let attributes = descriptor.attributes();
-        let right_size =
-            !self.control.is_long_mode() || attributes.is_long() && !attributes.is_big();
-        if !attributes.is_code() || attributes.dpl() > self.registers.cpl || !right_size {
-            return Err(gp(code_of(selector)));
-        }
-        if !attributes.is_present() {
-            return Err(Stop::exception_with(
-                exception::SEGMENT_NOT_PRESENT,
-                code_of(selector) | external,
-            ));
-        }
-        let cpl = if attributes.is_conforming() { self.registers.cpl } else { attributes.dpl() };
-        let descriptor = self.mark_accessed(bus, selector, descriptor)?;
-        Ok((descriptor.segment(selector), cpl))
+    if !attributes.is_present() {
+        return Err(Stop::exception_with(
+            exception::SEGMENT_NOT_PRESENT,
+            code_of(selector) | external,
+        ));
     }
+    let cpl = if attributes.is_conforming() { cpu.registers.cpl } else { attributes.dpl() };
+    let descriptor = descriptor::mark_accessed(cpu, bus, selector, descriptor)?;
+    Ok((descriptor.segment(selector), cpl))
+}
 
-    fn deliver_protected(&mut self, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
-        let gate = self.gate(bus, event, 8)?;
-        let kind = gate.attributes().kind();
-        if kind == system::TASK_GATE {
-            return self.deliver_by_task(bus, event, gate.gate_selector());
-        }
-        let external = event.origin.external_bit();
-        let (code, cpl) = self.handler_segment(bus, gate.gate_selector(), external)?;
-        let from_virtual = self.registers.is_virtual_8086();
-        if from_virtual && cpl != 0 {
-            let code = code_of(gate.gate_selector()) | external;
-            return Err(Stop::exception_with(exception::GENERAL_PROTECTION, code));
-        }
-        let is_32_bit = kind & 8 != 0;
-        let slot = if is_32_bit { 4 } else { 2 };
-        let offset =
-            if is_32_bit { gate.gate_offset() } else { gate.gate_offset() & 0xFFFF } as u64;
-        if offset > code.limit as u64 {
-            return Err(Stop::exception_with(exception::GENERAL_PROTECTION, external));
-        }
-        let switches = cpl < self.registers.cpl || from_virtual;
-        let mut frame = if switches {
-            self.inner_frame(bus, cpl, slot, external)?
-        } else {
-            self.present_frame(slot)
-        };
-        if from_virtual {
-            use SegmentRegister::{Ds, Es, Fs, Gs};
-            for register in [Gs, Fs, Ds, Es] {
-                let selector = self.registers.segments[register].selector as u64;
-                self.push_frame(bus, &mut frame, selector)?;
-            }
-        }
-        if switches {
-            let (ss, sp) = (
-                self.registers.segments[SegmentRegister::Ss].selector as u64,
-                self.registers.gpr[RSP],
-            );
-            self.push_frame(bus, &mut frame, ss)?;
-            self.push_frame(bus, &mut frame, sp)?;
-        }
-        self.push_return(bus, &mut frame, event)?;
-        self.enter_handler(&frame, code, cpl, offset, kind & 1 == 0, switches);
-        if from_virtual {
-            for register in
-                [SegmentRegister::Es, SegmentRegister::Ds, SegmentRegister::Fs, SegmentRegister::Gs]
-            {
-                self.registers.set_segment(register, null_segment(0));
-            }
-        }
-        Ok(())
+fn deliver_protected(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
+    let gate = gate(cpu, bus, event, 8)?;
+    let kind = gate.attributes().kind();
+    if kind == system::TASK_GATE {
+        return task::deliver_by_task(cpu, bus, event, gate.gate_selector());
     }
-
-    fn push_return(
-        &mut self,
-        bus: &mut Bus<'_>,
-        frame: &mut Frame,
-        event: Event,
-    ) -> Result<(), Stop> {
-        let is_fault = event.origin == Origin::Exception
-            && !matches!(event.vector, exception::DEBUG | exception::DOUBLE_FAULT);
-        let resume = if is_fault { rflags::RF } else { 0 };
-        let flags = self.registers.flags.bits() | resume;
-        let cs = self.registers.segments[SegmentRegister::Cs].selector as u64;
-        let ip = self.registers.ip;
-        for value in [flags, cs, ip] {
-            self.push_frame(bus, frame, value)?;
-        }
-        match event.error {
-            Some(error) => self.push_frame(bus, frame, error as u64),
-            None => Ok(()),
+    let external = event.origin.external_bit();
+    let (code, cpl) = handler_segment(cpu, bus, gate.gate_selector(), external)?;
+    let from_virtual = cpu.registers.is_virtual_8086();
+    if from_virtual && cpl != 0 {
+        let code = code_of(gate.gate_selector()) | external;
+        return Err(Stop::exception_with(exception::GENERAL_PROTECTION, code));
+    }
+    let is_32_bit = kind & 8 != 0;
+    let slot = if is_32_bit { 4 } else { 2 };
+    let offset = if is_32_bit { gate.gate_offset() } else { gate.gate_offset() & 0xFFFF } as u64;
+    if offset > code.limit as u64 {
+        return Err(Stop::exception_with(exception::GENERAL_PROTECTION, external));
+    }
+    let switches = cpl < cpu.registers.cpl || from_virtual;
+    let mut frame = if switches {
+        inner_frame(cpu, bus, cpl, slot, external)?
+    } else {
+        cpu.registers.present_frame(slot)
+    };
+    if from_virtual {
+        use SegmentRegister::{Ds, Es, Fs, Gs};
+        for register in [Gs, Fs, Ds, Es] {
+            let selector = cpu.registers.segments[register].selector as u64;
+            push_frame(cpu, bus, &mut frame, selector)?;
         }
     }
-
-    /// Commits the transfer to the handler.
-    fn enter_handler(
-        &mut self,
-        frame: &Frame,
-        code: Segment,
-        cpl: u8,
-        offset: u64,
-        is_interrupt_gate: bool,
-        switches: bool,
-    ) {
-        if switches {
-            self.registers.set_segment(SegmentRegister::Ss, frame.segment);
-            self.registers.gpr[RSP] = frame.pointer & frame.mask;
-        } else {
-            self.registers.gpr[RSP] =
-                self.registers.gpr[RSP] & !frame.mask | frame.pointer & frame.mask;
-        }
-        let mut cleared = rflags::TF | rflags::NT | rflags::RF | rflags::VM;
-        if is_interrupt_gate {
-            cleared |= rflags::IF;
-        }
-        self.write_flags(0, cleared);
-        self.set_code_segment(code, cpl);
-        self.registers.ip = offset;
-    }
-
-    fn deliver_long(&mut self, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
-        let external = event.origin.external_bit();
-        let gate = self.gate(bus, event, 16)?;
-        let at = self.control.idtr.base.wrapping_add(event.vector as u64 * 16 + 8);
-        let upper = self.read_system(bus, at, 8)?;
-        let offset = gate.gate_offset() as u64 | upper << 32;
-        let (code, cpl) = self.handler_segment(bus, gate.gate_selector(), external)?;
-        let stack_index = gate.gate_count() & 7;
-        let switches = cpl < self.registers.cpl;
-        let pointer = if stack_index != 0 {
-            self.task_pointer(bus, 0x24 + 8 * (stack_index as u64 - 1), external)?
-        } else if switches {
-            self.task_pointer(bus, 4 + 8 * cpl as u64, external)?
-        } else {
-            self.registers.gpr[RSP]
-        };
+    if switches {
         let (ss, sp) =
-            (self.registers.segments[SegmentRegister::Ss].selector as u64, self.registers.gpr[RSP]);
-        let mut frame = Frame {
-            segment: null_segment(cpl as u16),
-            pointer: pointer & !15,
-            mask: u64::MAX,
-            slot: 8,
-            set: if cpl == 3 { sets::USER } else { sets::SUPERVISOR },
-            is_long: true,
-        };
-        self.push_frame(bus, &mut frame, ss)?;
-        self.push_frame(bus, &mut frame, sp)?;
-        self.push_return(bus, &mut frame, event)?;
-        if (offset as i64) << 16 >> 16 != offset as i64 {
-            return Err(Stop::exception_with(exception::GENERAL_PROTECTION, external));
-        }
-        let is_interrupt = gate.attributes().kind() == system::INTERRUPT_GATE32;
-        let keeps_stack_segment = !switches;
-        let old_ss = self.registers.segments[SegmentRegister::Ss];
-        self.enter_handler(&frame, code, cpl, offset, is_interrupt, true);
-        if keeps_stack_segment {
-            self.registers.set_segment(SegmentRegister::Ss, old_ss);
-        }
-        Ok(())
+            (cpu.registers.segments[SegmentRegister::Ss].selector as u64, cpu.registers.gpr[RSP]);
+        push_frame(cpu, bus, &mut frame, ss)?;
+        push_frame(cpu, bus, &mut frame, sp)?;
     }
-
-    /// A stack pointer from the 64-bit TSS.
-    fn task_pointer(&mut self, bus: &mut Bus<'_>, offset: u64, external: u32) -> Result<u64, Stop> {
-        if offset + 7 > self.control.tr.limit as u64 {
-            return Err(Stop::exception_with(
-                exception::INVALID_TSS,
-                code_of(self.control.tr.selector) | external,
-            ));
+    push_return(cpu, bus, &mut frame, event)?;
+    enter_handler(cpu, &frame, code, cpl, offset, kind & 1 == 0, switches);
+    if from_virtual {
+        for register in
+            [SegmentRegister::Es, SegmentRegister::Ds, SegmentRegister::Fs, SegmentRegister::Gs]
+        {
+            cpu.registers.set_segment(register, null_segment(0));
         }
-        let pointer = self.read_system(bus, self.control.tr.base.wrapping_add(offset), 8)?;
-        if (pointer as i64) << 16 >> 16 != pointer as i64 {
-            return Err(Stop::exception_with(exception::STACK, external));
-        }
-        Ok(pointer)
     }
+    Ok(())
+}
 
+fn push_return(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    frame: &mut Frame,
+    event: Event,
+) -> Result<(), Stop> {
+    let is_fault = event.origin == Origin::Exception
+        && !matches!(event.vector, exception::DEBUG | exception::DOUBLE_FAULT);
+    let resume = if is_fault { rflags::RF } else { 0 };
+    let flags = cpu.registers.flags.bits() | resume;
+    let cs = cpu.registers.segments[SegmentRegister::Cs].selector as u64;
+    let ip = cpu.registers.ip;
+    for value in [flags, cs, ip] {
+        push_frame(cpu, bus, frame, value)?;
+    }
+    match event.error {
+        Some(error) => push_frame(cpu, bus, frame, error as u64),
+        None => Ok(()),
+    }
+}
+
+/// Commits the transfer to the handler.
+fn enter_handler(
+    cpu: &mut Cpu,
+    frame: &Frame,
+    code: Segment,
+    cpl: u8,
+    offset: u64,
+    is_interrupt_gate: bool,
+    switches: bool,
+) {
+    if switches {
+        cpu.registers.set_segment(SegmentRegister::Ss, frame.segment);
+        cpu.registers.gpr[RSP] = frame.pointer & frame.mask;
+    } else {
+        cpu.registers.gpr[RSP] = cpu.registers.gpr[RSP] & !frame.mask | frame.pointer & frame.mask;
+    }
+    let mut cleared = rflags::TF | rflags::NT | rflags::RF | rflags::VM;
+    if is_interrupt_gate {
+        cleared |= rflags::IF;
+    }
+    stack::write_flags(cpu, 0, cleared);
+    descriptor::set_code_segment(cpu, code, cpl);
+    cpu.registers.ip = offset;
+}
+
+fn deliver_long(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
+    let external = event.origin.external_bit();
+    let gate = gate(cpu, bus, event, 16)?;
+    let at = cpu.control.idtr.base.wrapping_add(event.vector as u64 * 16 + 8);
+    let upper = cpu.read_system(bus, at, 8)?;
+    let offset = gate.gate_offset() as u64 | upper << 32;
+    let (code, cpl) = handler_segment(cpu, bus, gate.gate_selector(), external)?;
+    let stack_index = gate.gate_count() & 7;
+    let switches = cpl < cpu.registers.cpl;
+    let pointer = if stack_index != 0 {
+        task_pointer(cpu, bus, 0x24 + 8 * (stack_index as u64 - 1), external)?
+    } else if switches {
+        task_pointer(cpu, bus, 4 + 8 * cpl as u64, external)?
+    } else {
+        cpu.registers.gpr[RSP]
+    };
+    let (ss, sp) =
+        (cpu.registers.segments[SegmentRegister::Ss].selector as u64, cpu.registers.gpr[RSP]);
+    let mut frame = Frame {
+        segment: null_segment(cpl as u16),
+        pointer: pointer & !15,
+        mask: u64::MAX,
+        slot: 8,
+        set: if cpl == 3 { sets::USER } else { sets::SUPERVISOR },
+        is_long: true,
+    };
+    push_frame(cpu, bus, &mut frame, ss)?;
+    push_frame(cpu, bus, &mut frame, sp)?;
+    push_return(cpu, bus, &mut frame, event)?;
+    if (offset as i64) << 16 >> 16 != offset as i64 {
+        return Err(Stop::exception_with(exception::GENERAL_PROTECTION, external));
+    }
+    let is_interrupt = gate.attributes().kind() == system::INTERRUPT_GATE32;
+    let keeps_stack_segment = !switches;
+    let old_ss = cpu.registers.segments[SegmentRegister::Ss];
+    enter_handler(cpu, &frame, code, cpl, offset, is_interrupt, true);
+    if keeps_stack_segment {
+        cpu.registers.set_segment(SegmentRegister::Ss, old_ss);
+    }
+    Ok(())
+}
+
+/// A stack pointer from the 64-bit TSS.
+fn task_pointer(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u64, external: u32) -> Result<u64, Stop> {
+    if offset + 7 > cpu.control.tr.limit as u64 {
+        return Err(Stop::exception_with(
+            exception::INVALID_TSS,
+            code_of(cpu.control.tr.selector) | external,
+        ));
+    }
+    let pointer = cpu.read_system(bus, cpu.control.tr.base.wrapping_add(offset), 8)?;
+    if (pointer as i64) << 16 >> 16 != pointer as i64 {
+        return Err(Stop::exception_with(exception::STACK, external));
+    }
+    Ok(pointer)
+}
+
+/// The stack of an inner privilege level, from the TSS.
+fn inner_frame(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    cpl: u8,
+    slot: u64,
+    external: u32,
+) -> Result<Frame, Stop> {
+    let (selector, pointer) = inner_stack(cpu, bus, cpl, external)?;
+    let segment = inner_stack_segment(cpu, bus, selector, cpl, external)?;
+    let mask = if segment.attributes.is_big() { 0xFFFF_FFFF } else { 0xFFFF };
+    let set = if cpl == 3 { sets::USER } else { sets::SUPERVISOR };
+    Ok(Frame { segment, pointer, mask, slot, set, is_long: false })
+}
+
+/// SS and ESP (or SP) of a privilege level in the legacy TSS.
+pub(super) fn inner_stack(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    cpl: u8,
+    external: u32,
+) -> Result<(u16, u64), Stop> {
+    let is_32_bit = cpu.control.tr.attributes.kind() & 8 != 0;
+    let (at, size) = if is_32_bit { (4 + 8 * cpl as u64, 4) } else { (2 + 4 * cpl as u64, 2) };
+    if at + size as u64 + 1 > cpu.control.tr.limit as u64 {
+        return Err(Stop::exception_with(
+            exception::INVALID_TSS,
+            code_of(cpu.control.tr.selector) | external,
+        ));
+    }
+    let place = cpu.control.tr.base.wrapping_add(at);
+    let pointer = cpu.read_system(bus, place, size)?;
+    let selector = cpu.read_system(bus, place.wrapping_add(size as u64), 2)? as u16;
+    Ok((selector, pointer))
+}
+
+/// A stack segment named by a TSS: #TS if it does not fit.
+pub(super) fn inner_stack_segment(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    selector: u16,
+    cpl: u8,
+    external: u32,
+) -> Result<Segment, Stop> {
+    let bad = Stop::exception_with(exception::INVALID_TSS, code_of(selector) | external);
+    if is_null(selector) {
+        return Err(Stop::exception_with(exception::INVALID_TSS, external));
+    }
+    let descriptor = descriptor::descriptor(cpu, bus, selector, bad)?;
+    let attributes = descriptor.attributes();
+    if rpl(selector) != cpl || attributes.dpl() != cpl || !attributes.is_writable_data() {
+        return Err(bad);
+    }
+    if !attributes.is_present() {
+        return Err(Stop::exception_with(exception::STACK, code_of(selector) | external));
+    }
+    Ok(descriptor::mark_accessed(cpu, bus, selector, descriptor)?.segment(selector))
+}
+
+fn push_frame(cpu: &mut Cpu, bus: &mut Bus<'_>, frame: &mut Frame, value: u64) -> Result<(), Stop> {
+    let pointer = frame.pointer.wrapping_sub(frame.slot) & frame.mask;
+    let linear = if frame.is_long {
+        pointer
+    } else {
+        if !crate::memory::within_limit(&frame.segment, pointer, frame.slot) {
+            return Err(Stop::STACK);
+        }
+        frame.segment.base.wrapping_add(pointer) & 0xFFFF_FFFF
+    };
+    let size = frame.slot as usize;
+    let place = cpu.locate_for(bus, linear, size, Access::Write, frame.set)?;
+    cpu.write_place(bus, place, value);
+    frame.pointer = frame.pointer & !frame.mask | pointer;
+    Ok(())
+}
+
+/// Takes an interrupt of the local APIC or the 8259s.
+pub(crate) fn take_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>, vector: u8) -> Result<(), Stop> {
+    let happening = Happening::Interrupt { vector: Vector(vector), ip: cpu.registers.ip };
+    bus.platform.record(cpu.visit(), happening);
+    raise(cpu, bus, Event { vector, error: None, origin: Origin::External })
+}
+
+/// Delivers an exception that an instruction raised; `cpu.ip` is what is to be pushed.
+pub(crate) fn raise_exception(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    vector: u8,
+    error: Option<u32>,
+) -> Result<(), Stop> {
+    let happening =
+        Happening::Exception { vector, error: error.unwrap_or(0), ip: cpu.registers.ip };
+    bus.platform.record(cpu.visit(), happening);
+    raise(cpu, bus, Event { vector, error, origin: Origin::Exception })
+}
+
+pub(crate) fn take_nmi(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
+    let has_another = std::mem::take(&mut cpu.pending.second_nmi);
+    cpu.pending.attention.set(Attention::NMI, has_another);
+    cpu.pending.nmi_blocked = true;
+    raise(cpu, bus, Event { vector: exception::NMI, error: None, origin: Origin::External })
+}
+
+/// Delivers INT n and kin; `cpu.ip` is the instruction after it. A fault on the way is
+/// reported at the instruction itself.
+pub(crate) fn raise_software(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
+    let next = cpu.registers.ip;
+    let this = next.wrapping_sub(cpu.pending.software_length);
+    cpu.software_arrives(event, this)?;
+    cpu.pending.delivering = Some(event);
+    let result = deliver(cpu, bus, event);
+    let Err(stop) = result else {
+        cpu.pending.delivering = None;
+        branch_record::record_event(cpu, event.vector, this);
+        return Ok(());
+    };
+    cpu.registers.ip = this;
+    match stop.kind() {
+        Kind::Exception { vector, error, .. } => raise_exception(cpu, bus, vector, error),
+        _ => {
+            cpu.report_next_ip(next);
+            Err(stop)
+        }
+    }
+}
+
+impl Registers {
     /// The stack in use.
     fn present_frame(&self, slot: u64) -> Frame {
         Frame {
-            segment: self.registers.segments[SegmentRegister::Ss],
-            pointer: self.registers.gpr[RSP],
-            mask: self.registers.stack_mask(false),
+            segment: self.segments[SegmentRegister::Ss],
+            pointer: self.gpr[RSP],
+            mask: self.stack_mask(false),
             slot,
-            set: if self.registers.cpl == 3 { sets::USER } else { sets::SUPERVISOR },
+            set: if self.cpl == 3 { sets::USER } else { sets::SUPERVISOR },
             is_long: false,
-        }
-    }
-
-    /// The stack of an inner privilege level, from the TSS.
-    fn inner_frame(
-        &mut self,
-        bus: &mut Bus<'_>,
-        cpl: u8,
-        slot: u64,
-        external: u32,
-    ) -> Result<Frame, Stop> {
-        let (selector, pointer) = self.inner_stack(bus, cpl, external)?;
-        let segment = self.inner_stack_segment(bus, selector, cpl, external)?;
-        let mask = if segment.attributes.is_big() { 0xFFFF_FFFF } else { 0xFFFF };
-        let set = if cpl == 3 { sets::USER } else { sets::SUPERVISOR };
-        Ok(Frame { segment, pointer, mask, slot, set, is_long: false })
-    }
-
-    /// SS and ESP (or SP) of a privilege level in the legacy TSS.
-    pub(super) fn inner_stack(
-        &mut self,
-        bus: &mut Bus<'_>,
-        cpl: u8,
-        external: u32,
-    ) -> Result<(u16, u64), Stop> {
-        let is_32_bit = self.control.tr.attributes.kind() & 8 != 0;
-        let (at, size) = if is_32_bit { (4 + 8 * cpl as u64, 4) } else { (2 + 4 * cpl as u64, 2) };
-        if at + size as u64 + 1 > self.control.tr.limit as u64 {
-            return Err(Stop::exception_with(
-                exception::INVALID_TSS,
-                code_of(self.control.tr.selector) | external,
-            ));
-        }
-        let place = self.control.tr.base.wrapping_add(at);
-        let pointer = self.read_system(bus, place, size)?;
-        let selector = self.read_system(bus, place.wrapping_add(size as u64), 2)? as u16;
-        Ok((selector, pointer))
-    }
-
-    /// A stack segment named by a TSS: #TS if it does not fit.
-    pub(super) fn inner_stack_segment(
-        &mut self,
-        bus: &mut Bus<'_>,
-        selector: u16,
-        cpl: u8,
-        external: u32,
-    ) -> Result<Segment, Stop> {
-        let bad = Stop::exception_with(exception::INVALID_TSS, code_of(selector) | external);
-        if is_null(selector) {
-            return Err(Stop::exception_with(exception::INVALID_TSS, external));
-        }
-        let descriptor = self.descriptor(bus, selector, bad)?;
-        let attributes = descriptor.attributes();
-        if rpl(selector) != cpl || attributes.dpl() != cpl || !attributes.is_writable_data() {
-            return Err(bad);
-        }
-        if !attributes.is_present() {
-            return Err(Stop::exception_with(exception::STACK, code_of(selector) | external));
-        }
-        Ok(self.mark_accessed(bus, selector, descriptor)?.segment(selector))
-    }
-
-    fn push_frame(&mut self, bus: &mut Bus<'_>, frame: &mut Frame, value: u64) -> Result<(), Stop> {
-        let pointer = frame.pointer.wrapping_sub(frame.slot) & frame.mask;
-        let linear = if frame.is_long {
-            pointer
-        } else {
-            if !crate::memory::within_limit(&frame.segment, pointer, frame.slot) {
-                return Err(Stop::STACK);
-            }
-            frame.segment.base.wrapping_add(pointer) & 0xFFFF_FFFF
-        };
-        let size = frame.slot as usize;
-        let place = self.locate_for(bus, linear, size, Access::Write, frame.set)?;
-        self.write_place(bus, place, value);
-        frame.pointer = frame.pointer & !frame.mask | pointer;
-        Ok(())
-    }
-
-    /// Takes an interrupt of the local APIC or the 8259s.
-    pub(crate) fn take_interrupt(&mut self, bus: &mut Bus<'_>, vector: u8) -> Result<(), Stop> {
-        let happening = Happening::Interrupt { vector: Vector(vector), ip: self.registers.ip };
-        bus.platform.record(self.visit(), happening);
-        self.raise(bus, Event { vector, error: None, origin: Origin::External })
-    }
-
-    /// Delivers an exception that an instruction raised; `self.ip` is what is to be pushed.
-    pub(crate) fn raise_exception(
-        &mut self,
-        bus: &mut Bus<'_>,
-        vector: u8,
-        error: Option<u32>,
-    ) -> Result<(), Stop> {
-        let happening =
-            Happening::Exception { vector, error: error.unwrap_or(0), ip: self.registers.ip };
-        bus.platform.record(self.visit(), happening);
-        self.raise(bus, Event { vector, error, origin: Origin::Exception })
-    }
-
-    pub(crate) fn take_nmi(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        let has_another = std::mem::take(&mut self.pending.second_nmi);
-        self.pending.attention.set(Attention::NMI, has_another);
-        self.pending.nmi_blocked = true;
-        self.raise(bus, Event { vector: exception::NMI, error: None, origin: Origin::External })
-    }
-
-    /// Delivers INT n and kin; `self.ip` is the instruction after it. A fault on the way is
-    /// reported at the instruction itself.
-    pub(crate) fn raise_software(&mut self, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
-        let next = self.registers.ip;
-        let this = next.wrapping_sub(self.pending.software_length);
-        self.software_arrives(event, this)?;
-        self.pending.delivering = Some(event);
-        let result = self.deliver(bus, event);
-        let Err(stop) = result else {
-            self.pending.delivering = None;
-            self.record_event(event.vector, this);
-            return Ok(());
-        };
-        self.registers.ip = this;
-        match stop.kind() {
-            Kind::Exception { vector, error, .. } => self.raise_exception(bus, vector, error),
-            _ => {
-                self.report_next_ip(next);
-                Err(stop)
-            }
         }
     }
 }

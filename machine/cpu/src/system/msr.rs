@@ -3,9 +3,13 @@
 //! Unknown registers raise #GP, which kernels expect and handle; those that only firmware or
 //! errata work-arounds use read zero and ignore writes, and are listed as such.
 
+use crate::CpuModel;
 use crate::guest::Written;
 use crate::state::Control;
 use crate::state::msr::{BANKS, misc_enable};
+use crate::system::branch_record;
+use crate::system::control;
+use crate::system::local_apic;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::cpuid::Feature;
 use arch::msr::{self, ArchCapabilities, PlatformInfo};
@@ -71,188 +75,170 @@ fn fixed_mtrr(number: u32) -> Option<usize> {
     }
 }
 
-impl Cpu {
-    pub(crate) fn read_msr(&mut self, bus: &mut Bus<'_>, number: u32) -> Result<u64, Stop> {
-        if let Some(value) = self.read_virtualization_msr(bus, number) {
-            return value;
-        }
-        if (msr::X2APIC_FIRST..=msr::X2APIC_LAST).contains(&number) {
-            return self.apic_read_msr(number);
-        }
-        let has = |feature| self.model.has(feature);
-        Ok(match number {
-            msr::TSC => self.guest_tsc(),
-            msr::APIC_BASE => self.apic.base(),
-            msr::TSC_ADJUST if has(Feature::TscAdjust) => self.control.msr.tsc_adjust,
-            msr::BIOS_SIGN_ID => {
-                self.control.msr.microcode | u64::from(self.model.microcode()) << 32
-            }
-            msr::PLATFORM_ID if !self.model.is_amd() => 0,
-            msr::MISC_ENABLE if !self.model.is_amd() => self.control.msr.misc_enable,
-            msr::PLATFORM_INFO if !self.model.is_amd() => self.platform_info().into_bits(),
-            // No firmware handles any here.
-            msr::SMI_COUNT if !self.model.is_amd() => 0,
-            msr::ARCH_CAPABILITIES if has(Feature::ArchCapabilities) => {
-                ArchCapabilities::NOT_SPECULATING.bits()
-            }
-            msr::MTRR_CAP => 0x508,
-            msr::SYSENTER_CS => self.control.syscall.sysenter_cs,
-            msr::SYSENTER_ESP => self.control.syscall.sysenter_esp,
-            msr::SYSENTER_EIP => self.control.syscall.sysenter_eip,
-            msr::MCG_CAP => 0x100 | BANKS as u64,
-            msr::MCG_STATUS => self.control.msr.mcg_status,
-            msr::MCG_CTL => self.control.msr.mcg_ctl,
-            msr::DEBUG_CTL => self.control.msr.debug_ctl,
-            msr::LAST_BRANCH_FROM => self.control.msr.branch_records.branch_from,
-            msr::LAST_BRANCH_TO => self.control.msr.branch_records.branch_to,
-            msr::LAST_INT_FROM => self.control.msr.branch_records.exception_from,
-            msr::LAST_INT_TO => self.control.msr.branch_records.exception_to,
-            msr::PAT => self.control.msr.pat,
-            msr::MTRR_DEF_TYPE => self.control.msr.mtrr_default,
-            0x200..=0x20F => self.control.msr.mtrr_variable[(number - 0x200) as usize],
-            0x400..=0x41B => {
-                let at = (number - 0x400) as usize;
-                self.control.msr.machine_check[at / 4][at % 4]
-            }
-            msr::TSC_DEADLINE if has(Feature::TscDeadline) => self.apic.tsc_deadline(),
-            msr::XSS if has(Feature::Xsaves) => self.control.msr.xss,
-            msr::EFER => self.control.efer.bits(),
-            msr::STAR => self.control.syscall.star,
-            msr::LSTAR => self.control.syscall.lstar,
-            msr::CSTAR => self.control.syscall.cstar,
-            msr::SFMASK => self.control.syscall.sfmask,
-            msr::FS_BASE => self.registers.segments[SegmentRegister::Fs].base,
-            msr::GS_BASE => self.registers.segments[SegmentRegister::Gs].base,
-            msr::KERNEL_GS_BASE => self.control.syscall.kernel_gs_base,
-            msr::TSC_AUX if has(Feature::Rdtscp) => self.control.msr.tsc_aux,
-            msr::SYSCFG if self.model.is_amd() => self.control.msr.syscfg,
-            msr::HWCR if self.model.is_amd() => self.control.msr.hwcr,
-            0xC001_1020 if self.model.is_amd() => self.control.msr.ls_cfg,
-            0xC001_1029 if self.model.is_amd() => self.control.msr.de_cfg,
-            _ if fixed_mtrr(number).is_some() => {
-                self.control.msr.mtrr_fixed[fixed_mtrr(number).unwrap_or(0)]
-            }
-            _ if self.model.is_amd() && is_inert(number) => 0,
-            _ if !self.model.is_amd() && is_inert_intel(number) => 0,
-            _ if self.model.is_amd() => {
-                let at = performance(number).ok_or(Stop::GENERAL_PROTECTION)?;
-                self.control.msr.performance[at]
-            }
-            _ => return Err(Stop::GENERAL_PROTECTION),
-        })
+pub(crate) fn read_msr(cpu: &mut Cpu, bus: &mut Bus<'_>, number: u32) -> Result<u64, Stop> {
+    if let Some(value) = cpu.read_virtualization_msr(bus, number) {
+        return value;
     }
+    if (msr::X2APIC_FIRST..=msr::X2APIC_LAST).contains(&number) {
+        return local_apic::apic_read_msr(cpu, number);
+    }
+    let has = |feature| cpu.model.has(feature);
+    Ok(match number {
+        msr::TSC => cpu.guest_tsc(),
+        msr::APIC_BASE => cpu.apic.base(),
+        msr::TSC_ADJUST if has(Feature::TscAdjust) => cpu.control.msr.tsc_adjust,
+        msr::BIOS_SIGN_ID => cpu.control.msr.microcode | u64::from(cpu.model.microcode()) << 32,
+        msr::PLATFORM_ID if !cpu.model.is_amd() => 0,
+        msr::MISC_ENABLE if !cpu.model.is_amd() => cpu.control.msr.misc_enable,
+        msr::PLATFORM_INFO if !cpu.model.is_amd() => cpu.model.platform_info().into_bits(),
+        // No firmware handles any here.
+        msr::SMI_COUNT if !cpu.model.is_amd() => 0,
+        msr::ARCH_CAPABILITIES if has(Feature::ArchCapabilities) => {
+            ArchCapabilities::NOT_SPECULATING.bits()
+        }
+        msr::MTRR_CAP => 0x508,
+        msr::SYSENTER_CS => cpu.control.syscall.sysenter_cs,
+        msr::SYSENTER_ESP => cpu.control.syscall.sysenter_esp,
+        msr::SYSENTER_EIP => cpu.control.syscall.sysenter_eip,
+        msr::MCG_CAP => 0x100 | BANKS as u64,
+        msr::MCG_STATUS => cpu.control.msr.mcg_status,
+        msr::MCG_CTL => cpu.control.msr.mcg_ctl,
+        msr::DEBUG_CTL => cpu.control.msr.debug_ctl,
+        msr::LAST_BRANCH_FROM => cpu.control.msr.branch_records.branch_from,
+        msr::LAST_BRANCH_TO => cpu.control.msr.branch_records.branch_to,
+        msr::LAST_INT_FROM => cpu.control.msr.branch_records.exception_from,
+        msr::LAST_INT_TO => cpu.control.msr.branch_records.exception_to,
+        msr::PAT => cpu.control.msr.pat,
+        msr::MTRR_DEF_TYPE => cpu.control.msr.mtrr_default,
+        0x200..=0x20F => cpu.control.msr.mtrr_variable[(number - 0x200) as usize],
+        0x400..=0x41B => {
+            let at = (number - 0x400) as usize;
+            cpu.control.msr.machine_check[at / 4][at % 4]
+        }
+        msr::TSC_DEADLINE if has(Feature::TscDeadline) => cpu.apic.tsc_deadline(),
+        msr::XSS if has(Feature::Xsaves) => cpu.control.msr.xss,
+        msr::EFER => cpu.control.efer.bits(),
+        msr::STAR => cpu.control.syscall.star,
+        msr::LSTAR => cpu.control.syscall.lstar,
+        msr::CSTAR => cpu.control.syscall.cstar,
+        msr::SFMASK => cpu.control.syscall.sfmask,
+        msr::FS_BASE => cpu.registers.segments[SegmentRegister::Fs].base,
+        msr::GS_BASE => cpu.registers.segments[SegmentRegister::Gs].base,
+        msr::KERNEL_GS_BASE => cpu.control.syscall.kernel_gs_base,
+        msr::TSC_AUX if has(Feature::Rdtscp) => cpu.control.msr.tsc_aux,
+        msr::SYSCFG if cpu.model.is_amd() => cpu.control.msr.syscfg,
+        msr::HWCR if cpu.model.is_amd() => cpu.control.msr.hwcr,
+        0xC001_1020 if cpu.model.is_amd() => cpu.control.msr.ls_cfg,
+        0xC001_1029 if cpu.model.is_amd() => cpu.control.msr.de_cfg,
+        _ if fixed_mtrr(number).is_some() => {
+            cpu.control.msr.mtrr_fixed[fixed_mtrr(number).unwrap_or(0)]
+        }
+        _ if cpu.model.is_amd() && is_inert(number) => 0,
+        _ if !cpu.model.is_amd() && is_inert_intel(number) => 0,
+        _ if cpu.model.is_amd() => {
+            let at = performance(number).ok_or(Stop::GENERAL_PROTECTION)?;
+            cpu.control.msr.performance[at]
+        }
+        _ => return Err(Stop::GENERAL_PROTECTION),
+    })
+}
 
-    /// The bus clock of these parts is 100 MHz. Neither power nor ratios can be set.
-    fn platform_info(&self) -> PlatformInfo {
-        const BUS_HERTZ: u64 = 100_000_000;
-        let ratio = (self.model.tsc_hertz() + BUS_HERTZ / 2) / BUS_HERTZ;
-        PlatformInfo::new().with_base_ratio(ratio as u8).with_efficient_ratio(EFFICIENT_RATIO)
+pub(crate) fn write_msr(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    number: u32,
+    value: u64,
+) -> Result<(), Stop> {
+    if let Some(result) = cpu.write_virtualization_msr(bus, number, value) {
+        return result;
     }
+    if (msr::X2APIC_FIRST..=msr::X2APIC_LAST).contains(&number) {
+        return local_apic::apic_write_msr(cpu, bus, number, value);
+    }
+    let canonical = if is_canonical(value) { Ok(value) } else { Err(Stop::GENERAL_PROTECTION) };
+    match number {
+        msr::TSC => {
+            let change = value.wrapping_sub(cpu.tsc());
+            cpu.tsc_offset = cpu.tsc_offset.wrapping_add(change);
+            cpu.control.msr.tsc_adjust = cpu.control.msr.tsc_adjust.wrapping_add(change);
+        }
+        msr::TSC_ADJUST if cpu.model.has(Feature::TscAdjust) => {
+            let change = value.wrapping_sub(cpu.control.msr.tsc_adjust);
+            cpu.tsc_offset = cpu.tsc_offset.wrapping_add(change);
+            cpu.control.msr.tsc_adjust = value;
+        }
+        msr::APIC_BASE => {
+            let bits = cpu.model.physical_bits();
+            cpu.apic.write_base(value, cpu.clock, bits).map_err(|_| Stop::GENERAL_PROTECTION)?;
+            cpu.tlb.flush_all();
+            cpu.pending.attention |= Attention::INTERRUPT | Attention::TIMER;
+        }
+        msr::MISC_ENABLE if !cpu.model.is_amd() => {
+            let kept = cpu.control.msr.misc_enable & !misc_enable::WRITABLE;
+            cpu.control.msr.misc_enable = value & misc_enable::WRITABLE | kept;
+        }
+        msr::BIOS_SIGN_ID => {}
+        msr::SYSENTER_CS => cpu.control.syscall.sysenter_cs = value & 0xFFFF_FFFF,
+        msr::SYSENTER_ESP => cpu.control.syscall.sysenter_esp = canonical?,
+        msr::SYSENTER_EIP => cpu.control.syscall.sysenter_eip = canonical?,
+        msr::MCG_STATUS => cpu.control.msr.mcg_status = value,
+        msr::MCG_CTL => cpu.control.msr.mcg_ctl = value,
+        msr::DEBUG_CTL => branch_record::write_debug_control(cpu, value),
+        msr::TSC_DEADLINE if cpu.model.has(Feature::TscDeadline) => {
+            local_apic::write_tsc_deadline(cpu, value);
+        }
+        msr::XSS if cpu.model.has(Feature::Xsaves) && value == 0 => cpu.control.msr.xss = value,
+        msr::EFER => {
+            control::write_efer(cpu, value)?;
+            cpu.after_write(Written::Efer);
+        }
+        msr::STAR => cpu.control.syscall.star = value,
+        msr::LSTAR => cpu.control.syscall.lstar = canonical?,
+        msr::CSTAR => cpu.control.syscall.cstar = canonical?,
+        msr::SFMASK => cpu.control.syscall.sfmask = value & 0xFFFF_FFFF,
+        msr::FS_BASE | msr::GS_BASE => {
+            let is_fs = number == msr::FS_BASE;
+            let register = if is_fs { SegmentRegister::Fs } else { SegmentRegister::Gs };
+            cpu.registers.set_segment_base(register, canonical?);
+        }
+        msr::KERNEL_GS_BASE => cpu.control.syscall.kernel_gs_base = canonical?,
+        msr::TSC_AUX if cpu.model.has(Feature::Rdtscp) => {
+            cpu.control.msr.tsc_aux = value & 0xFFFF_FFFF;
+        }
+        msr::SYSCFG if cpu.model.is_amd() => cpu.control.msr.syscfg = value & 0x007C_0000,
+        msr::HWCR if cpu.model.is_amd() => cpu.control.msr.hwcr = value & 0x0100_0000 | 1 << 24,
+        0xC001_1020 if cpu.model.is_amd() => cpu.control.msr.ls_cfg = value,
+        0xC001_1029 if cpu.model.is_amd() => cpu.control.msr.de_cfg = value,
+        _ if cpu.control.write_memory_type(number, value)? => {}
+        _ if write_machine_check(cpu, number, value)? => {}
+        _ if cpu.model.is_amd() && is_inert(number) => {}
+        _ if !cpu.model.is_amd() && is_inert_intel(number) => {}
+        _ if cpu.model.is_amd() => {
+            let at = performance(number).ok_or(Stop::GENERAL_PROTECTION)?;
+            cpu.control.msr.performance[at] = if at % 2 == 1 { value & COUNTER } else { value };
+        }
+        _ => return Err(Stop::GENERAL_PROTECTION),
+    }
+    Ok(())
+}
 
-    pub(crate) fn write_msr(
-        &mut self,
-        bus: &mut Bus<'_>,
-        number: u32,
-        value: u64,
-    ) -> Result<(), Stop> {
-        if let Some(result) = self.write_virtualization_msr(bus, number, value) {
-            return result;
-        }
-        if (msr::X2APIC_FIRST..=msr::X2APIC_LAST).contains(&number) {
-            return self.apic_write_msr(bus, number, value);
-        }
-        let canonical = if is_canonical(value) { Ok(value) } else { Err(Stop::GENERAL_PROTECTION) };
-        match number {
-            msr::TSC => {
-                let change = value.wrapping_sub(self.tsc());
-                self.tsc_offset = self.tsc_offset.wrapping_add(change);
-                self.control.msr.tsc_adjust = self.control.msr.tsc_adjust.wrapping_add(change);
-            }
-            msr::TSC_ADJUST if self.model.has(Feature::TscAdjust) => {
-                let change = value.wrapping_sub(self.control.msr.tsc_adjust);
-                self.tsc_offset = self.tsc_offset.wrapping_add(change);
-                self.control.msr.tsc_adjust = value;
-            }
-            msr::APIC_BASE => {
-                let bits = self.model.physical_bits();
-                self.apic
-                    .write_base(value, self.clock, bits)
-                    .map_err(|_| Stop::GENERAL_PROTECTION)?;
-                self.tlb.flush_all();
-                self.pending.attention |= Attention::INTERRUPT | Attention::TIMER;
-            }
-            msr::MISC_ENABLE if !self.model.is_amd() => {
-                let kept = self.control.msr.misc_enable & !misc_enable::WRITABLE;
-                self.control.msr.misc_enable = value & misc_enable::WRITABLE | kept;
-            }
-            msr::BIOS_SIGN_ID => {}
-            msr::SYSENTER_CS => self.control.syscall.sysenter_cs = value & 0xFFFF_FFFF,
-            msr::SYSENTER_ESP => self.control.syscall.sysenter_esp = canonical?,
-            msr::SYSENTER_EIP => self.control.syscall.sysenter_eip = canonical?,
-            msr::MCG_STATUS => self.control.msr.mcg_status = value,
-            msr::MCG_CTL => self.control.msr.mcg_ctl = value,
-            msr::DEBUG_CTL => self.write_debug_control(value),
-            msr::TSC_DEADLINE if self.model.has(Feature::TscDeadline) => {
-                self.write_tsc_deadline(value);
-            }
-            msr::XSS if self.model.has(Feature::Xsaves) && value == 0 => {
-                self.control.msr.xss = value
-            }
-            msr::EFER => {
-                self.write_efer(value)?;
-                self.after_write(Written::Efer);
-            }
-            msr::STAR => self.control.syscall.star = value,
-            msr::LSTAR => self.control.syscall.lstar = canonical?,
-            msr::CSTAR => self.control.syscall.cstar = canonical?,
-            msr::SFMASK => self.control.syscall.sfmask = value & 0xFFFF_FFFF,
-            msr::FS_BASE | msr::GS_BASE => {
-                let is_fs = number == msr::FS_BASE;
-                let register = if is_fs { SegmentRegister::Fs } else { SegmentRegister::Gs };
-                self.registers.set_segment_base(register, canonical?);
-            }
-            msr::KERNEL_GS_BASE => self.control.syscall.kernel_gs_base = canonical?,
-            msr::TSC_AUX if self.model.has(Feature::Rdtscp) => {
-                self.control.msr.tsc_aux = value & 0xFFFF_FFFF;
-            }
-            msr::SYSCFG if self.model.is_amd() => self.control.msr.syscfg = value & 0x007C_0000,
-            msr::HWCR if self.model.is_amd() => {
-                self.control.msr.hwcr = value & 0x0100_0000 | 1 << 24
-            }
-            0xC001_1020 if self.model.is_amd() => self.control.msr.ls_cfg = value,
-            0xC001_1029 if self.model.is_amd() => self.control.msr.de_cfg = value,
-            _ if self.control.write_memory_type(number, value)? => {}
-            _ if self.write_machine_check(number, value)? => {}
-            _ if self.model.is_amd() && is_inert(number) => {}
-            _ if !self.model.is_amd() && is_inert_intel(number) => {}
-            _ if self.model.is_amd() => {
-                let at = performance(number).ok_or(Stop::GENERAL_PROTECTION)?;
-                self.control.msr.performance[at] =
-                    if at % 2 == 1 { value & COUNTER } else { value };
-            }
-            _ => return Err(Stop::GENERAL_PROTECTION),
-        }
-        Ok(())
+/// A status register takes only zero, unless HWCR lets software simulate errors.
+fn write_machine_check(cpu: &mut Cpu, number: u32, value: u64) -> Result<bool, Stop> {
+    if !(0x400..0x400 + 4 * BANKS as u32).contains(&number) {
+        return Ok(false);
     }
-
-    /// A status register takes only zero, unless HWCR lets software simulate errors.
-    fn write_machine_check(&mut self, number: u32, value: u64) -> Result<bool, Stop> {
-        if !(0x400..0x400 + 4 * BANKS as u32).contains(&number) {
-            return Ok(false);
-        }
-        let at = (number - 0x400) as usize;
-        let simulates = self.control.msr.hwcr & 1 << 18 != 0;
-        if at % 4 == 1 && value != 0 && !simulates {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        // What lies between all and none is undefined on Intel parts, whose successors refuse it.
-        // [SDM3 "IA32_MCi_CTL MSRs"]
-        if at.is_multiple_of(4) && !matches!(value, 0 | u64::MAX) && !self.model.is_amd() {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        self.control.msr.machine_check[at / 4][at % 4] = value;
-        Ok(true)
+    let at = (number - 0x400) as usize;
+    let simulates = cpu.control.msr.hwcr & 1 << 18 != 0;
+    if at % 4 == 1 && value != 0 && !simulates {
+        return Err(Stop::GENERAL_PROTECTION);
     }
+    // What lies between all and none is undefined on Intel parts, whose successors refuse it.
+    // [SDM3 "IA32_MCi_CTL MSRs"]
+    if at.is_multiple_of(4) && !matches!(value, 0 | u64::MAX) && !cpu.model.is_amd() {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    cpu.control.msr.machine_check[at / 4][at % 4] = value;
+    Ok(true)
 }
 
 impl Control {
@@ -275,5 +261,14 @@ impl Control {
             },
         }
         Ok(true)
+    }
+}
+
+impl CpuModel {
+    /// The bus clock of these parts is 100 MHz. Neither power nor ratios can be set.
+    fn platform_info(&self) -> PlatformInfo {
+        const BUS_HERTZ: u64 = 100_000_000;
+        let ratio = (self.tsc_hertz() + BUS_HERTZ / 2) / BUS_HERTZ;
+        PlatformInfo::new().with_base_ratio(ratio as u8).with_efficient_ratio(EFFICIENT_RATIO)
     }
 }

@@ -1,8 +1,11 @@
 //! Hardware task switches. [APM2 "Task Management"]
 
 use super::descriptor::{code_of, is_null, null_segment, rpl};
+use crate::execute::stack;
 use crate::guest::Arrival;
 use crate::state::Event;
+use crate::system::control;
+use crate::system::descriptor;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::{Cr0, rflags};
 use arch::exception::{INVALID_TSS, SEGMENT_NOT_PRESENT};
@@ -63,243 +66,242 @@ fn bad_tss(selector: u16) -> Stop {
     Stop::exception_with(INVALID_TSS, code_of(selector))
 }
 
-impl Cpu {
-    /// Switches to the task of `selector`; `next` is the old task's instruction pointer. Ends in
-    /// `BRANCH`, or a fault of the old task.
-    pub(super) fn switch_task(
-        &mut self,
-        bus: &mut Bus<'_>,
-        selector: u16,
-        reason: Reason,
-        next: u64,
-        error: Option<u32>,
-    ) -> Result<(), Stop> {
-        self.arrives(Arrival::TaskSwitch {
-            selector,
-            is_iret: reason == Reason::Return,
-            is_far_jump: reason == Reason::Jump,
-            error,
-        })?;
-        let target = self.task_descriptor(bus, selector, reason)?;
-        self.save_task(bus, next, reason)?;
-        self.enter_task(bus, selector, target, reason)?;
-        if let Some(error) = error {
-            self.push_task_error(bus, target.attributes, error)?;
-        }
-        Err(Stop::BRANCH)
+/// Switches to the task of `selector`; `next` is the old task's instruction pointer. Ends in
+/// `BRANCH`, or a fault of the old task.
+pub(super) fn switch_task(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    selector: u16,
+    reason: Reason,
+    next: u64,
+    error: Option<u32>,
+) -> Result<(), Stop> {
+    cpu.arrives(Arrival::TaskSwitch {
+        selector,
+        is_iret: reason == Reason::Return,
+        is_far_jump: reason == Reason::Jump,
+        error,
+    })?;
+    let target = task_descriptor(cpu, bus, selector, reason)?;
+    save_task(cpu, bus, next, reason)?;
+    enter_task(cpu, bus, selector, target, reason)?;
+    if let Some(error) = error {
+        push_task_error(cpu, bus, target.attributes, error)?;
     }
+    Err(Stop::BRANCH)
+}
 
-    fn task_descriptor(
-        &mut self,
-        bus: &mut Bus<'_>,
-        selector: u16,
-        reason: Reason,
-    ) -> Result<Segment, Stop> {
-        let bad = if reason == Reason::Return { bad_tss(selector) } else { Stop::gp(selector) };
-        if is_null(selector) || selector & 4 != 0 {
-            return Err(bad);
-        }
-        let descriptor = self.descriptor(bus, selector, bad)?;
-        let attributes = descriptor.attributes();
-        let wanted = if reason == Reason::Return {
-            [system::TSS32_BUSY, system::TSS16_BUSY]
-        } else {
-            [system::TSS32_AVAILABLE, system::TSS16_AVAILABLE]
-        };
-        if attributes.is_code_or_data() || !wanted.contains(&attributes.kind()) {
-            return Err(bad);
-        }
-        if !attributes.is_present() {
-            return Err(Stop::exception_with(SEGMENT_NOT_PRESENT, code_of(selector)));
-        }
-        let segment = descriptor.segment(selector);
-        if segment.limit < layout(attributes).limit {
-            return Err(bad_tss(selector));
-        }
-        Ok(segment)
+fn task_descriptor(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    selector: u16,
+    reason: Reason,
+) -> Result<Segment, Stop> {
+    let bad = if reason == Reason::Return { bad_tss(selector) } else { Stop::gp(selector) };
+    if is_null(selector) || selector & 4 != 0 {
+        return Err(bad);
     }
-
-    fn save_task(&mut self, bus: &mut Bus<'_>, next: u64, reason: Reason) -> Result<(), Stop> {
-        let tss = layout(self.control.tr.attributes);
-        let base = self.control.tr.base;
-        let mut flags = self.registers.flags.bits();
-        if reason == Reason::Return {
-            flags &= !rflags::NT;
-        }
-        self.write_system(bus, base.wrapping_add(tss.ip), tss.bytes, next)?;
-        self.write_system(bus, base.wrapping_add(tss.flags), tss.bytes, flags)?;
-        for number in 0..8 {
-            let at = base.wrapping_add(tss.registers + (number * tss.bytes) as u64);
-            self.write_system(bus, at, tss.bytes, self.registers.gpr[number])?;
-        }
-        let count = if tss.bytes == 4 { 6 } else { 4 };
-        for register in SegmentRegister::ALL.into_iter().take(count) {
-            let at = base.wrapping_add(tss.selectors + register as u64 * tss.stride);
-            let selector = self.registers.segments[register].selector;
-            self.write_system(bus, at, 2, selector as u64)?;
-        }
-        Ok(())
+    let descriptor = descriptor::descriptor(cpu, bus, selector, bad)?;
+    let attributes = descriptor.attributes();
+    let wanted = if reason == Reason::Return {
+        [system::TSS32_BUSY, system::TSS16_BUSY]
+    } else {
+        [system::TSS32_AVAILABLE, system::TSS16_AVAILABLE]
+    };
+    if attributes.is_code_or_data() || !wanted.contains(&attributes.kind()) {
+        return Err(bad);
     }
-
-    fn enter_task(
-        &mut self,
-        bus: &mut Bus<'_>,
-        selector: u16,
-        target: Segment,
-        reason: Reason,
-    ) -> Result<(), Stop> {
-        let tss = layout(target.attributes);
-        let base = target.base;
-        let ip = self.read_system(bus, base + tss.ip, tss.bytes)?;
-        let mut flags = self.read_system(bus, base + tss.flags, tss.bytes)?;
-        let mut registers = [0; 8];
-        for (number, register) in registers.iter_mut().enumerate() {
-            let at = base + tss.registers + (number * tss.bytes) as u64;
-            *register = self.read_system(bus, at, tss.bytes)?;
-        }
-        let mut selectors = [0u16; 6];
-        let count = if tss.bytes == 4 { 6 } else { 4 };
-        for (number, slot) in selectors.iter_mut().enumerate().take(count) {
-            let at = base + tss.selectors + number as u64 * tss.stride;
-            *slot = self.read_system(bus, at, 2)? as u16;
-        }
-        let ldt = self.read_system(bus, base + tss.ldt, 2)? as u16;
-        let cr3 = match tss.cr3 {
-            Some(at) => Some(self.read_system(bus, base + at, 4)?),
-            None => None,
-        };
-        let old = self.control.tr.selector;
-        if matches!(reason, Reason::Jump | Reason::Return) {
-            self.mark_busy(bus, old, false)?;
-        }
-        if reason != Reason::Return {
-            self.mark_busy(bus, selector, true)?;
-        }
-        if matches!(reason, Reason::Call | Reason::Interrupt) {
-            self.write_system(bus, base, 2, old as u64)?;
-            flags |= rflags::NT;
-        }
-        self.control.tr = target;
-        self.control.tr.attributes.0 |= 2;
-        self.control.cr0.insert(Cr0::TASK_SWITCHED);
-        self.debug.dr7 &= !0x155;
-        self.update_breakpoints();
-        if let Some(cr3) = cr3
-            && self.control.cr0.contains(Cr0::PAGING)
-        {
-            self.load_cr3(bus, cr3)?;
-        }
-        for (number, value) in registers.into_iter().enumerate() {
-            let kept = if tss.bytes == 2 { self.registers.gpr[number] & 0xFFFF_0000 } else { 0 };
-            self.registers.gpr[number] = kept | value;
-        }
-        self.write_flags(flags, rflags::ALL & !rflags::FIXED);
-        self.registers.ip = ip;
-        self.load_task_segments(bus, selectors, ldt)?;
-        let traps = tss.bytes == 4 && self.read_system(bus, base + 0x64, 2)? & 1 != 0;
-        if traps {
-            self.debug.pending |= arch::control::debug::DR6_TASK_SWITCH;
-            self.pending.attention |= Attention::DEBUG_TRAP;
-        }
-        Ok(())
+    if !attributes.is_present() {
+        return Err(Stop::exception_with(SEGMENT_NOT_PRESENT, code_of(selector)));
     }
+    let segment = descriptor.segment(selector);
+    if segment.limit < layout(attributes).limit {
+        return Err(bad_tss(selector));
+    }
+    Ok(segment)
+}
 
-    /// Loads the new task's segments; faults belong to the new task.
-    fn load_task_segments(
-        &mut self,
-        bus: &mut Bus<'_>,
-        selectors: [u16; 6],
-        ldt: u16,
-    ) -> Result<(), Stop> {
-        use SegmentRegister::*;
+fn save_task(cpu: &mut Cpu, bus: &mut Bus<'_>, next: u64, reason: Reason) -> Result<(), Stop> {
+    let tss = layout(cpu.control.tr.attributes);
+    let base = cpu.control.tr.base;
+    let mut flags = cpu.registers.flags.bits();
+    if reason == Reason::Return {
+        flags &= !rflags::NT;
+    }
+    cpu.write_system(bus, base.wrapping_add(tss.ip), tss.bytes, next)?;
+    cpu.write_system(bus, base.wrapping_add(tss.flags), tss.bytes, flags)?;
+    for number in 0..8 {
+        let at = base.wrapping_add(tss.registers + (number * tss.bytes) as u64);
+        cpu.write_system(bus, at, tss.bytes, cpu.registers.gpr[number])?;
+    }
+    let count = if tss.bytes == 4 { 6 } else { 4 };
+    for register in SegmentRegister::ALL.into_iter().take(count) {
+        let at = base.wrapping_add(tss.selectors + register as u64 * tss.stride);
+        let selector = cpu.registers.segments[register].selector;
+        cpu.write_system(bus, at, 2, selector as u64)?;
+    }
+    Ok(())
+}
+
+fn enter_task(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    selector: u16,
+    target: Segment,
+    reason: Reason,
+) -> Result<(), Stop> {
+    let tss = layout(target.attributes);
+    let base = target.base;
+    let ip = cpu.read_system(bus, base + tss.ip, tss.bytes)?;
+    let mut flags = cpu.read_system(bus, base + tss.flags, tss.bytes)?;
+    let mut registers = [0; 8];
+    for (number, register) in registers.iter_mut().enumerate() {
+        let at = base + tss.registers + (number * tss.bytes) as u64;
+        *register = cpu.read_system(bus, at, tss.bytes)?;
+    }
+    let mut selectors = [0u16; 6];
+    let count = if tss.bytes == 4 { 6 } else { 4 };
+    for (number, slot) in selectors.iter_mut().enumerate().take(count) {
+        let at = base + tss.selectors + number as u64 * tss.stride;
+        *slot = cpu.read_system(bus, at, 2)? as u16;
+    }
+    let ldt = cpu.read_system(bus, base + tss.ldt, 2)? as u16;
+    let cr3 = match tss.cr3 {
+        Some(at) => Some(cpu.read_system(bus, base + at, 4)?),
+        None => None,
+    };
+    let old = cpu.control.tr.selector;
+    if matches!(reason, Reason::Jump | Reason::Return) {
+        descriptor::mark_busy(cpu, bus, old, false)?;
+    }
+    if reason != Reason::Return {
+        descriptor::mark_busy(cpu, bus, selector, true)?;
+    }
+    if matches!(reason, Reason::Call | Reason::Interrupt) {
+        cpu.write_system(bus, base, 2, old as u64)?;
+        flags |= rflags::NT;
+    }
+    cpu.control.tr = target;
+    cpu.control.tr.attributes.0 |= 2;
+    cpu.control.cr0.insert(Cr0::TASK_SWITCHED);
+    cpu.debug.dr7 &= !0x155;
+    cpu.update_breakpoints();
+    if let Some(cr3) = cr3
+        && cpu.control.cr0.contains(Cr0::PAGING)
+    {
+        control::load_cr3(cpu, bus, cr3)?;
+    }
+    for (number, value) in registers.into_iter().enumerate() {
+        let kept = if tss.bytes == 2 { cpu.registers.gpr[number] & 0xFFFF_0000 } else { 0 };
+        cpu.registers.gpr[number] = kept | value;
+    }
+    stack::write_flags(cpu, flags, rflags::ALL & !rflags::FIXED);
+    cpu.registers.ip = ip;
+    load_task_segments(cpu, bus, selectors, ldt)?;
+    let traps = tss.bytes == 4 && cpu.read_system(bus, base + 0x64, 2)? & 1 != 0;
+    if traps {
+        cpu.debug.pending |= arch::control::debug::DR6_TASK_SWITCH;
+        cpu.pending.attention |= Attention::DEBUG_TRAP;
+    }
+    Ok(())
+}
+
+/// Loads the new task's segments; faults belong to the new task.
+fn load_task_segments(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    selectors: [u16; 6],
+    ldt: u16,
+) -> Result<(), Stop> {
+    use SegmentRegister::*;
+    for register in SegmentRegister::ALL {
+        cpu.registers.set_segment(register, null_segment(selectors[register as usize]));
+    }
+    cpu.control.ldtr = null_segment(ldt);
+    if cpu.registers.is_virtual_8086() {
         for register in SegmentRegister::ALL {
-            self.registers.set_segment(register, null_segment(selectors[register as usize]));
-        }
-        self.control.ldtr = null_segment(ldt);
-        if self.registers.is_virtual_8086() {
-            for register in SegmentRegister::ALL {
-                let selector = selectors[register as usize];
-                let segment = Segment { attributes: Attributes(0xF3), ..Segment::real(selector) };
-                self.registers.set_segment(register, segment);
-            }
-            self.set_cpl(3);
-            return self.load_task_ldt(bus, ldt);
-        }
-        self.set_cpl(rpl(selectors[Cs as usize]));
-        self.load_task_ldt(bus, ldt)?;
-        self.load_task_code(bus, selectors[Cs as usize])?;
-        let ss = selectors[Ss as usize];
-        let stack =
-            self.checked_stack_segment(bus, ss, self.registers.cpl, bad_tss, |selector| {
-                Stop::exception_with(arch::exception::STACK, code_of(selector))
-            })?;
-        self.registers.set_segment(Ss, stack);
-        for register in [Ds, Es, Fs, Gs] {
             let selector = selectors[register as usize];
-            let segment = self.checked_data_segment(bus, selector).map_err(as_task_fault)?;
-            self.registers.set_segment(register, segment);
+            let segment = Segment { attributes: Attributes(0xF3), ..Segment::real(selector) };
+            cpu.registers.set_segment(register, segment);
         }
-        Ok(())
+        descriptor::set_cpl(cpu, 3);
+        return load_task_ldt(cpu, bus, ldt);
     }
-
-    fn load_task_ldt(&mut self, bus: &mut Bus<'_>, ldt: u16) -> Result<(), Stop> {
-        self.load_ldtr(bus, ldt).map_err(|_| bad_tss(ldt))
+    descriptor::set_cpl(cpu, rpl(selectors[Cs as usize]));
+    load_task_ldt(cpu, bus, ldt)?;
+    load_task_code(cpu, bus, selectors[Cs as usize])?;
+    let ss = selectors[Ss as usize];
+    let stack =
+        descriptor::checked_stack_segment(cpu, bus, ss, cpu.registers.cpl, bad_tss, |selector| {
+            Stop::exception_with(arch::exception::STACK, code_of(selector))
+        })?;
+    cpu.registers.set_segment(Ss, stack);
+    for register in [Ds, Es, Fs, Gs] {
+        let selector = selectors[register as usize];
+        let segment =
+            descriptor::checked_data_segment(cpu, bus, selector).map_err(as_task_fault)?;
+        cpu.registers.set_segment(register, segment);
     }
+    Ok(())
+}
 
-    fn load_task_code(&mut self, bus: &mut Bus<'_>, selector: u16) -> Result<(), Stop> {
-        if is_null(selector) {
-            return Err(bad_tss(selector));
-        }
-        let descriptor = self.descriptor(bus, selector, bad_tss(selector))?;
-        let attributes = descriptor.attributes();
-        let privilege = if attributes.is_conforming() {
-            attributes.dpl() <= rpl(selector)
-        } else {
-            attributes.dpl() == rpl(selector)
-        };
-        if !attributes.is_code() || !privilege {
-            return Err(bad_tss(selector));
-        }
-        if !attributes.is_present() {
-            return Err(Stop::exception_with(SEGMENT_NOT_PRESENT, code_of(selector)));
-        }
-        let segment = self.mark_accessed(bus, selector, descriptor)?.segment(selector);
-        self.set_code_segment(segment, rpl(selector));
-        Ok(())
+fn load_task_ldt(cpu: &mut Cpu, bus: &mut Bus<'_>, ldt: u16) -> Result<(), Stop> {
+    descriptor::load_ldtr(cpu, bus, ldt).map_err(|_| bad_tss(ldt))
+}
+
+fn load_task_code(cpu: &mut Cpu, bus: &mut Bus<'_>, selector: u16) -> Result<(), Stop> {
+    if is_null(selector) {
+        return Err(bad_tss(selector));
     }
-
-    fn push_task_error(
-        &mut self,
-        bus: &mut Bus<'_>,
-        attributes: Attributes,
-        error: u32,
-    ) -> Result<(), Stop> {
-        let bytes = layout(attributes).bytes;
-        let pointer = self.registers.gpr[crate::width::RSP].wrapping_sub(bytes as u64);
-        let linear = self.stack_linear(false, pointer, bytes, crate::memory::Access::Write)?;
-        self.write_system(bus, linear, bytes, error as u64)?;
-        self.set_stack_pointer(false, pointer);
-        Ok(())
+    let descriptor = descriptor::descriptor(cpu, bus, selector, bad_tss(selector))?;
+    let attributes = descriptor.attributes();
+    let privilege = if attributes.is_conforming() {
+        attributes.dpl() <= rpl(selector)
+    } else {
+        attributes.dpl() == rpl(selector)
+    };
+    if !attributes.is_code() || !privilege {
+        return Err(bad_tss(selector));
     }
-
-    /// IRET with NT: back to the task of the back link.
-    pub(super) fn return_from_task(&mut self, bus: &mut Bus<'_>, next: u64) -> Result<(), Stop> {
-        let link = self.read_system(bus, self.control.tr.base, 2)? as u16;
-        self.switch_task(bus, link, Reason::Return, next, None)
+    if !attributes.is_present() {
+        return Err(Stop::exception_with(SEGMENT_NOT_PRESENT, code_of(selector)));
     }
+    let segment = descriptor::mark_accessed(cpu, bus, selector, descriptor)?.segment(selector);
+    descriptor::set_code_segment(cpu, segment, rpl(selector));
+    Ok(())
+}
 
-    /// An event through a task gate.
-    pub(super) fn deliver_by_task(
-        &mut self,
-        bus: &mut Bus<'_>,
-        event: Event,
-        tss: u16,
-    ) -> Result<(), Stop> {
-        let next = self.registers.ip;
-        match self.switch_task(bus, tss, Reason::Interrupt, next, event.error) {
-            Err(stop) if stop == Stop::BRANCH => Ok(()),
-            other => other,
-        }
+fn push_task_error(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    attributes: Attributes,
+    error: u32,
+) -> Result<(), Stop> {
+    let bytes = layout(attributes).bytes;
+    let pointer = cpu.registers.gpr[crate::width::RSP].wrapping_sub(bytes as u64);
+    let linear = stack::stack_linear(cpu, false, pointer, bytes, crate::memory::Access::Write)?;
+    cpu.write_system(bus, linear, bytes, error as u64)?;
+    cpu.registers.set_stack_pointer(false, pointer);
+    Ok(())
+}
+
+/// IRET with NT: back to the task of the back link.
+pub(super) fn return_from_task(cpu: &mut Cpu, bus: &mut Bus<'_>, next: u64) -> Result<(), Stop> {
+    let link = cpu.read_system(bus, cpu.control.tr.base, 2)? as u16;
+    switch_task(cpu, bus, link, Reason::Return, next, None)
+}
+
+/// An event through a task gate.
+pub(super) fn deliver_by_task(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    event: Event,
+    tss: u16,
+) -> Result<(), Stop> {
+    let next = cpu.registers.ip;
+    match switch_task(cpu, bus, tss, Reason::Interrupt, next, event.error) {
+        Err(stop) if stop == Stop::BRANCH => Ok(()),
+        other => other,
     }
 }
 

@@ -8,6 +8,8 @@ use super::vmcs::Vmcs;
 use crate::memory::Access;
 use crate::memory::Located;
 use crate::state::{Event, Origin};
+use crate::system::event;
+use crate::system::local_apic;
 use crate::vmx::intercept;
 use crate::{Activity, Attention, Bus, Cpu, CpuModel, Stop};
 use arch::address::SystemPhysical;
@@ -309,7 +311,7 @@ pub(crate) fn virtual_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), 
     bus.platform.record(cpu.visit(), Happening::VirtualAccept { block, vector });
     let happening = Happening::VirtualInterrupt { block, vector, ip: cpu.registers.ip };
     bus.platform.record(cpu.visit(), happening);
-    cpu.raise(bus, Event { vector: vector.0, error: None, origin: Origin::External })
+    event::raise(cpu, bus, Event { vector: vector.0, error: None, origin: Origin::External })
 }
 
 /// Whether the interrupt announces posted requests; they are then in the virtual APIC, and the
@@ -322,10 +324,10 @@ pub(crate) fn posted(cpu: &mut Cpu, bus: &mut Bus<'_>, vector: u8) -> bool {
     cpu.spend(cpu.guest.vmx.costs.posted);
     let mut effects = Vec::new();
     if cpu.apic.is_x2apic() {
-        let _ = cpu.apic_write_msr(bus, EOI_MSR, 0);
+        let _ = local_apic::apic_write_msr(cpu, bus, EOI_MSR, 0);
     } else {
         cpu.apic.write_mmio(EOI, 4, 0, cpu.clock, &mut effects);
-        cpu.emit(bus, effects);
+        local_apic::emit(cpu, bus, effects);
     }
     let Some(block) = block(cpu) else { return true };
     if let Some(apicv) = apicv_mut(cpu) {

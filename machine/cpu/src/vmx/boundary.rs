@@ -6,6 +6,7 @@ use crate::guest::boundary::{order, window};
 use crate::guest::row::{Added, Look, Row};
 use crate::state::{Event, Origin};
 use crate::stop::{Kind, SoftwareSource};
+use crate::system::event;
 use crate::vmx::apic;
 use crate::vmx::entry;
 use crate::vmx::intercept;
@@ -104,7 +105,7 @@ fn inject(cpu: &mut Cpu, bus: &mut Bus<'_>, injection: Injection) -> Result<(), 
     let event = Event { vector, error, origin };
     match origin {
         Origin::Software(_) => inject_software(cpu, bus, event, injection.length.into()),
-        _ => cpu.raise_injected(bus, event),
+        _ => event::raise_injected(cpu, bus, event),
     }
 }
 
@@ -120,13 +121,13 @@ fn inject_software(
     cpu.registers.ip = this.wrapping_add(length);
     cpu.pending.software_length = length;
     cpu.pending.delivering = Some(event);
-    let Err(stop) = cpu.deliver(bus, event) else {
+    let Err(stop) = event::deliver(cpu, bus, event) else {
         cpu.pending.delivering = None;
         return Ok(());
     };
     cpu.registers.ip = this;
     match stop.kind() {
-        Kind::Exception { vector, error, .. } => cpu.raise_exception(bus, vector, error),
+        Kind::Exception { vector, error, .. } => event::raise_exception(cpu, bus, vector, error),
         _ => Err(stop),
     }
 }

@@ -3,8 +3,11 @@
 use super::check::{Controls, Processor, check_controls, check_guest, check_host};
 use super::state::{Ept, Exit, Guest, Injection, MonitorTrap, PauseLoop, Shadowed, Shadowing};
 use super::vmcs::{SIZE, Vmcs};
+use crate::execute::stack;
 use crate::guest::Running;
 use crate::state::{Attention, TableRegister};
+use crate::system::branch_record;
+use crate::system::descriptor;
 use crate::vmx::apic;
 use crate::vmx::exit;
 use crate::vmx::host;
@@ -42,8 +45,8 @@ pub(super) fn with_vmx_checks<T>(
         capabilities: &capabilities,
         physical_bits: cpu.model.physical_bits(),
         linear_bits: cpu.model.linear_bits(),
-        cr4_permitted: cpu.cr4_permitted().bits(),
-        efer_permitted: cpu.efer_permitted().bits(),
+        cr4_permitted: cpu.model.cr4_permitted().bits(),
+        efer_permitted: cpu.model.efer_permitted().bits(),
         is_long_mode: cpu.control.is_long_mode(),
         vmcs: cpu.guest.vmx.vmcs.map_or(u64::MAX, |at| at.0),
         read_u32: &read_u32,
@@ -234,7 +237,7 @@ fn load_guest_state(cpu: &mut Cpu, vmcs: &Image, controls: &Controls) {
     }
     if entry.contains(EntryControls::LOAD_DEBUG_CONTROLS) {
         cpu.debug.dr7 = get(guest::DR7) & !0xD000 | debug::DR7_RESET;
-        cpu.write_debug_control(get(guest::DEBUGCTL));
+        branch_record::write_debug_control(cpu, get(guest::DEBUGCTL));
     }
     if entry.contains(EntryControls::LOAD_PAT) {
         cpu.control.msr.pat = get(guest::PAT);
@@ -252,10 +255,10 @@ fn load_guest_state(cpu: &mut Cpu, vmcs: &Image, controls: &Controls) {
         cpu.registers.set_segment(register, segment(vmcs, &SEGMENTS[register as usize]));
     }
     let flags = get(guest::RFLAGS);
-    cpu.write_flags(flags & rflags::ALL | rflags::FIXED, u64::MAX);
+    stack::write_flags(cpu, flags & rflags::ALL | rflags::FIXED, u64::MAX);
     let stack = AccessRights::from_bits(get(guest::SS_ACCESS_RIGHTS) as u32);
     let is_8086 = flags & rflags::VM != 0;
-    cpu.set_cpl(if is_8086 { 3 } else { stack.privilege() });
+    descriptor::set_cpl(cpu, if is_8086 { 3 } else { stack.privilege() });
     cpu.registers.gpr[RSP] = get(guest::RSP);
     cpu.registers.ip = get(guest::RIP);
 }

@@ -3,7 +3,11 @@
 use super::check::Controls;
 use super::entry::CR0_KEPT;
 use super::vmcs::Vmcs;
+use crate::execute::stack;
 use crate::state::{Attention, TableRegister};
+use crate::system::branch_record;
+use crate::system::descriptor;
+use crate::system::msr;
 use crate::vmx::entry;
 use crate::vmx::exit;
 use crate::width::RSP;
@@ -85,12 +89,12 @@ fn load_host_registers(cpu: &mut Cpu, vmcs: &Image, controls: &Controls) {
         cpu.control.msr.pat = get(host::PAT);
     }
     cpu.debug.dr7 = debug::DR7_RESET;
-    cpu.write_debug_control(0);
+    branch_record::write_debug_control(cpu, 0);
     let calls = &mut cpu.control.syscall;
     calls.sysenter_cs = get(host::SYSENTER_CS);
     calls.sysenter_esp = get(host::SYSENTER_ESP);
     calls.sysenter_eip = get(host::SYSENTER_EIP);
-    cpu.write_flags(rflags::FIXED, u64::MAX);
+    stack::write_flags(cpu, rflags::FIXED, u64::MAX);
     cpu.registers.gpr[RSP] = get(host::RSP);
     cpu.registers.ip = get(host::RIP);
 }
@@ -120,7 +124,7 @@ fn load_host_segments(cpu: &mut Cpu, vmcs: &Image, controls: &Controls) {
         base: 0,
     };
     cpu.registers.set_segment(SegmentRegister::Cs, code);
-    cpu.set_cpl(0);
+    descriptor::set_cpl(cpu, 0);
     cpu.control.tr = Segment {
         selector: get(host::TR_SELECTOR) as u16,
         attributes: Attributes(BUSY_TASK),
@@ -151,7 +155,7 @@ fn load_msrs(
         let is_legal = at < most_msrs(cpu) && entry.reserved == 0 && !is_unloadable(entry.index);
         // As WRMSR of the host would be: no guest looks at the lists.
         let running = std::mem::take(&mut cpu.guest.running);
-        let is_written = is_legal && cpu.write_msr(bus, entry.index, entry.value).is_ok();
+        let is_written = is_legal && msr::write_msr(cpu, bus, entry.index, entry.value).is_ok();
         cpu.guest.running = running;
         if !is_written {
             return Err(at + 1);
@@ -167,7 +171,7 @@ pub(super) fn store_exit_msrs(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcs: &Image) ->
         if at >= most_msrs(cpu) || entry.reserved != 0 {
             return Err(());
         }
-        let value = cpu.read_msr(bus, entry.index).map_err(|_| ())?;
+        let value = msr::read_msr(cpu, bus, entry.index).map_err(|_| ())?;
         let place = SystemPhysical(address + at * AreaEntry::SIZE + 8);
         cpu.write_entry(bus, place, value, 8);
     }

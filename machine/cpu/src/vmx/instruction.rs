@@ -5,6 +5,7 @@ use super::state::Exit;
 use super::vmcs::write_vmcs;
 use super::vmcs::{SHADOW, SIZE, Vmcs};
 use crate::execute::binding::Binding;
+use crate::execute::stack;
 use crate::memory::Access;
 use crate::operation::Op;
 use crate::operation::decode::CodeSize;
@@ -79,7 +80,7 @@ fn conclude(cpu: &mut Cpu, bus: &mut Bus<'_>, result: Result<(), Fail>) {
             }
         },
     };
-    cpu.write_flags(flags, rflags::STATUS);
+    stack::write_flags(cpu, flags, rflags::STATUS);
 }
 
 /// The pointer that is the memory operand of VMXON, VMCLEAR and VMPTRLD.
@@ -212,7 +213,7 @@ fn vmptrst(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let pointer = cpu.guest.vmx.vmcs.map_or(u64::MAX, |at| at.0);
     store_operand(cpu, bus, op, 8, pointer)?;
     conclude(cpu, bus, Ok(()));
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 /// The VMCS that VMREAD or VMWRITE of `encoding` is about: the current one, or the shadow VMCS of a
@@ -283,7 +284,7 @@ fn vmread(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         Ok(value) => store_operand(cpu, bus, op, operand_bytes(op), value).map(Ok)?,
     };
     conclude(cpu, bus, result);
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 /// [SDM3 "VMWRITE"]

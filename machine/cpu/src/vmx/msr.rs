@@ -19,7 +19,7 @@ pub(crate) fn read(cpu: &mut Cpu, bus: &mut Bus<'_>, number: u32) -> Option<Resu
     if number == FEATURE_CONTROL {
         return Some(Ok(cpu.guest.vmx.feature_control.into_bits()));
     }
-    let value = capabilities.msr(number, cpu.cr4_permitted().bits());
+    let value = capabilities.msr(number, cpu.model.cr4_permitted().bits());
     Some(value.ok_or(Stop::GENERAL_PROTECTION))
 }
 

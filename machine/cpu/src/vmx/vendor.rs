@@ -2,14 +2,13 @@
 
 use super::state::{PauseLoop, Vmx};
 use super::{apic, boundary, entry, exit, intercept, msr, nested, pause};
-use crate::guest::boundary::VIRTUAL;
 use crate::guest::rounds::{Apart, Stamps};
 use crate::guest::row::Row;
 use crate::guest::vendor::Vendor;
 use crate::guest::{Arrival, Sensitive};
 use crate::memory::{Access, Located};
 use crate::operation::Op;
-use crate::{Bus, Cpu, Stop};
+use crate::{Attention, Bus, Cpu, Stop};
 use arch::address::SystemPhysical;
 use arch::control::Cr4;
 use arch::time::Picoseconds;
@@ -54,7 +53,7 @@ impl Vendor for Vmx {
 
     /// What a notification has posted at this boundary; STI and kin raise the flag again.
     fn take_virtual(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        cpu.pending.attention.remove(VIRTUAL);
+        cpu.pending.attention.remove(Attention::VIRTUAL);
         apic::virtual_interrupt(cpu, bus)
     }
 
@@ -68,7 +67,7 @@ impl Vendor for Vmx {
 
     /// What is deliverable is a reason to leave HLT like the windows: see `wakes`.
     fn has_virtual_event(cpu: &mut Cpu, _: &mut Bus<'_>) -> bool {
-        cpu.pending.attention.remove(VIRTUAL);
+        cpu.pending.attention.remove(Attention::VIRTUAL);
         false
     }
 

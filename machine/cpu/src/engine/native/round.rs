@@ -11,9 +11,12 @@
 
 use super::policy::Native;
 use crate::engine::blocks::Blocks;
+use crate::engine::dispatch;
+use crate::engine::ending;
 use crate::engine::room::Room;
 use crate::guest::rounds::Rounds;
 use crate::operation::decode::CodeSize;
+use crate::state::Registers;
 use crate::{Bus, Cpu};
 use arch::segment::SegmentRegister;
 use iced_x86::{Decoder, Instruction, Mnemonic, OpKind, Register};
@@ -39,137 +42,138 @@ struct Point {
     epoch: u64,
 }
 
-impl Cpu {
-    /// If code was left for a loop that seems to wait: goes round it as often as there is room for,
-    /// if it does.
-    pub(crate) fn skip_rounds(
-        &mut self,
-        blocks: &mut Blocks,
-        native: &mut Native,
-        bus: &mut Bus<'_>,
-        room: Room,
-    ) {
-        if !native.spin.takes_waiting_loop() {
-            return;
-        }
-        if !self.pending.attention.is_empty() || self.code_size() != CodeSize::Bits64 {
-            return;
-        }
-        let before = self.instructions;
-        if let Some(round) = self.interpret_round(blocks, bus, room) {
-            let fitting = room.clock.0.saturating_sub(self.clock.0) / round.time.max(1);
-            let countable = (room.instructions - self.instructions) / round.instructions;
-            let rounds = Rounds { time: round.time, pauses: &round.pauses };
-            let rounds = self.pass_rounds(rounds, fitting.min(countable));
-            self.clock.0 += rounds * round.time;
-            self.instructions += rounds * round.instructions;
-        }
-        let skipped = (self.instructions - before).saturating_sub(LONGEST as u64);
-        native.spin.looked(skipped);
+/// If code was left for a loop that seems to wait: goes round it as often as there is room for,
+/// if it does.
+pub(crate) fn skip_rounds(
+    cpu: &mut Cpu,
+    blocks: &mut Blocks,
+    native: &mut Native,
+    bus: &mut Bus<'_>,
+    room: Room,
+) {
+    if !native.spin.takes_waiting_loop() {
+        return;
     }
-
-    fn point(&self) -> Point {
-        let mut registers = [0; 16];
-        registers.copy_from_slice(&self.registers.gpr[..16]);
-        Point {
-            ip: self.registers.ip,
-            registers,
-            flags: self.registers.flags.bits(),
-            is_guest: self.is_guest(),
-            epoch: self.tlb.epoch,
-        }
+    if !cpu.pending.attention.is_empty() || ending::code_size(cpu) != CodeSize::Bits64 {
+        return;
     }
-
-    /// Interprets up to where all is as it is now; `None` if that does not happen, or if something
-    /// on the way does more than a loop that waits.
-    fn interpret_round(
-        &mut self,
-        blocks: &mut Blocks,
-        bus: &mut Bus<'_>,
-        room: Room,
-    ) -> Option<Round> {
-        let start = self.point();
-        let (clock, instructions) = (self.clock.0, self.instructions);
-        let mut pauses = Vec::new();
-        for _ in 0..LONGEST {
-            let next = self.next_instruction(blocks, bus)?;
-            if !self.only_waits(bus, &next) {
-                return None;
-            }
-            if next.mnemonic() == Mnemonic::Pause {
-                pauses.push(self.clock.0 - clock);
-            }
-            let before = self.instructions;
-            let one = Room { instructions: room.instructions.min(before + 1), ..room };
-            self.run_part(blocks, bus, one);
-            if self.instructions != before + 1 || !self.pending.attention.is_empty() {
-                return None;
-            }
-            if self.point() == start {
-                let time = self.clock.0 - clock;
-                return Some(Round { time, instructions: before + 1 - instructions, pauses });
-            }
-        }
-        None
+    let before = cpu.instructions;
+    if let Some(round) = interpret_round(cpu, blocks, bus, room) {
+        let fitting = room.clock.0.saturating_sub(cpu.clock.0) / round.time.max(1);
+        let countable = (room.instructions - cpu.instructions) / round.instructions;
+        let rounds = Rounds { time: round.time, pauses: &round.pauses };
+        let rounds = cpu.pass_rounds(rounds, fitting.min(countable));
+        cpu.clock.0 += rounds * round.time;
+        cpu.instructions += rounds * round.instructions;
     }
+    let skipped = (cpu.instructions - before).saturating_sub(LONGEST as u64);
+    native.spin.looked(skipped);
+}
 
-    /// The instruction that comes next, if the TLB knows its page and all of it is there.
-    fn next_instruction(&self, blocks: &Blocks, bus: &Bus<'_>) -> Option<Instruction> {
-        let ip = self.registers.ip;
-        let entry = self.tlb.entry(self.access_set(), ip);
-        if entry.execute != self.tlb.tag(ip) {
+fn point(cpu: &Cpu) -> Point {
+    let mut registers = [0; 16];
+    registers.copy_from_slice(&cpu.registers.gpr[..16]);
+    Point {
+        ip: cpu.registers.ip,
+        registers,
+        flags: cpu.registers.flags.bits(),
+        is_guest: cpu.is_guest(),
+        epoch: cpu.tlb.epoch,
+    }
+}
+
+/// Interprets up to where all is as it is now; `None` if that does not happen, or if something
+/// on the way does more than a loop that waits.
+fn interpret_round(
+    cpu: &mut Cpu,
+    blocks: &mut Blocks,
+    bus: &mut Bus<'_>,
+    room: Room,
+) -> Option<Round> {
+    let start = point(cpu);
+    let (clock, instructions) = (cpu.clock.0, cpu.instructions);
+    let mut pauses = Vec::new();
+    for _ in 0..LONGEST {
+        let next = next_instruction(cpu, blocks, bus)?;
+        if !only_waits(cpu, bus, &next) {
             return None;
         }
-        let first = (entry.offset + (ip & 0xFFF)) as usize;
-        let page_end = (entry.offset | 0xFFF) as usize + 1;
-        let bytes = bus.memory.ram.get(first..page_end.min(first + 15))?;
-        let instruction = Decoder::with_ip(64, bytes, ip, blocks.dialect().options()).decode();
-        (!instruction.is_invalid()).then_some(instruction)
-    }
-
-    /// Whether an instruction changes general registers and status flags alone, and of memory only
-    /// reads what the TLB knows for reading.
-    fn only_waits(&self, bus: &Bus<'_>, i: &Instruction) -> bool {
-        use Mnemonic::*;
-        let only_reads = match i.mnemonic() {
-            Pause | Nop => return true,
-            Cmp | Test => true,
-            Mov | Movzx | Movsx | Movsxd | Add | Sub | And | Or | Xor | Inc | Dec => false,
-            _ => return i.is_jcc_short_or_near() || i.is_jmp_short_or_near(),
-        };
-        (0..i.op_count()).all(|n| match i.op_kind(n) {
-            OpKind::Register => i.op_register(n).is_gpr(),
-            OpKind::Memory => (only_reads || n != 0) && self.knows_operand(bus, i, n),
-            _ => true,
-        })
-    }
-
-    fn knows_operand(&self, bus: &Bus<'_>, i: &Instruction, n: u32) -> bool {
-        let is_wide = |register: Register| {
-            register == Register::None || register == Register::RIP || register.is_gpr64()
-        };
-        let bytes = i.memory_size().size() as u64;
-        if !is_wide(i.memory_base()) || !is_wide(i.memory_index()) || !(1..=8).contains(&bytes) {
-            return false;
+        if next.mnemonic() == Mnemonic::Pause {
+            pauses.push(cpu.clock.0 - clock);
         }
-        let Some(linear) = i.virtual_address(n, 0, |register, _, _| self.address_part(register))
-        else {
-            return false;
-        };
-        let entry = self.tlb.entry(self.access_set(), linear);
-        entry.read == self.tlb.tag(linear)
-            && (linear & 0xFFF) + bytes <= 0x1000
-            && entry.offset < bus.memory.ram.len() as u64
+        let before = cpu.instructions;
+        let one = Room { instructions: room.instructions.min(before + 1), ..room };
+        dispatch::run_part(cpu, blocks, bus, one);
+        if cpu.instructions != before + 1 || !cpu.pending.attention.is_empty() {
+            return None;
+        }
+        if point(cpu) == start {
+            let time = cpu.clock.0 - clock;
+            return Some(Round { time, instructions: before + 1 - instructions, pauses });
+        }
     }
+    None
+}
 
+/// The instruction that comes next, if the TLB knows its page and all of it is there.
+fn next_instruction(cpu: &Cpu, blocks: &Blocks, bus: &Bus<'_>) -> Option<Instruction> {
+    let ip = cpu.registers.ip;
+    let entry = cpu.tlb.entry(cpu.registers.access_set(), ip);
+    if entry.execute != cpu.tlb.tag(ip) {
+        return None;
+    }
+    let first = (entry.offset + (ip & 0xFFF)) as usize;
+    let page_end = (entry.offset | 0xFFF) as usize + 1;
+    let bytes = bus.memory.ram.get(first..page_end.min(first + 15))?;
+    let instruction = Decoder::with_ip(64, bytes, ip, blocks.dialect().options()).decode();
+    (!instruction.is_invalid()).then_some(instruction)
+}
+
+/// Whether an instruction changes general registers and status flags alone, and of memory only
+/// reads what the TLB knows for reading.
+fn only_waits(cpu: &Cpu, bus: &Bus<'_>, i: &Instruction) -> bool {
+    use Mnemonic::*;
+    let only_reads = match i.mnemonic() {
+        Pause | Nop => return true,
+        Cmp | Test => true,
+        Mov | Movzx | Movsx | Movsxd | Add | Sub | And | Or | Xor | Inc | Dec => false,
+        _ => return i.is_jcc_short_or_near() || i.is_jmp_short_or_near(),
+    };
+    (0..i.op_count()).all(|n| match i.op_kind(n) {
+        OpKind::Register => i.op_register(n).is_gpr(),
+        OpKind::Memory => (only_reads || n != 0) && knows_operand(cpu, bus, i, n),
+        _ => true,
+    })
+}
+
+fn knows_operand(cpu: &Cpu, bus: &Bus<'_>, i: &Instruction, n: u32) -> bool {
+    let is_wide = |register: Register| {
+        register == Register::None || register == Register::RIP || register.is_gpr64()
+    };
+    let bytes = i.memory_size().size() as u64;
+    if !is_wide(i.memory_base()) || !is_wide(i.memory_index()) || !(1..=8).contains(&bytes) {
+        return false;
+    }
+    let Some(linear) =
+        i.virtual_address(n, 0, |register, _, _| cpu.registers.address_part(register))
+    else {
+        return false;
+    };
+    let entry = cpu.tlb.entry(cpu.registers.access_set(), linear);
+    entry.read == cpu.tlb.tag(linear)
+        && (linear & 0xFFF) + bytes <= 0x1000
+        && entry.offset < bus.memory.ram.len() as u64
+}
+
+impl Registers {
     /// What a register adds to an address of 64 bits.
     fn address_part(&self, register: Register) -> Option<u64> {
-        let bases = &self.registers.segment_base;
+        let bases = &self.segment_base;
         match register {
             Register::FS => Some(bases[SegmentRegister::Fs as usize]),
             Register::GS => Some(bases[SegmentRegister::Gs as usize]),
             Register::CS | Register::DS | Register::ES | Register::SS => Some(0),
-            _ => self.registers.gpr[..16].get(register.number()).copied(),
+            _ => self.gpr[..16].get(register.number()).copied(),
         }
     }
 }

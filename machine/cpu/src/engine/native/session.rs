@@ -3,6 +3,8 @@
 use super::policy::{Call, Left, Native};
 use super::spin::Spin;
 use crate::engine::blocks::{Block, BlockIndex, Blocks, Exit};
+use crate::engine::ending;
+use crate::engine::native::verify;
 use crate::engine::room::{Next, Room};
 use crate::width::BLOCK_IP;
 use crate::{Access, Attention, Bus, Cpu, Flags, Stop};
@@ -72,7 +74,7 @@ impl Session<'_, '_> {
 
     /// The TLB's entry for fetches from the running page.
     fn page(&self, state: &State) -> Translation {
-        *self.cpu.tlb.entry(self.cpu.access_set(), state.ip)
+        *self.cpu.tlb.entry(self.cpu.registers.access_set(), state.ip)
     }
 
     /// Whether something must be looked at before the next block begins. `page` is what
@@ -101,10 +103,10 @@ impl Session<'_, '_> {
 
     fn stopped(&mut self, call: &Call, block: &Block, stop: Stop) -> Next {
         if stop == Stop::BRANCH {
-            return self.cpu.complete(self.blocks, block, usize::from(call.at) + 1);
+            return ending::complete(self.cpu, self.blocks, block, usize::from(call.at) + 1);
         }
         let op = (&call.bound.op, usize::from(call.at));
-        self.cpu.leave_block(self.blocks, self.bus, block, op, stop);
+        ending::leave_block(self.cpu, self.blocks, self.bus, block, op, stop);
         Next::Leave
     }
 }
@@ -129,8 +131,8 @@ impl Machine for Session<'_, '_> {
     fn windows(&mut self) -> Windows<'_> {
         let cpu = &mut *self.cpu;
         let bases = cpu.registers.segment_base;
-        let sets = (cpu.tlb_set, cpu.access_set());
-        let may_use_vectors = cpu.check_sse().is_ok();
+        let sets = (cpu.tlb_set, cpu.registers.access_set());
+        let may_use_vectors = cpu.control.check_sse().is_ok();
         Windows {
             ram: &mut self.bus.memory.ram,
             watched: &self.bus.memory.watched_lines,
@@ -167,7 +169,7 @@ impl Machine for Session<'_, '_> {
             }
         }
         if is_last {
-            self.cpu.charge_extra();
+            ending::charge_extra(self.cpu);
         }
         self.take(state);
         self.spend(state, self.cpu.clock.0 - before);
@@ -191,73 +193,71 @@ impl Machine for Session<'_, '_> {
     }
 }
 
-impl Cpu {
-    /// Runs translated code from a block on, if the block has any and the room allows; `None` if
-    /// the block is the interpreter's.
-    pub(crate) fn run_translated(
-        &mut self,
-        blocks: &mut Blocks,
-        bus: &mut Bus<'_>,
-        native: &mut Native,
-        (index, offset): (BlockIndex, u64),
-        room: Room,
-    ) -> Option<Next> {
-        let entry = native.entry(blocks, bus.memory, index, offset);
-        let before = self.instructions;
-        let next = entry.and_then(|entry| {
-            if native.is_to_verify(blocks) {
-                return self.enter_verified(blocks, bus, native, (entry, index), room);
-            }
-            self.enter(blocks, bus, native, entry, room)
-        });
-        if entry.is_some() {
-            native.completed += self.instructions - before;
-            native.note_entry(index, self.instructions - before);
+/// Runs translated code from a block on, if the block has any and the room allows; `None` if
+/// the block is the interpreter's.
+pub(crate) fn run_translated(
+    cpu: &mut Cpu,
+    blocks: &mut Blocks,
+    bus: &mut Bus<'_>,
+    native: &mut Native,
+    (index, offset): (BlockIndex, u64),
+    room: Room,
+) -> Option<Next> {
+    let entry = native.entry(blocks, bus.memory, index, offset);
+    let before = cpu.instructions;
+    let next = entry.and_then(|entry| {
+        if native.is_to_verify(blocks) {
+            return verify::enter_verified(cpu, blocks, bus, native, (entry, index), room);
         }
-        next
+        enter(cpu, blocks, bus, native, entry, room)
+    });
+    if entry.is_some() {
+        native.completed += cpu.instructions - before;
+        native.note_entry(index, cpu.instructions - before);
     }
+    next
+}
 
-    pub(super) fn enter(
-        &mut self,
-        blocks: &Blocks,
-        bus: &mut Bus<'_>,
-        native: &mut Native,
-        entry: Entry,
-        room: Room,
-    ) -> Option<Next> {
-        // Time that no more instructions can take than there is room for.
-        let most = (room.instructions - self.instructions).saturating_mul(blocks.least_cost());
-        let left = (room.clock.0 - self.clock.0).min(most).min(i64::MAX as u64 / 4);
-        let before = self.instructions;
-        let Native { arena, calls, spin, .. } = native;
-        let mut session = Session {
-            limit: self.clock.0 + left,
-            epoch: self.tlb.epoch,
-            writes: bus.memory.watched_writes,
-            cpu: self,
-            bus,
-            blocks,
-            calls,
-            spin,
-            next: None,
-        };
-        let exit = arena.enter(entry, &mut session);
-        if let Some(next) = session.next {
-            return Some(next);
-        }
-        if self.instructions == before {
-            // The block's own room, counted by instructions, was too small.
-            return None;
-        }
-        self.charge_extra();
-        native.left = match exit {
-            translate::Exit::Link(number) => Left::Link(Slot::of(number)),
-            translate::Exit::Jump => Left::Jump,
-            _ => Left::Nowhere,
-        };
-        let goes_on = exit != translate::Exit::End
-            && !native.spin.is_due
-            && self.pending.attention == Attention::empty();
-        Some(if goes_on { Next::Chain(Exit::NONE) } else { Next::Leave })
+pub(super) fn enter(
+    cpu: &mut Cpu,
+    blocks: &Blocks,
+    bus: &mut Bus<'_>,
+    native: &mut Native,
+    entry: Entry,
+    room: Room,
+) -> Option<Next> {
+    // Time that no more instructions can take than there is room for.
+    let most = (room.instructions - cpu.instructions).saturating_mul(blocks.least_cost());
+    let left = (room.clock.0 - cpu.clock.0).min(most).min(i64::MAX as u64 / 4);
+    let before = cpu.instructions;
+    let Native { arena, calls, spin, .. } = native;
+    let mut session = Session {
+        limit: cpu.clock.0 + left,
+        epoch: cpu.tlb.epoch,
+        writes: bus.memory.watched_writes,
+        cpu: cpu,
+        bus,
+        blocks,
+        calls,
+        spin,
+        next: None,
+    };
+    let exit = arena.enter(entry, &mut session);
+    if let Some(next) = session.next {
+        return Some(next);
     }
+    if cpu.instructions == before {
+        // The block's own room, counted by instructions, was too small.
+        return None;
+    }
+    ending::charge_extra(cpu);
+    native.left = match exit {
+        translate::Exit::Link(number) => Left::Link(Slot::of(number)),
+        translate::Exit::Jump => Left::Jump,
+        _ => Left::Nowhere,
+    };
+    let goes_on = exit != translate::Exit::End
+        && !native.spin.is_due
+        && cpu.pending.attention == Attention::empty();
+    Some(if goes_on { Next::Chain(Exit::NONE) } else { Next::Leave })
 }

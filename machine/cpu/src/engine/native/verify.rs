@@ -8,6 +8,8 @@
 use super::policy::Native;
 use super::verification::{Verification, Verified, Witness};
 use crate::engine::blocks::{BlockIndex, Blocks};
+use crate::engine::dispatch;
+use crate::engine::native::session;
 use crate::engine::room::{Next, Room};
 use crate::{Bus, Cpu};
 use bus::GuestMemory;
@@ -33,116 +35,113 @@ impl Native {
     }
 }
 
-impl Cpu {
-    /// As `enter`, then once more in the interpreter.
-    #[inline(never)]
-    pub(super) fn enter_verified(
-        &mut self,
-        blocks: &mut Blocks,
-        bus: &mut Bus<'_>,
-        native: &mut Native,
-        (entry, index): (Entry, BlockIndex),
-        room: Room,
-    ) -> Option<Next> {
-        let mut other = self.clone();
-        native.verification.before.keep(bus.memory);
-        let mut witness = Witness { platform: Some(bus.platform), was_visited: false };
-        let mut witnessed = Bus { memory: bus.memory, platform: &mut witness };
-        let next = self.enter(blocks, &mut witnessed, native, entry, room)?;
-        let Verification { result, before, .. } = &mut native.verification;
-        if witness.was_visited {
-            result.unrepeatable += 1;
-            return Some(next);
-        }
+/// As `enter`, then once more in the interpreter.
+#[inline(never)]
+pub(super) fn enter_verified(
+    cpu: &mut Cpu,
+    blocks: &mut Blocks,
+    bus: &mut Bus<'_>,
+    native: &mut Native,
+    (entry, index): (Entry, BlockIndex),
+    room: Room,
+) -> Option<Next> {
+    let mut other = cpu.clone();
+    native.verification.before.keep(bus.memory);
+    let mut witness = Witness { platform: Some(bus.platform), was_visited: false };
+    let mut witnessed = Bus { memory: bus.memory, platform: &mut witness };
+    let next = session::enter(cpu, blocks, &mut witnessed, native, entry, room)?;
+    let Verification { result, before, .. } = &mut native.verification;
+    if witness.was_visited {
+        result.unrepeatable += 1;
+        return Some(next);
+    }
+    before.exchange(bus.memory);
+    let start = start_of(cpu, blocks, index, &other);
+    let difference = repeat(&mut other, blocks, bus.memory, cpu, room)
+        .or_else(|| difference(cpu, &other))
+        .or_else(|| before.difference(bus.memory));
+    result.compared += 1;
+    let Some(difference) = difference else {
         before.exchange(bus.memory);
-        let start = self.start_of(blocks, index, &other);
-        let difference = other
-            .repeat(blocks, bus.memory, self, room)
-            .or_else(|| self.difference(&other))
-            .or_else(|| before.difference(bus.memory));
-        result.compared += 1;
-        let Some(difference) = difference else {
-            before.exchange(bus.memory);
-            return Some(next);
-        };
-        result.disagreements += 1;
-        result.first.get_or_insert_with(|| format!("{start}: {difference}"));
-        *self = other;
-        Some(Next::Leave)
-    }
+        return Some(next);
+    };
+    result.disagreements += 1;
+    result.first.get_or_insert_with(|| format!("{start}: {difference}"));
+    *cpu = other;
+    Some(Next::Leave)
+}
 
-    /// Where an entry began, for people.
-    fn start_of(&self, blocks: &Blocks, index: BlockIndex, before: &Cpu) -> String {
-        let kinds: Vec<_> = blocks.kinds(blocks.block(index)).map(|kind| kind.code()).collect();
-        format!(
-            "processor {} from {:#x} on, {} instructions, first {kinds:?}",
-            self.index.0,
-            before.registers.ip,
-            self.instructions - before.instructions,
-        )
-    }
+/// Where an entry began, for people.
+fn start_of(cpu: &Cpu, blocks: &Blocks, index: BlockIndex, before: &Cpu) -> String {
+    let kinds: Vec<_> = blocks.kinds(blocks.block(index)).map(|kind| kind.code()).collect();
+    format!(
+        "processor {} from {:#x} on, {} instructions, first {kinds:?}",
+        cpu.index.0,
+        before.registers.ip,
+        cpu.instructions - before.instructions,
+    )
+}
 
-    /// Interprets up to where `translated` has come; what is wrong if that is not reached.
-    fn repeat(
-        &mut self,
-        blocks: &mut Blocks,
-        memory: &mut GuestMemory,
-        translated: &Cpu,
-        room: Room,
-    ) -> Option<String> {
-        /// A handler leaves code at once; what it has delivered takes few more steps.
-        const STEPS: usize = 64;
-        let mut witness = Witness { platform: None, was_visited: false };
-        let mut left = STEPS + (translated.instructions - self.instructions) as usize;
-        while self.instructions < translated.instructions || self.clock < translated.clock {
-            // One more than completed is the one that has faulted.
-            let instructions = translated.instructions.max(self.instructions + 1);
-            let mut bus = Bus { memory, platform: &mut witness };
-            self.run_blocks(blocks, None, &mut bus, Room { clock: room.clock, instructions });
-            left -= 1;
-            if left == 0 {
-                return Some("the interpreter does not get there".to_owned());
-            }
+/// Interprets up to where `translated` has come; what is wrong if that is not reached.
+fn repeat(
+    cpu: &mut Cpu,
+    blocks: &mut Blocks,
+    memory: &mut GuestMemory,
+    translated: &Cpu,
+    room: Room,
+) -> Option<String> {
+    /// A handler leaves code at once; what it has delivered takes few more steps.
+    const STEPS: usize = 64;
+    let mut witness = Witness { platform: None, was_visited: false };
+    let mut left = STEPS + (translated.instructions - cpu.instructions) as usize;
+    while cpu.instructions < translated.instructions || cpu.clock < translated.clock {
+        // One more than completed is the one that has faulted.
+        let instructions = translated.instructions.max(cpu.instructions + 1);
+        let mut bus = Bus { memory, platform: &mut witness };
+        dispatch::run_blocks(cpu, blocks, None, &mut bus, Room { clock: room.clock, instructions });
+        left -= 1;
+        if left == 0 {
+            return Some("the interpreter does not get there".to_owned());
         }
-        witness.was_visited.then(|| "the interpreter reaches a device".to_owned())
     }
+    witness.was_visited.then(|| "the interpreter reaches a device".to_owned())
+}
 
-    /// What differs from the interpreted processor `other`, which holds at most one thing that code
-    /// leaves otherwise: what the steps of the interpreter tell each other.
-    fn difference(&self, other: &Cpu) -> Option<String> {
-        let (a, b) = (self.described(), other.described());
-        let (name, translated, interpreted) = a
-            .into_iter()
-            .zip(b)
-            .find(|((_, a), (_, b))| a != b)
-            .map(|((name, a), (_, b))| (name, a, b))?;
-        Some(format!("{name}: {translated}, interpreted {interpreted}"))
-    }
+/// What differs from the interpreted processor `other`, which holds at most one thing that code
+/// leaves otherwise: what the steps of the interpreter tell each other.
+fn difference(cpu: &Cpu, other: &Cpu) -> Option<String> {
+    let (a, b) = (described(cpu), described(other));
+    let (name, translated, interpreted) = a
+        .into_iter()
+        .zip(b)
+        .find(|((_, a), (_, b))| a != b)
+        .map(|((name, a), (_, b))| (name, a, b))?;
+    Some(format!("{name}: {translated}, interpreted {interpreted}"))
+}
 
-    fn described(&self) -> Vec<(&'static str, String)> {
-        let r = &self.registers;
-        let mut pending = self.pending.clone();
-        pending.has_branched = false;
-        let entries = self.tlb.entries().iter().fold(0u64, |hash, entry| {
-            [entry.read, entry.write, entry.execute, entry.offset]
-                .iter()
-                .fold(hash, |hash, word| (hash.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9))
-        });
-        vec![
-            ("instructions", self.instructions.to_string()),
-            ("instruction pointer", format!("{:#x}", r.ip)),
-            ("general registers", format!("{:x?}", &r.gpr[..16])),
-            ("RFLAGS", format!("{:#x}", r.flags.bits())),
-            ("clock", format!("{:?}", self.clock)),
-            ("pending", format!("{pending:?}")),
-            ("SSE", format!("{:x?} {:#x}", r.xmm, r.mxcsr)),
-            ("x87", format!("{:?}", r.x87)),
-            ("segments", format!("{:?} {:?} {}", r.segments, r.segment_base, r.cpl)),
-            ("control", format!("{:?} {:?}", self.control, self.debug)),
-            ("local APIC", format!("{:?}", self.apic)),
-            ("guest", format!("{:?}", self.guest)),
-            ("TLB", format!("{:#x} {:#x} {entries:x}", self.tlb.context, self.tlb.epoch)),
-            ("generator", format!("{:#x} {:#x}", self.random.0, self.tsc_offset)),
-        ]
-    }
+fn described(cpu: &Cpu) -> Vec<(&'static str, String)> {
+    let r = &cpu.registers;
+    let mut pending = cpu.pending.clone();
+    pending.has_branched = false;
+    let entries = cpu.tlb.entries().iter().fold(0u64, |hash, entry| {
+        [entry.read, entry.write, entry.execute, entry.offset]
+            .iter()
+            .fold(hash, |hash, word| (hash.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9))
+    });
+    vec![
+        ("instructions", cpu.instructions.to_string()),
+        ("instruction pointer", format!("{:#x}", r.ip)),
+        ("general registers", format!("{:x?}", &r.gpr[..16])),
+        ("RFLAGS", format!("{:#x}", r.flags.bits())),
+        ("clock", format!("{:?}", cpu.clock)),
+        ("pending", format!("{pending:?}")),
+        ("SSE", format!("{:x?} {:#x}", r.xmm, r.mxcsr)),
+        ("x87", format!("{:?}", r.x87)),
+        ("segments", format!("{:?} {:?} {}", r.segments, r.segment_base, r.cpl)),
+        ("control", format!("{:?} {:?}", cpu.control, cpu.debug)),
+        ("local APIC", format!("{:?}", cpu.apic)),
+        ("guest", format!("{:?}", cpu.guest)),
+        ("TLB", format!("{:#x} {:#x} {entries:x}", cpu.tlb.context, cpu.tlb.epoch)),
+        ("generator", format!("{:#x} {:#x}", cpu.random.0, cpu.tsc_offset)),
+    ]
 }

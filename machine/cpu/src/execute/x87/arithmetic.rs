@@ -3,6 +3,7 @@
 
 use crate::execute::binding::{Binding, Handler};
 use crate::execute::sse::handler;
+use crate::execute::x87::unit;
 use crate::float::exact::Unpacked;
 use crate::float::extended::{Extended, arithmetic, store, transcendental};
 use crate::float::{Context, Exceptions};
@@ -59,7 +60,7 @@ fn registers(
     operation: Operation,
     pops: bool,
 ) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let unit = &mut cpu.registers.x87;
     let is_empty = unit.is_empty(op.a) || unit.is_empty(op.b);
     let operand = unit.st(op.b).unpack();
@@ -67,7 +68,7 @@ fn registers(
     if is_stored && pops {
         unit.pop();
     }
-    cpu.note_x87(op);
+    cpu.registers.note_x87(op);
     Ok(())
 }
 
@@ -80,11 +81,11 @@ fn memory<W: Width>(
     operation: Operation,
     unpack: fn(W) -> Unpacked,
 ) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let operand = unpack(cpu.read::<W>(bus, op)?);
     let is_empty = cpu.registers.x87.is_empty(0);
     cpu.registers.x87.compute(0, is_empty, |a, c| operation(a.unpack(), operand, c));
-    cpu.note_x87(op);
+    cpu.registers.note_x87(op);
     Ok(())
 }
 
@@ -100,20 +101,20 @@ fn unary(
     op: &Op,
     operation: impl FnOnce(Extended, &mut Context) -> Extended,
 ) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let is_empty = cpu.registers.x87.is_empty(0);
     cpu.registers.x87.compute(0, is_empty, operation);
-    cpu.note_x87(op);
+    cpu.registers.note_x87(op);
     Ok(())
 }
 
 fn fscale(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let unit = &mut cpu.registers.x87;
     let is_empty = unit.is_empty(0) || unit.is_empty(1);
     let scale = unit.st(1).unpack();
     unit.compute(0, is_empty, |a, c| arithmetic::scale(a.unpack(), scale, c));
-    cpu.note_x87(op);
+    cpu.registers.note_x87(op);
     Ok(())
 }
 
@@ -125,11 +126,11 @@ fn sign(
     op: &Op,
     function: fn(Extended) -> Extended,
 ) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let is_empty = cpu.registers.x87.is_empty(0);
     cpu.registers.x87.set_codes(C1, 0);
     cpu.registers.x87.compute(0, is_empty, |a, _| function(a));
-    cpu.note_x87(op);
+    cpu.registers.note_x87(op);
     Ok(())
 }
 

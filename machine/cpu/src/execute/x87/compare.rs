@@ -2,6 +2,7 @@
 
 use crate::execute::binding::{Binding, Handler};
 use crate::execute::sse_float::comparison_flags;
+use crate::execute::x87::unit;
 use crate::float::Exceptions;
 use crate::float::exact::Unpacked;
 use crate::float::extended::{Class, compare, store};
@@ -49,7 +50,7 @@ fn compare_with(cpu: &mut Cpu, op: &Op, operand: Option<Unpacked>, form: Form) {
     if !is_pending {
         (0..form.pops).for_each(|_| cpu.registers.x87.pop());
     }
-    cpu.note_x87(op);
+    cpu.registers.note_x87(op);
 }
 
 fn codes(ordering: Option<Ordering>) -> u16 {
@@ -63,7 +64,7 @@ fn codes(ordering: Option<Ordering>) -> u16 {
 
 #[inline(always)]
 fn register(cpu: &mut Cpu, op: &Op, index: u8, form: Form) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let operand =
         (!cpu.registers.x87.is_empty(index)).then(|| cpu.registers.x87.st(index).unpack());
     compare_with(cpu, op, operand, form);
@@ -84,7 +85,7 @@ fn pair<const QUIET: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<()
 }
 
 fn ftst(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     compare_with(cpu, op, Some(Unpacked::zero(false)), form(true, 0, false));
     Ok(())
 }
@@ -94,7 +95,7 @@ fn memory<W: Width, const INTEGER: bool, const POPS: u8>(
     bus: &mut Bus<'_>,
     op: &Op,
 ) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let value = cpu.read::<W>(bus, op)?;
     let operand = match (INTEGER, W::BITS) {
         (true, _) => super::arithmetic::integer(value),
@@ -107,7 +108,7 @@ fn memory<W: Width, const INTEGER: bool, const POPS: u8>(
 
 /// FXAM: the class of ST0 in C3, C2 and C0, its sign in C1. It raises nothing, empty or not.
 fn fxam(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let unit = &mut cpu.registers.x87;
     let value = unit.st(0);
     let class = match value.class() {
@@ -121,7 +122,7 @@ fn fxam(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     };
     let sign = if value.is_negative() { C1 } else { 0 };
     unit.set_codes(C0 | C1 | C2 | C3, class | sign);
-    cpu.note_x87(op);
+    cpu.registers.note_x87(op);
     Ok(())
 }
 

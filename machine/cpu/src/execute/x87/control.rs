@@ -2,6 +2,7 @@
 //! not wait; the ones without are an FWAIT and the former.
 
 use crate::execute::binding::{Binding, Handler};
+use crate::execute::x87::unit;
 use crate::operation::Op;
 use crate::operation::decode::{Cost, is_memory};
 use crate::state::x87::{C1, STACK_FAULT, X87};
@@ -33,7 +34,7 @@ fn fwait(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
     if cpu.control.cr0.contains(Cr0::MONITOR_COPROCESSOR | Cr0::TASK_SWITCHED) {
         return Err(Stop::DEVICE_NOT_AVAILABLE);
     }
-    cpu.check_pending()
+    unit::check_pending(cpu)
 }
 
 fn fninit(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
@@ -49,7 +50,7 @@ fn fnclex(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
 }
 
 fn fldcw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let control = cpu.read::<u16>(bus, op)?;
     cpu.registers.x87.set_control(control);
     Ok(())
@@ -59,7 +60,7 @@ fn fnstcw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.control.check_x87()?;
     let control = cpu.registers.x87.control;
     cpu.write(bus, op, control)?;
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 fn fnstsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
@@ -70,34 +71,34 @@ fn fnstsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         return Ok(());
     }
     cpu.write(bus, op, status)?;
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 fn ffree<const POPS: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     cpu.registers.x87.release(op.a);
     cpu.registers.x87.set_codes(C1, 0);
     if POPS {
         let next = cpu.registers.x87.top().wrapping_add(1);
         cpu.registers.x87.set_top(next);
     }
-    cpu.note_x87(op);
+    cpu.registers.note_x87(op);
     Ok(())
 }
 
 /// FINCSTP and FDECSTP turn the stack without emptying anything.
 fn rotate<const STEP: u8>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let top = cpu.registers.x87.top().wrapping_add(STEP);
     cpu.registers.x87.set_top(top);
     cpu.registers.x87.set_codes(C1, 0);
-    cpu.note_x87(op);
+    cpu.registers.note_x87(op);
     Ok(())
 }
 
 /// FNOP, and what the 8087 and 287 knew: FENI, FDISI, FSETPM.
 fn fnop(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    cpu.enter_x87()
+    unit::enter_x87(cpu)
 }
 
 fn fnop_of_old(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {

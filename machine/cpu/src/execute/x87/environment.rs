@@ -2,6 +2,7 @@
 //! [SDM1 "Saving the x87 FPU's State with FSTENV/FNSTENV and FSAVE/FNSAVE"]
 
 use crate::execute::binding::{Binding, Handler};
+use crate::execute::x87::unit;
 use crate::float::extended::{Class, Extended};
 use crate::memory::Access;
 use crate::operation::Op;
@@ -108,7 +109,7 @@ fn fnstenv<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resul
     cpu.write_area(bus, linear, &bytes, op.segment)?;
     let control = cpu.registers.x87.control | 0x3F;
     cpu.registers.x87.set_control(control);
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 /// FNSAVE stores the registers too, ST0 first, and initializes the unit.
@@ -119,11 +120,11 @@ fn fnsave<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result
     (0..8).for_each(|index| bytes.extend(cpu.registers.x87.st(index).to_bytes()));
     cpu.write_area(bus, linear, &bytes, op.segment)?;
     cpu.registers.x87.reset();
-    cpu.after_store()
+    cpu.pending.after_store()
 }
 
 fn fldenv<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let linear = cpu.operand(op, length(WIDE), Access::Read)?;
     let mut bytes = [0; 28];
     cpu.read_area(bus, linear, &mut bytes[..length(WIDE)], op.segment)?;
@@ -132,7 +133,7 @@ fn fldenv<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result
 }
 
 fn frstor<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let all = length(WIDE) + REGISTERS;
     let linear = cpu.operand(op, all, Access::Read)?;
     let mut bytes = [0; 28 + REGISTERS];

@@ -2,6 +2,7 @@
 
 use crate::execute::binding::{Binding, Handler};
 use crate::execute::sse::handler;
+use crate::execute::x87::unit;
 use crate::float::extended::constant::Constant;
 use crate::float::extended::{Extended, store};
 use crate::float::scalar::Interchange;
@@ -9,93 +10,68 @@ use crate::float::{Context, Exceptions};
 use crate::memory::Access;
 use crate::operation::Op;
 use crate::operation::decode::{Cost, is_memory, width};
+use crate::state::Registers;
 use crate::state::x87::C1;
 use crate::width::Width;
 use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;
 use iced_x86::{Instruction, Mnemonic};
 
-impl Cpu {
-    /// An 80-bit operand.
-    fn read_80(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<[u8; 10], Stop> {
-        let linear = self.operand(op, 10, Access::Read)?;
-        let mut bytes = [0; 10];
-        self.read_area(bus, linear, &mut bytes, op.segment)?;
-        Ok(bytes)
-    }
-
-    /// Pushes what a load produces. The register that becomes the top must be empty.
-    #[inline(always)]
-    fn push_loaded(
-        &mut self,
-        op: &Op,
-        value: impl FnOnce(&mut Context) -> Extended,
-    ) -> Result<(), Stop> {
-        const LAST: u8 = 7;
-        let unit = &mut self.registers.x87;
-        if !unit.is_empty(LAST) {
-            if !unit.stack_fault(true) {
-                unit.push(Extended::INDEFINITE);
-            }
-        } else {
-            let mut context = unit.context();
-            let value = value(&mut context);
-            if !unit.raise(&context, Exceptions::INVALID) {
-                unit.push(value);
-            }
-        }
-        self.note_x87(op);
-        Ok(())
-    }
+/// An 80-bit operand.
+fn read_80(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<[u8; 10], Stop> {
+    let linear = cpu.operand(op, 10, Access::Read)?;
+    let mut bytes = [0; 10];
+    cpu.read_area(bus, linear, &mut bytes, op.segment)?;
+    Ok(bytes)
 }
 
 fn real<W: Width + Interchange>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let bits = cpu.read::<W>(bus, op)?;
-    cpu.push_loaded(op, |context| store::load(bits, context))
+    cpu.registers.push_loaded(op, |context| store::load(bits, context))
 }
 
 fn extended(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.enter_x87()?;
-    let bytes = cpu.read_80(bus, op)?;
-    cpu.push_loaded(op, |_| Extended::from_bytes(bytes))
+    unit::enter_x87(cpu)?;
+    let bytes = read_80(cpu, bus, op)?;
+    cpu.registers.push_loaded(op, |_| Extended::from_bytes(bytes))
 }
 
 fn decimal(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.enter_x87()?;
-    let bytes = cpu.read_80(bus, op)?;
-    cpu.push_loaded(op, |_| store::load_decimal(bytes))
+    unit::enter_x87(cpu)?;
+    let bytes = read_80(cpu, bus, op)?;
+    cpu.registers.push_loaded(op, |_| store::load_decimal(bytes))
 }
 
 fn integer<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let value = cpu.read::<W>(bus, op)?;
-    cpu.push_loaded(op, |_| Extended::from_unpacked(super::arithmetic::integer(value)))
+    cpu.registers.push_loaded(op, |_| Extended::from_unpacked(super::arithmetic::integer(value)))
 }
 
 #[inline(always)]
 fn constant(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op, constant: Constant) -> Result<(), Stop> {
-    cpu.enter_x87()?;
-    cpu.push_loaded(op, |context| constant.rounded(context.rounding))
+    unit::enter_x87(cpu)?;
+    cpu.registers.push_loaded(op, |context| constant.rounded(context.rounding))
 }
 
 /// FLD ST(i).
 fn register(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     if cpu.registers.x87.is_empty(op.a) {
         if !cpu.registers.x87.stack_fault(false) {
             cpu.registers.x87.push(Extended::INDEFINITE);
         }
-        cpu.note_x87(op);
+        cpu.registers.note_x87(op);
         return Ok(());
     }
     let value = cpu.registers.x87.st(op.a);
-    cpu.push_loaded(op, |_| value)
+    cpu.registers.push_loaded(op, |_| value)
 }
 
 /// FXCH: an empty register counts as the indefinite.
 fn fxch(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let unit = &mut cpu.registers.x87;
     let empty = [0, op.b].map(|index| unit.is_empty(index));
     unit.set_codes(C1, 0);
@@ -107,7 +83,7 @@ fn fxch(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         unit.set_st(0, other);
         unit.set_st(op.b, top);
     }
-    cpu.note_x87(op);
+    cpu.registers.note_x87(op);
     Ok(())
 }
 
@@ -120,7 +96,7 @@ fn conditional(
     flags: u64,
     wanted: bool,
 ) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let holds = (cpu.registers.flags.status() & flags != 0) == wanted;
     let unit = &mut cpu.registers.x87;
     if unit.is_empty(0) || unit.is_empty(op.b) {
@@ -131,7 +107,7 @@ fn conditional(
         let value = unit.st(op.b);
         unit.set_st(0, value);
     }
-    cpu.note_x87(op);
+    cpu.registers.note_x87(op);
     Ok(())
 }
 
@@ -168,4 +144,30 @@ pub(super) fn bind(i: &Instruction) -> Option<Binding> {
         _ => return None,
     };
     Binding::costing(handler, if is_memory(i, 0) { Cost::Load } else { Cost::Simple })
+}
+
+impl Registers {
+    /// Pushes what a load produces. The register that becomes the top must be empty.
+    #[inline(always)]
+    fn push_loaded(
+        &mut self,
+        op: &Op,
+        value: impl FnOnce(&mut Context) -> Extended,
+    ) -> Result<(), Stop> {
+        const LAST: u8 = 7;
+        let unit = &mut self.x87;
+        if !unit.is_empty(LAST) {
+            if !unit.stack_fault(true) {
+                unit.push(Extended::INDEFINITE);
+            }
+        } else {
+            let mut context = unit.context();
+            let value = value(&mut context);
+            if !unit.raise(&context, Exceptions::INVALID) {
+                unit.push(value);
+            }
+        }
+        self.note_x87(op);
+        Ok(())
+    }
 }

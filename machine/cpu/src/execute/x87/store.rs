@@ -1,6 +1,7 @@
 //! FST, FSTP, FIST, FISTP, FISTTP and FBSTP.
 
 use crate::execute::binding::{Binding, Handler};
+use crate::execute::x87::unit;
 use crate::float::extended::{Extended, store};
 use crate::float::scalar::Interchange;
 use crate::float::{Context, Exceptions, Rounding};
@@ -24,7 +25,7 @@ fn store_bytes<const N: usize, const POPS: bool>(
     indefinite: [u8; N],
     convert: impl FnOnce(Extended, &mut Context) -> [u8; N],
 ) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let linear = cpu.operand(op, N, Access::Write)?;
     let is_empty = cpu.registers.x87.is_empty(0);
     let mut context = cpu.registers.x87.context();
@@ -45,8 +46,8 @@ fn store_bytes<const N: usize, const POPS: bool>(
     if !is_forbidden && POPS {
         unit.pop();
     }
-    cpu.note_x87(op);
-    cpu.after_store()
+    cpu.registers.note_x87(op);
+    cpu.pending.after_store()
 }
 
 fn single<const POPS: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
@@ -94,7 +95,7 @@ fn integer<const N: usize, const POPS: bool, const TRUNCATES: bool>(
 
 /// FST ST(i) and FSTP ST(i): a copy without conversion.
 fn register<const POPS: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let unit = &mut cpu.registers.x87;
     let is_stored = if unit.is_empty(0) {
         let is_stored = !unit.stack_fault(false);
@@ -111,7 +112,7 @@ fn register<const POPS: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result
     if is_stored && POPS {
         unit.pop();
     }
-    cpu.note_x87(op);
+    cpu.registers.note_x87(op);
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use crate::execute::binding::{Binding, Handler};
 use crate::execute::sse::handler;
+use crate::execute::x87::unit;
 use crate::float::exact::Unpacked;
 use crate::float::extended::remainder::remainder;
 use crate::float::extended::transcendental::{
@@ -18,7 +19,7 @@ use iced_x86::{Instruction, Mnemonic};
 /// FSIN and FCOS. C2 says that the operand is out of range and nothing happened.
 #[inline(always)]
 fn angle(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op, function: Function) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let unit = &mut cpu.registers.x87;
     let is_empty = unit.is_empty(0);
     let mut is_out_of_range = false;
@@ -28,7 +29,7 @@ fn angle(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op, function: Function) -> Result<
         value.unwrap_or(a)
     });
     unit.set_codes(C2, if is_out_of_range { C2 } else { 0 });
-    cpu.note_x87(op);
+    cpu.registers.note_x87(op);
     Ok(())
 }
 
@@ -40,7 +41,7 @@ fn pair_of_angle(
     op: &Op,
     function: fn(Extended, &mut Context) -> Option<(Extended, Extended)>,
 ) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     cpu.registers.x87.set_codes(C2, 0);
     pair(cpu, bus, op, function)
 }
@@ -54,7 +55,7 @@ fn pair(
     function: impl Fn(Extended, &mut Context) -> Option<(Extended, Extended)>,
 ) -> Result<(), Stop> {
     const LAST: u8 = 7;
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let unit = &mut cpu.registers.x87;
     if unit.is_empty(0) || !unit.is_empty(LAST) {
         let is_overflow = !unit.is_empty(0);
@@ -74,7 +75,7 @@ fn pair(
             unit.push(second);
         }
     }
-    cpu.note_x87(op);
+    cpu.registers.note_x87(op);
     Ok(())
 }
 
@@ -106,14 +107,14 @@ fn popping(
     op: &Op,
     function: fn(Unpacked, Unpacked, &mut Context) -> Extended,
 ) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let unit = &mut cpu.registers.x87;
     let is_empty = unit.is_empty(0) || unit.is_empty(1);
     let x = unit.st(0).unpack();
     if unit.compute(1, is_empty, |y, context| function(y.unpack(), x, context)) {
         unit.pop();
     }
-    cpu.note_x87(op);
+    cpu.registers.note_x87(op);
     Ok(())
 }
 
@@ -124,7 +125,7 @@ fn partial_remainder<const NEAREST: bool>(
     _: &mut Bus<'_>,
     op: &Op,
 ) -> Result<(), Stop> {
-    cpu.enter_x87()?;
+    unit::enter_x87(cpu)?;
     let unit = &mut cpu.registers.x87;
     let is_empty = unit.is_empty(0) || unit.is_empty(1);
     let divisor = unit.st(1).unpack();
@@ -139,7 +140,7 @@ fn partial_remainder<const NEAREST: bool>(
         let bit = |bit: u8, code: u16| if quotient >> bit & 1 != 0 { code } else { 0 };
         unit.set_codes(C0 | C1 | C3, bit(0, C1) | bit(1, C3) | bit(2, C0));
     }
-    cpu.note_x87(op);
+    cpu.registers.note_x87(op);
     Ok(())
 }
 

@@ -1,0 +1,136 @@
+//! How blocks end: time and count of what has completed, and what becomes of a stop.
+
+use super::blocks::{Block, Blocks};
+use super::room::Next;
+use crate::engine::ending;
+use crate::guest::Arrival;
+use crate::operation::Op;
+use crate::operation::decode::{CodeSize, Cost};
+use crate::state::Origin;
+use crate::stop::{Kind, SoftwareSource, Stop};
+use crate::system::{debug, event};
+use crate::width::BLOCK_IP;
+use crate::{Activity, Attention, Bus, Cpu};
+use arch::segment::SegmentRegister;
+use bus::Happening;
+
+/// Time and count of a block of which `count` instructions were executed, and what comes next.
+#[inline(always)]
+pub(crate) fn complete(cpu: &mut Cpu, blocks: &Blocks, block: &Block, count: usize) -> Next {
+    let is_whole = count == block.count as usize;
+    cpu.clock.0 += if is_whole { block.cost.into() } else { blocks.time_of(block, count) };
+    cpu.instructions += count as u64;
+    charge_extra(cpu);
+    // A branch before the end is a conditional one, after which all is as before.
+    if (block.is_plain() || !is_whole) && cpu.pending.attention.is_empty() {
+        Next::Chain(Blocks::exit(block, count))
+    } else {
+        Next::Leave
+    }
+}
+
+/// Instructions that took more than their class says.
+#[inline(always)]
+pub(crate) fn charge_extra(cpu: &mut Cpu) {
+    if cpu.extra_cost != 0 {
+        // An element of a string instruction takes about one core cycle.
+        let cycles = std::mem::take(&mut cpu.extra_cost);
+        cpu.clock.0 += cycles * 1_000_000_000_000 / cpu.model.core_hertz();
+    }
+}
+
+/// An operation said something else than "go on" or "branch". `done` operations came before it.
+#[inline(never)]
+pub(crate) fn leave_block(
+    cpu: &mut Cpu,
+    blocks: &Blocks,
+    bus: &mut Bus<'_>,
+    block: &Block,
+    (op, done): (&Op, usize),
+    stop: Stop,
+) {
+    let size = code_size(cpu);
+    let next = wrap(cpu.registers.gpr[BLOCK_IP as usize].wrapping_add(op.end as u64), size);
+    let this = wrap(next.wrapping_sub(op.length as u64), size);
+    let completes =
+        !matches!(stop.kind(), Kind::Repeat | Kind::Defer | Kind::Exception { .. } | Kind::VmExit);
+    cpu.registers.ip = if completes { next } else { this };
+    cpu.instructions += done as u64 + completes as u64;
+    let charged = if stop == Stop::DEFER { done } else { done + 1 };
+    cpu.clock.0 += blocks.time_of(block, charged);
+    charge_extra(cpu);
+    cpu.pending.software_length = op.length as u64;
+    ending::stopped(cpu, bus, stop);
+}
+
+/// A fault before an instruction takes time as well: a handler that cannot be fetched must not
+/// fault for ever at one moment.
+#[cold]
+pub(crate) fn fetch_failed(cpu: &mut Cpu, blocks: &Blocks, bus: &mut Bus<'_>, stop: Stop) {
+    charge_delivery(cpu, blocks);
+    stopped(cpu, bus, stop);
+}
+
+pub(crate) fn charge_delivery(cpu: &mut Cpu, blocks: &Blocks) {
+    cpu.clock.0 += blocks.cost(Cost::System).max(1);
+}
+
+/// Deals with a stop; `cpu.ip` is the next instruction, or this one if it did not complete.
+pub(crate) fn stopped(cpu: &mut Cpu, bus: &mut Bus<'_>, stop: Stop) {
+    let result = match stop.kind() {
+        Kind::EndBlock | Kind::Branch | Kind::FusedBranch | Kind::FusedThrough | Kind::Repeat => {
+            Ok(())
+        }
+        Kind::Defer => {
+            cpu.pending.attention |= Attention::YIELD;
+            Ok(())
+        }
+        Kind::Halt => {
+            bus.platform.record(cpu.visit(), Happening::Halt { ip: cpu.registers.ip });
+            cpu.pending.set_activity(Activity::Halted);
+            Ok(())
+        }
+        Kind::Exception { vector, error, .. } => event::raise_exception(cpu, bus, vector, error),
+        Kind::Software { vector, source } => {
+            // Delivery clears TF, and the trap goes with it.
+            cpu.pending.step_is_settled = cpu.pending.attention.contains(Attention::SINGLE_STEP);
+            if source == SoftwareSource::Int1 {
+                debug::merge_debug_traps(cpu);
+            }
+            let event =
+                crate::state::Event { vector, error: None, origin: Origin::Software(source) };
+            event::raise_software(cpu, bus, event)
+        }
+        Kind::VmExit | Kind::Shutdown => Err(stop),
+    };
+    cpu.settle(bus, result);
+}
+
+pub(crate) fn code_size(cpu: &Cpu) -> CodeSize {
+    let attributes = cpu.registers.segments[SegmentRegister::Cs].attributes;
+    if cpu.is_64_bit() {
+        CodeSize::Bits64
+    } else if attributes.is_big() {
+        CodeSize::Bits32
+    } else {
+        CodeSize::Bits16
+    }
+}
+
+#[inline(always)]
+pub(crate) fn wrap(ip: u64, size: CodeSize) -> u64 {
+    if size == CodeSize::Bits64 { ip } else { ip & 0xFFFF_FFFF }
+}
+
+impl Cpu {
+    /// The end of a delivery: a VM exit or a triple fault may have come of it.
+    pub(crate) fn settle(&mut self, bus: &mut Bus<'_>, result: Result<(), Stop>) {
+        let Err(stop) = result else { return };
+        let is_exit = stop.kind() == Kind::VmExit || self.arrives(Arrival::TripleFault).is_err();
+        if is_exit {
+            self.leave_virtual_machine(bus);
+        } else {
+            self.pending.set_activity(Activity::Shutdown);
+        }
+    }
+}
