@@ -224,12 +224,12 @@ fn a_shadow_does_not_let_later_time_stamps_out_of_order() {
     ];
     for (rule, code) in rows {
         let mut subject = Subject::with("zen4", Mode::Long, code);
-        subject.cpu.others_clock = Picoseconds::ZERO;
+        subject.cpu.clock.set_others(Picoseconds::ZERO);
         assert_eq!(subject.turn(), RunEnd::Yield, "{rule}: the others run first");
         let behind = subject.cpu.registers.ip;
         assert_eq!(subject.turn(), RunEnd::Yield, "{rule}: and RDTSC has not been executed");
         assert_eq!(subject.cpu.registers.ip, behind, "{rule}");
-        subject.cpu.others_clock = Picoseconds::MAX;
+        subject.cpu.clock.set_others(Picoseconds::MAX);
         assert_eq!(subject.run(), Outcome::Done, "{rule}");
     }
 }

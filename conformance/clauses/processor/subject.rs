@@ -153,7 +153,7 @@ impl Subject {
     /// After a test has changed registers behind the processor's back.
     pub fn refresh(&mut self) {
         self.cpu.registers.refresh_segments();
-        self.cpu.tlb.flush_all();
+        self.cpu.translation.tlb.flush_all();
         self.cpu.update_access_mode();
         self.cpu.update_breakpoints();
     }
@@ -197,7 +197,7 @@ impl Subject {
     /// Runs until there is reason to stop.
     pub fn turn(&mut self) -> RunEnd {
         let mut bus = Bus { memory: &mut self.memory, platform: &mut self.ports };
-        let until = Picoseconds(self.cpu.clock.0 + 1_000_000_000);
+        let until = Picoseconds(self.cpu.clock.now().0 + 1_000_000_000);
         self.cpu.run(&mut self.cache, &mut bus, until, 10_000)
     }
 

@@ -40,7 +40,7 @@ fn the_host_is_as_it_was_with_gif_clear() {
     assert_eq!(lab.cpu.registers.gpr[4], 0x8_0000);
     assert_eq!(lab.cpu.registers.gpr[0], VMCB);
     assert!(!lab.cpu.guest.svm.global_interrupts);
-    assert_eq!(lab.cpu.tlb.asid(), 0);
+    assert_eq!(lab.cpu.translation.tlb.asid(), 0);
 }
 
 #[test]

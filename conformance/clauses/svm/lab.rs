@@ -150,7 +150,7 @@ impl Lab {
         cpu.registers.gpr[0] = VMCB;
         cpu.registers.ip = HOST_CODE;
         cpu.registers.refresh_segments();
-        cpu.tlb.flush_all();
+        cpu.translation.tlb.flush_all();
         cpu.update_access_mode();
     }
 
@@ -271,7 +271,7 @@ impl Lab {
     pub fn run_until_stop(&mut self) -> RunEnd {
         let mut bus = Bus { memory: &mut self.memory, platform: &mut self.platform };
         for _ in 0..100 {
-            let until = Picoseconds(self.cpu.clock.0 + 1_000_000_000);
+            let until = Picoseconds(self.cpu.clock.now().0 + 1_000_000_000);
             match self.cpu.run(&mut self.cache, &mut bus, until, 10_000) {
                 RunEnd::Yield => {}
                 end => return end,
@@ -287,7 +287,7 @@ impl Lab {
 
     pub fn run_for(&mut self, instructions: u64) -> RunEnd {
         let mut bus = Bus { memory: &mut self.memory, platform: &mut self.platform };
-        let until = Picoseconds(self.cpu.clock.0 + 1_000_000_000);
+        let until = Picoseconds(self.cpu.clock.now().0 + 1_000_000_000);
         self.cpu.run(&mut self.cache, &mut bus, until, instructions)
     }
 

@@ -115,7 +115,7 @@ fn check_exit(lab: &Lab, asked: &Asked) {
     assert!(!matches!(code, ExitCode::Unknown(_)), "{code:?}");
     assert!(!lab.cpu.guest.svm.global_interrupts, "{code:?}: GIF is clear in the host");
     assert!(lab.cpu.is_64_bit(), "{code:?}: the host's mode");
-    assert_eq!(lab.cpu.tlb.asid(), 0, "{code:?}");
+    assert_eq!(lab.cpu.translation.tlb.asid(), 0, "{code:?}");
     if code == ExitCode::Invalid {
         return;
     }

@@ -62,12 +62,12 @@ fn the_guest_s_tsc_is_scaled_and_offset() {
         a.hlt().unwrap();
     });
     // Late enough that twice the counter is far from the counter.
-    lab.cpu.clock = Picoseconds(100_000_000_000);
+    lab.cpu.clock.move_to(Picoseconds(100_000_000_000));
     lab.cpu.guest.svm.tsc_ratio = 2 << 32;
     lab.set(control::TSC_OFFSET, 1_000_000);
-    let before = lab.cpu.tsc();
+    let before = lab.cpu.clock.tsc();
     lab.run();
-    let after = lab.cpu.tsc();
+    let after = lab.cpu.clock.tsc();
     assert!(after < 2 * before, "the ratio shows");
     let seen = lab.cpu.registers.gpr[3];
     assert!((2 * before + 1_000_000..=2 * after + 1_000_000).contains(&seen), "{seen}");

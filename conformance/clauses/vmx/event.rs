@@ -183,7 +183,7 @@ fn the_preemption_timer_ends_a_guest_and_wakes_it() {
             // A board moves the clock of a processor that waits.
             assert_eq!(lab.run_until_stop(), cpu::RunEnd::Idle);
             let deadline = lab.cpu.next_deadline().expect("the timer");
-            lab.cpu.clock = deadline;
+            lab.cpu.clock.move_to(deadline);
         }
         assert_eq!(lab.run(), ExitReason::PreemptionTimer, "{name}");
         assert_eq!(lab.get(guest::PREEMPTION_TIMER), 0, "{name}");

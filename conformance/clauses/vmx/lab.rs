@@ -158,7 +158,7 @@ impl Lab {
         cpu.registers.gpr[4] = HOST_STACK;
         cpu.registers.ip = HOST_CODE;
         cpu.registers.refresh_segments();
-        cpu.tlb.flush_all();
+        cpu.translation.tlb.flush_all();
         cpu.update_access_mode();
     }
 
@@ -362,14 +362,14 @@ impl Lab {
     /// At most so many instructions, or 1 ms.
     pub fn run_for(&mut self, instructions: u64) -> RunEnd {
         let mut bus = Bus { memory: &mut self.memory, platform: &mut self.platform };
-        let until = Picoseconds(self.cpu.clock.0 + 1_000_000_000);
+        let until = Picoseconds(self.cpu.clock.now().0 + 1_000_000_000);
         self.cpu.run(&mut self.cache, &mut bus, until, instructions)
     }
 
     pub fn run_until_stop(&mut self) -> RunEnd {
         let mut bus = Bus { memory: &mut self.memory, platform: &mut self.platform };
         for _ in 0..100 {
-            let until = Picoseconds(self.cpu.clock.0 + 1_000_000_000);
+            let until = Picoseconds(self.cpu.clock.now().0 + 1_000_000_000);
             match self.cpu.run(&mut self.cache, &mut bus, until, 10_000) {
                 RunEnd::Yield => {}
                 end => return end,

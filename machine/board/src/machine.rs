@@ -189,7 +189,7 @@ impl Machine {
             let mut effects = Vec::new();
             let is_bootstrap = cpu.apic.model().is_bootstrap;
             let lint0 = if is_bootstrap { 0x700 } else { 0x1_0000 };
-            let now = cpu.clock;
+            let now = cpu.clock.now();
             for (offset, value) in [(0xF0, 0x1FF), (0x350, lint0), (0x360, 0x400)] {
                 cpu.apic.write_mmio(offset, 4, value, now, &mut effects);
             }
@@ -240,7 +240,7 @@ impl Machine {
 
     /// Instructions completed by all processors.
     pub fn instructions(&self) -> u64 {
-        self.state.cpus.iter().map(|cpu| cpu.instructions).sum()
+        self.state.cpus.iter().map(|cpu| cpu.clock.instructions()).sum()
     }
 }
 
@@ -318,7 +318,7 @@ fn enter(cpu: &mut Cpu, boot: &BootState) {
     }
     cpu.registers.ip = boot.entry;
     cpu.pending.attention |= Attention::INTERRUPT;
-    cpu.tlb.flush_all();
+    cpu.translation.tlb.flush_all();
     cpu.registers.refresh_segments();
     cpu.update_access_mode();
 }

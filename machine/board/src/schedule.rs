@@ -102,7 +102,7 @@ impl Machine {
                 return None;
             }
             if let Some(turn) = self.state.turn {
-                if self.state.cpus[usize::from(turn.cpu.0)].clock >= limits.until {
+                if self.state.cpus[usize::from(turn.cpu.0)].clock.now() >= limits.until {
                     self.state.now = self.state.now.max(limits.until);
                     return None;
                 }
@@ -160,7 +160,7 @@ impl Machine {
     fn next_moment(&self, index: usize) -> Option<Picoseconds> {
         let cpu = &self.state.cpus[index];
         if cpu.is_runnable(&self.memory) {
-            return Some(cpu.clock);
+            return Some(cpu.clock.now());
         }
         if cpu.pending.activity == Activity::Shutdown {
             return None;
@@ -170,7 +170,7 @@ impl Machine {
             _ => cpu.next_deadline(),
         };
         let next = [timer, self.state.inboxes[index].next()].into_iter().flatten().min()?;
-        Some(next.max(cpu.clock))
+        Some(next.max(cpu.clock.now()))
     }
 
     /// The processor with the earliest next moment, the lowest index first.
@@ -195,14 +195,14 @@ impl Machine {
             .flatten()
             .fold(Picoseconds::MAX, Picoseconds::min)
             .max(Picoseconds(at.0 + 1));
-        self.state.cpus[index].others_clock = others.unwrap_or(Picoseconds::MAX);
+        self.state.cpus[index].clock.set_others(others.unwrap_or(Picoseconds::MAX));
         let cpu = CpuIndex(index as u16);
         self.go_on(Turn { cpu, until }, self.until_look(cpu, limits));
     }
 
     /// The limits of a stretch that is short enough for a person who waits.
     fn until_look(&self, cpu: CpuIndex, limits: Limits) -> Limits {
-        let look = self.state.cpus[usize::from(cpu.0)].clock.saturating_add(LOOK);
+        let look = self.state.cpus[usize::from(cpu.0)].clock.now().saturating_add(LOOK);
         Limits { until: limits.until.min(look), ..limits }
     }
 
@@ -212,10 +212,11 @@ impl Machine {
         let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
         let cpu = &mut self.state.cpus[usize::from(turn.cpu.0)];
         let end = cpu.run(&mut self.cache, &mut bus, turn.until.min(limits.until), left);
-        let is_cut = matches!(end, RunEnd::Time | RunEnd::Instructions) && cpu.clock < turn.until;
+        let is_cut =
+            matches!(end, RunEnd::Time | RunEnd::Instructions) && cpu.clock.now() < turn.until;
         self.state.turn = is_cut.then_some(turn);
         if end == RunEnd::Shutdown {
-            let (at, ip) = (cpu.clock, cpu.registers.ip);
+            let (at, ip) = (cpu.clock.now(), cpu.registers.ip);
             let event = Event::Shutdown { rip: arch::address::Linear(ip) };
             self.state.wiring.note(turn.cpu, at, event);
             self.outcome = Some(Outcome::TripleFault(turn.cpu));
@@ -223,7 +224,7 @@ impl Machine {
         self.refresh(usize::from(turn.cpu.0));
         // A write to a line that somebody watches ends the run.
         if end == RunEnd::Yield {
-            let now = self.state.cpus[usize::from(turn.cpu.0)].clock;
+            let now = self.state.cpus[usize::from(turn.cpu.0)].clock.now();
             self.release_monitors(now);
         }
         self.deliver();
@@ -264,7 +265,7 @@ impl Machine {
             let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
             cpu.idle_until(&mut bus, at);
         }
-        while let Some(arrival) = self.state.inboxes[index].take(at.max(cpu.clock)) {
+        while let Some(arrival) = self.state.inboxes[index].take(at.max(cpu.clock.now())) {
             let acceptance = match arrival {
                 Arrival::Message(message) => {
                     let event = Event::InterruptAccepted {
@@ -272,7 +273,7 @@ impl Machine {
                         vector: message.vector,
                         is_level: message.is_level,
                     };
-                    self.state.wiring.note(cpu.index, at.max(cpu.clock), event);
+                    self.state.wiring.note(cpu.index, at.max(cpu.clock.now()), event);
                     cpu.apic.accept(&message)
                 }
                 Arrival::Lint0(level) => {
@@ -401,7 +402,7 @@ impl Machine {
             if sender == Some(*target) {
                 // What a processor sends to itself arrives before its next instruction.
                 let clock = &mut self.state.cpus[target.0 as usize].clock;
-                *clock = arrival.max(*clock);
+                clock.move_to(arrival.max(clock.now()));
             }
             self.refresh(target.0 as usize);
         }

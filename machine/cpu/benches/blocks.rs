@@ -76,7 +76,7 @@ fn processor() -> Cpu {
     cpu.registers.gpr[6] = DATA;
     cpu.registers.ip = CODE;
     cpu.registers.refresh_segments();
-    cpu.tlb.flush_all();
+    cpu.translation.tlb.flush_all();
     cpu.update_access_mode();
     cpu
 }

@@ -29,4 +29,3 @@ pub(crate) use dispatch::FAMILIES;
 pub use running::Running;
 pub(crate) use sensitive::{Form, Io, Sensitive, Table};
 pub use state::Guest;
-pub(crate) use state::OwnRights;

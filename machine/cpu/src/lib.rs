@@ -34,11 +34,13 @@ pub use costs::{ApicCosts, Costs};
 pub use engine::{CodeCache, blocks, native};
 pub use flags::Flags;
 pub use guest::{Guest, Running};
-pub use memory::{BadTranslation, Tlb};
+pub use memory::{BadTranslation, Tlb, Translation};
 pub use model::{CpuModel, ModelError, Placement};
 pub use observation::{Observation, Observed, Range};
 pub use operation::decode;
-pub use state::{Activity, Attention, Control, Cpu, Debug, Pending, Registers, Segments, X87};
+pub use state::{
+    Activity, Attention, Clock, Control, Cpu, Debug, Pending, Registers, Segments, X87,
+};
 pub use stop::RunEnd;
 pub use width::GeneralRegisters;
 

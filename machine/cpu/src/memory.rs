@@ -8,9 +8,12 @@ pub(crate) mod paging;
 mod place;
 mod segment;
 pub(crate) mod tlb;
+mod translation;
 
 pub(crate) use self::tlb as sets;
 pub(crate) use access::Access;
 pub(crate) use place::{Located, Place};
 pub(crate) use segment::within_limit;
 pub use tlb::{BadTranslation, Tlb};
+pub(crate) use translation::OwnRights;
+pub use translation::Translation;

@@ -1,6 +1,7 @@
 //! The state of a logical processor. All of it is plain data, so a snapshot is a copy.
 
 mod branch_record;
+mod clock;
 mod control;
 mod debug;
 mod event;
@@ -10,6 +11,7 @@ mod registers;
 pub(crate) mod x87;
 
 pub use branch_record::BranchRecords;
+pub use clock::Clock;
 pub use control::{Control, TableRegister};
 pub use debug::Debug;
 pub(crate) use event::{Event, Origin};
@@ -18,13 +20,12 @@ pub use registers::{Registers, Segments};
 pub use x87::X87;
 
 use crate::guest::Guest;
-use crate::memory::{Tlb, sets};
+use crate::memory::{Translation, sets};
 use crate::width::{CLEAR, RDX};
 use crate::{Costs, CpuModel};
 use arch::control::{Cr0, rflags};
 use arch::identity::CpuIndex;
 use arch::segment::{Attributes, Segment, SegmentRegister};
-use arch::time::Picoseconds;
 use bus::Random;
 use interrupt::local_apic::LocalApic;
 use serde::{Deserialize, Serialize};
@@ -36,16 +37,10 @@ pub struct Cpu {
     pub registers: Registers,
     /// Events on their way.
     pub pending: Pending,
-    /// Virtual time of this processor: the start of the running block.
-    pub clock: Picoseconds,
-    /// Instructions completed since power-on.
-    pub instructions: u64,
-    /// Time that the running instruction takes beyond its class's cost.
-    pub(crate) extra_cost: u64,
-    /// The set of the TLB that data accesses use; see `update_access_mode`.
-    pub(crate) tlb_set: usize,
+    /// Its time, and what it has done in it.
+    pub clock: Clock,
     /// The running and recent address spaces' translations.
-    pub tlb: Tlb,
+    pub translation: Translation,
     /// What an operating system sets.
     pub control: Control,
     /// The debug registers.
@@ -58,11 +53,6 @@ pub struct Cpu {
     pub index: CpuIndex,
     /// What it implements, and what CPUID says of it.
     pub model: CpuModel,
-    /// Where the clock of the processor stands that is furthest behind of all others. The board
-    /// says so at the start of a turn.
-    pub others_clock: Picoseconds,
-    /// What WRMSR and IA32_TSC_ADJUST have added to the counter, without a guest's offset.
-    pub tsc_offset: u64,
     /// What the board's cost profile says of this processor.
     pub costs: Costs,
     /// State of the generator behind RDRAND and RDSEED.
@@ -78,19 +68,14 @@ impl Cpu {
         let mut cpu = Self {
             registers: Registers::default(),
             pending: Pending::default(),
-            clock: Picoseconds::ZERO,
-            instructions: 0,
-            extra_cost: 0,
-            tlb_set: 0,
-            tlb: Tlb::default(),
+            clock: Clock::new(&model),
+            translation: Translation::default(),
             control: Control::default(),
             debug: Debug::default(),
             guest: Guest::new(&model),
             apic,
             index,
             model,
-            others_clock: Picoseconds::MAX,
-            tsc_offset: 0,
             costs: Costs::default(),
             random: Random(seed ^ (index.0 as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
             observation: Default::default(),
@@ -100,14 +85,6 @@ impl Cpu {
             cpu.pending.set_activity(Activity::WaitForStartup);
         }
         cpu
-    }
-
-    /// Whether what a file says of its translations can be, in a machine with `ram` bytes of RAM.
-    pub fn check_translations(&self, ram: u64) -> Result<(), crate::BadTranslation> {
-        if self.tlb_set > sets::CHECKED || !self.tlb_set.is_multiple_of(sets::ENTRIES) {
-            return Err(crate::BadTranslation::Set(self.tlb_set));
-        }
-        self.tlb.check(ram)
     }
 
     /// The state after INIT: caches, MSRs, FPU and TSC stay.
@@ -136,7 +113,7 @@ impl Cpu {
         self.pending.attention = Attention::INTERRUPT | Attention::TIMER;
         self.control.msr.debug_ctl = 0;
         self.pending.set_activity(Activity::Running);
-        self.tlb.flush_all();
+        self.translation.tlb.flush_all();
         self.registers.refresh_segments();
         self.update_access_mode();
     }
@@ -179,29 +156,16 @@ impl Cpu {
     /// Recomputes which set of the TLB data accesses use, after CPL, RFLAGS.AC, CR0.AM or DR7
     /// changed.
     pub fn update_access_mode(&mut self) {
-        self.tlb_set = if self.checks_alignment()
+        let is_checked = self.checks_alignment()
             || self.debug.has_data_breakpoints()
-            || !self.observation.is_empty()
-        {
-            sets::CHECKED
-        } else {
-            self.registers.access_set()
-        };
+            || !self.observation.is_empty();
+        let set = if is_checked { sets::CHECKED } else { self.registers.access_set() };
+        self.translation.select(set);
     }
 
     /// How accesses outside RAM are signed.
     pub(crate) fn visit(&self) -> bus::Visit {
-        bus::Visit { cpu: self.index, at: self.clock }
-    }
-
-    /// The running instruction takes this much longer.
-    pub(crate) fn spend(&mut self, time: Picoseconds) {
-        self.clock.0 += time.0;
-    }
-
-    /// The time-stamp counter at the start of the running block.
-    pub fn tsc(&self) -> u64 {
-        self.clock.ticks(self.model.tsc_hertz()).wrapping_add(self.tsc_offset)
+        bus::Visit { cpu: self.index, at: self.clock.now() }
     }
 }
 

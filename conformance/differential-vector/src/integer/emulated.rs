@@ -84,7 +84,7 @@ impl Emulated {
         cpu.registers.ip = state.ip;
         let mut witness = Witness::default();
         let mut bus = Bus { memory: &mut self.memory, platform: &mut witness };
-        let until = Picoseconds(cpu.clock.0 + 1_000_000_000);
+        let until = Picoseconds(cpu.clock.now().0 + 1_000_000_000);
         cpu.run(&mut self.cache, &mut bus, until, instructions);
         state.gpr.copy_from_slice(&cpu.registers.gpr[..16]);
         state.flags = cpu.registers.flags.bits();

@@ -82,9 +82,9 @@ impl<'a> DebuggedMachine<'a> {
         let instructions = self.machine.instructions() + 1;
         match only {
             Some(cpu) => {
-                let until = self.cpu(cpu).clock.saturating_add(LONGEST_STEP);
+                let until = self.cpu(cpu).clock.now().saturating_add(LONGEST_STEP);
                 let others = self.machine.state.turn.take();
-                self.cpu_mut(cpu).others_clock = Picoseconds::MAX;
+                self.cpu_mut(cpu).clock.set_others(Picoseconds::MAX);
                 self.machine.refresh_all();
                 self.machine.go_on(Turn { cpu, until }, Limits { until, instructions });
                 self.machine.state.turn = others.filter(|turn| turn.cpu != cpu);
@@ -273,13 +273,13 @@ impl Debuggee for DebuggedMachine<'_> {
     /// A step that takes an event ends behind the first instruction of its handler.
     fn step(&mut self, cpu: CpuIndex, others: Others) -> Stop {
         let only = (others == Others::Stand).then_some(cpu);
-        let before = self.cpu(cpu).instructions;
+        let before = self.cpu(cpu).clock.instructions();
         let end = self.machine.state.now.saturating_add(LONGEST_STEP);
         loop {
             if let Some(stop) = self.execute_one(only) {
                 return stop;
             }
-            let is_done = self.cpu(cpu).instructions != before;
+            let is_done = self.cpu(cpu).clock.instructions() != before;
             if is_done || only.is_some() || self.machine.state.now >= end {
                 return Stop::Stepped { cpu };
             }

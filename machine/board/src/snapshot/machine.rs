@@ -150,7 +150,8 @@ fn check(
         return Err(refuse(format!("the turn of processor {turn}, must be below {expected}")));
     }
     for (number, cpu) in restored.state.cpus.iter().enumerate() {
-        cpu.check_translations(memory.ram.len() as u64)
+        cpu.translation
+            .check(memory.ram.len() as u64)
             .map_err(|bad| refuse(format!("processor {number}: {bad}")))?;
     }
     let pages = memory.watched_lines.len() as u64;

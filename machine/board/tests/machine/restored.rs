@@ -99,7 +99,7 @@ const LAST: Limits = Limits { until: Picoseconds::from_milliseconds(1000), instr
 fn finish(mut machine: Machine) -> (String, u64, Vec<Picoseconds>) {
     let outcome = machine.run(LAST);
     assert!(matches!(outcome, Some(Outcome::DebugExit(_))), "{outcome:?}");
-    let clocks = machine.state.cpus.iter().map(|cpu| cpu.clock).collect();
+    let clocks = machine.state.cpus.iter().map(|cpu| cpu.clock.now()).collect();
     (machine.state.wiring.hash.to_string(), machine.instructions(), clocks)
 }
 

@@ -15,6 +15,7 @@ use crate::stop::Stop;
 use crate::width::BLOCK_IP;
 use crate::{Bus, Cpu};
 use arch::segment::SegmentRegister;
+use arch::time::Picoseconds;
 
 /// The page that instructions come from, while nothing has changed its translation.
 #[derive(Clone, Copy)]
@@ -41,14 +42,14 @@ pub(crate) fn run_blocks(
     let mut exit = Exit::NONE;
     loop {
         let linear = cpu.registers.fetch_address(size);
-        if linear & !0xFFF != page.linear || page.epoch != cpu.tlb.epoch {
+        if linear & !0xFFF != page.linear || page.epoch != cpu.translation.tlb.epoch {
             // What waits at this boundary comes before a fault of the fetch.
             if !may_begin(cpu, room) {
                 return;
             }
             match fetch_page(cpu, bus, linear) {
                 Ok(offset) => {
-                    let epoch = cpu.tlb.epoch;
+                    let epoch = cpu.translation.tlb.epoch;
                     page = FetchPage { linear: linear & !0xFFF, offset, epoch };
                 }
                 Err(stop) => return ending::fetch_failed(cpu, blocks, bus, stop),
@@ -91,15 +92,15 @@ pub(crate) fn run_blocks(
 /// Whether there is room for one more instruction.
 #[inline(always)]
 fn may_begin(cpu: &Cpu, room: Room) -> bool {
-    cpu.clock < room.clock && cpu.instructions < room.instructions
+    cpu.clock.now() < room.clock && cpu.clock.instructions() < room.instructions
 }
 
 /// Whether the whole block can run without a look at anything else.
 #[inline(always)]
 fn has_room(cpu: &Cpu, block: &Block, room: Room, size: CodeSize) -> bool {
-    let ends_at = cpu.clock.0 + u64::from(block.cost);
+    let ends_at = cpu.clock.now().0 + u64::from(block.cost);
     ends_at <= room.clock.0
-        && cpu.instructions + u64::from(block.count) <= room.instructions
+        && cpu.clock.instructions() + u64::from(block.count) <= room.instructions
         && (size == CodeSize::Bits64 || cpu.registers.is_within_code_limit(block.length.into()))
 }
 
@@ -161,8 +162,9 @@ pub(crate) fn run_part(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>, ro
         Err(stop) => return ending::fetch_failed(cpu, blocks, bus, stop),
     };
     let block = *blocks.block(index);
-    let instructions = (room.instructions - cpu.instructions).min(block.count as u64) as usize;
-    let time = blocks.beginning_within(&block, room.clock.0 - cpu.clock.0);
+    let instructions =
+        (room.instructions - cpu.clock.instructions()).min(block.count as u64) as usize;
+    let time = blocks.beginning_within(&block, room.clock.0 - cpu.clock.now().0);
     let mut count = instructions.min(time);
     if size != CodeSize::Bits64 {
         count = count.min(cpu.registers.within_code_limit(blocks, &block));
@@ -188,17 +190,17 @@ pub(crate) fn run_part(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>, ro
         }
     }
     cpu.registers.ip = end;
-    cpu.clock.0 += blocks.time_of(&block, count);
-    cpu.instructions += count as u64;
-    ending::charge_extra(cpu);
+    cpu.clock.spend(Picoseconds(blocks.time_of(&block, count)));
+    cpu.clock.count(count as u64);
+    cpu.clock.charge_extra();
 }
 
 /// The index into RAM of the page that `linear` is fetched from.
 #[inline(always)]
 fn fetch_page(cpu: &mut Cpu, bus: &mut Bus<'_>, linear: u64) -> Result<u64, Stop> {
     let set = cpu.registers.access_set();
-    let entry = cpu.tlb.entry(set, linear);
-    if entry.execute == cpu.tlb.tag(linear) {
+    let entry = cpu.translation.tlb.entry(set, linear);
+    if entry.execute == cpu.translation.tlb.tag(linear) {
         return Ok(entry.offset);
     }
     fetch_page_slow(cpu, bus, linear)
@@ -208,10 +210,10 @@ fn fetch_page(cpu: &mut Cpu, bus: &mut Bus<'_>, linear: u64) -> Result<u64, Stop
 #[inline(never)]
 fn known_page(cpu: &Cpu, bus: &Bus<'_>, last: u64, size: CodeSize) -> Option<(u32, u32)> {
     let linear = ending::wrap(last.wrapping_add(1), size);
-    let entry = cpu.tlb.entry(cpu.registers.access_set(), linear);
+    let entry = cpu.translation.tlb.entry(cpu.registers.access_set(), linear);
     let page = (entry.offset >> 12) as usize;
     let generation = *bus.memory.generations.get(page)?;
-    (entry.execute == cpu.tlb.tag(linear)).then_some((page as u32, generation))
+    (entry.execute == cpu.translation.tlb.tag(linear)).then_some((page as u32, generation))
 }
 
 #[cold]

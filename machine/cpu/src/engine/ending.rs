@@ -12,30 +12,25 @@ use crate::system::{debug, event};
 use crate::width::BLOCK_IP;
 use crate::{Activity, Attention, Bus, Cpu};
 use arch::segment::SegmentRegister;
+use arch::time::Picoseconds;
 use bus::Happening;
 
 /// Time and count of a block of which `count` instructions were executed, and what comes next.
 #[inline(always)]
 pub(crate) fn complete(cpu: &mut Cpu, blocks: &Blocks, block: &Block, count: usize) -> Next {
     let is_whole = count == block.count as usize;
-    cpu.clock.0 += if is_whole { block.cost.into() } else { blocks.time_of(block, count) };
-    cpu.instructions += count as u64;
-    charge_extra(cpu);
+    cpu.clock.spend(Picoseconds(if is_whole {
+        block.cost.into()
+    } else {
+        blocks.time_of(block, count)
+    }));
+    cpu.clock.count(count as u64);
+    cpu.clock.charge_extra();
     // A branch before the end is a conditional one, after which all is as before.
     if (block.is_plain() || !is_whole) && cpu.pending.attention.is_empty() {
         Next::Chain(Blocks::exit(block, count))
     } else {
         Next::Leave
-    }
-}
-
-/// Instructions that took more than their class says.
-#[inline(always)]
-pub(crate) fn charge_extra(cpu: &mut Cpu) {
-    if cpu.extra_cost != 0 {
-        // An element of a string instruction takes about one core cycle.
-        let cycles = std::mem::take(&mut cpu.extra_cost);
-        cpu.clock.0 += cycles * 1_000_000_000_000 / cpu.model.core_hertz();
     }
 }
 
@@ -55,10 +50,10 @@ pub(crate) fn leave_block(
     let completes =
         !matches!(stop.kind(), Kind::Repeat | Kind::Defer | Kind::Exception { .. } | Kind::VmExit);
     cpu.registers.ip = if completes { next } else { this };
-    cpu.instructions += done as u64 + completes as u64;
+    cpu.clock.count(done as u64 + completes as u64);
     let charged = if stop == Stop::DEFER { done } else { done + 1 };
-    cpu.clock.0 += blocks.time_of(block, charged);
-    charge_extra(cpu);
+    cpu.clock.spend(Picoseconds(blocks.time_of(block, charged)));
+    cpu.clock.charge_extra();
     cpu.pending.software_length = op.length as u64;
     ending::stopped(cpu, bus, stop);
 }
@@ -72,7 +67,7 @@ pub(crate) fn fetch_failed(cpu: &mut Cpu, blocks: &Blocks, bus: &mut Bus<'_>, st
 }
 
 pub(crate) fn charge_delivery(cpu: &mut Cpu, blocks: &Blocks) {
-    cpu.clock.0 += blocks.cost(Cost::System).max(1);
+    cpu.clock.spend(Picoseconds(blocks.cost(Cost::System).max(1)));
 }
 
 /// Deals with a stop; `cpu.ip` is the next instruction, or this one if it did not complete.

@@ -30,7 +30,7 @@ impl Cpu {
         until: Picoseconds,
         instructions: u64,
     ) -> RunEnd {
-        let last = self.instructions.saturating_add(instructions);
+        let last = self.clock.instructions().saturating_add(instructions);
         let mut limit = first_deadline(self, until);
         self.pending.attention.remove(Attention::YIELD);
         loop {
@@ -48,22 +48,22 @@ impl Cpu {
                     continue;
                 }
             }
-            if self.clock >= limit {
+            if self.clock.now() >= limit {
                 local_apic::advance_apic(self, bus);
                 limit = first_deadline(self, until);
-                if self.clock >= until {
+                if self.clock.now() >= until {
                     return RunEnd::Time;
                 }
                 continue;
             }
-            if self.instructions >= last {
+            if self.clock.instructions() >= last {
                 return RunEnd::Instructions;
             }
             if self.pending.attention.intersects(ONE_AT_A_TIME) {
                 // What a shadow suspends for one instruction holds again for the next.
-                let others = self.others_clock;
+                let others = self.clock.others();
                 run_one(self, &mut cache.blocks, bus);
-                self.others_clock = others;
+                self.clock.set_others(others);
             } else {
                 let room = Room { clock: limit, instructions: last };
                 let CodeCache { blocks, native } = cache;
@@ -83,8 +83,8 @@ fn first_deadline(cpu: &Cpu, until: Picoseconds) -> Picoseconds {
 impl Cpu {
     /// Moves a halted processor's clock on, to the moment of an event.
     pub fn idle_until(&mut self, bus: &mut Bus<'_>, at: Picoseconds) {
-        if at > self.clock {
-            self.clock = at;
+        if at > self.clock.now() {
+            self.clock.move_to(at);
         }
         local_apic::advance_apic(self, bus);
     }
@@ -101,7 +101,7 @@ fn run_alone(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>) {
     let steps = cpu.pending.attention.contains(Attention::SINGLE_STEP);
     if cpu.pending.in_shadow {
         // What the shadow covers is not split from the instruction before.
-        cpu.others_clock = Picoseconds::MAX;
+        cpu.clock.set_others(Picoseconds::MAX);
     }
     // Intel parts ignore breakpoints on the instruction behind a load of SS, AMD's do not.
     let is_shadowed =
@@ -120,13 +120,15 @@ fn run_alone(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>) {
     let from = cpu.registers.ip;
     cpu.pending.has_branched = false;
     let was_guest = cpu.is_guest();
-    let before = cpu.instructions;
-    let room =
-        Room { clock: Picoseconds(u64::MAX), instructions: cpu.instructions.saturating_add(1) };
+    let before = cpu.clock.instructions();
+    let room = Room {
+        clock: Picoseconds(u64::MAX),
+        instructions: cpu.clock.instructions().saturating_add(1),
+    };
     dispatch::run_part(cpu, blocks, bus, room);
     cpu.pending.is_in_stack_shadow = false;
     // A world switch belongs to neither side: the host's trap comes after its #VMEXIT.
-    let completed = cpu.instructions != before && cpu.is_guest() == was_guest;
+    let completed = cpu.clock.instructions() != before && cpu.is_guest() == was_guest;
     if completed && cpu.pending.has_branched {
         branch_record::record_branch(cpu, from);
     }

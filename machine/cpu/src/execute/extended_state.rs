@@ -333,7 +333,7 @@ fn restore<const WIDE: bool>(
     }
     if components & PKRU_STATE != 0 {
         cpu.control.pkru = u64::from_le_bytes(pkru) as u32;
-        cpu.tlb.flush_asid(cpu.tlb.asid());
+        cpu.translation.tlb.flush_asid(cpu.translation.tlb.asid());
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use iced_x86::{Instruction, Mnemonic, OpKind};
 
 #[inline(always)]
 pub(super) fn flat_read<W: Width>(cpu: &Cpu, bus: &Bus<'_>, op: &Op) -> Option<W> {
-    let at = cpu.ram_known(cpu.registers.flat_address(op), W::BYTES, Access::Read)?;
+    let at = cpu.translation.ram_known(cpu.registers.flat_address(op), W::BYTES, Access::Read)?;
     bus.memory.ram.get(at..at + W::BYTES).map(W::from_bytes)
 }
 
@@ -27,7 +27,7 @@ pub(super) fn flat_write<W: Width>(
     linear: u64,
     value: W,
 ) -> Option<()> {
-    let at = cpu.ram_known(linear, W::BYTES, Access::Write)?;
+    let at = cpu.translation.ram_known(linear, W::BYTES, Access::Write)?;
     bus.memory.unwatched_mut(at, W::BYTES).map(|bytes| value.to_bytes(bytes))
 }
 
@@ -98,7 +98,7 @@ fn memory_operand<W: Width, O: Binary>(
         O::apply(&mut cpu.registers.flags, a, b);
         return Some(());
     }
-    let at = cpu.ram_known(cpu.registers.flat_address(op), W::BYTES, Access::Write)?;
+    let at = cpu.translation.ram_known(cpu.registers.flat_address(op), W::BYTES, Access::Write)?;
     let bytes = bus.memory.unwatched_mut(at, W::BYTES)?;
     O::apply(&mut cpu.registers.flags, W::from_bytes(bytes), b).to_bytes(bytes);
     Some(())
@@ -142,7 +142,7 @@ pub(super) fn pop_r(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Sto
 
 #[inline(always)]
 pub(super) fn top_of_stack(cpu: &Cpu, bus: &Bus<'_>) -> Option<u64> {
-    let at = cpu.ram_known(cpu.registers.gpr[RSP], 8, Access::Read)?;
+    let at = cpu.translation.ram_known(cpu.registers.gpr[RSP], 8, Access::Read)?;
     bus.memory.ram.get(at..at + 8).map(u64::from_bytes)
 }
 

@@ -156,7 +156,7 @@ fn check_time_stamp(cpu: &Cpu) -> Result<(), Stop> {
 /// The counters of all processors advance together, and software compares what it read on
 /// one with what another wrote to memory. So nobody reads ahead of a processor that is behind.
 fn in_order_of_time(cpu: &Cpu) -> Result<(), Stop> {
-    if cpu.clock > cpu.others_clock { Err(Stop::DEFER) } else { Ok(()) }
+    if cpu.clock.now() > cpu.clock.others() { Err(Stop::DEFER) } else { Ok(()) }
 }
 
 fn rdtsc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
@@ -270,7 +270,7 @@ fn invlpg(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         None => offset,
     };
     cpu.before(bus, op, Sensitive::Invlpg { linear })?;
-    cpu.tlb.flush_page(linear);
+    cpu.translation.tlb.flush_page(linear);
     Err(Stop::END_BLOCK)
 }
 
@@ -295,11 +295,11 @@ fn invpcid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if bad {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    let asid = cpu.tlb.asid();
+    let asid = cpu.translation.tlb.asid();
     match kind {
-        0 => cpu.tlb.flush_page(address),
-        1 => cpu.tlb.flush_pcid(asid, pcid as u16),
-        _ => cpu.tlb.flush_asid(asid),
+        0 => cpu.translation.tlb.flush_page(address),
+        1 => cpu.translation.tlb.flush_pcid(asid, pcid as u16),
+        _ => cpu.translation.tlb.flush_asid(asid),
     }
     Err(Stop::END_BLOCK)
 }
@@ -404,7 +404,7 @@ fn wrpkru(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
         return Err(Stop::GENERAL_PROTECTION);
     }
     cpu.control.pkru = cpu.registers.gpr[RAX] as u32;
-    cpu.tlb.flush_asid(cpu.tlb.asid());
+    cpu.translation.tlb.flush_asid(cpu.translation.tlb.asid());
     Err(Stop::END_BLOCK)
 }
 

@@ -144,7 +144,7 @@ fn ret_far<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), St
 
 fn iret<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.before(bus, op, Sensitive::Iret)?;
-    cpu.spend(cpu.costs.event_return);
+    cpu.clock.spend(cpu.costs.event_return);
     far::interrupt_return::<W>(cpu, bus, op)
 }
 

@@ -62,7 +62,7 @@ fn repeat(
         left -= 1;
         budget -= 1;
         cpu.registers.set_string_register(op, RCX, left);
-        cpu.extra_cost += 1;
+        cpu.clock.spend_cycles(1);
         if next == Next::Stop {
             break;
         }
@@ -123,7 +123,7 @@ fn movs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 
 fn finish_bulk<W: Width>(cpu: &mut Cpu, done: u64) -> Result<(), Stop> {
     cpu.registers.gpr[RCX] -= done;
-    cpu.extra_cost += (done * W::BYTES as u64).div_ceil(32);
+    cpu.clock.spend_cycles((done * W::BYTES as u64).div_ceil(32));
     cpu.pending.code_changed = false;
     Err(if cpu.registers.gpr[RCX] == 0 { Stop::END_BLOCK } else { Stop::REPEAT })
 }

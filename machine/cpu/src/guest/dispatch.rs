@@ -242,7 +242,7 @@ impl Cpu {
 impl Cpu {
     /// The time-stamp counter as the running software reads it.
     pub(crate) fn guest_tsc(&self) -> u64 {
-        guest!(self, self.tsc(), tsc())
+        guest!(self, self.clock.tsc(), tsc())
     }
 
     /// CR8 of a guest whose task priority is virtual; None where it is the processor's.

@@ -11,7 +11,7 @@ pub(crate) fn pass_rounds<V: Vendor>(cpu: &mut Cpu, rounds: Rounds<'_>, most: u6
     if rounds.pauses.is_empty() {
         return most;
     }
-    let start = cpu.clock;
+    let start = cpu.clock.now();
     let mut passed = 0;
     while passed < most && passes_round::<V>(cpu, rounds, start.0 + passed * rounds.time) {
         passed += 1;
@@ -20,7 +20,7 @@ pub(crate) fn pass_rounds<V: Vendor>(cpu: &mut Cpu, rounds: Rounds<'_>, most: u6
             passed += pass_at_once::<V>(cpu, rounds, begins, most - 1).unwrap_or(0);
         }
     }
-    cpu.clock = start;
+    cpu.clock.move_to(start);
     passed
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn pass_rounds<V: Vendor>(cpu: &mut Cpu, rounds: Rounds<'_>, most: u6
 fn passes_round<V: Vendor>(cpu: &mut Cpu, rounds: Rounds<'_>, begins: u64) -> bool {
     let before = V::pauses(cpu);
     let passes = rounds.pauses.iter().all(|at| {
-        cpu.clock = Picoseconds(begins + at);
+        cpu.clock.move_to(Picoseconds(begins + at));
         V::passes_pause(cpu)
     });
     if !passes && let Some(before) = before {
@@ -46,7 +46,7 @@ fn pass_at_once<V: Vendor>(
 ) -> Option<u64> {
     let hertz = cpu.model.tsc_hertz();
     let apart = Apart::of(rounds, hertz)?;
-    let stamps = Stamps { rounds, begins, hertz, offset: cpu.tsc_offset };
+    let stamps = Stamps { rounds, begins, hertz, offset: cpu.clock.tsc_offset() };
     V::pass_rounds(cpu, apart, stamps, most)
 }
 

@@ -38,9 +38,11 @@ impl Cpu {
         bytes: &mut [u8],
         segment: u8,
     ) -> Result<(), Stop> {
-        let entry = self.tlb.entry(self.tlb_set, linear);
+        let entry = self.translation.entry(linear);
         let in_page = linear & 0xFFF;
-        if entry.read == self.tlb.tag(linear) && in_page as usize + bytes.len() <= 0x1000 {
+        if entry.read == self.translation.tlb.tag(linear)
+            && in_page as usize + bytes.len() <= 0x1000
+        {
             let at = (entry.offset + in_page) as usize;
             if let Some(ram) = bus.memory.ram.get(at..at + bytes.len()) {
                 bytes.copy_from_slice(ram);
@@ -59,9 +61,11 @@ impl Cpu {
         bytes: &[u8],
         segment: u8,
     ) -> Result<(), Stop> {
-        let entry = self.tlb.entry(self.tlb_set, linear);
+        let entry = self.translation.entry(linear);
         let in_page = linear & 0xFFF;
-        if entry.write == self.tlb.tag(linear) && in_page as usize + bytes.len() <= 0x1000 {
+        if entry.write == self.translation.tlb.tag(linear)
+            && in_page as usize + bytes.len() <= 0x1000
+        {
             let at = (entry.offset + in_page) as usize;
             if let Some(ram) = bus.memory.ram.get_mut(at..at + bytes.len()) {
                 ram.copy_from_slice(bytes);

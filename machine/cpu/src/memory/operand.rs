@@ -81,9 +81,9 @@ impl Cpu {
         linear: u64,
         segment: u8,
     ) -> Result<W, Stop> {
-        let entry = self.tlb.entry(self.tlb_set, linear);
+        let entry = self.translation.entry(linear);
         let in_page = linear & 0xFFF;
-        if entry.read == self.tlb.tag(linear) && in_page <= 0x1000 - W::BYTES as u64 {
+        if entry.read == self.translation.tlb.tag(linear) && in_page <= 0x1000 - W::BYTES as u64 {
             let at = (entry.offset + in_page) as usize;
             if let Some(bytes) = bus.memory.ram.get(at..at + W::BYTES) {
                 return Ok(W::from_bytes(bytes));
@@ -100,9 +100,9 @@ impl Cpu {
         value: W,
         segment: u8,
     ) -> Result<(), Stop> {
-        let entry = self.tlb.entry(self.tlb_set, linear);
+        let entry = self.translation.entry(linear);
         let in_page = linear & 0xFFF;
-        if entry.write == self.tlb.tag(linear) && in_page <= 0x1000 - W::BYTES as u64 {
+        if entry.write == self.translation.tlb.tag(linear) && in_page <= 0x1000 - W::BYTES as u64 {
             let at = (entry.offset + in_page) as usize;
             if let Some(bytes) = bus.memory.ram.get_mut(at..at + W::BYTES) {
                 value.to_bytes(bytes);
@@ -111,16 +111,6 @@ impl Cpu {
             }
         }
         self.write_slow(bus, linear, value.zero_extend(), W::BYTES, segment)
-    }
-
-    /// The index into RAM of `[linear, linear + size)` if the TLB has it for `access`, in one page.
-    #[inline(always)]
-    pub(crate) fn ram_known(&self, linear: u64, size: usize, access: Access) -> Option<usize> {
-        let entry = self.tlb.entry(self.tlb_set, linear);
-        let held = if access == Access::Write { entry.write } else { entry.read };
-        // The last byte's page is that of the entry only if it is the first byte's, too.
-        let last = linear.wrapping_add(size as u64 - 1);
-        (held == self.tlb.tag(last)).then(|| (entry.offset + (linear & 0xFFF)) as usize)
     }
 
     /// Has the TLB know `[linear, linear + size)` for a data access of 64-bit code, if all that
@@ -133,16 +123,16 @@ impl Cpu {
         access: Access,
     ) -> bool {
         let is_canonical = (linear as i64) << 16 >> 16 == linear as i64;
-        if !is_canonical || (linear & 0xFFF) + size as u64 > 0x1000 || self.tlb_set == tlb::CHECKED
+        if !is_canonical || (linear & 0xFFF) + size as u64 > 0x1000 || self.translation.is_checked()
         {
             return false;
         }
-        let (set, at) = (self.tlb_set, Linear(linear));
+        let (set, at) = (self.translation.set(), Linear(linear));
         if self.translate_settled(bus, at, access, set).is_none() {
             return false;
         }
-        self.guest.linear = Some(linear);
-        self.ram_known(linear, size, access).is_some()
+        self.translation.begin(Some(linear));
+        self.translation.ram_known(linear, size, access).is_some()
     }
 
     #[cold]
@@ -190,10 +180,10 @@ impl Cpu {
         access: Access,
         segment: u8,
     ) -> Result<Place, Stop> {
-        let entry = self.tlb.entry(self.tlb_set, linear);
+        let entry = self.translation.entry(linear);
         let in_page = linear & 0xFFF;
         let tag = if access == Access::Write { entry.write } else { entry.read };
-        if tag == self.tlb.tag(linear) && in_page <= 0x1000 - size as u64 {
+        if tag == self.translation.tlb.tag(linear) && in_page <= 0x1000 - size as u64 {
             return Ok(Place::ram(entry.offset + in_page, size));
         }
         self.locate_slow(bus, linear, size, access, segment)
@@ -212,7 +202,7 @@ impl Cpu {
         let last = linear.wrapping_add(size as u64 - 1);
         self.control.check_canonical(linear, segment)?;
         self.control.check_canonical(last, segment)?;
-        if self.tlb_set == tlb::CHECKED {
+        if self.translation.is_checked() {
             self.check_alignment(linear, size)?;
         }
         let place = self.locate_in(bus, linear, size, access, self.registers.access_set())?;
@@ -287,10 +277,10 @@ impl Cpu {
         access: Access,
     ) -> Result<Place, Stop> {
         let linear = self.control.wrap_linear(linear);
-        let entry = self.tlb.entry(tlb::SUPERVISOR, linear);
+        let entry = self.translation.tlb.entry(tlb::SUPERVISOR, linear);
         let in_page = linear & 0xFFF;
         let tag = if access == Access::Write { entry.write } else { entry.read };
-        if tag == self.tlb.tag(linear) && in_page <= 0x1000 - size as u64 {
+        if tag == self.translation.tlb.tag(linear) && in_page <= 0x1000 - size as u64 {
             return Ok(Place::ram(entry.offset + in_page, size));
         }
         self.control.check_canonical(linear, crate::operation::FLAT)?;
@@ -304,8 +294,8 @@ impl Cpu {
         linear: u64,
     ) -> Result<Option<u64>, Stop> {
         let set = self.registers.access_set();
-        let entry = self.tlb.entry(set, linear);
-        if entry.execute == self.tlb.tag(linear) {
+        let entry = self.translation.tlb.entry(set, linear);
+        if entry.execute == self.translation.tlb.tag(linear) {
             return Ok(Some(entry.offset));
         }
         // Faults and exits tell the address of the instruction, not of its page.

@@ -4,8 +4,8 @@ use super::access::Access;
 use super::format::{Legacy, Wide, right};
 use super::tlb;
 use crate::CpuModel;
-use crate::guest::OwnRights;
 use crate::memory::Located;
+use crate::memory::OwnRights;
 use crate::state::Control;
 use crate::system::local_apic;
 use crate::{Bus, Cpu, Stop};
@@ -36,13 +36,13 @@ impl Cpu {
         access: Access,
         set: usize,
     ) -> Result<Located, Stop> {
-        self.guest.linear = Some(linear.0);
+        self.translation.begin(Some(linear.0));
         if let Some(address) = self.translate_settled(bus, linear, access, set) {
             return Ok(Located::Memory(address));
         }
         if !self.control.cr0.contains(Cr0::PAGING) {
             let address = SystemPhysical(linear.0 & 0xFFFF_FFFF);
-            self.guest.own = OwnRights::UNPAGED;
+            self.translation.grant(OwnRights::UNPAGED);
             let place = self.operand_to_system(bus, address, access)?;
             self.fill_tlb(bus, set, linear, place, (true, true, true), false);
             return Ok(place);
@@ -54,7 +54,7 @@ impl Cpu {
             }
             Err(Refusal::Exit(stop)) => return Err(stop),
         };
-        self.guest.own = walk.own_rights();
+        self.translation.grant(walk.own_rights());
         let place = self.operand_to_system(bus, walk.address, access)?;
         let allows = |wanted| self.control.permits(&walk, wanted, set).is_ok();
         let grants =
@@ -78,7 +78,7 @@ impl Cpu {
         {
             let (write, execute) = self.nested_grants();
             let grants = (grants.0, grants.1 && write, grants.2 && execute);
-            self.tlb.fill(set, linear.0, offset as u64, grants, is_large);
+            self.translation.tlb.fill(set, linear.0, offset as u64, grants, is_large);
         }
     }
 
@@ -107,7 +107,7 @@ impl Cpu {
         if !is_granted {
             return None;
         }
-        self.guest.own = walk.own_rights();
+        self.translation.grant(walk.own_rights());
         self.fill_tlb(bus, set, linear, Located::Memory(walk.address), grants, walk.page_bits > 12);
         Some(walk.address)
     }
@@ -213,7 +213,7 @@ impl Cpu {
     /// [SDM3 "PDPTE Registers"]
     pub(crate) fn load_pdptes(&mut self, bus: &mut Bus<'_>, cr3: u64) -> Result<(), Stop> {
         let reserved = self.model.pdpte_reserved();
-        self.guest.linear = None;
+        self.translation.begin(None);
         let mut loaded = [0; 4];
         for (i, slot) in loaded.iter_mut().enumerate() {
             let at = SystemPhysical((cr3 & 0xFFFF_FFE0) + 8 * i as u64);

@@ -149,13 +149,13 @@ impl Cpu {
             let here = address.offset(at as u64);
             let piece = match self.apic_offset(here) {
                 Some(offset) => {
-                    let value = self.apic.read_mmio(offset, part, self.clock);
-                    self.spend(self.costs.apic.mmio_read);
+                    let value = self.apic.read_mmio(offset, part, self.clock.now());
+                    self.clock.spend(self.costs.apic.mmio_read);
                     value
                 }
                 None => {
                     let value = bus.platform.read(bus.memory, self.visit(), here, part);
-                    self.spend(self.costs.device_read);
+                    self.clock.spend(self.costs.device_read);
                     value
                 }
             };
@@ -172,11 +172,11 @@ impl Cpu {
             match self.apic_offset(here) {
                 Some(offset) => {
                     local_apic::apic_write(self, bus, offset, part, piece);
-                    self.spend(self.costs.apic.mmio_write);
+                    self.clock.spend(self.costs.apic.mmio_write);
                 }
                 None => {
                     bus.platform.write(bus.memory, self.visit(), here, part, piece);
-                    self.spend(self.costs.device_write);
+                    self.clock.spend(self.costs.device_write);
                 }
             }
         }

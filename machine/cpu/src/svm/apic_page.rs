@@ -39,7 +39,7 @@ pub(crate) fn read_apic_page(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, size
     };
     match avic.read_page(bus.memory, offset, size) {
         ReadOutcome::Value(value) => {
-            cpu.spend(cpu.guest.svm.costs.avic_read);
+            cpu.clock.spend(cpu.guest.svm.costs.avic_read);
             value
         }
         // Refused beforehand.
@@ -69,12 +69,12 @@ pub(super) fn apply_avic_write(
     guest.avic = Some(avic);
     match outcome {
         WriteOutcome::Done => {
-            cpu.spend(cpu.guest.svm.costs.avic_write);
+            cpu.clock.spend(cpu.guest.svm.costs.avic_write);
             Ok(())
         }
         WriteOutcome::Evaluate => {
             cpu.pending.attention |= Attention::VIRTUAL_INTERRUPT;
-            cpu.spend(cpu.guest.svm.costs.avic_write);
+            cpu.clock.spend(cpu.guest.svm.costs.avic_write);
             Ok(())
         }
         WriteOutcome::Ended(vector) => {
@@ -82,7 +82,7 @@ pub(super) fn apply_avic_write(
             let happening = Happening::VirtualEndOfInterrupt { block, vector };
             bus.platform.record(cpu.visit(), happening);
             cpu.pending.attention |= Attention::VIRTUAL_INTERRUPT;
-            cpu.spend(cpu.guest.svm.costs.avic_write);
+            cpu.clock.spend(cpu.guest.svm.costs.avic_write);
             Ok(())
         }
         WriteOutcome::Send(command) => {

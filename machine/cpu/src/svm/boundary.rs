@@ -17,6 +17,7 @@ use arch::svm::ExitCode;
 use arch::svm::event::{EventType, Injection};
 use arch::svm::intercept::Vector3;
 use arch::svm::vmcb::InterruptControl;
+use arch::time::Picoseconds;
 use bus::{ControlBlock, Effect, Happening};
 
 /// The error code of #SX for an INIT. [APM2 "#SX"]
@@ -70,7 +71,11 @@ fn send_pending_ipi(cpu: &mut Cpu, bus: &mut Bus<'_>) -> bool {
             // To itself a processor writes without tables and doorbell.
             let costs = &cpu.guest.svm.costs;
             let is_own = page == avic.backing_page.0;
-            cpu.clock.0 += if is_own { costs.avic_write.0 } else { costs.avic_send.0 };
+            cpu.clock.spend(Picoseconds(if is_own {
+                costs.avic_write.0
+            } else {
+                costs.avic_send.0
+            }));
             guest.ipi_is_paid = true;
             guest.ipi = Some(ipi);
             cpu.pending.attention |= Attention::YIELD;
@@ -79,7 +84,7 @@ fn send_pending_ipi(cpu: &mut Cpu, bus: &mut Bus<'_>) -> bool {
         match ipi.step(&avic, bus.memory) {
             IpiStep::Continue => {}
             IpiStep::Late => {
-                cpu.clock.0 += cpu.guest.svm.costs.avic_send.0;
+                cpu.clock.spend(cpu.guest.svm.costs.avic_send);
                 guest.ipi = Some(ipi);
                 cpu.pending.attention |= Attention::YIELD;
                 return true;
@@ -308,7 +313,7 @@ fn take_avic_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
         return Ok(());
     }
     avic.accept(bus.memory, vector);
-    cpu.clock.0 += cpu.guest.svm.costs.avic_deliver.0;
+    cpu.clock.spend(cpu.guest.svm.costs.avic_deliver);
     if let Some(block) = block(cpu) {
         bus.platform.record(cpu.visit(), Happening::VirtualAccept { block, vector });
     }

@@ -86,7 +86,7 @@ pub(super) fn enter_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, at: SystemPhysical, 
         ip: cpu.registers.ip,
     };
     bus.platform.record(cpu.visit(), entry);
-    cpu.clock.0 += cpu.guest.svm.costs.entry.0;
+    cpu.clock.spend(cpu.guest.svm.costs.entry);
     cpu.pending.attention |= Attention::GUEST_BOUNDARY
         | Attention::VIRTUAL_INTERRUPT
         | Attention::VIRTUAL_NMI
@@ -219,8 +219,10 @@ fn load_pause_filter(cpu: &Cpu, vmcb: &Vmcb<Vec<u8>>) -> Option<PauseFilter> {
 fn apply_tlb_control(cpu: &mut Cpu, request: TlbControl, asid: u32) {
     match request {
         TlbControl::Nothing | TlbControl::Reserved(_) => {}
-        TlbControl::FlushAll => cpu.tlb.flush_all(),
-        TlbControl::FlushAsid | TlbControl::FlushAsidNonGlobal => cpu.tlb.flush_asid(asid),
+        TlbControl::FlushAll => cpu.translation.tlb.flush_all(),
+        TlbControl::FlushAsid | TlbControl::FlushAsidNonGlobal => {
+            cpu.translation.tlb.flush_asid(asid)
+        }
     }
 }
 
@@ -291,7 +293,7 @@ fn load_branch_records(cpu: &mut Cpu, vmcb: &Vmcb<Vec<u8>>) {
 /// What follows from control and segment registers that were loaded together.
 pub(super) fn refresh_after_switch(cpu: &mut Cpu, bus: &mut Bus<'_>) {
     let asid = cpu.guest.running.svm().map_or(0, |guest| guest.asid);
-    cpu.tlb.select(asid, cpu.control.context_identifier());
+    cpu.translation.tlb.select(asid, cpu.control.context_identifier());
     let is_pae = cpu.control.cr0.contains(Cr0::PAGING)
         && cpu.control.cr4.contains(Cr4::PAE)
         && !cpu.control.is_long_mode();

@@ -48,7 +48,7 @@ fn store_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, guest: &Guest, exit: Exit) {
     if let Some(avic) = &guest.avic {
         interrupts.set_task_priority(avic.task_priority);
     }
-    cpu.clock.0 += cpu.guest.svm.costs.exit.0;
+    cpu.clock.spend(cpu.guest.svm.costs.exit);
     bus.platform.record(
         cpu.visit(),
         Happening::VmExit(VmExit {

@@ -95,7 +95,7 @@ fn vmrun(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     prologue(cpu, op, Vector4::VMLOAD, ExitCode::Vmload)?;
     let at = state_address(cpu, bus, op, crate::Access::Read)?;
-    cpu.spend(cpu.guest.svm.costs.state_move);
+    cpu.clock.spend(cpu.guest.svm.costs.state_move);
     let bytes = bus.memory.slice(at, SIZE).map_or_else(|_| vec![!0; SIZE], <[u8]>::to_vec);
     let Some(vmcb) = Vmcb::new(bytes) else { return Ok(()) };
     let canonical = |base: u64| (base << 16) as i64 >> 16;
@@ -123,7 +123,7 @@ fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn vmsave(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     prologue(cpu, op, Vector4::VMSAVE, ExitCode::Vmsave)?;
     let at = state_address(cpu, bus, op, crate::Access::Write)?;
-    cpu.spend(cpu.guest.svm.costs.state_move);
+    cpu.clock.spend(cpu.guest.svm.costs.state_move);
     let [fs, gs] = [SegmentRegister::Fs, SegmentRegister::Gs]
         .map(|register| saved(cpu.registers.segments[register]));
     let (ldtr, tr, calls) = (saved(cpu.control.ldtr), saved(cpu.control.tr), cpu.control.syscall);
@@ -186,7 +186,7 @@ fn invlpga(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     )?;
     // The buffer drops the page in every address space, which includes the one named.
     let _asid = cpu.registers.gpr[RCX] as u32;
-    cpu.tlb.flush_page(vmcb_operand(cpu, op));
+    cpu.translation.tlb.flush_page(vmcb_operand(cpu, op));
     Err(Stop::END_BLOCK)
 }
 

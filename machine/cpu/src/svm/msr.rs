@@ -93,7 +93,7 @@ fn ring_doorbell(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<(), Sto
     let bits = cpu.guest.svm.behaviour.avic.doorbell_id_bits;
     let target = Avic::doorbell_target(value, bits).ok_or(Stop::GENERAL_PROTECTION)?;
     bus.platform.effect(cpu.visit(), Effect::Doorbell { target });
-    cpu.spend(cpu.guest.svm.costs.doorbell);
+    cpu.clock.spend(cpu.guest.svm.costs.doorbell);
     Ok(())
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn can_enable_svm(cpu: &Cpu) -> bool {
 
 /// The time-stamp counter as the running software reads it. [APM2 "TSC Ratio MSR"]
 pub(crate) fn guest_tsc(cpu: &Cpu) -> u64 {
-    let tsc = cpu.tsc();
+    let tsc = cpu.clock.tsc();
     match cpu.guest.running.svm() {
         None => tsc,
         Some(guest) => {
@@ -123,7 +123,7 @@ fn read_x2avic(cpu: &mut Cpu, bus: &mut Bus<'_>, number: u32) -> Option<Result<u
     let avic = x2avic(cpu)?;
     Some(match avic.read_msr(bus.memory, number) {
         ReadOutcome::Value(value) => {
-            cpu.spend(cpu.guest.svm.costs.avic_read);
+            cpu.clock.spend(cpu.guest.svm.costs.avic_read);
             Ok(value)
         }
         ReadOutcome::GeneralProtection => Err(Stop::GENERAL_PROTECTION),

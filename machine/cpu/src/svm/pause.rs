@@ -27,7 +27,7 @@ impl PauseFilter {
 
 /// Counts a PAUSE of the guest now; false if it exits.
 pub(super) fn passes(cpu: &mut Cpu) -> bool {
-    let now = cpu.tsc();
+    let now = cpu.clock.tsc();
     let Some(guest) = cpu.guest.running.svm_mut() else { return true };
     if !guest.intercepts.vector3.contains(Vector3::PAUSE) {
         return true;

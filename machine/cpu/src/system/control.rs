@@ -97,7 +97,7 @@ pub(crate) fn write_cr0(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<
         cpu.control.efer.insert(Efer::LONG_MODE_ACTIVE);
     }
     if changed.intersects(Cr0::PAGING | Cr0::WRITE_PROTECT | Cr0::PROTECTION_ENABLE) {
-        cpu.tlb.flush_asid(cpu.tlb.asid());
+        cpu.translation.tlb.flush_asid(cpu.translation.tlb.asid());
     }
     if changed.contains(Cr0::PROTECTION_ENABLE) && !new.contains(Cr0::PROTECTION_ENABLE) {
         descriptor::set_cpl(cpu, 0);
@@ -135,11 +135,11 @@ pub(crate) fn write_cr3(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<
         cpu.load_pdptes(bus, value)?;
     }
     cpu.control.cr3 = value;
-    let asid = cpu.tlb.asid();
+    let asid = cpu.translation.tlb.asid();
     let pcid = if has_pcid { value as u16 & 0xFFF } else { 0 };
-    cpu.tlb.select(asid, pcid);
+    cpu.translation.tlb.select(asid, pcid);
     if !keeps {
-        cpu.tlb.flush_current();
+        cpu.translation.tlb.flush_current();
     }
     Ok(())
 }
@@ -167,11 +167,11 @@ pub(crate) fn write_cr4(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<
     }
     cpu.control.cr4 = new;
     if changed.intersects(paging_bits | Cr4::SMAP | Cr4::PKE | Cr4::PCIDE) {
-        let asid = cpu.tlb.asid();
-        cpu.tlb.flush_asid(asid);
+        let asid = cpu.translation.tlb.asid();
+        cpu.translation.tlb.flush_asid(asid);
         if changed.contains(Cr4::PCIDE) {
             let pcid = if new.contains(Cr4::PCIDE) { cpu.control.cr3 as u16 & 0xFFF } else { 0 };
-            cpu.tlb.select(asid, pcid);
+            cpu.translation.tlb.select(asid, pcid);
         }
     }
     cpu.update_access_mode();
@@ -194,7 +194,7 @@ pub(crate) fn write_efer(cpu: &mut Cpu, value: u64) -> Result<(), Stop> {
     let active = cpu.control.efer & Efer::LONG_MODE_ACTIVE;
     cpu.control.efer = new.difference(Efer::LONG_MODE_ACTIVE) | active;
     if changed.contains(Efer::NO_EXECUTE) {
-        cpu.tlb.flush_asid(cpu.tlb.asid());
+        cpu.translation.tlb.flush_asid(cpu.translation.tlb.asid());
     }
     cpu.pending.attention |= Attention::INTERRUPT;
     Ok(())

@@ -67,7 +67,7 @@ fn raise_checked(
             Ok(()) => {
                 cpu.pending.delivering = None;
                 branch_record::record_event(cpu, event.vector, from);
-                cpu.spend(cpu.costs.event_delivery);
+                cpu.clock.spend(cpu.costs.event_delivery);
                 cpu.note_delivery();
                 return Ok(());
             }

@@ -7,13 +7,13 @@ use bus::Effect;
 
 pub(crate) fn apic_write(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, size: u8, value: u64) {
     let mut effects = Vec::new();
-    cpu.apic.write_mmio(offset, size, value, cpu.clock, &mut effects);
+    cpu.apic.write_mmio(offset, size, value, cpu.clock.now(), &mut effects);
     emit(cpu, bus, effects);
 }
 
 pub(crate) fn apic_read_msr(cpu: &mut Cpu, msr: u32) -> Result<u64, Stop> {
-    let value = cpu.apic.read_msr(msr, cpu.clock).map_err(|_| Stop::GENERAL_PROTECTION)?;
-    cpu.spend(cpu.costs.apic.msr_read);
+    let value = cpu.apic.read_msr(msr, cpu.clock.now()).map_err(|_| Stop::GENERAL_PROTECTION)?;
+    cpu.clock.spend(cpu.costs.apic.msr_read);
     Ok(value)
 }
 
@@ -24,10 +24,10 @@ pub(crate) fn apic_write_msr(
     value: u64,
 ) -> Result<(), Stop> {
     let mut effects = Vec::new();
-    let result = cpu.apic.write_msr(msr, value, cpu.clock, &mut effects);
+    let result = cpu.apic.write_msr(msr, value, cpu.clock.now(), &mut effects);
     emit(cpu, bus, effects);
     result.map_err(|_| Stop::GENERAL_PROTECTION)?;
-    cpu.spend(cpu.costs.apic.of_msr_write(msr));
+    cpu.clock.spend(cpu.costs.apic.of_msr_write(msr));
     Ok(())
 }
 
@@ -65,13 +65,12 @@ pub(crate) fn write_cr8(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<
 
 /// IA32_TSC_DEADLINE: the APIC's timer fires when the counter reaches `value`.
 pub(crate) fn write_tsc_deadline(cpu: &mut Cpu, value: u64) {
-    let ticks = value.wrapping_sub(cpu.tsc_offset);
     let at = if value == 0 {
         None
-    } else if value <= cpu.tsc() {
-        Some(cpu.clock)
+    } else if value <= cpu.clock.tsc() {
+        Some(cpu.clock.now())
     } else {
-        Some(Picoseconds::at_tick(ticks, cpu.model.tsc_hertz()))
+        Some(cpu.clock.time_of_tsc(value))
     };
     cpu.apic.set_tsc_deadline(value, at);
     cpu.pending.attention |= Attention::TIMER;
@@ -86,9 +85,9 @@ impl Cpu {
 
 /// Lets the timer fire if its time has come.
 pub(crate) fn advance_apic(cpu: &mut Cpu, bus: &mut Bus<'_>) {
-    if cpu.apic.next_deadline().is_some_and(|at| at <= cpu.clock) {
+    if cpu.apic.next_deadline().is_some_and(|at| at <= cpu.clock.now()) {
         let mut effects = Vec::new();
-        cpu.apic.advance(cpu.clock, &mut effects);
+        cpu.apic.advance(cpu.clock.now(), &mut effects);
         emit(cpu, bus, effects);
     }
 }

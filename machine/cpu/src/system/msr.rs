@@ -158,19 +158,21 @@ pub(crate) fn write_msr(
     let canonical = if is_canonical(value) { Ok(value) } else { Err(Stop::GENERAL_PROTECTION) };
     match number {
         msr::TSC => {
-            let change = value.wrapping_sub(cpu.tsc());
-            cpu.tsc_offset = cpu.tsc_offset.wrapping_add(change);
+            let change = value.wrapping_sub(cpu.clock.tsc());
+            cpu.clock.adjust_tsc(change);
             cpu.control.msr.tsc_adjust = cpu.control.msr.tsc_adjust.wrapping_add(change);
         }
         msr::TSC_ADJUST if cpu.model.has(Feature::TscAdjust) => {
             let change = value.wrapping_sub(cpu.control.msr.tsc_adjust);
-            cpu.tsc_offset = cpu.tsc_offset.wrapping_add(change);
+            cpu.clock.adjust_tsc(change);
             cpu.control.msr.tsc_adjust = value;
         }
         msr::APIC_BASE => {
             let bits = cpu.model.physical_bits();
-            cpu.apic.write_base(value, cpu.clock, bits).map_err(|_| Stop::GENERAL_PROTECTION)?;
-            cpu.tlb.flush_all();
+            cpu.apic
+                .write_base(value, cpu.clock.now(), bits)
+                .map_err(|_| Stop::GENERAL_PROTECTION)?;
+            cpu.translation.tlb.flush_all();
             cpu.pending.attention |= Attention::INTERRUPT | Attention::TIMER;
         }
         msr::MISC_ENABLE if !cpu.model.is_amd() => {

@@ -115,7 +115,7 @@ fn apicv_conclude(cpu: &mut Cpu, bus: &mut Bus<'_>, completion: Completion) {
 /// IPI virtualization: the processor's own APIC sends the notification.
 fn apicv_send(cpu: &mut Cpu, bus: &mut Bus<'_>, mut ipi: IpiSend) {
     let Some(apicv) = apicv(cpu).copied() else { return };
-    cpu.spend(cpu.guest.vmx.costs.ipi_send);
+    cpu.clock.spend(cpu.guest.vmx.costs.ipi_send);
     let Some(block) = block(cpu) else { return };
     let is_x2apic = cpu.apic.is_x2apic();
     let icr = ipi.command().into_bits();
@@ -216,7 +216,7 @@ pub(crate) fn check_apic_page(
 }
 
 pub(crate) fn read_apic_page(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, size: u8) -> u64 {
-    cpu.spend(cpu.guest.vmx.costs.virtual_read);
+    cpu.clock.spend(cpu.guest.vmx.costs.virtual_read);
     // Refused beforehand, so that it cannot be here.
     apicv(cpu)
         .and_then(|apicv| apicv.read_page(bus.memory, offset, size).ok())
@@ -224,7 +224,7 @@ pub(crate) fn read_apic_page(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, size
 }
 
 pub(crate) fn write_apic_page(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, size: u8, value: u64) {
-    cpu.spend(cpu.guest.vmx.costs.virtual_write);
+    cpu.clock.spend(cpu.guest.vmx.costs.virtual_write);
     if let Some(apicv) = apicv_mut(cpu) {
         let _ = apicv.write_page(bus.memory, offset, size, value as u32);
     }
@@ -244,7 +244,7 @@ pub(super) fn apicv_read_msr(
     }
     match apicv(cpu)?.read_msr(bus.memory, number) {
         MsrRead::Virtualized(value) => {
-            cpu.spend(cpu.guest.vmx.costs.virtual_read);
+            cpu.clock.spend(cpu.guest.vmx.costs.virtual_read);
             Some(Ok(value))
         }
         MsrRead::Ordinary => None,
@@ -264,7 +264,7 @@ pub(super) fn apicv_write_msr(
     let before = apicv(cpu)?.status;
     match apicv_mut(cpu)?.write_msr(bus.memory, number, value) {
         MsrWrite::Virtualized(completion) => {
-            cpu.spend(cpu.guest.vmx.costs.virtual_write);
+            cpu.clock.spend(cpu.guest.vmx.costs.virtual_write);
             if number == EOI_MSR {
                 record_end_of(cpu, bus, before);
             }
@@ -307,7 +307,7 @@ pub(crate) fn virtual_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), 
     let block = ControlBlock::Vmcs(running.vmcs);
     let Some(apicv) = running.apicv.as_mut() else { return Ok(()) };
     let vector = apicv.deliver(bus.memory);
-    cpu.spend(cpu.guest.vmx.costs.virtual_deliver);
+    cpu.clock.spend(cpu.guest.vmx.costs.virtual_deliver);
     bus.platform.record(cpu.visit(), Happening::VirtualAccept { block, vector });
     let happening = Happening::VirtualInterrupt { block, vector, ip: cpu.registers.ip };
     bus.platform.record(cpu.visit(), happening);
@@ -321,12 +321,12 @@ pub(crate) fn posted(cpu: &mut Cpu, bus: &mut Bus<'_>, vector: u8) -> bool {
     if !is_notification {
         return false;
     }
-    cpu.spend(cpu.guest.vmx.costs.posted);
+    cpu.clock.spend(cpu.guest.vmx.costs.posted);
     let mut effects = Vec::new();
     if cpu.apic.is_x2apic() {
         let _ = local_apic::apic_write_msr(cpu, bus, EOI_MSR, 0);
     } else {
-        cpu.apic.write_mmio(EOI, 4, 0, cpu.clock, &mut effects);
+        cpu.apic.write_mmio(EOI, 4, 0, cpu.clock.now(), &mut effects);
         local_apic::emit(cpu, bus, effects);
     }
     let Some(block) = block(cpu) else { return true };
@@ -336,7 +336,7 @@ pub(crate) fn posted(cpu: &mut Cpu, bus: &mut Bus<'_>, vector: u8) -> bool {
         bus.platform.record(cpu.visit(), Happening::PostedTaken { block, place, vector });
     }
     cpu.pending.attention |= Attention::VIRTUAL_INTERRUPT | Attention::INTERRUPT;
-    let now = cpu.instructions;
+    let now = cpu.clock.instructions();
     let was_halted = cpu.guest.running.vmx().is_some_and(|guest| guest.halted_at == Some(now));
     if was_halted && !apicv_has_interrupt(cpu) {
         cpu.pending.set_activity(Activity::Halted);

@@ -62,7 +62,7 @@ pub(crate) fn finish_instruction(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(),
     }
     cpu.pending.attention.remove(Attention::GUEST_BOUNDARY);
     if guest.monitor_trap == Some(MonitorTrap::Entry) {
-        guest.monitor_trap = Some(MonitorTrap::Instruction(cpu.instructions));
+        guest.monitor_trap = Some(MonitorTrap::Instruction(cpu.clock.instructions()));
     }
     let due = guest.due_after_injection.take();
     if let Some(injection) = guest.injection.take() {
@@ -137,7 +137,7 @@ fn inject_software(
 pub(crate) fn monitor_trap(cpu: &mut Cpu) -> Result<(), Stop> {
     let is_due = match cpu.guest.running.vmx().and_then(|guest| guest.monitor_trap) {
         None | Some(MonitorTrap::Entry) => false,
-        Some(MonitorTrap::Instruction(start)) => start != cpu.instructions,
+        Some(MonitorTrap::Instruction(start)) => start != cpu.clock.instructions(),
         Some(MonitorTrap::Due) => true,
     };
     if is_due {
@@ -173,7 +173,7 @@ pub(crate) fn timer(cpu: &mut Cpu) -> Result<(), Stop> {
 
 fn timer_has_expired(cpu: &Cpu) -> bool {
     let end = cpu.guest.running.vmx().and_then(|guest| guest.timer);
-    end.is_some_and(|end| cpu.tsc() >> entry::timer_rate(cpu) >= end)
+    end.is_some_and(|end| cpu.clock.tsc() >> entry::timer_rate(cpu) >= end)
 }
 
 /// A SIPI has come: only a guest that waits for it leaves.
@@ -191,8 +191,7 @@ pub(super) fn deadline(cpu: &Cpu) -> Option<Picoseconds> {
         return None;
     }
     let end = cpu.guest.running.vmx()?.timer?;
-    let ticks = (end << entry::timer_rate(cpu)).wrapping_sub(cpu.tsc_offset);
-    Some(Picoseconds::at_tick(ticks, cpu.model.tsc_hertz()))
+    Some(cpu.clock.time_of_tsc(end << entry::timer_rate(cpu)))
 }
 
 fn nmi_window_is_open(cpu: &Cpu) -> bool {
@@ -235,7 +234,7 @@ pub(crate) fn wakes(cpu: &Cpu) -> bool {
 
 /// A guest is woken: an exit that follows at once says that it was halted.
 pub(crate) fn note_wake(cpu: &mut Cpu) {
-    let now = cpu.instructions;
+    let now = cpu.clock.instructions();
     let was_halted = cpu.pending.activity == crate::Activity::Halted;
     if let Some(guest) = cpu.guest.running.vmx_mut().filter(|_| was_halted) {
         guest.halted_at = Some(now);

@@ -199,7 +199,7 @@ fn remember(cpu: &Cpu, at: SystemPhysical, vmcs: &Image, controls: Controls) -> 
 /// [SDM3 "VMX-Preemption Timer"]
 fn timer_end(cpu: &Cpu, vmcs: &Image, controls: &Controls) -> Option<u64> {
     let runs = controls.pin.contains(PinControls::PREEMPTION_TIMER);
-    runs.then(|| (cpu.tsc() >> timer_rate(cpu)) + vmcs.get(guest::PREEMPTION_TIMER))
+    runs.then(|| (cpu.clock.tsc() >> timer_rate(cpu)) + vmcs.get(guest::PREEMPTION_TIMER))
 }
 
 pub(super) fn timer_rate(cpu: &Cpu) -> u8 {
@@ -213,7 +213,7 @@ pub(super) fn tag_translations(cpu: &mut Cpu, vpid: u16, ept: Option<Ept>) {
     let root = ept.map_or(u64::MAX, |ept| ept.pointer.root());
     let known = cpu.guest.vmx.roots.insert(vpid, root);
     if vpid == 0 || known != Some(root) {
-        cpu.tlb.flush_asid(vpid.into());
+        cpu.translation.tlb.flush_asid(vpid.into());
     }
 }
 
@@ -285,7 +285,7 @@ pub(super) fn refresh(cpu: &mut Cpu) {
     let vpid = cpu.guest.running.vmx().map_or(0, |guest| guest.vpid);
     let has_pcid = cpu.control.cr4.contains(Cr4::PCIDE);
     let pcid = if has_pcid { cpu.control.cr3 as u16 & 0xFFF } else { 0 };
-    cpu.tlb.select(vpid.into(), pcid);
+    cpu.translation.tlb.select(vpid.into(), pcid);
     cpu.registers.refresh_segments();
     cpu.update_breakpoints();
     cpu.update_access_mode();
@@ -335,7 +335,7 @@ fn start_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcs: &Image, at: SystemPhysica
         ip: cpu.registers.ip,
     };
     bus.platform.record(cpu.visit(), entry);
-    cpu.clock.0 += cpu.guest.vmx.costs.entry.0;
+    cpu.clock.spend(cpu.guest.vmx.costs.entry);
 }
 
 /// A segment register of the guest; one that is unusable is not present.

@@ -35,7 +35,7 @@ pub(super) fn virtualization_exception(
     }
     let bytes = bus.memory.slice(vmcs, super::vmcs::SIZE).ok().and_then(super::Vmcs::new);
     let index = bytes.map_or(0, |vmcs| vmcs.get(control::EPTP_INDEX));
-    let linear = cpu.guest.linear.unwrap_or(0);
+    let linear = cpu.translation.linear().unwrap_or(0);
     let mut write = |at: u64, value: u64, bytes| {
         cpu.write_entry(bus, SystemPhysical(place.0 + at), value, bytes);
     };

@@ -53,7 +53,7 @@ pub(crate) fn leave(cpu: &mut Cpu, bus: &mut Bus<'_>) {
     let is_nmi = exit.reason == ExitReason::ExceptionOrNmi
         && exit.interruption.kind() == InterruptionType::Nmi;
     if running.vpid == 0 {
-        cpu.tlb.flush_asid(0);
+        cpu.translation.tlb.flush_asid(0);
     }
     host::load_host_state(cpu, bus, &vmcs, &running.controls, is_nmi);
 }
@@ -73,7 +73,7 @@ pub(super) fn record_exit(
     exit: &Exit,
     vectoring: u64,
 ) {
-    cpu.clock.0 += cpu.guest.vmx.costs.exit.0;
+    cpu.clock.spend(cpu.guest.vmx.costs.exit);
     let event = exit.interruption.into_bits();
     let happening = VmExit {
         block: ControlBlock::Vmcs(at),
@@ -173,7 +173,7 @@ fn length_of_instruction(cpu: &mut Cpu, bus: &mut Bus<'_>) -> u32 {
 }
 
 fn clone_for_exit(cpu: &Cpu, running: &Guest, exit: &Exit, is_vectoring: bool) -> GuestState {
-    let was_halted = running.halted_at == Some(cpu.instructions) && !is_vectoring;
+    let was_halted = running.halted_at == Some(cpu.clock.instructions()) && !is_vectoring;
     let shadow = cpu.pending.attention.contains(Attention::SHADOW);
     let is_stack = cpu.pending.attention.contains(Attention::STACK_SHADOW);
     let virtual_nmis = running.controls.pin.contains(PinControls::VIRTUAL_NMIS);
@@ -187,7 +187,7 @@ fn clone_for_exit(cpu: &Cpu, running: &Guest, exit: &Exit, is_vectoring: bool) -
         || matches!(exit.reason, ExitReason::Init | ExitReason::MonitorTrapFlag);
     let pending = if keeps_traps { pending_debug(cpu) } else { PendingDebug::new() };
     let rate = entry::timer_rate(cpu);
-    let now = cpu.tsc() >> rate;
+    let now = cpu.clock.tsc() >> rate;
     let flags = cpu.registers.flags.bits();
     let is_access = matches!(
         exit.reason,

@@ -388,7 +388,7 @@ fn invept(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     };
     let result = if is_legal {
         // Combined mappings of other roots go as well, which no software can tell.
-        cpu.tlb.flush_all();
+        cpu.translation.tlb.flush_all();
         Ok(())
     } else {
         Err(Fail::Valid(InstructionError::InvalidateOperand))
@@ -422,9 +422,9 @@ fn invvpid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         };
     let result = if is_legal {
         match kind {
-            Some(InvvpidType::Address) => cpu.tlb.flush_page(linear),
-            Some(InvvpidType::AllContexts) => cpu.tlb.flush_all(),
-            _ => cpu.tlb.flush_asid(vpid.into()),
+            Some(InvvpidType::Address) => cpu.translation.tlb.flush_page(linear),
+            Some(InvvpidType::AllContexts) => cpu.translation.tlb.flush_all(),
+            _ => cpu.translation.tlb.flush_asid(vpid.into()),
         }
         Ok(())
     } else {

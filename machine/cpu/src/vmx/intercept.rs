@@ -137,7 +137,7 @@ fn exits_for_pause(cpu: &mut Cpu, primary: Primary) -> bool {
     if primary.contains(Primary::PAUSE_EXITING) {
         return true;
     }
-    let now = cpu.tsc();
+    let now = cpu.clock.tsc();
     pause_loop(cpu).is_some_and(|times| times.exits(now))
 }
 

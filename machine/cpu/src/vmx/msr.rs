@@ -48,7 +48,7 @@ pub(crate) fn write(
 /// The time-stamp counter as a guest reads it. [SDM3 "Changes to Instruction Behavior in VMX
 /// Non-Root Operation"]
 pub(crate) fn guest_tsc(cpu: &Cpu) -> u64 {
-    let tsc = cpu.tsc();
+    let tsc = cpu.clock.tsc();
     match cpu.guest.running.vmx() {
         None => tsc,
         Some(guest) => guest.tsc(tsc),

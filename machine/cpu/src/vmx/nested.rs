@@ -2,9 +2,9 @@
 //! [SDM3 "The Extended Page Table Mechanism (EPT)"]
 
 use super::state::{Ept, Exit};
-use crate::guest::OwnRights;
 use crate::memory::Access;
 use crate::memory::Located;
+use crate::memory::OwnRights;
 use crate::memory::paging::SystemTables;
 use crate::vmx::apic;
 use crate::vmx::exception;
@@ -201,7 +201,7 @@ fn ept_walk(
 fn remember_grants(cpu: &mut Cpu, leaf: &Leaf<SystemPhysical>, is_dirty: bool) {
     if let Some(ept) = cpu.guest.running.vmx_mut().and_then(|guest| guest.ept.as_mut()) {
         let writes = leaf.rights & EptEntry::WRITABLE != 0 && is_dirty;
-        let fetch = ept.fetch_permission(cpu.guest.own);
+        let fetch = ept.fetch_permission(cpu.translation.own());
         ept.grants = (writes, leaf.rights & fetch != 0);
     }
 }
@@ -209,7 +209,7 @@ fn remember_grants(cpu: &mut Cpu, leaf: &Leaf<SystemPhysical>, is_dirty: bool) {
 /// The permissions that an access needs.
 fn needed(cpu: &Cpu, ept: Ept, violation: EptViolation) -> u64 {
     let data = violation.into_bits() & (EptEntry::READABLE | EptEntry::WRITABLE);
-    if violation.is_fetch() { data | ept.fetch_permission(cpu.guest.own) } else { data }
+    if violation.is_fetch() { data | ept.fetch_permission(cpu.translation.own()) } else { data }
 }
 
 /// [SDM3 "Page-Modification Logging"]
@@ -232,7 +232,7 @@ fn ept_violation(
     violation: EptViolation,
     (entry, granted): (u64, u64),
 ) -> Stop {
-    let linear = cpu.guest.linear;
+    let linear = cpu.translation.linear();
     let qualification = violation
         .with_is_readable(granted & EptEntry::READABLE != 0)
         .with_is_writable(granted & EptEntry::WRITABLE != 0)
@@ -242,7 +242,7 @@ fn ept_violation(
     let is_final = qualification.is_final_translation() && linear.is_some();
     let mut qualification = qualification.with_is_final_translation(is_final);
     if is_final && exception::tells_own_rights(cpu) {
-        let own = cpu.guest.own;
+        let own = cpu.translation.own();
         qualification.set_guest_is_user(own.is_user);
         qualification.set_guest_is_writable(own.is_writable);
         qualification.set_guest_is_execute_disabled(!own.is_executable);

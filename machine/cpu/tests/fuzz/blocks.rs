@@ -13,12 +13,12 @@ const INSTRUCTIONS: u64 = 200;
 /// Runs until so many instructions are done, `step` at a time at most.
 fn run(cpu: &mut Cpu, cache: &mut CodeCache, memory: &mut GuestMemory, step: u64) {
     let mut platform = Anything(Random(7));
-    let last = cpu.instructions + INSTRUCTIONS;
+    let last = cpu.clock.instructions() + INSTRUCTIONS;
     // Faults that fault again complete nothing.
-    let until = Picoseconds(cpu.clock.0 + 1_000_000);
-    while cpu.instructions < last {
+    let until = Picoseconds(cpu.clock.now().0 + 1_000_000);
+    while cpu.clock.instructions() < last {
         let mut bus = Bus { memory, platform: &mut platform };
-        let count = step.min(last - cpu.instructions);
+        let count = step.min(last - cpu.clock.instructions());
         match cpu.run(cache, &mut bus, until, count) {
             RunEnd::Instructions | RunEnd::Yield => {}
             RunEnd::Time | RunEnd::Idle | RunEnd::Shutdown => break,
@@ -35,7 +35,14 @@ fn summary(cpu: &Cpu) -> impl PartialEq + std::fmt::Debug {
         cpu.control.cr2,
         cpu.debug.dr6,
     );
-    (registers, place, cpu.clock, cpu.instructions, cpu.pending.activity, cpu.registers.xmm)
+    (
+        registers,
+        place,
+        cpu.clock.now(),
+        cpu.clock.instructions(),
+        cpu.pending.activity,
+        cpu.registers.xmm,
+    )
 }
 
 #[test]

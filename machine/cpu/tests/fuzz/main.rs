@@ -85,14 +85,14 @@ impl Bench {
         let mut platform = Anything(Random(random.next()));
         for _ in 0..RUNS {
             let mut bus = Bus { memory: &mut self.memory, platform: &mut platform };
-            let until = Picoseconds(cpu.clock.0 + TIME.0);
+            let until = Picoseconds(cpu.clock.now().0 + TIME.0);
             let end = cpu.run(&mut self.cache, &mut bus, until, INSTRUCTIONS);
             assert_eq!(cpu.registers.gpr[16], 0, "the register that reads zero");
             assert!(cpu.registers.flags.has(2), "bit 1 of RFLAGS reads one");
             match end {
                 RunEnd::Shutdown => break,
                 RunEnd::Idle => {
-                    let at = Picoseconds(cpu.clock.0 + 1_000_000);
+                    let at = Picoseconds(cpu.clock.now().0 + 1_000_000);
                     cpu.idle_until(&mut bus, at);
                     cpu.accepted(random.pick(&[Acceptance::Nmi, Acceptance::ExtInt]));
                 }

@@ -63,7 +63,15 @@ pub fn summary(cpu: &Cpu) -> impl PartialEq + std::fmt::Debug {
     let r = &cpu.registers;
     let registers: Vec<String> = r.gpr[..16].iter().map(|value| format!("{value:x}")).collect();
     let place = format!("ip {:x} flags {:x} cr2 {:x}", r.ip, r.flags.bits(), cpu.control.cr2);
-    (registers, place, r.cpl, cpu.clock, cpu.instructions, cpu.pending.activity, r.xmm)
+    (
+        registers,
+        place,
+        r.cpl,
+        cpu.clock.now(),
+        cpu.clock.instructions(),
+        cpu.pending.activity,
+        r.xmm,
+    )
 }
 
 pub struct Bench {
@@ -111,17 +119,17 @@ impl Bench {
         self.interpreter.clear();
         // Emptying the arena is not what is tested here, but each round writes code anew.
         self.translator.clear();
-        let end = Picoseconds(cpu.clock.0 + TIME);
+        let end = Picoseconds(cpu.clock.now().0 + TIME);
         let mut goes_on = true;
-        while goes_on && cpu.clock < end {
+        while goes_on && cpu.clock.now() < end {
             // Devices see the time at which their block began, so both are cut at the same times.
             let cut = if random.one_in(2) { TIME } else { random.below(TIME / 4) };
-            let until = Picoseconds(cpu.clock.0 + cut).min(end);
+            let until = Picoseconds(cpu.clock.now().0 + cut).min(end);
             run(&mut interpreted, &mut self.interpreter, &mut self.other, until);
             goes_on = run(&mut cpu, &mut self.translator, &mut self.memory, until);
         }
         assert_eq!(summary(&interpreted), summary(&cpu), "interpreter, translated: seed {seed}");
         assert!(self.other.ram == self.memory.ram, "memory, seed {seed}");
-        cpu.instructions
+        cpu.clock.instructions()
     }
 }

@@ -36,14 +36,14 @@ fn wait(code: &[u8]) -> u64 {
         let mut interpreted = cpu.clone();
         bench.interpreter.clear();
         bench.translator.clear();
-        let (end, written) = (cpu.clock.0 + TIME, cpu.clock.0 + random.below(TIME));
-        while cpu.clock.0 < end {
+        let (end, written) = (cpu.clock.now().0 + TIME, cpu.clock.now().0 + random.below(TIME));
+        while cpu.clock.now().0 < end {
             let cut = random.pick(&[20_000, 300_000, TIME / 4]);
-            let until = Picoseconds(cpu.clock.0 + random.below(cut)).min(Picoseconds(end));
+            let until = Picoseconds(cpu.clock.now().0 + random.below(cut)).min(Picoseconds(end));
             run(&mut interpreted, &mut bench.interpreter, &mut bench.other, until);
             run(&mut cpu, &mut bench.translator, &mut bench.memory, until);
             assert_eq!(summary(&interpreted), summary(&cpu), "seed {seed}");
-            if cpu.clock.0 >= written {
+            if cpu.clock.now().0 >= written {
                 write(&mut bench, AWAITED, &[1]);
             }
         }

@@ -92,7 +92,7 @@ pub fn set_up(cpu: &mut Cpu, memory: &mut GuestMemory, random: &mut Random) {
     cpu.registers.flags.set_bits(rflags::FIXED | status);
     cpu.registers.ip = CODE;
     cpu.pending.attention = cpu::Attention::empty();
-    cpu.tlb.flush_all();
+    cpu.translation.tlb.flush_all();
     cpu.registers.refresh_segments();
     cpu.update_access_mode();
 }

@@ -19,6 +19,7 @@ use crate::operation::decode::CodeSize;
 use crate::state::Registers;
 use crate::{Bus, Cpu};
 use arch::segment::SegmentRegister;
+use arch::time::Picoseconds;
 use iced_x86::{Decoder, Instruction, Mnemonic, OpKind, Register};
 
 /// Instructions of a round at most.
@@ -57,16 +58,16 @@ pub(crate) fn skip_rounds(
     if !cpu.pending.attention.is_empty() || ending::code_size(cpu) != CodeSize::Bits64 {
         return;
     }
-    let before = cpu.instructions;
+    let before = cpu.clock.instructions();
     if let Some(round) = interpret_round(cpu, blocks, bus, room) {
-        let fitting = room.clock.0.saturating_sub(cpu.clock.0) / round.time.max(1);
-        let countable = (room.instructions - cpu.instructions) / round.instructions;
+        let fitting = room.clock.0.saturating_sub(cpu.clock.now().0) / round.time.max(1);
+        let countable = (room.instructions - cpu.clock.instructions()) / round.instructions;
         let rounds = Rounds { time: round.time, pauses: &round.pauses };
         let rounds = cpu.pass_rounds(rounds, fitting.min(countable));
-        cpu.clock.0 += rounds * round.time;
-        cpu.instructions += rounds * round.instructions;
+        cpu.clock.spend(Picoseconds(rounds * round.time));
+        cpu.clock.count(rounds * round.instructions);
     }
-    let skipped = (cpu.instructions - before).saturating_sub(LONGEST as u64);
+    let skipped = (cpu.clock.instructions() - before).saturating_sub(LONGEST as u64);
     native.spin.looked(skipped);
 }
 
@@ -78,7 +79,7 @@ fn point(cpu: &Cpu) -> Point {
         registers,
         flags: cpu.registers.flags.bits(),
         is_guest: cpu.is_guest(),
-        epoch: cpu.tlb.epoch,
+        epoch: cpu.translation.tlb.epoch,
     }
 }
 
@@ -91,7 +92,7 @@ fn interpret_round(
     room: Room,
 ) -> Option<Round> {
     let start = point(cpu);
-    let (clock, instructions) = (cpu.clock.0, cpu.instructions);
+    let (clock, instructions) = (cpu.clock.now().0, cpu.clock.instructions());
     let mut pauses = Vec::new();
     for _ in 0..LONGEST {
         let next = next_instruction(cpu, blocks, bus)?;
@@ -99,16 +100,16 @@ fn interpret_round(
             return None;
         }
         if next.mnemonic() == Mnemonic::Pause {
-            pauses.push(cpu.clock.0 - clock);
+            pauses.push(cpu.clock.now().0 - clock);
         }
-        let before = cpu.instructions;
+        let before = cpu.clock.instructions();
         let one = Room { instructions: room.instructions.min(before + 1), ..room };
         dispatch::run_part(cpu, blocks, bus, one);
-        if cpu.instructions != before + 1 || !cpu.pending.attention.is_empty() {
+        if cpu.clock.instructions() != before + 1 || !cpu.pending.attention.is_empty() {
             return None;
         }
         if point(cpu) == start {
-            let time = cpu.clock.0 - clock;
+            let time = cpu.clock.now().0 - clock;
             return Some(Round { time, instructions: before + 1 - instructions, pauses });
         }
     }
@@ -118,8 +119,8 @@ fn interpret_round(
 /// The instruction that comes next, if the TLB knows its page and all of it is there.
 fn next_instruction(cpu: &Cpu, blocks: &Blocks, bus: &Bus<'_>) -> Option<Instruction> {
     let ip = cpu.registers.ip;
-    let entry = cpu.tlb.entry(cpu.registers.access_set(), ip);
-    if entry.execute != cpu.tlb.tag(ip) {
+    let entry = cpu.translation.tlb.entry(cpu.registers.access_set(), ip);
+    if entry.execute != cpu.translation.tlb.tag(ip) {
         return None;
     }
     let first = (entry.offset + (ip & 0xFFF)) as usize;
@@ -159,8 +160,8 @@ fn knows_operand(cpu: &Cpu, bus: &Bus<'_>, i: &Instruction, n: u32) -> bool {
     else {
         return false;
     };
-    let entry = cpu.tlb.entry(cpu.registers.access_set(), linear);
-    entry.read == cpu.tlb.tag(linear)
+    let entry = cpu.translation.tlb.entry(cpu.registers.access_set(), linear);
+    entry.read == cpu.translation.tlb.tag(linear)
         && (linear & 0xFFF) + bytes <= 0x1000
         && entry.offset < bus.memory.ram.len() as u64
 }

@@ -10,6 +10,7 @@ use crate::width::BLOCK_IP;
 use crate::{Access, Attention, Bus, Cpu, Flags, Stop};
 use arch::control::rflags;
 use arch::segment::SegmentRegister;
+use arch::time::Picoseconds;
 use native::{Entry, Machine, Slot, Windows};
 use translate::{State, Translation, Wanted};
 
@@ -53,8 +54,8 @@ impl Session<'_, '_> {
         cpu.registers.ip = state.ip;
         cpu.registers.flags.set_status(status_flags(state.status));
         let left = (state.room as u64).wrapping_add(taken.into());
-        cpu.clock.0 = self.limit.wrapping_sub(left);
-        cpu.instructions = state.instructions;
+        let now = Picoseconds(self.limit.wrapping_sub(left));
+        cpu.clock.take_over(now, state.instructions);
     }
 
     /// What a handler has changed.
@@ -74,23 +75,23 @@ impl Session<'_, '_> {
 
     /// The TLB's entry for fetches from the running page.
     fn page(&self, state: &State) -> Translation {
-        *self.cpu.tlb.entry(self.cpu.registers.access_set(), state.ip)
+        *self.cpu.translation.tlb.entry(self.cpu.registers.access_set(), state.ip)
     }
 
     /// Whether something must be looked at before the next block begins. `page` is what
     /// [`Session::page`] was before the TLB may have changed: while the running page stays where it
     /// is, links within it stay right, and all else is found by the TLB.
     fn is_due(&mut self, state: &State, page: &Translation) -> bool {
-        if self.cpu.tlb.epoch != self.epoch {
+        if self.cpu.translation.tlb.epoch != self.epoch {
             let now = self.page(state);
             let stays = now.execute == page.execute && now.offset == page.offset;
-            if !stays || now.execute != self.cpu.tlb.tag(state.ip) {
+            if !stays || now.execute != self.cpu.translation.tlb.tag(state.ip) {
                 return true;
             }
-            self.epoch = self.cpu.tlb.epoch;
+            self.epoch = self.cpu.translation.tlb.epoch;
         }
         !self.cpu.pending.attention.is_empty()
-            || self.cpu.extra_cost != 0
+            || self.cpu.clock.has_extra()
             || self.bus.memory.watched_writes != self.writes
     }
 
@@ -116,8 +117,8 @@ impl Machine for Session<'_, '_> {
         let cpu = &*self.cpu;
         (0..16).for_each(|number| state.registers[number] = cpu.registers.gpr[number]);
         state.ip = cpu.registers.ip;
-        state.room = self.limit.wrapping_sub(cpu.clock.0) as i64;
-        state.instructions = cpu.instructions;
+        state.room = self.limit.wrapping_sub(cpu.clock.now().0) as i64;
+        state.instructions = cpu.clock.instructions();
         state.status = status_word(&cpu.registers.flags);
     }
 
@@ -131,14 +132,14 @@ impl Machine for Session<'_, '_> {
     fn windows(&mut self) -> Windows<'_> {
         let cpu = &mut *self.cpu;
         let bases = cpu.registers.segment_base;
-        let sets = (cpu.tlb_set, cpu.registers.access_set());
+        let sets = (cpu.translation.set(), cpu.registers.access_set());
         let may_use_vectors = cpu.control.check_sse().is_ok();
         Windows {
             ram: &mut self.bus.memory.ram,
             watched: &self.bus.memory.watched_lines,
-            tlb: cpu.tlb.entries(),
+            tlb: cpu.translation.tlb.entries(),
             sets,
-            context: cpu.tlb.context,
+            context: cpu.translation.tlb.context,
             fs_base: bases[SegmentRegister::Fs as usize],
             gs_base: bases[SegmentRegister::Gs as usize],
             vectors: may_use_vectors.then_some(&mut cpu.registers.xmm),
@@ -150,7 +151,7 @@ impl Machine for Session<'_, '_> {
         let Some(call) = calls.get(number as usize) else { return false };
         let block = self.blocks.block(call.block);
         self.give(state, block.cost);
-        let before = self.cpu.clock.0;
+        let before = self.cpu.clock.now().0;
         let page = self.page(state);
         let waits = call.is_pause && {
             let left = self.limit.saturating_sub(before);
@@ -169,10 +170,10 @@ impl Machine for Session<'_, '_> {
             }
         }
         if is_last {
-            ending::charge_extra(self.cpu);
+            self.cpu.clock.charge_extra();
         }
         self.take(state);
-        self.spend(state, self.cpu.clock.0 - before);
+        self.spend(state, self.cpu.clock.now().0 - before);
         if (waits || self.is_due(state, &page)) && state.room != NO_ROOM {
             self.withdraw_room(state);
         }
@@ -204,7 +205,7 @@ pub(crate) fn run_translated(
     room: Room,
 ) -> Option<Next> {
     let entry = native.entry(blocks, bus.memory, index, offset);
-    let before = cpu.instructions;
+    let before = cpu.clock.instructions();
     let next = entry.and_then(|entry| {
         if native.is_to_verify(blocks) {
             return verify::enter_verified(cpu, blocks, bus, native, (entry, index), room);
@@ -212,8 +213,8 @@ pub(crate) fn run_translated(
         enter(cpu, blocks, bus, native, entry, room)
     });
     if entry.is_some() {
-        native.completed += cpu.instructions - before;
-        native.note_entry(index, cpu.instructions - before);
+        native.completed += cpu.clock.instructions() - before;
+        native.note_entry(index, cpu.clock.instructions() - before);
     }
     next
 }
@@ -227,13 +228,13 @@ pub(super) fn enter(
     room: Room,
 ) -> Option<Next> {
     // Time that no more instructions can take than there is room for.
-    let most = (room.instructions - cpu.instructions).saturating_mul(blocks.least_cost());
-    let left = (room.clock.0 - cpu.clock.0).min(most).min(i64::MAX as u64 / 4);
-    let before = cpu.instructions;
+    let most = (room.instructions - cpu.clock.instructions()).saturating_mul(blocks.least_cost());
+    let left = (room.clock.0 - cpu.clock.now().0).min(most).min(i64::MAX as u64 / 4);
+    let before = cpu.clock.instructions();
     let Native { arena, calls, spin, .. } = native;
     let mut session = Session {
-        limit: cpu.clock.0 + left,
-        epoch: cpu.tlb.epoch,
+        limit: cpu.clock.now().0 + left,
+        epoch: cpu.translation.tlb.epoch,
         writes: bus.memory.watched_writes,
         cpu: cpu,
         bus,
@@ -246,11 +247,11 @@ pub(super) fn enter(
     if let Some(next) = session.next {
         return Some(next);
     }
-    if cpu.instructions == before {
+    if cpu.clock.instructions() == before {
         // The block's own room, counted by instructions, was too small.
         return None;
     }
-    ending::charge_extra(cpu);
+    cpu.clock.charge_extra();
     native.left = match exit {
         translate::Exit::Link(number) => Left::Link(Slot::of(number)),
         translate::Exit::Jump => Left::Jump,

@@ -36,7 +36,7 @@ struct Last {
 impl Spin {
     /// A processor does a PAUSE with `left` picoseconds to go; whether a round is to be looked at.
     pub fn pauses(&mut self, cpu: &Cpu, call: u32, state: &State, left: u64) -> bool {
-        let now = cpu.clock;
+        let now = cpu.clock.now();
         let Some(last) = self.last.as_mut().filter(|last| {
             last.cpu == cpu.index && last.call == call && last.registers == state.registers
         }) else {

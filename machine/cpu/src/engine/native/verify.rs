@@ -78,7 +78,7 @@ fn start_of(cpu: &Cpu, blocks: &Blocks, index: BlockIndex, before: &Cpu) -> Stri
         "processor {} from {:#x} on, {} instructions, first {kinds:?}",
         cpu.index.0,
         before.registers.ip,
-        cpu.instructions - before.instructions,
+        cpu.clock.instructions() - before.clock.instructions(),
     )
 }
 
@@ -93,10 +93,12 @@ fn repeat(
     /// A handler leaves code at once; what it has delivered takes few more steps.
     const STEPS: usize = 64;
     let mut witness = Witness { platform: None, was_visited: false };
-    let mut left = STEPS + (translated.instructions - cpu.instructions) as usize;
-    while cpu.instructions < translated.instructions || cpu.clock < translated.clock {
+    let mut left = STEPS + (translated.clock.instructions() - cpu.clock.instructions()) as usize;
+    while cpu.clock.instructions() < translated.clock.instructions()
+        || cpu.clock.now() < translated.clock.now()
+    {
         // One more than completed is the one that has faulted.
-        let instructions = translated.instructions.max(cpu.instructions + 1);
+        let instructions = translated.clock.instructions().max(cpu.clock.instructions() + 1);
         let mut bus = Bus { memory, platform: &mut witness };
         dispatch::run_blocks(cpu, blocks, None, &mut bus, Room { clock: room.clock, instructions });
         left -= 1;
@@ -123,17 +125,17 @@ fn described(cpu: &Cpu) -> Vec<(&'static str, String)> {
     let r = &cpu.registers;
     let mut pending = cpu.pending.clone();
     pending.has_branched = false;
-    let entries = cpu.tlb.entries().iter().fold(0u64, |hash, entry| {
+    let entries = cpu.translation.tlb.entries().iter().fold(0u64, |hash, entry| {
         [entry.read, entry.write, entry.execute, entry.offset]
             .iter()
             .fold(hash, |hash, word| (hash.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9))
     });
     vec![
-        ("instructions", cpu.instructions.to_string()),
+        ("instructions", cpu.clock.instructions().to_string()),
         ("instruction pointer", format!("{:#x}", r.ip)),
         ("general registers", format!("{:x?}", &r.gpr[..16])),
         ("RFLAGS", format!("{:#x}", r.flags.bits())),
-        ("clock", format!("{:?}", cpu.clock)),
+        ("clock", format!("{:?}", cpu.clock.now())),
         ("pending", format!("{pending:?}")),
         ("SSE", format!("{:x?} {:#x}", r.xmm, r.mxcsr)),
         ("x87", format!("{:?}", r.x87)),
@@ -141,7 +143,13 @@ fn described(cpu: &Cpu) -> Vec<(&'static str, String)> {
         ("control", format!("{:?} {:?}", cpu.control, cpu.debug)),
         ("local APIC", format!("{:?}", cpu.apic)),
         ("guest", format!("{:?}", cpu.guest)),
-        ("TLB", format!("{:#x} {:#x} {entries:x}", cpu.tlb.context, cpu.tlb.epoch)),
-        ("generator", format!("{:#x} {:#x}", cpu.random.0, cpu.tsc_offset)),
+        (
+            "TLB",
+            format!(
+                "{:#x} {:#x} {entries:x}",
+                cpu.translation.tlb.context, cpu.translation.tlb.epoch
+            ),
+        ),
+        ("generator", format!("{:#x} {:#x}", cpu.random.0, cpu.clock.tsc_offset())),
     ]
 }

@@ -1,0 +1,130 @@
+//! A processor's time, and what it has done in it.
+
+use crate::CpuModel;
+use arch::time::Picoseconds;
+use serde::{Deserialize, Serialize};
+
+/// Picoseconds of a second.
+const SECOND: u64 = 1_000_000_000_000;
+
+/// Virtual time of one processor, the instructions completed in it, and its time-stamp counter.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Clock {
+    /// The start of the running block.
+    now: Picoseconds,
+    /// Completed since power-on.
+    instructions: u64,
+    /// Core cycles that the running instruction takes beyond its class's cost.
+    extra_cycles: u64,
+    /// Where the clock stands that is furthest behind of all others.
+    others: Picoseconds,
+    /// What WRMSR and IA32_TSC_ADJUST have added to the counter, without a guest's offset.
+    tsc_offset: u64,
+    tsc_hertz: u64,
+    core_hertz: u64,
+}
+
+impl Clock {
+    /// At power-on.
+    pub(crate) fn new(model: &CpuModel) -> Self {
+        Self {
+            now: Picoseconds::ZERO,
+            instructions: 0,
+            extra_cycles: 0,
+            others: Picoseconds::MAX,
+            tsc_offset: 0,
+            tsc_hertz: model.tsc_hertz(),
+            core_hertz: model.core_hertz(),
+        }
+    }
+
+    /// Virtual time: the start of the running block.
+    #[inline(always)]
+    pub fn now(&self) -> Picoseconds {
+        self.now
+    }
+
+    /// Moves it there, back as well.
+    #[inline(always)]
+    pub fn move_to(&mut self, at: Picoseconds) {
+        self.now = at;
+    }
+
+    /// What runs takes this much longer.
+    #[inline(always)]
+    pub(crate) fn spend(&mut self, time: Picoseconds) {
+        self.now.0 += time.0;
+    }
+
+    /// Instructions completed since power-on.
+    #[inline(always)]
+    pub fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
+    /// So many instructions have completed.
+    #[inline(always)]
+    pub(crate) fn count(&mut self, instructions: u64) {
+        self.instructions += instructions;
+    }
+
+    /// Time and count as translated code has kept them.
+    #[inline(always)]
+    pub(crate) fn take_over(&mut self, now: Picoseconds, instructions: u64) {
+        self.now = now;
+        self.instructions = instructions;
+    }
+
+    /// The running instruction takes so many core cycles more than its class says.
+    #[inline(always)]
+    pub(crate) fn spend_cycles(&mut self, cycles: u64) {
+        self.extra_cycles += cycles;
+    }
+
+    /// Whether some of them have not been charged.
+    #[inline(always)]
+    pub(crate) fn has_extra(&self) -> bool {
+        self.extra_cycles != 0
+    }
+
+    /// Instructions that took more than their class says.
+    #[inline(always)]
+    pub(crate) fn charge_extra(&mut self) {
+        if self.has_extra() {
+            // An element of a string instruction takes about one core cycle.
+            let cycles = std::mem::take(&mut self.extra_cycles);
+            self.now.0 += cycles * SECOND / self.core_hertz;
+        }
+    }
+
+    /// Where the clock of the processor stands that is furthest behind of all others.
+    #[inline(always)]
+    pub(crate) fn others(&self) -> Picoseconds {
+        self.others
+    }
+
+    /// The board says so at the start of a turn.
+    pub fn set_others(&mut self, at: Picoseconds) {
+        self.others = at;
+    }
+
+    /// The time-stamp counter, without a guest's offset.
+    pub fn tsc(&self) -> u64 {
+        self.now.ticks(self.tsc_hertz).wrapping_add(self.tsc_offset)
+    }
+
+    /// What software has added to it.
+    pub(crate) fn tsc_offset(&self) -> u64 {
+        self.tsc_offset
+    }
+
+    /// Software adds to it.
+    pub(crate) fn adjust_tsc(&mut self, change: u64) {
+        self.tsc_offset = self.tsc_offset.wrapping_add(change);
+    }
+
+    /// When the counter reaches `value`.
+    pub(crate) fn time_of_tsc(&self, value: u64) -> Picoseconds {
+        Picoseconds::at_tick(value.wrapping_sub(self.tsc_offset), self.tsc_hertz)
+    }
+}
