@@ -12,6 +12,7 @@
 #![warn(missing_docs)]
 
 mod costs;
+mod difference;
 mod engine;
 mod execute;
 mod flags;

@@ -103,9 +103,8 @@ fn run_alone(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>) {
         // What the shadow covers is not split from the instruction before.
         cpu.clock.set_others(Picoseconds::MAX);
     }
-    // Intel parts ignore breakpoints on the instruction behind a load of SS, AMD's do not.
-    let is_shadowed =
-        cpu.pending.attention.contains(Attention::STACK_SHADOW) && !cpu.model.is_amd();
+    let is_shadowed = cpu.pending.attention.contains(Attention::STACK_SHADOW)
+        && !cpu.model.breaks_behind_stack_load();
     cpu.pending.is_in_stack_shadow = cpu.pending.attention.contains(Attention::STACK_SHADOW);
     cpu.pending.attention.remove(Attention::SHADOW | Attention::STACK_SHADOW);
     if cpu.pending.attention.contains(Attention::BREAKPOINTS) && !is_shadowed {
