@@ -93,15 +93,18 @@ fn of_answer(answer: &Answer) -> Results {
         one.metrics.iter().map(move |metric| {
             let effect = metric.effect.as_ref().filter(|effect| effect.is_percent);
             let interval = effect.and_then(|effect| effect.interval.as_ref());
+            // A share of an experiment may have no whole block: it decides nothing by itself.
+            let blocks = metric.effect.as_ref().map_or(0, |effect| effect.blocks as u64);
+            let decided = metric.verdict.filter(|_| blocks > 0);
             Outcome {
                 experiment: answer.name.clone(),
                 plan: plan.clone(),
                 workload: cell(at),
                 metric: metric.name.clone(),
-                verdict: verdict(one.void.is_some(), metric.verdict).into(),
+                verdict: verdict(one.void.is_some(), decided).into(),
                 effect_percent: effect.map(|effect| effect.estimate),
                 interval_percent: interval.map(|interval| (interval.low, interval.high)),
-                blocks: metric.effect.as_ref().map_or(0, |effect| effect.blocks as u64),
+                blocks,
                 voids,
             }
         })
