@@ -228,7 +228,7 @@ fn enable_applies_verifies_repeats_without_effect_and_rolls_back_exactly() {
     assert_eq!(
         avicenna(&["enable", "--apply"], &root.0).status.code(),
         Some(3),
-        "no terminal to ask at"
+        "standard input is not a terminal"
     );
     assert_eq!(root.settings(), before);
 

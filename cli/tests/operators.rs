@@ -331,7 +331,7 @@ fn wrong_verb_is_told_the_right_one() {
     };
     let path = |name: &str| root.0.join(name).to_str().unwrap().to_owned();
     for (words, said) in [
-        (["check", &path("start.sh")], "avicenna lint judges it"),
+        (["check", &path("start.sh")], "use avicenna lint"),
         (["check", &path("decoded.txt")], "cpuid -r"),
         (["lint", &path("proc/cpuinfo")], "avicenna check"),
         (["why", &path("lscpu.json")], "avicenna why --root"),

@@ -47,7 +47,7 @@ pub struct Plan<'a> {
     pub guest_append: &'a str,
     /// Seconds of virtual time after which a virtual machine is stopped.
     pub limit: u64,
-    /// Where booted hosts are kept; None to boot anew.
+    /// Where booted hosts are kept; None to boot from scratch.
     pub store: Option<Store>,
     /// What a reader who is no person relies on.
     pub expectations: &'a [Expectation],

@@ -11,10 +11,10 @@ pub enum Halt {
     #[error("interrupted")]
     /// Whoever waits has asked for it.
     Interrupted,
-    #[error("no end within {} s of virtual time", .0.0 / 1_000_000_000_000)]
+    #[error("not finished after {} s of virtual time", .0.0 / 1_000_000_000_000)]
     /// The limit of virtual time was reached.
     VirtualTime(Picoseconds),
-    #[error("no end within {} s of this machine's time; --host-limit allows more", .0.as_secs())]
+    #[error("not finished after {} s of this machine's time; --host-limit allows more", .0.as_secs())]
     /// The host took longer than whoever waits has patience for.
     HostTime(Duration),
 }

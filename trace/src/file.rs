@@ -2,7 +2,7 @@
 //!
 //! A file is a head (magic, version, notes), blocks, and an end with the number of records and
 //! their hash. A block is a letter, two lengths, a hash and compressed records; what a record
-//! refers back to (last time, last processor, last address of a field) starts anew in each block.
+//! refers back to (last time, last processor, last address of a field) starts over in each block.
 //! Numbers are little-endian base-128 with a continuation bit; differences are zigzag-coded.
 
 mod block;

@@ -21,7 +21,7 @@ usage: cargo xtask ci             formatting, clippy, tidy, tests: what has to h
                                   what the machine does, against golden/hashes.tsv: the rows of
                                   xtask test, or all, or those whose names begin with ROW
        cargo xtask tidy           the rules of this project that no compiler knows
-       cargo xtask tidy --write   the same, after writing docs/deviations.md anew
+       cargo xtask tidy --write   the same, after rewriting docs/deviations.md
        cargo xtask guest          the guests' images as files";
 
 fn main() -> ExitCode {

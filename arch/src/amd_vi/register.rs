@@ -31,13 +31,13 @@ pub const EXTENDED_FEATURE: u64 = 0x0030;
 pub const PAGE_REQUEST_BASE: u64 = 0x0038;
 /// See [`RingBase`]: entries of 8 bytes.
 pub const GUEST_LOG_BASE: u64 = 0x00E0;
-/// Where the tail of the guest log is stored too: bits 51:3.
+/// Where the tail of the GA log is stored too: bits 51:3.
 pub const GUEST_LOG_TAIL_ADDRESS: u64 = 0x00E8;
 /// See [`InterruptDestination`]: of events and completions, under [`Control::has_x2apic_messages`].
 pub const EVENT_INTERRUPT: u64 = 0x0170;
 /// See [`InterruptDestination`]: of page requests.
 pub const PAGE_REQUEST_INTERRUPT: u64 = 0x0178;
-/// See [`InterruptDestination`]: of the guest log.
+/// See [`InterruptDestination`]: of the GA log.
 pub const GUEST_LOG_INTERRUPT: u64 = 0x0180;
 /// See [`super::ExtendedFeatures2`]; read-only.
 #[doc(alias = "EFR2")]
@@ -52,9 +52,9 @@ pub const EVENT_HEAD: u64 = 0x2010;
 pub const EVENT_TAIL: u64 = 0x2018;
 /// See [`Status`].
 pub const STATUS: u64 = 0x2020;
-/// Where software takes the next entry of the guest log: bits 18:3.
+/// Where software takes the next entry of the GA log: bits 18:3.
 pub const GUEST_LOG_HEAD: u64 = 0x2040;
-/// Where the IOMMU puts the next entry of the guest log: bits 18:3.
+/// Where the IOMMU puts the next entry of the GA log: bits 18:3.
 pub const GUEST_LOG_TAIL: u64 = 0x2048;
 
 /// The bits of [`COMMAND_HEAD`], [`COMMAND_TAIL`], [`EVENT_HEAD`] and [`EVENT_TAIL`].
@@ -93,7 +93,7 @@ impl DeviceTableBase {
     }
 }
 
-/// Base and length of the command buffer, of the event log and of the guest log.
+/// Base and length of the command buffer, of the event log and of the GA log.
 /// [IOMMU "Command Buffer Base Address Register"] [IOMMU "Guest Virtual APIC Log Base Address
 /// Register"]
 #[bitfield(u64)]
@@ -122,7 +122,7 @@ impl RingBase {
         SystemPhysical(self.frame() << 12)
     }
 
-    /// Bytes of the ring, 4 KiB to 512 KiB. Reserved lengths mean the least. The guest log has as
+    /// Bytes of the ring, 4 KiB to 512 KiB. Reserved lengths mean the least. The GA log has as
     /// many bytes for the same code, and twice the entries.
     pub const fn bytes(self) -> u64 {
         let length = if self.length() < 8 { 8 } else { self.length() };
@@ -262,7 +262,7 @@ bitflags! {
         const PAGE_REQUEST_RUN = 1 << 7;
         /// Interrupts for guests are being logged.
         const GUEST_LOG_RUN = 1 << 8;
-        /// The guest log is full; write-1-clear.
+        /// The GA log is full; write-1-clear.
         const GUEST_LOG_OVERFLOW = 1 << 9;
         /// An interrupt for a guest was logged; write-1-clear.
         const GUEST_LOG_INTERRUPT = 1 << 10;

@@ -54,7 +54,7 @@ pub struct Head {
 
 /// Requests of a virtual function.
 pub mod request {
-    /// Begins anew. The answer: hardware address in two dwords, then the kind of multicast hash.
+    /// Starts over. The answer: hardware address in two dwords, then the kind of multicast hash.
     pub const RESET: u16 = 0x01;
     /// The hardware address is to be that of dwords 1 and 2.
     pub const SET_ADDRESS: u16 = 0x02;

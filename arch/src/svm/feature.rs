@@ -32,7 +32,7 @@ bitflags! {
         const PMC_VIRTUALIZATION = 1 << 8;
         /// Only the last of a number of PAUSEs exits.
         const PAUSE_FILTER = 1 << 10;
-        /// PAUSEs that are further apart than so many cycles start the count anew.
+        /// PAUSEs that are further apart than so many cycles restart the count.
         const PAUSE_FILTER_THRESHOLD = 1 << 12;
         /// See [`super::avic`].
         const AVIC = 1 << 13;

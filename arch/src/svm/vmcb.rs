@@ -164,7 +164,7 @@ pub mod control {
 
     /// 000h–017h
     pub const INTERCEPTS: Field<Intercepts> = Field::at(0x000);
-    /// Cycles between two PAUSEs that start the count anew; 0 is never.
+    /// Cycles between two PAUSEs that restart the count; 0 is never.
     pub const PAUSE_FILTER_THRESHOLD: Field<u16> = Field::at(0x03C);
     /// PAUSEs that pass before one exits.
     pub const PAUSE_FILTER_COUNT: Field<u16> = Field::at(0x03E);

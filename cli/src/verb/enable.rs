@@ -182,7 +182,7 @@ pub fn root(given: Option<&Path>) -> anyhow::Result<PathBuf> {
 
 pub fn confirmed(question: &str) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
-        bail!("standard input is no terminal to ask at; give --yes");
+        bail!("standard input is not a terminal: pass --yes to skip the question");
     }
     ask(&format!("{question} [y/N] "));
     let mut answer = String::new();

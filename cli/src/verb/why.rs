@@ -111,7 +111,7 @@ pub fn chosen<'f>(facts: &'f Facts, wanted: Option<&str>) -> anyhow::Result<Vec<
     {
         let known: Vec<String> = all.iter().map(name).collect();
         if std::path::Path::new(wanted).exists() {
-            bail!("{wanted} is a file and no virtual machine: avicenna why --root {wanted}");
+            bail!("{wanted} is a file, not a virtual machine: avicenna why --root {wanted}");
         }
         bail!(
             "no running virtual machine is called {wanted}; running: {}",

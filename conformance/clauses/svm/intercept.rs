@@ -225,7 +225,7 @@ fn the_pause_filter_lets_its_count_pass() {
 }
 
 #[test]
-fn pauses_further_apart_than_the_threshold_start_the_count_anew() {
+fn pauses_further_apart_than_the_threshold_start_the_count_again() {
     let mut lab = Lab::new(|a| {
         for _ in 0..8 {
             a.pause().unwrap();

@@ -259,7 +259,7 @@ static METRIC: Table = Table {
         key("record", Kind::Free, "lines of JSON that have these members"),
         key("value", Kind::Text, "which member of such a record"),
         key("per", Kind::Text, "the member that it is divided by"),
-        key("exits", Kind::Text, "all, work (all but waiting), or a reason such as msr"),
+        key("exits", Kind::Text, "all, work (all but HLT), or a reason such as msr"),
         key("cpu", Kind::OneOf(TIMES), "percent of the host's processors' time"),
         key("counter", Kind::OneOf(COUNTERS), "what the host or the machine counts"),
         key("evidence", Kind::Text, "such as inhibited, the share of the time"),

@@ -71,7 +71,7 @@ fn exact(differences: &[f64]) -> Test {
     for step in 1..flips {
         let which = step.trailing_zeros() as usize;
         signed[which] = -signed[which];
-        // Added up anew now and then, so that rounding does not pile up.
+        // Added up again now and then, so that rounding does not pile up.
         sum = if step % 1024 == 0 { signed.iter().sum() } else { sum + 2.0 * signed[which] };
         extreme += u64::from(sum.abs() >= least);
     }

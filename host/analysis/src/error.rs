@@ -23,6 +23,6 @@ pub enum Error {
     #[error(transparent)]
     Machine(#[from] trace::file::ReadError),
     /// Two passes over one file found different records.
-    #[error("records end in different places when they are read twice: the file changes")]
+    #[error("the recording changed while it was being read")]
     Changing,
 }

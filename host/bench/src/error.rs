@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// The device is not there or not ours to open.
-    #[error("cannot open /dev/kvm: {0}; load kvm_amd or kvm_intel, and see to access rights")]
+    #[error("cannot open /dev/kvm: {0}; load kvm_amd or kvm_intel, and check its permissions")]
     NoKvm(kvm_ioctls::Error),
     /// A request of KVM's interface failed.
     #[error("KVM refuses {request}: {error}")]

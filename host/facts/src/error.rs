@@ -36,13 +36,13 @@ pub enum Error {
         path: PathBuf,
     },
     /// A virtual machine's or a module's configuration.
-    #[error("{path}: a configuration, no host: avicenna lint judges it")]
+    #[error("{path}: a configuration file, not a host: use avicenna lint")]
     Configuration {
         /// The input.
         path: PathBuf,
     },
     /// A file that is no archive, and more than is looked through.
-    #[error("{path}: too big: more than {limit} MiB, and nothing known in them")]
+    #[error("{path}: no known format in the first {limit} MiB")]
     TooBig {
         /// The input.
         path: PathBuf,

@@ -1,4 +1,4 @@
-//! What a recording says about interrupts beside exits: injections, posting, IPIs, guest log.
+//! What a recording says about interrupts beside exits: injections, posting, IPIs, GA log.
 
 use crate::name::{incomplete_ipi_cause, ipi_name, register_name, userspace_reason};
 use crate::part::Family;
@@ -50,7 +50,7 @@ pub struct Interrupts {
     pub incomplete_ipis: Counts,
     /// APIC accesses that AVIC left to KVM, by register, direction and manner.
     pub unaccelerated: Counts,
-    /// Entries of the IOMMU's guest log, by vCPU.
+    /// Entries of the IOMMU's GA log, by vCPU.
     pub guest_log: Counts,
     /// Doorbells that KVM rang, by the vCPU meant.
     pub doorbells: Counts,

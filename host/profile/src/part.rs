@@ -81,7 +81,7 @@ pub enum Family {
     IncompleteIpi,
     /// Registers AVIC left to KVM: offset, bit 16 for a write, bit 17 for a trap.
     UnacceleratedAccess,
-    /// Entries of the IOMMU's guest log, by vCPU.
+    /// Entries of the IOMMU's GA log, by vCPU.
     GuestLog,
     /// Doorbells rung at a running vCPU, by vCPU.
     Doorbell,

@@ -74,11 +74,8 @@ pub const UNACCELERATED_ACCESS: Tracepoint = Tracepoint {
     counts: "APIC accesses that AVIC left to KVM",
 };
 /// The IOMMU posted an interrupt for a vCPU that was not running.
-pub const GUEST_LOG: Tracepoint = Tracepoint {
-    name: "kvm_avic_ga_log",
-    key: "vcpuid",
-    counts: "entries of the IOMMU's guest log",
-};
+pub const GUEST_LOG: Tracepoint =
+    Tracepoint { name: "kvm_avic_ga_log", key: "vcpuid", counts: "entries of the IOMMU's GA log" };
 /// A device's interrupt is posted, or no longer.
 pub const POSTING_CHANGED: Tracepoint =
     Tracepoint { name: "kvm_pi_irte_update", key: "host_irq", counts: "changes of what is posted" };

@@ -136,11 +136,11 @@ impl Evidence {
 pub enum Needs {
     /// Has effect at once.
     Live,
-    /// The virtual machine's process has to be started anew.
+    /// The virtual machine's process has to be started again.
     VmRestart,
     /// The KVM module has to be reloaded, which needs every virtual machine stopped.
     ModuleReload,
-    /// The host has to be started anew.
+    /// The host has to be started again.
     Reboot,
     /// A firmware setting or update.
     Firmware,

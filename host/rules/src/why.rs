@@ -51,7 +51,7 @@ pub struct Observation {
     /// Times that the host took interrupts of functions, by number.
     pub taken: BTreeMap<u32, u64>,
     /// Virtual processors that KVM woke for a posted interrupt, on the whole host: entries of AMD's
-    /// guest log, interrupts with Intel's wake-up vector.
+    /// GA log, interrupts with Intel's wake-up vector.
     pub woken: u64,
     /// Rows of `/proc/interrupts` at the end.
     #[serde(skip)]

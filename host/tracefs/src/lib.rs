@@ -25,7 +25,7 @@ pub enum Error {
     #[error("tracefs is not mounted: sudo mount -t tracefs nodev /sys/kernel/tracing")]
     NotMounted,
     /// It is there, and not for this user.
-    #[error("{place} may not be read by this user")]
+    #[error("permission denied: {place}")]
     Refused {
         /// Path of the folder.
         place: &'static str,

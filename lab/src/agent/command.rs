@@ -85,7 +85,8 @@ pub(super) fn shell(rows: u16, columns: u16) -> anyhow::Result<FromAgent> {
     // The first process has no session yet, and whoever leads one can be given a terminal.
     let _ = rustix::process::setsid();
     let console = File::options().read(true).write(true).open("/dev/ttyS0")?;
-    rustix::process::ioctl_tiocsctty(&console).context("the console controls no session")?;
+    rustix::process::ioctl_tiocsctty(&console)
+        .context("cannot make the console the controlling terminal")?;
     // A serial line does not tell its terminal's size, without which nothing is drawn.
     let size =
         rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };

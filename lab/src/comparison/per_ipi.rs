@@ -34,7 +34,7 @@ pub struct ExitsPerIpi {
     pub physical: u64,
     /// IPIs that it sent with a logical one.
     pub logical: u64,
-    /// Exits but waiting, by all of these.
+    /// Exits other than HLT, by all of these.
     pub exits: f64,
     /// The least and the most of them that there can be by what was on, where that is known.
     pub expected: Option<(f64, Option<f64>)>,

@@ -3,9 +3,9 @@
 //!
 //! A snapshot is found by all that made it: the machine at power-on, the kernel and its command
 //! line, and the initial RAM disk with this very program, the modules and the guests in it.
-//! Whatever changes one of them boots anew. The store is bounded: what was not used for longest
-//! goes first. Nothing here is worth ending a run for: what cannot be read is removed, what cannot
-//! be written is told and left.
+//! Whatever changes one of them means a new boot. The store is bounded: what was not used for
+//! longest goes first. Nothing here is worth ending a run for: what cannot be read is removed, what
+//! cannot be written is told and left.
 
 use crate::host::cache;
 use crate::host::kernel::Kernel;
@@ -104,7 +104,7 @@ impl Store {
                 Some(found)
             }
             Err(error) => {
-                writer::remark(&format!("avicenna: {error:#}; the host boots anew"));
+                writer::remark(&format!("avicenna: {error:#}; the host boots again"));
                 let _ = std::fs::remove_file(&path);
                 None
             }

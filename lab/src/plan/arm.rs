@@ -69,7 +69,7 @@ pub struct Arm {
     pub label: String,
     /// Which side of the comparison it is.
     pub setting: Setting,
-    /// Parameters that the host's modules are loaded with; they are loaded anew where the arm
+    /// Parameters that the host's modules are loaded with; they are loaded again where the arm
     /// before had others.
     pub parameters: Vec<ModuleParameter>,
     /// Features that the host's processors are without, such as `x2avic`. An arm that has its own

@@ -1,6 +1,6 @@
 //! Interrupts of a device that a guest has been given: how many of those sent arrived, and what
 //! they took. What is to be expected is the same of AMD's IOMMUs and of Intel's: with posting
-//! nothing but waiting exits, without it each interrupt does, and none is lost.
+//! nothing but HLT exits, without it each interrupt does, and none is lost.
 
 mod driven;
 
@@ -140,7 +140,7 @@ pub struct DeviceInterrupts {
     pub sent: u64,
     /// Handled by the guest.
     pub arrived: u64,
-    /// VM exits but waiting, by interrupts sent.
+    /// VM exits other than HLT, by interrupts sent.
     pub exits: f64,
     /// Vectors that the IOMMU put into the guest's virtual APIC itself.
     pub posted: u64,

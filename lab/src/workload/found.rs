@@ -21,7 +21,7 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Exits but waiting.
+    /// Exits other than HLT.
     pub(crate) fn work(&self) -> u64 {
         let exits = self.tally.exits.iter().filter(|(reason, _)| !reason.is_wait());
         exits.map(|(_, count)| count.exits).sum()

@@ -86,7 +86,7 @@ pub struct Traffic {
     pub interrupts: u64,
     /// Interrupts of the function that the host took.
     pub taken: u64,
-    /// VM exits but waiting, by interrupts of the function.
+    /// VM exits other than HLT, by interrupts of the function.
     pub exits: f64,
     /// Vectors that were put into the guest's virtual APIC or its posted-interrupt descriptor: by
     /// the IOMMU, and IPIs by the processor or KVM.

@@ -76,7 +76,7 @@ pub fn too_long(_: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
 }
 
 impl Pending {
-    /// Ends the block after a store that changed decoded code, so that what follows is seen anew.
+    /// Ends the block after a store that changed decoded code, so that what follows is seen again.
     #[inline(always)]
     pub(crate) fn after_store(&mut self) -> Result<(), Stop> {
         if self.code_changed {

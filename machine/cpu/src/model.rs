@@ -161,7 +161,7 @@ pub enum ModelError {
     #[error(transparent)]
     Variant(#[from] VariantError),
     /// CPUID has three registers for the vendor's name.
-    #[error("CPU model {model}: the vendor string {vendor:?} has not 12 characters")]
+    #[error("CPU model {model}: vendor string {vendor:?} must be 12 characters")]
     Vendor {
         /// Of which model.
         model: String,

@@ -10,7 +10,7 @@ pub struct Stop(NonZeroU64);
 /// [`Stop`] taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Completed; the next instruction must be looked up anew (modes or code changed).
+    /// Completed; the next instruction must be looked up again (modes or code changed).
     EndBlock,
     /// Completed; `Cpu::ip` already holds the next instruction.
     Branch,

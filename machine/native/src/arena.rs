@@ -110,7 +110,7 @@ impl Arena {
     }
 
     /// Lets a link lead to a block; nothing happens if that is from before a `clear`. The link has
-    /// to be of a block of the present age, since its number is given anew to another.
+    /// to be of a block of the present age, since its number is given again to another.
     pub fn link(&mut self, slot: Slot, to: Entry) {
         if self.is_current(to) && (slot.0 as usize) < self.stubs.len() {
             self.mapping.slots_mut()[slot.0 as usize] = self.mapping.address(to.offset as usize);

@@ -24,7 +24,7 @@ pub fn host_has_lahf() -> bool {
         && std::arch::x86_64::__cpuid(EXTENDED).ecx & LAHF_SAHF != 0
 }
 
-/// What was prefetched of code that has been written over is fetched anew.
+/// What was prefetched of code that has been written over is fetched again.
 /// [SDM3 "Handling Self- and Cross-Modifying Code"]
 pub fn serialize() {
     std::arch::x86_64::__cpuid(0);
@@ -83,7 +83,7 @@ extern "sysv64" fn help<M: Machine>(session: *mut Session<M>, number: u32, linea
         return 1;
     }
     // SAFETY: `enter` has the machine borrowed until code is left; the windows that were taken from
-    // it are taken anew below.
+    // it are taken again below.
     let machine = unsafe { &mut *session.machine };
     // Code has no landing pads: what is thrown goes around it.
     match catch_unwind(AssertUnwindSafe(|| {

@@ -132,7 +132,7 @@ pub fn interrupts(report: &Report) -> Vec<Grid> {
         ("IPIs without a vector", &found.other_ipis),
         ("IPIs that AVIC could not complete", &found.incomplete_ipis),
         ("Registers that AVIC left to KVM", &found.unaccelerated),
-        ("Guest log of the IOMMU", &found.guest_log),
+        ("GA log of the IOMMU", &found.guest_log),
         ("Doorbells", &found.doorbells),
         ("Posted device interrupts", &found.posted_routes),
         ("Interrupt lines raised", &found.lines),

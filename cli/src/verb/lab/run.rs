@@ -50,7 +50,7 @@ pub(super) struct Arguments {
     /// End with status 1 unless this holds, such as 'exits.on < 200' (docs/lab.md has the forms)
     #[arg(long = "expect", value_name = "EXPECTATION")]
     expectations: Vec<Expectation>,
-    /// Find what the measured times are made of, by repeating the runs that measure them
+    /// Break measured times down by cause, by repeating the runs that measure them
     #[arg(long)]
     breakdown: bool,
     /// Print every table and remark, not the answer on one screen

@@ -107,7 +107,7 @@ fn text(bytes: Vec<u8>) -> Result<(String, bool), String> {
         Ok(text) => Ok((text, true)),
         Err(error) if error.as_bytes().contains(&0) => {
             let at = error.utf8_error().valid_up_to();
-            Err(format!("not text: byte {at} and others are those of a binary file"))
+            Err(format!("not a text file: binary data at byte {at}"))
         }
         Err(error) => Ok((String::from_utf8_lossy(error.as_bytes()).into_owned(), false)),
     }

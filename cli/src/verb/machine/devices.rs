@@ -200,7 +200,7 @@ impl Arguments {
         if let Some(name) =
             (1..names.len()).find_map(|i| names[..i].iter().find(|n| **n == names[i]))
         {
-            return Err(Usage::of(anyhow!("console port {name} is there twice")));
+            return Err(Usage::of(anyhow!("console port {name} is given twice")));
         }
         if !self.console.is_empty() {
             models.push(Model::Console(Console::new(&names)));

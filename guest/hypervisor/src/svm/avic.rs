@@ -68,7 +68,7 @@ impl AvicTables {
         entry.is_running().then(|| entry.host().0)
     }
 
-    /// Writes the logical table anew for one virtual processor: xAVIC only.
+    /// Rewrites the logical table for one virtual processor: xAVIC only.
     pub fn update_logical(&self, target: &Target<()>) {
         let own = LogicalEntry::new().with_is_valid(true).with_guest_apic_id(target.id() as u8);
         for entry in &self.logical.0 {

@@ -27,7 +27,7 @@ const EVENTS: [(&str, &str); 16] = [
     ("kvm_apicv_accept_irq", "interrupts handed to the hardware APIC"),
     ("kvm_avic_incomplete_ipi", "incomplete IPIs of AVIC"),
     ("kvm_avic_unaccelerated_access", "unaccelerated accesses of AVIC"),
-    ("kvm_avic_ga_log", "entries of the guest log"),
+    ("kvm_avic_ga_log", "entries of the GA log"),
     ("kvm_userspace_exit", "returns to the monitor"),
     ("kvm_vcpu_wakeup", "wake-ups of vCPUs"),
 ];

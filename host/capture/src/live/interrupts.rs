@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-/// Rows that tell of posting: notification, nested notification, wakeup, and the guest log of
+/// Rows that tell of posting: notification, nested notification, wakeup, and the GA log of
 /// AMD's IOMMU.
 const ROWS: [(&str, &str); 4] = [
     ("PIN", "posted-interrupt notifications"),
     ("NPI", "nested posted interrupts"),
     ("PIW", "posted-interrupt wakeups"),
-    ("AMD-Vi", "guest log of the IOMMU"),
+    ("AMD-Vi", "GA log of the IOMMU"),
 ];
 
 /// Sums over all CPUs of the rows that are there, by what they count.
@@ -39,7 +39,7 @@ mod tests {
              29:  3  1  PCI-MSI AMD-Vi0-GA\n";
         let sums = parse(text);
         assert_eq!(sums["posted-interrupt notifications"], 12);
-        assert_eq!(sums["guest log of the IOMMU"], 4);
+        assert_eq!(sums["GA log of the IOMMU"], 4);
         assert_eq!(sums.len(), 3);
         assert!(parse("garbage:\n:\n").is_empty());
     }

@@ -34,7 +34,7 @@ impl Walk {
         Self { page_size, next_page: 0, at: 0, end: 0, time: 0, missed: None, is_damaged: false }
     }
 
-    /// Begins anew with other pages.
+    /// Starts over with other pages.
     pub fn restart(&mut self) {
         (self.next_page, self.at, self.end) = (0, 0, 0);
     }

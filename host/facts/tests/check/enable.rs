@@ -268,7 +268,7 @@ fn matter_of_choice_runs_no_program_twice() {
 }
 
 #[test]
-fn initial_ram_disk_that_loads_the_module_is_made_anew() {
+fn initial_ram_disk_that_loads_the_module_is_made_again() {
     let rows: &[(&[Change], Option<&str>)] = &[
         (
             &[

@@ -287,10 +287,7 @@ impl Drafting<'_> {
         let command: Vec<String> = command.iter().map(|word| word.to_string()).collect();
         self.steps.push(Step {
             id: "initial-ram-disk".into(),
-            title: format!(
-                "make the initial RAM disk anew, which loads the module ({})",
-                file.path
-            ),
+            title: format!("rebuild the initial RAM disk, which loads the module ({})", file.path),
             because: self.steps.first().map_or_else(String::new, |step| step.because.clone()),
             action: Action::Run { undo: command.clone(), command, keeps: vec![] },
             needs: Needs::Reboot,

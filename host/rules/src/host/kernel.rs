@@ -53,7 +53,7 @@ pub enum KernelFeature {
     AmdIpiv,
     /// A physical identifier that is too big has a reason of its own.
     PhysicalIdInhibits,
-    /// Posting of a device's interrupt is decided anew when AVIC comes back.
+    /// Posting of a device's interrupt is decided again when AVIC comes back.
     PostingLooksAgain,
     /// AVIC is on by default where the CPU has x2AVIC.
     AvicByDefault,

@@ -57,7 +57,7 @@ impl Driven {
         }
         let byte = |key: &str| {
             let number = record[key].as_u64().and_then(|number| u8::try_from(number).ok());
-            number.with_context(|| format!("the guest says no {key}: {line}"))
+            number.with_context(|| format!("no {key} in the guest's output: {line}"))
         };
         let apic_id = byte("destination")?;
         let page = record["page"].as_u64().with_context(|| format!("no page: {line}"))?;

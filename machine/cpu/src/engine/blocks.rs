@@ -23,7 +23,7 @@ pub const BLOCK_INSTRUCTIONS: usize = 32;
 const CONDITIONS: usize = 4;
 /// Slots of the direct-mapped index; a power of two.
 const SLOTS: usize = 1 << 16;
-/// Operations held before everything is dropped and decoded anew: 32 MiB.
+/// Operations held before everything is dropped and decoded again: 32 MiB.
 const OPERATIONS: usize = 1 << 20;
 
 /// A block's place in the cache.

@@ -22,7 +22,7 @@ bitflags::bitflags! {
     /// What must be looked at before the next block runs, in the order in which it is looked at.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Attention: u32 {
-        /// A timer of the local APIC was programmed: the run's limit must be computed anew.
+        /// A timer of the local APIC was programmed: the run's limit must be computed again.
         const TIMER = 1 << 0;
         /// The run ends at this boundary: devices or other processors have something to do.
         const YIELD = 1 << 1;

@@ -17,9 +17,10 @@ impl PauseFilter {
 
     /// So many have passed, the last at time stamp `last`.
     fn pass(&mut self, apart: Apart, count: u64, last: u64) {
-        let begins_anew = self.threshold != 0 && apart.exceeds(self.threshold.into()) == Some(true);
+        let begins_again =
+            self.threshold != 0 && apart.exceeds(self.threshold.into()) == Some(true);
         let left =
-            if begins_anew { u64::from(self.initial) - 1 } else { u64::from(self.left) - count };
+            if begins_again { u64::from(self.initial) - 1 } else { u64::from(self.left) - count };
         self.left = left as u16;
         self.last = last;
     }

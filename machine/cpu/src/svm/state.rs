@@ -158,7 +158,7 @@ pub struct PauseFilter {
 
 impl PauseFilter {
     /// Counts a PAUSE at time stamp `now`: false if it exits. With a threshold, the count begins
-    /// anew after a pause longer than that.
+    /// again after a pause longer than that.
     pub fn passes(&mut self, now: u64) -> bool {
         let is_apart = now.wrapping_sub(self.last) > u64::from(self.threshold);
         if self.threshold != 0 && is_apart {

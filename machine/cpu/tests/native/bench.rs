@@ -117,7 +117,7 @@ impl Bench {
         self.other.watched_lines.fill(0);
         let mut interpreted = cpu.clone();
         self.interpreter.clear();
-        // Emptying the arena is not what is tested here, but each round writes code anew.
+        // Emptying the arena is not what is tested here, but each round rewrites code.
         self.translator.clear();
         let end = Picoseconds(cpu.clock.now().0 + TIME);
         let mut goes_on = true;

@@ -154,7 +154,7 @@ impl Counter {
                     self.loaded_at = Some(tick.saturating_sub(elapsed));
                 }
             }
-            // The output goes high and a rising edge starts the period anew.
+            // The output goes high and a rising edge restarts the period.
             2 | 3 if is_falling => self.held_elapsed = self.loaded_at.map(|_| 0),
             2 | 3 if is_rising && self.held_elapsed.take().is_some() => {
                 let count = self.next_count.unwrap_or(self.count);

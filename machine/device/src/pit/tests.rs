@@ -123,7 +123,7 @@ fn the_gate_of_counter_2_stops_restarts_and_triggers() {
     for (control, gates, elapsed, expected) in [
         // Mode 0 goes on where it stopped.
         (0 << 1, [(10, 0), (30, 1)], 40, 100 - 20),
-        // Mode 2 starts anew, one tick after the edge.
+        // Mode 2 starts over, one tick after the edge.
         (2 << 1, [(10, 0), (30, 1)], 41, 100 - 10),
         // Mode 1 starts at the edge.
         (1 << 1, [(10, 0), (30, 1)], 41, 100 - 10),

@@ -38,7 +38,7 @@ pub enum PostingStep {
         /// The one requested.
         vector: Vector,
     },
-    /// The tag is in the guest log; more steps follow.
+    /// The tag is in the GA log; more steps follow.
     Logged {
         /// As the entry has it.
         tag: u32,

@@ -91,7 +91,7 @@ impl AmdVi {
         self.process_commands(memory);
     }
 
-    /// The logs begin to run when they are enabled, and so does the guest log before there is a
+    /// The logs begin to run when they are enabled, and so does the GA log before there is a
     /// guest mode: kernels wait for it in this order. Commands are processed only while the whole
     /// is enabled.
     fn write_control(&mut self, value: u64) {

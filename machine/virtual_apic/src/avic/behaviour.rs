@@ -55,7 +55,7 @@ pub struct AvicBehaviour {
     /// The manual names eight, Linux writes up to twelve.
     pub doorbell_id_bits: u8,
     /// An interrupt whose delivery ends in an exit is requested again, and EXITINTINFO is empty.
-    /// The manual has EXITINTINFO for every event in delivery, from which KVM injects it anew.
+    /// The manual has EXITINTINFO for every event in delivery, from which KVM injects it again.
     pub takes_undelivered_back: bool,
     /// VMRUN refuses a guest that has AVIC without nested paging. No rule of the manual's list says
     /// so; KVM never asks for it.

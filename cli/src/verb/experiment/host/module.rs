@@ -79,7 +79,7 @@ pub fn differing(options: &Options, wanted: &[Wanted]) -> Result<Vec<Wanted>, Fa
     Ok(wanted.iter().filter(differs).cloned().collect())
 }
 
-/// Whether the modules can be loaded anew.
+/// Whether the modules can be loaded again.
 pub fn check(options: &Options, plan: &Plan) -> Vec<Remark> {
     let of_module =
         |one: &&::experiment::plan::Factor| matches!(one.kind.as_str(), "feature" | "parameter");
@@ -101,7 +101,7 @@ pub fn check(options: &Options, plan: &Plan) -> Vec<Remark> {
     if !super::super::is_program("modprobe") {
         remarks.push(Remark::new(Weight::Blocks, "modprobe is not on this host", "install kmod"));
     }
-    let cause = "the modules are loaded anew for each block: every virtual machine of this host \
+    let cause = "the modules are loaded again for each block: every virtual machine of this host \
                  that is not named by --vm has to be stopped before";
     remarks.push(Remark::new(Weight::Note, cause, ""));
     remarks

@@ -99,10 +99,10 @@ fn add_fields<'t>(
     current: &mut Builder<'t>,
     word: &Word<'t>,
     list: &[Word<'t>],
-    starts_anew: bool,
+    starts_again: bool,
 ) {
     for (index, field) in list.iter().enumerate() {
-        if (index > 0 || starts_anew) && !current.text.is_empty() {
+        if (index > 0 || starts_again) && !current.text.is_empty() {
             fields.push(std::mem::replace(current, Builder::new(word)).finish());
         }
         current.append(field, 0..field.text.len());

@@ -279,7 +279,7 @@ impl Native {
             is_amd: blocks.dialect() == Dialect::Amd,
         })?;
         let Some((entry, first)) = self.arena.publish(&code) else {
-            // There is no room left: all is translated anew as it is needed.
+            // There is no room left: all is translated again as it is needed.
             self.clear();
             return None;
         };

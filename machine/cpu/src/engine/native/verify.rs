@@ -30,7 +30,7 @@ impl Native {
     pub(super) fn is_to_verify(&mut self, blocks: &Blocks) -> bool {
         let Verification { every, result, .. } = &mut self.verification;
         result.entries += 1;
-        // Decoding must not begin anew while places in the cache are held.
+        // Decoding must not start over while places in the cache are held.
         *every != 0 && result.entries.is_multiple_of(*every) && blocks.has_room_for_blocks()
     }
 }
