@@ -249,12 +249,7 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
         doorbells: on.map(|one| scoped(one, scope).doorbells),
         parameter: on.and_then(|one| Some(one.result.parameters.last()?.value.clone())),
         breakdown: Vec::new(),
-        troubles: mine
-            .flat_map(troubles)
-            .chain(unmet)
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect(),
+        troubles: once(unmet.into_iter().chain(mine.flat_map(troubles))),
     }
 }
 
@@ -349,6 +344,17 @@ fn agreement(one: &Observed) -> Option<Agreement> {
         machine: one.all.total(),
         differences: triples.filter(|(_, traced, machine)| traced != machine).collect(),
     })
+}
+
+/// Each once. What the workload finds comes first: it says more than how its guest ended.
+fn once(texts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for text in texts {
+        if !all.contains(&text) {
+            all.push(text);
+        }
+    }
+    all
 }
 
 /// What would make a reader doubt the numbers.

@@ -223,7 +223,7 @@ impl DeviceInterrupts {
             // The last write is often not that of the interrupt that a burst has come to.
             latency: (!is_crowded).then(|| Latency::of(console)).flatten(),
             is_crowded,
-            is_judged: !run.is_inhibited && (run.observed.step.posts || !is_on),
+            is_judged: !run.is_inhibited && is_judged(run),
         })
     }
 
@@ -357,6 +357,18 @@ impl DeviceInterrupts {
 pub(crate) fn keeps_from_posting(parameter: &str) -> bool {
     let (name, value) = parameter.split_once('=').unwrap_or((parameter, "1"));
     name.rsplit('.').next() == Some(POSTING) && matches!(value, "0" | "N" | "n" | "off")
+}
+
+/// Whether something is expected: of posting, where the IOMMU can; and of an arm without it, where
+/// the guest has no AVIC or APICv by which KVM could interrupt it without an exit.
+fn is_judged(run: &Run<'_>) -> bool {
+    let is_feature = |name: &str| ["avic", "enable_apicv"].contains(&name);
+    let shown = run.observed.result.parameters.iter();
+    let mut features = shown.filter(|one| is_feature(&one.name));
+    match run.is_on() {
+        true => run.observed.step.posts,
+        false => !features.any(|one| ["Y", "1"].contains(&one.value.as_str())),
+    }
 }
 
 /// A number in the last record of a kind.
