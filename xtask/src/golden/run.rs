@@ -187,7 +187,6 @@ impl Row {
             What::Guest { image: "benchmark", .. } => &["benchmark"],
             What::Guest { image: "workload", .. } => &["workload"],
             What::Guest { .. } | What::BuiltIn { .. } => &["hypervisor"],
-            What::Lab { workload: "threads" | "network", .. } => &[],
             What::Lab { .. } => &["benchmark"],
         }
     }
