@@ -244,3 +244,48 @@ fn result_that_replaces_a_file_is_whole_or_not_there() {
     let left = left.filter(|entry| entry.file_name().to_string_lossy().starts_with(".avicenna-"));
     assert_eq!(left.count(), 0);
 }
+
+/// Nobody comes, somebody comes from elsewhere, or somebody comes and the machine stands still: an
+/// interrupt signal ends each.
+#[test]
+fn debugger_that_is_waited_for_or_halts_the_machine_does_not_keep_it_from_ending() {
+    use std::io::{BufRead, BufReader};
+    let kernel = tempfile::NamedTempFile::new().unwrap();
+    fs::write(kernel.path(), image::BENCHMARK).unwrap();
+    let path = kernel.path().to_str().unwrap();
+    let run = |address: &str| {
+        Command::new(env!("CARGO_BIN_EXE_avicenna"))
+            .args(["machine", "run", "--gdb", address, "--kernel", path])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let refused = run("0.0.0.0:0").wait_with_output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--gdb-any"), "{refused:?}");
+    for is_halted in [false, true] {
+        let mut child = run("127.0.0.1:0");
+        let mut said = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+        let address = said.trim().rsplit(' ').next().unwrap().to_owned();
+        let line = is_halted.then(|| std::net::TcpStream::connect(&address).unwrap());
+        std::thread::sleep(Duration::from_millis(200));
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            if begun.elapsed() > Duration::from_secs(20) {
+                child.kill().unwrap();
+                panic!("halted {is_halted}: it does not end ({said})");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        assert_eq!(status.code(), Some(130), "halted {is_halted}: {said}");
+        drop(line);
+    }
+}

@@ -9,8 +9,10 @@ use crate::wanted::{
     PATTERNS, PROCESSES, arguments, fixed_folder, is_monitor, is_of_host, is_process, is_wanted,
 };
 use std::cell::Cell;
+use std::ffi::OsString;
 use std::io::{self, BufReader, Read};
-use std::path::{Component, Path};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
 /// Most bytes that are unpacked in all, most entries that are looked at.
@@ -74,10 +76,15 @@ pub fn read_into(source: impl Read, packing: Packing, inputs: &mut Inputs) -> io
     let source = CountsZeros { inner: unpacked(packing, source)?, zeros: zeros.clone() };
     let mut archive = tar::Archive::new(source);
     let mut entries = 0;
-    for entry in archive.entries()? {
+    let mut said = Said::default();
+    // Raw: the library would take extended headers of any length into memory.
+    for entry in archive.entries()?.raw(true) {
         let outcome = entry.and_then(|mut entry| {
             entries += 1;
-            let Some(path) = host_path(&entry.path()?) else { return Ok(()) };
+            if said.take(&mut entry)? {
+                return Ok(());
+            }
+            let Some(path) = host_path(&said.path(&entry)?) else { return Ok(()) };
             note_folder(&path, inputs);
             // Whoever recorded one process recorded all.
             if is_process(&path) {
@@ -119,6 +126,69 @@ pub fn read_into(source: impl Read, packing: Packing, inputs: &mut Inputs) -> io
 
 /// A block of an archive.
 const BLOCK: usize = 512;
+
+/// Longest extended header (a long name, a list of PAX records): it is taken into memory whole.
+const HEADER_LIMIT: u64 = 64 << 10;
+
+/// What extended headers say of the member behind them.
+#[derive(Debug, Default)]
+struct Said {
+    path: Option<Vec<u8>>,
+    size: Option<u64>,
+}
+
+impl Said {
+    /// Takes in a member that describes the next; false if it is a member of its own.
+    fn take(&mut self, entry: &mut tar::Entry<'_, impl Read>) -> io::Result<bool> {
+        let kind = entry.header().entry_type();
+        let is_name = kind.is_gnu_longname();
+        let is_list = kind.is_pax_local_extensions();
+        if !(is_name || is_list || kind.is_gnu_longlink() || kind.is_pax_global_extensions()) {
+            return Ok(false);
+        }
+        let size = entry.size();
+        if size > HEADER_LIMIT {
+            return Err(refused(format!(
+                "an extended header of {size} bytes, at most {HEADER_LIMIT} are read"
+            )));
+        }
+        let mut bytes = vec![];
+        entry.read_to_end(&mut bytes)?;
+        if is_name {
+            bytes.truncate(bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()));
+            self.path = Some(bytes);
+        } else if is_list {
+            for record in tar::PaxExtensions::new(&bytes) {
+                let record = record?;
+                match record.key_bytes() {
+                    b"path" => self.path = Some(record.value_bytes().to_vec()),
+                    b"size" => self.size = record.value().ok().and_then(|text| text.parse().ok()),
+                    _ => {}
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The path of a member of its own, once what was said of it is known to hold.
+    fn path(&mut self, entry: &tar::Entry<'_, impl Read>) -> io::Result<PathBuf> {
+        let Said { path, size } = std::mem::take(self);
+        if size.is_some_and(|size| size != entry.size()) {
+            return Err(refused("a member with two different sizes".into()));
+        }
+        if entry.header().as_gnu().is_some_and(|header| header.is_extended()) {
+            return Err(refused("a sparse file of many parts".into()));
+        }
+        Ok(match path {
+            Some(path) => OsString::from_vec(path).into(),
+            None => entry.path()?.into_owned(),
+        })
+    }
+}
+
+fn refused(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
 
 /// Counts the zeros with which what was read so far ends.
 struct CountsZeros<R> {

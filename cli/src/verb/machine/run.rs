@@ -89,9 +89,12 @@ pub struct Arguments {
     trace: Option<PathBuf>,
     #[command(flatten)]
     symbols: symbols::Arguments,
-    /// Wait for GDB at an address such as :1234 before the first instruction
+    /// Wait for GDB at an address of this machine, such as :1234, before the first instruction
     #[arg(long, value_name = "ADDR")]
     gdb: Option<String>,
+    /// Let GDB come from other machines: whoever reaches the address can read and write the guest
+    #[arg(long, requires = "gdb")]
+    gdb_any: bool,
     /// After how many runs code is translated, for the host to execute it itself (x86-64 Linux
     /// hosts; everything but the host's time stays the same)
     #[arg(long, value_name = "RUNS", num_args = 0..=1, require_equals = true, default_missing_value = "64")]
@@ -296,7 +299,8 @@ fn drive(
     let last = arguments.until_virtual.unwrap_or(Picoseconds::MAX);
     let instructions = arguments.max_instructions.unwrap_or(u64::MAX);
     if let Some(address) = &arguments.gdb {
-        match gdb::debug(machine, &mut console, address, status)? {
+        let door = gdb::Door { address, is_open: arguments.gdb_any, stop: &INTERRUPT };
+        match gdb::debug(machine, &mut console, &door, status)? {
             Ending::Detached => {}
             Ending::Off { status } => return Ok(status),
             Ending::Killed => return Ok(Status::Interrupted.code()),

@@ -1,5 +1,5 @@
 use super::*;
-use std::io::Write;
+use std::io::{self, Read, Write};
 
 fn tar_of(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut builder = tar::Builder::new(vec![]);
@@ -127,4 +127,54 @@ fn archive_that_is_cut_off_anywhere_says_so_and_proves_nothing_by_silence() {
     let outcome = read_into(cut, Packing::Zstd, &mut inputs);
     // With nothing before the cut it is an error.
     assert!(outcome.is_err() || inputs.incomplete().is_some());
+}
+
+/// A member that describes the next, with so many bytes.
+fn described(kind: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(tar::EntryType::new(kind));
+    header.set_size(bytes.len() as u64);
+    header.set_cksum();
+    let mut all = header.as_bytes().to_vec();
+    all.extend_from_slice(bytes);
+    all.resize(all.len().next_multiple_of(512), 0);
+    all
+}
+
+#[test]
+fn long_names_of_both_kinds_are_read() {
+    let plain = tar_of(&[("x", b"quiet")]);
+    for description in [
+        described(b'L', b"proc/cmdline\0"),
+        described(b'x', b"21 path=proc/cmdline\n"),
+        [described(b'g', b"9 a=bcd\n\n"), described(b'L', b"proc/cmdline\0")].concat(),
+    ] {
+        let inputs = read(&[description, plain.clone()].concat());
+        assert_eq!(inputs.files().map(|(path, _)| path).collect::<Vec<_>>(), ["proc/cmdline"]);
+        assert_eq!(inputs.incomplete(), None);
+    }
+}
+
+#[test]
+fn extended_headers_that_nobody_needs_are_refused_before_they_are_read() {
+    let plain = tar_of(&[("proc/cmdline", b"quiet")]);
+    let without_end = &plain[..1024];
+    for kind in [b'L', b'K', b'x', b'g'] {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::new(kind));
+        header.set_size(8 << 30);
+        header.set_cksum();
+        let zeros = io::repeat(0).take(8 << 30);
+        let bytes = [without_end, header.as_bytes()].concat();
+        let mut inputs = Inputs::new("test");
+        read_into(bytes.chain(zeros), Packing::Tar, &mut inputs).unwrap();
+        let why = inputs.incomplete().expect("the archive is refused").to_owned();
+        assert!(why.contains("an extended header of 8589934592 bytes"), "{why}");
+        assert_eq!(inputs.len(), 1, "what came before is kept");
+    }
+    // What is said twice is not believed: the reader would lose its place.
+    let bytes = [described(b'x', b"12 size=999\n"), plain].concat();
+    let mut inputs = Inputs::new("test");
+    let _ = read_into(&bytes[..], Packing::Tar, &mut inputs);
+    assert!(inputs.is_empty());
 }

@@ -93,13 +93,14 @@ fn ipv6(run: &str) -> Option<Found> {
     Some(if stays { Found::Kept(length) } else { Found::Digits(length) })
 }
 
+/// Also where a word or a full stop stands right behind it.
 fn ipv4(run: &str) -> Option<Found> {
-    let length = run.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(run.len());
-    // A full stop behind an address ends the sentence.
-    let word = run[..length].trim_end_matches('.');
-    let address: Ipv4Addr = word.parse().ok()?;
+    let longest = run.len().min("255.255.255.255".len());
+    let parsed = |length: &usize| run.get(..*length)?.parse::<Ipv4Addr>().ok();
+    let length = (7..=longest).rev().find(|length| parsed(length).is_some())?;
+    let address = parsed(&length)?;
     let stays = address.is_loopback() || address.is_unspecified();
-    Some(if stays { Found::Kept(word.len()) } else { Found::Ipv4(word.len()) })
+    Some(if stays { Found::Kept(length) } else { Found::Ipv4(length) })
 }
 
 /// Another address of the same form; the same for the same digits, however they are joined.

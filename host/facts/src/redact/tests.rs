@@ -80,6 +80,7 @@ fn secrets_of_numbers_and_known_words_go_where_secrets_stand() {
             ("\"serial\": \"4711\"", &["4711"]),
             ("Serial Number: x4711y", &["4711"]),
             ("args: --password 4711 -p 4712", &["4711", "4712"]),
+            ("listen: 10.11.12.13x 10.11.12.139q.", &["10.11.12.13"]),
             ("netroot=iscsi:root:4711@host", &["root:4711@"]),
             ("iscsi://root:4711@host/1", &["4711"]),
             ("-iscsi user=root,password=47,,11", &["47", "11"]),
