@@ -14,7 +14,7 @@ steps() { # folder
 import re, sys
 here, folder, run = sys.argv[1:]
 text = open(f"{here}/action.yml").read()
-values = {"github.action_path": here, "steps.place.outputs.folder": folder, "inputs.run": run}
+values = {"github.action_path": here}
 steps = re.findall(r"^ +run: (.*)$", text, re.M)
 assert len(steps) == 3, steps
 for step in steps:
@@ -29,6 +29,7 @@ workflow() { # path
 	local folder
 	folder=$(sed -n 's/^folder=//p' "$GITHUB_OUTPUT")
 	grep -q '^key=avicenna-' "$GITHUB_OUTPUT"
+	export FOLDER=$folder AVICENNA_RUN=$run
 	bash -eo pipefail -c "$(steps "$folder" | sed -n 2p)"
 	PATH=$(cat "$GITHUB_PATH"):$PATH bash -eo pipefail -c "$(steps "$folder" | sed -n 3p)"
 }

@@ -6,7 +6,7 @@ mod text;
 use super::format::MonitoringFormat;
 use super::lake;
 use super::source::{self, Source};
-use crate::terminal::{Paint, print, print_for_program, print_json};
+use crate::terminal::Paint;
 use report::lake::{Host, Lake};
 use rules::capability;
 use std::path::PathBuf;
@@ -34,6 +34,9 @@ pub struct Arguments {
     /// How to print; the form of json is docs/schema/check-1.json
     #[arg(long, value_enum, default_value_t)]
     format: MonitoringFormat,
+    /// Write there instead of to standard output: the whole answer, or none
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Print the answers only: at most ten lines
     #[arg(short, long, conflicts_with_all = ["all", "verbose"])]
     quiet: bool,
@@ -61,14 +64,12 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         report::lake::host(&host, &identity, &mut rows);
         lake::write(folder, rows)?;
     }
-    match arguments.format {
-        MonitoringFormat::Json => print_json(&report)?,
+    let answer = match arguments.format {
+        MonitoringFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
         MonitoringFormat::Prometheus => {
-            print_for_program(&report::check::prometheus(&report, lake::now_us() / 1_000_000));
+            report::check::prometheus(&report, lake::now_us() / 1_000_000)
         }
-        MonitoringFormat::Nagios => {
-            print(&report::check::nagios(&report));
-        }
+        MonitoringFormat::Nagios => report::check::nagios(&report),
         MonitoringFormat::Text => {
             let detail = match (arguments.quiet, arguments.verbose, arguments.all) {
                 (true, ..) => text::Detail::Answers,
@@ -76,8 +77,9 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 (_, _, true) => text::Detail::Rows,
                 _ => text::Detail::Causes,
             };
-            print(&text::text(&report, detail, Paint::for_stdout()));
+            text::text(&report, detail, Paint::for_stdout())
         }
-    }
+    };
+    arguments.format.put(&answer, arguments.output.as_deref())?;
     Ok(source::status(&facts, report.verdict()))
 }

@@ -4,7 +4,7 @@
 use super::format::MonitoringFormat;
 use super::lake;
 use super::source::{self, Source};
-use crate::terminal::{Colour, Paint, clean, hanging, print, print_for_program, print_json};
+use crate::terminal::{Colour, Paint, clean, hanging};
 use anyhow::bail;
 use facts::{Facts, watch};
 use rules::Answer;
@@ -35,6 +35,9 @@ pub struct Arguments {
     /// How to print; the form of json is docs/schema/why-1.json
     #[arg(long, value_enum, default_value_t)]
     format: MonitoringFormat,
+    /// Write there instead of to standard output: the whole answer, or none
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<std::path::PathBuf>,
     /// One line for each machine
     #[arg(short, long)]
     quiet: bool,
@@ -73,18 +76,15 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         let trace = trace.as_ref().map_err(|why: &String| cannot_see(why))?;
         Ok(trace.observe(&watch::threads_of(vm.pid), &numbering))
     });
-    match arguments.format {
-        MonitoringFormat::Json => print_json(&why)?,
-        MonitoringFormat::Prometheus => {
-            print_for_program(&report::why::prometheus(&why, lake::now_us() / 1_000_000));
-        }
-        MonitoringFormat::Nagios => {
-            print(&report::why::nagios(&why));
-        }
+    let answer = match arguments.format {
+        MonitoringFormat::Json => serde_json::to_string_pretty(&why)? + "\n",
+        MonitoringFormat::Prometheus => report::why::prometheus(&why, lake::now_us() / 1_000_000),
+        MonitoringFormat::Nagios => report::why::nagios(&why),
         MonitoringFormat::Text => {
-            print(&text(&why, facts.incomplete.is_some(), arguments.quiet, Paint::for_stdout()));
+            text(&why, facts.incomplete.is_some(), arguments.quiet, Paint::for_stdout())
         }
-    }
+    };
+    arguments.format.put(&answer, arguments.output.as_deref())?;
     Ok(source::status(&facts, why.verdict()))
 }
 
