@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Examples, or what they begin with, and why they are not run here.
-const NOT_RUN: [(&str, &str); 23] = [
+const NOT_RUN: [(&str, &str); 29] = [
     ("snapshot --host", "the reader's folder; cli/tests/fleet.rs has its own"),
     ("report", "the reader's files and machines; cli/tests/fleet.rs has its own"),
     ("check --parquet", "the reader's folder; cli/tests/fleet.rs has its own"),
@@ -29,6 +29,15 @@ const NOT_RUN: [(&str, &str); 23] = [
     ("machine test", "the reader's images; the template's is run below"),
     ("machine trace", "the reader's file"),
     ("bench", "needs KVM"),
+    (
+        "experiment run",
+        "fetches a kernel; experiment/src/run/tests.rs runs them on a simulated host",
+    ),
+    ("experiment check firecracker-pit --on host", "the reader's machine; experiment_host.rs"),
+    ("experiment check plan.toml", "the reader's plan; experiment/src/plan/tests.rs"),
+    ("experiment status", "the reader's experiment; cli/tests/experiment_host.rs"),
+    ("experiment resume", "the reader's experiment; cli/tests/experiment_host.rs"),
+    ("experiment report", "the reader's experiment; cli/tests/experiment.rs"),
 ];
 
 fn pages(folder: &Path, pages: &mut Vec<PathBuf>) {

@@ -3,8 +3,9 @@
 use crate::plan::{Faults, Plan};
 
 /// Name and file of each, in the order in which they are listed.
-pub const PLANS: [(&str, &str); 10] = [
+pub const PLANS: [(&str, &str); 11] = [
     ("firecracker-pit", include_str!("../plans/firecracker-pit.toml")),
+    ("firecracker-avic", include_str!("../plans/firecracker-avic.toml")),
     ("avic-sysbench", include_str!("../plans/avic-sysbench.toml")),
     ("avic-vmexit-ipi", include_str!("../plans/avic-vmexit-ipi.toml")),
     ("avic-device", include_str!("../plans/avic-device.toml")),

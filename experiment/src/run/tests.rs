@@ -277,3 +277,31 @@ fn an_experiment_that_may_stop_early_does_once_all_is_decided() {
     assert_eq!(run_it(0.8), 12 * 4, "a large effect is certain at the first look");
     assert_eq!(run_it(0.991), 24 * 4, "an effect about the margin needs them all");
 }
+
+#[test]
+fn answers_follow_the_published_schema() {
+    let published = schema::published("experiment-1.json");
+    let places = [noisy(0.97), noisy(1.0), Simulated { inhibited: 1.0, ..noisy(0.5) }];
+    for (seed, place) in places.iter().enumerate() {
+        let answer = answer(seed as u64, seed == 1, place);
+        let json: serde_json::Value =
+            serde_json::from_str(&answer.to_json().expect("JSON")).expect("JSON");
+        schema::assert_follows(&json, &published, "an answer");
+    }
+}
+
+#[test]
+fn all_forms_say_the_answer_and_names_of_others_do_no_harm_in_the_page() {
+    let mut answer = answer(3, false, &noisy(0.9));
+    answer.provenance.insert("<script>alert(1)</script>".into(), "\"'&".into());
+    let text = crate::page::text(&answer, 100, true);
+    let markdown = crate::page::markdown(&answer, true);
+    let page = crate::page::html(&answer);
+    assert!(text.contains("latency is better") && markdown.contains(&answer.sentence));
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert_eq!(page.matches("<circle").count(), answer.trials.len());
+    assert!(!page.contains("<script>") && !page.contains("http://"), "{page}");
+    for part in ["<h2>The plan</h2>", "<h2>Provenance</h2>", "stroke"] {
+        assert!(page.contains(part), "{part}");
+    }
+}

@@ -59,23 +59,25 @@ fn path(module: &str, name: &str) -> String {
     format!("sys/module/{module}/parameters/{name}")
 }
 
-/// As the kernel shows it, with Y and N for 1 and 0.
+/// As the kernel shows it; of a vendor's module with Y and N for 1 and 0.
 pub fn value(options: &Options, module: &str, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(options.file(&path(module, name))).ok()?;
-    Some(normal(text.trim()).to_owned())
+    Some(normal(module, text.trim()).to_owned())
 }
 
-fn normal(value: &str) -> &str {
+/// Vendors' switches are numbers on some kernels, and truths on others.
+fn normal<'v>(module: &str, value: &'v str) -> &'v str {
     match value {
-        "1" => "Y",
-        "0" => "N",
+        "1" if vendor_of_module(module).is_some() => "Y",
+        "0" if vendor_of_module(module).is_some() => "N",
         other => other,
     }
 }
 
 /// Those of the wanted that are otherwise now.
 pub fn differing(options: &Options, wanted: &[Wanted]) -> Result<Vec<Wanted>, Failure> {
-    let differs = |one: &&Wanted| value(options, &one.0, &one.1).as_deref() != Some(normal(&one.2));
+    let differs =
+        |one: &&Wanted| value(options, &one.0, &one.1).as_deref() != Some(normal(&one.0, &one.2));
     Ok(wanted.iter().filter(differs).cloned().collect())
 }
 
@@ -160,8 +162,8 @@ pub fn reload(options: &Options, module: &str, parameters: &[String]) -> Said<()
         let each = parameters.iter().filter_map(|one| one.split_once('='));
         return each
             .map(|(name, value)| {
-                let now = value_of(options, module, name);
-                if now.as_deref() == Some(normal(value)) {
+                let now = self::value(options, module, name);
+                if now.as_deref() == Some(normal(module, value)) {
                     Ok(())
                 } else {
                     write(options, &path(module, name), value)
@@ -176,8 +178,4 @@ pub fn reload(options: &Options, module: &str, parameters: &[String]) -> Said<()
     let _ = run(&command(&["modprobe", "-r", COMMON_MODULE]));
     let all = [&["modprobe".to_owned(), module.to_owned()], parameters].concat();
     run(&all).map(|_| ())
-}
-
-fn value_of(options: &Options, module: &str, name: &str) -> Option<String> {
-    value(options, module, name)
 }

@@ -1,0 +1,165 @@
+//! `avicenna experiment` where no machine is started: plans, what is known beforehand, and answers
+//! from journals.
+
+use experiment::journal::{Entry, Head, Journal, Kept, Outcome, SCHEMA};
+use experiment::plan::Plan;
+use experiment::run::Experiment;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+fn avicenna(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_avicenna"))
+        .arg("experiment")
+        .args(arguments)
+        .output()
+        .expect("avicenna");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// One line, whatever the width.
+fn joined(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn plans_are_listed_shown_and_checked() {
+    let (code, list, _) = avicenna(&["list", "--format", "json"]);
+    assert_eq!(code, Some(0));
+    for name in ["firecracker-pit", "ipiv-vmexit", "apicv-iozone"] {
+        assert!(list.contains(name), "{list}");
+    }
+    let (_, plain, _) = avicenna(&["show", "firecracker-pit", "--plain"]);
+    assert!(Plan::read(&plain, "firecracker-pit").is_ok(), "{plain}");
+    let (code, said, _) = avicenna(&["check", "firecracker-pit"]);
+    assert!(code == Some(0) && said.contains("24 trials in 6 blocks"), "{said}");
+    let (code, said, _) = avicenna(&["check", "apicv-iozone"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        joined(&said).contains("it runs one guest at a time, and that guest has no disk"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_published_schema_is_what_the_program_prints() {
+    let (_, printed, _) = avicenna(&["show", "--schema"]);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/schema/experiment-plan-1.json");
+    assert_eq!(printed, std::fs::read_to_string(path).expect("the schema"));
+}
+
+#[test]
+fn that_an_arm_cannot_take_effect_is_said_before_the_first_trial() {
+    let (code, said, _) = avicenna(&["check", "firecracker-avic"]);
+    let said = joined(&said);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("futile: apic x2apic, avic on, pit reinject: AVIC is never active"),
+        "{said}"
+    );
+    assert!(said.contains("let it discard them"), "{said}");
+    assert!(!said.contains("pit discard: AVIC is never"), "{said}");
+}
+
+#[test]
+fn a_broken_plan_is_a_matter_of_usage_with_file_and_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("mine.toml");
+    let path = path.to_str().expect("text");
+    let (_, plain, _) = avicenna(&["show", "firecracker-pit", "--plain"]);
+    std::fs::write(path, plain.replace("[design]\ncompare", "[design]\ncompaer")).expect("a file");
+    for verb in [&["check", path][..], &["run", path], &["show", path]] {
+        let (code, _, said) = avicenna(verb);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(
+            joined(&said).contains(
+                "mine.toml: line 11: [design] has no key \"compaer\": did you mean compare?"
+            ),
+            "{said}"
+        );
+    }
+    let (code, _, said) = avicenna(&["run", "nosuch"]);
+    assert!(code == Some(2) && said.contains("firecracker-pit"), "{said}");
+    let (code, _, said) = avicenna(&["run", "firecracker-pit", "--aa", "sideways"]);
+    assert!(code == Some(2) && said.contains("reinject, discard"), "{said}");
+    let (code, _, said) = avicenna(&["status", path]);
+    assert!(code == Some(2), "{said}");
+}
+
+/// Journals of an experiment of the lab in so many shards, made up.
+fn journals(folder: &Path, shards: usize) -> Vec<String> {
+    let text = experiment::shipped::PLANS[0].1;
+    let plan = Plan::read(text, "firecracker-pit").expect("a plan");
+    let head = |shard| Head {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION").into(),
+        plan: text.into(),
+        hash: plan.hash(),
+        place: "lab".into(),
+        same: None,
+        seed: None,
+        blocks: None,
+        shard,
+        options: BTreeMap::new(),
+        provenance: BTreeMap::from([("machine".into(), "made up".into())]),
+        remarks: Vec::new(),
+    };
+    let schedule = Experiment::new(&plan, head(None), &[]).schedule;
+    let mut folders = Vec::new();
+    for own in 0..shards {
+        let shard = (shards > 1).then_some((own, shards));
+        let path = folder.join(format!("{own}-of-{shards}"));
+        let mut journal = Journal::create(&path, head(shard), || 0).expect("a journal");
+        for trial in schedule.trials.iter().filter(|trial| trial.index % shards == own) {
+            let is_first = trial.arm == 0;
+            let latency = if is_first { 5000.0 } else { 2000.0 } + trial.index as f64;
+            let figures = BTreeMap::from([
+                ("time inhibited".into(), if is_first { 100.0 } else { 0.0 }),
+                ("IPI, acknowledged".into(), latency),
+                ("exits but waiting".into(), if is_first { 5413.0 } else { 99.0 }),
+            ]);
+            let kept = Kept { figures, ..Kept::default() };
+            let outcome = Outcome::Done;
+            let ended = Entry::Ended { trial: trial.index, attempt: 0, outcome, kept };
+            journal.write(&ended).expect("a line");
+        }
+        journal.write(&Entry::Finished).expect("a line");
+        folders.push(path.to_string_lossy().into_owned());
+    }
+    folders
+}
+
+#[test]
+fn shards_put_together_are_the_same_answer_in_every_format() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (whole, shards) = (journals(folder.path(), 1), journals(folder.path(), 3));
+    for format in ["text", "markdown", "json", "html"] {
+        let report = |folders: &[String]| {
+            let own = ["report", "--format", format];
+            let words: Vec<&str> =
+                own.into_iter().chain(folders.iter().map(String::as_str)).collect();
+            avicenna(&words)
+        };
+        let (code, one, said) = report(&whole);
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(report(&shards).1, one);
+        let one = joined(&one);
+        assert!(one.contains("pit discard instead of reinject"), "{one}");
+        let (_, part, _) = report(&shards[..2]);
+        assert_ne!(joined(&part), one, "a share that is missing is no end");
+    }
+    let (_, status, _) = avicenna(&["status", &whole[0]]);
+    assert!(status.contains("finished") && status.contains("24 of 24 trials ended"), "{status}");
+}
+
+#[test]
+fn a_damaged_journal_is_refused_by_its_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let whole = journals(folder.path(), 1);
+    let path = Path::new(&whole[0]).join("journal.jsonl");
+    let text = std::fs::read_to_string(&path).expect("a journal");
+    std::fs::write(&path, text.replacen("99.0", "98.0", 1)).expect("a file");
+    let (code, _, said) = avicenna(&["report", &whole[0]]);
+    assert!(code == Some(2) && said.contains("line ") && said.contains("the sum is"), "{said}");
+}
