@@ -117,7 +117,7 @@ fn journals(folder: &Path, shards: usize) -> Vec<String> {
             let figures = BTreeMap::from([
                 ("time inhibited".into(), if is_first { 100.0 } else { 0.0 }),
                 ("IPI, acknowledged".into(), latency),
-                ("exits but waiting".into(), if is_first { 5413.0 } else { 99.0 }),
+                ("exits other than HLT".into(), if is_first { 5413.0 } else { 99.0 }),
             ]);
             let kept = Kept { figures, ..Kept::default() };
             let outcome = Outcome::Done;

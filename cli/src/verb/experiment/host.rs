@@ -256,10 +256,15 @@ impl Place for Host {
     /// The last change comes first; what cannot be put back does not keep the rest from it.
     fn restore(&self, changes: &[Change]) -> Result<(), Failure> {
         let mut failures = Vec::new();
+        let undo = |change: &Change| {
+            serde_json::from_str::<Undo>(&change.undo).map_err(|error| error.to_string())
+        };
+        // Machines use the modules, and keep what they were started with.
+        if changes.iter().any(|change| matches!(undo(change), Ok(Undo::Running { .. }))) {
+            let _ = manager::of(&self.options).stop(&self.options, &self.options.vms);
+        }
         for change in changes.iter().rev() {
-            let undone =
-                serde_json::from_str::<Undo>(&change.undo).map_err(|error| error.to_string());
-            if let Err(why) = undone.and_then(|undo| undo.carry_out(&self.options)) {
+            if let Err(why) = undo(change).and_then(|undo| undo.carry_out(&self.options)) {
                 failures.push(format!("{}: {why}", change.what));
             }
         }

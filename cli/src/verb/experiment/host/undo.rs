@@ -49,7 +49,10 @@ impl Undo {
             Self::Run(words) => run(words).map(|_| ()),
             Self::Define { vm, xml } => super::manager::define(vm, xml),
             Self::Running { vm, is_running } => {
-                super::manager::of(options).set_running(options, vm, *is_running)
+                // Whatever it was last started with, it starts again with what was put back.
+                let manager = super::manager::of(options);
+                manager.set_running(options, vm, false)?;
+                manager.set_running(options, vm, *is_running)
             }
             Self::Module { module, parameters } => {
                 super::module::reload(options, module, parameters)
