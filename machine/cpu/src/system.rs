@@ -11,4 +11,6 @@ pub(crate) mod local_apic;
 pub(crate) mod msr;
 pub(crate) mod syscall;
 pub(crate) mod task;
+#[cfg(test)]
+mod tests;
 pub(crate) mod waiting;
