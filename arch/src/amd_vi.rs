@@ -12,7 +12,6 @@ pub mod event;
 pub mod feature;
 pub mod firmware;
 pub mod guest_log;
-pub mod model;
 pub mod page;
 pub mod register;
 pub mod remapping;

@@ -14,7 +14,6 @@ pub mod event;
 pub mod exit;
 pub mod field;
 pub mod instruction;
-pub mod model;
 pub mod msr;
 pub mod qualification;
 pub mod requirement;

@@ -119,7 +119,7 @@ fn result(observed: &[Observed], workload: &str) -> LabResult {
         schema: LabResult::SCHEMA,
         verdict: lab::verdict::of(&experiment, workload, &comparisons, None),
         arms: experiment.arms(),
-        costs: CostProfile::of_model("zen4").expect("a profile of the board").provenance(),
+        costs: CostProfile::named("zen4").expect("a profile of the board").provenance(),
         host: HostFacts {
             cpu: "zen4".into(),
             cpus: 4,

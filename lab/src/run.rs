@@ -103,7 +103,7 @@ pub fn run(plan: &Plan<'_>, watch: &mut Watch<'_>) -> anyhow::Result<LabResult> 
             builtin::compare(&plan.host, guests, plan.experiment, watch)?
         }
     };
-    let costs = CostProfile::of_model(plan.host.model.name())?.provenance();
+    let costs = CostProfile::named(plan.host.model.costs())?.provenance();
     let workload = plan.workload.title();
     let mut verdict =
         verdict::of(plan.experiment, &workload, &comparisons, plan.instead.as_deref());

@@ -171,6 +171,22 @@ mod default_1 {
     pub const ENTRY: u32 = 0x0000_11FF;
 }
 
+/// Values of the capability MSRs, of a dump for instance: 480h, 48Dh, 48Eh, 48Fh, 490h, 485h, 48Bh,
+/// 48Ch and 492h. The first three vectors are those of the TRUE MSRs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is the value of the MSR of that name")]
+pub struct CapabilityMsrs {
+    pub basic: u64,
+    pub pin: u64,
+    pub primary: u64,
+    pub exit: u64,
+    pub entry: u64,
+    pub misc: u64,
+    pub secondary: u64,
+    pub ept_vpid: u64,
+    pub tertiary: u64,
+}
+
 /// All capabilities of one processor. 32-bit vectors are those of the TRUE MSRs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VmxCapabilities {
@@ -206,6 +222,30 @@ pub const CR0_FIXED1: u64 = 0xFFFF_FFFF;
 pub const CR4_FIXED0: u64 = 0x2000;
 
 impl VmxCapabilities {
+    /// What the MSRs say. Which VM functions there are is not in dumps: every part with VM
+    /// functions has EPTP switching, the only one that exists.
+    pub const fn from_msrs(msrs: CapabilityMsrs) -> Self {
+        let secondary = SecondaryControls::from_bits_retain((msrs.secondary >> 32) as u32);
+        let functions = if secondary.contains(SecondaryControls::VM_FUNCTIONS) {
+            VmFunctions::EPTP_SWITCHING
+        } else {
+            VmFunctions::empty()
+        };
+        Self {
+            basic: Basic::from_bits(msrs.basic),
+            pin: Allowed::from_msr(msrs.pin),
+            primary: Allowed::from_msr(msrs.primary),
+            secondary,
+            tertiary: TertiaryControls::from_bits_retain(msrs.tertiary),
+            exit: Allowed::from_msr(msrs.exit),
+            secondary_exit: 0,
+            entry: Allowed::from_msr(msrs.entry),
+            misc: Misc::from_bits(msrs.misc),
+            ept_vpid: EptVpid::from_bits_retain(msrs.ept_vpid),
+            functions,
+        }
+    }
+
     /// Whether a field of that requirement exists on this processor.
     pub const fn satisfies(&self, requirement: Requirement) -> bool {
         match requirement {

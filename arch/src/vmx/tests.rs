@@ -7,12 +7,14 @@ use super::event::{Activity, InterruptionInfo, InterruptionType, PendingDebug};
 use super::exit::{ExitReason, ExitReasonField};
 use super::field::{self, Field, Group, Part, TABLE, Width, control, guest};
 use super::instruction::InstructionInformation;
-use super::model::*;
 use super::msr::{self, AreaEntry, bitmap_bit};
 use super::qualification::*;
 use super::requirement::Requirement;
 use super::segment::AccessRights;
 use super::*;
+use dump::{HASWELL_EP, IVY_BRIDGE_EP, SAPPHIRE_RAPIDS, SKYLAKE_SP};
+
+mod dump;
 
 #[test]
 fn an_encoding_says_width_group_and_index() {

@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_record_of_costs_names_the_profile_and_counts_what_its_figures_rest_on() {
-        let costs = board::cost::CostProfile::of_model("sapphire-rapids").expect("a profile");
+        let costs = board::cost::CostProfile::named("sapphire-rapids").expect("a profile");
         let record = costs_record(&costs.provenance()).expect("plain data");
         let record: serde_json::Value = serde_json::from_str(&record).expect("JSON");
         assert_eq!(

@@ -172,8 +172,7 @@ mod tests {
     #[test]
     fn what_is_taken_away_costs_nothing_and_the_rest_what_it_did() {
         for model in ["zen4", "sapphire-rapids"] {
-            let profile =
-                CostProfile::of_model(model).expect("a profile that comes with the board");
+            let profile = CostProfile::named(model).expect("a profile that comes with the board");
             let left = without(&profile, &Kind::ALL);
             for ((section, name), figure) in left.figures() {
                 let before = profile.figures().find(|(known, _)| *known == (section, name));

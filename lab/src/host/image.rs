@@ -62,7 +62,7 @@ pub fn initramfs(
     let mut host = Initramfs::default();
     host.add_program("/init", &program)?;
     host.link("/bin/avicenna", "/init");
-    let costs = CostProfile::of_model(on.model.name())?.provenance();
+    let costs = CostProfile::named(on.model.costs())?.provenance();
     host.add(place::COSTS, serde_json::to_vec(&costs)?);
     for (index, (name, bytes)) in kernel.modules.iter().enumerate() {
         host.add(format!("{}/{index:02}-{name}", place::MODULES), bytes.clone());

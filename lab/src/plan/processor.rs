@@ -12,7 +12,7 @@ pub fn vendor(model: &CpuModel) -> Vendor {
 
 /// Whether VMX of such a processor virtualizes IPIs.
 pub(crate) fn has_ipi_virtualization(model: &CpuModel) -> bool {
-    let parts = arch::vmx::model::MODELS.iter().filter(|(name, _)| *name == model.name());
-    let mut offered = parts.map(|(_, part)| part.tertiary);
-    model.has(Feature::Vmx) && offered.any(|all| all.contains(TertiaryControls::IPI_VIRTUALIZATION))
+    let offered =
+        model.virtualization().filter(|_| model.has(Feature::Vmx)).map(|part| part.tertiary);
+    offered.is_some_and(|all| all.contains(TertiaryControls::IPI_VIRTUALIZATION))
 }

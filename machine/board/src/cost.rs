@@ -230,8 +230,8 @@ pub struct CostProfile {
 }
 
 impl CostProfile {
-    /// The profile of a CPU model.
-    pub fn of_model(name: &str) -> Result<Self, CostError> {
+    /// The profile of that name; a CPU model says which is its.
+    pub fn named(name: &str) -> Result<Self, CostError> {
         file::read(name)
     }
 

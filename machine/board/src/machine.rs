@@ -116,7 +116,7 @@ pub struct Machine {
 impl Machine {
     /// A computer at power-on, with empty memory.
     pub fn new(configuration: &Configuration) -> Result<Self, MachineError> {
-        let costs = CostProfile::of_model(configuration.model.name())?;
+        let costs = CostProfile::named(configuration.model.costs())?;
         let memory =
             GuestMemory::allocate(configuration.memory).map_err(MachineError::HostMemory)?;
         let topology = configuration.topology;

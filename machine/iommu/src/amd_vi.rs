@@ -9,7 +9,7 @@
 //! DEVIATION(IOMMU "Exclusion Range Base Register"): the range is kept and has no effect.
 
 use arch::amd_vi::register::{DeviceTableBase, InterruptDestination, RingBase};
-use arch::amd_vi::{Control, Event, ExtendedFeatures, ExtendedFeatures2, Status, model};
+use arch::amd_vi::{Control, Event, ExtendedFeatures, ExtendedFeatures2, Status};
 use arch::apic::{DeliveryMode, InterruptMessage};
 use arch::identity::{ApicId, RequesterId, Vector};
 use serde::{Deserialize, Serialize};
@@ -57,13 +57,6 @@ impl Model {
     const fn levels(self) -> u8 {
         let levels = 4 + self.features.host_levels();
         if levels > 6 { 6 } else { levels }
-    }
-}
-
-impl Default for Model {
-    /// A server of Zen 4, at 00:00.2.
-    fn default() -> Self {
-        Self::of(model::ZEN_4, RequesterId(2))
     }
 }
 

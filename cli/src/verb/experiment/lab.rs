@@ -20,6 +20,7 @@ use ::lab::workload::{Chosen, Conditions};
 use anyhow::{Context, anyhow, bail};
 use arch::time::Picoseconds;
 use bench::{Configuration, Outcome};
+use board::cost::CostProfile;
 use board::server_iommu;
 use cpu::CpuModel;
 use device::intel_82599::Wire;
@@ -162,13 +163,14 @@ impl Place for Lab<'_> {
 
     fn provenance(&self, plan: &Plan) -> BTreeMap<String, String> {
         let Some(setup) = &plan.lab else { return BTreeMap::new() };
-        let costs = board::cost::CostProfile::of_model(&setup.cpu);
+        let model = CpuModel::named(&setup.cpu).ok();
+        let costs = model.and_then(|model| CostProfile::named(model.costs()).ok());
         let kernel = setup.kernel.as_deref().unwrap_or(USUAL);
         let mut facts = BTreeMap::from([
             ("machine".into(), format!("{} emulated {} processors", setup.cpus, setup.cpu)),
             ("host kernel".into(), kernel.to_owned()),
         ]);
-        if let Ok(costs) = costs {
+        if let Some(costs) = costs {
             facts.insert("times".into(), format!("predicted by {}", costs.provenance()));
         }
         facts

@@ -5,6 +5,7 @@ use crate::verb::machine::size::parse_bytes;
 use crate::verb::machine::{model, platform};
 use arch::cpuid::Feature;
 use bench::{InterruptChip, Timer};
+use cpu::CpuModel;
 use device::intel_82599::Wire;
 use lab::host::Host;
 use lab::host::booted::Store;
@@ -72,9 +73,9 @@ impl HostArguments {
         if !model.has(Feature::Svm) && !model.has(Feature::Vmx) {
             return Err(Usage::of(anyhow::anyhow!(
                 "--cpu {}: KVM needs a processor that runs virtual machines, and this one has \
-                 neither SVM nor VMX: choose zen2, zen3, zen4, zen5, skylake-sp, ice-lake-sp or \
-                 sapphire-rapids",
-                self.model.description()
+                 neither SVM nor VMX: choose one of {}",
+                self.model.description(),
+                CpuModel::names_where(|model| model.has(Feature::Svm) || model.has(Feature::Vmx))
             )));
         }
         let iommu = self.platform.iommu(&model, needs.function.is_some())?;

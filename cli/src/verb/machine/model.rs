@@ -1,12 +1,19 @@
 //! Which processor to emulate: the options that `machine` and `lab` share.
 
-use cpu::{CpuModel, ModelError};
+use super::input;
+use anyhow::Context;
+use cpu::CpuModel;
+use std::path::Path;
+
+/// More than any model's file has.
+const LARGEST_FILE: u64 = 1 << 20;
 
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Arguments {
-    /// CPU model (see machine list-cpus), with features taken away or added: zen4,-x2avic
-    #[arg(long, value_name = "MODEL[,±FEATURE]...", default_value = "zen4")]
+    /// CPU model (see machine list-cpus) or the file of one, as those under machine/models are,
+    /// with features taken away or added: zen4,-x2avic
+    #[arg(long, value_name = "MODEL|FILE.toml[,±FEATURE]...", default_value = "zen4")]
     cpu: String,
     /// An erratum, or a choice where the manuals leave one (see machine list-variants)
     #[arg(long, value_name = "NAME=VALUE")]
@@ -14,8 +21,16 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    pub fn model(&self) -> Result<CpuModel, ModelError> {
-        let mut model = CpuModel::named(&self.cpu)?;
+    pub fn model(&self) -> anyhow::Result<CpuModel> {
+        let (name, changes) = self.cpu.split_once(',').unwrap_or((&self.cpu, ""));
+        let mut model = if name.ends_with(".toml") {
+            let text = input::read(Path::new(name), LARGEST_FILE, "the most that is read")?;
+            let text = String::from_utf8(text).with_context(|| format!("{name}: not text"))?;
+            let model = CpuModel::parse(&text).with_context(|| name.to_owned())?;
+            model.with_changes(changes)?
+        } else {
+            CpuModel::named(&self.cpu)?
+        };
         self.variant.iter().try_for_each(|choice| model.choose(choice))?;
         Ok(model)
     }

@@ -99,9 +99,9 @@ impl Arguments {
         };
         let Some(found) = server_iommu(model) else {
             return Err(Usage::of(anyhow!(
-                "an IOMMU: there is none for {}, choose zen2 to zen5, ivy-bridge-ep, haswell-ep, \
-                 skylake-sp, ice-lake-sp or sapphire-rapids",
-                model.name()
+                "an IOMMU: there is none for {}, choose one of {}",
+                model.name(),
+                CpuModel::names_where(|model| model.iommu().is_some())
             )));
         };
         if behaviour.keeps_whole_entries && matches!(found.part, IommuPart::VtD(_)) {

@@ -52,7 +52,7 @@ fn result(workload: &str, comparisons: Vec<Comparison>) -> LabResult {
         schema: LabResult::SCHEMA,
         verdict: verdict::of(&experiment, workload, &comparisons, None),
         arms: experiment.arms(),
-        costs: CostProfile::of_model("zen4").expect("a profile of the board").provenance(),
+        costs: CostProfile::named("zen4").expect("a profile of the board").provenance(),
         host: HostFacts {
             cpu: "zen4".into(),
             cpus: 4,

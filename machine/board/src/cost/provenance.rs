@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn every_figure_is_counted_once() {
         for (name, _) in FILES {
-            let it = CostProfile::of_model(name).expect(name).provenance();
+            let it = CostProfile::named(name).expect(name).provenance();
             let sum = it.measured + it.published + it.derived + it.fitted + it.assumed;
             assert_eq!(sum + it.inherited, it.figures, "{name}");
             assert_eq!(it.inherits.is_some(), it.inherited > 0, "{name}");
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn fitted_cells_are_named_once_and_go_with_inherited_figures() {
-        let of = |name| CostProfile::of_model(name).expect(name).provenance().fitted_to;
+        let of = |name| CostProfile::named(name).expect(name).provenance().fitted_to;
         assert!(!of("zen4").is_empty());
         assert_eq!(of("zen5"), of("zen4"));
     }

@@ -53,10 +53,12 @@ fn devices(own: RequesterId) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arch::amd_vi::ExtendedFeatures;
 
     #[test]
     fn the_table_is_whole_and_its_blocks_end_where_it_ends() {
-        let table = ivrs(&Model::default());
+        let features = ExtendedFeatures::from_bits(0x25BF_732F_A229_5AFE);
+        let table = ivrs(&Model::of(features, RequesterId(2)));
         assert_eq!(table[..4], *b"IVRS");
         assert_eq!(table.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)), 0);
         let (mut at, mut kinds) = (48, Vec::new());

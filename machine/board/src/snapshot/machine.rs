@@ -45,8 +45,7 @@ impl Configuration {
             hash.word(text.len() as u64);
             text.bytes().for_each(|byte| hash.word(byte.into()));
         };
-        text(self.model.name());
-        text(&format!("{:?} {:?}", self.model.features(), self.model.behaviour()));
+        text(&format!("{:?}", self.model));
         text(&format!("{:?} {:#x}", self.topology, self.memory));
         if let Some(iommu) = &self.iommu {
             text(&format!("iommu {iommu:?}"));

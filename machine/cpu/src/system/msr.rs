@@ -88,11 +88,10 @@ pub(crate) fn read_msr(cpu: &mut Cpu, bus: &mut Bus<'_>, number: u32) -> Result<
         msr::APIC_BASE => cpu.apic.base(),
         msr::TSC_ADJUST if has(Feature::TscAdjust) => cpu.control.msr.tsc_adjust,
         msr::BIOS_SIGN_ID => cpu.control.msr.microcode | u64::from(cpu.model.microcode()) << 32,
-        msr::PLATFORM_ID if !cpu.model.is_amd() => 0,
+        // No firmware handles any management interrupts here.
+        msr::PLATFORM_ID | msr::SMI_COUNT if !cpu.model.is_amd() => 0,
         msr::MISC_ENABLE if !cpu.model.is_amd() => cpu.control.msr.misc_enable,
         msr::PLATFORM_INFO if !cpu.model.is_amd() => cpu.model.platform_info().into_bits(),
-        // No firmware handles any here.
-        msr::SMI_COUNT if !cpu.model.is_amd() => 0,
         msr::ARCH_CAPABILITIES if has(Feature::ArchCapabilities) => {
             ArchCapabilities::NOT_SPECULATING.bits()
         }
@@ -133,12 +132,12 @@ pub(crate) fn read_msr(cpu: &mut Cpu, bus: &mut Bus<'_>, number: u32) -> Result<
         _ if fixed_mtrr(number).is_some() => {
             cpu.control.msr.mtrr_fixed[fixed_mtrr(number).unwrap_or(0)]
         }
-        _ if cpu.model.is_amd() && is_inert(number) => 0,
-        _ if !cpu.model.is_amd() && is_inert_intel(number) => 0,
-        _ if cpu.model.is_amd() => {
-            let at = performance(number).ok_or(Stop::GENERAL_PROTECTION)?;
-            cpu.control.msr.performance[at]
-        }
+        _ if cpu.model.is_amd() => match performance(number) {
+            Some(at) => cpu.control.msr.performance[at],
+            None if is_inert(number) => 0,
+            None => return Err(Stop::GENERAL_PROTECTION),
+        },
+        _ if is_inert_intel(number) => 0,
         _ => return Err(Stop::GENERAL_PROTECTION),
     })
 }
@@ -213,12 +212,14 @@ pub(crate) fn write_msr(
         0xC001_1029 if cpu.model.is_amd() => cpu.control.msr.de_cfg = value,
         _ if cpu.control.write_memory_type(number, value)? => {}
         _ if write_machine_check(cpu, number, value)? => {}
-        _ if cpu.model.is_amd() && is_inert(number) => {}
-        _ if !cpu.model.is_amd() && is_inert_intel(number) => {}
-        _ if cpu.model.is_amd() => {
-            let at = performance(number).ok_or(Stop::GENERAL_PROTECTION)?;
-            cpu.control.msr.performance[at] = if at % 2 == 1 { value & COUNTER } else { value };
-        }
+        _ if cpu.model.is_amd() => match performance(number) {
+            Some(at) => {
+                cpu.control.msr.performance[at] = if at % 2 == 1 { value & COUNTER } else { value };
+            }
+            None if is_inert(number) => {}
+            None => return Err(Stop::GENERAL_PROTECTION),
+        },
+        _ if is_inert_intel(number) => {}
         _ => return Err(Stop::GENERAL_PROTECTION),
     }
     Ok(())

@@ -1,21 +1,54 @@
 //! What of a part's VMX the processor here implements.
 
 use crate::CpuModel;
+use crate::model::Word;
 use arch::cpuid::Feature;
-use arch::vmx::capability::{Allowed, Basic, EptVpid, Misc, VmxCapabilities};
+use arch::vmx::capability::{Allowed, Basic, CapabilityMsrs, EptVpid, Misc, VmxCapabilities};
 use arch::vmx::control::{
     EntryControls, ExitControls, PinControls, PrimaryControls, SecondaryControls, TertiaryControls,
     VmFunctions,
 };
-use arch::vmx::model::MODELS;
+use serde::Deserialize;
+
+/// The MSRs of a part's capabilities, as a model's file has them.
+/// [SDM3 "VMX Capability Reporting Facility"]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CapabilityFile {
+    basic: Word,
+    pin: Word,
+    primary: Word,
+    exit: Word,
+    entry: Word,
+    misc: Word,
+    secondary: Word,
+    ept_vpid: Word,
+    #[serde(default)]
+    tertiary: Word,
+}
+
+impl From<CapabilityFile> for VmxCapabilities {
+    fn from(file: CapabilityFile) -> Self {
+        Self::from_msrs(CapabilityMsrs {
+            basic: file.basic.0,
+            pin: file.pin.0,
+            primary: file.primary.0,
+            exit: file.exit.0,
+            entry: file.entry.0,
+            misc: file.misc.0,
+            secondary: file.secondary.0,
+            ept_vpid: file.ept_vpid.0,
+            tertiary: file.tertiary.0,
+        })
+    }
+}
 
 /// The capabilities of the model: those of the real part as far as they are implemented.
 pub fn of(model: &CpuModel) -> Option<VmxCapabilities> {
     if !model.has(Feature::Vmx) {
         return None;
     }
-    let (_, part) = MODELS.iter().find(|(name, _)| *name == model.name())?;
-    let common = part.common(&IMPLEMENTED);
+    let common = model.virtualization()?.common(&IMPLEMENTED);
     // The format of a region is each processor's own, and so is the size that it takes.
     let basic = common.basic.with_region_size(super::vmcs::SIZE as u16);
     // Dumps have bits set that no manual at hand explains: nothing stands behind them here.

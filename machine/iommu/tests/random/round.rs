@@ -5,8 +5,8 @@
 use arch::address::{Device, SystemPhysical};
 use arch::amd_vi::register as amd;
 use arch::amd_vi::{
-    Control, DeviceTableEntry, GuestEntry, InterruptControl, InterruptHalf, PageEntry, Status,
-    TranslationHalf, model,
+    Control, DeviceTableEntry, ExtendedFeatures, GuestEntry, InterruptControl, InterruptHalf,
+    PageEntry, Status, TranslationHalf,
 };
 use arch::identity::RequesterId;
 use arch::msi::MessageSignalled;
@@ -104,9 +104,12 @@ struct Bench<'a> {
     seen: Seen,
 }
 
+/// A server's of Zen 4.
+const ZEN_4: ExtendedFeatures = ExtendedFeatures::from_bits(0x25BF_732F_A229_5AFE);
+
 /// A round on AMD's IOMMU.
 pub fn of_amd_vi(seed: u64, given: &[u8]) -> Seen {
-    let part = amd_vi::Model::of(model::ZEN_4, RequesterId(2));
+    let part = amd_vi::Model::of(ZEN_4, RequesterId(2));
     Bench::new(Part::AmdVi(part), seed, given, Bench::set_up_amd_vi).run()
 }
 

@@ -120,7 +120,7 @@ fn registers_take_both_halves_and_what_is_not_there_stays_zero() {
 
 #[test]
 fn control_has_only_what_the_features_have() {
-    let none = Model { features: ExtendedFeatures::new(), ..Model::default() };
+    let none = Model { features: ExtendedFeatures::new(), ..zen_4() };
     let mut bench = Bench::with(none, Behaviour::default());
     bench.write(at::CONTROL, u64::MAX);
     let control = Control::from_bits(bench.read(at::CONTROL));

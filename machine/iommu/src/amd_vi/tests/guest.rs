@@ -10,7 +10,7 @@ fn bench(entry: GuestEntry) -> Bench {
 }
 
 fn with(entry: GuestEntry, behaviour: Behaviour) -> Bench {
-    let mut bench = Bench::with(Model::default(), behaviour);
+    let mut bench = Bench::with(zen_4(), behaviour);
     bench.set_entry(translation(0), remapping());
     bench.set_wide(0, entry.into_bits());
     bench

@@ -1,0 +1,130 @@
+//! Models by their names, with features taken away or added: `NAME[,+FEATURE|,-FEATURE]...`.
+
+use super::{CpuModel, ModelError};
+use arch::cpuid::{Feature, FeatureSet};
+
+/// Made from the folder of models when this is compiled.
+const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/models.rs"));
+
+impl CpuModel {
+    /// The names of the models that come with the machine.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        FILES.iter().map(|(name, _)| *name)
+    }
+
+    /// The names of those that come with the machine and are so, for messages.
+    pub fn names_where(is_so: impl Fn(&Self) -> bool) -> String {
+        let models = FILES.iter().filter_map(|(_, text)| Self::parse(text).ok());
+        models.filter(|model| is_so(model)).map(|model| model.name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// A model that comes with the machine, `NAME[,+FEATURE|,-FEATURE]...`.
+    pub fn named(description: &str) -> Result<Self, ModelError> {
+        let (name, changes) = description.split_once(',').unwrap_or((description, ""));
+        Self::as_it_comes(name)?.with_changes(changes)
+    }
+
+    /// The same with features taken away or added: `+FEATURE` and `-FEATURE` between commas.
+    pub fn with_changes(mut self, changes: &str) -> Result<Self, ModelError> {
+        let mut added = FeatureSet::default();
+        for change in changes.split(',').filter(|_| !changes.is_empty()) {
+            self.change_feature(change, &mut added)?;
+        }
+        self.settle_features(&added)?;
+        Ok(self)
+    }
+
+    /// What was taken away takes along what needs it; what was added must have what it needs.
+    fn settle_features(&mut self, added: &FeatureSet) -> Result<(), ModelError> {
+        let lacks = |features: &FeatureSet| {
+            let has = |feature| features.contains(feature);
+            NEEDS.iter().copied().find(|(feature, needed)| has(*feature) && !has(*needed))
+        };
+        // Each turn takes one away.
+        while let Some((feature, needed)) = lacks(&self.features) {
+            if added.contains(feature) {
+                let (feature, needed) = (feature.name(), needed.name());
+                return Err(ModelError::Needs { model: self.name.clone(), feature, needed });
+            }
+            self.features.remove(feature);
+        }
+        Ok(())
+    }
+
+    fn change_feature(&mut self, change: &str, added: &mut FeatureSet) -> Result<(), ModelError> {
+        let model = || self.name.clone();
+        let (is_added, name) = match (change.strip_prefix('+'), change.strip_prefix('-')) {
+            (Some(name), _) => (true, name),
+            (_, Some(name)) => (false, name),
+            _ => return Err(ModelError::Change { model: model(), change: change.to_owned() }),
+        };
+        let feature = Feature::from_name(name)
+            .ok_or_else(|| ModelError::Feature { model: model(), feature: name.to_owned() })?;
+        if !is_added {
+            self.features.remove(feature);
+            added.remove(feature);
+            return Ok(());
+        }
+        let implemented = implemented_features();
+        if !implemented.contains(feature) {
+            let known: Vec<_> = implemented
+                .iter()
+                .filter(|feature| !self.features.contains(*feature))
+                .map(Feature::name)
+                .collect();
+            let feature = feature.name();
+            return Err(ModelError::Absent { model: model(), feature, known: known.join(", ") });
+        }
+        self.features.insert(feature);
+        added.insert(feature);
+        Ok(())
+    }
+
+    pub(super) fn as_it_comes(name: &str) -> Result<Self, ModelError> {
+        match FILES.iter().find(|(known, _)| *known == name) {
+            Some((_, text)) => Self::parse(text),
+            None => Err(ModelError::Unknown(
+                name.to_owned(),
+                Self::names().collect::<Vec<_>>().join(", "),
+            )),
+        }
+    }
+}
+
+/// What some model that comes with the machine has, or could.
+fn implemented_features() -> FeatureSet {
+    let mut features = FeatureSet::default();
+    let models = FILES.iter().filter_map(|(_, text)| CpuModel::parse(text).ok());
+    models.flat_map(|model| model.features.iter().collect::<Vec<_>>()).for_each(|feature| {
+        features.insert(feature);
+    });
+    UNSEEN.iter().for_each(|feature| features.insert(*feature));
+    features
+}
+
+/// Features that mean nothing without another.
+const NEEDS: &[(Feature, Feature)] = &[
+    (Feature::Npt, Feature::Svm),
+    (Feature::Lbrv, Feature::Svm),
+    (Feature::SvmLock, Feature::Svm),
+    (Feature::NripSave, Feature::Svm),
+    (Feature::TscScale, Feature::Svm),
+    (Feature::VmcbClean, Feature::Svm),
+    (Feature::FlushByAsid, Feature::Svm),
+    (Feature::DecodeAssists, Feature::Svm),
+    (Feature::PauseFilter, Feature::Svm),
+    (Feature::PauseFilterThreshold, Feature::PauseFilter),
+    (Feature::Avic, Feature::Svm),
+    (Feature::VirtualVmsaveVmload, Feature::Npt),
+    (Feature::Vgif, Feature::Svm),
+    (Feature::X2avic, Feature::Avic),
+    (Feature::X2avic, Feature::X2apic),
+    (Feature::Vnmi, Feature::Svm),
+    (Feature::ExtLvtAvicAccessChange, Feature::Avic),
+    (Feature::SvmeAddressCheck, Feature::Svm),
+    (Feature::IdleHlt, Feature::Svm),
+    (Feature::X2avicExt, Feature::X2avic),
+];
+
+/// Implemented, though no model's real part announces it.
+const UNSEEN: &[Feature] = &[Feature::X2avicExt];
