@@ -9,6 +9,7 @@ pub mod chipset;
 pub mod firmware_configuration;
 pub mod hpet;
 pub mod intel_82599;
+pub mod ioat;
 mod keyboard;
 mod lanes;
 pub mod map;

@@ -4,7 +4,7 @@
 use crate::pci::{Attachment, Function, PciBus, PciDevice, Room};
 use crate::request::{Images, Name, Options, PciRequest, Places};
 use crate::storage::{Disk, StorageError};
-use crate::{intel_82599, nvme, onboard, pulse, test_function, virtio};
+use crate::{intel_82599, ioat, nvme, onboard, pulse, test_function, virtio};
 use arch::pci::FunctionAddress;
 use arch::time::Picoseconds;
 use serde::{Deserialize, Serialize};
@@ -154,6 +154,8 @@ registry! {
     Intel82599: intel_82599::Wire,
     /// An NVM Express controller.
     Nvme: nvme::Drive,
+    /// A DMA engine.
+    Ioat: ioat::Request,
 }
 
 /// A board's PCI bus.
