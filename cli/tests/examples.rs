@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Examples, or what they begin with, and why they are not run here.
-const NOT_RUN: [(&str, &str); 29] = [
+const NOT_RUN: [(&str, &str); 30] = [
     ("snapshot --host", "the reader's folder; cli/tests/fleet.rs has its own"),
     ("report", "the reader's files and machines; cli/tests/fleet.rs has its own"),
     ("check --parquet", "the reader's folder; cli/tests/fleet.rs has its own"),
@@ -24,6 +24,7 @@ const NOT_RUN: [(&str, &str); 29] = [
     ("lab run", "fetches a kernel; demo/lab-test.sh runs them"),
     ("lab exec", "fetches a kernel; demo/lab-test.sh runs them"),
     ("lab shell", "needs a terminal; demo/lab-test.sh"),
+    ("lab compare", "the reader's results; the tests of lab/src/result/compare.rs have their own"),
     ("lab clear", "removes what the reader keeps"),
     ("machine run", "boots a kernel; demo/boot-test.sh runs them"),
     ("machine test", "the reader's images; the template's is run below"),

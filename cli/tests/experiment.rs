@@ -33,7 +33,7 @@ fn plans_are_listed_shown_and_checked() {
     let (_, plain, _) = avicenna(&["show", "firecracker-pit", "--plain"]);
     assert!(Plan::read(&plain, "firecracker-pit").is_ok(), "{plain}");
     let (code, said, _) = avicenna(&["check", "firecracker-pit"]);
-    assert!(code == Some(0) && said.contains("24 trials in 6 blocks"), "{said}");
+    assert!(code == Some(0) && said.contains("32 trials in 8 blocks"), "{said}");
     let (code, said, _) = avicenna(&["check", "apicv-iozone"]);
     assert_eq!(code, Some(1));
     assert!(
@@ -142,7 +142,7 @@ fn shards_put_together_are_the_same_answer_in_every_format() {
             avicenna(&words)
         };
         let (code, one, said) = report(&whole);
-        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(code, Some(0), "{said}{one}");
         assert_eq!(report(&shards).1, one);
         let one = joined(&one);
         assert!(one.contains("pit discard instead of reinject"), "{one}");
@@ -150,7 +150,7 @@ fn shards_put_together_are_the_same_answer_in_every_format() {
         assert_ne!(joined(&part), one, "a share that is missing is no end");
     }
     let (_, status, _) = avicenna(&["status", &whole[0]]);
-    assert!(status.contains("finished") && status.contains("24 of 24 trials ended"), "{status}");
+    assert!(status.contains("finished") && status.contains("32 of 32 trials ended"), "{status}");
 }
 
 #[test]

@@ -240,7 +240,11 @@ fn ctrl_c_puts_everything_back_and_resume_goes_on() {
     let before = host.state();
     let mut command = host.command(&words(&host.run(&["--yes"])));
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a child");
-    wait(&mut child, Duration::from_millis(500));
+    // The first trial has begun once something is switched.
+    let began = Instant::now();
+    while host.state() == before && !wait(&mut child, Duration::from_millis(2)) {
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing is ever switched");
+    }
     let id = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
     let status = child.wait().expect("waited for");

@@ -211,7 +211,7 @@ fn watch(port: u16) {
         answer.map(|answer| answer["data"]["result"].as_array().cloned().unwrap_or_default())
     };
     let until = Instant::now() + Duration::from_secs(60);
-    while !query("avicenna_apicv_active").is_some_and(|found| found.len() == 3) {
+    while query("avicenna_apicv_active").is_none_or(|found| found.len() != 3) {
         assert!(Instant::now() < until, "Prometheus did not scrape the three machines");
         std::thread::sleep(Duration::from_millis(200));
     }

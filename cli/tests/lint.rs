@@ -107,7 +107,7 @@ fn text_names_place_rule_and_change_in_one_line() {
     // There its headings are one level deeper.
     let words = |text: &str| -> Vec<String> {
         text.split_whitespace()
-            .filter(|word| word.trim_matches('#') != "")
+            .filter(|word| !word.trim_matches('#').is_empty())
             .map(String::from)
             .collect()
     };
@@ -369,7 +369,7 @@ fn one_foreign_byte_is_read_and_refusals_say_which_kind_they_are() {
     let empty = folder.write("empty", "");
     for (file, word) in [
         (big.to_str().unwrap(), "too big"),
-        (binary.to_str().unwrap(), "not text"),
+        (binary.to_str().unwrap(), "not a text file"),
         (&broken, "1:"),
         (&unknown, "unknown"),
         (&empty, "empty"),

@@ -90,7 +90,10 @@ fn by_record(
         members.iter().all(|(name, wanted)| match &record[name.as_str()] {
             serde_json::Value::String(text) => text == wanted,
             serde_json::Value::Null => wanted.is_empty(),
-            other => other.to_string() == *wanted,
+            other => {
+                let shown = other.to_string();
+                shown == *wanted
+            }
         })
     };
     let number = |record: &serde_json::Value| {

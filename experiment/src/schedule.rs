@@ -98,7 +98,7 @@ fn in_random_order(plan: &Plan, is_lab: bool, random: &mut Random) -> Vec<(usize
 
 /// Puts settings together that share what is dear to change, without another change of the order
 /// that was drawn: the group that came first stays first.
-fn group_by_cost(plan: &Plan, settings: &mut Vec<(usize, usize)>) {
+fn group_by_cost(plan: &Plan, settings: &mut [(usize, usize)]) {
     let is_compared_dearer = {
         let others = plan.factors.iter().filter(|one| one.name != plan.design.compare);
         plan.compared().redo > others.map(|one| one.redo).max().unwrap_or(Redo::Live)

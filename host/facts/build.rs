@@ -56,10 +56,10 @@ fn literals(text: &str, words: &mut BTreeSet<String>) {
             at += rest.find('\n').unwrap_or(rest.len());
         } else if rest.starts_with("'\"'") || rest.starts_with("'\\\"'") {
             at += rest[1..].find('\'').map_or(3, |end| end + 2).max(3);
-        } else if rest.starts_with("r#\"") {
-            let end = rest[3..].find("\"#").map_or(rest.len(), |end| end + 3);
-            take(&rest[3..end], words);
-            at += end + 2;
+        } else if let Some(raw) = rest.strip_prefix("r#\"") {
+            let end = raw.find("\"#").unwrap_or(raw.len());
+            take(&raw[..end], words);
+            at += end + 5;
         } else if rest.starts_with('"') {
             let (mut end, mut is_escaped) = (1, false);
             while end < rest.len() && (is_escaped || bytes[at + end] != b'"') {

@@ -1,5 +1,6 @@
 //! Results as Parquet below a folder, and whose they are.
 
+#[cfg(feature = "parquet")]
 use anyhow::Context as _;
 use facts::{Inputs, snapshot};
 use report::lake::{Identity, Lake};

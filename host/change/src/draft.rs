@@ -146,7 +146,7 @@ impl Draft {
         if there.is_none_or(|there| (there.st_dev, there.st_ino) != (own.st_dev, own.st_ino)) {
             return Err(changed());
         }
-        let other_names = current.map_or(0, |status| u64::from(status.st_nlink) - 1);
+        let other_names = current.map_or(0, |status| status.st_nlink - 1);
         Ok(Told { other_names, lost_attributes })
     }
 

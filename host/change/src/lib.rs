@@ -232,10 +232,10 @@ impl Host {
     /// The same on the way back, where the file has to be what it was, to the byte.
     fn restore_rewritten(&self, record: &Record) -> Result<(), Error> {
         for done in record.done.iter().rev() {
-            if let Done::Write { path, before, .. } = done {
-                if file::read(&self.root, path)? != *before {
-                    file::restore(&self.root, path, before.as_ref())?;
-                }
+            if let Done::Write { path, before, .. } = done
+                && file::read(&self.root, path)? != *before
+            {
+                file::restore(&self.root, path, before.as_ref())?;
             }
         }
         Ok(())

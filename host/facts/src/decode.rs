@@ -90,7 +90,7 @@ pub fn iommu_features(text: &str) -> Vec<String> {
     let is_value = |line: &&str| {
         line.split(':').count() <= 2 && line.len() >= 10 && line.split(':').all(is_number)
     };
-    match !lines.is_empty() && lines.len() <= 128 && lines.iter().all(|line| is_value(&line)) {
+    match !lines.is_empty() && lines.len() <= 128 && lines.iter().all(is_value) {
         true => lines.into_iter().map(String::from).collect(),
         false => vec![],
     }

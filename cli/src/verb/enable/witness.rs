@@ -110,7 +110,7 @@ fn modprobe(dump: &str, expected: &Expected) -> Result<String, String> {
         .filter_map(|word| word.split_once('='))
         .filter(|(name, _)| name.replace('-', "_") == *option)
         .map(|(_, value)| value)
-        .last();
+        .next_back();
     let switch = rules::host::boolean;
     match given {
         Some(given)

@@ -87,7 +87,7 @@ fn with_recipe(recipe: &Recipe) -> anyhow::Result<Arguments> {
     let matches = command.try_get_matches_from(words);
     let parsed = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
     let place = || format!("recipe {}", recipe.name);
-    Ok(parsed.map_err(|error| Usage::of(anyhow::Error::from(error).context(place())))?)
+    parsed.map_err(|error| Usage::of(anyhow::Error::from(error).context(place())))
 }
 
 fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::Result<ExitCode> {

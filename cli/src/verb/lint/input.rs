@@ -350,9 +350,8 @@ fn kind_of(path: &str) -> Option<Kind> {
     ];
     const ENTRIES: [&str; 3] =
         ["boot/loader/entries/", "boot/efi/loader/entries/", "efi/loader/entries/"];
-    if path == "proc/cmdline" || path == "etc/default/grub" || path == "etc/kernel/cmdline" {
-        Some(Kind::KernelCommandLine)
-    } else if is_in("etc/default/grub.d/", ".cfg")
+    if ["proc/cmdline", "etc/default/grub", "etc/kernel/cmdline"].contains(&path)
+        || is_in("etc/default/grub.d/", ".cfg")
         || ENTRIES.iter().any(|folder| is_in(folder, ".conf"))
     {
         Some(Kind::KernelCommandLine)

@@ -72,8 +72,7 @@ fn choice(text: &str) -> Result<Choice, String> {
 impl Arguments {
     /// As many as find a place beside `controllers` of other kinds.
     pub fn wires(&self, controllers: usize) -> anyhow::Result<Vec<Wire>> {
-        let functions: usize =
-            self.vf.iter().map(|wire| device::request::PciRequest::count(wire)).sum();
+        let functions: usize = self.vf.iter().map(device::request::PciRequest::count).sum();
         let (count, most) = (functions + controllers, MAXIMUM_SERVER_FUNCTIONS);
         if count > most {
             return Err(Usage::of(anyhow!(

@@ -159,7 +159,8 @@ impl Redactor {
             let places = match hides_next && !is_option {
                 true => vec![whole],
                 false if is_after_name && !word.contains("guest=") => {
-                    vec![0..word.find(',').unwrap_or(word.len())]
+                    let end = word.find(',').unwrap_or(word.len());
+                    std::iter::once(0..end).collect()
                 }
                 false => places(word, true),
             };

@@ -43,7 +43,7 @@ fn store_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, guest: &Guest, exit: Exit) {
     // [APM2 "Interrupt Shadows"]: that of the instruction at rIP, unless an event has ended it.
     let shadow = cpu.pending.attention.contains(Attention::SHADOW)
         || cpu.pending.in_shadow && cpu.pending.delivering.is_none();
-    let delivering = cpu.pending.delivering.take().map(|event| boundary::injection_of(event));
+    let delivering = cpu.pending.delivering.take().map(boundary::injection_of);
     let mut interrupts = guest.interrupts;
     if let Some(avic) = &guest.avic {
         interrupts.set_task_priority(avic.task_priority);

@@ -159,17 +159,13 @@ fn all_parameters(options: &Options, module: &str) -> Vec<String> {
 /// on); another module's parameter is written, where it can be.
 pub fn reload(options: &Options, module: &str, parameters: &[String]) -> Said<()> {
     if vendor_of_module(module).is_none() {
-        let each = parameters.iter().filter_map(|one| one.split_once('='));
-        return each
-            .map(|(name, value)| {
-                let now = self::value(options, module, name);
-                if now.as_deref() == Some(normal(module, value)) {
-                    Ok(())
-                } else {
-                    write(options, &path(module, name), value)
-                }
-            })
-            .collect();
+        for (name, value) in parameters.iter().filter_map(|one| one.split_once('=')) {
+            let now = self::value(options, module, name);
+            if now.as_deref() != Some(normal(module, value)) {
+                write(options, &path(module, name), value)?;
+            }
+        }
+        return Ok(());
     }
     let command =
         |words: &[&str]| -> Vec<String> { words.iter().map(|word| (*word).into()).collect() };

@@ -430,7 +430,7 @@ impl<'a, 't> Run<'a, 't> {
                 for word in &rest[1..] {
                     let is_split = word.expansions.iter().any(|expansion| !expansion.is_quoted);
                     match assignment(word) {
-                        Some((name, _)) if is_split => state.set(&name.to_owned(), Value::Open),
+                        Some((name, _)) if is_split => state.set(name, Value::Open),
                         Some(_) if assigns(word).is_some() => set(word, state),
                         _ => {}
                     }

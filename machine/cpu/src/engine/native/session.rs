@@ -236,7 +236,7 @@ pub(super) fn enter(
         limit: cpu.clock.now().0 + left,
         epoch: cpu.translation.tlb.epoch,
         writes: bus.memory.watched_writes,
-        cpu: cpu,
+        cpu,
         bus,
         blocks,
         calls,
