@@ -155,8 +155,8 @@ fn no_verb_panics_or_hangs_when_nobody_listens() {
                 let status = run(&scene, &words, stdout, stderr);
                 let at = format!("{verb}: {stdout:?} {stderr:?}: {status:?}");
                 assert!(status.code() != Some(101) && status.signal().is_none(), "{at}");
-                // Only where the result is lost the status may be another: nobody can tell. A reader
-                // of text who has gone has seen enough; half an archive is none.
+                // Only where the result is lost the status may be another: nobody can tell. A
+                // reader of text who has gone has seen enough; half an archive is none.
                 let is_archive = words.starts_with(&["snapshot", "-o", "-"]);
                 let is_lost = stdout == Stream::Full || stdout == Stream::Broken && is_archive;
                 let is_right = status.code() == usual.code() || is_lost && status.code() == Some(3);
