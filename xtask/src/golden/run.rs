@@ -54,7 +54,8 @@ impl Setting {
             kernels.entry(name).or_insert_with(|| kernel(program, name));
         }
         let guests = root.join("target/guest");
-        Ok(Self { program: program.to_owned(), work, guests, kernels })
+        let program = program.canonicalize().with_context(|| program.display().to_string())?;
+        Ok(Self { program, work, guests, kernels })
     }
 
     pub fn run(&self, row: &Row) -> Result<Outcome, Failure> {
@@ -139,8 +140,10 @@ impl Setting {
 
     fn guest(&self, cpu: &str, image: &str, append: &str) -> Result<String> {
         let mut command = self.machine_of(cpu);
-        let file = self.guests.join(image).with_extension("elf");
-        command.arg("--kernel").arg(file).args(["--append", append]);
+        // The file's name is the first word of a guest's command line, so that one with a folder
+        // in it would be another machine in every checkout.
+        command.current_dir(&self.guests).arg("--kernel").arg(format!("{image}.elf"));
+        command.args(["--append", append]);
         end(&said(&mut command)?)
     }
 
