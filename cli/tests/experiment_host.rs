@@ -1,5 +1,5 @@
 //! `avicenna experiment --on host`, on a made-up host in a folder: virsh, modprobe and the guest
-//! agent are scripts that change its files. What was changed is put back.
+//! agent are scripts that change its files. Killed at any moment, everything is put back.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -188,6 +188,24 @@ fn without_yes_nothing_is_changed_and_with_it_everything_is_put_back() {
 }
 
 #[test]
+fn modules_are_reloaded_with_what_they_had() {
+    let host = Host::new();
+    let plan = PLAN
+        .replace("compare = \"pit\"", "compare = \"avic\"")
+        .replace("name = \"pit\"\nlevels = [\"reinject\", \"discard\"]\nredo = \"vm\"", "name = \"avic\"\nkind = \"feature\"\nof = \"avic\"\nlevels = [\"off\", \"on\"]\nredo = \"module\"")
+        .replace("level = [\"discard\"]", "level = [\"on\"]");
+    host.put("plan.toml", &plan);
+    host.put("libvirt/web.xml", &FILES[7].1.replace("delay", "discard"));
+    host.script("virsh", &["destroy", "web"]);
+    host.script("virsh", &["start", "web"]);
+    let before = host.state();
+    let output = host.avicenna(&words(&host.run(&["--yes"])));
+    let said = text(&output);
+    assert!(output.status.success() && said.contains("time is better"), "{said}");
+    assert_eq!(host.state(), before, "{said}");
+}
+
+#[test]
 fn an_arm_without_effect_is_the_answer_with_the_fix() {
     let host = Host::new();
     host.put("sys/module/kvm_amd/parameters/avic", "N\n");
@@ -232,6 +250,50 @@ fn wait(child: &mut Child, time: Duration) -> bool {
         std::thread::sleep(Duration::from_millis(2));
     }
     false
+}
+
+/// A moment that differs between tries, without a dependence on chance: a run takes about as long
+/// as all of them span.
+#[test]
+fn killed_at_any_moment_it_is_put_back_or_goes_on_to_the_end() {
+    // As many as are asked for; few where all tests are run.
+    let moments = std::env::var("AVICENNA_KILLS").ok().and_then(|text| text.parse().ok());
+    let moments: u32 = moments.unwrap_or(6);
+    let whole = {
+        let host = Host::new();
+        let began = Instant::now();
+        assert!(host.avicenna(&words(&host.run(&["--yes"]))).status.success());
+        began.elapsed()
+    };
+    let mut killed = 0;
+    for moment in 0..moments {
+        let host = Host::new();
+        let before = host.state();
+        let mut command = host.command(&words(&host.run(&["--yes"])));
+        let mut child =
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a child");
+        let has_ended = wait(&mut child, whole * (moment + 1) / (moments + 2));
+        if !has_ended {
+            // The program alone dies at once; its children end by themselves.
+            child.kill().expect("killed");
+            child.wait().expect("waited for");
+            killed += 1;
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        if !host.path("out/journal.jsonl").exists() {
+            assert_eq!(host.state(), before, "nothing was begun");
+            continue;
+        }
+        let verb = if moment % 2 == 0 { "resume" } else { "restore" };
+        let output = host.avicenna(&[verb, "out", "--yes"]);
+        let said = text(&output);
+        assert!(output.status.success(), "{verb} at {moment}: {said}");
+        assert_eq!(host.state(), before, "{verb} at {moment}: {said}");
+        if verb == "resume" {
+            assert!(said.contains("time is better"), "{said}");
+        }
+    }
+    assert!(killed > moments / 2, "{killed} of {moments} were killed before their end");
 }
 
 #[test]
