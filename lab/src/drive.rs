@@ -52,7 +52,7 @@ impl Drive {
 
     /// Counts from here on.
     pub(crate) fn count(&mut self) {
-        self.machine.state.wiring.records = Some(Vec::new());
+        self.machine.state.wiring.recorder.records = Some(Vec::new());
         self.counters.clear();
     }
 
@@ -75,7 +75,7 @@ impl Drive {
 
     /// Takes what the machine recorded and printed.
     pub(crate) fn drain(&mut self) {
-        let records = self.machine.state.wiring.records.as_mut().map(std::mem::take);
+        let records = self.machine.state.wiring.recorder.records.as_mut().map(std::mem::take);
         let records = records.unwrap_or_default();
         records.iter().for_each(|record| self.counters.take(record));
         if let Some(kept) = &mut self.kept {

@@ -112,7 +112,7 @@ impl Session {
 
     /// The hash of everything that happened.
     pub fn trace_hash(&self) -> u64 {
-        self.drive.machine.state.wiring.hash.value()
+        self.drive.machine.state.wiring.recorder.hash.value()
     }
 
     /// Performs one step. The watch is told what the guest prints.
@@ -209,7 +209,7 @@ impl Session {
         parameters: &[ModuleParameter],
     ) -> anyhow::Result<Machine> {
         self.send(&ToAgent::Shell { rows, columns, parameters: parameters.to_vec() })?;
-        self.drive.machine.state.wiring.records = None;
+        self.drive.machine.state.wiring.recorder.records = None;
         Ok(self.drive.machine)
     }
 

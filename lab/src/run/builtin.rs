@@ -133,7 +133,7 @@ fn run(
     };
     effort.instructions += drive.machine.instructions();
     effort.time.0 += drive.machine.state.now.0;
-    effort.trace_hash = drive.machine.state.wiring.hash.value();
+    effort.trace_hash = drive.machine.state.wiring.recorder.hash.value();
     let mut run = read(&drive.console(), drive.counters.all().clone());
     if outcome != Outcome::DebugExit(0) {
         run.troubles.push(format!("the hypervisor ended with {outcome:?}"));

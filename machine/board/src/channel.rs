@@ -7,8 +7,8 @@
 //! the host asks changes nothing in the machine. What the host feeds waits in the device, and in
 //! snapshots, until the guest has opened the port.
 
-use crate::Machine;
 use bus::Initiator;
+use device::Chipset;
 use std::collections::BTreeMap;
 
 /// Bytes of one channel that are kept for the host; what is written beyond is lost and counted.
@@ -26,51 +26,20 @@ pub struct Channel {
 /// What the guest wrote and the host has not taken.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Channels {
-    output: BTreeMap<Channel, Vec<u8>>,
-    lost: u64,
+    pub output: BTreeMap<Channel, Vec<u8>>,
+    pub lost: u64,
 }
 
-impl Machine {
-    /// The channel with a name, the first one if several consoles have it.
-    pub fn channel(&mut self, name: &str) -> Option<Channel> {
-        let consoles = self.state.wiring.chipset.consoles_mut().enumerate();
-        consoles
-            .filter_map(|(console, device)| Some(Channel { console, port: device.port(name)? }))
-            .next()
-    }
-
-    /// What the guest wrote to a channel since the last call.
-    pub fn take_channel(&mut self, channel: Channel) -> Vec<u8> {
-        self.channels.output.remove(&channel).unwrap_or_default()
-    }
-
-    /// Sends bytes to the guest; gives how many there was room for.
-    pub fn feed_channel(&mut self, channel: Channel, bytes: &[u8]) -> usize {
-        let Channel { console, port } = channel;
-        let at = self.state.now;
-        let wiring = &mut self.state.wiring;
-        let taken = wiring.with_devices(&mut self.memory, at, |chipset, cx| {
-            chipset.feed_console(cx, console, port, bytes)
-        });
-        self.deliver();
-        taken
-    }
-
-    /// Bytes of all channels that were lost because the host did not take what came before.
-    pub fn lost_channel_bytes(&self) -> u64 {
-        self.channels.lost
-    }
-
+impl Channels {
     /// A console said that the guest wrote to it.
-    pub(crate) fn collect(&mut self, initiator: Initiator, port: u8) {
+    pub fn collect(&mut self, chipset: &mut Chipset, initiator: Initiator, port: u8) {
         let Initiator::Device(requester) = initiator else { return };
-        let chipset = &mut self.state.wiring.chipset;
         let Some(console) = chipset.console_of(requester) else { return };
         let channel = Channel { console, port: port.into() };
         let bytes = chipset.take_console_output(channel.console, channel.port);
-        let kept = self.channels.output.entry(channel).or_default();
+        let kept = self.output.entry(channel).or_default();
         let room = OUTPUT_LIMIT.saturating_sub(kept.len()).min(bytes.len());
         kept.extend(&bytes[..room]);
-        self.channels.lost += (bytes.len() - room) as u64;
+        self.lost += (bytes.len() - room) as u64;
     }
 }

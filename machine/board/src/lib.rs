@@ -4,25 +4,33 @@
 #![warn(missing_docs)]
 
 pub mod channel;
+mod console;
 pub mod cost;
 pub mod debugger;
+mod delivery;
 pub mod firmware;
 pub mod image_file;
 pub mod load;
 mod machine;
 mod moments;
+mod outcome;
 mod post_mortem;
 mod recall;
+mod record;
 mod schedule;
 mod server;
 pub mod snapshot;
 pub mod topology;
+mod translated;
+mod turn;
 mod wiring;
 
 /// What an IOMMU is: the part, and how it behaves.
 pub use iommu::{Behaviour as IommuBehaviour, Model as IommuModel, Part as IommuPart};
 pub use machine::{Configuration, Images, Machine, MachineError, State};
+pub use outcome::Outcome;
 pub use recall::Recall;
-pub use schedule::{Limits, Outcome};
+pub use record::Recorder;
+pub use schedule::Limits;
 pub use server::server_iommu;
 pub use wiring::Wiring;

@@ -2,11 +2,14 @@
 
 use crate::channel::Channels;
 use crate::cost::{CostError, CostProfile};
+use crate::delivery::{Inbox, Postings};
 use crate::firmware::{self, FirmwareOptions, TooLittleMemory};
 use crate::load::{self, BootRequest, BootState, EntryMode, LoadError, Module, Source};
 use crate::moments::Moments;
+use crate::outcome::Outcome;
 use crate::recall::Recall;
 use crate::topology::{BadTopology, Level, Topology};
+use crate::turn::Turn;
 use crate::wiring::Wiring;
 use arch::apic::ApicBase;
 use arch::control::{Cr0, Cr4, Efer};
@@ -86,13 +89,14 @@ pub struct State {
     pub cpus: Vec<Cpu>,
     /// Everything outside the processors.
     pub wiring: Wiring,
-    pub(crate) inboxes: Vec<crate::schedule::Inbox>,
+    pub(crate) inboxes: Vec<Inbox>,
+    pub(crate) postings: Postings,
     /// What was configured; messages take their times from it.
     pub topology: Topology,
     /// The latest moment that the schedule has dealt with.
     pub now: Picoseconds,
     /// The turn that the last run's limits cut short.
-    pub(crate) turn: Option<crate::schedule::Turn>,
+    pub(crate) turn: Option<Turn>,
 }
 
 /// An emulated computer.
@@ -104,7 +108,7 @@ pub struct Machine {
     /// What things take; [`Self::set_costs`] changes it whole.
     pub costs: CostProfile,
     pub(crate) cache: CodeCache,
-    pub(crate) outcome: Option<crate::schedule::Outcome>,
+    pub(crate) outcome: Option<Outcome>,
     pub(crate) console: Vec<(u8, u8)>,
     pub(crate) channels: Channels,
     pub(crate) awaits_output: bool,
@@ -141,6 +145,7 @@ impl Machine {
                 inboxes: vec![Default::default(); cpus.len()],
                 cpus,
                 wiring: Wiring::new(&chipset, configuration.iommu),
+                postings: Postings::every(configuration.iommu),
                 topology,
                 now: Picoseconds::ZERO,
                 turn: None,

@@ -6,7 +6,7 @@
 
 use crate::Machine;
 use crate::debugger::{DebuggedMachine, Debuggee};
-use crate::schedule::Outcome;
+use crate::outcome::Outcome;
 use arch::address::Linear;
 use arch::identity::CpuIndex;
 use arch::segment::SegmentRegister;
@@ -48,7 +48,7 @@ impl Machine {
         let activity = cpu.pending.activity;
         // Writing to a text does not fail.
         let _ = writeln!(text, "processor {index}: {activity:?}, {}", mode(cpu));
-        if let Some(last) = self.state.wiring.last_exception(index) {
+        if let Some(last) = self.state.wiring.recorder.last_exception(index) {
             let _ = writeln!(
                 text,
                 "  last exception: vector {:#x}, error code {:#x}, at rip {}",

@@ -7,37 +7,19 @@
 //! Where a caller's limits end a run changes nothing in what the machine does: a turn that is cut
 //! short is part of the state and goes on with the next call.
 
+use crate::delivery::{Delivered, Delivery, Outward, receive};
 use crate::machine::Machine;
-use arch::apic::{InterruptMessage, Scope};
-use arch::identity::{ApicId, CpuIndex};
-use arch::msi::{DestinationWidth, MessageSignalled};
+use crate::outcome::Outcome;
+use crate::turn::Turn;
+use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
-use bus::{Effect, Initiator};
-use cpu::{Activity, Attention, Bus, RunEnd};
-use interrupt::route;
-use iommu::Remapped;
-use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use bus::Effect;
+use cpu::{Activity, Bus, RunEnd};
 use trace::Event;
 
 /// Virtual time between two looks at [`Machine::recall`]: a host takes it for a thousandth of a
 /// second, and where every instruction faults for ten.
 const LOOK: Picoseconds = Picoseconds::from_nanoseconds(20_000);
-
-/// Why the computer stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Outcome {
-    /// The guest switched the machine off.
-    PowerOff,
-    /// The guest asked for a reset.
-    Reset,
-    /// The value that the guest wrote to the debug-exit port.
-    DebugExit(u32),
-    /// A processor shut down after a triple fault.
-    TripleFault(CpuIndex),
-    /// Every processor waits, and nothing that could wake one is on its way.
-    Deadlock,
-}
 
 /// How long to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,48 +29,6 @@ pub struct Limits {
     /// Instructions of all processors since power-on. A run overshoots by less than one block a
     /// processor.
     pub instructions: u64,
-}
-
-/// A processor's leave to run, up to a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Turn {
-    pub cpu: CpuIndex,
-    pub until: Picoseconds,
-}
-
-/// What reaches a processor from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Arrival {
-    Message(InterruptMessage),
-    /// The level of the 8259s' output.
-    Lint0(bool),
-    Doorbell,
-}
-
-/// What is on its way to one processor, in order of time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Inbox {
-    arrivals: VecDeque<(Picoseconds, Arrival)>,
-}
-
-impl Inbox {
-    /// Messages that arrive at the same time stay in the order in which they were sent.
-    fn push(&mut self, at: Picoseconds, arrival: Arrival) {
-        let place = self.arrivals.partition_point(|(other, _)| *other <= at);
-        self.arrivals.insert(place, (at, arrival));
-    }
-
-    fn next(&self) -> Option<Picoseconds> {
-        self.arrivals.front().map(|(at, _)| *at)
-    }
-
-    fn take(&mut self, now: Picoseconds) -> Option<Arrival> {
-        if self.next()? <= now {
-            self.arrivals.pop_front().map(|(_, arrival)| arrival)
-        } else {
-            None
-        }
-    }
 }
 
 impl Machine {
@@ -111,14 +51,14 @@ impl Machine {
             }
             let Some((cpu, at)) = self.furthest_behind() else {
                 if !self.advance_devices(limits.until) {
-                    let waits = self.state.wiring.next_deadline().is_some();
+                    let waits = self.next_deadline().is_some();
                     self.outcome = (!waits).then_some(Outcome::Deadlock);
                     self.state.now = self.state.now.max(limits.until);
                     return self.outcome;
                 }
                 continue;
             };
-            let device = self.state.wiring.next_deadline();
+            let device = self.next_deadline();
             if device.is_some_and(|deadline| deadline <= at) && self.advance_devices(limits.until) {
                 continue;
             }
@@ -218,7 +158,7 @@ impl Machine {
         if end == RunEnd::Shutdown {
             let (at, ip) = (cpu.clock.now(), cpu.registers.ip);
             let event = Event::Shutdown { rip: arch::address::Linear(ip) };
-            self.state.wiring.note(turn.cpu, at, event);
+            self.state.wiring.recorder.note(turn.cpu, at, event);
             self.outcome = Some(Outcome::TripleFault(turn.cpu));
         }
         self.refresh(usize::from(turn.cpu.0));
@@ -265,40 +205,18 @@ impl Machine {
             let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
             cpu.idle_until(&mut bus, at);
         }
-        while let Some(arrival) = self.state.inboxes[index].take(at.max(cpu.clock.now())) {
-            let acceptance = match arrival {
-                Arrival::Message(message) => {
-                    let event = Event::InterruptAccepted {
-                        delivery_mode: message.delivery_mode,
-                        vector: message.vector,
-                        is_level: message.is_level,
-                    };
-                    self.state.wiring.note(cpu.index, at.max(cpu.clock.now()), event);
-                    cpu.apic.accept(&message)
-                }
-                Arrival::Lint0(level) => {
-                    let acceptance = cpu.apic.lint0(level);
-                    cpu.pending.attention |= Attention::INTERRUPT;
-                    acceptance
-                }
-                Arrival::Doorbell => {
-                    cpu.receive_doorbell();
-                    continue;
-                }
-            };
-            cpu.accepted(acceptance);
-        }
+        receive(cpu, &mut self.state.inboxes[index], &mut self.state.wiring.recorder, at);
     }
 
     /// Lets the devices do what is due first; false if that is not before `until`.
     fn advance_devices(&mut self, until: Picoseconds) -> bool {
-        let Some(at) = self.state.wiring.next_deadline() else { return false };
+        let Some(at) = self.next_deadline() else { return false };
         if at >= until {
             return false;
         }
         self.state.now = self.state.now.max(at);
         self.state.wiring.with_devices(&mut self.memory, at, |chipset, cx| chipset.advance(cx));
-        self.state.wiring.advance_postings(&mut self.memory, at);
+        self.delivery().step_postings(at);
         self.release_monitors(at);
         self.deliver();
         true
@@ -306,146 +224,47 @@ impl Machine {
 
     /// Takes the effects in the outbox to the processors, the console or the end of the run.
     pub(crate) fn deliver(&mut self) {
-        while !self.state.wiring.outbox.is_empty() {
-            let effects: Vec<_> = self.state.wiring.outbox.drain().collect();
-            for (initiator, at, effect) in effects {
-                self.deliver_one(initiator, at, effect);
-            }
+        if self.state.wiring.outbox.is_empty() {
+            return;
         }
-    }
-
-    fn deliver_one(&mut self, initiator: Initiator, at: Picoseconds, effect: Effect) {
-        match effect {
-            Effect::MessageSignalled(message) => {
-                self.note_message(initiator, at, message);
-                self.deliver_message(initiator, at, message);
-            }
-            Effect::Interrupt { message, scope } => {
-                self.send(initiator, at, &message, scope);
-            }
-            Effect::LegacyInterrupt { asserted } => {
-                for inbox in &mut self.state.inboxes {
-                    inbox.push(at, Arrival::Lint0(asserted));
+        let Delivered { reached, outward } = self.delivery().run();
+        for Outward { initiator, effect, .. } in outward {
+            match effect {
+                Effect::PowerOff => self.end(Outcome::PowerOff),
+                Effect::Reset => self.end(Outcome::Reset),
+                Effect::DebugExit { value } => self.end(Outcome::DebugExit(value)),
+                Effect::Console { port, byte } => self.console.push((port, byte)),
+                Effect::ChannelOutput { port } => {
+                    self.channels.collect(&mut self.state.wiring.chipset, initiator, port);
                 }
-                (0..self.state.cpus.len()).for_each(|index| self.refresh(index));
+                _ => {}
             }
-            Effect::Doorbell { target } => self.ring(initiator, at, target),
-            Effect::PowerOff => self.end(at, Event::PowerOff {}, Outcome::PowerOff),
-            Effect::Reset => self.end(at, Event::Reset {}, Outcome::Reset),
-            Effect::DebugExit { value } => {
-                self.end(at, Event::DebugExit { value }, Outcome::DebugExit(value));
-            }
-            Effect::Console { port, byte } => self.console.push((port, byte)),
-            Effect::ChannelOutput { port } => self.collect(initiator, port),
-            Effect::Line { .. } | Effect::EndOfInterrupt { .. } => {}
+        }
+        for index in reached {
+            self.refresh(index);
         }
     }
 
-    /// A message becomes an interrupt: of the processors, of a guest, or of nobody.
-    fn deliver_message(
-        &mut self,
-        initiator: Initiator,
-        at: Picoseconds,
-        message: MessageSignalled,
-    ) {
-        let remapped = self.state.wiring.remap(&mut self.memory, at, initiator, message);
-        let is_taken = match remapped {
-            Remapped::Unchanged => match message.interrupt(DestinationWidth::Fifteen) {
-                Some(interrupt) => self.send(initiator, at, &interrupt, Scope::Destination),
-                None => true,
-            },
-            Remapped::Interrupt(interrupt) => {
-                self.send(initiator, at, &interrupt, Scope::Destination)
-            }
-            Remapped::Posting(posting) => {
-                self.state.wiring.post(&mut self.memory, at, posting);
-                true
-            }
-            Remapped::Aborted => false,
-        };
-        if !is_taken {
-            self.state.wiring.io_apic.not_accepted(message);
+    fn delivery(&mut self) -> Delivery<'_> {
+        Delivery {
+            wiring: &mut self.state.wiring,
+            memory: &mut self.memory,
+            cpus: &mut self.state.cpus,
+            inboxes: &mut self.state.inboxes,
+            postings: &mut self.state.postings,
+            topology: &self.state.topology,
+            costs: &self.costs,
         }
     }
 
-    /// Records what a device or an I/O APIC writes into the interrupt window.
-    fn note_message(&mut self, initiator: Initiator, at: Picoseconds, message: MessageSignalled) {
-        let Initiator::Device(requester) = initiator else { return };
-        let MessageSignalled { address, data } = message;
-        let event = Event::MessageSignalled { requester, address, data };
-        self.state.wiring.note(CpuIndex(0), at, event);
+    /// The first moment at which a device or a posting has something to do.
+    fn next_deadline(&self) -> Option<Picoseconds> {
+        let device = self.state.wiring.chipset.next_deadline();
+        device.into_iter().chain(self.state.postings.next()).min()
     }
 
-    fn end(&mut self, at: Picoseconds, event: Event, outcome: Outcome) {
-        self.state.wiring.note(CpuIndex(0), at, event);
+    fn end(&mut self, outcome: Outcome) {
         self.outcome.get_or_insert(outcome);
-    }
-
-    /// Puts a message into the inboxes of its targets; false if it has none.
-    fn send(
-        &mut self,
-        initiator: Initiator,
-        at: Picoseconds,
-        message: &InterruptMessage,
-        scope: Scope,
-    ) -> bool {
-        let sender = match initiator {
-            Initiator::Cpu(cpu) => Some(cpu),
-            _ => None,
-        };
-        let apics = self.state.cpus.iter().map(|cpu| &cpu.apic);
-        let mut targets = Vec::new();
-        route::targets(message, scope, sender, apics, &mut targets);
-        for target in &targets {
-            let arrival = at + self.travel(sender, *target);
-            self.state.inboxes[target.0 as usize].push(arrival, Arrival::Message(*message));
-            if sender == Some(*target) {
-                // What a processor sends to itself arrives before its next instruction.
-                let clock = &mut self.state.cpus[target.0 as usize].clock;
-                clock.move_to(arrival.max(clock.now()));
-            }
-            self.refresh(target.0 as usize);
-        }
-        !targets.is_empty()
-    }
-
-    fn travel(&self, sender: Option<CpuIndex>, target: CpuIndex) -> Picoseconds {
-        match sender {
-            Some(sender) => self.costs.message(self.state.topology.distance(sender, target)),
-            None => self.costs.device_message(),
-        }
-    }
-
-    fn ring(&mut self, initiator: Initiator, at: Picoseconds, target: ApicId) {
-        let Some(cpu) = self.state.topology.cpu(target) else { return };
-        let sender = match initiator {
-            Initiator::Cpu(cpu) => Some(cpu),
-            _ => None,
-        };
-        let arrival = at + self.travel(sender, cpu);
-        self.state.inboxes[cpu.0 as usize].push(arrival, Arrival::Doorbell);
-        self.refresh(cpu.0 as usize);
-    }
-
-    /// What the guest wrote to its serial ports since the last call: (port, byte).
-    pub fn take_console(&mut self) -> Vec<(u8, u8)> {
-        std::mem::take(&mut self.console)
-    }
-
-    /// Types at a serial port; gives how many bytes the port took.
-    pub fn type_at_console(&mut self, port: u8, bytes: &[u8]) -> usize {
-        let at = self.state.now;
-        let taken = self
-            .state
-            .wiring
-            .with_devices(&mut self.memory, at, |chipset, cx| chipset.receive(cx, port, bytes));
-        self.deliver();
-        taken
-    }
-
-    /// Makes [`Machine::run`] return as soon as the guest has written to a serial port.
-    pub fn await_output(&mut self, is_awaited: bool) {
-        self.awaits_output = is_awaited;
     }
 
     fn has_awaited_output(&self) -> bool {

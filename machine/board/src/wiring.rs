@@ -3,36 +3,26 @@
 //! Lines and ends of interrupts take effect at once, since they end at the interrupt controllers,
 //! which are here; whatever these emit for processors waits in the outbox for the schedule.
 
-use arch::address::{Linear, SystemPhysical};
-use arch::identity::{CpuIndex, RequesterId, Vector};
-use arch::svm::exit::ExitCode;
+use crate::record::Recorder;
+use crate::translated::Translated;
+use arch::address::SystemPhysical;
+use arch::identity::RequesterId;
 use arch::time::Picoseconds;
-use bus::{
-    Context, ControlBlock, Effect, GuestMemory, Happening, Initiator, Outbox, Platform, Visit,
-    VmExit,
-};
+use bus::{Context, Effect, GuestMemory, Happening, Initiator, Outbox, Platform, Visit};
 use device::chipset::{Chipset, ChipsetConfiguration};
 use device::map;
 use interrupt::io_apic::{IoApic, IoApicModel};
 use interrupt::legacy::PicPair;
+use iommu::{Iommu, Model, Signal};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use trace::{Event, Record, TraceHash, VirtualCpu};
-
-mod iommu;
-
-use ::iommu::{Iommu, Model};
+use trace::Event;
 
 /// Where the I/O APIC is; the MADT says the same.
 const IO_APIC: u64 = 0xFEC0_0000;
 /// Pins of the I/O APIC.
 const IO_APIC_PINS: u8 = 24;
-/// What belongs to no processor stands on the first one's track.
-const BOARD: CpuIndex = CpuIndex(0);
 /// Bytes that an I/O APIC decodes.
 const IO_APIC_SIZE: u64 = 0x1000;
-/// Guests whose nested page tables are remembered for the trace; with more, they are said again.
-const MOST_REMARKED: usize = 4096;
 
 /// Everything outside the processors.
 #[derive(Clone, Serialize, Deserialize)]
@@ -45,42 +35,16 @@ pub struct Wiring {
     pub pic: PicPair,
     /// What stands between functions and the rest, if there is one.
     pub iommu: Option<Iommu>,
-    /// Interrupts that it is posting.
-    postings: iommu::Postings,
     intr: bool,
     /// The latest time that a device has seen: it never goes back.
     now: Picoseconds,
-    /// Of all records so far, whether they are collected or not.
-    pub hash: TraceHash,
+    /// What happened.
+    pub recorder: Recorder,
     /// What the schedule has yet to take to the processors.
     #[serde(skip)]
     pub outbox: Outbox,
-    /// Records for a trace file, collected while somebody wants them.
-    #[serde(skip)]
-    pub records: Option<Vec<Record>>,
-    /// What the trace file says of guests so far.
-    #[serde(skip)]
-    remarked: BTreeMap<VirtualCpu, Remarked>,
     #[serde(skip)]
     watched_port: Option<WatchedPort>,
-    /// By processor: the last exception, for people who ask why one stopped.
-    #[serde(skip)]
-    last_exceptions: Vec<Option<LastException>>,
-}
-
-/// What remarks in a trace say of a guest's virtual processor.
-#[derive(Clone, Copy, Debug)]
-struct Remarked {
-    nested_root: Option<SystemPhysical>,
-    has_virtual_apic: bool,
-}
-
-/// An exception that a processor took.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LastException {
-    pub vector: Vector,
-    pub error_code: u32,
-    pub rip: Linear,
 }
 
 /// A port whose writes somebody waits for.
@@ -101,42 +65,12 @@ impl Wiring {
             chipset: Chipset::new(configuration),
             io_apic: IoApic::new(model),
             pic: PicPair::new(),
-            postings: iommu::Postings::every(iommu),
             iommu: iommu.map(Iommu::new),
             intr: false,
             now: Picoseconds::ZERO,
-            hash: TraceHash::default(),
+            recorder: Recorder::default(),
             outbox: Outbox::default(),
-            records: None,
-            remarked: BTreeMap::new(),
             watched_port: None,
-            last_exceptions: Vec::new(),
-        }
-    }
-
-    /// Adds a record to the run's hash and to the trace.
-    pub fn note(&mut self, cpu: CpuIndex, at: Picoseconds, event: Event) {
-        let record = Record { at, cpu, event };
-        self.hash.record(&record);
-        if let Some(records) = &mut self.records {
-            records.push(record);
-        }
-    }
-
-    /// Says in the trace what a guest has from this entry on that it had not before.
-    fn remark_entry(&mut self, visit: Visit, vcpu: VirtualCpu, now: Remarked) {
-        if self.remarked.len() >= MOST_REMARKED {
-            self.remarked.clear();
-        }
-        let before = self.remarked.insert(vcpu, now);
-        if let Some(root) = now.nested_root
-            && before.is_none_or(|before| before.nested_root != now.nested_root)
-        {
-            self.note(visit.cpu, visit.at, Event::NestedRoot { vcpu, root });
-        }
-        let Remarked { has_virtual_apic: is_on, .. } = now;
-        if before.is_none_or(|before| before.has_virtual_apic != is_on) {
-            self.note(visit.cpu, visit.at, Event::VirtualApic { vcpu, is_on });
         }
     }
 
@@ -148,18 +82,6 @@ impl Wiring {
     /// Whether the watched port was written to; the watch then ends.
     pub fn take_port_hit(&mut self) -> bool {
         self.watched_port.take_if(|watched| watched.is_hit).is_some()
-    }
-
-    pub(crate) fn last_exception(&self, cpu: CpuIndex) -> Option<LastException> {
-        self.last_exceptions.get(usize::from(cpu.0)).copied().flatten()
-    }
-
-    fn keep_exception(&mut self, cpu: CpuIndex, exception: LastException) {
-        let index = usize::from(cpu.0);
-        if self.last_exceptions.len() <= index {
-            self.last_exceptions.resize(index + 1, None);
-        }
-        self.last_exceptions[index] = Some(exception);
     }
 
     pub(crate) fn has_port_hit(&self) -> bool {
@@ -175,9 +97,10 @@ impl Wiring {
     ) -> T {
         self.now = self.now.max(at);
         let (now, mut outbox) = (self.now, Outbox::default());
+        let mut signals = Vec::new();
         let result = match &mut self.iommu {
             Some(iommu) => {
-                let mut memory = iommu::Translated { iommu, memory };
+                let mut memory = Translated { iommu, memory, signals: &mut signals };
                 let context = &mut Context { now, memory: &mut memory, outbox: &mut outbox };
                 act(&mut self.chipset, context)
             }
@@ -186,8 +109,51 @@ impl Wiring {
         for (initiator, at, effect) in outbox.drain() {
             self.settle(initiator, at, effect);
         }
-        self.follow_iommu(memory, now);
+        self.carry(memory, now, signals);
         result
+    }
+
+    /// Takes the IOMMU's signals to where they lead.
+    pub(crate) fn carry(
+        &mut self,
+        memory: &mut GuestMemory,
+        at: Picoseconds,
+        signals: Vec<Signal>,
+    ) {
+        for signal in signals {
+            match signal {
+                Signal::Effect(effect) => self.outbox.push(Initiator::Board, at, effect),
+                Signal::Doorbell(target) => {
+                    self.recorder.note_board(at, Event::Doorbell { target });
+                    self.outbox.push(Initiator::Board, at, Effect::Doorbell { target });
+                }
+                Signal::Refused(refusal) => self.recorder.note_refusal(at, refusal),
+                Signal::OfFunction => {
+                    let outbox = &mut self.outbox;
+                    let mut context = Context { now: at, memory, outbox };
+                    self.chipset.pci.signal_msi(&mut context, map::IOMMU_FUNCTION, 0);
+                }
+            }
+        }
+    }
+
+    /// Reads a register of the IOMMU, if one is at this address.
+    fn read_iommu(&self, address: SystemPhysical, size: u8) -> Option<u64> {
+        let iommu = self.iommu.as_ref()?;
+        register_offset(iommu, address).map(|offset| iommu.read(offset, size))
+    }
+
+    /// Writes a register of the IOMMU; nothing if none is at this address.
+    fn write_iommu(
+        &mut self,
+        memory: &mut GuestMemory,
+        address: SystemPhysical,
+        size: u8,
+        value: u64,
+    ) -> Option<Vec<Signal>> {
+        let iommu = self.iommu.as_mut()?;
+        let offset = register_offset(iommu, address)?;
+        Some(iommu.write(memory, offset, size, value).signals)
     }
 
     /// Takes an effect to where it leads, or keeps it for the schedule.
@@ -204,7 +170,7 @@ impl Wiring {
     }
 
     fn set_line(&mut self, at: Picoseconds, gsi: u8, asserted: bool) {
-        self.note(BOARD, at, Event::Line { gsi, is_asserted: asserted });
+        self.recorder.note_board(at, Event::Line { gsi, is_asserted: asserted });
         if gsi < 16 {
             self.pic.set_line(gsi, asserted);
             self.update_intr(at);
@@ -227,7 +193,7 @@ impl Wiring {
         let asserted = self.pic.output();
         if asserted != self.intr {
             self.intr = asserted;
-            self.note(BOARD, at, Event::LegacyInterrupt { is_asserted: asserted });
+            self.recorder.note_board(at, Event::LegacyInterrupt { is_asserted: asserted });
             self.outbox.push(Initiator::Board, at, Effect::LegacyInterrupt { asserted });
         }
     }
@@ -257,7 +223,7 @@ impl Platform for Wiring {
                 self.with_devices(memory, visit.at, |chipset, cx| chipset.read(cx, address, size))
             }
         };
-        self.note(visit.cpu, visit.at, Event::DeviceRead { address, size, value });
+        self.recorder.note(visit.cpu, visit.at, Event::DeviceRead { address, size, value });
         value
     }
 
@@ -269,15 +235,15 @@ impl Platform for Wiring {
         size: u8,
         value: u64,
     ) {
-        self.note(visit.cpu, visit.at, Event::DeviceWrite { address, size, value });
+        self.recorder.note(visit.cpu, visit.at, Event::DeviceWrite { address, size, value });
         match Self::io_apic_offset(address) {
             Some(offset) => {
                 let mut effects = Vec::new();
                 self.io_apic.write_mmio(offset, size, value, &mut effects);
                 self.send_io_apic(visit.at, effects);
             }
-            None if self.write_iommu(memory, address, size, value) => {
-                self.follow_iommu(memory, visit.at);
+            None if let Some(signals) = self.write_iommu(memory, address, size, value) => {
+                self.carry(memory, visit.at, signals);
             }
             None => self.with_devices(memory, visit.at, |chipset, cx| {
                 chipset.write(cx, address, size, value);
@@ -293,7 +259,7 @@ impl Platform for Wiring {
         } else {
             self.with_devices(memory, visit.at, |chipset, cx| chipset.port_in(cx, port, size))
         };
-        self.note(visit.cpu, visit.at, Event::PortRead { port, size, value });
+        self.recorder.note(visit.cpu, visit.at, Event::PortRead { port, size, value });
         value
     }
 
@@ -305,7 +271,7 @@ impl Platform for Wiring {
         size: u8,
         value: u32,
     ) {
-        self.note(visit.cpu, visit.at, Event::PortWrite { port, size, value });
+        self.recorder.note(visit.cpu, visit.at, Event::PortWrite { port, size, value });
         if let Some(watched) = &mut self.watched_port
             && watched.port == port
             && watched.value.is_none_or(|wanted| wanted == value)
@@ -334,115 +300,15 @@ impl Platform for Wiring {
 
     fn effect(&mut self, visit: Visit, effect: Effect) {
         let initiator = Initiator::Cpu(visit.cpu);
-        match effect {
-            Effect::Interrupt { message, scope } => {
-                let event = Event::InterruptSent {
-                    destination: message.destination,
-                    destination_mode: message.destination_mode,
-                    delivery_mode: message.delivery_mode,
-                    vector: message.vector,
-                    scope,
-                    is_level: message.is_level,
-                };
-                self.note(visit.cpu, visit.at, event);
-            }
-            Effect::EndOfInterrupt { vector } => {
-                self.note(visit.cpu, visit.at, Event::EndOfInterrupt { vector });
-            }
-            Effect::Doorbell { target } => {
-                self.note(visit.cpu, visit.at, Event::Doorbell { target });
-            }
-            _ => {}
-        }
+        self.recorder.note_effect(visit, effect);
         self.settle(initiator, visit.at, effect);
     }
 
     fn record(&mut self, visit: Visit, happening: Happening) {
-        if let Happening::VmEntry { block, nested_root, has_virtual_apic, .. } = happening
-            && self.records.is_some()
-        {
-            let now = Remarked { nested_root, has_virtual_apic };
-            self.remark_entry(visit, virtual_cpu(block), now);
-        }
-        if let Happening::Exception { vector, error, ip } = happening {
-            let exception =
-                LastException { vector: Vector(vector), error_code: error, rip: Linear(ip) };
-            self.keep_exception(visit.cpu, exception);
-        }
-        self.note(visit.cpu, visit.at, event_of(happening));
+        self.recorder.note_happening(visit, happening);
     }
 }
 
-fn virtual_cpu(block: ControlBlock) -> VirtualCpu {
-    VirtualCpu(block.address())
-}
-
-/// An exit in its vendor's words.
-fn exit_event(exit: VmExit) -> Event {
-    let VmExit { block, code, qualification, address, delivering, ip, .. } = exit;
-    match block {
-        ControlBlock::Vmcb(vmcb) => Event::SvmExit {
-            vcpu: VirtualCpu(vmcb),
-            code: ExitCode::from_bits(code),
-            info1: qualification,
-            info2: address,
-            interrupt_info: delivering,
-            rip: Linear(ip),
-        },
-        ControlBlock::Vmcs(vmcs) => Event::VmxExit {
-            vcpu: VirtualCpu(vmcs),
-            reason: code as u32,
-            qualification,
-            guest_physical: address,
-            interruption: exit.event,
-            vectoring: delivering,
-            instruction: exit.instruction,
-            rip: Linear(ip),
-        },
-    }
-}
-
-/// A processor's happening in the trace's vocabulary.
-fn event_of(happening: Happening) -> Event {
-    match happening {
-        Happening::Interrupt { vector, ip } => {
-            Event::InterruptDelivered { vector, rip: Linear(ip) }
-        }
-        Happening::Exception { vector, error, ip } => Event::Exception {
-            vector: Vector(vector),
-            error_code: error,
-            address: Linear(0),
-            rip: Linear(ip),
-        },
-        Happening::Halt { ip } => Event::Halt { rip: Linear(ip) },
-        Happening::Wake { .. } => Event::Wake {},
-        Happening::VmExit(exit) => exit_event(exit),
-        Happening::MsrAccess { index, is_write: false, value } => Event::MsrRead { index, value },
-        Happening::MsrAccess { index, value, .. } => Event::MsrWrite { index, value },
-        Happening::VmEntry { block, injected, ip, .. } => {
-            Event::Entry { vcpu: virtual_cpu(block), injected, rip: Linear(ip) }
-        }
-        Happening::EntryRefused { vmcb, rule } => {
-            Event::EntryRefused { vcpu: VirtualCpu(vmcb), rule }
-        }
-        Happening::VmxEntryRefused { vmcs, rule } => {
-            Event::VmxEntryRefused { vcpu: VirtualCpu(vmcs), rule }
-        }
-        Happening::VirtualIpi { block, icr } => {
-            Event::VirtualIpiSent { vcpu: virtual_cpu(block), icr }
-        }
-        Happening::Posted { place, vector } => Event::Posted { place, vector },
-        Happening::PostedTaken { block, place, vector } => {
-            Event::PostedTaken { vcpu: virtual_cpu(block), place, vector }
-        }
-        Happening::VirtualAccept { block, vector } => {
-            Event::VirtualInterruptAccepted { vcpu: virtual_cpu(block), vector }
-        }
-        Happening::VirtualInterrupt { block, vector, ip } => {
-            Event::VirtualInterruptDelivered { vcpu: virtual_cpu(block), vector, rip: Linear(ip) }
-        }
-        Happening::VirtualEndOfInterrupt { block, vector } => {
-            Event::VirtualEndOfInterrupt { vcpu: virtual_cpu(block), vector }
-        }
-    }
+fn register_offset(iommu: &Iommu, address: SystemPhysical) -> Option<u64> {
+    address.0.checked_sub(map::IOMMU.0).filter(|offset| *offset < iommu.register_bytes())
 }

@@ -12,5 +12,5 @@ pub mod vt_d;
 pub use access::{Access, Remapped, Translation};
 pub use amd_vi::AmdVi;
 pub use memory::SystemMemory;
-pub use unit::{Behaviour, Iommu, Model, Part, Posting, PostingStep, Refusal, Signal};
+pub use unit::{Behaviour, Iommu, Model, Outcome, Part, Posting, PostingStep, Refusal, Signal};
 pub use vt_d::VtD;

@@ -93,6 +93,16 @@ pub enum PostingStep {
     Complete,
 }
 
+/// What an IOMMU was asked for, and what that causes elsewhere: whoever asks carries it there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "what was caused is lost with it"]
+pub struct Outcome<T> {
+    /// The answer.
+    pub result: T,
+    /// What was caused, oldest first.
+    pub signals: Vec<Signal>,
+}
+
 /// What an IOMMU causes elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
@@ -159,11 +169,18 @@ impl Iommu {
     }
 
     /// Writes `size` bytes at `offset` from the registers' base.
-    pub fn write(&mut self, memory: &mut impl SystemMemory, offset: u64, size: u8, value: u64) {
+    pub fn write(
+        &mut self,
+        memory: &mut impl SystemMemory,
+        offset: u64,
+        size: u8,
+        value: u64,
+    ) -> Outcome<()> {
         match self {
             Self::AmdVi(iommu) => iommu.write(memory, offset, size, value),
             Self::VtD(unit) => unit.write(memory, offset, size, value),
         }
+        self.outcome(())
     }
 
     /// Finds where an access of a function leads. Refused ones are recorded.
@@ -173,11 +190,12 @@ impl Iommu {
         requester: RequesterId,
         address: Device,
         access: Access,
-    ) -> Result<Translation, DmaFault> {
-        match self {
+    ) -> Outcome<Result<Translation, DmaFault>> {
+        let found = match self {
             Self::AmdVi(iommu) => iommu.translate(memory, requester, address, access),
             Self::VtD(unit) => unit.translate(memory, requester, address, access),
-        }
+        };
+        self.outcome(found)
     }
 
     /// Looks up the interrupt that a function's write into the interrupt window means.
@@ -186,25 +204,26 @@ impl Iommu {
         memory: &mut impl SystemMemory,
         requester: RequesterId,
         message: MessageSignalled,
-    ) -> Remapped<Posting> {
-        match self {
+    ) -> Outcome<Remapped<Posting>> {
+        let remapped = match self {
             Self::AmdVi(iommu) => {
                 iommu.remap(memory, requester, message).map_posting(Posting::AmdVi)
             }
             Self::VtD(unit) => unit.remap(memory, requester, message).map_posting(Posting::VtD),
-        }
+        };
+        self.outcome(remapped)
     }
 
-    /// What was caused since the last call, oldest first.
-    pub fn take_signals(&mut self) -> Vec<Signal> {
-        match self {
+    fn outcome<T>(&mut self, result: T) -> Outcome<T> {
+        let signals = match self {
             Self::AmdVi(iommu) => iommu.take_signals().into_iter().map(of_amd_vi).collect(),
             Self::VtD(unit) => {
                 let is_x2apic = unit.is_x2apic();
                 let signals = unit.take_signals().into_iter();
                 signals.filter_map(|signal| of_vt_d(signal, is_x2apic)).collect()
             }
-        }
+        };
+        Outcome { result, signals }
     }
 }
 
@@ -251,10 +270,13 @@ impl Posting {
         }
     }
 
-    /// Takes the next step; none if the posting is another vendor's. What it causes is among the
-    /// IOMMU's signals.
-    pub fn step(&mut self, iommu: &mut Iommu, memory: &mut impl SystemMemory) -> PostingStep {
-        match (self, iommu) {
+    /// Takes the next step; none if the posting is another vendor's.
+    pub fn step(
+        &mut self,
+        iommu: &mut Iommu,
+        memory: &mut impl SystemMemory,
+    ) -> Outcome<PostingStep> {
+        let step = match (self, &mut *iommu) {
             (Self::AmdVi(posting), Iommu::AmdVi(iommu)) => match posting.step(iommu, memory) {
                 amd_vi::PostingStep::Continue => PostingStep::Continue,
                 amd_vi::PostingStep::Posted { page, vector } => {
@@ -271,7 +293,8 @@ impl Posting {
                 vt_d::PostingStep::Complete => PostingStep::Complete,
             },
             _ => PostingStep::Complete,
-        }
+        };
+        iommu.outcome(step)
     }
 }
 

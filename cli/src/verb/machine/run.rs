@@ -124,7 +124,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     choose_executor(&mut machine, arguments);
     let snapshots = Snapshots::new(&arguments.snapshots, digest)?;
     let mut recorder = arguments.trace.as_deref().map(Recorder::create).transpose()?;
-    machine.state.wiring.records = recorder.is_some().then(Vec::new);
+    machine.state.wiring.recorder.records = recorder.is_some().then(Vec::new);
     let recall = machine.recall.clone();
     let _ = ctrlc::set_handler(move || {
         INTERRUPT.store(true, Ordering::Relaxed);
@@ -255,7 +255,7 @@ impl Recorder {
     }
 
     fn take(&mut self, machine: &mut Machine) -> anyhow::Result<()> {
-        if let Some(records) = &mut machine.state.wiring.records {
+        if let Some(records) = &mut machine.state.wiring.recorder.records {
             for record in records.drain(..) {
                 self.writer
                     .push(&record)
@@ -368,7 +368,7 @@ fn report(machine: &Machine, format: Format, started: Instant) {
     let virtual_seconds = machine.state.now.0 as f64 / 1e12;
     let host = started.elapsed().as_secs_f64();
     let mips = instructions as f64 / host.max(1e-9) / 1e6;
-    let hash = machine.state.wiring.hash;
+    let hash = machine.state.wiring.recorder.hash;
     let end = machine.outcome();
     let executor = if machine.translates() { "native" } else { "interpreted" };
     if format == Format::Text {

@@ -161,7 +161,7 @@ fn write(machine: &Machine, path: &Path, digest: ConfigurationDigest) -> anyhow:
         "avicenna: saved {name} at {:.6} s virtual, {} instructions, hash {}",
         machine.state.now.0 as f64 / 1e12,
         machine.instructions(),
-        machine.state.wiring.hash
+        machine.state.wiring.recorder.hash
     );
     Ok(())
 }

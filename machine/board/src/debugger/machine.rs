@@ -6,7 +6,9 @@
 
 use super::{DebugRegisters, Debuggee, Others, Stop, StopPoint, WatchedAccess};
 use crate::Machine;
-use crate::schedule::{Limits, Outcome, Turn};
+use crate::outcome::Outcome;
+use crate::schedule::Limits;
+use crate::turn::Turn;
 use arch::address::{Linear, PAGE_SIZE, SystemPhysical};
 use arch::identity::CpuIndex;
 use arch::segment::SegmentRegister::{Cs, Ds, Es, Fs, Gs, Ss};

@@ -4,8 +4,9 @@
 //! in the FADT. ACPI mode is always on (no SMI command port), as on a machine without system
 //! management mode. Left out: SPCR, DBG2, TPM, power and thermal objects.
 
+use super::dsdt;
+use super::options::FirmwareOptions;
 use super::table::{HEADER_SIZE, OEM, Table, checksum};
-use super::{FirmwareOptions, dsdt};
 use arch::apic::{ApicBase, io_mmio};
 use bus::MemoryLayout;
 use device::map;

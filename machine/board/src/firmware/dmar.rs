@@ -1,7 +1,7 @@
 //! The table that announces Intel's unit. [VTD "BIOS Considerations"]
 
+use super::options::{EVENT_TIMER, IO_APIC};
 use super::table::Table;
-use super::{EVENT_TIMER, IO_APIC};
 use arch::vt_d::firmware::{ScopeKind, flag, scope, unit};
 use device::map;
 

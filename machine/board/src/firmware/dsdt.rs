@@ -4,7 +4,7 @@
 //!
 //! Left out: power states other than S0 and S5, hot plug, thermal zones.
 
-use super::FirmwareOptions;
+use super::options::FirmwareOptions;
 use super::table::Table;
 use acpi_tables::aml::{
     AddressSpace, AddressSpaceCacheable, And, Arg, CreateDWordField, Device, EISAName, IO,

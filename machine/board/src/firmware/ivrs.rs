@@ -1,7 +1,7 @@
 //! The table that announces AMD's IOMMU. [IOMMU "I/O Virtualization ACPI Table"]
 
+use super::options::{EVENT_TIMER, IO_APIC};
 use super::table::Table;
-use super::{EVENT_TIMER, IO_APIC};
 use arch::amd_vi::firmware::{
     Block, BlockType, Information, REVISION, SIGNATURE, Special, device_flag, range, special,
 };

@@ -1,4 +1,5 @@
 use super::*;
+use crate::topology::Topology;
 use arch::address::SystemPhysical;
 use std::collections::BTreeMap;
 use std::process::Command;

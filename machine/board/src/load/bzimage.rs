@@ -7,8 +7,11 @@
 //! Left out: address-space randomization of the kernel, which is the unpacker's work; EFI handover.
 
 use super::elf::Elf;
+use super::error::LoadError;
+use super::loader::Loader;
+use super::source::Source;
+use super::state::{BootRegisters, BootState, EntryMode};
 use super::unpack::{self, LARGEST_KERNEL};
-use super::{BootRegisters, BootState, EntryMode, LoadError, Loader, Source};
 use crate::firmware::MemoryRegion;
 
 /// Offsets in the file and, the same, in `boot_params`. [LINUX-BOOT "The Real-Mode Kernel Header"]

@@ -1,6 +1,8 @@
 //! ELF executables: header, program headers, loading of segments. [ELF "Program Header"]
 
-use super::{LoadError, Loader, Source};
+use super::error::LoadError;
+use super::loader::Loader;
+use super::source::Source;
 use arch::address::SystemPhysical;
 
 pub(super) const MAGIC: &[u8] = b"\x7FELF";

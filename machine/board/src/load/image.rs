@@ -1,7 +1,8 @@
 //! What kind of image a file is.
 
 use super::elf::{self, Elf};
-use super::{Source, multiboot, multiboot2, pvh};
+use super::source::Source;
+use super::{multiboot, multiboot2, pvh};
 
 /// The ways to start an image, and what else may lie in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

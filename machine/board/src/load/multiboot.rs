@@ -8,8 +8,11 @@
 
 use super::bzimage::terminated;
 use super::elf::Elf;
+use super::error::LoadError;
+use super::loader::{Loader, Module};
+use super::source::Source;
 use super::state::BOOT_DATA_START;
-use super::{BootRegisters, BootState, EntryMode, LoadError, Loader, Module, Source};
+use super::state::{BootRegisters, BootState, EntryMode};
 use crate::firmware::MemoryKind;
 
 const HEADER_MAGIC: u32 = 0x1BAD_B002;

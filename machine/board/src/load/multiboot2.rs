@@ -6,9 +6,12 @@
 //! systems and networks add; an image that could be moved stays where it was linked.
 
 use super::bzimage::terminated;
+use super::error::LoadError;
+use super::loader::Loader;
 use super::multiboot::{Addresses, LOADER_NAME, LONGEST_COMMAND_LINE, conventional_memory, elf};
+use super::source::Source;
 use super::state::BOOT_DATA_START;
-use super::{BootRegisters, BootState, EntryMode, LoadError, Loader, Source};
+use super::state::{BootRegisters, BootState, EntryMode};
 
 const HEADER_MAGIC: u32 = 0xE852_50D6;
 const BOOT_MAGIC: u64 = 0x36D7_6289;

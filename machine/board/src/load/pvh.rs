@@ -2,8 +2,11 @@
 
 use super::bzimage::terminated;
 use super::elf::{Elf, NOTE, Segment};
+use super::error::LoadError;
+use super::loader::Loader;
+use super::source::Source;
 use super::state::BOOT_DATA_START;
-use super::{BootRegisters, BootState, EntryMode, LoadError, Loader, Source};
+use super::state::{BootRegisters, BootState, EntryMode};
 
 /// The note that holds the entry point: owner "Xen", this type.
 const OWNER: &[u8] = b"Xen\0";

@@ -1,6 +1,6 @@
 //! A named file in memory, read with bounds.
 
-use super::LoadError;
+use super::error::LoadError;
 
 /// A file's name, for messages, and its bytes.
 #[derive(Clone, Copy)]

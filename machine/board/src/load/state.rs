@@ -1,6 +1,7 @@
 //! The bootstrap processor at the kernel's first instruction.
 
-use super::{LoadError, Loader};
+use super::error::LoadError;
+use super::loader::Loader;
 use arch::address::SystemPhysical;
 use serde::{Deserialize, Serialize};
 

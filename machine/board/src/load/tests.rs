@@ -3,6 +3,7 @@ mod multiboot2;
 use super::*;
 use crate::firmware::{self, FirmwareOptions};
 use crate::topology::Topology;
+use arch::address::SystemPhysical;
 use std::io::Write;
 
 const MIB: u64 = 1 << 20;

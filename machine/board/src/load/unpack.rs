@@ -2,7 +2,8 @@
 //!
 //! The formats are those of the kernel's own build. LZO and bzip2 are left to the guest.
 
-use super::{LoadError, Source};
+use super::error::LoadError;
+use super::source::Source;
 use std::io::Read;
 
 pub(super) const GZIP: &[u8] = &[0x1F, 0x8B];

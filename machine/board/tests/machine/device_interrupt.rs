@@ -45,7 +45,7 @@ impl Bench {
         let kernel = board::load::Source { name: "sleeper", bytes: &program };
         let images = Images { kernel, initrd: None, modules: &[], command_line: "" };
         machine.load(&images).expect("the program loads");
-        machine.state.wiring.records = Some(Vec::new());
+        machine.state.wiring.recorder.records = Some(Vec::new());
         Self(machine, Vec::new())
     }
 
@@ -102,7 +102,7 @@ impl Bench {
         }
         let until = Picoseconds::from_milliseconds(1);
         self.0.run(Limits { until, instructions: u64::MAX });
-        let records = self.0.state.wiring.records.take().expect("they are collected");
+        let records = self.0.state.wiring.recorder.records.take().expect("they are collected");
         self.1 = records.iter().map(|record| record.at).collect();
         records.into_iter().map(|record| record.event).collect()
     }

@@ -52,6 +52,6 @@ fn a_recalled_run_goes_on_as_if_nothing_had_happened() {
         turns += 1;
     }
     assert!(turns >= 1);
-    let end = |machine: &Machine| (machine.instructions(), machine.state.wiring.hash);
+    let end = |machine: &Machine| (machine.instructions(), machine.state.wiring.recorder.hash);
     assert_eq!(end(&recalled), end(&whole));
 }

@@ -100,7 +100,7 @@ fn finish(mut machine: Machine) -> (String, u64, Vec<Picoseconds>) {
     let outcome = machine.run(LAST);
     assert!(matches!(outcome, Some(Outcome::DebugExit(_))), "{outcome:?}");
     let clocks = machine.state.cpus.iter().map(|cpu| cpu.clock.now()).collect();
-    (machine.state.wiring.hash.to_string(), machine.instructions(), clocks)
+    (machine.state.wiring.recorder.hash.to_string(), machine.instructions(), clocks)
 }
 
 fn saved(machine: &Machine) -> Vec<u8> {

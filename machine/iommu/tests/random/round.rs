@@ -99,6 +99,7 @@ impl Numbers<'_> {
 
 struct Bench<'a> {
     iommu: Iommu,
+    signals: Vec<Signal>,
     memory: GuestMemory,
     numbers: Numbers<'a>,
     seen: Seen,
@@ -122,17 +123,19 @@ impl<'a> Bench<'a> {
     fn new(part: Part, seed: u64, given: &'a [u8], set_up: fn(&mut Self)) -> Self {
         let mut bench = Self {
             iommu: Iommu::new(part.into()),
+            signals: Vec::new(),
             memory: GuestMemory::new(MEMORY),
             numbers: Numbers { given, random: Random(seed) },
             seen: Seen::default(),
         };
         set_up(&mut bench);
-        bench.iommu.take_signals();
+        bench.signals.clear();
         bench
     }
 
     fn write(&mut self, offset: u64, size: u8, value: u64) {
-        self.iommu.write(&mut self.memory, offset, size, value);
+        let outcome = self.iommu.write(&mut self.memory, offset, size, value);
+        self.signals.extend(outcome.signals);
     }
 
     fn store(&mut self, at: u64, value: u64) {
@@ -233,7 +236,7 @@ impl<'a> Bench<'a> {
         for _ in 0..STEPS {
             self.step();
             // A command of a ring each, and one for what stopped it.
-            assert!(self.iommu.take_signals().len() <= 32_769);
+            assert!(std::mem::take(&mut self.signals).len() <= 32_769);
         }
         self.seen
     }
@@ -318,9 +321,11 @@ impl<'a> Bench<'a> {
         let is_near = self.numbers.below(4) != 0;
         let value = self.numbers.value();
         let address = Device(if is_near { value % 0x5_0000 } else { value });
-        self.iommu.take_signals();
+        self.signals.clear();
         let before = self.log();
-        let found = self.iommu.translate(&mut self.memory, requester, address, access);
+        let outcome = self.iommu.translate(&mut self.memory, requester, address, access);
+        self.signals.extend(outcome.signals);
+        let found = outcome.result;
         let refusals = self.refusals();
         match found {
             Ok(found) => {
@@ -347,9 +352,11 @@ impl<'a> Bench<'a> {
                 MessageSignalled { address, data: 0 }
             }
         };
-        self.iommu.take_signals();
+        self.signals.clear();
         let before = self.log();
-        let remapped = self.iommu.remap(&mut self.memory, requester, message);
+        let outcome = self.iommu.remap(&mut self.memory, requester, message);
+        self.signals.extend(outcome.signals);
+        let remapped = outcome.result;
         if remapped == Remapped::Aborted {
             let refusals = self.refusals();
             self.seen.refused += 1;
@@ -359,7 +366,11 @@ impl<'a> Bench<'a> {
         self.seen.remapped += 1;
         let Remapped::Posting(mut posting) = remapped else { return };
         self.seen.posted += 1;
-        let mut step = || posting.step(&mut self.iommu, &mut self.memory);
+        let mut step = || {
+            let outcome = posting.step(&mut self.iommu, &mut self.memory);
+            self.signals.extend(outcome.signals);
+            outcome.result
+        };
         let is_over = (0..POSTING_STEPS).any(|_| step() == PostingStep::Complete);
         assert!(is_over, "a posting has no end");
     }
@@ -369,7 +380,7 @@ impl<'a> Bench<'a> {
             Signal::Refused(refusal) => Some(refusal),
             _ => None,
         };
-        self.iommu.take_signals().into_iter().filter_map(of).collect()
+        std::mem::take(&mut self.signals).into_iter().filter_map(of).collect()
     }
 
     /// Where the next refusal goes; nothing if it goes nowhere.
