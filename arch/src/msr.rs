@@ -25,6 +25,8 @@ pub const PRED_CMD: u32 = 0x49;
 pub const BIOS_SIGN_ID: u32 = 0x8B;
 /// MSR_PLATFORM_INFO, Intel since Nehalem: see [`PlatformInfo`].
 pub const PLATFORM_INFO: u32 = 0xCE;
+/// MSR_PKG_CST_CONFIG_CONTROL, Intel: how deep packages sleep.
+pub const PACKAGE_C_STATES: u32 = 0xE2;
 /// How many variable ranges there are, and whether fixed ones and write-combining exist.
 pub const MTRR_CAP: u32 = 0xFE;
 /// IA32_ARCH_CAPABILITIES: see [`ArchCapabilities`].
@@ -53,10 +55,16 @@ pub const LAST_BRANCH_TO: u32 = 0x1DC;
 pub const LAST_INT_FROM: u32 = 0x1DD;
 /// Target of the last branch before an exception or interrupt.
 pub const LAST_INT_TO: u32 = 0x1DE;
+/// MSR_POWER_CTL, Intel's servers.
+pub const POWER_CONTROL: u32 = 0x1FC;
 /// The first of the pairs of base and mask of variable ranges.
 pub const MTRR_PHYS_BASE0: u32 = 0x200;
 /// Eight ranges of 64 KiB, from address 0; a byte of type each.
 pub const MTRR_FIX_64K: u32 = 0x250;
+/// The first of two fixed ranges of 16 KiB each.
+pub const MTRR_FIX_16K: u32 = 0x258;
+/// The first of eight fixed ranges of 4 KiB each.
+pub const MTRR_FIX_4K: u32 = 0x268;
 /// Eight memory types, of which PAT, PCD and PWT of an entry select one.
 pub const PAT: u32 = 0x277;
 /// The type where no range matches, and the enables in bits 11:10.
@@ -91,14 +99,42 @@ pub const KERNEL_GS_BASE: u32 = 0xC000_0102;
 pub const TSC_AUX: u32 = 0xC000_0103;
 /// SVM's TSC_RATIO: 8.32 fixed point.
 pub const TSC_RATIO: u32 = 0xC000_0104;
+/// Prefetch control, AMD.
+pub const PREFETCH_CONTROL: u32 = 0xC000_0108;
+/// The first register of AMD's scalable machine-check banks.
+pub const SCALABLE_MACHINE_CHECK: u32 = 0xC000_2000;
+/// PERF_CTL0, AMD: the first of four, which are also every other one from [`PERFORMANCE_PAIRS`] on.
+pub const PERFORMANCE_CONTROL: u32 = 0xC001_0000;
+/// PERF_CTR0, AMD: the first of four, which are also every other one behind [`PERFORMANCE_PAIRS`].
+pub const PERFORMANCE_COUNTER: u32 = 0xC001_0004;
 /// AMD: what the memory map's MSRs may do, and the enable of memory encryption.
 pub const SYSCFG: u32 = 0xC001_0010;
 /// AMD's hardware configuration register.
 pub const HWCR: u32 = 0xC001_0015;
+/// IORR_BASE0, AMD: the first of two pairs.
+pub const IO_RANGES: u32 = 0xC001_0016;
 /// AMD: where memory ends below 4 GiB.
 pub const TOP_MEM: u32 = 0xC001_001A;
 /// AMD: where memory ends above 4 GiB.
 pub const TOP_MEM2: u32 = 0xC001_001D;
+/// NB_CFG, AMD.
+pub const NORTHBRIDGE: u32 = 0xC001_001F;
+/// Interrupt pending and C1E, AMD.
+pub const INTERRUPT_PENDING: u32 = 0xC001_0055;
+/// The current limit of P-states, AMD, then control, status and the first definition.
+pub const P_STATES: u32 = 0xC001_0061;
+/// SEV_STATUS.
+pub const SEV_STATUS: u32 = 0xC001_0131;
+/// PERF_CTL0 and PERF_CTR0, AMD: the first of six pairs.
+pub const PERFORMANCE_PAIRS: u32 = 0xC001_0200;
+/// CPPC_CAPABILITY_1, AMD: the first of five.
+pub const CPPC: u32 = 0xC001_02B0;
+/// The first register of AMD's processors for work-arounds of errata.
+pub const ERRATA: u32 = 0xC001_1000;
+/// LS_CFG, AMD: load and store.
+pub const LS_CFG: u32 = 0xC001_1020;
+/// DE_CFG, AMD: decode; bit 1 has LFENCE serialize dispatch.
+pub const DE_CFG: u32 = 0xC001_1029;
 
 /// MSR_PLATFORM_INFO (CEh), read-only: what ratios of the 100 MHz bus clock a part runs at.
 /// [SDM4 "MSR_PLATFORM_INFO"]

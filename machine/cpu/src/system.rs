@@ -10,6 +10,7 @@ pub(crate) mod far;
 pub(crate) mod local_apic;
 pub(crate) mod msr;
 pub(crate) mod syscall;
+mod table;
 pub(crate) mod task;
 #[cfg(test)]
 mod tests;

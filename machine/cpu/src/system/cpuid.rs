@@ -1,5 +1,9 @@
 //! CPUID, derived from the model's capability value. [APM3 "CPUID"] [SDM2 "CPUID"]
 
+mod amd;
+mod intel;
+
+use super::table::{Entry, Tables};
 use crate::Cpu;
 use crate::model::CpuModel;
 use crate::state::Control;
@@ -22,22 +26,74 @@ impl Leaf {
     }
 }
 
-const LAST_EXTENDED: u32 = 0x8000_0021;
-const LAST_EXTENDED_INTEL: u32 = 0x8000_0008;
 /// What leaf 0 answers under IA32_MISC_ENABLE's limit, for systems that know no later leaves.
 const LIMITED_STANDARD: u32 = 2;
-/// Leaf 2: caches are described by leaf 4 alone.
-const SEE_LEAF_4: u32 = 0xFF01;
 /// Bytes of the XSAVE area without extended components: legacy region and header.
 const XSAVE_BASE: u32 = 576;
 
 const MEGAHERTZ: u64 = 1_000_000;
 const BUS_HERTZ: u64 = 100 * MEGAHERTZ;
 
-/// Whether ECX selects a part of the leaf.
-const fn has_subleaves(leaf: u32) -> bool {
-    matches!(leaf, 4 | 7 | 0xB | 0xD | 0x1F | 0x8000_001D)
+const FIRST_EXTENDED: u32 = 0x8000_0000;
+
+/// What a row says.
+struct Kind {
+    /// ECX selects a part of the leaf.
+    has_parts: bool,
+    make: Make,
 }
+
+/// Of the model, the leaf, its part, and the features that are announced there.
+type Make = fn(&CpuModel, u32, u32, Leaf) -> Leaf;
+
+type Row = Entry<Kind>;
+
+const fn several(first: u32, last: u32, make: Make) -> Row {
+    Entry { first, last, needs: None, what: Kind { has_parts: false, make } }
+}
+
+const fn leaf(number: u32, make: Make) -> Row {
+    several(number, number, make)
+}
+
+/// A leaf of several parts.
+const fn parted(number: u32, make: Make) -> Row {
+    Entry { what: Kind { has_parts: true, make }, ..leaf(number, make) }
+}
+
+/// A leaf that parts with a feature have.
+const fn only(feature: Feature, row: Row) -> Row {
+    Entry { needs: Some(feature), ..row }
+}
+
+/// What the features say and nothing else.
+fn plain(_: &CpuModel, _: u32, _: u32, features: Leaf) -> Leaf {
+    features
+}
+
+static TABLES: Tables<Kind> = Tables { all: ALL, amd: amd::TABLE, intel: intel::TABLE };
+
+/// What both vendors' parts have, in the order of numbers. Standard leaves beyond the last that
+/// leaf 0 says are not there.
+const ALL: &[Row] = &[
+    leaf(0, |model, _, _, _| model.first_leaf(model.last_leaf())),
+    leaf(1, |model, _, _, features| model.signature_leaf(features)),
+    leaf(5, |_, _, _, _| Leaf::new(64, 64, 3, 0x11)),
+    leaf(6, plain),
+    parted(7, |_, _, part, features| if part == 0 { features } else { Leaf::default() }),
+    parted(0xB, |model, _, part, _| model.topology(part)),
+    only(Feature::Xsave, parted(0xD, |model, _, part, features| model.xsave_leaf(part, features))),
+    leaf(0x15, |model, _, _, _| model.crystal_leaf()),
+    leaf(0x16, |model, _, _, _| model.frequency_leaf()),
+    parted(0x1F, |model, _, part, _| model.topology(part)),
+    several(0x8000_0002, 0x8000_0004, |model, number, _, _| model.brand_leaf(number)),
+    leaf(0x8000_0007, plain),
+    only(
+        Feature::Svm,
+        leaf(0x8000_000A, |_, _, _, features| Leaf { eax: 1, ebx: 0x8000, ..features }),
+    ),
+    leaf(0x8000_0021, plain),
+];
 
 fn text(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | *byte as u32)
@@ -67,9 +123,7 @@ pub(crate) fn cpuid(cpu: &Cpu, leaf: u32, subleaf: u32) -> Leaf {
         0x8000_0001 if !cpu.apic.is_enabled() => result.edx &= !(1 << 9),
         _ => {}
     }
-    if !cpu.model.is_amd() {
-        cpu.control.limit_leaf(leaf, &mut result);
-    }
+    cpu.control.limit_leaf(leaf, &mut result);
     result
 }
 
@@ -87,81 +141,29 @@ impl CpuModel {
 
     /// CPUID as the model alone decides it.
     pub fn cpuid(&self, leaf: u32, subleaf: u32) -> Leaf {
+        let is_beyond = leaf < FIRST_EXTENDED && leaf > self.last_leaf();
+        let Some(row) = TABLES.find(self, leaf).filter(|_| !is_beyond) else {
+            return Leaf::default();
+        };
         // Most leaves do not look at ECX, which then holds anything.
-        let subleaf = if has_subleaves(leaf) { subleaf } else { 0 };
+        let subleaf = if row.what.has_parts { subleaf } else { 0 };
         let [eax, ebx, ecx, edx] = self.features().leaf(leaf, subleaf);
-        let mut features = Leaf::new(eax, ebx, ecx, edx);
+        (row.what.make)(self, leaf, subleaf, Leaf::new(eax, ebx, ecx, edx))
+    }
+
+    fn first_leaf(&self, last: u32) -> Leaf {
+        let vendor = self.vendor().as_bytes();
+        Leaf::new(last, text(&vendor[0..4]), text(&vendor[8..12]), text(&vendor[4..8]))
+    }
+
+    fn signature_leaf(&self, features: Leaf) -> Leaf {
         let place = self.placement;
-        match leaf {
-            0 => {
-                let vendor = self.vendor().as_bytes();
-                Leaf::new(
-                    self.last_leaf(),
-                    text(&vendor[0..4]),
-                    text(&vendor[8..12]),
-                    text(&vendor[4..8]),
-                )
-            }
-            1 => {
-                features.eax = self.signature();
-                features.ebx =
-                    place.apic_id << 24 | place.package_cpus.clamp(1, 255) << 16 | 8 << 8;
-                features
-            }
-            2 if !self.is_amd() => Leaf::new(SEE_LEAF_4, 0, 0, 0),
-            4 if !self.is_amd() => self.intel_cache_leaf(subleaf),
-            5 => Leaf::new(64, 64, 3, 0x11),
-            7 if subleaf == 0 => features,
-            0xB => self.topology(subleaf),
-            0x15 | 0x16 | 0x1F if self.last_leaf() < leaf => Leaf::default(),
-            0x15 => self.crystal_leaf(),
-            0x16 => self.frequency_leaf(),
-            0x1F => self.topology(subleaf),
-            0xD if self.has(Feature::Xsave) => self.xsave_leaf(subleaf, features),
-            6 => features,
-            0x8000_0000 => Leaf::new(
-                if self.is_amd() { LAST_EXTENDED } else { LAST_EXTENDED_INTEL },
-                text(&self.vendor().as_bytes()[0..4]),
-                text(&self.vendor().as_bytes()[8..12]),
-                text(&self.vendor().as_bytes()[4..8]),
-            ),
-            0x8000_0001 if !self.is_amd() => features,
-            0x8000_0001 => {
-                features.eax = self.signature();
-                // AMD parts repeat the bits of Fn0000_0001 EDX that are the same.
-                let [.., repeated] = self.features().leaf(1, 0);
-                features.edx |= repeated & 0x0183_F3FF;
-                features
-            }
-            0x8000_0002..=0x8000_0004 => self.brand_leaf(leaf),
-            0x8000_0005 if self.is_amd() => self.first_level_caches(),
-            0x8000_0006 if self.is_amd() => self.other_caches(),
-            0x8000_0006 => Leaf { ecx: self.other_caches().ecx, ..Leaf::default() },
-            0x8000_0007 => features,
-            0x8000_0008 => {
-                features.eax = self.physical_bits() as u32 | (self.linear_bits() as u32) << 8;
-                if !self.is_amd() {
-                    return features;
-                }
-                let threads = place.package_cpus.max(1);
-                features.ecx = (threads - 1) & 0xFF | (place.package_bits as u32) << 12;
-                features
-            }
-            0x8000_000A if self.has(Feature::Svm) => {
-                features.eax = 1;
-                features.ebx = 0x8000;
-                features
-            }
-            0x8000_001D if self.is_amd() => self.cache_leaf(subleaf),
-            0x8000_001E if self.is_amd() => Leaf::new(
-                place.apic_id,
-                place.apic_id >> place.thread_bits & 0xFF | ((1u32 << place.thread_bits) - 1) << 8,
-                place.apic_id >> place.package_bits & 0xFF,
-                0,
-            ),
-            0x8000_0021 => features,
-            _ => Leaf::default(),
-        }
+        let ebx = place.apic_id << 24 | place.package_cpus.clamp(1, 255) << 16 | 8 << 8;
+        Leaf { eax: self.signature(), ebx, ..features }
+    }
+
+    fn width_leaf(&self, features: Leaf) -> Leaf {
+        Leaf { eax: self.physical_bits() as u32 | (self.linear_bits() as u32) << 8, ..features }
     }
 
     fn topology(&self, subleaf: u32) -> Leaf {
@@ -213,17 +215,6 @@ impl CpuModel {
         Leaf::new(word(0), word(1), word(2), word(3))
     }
 
-    /// Line size 64, one line per tag, associativity, KiB.
-    fn first_level_caches(&self) -> Leaf {
-        let cache = |bytes: u32| (bytes >> 10) << 24 | 8 << 16 | 1 << 8 | 64;
-        Leaf::new(
-            0xFF48_FF40,
-            0xFF48_FF40,
-            cache(self.caches().l1_data),
-            cache(self.caches().l1_code),
-        )
-    }
-
     fn other_caches(&self) -> Leaf {
         let caches = self.caches();
         Leaf::new(
@@ -232,14 +223,6 @@ impl CpuModel {
             (caches.l2 >> 10) << 16 | 6 << 12 | 1 << 8 | 64,
             (caches.l3 >> 19) << 18 | 9 << 12 | 1 << 8 | 64,
         )
-    }
-
-    /// As AMD's, and the number of cores in the package.
-    fn intel_cache_leaf(&self, subleaf: u32) -> Leaf {
-        let leaf = self.cache_leaf(subleaf);
-        let core_bits = self.placement.package_bits.saturating_sub(self.placement.thread_bits);
-        let cores = ((1u32 << core_bits) - 1).min(0x3F);
-        if leaf.eax == 0 { leaf } else { Leaf { eax: leaf.eax | cores << 26, ..leaf } }
     }
 
     fn cache_leaf(&self, subleaf: u32) -> Leaf {
@@ -264,7 +247,7 @@ impl CpuModel {
 }
 
 impl Control {
-    /// What IA32_MISC_ENABLE hides.
+    /// What IA32_MISC_ENABLE hides; where it does not exist, nothing.
     fn limit_leaf(&self, leaf: u32, result: &mut Leaf) {
         let is_on = |bit| self.msr.misc_enable & bit != 0;
         match leaf {
@@ -280,6 +263,11 @@ impl Control {
 mod tests {
     use super::*;
     use arch::cpuid::Register;
+
+    #[test]
+    fn rows_are_in_the_order_of_their_numbers_and_none_has_two() {
+        TABLES.check();
+    }
 
     #[test]
     fn every_feature_of_a_model_shows_in_its_leaf() {

@@ -1,79 +1,234 @@
-//! RDMSR and WRMSR. [APM2 "Model-Specific Registers"]
+//! RDMSR and WRMSR: a row for each register. [APM2 "Model-Specific Registers"]
+//! [SDM4 "Model-Specific Registers"]
 //!
 //! Unknown registers raise #GP, which kernels expect and handle; those that only firmware or
-//! errata work-arounds use read zero and ignore writes, and are listed as such.
+//! errata work-arounds use read zero and ignore writes, and are listed as such. Registers of
+//! virtualization and of the local APIC stand with what they belong to.
 
-use crate::CpuModel;
+mod amd;
+mod intel;
+
+use super::table::{Entry, Tables};
+use super::{branch_record, control, local_apic};
 use crate::guest::Written;
-use crate::state::Control;
-use crate::state::msr::{BANKS, misc_enable};
-use crate::system::branch_record;
-use crate::system::control;
-use crate::system::local_apic;
+use crate::state::msr::BANKS;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::cpuid::Feature;
-use arch::msr::{self, ArchCapabilities, PlatformInfo};
+use arch::msr::{self, ArchCapabilities};
 use arch::segment::SegmentRegister;
 
-/// The lowest ratio of Intel's models: 1 GHz, as the bus clock is 100 MHz.
-const EFFICIENT_RATIO: u8 = 10;
+const LOW_HALF: u64 = 0xFFFF_FFFF;
+/// McStatusWrEn, which lets software write what machine checks would. [APM2 "HWCR"]
+const HWCR_WRITES_STATUS: u64 = 1 << 18;
+/// Eight variable ranges, fixed ranges, write-combining. [SDM4 "IA32_MTRRCAP"]
+const MTRR_CAPABILITIES: u64 = 0x508;
+/// Type, fixed and all enable.
+const MTRR_DEFAULT_WRITABLE: u64 = 0xCFF;
+/// MCG_CTL is there. [SDM4 "IA32_MCG_CAP"]
+const MCG_HAS_CONTROL: u64 = 1 << 8;
+const LAST_BANK_REGISTER: u32 = msr::MC0_CTL + 4 * BANKS as u32 - 1;
 
-/// Registers of AMD parts that read zero and ignore writes here: chipset configuration, power
-/// management, errata.
-fn is_inert(number: u32) -> bool {
-    matches!(
-        number,
-        0xC001_0016..=0xC001_0019 // IORR
-            | 0xC001_001F // NB_CFG
-            | 0xC001_0055 // interrupt pending
-            | 0xC001_0061..=0xC001_0064 // P-states
-            | 0xC001_0131 // SEV status
-            | 0xC001_1000..=0xC001_103F
-            | 0xC001_02B0..=0xC001_02B4
-            | 0xC000_2000..=0xC000_23FF // scalable machine check
-            | 0xC000_0108 // prefetch control
-            | msr::TOP_MEM
-            | msr::TOP_MEM2
-    )
+/// Where a register's value is kept; the number counts from the row's first.
+type Place = fn(&mut Cpu, usize) -> &mut u64;
+
+/// What RDMSR gives.
+enum Read {
+    Value(u64),
+    Kept(Place),
+    Of(fn(&Cpu) -> u64),
 }
 
-/// Registers of Intel's server parts that read zero and ignore writes here: power management.
-fn is_inert_intel(number: u32) -> bool {
-    const PACKAGE_C_STATES: u32 = 0xE2;
-    const POWER_CONTROL: u32 = 0x1FC;
-    matches!(number, PACKAGE_C_STATES | POWER_CONTROL)
+/// What WRMSR takes.
+enum Write {
+    /// #GP.
+    Nothing,
+    /// Anything, and it has no effect.
+    Ignored,
+    /// What is legal is kept.
+    Kept(Place, Legal),
+    Done(fn(&mut Cpu, &mut Bus<'_>, usize, u64) -> Result<(), Stop>),
 }
 
-/// The place of a performance register: the first four pairs have two numbers.
-fn performance(number: u32) -> Option<usize> {
-    match number {
-        0xC001_0000..=0xC001_0003 => Some((number & 3) as usize * 2),
-        0xC001_0004..=0xC001_0007 => Some((number & 3) as usize * 2 + 1),
-        0xC001_0200..=0xC001_020B => Some((number - 0xC001_0200) as usize),
-        _ => None,
+/// Which values are taken, and what is left of them; others raise #GP.
+#[derive(Clone, Copy)]
+enum Legal {
+    Any,
+    /// Others are dropped.
+    Bits(u64),
+    /// The others stay as they are.
+    Changes(u64),
+    Zero,
+    Canonical,
+    /// Eight memory types; true with UC-.
+    MemoryTypes(bool),
+    /// MTRRdefType.
+    DefaultType,
+}
+
+impl Legal {
+    fn kept(self, value: u64, before: u64) -> Option<u64> {
+        let types_are = |with| value.to_le_bytes().iter().all(|byte| is_memory_type(*byte, with));
+        match self {
+            Self::Any => Some(value),
+            Self::Bits(mask) => Some(value & mask),
+            Self::Changes(mask) => Some(value & mask | before & !mask),
+            Self::Zero => (value == 0).then_some(0),
+            Self::Canonical => is_canonical(value).then_some(value),
+            Self::MemoryTypes(with) => types_are(with).then_some(value),
+            Self::DefaultType => {
+                let is_legal =
+                    value & !MTRR_DEFAULT_WRITABLE == 0 && is_memory_type(value as u8, false);
+                is_legal.then_some(value)
+            }
+        }
     }
 }
 
-/// Bits of a performance counter.
-const COUNTER: u64 = (1 << 48) - 1;
-
-fn is_canonical(value: u64) -> bool {
-    (value as i64) << 16 >> 16 == value as i64
+/// What a row says.
+struct Access {
+    read: Read,
+    write: Write,
 }
 
-/// Memory types that a PAT or MTRR field may have.
-fn is_memory_type(value: u8, pat: bool) -> bool {
-    matches!(value, 0 | 1 | 4 | 5 | 6) || pat && value == 7
+type Row = Entry<Access>;
+
+const fn row((first, last): (u32, u32), read: Read, write: Write) -> Row {
+    Entry { first, last, needs: None, what: Access { read, write } }
 }
 
-fn fixed_mtrr(number: u32) -> Option<usize> {
-    match number {
-        0x250 => Some(0),
-        0x258 | 0x259 => Some((number - 0x258 + 1) as usize),
-        0x268..=0x26F => Some((number - 0x268 + 3) as usize),
-        _ => None,
-    }
+/// A register that parts with a feature have.
+const fn only(feature: Feature, row: Row) -> Row {
+    Entry { needs: Some(feature), ..row }
 }
+
+/// A register that is kept.
+const fn kept(number: u32, place: Place, legal: Legal) -> Row {
+    row((number, number), Read::Kept(place), Write::Kept(place, legal))
+}
+
+/// A register that is read-only.
+const fn read_only(number: u32, read: Read) -> Row {
+    row((number, number), read, Write::Nothing)
+}
+
+/// Registers that read zero and ignore writes.
+const fn inert(first: u32, last: u32) -> Row {
+    row((first, last), Read::Value(0), Write::Ignored)
+}
+
+static TABLES: Tables<Access> = Tables { all: ALL, amd: amd::TABLE, intel: intel::TABLE };
+
+/// What both vendors' parts have, in the order of numbers.
+const ALL: &[Row] = {
+    use Legal::{Any, Bits, Canonical, DefaultType, MemoryTypes, Zero};
+    &[
+        row((msr::TSC, msr::TSC), Read::Of(|cpu| cpu.guest_tsc()), Write::Done(write_tsc)),
+        row(
+            (msr::APIC_BASE, msr::APIC_BASE),
+            Read::Of(|cpu| cpu.apic.base()),
+            Write::Done(write_apic_base),
+        ),
+        only(
+            Feature::TscAdjust,
+            row(
+                (msr::TSC_ADJUST, msr::TSC_ADJUST),
+                Read::Of(|cpu| cpu.control.msr.tsc_adjust),
+                Write::Done(write_tsc_adjust),
+            ),
+        ),
+        row(
+            (msr::BIOS_SIGN_ID, msr::BIOS_SIGN_ID),
+            Read::Of(|cpu| cpu.control.msr.microcode | u64::from(cpu.model.microcode()) << 32),
+            Write::Ignored,
+        ),
+        read_only(msr::MTRR_CAP, Read::Value(MTRR_CAPABILITIES)),
+        only(
+            Feature::ArchCapabilities,
+            read_only(
+                msr::ARCH_CAPABILITIES,
+                Read::Value(ArchCapabilities::NOT_SPECULATING.bits()),
+            ),
+        ),
+        kept(msr::SYSENTER_CS, |cpu, _| &mut cpu.control.syscall.sysenter_cs, Bits(LOW_HALF)),
+        kept(msr::SYSENTER_ESP, |cpu, _| &mut cpu.control.syscall.sysenter_esp, Canonical),
+        kept(msr::SYSENTER_EIP, |cpu, _| &mut cpu.control.syscall.sysenter_eip, Canonical),
+        read_only(msr::MCG_CAP, Read::Value(MCG_HAS_CONTROL | BANKS as u64)),
+        kept(msr::MCG_STATUS, |cpu, _| &mut cpu.control.msr.mcg_status, Any),
+        kept(msr::MCG_CTL, |cpu, _| &mut cpu.control.msr.mcg_ctl, Any),
+        row(
+            (msr::DEBUG_CTL, msr::DEBUG_CTL),
+            Read::Of(|cpu| cpu.control.msr.debug_ctl),
+            Write::Done(|cpu, _, _, value| {
+                branch_record::write_debug_control(cpu, value);
+                Ok(())
+            }),
+        ),
+        read_only(
+            msr::LAST_BRANCH_FROM,
+            Read::Of(|cpu| cpu.control.msr.branch_records.branch_from),
+        ),
+        read_only(msr::LAST_BRANCH_TO, Read::Of(|cpu| cpu.control.msr.branch_records.branch_to)),
+        read_only(
+            msr::LAST_INT_FROM,
+            Read::Of(|cpu| cpu.control.msr.branch_records.exception_from),
+        ),
+        read_only(msr::LAST_INT_TO, Read::Of(|cpu| cpu.control.msr.branch_records.exception_to)),
+        row(
+            (msr::MTRR_PHYS_BASE0, msr::MTRR_PHYS_BASE0 + 15),
+            Read::Kept(variable_range),
+            Write::Kept(variable_range, Any),
+        ),
+        kept(msr::MTRR_FIX_64K, |cpu, _| &mut cpu.control.msr.mtrr_fixed[0], MemoryTypes(false)),
+        row(
+            (msr::MTRR_FIX_16K, msr::MTRR_FIX_16K + 1),
+            Read::Kept(range_of_16k),
+            Write::Kept(range_of_16k, MemoryTypes(false)),
+        ),
+        row(
+            (msr::MTRR_FIX_4K, msr::MTRR_FIX_4K + 7),
+            Read::Kept(range_of_4k),
+            Write::Kept(range_of_4k, MemoryTypes(false)),
+        ),
+        kept(msr::PAT, |cpu, _| &mut cpu.control.msr.pat, MemoryTypes(true)),
+        kept(msr::MTRR_DEF_TYPE, |cpu, _| &mut cpu.control.msr.mtrr_default, DefaultType),
+        only(
+            Feature::TscDeadline,
+            row(
+                (msr::TSC_DEADLINE, msr::TSC_DEADLINE),
+                Read::Of(|cpu| cpu.apic.tsc_deadline()),
+                Write::Done(|cpu, _, _, value| {
+                    local_apic::write_tsc_deadline(cpu, value);
+                    Ok(())
+                }),
+            ),
+        ),
+        only(Feature::Xsaves, kept(msr::XSS, |cpu, _| &mut cpu.control.msr.xss, Zero)),
+        row(
+            (msr::EFER, msr::EFER),
+            Read::Of(|cpu| cpu.control.efer.bits()),
+            Write::Done(write_efer),
+        ),
+        kept(msr::STAR, |cpu, _| &mut cpu.control.syscall.star, Any),
+        kept(msr::LSTAR, |cpu, _| &mut cpu.control.syscall.lstar, Canonical),
+        kept(msr::CSTAR, |cpu, _| &mut cpu.control.syscall.cstar, Canonical),
+        kept(msr::SFMASK, |cpu, _| &mut cpu.control.syscall.sfmask, Bits(LOW_HALF)),
+        row(
+            (msr::FS_BASE, msr::FS_BASE),
+            Read::Of(|cpu| cpu.registers.segments[SegmentRegister::Fs].base),
+            Write::Done(|cpu, _, _, value| write_segment_base(cpu, SegmentRegister::Fs, value)),
+        ),
+        row(
+            (msr::GS_BASE, msr::GS_BASE),
+            Read::Of(|cpu| cpu.registers.segments[SegmentRegister::Gs].base),
+            Write::Done(|cpu, _, _, value| write_segment_base(cpu, SegmentRegister::Gs, value)),
+        ),
+        kept(msr::KERNEL_GS_BASE, |cpu, _| &mut cpu.control.syscall.kernel_gs_base, Canonical),
+        only(
+            Feature::Rdtscp,
+            kept(msr::TSC_AUX, |cpu, _| &mut cpu.control.msr.tsc_aux, Bits(LOW_HALF)),
+        ),
+    ]
+};
 
 pub(crate) fn read_msr(cpu: &mut Cpu, bus: &mut Bus<'_>, number: u32) -> Result<u64, Stop> {
     if let Some(value) = cpu.read_virtualization_msr(bus, number) {
@@ -82,63 +237,11 @@ pub(crate) fn read_msr(cpu: &mut Cpu, bus: &mut Bus<'_>, number: u32) -> Result<
     if (msr::X2APIC_FIRST..=msr::X2APIC_LAST).contains(&number) {
         return local_apic::apic_read_msr(cpu, number);
     }
-    let has = |feature| cpu.model.has(feature);
-    Ok(match number {
-        msr::TSC => cpu.guest_tsc(),
-        msr::APIC_BASE => cpu.apic.base(),
-        msr::TSC_ADJUST if has(Feature::TscAdjust) => cpu.control.msr.tsc_adjust,
-        msr::BIOS_SIGN_ID => cpu.control.msr.microcode | u64::from(cpu.model.microcode()) << 32,
-        // No firmware handles any management interrupts here.
-        msr::PLATFORM_ID | msr::SMI_COUNT if !cpu.model.is_amd() => 0,
-        msr::MISC_ENABLE if !cpu.model.is_amd() => cpu.control.msr.misc_enable,
-        msr::PLATFORM_INFO if !cpu.model.is_amd() => cpu.model.platform_info().into_bits(),
-        msr::ARCH_CAPABILITIES if has(Feature::ArchCapabilities) => {
-            ArchCapabilities::NOT_SPECULATING.bits()
-        }
-        msr::MTRR_CAP => 0x508,
-        msr::SYSENTER_CS => cpu.control.syscall.sysenter_cs,
-        msr::SYSENTER_ESP => cpu.control.syscall.sysenter_esp,
-        msr::SYSENTER_EIP => cpu.control.syscall.sysenter_eip,
-        msr::MCG_CAP => 0x100 | BANKS as u64,
-        msr::MCG_STATUS => cpu.control.msr.mcg_status,
-        msr::MCG_CTL => cpu.control.msr.mcg_ctl,
-        msr::DEBUG_CTL => cpu.control.msr.debug_ctl,
-        msr::LAST_BRANCH_FROM => cpu.control.msr.branch_records.branch_from,
-        msr::LAST_BRANCH_TO => cpu.control.msr.branch_records.branch_to,
-        msr::LAST_INT_FROM => cpu.control.msr.branch_records.exception_from,
-        msr::LAST_INT_TO => cpu.control.msr.branch_records.exception_to,
-        msr::PAT => cpu.control.msr.pat,
-        msr::MTRR_DEF_TYPE => cpu.control.msr.mtrr_default,
-        0x200..=0x20F => cpu.control.msr.mtrr_variable[(number - 0x200) as usize],
-        0x400..=0x41B => {
-            let at = (number - 0x400) as usize;
-            cpu.control.msr.machine_check[at / 4][at % 4]
-        }
-        msr::TSC_DEADLINE if has(Feature::TscDeadline) => cpu.apic.tsc_deadline(),
-        msr::XSS if has(Feature::Xsaves) => cpu.control.msr.xss,
-        msr::EFER => cpu.control.efer.bits(),
-        msr::STAR => cpu.control.syscall.star,
-        msr::LSTAR => cpu.control.syscall.lstar,
-        msr::CSTAR => cpu.control.syscall.cstar,
-        msr::SFMASK => cpu.control.syscall.sfmask,
-        msr::FS_BASE => cpu.registers.segments[SegmentRegister::Fs].base,
-        msr::GS_BASE => cpu.registers.segments[SegmentRegister::Gs].base,
-        msr::KERNEL_GS_BASE => cpu.control.syscall.kernel_gs_base,
-        msr::TSC_AUX if has(Feature::Rdtscp) => cpu.control.msr.tsc_aux,
-        msr::SYSCFG if cpu.model.is_amd() => cpu.control.msr.syscfg,
-        msr::HWCR if cpu.model.is_amd() => cpu.control.msr.hwcr,
-        0xC001_1020 if cpu.model.is_amd() => cpu.control.msr.ls_cfg,
-        0xC001_1029 if cpu.model.is_amd() => cpu.control.msr.de_cfg,
-        _ if fixed_mtrr(number).is_some() => {
-            cpu.control.msr.mtrr_fixed[fixed_mtrr(number).unwrap_or(0)]
-        }
-        _ if cpu.model.is_amd() => match performance(number) {
-            Some(at) => cpu.control.msr.performance[at],
-            None if is_inert(number) => 0,
-            None => return Err(Stop::GENERAL_PROTECTION),
-        },
-        _ if is_inert_intel(number) => 0,
-        _ => return Err(Stop::GENERAL_PROTECTION),
+    let row = TABLES.find(&cpu.model, number).ok_or(Stop::GENERAL_PROTECTION)?;
+    Ok(match row.what.read {
+        Read::Value(value) => value,
+        Read::Kept(place) => *place(cpu, (number - row.first) as usize),
+        Read::Of(value) => value(cpu),
     })
 }
 
@@ -154,124 +257,98 @@ pub(crate) fn write_msr(
     if (msr::X2APIC_FIRST..=msr::X2APIC_LAST).contains(&number) {
         return local_apic::apic_write_msr(cpu, bus, number, value);
     }
-    let canonical = if is_canonical(value) { Ok(value) } else { Err(Stop::GENERAL_PROTECTION) };
-    match number {
-        msr::TSC => {
-            let change = value.wrapping_sub(cpu.clock.tsc());
-            cpu.clock.adjust_tsc(change);
-            cpu.control.msr.tsc_adjust = cpu.control.msr.tsc_adjust.wrapping_add(change);
+    let row = TABLES.find(&cpu.model, number).ok_or(Stop::GENERAL_PROTECTION)?;
+    let index = (number - row.first) as usize;
+    match row.what.write {
+        Write::Nothing => Err(Stop::GENERAL_PROTECTION),
+        Write::Ignored => Ok(()),
+        Write::Kept(place, legal) => {
+            let place = place(cpu, index);
+            *place = legal.kept(value, *place).ok_or(Stop::GENERAL_PROTECTION)?;
+            Ok(())
         }
-        msr::TSC_ADJUST if cpu.model.has(Feature::TscAdjust) => {
-            let change = value.wrapping_sub(cpu.control.msr.tsc_adjust);
-            cpu.clock.adjust_tsc(change);
-            cpu.control.msr.tsc_adjust = value;
-        }
-        msr::APIC_BASE => {
-            let bits = cpu.model.physical_bits();
-            cpu.apic
-                .write_base(value, cpu.clock.now(), bits)
-                .map_err(|_| Stop::GENERAL_PROTECTION)?;
-            cpu.translation.tlb.flush_all();
-            cpu.pending.attention |= Attention::INTERRUPT | Attention::TIMER;
-        }
-        msr::MISC_ENABLE if !cpu.model.is_amd() => {
-            let kept = cpu.control.msr.misc_enable & !misc_enable::WRITABLE;
-            cpu.control.msr.misc_enable = value & misc_enable::WRITABLE | kept;
-        }
-        msr::BIOS_SIGN_ID => {}
-        msr::SYSENTER_CS => cpu.control.syscall.sysenter_cs = value & 0xFFFF_FFFF,
-        msr::SYSENTER_ESP => cpu.control.syscall.sysenter_esp = canonical?,
-        msr::SYSENTER_EIP => cpu.control.syscall.sysenter_eip = canonical?,
-        msr::MCG_STATUS => cpu.control.msr.mcg_status = value,
-        msr::MCG_CTL => cpu.control.msr.mcg_ctl = value,
-        msr::DEBUG_CTL => branch_record::write_debug_control(cpu, value),
-        msr::TSC_DEADLINE if cpu.model.has(Feature::TscDeadline) => {
-            local_apic::write_tsc_deadline(cpu, value);
-        }
-        msr::XSS if cpu.model.has(Feature::Xsaves) && value == 0 => cpu.control.msr.xss = value,
-        msr::EFER => {
-            control::write_efer(cpu, value)?;
-            cpu.after_write(Written::Efer);
-        }
-        msr::STAR => cpu.control.syscall.star = value,
-        msr::LSTAR => cpu.control.syscall.lstar = canonical?,
-        msr::CSTAR => cpu.control.syscall.cstar = canonical?,
-        msr::SFMASK => cpu.control.syscall.sfmask = value & 0xFFFF_FFFF,
-        msr::FS_BASE | msr::GS_BASE => {
-            let is_fs = number == msr::FS_BASE;
-            let register = if is_fs { SegmentRegister::Fs } else { SegmentRegister::Gs };
-            cpu.registers.set_segment_base(register, canonical?);
-        }
-        msr::KERNEL_GS_BASE => cpu.control.syscall.kernel_gs_base = canonical?,
-        msr::TSC_AUX if cpu.model.has(Feature::Rdtscp) => {
-            cpu.control.msr.tsc_aux = value & 0xFFFF_FFFF;
-        }
-        msr::SYSCFG if cpu.model.is_amd() => cpu.control.msr.syscfg = value & 0x007C_0000,
-        msr::HWCR if cpu.model.is_amd() => cpu.control.msr.hwcr = value & 0x0100_0000 | 1 << 24,
-        0xC001_1020 if cpu.model.is_amd() => cpu.control.msr.ls_cfg = value,
-        0xC001_1029 if cpu.model.is_amd() => cpu.control.msr.de_cfg = value,
-        _ if cpu.control.write_memory_type(number, value)? => {}
-        _ if write_machine_check(cpu, number, value)? => {}
-        _ if cpu.model.is_amd() => match performance(number) {
-            Some(at) => {
-                cpu.control.msr.performance[at] = if at % 2 == 1 { value & COUNTER } else { value };
-            }
-            None if is_inert(number) => {}
-            None => return Err(Stop::GENERAL_PROTECTION),
-        },
-        _ if is_inert_intel(number) => {}
-        _ => return Err(Stop::GENERAL_PROTECTION),
+        Write::Done(act) => act(cpu, bus, index, value),
     }
+}
+
+fn is_canonical(value: u64) -> bool {
+    (value as i64) << 16 >> 16 == value as i64
+}
+
+/// Memory types that a PAT or MTRR field may have. They have no effect here, but are checked and
+/// kept.
+fn is_memory_type(value: u8, pat: bool) -> bool {
+    matches!(value, 0 | 1 | 4 | 5 | 6) || pat && value == 7
+}
+
+fn variable_range(cpu: &mut Cpu, index: usize) -> &mut u64 {
+    &mut cpu.control.msr.mtrr_variable[index]
+}
+
+fn range_of_16k(cpu: &mut Cpu, index: usize) -> &mut u64 {
+    &mut cpu.control.msr.mtrr_fixed[1 + index]
+}
+
+fn range_of_4k(cpu: &mut Cpu, index: usize) -> &mut u64 {
+    &mut cpu.control.msr.mtrr_fixed[3 + index]
+}
+
+fn bank_register(cpu: &mut Cpu, index: usize) -> &mut u64 {
+    &mut cpu.control.msr.machine_check[index / 4][index % 4]
+}
+
+fn write_tsc(cpu: &mut Cpu, _: &mut Bus<'_>, _: usize, value: u64) -> Result<(), Stop> {
+    let change = value.wrapping_sub(cpu.clock.tsc());
+    cpu.clock.adjust_tsc(change);
+    cpu.control.msr.tsc_adjust = cpu.control.msr.tsc_adjust.wrapping_add(change);
+    Ok(())
+}
+
+fn write_tsc_adjust(cpu: &mut Cpu, _: &mut Bus<'_>, _: usize, value: u64) -> Result<(), Stop> {
+    let change = value.wrapping_sub(cpu.control.msr.tsc_adjust);
+    cpu.clock.adjust_tsc(change);
+    cpu.control.msr.tsc_adjust = value;
+    Ok(())
+}
+
+fn write_apic_base(cpu: &mut Cpu, _: &mut Bus<'_>, _: usize, value: u64) -> Result<(), Stop> {
+    let bits = cpu.model.physical_bits();
+    cpu.apic.write_base(value, cpu.clock.now(), bits).map_err(|_| Stop::GENERAL_PROTECTION)?;
+    cpu.translation.tlb.flush_all();
+    cpu.pending.attention |= Attention::INTERRUPT | Attention::TIMER;
+    Ok(())
+}
+
+fn write_efer(cpu: &mut Cpu, _: &mut Bus<'_>, _: usize, value: u64) -> Result<(), Stop> {
+    control::write_efer(cpu, value)?;
+    cpu.after_write(Written::Efer);
+    Ok(())
+}
+
+fn write_segment_base(cpu: &mut Cpu, segment: SegmentRegister, value: u64) -> Result<(), Stop> {
+    if !is_canonical(value) {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    cpu.registers.set_segment_base(segment, value);
     Ok(())
 }
 
 /// A status register takes only zero, unless HWCR lets software simulate errors.
-fn write_machine_check(cpu: &mut Cpu, number: u32, value: u64) -> Result<bool, Stop> {
-    if !(0x400..0x400 + 4 * BANKS as u32).contains(&number) {
-        return Ok(false);
-    }
-    let at = (number - 0x400) as usize;
-    let simulates = cpu.control.msr.hwcr & 1 << 18 != 0;
-    if at % 4 == 1 && value != 0 && !simulates {
+fn write_bank(cpu: &mut Cpu, _: &mut Bus<'_>, index: usize, value: u64) -> Result<(), Stop> {
+    let simulates = cpu.control.msr.hwcr & HWCR_WRITES_STATUS != 0;
+    if index % 4 == 1 && value != 0 && !simulates {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    // What lies between all and none is undefined on Intel parts, whose successors refuse it.
-    // [SDM3 "IA32_MCi_CTL MSRs"]
-    if at.is_multiple_of(4) && !matches!(value, 0 | u64::MAX) && !cpu.model.is_amd() {
-        return Err(Stop::GENERAL_PROTECTION);
-    }
-    cpu.control.msr.machine_check[at / 4][at % 4] = value;
-    Ok(true)
+    *bank_register(cpu, index) = value;
+    Ok(())
 }
 
-impl Control {
-    /// PAT and MTRRs. Memory types have no effect here, but are checked and kept.
-    fn write_memory_type(&mut self, number: u32, value: u64) -> Result<bool, Stop> {
-        let bytes_are = |pat| value.to_le_bytes().iter().all(|byte| is_memory_type(*byte, pat));
-        match number {
-            msr::PAT if bytes_are(true) => self.msr.pat = value,
-            msr::MTRR_DEF_TYPE if value & !0xCFF == 0 && is_memory_type(value as u8, false) => {
-                self.msr.mtrr_default = value;
-            }
-            0x200..=0x20F => self.msr.mtrr_variable[(number - 0x200) as usize] = value,
-            _ => match fixed_mtrr(number) {
-                Some(at) if bytes_are(false) => self.msr.mtrr_fixed[at] = value,
-                Some(_) => return Err(Stop::GENERAL_PROTECTION),
-                None if matches!(number, msr::PAT | msr::MTRR_DEF_TYPE) => {
-                    return Err(Stop::GENERAL_PROTECTION);
-                }
-                None => return Ok(false),
-            },
-        }
-        Ok(true)
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl CpuModel {
-    /// The bus clock of these parts is 100 MHz. Neither power nor ratios can be set.
-    fn platform_info(&self) -> PlatformInfo {
-        const BUS_HERTZ: u64 = 100_000_000;
-        let ratio = (self.tsc_hertz() + BUS_HERTZ / 2) / BUS_HERTZ;
-        PlatformInfo::new().with_base_ratio(ratio as u8).with_efficient_ratio(EFFICIENT_RATIO)
+    #[test]
+    fn rows_are_in_the_order_of_their_numbers_and_none_has_two() {
+        TABLES.check();
     }
 }

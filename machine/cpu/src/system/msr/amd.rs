@@ -1,0 +1,82 @@
+//! Registers of AMD's parts. [APM2 "Model-Specific Registers"]
+
+use super::{LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, inert, kept, row};
+use crate::{Bus, Cpu, Stop};
+use arch::msr;
+
+/// Bits of a performance counter.
+const COUNTER: u64 = (1 << 48) - 1;
+/// MtrrFixDramEn to Tom2ForceMemTypeWB. [APM2 "SYSCFG"]
+const SYSCFG_WRITABLE: u64 = 0x007C_0000;
+/// TscFreqSel, always 1. [APM2 "HWCR"]
+const HWCR_TSC_FREQUENCY: u64 = 1 << 24;
+
+/// In the order of numbers.
+pub const TABLE: &[Row] = {
+    use Legal::{Any, Bits};
+    &[
+        row(
+            (msr::MC0_CTL, LAST_BANK_REGISTER),
+            Read::Kept(bank_register),
+            Write::Done(super::write_bank),
+        ),
+        inert(msr::PREFETCH_CONTROL, msr::PREFETCH_CONTROL),
+        inert(msr::SCALABLE_MACHINE_CHECK, msr::SCALABLE_MACHINE_CHECK + 0x3FF),
+        row(
+            (msr::PERFORMANCE_CONTROL, msr::PERFORMANCE_CONTROL + 3),
+            Read::Kept(performance_control),
+            Write::Kept(performance_control, Any),
+        ),
+        row(
+            (msr::PERFORMANCE_COUNTER, msr::PERFORMANCE_COUNTER + 3),
+            Read::Kept(performance_counter),
+            Write::Kept(performance_counter, Bits(COUNTER)),
+        ),
+        kept(msr::SYSCFG, |cpu, _| &mut cpu.control.msr.syscfg, Bits(SYSCFG_WRITABLE)),
+        row((msr::HWCR, msr::HWCR), Read::Of(|cpu| cpu.control.msr.hwcr), Write::Done(write_hwcr)),
+        inert(msr::IO_RANGES, msr::IO_RANGES + 3),
+        inert(msr::TOP_MEM, msr::TOP_MEM),
+        inert(msr::TOP_MEM2, msr::TOP_MEM2),
+        inert(msr::NORTHBRIDGE, msr::NORTHBRIDGE),
+        inert(msr::INTERRUPT_PENDING, msr::INTERRUPT_PENDING),
+        inert(msr::P_STATES, msr::P_STATES + 3),
+        inert(msr::SEV_STATUS, msr::SEV_STATUS),
+        row(
+            (msr::PERFORMANCE_PAIRS, msr::PERFORMANCE_PAIRS + 11),
+            Read::Kept(performance),
+            Write::Done(write_performance),
+        ),
+        inert(msr::CPPC, msr::CPPC + 4),
+        // Of the registers for errata, two are kept.
+        inert(msr::ERRATA, msr::LS_CFG - 1),
+        kept(msr::LS_CFG, |cpu, _| &mut cpu.control.msr.ls_cfg, Any),
+        inert(msr::LS_CFG + 1, msr::DE_CFG - 1),
+        kept(msr::DE_CFG, |cpu, _| &mut cpu.control.msr.de_cfg, Any),
+        inert(msr::DE_CFG + 1, msr::ERRATA + 0x3F),
+    ]
+};
+
+/// Controls and counters by turns.
+fn performance(cpu: &mut Cpu, index: usize) -> &mut u64 {
+    &mut cpu.control.msr.performance[index]
+}
+
+/// The first four have two numbers.
+fn performance_control(cpu: &mut Cpu, index: usize) -> &mut u64 {
+    performance(cpu, index * 2)
+}
+
+fn performance_counter(cpu: &mut Cpu, index: usize) -> &mut u64 {
+    performance(cpu, index * 2 + 1)
+}
+
+fn write_hwcr(cpu: &mut Cpu, _: &mut Bus<'_>, _: usize, _: u64) -> Result<(), Stop> {
+    cpu.control.msr.hwcr = HWCR_TSC_FREQUENCY;
+    Ok(())
+}
+
+fn write_performance(cpu: &mut Cpu, _: &mut Bus<'_>, index: usize, value: u64) -> Result<(), Stop> {
+    let is_counter = !index.is_multiple_of(2);
+    *performance(cpu, index) = if is_counter { value & COUNTER } else { value };
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! Registers of Intel's parts. [SDM4 "Model-Specific Registers"]
+
+use super::{
+    LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, inert, kept, read_only, row,
+};
+use crate::state::msr::misc_enable;
+use crate::{Bus, Cpu, Stop};
+use arch::msr::{self, PlatformInfo};
+
+/// The lowest ratio of the models: 1 GHz, as the bus clock is 100 MHz.
+const EFFICIENT_RATIO: u8 = 10;
+
+/// In the order of numbers.
+pub const TABLE: &[Row] = {
+    use Legal::Changes;
+    &[
+        read_only(msr::PLATFORM_ID, Read::Value(0)),
+        // No firmware handles any here.
+        read_only(msr::SMI_COUNT, Read::Value(0)),
+        read_only(msr::PLATFORM_INFO, Read::Of(platform_info)),
+        inert(msr::PACKAGE_C_STATES, msr::PACKAGE_C_STATES),
+        kept(
+            msr::MISC_ENABLE,
+            |cpu, _| &mut cpu.control.msr.misc_enable,
+            Changes(misc_enable::WRITABLE),
+        ),
+        inert(msr::POWER_CONTROL, msr::POWER_CONTROL),
+        row(
+            (msr::MC0_CTL, LAST_BANK_REGISTER),
+            Read::Kept(bank_register),
+            Write::Done(write_control_or_bank),
+        ),
+    ]
+};
+
+/// The bus clock of these parts is 100 MHz. Neither power nor ratios can be set.
+fn platform_info(cpu: &Cpu) -> u64 {
+    const BUS_HERTZ: u64 = 100_000_000;
+    let ratio = (cpu.model.tsc_hertz() + BUS_HERTZ / 2) / BUS_HERTZ;
+    let info = PlatformInfo::new().with_base_ratio(ratio as u8);
+    info.with_efficient_ratio(EFFICIENT_RATIO).into_bits()
+}
+
+/// What lies between all and none is undefined in a control register on Intel parts, whose
+/// successors refuse it. [SDM3 "IA32_MCi_CTL MSRs"]
+fn write_control_or_bank(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    index: usize,
+    value: u64,
+) -> Result<(), Stop> {
+    if index.is_multiple_of(4) && !matches!(value, 0 | u64::MAX) {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    super::write_bank(cpu, bus, index, value)
+}
