@@ -3,11 +3,15 @@
 use arch::cpuid::Feature;
 use arch::vmx::control::TertiaryControls;
 use cpu::CpuModel;
+use cpu::decode::Dialect;
 use rules::inhibit::Vendor;
 
 /// Whose KVM module drives such a processor.
 pub fn vendor(model: &CpuModel) -> Vendor {
-    if model.is_amd() { Vendor::Amd } else { Vendor::Intel }
+    match model.dialect() {
+        Dialect::Amd => Vendor::Amd,
+        Dialect::Intel => Vendor::Intel,
+    }
 }
 
 /// Whether VMX of such a processor virtualizes IPIs.

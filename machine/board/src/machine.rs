@@ -18,6 +18,7 @@ use arch::identity::CpuIndex;
 use arch::segment::{Attributes, Segment, SegmentRegister};
 use arch::time::Picoseconds;
 use bus::{GuestMemory, HostMemoryExhausted};
+use cpu::decode::Dialect;
 use cpu::{Attention, CodeCache, Cpu, CpuModel, ModelError, Placement};
 use device::onboard::Onboard;
 use device::{ChipsetConfiguration, Date, Request};
@@ -261,10 +262,9 @@ fn processor(configuration: &Configuration, costs: &CostProfile, index: CpuIndex
         package_bits: topology.shift(Level::Socket) as u8,
     };
     let is_bootstrap = index.0 == 0;
-    let base = if model.is_amd() {
-        LocalApicModel::amd(id, is_bootstrap)
-    } else {
-        LocalApicModel::intel(id, is_bootstrap)
+    let base = match model.dialect() {
+        Dialect::Amd => LocalApicModel::amd(id, is_bootstrap),
+        Dialect::Intel => LocalApicModel::intel(id, is_bootstrap),
     };
     // [SDM3 "APIC Timer"]
     let timer_hertz = model.crystal().map_or(base.timer_hertz, |crystal| crystal.hertz);

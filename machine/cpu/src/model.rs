@@ -130,14 +130,9 @@ impl CpuModel {
         &self.vendor
     }
 
-    /// Whether AMD's manuals decide where the vendors differ.
-    pub fn is_amd(&self) -> bool {
-        self.vendor == "AuthenticAMD"
-    }
-
-    /// How its instructions are decoded.
+    /// Whose manuals decide where the vendors differ.
     pub fn dialect(&self) -> Dialect {
-        if self.is_amd() { Dialect::Amd } else { Dialect::Intel }
+        Dialect::of_vendor(&self.vendor)
     }
 
     /// CPUID Fn8000_0002 to 4: the name that systems show.

@@ -1,5 +1,6 @@
 //! Privileged state: descriptors, events, far transfers, tasks, control registers, MSRs, CPUID.
 
+mod amd;
 pub(crate) mod branch_record;
 pub(crate) mod control;
 pub(crate) mod cpuid;
@@ -7,6 +8,7 @@ pub(crate) mod debug;
 pub(crate) mod descriptor;
 pub(crate) mod event;
 pub(crate) mod far;
+mod intel;
 pub(crate) mod local_apic;
 pub(crate) mod msr;
 pub(crate) mod syscall;

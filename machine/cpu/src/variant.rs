@@ -7,19 +7,8 @@
 mod behaviour;
 pub(crate) mod row;
 
-pub use behaviour::Behaviour;
+pub use behaviour::{Behaviour, MODELLED_ERRATA, variants};
 pub use row::Variant;
-
-use crate::svm::AVIC_IPI_ERRATUM;
-use crate::{svm, vmx};
-
-/// Numbers of vendors' errata that a model can have.
-pub const MODELLED_ERRATA: &[u32] = &[AVIC_IPI_ERRATUM];
-
-/// All switches.
-pub fn variants() -> impl Iterator<Item = &'static Variant> {
-    svm::VARIANTS.iter().chain(vmx::VARIANTS)
-}
 
 /// Why a choice is none.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What is translated at a time.
 
-use iced_x86::{Decoder, DecoderOptions, Instruction};
+use iced_x86::{Decoder, Instruction};
 
 /// An instruction of a block, as the interpreter has laid it out.
 #[derive(Clone, Copy, Debug)]
@@ -26,15 +26,14 @@ pub struct Block<'a> {
     pub second_page: Option<u64>,
     /// What follows it means the same as before.
     pub is_plain: bool,
-    /// Where AMD's and Intel's processors read an encoding differently, it is AMD's.
-    pub is_amd: bool,
+    /// Of iced's decoder: whose manual says what an encoding means where the vendors differ.
+    pub options: u32,
 }
 
 impl Block<'_> {
     /// The instructions, as if the block began at address 0.
     pub(crate) fn decode(&self) -> Option<Vec<Instruction>> {
-        let options = if self.is_amd { DecoderOptions::AMD } else { DecoderOptions::NONE };
-        let mut decoder = Decoder::with_ip(64, self.bytes, 0, options);
+        let mut decoder = Decoder::with_ip(64, self.bytes, 0, self.options);
         let mut instructions = Vec::with_capacity(self.steps.len());
         for step in self.steps {
             if !decoder.can_decode() {

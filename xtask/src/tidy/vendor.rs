@@ -1,12 +1,16 @@
 //! Vendors' names in the processor's rooms that are the same for both: each is a place where a
-//! third would have to be added.
+//! third would have to be added. The seam is not counted: it is there to list them.
 
 use super::source::File;
 use super::token::tokens;
 
 const ROOMS: &str = "machine/cpu/src/";
 /// What is a vendor's own.
-const OWN: [&str; 4] = ["svm/", "svm.rs", "vmx/", "vmx.rs"];
+const OWN: [&str; 6] = ["svm/", "svm.rs", "vmx/", "vmx.rs", "system/amd/", "system/intel/"];
+/// The seam, where each vendor has its line: what runs, the registers of each, what is asked of
+/// each, and what the manuals of each leave open.
+const SEAM: [&str; 4] =
+    ["guest/running.rs", "guest/state.rs", "guest/dispatch.rs", "variant/behaviour.rs"];
 const NAMES: [&str; 4] = ["svm", "vmx", "amd", "intel"];
 
 /// Lines of code outside the vendors' own rooms that name one.
@@ -17,6 +21,7 @@ pub fn lines(files: &[File]) -> usize {
 fn in_file(file: &File) -> usize {
     let Some(path) = file.path.strip_prefix(ROOMS) else { return 0 };
     if OWN.iter().any(|own| path.starts_with(own))
+        || SEAM.contains(&path)
         || path.split(['/', '.']).any(|part| part == "tests")
     {
         return 0;
@@ -50,6 +55,8 @@ mod tests {
             ("machine/cpu/src/a.rs", "// amd\nlet x = \"intel\"; let svmx = damd;\n", 0),
             ("machine/cpu/src/a.rs", "#[cfg(test)]\nmod tests { use crate::svm; }\n", 0),
             ("machine/cpu/src/svm/a.rs", "svm::f();\n", 0),
+            ("machine/cpu/src/guest/running.rs", "Svm(Box<svm::Guest>),\n", 0),
+            ("machine/cpu/src/guest/pause.rs", "svm::f();\n", 1),
             ("machine/board/src/a.rs", "svm::f();\n", 0),
         ] {
             assert_eq!(lines(&[file(path, text)]), expected, "{path}: {text}");

@@ -42,7 +42,7 @@ fn is_amd(plan: &Plan) -> bool {
     let of_lab = plan.lab.as_ref().and_then(|lab| cpu::CpuModel::named(&lab.cpu).ok());
     match (of_host, of_lab) {
         (Some(vendor), _) => vendor == "amd",
-        (None, Some(model)) => model.is_amd(),
+        (None, Some(model)) => model.dialect() == cpu::decode::Dialect::Amd,
         (None, None) => false,
     }
 }

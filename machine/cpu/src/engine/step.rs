@@ -104,7 +104,7 @@ fn run_alone(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>) {
         cpu.clock.set_others(Picoseconds::MAX);
     }
     let is_shadowed = cpu.pending.attention.contains(Attention::STACK_SHADOW)
-        && !cpu.model.breaks_behind_stack_load();
+        && !cpu.model.differences().breaks_behind_stack_load;
     cpu.pending.is_in_stack_shadow = cpu.pending.attention.contains(Attention::STACK_SHADOW);
     cpu.pending.attention.remove(Attention::SHADOW | Attention::STACK_SHADOW);
     if cpu.pending.attention.contains(Attention::BREAKPOINTS) && !is_shadowed {

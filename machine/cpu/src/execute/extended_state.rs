@@ -59,7 +59,7 @@ fn lay_out_x87(cpu: &Cpu, area: &mut [u8; HEADER], is_wide: bool) {
         let at = REGISTERS + 16 * index;
         area[at..at + 10].copy_from_slice(&unit.st(index as u8).to_bytes());
     }
-    if cpu.model.saves_pointers_of_exceptions_alone() && !unit.has_pending() {
+    if cpu.model.differences().saves_pointers_of_exceptions_alone && !unit.has_pending() {
         return;
     }
     area[6..8].copy_from_slice(&unit.opcode.to_le_bytes());
@@ -474,7 +474,9 @@ impl CpuModel {
     /// Whether the pointer fields of an area are left alone: AMD without XSAVEERPTR, when no
     /// exception is pending.
     fn skips_pointers(&self, is_pending: bool) -> bool {
-        self.saves_pointers_of_exceptions_alone() && !self.has(Feature::Xsaveerptr) && !is_pending
+        self.differences().saves_pointers_of_exceptions_alone
+            && !self.has(Feature::Xsaveerptr)
+            && !is_pending
     }
 }
 

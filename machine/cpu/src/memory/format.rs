@@ -34,7 +34,7 @@ impl Wide {
         let legacy_high = if is_long { 0 } else { 0x7FF0_0000_0000_0000 };
         Self {
             reserved: beyond(cpu) | forbidden_no_execute(no_execute) | legacy_high,
-            reserved_in_root: if cpu.model.reserves_global_in_root() {
+            reserved_in_root: if cpu.model.differences().reserves_global_in_root {
                 entry::LARGE | entry::GLOBAL
             } else {
                 entry::LARGE

@@ -38,7 +38,10 @@ impl CpuModel {
     fn settle_features(&mut self, added: &FeatureSet) -> Result<(), ModelError> {
         let lacks = |features: &FeatureSet| {
             let has = |feature| features.contains(feature);
-            NEEDS.iter().copied().find(|(feature, needed)| has(*feature) && !has(*needed))
+            let pairs = NEEDS
+                .iter()
+                .flat_map(|(needed, features)| features.iter().map(|feature| (*feature, *needed)));
+            pairs.into_iter().find(|(feature, needed)| has(*feature) && !has(*needed))
         };
         // Each turn takes one away.
         while let Some((feature, needed)) = lacks(&self.features) {
@@ -102,28 +105,32 @@ fn implemented_features() -> FeatureSet {
     features
 }
 
-/// Features that mean nothing without another.
-const NEEDS: &[(Feature, Feature)] = &[
-    (Feature::Npt, Feature::Svm),
-    (Feature::Lbrv, Feature::Svm),
-    (Feature::SvmLock, Feature::Svm),
-    (Feature::NripSave, Feature::Svm),
-    (Feature::TscScale, Feature::Svm),
-    (Feature::VmcbClean, Feature::Svm),
-    (Feature::FlushByAsid, Feature::Svm),
-    (Feature::DecodeAssists, Feature::Svm),
-    (Feature::PauseFilter, Feature::Svm),
-    (Feature::PauseFilterThreshold, Feature::PauseFilter),
-    (Feature::Avic, Feature::Svm),
-    (Feature::VirtualVmsaveVmload, Feature::Npt),
-    (Feature::Vgif, Feature::Svm),
-    (Feature::X2avic, Feature::Avic),
-    (Feature::X2avic, Feature::X2apic),
-    (Feature::Vnmi, Feature::Svm),
-    (Feature::ExtLvtAvicAccessChange, Feature::Avic),
-    (Feature::SvmeAddressCheck, Feature::Svm),
-    (Feature::IdleHlt, Feature::Svm),
-    (Feature::X2avicExt, Feature::X2avic),
+/// Features, and those that mean nothing without them.
+const NEEDS: &[(Feature, &[Feature])] = &[
+    (
+        Feature::Svm,
+        &[
+            Feature::Npt,
+            Feature::Lbrv,
+            Feature::SvmLock,
+            Feature::NripSave,
+            Feature::TscScale,
+            Feature::VmcbClean,
+            Feature::FlushByAsid,
+            Feature::DecodeAssists,
+            Feature::PauseFilter,
+            Feature::Avic,
+            Feature::Vgif,
+            Feature::Vnmi,
+            Feature::SvmeAddressCheck,
+            Feature::IdleHlt,
+        ],
+    ),
+    (Feature::Npt, &[Feature::VirtualVmsaveVmload]),
+    (Feature::PauseFilter, &[Feature::PauseFilterThreshold]),
+    (Feature::Avic, &[Feature::X2avic, Feature::ExtLvtAvicAccessChange]),
+    (Feature::X2apic, &[Feature::X2avic]),
+    (Feature::X2avic, &[Feature::X2avicExt]),
 ];
 
 /// Implemented, though no model's real part announces it.

@@ -36,11 +36,13 @@ pub enum Dialect {
 }
 
 impl Dialect {
+    /// Whose manuals a part with this vendor string follows.
+    pub(crate) fn of_vendor(vendor: &str) -> Self {
+        if vendor == "AuthenticAMD" { Self::Amd } else { Self::Intel }
+    }
+
     /// For iced's decoder.
     pub(crate) fn options(self) -> u32 {
-        match self {
-            Dialect::Amd => DecoderOptions::AMD,
-            Dialect::Intel => DecoderOptions::NONE,
-        }
+        if self == Self::Amd { DecoderOptions::AMD } else { DecoderOptions::NONE }
     }
 }

@@ -1,8 +1,5 @@
 //! CPUID, derived from the model's capability value. [APM3 "CPUID"] [SDM2 "CPUID"]
 
-mod amd;
-mod intel;
-
 use super::table::{Entry, Tables};
 use crate::Cpu;
 use crate::model::CpuModel;
@@ -21,7 +18,7 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    const fn new(eax: u32, ebx: u32, ecx: u32, edx: u32) -> Self {
+    pub(super) const fn new(eax: u32, ebx: u32, ecx: u32, edx: u32) -> Self {
         Self { eax, ebx, ecx, edx }
     }
 }
@@ -37,41 +34,42 @@ const BUS_HERTZ: u64 = 100 * MEGAHERTZ;
 const FIRST_EXTENDED: u32 = 0x8000_0000;
 
 /// What a row says.
-struct Kind {
+pub(super) struct Kind {
     /// ECX selects a part of the leaf.
     has_parts: bool,
     make: Make,
 }
 
 /// Of the model, the leaf, its part, and the features that are announced there.
-type Make = fn(&CpuModel, u32, u32, Leaf) -> Leaf;
+pub(super) type Make = fn(&CpuModel, u32, u32, Leaf) -> Leaf;
 
-type Row = Entry<Kind>;
+pub(super) type Row = Entry<Kind>;
 
 const fn several(first: u32, last: u32, make: Make) -> Row {
     Entry { first, last, needs: None, what: Kind { has_parts: false, make } }
 }
 
-const fn leaf(number: u32, make: Make) -> Row {
+pub(super) const fn leaf(number: u32, make: Make) -> Row {
     several(number, number, make)
 }
 
 /// A leaf of several parts.
-const fn parted(number: u32, make: Make) -> Row {
+pub(super) const fn parted(number: u32, make: Make) -> Row {
     Entry { what: Kind { has_parts: true, make }, ..leaf(number, make) }
 }
 
 /// A leaf that parts with a feature have.
-const fn only(feature: Feature, row: Row) -> Row {
+pub(super) const fn only(feature: Feature, row: Row) -> Row {
     Entry { needs: Some(feature), ..row }
 }
 
 /// What the features say and nothing else.
-fn plain(_: &CpuModel, _: u32, _: u32, features: Leaf) -> Leaf {
+pub(super) fn plain(_: &CpuModel, _: u32, _: u32, features: Leaf) -> Leaf {
     features
 }
 
-static TABLES: Tables<Kind> = Tables { all: ALL, amd: amd::TABLE, intel: intel::TABLE };
+static TABLES: Tables<Kind> =
+    Tables { all: ALL, own: [super::amd::cpuid::TABLE, super::intel::cpuid::TABLE] };
 
 /// What both vendors' parts have, in the order of numbers. Standard leaves beyond the last that
 /// leaf 0 says are not there.
@@ -88,10 +86,6 @@ const ALL: &[Row] = &[
     parted(0x1F, |model, _, part, _| model.topology(part)),
     several(0x8000_0002, 0x8000_0004, |model, number, _, _| model.brand_leaf(number)),
     leaf(0x8000_0007, plain),
-    only(
-        Feature::Svm,
-        leaf(0x8000_000A, |_, _, _, features| Leaf { eax: 1, ebx: 0x8000, ..features }),
-    ),
     leaf(0x8000_0021, plain),
 ];
 
@@ -151,7 +145,7 @@ impl CpuModel {
         (row.what.make)(self, leaf, subleaf, Leaf::new(eax, ebx, ecx, edx))
     }
 
-    fn first_leaf(&self, last: u32) -> Leaf {
+    pub(super) fn first_leaf(&self, last: u32) -> Leaf {
         let vendor = self.vendor().as_bytes();
         Leaf::new(last, text(&vendor[0..4]), text(&vendor[8..12]), text(&vendor[4..8]))
     }
@@ -162,7 +156,7 @@ impl CpuModel {
         Leaf { eax: self.signature(), ebx, ..features }
     }
 
-    fn width_leaf(&self, features: Leaf) -> Leaf {
+    pub(super) fn width_leaf(&self, features: Leaf) -> Leaf {
         Leaf { eax: self.physical_bits() as u32 | (self.linear_bits() as u32) << 8, ..features }
     }
 
@@ -215,7 +209,7 @@ impl CpuModel {
         Leaf::new(word(0), word(1), word(2), word(3))
     }
 
-    fn other_caches(&self) -> Leaf {
+    pub(super) fn other_caches(&self) -> Leaf {
         let caches = self.caches();
         Leaf::new(
             0x4800_6400,
@@ -225,7 +219,7 @@ impl CpuModel {
         )
     }
 
-    fn cache_leaf(&self, subleaf: u32) -> Leaf {
+    pub(super) fn cache_leaf(&self, subleaf: u32) -> Leaf {
         let caches = self.caches();
         let core = (1u32 << self.placement.thread_bits) - 1;
         let complex = (1u32 << self.placement.complex_bits.max(self.placement.thread_bits)) - 1;

@@ -5,9 +5,6 @@
 //! errata work-arounds use read zero and ignore writes, and are listed as such. Registers of
 //! virtualization and of the local APIC stand with what they belong to.
 
-mod amd;
-mod intel;
-
 use super::table::{Entry, Tables};
 use super::{branch_record, control, local_apic};
 use crate::guest::Written;
@@ -26,20 +23,20 @@ const MTRR_CAPABILITIES: u64 = 0x508;
 const MTRR_DEFAULT_WRITABLE: u64 = 0xCFF;
 /// MCG_CTL is there. [SDM4 "IA32_MCG_CAP"]
 const MCG_HAS_CONTROL: u64 = 1 << 8;
-const LAST_BANK_REGISTER: u32 = msr::MC0_CTL + 4 * BANKS as u32 - 1;
+pub(super) const LAST_BANK_REGISTER: u32 = msr::MC0_CTL + 4 * BANKS as u32 - 1;
 
 /// Where a register's value is kept; the number counts from the row's first.
-type Place = fn(&mut Cpu, usize) -> &mut u64;
+pub(super) type Place = fn(&mut Cpu, usize) -> &mut u64;
 
 /// What RDMSR gives.
-enum Read {
+pub(super) enum Read {
     Value(u64),
     Kept(Place),
     Of(fn(&Cpu) -> u64),
 }
 
 /// What WRMSR takes.
-enum Write {
+pub(super) enum Write {
     /// #GP.
     Nothing,
     /// Anything, and it has no effect.
@@ -51,7 +48,7 @@ enum Write {
 
 /// Which values are taken, and what is left of them; others raise #GP.
 #[derive(Clone, Copy)]
-enum Legal {
+pub(super) enum Legal {
     Any,
     /// Others are dropped.
     Bits(u64),
@@ -85,14 +82,14 @@ impl Legal {
 }
 
 /// What a row says.
-struct Access {
+pub(super) struct Access {
     read: Read,
     write: Write,
 }
 
-type Row = Entry<Access>;
+pub(super) type Row = Entry<Access>;
 
-const fn row((first, last): (u32, u32), read: Read, write: Write) -> Row {
+pub(super) const fn row((first, last): (u32, u32), read: Read, write: Write) -> Row {
     Entry { first, last, needs: None, what: Access { read, write } }
 }
 
@@ -102,21 +99,22 @@ const fn only(feature: Feature, row: Row) -> Row {
 }
 
 /// A register that is kept.
-const fn kept(number: u32, place: Place, legal: Legal) -> Row {
+pub(super) const fn kept(number: u32, place: Place, legal: Legal) -> Row {
     row((number, number), Read::Kept(place), Write::Kept(place, legal))
 }
 
 /// A register that is read-only.
-const fn read_only(number: u32, read: Read) -> Row {
+pub(super) const fn read_only(number: u32, read: Read) -> Row {
     row((number, number), read, Write::Nothing)
 }
 
 /// Registers that read zero and ignore writes.
-const fn inert(first: u32, last: u32) -> Row {
+pub(super) const fn inert(first: u32, last: u32) -> Row {
     row((first, last), Read::Value(0), Write::Ignored)
 }
 
-static TABLES: Tables<Access> = Tables { all: ALL, amd: amd::TABLE, intel: intel::TABLE };
+static TABLES: Tables<Access> =
+    Tables { all: ALL, own: [super::amd::msr::TABLE, super::intel::msr::TABLE] };
 
 /// What both vendors' parts have, in the order of numbers.
 const ALL: &[Row] = {
@@ -293,7 +291,7 @@ fn range_of_4k(cpu: &mut Cpu, index: usize) -> &mut u64 {
     &mut cpu.control.msr.mtrr_fixed[3 + index]
 }
 
-fn bank_register(cpu: &mut Cpu, index: usize) -> &mut u64 {
+pub(super) fn bank_register(cpu: &mut Cpu, index: usize) -> &mut u64 {
     &mut cpu.control.msr.machine_check[index / 4][index % 4]
 }
 
@@ -334,7 +332,12 @@ fn write_segment_base(cpu: &mut Cpu, segment: SegmentRegister, value: u64) -> Re
 }
 
 /// A status register takes only zero, unless HWCR lets software simulate errors.
-fn write_bank(cpu: &mut Cpu, _: &mut Bus<'_>, index: usize, value: u64) -> Result<(), Stop> {
+pub(super) fn write_bank(
+    cpu: &mut Cpu,
+    _: &mut Bus<'_>,
+    index: usize,
+    value: u64,
+) -> Result<(), Stop> {
     let simulates = cpu.control.msr.hwcr & HWCR_WRITES_STATUS != 0;
     if index % 4 == 1 && value != 0 && !simulates {
         return Err(Stop::GENERAL_PROTECTION);

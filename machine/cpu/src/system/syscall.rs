@@ -27,7 +27,7 @@ pub(crate) fn system_call(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(),
     if !cpu.control.efer.contains(Efer::SYSCALL) {
         return Err(Stop::INVALID_OPCODE);
     }
-    if !cpu.control.is_long_mode() && !cpu.model.has_legacy_syscall() {
+    if !cpu.control.is_long_mode() && !cpu.model.differences().has_legacy_syscall {
         return Err(Stop::INVALID_OPCODE);
     }
     let next = cpu.registers.next_ip(op);
@@ -69,7 +69,7 @@ pub(crate) fn system_return(
     let was_stepping = cpu.pending.attention.contains(Attention::SINGLE_STEP);
     let target = cpu.registers.gpr[RCX];
     if cpu.control.is_long_mode() {
-        let checks = to_64_bit && cpu.model.checks_sysret_target();
+        let checks = to_64_bit && cpu.model.differences().checks_sysret_target;
         if checks && (target as i64) << 16 >> 16 != target as i64 {
             return Err(Stop::GENERAL_PROTECTION);
         }
@@ -93,7 +93,7 @@ pub(crate) fn system_enter(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(),
     if cpu.control.is_real() {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    if cpu.control.is_long_mode() && !cpu.model.has_long_sysenter() {
+    if cpu.control.is_long_mode() && !cpu.model.differences().has_long_sysenter {
         return Err(Stop::INVALID_OPCODE);
     }
     let selector = cpu.control.syscall.sysenter_cs as u16 & !3;
@@ -117,7 +117,7 @@ pub(crate) fn system_exit(
     _: &Op,
     to_64_bit: bool,
 ) -> Result<(), Stop> {
-    if cpu.control.is_long_mode() && !cpu.model.has_long_sysenter() {
+    if cpu.control.is_long_mode() && !cpu.model.differences().has_long_sysenter {
         return Err(Stop::INVALID_OPCODE);
     }
     let base = cpu.control.syscall.sysenter_cs as u16 & !3;

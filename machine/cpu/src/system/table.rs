@@ -15,21 +15,23 @@ pub struct Entry<T> {
 /// Rows in the order of their numbers. A vendor's table has what the common one has not.
 pub struct Tables<T: 'static> {
     pub all: &'static [Entry<T>],
-    pub amd: &'static [Entry<T>],
-    pub intel: &'static [Entry<T>],
+    /// By [`Dialect`], in its order.
+    ///
+    /// [`Dialect`]: crate::operation::Dialect
+    pub own: [&'static [Entry<T>]; 2],
 }
 
 impl<T> Tables<T> {
     /// The row of a number, if the part has it.
     pub fn find(&self, model: &CpuModel, number: u32) -> Option<&'static Entry<T>> {
-        let own = if model.is_amd() { self.amd } else { self.intel };
+        let own = self.own[model.dialect() as usize];
         let row = row(self.all, number).or_else(|| row(own, number))?;
         row.needs.is_none_or(|feature| model.has(feature)).then_some(row)
     }
 
     #[cfg(test)]
     pub fn check(&self) {
-        for own in [self.amd, self.intel] {
+        for own in self.own {
             let mut rows: Vec<_> = self.all.iter().chain(own).collect();
             for table in [self.all, own] {
                 assert!(table.is_sorted_by_key(|row| row.first));

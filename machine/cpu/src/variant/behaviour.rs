@@ -1,7 +1,9 @@
-//! How one model resolves what the manuals leave open, and where it departs from them.
+//! How one model resolves what the manuals leave open, and where it departs from them: a part for
+//! each vendor's virtualization, as the state of the processor has one.
 
-use crate::svm::SvmBehaviour;
-use crate::vmx::VmxBehaviour;
+use super::row::Variant;
+use crate::svm::{self, SvmBehaviour};
+use crate::vmx::{self, VmxBehaviour};
 use serde::{Deserialize, Serialize};
 
 /// How one model resolves what the manuals leave open, and where it departs from them.
@@ -11,6 +13,14 @@ pub struct Behaviour {
     pub svm: SvmBehaviour,
     /// Where VMX leaves something open.
     pub vmx: VmxBehaviour,
+}
+
+/// Numbers of vendors' errata that a model can have.
+pub const MODELLED_ERRATA: &[u32] = &[svm::AVIC_IPI_ERRATUM];
+
+/// All switches.
+pub fn variants() -> impl Iterator<Item = &'static Variant> {
+    svm::VARIANTS.iter().chain(vmx::VARIANTS)
 }
 
 impl Behaviour {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Windows;
+use iced_x86::DecoderOptions;
 use translate::{Block, State, Step, TRANSLATIONS, Translation, Wanted};
 
 const NOTHING: Translation =
@@ -107,7 +108,14 @@ fn block(bytes: &[u8], lengths: &[u8], offset: u16, first_call: u32) -> Code {
         .map(|(n, length)| Step { length: *length, end_time: n * COST, call: first_call + n - 1 })
         .collect();
     let second_page = None;
-    let block = Block { bytes, steps: &steps, offset, second_page, is_plain: true, is_amd: true };
+    let block = Block {
+        bytes,
+        steps: &steps,
+        offset,
+        second_page,
+        is_plain: true,
+        options: DecoderOptions::AMD,
+    };
     translate::translate(block).expect("a block")
 }
 
@@ -301,8 +309,14 @@ fn a_block_that_takes_longer_than_code_can_count_is_not_translated() {
     let is_made = |end_time| {
         let steps = [Step { length: 3, end_time, call: 0 }];
         let (bytes, second_page) = (&ADD.0[..3], None);
-        let block =
-            Block { bytes, steps: &steps, offset: 0, second_page, is_plain: true, is_amd: true };
+        let block = Block {
+            bytes,
+            steps: &steps,
+            offset: 0,
+            second_page,
+            is_plain: true,
+            options: DecoderOptions::AMD,
+        };
         translate::translate(block).is_some()
     };
     assert!(is_made(i32::MAX as u32) && !is_made(i32::MAX as u32 + 1));

@@ -4,7 +4,6 @@ use super::spin::Spin;
 use super::verification::Verification;
 use crate::engine::blocks::{Block, BlockIndex, Blocks};
 use crate::execute::binding::Bound;
-use crate::operation::Dialect;
 use bus::GuestMemory;
 use iced_x86::Mnemonic;
 use native::{Absence, Arena, Entry, Slot};
@@ -276,7 +275,7 @@ impl Native {
             offset: (offset & 0xFFF) as u16,
             second_page: block.second_page().map(|(page, _)| u64::from(page) << 12),
             is_plain: block.is_plain() || only_looks,
-            is_amd: blocks.dialect() == Dialect::Amd,
+            options: blocks.dialect().options(),
         })?;
         let Some((entry, first)) = self.arena.publish(&code) else {
             // There is no room left: all is translated again as it is needed.

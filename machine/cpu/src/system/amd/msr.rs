@@ -1,6 +1,8 @@
 //! Registers of AMD's parts. [APM2 "Model-Specific Registers"]
 
-use super::{LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, inert, kept, row};
+use crate::system::msr::{
+    LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, inert, kept, row, write_bank,
+};
 use crate::{Bus, Cpu, Stop};
 use arch::msr;
 
@@ -15,11 +17,7 @@ const HWCR_TSC_FREQUENCY: u64 = 1 << 24;
 pub const TABLE: &[Row] = {
     use Legal::{Any, Bits};
     &[
-        row(
-            (msr::MC0_CTL, LAST_BANK_REGISTER),
-            Read::Kept(bank_register),
-            Write::Done(super::write_bank),
-        ),
+        row((msr::MC0_CTL, LAST_BANK_REGISTER), Read::Kept(bank_register), Write::Done(write_bank)),
         inert(msr::PREFETCH_CONTROL, msr::PREFETCH_CONTROL),
         inert(msr::SCALABLE_MACHINE_CHECK, msr::SCALABLE_MACHINE_CHECK + 0x3FF),
         row(

@@ -1,11 +1,15 @@
 //! Leaves of AMD's parts. [APM3 "CPUID"]
 
-use super::{Leaf, Row, leaf, parted};
 use crate::model::CpuModel;
+use crate::system::cpuid::{Leaf, Row, leaf, only, parted};
+use arch::cpuid::Feature;
 
 const LAST: u32 = 0x8000_0021;
 /// Bits of leaf 1 EDX that leaf 8000_0001H has as well.
 const REPEATED: u32 = 0x0183_F3FF;
+
+/// Identifiers of address spaces.
+const ASIDS: u32 = 0x8000;
 
 /// In the order of numbers.
 pub const TABLE: &[Row] = &[
@@ -14,6 +18,10 @@ pub const TABLE: &[Row] = &[
     leaf(0x8000_0005, |model, _, _, _| model.first_level_caches()),
     leaf(0x8000_0006, |model, _, _, _| model.other_caches()),
     leaf(0x8000_0008, |model, _, _, features| model.width_and_threads_leaf(features)),
+    only(
+        Feature::Svm,
+        leaf(0x8000_000A, |_, _, _, features| Leaf { eax: 1, ebx: ASIDS, ..features }),
+    ),
     parted(0x8000_001D, |model, _, part, _| model.cache_leaf(part)),
     leaf(0x8000_001E, |model, _, _, _| model.extended_topology_leaf()),
 ];

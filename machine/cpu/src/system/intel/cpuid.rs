@@ -1,7 +1,7 @@
 //! Leaves of Intel's parts. [SDM2 "CPUID"]
 
-use super::{Leaf, Row, leaf, parted};
 use crate::model::CpuModel;
+use crate::system::cpuid::{Leaf, Row, leaf, parted, plain};
 
 const LAST: u32 = 0x8000_0008;
 /// Leaf 2: caches are described by leaf 4 alone.
@@ -12,7 +12,7 @@ pub const TABLE: &[Row] = &[
     leaf(2, |_, _, _, _| Leaf::new(SEE_LEAF_4, 0, 0, 0)),
     parted(4, |model, _, part, _| model.cache_leaf_with_cores(part)),
     leaf(0x8000_0000, |model, _, _, _| model.first_leaf(LAST)),
-    leaf(0x8000_0001, super::plain),
+    leaf(0x8000_0001, plain),
     leaf(0x8000_0006, |model, _, _, _| Leaf { ecx: model.other_caches().ecx, ..Leaf::default() }),
     leaf(0x8000_0008, |model, _, _, features| model.width_leaf(features)),
 ];

@@ -1,9 +1,10 @@
 //! Registers of Intel's parts. [SDM4 "Model-Specific Registers"]
 
-use super::{
-    LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, inert, kept, read_only, row,
-};
 use crate::state::msr::misc_enable;
+use crate::system::msr::{
+    LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, inert, kept, read_only, row,
+    write_bank,
+};
 use crate::{Bus, Cpu, Stop};
 use arch::msr::{self, PlatformInfo};
 
@@ -52,5 +53,5 @@ fn write_control_or_bank(
     if index.is_multiple_of(4) && !matches!(value, 0 | u64::MAX) {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    super::write_bank(cpu, bus, index, value)
+    write_bank(cpu, bus, index, value)
 }

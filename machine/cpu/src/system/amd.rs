@@ -1,0 +1,4 @@
+//! Registers and leaves that AMD's parts have of their own.
+
+pub mod cpuid;
+pub mod msr;
