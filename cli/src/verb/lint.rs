@@ -15,7 +15,7 @@ use rules::configuration::Kind;
 use rules::finding::{Answer, Severity};
 use rules::host::Kernel;
 use rules::inhibit::Vendor;
-use rules::lint::{Report, Target, fix, rule};
+use rules::lint::{Report, Target, fix, rules as catalogue};
 use rules::version::Version;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -295,7 +295,7 @@ fn mend(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<(Vec<Judged
 }
 
 fn explain(name: &str) -> anyhow::Result<ExitCode> {
-    match rule::find(name) {
+    match catalogue::find(name) {
         Some(rule) => {
             print(&folded(&rule.page()));
             Ok(ExitCode::SUCCESS)
@@ -308,7 +308,7 @@ fn explain(name: &str) -> anyhow::Result<ExitCode> {
 }
 
 fn list() -> String {
-    rule::all()
+    catalogue::all()
         .map(|rule| {
             let vendors = match rule.vendors {
                 [one] => one.name(),

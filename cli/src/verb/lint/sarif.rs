@@ -3,12 +3,12 @@
 
 use super::Judged;
 use rules::finding::{Answer, Position, Severity};
-use rules::lint::{Diagnostic, rule};
+use rules::lint::{Diagnostic, rules as catalogue};
 use rules::position::Lines;
 use serde_json::{Value, json};
 
 pub fn sarif(judged: &[Judged]) -> Value {
-    let rules: Vec<Value> = rule::all()
+    let rules: Vec<Value> = catalogue::all()
         .map(|rule| {
             json!({
                 "id": rule.id,
@@ -66,7 +66,7 @@ fn results(one: &Judged) -> Vec<Value> {
 }
 
 fn result(one: &Judged, diagnostic: &Diagnostic, lines: &Lines<'_>) -> Value {
-    let index = rule::all().position(|rule| rule == diagnostic.rule);
+    let index = catalogue::all().position(|rule| rule == diagnostic.rule);
     let artifact = json!({ "uri": uri(&one.input.name) });
     let is_open = diagnostic.answer == Answer::Unknown;
     let mut result = json!({

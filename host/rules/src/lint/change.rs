@@ -6,6 +6,17 @@ use crate::finding::{Fix, Needs, Position};
 use crate::vm::{Manager, VmConfiguration, Vmm};
 use serde::Serialize;
 
+/// Replaces `start..end` (bytes) of the input.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+pub struct Edit {
+    /// First byte that goes.
+    pub start: usize,
+    /// One past the last byte that goes.
+    pub end: usize,
+    /// What comes instead; empty to delete.
+    pub replacement: String,
+}
+
 /// A change that mends a violation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -7,9 +7,10 @@ mod option;
 mod proxmox;
 mod readconfig;
 
-use super::change::Change;
-use super::{Edit, Report, Target, lint};
-use crate::configuration::{self, Contents, Hints, InputError, Kind};
+use super::change::{Change, Edit};
+use super::diagnostic::{Remedy, Report, Target};
+use super::judge::lint;
+use crate::configuration::{self, Hints, InputError, Kind};
 use crate::finding::{Answer, Severity};
 use crate::position::Lines;
 use crate::vm::VmConfiguration;
@@ -19,6 +20,7 @@ const MAX_ROUNDS: usize = 8;
 
 /// One input, read once for all changes of all its machines.
 pub struct Editor<'t, 'l> {
+    kind: Kind,
     lines: &'l Lines<'t>,
     syntax: Syntax<'t>,
 }
@@ -48,7 +50,7 @@ impl<'t, 'l> Editor<'t, 'l> {
             Kind::ProcessCommandLine | Kind::LibvirtLog | Kind::Firecracker => None,
             Kind::Modprobe | Kind::KernelCommandLine => None,
         };
-        Self { lines, syntax: syntax.unwrap_or(Syntax::Fixed) }
+        Self { kind, lines, syntax: syntax.unwrap_or(Syntax::Fixed) }
     }
 
     /// Edits that make a change in a machine's text; `None` where this input cannot take it.
@@ -62,21 +64,21 @@ impl<'t, 'l> Editor<'t, 'l> {
             Syntax::Fixed => None,
         }
     }
-}
 
-/// Edits that make a change in a host's parameters.
-pub fn option_edits(contents: &Contents, lines: &Lines<'_>, change: &Change) -> Vec<Edit> {
-    let edits = option::edits(contents.kind, lines, change).unwrap_or_default();
-    let is_shell = contents.kind == Kind::KernelCommandLine && lines.text().contains("GRUB_");
-    if is_shell {
-        let all: Vec<&Edit> = edits.iter().collect();
-        let changed = applied(lines.text(), &all);
-        // A word that is pieced together, or that no shell would read so afterwards.
-        if !crate::configuration::settings::differ_in_one_word(lines.text(), &changed) {
-            return Vec::new();
+    /// Edits that make a change in a host's parameters.
+    pub fn option_edits(&self, change: &Change) -> Vec<Edit> {
+        let text = self.lines.text();
+        let edits = option::edits(self.kind, self.lines, change).unwrap_or_default();
+        let is_shell = self.kind == Kind::KernelCommandLine && text.contains("GRUB_");
+        if is_shell {
+            let all: Vec<&Edit> = edits.iter().collect();
+            // A word that is pieced together, or that no shell would read so afterwards.
+            if !configuration::settings::differ_in_one_word(text, &applied(text, &all)) {
+                return Vec::new();
+            }
         }
+        edits
     }
-    edits
 }
 
 /// Replaces one range.
@@ -154,7 +156,7 @@ fn apply(text: &str, report: &Report) -> (String, usize) {
     };
     // A split irqchip takes the in-kernel PIT with it: what to do about the PIT shows afterwards.
     let splits = remedies().any(|remedy| remedy.change == Change::SplitIrqchip);
-    let is_early = |remedy: &&super::Remedy| !splits || remedy.change != Change::DiscardPitTicks;
+    let is_early = |remedy: &&Remedy| !splits || remedy.change != Change::DiscardPitTicks;
     let with_edits = remedies().filter(is_early).map(|remedy| &remedy.edits);
     for group in with_edits {
         if group.iter().all(|edit| edits.contains(&edit)) {

@@ -1,12 +1,12 @@
 //! What a rule is, and its page: the one text behind `--explain`, the documentation and SARIF.
 
-use super::{Options, Outcome, Subject, boot, hyperv, interrupt_controller, machine, module};
+use super::outcome::Outcome;
+use super::subject::{Options, Subject};
 use crate::finding::Severity;
 use crate::host::{Kernel, KernelFeature};
 use crate::inhibit::Vendor;
 use crate::version::Version;
 use std::fmt::Write;
-use std::sync::LazyLock;
 
 /// Versions a rule is about: from one, and before another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -170,28 +170,6 @@ impl std::fmt::Debug for Rule {
 pub(super) const BOTH: &[Vendor] = &[Vendor::Amd, Vendor::Intel];
 pub(super) const AMD: &[Vendor] = &[Vendor::Amd];
 pub(super) const INTEL: &[Vendor] = &[Vendor::Intel];
-
-/// All rules by identifier.
-pub fn all() -> impl ExactSizeIterator<Item = &'static Rule> {
-    static ALL: LazyLock<Vec<&Rule>> = LazyLock::new(|| {
-        let groups = [
-            interrupt_controller::RULES,
-            hyperv::RULES,
-            machine::RULES,
-            module::RULES,
-            boot::RULES,
-        ];
-        let mut all: Vec<&Rule> = groups.into_iter().flatten().collect();
-        all.sort_by_key(|rule| rule.id);
-        all
-    });
-    ALL.iter().copied()
-}
-
-/// The rule of an identifier or name, whatever its case.
-pub fn find(name: &str) -> Option<&'static Rule> {
-    all().find(|rule| rule.id.eq_ignore_ascii_case(name) || rule.name.eq_ignore_ascii_case(name))
-}
 
 impl Rule {
     /// The target's vendors the rule is about.

@@ -1,8 +1,12 @@
 //! Every rule against its own examples, and fixes against what they promise.
 
-use super::*;
+use super::fix::fixed;
+use super::{Report, Target, lint, rules};
 use crate::configuration::{self, Hints, Kind};
-use fix::fixed;
+use crate::finding::{Answer, Finding, Severity};
+use crate::host::Kernel;
+use crate::inhibit::{Reason, Vendor};
+use crate::version::Version;
 
 fn target(kernel: &str, qemu: &str) -> Target {
     Target { kernel: Kernel::parse(kernel, None), qemu: Version::parse(qemu), ..Target::default() }
@@ -25,7 +29,7 @@ fn ids(report: &Report, answer: Answer) -> Vec<&'static str> {
 
 #[test]
 fn every_rule_is_violated_kept_and_left_open_by_its_examples() {
-    for rule in rule::all() {
+    for rule in rules::all() {
         let target = target(rule.example_kernel, rule.example_qemu);
         let bad = judge(rule.bad, &target);
         assert!(ids(&bad, Answer::No).contains(&rule.id), "{} bad: {:?}", rule.id, bad.diagnostics);
@@ -50,20 +54,20 @@ fn every_rule_is_violated_kept_and_left_open_by_its_examples() {
 #[test]
 fn every_rule_says_what_it_is() {
     let mut seen = std::collections::BTreeSet::new();
-    for rule in rule::all() {
+    for rule in rules::all() {
         assert!(rule.id.len() == 5 && rule.id.starts_with("AV"), "{}", rule.id);
         assert!(seen.insert(rule.id) && seen.insert(rule.name), "{} twice", rule.id);
         assert!(!rule.sources.is_empty(), "{} has no source", rule.id);
         assert!(!rule.summary.ends_with('.'), "{}", rule.id);
-        assert_eq!(rule::find(rule.name), Some(rule));
-        assert_eq!(rule::find(&rule.id.to_lowercase()), Some(rule));
+        assert_eq!(rules::find(rule.name), Some(rule));
+        assert_eq!(rules::find(&rule.id.to_lowercase()), Some(rule));
     }
-    assert_eq!(rule::find("AV999"), None);
+    assert_eq!(rules::find("AV999"), None);
 }
 
 #[test]
 fn a_fix_mends_every_fixable_rule_and_only_those() {
-    for rule in rule::all() {
+    for rule in rules::all() {
         let target = target(rule.example_kernel, rule.example_qemu);
         let mended = fixed("test", rule.bad, None, &target).unwrap();
         let left = mended.report.diagnostics.iter().any(|d| d.rule.id == rule.id);
@@ -76,7 +80,7 @@ fn a_fix_mends_every_fixable_rule_and_only_those() {
 
 #[test]
 fn a_lasting_predicted_inhibit_is_never_without_an_error() {
-    for rule in rule::all() {
+    for rule in rules::all() {
         let target = target(rule.example_kernel, rule.example_qemu);
         for text in [rule.bad, rule.good, rule.unknown] {
             let hints = Hints { qemu: target.qemu };
@@ -287,7 +291,7 @@ fn every_rule_stands_on_the_page_of_rules() {
     let mut page = "# Rules of `avicenna lint`\n\nWhat `avicenna lint --explain RULE` prints, for all of them.\n\n\
                     | Rule | Severity | Vendors | |\n|---|---|---|---|\n"
         .to_owned();
-    for rule in rule::all() {
+    for rule in rules::all() {
         let vendors: Vec<_> = rule.vendors.iter().map(|vendor| vendor.name()).collect();
         let (id, name) = (rule.id, rule.name);
         let vendors = vendors.join(", ");
@@ -297,7 +301,7 @@ fn every_rule_stands_on_the_page_of_rules() {
             rule.severity, rule.summary
         ));
     }
-    for rule in rule::all() {
+    for rule in rules::all() {
         page.push('\n');
         let mut is_code = false;
         for line in rule.page().lines() {

@@ -1,0 +1,72 @@
+//! What several rules about parameters of modules say alike.
+
+use crate::configuration::{Kind, ModuleOption};
+use crate::feature::vendor_of_module;
+use crate::inhibit::Vendor;
+use crate::lint::change::Change;
+use crate::lint::outcome::Outcome;
+use crate::lint::subject::Options;
+
+/// The kernel's reading of a switch; a name alone is a yes.
+pub fn switch(option: &ModuleOption) -> Option<bool> {
+    match option.value.as_deref() {
+        None => Some(true),
+        Some("1" | "y" | "Y" | "t" | "T" | "on" | "ON" | "On") => Some(true),
+        Some("0" | "n" | "N" | "f" | "F" | "off" | "OFF" | "Off") => Some(false),
+        Some(_) => None,
+    }
+}
+
+pub fn is_open(option: &ModuleOption) -> bool {
+    let has_variable = |text: &str| text.contains(['$', '`']);
+    has_variable(&option.name) || option.value.as_deref().is_some_and(has_variable)
+}
+
+/// Says that variables may hold what the rule looks for, if there are any.
+pub fn open_words(options: &Options<'_>, outcome: &mut Outcome) {
+    if !outcome.found.is_empty() {
+        return;
+    }
+    if let Some(open) = options.given.iter().find(|option| is_open(option)) {
+        let text = open.value.as_deref().filter(|value| value.contains('$')).unwrap_or(&open.name);
+        outcome.undecided(Some(open.at), format!("{text} is not known here"));
+    }
+}
+
+/// Reports every option that fits, and open words if none does.
+pub fn each(
+    options: &Options<'_>,
+    outcome: &mut Outcome,
+    violated: impl Fn(&ModuleOption, &mut Outcome),
+) {
+    for option in options.given.iter().filter(|option| !is_open(option)) {
+        // A rule for one vendor has nothing to say about the other's module.
+        let concerns =
+            vendor_of_module(&option.module).is_none_or(|vendor| options.vendors.contains(&vendor));
+        if concerns && option.module.starts_with("kvm") {
+            violated(option, outcome);
+        }
+    }
+    open_words(options, outcome);
+}
+
+fn full_name(option: &ModuleOption, kind: Kind) -> String {
+    if kind == Kind::Modprobe {
+        option.name.clone()
+    } else {
+        format!("{}.{}", option.module, option.name)
+    }
+}
+
+pub fn set(option: &ModuleOption, kind: Kind, value: &'static str) -> Change {
+    let name = full_name(option, kind);
+    Change::SetOption { at: option.at, value_at: option.value_at, name, value }
+}
+
+pub fn remove(option: &ModuleOption, kind: Kind) -> Change {
+    Change::RemoveOption { at: option.at, name: full_name(option, kind) }
+}
+
+pub fn concerned(option: &ModuleOption) -> Vec<Vendor> {
+    vendor_of_module(&option.module).into_iter().collect()
+}
