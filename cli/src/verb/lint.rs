@@ -217,7 +217,7 @@ fn judge(input: Input, arguments: &Arguments) -> Judged {
             .map(|contents| Judgement {
                 kind: contents.kind,
                 machines: contents.vms.len(),
-                report: rules::lint::lint(&contents, text, &target, &input.name),
+                report: rules::lint::lint(&contents, &target, &input.name),
             }),
     };
     Judged { input, target, outcome }

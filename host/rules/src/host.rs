@@ -16,7 +16,8 @@ pub use iommu::{AmdFeatures, Iommu, IommuKind};
 pub use kernel::{Kernel, KernelFeature};
 pub use table::{Dmar, Ivhd, Ivrs, Madt};
 
-use crate::configuration::{InputError, ModuleOption, module_options};
+use crate::configuration::dialect::module_options;
+use crate::configuration::{InputError, ModuleOption};
 use crate::feature::{AMD_MODULE, INTEL_MODULE};
 use crate::finding::Evidence;
 use crate::position::Lines;

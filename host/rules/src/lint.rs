@@ -5,7 +5,6 @@
 //! rule, its place and, where one exists, the change that mends it. [`fix::fixed`] applies the
 //! changes to the text. A rule that cannot be decided says so.
 
-pub mod change;
 mod decision;
 mod diagnostic;
 pub mod fix;
@@ -18,6 +17,6 @@ mod suppression;
 #[cfg(test)]
 mod tests;
 
-pub use change::Edit;
+pub use crate::configuration::edit::Edit;
 pub use diagnostic::{Diagnostic, Remedy, Report, Target};
 pub use judge::{MAX_DIAGNOSTICS, lint};

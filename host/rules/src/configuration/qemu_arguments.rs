@@ -4,8 +4,6 @@
 //! Sources: `qemu-options.hx` and `system/vl.c` of QEMU 7.2 to 10.2, and options removed before.
 //! Left out: options without influence on interrupts.
 
-use super::Hints;
-use super::other_vmm;
 use super::pairs::{Pair, pairs};
 use super::qemu::{Global, Object, Property, QemuSettings, placed, truth};
 use super::qemu_machine::Topology;
@@ -13,7 +11,7 @@ use super::qemu_program::{only_informs, starts_machine};
 use super::shell::{Command, Word};
 use crate::finding::Position;
 use crate::position::Lines;
-use crate::vm::{Unresolved, VmConfiguration};
+use crate::vm::Unresolved;
 use std::ops::Range;
 
 /// Options of QEMU that take no value.
@@ -93,12 +91,8 @@ pub struct Invocation<'t> {
     pub span: Range<usize>,
 }
 
-/// The QEMU command lines among shell commands.
-pub fn invocations<'t>(commands: &[Command<'t>]) -> Vec<Invocation<'t>> {
-    commands.iter().filter_map(invocation).collect()
-}
-
-fn invocation<'t>(command: &Command<'t>) -> Option<Invocation<'t>> {
+/// The QEMU command line of a shell command, if it is one.
+pub fn invocation<'t>(command: &Command<'t>) -> Option<Invocation<'t>> {
     let program = (0..command.words.len()).find(|&index| starts_machine(&command.words, index));
     let (program, rest) = match program {
         Some(index) => (command.words.get(index), index + 1),
@@ -199,26 +193,6 @@ fn looks_like_qemu(words: &[Word<'_>]) -> bool {
         ["machine", "M", "accel", "enable-kvm", "cpu", "smp", "nodefaults", "device"];
     words.iter().filter(|word| known_option(word).is_some_and(|n| TELLING.contains(&n))).count()
         >= 1
-}
-
-/// All machines of shell commands, QEMU's and others'.
-pub fn machines(
-    commands: &[Command<'_>],
-    file: &str,
-    lines: &Lines<'_>,
-    hints: &Hints,
-) -> Vec<VmConfiguration> {
-    let mut found = Vec::new();
-    for command in commands {
-        if let Some(invocation) = invocation(command) {
-            let settings = settings(&invocation, lines);
-            let span = lines.position(invocation.span.start, invocation.span.end);
-            found.push(settings.resolve(file, span, hints.qemu));
-        } else if let Some(vm) = other_vmm::machine(command, file, lines) {
-            found.push(vm);
-        }
-    }
-    found
 }
 
 /// What one command line tells QEMU.

@@ -15,7 +15,7 @@ pub mod settings;
 
 pub use flow::run;
 
-use super::InputError;
+use super::input::InputError;
 use crate::position::Lines;
 use lexer::{Lexer, Token};
 use std::borrow::Cow;

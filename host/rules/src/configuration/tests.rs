@@ -1,8 +1,12 @@
 //! Readers against inputs as people and tools write them.
 
-use super::*;
+use super::dialect::module_options;
+use super::{Hints, Kind, ModuleOption, detect, read};
+use crate::finding::Position;
+use crate::version::Version;
 use crate::vm::{
-    Accelerator, Confidential, Exposure, Guest, Irqchip, MachineFamily, Manager, Pit, Vmm,
+    Accelerator, Confidential, Exposure, Guest, Irqchip, MachineFamily, Manager, Pit,
+    VmConfiguration, Vmm,
 };
 
 fn read_one(text: &str) -> (Kind, VmConfiguration) {
@@ -383,7 +387,8 @@ fn xml_of_several_documents_gives_each_domain_with_its_place() {
     let contents = read("x.xml", &many, None, &Hints::default()).unwrap();
     assert_eq!(contents.vms.len(), 3_002);
     assert_eq!(contents.vms[3_001].name.as_deref(), Some("last"));
-    let error = read("x.xml", &format!("{}<domain", domain("a")), None, &Hints::default());
+    let cut = format!("{}<domain", domain("a"));
+    let error = read("x.xml", &cut, None, &Hints::default());
     assert_eq!(error.unwrap_err().position.map(|at| at.line), Some(4));
 }
 
@@ -438,11 +443,7 @@ fn module_options_carry_their_places() {
         ),
     ] {
         let contents = read("test", text, None, &Hints::default()).unwrap();
-        let read: Vec<_> = contents
-            .options
-            .iter()
-            .map(|option| serde_json::to_value(option).unwrap().as_str().unwrap().to_owned())
-            .collect();
+        let read: Vec<_> = contents.options.iter().map(written).collect();
         assert_eq!(read, expected, "{text}");
         for option in &contents.options {
             let value = option.value.clone().unwrap_or_default();
@@ -473,7 +474,7 @@ fn module_options_are_read_as_modprobe_reads_them() {
     let given = |text: &str| -> Vec<String> {
         let lines = crate::position::Lines::new(text);
         let options = module_options::modprobe(&lines).unwrap();
-        let show = |option: &module_options::ModuleOption| {
+        let show = |option: &ModuleOption| {
             format!("{}.{}={}", option.module, option.name, option.value.as_deref().unwrap_or("1"))
         };
         options.iter().map(show).collect()
@@ -546,4 +547,12 @@ fn firecracker_configuration_is_a_machine_with_a_reinjecting_pit() {
     assert_eq!((vm.vcpus.value, vm.guest.value), (4, Guest::Linux));
     assert_eq!(vm.vcpus.position().unwrap().line, 4);
     assert!(read("test", "{\"boot-source\": {}, \"drives\": [", None, &Hints::default()).is_err());
+}
+
+/// As a kernel command line has it.
+fn written(option: &ModuleOption) -> String {
+    let value = option.value.as_deref().map_or(String::new(), |value| format!("={value}"));
+    let module =
+        if option.module.is_empty() { String::new() } else { format!("{}.", option.module) };
+    format!("{module}{}{value}", option.name)
 }

@@ -1,6 +1,6 @@
 //! YAML as a tree whose scalars and mappings know their place. Aliases are not followed.
 
-use super::InputError;
+use super::input::InputError;
 use crate::finding::Position;
 use crate::position::Lines;
 use saphyr_parser::{Event, Parser, Span};

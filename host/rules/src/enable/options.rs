@@ -4,7 +4,7 @@
 use super::boot::{Arguments, Loader};
 use super::{Action, Drafting, Expected, OPTIONS_FILE, Step};
 use crate::capability::Row;
-use crate::configuration::module_options;
+use crate::configuration::dialect::module_options;
 use crate::feature::{COMMON_MODULE, Feature, Parameter};
 use crate::finding::Needs;
 use crate::host::{ConfigurationFile, boolean};

@@ -1,16 +1,16 @@
 //! What is asked of an input, and what is answered.
 
-use super::change::{Change, Edit};
 use super::rule::Rule;
 use crate::configuration::ModuleOption;
+use crate::configuration::change::Change;
+use crate::configuration::edit::Edit;
 use crate::finding::{Answer, Evidence, Finding, Fix, Position, Severity};
 use crate::host::Kernel;
 use crate::inhibit::{Reason, Vendor};
 use crate::version::Version;
-use serde::Serialize;
 
 /// What the configuration is to run on.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
     /// Both, unless one was chosen.
     pub vendors: Vec<Vendor>,

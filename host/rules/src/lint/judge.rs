@@ -1,16 +1,15 @@
 //! Asks the rules: one loop over all of them for each machine, and for a host's parameters.
 
-use super::change::Change;
 use super::diagnostic::{Diagnostic, Remedy, Report, Target};
 use super::outcome::Outcome;
 use super::rule::Check;
 use super::subject::{Options, Subject};
-use super::{fix, rules, suppression};
-use crate::configuration::Contents;
+use super::{rules, suppression};
+use crate::configuration::change::Change;
+use crate::configuration::{Contents, ModuleOption};
 use crate::finding::Position;
 use crate::host::Kernel;
 use crate::inhibit::Vendor;
-use crate::position::Lines;
 use crate::version::Version;
 use crate::vm::VmConfiguration;
 
@@ -18,13 +17,11 @@ use crate::vm::VmConfiguration;
 pub const MAX_DIAGNOSTICS: usize = 100_000;
 
 /// Judges what an input holds.
-pub fn lint(contents: &Contents, text: &str, target: &Target, file: &str) -> Report {
-    let lines = Lines::new(text);
-    let editor = fix::Editor::new(contents.kind, &lines);
-    let silenced = suppression::Suppressions::read(text, contents.kind);
+pub fn lint(contents: &Contents<'_>, target: &Target, file: &str) -> Report {
+    let silenced = suppression::Suppressions::read(contents.lines.text(), contents.kind);
     let mut report = Report::default();
-    for case in Case::all(contents, &lines, target, file) {
-        for diagnostic in case.diagnostics(target, &editor) {
+    for case in Case::all(contents, target, file) {
+        for diagnostic in case.diagnostics(target) {
             let line = diagnostic.position.line;
             if silenced.silence(diagnostic.rule.id, line, case.first_line()) {
                 report.suppressed += 1;
@@ -42,6 +39,7 @@ pub fn lint(contents: &Contents, text: &str, target: &Target, file: &str) -> Rep
 
 /// One thing that is judged.
 struct Case<'a> {
+    contents: &'a Contents<'a>,
     file: &'a str,
     kernel: Option<&'a Kernel>,
     qemu: Option<Version>,
@@ -52,32 +50,30 @@ struct Case<'a> {
 
 #[derive(Clone, Copy)]
 enum What<'a> {
-    Machine(&'a VmConfiguration),
+    /// With its number in the input.
+    Machine(usize, &'a VmConfiguration),
     /// A host's parameters, with what its other files give.
-    Parameters(&'a Contents, &'a Target),
+    Parameters(&'a [ModuleOption]),
 }
 
 impl<'a> Case<'a> {
     /// Every machine of an input, or its parameters.
-    fn all(
-        contents: &'a Contents,
-        lines: &Lines<'_>,
-        target: &'a Target,
-        file: &'a str,
-    ) -> Vec<Self> {
-        let machines = contents.vms.iter().map(|vm| Self {
+    fn all(contents: &'a Contents<'_>, target: &'a Target, file: &'a str) -> Vec<Self> {
+        let machines = contents.vms.iter().enumerate().map(|(index, vm)| Self {
+            contents,
             file: &vm.file,
             kernel: target.kernel.as_ref().or(vm.kernel.as_ref()),
             qemu: target.qemu.or(vm.vmm_version),
             head: vm.head(),
-            what: What::Machine(vm),
+            what: What::Machine(index, vm),
         });
         let parameters = contents.kind.is_of_host().then(|| Self {
+            contents,
             file,
             kernel: target.kernel.as_ref(),
             qemu: target.qemu,
-            head: lines.position(0, 0),
-            what: What::Parameters(contents, target),
+            head: contents.lines.position(0, 0),
+            what: What::Parameters(&target.elsewhere),
         });
         machines.chain(parameters).collect()
     }
@@ -85,19 +81,19 @@ impl<'a> Case<'a> {
     /// Where a machine starts.
     fn first_line(&self) -> Option<u32> {
         match self.what {
-            What::Machine(vm) => Some(vm.span.line),
+            What::Machine(_, vm) => Some(vm.span.line),
             What::Parameters(..) => None,
         }
     }
 
     fn name(&self) -> Option<&'a String> {
         match self.what {
-            What::Machine(vm) => vm.name.as_ref(),
+            What::Machine(_, vm) => vm.name.as_ref(),
             What::Parameters(..) => None,
         }
     }
 
-    fn diagnostics(&self, target: &Target, editor: &fix::Editor<'_, '_>) -> Vec<Diagnostic> {
+    fn diagnostics(&self, target: &Target) -> Vec<Diagnostic> {
         let mut found = Vec::new();
         for rule in rules::all() {
             let vendors = rule.vendors_of(&target.vendors);
@@ -118,7 +114,7 @@ impl<'a> Case<'a> {
                 message: one.message,
                 vendors: if one.vendors.is_empty() { vendors.clone() } else { one.vendors },
                 inhibit: one.inhibit,
-                remedy: one.change.and_then(|change| self.remedy(change, editor)),
+                remedy: one.change.and_then(|change| self.remedy(change)),
             }));
         }
         found
@@ -128,25 +124,29 @@ impl<'a> Case<'a> {
     fn ask(&self, check: Check, vendors: &[Vendor], outcome: &mut Outcome) {
         let (kernel, qemu) = (self.kernel, self.qemu);
         match (check, self.what) {
-            (Check::Machine(check), What::Machine(vm)) => {
+            (Check::Machine(check), What::Machine(_, vm)) => {
                 check(&Subject { vm, kernel, qemu, vendors }, outcome);
             }
-            (Check::Options(check), What::Parameters(contents, target)) => {
-                let (given, elsewhere) = (&contents.options, &target.elsewhere);
-                let kind = contents.kind;
+            (Check::Options(check), What::Parameters(elsewhere)) => {
+                let (kind, given) = (self.contents.kind, &self.contents.options);
                 check(&Options { kind, given, kernel, vendors, elsewhere }, outcome);
             }
-            (Check::Machine(_), What::Parameters(..)) | (Check::Options(_), What::Machine(_)) => {}
+            (Check::Machine(_), What::Parameters(..)) | (Check::Options(_), What::Machine(..)) => {}
         }
     }
 
-    fn remedy(&self, change: Change, editor: &fix::Editor<'_, '_>) -> Option<Remedy> {
-        let (fix, edits) = match self.what {
-            What::Machine(vm) => {
-                (change.advice(vm)?, editor.edits(vm, &change).unwrap_or_default())
+    /// A change as a line of advice and as edits; `None` where nothing there does it.
+    fn remedy(&self, change: Change) -> Option<Remedy> {
+        let (fix, edits) = match (self.what, &change) {
+            (What::Machine(index, vm), Change::Machine(change)) => {
+                (change.advice(vm)?, self.contents.machine_edits(index, change))
             }
-            What::Parameters(contents, _) => {
-                (change.option_advice(contents.kind)?, editor.option_edits(&change))
+            (What::Parameters(_), Change::Parameter(change)) => {
+                (change.advice(self.contents.kind), self.contents.parameter_edits(change))
+            }
+            (What::Machine(..), Change::Parameter(_))
+            | (What::Parameters(_), Change::Machine(_)) => {
+                return None;
             }
         };
         Some(Remedy { fix, change, edits })

@@ -1,6 +1,6 @@
 //! What a rule says.
 
-use super::change::Change;
+use crate::configuration::change::Change;
 use crate::finding::{Answer, Position, Severity};
 use crate::host::Kernel;
 use crate::inhibit::{Reason, Vendor};
@@ -84,8 +84,8 @@ impl Outcome {
 }
 
 impl Found {
-    pub fn mended_by(&mut self, change: Change) -> &mut Self {
-        self.change = Some(change);
+    pub fn mended_by(&mut self, change: impl Into<Change>) -> &mut Self {
+        self.change = Some(change.into());
         self
     }
 

@@ -16,7 +16,7 @@ fn judge(text: &str, target: &Target) -> Report {
     let hints = Hints { qemu: target.qemu };
     let contents =
         configuration::read("test", text, None, &hints).unwrap_or_else(|e| panic!("{text}: {e}"));
-    lint(&contents, text, target, "test")
+    lint(&contents, target, "test")
 }
 
 fn ids(report: &Report, answer: Answer) -> Vec<&'static str> {
@@ -85,7 +85,7 @@ fn a_lasting_predicted_inhibit_is_never_without_an_error() {
         for text in [rule.bad, rule.good, rule.unknown] {
             let hints = Hints { qemu: target.qemu };
             let contents = configuration::read("test", text, None, &hints).unwrap();
-            let report = lint(&contents, text, &target, "test");
+            let report = lint(&contents, &target, "test");
             for vm in &contents.vms {
                 for vendor in [Vendor::Amd, Vendor::Intel] {
                     let predicted =

@@ -4,7 +4,7 @@
 //! "Hypervisor features"). Proxmox: qm.conf(5). KubeVirt: API reference v1. Firecracker, crosvm and
 //! cloud-hypervisor: their own options, where they have one.
 
-use crate::configuration::proxmox::entries;
+use crate::configuration::dialect::proxmox::entries;
 use crate::finding::{Fix, Needs};
 use crate::host::{ConfigurationFile, RunningVm};
 use crate::inhibit::Reason;

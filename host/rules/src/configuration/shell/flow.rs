@@ -7,7 +7,7 @@
 use super::lexer::Lexer;
 use super::script::{Item, Link, List, Node, Simple, parse, parse_exact};
 use super::{Command, Word, expand};
-use crate::configuration::InputError;
+use crate::configuration::input::InputError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 

@@ -1,7 +1,7 @@
 //! Shell text as words and operators.
 
 use super::{Expansion, MAX_WORDS, Word, exact};
-use crate::configuration::InputError;
+use crate::configuration::input::InputError;
 use crate::position::Lines;
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Kernel command lines as files hold them: as they are, and in boot loader entries.
 
 use super::Arguments;
-use crate::configuration::module_options::words;
+use crate::configuration::dialect::module_options::words;
 use std::ops::Range;
 
 /// A command line with the arguments added and removed; `None` if nothing changes. Words are those

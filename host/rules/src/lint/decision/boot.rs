@@ -1,9 +1,9 @@
 //! What several rules about the kernel's own parameters say alike.
 
 use crate::boot_word::{BootWord, Takes, WORDS};
+use crate::configuration::change::ParameterChange;
 use crate::configuration::{Kind, ModuleOption};
 use crate::finding::Position;
-use crate::lint::change::Change;
 use crate::lint::decision::module::open_words;
 use crate::lint::outcome::Outcome;
 use crate::lint::subject::Options;
@@ -29,14 +29,14 @@ pub fn each(
 }
 
 /// Takes one value out of a comma-separated list, or the whole parameter when it was the only one.
-pub fn without(option: &ModuleOption, values: &[&str], unwanted: &[&str]) -> Change {
+pub fn without(option: &ModuleOption, values: &[&str], unwanted: &[&str]) -> ParameterChange {
     let rest = values.iter().filter(|value| !unwanted.contains(value)).count();
     if rest > 0 {
         // The list is rewritten in place by the edits; the name says which.
         let name = format!("{}={}", option.name, unwanted.join(","));
-        return Change::RemoveOption { at: value_place(option, values, unwanted), name };
+        return ParameterChange::Remove { at: value_place(option, values, unwanted), name };
     }
-    Change::RemoveOption { at: option.at, name: option.at_name() }
+    ParameterChange::Remove { at: option.at, name: option.at_name() }
 }
 
 /// Place of the first unwanted value together with one of its commas.

@@ -1,9 +1,9 @@
 //! What several rules about parameters of modules say alike.
 
+use crate::configuration::change::ParameterChange;
 use crate::configuration::{Kind, ModuleOption};
 use crate::feature::vendor_of_module;
 use crate::inhibit::Vendor;
-use crate::lint::change::Change;
 use crate::lint::outcome::Outcome;
 use crate::lint::subject::Options;
 
@@ -58,13 +58,13 @@ fn full_name(option: &ModuleOption, kind: Kind) -> String {
     }
 }
 
-pub fn set(option: &ModuleOption, kind: Kind, value: &'static str) -> Change {
+pub fn set(option: &ModuleOption, kind: Kind, value: &'static str) -> ParameterChange {
     let name = full_name(option, kind);
-    Change::SetOption { at: option.at, value_at: option.value_at, name, value }
+    ParameterChange::Set { at: option.at, value_at: option.value_at, name, value }
 }
 
-pub fn remove(option: &ModuleOption, kind: Kind) -> Change {
-    Change::RemoveOption { at: option.at, name: full_name(option, kind) }
+pub fn remove(option: &ModuleOption, kind: Kind) -> ParameterChange {
+    ParameterChange::Remove { at: option.at, name: full_name(option, kind) }
 }
 
 pub fn concerned(option: &ModuleOption) -> Vec<Vendor> {

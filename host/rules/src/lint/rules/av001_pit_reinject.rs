@@ -1,9 +1,9 @@
 //! KVM's in-kernel PIT does not reinject missed ticks.
 
+use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
 use crate::host::KernelFeature;
 use crate::inhibit::Reason;
-use crate::lint::change::Change;
 use crate::lint::decision::machine::unknown;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{AMD, Check, Kernels, Rule, Versions};
@@ -77,7 +77,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
             };
             outcome
                 .violated(pit.position(), message)
-                .mended_by(Change::DiscardPitTicks)
+                .mended_by(MachineChange::DiscardPitTicks)
                 .inhibiting(Reason::PitReinject);
         } else {
             outcome

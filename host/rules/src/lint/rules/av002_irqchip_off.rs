@@ -1,8 +1,8 @@
 //! The local APICs are in the kernel.
 
+use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
 use crate::inhibit::Reason;
-use crate::lint::change::Change;
 use crate::lint::decision::machine::unknown;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
@@ -47,7 +47,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
         let message = "the local APICs are emulated by QEMU: neither AVIC nor APICv can act";
         let found = outcome.violated(at, message).inhibiting(Reason::Absent);
         if vm.irqchip.is_written() {
-            found.mended_by(Change::SplitIrqchip);
+            found.mended_by(MachineChange::SplitIrqchip);
         }
     } else {
         outcome

@@ -1,9 +1,9 @@
 //! Hyper-V's synthetic interrupts leave AVIC and APICv on.
 
+use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
 use crate::host::KernelFeature;
 use crate::inhibit::{Certainty, Reason};
-use crate::lint::change::Change;
 use crate::lint::decision::machine::unknown;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
@@ -56,7 +56,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
         };
         outcome
             .violated(one.position, message)
-            .mended_by(Change::HyperV("avic", true))
+            .mended_by(MachineChange::HyperV("avic", true))
             .inhibiting(Reason::Hyperv);
     } else {
         let message = if subject.vm.is_kvm() {

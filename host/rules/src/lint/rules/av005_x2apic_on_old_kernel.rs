@@ -1,9 +1,9 @@
 //! A kernel that knows no x2AVIC offers no x2APIC.
 
+use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
 use crate::host::KernelFeature;
 use crate::inhibit::Reason;
-use crate::lint::change::Change;
 use crate::lint::decision::machine::accelerator_is_open;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{AMD, Check, Kernels, Rule, Versions};
@@ -43,7 +43,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
                 one.position,
                 "x2APIC is offered to the guest, and AVIC of this kernel knows xAPIC only",
             )
-            .mended_by(Change::CpuFeature("x2apic", false))
+            .mended_by(MachineChange::CpuFeature("x2apic", false))
             .inhibiting(Reason::X2apic);
     } else if !accelerator_is_open(subject, outcome, one.position) {
         outcome.undecided(one.position, one.because);

@@ -1,9 +1,9 @@
 //! A kernel before 5.19 offers the guest no SVM.
 
+use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
 use crate::host::KernelFeature;
 use crate::inhibit::{Duration, Reason};
-use crate::lint::change::Change;
 use crate::lint::decision::machine::accelerator_is_open;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{AMD, Check, Kernels, Rule, Versions};
@@ -39,7 +39,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
     if one.is_lasting() {
         outcome
             .violated(one.position, "a guest that is offered SVM has no AVIC on this kernel")
-            .mended_by(Change::CpuFeature("svm", false))
+            .mended_by(MachineChange::CpuFeature("svm", false))
             .inhibiting(Reason::Nested);
     } else if !accelerator_is_open(subject, outcome, one.position) {
         outcome.undecided(one.position, one.because);

@@ -1,9 +1,9 @@
 //! Nothing defeats hv-avic.
 
+use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
 use crate::host::KernelFeature;
 use crate::inhibit::Reason;
-use crate::lint::change::Change;
 use crate::lint::decision::machine::unknown;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{AMD, Check, Kernels, Rule, Versions};
@@ -52,7 +52,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
                     avic.position(),
                     "hv-avic has no effect on AMD: the PIT's reinjection keeps AVIC off",
                 )
-                .mended_by(Change::DiscardPitTicks);
+                .mended_by(MachineChange::DiscardPitTicks);
         } else if one.duration.is_lasting() {
             outcome.undecided(avic.position(), unknown("what the PIT does", &vm.pit.origin));
         }

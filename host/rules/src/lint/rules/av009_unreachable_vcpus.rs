@@ -1,7 +1,7 @@
 //! Interrupts of devices can reach every vCPU.
 
+use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
-use crate::lint::change::Change;
 use crate::lint::decision::machine::unknown;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
@@ -48,7 +48,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
         let message = format!(
             "APIC IDs go up to {largest}, and the guest is offered no x2APIC: it brings up none above 254"
         );
-        let change = Change::CpuFeature("x2apic", true);
+        let change = MachineChange::CpuFeature("x2apic", true);
         outcome.violated(vm.x2apic.position(), message).mended_by(change);
     }
     let remaps = vm.viommu.as_ref().is_some_and(|viommu| {
@@ -69,10 +69,10 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
             );
             let change =
                 match (vm.irqchip.value, vm.viommu.as_ref().map(|viommu| viommu.value.kind)) {
-                    (Irqchip::Split, Some(ViommuKind::Amd)) => Change::Viommu("xtsup"),
-                    (Irqchip::Split, Some(ViommuKind::Intel)) => Change::Viommu("eim"),
-                    (Irqchip::Split, _) => Change::CpuFeature("kvm-msi-ext-dest-id", true),
-                    _ => Change::SplitIrqchip,
+                    (Irqchip::Split, Some(ViommuKind::Amd)) => MachineChange::Viommu("xtsup"),
+                    (Irqchip::Split, Some(ViommuKind::Intel)) => MachineChange::Viommu("eim"),
+                    (Irqchip::Split, _) => MachineChange::CpuFeature("kvm-msi-ext-dest-id", true),
+                    _ => MachineChange::SplitIrqchip,
                 };
             outcome.violated(at, message).mended_by(change);
         }

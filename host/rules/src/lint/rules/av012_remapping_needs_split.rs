@@ -1,7 +1,7 @@
 //! A vIOMMU that remaps interrupts has a split irqchip.
 
+use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
-use crate::lint::change::Change;
 use crate::lint::decision::machine::unknown;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
@@ -44,7 +44,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
                     remaps.position(),
                     "interrupt remapping does not work with kernel-irqchip=on",
                 )
-                .mended_by(Change::SplitIrqchip);
+                .mended_by(MachineChange::SplitIrqchip);
         }
         Irqchip::Unknown => {
             let what = "whether the irqchip is split";

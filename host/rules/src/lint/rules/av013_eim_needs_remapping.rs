@@ -1,7 +1,7 @@
 //! Extended interrupt mode comes with interrupt remapping.
 
+use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
-use crate::lint::change::Change;
 use crate::lint::decision::machine::unknown;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
@@ -42,6 +42,6 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
     } else if !remaps.value {
         outcome
             .violated(eim.position(), "eim=on needs intremap=on")
-            .mended_by(Change::Viommu("intremap"));
+            .mended_by(MachineChange::Viommu("intremap"));
     }
 }

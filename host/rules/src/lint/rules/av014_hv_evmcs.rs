@@ -1,7 +1,7 @@
 //! The enlightened VMCS does not take posted interrupts from a nested Hyper-V.
 
+use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
-use crate::lint::change::Change;
 use crate::lint::decision::machine::where_kvm;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{Check, INTEL, Kernels, Rule, Versions};
@@ -36,6 +36,6 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
                 flag.position(),
                 "hv-evmcs takes posted interrupts from a Hyper-V inside the guest",
             )
-            .mended_by(Change::HyperV("evmcs", false));
+            .mended_by(MachineChange::HyperV("evmcs", false));
     });
 }

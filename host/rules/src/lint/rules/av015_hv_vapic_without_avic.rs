@@ -1,7 +1,7 @@
 //! Windows is not told to prefer paravirtual APIC accesses to accelerated ones.
 
+use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
-use crate::lint::change::Change;
 use crate::lint::decision::machine::where_kvm;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
@@ -43,6 +43,6 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
                 flag.position(),
                 "hv-vapic makes Windows prefer MSRs to accelerated APIC registers",
             )
-            .mended_by(Change::HyperV("avic", true));
+            .mended_by(MachineChange::HyperV("avic", true));
     });
 }

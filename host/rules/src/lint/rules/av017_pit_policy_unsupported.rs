@@ -1,7 +1,7 @@
 //! kvm-pit's policy is one that it supports.
 
+use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
-use crate::lint::change::Change;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
 use crate::lint::subject::Subject;
@@ -36,6 +36,6 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
     if why.contains(['$', '`']) {
         outcome.undecided(None, "the PIT's policy is not known: a variable".to_owned());
     } else {
-        outcome.violated(None, why.to_string()).mended_by(Change::DiscardPitTicks);
+        outcome.violated(None, why.to_string()).mended_by(MachineChange::DiscardPitTicks);
     }
 }

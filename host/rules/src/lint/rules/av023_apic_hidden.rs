@@ -1,7 +1,7 @@
 //! The guest has an APIC.
 
+use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
-use crate::lint::change::Change;
 use crate::lint::decision::machine::accelerator_is_open;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
@@ -36,6 +36,6 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
     if !accelerator_is_open(subject, outcome, vm.apic.position()) {
         outcome
             .violated(vm.apic.position(), "the guest has no APIC that could be accelerated")
-            .mended_by(Change::CpuFeature("apic", true));
+            .mended_by(MachineChange::CpuFeature("apic", true));
     }
 }

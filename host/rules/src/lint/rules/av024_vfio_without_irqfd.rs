@@ -1,7 +1,7 @@
 //! Interrupts of passed-through devices take KVM's path.
 
+use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
-use crate::lint::change::Change;
 use crate::lint::decision::machine::accelerator_is_open;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
@@ -46,7 +46,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
                     Some(*property),
                     "the device's interrupts go through QEMU and cannot be posted",
                 )
-                .mended_by(Change::RemovePair(*property));
+                .mended_by(MachineChange::RemovePair(*property));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! hv-synic comes with hv-vpindex.
 
+use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
-use crate::lint::change::Change;
 use crate::lint::decision::machine::where_kvm;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
@@ -38,6 +38,6 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
     where_kvm(subject, outcome, &hyperv.synic, |flag, outcome| {
         outcome
             .violated(flag.position(), "hv-synic needs hv-vpindex")
-            .mended_by(Change::HyperV("vpindex", true));
+            .mended_by(MachineChange::HyperV("vpindex", true));
     });
 }

@@ -1,7 +1,7 @@
 //! Extended destination IDs come with a split irqchip.
 
+use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
-use crate::lint::change::Change;
 use crate::lint::decision::machine::unknown;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
@@ -47,7 +47,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
                     ext.position(),
                     "kvm-msi-ext-dest-id does nothing without a split irqchip",
                 )
-                .mended_by(Change::SplitIrqchip);
+                .mended_by(MachineChange::SplitIrqchip);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! A kernel before 6.18 is told to use AVIC.
 
 use crate::configuration::ModuleOption;
+use crate::configuration::change::ParameterChange;
 use crate::feature::AMD_MODULE;
 use crate::finding::Severity;
 use crate::host::KernelFeature;
-use crate::lint::change::Change;
 use crate::lint::decision::module::{is_open, open_words};
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{AMD, Check, Kernels, Rule, Versions};
@@ -47,7 +47,7 @@ fn check(options: &Options<'_>, outcome: &mut Outcome) {
             Some(first.at),
             "kvm_amd has options but not avic=1, and AVIC is off by default before 6.18",
         )
-        .mended_by(Change::AddOption {
+        .mended_by(ParameterChange::Add {
             after: last.at,
             module: AMD_MODULE.into(),
             option: "avic=1",

@@ -1,7 +1,7 @@
 //! AMD's IOMMU may use its guest virtual APIC mode.
 
+use crate::configuration::change::ParameterChange;
 use crate::finding::Severity;
-use crate::lint::change::Change;
 use crate::lint::decision::boot::each;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{AMD, Check, Kernels, Rule, Versions};
@@ -31,7 +31,7 @@ host, though AVIC could take them. The default is `vapic`.",
 fn check(options: &Options<'_>, outcome: &mut Outcome) {
     each(options, outcome, |option, values, outcome| {
         if option.name == "amd_iommu_intr" && values.contains(&"legacy") {
-            let change = Change::SetOption {
+            let change = ParameterChange::Set {
                 at: option.at,
                 value_at: option.value_at,
                 name: option.name.clone(),

@@ -5,61 +5,96 @@
 //! out: instance types and preferences, which live in other objects (a machine that refers to one
 //! is marked as incomplete), and the guest's system, which only free text in labels tells.
 
-use super::qemu::{Global, Object, Property, QemuSettings, placed};
-use super::yaml::{self, Node, Value};
-use super::{Hints, InputError};
+mod edit;
+
+use super::{Contents, Dialect};
+use crate::configuration::input::{Hints, InputError, Kind};
+use crate::configuration::qemu::{Global, Object, Property, QemuSettings, placed};
+use crate::configuration::yaml::{self, Node, Value};
 use crate::finding::Position;
 use crate::position::Lines;
 use crate::vm::{Accelerator, Manager, Setting, Unresolved, VmConfiguration};
+use edit::Manifests;
 use std::ops::Range;
 
 /// Machines of one file.
 const MAX_MACHINES: usize = 10_000;
 
-/// Whether a text looks like such an object.
-pub fn is_manifest(text: &str) -> bool {
-    text.contains("kubevirt.io/") && text.contains("domain")
+/// All machines of all documents.
+pub struct Kubevirt;
+
+impl Dialect for Kubevirt {
+    fn kind(&self) -> Kind {
+        Kind::Kubevirt
+    }
+
+    fn recognizes(&self, text: &str) -> bool {
+        text.contains("kubevirt.io/") && text.contains("domain")
+    }
+
+    fn read<'t>(
+        &self,
+        file: &str,
+        lines: &Lines<'t>,
+        hints: &Hints,
+    ) -> Result<Contents<'t>, InputError> {
+        let documents = yaml::documents(lines)?;
+        let mut vms = Vec::new();
+        let mut places = Vec::new();
+        for (index, document) in documents.iter().enumerate() {
+            let mut found = Vec::new();
+            find_specifications(document, document, &mut vec![index], &mut found);
+            for one in found.into_iter().take(MAX_MACHINES) {
+                vms.push(machine(one.object, one.node, file, lines, hints));
+                places.push(one.path);
+            }
+        }
+        let text = Manifests { text: lines.text(), documents, places };
+        Ok(Contents::machines(Kind::Kubevirt, lines, vms, text))
+    }
 }
 
-/// All machines of all documents.
-pub fn machines(
+fn machine(
+    object: &Node,
+    specification: &Node,
     file: &str,
     lines: &Lines<'_>,
     hints: &Hints,
-) -> Result<Vec<VmConfiguration>, InputError> {
-    let mut found = Vec::new();
-    for document in yaml::documents(lines)? {
-        let mut specifications = Vec::new();
-        find_specifications(&document, &document, &mut specifications);
-        for (object, specification) in specifications.into_iter().take(MAX_MACHINES) {
-            let mut reader = Reader { lines, settings: QemuSettings::default() };
-            reader.specification(specification);
-            let refers = ["instancetype", "preference"].into_iter().find_map(|key| {
-                let at = object.path(&["spec"])?.entry(key)?.0;
-                Some((key, reader.place(at)))
-            });
-            if let Some((key, at)) = refers {
-                let what = format!("the {key} it refers to may decide more");
-                reader.settings.is_incomplete = Some(what.clone());
-                reader.settings.unresolved.push(Unresolved { at, what });
-            }
-            let name = object.path(&["metadata", "name"]).and_then(Node::text);
-            reader.settings.name = name.map(str::to_owned);
-            let span = reader.place(&specification.at);
-            let mut vm = reader.settings.resolve(file, span, hints.qemu);
-            vm.manager = Manager::KubeVirt;
-            vm.accelerator = Setting::by_default(Accelerator::Kvm, "KubeVirt uses KVM");
-            found.push(vm);
-        }
+) -> VmConfiguration {
+    let mut reader = Reader { lines, settings: QemuSettings::default() };
+    reader.specification(specification);
+    let refers = ["instancetype", "preference"].into_iter().find_map(|key| {
+        let at = object.path(&["spec"])?.entry(key)?.0;
+        Some((key, reader.place(at)))
+    });
+    if let Some((key, at)) = refers {
+        let what = format!("the {key} it refers to may decide more");
+        reader.settings.is_incomplete = Some(what.clone());
+        reader.settings.unresolved.push(Unresolved { at, what });
     }
-    Ok(found)
+    let name = object.path(&["metadata", "name"]).and_then(Node::text);
+    reader.settings.name = name.map(str::to_owned);
+    let span = reader.place(&specification.at);
+    let mut vm = reader.settings.resolve(file, span, hints.qemu);
+    vm.manager = Manager::KubeVirt;
+    vm.accelerator = Setting::by_default(Accelerator::Kvm, "KubeVirt uses KVM");
+    vm
 }
 
-/// Finds machine specifications (mappings with a `domain`), each with the object it belongs to.
+/// A machine's specification, a mapping with a `domain`.
+struct Specification<'n> {
+    node: &'n Node,
+    /// What it belongs to.
+    object: &'n Node,
+    /// Which document, and which child at each level.
+    path: Vec<usize>,
+}
+
 fn find_specifications<'n>(
     node: &'n Node,
     object: &'n Node,
-    found: &mut Vec<(&'n Node, &'n Node)>,
+    path: &mut Vec<usize>,
+    found: &mut Vec<Specification<'n>>,
 ) {
     let is_object = node.get("kind").is_some() && node.get("spec").is_some();
     let object = if is_object { node } else { object };
@@ -69,11 +104,13 @@ fn find_specifications<'n>(
             .iter()
             .any(|key| domain.get(key).is_some())
     {
-        found.push((object, node));
+        found.push(Specification { node, object, path: path.clone() });
         return;
     }
-    for child in node.children() {
-        find_specifications(child, object, found);
+    for (index, child) in node.children().into_iter().enumerate() {
+        path.push(index);
+        find_specifications(child, object, path, found);
+        path.pop();
     }
 }
 

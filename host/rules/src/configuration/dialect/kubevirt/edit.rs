@@ -1,54 +1,52 @@
 //! Edits of KubeVirt manifests.
 
-use super::{Change, Edit, Lines, indentation, insert, replace};
+use crate::configuration::change::MachineChange;
+use crate::configuration::dialect::MachineText;
+use crate::configuration::edit::{Edit, applied, indentation, insert, replace};
 use crate::configuration::yaml::{Node, Value, documents};
-use crate::vm::VmConfiguration;
+use crate::position::Lines;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The machine specifications of one input, by where they start.
-pub struct Manifests {
-    specifications: BTreeMap<usize, Node>,
+/// The documents of one input.
+#[derive(Debug)]
+pub struct Manifests<'t> {
+    pub text: &'t str,
+    pub documents: Vec<Node>,
+    /// Of each machine's specification: which document, and which child at each level.
+    pub places: Vec<Vec<usize>>,
 }
 
-impl Manifests {
-    pub fn read(lines: &Lines<'_>) -> Option<Self> {
-        let mut specifications = BTreeMap::new();
-        for document in documents(lines).ok()? {
-            collect(document, &mut specifications);
-        }
-        Some(Self { specifications })
-    }
-
+impl MachineText for Manifests<'_> {
     /// Edits after which the text, read again, differs in the one value that was meant.
-    pub fn edits(&self, text: &str, vm: &VmConfiguration, change: &Change) -> Option<Vec<Edit>> {
-        let domain = self.specifications.get(&vm.span.start)?.get("domain")?;
-        let style = Style::of(text);
-        let edits = edits(text, style, domain, change)?;
-        let changed = super::applied(text, &edits.iter().collect::<Vec<_>>());
-        is_as_meant(text, &changed, style).then_some(edits)
+    fn edits(&self, machine: usize, change: &MachineChange) -> Option<Vec<Edit>> {
+        let (document, path) = self.places.get(machine)?.split_first()?;
+        let document = self.documents.get(*document)?;
+        let specification =
+            path.iter().try_fold(document, |node, child| node.children().get(*child).copied())?;
+        let style = Style::of(self.text);
+        let edits = edits(self.text, style, specification.get("domain")?, change)?;
+        let changed = applied(self.text, &edits.iter().collect::<Vec<_>>());
+        is_as_meant(self.text, &changed, style).then_some(edits)
     }
 }
 
-fn edits(text: &str, style: Style, domain: &Node, change: &Change) -> Option<Vec<Edit>> {
+fn edits(text: &str, style: Style, domain: &Node, change: &MachineChange) -> Option<Vec<Edit>> {
     match change {
-        Change::DiscardPitTicks => {
+        MachineChange::DiscardPitTicks => {
             set(text, style, domain, &["clock", "timer", "pit", "tickPolicy"], "discard")
         }
-        Change::HyperV("evmcs", false) => {
+        MachineChange::HyperV("evmcs", false) => {
             set(text, style, domain, &["features", "hyperv", "evmcs", "enabled"], "false")
         }
-        Change::HyperV("vpindex", true) => {
+        MachineChange::HyperV("vpindex", true) => {
             set(text, style, domain, &["features", "hyperv", "vpindex"], "{}")
         }
-        Change::SplitIrqchip
-        | Change::HyperV(..)
-        | Change::CpuFeature(..)
-        | Change::Viommu(_)
-        | Change::RemovePair(_)
-        | Change::SetOption { .. }
-        | Change::RemoveOption { .. }
-        | Change::AddOption { .. } => None,
+        MachineChange::SplitIrqchip
+        | MachineChange::HyperV(..)
+        | MachineChange::CpuFeature(..)
+        | MachineChange::Viommu(_)
+        | MachineChange::RemovePair(_) => None,
     }
 }
 
@@ -124,21 +122,6 @@ fn flatten(node: &Node, path: String, found: &mut BTreeMap<String, String>) -> O
         Value::Other => return None,
     };
     found.insert(path, leaf).is_none().then_some(())
-}
-
-/// Takes the mappings that have a domain out of a document.
-fn collect(node: Node, found: &mut BTreeMap<usize, Node>) {
-    if node.get("domain").is_some() {
-        found.insert(node.at.start, node);
-        return;
-    }
-    match node.value {
-        Value::Sequence(list) => list.into_iter().for_each(|child| collect(child, found)),
-        Value::Mapping(members) => {
-            members.into_iter().for_each(|(.., child)| collect(child, found))
-        }
-        Value::Scalar(_) | Value::Other => {}
-    }
 }
 
 /// Sets a scalar, making the mappings on the way to it.

@@ -5,8 +5,10 @@
 //! `…: starting up libvirt version: …, qemu version: …, kernel: …` opens a start; the command
 //! follows with one option per line.
 
-use super::shell;
-use super::{Hints, InputError, qemu_arguments};
+use super::command_line::machines;
+use super::{Contents, Dialect};
+use crate::configuration::input::{Hints, InputError, Kind};
+use crate::configuration::shell;
 use crate::host::Kernel;
 use crate::position::Lines;
 use crate::version::Version;
@@ -16,13 +18,29 @@ const START: &str = "starting up libvirt version:";
 /// Starts of one log; rotated long before.
 const MAX_STARTS: usize = 100_000;
 
-/// Whether a text is such a log.
-pub fn is_log(text: &str) -> bool {
-    text.contains(START)
+/// One machine per start; with a log of many starts the last one is what runs now.
+pub struct LibvirtLog;
+
+impl Dialect for LibvirtLog {
+    fn kind(&self) -> Kind {
+        Kind::LibvirtLog
+    }
+
+    fn recognizes(&self, text: &str) -> bool {
+        text.contains(START)
+    }
+
+    fn read<'t>(
+        &self,
+        file: &str,
+        lines: &Lines<'t>,
+        hints: &Hints,
+    ) -> Result<Contents<'t>, InputError> {
+        Ok(Contents::fixed(Kind::LibvirtLog, lines, starts(file, lines, hints)?))
+    }
 }
 
-/// One machine per start; with a log of many starts the last one is what runs now.
-pub fn machines(
+fn starts(
     file: &str,
     lines: &Lines<'_>,
     hints: &Hints,
@@ -65,8 +83,7 @@ fn start(
         }
     }
     let hints = Hints { qemu };
-    let Some(mut vm) = qemu_arguments::machines(&commands, file, lines, &hints).into_iter().next()
-    else {
+    let Some(mut vm) = machines(&commands, file, lines, &hints).into_iter().next() else {
         return Ok(None);
     };
     vm.manager = Manager::Libvirt;

@@ -5,30 +5,55 @@
 //! `/etc/default/grub`, the Boot Loader Specification. Left out: modprobe commands other than
 //! `options` and `install`.
 
-use super::InputError;
-use super::shell::MAX_WORDS;
-use super::shell::settings::{self, SettingWord};
+mod edit;
+
+use super::{Contents, Dialect};
+use crate::configuration::input::{Hints, InputError, Kind, ModuleOption};
+use crate::configuration::shell::MAX_WORDS;
+use crate::configuration::shell::settings::{self, SettingWord};
 use crate::finding::Position;
 use crate::position::Lines;
+use edit::Parameters;
 use std::ops::Range;
 
-/// `NAME[=VALUE]` of a module, or of the kernel itself (`module` is empty).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ModuleOption {
-    /// Underscores for dashes, as the kernel has it.
-    pub module: String,
-    /// Of the parameter, as it is written.
-    pub name: String,
-    /// `None` where it is named alone, which the kernel takes for a boolean that is on.
-    pub value: Option<String>,
-    /// The whole `NAME=VALUE`.
-    pub at: Position,
-    /// The value only; where there is none, an empty range at the end.
-    pub value_at: Position,
+/// Files of modprobe.d.
+pub struct Modprobe;
+
+impl Dialect for Modprobe {
+    fn kind(&self) -> Kind {
+        Kind::Modprobe
+    }
+
+    fn recognizes(&self, text: &str) -> bool {
+        is_modprobe(text)
+    }
+
+    fn read<'t>(&self, _: &str, lines: &Lines<'t>, _: &Hints) -> Result<Contents<'t>, InputError> {
+        let text = Parameters { kind: self.kind(), text: lines.text() };
+        Ok(Contents::parameters(self.kind(), lines, modprobe(lines)?, text))
+    }
+}
+
+/// Kernel command lines, wherever they are written.
+pub struct KernelCommandLine;
+
+impl Dialect for KernelCommandLine {
+    fn kind(&self) -> Kind {
+        Kind::KernelCommandLine
+    }
+
+    fn recognizes(&self, text: &str) -> bool {
+        is_kernel_command_line(text)
+    }
+
+    fn read<'t>(&self, _: &str, lines: &Lines<'t>, _: &Hints) -> Result<Contents<'t>, InputError> {
+        let text = Parameters { kind: self.kind(), text: lines.text() };
+        Ok(Contents::parameters(self.kind(), lines, kernel_command_line(lines)?, text))
+    }
 }
 
 /// Whether a text is a `modprobe.d` file.
-pub fn is_modprobe(text: &str) -> bool {
+fn is_modprobe(text: &str) -> bool {
     const COMMANDS: [&str; 6] = ["options", "blacklist", "alias", "install", "remove", "softdep"];
     let mut found = false;
     for line in
@@ -50,7 +75,7 @@ fn is_loader_entry(text: &str) -> bool {
 }
 
 /// Whether a text holds a kernel command line.
-pub fn is_kernel_command_line(text: &str) -> bool {
+fn is_kernel_command_line(text: &str) -> bool {
     if is_loader_entry(text) || text.lines().any(|line| grub_value(line).is_some()) {
         return true;
     }
@@ -330,7 +355,7 @@ fn option_of_setting(word: &SettingWord, lines: &Lines<'_>) -> ModuleOption {
         Some((_, name)) if !module.is_empty() => name.replace('-', "_"),
         _ => name.to_owned(),
     };
-    ModuleOption { name, value, at, value_at: crate::Position { start: at.end, ..at }, module }
+    ModuleOption { name, value, at, value_at: Position { start: at.end, ..at }, module }
 }
 
 /// The module of a parameter as the kernel command line names it; empty for the kernel's own.

@@ -3,116 +3,56 @@
 //! Sources: libvirt 8.10 to 11.3, `formatdomain` and `src/qemu/qemu_command.c`, `qemu_domain.c`.
 //! Left out: elements without influence on interrupts, and `<qemu:override>`.
 
-use super::qemu::{Global, Object, Property, QemuSettings, placed};
-use super::qemu_arguments::additional_settings;
-use super::shell::Word;
-use super::{Hints, InputError, qemu_machine};
+mod document;
+mod edit;
+
+use super::{Contents, Dialect};
+use crate::configuration::input::{Hints, InputError, Kind};
+use crate::configuration::qemu::{Global, Object, Property, QemuSettings, placed};
+use crate::configuration::qemu_arguments::additional_settings;
+use crate::configuration::qemu_machine;
+use crate::configuration::shell::Word;
 use crate::finding::Position;
 use crate::position::Lines;
 use crate::vm::{Guest, MachineFamily, Manager, Pit, Setting, Unresolved, VmConfiguration};
-use roxmltree::{Attribute, Document, Node, ParsingOptions};
+use document::{attribute, child, documents, domains, path};
+use edit::Domains;
+use roxmltree::{Attribute, Node};
 
-/// Nodes of one document; libvirt's largest domains have a few thousand.
-const MAX_NODES: u32 = 1_000_000;
 /// More vCPUs than this make libvirt 11.0 and newer add an IOMMU [qemu_domain.c].
 const MAX_CPUS_WITHOUT_EIM: u32 = 255;
 
-/// Most documents of one input, and how much of it is parsed at first to find the end of one.
-const MAX_DOCUMENTS: usize = 10_000;
-const WINDOW: usize = 8 << 10;
+/// Domains alone, in a list, inside a status or snapshot file.
+pub struct LibvirtXml;
 
-/// One document of an input, and where it starts: its own offsets count from there.
-pub struct Part<'t> {
-    pub document: Document<'t>,
-    pub start: usize,
-}
-
-/// Parses XML within bounds: one document, or several one behind the other, as virt-install prints
-/// an installation in two steps and `virsh dumpxml` in a loop.
-pub fn documents<'t>(lines: &Lines<'t>) -> Result<Vec<Part<'t>>, InputError> {
-    let mut parts = Vec::new();
-    let mut start = 0;
-    while parts.is_empty() || !lines.text()[start..].trim().is_empty() {
-        if parts.len() == MAX_DOCUMENTS {
-            return Err(InputError::whole(format!("more than {MAX_DOCUMENTS} documents")));
-        }
-        let (document, length) = first(&lines.text()[start..]).map_err(|error| {
-            let at = error.pos();
-            let line = lines.position(start, start).line + at.row - 1;
-            let position = Position { line, column: at.col, start: 0, end: 0 };
-            InputError::at(position, format!("not well-formed XML: {error}"))
-        })?;
-        parts.push(Part { document, start });
-        start += length;
+impl Dialect for LibvirtXml {
+    fn kind(&self) -> Kind {
+        Kind::LibvirtXml
     }
-    Ok(parts)
-}
 
-/// The first document of a text and its length. A parser stops at what follows a root element, so
-/// that what was before it may be a document; looking at a part of the text first keeps many
-/// documents from costing their square.
-fn first(text: &str) -> Result<(Document<'_>, usize), roxmltree::Error> {
-    let mut length = WINDOW;
-    loop {
-        length = length.min(text.len());
-        while !text.is_char_boundary(length) {
-            length -= 1;
-        }
-        let window = &text[..length];
-        let error = match parse(window) {
-            Ok(document) => return Ok((document, length)),
-            Err(error) => error,
-        };
-        let end = offset_of(window, error.pos());
-        if end > 0
-            && window[end..].starts_with('<')
-            && let Ok(document) = parse(&window[..end])
-        {
-            return Ok((document, end));
-        }
-        if length == text.len() {
-            return Err(error);
-        }
-        length *= 2;
+    fn recognizes(&self, text: &str) -> bool {
+        text.trim_start_matches('\u{feff}').trim_start().starts_with('<')
     }
-}
 
-fn parse(text: &str) -> Result<Document<'_>, roxmltree::Error> {
-    let options = ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..Default::default() };
-    Document::parse_with_options(text, options)
-}
-
-/// Byte offset of a line and a column that count from one.
-fn offset_of(text: &str, at: roxmltree::TextPos) -> usize {
-    let (row, column) = (at.row as usize, at.col as usize);
-    let before: usize = text.split_inclusive('\n').take(row.saturating_sub(1)).map(str::len).sum();
-    let line = &text[before..];
-    let within = line.char_indices().nth(column.saturating_sub(1)).map_or(line.len(), |(at, _)| at);
-    before + within
-}
-
-/// The domains of a document: not the `<domain>` elements of capabilities and networks.
-pub fn domains<'a, 'i>(document: &'a Document<'i>) -> impl Iterator<Item = Node<'a, 'i>> {
-    const PARTS: [&str; 5] = ["name", "memory", "vcpu", "os", "devices"];
-    document.descendants().filter(|node| {
-        node.has_tag_name("domain")
-            && (*node == document.root_element()
-                || PARTS.iter().any(|name| child(*node, name).is_some()))
-    })
-}
-
-/// All domains of an input: alone, in a list, inside a status or snapshot file.
-pub fn machines(
-    file: &str,
-    lines: &Lines<'_>,
-    hints: &Hints,
-) -> Result<Vec<VmConfiguration>, InputError> {
-    let parts = documents(lines)?;
-    // An <inactiveDomain> beside a snapshot's domain is the same machine's other configuration.
-    let all = parts.iter().flat_map(|part| {
-        domains(&part.document).map(|domain| machine(domain, part.start, file, lines, hints))
-    });
-    Ok(all.collect())
+    fn read<'t>(
+        &self,
+        file: &str,
+        lines: &Lines<'t>,
+        hints: &Hints,
+    ) -> Result<Contents<'t>, InputError> {
+        let parts = documents(lines)?;
+        let mut vms = Vec::new();
+        let mut places = Vec::new();
+        // An <inactiveDomain> beside a snapshot's domain is the same machine's other configuration.
+        for (index, part) in parts.iter().enumerate() {
+            for domain in domains(&part.document) {
+                vms.push(machine(domain, part.start, file, lines, hints));
+                places.push((index, domain.id()));
+            }
+        }
+        let text = Domains { text: lines.text(), parts, places };
+        Ok(Contents::machines(Kind::LibvirtXml, lines, vms, text))
+    }
 }
 
 fn machine(
@@ -130,21 +70,6 @@ fn machine(
     vm.manager = Manager::Libvirt;
     reader.absent_pit(&mut vm);
     vm
-}
-
-/// First child element of a name.
-pub fn child<'a, 'i>(node: Node<'a, 'i>, name: &str) -> Option<Node<'a, 'i>> {
-    node.children().find(|child| child.is_element() && child.tag_name().name() == name)
-}
-
-/// Descends through children of the given names.
-pub fn path<'a, 'i>(node: Node<'a, 'i>, names: &[&str]) -> Option<Node<'a, 'i>> {
-    names.iter().try_fold(node, |node, name| child(node, name))
-}
-
-/// An attribute without regard to namespaces.
-pub fn attribute<'a, 'i>(node: Node<'a, 'i>, name: &str) -> Option<Attribute<'a, 'i>> {
-    node.attributes().find(|attribute| attribute.name() == name)
 }
 
 fn elements<'a, 'i>(node: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {

@@ -1,36 +1,26 @@
 //! Edits of libvirt's domain XML.
 
-use super::{Change, Edit, Lines, indentation, insert, replace};
-use crate::configuration::libvirt_xml::{Part, attribute, child, documents, domains, path};
-use crate::vm::VmConfiguration;
+use super::document::{Part, attribute, child, path};
+use crate::configuration::change::MachineChange;
+use crate::configuration::dialect::MachineText;
+use crate::configuration::edit::{Edit, indentation, insert, replace};
 use roxmltree::{Node, NodeId};
-use std::collections::BTreeMap;
 
-/// The domains of an input's documents, by where they start.
+/// The domains of an input's documents.
+#[derive(Debug)]
 pub struct Domains<'t> {
-    parts: Vec<Part<'t>>,
-    /// Which document, and which of its nodes.
-    domains: BTreeMap<usize, (usize, NodeId)>,
+    pub text: &'t str,
+    pub parts: Vec<Part<'t>>,
+    /// Of each domain, which document, and which of its nodes.
+    pub places: Vec<(usize, NodeId)>,
 }
 
-impl<'t> Domains<'t> {
-    pub fn read(lines: &Lines<'t>) -> Option<Self> {
-        let parts = documents(lines).ok()?;
-        let domains = parts
-            .iter()
-            .enumerate()
-            .flat_map(|(index, part)| {
-                domains(&part.document)
-                    .map(move |node| (part.start + node.range().start, (index, node.id())))
-            })
-            .collect();
-        Some(Self { parts, domains })
-    }
-
-    pub fn edits(&self, text: &str, vm: &VmConfiguration, change: &Change) -> Option<Vec<Edit>> {
-        let (index, node) = *self.domains.get(&vm.span.start)?;
+impl MachineText for Domains<'_> {
+    fn edits(&self, machine: usize, change: &MachineChange) -> Option<Vec<Edit>> {
+        let (index, node) = *self.places.get(machine)?;
         let part = self.parts.get(index)?;
-        let edits = edits(text.get(part.start..)?, part.document.get_node(node)?, change)?;
+        let text = self.text.get(part.start..)?;
+        let edits = edits(text, part.document.get_node(node)?, change)?;
         let shift = |edit: Edit| Edit {
             start: edit.start + part.start,
             end: edit.end + part.start,
@@ -40,9 +30,9 @@ impl<'t> Domains<'t> {
     }
 }
 
-fn edits(text: &str, domain: Node<'_, '_>, change: &Change) -> Option<Vec<Edit>> {
+fn edits(text: &str, domain: Node<'_, '_>, change: &MachineChange) -> Option<Vec<Edit>> {
     match change {
-        Change::DiscardPitTicks => {
+        MachineChange::DiscardPitTicks => {
             let timer = child(domain, "clock").and_then(|clock| {
                 clock.children().find(|node| {
                     node.has_tag_name("timer")
@@ -63,11 +53,11 @@ fn edits(text: &str, domain: Node<'_, '_>, change: &Change) -> Option<Vec<Edit>>
                 }
             }
         }
-        Change::SplitIrqchip => match path(domain, &["features", "ioapic"]) {
+        MachineChange::SplitIrqchip => match path(domain, &["features", "ioapic"]) {
             Some(ioapic) => set_attribute(text, ioapic, "driver", "qemu"),
             None => in_features(text, domain, &["<ioapic driver='qemu'/>"]),
         },
-        Change::HyperV(name, on) => {
+        MachineChange::HyperV(name, on) => {
             let name = name.replace('-', "_");
             let state = if *on { "on" } else { "off" };
             let element = format!("<{name} state='{state}'/>");
@@ -79,7 +69,7 @@ fn edits(text: &str, domain: Node<'_, '_>, change: &Change) -> Option<Vec<Edit>>
                 None => in_features(text, domain, &["<hyperv>", &element, "</hyperv>"]),
             }
         }
-        Change::CpuFeature(name, on) => {
+        MachineChange::CpuFeature(name, on) => {
             let policy = if *on { "require" } else { "disable" };
             let cpu = child(domain, "cpu")?;
             let feature = cpu.children().find(|node| {
@@ -93,14 +83,15 @@ fn edits(text: &str, domain: Node<'_, '_>, change: &Change) -> Option<Vec<Edit>>
                 }
             }
         }
-        Change::Viommu(key) => {
+        MachineChange::Viommu(key) => {
             let iommu = path(domain, &["devices", "iommu"])?;
             match child(iommu, "driver") {
                 Some(driver) => set_attribute(text, driver, key, "on"),
                 None => add_child(text, iommu, &format!("<driver {key}='on'/>")),
             }
         }
-        _ => None,
+        // What `<qemu:commandline>` adds is not edited.
+        MachineChange::RemovePair(_) => None,
     }
 }
 

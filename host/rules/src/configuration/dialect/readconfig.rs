@@ -2,81 +2,86 @@
 //!
 //! Source: `util/qemu-config.c` of QEMU 7.2. Left out: groups without influence on interrupts.
 
-use super::pairs::Pair;
-use super::qemu::{Global, Property, QemuSettings, placed, truth};
-use super::qemu_arguments::object;
-use super::{Hints, InputError};
+mod edit;
+mod section;
+
+use super::{Contents, Dialect};
+use crate::configuration::input::{Hints, InputError, Kind};
+use crate::configuration::pairs::Pair;
+use crate::configuration::qemu::{Global, Property, QemuSettings, placed, truth};
+use crate::configuration::qemu_arguments::object;
 use crate::position::Lines;
 use crate::vm::{Accelerator, Setting, VmConfiguration};
+use edit::Sections;
+use section::{Section, sections};
 
-/// Sections of one file.
-const MAX_SECTIONS: usize = 10_000;
+/// Groups of options that a section may be of.
+const GROUPS: [&str; 26] = [
+    "accel",
+    "action",
+    "boot-opts",
+    "chardev",
+    "device",
+    "drive",
+    "fsdev",
+    "global",
+    "machine",
+    "memory",
+    "mon",
+    "name",
+    "netdev",
+    "numa",
+    "object",
+    "overcommit",
+    "rtc",
+    "sandbox",
+    "smbios",
+    "smp-opts",
+    "spice",
+    "tpmdev",
+    "trace",
+    "virtfs",
+    "vnc",
+    "fw_cfg",
+];
 
-/// A section with its keys; ranges are of the source.
-#[derive(Debug, Default)]
-pub struct Section {
-    pub group: String,
-    pub id: Option<String>,
-    pub pairs: Vec<Pair>,
-    /// The header line.
-    pub start: usize,
-    /// End of its last line with content.
-    pub end: usize,
-}
+/// One machine.
+pub struct Readconfig;
 
-/// Reads the sections of a file.
-pub fn sections(lines: &Lines<'_>) -> Result<Vec<Section>, InputError> {
-    let mut found: Vec<Section> = Vec::new();
-    let mut start = 0;
-    for line in lines.text().split_inclusive('\n') {
-        let content = line.trim();
-        let at = start + (line.len() - line.trim_start().len());
-        let end = at + content.len();
-        start += line.len();
-        if content.is_empty() || content.starts_with('#') {
-            continue;
-        }
-        if let Some(header) = content.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            if found.len() >= MAX_SECTIONS {
-                let message = format!("more than {MAX_SECTIONS} sections");
-                return Err(InputError::at(lines.position(at, end), message));
-            }
-            let (group, id) = match header.split_once(char::is_whitespace) {
-                Some((group, id)) => (group, Some(id.trim().trim_matches('"').to_owned())),
-                None => (header, None),
-            };
-            let group = group.trim().to_owned();
-            found.push(Section { group, id, pairs: Vec::new(), start: at, end });
-            continue;
-        }
-        let (Some(section), Some((key, value))) = (found.last_mut(), content.split_once('='))
-        else {
-            let message = "neither a [section] nor a key = \"value\" of one".to_owned();
-            return Err(InputError::at(lines.position(at, end), message));
-        };
-        let quoted = value.trim();
-        let inner = quoted.trim_matches('"');
-        let value_start = at + content.len() - quoted.len() + usize::from(quoted.starts_with('"'));
-        section.pairs.push(Pair {
-            key: key.trim().to_owned(),
-            value: Some(inner.to_owned()),
-            at: at..end,
-            value_at: value_start..value_start + inner.len(),
-        });
-        section.end = end;
+impl Dialect for Readconfig {
+    fn kind(&self) -> Kind {
+        Kind::Readconfig
     }
-    Ok(found)
+
+    fn recognizes(&self, text: &str) -> bool {
+        let mut lines =
+            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let inner = lines
+            .next()
+            .and_then(|header| header.strip_prefix('['))
+            .and_then(|rest| rest.strip_suffix(']'));
+        inner
+            .and_then(|inner| inner.split_whitespace().next())
+            .is_some_and(|group| GROUPS.contains(&group))
+    }
+
+    fn read<'t>(
+        &self,
+        file: &str,
+        lines: &Lines<'t>,
+        hints: &Hints,
+    ) -> Result<Contents<'t>, InputError> {
+        let sections = sections(lines)?;
+        let vms = vec![machine(file, lines, &sections, hints)];
+        let text = Sections { text: lines.text(), sections };
+        Ok(Contents::machines(Kind::Readconfig, lines, vms, text))
+    }
 }
 
 /// The machine a file describes.
-pub fn machine(
-    file: &str,
-    lines: &Lines<'_>,
-    hints: &Hints,
-) -> Result<VmConfiguration, InputError> {
-    let sections = sections(lines)?;
+fn machine(file: &str, lines: &Lines<'_>, sections: &[Section], hints: &Hints) -> VmConfiguration {
     let mut settings = QemuSettings::default();
-    for section in &sections {
+    for section in sections {
         apply(&mut settings, section, lines);
     }
     let first = sections.first().map_or(0, |section| section.start);
@@ -86,7 +91,7 @@ pub fn machine(
         let why = "the command line that reads this file may name the accelerator";
         vm.accelerator = Setting::unknown(Accelerator::Unknown, why);
     }
-    Ok(vm)
+    vm
 }
 
 fn apply(settings: &mut QemuSettings, section: &Section, lines: &Lines<'_>) {

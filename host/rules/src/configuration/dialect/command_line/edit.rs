@@ -1,44 +1,44 @@
 //! Edits of QEMU's and crosvm's command lines in shell text.
 
-use super::{Change, Edit, insert, replace};
+use crate::configuration::change::MachineChange;
+use crate::configuration::dialect::MachineText;
+use crate::configuration::edit::{Edit, insert, replace};
 use crate::configuration::pairs::{Pair, pairs};
-use crate::configuration::qemu_arguments::{Flag, Invocation, invocations};
-use crate::configuration::shell::{self, Word};
-use crate::vm::{VmConfiguration, Vmm};
-use std::collections::BTreeMap;
+use crate::configuration::qemu_arguments::{Flag, Invocation};
+use crate::configuration::shell::Word;
 
-/// The command lines of one input, by where they start.
+/// The command lines of one input.
+#[derive(Debug)]
 pub struct Commands<'t> {
-    text: &'t str,
-    qemu: BTreeMap<usize, Invocation<'t>>,
-    /// The word `run` of crosvm's, by where its program stands.
-    crosvm: BTreeMap<usize, usize>,
+    pub text: &'t str,
+    pub places: Vec<Place<'t>>,
 }
 
-impl<'t> Commands<'t> {
-    pub fn read(text: &'t str) -> Self {
-        let commands = shell::run(text).unwrap_or_default();
-        let qemu = invocations(&commands).into_iter().map(|one| (one.span.start, one)).collect();
-        let crosvm = commands
-            .iter()
-            .filter_map(|command| {
-                let is_crosvm = |word: &&Word<'_>| word.text.rsplit('/').next() == Some("crosvm");
-                let program = command.words.iter().find(is_crosvm)?;
-                let run = command.words.iter().find(|word| word.text == "run")?;
-                Some((program.raw.start, run.raw.end))
-            })
-            .collect();
-        Self { text, qemu, crosvm }
-    }
+/// Where a machine's options stand.
+#[derive(Debug)]
+pub enum Place<'t> {
+    Qemu(Invocation<'t>),
+    /// Where the word `run` ends.
+    Crosvm {
+        run_end: usize,
+    },
+    /// A VMM without options for what is changed here.
+    Fixed,
+}
 
-    pub fn edits(&self, vm: &VmConfiguration, change: &Change) -> Option<Vec<Edit>> {
-        if vm.vmm == Vmm::Crosvm {
-            let splits = matches!(change, Change::DiscardPitTicks | Change::SplitIrqchip);
-            let run = self.crosvm.get(&vm.span.start).filter(|_| splits)?;
-            return Some(insert(*run, " --split-irqchip"));
+impl MachineText for Commands<'_> {
+    fn edits(&self, machine: usize, change: &MachineChange) -> Option<Vec<Edit>> {
+        match self.places.get(machine)? {
+            Place::Qemu(invocation) => CommandLine { text: self.text, invocation }.edits(change),
+            Place::Crosvm { run_end } => match change {
+                MachineChange::DiscardPitTicks | MachineChange::SplitIrqchip => {
+                    Some(insert(*run_end, " --split-irqchip"))
+                }
+                MachineChange::HyperV(..) | MachineChange::CpuFeature(..) => None,
+                MachineChange::Viommu(_) | MachineChange::RemovePair(_) => None,
+            },
+            Place::Fixed => None,
         }
-        let invocation = self.qemu.get(&vm.span.start)?;
-        CommandLine { text: self.text, invocation }.edits(change)
     }
 }
 
@@ -48,17 +48,14 @@ struct CommandLine<'t, 'i> {
 }
 
 impl<'t> CommandLine<'t, '_> {
-    fn edits(&self, change: &Change) -> Option<Vec<Edit>> {
+    fn edits(&self, change: &MachineChange) -> Option<Vec<Edit>> {
         match change {
-            Change::DiscardPitTicks => self.discard_pit_ticks(),
-            Change::SplitIrqchip => self.machine_property("kernel-irqchip", "split"),
-            Change::HyperV(name, on) => self.cpu_feature(&format!("hv-{name}"), *on),
-            Change::CpuFeature(name, on) => self.cpu_feature(name, *on),
-            Change::Viommu(key) => self.viommu(key),
-            Change::RemovePair(at) => self.remove_pair(at.start, at.end),
-            Change::SetOption { .. } | Change::RemoveOption { .. } | Change::AddOption { .. } => {
-                None
-            }
+            MachineChange::DiscardPitTicks => self.discard_pit_ticks(),
+            MachineChange::SplitIrqchip => self.machine_property("kernel-irqchip", "split"),
+            MachineChange::HyperV(name, on) => self.cpu_feature(&format!("hv-{name}"), *on),
+            MachineChange::CpuFeature(name, on) => self.cpu_feature(name, *on),
+            MachineChange::Viommu(key) => self.viommu(key),
+            MachineChange::RemovePair(at) => self.remove_pair(at.start, at.end),
         }
     }
 

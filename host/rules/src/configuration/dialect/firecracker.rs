@@ -3,21 +3,40 @@
 //! Source: Firecracker 1.x docs/getting-started.md, src/vmm/src/resources.rs. Left out: everything
 //! that cannot change what becomes of interrupts; Firecracker has no setting for its PIT.
 
-use super::InputError;
-use super::other_vmm;
-use super::yaml::{self, Node};
+use super::{Contents, Dialect};
+use crate::configuration::input::{Hints, InputError, Kind};
+use crate::configuration::other_vmm;
+use crate::configuration::yaml::{self, Node};
 use crate::position::Lines;
 use crate::vm::{Guest, Setting, VmConfiguration, Vmm};
 
-/// Whether a text is such a file: JSON with a kernel to boot and a machine or its drives.
-pub fn is_configuration(text: &str) -> bool {
-    let has = |key: &str| text.contains(&format!("\"{key}\""));
-    text.trim_start().starts_with('{')
-        && has("boot-source")
-        && (has("machine-config") || has("drives"))
+/// One machine.
+pub struct Firecracker;
+
+impl Dialect for Firecracker {
+    fn kind(&self) -> Kind {
+        Kind::Firecracker
+    }
+
+    /// JSON with a kernel to boot and a machine or its drives.
+    fn recognizes(&self, text: &str) -> bool {
+        let has = |key: &str| text.contains(&format!("\"{key}\""));
+        text.trim_start().starts_with('{')
+            && has("boot-source")
+            && (has("machine-config") || has("drives"))
+    }
+
+    fn read<'t>(
+        &self,
+        file: &str,
+        lines: &Lines<'t>,
+        _: &Hints,
+    ) -> Result<Contents<'t>, InputError> {
+        Ok(Contents::fixed(Kind::Firecracker, lines, vec![machine(file, lines)?]))
+    }
 }
 
-pub fn machine(file: &str, lines: &Lines<'_>) -> Result<VmConfiguration, InputError> {
+fn machine(file: &str, lines: &Lines<'_>) -> Result<VmConfiguration, InputError> {
     let documents = yaml::documents(lines)?;
     let Some(root) = documents.first() else {
         return Err(InputError::whole("no object in this firecracker configuration"));

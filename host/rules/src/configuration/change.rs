@@ -1,26 +1,23 @@
 //! What to change, independent of where it is written, and the line that says so for each VMM and
-//! manager.
+//! manager. Every match here and in the dialects names all changes: what a new one is to be in each
+//! syntax, or that the syntax cannot say it, is asked by the compiler.
 
-use crate::configuration::Kind;
+use super::input::Kind;
 use crate::finding::{Fix, Needs, Position};
 use crate::vm::{Manager, VmConfiguration, Vmm};
-use serde::Serialize;
-
-/// Replaces `start..end` (bytes) of the input.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-pub struct Edit {
-    /// First byte that goes.
-    pub start: usize,
-    /// One past the last byte that goes.
-    pub end: usize,
-    /// What comes instead; empty to delete.
-    pub replacement: String,
-}
 
 /// A change that mends a violation.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
+    /// Of a machine.
+    Machine(MachineChange),
+    /// Of a host's parameters.
+    Parameter(ParameterChange),
+}
+
+/// A change of a machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MachineChange {
     /// Let the in-kernel PIT discard missed ticks.
     DiscardPitTicks,
     /// Only local APICs in the kernel.
@@ -33,8 +30,13 @@ pub enum Change {
     Viommu(&'static str),
     /// Take `KEY=VALUE` out of the option it is part of.
     RemovePair(Position),
+}
+
+/// A change of a host's parameters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ParameterChange {
     /// Set the value of a module or kernel parameter.
-    SetOption {
+    Set {
         /// The whole `NAME=VALUE`.
         at: Position,
         /// The value only.
@@ -45,14 +47,14 @@ pub enum Change {
         value: &'static str,
     },
     /// Take a module or kernel parameter out.
-    RemoveOption {
+    Remove {
         /// The whole `NAME=VALUE`.
         at: Position,
         /// Of the parameter, as the input writes it.
         name: String,
     },
     /// Add a module parameter next to another of the same module.
-    AddOption {
+    Add {
         /// The parameter behind which it goes.
         after: Position,
         /// The module of both.
@@ -62,49 +64,52 @@ pub enum Change {
     },
 }
 
+impl From<MachineChange> for Change {
+    fn from(change: MachineChange) -> Self {
+        Self::Machine(change)
+    }
+}
+
+impl From<ParameterChange> for Change {
+    fn from(change: ParameterChange) -> Self {
+        Self::Parameter(change)
+    }
+}
+
 fn on_off(on: bool) -> &'static str {
     if on { "on" } else { "off" }
 }
 
-impl Change {
+impl MachineChange {
     /// The one line for the machine's VMM and manager; `None` where none of its settings does it.
     pub fn advice(&self, vm: &VmConfiguration) -> Option<Fix> {
         let line = match vm.vmm {
             Vmm::Qemu => match vm.manager {
-                Manager::None => self.qemu_line(),
-                Manager::Libvirt => self.libvirt_line(),
+                Manager::None => Some(self.qemu_line()),
+                Manager::Libvirt => Some(self.libvirt_line()),
                 Manager::Proxmox => self.proxmox_line(),
                 Manager::KubeVirt => self.kubevirt_line(),
             },
-            Vmm::Crosvm => match self {
-                Self::DiscardPitTicks | Self::SplitIrqchip => Some("--split-irqchip".to_owned()),
-                _ => None,
-            },
-            Vmm::CloudHypervisor => match self {
-                Self::HyperV("avic", true) => Some("cloud-hypervisor v53 or later".to_owned()),
-                _ => None,
-            },
+            Vmm::Crosvm => self.crosvm_line(),
+            Vmm::CloudHypervisor => self.cloud_hypervisor_line(),
             Vmm::Firecracker => None,
         }?;
         Some(Fix::new(line, Needs::VmRestart))
     }
 
-    fn qemu_line(&self) -> Option<String> {
-        Some(match self {
+    fn qemu_line(&self) -> String {
+        match self {
             Self::DiscardPitTicks => "-global kvm-pit.lost_tick_policy=discard".to_owned(),
             Self::SplitIrqchip => "-machine kernel-irqchip=split".to_owned(),
             Self::HyperV(name, on) => format!("-cpu …,hv-{name}={}", on_off(*on)),
             Self::CpuFeature(name, on) => format!("-cpu …,{name}={}", on_off(*on)),
             Self::Viommu(key) => format!("-device …,{key}=on"),
             Self::RemovePair(_) => "without it".to_owned(),
-            Self::SetOption { .. } | Self::RemoveOption { .. } | Self::AddOption { .. } => {
-                return None;
-            }
-        })
+        }
     }
 
-    fn libvirt_line(&self) -> Option<String> {
-        Some(match self {
+    fn libvirt_line(&self) -> String {
+        match self {
             Self::DiscardPitTicks => "<clock> <timer name='pit' tickpolicy='discard'/>".to_owned(),
             Self::SplitIrqchip => "<features> <ioapic driver='qemu'/>".to_owned(),
             Self::HyperV(name, on) => {
@@ -117,10 +122,7 @@ impl Change {
             }
             Self::Viommu(key) => format!("<iommu> <driver {key}='on'/>"),
             Self::RemovePair(_) => "without it".to_owned(),
-            Self::SetOption { .. } | Self::RemoveOption { .. } | Self::AddOption { .. } => {
-                return None;
-            }
-        })
+        }
     }
 
     fn proxmox_line(&self) -> Option<String> {
@@ -135,7 +137,7 @@ impl Change {
                 format!("args: -cpu …,{name}={} (the whole -cpu of qm showcmd)", on_off(*on))
             }
             Self::RemovePair(_) => "without it".to_owned(),
-            _ => return None,
+            Self::Viommu(_) => return None,
         })
     }
 
@@ -155,22 +157,42 @@ impl Change {
                 "a sidecar hook that adds <ioapic driver='qemu'/>; the API has no field for it"
                     .to_owned()
             }
-            _ => return None,
+            Self::Viommu(_) | Self::RemovePair(_) => return None,
         })
     }
 
-    /// The line for a host's parameter.
-    pub fn option_advice(&self, kind: Kind) -> Option<Fix> {
+    fn crosvm_line(&self) -> Option<String> {
+        match self {
+            Self::DiscardPitTicks | Self::SplitIrqchip => Some("--split-irqchip".to_owned()),
+            Self::HyperV(..) | Self::CpuFeature(..) | Self::Viommu(_) | Self::RemovePair(_) => None,
+        }
+    }
+
+    fn cloud_hypervisor_line(&self) -> Option<String> {
+        match self {
+            Self::HyperV("avic", true) => Some("cloud-hypervisor v53 or later".to_owned()),
+            Self::HyperV(..)
+            | Self::DiscardPitTicks
+            | Self::SplitIrqchip
+            | Self::CpuFeature(..)
+            | Self::Viommu(_)
+            | Self::RemovePair(_) => None,
+        }
+    }
+}
+
+impl ParameterChange {
+    /// The line for a host's parameter, as a kind of file has it.
+    pub fn advice(&self, kind: Kind) -> Fix {
         let needs = if kind == Kind::Modprobe { Needs::ModuleReload } else { Needs::Reboot };
         let line = match self {
-            Self::SetOption { name, value, .. } => format!("{name}={value}"),
-            Self::RemoveOption { name, .. } => format!("without {name}"),
-            Self::AddOption { module, option, .. } if kind == Kind::Modprobe => {
+            Self::Set { name, value, .. } => format!("{name}={value}"),
+            Self::Remove { name, .. } => format!("without {name}"),
+            Self::Add { module, option, .. } if kind == Kind::Modprobe => {
                 format!("options {module} {option}")
             }
-            Self::AddOption { module, option, .. } => format!("{module}.{option}"),
-            _ => return None,
+            Self::Add { module, option, .. } => format!("{module}.{option}"),
         };
-        Some(Fix::new(line, needs))
+        Fix::new(line, needs)
     }
 }

@@ -1,16 +1,30 @@
 //! Edits of QEMU's `-readconfig` files.
 
-use super::{Change, Edit, Lines, insert, replace};
+use super::section::Section;
+use crate::configuration::change::MachineChange;
+use crate::configuration::dialect::MachineText;
+use crate::configuration::edit::{Edit, insert, replace};
 use crate::configuration::pairs::Pair;
-use crate::configuration::qemu_readconfig::{Section, sections};
 
-pub fn edits(lines: &Lines<'_>, change: &Change) -> Option<Vec<Edit>> {
-    let sections = sections(lines).ok()?;
+/// The sections of the one machine.
+#[derive(Debug)]
+pub struct Sections<'t> {
+    pub text: &'t str,
+    pub sections: Vec<Section>,
+}
+
+impl MachineText for Sections<'_> {
+    fn edits(&self, _: usize, change: &MachineChange) -> Option<Vec<Edit>> {
+        edits(self.text, &self.sections, change)
+    }
+}
+
+fn edits(text: &str, sections: &[Section], change: &MachineChange) -> Option<Vec<Edit>> {
     let value_of = |section: &Section, key: &str| {
         section.pairs.iter().find(|pair| pair.key == key).and_then(|pair| pair.value.clone())
     };
     match change {
-        Change::DiscardPitTicks => {
+        MachineChange::DiscardPitTicks => {
             let policy = sections.iter().rev().find(|section| {
                 section.group == "global"
                     && value_of(section, "driver").as_deref() == Some("kvm-pit")
@@ -21,12 +35,12 @@ pub fn edits(lines: &Lines<'_>, change: &Change) -> Option<Vec<Edit>> {
                 None => {
                     let section = "[global]\n  driver = \"kvm-pit\"\n  property = \"lost_tick_policy\"\n  \
                                    value = \"discard\"\n";
-                    let gap = if lines.text().ends_with('\n') { "\n" } else { "\n\n" };
-                    Some(insert(lines.text().len(), format!("{gap}{section}")))
+                    let gap = if text.ends_with('\n') { "\n" } else { "\n\n" };
+                    Some(insert(text.len(), format!("{gap}{section}")))
                 }
             }
         }
-        Change::SplitIrqchip => {
+        MachineChange::SplitIrqchip => {
             let mut machines = sections
                 .iter()
                 .rev()
@@ -41,11 +55,11 @@ pub fn edits(lines: &Lines<'_>, change: &Change) -> Option<Vec<Edit>> {
                 }
                 (None, None) => {
                     let section = "\n[machine]\n  kernel-irqchip = \"split\"\n";
-                    Some(insert(lines.text().len(), section))
+                    Some(insert(text.len(), section))
                 }
             }
         }
-        Change::Viommu(key) => {
+        MachineChange::Viommu(key) => {
             let device = sections.iter().find(|section| {
                 section.group == "device"
                     && matches!(
@@ -59,7 +73,8 @@ pub fn edits(lines: &Lines<'_>, change: &Change) -> Option<Vec<Edit>> {
             }
         }
         // CPU features have no section of their own.
-        _ => None,
+        MachineChange::HyperV(..) | MachineChange::CpuFeature(..) => None,
+        MachineChange::RemovePair(_) => None,
     }
 }
 

@@ -5,30 +5,22 @@
 //! snapshots' sections (a snapshot has the configuration of its time; the first section is the one
 //! that starts), custom CPU models.
 
-use super::pairs::pairs;
-use super::qemu::{Global, Object, Property, QemuSettings, placed};
-use super::qemu_arguments::additional_settings;
-use super::shell::{self, Word};
-use super::{Hints, InputError, qemu_machine};
+mod edit;
+mod entry;
+
+use super::{Contents, Dialect};
+use crate::configuration::input::{Hints, InputError, Kind};
+use crate::configuration::pairs::pairs;
+use crate::configuration::qemu::{Global, Object, Property, QemuSettings, placed};
+use crate::configuration::qemu_arguments::additional_settings;
+use crate::configuration::qemu_machine;
+use crate::configuration::shell::{self, Word};
 use crate::finding::Position;
 use crate::position::Lines;
 use crate::version::Version;
 use crate::vm::{Guest, Manager, VmConfiguration};
-
-/// One `key: value` line; offsets are of the source.
-#[derive(Clone, Copy, Debug)]
-pub struct Entry<'t> {
-    pub key: &'t str,
-    pub value: &'t str,
-    pub start: usize,
-    pub value_start: usize,
-}
-
-impl Entry<'_> {
-    pub fn end(&self) -> usize {
-        self.value_start + self.value.len()
-    }
-}
+use edit::Entries;
+pub use entry::{Entry, entries};
 
 /// Keys that are rare elsewhere; one is enough where every line is of this form.
 const TELLING: [&str; 29] = [
@@ -106,8 +98,32 @@ const NUMBERED: [&str; 17] = [
     "scsi", "serial", "tpmstate", "unused", "usb", "virtio", "virtiofs",
 ];
 
+/// The machine of the first section.
+pub struct Proxmox;
+
+impl Dialect for Proxmox {
+    fn kind(&self) -> Kind {
+        Kind::Proxmox
+    }
+
+    fn recognizes(&self, text: &str) -> bool {
+        is_configuration(text)
+    }
+
+    fn read<'t>(
+        &self,
+        file: &str,
+        lines: &Lines<'t>,
+        hints: &Hints,
+    ) -> Result<Contents<'t>, InputError> {
+        let entries: Vec<Entry<'t>> = entries(lines.text()).collect();
+        let vms = vec![machine(file, lines, &entries, hints)?];
+        Ok(Contents::machines(Kind::Proxmox, lines, vms, Entries(entries)))
+    }
+}
+
 /// Whether a text looks like such a file.
-pub fn is_configuration(text: &str) -> bool {
+fn is_configuration(text: &str) -> bool {
     let is_numbered = |key: &str| {
         let name = key.trim_end_matches(|c: char| c.is_ascii_digit());
         name.len() < key.len() && NUMBERED.contains(&name)
@@ -125,35 +141,15 @@ pub fn is_configuration(text: &str) -> bool {
     telling >= 3 || known == meaningful && (telling >= 1 || entries(text).any(has_option))
 }
 
-/// The lines of the first section.
-pub fn entries(text: &str) -> impl Iterator<Item = Entry<'_>> {
-    let mut start = 0;
-    text.split_inclusive('\n')
-        .map(move |line| {
-            let at = start;
-            start += line.len();
-            (at, line.trim_end())
-        })
-        .take_while(|(_, line)| !line.starts_with('['))
-        .filter_map(|(start, line)| {
-            let (key, rest) = line.split_once(':')?;
-            let is_key = !key.is_empty()
-                && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-            let value = rest.trim_start();
-            let value_start = start + line.len() - value.len();
-            is_key.then_some(Entry { key, value, start, value_start })
-        })
-}
-
 /// The machine of a file.
-pub fn machine(
+fn machine(
     file: &str,
     lines: &Lines<'_>,
+    entries: &[Entry<'_>],
     hints: &Hints,
 ) -> Result<VmConfiguration, InputError> {
     let mut reader = Reader { lines, settings: QemuSettings::default() };
-    let text = lines.text();
-    let value = |key: &str| entries(text).find(|entry| entry.key == key);
+    let value = |key: &str| entries.iter().find(|entry| entry.key == key).copied();
     reader.machine(value("machine"));
     if let Some(arch) = value("arch").filter(|arch| arch.value != "x86_64") {
         let program = format!("qemu-system-{}", arch.value);
@@ -176,11 +172,11 @@ pub fn machine(
     reader.topology(value("sockets"), value("cores"), value("vcpus"));
     reader.sev(value("amd-sev"));
     reader.tdx(value("intel-tdx"));
-    reader.devices(text);
+    reader.devices(entries);
     if let Some(args) = value("args") {
         reader.arguments(&args)?;
     }
-    let span = lines.position(0, entries(text).map(|entry| entry.end()).max().unwrap_or(0));
+    let span = lines.position(0, entries.iter().map(Entry::end).max().unwrap_or(0));
     let mut vm = reader.settings.resolve(file, span, hints.qemu);
     if without_kvm.is_none() {
         let reason = "Proxmox uses KVM unless kvm: 0";
@@ -382,17 +378,17 @@ impl Reader<'_, '_> {
         self.set("kernel-irqchip", "split", at);
     }
 
-    fn devices(&mut self, text: &str) {
-        for entry in entries(text) {
+    fn devices(&mut self, entries: &[Entry<'_>]) {
+        for entry in entries {
             let is_hostpci =
                 entry.key.strip_prefix("hostpci").is_some_and(|n| n.parse::<u8>().is_ok());
             if is_hostpci {
-                let at = self.place(&entry);
+                let at = self.place(entry);
                 let kind = "vfio-pci".to_owned();
                 self.settings.devices.push(Object { kind, at, properties: Vec::new() });
             }
             if entry.key == "localtime" && entry.value == "1" {
-                self.settings.is_local_time = Some(self.place(&entry));
+                self.settings.is_local_time = Some(self.place(entry));
             }
         }
     }
