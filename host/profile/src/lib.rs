@@ -2,7 +2,7 @@
 //! interrupt virtualization would take away.
 //!
 //! Pure: no files, no clock, no threads. A recording may be fed whole or as consecutive
-//! [`part::Part`]s that are joined in order; the result is the same (see `docs/exits/pairing.md`).
+//! [`part::Part`]s that are joined in order; the result is the same (see `docs/exits.md`).
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(missing_docs)]

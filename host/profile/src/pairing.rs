@@ -2,7 +2,7 @@
 //!
 //! An exit lasts from `kvm_exit` to the next `kvm_entry` of the same thread; what happens between
 //! (an MSR, a port, a memory-mapped access, a write to the software APIC) says what it was about.
-//! The rules, and where `perf kvm stat` differs, are written down in `docs/exits/pairing.md`.
+//! The rules, and where `perf kvm stat` differs, are written down in `docs/exits.md`.
 //!
 //! A thread's events before its first entry are kept as they are (the head), because only the
 //! part of the recording that comes before knows which exit that entry ends.
