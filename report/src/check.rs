@@ -1,4 +1,8 @@
-//! What a host can do and does, for programs.
+//! What a host can do and does, in every form.
+
+mod text;
+
+pub use text::{Detail, text};
 
 use crate::nagios;
 use crate::prometheus::{Kind, Metrics, number};

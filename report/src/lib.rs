@@ -6,10 +6,13 @@
 
 pub mod check;
 pub mod document;
+pub mod enable;
 pub mod exits;
 pub mod grid;
 pub mod known;
 pub mod lake;
+pub mod layout;
+pub mod lint;
 pub mod nagios;
 pub mod page;
 pub mod plot;

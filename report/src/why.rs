@@ -1,4 +1,8 @@
-//! What becomes of each machine's interrupts, for programs.
+//! What becomes of each machine's interrupts, in every form.
+
+mod text;
+
+pub use text::text;
 
 use crate::nagios;
 use crate::prometheus::{Kind, Metrics, number};

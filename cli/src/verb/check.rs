@@ -1,12 +1,12 @@
 //! `avicenna check`: can this host accelerate interrupts, and does it.
 
 mod many;
-mod text;
 
 use super::format::MonitoringFormat;
 use super::lake;
 use super::source::{self, Source};
-use crate::terminal::Paint;
+use crate::terminal::look;
+use report::check::Detail;
 use report::lake::{Host, Lake};
 use rules::capability;
 use std::path::PathBuf;
@@ -72,12 +72,12 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         MonitoringFormat::Nagios => report::check::nagios(&report),
         MonitoringFormat::Text => {
             let detail = match (arguments.quiet, arguments.verbose, arguments.all) {
-                (true, ..) => text::Detail::Answers,
-                (_, true, _) => text::Detail::Everything,
-                (_, _, true) => text::Detail::Rows,
-                _ => text::Detail::Causes,
+                (true, ..) => Detail::Answers,
+                (_, true, _) => Detail::Everything,
+                (_, _, true) => Detail::Rows,
+                _ => Detail::Causes,
             };
-            text::text(&report, detail, Paint::for_stdout())
+            report::check::text(&report, detail, look())
         }
     };
     arguments.format.put(&answer, arguments.output.as_deref())?;

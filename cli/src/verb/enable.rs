@@ -6,11 +6,12 @@ mod witness;
 use super::format::Format;
 use super::source::{self, Source};
 use crate::status::Status;
-use crate::terminal::{Colour, Paint, ask, clean, hanging, print, print_json};
+use crate::terminal::{ask, clean, look, print, print_json};
 use anyhow::{Context, bail};
 use change::{Done, Host, Record};
+use report::enable::is_included;
 use rules::capability;
-use rules::enable::{self, Action, Expected, Plan, Step};
+use rules::enable::{self, Action, Expected, Step};
 use rules::{Answer, Needs};
 use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -49,7 +50,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if arguments.format == Format::Json {
         print_json(&plan)?;
     } else {
-        print(&text(&plan, &arguments.include, Paint::for_stdout()));
+        print(&report::enable::text(&plan, &arguments.include, look()));
     }
     let steps: Vec<Step> = plan
         .steps
@@ -70,11 +71,6 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         (true, true) if plan.blocked.is_empty() => Status::CannotTell.into(),
         (true, _) => ExitCode::SUCCESS,
     })
-}
-
-/// Asked for by its identifier, or by `all`.
-fn is_included(included: &[String], step: &Step) -> bool {
-    included.iter().any(|name| *name == step.id || name == "all")
 }
 
 fn apply(arguments: &Arguments, steps: &[Step], expects: &[Expected]) -> anyhow::Result<ExitCode> {
@@ -218,57 +214,4 @@ impl Programs<'_> {
         let status = process.args(arguments).status().map_err(|error| error.to_string())?;
         if status.success() { Ok(()) } else { Err(status.to_string()) }
     }
-}
-
-fn text(plan: &Plan, included: &[String], paint: Paint) -> String {
-    let mut text = String::new();
-    if plan.is_empty() {
-        text.push_str("No step of this plan would change anything here.\n");
-    }
-    for (index, step) in plan.steps.iter().enumerate() {
-        let heading = hanging(&format!("{:2}. ", index + 1), 4, &step.title);
-        text.push_str(&paint.text(Colour::Bold, heading.trim_end()));
-        text.push('\n');
-        if step.is_optional && !is_included(included, step) {
-            text.push_str(&hanging("    option", 12, &format!("--include {}", step.id)));
-        }
-        for (name, value) in
-            [("for", &step.because), ("needs", &step.needs.to_string()), ("risk", &step.risk)]
-        {
-            text.push_str(&hanging(&format!("    {name}"), 12, value));
-        }
-        match &step.action {
-            Action::Write { before, after, .. } => {
-                text.push_str(&difference(before.as_deref().unwrap_or(""), after))
-            }
-            Action::Run { command, .. } => {
-                text.push_str(&hanging("    run", 12, &command.join(" ")))
-            }
-            Action::Tell { instruction } => text.push_str(&hanging("    do", 12, instruction)),
-        }
-    }
-    if !plan.blocked.is_empty() {
-        text.push_str("\nNo setting changes these:\n");
-        for reason in &plan.blocked {
-            text.push_str(&hanging("  -", 4, reason));
-        }
-    }
-    match plan.running {
-        0 => {}
-        1 => text.push_str("\n1 virtual machine runs now; avicenna why --all tells what it needs.\n"),
-        count => text.push_str(&format!(
-            "\n{count} virtual machines run now; avicenna why --all tells what each of them needs.\n"
-        )),
-    }
-    text
-}
-
-/// The lines that go and come, without those that stay.
-fn difference(before: &str, after: &str) -> String {
-    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
-    let gone =
-        old.iter().filter(|line| !new.contains(line)).map(|line| format!("      - {line}\n"));
-    let come =
-        new.iter().filter(|line| !old.contains(line)).map(|line| format!("      + {line}\n"));
-    gone.chain(come).collect()
 }

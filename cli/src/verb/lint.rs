@@ -1,21 +1,17 @@
 //! `avicenna lint`: will this configuration let interrupts be accelerated, and what to change.
 
-mod diff;
-mod github;
 mod input;
-mod json;
-mod sarif;
-mod text;
 
 use crate::status::Status;
-use crate::terminal::{Paint, folded, hanging, print, print_json, program, remark};
+use crate::terminal::{look, print, print_json, program, remark};
 use anyhow::bail;
 use input::{Input, Origin};
+use report::lint::{Judged, Judgement};
 use rules::configuration::Kind;
 use rules::finding::{Answer, Severity};
 use rules::host::Kernel;
 use rules::inhibit::Vendor;
-use rules::lint::{Report, Target, fix, rules as catalogue};
+use rules::lint::{Target, fix, rules as catalogue};
 use rules::version::Version;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -110,22 +106,9 @@ fn version(text: &str) -> Result<Version, String> {
     Version::parse(text).ok_or_else(|| format!("'{text}' is no version; write 6.18 or 10.0.2"))
 }
 
-/// One input with its judgement, or why it has none.
-struct Judged {
-    input: Input,
-    target: Target,
-    outcome: Result<Judgement, String>,
-}
-
-struct Judgement {
-    kind: Kind,
-    machines: usize,
-    report: Report,
-}
-
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if arguments.list {
-        print(&list());
+        print(&report::lint::list(look()));
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(name) = &arguments.explain {
@@ -165,12 +148,12 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 fn show(judged: &[Judged], arguments: &Arguments) -> anyhow::Result<()> {
     match arguments.format {
         Format::Text => {
-            print(&text::text(judged, arguments.quiet, Paint::for_stdout()));
+            print(&report::lint::text(judged, arguments.quiet, look()));
         }
-        Format::Json => print_json(&json::json(judged))?,
-        Format::Sarif => print_json(&sarif::sarif(judged))?,
+        Format::Json => print_json(&report::lint::json(judged)?)?,
+        Format::Sarif => print_json(&report::lint::sarif(judged))?,
         Format::Github => {
-            program(github::github(judged).as_bytes());
+            program(report::lint::github(judged).as_bytes());
         }
     }
     Ok(())
@@ -220,7 +203,13 @@ fn judge(input: Input, arguments: &Arguments) -> Judged {
                 report: rules::lint::lint(&contents, &target, &input.name),
             }),
     };
-    Judged { input, target, outcome }
+    judged(input, target, outcome)
+}
+
+fn judged(input: Input, target: Target, outcome: Result<Judgement, String>) -> Judged {
+    let can_be_mended = input.fixed_reason().is_none();
+    let text = input.text.unwrap_or_default();
+    Judged { name: input.name, text, can_be_mended, target, outcome }
 }
 
 /// 1 for what counts, 3 for what could not be told, 0 otherwise.
@@ -258,14 +247,14 @@ fn mend(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<(Vec<Judged
         let fixed = match fix::fixed(&input.name, original, kind, &target) {
             Ok(fixed) => fixed,
             Err(error) => {
-                left.push(Judged { outcome: Err(error.to_string()), input, target });
+                left.push(judged(input, target, Err(error.to_string())));
                 continue;
             }
         };
         let is_changed = fixed.text != *original;
         if arguments.diff {
             differs |= is_changed;
-            print(&diff::unified(&input.name, original, &fixed.text, Paint::for_stdout()));
+            print(&report::lint::unified(&input.name, original, &fixed.text, look()));
         } else {
             match &input.source {
                 Origin::StandardInput => {
@@ -282,11 +271,11 @@ fn mend(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<(Vec<Judged
         let kind = kind.or_else(|| rules::configuration::detect(original));
         let kind = kind.unwrap_or(Kind::CommandLine);
         let judgement = Judgement { kind, machines: 0, report: fixed.report };
-        let text = Ok(fixed.text);
-        left.push(Judged { outcome: Ok(judgement), input: Input { text, ..input }, target });
+        let input = Input { text: Ok(fixed.text), ..input };
+        left.push(judged(input, target, Ok(judgement)));
     }
     if !arguments.diff {
-        let rest = text::text(&left, true, Paint::for_stdout());
+        let rest = report::lint::text(&left, true, look());
         if !rest.is_empty() {
             remark(&rest);
         }
@@ -297,7 +286,7 @@ fn mend(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<(Vec<Judged
 fn explain(name: &str) -> anyhow::Result<ExitCode> {
     match catalogue::find(name) {
         Some(rule) => {
-            print(&folded(&rule.page()));
+            print(&look().page(&rule.page()));
             Ok(ExitCode::SUCCESS)
         }
         None => {
@@ -305,19 +294,6 @@ fn explain(name: &str) -> anyhow::Result<ExitCode> {
             Ok(Status::Usage.into())
         }
     }
-}
-
-fn list() -> String {
-    catalogue::all()
-        .map(|rule| {
-            let vendors = match rule.vendors {
-                [one] => one.name(),
-                _ => "both",
-            };
-            let head = format!("{} {:<8} {vendors:<6}", rule.id, rule.severity.to_string());
-            hanging(&head, 22, &format!("{} ({})", rule.summary, rule.name))
-        })
-        .collect()
 }
 
 /// A path as reports show it.

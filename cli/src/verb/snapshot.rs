@@ -3,7 +3,7 @@
 use super::lake;
 use super::source::Source;
 use crate::status::Status;
-use crate::terminal::{clean, hanging, print};
+use crate::terminal::{clean, look, print};
 use anyhow::Context;
 use change::{Like, Output};
 use facts::inputs::Content;
@@ -41,7 +41,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if arguments.show_rules {
         for rule in redact::RULES {
-            print(&hanging(rule.kind, 10, rule.what));
+            print(&look().hanging(rule.kind, 10, rule.what));
         }
         return Ok(ExitCode::SUCCESS);
     }

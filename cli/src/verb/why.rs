@@ -4,13 +4,12 @@
 use super::format::MonitoringFormat;
 use super::lake;
 use super::source::{self, Source};
-use crate::terminal::{Colour, Paint, clean, hanging};
+use crate::terminal::look;
 use anyhow::bail;
 use facts::{Facts, watch};
-use rules::Answer;
 use rules::capability;
 use rules::host::RunningVm;
-use rules::why::{self, Machine, Why};
+use rules::why;
 use std::process::ExitCode;
 use trace::inhibit::Numbering;
 
@@ -81,7 +80,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         MonitoringFormat::Prometheus => report::why::prometheus(&why, lake::now_us() / 1_000_000),
         MonitoringFormat::Nagios => report::why::nagios(&why),
         MonitoringFormat::Text => {
-            text(&why, facts.incomplete.is_some(), arguments.quiet, Paint::for_stdout())
+            report::why::text(&why, facts.incomplete.is_some(), arguments.quiet, look())
         }
     };
     arguments.format.put(&answer, arguments.output.as_deref())?;
@@ -133,113 +132,4 @@ pub fn numbering(facts: &Facts) -> Numbering {
         .and_then(|names| Numbering::from_names(names.values().map(String::as_str)));
     let of_kernel = || Numbering::of_kernel(&facts.kernel.get()?.release);
     named.or_else(of_kernel).unwrap_or_else(Numbering::assumed)
-}
-
-fn text(why: &Why, is_incomplete: bool, quiet: bool, paint: Paint) -> String {
-    let mut text = String::new();
-    if why.machines.is_empty() {
-        text.push_str(match is_incomplete {
-            true => "No virtual machine is in what could be read.\n",
-            false => "No virtual machine is running here.\n",
-        });
-    }
-    for machine in &why.machines {
-        if quiet {
-            short(&mut text, why, machine, paint);
-        } else {
-            one(&mut text, why, machine, paint);
-        }
-    }
-    text
-}
-
-/// One line: name, answer, reason, and the change where there is one.
-fn short(text: &mut String, why: &Why, machine: &Machine, paint: Paint) {
-    let active = &machine.active;
-    let fix = active.fix.as_ref().map_or(String::new(), |fix| format!("; change: {}", fix.line));
-    let feature = why.feature;
-    let line = format!("{}: {feature} {}: {}{fix}", active.subject, active.answer, active.reason);
-    text.push_str(&paint.text(colour(active.answer), hanging("", 0, &line).trim_end()));
-    text.push('\n');
-}
-
-fn colour(answer: Answer) -> Colour {
-    match answer {
-        Answer::Yes => Colour::Green,
-        Answer::No => Colour::Red,
-        Answer::Unknown => Colour::Yellow,
-    }
-}
-
-fn one(text: &mut String, why: &Why, machine: &Machine, paint: Paint) {
-    let title = format!(
-        "{} (pid {}, {})",
-        clean(&machine.active.subject),
-        machine.pid,
-        machine.vmm.unwrap_or("VMM not understood")
-    );
-    text.push_str(&paint.text(Colour::Bold, &title));
-    text.push('\n');
-    let row = |text: &mut String, answer: Answer, statement: &str, reason: &str| {
-        let colour = colour(answer);
-        let lines = hanging("", 11, &format!("{statement}: {reason}"));
-        text.push_str(&lines.replacen(
-            &" ".repeat(11),
-            &paint.text(colour, &format!("  {:8} ", answer.to_string())),
-            1,
-        ));
-    };
-    row(text, machine.active.answer, &format!("{} active", why.feature), &machine.active.reason);
-    // What is said of each function need not be said of all.
-    if let Some(devices) = machine.devices.as_ref().filter(|_| machine.functions.is_empty()) {
-        row(text, devices.answer, "device interrupts posted", &devices.reason);
-    }
-    for function in &machine.functions {
-        let posted = &function.posted;
-        row(text, posted.answer, &format!("{} posted", function.address), &posted.reason);
-        if let Some(fix) = &posted.fix {
-            text.push_str(&hanging(
-                "    change",
-                14,
-                &format!("{}  (needs: {})", fix.line, fix.needs),
-            ));
-        }
-    }
-    for cause in machine.causes.iter().filter(|cause| cause.inhibit.duration.is_lasting()) {
-        let inhibit = &cause.inhibit;
-        let certainty = format!("{:?}", inhibit.certainty).to_lowercase();
-        text.push_str(&hanging(
-            "    inhibit",
-            14,
-            &format!("{} {}, {certainty}: {}", inhibit.reason, inhibit.duration, inhibit.because),
-        ));
-        match &cause.fix {
-            Some(fix) => text.push_str(&hanging(
-                "    change",
-                14,
-                &format!("{}  (needs: {})", fix.line, fix.needs),
-            )),
-            None => text.push_str(&hanging("    change", 14, "none that this VMM offers")),
-        }
-    }
-    if let Some(fix) = machine
-        .active
-        .fix
-        .as_ref()
-        .filter(|fix| !machine.causes.iter().any(|cause| cause.fix.as_ref() == Some(fix)))
-    {
-        text.push_str(&hanging("    host", 14, &format!("{}  (needs: {})", fix.line, fix.needs)));
-    }
-    for evidence in
-        machine.active.evidence.iter().filter(|evidence| !evidence.what.starts_with("predicted"))
-    {
-        text.push_str(&hanging(
-            "    seen",
-            14,
-            &format!("{} at {}: {}", evidence.what, evidence.place, evidence.value),
-        ));
-    }
-    for reason in &machine.unseen {
-        text.push_str(&hanging("    unseen", 14, reason));
-    }
 }

@@ -1,11 +1,84 @@
 //! Whether a value follows a schema of `docs/schema`, for the tests of whatever prints JSON.
 //!
-//! As much of JSON Schema (2020-12) as those schemas use: `$ref` into `$defs`, `oneOf`, `const`,
-//! `enum`, `type`, `required`, `properties`, `additionalProperties`, `items`, `prefixItems`.
+//! Those schemas are made from the types that are printed ([`of`]). They are checked by as much of
+//! JSON Schema (2020-12) as they use: `$ref` into `$defs`, `oneOf`, `anyOf`, `const`, `enum`, `type`,
+//! `required`, `properties`, `additionalProperties`, `items`, `prefixItems`.
 
 #![warn(missing_docs)]
 
-use serde_json::Value;
+use serde_json::{Value, json};
+
+/// The schema of what is printed as a type, whose member `schema` is the version.
+///
+/// Objects are closed, so that a test of real output finds members that nobody publishes.
+pub fn of<T: schemars::JsonSchema>(title: &str, version: u32) -> Value {
+    let mut schema = plain::<T>(title, version);
+    schema["properties"]["schema"] = json!({ "const": version });
+    schema
+}
+
+/// The same of a type that does not hold its version.
+pub fn plain<T: schemars::JsonSchema>(title: &str, version: u32) -> Value {
+    let mut schema = schemars::schema_for!(T).to_value();
+    close(&mut schema);
+    schema["title"] = title.into();
+    schema["description"] = format!(
+        "Version {version}. Members are added without a new version; none is removed or changes \
+         its meaning."
+    )
+    .into();
+    schema
+}
+
+/// No member but those that are named, where one object alone names them.
+fn close(schema: &mut Value) {
+    let mut shared = Vec::new();
+    references_beside_members(schema, &mut shared);
+    for (name, definition) in schema["$defs"].as_object_mut().into_iter().flatten() {
+        if !shared.contains(&format!("#/$defs/{name}")) {
+            close_here(definition);
+        }
+    }
+    close_here(schema);
+}
+
+fn references_beside_members(schema: &Value, found: &mut Vec<String>) {
+    if schema["properties"].is_object() {
+        found.extend(schema["$ref"].as_str().map(str::to_owned));
+    }
+    match schema {
+        Value::Object(members) => {
+            members.values().for_each(|one| references_beside_members(one, found));
+        }
+        Value::Array(items) => items.iter().for_each(|one| references_beside_members(one, found)),
+        _ => {}
+    }
+}
+
+fn close_here(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            let is_open = members.get("properties").is_some_and(Value::is_object)
+                && members.get("type").is_some_and(|kind| kind == "object")
+                && !members.contains_key("additionalProperties")
+                && !members.contains_key("$ref");
+            let inner = members.iter_mut().filter(|(name, _)| *name != "$defs");
+            inner.for_each(|(_, member)| close_here(member));
+            if is_open {
+                members.insert("additionalProperties".into(), false.into());
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(close_here),
+        _ => {}
+    }
+}
+
+/// Panics unless `docs/schema` has this schema in the file; `UPDATE_EXPECT=1` writes it there.
+pub fn assert_published(name: &str, schema: &Value) {
+    let text = serde_json::to_string_pretty(schema).expect("plain JSON") + "\n";
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema");
+    expect_test::expect_file![std::path::Path::new(path).join(name)].assert_eq(&text);
+}
 
 /// Reads a schema of `docs/schema` by its file's name.
 pub fn published(name: &str) -> Value {
@@ -37,12 +110,18 @@ impl Checker<'_> {
         if let Some(reference) = schema["$ref"].as_str() {
             let target = self.root.pointer(reference.trim_start_matches('#'));
             let Some(target) = target else { return Some(format!("{reference} is not defined")) };
-            return self.fault(value, target, place);
+            if let Some(fault) = self.fault(value, target, place) {
+                return Some(fault);
+            }
         }
         if let Some(options) = schema["oneOf"].as_array() {
             let fits = options.iter().filter(|one| self.fault(value, one, place).is_none());
             return (fits.count() != 1)
                 .then(|| format!("{place} is none or several of its kinds: {value}"));
+        }
+        if let Some(options) = schema["anyOf"].as_array() {
+            let does_fit = options.iter().any(|one| self.fault(value, one, place).is_none());
+            return (!does_fit).then(|| format!("{place} is none of its kinds: {value}"));
         }
         if schema.get("const").is_some_and(|expected| expected != value) {
             return Some(format!("{place} is {value}, not {}", schema["const"]));
@@ -63,11 +142,15 @@ impl Checker<'_> {
         {
             return Some(format!("{place} lacks {name}"));
         }
-        let known = schema["properties"].as_object()?;
-        let is_closed = schema["additionalProperties"] == false;
-        members.iter().find_map(|(name, member)| match known.get(name) {
-            Some(schema) => self.fault(member, schema, &format!("{place}.{name}")),
-            None => is_closed.then(|| format!("{place}.{name} is not published")),
+        let others = &schema["additionalProperties"];
+        members.iter().find_map(|(name, member)| {
+            let place = format!("{place}.{name}");
+            match (schema["properties"].get(name), others) {
+                (Some(schema), _) => self.fault(member, schema, &place),
+                (None, Value::Bool(false)) => Some(format!("{place} is not published")),
+                (None, Value::Object(_)) => self.fault(member, others, &place),
+                (None, _) => None,
+            }
         })
     }
 
@@ -120,6 +203,8 @@ mod tests {
                 "kind": { "enum": ["a", "b"] },
                 "rows": { "type": "array", "items": { "$ref": "#/$defs/row" } },
                 "more": { "type": "object", "properties": {} },
+                "map": { "type": "object", "additionalProperties": { "type": "integer" } },
+                "any": { "anyOf": [{ "type": "null" }, { "type": "string" }] },
                 "either": { "oneOf": [{ "type": "null" }, { "const": 1 }] },
             },
             "$defs": { "row": { "prefixItems": [{ "type": "integer" }, { "type": ["string", "null"] }] } },
@@ -133,6 +218,9 @@ mod tests {
             (json!({ "kind": "a", "rows": [[1, "x"], [2.5, "y"]] }), Some("$.rows[1][0] is 2.5")),
             (json!({ "kind": "a", "rows": [[1]] }), Some("$.rows[0] has 1 items")),
             (json!({ "kind": "a", "either": 2 }), Some("$.either is none or several")),
+            (json!({ "kind": "a", "any": null, "map": { "x": 1 } }), None),
+            (json!({ "kind": "a", "any": 1 }), Some("$.any is none of")),
+            (json!({ "kind": "a", "map": { "x": "y" } }), Some("$.map.x is \"y\"")),
             (json!([]), Some("$ is [], no")),
         ];
         for (value, expected) in rows {

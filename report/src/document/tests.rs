@@ -80,9 +80,8 @@ fn programs_get_all_of_it_with_a_version() {
 
 #[test]
 fn the_published_schema_is_that_of_the_types() {
-    let mut schema = serde_json::to_value(schemars::schema_for!(Document)).expect("JSON");
-    schema["properties"]["schema"] = serde_json::json!({"const": SCHEMA});
-    let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/schema/report-1.json");
-    expect_test::expect_file![path].assert_eq(&text);
+    let schema = schema::of::<Document>("avicenna report --format json", SCHEMA);
+    schema::assert_published("report-1.json", &schema);
+    let value = serde_json::to_value(sample()).expect("JSON");
+    schema::assert_follows(&value, &schema, "report");
 }

@@ -1,9 +1,10 @@
 //! What --fix would change, as a unified diff.
 
-use crate::terminal::{Colour, Paint};
+use crate::layout::{Colour, Look};
 use similar::{ChangeTag, TextDiff};
 
-pub fn unified(name: &str, before: &str, after: &str, paint: Paint) -> String {
+/// The change of a text.
+pub fn unified(name: &str, before: &str, after: &str, look: Look) -> String {
     if before == after {
         return String::new();
     }
@@ -18,7 +19,7 @@ pub fn unified(name: &str, before: &str, after: &str, paint: Paint) -> String {
                 ChangeTag::Equal => (" ", None),
             };
             let line = format!("{sign}{}", change.value().trim_end_matches('\n'));
-            out.push_str(&colour.map_or(line.clone(), |colour| paint.text(colour, &line)));
+            out.push_str(&colour.map_or(line.clone(), |colour| look.paint(colour, &line)));
             out.push('\n');
             if change.missing_newline() {
                 out.push_str("\\ No newline at end of file\n");
@@ -34,9 +35,9 @@ mod tests {
 
     #[test]
     fn a_diff_is_one_that_patch_takes() {
-        let diff = unified("a", "x\ny\n", "x\nz", Paint::plain());
+        let diff = unified("a", "x\ny\n", "x\nz", Look::PLAIN);
         let expected = "--- a\n+++ a\n@@ -1,2 +1,2 @@\n x\n-y\n+z\n\\ No newline at end of file\n";
         assert_eq!(diff, expected);
-        assert_eq!(unified("a", "x", "x", Paint::plain()), "");
+        assert_eq!(unified("a", "x", "x", Look::PLAIN), "");
     }
 }

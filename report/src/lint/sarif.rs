@@ -7,6 +7,7 @@ use rules::lint::{Diagnostic, rules as catalogue};
 use rules::position::Lines;
 use serde_json::{Value, json};
 
+/// A run with its rules and results.
 pub fn sarif(judged: &[Judged]) -> Value {
     let rules: Vec<Value> = catalogue::all()
         .map(|rule| {
@@ -27,7 +28,7 @@ pub fn sarif(judged: &[Judged]) -> Value {
             let why = one.outcome.as_ref().err()?;
             Some(json!({
                 "level": "error",
-                "message": { "text": format!("{}: {why}", one.input.name) },
+                "message": { "text": format!("{}: {why}", one.name) },
             }))
         })
         .collect();
@@ -60,14 +61,13 @@ fn level(severity: Severity) -> &'static str {
 
 fn results(one: &Judged) -> Vec<Value> {
     let Ok(judgement) = &one.outcome else { return Vec::new() };
-    let text = one.input.text.as_deref().unwrap_or_default();
-    let lines = Lines::new(text);
+    let lines = Lines::new(&one.text);
     judgement.report.diagnostics.iter().map(|found| result(one, found, &lines)).collect()
 }
 
 fn result(one: &Judged, diagnostic: &Diagnostic, lines: &Lines<'_>) -> Value {
     let index = catalogue::all().position(|rule| rule == diagnostic.rule);
-    let artifact = json!({ "uri": uri(&one.input.name) });
+    let artifact = json!({ "uri": uri(&one.name) });
     let is_open = diagnostic.answer == Answer::Unknown;
     let mut result = json!({
         "ruleId": diagnostic.rule.id,

@@ -1,13 +1,14 @@
 //! Diagnostics as workflow commands of GitHub Actions.
 
 use super::Judged;
-use report::writer::shown;
+use crate::writer::shown;
 use rules::finding::{Answer, Severity};
 
+/// A command for each diagnostic.
 pub fn github(judged: &[Judged]) -> String {
     let mut out = String::new();
     for one in judged {
-        let file = property(&one.input.name);
+        let file = property(&one.name);
         let judgement = match &one.outcome {
             Ok(judgement) => judgement,
             Err(why) => {

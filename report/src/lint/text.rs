@@ -1,33 +1,35 @@
 //! Diagnostics for people: place, message, the line itself, the change.
 
 use super::{Judged, Judgement};
-use crate::terminal::{COLUMNS, Colour, Paint, hanging, is_folded, steers};
+use crate::layout::{COLUMNS, Colour, Look};
+use crate::writer::steers;
 use rules::finding::{Answer, Severity};
 use rules::host::Kernel;
 use rules::lint::Diagnostic;
 use rules::position::Lines;
 use rules::version::{NEWEST_KERNEL, NEWEST_QEMU};
 
-pub fn text(judged: &[Judged], quiet: bool, paint: Paint) -> String {
+/// What was found as lines; `quiet` leaves out notes and the summary.
+pub fn text(judged: &[Judged], quiet: bool, look: Look) -> String {
     let mut out = String::new();
     for one in judged {
         match &one.outcome {
             Err(why) => {
-                let (head, painted) = ("cannot read", paint.text(Colour::Red, "cannot read"));
-                let line = hanging("", 0, &format!("{}: {head}: {why}", one.input.name));
+                let (head, painted) = ("cannot read", look.paint(Colour::Red, "cannot read"));
+                let line = look.hanging("", 0, &format!("{}: {head}: {why}", one.name));
                 out.push_str(&line.replacen(head, &painted, 1));
             }
-            Ok(judgement) => diagnostics(&mut out, one, judgement, quiet, paint),
+            Ok(judgement) => diagnostics(&mut out, one, judgement, quiet, look),
         }
     }
     if !quiet {
-        summary(&mut out, judged);
+        summary(&mut out, judged, look);
     }
     out
 }
 
-fn diagnostics(out: &mut String, one: &Judged, judgement: &Judgement, quiet: bool, paint: Paint) {
-    let source = one.input.text.as_deref().unwrap_or_default();
+fn diagnostics(out: &mut String, one: &Judged, judgement: &Judgement, quiet: bool, look: Look) {
+    let source = one.text.as_str();
     let lines = Lines::new(source);
     let mut rest = judgement.report.diagnostics.as_slice();
     while let Some((first, more)) = rest.split_first() {
@@ -43,18 +45,12 @@ fn diagnostics(out: &mut String, one: &Judged, judgement: &Judgement, quiet: boo
         let (group, others) = rest.split_at(1 + same);
         rest = others;
         if !quiet || first.severity > Severity::Note {
-            diagnostic(out, one, group, &lines, paint);
+            diagnostic(out, one, group, &lines, look);
         }
     }
 }
 
-fn diagnostic(
-    out: &mut String,
-    one: &Judged,
-    group: &[Diagnostic],
-    lines: &Lines<'_>,
-    paint: Paint,
-) {
+fn diagnostic(out: &mut String, one: &Judged, group: &[Diagnostic], lines: &Lines<'_>, look: Look) {
     let Some(first) = group.first() else { return };
     let ids: Vec<&str> = group.iter().map(|diagnostic| diagnostic.rule.id).collect();
     let (word, colour) = match (first.answer, first.severity) {
@@ -64,7 +60,7 @@ fn diagnostic(
         (_, Severity::Note) => (first.severity.to_string(), Colour::Dim),
     };
     let position = first.position;
-    let place = format!("{}:{}:{}", one.input.name, position.line, position.column);
+    let place = format!("{}:{}:{}", one.name, position.line, position.column);
     let vendors = match (first.vendors.as_slice(), one.target.vendors.len()) {
         ([vendor], 2) => format!(" ({})", vendor.name()),
         _ => String::new(),
@@ -74,33 +70,33 @@ fn diagnostic(
     // Colour is put in after wrapping, which counts characters.
     let label = format!("{word}[{}]", ids.join(", "));
     let fix = first.remedy.as_ref().map(|remedy| {
-        let can_mend = !remedy.edits.is_empty() && one.input.fixed_reason().is_none();
+        let can_mend = !remedy.edits.is_empty() && one.can_be_mended;
         let how = if can_mend { " [--fix]" } else { "" };
         format!("{} ({}){how}", remedy.fix.line, remedy.fix.needs)
     });
-    if !is_folded() {
+    if !look.is_folded() {
         let fix = fix.map_or(String::new(), |fix| format!("; fix: {fix}"));
-        let line = hanging("", 0, &format!("{place}: {label} {message}{fix}"));
-        out.push_str(&line.replacen(&word, &paint.text(colour, &word), 1));
+        let line = look.hanging("", 0, &format!("{place}: {label} {message}{fix}"));
+        out.push_str(&line.replacen(&word, &look.paint(colour, &word), 1));
         return;
     }
-    let wrapped = hanging("", 0, &format!("{place}: {label} {message}"));
-    out.push_str(&wrapped.replacen(&word, &paint.text(colour, &word), 1));
-    excerpt(out, first, lines, paint);
+    let wrapped = look.hanging("", 0, &format!("{place}: {label} {message}"));
+    out.push_str(&wrapped.replacen(&word, &look.paint(colour, &word), 1));
+    excerpt(out, first, lines, look);
     if let Some(fix) = fix {
-        out.push_str(&hanging("  fix: ", 7, &fix));
+        out.push_str(&look.hanging("  fix: ", 7, &fix));
     }
 }
 
 /// The line with a mark below, cut around the place.
-fn excerpt(out: &mut String, diagnostic: &Diagnostic, lines: &Lines<'_>, paint: Paint) {
+fn excerpt(out: &mut String, diagnostic: &Diagnostic, lines: &Lines<'_>, look: Look) {
     let position = diagnostic.position;
     let line: Vec<char> = lines.line(position.line).chars().map(printable).collect();
     if position.end <= position.start || line.is_empty() {
         return;
     }
     const MARGIN: usize = 4;
-    let width = COLUMNS - MARGIN;
+    let width = look.columns.map_or(COLUMNS, |columns| columns.min(COLUMNS)) - MARGIN;
     let at = (position.column as usize).saturating_sub(1).min(line.len());
     let marked = lines.text().get(position.start..position.end).unwrap_or_default();
     let first = marked.lines().next().unwrap_or_default();
@@ -109,7 +105,7 @@ fn excerpt(out: &mut String, diagnostic: &Diagnostic, lines: &Lines<'_>, paint: 
     let from = if at + length <= width { 0 } else { at.saturating_sub(width / 4) };
     let shown: String = line.iter().skip(from).take(width).collect();
     let length = length.min(width.saturating_sub(at - from)).max(1);
-    let mark = paint.text(Colour::Bold, &"^".repeat(length));
+    let mark = look.paint(Colour::Bold, &"^".repeat(length));
     out.push_str(&format!("    {}\n    {:2$}{mark}\n", shown.trim_end(), "", at - from));
 }
 
@@ -118,7 +114,7 @@ fn printable(c: char) -> char {
     if steers(c) { ' ' } else { c }
 }
 
-fn summary(out: &mut String, judged: &[Judged]) {
+fn summary(out: &mut String, judged: &[Judged], look: Look) {
     let all = || {
         judged
             .iter()
@@ -160,5 +156,5 @@ fn summary(out: &mut String, judged: &[Judged]) {
         let qemu = one.target.qemu.unwrap_or(NEWEST_QEMU);
         format!("; judged for {}, Linux {kernel}, QEMU {qemu}", vendors.join(" and "))
     });
-    out.push_str(&hanging("", 0, &format!("{what}: {}{assumed}", parts.join(", "))));
+    out.push_str(&look.hanging("", 0, &format!("{what}: {}{assumed}", parts.join(", "))));
 }

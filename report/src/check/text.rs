@@ -1,29 +1,36 @@
 //! The report for people: the answer first, then its causes, then, if asked for, everything.
 
-use crate::terminal::{Colour, Paint, hanging};
+use crate::layout::{Colour, Look};
 use rules::capability::{Report, Scope, Sentence};
-use rules::{Answer, Finding, Severity};
+use rules::finding::{Answer, Finding, Severity};
 use std::fmt::Write;
 
 /// How much is shown; each shows what the ones before it do.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
+    /// One line: the state, or of hardware alone what it can.
+    Line,
+    /// The sentences and the three answers.
     Answers,
+    /// Beside them the causes.
     Causes,
+    /// Every row.
     Rows,
+    /// Every row with what was read for it, and the rule's source.
     Everything,
 }
 
 /// Kinds of cores that are named one by one.
 const CORES_SHOWN: usize = 2;
 
-pub fn text(report: &Report, detail: Detail, paint: Paint) -> String {
+/// The report as lines.
+pub fn text(report: &Report, detail: Detail, look: Look) -> String {
     let mut text = String::new();
-    head(&mut text, report, detail, paint);
+    head(&mut text, report, detail, look);
     if report.scope == Scope::Host {
         for answer in &report.answers {
             let reason = detail >= Detail::Rows && answer.answer != Answer::Yes;
-            row(&mut text, answer, if reason { detail } else { Detail::Answers }, paint);
+            row(&mut text, answer, if reason { detail } else { Detail::Answers }, look);
         }
     }
     if detail == Detail::Answers {
@@ -41,13 +48,13 @@ pub fn text(report: &Report, detail: Detail, paint: Paint) -> String {
         if rows.is_empty() {
             continue;
         }
-        let _ = writeln!(text, "\n{}", paint.text(Colour::Bold, title));
+        let _ = writeln!(text, "\n{}", look.paint(Colour::Bold, title));
         for finding in rows {
-            row(&mut text, finding, detail, paint);
+            row(&mut text, finding, detail, look);
         }
     }
     if detail == Detail::Causes {
-        text.push_str(&hidden(report));
+        text.push_str(&hidden(report, look));
     }
     text
 }
@@ -57,22 +64,22 @@ fn is_cause(row: &Finding) -> bool {
     row.answer != Answer::Yes && row.follows.is_none() && row.severity > Severity::Note
 }
 
-fn head(text: &mut String, report: &Report, detail: Detail, paint: Paint) {
+fn head(text: &mut String, report: &Report, detail: Detail, look: Look) {
     let origin = match &report.kernel {
         Some(kernel) => format!("{}: Linux {kernel}", report.origin),
         None => report.origin.clone(),
     };
-    text.push_str(&hanging("", 0, &origin));
+    text.push_str(&look.hanging("", 0, &origin));
     let shown = if detail >= Detail::Rows { usize::MAX } else { CORES_SHOWN };
     for processor in report.processors.iter().take(shown) {
-        text.push_str(&hanging("  ", 2, processor));
+        text.push_str(&look.hanging("  ", 2, processor));
     }
     if let Some(more) = report.processors.len().checked_sub(shown).filter(|more| *more > 0) {
         text.push_str(&format!("  and {more} more kinds of cores\n"));
     }
     let summary = &report.summary;
-    sentence(text, &summary.hardware, paint);
-    sentence(text, &summary.state, paint);
+    sentence(text, &summary.hardware, look);
+    sentence(text, &summary.state, look);
     if let Some(change) = &summary.change {
         let lines: Vec<&str> = change.fixes.iter().map(|fix| fix.line.as_str()).collect();
         let steps = match report.origin.as_str() {
@@ -80,17 +87,16 @@ fn head(text: &mut String, report: &Report, detail: Detail, paint: Paint) {
             _ => String::new(),
         };
         let line = format!("Change: {} (costs: {}{steps})", lines.join("; and "), change.needs);
-        text.push_str(&hanging("", 2, &line).replacen("  ", "", 1));
+        text.push_str(&look.hanging("", 2, &line).replacen("  ", "", 1));
     }
 }
 
-fn sentence(text: &mut String, sentence: &Sentence, paint: Paint) {
+fn sentence(text: &mut String, sentence: &Sentence, look: Look) {
     let colour = colour(sentence.answer, Severity::Error);
     let mut letters = sentence.text.chars();
     let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
-    let line = hanging("", 0, &format!("{first}{}.", letters.as_str()));
-    text.push_str(&paint.text(colour, line.trim_end()));
-    text.push('\n');
+    let line = look.hanging("", 0, &format!("{first}{}.", letters.as_str()));
+    text.push_str(&look.painted_line(colour, &line));
 }
 
 fn colour(answer: Answer, severity: Severity) -> Colour {
@@ -103,20 +109,18 @@ fn colour(answer: Answer, severity: Severity) -> Colour {
 
 /// One row: answer, statement, and for everything but a plain yes what was read and what would
 /// change it.
-fn row(text: &mut String, finding: &Finding, detail: Detail, paint: Paint) {
-    const WIDTH: usize = 11;
+fn row(text: &mut String, finding: &Finding, detail: Detail, look: Look) {
+    const WIDTH: usize = Look::ROW;
     let subject = match finding.subject.as_str() {
         "host" | "this kernel as a guest" => String::new(),
         other => format!("  [{other}]"),
     };
-    let lines = hanging("", WIDTH, &format!("{}{subject}", finding.statement));
-    let answer = format!("  {:8} ", finding.answer.to_string());
-    let answer = paint.text(colour(finding.answer, finding.severity), &answer);
-    text.push_str(&lines.replacen(&" ".repeat(WIDTH), &answer, 1));
+    let statement = format!("{}{subject}", finding.statement);
+    let colour = colour(finding.answer, finding.severity);
+    text.push_str(&look.row(colour, &finding.answer.to_string(), &statement));
     let line = |text: &mut String, name: &str, value: &str| {
-        let lines = hanging(&format!("{:WIDTH$}{name}", ""), WIDTH + 6, value);
-        text.push_str(&paint.text(Colour::Dim, lines.trim_end_matches('\n')));
-        text.push('\n');
+        let lines = look.hanging(&format!("{:WIDTH$}{name}", ""), WIDTH + 6, value);
+        text.push_str(&look.painted_line(Colour::Dim, &lines));
     };
     let is_everything = detail == Detail::Everything;
     if detail == Detail::Answers || (finding.answer == Answer::Yes && !is_everything) {
@@ -138,7 +142,7 @@ fn row(text: &mut String, finding: &Finding, detail: Detail, paint: Paint) {
 }
 
 /// What was left out, in one line.
-fn hidden(report: &Report) -> String {
+fn hidden(report: &Report, look: Look) -> String {
     let count =
         |is: &dyn Fn(&Finding) -> bool| report.findings.iter().filter(|row| is(row)).count();
     let good = count(&|row| row.answer == Answer::Yes);
@@ -158,7 +162,7 @@ fn hidden(report: &Report) -> String {
         true => String::new(),
         false => format!(
             "\n{}",
-            hanging("", 0, &format!("More rows: {}; --all shows them.", parts.join(", ")))
+            look.hanging("", 0, &format!("More rows: {}; --all shows them.", parts.join(", ")))
         ),
     }
 }
