@@ -9,6 +9,7 @@ mod grids;
 mod html;
 pub mod machine;
 pub mod metrics;
+mod recording;
 mod text;
 
 pub use beside::inhibits;
@@ -16,23 +17,11 @@ pub use beside::inhibits;
 pub use columns::parquet;
 pub use grids::{Grouping, groups};
 pub use html::{html, inhibit_plot};
+pub use recording::Report;
 pub use text::{answer, facts};
 
 use crate::grid::{Grid, marked_down};
-use capture::Origin;
-use profile::Summary;
 use serde::Serialize;
-
-/// One recording's result with where it came from.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// Name of the file, as the user gave it.
-    pub file: String,
-    /// What kind of recording it was and what it lacks.
-    pub origin: Origin,
-    /// Every figure of it.
-    pub summary: Summary,
-}
 
 impl Report {
     /// For a terminal: the table of `perf kvm stat` with percentiles, and what it means.
@@ -53,7 +42,7 @@ impl Report {
             text.push_str(&format!("\n{}\n\n", markdown(&answer)));
         }
         if grouping == Grouping::Reason {
-            all_grids(self).iter().for_each(|grid| text.push_str(&grid.to_markdown()));
+            grids::all(self).iter().for_each(|grid| text.push_str(&grid.to_markdown()));
         } else {
             text.push_str(&grids::shown_groups(self, grouping).to_markdown());
         }
@@ -62,7 +51,7 @@ impl Report {
 
     /// Every table there is to show, without those that have no rows.
     pub fn grids(&self) -> Vec<Grid> {
-        all_grids(self)
+        grids::all(self)
     }
 
     /// `vm;vcpu;reason;detail microseconds`, which flame-graph tools read.
@@ -74,23 +63,6 @@ impl Report {
 /// Lines that mean themselves in Markdown.
 fn markdown(text: &str) -> String {
     text.lines().map(marked_down).collect::<Vec<_>>().join("\n")
-}
-
-/// Every table there is to show of a report.
-fn all_grids(report: &Report) -> Vec<Grid> {
-    let mut all = vec![
-        groups(report, Grouping::Reason),
-        grids::ceiling(report),
-        grids::detailed(report, usize::MAX),
-        groups(report, Grouping::Vcpu),
-    ];
-    if report.summary.machines.len() > 1 {
-        all.push(groups(report, Grouping::Machine));
-    }
-    all.extend(report.summary.inhibits.as_ref().map(inhibits));
-    all.extend(beside::interrupts(report));
-    all.retain(|grid| !grid.rows.is_empty());
-    all.into_iter().map(Grid::without_empty_columns).collect()
 }
 
 /// Everything, with the version of its schema.

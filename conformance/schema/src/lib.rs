@@ -1,8 +1,8 @@
 //! Whether a value follows a schema of `docs/schema`, for the tests of whatever prints JSON.
 //!
 //! Those schemas are made from the types that are printed ([`of`]). They are checked by as much of
-//! JSON Schema (2020-12) as they use: `$ref` into `$defs`, `oneOf`, `anyOf`, `const`, `enum`, `type`,
-//! `required`, `properties`, `additionalProperties`, `items`, `prefixItems`.
+//! JSON Schema (2020-12) as they use: `$ref` into `$defs`, `oneOf`, `anyOf`, `const`, `enum`,
+//! `type`, `required`, `properties`, `additionalProperties`, `items`, `prefixItems`.
 
 #![warn(missing_docs)]
 

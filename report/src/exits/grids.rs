@@ -1,7 +1,7 @@
 //! The result as tables, one per way of grouping.
 
 use super::Report;
-use super::beside::vectors;
+use super::beside::{self, inhibits, vectors};
 use crate::grid::{Grid, Value};
 use profile::summary::{Extent, Group, Row};
 
@@ -210,4 +210,21 @@ fn details<'a>(rows: impl Iterator<Item = &'a Row>) -> Grid {
         ]);
     }
     grid
+}
+
+/// Every table there is to show of a report.
+pub fn all(report: &Report) -> Vec<Grid> {
+    let mut all = vec![
+        groups(report, Grouping::Reason),
+        ceiling(report),
+        detailed(report, usize::MAX),
+        groups(report, Grouping::Vcpu),
+    ];
+    if report.summary.machines.len() > 1 {
+        all.push(groups(report, Grouping::Machine));
+    }
+    all.extend(report.summary.inhibits.as_ref().map(inhibits));
+    all.extend(beside::interrupts(report));
+    all.retain(|grid| !grid.rows.is_empty());
+    all.into_iter().map(Grid::without_empty_columns).collect()
 }

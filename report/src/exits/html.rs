@@ -1,6 +1,6 @@
 //! The report as a page.
 
-use super::{Report, all_grids, text};
+use super::{Report, grids, text};
 use crate::grid::{escaped, grouped};
 use crate::page::{AVOIDABLE, IDLE, NOT_AVOIDABLE, UNKNOWN, page};
 use crate::plot::{self, Bar, Distribution};
@@ -48,7 +48,7 @@ fn section(report: &Report) -> String {
         html.push_str("<h2>When AVIC or APICv was inhibited</h2>\n");
         inhibits.machines.iter().for_each(|machine| html.push_str(&inhibit_plot(machine)));
     }
-    for grid in all_grids(report) {
+    for grid in grids::all(report) {
         html.push_str(&format!("<div class=\"scroll\">{}</div>\n", grid.to_html()));
     }
     html

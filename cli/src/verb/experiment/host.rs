@@ -7,6 +7,7 @@ mod module;
 mod options;
 mod prepare;
 mod reach;
+mod said;
 mod undo;
 
 pub use options::Options;
@@ -18,6 +19,7 @@ use manager::Hardware;
 use measure::Window;
 use rules::Answer;
 use rules::host::Vendor;
+use said::Said;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -47,9 +49,6 @@ struct State {
     /// What virtual machines were last started with.
     hardware: Option<Hardware>,
 }
-
-/// What goes wrong, in words.
-type Said<T> = Result<T, String>;
 
 impl Host {
     pub fn new(options: &Options, stop: &'static AtomicBool) -> anyhow::Result<Self> {

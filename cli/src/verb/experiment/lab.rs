@@ -134,7 +134,7 @@ impl Place for Lab<'_> {
         if let Some(why) = &setup.cannot {
             return vec![Remark::new(Weight::Blocks, format!("the lab cannot run it: {why}"), "")];
         }
-        let missing = setup.needs.iter().filter(|name| !super::is_program(name));
+        let missing = setup.needs.iter().filter(|name| !super::program::is_program(name));
         let mut remarks: Vec<Remark> = missing
             .map(|name| {
                 let cause = format!("the program {name} is not on this machine");
@@ -220,7 +220,7 @@ fn trial(plan: &Plan, setting: &Setting) -> anyhow::Result<Trial> {
         options += &format!(" fence={fence}");
     }
     if let Some(name) = text.split_ascii_whitespace().next()
-        && super::is_program(name)
+        && super::program::is_program(name)
         && !options.is_empty()
     {
         text = format!("{text} {options}");

@@ -1,7 +1,10 @@
 //! `avicenna experiment check` and `run`.
 
+use super::answered::{print, shown, status_of};
+use super::chosen::{Compare, Format, On, plan};
+use super::host;
+use super::place::{INTERRUPT, place};
 use super::progress::Show;
-use super::{Compare, Format, INTERRUPT, On, host, place, plan, print, shown, status_of};
 use crate::status::{Status, Usage};
 use crate::terminal;
 use ::experiment::answer::Answer;

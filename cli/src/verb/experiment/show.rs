@@ -1,6 +1,6 @@
 //! `avicenna experiment show`: a plan, for people and as the file that it is.
 
-use super::plan;
+use super::chosen::plan;
 use crate::terminal;
 use ::experiment::plan::{Plan, keys};
 use report::grid::folded;

@@ -1,7 +1,10 @@
 //! Experiments that have a journal: `status`, `resume`, `restore`, `report`.
 
+use super::answered::{print, status_of};
+use super::chosen::{Compare, Format, On};
+use super::host;
+use super::place::place;
 use super::run::{Run, clock};
-use super::{Compare, Format, On, host, place, print, status_of};
 use crate::status::Usage;
 use crate::terminal;
 use ::experiment::journal::{self, Entry, Head, Journal, Written};

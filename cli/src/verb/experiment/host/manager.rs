@@ -4,8 +4,8 @@
 //! What a machine was before is in the journal before the first change: its description, where the
 //! manager keeps one, and whether it ran.
 
-use super::Said;
 use super::options::{ManagerName, Options};
+use super::said::Said;
 use super::undo::{Undo, run};
 use ::experiment::place::{Change, Failure, Remark, Teller, Weight};
 use ::experiment::plan::{Plan, Setting};

@@ -1,7 +1,7 @@
 //! What a trial on a host saw: processors' time, switches, interrupts, exits, and what `why` says.
 
-use super::Said;
 use super::options::Options;
+use super::said::Said;
 use ::experiment::place::{Exits, Failure, Seen};
 use facts::Facts;
 use rules::Answer;

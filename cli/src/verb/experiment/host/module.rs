@@ -1,7 +1,7 @@
 //! KVM's modules with the parameters of a setting.
 
-use super::Said;
 use super::options::Options;
+use super::said::Said;
 use super::undo::{Undo, run, write};
 use ::experiment::place::{Change, Failure, Remark, Teller, Weight};
 use ::experiment::plan::{Plan, Setting};
@@ -100,7 +100,7 @@ pub fn check(options: &Options, plan: &Plan) -> Vec<Remark> {
     if !remarks.is_empty() || !plan.factors.iter().any(|one| one.kind == "feature") {
         return remarks;
     }
-    if !super::super::is_program("modprobe") {
+    if !super::super::program::is_program("modprobe") {
         remarks.push(Remark::new(Weight::Blocks, "modprobe is not on this host", "install kmod"));
     }
     let cause = "the modules are loaded again for each block: every virtual machine of this host \

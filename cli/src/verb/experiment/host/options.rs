@@ -1,6 +1,6 @@
 //! Which virtual machines, who manages them, and how they are reached.
 
-use super::super::is_program;
+use super::super::program::is_program;
 use ::experiment::place::{Remark, Weight};
 use ::experiment::plan::{HostSetup, Plan};
 use std::collections::BTreeMap;

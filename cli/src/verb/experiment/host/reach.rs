@@ -1,7 +1,7 @@
 //! Commands in guests: by ssh, by libvirt's guest agent, by a shell on a serial line; and here.
 
-use super::Said;
 use super::options::Options;
+use super::said::Said;
 use super::undo::run as run_program;
 use serde_json::{Value as Json, json};
 use std::io::{Read, Write};

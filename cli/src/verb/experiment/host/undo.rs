@@ -1,8 +1,8 @@
 //! How changes are put back. What is written to the journal before a change is enough to take it
 //! back in another process, on a host that has started again.
 
-use super::Said;
 use super::options::Options;
+use super::said::Said;
 use serde::{Deserialize, Serialize};
 use std::process::Command;
 
