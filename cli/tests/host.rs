@@ -273,8 +273,8 @@ fn definitions_of_machines_are_mended_on_request_and_restored() {
     );
     let applied = avicenna(&["enable", "--apply", "--yes", "--include", "vm-100"], &root.0);
     assert!(applied.status.success(), "{applied:?}");
-    let mended = &root.settings()[&root.0.join("etc/pve/qemu-server/100.conf")];
-    assert!(mended.contains("lost_tick_policy=discard"), "{mended}");
+    let repaired = &root.settings()[&root.0.join("etc/pve/qemu-server/100.conf")];
+    assert!(repaired.contains("lost_tick_policy=discard"), "{repaired}");
     for _ in 0..2 {
         assert!(avicenna(&["rollback", "--yes"], &root.0).status.success());
     }

@@ -1,5 +1,5 @@
-//! `avicenna lint` from outside: exit status, formats, mending, and real QEMU starting what was
-//! mended.
+//! `avicenna lint` from outside: exit status, formats, repairing, and real QEMU starting what was
+//! repaired.
 
 use schema::assert_follows;
 use serde_json::Value;
@@ -203,11 +203,11 @@ fn fix_mends_files_in_place_and_standard_input_to_standard_output() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), BAD, "--diff changes nothing");
     let output = run(&["--fix", &file], "");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let mended = std::fs::read_to_string(&file).unwrap();
-    assert!(mended.contains("-global kvm-pit.lost_tick_policy=discard"));
+    let repaired = std::fs::read_to_string(&file).unwrap();
+    assert!(repaired.contains("-global kvm-pit.lost_tick_policy=discard"));
     assert_eq!(run(&[&file], "").status.code(), Some(0));
     let piped = run(&["--fix", "-"], BAD);
-    assert_eq!(stdout(&piped), mended);
+    assert_eq!(stdout(&piped), repaired);
     let untouched = run(&["--fix", "-"], GOOD);
     assert_eq!(stdout(&untouched), GOOD);
 }
@@ -262,9 +262,9 @@ fn real_qemu_starts_the_mended_default_command_line() {
     ] {
         let output = run(&["--fix", "-"], &format!("{command}\n"));
         assert_eq!(output.status.code(), Some(0), "{command}: {output:?}");
-        let mended = stdout(&output);
-        assert_eq!(run(&["-"], &mended).status.code(), Some(0), "{mended}");
-        let arguments: Vec<&str> = mended.split_whitespace().skip(1).collect();
+        let repaired = stdout(&output);
+        assert_eq!(run(&["-"], &repaired).status.code(), Some(0), "{repaired}");
+        let arguments: Vec<&str> = repaired.split_whitespace().skip(1).collect();
         let mut child = Command::new("qemu-system-x86_64")
             .args(["-accel", "tcg", "-S", "-display", "none", "-nodefaults", "-monitor", "stdio"])
             .args(&arguments)
@@ -321,7 +321,7 @@ fn what_cannot_be_mended_is_refused_with_the_reason() {
         let output = run(&["--fix", file], "");
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{file}: {said}");
-        assert!(said.contains("cannot be mended") && said.contains(reason), "{file}: {said}");
+        assert!(said.contains("cannot be repaired") && said.contains(reason), "{file}: {said}");
     }
     let judged = stdout(&run(&[archive.to_str().unwrap()], ""));
     assert!(judged.contains("AV102") && !judged.contains("[--fix]"), "{judged}");

@@ -18,7 +18,7 @@ trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
 
 # What the test says in the end, without its times, and the exit status.
-said() { # test, virtual processors, x2apic, off or on
+said() { # test, vCPUs, x2apic, off or on
     local options=(--vcpus "$2") setting=()
     [ "$3" = no ] && options+=(--no-x2apic)
     [ "$4" = off ] && setting=(--off)
@@ -30,7 +30,7 @@ said() { # test, virtual processors, x2apic, off or on
 
 while IFS=$'\t' read -r name vcpus x2apic expected remark; do
     case $name in '#'* | '') continue ;; esac
-    label="$name, $vcpus virtual processors, x2APIC $x2apic"
+    label="$name, $vcpus vCPUs, x2APIC $x2apic"
     if ! [ -f "$tree/x86/$name.flat" ]; then
         echo "skipped: $label: the tree has no x86/$name.flat"
         continue

@@ -95,7 +95,7 @@ pub struct Comparison {
     /// What the workload found of its own, off and on.
     #[serde(flatten)]
     pub found: Findings,
-    /// Seconds in which virtual processors could run with the feature on, and those of them during
+    /// Seconds in which vCPUs could run with the feature on, and those of them during
     /// which KVM inhibited it.
     pub inhibited: Option<(f64, f64)>,
     /// Inhibits as KVM traced them, with the feature on: seconds, text.

@@ -54,7 +54,7 @@ pub struct Prediction {
 pub struct Scale {
     /// Of the time-stamp counter, in hertz.
     pub tsc_hertz: u64,
-    /// Virtual processors of the guest.
+    /// vCPUs of the guest.
     pub guest_cpus: u16,
 }
 

@@ -97,7 +97,7 @@ pub struct Tracepoints {
     pub routes: Option<u64>,
     /// `kvm_apicv_inhibit_changed`, as printed: seconds, text.
     pub inhibits: Vec<(f64, String)>,
-    /// When, on the same clock, virtual processors could begin to run and when they no longer
+    /// When, on the same clock, vCPUs could begin to run and when they no longer
     /// could.
     pub ran: Option<(f64, f64)>,
     /// What the kernel calls the reasons, where its `format` file says so.
@@ -109,7 +109,7 @@ pub struct Tracepoints {
 pub struct StepResult {
     /// How the virtual machine ended.
     pub outcome: Outcome,
-    /// Seconds of the emulated host that its virtual processors could run.
+    /// Seconds of the emulated host that its vCPUs could run.
     pub seconds: f64,
     /// Lines on the guest's console.
     pub console: Vec<String>,

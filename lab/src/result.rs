@@ -50,7 +50,7 @@ pub struct HostFacts {
     pub kernel: String,
     /// Why it is not the kernel that was meant.
     pub instead: Option<String>,
-    /// Virtual processors of the guest.
+    /// vCPUs of the guest.
     pub guest_cpus: u16,
     /// Where the guest's I/O APIC and 8254 are; the reference hypervisor's guest has neither.
     pub interrupt_chip: Option<String>,

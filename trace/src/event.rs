@@ -363,12 +363,12 @@ events! {
         /// The highest that is requested now; 0 if none is.
         vector: Vector,
     }
-    /// An IOMMU logs an interrupt for a virtual processor that does not run.
+    /// An IOMMU logs an interrupt for a vCPU that does not run.
     /// [IOMMU "Guest Virtual APIC Log"]
     43 GuestLogged "ga-log" {
         /// Whose interrupt it is.
         requester: RequesterId,
-        /// What the hypervisor gave the virtual processor: GATag.
+        /// What the hypervisor gave the vCPU: GATag.
         tag: u32,
     }
     /// An IOMMU refuses an access or an interrupt of a function, or a command, whether or not its

@@ -1,9 +1,9 @@
 //! Export for the Perfetto UI and Chrome's trace viewer: the JSON trace event format.
 //!
 //! A track per processor shows when it runs, when it is halted and which guest it runs; a track
-//! per virtual processor shows when that one runs, on which processor, and between an exit and the
+//! per vCPU shows when that one runs, on which processor, and between an exit and the
 //! next entry what it exited for. A third group shows when the hardware delivers interrupts to a
-//! virtual processor, and when its hypervisor has that inhibited or off. An interprocessor
+//! vCPU, and when its hypervisor has that inhibited or off. An interprocessor
 //! interrupt is a flow: an arrow from who sends it to who takes its vector, whether a local APIC or
 //! a virtual one. Everything else is an instant on its processor's track. Left out: counters.
 
@@ -22,7 +22,7 @@ use std::io::{self, Write};
 const PROCESSORS: u32 = 1;
 const VIRTUAL_PROCESSORS: u32 = 2;
 const VIRTUAL_APICS: u32 = 3;
-/// Virtual processors beyond this share the last track.
+/// vCPUs beyond this share the last track.
 const MOST_VIRTUAL: usize = 4096;
 /// Interrupts of one vector that are on their way at once; the oldest is lost to more.
 const MOST_SENT: usize = 64;
@@ -36,7 +36,7 @@ enum Open {
     Guest { vcpu: VirtualCpu, since: Picoseconds },
 }
 
-/// A virtual processor's time outside the guest.
+/// A vCPU's time outside the guest.
 #[derive(Clone, Copy)]
 struct Outside {
     since: Picoseconds,
@@ -91,7 +91,7 @@ impl<W: Write> Export<W> {
             last: Picoseconds::ZERO,
         };
         export.name("process_name", PROCESSORS, 0, "processors")?;
-        export.name("process_name", VIRTUAL_PROCESSORS, 0, "virtual processors")?;
+        export.name("process_name", VIRTUAL_PROCESSORS, 0, "vCPUs")?;
         export.name("process_name", VIRTUAL_APICS, 0, "AVIC or APICv")?;
         Ok(export)
     }
@@ -195,7 +195,7 @@ impl<W: Write> Export<W> {
         self.instant(record)
     }
 
-    /// A virtual processor that never enters again has no end of its last exit.
+    /// A vCPU that never enters again has no end of its last exit.
     fn end_exit(&mut self, vcpu: VirtualCpu, at: Picoseconds) -> io::Result<()> {
         let Some(Outside { since, isa, reason }) = self.outside.remove(&vcpu) else {
             return Ok(());
@@ -262,7 +262,7 @@ impl<W: Write> Export<W> {
         )
     }
 
-    /// The track of a virtual processor, named when it is first seen.
+    /// The track of a vCPU, named when it is first seen.
     fn virtual_track(&mut self, vcpu: VirtualCpu) -> io::Result<usize> {
         if let Some(track) = self.virtual_cpus.get(&vcpu) {
             return Ok(*track);

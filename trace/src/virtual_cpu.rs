@@ -1,10 +1,10 @@
-//! Virtual processors.
+//! vCPUs.
 
 use arch::address::SystemPhysical;
 use core::fmt::{Display, Formatter, Result};
 use serde::{Deserialize, Serialize};
 
-/// A virtual processor of a guest hypervisor, named by the physical address of its VMCB or VMCS.
+/// A vCPU of a guest hypervisor, named by the physical address of its VMCB or VMCS.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]

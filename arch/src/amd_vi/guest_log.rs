@@ -1,4 +1,4 @@
-//! Entries of the log of interrupts for virtual processors that do not run.
+//! Entries of the log of interrupts for vCPUs that do not run.
 //! [IOMMU "Guest Virtual APIC Log"]
 
 use crate::identity::RequesterId;
@@ -27,7 +27,7 @@ pub struct GuestLogEntry {
 }
 
 impl GuestLogEntry {
-    /// GUEST_NR: an interrupt waits for the tagged virtual processor.
+    /// GUEST_NR: an interrupt waits for the tagged vCPU.
     pub const INTERRUPT: u8 = 1;
 
     /// The entry for an interrupt of `device`.

@@ -128,7 +128,7 @@ pub struct GuestEntry {
     pub is_enabled: bool,
     /// `[1]` SupIOPF: a fault of this entry is not logged
     pub suppresses_fault: bool,
-    /// `[2]` GALogIntr: a virtual processor that does not run is logged
+    /// `[2]` GALogIntr: a vCPU that does not run is logged
     #[doc(alias = "GALogIntr")]
     pub logs: bool,
     #[bits(2)]
@@ -141,7 +141,7 @@ pub struct GuestEntry {
     /// `[7]` GuestMode
     #[doc(alias = "GuestMode")]
     pub is_guest: bool,
-    /// `[31:8]` bits 23:0 of the core that the virtual processor runs on
+    /// `[31:8]` bits 23:0 of the core that the vCPU runs on
     #[bits(24)]
     pub destination_low: u32,
     /// `[63:32]` what the log says of whom to wake
@@ -151,7 +151,7 @@ pub struct GuestEntry {
     pub vector: u8,
     #[bits(4)]
     __: u8,
-    /// `[115:76]` of the virtual processor's backing page
+    /// `[115:76]` of the vCPU's backing page
     #[bits(40)]
     #[doc(alias = "virtual APIC root pointer")]
     pub backing_frame: u64,
@@ -166,7 +166,7 @@ impl GuestEntry {
     pub const NEVER_CACHED: u128 =
         0xFF00_0000_0000_0000_0000_0000_0000_0000 | 0xFFFF_FFFF_FFFF_FF64;
 
-    /// The core that the virtual processor runs on.
+    /// The core that the vCPU runs on.
     pub const fn destination(self) -> ApicId {
         ApicId((self.destination_high() as u32) << 24 | self.destination_low())
     }
@@ -176,7 +176,7 @@ impl GuestEntry {
         self.with_destination_low(core.0 & 0xFF_FFFF).with_destination_high((core.0 >> 24) as u8)
     }
 
-    /// The virtual processor's page of APIC registers.
+    /// The vCPU's page of APIC registers.
     pub const fn backing_page(self) -> SystemPhysical {
         SystemPhysical(self.backing_frame() << 12)
     }

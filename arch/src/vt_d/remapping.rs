@@ -136,7 +136,7 @@ impl RemappedEntry {
     }
 }
 
-/// An entry that posts to a virtual processor.
+/// An entry that posts to a vCPU.
 /// [VTD "Interrupt Remapping Table Entry (IRTE) for Posted Interrupts"]
 #[bitfield(u128)]
 #[derive(PartialEq, Eq, Serialize, Deserialize)]

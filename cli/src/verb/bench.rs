@@ -20,7 +20,7 @@ static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Virtual processors
+    /// vCPUs
     #[arg(long, value_name = "N", default_value_t = 2)]
     vcpus: u16,
     /// RAM of the virtual machine
@@ -38,7 +38,7 @@ pub struct Arguments {
     /// Hide x2APIC mode from the guest
     #[arg(long)]
     no_x2apic: bool,
-    /// Let the host's scheduler move virtual processors
+    /// Let the host's scheduler move vCPUs
     #[arg(long)]
     no_pin: bool,
     /// A PCI function of this host that the guest gets, such as 0000:00:15.0; vfio-pci must drive

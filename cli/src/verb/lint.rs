@@ -42,7 +42,7 @@ pub struct Arguments {
     qemu: Option<Version>,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Mend the files in place; standard input is mended to standard output
+    /// Repair the files in place; standard input is repaired to standard output
     #[arg(long)]
     fix: bool,
     /// Show what --fix would change, and change nothing
@@ -118,7 +118,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         && let Some((file, why)) =
             arguments.files.iter().find_map(|file| Some((file, input::refusal(file)?)))
     {
-        remark!("avicenna: {} cannot be mended: {why}", file.display());
+        remark!("avicenna: {} cannot be repaired: {why}", file.display());
         return Ok(Status::Usage.into());
     }
     let collected = input::collect(&arguments.files)?;
@@ -129,7 +129,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         bail!("nothing to judge in {}", names(&arguments.files));
     }
     let (judged, differs) = match arguments.fix || arguments.diff {
-        true => mend(collected.inputs, &arguments)?,
+        true => repair(collected.inputs, &arguments)?,
         false => {
             let judged: Vec<Judged> =
                 collected.inputs.into_iter().map(|input| judge(input, &arguments)).collect();
@@ -232,9 +232,9 @@ fn status(judged: &[Judged], least: Severity) -> ExitCode {
     if is_open { Status::CannotTell.into() } else { ExitCode::SUCCESS }
 }
 
-/// Mends what can be, and judges what is left of everything; whether anything differs that was not
+/// Repairs what can be, and judges what is left of everything; whether anything differs that was not
 /// written.
-fn mend(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<(Vec<Judged>, bool)> {
+fn repair(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<(Vec<Judged>, bool)> {
     let mut left = Vec::new();
     let mut differs = false;
     for input in inputs {
@@ -262,7 +262,7 @@ fn mend(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<(Vec<Judged
                 }
                 Origin::File(file) if is_changed => {
                     let told = file.replace(original, &fixed.text)?;
-                    remark!("{}: {} changed", file.shown(), fixed.mended);
+                    remark!("{}: {} changed", file.shown(), fixed.repaired);
                     told.sentences(&file.shown()).iter().for_each(|line| remark(line));
                 }
                 Origin::File(_) | Origin::Fixed(_) => {}

@@ -1,4 +1,4 @@
-//! Senders against a hypervisor that preempts, blocks, wakes and moves a virtual processor: every
+//! Senders against a hypervisor that preempts, blocks, wakes and moves a vCPU: every
 //! interleaving of their steps.
 //!
 //! The hypervisor's steps are those that any must take, and KVM does. To preempt: suppress
@@ -19,7 +19,7 @@ use virtual_apic::apicv::{
     Apicv, IpiSend, IpiStep, PostedInterruptProcessing, ProcessingStep, post_from_device,
 };
 
-/// The virtual processor that receives; APIC 0 sends.
+/// The vCPU that receives; APIC 0 sends.
 const TARGET: u16 = 1;
 const WAKE_UP: u8 = 0xF1;
 const FIRST_CORE: u16 = 1;

@@ -1,4 +1,4 @@
-//! Senders against hypervisors that take virtual processors off their cores and put them back:
+//! Senders against hypervisors that take vCPUs off their cores and put them back:
 //! every interleaving of their steps.
 //!
 //! The hypervisors' steps are those that any must take, and KVM does: to block, clear IsRunning,
@@ -86,7 +86,7 @@ struct Rules {
     never_sets_running: bool,
 }
 
-/// The core on which a virtual processor continues that was preempted or woken.
+/// The core on which a vCPU continues that was preempted or woken.
 fn second_core(target: usize) -> u16 {
     20 + target as u16
 }

@@ -11,7 +11,7 @@ pub struct LabSetup {
     pub memory: String,
     /// Of the emulated host; the lab's usual one if None.
     pub kernel: Option<String>,
-    /// Virtual processors of a guest.
+    /// vCPUs of a guest.
     pub vcpus: u16,
     /// A word of the lab's, or a command.
     pub workload: String,

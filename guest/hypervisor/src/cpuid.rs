@@ -20,7 +20,7 @@ fn word(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }
 
-/// What the virtual processor with an APIC ID reads.
+/// What the vCPU with an APIC ID reads.
 pub fn answer(id: u32, has_x2apic: bool, leaf: u32, subleaf: u32) -> CpuidResult {
     let mut result = cpuid(leaf, subleaf);
     match leaf {

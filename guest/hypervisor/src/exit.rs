@@ -10,7 +10,7 @@ use crate::{cpuid, msr};
 use arch::address::GuestPhysical;
 use runtime::{apic, print};
 
-/// What becomes of the virtual processor.
+/// What becomes of the vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     Run,

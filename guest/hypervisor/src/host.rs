@@ -17,7 +17,7 @@ const NUDGE_VECTOR: u8 = 0xF2;
 const TIMER_VECTOR: u8 = 0xF3;
 /// Says to a processor in its guest that an interrupt has been posted.
 pub const NOTIFICATION_VECTOR: u8 = 0xF4;
-/// The same to the home of a virtual processor that does not run; no software sends it.
+/// The same to the home of a vCPU that does not run; no software sends it.
 pub const WAKE_UP_VECTOR: u8 = 0xF5;
 
 struct Host {

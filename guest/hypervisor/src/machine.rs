@@ -37,7 +37,7 @@ pub struct Machine<V: Vendor> {
     pub memory: Memory,
     pub ports: Lock<Ports>,
     pub statistics: Statistics<V>,
-    /// Cycles that a virtual processor runs before others that are ready.
+    /// Cycles that a vCPU runs before others that are ready.
     pub slice: u64,
     has_ended: AtomicBool,
     status: AtomicU32,
@@ -72,7 +72,7 @@ impl<V: Vendor> Machine<V> {
         }
     }
 
-    /// Puts the guest into RAM, and has the first virtual processor start it. All virtual
+    /// Puts the guest into RAM, and has the first vCPU start it. All virtual
     /// processors have been powered on.
     pub fn load(&self, image: &[u8], selection: &Selection<'_>) -> Result<(), &'static str> {
         let entry = payload::load(self.memory, image, selection)?;

@@ -12,7 +12,7 @@
 //! the VMCB or VMCS, `entry` is the world switch, `svm::avic` and `vmx::apicv` have the tables of
 //! interrupt virtualization. `vapic` is the guest's APIC, with or without them.
 //!
-//! Left out: devices other than a serial port, migration of virtual processors between physical
+//! Left out: devices other than a serial port, migration of vCPUs between physical
 //! ones, level-triggered interrupts, nested guests, host memory above 4 GiB.
 #![no_std]
 #![no_main]

@@ -1,7 +1,7 @@
-//! What runs where. Each virtual processor lives on one physical processor, which runs those of its
+//! What runs where. Each vCPU lives on one physical processor, which runs those of its
 //! own that are ready in turn, a slice each, and sleeps when none is.
 //!
-//! What senders see follows: a virtual processor is said to run before its first entry of a slice,
+//! What senders see follows: a vCPU is said to run before its first entry of a slice,
 //! and not to before anything else may run or sleep. One that halts is looked at once more after
 //! that, since an interrupt may have been requested by a sender that still saw it run.
 //! [APM2 "AVIC IsRunning"]
@@ -16,7 +16,7 @@ use runtime::instruction::{
     disable_interrupts, enable_interrupts, enable_interrupts_and_halt, time_stamp,
 };
 
-/// Runs the virtual processors that live here until the machine ends.
+/// Runs the vCPUs that live here until the machine ends.
 pub fn serve<V: Vendor>(machine: &Machine<V>) {
     let host = host::current();
     let mut last = None;
@@ -94,7 +94,7 @@ fn earliest_deadline<V: Vendor>(
         .min()
 }
 
-/// Runs a virtual processor until it halts, its time is up or there may be a better use of this
+/// Runs a vCPU until it halts, its time is up or there may be a better use of this
 /// processor.
 fn run_slice<V: Vendor>(machine: &Machine<V>, vcpu: &Vcpu<V>, owned: &mut Owned<V>) {
     let vendor = &machine.vendor;

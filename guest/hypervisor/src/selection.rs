@@ -28,7 +28,7 @@ pub struct Selection<'a> {
     pub memory: u64,
     /// Erratum 1235 of AMD: IsRunning is never set, so that no sender can misread it.
     pub hides_running: bool,
-    /// How long a virtual processor runs before others that are ready.
+    /// How long a vCPU runs before others that are ready.
     pub slice: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A virtual processor: what its own physical processor alone touches, and what others may.
+//! A vCPU: what its own physical processor alone touches, and what others may.
 
 use crate::host;
 use crate::payload::{BOOT_MAGIC, Entry};

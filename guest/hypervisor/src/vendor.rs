@@ -2,7 +2,7 @@
 //! hypervisor is written once, in words that both have.
 //!
 //! [`Vendor`] is what a machine has once (tables, permission maps, page tables), [`Control`] what a
-//! virtual processor has: a VMCB, or a VMCS. Neither knows the machine that uses it.
+//! vCPU has: a VMCB, or a VMCS. Neither knows the machine that uses it.
 
 use crate::memory::Memory;
 use crate::registers::Registers;
@@ -95,7 +95,7 @@ pub trait Vendor: Sized + Sync + 'static {
     /// Tables of the machine, in memory that the processor reads.
     type Tables: Sync;
     type Control: Control<Self>;
-    /// What senders write for a virtual processor besides its APIC page.
+    /// What senders write for a vCPU besides its APIC page.
     type Posted: Sync;
 
     /// What records and the command line call the interrupt virtualization.
@@ -116,7 +116,7 @@ pub trait Vendor: Sized + Sync + 'static {
         memory: Memory,
         tables: &'static Self::Tables,
     ) -> Self;
-    /// Makes a virtual processor known to the tables; it does not run.
+    /// Makes a vCPU known to the tables; it does not run.
     fn admit(&self, target: &Target<Self::Posted>);
 
     /// Switches virtualization on, on this processor.
@@ -153,7 +153,7 @@ pub trait Vendor: Sized + Sync + 'static {
     fn update_logical(&self, _target: &Target<Self::Posted>) {}
 }
 
-/// A virtual processor, as the vendor's processor knows it.
+/// A vCPU, as the vendor's processor knows it.
 pub trait Control<V: Vendor>: Send {
     /// As after INIT, for a processor that starts at a startup vector.
     fn reset(&mut self, vendor: &V, target: &Target<V::Posted>, mode: Mode, startup_vector: u8);

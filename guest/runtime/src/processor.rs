@@ -6,7 +6,7 @@ use core::arch::asm;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// As many as x2AVIC has virtual processors.
+/// As many as x2AVIC has vCPUs.
 pub const MAX_CPUS: usize = 512;
 /// Bytes of the stack a processor runs on.
 pub const STACK_SIZE: usize = 8192;

@@ -161,7 +161,7 @@ fn read_chunks(
     Err(Error::Changing)
 }
 
-/// Streams of a recording that are read abreast.
+/// Streams of a recording that are read in parallel.
 trait Streams: Sync {
     fn fold(
         &self,

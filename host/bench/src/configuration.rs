@@ -30,7 +30,7 @@ pub enum Timer {
 /// A virtual machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Configuration {
-    /// Virtual processors, 1 to 512.
+    /// vCPUs, 1 to 512.
     pub vcpus: u16,
     /// Bytes of RAM, at most 3 GiB.
     pub memory: u64,
@@ -42,7 +42,7 @@ pub struct Configuration {
     pub inhibit: Option<Inhibit>,
     /// Whether CPUID offers x2APIC mode.
     pub has_x2apic: bool,
-    /// Whether each virtual processor stays on one of the host's processors that this process may
+    /// Whether each vCPU stays on one of the host's processors that this process may
     /// use, in turn; otherwise the host's scheduler moves them.
     pub is_pinned: bool,
 }

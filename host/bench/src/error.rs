@@ -14,8 +14,8 @@ pub enum BenchError {
         /// What the kernel says.
         error: kvm_ioctls::Error,
     },
-    /// Fewer than one virtual processor, or more than KVM has.
-    #[error("{asked} virtual processors; this host's KVM runs 1 to {most}")]
+    /// Fewer than one vCPU, or more than KVM has.
+    #[error("{asked} vCPUs; this host's KVM runs 1 to {most}")]
     Processors {
         /// How many were asked for.
         asked: u16,

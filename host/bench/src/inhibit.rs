@@ -1,6 +1,6 @@
 //! What makes KVM run a virtual machine without AVIC or APICv. [KVM-API "KVM_SET_GUEST_DEBUG"]
 //!
-//! Each way is done to a spare virtual processor that the guest knows nothing of and that never
+//! Each way is done to a spare vCPU that the guest knows nothing of and that never
 //! runs, since KVM inhibits whole virtual machines: so the guest's own processors are the same with
 //! and without it, and what a run then loses is what the inhibit costs. KVM's timer chip, which
 //! inhibits AVIC alone, is [`crate::Timer::KernelReinject`].
@@ -28,7 +28,7 @@ const APIC_BASE: u32 = 0x1B;
 const MOVED_BASE: u64 = 0xFEE0_1000 | 1 << 11;
 /// Offset of the ID register in a local APIC's page, and the byte of it that holds an xAPIC's ID.
 const APIC_ID: usize = 0x20 + 3;
-/// An ID that no virtual processor of these virtual machines has.
+/// An ID that no vCPU of these virtual machines has.
 const OTHER_ID: u8 = 0xFE;
 
 /// A reason for KVM to inhibit AVIC and APICv.

@@ -1,4 +1,4 @@
-//! A virtual processor: what CPUID tells it and how it starts.
+//! A vCPU: what CPUID tells it and how it starts.
 
 use crate::configuration::Configuration;
 use crate::error::BenchError;

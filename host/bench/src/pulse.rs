@@ -37,7 +37,7 @@ pub struct Pulse {
 /// Where a guest takes an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// APIC ID of the virtual processor, at most 255.
+    /// APIC ID of the vCPU, at most 255.
     pub apic_id: u8,
     /// Of the handler.
     pub vector: u8,
@@ -80,7 +80,7 @@ impl Pulse {
         writes.into_iter().try_for_each(|(register, value)| self.write(register, value))
     }
 
-    /// Joins the function's vector to a virtual processor's.
+    /// Joins the function's vector to a vCPU's.
     fn connect(&mut self, target: Target) -> Result<(), BenchError> {
         self.vector.join(message(target))?;
         if !self.is_connected {
@@ -100,7 +100,7 @@ impl Pulse {
         Ok((self.read(SENT)?, self.read(REFUSED)?))
     }
 
-    /// Interrupts a virtual processor once, by KVM alone.
+    /// Interrupts a vCPU once, by KVM alone.
     pub fn tell(&self, target: Target) -> Result<(), BenchError> {
         let sent = self.vm.signal_msi(kvm_message(message(target), false));
         sent.map(drop).map_err(|error| BenchError::kvm("KVM_SIGNAL_MSI", error))

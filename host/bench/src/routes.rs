@@ -1,5 +1,5 @@
 //! Messages of the host's functions as KVM routes them: an event that a vector raises becomes an
-//! interrupt of a virtual processor, or KVM has the IOMMU post it.
+//! interrupt of a vCPU, or KVM has the IOMMU post it.
 //! [KVM-API "KVM_SET_GSI_ROUTING", "KVM_IRQFD"]
 //!
 //! The event is joined to KVM only when the guest runs and has unmasked the vector: kernels up to

@@ -1,4 +1,4 @@
-//! Running: a thread per virtual processor, one for the devices' timers.
+//! Running: a thread per vCPU, one for the devices' timers.
 
 use crate::devices::Devices;
 use crate::error::BenchError;

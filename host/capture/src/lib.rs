@@ -7,7 +7,6 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(missing_docs)]
 
-pub mod abreast;
 pub mod error;
 pub mod format;
 pub mod ftrace_text;
@@ -16,6 +15,7 @@ pub mod live;
 pub mod machine;
 pub mod open;
 pub mod order;
+pub mod parallel;
 pub mod perf_data;
 pub mod perf_table;
 pub mod reading;

@@ -1,12 +1,12 @@
 //! The machine's own trace: exits and entries of guests that a hypervisor runs on the emulated
 //! computer, as `avicenna machine run --trace` writes them.
 //!
-//! A virtual processor is named by its VMCB or VMCS, which stands for the thread of a recording;
+//! A vCPU is named by its VMCB or VMCS, which stands for the thread of a recording;
 //! they are numbered in the order of appearance. Those that have the same nested page tables are
 //! taken for one virtual machine: a hypervisor gives each its own. The MSR that an exit was about
 //! comes right behind it; traces of machines that did not say it yet are read too.
 
-use crate::abreast::STOPPED;
+use crate::parallel::STOPPED;
 use crate::sink::{Origin, Sink};
 use arch::address::SystemPhysical;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub const MAGIC: &[u8] = b"AVCTRACE";
 const VMX: u32 = 1;
 const SVM: u32 = 2;
 
-/// Virtual processors that are told apart.
+/// vCPUs that are told apart.
 const MOST_VCPUS: usize = 1 << 16;
 
 /// Reads a trace into a sink, up to where it breaks off.
@@ -79,7 +79,7 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
-/// Numbers of virtual processors, in the order of appearance.
+/// Numbers of vCPUs, in the order of appearance.
 #[derive(Default)]
 struct Vcpus {
     guests: Guests,
@@ -106,7 +106,7 @@ impl Vcpus {
         let stamp = Stamp {
             time_ns: record.at.0 / 1000,
             process: vcpu.map_or(0, |number| self.guests.machine_of(number)),
-            // Zero is nobody's: what belongs to no virtual processor.
+            // Zero is nobody's: what belongs to no vCPU.
             thread: vcpu.map_or(0, |number| number + 1),
             cpu: record.cpu.0.into(),
         };
@@ -154,16 +154,16 @@ impl Vcpus {
     }
 }
 
-/// Which virtual machine a virtual processor is part of, by its nested page tables.
+/// Which virtual machine a vCPU is part of, by its nested page tables.
 #[derive(Default)]
 struct Guests {
-    /// Machine and tables of each virtual processor.
+    /// Machine and tables of each vCPU.
     of_vcpu: BTreeMap<u32, (u32, SystemPhysical)>,
     machines: u32,
 }
 
 impl Guests {
-    /// Tables may be replaced while a machine runs: its virtual processors then change one after
+    /// Tables may be replaced while a machine runs: its vCPUs then change one after
     /// the other, so that one that was seen stays where it is and others that follow it join it.
     fn has_root(&mut self, vcpu: u32, root: SystemPhysical) {
         let known = self.of_vcpu.get(&vcpu).map(|guest| guest.0);

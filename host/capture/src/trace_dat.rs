@@ -15,12 +15,12 @@ mod page;
 mod source;
 mod stretch;
 
-use crate::abreast::{self, Complaints};
+use crate::parallel::{self, Complaints};
 use crate::sink::{Origin, Stretched};
 use crate::{Error, Reading};
 use delivery::Decoders;
 use front::{Front, read_front};
-use source::{Room, Source};
+use source::{Buffers, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::sync::atomic::Ordering;
@@ -87,7 +87,7 @@ impl Recording {
         indices.map(|index| Source::new(file, complaints, &self.front, index)).collect()
     }
 
-    /// Reads the pages of all CPUs with several threads: see [`abreast::fold`]. Gives the sinks of
+    /// Reads the pages of all CPUs with several threads: see [`parallel::fold`]. Gives the sinks of
     /// all threads and what is wrong with the recording.
     pub fn fold<S: Stretched + Send>(
         &self,
@@ -96,12 +96,12 @@ impl Recording {
         join: impl FnMut(S::Edges, u64) + Send,
     ) -> Result<(Vec<S>, Vec<String>), Error> {
         let complaints = Complaints::default();
-        let size = abreast::stretch_of(reading, self.length);
-        let mut room = Room::default();
+        let size = parallel::stretch_of(reading, self.length);
+        let mut buffers = Buffers::default();
         let sources = self.sources(&complaints)?.into_iter();
         let streams = sources
-            .filter_map(|source| Stretch::new(self, reading.progress, source, size, &mut room));
-        let sinks = abreast::fold(streams.collect(), reading, make, join)?;
+            .filter_map(|source| Stretch::new(self, reading.progress, source, size, &mut buffers));
+        let sinks = parallel::fold(streams.collect(), reading, make, join)?;
         Ok((sinks, complaints.into_warnings(reading.stop.load(Ordering::Relaxed))))
     }
 }

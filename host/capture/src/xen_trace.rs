@@ -10,7 +10,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use crate::abreast::STOPPED;
+use crate::parallel::STOPPED;
 use crate::sink::{Origin, Sink};
 use record::{Kind, Record, Records};
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! What somebody plants in a folder that is changed: 12 kinds, each against applying, rolling back
-//! and mending one file. Nothing outside the folder changes, nothing hangs, nothing is left behind.
+//! and repairing one file. Nothing outside the folder changes, nothing hangs, nothing is left behind.
 
 use change::{Error, Host, Like, Output, Place, Root};
 use rules::Needs;
@@ -218,7 +218,7 @@ fn rollback(root: &Path) -> Result<(), Error> {
     Host::at(root)?.rollback(None, true, &mut |_| Ok(())).map(|_| ())
 }
 
-fn mend(root: &Path) -> Result<(), Error> {
+fn repair(root: &Path) -> Result<(), Error> {
     match Root::open(root)?.place(TARGET)? {
         Some(place) => place.replace_text(OLD, NEW).map(|_| ()),
         None => Err(Error::Nothing),
@@ -235,7 +235,7 @@ fn in_time<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'stat
 #[test]
 fn nothing_that_is_planted_leads_out_hangs_or_leaves_anything() {
     for (name, plant) in KINDS {
-        for verb in ["apply", "rollback", "mend"] {
+        for verb in ["apply", "rollback", "repair"] {
             let is_race = name.contains("racing");
             for _ in 0..if is_race { 20 } else { 1 } {
                 let scene = Scene::new();
@@ -251,7 +251,7 @@ fn nothing_that_is_planted_leads_out_hangs_or_leaves_anything() {
                 let outcome = in_time(&format!("{name}, {verb}"), move || match verb {
                     "apply" => apply(&root),
                     "rollback" => rollback(&root),
-                    _ => mend(&root),
+                    _ => repair(&root),
                 });
                 drop(racers);
                 assert_eq!(scene.state(), before, "{name}, {verb}: {outcome:?}");

@@ -1,23 +1,23 @@
 //! The stretches of a recording put together, in the order of time.
 //!
 //! A recorder with a buffer per CPU empties one after the other, so a thread that moves appears out
-//! of order. But on one CPU it is in order, and what it did there between two moves is a lane with
-//! a beginning and an end. Lanes are put in order of time and joined like parts of a recording:
-//! there are as many as moves, not as many as events. A lane is known to come next when the
+//! of order. But on one CPU it is in order, and what it did there between two moves is a segment with
+//! a beginning and an end. Segments are put in order of time and joined like parts of a recording:
+//! there are as many as moves, not as many as events. A segment is known to come next when the
 //! recorder has been round its buffers twice since: whatever follows the end of a round is not
 //! earlier than the latest event before the end of the round before. Where each buffer is read as a
 //! stream of its own, its reader says up to when nothing more will come. Where neither is known,
-//! lanes wait until too many do; then the earlier half is taken to be complete. A thread for which
+//! segments wait until too many do; then the earlier half is taken to be complete. A thread for which
 //! that turns out to be wrong is tangled, and whoever reads the recording puts it in order
 //! otherwise.
 
 use crate::Options;
-use crate::pairing::{Arrival, Lane, Lanes};
+use crate::pairing::{Arrival, Segment, Segments};
 use crate::part::{Edges, Part, Rounds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Lanes that wait at most; beyond that, nothing earlier than half of them is expected to come.
+/// Segments that wait at most; beyond that, nothing earlier than half of them is expected to come.
 const MOST_WAITING: usize = 1 << 16;
 
 /// Puts the edges of stretches together, in the order of the recording.
@@ -30,21 +30,21 @@ pub struct Assembly {
     latest_ns: u64,
     /// The latest event before the end of the last round.
     round_ns: u64,
-    /// Before this, lanes were joined without knowing that nothing more would come.
+    /// Before this, segments were joined without knowing that nothing more would come.
     guessed_ns: u64,
 }
 
-/// A lane that waits where its stretch left it: there may be as many as moves, which are sorted.
+/// A segment that waits where its stretch left it: there may be as many as moves, which are sorted.
 #[derive(Clone, Debug)]
 struct Waiting {
     first_ns: u64,
-    lanes: Arc<Lanes>,
+    segments: Arc<Segments>,
     index: u32,
 }
 
 impl Waiting {
-    fn lane(&self) -> &Lane {
-        &self.lanes.lanes[self.index as usize]
+    fn segment(&self) -> &Segment {
+        &self.segments.segments[self.index as usize]
     }
 }
 
@@ -65,12 +65,12 @@ impl Assembly {
     /// Takes the edges of the next stretch.
     pub fn take(&mut self, edges: Edges) {
         if !self.is_by_cpu {
-            return self.whole.join_lanes(edges);
+            return self.whole.join_segments(edges);
         }
-        let Edges { lanes, inhibits, lost, rounds } = edges;
+        let Edges { segments, inhibits, lost, rounds } = edges;
         self.check(&lost);
         self.whole.take_over(&lost, inhibits);
-        self.wait(lanes);
+        self.wait(segments);
         let settled_ns = self.settled(rounds);
         self.settle(settled_ns);
         if self.count > MOST_WAITING {
@@ -83,12 +83,12 @@ impl Assembly {
     /// come after it. Stretches of one stream come in its order.
     pub fn take_abreast(&mut self, edges: Edges, settled_ns: u64) {
         if !self.is_by_cpu {
-            return self.whole.join_lanes(edges);
+            return self.whole.join_segments(edges);
         }
-        let Edges { lanes, inhibits, lost, .. } = edges;
+        let Edges { segments, inhibits, lost, .. } = edges;
         self.check(&lost);
         self.whole.take_over(&lost, inhibits);
-        self.wait(lanes);
+        self.wait(segments);
         self.settle_before(settled_ns);
         if self.count > MOST_WAITING {
             let middle_ns = self.guess();
@@ -99,37 +99,38 @@ impl Assembly {
     /// The middle of what waits, before which nothing more is expected.
     fn guess(&mut self) -> u64 {
         let waiting = self.waiting.values().flatten();
-        let mut ends: Vec<u64> = waiting.map(|waiting| waiting.lane().last_ns).collect();
+        let mut ends: Vec<u64> = waiting.map(|waiting| waiting.segment().last_ns).collect();
         let middle = ends.len() / 2;
         self.guessed_ns = self.guessed_ns.max(*ends.select_nth_unstable(middle).1);
         self.guessed_ns
     }
 
-    /// A loss says that what spans it does not count, which is too late for lanes that were joined.
+    /// A loss says that what spans it does not count, which is too late for segments that were joined.
     fn check(&mut self, lost: &[(u32, u64)]) {
         if lost.iter().any(|(_, at_ns)| (1..=self.guessed_ns).contains(at_ns)) {
             self.whole.tangle();
         }
     }
 
-    fn wait(&mut self, lanes: Lanes) {
-        let lanes = Arc::new(lanes);
-        self.count += lanes.lanes.len();
-        for (index, lane) in (0..).zip(&lanes.lanes) {
-            let waiting = Waiting { first_ns: lane.first_ns, lanes: Arc::clone(&lanes), index };
-            self.waiting.entry(lane.thread).or_default().push(waiting);
+    fn wait(&mut self, segments: Segments) {
+        let segments = Arc::new(segments);
+        self.count += segments.segments.len();
+        for (index, segment) in (0..).zip(&segments.segments) {
+            let waiting =
+                Waiting { first_ns: segment.first_ns, segments: Arc::clone(&segments), index };
+            self.waiting.entry(segment.thread).or_default().push(waiting);
         }
     }
 
-    /// Joins the lanes that ended before a time, by when all losses up to their ends are known.
+    /// Joins the segments that ended before a time, by when all losses up to their ends are known.
     fn settle_before(&mut self, until_ns: u64) {
         for waiting in self.waiting.values_mut() {
-            // Stable: lanes of one time stay in the order of their stream.
+            // Stable: segments of one time stay in the order of their stream.
             waiting.sort_by_key(|waiting| waiting.first_ns);
-            let ready = waiting.iter().take_while(|waiting| waiting.lane().last_ns < until_ns);
+            let ready = waiting.iter().take_while(|waiting| waiting.segment().last_ns < until_ns);
             let ready = ready.count();
             for waiting in waiting.drain(..ready) {
-                self.whole.join_lane(waiting.lane(), &waiting.lanes.heads);
+                self.whole.join_segment(waiting.segment(), &waiting.segments.heads);
             }
             self.count -= ready;
         }
@@ -150,11 +151,11 @@ impl Assembly {
 
     fn settle(&mut self, until_ns: u64) {
         for waiting in self.waiting.values_mut() {
-            // Stable: lanes of one time stay in the order of the recording.
+            // Stable: segments of one time stay in the order of the recording.
             waiting.sort_by_key(|waiting| waiting.first_ns);
             let ready = waiting.partition_point(|waiting| waiting.first_ns <= until_ns);
             for waiting in waiting.drain(..ready) {
-                self.whole.join_lane(waiting.lane(), &waiting.lanes.heads);
+                self.whole.join_segment(waiting.segment(), &waiting.segments.heads);
             }
             self.count -= ready;
         }

@@ -106,28 +106,28 @@ struct Departed {
 /// What one thread did in one stretch on one CPU, as far as its neighbours must know: everything
 /// before its first entry, and what is open at its end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lane {
+pub(crate) struct Segment {
     pub thread: u32,
     pub process: u32,
     pub first_ns: u64,
     pub last_ns: u64,
-    /// Where its head lies among those of all lanes.
+    /// Where its head lies among those of all segments.
     head: (u32, u32),
     has_entered: bool,
     whereabouts: Whereabouts,
     open: Open,
 }
 
-/// Lanes that have ended, with their heads.
+/// Segments that have ended, with their heads.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lanes {
-    pub lanes: Vec<Lane>,
+pub(crate) struct Segments {
+    pub segments: Vec<Segment>,
     /// When the latest event of them was.
     pub latest_ns: u64,
     pub heads: Vec<(Stamp, KvmEvent)>,
 }
 
-impl Lane {
+impl Segment {
     pub fn head<'a>(&self, heads: &'a [(Stamp, KvmEvent)]) -> &'a [(Stamp, KvmEvent)] {
         let (from, to) = self.head;
         heads.get(from as usize..to as usize).unwrap_or_default()
@@ -151,7 +151,7 @@ pub enum Arrival {
 #[derive(Clone, Debug)]
 pub(crate) struct Thread {
     views: Views,
-    /// The longest silence outside the guest after which a lane goes on.
+    /// The longest silence outside the guest after which a segment goes on.
     gap_ns: u64,
     number: u32,
     pub process: u32,
@@ -163,7 +163,7 @@ pub(crate) struct Thread {
     departed: Departed,
     head: Vec<(Stamp, KvmEvent)>,
     open: Open,
-    /// Of the lane; [`NO_CPU`] while it has no event. Kept only if events arrive by CPU.
+    /// Of the segment; [`NO_CPU`] while it has no event. Kept only if events arrive by CPU.
     cpu: u32,
     first_ns: u64,
     last_ns: u64,
@@ -172,7 +172,7 @@ pub(crate) struct Thread {
     /// Exits followed by another exit, and those thrown away for a loss or a clock that ran back.
     pub unpaired: u64,
     pub discarded: u64,
-    /// Lanes that were joined overlapped, not having been cut finely enough, or events that come in
+    /// Segments that were joined overlapped, not having been cut finely enough, or events that come in
     /// the order of time did not.
     pub is_tangled: bool,
 }
@@ -204,8 +204,8 @@ impl Thread {
         }
     }
 
-    /// Takes one event of this thread, in order of time but for the lanes it is cut into.
-    pub fn event(&mut self, stamp: &Stamp, event: &KvmEvent, losses: &Losses, done: &mut Lanes) {
+    /// Takes one event of this thread, in order of time but for the segments it is cut into.
+    pub fn event(&mut self, stamp: &Stamp, event: &KvmEvent, losses: &Losses, done: &mut Segments) {
         self.one_by_one();
         self.arrived(stamp, done);
         if !self.has_entered {
@@ -269,10 +269,10 @@ impl Thread {
     pub fn departure(&mut self, departure: &Departure) -> bool {
         let Departure { stamp, access, .. } = departure;
         let (exit_ns, middle_ns) = (stamp.time_ns, access.time_ns);
-        let is_in_lane = self.gap_ns == u64::MAX
+        let is_in_segment = self.gap_ns == u64::MAX
             || middle_ns.wrapping_sub(exit_ns) <= self.gap_ns && stamp.cpu == self.cpu;
         let is_in_order = (self.last_ns <= exit_ns) & (exit_ns <= middle_ns);
-        if self.whereabouts != Whereabouts::Guest || !is_in_order || !is_in_lane {
+        if self.whereabouts != Whereabouts::Guest || !is_in_order || !is_in_segment {
             return false;
         }
         let Some(cells) = self.cells_of(departure) else { return false };
@@ -287,13 +287,13 @@ impl Thread {
     pub fn trip(&mut self, departure: &Departure, entry_ns: u64) -> bool {
         let Departure { stamp, access, .. } = departure;
         let (exit_ns, middle_ns) = (stamp.time_ns, access.time_ns);
-        let is_in_lane = self.gap_ns == u64::MAX
+        let is_in_segment = self.gap_ns == u64::MAX
             || middle_ns.wrapping_sub(exit_ns) <= self.gap_ns
                 && entry_ns.wrapping_sub(middle_ns) <= self.gap_ns
                 && stamp.cpu == self.cpu;
         let is_in_order =
             (self.last_ns <= exit_ns) & (exit_ns <= middle_ns) & (middle_ns <= entry_ns);
-        if self.whereabouts != Whereabouts::Guest || !is_in_order || !is_in_lane {
+        if self.whereabouts != Whereabouts::Guest || !is_in_order || !is_in_segment {
             return false;
         }
         let Some(cells) = self.cells_of(departure) else { return false };
@@ -307,9 +307,9 @@ impl Thread {
     pub fn entered(&mut self, stamp: &Stamp) -> bool {
         let Departed { exit_ns, middle_ns, cells, .. } = self.departed;
         let entry_ns = stamp.time_ns;
-        let is_in_lane = self.gap_ns == u64::MAX
+        let is_in_segment = self.gap_ns == u64::MAX
             || entry_ns.wrapping_sub(middle_ns) <= self.gap_ns && stamp.cpu == self.cpu;
-        if self.whereabouts != Whereabouts::Departed || entry_ns < middle_ns || !is_in_lane {
+        if self.whereabouts != Whereabouts::Departed || entry_ns < middle_ns || !is_in_segment {
             return false;
         }
         self.whereabouts = Whereabouts::Guest;
@@ -406,9 +406,9 @@ impl Thread {
         Some(cells)
     }
 
-    /// Ends the lane where the thread may have been elsewhere since its latest event.
+    /// Ends the segment where the thread may have been elsewhere since its latest event.
     #[inline]
-    fn arrived(&mut self, stamp: &Stamp, done: &mut Lanes) {
+    fn arrived(&mut self, stamp: &Stamp, done: &mut Segments) {
         if self.gap_ns == u64::MAX {
             // What comes in the order of time does so, or the recording is not what it seems.
             self.is_tangled |= stamp.time_ns < self.last_ns;
@@ -420,7 +420,7 @@ impl Thread {
             && stamp.time_ns.saturating_sub(self.last_ns) > self.gap_ns
             && self.cpu != NO_CPU;
         if stamp.cpu != self.cpu || stamp.time_ns < self.last_ns || is_silent {
-            self.end_lane(done);
+            self.end_segment(done);
             self.cpu = stamp.cpu;
             self.first_ns = stamp.time_ns;
         }
@@ -432,7 +432,7 @@ impl Thread {
     }
 
     /// Hands over what the neighbours of this stretch must know, and begins a new one.
-    pub fn end_lane(&mut self, done: &mut Lanes) {
+    pub fn end_segment(&mut self, done: &mut Segments) {
         self.one_by_one();
         if self.head.is_empty() && !self.has_entered {
             return;
@@ -440,7 +440,7 @@ impl Thread {
         done.latest_ns = done.latest_ns.max(self.last_ns);
         let from = done.heads.len() as u32;
         done.heads.append(&mut self.head);
-        done.lanes.push(Lane {
+        done.segments.push(Segment {
             thread: self.number,
             process: self.process,
             first_ns: self.first_ns,
@@ -454,19 +454,19 @@ impl Thread {
         (self.cpu, self.first_ns, self.last_ns) = (NO_CPU, u64::MAX, 0);
     }
 
-    /// Appends the lane that follows. A thread that lanes are joined to takes events in order.
-    pub fn join(&mut self, lane: &Lane, heads: &[(Stamp, KvmEvent)], losses: &Losses) {
+    /// Appends the segment that follows. A thread that segments are joined to takes events in order.
+    pub fn join(&mut self, segment: &Segment, heads: &[(Stamp, KvmEvent)], losses: &Losses) {
         if self.process == 0 {
-            self.process = lane.process;
+            self.process = segment.process;
         }
-        self.is_tangled |= lane.first_ns < self.last_ns;
-        let mut none = Lanes::default();
-        for (stamp, event) in lane.head(heads) {
+        self.is_tangled |= segment.first_ns < self.last_ns;
+        let mut none = Segments::default();
+        for (stamp, event) in segment.head(heads) {
             self.event(stamp, event, losses, &mut none);
         }
-        self.last_ns = self.last_ns.max(lane.last_ns);
-        if lane.has_entered {
-            (self.open, self.whereabouts) = (lane.open, lane.whereabouts);
+        self.last_ns = self.last_ns.max(segment.last_ns);
+        if segment.has_entered {
+            (self.open, self.whereabouts) = (segment.open, segment.whereabouts);
         }
     }
 

@@ -1,7 +1,7 @@
 //! A consecutive part of a recording, and how parts are joined to the whole.
 
 use crate::losses::Losses;
-use crate::pairing::{Arrival, Lane, Lanes, Thread, Views};
+use crate::pairing::{Arrival, Segment, Segments, Thread, Views};
 use crate::table::{HashKey, Table, mix};
 use arch::apic::DeliveryMode;
 use serde::{Deserialize, Serialize};
@@ -164,7 +164,7 @@ const NOBODY: [(u32, u32); LATEST] = {
 /// What borders a stretch of a recording, for those who have the stretches beside it.
 #[derive(Clone, Debug, Default)]
 pub struct Edges {
-    pub(crate) lanes: Lanes,
+    pub(crate) segments: Segments,
     pub(crate) inhibits: Vec<InhibitChange>,
     pub(crate) lost: Vec<(u32, u64)>,
     pub(crate) rounds: Rounds,
@@ -198,7 +198,7 @@ pub struct Part {
     /// The smallest ISA number an exit named that was looked at by itself.
     isa: u32,
     pub(crate) first_ns: u64,
-    /// The latest event of those that were looked at by themselves, and of lanes that have ended.
+    /// The latest event of those that were looked at by themselves, and of segments that have ended.
     last_ns: u64,
     /// Inhibits, tallies or threads beyond the bounds above.
     pub(crate) ignored: u64,
@@ -244,7 +244,7 @@ impl Part {
                 }
                 if let Some(position) = self.admit(stamp) {
                     let thread = &mut self.threads.at(position).1;
-                    thread.event(stamp, event, &self.losses, &mut self.edges.lanes);
+                    thread.event(stamp, event, &self.losses, &mut self.edges.segments);
                 }
             }
             _ if self.options.admits(stamp) => {
@@ -453,15 +453,15 @@ impl Part {
 
     /// When the latest event was.
     pub(crate) fn latest_ns(&self) -> u64 {
-        let lanes = self.threads.iter().map(|(_, thread)| thread.last_ns());
-        lanes.fold(self.last_ns.max(self.edges.lanes.latest_ns), u64::max)
+        let segments = self.threads.iter().map(|(_, thread)| thread.last_ns());
+        segments.fold(self.last_ns.max(self.edges.segments.latest_ns), u64::max)
     }
 
     /// Ends a stretch: what follows need not be what comes next in the recording. What was summed
     /// up stays, since it does not matter in which order sums are added.
     pub fn cut(&mut self) -> Edges {
         for position in 0..self.threads.len() {
-            self.threads.at(position).1.end_lane(&mut self.edges.lanes);
+            self.threads.at(position).1.end_segment(&mut self.edges.segments);
         }
         self.losses.forget_moments();
         self.is_plain = self.options.is_everything;
@@ -472,10 +472,10 @@ impl Part {
     }
 
     /// Takes what borders the next stretch, whose sums come with [`Part::absorb`].
-    pub fn join_lanes(&mut self, edges: Edges) {
+    pub fn join_segments(&mut self, edges: Edges) {
         self.take_over(&edges.lost, edges.inhibits);
-        for lane in &edges.lanes.lanes {
-            self.join_lane(lane, &edges.lanes.heads);
+        for segment in &edges.segments.segments {
+            self.join_segment(segment, &edges.segments.heads);
         }
     }
 
@@ -489,11 +489,11 @@ impl Part {
         self.edges.inhibits.extend(inhibits.into_iter().take(room));
     }
 
-    pub(crate) fn join_lane(&mut self, lane: &Lane, heads: &[(Stamp, KvmEvent)]) {
-        let stamp = Stamp { process: lane.process, thread: lane.thread, ..Stamp::default() };
+    pub(crate) fn join_segment(&mut self, segment: &Segment, heads: &[(Stamp, KvmEvent)]) {
+        let stamp = Stamp { process: segment.process, thread: segment.thread, ..Stamp::default() };
         let position = self.position_of(&stamp);
         if position < MOST_THREADS {
-            self.threads.at(position).1.join(lane, heads, &self.losses);
+            self.threads.at(position).1.join(segment, heads, &self.losses);
         }
     }
 
@@ -526,11 +526,11 @@ impl Part {
 
     /// Appends the part that follows this one.
     pub fn join(&mut self, mut later: Self) {
-        self.join_lanes(later.cut());
+        self.join_segments(later.cut());
         self.absorb(later);
     }
 
-    /// Threads whose lanes overlapped, sorted: they were out of order within a lane.
+    /// Threads whose segments overlapped, sorted: they were out of order within a segment.
     pub fn tangled_threads(&self) -> Vec<u32> {
         let tangled = self.threads.iter().filter(|(_, thread)| thread.is_tangled);
         let mut threads: Vec<u32> = tangled.map(|(number, _)| *number).collect();

@@ -397,7 +397,7 @@ fn asked(facts: &Facts, module: &str, option: &str) -> Option<(String, String)> 
 
 /// The parameter reads N although files of modprobe.d or the kernel command line ask for it: the
 /// module was loaded before they did, or from an initial RAM disk that has older ones. With the
-/// reason, what was read, and what mends it.
+/// reason, what was read, and what repairs it.
 fn asked_for_and_not_loaded(
     facts: &Facts,
     feature: Feature,

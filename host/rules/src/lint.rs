@@ -2,7 +2,7 @@
 //! what an input means, not on its text.
 //!
 //! [`lint`] judges [`Contents`](crate::configuration::Contents); every [`Diagnostic`] names its
-//! rule, its place and, where one exists, the change that mends it. [`fix::fixed`] applies the
+//! rule, its place and, where one exists, the change that repairs it. [`fix::fixed`] applies the
 //! changes to the text. A rule that cannot be decided says so.
 
 mod decision;

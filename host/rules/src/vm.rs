@@ -237,7 +237,7 @@ pub struct HyperV {
     pub evmcs: Option<Setting<bool>>,
     /// `hv-vapic`: APIC registers by MSR, and the assist page.
     pub vapic: Option<Setting<bool>>,
-    /// `hv-vpindex`: virtual processor numbers, which the SynIC needs.
+    /// `hv-vpindex`: vCPU numbers, which the SynIC needs.
     pub vpindex: Option<Setting<bool>>,
     /// Any other enlightenment is on: the machine is meant for Windows.
     pub others: Option<Setting<bool>>,

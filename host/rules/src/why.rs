@@ -50,7 +50,7 @@ pub struct Observation {
     pub routes: BTreeMap<u32, Route>,
     /// Times that the host took interrupts of functions, by number.
     pub taken: BTreeMap<u32, u64>,
-    /// Virtual processors that KVM woke for a posted interrupt, on the whole host: entries of AMD's
+    /// vCPUs that KVM woke for a posted interrupt, on the whole host: entries of AMD's
     /// GA log, interrupts with Intel's wake-up vector.
     pub woken: u64,
     /// Rows of `/proc/interrupts` at the end.
@@ -265,7 +265,7 @@ fn causes(
             inhibit,
         })
         .collect();
-    // Of an encrypted guest nothing else can be mended: AVIC stays off with it.
+    // Of an encrypted guest nothing else can be repaired: AVIC stays off with it.
     if causes.iter().any(|cause| cause.lasts && cause.inhibit.reason == Reason::Sev) {
         causes.iter_mut().for_each(|cause| cause.fix = None);
     }

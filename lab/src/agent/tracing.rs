@@ -19,8 +19,8 @@ const ROUTES: (&str, &str) = ("kvm_pi_irte_update", "gsi");
 const WAKEUPS: &str = "PIW:";
 const KVM_INTEL: &str = "/sys/module/kvm_intel";
 /// Our own marks between the kernel's events.
-const BEGIN: &str = "avicenna: virtual processors can run";
-const END: &str = "avicenna: virtual processors have ended";
+const BEGIN: &str = "avicenna: vCPUs can run";
+const END: &str = "avicenna: vCPUs have ended";
 
 /// Counting, until it is dropped or finished.
 pub struct Tracing {
@@ -48,7 +48,7 @@ impl Tracing {
         Ok(Self { directory, instance, has_device, wakeups_before })
     }
 
-    /// Virtual processors can run from here on.
+    /// vCPUs can run from here on.
     pub fn mark_begin(&self) -> anyhow::Result<()> {
         Ok(self.instance.mark(BEGIN)?)
     }
@@ -88,7 +88,7 @@ impl Tracing {
     }
 }
 
-/// Interrupts with the vector by which VT-d wakes virtual processors, of all processors; None on a
+/// Interrupts with the vector by which VT-d wakes vCPUs, of all processors; None on a
 /// host without Intel's half of KVM.
 fn wakeups() -> Option<u64> {
     let interrupts = std::fs::read_to_string("/proc/interrupts").ok()?;

@@ -48,7 +48,7 @@ impl Serialize for Reason {
 pub struct Count {
     /// All of them.
     pub exits: u64,
-    /// Time from these exits to the next entries of their virtual processors.
+    /// Time from these exits to the next entries of their vCPUs.
     #[serde(rename = "handled_ps")]
     pub handled: Picoseconds,
     /// Exits that were followed by an entry: those that `handled` sums up.
@@ -77,7 +77,7 @@ pub struct Tally {
     /// Vectors that had waited for more than a millisecond when they were accepted, or when another
     /// one became one with them.
     pub late: u64,
-    /// Entries in an IOMMU's log of interrupts whose virtual processor did not run.
+    /// Entries in an IOMMU's log of interrupts whose vCPU did not run.
     pub logged: u64,
 }
 

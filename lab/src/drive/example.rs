@@ -1,7 +1,7 @@
 //! One interrupt of a run as it went: who did what, and when, from the machine's own trace.
 //!
 //! The workload sends one IPI after the other, the next as soon as the one before is answered. So a
-//! stretch from a send to the next of the same virtual processor is one IPI with all that it takes;
+//! stretch from a send to the next of the same vCPU is one IPI with all that it takes;
 //! of the stretches, one that takes as long as the median is the example.
 
 use super::counters::Reason;
@@ -32,7 +32,7 @@ const IS_INJECTED: u64 = 1 << 31;
 /// The page of the local APIC.
 const APIC_PAGE: u64 = 0xFEE0_0000;
 
-/// What a virtual processor's time goes into, other than its guest's code.
+/// What a vCPU's time goes into, other than its guest's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Doing {
@@ -64,7 +64,7 @@ pub struct Example {
     pub duration_ps: u64,
     /// VM exits that began in that time, of sender and target.
     pub exits: u64,
-    /// Of the virtual processor that sends.
+    /// Of the vCPU that sends.
     pub sender: Vec<Span>,
     /// Of the one that is interrupted.
     pub target: Vec<Span>,
@@ -152,7 +152,7 @@ struct Send {
 }
 
 fn sends(records: &[Record]) -> Vec<Send> {
-    // Which virtual processor a processor of the host left last, and where.
+    // Which vCPU a processor of the host left last, and where.
     let mut left: BTreeMap<CpuIndex, (VirtualCpu, usize)> = BTreeMap::new();
     let mut sends = Vec::new();
     for (place, record) in records.iter().enumerate() {
@@ -177,7 +177,7 @@ fn sends(records: &[Record]) -> Vec<Send> {
     sends
 }
 
-/// From a send to the next, of the first series of one virtual processor's that are alike, without
+/// From a send to the next, of the first series of one vCPU's that are alike, without
 /// those that warm up.
 fn stretches(sends: &[Send]) -> Vec<(usize, usize)> {
     let kind = |send: &Send| {
@@ -222,7 +222,7 @@ fn apic_write(record: &Record) -> Option<u64> {
     }
 }
 
-/// The virtual processor that takes an interrupt between two sends.
+/// The vCPU that takes an interrupt between two sends.
 fn target(records: &[Record], from: usize, to: usize, sender: VirtualCpu) -> Option<VirtualCpu> {
     records[from..to].iter().find_map(|record| match record.event {
         Event::Entry { vcpu, injected, .. } if injected & IS_INJECTED != 0 && vcpu != sender => {
@@ -233,7 +233,7 @@ fn target(records: &[Record], from: usize, to: usize, sender: VirtualCpu) -> Opt
     })
 }
 
-/// The last exit of a virtual processor before a place, if it has not been entered since.
+/// The last exit of a vCPU before a place, if it has not been entered since.
 fn exit_before(records: &[Record], place: usize, vcpu: VirtualCpu) -> Option<usize> {
     let own = records[..place].iter().enumerate().rev().find(|(_, record)| {
         let is_entry = matches!(record.event, Event::Entry { vcpu: own, .. } if own == vcpu);

@@ -107,7 +107,7 @@ fn changed_processor(cpu: &str, workload: &str) -> Option<String> {
     has_figures.then(|| format!("{left_out} {base} as it comes, and this is {cpu}"))
 }
 
-/// How long the feature was inhibited while virtual processors could run.
+/// How long the feature was inhibited while vCPUs could run.
 fn inhibit_remark(comparison: &Comparison) -> Option<String> {
     let (seconds, _) = comparison.inhibited?;
     let inhibition = inhibition(comparison)?;
@@ -115,7 +115,7 @@ fn inhibit_remark(comparison: &Comparison) -> Option<String> {
     let times = times.collect::<Vec<_>>().join(", ");
     let times = if times.is_empty() { times } else { format!(" ({times})") };
     let sentence = inhibition.sentence(comparison.hardware);
-    Some(format!("on: {sentence}; virtual processors could run for {seconds:.3} s{times}"))
+    Some(format!("on: {sentence}; vCPUs could run for {seconds:.3} s{times}"))
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ pub struct Effort {
 /// What the hypervisor is given.
 #[derive(Clone, Copy)]
 pub struct Guests<'a> {
-    /// Virtual processors of the guest.
+    /// vCPUs of the guest.
     pub vcpus: u16,
     /// One that is the benchmark's.
     pub workload: &'a dyn Workload,

@@ -27,7 +27,7 @@ enum Place {
     /// Of all reasons, or of one.
     Exits(Option<String>, Side),
     Measure(String, Side),
-    /// Percent of the time in which virtual processors could run.
+    /// Percent of the time in which vCPUs could run.
     Inhibited,
 }
 

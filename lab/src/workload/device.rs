@@ -17,13 +17,13 @@ use serde::Serialize;
 
 /// Modules of the host that hand a function to a process.
 pub const MODULES: [&str; 2] = ["vfio_iommu_type1", "vfio_pci"];
-/// A virtual processor that polls before it sleeps counts as running, and nothing has to wake it.
+/// A vCPU that polls before it sleeps counts as running, and nothing has to wake it.
 const PARAMETER: &str = "kvm.halt_poll_ns=0";
 /// Since 6.16 a parameter of each vendor's module.
 const POSTING: &str = "enable_device_posted_irqs";
 /// Apart from each other for longer than a handler with exits takes, so that no two become one.
 const RUNNING: Sending = Sending { period_ns: 20_000, count: 10_000, bursts: None };
-/// The same where the virtual processor goes to sleep in between, and the host may do other work
+/// The same where the vCPU goes to sleep in between, and the host may do other work
 /// before it wakes it.
 const HALTED: Sending = Sending { period_ns: 200_000, ..RUNNING };
 /// A few for the guest to compare its clock with the function's, and then a thousand bursts whose
@@ -93,7 +93,7 @@ impl Workload for Device {
                 "merged",
                 "posted where the one before still waited: the APIC has one bit for a vector",
             ),
-            ("logged", "the IOMMU found the virtual processor asleep, and told KVM so"),
+            ("logged", "the IOMMU found the vCPU asleep, and told KVM so"),
             (
                 "KVM woke",
                 "KVM took that from the IOMMU's log, kvm_avic_ga_log; Intel: the wake-up vector, PIW",
@@ -150,7 +150,7 @@ pub struct DeviceInterrupts {
     /// Those that had waited for more than a millisecond when the guest took them: nobody woke its
     /// processor for them.
     pub late: u64,
-    /// Entries in the IOMMU's log of interrupts whose virtual processor did not run: AMD.
+    /// Entries in the IOMMU's log of interrupts whose vCPU did not run: AMD.
     pub logged: u64,
     /// `kvm_avic_ga_log`: such entries as KVM took them; None where its kernel has no such event.
     /// On Intel, which has no such log, interrupts with the vector that wakes: `PIW`.
@@ -328,7 +328,7 @@ impl DeviceInterrupts {
             let late = grouped(self.late);
             faults.push(format!(
                 "{side}: {late} interrupts of the device waited for more than a millisecond: \
-                 nobody woke the virtual processor"
+                 nobody woke the vCPU"
             ));
         }
         // Without an exit an interrupt can also come by way of another processor of the host.

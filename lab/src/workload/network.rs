@@ -91,7 +91,7 @@ pub struct Traffic {
     /// Vectors that were put into the guest's virtual APIC or its posted-interrupt descriptor: by
     /// the IOMMU, and IPIs by the processor or KVM.
     pub posted: u64,
-    /// Entries in the IOMMU's log of interrupts whose virtual processor did not run: AMD.
+    /// Entries in the IOMMU's log of interrupts whose vCPU did not run: AMD.
     pub logged: u64,
     /// Whether the IOMMU can post and the feature was on all the time, or the feature was off.
     #[serde(skip)]

@@ -1,4 +1,4 @@
-//! Wake-ups: IPIs to a virtual processor that has halted.
+//! Wake-ups: IPIs to a vCPU that has halted.
 
 use super::found::{Found, Run};
 use super::kind::Workload;
@@ -15,7 +15,7 @@ impl Workload for Wake {
         "IPIs to a processor that has halted, or is about to"
     }
 
-    /// A virtual processor that polls before it sleeps counts as running, and nothing has to wake
+    /// A vCPU that polls before it sleeps counts as running, and nothing has to wake
     /// it.
     fn needs(&self) -> Needs {
         Needs { parameters: &["kvm.halt_poll_ns=0"], ..Needs::default() }

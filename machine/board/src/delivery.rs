@@ -2,7 +2,7 @@
 //!
 //! 1. A device, an I/O APIC or a processor puts an effect into the outbox ([`Wiring`]).
 //! 2. A message that a function signalled meets the IOMMU, which lets it pass, makes it another
-//!    interrupt, posts it to a virtual processor, or drops it ([`Delivery::pass_iommu`]).
+//!    interrupt, posts it to a vCPU, or drops it ([`Delivery::pass_iommu`]).
 //! 3. What is posted takes its steps: the vector is requested in memory, then a doorbell is rung, a
 //!    notification sent or the GA log written ([`Delivery::step_postings`]). What that causes is
 //!    an effect again.

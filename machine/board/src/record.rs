@@ -18,7 +18,7 @@ const BOARD: CpuIndex = CpuIndex(0);
 /// Guests whose nested page tables are remembered for the trace; with more, they are said again.
 const MOST_REMARKED: usize = 4096;
 
-/// What remarks in a trace say of a guest's virtual processor.
+/// What remarks in a trace say of a guest's vCPU.
 #[derive(Clone, Copy, Debug)]
 struct Remarked {
     nested_root: Option<SystemPhysical>,
@@ -154,7 +154,7 @@ impl Recorder {
         }
     }
 
-    /// A step on an interrupt's way to a virtual processor.
+    /// A step on an interrupt's way to a vCPU.
     pub fn note_posting(&mut self, requester: RequesterId, at: Picoseconds, step: PostingStep) {
         match step {
             PostingStep::Posted { place, vector } => {

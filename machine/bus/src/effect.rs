@@ -155,7 +155,7 @@ pub enum Happening {
         /// All 64 bits, or what stands for them.
         icr: u64,
     },
-    /// A vector is put where a virtual processor finds it: the address of a backing page or of a
+    /// A vector is put where a vCPU finds it: the address of a backing page or of a
     /// posted-interrupt descriptor.
     Posted {
         /// Where the vector now is.
@@ -198,7 +198,7 @@ pub enum Happening {
     },
 }
 
-/// The control block that names a virtual processor, by the vendor whose it is.
+/// The control block that names a vCPU, by the vendor whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlBlock {
     /// AMD's.

@@ -28,7 +28,7 @@ pub enum Remapped<P> {
     Unchanged,
     /// It becomes this interrupt.
     Interrupt(InterruptMessage),
-    /// It goes to a virtual processor, in steps.
+    /// It goes to a vCPU, in steps.
     Posting(P),
     /// It is dropped; what the IOMMU keeps of that says why, unless it is suppressed.
     Aborted,

@@ -64,7 +64,7 @@ impl Model {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Behaviour {
     /// A guest entry is read once and kept until it is invalidated, with the fields that must be
-    /// read for each interrupt: a virtual processor that has since stopped is taken to run.
+    /// read for each interrupt: a vCPU that has since stopped is taken to run.
     pub keeps_whole_entries: bool,
 }
 

@@ -39,7 +39,7 @@ pub struct Behaviour {
 }
 
 impl Part {
-    /// Whether it can post an interrupt to a virtual processor.
+    /// Whether it can post an interrupt to a vCPU.
     pub const fn posts(&self) -> bool {
         match self {
             Self::AmdVi(part) => part.features.has_guest_apic(),
@@ -63,7 +63,7 @@ pub enum Iommu {
     VtD(Box<VtD>),
 }
 
-/// An interrupt on its way to a virtual processor.
+/// An interrupt on its way to a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Posting {
     /// Into a backing page.

@@ -13,7 +13,7 @@ pub enum Grouping {
     Reason,
     /// What exits were about.
     Detail,
-    /// A virtual processor.
+    /// A vCPU.
     Vcpu,
     /// A virtual machine, that is the process that runs it.
     Machine,

@@ -39,7 +39,7 @@ pub fn metrics(recordings: &[Recording], metrics: &mut Metrics) {
         metrics.sample(avoidable, &labels, machine.summary.ceiling.avoidable.count);
     }
     let vcpus = "avicenna_vm_vcpus";
-    metrics.family(vcpus, Kind::Gauge, "Virtual processors that entered the guest.");
+    metrics.family(vcpus, Kind::Gauge, "vCPUs that entered the guest.");
     for machine in machines() {
         let labels = [("vm", &*machine.name), ("pid", &machine.process.to_string())];
         metrics.sample(vcpus, &labels, machine.vcpus);

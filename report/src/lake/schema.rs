@@ -166,7 +166,7 @@ pub static EXITS: Schema = Schema {
     about: "exits of a virtual machine with one reason and subject in one recording",
     own: &[
         PID,
-        whole("vcpus", "virtual processors of the machine that entered the guest"),
+        whole("vcpus", "vCPUs of the machine that entered the guest"),
         number("recorded_seconds", "length of the recording"),
         text("isa", "SVM or VMX"),
         text("reason", "as the kernel names it"),

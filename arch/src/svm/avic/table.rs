@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[bitfield(u64)]
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhysicalEntry {
-    /// \[11:0\] of the core the virtual processor runs on; meaningful while it runs.
+    /// \[11:0\] of the core the vCPU runs on; meaningful while it runs.
     #[bits(12)]
     pub host_apic_id: u16,
     /// \[51:12\]
@@ -26,7 +26,7 @@ pub struct PhysicalEntry {
 }
 
 impl PhysicalEntry {
-    /// Address of the virtual processor's page of APIC registers.
+    /// Address of the vCPU's page of APIC registers.
     pub const fn backing_page(self) -> SystemPhysical {
         SystemPhysical(self.backing_page_number() << 12)
     }

@@ -32,7 +32,7 @@ pub fn examples(page: &str) -> &'static [Example] {
                 "A libvirt domain and a script, with what to change.",
                 "avicenna lint web.xml start.sh",
             ),
-            ("Mend what can be mended.", "avicenna lint --fix web.xml"),
+            ("Repair what can be repaired.", "avicenna lint --fix web.xml"),
         ],
         "avicenna-enable" => &[
             ("The plan.", "avicenna enable"),

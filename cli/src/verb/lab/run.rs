@@ -25,7 +25,7 @@ pub(super) struct Arguments {
     recipe: Option<String>,
     #[command(flatten)]
     host: HostArguments,
-    /// Virtual processors of the guest
+    /// vCPUs of the guest
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=512))]
     guest_cpus: u16,
     #[arg(long, value_name = "WORKLOAD", default_value = "ipi", help = workload::summaries())]
@@ -99,7 +99,7 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
     experiment.own = arms;
     if arguments.guest_cpus > arguments.host.cpus && needs.linux.is_none() {
         remark!(
-            "avicenna: {} virtual processors spin on {} processors: each waits for its turn, which \
+            "avicenna: {} vCPUs spin on {} processors: each waits for its turn, which \
              takes long and is no measure of {}; --cpus {} would do",
             arguments.guest_cpus,
             arguments.host.cpus,

@@ -26,7 +26,7 @@ pub struct Input {
     pub elsewhere: Vec<ModuleOption>,
 }
 
-/// Where a text comes from, and so whether it can be mended.
+/// Where a text comes from, and so whether it can be repaired.
 pub enum Origin {
     StandardInput,
     File(Spot),
@@ -34,7 +34,7 @@ pub enum Origin {
     Fixed(&'static str),
 }
 
-/// A file that can be mended, and how it is reached.
+/// A file that can be repaired, and how it is reached.
 pub enum Spot {
     /// A user named it.
     Named(PathBuf),
@@ -113,15 +113,15 @@ fn text(bytes: Vec<u8>) -> Result<(String, bool), String> {
     }
 }
 
-const ARCHIVE: &str = "an archive is a record of a host; unpack it, or mend the host's own files";
-const RUNNING: &str = "it is what runs, made by the kernel; mend what it was started from";
+const ARCHIVE: &str = "an archive is a record of a host; unpack it, or repair the host's own files";
+const RUNNING: &str = "it is what runs, made by the kernel; repair what it was started from";
 const RECORDED: &str = "it is a record of what ran, and nothing is started from it";
 const PACKAGED: &str = "it belongs to a package; a file of the same name in /etc hides it";
 const ENTRY: &str =
     "boot loader entries are made by tools, which make them again; avicenna enable knows which";
 const LIVE: &str = "this host's own files are changed by avicenna enable, which can take it back";
 
-/// Why a named file, folder or archive cannot be mended at all.
+/// Why a named file, folder or archive cannot be repaired at all.
 pub fn refusal(file: &Path) -> Option<&'static str> {
     let real = file.canonicalize().ok()?;
     if real == Path::new("/") {
@@ -307,7 +307,7 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where a host's file can be mended.
+/// Where a host's file can be repaired.
 fn origin(host: &Path, root: Option<&Rc<Root>>, name: &str) -> Origin {
     if let Some(why) = refusal(host) {
         Origin::Fixed(why)

@@ -2,7 +2,7 @@
 //!
 //! The order that loses no interrupt: a sender, processor or software, first makes the request
 //! visible in the target's page and then reads IsRunning; a scheduler first clears IsRunning and
-//! then looks at the page once more before it lets the virtual processor sleep.
+//! then looks at the page once more before it lets the vCPU sleep.
 
 use crate::vapic::target::{MOST_VCPUS, Target};
 use arch::address::SystemPhysical;
@@ -61,18 +61,18 @@ impl AvicTables {
         self.physical.0[target.index()].store(entry.into_bits(), Ordering::SeqCst);
     }
 
-    /// Where a virtual processor runs, as senders see it.
+    /// Where a vCPU runs, as senders see it.
     pub fn running_on(&self, target: &Target<()>) -> Option<u32> {
         let bits = self.physical.0[target.index()].load(Ordering::SeqCst);
         let entry = PhysicalEntry::from_bits(bits);
         entry.is_running().then(|| entry.host().0)
     }
 
-    /// Rewrites the logical table for one virtual processor: xAVIC only.
+    /// Rewrites the logical table for one vCPU: xAVIC only.
     pub fn update_logical(&self, target: &Target<()>) {
         let own = LogicalEntry::new().with_is_valid(true).with_guest_apic_id(target.id() as u8);
         for entry in &self.logical.0 {
-            // Nobody but this virtual processor writes or removes its entries.
+            // Nobody but this vCPU writes or removes its entries.
             let _ = entry.compare_exchange(own.into_bits(), 0, Ordering::SeqCst, Ordering::Relaxed);
         }
         let identifier = target.page.logical_identifier();

@@ -1,4 +1,4 @@
-//! A virtual processor's VMCB. [APM2 "VMCB Layout, Control Area"]
+//! A vCPU's VMCB. [APM2 "VMCB Layout, Control Area"]
 
 use crate::registers::{RAX, RSP, Registers};
 use crate::svm::entry::{self, Page};
@@ -144,7 +144,7 @@ impl Control<Svm> for Block {
     fn reset(&mut self, svm: &Svm, target: &Target<()>, mode: Mode, startup_vector: u8) {
         self.page.0.fill(0);
         self.interrupted = Injection::new();
-        // Virtual processors do not move: numbers need to differ on one physical processor only.
+        // vCPUs do not move: numbers need to differ on one physical processor only.
         let local_index = target.id() / processor::count() as u32;
         let mut vmcb = self.vmcb_mut();
         vmcb.set(control::INTERCEPTS, intercepts());

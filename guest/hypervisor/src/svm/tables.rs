@@ -12,7 +12,7 @@ pub struct Svm {
     pub features: Features,
     /// Whether AVIC is wanted, and there.
     pub is_accelerated: bool,
-    /// Senders are never to see that a virtual processor runs.
+    /// Senders are never to see that a vCPU runs.
     pub hides_running: bool,
     /// Of the physical table.
     pub last_index: u16,

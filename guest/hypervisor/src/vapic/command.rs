@@ -8,7 +8,7 @@ use arch::apic::{DeliveryMode, DestinationMode, Dfr, Icr, Scope, X2Ldr};
 use core::sync::atomic::{Ordering, fence};
 use runtime::processor;
 
-/// All virtual processors that a command reaches.
+/// All vCPUs that a command reaches.
 fn targets<'m, V: Vendor>(
     machine: &'m Machine<V>,
     source: &Vcpu<V>,

@@ -1,4 +1,4 @@
-//! What senders of interrupts know of a virtual processor.
+//! What senders of interrupts know of a vCPU.
 
 use crate::vapic::page::ApicPage;
 use core::sync::atomic::{AtomicU32, Ordering};

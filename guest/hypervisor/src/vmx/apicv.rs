@@ -3,7 +3,7 @@
 //!
 //! The order that loses no interrupt: a sender, processor or software, first posts the request and
 //! then reads whom to notify; a scheduler first says that its home is to be woken and then looks at
-//! the requests once more before it lets the virtual processor sleep.
+//! the requests once more before it lets the vCPU sleep.
 
 use crate::vapic::page::ApicPage;
 use crate::vapic::target::MOST_VCPUS;

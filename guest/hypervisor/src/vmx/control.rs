@@ -1,6 +1,6 @@
-//! A virtual processor's VMCS. [SDM3 "Virtual-Machine Control Structures"]
+//! A vCPU's VMCS. [SDM3 "Virtual-Machine Control Structures"]
 //!
-//! It is current on its home processor while its virtual processor runs there, or is reset; what
+//! It is current on its home processor while its vCPU runs there, or is reset; what
 //! must be known of it at other times is kept beside it.
 
 use crate::host::NOTIFICATION_VECTOR;

@@ -12,7 +12,7 @@ mod stretch;
 
 use super::header::Header;
 use super::layout::Layouts;
-use crate::abreast::{self, Complaints};
+use crate::parallel::{self, Complaints};
 use crate::sink::{Origin, Sink, Stretched};
 use crate::{Error, Reading};
 use part::Part;
@@ -107,7 +107,7 @@ impl Divided {
         &self.origin
     }
 
-    /// Reads all files with several threads: see [`abreast::fold`]. Gives the sinks of all threads
+    /// Reads all files with several threads: see [`parallel::fold`]. Gives the sinks of all threads
     /// and what is wrong with the recording.
     pub fn fold<S: Stretched + Send>(
         &self,
@@ -116,11 +116,11 @@ impl Divided {
         join: impl FnMut(S::Edges, u64) + Send,
     ) -> Result<(Vec<S>, Vec<String>), Error> {
         let complaints = Complaints::default();
-        let size = abreast::stretch_of(reading, self.origin.bytes);
+        let size = parallel::stretch_of(reading, self.origin.bytes);
         let streams = self.parts.iter().enumerate().map(|(index, part)| {
             Stretch::new(&self.layouts, part, (index, &complaints), reading.progress, size)
         });
-        let sinks = abreast::fold(streams.collect(), reading, make, join)?;
+        let sinks = parallel::fold(streams.collect(), reading, make, join)?;
         Ok((sinks, complaints.into_warnings(reading.stop.load(Ordering::Relaxed))))
     }
 

@@ -4,9 +4,9 @@
 use super::Recording;
 use super::delivery::Delivery;
 use super::page::Walk;
-use super::source::{Room, Source};
+use super::source::{Buffers, Source};
 use crate::Error;
-use crate::abreast::Complaints;
+use crate::parallel::Complaints;
 use crate::sink::Sink;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -59,7 +59,7 @@ impl Recording {
 /// Walks the events of one CPU in order.
 struct CpuStream<'a> {
     source: Source<'a>,
-    room: Room,
+    buffers: Buffers,
     walk: Walk,
     record: (usize, usize),
 }
@@ -67,17 +67,17 @@ struct CpuStream<'a> {
 impl<'a> CpuStream<'a> {
     fn new(source: Source<'a>) -> Self {
         let walk = Walk::new(source.page_size);
-        Self { source, room: Room::default(), walk, record: (0, 0) }
+        Self { source, buffers: Buffers::default(), walk, record: (0, 0) }
     }
 
     /// Goes to the next event and gives its time; `None` at the end.
     fn next_time(&mut self) -> Option<u64> {
         loop {
-            if let Some(record) = self.walk.next(self.room.pages()) {
+            if let Some(record) = self.walk.next(self.buffers.pages()) {
                 self.record = record;
                 return Some(self.walk.time);
             }
-            if !self.source.next_pages(&mut self.room, &mut self.walk) {
+            if !self.source.next_pages(&mut self.buffers, &mut self.walk) {
                 return None;
             }
         }
@@ -85,6 +85,6 @@ impl<'a> CpuStream<'a> {
 
     /// The raw record of the event that `next_time` went to.
     fn record(&self) -> &[u8] {
-        self.room.pages().get(self.record.0..self.record.1).unwrap_or_default()
+        self.buffers.pages().get(self.record.0..self.record.1).unwrap_or_default()
     }
 }

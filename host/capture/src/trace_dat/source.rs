@@ -4,7 +4,7 @@ use super::compression::{Compression, Unpacker};
 use super::front::{CpuData, Front};
 use super::page::{PAGE_HEADER, Walk};
 use crate::Error;
-use crate::abreast::Complaints;
+use crate::parallel::Complaints;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -20,7 +20,7 @@ const PACKED_STRETCHES: u64 = 4;
 
 /// Pages that were read and, if they were packed, unpacked.
 #[derive(Default)]
-pub struct Room {
+pub struct Buffers {
     bytes: Vec<u8>,
     start: usize,
     filled: usize,
@@ -29,7 +29,7 @@ pub struct Room {
     unpacker: Unpacker,
 }
 
-impl Room {
+impl Buffers {
     pub fn pages(&self) -> &[u8] {
         if self.is_packed { &self.unpacked } else { &self.bytes[self.start..][..self.filled] }
     }
@@ -135,9 +135,9 @@ impl<'a> Source<'a> {
         Ok(bytes)
     }
 
-    fn fill(&mut self, room: &mut Room, size: usize) -> Result<(), Error> {
+    fn fill(&mut self, buffers: &mut Buffers, size: usize) -> Result<(), Error> {
         self.check(size as u64)?;
-        room.read(self.file, self.next, size)?;
+        buffers.read(self.file, self.next, size)?;
         self.next += size as u64;
         self.read += size as u64;
         Ok(())
@@ -164,11 +164,11 @@ impl<'a> Source<'a> {
     }
 
     /// Reads more pages for a walk that came to the end of those before; `false` at the end.
-    pub fn next_pages(&mut self, room: &mut Room, walk: &mut Walk) -> bool {
+    pub fn next_pages(&mut self, buffers: &mut Buffers, walk: &mut Walk) -> bool {
         if std::mem::take(&mut walk.is_damaged) {
             self.complain(format!("a damaged page of CPU {} was cut short", self.cpu));
         }
-        let has_more = self.refill(room);
+        let has_more = self.refill(buffers);
         if std::mem::take(&mut self.has_gap) {
             // How many events were lost is not known.
             walk.miss(1);
@@ -178,33 +178,33 @@ impl<'a> Source<'a> {
     }
 
     /// Reads more pages; `false` at the end.
-    fn refill(&mut self, room: &mut Room) -> bool {
+    fn refill(&mut self, buffers: &mut Buffers) -> bool {
         if let Some(pages) = self.ahead.take() {
-            (room.unpacked, room.is_packed) = (pages, true);
+            (buffers.unpacked, buffers.is_packed) = (pages, true);
             return true;
         }
         let filled = match self.chunks_left {
             None => {
                 let pages = (AT_A_TIME / self.page_size).max(1) * self.page_size;
                 let wanted = usize::try_from(self.left()).unwrap_or(usize::MAX).min(pages);
-                self.fill(room, wanted)
+                self.fill(buffers, wanted)
             }
-            Some(_) => self.refill_from_chunk(room),
+            Some(_) => self.refill_from_chunk(buffers),
         };
         if let Err(error) = filled {
             self.give_up(&error);
             return false;
         }
-        !room.pages().is_empty()
+        !buffers.pages().is_empty()
     }
 
     /// Unpacks the next chunk that can be; each is packed by itself.
-    fn refill_from_chunk(&mut self, room: &mut Room) -> Result<(), Error> {
+    fn refill_from_chunk(&mut self, buffers: &mut Buffers) -> Result<(), Error> {
         // Bounded by the count of chunks and the file, of which each takes eight bytes.
         while let Some([packed, unpacked]) = self.next_chunk()? {
             let at = self.next;
-            self.fill(room, packed)?;
-            match room.unpack(self.packing, unpacked) {
+            self.fill(buffers, packed)?;
+            match buffers.unpack(self.packing, unpacked) {
                 Ok(()) if unpacked > 0 => return Ok(()),
                 Ok(()) => {}
                 Err(error) => {
@@ -214,12 +214,12 @@ impl<'a> Source<'a> {
                 }
             }
         }
-        room.read(self.file, self.next, 0)
+        buffers.read(self.file, self.next, 0)
     }
 
     /// The stamp of the first page left; of packed pages, the latest time there is if none can be
     /// unpacked. `None` if none is left.
-    pub fn first_stamp(&mut self, room: &mut Room) -> Option<u64> {
+    pub fn first_stamp(&mut self, buffers: &mut Buffers) -> Option<u64> {
         if self.chunks_left.is_none() {
             let mut stamp = [0; 8];
             self.check(PAGE_HEADER as u64).ok()?;
@@ -227,12 +227,13 @@ impl<'a> Source<'a> {
             return Some(u64::from_le_bytes(stamp));
         }
         let place = (self.next, self.chunks_left, self.read);
-        if !self.refill(room) {
+        if !self.refill(buffers) {
             return self.has_gap.then_some(u64::MAX);
         }
-        let stamp = room.unpacked.first_chunk::<8>().map_or(0, |stamp| u64::from_le_bytes(*stamp));
-        if room.unpacked.len() <= LARGEST_AHEAD {
-            self.ahead = Some(std::mem::take(&mut room.unpacked));
+        let stamp =
+            buffers.unpacked.first_chunk::<8>().map_or(0, |stamp| u64::from_le_bytes(*stamp));
+        if buffers.unpacked.len() <= LARGEST_AHEAD {
+            self.ahead = Some(std::mem::take(&mut buffers.unpacked));
         } else {
             (self.next, self.chunks_left, self.read) = place;
         }

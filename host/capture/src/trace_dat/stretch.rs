@@ -3,9 +3,9 @@
 use super::Recording;
 use super::delivery::Delivery;
 use super::page::Walk;
-use super::source::{Room, Source};
+use super::source::{Buffers, Source};
 use crate::Error;
-use crate::abreast::Stream;
+use crate::parallel::Stream;
 use crate::sink::Sink;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,36 +26,36 @@ impl<'a> Stretch<'a> {
         progress: &'a AtomicU64,
         mut source: Source<'a>,
         size: u64,
-        room: &mut Room,
+        buffers: &mut Buffers,
     ) -> Option<Self> {
-        let begins_ns = recording.front.clock.to_ns(source.first_stamp(room)?);
+        let begins_ns = recording.front.clock.to_ns(source.first_stamp(buffers)?);
         Some(Self { recording, progress, source, size, begins_ns })
     }
 }
 
 impl Stream for Stretch<'_> {
-    type Room = Room;
+    type Buffers = Buffers;
 
     fn begins_ns(&self) -> u64 {
         self.begins_ns
     }
 
-    fn split(&mut self, room: &mut Room) -> Result<Option<Self>, Error> {
+    fn split(&mut self, buffers: &mut Buffers) -> Result<Option<Self>, Error> {
         let Self { recording, progress, size, .. } = *self;
         let rest = self.source.split(size);
-        Ok(rest.and_then(|source| Self::new(recording, progress, source, size, room)))
+        Ok(rest.and_then(|source| Self::new(recording, progress, source, size, buffers)))
     }
 
-    fn read<S: Sink>(self, room: &mut Room, sink: &mut S) -> Result<Option<Self>, Error> {
+    fn read<S: Sink>(self, buffers: &mut Buffers, sink: &mut S) -> Result<Option<Self>, Error> {
         let Self { recording, mut source, begins_ns, .. } = self;
         let clock = recording.front.clock;
         let (decoders, cpu) = (&recording.decoders, source.cpu);
         let mut delivery = Delivery { decoders, cpu, sink, departure: None };
         let mut walk = Walk::new(source.page_size);
         let mut latest_ns = begins_ns;
-        while source.next_pages(room, &mut walk) {
+        while source.next_pages(buffers, &mut walk) {
             self.progress.fetch_add(source.read_since(), Ordering::Relaxed);
-            let pages = room.pages();
+            let pages = buffers.pages();
             while let Some((start, end)) = walk.next(pages) {
                 latest_ns = clock.to_ns(walk.time);
                 if let Some(missed) = walk.missed.take() {

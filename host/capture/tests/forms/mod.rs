@@ -185,22 +185,22 @@ fn small<'a>(stop: &'a AtomicBool, progress: &'a AtomicU64) -> Reading<'a> {
 fn assert_same(
     merged: &Seen,
     expected: &[String],
-    mut abreast: Vec<(Stamp, KvmEvent)>,
+    mut parallel: Vec<(Stamp, KvmEvent)>,
     (sums, warnings): (Vec<Seen>, Vec<String>),
 ) {
     let lost = sums.iter().fold(0u64, |lost, sum| lost.saturating_add(sum.lost));
     assert_eq!(lost, merged.lost);
     assert_eq!(warnings, expected);
     let mut events = merged.events.clone();
-    assert_eq!(events.len(), abreast.len());
+    assert_eq!(events.len(), parallel.len());
     // A damaged recording may have several events of one thread at one time, and a thread of
     // several processes, of which those that are taken together have the first.
-    for event in events.iter_mut().chain(&mut abreast) {
+    for event in events.iter_mut().chain(&mut parallel) {
         event.0.process = 0;
     }
     events.sort_by_cached_key(|event| format!("{event:?}"));
-    abreast.sort_by_cached_key(|event| format!("{event:?}"));
-    assert!(events == abreast, "the same events");
+    parallel.sort_by_cached_key(|event| format!("{event:?}"));
+    assert!(events == parallel, "the same events");
 }
 
 /// Reads a file of any kind; an error is an answer, a panic is not.
@@ -260,11 +260,11 @@ pub fn read(path: &Path) -> Result<(Seen, Origin), String> {
                 trace_dat::Recording::open(file, length).map_err(|error| failed(&error))?;
             let warnings = recording.read(&stop, &progress, &mut seen);
             let warnings = warnings.map_err(|error| failed(&error))?;
-            let mut abreast = Vec::new();
+            let mut parallel = Vec::new();
             let folded = recording
-                .fold(&small(&stop, &progress), &Seen::default, |more, _| abreast.extend(more))
+                .fold(&small(&stop, &progress), &Seen::default, |more, _| parallel.extend(more))
                 .map_err(|error| failed(&error))?;
-            assert_same(&seen, &warnings, abreast, folded);
+            assert_same(&seen, &warnings, parallel, folded);
             let mut origin = recording.origin().clone();
             origin.warnings.extend(warnings);
             origin

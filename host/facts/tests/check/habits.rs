@@ -218,7 +218,7 @@ fn line_that_installs_a_module_counts_more_than_its_options() {
     assert_eq!(written(&plan, "/etc/modprobe.d/avicenna.conf"), None);
 }
 
-/// A guest of 380 virtual processors on the kernel of the published measurement.
+/// A guest of 380 vCPUs on the kernel of the published measurement.
 const BIG: &str =
     "args: -cpu host\ncores: 95\nsockets: 4\nmachine: q35\nostype: l26\nscsihw: virtio-scsi-pci\n";
 

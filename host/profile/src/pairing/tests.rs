@@ -356,7 +356,7 @@ proptest! {
 
     /// A recorder with two buffers, emptied in rounds; threads move between their CPUs.
     #[test]
-    fn lanes_of_moving_threads_join_to_the_events_in_order(
+    fn segments_of_moving_threads_join_to_the_events_in_order(
         kinds in proptest::collection::vec(
             (0u32..3, any::<u8>(), 1u64..3_000_000, 0u8..8), 0..300),
         rounds in 1usize..8,

@@ -1,7 +1,7 @@
 //! The answer of `check` in three sentences: can the hardware, is it on, what would change that and
 //! at what cost.
 //!
-//! And which rows only follow from others: an operator mends causes.
+//! And which rows only follow from others: an operator repairs causes.
 
 use super::intel::HAS_BY_MODEL;
 use super::{Report, Row, Scope};
@@ -250,7 +250,7 @@ fn decides(row: &Finding) -> bool {
     Row::named(&row.id).is_some_and(Row::decides)
 }
 
-/// Rows that are bad of themselves, and that something mends.
+/// Rows that are bad of themselves, and that something repairs.
 fn causes(report: &Report) -> impl Iterator<Item = &Finding> {
     let rows = report.findings.iter().filter(|row| row.is_problem() && row.fix.is_some());
     rows.filter(|row| row.follows.is_none())

@@ -6,7 +6,7 @@ use super::input::Kind;
 use crate::finding::{Fix, Needs, Position};
 use crate::vm::{Manager, VmConfiguration, Vmm};
 
-/// A change that mends a violation.
+/// A change that repairs a violation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
     /// Of a machine.

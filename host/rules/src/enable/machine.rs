@@ -1,5 +1,5 @@
-//! Steps for virtual machines: the definitions that libvirt and Proxmox will start next, mended as
-//! `lint --fix` mends them. Machines that someone else defines are told about by [`crate::why`].
+//! Steps for virtual machines: the definitions that libvirt and Proxmox will start next, repaired as
+//! `lint --fix` repairs them. Machines that someone else defines are told about by [`crate::why`].
 
 use super::{Action, Step};
 use crate::capability::{Report, Row};
@@ -9,7 +9,7 @@ use crate::host::{ConfigurationFile, Facts};
 use crate::inhibit::Vendor;
 use crate::lint::{Target, fix};
 
-/// Mended definitions, one step for each file and one for telling libvirt.
+/// Repaired definitions, one step for each file and one for telling libvirt.
 pub fn steps(facts: &Facts, report: &Report) -> Vec<Step> {
     let vendor = facts.cpus.iter().find_map(|cpu| {
         let vendor = cpu.vendor.as_ref()?;
@@ -25,10 +25,10 @@ pub fn steps(facts: &Facts, report: &Report) -> Vec<Step> {
     let Some(vendor) = vendor.filter(|_| !lacks) else { return vec![] };
     let target =
         Target { vendors: vec![vendor], kernel: facts.running_kernel(), ..Target::default() };
-    facts.definitions.iter().flat_map(|file| mended(file, &target)).collect()
+    facts.definitions.iter().flat_map(|file| repaired(file, &target)).collect()
 }
 
-fn mended(file: &ConfigurationFile, target: &Target) -> Vec<Step> {
+fn repaired(file: &ConfigurationFile, target: &Target) -> Vec<Step> {
     let is_xml = file.path.ends_with(".xml");
     let kind = if is_xml { Kind::LibvirtXml } else { Kind::Proxmox };
     let Ok(fixed) = fix::fixed(&file.path, &file.text, Some(kind), target) else { return vec![] };
@@ -47,7 +47,7 @@ fn mended(file: &ConfigurationFile, target: &Target) -> Vec<Step> {
         is_optional: true,
     };
     let write = step(
-        "mend",
+        "repair",
         Action::Write {
             path: file.path.clone(),
             before: Some(file.text.clone()),

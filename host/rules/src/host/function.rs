@@ -59,7 +59,7 @@ impl VfioInterrupt {
 pub struct RemappingEntry {
     /// Whose interrupts it takes, as the file has it: `3b:00.1`, or with the domain in front.
     pub source: String,
-    /// It names a virtual processor, and not one of the host's.
+    /// It names a vCPU, and not one of the host's.
     pub is_posted: bool,
     /// Of the guest, if it is posted; otherwise the host's.
     pub vector: u8,

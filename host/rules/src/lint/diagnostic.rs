@@ -33,7 +33,7 @@ impl Default for Target {
     }
 }
 
-/// What mends a violation.
+/// What repairs a violation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Remedy {
     /// The line to write and what it takes until it has effect.

@@ -1,4 +1,4 @@
-//! Carries the changes out, until nothing more can be mended.
+//! Carries the changes out, until nothing more can be repaired.
 
 use super::diagnostic::{Remedy, Report, Target};
 use super::judge::lint;
@@ -10,18 +10,18 @@ use crate::finding::{Answer, Severity};
 /// Rounds of fixing: one change can uncover another.
 const MAX_ROUNDS: usize = 8;
 
-/// A mended text with what is left to say about it.
+/// A repaired text with what is left to say about it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fixed {
-    /// The whole text, as far as it could be mended.
+    /// The whole text, as far as it could be repaired.
     pub text: String,
     /// Changes made.
-    pub mended: usize,
-    /// Of the mended text.
+    pub repaired: usize,
+    /// Of the repaired text.
     pub report: Report,
 }
 
-/// Applies every edit of every diagnostic until nothing more can be mended.
+/// Applies every edit of every diagnostic until nothing more can be repaired.
 pub fn fixed(
     file: &str,
     text: &str,
@@ -34,7 +34,7 @@ pub fn fixed(
         Ok((contents.kind, lint(&contents, target, file)))
     };
     let mut text = text.to_owned();
-    let mut mended = 0;
+    let mut repaired = 0;
     let (kind, mut report) = judge(&text, kind)?;
     for _ in 0..MAX_ROUNDS {
         let (next, applied) = apply(&text, &report);
@@ -46,10 +46,10 @@ pub fn fixed(
         if burden(&next_report) >= burden(&report) {
             break;
         }
-        mended += applied;
+        repaired += applied;
         (text, report) = (next, next_report);
     }
-    Ok(Fixed { text, mended, report })
+    Ok(Fixed { text, repaired, report })
 }
 
 /// What is wrong, graver things first.

@@ -84,7 +84,7 @@ impl Outcome {
 }
 
 impl Found {
-    pub fn mended_by(&mut self, change: impl Into<Change>) -> &mut Self {
+    pub fn repaired_by(&mut self, change: impl Into<Change>) -> &mut Self {
         self.change = Some(change.into());
         self
     }

@@ -148,7 +148,7 @@ pub struct Rule {
     pub example_kernel: &'static str,
     /// See [`Rule::example_kernel`].
     pub example_qemu: &'static str,
-    /// `--fix` can mend it.
+    /// `--fix` can repair it.
     pub is_fixable: bool,
     /// Kernel and VMM files, commits, documents.
     pub sources: &'static [&'static str],
@@ -189,7 +189,7 @@ impl Rule {
     pub fn page(&self) -> String {
         let mut page = String::new();
         let vendors: Vec<_> = self.vendors.iter().map(|vendor| vendor.name()).collect();
-        let fix = if self.is_fixable { "`--fix` mends it" } else { "by hand" };
+        let fix = if self.is_fixable { "`--fix` repairs it" } else { "by hand" };
         let (id, name) = (self.id, self.name);
         let _ = writeln!(page, "# {id}: {name}\n\n{}.\n", self.summary);
         let _ =

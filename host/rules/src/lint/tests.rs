@@ -69,11 +69,11 @@ fn every_rule_says_what_it_is() {
 fn a_fix_mends_every_fixable_rule_and_only_those() {
     for rule in rules::all() {
         let target = target(rule.example_kernel, rule.example_qemu);
-        let mended = fixed("test", rule.bad, None, &target).unwrap();
-        let left = mended.report.diagnostics.iter().any(|d| d.rule.id == rule.id);
-        assert_eq!(!left, rule.is_fixable, "{}: {}", rule.id, mended.text);
+        let repaired = fixed("test", rule.bad, None, &target).unwrap();
+        let left = repaired.report.diagnostics.iter().any(|d| d.rule.id == rule.id);
+        assert_eq!(!left, rule.is_fixable, "{}: {}", rule.id, repaired.text);
         if rule.is_fixable {
-            assert_ne!(mended.text, rule.bad);
+            assert_ne!(repaired.text, rule.bad);
         }
     }
 }
@@ -216,10 +216,10 @@ fn fixes_keep_the_layout_of_each_input() {
             "root=/dev/sda1 intremap=nosid amd_iommu_intr=vapic\n",
         ),
     ] {
-        let mended = fixed("test", before, None, &Target::default()).unwrap();
-        assert_eq!(mended.text, after);
-        let problems = mended.report.diagnostics.iter().filter(|d| d.severity > Severity::Note);
-        assert_eq!(problems.count(), 0, "{after}: {:?}", mended.report.diagnostics);
+        let repaired = fixed("test", before, None, &Target::default()).unwrap();
+        assert_eq!(repaired.text, after);
+        let problems = repaired.report.diagnostics.iter().filter(|d| d.severity > Severity::Note);
+        assert_eq!(problems.count(), 0, "{after}: {:?}", repaired.report.diagnostics);
         let again = fixed("test", after, None, &Target::default()).unwrap();
         assert_eq!(again.text, after, "a second fix changes nothing");
     }
@@ -232,8 +232,8 @@ fn nothing_right_is_changed() {
         "options kvm_amd avic=1 nested=0\n",
         "GRUB_CMDLINE_LINUX=\"quiet splash\"\n",
     ] {
-        let mended = fixed("test", text, None, &Target::default()).unwrap();
-        assert_eq!((mended.text.as_str(), mended.mended), (text, 0));
+        let repaired = fixed("test", text, None, &Target::default()).unwrap();
+        assert_eq!((repaired.text.as_str(), repaired.repaired), (text, 0));
     }
 }
 
@@ -275,14 +275,14 @@ fn positions_and_messages_are_those_of_the_cause() {
 }
 
 #[test]
-fn a_log_knows_its_versions_and_cannot_be_mended() {
+fn a_log_knows_its_versions_and_cannot_be_repaired() {
     let log = "2026-01-01 10:00:00.000+0000: starting up libvirt version: 9.0.0, qemu version: 6.1.0, \
                kernel: 5.15.0-1, hostname: h\n/usr/bin/qemu-system-x86_64 \\\n-accel kvm \\\n\
                -cpu host,hv-vpindex=on,hv-avic=on \\\n-m 1\n";
     let report = judge(log, &Target::default());
     assert_eq!(ids(&report, Answer::No), ["AV001", "AV005", "AV006", "AV026"]);
-    let mended = fixed("test", log, None, &Target::default()).unwrap();
-    assert_eq!(mended.text, log);
+    let repaired = fixed("test", log, None, &Target::default()).unwrap();
+    assert_eq!(repaired.text, log);
 }
 
 #[test]
@@ -349,7 +349,7 @@ const KUBEVIRT_JSON: &str = r#"{
 "#;
 
 #[test]
-fn mended_json_is_json_and_differs_in_one_value() {
+fn repaired_json_is_json_and_differs_in_one_value() {
     for (clock, expected) in [
         (
             r#"{"hpet": {"present": false}}"#,
@@ -361,9 +361,13 @@ fn mended_json_is_json_and_differs_in_one_value() {
         ("{}", r#"{"pit": {"tickPolicy": "discard"}}"#),
     ] {
         let text = KUBEVIRT_JSON.replace("CLOCK", clock);
-        let mended = fixed("test", &text, None, &Target::default()).unwrap();
-        assert_eq!(mended.text, KUBEVIRT_JSON.replace("CLOCK", expected), "{clock}");
-        assert!(serde_json::from_str::<serde_json::Value>(&mended.text).is_ok(), "{}", mended.text);
+        let repaired = fixed("test", &text, None, &Target::default()).unwrap();
+        assert_eq!(repaired.text, KUBEVIRT_JSON.replace("CLOCK", expected), "{clock}");
+        assert!(
+            serde_json::from_str::<serde_json::Value>(&repaired.text).is_ok(),
+            "{}",
+            repaired.text
+        );
     }
 }
 
@@ -389,14 +393,14 @@ fn manifests_keep_line_ends_comments_and_anchors() {
         for line_end in ["\n", "\r\n"] {
             let text = format!("{head}{body}").replace('\n', line_end);
             let wanted = format!("{head}{}", expected.unwrap_or(body)).replace('\n', line_end);
-            let mended = fixed("test", &text, None, &Target::default()).unwrap();
-            assert_eq!(mended.text, wanted, "{body:?}");
+            let repaired = fixed("test", &text, None, &Target::default()).unwrap();
+            assert_eq!(repaired.text, wanted, "{body:?}");
         }
     }
     let text = format!("{head}    cpu: {{cores: 2}}\n    devices: {{}}\n").replace('\n', "\r\n");
-    let mended = fixed("test", &text, None, &Target::default()).unwrap();
-    assert_ne!(mended.text, text);
-    assert_eq!(mended.text.matches('\n').count(), mended.text.matches("\r\n").count());
+    let repaired = fixed("test", &text, None, &Target::default()).unwrap();
+    assert_ne!(repaired.text, text);
+    assert_eq!(repaired.text.matches('\n').count(), repaired.text.matches("\r\n").count());
 }
 
 #[test]
@@ -411,8 +415,8 @@ fn kernels_whose_number_does_not_tell_leave_rules_open() {
         assert!(!bad.contains(&"AV005") && !bad.contains(&"AV006"), "{release}: {bad:?}");
         let open = ids(&report, Answer::Unknown);
         assert!(open.contains(&"AV005") && open.contains(&"AV006"), "{release}: {open:?}");
-        let mended = fixed("test", big, None, &target).unwrap();
-        assert_eq!(mended.text, big, "{release}");
+        let repaired = fixed("test", big, None, &target).unwrap();
+        assert_eq!(repaired.text, big, "{release}");
     }
     // Oracle has told of this one.
     let uek = Target { vendors: vec![Vendor::Amd], ..target("5.15.0-204.146.1.el8uek.x86_64", "") };
@@ -449,12 +453,12 @@ fn more_than_255_vcpus_need_the_guests_x2apic() {
             .any(|found| found.rule.id == "AV009" && found.message.contains("no x2APIC"));
         assert_eq!(found, is_bad, "{text}: {:?}", report.diagnostics);
         if is_bad {
-            let mended = fixed("test", &text, None, &target("6.18", "10.0")).unwrap();
-            let again = judge(&mended.text, &target("6.18", "10.0"));
+            let repaired = fixed("test", &text, None, &target("6.18", "10.0")).unwrap();
+            let again = judge(&repaired.text, &target("6.18", "10.0"));
             assert!(
                 !again.diagnostics.iter().any(|one| one.message.contains("no x2APIC")),
                 "{}",
-                mended.text
+                repaired.text
             );
         }
     }
@@ -469,8 +473,8 @@ fn words_of_grub_are_judged_wherever_the_shell_finds_them() {
         "GRUB_CMDLINE_LINUX=\"quiet\namd_iommu_intr=legacy\"\n",
     ] {
         assert_eq!(ids(&judge(text, &Target::default()), Answer::No), ["AV203"], "{text}");
-        let mended = fixed("test", text, None, &Target::default()).unwrap();
-        assert_eq!(mended.text, text.replace("legacy", "vapic"));
+        let repaired = fixed("test", text, None, &Target::default()).unwrap();
+        assert_eq!(repaired.text, text.replace("legacy", "vapic"));
     }
     let open = "if x; then\n  GRUB_CMDLINE_LINUX=\"amd_iommu_intr=legacy\"\nfi\n";
     let report = judge(open, &Target::default());

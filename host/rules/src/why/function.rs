@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 pub struct Route {
     /// The IOMMU posts it.
     pub is_posted: bool,
-    /// The virtual processor that takes it; `None` where the kernel names none.
+    /// The vCPU that takes it; `None` where the kernel names none.
     pub vcpu: Option<u32>,
     /// The guest's vector.
     pub vector: u32,

@@ -96,7 +96,7 @@ fn serve(mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// Virtual processors are on the first that this process may use.
+/// vCPUs are on the first that this process may use.
 fn free_processors(vcpus: u16) -> Option<Vec<usize>> {
     let own = sched_getaffinity(None).ok()?;
     let usable = (0..CpuSet::MAX_CPU).filter(|cpu| own.is_set(*cpu));

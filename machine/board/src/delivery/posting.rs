@@ -1,4 +1,4 @@
-//! Interrupts on their way through the IOMMU to virtual processors, in steps.
+//! Interrupts on their way through the IOMMU to vCPUs, in steps.
 
 use arch::time::Picoseconds;
 use iommu::{Model, Posting};

@@ -3,7 +3,7 @@
 //!
 //! [`Posting`] is a value: between any two steps a processor may run. A step does at most one
 //! access that a processor could tell apart. The order is that of AVIC's own IPIs: the request
-//! first, IsRun second. A hypervisor that takes a virtual processor off its core clears IsRun first
+//! first, IsRun second. A hypervisor that takes a vCPU off its core clears IsRun first
 //! and looks at the requests second, so that one of the two sees the other.
 
 use super::{AmdVi, Signal};
@@ -15,7 +15,7 @@ use interrupt::page::{ApicPage, Bank};
 use serde::{Deserialize, Serialize};
 use virtual_apic::PageInMemory;
 
-/// An interrupt on its way to a virtual processor.
+/// An interrupt on its way to a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Posting {
     requester: RequesterId,
@@ -119,7 +119,7 @@ impl Posting {
     }
 }
 
-/// A running virtual processor is told by a doorbell; of one that does not run the hypervisor is
+/// A running vCPU is told by a doorbell; of one that does not run the hypervisor is
 /// told if it asks for that.
 fn what_follows(entry: GuestEntry) -> Phase {
     if entry.is_running() {

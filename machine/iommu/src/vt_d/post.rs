@@ -15,7 +15,7 @@ use bus::Effect;
 use serde::{Deserialize, Serialize};
 use virtual_apic::apicv::{Notification, post_from_device};
 
-/// An interrupt on its way to a virtual processor.
+/// An interrupt on its way to a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Posting {
     requester: RequesterId,

@@ -28,7 +28,7 @@ const COMMANDS: u64 = 0x2_0000;
 const EVENTS: u64 = 0x3_0000;
 const GUEST_LOG: u64 = 0x4_0000;
 const REMAPPING_TABLE: u64 = 0x5_0000;
-/// Backing pages and descriptors of virtual processors.
+/// Backing pages and descriptors of vCPUs.
 const GUESTS: u64 = 0x6_0000;
 /// Page tables of three levels, a page each.
 const TABLES: u64 = 0x7_0000;

@@ -7,7 +7,7 @@ use super::{ApicvExit, IpiSend};
 pub enum Completion {
     /// Nothing that leaves the guest; whether an interrupt is recognized may have changed.
     Done,
-    /// An IPI to another virtual processor: see [`IpiSend`].
+    /// An IPI to another vCPU: see [`IpiSend`].
     Send(IpiSend),
     /// A VM exit of APIC virtualization, behind the instruction.
     Exit(ApicvExit),

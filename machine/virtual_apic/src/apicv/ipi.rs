@@ -10,7 +10,7 @@ use arch::identity::Vector;
 use arch::vmx::apicv::{NotificationControl, PID_POINTER_SIZE, PidPointer};
 use serde::{Deserialize, Serialize};
 
-/// An IPI on its way to the virtual processor with APIC ID `target`.
+/// An IPI on its way to the vCPU with APIC ID `target`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct IpiSend {
     vector: Vector,

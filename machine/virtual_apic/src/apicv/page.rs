@@ -4,7 +4,7 @@ use crate::{PageInMemory, SharedMemory};
 use arch::address::SystemPhysical;
 use serde::{Deserialize, Serialize};
 
-/// A virtual processor's APIC page, by its system physical address. Other processors never write
+/// A vCPU's APIC page, by its system physical address. Other processors never write
 /// it while the guest runs: they post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(transparent)]

@@ -39,7 +39,7 @@ pub struct Avic {
     pub mode: AvicMode,
     /// Where the guest's APIC page is, in xAPIC mode.
     pub apic_bar: GuestPhysical,
-    /// Of the virtual processor that runs.
+    /// Of the vCPU that runs.
     pub backing_page: BackingPage,
     /// Of logical APIC IDs, one page; xAPIC mode alone uses it.
     pub logical_table: SystemPhysical,

@@ -4,7 +4,7 @@ use crate::{PageInMemory, SharedMemory};
 use arch::address::SystemPhysical;
 use serde::{Deserialize, Serialize};
 
-/// A virtual processor's APIC page, by its system physical address.
+/// A vCPU's APIC page, by its system physical address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(transparent)]
 pub struct BackingPage(pub SystemPhysical);

@@ -27,7 +27,7 @@ pub struct Hardware {
     pub machines: Vec<String>,
     /// The policy of KVM's 8254 timer, if the plan sets it.
     pub pit: Option<String>,
-    /// How many virtual processors, if the plan sets it.
+    /// How many vCPUs, if the plan sets it.
     pub vcpus: Option<String>,
 }
 

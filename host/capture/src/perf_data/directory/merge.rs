@@ -6,7 +6,7 @@ use super::super::stream::unpack;
 use super::part::{DAMAGED, PARTIAL, Part};
 use super::stretch::packed;
 use crate::Error;
-use crate::abreast::STOPPED;
+use crate::parallel::STOPPED;
 use crate::reading::fill;
 use crate::sink::Sink;
 use std::cmp::Reverse;

@@ -8,7 +8,7 @@ use super::super::record::Break;
 use super::super::stream::unpack;
 use super::part::{DAMAGED, PARTIAL, Part};
 use crate::Error;
-use crate::abreast::{Complaints, Stream};
+use crate::parallel::{Complaints, Stream};
 use crate::sink::Sink;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zstd::stream::raw::Decoder;
@@ -40,12 +40,12 @@ struct Packing {
 }
 
 /// What a thread reads with.
-pub struct Room {
+pub struct Buffers {
     buffer: Buffer,
     unpacked: Vec<u8>,
 }
 
-impl Default for Room {
+impl Default for Buffers {
     fn default() -> Self {
         Self { buffer: Buffer::new(), unpacked: Vec::new() }
     }
@@ -81,8 +81,8 @@ impl<'a> Stretch<'a> {
     }
 
     /// Delivers the records that one reading brings; `false` if there is nothing more.
-    fn records<S: Sink>(&mut self, room: &mut Room, sink: &mut S) -> Result<bool, Error> {
-        let Room { buffer, unpacked } = room;
+    fn records<S: Sink>(&mut self, buffers: &mut Buffers, sink: &mut S) -> Result<bool, Error> {
+        let Buffers { buffer, unpacked } = buffers;
         let wanted = if self.packing.decoder.is_some() { SMALLEST } else { self.size as usize };
         let space = buffer.room();
         let wanted = wanted.max(SMALLEST).min(space.len());
@@ -159,18 +159,18 @@ impl<'a> Stretch<'a> {
 }
 
 impl Stream for Stretch<'_> {
-    type Room = Room;
+    type Buffers = Buffers;
 
     fn begins_ns(&self) -> u64 {
         self.begins_ns
     }
 
-    fn split(&mut self, _: &mut Room) -> Result<Option<Self>, Error> {
+    fn split(&mut self, _: &mut Buffers) -> Result<Option<Self>, Error> {
         Ok(None)
     }
 
-    fn read<S: Sink>(mut self, room: &mut Room, sink: &mut S) -> Result<Option<Self>, Error> {
-        if !self.records(room, sink)? {
+    fn read<S: Sink>(mut self, buffers: &mut Buffers, sink: &mut S) -> Result<Option<Self>, Error> {
+        if !self.records(buffers, sink)? {
             return Ok(None);
         }
         if self.packing.decoder.is_none() {

@@ -87,6 +87,6 @@ pub fn table(
         outcome
             .violated(Some(option.at), message(word))
             .on(vendors.collect())
-            .mended_by(without(option, values, &unwanted));
+            .repaired_by(without(option, values, &unwanted));
     });
 }

@@ -77,7 +77,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
             };
             outcome
                 .violated(pit.position(), message)
-                .mended_by(MachineChange::DiscardPitTicks)
+                .repaired_by(MachineChange::DiscardPitTicks)
                 .inhibiting(Reason::PitReinject);
         } else {
             outcome

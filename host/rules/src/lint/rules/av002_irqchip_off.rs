@@ -47,7 +47,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
         let message = "the local APICs are emulated by QEMU: neither AVIC nor APICv can act";
         let found = outcome.violated(at, message).inhibiting(Reason::Absent);
         if vm.irqchip.is_written() {
-            found.mended_by(MachineChange::SplitIrqchip);
+            found.repaired_by(MachineChange::SplitIrqchip);
         }
     } else {
         outcome

@@ -56,7 +56,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
         };
         outcome
             .violated(one.position, message)
-            .mended_by(MachineChange::HyperV("avic", true))
+            .repaired_by(MachineChange::HyperV("avic", true))
             .inhibiting(Reason::Hyperv);
     } else {
         let message = if subject.vm.is_kvm() {

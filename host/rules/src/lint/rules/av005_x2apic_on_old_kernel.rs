@@ -43,7 +43,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
                 one.position,
                 "x2APIC is offered to the guest, and AVIC of this kernel knows xAPIC only",
             )
-            .mended_by(MachineChange::CpuFeature("x2apic", false))
+            .repaired_by(MachineChange::CpuFeature("x2apic", false))
             .inhibiting(Reason::X2apic);
     } else if !accelerator_is_open(subject, outcome, one.position) {
         outcome.undecided(one.position, one.because);

@@ -39,7 +39,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
     if one.is_lasting() {
         outcome
             .violated(one.position, "a guest that is offered SVM has no AVIC on this kernel")
-            .mended_by(MachineChange::CpuFeature("svm", false))
+            .repaired_by(MachineChange::CpuFeature("svm", false))
             .inhibiting(Reason::Nested);
     } else if !accelerator_is_open(subject, outcome, one.position) {
         outcome.undecided(one.position, one.because);

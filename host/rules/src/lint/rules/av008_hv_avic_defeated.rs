@@ -52,7 +52,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
                     avic.position(),
                     "hv-avic has no effect on AMD: the PIT's reinjection keeps AVIC off",
                 )
-                .mended_by(MachineChange::DiscardPitTicks);
+                .repaired_by(MachineChange::DiscardPitTicks);
         } else if one.duration.is_lasting() {
             outcome.undecided(avic.position(), unknown("what the PIT does", &vm.pit.origin));
         }

@@ -49,7 +49,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
             "APIC IDs go up to {largest}, and the guest is offered no x2APIC: it brings up none above 254"
         );
         let change = MachineChange::CpuFeature("x2apic", true);
-        outcome.violated(vm.x2apic.position(), message).mended_by(change);
+        outcome.violated(vm.x2apic.position(), message).repaired_by(change);
     }
     let remaps = vm.viommu.as_ref().is_some_and(|viommu| {
         let viommu = &viommu.value;
@@ -74,7 +74,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
                     (Irqchip::Split, _) => MachineChange::CpuFeature("kvm-msi-ext-dest-id", true),
                     _ => MachineChange::SplitIrqchip,
                 };
-            outcome.violated(at, message).mended_by(change);
+            outcome.violated(at, message).repaired_by(change);
         }
     }
 }

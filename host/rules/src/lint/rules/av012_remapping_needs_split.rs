@@ -44,7 +44,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
                     remaps.position(),
                     "interrupt remapping does not work with kernel-irqchip=on",
                 )
-                .mended_by(MachineChange::SplitIrqchip);
+                .repaired_by(MachineChange::SplitIrqchip);
         }
         Irqchip::Unknown => {
             let what = "whether the irqchip is split";

@@ -42,6 +42,6 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
     } else if !remaps.value {
         outcome
             .violated(eim.position(), "eim=on needs intremap=on")
-            .mended_by(MachineChange::Viommu("intremap"));
+            .repaired_by(MachineChange::Viommu("intremap"));
     }
 }

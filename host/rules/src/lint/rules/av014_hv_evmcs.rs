@@ -36,6 +36,6 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
                 flag.position(),
                 "hv-evmcs takes posted interrupts from a Hyper-V inside the guest",
             )
-            .mended_by(MachineChange::HyperV("evmcs", false));
+            .repaired_by(MachineChange::HyperV("evmcs", false));
     });
 }

@@ -43,6 +43,6 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
                 flag.position(),
                 "hv-vapic makes Windows prefer MSRs to accelerated APIC registers",
             )
-            .mended_by(MachineChange::HyperV("avic", true));
+            .repaired_by(MachineChange::HyperV("avic", true));
     });
 }

@@ -36,6 +36,6 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
     if why.contains(['$', '`']) {
         outcome.undecided(None, "the PIT's policy is not known: a variable".to_owned());
     } else {
-        outcome.violated(None, why.to_string()).mended_by(MachineChange::DiscardPitTicks);
+        outcome.violated(None, why.to_string()).repaired_by(MachineChange::DiscardPitTicks);
     }
 }

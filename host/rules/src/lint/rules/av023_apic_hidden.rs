@@ -36,6 +36,6 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
     if !accelerator_is_open(subject, outcome, vm.apic.position()) {
         outcome
             .violated(vm.apic.position(), "the guest has no APIC that could be accelerated")
-            .mended_by(MachineChange::CpuFeature("apic", true));
+            .repaired_by(MachineChange::CpuFeature("apic", true));
     }
 }

@@ -46,7 +46,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
                     Some(*property),
                     "the device's interrupts go through QEMU and cannot be posted",
                 )
-                .mended_by(MachineChange::RemovePair(*property));
+                .repaired_by(MachineChange::RemovePair(*property));
         }
     }
 }

@@ -38,6 +38,6 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
     where_kvm(subject, outcome, &hyperv.synic, |flag, outcome| {
         outcome
             .violated(flag.position(), "hv-synic needs hv-vpindex")
-            .mended_by(MachineChange::HyperV("vpindex", true));
+            .repaired_by(MachineChange::HyperV("vpindex", true));
     });
 }

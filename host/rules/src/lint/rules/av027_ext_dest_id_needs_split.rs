@@ -47,7 +47,7 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
                     ext.position(),
                     "kvm-msi-ext-dest-id does nothing without a split irqchip",
                 )
-                .mended_by(MachineChange::SplitIrqchip);
+                .repaired_by(MachineChange::SplitIrqchip);
         }
     }
 }

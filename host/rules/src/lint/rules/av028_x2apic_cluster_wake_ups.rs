@@ -20,7 +20,7 @@ pub const RULE: Rule = Rule {
 With x2AVIC, KVM has to wake the target of an IPI that does not run. For a logical destination in x2APIC mode Linux 6.0 to 6.2, 6.1's
 stable kernels included, take the wrong half of the destination: nothing is left of a destination in cluster 0, and none of its vCPUs,
 0 to 15, is woken. A halted vCPU then misses the interrupt until something else wakes it: stalls, soft lockups, lost network packets.
-Other clusters take the slow path, which is right. da3fb46d226a (6.3) mends it.
+Other clusters take the slow path, which is right. da3fb46d226a (6.3) repairs it.
 
 Linux guests use logical destinations in x2APIC mode where a virtual IOMMU remaps interrupts to 32-bit destinations (`eim=on`, which
 split irqchips have by default, or `xtsup=on`); without one they use physical destinations, which are not affected.

@@ -47,7 +47,7 @@ fn check(options: &Options<'_>, outcome: &mut Outcome) {
             Some(first.at),
             "kvm_amd has options but not avic=1, and AVIC is off by default before 6.18",
         )
-        .mended_by(ParameterChange::Add {
+        .repaired_by(ParameterChange::Add {
             after: last.at,
             module: AMD_MODULE.into(),
             option: "avic=1",

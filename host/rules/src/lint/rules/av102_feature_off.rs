@@ -49,7 +49,7 @@ fn check(options: &Options<'_>, outcome: &mut Outcome) {
                     format!("{feature} is switched off for every virtual machine"),
                 )
                 .on(concerned(option))
-                .mended_by(set(option, options.kind, "1"))
+                .repaired_by(set(option, options.kind, "1"))
                 .inhibiting(Reason::Disabled);
         }
     });

@@ -74,6 +74,6 @@ fn check(options: &Options<'_>, outcome: &mut Outcome) {
         outcome
             .violated(Some(option.at), message)
             .on(concerned(option))
-            .mended_by(remove(option, options.kind));
+            .repaired_by(remove(option, options.kind));
     });
 }

@@ -33,7 +33,7 @@ fn check(options: &Options<'_>, outcome: &mut Outcome) {
         if option.module == AMD_MODULE && option.name == "npt" && switch(option) == Some(false) {
             outcome
                 .violated(Some(option.at), "without nested paging KVM does not use AVIC")
-                .mended_by(set(option, options.kind, "1"));
+                .repaired_by(set(option, options.kind, "1"));
         }
     });
 }

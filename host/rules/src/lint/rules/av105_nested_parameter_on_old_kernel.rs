@@ -37,7 +37,7 @@ fn check(options: &Options<'_>, outcome: &mut Outcome) {
                     Some(option.at),
                     "with nested=1 a guest that sees SVM gets no AVIC on this kernel",
                 )
-                .mended_by(set(option, options.kind, "0"));
+                .repaired_by(set(option, options.kind, "0"));
         }
     });
 }

@@ -40,7 +40,7 @@ fn check(options: &Options<'_>, outcome: &mut Outcome) {
                     Some(option.at),
                     "force_avic uses AVIC where the CPU does not announce it",
                 )
-                .mended_by(remove(option, options.kind));
+                .repaired_by(remove(option, options.kind));
         }
     });
 }

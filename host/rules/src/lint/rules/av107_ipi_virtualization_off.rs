@@ -37,7 +37,7 @@ fn check(options: &Options<'_>, outcome: &mut Outcome) {
             outcome
                 .violated(Some(option.at), "IPIs between vCPUs exit, though AVIC or APICv is on")
                 .on(concerned(option))
-                .mended_by(set(option, options.kind, "1"));
+                .repaired_by(set(option, options.kind, "1"));
         }
     });
 }

@@ -34,7 +34,7 @@ fn check(options: &Options<'_>, outcome: &mut Outcome) {
             outcome
                 .violated(Some(option.at), "interrupts of passed-through devices are not posted")
                 .on(concerned(option))
-                .mended_by(set(option, options.kind, "1"));
+                .repaired_by(set(option, options.kind, "1"));
         }
     });
 }

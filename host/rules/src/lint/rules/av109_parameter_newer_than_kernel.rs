@@ -48,7 +48,7 @@ fn check(options: &Options<'_>, outcome: &mut Outcome) {
                 outcome
                     .violated(Some(option.at), format!("{message}; {kernel} ignores it"))
                     .on(concerned(option))
-                    .mended_by(remove(option, options.kind));
+                    .repaired_by(remove(option, options.kind));
             }
             None => {
                 let release = &kernel.release;

@@ -54,7 +54,7 @@ fn check(options: &Options<'_>, outcome: &mut Outcome) {
                     Some(option.at),
                     format!("amd_iommu knows no option '{value}' and ignores it"),
                 )
-                .mended_by(without(option, values, &[*value]));
+                .repaired_by(without(option, values, &[*value]));
         }
     });
 }

@@ -39,7 +39,7 @@ fn check(options: &Options<'_>, outcome: &mut Outcome) {
             };
             outcome
                 .violated(Some(option.at), "the IOMMU's guest virtual APIC mode is switched off")
-                .mended_by(change);
+                .repaired_by(change);
         }
     });
 }

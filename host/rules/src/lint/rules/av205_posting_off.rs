@@ -32,7 +32,7 @@ fn check(options: &Options<'_>, outcome: &mut Outcome) {
         if option.name == "intremap" && values.contains(&"nopost") {
             outcome
                 .violated(Some(option.at), "the IOMMU is told not to post interrupts")
-                .mended_by(without(option, values, &["nopost"]));
+                .repaired_by(without(option, values, &["nopost"]));
         }
     });
 }

@@ -1,4 +1,4 @@
-//! Posting to a virtual processor: alone, into a full log, and against a hypervisor that blocks,
+//! Posting to a vCPU: alone, into a full log, and against a hypervisor that blocks,
 //! preempts, migrates and wakes it, in every order of their steps.
 
 use super::*;
@@ -106,14 +106,14 @@ fn a_full_log_stops_and_the_request_stays_until_the_log_is_restarted() {
     assert_eq!(bench.read(at::GUEST_LOG_TAIL), 0);
 }
 
-/// One step of a hypervisor, or of the virtual processor that it runs.
+/// One step of a hypervisor, or of the vCPU that it runs.
 #[derive(Clone, Copy)]
 enum Host {
     /// A change of the entry in one access.
     Update(fn(GuestEntry) -> GuestEntry),
     /// INVALIDATE_INTERRUPT_TABLE, complete.
     Invalidate,
-    /// The virtual processor leaves its core.
+    /// The vCPU leaves its core.
     Leave,
     /// It enters a core, and its requests are evaluated.
     Enter(u32),

@@ -1,11 +1,11 @@
 //! Posting into a descriptor: alone, and against a hypervisor that blocks, preempts, migrates and
-//! wakes the virtual processor, in every order of their steps.
+//! wakes the vCPU, in every order of their steps.
 
 use super::*;
 use arch::apic::InterruptMessage;
 use bus::Effect;
 
-/// Of a running virtual processor, and of a sleeping one.
+/// Of a running vCPU, and of a sleeping one.
 const NOTIFICATION: u8 = 0xF2;
 const WAKE_UP: u8 = 0xF1;
 const CONTROL: u64 = DESCRIPTOR + 32;
@@ -82,12 +82,12 @@ fn a_bad_descriptor_is_a_fault_and_has_no_request() {
     }
 }
 
-/// One step of a hypervisor, or of the virtual processor that it runs.
+/// One step of a hypervisor, or of the vCPU that it runs.
 #[derive(Clone, Copy)]
 enum Host {
     /// A change of the control field by one locked access.
     Update(fn(NotificationControl) -> NotificationControl),
-    /// The virtual processor leaves its core.
+    /// The vCPU leaves its core.
     Leave,
     /// It enters a core; requests are taken if a notification is outstanding or any are there.
     Enter(u32),

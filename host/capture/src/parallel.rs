@@ -1,5 +1,5 @@
 //! Several streams of one recording, each in the order of time, read by several threads and kept
-//! abreast.
+//! in parallel.
 //!
 //! A stream is read a stretch at a time, and next comes always the one that begins first. So
 //! whatever is earlier than every stretch that is under way is complete, although no thread waits
@@ -28,16 +28,20 @@ pub fn stretch_of(reading: &Reading<'_>, length: u64) -> u64 {
 /// What is left of a stream, beginning with the stretch that is to be read next.
 pub trait Stream: Send + Sized {
     /// What a thread reads with, stretch after stretch.
-    type Room: Default;
+    type Buffers: Default;
 
     /// Nothing that is left is earlier.
     fn begins_ns(&self) -> u64;
 
     /// Cuts off what follows the next stretch, where that can be told without reading it.
-    fn split(&mut self, room: &mut Self::Room) -> Result<Option<Self>, Error>;
+    fn split(&mut self, buffers: &mut Self::Buffers) -> Result<Option<Self>, Error>;
 
     /// Delivers the next stretch and returns what is left then.
-    fn read<S: Sink>(self, room: &mut Self::Room, sink: &mut S) -> Result<Option<Self>, Error>;
+    fn read<S: Sink>(
+        self,
+        buffers: &mut Self::Buffers,
+        sink: &mut S,
+    ) -> Result<Option<Self>, Error>;
 }
 
 /// What is wrong with streams: of each the first thing, by its place in the stream.
@@ -96,7 +100,7 @@ struct Taken<T> {
     next: Next<T>,
 }
 
-struct Desk<T, E, J> {
+struct Queue<T, E, J> {
     waiting: BinaryHeap<Reverse<Next<T>>>,
     /// When the stretch of each thread begins.
     under_way: Vec<Option<u64>>,
@@ -108,7 +112,7 @@ struct Desk<T, E, J> {
     failure: Option<Error>,
 }
 
-impl<T: Stream, E, J: FnMut(E, u64)> Desk<T, E, J> {
+impl<T: Stream, E, J: FnMut(E, u64)> Queue<T, E, J> {
     fn put(&mut self, index: usize, stream: Option<T>) {
         self.waiting.extend(stream.map(|stream| {
             let begins_ns = stream.begins_ns();
@@ -116,9 +120,9 @@ impl<T: Stream, E, J: FnMut(E, u64)> Desk<T, E, J> {
         }));
     }
 
-    fn take(&mut self, thread: usize, room: &mut T::Room) -> Option<Taken<T>> {
+    fn take(&mut self, thread: usize, buffers: &mut T::Buffers) -> Option<Taken<T>> {
         let Reverse(mut next) = self.waiting.pop()?;
-        match next.stream.split(room) {
+        match next.stream.split(buffers) {
             Ok(rest) => self.put(next.index, rest),
             Err(error) => self.failure = Some(error),
         }
@@ -151,7 +155,7 @@ pub fn fold<T: Stream, S: Stretched + Send>(
     join: impl FnMut(S::Edges, u64) + Send,
 ) -> Result<Vec<S>, Error> {
     let threads = reading.threads.get();
-    let mut desk = Desk {
+    let mut queue = Queue {
         waiting: BinaryHeap::new(),
         under_way: vec![None; threads],
         taken: 0,
@@ -161,18 +165,18 @@ pub fn fold<T: Stream, S: Stretched + Send>(
         failure: None,
     };
     for (index, stream) in streams.into_iter().enumerate() {
-        desk.put(index, Some(stream));
+        queue.put(index, Some(stream));
     }
-    let desk = Mutex::new(desk);
+    let queue = Mutex::new(queue);
     let has_changed = Condvar::new();
     let work = |thread: usize| {
-        let (mut sink, mut room) = (make(), T::Room::default());
-        let mut guard = locked(&desk);
+        let (mut sink, mut buffers) = (make(), T::Buffers::default());
+        let mut guard = locked(&queue);
         loop {
             if guard.failure.is_some() || reading.stop.load(Ordering::Relaxed) {
                 return sink;
             }
-            let Some(Taken { number, settled_ns, next }) = guard.take(thread, &mut room) else {
+            let Some(Taken { number, settled_ns, next }) = guard.take(thread, &mut buffers) else {
                 // What is under way may leave something to read.
                 if guard.under_way.iter().all(Option::is_none) {
                     return sink;
@@ -181,9 +185,9 @@ pub fn fold<T: Stream, S: Stretched + Send>(
                 continue;
             };
             drop(guard);
-            let left = next.stream.read(&mut room, &mut sink);
+            let left = next.stream.read(&mut buffers, &mut sink);
             let edges = sink.cut();
-            guard = locked(&desk);
+            guard = locked(&queue);
             guard.under_way[thread] = None;
             match left {
                 Ok(left) => guard.put(next.index, left),
@@ -205,8 +209,8 @@ pub fn fold<T: Stream, S: Stretched + Send>(
         }
         sinks
     });
-    let desk = desk.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    match desk.failure {
+    let queue = queue.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    match queue.failure {
         Some(error) => Err(error),
         None => Ok(sinks),
     }
