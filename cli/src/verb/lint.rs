@@ -232,8 +232,8 @@ fn status(judged: &[Judged], least: Severity) -> ExitCode {
     if is_open { Status::CannotTell.into() } else { ExitCode::SUCCESS }
 }
 
-/// Repairs what can be, and judges what is left of everything; whether anything differs that was not
-/// written.
+/// Repairs what can be, and judges what is left of everything; whether anything differs that was
+/// not written.
 fn repair(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<(Vec<Judged>, bool)> {
     let mut left = Vec::new();
     let mut differs = false;

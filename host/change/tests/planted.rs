@@ -1,5 +1,6 @@
 //! What somebody plants in a folder that is changed: 12 kinds, each against applying, rolling back
-//! and repairing one file. Nothing outside the folder changes, nothing hangs, nothing is left behind.
+//! and repairing one file. Nothing outside the folder changes, nothing hangs, nothing is left
+//! behind.
 
 use change::{Error, Host, Like, Output, Place, Root};
 use rules::Needs;

@@ -1,15 +1,15 @@
 //! The stretches of a recording put together, in the order of time.
 //!
 //! A recorder with a buffer per CPU empties one after the other, so a thread that moves appears out
-//! of order. But on one CPU it is in order, and what it did there between two moves is a segment with
-//! a beginning and an end. Segments are put in order of time and joined like parts of a recording:
-//! there are as many as moves, not as many as events. A segment is known to come next when the
-//! recorder has been round its buffers twice since: whatever follows the end of a round is not
-//! earlier than the latest event before the end of the round before. Where each buffer is read as a
-//! stream of its own, its reader says up to when nothing more will come. Where neither is known,
-//! segments wait until too many do; then the earlier half is taken to be complete. A thread for which
-//! that turns out to be wrong is tangled, and whoever reads the recording puts it in order
-//! otherwise.
+//! of order. But on one CPU it is in order, and what it did there between two moves is a segment
+//! with a beginning and an end. Segments are put in order of time and joined like parts of a
+//! recording: there are as many as moves, not as many as events. A segment is known to come next
+//! when the recorder has been round its buffers twice since: whatever follows the end of a round is
+//! not earlier than the latest event before the end of the round before. Where each buffer is read
+//! as a stream of its own, its reader says up to when nothing more will come. Where neither is
+//! known, segments wait until too many do; then the earlier half is taken to be complete. A thread
+//! for which that turns out to be wrong is tangled, and whoever reads the recording puts it in
+//! order otherwise.
 
 use crate::Options;
 use crate::pairing::{Arrival, Segment, Segments};
@@ -105,7 +105,8 @@ impl Assembly {
         self.guessed_ns
     }
 
-    /// A loss says that what spans it does not count, which is too late for segments that were joined.
+    /// A loss says that what spans it does not count, which is too late for segments that were
+    /// joined.
     fn check(&mut self, lost: &[(u32, u64)]) {
         if lost.iter().any(|(_, at_ns)| (1..=self.guessed_ns).contains(at_ns)) {
             self.whole.tangle();

@@ -172,8 +172,8 @@ pub(crate) struct Thread {
     /// Exits followed by another exit, and those thrown away for a loss or a clock that ran back.
     pub unpaired: u64,
     pub discarded: u64,
-    /// Segments that were joined overlapped, not having been cut finely enough, or events that come in
-    /// the order of time did not.
+    /// Segments that were joined overlapped, not having been cut finely enough, or events that come
+    /// in the order of time did not.
     pub is_tangled: bool,
 }
 
@@ -454,7 +454,8 @@ impl Thread {
         (self.cpu, self.first_ns, self.last_ns) = (NO_CPU, u64::MAX, 0);
     }
 
-    /// Appends the segment that follows. A thread that segments are joined to takes events in order.
+    /// Appends the segment that follows. A thread that segments are joined to takes events in
+    /// order.
     pub fn join(&mut self, segment: &Segment, heads: &[(Stamp, KvmEvent)], losses: &Losses) {
         if self.process == 0 {
             self.process = segment.process;

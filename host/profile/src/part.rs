@@ -198,7 +198,8 @@ pub struct Part {
     /// The smallest ISA number an exit named that was looked at by itself.
     isa: u32,
     pub(crate) first_ns: u64,
-    /// The latest event of those that were looked at by themselves, and of segments that have ended.
+    /// The latest event of those that were looked at by themselves, and of segments that have
+    /// ended.
     last_ns: u64,
     /// Inhibits, tallies or threads beyond the bounds above.
     pub(crate) ignored: u64,

@@ -1,5 +1,6 @@
-//! Steps for virtual machines: the definitions that libvirt and Proxmox will start next, repaired as
-//! `lint --fix` repairs them. Machines that someone else defines are told about by [`crate::why`].
+//! Steps for virtual machines: the definitions that libvirt and Proxmox will start next, repaired
+//! as `lint --fix` repairs them. Machines that someone else defines are told about by
+//! [`crate::why`].
 
 use super::{Action, Step};
 use crate::capability::{Report, Row};
