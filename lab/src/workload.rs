@@ -7,6 +7,7 @@ pub mod found;
 mod ipi;
 mod kind;
 mod mesh;
+mod nested;
 mod network;
 mod threads;
 mod timer;
@@ -32,6 +33,7 @@ static ALL: &[&dyn Workload] = &[
     &device::Device,
     &network::Network,
     &wake::Wake,
+    &nested::Nested,
 ];
 
 /// The workload that users chose.
