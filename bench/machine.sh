@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 workload=$root/target/guest/workload.elf
 [ -e "$workload" ] || (cd "$root" && cargo xtask guest > /dev/null)
 kernel="" initrd=""
-if images=$("$root/demo/fetch-kernel.sh"); then kernel=${images%% *} initrd=${images##* }; fi
+if images=$(cd "$root" && cargo xtask kernel "$avicenna"); then kernel=${images%% *} initrd=${images##* }; fi
 
 # A field of the kernel's setup header, little-endian. [Linux, x86 boot protocol]
 field() { # offset, bytes

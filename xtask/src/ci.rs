@@ -1,7 +1,8 @@
 //! `cargo xtask ci`: every check that needs nothing but the toolchain, in the order of what fails
-//! fastest. `cargo xtask test`: the same, and the scripts that boot kernels. Both end with one line
-//! that says what passed, and what was not tried and why.
+//! fastest. `cargo xtask test`: the same, and the scenarios that boot kernels. Both end with one
+//! line that says what passed, and what was not tried and why.
 
+use crate::cargo::cargo;
 use crate::tally::Tally;
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
@@ -37,13 +38,8 @@ const FUZZ: &[&str] = &[
 const CPP_COMPILER: &str = "c++";
 /// What passing tests print is where they say that they skipped.
 const TESTS: &[&str] = &["test", "--workspace", "--", "--show-output"];
-/// Scripts that take the program, and are no pass where they find no kernel; the last needs none.
-const SCRIPTS: [&str; 4] = [
-    "demo/boot-test.sh",
-    "demo/lab-test.sh",
-    "conformance/external/nested.sh",
-    "host/change/tests/debian-roots.sh",
-];
+/// Scripts that take the program.
+const SCRIPTS: [&str; 2] = ["conformance/external/nested.sh", "host/change/tests/debian-roots.sh"];
 
 pub fn run(root: &Path) -> Result<()> {
     let mut tally = Tally::default();
@@ -52,21 +48,19 @@ pub fn run(root: &Path) -> Result<()> {
 }
 
 /// Everything, with a program that is there once the checks have passed. The hashes come last: they
-/// rest on kernels that the scripts fetch.
+/// rest on kernels that the scenarios fetch.
 pub fn test(root: &Path, program: &Path) -> Result<()> {
     let mut tally = Tally::default();
     checks(root, &mut tally)?;
+    crate::scenario::test(root, program, &mut tally)?;
     for script in SCRIPTS {
         println!("{script}");
-        let before = tally.summary();
         let mut command = Command::new(root.join(script));
         let tree = std::env::var_os("KVM_UNIT_TESTS").unwrap_or_default();
         let command = command.arg(program).arg(tree).current_dir(root);
         let status = watched(command, &mut tally, true)?;
         if !status {
             tally.fail(script);
-        } else if tally.summary() != before && tally.summary().contains("kernel can be fetched") {
-            tally.miss("no kernel could be fetched");
         }
     }
     println!("golden");
@@ -162,8 +156,4 @@ fn is_installed(name: &str) -> Result<bool> {
         .status()
         .context("cannot start cargo")?;
     Ok(status.success())
-}
-
-pub fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }

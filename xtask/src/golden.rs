@@ -13,6 +13,7 @@ use crate::tally::Tally;
 use anyhow::{Context, Result, bail};
 use row::{ROWS, Row};
 use run::Setting;
+pub(crate) use run::{image_in, kernel};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,9 +1,11 @@
 //! `cargo xtask`: the project's own checks and image building.
 
+mod cargo;
 mod ci;
 mod golden;
 mod guest;
 mod room;
+mod scenario;
 mod tally;
 mod tidy;
 
@@ -13,13 +15,18 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask ci             formatting, clippy, tidy, tests: what has to hold before a change lands
-       cargo xtask test [PROGRAM] the same, and the scripts that boot kernels with the program, or with
-                                  the one that the tests built
+       cargo xtask test [PROGRAM] the same, and the scenarios that boot kernels with the program, or
+                                  with the one that the tests built
        cargo xtask test ROOM      the tests of one room: a crate by its folder's name, and modules in
                                   it, such as cpu::svm or clauses::vmx::entry
        cargo xtask golden [--all] [--write] [PROGRAM] [ROW]
                                   what the machine does, against golden/hashes.tsv: the rows of
                                   xtask test, or all, or those whose names begin with ROW
+       cargo xtask scenario [NAME [OPTION=VALUE...]]
+                                  what takes a booted kernel to show; without a name they are listed;
+                                  program=FILE runs another program than the one that tests build
+       cargo xtask kernel PROGRAM fetches the kernel that is booted first, and prints its file and its
+                                  initial RAM disk's
        cargo xtask tidy           the rules of this project that no compiler knows
        cargo xtask tidy --write   the same, after rewriting docs/deviations.md
        cargo xtask guest          the guests' images as files";
@@ -47,6 +54,8 @@ fn run() -> Result<()> {
         ["tidy", "--write"] => tidy::run(&root(), true),
         ["guest"] => guest::build(),
         ["golden", arguments @ ..] => golden(arguments),
+        ["scenario", arguments @ ..] => scenario::run(&root(), &built_by_the_tests()?, arguments),
+        ["kernel", program] => scenario::kernel(&root(), &std::path::absolute(program)?),
         _ => bail!("{USAGE}"),
     }
 }

@@ -16,7 +16,7 @@ pub fn test(root: &Path, word: &str) -> Result<()> {
     let manifest: Table = std::fs::read_to_string(&path)?.parse()?;
     let arguments = arguments(&manifest, word).with_context(|| path.display().to_string())?;
     println!("cargo {}", arguments.join(" "));
-    let status = crate::ci::cargo().args(&arguments).current_dir(root).status()?;
+    let status = crate::cargo::cargo().args(&arguments).current_dir(root).status()?;
     if !status.success() {
         bail!("{word}: {status}");
     }

@@ -17,7 +17,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Takes a line that cargo's tests or the scripts of `demo` print.
+    /// Takes a line that cargo's tests or scenarios print.
     pub fn take(&mut self, line: &str) {
         let line = line.trim();
         if let Some(at) = line.find(SKIPPED) {

@@ -91,20 +91,11 @@ impl Setting {
         Ok(parts.join(", "))
     }
 
-    /// A kernel's release and file: in `boot`, or beside its modules.
+    /// A kernel's release and file.
     fn image(&self, name: &str) -> Result<(String, PathBuf), Failure> {
         let folder = self.kernels.get(name).cloned().flatten();
         let folder = folder.ok_or_else(|| Failure::Missing(format!("{name} cannot be fetched")))?;
-        let name_of = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
-        let in_boot = entries(&folder.join("boot"))
-            .into_iter()
-            .filter_map(|path| Some((name_of(&path)?.strip_prefix("vmlinuz-")?.to_owned(), path)));
-        let beside = entries(&folder.join("usr/lib/modules"))
-            .into_iter()
-            .filter_map(|path| Some((name_of(&path)?, path.join("vmlinuz"))))
-            .filter(|(_, path)| path.exists());
-        let found = in_boot.chain(beside).max();
-        found.ok_or_else(|| anyhow!("{}: no vmlinuz", folder.display()).into())
+        image_in(&folder).ok_or_else(|| anyhow!("{}: no vmlinuz", folder.display()).into())
     }
 
     fn boot(&self, cpu: &str, kernel: &str, options: &[&str]) -> Result<String, Failure> {
@@ -196,15 +187,28 @@ impl Row {
 }
 
 /// The folder of a distribution's kernel, which the program fetches for its lab.
-fn kernel(program: &Path, name: &str) -> Option<PathBuf> {
+pub(crate) fn kernel(program: &Path, name: &str) -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
     let folder = cache.join("avicenna/kernels").join(name);
     if !folder.is_dir() {
-        println!("golden: fetching the kernel of {name}");
+        println!("fetching the kernel of {name}");
         let _ = said(Command::new(program).args(["lab", "exec", "--kernel", name, "--", "check"]));
     }
     folder.is_dir().then_some(folder)
+}
+
+/// A kernel's release and file in the folder of a package: in `boot`, or beside its modules.
+pub(crate) fn image_in(folder: &Path) -> Option<(String, PathBuf)> {
+    let name_of = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
+    let in_boot = entries(&folder.join("boot"))
+        .into_iter()
+        .filter_map(|path| Some((name_of(&path)?.strip_prefix("vmlinuz-")?.to_owned(), path)));
+    let beside = entries(&folder.join("usr/lib/modules"))
+        .into_iter()
+        .filter_map(|path| Some((name_of(&path)?, path.join("vmlinuz"))))
+        .filter(|(_, path)| path.exists());
+    in_boot.chain(beside).max()
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
@@ -213,7 +217,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 
 /// What the suite's own comparison prints, whether it holds or not.
 fn clauses(name: &str, suite: &str) -> Result<String> {
-    let output = crate::ci::cargo()
+    let output = crate::cargo::cargo()
         .args(["test", "--quiet", "--package", "avicenna-clauses", "--test", suite])
         .args(["random_fields", "--", "--nocapture"])
         .output()
