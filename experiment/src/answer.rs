@@ -4,6 +4,7 @@
 //! the same bytes whatever `--jobs` was and whichever shards it was put together from.
 
 mod beside;
+mod coarse;
 mod judge;
 pub(crate) mod sentence;
 

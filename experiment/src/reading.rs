@@ -51,7 +51,7 @@ fn series(metric: &Metric, seen: &Seen) -> Result<Vec<f64>, String> {
 fn exits(which: &str, seen: &Seen) -> f64 {
     let counted = |is_counted: &dyn Fn(&str, bool) -> bool| {
         let rows = seen.exits.iter().filter(|(name, row)| is_counted(name, row.is_wait));
-        rows.map(|(_, row)| row.count as f64).sum()
+        rows.map(|(_, row)| row.count).sum::<u64>() as f64
     };
     match which {
         "all" => counted(&|_, _| true),

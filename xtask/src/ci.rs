@@ -63,6 +63,8 @@ pub fn test(root: &Path, program: &Path) -> Result<()> {
             tally.fail(script);
         }
     }
+    println!("plans");
+    crate::plans::run(root, program, "", &mut tally)?;
     println!("golden");
     let choice = crate::golden::Choice { is_quick: true, writes: false, start: "" };
     crate::golden::run(root, program, choice, &mut tally)?;

@@ -4,6 +4,7 @@ mod cargo;
 mod ci;
 mod golden;
 mod guest;
+mod plans;
 mod room;
 mod scenario;
 mod tally;
@@ -27,6 +28,8 @@ usage: cargo xtask ci             formatting, clippy, tidy, tests: what has to h
                                   program=FILE runs another program than the one that tests build
        cargo xtask kernel PROGRAM fetches the kernel that is booted first, and prints its file and its
                                   initial RAM disk's
+       cargo xtask plans [PROGRAM] [PLAN]
+                                  the experiments' plans in their smallest form
        cargo xtask tidy           the rules of this project that no compiler knows
        cargo xtask tidy --write   the same, after rewriting docs/deviations.md
        cargo xtask guest          the guests' images as files";
@@ -53,11 +56,27 @@ fn run() -> Result<()> {
         ["tidy"] => tidy::run(&root(), false),
         ["tidy", "--write"] => tidy::run(&root(), true),
         ["guest"] => guest::build(),
+        ["plans", arguments @ ..] => plans(arguments),
         ["golden", arguments @ ..] => golden(arguments),
         ["scenario", arguments @ ..] => scenario::run(&root(), &built_by_the_tests()?, arguments),
         ["kernel", program] => scenario::kernel(&root(), &std::path::absolute(program)?),
         _ => bail!("{USAGE}"),
     }
+}
+
+/// `[PROGRAM] [PLAN]`; a program's name has a slash.
+fn plans(arguments: &[&str]) -> Result<()> {
+    let (programs, starts): (Vec<&str>, Vec<&str>) =
+        arguments.iter().partition(|word| word.contains('/'));
+    let program = match programs.as_slice() {
+        [] => built_by_the_tests()?,
+        [program] => std::path::absolute(program)?,
+        _ => bail!("{USAGE}"),
+    };
+    let mut tally = tally::Tally::default();
+    plans::run(&root(), &program, starts.first().unwrap_or(&""), &mut tally)?;
+    println!("{}", tally.summary());
+    if tally.is_pass() { Ok(()) } else { bail!("a plan does not come to what it came to") }
 }
 
 /// `[--all] [--write] [PROGRAM] [ROW]`; a program's name has a slash.

@@ -1,6 +1,7 @@
 //! From trials to answers.
 
 use super::beside::{self, Beside};
+use super::coarse;
 use super::{CellAnswer, ExitRow, Over, VoidArm};
 use crate::place::Evidence;
 use crate::plan::{Metric, Plan, Setting};
@@ -45,6 +46,10 @@ pub struct MetricAnswer {
     pub verdict: Option<Verdict>,
     /// What does not matter, for the sentence.
     pub margin: Margin,
+    /// In the unit of the effect: the steps in which the program prints its figure, where they are
+    /// too coarse to judge by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<f64>,
     /// Figures of others.
     pub published: Vec<Beside>,
 }
@@ -54,6 +59,19 @@ impl MetricAnswer {
     pub fn is_decided(&self) -> bool {
         let is_open = matches!(self.verdict, Some(Verdict::Undecided { .. }) | None);
         self.less_is_better.is_none() || !is_open
+    }
+
+    /// Keeps `steps` only where they take the verdict back.
+    fn withdraw_if_coarse(&mut self) {
+        let step = self.steps.take();
+        if let (Some(effect), Some(verdict), Some(step)) = (&self.effect, self.verdict, step) {
+            let first = self.before.as_ref().map_or(0.0, |before| before.median);
+            let (is_exact, margin) = (self.is_exact, self.margin);
+            self.steps = coarse::too_coarse(step, first, effect, is_exact, margin, verdict);
+        }
+        if self.steps.is_some() {
+            self.verdict = Some(Verdict::Undecided { more_blocks: None });
+        }
     }
 }
 
@@ -112,6 +130,7 @@ impl Judge<'_> {
             effect,
             verdict,
             margin,
+            steps: coarse::step(metric, &[values(0), values(1)].concat()),
             published,
         }
     }
@@ -139,6 +158,9 @@ impl Judge<'_> {
                 effect.adjusted_p = adjusted.next();
             }
             one.verdict = Some(decide(effect, one.margin, self.level, one.less_is_better));
+        }
+        for one in cells.iter_mut().flat_map(|cell| &mut cell.metrics) {
+            one.withdraw_if_coarse();
         }
         questions
     }

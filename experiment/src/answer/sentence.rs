@@ -58,6 +58,15 @@ fn of_metric(metric: &MetricAnswer) -> String {
         Verdict::NoDifference => {
             format!("{name} has no difference larger than {}, {known}", margin(metric))
         }
+        Verdict::Undecided { .. } if metric.steps.is_some() => {
+            let (steps, margin) = (metric.steps.unwrap_or_default(), margin(metric));
+            let unit = if effect.is_percent { "%" } else { &metric.unit };
+            format!(
+                "{name} is undecided, {known}: it is printed in steps of {} {unit}, more than the \
+                 {margin} that matter; a longer run would decide",
+                shown(steps)
+            )
+        }
         Verdict::Undecided { more_blocks } => {
             let more = match more_blocks {
                 Some(1) => "1 more block would probably decide".to_owned(),

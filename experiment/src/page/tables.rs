@@ -23,6 +23,9 @@ pub(super) fn verdict(metric: &MetricAnswer) -> String {
         Some(Verdict::Undecided { more_blocks: Some(more) }) => {
             format!("undecided: {more} more blocks would decide")
         }
+        Some(Verdict::Undecided { .. }) if metric.steps.is_some() => {
+            "undecided: printed too coarsely".into()
+        }
         Some(Verdict::Undecided { more_blocks: None }) => "undecided, beyond reach".into(),
     }
 }
