@@ -4,6 +4,8 @@
 //! VMX reason is its basic part (15:0); bit 31 flags a failed entry. [SDM3 "Basic VM-Exit
 //! Information"] [APM2 "SVM Intercept Exit Codes"]
 
+use arch::svm::ExitCode;
+use arch::vmx::ExitReason;
 use serde::{Deserialize, Serialize};
 
 /// Which instruction set of virtualization an exit belongs to; the numbers are KVM's.
@@ -35,30 +37,45 @@ impl Isa {
         }
     }
 
-    const fn table(self) -> &'static [(u32, &'static str)] {
-        match self {
-            Self::Vmx => VMX,
-            Self::Svm => SVM,
-        }
-    }
-
-    /// The name of a reason, `None` where the table has no such code.
+    /// The name of a reason, `None` where Linux has none for it.
     pub fn reason_name(self, reason: u32) -> Option<&'static str> {
-        let code = if self == Self::Vmx { reason & 0xffff } else { reason };
-        let table = self.table();
-        table.binary_search_by_key(&code, |row| row.0).ok().map(|row| table[row].1)
+        match self {
+            Self::Vmx => ExitReason::from_bits(reason as u16).linux_name(),
+            Self::Svm => {
+                let row = RANGES.binary_search_by_key(&reason, |row| row.0).map(|at| RANGES[at].1);
+                row.ok().or_else(|| ExitCode::from_bits(reason.into()).linux_name())
+            }
+        }
     }
 
     /// The reason of a name. Kernels before 4.x print VMX names in lower case, and both vendors
     /// have renamed a few.
     pub fn reason_named(self, name: &str) -> Option<u32> {
-        let exact = |row: &&(u32, &str)| row.1.eq_ignore_ascii_case(name);
-        let renamed = || {
-            let row = RENAMED.iter().find(|row| row.0 == self && row.1.eq_ignore_ascii_case(name));
-            row.map(|row| row.2)
+        let is = |known: &str| known.eq_ignore_ascii_case(name);
+        let renamed = RENAMED.iter().filter(|row| row.0 == self).map(|row| (row.2, row.1));
+        let mut others = renamed.chain(self.ranges().iter().copied());
+        let single = match self {
+            Self::Vmx => ExitReason::NAMED.iter().find(|row| is(row.1)).map(|row| reason(row.0)),
+            Self::Svm => ExitCode::NAMED.iter().find(|row| is(row.1)).map(|row| code(row.0)),
         };
-        self.table().iter().find(exact).map(|row| row.0).or_else(renamed)
+        single.or_else(|| others.find(|row| is(row.1)).map(|row| row.0))
     }
+
+    const fn ranges(self) -> &'static [(u32, &'static str)] {
+        match self {
+            Self::Vmx => &[],
+            Self::Svm => RANGES,
+        }
+    }
+}
+
+/// As KVM has it, in 32 bits.
+const fn code(code: ExitCode) -> u32 {
+    code.into_bits() as u32
+}
+
+const fn reason(reason: ExitReason) -> u32 {
+    reason.into_bits() as u32
 }
 
 /// Names that kernels or perf have used before or beside the present ones.
@@ -76,142 +93,81 @@ const RENAMED: &[(Isa, &str, u32)] = &[
 
 /// The codes the rest of the project reasons about, by the names of the tables below.
 pub mod svm {
+    use super::{ExitCode, code};
+
     /// MOV to CR8.
-    pub const WRITE_CR8: u32 = 0x18;
+    pub const WRITE_CR8: u32 = code(ExitCode::ControlWrite(8));
     /// A physical interrupt.
-    pub const INTERRUPT: u32 = 0x60;
+    pub const INTERRUPT: u32 = code(ExitCode::Intr);
     /// A window for a virtual interrupt has opened.
-    pub const VINTR: u32 = 0x64;
+    pub const VINTR: u32 = code(ExitCode::VirtualInterrupt);
     /// PAUSE, as often as the filter lets pass.
-    pub const PAUSE: u32 = 0x77;
+    pub const PAUSE: u32 = code(ExitCode::Pause);
     /// HLT.
-    pub const HLT: u32 = 0x78;
+    pub const HLT: u32 = code(ExitCode::Hlt);
     /// A port of the I/O permission map.
-    pub const IO: u32 = 0x7b;
+    pub const IO: u32 = code(ExitCode::IoPort);
     /// RDMSR or WRMSR, by the MSR permission map; info1 is 1 for a write.
-    pub const MSR: u32 = 0x7c;
+    pub const MSR: u32 = code(ExitCode::Msr);
     /// MWAIT.
-    pub const MWAIT: u32 = 0x8b;
+    pub const MWAIT: u32 = code(ExitCode::Mwait);
     /// MONITOR.
-    pub const MONITOR: u32 = 0x8a;
+    pub const MONITOR: u32 = code(ExitCode::Monitor);
     /// HLT with nothing virtual pending.
-    pub const IDLE_HALT: u32 = 0xa6;
+    pub const IDLE_HALT: u32 = code(ExitCode::IdleHlt);
     /// A nested page fault; MMIO shows as one.
-    pub const NESTED_PAGE_FAULT: u32 = 0x400;
+    pub const NESTED_PAGE_FAULT: u32 = code(ExitCode::NestedPageFault);
     /// An IPI that AVIC could not deliver to all its targets.
-    pub const AVIC_INCOMPLETE_IPI: u32 = 0x401;
+    pub const AVIC_INCOMPLETE_IPI: u32 = code(ExitCode::AvicIncompleteIpi);
     /// A register that AVIC leaves to the hypervisor.
-    pub const AVIC_UNACCELERATED_ACCESS: u32 = 0x402;
+    pub const AVIC_UNACCELERATED_ACCESS: u32 = code(ExitCode::AvicNoAcceleration);
 }
 
 /// The codes the rest of the project reasons about, by the names of the tables below.
 pub mod vmx {
+    use super::{ExitReason, reason};
+
     /// A physical interrupt.
-    pub const EXTERNAL_INTERRUPT: u32 = 1;
+    pub const EXTERNAL_INTERRUPT: u32 = reason(ExitReason::ExternalInterrupt);
     /// The guest can take an interrupt that waits.
-    pub const INTERRUPT_WINDOW: u32 = 7;
+    pub const INTERRUPT_WINDOW: u32 = reason(ExitReason::InterruptWindow);
     /// HLT.
-    pub const HLT: u32 = 12;
+    pub const HLT: u32 = reason(ExitReason::Hlt);
     /// MOV to or from CR0, CR3, CR4 or CR8, CLTS, LMSW.
-    pub const CR_ACCESS: u32 = 28;
+    pub const CR_ACCESS: u32 = reason(ExitReason::ControlRegister);
     /// A port of the I/O bitmaps.
-    pub const IO_INSTRUCTION: u32 = 30;
+    pub const IO_INSTRUCTION: u32 = reason(ExitReason::IoInstruction);
     /// RDMSR, by the MSR bitmap.
-    pub const MSR_READ: u32 = 31;
+    pub const MSR_READ: u32 = reason(ExitReason::Rdmsr);
     /// WRMSR, by the MSR bitmap.
-    pub const MSR_WRITE: u32 = 32;
+    pub const MSR_WRITE: u32 = reason(ExitReason::Wrmsr);
     /// MWAIT.
-    pub const MWAIT: u32 = 36;
+    pub const MWAIT: u32 = reason(ExitReason::Mwait);
     /// PAUSE, or a loop of it.
-    pub const PAUSE: u32 = 40;
+    pub const PAUSE: u32 = reason(ExitReason::Pause);
     /// The guest's task priority fell below what the next interrupt needs.
-    pub const TPR_BELOW_THRESHOLD: u32 = 43;
+    pub const TPR_BELOW_THRESHOLD: u32 = reason(ExitReason::TprBelowThreshold);
     /// The APIC-access page, where the access is not virtualized.
-    pub const APIC_ACCESS: u32 = 44;
+    pub const APIC_ACCESS: u32 = reason(ExitReason::ApicAccess);
     /// EOI of a vector that the EOI-exit bitmap names.
-    pub const EOI_INDUCED: u32 = 45;
+    pub const EOI_INDUCED: u32 = reason(ExitReason::VirtualizedEoi);
     /// No EPT mapping, or none that allows the access.
-    pub const EPT_VIOLATION: u32 = 48;
+    pub const EPT_VIOLATION: u32 = reason(ExitReason::EptViolation);
     /// A reserved combination in an EPT entry, which KVM uses to mark MMIO.
-    pub const EPT_MISCONFIG: u32 = 49;
+    pub const EPT_MISCONFIG: u32 = reason(ExitReason::EptMisconfiguration);
     /// The VMX-preemption timer ran out: KVM's stand-in for the guest's deadline timer.
-    pub const PREEMPTION_TIMER: u32 = 52;
+    pub const PREEMPTION_TIMER: u32 = reason(ExitReason::PreemptionTimer);
     /// After a write to the virtual-APIC page that the hypervisor has to act upon.
-    pub const APIC_WRITE: u32 = 56;
+    pub const APIC_WRITE: u32 = reason(ExitReason::ApicWrite);
     /// RDMSR with an immediate number.
-    pub const MSR_READ_IMM: u32 = 84;
+    pub const MSR_READ_IMM: u32 = reason(ExitReason::RdmsrImmediate);
     /// WRMSRNS with an immediate number.
-    pub const MSR_WRITE_IMM: u32 = 85;
+    pub const MSR_WRITE_IMM: u32 = reason(ExitReason::WrmsrImmediate);
 }
 
-const VMX: &[(u32, &str)] = &[
-    (0, "EXCEPTION_NMI"),
-    (1, "EXTERNAL_INTERRUPT"),
-    (2, "TRIPLE_FAULT"),
-    (3, "INIT_SIGNAL"),
-    (4, "SIPI_SIGNAL"),
-    (7, "INTERRUPT_WINDOW"),
-    (8, "NMI_WINDOW"),
-    (9, "TASK_SWITCH"),
-    (10, "CPUID"),
-    (12, "HLT"),
-    (13, "INVD"),
-    (14, "INVLPG"),
-    (15, "RDPMC"),
-    (16, "RDTSC"),
-    (18, "VMCALL"),
-    (19, "VMCLEAR"),
-    (20, "VMLAUNCH"),
-    (21, "VMPTRLD"),
-    (22, "VMPTRST"),
-    (23, "VMREAD"),
-    (24, "VMRESUME"),
-    (25, "VMWRITE"),
-    (26, "VMOFF"),
-    (27, "VMON"),
-    (28, "CR_ACCESS"),
-    (29, "DR_ACCESS"),
-    (30, "IO_INSTRUCTION"),
-    (31, "MSR_READ"),
-    (32, "MSR_WRITE"),
-    (33, "INVALID_STATE"),
-    (34, "MSR_LOAD_FAIL"),
-    (36, "MWAIT_INSTRUCTION"),
-    (37, "MONITOR_TRAP_FLAG"),
-    (39, "MONITOR_INSTRUCTION"),
-    (40, "PAUSE_INSTRUCTION"),
-    (41, "MCE_DURING_VMENTRY"),
-    (43, "TPR_BELOW_THRESHOLD"),
-    (44, "APIC_ACCESS"),
-    (45, "EOI_INDUCED"),
-    (46, "GDTR_IDTR"),
-    (47, "LDTR_TR"),
-    (48, "EPT_VIOLATION"),
-    (49, "EPT_MISCONFIG"),
-    (50, "INVEPT"),
-    (51, "RDTSCP"),
-    (52, "PREEMPTION_TIMER"),
-    (53, "INVVPID"),
-    (54, "WBINVD"),
-    (55, "XSETBV"),
-    (56, "APIC_WRITE"),
-    (57, "RDRAND"),
-    (58, "INVPCID"),
-    (59, "VMFUNC"),
-    (60, "ENCLS"),
-    (61, "RDSEED"),
-    (62, "PML_FULL"),
-    (63, "XSAVES"),
-    (64, "XRSTORS"),
-    (67, "UMWAIT"),
-    (68, "TPAUSE"),
-    (74, "BUS_LOCK"),
-    (75, "NOTIFY"),
-    (77, "TDCALL"),
-    (84, "MSR_READ_IMM"),
-    (85, "MSR_WRITE_IMM"),
-];
-const SVM: &[(u32, &str)] = &[
+/// Codes of SVM that are one of a range, and those that no processor gives: of an SEV-ES guest's
+/// protocol with its hypervisor, and KVM's 32 bits of an illegal state.
+const RANGES: &[(u32, &str)] = &[
     (0x0, "read_cr0"),
     (0x2, "read_cr2"),
     (0x3, "read_cr3"),
@@ -255,62 +211,9 @@ const SVM: &[(u32, &str)] = &[
     (0x51, "AC excp"),
     (0x52, "MC excp"),
     (0x53, "XF excp"),
-    (0x60, "interrupt"),
-    (0x61, "nmi"),
-    (0x62, "smi"),
-    (0x63, "init"),
-    (0x64, "vintr"),
-    (0x65, "cr0_sel_write"),
-    (0x66, "read_idtr"),
-    (0x67, "read_gdtr"),
-    (0x68, "read_ldtr"),
-    (0x69, "read_rt"),
-    (0x6a, "write_idtr"),
-    (0x6b, "write_gdtr"),
-    (0x6c, "write_ldtr"),
-    (0x6d, "write_rt"),
-    (0x6e, "rdtsc"),
-    (0x6f, "rdpmc"),
-    (0x70, "pushf"),
-    (0x71, "popf"),
-    (0x72, "cpuid"),
-    (0x73, "rsm"),
-    (0x74, "iret"),
-    (0x75, "swint"),
-    (0x76, "invd"),
-    (0x77, "pause"),
-    (0x78, "hlt"),
-    (0x79, "invlpg"),
-    (0x7a, "invlpga"),
-    (0x7b, "io"),
-    (0x7c, "msr"),
-    (0x7d, "task_switch"),
-    (0x7e, "ferr_freeze"),
-    (0x7f, "shutdown"),
-    (0x80, "vmrun"),
-    (0x81, "hypercall"),
-    (0x82, "vmload"),
-    (0x83, "vmsave"),
-    (0x84, "stgi"),
-    (0x85, "clgi"),
-    (0x86, "skinit"),
-    (0x87, "rdtscp"),
-    (0x88, "icebp"),
-    (0x89, "wbinvd"),
-    (0x8a, "monitor"),
-    (0x8b, "mwait"),
-    (0x8d, "xsetbv"),
-    (0x8f, "write_efer_trap"),
     (0x90, "write_cr0_trap"),
     (0x94, "write_cr4_trap"),
     (0x98, "write_cr8_trap"),
-    (0xa2, "invpcid"),
-    (0xa5, "buslock"),
-    (0xa6, "idle-halt"),
-    (0x400, "npf"),
-    (0x401, "avic_incomplete_ipi"),
-    (0x402, "avic_unaccelerated_access"),
-    (0x403, "vmgexit"),
     (0x80000001, "vmgexit_mmio_read"),
     (0x80000002, "vmgexit_mmio_write"),
     (0x80000003, "vmgexit_nmi_complete"),
@@ -329,19 +232,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_sorted_so_that_they_can_be_searched() {
-        for isa in [Isa::Vmx, Isa::Svm] {
-            assert!(isa.table().windows(2).all(|pair| pair[0].0 < pair[1].0), "{isa:?}");
-        }
+    fn ranges_are_sorted_so_that_they_can_be_searched() {
+        assert!(RANGES.is_sorted_by(|one, next| one.0 < next.0));
     }
 
     #[test]
     fn names_and_codes_answer_each_other() {
-        for isa in [Isa::Vmx, Isa::Svm] {
-            for (code, name) in isa.table() {
-                assert_eq!(isa.reason_name(*code), Some(*name));
-                assert_eq!(isa.reason_named(name), Some(*code));
-            }
+        let vmx = ExitReason::NAMED.iter().map(|row| (Isa::Vmx, reason(row.0), row.1));
+        let svm = ExitCode::NAMED.iter().map(|row| (Isa::Svm, code(row.0), row.1));
+        let ranges = RANGES.iter().map(|row| (Isa::Svm, row.0, row.1));
+        let all: Vec<_> = vmx.chain(svm).chain(ranges).collect();
+        assert!(all.len() > 140, "{}", all.len());
+        for (isa, code, name) in all {
+            assert_eq!(isa.reason_name(code), Some(name));
+            assert_eq!(isa.reason_named(name), Some(code));
         }
     }
 

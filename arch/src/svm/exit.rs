@@ -4,7 +4,7 @@ use bitfield_struct::bitfield;
 use serde::{Deserialize, Serialize};
 
 macro_rules! exit_codes {
-    ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
+    ($($(#[$doc:meta])* $name:ident = $value:literal $(as $linux:literal)?,)*) => {
         /// Why #VMEXIT happened.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum ExitCode {
@@ -30,8 +30,9 @@ macro_rules! exit_codes {
         }
 
         impl ExitCode {
-            /// Every code that is not one of a range of registers or vectors.
-            pub const SINGLE: &[Self] = &[$(Self::$name),*];
+            /// Codes that Linux's tracepoint of exits has a name for, but for those that are one of
+            /// a range of registers or vectors.
+            pub const NAMED: &[(Self, &str)] = &[$($((Self::$name, $linux),)?)*];
 
             /// Decodes the field EXITCODE, in all its 64 bits.
             pub const fn from_bits(bits: u64) -> Self {
@@ -60,87 +61,95 @@ macro_rules! exit_codes {
                     Self::Unknown(bits) => bits,
                 }
             }
+
+            /// What Linux's tracepoint of exits calls it, where it has a name for it.
+            pub const fn linux_name(self) -> Option<&'static str> {
+                match self {
+                    $($(Self::$name => Some($linux),)?)*
+                    _ => None,
+                }
+            }
         }
     };
 }
 
 exit_codes! {
     /// A physical interrupt, which stays pending.
-    Intr = 0x60,
-    Nmi = 0x61,
-    Smi = 0x62,
+    Intr = 0x60 as "interrupt",
+    Nmi = 0x61 as "nmi",
+    Smi = 0x62 as "smi",
     /// One that VM_CR does not redirect.
-    Init = 0x63,
+    Init = 0x63 as "init",
     /// The guest would take the virtual interrupt that V_IRQ announces.
-    VirtualInterrupt = 0x64,
+    VirtualInterrupt = 0x64 as "vintr",
     /// A write that changes more than TS or MP.
-    Cr0SelectiveWrite = 0x65,
-    IdtrRead = 0x66,
-    GdtrRead = 0x67,
-    LdtrRead = 0x68,
-    TrRead = 0x69,
-    IdtrWrite = 0x6A,
-    GdtrWrite = 0x6B,
-    LdtrWrite = 0x6C,
-    TrWrite = 0x6D,
-    Rdtsc = 0x6E,
-    Rdpmc = 0x6F,
-    Pushf = 0x70,
-    Popf = 0x71,
-    Cpuid = 0x72,
-    Rsm = 0x73,
-    Iret = 0x74,
+    Cr0SelectiveWrite = 0x65 as "cr0_sel_write",
+    IdtrRead = 0x66 as "read_idtr",
+    GdtrRead = 0x67 as "read_gdtr",
+    LdtrRead = 0x68 as "read_ldtr",
+    TrRead = 0x69 as "read_rt",
+    IdtrWrite = 0x6A as "write_idtr",
+    GdtrWrite = 0x6B as "write_gdtr",
+    LdtrWrite = 0x6C as "write_ldtr",
+    TrWrite = 0x6D as "write_rt",
+    Rdtsc = 0x6E as "rdtsc",
+    Rdpmc = 0x6F as "rdpmc",
+    Pushf = 0x70 as "pushf",
+    Popf = 0x71 as "popf",
+    Cpuid = 0x72 as "cpuid",
+    Rsm = 0x73 as "rsm",
+    Iret = 0x74 as "iret",
     /// INTn.
-    SoftwareInterrupt = 0x75,
-    Invd = 0x76,
-    Pause = 0x77,
-    Hlt = 0x78,
-    Invlpg = 0x79,
-    Invlpga = 0x7A,
-    IoPort = 0x7B,
-    Msr = 0x7C,
-    TaskSwitch = 0x7D,
+    SoftwareInterrupt = 0x75 as "swint",
+    Invd = 0x76 as "invd",
+    Pause = 0x77 as "pause",
+    Hlt = 0x78 as "hlt",
+    Invlpg = 0x79 as "invlpg",
+    Invlpga = 0x7A as "invlpga",
+    IoPort = 0x7B as "io",
+    Msr = 0x7C as "msr",
+    TaskSwitch = 0x7D as "task_switch",
     /// FERR# asserts the legacy x87 error while IGNNE is off.
-    FerrFreeze = 0x7E,
+    FerrFreeze = 0x7E as "ferr_freeze",
     /// Of the guest, as by a triple fault.
-    Shutdown = 0x7F,
-    Vmrun = 0x80,
-    Vmmcall = 0x81,
-    Vmload = 0x82,
-    Vmsave = 0x83,
-    Stgi = 0x84,
-    Clgi = 0x85,
-    Skinit = 0x86,
-    Rdtscp = 0x87,
+    Shutdown = 0x7F as "shutdown",
+    Vmrun = 0x80 as "vmrun",
+    Vmmcall = 0x81 as "hypercall",
+    Vmload = 0x82 as "vmload",
+    Vmsave = 0x83 as "vmsave",
+    Stgi = 0x84 as "stgi",
+    Clgi = 0x85 as "clgi",
+    Skinit = 0x86 as "skinit",
+    Rdtscp = 0x87 as "rdtscp",
     /// ICEBP (INT1).
-    Icebp = 0x88,
+    Icebp = 0x88 as "icebp",
     /// Also WBINVD's kin, WBNOINVD.
-    Wbinvd = 0x89,
-    Monitor = 0x8A,
-    Mwait = 0x8B,
+    Wbinvd = 0x89 as "wbinvd",
+    Monitor = 0x8A as "monitor",
+    Mwait = 0x8B as "mwait",
     /// MWAIT while the monitor is armed.
     MwaitArmed = 0x8C,
-    Xsetbv = 0x8D,
+    Xsetbv = 0x8D as "xsetbv",
     Rdpru = 0x8E,
-    EferWriteTrap = 0x8F,
+    EferWriteTrap = 0x8F as "write_efer_trap",
     Invlpgb = 0xA0,
     /// Of an operand that the processor does not support.
     IllegalInvlpgb = 0xA1,
-    Invpcid = 0xA2,
+    Invpcid = 0xA2 as "invpcid",
     Mcommit = 0xA3,
     Tlbsync = 0xA4,
     /// The bus-lock threshold has come to 0.
-    BusLock = 0xA5,
+    BusLock = 0xA5 as "buslock",
     /// HLT with no virtual interrupt or NMI to wake it.
-    IdleHlt = 0xA6,
+    IdleHlt = 0xA6 as "idle-halt",
     /// See [`NestedPageFaultInfo`].
-    NestedPageFault = 0x400,
+    NestedPageFault = 0x400 as "npf",
     /// See [`super::avic::IncompleteIpi`].
-    AvicIncompleteIpi = 0x401,
+    AvicIncompleteIpi = 0x401 as "avic_incomplete_ipi",
     /// See [`super::avic::NoAcceleration`].
-    AvicNoAcceleration = 0x402,
+    AvicNoAcceleration = 0x402 as "avic_unaccelerated_access",
     /// VMGEXIT of an SEV-ES guest.
-    Vmgexit = 0x403,
+    Vmgexit = 0x403 as "vmgexit",
     /// SEV-SNP: a page that the guest has not accepted.
     PageNotValidated = 0x404,
     PageModificationLogFull = 0x407,

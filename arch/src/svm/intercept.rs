@@ -1,5 +1,6 @@
 //! The intercept vectors at VMCB 000h–017h. [APM2 "Instruction Intercepts"]
 
+use super::exit::ExitCode;
 use bitflags::bitflags;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,20 @@ pub struct Intercepts {
 }
 
 impl Intercepts {
+    /// Whether what exits with this code, and has a bit of its own, is intercepted: vectors 3 to 5
+    /// hold the bits of 32 codes each, from 60h, 80h and A0h on.
+    /// [APM2 "SVM Intercept Exit Codes"]
+    pub const fn of(&self, code: ExitCode) -> bool {
+        let bits = code.into_bits();
+        let vector = match bits {
+            0x60..=0x7F => self.vector3.bits(),
+            0x80..=0x9F => self.vector4.bits(),
+            0xA0..=0xBF => self.vector5.bits(),
+            _ => 0,
+        };
+        vector >> (bits & 31) & 1 != 0
+    }
+
     /// Whether MOV from the register, and for CR0 also SMSW, is intercepted.
     pub const fn reads_control(&self, register: u8) -> bool {
         self.control_registers >> (register & 15) & 1 != 0

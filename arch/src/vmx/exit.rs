@@ -28,7 +28,7 @@ pub struct ExitReasonField {
 }
 
 macro_rules! exit_reasons {
-    ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
+    ($($(#[$doc:meta])* $name:ident = $value:literal $(as $linux:literal)?,)*) => {
         /// Why a VM exit happened.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum ExitReason {
@@ -42,8 +42,8 @@ macro_rules! exit_reasons {
         }
 
         impl ExitReason {
-            /// Every reason that the manual names.
-            pub const ALL: &[Self] = &[$(Self::$name),*];
+            /// Reasons that Linux's tracepoint of exits has a name for.
+            pub const NAMED: &[(Self, &str)] = &[$($((Self::$name, $linux),)?)*];
 
             /// Decodes bits 15:0 of the field.
             pub const fn from_bits(bits: u16) -> Self {
@@ -60,113 +60,121 @@ macro_rules! exit_reasons {
                     Self::Unknown(bits) => bits,
                 }
             }
+
+            /// What Linux's tracepoint of exits calls it, where it has a name for it.
+            pub const fn linux_name(self) -> Option<&'static str> {
+                match self {
+                    $($(Self::$name => Some($linux),)?)*
+                    _ => None,
+                }
+            }
         }
     };
 }
 
 exit_reasons! {
     /// An exception that the bitmap names, or an NMI.
-    ExceptionOrNmi = 0,
-    ExternalInterrupt = 1,
-    TripleFault = 2,
+    ExceptionOrNmi = 0 as "EXCEPTION_NMI",
+    ExternalInterrupt = 1 as "EXTERNAL_INTERRUPT",
+    TripleFault = 2 as "TRIPLE_FAULT",
     /// INIT arrived.
-    Init = 3,
+    Init = 3 as "INIT_SIGNAL",
     /// A SIPI arrived in the activity state that waits for it.
-    Sipi = 4,
+    Sipi = 4 as "SIPI_SIGNAL",
     /// An SMI right after an I/O instruction, under dual-monitor treatment.
     IoSmi = 5,
     /// Any other SMI, under dual-monitor treatment.
     OtherSmi = 6,
     /// The guest can take an interrupt.
-    InterruptWindow = 7,
+    InterruptWindow = 7 as "INTERRUPT_WINDOW",
     /// The guest can take a virtual NMI.
-    NmiWindow = 8,
-    TaskSwitch = 9,
-    Cpuid = 10,
+    NmiWindow = 8 as "NMI_WINDOW",
+    TaskSwitch = 9 as "TASK_SWITCH",
+    Cpuid = 10 as "CPUID",
     Getsec = 11,
-    Hlt = 12,
-    Invd = 13,
-    Invlpg = 14,
-    Rdpmc = 15,
-    Rdtsc = 16,
+    Hlt = 12 as "HLT",
+    Invd = 13 as "INVD",
+    Invlpg = 14 as "INVLPG",
+    Rdpmc = 15 as "RDPMC",
+    Rdtsc = 16 as "RDTSC",
     Rsm = 17,
-    Vmcall = 18,
-    Vmclear = 19,
-    Vmlaunch = 20,
-    Vmptrld = 21,
-    Vmptrst = 22,
-    Vmread = 23,
-    Vmresume = 24,
-    Vmwrite = 25,
-    Vmxoff = 26,
-    Vmxon = 27,
+    Vmcall = 18 as "VMCALL",
+    Vmclear = 19 as "VMCLEAR",
+    Vmlaunch = 20 as "VMLAUNCH",
+    Vmptrld = 21 as "VMPTRLD",
+    Vmptrst = 22 as "VMPTRST",
+    Vmread = 23 as "VMREAD",
+    Vmresume = 24 as "VMRESUME",
+    Vmwrite = 25 as "VMWRITE",
+    Vmxoff = 26 as "VMOFF",
+    Vmxon = 27 as "VMON",
     /// See [`super::qualification::ControlAccess`].
-    ControlRegister = 28,
+    ControlRegister = 28 as "CR_ACCESS",
     /// See [`super::qualification::DebugAccess`].
-    DebugRegister = 29,
+    DebugRegister = 29 as "DR_ACCESS",
     /// See [`super::qualification::IoInstruction`].
-    IoInstruction = 30,
-    Rdmsr = 31,
-    Wrmsr = 32,
+    IoInstruction = 30 as "IO_INSTRUCTION",
+    Rdmsr = 31 as "MSR_READ",
+    Wrmsr = 32 as "MSR_WRITE",
     /// A VM entry failed; see [`super::qualification::GuestStateFailure`].
-    InvalidGuestState = 33,
+    InvalidGuestState = 33 as "INVALID_STATE",
     /// A VM entry failed; the qualification is the number of the entry of the MSR area, from 1.
-    MsrLoading = 34,
-    Mwait = 36,
-    MonitorTrapFlag = 37,
-    Monitor = 39,
-    Pause = 40,
+    MsrLoading = 34 as "MSR_LOAD_FAIL",
+    Mwait = 36 as "MWAIT_INSTRUCTION",
+    MonitorTrapFlag = 37 as "MONITOR_TRAP_FLAG",
+    Monitor = 39 as "MONITOR_INSTRUCTION",
+    Pause = 40 as "PAUSE_INSTRUCTION",
     /// A VM entry failed.
-    MachineCheckOnEntry = 41,
+    MachineCheckOnEntry = 41 as "MCE_DURING_VMENTRY",
     /// The virtual TPR went below the threshold.
-    TprBelowThreshold = 43,
+    TprBelowThreshold = 43 as "TPR_BELOW_THRESHOLD",
     /// See [`super::qualification::ApicAccess`].
-    ApicAccess = 44,
+    ApicAccess = 44 as "APIC_ACCESS",
     /// EOI of a vector that the EOI-exit bitmap names, which is the qualification.
-    VirtualizedEoi = 45,
+    VirtualizedEoi = 45 as "EOI_INDUCED",
     /// LGDT, LIDT, SGDT, SIDT.
-    GdtrOrIdtr = 46,
+    GdtrOrIdtr = 46 as "GDTR_IDTR",
     /// LLDT, LTR, SLDT, STR.
-    LdtrOrTr = 47,
+    LdtrOrTr = 47 as "LDTR_TR",
     /// See [`super::qualification::EptViolation`].
-    EptViolation = 48,
+    EptViolation = 48 as "EPT_VIOLATION",
     /// An EPT entry with reserved or contradictory bits.
-    EptMisconfiguration = 49,
-    Invept = 50,
-    Rdtscp = 51,
+    EptMisconfiguration = 49 as "EPT_MISCONFIG",
+    Invept = 50 as "INVEPT",
+    Rdtscp = 51 as "RDTSCP",
     /// The VMX-preemption timer came to 0.
-    PreemptionTimer = 52,
-    Invvpid = 53,
+    PreemptionTimer = 52 as "PREEMPTION_TIMER",
+    Invvpid = 53 as "INVVPID",
     /// WBINVD and WBNOINVD.
-    Wbinvd = 54,
-    Xsetbv = 55,
+    Wbinvd = 54 as "WBINVD",
+    Xsetbv = 55 as "XSETBV",
     /// After a write to the virtual-APIC page, at the offset in the qualification.
-    ApicWrite = 56,
-    Rdrand = 57,
-    Invpcid = 58,
-    Vmfunc = 59,
-    Encls = 60,
-    Rdseed = 61,
+    ApicWrite = 56 as "APIC_WRITE",
+    Rdrand = 57 as "RDRAND",
+    Invpcid = 58 as "INVPCID",
+    Vmfunc = 59 as "VMFUNC",
+    Encls = 60 as "ENCLS",
+    Rdseed = 61 as "RDSEED",
     /// See [`super::qualification::LogFull`].
-    PageModificationLogFull = 62,
-    Xsaves = 63,
-    Xrstors = 64,
+    PageModificationLogFull = 62 as "PML_FULL",
+    Xsaves = 63 as "XSAVES",
+    Xrstors = 64 as "XRSTORS",
     Pconfig = 65,
     SubPageEvent = 66,
-    Umwait = 67,
-    Tpause = 68,
+    Umwait = 67 as "UMWAIT",
+    Tpause = 68 as "TPAUSE",
     Loadiwkey = 69,
     Enclv = 70,
     EnqcmdPasid = 72,
     EnqcmdsPasid = 73,
-    BusLock = 74,
-    InstructionTimeout = 75,
+    BusLock = 74 as "BUS_LOCK",
+    InstructionTimeout = 75 as "NOTIFY",
     Seamcall = 76,
-    Tdcall = 77,
+    Tdcall = 77 as "TDCALL",
     Rdmsrlist = 78,
     Wrmsrlist = 79,
-    RdmsrImmediate = 84,
-    WrmsrImmediate = 85,
+    RdmsrImmediate = 84 as "MSR_READ_IMM",
+    WrmsrImmediate = 85 as "MSR_WRITE_IMM",
 }
 
 impl ExitReason {

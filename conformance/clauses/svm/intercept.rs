@@ -92,6 +92,16 @@ fn instructions_that_are_not_intercepted_execute() {
 }
 
 #[test]
+fn rdpid_has_no_intercept() {
+    let mut lab = Lab::new(|a| {
+        a.rdpid(eax).unwrap();
+        a.hlt().unwrap();
+    });
+    lab.intercept(|i| i.exceptions = u32::MAX);
+    assert_eq!(lab.run(), ExitCode::Hlt);
+}
+
+#[test]
 fn port_accesses_exit_by_the_map_with_their_particulars() {
     let code: Code = |a| {
         a.mov(dx, 0x3F8).unwrap();

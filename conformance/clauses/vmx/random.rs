@@ -119,7 +119,7 @@ fn change_fields(lab: &mut Lab, random: &mut Random) {
 fn check_exit(lab: &Lab) {
     let field = lab.reason();
     let reason = field.basic();
-    assert!(ExitReason::ALL.contains(&reason), "{reason:?}");
+    assert!(!matches!(reason, ExitReason::Unknown(_)), "{reason:?}");
     let fails = matches!(
         reason,
         ExitReason::InvalidGuestState | ExitReason::MsrLoading | ExitReason::MachineCheckOnEntry

@@ -207,11 +207,9 @@ pub(crate) fn report_next_ip(cpu: &mut Cpu, next: u64) {
 }
 
 /// A physical event is about to be taken: the exit for it, if intercepted.
-pub(super) fn intercept_physical(cpu: &mut Cpu, bit: Vector3, code: ExitCode) -> Result<(), Stop> {
+pub(super) fn intercept_physical(cpu: &mut Cpu, code: ExitCode) -> Result<(), Stop> {
     match cpu.guest.running.svm() {
-        Some(guest) if guest.intercepts.vector3.contains(bit) => {
-            Err(intercept::exit_fault(cpu, code, [0, 0]))
-        }
+        Some(guest) if guest.intercepts.of(code) => Err(intercept::exit_fault(cpu, code, [0, 0])),
         _ => Ok(()),
     }
 }
@@ -339,7 +337,7 @@ fn take_v_irq(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
     if !is_open {
         return Ok(());
     }
-    intercept_physical(cpu, Vector3::VINTR, ExitCode::VirtualInterrupt)?;
+    intercept_physical(cpu, ExitCode::VirtualInterrupt)?;
     if let Some(guest) = cpu.guest.running.svm_mut() {
         guest.interrupts.set_is_interrupt_pending(false);
     }

@@ -16,7 +16,6 @@ use arch::control::Efer;
 use arch::cpuid::Feature;
 use arch::segment::{Segment, SegmentRegister};
 use arch::svm::ExitCode;
-use arch::svm::intercept::Vector4;
 use arch::svm::vmcb::{SIZE, Vmcb, save};
 use iced_x86::{Instruction, Mnemonic};
 
@@ -36,13 +35,13 @@ pub(crate) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
 }
 
 /// #UD without EFER.SVME or outside protected mode, #GP outside CPL 0, then the intercept.
-fn prologue(cpu: &mut Cpu, op: &Op, bit: Vector4, code: ExitCode) -> Result<(), Stop> {
+fn prologue(cpu: &mut Cpu, op: &Op, code: ExitCode, info: u64) -> Result<(), Stop> {
     if !cpu.model.has(Feature::Svm) || !cpu.control.efer.contains(Efer::SVM) || !cpu.is_protected()
     {
         return Err(Stop::INVALID_OPCODE);
     }
     cpu.registers.needs_cpl0()?;
-    intercept::intercept4(cpu, op, bit, code)
+    intercept::intercept_with(cpu, op, code, info)
 }
 
 /// rAX, of which legacy code uses 32 bits.
@@ -83,7 +82,7 @@ fn state_address(
 }
 
 fn vmrun(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    prologue(cpu, op, Vector4::VMRUN, ExitCode::Vmrun)?;
+    prologue(cpu, op, ExitCode::Vmrun, 0)?;
     let at = vmcb_address(cpu, op)?;
     let next = cpu.registers.next_ip(op);
     entry::enter_guest(cpu, bus, at, next);
@@ -93,7 +92,7 @@ fn vmrun(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 /// FS, GS, TR and LDTR with their hidden parts, and the MSRs of system calls. Bases become
 /// canonical. [APM3 "VMLOAD"]
 fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    prologue(cpu, op, Vector4::VMLOAD, ExitCode::Vmload)?;
+    prologue(cpu, op, ExitCode::Vmload, 0)?;
     let at = state_address(cpu, bus, op, crate::Access::Read)?;
     cpu.clock.spend(cpu.guest.svm.costs.state_move);
     let bytes = bus.memory.slice(at, SIZE).map_or_else(|_| vec![!0; SIZE], <[u8]>::to_vec);
@@ -121,7 +120,7 @@ fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 /// [APM3 "VMSAVE"]
 fn vmsave(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    prologue(cpu, op, Vector4::VMSAVE, ExitCode::Vmsave)?;
+    prologue(cpu, op, ExitCode::Vmsave, 0)?;
     let at = state_address(cpu, bus, op, crate::Access::Write)?;
     cpu.clock.spend(cpu.guest.svm.costs.state_move);
     let [fs, gs] = [SegmentRegister::Fs, SegmentRegister::Gs]
@@ -158,32 +157,24 @@ fn set_global_interrupts(cpu: &mut Cpu, value: bool) -> Result<(), Stop> {
 }
 
 fn stgi(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    prologue(cpu, op, Vector4::STGI, ExitCode::Stgi)?;
+    prologue(cpu, op, ExitCode::Stgi, 0)?;
     set_global_interrupts(cpu, true)
 }
 
 fn clgi(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    prologue(cpu, op, Vector4::CLGI, ExitCode::Clgi)?;
+    prologue(cpu, op, ExitCode::Clgi, 0)?;
     set_global_interrupts(cpu, false)
 }
 
 /// #UD unless intercepted, at any privilege. [APM3 "VMMCALL"]
 fn vmmcall(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    intercept::intercept4(cpu, op, Vector4::VMMCALL, ExitCode::Vmmcall)?;
+    intercept::intercept(cpu, op, ExitCode::Vmmcall)?;
     Err(Stop::INVALID_OPCODE)
 }
 
 /// Invalidates the page at rAX in the ASID of ECX. [APM3 "INVLPGA"]
 fn invlpga(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    use arch::svm::intercept::Vector3;
-    prologue(cpu, op, Vector4::empty(), ExitCode::Invlpga)?;
-    intercept::intercept3(
-        cpu,
-        op,
-        Vector3::INVLPGA,
-        ExitCode::Invlpga,
-        [vmcb_operand(cpu, op), 0],
-    )?;
+    prologue(cpu, op, ExitCode::Invlpga, vmcb_operand(cpu, op))?;
     // The buffer drops the page in every address space, which includes the one named.
     let _asid = cpu.registers.gpr[RCX] as u32;
     cpu.translation.tlb.flush_page(vmcb_operand(cpu, op));

@@ -15,7 +15,7 @@ use arch::exception;
 use arch::segment::SegmentRegister;
 use arch::svm::ExitCode;
 use arch::svm::exit::{IoPortInfo, MSR_READ, MSR_WRITE, MoveControlInfo, TaskSwitchInfo};
-use arch::svm::intercept::{Vector3, Vector4, Vector5};
+use arch::svm::intercept::{Vector3, Vector4};
 
 /// Leaves the guest at the present instruction without a next rIP.
 pub(super) fn exit_fault(cpu: &mut Cpu, code: ExitCode, info: [u64; 2]) -> Stop {
@@ -36,7 +36,7 @@ fn exit_with(cpu: &mut Cpu, code: ExitCode, info: [u64; 2], next_rip: u64) -> St
     Stop::VM_EXIT
 }
 
-/// What the VMCB makes of an instruction about to do its work.
+/// What the VMCB makes of an instruction about to do its work: a row each.
 pub(crate) fn before(
     cpu: &mut Cpu,
     bus: &mut Bus<'_>,
@@ -44,65 +44,58 @@ pub(crate) fn before(
     what: Sensitive,
 ) -> Result<(), Stop> {
     match what {
+        Sensitive::Cpuid => intercept(cpu, op, ExitCode::Cpuid),
         Sensitive::Hlt => {
-            intercept3(cpu, op, Vector3::HLT, ExitCode::Hlt, [0, 0])?;
+            intercept(cpu, op, ExitCode::Hlt)?;
             intercept_idle_hlt(cpu, bus, op)
         }
+        Sensitive::Icebp => intercept(cpu, op, ExitCode::Icebp),
         Sensitive::IntN => intercept_int_n(cpu, op),
+        Sensitive::Invd => intercept(cpu, op, ExitCode::Invd),
         Sensitive::Invlpg { linear } => intercept_invlpg(cpu, op, linear),
+        Sensitive::Invpcid => intercept(cpu, op, ExitCode::Invpcid),
+        Sensitive::Iret => intercept(cpu, op, ExitCode::Iret),
+        Sensitive::Monitor => intercept(cpu, op, ExitCode::Monitor),
         Sensitive::Mwait => intercept_mwait(cpu, bus, op),
         Sensitive::Pause => intercept_pause(cpu, op),
+        Sensitive::Popf => intercept(cpu, op, ExitCode::Popf),
         Sensitive::Port { port, size, io } => intercept_io(cpu, bus, op, port, size, io),
+        Sensitive::Pushf => intercept(cpu, op, ExitCode::Pushf),
+        // It has no intercept.
+        Sensitive::Rdpid => Ok(()),
+        Sensitive::Rdpmc => intercept(cpu, op, ExitCode::Rdpmc),
+        Sensitive::Rdtsc => intercept(cpu, op, ExitCode::Rdtsc),
+        Sensitive::Rdtscp => intercept(cpu, op, ExitCode::Rdtscp),
         Sensitive::ReadControl { number, form } => reads_control(cpu, op, number, form),
+        Sensitive::ReadDebug { number } => intercept_dr(cpu, op, number, false),
+        Sensitive::ReadMsr { number } => intercept_msr(cpu, bus, op, number, false),
+        Sensitive::ReadTable(table) => intercept(cpu, op, table_exit(table, false)),
+        Sensitive::Rsm => intercept(cpu, op, ExitCode::Rsm),
+        Sensitive::Wbinvd => intercept(cpu, op, ExitCode::Wbinvd),
         Sensitive::WriteControl { number, value, form } => {
             writes_control(cpu, op, number, value, form)
         }
-        Sensitive::ReadDebug { number } => intercept_dr(cpu, op, number, false),
         Sensitive::WriteDebug { number } => intercept_dr(cpu, op, number, true),
-        Sensitive::ReadMsr { number } => intercept_msr(cpu, bus, op, number, false),
         Sensitive::WriteMsr { number } => intercept_msr(cpu, bus, op, number, true),
-        Sensitive::ReadTable(table) => intercept_table(cpu, op, table, false),
-        Sensitive::WriteTable(table) => intercept_table(cpu, op, table, true),
-        plain => match plain_intercept(plain) {
-            Plain::Vector3(bit, code) => intercept3(cpu, op, bit, code, [0, 0]),
-            Plain::Vector4(bit, code) => intercept4(cpu, op, bit, code),
-            Plain::Vector5(bit, code) => intercept5(cpu, op, bit, code),
-        },
+        Sensitive::WriteTable(table) => intercept(cpu, op, table_exit(table, true)),
+        Sensitive::Xsetbv => intercept(cpu, op, ExitCode::Xsetbv),
     }
 }
 
-/// An instruction with a bit of its own at 00Ch.
-pub(super) fn intercept3(
+/// An instruction with an intercept of its own, whose exit tells nothing but its code.
+pub(super) fn intercept(cpu: &mut Cpu, op: &Op, code: ExitCode) -> Result<(), Stop> {
+    intercept_with(cpu, op, code, 0)
+}
+
+/// An instruction with an intercept of its own, and EXITINFO1.
+pub(super) fn intercept_with(
     cpu: &mut Cpu,
     op: &Op,
-    bit: Vector3,
     code: ExitCode,
-    info: [u64; 2],
+    info: u64,
 ) -> Result<(), Stop> {
     match cpu.guest.running.svm() {
-        Some(guest) if guest.intercepts.vector3.contains(bit) => {
-            Err(exit_instruction(cpu, op, code, info))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// An instruction with a bit of its own at 010h.
-pub(super) fn intercept4(cpu: &mut Cpu, op: &Op, bit: Vector4, code: ExitCode) -> Result<(), Stop> {
-    match cpu.guest.running.svm() {
-        Some(guest) if guest.intercepts.vector4.intersects(bit) => {
-            Err(exit_instruction(cpu, op, code, [0, 0]))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// An instruction with a bit of its own at 014h.
-fn intercept5(cpu: &mut Cpu, op: &Op, bit: Vector5, code: ExitCode) -> Result<(), Stop> {
-    match cpu.guest.running.svm() {
-        Some(guest) if guest.intercepts.vector5.intersects(bit) => {
-            Err(exit_instruction(cpu, op, code, [0, 0]))
-        }
+        Some(guest) if guest.intercepts.of(code) => Err(exit_instruction(cpu, op, code, [info, 0])),
         _ => Ok(()),
     }
 }
@@ -112,21 +105,20 @@ fn intercept_idle_hlt(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), S
     if !cpu.model.has(Feature::IdleHlt) || boundary::has_pending_virtual_event(cpu, bus) {
         return Ok(());
     }
-    intercept5(cpu, op, Vector5::IDLE_HLT, ExitCode::IdleHlt)
+    intercept(cpu, op, ExitCode::IdleHlt)
 }
 
-fn intercept_table(cpu: &mut Cpu, op: &Op, table: Table, is_write: bool) -> Result<(), Stop> {
-    let (bit, code) = match (table, is_write) {
-        (Table::Idtr, false) => (Vector3::IDTR_READ, ExitCode::IdtrRead),
-        (Table::Gdtr, false) => (Vector3::GDTR_READ, ExitCode::GdtrRead),
-        (Table::Ldtr, false) => (Vector3::LDTR_READ, ExitCode::LdtrRead),
-        (Table::Tr, false) => (Vector3::TR_READ, ExitCode::TrRead),
-        (Table::Idtr, true) => (Vector3::IDTR_WRITE, ExitCode::IdtrWrite),
-        (Table::Gdtr, true) => (Vector3::GDTR_WRITE, ExitCode::GdtrWrite),
-        (Table::Ldtr, true) => (Vector3::LDTR_WRITE, ExitCode::LdtrWrite),
-        (Table::Tr, true) => (Vector3::TR_WRITE, ExitCode::TrWrite),
-    };
-    intercept3(cpu, op, bit, code, [0, 0])
+fn table_exit(table: Table, is_write: bool) -> ExitCode {
+    match (table, is_write) {
+        (Table::Idtr, false) => ExitCode::IdtrRead,
+        (Table::Gdtr, false) => ExitCode::GdtrRead,
+        (Table::Ldtr, false) => ExitCode::LdtrRead,
+        (Table::Tr, false) => ExitCode::TrRead,
+        (Table::Idtr, true) => ExitCode::IdtrWrite,
+        (Table::Gdtr, true) => ExitCode::GdtrWrite,
+        (Table::Ldtr, true) => ExitCode::LdtrWrite,
+        (Table::Tr, true) => ExitCode::TrWrite,
+    }
 }
 
 /// [APM2 "IOIO Intercepts"]
@@ -280,22 +272,22 @@ fn intercept_msr(
 }
 
 fn intercept_mwait(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    intercept4(cpu, op, Vector4::MWAIT, ExitCode::Mwait)?;
+    intercept(cpu, op, ExitCode::Mwait)?;
     if cpu.pending.monitor_is_armed(bus.memory) {
-        intercept4(cpu, op, Vector4::MWAIT_ARMED, ExitCode::MwaitArmed)?;
+        intercept(cpu, op, ExitCode::MwaitArmed)?;
     }
     Ok(())
 }
 
 fn intercept_invlpg(cpu: &mut Cpu, op: &Op, linear: u64) -> Result<(), Stop> {
     let info = if cpu.model.has(Feature::DecodeAssists) { linear } else { 0 };
-    intercept3(cpu, op, Vector3::INVLPG, ExitCode::Invlpg, [info, 0])
+    intercept_with(cpu, op, ExitCode::Invlpg, info)
 }
 
 fn intercept_int_n(cpu: &mut Cpu, op: &Op) -> Result<(), Stop> {
     let assists = cpu.model.has(Feature::DecodeAssists);
     let info = if assists { op.immediate & 0xFF } else { 0 };
-    intercept3(cpu, op, Vector3::INT_N, ExitCode::SoftwareInterrupt, [info, 0])
+    intercept_with(cpu, op, ExitCode::SoftwareInterrupt, info)
 }
 
 /// The filter lets PAUSEs pass until too many follow each other closely.
@@ -304,7 +296,7 @@ fn intercept_pause(cpu: &mut Cpu, op: &Op) -> Result<(), Stop> {
     if super::pause::passes(cpu) {
         return Ok(());
     }
-    intercept3(cpu, op, Vector3::PAUSE, ExitCode::Pause, [0, 0])
+    intercept(cpu, op, ExitCode::Pause)
 }
 
 /// An exception about to be delivered. A page fault has not reached CR2 yet, and will not.
@@ -347,48 +339,16 @@ fn intercept_task_switch(
 /// What the VMCB makes of an event about to be taken.
 pub(crate) fn arrives(cpu: &mut Cpu, event: Arrival) -> Result<(), Stop> {
     match event {
-        Arrival::Interrupt => boundary::intercept_physical(cpu, Vector3::INTR, ExitCode::Intr),
-        Arrival::Nmi => boundary::intercept_physical(cpu, Vector3::NMI, ExitCode::Nmi),
-        Arrival::Smi => boundary::intercept_physical(cpu, Vector3::SMI, ExitCode::Smi),
-        Arrival::Init => boundary::intercept_physical(cpu, Vector3::INIT, ExitCode::Init),
-        Arrival::TripleFault => {
-            boundary::intercept_physical(cpu, Vector3::SHUTDOWN, ExitCode::Shutdown)
-        }
+        Arrival::Interrupt => boundary::intercept_physical(cpu, ExitCode::Intr),
+        Arrival::Nmi => boundary::intercept_physical(cpu, ExitCode::Nmi),
+        Arrival::Smi => boundary::intercept_physical(cpu, ExitCode::Smi),
+        Arrival::Init => boundary::intercept_physical(cpu, ExitCode::Init),
+        Arrival::TripleFault => boundary::intercept_physical(cpu, ExitCode::Shutdown),
         Arrival::Exception { vector, error, next_ip } => {
             intercept_exception(cpu, vector, error, next_ip)
         }
         Arrival::TaskSwitch { selector, is_iret, is_far_jump, error } => {
             intercept_task_switch(cpu, selector, is_iret, is_far_jump, error)
         }
-    }
-}
-
-/// An intercept that has a bit of its own and whose exit tells nothing but its code.
-enum Plain {
-    Vector3(Vector3, ExitCode),
-    Vector4(Vector4, ExitCode),
-    Vector5(Vector5, ExitCode),
-}
-
-/// [APM2 "Instruction Intercepts"]
-fn plain_intercept(what: Sensitive) -> Plain {
-    use ExitCode::*;
-    match what {
-        Sensitive::Cpuid => Plain::Vector3(Vector3::CPUID, Cpuid),
-        Sensitive::Icebp => Plain::Vector4(Vector4::ICEBP, Icebp),
-        Sensitive::Invd => Plain::Vector3(Vector3::INVD, Invd),
-        Sensitive::Invpcid => Plain::Vector5(Vector5::INVPCID, Invpcid),
-        Sensitive::Iret => Plain::Vector3(Vector3::IRET, Iret),
-        Sensitive::Monitor => Plain::Vector4(Vector4::MONITOR, Monitor),
-        Sensitive::Popf => Plain::Vector3(Vector3::POPF, Popf),
-        Sensitive::Pushf => Plain::Vector3(Vector3::PUSHF, Pushf),
-        Sensitive::Rdpmc => Plain::Vector3(Vector3::RDPMC, Rdpmc),
-        Sensitive::Rdtsc => Plain::Vector3(Vector3::RDTSC, Rdtsc),
-        Sensitive::Rdtscp => Plain::Vector4(Vector4::RDTSCP, Rdtscp),
-        Sensitive::Rsm => Plain::Vector3(Vector3::RSM, Rsm),
-        Sensitive::Wbinvd => Plain::Vector4(Vector4::WBINVD, Wbinvd),
-        Sensitive::Xsetbv => Plain::Vector4(Vector4::XSETBV, Xsetbv),
-        // Those with particulars of their own have been decided, and RDPID has no intercept.
-        _ => Plain::Vector3(Vector3::empty(), Invalid),
     }
 }
