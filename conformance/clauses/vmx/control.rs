@@ -189,6 +189,32 @@ fn exits_of_descriptor_tables_describe_the_operand() {
 }
 
 #[test]
+fn random_numbers_exit_with_their_control_and_describe_the_register() {
+    let rows: [(ExitReason, SecondaryControls, u64, Code); 3] = [
+        (ExitReason::Rdrand, SecondaryControls::RDRAND_EXITING, 5 << 3 | 1 << 11, |a| {
+            a.rdrand(ebp).unwrap();
+        }),
+        (ExitReason::Rdseed, SecondaryControls::RDSEED_EXITING, 6 << 3 | 1 << 11, |a| {
+            a.rdseed(esi).unwrap();
+        }),
+        (ExitReason::Rdseed, SecondaryControls::RDSEED_EXITING, 7 << 3, |a| {
+            a.rdseed(di).unwrap();
+        }),
+    ];
+    for (reason, bit, information, code) in rows {
+        let (found, _) = exits(|lab| lab.secondary(!bit & NUMBERS), code);
+        assert_eq!(found, ExitReason::Hlt, "the other control alone");
+        let (found, lab) = exits(|lab| lab.secondary(bit), code);
+        assert_eq!((found, lab.qualification()), (reason, 0));
+        assert_eq!(lab.get(exit::INSTRUCTION_INFORMATION), information, "{reason:?}");
+        assert_eq!(lab.get(guest::RIP), GUEST_CODE, "{reason:?}");
+    }
+}
+
+const NUMBERS: SecondaryControls =
+    SecondaryControls::RDRAND_EXITING.union(SecondaryControls::RDSEED_EXITING);
+
+#[test]
 fn rdpid_and_rdtscp_are_undefined_without_their_control() {
     let rows: [(&str, Code); 2] =
         [("RDPID", |a| a.rdpid(eax).unwrap()), ("RDTSCP", |a| a.rdtscp().unwrap())];

@@ -377,11 +377,13 @@ fn random<W: Width>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 
 fn rdrand<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.model.needs(Feature::Rdrand)?;
+    cpu.before(bus, op, Sensitive::Rdrand { size: W::BYTES as u8 })?;
     random::<W>(cpu, bus, op)
 }
 
 fn rdseed<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.model.needs(Feature::Rdseed)?;
+    cpu.before(bus, op, Sensitive::Rdseed { size: W::BYTES as u8 })?;
     random::<W>(cpu, bus, op)
 }
 

@@ -57,6 +57,14 @@ pub(crate) enum Sensitive {
     Pushf,
     Rdpid,
     Rdpmc,
+    /// `size` of the register in bytes.
+    Rdrand {
+        size: u8,
+    },
+    /// `size` of the register in bytes.
+    Rdseed {
+        size: u8,
+    },
     Rdtsc,
     Rdtscp,
     ReadControl {

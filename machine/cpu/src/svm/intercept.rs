@@ -61,8 +61,8 @@ pub(crate) fn before(
         Sensitive::Popf => intercept(cpu, op, ExitCode::Popf),
         Sensitive::Port { port, size, io } => intercept_io(cpu, bus, op, port, size, io),
         Sensitive::Pushf => intercept(cpu, op, ExitCode::Pushf),
-        // It has no intercept.
-        Sensitive::Rdpid => Ok(()),
+        // They have no intercept.
+        Sensitive::Rdpid | Sensitive::Rdrand { .. } | Sensitive::Rdseed { .. } => Ok(()),
         Sensitive::Rdpmc => intercept(cpu, op, ExitCode::Rdpmc),
         Sensitive::Rdtsc => intercept(cpu, op, ExitCode::Rdtsc),
         Sensitive::Rdtscp => intercept(cpu, op, ExitCode::Rdtscp),

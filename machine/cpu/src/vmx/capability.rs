@@ -99,9 +99,11 @@ const SECONDARY: SecondaryControls = SecondaryControls::EPT
     .union(SecondaryControls::WBINVD_EXITING)
     .union(SecondaryControls::UNRESTRICTED_GUEST)
     .union(SecondaryControls::PAUSE_LOOP_EXITING)
+    .union(SecondaryControls::RDRAND_EXITING)
     .union(SecondaryControls::INVPCID)
     .union(SecondaryControls::VM_FUNCTIONS)
     .union(SecondaryControls::VMCS_SHADOWING)
+    .union(SecondaryControls::RDSEED_EXITING)
     .union(SecondaryControls::PAGE_MODIFICATION_LOGGING)
     .union(SecondaryControls::EPT_VIOLATION_EXCEPTION)
     .union(SecondaryControls::MODE_BASED_EXECUTE)
@@ -142,8 +144,8 @@ const fn allowed(bits: u32) -> Allowed {
     Allowed { required: 0, allowed: bits }
 }
 
-/// DEVIATION(SDM3 "VMX Capability Reporting Facility"): XSAVES, and exits of RDRAND, RDSEED and
-/// ENCLS are not implemented and not offered, nor is the activity state shutdown.
+/// DEVIATION(SDM3 "VMX Capability Reporting Facility"): XSAVES and exits of ENCLS
+/// are not implemented and not offered, nor is the activity state shutdown.
 const IMPLEMENTED: VmxCapabilities = VmxCapabilities {
     basic: Basic::new(),
     pin: allowed(PIN.bits()),

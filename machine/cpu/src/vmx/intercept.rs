@@ -11,7 +11,9 @@ use arch::control::{Cr0, debug};
 use arch::exception;
 use arch::segment::SegmentRegister;
 use arch::vmx::control::{PinControls, PrimaryControls as Primary, SecondaryControls as Secondary};
-use arch::vmx::instruction::{SelectorInstruction, TableInstruction};
+use arch::vmx::instruction::{
+    InstructionInformation, SelectorInstruction, TableInstruction,
+};
 use arch::vmx::qualification::{
     ControlAccess, ControlAccessKind, DebugAccess, IoInstruction, MWAIT_ARMED, TaskSwitch,
     TaskSwitchSource,
@@ -88,6 +90,10 @@ pub(crate) fn before(
             Sensitive::Pause => plain(exits_for_pause(cpu, primary), ExitReason::Pause),
             Sensitive::Port { port, size, io } => exit_of_port(cpu, bus, op, port, size, io),
             Sensitive::Rdpmc => plain(exits(Primary::RDPMC_EXITING), ExitReason::Rdpmc),
+            Sensitive::Rdrand { size } => also(Secondary::RDRAND_EXITING)
+                .then(|| exit_of_generator(op, ExitReason::Rdrand, size)),
+            Sensitive::Rdseed { size } => also(Secondary::RDSEED_EXITING)
+                .then(|| exit_of_generator(op, ExitReason::Rdseed, size)),
             Sensitive::Rdtsc => plain(exits(Primary::RDTSC_EXITING), ExitReason::Rdtsc),
             Sensitive::Rdpid if !also(Secondary::RDTSCP) => return Err(Stop::INVALID_OPCODE),
             Sensitive::Rdtscp => {
@@ -186,6 +192,14 @@ fn exit_of_port(cpu: &Cpu, bus: &Bus<'_>, op: &Op, port: u16, size: u8, io: Io) 
         exit.instruction_information = string_information(op, segment).into_bits();
     }
     Some(exit)
+}
+
+/// RDRAND and RDSEED, into a register of `size` bytes.
+fn exit_of_generator(op: &Op, reason: ExitReason, size: u8) -> Exit {
+    let information = InstructionInformation::new()
+        .with_first_register(op.a & 15)
+        .with_operand_size(size.ilog2().saturating_sub(1) as u8);
+    Exit { instruction_information: information.into_bits(), ..Exit::new(reason) }
 }
 
 fn exit_of_table(cpu: &Cpu, op: &Op, table: Table, is_write: bool) -> Exit {
