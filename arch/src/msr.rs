@@ -13,6 +13,8 @@ pub const PLATFORM_ID: u32 = 0x17;
 pub const APIC_BASE: u32 = 0x1B;
 /// MSR_SMI_COUNT, Intel since Nehalem, read-only: how many SMIs there were since reset.
 pub const SMI_COUNT: u32 = 0x34;
+/// MSR_CORE_THREAD_COUNT, Intel's servers: see [`CoreThreadCount`].
+pub const CORE_THREAD_COUNT: u32 = 0x35;
 /// IA32_FEATURE_CONTROL, Intel: see [`crate::vmx::msr::FeatureControl`].
 pub const FEATURE_CONTROL: u32 = 0x3A;
 /// IA32_TSC_ADJUST: what software has added to the counter.
@@ -135,6 +137,18 @@ pub const ERRATA: u32 = 0xC001_1000;
 pub const LS_CFG: u32 = 0xC001_1020;
 /// DE_CFG, AMD: decode; bit 1 has LFENCE serialize dispatch.
 pub const DE_CFG: u32 = 0xC001_1029;
+
+/// MSR_CORE_THREAD_COUNT (35h), read-only: what of the package is enabled.
+/// [SDM4 "MSR_CORE_THREAD_COUNT"]
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub struct CoreThreadCount {
+    /// \[15:0\] logical processors.
+    pub threads: u16,
+    /// \[31:16\]
+    pub cores: u16,
+    __: u32,
+}
 
 /// MSR_PLATFORM_INFO (CEh), read-only: what ratios of the 100 MHz bus clock a part runs at.
 /// [SDM4 "MSR_PLATFORM_INFO"]

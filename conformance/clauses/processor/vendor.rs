@@ -98,6 +98,30 @@ fn platform_info_has_the_ratio_of_the_time_stamp_counter_on_intel_parts_only() {
     assert_eq!(subject.run(), event(13, Some(0), 5), "it is read-only");
 }
 
+/// [SDM4 "MSR_CORE_THREAD_COUNT"]
+#[test]
+fn the_enabled_cores_and_threads_are_those_of_the_package_on_intel_parts_only() {
+    let read = |a: &mut CodeAssembler| {
+        a.mov(ecx, arch::msr::CORE_THREAD_COUNT)?;
+        a.rdmsr()
+    };
+    for (cpus, thread_bits, expected) in [(1, 0, 0x1_0001), (4, 0, 0x4_0004), (8, 1, 0x4_0008)] {
+        let mut subject = Subject::with(INTEL, Mode::Long, read);
+        subject.cpu.model.placement.package_cpus = cpus;
+        subject.cpu.model.placement.thread_bits = thread_bits;
+        assert_eq!(subject.run(), Outcome::Done, "{cpus}");
+        assert_eq!(subject.cpu.registers.gpr[0], expected, "{cpus}");
+        assert_eq!(subject.cpu.registers.gpr[2], 0, "{cpus}");
+    }
+    let mut subject = Subject::with(AMD, Mode::Long, read);
+    assert_eq!(subject.run(), event(13, Some(0), 5));
+    let mut subject = Subject::with(INTEL, Mode::Long, |a| {
+        a.mov(ecx, arch::msr::CORE_THREAD_COUNT)?;
+        a.wrmsr()
+    });
+    assert_eq!(subject.run(), event(13, Some(0), 5), "it is read-only");
+}
+
 /// [SDM3 "Masking Exceptions and Interrupts When Switching Stacks"]
 #[test]
 fn a_breakpoint_behind_a_load_of_ss_is_ignored_on_intel_parts_only() {

@@ -11,9 +11,7 @@ use arch::control::{Cr0, debug};
 use arch::exception;
 use arch::segment::SegmentRegister;
 use arch::vmx::control::{PinControls, PrimaryControls as Primary, SecondaryControls as Secondary};
-use arch::vmx::instruction::{
-    InstructionInformation, SelectorInstruction, TableInstruction,
-};
+use arch::vmx::instruction::{InstructionInformation, SelectorInstruction, TableInstruction};
 use arch::vmx::qualification::{
     ControlAccess, ControlAccessKind, DebugAccess, IoInstruction, MWAIT_ARMED, TaskSwitch,
     TaskSwitchSource,

@@ -6,7 +6,7 @@ use crate::system::msr::{
     write_bank,
 };
 use crate::{Bus, Cpu, Stop};
-use arch::msr::{self, PlatformInfo};
+use arch::msr::{self, CoreThreadCount, PlatformInfo};
 
 /// The lowest ratio of the models: 1 GHz, as the bus clock is 100 MHz.
 const EFFICIENT_RATIO: u8 = 10;
@@ -18,6 +18,7 @@ pub const TABLE: &[Row] = {
         read_only(msr::PLATFORM_ID, Read::Value(0)),
         // No firmware handles any here.
         read_only(msr::SMI_COUNT, Read::Value(0)),
+        read_only(msr::CORE_THREAD_COUNT, Read::Of(core_thread_count)),
         read_only(msr::PLATFORM_INFO, Read::Of(platform_info)),
         inert(msr::PACKAGE_C_STATES, msr::PACKAGE_C_STATES),
         kept(
@@ -33,6 +34,14 @@ pub const TABLE: &[Row] = {
         ),
     ]
 };
+
+/// All that the package has is enabled.
+fn core_thread_count(cpu: &Cpu) -> u64 {
+    let place = cpu.model.placement;
+    let threads = place.package_cpus.max(1);
+    let cores = (threads >> place.thread_bits).max(1);
+    CoreThreadCount::new().with_threads(threads as u16).with_cores(cores as u16).into_bits()
+}
 
 /// The bus clock of these parts is 100 MHz. Neither power nor ratios can be set.
 fn platform_info(cpu: &Cpu) -> u64 {
