@@ -5,6 +5,7 @@
 //! software prints them; their behaviour is not modelled anywhere.
 
 pub mod avic;
+pub mod clean;
 pub mod consistency;
 pub mod event;
 pub mod exit;

@@ -6,34 +6,9 @@
 
 use super::EnableCleanBit;
 use arch::address::SystemPhysical;
+use arch::svm::clean::COVERED;
 use arch::svm::vmcb::{CleanBits, SIZE, Vmcb, control};
 use serde::{Deserialize, Serialize};
-
-/// The fields of each clean bit: (bit, offset, length).
-const GROUPS: &[(CleanBits, usize, usize)] = &[
-    (CleanBits::INTERCEPTS, 0x000, 0x18),
-    (CleanBits::INTERCEPTS, 0x03C, 0x04),
-    (CleanBits::INTERCEPTS, 0x050, 0x08),
-    (CleanBits::PERMISSION_MAPS, 0x040, 0x10),
-    (CleanBits::ASID, 0x058, 0x04),
-    (CleanBits::INTERRUPT_CONTROL, 0x060, 0x08),
-    (CleanBits::NESTED_PAGING, 0x090, 0x08),
-    (CleanBits::NESTED_PAGING, 0x0B0, 0x08),
-    (CleanBits::NESTED_PAGING, 0x668, 0x08),
-    (CleanBits::CONTROL_REGISTERS, 0x4D0, 0x08),
-    (CleanBits::CONTROL_REGISTERS, 0x548, 0x18),
-    (CleanBits::DEBUG_REGISTERS, 0x560, 0x10),
-    (CleanBits::DESCRIPTOR_TABLES, 0x460, 0x10),
-    (CleanBits::DESCRIPTOR_TABLES, 0x480, 0x10),
-    (CleanBits::SEGMENTS, 0x400, 0x40),
-    (CleanBits::SEGMENTS, 0x4CB, 0x01),
-    (CleanBits::CR2, 0x640, 0x08),
-    (CleanBits::LAST_BRANCH_RECORDS, 0x670, 0x28),
-    (CleanBits::AVIC, 0x098, 0x08),
-    (CleanBits::AVIC, 0x0E0, 0x08),
-    (CleanBits::AVIC, 0x0F0, 0x10),
-    (CleanBits::CET, 0x5E0, 0x18),
-];
 
 /// The byte of AVIC's two enable bits, and their place in it.
 const AVIC_ENABLE: (usize, u8) = (0x063, 0xC0);
@@ -65,9 +40,8 @@ impl VmcbCache {
             EnableCleanBit::Avic if clean.contains(CleanBits::AVIC) => Some(held[at] & mask),
             EnableCleanBit::Avic => Some(bytes[at] & mask),
         };
-        for &(_, offset, length) in GROUPS.iter().filter(|group| clean.contains(group.0)) {
-            let range = offset..offset + length;
-            bytes[range.clone()].copy_from_slice(&held[range]);
+        for field in COVERED.iter().filter(|field| clean.contains(field.bit)) {
+            bytes[field.bytes.clone()].copy_from_slice(&held[field.bytes.clone()]);
         }
         if let Some(enables) = enables {
             bytes[at] = bytes[at] & !mask | enables;
@@ -143,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_no_bit_covers_is_always_read() {
-        let covered = |at: usize| GROUPS.iter().any(|(_, o, l)| (*o..o + l).contains(&at));
+        let covered = |at: usize| COVERED.iter().any(|field| field.bytes.contains(&at));
         for field in [0x05C, 0x068, 0x0A8, 0x0B8, 0x0C0, 0x0C8, 0x578, 0x5D8, 0x5F8] {
             assert!(!covered(field), "{field:#x}");
         }
