@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 mod choice;
 mod error;
 mod file;
-mod word;
+pub(crate) mod schema;
 
 pub use error::ModelError;
-pub(crate) use word::Word;
+pub use schema::{Caches, Crystal, RawLeaf};
 
 /// Where a processor sits. Widths are bits of the APIC ID, from the lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -27,30 +27,6 @@ pub struct Placement {
     pub complex_bits: u8,
     /// Bits that number threads in a package.
     pub package_bits: u8,
-}
-
-/// Bytes of the caches that CPUID reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Caches {
-    /// Per core.
-    pub l1_data: u32,
-    /// Per core.
-    pub l1_code: u32,
-    /// Per core.
-    pub l2: u32,
-    /// Per core complex.
-    pub l3: u32,
-}
-
-/// The crystal from which the time-stamp counter and the local APIC's timer are derived: CPUID leaf
-/// 15H. [SDM2 "CPUID"]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Crystal {
-    /// How fast it oscillates.
-    pub hertz: u64,
-    /// ECX says the frequency; otherwise it follows from leaf 16H.
-    pub is_shown: bool,
 }
 
 /// The IOMMU of servers with the part.
@@ -86,6 +62,7 @@ pub struct CpuModel {
     microcode: u32,
     caches: Caches,
     features: FeatureSet,
+    raw_leaves: Vec<RawLeaf>,
     virtualization: Option<Capabilities>,
     iommu: Option<IommuPart>,
     errata: Vec<u32>,
@@ -209,6 +186,11 @@ impl CpuModel {
     /// The highest standard leaf of CPUID.
     pub fn last_leaf(&self) -> u32 {
         self.last_leaf
+    }
+
+    /// Leaves of CPUID that are answered as the file has them.
+    pub fn raw_leaves(&self) -> &[RawLeaf] {
+        &self.raw_leaves
     }
 
     /// What CPUID says of caches; none is modelled.

@@ -7,7 +7,7 @@
 mod behaviour;
 pub(crate) mod row;
 
-pub use behaviour::{Behaviour, MODELLED_ERRATA, variants};
+pub use behaviour::{Behaviour, variants};
 pub use row::Variant;
 
 /// Why a choice is none.

@@ -25,7 +25,6 @@ mod vmcs;
 
 pub use arch::vmx::capability::VmxCapabilities as Capabilities;
 pub use behaviour::VmxBehaviour;
-pub(crate) use capability::CapabilityFile;
 pub use state::{
     Ept, Exit, Guest, Injection, MonitorTrap, PauseLoop, Shadowed, Shadowing, Vmx, VmxCosts,
 };

@@ -8,24 +8,27 @@ pub enum ModelError {
     /// What was asked for, and the names that there are.
     #[error("no CPU model is named {0:?}; there are {1}, and files *.toml")]
     Unknown(String, String),
-    /// What the TOML reader says.
+    /// What is wrong in a file.
     #[error("CPU model file: {0}")]
-    Syntax(String),
-    /// A name in the file or behind a sign.
+    File(String),
+    /// A raw leaf that is made from features, identity or topology.
+    #[error(
+        "CPU model {model}: leaves.raw has leaf {leaf:#x}, which follows from the model's features \
+         and numbers; say there what differs"
+    )]
+    MadeLeaf {
+        /// Of which model.
+        model: String,
+        /// What EAX holds before CPUID.
+        leaf: u32,
+    },
+    /// A name behind a sign.
     #[error("CPU model {model}: no feature is named {feature:?}")]
     Feature {
         /// Of which model.
         model: String,
         /// What was written.
         feature: String,
-    },
-    /// The file lists an erratum that the machine cannot show.
-    #[error("CPU model {model}: erratum {number} is not modelled")]
-    Erratum {
-        /// Of which model.
-        model: String,
-        /// The vendor's number.
-        number: u32,
     },
     /// A word behind the model's name has no sign.
     #[error("CPU model {model}: {change:?} must be +FEATURE or -FEATURE")]
@@ -58,21 +61,4 @@ pub enum ModelError {
     /// A variant's choice is none.
     #[error(transparent)]
     Variant(#[from] VariantError),
-    /// CPUID has three registers for the vendor's name.
-    #[error("CPU model {model}: the vendor string {vendor:?} must be 12 characters")]
-    Vendor {
-        /// Of which model.
-        model: String,
-        /// As the file has it.
-        vendor: String,
-    },
-    /// The file has VMX's capabilities and not the feature, or the other way round.
-    #[error(
-        "CPU model {0}: the feature vmx and the table [vmx] with its capability MSRs must be there \
-         together"
-    )]
-    Virtualization(String),
-    /// A file says nothing of where its values are from.
-    #[error("CPU model {0}: sources is empty, must say where the values are from")]
-    Sources(String),
 }

@@ -60,7 +60,51 @@ fn each_generation_has_the_avic_that_its_parts_show() {
 fn an_erratum_that_is_not_modelled_is_refused() {
     let text = include_str!("../../../models/zen2.toml").replace("1235", "1");
     let error = CpuModel::parse(&text).unwrap_err();
-    assert_eq!(error, ModelError::Erratum { model: "zen2".to_owned(), number: 1 });
+    assert_eq!(error, ModelError::File("errata: 1 is not modelled; there are 1235".to_owned()));
+}
+
+const ZEN4: &str = include_str!("../../../models/zen4.toml");
+
+#[test]
+fn a_file_that_says_nonsense_is_refused_with_the_key_and_what_is_allowed() {
+    let rows = [
+        ("stepping = 1", "steping = 1", "unknown field `steping`, expected one of `name`"),
+        ("stepping = 1", "", "missing field `stepping`"),
+        ("family = 0x19", "family = -1", "family"),
+        ("\"avic\"", "\"avick\"", "features: \"avick\" is none; there are avx, avx2, avic"),
+        ("AuthenticAMD", "AMD", "vendor is \"AMD\", must be 12 characters"),
+        ("\"0x25BF_732F_A229_5AFE\"", "\"25\"", "must be 0x and up to 16 hexadecimal digits"),
+        ("\"svm\"", "\"svm\", \"vmx\"", "the table [vmx] with the part's capability MSRs"),
+        ("l3 = 33554432", "l3 = 33554432, l4 = 1", "unknown field `l4`"),
+    ];
+    for (right, wrong, message) in rows {
+        assert!(ZEN4.contains(right), "{right}");
+        let error = CpuModel::parse(&ZEN4.replacen(right, wrong, 1)).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn raw_leaves_are_answered_as_they_are_where_nothing_else_makes_them() {
+    let raw = "\n[[leaves.raw]]\nleaf = 0x8000_0026\nsubleaf = 1\neax = 0x11\nedx = 0xFFFF_FFFF\n\
+               [[leaves.raw]]\nleaf = 0xC\nebx = 7\n";
+    let model = CpuModel::parse(&format!("{ZEN4}{raw}")).unwrap();
+    let [eax, ebx, ecx, edx] = [0x11, 0, 0, 0xFFFF_FFFF];
+    assert_eq!(model.cpuid(0x8000_0026, 1), crate::system::cpuid::Leaf { eax, ebx, ecx, edx });
+    assert_eq!(model.cpuid(0x8000_0026, 0), Default::default());
+    assert_eq!(model.cpuid(0xC, 0xFF).ebx, 7);
+    assert_eq!(model.cpuid(0x8000_0000, 0).eax, 0x8000_0026, "software asks for it");
+    let plain = CpuModel::named("zen4").unwrap();
+    assert_eq!(plain.cpuid(0x8000_0000, 0).eax, 0x8000_0021);
+    for (leaf, message) in [
+        ("0x7", "leaves.raw has leaf 0x7, which follows from the model's features"),
+        ("0x8000_0008", "leaves.raw has leaf 0x80000008"),
+        ("0x24", "leaves.raw: 0x24 is beyond last_leaf, which is 0xd: raise that"),
+    ] {
+        let text = format!("{ZEN4}\n[[leaves.raw]]\nleaf = {leaf}\n");
+        let error = CpuModel::parse(&text).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
 }
 
 #[test]

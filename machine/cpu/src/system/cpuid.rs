@@ -2,7 +2,7 @@
 
 use super::table::{Entry, Tables};
 use crate::Cpu;
-use crate::model::CpuModel;
+use crate::model::{CpuModel, RawLeaf};
 use crate::state::Control;
 use crate::state::msr::misc_enable;
 use arch::control::Cr4;
@@ -137,12 +137,32 @@ impl CpuModel {
     pub fn cpuid(&self, leaf: u32, subleaf: u32) -> Leaf {
         let is_beyond = leaf < FIRST_EXTENDED && leaf > self.last_leaf();
         let Some(row) = TABLES.find(self, leaf).filter(|_| !is_beyond) else {
-            return Leaf::default();
+            return self.raw_leaf(leaf, subleaf);
         };
         // Most leaves do not look at ECX, which then holds anything.
         let subleaf = if row.what.has_parts { subleaf } else { 0 };
         let [eax, ebx, ecx, edx] = self.features().leaf(leaf, subleaf);
         (row.what.make)(self, leaf, subleaf, Leaf::new(eax, ebx, ecx, edx))
+    }
+
+    /// Whether the leaf follows from the model's other values.
+    pub(crate) fn makes_leaf(&self, leaf: u32) -> bool {
+        TABLES.find(self, leaf).is_some()
+    }
+
+    /// A leaf that the model's file has as it is.
+    fn raw_leaf(&self, leaf: u32, subleaf: u32) -> Leaf {
+        let is_it = |raw: &&RawLeaf| {
+            raw.leaf == leaf && raw.subleaf.is_none_or(|selected| selected == subleaf)
+        };
+        let found = self.raw_leaves().iter().find(is_it);
+        found.map_or(Leaf::default(), |raw| Leaf::new(raw.eax, raw.ebx, raw.ecx, raw.edx))
+    }
+
+    /// The highest extended leaf, if those of the vendor's parts end with `last`.
+    pub(super) fn last_extended_leaf(&self, last: u32) -> u32 {
+        let raw = self.raw_leaves().iter().map(|raw| raw.leaf);
+        raw.filter(|leaf| *leaf >= FIRST_EXTENDED).fold(last, u32::max)
     }
 
     pub(super) fn first_leaf(&self, last: u32) -> Leaf {

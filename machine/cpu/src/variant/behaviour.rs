@@ -2,6 +2,7 @@
 //! each vendor's virtualization, as the state of the processor has one.
 
 use super::row::Variant;
+use crate::model::schema::MODELLED_ERRATA;
 use crate::svm::{self, SvmBehaviour};
 use crate::vmx::{self, VmxBehaviour};
 use serde::{Deserialize, Serialize};
@@ -15,8 +16,8 @@ pub struct Behaviour {
     pub vmx: VmxBehaviour,
 }
 
-/// Numbers of vendors' errata that a model can have.
-pub const MODELLED_ERRATA: &[u32] = &[svm::AVIC_IPI_ERRATUM];
+/// What a file may list is what has an effect here.
+const _: () = assert!(matches!(MODELLED_ERRATA, [svm::AVIC_IPI_ERRATUM]));
 
 /// All switches.
 pub fn variants() -> impl Iterator<Item = &'static Variant> {

@@ -1,31 +1,13 @@
 //! What of a part's VMX the processor here implements.
 
 use crate::CpuModel;
-use crate::model::Word;
+use crate::model::schema::CapabilityFile;
 use arch::cpuid::Feature;
 use arch::vmx::capability::{Allowed, Basic, CapabilityMsrs, EptVpid, Misc, VmxCapabilities};
 use arch::vmx::control::{
     EntryControls, ExitControls, PinControls, PrimaryControls, SecondaryControls, TertiaryControls,
     VmFunctions,
 };
-use serde::Deserialize;
-
-/// The MSRs of a part's capabilities, as a model's file has them.
-/// [SDM3 "VMX Capability Reporting Facility"]
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CapabilityFile {
-    basic: Word,
-    pin: Word,
-    primary: Word,
-    exit: Word,
-    entry: Word,
-    misc: Word,
-    secondary: Word,
-    ept_vpid: Word,
-    #[serde(default)]
-    tertiary: Word,
-}
 
 impl From<CapabilityFile> for VmxCapabilities {
     fn from(file: CapabilityFile) -> Self {

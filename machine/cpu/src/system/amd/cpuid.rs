@@ -13,7 +13,7 @@ const ASIDS: u32 = 0x8000;
 
 /// In the order of numbers.
 pub const TABLE: &[Row] = &[
-    leaf(0x8000_0000, |model, _, _, _| model.first_leaf(LAST)),
+    leaf(0x8000_0000, |model, _, _, _| model.first_leaf(model.last_extended_leaf(LAST))),
     leaf(0x8000_0001, |model, _, _, features| model.extended_signature_leaf(features)),
     leaf(0x8000_0005, |model, _, _, _| model.first_level_caches()),
     leaf(0x8000_0006, |model, _, _, _| model.other_caches()),

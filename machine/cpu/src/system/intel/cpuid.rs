@@ -11,7 +11,7 @@ const SEE_LEAF_4: u32 = 0xFF01;
 pub const TABLE: &[Row] = &[
     leaf(2, |_, _, _, _| Leaf::new(SEE_LEAF_4, 0, 0, 0)),
     parted(4, |model, _, part, _| model.cache_leaf_with_cores(part)),
-    leaf(0x8000_0000, |model, _, _, _| model.first_leaf(LAST)),
+    leaf(0x8000_0000, |model, _, _, _| model.first_leaf(model.last_extended_leaf(LAST))),
     leaf(0x8000_0001, plain),
     leaf(0x8000_0006, |model, _, _, _| Leaf { ecx: model.other_caches().ecx, ..Leaf::default() }),
     leaf(0x8000_0008, |model, _, _, features| model.width_leaf(features)),
