@@ -10,11 +10,13 @@ mod arguments;
 mod boot;
 mod machine;
 mod options;
+mod step;
 #[cfg(test)]
 mod tests;
 
 pub use boot::Loader;
 pub use boot::grub::VARIABLES as GRUB_VARIABLES;
+pub use step::{Action, Expected, OPTIONS_FILE, Step};
 
 use crate::boot_word::Takes;
 use crate::capability::{self, Report, Row};
@@ -27,83 +29,6 @@ use serde::Serialize;
 
 /// Version of the published form of [`Plan`]: docs/schema/enable-1.json.
 pub const SCHEMA: u32 = 1;
-
-/// The file that holds this tool's module options, and nothing else.
-pub const OPTIONS_FILE: &str = "/etc/modprobe.d/avicenna.conf";
-
-/// One change of the host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Action {
-    /// Give a file this content; `before` is `None` for a file that does not exist.
-    Write {
-        /// Absolute, as the host has it.
-        path: String,
-        /// The content that is expected to be there, and comes back with a rollback.
-        before: Option<String>,
-        /// The whole new content.
-        after: String,
-    },
-    /// Run a program of the host, and its opposite to take it back. It writes files of its own
-    /// (`keeps`; a `*` stands for any part of a name), which are restored instead as long as nobody
-    /// else has written them since.
-    Run {
-        /// Program and arguments, without a shell.
-        command: Vec<String>,
-        /// Program and arguments that take it back.
-        undo: Vec<String>,
-        /// Absolute paths of files that the program writes.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        keeps: Vec<String>,
-    },
-    /// Something only the operator can do.
-    Tell {
-        /// What to do, in a sentence.
-        instruction: String,
-    },
-}
-
-/// A change with what it needs and what it risks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Step {
-    /// Stable within [`SCHEMA`]: what an operator names to choose or leave out a step.
-    pub id: String,
-    /// What it does, in a line.
-    pub title: String,
-    /// The row of `check` that asks for it.
-    pub because: String,
-    /// What is done.
-    pub action: Action,
-    /// What it takes until the step has effect.
-    pub needs: Needs,
-    /// What may go wrong, in a sentence.
-    pub risk: String,
-    /// Part of the plan only if asked for: it trades something else away.
-    pub is_optional: bool,
-}
-
-/// A module's option as modprobe has to give it once the plan is carried out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Expected {
-    /// With underscores, as the kernel has it.
-    pub module: String,
-    /// Name of the parameter.
-    pub option: String,
-    /// As it stands behind the `=`.
-    pub value: String,
-}
-
-impl Expected {
-    /// What the host's files give instead, and where; `None` if they give this.
-    pub fn contradicted(&self, facts: &Facts) -> Option<(String, String)> {
-        let found = facts.modprobe_option(&self.module, &self.option);
-        match found {
-            Some((value, _)) if boolean(&value) == boolean(&self.value) => None,
-            Some(other) => Some(other),
-            None => Some(("nothing".into(), "/etc/modprobe.d".into())),
-        }
-    }
-}
 
 /// Everything that `enable` would do on a host, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

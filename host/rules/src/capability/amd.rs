@@ -2,12 +2,12 @@
 //!
 //! [APM2 "AVIC"], [APM3 "Fn8000_000A"]; arch/x86/kvm/svm/avic.c and svm.c of Linux 5.15 to 7.3.
 
-use super::Row;
+use super::amd_vi;
+use super::conclusion::{conclude, every, flag_evidence};
 use super::draft::Draft;
 use super::kvm_amd::{avic_enabled, ipi_enabled, nested, snp, wakes_in_clusters, x2apic_guests};
-use super::{
-    amd_vi, conclude, device_posting_parameter, driver_loaded, every, flag_evidence, is_hygon,
-};
+use super::parameter::{device_posting_parameter, driver_loaded};
+use super::row::Row;
 use crate::feature::{AMD_MODULE, Feature};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
@@ -329,4 +329,8 @@ fn erratum_1235(facts: &Facts, cpu: &CpuKind) -> Finding {
         }
         None => draft.answer(Answer::Unknown, "the family is not known"),
     }
+}
+
+fn is_hygon(cpu: &CpuKind) -> bool {
+    cpu.vendor == Some(crate::host::Vendor::Hygon)
 }

@@ -5,9 +5,11 @@
 //! shows it in sysfs; a type 10h block has no copy, and then its feature-reporting field decides
 //! about GASup.
 
-use super::Row;
+use super::conclusion::{removed, taken};
 use super::draft::Draft;
-use super::{kvm_amd, parameter};
+use super::kvm_amd;
+use super::parameter::parameter;
+use super::row::Row;
 use crate::boot_word::{self, Takes};
 use crate::feature::AMD_MODULE;
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
@@ -182,7 +184,7 @@ fn present(facts: &Facts) -> Finding {
         return draft.answer(Answer::Yes, "the driver registered it");
     }
     if let Some(word) = boot_word::taking(facts, Vendor::Amd, &[Takes::Iommu]) {
-        let (word, fix) = (word.text(), super::removed(word));
+        let (word, fix) = (word.text(), removed(word));
         return draft.fix(fix, Needs::Reboot).answer(Answer::No, &format!("{word} is given"));
     }
     match (facts.iommus.is_absent(), facts.ivrs.is_absent()) {
@@ -250,10 +252,10 @@ type Fix = Option<(String, Needs)>;
 /// What rules guest mode out, the operator's own settings first.
 fn forbidden(facts: &Facts, rows: &[Finding]) -> Option<(Answer, String, Fix)> {
     let no = |reason: &str, fix: Fix| Some((Answer::No, reason.to_owned(), fix));
-    let taken = [Takes::Posting, Takes::Remapping, Takes::Apic, Takes::Messages];
-    if let Some(word) = boot_word::taking(facts, Vendor::Amd, &taken) {
-        let reason = super::taken(word);
-        return no(&reason, Some((super::removed(word), Needs::Reboot)));
+    let words = [Takes::Posting, Takes::Remapping, Takes::Apic, Takes::Messages];
+    if let Some(word) = boot_word::taking(facts, Vendor::Amd, &words) {
+        let reason = taken(word);
+        return no(&reason, Some((removed(word), Needs::Reboot)));
     }
     if let Some(row) = rows.iter().find(|row| row.is(Row::IommuPresent) && row.answer == Answer::No)
     {

@@ -6,12 +6,14 @@
 
 mod model;
 
-use super::Row;
+use super::conclusion::{conclude, every, flag_evidence};
 use super::draft::Draft;
-use super::{
-    asked, conclude, device_posting_parameter, driver_loaded, every, flag_evidence, parameter_of,
-    reload, unread, vt_d, without_cause,
+use super::parameter::{
+    asked, asked_for_and_not_loaded, device_posting_parameter, driver_loaded, parameter_of, reload,
+    unread, without_cause,
 };
+use super::row::Row;
+use super::vt_d;
 use crate::feature::{Feature, INTEL_MODULE};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
@@ -360,7 +362,7 @@ fn apicv_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Finding {
     let given =
         asked(facts, INTEL_MODULE, "enable_apicv").filter(|(text, _)| boolean(text) == Some(false));
     if let Some((reason, evidence, (line, needs))) =
-        super::asked_for_and_not_loaded(facts, Feature::Apicv).filter(|_| value == Some(false))
+        asked_for_and_not_loaded(facts, Feature::Apicv).filter(|_| value == Some(false))
     {
         return draft.evidence(evidence).fix(line, needs).answer(Answer::No, &reason);
     }

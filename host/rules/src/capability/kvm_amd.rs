@@ -2,9 +2,10 @@
 //!
 //! arch/x86/kvm/svm/avic.c and svm.c of Linux 5.15 to 7.3.
 
-use super::Row;
+use super::conclusion::every;
 use super::draft::Draft;
-use super::{asked, every, parameter, parameter_of, reload, unread, without_cause};
+use super::parameter::{asked, parameter, parameter_of, reload, unread, without_cause};
+use super::row::Row;
 use crate::feature::{AMD_MODULE, Feature};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
 use crate::host::cpu::Register;
@@ -102,7 +103,7 @@ fn why_off(facts: &Facts, cpus: &[Finding]) -> Cause {
 
 /// An option that the files give and the loaded module was not given.
 fn asked_for_and_not_loaded(facts: &Facts, feature: Feature) -> Option<Cause> {
-    let (reason, evidence, fix) = super::asked_for_and_not_loaded(facts, feature)?;
+    let (reason, evidence, fix) = super::parameter::asked_for_and_not_loaded(facts, feature)?;
     Some(Cause { reason, evidence: vec![evidence], fix: Some(fix), is_hard: false })
 }
 

@@ -4,7 +4,8 @@
 //! And which rows only follow from others: an operator repairs causes.
 
 use super::intel::HAS_BY_MODEL;
-use super::{Report, Row, Scope};
+use super::report::{Report, Scope};
+use super::row::Row;
 use crate::feature::Feature;
 use crate::finding::{Answer, Finding, Fix, Needs};
 use crate::inhibit::Vendor;

@@ -5,8 +5,9 @@
 //! [VTD "DMA Remapping Reporting Structure"]; drivers/iommu/intel/irq_remapping.c of Linux 5.15 to
 //! 7.3.
 
-use super::Row;
+use super::conclusion::{removed, taken};
 use super::draft::Draft;
+use super::row::Row;
 use crate::boot_word::{self, Takes};
 use crate::finding::{Answer, Finding, Needs, Severity};
 use crate::host::cpu::Register;
@@ -46,7 +47,7 @@ fn present(facts: &Facts) -> Finding {
         return draft.answer(Answer::Yes, "the driver registered it");
     }
     if let Some(word) = boot_word::taking(facts, Vendor::Intel, &[Takes::Iommu]) {
-        let (word, fix) = (word.text(), super::removed(word));
+        let (word, fix) = (word.text(), removed(word));
         return draft.fix(fix, Needs::Reboot).answer(Answer::No, &format!("{word} is given"));
     }
     if is_off_by_default(facts) {
@@ -115,8 +116,8 @@ fn no_opt_out(facts: &Facts) -> Finding {
     .evidence(facts.dmar.evidence("DMAR flags", |dmar| format!("{:#04x}", dmar.flags)))
     .fix("intremap=no_x2apic_optout on the kernel command line, or the firmware setup", Needs::Reboot);
     if let Some(word) = boot_word::taking(facts, Vendor::Intel, &[Takes::X2apic]) {
-        let fix = super::removed(word);
-        return draft.fix(fix, Needs::Reboot).answer(Answer::No, &super::taken(word));
+        let fix = removed(word);
+        return draft.fix(fix, Needs::Reboot).answer(Answer::No, &taken(word));
     }
     match facts.dmar.get().map(|dmar| dmar.opts_out_of_x2apic()) {
         Some(false) => draft.answer(Answer::Yes, "the flag is clear"),
@@ -201,10 +202,10 @@ fn remapping_on(facts: &Facts, rows: &[Finding]) -> Finding {
         .evidence(
             facts.log.evidence("kernel log", |_| line.unwrap_or("does not say that it is enabled")),
         );
-    let taken = [Takes::Remapping, Takes::Apic];
-    if let Some(word) = boot_word::taking(facts, Vendor::Intel, &taken) {
-        let fix = super::removed(word);
-        return draft.fix(fix, Needs::Reboot).answer(Answer::No, &super::taken(word));
+    let words = [Takes::Remapping, Takes::Apic];
+    if let Some(word) = boot_word::taking(facts, Vendor::Intel, &words) {
+        let fix = removed(word);
+        return draft.fix(fix, Needs::Reboot).answer(Answer::No, &taken(word));
     }
     if let Some(line) = line {
         return draft.answer(Answer::Yes, &format!("the kernel says: {line}"));
@@ -236,10 +237,10 @@ fn posting_on(facts: &Facts, rows: &[Finding]) -> Finding {
         "drivers/iommu/intel/irq_remapping.c set_irq_posting_cap: every unit has PI, the CPU has CMPXCHG16B, no nopost",
     )
     .evidence(facts.command_line.evidence("intremap", |_| facts.kernel_argument("intremap").unwrap_or("not given (on)")));
-    let taken = [Takes::Posting, Takes::Messages];
-    if let Some(word) = boot_word::taking(facts, Vendor::Intel, &taken) {
-        let fix = super::removed(word);
-        return draft.fix(fix, Needs::Reboot).answer(Answer::No, &super::taken(word));
+    let words = [Takes::Posting, Takes::Messages];
+    if let Some(word) = boot_word::taking(facts, Vendor::Intel, &words) {
+        let fix = removed(word);
+        return draft.fix(fix, Needs::Reboot).answer(Answer::No, &taken(word));
     }
     if has_cx16 == Some(false) {
         return draft.answer(Answer::No, "the CPU lacks CMPXCHG16B");

@@ -1,7 +1,8 @@
 //! Steps for the kernel command line: what the rows ask for, put together.
 
 use super::boot::{self, Arguments};
-use super::{Action, Asked, Drafting, Step};
+use super::step::{Action, Step};
+use super::{Asked, Drafting};
 use crate::boot_word::{self, Takes};
 use crate::capability::Row;
 use crate::finding::Needs;

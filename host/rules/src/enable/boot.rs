@@ -7,7 +7,7 @@ pub(super) mod grub;
 mod kernelstub;
 mod text;
 
-use super::Action;
+use super::step::Action;
 use crate::host::{ConfigurationFile, Facts};
 use serde::Serialize;
 use std::collections::BTreeMap;

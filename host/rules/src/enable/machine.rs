@@ -2,7 +2,7 @@
 //! as `lint --fix` repairs them. Machines that someone else defines are told about by
 //! [`crate::why`].
 
-use super::{Action, Step};
+use super::step::{Action, Step};
 use crate::capability::{Report, Row};
 use crate::configuration::Kind;
 use crate::finding::{Answer, Needs};

@@ -1,8 +1,9 @@
 //! Options of modules: in a file of our own, or on the command line of a kernel that has the module
 //! built in.
 
+use super::Drafting;
 use super::boot::{Arguments, Loader};
-use super::{Action, Drafting, Expected, OPTIONS_FILE, Step};
+use super::step::{Action, Expected, OPTIONS_FILE, Step};
 use crate::capability::Row;
 use crate::configuration::dialect::module_options;
 use crate::feature::{COMMON_MODULE, Feature, Parameter};
