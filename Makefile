@@ -58,6 +58,9 @@ reproduce:
 
 # The documentation as a book, in target/book. Needs mdbook: cargo install mdbook.
 book:
+	rm -rf target/book-pages && mkdir -p target && cp -r docs target/book-pages
+	$(CARGO) run --locked --quiet --package avicenna -- lint --explain all >target/book-pages/operators/rules.md
+	sed -i 's|^.*(operators/lint.md).*$$|&\n  - [Rules](operators/rules.md)|' target/book-pages/SUMMARY.md
 	mdbook build
 
 bench:

@@ -54,7 +54,7 @@ pub struct Arguments {
     /// Leave out notes and summary
     #[arg(short, long)]
     quiet: bool,
-    /// Print the page of a rule
+    /// Print the page of a rule, or of all
     #[arg(long, value_name = "RULE")]
     explain: Option<String>,
     /// List all rules
@@ -284,9 +284,13 @@ fn repair(inputs: Vec<Input>, arguments: &Arguments) -> anyhow::Result<(Vec<Judg
 }
 
 fn explain(name: &str) -> anyhow::Result<ExitCode> {
-    match catalogue::find(name) {
-        Some(rule) => {
-            print(&look().page(&rule.page()));
+    let page = match name {
+        "all" => Some(catalogue::page()),
+        name => catalogue::find(name).map(rules::lint::rule::Rule::page),
+    };
+    match page {
+        Some(page) => {
+            print(&look().page(&page));
             Ok(ExitCode::SUCCESS)
         }
         None => {
