@@ -283,7 +283,9 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
         // Most of a host's files of these kinds have nothing to do with virtual machines.
         let is_empty = input.text.as_ref().is_ok_and(|text| text.trim().is_empty());
         let concerns = match (&input.text, kind) {
-            (Ok(text), Kind::Modprobe) => text.contains("kvm"),
+            (Ok(text), Kind::Modprobe) => {
+                text.contains("kvm") || text.contains("allow_unsafe_interrupts")
+            }
             // Drop-ins have other settings too.
             (Ok(text), Kind::KernelCommandLine) if name.contains("/grub.d/") => {
                 text.contains("GRUB_CMDLINE_LINUX")

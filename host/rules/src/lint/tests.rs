@@ -503,3 +503,12 @@ fn what_another_file_of_the_host_gives_is_not_missing() {
     let together = Target { elsewhere: other.options, ..target("6.12", "") };
     assert!(!ids(&judge(text, &together), Answer::No).contains(&"AV101"));
 }
+
+#[test]
+fn how_another_module_is_installed_leaves_no_rule_of_kvm_open() {
+    let text = "install vfio_pci /usr/local/sbin/choose\noptions kvm_amd avic=1\n";
+    let report = judge(text, &Target::default());
+    assert_eq!(ids(&report, Answer::Unknown), Vec::<&str>::new());
+    let text = "install kvm_amd /usr/local/sbin/choose\n";
+    assert!(ids(&judge(text, &Target::default()), Answer::Unknown).contains(&"AV102"));
+}

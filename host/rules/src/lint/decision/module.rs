@@ -22,12 +22,25 @@ pub fn is_open(option: &ModuleOption) -> bool {
     has_variable(&option.name) || option.value.as_deref().is_some_and(has_variable)
 }
 
-/// Says that variables may hold what the rule looks for, if there are any.
+/// Says that variables may hold what the rule looks for in KVM's modules, if there are any.
 pub fn open_words(options: &Options<'_>, outcome: &mut Outcome) {
+    open_words_of(options, outcome, |module| module.starts_with("kvm"));
+}
+
+/// The same of other modules. A file of modprobe.d names the module on each line; on a kernel
+/// command line a variable may hold any words.
+pub fn open_words_of(
+    options: &Options<'_>,
+    outcome: &mut Outcome,
+    concerns: impl Fn(&str) -> bool,
+) {
     if !outcome.found.is_empty() {
         return;
     }
-    if let Some(open) = options.given.iter().find(|option| is_open(option)) {
+    let may_hold = |option: &&ModuleOption| {
+        is_open(option) && (options.kind != Kind::Modprobe || concerns(&option.module))
+    };
+    if let Some(open) = options.given.iter().find(may_hold) {
         let text = open.value.as_deref().filter(|value| value.contains('$')).unwrap_or(&open.name);
         outcome.undecided(Some(open.at), format!("{text} is not known here"));
     }
