@@ -11,7 +11,7 @@ use report::writer;
 use std::io::{self, IsTerminal};
 use std::sync::OnceLock;
 
-/// A line of a result, for people.
+/// A line of a result, for readers.
 macro_rules! say {
     ($($word:tt)*) => {{
         let line = format!($($word)*) + "\n";

@@ -81,7 +81,7 @@ fn commands(text: &str) -> Vec<String> {
     commands
 }
 
-/// A form, with what may be left out, is no example.
+/// A form, with what may be left out, is not an example.
 fn is_a_form(command: &str) -> bool {
     command.contains(['[', '|', '…']) || command.contains("...")
 }

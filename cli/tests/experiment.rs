@@ -147,7 +147,7 @@ fn shards_put_together_are_the_same_answer_in_every_format() {
         let one = joined(&one);
         assert!(one.contains("pit discard instead of reinject"), "{one}");
         let (_, part, _) = report(&shards[..2]);
-        assert_ne!(joined(&part), one, "a share that is missing is no end");
+        assert_ne!(joined(&part), one, "a share that is missing is not an end");
     }
     let (_, status, _) = avicenna(&["status", &whole[0]]);
     assert!(status.contains("finished") && status.contains("32 of 32 trials ended"), "{status}");

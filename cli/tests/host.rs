@@ -259,7 +259,7 @@ fn enable_applies_verifies_repeats_without_effect_and_rolls_back_exactly() {
 }
 
 #[test]
-fn definitions_of_machines_are_mended_on_request_and_restored() {
+fn definitions_of_machines_are_repaired_on_request_and_restored() {
     let root = Root::new("machines");
     fs::create_dir_all(root.0.join("etc/pve/qemu-server")).unwrap();
     root.put("etc/pve/qemu-server/100.conf", "# web\nmachine: q35\nname: web\ncores: 4\n");
@@ -282,7 +282,7 @@ fn definitions_of_machines_are_mended_on_request_and_restored() {
 }
 
 #[test]
-fn domain_of_libvirt_is_mended_defined_and_restored() {
+fn domain_of_libvirt_is_repaired_defined_and_restored() {
     let root = Root::new("domain");
     let domain = "etc/libvirt/qemu/web.xml";
     fs::create_dir_all(root.0.join("etc/libvirt/qemu")).unwrap();
@@ -350,7 +350,7 @@ fn check_takes_a_single_file_of_any_known_form() {
         let shown = stdout(&check(name));
         assert!(shown.contains(row), "{name}: {shown}");
     }
-    root.put("prose.txt", "this is no host\n");
+    root.put("prose.txt", "this is not a host\n");
     let refused = check("prose.txt");
     assert_eq!(refused.status.code(), Some(3));
     assert!(String::from_utf8(refused.stderr).unwrap().contains("cpuid -r"));

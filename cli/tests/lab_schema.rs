@@ -80,7 +80,7 @@ fn an_interrupt_of_a_device_that_is_lost_is_told() {
     let text = result.to_text(10_000);
     assert!(text.contains("9,999 of 10,000 interrupts of the device arrived"), "{text}");
     assert!(!result.verdict.is_sound);
-    assert!(text.contains("exits each"), "{text}");
+    assert!(text.contains("exits per interrupt"), "{text}");
     assert!(text.contains("3,001"), "the longest way to the handler: {text}");
 }
 

@@ -192,7 +192,7 @@ fn github_annotations_are_one_line_each() {
 }
 
 #[test]
-fn fix_mends_files_in_place_and_standard_input_to_standard_output() {
+fn fix_repairs_files_in_place_and_standard_input_to_standard_output() {
     let folder = Folder::new("fix");
     let file = folder.write("start.sh", BAD);
     let output = run(&["--diff", &file], "");
@@ -244,7 +244,7 @@ fn a_host_folder_is_judged_file_by_file_for_its_own_kernel() {
 }
 
 #[test]
-fn real_qemu_starts_the_mended_default_command_line() {
+fn real_qemu_starts_the_repaired_default_command_line() {
     let Ok(version) = Command::new("qemu-system-x86_64").arg("--version").output() else {
         println!("skipped: qemu-system-x86_64 is not installed");
         return;
@@ -302,7 +302,7 @@ fn fix_writes_the_files_of_a_folder_and_offers_only_what_it_can_do() {
 }
 
 #[test]
-fn what_cannot_be_mended_is_refused_with_the_reason() {
+fn what_cannot_be_repaired_is_refused_with_the_reason() {
     let folder = Folder::new("refuse");
     let mut builder = tar::Builder::new(vec![]);
     let text = b"options kvm_amd avic=0\n";

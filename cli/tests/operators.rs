@@ -301,7 +301,11 @@ fn plan_that_changes_nothing_is_no_finding() {
     root.put("sys/module/kvm_amd/parameters/avic", "N\n");
     let output = avicenna(&["enable"], &root.0);
     assert!(stdout(&output).contains("No step"), "{}", stdout(&output));
-    assert_eq!(output.status.code(), Some(0), "what hardware lacks is no step: check tells of it");
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "what hardware lacks is not a step: check tells of it"
+    );
 }
 
 #[test]

@@ -305,7 +305,7 @@ fn line(bytes: &[u8], before: u32, sequence: u64) -> Result<(Written, u32), Stri
     let text = std::str::from_utf8(bytes).map_err(|_| "not text".to_owned())?;
     let (begin, end) = text.rsplit_once(",\"sum\":\"").ok_or("the line has no sum")?;
     let own = end.strip_suffix("\"}").and_then(|hex| u32::from_str_radix(hex, 16).ok());
-    let own = own.ok_or("the line's sum is no number")?;
+    let own = own.ok_or("the line's sum is not a number")?;
     let sum = checksum(before, begin);
     if sum != own {
         return Err(format!(

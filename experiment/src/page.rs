@@ -1,4 +1,4 @@
-//! The answer for people: text, Markdown for a ticket, and one self-contained page.
+//! The answer for readers: text, Markdown for a ticket, and one self-contained page.
 
 mod html;
 mod tables;

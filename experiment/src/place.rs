@@ -110,7 +110,7 @@ impl std::fmt::Display for Remark {
 /// What was changed and how it is put back: written to the journal before it is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// For people.
+    /// For readers.
     pub what: String,
     /// For the place that made it.
     pub undo: String,
@@ -129,7 +129,7 @@ pub enum Failure {
 
 /// How a trial goes, and what it changes.
 pub trait Teller {
-    /// What happens, for people.
+    /// What happens, for readers.
     fn line(&mut self, text: &str);
     /// To be called before something is changed that must be put back.
     fn change(&mut self, change: Change) -> Result<(), Failure>;

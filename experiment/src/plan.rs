@@ -40,7 +40,7 @@ impl Redo {
         Self::ALL.into_iter().zip(keys::REDO).find(|(_, name)| **name == word).map(|(one, _)| one)
     }
 
-    /// For people.
+    /// For readers.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Live => "while everything runs",
@@ -284,7 +284,7 @@ pub fn is_within(cell: &Setting, only: &Setting) -> bool {
     only.iter().all(|(name, level)| cell.get(name) == Some(level))
 }
 
-/// A setting for people: `pit reinject, apic xapic`.
+/// A setting for readers: `pit reinject, apic xapic`.
 pub fn words(setting: &Setting) -> String {
     setting.iter().map(|(name, level)| format!("{name} {level}")).collect::<Vec<_>>().join(", ")
 }

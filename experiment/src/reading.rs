@@ -69,7 +69,7 @@ fn by_regex(pattern: &str, output: &str) -> Result<Vec<f64>, String> {
 
 fn by_path(path: &str, output: &str) -> Result<Vec<f64>, String> {
     let json: serde_json::Value = serde_json::from_str(output).map_err(|error| {
-        format!("the output is no JSON: {error}; it begins {:?}", begin(output))
+        format!("the output is not JSON: {error}; it begins {:?}", begin(output))
     })?;
     match json.pointer(path) {
         Some(serde_json::Value::Array(all)) => {
@@ -166,7 +166,7 @@ mod tests {
     fn what_is_missing_is_said_with_what_was_there() {
         for (source, output, part) in [
             (Source::Regex("x=([0-9]+)".into()), "y=1", "the output begins \"y=1\""),
-            (Source::Json("/a".into()), "text", "the output is no JSON"),
+            (Source::Json("/a".into()), "text", "the output is not JSON"),
             (
                 record(&[("record", "latency")], "p50", None),
                 "",

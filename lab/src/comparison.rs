@@ -141,7 +141,8 @@ impl Comparison {
         total(self.exits.iter().map(|row| row.on))
     }
 
-    /// Exits but HLT: waiting is no work, and AVIC and APICv do not change how often a guest waits.
+    /// Exits other than HLT: waiting is not work, and AVIC and APICv do not change how often a
+    /// guest waits.
     pub fn work(&self) -> (Option<u64>, Option<u64>) {
         let working = || self.exits.iter().filter(|row| !row.is_wait);
         (total(working().map(|row| row.off)), total(working().map(|row| row.on)))
@@ -400,7 +401,7 @@ fn is_on(value: &str) -> bool {
 }
 
 /// Whether a message is the kernel's WARN() or BUG(): what it says of weaknesses of the processor
-/// has the word further behind, and is no fault.
+/// has the word further behind, and is not a fault.
 fn is_warning(message: &str) -> bool {
     ["WARNING:", "BUG:"].iter().any(|start| message.starts_with(start))
 }

@@ -1,4 +1,4 @@
-//! What one call of the lab found, for people and programs.
+//! What one call of the lab found, for readers and programs.
 
 pub mod compare;
 mod gloss;

@@ -49,7 +49,7 @@ pub struct Plan<'a> {
     pub limit: u64,
     /// Where booted hosts are kept; None to boot from scratch.
     pub store: Option<Store>,
-    /// What a reader who is no person relies on.
+    /// What a reader who is not a person relies on.
     pub expectations: &'a [Expectation],
     /// Whether to find what times are made of, which takes five times as long.
     pub is_broken_down: bool,

@@ -187,7 +187,7 @@ pub(crate) fn inhibition(comparison: &Comparison) -> Option<Inhibition> {
 
 impl Inhibition {
     pub(crate) fn sentence(&self, feature: &str) -> String {
-        // What lasted no time beside the longest is no reason for the share.
+        // What lasted no time beside the longest is not a reason for the share.
         let longest = self.reasons.first().map_or(0.0, |(_, seconds)| *seconds);
         let lasting = self.reasons.iter().filter(|(_, time)| *time >= longest * NEVER / 100.0);
         let names: Vec<&str> = lasting.map(|(name, _)| name.as_str()).collect();
@@ -244,7 +244,7 @@ fn worse(comparisons: &[Comparison]) -> Vec<Change> {
     worse.into_iter().map(|(_, change)| change).collect()
 }
 
-/// Whether there are more exits without those that wait: waiting is no work.
+/// Whether there are more exits without those that wait: waiting is not work.
 fn works_more(comparison: &Comparison) -> bool {
     let (off, on) = comparison.work();
     off.zip(on).is_some_and(|(off, on)| on > off)

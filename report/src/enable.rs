@@ -1,4 +1,4 @@
-//! A plan for a host, for people: what each step does, what it needs and what it risks.
+//! A plan for a host, for readers: what each step does, what it needs and what it risks.
 
 use crate::layout::{Colour, Look};
 use rules::enable::{Action, Plan, Step};

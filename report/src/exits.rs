@@ -1,4 +1,4 @@
-//! A profile of VM exits for people and programs.
+//! A profile of VM exits for readers and programs.
 
 mod beside;
 #[cfg(feature = "parquet")]

@@ -430,7 +430,7 @@ mod tests {
             let records = read_csv(&grid.to_csv());
             let [_, record] = records.as_slice() else { panic!("{records:?}") };
             let [cell, number] = record.as_slice() else { panic!("{record:?}") };
-            assert_eq!(number, "-1.5", "a number is no formula");
+            assert_eq!(number, "-1.5", "a number is not a formula");
             assert_eq!(cell.strip_prefix('\'').unwrap_or(cell), name);
             assert!(!cell.starts_with(['=', '+', '-', '@', '\t', '\r']), "{cell}");
             let markdown = grid.to_markdown();

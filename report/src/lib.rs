@@ -1,4 +1,4 @@
-//! Results rendered for people and for programs. Nothing is computed here that a reader could
+//! Results rendered for readers and for programs. Nothing is computed here that a reader could
 //! disagree with: every number comes from the result as it is.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]

@@ -27,7 +27,7 @@ pub struct Judged {
     /// What was judged; empty where it could not be read.
     pub text: String,
     /// Whether `--fix` may write there.
-    pub can_be_mended: bool,
+    pub can_be_repaired: bool,
     /// What it was judged for.
     pub target: Target,
     /// What was found, or why nothing could be.

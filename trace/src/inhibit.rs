@@ -209,7 +209,7 @@ const LINUX_6_17: &[Reason] = &[
 impl Numbering {
     /// The numbering of a kernel release such as `6.1.0-56-amd64`; Oracle's 5.15 (UEK7, from
     /// update 2 on) carries the 6.0 numbering. `None` before 5.6, which had no inhibits, and for
-    /// text that is no release.
+    /// text that is not a release.
     pub fn of_kernel(release: &str) -> Option<Self> {
         let mut parts = release.split(|c: char| !c.is_ascii_digit());
         let major: u32 = parts.next()?.parse().ok()?;

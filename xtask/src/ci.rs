@@ -73,7 +73,7 @@ pub fn test(root: &Path, program: &Path) -> Result<()> {
 
 fn finish(tally: &Tally) -> Result<()> {
     println!("{}", tally.summary());
-    if tally.is_pass() { Ok(()) } else { bail!("this is no pass") }
+    if tally.is_pass() { Ok(()) } else { bail!("this run does not pass") }
 }
 
 fn checks(root: &Path, tally: &mut Tally) -> Result<()> {

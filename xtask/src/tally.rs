@@ -34,7 +34,7 @@ impl Tally {
         }
     }
 
-    /// Something that a run without it is no run.
+    /// Something without which a run does not count.
     pub fn miss(&mut self, what: &str) {
         self.missing.push(what.to_owned());
     }

@@ -147,7 +147,7 @@ pub const fn range(first: RequesterId, last: RequesterId, flags: u8) -> [u8; 8] 
     [entry::RANGE_START, a[0], a[1], flags, entry::RANGE_END, b[0], b[1], 0]
 }
 
-/// The entry for what is no PCI function, and by which name its interrupts come.
+/// The entry for what is not a PCI function, and by which name its interrupts come.
 pub const fn special(kind: Special, handle: u8, device: RequesterId, flags: u8) -> [u8; 8] {
     let device = device.0.to_le_bytes();
     [entry::SPECIAL, 0, 0, flags, handle, device[0], device[1], kind as u8]

@@ -126,11 +126,11 @@ pub mod log {
 pub mod error {
     /// Bytes of an entry.
     pub const SIZE: usize = 64;
-    /// How many errors there were with it, 64 bits; 0 is no entry.
+    /// How many errors there were with it, 64 bits; 0: no entry.
     pub const COUNT: usize = 0;
     /// Submission queue identifier.
     pub const QUEUE: usize = 8;
-    /// Command identifier; FFFFh if it was no command.
+    /// Command identifier; FFFFh if it was not a command.
     pub const IDENTIFIER: usize = 10;
     /// The status, with the phase below it.
     pub const STATUS: usize = 12;

@@ -50,7 +50,7 @@ bitflags! {
         const SPEC_CTRL_VIRTUALIZATION = 1 << 20;
         /// Read-only guest page tables.
         const ROGPT = 1 << 21;
-        /// \#MC of a guest with CR4.MCE clear exits, and is no shutdown, if the host's is set.
+        /// \#MC of a guest with CR4.MCE clear exits, and is not a shutdown, if the host's is set.
         const HOST_MCE_OVERRIDE = 1 << 23;
         /// Guests may use INVLPGB and TLBSYNC where the VMCB allows it.
         const TLBI_CONTROL = 1 << 24;

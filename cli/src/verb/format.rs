@@ -1,4 +1,4 @@
-//! Results for people, or for programs.
+//! Results for readers, or for programs.
 
 use crate::terminal;
 use change::{Like, Output};

@@ -99,11 +99,11 @@ impl From<Least> for Severity {
 
 fn kernel(text: &str) -> Result<Kernel, String> {
     Kernel::parse(text, None)
-        .ok_or_else(|| format!("'{text}' is no kernel; write 6.18, or what uname -r prints"))
+        .ok_or_else(|| format!("'{text}' is not a kernel; write 6.18, or what uname -r prints"))
 }
 
 fn version(text: &str) -> Result<Version, String> {
-    Version::parse(text).ok_or_else(|| format!("'{text}' is no version; write 6.18 or 10.0.2"))
+    Version::parse(text).ok_or_else(|| format!("'{text}' is not a version; write 6.18 or 10.0.2"))
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -190,10 +190,7 @@ fn judge(input: Input, arguments: &Arguments) -> Judged {
         Ok(text) => rules::configuration::read(&input.name, text, kind, &hints)
             .map_err(|error| match kind {
                 None if facts::describes_host(text.as_bytes()) => {
-                    format!(
-                        "no configuration, but a host: avicenna check {} answers it",
-                        input.name
-                    )
+                    format!("a host, not a configuration: use avicenna check {}", input.name)
                 }
                 _ => error.to_string(),
             })
@@ -207,9 +204,9 @@ fn judge(input: Input, arguments: &Arguments) -> Judged {
 }
 
 fn judged(input: Input, target: Target, outcome: Result<Judgement, String>) -> Judged {
-    let can_be_mended = input.fixed_reason().is_none();
+    let can_be_repaired = input.fixed_reason().is_none();
     let text = input.text.unwrap_or_default();
-    Judged { name: input.name, text, can_be_mended, target, outcome }
+    Judged { name: input.name, text, can_be_repaired, target, outcome }
 }
 
 /// 1 for what counts, 3 for what could not be told, 0 otherwise.

@@ -90,7 +90,7 @@ fn every_divisor() {
 
 #[test]
 fn periodic_does_not_drift() {
-    // A clock whose period is no whole number of picoseconds.
+    // A clock whose period is not a whole number of picoseconds.
     let hertz = 33_333_333;
     let mut apic = xapic(LocalApicModel { timer_hertz: hertz, ..amd(0) });
     write(&mut apic, Register::DivideConfiguration, 3);

@@ -185,7 +185,7 @@ fn moves_to_control_registers_report_their_general_register() {
     let mut lab = Lab::new(|a| a.clts().unwrap());
     lab.intercept(|i| i.control_registers = 1 << 16);
     assert_eq!(lab.run(), ExitCode::ControlWrite(0));
-    assert_eq!(lab.exit_info()[0], 0, "CLTS is no MOV");
+    assert_eq!(lab.exit_info()[0], 0, "CLTS is not a MOV");
 }
 
 #[test]

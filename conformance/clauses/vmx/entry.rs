@@ -100,7 +100,7 @@ fn controls_that_need_each_other_are_checked_together() {
             lab.clear_bits(control::SECONDARY, SecondaryControls::EPT.bits());
         }),
         ("VPID 0", |lab| lab.secondary(SecondaryControls::VPID)),
-        ("MSR bitmaps that are no page", |lab| {
+        ("MSR bitmaps that are not a page", |lab| {
             lab.primary(PrimaryControls::MSR_BITMAPS);
             lab.set(control::MSR_BITMAPS, MSR_BITMAPS + 8);
         }),

@@ -17,7 +17,7 @@ const X2APIC: u64 = 0xFEE0_0C00;
 
 /// Identifiers have 32 bits in KVM's interfaces.
 pub const WIDE_IDS: u64 = 1;
-/// ... and FFh is no broadcast to APICs in x2APIC mode.
+/// ... and FFh is not a broadcast to APICs in x2APIC mode.
 pub const WIDE_BROADCAST: u64 = 2;
 
 /// The two sets of local APICs.

@@ -243,7 +243,7 @@ fn of_metric(plan: &Plan, metric: &Metric, lines: &LinesOf, reader: &mut Reader<
             Err(error) => {
                 let text = error.to_string();
                 let last = text.lines().last().unwrap_or_default().trim();
-                let cause = format!("{pattern:?} is no regular expression");
+                let cause = format!("{pattern:?} is not a regular expression");
                 reader.fault(lines.of("regex"), cause, last.trim_start_matches("error: "));
             }
             Ok(regex) if regex.captures_len() < 2 => {
@@ -254,7 +254,7 @@ fn of_metric(plan: &Plan, metric: &Metric, lines: &LinesOf, reader: &mut Reader<
             Ok(_) => {}
         },
         Source::Json(path) if !path.starts_with('/') => {
-            let cause = format!("{path:?} is no path in JSON");
+            let cause = format!("{path:?} is not a path in JSON");
             reader.fault(lines.of("json"), cause, "it begins with /, such as \"/results/0/mean\"");
         }
         _ => {}
@@ -270,7 +270,7 @@ fn within(plan: &Plan, only: &Setting, lines: &LinesOf, reader: &mut Reader<'_>)
             let known: Vec<&str> = others.map(|one| one.name.as_str()).collect();
             let cause = format!("no factor that makes cells is called {name:?}");
             let remedy = match known.as_slice() {
-                [] => "there is none but what is compared: leave where out".to_owned(),
+                [] => "only the compared factor is there: leave out where".to_owned(),
                 known => format!("there are {}", known.join(", ")),
             };
             reader.fault(lines.of("where"), cause, remedy);

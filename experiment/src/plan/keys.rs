@@ -33,7 +33,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// For people.
+    /// For readers.
     pub(crate) fn words(self) -> String {
         match self {
             Self::Text => "a text in quotation marks".into(),
@@ -234,8 +234,8 @@ static LAB: Table = Table {
 static HOST: Table = Table {
     name: "host",
     keys: &[
-        key("vendor", Kind::OneOf(&["amd", "intel"]), "whose processors it takes"),
-        key("guests", Kind::Integer, "how many virtual machines it takes; 1"),
+        key("vendor", Kind::OneOf(&["amd", "intel"]), "vendor of the processors it needs"),
+        key("guests", Kind::Integer, "how many virtual machines it needs; 1"),
         key("where", Kind::OneOf(&["guest", "host"]), "where the command runs; guest"),
         key("command", Kind::Text, "what runs, by a shell"),
         key("needs", Kind::Texts, "programs that have to be there"),
@@ -259,7 +259,7 @@ static METRIC: Table = Table {
         key("record", Kind::Free, "lines of JSON that have these members"),
         key("value", Kind::Text, "which member of such a record"),
         key("per", Kind::Text, "the member that it is divided by"),
-        key("exits", Kind::Text, "all, work (all but HLT), or a reason such as msr"),
+        key("exits", Kind::Text, "all, work (all except HLT), or a reason such as msr"),
         key("cpu", Kind::OneOf(TIMES), "percent of the host's processors' time"),
         key("counter", Kind::OneOf(COUNTERS), "what the host or the machine counts"),
         key("evidence", Kind::Text, "such as inhibited, the share of the time"),

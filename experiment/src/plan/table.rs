@@ -39,7 +39,7 @@ impl<'t> Reader<'t> {
         self.faults.push(Fault { line, cause: cause.into(), remedy: remedy.into() });
     }
 
-    /// The whole file; None if it is no TOML.
+    /// The whole file; None if it is not TOML.
     pub(super) fn root(&mut self, table: &Table) -> Option<Read<'t>> {
         match DeTable::parse(self.text) {
             Ok(root) => Some(self.table(root.into_inner(), 1, table)),

@@ -179,7 +179,7 @@ const BROKEN: [(&str, &str, usize, &str, &str); 41] = [
         "record = { record = \"latency\" }\nvalue = \"p50\"",
         "regex = \"([0-9]\"",
         29,
-        "no regular expression",
+        "not a regular expression",
         "unclosed group",
     ),
     (

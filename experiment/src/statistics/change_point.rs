@@ -5,7 +5,7 @@
 const LEAST: usize = 8;
 
 /// How many values at the start belong to the warm-up: at most half of them. A change point further
-/// behind is no warm-up, and nothing is left out then.
+/// behind is not a warm-up, and nothing is left out then.
 ///
 /// Two levels are believed where they lower the information criterion of Schwarz, with normal
 /// errors about each level.
@@ -47,7 +47,7 @@ mod tests {
         assert_eq!(warm_up(&slow), 3);
         let mut late = level.clone();
         late[9..].iter_mut().for_each(|value| *value += 5.0);
-        assert_eq!(warm_up(&late), 0, "what changes near the end is no warm-up");
+        assert_eq!(warm_up(&late), 0, "what changes near the end is not a warm-up");
         assert_eq!(warm_up(&[9.0, 1.0, 1.0]), 0, "too short to say");
         assert_eq!(warm_up(&[3.0; 20]), 0);
     }

@@ -108,7 +108,7 @@ fn spread(differences: &[f64]) -> Option<f64> {
     (differences.len() > 1).then(|| (squares / (differences.len() - 1) as f64).sqrt())
 }
 
-/// Decides: a difference within the margin is no difference however certain it is; one beyond it
+/// Decides: a difference within the margin is not a difference however certain it is; one beyond it
 /// must be so unlikely by chance as the level asks, and its interval must exclude zero.
 /// `less_is_better` is None for what is good or bad by nothing but itself.
 pub fn decide(

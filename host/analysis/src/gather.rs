@@ -238,7 +238,7 @@ pub(crate) fn read_trace_dat(
     options: &Options,
 ) -> Result<Gathered, Error> {
     let (mut whole, warnings) = if recording.is_of_one_cpu() {
-        read_abreast(recording, reading, options, Arrival::InOrder)?
+        read_in_parallel(recording, reading, options, Arrival::InOrder)?
     } else if recording.has_one_buffer_per_cpu() {
         read_untangled(recording, reading, options)?
     } else {
@@ -257,11 +257,11 @@ fn read_untangled(
     options: &Options,
 ) -> Result<Merged, Error> {
     let arrival = Arrival::ByCpu { gap_ns: LONGEST_SILENCE_NS };
-    let (mut whole, warnings) = read_abreast(streams, reading, options, arrival)?;
+    let (mut whole, warnings) = read_in_parallel(streams, reading, options, arrival)?;
     let tangled = whole.part.tangled_threads();
     if !tangled.is_empty() {
         let options = options.only_threads(tangled);
-        let finer = read_abreast(streams, reading, &options, Arrival::ByCpu { gap_ns: 0 })?;
+        let finer = read_in_parallel(streams, reading, &options, Arrival::ByCpu { gap_ns: 0 })?;
         whole.part.replace_threads(finer.0.part);
     }
     let tangled = whole.part.tangled_threads();
@@ -272,7 +272,7 @@ fn read_untangled(
     Ok((whole, warnings))
 }
 
-fn read_abreast(
+fn read_in_parallel(
     streams: &impl Streams,
     reading: &Reading<'_>,
     options: &Options,
@@ -282,7 +282,7 @@ fn read_abreast(
     let mut assembly = Assembly::new(options, arrival);
     let mut names = BTreeMap::new();
     let (sums, warnings) = streams.fold(reading, &make, |(edges, more), settled_ns| {
-        assembly.take_abreast(edges, settled_ns);
+        assembly.take_in_parallel(edges, settled_ns);
         names.extend(more);
     })?;
     let part = assembly.finish(sums.into_iter().map(|sum| sum.part));

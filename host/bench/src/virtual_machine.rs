@@ -92,7 +92,7 @@ impl VirtualMachine {
         devices.parts()
     }
 
-    /// What was loaded, for people.
+    /// What was loaded, for readers.
     pub fn description(&self) -> &str {
         &self.description
     }

@@ -17,7 +17,7 @@ use std::io::BufRead;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use trace::kvm::Stamp;
 
-/// A line longer than this is no line of ftrace.
+/// A line longer than this is not a line of ftrace.
 const LONGEST_LINE: u64 = 64 << 10;
 
 /// What a text says beside its events.

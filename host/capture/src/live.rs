@@ -41,7 +41,7 @@ impl Rung {
         Self::Interrupts,
     ];
 
-    /// What it does, for people.
+    /// What it does, for readers.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bpf => "summed up in the kernel (BPF)",

@@ -1,6 +1,6 @@
 //! A table of `perf kvm stat` that somebody pasted: into a mail, a bug report, an article.
 //!
-//! Lines that are no rows (headings, time stamps, messages in between) are read past. A page may
+//! Lines that are not rows (headings, time stamps, messages in between) are read past. A page may
 //! hold several tables; each is one recording.
 
 use crate::Error;

@@ -105,7 +105,7 @@ impl Draft {
         }
     }
 
-    /// Puts the file in its place; what was there is gone, unless it is no ordinary file.
+    /// Puts the file in its place; what was there is gone, unless it is not an ordinary file.
     pub fn put(mut self, like: Like) -> Result<Told, Error> {
         self.put_in_place(like, None)
     }

@@ -155,7 +155,7 @@ impl Host {
         Ok(record)
     }
 
-    /// The files that a program writes, as they are now. One that is no text is not kept.
+    /// The files that a program writes, as they are now. One that is not text is not kept.
     fn kept(&self, patterns: &[String]) -> Result<BTreeMap<String, Option<Saved>>, Error> {
         let mut kept = BTreeMap::new();
         for pattern in patterns {

@@ -58,7 +58,7 @@ fn kernel(inputs: &Inputs, log: &Fact<Vec<String>>) -> Fact<Kernel> {
     let release = inputs.text("proc/sys/kernel/osrelease");
     if let Some(text) = release.get() {
         let kernel = Kernel::parse(text, banner.get().map(String::as_str));
-        return release.and_then(|text| kernel.ok_or(format!("'{text}' is no kernel release")));
+        return release.and_then(|text| kernel.ok_or(format!("'{text}' is not a kernel release")));
     }
     if let Some(found) = banner.get().and_then(|text| Kernel::parse(&of_banner(text)?, Some(text)))
     {

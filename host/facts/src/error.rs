@@ -41,7 +41,7 @@ pub enum Error {
         /// The input.
         path: PathBuf,
     },
-    /// A file that is no archive, and more than is looked through.
+    /// A file that is not an archive, and more than is looked through.
     #[error("{path}: no known format in the first {limit} MiB")]
     TooBig {
         /// The input.

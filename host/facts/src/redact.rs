@@ -18,7 +18,7 @@ pub use file::Redactor;
 pub struct Rule {
     /// What it is.
     pub kind: &'static str,
-    /// What becomes of it, for people.
+    /// What becomes of it, for readers.
     pub what: &'static str,
 }
 

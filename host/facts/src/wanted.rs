@@ -95,7 +95,7 @@ pub const PROGRAM_LIST: &str = "avicenna/programs.txt";
 /// Command lines of processes; only those of virtual machine monitors are kept.
 pub const PROCESSES: &str = "proc/*/cmdline";
 
-/// Processes that have a virtual machine of KVM open and are no monitors that are known: a number
+/// Processes that have a virtual machine of KVM open and are not monitors that are known: a number
 /// and a program a line.
 pub const HOLDERS: &str = "avicenna/kvm-holders.txt";
 

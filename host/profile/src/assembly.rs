@@ -81,7 +81,7 @@ impl Assembly {
 
     /// Takes the edges of a stretch of one of several streams: nothing earlier than a time will
     /// come after it. Stretches of one stream come in its order.
-    pub fn take_abreast(&mut self, edges: Edges, settled_ns: u64) {
+    pub fn take_in_parallel(&mut self, edges: Edges, settled_ns: u64) {
         if !self.is_by_cpu {
             return self.whole.join_segments(edges);
         }

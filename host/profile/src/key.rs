@@ -107,7 +107,7 @@ impl InterruptCommand {
 pub enum Detail {
     /// Nothing recorded tells.
     Unknown,
-    /// An MSR that is no APIC register.
+    /// An MSR that is not an APIC register.
     Msr {
         /// As in ECX.
         index: u32,

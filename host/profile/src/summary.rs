@@ -198,7 +198,7 @@ pub struct Summary {
     pub by_vcpu: Vec<Group>,
     /// Named by the second of the recording's clock that they begin at.
     pub by_time: Vec<Group>,
-    /// The same with fewer, longer stretches, for people.
+    /// The same with fewer, longer stretches, for readers.
     #[serde(skip)]
     pub by_longer_time: Vec<Group>,
     /// The rows of the view that was asked for, by reason.

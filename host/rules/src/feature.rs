@@ -1,6 +1,6 @@
 //! What each form of interrupt virtualization is called: its module and parameter, its CPU flag,
-//! the tracepoints and exits that tell of it, and the words for people. The one place: rules, plans
-//! and experiments take them from here.
+//! the tracepoints and exits that tell of it, and the words for readers. The one place: rules,
+//! plans and experiments take them from here.
 //!
 //! arch/x86/kvm/svm/avic.c, svm.c, vmx/vmx.c, trace.h and x86.c of Linux 5.6 to 7.3. Left out: when
 //! a kernel or a processor grants a feature ([`crate::capability`]), and when a virtual machine

@@ -75,7 +75,7 @@ impl<T> Fact<T> {
         matches!(self.reading, Reading::Absent)
     }
 
-    /// Not known, which is no answer.
+    /// Not known, which is not an answer.
     pub fn is_unreadable(&self) -> bool {
         matches!(self.reading, Reading::Unreadable(_))
     }

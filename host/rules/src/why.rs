@@ -354,7 +354,8 @@ fn decide(
         );
     }
     let Some(configuration) = configuration else {
-        let reason = "KVM runs it, but its program is none whose command line is understood here";
+        let reason =
+            "KVM runs it, but its program is not one whose command line is understood here";
         return (Answer::Unknown, reason.into());
     };
     if let Some(cause) = causes.iter().find(|cause| cause.inhibit.duration.is_lasting()) {

@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn mending_never_panics_and_a_second_time_changes_nothing(text in pieces()) {
+    fn repairing_never_panics_and_a_second_time_changes_nothing(text in pieces()) {
         for kind in Kind::ALL {
             let target = Target { kernel: Kernel::parse("5.15", None), ..Target::default() };
             if let Ok(once) = fixed("x", &text, Some(kind), &target) {
@@ -162,7 +162,7 @@ fn large_and_deep_inputs_end_soon() {
 }
 
 #[test]
-fn many_machines_are_judged_and_mended_in_time_that_grows_with_them() {
+fn many_machines_are_judged_and_repaired_in_time_that_grows_with_them() {
     let one = "qemu-system-x86_64 -enable-kvm -machine q35,kernel-irqchip=on -cpu host,hv-synic,hv-stimer\n";
     let started = Instant::now();
     let repaired = fixed("x", &one.repeat(20_000), None, &Target::default()).unwrap();

@@ -17,7 +17,7 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// `None` for a comment and for what is no line of an event.
+    /// `None` for a comment and for what is not a line of an event.
     pub fn parse(line: &'a str) -> Option<Self> {
         if line.starts_with('#') || line.len() > LONGEST_LINE {
             return None;

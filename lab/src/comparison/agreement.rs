@@ -9,7 +9,7 @@ pub struct Agreement {
     #[serde(rename = "is_on", serialize_with = "as_bool")]
     /// Which side it is about.
     pub setting: Setting,
-    /// Who counted besides the machine, for people.
+    /// Who counted besides the machine, for readers.
     pub counted_by: &'static str,
     /// That count: KVM's tracepoints, or the reference hypervisor's own.
     pub software: u64,

@@ -143,7 +143,7 @@ pub(crate) fn parts(setting: Setting, runs: &[Vec<Figure>]) -> Vec<Breakdown> {
             instructions: no_apic - messages,
         })
     };
-    // A rate is no sum.
+    // A rate is not a sum.
     all.iter().filter(|figure| !figure.unit.ends_with("/s")).filter_map(of).collect()
 }
 

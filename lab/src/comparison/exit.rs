@@ -10,7 +10,7 @@ pub struct ExitRow {
     pub code: u64,
     /// As KVM's tracepoints spell it.
     pub name: String,
-    /// Waiting, which is no work.
+    /// Waiting, which is not work.
     #[serde(skip)]
     pub is_wait: bool,
     /// None where that side was not run.

@@ -44,8 +44,8 @@ pub struct ExitsPerIpi {
 }
 
 impl ExitsPerIpi {
-    /// None where the guest does not say how many IPIs it sent. `exits` are those that are no wait;
-    /// a virtual machine that was inhibited is expected nothing of.
+    /// None where the guest does not say how many IPIs it sent. `exits` are those that are not
+    /// waits; a virtual machine that was inhibited is expected nothing of.
     pub(crate) fn of(observed: &Observed, exits: u64, is_inhibited: bool) -> Option<Self> {
         let Guest::Benchmark(options) = &observed.step.guest else { return None };
         let (physical, logical) = sent(&observed.result.console, warmup(options)?);
@@ -69,7 +69,7 @@ impl ExitsPerIpi {
         })
     }
 
-    /// For people.
+    /// For readers.
     pub(crate) fn sentence(&self) -> String {
         let (physical, logical) = (grouped(self.physical), grouped(self.logical));
         let sent = format!("{physical} sent with a physical, {logical} with a logical destination");

@@ -26,7 +26,7 @@ impl Reason {
         known.map_or_else(|| format!("{:#x}", self.code), str::to_owned)
     }
 
-    /// Whether the guest had nothing to do: waiting is no work.
+    /// Whether the guest had nothing to do: waiting is not work.
     pub fn is_wait(self) -> bool {
         let waits: &[u32] = match self.isa {
             Isa::Svm => &[svm::HLT, svm::IDLE_HALT],

@@ -16,7 +16,7 @@ use trace::{Event, Record, VirtualCpu};
 
 /// Records of a step that are kept for it; more are not looked at.
 pub(crate) const MOST_RECORDS: usize = 300_000;
-/// Sends that are no measure yet.
+/// Sends that are not measured yet.
 const WARM_UP: usize = 50;
 /// Fewer stretches are too few to tell what is typical.
 const LEAST: usize = 20;

@@ -63,7 +63,7 @@ fn own(folder: &Path) -> anyhow::Result<()> {
     let status = rustix::fs::statat(rustix::fs::CWD, folder, AtFlags::SYMLINK_NOFOLLOW)?;
     let user = rustix::process::geteuid().as_raw();
     if FileType::from_raw_mode(status.st_mode) != FileType::Directory {
-        bail!("{} is no folder: kernels from there are not trusted", folder.display());
+        bail!("{} is not a folder: kernels from there are not trusted", folder.display());
     }
     if status.st_uid != user || status.st_mode & 0o022 != 0 {
         bail!(

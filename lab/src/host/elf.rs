@@ -56,8 +56,8 @@ fn find(library: &str) -> Option<PathBuf> {
     LIBRARY_FOLDERS.iter().map(|folder| Path::new(folder).join(library)).find(|path| path.exists())
 }
 
-/// `None` of what is no program and no library: nothing of it would be loaded, yet all counts.
-/// [ELF "Program Header", "Dynamic Section"]
+/// `None` of what is neither a program nor a library: nothing of it would be loaded, yet all
+/// counts. [ELF "Program Header", "Dynamic Section"]
 fn needs(bytes: &[u8]) -> object::Result<Option<Needs>> {
     let header = Header::parse(bytes)?;
     let endian = header.endian()?;

@@ -194,7 +194,7 @@ fn check_parameter(kernel: &Kernel, parameter: &str) -> anyhow::Result<()> {
         kernel.modules.iter().filter_map(|(file, _)| file.strip_suffix(".ko")).collect();
     anyhow::ensure!(
         modules.contains(&module),
-        "{parameter}: the host loads no module {module}, but {}",
+        "{parameter}: the host does not load {module}; it loads {}",
         modules.join(", ")
     );
     let is_word = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
@@ -202,7 +202,7 @@ fn check_parameter(kernel: &Kernel, parameter: &str) -> anyhow::Result<()> {
     let known = kernel.parameters_of(module);
     anyhow::ensure!(
         known.iter().any(|known| known == name),
-        "{parameter}: the module {module} has no parameter {name}, but {}",
+        "{parameter}: module {module} has no parameter {name}; it has {}",
         known.join(", ")
     );
     for base in [Vendor::Amd, Vendor::Intel].map(Feature::of_vendor) {
@@ -246,8 +246,8 @@ mod tests {
         for (parameter, complaint) in [
             ("kvm.halt_poll_ns=0", None),
             ("kvm_amd.vgif=0", None),
-            ("kvm.nosuch=1", Some("no parameter nosuch, but a, halt_poll_ns")),
-            ("kvm_intel.nested=0", Some("no module kvm_intel, but kvm, kvm_amd")),
+            ("kvm.nosuch=1", Some("no parameter nosuch; it has a, halt_poll_ns")),
+            ("kvm_intel.nested=0", Some("does not load kvm_intel; it loads kvm, kvm_amd")),
             ("kvm_amd.avic=0", Some("--feature")),
             ("kvm.halt_poll_ns", Some("MODULE.NAME=VALUE")),
             ("kvm.=0", Some("MODULE.NAME=VALUE")),

@@ -34,7 +34,7 @@ pub struct Needs<'a> {
 /// A kernel with the modules that the lab needs.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// Where it is from, for people.
+    /// Where it is from, for readers.
     pub name: String,
     /// The bzImage.
     pub image: Vec<u8>,
@@ -76,7 +76,7 @@ impl Kernel {
         let known = known.join(", ");
         let place = self.modules.iter_mut().find(|(known, _)| *known == name);
         let place = place.with_context(|| {
-            format!("{}: the host loads no module {name}, but {known}", path.display())
+            format!("{}: the host does not load {name}; it loads {known}", path.display())
         })?;
         place.1 = bytes;
         Ok(())

@@ -34,6 +34,6 @@ pub(crate) fn bind(address: &str) -> anyhow::Result<()> {
 pub(crate) fn interface(address: &str) -> anyhow::Result<String> {
     let folder = Path::new(DEVICES).join(address).join("net");
     let mut names = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-    let name = names.next().with_context(|| format!("{address} is no network interface"))?;
+    let name = names.next().with_context(|| format!("{address} is not a network interface"))?;
     Ok(name.file_name().to_string_lossy().into_owned())
 }

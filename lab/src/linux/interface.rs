@@ -55,7 +55,7 @@ impl Interface {
     /// The address that it gives itself.
     pub(crate) fn address(&self) -> anyhow::Result<Ipv6Addr> {
         let text = self.read("address")?;
-        link_local(&text).with_context(|| format!("{}: {text:?} is no address", self.0))
+        link_local(&text).with_context(|| format!("{}: {text:?} is not an address", self.0))
     }
 }
 

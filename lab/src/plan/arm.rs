@@ -65,7 +65,7 @@ impl std::fmt::Display for ModuleParameter {
 /// One of the things that are compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arm {
-    /// For people.
+    /// For readers.
     pub label: String,
     /// Which side of the comparison it is.
     pub setting: Setting,

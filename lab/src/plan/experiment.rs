@@ -43,7 +43,7 @@ impl Experiment {
         self.features.first().map_or(Vendor::Amd, |feature| feature.vendor())
     }
 
-    /// What is switched, for people.
+    /// What is switched, for readers.
     pub fn name(&self) -> String {
         if let Some((name, _)) = &self.own {
             return name.clone();
@@ -51,7 +51,7 @@ impl Experiment {
         self.features.iter().map(|one| one.name()).collect::<Vec<_>>().join(" and ")
     }
 
-    /// What KVM inhibits, for people.
+    /// What KVM inhibits, for readers.
     pub fn inhibited_name(&self) -> &'static str {
         match self.vendor() {
             Vendor::Amd => self.features.first().map_or("", |feature| feature.name()),
@@ -158,7 +158,7 @@ impl Request {
         row.and_then(of_vendor).map(|feature| experiment(vec![feature])).ok_or_else(|| {
             let known = NAMES.iter().filter(|row| of_vendor(row).is_some()).map(|row| row.0);
             format!(
-                "{} processors have no {name}, but {}",
+                "{} processors have no {name}; they have {}",
                 vendor.name(),
                 known.collect::<Vec<_>>().join(", ")
             )
@@ -286,8 +286,8 @@ mod tests {
     #[test]
     fn a_feature_of_the_other_vendor_is_told_what_this_one_has() {
         for (model, text, known) in [
-            ("zen4", "apicv=off,on", "AMD processors have no apicv, but avic, x2avic, ipi"),
-            ("skylake-sp", "avic=on", "Intel processors have no avic, but apicv, ipi"),
+            ("zen4", "apicv=off,on", "AMD processors have no apicv; they have avic, x2avic, ipi"),
+            ("skylake-sp", "avic=on", "Intel processors have no avic; they have apicv, ipi"),
         ] {
             let model = CpuModel::named(model).expect("a model that comes with the machine");
             let error = text.parse::<Request>().expect(text).on(&model).expect_err(text);

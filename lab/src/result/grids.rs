@@ -68,7 +68,7 @@ fn exit_grid(comparison: &Comparison) -> Grid {
     let count = |count: Option<u64>| count.map_or(Value::Missing, Value::Count);
     let (work_off, work_on) = comparison.work();
     let wait = comparison.exits.iter().find(|row| row.is_wait).map_or("hlt", |row| &row.name);
-    let work = format!("all but {wait}");
+    let work = format!("all except {wait}");
     for (name, off, on) in [(work.as_str(), work_off, work_on), ("total", all_off, all_on)] {
         grid.rows.push(vec![
             Value::text(name),

@@ -103,7 +103,7 @@ fn measure_pairs(comparison: &Comparison, unit: &str) -> Vec<Pair> {
     measures.map(pair).collect()
 }
 
-/// The reasons that matter: not HLT, which is no work and would hide the rest.
+/// The reasons that matter: not HLT, which is not work and would hide the rest.
 fn exit_pairs(comparison: &Comparison) -> Vec<Pair> {
     let weight = |row: &&ExitRow| exits(row.off).unwrap_or(0).max(exits(row.on).unwrap_or(0));
     let mut rows: Vec<&ExitRow> = comparison.exits.iter().filter(|row| !row.is_wait).collect();

@@ -188,7 +188,7 @@ impl LabResult {
                 },
             )
         };
-        let mut table = vec![vec![String::new(), "exits but waits".to_owned()]];
+        let mut table = vec![vec![String::new(), "exits other than HLT".to_owned()]];
         let has_ipis = self.comparisons.iter().any(|one| !one.exits_per_ipi.is_empty());
         let with_examples = self.comparisons.iter().any(|one| !one.examples.is_empty());
         let unit = self.headlines().first().map(|(_, measure)| measure.unit);
@@ -285,7 +285,7 @@ impl LabResult {
         let status = self.exit_status();
         let why = match status {
             0 => "sound",
-            4 => "not KVM, but the built-in hypervisor",
+            4 => "the built-in hypervisor, not KVM",
             _ if !self.verdict.is_sound => "not to be trusted",
             _ => "not as expected",
         };

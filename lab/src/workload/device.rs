@@ -250,7 +250,7 @@ impl DeviceInterrupts {
                 "side",
                 "sent",
                 "arrived",
-                "exits each",
+                "exits per interrupt",
                 "posted",
                 "merged",
                 "late",

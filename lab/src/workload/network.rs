@@ -131,7 +131,7 @@ impl Traffic {
                 "round trip µs",
                 "interrupts",
                 "host took",
-                "exits each",
+                "exits per interrupt",
                 "posted, IPIs too",
                 "logged",
             ],

@@ -107,7 +107,7 @@ impl Delivery<'_> {
         }
     }
 
-    /// A message becomes an interrupt: of the processors, of a guest, or of nobody.
+    /// A message becomes an interrupt: of the processors, of a guest, or none.
     fn deliver_message(
         &mut self,
         initiator: Initiator,

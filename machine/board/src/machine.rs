@@ -164,7 +164,7 @@ impl Machine {
     }
 
     /// Does what firmware and boot loader do; the bootstrap processor then stands at the kernel's
-    /// first instruction. Answers what was loaded, for people.
+    /// first instruction. Answers what was loaded, for readers.
     pub fn load(&mut self, images: &Images<'_>) -> Result<String, MachineError> {
         let iommu = self.state.wiring.iommu.as_ref();
         let tables: Vec<_> =

@@ -25,7 +25,7 @@ const GENERAL: [&str; 16] = [
 ];
 
 impl Machine {
-    /// A text for people on how the run ended, where that calls for an explanation.
+    /// A text for readers on how the run ended, where that calls for an explanation.
     pub fn post_mortem(&mut self) -> Option<String> {
         let shown = match self.outcome()? {
             Outcome::TripleFault(cpu) => vec![cpu],

@@ -44,7 +44,7 @@ pub struct Recorder {
     /// What the trace file says of guests so far.
     #[serde(skip)]
     remarked: BTreeMap<VirtualCpu, Remarked>,
-    /// By processor: the last exception, for people who ask why one stopped.
+    /// By processor: the last exception, for readers who ask why one stopped.
     #[serde(skip)]
     last_exceptions: Vec<Option<LastException>>,
 }

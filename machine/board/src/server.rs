@@ -5,7 +5,7 @@ use cpu::{CpuModel, IommuPart};
 use device::map;
 use iommu::{Model, Part, amd_vi, vt_d};
 
-/// The IOMMU of servers with these processors; nothing for models that are no server's.
+/// The IOMMU of servers with these processors; nothing for models that are not a server's.
 pub fn server_iommu(cpu: &CpuModel) -> Option<Model> {
     let part = match cpu.iommu()? {
         IommuPart::Vi(features) => Part::AmdVi(amd_vi::Model::of(

@@ -326,7 +326,7 @@ mod tests {
 
         for length in 0..frame.len() {
             source.accept(&frame[..length]);
-            assert!(source.front().is_none(), "{length} bytes are no whole request");
+            assert!(source.front().is_none(), "{length} bytes are not a whole request");
         }
     }
 

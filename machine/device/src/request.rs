@@ -85,7 +85,7 @@ pub trait PciRequest: Sized + 'static {
 pub struct Name<T: 'static> {
     /// It stands in front of the options.
     pub name: &'static str,
-    /// The options, for people.
+    /// The options, for readers.
     pub takes: &'static str,
     /// Makes the request.
     pub ask: fn(&mut Options<'_>) -> Result<T, String>,

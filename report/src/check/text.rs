@@ -1,4 +1,4 @@
-//! The report for people: the answer first, then its causes, then, if asked for, everything.
+//! The report for readers: the answer first, then its causes, then, if asked for, everything.
 
 use crate::layout::{Colour, Look};
 use rules::capability::{Report, Scope, Sentence};

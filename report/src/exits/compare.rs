@@ -1,4 +1,4 @@
-//! A comparison of two recordings for people and programs.
+//! A comparison of two recordings for readers and programs.
 
 use crate::grid::{Grid, Value, escaped, grouped, marked_down};
 use crate::page::{legend, page};

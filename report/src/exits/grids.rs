@@ -59,7 +59,7 @@ pub fn groups(report: &Report, grouping: Grouping) -> Grid {
     }
 }
 
-/// The same for people, who do not read hundreds of lines.
+/// The same for readers, who do not read hundreds of lines.
 pub fn shown_groups(report: &Report, grouping: Grouping) -> Grid {
     let summary = &report.summary;
     if grouping == Grouping::Detail {

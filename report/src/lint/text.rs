@@ -1,4 +1,4 @@
-//! Diagnostics for people: place, message, the line itself, the change.
+//! Diagnostics for readers: place, message, the line itself, the change.
 
 use super::{Judged, Judgement};
 use crate::layout::{COLUMNS, Colour, Look};
@@ -70,8 +70,8 @@ fn diagnostic(out: &mut String, one: &Judged, group: &[Diagnostic], lines: &Line
     // Colour is put in after wrapping, which counts characters.
     let label = format!("{word}[{}]", ids.join(", "));
     let fix = first.remedy.as_ref().map(|remedy| {
-        let can_mend = !remedy.edits.is_empty() && one.can_be_mended;
-        let how = if can_mend { " [--fix]" } else { "" };
+        let can_repair = !remedy.edits.is_empty() && one.can_be_repaired;
+        let how = if can_repair { " [--fix]" } else { "" };
         format!("{} ({}){how}", remedy.fix.line, remedy.fix.needs)
     });
     if !look.is_folded() {

@@ -1,4 +1,4 @@
-//! What becomes of each machine's interrupts, for people.
+//! What becomes of each machine's interrupts, for readers.
 
 use crate::document::Severity;
 use crate::layout::{Colour, Look};

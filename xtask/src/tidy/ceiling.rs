@@ -39,7 +39,7 @@ pub fn check(files: &[File], figures: &[Figure], problems: &mut Vec<String>) {
             let (value, limit) = found.map_or((0, 0), |one| (one.value, one.limit));
             let most = most.as_integer().and_then(|most| usize::try_from(most).ok());
             let problem = match most {
-                None => "is no number",
+                None => "is not a number",
                 Some(_) if value <= limit => "is not needed any more",
                 Some(most) if most > value => "can fall",
                 Some(_) => continue,

@@ -34,8 +34,8 @@ fn prose<'t>(path: &str, text: &'t str) -> Option<&'t str> {
     if path.ends_with(".toml") { text.strip_prefix("# ") } else { None }
 }
 
-/// Whether a line of prose has a place before its end where it could go on below: it is no row of a
-/// table, no listing, not one long word, and not set in columns.
+/// Whether a line of prose has a place before its end where it could go on below: it is not a row
+/// of a table, no listing, not one long word, and not set in columns.
 fn can_be_broken(prose: &str) -> bool {
     let is_set = prose.starts_with("    ") || prose.trim_start().starts_with(['|', '#', '<']);
     let words = prose.trim_start();

@@ -1,5 +1,5 @@
 //! What others say of a change: the shell of GRUB's settings, modprobe of its options, grubby and
-//! qm of theirs. Who wrote a file is no witness for it.
+//! qm of theirs. Who wrote a file is not a witness for it.
 //!
 //! Only of the host this program runs on: nothing is run that came with somebody else's folder. A
 //! program that is not installed says nothing.

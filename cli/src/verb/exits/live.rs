@@ -83,7 +83,7 @@ fn has_screen() -> bool {
     std::io::stdout().is_terminal() && size.is_ok_and(|(columns, rows)| columns > 0 && rows > 0)
 }
 
-/// What the highest rung that holds shows.
+/// What the best method that works here shows.
 enum Seen {
     Exits(Watch),
     Counted(Rung, Counters),

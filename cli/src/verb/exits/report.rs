@@ -205,7 +205,7 @@ impl WhatCounts {
             match seconds {
                 None => Ok(otherwise),
                 Some(seconds) if (0.0..1e10).contains(&seconds) => Ok((seconds * 1e9) as u64),
-                Some(seconds) => anyhow::bail!("{seconds} is no time of a recording's clock"),
+                Some(seconds) => anyhow::bail!("{seconds} is not a time of a recording's clock"),
             }
         };
         let (from_ns, to_ns) = (ns(self.from, 0)?, ns(self.to, u64::MAX)?);

@@ -1,4 +1,4 @@
-//! Exits of the running host: the highest rung of the ladder that holds, polled in intervals.
+//! Exits of the running host: the best method that works here, polled in intervals.
 
 use analysis::sampled::{collect, context};
 use anyhow::Context as _;

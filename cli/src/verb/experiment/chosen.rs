@@ -54,7 +54,7 @@ pub fn plan(name: &str) -> anyhow::Result<Plan> {
     let size = facts.map_err(Usage::of)?.len();
     if size > MOST_PLAN {
         return Err(Usage::of(anyhow!(
-            "{name}: {size} bytes are no plan's, which has 1 MiB at most"
+            "{name}: {size} bytes are too many for a plan, which has 1 MiB at most"
         )));
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"));

@@ -260,7 +260,7 @@ fn why_not(kind: &str) -> &'static str {
     match kind {
         "guests" => "runs one guest at a time",
         "message" => "has one size of message, the network workload's",
-        _ => "has no clock of processors but the model's",
+        _ => "has no processor clock other than the model's",
     }
 }
 
@@ -317,7 +317,7 @@ fn configuration(
         _ => None,
     };
     let vcpus = match level("vcpus") {
-        Some(text) => text.parse().with_context(|| format!("{text:?} is no number of vCPUs"))?,
+        Some(text) => text.parse().with_context(|| format!("{text:?} is not a number of vCPUs"))?,
         None => setup.vcpus,
     };
     let (interrupt_chip, timer) = interrupts(chip, pit);

@@ -1,4 +1,4 @@
-//! How an experiment goes, on standard error for people, or as JSON Lines on standard output.
+//! How an experiment goes, on standard error for readers, or as JSON Lines on standard output.
 
 use crate::terminal;
 use ::experiment::journal::{Entry, Outcome};

@@ -1,4 +1,4 @@
-//! `avicenna experiment show`: a plan, for people and as the file that it is.
+//! `avicenna experiment show`: a plan, for readers and as the file that it is.
 
 use super::chosen::plan;
 use crate::terminal;

@@ -22,7 +22,7 @@ pub fn examples(page: &str) -> &'static [Example] {
         "avicenna-check" => &[
             ("This host, every row of the table.", "avicenna check --all"),
             (
-                "A host that somebody sent: CPUID text, ACPI tables, a snapshot.",
+                "A host from elsewhere: CPUID text, ACPI tables, a snapshot.",
                 "avicenna check cpuid.txt",
             ),
         ],
@@ -107,14 +107,14 @@ pub const FILES: [(&str, &str); 3] = [
     ("/usr/share/doc/avicenna", "The licences and the changes between versions."),
 ];
 
-/// What whoever reads the first page wants to know before its verbs.
+/// The introduction of the first page, before its verbs.
 pub const DESCRIPTION: &str = "\
 AMD AVIC and x2AVIC, Intel APICv, posted interrupts and IPI virtualization let a processor deliver interrupts to \
 a running virtual machine without leaving it. Whether a host does so depends on the processor, the firmware, the \
 kernel, module parameters, the virtual machine monitor and each machine's configuration; one line in any of them \
 turns it off without a word.
 
-check, why, lint and enable read all of these, say which line it is, and change it. exits shows what is left: \
-which exits there are and how many of them the hardware would avoid. machine and lab are for whoever has no such \
+check, why, lint and enable read all of these, say which line it is, and change it. exits shows \
+which exits remain and how many of them the hardware would avoid. machine and lab need no such \
 hardware: an emulated multiprocessor on which an unchanged kernel runs its KVM with the feature off and on. \
 Nothing but enable --apply, rollback and lint --fix changes anything on a host.";

@@ -8,7 +8,7 @@ use lab::verdict::expect::Expectation;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Longer files are no results.
+/// Longer files are not results.
 const MOST_BYTES: u64 = 64 << 20;
 
 #[derive(clap::Args)]

@@ -100,7 +100,7 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
     if arguments.guest_cpus > arguments.host.cpus && needs.linux.is_none() {
         remark!(
             "avicenna: {} vCPUs spin on {} processors: each waits for its turn, which \
-             takes long and is no measure of {}; --cpus {} would do",
+             takes long and is not a measure of {}; --cpus {} would do",
             arguments.guest_cpus,
             arguments.host.cpus,
             experiment.name(),

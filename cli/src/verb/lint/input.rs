@@ -74,7 +74,7 @@ impl Input {
     fn new(name: String, source: Origin, bytes: Result<Vec<u8>, String>) -> Self {
         let (text, source) = match bytes.and_then(text) {
             Ok((text, true)) => (Ok(text), source),
-            Ok((text, false)) => (Ok(text), Origin::Fixed("it is no UTF-8 text")),
+            Ok((text, false)) => (Ok(text), Origin::Fixed("it is not UTF-8 text")),
             Err(why) => (Err(why), source),
         };
         Self {
@@ -173,7 +173,7 @@ fn of_file(file: &Path) -> Input {
 fn below(root: Option<&Rc<Root>>, folder: &Path, file: &Path) -> Input {
     let path = file.strip_prefix(folder).ok().and_then(Path::to_str);
     let (Some(root), Some(path)) = (root, path) else {
-        let why = "its name is no UTF-8 text, or its folder cannot be opened";
+        let why = "its name is not UTF-8 text, or its folder cannot be opened";
         return Input::new(super::shown(file), Origin::Fixed(why), Err(why.to_owned()));
     };
     let spot = Spot::Below(root.clone(), path.to_owned());
@@ -203,7 +203,7 @@ fn is_archive(file: &Path) -> bool {
 const ENTRIES_LIMIT: usize = 20_000;
 const DEPTH_LIMIT: usize = 8;
 
-/// The configurations in a folder that is no host's: known by what they hold.
+/// The configurations in a folder that is not a host's: known by what they hold.
 fn of_folder(folder: &Path, found: &mut Collected) {
     let mut folders = vec![(folder.to_owned(), 0)];
     let mut files = Vec::new();

@@ -114,7 +114,7 @@ impl Console {
     }
 
     pub fn write(&mut self, bytes: &[u8]) {
-        // A closed standard output is no reason to stop the guest.
+        // A closed standard output is not a reason to stop the guest.
         let mut output = std::io::stdout().lock();
         let _ = output.write_all(bytes).and_then(|()| output.flush());
     }

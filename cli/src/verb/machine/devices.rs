@@ -246,7 +246,7 @@ impl Arguments {
             let taken = channel.map_or(0, |channel| machine.feed_channel(channel, &bytes));
             if taken < bytes.len() {
                 let (name, size) = (input.display(), bytes.len());
-                bail!("{name}: {size} bytes are too many for a console port, it takes {taken}");
+                bail!("{name}: {size} bytes are too many for a console port, which takes {taken}");
             }
         }
         Ok(())

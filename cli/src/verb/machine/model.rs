@@ -35,7 +35,7 @@ impl Arguments {
         Ok(model)
     }
 
-    /// As the options say it, for people.
+    /// As the options say it, for readers.
     pub fn description(&self) -> String {
         [&self.cpu]
             .into_iter()

@@ -159,7 +159,7 @@ mod tests {
             ("on,posting-step=-1", "must be nanoseconds from 0 to 1000000"),
             ("on,posting-step=2000000", "must be nanoseconds from 0 to 1000000"),
         ] {
-            let message = choice(text).expect_err("it is no choice");
+            let message = choice(text).expect_err("it is not a choice");
             assert!(message.contains(wanted), "{text}: {message}");
         }
     }

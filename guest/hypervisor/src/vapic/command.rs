@@ -58,7 +58,7 @@ pub fn send<V: Vendor>(machine: &Machine<V>, source: &Vcpu<V>, icr: Icr, is_x2ap
                 deliver(machine, target, vector);
             }
             DeliveryMode::Nmi => target.request_nmi(),
-            // The de-assertion that old systems need is no second INIT.
+            // The de-assertion that old systems need is not a second INIT.
             DeliveryMode::Init if icr.is_level() && !icr.is_asserted() => {}
             DeliveryMode::Init => target.request_init(),
             DeliveryMode::Startup => target.request_startup(vector),

@@ -13,7 +13,7 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// `None` for a line that is no event.
+    /// `None` for a line that is not an event.
     pub fn parse(line: &'a str) -> Option<Self> {
         if line.starts_with('#') {
             return None;

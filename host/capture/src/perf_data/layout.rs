@@ -23,9 +23,9 @@ pub struct Layouts {
     pub fast_by_id: Vec<Fast>,
     /// Event by identifier from `first_id` on.
     pub by_id: Vec<u16>,
-    /// For records that are no samples.
+    /// For records that are not samples.
     pub common: SampleLayout,
-    /// Whether records that are no samples end with identifying fields.
+    /// Whether records that are not samples end with identifying fields.
     pub has_sample_id: bool,
     /// Whether more than one ring buffer was read, so that times may jump back.
     pub has_several_buffers: bool,

@@ -99,7 +99,7 @@ impl Layouts {
         self.common.trailer(record).filter(|_| is_kernels).map(|(time, _)| time)
     }
 
-    /// Handles what is no sample; returns how many bytes follow the record outside its size.
+    /// Handles what is not a sample; returns how many bytes follow the record outside its size.
     #[cold]
     fn other<S: Sink>(&self, kind: u32, record: &[u8], sink: &mut S) -> usize {
         let word = |at: usize| -> Option<u64> {

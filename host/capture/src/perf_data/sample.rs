@@ -80,7 +80,7 @@ impl SampleLayout {
         raw_at(record, at)
     }
 
-    /// Time and CPU from the fields at the end of a record that is no sample.
+    /// Time and CPU from the fields at the end of a record that is not a sample.
     pub fn trailer(&self, record: &[u8]) -> Option<(u64, u32)> {
         let order = [
             sample::TID,

@@ -38,7 +38,7 @@ pub fn units(inputs: &Inputs, kernel: Option<&Kernel>) -> Fact<Vec<Iommu>> {
 fn unit(inputs: &Inputs, name: &str, kernel: Option<&Kernel>) -> Iommu {
     let text = |file: &str| inputs.text(&format!("sys/class/iommu/{name}/{file}"));
     let number = |file: &str| {
-        text(file).and_then(|text| hexadecimal(&text).ok_or(format!("'{text}' is no number")))
+        text(file).and_then(|text| hexadecimal(&text).ok_or(format!("'{text}' is not a number")))
     };
     let is_amd = inputs.has_below(&format!("sys/class/iommu/{name}/amd-iommu/"));
     Iommu {

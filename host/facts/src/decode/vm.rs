@@ -38,7 +38,7 @@ pub fn running(inputs: &Inputs) -> Fact<Vec<RunningVm>> {
     Fact { place: place.into(), reading }
 }
 
-/// Processes that have a machine of KVM open and are no monitors that are known: their numbers and
+/// Processes that have a machine of KVM open and are not monitors that are known: their numbers and
 /// programs.
 fn holders(inputs: &Inputs) -> Vec<(u32, Vec<String>)> {
     let text = inputs.text(wanted::HOLDERS);

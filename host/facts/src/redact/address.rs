@@ -38,7 +38,7 @@ fn hexadecimal(text: &str, length: usize) -> bool {
     text.len() >= length && text.bytes().take(length).all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Where a run of digits goes on, it is no address of this form.
+/// Where a run of digits goes on, it is not an address of this form.
 fn ends(rest: &str) -> bool {
     !rest.starts_with(|c: char| c.is_ascii_hexdigit())
 }

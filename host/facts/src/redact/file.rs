@@ -279,7 +279,7 @@ fn stays(word: &str, kind: Kind) -> bool {
     is_told && hexadecimal(word) && word.len() <= 16 || is_known(word)
 }
 
-/// Comments are for people: nothing in them stays, unless they are for us.
+/// Comments are for readers: nothing in them stays, unless they are for us.
 fn comments(text: &str) -> Vec<Range<usize>> {
     let (mut at, mut places) = (0, vec![]);
     for line in text.split_inclusive('\n') {

@@ -16,7 +16,7 @@ use serde::Serialize;
 pub struct Sentence {
     /// What the sentence says, as a value.
     pub answer: Answer,
-    /// For people.
+    /// For readers.
     pub text: String,
 }
 

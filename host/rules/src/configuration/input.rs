@@ -77,7 +77,7 @@ impl std::str::FromStr for Kind {
     fn from_str(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
-            format!("'{name}' is no kind of input; known are {}", names.join(", "))
+            format!("'{name}' is not a kind of input; known are {}", names.join(", "))
         })
     }
 }

@@ -13,7 +13,7 @@ use super::input::{Hints, InputError, Kind, MAX_BYTES};
 use crate::position::Lines;
 
 /// In the order in which an input is asked for; what tells most comes first. A configuration of
-/// Proxmox VE holds arguments of QEMU and is no command line.
+/// Proxmox VE holds arguments of QEMU and is not a command line.
 const DIALECTS: [&dyn Dialect; 10] = [
     &ProcessCommandLine,
     &LibvirtLog,

@@ -66,7 +66,7 @@ fn every_rule_says_what_it_is() {
 }
 
 #[test]
-fn a_fix_mends_every_fixable_rule_and_only_those() {
+fn a_fix_repairs_every_fixable_rule_and_only_those() {
     for rule in rules::all() {
         let target = target(rule.example_kernel, rule.example_qemu);
         let repaired = fixed("test", rule.bad, None, &target).unwrap();

@@ -21,7 +21,7 @@ pub enum Format {
     },
     /// An ELF image with a PVH entry point.
     ElfPvh,
-    /// Nothing that can be started, described for people.
+    /// Nothing that can be started, described for readers.
     Other(String),
 }
 

@@ -53,7 +53,7 @@ pub struct BootState {
     pub data_selector: u16,
     /// A busy task state segment.
     pub task_selector: u16,
-    /// What was loaded, for people.
+    /// What was loaded, for readers.
     pub description: String,
 }
 

@@ -37,7 +37,7 @@ pub struct Svm {
     pub(super) cache: VmcbCache,
 }
 
-/// What the steps that are no instructions take; nothing until a board says otherwise.
+/// What the steps that are not instructions take; nothing until a board says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SvmCosts {
     /// From VMRUN to the guest's first instruction.

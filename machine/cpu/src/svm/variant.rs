@@ -49,7 +49,7 @@ pub(crate) const VARIANTS: &[Variant] = &[
         "APM2 \"AVIC IPI Virtualization\" does not restrict it",
         svm.avic.logical_all_ones_is_broadcast: "on" = true, "off" = false),
     choice!("empty-destination",
-        "an IPI whose logical destination names nobody",
+        "an IPI whose logical destination matches no processor",
         "APM2 \"AVIC IPI Virtualization\" is silent; KVM takes either",
         svm.avic.empty_destination_exits: "no-exit" = false, "not-running" = true),
     choice!("self-key",

@@ -28,7 +28,7 @@ pub struct Vmx {
     pub(super) roots: std::collections::BTreeMap<u16, u64>,
 }
 
-/// What the steps that are no instructions take; nothing until a board says otherwise.
+/// What the steps that are not instructions take; nothing until a board says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VmxCosts {
     /// From VMLAUNCH or VMRESUME to the guest's first instruction.

@@ -19,7 +19,7 @@ pub(crate) const VARIANTS: &[Variant] = &[
         "Linux found it set on some parts, and clears it since 6.6",
         vmx.apicv.leaves_busy_set: "clear" = false, "set" = true),
     choice!("x2apic-hole-read",
-        "RDMSR of 800h to 8FFh that is no register, with APIC-register virtualization",
+        "RDMSR of 800h to 8FFh that is not a register, with APIC-register virtualization",
         "SDM3 \"Virtualizing MSR-Based APIC Accesses\" reads as the page for any index",
         vmx.apicv.hole_read: "page" = HoleRead::Page, "gp" = HoleRead::GeneralProtection),
     choice!("posted-request",

@@ -25,7 +25,7 @@ impl Controller {
             structure::CONTROLLER => Ok(self.identify_controller()),
             structure::NAMESPACE if is_there => Ok(self.identify_namespace()),
             structure::DESCRIPTORS if is_there => Ok(self.descriptors()),
-            // The two largest identifiers are no namespace's.
+            // The two largest identifiers belong to no namespace.
             structure::ACTIVE_NAMESPACES if command.namespace < 0xFFFF_FFFE => {
                 let mut answer = vec![0; SIZE];
                 if command.namespace < NAMESPACE {

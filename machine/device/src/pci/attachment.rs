@@ -23,7 +23,7 @@ impl Attachment<'_, '_> {
         self.cx.now
     }
 
-    /// Accesses of a function that is no bus master do not leave it.
+    /// Accesses of a function that is not a bus master do not leave it.
     pub fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), DmaFault> {
         let address = DeviceAddress(address);
         if !self.is_bus_master() {
@@ -32,7 +32,7 @@ impl Attachment<'_, '_> {
         self.cx.memory.read(self.requester, address, into)
     }
 
-    /// Writes to memory; accesses of a function that is no bus master do not leave it.
+    /// Writes to memory; accesses of a function that is not a bus master do not leave it.
     pub fn write(&mut self, address: u64, from: &[u8]) -> Result<(), DmaFault> {
         let address = DeviceAddress(address);
         if !self.is_bus_master() {

@@ -11,7 +11,7 @@ fn decoded(emit: impl FnOnce(&mut Encoder)) -> Instruction {
     let bytes = encoder.finish();
     let mut decoder = Decoder::new(64, &bytes, DecoderOptions::NONE);
     let instruction = decoder.decode();
-    assert!(!instruction.is_invalid(), "{bytes:02x?} is no instruction");
+    assert!(!instruction.is_invalid(), "{bytes:02x?} is not an instruction");
     assert_eq!(instruction.len(), bytes.len(), "{bytes:02x?} is longer than its instruction");
     instruction
 }
@@ -33,7 +33,7 @@ fn displacement() -> impl Strategy<Value = i32> {
 }
 
 fn memory() -> impl Strategy<Value = Memory> {
-    let index = prop::option::of(register().prop_filter("RSP is no index", |r| r.0 != 4));
+    let index = prop::option::of(register().prop_filter("RSP is not an index", |r| r.0 != 4));
     (prop::option::of(register()), index, 0u8..4, displacement()).prop_map(
         |(base, index, scale, displacement)| Memory {
             base,

@@ -17,7 +17,7 @@ pub struct ApicvBehaviour {
     pub leaves_busy_set: bool,
     /// An IPI to itself by MSR is stored at 3F0h before it is virtualized. Guests cannot tell.
     pub stores_self_ipi: bool,
-    /// RDMSR of an index of 800h–8FFh that is no register, with APIC-register virtualization.
+    /// RDMSR of an index of 800h–8FFh that is not a register, with APIC-register virtualization.
     pub hole_read: HoleRead,
     /// How posted-interrupt processing finds the highest requested vector. The two differ where a
     /// hypervisor left RVI below a vector in VIRR.

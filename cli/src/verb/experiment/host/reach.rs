@@ -72,7 +72,7 @@ fn to_end(mut command: Command, limit: Duration) -> Said<String> {
     if status.success() { Ok(output) } else { Err(format!("{name}: {status}, {}", errors.trim())) }
 }
 
-/// A shell waits on the line; its prompt and echo are no part of what is taken.
+/// A shell waits on the line; its prompt and echo are not part of what is taken.
 fn by_serial(socket: &str, command: &str, limit: Duration) -> Said<String> {
     let failed = |error: std::io::Error| format!("{socket}: {error}");
     let mut line = UnixStream::connect(socket).map_err(failed)?;

@@ -451,7 +451,7 @@ fn places(text: &str, value: &Word<'_>, word: Range<usize>) -> Vec<usize> {
     for index in start..end {
         let at = place(index);
         found.push(at);
-        // The backslash before it goes with it, where that is no part of the value.
+        // The backslash before it goes with it, where that is not a part of the value.
         let is_escaped = at > 0 && text.as_bytes()[at - 1] == b'\\';
         if is_escaped && (index == 0 || place(index - 1) != at - 1) {
             found.push(at - 1);

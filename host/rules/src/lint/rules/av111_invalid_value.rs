@@ -43,7 +43,7 @@ fn check(options: &Options<'_>, outcome: &mut Outcome) {
         if is_switch && !is_auto && switch(option).is_none() {
             let value = option.value.as_deref().unwrap_or_default();
             let message =
-                format!("'{value}' is no value for {name}: {} does not load", option.module);
+                format!("'{value}' is not a value for {name}: {} does not load", option.module);
             outcome.violated(Some(option.at), message).on(concerned(option));
         }
     });

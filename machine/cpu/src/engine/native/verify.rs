@@ -71,7 +71,7 @@ pub(super) fn enter_verified(
     Some(Next::Leave)
 }
 
-/// Where an entry began, for people.
+/// Where an entry began, for readers.
 fn start_of(cpu: &Cpu, blocks: &Blocks, index: BlockIndex, before: &Cpu) -> String {
     let kinds: Vec<_> = blocks.kinds(blocks.block(index)).map(|kind| kind.code()).collect();
     format!(
