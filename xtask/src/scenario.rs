@@ -64,7 +64,7 @@ pub fn run(root: &Path, program: &Path, arguments: &[&str]) -> Result<()> {
     };
     let scenario = ALL.iter().find(|one| one.name == *name).with_context(|| {
         let names: Vec<&str> = ALL.iter().map(|one| one.name).collect();
-        format!("{name:?} is no scenario: there are {}", names.join(", "))
+        format!("{name:?} is not a scenario: there are {}", names.join(", "))
     })?;
     let given = words.iter().find_map(|word| word.strip_prefix("program="));
     let program = match given {
@@ -76,7 +76,7 @@ pub fn run(root: &Path, program: &Path, arguments: &[&str]) -> Result<()> {
     let mut tally = Tally::default();
     run_one(root, &program, scenario, &words, &mut tally)?;
     println!("{}", tally.summary());
-    if tally.is_pass() { Ok(()) } else { bail!("{name}: this is no pass") }
+    if tally.is_pass() { Ok(()) } else { bail!("{name}: this run does not pass") }
 }
 
 fn run_one(

@@ -80,7 +80,7 @@ impl Scenario {
             let given = word.split_once('=');
             let place = given.and_then(|(name, _)| options.get_mut(name));
             let (Some(place), Some((_, value))) = (place, given) else {
-                bail!("{word:?} is no option:\n{self}");
+                bail!("{word:?} is not an option:\n{self}");
             };
             value.clone_into(place);
         }

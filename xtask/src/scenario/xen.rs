@@ -45,7 +45,7 @@ const COMPLAINTS: [&str; 9] = [
     "time out",
     "timed out",
 ];
-/// Fewer exits are no guest that ran.
+/// Fewer exits are not a guest that ran.
 const LEAST: u64 = 1000;
 
 fn prove(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), Stop> {

@@ -65,7 +65,7 @@ pub(super) fn is_inhibited(outcome: &Outcome, reasons: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Without a reason to be inhibited the feature is active for as long as virtual processors can
+/// Without a reason to be inhibited the feature is active for as long as vCPUs can
 /// run.
 pub(super) fn is_active(outcome: &Outcome) -> Result<()> {
     let verdict = &outcome.result["verdict"];
@@ -149,7 +149,7 @@ mod tests {
         assert!(is_active(&outcome(9, none.clone())).is_ok());
         assert!(is_inhibited(&outcome(99, none.clone()), &["PIT"]).is_err());
         let empty = Outcome { status: Some(0), result: serde_json::json!({"comparisons": []}) };
-        assert!(falls(&empty, -90.0).is_err(), "nothing is no proof");
+        assert!(falls(&empty, -90.0).is_err(), "nothing proves nothing");
         assert!(fails_without_avic(&outcome(99, none)).is_err(), "its exit status is 0");
     }
 }
