@@ -4,7 +4,7 @@
 use schema::assert_follows;
 use serde_json::Value;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 const BAD: &str = "qemu-system-x86_64 -enable-kvm -machine q35 -m 64\n";
