@@ -19,7 +19,9 @@ pub fn of<T: schemars::JsonSchema>(title: &str, version: u32) -> Value {
 
 /// The same of a type that does not hold its version.
 pub fn plain<T: schemars::JsonSchema>(title: &str, version: u32) -> Value {
-    let mut schema = schemars::schema_for!(T).to_value();
+    // What is written: members that may be left out are not required.
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     close(&mut schema);
     schema["title"] = title.into();
     schema["description"] = format!(

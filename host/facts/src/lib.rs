@@ -30,7 +30,7 @@ pub use inputs::Inputs;
 pub use rules::host::Facts;
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// Reads the machine this runs on.
@@ -60,8 +60,33 @@ pub fn recorded(path: &Path) -> Result<Inputs, Error> {
             .map_err(|source| Error::Archive { path: path.into(), source })?;
         return Ok(complete(inputs));
     }
+    single(path, file, inputs)
+}
+
+/// The same of what is pasted into a stream, which is cited by a name.
+pub fn pasted(mut stream: impl Read, name: &str) -> Result<Inputs, Error> {
+    let path = Path::new(name);
+    let mut inputs = Inputs::new(name);
+    let mut head = vec![];
+    (&mut stream)
+        .take(512)
+        .read_to_end(&mut head)
+        .map_err(|source| Error::Read { path: path.into(), source })?;
+    let packing = archive::Packing::detect(&head);
+    let stream = Cursor::new(head).chain(stream);
+    let Some(packing) = packing else { return single(path, stream, inputs) };
+    archive::read_into(stream, packing, &mut inputs)
+        .map_err(|source| Error::Archive { path: path.into(), source })?;
+    Ok(complete(inputs))
+}
+
+/// A single listing, of whatever kind.
+fn single(path: &Path, stream: impl Read, mut inputs: Inputs) -> Result<Inputs, Error> {
     let mut bytes = vec![];
-    file.take(inputs::FILE_LIMIT as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    stream
+        .take(inputs::FILE_LIMIT as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|source| Error::Read { path: path.into(), source })?;
     let is_cut = bytes.len() > inputs::FILE_LIMIT;
     bytes.truncate(inputs::FILE_LIMIT);
     // What `cat /sys/class/iommu/*/amd-iommu/features` prints: a unit a line.

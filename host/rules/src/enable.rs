@@ -32,6 +32,7 @@ pub const SCHEMA: u32 = 1;
 
 /// Everything that `enable` would do on a host, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Plan {
     /// [`SCHEMA`], the version of this form.
     pub schema: u32,

@@ -10,6 +10,7 @@ use std::fmt;
 
 /// The answer to a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
     /// The statement is true, which is good.
@@ -65,6 +66,7 @@ impl fmt::Display for Answer {
 
 /// How much a *no* matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing; does not change the exit status.
@@ -87,6 +89,7 @@ impl fmt::Display for Severity {
 
 /// A range of an input: lines and columns count from one, columns in characters; bytes from zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Position {
     /// Line of the first character.
     pub line: u32,
@@ -100,6 +103,7 @@ pub struct Position {
 
 /// One thing that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// What it is: "module parameter avic".
     pub what: String,
@@ -132,6 +136,7 @@ impl Evidence {
 
 /// What a change needs before it has effect, in order of disturbance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Needs {
     /// Has effect at once.
@@ -163,6 +168,7 @@ impl fmt::Display for Needs {
 
 /// The one line that changes the answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Fix {
     /// A command, a setting or a sentence, as an operator would write it.
     pub line: String,
@@ -179,6 +185,7 @@ impl Fix {
 
 /// The answer of one rule about one subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
     /// Stable identifier of the rule: `AV001`, `cpu-avic`.
     pub id: String,

@@ -17,6 +17,9 @@ pub mod version;
 pub mod vm;
 pub mod why;
 
+#[cfg(test)]
+mod published;
+
 pub use feature::Feature;
 pub use finding::{Answer, Evidence, Finding, Fix, Needs, Position, Severity};
 pub use version::Version;

@@ -107,6 +107,7 @@ impl Vmm {
 
 /// Who owns the configuration, that is, where a change has to be made so that it lasts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Manager {
     /// The command line itself is the configuration.

@@ -31,12 +31,14 @@ pub const SCHEMA: u32 = 1;
 
 /// What was seen of a running machine for a while.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Observation {
     /// How: "tracefs, 5 s".
     pub source: String,
     /// For how long it was watched.
     pub seconds: f64,
     /// Seconds with each reason set, as far as changes were seen.
+    #[cfg_attr(test, schemars(with = "Vec<(String, f64)>"))]
     pub reasons: Vec<(Reason, f64)>,
     /// Seconds with no reason set; `None` if no change told the state.
     pub active_seconds: Option<f64>,
@@ -47,8 +49,10 @@ pub struct Observation {
     /// Interrupts that software injected.
     pub injected: u64,
     /// Where KVM last sent interrupts of functions, by the host's number of the interrupt.
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, Route>"))]
     pub routes: BTreeMap<u32, Route>,
     /// Times that the host took interrupts of functions, by number.
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, u64>"))]
     pub taken: BTreeMap<u32, u64>,
     /// vCPUs that KVM woke for a posted interrupt, on the whole host: entries of AMD's
     /// GA log, interrupts with Intel's wake-up vector.
@@ -74,6 +78,7 @@ impl Observation {
 
 /// One predicted inhibit with the line that avoids it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cause {
     /// Reason, certainty and duration.
     #[serde(flatten)]
@@ -87,6 +92,7 @@ pub struct Cause {
 
 /// One machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Machine {
     /// Of the process that runs it.
     pub pid: u32,
@@ -115,6 +121,7 @@ pub struct Machine {
 
 /// The answer of `why`.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Why {
     /// [`SCHEMA`], the version of this form.
     pub schema: u32,

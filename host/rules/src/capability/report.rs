@@ -11,6 +11,7 @@ pub const SCHEMA: u32 = 1;
 
 /// The rows of `avicenna check`.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
     /// [`SCHEMA`], the version of this form.
     pub schema: u32,
@@ -35,6 +36,7 @@ pub struct Report {
 
 /// A host with its kernel, or hardware alone: a CPUID listing, a firmware table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// A host with its kernel: what is on and off can be answered.

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 /// An answer as a sentence without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sentence {
     /// What the sentence says, as a value.
     pub answer: Answer,
@@ -22,6 +23,7 @@ pub struct Sentence {
 
 /// Every line that has to change, and what they need together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Change {
     /// In the order in which they are to be made, each line once.
     pub fixes: Vec<Fix>,
@@ -31,6 +33,7 @@ pub struct Change {
 
 /// What a reader of `check` needs first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Summary {
     /// Whether the hardware is able to.
     pub hardware: Sentence,

@@ -9,6 +9,7 @@ pub const OPTIONS_FILE: &str = "/etc/modprobe.d/avicenna.conf";
 
 /// One change of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Action {
     /// Give a file this content; `before` is `None` for a file that does not exist.
@@ -41,6 +42,7 @@ pub enum Action {
 
 /// A change with what it needs and what it risks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Step {
     /// Stable within [`SCHEMA`]: what an operator names to choose or leave out a step.
     pub id: String,
@@ -60,6 +62,7 @@ pub struct Step {
 
 /// A module's option as modprobe has to give it once the plan is carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Expected {
     /// With underscores, as the kernel has it.
     pub module: String,

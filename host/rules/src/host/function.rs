@@ -5,6 +5,7 @@ use serde::Serialize;
 
 /// How a function interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Signalling {
     /// A line that several functions may share: never posted.
@@ -18,6 +19,7 @@ pub enum Signalling {
 /// An interrupt that vfio has set up for whoever has the function.
 /// [LINUX "drivers/vfio/pci/vfio_pci_intrs.c"]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct VfioInterrupt {
     /// Of the function, such as `0000:3b:00.1`.
     #[serde(skip)]

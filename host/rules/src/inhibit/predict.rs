@@ -13,6 +13,7 @@ use serde::Serialize;
 
 /// How sure a prediction is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
     /// Depends on the guest's or the host's behaviour, or on an unresolved part of the input.
@@ -25,6 +26,7 @@ pub enum Certainty {
 
 /// For how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Duration {
     /// An instant, while the VMM creates the machine.
@@ -60,8 +62,10 @@ impl std::fmt::Display for Duration {
 
 /// One predicted inhibit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PredictedInhibit {
     /// As KVM names and numbers it.
+    #[cfg_attr(test, schemars(with = "String"))]
     pub reason: Reason,
     /// Whether it will be set at all.
     pub certainty: Certainty,

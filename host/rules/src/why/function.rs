@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 /// Where KVM sent an interrupt at last: `kvm_pi_irte_update`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Route {
     /// The IOMMU posts it.
     pub is_posted: bool,
@@ -25,6 +26,7 @@ pub struct Route {
 
 /// One interrupt of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FunctionInterrupt {
     /// As `/proc/interrupts` has it.
     #[serde(flatten)]
@@ -39,6 +41,7 @@ pub struct FunctionInterrupt {
 
 /// One function that a machine has.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Function {
     /// Such as `0000:3b:00.1`.
     pub address: String,
