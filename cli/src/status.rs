@@ -1,7 +1,7 @@
 //! Exit statuses: one table for all verbs.
 //!
-//! `lab run` adds 4, of a result that has another hypervisor than the one that was meant.
-//! `machine run` adds to it what its guest says (odd numbers) and how a run ended (64 to 72).
+//! `lab run` adds 4, of a result that has another hypervisor than the one that was meant, and
+//! `machine run` what its guest says: odd numbers.
 
 use rules::Answer;
 use std::fmt::{Display, Formatter, Result};
@@ -19,6 +19,14 @@ pub enum Status {
     Usage = 2,
     /// The answer could not be found: missing privileges, unreadable input, a host that failed.
     CannotTell = 3,
+    /// `machine run`: a processor shut down after a triple fault.
+    TripleFault = 64,
+    /// `machine run`: `--until-virtual` was reached.
+    TimeLimit = 66,
+    /// `machine run`: `--max-instructions` was reached.
+    InstructionLimit = 68,
+    /// `machine run`: every processor waits for ever.
+    Deadlock = 72,
     /// Ctrl-C, or what stands for it at a console: 128 and the signal's number, as shells have it.
     Interrupted = 130,
 }

@@ -13,6 +13,7 @@ pub mod lab;
 mod lake;
 pub mod lint;
 pub mod machine;
+mod many;
 pub mod report;
 pub mod rollback;
 pub mod snapshot;

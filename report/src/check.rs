@@ -2,7 +2,7 @@
 
 mod text;
 
-pub use text::{Detail, text};
+pub use text::{Detail, line, said, text};
 
 use crate::nagios;
 use crate::prometheus::{Kind, Metrics, number};

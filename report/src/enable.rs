@@ -30,7 +30,7 @@ pub fn text(plan: &Plan, included: &[String], look: Look) -> String {
                 text.push_str(&difference(before.as_deref().unwrap_or(""), after))
             }
             Action::Run { command, .. } => {
-                text.push_str(&look.hanging("    run", 12, &command.join(" ")))
+                text.push_str(&look.verbatim("    run     ", &command.join(" ")))
             }
             Action::Tell { instruction } => text.push_str(&look.hanging("    do", 12, instruction)),
         }

@@ -86,6 +86,12 @@ impl Look {
         result
     }
 
+    /// What is to be copied, behind a heading: one line however long it is.
+    pub fn verbatim(self, heading: &str, text: &str) -> String {
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        format!("{heading}{}\n", clean(&lines.join(" ")))
+    }
+
     /// Columns before the statement of a row.
     pub const ROW: usize = 11;
 
@@ -188,6 +194,8 @@ mod tests {
         assert_eq!(Look::PLAIN.wrap(&text, 4).len(), 1, "a program reads whole lines");
         assert_eq!(FOLDED.wrap("", 4), [""]);
         assert_eq!(FOLDED.hanging("a:", 4, "b"), "a:  b\n");
+        let command = format!("echo 'a  b' {text}");
+        assert_eq!(FOLDED.verbatim("run ", &command), format!("run {}\n", command.trim()));
         assert_eq!(FOLDED.row(Severity::Good, "yes", "it is"), "  yes      it is\n");
     }
 

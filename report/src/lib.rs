@@ -18,5 +18,6 @@ pub mod page;
 pub mod plot;
 pub mod prometheus;
 pub mod result;
+pub mod schema;
 pub mod why;
 pub mod writer;

@@ -8,7 +8,7 @@ mod text;
 
 pub use diff::unified;
 pub use github::github;
-pub use json::json;
+pub use json::{json, json_lines};
 pub use sarif::sarif;
 pub use text::text;
 

@@ -14,9 +14,36 @@ pub fn line(answer: Answer, text: &str, figures: &str) -> String {
     format!("AVICENNA {word}: {text} | {figures}\n")
 }
 
+/// The line of several hosts: each with its answer and what there is to say of it.
+pub fn of_hosts(hosts: &[(String, Answer, String)]) -> String {
+    let count = |answer| hosts.iter().filter(|host| host.1 == answer).count();
+    let worst = hosts.iter().fold(Answer::Yes, |all, host| all.and(host.1));
+    let mut text = format!("{} of {} hosts are well", count(Answer::Yes), hosts.len());
+    for (name, _, said) in hosts.iter().filter(|host| host.1 != Answer::Yes) {
+        text.push_str(&format!("; {name}: {said}"));
+    }
+    let figures = format!(
+        "yes={} no={} unknown={}",
+        count(Answer::Yes),
+        count(Answer::No),
+        count(Answer::Unknown)
+    );
+    line(worst, &text, &figures)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_worst_host_decides_and_those_that_are_not_well_are_named() {
+        let host = |name: &str, answer| (name.to_owned(), answer, format!("{answer}|"));
+        let hosts = [host("a", Answer::Yes), host("b", Answer::Unknown), host("c", Answer::No)];
+        let expected =
+            "AVICENNA WARNING: 1 of 3 hosts are well; b: unknown ; c: no  | yes=1 no=1 unknown=1\n";
+        assert_eq!(of_hosts(&hosts), expected);
+        assert!(of_hosts(&hosts[..2]).starts_with("AVICENNA UNKNOWN: 1 of 2"));
+    }
 
     #[test]
     fn what_would_end_the_text_is_left_out() {

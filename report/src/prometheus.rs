@@ -17,39 +17,64 @@ pub enum Kind {
     Counter,
 }
 
+/// What is measured in one way.
+#[derive(Debug)]
+struct Family {
+    name: String,
+    /// Its help and type.
+    head: String,
+    samples: String,
+}
+
 /// Metrics in the making.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    text: String,
-    families: BTreeSet<String>,
+    /// In the order in which they were begun.
+    families: Vec<Family>,
     series: BTreeSet<String>,
+    /// Whose samples are added, where they are of several hosts.
+    host: Option<String>,
 }
 
 impl Metrics {
-    /// Begins a family; one that was begun before goes on only where it stood.
+    /// Samples that are added from here on are of this host.
+    pub fn of_host(&mut self, name: &str) {
+        self.host = Some(name.to_owned());
+    }
+
+    /// Begins a family; one that was begun before goes on where it stands.
     pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
         debug_assert!(is_name(name), "{name}");
-        if self.families.insert(name.to_owned()) {
+        if self.families.iter().all(|family| family.name != name) {
             let kind = match kind {
                 Kind::Gauge => "gauge",
                 Kind::Counter => "counter",
             };
             let help = help.replace('\\', "\\\\").replace('\n', "\\n");
-            let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            let head = format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
+            self.families.push(Family { name: name.to_owned(), head, samples: String::new() });
         }
     }
 
-    /// A value of the family that was begun last; the second of one series is left out.
+    /// A value of a family that was begun; the second of one series is left out.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        let labels: Vec<String> =
-            labels.iter().map(|(key, text)| format!("{key}=\"{}\"", label(text))).collect();
+        let host = self.host.as_deref().map(|host| ("host", host));
+        let labels: Vec<String> = host
+            .iter()
+            .chain(labels)
+            .map(|(key, text)| format!("{key}=\"{}\"", label(text)))
+            .collect();
         let labels = match labels.is_empty() {
             true => String::new(),
             false => format!("{{{}}}", labels.join(",")),
         };
         let series = format!("{name}{labels}");
+        let Some(family) = self.families.iter_mut().find(|family| family.name == name) else {
+            debug_assert!(false, "{name} was not begun");
+            return;
+        };
         if self.series.insert(series.clone()) {
-            let _ = writeln!(self.text, "{series} {value}");
+            let _ = writeln!(family.samples, "{series} {value}");
         }
     }
 
@@ -58,8 +83,9 @@ impl Metrics {
     pub fn finish(mut self, verb: &str, seconds: u64) -> String {
         let name = format!("avicenna_{verb}_timestamp_seconds");
         self.family(&name, Kind::Gauge, "When this file was made, in seconds since 1970.");
+        self.host = None;
         self.sample(&name, &[], seconds);
-        self.text
+        self.families.into_iter().map(|family| family.head + &family.samples).collect()
     }
 }
 
@@ -85,6 +111,30 @@ fn label(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn samples_of_a_family_stand_together_whosever_they_are() {
+        let mut metrics = Metrics::default();
+        for host in ["a", "b"] {
+            metrics.of_host(host);
+            metrics.family("avicenna_x", Kind::Gauge, "X.");
+            metrics.sample("avicenna_x", &[("vm", "v")], 1);
+            metrics.family("avicenna_y", Kind::Gauge, "Y.");
+            metrics.sample("avicenna_y", &[], 2);
+        }
+        let text = metrics.finish("test", 7);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(
+            lines,
+            [
+                "avicenna_x{host=\"a\",vm=\"v\"} 1",
+                "avicenna_x{host=\"b\",vm=\"v\"} 1",
+                "avicenna_y{host=\"a\"} 2",
+                "avicenna_y{host=\"b\"} 2",
+                "avicenna_test_timestamp_seconds 7",
+            ]
+        );
+    }
 
     #[test]
     fn labels_have_the_formats_own_escapes_and_no_others() {

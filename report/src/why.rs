@@ -2,7 +2,7 @@
 
 mod text;
 
-pub use text::text;
+pub use text::{lines, text};
 
 use crate::nagios;
 use crate::prometheus::{Kind, Metrics, number};
@@ -84,24 +84,24 @@ pub fn prometheus(why: &Why, seconds: u64) -> String {
 }
 
 /// How many machines use the feature, and those that do not.
-pub fn nagios(why: &Why) -> String {
+pub fn said(why: &Why) -> String {
     let count = |answer| why.machines.iter().filter(|one| one.active.answer == answer).count();
-    let without: Vec<String> = why
-        .machines
-        .iter()
-        .filter(|machine| machine.active.answer != Answer::Yes)
-        .map(|machine| format!("{}: {}", name(machine), machine.active.reason))
-        .collect();
     let all = why.machines.len();
     let mut text = format!("{} of {all} virtual machines use {}", count(Answer::Yes), why.feature);
-    for one in without {
-        text.push_str(&format!("; {one}"));
+    for machine in why.machines.iter().filter(|one| one.active.answer != Answer::Yes) {
+        text.push_str(&format!("; {}: {}", name(machine), machine.active.reason));
     }
+    text
+}
+
+/// The same on a plugin's line.
+pub fn nagios(why: &Why) -> String {
+    let count = |answer| why.machines.iter().filter(|one| one.active.answer == answer).count();
     let figures = format!(
         "active={} inactive={} unknown={}",
         count(Answer::Yes),
         count(Answer::No),
         count(Answer::Unknown)
     );
-    nagios::line(why.verdict(), &text, &figures)
+    nagios::line(why.verdict(), &said(why), &figures)
 }

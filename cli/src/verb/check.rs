@@ -1,14 +1,15 @@
 //! `avicenna check`: can this host accelerate interrupts, and does it.
 
-mod many;
-
 use super::format::MonitoringFormat;
 use super::lake;
+use super::many::{self, Said};
 use super::source::{self, Source};
-use crate::terminal::look;
+use crate::terminal::{clean, look};
+use facts::Facts;
 use report::check::Detail;
 use report::lake::{Host, Lake};
-use rules::capability;
+use rules::Answer;
+use rules::capability::{self, Report};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -20,7 +21,7 @@ use std::process::ExitCode;
                   3 could not tell."
 )]
 pub struct Arguments {
-    /// The same as --root PATH; of several, a line each, and with --format json a report a line
+    /// The same as --root PATH; of several, or of a folder of snapshots, a line each
     #[arg(value_name = "PATH", conflicts_with = "root")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -37,7 +38,7 @@ pub struct Arguments {
     /// Write there instead of to standard output: the whole answer, or none
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print the answers only: at most ten lines
+    /// Print the answer on one line
     #[arg(short, long, conflicts_with_all = ["all", "verbose"])]
     quiet: bool,
     #[command(flatten)]
@@ -45,12 +46,14 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    if arguments.paths.len() > 1 {
+    let paths = many::expanded(&arguments.paths);
+    if paths.len() > 1 || paths != arguments.paths {
         if arguments.rows.parquet.is_some() {
             let why = anyhow::anyhow!("rows are written of one host at a time: give one PATH");
             return Err(crate::status::Usage::of(why));
         }
-        return many::run(&arguments.paths, arguments.format);
+        let output = arguments.output.as_deref();
+        return many::run("check", &paths, arguments.format, output, of_one);
     }
     let source = Source { root: arguments.paths.into_iter().next().or(arguments.source.root) };
     let inputs = source.inputs()?;
@@ -66,20 +69,42 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let answer = match arguments.format {
         MonitoringFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
+        MonitoringFormat::JsonLines => serde_json::to_string(&report)? + "\n",
         MonitoringFormat::Prometheus => {
             report::check::prometheus(&report, lake::now_us() / 1_000_000)
         }
         MonitoringFormat::Nagios => report::check::nagios(&report),
         MonitoringFormat::Text => {
-            let detail = match (arguments.quiet, arguments.verbose, arguments.all) {
-                (true, ..) => Detail::Answers,
-                (_, true, _) => Detail::Everything,
-                (_, _, true) => Detail::Rows,
+            let detail = match (arguments.verbose, arguments.all) {
+                (true, _) => Detail::Everything,
+                (_, true) => Detail::Rows,
                 _ => Detail::Causes,
             };
-            report::check::text(&report, detail, look())
+            match arguments.quiet {
+                true => report::check::line(&report, known(&facts, &report), look()),
+                false => report::check::text(&report, detail, look()),
+            }
         }
     };
     arguments.format.put(&answer, arguments.output.as_deref())?;
     Ok(source::status(&facts, report.verdict()))
+}
+
+/// What is answered: nothing for certain where not all of the facts are there.
+fn known(facts: &Facts, report: &Report) -> Answer {
+    if facts.incomplete.is_some() { Answer::Unknown } else { report.verdict() }
+}
+
+/// One of several hosts, in every form.
+fn of_one(name: &str, facts: &Facts) -> anyhow::Result<Said> {
+    let report = capability::check(facts);
+    let answer = known(facts, &report);
+    let said = report::check::said(&report).to_owned();
+    Ok(Said {
+        answer,
+        text: format!("{}: {answer}: {}\n", clean(name), clean(&said)),
+        json: serde_json::to_string(&report)?,
+        short: said,
+        metrics: Box::new(move |all| report::check::metrics(&report, all)),
+    })
 }

@@ -18,6 +18,8 @@ pub enum MonitoringFormat {
     #[default]
     Text,
     Json,
+    /// JSON on one line for each host
+    JsonLines,
     /// Metrics for node_exporter's textfile collector, with -o FILE.prom
     Prometheus,
     /// One line for a Nagios or Icinga plugin, with the exit status that goes with it
@@ -29,7 +31,7 @@ impl MonitoringFormat {
     /// to standard output.
     pub fn put(self, answer: &str, output: Option<&Path>) -> anyhow::Result<()> {
         let text = match self {
-            Self::Json => writer::json(answer),
+            Self::Json | Self::JsonLines => writer::json(answer),
             Self::Prometheus => answer.into(),
             Self::Text | Self::Nagios => writer::shown(answer, output.is_none()),
         };
@@ -43,5 +45,17 @@ impl MonitoringFormat {
             }
         }
         Ok(())
+    }
+}
+
+/// Writes a part of what several hosts answer, as soon as it is there.
+pub fn put_part(format: MonitoringFormat, text: &str) {
+    match format {
+        MonitoringFormat::Json | MonitoringFormat::JsonLines => {
+            terminal::program(writer::json(text).as_bytes());
+        }
+        _ => {
+            terminal::print(text);
+        }
     }
 }

@@ -24,6 +24,11 @@ enum What {
         /// Where to; it is made if it is not there
         folder: PathBuf,
     },
+    /// Write the schemas of every JSON form and of plan files, a file each
+    Schemas {
+        /// Where to; it is made if it is not there
+        folder: PathBuf,
+    },
     /// Print completions for a shell
     Completions { shell: Shell },
 }
@@ -35,6 +40,12 @@ pub fn run(arguments: Arguments, mut command: clap::Command) -> anyhow::Result<E
             command = command.disable_help_subcommand(true);
             command.build();
             pages(&command, &folder)?;
+        }
+        What::Schemas { folder } => {
+            fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+            for (name, text) in report::schema::ALL {
+                change::Output::write(&folder.join(name), text.as_bytes(), change::Like::Umask)?;
+            }
         }
         What::Completions { shell } => {
             let mut text = vec![];

@@ -3,7 +3,7 @@
 mod input;
 
 use crate::status::Status;
-use crate::terminal::{look, print, print_json, program, remark};
+use crate::terminal::{look, print, print_json, print_json_text, program, remark};
 use anyhow::bail;
 use input::{Input, Origin};
 use report::lint::{Judged, Judgement};
@@ -74,6 +74,8 @@ enum Format {
     Text,
     /// See docs/schema/lint-1.json
     Json,
+    /// The same with an input on each line
+    JsonLines,
     /// SARIF 2.1.0, for code scanning
     Sarif,
     /// Annotations of GitHub Actions
@@ -121,7 +123,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         remark!("avicenna: {} cannot be repaired: {why}", file.display());
         return Ok(Status::Usage.into());
     }
-    let collected = input::collect(&arguments.files)?;
+    let collected = input::collect(&super::many::expanded_to_snapshots(&arguments.files))?;
     for text in &collected.remarks {
         remark!("avicenna: {text}");
     }
@@ -151,6 +153,7 @@ fn show(judged: &[Judged], arguments: &Arguments) -> anyhow::Result<()> {
             print(&report::lint::text(judged, arguments.quiet, look()));
         }
         Format::Json => print_json(&report::lint::json(judged)?)?,
+        Format::JsonLines => print_json_text(&report::lint::json_lines(judged)?),
         Format::Sarif => print_json(&report::lint::sarif(judged))?,
         Format::Github => {
             program(report::lint::github(judged).as_bytes());

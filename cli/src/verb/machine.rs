@@ -1,5 +1,6 @@
 //! `avicenna machine`: run software on the emulated computer.
 
+mod closing;
 mod console;
 mod devices;
 mod gdb;

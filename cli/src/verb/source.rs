@@ -4,13 +4,14 @@ use crate::status::Status;
 use crate::terminal::remark;
 use facts::{Facts, Inputs};
 use rules::Answer;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub struct Source {
     /// Read a recorded host instead of this one: a folder, a snapshot, a sosreport, or a single
-    /// CPUID listing, /proc/cpuinfo, lscpu output, process list, kernel log, ACPI table or acpidump
+    /// CPUID listing, /proc/cpuinfo, lscpu output, process list, kernel log, ACPI table or
+    /// acpidump; `-` is standard input
     #[arg(long, value_name = "PATH")]
     pub root: Option<PathBuf>,
 }
@@ -18,13 +19,21 @@ pub struct Source {
 impl Source {
     pub fn inputs(&self) -> anyhow::Result<Inputs> {
         match &self.root {
-            Some(path) => Ok(facts::recorded(path)?),
+            Some(path) => recorded(path),
             None => Ok(facts::live()),
         }
     }
 
     pub fn facts(&self) -> anyhow::Result<Facts> {
         Ok(facts::facts(&self.inputs()?))
+    }
+}
+
+/// A recorded host; `-` is what comes in on standard input.
+pub fn recorded(path: &Path) -> anyhow::Result<Inputs> {
+    match path.as_os_str() == "-" {
+        true => Ok(facts::pasted(std::io::stdin().lock(), "standard input")?),
+        false => Ok(facts::recorded(path)?),
     }
 }
 

@@ -3,13 +3,16 @@
 
 use super::format::MonitoringFormat;
 use super::lake;
+use super::many::{self, Said};
 use super::source::{self, Source};
 use crate::terminal::look;
 use anyhow::bail;
 use facts::{Facts, watch};
+use rules::Answer;
 use rules::capability;
 use rules::host::RunningVm;
 use rules::why;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use trace::inhibit::Numbering;
 
@@ -19,11 +22,11 @@ use trace::inhibit::Numbering;
 )]
 pub struct Arguments {
     /// A machine's name, process number, VMID, UUID, libvirt's number, pod or systemd scope; all of
-    /// them if not given
-    #[arg(value_name = "VM|PID")]
-    machine: Option<String>,
+    /// them if not given. Or recorded hosts, or a folder of them: a line for each of their machines
+    #[arg(value_name = "VM|PID|PATH")]
+    about: Vec<PathBuf>,
     /// Every running machine
-    #[arg(long, conflicts_with = "machine")]
+    #[arg(long, conflicts_with = "about")]
     all: bool,
     /// Watch the machines for so long through tracefs (root; an instance of its own, removed
     /// afterwards)
@@ -51,9 +54,36 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+pub fn run(mut arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let wanted = match arguments.about.as_slice() {
+        [] => None,
+        [one] if arguments.source.root.is_some() || !is_host(one) => {
+            Some(one.to_string_lossy().into_owned())
+        }
+        about if arguments.source.root.is_none() => {
+            let paths = many::expanded(about);
+            if paths != *about || about.len() > 1 {
+                if arguments.watch.is_some() {
+                    bail!("a recorded host cannot be watched; leave out --watch");
+                }
+                return many::run(
+                    "why",
+                    &paths,
+                    arguments.format,
+                    arguments.output.as_deref(),
+                    of_one,
+                );
+            }
+            arguments.source.root = paths.into_iter().next();
+            None
+        }
+        _ => {
+            let why = anyhow::anyhow!("--root is one host: give one machine of it, or none");
+            return Err(crate::status::Usage::of(why));
+        }
+    };
     let facts = arguments.source.facts()?;
-    let machines = chosen(&facts, arguments.machine.as_deref())?;
+    let machines = chosen(&facts, wanted.as_deref())?;
     let trace = match (arguments.watch, &arguments.source.root) {
         (Some(_), Some(_)) => {
             bail!("a recorded host cannot be watched; leave out --watch or --root")
@@ -77,6 +107,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     });
     let answer = match arguments.format {
         MonitoringFormat::Json => serde_json::to_string_pretty(&why)? + "\n",
+        MonitoringFormat::JsonLines => serde_json::to_string(&why)? + "\n",
         MonitoringFormat::Prometheus => report::why::prometheus(&why, lake::now_us() / 1_000_000),
         MonitoringFormat::Nagios => report::why::nagios(&why),
         MonitoringFormat::Text => {
@@ -85,6 +116,32 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     arguments.format.put(&answer, arguments.output.as_deref())?;
     Ok(source::status(&facts, why.verdict()))
+}
+
+/// Whether a word is a path of a recorded host: a machine's name has neither of these.
+fn is_host(word: &Path) -> bool {
+    let text = word.to_string_lossy();
+    text == "-" || text.contains(['/', '.']) && word.exists()
+}
+
+/// One of several recorded hosts, in every form.
+fn of_one(name: &str, facts: &Facts) -> anyhow::Result<Said> {
+    let machines = chosen(facts, None)?;
+    let host = capability::check(facts);
+    let unseen =
+        |_: &_| Err("cannot see the running state, because the host is a recorded one".into());
+    let why = why::why(facts, &host, &machines, unseen);
+    let answer = match facts.incomplete {
+        Some(_) => Answer::Unknown,
+        None => why.verdict(),
+    };
+    Ok(Said {
+        answer,
+        text: report::why::lines(&why, name),
+        json: serde_json::to_string(&why)?,
+        short: report::why::said(&why),
+        metrics: Box::new(move |all| report::why::metrics(&why, all)),
+    })
 }
 
 pub fn cannot_see(why: &str) -> String {
@@ -110,7 +167,7 @@ pub fn chosen<'f>(facts: &'f Facts, wanted: Option<&str>) -> anyhow::Result<Vec<
     {
         let known: Vec<String> = all.iter().map(name).collect();
         if std::path::Path::new(wanted).exists() {
-            bail!("{wanted} is a file, not a virtual machine: avicenna why --root {wanted}");
+            bail!("{wanted} is a file, not a virtual machine: avicenna why ./{wanted}");
         }
         bail!(
             "no running virtual machine is called {wanted}; running: {}",

@@ -1,15 +1,15 @@
 //! The report for readers: the answer first, then its causes, then, if asked for, everything.
 
+use crate::document;
 use crate::layout::{Colour, Look};
-use rules::capability::{Report, Scope, Sentence};
+use crate::writer::clean;
+use rules::capability::{Change, Report, Scope, Sentence};
 use rules::finding::{Answer, Finding, Severity};
 use std::fmt::Write;
 
 /// How much is shown; each shows what the ones before it do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// One line: the state, or of hardware alone what it can.
-    Line,
     /// The sentences and the three answers.
     Answers,
     /// Beside them the causes.
@@ -18,6 +18,27 @@ pub enum Detail {
     Rows,
     /// Every row with what was read for it, and the rule's source.
     Everything,
+}
+
+/// What matters most, in a sentence: the state, or of hardware alone what it can.
+pub fn said(report: &Report) -> &str {
+    match report.scope {
+        Scope::Host => &report.summary.state.text,
+        Scope::Hardware => &report.summary.hardware.text,
+    }
+}
+
+/// The answer and what would change it on one line, which is never folded.
+pub fn line(report: &Report, answer: Answer, look: Look) -> String {
+    let word = look.paint(document::Severity::from(answer), &answer.to_string());
+    let change = report.summary.change.as_ref().filter(|_| answer == Answer::No);
+    let change = change.map_or(String::new(), |change| format!("; {}", changed(change)));
+    format!("{word}: {}{}\n", clean(said(report)), clean(&change))
+}
+
+fn changed(change: &Change) -> String {
+    let lines: Vec<&str> = change.fixes.iter().map(|fix| fix.line.as_str()).collect();
+    format!("change: {} (costs: {})", lines.join("; and "), change.needs)
 }
 
 /// Kinds of cores that are named one by one.
@@ -86,8 +107,8 @@ fn head(text: &mut String, report: &Report, detail: Detail, look: Look) {
             "live host" => "; avicenna enable shows the steps".to_owned(),
             _ => String::new(),
         };
-        let line = format!("Change: {} (costs: {}{steps})", lines.join("; and "), change.needs);
-        text.push_str(&look.hanging("", 2, &line).replacen("  ", "", 1));
+        let line = format!("{} (costs: {}{steps})", lines.join("; and "), change.needs);
+        text.push_str(&look.verbatim("Change: ", &line));
     }
 }
 
@@ -137,7 +158,11 @@ fn row(text: &mut String, finding: &Finding, detail: Detail, look: Look) {
         line(text, "rule", &finding.source);
     }
     if let Some(fix) = finding.fix.as_ref().filter(|_| finding.answer == Answer::No) {
-        line(text, "fix", &format!("{}  (needs: {})", fix.line, fix.needs));
+        let lines = look.verbatim(
+            &format!("{:WIDTH$}fix   ", ""),
+            &format!("{} (needs: {})", fix.line, fix.needs),
+        );
+        text.push_str(&look.painted_line(Colour::Dim, &lines));
     }
 }
 

@@ -96,6 +96,17 @@ pub fn json(judged: &[Judged]) -> serde_json::Result<Value> {
     serde_json::to_value(Lint { schema: SCHEMA, inputs: judged.iter().map(input).collect() })
 }
 
+/// The same with the version and one input on each line.
+pub fn json_lines(judged: &[Judged]) -> serde_json::Result<String> {
+    let mut text = String::new();
+    for one in judged {
+        let value = serde_json::to_value(Lint { schema: SCHEMA, inputs: vec![input(one)] })?;
+        text += &value.to_string();
+        text.push('\n');
+    }
+    Ok(text)
+}
+
 fn input(one: &Judged) -> Input<'_> {
     let judgement = one.outcome.as_ref().ok();
     let found = judgement.map_or(&[][..], |judgement| &judgement.report.diagnostics);

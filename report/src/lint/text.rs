@@ -84,7 +84,7 @@ fn diagnostic(out: &mut String, one: &Judged, group: &[Diagnostic], lines: &Line
     out.push_str(&wrapped.replacen(&word, &look.paint(colour, &word), 1));
     excerpt(out, first, lines, look);
     if let Some(fix) = fix {
-        out.push_str(&look.hanging("  fix: ", 7, &fix));
+        out.push_str(&look.verbatim("  fix: ", &fix));
     }
 }
 

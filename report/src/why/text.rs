@@ -3,7 +3,7 @@
 use crate::document::Severity;
 use crate::layout::{Colour, Look};
 use crate::writer::clean;
-use rules::finding::Answer;
+use rules::finding::{Answer, Fix};
 use rules::why::{Machine, Why};
 
 /// The answer as lines: one for each machine, or all that is known of it.
@@ -25,6 +25,19 @@ pub fn text(why: &Why, is_incomplete: bool, quiet: bool, look: Look) -> String {
     text
 }
 
+/// A line for each machine, with the host's name in front.
+pub fn lines(why: &Why, host: &str) -> String {
+    if why.machines.is_empty() {
+        return format!("{}: no virtual machine\n", clean(host));
+    }
+    let mut text = String::new();
+    for machine in &why.machines {
+        text.push_str(&format!("{}: ", clean(host)));
+        short(&mut text, why, machine, Look::PLAIN);
+    }
+    text
+}
+
 /// One line: name, answer, reason, and the change where there is one.
 fn short(text: &mut String, why: &Why, machine: &Machine, look: Look) {
     let active = &machine.active;
@@ -32,7 +45,12 @@ fn short(text: &mut String, why: &Why, machine: &Machine, look: Look) {
     let feature = why.feature;
     let active_colour = Severity::from(active.answer);
     let line = format!("{}: {feature} {}: {}{fix}", active.subject, active.answer, active.reason);
-    text.push_str(&look.painted_line(active_colour, &look.hanging("", 0, &line)));
+    text.push_str(&look.painted_line(active_colour, &look.verbatim("", &line)));
+}
+
+/// A line to copy, and what it takes.
+fn change(heading: &str, fix: &Fix, look: Look) -> String {
+    look.verbatim(heading, &format!("{} (needs: {})", fix.line, fix.needs))
 }
 
 fn one(text: &mut String, why: &Why, machine: &Machine, look: Look) {
@@ -56,11 +74,7 @@ fn one(text: &mut String, why: &Why, machine: &Machine, look: Look) {
         let posted = &function.posted;
         row(text, posted.answer, &format!("{} posted", function.address), &posted.reason);
         if let Some(fix) = &posted.fix {
-            text.push_str(&look.hanging(
-                "    change",
-                14,
-                &format!("{}  (needs: {})", fix.line, fix.needs),
-            ));
+            text.push_str(&change("    change    ", fix, look));
         }
     }
     for cause in machine.causes.iter().filter(|cause| cause.inhibit.duration.is_lasting()) {
@@ -72,11 +86,7 @@ fn one(text: &mut String, why: &Why, machine: &Machine, look: Look) {
             &format!("{} {}, {certainty}: {}", inhibit.reason, inhibit.duration, inhibit.because),
         ));
         match &cause.fix {
-            Some(fix) => text.push_str(&look.hanging(
-                "    change",
-                14,
-                &format!("{}  (needs: {})", fix.line, fix.needs),
-            )),
+            Some(fix) => text.push_str(&change("    change    ", fix, look)),
             None => text.push_str(&look.hanging("    change", 14, "none that this VMM offers")),
         }
     }
@@ -86,11 +96,7 @@ fn one(text: &mut String, why: &Why, machine: &Machine, look: Look) {
         .as_ref()
         .filter(|fix| !machine.causes.iter().any(|cause| cause.fix.as_ref() == Some(fix)))
     {
-        text.push_str(&look.hanging(
-            "    host",
-            14,
-            &format!("{}  (needs: {})", fix.line, fix.needs),
-        ));
+        text.push_str(&change("    host      ", fix, look));
     }
     for evidence in
         machine.active.evidence.iter().filter(|evidence| !evidence.what.starts_with("predicted"))

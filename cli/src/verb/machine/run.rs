@@ -1,8 +1,9 @@
 //! `avicenna machine run`
 //!
-//! Exit status: what the guest wrote to the debug-exit port as `value * 2 + 1`; 0 on power-off; the
-//! codes below otherwise, and those of all verbs ([`crate::status`]).
+//! Exit status: what the guest wrote to the debug-exit port as `value * 2 + 1`; 0 on power-off;
+//! otherwise those of [`crate::status`].
 
+use super::closing::{self, Closing};
 use super::console::{Console, Request};
 use super::devices::{self, ChannelFiles};
 use super::gdb;
@@ -26,15 +27,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-
-/// A processor shut down after a triple fault.
-const TRIPLE_FAULT: u8 = 64;
-/// `--until-virtual` was reached.
-const TIME_LIMIT: u8 = 66;
-/// `--max-instructions` was reached.
-const INSTRUCTION_LIMIT: u8 = 68;
-/// Every processor waits for ever.
-const DEADLOCK: u8 = 72;
 
 /// The largest file that is taken for a kernel, with what debuggers want of it.
 const LARGEST_KERNEL: u64 = 2 << 30;
@@ -317,10 +309,10 @@ fn drive(
             return Ok(status(outcome));
         }
         if machine.instructions() >= instructions {
-            return Ok(INSTRUCTION_LIMIT);
+            return Ok(Status::InstructionLimit.code());
         }
         if machine.state.now >= last {
-            return Ok(TIME_LIMIT);
+            return Ok(Status::TimeLimit.code());
         }
         match console.poll() {
             Some(Request::Leave) => return Ok(Status::Interrupted.code()),
@@ -355,8 +347,8 @@ fn status(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::PowerOff => 0,
         Outcome::DebugExit(value) => (value << 1 | 1) as u8,
-        Outcome::TripleFault(_) | Outcome::Reset => TRIPLE_FAULT,
-        Outcome::Deadlock => DEADLOCK,
+        Outcome::TripleFault(_) | Outcome::Reset => Status::TripleFault.code(),
+        Outcome::Deadlock => Status::Deadlock.code(),
     }
 }
 
@@ -365,49 +357,31 @@ fn status(outcome: Outcome) -> u8 {
 fn report(machine: &Machine, format: Format, started: Instant) {
     let functions: Vec<_> = machine.state.wiring.chipset.virtual_functions().collect();
     let instructions = machine.instructions();
-    let virtual_seconds = machine.state.now.0 as f64 / 1e12;
-    let host = started.elapsed().as_secs_f64();
-    let mips = instructions as f64 / host.max(1e-9) / 1e6;
-    let hash = machine.state.wiring.recorder.hash;
-    let end = machine.outcome();
-    let executor = if machine.translates() { "native" } else { "interpreted" };
-    if format == Format::Text {
-        for (address, function) in &functions {
-            remark!("avicenna: {address}: {}", function.counters);
-        }
-    }
+    let host_seconds = started.elapsed().as_secs_f64();
+    let outcome = machine.outcome().map(describe);
+    let closing = Closing {
+        schema: closing::SCHEMA,
+        instructions,
+        virtual_seconds: machine.state.now.0 as f64 / 1e12,
+        host_seconds,
+        mips: instructions as f64 / host_seconds.max(1e-9) / 1e6,
+        native: machine.translates(),
+        verified: machine.verified().map(closing::Verified::of),
+        trace_hash: machine.state.wiring.recorder.hash.to_string(),
+        outcome,
+        functions: functions
+            .iter()
+            .map(|(address, function)| (address.to_string(), function.counters))
+            .collect(),
+    };
     match format {
-        Format::Text => remark!(
-            "avicenna: {instructions} instructions, {virtual_seconds:.6} s virtual, \
-             {host:.3} s host, {mips:.0} MIPS {executor}, hash {hash}, {}{}",
-            end.map_or("not ended".to_owned(), describe),
-            machine.verified().map_or(String::new(), |verified| format!(
-                "; {} of {} entries interpreted as well, {} differ",
-                verified.compared, verified.entries, verified.disagreements
-            )),
-        ),
-        Format::Json => remark!(
-            "{}",
-            serde_json::json!({
-                "schema": 1,
-                "instructions": instructions,
-                "virtual_seconds": virtual_seconds,
-                "host_seconds": host,
-                "mips": mips,
-                "native": machine.translates(),
-                "verified": machine.verified().map(|verified| serde_json::json!({
-                    "entries": verified.entries,
-                    "compared": verified.compared,
-                    "unrepeatable": verified.unrepeatable,
-                    "disagreements": verified.disagreements,
-                })),
-                "trace_hash": hash.to_string(),
-                "outcome": end.map(describe),
-                "functions": functions.iter().map(|(address, function)| {
-                    (address.to_string(), serde_json::json!(function.counters))
-                }).collect::<serde_json::Map<_, _>>(),
-            })
-        ),
+        Format::Text => {
+            for (address, function) in &functions {
+                remark!("avicenna: {address}: {}", function.counters);
+            }
+            remark!("avicenna: {closing}");
+        }
+        Format::Json => remark!("{}", serde_json::json!(closing)),
     }
 }
 

@@ -4,6 +4,7 @@ use super::gather::{Found, find};
 use crate::status::Status;
 use crate::terminal::remark;
 use crate::verb::exits::by_machine;
+use crate::verb::many::in_parallel;
 use crate::verb::{lake, why};
 use facts::Inputs;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -11,11 +12,8 @@ use report::lake::{Host, Lake};
 use rules::capability;
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Files whose rows are written together: what is held in memory, and what engines read at a time.
 const AT_ONCE: usize = 500;
@@ -56,27 +54,13 @@ fn bar(count: usize) -> ProgressBar {
     }
 }
 
-/// The rows of each, in the order of the paths whoever read them.
+/// The rows of each, in the order of the paths.
 fn read(paths: &[PathBuf], bar: &ProgressBar) -> Vec<anyhow::Result<Lake>> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(BTreeMap::new());
-    let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(path) = paths.get(at) else { return };
-            let rows = rows_of(path);
-            bar.inc(1);
-            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(at, rows);
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(paths.len());
-    std::thread::scope(|scope| {
-        (0..threads).for_each(|_| {
-            scope.spawn(work);
-        });
-    });
-    let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    done.into_values().collect()
+    in_parallel(paths, |path| {
+        let rows = rows_of(path);
+        bar.inc(1);
+        rows
+    })
 }
 
 fn rows_of(path: &Path) -> anyhow::Result<Lake> {
