@@ -24,7 +24,7 @@ const AT_ONCE: usize = 64;
 /// What a verb says of one host.
 pub struct Said {
     pub answer: Answer,
-    /// For people: lines, with the host's name in each.
+    /// As text: lines, with the host's name in each.
     pub text: String,
     /// For programs: everything, on one line.
     pub json: String,
@@ -39,7 +39,7 @@ pub fn expanded(paths: &[PathBuf]) -> Vec<PathBuf> {
     paths.iter().flat_map(|path| hosts_below(path).unwrap_or_else(|| vec![path.clone()])).collect()
 }
 
-/// The same, but files that are no archives are left to whoever asks for their folder.
+/// The same, but a file that is not an archive is left to whoever asks for their folder.
 pub fn expanded_to_snapshots(paths: &[PathBuf]) -> Vec<PathBuf> {
     let below = |path| hosts_below(path).filter(|found| found.iter().all(|one| is_snapshot(one)));
     paths.iter().flat_map(|path| below(path).unwrap_or_else(|| vec![path.clone()])).collect()
