@@ -7,7 +7,7 @@ use arch::identity::RequesterId;
 use bus::{DirectMemoryAccess, DmaFault, GuestMemory};
 use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::VmFd;
-use vm_memory::{Bytes, GuestAddress, GuestMemory as _, GuestMemoryMmap, GuestMemoryRegion};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
 /// Memory slots of KVM's that RAM may take: one for each of its regions.
 pub(crate) const RAM_SLOTS: u32 = 8;
