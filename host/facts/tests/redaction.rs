@@ -35,7 +35,8 @@ const DIGITS: &str = "0123456789";
 const HEXADECIMAL: &str = "0123456789abcdef";
 const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// A secret, and the pieces of it that may not be found: each long enough to be nobody else's.
+/// A secret, and the pieces of it that may not be found: each so long that no made-up word holds it
+/// by chance, of which there are 20,000 letters in a corpus.
 fn secret(random: &mut Random) -> (String, Vec<String>) {
     let whole = |text: String| (text.clone(), vec![text]);
     match random.below(14) {
@@ -63,21 +64,21 @@ fn secret(random: &mut Random) -> (String, Vec<String>) {
             100 + random.below(156)
         )),
         8 => {
-            let parts = [random.of(LOWER, 7), random.of(LOWER, 7)];
+            let parts = [random.of(LOWER, 11), random.of(LOWER, 11)];
             (format!("q{}-x{}", parts[0], parts[1]), parts.to_vec())
         }
         9 => {
-            let parts = [random.of(LOWER, 8), random.of(LOWER, 8)];
+            let parts = [random.of(LOWER, 11), random.of(LOWER, 11)];
             (format!("{},,{}", parts[0], parts[1]), parts.to_vec())
         }
         10 => {
-            let parts = [random.of(LOWER, 8), random.of(LOWER, 8), random.of(LOWER, 8)];
+            let parts = [random.of(LOWER, 11), random.of(LOWER, 11), random.of(LOWER, 11)];
             (format!("{};{}}}{}", parts[0], parts[1], parts[2]), parts.to_vec())
         }
         11 => {
             let parts = [random.of(BASE64, 20), random.of(BASE64, 20)];
             let pieces = parts.iter().flat_map(|part| part.split(['+', '/']));
-            let pieces = pieces.filter(|piece| piece.len() > 6).map(str::to_owned).collect();
+            let pieces = pieces.filter(|piece| piece.len() > 8).map(str::to_owned).collect();
             (format!("eyJ{}.{}-q_z", parts[0], parts[1]), pieces)
         }
         12 => whole(format!("naa.6{}", random.of(HEXADECIMAL, 31))),

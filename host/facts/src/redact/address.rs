@@ -18,6 +18,9 @@ pub(super) enum Found {
 const FORMS: [(usize, char, usize); 5] =
     [(2, ':', 6), (2, '-', 6), (4, ':', 4), (4, '.', 3), (4, '-', 3)];
 
+/// Groups of an address into which something else has run.
+const MANY: usize = 5;
+
 /// `has_registers` where eight digits and four in groups are what a register holds.
 pub(super) fn at_start(rest: &str, has_registers: bool) -> Option<Found> {
     let end = rest.find(|c: char| !c.is_ascii_hexdigit() && !matches!(c, ':' | '-' | '.'));
@@ -31,7 +34,16 @@ pub(super) fn at_start(rest: &str, has_registers: bool) -> Option<Found> {
     if let Some(length) = uuid(run).or_else(|| groups(run)) {
         return Some(Found::Digits(length));
     }
-    ipv6(run).or_else(|| ipv4(run))
+    ipv6(run).or_else(|| ipv4(run)).or_else(|| many(run))
+}
+
+/// Groups of any length, with others run into them: more than a time or a date has.
+fn many(run: &str) -> Option<Found> {
+    [':', '-'].into_iter().find_map(|joint| {
+        let end = run.find(|c: char| !c.is_ascii_hexdigit() && c != joint).unwrap_or(run.len());
+        let groups = run[..end].split(joint).filter(|group| !group.is_empty()).count();
+        (groups >= MANY).then_some(Found::Digits(end))
+    })
 }
 
 fn hexadecimal(text: &str, length: usize) -> bool {
@@ -78,8 +90,10 @@ fn groups(run: &str) -> Option<usize> {
                 _ => break,
             }
         }
-        // Numbers that are joined by dashes are a date or the like when they are few.
-        (count >= least).then_some(length)
+        // Numbers that are joined by dashes are a date or the like when they are few. The last group
+        // may be the first part of an IPv4 address.
+        let goes_on = |rest: &str| rest.starts_with('.') && hexadecimal(&rest[1..], 1);
+        (count >= least && !goes_on(&run[length..])).then_some(length)
     })
 }
 

@@ -141,7 +141,9 @@ impl Redactor {
             || path.starts_with("avicenna/cpuid")
         {
             self.text(&text, Kind::Registers)
-        } else if path.starts_with("sys/") || path.starts_with("proc/") {
+        } else if path != "proc/cmdline"
+            && (path.starts_with("sys/") || path.starts_with("proc/"))
+        {
             self.text(&text, Kind::Told)
         } else {
             self.text(&text, Kind::Written)
@@ -224,7 +226,8 @@ impl Redactor {
             }
             let length = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
             let word = &rest[..length];
-            if !is_strict && stays(word, kind) {
+            let is_piece = is_piece(&text[..at], &rest[length..]) && has_letter_and_digit(word);
+            if !is_strict && !is_piece && stays(word, kind) {
                 redacted.push_str(word);
             } else {
                 redacted.push_str(self.words.stand_in(word));
@@ -238,6 +241,19 @@ impl Redactor {
 
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
+}
+
+/// Whether something stands within a longer word of base64.
+fn is_piece(before: &str, after: &str) -> bool {
+    const JOINTS: [char; 2] = ['+', '/'];
+    let goes_on = after.starts_with(JOINTS) && !after[1..].starts_with(char::is_whitespace);
+    before.ends_with(JOINTS) || goes_on
+}
+
+/// Hexadecimal by chance: a number that the kernel says has a place of its own.
+fn has_letter_and_digit(word: &str) -> bool {
+    let letters = word.bytes().filter(u8::is_ascii_alphabetic).count();
+    word.len() > 4 && letters > 0 && letters < word.len() && !is_known(word)
 }
 
 /// The length of an escape of JSON, a shell or XML at the start of a text.
@@ -276,7 +292,15 @@ fn stays(word: &str, kind: Kind) -> bool {
     if let Some(number) = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
         return hexadecimal(number) && number.len() <= if is_told { 16 } else { 8 };
     }
-    is_told && hexadecimal(word) && word.len() <= 16 || is_known(word)
+    is_told && hexadecimal(word) && word.len() <= 16 && is_printed(word) || is_known(word)
+}
+
+/// Whether hexadecimal digits look as the kernel prints a number, rather than as somebody's word.
+fn is_printed(word: &str) -> bool {
+    let has = |is: fn(&u8) -> bool| word.bytes().any(|byte| is(&byte));
+    let is_of_one_case = !(has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase));
+    let is_mask = word.bytes().all(|byte| matches!(byte, b'f' | b'F'));
+    is_of_one_case && (word.len() <= 4 || is_mask || has(u8::is_ascii_digit))
 }
 
 /// Comments are for readers: nothing in them stays, unless they are for us.

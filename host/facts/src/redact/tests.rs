@@ -63,7 +63,7 @@ fn secrets_of_numbers_and_known_words_go_where_secrets_stand() {
             ("<graphics type='vnc' passwd='1234'/>", &["1234"]),
             ("<password>4711</password>", &["4711"]),
             ("<entry name='asset'>815</entry><entry name=\"serial\">816</entry>", &["815", "816"]),
-            ("<description>root kvm 4711\namd 4712</description>", &["4711", "4712"]),
+            ("<description>root kvm 471147\namd 471248</description>", &["471147", "471248"]),
             ("<title>intel kvm</title>", &["intel", "kvm"]),
             ("<name>windows</name>", &["windows"]),
             ("<oemStrings><entry>on 99</entry></oemStrings>", &["99"]),
