@@ -4,7 +4,7 @@ mod closing;
 mod console;
 mod devices;
 mod gdb;
-mod input;
+pub mod input;
 mod interact;
 mod list_cpus;
 mod list_variants;

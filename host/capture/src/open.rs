@@ -33,6 +33,9 @@ pub enum Input {
 const TEXT_HEAD: usize = 64 << 10;
 /// Bytes between two looks at whether to stop.
 const UNPACKED_AT_ONCE: u64 = 16 << 20;
+/// What is unpacked into a file of a packed recording: so much, and so much for each byte of it.
+const UNPACKED_START: u64 = 64 << 20;
+const UNPACKED_RATIO: u64 = 128;
 /// A page with pasted tables.
 const LARGEST_PAGE: u64 = 16 << 20;
 
@@ -141,6 +144,7 @@ impl Opener<'_> {
 
     /// Opens what cannot be read at any place; a compressed file may hold a compressed file once.
     fn open_stream(self, mut input: Box<dyn Read + Send>) -> Result<Input, Error> {
+        let mut taken = Arc::default();
         for layer in 0..3 {
             let mut head = [0; 16];
             let read = read_head(&mut input, &mut head)?;
@@ -148,18 +152,18 @@ impl Opener<'_> {
                 Box::new(std::io::Cursor::new(head[..read].to_vec()).chain(input));
             let kind = kind_of(&head[..read]);
             if layer == 0 && matches!(kind, Kind::Gzip | Kind::Zstd) {
-                let taken = (self.unpacking)(self.length);
-                whole = Box::new(Counted { input: whole, taken });
+                taken = (self.unpacking)(self.length);
+                whole = Box::new(Counted { input: whole, taken: Arc::clone(&taken) });
             }
             let broken = Arc::clone(self.broken);
             match kind {
                 Kind::PerfPipe => return Ok(Input::PerfPipe(whole)),
                 Kind::PerfFile => {
-                    let (file, length) = self.unpacked_file(whole)?;
+                    let (file, length) = self.unpacked_file(whole, &taken)?;
                     return Ok(Input::PerfFile(file, length));
                 }
                 Kind::TraceDat => {
-                    let (file, length) = self.unpacked_file(whole)?;
+                    let (file, length) = self.unpacked_file(whole, &taken)?;
                     return Ok(Input::TraceDat(file, length));
                 }
                 Kind::Machine => {
@@ -183,7 +187,11 @@ impl Opener<'_> {
     }
 
     /// Readers that jump need a file: what was compressed is unpacked into one without a name.
-    fn unpacked_file(&self, mut input: impl Read) -> Result<(File, u64), Error> {
+    fn unpacked_file(
+        &self,
+        mut input: impl Read,
+        taken: &AtomicU64,
+    ) -> Result<(File, u64), Error> {
         let mut file = tempfile::tempfile()?;
         let mut length = 0;
         loop {
@@ -193,6 +201,11 @@ impl Opener<'_> {
             match std::io::copy(&mut (&mut input).take(UNPACKED_AT_ONCE), &mut file)? {
                 0 => break,
                 written => length += written,
+            }
+            let packed = taken.load(Ordering::Relaxed);
+            if length > UNPACKED_START.saturating_add(packed.saturating_mul(UNPACKED_RATIO)) {
+                let why = format!("{packed} packed bytes that hold more than {length}");
+                return Err(Error::Unsupported(why));
             }
         }
         file.flush()?;

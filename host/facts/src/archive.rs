@@ -20,8 +20,8 @@ const UNPACKED_LIMIT: u64 = 8 << 30;
 const ENTRIES_LIMIT: usize = 2_000_000;
 
 /// Most memory that the xz decoder may take, most window of zstd (as a power of two).
-const XZ_MEMORY: u64 = 256 << 20;
-const ZSTD_WINDOW: u32 = 27;
+const XZ_MEMORY: u64 = 96 << 20;
+const ZSTD_WINDOW: u32 = 26;
 
 /// How an archive is packed, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,8 @@ pub fn unpacked<'a>(packing: Packing, source: impl Read + 'a) -> io::Result<Box<
 /// Reads everything wanted into `inputs`. An error means that nothing at all could be read.
 pub fn read_into(source: impl Read, packing: Packing, inputs: &mut Inputs) -> io::Result<()> {
     let zeros = Rc::new(Cell::new(0));
+    let packed = Rc::new(Cell::new(0));
+    let source = CountsBytes { inner: source, bytes: packed.clone() };
     let source = CountsZeros { inner: unpacked(packing, source)?, zeros: zeros.clone() };
     let mut archive = tar::Archive::new(source);
     let mut entries = 0;
@@ -99,8 +101,13 @@ pub fn read_into(source: impl Read, packing: Packing, inputs: &mut Inputs) -> io
                         "a file ends too early",
                     ));
                 }
-                if !is_process(&path) || is_monitor(&arguments(&bytes)) {
-                    inputs.insert(path, bytes);
+                inputs.bound_by_packed(packed.get());
+                let is_kept = !is_process(&path) || is_monitor(&arguments(&bytes));
+                if is_kept && !inputs.insert(path, bytes) {
+                    return Err(refused(format!(
+                        "{} bytes of it hold more than is read of so many",
+                        packed.get()
+                    )));
                 }
             }
             Ok(())
@@ -188,6 +195,20 @@ impl Said {
 
 fn refused(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+/// Counts what is read.
+struct CountsBytes<R> {
+    inner: R,
+    bytes: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for CountsBytes<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.inner.read(buffer)?;
+        self.bytes.set(self.bytes.get() + length as u64);
+        Ok(length)
+    }
 }
 
 /// Counts the zeros with which what was read so far ends.

@@ -17,6 +17,11 @@ pub const FILES_LIMIT: usize = 50_000;
 /// Most bytes that are kept.
 pub const TOTAL_LIMIT: usize = 512 << 20;
 
+/// Most bytes that are kept of a packed archive: so many, and so many for each byte of it. Logs and
+/// listings of many machines are packed to a thirtieth, not to a thousandth.
+const PACKED_START: usize = 16 << 20;
+const PACKED_RATIO: u64 = 32;
+
 /// What became of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
@@ -35,6 +40,8 @@ pub struct Inputs {
     /// Folders that were looked through: what is missing below them does not exist.
     searched: BTreeSet<String>,
     bytes: usize,
+    /// Most bytes that are kept, if fewer than [`TOTAL_LIMIT`].
+    most_bytes: Option<usize>,
     /// Why more may have been there: an archive that is cut off, a limit that was reached.
     incomplete: Option<String>,
     /// What a reader knows a file by, where that is not its place on a host.
@@ -64,6 +71,12 @@ impl Inputs {
         self.incomplete.as_deref()
     }
 
+    /// So many bytes of an archive were read: what is kept is bounded by that.
+    pub(crate) fn bound_by_packed(&mut self, packed: u64) {
+        let more = usize::try_from(packed.saturating_mul(PACKED_RATIO)).unwrap_or(usize::MAX);
+        self.most_bytes = Some(PACKED_START.saturating_add(more).min(TOTAL_LIMIT));
+    }
+
     /// Number of files.
     pub fn len(&self) -> usize {
         self.files.len()
@@ -79,7 +92,8 @@ impl Inputs {
         if bytes.len() > FILE_LIMIT {
             bytes.drain(..bytes.len() - FILE_LIMIT);
         }
-        if self.files.len() >= FILES_LIMIT || self.bytes + bytes.len() > TOTAL_LIMIT {
+        if self.files.len() >= FILES_LIMIT || self.bytes + bytes.len() > self.most_bytes.unwrap_or(TOTAL_LIMIT)
+        {
             return false;
         }
         self.bytes += bytes.len();

@@ -4,7 +4,11 @@
 use super::arm::{Arm, ModuleParameter, Setting};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::Path;
+
+/// A recipe that is longer is none.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// Those that come with the program, by name.
 const OWN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/recipes.rs"));
@@ -69,8 +73,11 @@ impl Recipe {
             "{name:?} is neither a recipe ({}) nor the name of a file that ends with .toml",
             known()
         );
-        let text = std::fs::read_to_string(name)
-            .map_err(|error| anyhow::anyhow!("cannot read {name}: {error}"))?;
+        let mut text = String::new();
+        let read = std::fs::File::open(name)
+            .and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
+        read.map_err(|error| anyhow::anyhow!("cannot read {name}: {error}"))?;
+        anyhow::ensure!(text.len() as u64 <= MOST_BYTES, "{name} has more than 1 MiB");
         let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy();
         Self::parse(&stem, &text).map_err(|why| anyhow::anyhow!("{name}: {why}"))
     }

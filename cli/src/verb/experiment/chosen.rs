@@ -50,13 +50,9 @@ pub fn plan(name: &str) -> anyhow::Result<Plan> {
             known.join(", ")
         )));
     }
-    let facts = std::fs::metadata(path).with_context(|| format!("cannot read {name}"));
-    let size = facts.map_err(Usage::of)?.len();
-    if size > MOST_PLAN {
-        return Err(Usage::of(anyhow!(
-            "{name}: {size} bytes are too many for a plan, which has 1 MiB at most"
-        )));
-    }
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"));
+    let limit = "more than a plan has";
+    let text = crate::verb::machine::input::read(path, MOST_PLAN, limit).and_then(|bytes| {
+        String::from_utf8(bytes).with_context(|| format!("{name} is no UTF-8 text"))
+    });
     Plan::read(&text.map_err(Usage::of)?, name).map_err(Usage::of)
 }

@@ -51,8 +51,6 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    let place = || format!("cannot read {}", path.display());
-    let length = std::fs::metadata(path).with_context(place)?.len();
-    anyhow::ensure!(length <= MOST_BYTES, "{}: {length} bytes are too many", path.display());
-    std::fs::read_to_string(path).with_context(place)
+    let bytes = crate::verb::machine::input::read(path, MOST_BYTES, "more than a result has")?;
+    String::from_utf8(bytes).with_context(|| format!("{} is no UTF-8 text", path.display()))
 }

@@ -7,6 +7,9 @@ use object::{Object, ObjectSymbol, SymbolKind};
 use std::path::{Path, PathBuf};
 use trace::symbol::Symbols;
 
+/// A kernel with everything that debuggers want has less.
+const MOST_BYTES: u64 = 1 << 30;
+
 #[derive(clap::Args)]
 // The verbs that take these in have a group of this name.
 #[group(skip)]
@@ -54,7 +57,7 @@ pub fn annotate(text: &str, symbols: &Symbols) -> String {
 
 fn functions(path: &Path) -> anyhow::Result<Vec<(u64, String)>> {
     let name = path.display();
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {name}"))?;
+    let bytes = super::input::read(path, MOST_BYTES, "more than symbols take")?;
     if bytes.starts_with(b"\x7FELF") {
         return of_program(&bytes).with_context(|| format!("cannot read the symbols of {name}"));
     }

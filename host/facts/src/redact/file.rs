@@ -292,7 +292,8 @@ fn stays(word: &str, kind: Kind) -> bool {
     if let Some(number) = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
         return hexadecimal(number) && number.len() <= if is_told { 16 } else { 8 };
     }
-    is_told && hexadecimal(word) && word.len() <= 16 && is_printed(word) || is_known(word)
+    let is_number = is_told && hexadecimal(word) && word.len() <= 16;
+    is_number && (kind == Kind::Registers || is_printed(word)) || is_known(word)
 }
 
 /// Whether hexadecimal digits look as the kernel prints a number, rather than as somebody's word.

@@ -10,6 +10,12 @@ pub(super) const GZIP: &[u8] = &[0x1F, 0x8B];
 /// No kernel unpacks to more than this.
 pub(super) const LARGEST_KERNEL: u64 = 1 << 30;
 
+/// What is unpacked of so many bytes at most: kernels are packed to a fifth, not to a thousandth.
+const START: u64 = 16 << 20;
+const RATIO: u64 = 64;
+/// Most memory of a decoder: kernels are packed with dictionaries of up to 128 MiB.
+const DECODER: u64 = 160 << 20;
+
 /// What the first bytes say about the format of the rest.
 const FORMATS: &[(&[u8], &str)] = &[
     (GZIP, "gzip"),
@@ -33,9 +39,10 @@ pub(super) fn unpack(
     limit: u64,
 ) -> Result<Option<Vec<u8>>, LoadError> {
     let Some(format) = format(data) else { return Ok(None) };
+    let limit = limit.min(START + RATIO * data.len() as u64);
     let result = match format {
         "gzip" => read_limited(flate2::read::GzDecoder::new(data), limit),
-        "xz" => read_limited(liblzma::read::XzDecoder::new(data), limit),
+        "xz" => xz(data, limit),
         "zstd" => zstd(data, limit),
         "lz4" => lz4(data, limit),
         _ => lzma(data, limit),
@@ -64,8 +71,13 @@ fn zstd(data: &[u8], limit: u64) -> std::io::Result<Vec<u8>> {
     read_limited(decoder, limit)
 }
 
+fn xz(data: &[u8], limit: u64) -> std::io::Result<Vec<u8>> {
+    let stream = liblzma::stream::Stream::new_stream_decoder(DECODER, 0)?;
+    read_limited(liblzma::read::XzDecoder::new_stream(data, stream), limit)
+}
+
 fn lzma(data: &[u8], limit: u64) -> std::io::Result<Vec<u8>> {
-    let stream = liblzma::stream::Stream::new_lzma_decoder(512 << 20)?;
+    let stream = liblzma::stream::Stream::new_lzma_decoder(DECODER)?;
     read_limited(liblzma::read::XzDecoder::new_stream(data, stream), limit)
 }
 

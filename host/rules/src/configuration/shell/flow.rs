@@ -8,6 +8,7 @@ use super::lexer::Lexer;
 use super::script::{Item, Link, List, Node, Simple, parse, parse_exact};
 use super::{Command, Word, expand};
 use crate::configuration::input::InputError;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -15,6 +16,33 @@ use std::rc::Rc;
 const MAX_CALLS: usize = 8;
 /// Commands and variables that are looked at in all, for branches and calls multiply.
 const BUDGET: usize = 4_000_000;
+
+/// Bytes that variables are replaced with in all: one that holds another twice doubles with each
+/// line.
+const MAX_EXPANDED: usize = 4 << 20;
+const TOO_MUCH: &str = "more text comes of its variables than is followed";
+
+/// What is left of [`MAX_EXPANDED`], for all copies of a state.
+#[derive(Clone, Debug)]
+struct Room(Rc<Cell<usize>>);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(Rc::new(Cell::new(MAX_EXPANDED)))
+    }
+}
+
+impl Room {
+    /// Takes so much; false if there is not so much.
+    fn take(&self, bytes: usize) -> bool {
+        self.0.set(self.0.get().saturating_sub(bytes));
+        !self.is_used_up()
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.0.get() == 0
+    }
+}
 
 /// What a variable holds.
 #[derive(Clone, Debug)]
@@ -26,6 +54,15 @@ pub enum Value<'t> {
 }
 
 impl Value<'_> {
+    /// What replacing something with it adds, in bytes and words.
+    fn length(&self) -> usize {
+        match self {
+            Self::Text(text) => text.text.len(),
+            Self::List(list) => list.iter().map(|word| word.text.len() + 1).sum(),
+            Self::Open => 0,
+        }
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Text(one), Self::Text(other)) => one.text == other.text,
@@ -42,6 +79,7 @@ impl Value<'_> {
 #[derive(Clone, Debug, Default)]
 pub struct State<'t> {
     values: BTreeMap<String, Rc<Value<'t>>>,
+    room: Room,
     /// This way has left the script.
     has_ended: bool,
 }
@@ -64,9 +102,11 @@ pub enum Shell {
 }
 
 impl<'t> State<'t> {
-    /// What `$NAME` and its relatives stand for; `None` where nothing in the script has said.
+    /// What `$NAME` and its relatives stand for; `None` where nothing in the script has said, and
+    /// where there is no room for more.
     pub fn value_of(&self, expansion: &str) -> Option<&Value<'t>> {
-        self.values.get(variable(expansion)?).map(Rc::as_ref)
+        let value = self.values.get(variable(expansion)?).map(Rc::as_ref)?;
+        self.room.take(value.length()).then_some(value)
     }
 
     /// Every variable that was set.
@@ -155,6 +195,9 @@ pub fn run(text: &str) -> Result<Vec<Command<'_>>, InputError> {
     if run.budget == 0 {
         return Err(InputError::whole("more branches and calls than are followed"));
     }
+    if state.room.is_used_up() {
+        return Err(InputError::whole(TOO_MUCH));
+    }
     Ok(run.finish())
 }
 
@@ -171,6 +214,7 @@ pub fn sourced(text: &str, shell: Shell) -> Result<State<'_>, String> {
     match run.fault {
         Some(fault) => Err(fault),
         None if run.budget == 0 => Err("more branches than are followed".into()),
+        None if state.room.is_used_up() => Err(TOO_MUCH.into()),
         None => Ok(state),
     }
 }
@@ -486,6 +530,10 @@ fn set<'t>(word: &Word<'t>, state: &mut State<'t>) {
 /// `NAME`, or `NAME+` to append.
 fn assign<'t>(target: &str, value: Value<'t>, state: &mut State<'t>) {
     let Some(name) = target.strip_suffix('+') else { return state.set(target, value) };
+    let length = state.values.get(name).map_or(0, |known| known.length());
+    if !state.room.take(length) {
+        return state.set(name, Value::Open);
+    }
     let joined = match (state.values.get(name).map(Rc::as_ref), value) {
         (None, value) => value,
         (Some(Value::List(list)), Value::List(more)) => {

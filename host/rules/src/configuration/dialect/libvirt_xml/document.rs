@@ -8,6 +8,8 @@ use roxmltree::{Attribute, Document, Node, ParsingOptions};
 /// Nodes of one document; libvirt's largest domains have a few thousand.
 const MAX_NODES: u32 = 1_000_000;
 /// Most documents of one input, and how much of it is parsed at first to find the end of one.
+/// Most attributes of one element: the parser compares each with each.
+const MAX_ATTRIBUTES: usize = 1000;
 const MAX_DOCUMENTS: usize = 10_000;
 const WINDOW: usize = 8 << 10;
 
@@ -21,6 +23,10 @@ pub struct Part<'t> {
 /// Parses XML within bounds: one document, or several one behind the other, as virt-install prints
 /// an installation in two steps and `virsh dumpxml` in a loop.
 pub fn documents<'t>(lines: &Lines<'t>) -> Result<Vec<Part<'t>>, InputError> {
+    if has_many_attributes(lines.text()) {
+        let why = format!("an element has more than {MAX_ATTRIBUTES} attributes");
+        return Err(InputError::whole(why));
+    }
     let mut parts = Vec::new();
     let mut start = 0;
     while parts.is_empty() || !lines.text()[start..].trim().is_empty() {
@@ -37,6 +43,13 @@ pub fn documents<'t>(lines: &Lines<'t>) -> Result<Vec<Part<'t>>, InputError> {
         start += length;
     }
     Ok(parts)
+}
+
+/// Whether a tag may have more attributes than are read: comments and the like have none.
+fn has_many_attributes(text: &str) -> bool {
+    let tags = text.split('<').skip(1).filter(|tag| !tag.starts_with(['!', '?']));
+    tags.map(|tag| tag.find('>').map_or(tag, |end| &tag[..end]))
+        .any(|tag| tag.bytes().filter(|byte| *byte == b'=').count() > MAX_ATTRIBUTES)
 }
 
 /// The first document of a text and its length. A parser stops at what follows a root element, so
