@@ -187,11 +187,7 @@ impl Opener<'_> {
     }
 
     /// Readers that jump need a file: what was compressed is unpacked into one without a name.
-    fn unpacked_file(
-        &self,
-        mut input: impl Read,
-        taken: &AtomicU64,
-    ) -> Result<(File, u64), Error> {
+    fn unpacked_file(&self, mut input: impl Read, taken: &AtomicU64) -> Result<(File, u64), Error> {
         let mut file = tempfile::tempfile()?;
         let mut length = 0;
         loop {

@@ -92,7 +92,8 @@ impl Inputs {
         if bytes.len() > FILE_LIMIT {
             bytes.drain(..bytes.len() - FILE_LIMIT);
         }
-        if self.files.len() >= FILES_LIMIT || self.bytes + bytes.len() > self.most_bytes.unwrap_or(TOTAL_LIMIT)
+        if self.files.len() >= FILES_LIMIT
+            || self.bytes + bytes.len() > self.most_bytes.unwrap_or(TOTAL_LIMIT)
         {
             return false;
         }

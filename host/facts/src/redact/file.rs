@@ -141,8 +141,7 @@ impl Redactor {
             || path.starts_with("avicenna/cpuid")
         {
             self.text(&text, Kind::Registers)
-        } else if path != "proc/cmdline"
-            && (path.starts_with("sys/") || path.starts_with("proc/"))
+        } else if path != "proc/cmdline" && (path.starts_with("sys/") || path.starts_with("proc/"))
         {
             self.text(&text, Kind::Told)
         } else {

@@ -70,7 +70,8 @@ impl<'t> Word<'t> {
     /// has none of its own: the end of the word as it is written stands for it, where text can be
     /// appended.
     pub fn source(&self, range: Range<usize>) -> Range<usize> {
-        if self.seams.iter().any(|&seam| range.start < seam && seam < range.end) {
+        let has_seam = |seam: &usize| range.start < *seam && *seam < range.end;
+        if range.len() > 1 && self.seams.iter().any(has_seam) {
             return self.raw.end..self.raw.end;
         }
         if self.offsets.is_empty() {

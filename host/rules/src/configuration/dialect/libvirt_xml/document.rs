@@ -7,9 +7,9 @@ use roxmltree::{Attribute, Document, Node, ParsingOptions};
 
 /// Nodes of one document; libvirt's largest domains have a few thousand.
 const MAX_NODES: u32 = 1_000_000;
-/// Most documents of one input, and how much of it is parsed at first to find the end of one.
 /// Most attributes of one element: the parser compares each with each.
 const MAX_ATTRIBUTES: usize = 1000;
+/// Most documents of one input, and how much of it is parsed at first to find the end of one.
 const MAX_DOCUMENTS: usize = 10_000;
 const WINDOW: usize = 8 << 10;
 
