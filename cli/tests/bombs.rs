@@ -1,5 +1,5 @@
-//! Little that becomes much: inputs of less than a megabyte in every format that is read. None takes
-//! more than 256 MiB or a minute, none ends the program by a signal or a panic.
+//! Little that becomes much: inputs of less than a megabyte in every format that is read. None
+//! takes more than 256 MiB or a minute, none ends the program by a signal or a panic.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn is_bounded(folder: &Path, words: &str) {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let figures: Vec<i64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     let [status, memory] = figures[..] else {
-        panic!("{words}: no end within a minute: {}", String::from_utf8_lossy(&output.stderr))
+        panic!("{words}: not finished after a minute: {}", String::from_utf8_lossy(&output.stderr))
     };
     assert!((0..=3).contains(&status), "{words}: status {status}");
     assert!(memory as u64 <= MOST_MEMORY, "{words}: {memory} MiB");
@@ -38,7 +38,7 @@ fn has_python() -> bool {
 }
 
 fn write(folder: &Path, name: &str, bytes: &[u8]) {
-    assert!(bytes.len() <= MOST_INPUT, "{name} is no small input: {}", bytes.len());
+    assert!(bytes.len() <= MOST_INPUT, "{name} is too large: {}", bytes.len());
     fs::write(folder.join(name), bytes).unwrap();
 }
 

@@ -52,7 +52,7 @@ pub fn plan(name: &str) -> anyhow::Result<Plan> {
     }
     let limit = "more than a plan has";
     let text = crate::verb::machine::input::read(path, MOST_PLAN, limit).and_then(|bytes| {
-        String::from_utf8(bytes).with_context(|| format!("{name} is no UTF-8 text"))
+        String::from_utf8(bytes).with_context(|| format!("{name} is not UTF-8 text"))
     });
     Plan::read(&text.map_err(Usage::of)?, name).map_err(Usage::of)
 }

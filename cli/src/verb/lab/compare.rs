@@ -52,5 +52,5 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 fn read(path: &Path) -> anyhow::Result<String> {
     let bytes = crate::verb::machine::input::read(path, MOST_BYTES, "more than a result has")?;
-    String::from_utf8(bytes).with_context(|| format!("{} is no UTF-8 text", path.display()))
+    String::from_utf8(bytes).with_context(|| format!("{} is not UTF-8 text", path.display()))
 }

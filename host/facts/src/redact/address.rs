@@ -90,8 +90,8 @@ fn groups(run: &str) -> Option<usize> {
                 _ => break,
             }
         }
-        // Numbers that are joined by dashes are a date or the like when they are few. The last group
-        // may be the first part of an IPv4 address.
+        // Numbers that are joined by dashes are a date or the like when they are few. The last
+        // group may be the first part of an IPv4 address.
         let goes_on = |rest: &str| rest.starts_with('.') && hexadecimal(&rest[1..], 1);
         (count >= least && !goes_on(&run[length..])).then_some(length)
     })
