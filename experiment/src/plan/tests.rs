@@ -193,7 +193,7 @@ const BROKEN: [(&str, &str, usize, &str, &str); 41] = [
         "record = { record = \"latency\" }\nvalue = \"p50\"",
         "json = \"mean\"",
         29,
-        "no path in JSON",
+        "not a path in JSON",
         "begins with /",
     ),
     (
