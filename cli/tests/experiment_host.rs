@@ -2,7 +2,6 @@
 //! agent are scripts that change its files. Killed at any moment, everything is put back.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -101,9 +100,13 @@ impl Host {
             host.put(path, text);
         }
         for (name, text) in [("bin/virsh", VIRSH), ("bin/modprobe", MODPROBE)] {
-            host.put(name, text);
-            let path = host.path(name);
-            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a program");
+            // Copied by a process of its own: a child that another test starts while this one has
+            // the file open for writing would keep it open, and nobody could execute it.
+            let (text_file, program) = (format!("{name}.text"), host.path(name));
+            host.put(&text_file, text);
+            let mut install = Command::new("install");
+            install.args(["-m", "755"]).arg(host.path(&text_file)).arg(program);
+            assert!(install.status().expect("install").success());
         }
         host.put("plan.toml", PLAN);
         assert!(host.script("virsh", &["start", "web"]).status.success());
