@@ -107,7 +107,9 @@ fn one(program: &Path, work: &Path, plan: &str) -> Result<Option<String>> {
         .with_context(|| format!("cannot start {}", program.display()))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if let Some(missing) = said.lines().find(|line| is_missing(line)) {
-        return Ok(Some(format!("plan {plan}: {missing}")));
+        // What follows is advice, and folded.
+        let cause = missing.split(';').next().unwrap_or(missing);
+        return Ok(Some(format!("plan {plan}: {}", cause.trim_start_matches("blocked: "))));
     }
     let answer: Value = serde_json::from_slice(&output.stdout)
         .with_context(|| format!("no answer: {}", said.lines().last().unwrap_or_default()))?;
