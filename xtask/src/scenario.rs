@@ -86,6 +86,16 @@ fn run_one(
     words: &[&str],
     tally: &mut Tally,
 ) -> Result<()> {
+    for line in lines(root, program, scenario, words)? {
+        println!("{line}");
+        tally.take(&line);
+    }
+    Ok(())
+}
+
+/// What a scenario comes to, as a tally takes it. Not printed here: the lines of a test of this
+/// would be counted among those of the tests.
+fn lines(root: &Path, program: &Path, scenario: &Scenario, words: &[&str]) -> Result<Vec<String>> {
     let options = scenario.options(words)?;
     let program = program.canonicalize().with_context(|| program.display().to_string())?;
     let stage = Stage { program: &program, root, store: root.join("target/scenario"), options };
@@ -95,11 +105,7 @@ fn run_one(
         Err(Stop::Skipped(why)) => checks.skip(&why),
         Err(Stop::Failed(why)) => checks.hold(format!("{why:#}"), false),
     }
-    checks.lines(scenario.name).iter().for_each(|line| {
-        println!("{line}");
-        tally.take(line);
-    });
-    Ok(())
+    Ok(checks.lines(scenario.name))
 }
 
 #[cfg(test)]
@@ -124,7 +130,8 @@ mod tests {
             let scenario = Scenario { name: "x", summary: "", options: &[], run, is_test: false };
             let mut tally = Tally::default();
             let program = std::env::current_exe().unwrap();
-            run_one(&root, &program, &scenario, &[], &mut tally).unwrap();
+            let lines = lines(&root, &program, &scenario, &[]).unwrap();
+            lines.iter().for_each(|line| tally.take(line));
             (tally.is_pass(), tally.summary())
         };
         let skipped = outcome(|_, _| Err(Stop::Skipped("no disk".into())));
