@@ -10,7 +10,7 @@ PACKAGES += $(shell grep -qs '^ID=debian' /etc/os-release && echo chromium)
 # Compares guests of KVM with AVIC off and on, on an emulated host with Debian's kernel; on the built-in
 # hypervisor where no kernel can be fetched.
 # It builds without the libraries that only `exits` needs, and the program itself, whose loops read recordings,
-# quickly rather than well: seventeen seconds on two cores.
+# quickly rather than well.
 QUICKLY = --config profile.release.package.avicenna.opt-level=1 --config profile.release.package.avicenna.codegen-units=4
 demo:
 	$(CARGO) build --locked --release --package avicenna --no-default-features $(QUICKLY)
