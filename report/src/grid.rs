@@ -258,6 +258,10 @@ fn blocks(widths: &[usize], most: usize) -> Vec<Vec<usize>> {
         }
         used = used.saturating_add(needed);
     }
+    // The first column stands in every block: one of its own would say nothing.
+    if blocks.len() > 1 && blocks[0].len() == 1 {
+        blocks.remove(0);
+    }
     blocks
 }
 

@@ -3,7 +3,7 @@
 use crate::terminal;
 use ::experiment::plan::Plan;
 use ::experiment::shipped;
-use report::grid::{Grid, Value};
+use report::grid::{Grid, Value, folded};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -32,11 +32,26 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     match arguments.format {
         Format::Text => {
-            terminal::print(&grid.to_text_within(terminal::columns()));
+            let columns = terminal::columns();
+            let plans: Vec<String> = grid.rows.iter().map(|row| entry(row, columns)).collect();
+            terminal::print(&plans.join("\n"));
         }
         Format::Json => terminal::print_json(&grid)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A plan as its name, its question and what it takes, in lines of at most so many columns.
+fn entry(row: &[Value], columns: usize) -> String {
+    let cells: Vec<String> = row.iter().map(Value::shown).collect();
+    let [name, question, lab, host] = cells.as_slice() else { return String::new() };
+    [
+        folded(name, columns, 2),
+        folded(&format!("  {question}"), columns, 2),
+        folded(&format!("  lab: {lab}"), columns, 8),
+        folded(&format!("  host: {host}"), columns, 8),
+    ]
+    .concat()
 }
 
 /// What it takes in the lab, in a few words.
@@ -59,13 +74,35 @@ fn on_host(plan: &Plan) -> String {
         None => "no".into(),
         Some(setup) if setup.cannot.is_some() => "no (show says why)".into(),
         Some(setup) => {
-            let vendor = setup.vendor.as_deref().unwrap_or("any");
+            let vendor = match setup.vendor.as_deref() {
+                Some("amd") => "AMD",
+                Some("intel") => "Intel",
+                _ => "any vendor",
+            };
+            let plural = if setup.guests == 1 { "" } else { "s" };
             let trials = plan.design.blocks * 2 * plan.cells(false).len() * plan.design.repeats;
             format!(
-                "{vendor}, {} guests, {trials} trials, {}",
+                "{vendor}, {} guest{plural}, {trials} trials, {}",
                 setup.guests,
                 plan.compared().redo.words()
             )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_named_once_in_lines_of_the_terminals_width() {
+        let question = "What does AVIC do for a guest whose timer injects late ticks?";
+        let row = ["firecracker-pit", question, "32 trials", "no"].map(Value::text);
+        for columns in [40, 80, 120] {
+            let text = entry(&row, columns);
+            assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
+            assert_eq!(text.matches("firecracker-pit").count(), 1);
+            assert_eq!(text.split_whitespace().filter(|word| *word == "ticks?").count(), 1);
         }
     }
 }
