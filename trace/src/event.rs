@@ -1,6 +1,6 @@
 //! What happens in the machine, one value per happening.
 //!
-//! Every field is one 64-bit word at the edge ([`Word`]), so that one description of an event
+//! Every field is one 64-bit word at the edge (`Word`), so that one description of an event
 //! serves the file format, the running hash, the text and the exports. Kinds keep their numbers for
 //! good: files and hashes contain them; numbers that are not there (4, 9, 10, 15, 16, 23, 24, 34
 //! to 36) were once reserved and never written. What exists is made by somebody, which `xtask tidy`

@@ -4,8 +4,8 @@
 //! host. The one exception is the fast path of [`scalar`], which uses the host's own `+ - * /` and
 //! square root where IEEE 754 fixes the answer and no flag can change.
 //!
-//! * [`exact`]: unpacked operands and exact results, before rounding.
-//! * [`round`]: rounding to a format, with the masked and unmasked responses.
+//! * `exact`: unpacked operands and exact results, before rounding.
+//! * `round`: rounding to a format, with the masked and unmasked responses.
 //! * [`scalar`], [`compare`], [`convert`], [`reciprocal`]: binary32 and binary64 for SSE.
 //! * [`extended`]: the 80-bit format and the x87 operations on it.
 //!

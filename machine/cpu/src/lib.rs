@@ -1,13 +1,13 @@
 //! One logical x86-64 processor.
 //!
-//! The rooms, from below: [`state`] is plain data; [`operation`] is what bytes become once;
-//! [`memory`] is segmentation, paging and the TLB; [`system`] is privileged state and event
-//! delivery; [`guest`] is the seam to hardware virtualization, behind which [`svm`] and [`vmx`]
-//! stand; [`execute`] holds what operations do, a file per family of instructions; [`engine`] runs
+//! The rooms, from below: `state` is plain data; [`operation`] is what bytes become once;
+//! `memory` is segmentation, paging and the TLB; `system` is privileged state and event
+//! delivery; `guest` is the seam to hardware virtualization, behind which [`svm`] and [`vmx`]
+//! stand; `execute` holds what operations do, a file per family of instructions; `engine` runs
 //! them, and has the flow. The processor knows neither devices nor other processors: it reaches
 //! them through [`bus::Platform`] for the time of one run.
 //!
-//! [APM1] [APM2] [APM3] are followed; where Intel's manuals differ the CPU model decides.
+//! AMD's manual is followed (APM1, APM2, APM3); where Intel's differ the CPU model decides.
 
 #![warn(missing_docs)]
 

@@ -138,7 +138,7 @@ impl CpuModel {
         &self.behaviour
     }
 
-    /// Takes a choice `NAME=VALUE` of [`crate::variant::VARIANTS`].
+    /// Takes a choice `NAME=VALUE` of [`crate::variant::variants`].
     pub fn choose(&mut self, choice: &str) -> Result<(), VariantError> {
         self.behaviour.choose(choice)
     }

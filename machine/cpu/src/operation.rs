@@ -1,6 +1,6 @@
-//! What an instruction is once it has been decoded, apart from what it does ([`crate::execute`]).
+//! What an instruction is once it has been decoded, apart from what it does (`execute`).
 //!
-//! [`decode`] turns bytes into an [`Op`]; [`Kind`] says which instruction it was, [`Cost`] what
+//! [`decode`] turns bytes into an `Op`; [`Kind`] says which instruction it was, [`Cost`] what
 //! class of them it belongs to.
 
 mod code;
