@@ -30,7 +30,7 @@ pub fn facts(inputs: &Inputs) -> Facts {
         command_line: command_line(inputs, &log),
         distribution: inputs
             .first_text(&["etc/os-release", "usr/lib/os-release"])
-            .and_then(|text| Ok(os_release(&text))),
+            .map(|text| os_release(&text)),
         foreign: foreign(inputs),
         cpus: cpu::kinds(inputs),
         modules: modules(inputs),
@@ -38,7 +38,7 @@ pub fn facts(inputs: &Inputs) -> Facts {
         ivrs: table(inputs, "IVRS", acpi::ivrs),
         dmar: table(inputs, "DMAR", acpi::dmar),
         madt: table(inputs, "APIC", acpi::madt),
-        interrupts: inputs.text("proc/interrupts").and_then(|text| Ok(interrupts(&text))),
+        interrupts: inputs.text("proc/interrupts").map(|text| interrupts(&text)),
         remapping_entries: remapping::entries(inputs),
         inhibit_names: inhibit_names(inputs),
         modprobe: modprobe(inputs),
@@ -74,7 +74,7 @@ fn kernel(inputs: &Inputs, log: &Fact<Vec<String>>) -> Fact<Kernel> {
     let logged = log.get().into_iter().flatten().find(|line| line.starts_with("Linux version "));
     match logged.and_then(|line| Kernel::parse(&of_banner(line)?, Some(line))) {
         Some(kernel) => Fact::value(log.place.clone(), kernel),
-        None => release.and_then(|_| Err("not recorded in this input".into())),
+        None => Fact::unreadable(release.place, "not recorded in this input"),
     }
 }
 

@@ -189,7 +189,7 @@ impl Inputs {
 
     /// A file as text, ends trimmed; bytes that are not UTF-8 are replaced.
     pub fn text(&self, path: &str) -> Fact<String> {
-        self.bytes(path).and_then(|bytes| Ok(String::from_utf8_lossy(bytes).trim().to_string()))
+        self.bytes(path).map(|bytes| String::from_utf8_lossy(bytes).trim().to_string())
     }
 
     /// The first of several places that has a text; otherwise what the first one says.

@@ -33,8 +33,22 @@ pub enum Reading<T> {
     Value(T),
     /// Looked for, and not there: the kernel, the CPU or the board does not offer it.
     Absent,
-    /// Not known: no permission, not recorded, not decodable. The text says which.
+    /// Not known: no permission, not recorded. The text says which.
     Unreadable(String),
+    /// Read, and no value of the form that belongs there. The text says what was found.
+    NotUnderstood(String),
+}
+
+impl<T> Reading<T> {
+    /// Another value in place of this one; without one, why there is none.
+    fn and_then<U>(self, convert: impl FnOnce(T) -> Reading<U>) -> Reading<U> {
+        match self {
+            Reading::Value(value) => convert(value),
+            Reading::Absent => Reading::Absent,
+            Reading::Unreadable(why) => Reading::Unreadable(why),
+            Reading::NotUnderstood(what) => Reading::NotUnderstood(what),
+        }
+    }
 }
 
 /// A reading with its place.
@@ -66,7 +80,7 @@ impl<T> Fact<T> {
     pub fn get(&self) -> Option<&T> {
         match &self.reading {
             Reading::Value(value) => Some(value),
-            Reading::Absent | Reading::Unreadable(_) => None,
+            Reading::Absent | Reading::Unreadable(_) | Reading::NotUnderstood(_) => None,
         }
     }
 
@@ -75,22 +89,34 @@ impl<T> Fact<T> {
         matches!(self.reading, Reading::Absent)
     }
 
-    /// Not known, which is not an answer.
-    pub fn is_unreadable(&self) -> bool {
-        matches!(self.reading, Reading::Unreadable(_))
+    /// Not known, which is not an answer: nothing was read, or nothing that was understood.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self.reading, Reading::Unreadable(_) | Reading::NotUnderstood(_))
     }
 
-    /// The same place and reason, another value; a failed conversion makes it unreadable.
+    /// The same place, another value. What cannot be converted was not understood.
     pub fn and_then<U>(self, convert: impl FnOnce(T) -> Result<U, String>) -> Fact<U> {
-        let reading = match self.reading {
-            Reading::Value(value) => match convert(value) {
-                Ok(value) => Reading::Value(value),
-                Err(why) => Reading::Unreadable(why),
-            },
-            Reading::Absent => Reading::Absent,
-            Reading::Unreadable(why) => Reading::Unreadable(why),
-        };
+        let reading = self
+            .reading
+            .and_then(|value| convert(value).map_or_else(Reading::NotUnderstood, Reading::Value));
         Fact { place: self.place, reading }
+    }
+
+    /// The same place, another value that is always there.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Fact<U> {
+        let reading = self.reading.and_then(|value| Reading::Value(convert(value)));
+        Fact { place: self.place, reading }
+    }
+
+    /// The same place and reason, the value by reference.
+    pub fn as_ref(&self) -> Fact<&T> {
+        let reading = match &self.reading {
+            Reading::Value(value) => Reading::Value(value),
+            Reading::Absent => Reading::Absent,
+            Reading::Unreadable(why) => Reading::Unreadable(why.clone()),
+            Reading::NotUnderstood(what) => Reading::NotUnderstood(what.clone()),
+        };
+        Fact { place: self.place.clone(), reading }
     }
 
     /// The fact as evidence; `show` renders the value.
@@ -103,6 +129,7 @@ impl<T> Fact<T> {
             Reading::Value(value) => show(value).to_string(),
             Reading::Absent => "not there".into(),
             Reading::Unreadable(why) => format!("not known: {why}"),
+            Reading::NotUnderstood(what) => format!("not understood: {what}"),
         };
         Evidence::new(what, &self.place, value)
     }
@@ -216,14 +243,7 @@ impl Facts {
     /// A module by its name with underscores. Unreadable when nobody looked for it.
     pub fn module(&self, name: &str) -> Fact<&Module> {
         match self.modules.get(name) {
-            Some(fact) => Fact {
-                place: fact.place.clone(),
-                reading: match &fact.reading {
-                    Reading::Value(module) => Reading::Value(module),
-                    Reading::Absent => Reading::Absent,
-                    Reading::Unreadable(why) => Reading::Unreadable(why.clone()),
-                },
-            },
+            Some(fact) => fact.as_ref(),
             None => Fact::unreadable(format!("/sys/module/{name}"), "not looked for"),
         }
     }
@@ -238,6 +258,7 @@ impl Facts {
             }
             Reading::Absent => Fact::unreadable(place, "the module is not loaded"),
             Reading::Unreadable(why) => Fact::unreadable(place, why),
+            Reading::NotUnderstood(what) => Fact { place, reading: Reading::NotUnderstood(what) },
         }
     }
 
@@ -366,7 +387,7 @@ impl Facts {
     pub fn has_kernel(&self) -> bool {
         self.kernel.get().is_some()
             || self.command_line.get().is_some()
-            || self.modules.values().any(|module| !module.is_unreadable())
+            || self.modules.values().any(|module| !module.is_unknown())
     }
 }
 

@@ -209,7 +209,7 @@ fn registers(inputs: &Inputs, path: &str, processor: &Processor) -> BTreeMap<u32
                 found.insert(number, Fact::unreadable(format!("MSR {number:X}h"), why));
             }
         }
-        Reading::Absent => {}
+        Reading::Absent | Reading::NotUnderstood(_) => {}
     }
     found
 }

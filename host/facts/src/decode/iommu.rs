@@ -135,4 +135,30 @@ mod tests {
         assert!(features("", None).is_err());
         assert!(features("x:y", kernel("6.8.0").as_ref()).is_err());
     }
+
+    #[test]
+    fn a_register_is_a_value_absent_unreadable_or_not_understood() {
+        let cap = |fill: &dyn Fn(&mut Inputs)| {
+            let mut inputs = Inputs::new("test");
+            fill(&mut inputs);
+            unit(&inputs, "dmar0", None).cap.reading
+        };
+        let file = "sys/class/iommu/dmar0/intel-iommu/cap";
+        let put = |bytes: &'static [u8]| {
+            cap(&|inputs| {
+                inputs.insert(file, bytes.to_vec());
+            })
+        };
+        assert_eq!(put(b"c9de008cee690462\n"), Reading::Value(0xc9de_008c_ee69_0462));
+        let found = Reading::NotUnderstood("'c9de008cee69046z' is not a number".into());
+        assert_eq!(put(b"c9de008cee69046z\n"), found);
+        assert_eq!(put(b""), Reading::NotUnderstood("'' is not a number".into()));
+        assert_eq!(cap(&|inputs| inputs.mark_searched("sys")), Reading::Absent);
+        assert_eq!(
+            cap(&|inputs| inputs.insert_unreadable(file, "permission denied")),
+            Reading::Unreadable("permission denied".into())
+        );
+        let reason = Reading::Unreadable("not recorded in this input".into());
+        assert_eq!(cap(&|_| ()), reason);
+    }
 }

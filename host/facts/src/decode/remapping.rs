@@ -18,7 +18,7 @@ const GUEST_MODE: u64 = 1 << 7;
 pub fn entries(inputs: &Inputs) -> Fact<Vec<RemappingEntry>> {
     let intel = inputs.text(INTEL);
     if intel.get().is_some() {
-        return intel.and_then(|text| Ok(of_intel(&text)));
+        return intel.map(|text| of_intel(&text));
     }
     inputs.text(AMD).and_then(|text| of_amd(&text))
 }

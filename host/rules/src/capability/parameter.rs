@@ -45,7 +45,7 @@ pub fn driver_loaded(facts: &Facts, module: &str, can_load: Answer) -> Finding {
     if fact.get().is_some() {
         return draft.answer(Answer::Yes, "the module is there");
     }
-    if fact.is_unreadable() {
+    if fact.is_unknown() {
         return draft.answer(Answer::Unknown, "the loaded modules were not recorded");
     }
     match (can_load, others.first()) {
@@ -186,6 +186,7 @@ pub fn reload(facts: &Facts, module: &str) -> Needs {
 pub fn unread(name: &str, fact: &Fact<String>) -> String {
     match &fact.reading {
         Reading::Unreadable(why) => format!("parameter {name}: {why}"),
+        Reading::NotUnderstood(what) => format!("parameter {name}: not understood: {what}"),
         Reading::Absent => format!("the module has no parameter {name}"),
         Reading::Value(value) => {
             format!("parameter {name} reads '{value}', which is neither Y nor N")
