@@ -1,7 +1,6 @@
 //! Exit statuses: one table for all verbs.
 //!
-//! `lab run` adds 4, of a result that has another hypervisor than the one that was meant, and
-//! `machine run` what its guest says: odd numbers.
+//! `machine run` adds what its guest says: odd numbers.
 
 use rules::Answer;
 use std::fmt::{Display, Formatter, Result};
@@ -19,6 +18,8 @@ pub enum Status {
     Usage = 2,
     /// The answer could not be found: missing privileges, unreadable input, a host that failed.
     CannotTell = 3,
+    /// `lab run`: the result is of another hypervisor than the one that was meant.
+    Instead = 4,
     /// `machine run`: a processor shut down after a triple fault.
     TripleFault = 64,
     /// `machine run`: `--until-virtual` was reached.
@@ -41,6 +42,16 @@ impl Status {
 impl From<Status> for ExitCode {
     fn from(status: Status) -> Self {
         Self::from(status.code())
+    }
+}
+
+impl From<lab::result::Ending> for Status {
+    fn from(ending: lab::result::Ending) -> Self {
+        match ending {
+            lab::result::Ending::Good => Self::Clean,
+            lab::result::Ending::Bad => Self::Findings,
+            lab::result::Ending::Instead => Self::Instead,
+        }
     }
 }
 
@@ -96,6 +107,14 @@ pub fn without_result(status: ExitCode) -> ExitCode {
 mod tests {
     use super::*;
     use anyhow::{Context, anyhow};
+
+    #[test]
+    fn the_screen_of_the_lab_names_the_status_that_the_program_ends_with() {
+        use lab::result::Ending;
+        for ending in [Ending::Good, Ending::Bad, Ending::Instead] {
+            assert_eq!(Status::from(ending).code(), ending.status());
+        }
+    }
 
     #[test]
     fn an_error_of_usage_stays_one_with_context_and_is_said_once() {

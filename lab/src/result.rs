@@ -9,6 +9,8 @@ mod remarks;
 mod screen;
 mod text;
 
+pub use screen::Ending;
+
 use crate::comparison::Comparison;
 use crate::evidence::Prediction;
 use crate::plan::Arm;

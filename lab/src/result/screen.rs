@@ -33,6 +33,28 @@ enum Weight {
     Gap,
 }
 
+/// How a run of the lab ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The result is sound and as expected.
+    Good,
+    /// It cannot be trusted, or is not as expected.
+    Bad,
+    /// The built-in hypervisor took the place of KVM.
+    Instead,
+}
+
+impl Ending {
+    /// The exit status that stands for it.
+    pub const fn status(self) -> u8 {
+        match self {
+            Self::Good => 0,
+            Self::Bad => 1,
+            Self::Instead => 4,
+        }
+    }
+}
+
 impl LabResult {
     /// For a terminal of so many columns.
     pub fn to_screen(&self, columns: usize) -> String {
@@ -72,13 +94,12 @@ impl LabResult {
         lines.into_iter().fold(String::new(), |text, (_, line)| text + &cut(line) + "\n")
     }
 
-    /// What the exit status of the lab is for such a result: 0, or 1 where it cannot be trusted or
-    /// is not as expected, or 4 where the built-in hypervisor took the place of KVM.
-    pub fn exit_status(&self) -> u8 {
+    /// What the program ends with.
+    pub fn ending(&self) -> Ending {
         match (&self.host.instead, self.verdict.is_good()) {
-            (Some(_), _) => 4,
-            (None, true) => 0,
-            (None, false) => 1,
+            (Some(_), _) => Ending::Instead,
+            (None, true) => Ending::Good,
+            (None, false) => Ending::Bad,
         }
     }
 
@@ -282,12 +303,13 @@ impl LabResult {
 
     /// Once more, for whoever sees the end only.
     fn last(&self) -> String {
-        let status = self.exit_status();
-        let why = match status {
-            0 => "sound",
-            4 => "the built-in hypervisor, not KVM",
-            _ if !self.verdict.is_sound => "not to be trusted",
-            _ => "not as expected",
+        let ending = self.ending();
+        let status = ending.status();
+        let why = match ending {
+            Ending::Good => "sound",
+            Ending::Instead => "the built-in hypervisor, not KVM",
+            Ending::Bad if !self.verdict.is_sound => "not to be trusted",
+            Ending::Bad => "not as expected",
         };
         let bad = match self.verdict.worse.first().filter(|_| !self.verdict.bad_news.is_empty()) {
             Some(worst) => {

@@ -3,7 +3,7 @@
 use super::arguments::{Chip, HostArguments, Inhibit, Pit, interrupts};
 use super::stages::Stages;
 use super::{Found, INTERRUPT, kernel};
-use crate::status::Usage;
+use crate::status::{Status, Usage};
 use crate::terminal;
 use bench::Configuration;
 use change::Like;
@@ -142,7 +142,7 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
     let result = lab::run::run(&plan, &mut watch)?;
     stages.close();
     show(&result, arguments)?;
-    Ok(ExitCode::from(result.exit_status()))
+    Ok(Status::from(result.ending()).into())
 }
 
 fn show(result: &LabResult, arguments: &Arguments) -> anyhow::Result<()> {
