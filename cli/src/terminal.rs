@@ -2,8 +2,6 @@
 //! [`report::writer`], which lets nothing through that moves a cursor.
 
 pub use report::layout::COLUMNS;
-#[cfg(test)]
-pub use report::writer::steers;
 pub use report::writer::{ask, clean, lost, people as print, program, remark, same_line};
 
 use report::layout::Look;

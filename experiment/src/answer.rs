@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 
 /// Everything that an experiment found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Answer {
     /// Of the form: docs/schema/experiment-1.json.
     pub schema: u32,
@@ -68,6 +69,7 @@ pub struct Answer {
 
 /// What one cell came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CellAnswer {
     /// Levels of the factors that were not compared.
     pub cell: Setting,
@@ -83,6 +85,7 @@ pub struct CellAnswer {
 
 /// An arm that never was what it was to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct VoidArm {
     /// Its level.
     pub level: String,
@@ -96,6 +99,7 @@ pub struct VoidArm {
 
 /// Exits of one reason in both arms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExitRow {
     /// As KVM's tracepoints spell it.
     pub reason: String,
@@ -107,6 +111,7 @@ pub struct ExitRow {
 
 /// One trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TrialRow {
     /// Its index.
     pub trial: usize,
@@ -244,4 +249,16 @@ fn whole_blocks(over: &[Over<'_>], trials: usize) -> usize {
 /// What the plan's arms are called in sentences.
 pub(crate) fn arm_words(compare: &str, level: &str) -> String {
     format!("{compare} {level}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Answer;
+
+    #[test]
+    fn the_published_schema_is_that_of_the_types() {
+        let schema =
+            schema::of::<Answer>("avicenna experiment report --format json", Answer::SCHEMA);
+        schema::assert_published("experiment-1.json", &schema);
+    }
 }

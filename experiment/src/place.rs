@@ -67,6 +67,7 @@ pub struct Seen {
 
 /// How much a remark weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Weight {
     /// Good to know.
@@ -79,6 +80,7 @@ pub enum Weight {
 
 /// What is known before the first trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Remark {
     /// How much it weighs.
     pub weight: Weight,

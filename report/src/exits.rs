@@ -65,16 +65,22 @@ fn markdown(text: &str) -> String {
     text.lines().map(marked_down).collect::<Vec<_>>().join("\n")
 }
 
+/// The published form of what recordings hold: docs/schema/exits-1.json.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Reports<'a> {
+    /// The version of this form.
+    schema: u32,
+    /// Name and version of this program.
+    tool: &'static str,
+    /// A recording each.
+    reports: &'a [Report],
+}
+
 /// Everything, with the version of its schema.
 pub fn json(reports: &[Report]) -> serde_json::Result<String> {
-    #[derive(Serialize)]
-    struct Document<'a> {
-        schema: u32,
-        tool: &'static str,
-        reports: &'a [Report],
-    }
     let tool = concat!("avicenna ", env!("CARGO_PKG_VERSION"));
-    let document = Document { schema: profile::summary::SCHEMA, tool, reports };
+    let document = Reports { schema: profile::summary::SCHEMA, tool, reports };
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
@@ -113,4 +119,25 @@ pub fn ndjson(reports: &[Report], grouping: Grouping) -> serde_json::Result<Stri
         text.push('\n');
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Reports;
+    use profile::compare::{self, Comparison};
+
+    #[test]
+    fn the_published_schemas_are_those_of_the_types() {
+        let version = profile::summary::SCHEMA;
+        let mut reports = schema::of::<Reports<'_>>("avicenna exits report --format json", version);
+        reports["$defs"]["Summary"]["properties"]["schema"] =
+            serde_json::json!({ "const": version });
+        schema::assert_published("exits-1.json", &reports);
+        let version = compare::SCHEMA;
+        let mut all =
+            schema::plain::<Vec<Comparison>>("avicenna exits compare --format json", version);
+        all["$defs"]["Comparison"]["properties"]["schema"] =
+            serde_json::json!({ "const": version });
+        schema::assert_published("compare-1.json", &all);
+    }
 }

@@ -19,5 +19,6 @@ pub mod plot;
 pub mod prometheus;
 pub mod result;
 pub mod schema;
+pub mod suite;
 pub mod why;
 pub mod writer;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// One published figure beside ours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Beside {
     /// Where it was published.
     pub source: String,

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The values of one arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Summary {
     /// In the middle.
     pub median: f64,
@@ -24,6 +25,7 @@ pub struct Summary {
 
 /// What a metric came to in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MetricAnswer {
     /// As the plan calls it.
     pub name: String,

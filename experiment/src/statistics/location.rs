@@ -9,6 +9,7 @@ const MOST_EXACT: usize = 50;
 
 /// An interval with the confidence that it really has, which is at least what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Interval {
     /// Lower end.
     pub low: f64,

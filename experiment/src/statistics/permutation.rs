@@ -13,6 +13,7 @@ const ROUNDING: f64 = 1e-12;
 
 /// How a p-value was had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// All sign-flips were tried.
@@ -38,6 +39,7 @@ impl std::fmt::Display for Kind {
 
 /// A two-sided test of the mean difference.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Test {
     /// The share of sign-flips whose mean is as far from zero as the observed one.
     pub p: f64,

@@ -14,6 +14,7 @@ const MOST_BLOCKS: usize = 10_000;
 
 /// How far two arms may be apart without it mattering.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Margin {
     /// Percent of the first arm.
@@ -24,6 +25,7 @@ pub enum Margin {
 
 /// The difference between two arms, over all blocks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Effect {
     /// Of the second arm against the first: percent, or the metric's unit if a value was zero or
     /// negative.
@@ -46,6 +48,7 @@ pub struct Effect {
 
 /// The answer for one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
     /// The second arm is better.

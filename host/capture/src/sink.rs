@@ -55,6 +55,7 @@ pub trait Stretched: Sink {
 
 /// What a recording says about where it was made, and what went wrong in reading it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Origin {
     /// Kind of file and its version, as in `perf.data`.
     pub format: String,

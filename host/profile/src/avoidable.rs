@@ -14,6 +14,7 @@ use trace::exit_reason::{Isa, svm, vmx};
 
 /// What would take an exit away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// A feature of the processor or the IOMMU would do without it.

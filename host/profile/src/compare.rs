@@ -39,8 +39,12 @@ pub struct Side<'a> {
     pub work: Option<f64>,
 }
 
+/// Version of the published form of [`Comparison`]: docs/schema/compare-1.json.
+pub const SCHEMA: u32 = 1;
+
 /// What counts are divided by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// Both sides say how much work was done.
@@ -67,6 +71,7 @@ impl Basis {
 
 /// What a comparison shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
     /// The whole interval lies below zero.
@@ -93,6 +98,7 @@ impl Finding {
 
 /// One reason, or the whole.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// The exit reason, as the table of one recording names it.
     pub name: String,
@@ -124,6 +130,7 @@ pub struct Change {
 
 /// A comparison.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// Version of the JSON.
     pub schema: u32,
@@ -188,7 +195,7 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>) -> Comparison {
         size(b).total_cmp(&size(a)).then_with(|| a.name.cmp(&b.name))
     });
     Comparison {
-        schema: 1,
+        schema: SCHEMA,
         name_a: a.name.clone(),
         name_b: b.name.clone(),
         basis,

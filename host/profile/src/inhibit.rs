@@ -11,10 +11,12 @@ const SECOND: u64 = 1_000_000_000;
 
 /// How one reason behaved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReasonTime {
     /// Number in KVM's mask.
     pub bit: u32,
     /// `None` where the kernel's numbering has no such bit.
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::reason"))]
     pub reason: Option<Reason>,
     /// Of the reason; where it is not known, the bit and what it may mean.
     pub name: String,
@@ -42,6 +44,7 @@ pub struct ReasonTime {
 
 /// A thread that set a reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Setter {
     /// As the host numbers it.
     pub thread: u32,
@@ -56,6 +59,7 @@ const MOST_SETTERS: usize = 8;
 
 /// A stretch of time with the same set of reasons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stretch {
     /// Of the recording's clock.
     pub from_ns: u64,
@@ -67,6 +71,7 @@ pub struct Stretch {
 
 /// The inhibits of one virtual machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineInhibits {
     /// Of its monitor, as the host numbers it.
     pub process: u32,
@@ -90,8 +95,10 @@ pub struct MachineInhibits {
 
 /// Inhibits of all machines, and what the names rest on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Inhibits {
     /// What tells that a bit has this name.
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::authority"))]
     pub authority: Authority,
     /// By process.
     pub machines: Vec<MachineInhibits>,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 /// How one vector travelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VectorUse {
     /// 0 to 255.
     pub vector: u32,
@@ -37,6 +38,7 @@ pub type Counts = Vec<(String, u64)>;
 
 /// Everything that is counted about interrupts beside exits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interrupts {
     /// By vector.
     pub vectors: Vec<VectorUse>,

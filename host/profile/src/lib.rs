@@ -21,6 +21,8 @@ pub mod part;
 pub mod pasted;
 pub mod profile;
 pub mod sampled;
+#[cfg(feature = "schema")]
+mod schema;
 pub mod summary;
 mod table;
 mod trip;

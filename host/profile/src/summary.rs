@@ -51,6 +51,7 @@ impl Default for Context {
 
 /// One row of the table.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Row {
     /// Reason, address, port or MSR.
     pub name: String,
@@ -96,6 +97,7 @@ pub struct Row {
 
 /// Rows and their totals.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Table {
     /// What the rows are.
     pub view: View,
@@ -109,6 +111,7 @@ pub struct Table {
 
 /// How much of the work of exits a verdict covers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Extent {
     /// Exits.
     pub count: u64,
@@ -122,6 +125,7 @@ pub struct Extent {
 
 /// The ceiling of the gain.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ceiling {
     /// Every exit that is not idle: the 100 % of all shares.
     pub work: Extent,
@@ -139,6 +143,7 @@ pub struct Ceiling {
 
 /// A line of a grouping by vCPU, by machine or by time.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Group {
     /// The vCPU, the machine, or the second at which it begins.
     pub name: String,
@@ -160,6 +165,7 @@ pub struct Group {
 
 /// Exits per second over time, a series per vCPU.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Timeline {
     /// Width of a block.
     pub block_seconds: f64,
@@ -171,10 +177,12 @@ pub struct Timeline {
 
 /// Everything shown of one recording.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
     /// [`SCHEMA`], the version of this form.
     pub schema: u32,
     /// `None` where neither events nor file tell the vendor.
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::isa"))]
     pub isa: Option<Isa>,
     /// From the first event to the last.
     pub seconds: f64,

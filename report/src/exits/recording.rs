@@ -6,6 +6,7 @@ use serde::Serialize;
 
 /// One recording's result with where it came from.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
     /// Name of the file, as the user gave it.
     pub file: String,

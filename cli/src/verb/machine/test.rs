@@ -2,17 +2,14 @@
 //! own, so that none can harm another.
 
 use crate::status::{Status, Usage};
-use crate::terminal::clean;
 use anyhow::Context;
-use std::fmt::Write;
+use report::suite::{self, Tested};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 /// Without a limit of its own, an image that hangs would hold up the suite.
 const LIMIT: [&str; 2] = ["--until-virtual", "60s"];
-/// What a report has of an image's output.
-const MOST_OUTPUT: usize = 64 << 10;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -37,16 +34,6 @@ enum Format {
     Junit,
 }
 
-/// What became of an image.
-struct Tested {
-    name: String,
-    /// `None` if it passed.
-    failure: Option<String>,
-    seconds: f64,
-    /// What it printed, and what the machine said of it.
-    output: String,
-}
-
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let options: Vec<&str> = arguments.with.split_ascii_whitespace().collect();
     let program = std::env::current_exe().context("cannot find this program's own file")?;
@@ -55,8 +42,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         tested.push(test(&program, &options, image)?);
     }
     let report = match arguments.format {
-        Format::Tap => tap(&tested),
-        Format::Junit => junit(&tested),
+        Format::Tap => suite::tap(&tested),
+        Format::Junit => suite::junit("machine", &tested),
     };
     match &arguments.output {
         Some(path) => {
@@ -114,82 +101,8 @@ fn failure(code: Option<i32>, said: &str) -> Option<String> {
     }
 }
 
-/// The end of what was printed, where the reason is.
-fn last(output: &str) -> &str {
-    let mut start = output.len().saturating_sub(MOST_OUTPUT);
-    while !output.is_char_boundary(start) {
-        start += 1;
-    }
-    &output[start..]
-}
-
-/// Version 14 of the Test Anything Protocol: what failed has its reason below it, as YAML.
-fn tap(tested: &[Tested]) -> String {
-    let mut text = format!("TAP version 14\n1..{}\n", tested.len());
-    for (one, number) in tested.iter().zip(1..) {
-        let verdict = if one.failure.is_some() { "not ok" } else { "ok" };
-        let name = clean(&one.name).replace('\\', "\\\\").replace('#', "\\#");
-        // Writing to a text does not fail.
-        let _ = writeln!(text, "{verdict} {number} - {name} # time={:.3}s", one.seconds);
-        let Some(failure) = &one.failure else { continue };
-        let message = serde_json::json!(failure).to_string();
-        let message = report::writer::json(&message);
-        let _ = writeln!(text, "  ---\n  message: {message}\n  output: |");
-        for line in last(&one.output).lines() {
-            let line = clean(line);
-            let _ = writeln!(text, "    {line}");
-        }
-        text += "  ...\n";
-    }
-    text
-}
-
-fn junit(tested: &[Tested]) -> String {
-    let failures = tested.iter().filter(|one| one.failure.is_some()).count();
-    let seconds: f64 = tested.iter().map(|one| one.seconds).sum();
-    let mut text = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"avicenna\" tests=\"{}\" \
-         failures=\"{failures}\" time=\"{seconds:.3}\">\n",
-        tested.len()
-    );
-    for one in tested {
-        let name = escaped(&one.name);
-        // Writing to a text does not fail.
-        let _ = writeln!(
-            text,
-            "  <testcase classname=\"machine\" name=\"{name}\" time=\"{:.3}\">",
-            one.seconds
-        );
-        if let Some(failure) = &one.failure {
-            let _ = writeln!(text, "    <failure message=\"{}\"/>", escaped(failure));
-        }
-        let _ = writeln!(text, "    <system-out>{}</system-out>", escaped(last(&one.output)));
-        text += "  </testcase>\n";
-    }
-    text + "</testsuite>\n"
-}
-
-/// What XML 1.0 has as itself or by name; it has no form for other control characters.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped += "&amp;",
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '"' => escaped += "&quot;",
-            '\n' | '\t' => escaped.push(c),
-            c if c.is_control() || matches!(c, '\u{FFFE}' | '\u{FFFF}') => {}
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn passed_is_what_the_guest_says_and_all_else_has_its_reason() {
         for (code, failure) in [
@@ -207,41 +120,5 @@ mod tests {
         }
         let refused = super::failure(Some(3), "avicenna: cannot open x");
         assert_eq!(refused.as_deref(), Some("avicenna: cannot open x"));
-    }
-
-    #[test]
-    fn a_report_is_well_formed_whatever_an_image_prints() {
-        let tested = [Tested {
-            name: "a<b>&\"c\"#".into(),
-            failure: Some("wrote 3 to port F4h".into()),
-            seconds: 0.5,
-            output: "\u{1b}[1m<&]]>\nsecond".into(),
-        }];
-        let xml = junit(&tested);
-        assert!(xml.contains("name=\"a&lt;b&gt;&amp;&quot;c&quot;#\""), "{xml}");
-        assert!(xml.contains("[1m&lt;&amp;]]&gt;\nsecond</system-out>"), "{xml}");
-        let tap = tap(&tested);
-        assert!(tap.contains("not ok 1 - a<b>&\"c\"\\# # time=0.500s\n"), "{tap}");
-        assert!(tap.contains("\n    \\u{1b}[1m<&]]>\n    second\n  ...\n"), "{tap}");
-    }
-
-    #[test]
-    fn hostile_names_are_read_back_from_both_forms() {
-        let tested = report::writer::HOSTILE.map(|name| Tested {
-            name: name.into(),
-            failure: Some(format!("wrote {name}")),
-            seconds: 0.5,
-            output: format!("{name}\n...\nnot ok 7\n"),
-        });
-        let xml = junit(&tested);
-        let document = roxmltree::Document::parse(&xml).expect("well-formed");
-        let cases = document.descendants().filter(|node| node.has_tag_name("testcase"));
-        assert_eq!(cases.count(), tested.len());
-        let tap = tap(&tested);
-        let points = tap.lines().filter(|line| line.starts_with("not ok ")).count();
-        assert_eq!(points, tested.len(), "{tap}");
-        let ends = tap.lines().filter(|line| *line == "  ...").count();
-        assert_eq!(ends, tested.len(), "{tap}");
-        assert!(!tap.contains(crate::terminal::steers), "{tap}");
     }
 }
