@@ -8,6 +8,7 @@ use lab::drive::observed::Observed;
 use lab::evidence::{Scale, Subject, predict};
 use lab::plan::{Experiment, ModuleParameter, Setting};
 use lab::protocol::{Guest, Step, StepResult, Tracepoints};
+use lab::result::compare::Side;
 use lab::result::{HostFacts, LabResult, RunFacts};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -161,7 +162,7 @@ fn an_arm_between_off_and_on_is_in_every_form_and_in_the_verdict() {
     assert_eq!((between.arm.as_str(), between.total()), ("AVIC alone", 502));
     assert_eq!(between.measures[0].value, 3500.0);
     assert!(result.verdict.text.contains("(AVIC alone +0.0 %)"), "{}", result.verdict.text);
-    for output in [result.to_text(100), result.to_html()] {
+    for output in [result.to_text(100), result.to_html(), result.to_markdown()] {
         for word in ["VM exits with AVIC alone", "AVIC alone: KVM", "3500"] {
             assert!(output.contains(word), "{word} is missing in {output}");
         }
@@ -244,4 +245,18 @@ fn no_line_is_wider_than_the_terminal() {
             assert!(line.chars().count() <= columns, "{columns}: {line}");
         }
     }
+}
+
+#[test]
+fn a_comparison_of_two_results_follows_its_published_schema() {
+    let json = |steps: &[Observed]| result(steps, "ipi").to_json().expect("plain data");
+    let (first, second) = (json(&steps()), json(&[observed(Setting::Off), observed(Setting::On)]));
+    let schema = schema::published("lab-compare-1.json");
+    let names = ["first", "second"];
+    let compared = lab::result::compare::compare([&first, &second], names, Side::On, &[]);
+    let compared = compared.expect("two results").to_json().expect("plain data");
+    let mut value: Value = serde_json::from_str(&compared).expect("JSON");
+    schema::assert_follows(&value, &schema, "compared");
+    value["is_equal"] = "perhaps".into();
+    assert!(schema::fault(&value, &schema).is_some());
 }

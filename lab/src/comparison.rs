@@ -39,6 +39,7 @@ const SHARE_INHIBITED: f64 = 0.005;
 
 /// Events of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Counted {
     /// Reason or register, as the tracepoint gives it.
     pub number: u64,
@@ -50,6 +51,7 @@ pub struct Counted {
 
 /// Which part of a virtual machine's life counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
     /// All of it, boot included.
@@ -71,6 +73,7 @@ impl Scope {
 
 /// One virtual machine, off and on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// xAPIC or x2APIC.
     pub name: String,
@@ -94,6 +97,7 @@ pub struct Comparison {
     pub exits_per_ipi: Vec<ExitsPerIpi>,
     /// What the workload found of its own, off and on.
     #[serde(flatten)]
+    #[cfg_attr(test, schemars(with = "crate::workload::found::Members"))]
     pub found: Findings,
     /// Seconds in which vCPUs could run with the feature on, and those of them during
     /// which KVM inhibited it.
@@ -122,6 +126,7 @@ pub struct Comparison {
 
 /// A typical interrupt of an arm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ArmExample {
     /// Which arm it was, in a word or two.
     pub arm: String,

@@ -15,6 +15,7 @@ const EXITS: &str = "exits";
 
 /// What a figure served for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Use {
     /// Costs were fitted to its cell, and then it proves nothing.
@@ -29,6 +30,7 @@ pub enum Use {
 
 /// A published figure and this run's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Prediction {
     /// What was measured, in words.
     pub name: String,

@@ -4,8 +4,11 @@ pub mod compare;
 mod gloss;
 mod grids;
 mod lane;
+mod markdown;
 mod page;
 mod remarks;
+#[cfg(test)]
+mod schema;
 mod screen;
 mod text;
 
@@ -20,6 +23,7 @@ use serde::Serialize;
 
 /// Everything that one call of the lab found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LabResult {
     /// Version of the form of the output: docs/schema/lab-1.json.
     pub schema: u32,
@@ -32,6 +36,7 @@ pub struct LabResult {
     /// What was compared.
     pub arms: Vec<Arm>,
     /// What the times rest on.
+    #[cfg_attr(test, schemars(with = "schema::Provenance"))]
     pub costs: Provenance,
     /// One for each mode of the APIC.
     pub comparisons: Vec<Comparison>,
@@ -43,6 +48,7 @@ pub struct LabResult {
 
 /// The emulated host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HostFacts {
     /// The CPU model as it was asked for.
     pub cpu: String,
@@ -65,6 +71,7 @@ pub struct HostFacts {
 
 /// What the run took.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RunFacts {
     /// Whether the emulated host was restored from a snapshot instead of booted.
     pub is_restored: bool,

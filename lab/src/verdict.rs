@@ -19,6 +19,7 @@ const ALWAYS: f64 = 99.5;
 
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// In a sentence, the bad news in front.
     pub text: String,
@@ -61,6 +62,7 @@ impl Verdict {
 
 /// A figure that changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Change {
     /// The comparison that it is of.
     pub comparison: String,

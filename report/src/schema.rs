@@ -8,7 +8,7 @@ macro_rules! published {
 }
 
 /// Each with its file's name.
-pub const ALL: [(&str, &str); 12] = published!(
+pub const ALL: [(&str, &str); 15] = published!(
     "check-1.json"
     "compare-1.json"
     "enable-1.json"
@@ -16,9 +16,12 @@ pub const ALL: [(&str, &str); 12] = published!(
     "experiment-1.json"
     "experiment-plan-1.json"
     "lab-1.json"
+    "lab-compare-1.json"
     "lake-1.json"
     "lint-1.json"
     "machine-1.json"
+    "machine-cpus-1.json"
+    "machine-variants-1.json"
     "report-1.json"
     "why-1.json"
 );

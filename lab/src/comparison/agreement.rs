@@ -5,8 +5,10 @@ use serde::{Serialize, Serializer};
 
 /// Whether the hypervisor's software and the machine counted the same exits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Agreement {
     #[serde(rename = "is_on", serialize_with = "as_bool")]
+    #[cfg_attr(test, schemars(with = "bool"))]
     /// Which side it is about.
     pub setting: Setting,
     /// Who counted besides the machine, for readers.

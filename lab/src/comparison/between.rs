@@ -11,6 +11,7 @@ use serde::Serialize;
 
 /// An arm between the first and the last.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Between {
     /// Its label.
     pub arm: String,
@@ -26,6 +27,7 @@ pub struct Between {
 
 /// Exits of one reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ArmExits {
     /// The exit code, or the exit-reason field.
     pub code: u64,

@@ -31,6 +31,7 @@ impl Kind {
 
 /// A figure in parts, in its unit; they sum up to the total.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Breakdown {
     /// The figure's name.
     pub measure: String,

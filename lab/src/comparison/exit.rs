@@ -5,6 +5,7 @@ use serde::Serialize;
 
 /// Exits of one reason, off and on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExitRow {
     /// The exit code, or the exit-reason field.
     pub code: u64,

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 /// A figure that the guest measured, off and on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measure {
     /// The test and its conditions.
     pub name: String,

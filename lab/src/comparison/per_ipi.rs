@@ -24,6 +24,7 @@ const LEAST_WITHOUT: f64 = 3.0;
 
 /// The exits of one run by its IPIs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExitsPerIpi {
     /// Whether the feature, or part of it, was on.
     pub is_on: bool,

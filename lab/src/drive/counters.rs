@@ -45,11 +45,13 @@ impl Serialize for Reason {
 
 /// Exits of one reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Count {
     /// All of them.
     pub exits: u64,
     /// Time from these exits to the next entries of their vCPUs.
     #[serde(rename = "handled_ps")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub handled: Picoseconds,
     /// Exits that were followed by an entry: those that `handled` sums up.
     pub completed: u64,

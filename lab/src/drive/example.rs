@@ -34,6 +34,7 @@ const APIC_PAGE: u64 = 0xFEE0_0000;
 
 /// What a vCPU's time goes into, other than its guest's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Doing {
     /// From an exit to the next entry.
@@ -46,6 +47,7 @@ pub enum Doing {
 
 /// A stretch of it, from the send on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Span {
     /// When it begins, which is the send if that was before.
     pub from_ps: u64,
@@ -59,6 +61,7 @@ pub struct Span {
 
 /// An interrupt as it went.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Example {
     /// From the send to the next one.
     pub duration_ps: u64,

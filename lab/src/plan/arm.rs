@@ -7,6 +7,7 @@ use trace::exit_reason::Isa;
 
 /// Which of the features in question are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Setting {
     /// Without any.
@@ -47,6 +48,7 @@ impl std::fmt::Display for Setting {
 
 /// A parameter of a kernel module with its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ModuleParameter {
     /// With underscores, as below `/sys/module`.
     pub module: String,
@@ -64,6 +66,7 @@ impl std::fmt::Display for ModuleParameter {
 
 /// One of the things that are compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Arm {
     /// For readers.
     pub label: String,

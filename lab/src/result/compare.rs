@@ -85,7 +85,10 @@ struct Figure {
 
 /// What differs.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Compared {
+    /// Version of the form of the output: docs/schema/lab-compare-1.json.
+    pub schema: u32,
     /// In a sentence.
     pub text: String,
     /// Whether the two runs did the same to the last step.
@@ -98,6 +101,7 @@ pub struct Compared {
 
 /// A count or a figure that differs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Change {
     /// The virtual machine.
     pub comparison: String,
@@ -158,7 +162,8 @@ pub fn compare(
         troubles.filter(|one| first.comparisons.iter().all(|old| !old.troubles.contains(one)));
     let new_troubles: Vec<&String> = troubles.collect();
     let text = sentence([&first, &second], &changes, is_equal, &new_troubles, &unexpected);
-    Ok(Compared { text, is_equal, changes, unexpected })
+    let schema = Compared::SCHEMA;
+    Ok(Compared { schema, text, is_equal, changes, unexpected })
 }
 
 fn sentence(
@@ -293,6 +298,9 @@ fn changes(comparison: &Comparison) -> Vec<Change> {
 }
 
 impl Compared {
+    /// The version of the JSON form.
+    pub const SCHEMA: u32 = 1;
+
     /// For a terminal of so many columns.
     pub fn to_text(&self, columns: usize) -> String {
         let mut text = folded(&self.text, columns, 2);

@@ -133,6 +133,7 @@ impl Attendant for Giver {
 
 /// The interrupts of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DeviceInterrupts {
     /// Whether the feature was on.
     pub is_on: bool,
@@ -171,6 +172,7 @@ pub struct DeviceInterrupts {
 /// What an interrupt took from the function's write to memory to the guest's handler, in
 /// nanoseconds. What the clocks are compared by is off by less than 100 ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Latency {
     /// The shortest.
     pub min: u64,

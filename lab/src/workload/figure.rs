@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 
 /// A figure of a guest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Figure {
     /// The test and its conditions.
     pub name: String,

@@ -105,3 +105,16 @@ impl Serialize for Findings {
         map.end()
     }
 }
+
+/// The members that workloads add to a comparison's JSON, each of its own workload alone.
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[expect(dead_code, reason = "its shape alone is used")]
+pub struct Members {
+    /// Of the workload device.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    device_interrupts: Vec<super::device::DeviceInterrupts>,
+    /// Of the workload network.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    traffic: Vec<super::network::Traffic>,
+}

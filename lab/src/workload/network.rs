@@ -71,6 +71,7 @@ impl Workload for Network {
 
 /// What one guest did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Traffic {
     /// Whether the feature was on.
     pub is_on: bool,

@@ -69,6 +69,8 @@ enum Format {
     Text,
     Json,
     Html,
+    /// Every table and remark, for a ticket or a page of documentation
+    Markdown,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -154,6 +156,7 @@ fn show(result: &LabResult, arguments: &Arguments) -> anyhow::Result<()> {
         }
         Format::Json => result.to_json()?,
         Format::Html => result.to_html(),
+        Format::Markdown => result.to_markdown(),
     };
     match (&arguments.output, arguments.format) {
         (Some(path), _) => {
@@ -162,7 +165,7 @@ fn show(result: &LabResult, arguments: &Arguments) -> anyhow::Result<()> {
         (None, Format::Text) => {
             terminal::print(&text);
         }
-        (None, Format::Json | Format::Html) => {
+        (None, Format::Json | Format::Html | Format::Markdown) => {
             terminal::program(text.as_bytes());
         }
     }

@@ -22,24 +22,59 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             terminal::print(&models.iter().map(as_text).collect::<String>());
         }
         Format::Json => {
-            let models: Vec<_> = models.iter().map(as_json).collect();
-            terminal::print(&format!("{}\n", serde_json::json!({ "schema": 1, "models": models })));
+            let models = models.iter().map(Model::of).collect();
+            let models = Models { models, schema: SCHEMA };
+            terminal::print(&(serde_json::to_string(&models)? + "\n"));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn as_json(model: &CpuModel) -> serde_json::Value {
-    let features: Vec<_> = model.features().iter().map(|feature| feature.name()).collect();
-    serde_json::json!({
-        "name": model.name(),
-        "description": model.description(),
-        "vendor": model.vendor(),
-        "brand": model.brand(),
-        "signature": format!("{:#010x}", model.signature()),
-        "tsc_hertz": model.tsc_hertz(),
-        "features": features,
-    })
+/// Version of the published form: docs/schema/machine-cpus-1.json.
+const SCHEMA: u32 = 1;
+
+/// The models as programs read them.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Models {
+    /// Those that `--cpu` takes by name.
+    models: Vec<Model>,
+    /// The version of this form.
+    schema: u32,
+}
+
+/// A processor.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Model {
+    /// Its brand string.
+    brand: String,
+    /// In a few words.
+    description: String,
+    /// As /proc/cpuinfo spells them.
+    features: Vec<String>,
+    /// As `--cpu` takes it.
+    name: String,
+    /// Family, model and stepping: EAX of CPUID leaf 1, as hexadecimal digits.
+    signature: String,
+    /// Of its time-stamp counter.
+    tsc_hertz: u64,
+    /// The vendor string of CPUID.
+    vendor: String,
+}
+
+impl Model {
+    fn of(model: &CpuModel) -> Self {
+        Self {
+            brand: model.brand().to_owned(),
+            description: model.description().to_owned(),
+            features: model.features().iter().map(|one| one.name().to_owned()).collect(),
+            name: model.name().to_owned(),
+            signature: format!("{:#010x}", model.signature()),
+            tsc_hertz: model.tsc_hertz(),
+            vendor: model.vendor().to_owned(),
+        }
+    }
 }
 
 /// The width of the lines that features are wrapped to.
@@ -64,4 +99,10 @@ fn as_text(model: &CpuModel) -> String {
         line.push_str(feature.name());
     }
     text + &format!("          {line}\n\n")
+}
+
+#[test]
+fn the_published_schema_is_that_of_the_types() {
+    let schema = schema::of::<Models>("avicenna machine list-cpus --format json", SCHEMA);
+    schema::assert_published("machine-cpus-1.json", &schema);
 }

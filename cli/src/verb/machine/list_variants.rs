@@ -24,23 +24,56 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             terminal::print(&text);
         }
         Format::Json => {
-            let variants: Vec<_> = variants().map(|variant| as_json(variant, &model)).collect();
-            let variants = serde_json::json!({ "schema": 1, "variants": variants });
-            terminal::print(&format!("{variants}\n"));
+            let variants = variants().map(|variant| Choice::of(variant, &model)).collect();
+            let variants = Variants { schema: SCHEMA, variants };
+            terminal::print(&(serde_json::to_string(&variants)? + "\n"));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn as_json(variant: &Variant, model: &CpuModel) -> serde_json::Value {
-    serde_json::json!({
-        "name": variant.name,
-        "meaning": variant.meaning,
-        "source": variant.source,
-        "values": variant.values,
-        "default": variant.values[0],
-        "value": variant.of(model.behaviour()),
-    })
+/// Version of the published form: docs/schema/machine-variants-1.json.
+const SCHEMA: u32 = 1;
+
+/// What manuals leave open, as programs read it.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Variants {
+    /// The version of this form.
+    schema: u32,
+    /// Those that `--variant` takes.
+    variants: Vec<Choice>,
+}
+
+/// One behaviour that can be chosen.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Choice {
+    /// The value that it has unless the model or the user says otherwise.
+    default: &'static str,
+    /// What differs.
+    meaning: &'static str,
+    /// As `--variant` takes it.
+    name: &'static str,
+    /// Why either is possible.
+    source: &'static str,
+    /// That of the model that was asked for.
+    value: String,
+    /// All that it can have.
+    values: Vec<&'static str>,
+}
+
+impl Choice {
+    fn of(variant: &Variant, model: &CpuModel) -> Self {
+        Self {
+            default: variant.values[0],
+            meaning: variant.meaning,
+            name: variant.name,
+            source: variant.source,
+            value: variant.of(model.behaviour()).to_owned(),
+            values: variant.values.to_vec(),
+        }
+    }
 }
 
 fn as_text(variant: &Variant, model: &CpuModel) -> String {
@@ -59,4 +92,10 @@ fn as_text(variant: &Variant, model: &CpuModel) -> String {
         "",
         variant.source
     )
+}
+
+#[test]
+fn the_published_schema_is_that_of_the_types() {
+    let schema = schema::of::<Variants>("avicenna machine list-variants --format json", SCHEMA);
+    schema::assert_published("machine-variants-1.json", &schema);
 }
