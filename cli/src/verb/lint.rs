@@ -6,13 +6,13 @@ use crate::status::Status;
 use crate::terminal::{look, print, print_json, print_json_text, program, remark};
 use anyhow::bail;
 use input::{Input, Origin};
+use reading::Kernel;
+use reading::version::Version;
 use report::lint::{Judged, Judgement};
 use rules::configuration::Kind;
 use rules::finding::{Answer, Severity};
-use rules::host::Kernel;
 use rules::inhibit::Vendor;
 use rules::lint::{Target, fix, rules as catalogue};
-use rules::version::Version;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

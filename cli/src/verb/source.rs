@@ -2,7 +2,7 @@
 
 use crate::status::Status;
 use crate::terminal::remark;
-use facts::{Facts, Inputs};
+use facts::{Error, Facts, Inputs};
 use rules::Answer;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,9 +32,18 @@ impl Source {
 /// A recorded host; `-` is what comes in on standard input.
 pub fn recorded(path: &Path) -> anyhow::Result<Inputs> {
     match path.as_os_str() == "-" {
-        true => Ok(facts::pasted(std::io::stdin().lock(), "standard input")?),
-        false => Ok(facts::recorded(path)?),
+        true => facts::pasted(std::io::stdin().lock(), "standard input"),
+        false => facts::recorded(path),
     }
+    .map_err(|error| match &error {
+        Error::UnknownFormat { path, text } | Error::TooBig { path, text, .. }
+            if rules::configuration::detect(text).is_some() =>
+        {
+            let path = path.display();
+            anyhow::anyhow!("{path}: a configuration file, not a host: use avicenna lint")
+        }
+        _ => error.into(),
+    })
 }
 
 /// The exit status of an answer that rests on these facts: where a part of them is missing, nothing

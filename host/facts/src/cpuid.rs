@@ -8,7 +8,7 @@ mod line;
 mod text;
 mod xml;
 
-use rules::host::Cpuid;
+use reading::Cpuid;
 use std::collections::BTreeMap;
 
 /// Most processors that are read of one listing, and most leaves of each.

@@ -11,9 +11,7 @@ pub use vm::is_process_list;
 use crate::acpi;
 use crate::inputs::{Content, Inputs};
 use crate::log;
-use rules::host::{
-    Boot, ConfigurationFile, Fact, Facts, InterruptCounter, Kernel, Module, Reading,
-};
+use reading::{Boot, ConfigurationFile, Fact, Facts, InterruptCounter, Kernel, Module, Reading};
 use std::collections::BTreeMap;
 
 /// Modules that matter: KVM, its vendor halves, and others' KVM back ends.

@@ -20,6 +20,8 @@ pub enum Error {
     UnknownFormat {
         /// The input.
         path: PathBuf,
+        /// What was read.
+        text: String,
     },
     /// A file without a byte.
     #[error("{path}: empty")]
@@ -35,12 +37,6 @@ pub enum Error {
         /// The input.
         path: PathBuf,
     },
-    /// A virtual machine's or a module's configuration.
-    #[error("{path}: a configuration file, not a host: use avicenna lint")]
-    Configuration {
-        /// The input.
-        path: PathBuf,
-    },
     /// A file that is not an archive, and more than is looked through.
     #[error("{path}: no known format in the first {limit} MiB")]
     TooBig {
@@ -48,6 +44,8 @@ pub enum Error {
         path: PathBuf,
         /// MiB that are read of one.
         limit: usize,
+        /// What was read.
+        text: String,
     },
     /// An archive of which nothing at all could be read.
     #[error("{path}: broken archive: {source}")]

@@ -5,7 +5,7 @@
 //! registers, the kernel log) stands under `avicenna/`. Bounded: [`FILE_LIMIT`] for each file,
 //! [`FILES_LIMIT`] files.
 
-use rules::host::Fact;
+use reading::Fact;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest file that is kept; longer ones keep their end, where logs have what is new.

@@ -27,7 +27,7 @@ pub mod watch;
 pub use decode::{facts, pci_address};
 pub use error::Error;
 pub use inputs::Inputs;
-pub use rules::host::Facts;
+pub use reading::Facts;
 
 use std::fs::File;
 use std::io::{Cursor, Read, Seek, SeekFrom};
@@ -124,12 +124,10 @@ fn refused(path: &Path, bytes: &[u8], is_cut: bool) -> Error {
     if cpuid::is_decoded(&String::from_utf8_lossy(bytes)) {
         return Error::Decoded { path };
     }
-    if rules::configuration::detect(&String::from_utf8_lossy(bytes)).is_some() {
-        return Error::Configuration { path };
-    }
+    let text = String::from_utf8_lossy(bytes).into_owned();
     match is_cut {
-        true => Error::TooBig { path, limit: inputs::FILE_LIMIT >> 20 },
-        false => Error::UnknownFormat { path },
+        true => Error::TooBig { path, limit: inputs::FILE_LIMIT >> 20, text },
+        false => Error::UnknownFormat { path, text },
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::cpuid;
 use crate::folder::reason;
 use crate::inputs::Inputs;
-use rules::host::Cpuid;
+use reading::Cpuid;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};

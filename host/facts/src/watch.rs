@@ -6,9 +6,11 @@
 
 use crate::decode::interrupts;
 use crate::folder::reason;
-use rules::feature::{ACCEPTED, GUEST_LOG, INCOMPLETE_IPI, INHIBIT_CHANGED, UNACCELERATED_ACCESS};
-use rules::host::{InterruptCounter, VfioInterrupt};
-use rules::why::{Observation, Route};
+use reading::tracepoint::{
+    ACCEPTED, GUEST_LOG, INCOMPLETE_IPI, INHIBIT_CHANGED, UNACCELERATED_ACCESS,
+};
+use reading::{InterruptCounter, VfioInterrupt};
+use reading::{Observation, Route};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};

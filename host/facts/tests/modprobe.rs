@@ -2,6 +2,7 @@
 //! it is not installed.
 
 use facts::Inputs;
+use rules::configuration::given::by_modprobe;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -61,7 +62,7 @@ fn options_end_as_modprobe_has_them() {
             std::fs::write(folder.join(name), text).unwrap();
             inputs.insert(format!("etc/modprobe.d/{name}"), text.as_bytes().to_vec());
         }
-        let found = facts::facts(&inputs).modprobe_option("kvm_amd", "avic");
+        let found = by_modprobe(&facts::facts(&inputs), "kvm_amd", "avic");
         assert_eq!(found.map(|(value, _)| value).as_deref(), *expected, "{files:?}");
         if let Some(program) = &program {
             assert_eq!(said_by_modprobe(program, &folder).as_deref(), *expected, "{files:?}");

@@ -4,8 +4,8 @@
 //! Documentation/admin-guide/kernel-parameters.txt of Linux 6.12; what each does by the file that
 //! its row names.
 
-use crate::host::Facts;
 use crate::inhibit::Vendor;
+use reading::Facts;
 
 /// What a word takes away.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

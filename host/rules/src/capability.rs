@@ -23,9 +23,9 @@ pub use row::Row;
 pub use summary::{Change, Sentence, Summary};
 
 use crate::finding::{Answer, Finding, Severity};
-use crate::host::{CpuKind, Facts, Iommu, IommuKind};
 use conclusion::{ANSWERS, answer, conclude, flag_evidence};
 use draft::Draft;
+use reading::{CpuKind, Facts, Iommu, IommuKind};
 
 /// Applies every rule.
 pub fn check(facts: &Facts) -> Report {

@@ -9,6 +9,7 @@
 pub mod change;
 pub(crate) mod dialect;
 pub mod edit;
+pub mod given;
 mod input;
 mod other_vmm;
 mod pairs;

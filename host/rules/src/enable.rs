@@ -22,9 +22,9 @@ use crate::boot_word::Takes;
 use crate::capability::{self, Report, Row};
 use crate::feature::{AMD_MODULE, Feature, Parameter};
 use crate::finding::{Answer, Needs};
-use crate::host::{Facts, boolean};
 use crate::inhibit::Vendor;
 use boot::Arguments;
+use reading::{Facts, boolean};
 use serde::Serialize;
 
 /// Version of the published form of [`Plan`]: docs/schema/enable-1.json.

@@ -9,11 +9,9 @@ pub mod configuration;
 pub mod enable;
 pub mod feature;
 pub mod finding;
-pub mod host;
 pub mod inhibit;
 pub mod lint;
 pub mod position;
-pub mod version;
 pub mod vm;
 pub mod why;
 
@@ -22,4 +20,4 @@ mod published;
 
 pub use feature::Feature;
 pub use finding::{Answer, Evidence, Finding, Fix, Needs, Position, Severity};
-pub use version::Version;
+pub use reading::Version;

@@ -6,8 +6,8 @@
 //! influence on interrupts.
 
 use crate::finding::Position;
-use crate::host::Kernel;
-use crate::version::Version;
+use reading::Kernel;
+use reading::version::Version;
 use serde::Serialize;
 use std::borrow::Cow;
 

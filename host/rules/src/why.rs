@@ -11,70 +11,22 @@ mod name;
 #[cfg(test)]
 mod tests;
 
-pub use function::{Function, FunctionInterrupt, Route};
+pub use function::{Function, FunctionInterrupt};
 pub use line::change;
 pub use name::{is_called, names};
 
 use crate::capability::Report;
 use crate::configuration::{self, Hints, Kind};
 use crate::finding::{Answer, Evidence, Finding, Fix, Severity};
-use crate::host::{Facts, InterruptCounter, RunningVm};
 use crate::inhibit::{self, PredictedInhibit, Vendor};
 use crate::vm::{Accelerator, Manager, VmConfiguration};
 use function::Circumstances;
+use reading::{Facts, Observation, RunningVm};
 use serde::Serialize;
-use std::collections::BTreeMap;
 use trace::inhibit::Reason;
 
 /// Version of the published form of [`Why`]: docs/schema/why-1.json.
 pub const SCHEMA: u32 = 1;
-
-/// What was seen of a running machine for a while.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Observation {
-    /// How: "tracefs, 5 s".
-    pub source: String,
-    /// For how long it was watched.
-    pub seconds: f64,
-    /// Seconds with each reason set, as far as changes were seen.
-    #[cfg_attr(test, schemars(with = "Vec<(String, f64)>"))]
-    pub reasons: Vec<(Reason, f64)>,
-    /// Seconds with no reason set; `None` if no change told the state.
-    pub active_seconds: Option<f64>,
-    /// Inhibits set and cleared.
-    pub changes: u64,
-    /// Interrupts that the hardware took.
-    pub accelerated: u64,
-    /// Interrupts that software injected.
-    pub injected: u64,
-    /// Where KVM last sent interrupts of functions, by the host's number of the interrupt.
-    #[cfg_attr(test, schemars(with = "BTreeMap<String, Route>"))]
-    pub routes: BTreeMap<u32, Route>,
-    /// Times that the host took interrupts of functions, by number.
-    #[cfg_attr(test, schemars(with = "BTreeMap<String, u64>"))]
-    pub taken: BTreeMap<u32, u64>,
-    /// vCPUs that KVM woke for a posted interrupt, on the whole host: entries of AMD's
-    /// GA log, interrupts with Intel's wake-up vector.
-    pub woken: u64,
-    /// Rows of `/proc/interrupts` at the end.
-    #[serde(skip)]
-    pub interrupts: Vec<InterruptCounter>,
-}
-
-impl Observation {
-    /// Part of the time with the feature active.
-    pub fn active_share(&self) -> Option<f64> {
-        match self.active_seconds {
-            Some(active) if self.seconds > 0.0 => Some((active / self.seconds).clamp(0.0, 1.0)),
-            Some(_) => None,
-            // Without a change the state never changed: interrupts tell which it was.
-            None if self.accelerated > 0 && self.injected == 0 => Some(1.0),
-            None if self.injected > 0 && self.accelerated == 0 => Some(0.0),
-            None => None,
-        }
-    }
-}
 
 /// One predicted inhibit with the line that avoids it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

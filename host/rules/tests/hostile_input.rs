@@ -1,8 +1,8 @@
 //! Readers get text from anywhere: they never panic, always end, and stay within their bounds.
 
 use proptest::prelude::*;
+use reading::Kernel;
 use rules::configuration::{self, Hints, Kind};
-use rules::host::Kernel;
 use rules::lint::{Target, fix::fixed};
 use std::time::Instant;
 

@@ -1,7 +1,7 @@
 //! Domain XML and the command line libvirt makes of it must give the same machine.
 
+use reading::Kernel;
 use rules::configuration::{self, Hints};
-use rules::host::Kernel;
 use rules::inhibit::{Reason, Vendor, predict};
 use rules::vm::{Accelerator, Setting, VmConfiguration};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Predictions against what real KVM did, in recorded inhibit time lines.
 
+use reading::Kernel;
 use rules::Version;
 use rules::configuration::{self, Hints};
-use rules::host::Kernel;
 use rules::inhibit::{Certainty, Duration, Reason, Vendor, predict};
 use rules::vm::VmConfiguration;
 use std::collections::BTreeMap;

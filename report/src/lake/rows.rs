@@ -5,9 +5,9 @@ use super::{Cell, Identity, Lake};
 use crate::exits::machine::Recording;
 use crate::result::{Outcome, Trial};
 use crate::why::name;
+use reading::Facts;
 use rules::capability::Report;
 use rules::finding::{Finding, Fix};
-use rules::host::Facts;
 use rules::why::{Machine, Why};
 use trace::exit_reason::Isa;
 

@@ -3,11 +3,11 @@
 use super::{Judged, Judgement};
 use crate::layout::{COLUMNS, Colour, Look};
 use crate::writer::steers;
+use reading::Kernel;
+use reading::version::{NEWEST_KERNEL, NEWEST_QEMU};
 use rules::finding::{Answer, Severity};
-use rules::host::Kernel;
 use rules::lint::Diagnostic;
 use rules::position::Lines;
-use rules::version::{NEWEST_KERNEL, NEWEST_QEMU};
 
 /// What was found as lines; `quiet` leaves out notes and the summary.
 pub fn text(judged: &[Judged], quiet: bool, look: Look) -> String {

@@ -111,7 +111,7 @@ fn modprobe(dump: &str, expected: &Expected) -> Result<String, String> {
         .filter(|(name, _)| name.replace('-', "_") == *option)
         .map(|(_, value)| value)
         .next_back();
-    let switch = rules::host::boolean;
+    let switch = reading::boolean;
     match given {
         Some(given)
             if given == value || (switch(given).is_some() && switch(given) == switch(value)) =>

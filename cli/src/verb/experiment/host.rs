@@ -17,8 +17,8 @@ use ::experiment::place::{Change, Evidence, Failure, Order, Place, Remark, Seen,
 use ::experiment::plan::{HostSetup, Plan, Setting};
 use manager::Hardware;
 use measure::Window;
+use reading::Vendor;
 use rules::Answer;
-use rules::host::Vendor;
 use said::Said;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};

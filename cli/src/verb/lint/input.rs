@@ -3,9 +3,9 @@
 use anyhow::Context;
 use change::{Place, Root, Told};
 use facts::inputs::Content;
+use reading::Kernel;
+use reading::cpu::Vendor as CpuVendor;
 use rules::configuration::{Kind, MAX_BYTES, ModuleOption};
-use rules::host::Kernel;
-use rules::host::cpu::Vendor as CpuVendor;
 use rules::inhibit::Vendor;
 use std::fs::File;
 use std::io::Read;
@@ -268,7 +268,7 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
         facts.cpus.iter().filter_map(|cpu| vendor(cpu.vendor.as_ref()?)).collect();
     vendors.sort();
     vendors.dedup();
-    let elsewhere = facts.given_options();
+    let elsewhere = rules::configuration::given::all(&facts);
     for (name, content) in inputs.files() {
         let Some(kind) = kind_of(name) else { continue };
         let bytes = match content {

@@ -3,7 +3,7 @@
 //! Left out: reserved memory, ATS and affinity structures.
 
 use super::{Damage, STRUCTURES_LIMIT, Table, read_u8, read_u16, read_u64, structure};
-use rules::host::{Dmar, table::Drhd};
+use reading::{Dmar, table::Drhd};
 
 const HEADER: usize = 48;
 

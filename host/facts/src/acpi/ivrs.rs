@@ -3,7 +3,7 @@
 //! Left out: memory definition blocks (IVMD), which say nothing about interrupts.
 
 use super::{Damage, STRUCTURES_LIMIT, Table, read_u8, read_u16, read_u32, read_u64, structure};
-use rules::host::{Ivhd, Ivrs};
+use reading::{Ivhd, Ivrs};
 
 const HEADER: usize = 48;
 

@@ -1,7 +1,7 @@
 //! MADT. [ACPI "Multiple APIC Description Table"]
 
 use super::{Damage, STRUCTURES_LIMIT, Table, read_u8, read_u32, structure};
-use rules::host::Madt;
+use reading::Madt;
 
 const HEADER: usize = 44;
 

@@ -1,5 +1,5 @@
 use super::*;
-use rules::host::{Vendor, cpu::Register};
+use reading::{Vendor, cpu::Register};
 
 const RAW: &str = "\
 CPU 0:

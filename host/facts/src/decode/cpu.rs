@@ -3,8 +3,8 @@
 use crate::cpuid::{self, Processor};
 use crate::inputs::{Content, Inputs};
 use crate::processor::{parse_list, print_list};
-use rules::host::cpu::Signature;
-use rules::host::{CpuKind, Cpuid, Fact, Reading, Vendor};
+use reading::cpu::Signature;
+use reading::{CpuKind, Cpuid, Fact, Reading, Vendor};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most processors that are told apart.

@@ -1,8 +1,8 @@
 //! IOMMU units of sysfs. The AMD feature file changed its format twice; see [`features`].
 
 use crate::inputs::Inputs;
-use rules::host::iommu::FeatureFormat;
-use rules::host::{AmdFeatures, Fact, Iommu, IommuKind, Kernel, KernelFeature, Reading};
+use reading::iommu::FeatureFormat;
+use reading::{AmdFeatures, Fact, Iommu, IommuKind, Kernel, KernelFeature, Reading};
 
 /// Most units that are read; the largest machines have 128.
 const UNITS_LIMIT: usize = 1024;

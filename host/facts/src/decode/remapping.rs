@@ -5,7 +5,7 @@
 //! written into `devid`; nothing is written there to find out.
 
 use crate::inputs::Inputs;
-use rules::host::{Fact, RemappingEntry};
+use reading::{Fact, RemappingEntry};
 
 /// Where the kernels have them.
 const INTEL: &str = "sys/kernel/debug/iommu/intel/ir_translation_struct";

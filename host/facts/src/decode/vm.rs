@@ -3,7 +3,7 @@
 use super::remapping::pci_address;
 use crate::inputs::{Content, Inputs};
 use crate::wanted;
-use rules::host::{ConfigurationFile, Fact, Reading, RunningVm};
+use reading::{ConfigurationFile, Fact, Reading, RunningVm};
 use std::collections::BTreeMap;
 
 /// Most machines that are read.

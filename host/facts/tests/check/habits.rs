@@ -207,7 +207,7 @@ fn line_that_installs_a_module_counts_more_than_its_options() {
         ),
     ]);
     let facts = facts::facts(&host.inputs());
-    let found = facts.modprobe_option("kvm_amd", "avic");
+    let found = rules::configuration::given::by_modprobe(&facts, "kvm_amd", "avic");
     assert_eq!(found, Some(("0".into(), "/etc/modprobe.d/b.conf".into())));
     let plan = plan(host);
     let told = told(&plan);

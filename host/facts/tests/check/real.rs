@@ -3,9 +3,9 @@
 
 use crate::fixture::Host;
 use facts::{acpi, cpuid};
+use reading::{cpu::Register, iommu::Efr};
 use rules::Answer;
 use rules::capability::Row;
-use rules::host::{cpu::Register, iommu::Efr};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

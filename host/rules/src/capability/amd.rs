@@ -10,8 +10,8 @@ use super::parameter::{device_posting_parameter, driver_loaded};
 use super::row::Row;
 use crate::feature::{AMD_MODULE, Feature};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
-use crate::host::cpu::Register;
-use crate::host::{CpuKind, Facts, KernelFeature};
+use reading::cpu::Register;
+use reading::{CpuKind, Facts, KernelFeature};
 
 pub fn check(facts: &Facts) -> (Vec<Finding>, Vec<Finding>) {
     let mut findings: Vec<Finding> =
@@ -332,5 +332,5 @@ fn erratum_1235(facts: &Facts, cpu: &CpuKind) -> Finding {
 }
 
 fn is_hygon(cpu: &CpuKind) -> bool {
-    cpu.vendor == Some(crate::host::Vendor::Hygon)
+    cpu.vendor == Some(reading::Vendor::Hygon)
 }

@@ -13,10 +13,10 @@ use super::row::Row;
 use crate::boot_word::{self, Takes};
 use crate::feature::AMD_MODULE;
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
-use crate::host::cpu::Register;
-use crate::host::iommu::{Efr, Efr2};
-use crate::host::{Facts, IommuKind, Ivhd, KernelFeature};
 use crate::inhibit::Vendor;
+use reading::cpu::Register;
+use reading::iommu::{Efr, Efr2};
+use reading::{Facts, IommuKind, Ivhd, KernelFeature};
 
 /// What is known of one unit, from sysfs or, without it, from the firmware table.
 struct Unit {

@@ -4,7 +4,7 @@ use super::draft::Draft;
 use super::row::Row;
 use crate::boot_word::{BootWord, Takes};
 use crate::finding::{Answer, Evidence, Finding, Severity};
-use crate::host::CpuKind;
+use reading::CpuKind;
 
 pub const ANSWERS: [Row; 3] = [Row::AnswerActive, Row::AnswerIpi, Row::AnswerDevice];
 

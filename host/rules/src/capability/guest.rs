@@ -8,7 +8,7 @@
 use super::Row;
 use super::draft::Draft;
 use crate::finding::{Answer, Finding, Needs, Severity};
-use crate::host::{Facts, Kernel, KernelFeature, Vendor};
+use reading::{Facts, Kernel, KernelFeature, Vendor};
 
 /// Stable branches that took the change: the patch level that certainly has it, and the last that
 /// certainly lacks it.

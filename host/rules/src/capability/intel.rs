@@ -16,9 +16,9 @@ use super::row::Row;
 use super::vt_d;
 use crate::feature::{Feature, INTEL_MODULE};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
-use crate::host::cpu::Register;
-use crate::host::{CpuKind, Facts, KernelFeature, boolean};
 pub use model::HAS as HAS_BY_MODEL;
+use reading::cpu::Register;
+use reading::{CpuKind, Facts, KernelFeature, boolean};
 
 /// A VMX control: the register whose upper half allows it, its bit, and the kernel's name for it.
 struct Control {

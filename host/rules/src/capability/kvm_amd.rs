@@ -8,8 +8,8 @@ use super::parameter::{asked, parameter, parameter_of, reload, unread, without_c
 use super::row::Row;
 use crate::feature::{AMD_MODULE, Feature};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
-use crate::host::cpu::Register;
-use crate::host::{CpuKind, Facts, KernelFeature, boolean};
+use reading::cpu::Register;
+use reading::{CpuKind, Facts, KernelFeature, boolean};
 
 /// What the module made of its parameter, and why.
 pub fn avic_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Finding {

@@ -3,9 +3,10 @@
 
 use super::draft::Draft;
 use super::row::Row;
+use crate::configuration::given;
 use crate::feature::{COMMON_MODULE, Feature, Parameter};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
-use crate::host::{Fact, Facts, Reading, boolean};
+use reading::{Fact, Facts, Reading, boolean};
 
 /// What switches a feature, and its evidence.
 pub fn parameter_of(facts: &Facts, feature: Feature) -> (Option<bool>, Fact<String>) {
@@ -145,7 +146,7 @@ pub fn without_cause(facts: &Facts, draft: Draft, feature: Feature, active: Answ
 
 /// The option as given to the module, on the kernel command line or in modprobe.d.
 pub fn asked(facts: &Facts, module: &str, option: &str) -> Option<(String, String)> {
-    facts.given_option(module, option)
+    given::option(facts, module, option)
 }
 
 /// The parameter reads N although files of modprobe.d or the kernel command line ask for it: the

@@ -10,10 +10,10 @@ use super::draft::Draft;
 use super::row::Row;
 use crate::boot_word::{self, Takes};
 use crate::finding::{Answer, Finding, Needs, Severity};
-use crate::host::cpu::Register;
-use crate::host::iommu::VtdCapability;
-use crate::host::{Facts, Iommu, IommuKind};
 use crate::inhibit::Vendor;
+use reading::cpu::Register;
+use reading::iommu::VtdCapability;
+use reading::{Facts, Iommu, IommuKind};
 
 pub fn rows(facts: &Facts) -> Vec<Finding> {
     let mut rows = vec![present(facts), table_allows(facts), no_opt_out(facts)];

@@ -1,7 +1,7 @@
 //! What an input is, what the caller knows of it, and why it could not be read.
 
 use crate::finding::Position;
-use crate::version::Version;
+use reading::version::Version;
 use serde::Serialize;
 use std::fmt;
 

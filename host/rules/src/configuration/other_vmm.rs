@@ -8,8 +8,8 @@
 use super::shell::{Command, Word};
 use crate::finding::Position;
 use crate::position::Lines;
-use crate::version::Version;
 use crate::vm::{Guest, Irqchip, Passthrough, Pit, Setting, VmConfiguration, Vmm};
+use reading::version::Version;
 
 /// The machine a command starts, if its program is one of these.
 pub fn machine(command: &Command<'_>, file: &str, lines: &Lines<'_>) -> Option<VmConfiguration> {

@@ -6,11 +6,11 @@
 
 use super::qemu_machine::{self, Topology};
 use crate::finding::Position;
-use crate::version::Version;
 use crate::vm::{
     Accelerator, Confidential, Exposure, Guest, Irqchip, Machine, MachineFamily, Origin,
     Passthrough, Pit, Setting, Unresolved, Viommu, ViommuKind, VmConfiguration, Vmm,
 };
+use reading::version::Version;
 
 /// A value with its place.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,8 +4,8 @@
 //! Sources: QEMU 2.8 to 10.2, `hw/i386/pc*.c`, `hw/i386/microvm.c`, `hw/core/machine-smp.c`,
 //! `accel/kvm/kvm-all.c`, `include/hw/i386/topology.h`. Left out: machines of other architectures.
 
-use crate::version::Version;
 use crate::vm::{Accelerator, Machine, MachineFamily};
+use reading::version::Version;
 
 /// Reads a machine type name, whoever's: upstream's, and distributions' versions of `pc` and `q35`.
 pub fn machine(name: &str) -> Machine {

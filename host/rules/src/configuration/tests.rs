@@ -3,11 +3,11 @@
 use super::dialect::module_options;
 use super::{Hints, Kind, ModuleOption, detect, read};
 use crate::finding::Position;
-use crate::version::Version;
 use crate::vm::{
     Accelerator, Confidential, Exposure, Guest, Irqchip, MachineFamily, Manager, Pit,
     VmConfiguration, Vmm,
 };
+use reading::version::Version;
 
 fn read_one(text: &str) -> (Kind, VmConfiguration) {
     let contents =

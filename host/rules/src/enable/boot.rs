@@ -8,7 +8,7 @@ mod kernelstub;
 mod text;
 
 use super::step::Action;
-use crate::host::{ConfigurationFile, Facts};
+use reading::{ConfigurationFile, Facts};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -6,9 +6,9 @@ use super::step::{Action, Step};
 use crate::capability::{Report, Row};
 use crate::configuration::Kind;
 use crate::finding::{Answer, Needs};
-use crate::host::{ConfigurationFile, Facts};
 use crate::inhibit::Vendor;
 use crate::lint::{Target, fix};
+use reading::{ConfigurationFile, Facts};
 
 /// Repaired definitions, one step for each file and one for telling libvirt.
 pub fn steps(facts: &Facts, report: &Report) -> Vec<Step> {

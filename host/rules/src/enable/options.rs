@@ -6,13 +6,14 @@ use super::boot::{Arguments, Loader};
 use super::step::{Action, Expected, OPTIONS_FILE, Step};
 use crate::capability::Row;
 use crate::configuration::dialect::module_options;
+use crate::configuration::given;
 use crate::feature::{COMMON_MODULE, Feature, Parameter};
 use crate::finding::Needs;
-use crate::host::{ConfigurationFile, boolean};
+use reading::{ConfigurationFile, boolean};
 
 impl Drafting<'_> {
     fn is_given_off(&self, module: &str, option: &str) -> bool {
-        let given = self.facts.given_option(module, option);
+        let given = given::option(self.facts, module, option);
         given.and_then(|(value, _)| boolean(&value)) == Some(false)
     }
 
@@ -89,14 +90,14 @@ impl Drafting<'_> {
             self.expects.extend(options.iter().map(expected));
         }
         let is_given = |(option, value): &(&str, &str)| {
-            let found = self.facts.modprobe_option(module, option);
+            let found = given::by_modprobe(self.facts, module, option);
             found.is_some_and(|(found, _)| boolean(&found) == boolean(value))
         };
         if options.iter().all(is_given) {
             return self.reload(module, because, is_optional);
         }
         for (option, wanted) in options {
-            let installed = self.facts.installed_option(module, option);
+            let installed = given::by_install(self.facts, module, option);
             let opposite = installed.filter(|(value, _)| boolean(value) != boolean(wanted));
             if let Some((value, place)) = opposite {
                 let title = format!("give {module} its options");

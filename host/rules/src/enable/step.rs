@@ -1,7 +1,7 @@
 //! One step of a plan: what is done, what it needs and what it risks.
 
 use crate::finding::Needs;
-use crate::host::{Facts, boolean};
+use reading::{Facts, boolean};
 use serde::Serialize;
 
 /// The file that holds this tool's module options, and nothing else.
@@ -75,7 +75,7 @@ pub struct Expected {
 impl Expected {
     /// What the host's files give instead, and where; `None` if they give this.
     pub fn contradicted(&self, facts: &Facts) -> Option<(String, String)> {
-        let found = facts.modprobe_option(&self.module, &self.option);
+        let found = crate::configuration::given::by_modprobe(facts, &self.module, &self.option);
         match found {
             Some((value, _)) if boolean(&value) == boolean(&self.value) => None,
             Some(other) => Some(other),

@@ -6,9 +6,9 @@
 
 use super::{Reason, Vendor};
 use crate::finding::Position;
-use crate::host::{Kernel, KernelFeature};
-use crate::version::Version;
 use crate::vm::{Confidential, Exposure, Guest, Irqchip, Machine, Pit, Setting, VmConfiguration};
+use reading::version::Version;
+use reading::{Kernel, KernelFeature};
 use serde::Serialize;
 
 /// How sure a prediction is.

@@ -1,10 +1,10 @@
 use super::*;
 use crate::finding::Position;
-use crate::host::Kernel;
 use crate::vm::{
     Accelerator, Confidential, Exposure, Guest, Irqchip, Machine, MachineFamily, Pit, Setting,
     VmConfiguration, Vmm,
 };
+use reading::Kernel;
 
 fn kvm_pc() -> VmConfiguration {
     let mut vm = VmConfiguration::defaults(Vmm::Qemu, "test", Position::default());

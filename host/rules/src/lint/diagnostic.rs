@@ -5,9 +5,9 @@ use crate::configuration::ModuleOption;
 use crate::configuration::change::Change;
 use crate::configuration::edit::Edit;
 use crate::finding::{Answer, Evidence, Finding, Fix, Position, Severity};
-use crate::host::Kernel;
 use crate::inhibit::{Reason, Vendor};
-use crate::version::Version;
+use reading::Kernel;
+use reading::version::Version;
 
 /// What the configuration is to run on.
 #[derive(Clone, PartialEq, Eq, Debug)]

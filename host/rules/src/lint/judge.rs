@@ -8,10 +8,10 @@ use super::{rules, suppression};
 use crate::configuration::change::Change;
 use crate::configuration::{Contents, ModuleOption};
 use crate::finding::Position;
-use crate::host::Kernel;
 use crate::inhibit::Vendor;
-use crate::version::Version;
 use crate::vm::VmConfiguration;
+use reading::Kernel;
+use reading::version::Version;
 
 /// Diagnostics of one input; a file of a hundred thousand bad machines need not be listed whole.
 pub const MAX_DIAGNOSTICS: usize = 100_000;

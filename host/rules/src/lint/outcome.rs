@@ -2,8 +2,8 @@
 
 use crate::configuration::change::Change;
 use crate::finding::{Answer, Position, Severity};
-use crate::host::Kernel;
 use crate::inhibit::{Reason, Vendor};
+use reading::Kernel;
 
 /// What a rule says of one machine, or of one host's parameters.
 pub struct Outcome {

@@ -3,9 +3,9 @@
 use super::outcome::Outcome;
 use super::subject::{Options, Subject};
 use crate::finding::Severity;
-use crate::host::{Kernel, KernelFeature};
 use crate::inhibit::Vendor;
-use crate::version::Version;
+use reading::version::Version;
+use reading::{Kernel, KernelFeature};
 use std::fmt::Write;
 
 /// Versions a rule is about: from one, and before another.

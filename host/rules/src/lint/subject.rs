@@ -1,10 +1,10 @@
 //! What rules are asked about: a machine, or the parameters of a host, on one target.
 
 use crate::configuration::{Kind, ModuleOption};
-use crate::host::Kernel;
 use crate::inhibit::{PredictedInhibit, Reason, Vendor, predict};
-use crate::version::Version;
 use crate::vm::VmConfiguration;
+use reading::Kernel;
+use reading::version::Version;
 
 /// One machine on one target, as rules see it.
 #[derive(Clone, Copy)]

@@ -4,9 +4,9 @@ use super::fix::fixed;
 use super::{Report, Target, lint, rules};
 use crate::configuration::{self, Hints, Kind};
 use crate::finding::{Answer, Finding, Severity};
-use crate::host::Kernel;
 use crate::inhibit::{Reason, Vendor};
-use crate::version::Version;
+use reading::Kernel;
+use reading::version::Version;
 
 fn target(kernel: &str, qemu: &str) -> Target {
     Target { kernel: Kernel::parse(kernel, None), qemu: Version::parse(qemu), ..Target::default() }

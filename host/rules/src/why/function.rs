@@ -4,25 +4,13 @@
 //! it besides: the host takes none of the function's interrupts while they arrive
 //! (`/proc/interrupts`), and KVM tells each change of an entry (`kvm_pi_irte_update`).
 
-use super::Observation;
 use crate::capability::Report;
 use crate::finding::{Answer, Evidence, Finding, Fix, Needs, Severity};
-use crate::host::{Facts, KernelFeature, RunningVm, Signalling, VfioInterrupt};
 use crate::vm::VmConfiguration;
+use reading::{Facts, KernelFeature, RunningVm, Signalling, VfioInterrupt};
+use reading::{Observation, Route};
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// Where KVM sent an interrupt at last: `kvm_pi_irte_update`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Route {
-    /// The IOMMU posts it.
-    pub is_posted: bool,
-    /// The vCPU that takes it; `None` where the kernel names none.
-    pub vcpu: Option<u32>,
-    /// The guest's vector.
-    pub vector: u32,
-}
 
 /// One interrupt of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -271,15 +259,6 @@ impl Circumstances<'_> {
             Evidence::new("remapping entries", &self.facts.remapping_entries.place, value)
         });
         rows.chain(tables).collect()
-    }
-}
-
-impl std::fmt::Display for Route {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.vcpu {
-            Some(vcpu) => write!(f, "vCPU {vcpu}, vector {:02x}h", self.vector),
-            None => write!(f, "vector {:02x}h", self.vector),
-        }
     }
 }
 

@@ -6,9 +6,9 @@
 
 use crate::configuration::dialect::proxmox::entries;
 use crate::finding::{Fix, Needs};
-use crate::host::{ConfigurationFile, RunningVm};
 use crate::inhibit::Reason;
 use crate::vm::{Manager, VmConfiguration, Vmm};
+use reading::{ConfigurationFile, RunningVm};
 
 /// The change, or `None` where none exists.
 pub fn change(

@@ -1,6 +1,6 @@
 //! What people call a machine: by the name they gave it, and by the names that its manager did.
 
-use crate::host::RunningVm;
+use reading::RunningVm;
 
 /// Every name of a machine, the one to show first: its own, the process, Proxmox's VMID, the UUID
 /// (nova's instance has libvirt's), libvirt's number, KubeVirt's object and pod, the systemd scope.
@@ -53,7 +53,7 @@ fn domain_id(xml: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{ConfigurationFile, Fact};
+    use reading::{ConfigurationFile, Fact};
 
     fn vm(name: &str, words: &str, xml: Option<&str>) -> RunningVm {
         RunningVm {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::capability::check;
-use crate::host::{CpuKind, Fact, Kernel};
+use reading::{CpuKind, Fact, Kernel};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn vm(words: &[&str]) -> RunningVm {
@@ -15,7 +15,7 @@ fn vm(words: &[&str]) -> RunningVm {
 }
 
 /// A host whose KVM says Y, or says nothing.
-fn host(vendor: crate::host::Vendor, parameter: Option<&str>, release: &str) -> Facts {
+fn host(vendor: reading::Vendor, parameter: Option<&str>, release: &str) -> Facts {
     let (module, name) =
         if vendor.has_svm() { ("kvm_amd", "avic") } else { ("kvm_intel", "enable_apicv") };
     let modules = parameter.map(|value| {
@@ -26,7 +26,7 @@ fn host(vendor: crate::host::Vendor, parameter: Option<&str>, release: &str) -> 
             module.to_string(),
             Fact::value(
                 "/sys/module",
-                crate::host::Module { is_builtin: false, users: None, parameters },
+                reading::Module { is_builtin: false, users: None, parameters },
             ),
         )
     });
@@ -103,20 +103,20 @@ fn with(words: &[&'static str]) -> Vec<&'static str> {
 
 #[test]
 fn default_qemu_is_inhibited_on_amd_only_and_the_line_is_named() {
-    let amd = host(crate::host::Vendor::Amd, Some("Y"), "6.18.44");
+    let amd = host(reading::Vendor::Amd, Some("Y"), "6.18.44");
     let found = ask(&amd, &vm(QEMU), unseen());
     assert_eq!(found.active.answer, Answer::No);
     assert!(found.active.reason.starts_with("PIT_REINJ"), "{}", found.active.reason);
     assert_eq!(found.active.fix.unwrap().line, "-global kvm-pit.lost_tick_policy=discard");
     assert!(found.unseen.iter().any(|why| why.contains("permission denied")));
 
-    let intel = host(crate::host::Vendor::Intel, Some("Y"), "6.18.44");
+    let intel = host(reading::Vendor::Intel, Some("Y"), "6.18.44");
     assert_eq!(ask(&intel, &vm(QEMU), unseen()).active.answer, Answer::Yes);
 }
 
 #[test]
 fn line_speaks_the_language_of_the_manager() {
-    let amd = host(crate::host::Vendor::Amd, Some("Y"), "6.18.44");
+    let amd = host(reading::Vendor::Amd, Some("Y"), "6.18.44");
     let rows: &[(&[&'static str], Option<&str>)] = &[
         (&[], Some("-global kvm-pit.lost_tick_policy=discard")),
         (
@@ -156,7 +156,7 @@ fn unknown_host_is_unknown_and_a_host_without_it_is_no() {
     let good = with(&["-global", "kvm-pit.lost_tick_policy=discard"]);
     let rows = [(Some("Y"), Answer::Yes), (None, Answer::Unknown), (Some("N"), Answer::No)];
     for (parameter, expected) in rows {
-        let facts = host(crate::host::Vendor::Amd, parameter, "6.18.44");
+        let facts = host(reading::Vendor::Amd, parameter, "6.18.44");
         let found = ask(&facts, &vm(&good), unseen());
         assert_eq!(found.active.answer, expected, "{parameter:?}: {}", found.active.reason);
     }
@@ -164,7 +164,7 @@ fn unknown_host_is_unknown_and_a_host_without_it_is_no() {
 
 #[test]
 fn what_was_seen_outweighs_what_was_predicted() {
-    let amd = host(crate::host::Vendor::Amd, Some("Y"), "6.18.44");
+    let amd = host(reading::Vendor::Amd, Some("Y"), "6.18.44");
     let seen = |active: Option<f64>, accelerated, injected| Observation {
         source: "tracefs".into(),
         seconds: 2.0,
@@ -192,7 +192,7 @@ fn what_was_seen_outweighs_what_was_predicted() {
 
 #[test]
 fn machine_without_kvm_has_nothing_to_accelerate() {
-    let amd = host(crate::host::Vendor::Amd, Some("Y"), "6.18.44");
+    let amd = host(reading::Vendor::Amd, Some("Y"), "6.18.44");
     let found =
         ask(&amd, &vm(&["qemu-system-x86_64", "-accel", "tcg", "-machine", "pc"]), unseen());
     assert_eq!(found.active.answer, Answer::No);
@@ -201,7 +201,7 @@ fn machine_without_kvm_has_nothing_to_accelerate() {
 
 #[test]
 fn passed_through_devices_have_their_own_answer() {
-    let amd = host(crate::host::Vendor::Amd, Some("Y"), "6.18.44");
+    let amd = host(reading::Vendor::Amd, Some("Y"), "6.18.44");
     let found = ask(&amd, &vm(&with(&["-device", "vfio-pci,host=41:00.0"])), unseen());
     assert_eq!(found.devices.map(|row| row.answer), Some(Answer::No), "the host has no IOMMU");
     assert_eq!(ask(&amd, &vm(QEMU), unseen()).devices, None);
@@ -209,7 +209,7 @@ fn passed_through_devices_have_their_own_answer() {
 
 #[test]
 fn what_is_not_understood_is_unknown() {
-    let amd = host(crate::host::Vendor::Amd, Some("Y"), "6.18.44");
+    let amd = host(reading::Vendor::Amd, Some("Y"), "6.18.44");
     let found = ask(&amd, &vm(&["openvmm", "--something"]), unseen());
     assert_eq!(found.active.answer, Answer::Unknown);
     assert!(!found.unseen.is_empty());
@@ -217,7 +217,7 @@ fn what_is_not_understood_is_unknown() {
 
 #[test]
 fn encrypted_guest_has_no_fix_that_would_gain_nothing() {
-    let amd = host(crate::host::Vendor::Amd, Some("Y"), "6.18.44");
+    let amd = host(reading::Vendor::Amd, Some("Y"), "6.18.44");
     let words =
         with(&["-machine", "confidential-guest-support=s", "-object", "sev-guest,id=s,policy=1"]);
     let found = ask(&amd, &vm(&words), unseen());
@@ -227,8 +227,8 @@ fn encrypted_guest_has_no_fix_that_would_gain_nothing() {
 
 /// A host whose VT-d posts, unless told otherwise, with one function of a machine.
 fn with_function(release: &str, command_line: &str, taken: u64) -> (Facts, RunningVm) {
-    use crate::host::{Dmar, InterruptCounter, Iommu, IommuKind};
-    let mut facts = host(crate::host::Vendor::Intel, Some("Y"), release);
+    use reading::{Dmar, InterruptCounter, Iommu, IommuKind};
+    let mut facts = host(reading::Vendor::Intel, Some("Y"), release);
     facts.command_line = Fact::value("/proc/cmdline", command_line.to_owned());
     facts.cpus[0].flags =
         Fact::value("/proc/cpuinfo", BTreeSet::from(["vmx", "cx16"].map(String::from)));
@@ -259,7 +259,7 @@ fn took(facts: &Facts, taken: u64) -> Observation {
 }
 
 fn routed(facts: &Facts, is_posted: bool, vcpu: Option<u32>) -> Observation {
-    let route = Route { is_posted, vcpu, vector: 0xE1 };
+    let route = reading::Route { is_posted, vcpu, vector: 0xE1 };
     Observation { routes: BTreeMap::from([(34, route)]), ..took(facts, 0) }
 }
 
@@ -358,7 +358,7 @@ fn a_wake_up_of_the_only_function_s_machine_tells_that_it_is_posted() {
 
 #[test]
 fn remapping_tables_outweigh_everything_and_intx_is_never_posted() {
-    use crate::host::RemappingEntry;
+    use reading::RemappingEntry;
     let entry = |is_posted| RemappingEntry { source: "3b:00.1".into(), is_posted, vector: 0xE1 };
     for (entries, answer, reason) in [
         (vec![entry(true)], Answer::Yes, "in posted form, to vector e1h"),

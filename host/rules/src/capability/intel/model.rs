@@ -5,7 +5,7 @@
 //! dumps agree on APIC-register virtualization, virtual-interrupt delivery and posted interrupts.
 //! 3Eh is in none: Ivy Bridge-EP has all three, and the desktop part of that model has not.
 
-use crate::host::{CpuKind, Vendor};
+use reading::{CpuKind, Vendor};
 
 /// Servers from Haswell-EP on, small cores from Goldmont on, and clients from Ice Lake on.
 const WITH_APICV: &[u32] = &[

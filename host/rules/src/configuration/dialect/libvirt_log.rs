@@ -9,10 +9,10 @@ use super::command_line::machines;
 use super::{Contents, Dialect};
 use crate::configuration::input::{Hints, InputError, Kind};
 use crate::configuration::shell;
-use crate::host::Kernel;
 use crate::position::Lines;
-use crate::version::Version;
 use crate::vm::{Manager, VmConfiguration};
+use reading::Kernel;
+use reading::version::Version;
 
 const START: &str = "starting up libvirt version:";
 /// Starts of one log; rotated long before.

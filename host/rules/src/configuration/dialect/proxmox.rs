@@ -17,10 +17,10 @@ use crate::configuration::qemu_machine;
 use crate::configuration::shell::{self, Word};
 use crate::finding::Position;
 use crate::position::Lines;
-use crate::version::Version;
 use crate::vm::{Guest, Manager, VmConfiguration};
 use edit::Entries;
 pub use entry::{Entry, entries};
+use reading::version::Version;
 
 /// Keys that are rare elsewhere; one is enough where every line is of this form.
 const TELLING: [&str; 29] = [

@@ -4,7 +4,7 @@
 use super::{Arguments, Planned};
 use crate::configuration::settings::{Outcome, Wanted, change};
 use crate::enable::Action;
-use crate::host::Facts;
+use reading::Facts;
 
 /// The main file.
 pub const DEFAULTS: &str = "/etc/default/grub";

@@ -2,7 +2,7 @@
 
 use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
-use crate::host::KernelFeature;
+use reading::KernelFeature;
 use crate::inhibit::Reason;
 use crate::lint::decision::machine::unknown;
 use crate::lint::outcome::Outcome;

@@ -1,7 +1,7 @@
 //! A kernel before 5.15 runs no guest with hv-synic.
 
 use crate::finding::Severity;
-use crate::host::KernelFeature;
+use reading::KernelFeature;
 use crate::inhibit::{Certainty, Reason};
 use crate::lint::decision::machine::unknown;
 use crate::lint::outcome::Outcome;

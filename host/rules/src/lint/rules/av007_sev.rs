@@ -1,7 +1,7 @@
 //! The guest's memory is not encrypted with SEV.
 
 use crate::finding::Severity;
-use crate::host::KernelFeature;
+use reading::KernelFeature;
 use crate::inhibit::Reason;
 use crate::lint::decision::machine::accelerator_is_open;
 use crate::lint::outcome::Outcome;

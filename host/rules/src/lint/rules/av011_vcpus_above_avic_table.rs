@@ -1,7 +1,7 @@
 //! Every vCPU's identifier fits AVIC's table.
 
 use crate::finding::Severity;
-use crate::host::KernelFeature;
+use reading::KernelFeature;
 use crate::inhibit::{Certainty, Reason};
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{AMD, Check, Kernels, Rule, Versions};

@@ -1,7 +1,7 @@
 //! A kernel from 6.0 to 6.2 runs no guest that sends logical IPIs in x2APIC mode.
 
 use crate::finding::Severity;
-use crate::host::KernelFeature;
+use reading::KernelFeature;
 use crate::lint::decision::machine::accelerator_is_open;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{AMD, Check, Kernels, Rule, Versions};

@@ -2,7 +2,7 @@
 
 use crate::feature::AMD_MODULE;
 use crate::finding::Severity;
-use crate::host::KernelFeature;
+use reading::KernelFeature;
 use crate::lint::decision::module::{each, remove, switch};
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{AMD, Check, Kernels, Rule, Versions};

@@ -1,7 +1,7 @@
 //! Posting of device interrupts is not switched off by a parameter.
 
 use crate::finding::Severity;
-use crate::host::KernelFeature;
+use reading::KernelFeature;
 use crate::lint::decision::module::{concerned, each, set, switch};
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};

@@ -2,7 +2,7 @@
 
 use crate::feature::{AMD_MODULE, parameter_named, vendor_of_module};
 use crate::finding::Severity;
-use crate::host::KernelFeature;
+use reading::KernelFeature;
 use crate::lint::decision::module::{concerned, each, remove};
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};

@@ -2,7 +2,7 @@
 
 use crate::feature::vendor_of_module;
 use crate::finding::Severity;
-use crate::host::KernelFeature;
+use reading::KernelFeature;
 use crate::lint::decision::module::{concerned, each, switch};
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};

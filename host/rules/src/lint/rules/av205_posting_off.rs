@@ -1,7 +1,7 @@
 //! Posting of interrupts by the IOMMU is not switched off.
 
 use crate::finding::Severity;
-use crate::host::KernelFeature;
+use reading::KernelFeature;
 use crate::lint::decision::boot::{each, without};
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};

@@ -1,6 +1,6 @@
 //! An IOMMU unit as sysfs shows it.
 
-use super::Fact;
+use crate::fact::Fact;
 use serde::Serialize;
 
 /// Whose architecture a unit follows.

@@ -1,6 +1,6 @@
 //! ACPI tables that describe IOMMUs and interrupt controllers.
 
-use super::iommu::Efr;
+use crate::iommu::Efr;
 use serde::Serialize;
 
 /// I/O virtualization reporting structure. [IOMMU "I/O Virtualization ACPI table"]

@@ -1,11 +1,22 @@
 //! PCI functions that vfio has given to processes, and what the kernel shows of their interrupts.
 
-use super::InterruptCounter;
 use serde::Serialize;
+
+/// One line of /proc/interrupts that counts posted or remapped interrupts: `PIN`, `NPI`, `PIW`, …,
+/// those of IOMMUs, and those of functions that vfio has given away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InterruptCounter {
+    /// The first column, without its colon.
+    pub label: String,
+    /// Sum over all CPUs.
+    pub total: u64,
+    /// What the row says behind the counts.
+    pub description: String,
+}
 
 /// How a function interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Signalling {
     /// A line that several functions may share: never posted.
@@ -19,7 +30,7 @@ pub enum Signalling {
 /// An interrupt that vfio has set up for whoever has the function.
 /// [LINUX "drivers/vfio/pci/vfio_pci_intrs.c"]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VfioInterrupt {
     /// Of the function, such as `0000:3b:00.1`.
     #[serde(skip)]

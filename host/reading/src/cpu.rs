@@ -1,6 +1,6 @@
 //! One kind of core: its CPUID, its capability registers and what the kernel made of them.
 
-use super::Fact;
+use crate::fact::Fact;
 use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,0 +1,60 @@
+//! What a host's files and its kernel command line give modules.
+
+use super::dialect::module_options;
+use super::{InputError, ModuleOption};
+use crate::position::Lines;
+use reading::Facts;
+use reading::module::same_parameter;
+
+/// The value modprobe.d gives to a module's option, with the file: the last one read counts.
+pub fn by_modprobe(facts: &Facts, module: &str, option: &str) -> Option<(String, String)> {
+    // `install` lines act last, whatever file they are in.
+    let installed = last(facts, module, option, module_options::installed);
+    installed.or_else(|| last(facts, module, option, module_options::given))
+}
+
+/// All that files of modprobe.d and the kernel command line give modules and the kernel.
+pub fn all(facts: &Facts) -> Vec<ModuleOption> {
+    let files = facts.modprobe.get().into_iter().flatten();
+    let mut all: Vec<ModuleOption> = files
+        .flat_map(|file| module_options::modprobe(&Lines::new(&file.text)).unwrap_or_default())
+        .collect();
+    if let Some(text) = facts.command_line.get() {
+        all.extend(module_options::kernel_command_line(&Lines::new(text)).unwrap_or_default());
+    }
+    all
+}
+
+/// The option that a line `install MODULE …` gives, which no other line overrides.
+pub fn by_install(facts: &Facts, module: &str, option: &str) -> Option<(String, String)> {
+    last(facts, module, option, module_options::installed)
+}
+
+fn last(
+    facts: &Facts,
+    module: &str,
+    option: &str,
+    read: impl Fn(&Lines<'_>) -> Result<Vec<ModuleOption>, InputError>,
+) -> Option<(String, String)> {
+    let mut found = None;
+    for file in facts.modprobe.get()? {
+        let lines = Lines::new(&file.text);
+        // A file that is too long for a configuration is none.
+        for given in read(&lines).unwrap_or_default() {
+            if same_parameter(&given.module, module) && same_parameter(&given.name, option) {
+                let value = given.value.unwrap_or_else(|| "1".to_owned());
+                found = Some((value, file.path.clone()));
+            }
+        }
+    }
+    found
+}
+
+/// What the module is given when it is loaded: modprobe appends the kernel command line's
+/// parameters to those of its files, and the last one counts.
+pub fn option(facts: &Facts, module: &str, option: &str) -> Option<(String, String)> {
+    facts
+        .kernel_argument(&format!("{module}.{option}"))
+        .map(|value| (value.to_string(), facts.command_line.place.clone()))
+        .or_else(|| by_modprobe(facts, module, option))
+}
