@@ -16,6 +16,7 @@ mod length;
 mod manifest;
 mod module;
 mod path;
+mod pure;
 mod source;
 mod specification;
 mod token;
@@ -75,6 +76,7 @@ pub fn check(root: &Path, write: bool) -> Result<Vec<(String, usize)>> {
     manifest::check_lints(&members, &files, &mut problems);
     manifest::check_readmes(&members, &files, &mut problems);
     layer::check(&files, &members, &mut problems);
+    pure::check(&files, &mut problems);
     ceiling::check(&files, &figures(&files, &members), &mut problems);
     if !problems.is_empty() {
         bail!("{} problems\n{}", problems.len(), problems.join("\n"));
