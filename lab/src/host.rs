@@ -1,5 +1,6 @@
 //! The emulated host: the machine and the kernel that it starts with.
 
+mod apt;
 pub mod booted;
 pub(crate) mod cache;
 pub mod distribution;

@@ -4,6 +4,7 @@
 //! that nothing of the system is changed: `apt-get` checks the distribution's signature and the
 //! package's hash.
 
+use crate::host::apt::{self, KEYRING};
 use crate::host::cache;
 use crate::watch::Watch;
 use anyhow::{Context, bail};
@@ -18,8 +19,6 @@ use std::time::Duration;
 /// Between two looks at a command that runs.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Keys that the distribution signs with, as its own package installs them.
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// The package that names the current kernel.
 const META_PACKAGE: &str = "linux-image-amd64";
 /// A release of a distribution that kernels are taken from.
@@ -113,20 +112,10 @@ struct Apt<'a> {
 
 impl<'a> Apt<'a> {
     fn prepare(folder: &'a Path, distribution: Distribution) -> anyhow::Result<Self> {
-        for part in ["lists/partial", "cache/archives/partial", "empty"] {
-            std::fs::create_dir_all(folder.join(part))?;
-        }
-        std::fs::write(folder.join("status"), "")?;
-        let suite = distribution.suite;
         if !Path::new(KEYRING).exists() {
             bail!("{KEYRING} is missing (package debian-archive-keyring): nothing can be verified");
         }
-        let signed = format!("deb [arch=amd64 signed-by={KEYRING}] http://deb.debian.org");
-        let mut sources = format!("{signed}/debian {suite} main\n");
-        if distribution.is_released {
-            sources += &format!("{signed}/debian-security {suite}-security main\n");
-        }
-        std::fs::write(folder.join("sources.list"), sources)?;
+        apt::prepare(folder, distribution.suite, distribution.is_released)?;
         Ok(Self { folder })
     }
 
@@ -136,18 +125,8 @@ impl<'a> Apt<'a> {
         arguments: &[&str],
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<String> {
-        let at = |part: &str| self.folder.join(part).display().to_string();
         let mut command = Command::new(program);
-        for (key, value) in [
-            ("Dir::Etc::sourcelist", at("sources.list")),
-            ("Dir::Etc::sourceparts", at("empty")),
-            ("Dir::State::lists", at("lists")),
-            ("Dir::State::status", at("status")),
-            ("Dir::Cache", at("cache")),
-            ("APT::Architecture", "amd64".into()),
-            ("APT::Architectures", "amd64".into()),
-            ("APT::Sandbox::User", "root".into()),
-        ] {
+        for (key, value) in apt::settings(self.folder) {
             command.arg("-o").arg(format!("{key}={value}"));
         }
         output(command.arg("-q").args(arguments).current_dir(self.folder), watch)

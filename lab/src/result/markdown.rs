@@ -13,11 +13,11 @@ impl LabResult {
     /// The whole as a model that knows no workload.
     fn document(&self) -> Document {
         let mut document = Document::new(self.title());
-        document.fact("times", Some(self.costs_sentence()));
         document.fact("run", Some(self.run_line()));
         let mut answer = Section::new("Answer");
         let good = if self.verdict.is_good() { Severity::Good } else { Severity::Problem };
         answer.say(good, &self.verdict.text);
+        answer.say(Severity::Good, self.costs_sentence());
         document.add(answer);
         self.comparisons.iter().for_each(|one| document.add(section(one)));
         let mut published = Section::new("Published figures");

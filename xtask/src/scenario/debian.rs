@@ -1,14 +1,18 @@
 //! Packages of a release with all that they depend on, unpacked below `target/scenario`: apt with a
 //! state of its own, an empty system that knows one release. Nothing is installed.
 
+// The lab's own, without building the lab for it.
+#[path = "../../../lab/src/host/apt.rs"]
+mod apt;
+
 use super::machine::{need, tool};
 use super::stage::{Stage, Stop};
 use anyhow::{Context, Result};
+use apt::KEYRING;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Says that a tree is whole, and what is in it.
 const VERSIONS: &str = "versions";
 /// What guests do not read.
@@ -76,28 +80,12 @@ struct Apt {
 
 impl Apt {
     fn prepare(folder: &Path, release: &str) -> Result<Self> {
-        for part in ["lists/partial", "cache/archives/partial", "empty"] {
-            fs::create_dir_all(folder.join(part))?;
-        }
-        fs::write(folder.join("status"), "")?;
-        let sources = format!(
-            "deb [arch=amd64 signed-by={KEYRING}] http://deb.debian.org/debian {release} main\n"
-        );
-        fs::write(folder.join("sources.list"), sources)?;
-        let at = |part: &str| folder.join(part).display().to_string();
-        let settings = [
-            ("Dir::Etc::sourcelist", at("sources.list")),
-            ("Dir::Etc::sourceparts", at("empty")),
-            ("Dir::State::lists", at("lists")),
-            ("Dir::State::status", at("status")),
-            ("Dir::Cache", at("cache")),
-            ("APT::Architecture", "amd64".into()),
-            ("APT::Architectures", "amd64".into()),
-            ("APT::Sandbox::User", "root".into()),
-            ("APT::Install-Recommends", "false".into()),
-        ];
-        let lines = settings.map(|(name, value)| format!("{name} \"{value}\";\n"));
-        fs::write(folder.join("apt.conf"), lines.concat())?;
+        apt::prepare(folder, release, false)?;
+        let own = [("APT::Install-Recommends", "false".to_owned())];
+        let settings = apt::settings(folder).into_iter().chain(own);
+        let lines: String =
+            settings.map(|(name, value)| format!("{name} \"{value}\";\n")).collect();
+        fs::write(folder.join("apt.conf"), lines)?;
         Ok(Self { folder: folder.to_owned() })
     }
 
