@@ -10,6 +10,7 @@ mod entry;
 mod exit;
 pub(crate) mod instruction;
 mod intercept;
+mod ipi;
 mod msr;
 mod nested;
 mod pause;

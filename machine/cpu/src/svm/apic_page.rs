@@ -3,7 +3,8 @@
 //! The nested walk has found the page by now. Accesses that fault are known before anything is
 //! read or written; those that trap leave their exit for the end of the instruction.
 
-use super::avic::{Avic, IpiSend, ReadOutcome, WriteOutcome};
+use super::avic::{Avic, ReadOutcome, WriteOutcome};
+use super::ipi;
 use super::state::Exit;
 use crate::memory::Access;
 use crate::state::Attention;
@@ -86,10 +87,7 @@ pub(super) fn apply_avic_write(
             Ok(())
         }
         WriteOutcome::Send(command) => {
-            let (block, icr) = (ControlBlock::Vmcb(guest.vmcb), command.into_bits());
-            guest.ipi = Some(Box::new(IpiSend::new(command)));
-            cpu.pending.attention |= Attention::GUEST_BOUNDARY;
-            bus.platform.record(cpu.visit(), Happening::VirtualIpi { block, icr });
+            ipi::begin(cpu, bus, command);
             Ok(())
         }
         WriteOutcome::Trap(access) => {

@@ -2,8 +2,8 @@
 //! events, virtual interrupts and NMIs. [APM2 "Event Injection"] [APM2 "Virtual Interrupts"]
 
 use super::IdleHltPending;
-use super::avic::{DoorbellReception, IpiOutcome, IpiStep};
-use super::state::Exit;
+use super::avic::DoorbellReception;
+use super::ipi;
 use crate::state::Attention;
 use crate::state::{Event, Origin};
 use crate::stop::SoftwareSource;
@@ -17,8 +17,7 @@ use arch::svm::ExitCode;
 use arch::svm::event::{EventType, Injection};
 use arch::svm::intercept::Vector3;
 use arch::svm::vmcb::InterruptControl;
-use arch::time::Picoseconds;
-use bus::{ControlBlock, Effect, Happening};
+use bus::{ControlBlock, Happening};
 
 /// The error code of #SX for an INIT. [APM2 "#SX"]
 const INIT_REDIRECTED: u32 = 1;
@@ -36,7 +35,7 @@ impl Cpu {
 /// First of all at a boundary: what the last instruction, or VMRUN, left to be done. True while
 /// an IPI has steps left, which come before the next instruction.
 pub(crate) fn finish_instruction(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<bool, Stop> {
-    if send_pending_ipi(cpu, bus) {
+    if ipi::go_on(cpu, bus) {
         return Ok(true);
     }
     let Some(guest) = cpu.guest.running.svm_mut() else {
@@ -51,74 +50,6 @@ pub(crate) fn finish_instruction(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<boo
         inject(cpu, bus, event)?;
     }
     Ok(false)
-}
-
-/// Takes the steps of an accelerated IPI: those up to the next write of an IRR, or one a turn.
-/// True if some are left.
-///
-/// What sending takes comes before IRR is written: a target that looks at its page by itself
-/// finds the vector no sooner than the doorbell would have told it.
-fn send_pending_ipi(cpu: &mut Cpu, bus: &mut Bus<'_>) -> bool {
-    let stepwise = cpu.guest.svm.behaviour.sends_ipis_in_steps;
-    let visit = cpu.visit();
-    let Some(guest) = cpu.guest.running.svm_mut() else { return false };
-    let (Some(avic), Some(mut ipi)) = (guest.avic, guest.ipi.take()) else { return false };
-    loop {
-        if let Some(page) = ipi.next_page()
-            && !guest.ipi_is_paid
-            && !avic.behaviour.erratum_1235
-        {
-            // To itself a processor writes without tables and doorbell.
-            let costs = &cpu.guest.svm.costs;
-            let is_own = page == avic.backing_page.0;
-            cpu.clock.spend(Picoseconds(if is_own {
-                costs.avic_write.0
-            } else {
-                costs.avic_send.0
-            }));
-            guest.ipi_is_paid = true;
-            guest.ipi = Some(ipi);
-            cpu.pending.attention |= Attention::YIELD;
-            return true;
-        }
-        match ipi.step(&avic, bus.memory) {
-            IpiStep::Continue => {}
-            IpiStep::Late => {
-                cpu.clock.spend(cpu.guest.svm.costs.avic_send);
-                guest.ipi = Some(ipi);
-                cpu.pending.attention |= Attention::YIELD;
-                return true;
-            }
-            IpiStep::Posted { page, vector } => {
-                guest.ipi_is_paid = false;
-                bus.platform.record(visit, Happening::Posted { place: page, vector });
-            }
-            IpiStep::Doorbell(target) => {
-                bus.platform.effect(visit, Effect::Doorbell { target });
-                cpu.pending.attention |= Attention::YIELD;
-            }
-            IpiStep::Complete(IpiOutcome::Delivered { reaches_sender }) => {
-                cpu.pending.attention.set(
-                    Attention::VIRTUAL_INTERRUPT,
-                    reaches_sender || cpu.pending.attention.contains(Attention::VIRTUAL_INTERRUPT),
-                );
-                return false;
-            }
-            IpiStep::Complete(IpiOutcome::Exit(incomplete)) => {
-                guest.exit = Some(Exit {
-                    code: ExitCode::AvicIncompleteIpi,
-                    info: incomplete.into_exit_info(),
-                    next_rip: 0,
-                });
-                return false;
-            }
-        }
-        if stepwise {
-            guest.ipi = Some(ipi);
-            cpu.pending.attention |= Attention::YIELD;
-            return true;
-        }
-    }
 }
 
 /// EVENTINJ: unconditional, whatever IF, the shadow, TPR or GIF say.
