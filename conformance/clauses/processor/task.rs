@@ -155,7 +155,7 @@ fn the_debug_bit_of_a_task_traps_before_its_first_instruction() {
     let mut subject = subject(|a| jump_far(a, TASK_B), NOTHING);
     put_word(&mut subject, TSS_B + 0x64, 1);
     assert_eq!(subject.run(), event(1, None, (OTHER - CODE) as i64));
-    assert_ne!(subject.cpu.debug.dr6 & 1 << 15, 0, "DR6.BT");
+    assert_ne!(subject.cpu.debug.dr6() & 1 << 15, 0, "DR6.BT");
 }
 
 #[test]

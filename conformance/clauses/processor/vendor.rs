@@ -131,8 +131,8 @@ fn a_breakpoint_behind_a_load_of_ss_is_ignored_on_intel_parts_only() {
             a.mov(ss, eax)?;
             a.nop()
         });
-        subject.cpu.debug.dr[0] = CODE + 4;
-        subject.cpu.debug.dr7 = 0x402;
+        subject.cpu.debug.set_address(0, CODE + 4);
+        subject.cpu.debug.load_dr7(0x402);
         subject.refresh();
         assert_eq!(subject.run(), expected, "{model}");
     }

@@ -40,7 +40,7 @@ fn the_host_is_loaded_from_its_area() {
     assert_eq!(cpu.registers.segments.0[4].base, 0x1234_5000);
     assert_eq!(cpu.control.gdtr.limit, 0xFFFF);
     assert_eq!((cpu.control.tr.selector, cpu.control.tr.limit), (0x18, 0x67));
-    assert_eq!(cpu.debug.dr7, 0x400);
+    assert_eq!(cpu.debug.dr7(), 0x400);
 }
 
 #[test]

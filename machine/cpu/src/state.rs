@@ -14,6 +14,7 @@ pub use branch_record::BranchRecords;
 pub use clock::Clock;
 pub use control::{Control, TableRegister};
 pub use debug::Debug;
+pub(crate) use debug::{EXECUTE, READ_WRITE, WRITE};
 pub(crate) use event::{Event, Origin};
 pub use pending::{Activity, Attention, Pending};
 pub use registers::{Registers, Segments};

@@ -142,7 +142,7 @@ fn refuse_guest(
     bus.platform.record(cpu.visit(), Happening::VmExit(exit));
     cpu.registers.ip = next_rip;
     cpu.guest.svm.global_interrupts = false;
-    cpu.debug.dr7 = arch::control::debug::DR7_RESET;
+    cpu.debug.reset_dr7();
 }
 
 fn save_host(cpu: &Cpu, next_rip: u64) -> Host {
@@ -238,8 +238,8 @@ fn load_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcb: &Vmcb<Vec<u8>>) {
     let is_long =
         cpu.control.efer.contains(Efer::LONG_MODE_ENABLE) && cpu.control.cr0.contains(Cr0::PAGING);
     cpu.control.efer.set(Efer::LONG_MODE_ACTIVE, is_long);
-    cpu.debug.dr6 = vmcb.get(save::DR6);
-    cpu.debug.dr7 = vmcb.get(save::DR7);
+    cpu.debug.load_dr6(vmcb.get(save::DR6));
+    cpu.debug.load_dr7(vmcb.get(save::DR7));
     cpu.control.gdtr = table(vmcb.get(save::GDTR));
     cpu.control.idtr = table(vmcb.get(save::IDTR));
     for (register, field) in [

@@ -147,8 +147,8 @@ fn guest_state(cpu: &Cpu) -> GuestState {
         cr2: cpu.control.cr2,
         cr3: cpu.control.cr3,
         cr4: cpu.control.cr4.bits(),
-        dr6: cpu.debug.dr6,
-        dr7: cpu.debug.dr7,
+        dr6: cpu.debug.dr6(),
+        dr7: cpu.debug.dr7(),
         flags: cpu.registers.flags.bits(),
         rip: cpu.registers.ip,
         rsp: cpu.registers.gpr[RSP],
@@ -167,7 +167,7 @@ fn load_host(cpu: &mut Cpu, bus: &mut Bus<'_>, guest: &Guest) {
     cpu.control.gdtr = host.gdtr;
     cpu.control.idtr = host.idtr;
     // Breakpoints of the guest do not fire in the host, which loads its own.
-    cpu.debug.dr7 = debug::DR7_RESET;
+    cpu.debug.reset_dr7();
     stack::write_flags(cpu, host.flags & !rflags::VM, u64::MAX);
     for (register, index) in
         [(SegmentRegister::Es, 0), (SegmentRegister::Ss, 2), (SegmentRegister::Ds, 3)]
@@ -191,10 +191,10 @@ fn load_host(cpu: &mut Cpu, bus: &mut Bus<'_>, guest: &Guest) {
             | Attention::VIRTUAL_INTERRUPT
             | Attention::VIRTUAL_NMI,
     );
-    cpu.debug.pending = 0;
+    cpu.debug.set_pending(0);
     // VMRUN completes now, and with it the host's single step.
     if host.flags & rflags::TF != 0 {
-        cpu.debug.pending = debug::DR6_SINGLE_STEP;
+        cpu.debug.set_pending(debug::DR6_SINGLE_STEP);
         cpu.pending.attention |= Attention::DEBUG_TRAP;
     }
     cpu.pending.set_activity(Activity::Running);

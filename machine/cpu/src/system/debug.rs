@@ -4,21 +4,11 @@ use crate::execute::stack;
 use crate::guest::Sensitive;
 use crate::memory::Access;
 use crate::operation::Op;
-use crate::state::{Control, Debug, Event, Origin};
+use crate::state::{Control, Debug, EXECUTE, Event, Origin, READ_WRITE, WRITE};
 use crate::system::event;
 use crate::{Attention, Bus, Cpu, Observation, Range, Stop};
 use arch::control::{Cr4, debug, rflags};
 use arch::exception;
-
-/// What a breakpoint register waits for: R/W field of DR7.
-const EXECUTE: u64 = 0;
-const WRITE: u64 = 1;
-const READ_WRITE: u64 = 3;
-
-/// DR7 bits that are not reserved, besides bit 10, which reads one.
-const DR7_KNOWN: u64 = 0xFFFF_23FF;
-/// DR6 bits that software may change.
-const DR6_WRITABLE: u64 = 0xE00F;
 
 pub(crate) fn read_debug(
     cpu: &mut Cpu,
@@ -30,12 +20,8 @@ pub(crate) fn read_debug(
     let number = cpu.control.debug_number(number)?;
     cpu.registers.needs_cpl0()?;
     cpu.before(bus, op, Sensitive::ReadDebug { number: encoded })?;
-    cpu.debug.check_general_detect()?;
-    Ok(match number {
-        0..=3 => cpu.debug.dr[number as usize],
-        6 => cpu.debug.dr6,
-        _ => cpu.debug.dr7,
-    })
+    check_general_detect(&mut cpu.debug)?;
+    Ok(cpu.debug.read(number))
 }
 
 pub(crate) fn write_debug(
@@ -49,15 +35,11 @@ pub(crate) fn write_debug(
     let number = cpu.control.debug_number(number)?;
     cpu.registers.needs_cpl0()?;
     cpu.before(bus, op, Sensitive::WriteDebug { number: encoded })?;
-    cpu.debug.check_general_detect()?;
+    check_general_detect(&mut cpu.debug)?;
     if number >= 6 && value >> 32 != 0 {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    match number {
-        0..=3 => cpu.debug.dr[number as usize] = value,
-        6 => cpu.debug.dr6 = debug::DR6_RESET | value & DR6_WRITABLE,
-        _ => cpu.debug.dr7 = value & DR7_KNOWN | debug::DR7_RESET,
-    }
+    cpu.debug.write(number, value);
     cpu.update_breakpoints();
     Err(Stop::END_BLOCK)
 }
@@ -82,17 +64,17 @@ pub(crate) fn note_data_breakpoints(cpu: &mut Cpu, linear: u64, size: usize, acc
     if !cpu.observation.is_empty() {
         cpu.observation.note(linear, size, access);
     }
-    if cpu.debug.dr7 & 0xFF == 0 {
+    if !cpu.debug.has_breakpoints() {
         return;
     }
     for i in 0..4 {
         let (enabled, kind, length) = cpu.debug.breakpoint(i);
         let wanted = kind == READ_WRITE || kind == WRITE && access == Access::Write;
-        let start = cpu.debug.dr[i] & !(length - 1);
+        let start = cpu.debug.address(i) & !(length - 1);
         let overlaps =
             linear < start.wrapping_add(length) && start < linear.wrapping_add(size as u64);
         if wanted && overlaps {
-            cpu.debug.pending |= 1 << i;
+            cpu.debug.pend(1 << i);
             if enabled {
                 cpu.pending.attention |= Attention::DEBUG_TRAP;
             }
@@ -113,7 +95,7 @@ pub(crate) fn check_code_breakpoints(
     let mut hit = 0;
     for i in 0..4 {
         let (enabled, kind, _) = cpu.debug.breakpoint(i);
-        if enabled && kind == EXECUTE && cpu.debug.dr[i] == linear {
+        if enabled && kind == EXECUTE && cpu.debug.address(i) == linear {
             hit |= 1 << i;
         }
     }
@@ -131,7 +113,7 @@ pub(crate) fn check_code_breakpoints(
 
 /// The instruction that has just completed was stepped.
 pub(crate) fn pend_single_step(cpu: &mut Cpu) {
-    cpu.debug.pending |= debug::DR6_SINGLE_STEP;
+    cpu.debug.pend(debug::DR6_SINGLE_STEP);
     cpu.pending.attention |= Attention::DEBUG_TRAP;
 }
 
@@ -146,7 +128,7 @@ pub(crate) fn settle_step_by_new_flag(cpu: &mut Cpu, was_stepping: bool) {
 /// INT1 raises a debug exception of its own; traps that wait go with it.
 pub(crate) fn merge_debug_traps(cpu: &mut Cpu) {
     cpu.pending.attention.remove(Attention::DEBUG_TRAP);
-    let causes = std::mem::take(&mut cpu.debug.pending);
+    let causes = cpu.debug.take_pending();
     if causes != 0 {
         cpu.debug.note_causes(causes);
     }
@@ -155,7 +137,7 @@ pub(crate) fn merge_debug_traps(cpu: &mut Cpu) {
 /// Delivers the debug traps that the last instruction left behind.
 pub(crate) fn take_debug_trap(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
     cpu.pending.attention.remove(Attention::DEBUG_TRAP | Attention::SHADOW);
-    let causes = std::mem::take(&mut cpu.debug.pending);
+    let causes = cpu.debug.take_pending();
     cpu.debug.note_causes(causes);
     event::raise(
         cpu,
@@ -174,29 +156,9 @@ impl Control {
     }
 }
 
-impl Debug {
-    /// #DB if DR7.GD guards the debug registers.
-    fn check_general_detect(&mut self) -> Result<(), Stop> {
-        if self.dr7 & debug::DR7_GENERAL_DETECT == 0 {
-            return Ok(());
-        }
-        self.note_causes(debug::DR6_GENERAL_DETECT);
-        self.dr7 &= !debug::DR7_GENERAL_DETECT;
-        Err(Stop::exception(exception::DEBUG))
-    }
-
-    /// (enabled, kind, length in bytes) of breakpoint `i`.
-    fn breakpoint(&self, i: usize) -> (bool, u64, u64) {
-        let enabled = self.dr7 >> (2 * i) & 3 != 0;
-        let control = self.dr7 >> (16 + 4 * i) & 15;
-        let length = match control >> 2 {
-            0 => 1,
-            1 => 2,
-            2 => 8,
-            _ => 4,
-        };
-        (enabled, control & 3, length)
-    }
+/// #DB if DR7.GD guards the debug registers.
+fn check_general_detect(debug: &mut Debug) -> Result<(), Stop> {
+    if debug.detects_access() { Err(Stop::exception(exception::DEBUG)) } else { Ok(()) }
 }
 
 /// What a debugger outside the machine does.
@@ -211,23 +173,5 @@ impl Cpu {
     /// Sets RFLAGS as a debugger may: everything but VM and the reserved bits.
     pub fn debug_set_flags(&mut self, value: u64) {
         stack::write_flags(self, value, rflags::ALL & !(rflags::VM | rflags::FIXED));
-    }
-}
-
-impl Debug {
-    pub(crate) fn has_data_breakpoints(&self) -> bool {
-        self.dr7 & 0xFF != 0
-            && (0..4).any(|i| {
-                let (enabled, kind, _) = self.breakpoint(i);
-                enabled && (kind == WRITE || kind == READ_WRITE)
-            })
-    }
-
-    fn has_code_breakpoints(&self) -> bool {
-        self.dr7 & 0xFF != 0
-            && (0..4).any(|i| {
-                let (enabled, kind, _) = self.breakpoint(i);
-                enabled && kind == EXECUTE
-            })
     }
 }

@@ -184,7 +184,7 @@ fn enter_task(
     cpu.control.tr = target;
     cpu.control.tr.attributes.0 |= 2;
     cpu.control.cr0.insert(Cr0::TASK_SWITCHED);
-    cpu.debug.dr7 &= !0x155;
+    cpu.debug.leave_task();
     cpu.update_breakpoints();
     if let Some(cr3) = cr3
         && cpu.control.cr0.contains(Cr0::PAGING)
@@ -200,7 +200,7 @@ fn enter_task(
     load_task_segments(cpu, bus, selectors, ldt)?;
     let traps = tss.bytes == 4 && cpu.read_system(bus, base + 0x64, 2)? & 1 != 0;
     if traps {
-        cpu.debug.pending |= arch::control::debug::DR6_TASK_SWITCH;
+        cpu.debug.pend(arch::control::debug::DR6_TASK_SWITCH);
         cpu.pending.attention |= Attention::DEBUG_TRAP;
     }
     Ok(())

@@ -236,7 +236,7 @@ fn load_guest_state(cpu: &mut Cpu, vmcs: &Image, controls: &Controls) {
         }
     }
     if entry.contains(EntryControls::LOAD_DEBUG_CONTROLS) {
-        cpu.debug.dr7 = get(guest::DR7) & !0xD000 | debug::DR7_RESET;
+        cpu.debug.load_dr7(get(guest::DR7) & !0xD000 | debug::DR7_RESET);
         branch_record::write_debug_control(cpu, get(guest::DEBUGCTL));
     }
     if entry.contains(EntryControls::LOAD_PAT) {
@@ -317,7 +317,7 @@ fn start_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcs: &Image, at: SystemPhysica
     }
     let pending = PendingDebug::from_bits(vmcs.get(guest::PENDING_DEBUG));
     if pending.is_pending() {
-        cpu.debug.pending = vmcs.get(guest::PENDING_DEBUG) & (0xF | debug::DR6_SINGLE_STEP);
+        cpu.debug.set_pending(vmcs.get(guest::PENDING_DEBUG) & (0xF | debug::DR6_SINGLE_STEP));
         cpu.pending.attention |= Attention::DEBUG_TRAP;
     }
     let activity = GuestActivity::from_bits(vmcs.get(guest::ACTIVITY) as u32);

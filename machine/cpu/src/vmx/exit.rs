@@ -212,7 +212,7 @@ fn clone_for_exit(cpu: &Cpu, running: &Guest, exit: &Exit, is_vectoring: bool) -
         timer: running.timer.map_or(0, |end| end.saturating_sub(now)),
         flags,
         control: cpu.control.clone(),
-        dr7: cpu.debug.dr7,
+        dr7: cpu.debug.dr7(),
         segments: SegmentRegister::ALL.map(|register| cpu.registers.segments[register]),
         cpl: cpu.registers.cpl,
         rsp: cpu.registers.gpr[RSP],
@@ -221,7 +221,7 @@ fn clone_for_exit(cpu: &Cpu, running: &Guest, exit: &Exit, is_vectoring: bool) -
 }
 
 fn pending_debug(cpu: &Cpu) -> PendingDebug {
-    let causes = cpu.debug.pending;
+    let causes = cpu.debug.pending();
     let waits = cpu.pending.attention.contains(Attention::DEBUG_TRAP);
     let step = causes & debug::DR6_SINGLE_STEP != 0;
     PendingDebug::new()

@@ -13,7 +13,7 @@ use crate::vmx::exit;
 use crate::width::RSP;
 use crate::{Activity, Bus, Cpu};
 use arch::address::SystemPhysical;
-use arch::control::{Cr0, Cr4, Efer, debug, rflags};
+use arch::control::{Cr0, Cr4, Efer, rflags};
 use arch::segment::{Attributes, Segment, SegmentRegister};
 use arch::vmx::AbortCode;
 use arch::vmx::control::ExitControls;
@@ -56,7 +56,7 @@ pub(super) fn load_host_state(
             | Attention::ONE_INSTRUCTION,
     );
     cpu.pending.attention |= Attention::INTERRUPT | Attention::TIMER;
-    cpu.debug.pending = 0;
+    cpu.debug.set_pending(0);
     cpu.pending.monitored = None;
     cpu.pending.nmi_blocked |= is_nmi;
     cpu.pending.set_activity(Activity::Running);
@@ -88,7 +88,7 @@ fn load_host_registers(cpu: &mut Cpu, vmcs: &Image, controls: &Controls) {
     if exits.contains(ExitControls::LOAD_PAT) {
         cpu.control.msr.pat = get(host::PAT);
     }
-    cpu.debug.dr7 = debug::DR7_RESET;
+    cpu.debug.reset_dr7();
     branch_record::write_debug_control(cpu, 0);
     let calls = &mut cpu.control.syscall;
     calls.sysenter_cs = get(host::SYSENTER_CS);

@@ -7,7 +7,7 @@ use crate::guest::{Arrival, Form, Io, Sensitive, Table};
 use crate::operation::Op;
 use crate::width::{RDI, RDX, RSI};
 use crate::{Attention, Bus, Cpu, Stop};
-use arch::control::{Cr0, debug};
+use arch::control::Cr0;
 use arch::exception;
 use arch::segment::SegmentRegister;
 use arch::vmx::control::{PinControls, PrimaryControls as Primary, SecondaryControls as Secondary};
@@ -304,7 +304,7 @@ pub(crate) fn arrives(cpu: &mut Cpu, event: Arrival) -> Result<(), Stop> {
         Arrival::Exception { vector, error, next_ip } => {
             let exit = exit_of_exception(cpu, vector, error, next_ip);
             if exit.is_some() && vector == exception::DEBUG && next_ip == 0 {
-                take_debug_causes_back(cpu);
+                cpu.debug.take_back_causes();
             }
             exit
         }
@@ -315,14 +315,6 @@ pub(crate) fn arrives(cpu: &mut Cpu, event: Arrival) -> Result<(), Stop> {
     match exit {
         None => Ok(()),
         Some(exit) => Err(exit_with(cpu, exit)),
-    }
-}
-
-/// An exit in the place of a debug exception leaves the debug registers as they were.
-fn take_debug_causes_back(cpu: &mut Cpu) {
-    cpu.debug.dr6 = cpu.debug.before;
-    if cpu.debug.causes & debug::DR6_GENERAL_DETECT != 0 {
-        cpu.debug.dr7 |= debug::DR7_GENERAL_DETECT;
     }
 }
 
@@ -354,7 +346,7 @@ fn exit_of_exception(cpu: &Cpu, vector: u8, error: Option<u32>, next_ip: u64) ->
     let error = error.filter(|_| !cpu.control.is_real());
     let qualification = match vector {
         exception::PAGE_FAULT => cpu.pending.fault_address,
-        exception::DEBUG if !is_software => cpu.debug.causes,
+        exception::DEBUG if !is_software => cpu.debug.causes(),
         _ => 0,
     };
     let is_trap = is_software || vector == exception::DEBUG || vector == exception::DOUBLE_FAULT;

@@ -33,7 +33,7 @@ fn summary(cpu: &Cpu) -> impl PartialEq + std::fmt::Debug {
         cpu.registers.flags.bits(),
         cpu.registers.cpl,
         cpu.control.cr2,
-        cpu.debug.dr6,
+        cpu.debug.dr6(),
     );
     (
         registers,

@@ -98,8 +98,11 @@ fn set_controls(cpu: &mut Cpu, mode: Mode, random: &mut Random) {
     cpu.control.pdpte[0] = LONG_TABLES + 0x2000 | 1;
     cpu.control.xcr0 = random.pick(&[1, 3, 7]) & 3;
     if random.one_in(8) {
-        cpu.debug.dr = [CODE + random.below(64), STACK, random.next(), random.next()];
-        cpu.debug.dr7 = random.next() & 0xFFFF_03FF | 0x400;
+        let addresses = [CODE + random.below(64), STACK, random.next(), random.next()];
+        for (i, address) in addresses.into_iter().enumerate() {
+            cpu.debug.set_address(i, address);
+        }
+        cpu.debug.load_dr7(random.next() & 0xFFFF_03FF | 0x400);
     }
 }
 
