@@ -26,6 +26,14 @@ pub(crate) struct Records {
     shown: PathBuf,
 }
 
+impl Drop for Records {
+    /// Unlocks for everybody who has the descriptor: a program that another thread starts just now
+    /// holds a copy of it until it runs.
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.folder, FlockOperation::Unlock);
+    }
+}
+
 impl Records {
     /// To be read; `None` if nothing was ever recorded.
     pub(crate) fn open(root: &Root) -> Result<Option<Records>, Error> {
