@@ -2,13 +2,13 @@
 
 use crate::configuration::change::MachineChange;
 use crate::finding::Severity;
-use reading::KernelFeature;
 use crate::inhibit::Reason;
 use crate::lint::decision::machine::unknown;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{AMD, Check, Kernels, Rule, Versions};
 use crate::lint::subject::Subject;
 use crate::vm::{Origin, Vmm};
+use reading::KernelFeature;
 
 pub const RULE: Rule = Rule {
     id: "AV001",

@@ -1,12 +1,12 @@
 //! A kernel before 5.15 runs no guest with hv-synic.
 
 use crate::finding::Severity;
-use reading::KernelFeature;
 use crate::inhibit::{Certainty, Reason};
 use crate::lint::decision::machine::unknown;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
 use crate::lint::subject::Subject;
+use reading::KernelFeature;
 
 pub const RULE: Rule = Rule {
     id: "AV004",

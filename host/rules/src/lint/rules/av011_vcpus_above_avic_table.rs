@@ -1,12 +1,12 @@
 //! Every vCPU's identifier fits AVIC's table.
 
 use crate::finding::Severity;
-use reading::KernelFeature;
 use crate::inhibit::{Certainty, Reason};
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{AMD, Check, Kernels, Rule, Versions};
 use crate::lint::subject::Subject;
 use crate::vm::Irqchip;
+use reading::KernelFeature;
 
 pub const RULE: Rule = Rule {
     id: "AV011",

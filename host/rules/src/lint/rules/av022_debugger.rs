@@ -1,12 +1,12 @@
 //! No debugger can block interrupts.
 
 use crate::finding::Severity;
-use reading::KernelFeature;
 use crate::inhibit::Reason;
 use crate::lint::decision::machine::accelerator_is_open;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
 use crate::lint::subject::Subject;
+use reading::KernelFeature;
 
 pub const RULE: Rule = Rule {
     id: "AV022",

@@ -1,12 +1,12 @@
 //! A kernel from 6.0 to 6.2 runs no guest that sends logical IPIs in x2APIC mode.
 
 use crate::finding::Severity;
-use reading::KernelFeature;
 use crate::lint::decision::machine::accelerator_is_open;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{AMD, Check, Kernels, Rule, Versions};
 use crate::lint::subject::Subject;
 use crate::vm::{Exposure, Irqchip};
+use reading::KernelFeature;
 
 pub const RULE: Rule = Rule {
     id: "AV028",

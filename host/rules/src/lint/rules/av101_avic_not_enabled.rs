@@ -4,11 +4,11 @@ use crate::configuration::ModuleOption;
 use crate::configuration::change::ParameterChange;
 use crate::feature::AMD_MODULE;
 use crate::finding::Severity;
-use reading::KernelFeature;
 use crate::lint::decision::module::{is_open, open_words};
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{AMD, Check, Kernels, Rule, Versions};
 use crate::lint::subject::Options;
+use reading::KernelFeature;
 
 pub const RULE: Rule = Rule {
     id: "AV101",

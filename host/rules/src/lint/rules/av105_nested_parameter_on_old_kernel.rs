@@ -2,11 +2,11 @@
 
 use crate::feature::AMD_MODULE;
 use crate::finding::Severity;
-use reading::KernelFeature;
 use crate::lint::decision::module::{each, set, switch};
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{AMD, Check, Kernels, Rule, Versions};
 use crate::lint::subject::Options;
+use reading::KernelFeature;
 
 pub const RULE: Rule = Rule {
     id: "AV105",

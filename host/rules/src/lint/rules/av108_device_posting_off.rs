@@ -1,11 +1,11 @@
 //! Posting of device interrupts is not switched off by a parameter.
 
 use crate::finding::Severity;
-use reading::KernelFeature;
 use crate::lint::decision::module::{concerned, each, set, switch};
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
 use crate::lint::subject::Options;
+use reading::KernelFeature;
 
 pub const RULE: Rule = Rule {
     id: "AV108",

@@ -2,11 +2,11 @@
 
 use crate::feature::{AMD_MODULE, parameter_named, vendor_of_module};
 use crate::finding::Severity;
-use reading::KernelFeature;
 use crate::lint::decision::module::{concerned, each, remove};
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
 use crate::lint::subject::Options;
+use reading::KernelFeature;
 
 pub const RULE: Rule = Rule {
     id: "AV109",

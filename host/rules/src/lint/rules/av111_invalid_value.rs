@@ -2,11 +2,11 @@
 
 use crate::feature::vendor_of_module;
 use crate::finding::Severity;
-use reading::KernelFeature;
 use crate::lint::decision::module::{concerned, each, switch};
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
 use crate::lint::subject::Options;
+use reading::KernelFeature;
 
 pub const RULE: Rule = Rule {
     id: "AV111",

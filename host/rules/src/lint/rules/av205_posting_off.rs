@@ -1,11 +1,11 @@
 //! Posting of interrupts by the IOMMU is not switched off.
 
 use crate::finding::Severity;
-use reading::KernelFeature;
 use crate::lint::decision::boot::{each, without};
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
 use crate::lint::subject::Options;
+use reading::KernelFeature;
 
 pub const RULE: Rule = Rule {
     id: "AV205",
