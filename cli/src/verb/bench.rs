@@ -2,9 +2,9 @@
 
 use super::lab::{Chip, Inhibit, Pit, interrupts};
 use super::machine::size::parse_bytes;
+use super::source;
 use crate::status::Status;
 use crate::terminal;
-use anyhow::Context;
 use bench::{Configuration, Outcome, VirtualMachine};
 use board::Images;
 use board::cost::Provenance;
@@ -78,9 +78,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         has_x2apic: !arguments.no_x2apic,
         is_pinned: !arguments.no_pin,
     };
-    let read = |path: &PathBuf| {
-        std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
-    };
+    let limit = "what the virtual machine has of memory";
+    let read = |path: &PathBuf| source::file(path, arguments.memory, limit);
     let own = arguments.kernel.as_ref().map(read).transpose()?;
     let initrd = arguments.initrd.as_ref().map(read).transpose()?;
     let options = format!("output=memory {}", arguments.append);

@@ -7,7 +7,7 @@ use super::format::Format;
 use super::source::{self, Source};
 use crate::status::Status;
 use crate::terminal::{ask, clean, look, print, print_json};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use change::{Done, Host, Record};
 use report::enable::is_included;
 use rules::capability;
@@ -17,6 +17,9 @@ use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// No configuration that a step writes has more.
+const MOST_BYTES: u64 = 64 << 20;
 
 #[derive(clap::Args)]
 #[command(after_help = "Prints a plan and changes nothing, unless --apply is given.\n\
@@ -124,8 +127,7 @@ fn verify(
     for done in record.iter().flat_map(|record| &record.done) {
         if let Done::Write { path, after, .. } = done {
             let target = root.join(path.trim_start_matches('/'));
-            let found =
-                std::fs::read_to_string(&target).with_context(|| target.display().to_string())?;
+            let found = source::text(&target, MOST_BYTES, "more than a configuration has")?;
             let is_wanted_otherwise = chosen.iter().any(
                 |step| matches!(&step.action, Action::Write { path: other, .. } if other == path),
             );

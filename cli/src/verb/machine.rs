@@ -4,7 +4,6 @@ mod closing;
 mod console;
 mod devices;
 mod gdb;
-pub mod input;
 mod interact;
 mod list_cpus;
 mod list_variants;

@@ -7,11 +7,11 @@ use crate::status::Status;
 use crate::terminal::remark;
 use anyhow::anyhow;
 use facts::Facts;
+use facts::archive::Packing;
 use report::nagios;
 use report::prometheus::Metrics;
 use rules::Answer;
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -46,9 +46,7 @@ pub fn expanded_to_snapshots(paths: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 fn is_snapshot(path: &Path) -> bool {
-    let mut head = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(512).read_to_end(&mut head));
-    path.is_dir() || read.is_ok() && facts::archive::Packing::detect(&head).is_some()
+    path.is_dir() || Packing::of(path).is_some()
 }
 
 fn hosts_below(path: &Path) -> Option<Vec<PathBuf>> {

@@ -2,7 +2,8 @@
 
 use crate::status::Status;
 use crate::terminal::remark;
-use facts::{Error, Facts, Inputs};
+use anyhow::Context as _;
+use facts::{Error, Facts, Inputs, source};
 use rules::Answer;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -58,5 +59,45 @@ pub fn status(facts: &Facts, answer: Answer) -> ExitCode {
             Status::CannotTell.into()
         }
         None => Status::from(answer).into(),
+    }
+}
+
+/// The bytes of a file that a user names, `most` of them; `limit` says what that is.
+pub fn file(path: &Path, most: u64, limit: &str) -> anyhow::Result<Vec<u8>> {
+    named(path, limit, source::read(path, most))
+}
+
+/// The same of a text.
+pub fn text(path: &Path, most: u64, limit: &str) -> anyhow::Result<String> {
+    named(path, limit, source::read_text(path, most))
+}
+
+fn named<T>(path: &Path, limit: &str, read: Result<T, source::Error>) -> anyhow::Result<T> {
+    let name = path.display();
+    match read {
+        Err(source::Error::TooBig { most }) => {
+            anyhow::bail!("{name} is larger than {}, {limit}", source::amount(most))
+        }
+        Err(error @ source::Error::Open(_)) => {
+            Err(error).with_context(|| format!("cannot open {name}"))
+        }
+        other => other.with_context(|| format!("cannot read {name}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_an_end_is_refused_and_one_that_just_fits_is_not() {
+        let error = file(Path::new("/dev/zero"), 3 << 20, "the limit").expect_err("no end");
+        assert_eq!(error.to_string(), "/dev/zero is larger than 3 MiB, the limit");
+        let size = std::fs::metadata("Cargo.toml").expect("the manifest is there").len();
+        let bytes = file(Path::new("Cargo.toml"), size, "the limit").expect("it fits");
+        assert_eq!(bytes.len() as u64, size);
+        assert!(file(Path::new("Cargo.toml"), size - 1, "the limit").is_err());
+        let error = file(Path::new("/nonexistent"), 1, "").expect_err("no file");
+        assert_eq!(error.to_string(), "cannot open /nonexistent");
     }
 }

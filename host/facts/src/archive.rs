@@ -47,6 +47,11 @@ impl Packing {
             _ => None,
         }
     }
+
+    /// Of an ordinary file.
+    pub fn of(path: &Path) -> Option<Packing> {
+        Packing::detect(&crate::source::head(path)?)
+    }
 }
 
 /// Unpacks a stream, bounded.

@@ -11,7 +11,7 @@ pub enum Error {
         /// The input.
         path: PathBuf,
         /// What the system says.
-        source: std::io::Error,
+        source: crate::source::Error,
     },
     /// None of the forms that are known.
     #[error(

@@ -4,12 +4,13 @@
 //! so that a pipe cannot hang the reader; listings and lengths are bounded.
 
 use crate::inputs::{FILE_LIMIT, Inputs};
+use crate::source;
 use crate::vfio;
 use crate::wanted::{
     HOLDERS, PATTERNS, PROCESSES, PROGRAM_FOLDERS, PROGRAM_LIST, PROGRAMS, VFIO, arguments,
     fixed_folder, is_monitor, is_of_host, is_process, matches,
 };
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -115,10 +116,7 @@ impl Folder {
         if !self.is_live && !path.canonicalize()?.starts_with(&self.root) {
             return Err(io::Error::other("the link leaves the folder"));
         }
-        if !fs::metadata(&path)?.is_file() {
-            return Ok(None);
-        }
-        let mut file = File::open(&path)?;
+        let Some(mut file) = source::open_ordinary(&path)? else { return Ok(None) };
         let length = file.metadata()?.len();
         if length > FILE_LIMIT as u64 {
             file.seek(SeekFrom::Start(length - FILE_LIMIT as u64))?;

@@ -20,6 +20,7 @@ pub mod lscpu;
 pub mod processor;
 pub mod redact;
 pub mod snapshot;
+pub mod source;
 mod vfio;
 pub mod wanted;
 pub mod watch;
@@ -29,8 +30,7 @@ pub use error::Error;
 pub use inputs::Inputs;
 pub use reading::Facts;
 
-use std::fs::File;
-use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::io::{Cursor, Read};
 use std::path::Path;
 
 /// Reads the machine this runs on.
@@ -46,32 +46,26 @@ pub fn live() -> Inputs {
 /// binary or as text.
 pub fn recorded(path: &Path) -> Result<Inputs, Error> {
     let failed = |source| Error::Read { path: path.into(), source };
-    let mut inputs = Inputs::new(path.display().to_string());
     if path.is_dir() {
+        let mut inputs = Inputs::new(path.display().to_string());
+        let failed = |source| failed(source::Error::Open(source));
         folder::Folder::copy(path).map_err(failed)?.read_into(&mut inputs);
         return Ok(complete(inputs));
     }
-    let mut file = File::open(path).map_err(failed)?;
-    let mut head = vec![];
-    (&mut file).take(512).read_to_end(&mut head).map_err(failed)?;
-    file.seek(SeekFrom::Start(0)).map_err(failed)?;
-    if let Some(packing) = archive::Packing::detect(&head) {
-        archive::read_into(file, packing, &mut inputs)
-            .map_err(|source| Error::Archive { path: path.into(), source })?;
-        return Ok(complete(inputs));
-    }
-    single(path, file, inputs)
+    streamed(source::open(path).map_err(failed)?, path)
 }
 
 /// The same of what is pasted into a stream, which is cited by a name.
-pub fn pasted(mut stream: impl Read, name: &str) -> Result<Inputs, Error> {
-    let path = Path::new(name);
-    let mut inputs = Inputs::new(name);
+pub fn pasted(stream: impl Read, name: &str) -> Result<Inputs, Error> {
+    streamed(stream, Path::new(name))
+}
+
+/// An archive or a single listing, from what may be read only once.
+fn streamed(mut stream: impl Read, path: &Path) -> Result<Inputs, Error> {
+    let failed = |source| Error::Read { path: path.into(), source: source::Error::Read(source) };
+    let mut inputs = Inputs::new(path.display().to_string());
     let mut head = vec![];
-    (&mut stream)
-        .take(512)
-        .read_to_end(&mut head)
-        .map_err(|source| Error::Read { path: path.into(), source })?;
+    (&mut stream).take(source::HEAD).read_to_end(&mut head).map_err(failed)?;
     let packing = archive::Packing::detect(&head);
     let stream = Cursor::new(head).chain(stream);
     let Some(packing) = packing else { return single(path, stream, inputs) };
@@ -86,7 +80,7 @@ fn single(path: &Path, stream: impl Read, mut inputs: Inputs) -> Result<Inputs, 
     stream
         .take(inputs::FILE_LIMIT as u64 + 1)
         .read_to_end(&mut bytes)
-        .map_err(|source| Error::Read { path: path.into(), source })?;
+        .map_err(|source| Error::Read { path: path.into(), source: source::Error::Read(source) })?;
     let is_cut = bytes.len() > inputs::FILE_LIMIT;
     bytes.truncate(inputs::FILE_LIMIT);
     // What `cat /sys/class/iommu/*/amd-iommu/features` prints: a unit a line.

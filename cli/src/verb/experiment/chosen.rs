@@ -3,7 +3,7 @@
 use crate::status::Usage;
 use ::experiment::plan::Plan;
 use ::experiment::shipped;
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use std::path::Path;
 
 /// A plan that is longer is none.
@@ -51,8 +51,6 @@ pub fn plan(name: &str) -> anyhow::Result<Plan> {
         )));
     }
     let limit = "more than a plan has";
-    let text = crate::verb::machine::input::read(path, MOST_PLAN, limit).and_then(|bytes| {
-        String::from_utf8(bytes).with_context(|| format!("{name} is not UTF-8 text"))
-    });
+    let text = crate::verb::source::text(path, MOST_PLAN, limit);
     Plan::read(&text.map_err(Usage::of)?, name).map_err(Usage::of)
 }

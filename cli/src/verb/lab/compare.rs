@@ -2,7 +2,6 @@
 
 use crate::status::{Status, Usage};
 use crate::terminal;
-use anyhow::Context;
 use lab::result::compare::{Side, compare};
 use lab::verdict::expect::Expectation;
 use std::path::{Path, PathBuf};
@@ -51,6 +50,5 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    let bytes = crate::verb::machine::input::read(path, MOST_BYTES, "more than a result has")?;
-    String::from_utf8(bytes).with_context(|| format!("{} is not UTF-8 text", path.display()))
+    crate::verb::source::text(path, MOST_BYTES, "more than a result has")
 }

@@ -2,13 +2,13 @@
 
 use anyhow::Context;
 use change::{Place, Root, Told};
+use facts::archive::Packing;
 use facts::inputs::Content;
+use facts::source;
 use reading::Kernel;
 use reading::cpu::Vendor as CpuVendor;
-use rules::configuration::{Kind, MAX_BYTES, ModuleOption};
+use rules::configuration::{Kind, ModuleOption};
 use rules::inhibit::Vendor;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -66,15 +66,17 @@ impl Spot {
     fn read(&self) -> Result<Vec<u8>, String> {
         let place = self.place().map_err(|error| error.to_string())?;
         let file = place.map_or(Ok(None), |place| place.open());
-        read(file.map_err(|error| error.to_string())?.ok_or("it is gone")?)
+        let file = file.map_err(|error| error.to_string())?.ok_or("it is gone")?;
+        source::bounded(file, MOST_BYTES).map_err(|error| error.to_string())
     }
 }
 
 impl Input {
     fn new(name: String, source: Origin, bytes: Result<Vec<u8>, String>) -> Self {
-        let (text, source) = match bytes.and_then(text) {
-            Ok((text, true)) => (Ok(text), source),
-            Ok((text, false)) => (Ok(text), Origin::Fixed("it is not UTF-8 text")),
+        let text = bytes.and_then(|bytes| source::text(bytes).map_err(|why| why.to_string()));
+        let (text, source) = match text {
+            Ok(source::Text { text, is_whole: true }) => (Ok(text), source),
+            Ok(source::Text { text, .. }) => (Ok(text), Origin::Fixed("it is not UTF-8 text")),
             Err(why) => (Err(why), source),
         };
         Self {
@@ -97,21 +99,8 @@ impl Input {
     }
 }
 
-/// The text of bytes, and whether it is all of them: single bytes of an older encoding do not keep
-/// a text from being read.
-fn text(bytes: Vec<u8>) -> Result<(String, bool), String> {
-    if bytes.len() > MAX_BYTES {
-        return Err(format!("too big: more than {} MiB", MAX_BYTES >> 20));
-    }
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok((text, true)),
-        Err(error) if error.as_bytes().contains(&0) => {
-            let at = error.utf8_error().valid_up_to();
-            Err(format!("not a text file: binary data at byte {at}"))
-        }
-        Err(error) => Ok((String::from_utf8_lossy(error.as_bytes()).into_owned(), false)),
-    }
-}
+/// No configuration has more.
+const MOST_BYTES: u64 = rules::configuration::MAX_BYTES as u64;
 
 const ARCHIVE: &str = "an archive is a record of a host; unpack it, or repair the host's own files";
 const RUNNING: &str = "it is what runs, made by the kernel; repair what it was started from";
@@ -129,7 +118,7 @@ pub fn refusal(file: &Path) -> Option<&'static str> {
     } else if ["/proc", "/sys"].iter().any(|folder| real.starts_with(folder)) {
         Some(RUNNING)
     } else {
-        (real.is_file() && is_archive(&real)).then_some(ARCHIVE)
+        Packing::of(&real).map(|_| ARCHIVE)
     }
 }
 
@@ -148,10 +137,10 @@ pub fn collect(files: &[PathBuf]) -> anyhow::Result<Collected> {
     let mut found = Collected::default();
     for file in files {
         if file.as_os_str() == "-" {
-            let input =
-                Input::new("<stdin>".to_owned(), Origin::StandardInput, read(std::io::stdin()));
-            found.inputs.push(input);
-        } else if file.is_dir() || is_archive(file) {
+            let bytes = source::bounded(std::io::stdin(), MOST_BYTES);
+            let bytes = bytes.map_err(|error| error.to_string());
+            found.inputs.push(Input::new("<stdin>".to_owned(), Origin::StandardInput, bytes));
+        } else if file.is_dir() || Packing::of(file).is_some() {
             of_host(file, &mut found)?;
         } else {
             found.inputs.push(of_file(file));
@@ -161,7 +150,7 @@ pub fn collect(files: &[PathBuf]) -> anyhow::Result<Collected> {
 }
 
 fn of_file(file: &Path) -> Input {
-    let bytes = File::open(file).map_err(|error| error.to_string()).and_then(read);
+    let bytes = source::read(file, MOST_BYTES).map_err(|error| error.to_string());
     let source = match refusal(file) {
         Some(why) => Origin::Fixed(why),
         None => Origin::File(Spot::Named(file.to_owned())),
@@ -183,20 +172,6 @@ fn below(root: Option<&Rc<Root>>, folder: &Path, file: &Path) -> Input {
         None => Origin::File(spot),
     };
     Input::new(super::shown(file), source, bytes)
-}
-
-/// Reads at most one byte more than is accepted.
-fn read(from: impl Read) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    from.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    Ok(bytes)
-}
-
-fn is_archive(file: &Path) -> bool {
-    let mut head = Vec::new();
-    let Ok(file) = File::open(file) else { return false };
-    file.take(512).read_to_end(&mut head).is_ok()
-        && facts::archive::Packing::detect(&head).is_some()
 }
 
 /// Most entries of a folder of configurations, and how deep they are looked for.

@@ -1,9 +1,10 @@
 //! Devices as the command line names them: disks over image files, a console with channels to
 //! files, network cables that end in a packet source.
 
+use super::platform;
 use super::size::parse_bytes;
-use super::{input, platform};
 use crate::status::Usage;
+use crate::verb::source;
 use anyhow::{Context, anyhow, bail};
 use board::channel::Channel;
 use board::{Machine, image_file};
@@ -238,7 +239,7 @@ impl Arguments {
     pub fn feed(&self, machine: &mut Machine) -> anyhow::Result<()> {
         for argument in &self.console {
             let Some(input) = &argument.input else { continue };
-            let bytes = input::read(input, INPUT_LIMIT as u64, "what a console port takes")?;
+            let bytes = source::file(input, INPUT_LIMIT as u64, "what a console port takes")?;
             let channel = match &argument.name {
                 Some(name) => machine.channel(name),
                 None => Some(Channel { console: 0, port: 0 }),

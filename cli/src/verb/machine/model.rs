@@ -1,6 +1,6 @@
 //! Which processor to emulate: the options that `machine` and `lab` share.
 
-use super::input;
+use crate::verb::source;
 use anyhow::Context;
 use cpu::CpuModel;
 use std::path::Path;
@@ -24,8 +24,7 @@ impl Arguments {
     pub fn model(&self) -> anyhow::Result<CpuModel> {
         let (name, changes) = self.cpu.split_once(',').unwrap_or((&self.cpu, ""));
         let mut model = if name.ends_with(".toml") {
-            let text = input::read(Path::new(name), LARGEST_FILE, "the most that is read")?;
-            let text = String::from_utf8(text).with_context(|| format!("{name}: not text"))?;
+            let text = source::text(Path::new(name), LARGEST_FILE, "the most that is read")?;
             let model = CpuModel::parse(&text).with_context(|| name.to_owned())?;
             model.with_changes(changes)?
         } else {

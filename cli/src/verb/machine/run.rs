@@ -7,13 +7,13 @@ use super::closing::{self, Closing};
 use super::console::{Console, Request};
 use super::devices::{self, ChannelFiles};
 use super::gdb;
-use super::input;
 use super::model;
 use super::platform;
 use super::size::{parse_bytes, parse_duration};
 use super::snapshot::{self, Snapshots};
 use super::symbols;
 use crate::status::{Status, Usage};
+use crate::verb::source;
 use anyhow::{Context, bail};
 use arch::time::Picoseconds;
 use board::debugger::Ending;
@@ -203,9 +203,9 @@ fn ensure_ahead(machine: &Machine, arguments: &Arguments) -> anyhow::Result<()> 
 
 fn load(machine: &mut Machine, arguments: &Arguments) -> anyhow::Result<()> {
     let Some(kernel_path) = &arguments.kernel else { bail!("a kernel is missing") };
-    let kernel = input::read(kernel_path, LARGEST_KERNEL, KERNEL_LIMIT)?;
+    let kernel = source::file(kernel_path, LARGEST_KERNEL, KERNEL_LIMIT)?;
     let kernel_name = kernel_path.display().to_string();
-    let read = |path: &Path| input::read(path, arguments.memory, MEMORY_LIMIT);
+    let read = |path: &Path| source::file(path, arguments.memory, MEMORY_LIMIT);
     let initrd = arguments.initrd.as_deref().map(read).transpose()?;
     let initrd_name =
         arguments.initrd.as_deref().map(|path| path.display().to_string()).unwrap_or_default();

@@ -57,7 +57,7 @@ pub fn annotate(text: &str, symbols: &Symbols) -> String {
 
 fn functions(path: &Path) -> anyhow::Result<Vec<(u64, String)>> {
     let name = path.display();
-    let bytes = super::input::read(path, MOST_BYTES, "more than symbols take")?;
+    let bytes = crate::verb::source::file(path, MOST_BYTES, "more than symbols take")?;
     if bytes.starts_with(b"\x7FELF") {
         return of_program(&bytes).with_context(|| format!("cannot read the symbols of {name}"));
     }

@@ -3,10 +3,9 @@
 use anyhow::Context as _;
 use experiment::answer::Answer;
 use experiment::statistics::Verdict;
+use facts::source;
 use report::result::{Outcome, Trial};
 use serde::Deserialize;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 /// What a folder or a file of results holds.
@@ -20,18 +19,12 @@ pub struct Results {
 const ANSWER: &str = "answer.json";
 /// No experiment leaves more.
 const LARGEST: u64 = 256 << 20;
-/// Bytes that tell what a file is.
-const HEAD: u64 = 400;
 
 /// The results at a path; `None` where it is something else.
 pub fn find(path: &Path) -> Option<anyhow::Result<Results>> {
     let file = if path.is_dir() { path.join(ANSWER) } else { path.to_owned() };
-    if !file.is_file() {
-        return None;
-    }
-    let mut head = Vec::new();
     // What cannot be read is said by whoever reads it next.
-    File::open(&file).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
+    let head = source::head(&file)?;
     let head = String::from_utf8_lossy(&head);
     let has = |key: &str| head.contains(&format!("\"{key}\":"));
     if !head.starts_with('{') || !has("schema") {
@@ -46,10 +39,7 @@ pub fn find(path: &Path) -> Option<anyhow::Result<Results>> {
 }
 
 fn read<T: for<'a> Deserialize<'a>>(file: &Path, what: &str) -> anyhow::Result<T> {
-    let mut bytes = Vec::new();
-    File::open(file)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    let length = bytes.len() as u64;
-    anyhow::ensure!(length <= LARGEST, "{what} has at most {LARGEST} bytes");
+    let bytes = source::read(file, LARGEST)?;
     serde_json::from_slice(&bytes).with_context(|| format!("not {what}"))
 }
 
