@@ -6,12 +6,12 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file system refuses.
-    #[error("{path}: {source}")]
+    #[error("{path}: {cause}")]
     Read {
         /// The input.
         path: PathBuf,
-        /// What the system says.
-        source: crate::source::Error,
+        /// What the system says. Not `source`: the message has it, and a chain would repeat it.
+        cause: crate::source::Error,
     },
     /// None of the forms that are known.
     #[error(
@@ -48,12 +48,12 @@ pub enum Error {
         text: String,
     },
     /// An archive of which nothing at all could be read.
-    #[error("{path}: broken archive: {source}")]
+    #[error("{path}: broken archive: {cause}")]
     Archive {
         /// The input.
         path: PathBuf,
         /// What the decompressor or the reader of tar says.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// An ACPI table that contradicts itself.
     #[error("{path}: {what} at byte {offset}")]

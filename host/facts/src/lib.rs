@@ -45,7 +45,7 @@ pub fn live() -> Inputs {
 /// Reads a folder, an archive, a CPUID listing, /proc/cpuinfo, lscpu's output, or ACPI tables,
 /// binary or as text.
 pub fn recorded(path: &Path) -> Result<Inputs, Error> {
-    let failed = |source| Error::Read { path: path.into(), source };
+    let failed = |cause| Error::Read { path: path.into(), cause };
     if path.is_dir() {
         let mut inputs = Inputs::new(path.display().to_string());
         let failed = |source| failed(source::Error::Open(source));
@@ -62,7 +62,7 @@ pub fn pasted(stream: impl Read, name: &str) -> Result<Inputs, Error> {
 
 /// An archive or a single listing, from what may be read only once.
 fn streamed(mut stream: impl Read, path: &Path) -> Result<Inputs, Error> {
-    let failed = |source| Error::Read { path: path.into(), source: source::Error::Read(source) };
+    let failed = |error| Error::Read { path: path.into(), cause: source::Error::Read(error) };
     let mut inputs = Inputs::new(path.display().to_string());
     let mut head = vec![];
     (&mut stream).take(source::HEAD).read_to_end(&mut head).map_err(failed)?;
@@ -70,17 +70,15 @@ fn streamed(mut stream: impl Read, path: &Path) -> Result<Inputs, Error> {
     let stream = Cursor::new(head).chain(stream);
     let Some(packing) = packing else { return single(path, stream, inputs) };
     archive::read_into(stream, packing, &mut inputs)
-        .map_err(|source| Error::Archive { path: path.into(), source })?;
+        .map_err(|cause| Error::Archive { path: path.into(), cause })?;
     Ok(complete(inputs))
 }
 
 /// A single listing, of whatever kind.
 fn single(path: &Path, stream: impl Read, mut inputs: Inputs) -> Result<Inputs, Error> {
+    let failed = |error| Error::Read { path: path.into(), cause: source::Error::Read(error) };
     let mut bytes = vec![];
-    stream
-        .take(inputs::FILE_LIMIT as u64 + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|source| Error::Read { path: path.into(), source: source::Error::Read(source) })?;
+    stream.take(inputs::FILE_LIMIT as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     let is_cut = bytes.len() > inputs::FILE_LIMIT;
     bytes.truncate(inputs::FILE_LIMIT);
     // What `cat /sys/class/iommu/*/amd-iommu/features` prints: a unit a line.

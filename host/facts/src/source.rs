@@ -7,7 +7,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Bytes that tell what a file is.
 pub const HEAD: u64 = 512;
@@ -127,6 +127,37 @@ pub fn head(path: &Path) -> Option<Vec<u8>> {
     Some(head)
 }
 
+/// Ordinary files in a folder and in those below it, in order.
+pub struct Walk {
+    /// At most as many as were asked for.
+    pub files: Vec<PathBuf>,
+    /// There are more, or they lie deeper.
+    pub is_cut: bool,
+}
+
+/// Looks through a folder, without following links.
+pub fn walk(folder: &Path, most_files: usize, most_depth: usize) -> Walk {
+    let mut folders = vec![(folder.to_owned(), 0)];
+    let (mut files, mut is_cut) = (Vec::new(), false);
+    while let Some((folder, depth)) = folders.pop()
+        && files.len() <= most_files
+    {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() && depth < most_depth {
+                folders.push((entry.path(), depth + 1));
+            } else if kind.is_file() {
+                files.push(entry.path());
+            }
+            is_cut |= kind.is_dir() && depth >= most_depth;
+        }
+    }
+    files.sort();
+    is_cut |= files.len() > most_files;
+    files.truncate(most_files);
+    Walk { files, is_cut }
+}
+
 /// The text of bytes: single bytes of an older encoding do not keep one from being read.
 pub fn text(bytes: Vec<u8>) -> Result<Text, Error> {
     match String::from_utf8(bytes) {
@@ -145,7 +176,6 @@ pub fn text(bytes: Vec<u8>) -> Result<Text, Error> {
 mod tests {
     use super::*;
     use std::io::Write;
-    use std::path::PathBuf;
 
     fn pipe(folder: &Path) -> PathBuf {
         let path = folder.join("pipe");
@@ -195,6 +225,33 @@ mod tests {
         });
         assert_eq!(read(&path, 100).unwrap(), b"late");
         writer.join().unwrap();
+    }
+
+    #[test]
+    fn a_walk_finds_ordinary_files_alone_and_says_what_it_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        for name in ["z", "a/one", "a/b/deep"] {
+            std::fs::write(root.join(name), "").unwrap();
+        }
+        pipe(root);
+        std::os::unix::fs::symlink(root, root.join("a/loop")).unwrap();
+        let names = |walk: &Walk| -> Vec<String> {
+            let name = |path: &PathBuf| path.strip_prefix(root).unwrap().display().to_string();
+            walk.files.iter().map(name).collect()
+        };
+        for (most, depth, expected, is_cut) in [
+            (3, 2, &["a/b/deep", "a/one", "z"][..], false),
+            (3, 1, &["a/one", "z"], true),
+            (2, 2, &["a/b/deep", "a/one"], true),
+        ] {
+            let found = walk(root, most, depth);
+            assert_eq!(
+                (names(&found), found.is_cut),
+                (expected.iter().map(|name| (*name).to_owned()).collect(), is_cut)
+            );
+        }
     }
 
     #[test]

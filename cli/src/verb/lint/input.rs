@@ -180,28 +180,10 @@ const DEPTH_LIMIT: usize = 8;
 
 /// The configurations in a folder that is not a host's: known by what they hold.
 fn of_folder(folder: &Path, found: &mut Collected) {
-    let mut folders = vec![(folder.to_owned(), 0)];
-    let mut files = Vec::new();
-    let mut is_cut = false;
-    while let Some((folder, depth)) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let Ok(kind) = entry.file_type() else { continue };
-            if kind.is_dir() && depth < DEPTH_LIMIT {
-                folders.push((entry.path(), depth + 1));
-            } else if kind.is_file() {
-                files.push(entry.path());
-            }
-            is_cut |= kind.is_dir() && depth >= DEPTH_LIMIT;
-        }
-        is_cut |= files.len() > ENTRIES_LIMIT;
-        if files.len() > ENTRIES_LIMIT {
-            break;
-        }
-    }
-    files.sort();
+    let source::Walk { files, is_cut } = source::walk(folder, ENTRIES_LIMIT, DEPTH_LIMIT);
     let mut left_out = 0;
     let root = Root::open(folder).ok().map(Rc::new);
-    for file in files.iter().take(ENTRIES_LIMIT) {
+    for file in &files {
         let input = below(root.as_ref(), folder, file);
         let is_known =
             input.text.as_ref().is_ok_and(|text| rules::configuration::detect(text).is_some());

@@ -171,7 +171,7 @@ fn build(arguments: &Arguments) -> anyhow::Result<(Machine, ConfigurationDigest)
     let digest = configuration.digest();
     if let Some(path) = &arguments.restore {
         let name = path.display().to_string();
-        let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
+        let file = facts::source::open(path).with_context(|| format!("cannot open {name}"))?;
         let machine = Machine::restore(&configuration, &name, BufReader::new(file))?;
         ensure_ahead(&machine, arguments).map_err(Usage::of)?;
         return Ok((machine, digest));

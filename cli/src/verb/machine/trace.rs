@@ -7,7 +7,6 @@ use anyhow::Context;
 use arch::time::Picoseconds;
 use change::{Like, Output};
 use lab::drive::recording::symbols_of;
-use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,7 +43,8 @@ impl Arguments {
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let name = arguments.file.display();
-    let file = File::open(&arguments.file).with_context(|| format!("cannot open {name}"))?;
+    let file =
+        facts::source::open(&arguments.file).with_context(|| format!("cannot open {name}"))?;
     let reader = trace::file::Reader::new(BufReader::new(file))
         .with_context(|| format!("cannot read {name}"))?;
     // To the end of the file: what devices do stands a little before or behind its time.

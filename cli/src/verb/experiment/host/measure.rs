@@ -29,16 +29,15 @@ struct Counters {
 }
 
 fn counters(options: &Options) -> Result<Counters, Failure> {
-    let path = options.file("proc/stat");
-    let stat = std::fs::read_to_string(&path)
-        .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+    let stat = options.text("proc/stat");
+    let stat = stat.map_err(|error| Failure::Failed(format!("/proc/stat: {error}")))?;
     let numbers = |name: &str| -> Vec<u64> {
         let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         let words = line.unwrap_or_default().split_ascii_whitespace();
         words.map_while(|word| word.parse().ok()).collect()
     };
     let first = |name: &str| numbers(name).first().copied().unwrap_or(0);
-    let rows = std::fs::read_to_string(options.file("proc/interrupts")).unwrap_or_default();
+    let rows = options.text("proc/interrupts").unwrap_or_default();
     let row = |name: &str| -> u64 {
         let line = rows.lines().find_map(|line| line.trim_start().strip_prefix(name)).unwrap_or("");
         line.split_ascii_whitespace().map_while(|word| word.parse::<u64>().ok()).sum()
@@ -167,7 +166,7 @@ pub fn why(options: &Options, machines: &[String]) -> Said<Vec<(String, Answer, 
 
 /// Whose processors these are.
 pub fn vendor(options: &Options) -> Option<Vendor> {
-    let text = std::fs::read_to_string(options.file("proc/cpuinfo")).ok()?;
+    let text = options.text("proc/cpuinfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("vendor_id"))?;
     match line.trim_start_matches(|c: char| c.is_whitespace() || c == ':') {
         "AuthenticAMD" => Some(Vendor::Amd),
@@ -179,7 +178,7 @@ pub fn vendor(options: &Options) -> Option<Vendor> {
 
 /// What results rest on.
 pub fn provenance(options: &Options) -> BTreeMap<String, String> {
-    let text = |path: &str| std::fs::read_to_string(options.file(path)).ok();
+    let text = |path: &str| options.text(path).ok();
     let model = text("proc/cpuinfo").and_then(|all| {
         let line = all.lines().find_map(|line| line.strip_prefix("model name"))?.to_owned();
         Some(line.trim_start_matches(|c: char| c.is_whitespace() || c == ':').to_owned())

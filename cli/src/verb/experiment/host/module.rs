@@ -61,7 +61,7 @@ fn path(module: &str, name: &str) -> String {
 
 /// As the kernel shows it; of a vendor's module with Y and N for 1 and 0.
 pub fn value(options: &Options, module: &str, name: &str) -> Option<String> {
-    let text = std::fs::read_to_string(options.file(&path(module, name))).ok()?;
+    let text = options.text(&path(module, name)).ok()?;
     Some(normal(module, text.trim()).to_owned())
 }
 
@@ -145,7 +145,7 @@ fn all_parameters(options: &Options, module: &str) -> Vec<String> {
     let mut all: Vec<String> = entries
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
-            let text = std::fs::read_to_string(entry.path()).ok()?;
+            let text = options.text(&path(module, &name)).ok()?;
             let value = text.trim();
             let is_plain = !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric());
             is_plain.then(|| format!("{name}={value}"))

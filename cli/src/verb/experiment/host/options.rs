@@ -3,8 +3,13 @@
 use super::super::program::is_program;
 use ::experiment::place::{Remark, Weight};
 use ::experiment::plan::{HostSetup, Plan};
+use facts::source;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+/// No file of sysfs or procfs that is read here has more: /proc/interrupts of 1,024 processors has
+/// half of it.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// Who starts and stops virtual machines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -97,6 +102,11 @@ impl Options {
     pub fn file(&self, path: &str) -> PathBuf {
         let root = self.root.as_deref().unwrap_or(Path::new("/"));
         root.join(path.trim_start_matches('/'))
+    }
+
+    /// The text of a file of sysfs or procfs.
+    pub fn text(&self, path: &str) -> Result<String, source::Error> {
+        source::read_text(&self.file(path), MOST_BYTES)
     }
 
     /// What is missing.

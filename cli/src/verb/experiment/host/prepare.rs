@@ -46,7 +46,7 @@ fn governors(options: &Options, teller: &mut dyn Teller) -> Result<(), Failure> 
 
 /// A file that is not there is no setting of this host.
 fn set(options: &Options, teller: &mut dyn Teller, path: &str, value: &str) -> Result<(), Failure> {
-    let Ok(text) = std::fs::read_to_string(options.file(path)) else { return Ok(()) };
+    let Ok(text) = options.text(path) else { return Ok(()) };
     let had = chosen(text.trim());
     if had == value {
         return Ok(());
