@@ -41,6 +41,12 @@ impl Directory {
         self.0.join("events").join(category).join(event)
     }
 
+    /// Removes instances that processes of ours left when they were killed: an event that they
+    /// count keeps its module from being unloaded.
+    pub fn remove_abandoned(&self) {
+        crate::instance::remove_abandoned(&self.0.join("instances"), Path::new("/proc"));
+    }
+
     /// KVM's tracepoints are there, which takes a loaded vendor module.
     pub fn has_kvm_events(&self) -> bool {
         self.0.join("events/kvm").is_dir()

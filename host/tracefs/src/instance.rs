@@ -128,7 +128,7 @@ impl Instance {
 }
 
 /// A recorder that was killed leaves its instance, in which the kernel goes on tracing.
-fn remove_abandoned(instances: &Path, processes: &Path) {
+pub(crate) fn remove_abandoned(instances: &Path, processes: &Path) {
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX));

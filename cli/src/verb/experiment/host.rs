@@ -28,6 +28,9 @@ use undo::Undo;
 
 /// How long a virtual machine may take to answer after its start.
 const READY: Duration = Duration::from_secs(180);
+/// How long one try to reach it may take: what is written to a serial line before a shell reads it
+/// is lost.
+const TRY: Duration = Duration::from_secs(6);
 /// Between two looks while waiting.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -143,7 +146,7 @@ impl Host {
         }
         let began = Instant::now();
         loop {
-            match reach::run(&self.options, machine, "true", READY) {
+            match reach::run(&self.options, machine, "true", TRY) {
                 Ok(_) => return Ok(()),
                 Err(why) if began.elapsed() > READY => {
                     return Err(Failure::Failed(format!("{machine} does not answer: {why}")));
@@ -255,6 +258,8 @@ impl Place for Host {
     /// The last change comes first; what cannot be put back does not keep the rest from it.
     fn restore(&self, changes: &[Change]) -> Result<(), Failure> {
         let mut failures = Vec::new();
+        // Counting that a killed process left would keep the modules.
+        Window::abandon(&self.options);
         let undo = |change: &Change| {
             serde_json::from_str::<Undo>(&change.undo).map_err(|error| error.to_string())
         };

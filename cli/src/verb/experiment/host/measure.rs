@@ -18,6 +18,9 @@ const GLANCE: Duration = Duration::from_millis(500);
 const TIMES: [&str; 10] =
     ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"];
 
+/// Processors whose counters of heat are read.
+const MOST_PROCESSORS: usize = 4096;
+
 /// Counters of the host at one moment.
 #[derive(Clone, Debug, Default)]
 struct Counters {
@@ -26,6 +29,20 @@ struct Counters {
     interrupts: u64,
     posted: u64,
     woken: u64,
+    throttled: u64,
+}
+
+/// How often processors were slowed for heat since the host started, where the kernel counts it
+/// (Intel's processors). [LINUX "arch/x86/kernel/cpu/mce/therm_throt.c"]
+fn throttled(options: &Options) -> u64 {
+    let processors = (0..MOST_PROCESSORS)
+        .map(|cpu| options.file(&format!("sys/devices/system/cpu/cpu{cpu}")))
+        .take_while(|folder| folder.exists());
+    let counts = processors.flat_map(|folder| {
+        ["core", "package"]
+            .map(|what| folder.join(format!("thermal_throttle/{what}_throttle_count")))
+    });
+    counts.filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()).sum()
 }
 
 fn counters(options: &Options) -> Result<Counters, Failure> {
@@ -48,6 +65,7 @@ fn counters(options: &Options) -> Result<Counters, Failure> {
         interrupts: first("intr"),
         posted: row("PIN:"),
         woken: row("PIW:"),
+        throttled: throttled(options),
     })
 }
 
@@ -90,6 +108,15 @@ impl Window {
         Ok(Self { before: counters(options)?, began: Instant::now(), tracing })
     }
 
+    /// Removes what processes that were killed count with.
+    pub fn abandon(options: &Options) {
+        if options.root.is_none()
+            && let Ok(directory) = tracefs::Directory::find()
+        {
+            directory.remove_abandoned();
+        }
+    }
+
     /// What there was; its output and what proves it come in later.
     pub fn close(self, options: &Options) -> Result<Seen, Failure> {
         let after = counters(options)?;
@@ -104,6 +131,11 @@ impl Window {
             seen.counters.insert(name.into(), after.saturating_sub(before) as f64);
         }
         seen.counters.insert("seconds".into(), seconds);
+        let hot = after.throttled.saturating_sub(self.before.throttled);
+        if hot > 0 {
+            let why = format!("processors were slowed for heat {hot} times during the trial");
+            seen.disturbed = Some(why);
+        }
         let points = self.tracing.and_then(|tracing| tracing.finish().ok());
         let Some(points) = points else { return Ok(seen) };
         if let Some(logged) = points.woken {
@@ -203,6 +235,34 @@ pub fn provenance(options: &Options) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trial_in_which_processors_were_slowed_for_heat_is_disturbed() {
+        let root = tempfile::tempdir().expect("a folder");
+        let options = Options { root: Some(root.path().to_owned()), ..Options::default() };
+        let put = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            std::fs::write(path, text).expect("a file");
+        };
+        let count = |cpu: u32, what: &str, text: &str| {
+            put(&format!("sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{what}"), text);
+        };
+        put("proc/stat", "cpu 1 0 0 1\n");
+        put("sys/devices/system/cpu/cpu1/online", "1\n");
+        count(0, "core_throttle_count", "7\n");
+        let disturbed = |then: &dyn Fn()| {
+            let window = Window::open(&options).expect("a window");
+            then();
+            window.close(&options).expect("seen").disturbed
+        };
+        assert_eq!(disturbed(&|| ()), None, "what was before the trial does not matter");
+        let why = disturbed(&|| {
+            count(0, "core_throttle_count", "9\n");
+            count(1, "package_throttle_count", "1\n");
+        });
+        assert!(why.expect("disturbed").contains("slowed for heat 3 times"));
+    }
 
     #[test]
     fn shares_of_time_are_those_that_sar_prints() {

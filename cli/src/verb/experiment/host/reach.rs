@@ -7,12 +7,15 @@ use serde_json::{Value as Json, json};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(50);
 /// Output of one command at most.
 const MOST_BYTES: usize = 64 << 20;
+/// Commands that were given to serial lines by this process.
+static TRIES: AtomicU32 = AtomicU32::new(0);
 
 /// Runs a shell's command in a guest to its end; what it wrote to standard output.
 pub fn run(options: &Options, machine: &str, command: &str, limit: Duration) -> Said<String> {
@@ -77,9 +80,12 @@ fn by_serial(socket: &str, command: &str, limit: Duration) -> Said<String> {
     let failed = |error: std::io::Error| format!("{socket}: {error}");
     let mut line = UnixStream::connect(socket).map_err(failed)?;
     line.set_read_timeout(Some(LOOK)).map_err(failed)?;
+    // What an earlier try wrote may be answered late: each has marks of its own.
+    let mark = TRIES.fetch_add(1, Ordering::Relaxed).to_string();
+    let mark = format!("{}-{mark}", std::process::id());
     // The marks are put together by the shell, so that its echo does not have them.
     let text = format!(
-        "printf '%s%s\\n' avicenna- begins; {command}; printf '%s%s %d\\n' avicenna- ends $?\n"
+        "printf '%s%s\\n' avicenna- begins-{mark}; {command}; printf '%s%s %d\\n' avicenna- ends-{mark} $?\n"
     );
     line.write_all(text.as_bytes()).map_err(failed)?;
     let (mut bytes, mut chunk, began) = (Vec::new(), [0; 4096], Instant::now());
@@ -94,7 +100,7 @@ fn by_serial(socket: &str, command: &str, limit: Duration) -> Said<String> {
                 ) => {}
             Err(error) => return Err(failed(error)),
         }
-        if let Some(output) = between(&String::from_utf8_lossy(&bytes)) {
+        if let Some(output) = between(&String::from_utf8_lossy(&bytes), &mark) {
             return output;
         }
     }
@@ -102,9 +108,11 @@ fn by_serial(socket: &str, command: &str, limit: Duration) -> Said<String> {
 }
 
 /// What stands between the marks, once both are there.
-fn between(text: &str) -> Option<Said<String>> {
-    let (_, rest) = text.split_once("avicenna-begins")?;
-    let (output, end) = rest.split_once("avicenna-ends ")?;
+fn between(text: &str, mark: &str) -> Option<Said<String>> {
+    let (_, rest) = text
+        .split_once(&format!("avicenna-begins-{mark}\r"))
+        .or_else(|| text.split_once(&format!("avicenna-begins-{mark}\n")))?;
+    let (output, end) = rest.split_once(&format!("avicenna-ends-{mark} "))?;
     let (status, _) = end.split_once('\n')?;
     let output = output.trim_start_matches(['\r', '\n']).replace("\r\n", "\n");
     Some(match status.trim() {
@@ -175,13 +183,14 @@ mod tests {
 
     #[test]
     fn what_stands_between_the_marks_is_the_output() {
-        let echo = "# printf '%s%s\\n' avicenna- begins; true\r\n";
+        let echo = "# printf '%s%s\\n' avicenna- begins-1-2; true\r\n";
+        let late = "avicenna-begins-1-1\nlate\navicenna-ends-1-1 0\n";
         for (text, expected) in [
-            ("avicenna-begins\r\n7\r\navicenna-ends 0\r\n# ", Some(Ok("7\n".to_owned()))),
-            ("avicenna-begins\n7\n", None),
-            ("avicenna-begins\nno\navicenna-ends 1\n", Some(Err(()))),
+            ("avicenna-begins-1-2\r\n7\r\navicenna-ends-1-2 0\r\n# ", Some(Ok("7\n".to_owned()))),
+            ("avicenna-begins-1-2\n7\n", None),
+            ("avicenna-begins-1-2\nno\navicenna-ends-1-2 1\n", Some(Err(()))),
         ] {
-            let found = between(&format!("{echo}{text}"));
+            let found = between(&format!("{late}{echo}{text}"), "1-2");
             match (found, expected) {
                 (Some(Ok(found)), Some(Ok(expected))) => assert_eq!(found, expected),
                 (Some(Err(_)), Some(Err(()))) | (None, None) => {}
