@@ -25,6 +25,8 @@ pub enum Guest {
     /// The kernel of the host with the guest's initial RAM disk; the text is added to its command
     /// line.
     Linux(String),
+    /// A kernel for bare metal that came along, with its command line.
+    Kernel(String),
 }
 
 /// When a function interrupts.

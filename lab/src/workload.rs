@@ -5,6 +5,7 @@ pub mod device;
 pub mod figure;
 pub mod found;
 mod ipi;
+mod kernel;
 mod kind;
 mod mesh;
 mod nested;
@@ -18,6 +19,7 @@ pub use kind::{Attendant, Conditions, Workload};
 use crate::drive::observed::Observed;
 use command::Command;
 use figure::Figure;
+use kernel::Kernel;
 use serde_json::Value as Json;
 use std::fmt;
 use std::ops::Deref;
@@ -45,6 +47,7 @@ enum Which {
     /// By its place in [`ALL`].
     Named(usize),
     Command(Command),
+    Kernel(Kernel),
 }
 
 impl Deref for Chosen {
@@ -54,6 +57,7 @@ impl Deref for Chosen {
         match &self.0 {
             Which::Named(place) => ALL[*place],
             Which::Command(command) => command,
+            Which::Kernel(kernel) => kernel,
         }
     }
 }
@@ -62,6 +66,10 @@ impl FromStr for Chosen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(rest) = text.strip_prefix(kernel::WORD).and_then(|rest| rest.strip_prefix(' '))
+        {
+            return Kernel::parse(rest).map(|kernel| Self(Which::Kernel(kernel)));
+        }
         match ALL.iter().position(|one| one.name() == text) {
             Some(place) => Ok(Self(Which::Named(place))),
             None => text.parse().map(|command| Self(Which::Command(command))).map_err(
@@ -85,8 +93,9 @@ impl fmt::Display for Chosen {
 /// The workload of a step, by the name that it has there.
 pub(crate) fn named(name: &str) -> Option<&'static dyn Workload> {
     static COMMAND: Command = Command::NONE;
-    let commands = std::iter::once(&COMMAND as &dyn Workload);
-    ALL.iter().copied().chain(commands).find(|one| one.name() == name)
+    static KERNEL: Kernel = Kernel::none();
+    let others = [&COMMAND as &dyn Workload, &KERNEL];
+    ALL.iter().copied().chain(others).find(|one| one.name() == name)
 }
 
 /// The workload of a result, by what users wrote.
@@ -104,7 +113,8 @@ pub fn names(is_so: impl Fn(&dyn Workload) -> bool) -> Vec<&'static str> {
 pub fn summaries() -> String {
     let each = ALL.iter().map(|one| format!("{} ({})", one.name(), one.summary()));
     format!(
-        "{}, or a command of this machine to run in a Linux guest",
+        "{}, kernel FILE WORDS (a kernel for bare metal, such as a test of kvm-unit-tests), or a \
+         command of this machine to run in a Linux guest",
         each.collect::<Vec<_>>().join(", ")
     )
 }

@@ -217,7 +217,11 @@ static LAB: Table = Table {
         key("memory", Kind::Text, "of the emulated host; 1G"),
         key("kernel", Kind::Text, "of the emulated host, such as debian-13"),
         key("vcpus", Kind::Integer, "vCPUs of a guest; 2"),
-        key("workload", Kind::Text, "ipi, mesh, timer, threads, device, network, or a command"),
+        key(
+            "workload",
+            Kind::Text,
+            "ipi, mesh, timer, threads, device, network, kernel FILE WORDS, or a command",
+        ),
         key("options", Kind::Text, "more options of the benchmark guest"),
         key("append", Kind::Text, "more words for a Linux guest's kernel"),
         key("parameters", Kind::Texts, "MODULE.NAME=VALUE of the host's modules"),

@@ -3,7 +3,7 @@
 use super::line::Line;
 use super::tracing::Tracing;
 use crate::linux::module::Modules;
-use crate::linux::place::{GUEST_INITRD, GUEST_KERNEL};
+use crate::linux::place::{GUEST_IMAGE, GUEST_INITRD, GUEST_KERNEL};
 use crate::protocol::{FromAgent, Guest, Step, StepResult, ToAgent};
 use crate::workload::{self, Attendant, Workload};
 use anyhow::Context;
@@ -62,6 +62,7 @@ fn prepare(
     let words = attendant.as_ref().map(|attendant| attendant.words()).unwrap_or_default();
     let vm = match &step.guest {
         Guest::Benchmark(options) => benchmark(step, options)?,
+        Guest::Kernel(words) => kernel(step, words)?,
         Guest::Linux(options) => linux(step, &format!("{options} {words} {}", step.arm.guest))?,
     };
     if let Some(attendant) = &mut attendant {
@@ -77,6 +78,17 @@ fn benchmark(step: &Step, options: &str) -> anyhow::Result<VirtualMachine> {
         initrd: None,
         modules: &[],
         command_line: command_line.trim(),
+    };
+    Ok(VirtualMachine::new(&step.configuration, &images)?)
+}
+
+fn kernel(step: &Step, words: &str) -> anyhow::Result<VirtualMachine> {
+    let bytes = std::fs::read(GUEST_IMAGE).with_context(|| format!("cannot read {GUEST_IMAGE}"))?;
+    let images = Images {
+        kernel: Source { name: GUEST_IMAGE, bytes: &bytes },
+        initrd: None,
+        modules: &[],
+        command_line: words,
     };
     Ok(VirtualMachine::new(&step.configuration, &images)?)
 }

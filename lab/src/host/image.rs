@@ -83,6 +83,10 @@ pub fn initramfs(
         host.add(place::GUEST_KERNEL, kernel.image.clone());
         host.add(place::GUEST_INITRD, guest(kernel, linux, &program)?.to_cpio());
     }
+    if let Some(image) = &needs.image {
+        let bytes = std::fs::read(image).with_context(|| image.display().to_string())?;
+        host.add(place::GUEST_IMAGE, bytes);
+    }
     Ok(host)
 }
 

@@ -9,6 +9,8 @@ pub(crate) const COSTS: &str = "/lib/avicenna-costs.json";
 /// Where it has a Linux guest.
 pub(crate) const GUEST_KERNEL: &str = "/guest/vmlinuz";
 pub(crate) const GUEST_INITRD: &str = "/guest/initrd";
+/// Where it has a kernel for bare metal.
+pub(crate) const GUEST_IMAGE: &str = "/guest/image";
 /// Where it has the command of a guest.
 pub(crate) const GUEST_COMMAND: &str = "/command";
 /// The word that makes this program the first process of a guest; a workload follows.

@@ -11,6 +11,8 @@ pub struct Needs {
     pub function: Option<Function>,
     /// None where the built-in benchmark is the guest.
     pub linux: Option<LinuxGuest>,
+    /// A file of this machine that is the guest's kernel, for bare metal.
+    pub image: Option<std::path::PathBuf>,
 }
 
 /// A function of the host that a guest is given.

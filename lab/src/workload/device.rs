@@ -63,6 +63,7 @@ impl Workload for Device {
             parameters: &[PARAMETER],
             function: Some(Function::Pulse),
             linux: None,
+            ..Needs::default()
         }
     }
 

@@ -37,6 +37,7 @@ impl Workload for Network {
             parameters: &[],
             function: Some(Function::Wire),
             linux: Some(LinuxGuest { modules: &[DRIVER], command: None }),
+            ..Needs::default()
         }
     }
 

@@ -237,8 +237,8 @@ fn trial(plan: &Plan, setting: &Setting) -> anyhow::Result<Trial> {
     let host = host(setup, model, &needs)?;
     let kernel = level("kernel").or(setup.kernel.clone()).unwrap_or_else(|| USUAL.to_owned());
     let name = format!(
-        "{cpu} {} {} {kernel} {parameters:?} {:?} {:?} {} {:?}",
-        setup.cpus, setup.memory, arm.parameters, arm.without, arm.host, setup.add
+        "{cpu} {} {} {kernel} {parameters:?} {:?} {:?} {:?} {} {:?}",
+        setup.cpus, setup.memory, needs.image, arm.parameters, arm.without, arm.host, setup.add
     );
     Ok(Trial {
         name,
