@@ -83,6 +83,11 @@ fn a_broken_plan_is_a_matter_of_usage_with_file_and_line() {
     assert!(code == Some(2) && said.contains("firecracker-pit"), "{said}");
     let (code, _, said) = avicenna(&["run", "firecracker-pit", "--aa", "sideways"]);
     assert!(code == Some(2) && said.contains("reinject, discard"), "{said}");
+    // 2 / 2^n has to be 0.02 over the metrics and cells at most.
+    let few = &["run", "firecracker-pit", "--on", "host", "--blocks", "5"];
+    let (code, _, said) = avicenna(few);
+    let wanted = "5 blocks cannot decide 4 metrics and cells at level 0.02: at least 9 could";
+    assert!(code == Some(2) && joined(&said).contains(wanted), "{said}");
     let (code, _, said) = avicenna(&["status", path]);
     assert!(code == Some(2), "{said}");
 }

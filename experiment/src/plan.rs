@@ -277,6 +277,17 @@ impl Plan {
         };
         self.cells(is_lab).iter().map(judged).sum()
     }
+
+    /// Of so many blocks planned, how many it takes at least before anything that has to be tested
+    /// can be decided: the smallest p-value is a matter of their number.
+    pub fn least_blocks(&self, is_lab: bool, planned: usize) -> usize {
+        let mut looks = self.design.looks.clone();
+        looks.retain(|look| *look < planned);
+        looks.push(planned);
+        let last = crate::statistics::levels(self.design.level, &looks).last().copied();
+        let questions = self.questions(is_lab).max(1);
+        crate::statistics::least_blocks(last.unwrap_or(self.design.level) / questions as f64)
+    }
 }
 
 /// Whether a cell has all the levels that are asked for.

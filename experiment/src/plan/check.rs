@@ -4,7 +4,6 @@ use super::fault::nearest;
 use super::keys;
 use super::table::Reader;
 use super::{Factor, Metric, Plan, Proof, Published, Redo, Setting, Source};
-use crate::statistics::{least_blocks, levels};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a host can be prepared in.
@@ -222,8 +221,7 @@ fn enough(plan: &Plan, lines: &LinesOf, reader: &mut Reader<'_>) {
         return;
     }
     let questions = plan.questions(false).max(1);
-    let last = levels(design.level, &design.looks).last().copied().unwrap_or(design.level);
-    let least = least_blocks(last / questions as f64);
+    let least = plan.least_blocks(false, design.blocks);
     if design.blocks < least {
         let cause = format!(
             "{} blocks cannot decide {questions} metrics and cells at level {}",

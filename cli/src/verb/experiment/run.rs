@@ -120,6 +120,7 @@ fn amount(plan: &Plan, place: &dyn Place) -> String {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let plan = plan(&arguments.plan)?;
     let same = same(arguments, &plan)?;
+    enough(arguments, &plan)?;
     let place = place(arguments.on, &arguments.host)?;
     let remarks = place.check(&plan);
     for remark in &remarks {
@@ -159,6 +160,32 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         ));
     }
     Ok(status_of(&answer))
+}
+
+/// Refuses so few blocks that nothing could be decided. In the lab counts are exact and decide all
+/// the same; of times that vary it is said.
+fn enough(arguments: &Arguments, plan: &Plan) -> anyhow::Result<()> {
+    let is_lab = arguments.on == On::Lab;
+    let choice = Choice { blocks: arguments.blocks.map(|one| one as usize), ..Choice::default() };
+    let blocks = Schedule::new(plan, &choice, is_lab).blocks;
+    let least = plan.least_blocks(is_lab, blocks);
+    if blocks >= least {
+        return Ok(());
+    }
+    let what = format!(
+        "{blocks} blocks cannot decide {} metrics and cells at level {}",
+        plan.questions(is_lab),
+        plan.design.level
+    );
+    if is_lab {
+        let text = format!(
+            "note: {what} where values vary between trials: such changes stay estimates, at least \
+             {least} blocks could decide; counts that do not overlap are exact"
+        );
+        terminal::remark(&report::grid::folded(&text, terminal::COLUMNS, 2));
+        return Ok(());
+    }
+    Err(Usage::of(anyhow!("{}: {what}: at least {least} could", plan.name)))
 }
 
 /// The level of both arms, if they are to be the same.
