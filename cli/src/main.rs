@@ -7,6 +7,7 @@ mod sources;
 mod status;
 #[macro_use]
 mod terminal;
+mod sandbox;
 mod verb;
 
 use clap::{CommandFactory, Parser, Subcommand};

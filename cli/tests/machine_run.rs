@@ -2,7 +2,9 @@
 //! interrupt is obeyed.
 
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -233,4 +235,65 @@ fn a_trace_is_shown_from_a_time_to_a_time() {
     let expected: Vec<f64> = all.into_iter().filter(|time| *time >= from && *time < to).collect();
     assert!(!expected.is_empty());
     assert_eq!(stretch, expected);
+}
+
+/// No instruction, and nowhere to tell of it: a triple fault.
+const FAULT: [u8; 2] = [0x0F, 0x0B];
+
+/// A machine that waits for a debugger at a socket file. Meanwhile its file of symbols becomes a
+/// link to another file; the debugger leaves, and the machine ends and reads its symbols.
+fn swapped(name: &str, options: &[&str]) -> (String, String, Option<i32>) {
+    let kernel = program(name, &FAULT);
+    let folder = tempfile::tempdir().expect("a writable folder");
+    let [socket, symbols, secret] = ["gdb", "symbols", "secret"].map(|one| folder.path().join(one));
+    fs::write(&symbols, "0000000000100020 T fault\n").expect("a writable folder");
+    fs::write(&secret, "0000000000100020 T secret\n").expect("a writable folder");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_avicenna"))
+        .args(["machine", "run", "--kernel"])
+        .arg(&kernel)
+        .arg("--symbols")
+        .arg(&symbols)
+        .arg("--gdb")
+        .arg(&socket)
+        .args(options)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    while !line.contains("waiting for a debugger") {
+        line.clear();
+        assert!(said.read_line(&mut line).expect("text") > 0, "the program ended");
+    }
+    let mode = fs::metadata(&socket).expect("the socket file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("a process");
+    fs::remove_file(&symbols).expect("a writable folder");
+    std::os::unix::fs::symlink(&secret, &symbols).expect("a writable folder");
+    let mut debugger = UnixStream::connect(&socket).expect("somebody waits");
+    debugger.write_all(b"+$D#44").expect("somebody listens");
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("text");
+    let code = child.wait().expect("it ends").code();
+    assert!(!socket.exists(), "the socket file is left");
+    (status, rest, code)
+}
+
+#[test]
+fn a_machine_opens_what_its_command_line_names_and_nothing_else() {
+    let (status, said, code) = swapped("walled", &[]);
+    assert!(status.contains("Seccomp:\t2"), "{status}");
+    if said.contains("no Landlock") {
+        println!("skipped: this kernel has no Landlock");
+    } else {
+        assert_eq!(code, Some(3), "{said}");
+        assert!(said.contains("symbols: Permission denied"), "{said}");
+        assert!(!said.contains("secret"), "{said}");
+    }
+    let (status, said, code) = swapped("open", &["--no-sandbox"]);
+    assert!(status.contains("Seccomp:\t0"), "{status}");
+    assert_eq!(code, Some(64), "{said}");
+    assert!(said.contains("<secret"), "{said}");
 }

@@ -25,6 +25,14 @@ use kernel::Kernel;
 /// up: beyond so many that is most of what there is to emulate.
 const MOST_AT_ONCE: u16 = 64;
 
+/// Folders in which runs on a booted host keep things for later ones.
+pub fn kept_folders() -> Vec<std::path::PathBuf> {
+    [booted::FOLDER, crate::drive::expected::FOLDER]
+        .into_iter()
+        .filter_map(|part| cache::folder(part).ok())
+        .collect()
+}
+
 /// What to boot.
 #[derive(Clone, Debug)]
 pub struct Host {

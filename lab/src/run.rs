@@ -55,6 +55,8 @@ pub struct Plan<'a> {
     pub is_broken_down: bool,
     /// Where to write the machine's own trace.
     pub trace: Option<PathBuf>,
+    /// Called when all that is needed of this machine is read or open, before a guest runs.
+    pub before_guests: &'a dyn Fn(),
 }
 
 impl Plan<'_> {
@@ -100,6 +102,7 @@ pub fn run(plan: &Plan<'_>, watch: &mut Watch<'_>) -> anyhow::Result<LabResult> 
                 workload: plan.workload,
                 limit: plan.limit,
             };
+            (plan.before_guests)();
             builtin::compare(&plan.host, guests, plan.experiment, watch)?
         }
     };
@@ -180,6 +183,7 @@ fn on_kernel(
     let notes = notes.map(|(key, value)| (key.to_owned(), value));
     let mut recording =
         plan.trace.as_ref().map(|path| Recording::create(path, &notes)).transpose()?;
+    (plan.before_guests)();
     for sharing in arms.chunk_by(Arm::shares_host) {
         let host = plan.host.of_arm(&sharing[0])?;
         let mut session = Session::start(&host, kernel, &initramfs, plan.store.as_ref(), watch)?;
@@ -192,7 +196,7 @@ fn on_kernel(
         }
         recording = session.take_recording();
         let is_last = arms.last() == sharing.last();
-        if let Some(recording) = recording.as_ref().filter(|_| is_last) {
+        if let Some(recording) = recording.as_mut().filter(|_| is_last) {
             session.name_code(recording, watch)?;
         }
         effort.instructions += session.instructions();

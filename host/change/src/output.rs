@@ -32,7 +32,12 @@ impl Output {
 
     /// Where to write what grows as long as the program runs: there from the start.
     pub fn growing(path: &Path, like: Like) -> Result<File, Error> {
-        match Output::to(path)? {
+        Output::to(path)?.grow(like)
+    }
+
+    /// It is put in its place now, and grows there.
+    pub fn grow(self, like: Like) -> Result<File, Error> {
+        match self {
             Output::Draft(draft) => draft.put_first(like).map_err(unwritten),
             Output::Open(file) => Ok(file),
         }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Where they are, in the cache.
+pub(crate) const FOLDER: &str = "times";
 /// Stages that are remembered.
 const MOST: usize = 200;
 /// A longer file is not ours.
@@ -17,7 +19,7 @@ pub struct Expected {
 }
 
 fn path() -> Option<PathBuf> {
-    Some(cache::folder("times").ok()?.join("stages.json"))
+    Some(cache::folder(FOLDER).ok()?.join("stages.json"))
 }
 
 impl Expected {

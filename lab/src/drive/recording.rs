@@ -17,7 +17,9 @@ pub fn symbols_of(trace: &Path) -> PathBuf {
 
 /// A trace file that is being written.
 pub struct Recording {
-    pub(crate) path: PathBuf,
+    path: PathBuf,
+    /// Where the symbols go, until they are there.
+    symbols: Option<Output>,
     writer: Writer<BufWriter<File>>,
     /// The first thing that went wrong; nothing is written after it.
     fault: Option<io::Error>,
@@ -29,7 +31,17 @@ impl Recording {
         let file = Output::growing(path, Like::Umask)?;
         let writer = Writer::new(BufWriter::new(file), notes)
             .with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self { path: path.to_owned(), writer, fault: None })
+        let symbols = Some(Output::to(&symbols_of(path))?);
+        Ok(Self { path: path.to_owned(), symbols, writer, fault: None })
+    }
+
+    /// The names of the code that it tells of.
+    pub(crate) fn name_code(&mut self, symbols: &[u8]) -> anyhow::Result<()> {
+        let Some(mut output) = self.symbols.take() else { return Ok(()) };
+        let written = output.write_all(symbols);
+        written.with_context(|| format!("cannot write {}", symbols_of(&self.path).display()))?;
+        output.finish(Like::Umask)?;
+        Ok(())
     }
 
     pub(crate) fn take(&mut self, records: &[Record]) {
@@ -40,7 +52,7 @@ impl Recording {
 
     /// Writes what is left; the file is whole then.
     pub fn finish(self) -> anyhow::Result<()> {
-        let Self { path, writer, fault } = self;
+        let Self { path, writer, fault, .. } = self;
         let close = || match fault {
             Some(fault) => Err(fault),
             None => writer.finish()?.0.flush(),

@@ -8,7 +8,7 @@ use crate::drive::Drive;
 use crate::drive::counters::Counters;
 use crate::drive::example::Example;
 use crate::drive::observed::Observed;
-use crate::drive::recording::{Recording, symbols_of};
+use crate::drive::recording::Recording;
 use crate::host::booted::{Key, Store};
 use crate::host::initramfs::Initramfs;
 use crate::host::kernel::Kernel;
@@ -233,16 +233,12 @@ impl Session {
     /// not tell leaves addresses.
     pub fn name_code(
         &mut self,
-        recording: &Recording,
+        recording: &mut Recording,
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<()> {
         watch.stage("reading the kernel's symbols");
         match self.symbols(watch) {
-            Ok(symbols) => {
-                let path = symbols_of(&recording.path);
-                change::Output::write(&path, symbols.as_bytes(), change::Like::Umask)?;
-                Ok(())
-            }
+            Ok(symbols) => recording.name_code(symbols.as_bytes()),
             Err(error) if error.downcast_ref::<Halt>().is_some() => Err(error),
             Err(error) => {
                 report::writer::remark(&format!("avicenna: the trace has no symbols: {error:#}"));

@@ -18,6 +18,8 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+/// Where they are, in the cache.
+pub(crate) const FOLDER: &str = "booted";
 /// Snapshots that are kept at most, and their bytes together.
 const MOST_FILES: usize = 8;
 const MOST_BYTES: u64 = 1 << 30;
@@ -67,7 +69,7 @@ pub struct Store {
 impl Store {
     /// Beside the kernels that were fetched.
     pub fn open() -> anyhow::Result<Self> {
-        Ok(Self { folder: cache::folder("booted")? })
+        Ok(Self { folder: cache::folder(FOLDER)? })
     }
 
     /// In a folder of the caller's.

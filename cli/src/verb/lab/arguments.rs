@@ -1,5 +1,6 @@
 //! The options that say which host is emulated.
 
+use crate::sandbox::{self, Sandbox};
 use crate::status::Usage;
 use crate::verb::machine::size::parse_bytes;
 use crate::verb::machine::{model, platform};
@@ -7,6 +8,7 @@ use arch::cpuid::Feature;
 use bench::{InterruptChip, Timer};
 use cpu::CpuModel;
 use device::intel_82599::Wire;
+use lab::drive::recording::symbols_of;
 use lab::host::Host;
 use lab::host::booted::Store;
 use lab::host::image::Additions;
@@ -50,6 +52,8 @@ pub(super) struct HostArguments {
     /// Write what the machine does after the host's boot to a file, for machine trace
     #[arg(long, value_name = "FILE")]
     pub(super) trace: Option<PathBuf>,
+    #[command(flatten)]
+    sandbox: sandbox::Arguments,
     /// Boot the host even if an earlier run kept a snapshot of it, and keep none
     #[arg(long)]
     no_snapshot: bool,
@@ -102,6 +106,16 @@ impl HostArguments {
     /// Where snapshots are, unless they are not wanted or there is no place for them.
     pub(super) fn store(&self) -> Option<Store> {
         (!self.no_snapshot).then(Store::open)?.ok()
+    }
+
+    /// Shuts the process in, which has read by now what it needs of this machine; what it is yet to
+    /// put in its place is in `sandbox`.
+    pub(super) fn shut_in(&self, sandbox: &mut Sandbox) {
+        lab::host::kept_folders().into_iter().for_each(|folder| sandbox.keeps(folder));
+        if let Some(trace) = &self.trace {
+            sandbox.puts(&symbols_of(trace));
+        }
+        sandbox.raise(&self.sandbox);
     }
 
     pub(super) fn patience(&self) -> Duration {

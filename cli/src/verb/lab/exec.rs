@@ -3,6 +3,7 @@
 use super::arguments::HostArguments;
 use super::stages::Stages;
 use super::{INTERRUPT, real_kernel, status_of};
+use crate::sandbox::Sandbox;
 use crate::status::Usage;
 use arch::time::Picoseconds;
 use change::Like;
@@ -11,6 +12,7 @@ use lab::drive::session::Session;
 use lab::host::image;
 use lab::plan::{Experiment, Needs, Setting};
 use lab::watch::{Told, Watch};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -42,24 +44,29 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     let command = image::with_command(&mut initramfs, &arguments.command, verbs);
     let command = command.map_err(Usage::of)?;
     let store = arguments.host.store();
+    let notes = [("command".to_owned(), arguments.command.join(" "))];
+    let trace = arguments.host.trace.as_deref();
+    let trace = trace.map(|path| Recording::create(path, &notes)).transpose()?;
+    let mut sandbox = Sandbox::default();
+    let counters = arguments.counters.as_deref();
+    let counters = counters.map(|path| sandbox.output(path)).transpose()?;
+    arguments.host.shut_in(&mut sandbox);
     let mut session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &mut watch)?;
     let setting = if arguments.off { Setting::Off } else { Setting::On };
     let arm = Experiment::of_model(&host.model, &[setting]).arm(setting);
     watch.stage(&arguments.command.join(" "));
     session.load(&arm.parameters, &mut watch)?;
     let limit = Picoseconds::from_milliseconds(arguments.host.limit.saturating_mul(1000));
-    let notes = [("command".to_owned(), arguments.command.join(" "))];
-    let trace = arguments.host.trace.as_deref();
-    session.record(trace.map(|path| Recording::create(path, &notes)).transpose()?);
+    session.record(trace);
     let status = session.run(&command, limit, &mut watch)?;
-    if let Some(recording) = session.take_recording() {
-        session.name_code(&recording, &mut watch)?;
+    if let Some(mut recording) = session.take_recording() {
+        session.name_code(&mut recording, &mut watch)?;
         recording.finish()?;
     }
     stages.close();
-    if let Some(path) = &arguments.counters {
-        let counts = serde_json::to_vec_pretty(&session.counters().all().exits)?;
-        change::Output::write(path, &counts, Like::Umask)?;
+    if let Some(mut output) = counters {
+        output.write_all(&serde_json::to_vec_pretty(&session.counters().all().exits)?)?;
+        output.finish(Like::Umask)?;
     }
     Ok(status_of(status))
 }

@@ -3,10 +3,11 @@
 use super::arguments::{Chip, HostArguments, Inhibit, Pit, interrupts};
 use super::stages::Stages;
 use super::{Found, INTERRUPT, kernel};
+use crate::sandbox::Sandbox;
 use crate::status::{Status, Usage};
 use crate::terminal;
 use bench::Configuration;
-use change::Like;
+use change::{Like, Output};
 use clap::{Args, FromArgMatches};
 use lab::plan::{Arm, Recipe, Request};
 use lab::result::LabResult;
@@ -14,6 +15,8 @@ use lab::run::Plan;
 use lab::verdict::expect::Expectation;
 use lab::watch::{Told, Watch};
 use lab::workload::{self, Chosen};
+use std::cell::RefCell;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -124,6 +127,9 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
         Found::Kernel(kernel) => (Some(*kernel), None),
         Found::BuiltIn { instead } => (None, instead),
     };
+    let mut sandbox = Sandbox::default();
+    let output = arguments.output.as_deref().map(|path| sandbox.output(path)).transpose()?;
+    let sandbox = RefCell::new(sandbox);
     let plan = Plan {
         host,
         cpu: arguments.host.model.description(),
@@ -139,15 +145,16 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
         expectations: &arguments.expectations,
         is_broken_down: arguments.breakdown,
         trace: arguments.host.trace.clone(),
+        before_guests: &|| arguments.host.shut_in(&mut sandbox.borrow_mut()),
     };
     plan.check().map_err(Usage::of)?;
     let result = lab::run::run(&plan, &mut watch)?;
     stages.close();
-    show(&result, arguments)?;
+    show(&result, arguments, output)?;
     Ok(Status::from(result.ending()).into())
 }
 
-fn show(result: &LabResult, arguments: &Arguments) -> anyhow::Result<()> {
+fn show(result: &LabResult, arguments: &Arguments, to: Option<Output>) -> anyhow::Result<()> {
     let text = match arguments.format {
         Format::Text => {
             let own = arguments.output.is_none().then(terminal::columns);
@@ -158,9 +165,10 @@ fn show(result: &LabResult, arguments: &Arguments) -> anyhow::Result<()> {
         Format::Html => result.to_html(),
         Format::Markdown => result.to_markdown(),
     };
-    match (&arguments.output, arguments.format) {
-        (Some(path), _) => {
-            change::Output::write(path, text.as_bytes(), Like::Umask)?;
+    match (to, arguments.format) {
+        (Some(mut output), _) => {
+            output.write_all(text.as_bytes())?;
+            output.finish(Like::Umask)?;
         }
         (None, Format::Text) => {
             terminal::print(&text);

@@ -3,6 +3,7 @@
 use super::arguments::HostArguments;
 use super::stages::Stages;
 use super::{INTERRUPT, real_kernel, status_of};
+use crate::sandbox::Sandbox;
 use crate::status::Usage;
 use lab::drive::session::{Session, shell_status};
 use lab::host::image;
@@ -31,6 +32,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         image::initramfs(&kernel, &host, &additions, &Needs::default()).map_err(Usage::of)?;
     image::with_shell(&mut initramfs)?;
     let store = arguments.host.store();
+    arguments.host.shut_in(&mut Sandbox::default());
     let session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &mut watch)?;
     let size = rustix::termios::tcgetwinsize(std::io::stdout());
     let (rows, columns) = match size {

@@ -3,6 +3,7 @@
 
 use super::platform;
 use super::size::parse_bytes;
+use crate::sandbox::Sandbox;
 use crate::status::Usage;
 use crate::verb::source;
 use anyhow::{Context, anyhow, bail};
@@ -19,6 +20,7 @@ use device::virtio::Model;
 use device::virtio::block::Block;
 use device::virtio::console::{Console, INPUT_LIMIT, MAXIMUM_PORTS};
 use device::virtio::network::Network;
+use std::cell::RefCell;
 use std::error::Error;
 use std::fs::File;
 use std::io::Write;
@@ -73,6 +75,23 @@ struct Unopened;
 impl Images for Unopened {
     fn open(&self, _path: &str, mode: WriteMode) -> Result<Disk, String> {
         Ok(Disk::new(Box::new(MemoryStorage::new(Vec::new())), mode))
+    }
+}
+
+/// Tells the sandbox of every image.
+struct Named<'a>(RefCell<&'a mut Sandbox>);
+
+impl Images for Named<'_> {
+    fn open(&self, path: &str, mode: WriteMode) -> Result<Disk, String> {
+        name_image(&mut self.0.borrow_mut(), Path::new(path), mode);
+        Unopened.open(path, mode)
+    }
+}
+
+fn name_image(sandbox: &mut Sandbox, path: &Path, mode: WriteMode) {
+    match mode {
+        WriteMode::Through => sandbox.changes(path),
+        WriteMode::Overlay | WriteMode::Refused => sandbox.reads(path),
     }
 }
 
@@ -220,19 +239,26 @@ impl Arguments {
         Ok(models)
     }
 
-    /// Opens the files behind the console's ports.
-    pub fn channels(&self, machine: &mut Machine) -> anyhow::Result<ChannelFiles> {
-        let mut files = Vec::new();
-        for argument in &self.console {
-            let channel = match &argument.name {
-                Some(name) => machine.channel(name),
-                None => Some(Channel { console: 0, port: 0 }),
-            };
-            let Some(channel) = channel else { bail!("the machine has no such console port") };
-            let file = Output::growing(&argument.output, Like::Umask)?;
-            files.push(ChannelFile { channel, file, path: argument.output.clone() });
+    /// The files that are read, and images.
+    pub fn name_inputs(&self, sandbox: &mut Sandbox) {
+        for DiskArgument { path, mode } in self.disk.iter().chain(&self.nvme) {
+            name_image(sandbox, path, *mode);
         }
-        Ok(ChannelFiles(files))
+        for input in self.console.iter().filter_map(|argument| argument.input.as_ref()) {
+            sandbox.reads(input);
+        }
+        let named = Named(RefCell::new(sandbox));
+        for text in &self.device {
+            // What is wrong with it is said when it is made.
+            let _ = Request::parse(text, &named);
+        }
+    }
+
+    /// Opens the files behind the console's ports, of a machine that is yet to be built.
+    pub fn open_channels(&self, sandbox: &mut Sandbox) -> anyhow::Result<Channels> {
+        let open =
+            |argument: &ConsoleArgument| Ok((argument.clone(), sandbox.output(&argument.output)?));
+        Ok(Channels(self.console.iter().map(open).collect::<anyhow::Result<_>>()?))
     }
 
     /// Hands the machine what its programs will read. A restored machine has it already.
@@ -251,6 +277,26 @@ impl Arguments {
             }
         }
         Ok(())
+    }
+}
+
+/// Files for the console's ports.
+pub struct Channels(Vec<(ConsoleArgument, Output)>);
+
+impl Channels {
+    /// The files are there from now on.
+    pub fn connect(self, machine: &mut Machine) -> anyhow::Result<ChannelFiles> {
+        let mut files = Vec::new();
+        for (argument, output) in self.0 {
+            let channel = match &argument.name {
+                Some(name) => machine.channel(name),
+                None => Some(Channel { console: 0, port: 0 }),
+            };
+            let Some(channel) = channel else { bail!("the machine has no such console port") };
+            let file = output.grow(Like::Umask)?;
+            files.push(ChannelFile { channel, file, path: argument.output });
+        }
+        Ok(ChannelFiles(files))
     }
 }
 

@@ -1,6 +1,7 @@
 //! `--gdb ADDR`: the machine waits for a debugger, obeys it, and goes on alone when it leaves.
 
 use super::console::Console;
+use crate::sandbox::Sandbox;
 use crate::status::Usage;
 use anyhow::{Context, anyhow};
 use arch::address::Linear;
@@ -12,54 +13,76 @@ use board::{Machine, Outcome};
 use gdbstub::conn::{Connection, ConnectionExt};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Between two looks whether somebody wants an end.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Where to wait, and for whom.
-pub struct Door<'a> {
-    /// Such as 127.0.0.1:1234 or :1234.
-    pub address: &'a str,
-    /// Whoever comes is let in, from wherever.
-    pub is_open: bool,
-    /// An interrupt signal came.
-    pub stop: &'static AtomicBool,
+/// Others than its owner can neither read nor write a socket file.
+const OWN: u32 = 0o177;
+
+/// Where a debugger is waited for.
+pub enum Door {
+    /// An address of this machine or, if whoever comes is let in, another.
+    Tcp(TcpListener),
+    /// A file, for this user alone; it goes with the door.
+    File(UnixListener, PathBuf),
 }
 
-impl Door<'_> {
-    fn listen(&self) -> anyhow::Result<TcpListener> {
-        let full = match self.address.strip_prefix(':') {
-            Some(port) => format!("127.0.0.1:{port}"),
-            None => self.address.to_owned(),
-        };
-        let cannot = || format!("cannot listen at {full}");
-        let places: Vec<_> = full.to_socket_addrs().with_context(cannot)?.collect();
-        if let Some(place) = places.iter().find(|place| !place.ip().is_loopback() && !self.is_open)
-        {
-            return Err(Usage::of(anyhow!(
-                "--gdb {}: whoever reaches {place} could read and write the machine's memory; \
-                 --gdb-any allows it",
-                self.address
-            )));
+impl Drop for Door {
+    fn drop(&mut self) {
+        if let Door::File(_, path) = self {
+            let _ = std::fs::remove_file(path);
         }
-        let listener = TcpListener::bind(&places[..]).with_context(cannot)?;
+    }
+}
+
+impl Door {
+    /// At an address such as 127.0.0.1:1234 or :1234, or in a file, which has a slash in its name.
+    pub fn open(address: &str, is_open: bool, sandbox: &mut Sandbox) -> anyhow::Result<Door> {
+        if !address.contains('/') {
+            return listen(address, is_open).map(Door::Tcp);
+        }
+        // The mode that a socket file is made with.
+        let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(OWN));
+        let listener = UnixListener::bind(address);
+        rustix::process::umask(before);
+        let listener = listener.with_context(|| format!("cannot listen at {address}"))?;
         listener.set_nonblocking(true)?;
-        Ok(listener)
+        sandbox.removes(Path::new(address));
+        Ok(Door::File(listener, address.into()))
+    }
+
+    fn name(&self) -> io::Result<String> {
+        Ok(match self {
+            Door::Tcp(listener) => listener.local_addr()?.to_string(),
+            Door::File(_, path) => path.display().to_string(),
+        })
+    }
+
+    fn accept(&self) -> io::Result<Stream> {
+        Ok(match self {
+            Door::Tcp(listener) => {
+                let stream = listener.accept()?.0;
+                stream.set_nodelay(true)?;
+                Stream::Tcp(stream)
+            }
+            Door::File(listener, _) => Stream::File(listener.accept()?.0),
+        })
     }
 
     /// Waits for a debugger; `None` if an end is wanted before one comes.
-    fn wait(&self) -> anyhow::Result<Option<Line>> {
-        let listener = self.listen()?;
-        remark!("avicenna: waiting for a debugger: target remote {}", listener.local_addr()?);
-        while !self.stop.load(Ordering::Relaxed) {
-            match listener.accept() {
-                Ok((stream, _)) => {
+    fn wait(&self, stop: &'static AtomicBool) -> anyhow::Result<Option<Line>> {
+        remark!("avicenna: waiting for a debugger: target remote {}", self.name()?);
+        while !stop.load(Ordering::Relaxed) {
+            match self.accept() {
+                Ok(stream) => {
                     stream.set_nonblocking(false)?;
-                    stream.set_nodelay(true)?;
-                    stream.set_read_timeout(Some(PAUSE))?;
-                    return Ok(Some(Line { stream, stop: self.stop }));
+                    stream.set_read_timeout()?;
+                    return Ok(Some(Line { stream, ahead: None, stop }));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -70,9 +93,67 @@ impl Door<'_> {
     }
 }
 
+fn listen(address: &str, is_open: bool) -> anyhow::Result<TcpListener> {
+    let full = match address.strip_prefix(':') {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => address.to_owned(),
+    };
+    let cannot = || format!("cannot listen at {full}");
+    let places: Vec<_> = full.to_socket_addrs().with_context(cannot)?.collect();
+    if let Some(place) = places.iter().find(|place| !place.ip().is_loopback() && !is_open) {
+        return Err(Usage::of(anyhow!(
+            "--gdb {address}: whoever reaches {place} could read and write the machine's memory; \
+             --gdb-any allows it"
+        )));
+    }
+    let listener = TcpListener::bind(&places[..]).with_context(cannot)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// The two kinds of connection.
+enum Stream {
+    Tcp(TcpStream),
+    File(UnixStream),
+}
+
+impl Stream {
+    fn set_nonblocking(&self, is_set: bool) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_nonblocking(is_set),
+            Stream::File(stream) => stream.set_nonblocking(is_set),
+        }
+    }
+
+    fn set_read_timeout(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_read_timeout(Some(PAUSE)),
+            Stream::File(stream) => stream.set_read_timeout(Some(PAUSE)),
+        }
+    }
+
+    fn read(&mut self) -> io::Result<u8> {
+        let mut byte = [0];
+        let length = match self {
+            Stream::Tcp(stream) => Read::read(stream, &mut byte)?,
+            Stream::File(stream) => Read::read(stream, &mut byte)?,
+        };
+        if length == 0 { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(byte[0]) }
+    }
+
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Stream::Tcp(stream) => stream,
+            Stream::File(stream) => stream,
+        }
+    }
+}
+
 /// The connection, which ends when an interrupt signal comes.
 struct Line {
-    stream: TcpStream,
+    stream: Stream,
+    /// Looked at, but not taken yet.
+    ahead: Option<u8>,
     stop: &'static AtomicBool,
 }
 
@@ -89,26 +170,27 @@ impl Connection for Line {
     type Error = io::Error;
 
     fn write(&mut self, byte: u8) -> io::Result<()> {
-        Write::write_all(&mut self.stream, &[byte])
+        self.stream.writer().write_all(&[byte])
     }
 
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        Write::write_all(&mut self.stream, bytes)
+        self.stream.writer().write_all(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Write::flush(&mut self.stream)
+        self.stream.writer().flush()
     }
 }
 
 impl ConnectionExt for Line {
     fn read(&mut self) -> io::Result<u8> {
-        let mut byte = [0];
+        if let Some(byte) = self.ahead.take() {
+            return Ok(byte);
+        }
         loop {
             self.check()?;
-            match Read::read(&mut self.stream, &mut byte) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(_) => return Ok(byte[0]),
+            match self.stream.read() {
+                Ok(byte) => return Ok(byte),
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
                     _ => return Err(error),
@@ -119,16 +201,18 @@ impl ConnectionExt for Line {
 
     fn peek(&mut self) -> io::Result<Option<u8>> {
         self.check()?;
-        let mut byte = [0];
-        self.stream.set_nonblocking(true)?;
-        let outcome = TcpStream::peek(&self.stream, &mut byte);
-        self.stream.set_nonblocking(false)?;
-        match outcome {
-            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
-            Ok(_) => Ok(Some(byte[0])),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
+        if self.ahead.is_none() {
+            self.stream.set_nonblocking(true)?;
+            let outcome = self.stream.read();
+            self.stream.set_nonblocking(false)?;
+            match outcome {
+                Ok(byte) => self.ahead = Some(byte),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
+        Ok(self.ahead)
     }
 }
 
@@ -136,14 +220,15 @@ impl ConnectionExt for Line {
 pub fn debug(
     machine: &mut Machine,
     console: &mut Console,
-    door: &Door<'_>,
+    door: Door,
+    stop: &'static AtomicBool,
     status: fn(Outcome) -> u8,
 ) -> anyhow::Result<Ending> {
-    let Some(line) = door.wait()? else { return Ok(Ending::Killed) };
+    let Some(line) = door.wait(stop)? else { return Ok(Ending::Killed) };
     let mut visited = Visited { inner: DebuggedMachine::new(machine, status), console };
     match serve(&mut visited, line) {
         // What broke is the connection, as it should.
-        Err(_) if door.stop.load(Ordering::Relaxed) => Ok(Ending::Killed),
+        Err(_) if stop.load(Ordering::Relaxed) => Ok(Ending::Killed),
         outcome => Ok(outcome?),
     }
 }

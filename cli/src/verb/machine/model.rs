@@ -34,6 +34,12 @@ impl Arguments {
         Ok(model)
     }
 
+    /// The model's file, where it is one.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let (name, _) = self.cpu.split_once(',').unwrap_or((&self.cpu, ""));
+        name.ends_with(".toml").then_some(Path::new(name)).into_iter()
+    }
+
     /// As the options say it, for readers.
     pub fn description(&self) -> String {
         [&self.cpu]

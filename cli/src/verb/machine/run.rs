@@ -12,6 +12,7 @@ use super::platform;
 use super::size::{parse_bytes, parse_duration};
 use super::snapshot::{self, Snapshots};
 use super::symbols;
+use crate::sandbox::{self, Sandbox};
 use crate::status::{Status, Usage};
 use crate::verb::source;
 use anyhow::{Context, bail};
@@ -81,7 +82,8 @@ pub struct Arguments {
     trace: Option<PathBuf>,
     #[command(flatten)]
     symbols: symbols::Arguments,
-    /// Wait for GDB at an address of this machine, such as :1234, before the first instruction
+    /// Wait for GDB before the first instruction: at an address of this machine, such as :1234, or
+    /// at a socket file for this user alone, such as ./gdb
     #[arg(long, value_name = "ADDR")]
     gdb: Option<String>,
     /// Let GDB come from other machines: whoever reaches the address can read and write the guest
@@ -98,6 +100,8 @@ pub struct Arguments {
     /// differ
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     verify_native: Option<u64>,
+    #[command(flatten)]
+    sandbox: sandbox::Arguments,
     /// How to print the closing line
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -112,10 +116,18 @@ enum Format {
 static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let mut sandbox = Sandbox::default();
+    let snapshots = Snapshots::open(&arguments.snapshots, &mut sandbox)?;
+    let trace = arguments.trace.as_deref().map(|path| sandbox.output(path)).transpose()?;
+    let channels = arguments.devices.open_channels(&mut sandbox)?;
+    let door = arguments.gdb.as_deref();
+    let door = door.map(|at| gdb::Door::open(at, arguments.gdb_any, &mut sandbox)).transpose()?;
+    arguments.name_inputs(&mut sandbox);
+    sandbox.raise(&arguments.sandbox);
     let (mut machine, digest) = build(arguments)?;
     choose_executor(&mut machine, arguments);
-    let snapshots = Snapshots::new(&arguments.snapshots, digest)?;
-    let mut recorder = arguments.trace.as_deref().map(Recorder::create).transpose()?;
+    let recorder = arguments.trace.as_deref().zip(trace);
+    let mut recorder = recorder.map(|(path, output)| Recorder::new(path, output)).transpose()?;
     machine.state.wiring.recorder.records = recorder.is_some().then(Vec::new);
     let recall = machine.recall.clone();
     let _ = ctrlc::set_handler(move || {
@@ -123,9 +135,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         recall.ring();
     });
     let started = Instant::now();
-    let channels = arguments.devices.channels(&mut machine)?;
+    let channels = channels.connect(&mut machine)?;
+    let snapshots = snapshots.of(digest);
     let mut outputs = Outputs { recorder: recorder.as_mut(), channels, snapshots };
-    let end = drive(&mut machine, arguments, &mut outputs, started)?;
+    let end = drive(&mut machine, arguments, &mut outputs, door, started)?;
     if let Some(text) = machine.post_mortem() {
         // A kernel with symbols of its own names its code.
         let symbols = arguments.symbols.read(arguments.kernel.as_deref())?;
@@ -142,6 +155,24 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         anyhow::bail!("translated code and the interpreter differ: {first}");
     }
     Ok(ExitCode::from(end))
+}
+
+impl Arguments {
+    /// The files that are read.
+    fn name_inputs(&self, sandbox: &mut Sandbox) {
+        let modules = self.module.iter().map(|module| Path::new(path_of_module(module).0));
+        let files = [&self.kernel, &self.restore, &self.initrd].into_iter().flatten();
+        let files = files.map(PathBuf::as_path).chain(modules);
+        files.chain(self.model.files()).chain(self.symbols.files()).for_each(|path| {
+            sandbox.reads(path);
+        });
+        self.devices.name_inputs(sandbox);
+    }
+}
+
+/// A module's file, and its command line.
+fn path_of_module(module: &str) -> (&str, &str) {
+    module.split_once(' ').unwrap_or((module, ""))
 }
 
 /// Who executes code: the host, translated, unless arguments or the host say otherwise.
@@ -211,7 +242,7 @@ fn load(machine: &mut Machine, arguments: &Arguments) -> anyhow::Result<()> {
         arguments.initrd.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
     let mut modules = Vec::new();
     for module in &arguments.module {
-        let (path, command_line) = module.split_once(' ').unwrap_or((module, ""));
+        let (path, command_line) = path_of_module(module);
         modules.push((path, command_line, read(Path::new(path))?));
     }
     let modules: Vec<Module<'_>> = modules
@@ -239,8 +270,8 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn create(path: &Path) -> anyhow::Result<Self> {
-        let file = change::Output::growing(path, change::Like::Umask)?;
+    fn new(path: &Path, output: change::Output) -> anyhow::Result<Self> {
+        let file = output.grow(change::Like::Umask)?;
         let writer = trace::file::Writer::new(BufWriter::new(file), &[])
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self { path: path.to_owned(), writer })
@@ -285,14 +316,14 @@ fn drive(
     machine: &mut Machine,
     arguments: &Arguments,
     outputs: &mut Outputs<'_>,
+    door: Option<gdb::Door>,
     started: Instant,
 ) -> anyhow::Result<u8> {
     let mut console = Console::open(machine.recall.clone());
     let last = arguments.until_virtual.unwrap_or(Picoseconds::MAX);
     let instructions = arguments.max_instructions.unwrap_or(u64::MAX);
-    if let Some(address) = &arguments.gdb {
-        let door = gdb::Door { address, is_open: arguments.gdb_any, stop: &INTERRUPT };
-        match gdb::debug(machine, &mut console, &door, status)? {
+    if let Some(door) = door {
+        match gdb::debug(machine, &mut console, door, &INTERRUPT, status)? {
             Ending::Detached => {}
             Ending::Off { status } => return Ok(status),
             Ending::Killed => return Ok(Status::Interrupted.code()),

@@ -1,6 +1,7 @@
 //! `--snapshot-on EVENT FILE`: when to save the machine, and how far to run until then.
 
 use super::size::parse_duration;
+use crate::sandbox::Sandbox;
 use crate::status::Usage;
 use anyhow::Context;
 use arch::time::Picoseconds;
@@ -76,6 +77,8 @@ struct Waiting {
     /// As it was given.
     event: String,
     path: PathBuf,
+    /// Open already.
+    output: Output,
 }
 
 /// What is still to be saved, in the order of the command line; each waits for the one before.
@@ -87,14 +90,22 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    pub fn new(arguments: &Arguments, digest: ConfigurationDigest) -> anyhow::Result<Self> {
+    /// Opens all files, of a machine that is yet to be built.
+    pub fn open(arguments: &Arguments, sandbox: &mut Sandbox) -> anyhow::Result<Self> {
         let mut waiting = std::collections::VecDeque::new();
         for pair in arguments.snapshot_on.chunks(2) {
             let [event, file] = pair else { continue };
             let trigger = parse_trigger(event).map_err(anyhow::Error::msg).map_err(Usage::of)?;
-            waiting.push_back(Waiting { trigger, event: event.clone(), path: file.into() });
+            let path = PathBuf::from(file);
+            let output = sandbox.output(&path)?;
+            waiting.push_back(Waiting { trigger, event: event.clone(), path, output });
         }
-        Ok(Self { waiting, shown: Vec::new(), digest })
+        Ok(Self { waiting, shown: Vec::new(), digest: ConfigurationDigest(0) })
+    }
+
+    /// The machine's configuration.
+    pub fn of(self, digest: ConfigurationDigest) -> Self {
+        Self { digest, ..self }
     }
 
     /// Tells the machine what to stop for.
@@ -137,8 +148,8 @@ impl Snapshots {
             Trigger::Instructions(count) => machine.instructions() >= *count,
             Trigger::Port { .. } => machine.state.wiring.take_port_hit(),
         };
-        if has_happened && let Some(Waiting { path, .. }) = self.waiting.pop_front() {
-            write(machine, &path, self.digest)?;
+        if has_happened && let Some(Waiting { path, output, .. }) = self.waiting.pop_front() {
+            write(machine, &path, output, self.digest)?;
             self.shown.clear();
             self.arm(machine);
         }
@@ -151,9 +162,14 @@ impl Snapshots {
     }
 }
 
-fn write(machine: &Machine, path: &Path, digest: ConfigurationDigest) -> anyhow::Result<()> {
+fn write(
+    machine: &Machine,
+    path: &Path,
+    output: Output,
+    digest: ConfigurationDigest,
+) -> anyhow::Result<()> {
     let name = path.display().to_string();
-    let mut output = BufWriter::new(Output::to(path)?);
+    let mut output = BufWriter::new(output);
     machine.save(&name, &mut output, digest)?;
     let output = output.into_inner().map_err(|error| error.into_error());
     output.with_context(|| format!("cannot write {name}"))?.finish(Like::Umask)?;

@@ -21,6 +21,11 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// Those that were named.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.symbols.iter().map(PathBuf::as_path)
+    }
+
     /// Those that were asked for, and else those that `usual` has, if it is a file with some.
     pub fn read(&self, usual: Option<&Path>) -> anyhow::Result<Symbols> {
         let mut symbols = Symbols::default();

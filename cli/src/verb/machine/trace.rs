@@ -2,10 +2,11 @@
 
 use super::size::parse_duration;
 use super::symbols;
+use crate::sandbox::{self, Sandbox};
 use crate::terminal;
 use anyhow::Context;
 use arch::time::Picoseconds;
-use change::{Like, Output};
+use change::Like;
 use lab::drive::recording::symbols_of;
 use std::io::{BufReader, BufWriter};
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ pub struct Arguments {
     to: Option<Picoseconds>,
     #[command(flatten)]
     symbols: symbols::Arguments,
+    #[command(flatten)]
+    sandbox: sandbox::Arguments,
 }
 
 impl Arguments {
@@ -43,6 +46,12 @@ impl Arguments {
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let name = arguments.file.display();
+    let mut sandbox = Sandbox::default();
+    let output = arguments.perfetto.as_deref().map(|path| sandbox.output(path)).transpose()?;
+    let usual = symbols_of(&arguments.file);
+    let symbols = arguments.symbols.files().chain([usual.as_path()]);
+    symbols.chain([arguments.file.as_path()]).for_each(|path| sandbox.reads(path));
+    sandbox.raise(&arguments.sandbox);
     let file =
         facts::source::open(&arguments.file).with_context(|| format!("cannot open {name}"))?;
     let reader = trace::file::Reader::new(BufReader::new(file))
@@ -50,8 +59,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // To the end of the file: what devices do stands a little before or behind its time.
     let reader =
         reader.filter(|record| record.as_ref().map_or(true, |record| arguments.is_wanted(record)));
-    let symbols = arguments.symbols.read(Some(&symbols_of(&arguments.file)))?;
-    match &arguments.perfetto {
+    let symbols = arguments.symbols.read(Some(&usual))?;
+    match output {
         None => {
             let mut lines = String::new();
             for record in reader {
@@ -68,8 +77,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             }
             terminal::print(&lines);
         }
-        Some(path) => {
-            let output = BufWriter::new(Output::to(path)?);
+        Some(output) => {
+            let output = BufWriter::new(output);
             let mut export = trace::perfetto::Export::new(output, symbols)?;
             for record in reader {
                 export.push(&record.with_context(|| format!("cannot read {name}"))?)?;
