@@ -13,10 +13,23 @@ use std::process::{Command, Stdio};
 /// so.
 const STEPS: [(&str, &[&str]); 3] = [
     (FORMAT, &["fmt", "--all", "--check", "--"]),
-    ("clippy", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
     (
         "clippy",
-        &["clippy", "-p", "avicenna", "--no-default-features", "--quiet", "--", "-D", "warnings"],
+        &["clippy", "--locked", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"],
+    ),
+    (
+        "clippy",
+        &[
+            "clippy",
+            "--locked",
+            "-p",
+            "avicenna",
+            "--no-default-features",
+            "--quiet",
+            "--",
+            "-D",
+            "warnings",
+        ],
     ),
 ];
 const FORMAT: &str = "fmt";
@@ -37,7 +50,7 @@ const FUZZ: &[&str] = &[
 ];
 const CPP_COMPILER: &str = "c++";
 /// What passing tests print is where they say that they skipped.
-const TESTS: &[&str] = &["test", "--workspace", "--", "--show-output"];
+const TESTS: &[&str] = &["test", "--locked", "--workspace", "--", "--show-output"];
 /// Scripts that take the program.
 const SCRIPTS: [&str; 2] = ["conformance/external/nested.sh", "host/change/tests/debian-roots.sh"];
 

@@ -2,6 +2,7 @@
 
 mod cargo;
 mod ci;
+mod fuzz;
 mod golden;
 mod guest;
 mod plans;
@@ -32,6 +33,8 @@ usage: cargo xtask ci             formatting, clippy, tidy, tests: what has to h
                                   the experiments' plans in their smallest form
        cargo xtask tidy           the rules of this project that no compiler knows
        cargo xtask tidy --write   the same, after rewriting docs/deviations.md
+       cargo xtask fuzz [MINUTES] [TARGET]
+                                  every fuzz target, or one, for that long in all (10 minutes)
        cargo xtask guest          the guests' images as files";
 
 fn main() -> ExitCode {
@@ -55,6 +58,7 @@ fn run() -> Result<()> {
         ["test", program] => ci::test(&root(), &std::path::absolute(program)?),
         ["tidy"] => tidy::run(&root(), false),
         ["tidy", "--write"] => tidy::run(&root(), true),
+        ["fuzz", words @ ..] => fuzz::run(&root(), words),
         ["guest"] => guest::build(),
         ["plans", arguments @ ..] => plans(arguments),
         ["golden", arguments @ ..] => golden(arguments),

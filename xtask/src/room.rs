@@ -38,7 +38,7 @@ fn folder(root: &Path, name: &str) -> Option<PathBuf> {
 /// Modules are the beginnings of tests' names, but for the targets of a crate that has several.
 fn arguments(manifest: &Table, word: &str) -> Option<Vec<String>> {
     let package = manifest.get("package")?.get("name")?.as_str()?;
-    let mut arguments = vec!["test".to_owned(), "--package".to_owned(), package.to_owned()];
+    let mut arguments = ["test", "--locked", "--package", package].map(str::to_owned).to_vec();
     let targets = manifest.get("test").and_then(Value::as_array).into_iter().flatten();
     let targets: Vec<&str> = targets.filter_map(|target| target.get("name")?.as_str()).collect();
     let mut rooms = word.split("::").skip(1).peekable();
@@ -61,11 +61,15 @@ mod tests {
         let plain = "[package]\nname = \"avicenna-cpu\"";
         let several = "[package]\nname = \"avicenna-clauses\"\n[[test]]\nname = \"vmx\"";
         for (manifest, word, expected) in [
-            (plain, "cpu", "test --package avicenna-cpu"),
-            (plain, "cpu::svm::exit", "test --package avicenna-cpu svm::exit"),
-            (several, "clauses::vmx", "test --package avicenna-clauses --test vmx"),
-            (several, "clauses::vmx::entry", "test --package avicenna-clauses --test vmx entry"),
-            (several, "clauses::other", "test --package avicenna-clauses other"),
+            (plain, "cpu", "test --locked --package avicenna-cpu"),
+            (plain, "cpu::svm::exit", "test --locked --package avicenna-cpu svm::exit"),
+            (several, "clauses::vmx", "test --locked --package avicenna-clauses --test vmx"),
+            (
+                several,
+                "clauses::vmx::entry",
+                "test --locked --package avicenna-clauses --test vmx entry",
+            ),
+            (several, "clauses::other", "test --locked --package avicenna-clauses other"),
         ] {
             let found = arguments(&manifest.parse().unwrap(), word).unwrap();
             assert_eq!(found.join(" "), expected, "{word}");

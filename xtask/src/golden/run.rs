@@ -218,7 +218,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 /// What the suite's own comparison prints, whether it holds or not.
 fn clauses(name: &str, suite: &str) -> Result<String> {
     let output = crate::cargo::cargo()
-        .args(["test", "--quiet", "--package", "avicenna-clauses", "--test", suite])
+        .args(["test", "--locked", "--quiet", "--package", "avicenna-clauses", "--test", suite])
         .args(["random_fields", "--", "--nocapture"])
         .output()
         .context("cannot start cargo")?;
