@@ -26,6 +26,7 @@ fn observed(setting: Setting) -> Observed {
             outcome: Outcome::PowerOff,
             seconds: 1.0,
             console: vec![record.into()],
+            times: Vec::new(),
             process_exits: BTreeMap::new(),
             tracepoints: Some(Tracepoints {
                 exits: counts(499),
@@ -47,6 +48,7 @@ fn observed(setting: Setting) -> Observed {
             guest: Guest::Benchmark("warmup=1".into()),
             posts: true,
             is_traced: true,
+            guests: 1,
             limit: 1,
         },
         all: Tally {

@@ -79,6 +79,8 @@ pub struct Step {
     pub posts: bool,
     /// Whether KVM's tracepoints count; they cost time.
     pub is_traced: bool,
+    /// How many such virtual machines run at once.
+    pub guests: u16,
     /// Seconds of the emulated host after which the virtual machine is stopped.
     pub limit: u64,
 }
@@ -115,6 +117,9 @@ pub struct StepResult {
     pub seconds: f64,
     /// Lines on the guest's console.
     pub console: Vec<String>,
+    /// Ticks that the emulated host's processors spent meanwhile, as the first line of `/proc/stat`
+    /// has them.
+    pub times: Vec<u64>,
     /// Returns to the monitor, by reason.
     pub process_exits: BTreeMap<String, u64>,
     /// None of a step that was not traced.

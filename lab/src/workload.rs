@@ -3,6 +3,7 @@
 pub mod command;
 pub mod device;
 pub mod figure;
+mod file;
 pub mod found;
 mod ipi;
 mod kernel;
@@ -36,6 +37,7 @@ static ALL: &[&dyn Workload] = &[
     &network::Network,
     &wake::Wake,
     &nested::Nested,
+    &file::FileWork,
 ];
 
 /// The workload that users chose.

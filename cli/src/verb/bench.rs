@@ -77,6 +77,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         inhibit: arguments.inhibit.map(Into::into),
         has_x2apic: !arguments.no_x2apic,
         is_pinned: !arguments.no_pin,
+        disk: 0,
     };
     let limit = "what the virtual machine has of memory";
     let read = |path: &PathBuf| source::file(path, arguments.memory, limit);

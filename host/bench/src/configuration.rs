@@ -45,6 +45,8 @@ pub struct Configuration {
     /// Whether each vCPU stays on one of the host's processors that this process may
     /// use, in turn; otherwise the host's scheduler moves them.
     pub is_pinned: bool,
+    /// Bytes of a disk (virtio-blk) that is zero at first and kept in memory; 0 for none.
+    pub disk: u64,
 }
 
 /// Local APIC IDs of eight bits, all ones being everybody.
@@ -67,6 +69,7 @@ impl Default for Configuration {
             inhibit: None,
             has_x2apic: true,
             is_pinned: true,
+            disk: 0,
         }
     }
 }

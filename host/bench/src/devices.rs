@@ -13,6 +13,10 @@ use arch::msi::MessageSignalled;
 use arch::pci::FunctionAddress;
 use arch::time::Picoseconds;
 use bus::{Context, Effect, Outbox};
+use device::registry::Request;
+use device::storage::Disk;
+use device::virtio::Model;
+use device::virtio::block::Block;
 use device::{Chipset, ChipsetConfiguration, Date, map};
 use interrupt::io_apic::{IoApic, IoApicModel};
 use kvm_ioctls::VmFd;
@@ -24,11 +28,20 @@ const IO_APIC: std::ops::Range<u64> = 0xFEC0_0000..0xFEC0_1000;
 /// Pins of the I/O APIC, as in KVM's own.
 pub(crate) const IO_APIC_PINS: u8 = 24;
 
+/// A disk of so many bytes, if there are any.
+fn disk(bytes: u64) -> Option<Request> {
+    let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes > 0)?;
+    let disk = Disk::in_memory(vec![0; bytes]);
+    Some(Model::Block(Block { disk, serial: "disk0".into() }).into())
+}
+
 /// Everything outside the processors that this process emulates.
 pub(crate) struct Devices {
     chipset: Chipset,
     /// Functions of the host; in front of the memory that they reach.
     given: Vec<Given>,
+    /// Disks in front of them on the bus.
+    disks: u8,
     /// Of KVM's memory slots.
     next_slot: u32,
     routes: Arc<Mutex<Routes>>,
@@ -51,6 +64,7 @@ impl Devices {
             cpus: configuration.vcpus,
             memory_size: configuration.memory,
             start: Date::default(),
+            functions: disk(configuration.disk).into_iter().collect(),
             ..ChipsetConfiguration::default()
         });
         let model =
@@ -59,6 +73,7 @@ impl Devices {
         Self {
             chipset,
             given: Vec::new(),
+            disks: u8::from(configuration.disk > 0),
             next_slot: RAM_SLOTS,
             routes: Arc::new(Mutex::new(Routes::new(configuration, vm.clone()))),
             has_wide_ids: configuration.has_wide_ids(),
@@ -82,7 +97,7 @@ impl Devices {
         let function = Function::open(address)?;
         let lent = self.ram.lend_to(&function);
         lent.map_err(|error| function.refused("VFIO_IOMMU_MAP_DMA", error))?;
-        let device = map::FIRST_VIRTIO_DEVICE + self.given.len() as u8;
+        let device = map::FIRST_VIRTIO_DEVICE + self.disks + self.given.len() as u8;
         let place = FunctionAddress::new(0, device, 0);
         let (pci, slot) = (&mut self.chipset.pci, &mut self.next_slot);
         self.given.push(Given::new(function, pci, place, &self.routes, slot)?);

@@ -29,22 +29,26 @@ pub(super) fn perform(
     line.send(&FromAgent::Standby)?;
     anyhow::ensure!(line.receive()? == ToAgent::Go, "the session broke off");
     let (mut vm, mut attendant) = prepare(workload, step)?;
+    let mut others = others(workload, step)?;
     if let Some(tracing) = &tracing {
         tracing.mark_begin()?;
     }
-    let started = Instant::now();
-    let (end, console) = run_guest(line, step, &mut vm, attendant.as_deref_mut())?;
+    let (started, before) = (Instant::now(), times());
+    let (end, console) = run_all(line, step, &mut vm, &mut others, attendant.as_deref_mut())?;
     let seconds = started.elapsed().as_secs_f64();
+    let times = times().into_iter().zip(before).map(|(after, before)| after.saturating_sub(before));
+    let times = times.collect();
     if let Some(tracing) = &tracing {
         // Before the virtual machine goes: with it go its inhibits.
         tracing.mark_end()?;
     }
     drop(attendant);
-    drop(vm);
+    drop((vm, others));
     Ok(StepResult {
         seconds,
         outcome: end.outcome,
         console,
+        times,
         process_exits: end.process_exits,
         tracepoints: tracing.map(Tracing::finish).transpose()?,
         parameters,
@@ -69,6 +73,24 @@ fn prepare(
         attendant.give(&vm)?;
     }
     Ok((vm, attendant))
+}
+
+/// What processors have spent since boot. [LINUX "Documentation/filesystems/proc.rst"]
+fn times() -> Vec<u64> {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu "));
+    let words = line.unwrap_or_default().split_ascii_whitespace();
+    words.map_while(|word| word.parse().ok()).collect()
+}
+
+/// The virtual machines beside the first.
+fn others(workload: &dyn Workload, step: &Step) -> anyhow::Result<Vec<VirtualMachine>> {
+    let all = (1..step.guests).map(|_| {
+        let (vm, attendant) = prepare(workload, step)?;
+        anyhow::ensure!(attendant.is_none(), "{} runs in one guest at a time", step.workload);
+        Ok(vm)
+    });
+    all.collect()
 }
 
 fn benchmark(step: &Step, options: &str) -> anyhow::Result<VirtualMachine> {
@@ -104,6 +126,45 @@ fn linux(step: &Step, options: &str) -> anyhow::Result<VirtualMachine> {
         command_line: &command_line,
     };
     Ok(VirtualMachine::new(&step.configuration, &images)?)
+}
+
+/// Runs all at once to their ends; what they printed, one after the other, and how the first ended
+/// that did not end as the others, or else all of them.
+fn run_all(
+    line: &mut Line,
+    step: &Step,
+    vm: &mut VirtualMachine,
+    others: &mut [VirtualMachine],
+    attendant: Option<&mut (dyn Attendant + 'static)>,
+) -> anyhow::Result<(bench::End, Vec<String>)> {
+    std::thread::scope(|scope| {
+        let running: Vec<_> =
+            others.iter_mut().map(|vm| scope.spawn(|| run_quietly(step, vm))).collect();
+        let (mut end, mut console) = run_guest(line, step, vm, attendant)?;
+        for one in running {
+            let ended = one.join().map_err(|_| anyhow::anyhow!("a guest's thread failed"))?;
+            let (other, lines) = ended?;
+            console.extend(lines);
+            for (reason, count) in other.process_exits {
+                *end.process_exits.entry(reason).or_default() += count;
+            }
+            if end.outcome == bench::Outcome::PowerOff {
+                end.outcome = other.outcome;
+            }
+        }
+        Ok((end, console))
+    })
+}
+
+/// The same of a guest whose progress nobody is told.
+fn run_quietly(step: &Step, vm: &mut VirtualMachine) -> anyhow::Result<(bench::End, Vec<String>)> {
+    let (mut text, stop) = (Vec::new(), AtomicBool::new(false));
+    let end = vm.run(Duration::from_secs(step.limit), &stop, |bytes| {
+        text.extend(bytes.iter().filter(|(port, _)| *port == 0).map(|(_, byte)| *byte));
+        Vec::new()
+    })?;
+    let text = String::from_utf8_lossy(&text);
+    Ok((end, text.lines().map(|line| line.trim_end().to_owned()).collect()))
 }
 
 /// Runs it to its end; what it printed.

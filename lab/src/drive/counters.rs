@@ -226,7 +226,10 @@ impl Counters {
         if port == WINDOW_BEGINS {
             (self.before, self.window) = (Some(self.all.clone()), None);
         } else if port == WINDOW_ENDS {
-            self.window = self.before.take().map(|before| self.all.since(&before));
+            // Of several guests: from the last that begins to the first that ends.
+            if let Some(before) = self.before.take() {
+                self.window = Some(self.all.since(&before));
+            }
         }
     }
 }

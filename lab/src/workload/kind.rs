@@ -115,6 +115,7 @@ impl Conditions<'_> {
             guest,
             posts: self.posts,
             is_traced: true,
+            guests: 1,
             limit: self.limit,
         }
     }

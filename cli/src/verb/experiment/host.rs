@@ -2,7 +2,7 @@
 //! each trial is watched, and all that was changed is put back.
 
 mod manager;
-mod measure;
+pub mod measure;
 mod module;
 mod options;
 mod prepare;

@@ -15,6 +15,7 @@ use ::lab::host::distribution::USUAL;
 use ::lab::host::image::{Additions, initramfs};
 use ::lab::host::kernel::{Kernel, Needs};
 use ::lab::plan::{Arm, Experiment, Function, Request, vendor};
+use ::lab::protocol::Step;
 use ::lab::watch::{Halt, Told, Watch};
 use ::lab::workload::{Chosen, Conditions};
 use anyhow::{Context, anyhow, bail};
@@ -33,6 +34,8 @@ use std::time::Duration;
 const MOST_KEPT: usize = 8;
 /// Trials begin within so much time after each other's: many periods of a timer tick.
 const MOST_IDLE: u64 = 50_000_000_000;
+/// Guests of one emulated host at once.
+const MOST_GUESTS: u16 = 64;
 /// Real time that a stage of a trial may take.
 const PATIENCE: Duration = Duration::from_secs(1800);
 /// How a guest says that all went well.
@@ -62,6 +65,7 @@ struct Trial {
     append: String,
     limit: u64,
     is_timed: bool,
+    guests: u16,
 }
 
 impl<'s> Lab<'s> {
@@ -200,10 +204,8 @@ fn modules(needs: &::lab::plan::Needs, host: &Host) -> Vec<&'static str> {
 /// What the setting comes to.
 fn trial(plan: &Plan, setting: &Setting) -> anyhow::Result<Trial> {
     let setup = plan.lab.as_ref().context("the plan has no part for the lab")?;
-    for kind in ["guests", "message", "clock"] {
-        if let Some((factor, level)) = plan.of_kind(setting, kind)
-            && (kind != "guests" || level != "1")
-        {
+    for kind in ["message", "clock"] {
+        if let Some((factor, level)) = plan.of_kind(setting, kind) {
             bail!("{} = {level}: the lab {}", factor.name, why_not(kind));
         }
     }
@@ -253,12 +255,21 @@ fn trial(plan: &Plan, setting: &Setting) -> anyhow::Result<Trial> {
         append: append.trim().to_owned(),
         limit: setup.limit,
         is_timed: setup.is_timed,
+        guests: guests(plan, setting)?,
+    })
+}
+
+/// How many virtual machines run at once.
+fn guests(plan: &Plan, setting: &Setting) -> anyhow::Result<u16> {
+    let Some((factor, level)) = plan.of_kind(setting, "guests") else { return Ok(1) };
+    let count = level.parse().ok().filter(|count| (1..=MOST_GUESTS).contains(count));
+    count.with_context(|| {
+        format!("{} = {level}: the lab runs 1 to {MOST_GUESTS} guests at once", factor.name)
     })
 }
 
 fn why_not(kind: &str) -> &'static str {
     match kind {
-        "guests" => "runs one guest at a time",
         "message" => "has one size of message, the network workload's",
         _ => "has no processor clock other than the model's",
     }
@@ -326,13 +337,15 @@ fn configuration(
         interrupt_chip,
         timer,
         inhibit: inhibit.map(Into::into),
+        // Each would begin with the first processor.
+        is_pinned: guests(plan, setting)? == 1,
         ..Configuration::default()
     })
 }
 
 /// The virtual machines of a trial: those in its mode of the APIC; that without tracepoints, which
 /// take time themselves, comes first where times are asked for.
-fn steps(trial: &Trial) -> anyhow::Result<Vec<::lab::protocol::Step>> {
+fn steps(trial: &Trial) -> anyhow::Result<Vec<Step>> {
     let all = trial.workload.steps(&Conditions {
         arm: &trial.arm,
         configuration: &trial.configuration,
@@ -344,7 +357,8 @@ fn steps(trial: &Trial) -> anyhow::Result<Vec<::lab::protocol::Step>> {
     let is_own =
         |name: &str| trial.apic.as_ref().is_none_or(|apic| name.eq_ignore_ascii_case(apic));
     let own = all.into_iter().filter(|step| is_own(&step.name));
-    let own: Vec<_> = own.filter(|step| step.is_traced || trial.is_timed).collect();
+    let own = own.filter(|step| step.is_traced || trial.is_timed);
+    let own: Vec<_> = own.map(|step| Step { guests: trial.guests, ..step }).collect();
     match (&trial.apic, own.is_empty()) {
         (Some(apic), true) => bail!("{} does not run in {apic} mode", trial.workload.name()),
         _ => Ok(own),
@@ -363,6 +377,9 @@ fn take(seen: &mut Seen, observed: &Observed, release: &str) -> anyhow::Result<(
     // Times are those of the first virtual machine, which is not traced where there is a choice.
     if seen.output.is_empty() {
         seen.output = result.console.join("\n");
+    }
+    if seen.cpu.is_empty() {
+        seen.cpu = super::host::measure::shares_of(&result.times);
     }
     for parameter in &result.parameters {
         let name = format!("parameter:{}.{}", parameter.module, parameter.name);

@@ -72,7 +72,13 @@ fn counters(options: &Options) -> Result<Counters, Failure> {
 /// Percent of the time between two looks, by its parts.
 fn shares(before: &Counters, after: &Counters) -> BTreeMap<String, f64> {
     let pairs = before.times.iter().zip(&after.times);
-    let spent: Vec<f64> = pairs.map(|(one, other)| other.saturating_sub(*one) as f64).collect();
+    let spent: Vec<u64> = pairs.map(|(one, other)| other.saturating_sub(*one)).collect();
+    shares_of(&spent)
+}
+
+/// The same of what was spent, in the order of `/proc/stat`.
+pub fn shares_of(spent: &[u64]) -> BTreeMap<String, f64> {
+    let spent: Vec<f64> = spent.iter().map(|ticks| *ticks as f64).collect();
     // Time of guests is in user and nice already.
     let all: f64 = spent.iter().take(8).sum();
     let share = |value: f64| if all > 0.0 { value / all * 100.0 } else { 0.0 };
