@@ -83,10 +83,11 @@ fn by_serial(socket: &str, command: &str, limit: Duration) -> Said<String> {
     // What an earlier try wrote may be answered late: each has marks of its own.
     let mark = TRIES.fetch_add(1, Ordering::Relaxed).to_string();
     let mark = format!("{}-{mark}", std::process::id());
-    // The marks are put together by the shell, so that its echo does not have them.
-    let text = format!(
-        "printf '%s%s\\n' avicenna- begins-{mark}; {command}; printf '%s%s %d\\n' avicenna- ends-{mark} $?\n"
-    );
+    // Ctrl-C first: of what was written before the shell read, it may have got a part, with a
+    // quotation mark that nothing ends. The marks are put together by the shell, so that its echo
+    // does not have them.
+    let text =
+        format!("\x03\necho avicenna-\\begins-{mark}; {command}; echo avicenna-\\ends-{mark} $?\n");
     line.write_all(text.as_bytes()).map_err(failed)?;
     let (mut bytes, mut chunk, began) = (Vec::new(), [0; 4096], Instant::now());
     while began.elapsed() < limit && bytes.len() < MOST_BYTES {
@@ -183,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_stands_between_the_marks_is_the_output() {
-        let echo = "# printf '%s%s\\n' avicenna- begins-1-2; true\r\n";
+        let echo = "# echo avicenna-\\begins-1-2; true; echo avicenna-\\ends-1-2 $?\r\n";
         let late = "avicenna-begins-1-1\nlate\navicenna-ends-1-1 0\n";
         for (text, expected) in [
             ("avicenna-begins-1-2\r\n7\r\navicenna-ends-1-2 0\r\n# ", Some(Ok("7\n".to_owned()))),
