@@ -5,6 +5,7 @@ mod boot;
 mod check;
 mod debian;
 mod disk;
+mod experiment;
 mod lab;
 mod machine;
 mod nested_qemu;
@@ -27,6 +28,7 @@ static ALL: &[&Scenario] = &[
     &lab::SCENARIO,
     &user_land::SCENARIO,
     &nested_qemu::SCENARIO,
+    &experiment::SCENARIO,
     &network::SCENARIO,
     &nvme::SCENARIO,
     &xen::SCENARIO,

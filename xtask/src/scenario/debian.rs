@@ -142,6 +142,18 @@ impl Kernel {
         Ok(())
     }
 
+    /// The same below a root, where modprobe finds them once depmod has run.
+    pub(super) fn install_modules(&self, names: &[&str], root: &Path) -> Result<()> {
+        let folder = root.join("usr/lib/modules").join(&self.release);
+        fs::create_dir_all(&folder)?;
+        let mut all = Vec::new();
+        names.iter().try_for_each(|name| self.collect(name, &mut all))?;
+        for (name, bytes) in all {
+            fs::write(folder.join(format!("{name}.ko")), bytes)?;
+        }
+        Ok(())
+    }
+
     /// What is to be loaded first comes first.
     fn collect(&self, name: &str, all: &mut Vec<(String, Vec<u8>)>) -> Result<()> {
         let Some(path) = self.module(name) else { return Ok(()) };
