@@ -38,7 +38,7 @@ impl Report {
     pub fn to_markdown(&self, grouping: Grouping) -> String {
         let mut text =
             format!("## {}\n\n{}\n", marked_down(&self.file), markdown(&text::facts(self)));
-        if let Some(answer) = text::answer(&self.summary) {
+        for answer in [text::answer(&self.summary), text::processors(self)].into_iter().flatten() {
             text.push_str(&format!("\n{}\n\n", markdown(&answer)));
         }
         if grouping == Grouping::Reason {

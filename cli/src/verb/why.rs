@@ -118,10 +118,12 @@ pub fn run(mut arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(source::status(&facts, why.verdict()))
 }
 
-/// Whether a word is a path of a recorded host: a machine's name has neither of these.
+/// Whether a word is a path of a recorded host. A machine's name has neither of these characters;
+/// of a plain word that is both, the machine is meant.
 fn is_host(word: &Path) -> bool {
     let text = word.to_string_lossy();
-    text == "-" || text.contains(['/', '.']) && word.exists()
+    let is_machine = || chosen(&facts::facts(&facts::live()), Some(&text)).is_ok();
+    text == "-" || word.exists() && (text.contains(['/', '.']) || !is_machine())
 }
 
 /// One of several recorded hosts, in every form.

@@ -159,6 +159,8 @@ pub struct Group {
     pub idle_ns: u64,
     /// Exits that a feature would take away.
     pub avoidable: u64,
+    /// Time in them.
+    pub avoidable_ns: u64,
     /// The most frequent reason and its share of the exits.
     pub top: String,
 }

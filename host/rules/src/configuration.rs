@@ -9,6 +9,8 @@
 pub mod change;
 pub(crate) mod dialect;
 pub mod edit;
+mod embedded;
+mod foreign;
 pub mod given;
 mod input;
 mod other_vmm;

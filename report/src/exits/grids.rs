@@ -141,6 +141,7 @@ fn lines(title: &str, first: &'static str, groups: &[Group]) -> Grid {
         "work_ms",
         "idle_ms",
         "avoidable_exits",
+        "avoidable_ms",
         "most_frequent",
     ];
     let mut grid = Grid::new(title, &columns);
@@ -153,6 +154,7 @@ fn lines(title: &str, first: &'static str, groups: &[Group]) -> Grid {
             Value::Number(group.work_ns as f64 / 1e6, 1),
             Value::Number(group.idle_ns as f64 / 1e6, 1),
             Value::Count(group.avoidable),
+            Value::Number(group.avoidable_ns as f64 / 1e6, 1),
             Value::text(&group.top),
         ]);
     }

@@ -66,8 +66,9 @@ fn answer(report: &Report) -> String {
         ("not avoidable".to_owned(), ceiling.not_avoidable.count as f64, NOT_AVOIDABLE),
     ];
     format!(
-        "<p class=\"answer\">{}</p>\n{}",
+        "<p class=\"answer\">{} {}</p>\n{}",
         escaped(&text::answer(&report.summary).unwrap_or_default()),
+        escaped(&text::processors(report).unwrap_or_default()),
         plot::stack("Working exits by what hardware could avoid", &parts)
     )
 }

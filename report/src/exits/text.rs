@@ -132,8 +132,46 @@ fn feature_at_work(table: &Table) -> Option<&'static str> {
     }
 }
 
+/// The same in processors; `None` where times are not known, or nothing would be saved.
+pub fn processors(report: &Report) -> Option<String> {
+    let Summary { seconds, ceiling, .. } = &report.summary;
+    let busy = |ns: u64| ns as f64 / 1e9 / seconds;
+    let (known, most) = (
+        busy(ceiling.avoidable.time_ns),
+        busy(ceiling.avoidable.time_ns + ceiling.unknown.time_ns),
+    );
+    // Shorter ones are no measure of a host.
+    if *seconds < 0.1 || most <= 0.0 {
+        return None;
+    }
+    let of = match report.origin.host_cpus {
+        Some(cpus) => format!(" of {}", plural(cpus.into(), "CPU")),
+        None => " of a CPU".to_owned(),
+    };
+    let (known, most) = (share_of_one(known), share_of_one(most));
+    let of_them = match known == most {
+        true => String::new(),
+        false => format!(", {known} in those of which the recording tells so"),
+    };
+    Some(format!(
+        "In processors: the host spends at most {most}{of} in exits that would go away{of_them}; the \
+         switch into and out of the guest, which no event measures, comes on top."
+    ))
+}
+
+/// A part of a processor with digits that say something.
+fn share_of_one(busy: f64) -> String {
+    match busy {
+        busy if busy >= 0.095 => format!("{busy:.1}"),
+        busy if busy >= 0.0095 => format!("{busy:.2}"),
+        busy if busy >= 0.00095 => format!("{busy:.3}"),
+        _ => "less than 0.001".to_owned(),
+    }
+}
+
 fn heading(report: &Report) -> String {
-    let answer = answer(&report.summary).map(|answer| answer + "\n").unwrap_or_default();
+    let sentences = [answer(&report.summary), processors(report)];
+    let answer: String = sentences.into_iter().flatten().map(|answer| answer + "\n").collect();
     format!("{} · {}{answer}\n", report.file, facts(report))
 }
 

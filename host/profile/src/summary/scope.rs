@@ -174,6 +174,7 @@ impl Scope<'_> {
             work_ns: 0,
             idle_ns: 0,
             avoidable: 0,
+            avoidable_ns: 0,
             top: String::new(),
         };
         // Few enough to look through.
@@ -192,6 +193,7 @@ impl Scope<'_> {
             }
             if self.judge(key).is_some_and(|judged| judged.verdict == Verdict::Avoidable) {
                 group.avoidable += count;
+                group.avoidable_ns += time_ns;
             }
         }
         group.per_second = rate(group.count, seconds);

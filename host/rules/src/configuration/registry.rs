@@ -9,6 +9,7 @@ use super::dialect::module_options::{KernelCommandLine, Modprobe};
 use super::dialect::proxmox::Proxmox;
 use super::dialect::readconfig::Readconfig;
 use super::dialect::{Contents, Dialect};
+use super::foreign;
 use super::input::{Hints, InputError, Kind, MAX_BYTES};
 use crate::position::Lines;
 
@@ -29,7 +30,10 @@ const DIALECTS: [&dyn Dialect; 10] = [
 
 fn recognized(text: &str) -> Option<&'static dyn Dialect> {
     let is_blank = text.trim_start_matches('\u{feff}').trim_start().is_empty();
-    DIALECTS.into_iter().find(|dialect| !is_blank && dialect.recognizes(text))
+    if is_blank || foreign::is_one(text) {
+        return None;
+    }
+    DIALECTS.into_iter().find(|dialect| dialect.recognizes(text))
 }
 
 /// Recognizes an input by its content.
@@ -53,6 +57,9 @@ pub fn read<'t>(
     };
     let dialect = dialect.ok_or_else(|| {
         let names: Vec<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        if let Some(told) = foreign::told(text) {
+            return InputError::whole(told);
+        }
         match text.trim().is_empty() {
             true => InputError::whole("empty"),
             false => {

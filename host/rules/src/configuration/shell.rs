@@ -134,6 +134,18 @@ pub struct Command<'t> {
     pub words: Vec<Word<'t>>,
 }
 
+impl Command<'_> {
+    /// A command whose text was made from a piece of a source that begins at `by`.
+    pub fn moved<'t>(self, by: usize) -> Command<'t> {
+        let moved = |word: Word<'_>| {
+            let mut word = Word { text: Cow::Owned(word.text.into_owned()), ..word };
+            word.shift(by);
+            word
+        };
+        Command { words: self.words.into_iter().map(moved).collect() }
+    }
+}
+
 /// Splits shell text into commands, in the order in which they stand; nothing is expanded.
 pub fn commands(text: &str) -> Result<Vec<Command<'_>>, InputError> {
     let mut found = Vec::new();

@@ -3,6 +3,7 @@
 use super::input::InputError;
 use crate::finding::Position;
 use crate::position::Lines;
+pub use saphyr_parser::ScalarStyle as Style;
 use saphyr_parser::{Event, Parser, Span};
 use std::ops::Range;
 
@@ -15,6 +16,8 @@ const MAX_DEPTH: usize = 100;
 #[derive(Clone, Debug)]
 pub struct Node {
     pub value: Value,
+    /// How a scalar is written; plain for all else.
+    pub style: Style,
     pub at: Range<usize>,
 }
 
@@ -29,6 +32,10 @@ pub enum Value {
 }
 
 impl Node {
+    fn unwritten(value: Value, at: Range<usize>) -> Self {
+        Self { value, style: Style::Plain, at }
+    }
+
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|(_, node)| node)
     }
@@ -107,18 +114,19 @@ struct Builder {
 impl Builder {
     fn take(&mut self, event: Event<'_>, at: Range<usize>) -> Result<(), (Range<usize>, String)> {
         match event {
-            Event::Scalar(text, ..) => {
-                self.place(Node { value: Value::Scalar(text.into_owned()), at: at.clone() });
+            Event::Scalar(text, style, ..) => {
+                let value = Value::Scalar(text.into_owned());
+                self.place(Node { value, style, at: at.clone() });
             }
-            Event::Alias(_) => self.place(Node { value: Value::Other, at: at.clone() }),
+            Event::Alias(_) => self.place(Node::unwritten(Value::Other, at.clone())),
             Event::SequenceStart(..) => self.stack.push(Open::Sequence(at.start, Vec::new())),
             Event::MappingStart(..) => self.stack.push(Open::Mapping(at.start, Vec::new(), None)),
             Event::SequenceEnd | Event::MappingEnd => match self.stack.pop() {
                 Some(Open::Sequence(start, list)) => {
-                    self.place(Node { value: Value::Sequence(list), at: start..at.end });
+                    self.place(Node::unwritten(Value::Sequence(list), start..at.end));
                 }
                 Some(Open::Mapping(start, members, _)) => {
-                    self.place(Node { value: Value::Mapping(members), at: start..at.end });
+                    self.place(Node::unwritten(Value::Mapping(members), start..at.end));
                 }
                 None => {}
             },

@@ -464,6 +464,43 @@ fn more_than_255_vcpus_need_the_guests_x2apic() {
     }
 }
 
+/// An I/O APIC entry and an MSI reach 254 alone: a vIOMMU helps where it remaps, with destinations
+/// of 32 bits; without remapping QEMU's extended identifiers do it, which it has of itself.
+#[test]
+fn a_viommu_reaches_more_than_255_vcpus_only_as_it_is_told_to() {
+    let machine = |irqchip: &str, rest: &str| {
+        format!(
+            "qemu-system-x86_64 -machine q35,accel=kvm,kernel-irqchip={irqchip} -cpu host{rest}\n"
+        )
+    };
+    for (irqchip, rest, is_bad) in [
+        ("split", ",-kvm-msi-ext-dest-id -smp 380 -device intel-iommu,intremap=on,eim=on", false),
+        ("split", ",-kvm-msi-ext-dest-id -smp 380 -device intel-iommu,intremap=on", false),
+        ("split", ",-kvm-msi-ext-dest-id -smp 380 -device intel-iommu,intremap=on,eim=off", true),
+        ("split", ",-kvm-msi-ext-dest-id -smp 380 -device intel-iommu,intremap=off", true),
+        ("split", ",-kvm-msi-ext-dest-id -smp 380 -device amd-iommu,intremap=on", true),
+        ("split", ",-kvm-msi-ext-dest-id -smp 380 -device amd-iommu,intremap=on,xtsup=on", false),
+        ("split", ",-kvm-msi-ext-dest-id -smp 380 -device virtio-iommu-pci", true),
+        ("split", ",-kvm-msi-ext-dest-id -smp 380", true),
+        ("split", " -smp 380 -device virtio-iommu-pci", false),
+        ("on", " -smp 380 -device intel-iommu,intremap=off", true),
+        // Identifiers have gaps: three cores take the place of four.
+        ("on", " -smp 192,sockets=64,cores=3,threads=1", false),
+        ("on", " -smp 195,sockets=65,cores=3,threads=1", true),
+        ("on", " -smp 2,maxcpus=256", true),
+        ("on", " -smp 2,maxcpus=255", false),
+    ] {
+        let text = machine(irqchip, rest);
+        let report = judge(&text, &target("6.18", "10.0"));
+        assert_eq!(ids(&report, Answer::No).contains(&"AV009"), is_bad, "{text}");
+        // With 32 bits of a vIOMMU and without the guest's x2APIC none above 254 comes up either.
+        let hidden = text.replace("-cpu host", "-cpu host,-x2apic");
+        let largest_is_small = rest.contains("192") || rest.contains("maxcpus=255");
+        let report = judge(&hidden, &target("6.18", "10.0"));
+        assert_eq!(ids(&report, Answer::No).contains(&"AV009"), !largest_is_small, "{hidden}");
+    }
+}
+
 #[test]
 fn words_of_grub_are_judged_wherever_the_shell_finds_them() {
     for text in [

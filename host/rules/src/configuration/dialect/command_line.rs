@@ -3,6 +3,7 @@
 mod edit;
 
 use super::{Contents, Dialect};
+use crate::configuration::embedded;
 use crate::configuration::input::{Hints, InputError, Kind};
 use crate::configuration::other_vmm;
 use crate::configuration::qemu_arguments::{invocation, settings};
@@ -21,7 +22,7 @@ impl Dialect for CommandLine {
 
     /// Whether shell text starts a machine.
     fn recognizes(&self, text: &str) -> bool {
-        let Ok(commands) = shell::run(text) else { return false };
+        let Ok(commands) = embedded::commands(text) else { return false };
         !placed_machines(&commands, "", &Lines::new(""), &Hints::default()).is_empty()
     }
 
@@ -31,9 +32,13 @@ impl Dialect for CommandLine {
         lines: &Lines<'t>,
         hints: &Hints,
     ) -> Result<Contents<'t>, InputError> {
-        let commands = shell::run(lines.text())?;
+        let commands = embedded::commands(lines.text())?;
         let found = placed_machines(&commands, file, lines, hints);
         let (vms, places) = found.into_iter().unzip();
+        // A shell takes a CR into the word before it, so that nothing could be added as it is meant.
+        if embedded::is_shell_text(lines.text()) && lines.text().contains("\r\n") {
+            return Ok(Contents::fixed(self.kind(), lines, vms));
+        }
         let text = Commands { text: lines.text(), places };
         Ok(Contents::machines(Kind::CommandLine, lines, vms, text))
     }
