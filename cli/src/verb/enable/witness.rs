@@ -1,10 +1,10 @@
-//! What others say of a change: the shell of GRUB's settings, modprobe of its options, grubby and
-//! qm of theirs. Who wrote a file is not a witness for it.
+//! What others say of a change: the shell of GRUB's settings, modprobe of its options, grubby,
+//! bootctl, virsh and qm of theirs. Who wrote a file is not a witness for it.
 //!
 //! Only of the host this program runs on: nothing is run that came with somebody else's folder. A
 //! program that is not installed says nothing.
 
-use rules::configuration::settings;
+use rules::configuration::{self, Hints, Kind, settings};
 use rules::enable::{Action, Expected, GRUB_VARIABLES, Step};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ pub fn agree(steps: &[Step], expects: &[Expected]) -> Result<Vec<String>, String
         }
     }
     said.extend(grubby(steps)?);
+    said.extend(bootctl(steps)?);
+    said.extend(virsh(steps)?);
     said.extend(qm(steps)?);
     Ok(said)
 }
@@ -157,6 +159,96 @@ fn entries_have(info: &str, added: &[&str], removed: &[&str]) -> Result<String, 
     Ok("verified by grubby: every entry has the words that are wanted".into())
 }
 
+/// The entries that kernel-install made of /etc/kernel/cmdline, as the boot loader's own tool reads
+/// them.
+fn bootctl(steps: &[Step]) -> Result<Option<String>, String> {
+    let ran = steps.iter().any(|step| match &step.action {
+        Action::Run { command, .. } => {
+            command.first().is_some_and(|program| program == "kernel-install")
+        }
+        _ => false,
+    });
+    let written = steps.iter().find_map(|step| match &step.action {
+        Action::Write { path, before, after } if path == "/etc/kernel/cmdline" => {
+            Some((before.as_deref().unwrap_or_default(), after.as_str()))
+        }
+        _ => None,
+    });
+    let (true, Some((before, after))) = (ran, written) else { return Ok(None) };
+    let release = output("uname", &["-r"]).unwrap_or_default();
+    let Some(list) = output("bootctl", &["list", "--json=short", "--no-pager"]) else {
+        return Ok(None);
+    };
+    entries_follow(&list, release.trim(), before, after)
+}
+
+/// Whether the entries of the running kernel have the words that came, and not those that went;
+/// `None` where there are none. Other entries may be another system's.
+fn entries_follow(
+    list: &str,
+    release: &str,
+    before: &str,
+    after: &str,
+) -> Result<Option<String>, String> {
+    let Ok(entries) = serde_json::from_str::<Vec<serde_json::Value>>(list) else { return Ok(None) };
+    let (before, after): (Vec<&str>, Vec<&str>) =
+        (before.split_whitespace().collect(), after.split_whitespace().collect());
+    let mut is_there = false;
+    for entry in entries.iter().filter(|entry| entry["version"] == release) {
+        let Some(options) = entry["options"].as_str() else { continue };
+        is_there = true;
+        let given: Vec<&str> = options.split_whitespace().collect();
+        let name = entry["id"].as_str().unwrap_or("an entry");
+        let missing = |word: &&&str| !before.contains(word) && !given.contains(word);
+        if let Some(word) = after.iter().find(missing) {
+            return Err(format!("bootctl shows {name} without {word}"));
+        }
+        let is_left = |word: &&&str| !after.contains(word) && given.contains(word);
+        if let Some(word) = before.iter().find(is_left) {
+            return Err(format!("bootctl shows {name}, which still has {word}"));
+        }
+    }
+    Ok(is_there.then(|| {
+        format!("verified by bootctl: the entries of {release} have the words that are wanted")
+    }))
+}
+
+/// libvirt's own form of the definitions that were written.
+fn virsh(steps: &[Step]) -> Result<Vec<String>, String> {
+    let mut said = Vec::new();
+    for step in steps {
+        let Action::Write { path, after, .. } = &step.action else { continue };
+        let file = path.strip_prefix("/etc/libvirt/qemu/");
+        let Some(name) = file.and_then(|name| name.strip_suffix(".xml")) else { continue };
+        let Some(found) = output("virsh", &["dumpxml", "--inactive", "--", name]) else { continue };
+        said.extend(is_defined(name, after, &found)?);
+    }
+    Ok(said)
+}
+
+/// Whether a definition decides of interrupts as the one that was written; `None` where one of them
+/// is not understood.
+fn is_defined(name: &str, written: &str, found: &str) -> Result<Option<String>, String> {
+    let decided = |text: &str| {
+        let contents =
+            configuration::read(name, text, Some(Kind::LibvirtXml), &Hints::default()).ok()?;
+        let vm = contents.vms.into_iter().next()?;
+        Some([
+            ("PIT", format!("{:?}", vm.pit.value)),
+            ("interrupt controllers", format!("{:?}", vm.irqchip.value)),
+            ("x2APIC", format!("{:?}", vm.x2apic.value)),
+            ("largest APIC ID", vm.max_apic_id.value.to_string()),
+        ])
+    };
+    let (Some(wanted), Some(found)) = (decided(written), decided(found)) else { return Ok(None) };
+    for ((what, wanted), (_, found)) in wanted.iter().zip(&found) {
+        if wanted != found {
+            return Err(format!("virsh dumpxml {name}: {what} is {found}, not {wanted}"));
+        }
+    }
+    Ok(Some(format!("verified by virsh dumpxml {name}")))
+}
+
 /// Proxmox reads the definitions that were written, and has their `args`.
 fn qm(steps: &[Step]) -> Result<Vec<String>, String> {
     let mut said = Vec::new();
@@ -202,6 +294,40 @@ mod tests {
         assert!(entries_have(info, &["a=1"], &["b"]).is_ok());
         assert!(entries_have(info, &["quiet"], &[]).unwrap_err().contains("without quiet"));
         assert!(entries_have(info, &[], &["quiet"]).unwrap_err().contains("still has quiet"));
+    }
+
+    #[test]
+    fn entries_of_the_running_kernel_have_to_agree() {
+        let entry = |version: &str, options: &str| serde_json::json!({"id": "a.conf", "version": version, "options": options});
+        let list = |entries: &[serde_json::Value]| serde_json::json!(entries).to_string();
+        let (before, after) = ("root=/dev/a amd_iommu=off", "root=/dev/a x=1");
+        let right = list(&[entry("6.12", "root=/dev/a x=1"), entry("5.0", "amd_iommu=off")]);
+        assert!(matches!(entries_follow(&right, "6.12", before, after), Ok(Some(_))));
+        for (options, says) in
+            [("root=/dev/a", "without x=1"), ("x=1 amd_iommu=off", "still has amd_iommu=off")]
+        {
+            let found = entries_follow(&list(&[entry("6.12", options)]), "6.12", before, after);
+            assert!(found.unwrap_err().contains(says), "{options}");
+        }
+        for nothing in ["", "{}", "[]", &right.replace("6.12", "6.13")] {
+            assert_eq!(entries_follow(nothing, "6.12", before, after), Ok(None), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn libvirt_has_to_decide_as_what_was_written() {
+        let domain = |timer: &str| {
+            format!(
+                "<domain type='kvm'><name>a</name><vcpu>2</vcpu><os><type machine='q35'>hvm</type></os>\
+                 <features><apic/></features><clock offset='utc'>{timer}</clock></domain>"
+            )
+        };
+        let written = domain("<timer name='pit' tickpolicy='discard'/>");
+        let other = domain("<timer tickpolicy=\"discard\" name=\"pit\"/><timer name='rtc'/>");
+        assert!(matches!(is_defined("a", &written, &other), Ok(Some(_))));
+        let lost = domain("<timer name='pit' tickpolicy='delay'/>");
+        assert!(is_defined("a", &written, &lost).unwrap_err().contains("PIT"));
+        assert_eq!(is_defined("a", &written, "no XML"), Ok(None));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Shell text within files of another syntax: systemd units, and YAML (Ansible, Compose, manifests).
+//! Shell text within files of another syntax: systemd units, YAML (Ansible, Compose, workflows), and
+//! units that a script writes.
 //!
 //! Such a syntax ends commands, joins lines and quotes in its own ways. What it holds is cut out as
 //! pieces of shell text, each as long as its place in the file, so that every byte keeps its place.
@@ -6,6 +7,7 @@
 //! Sources: systemd.syntax(7), systemd.service(5) and systemd.exec(5) of systemd 257; YAML 1.2.2,
 //! chapters 7.3 and 8.1; Ansible's modules `command` and `shell`; the Compose specification.
 
+mod here;
 mod unit;
 mod yaml;
 
@@ -25,7 +27,13 @@ struct Piece<'t> {
 /// The commands of a text: of shell text, or of what else holds some.
 pub fn commands(text: &str) -> Result<Vec<Command<'_>>, InputError> {
     if is_shell_text(text) {
-        return shell::run(text);
+        return match here::joined(text) {
+            None => shell::run(text),
+            Some(joined) => {
+                let found = shell::run(&joined)?;
+                Ok(found.into_iter().map(|command| command.moved(0)).collect())
+            }
+        };
     }
     let pieces = match unit::is_one(text) {
         true => vec![Piece { start: 0, text: unit::shell_text(text).into() }],

@@ -56,6 +56,18 @@ fn scalars_and_lists_of_yaml_are_pieces_of_their_own() {
 }
 
 #[test]
+fn lines_of_a_file_that_a_script_writes_are_joined_as_in_that_file() {
+    for (text, expected) in [
+        ("cat >u <<EOF\nq -a \\\\\n  -b\nEOF\nr -c\n", &["cat", "q|-a|-b", "EOF", "r|-c"][..]),
+        ("cat >u <<'EOF'\nq -a \\\n  -b\nEOF\n", &["cat", "q|-a|-b", "EOF"]),
+        // In a script itself, a backslash that is escaped is one.
+        ("q -a \\\\\nr -b\n", &["q|-a|\\", "r|-b"]),
+    ] {
+        assert_eq!(words(text), expected, "{text}");
+    }
+}
+
+#[test]
 fn every_word_stands_where_it_is_said_to_stand() {
     for text in [
         "[Service]\nEnvironment=\"A=-smp 4\"\nExecStart=-/usr/bin/qemu-system-x86_64 $A \\\n  -enable-kvm\n",
