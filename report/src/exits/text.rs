@@ -140,7 +140,7 @@ pub fn processors(report: &Report) -> Option<String> {
         busy(ceiling.avoidable.time_ns),
         busy(ceiling.avoidable.time_ns + ceiling.unknown.time_ns),
     );
-    // Shorter ones are no measure of a host.
+    // Shorter ones tell nothing of a host.
     if *seconds < 0.1 || most <= 0.0 {
         return None;
     }
@@ -162,6 +162,7 @@ pub fn processors(report: &Report) -> Option<String> {
 /// A part of a processor with digits that say something.
 fn share_of_one(busy: f64) -> String {
     match busy {
+        busy if busy <= 0.0 => "none".to_owned(),
         busy if busy >= 0.095 => format!("{busy:.1}"),
         busy if busy >= 0.0095 => format!("{busy:.2}"),
         busy if busy >= 0.00095 => format!("{busy:.3}"),
@@ -318,6 +319,42 @@ mod tests {
             assert_eq!(answer_to(names).as_deref(), Some(expected), "{names:?}");
         }
         assert_eq!(answer_to(&["hlt"]), None);
+    }
+
+    #[test]
+    fn what_would_be_saved_is_told_in_processors() {
+        let told = |seconds: f64, cpus: Option<u32>, known_ms: u64, unknown_ms: u64| {
+            let (profile, extra_names) = from_rows("VM-EXIT", &[]);
+            let context = Context { extra_names, ..Context::default() };
+            let mut summary = Summary::new(&profile, &context, &Selection::default());
+            summary.seconds = seconds;
+            summary.ceiling.avoidable.time_ns = known_ms * 1_000_000;
+            summary.ceiling.unknown.time_ns = unknown_ms * 1_000_000;
+            let origin = capture::Origin { host_cpus: cpus, ..Default::default() };
+            processors(&Report { file: "f".into(), origin, summary })
+        };
+        let rest = "; the switch into and out of the guest, which no event measures, comes on top.";
+        for (seconds, cpus, known, unknown, expected) in [
+            // 2 s of 10 s, and 5 s more of which is not known.
+            (
+                10.0,
+                Some(96),
+                2_000,
+                5_000,
+                Some(
+                    "0.7 of 96 CPUs in exits that would go away, 0.2 in those of which the recording tells so",
+                ),
+            ),
+            (10.0, None, 200, 0, Some("0.02 of a CPU in exits that would go away")),
+            (1000.0, Some(1), 0, 1, Some("less than 0.001 of 1 CPU in exits that would go away")),
+            (10.0, Some(96), 0, 0, None),
+            (0.01, Some(96), 5, 0, None),
+        ] {
+            let expected =
+                expected.map(|part| format!("In processors: the host spends at most {part}{rest}"));
+            let found = told(seconds, cpus, known, unknown);
+            assert_eq!(found, expected, "{seconds} {known} {unknown}");
+        }
     }
 
     #[test]

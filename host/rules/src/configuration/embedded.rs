@@ -1,5 +1,5 @@
-//! Shell text within files of another syntax: systemd units, YAML (Ansible, Compose, workflows), and
-//! units that a script writes.
+//! Shell text within files of another syntax: systemd units, YAML (Ansible, Compose, workflows),
+//! and units that a script writes.
 //!
 //! Such a syntax ends commands, joins lines and quotes in its own ways. What it holds is cut out as
 //! pieces of shell text, each as long as its place in the file, so that every byte keeps its place.

@@ -35,7 +35,7 @@ impl Dialect for CommandLine {
         let commands = embedded::commands(lines.text())?;
         let found = placed_machines(&commands, file, lines, hints);
         let (vms, places) = found.into_iter().unzip();
-        // A shell takes a CR into the word before it, so that nothing could be added as it is meant.
+        // A shell takes a CR into the word before it: nothing could be added as it is meant.
         if embedded::is_shell_text(lines.text()) && lines.text().contains("\r\n") {
             return Ok(Contents::fixed(self.kind(), lines, vms));
         }

@@ -1,5 +1,5 @@
-//! Here-documents of shell scripts that write a unit or another script: where nothing is quoted, two
-//! backslashes at the end of a line are the one that joins it with the next in what is written.
+//! Here-documents of shell scripts that write a unit or another script: where nothing is quoted,
+//! two backslashes at the end of a line are the one that joins it with the next in what is written.
 
 use super::text_of;
 

@@ -128,7 +128,7 @@ fn scalar<'t>(text: &'t str, node: &Node, is_words: bool) -> Option<Piece<'t>> {
     Some(Piece { start: at.start, text: filled(text_of(bytes)).into() })
 }
 
-/// Bytes from the first that is no blank to the end.
+/// Bytes from the first beyond the blanks to the end.
 fn text_after_blanks(bytes: &[u8]) -> usize {
     bytes.trim_ascii_start().len()
 }
