@@ -148,13 +148,17 @@ pub fn processors(report: &Report) -> Option<String> {
         Some(cpus) => format!(" of {}", plural(cpus.into(), "CPU")),
         None => " of a CPU".to_owned(),
     };
-    let (known, most) = (share_of_one(known), share_of_one(most));
-    let of_them = match known == most {
-        true => String::new(),
-        false => format!(", {known} in those of which the recording tells so"),
+    let of_them = match known {
+        known if known <= 0.0 => ", all of which the recording leaves open".to_owned(),
+        known if share_of_one(known) == share_of_one(most) => String::new(),
+        known => format!(", {} in those of which the recording tells so", share_of_one(known)),
+    };
+    let most = match share_of_one(most) {
+        few if few.starts_with("less") => few,
+        part => format!("at most {part}"),
     };
     Some(format!(
-        "In processors: the host spends at most {most}{of} in exits that would go away{of_them}; the \
+        "In processors: the host spends {most}{of} in exits that would go away{of_them}; the \
          switch into and out of the guest, which no event measures, comes on top."
     ))
 }
@@ -162,7 +166,6 @@ pub fn processors(report: &Report) -> Option<String> {
 /// A part of a processor with digits that say something.
 fn share_of_one(busy: f64) -> String {
     match busy {
-        busy if busy <= 0.0 => "none".to_owned(),
         busy if busy >= 0.095 => format!("{busy:.1}"),
         busy if busy >= 0.0095 => format!("{busy:.2}"),
         busy if busy >= 0.00095 => format!("{busy:.3}"),
@@ -342,16 +345,24 @@ mod tests {
                 2_000,
                 5_000,
                 Some(
-                    "0.7 of 96 CPUs in exits that would go away, 0.2 in those of which the recording tells so",
+                    "at most 0.7 of 96 CPUs in exits that would go away, 0.2 in those of which the recording tells so",
                 ),
             ),
-            (10.0, None, 200, 0, Some("0.02 of a CPU in exits that would go away")),
-            (1000.0, Some(1), 0, 1, Some("less than 0.001 of 1 CPU in exits that would go away")),
+            (10.0, None, 200, 0, Some("at most 0.02 of a CPU in exits that would go away")),
+            (
+                1000.0,
+                Some(1),
+                0,
+                1,
+                Some(
+                    "less than 0.001 of 1 CPU in exits that would go away, all of which the recording leaves open",
+                ),
+            ),
             (10.0, Some(96), 0, 0, None),
             (0.01, Some(96), 5, 0, None),
         ] {
             let expected =
-                expected.map(|part| format!("In processors: the host spends at most {part}{rest}"));
+                expected.map(|part| format!("In processors: the host spends {part}{rest}"));
             let found = told(seconds, cpus, known, unknown);
             assert_eq!(found, expected, "{seconds} {known} {unknown}");
         }
