@@ -48,6 +48,8 @@ fn scalars_and_lists_of_yaml_are_pieces_of_their_own() {
         ("command:\n  - q\n  - -a\n  - b,c\nx: y\n", &["q|-a|b,c", "y"]),
         ("command: [\"q\", \"a\\tb\"]\nx: y\n", &["y"]),
         ("x: \"a \\\" b\"\ny: z\n", &["z"]),
+        // A block in a list of words, that begins as if it were quoted.
+        ("command:\n  - q\n  - |\n    '\u{e4}\nx: y\n", &["y"]),
         ("shell: q -m {{ mem | default(2) }} -s\n", &["q|-m|${___________________}|-s"]),
         ("---\nshell: >\r\n  q -a\r\n  -b\r\n", &["q|-a|-b"]),
     ] {

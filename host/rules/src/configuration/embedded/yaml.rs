@@ -71,9 +71,11 @@ fn words<'t>(text: &'t str, list: &[Node]) -> Option<Piece<'t>> {
         let at = trimmed(text, &element.at);
         let source = text.get(at.clone())?;
         // Quotes are the shell's too, where nothing is escaped in them.
-        let is_quoted = source.len() > 1
-            && ((source.starts_with('"') && !source.contains(['\\', '$', '`']))
-                || (source.starts_with('\'') && !source[1..source.len() - 1].contains('\'')));
+        let is_quoted = match element.style {
+            Style::DoubleQuoted => !source.contains(['\\', '$', '`']),
+            Style::SingleQuoted => source.matches('\'').count() == 2,
+            _ => false,
+        };
         let is_plain = !source.contains([
             ' ', '\t', '\n', '"', '\'', '\\', ';', '&', '|', '<', '>', '(', ')', '#', '`', '*', '?',
         ]);
