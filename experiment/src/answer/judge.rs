@@ -109,7 +109,9 @@ impl Judge<'_> {
             None => Margin::Percent(metric.difference.unwrap_or(self.plan.design.difference)),
         };
         let pairs = pairs(metric, own);
-        let is_exact = self.is_lab && (metric.source.is_count() || is_constant(&[&before, &after]));
+        // One trial of each arm cannot show that values do not vary.
+        let is_alike = pairs.len() > 1 && is_constant(&[&before, &after]);
+        let is_exact = self.is_lab && (metric.source.is_count() || is_alike);
         let exact = is_exact.then(|| exact(&pairs, &before, &after, margin, metric.less_is_better));
         let (effect, verdict, is_exact) = match exact.flatten() {
             Some((effect, verdict)) => (Some(effect), Some(verdict), true),
