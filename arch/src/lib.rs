@@ -11,6 +11,7 @@ pub mod cpuid;
 pub mod exception;
 pub mod identity;
 pub mod intel_82599;
+pub mod memory_type;
 pub mod msi;
 pub mod msr;
 pub mod nvme;

@@ -52,7 +52,7 @@ rules! {
     9 LongAndDefaultBig,
     /// The intercept of VMRUN is clear.
     10 VmrunNotIntercepted,
-    /// A permission map that is used ends beyond physical memory.
+    /// A permission map ends beyond the physical addresses, whether its intercept is on or not.
     11 PermissionMap,
     /// EVENTINJ names an event that does not exist.
     12 Event,
@@ -70,4 +70,11 @@ rules! {
     18 PageDirectoryPointers,
     /// The VMCB is not in memory.
     19 NoMemory,
+    /// With nested paging: bits of nCR3 from the physical address width up. [APM2 "Nested Paging
+    /// and VMRUN/#VMEXIT"]
+    20 ReservedNestedCr3,
+    /// With nested paging: a field of G_PAT that is no memory type. [as above]
+    21 GuestPat,
+    /// TLB_CONTROL has an encoding that is reserved. [APM2 "TLB Flush"]
+    22 TlbControl,
 }

@@ -35,6 +35,8 @@ pub struct SvmBehaviour {
     pub avic_enable_clean_bit: EnableCleanBit,
     /// Matters only where the model has idle HLT.
     pub idle_hlt_pending: IdleHltPending,
+    /// VMRUN takes an encoding of TLB_CONTROL that is reserved for 0. Off by default: it is refused.
+    pub ignores_reserved_tlb_control: bool,
     /// Each step of an accelerated IPI ends the processor's turn, so that others run in between.
     /// Off by default: all steps are taken together.
     pub sends_ipis_in_steps: bool,

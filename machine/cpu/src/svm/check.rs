@@ -3,11 +3,12 @@
 use super::avic::{Avic, AvicCapabilities};
 use arch::control::{Cr0, Cr4, Efer};
 use arch::exception;
+use arch::memory_type::is_legal_pat;
 pub use arch::svm::consistency::Illegal;
 use arch::svm::event::{EventType, Injection};
 use arch::svm::intercept::{Vector3, Vector4};
 use arch::svm::msr::{IO_PERMISSION_MAP_SIZE, PERMISSION_MAP_SIZE};
-use arch::svm::vmcb::{Vmcb, control, save};
+use arch::svm::vmcb::{TlbControl, Vmcb, control, save};
 
 const PAGE_SIZE: u64 = 0x1000;
 
@@ -18,6 +19,9 @@ pub struct Supported {
     pub efer: Efer,
     pub physical_bits: u8,
     pub nested_paging: bool,
+    pub flush_by_asid: bool,
+    /// A reserved encoding of TLB_CONTROL is taken for 0, not refused.
+    pub ignores_reserved_tlb_control: bool,
     pub virtual_nmi: bool,
     /// CR0.PG of the host: nested paging needs it.
     pub host_pages: bool,
@@ -73,16 +77,38 @@ fn check_controls<B: AsRef<[u8]>>(vmcb: &Vmcb<B>, supported: &Supported) -> Resu
     let last_of_ports = IO_PERMISSION_MAP_SIZE - PAGE_SIZE;
     let port_map = is_within(vmcb.get(control::IOPM_BASE_PA), last_of_ports);
     let msr_map = is_within(vmcb.get(control::MSRPM_BASE_PA), PERMISSION_MAP_SIZE - 1);
-    let uses = |intercept: Vector3| intercepts.vector3.contains(intercept);
-    require(port_map || !uses(Vector3::IOIO), Illegal::PermissionMap)?;
-    require(msr_map || !uses(Vector3::MSR), Illegal::PermissionMap)?;
+    require(port_map && msr_map, Illegal::PermissionMap)?;
+    check_tlb_control(vmcb, supported)?;
     require(vmcb.get(control::GUEST_ASID) != 0, Illegal::Asid)?;
     let interrupts = vmcb.get(control::INTERRUPT_CONTROL);
     let virtual_nmi = supported.virtual_nmi && interrupts.virtual_nmi_enabled();
     let exits_on_nmi = intercepts.vector3.contains(Vector3::NMI);
     require(!virtual_nmi || exits_on_nmi, Illegal::VirtualNmiWithoutIntercept)?;
-    let nested = supported.nested_paging && vmcb.get(control::NESTED_CONTROL).nested_paging();
-    require(!nested || supported.host_pages, Illegal::NestedPagingInUnpagedHost)
+    check_nested_paging(vmcb, supported)
+}
+
+/// [APM2 "TLB Flush"; what VMRUN does with the others is not said]
+fn check_tlb_control<B: AsRef<[u8]>>(vmcb: &Vmcb<B>, supported: &Supported) -> Result<(), Illegal> {
+    let is_defined = match TlbControl::from_bits(vmcb.get(control::TLB_CONTROL)) {
+        TlbControl::Nothing | TlbControl::FlushAll => true,
+        TlbControl::FlushAsid | TlbControl::FlushAsidNonGlobal => supported.flush_by_asid,
+        TlbControl::Reserved(_) => false,
+    };
+    require(is_defined || supported.ignores_reserved_tlb_control, Illegal::TlbControl)
+}
+
+/// [APM2 "Enabling Nested Paging", "Nested Paging and VMRUN/#VMEXIT"]
+fn check_nested_paging<B: AsRef<[u8]>>(
+    vmcb: &Vmcb<B>,
+    supported: &Supported,
+) -> Result<(), Illegal> {
+    if !supported.nested_paging || !vmcb.get(control::NESTED_CONTROL).nested_paging() {
+        return Ok(());
+    }
+    require(supported.host_pages, Illegal::NestedPagingInUnpagedHost)?;
+    let is_addressable = vmcb.get(control::N_CR3) >> supported.physical_bits == 0;
+    require(is_addressable, Illegal::ReservedNestedCr3)?;
+    require(is_legal_pat(vmcb.get(save::G_PAT)), Illegal::GuestPat)
 }
 
 /// [APM2 "Event Injection"]

@@ -11,6 +11,7 @@ use crate::guest::Written;
 use crate::state::msr::BANKS;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::cpuid::Feature;
+use arch::memory_type;
 use arch::msr::{self, ArchCapabilities};
 use arch::segment::SegmentRegister;
 
@@ -56,25 +57,28 @@ pub(super) enum Legal {
     Changes(u64),
     Zero,
     Canonical,
-    /// Eight memory types; true with UC-.
-    MemoryTypes(bool),
+    /// Eight memory types of fixed ranges. Like the PAT's, they have no effect here, but are
+    /// checked and kept.
+    RangeTypes,
+    Pat,
     /// MTRRdefType.
     DefaultType,
 }
 
 impl Legal {
     fn kept(self, value: u64, before: u64) -> Option<u64> {
-        let types_are = |with| value.to_le_bytes().iter().all(|byte| is_memory_type(*byte, with));
+        let are_of_ranges = || value.to_le_bytes().into_iter().all(memory_type::is_of_range);
         match self {
             Self::Any => Some(value),
             Self::Bits(mask) => Some(value & mask),
             Self::Changes(mask) => Some(value & mask | before & !mask),
             Self::Zero => (value == 0).then_some(0),
             Self::Canonical => is_canonical(value).then_some(value),
-            Self::MemoryTypes(with) => types_are(with).then_some(value),
+            Self::RangeTypes => are_of_ranges().then_some(value),
+            Self::Pat => memory_type::is_legal_pat(value).then_some(value),
             Self::DefaultType => {
-                let is_legal =
-                    value & !MTRR_DEFAULT_WRITABLE == 0 && is_memory_type(value as u8, false);
+                let is_writable = value & !MTRR_DEFAULT_WRITABLE == 0;
+                let is_legal = is_writable && memory_type::is_of_range(value as u8);
                 is_legal.then_some(value)
             }
         }
@@ -118,7 +122,7 @@ static TABLES: Tables<Access> =
 
 /// What both vendors' parts have, in the order of numbers.
 const ALL: &[Row] = {
-    use Legal::{Any, Bits, Canonical, DefaultType, MemoryTypes, Zero};
+    use Legal::{Any, Bits, Canonical, DefaultType, Pat, RangeTypes, Zero};
     &[
         row((msr::TSC, msr::TSC), Read::Of(|cpu| cpu.guest_tsc()), Write::Done(write_tsc)),
         row(
@@ -176,18 +180,18 @@ const ALL: &[Row] = {
             Read::Kept(variable_range),
             Write::Kept(variable_range, Any),
         ),
-        kept(msr::MTRR_FIX_64K, |cpu, _| &mut cpu.control.msr.mtrr_fixed[0], MemoryTypes(false)),
+        kept(msr::MTRR_FIX_64K, |cpu, _| &mut cpu.control.msr.mtrr_fixed[0], RangeTypes),
         row(
             (msr::MTRR_FIX_16K, msr::MTRR_FIX_16K + 1),
             Read::Kept(range_of_16k),
-            Write::Kept(range_of_16k, MemoryTypes(false)),
+            Write::Kept(range_of_16k, RangeTypes),
         ),
         row(
             (msr::MTRR_FIX_4K, msr::MTRR_FIX_4K + 7),
             Read::Kept(range_of_4k),
-            Write::Kept(range_of_4k, MemoryTypes(false)),
+            Write::Kept(range_of_4k, RangeTypes),
         ),
-        kept(msr::PAT, |cpu, _| &mut cpu.control.msr.pat, MemoryTypes(true)),
+        kept(msr::PAT, |cpu, _| &mut cpu.control.msr.pat, Pat),
         kept(msr::MTRR_DEF_TYPE, |cpu, _| &mut cpu.control.msr.mtrr_default, DefaultType),
         only(
             Feature::TscDeadline,
@@ -271,12 +275,6 @@ pub(crate) fn write_msr(
 
 fn is_canonical(value: u64) -> bool {
     (value as i64) << 16 >> 16 == value as i64
-}
-
-/// Memory types that a PAT or MTRR field may have. They have no effect here, but are checked and
-/// kept.
-fn is_memory_type(value: u8, pat: bool) -> bool {
-    matches!(value, 0 | 1 | 4 | 5 | 6) || pat && value == 7
 }
 
 fn variable_range(cpu: &mut Cpu, index: usize) -> &mut u64 {

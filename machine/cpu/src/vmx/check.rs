@@ -110,8 +110,3 @@ impl Controls {
         self.entry.contains(EntryControls::IA32E_MODE_GUEST)
     }
 }
-
-/// Memory types that a PAT entry may have.
-fn is_legal_pat(value: u64) -> bool {
-    value.to_le_bytes().iter().all(|kind| matches!(kind, 0 | 1 | 4..=7))
-}

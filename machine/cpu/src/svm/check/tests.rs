@@ -16,6 +16,8 @@ fn supported() -> Supported {
             | Efer::SVM,
         physical_bits: 48,
         nested_paging: true,
+        flush_by_asid: true,
+        ignores_reserved_tlb_control: false,
         virtual_nmi: true,
         host_pages: true,
         avic: AvicCapabilities {
@@ -82,6 +84,18 @@ fn each_broken_rule_is_found() {
             intercept(v, Vector3::MSR);
             v.set(control::MSRPM_BASE_PA, (1 << 48) - 0x1000);
         }),
+        // The manual's rule does not ask whether they are used.
+        (Illegal::PermissionMap, |v| v.set(control::IOPM_BASE_PA, 1 << 48)),
+        (Illegal::PermissionMap, |v| v.set(control::MSRPM_BASE_PA, u64::MAX)),
+        (Illegal::TlbControl, |v| v.set(control::TLB_CONTROL, 2)),
+        (Illegal::ReservedNestedCr3, |v| {
+            v.set(control::NESTED_CONTROL, NestedControl::new().with_nested_paging(true));
+            v.set(control::N_CR3, 1 << 48);
+        }),
+        (Illegal::GuestPat, |v| {
+            v.set(control::NESTED_CONTROL, NestedControl::new().with_nested_paging(true));
+            v.set(save::G_PAT, 0x0007_0406_0007_0402);
+        }),
         (Illegal::Asid, |v| v.set(control::GUEST_ASID, 0)),
         (Illegal::VirtualNmiWithoutIntercept, |v| {
             let interrupts = InterruptControl::new().with_virtual_nmi_enabled(true);
@@ -106,6 +120,29 @@ fn nested_paging_needs_a_paging_host() {
     let unpaged = Supported { host_pages: false, ..supported() };
     assert_eq!(check(&vmcb, &unpaged), Err(Illegal::NestedPagingInUnpagedHost));
     assert_eq!(check(&vmcb, &supported()), Ok(()));
+}
+
+#[test]
+fn what_nested_paging_alone_uses_is_not_checked_without_it() {
+    let mut vmcb = legal();
+    vmcb.set(control::N_CR3, u64::MAX);
+    vmcb.set(save::G_PAT, u64::MAX);
+    assert_eq!(check(&vmcb, &supported()), Ok(()));
+}
+
+#[test]
+fn flushes_by_asid_exist_where_the_processor_has_them() {
+    let without = Supported { flush_by_asid: false, ..supported() };
+    let ignoring = Supported { ignores_reserved_tlb_control: true, ..without };
+    for (encoding, with_feature, lacking) in
+        [(0, true, true), (1, true, true), (2, false, false), (3, true, false), (7, true, false)]
+    {
+        let mut vmcb = legal();
+        vmcb.set(control::TLB_CONTROL, encoding);
+        assert_eq!(check(&vmcb, &supported()).is_ok(), with_feature, "{encoding}");
+        assert_eq!(check(&vmcb, &without).is_ok(), lacking, "{encoding}");
+        assert_eq!(check(&vmcb, &ignoring), Ok(()), "{encoding}");
+    }
 }
 
 #[test]

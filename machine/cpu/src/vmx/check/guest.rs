@@ -2,10 +2,11 @@
 
 use super::host::is_fixed;
 use super::segment::check_segments;
-use super::{Broken, Controls, Processor, is_legal_pat, require};
+use super::{Broken, Controls, Processor, require};
 use crate::vmx::vmcs::{SHADOW, Vmcs};
 use arch::control::{Cr0, Cr4, Efer, rflags};
 use arch::exception;
+use arch::memory_type::is_legal_pat;
 use arch::vmx::InterruptionType;
 use arch::vmx::capability::{CR0_FIXED0, CR0_FIXED1, CR4_FIXED0};
 use arch::vmx::control::{EntryControls, PinControls, SecondaryControls};

@@ -1,8 +1,9 @@
 //! The host-state area. [SDM3 "Checks on Host Control Registers, MSRs, and SSP"]
 
-use super::{Broken, Controls, Processor, is_legal_pat, require};
+use super::{Broken, Controls, Processor, require};
 use crate::vmx::vmcs::Vmcs;
 use arch::control::{Cr4, Efer};
+use arch::memory_type::is_legal_pat;
 use arch::vmx::capability::{CR0_FIXED0, CR0_FIXED1, CR4_FIXED0};
 use arch::vmx::control::ExitControls;
 use arch::vmx::field::host;
