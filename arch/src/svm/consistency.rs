@@ -73,7 +73,7 @@ rules! {
     /// With nested paging: bits of nCR3 from the physical address width up. [APM2 "Nested Paging
     /// and VMRUN/#VMEXIT"]
     20 ReservedNestedCr3,
-    /// With nested paging: a field of G_PAT that is no memory type. [as above]
+    /// With nested paging: a field of G_PAT that is not a memory type. [as above]
     21 GuestPat,
     /// TLB_CONTROL has an encoding that is reserved. [APM2 "TLB Flush"]
     22 TlbControl,

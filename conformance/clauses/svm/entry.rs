@@ -262,7 +262,7 @@ fn an_exit_for_an_msr_is_recorded_with_its_number_and_what_it_would_write() {
 #[test]
 fn permission_maps_end_below_the_highest_physical_address() {
     const END: u64 = 1 << 48;
-    // Whether the intercepts are on is no part of the rule.
+    // The rule does not ask whether the intercepts are on.
     // [APM2 "Canonicalization and Consistency Checks"]
     let rows = [
         (control::MSRPM_BASE_PA, END - 0x3000, true),

@@ -35,7 +35,7 @@ pub struct SvmBehaviour {
     pub avic_enable_clean_bit: EnableCleanBit,
     /// Matters only where the model has idle HLT.
     pub idle_hlt_pending: IdleHltPending,
-    /// VMRUN takes an encoding of TLB_CONTROL that is reserved for 0. Off by default: it is refused.
+    /// VMRUN takes a reserved encoding of TLB_CONTROL for 0. Off by default: it is refused.
     pub ignores_reserved_tlb_control: bool,
     /// Each step of an accelerated IPI ends the processor's turn, so that others run in between.
     /// Off by default: all steps are taken together.
