@@ -4,7 +4,7 @@
 use crate::lab::*;
 use arch::control::rflags;
 use arch::vmx::ExitReason;
-use arch::vmx::control::{ExitControls, PinControls, PrimaryControls};
+use arch::vmx::control::{ExitControls, PinControls, PrimaryControls, SecondaryControls};
 use arch::vmx::field::{control, exit, guest};
 use cpu::Attention;
 use iced_x86::code_asm::*;
@@ -188,6 +188,23 @@ fn the_preemption_timer_ends_a_guest_and_wakes_it() {
         assert_eq!(lab.run(), ExitReason::PreemptionTimer, "{name}");
         assert_eq!(lab.get(guest::PREEMPTION_TIMER), 0, "{name}");
         assert_eq!(lab.get(guest::ACTIVITY), u64::from(halts), "{name}");
+    }
+}
+
+#[test]
+fn a_task_priority_below_its_threshold_at_an_entry_into_hlt_leaves_the_guest_halted() {
+    for (activity, saved) in [(0, 0), (1, 1)] {
+        let mut lab = Lab::new(|a| a.nop().unwrap());
+        lab.primary(PrimaryControls::TPR_SHADOW);
+        lab.clear_bits(control::PRIMARY, PrimaryControls::HLT_EXITING.bits());
+        lab.secondary(SecondaryControls::VIRTUALIZE_APIC_ACCESSES);
+        lab.set(control::VIRTUAL_APIC_ADDRESS, HOST_DATA);
+        lab.set(control::APIC_ACCESS_ADDRESS, HOST_DATA + 0x1000);
+        lab.set(control::TPR_THRESHOLD, 3);
+        lab.set(guest::ACTIVITY, activity);
+        assert_eq!(lab.run(), ExitReason::TprBelowThreshold);
+        assert_eq!(lab.get(guest::ACTIVITY), saved);
+        assert_eq!(lab.get(guest::RIP), GUEST_CODE, "no instruction is executed");
     }
 }
 

@@ -173,7 +173,10 @@ fn length_of_instruction(cpu: &mut Cpu, bus: &mut Bus<'_>) -> u32 {
 }
 
 fn clone_for_exit(cpu: &Cpu, running: &Guest, exit: &Exit, is_vectoring: bool) -> GuestState {
-    let was_halted = running.halted_at == Some(cpu.clock.instructions()) && !is_vectoring;
+    // Woken from HLT by what exits now, or put there by the entry that an exit follows at once.
+    let is_halted = cpu.pending.activity == crate::Activity::Halted;
+    let was_woken = running.halted_at == Some(cpu.clock.instructions());
+    let was_halted = (is_halted || was_woken) && !is_vectoring;
     let shadow = cpu.pending.attention.contains(Attention::SHADOW);
     let is_stack = cpu.pending.attention.contains(Attention::STACK_SHADOW);
     let virtual_nmis = running.controls.pin.contains(PinControls::VIRTUAL_NMIS);
