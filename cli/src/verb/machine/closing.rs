@@ -20,7 +20,8 @@ pub struct Closing {
     pub virtual_seconds: f64,
     /// What the clock of the host says.
     pub host_seconds: f64,
-    /// Millions of instructions in a second of the host.
+    /// Millions of instructions in a second of the host; those before a restored snapshot do not
+    /// count.
     pub mips: f64,
     /// Whether the host executed translated code itself.
     pub native: bool,

@@ -134,11 +134,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         INTERRUPT.store(true, Ordering::Relaxed);
         recall.ring();
     });
-    let started = Instant::now();
+    let started = Start { at: Instant::now(), instructions: machine.instructions() };
     let channels = channels.connect(&mut machine)?;
     let snapshots = snapshots.of(digest);
     let mut outputs = Outputs { recorder: recorder.as_mut(), channels, snapshots };
-    let end = drive(&mut machine, arguments, &mut outputs, door, started)?;
+    let end = drive(&mut machine, arguments, &mut outputs, door, &started)?;
     if let Some(text) = machine.post_mortem() {
         // A kernel with symbols of its own names its code.
         let symbols = arguments.symbols.read(arguments.kernel.as_deref())?;
@@ -150,7 +150,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(recorder) = recorder {
         recorder.finish()?;
     }
-    report(&machine, arguments.format, started);
+    report(&machine, arguments.format, &started);
     if let Some(first) = machine.verified().and_then(|verified| verified.first.as_ref()) {
         anyhow::bail!("translated code and the interpreter differ: {first}");
     }
@@ -294,6 +294,13 @@ impl Recorder {
     }
 }
 
+/// Where this run took over: a snapshot's, or power-on.
+struct Start {
+    at: Instant,
+    /// Executed before.
+    instructions: u64,
+}
+
 /// Where a run leaves things besides the console.
 struct Outputs<'a> {
     recorder: Option<&'a mut Recorder>,
@@ -317,7 +324,7 @@ fn drive(
     arguments: &Arguments,
     outputs: &mut Outputs<'_>,
     door: Option<gdb::Door>,
-    started: Instant,
+    started: &Start,
 ) -> anyhow::Result<u8> {
     let mut console = Console::open(machine.recall.clone());
     let last = arguments.until_virtual.unwrap_or(Picoseconds::MAX);
