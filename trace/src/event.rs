@@ -15,6 +15,7 @@ use arch::identity::{ApicId, CpuIndex, RequesterId, Vector};
 use arch::svm::consistency::Illegal;
 use arch::svm::exit::ExitCode;
 use arch::time::Picoseconds;
+use arch::vmx::AbortCode;
 use arch::vmx::consistency::Broken;
 use serde::{Deserialize, Serialize};
 
@@ -409,6 +410,15 @@ events! {
         vcpu: VirtualCpu,
         /// The first that it was found to break.
         rule: Broken,
+    }
+    /// A VM exit could not be completed: the processor shuts down. [SDM3 "VMX Aborts"]
+    48 VmxAbort "vmx-abort" {
+        /// The VMCS, whose abort indicator has the code too.
+        vcpu: VirtualCpu,
+        /// What went wrong.
+        code: AbortCode,
+        /// The entry of the MSR list that stopped it, counted from 1; 0 where it was none.
+        entry: u32,
     }
 }
 

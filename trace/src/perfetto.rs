@@ -150,6 +150,7 @@ impl<W: Write> Export<W> {
             | Event::GuestLogged { .. }
             | Event::IommuEvent { .. }
             | Event::RemappingFault { .. }
+            | Event::VmxAbort { .. }
             | Event::NestedRoot { .. } => self.instant(record),
         }
     }

@@ -6,6 +6,7 @@ use arch::apic::{DeliveryMode, DestinationMode, Scope};
 use arch::identity::{ApicId, RequesterId, Vector};
 use arch::svm::consistency::Illegal;
 use arch::svm::exit::ExitCode;
+use arch::vmx::AbortCode;
 use arch::vmx::consistency::Broken;
 use core::fmt::{Display, Formatter, Result};
 
@@ -84,5 +85,7 @@ words! {
         |word| word.try_into().ok().and_then(Self::from_number);
     Broken, false, "\"{}\"": |value| value.number().into(),
         |word| word.try_into().ok().and_then(Self::from_number);
+    AbortCode, false, "{:?}": |value| value.into_bits().into(),
+        |word| word.try_into().ok().map(Self::from_bits);
     ExitCode, false, "{:?}": |value| value.into_bits(), |word| Some(Self::from_bits(word));
 }

@@ -113,5 +113,22 @@ codes! {
     }
 }
 
+impl AbortCode {
+    /// What the exit could not do, in words that follow "VMX abort N:".
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::SavingMsrs => "the guest's MSRs could not be stored",
+            Self::HostPdptes => "the host's page-directory pointers have reserved bits",
+            Self::CorruptVmcs => "the current VMCS is corrupt",
+            Self::LoadingMsrs => "the host's MSRs could not be loaded",
+            Self::MachineCheck => "a machine check came during the exit",
+            Self::AddressSpaceSize => {
+                "the guest was in IA-32e mode and the host address-space size is 32 bits"
+            }
+            Self::Unknown(_) => "the manual does not list this code",
+        }
+    }
+}
+
 /// Where the VMX-abort indicator lies in the VMCS region.
 pub const ABORT_INDICATOR_OFFSET: u64 = 4;

@@ -1,9 +1,11 @@
 //! What a VM exit saves beside the guest's registers. [SDM3 "VM Exits"]
 
 use crate::lab::*;
-use arch::vmx::ExitReason;
+use arch::address::SystemPhysical;
 use arch::vmx::control::{ExitControls, PrimaryControls};
 use arch::vmx::field::{control, exit, guest, host};
+use arch::vmx::{AbortCode, ExitReason};
+use bus::Happening;
 use cpu::RunEnd;
 use iced_x86::code_asm::*;
 
@@ -73,6 +75,9 @@ fn an_msr_that_cannot_be_loaded_aborts() {
     lab.set(control::EXIT_MSR_LOAD_COUNT, 1);
     assert_eq!(lab.run_until_stop(), RunEnd::Shutdown);
     assert_eq!(lab.read(VMCS) >> 32, 4, "the abort indicator");
+    let (vmcs, code) = (SystemPhysical(VMCS), AbortCode::LoadingMsrs);
+    let told = Happening::VmxAbort { vmcs, code, entry: 1 };
+    assert_eq!(lab.platform.happenings.last(), Some(&told));
 }
 
 #[test]

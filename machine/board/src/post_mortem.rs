@@ -28,7 +28,7 @@ impl Machine {
     /// A text for readers on how the run ended, where that calls for an explanation.
     pub fn post_mortem(&mut self) -> Option<String> {
         let shown = match self.outcome()? {
-            Outcome::TripleFault(cpu) => vec![cpu],
+            Outcome::TripleFault(cpu) | Outcome::VmxAbort(cpu, _) => vec![cpu],
             Outcome::Deadlock => {
                 let cpus = self.state.cpus.iter().map(|cpu| cpu.index);
                 cpus.take(MOST_SHOWN).collect()

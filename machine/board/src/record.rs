@@ -1,6 +1,7 @@
 //! What happened, in the trace's vocabulary: every record is made here, and every record is in the
 //! run's hash, whether somebody collects it or not.
 
+use crate::outcome::Abort;
 use arch::address::{Device, Linear, SystemPhysical};
 use arch::apic::InterruptMessage;
 use arch::identity::{CpuIndex, RequesterId, Vector};
@@ -47,6 +48,9 @@ pub struct Recorder {
     /// By processor: the last exception, for readers who ask why one stopped.
     #[serde(skip)]
     last_exceptions: Vec<Option<LastException>>,
+    /// The VM exit that could not be completed, until the run ends by it.
+    #[serde(skip)]
+    pub(crate) abort: Option<Abort>,
 }
 
 impl Recorder {
@@ -123,6 +127,9 @@ impl Recorder {
             let exception =
                 LastException { vector: Vector(vector), error_code: error, rip: Linear(ip) };
             self.keep_exception(visit.cpu, exception);
+        }
+        if let Happening::VmxAbort { vmcs, code, entry } = happening {
+            self.abort = Some(Abort { code, vmcs, entry });
         }
         self.note(visit.cpu, visit.at, event_of(happening));
     }
@@ -238,6 +245,9 @@ fn event_of(happening: Happening) -> Event {
         }
         Happening::VmxEntryRefused { vmcs, rule } => {
             Event::VmxEntryRefused { vcpu: VirtualCpu(vmcs), rule }
+        }
+        Happening::VmxAbort { vmcs, code, entry } => {
+            Event::VmxAbort { vcpu: VirtualCpu(vmcs), code, entry }
         }
         Happening::VirtualIpi { block, icr } => {
             Event::VirtualIpiSent { vcpu: virtual_cpu(block), icr }

@@ -159,7 +159,10 @@ impl Machine {
             let (at, ip) = (cpu.clock.now(), cpu.registers.ip);
             let event = Event::Shutdown { rip: arch::address::Linear(ip) };
             self.state.wiring.recorder.note(turn.cpu, at, event);
-            self.outcome = Some(Outcome::TripleFault(turn.cpu));
+            let abort = self.state.wiring.recorder.abort.take();
+            self.outcome = Some(abort.map_or(Outcome::TripleFault(turn.cpu), |abort| {
+                Outcome::VmxAbort(turn.cpu, abort)
+            }));
         }
         self.refresh(usize::from(turn.cpu.0));
         // A write to a line that somebody watches ends the run.

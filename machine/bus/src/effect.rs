@@ -6,6 +6,7 @@ use arch::identity::{ApicId, CpuIndex, RequesterId, Vector};
 use arch::msi::MessageSignalled;
 use arch::svm::consistency::Illegal;
 use arch::time::Picoseconds;
+use arch::vmx::AbortCode;
 use arch::vmx::consistency::Broken;
 use serde::{Deserialize, Serialize};
 
@@ -147,6 +148,15 @@ pub enum Happening {
         vmcs: SystemPhysical,
         /// The first that it was found to break.
         rule: Broken,
+    },
+    /// A VM exit cannot be completed, and the processor shuts down. [SDM3 "VMX Aborts"]
+    VmxAbort {
+        /// Its address.
+        vmcs: SystemPhysical,
+        /// What went wrong, as the VMX-abort indicator has it.
+        code: AbortCode,
+        /// The entry of the MSR list that stopped it, counted from 1; 0 where it was none.
+        entry: u32,
     },
     /// A guest sends an IPI that its processor delivers by itself.
     VirtualIpi {

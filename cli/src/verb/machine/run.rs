@@ -385,24 +385,27 @@ fn status(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::PowerOff => 0,
         Outcome::DebugExit(value) => (value << 1 | 1) as u8,
-        Outcome::TripleFault(_) | Outcome::Reset => Status::TripleFault.code(),
+        Outcome::TripleFault(_) | Outcome::VmxAbort(..) | Outcome::Reset => {
+            Status::TripleFault.code()
+        }
         Outcome::Deadlock => Status::Deadlock.code(),
     }
 }
 
 /// The closing line: instructions, virtual time, host time, MIPS, trace hash; before it a line for
 /// each network function, with what crossed its wire.
-fn report(machine: &Machine, format: Format, started: Instant) {
+fn report(machine: &Machine, format: Format, started: &Start) {
     let functions: Vec<_> = machine.state.wiring.chipset.virtual_functions().collect();
     let instructions = machine.instructions();
-    let host_seconds = started.elapsed().as_secs_f64();
+    let host_seconds = started.at.elapsed().as_secs_f64();
+    let executed = instructions - started.instructions;
     let outcome = machine.outcome().map(describe);
     let closing = Closing {
         schema: closing::SCHEMA,
         instructions,
         virtual_seconds: machine.state.now.0 as f64 / 1e12,
         host_seconds,
-        mips: instructions as f64 / host_seconds.max(1e-9) / 1e6,
+        mips: executed as f64 / host_seconds.max(1e-9) / 1e6,
         native: machine.translates(),
         verified: machine.verified().map(closing::Verified::of),
         trace_hash: machine.state.wiring.recorder.hash.to_string(),
@@ -429,6 +432,7 @@ fn describe(outcome: Outcome) -> String {
         Outcome::Reset => "reset".into(),
         Outcome::DebugExit(value) => format!("debug exit {value:#x}"),
         Outcome::TripleFault(cpu) => format!("triple fault on processor {cpu}"),
+        Outcome::VmxAbort(cpu, abort) => format!("processor {cpu} stopped by {abort}"),
         Outcome::Deadlock => "every processor waits for ever".into(),
     }
 }

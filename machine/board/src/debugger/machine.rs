@@ -50,7 +50,7 @@ impl<'a> DebuggedMachine<'a> {
     /// The end of the run, if it has come.
     fn ended(&self) -> Option<Stop> {
         self.machine.outcome().map(|outcome| match outcome {
-            Outcome::TripleFault(cpu) => Stop::Shutdown { cpu },
+            Outcome::TripleFault(cpu) | Outcome::VmxAbort(cpu, _) => Stop::Shutdown { cpu },
             other => Stop::Off { status: (self.status)(other) },
         })
     }

@@ -47,8 +47,8 @@ pub(crate) fn leave(cpu: &mut Cpu, bus: &mut Bus<'_>) {
     });
     let bytes = bus.memory.slice(at, SIZE).map_or_else(|_| vec![0; SIZE], <[u8]>::to_vec);
     let Some(vmcs) = Vmcs::new(bytes) else { return };
-    if host::store_exit_msrs(cpu, bus, &vmcs).is_err() {
-        return abort(cpu, bus, at, AbortCode::SavingMsrs);
+    if let Err(entry) = host::store_exit_msrs(cpu, bus, &vmcs) {
+        return abort(cpu, bus, at, AbortCode::SavingMsrs, entry);
     }
     let is_nmi = exit.reason == ExitReason::ExceptionOrNmi
         && exit.interruption.kind() == InterruptionType::Nmi;
@@ -58,9 +58,18 @@ pub(crate) fn leave(cpu: &mut Cpu, bus: &mut Bus<'_>) {
     host::load_host_state(cpu, bus, &vmcs, &running.controls, is_nmi);
 }
 
-/// The processor cannot go on. [SDM3 "VMX Aborts"]
-pub(super) fn abort(cpu: &mut Cpu, bus: &mut Bus<'_>, at: SystemPhysical, code: AbortCode) {
+/// The processor cannot go on; `entry` is the one of an MSR list that stopped it, counted from 1,
+/// or 0. [SDM3 "VMX Aborts"]
+pub(super) fn abort(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    at: SystemPhysical,
+    code: AbortCode,
+    entry: u64,
+) {
     write_vmcs(bus, at, |vmcs| vmcs.set_abort_indicator(code.into_bits()));
+    let happening = Happening::VmxAbort { vmcs: at, code, entry: entry as u32 };
+    bus.platform.record(cpu.visit(), happening);
     cpu.pending.set_activity(crate::Activity::Shutdown);
 }
 

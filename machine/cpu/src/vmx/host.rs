@@ -64,11 +64,11 @@ pub(super) fn load_host_state(
     let is_pae = cpu.control.cr4.contains(Cr4::PAE) && !cpu.control.is_long_mode();
     let at = cpu.guest.vmx.vmcs.unwrap_or(SystemPhysical(0));
     if is_pae && cpu.load_pdptes(bus, cpu.control.cr3).is_err() {
-        return exit::abort(cpu, bus, at, AbortCode::HostPdptes);
+        return exit::abort(cpu, bus, at, AbortCode::HostPdptes, 0);
     }
     let (address, count) = (control::EXIT_MSR_LOAD_ADDRESS, control::EXIT_MSR_LOAD_COUNT);
-    if load_msrs(cpu, bus, vmcs, address, count).is_err() {
-        exit::abort(cpu, bus, at, AbortCode::LoadingMsrs);
+    if let Err(entry) = load_msrs(cpu, bus, vmcs, address, count) {
+        exit::abort(cpu, bus, at, AbortCode::LoadingMsrs, entry);
     }
 }
 
@@ -164,14 +164,15 @@ fn load_msrs(
     Ok(())
 }
 
-pub(super) fn store_exit_msrs(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcs: &Image) -> Result<(), ()> {
+/// An error is the number of the entry that cannot be stored, counted from 1.
+pub(super) fn store_exit_msrs(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcs: &Image) -> Result<(), u64> {
     let address = vmcs.get(control::EXIT_MSR_STORE_ADDRESS);
     for at in 0..vmcs.get(control::EXIT_MSR_STORE_COUNT) {
         let entry = area_entry(bus, address, at);
         if at >= most_msrs(cpu) || entry.reserved != 0 {
-            return Err(());
+            return Err(at + 1);
         }
-        let value = msr::read_msr(cpu, bus, entry.index).map_err(|_| ())?;
+        let value = msr::read_msr(cpu, bus, entry.index).map_err(|_| at + 1)?;
         let place = SystemPhysical(address + at * AreaEntry::SIZE + 8);
         cpu.write_entry(bus, place, value, 8);
     }
