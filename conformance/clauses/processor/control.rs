@@ -78,7 +78,7 @@ fn cr4_pcide_wants_pcid_zero_and_keeps_paging_on() {
         assert_eq!(subject.run(), expected, "PCID {pcid}");
     }
     let mut kept = Subject::with("zen4", Mode::Long, |a| a.mov(cr3, rax));
-    kept.cpu.control.cr4 |= Cr4::PCIDE;
+    kept.cpu.control.switch_cr4(Cr4::PCIDE, true);
     kept.cpu.registers.gpr[0] = ROOT | 7 | 1 << 63;
     assert_eq!(kept.run(), Outcome::Done);
     assert_eq!(
@@ -110,7 +110,7 @@ fn debug_registers_have_no_upper_half() {
 fn dr4_and_dr5_are_dr6_and_dr7_unless_cr4_de() {
     for (extensions, expected) in [(false, Outcome::Done), (true, UNDEFINED)] {
         let mut subject = Subject::with("zen4", Mode::Long, |a| a.mov(rax, dr4));
-        subject.cpu.control.cr4.set(Cr4::DE, extensions);
+        subject.cpu.control.switch_cr4(Cr4::DE, extensions);
         assert_eq!(subject.run(), expected, "DE {extensions}");
     }
 }
@@ -201,7 +201,7 @@ fn xcr0_takes_components_that_exist_in_sensible_sets() {
         (1, 1, PROTECTION),
     ] {
         let mut subject = Subject::with("zen4", Mode::Long, |a| a.xsetbv());
-        subject.cpu.control.cr4 |= Cr4::OSXSAVE;
+        subject.cpu.control.switch_cr4(Cr4::OSXSAVE, true);
         subject.cpu.registers.gpr[0] = value;
         subject.cpu.registers.gpr[1] = xcr;
         assert_eq!(subject.run(), expected, "XCR{xcr} = {value:#x}");
@@ -216,7 +216,7 @@ fn fsgsbase_needs_its_control_bit_and_canonical_addresses() {
         (true, 1 << 47, PROTECTION),
     ] {
         let mut subject = Subject::with("zen4", Mode::User, |a| a.wrfsbase(rax));
-        subject.cpu.control.cr4.set(Cr4::FSGSBASE, is_on);
+        subject.cpu.control.switch_cr4(Cr4::FSGSBASE, is_on);
         subject.cpu.registers.gpr[0] = value;
         assert_eq!(subject.run(), expected, "{is_on} {value:#x}");
     }
@@ -234,7 +234,7 @@ fn invpcid_knows_four_types() {
         (0, 1, 1 << 47, PROTECTION),
     ] {
         let mut subject = Subject::with("zen4", Mode::Long, |a| a.invpcid(rax, xmmword_ptr(DATA)));
-        subject.cpu.control.cr4 |= Cr4::PCIDE;
+        subject.cpu.control.switch_cr4(Cr4::PCIDE, true);
         subject.put(DATA, pcid);
         subject.put(DATA + 8, address);
         subject.cpu.registers.gpr[0] = kind;

@@ -210,8 +210,11 @@ fn one_nmi_waits_behind_the_one_that_is_handled() {
         });
         (0..arriving).for_each(|_| stepped.cpu.accepted(Acceptance::Nmi));
         assert_eq!(written(&mut stepped, COUNT_PORT).len(), taken, "{arriving} at once");
-        stepped.cpu.pending.nmi_blocked = true;
+        stepped.cpu.pending.set_blocks_nmis(true);
         (0..arriving).for_each(|_| stepped.cpu.accepted(Acceptance::Nmi));
-        assert!(!stepped.cpu.pending.second_nmi, "{arriving} while one is handled: one waits");
+        assert!(
+            !stepped.cpu.pending.has_second_nmi(),
+            "{arriving} while one is handled: one waits"
+        );
     }
 }

@@ -191,7 +191,7 @@ fn umip_keeps_users_from_seeing_system_registers() {
             (true, Mode::Long, Outcome::Done),
         ] {
             let mut subject = Subject::with("zen4", mode, code);
-            subject.cpu.control.cr4.set(Cr4::UMIP, umip);
+            subject.cpu.control.switch_cr4(Cr4::UMIP, umip);
             assert_eq!(subject.run(), expected, "{name}, UMIP {umip}, {mode:?}");
         }
     }
@@ -206,7 +206,7 @@ fn time_stamps_and_processor_numbers_can_be_kept_from_users() {
             (Mode::Long, true, Outcome::Done),
         ] {
             let mut subject = Subject::with("zen4", mode, code);
-            subject.cpu.control.cr4.set(Cr4::TSD, disabled);
+            subject.cpu.control.switch_cr4(Cr4::TSD, disabled);
             assert_eq!(subject.run(), expected, "{mode:?}, TSD {disabled}");
         }
     }
@@ -243,8 +243,8 @@ fn floating_point_and_vector_instructions_obey_cr0_and_cr4() {
     ];
     for (rule, code, switches, osfxsr, expected) in rows {
         let mut subject = Subject::with("zen4", Mode::Long, code);
-        subject.cpu.control.cr0 |= switches;
-        subject.cpu.control.cr4.set(Cr4::OSFXSR, osfxsr);
+        subject.cpu.control.switch_cr0(switches, true);
+        subject.cpu.control.switch_cr4(Cr4::OSFXSR, osfxsr);
         assert_eq!(subject.run(), expected, "{rule}");
     }
 }
@@ -260,7 +260,7 @@ fn alignment_is_checked_for_users_under_cr0_am_and_rflags_ac_only() {
         (Mode::Long, true, true, 1, Outcome::Done),
     ] {
         let mut subject = Subject::with("zen4", mode, |a| a.mov(eax, dword_ptr(rbx)));
-        subject.cpu.control.cr0.set(Cr0::ALIGNMENT_MASK, mask);
+        subject.cpu.control.switch_cr0(Cr0::ALIGNMENT_MASK, mask);
         subject.cpu.registers.flags.set_bits(2 | if flag { rflags::AC } else { 0 });
         subject.cpu.registers.gpr[3] = USER + DATA + offset;
         subject.refresh();

@@ -154,7 +154,7 @@ fn an_nmi_ignores_if_and_holds_back_others_until_iret() {
     });
     subject.cpu.accepted(Acceptance::Nmi);
     assert_eq!(subject.run(), event(2, None, 0));
-    assert!(subject.cpu.pending.nmi_blocked);
+    assert!(subject.cpu.pending.blocks_nmis());
     let mut returning = Subject::with("zen4", Mode::Long, |a| {
         a.mov(eax, ss)?;
         a.push(rax)?;
@@ -165,7 +165,7 @@ fn an_nmi_ignores_if_and_holds_back_others_until_iret() {
         a.iretq()
     });
     returning.assemble(CODE + 0x40, |a| a.nop());
-    returning.cpu.pending.nmi_blocked = true;
+    returning.cpu.pending.set_blocks_nmis(true);
     returning.cpu.accepted(Acceptance::Nmi);
     assert_eq!(returning.run(), event(2, None, 0x40), "taken behind IRET, not before");
 }

@@ -88,8 +88,8 @@ fn subject(row: &Row, code: Code) -> Subject {
     let mut subject = Subject::with("zen4", row.mode, code);
     subject.put(DIRECTORY + 16, TABLE | 7);
     subject.put(TABLE, PAGE | row.attributes | KEY << 59);
-    subject.cpu.control.cr0.set(Cr0::WRITE_PROTECT, row.write_protect);
-    subject.cpu.control.cr4 |= Cr4::PKE;
+    subject.cpu.control.switch_cr0(Cr0::WRITE_PROTECT, row.write_protect);
+    subject.cpu.control.switch_cr4(Cr4::PKE, true);
     subject.cpu.control.pkru = row.rights << (2 * KEY);
     subject.cpu.registers.gpr[3] = LINEAR;
     subject.refresh();
@@ -126,11 +126,11 @@ fn fetches_ignore_keys() {
 fn without_cr4_pke_keys_mean_nothing_and_pkru_is_not_there() {
     let row = row("", 3, USERS, Mode::User, true, true, 0);
     let mut written = subject(&row, |a| a.mov(dword_ptr(rbx), ecx));
-    written.cpu.control.cr4.remove(Cr4::PKE);
+    written.cpu.control.switch_cr4(Cr4::PKE, false);
     written.refresh();
     assert_eq!(written.run(), Outcome::Done);
     let mut read = subject(&row, |a| a.rdpkru());
-    read.cpu.control.cr4.remove(Cr4::PKE);
+    read.cpu.control.switch_cr4(Cr4::PKE, false);
     read.refresh();
     assert_eq!(read.run(), event(6, None, 0));
 }

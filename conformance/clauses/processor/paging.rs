@@ -127,10 +127,10 @@ impl Walker {
         subject.put(TABLE, case.table_entry);
         subject.enter(if case.is_user { Mode::User } else { Mode::Long });
         let controls = case.controls;
-        subject.cpu.control.cr0.set(Cr0::WRITE_PROTECT, controls.write_protect);
-        subject.cpu.control.cr4.set(Cr4::SMEP, controls.smep);
-        subject.cpu.control.cr4.set(Cr4::SMAP, controls.smap);
-        subject.cpu.control.efer.set(Efer::NO_EXECUTE, controls.no_execute);
+        subject.cpu.control.switch_cr0(Cr0::WRITE_PROTECT, controls.write_protect);
+        subject.cpu.control.switch_cr4(Cr4::SMEP, controls.smep);
+        subject.cpu.control.switch_cr4(Cr4::SMAP, controls.smap);
+        subject.cpu.control.switch_efer(Efer::NO_EXECUTE, controls.no_execute);
         subject.cpu.registers.flags.set_bits(if controls.access_flag { 2 | rflags::AC } else { 2 });
         subject.cpu.registers.ip = subject.start() + 0x20 * case.access as u64;
         subject.cpu.registers.gpr[3] = PAGE;

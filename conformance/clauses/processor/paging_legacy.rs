@@ -26,7 +26,7 @@ fn subject(linear: u64) -> Subject {
     });
     subject.put(PAGE, PATTERN);
     subject.cpu.registers.gpr[3] = linear;
-    subject.cpu.control.cr0 |= Cr0::PAGING;
+    subject.cpu.control.switch_cr0(Cr0::PAGING, true);
     subject
 }
 
@@ -40,7 +40,7 @@ fn short(entry: u64, table_entry: u64, extensions: Cr4) -> Subject {
     subject.put(SHORT_ROOT, (SPARE + 0x8000) | P | W | U | entry << 32);
     subject.put(SHORT_TABLE, table_entry);
     subject.cpu.control.cr3 = SHORT_ROOT;
-    subject.cpu.control.cr4 |= extensions;
+    subject.cpu.control.switch_cr4(extensions, true);
     subject.refresh();
     subject
 }
@@ -96,7 +96,7 @@ fn pae(pointer: u64, entry: u64, table_entry: u64) -> Subject {
     subject.put(PAE_TABLE, table_entry);
     subject.cpu.control.pdpte = [DIRECTORY | P, pointer, 0, 0];
     subject.cpu.control.cr3 = PAE_ROOT;
-    subject.cpu.control.cr4 |= Cr4::PAE;
+    subject.cpu.control.switch_cr4(Cr4::PAE, true);
     subject.refresh();
     subject
 }
@@ -137,7 +137,7 @@ fn pae_has_three_levels_and_no_rights_in_the_first() {
 #[test]
 fn without_efer_nxe_the_no_execute_bit_is_reserved() {
     let mut subject = pae(PAE_DIRECTORY | P, PAE_TABLE | P | W | U, PAGE | P | W | NX);
-    subject.cpu.control.efer.remove(Efer::NO_EXECUTE);
+    subject.cpu.control.switch_efer(Efer::NO_EXECUTE, false);
     subject.refresh();
     assert_eq!(subject.run(), fault(PRESENT | RESERVED));
 }

@@ -16,7 +16,7 @@ const PKRU: u64 = 1 << 9;
 /// A subject whose registers hold something, about to save or restore all components at AREA.
 fn subject(code: Code) -> Subject {
     let mut subject = Subject::with("zen4", Mode::Long, code);
-    subject.cpu.control.cr4 |= Cr4::OSXSAVE | Cr4::PKE;
+    subject.cpu.control.switch_cr4(Cr4::OSXSAVE | Cr4::PKE, true);
     subject.cpu.control.xcr0 = 3 | PKRU;
     subject.cpu.registers.gpr[0] = 0xFFFF_FFFF;
     subject.cpu.registers.gpr[2] = 0xFFFF_FFFF;
@@ -108,7 +108,7 @@ fn the_xsave_family_exists_under_cr4_osxsave() {
         [|a| a.xsave(ptr(rbx)), |a| a.xrstor(ptr(rbx)), |a| a.xgetbv(), |a| a.xsetbv()];
     for code in codes {
         let mut subject = subject(code);
-        subject.cpu.control.cr4.remove(Cr4::OSXSAVE);
+        subject.cpu.control.switch_cr4(Cr4::OSXSAVE, false);
         assert_eq!(subject.run(), UNDEFINED);
     }
 }
@@ -117,7 +117,7 @@ fn the_xsave_family_exists_under_cr4_osxsave() {
 fn supervisors_state_is_saved_in_ring_0_only() {
     for code in [(|a| a.xsaves(ptr(rbx))) as Code, |a| a.xrstors(ptr(rbx))] {
         let mut subject = Subject::with("zen4", Mode::User, code);
-        subject.cpu.control.cr4 |= Cr4::OSXSAVE;
+        subject.cpu.control.switch_cr4(Cr4::OSXSAVE, true);
         subject.cpu.registers.gpr[3] = USER + AREA;
         assert_eq!(subject.run(), PROTECTION);
     }

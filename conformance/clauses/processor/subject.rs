@@ -117,13 +117,13 @@ impl Subject {
         self.mode = mode;
         let cpu = &mut self.cpu;
         let paging = if mode.is_long() { Cr0::PAGING } else { Cr0::empty() };
-        cpu.control.cr0 =
-            Cr0::PROTECTION_ENABLE | Cr0::EXTENSION_TYPE | Cr0::NUMERIC_ERROR | paging;
-        cpu.control.cr4 = Cr4::OSFXSR | Cr4::OSXMMEXCPT;
-        cpu.control.efer = Efer::SYSCALL | Efer::NO_EXECUTE;
+        cpu.control
+            .set_cr0(Cr0::PROTECTION_ENABLE | Cr0::EXTENSION_TYPE | Cr0::NUMERIC_ERROR | paging);
+        cpu.control.set_cr4(Cr4::OSFXSR | Cr4::OSXMMEXCPT);
+        cpu.control.set_efer(Efer::SYSCALL | Efer::NO_EXECUTE);
         if mode.is_long() {
-            cpu.control.cr4 |= Cr4::PAE;
-            cpu.control.efer |= Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
+            cpu.control.switch_cr4(Cr4::PAE, true);
+            cpu.control.switch_efer(Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE, true);
         }
         cpu.control.cr3 = ROOT;
         let (code, data) = match mode {
@@ -132,8 +132,8 @@ impl Subject {
             Mode::Compatibility => (segment(USER_CODE_32, 0xCFB), segment(USER_DATA, 0xCF3)),
             Mode::Protected => (segment(CODE_32, 0xC9B), segment(FLAT, 0xC93)),
         };
-        cpu.registers.segments.0 = [data, code, data, data, data, data];
-        cpu.registers.cpl = (code.selector & 3) as u8;
+        cpu.registers.set_segments([data, code, data, data, data, data]);
+        cpu.registers.set_cpl((code.selector & 3) as u8);
         (cpu.control.idtr.base, cpu.control.idtr.limit) =
             (IDT, if mode.is_long() { 0xFFF } else { 0x7FF });
         (cpu.control.gdtr.base, cpu.control.gdtr.limit) = (GDT, GDT_LIMIT);
@@ -142,17 +142,16 @@ impl Subject {
         cpu.control.tr =
             Segment { selector: task, attributes: Attributes(0x8B), limit: 0x67, base };
         cpu.registers.gpr[..16].fill(0);
-        cpu.registers.gpr[4] = if cpu.registers.cpl == 3 { USER_STACK } else { STACK };
-        cpu.registers.ip = if cpu.registers.cpl == 3 { USER + CODE } else { CODE };
+        cpu.registers.gpr[4] = if cpu.registers.cpl() == 3 { USER_STACK } else { STACK };
+        cpu.registers.ip = if cpu.registers.cpl() == 3 { USER + CODE } else { CODE };
         cpu.registers.flags.set_bits(2);
-        cpu.pending.attention = Attention::empty();
+        cpu.pending.clear(Attention::all());
         cpu.pending.set_activity(Activity::Running);
         self.refresh();
     }
 
     /// After a test has changed registers behind the processor's back.
     pub fn refresh(&mut self) {
-        self.cpu.registers.refresh_segments();
         self.cpu.translation.tlb.flush_all();
         self.cpu.update_access_mode();
         self.cpu.update_breakpoints();
@@ -160,7 +159,7 @@ impl Subject {
 
     /// The linear address of the test's code.
     pub fn start(&self) -> u64 {
-        if self.cpu.registers.cpl == 3 { USER + CODE } else { CODE }
+        if self.cpu.registers.cpl() == 3 { USER + CODE } else { CODE }
     }
 
     /// Writes code, which ends by calling `DONE`'s gate.
@@ -168,7 +167,7 @@ impl Subject {
         let mut assembler = CodeAssembler::new(self.mode.bits()).expect("a code size");
         code(&mut assembler).expect("the code is well-formed");
         assembler.int(i32::from(DONE)).expect("the code is well-formed");
-        let linear = if self.cpu.registers.cpl == 3 { USER + at } else { at };
+        let linear = if self.cpu.registers.cpl() == 3 { USER + at } else { at };
         let bytes = assembler.assemble(linear).expect("the code assembles");
         self.memory.write(SystemPhysical(at), &bytes).expect("RAM");
     }
@@ -204,7 +203,7 @@ impl Subject {
     fn outcome(&self) -> Outcome {
         let place = self.cpu.registers.ip.wrapping_sub(HANDLERS);
         if place >= 16 * 256
-            || self.cpu.registers.segments[arch::segment::SegmentRegister::Cs].selector & 3 != 0
+            || self.cpu.registers.segment(arch::segment::SegmentRegister::Cs).selector & 3 != 0
         {
             return Outcome::Halt;
         }

@@ -54,7 +54,7 @@ fn sysret_goes_to_user_code_of_either_size() {
 fn they_exist_where_efer_sce_is_set_and_sysret_in_ring_0_only() {
     for code in [(|a| a.syscall()) as Code, |a| a.sysretq()] {
         let mut subject = subject(Mode::Long, code);
-        subject.cpu.control.efer.remove(Efer::SYSCALL);
+        subject.cpu.control.switch_efer(Efer::SYSCALL, false);
         assert_eq!(subject.run(), UNDEFINED);
     }
     assert_eq!(subject(Mode::User, |a| a.sysretq()).run(), PROTECTION);
@@ -183,18 +183,18 @@ fn iret_to_ring_3_takes_segments_of_ring_0_away() {
     });
     assert_eq!(subject.run(), Outcome::Done);
     let selectors: Vec<u16> =
-        [Es, Ds, Fs, Gs].map(|at| subject.cpu.registers.segments[at].selector).to_vec();
+        [Es, Ds, Fs, Gs].map(|at| subject.cpu.registers.segment(at).selector).to_vec();
     assert_eq!(selectors, [0; 4], "ES, DS, FS, GS held supervisors' segments");
 }
 
 #[test]
 fn swapgs_exchanges_the_base_with_the_msr() {
     let mut subject = subject(Mode::Long, |a| a.swapgs());
-    subject.cpu.registers.segments[Gs].base = 0x1111;
+    subject.cpu.registers.set_segment_base(Gs, 0x1111);
     subject.cpu.control.syscall.kernel_gs_base = 0x2222;
     subject.refresh();
     assert_eq!(subject.run(), Outcome::Done);
-    assert_eq!(subject.cpu.registers.segments[Gs].base, 0x2222);
+    assert_eq!(subject.cpu.registers.segment(Gs).base, 0x2222);
     assert_eq!(subject.cpu.control.syscall.kernel_gs_base, 0x1111);
 }
 

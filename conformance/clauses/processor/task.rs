@@ -74,7 +74,7 @@ fn a_jump_saves_one_task_and_loads_the_other() {
     assert_eq!(subject.cpu.registers.gpr[0], 0xB0B0);
     assert_eq!(word(&subject, TSS_A + EAX), 0xA0A0);
     assert_eq!(word(&subject, TSS_A + EIP), CODE as u32 + 5 + 7, "behind the jump");
-    assert!(subject.cpu.control.cr0.contains(Cr0::TASK_SWITCHED));
+    assert!(subject.cpu.control.cr0().contains(Cr0::TASK_SWITCHED));
     assert_eq!((is_busy(&subject, TASK_A), is_busy(&subject, TASK_B)), (false, true));
     assert_eq!(subject.frame(0), OTHER + 1 + 2);
 }

@@ -410,7 +410,7 @@ fn an_nmi_that_is_intercepted_exits_before_an_avic_interrupt_is_taken() {
     let mut lab = lab(false, |a| a.hlt().unwrap());
     lab.set(save::RFLAGS, 2 | rflags::IF);
     lab.write(BACKING_PAGE + 0x220, 1 << 1);
-    lab.cpu.pending.attention |= Attention::NMI;
+    lab.cpu.pending.raise(Attention::NMI);
     lab.cpu.guest.svm.global_interrupts = false;
     assert_eq!(lab.run(), ExitCode::Nmi);
     assert_eq!(register(&lab, 0x220), 1 << 1, "still requested");

@@ -33,9 +33,9 @@ fn the_guest_runs_and_its_state_is_saved() {
 fn the_host_is_as_it_was_with_gif_clear() {
     let mut lab = Lab::new(|a| a.hlt().unwrap());
     lab.cpu.registers.gpr[4] = 0x8_0000;
-    let before = (lab.cpu.control.cr0, lab.cpu.control.cr3, lab.cpu.control.cr4);
+    let before = (lab.cpu.control.cr0(), lab.cpu.control.cr3, lab.cpu.control.cr4());
     lab.run();
-    assert_eq!((lab.cpu.control.cr0, lab.cpu.control.cr3, lab.cpu.control.cr4), before);
+    assert_eq!((lab.cpu.control.cr0(), lab.cpu.control.cr3, lab.cpu.control.cr4()), before);
     assert!(lab.cpu.is_64_bit());
     assert_eq!(lab.cpu.registers.gpr[4], 0x8_0000);
     assert_eq!(lab.cpu.registers.gpr[0], VMCB);

@@ -233,9 +233,9 @@ fn physical_events_exit_and_wait_for_gif() {
     });
     assert_eq!(lab.run_until_stop(), RunEnd::Instructions);
     assert!(lab.cpu.is_guest());
-    lab.cpu.pending.attention |= Attention::NMI;
+    lab.cpu.pending.raise(Attention::NMI);
     assert_eq!(lab.run(), ExitCode::Nmi);
-    assert!(lab.cpu.pending.attention.contains(Attention::NMI), "held while GIF is clear");
+    assert!(lab.cpu.pending.has(Attention::NMI), "held while GIF is clear");
     assert_eq!(lab.get(save::RIP), GUEST_CODE);
 }
 

@@ -32,7 +32,7 @@ fn an_intercepted_init_or_smi_exits_and_stays_pending_for_the_host() {
         lab.cpu.accepted(arrives);
         assert_eq!(lab.run(), exit);
         assert_eq!(lab.get(save::RIP), GUEST_CODE);
-        assert!(lab.cpu.pending.attention.contains(attention), "held while GIF is clear");
+        assert!(lab.cpu.pending.has(attention), "held while GIF is clear");
         assert_eq!(lab.resume(), exit, "at once: VMRUN sets GIF");
     }
 }
@@ -57,7 +57,7 @@ fn an_init_that_nobody_intercepts_resets_the_processor_out_of_the_guest() {
     assert_eq!(
         (
             lab.cpu.registers.ip,
-            lab.cpu.registers.segments[arch::segment::SegmentRegister::Cs].selector
+            lab.cpu.registers.segment(arch::segment::SegmentRegister::Cs).selector
         ),
         (0xFFF0, 0xF000)
     );
@@ -68,7 +68,7 @@ fn init_waits_for_gif() {
     let mut lab = Lab::new(|a| a.hlt().unwrap());
     lab.run();
     lab.cpu.accepted(Acceptance::Init);
-    assert_eq!(lab.cpu.pending.activity, Activity::Halted, "GIF is clear after #VMEXIT");
+    assert_eq!(lab.cpu.pending.activity(), Activity::Halted, "GIF is clear after #VMEXIT");
     assert_eq!(lab.run_until_stop(), RunEnd::Idle);
     assert!(lab.cpu.is_64_bit());
     lab.cpu.guest.svm.global_interrupts = true;
@@ -81,7 +81,7 @@ fn an_smi_that_nobody_intercepts_leaves_no_trace() {
     let mut lab = spinning(Vector3::empty());
     lab.cpu.accepted(Acceptance::Smi);
     assert_eq!(lab.run_until_stop(), RunEnd::Instructions);
-    assert!(lab.cpu.is_guest() && !lab.cpu.pending.attention.contains(Attention::SMI));
+    assert!(lab.cpu.is_guest() && !lab.cpu.pending.has(Attention::SMI));
 }
 
 #[test]
@@ -93,5 +93,5 @@ fn r_init_turns_init_into_a_security_exception() {
     let stack = GUEST + lab.get(save::RSP);
     assert_eq!(lab.read(stack) as u32, 1, "the error code");
     assert!(!lab.get(control::EXITINTINFO).is_valid());
-    assert!(!lab.cpu.pending.attention.contains(Attention::INIT));
+    assert!(!lab.cpu.pending.has(Attention::INIT));
 }

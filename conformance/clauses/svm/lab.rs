@@ -140,16 +140,16 @@ impl Lab {
             a.jmp(again).unwrap();
         });
         let cpu = &mut self.cpu;
-        cpu.control.cr0 = Cr0::PROTECTION_ENABLE | Cr0::PAGING | Cr0::WRITE_PROTECT;
-        cpu.control.cr4 = Cr4::PAE;
+        cpu.control.set_cr0(Cr0::PROTECTION_ENABLE | Cr0::PAGING | Cr0::WRITE_PROTECT);
+        cpu.control.set_cr4(Cr4::PAE);
         cpu.control.cr3 = HOST_TABLES;
-        cpu.control.efer =
-            Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE | Efer::SVM | Efer::NO_EXECUTE;
+        cpu.control.set_efer(
+            Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE | Efer::SVM | Efer::NO_EXECUTE,
+        );
         let data = flat(0x10, 0xC93);
-        cpu.registers.segments.0 = [data, flat(0x08, 0xA9B), data, data, data, data];
+        cpu.registers.set_segments([data, flat(0x08, 0xA9B), data, data, data, data]);
         cpu.registers.gpr[0] = VMCB;
         cpu.registers.ip = HOST_CODE;
-        cpu.registers.refresh_segments();
         cpu.translation.tlb.flush_all();
         cpu.update_access_mode();
     }

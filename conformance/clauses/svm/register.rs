@@ -97,7 +97,7 @@ fn vmsave_and_vmload_carry_the_hidden_state() {
         assert_eq!(lab.read(base + GUEST_DATA + lstar), 0x1234);
         assert_eq!(lab.cpu.control.syscall.lstar, 0x5678);
         assert_eq!(
-            lab.cpu.registers.segments[arch::segment::SegmentRegister::Gs].base,
+            lab.cpu.registers.segment(arch::segment::SegmentRegister::Gs).base,
             0xFFFF_8000_0000_0000
         );
     }

@@ -37,7 +37,7 @@ fn the_host_is_loaded_from_its_area() {
     let cpu = &lab.cpu;
     assert!(cpu.is_64_bit() && !cpu.registers.flags.has(rflags::IF));
     assert_eq!(cpu.registers.gpr[4], 0x3_0800);
-    assert_eq!(cpu.registers.segments.0[4].base, 0x1234_5000);
+    assert_eq!(cpu.registers.bases()[4], 0x1234_5000);
     assert_eq!(cpu.control.gdtr.limit, 0xFFFF);
     assert_eq!((cpu.control.tr.selector, cpu.control.tr.limit), (0x18, 0x67));
     assert_eq!(cpu.debug.dr7(), 0x400);

@@ -142,11 +142,11 @@ fn virtual_nmis_open_a_window_after_iret() {
 fn an_nmi_exits_and_blocks_others_in_the_host() {
     let mut lab = Lab::new(|a| a.hlt().unwrap());
     lab.pin(PinControls::NMI_EXITING);
-    lab.cpu.pending.attention |= Attention::NMI;
-    lab.cpu.pending.nmi_blocked = true;
+    lab.cpu.pending.raise(Attention::NMI);
+    lab.cpu.pending.set_blocks_nmis(true);
     assert_eq!(lab.run(), ExitReason::ExceptionOrNmi);
     assert_eq!(lab.get(exit::INTERRUPTION_INFO), VALID | 2 << 8 | 2);
-    assert!(lab.cpu.pending.nmi_blocked);
+    assert!(lab.cpu.pending.blocks_nmis());
     assert_eq!(lab.get(guest::RIP), GUEST_CODE);
 }
 

@@ -77,8 +77,8 @@ fn vmxon_needs_its_registers() {
     let vmxon = |a: &mut CodeAssembler| a.vmxon(qword_ptr(rbx)).unwrap();
     type Change = fn(&mut Lab);
     let rows: [(&str, Change); 4] = [
-        ("CR4.VMXE", |lab| lab.cpu.control.cr4.remove(Cr4::VMXE)),
-        ("CR0.NE", |lab| lab.cpu.control.cr0.remove(Cr0::NUMERIC_ERROR)),
+        ("CR4.VMXE", |lab| lab.cpu.control.switch_cr4(Cr4::VMXE, false)),
+        ("CR0.NE", |lab| lab.cpu.control.switch_cr0(Cr0::NUMERIC_ERROR, false)),
         ("the lock", |lab| lab.cpu.guest.vmx.feature_control.set_is_locked(false)),
         ("VMX outside SMX", |lab| lab.cpu.guest.vmx.feature_control.set_vmx_outside_smx(false)),
     ];

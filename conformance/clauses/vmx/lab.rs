@@ -145,29 +145,30 @@ impl Lab {
         }
         self.assemble(64, HOST_EXIT, HOST_EXIT, |a| a.hlt().unwrap());
         let cpu = &mut self.cpu;
-        cpu.control.cr0 = Cr0::PROTECTION_ENABLE
-            | Cr0::PAGING
-            | Cr0::WRITE_PROTECT
-            | Cr0::NUMERIC_ERROR
-            | Cr0::EXTENSION_TYPE;
-        cpu.control.cr4 = Cr4::PAE | Cr4::VMXE;
+        cpu.control.set_cr0(
+            Cr0::PROTECTION_ENABLE
+                | Cr0::PAGING
+                | Cr0::WRITE_PROTECT
+                | Cr0::NUMERIC_ERROR
+                | Cr0::EXTENSION_TYPE,
+        );
+        cpu.control.set_cr4(Cr4::PAE | Cr4::VMXE);
         cpu.control.cr3 = HOST_TABLES;
-        cpu.control.efer = Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE | Efer::NO_EXECUTE;
+        cpu.control.set_efer(Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE | Efer::NO_EXECUTE);
         let data = flat(0x10, 0xC93);
-        cpu.registers.segments.0 = [data, flat(0x08, 0xA9B), data, data, data, data];
+        cpu.registers.set_segments([data, flat(0x08, 0xA9B), data, data, data, data]);
         cpu.registers.gpr[4] = HOST_STACK;
         cpu.registers.ip = HOST_CODE;
-        cpu.registers.refresh_segments();
         cpu.translation.tlb.flush_all();
         cpu.update_access_mode();
     }
 
     fn make_host_state(&mut self) {
         let control = self.cpu.control.clone();
-        self.set(host::CR0, control.cr0.bits());
+        self.set(host::CR0, control.cr0().bits());
         self.set(host::CR3, control.cr3);
-        self.set(host::CR4, control.cr4.bits());
-        self.set(host::EFER, control.efer.bits());
+        self.set(host::CR4, control.cr4().bits());
+        self.set(host::EFER, control.efer().bits());
         self.set(host::CS_SELECTOR, 0x08);
         self.set(host::TR_SELECTOR, 0x18);
         for field in [host::SS_SELECTOR, host::DS_SELECTOR, host::ES_SELECTOR] {

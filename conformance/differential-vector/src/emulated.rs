@@ -62,16 +62,17 @@ impl Emulated {
         let mut cpu = Cpu::new(CpuIndex(0), model, apic, 0);
         let code = Segment { selector: 8, attributes: Attributes(0xA9B), limit: !0, base: 0 };
         let data = Segment { selector: 16, attributes: Attributes(0xC93), limit: !0, base: 0 };
-        cpu.registers.segments.0 = [data, code, data, data, data, data];
-        cpu.registers.refresh_segments();
-        cpu.control.cr0 = Cr0::PROTECTION_ENABLE
-            | Cr0::MONITOR_COPROCESSOR
-            | Cr0::EXTENSION_TYPE
-            | Cr0::NUMERIC_ERROR
-            | Cr0::PAGING;
+        cpu.registers.set_segments([data, code, data, data, data, data]);
+        cpu.control.set_cr0(
+            Cr0::PROTECTION_ENABLE
+                | Cr0::MONITOR_COPROCESSOR
+                | Cr0::EXTENSION_TYPE
+                | Cr0::NUMERIC_ERROR
+                | Cr0::PAGING,
+        );
         cpu.control.cr3 = TABLES;
-        cpu.control.cr4 = Cr4::PAE | Cr4::OSFXSR | Cr4::OSXMMEXCPT | Cr4::OSXSAVE;
-        cpu.control.efer = Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
+        cpu.control.set_cr4(Cr4::PAE | Cr4::OSFXSR | Cr4::OSXMMEXCPT | Cr4::OSXSAVE);
+        cpu.control.set_efer(Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE);
         cpu.control.xcr0 = 3;
         cpu.update_access_mode();
         let mut memory = GuestMemory::new(RAM);

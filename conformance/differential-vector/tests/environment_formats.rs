@@ -3,7 +3,7 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use arch::control::{Cr0, Efer};
-use arch::segment::{Attributes, SegmentRegister};
+use arch::segment::{Attributes, Segment, SegmentRegister};
 use differential_vector::{Block, Emulated};
 
 /// FADD m32 at [ESI], then FNSTENV at [ESI + 64], with an operand-size prefix for the short forms.
@@ -14,11 +14,12 @@ const OPERAND_SIZE: u8 = 0x66;
 fn environment(is_real: bool, is_short: bool) -> Vec<u8> {
     let mut emulated = Emulated::new("zen4");
     let cpu = emulated.processor();
-    cpu.control.efer = Efer::empty();
-    cpu.control.cr0.remove(Cr0::PAGING);
-    cpu.control.cr0.set(Cr0::PROTECTION_ENABLE, !is_real);
-    cpu.registers.segments[SegmentRegister::Cs].attributes = Attributes(0xC9B);
-    cpu.registers.refresh_segments();
+    cpu.control.set_efer(Efer::empty());
+    cpu.control.switch_cr0(Cr0::PAGING, false);
+    cpu.control.switch_cr0(Cr0::PROTECTION_ENABLE, !is_real);
+    let code = cpu.registers.segment(SegmentRegister::Cs);
+    let code = Segment { attributes: Attributes(0xC9B), ..code };
+    cpu.registers.set_segment(SegmentRegister::Cs, code);
     cpu.update_access_mode();
     let mut code = FADD.to_vec();
     code.extend(is_short.then_some(OPERAND_SIZE));

@@ -85,8 +85,8 @@ fn cr0_and_cr4_decide_who_is_refused_how() {
             block.rcx = 0;
         }
         let vector = vector_of(instruction, "zen4", &mut block, |cpu| {
-            cpu.control.cr0 |= cr0;
-            cpu.control.cr4 = Cr4::PAE | cr4;
+            cpu.control.switch_cr0(cr0, true);
+            cpu.control.set_cr4(Cr4::PAE | cr4);
         });
         assert_eq!(vector, expected, "{instruction:02x?} {cr0:?} {cr4:?}");
     }
@@ -96,8 +96,8 @@ fn cr0_and_cr4_decide_who_is_refused_how() {
 fn wait_is_refused_only_with_both_task_switched_and_monitor() {
     for (monitors, expected) in [(true, Some(NM)), (false, None)] {
         let vector = vector_of(FWAIT, "zen4", &mut Block::default(), |cpu| {
-            cpu.control.cr0 |= TS;
-            cpu.control.cr0.set(Cr0::MONITOR_COPROCESSOR, monitors);
+            cpu.control.switch_cr0(TS, true);
+            cpu.control.switch_cr0(Cr0::MONITOR_COPROCESSOR, monitors);
         });
         assert_eq!(vector, expected, "CR0.MP {monitors}");
     }
@@ -123,7 +123,7 @@ fn pending_exceptions_reach_waiting_instructions_where_cr0_ne_is_set() {
         block.image.set_control_word(0x37B);
         block.image.set_status_word(0x8084);
         let vector = vector_of(instruction, "zen4", &mut block, |cpu| {
-            cpu.control.cr0.set(Cr0::NUMERIC_ERROR, numeric_error);
+            cpu.control.switch_cr0(Cr0::NUMERIC_ERROR, numeric_error);
         });
         assert_eq!(vector, expected, "{instruction:02x?} CR0.NE {numeric_error}");
     }
@@ -136,7 +136,7 @@ fn unmasked_simd_exceptions_are_xm_or_ud() {
         block.image.set_mxcsr(0x1D80);
         block.image.set_xmm(0, 0x3F80_0000);
         let vector = vector_of(DIVPS, "zen4", &mut block, |cpu| {
-            cpu.control.cr4.set(Cr4::OSXMMEXCPT, handles);
+            cpu.control.switch_cr4(Cr4::OSXMMEXCPT, handles);
         });
         assert_eq!(vector, Some(expected), "CR4.OSXMMEXCPT {handles}");
         assert_eq!(block.image.xmm(0), 0x3F80_0000, "the destination is kept");
@@ -166,7 +166,7 @@ fn xsetbv_accepts_only_what_the_model_enumerates() {
     }
     let mut block = Block::default();
     block.rax = X87;
-    let vector = vector_of(XSETBV, "zen4", &mut block, |cpu| cpu.registers.cpl = 3);
+    let vector = vector_of(XSETBV, "zen4", &mut block, |cpu| cpu.registers.set_cpl(3));
     assert_ne!(vector, None, "not at CPL 3");
 }
 

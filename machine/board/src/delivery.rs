@@ -256,7 +256,7 @@ pub fn receive(cpu: &mut Cpu, inbox: &mut Inbox, recorder: &mut Recorder, at: Pi
             }
             Arrival::Lint0(level) => {
                 let acceptance = cpu.apic.lint0(level);
-                cpu.pending.attention |= Attention::INTERRUPT;
+                cpu.pending.raise(Attention::INTERRUPT);
                 acceptance
             }
             Arrival::Doorbell => {

@@ -284,15 +284,15 @@ fn processor(configuration: &Configuration, costs: &CostProfile, index: CpuIndex
 
 /// Puts a processor into the state that a boot protocol asks for.
 fn enter(cpu: &mut Cpu, boot: &BootState) {
-    cpu.control.cr0 = Cr0::PROTECTION_ENABLE | Cr0::EXTENSION_TYPE;
+    cpu.control.set_cr0(Cr0::PROTECTION_ENABLE | Cr0::EXTENSION_TYPE);
     cpu.control.gdtr.base = boot.gdt.0;
     cpu.control.gdtr.limit = boot.gdt_limit;
     let long = boot.mode == EntryMode::Long64;
     if let (true, Some(tables)) = (long, boot.cr3) {
-        cpu.control.cr4 = Cr4::PAE;
+        cpu.control.set_cr4(Cr4::PAE);
         cpu.control.cr3 = tables.0;
-        cpu.control.efer = Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
-        cpu.control.cr0 |= Cr0::PAGING;
+        cpu.control.set_efer(Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE);
+        cpu.control.switch_cr0(Cr0::PAGING, true);
     }
     let flat = |selector, attributes| Segment {
         selector,
@@ -301,10 +301,11 @@ fn enter(cpu: &mut Cpu, boot: &BootState) {
         base: 0,
     };
     for register in SegmentRegister::ALL {
-        cpu.registers.segments[register] = match register {
+        let segment = match register {
             SegmentRegister::Cs => flat(boot.code_selector, if long { 0xA9B } else { 0xC9B }),
             _ => flat(boot.data_selector, 0xC93),
         };
+        cpu.registers.set_segment(register, segment);
     }
     cpu.control.tr = Segment {
         selector: boot.task_selector,
@@ -322,8 +323,7 @@ fn enter(cpu: &mut Cpu, boot: &BootState) {
         cpu.registers.gpr[number] = value;
     }
     cpu.registers.ip = boot.entry;
-    cpu.pending.attention |= Attention::INTERRUPT;
+    cpu.pending.raise(Attention::INTERRUPT);
     cpu.translation.tlb.flush_all();
-    cpu.registers.refresh_segments();
     cpu.update_access_mode();
 }

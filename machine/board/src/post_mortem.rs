@@ -45,7 +45,7 @@ impl Machine {
     fn describe(&mut self, index: CpuIndex, text: &mut String) {
         let instruction = self.instruction(index);
         let cpu = &self.state.cpus[usize::from(index.0)];
-        let activity = cpu.pending.activity;
+        let activity = cpu.pending.activity();
         // Writing to a text does not fail.
         let _ = writeln!(text, "processor {index}: {activity:?}, {}", mode(cpu));
         if let Some(last) = self.state.wiring.recorder.last_exception(index) {
@@ -56,12 +56,13 @@ impl Machine {
             );
         }
         let (registers, control) = (&cpu.registers, &cpu.control);
-        let code = registers.segments[SegmentRegister::Cs].selector;
+        let code = registers.segment(SegmentRegister::Cs).selector;
         let flags = registers.flags.bits();
         let _ = writeln!(
             text,
             "  rip={:016x} cs={code:04x} rflags={flags:08x} cpl={}",
-            registers.ip, registers.cpl
+            registers.ip,
+            registers.cpl()
         );
         let _ = writeln!(text, "  {instruction}");
         for (number, name) in GENERAL.iter().enumerate() {
@@ -71,11 +72,11 @@ impl Machine {
         let _ = writeln!(
             text,
             "  cr0={:08x} cr2={:016x} cr3={:016x} cr4={:08x} efer={:04x}",
-            control.cr0.bits(),
+            control.cr0().bits(),
             control.cr2,
             control.cr3,
-            control.cr4.bits(),
-            control.efer.bits()
+            control.cr4().bits(),
+            control.efer().bits()
         );
         let _ = writeln!(
             text,
@@ -89,12 +90,12 @@ impl Machine {
         let cpu = &self.state.cpus[usize::from(index.0)];
         let bits = if cpu.is_64_bit() {
             64
-        } else if cpu.registers.segments[SegmentRegister::Cs].attributes.is_big() {
+        } else if cpu.registers.segment(SegmentRegister::Cs).attributes.is_big() {
             32
         } else {
             16
         };
-        let base = if bits == 64 { 0 } else { cpu.registers.segment_base[1] };
+        let base = if bits == 64 { 0 } else { cpu.registers.bases()[1] };
         let at = Linear(base.wrapping_add(cpu.registers.ip));
         let mut bytes = [0; LONGEST];
         let length = DebuggedMachine::new(self, |_| 0).read_memory(index, at, &mut bytes);

@@ -89,7 +89,7 @@ impl Machine {
     /// After something changed that decides when a processor next does something.
     fn refresh(&mut self, index: usize) {
         let moment = self.next_moment(index);
-        let is_waiting = self.state.cpus[index].pending.activity == Activity::Waiting;
+        let is_waiting = self.state.cpus[index].pending.activity() == Activity::Waiting;
         self.moments.set(index, moment, is_waiting);
         if is_waiting && self.is_released(index) {
             self.moments.looked_at = None;
@@ -102,10 +102,10 @@ impl Machine {
         if cpu.is_runnable(&self.memory) {
             return Some(cpu.clock.now());
         }
-        if cpu.pending.activity == Activity::Shutdown {
+        if cpu.pending.activity() == Activity::Shutdown {
             return None;
         }
-        let timer = match cpu.pending.activity {
+        let timer = match cpu.pending.activity() {
             Activity::WaitForStartup => None,
             _ => cpu.next_deadline(),
         };
@@ -184,7 +184,7 @@ impl Machine {
             if self.is_released(index) {
                 // Nothing is monitored from now on, so that this happens once.
                 let cpu = &mut self.state.cpus[index];
-                cpu.pending.monitored = None;
+                cpu.pending.disarm();
                 let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
                 cpu.idle_until(&mut bus, now);
                 self.refresh(index);
@@ -195,8 +195,8 @@ impl Machine {
     /// Whether a processor waits for a write that has been made.
     fn is_released(&self, index: usize) -> bool {
         let pending = &self.state.cpus[index].pending;
-        pending.activity == Activity::Waiting
-            && pending.monitored.is_some()
+        pending.activity() == Activity::Waiting
+            && pending.has_monitor()
             && !pending.monitor_is_armed(&self.memory)
     }
 
@@ -204,7 +204,7 @@ impl Machine {
     fn wake(&mut self, index: usize, at: Picoseconds) {
         let cpu = &mut self.state.cpus[index];
         // The timer of a processor that has just halted may be due already.
-        if cpu.pending.activity != Activity::Running {
+        if cpu.pending.activity() != Activity::Running {
             let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
             cpu.idle_until(&mut bus, at);
         }

@@ -60,10 +60,10 @@ fn processor() -> Cpu {
     let model = CpuModel::named("zen4").expect("model");
     let apic = LocalApic::new(LocalApicModel::amd(ApicId(0), true));
     let mut cpu = Cpu::new(CpuIndex(0), model, apic, 1);
-    cpu.control.cr0 = Cr0::PROTECTION_ENABLE | Cr0::PAGING | Cr0::WRITE_PROTECT;
-    cpu.control.cr4 = Cr4::PAE;
+    cpu.control.set_cr0(Cr0::PROTECTION_ENABLE | Cr0::PAGING | Cr0::WRITE_PROTECT);
+    cpu.control.set_cr4(Cr4::PAE);
     cpu.control.cr3 = TABLES;
-    cpu.control.efer = Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
+    cpu.control.set_efer(Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE);
     let segment = |selector, attributes| Segment {
         selector,
         attributes: Attributes(attributes),
@@ -71,11 +71,10 @@ fn processor() -> Cpu {
         base: 0,
     };
     let data = segment(0x10, 0xC93);
-    cpu.registers.segments.0 = [data, segment(0x08, 0xA9B), data, data, data, data];
+    cpu.registers.set_segments([data, segment(0x08, 0xA9B), data, data, data, data]);
     cpu.registers.gpr[4] = STACK;
     cpu.registers.gpr[6] = DATA;
     cpu.registers.ip = CODE;
-    cpu.registers.refresh_segments();
     cpu.translation.tlb.flush_all();
     cpu.update_access_mode();
     cpu

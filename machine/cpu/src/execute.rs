@@ -32,7 +32,6 @@ pub mod x87;
 
 use crate::operation::Op;
 use crate::operation::decode::CodeSize;
-use crate::state::Pending;
 use crate::{Bus, Cpu, Stop};
 use binding::Binding;
 use iced_x86::Instruction;
@@ -73,16 +72,4 @@ pub fn undefined(_: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
 /// An instruction longer than 15 bytes: #GP(0). [APM3 "Instruction Encoding"]
 pub fn too_long(_: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
     Err(Stop::GENERAL_PROTECTION)
-}
-
-impl Pending {
-    /// Ends the block after a store that changed decoded code, so that what follows is seen again.
-    #[inline(always)]
-    pub(crate) fn after_store(&mut self) -> Result<(), Stop> {
-        if self.code_changed {
-            self.code_changed = false;
-            return Err(Stop::END_BLOCK);
-        }
-        Ok(())
-    }
 }

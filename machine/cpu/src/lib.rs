@@ -39,9 +39,7 @@ pub use memory::{BadTranslation, Tlb, Translation};
 pub use model::{CpuModel, IommuPart, ModelError, Placement};
 pub use observation::{Observation, Observed, Range};
 pub use operation::decode;
-pub use state::{
-    Activity, Attention, Clock, Control, Cpu, Debug, Pending, Registers, Segments, X87,
-};
+pub use state::{Activity, Attention, Clock, Control, Cpu, Debug, Pending, Registers, X87};
 pub use stop::RunEnd;
 pub use width::GeneralRegisters;
 

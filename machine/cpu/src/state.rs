@@ -17,16 +17,15 @@ pub use debug::Debug;
 pub(crate) use debug::{EXECUTE, READ_WRITE, WRITE};
 pub(crate) use event::{Event, Origin};
 pub use pending::{Activity, Attention, Pending};
-pub use registers::{Registers, Segments};
+pub use registers::Registers;
 pub use x87::X87;
 
 use crate::guest::Guest;
 use crate::memory::{Translation, sets};
-use crate::width::{CLEAR, RDX};
 use crate::{Costs, CpuModel};
 use arch::control::{Cr0, rflags};
 use arch::identity::CpuIndex;
-use arch::segment::{Attributes, Segment, SegmentRegister};
+use arch::segment::SegmentRegister;
 use bus::Random;
 use interrupt::local_apic::LocalApic;
 use serde::{Deserialize, Serialize};
@@ -91,50 +90,25 @@ impl Cpu {
     /// The state after INIT: caches, MSRs, FPU and TSC stay.
     /// [APM2 "Processor Initialization State"]
     pub fn initialize(&mut self) {
-        let registers = &mut self.registers;
-        registers.gpr = CLEAR;
-        registers.gpr[RDX] = self.model.signature() as u64;
-        registers.flags.set_bits(rflags::FIXED);
-        registers.segments = Segments::default();
-        registers.segments[SegmentRegister::Cs] = Segment {
-            selector: 0xF000,
-            attributes: Attributes(0x9B),
-            limit: 0xFFFF,
-            base: 0xFFFF_0000,
-        };
-        registers.ip = 0xFFF0;
-        registers.cpl = 0;
+        self.registers.initialize(self.model.signature());
         self.control.initialize();
         self.debug = Debug::default();
-        self.pending.nmi_blocked = false;
-        self.pending.second_nmi = false;
         self.guest.initialize();
-        self.pending.delivering = None;
-        self.pending.monitored = None;
-        self.pending.attention = Attention::INTERRUPT | Attention::TIMER;
+        self.pending.initialize();
         self.control.msr.debug_ctl = 0;
-        self.pending.set_activity(Activity::Running);
         self.translation.tlb.flush_all();
-        self.registers.refresh_segments();
         self.update_access_mode();
     }
 
     /// Starts an application processor at `vector` × 4096. [APM2 "Startup Interrupt"]
     pub fn start_up(&mut self, vector: u8) {
-        self.registers.segments[SegmentRegister::Cs] = Segment {
-            selector: (vector as u16) << 8,
-            attributes: Attributes(0x9B),
-            limit: 0xFFFF,
-            base: (vector as u64) << 12,
-        };
-        self.registers.ip = 0;
-        self.registers.refresh_segments();
+        self.registers.enter_real((vector as u16) << 8, (vector as u64) << 12, 0);
         self.pending.set_activity(Activity::Running);
     }
 
     /// RFLAGS.IF, and no interrupt shadow.
     pub(crate) fn own_interrupt_flag(&self) -> bool {
-        self.registers.flags.has(rflags::IF) && !self.pending.attention.contains(Attention::SHADOW)
+        self.registers.flags.has(rflags::IF) && !self.pending.has(Attention::SHADOW)
     }
 
     /// Protected mode without virtual-8086 mode; long mode is protected.
@@ -145,12 +119,12 @@ impl Cpu {
     /// Long mode with a 64-bit code segment.
     pub fn is_64_bit(&self) -> bool {
         self.control.is_long_mode()
-            && self.registers.segments[SegmentRegister::Cs].attributes.is_long()
+            && self.registers.segment(SegmentRegister::Cs).attributes.is_long()
     }
 
     pub(crate) fn checks_alignment(&self) -> bool {
-        self.registers.cpl == 3
-            && self.control.cr0.contains(Cr0::ALIGNMENT_MASK)
+        self.registers.cpl() == 3
+            && self.control.cr0().contains(Cr0::ALIGNMENT_MASK)
             && self.registers.flags.has(rflags::AC)
     }
 
@@ -173,7 +147,7 @@ impl Cpu {
 impl Registers {
     /// The TLB set of an access at the present privilege, alignment checks aside.
     pub(crate) fn access_set(&self) -> usize {
-        match (self.cpl, self.flags.has(rflags::AC)) {
+        match (self.cpl(), self.flags.has(rflags::AC)) {
             (3, _) => sets::USER,
             (_, false) => sets::SUPERVISOR,
             (_, true) => sets::SUPERVISOR_AC,

@@ -73,7 +73,7 @@ impl Emulated {
         let offset = (at - CODE) as usize;
         pages[offset..offset + code.len()].copy_from_slice(code);
         self.memory.write(SystemPhysical(CODE_FRAME), &pages).expect("code is in RAM");
-        self.cpu.pending.code_changed = false;
+        self.cpu.pending.forget_code_change();
     }
 
     pub fn run(&mut self, state: &mut State, instructions: u64) -> Option<Fault> {
@@ -93,7 +93,7 @@ impl Emulated {
         // There is no interrupt table: the delivery ended in a shutdown, which is over now.
         cpu.pending.set_activity(Activity::Running);
         let is_page_fault = vector == arch::exception::PAGE_FAULT;
-        let address = if is_page_fault { cpu.pending.fault_address } else { 0 };
+        let address = if is_page_fault { cpu.pending.fault_address() } else { 0 };
         Some(Fault { vector, error, address })
     }
 }
@@ -131,26 +131,27 @@ fn processor(model: &str) -> Cpu {
     };
     // The selectors of a Linux process.
     let null = segment(0, 0, 0);
-    cpu.registers.segments.0 = [
+    cpu.registers.set_segments([
         null,
         segment(0x33, 0xAFB, 0),
         segment(0x2B, 0xCF3, 0),
         null,
         segment(0, 0, FS_BASE),
         segment(0, 0, GS_BASE),
-    ];
-    cpu.registers.refresh_segments();
-    cpu.registers.cpl = 3;
-    cpu.control.cr0 = Cr0::PROTECTION_ENABLE
-        | Cr0::MONITOR_COPROCESSOR
-        | Cr0::EXTENSION_TYPE
-        | Cr0::NUMERIC_ERROR
-        | Cr0::WRITE_PROTECT
-        | Cr0::ALIGNMENT_MASK
-        | Cr0::PAGING;
+    ]);
+    cpu.registers.set_cpl(3);
+    cpu.control.set_cr0(
+        Cr0::PROTECTION_ENABLE
+            | Cr0::MONITOR_COPROCESSOR
+            | Cr0::EXTENSION_TYPE
+            | Cr0::NUMERIC_ERROR
+            | Cr0::WRITE_PROTECT
+            | Cr0::ALIGNMENT_MASK
+            | Cr0::PAGING,
+    );
     cpu.control.cr3 = TABLES;
-    cpu.control.cr4 = Cr4::PAE | Cr4::OSFXSR | Cr4::OSXMMEXCPT | Cr4::OSXSAVE | Cr4::FSGSBASE;
-    cpu.control.efer = Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE | Efer::NO_EXECUTE;
+    cpu.control.set_cr4(Cr4::PAE | Cr4::OSFXSR | Cr4::OSXMMEXCPT | Cr4::OSXSAVE | Cr4::FSGSBASE);
+    cpu.control.set_efer(Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE | Efer::NO_EXECUTE);
     cpu.control.idtr.limit = 0;
     // No I/O permission map.
     cpu.control.tr.limit = 0;

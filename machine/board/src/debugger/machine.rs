@@ -138,7 +138,7 @@ impl<'a> DebuggedMachine<'a> {
 
 /// Debuggers know linear addresses only.
 fn instruction_pointer(cpu: &Cpu) -> Linear {
-    let base = if cpu.is_64_bit() { 0 } else { cpu.registers.segment_base[1] };
+    let base = if cpu.is_64_bit() { 0 } else { cpu.registers.bases()[1] };
     Linear(base.wrapping_add(cpu.registers.ip))
 }
 
@@ -149,7 +149,7 @@ impl Debuggee for DebuggedMachine<'_> {
 
     fn describe(&self, cpu: CpuIndex) -> String {
         let cpu = self.cpu(cpu);
-        let activity = match cpu.pending.activity {
+        let activity = match cpu.pending.activity() {
             Activity::Running => "running",
             Activity::Halted => "halted",
             Activity::Waiting => "in MWAIT",
@@ -163,7 +163,7 @@ impl Debuggee for DebuggedMachine<'_> {
             _ if cpu.control.is_long_mode() => "compatibility",
             _ => "protected",
         };
-        format!("{activity}, {mode}, CPL {}", cpu.registers.cpl)
+        format!("{activity}, {mode}, CPL {}", cpu.registers.cpl())
     }
 
     fn registers(&self, cpu: CpuIndex) -> DebugRegisters {
@@ -177,7 +177,7 @@ impl Debuggee for DebuggedMachine<'_> {
         registers.rip = instruction_pointer(cpu).0;
         registers.rflags = cpu.registers.flags.bits() as u32;
         for (place, register) in [Cs, Ss, Ds, Es, Fs, Gs].into_iter().enumerate() {
-            registers.segments[place] = cpu.registers.segments[register].selector.into();
+            registers.segments[place] = cpu.registers.segment(register).selector.into();
         }
         for index in 0..8 {
             registers.x87[usize::from(index)] = cpu.registers.x87.st(index).to_bytes();
@@ -192,18 +192,18 @@ impl Debuggee for DebuggedMachine<'_> {
         registers.x87_control[7] = cpu.registers.x87.opcode.into();
         registers.xmm = cpu.registers.xmm;
         registers.mxcsr = cpu.registers.mxcsr;
-        registers.fs_base = cpu.registers.segments[Fs].base;
-        registers.gs_base = cpu.registers.segments[Gs].base;
+        registers.fs_base = cpu.registers.segment(Fs).base;
+        registers.gs_base = cpu.registers.segment(Gs).base;
         let cr8 = u64::from(cpu.apic.task_priority() >> 4);
         registers.system = [
-            cpu.control.cr0.bits(),
+            cpu.control.cr0().bits(),
             cpu.control.cr2,
             cpu.control.cr3,
-            cpu.control.cr4.bits(),
+            cpu.control.cr4().bits(),
             cr8,
-            cpu.control.efer.bits(),
-            cpu.registers.segments[Cs].base,
-            cpu.registers.segments[Ss].base,
+            cpu.control.efer().bits(),
+            cpu.registers.segment(Cs).base,
+            cpu.registers.segment(Ss).base,
             cpu.control.tr.base,
         ];
         registers
@@ -222,7 +222,6 @@ impl Debuggee for DebuggedMachine<'_> {
         target.registers.mxcsr = registers.mxcsr & 0xFFFF;
         target.registers.set_segment_base(Fs, registers.fs_base);
         target.registers.set_segment_base(Gs, registers.gs_base);
-        target.registers.refresh_segments();
         // Selectors, x87 and control registers stay as they are.
         possible.general = registers.general;
         possible.rip = registers.rip;

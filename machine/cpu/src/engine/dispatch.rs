@@ -184,7 +184,7 @@ pub(crate) fn run_part(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>, ro
                 return ending::leave_block(cpu, blocks, bus, &block, (op, done), stop);
             }
             end = cpu.registers.ip;
-            cpu.pending.has_branched = true;
+            cpu.pending.note_branch();
             count = done + 1;
             break;
         }
@@ -269,7 +269,7 @@ impl Registers {
     /// Outside of 64-bit mode the instruction pointer has 32 bits, though VMRUN loads 64.
     #[inline(always)]
     fn is_within_code_limit(&self, length: u64) -> bool {
-        (self.ip & 0xFFFF_FFFF) + length - 1 <= u64::from(self.segments[SegmentRegister::Cs].limit)
+        (self.ip & 0xFFFF_FFFF) + length - 1 <= u64::from(self.segment(SegmentRegister::Cs).limit)
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn complete(cpu: &mut Cpu, blocks: &Blocks, block: &Block, count: usi
     cpu.clock.count(count as u64);
     cpu.clock.charge_extra();
     // A branch before the end is a conditional one, after which all is as before.
-    if (block.is_plain() || !is_whole) && cpu.pending.attention.is_empty() {
+    if (block.is_plain() || !is_whole) && cpu.pending.is_quiet() {
         Next::Chain(Blocks::exit(block, count))
     } else {
         Next::Leave
@@ -54,7 +54,7 @@ pub(crate) fn leave_block(
     let charged = if stop == Stop::DEFER { done } else { done + 1 };
     cpu.clock.spend(Picoseconds(blocks.time_of(block, charged)));
     cpu.clock.charge_extra();
-    cpu.pending.software_length = op.length as u64;
+    cpu.pending.set_software_length(op.length as u64);
     ending::stopped(cpu, bus, stop);
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn stopped(cpu: &mut Cpu, bus: &mut Bus<'_>, stop: Stop) {
             Ok(())
         }
         Kind::Defer => {
-            cpu.pending.attention |= Attention::YIELD;
+            cpu.pending.raise(Attention::YIELD);
             Ok(())
         }
         Kind::Halt => {
@@ -88,7 +88,7 @@ pub(crate) fn stopped(cpu: &mut Cpu, bus: &mut Bus<'_>, stop: Stop) {
         Kind::Exception { vector, error, .. } => event::raise_exception(cpu, bus, vector, error),
         Kind::Software { vector, source } => {
             // Delivery clears TF, and the trap goes with it.
-            cpu.pending.step_is_settled = cpu.pending.attention.contains(Attention::SINGLE_STEP);
+            cpu.pending.settle_step(cpu.pending.has(Attention::SINGLE_STEP));
             if source == SoftwareSource::Int1 {
                 debug::merge_debug_traps(cpu);
             }
@@ -102,7 +102,7 @@ pub(crate) fn stopped(cpu: &mut Cpu, bus: &mut Bus<'_>, stop: Stop) {
 }
 
 pub(crate) fn code_size(cpu: &Cpu) -> CodeSize {
-    let attributes = cpu.registers.segments[SegmentRegister::Cs].attributes;
+    let attributes = cpu.registers.segment(SegmentRegister::Cs).attributes;
     if cpu.is_64_bit() {
         CodeSize::Bits64
     } else if attributes.is_big() {

@@ -32,18 +32,18 @@ impl Cpu {
     ) -> RunEnd {
         let last = self.clock.instructions().saturating_add(instructions);
         let mut limit = first_deadline(self, until);
-        self.pending.attention.remove(Attention::YIELD);
+        self.pending.clear(Attention::YIELD);
         loop {
-            if !self.pending.attention.is_empty() {
-                if self.pending.attention.contains(Attention::TIMER) {
-                    self.pending.attention.remove(Attention::TIMER);
+            if !self.pending.is_quiet() {
+                if self.pending.has(Attention::TIMER) {
+                    self.pending.clear(Attention::TIMER);
                     limit = first_deadline(self, until);
                 }
                 match self.attend(bus) {
                     Ok(()) => {}
                     Err(end) => return end,
                 }
-                if self.pending.attention.contains(Attention::INACTIVE) {
+                if self.pending.has(Attention::INACTIVE) {
                     // What was attended to has shut the processor down.
                     continue;
                 }
@@ -59,7 +59,7 @@ impl Cpu {
             if self.clock.instructions() >= last {
                 return RunEnd::Instructions;
             }
-            if self.pending.attention.intersects(ONE_AT_A_TIME) {
+            if self.pending.has(ONE_AT_A_TIME) {
                 // What a shadow suspends for one instruction holds again for the next.
                 let others = self.clock.others();
                 run_one(self, &mut cache.blocks, bus);
@@ -92,22 +92,20 @@ impl Cpu {
 
 /// One instruction under single step, breakpoints or an interrupt shadow.
 fn run_one(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>) {
-    cpu.pending.in_shadow = cpu.pending.attention.contains(Attention::SHADOW);
+    cpu.pending.begin_alone();
     run_alone(cpu, blocks, bus);
-    cpu.pending.in_shadow = false;
+    cpu.pending.end_alone();
 }
 
 fn run_alone(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>) {
-    let steps = cpu.pending.attention.contains(Attention::SINGLE_STEP);
-    if cpu.pending.in_shadow {
+    let steps = cpu.pending.has(Attention::SINGLE_STEP);
+    if cpu.pending.is_in_shadow() {
         // What the shadow covers is not split from the instruction before.
         cpu.clock.set_others(Picoseconds::MAX);
     }
-    let is_shadowed = cpu.pending.attention.contains(Attention::STACK_SHADOW)
-        && !cpu.model.differences().breaks_behind_stack_load;
-    cpu.pending.is_in_stack_shadow = cpu.pending.attention.contains(Attention::STACK_SHADOW);
-    cpu.pending.attention.remove(Attention::SHADOW | Attention::STACK_SHADOW);
-    if cpu.pending.attention.contains(Attention::BREAKPOINTS) && !is_shadowed {
+    let is_shadowed =
+        cpu.pending.is_in_stack_shadow() && !cpu.model.differences().breaks_behind_stack_load;
+    if cpu.pending.has(Attention::BREAKPOINTS) && !is_shadowed {
         let linear = cpu.registers.code_base().wrapping_add(cpu.registers.ip);
         match debug::check_code_breakpoints(cpu, bus, linear) {
             Ok(false) => {}
@@ -117,7 +115,6 @@ fn run_alone(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>) {
     }
     let resumed = cpu.registers.flags.has(rflags::RF);
     let from = cpu.registers.ip;
-    cpu.pending.has_branched = false;
     let was_guest = cpu.is_guest();
     let before = cpu.clock.instructions();
     let room = Room {
@@ -125,21 +122,20 @@ fn run_alone(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>) {
         instructions: cpu.clock.instructions().saturating_add(1),
     };
     dispatch::run_part(cpu, blocks, bus, room);
-    cpu.pending.is_in_stack_shadow = false;
     // A world switch belongs to neither side: the host's trap comes after its #VMEXIT.
     let completed = cpu.clock.instructions() != before && cpu.is_guest() == was_guest;
-    if completed && cpu.pending.has_branched {
+    if completed && cpu.pending.has_branched() {
         branch_record::record_branch(cpu, from);
     }
     if resumed && completed {
         cpu.registers.flags.system &= !rflags::RF;
         cpu.update_breakpoints();
     }
-    let is_settled = std::mem::take(&mut cpu.pending.step_is_settled);
+    let is_settled = cpu.pending.take_settled_step();
     // The trap of a load of SS is lost, not put off. [SDM3 "Masking Exceptions and Interrupts
     // When Switching Stacks"]
-    let is_lost = cpu.pending.attention.contains(Attention::STACK_SHADOW);
-    let is_between = cpu.control.steps_branches() && !cpu.pending.has_branched;
+    let is_lost = cpu.pending.has(Attention::STACK_SHADOW);
+    let is_between = cpu.control.steps_branches() && !cpu.pending.has_branched();
     if steps && completed && !is_settled && !is_lost && !is_between {
         debug::pend_single_step(cpu);
     }

@@ -57,7 +57,7 @@ fn call_to<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, target: u64) -> 
     };
     let back = cpu.registers.next_ip(op);
     stack::push(cpu, bus, op, W::truncate(back))?;
-    cpu.pending.code_changed = false;
+    cpu.pending.forget_code_change();
     cpu.registers.ip = target;
     Err(Stop::BRANCH)
 }
@@ -250,7 +250,7 @@ impl Registers {
             return Ok(target);
         }
         let target = target & if op.has(Op::SIZE_16) { 0xFFFF } else { 0xFFFF_FFFF };
-        if target > self.segments[SegmentRegister::Cs].limit as u64 {
+        if target > self.segment(SegmentRegister::Cs).limit as u64 {
             return Err(Stop::GENERAL_PROTECTION);
         }
         Ok(target)

@@ -153,7 +153,7 @@ fn aligned_area(
 
 /// Fast FXSAVE leaves the XMM registers out. [APM2 "Fast FXSAVE/FXRSTOR"]
 fn skips_xmm(cpu: &Cpu, op: &Op) -> bool {
-    cpu.control.efer.contains(Efer::FAST_FXSAVE) && cpu.registers.cpl == 0 && op.has(Op::LONG)
+    cpu.control.efer().contains(Efer::FAST_FXSAVE) && cpu.registers.cpl() == 0 && op.has(Op::LONG)
 }
 
 fn fxsave<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
@@ -195,10 +195,10 @@ enum Save {
 
 fn check_xsave(cpu: &Cpu, feature: Feature) -> Result<(), Stop> {
     cpu.model.check_feature(feature)?;
-    if !cpu.control.cr4.contains(Cr4::OSXSAVE) {
+    if !cpu.control.cr4().contains(Cr4::OSXSAVE) {
         return Err(Stop::INVALID_OPCODE);
     }
-    if cpu.control.cr0.contains(Cr0::TASK_SWITCHED) {
+    if cpu.control.cr0().contains(Cr0::TASK_SWITCHED) {
         return Err(Stop::DEVICE_NOT_AVAILABLE);
     }
     Ok(())
@@ -373,13 +373,13 @@ fn xrstors<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resul
 }
 
 fn check_privilege(cpu: &Cpu) -> Result<(), Stop> {
-    if cpu.registers.cpl == 0 { Ok(()) } else { Err(Stop::GENERAL_PROTECTION) }
+    if cpu.registers.cpl() == 0 { Ok(()) } else { Err(Stop::GENERAL_PROTECTION) }
 }
 
 /// XGETBV: XCR0, or with ECX = 1 its components that are in use.
 fn xgetbv(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
     cpu.model.check_feature(Feature::Xsave)?;
-    if !cpu.control.cr4.contains(Cr4::OSXSAVE) {
+    if !cpu.control.cr4().contains(Cr4::OSXSAVE) {
         return Err(Stop::INVALID_OPCODE);
     }
     let value = match cpu.registers.gpr[RCX] as u32 {
@@ -395,7 +395,7 @@ fn xgetbv(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
 /// XSETBV: x87 stays enabled, and only what the model has may be.
 fn xsetbv(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.model.check_feature(Feature::Xsave)?;
-    if !cpu.control.cr4.contains(Cr4::OSXSAVE) {
+    if !cpu.control.cr4().contains(Cr4::OSXSAVE) {
         return Err(Stop::INVALID_OPCODE);
     }
     check_privilege(cpu)?;

@@ -42,13 +42,13 @@ enum InterruptFlag {
 
 fn interrupt_flag(cpu: &Cpu) -> Result<InterruptFlag, Stop> {
     let iopl = (cpu.registers.flags.system >> 12 & 3) as u8;
-    if cpu.control.is_real() || iopl >= cpu.registers.cpl {
+    if cpu.control.is_real() || iopl >= cpu.registers.cpl() {
         return Ok(InterruptFlag::If);
     }
     let is_virtual = if cpu.registers.is_virtual_8086() {
-        cpu.control.cr4.contains(Cr4::VME)
+        cpu.control.cr4().contains(Cr4::VME)
     } else {
-        cpu.registers.cpl == 3 && cpu.control.cr4.contains(Cr4::PVI)
+        cpu.registers.cpl() == 3 && cpu.control.cr4().contains(Cr4::PVI)
     };
     if is_virtual { Ok(InterruptFlag::Vif) } else { Err(Stop::GENERAL_PROTECTION) }
 }
@@ -66,8 +66,8 @@ fn sti(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
     match interrupt_flag(cpu)? {
         InterruptFlag::If if !cpu.registers.flags.has(rflags::IF) => {
             cpu.registers.flags.system |= rflags::IF;
-            cpu.pending.attention |=
-                Attention::SHADOW | Attention::INTERRUPT | Attention::VIRTUAL_INTERRUPT;
+            cpu.pending
+                .raise(Attention::SHADOW | Attention::INTERRUPT | Attention::VIRTUAL_INTERRUPT);
         }
         InterruptFlag::If => {}
         InterruptFlag::Vif if cpu.registers.flags.has(rflags::VIP) => {
@@ -79,7 +79,7 @@ fn sti(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
 }
 
 fn set_ac(cpu: &mut Cpu, on: bool) -> Result<(), Stop> {
-    if !cpu.model.has(Feature::Smap) || cpu.registers.cpl != 0 {
+    if !cpu.model.has(Feature::Smap) || cpu.registers.cpl() != 0 {
         return Err(Stop::INVALID_OPCODE);
     }
     cpu.registers.flags.system =

@@ -19,7 +19,7 @@ pub(crate) fn check_port(
 ) -> Result<(), Stop> {
     let iopl = (cpu.registers.flags.system >> 12 & 3) as u8;
     let unrestricted =
-        cpu.control.is_real() || (!cpu.registers.is_virtual_8086() && cpu.registers.cpl <= iopl);
+        cpu.control.is_real() || (!cpu.registers.is_virtual_8086() && cpu.registers.cpl() <= iopl);
     if unrestricted {
         return Ok(());
     }
@@ -39,12 +39,12 @@ pub(crate) fn check_port(
 }
 
 pub(crate) fn port_in(cpu: &mut Cpu, bus: &mut Bus<'_>, port: u16, size: u8) -> u32 {
-    cpu.pending.attention |= Attention::YIELD;
+    cpu.pending.raise(Attention::YIELD);
     bus.platform.port_in(bus.memory, cpu.visit(), port, size)
 }
 
 pub(crate) fn port_out(cpu: &mut Cpu, bus: &mut Bus<'_>, port: u16, size: u8, value: u32) {
-    cpu.pending.attention |= Attention::YIELD;
+    cpu.pending.raise(Attention::YIELD);
     bus.platform.port_out(bus.memory, cpu.visit(), port, size, value);
 }
 

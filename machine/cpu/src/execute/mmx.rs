@@ -16,10 +16,10 @@ use iced_x86::{Code, Instruction, Mnemonic};
 /// #UD with CR0.EM, #NM with CR0.TS, #MF with an x87 exception pending.
 #[inline(always)]
 fn check_mmx(cpu: &Cpu) -> Result<(), Stop> {
-    if cpu.control.cr0.contains(Cr0::EMULATION) {
+    if cpu.control.cr0().contains(Cr0::EMULATION) {
         return Err(Stop::INVALID_OPCODE);
     }
-    if cpu.control.cr0.contains(Cr0::TASK_SWITCHED) {
+    if cpu.control.cr0().contains(Cr0::TASK_SWITCHED) {
         return Err(Stop::DEVICE_NOT_AVAILABLE);
     }
     unit::check_pending(cpu)

@@ -7,14 +7,14 @@ use crate::guest::{Form, Sensitive, Table, Written};
 use crate::memory::Access;
 use crate::operation::Op;
 use crate::operation::decode::{CodeSize, Cost, is_memory, is_register, width};
-use crate::state::{Pending, Registers, TableRegister};
+use crate::state::{Registers, TableRegister};
 use crate::system::control;
 use crate::system::cpuid;
 use crate::system::debug;
 use crate::system::msr;
 use crate::system::syscall;
 use crate::width::{RAX, RCX, RDX, Width};
-use crate::{Activity, Attention, Bus, Cpu, Stop};
+use crate::{Bus, Cpu, Stop};
 use arch::control::{Cr0, Cr4, rflags};
 use arch::cpuid::Feature;
 use arch::segment::SegmentRegister;
@@ -22,7 +22,7 @@ use iced_x86::{Instruction, Mnemonic, Register};
 
 /// SGDT, SIDT, SLDT, STR and SMSW outside CPL 0 with CR4.UMIP. [APM2 "UMIP"]
 pub(crate) fn check_umip(cpu: &Cpu) -> Result<(), Stop> {
-    if cpu.control.cr4.contains(Cr4::UMIP) && cpu.registers.cpl != 0 {
+    if cpu.control.cr4().contains(Cr4::UMIP) && cpu.registers.cpl() != 0 {
         return Err(Stop::GENERAL_PROTECTION);
     }
     Ok(())
@@ -74,17 +74,17 @@ fn lmsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     } else {
         cpu.registers.gpr[op.a as usize] as u16
     };
-    let old = cpu.control.cr0.bits();
+    let old = cpu.control.cr0().bits();
     let new = old & !0xE | value as u64 & 0xF;
     control::write_machine_status(cpu, bus, op, new)
 }
 
 fn clts(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.registers.needs_cpl0()?;
-    let value = cpu.control.cr0.difference(Cr0::TASK_SWITCHED);
+    let value = cpu.control.cr0().difference(Cr0::TASK_SWITCHED);
     let form = Form::ClearTaskSwitched;
     cpu.before(bus, op, Sensitive::WriteControl { number: 0, value: value.bits(), form })?;
-    cpu.control.cr0 = Cr0::from_bits_retain(cpu.resulting_cr0(value.bits()));
+    cpu.control.set_cr0(Cr0::from_bits_retain(cpu.resulting_cr0(value.bits())));
     cpu.after_write(Written::Control { number: 0, value: value.bits() });
     Err(Stop::END_BLOCK)
 }
@@ -147,7 +147,7 @@ fn cpuid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 }
 
 fn check_time_stamp(cpu: &Cpu) -> Result<(), Stop> {
-    if cpu.control.cr4.contains(Cr4::TSD) && cpu.registers.cpl != 0 {
+    if cpu.control.cr4().contains(Cr4::TSD) && cpu.registers.cpl() != 0 {
         return Err(Stop::GENERAL_PROTECTION);
     }
     Ok(())
@@ -188,7 +188,7 @@ fn rdpid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 
 /// The performance counters read zero: none is modelled. [APM3 "RDPMC"]
 fn rdpmc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    if cpu.registers.cpl != 0 && !cpu.control.cr4.contains(Cr4::PCE) {
+    if cpu.registers.cpl() != 0 && !cpu.control.cr4().contains(Cr4::PCE) {
         return Err(Stop::GENERAL_PROTECTION);
     }
     cpu.before(bus, op, Sensitive::Rdpmc)?;
@@ -226,7 +226,7 @@ fn hlt(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 /// MONITOR watches the 64-byte line at rAX. [APM3 "MONITOR"]
 fn monitor(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.model.needs(Feature::Monitor)?;
-    if cpu.registers.cpl != 0 {
+    if cpu.registers.cpl() != 0 {
         return Err(Stop::INVALID_OPCODE);
     }
     cpu.before(bus, op, Sensitive::Monitor)?;
@@ -236,16 +236,13 @@ fn monitor(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let offset = cpu.registers.gpr[RAX] & if op.has(Op::LONG) { u64::MAX } else { 0xFFFF_FFFF };
     let linear = cpu.operand_at(op, offset, 1, Access::Read)?;
     let place = cpu.locate_linear(bus, linear, 1, Access::Read, op.segment)?;
-    cpu.pending.monitored = place.ram_offset().map(|at| {
-        bus.memory.watch(at & !63, 64);
-        (at as u64, bus.memory.generations[at >> 12])
-    });
+    cpu.pending.monitor(bus.memory, place.ram_offset());
     Ok(())
 }
 
 fn mwait(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.model.needs(Feature::Monitor)?;
-    if cpu.registers.cpl != 0 {
+    if cpu.registers.cpl() != 0 {
         return Err(Stop::INVALID_OPCODE);
     }
     cpu.before(bus, op, Sensitive::Mwait)?;
@@ -254,18 +251,17 @@ fn mwait(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         return Err(Stop::GENERAL_PROTECTION);
     }
     if !cpu.pending.monitor_is_armed(bus.memory) {
-        cpu.pending.monitored = None;
+        cpu.pending.disarm();
         return Err(Stop::END_BLOCK);
     }
-    cpu.pending.masked_interrupts_wake = cpu.registers.gpr[RCX] & 1 != 0;
-    cpu.pending.set_activity(Activity::Waiting);
+    cpu.pending.wait(cpu.registers.gpr[RCX] & 1 != 0);
     Err(Stop::END_BLOCK)
 }
 
 fn invlpg(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.registers.needs_cpl0()?;
     let offset = cpu.registers.effective_address(op);
-    let linear = match cpu.registers.segment_base.get(op.segment as usize) {
+    let linear = match cpu.registers.bases().get(op.segment as usize) {
         Some(base) => base.wrapping_add(offset),
         None => offset,
     };
@@ -284,7 +280,7 @@ fn invpcid(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let address = cpu.read_linear::<u64>(bus, linear.wrapping_add(8))?;
     let kind =
         cpu.registers.gpr[op.a as usize] & if op.has(Op::LONG) { u64::MAX } else { 0xFFFF_FFFF };
-    let has_pcid = cpu.control.cr4.contains(Cr4::PCIDE);
+    let has_pcid = cpu.control.cr4().contains(Cr4::PCIDE);
     let canonical = (address as i64) << 16 >> 16 == address as i64;
     let bad = match kind {
         0 => pcid >> 12 != 0 || !canonical || (!has_pcid && pcid != 0),
@@ -341,7 +337,7 @@ fn swapgs(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     }
     cpu.registers.needs_cpl0()?;
     let hidden = cpu.control.syscall.kernel_gs_base;
-    cpu.control.syscall.kernel_gs_base = cpu.registers.segments[SegmentRegister::Gs].base;
+    cpu.control.syscall.kernel_gs_base = cpu.registers.segment(SegmentRegister::Gs).base;
     cpu.registers.set_segment_base(SegmentRegister::Gs, hidden);
     Ok(())
 }
@@ -351,13 +347,12 @@ fn segment_base<W: Width, const GS: bool, const WRITE: bool>(
     _: &mut Bus<'_>,
     op: &Op,
 ) -> Result<(), Stop> {
-    if !cpu.control.cr4.contains(Cr4::FSGSBASE) || !op.has(Op::LONG) {
+    if !cpu.control.cr4().contains(Cr4::FSGSBASE) || !op.has(Op::LONG) {
         return Err(Stop::INVALID_OPCODE);
     }
     let register = if GS { SegmentRegister::Gs } else { SegmentRegister::Fs };
     if !WRITE {
-        W::truncate(cpu.registers.segments[register].base)
-            .to_register(&mut cpu.registers.gpr, op.a);
+        W::truncate(cpu.registers.segment(register).base).to_register(&mut cpu.registers.gpr, op.a);
         return Ok(());
     }
     let base = W::from_register(&cpu.registers.gpr, op.a).zero_extend();
@@ -388,7 +383,7 @@ fn rdseed<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Sto
 }
 
 fn rdpkru(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    if !cpu.control.cr4.contains(Cr4::PKE) {
+    if !cpu.control.cr4().contains(Cr4::PKE) {
         return Err(Stop::INVALID_OPCODE);
     }
     if cpu.registers.gpr[RCX] as u32 != 0 {
@@ -399,7 +394,7 @@ fn rdpkru(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
 }
 
 fn wrpkru(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    if !cpu.control.cr4.contains(Cr4::PKE) {
+    if !cpu.control.cr4().contains(Cr4::PKE) {
         return Err(Stop::INVALID_OPCODE);
     }
     if cpu.registers.gpr[RCX] as u32 != 0 || cpu.registers.gpr[RDX] as u32 != 0 {
@@ -539,7 +534,7 @@ pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
 
 impl Registers {
     pub(crate) fn needs_cpl0(&self) -> Result<(), Stop> {
-        if self.cpl == 0 { Ok(()) } else { Err(Stop::GENERAL_PROTECTION) }
+        if self.cpl() == 0 { Ok(()) } else { Err(Stop::GENERAL_PROTECTION) }
     }
 
     fn set_edx_eax(&mut self, value: u64) {
@@ -549,22 +544,6 @@ impl Registers {
 
     fn edx_eax(&self) -> u64 {
         self.gpr[RDX] << 32 | self.gpr[RAX] & 0xFFFF_FFFF
-    }
-}
-
-impl Pending {
-    /// The monitored line has not been written since MONITOR.
-    pub fn monitor_is_armed(&self, memory: &bus::GuestMemory) -> bool {
-        self.monitored.is_some_and(|(at, generation)| {
-            memory.generations.get((at >> 12) as usize) == Some(&generation)
-        })
-    }
-}
-
-impl Pending {
-    /// Device and APIC accesses may change what interrupts are pending and who must run next.
-    pub(crate) fn after_device_access(&mut self) {
-        self.attention |= Attention::YIELD | Attention::INTERRUPT | Attention::TIMER;
     }
 }
 

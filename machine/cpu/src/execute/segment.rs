@@ -26,7 +26,7 @@ fn named(number: u8) -> Result<SegmentRegister, Stop> {
 
 /// MOV to memory writes 16 bits; to a register, the operand size.
 fn mov_from_segment<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let selector = cpu.registers.segments[named(op.b)?].selector;
+    let selector = cpu.registers.segment(named(op.b)?).selector;
     if op.has(Op::MEMORY) {
         cpu.write(bus, op, selector)?;
         return cpu.pending.after_store();
@@ -44,7 +44,7 @@ fn load(
 ) -> Result<(), Stop> {
     descriptor::load_segment(cpu, bus, register, selector)?;
     if register == SegmentRegister::Ss {
-        cpu.pending.attention |= Attention::SHADOW | Attention::STACK_SHADOW;
+        cpu.pending.raise(Attention::SHADOW | Attention::STACK_SHADOW);
     }
     Err(Stop::END_BLOCK)
 }
@@ -63,7 +63,7 @@ fn mov_to_segment(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 }
 
 fn push_segment<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    let selector = cpu.registers.segments[named(op.a)?].selector;
+    let selector = cpu.registers.segment(named(op.a)?).selector;
     if W::BYTES == 4 {
         // A 32-bit push of a selector moves the stack by 4 and writes 2 bytes, as processors do.
         let is_long = op.has(Op::LONG);

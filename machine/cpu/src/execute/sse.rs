@@ -123,7 +123,7 @@ impl Registers {
 impl Control {
     #[cold]
     fn simd_exception(&self) -> Stop {
-        if self.cr4.contains(Cr4::OSXMMEXCPT) {
+        if self.cr4().contains(Cr4::OSXMMEXCPT) {
             return Stop::exception(exception::SIMD);
         }
         Stop::INVALID_OPCODE
@@ -133,7 +133,7 @@ impl Control {
 impl Control {
     #[cold]
     fn sse_refusal(&self) -> Stop {
-        if self.cr0.contains(Cr0::EMULATION) || !self.cr4.contains(Cr4::OSFXSR) {
+        if self.cr0().contains(Cr0::EMULATION) || !self.cr4().contains(Cr4::OSFXSR) {
             return Stop::INVALID_OPCODE;
         }
         Stop::DEVICE_NOT_AVAILABLE
@@ -159,7 +159,7 @@ impl Registers {
     #[inline(always)]
     pub(super) fn check_aligned(&self, op: &Op) -> Result<(), Stop> {
         let offset = self.effective_address(op);
-        let base = self.segment_base[(op.segment & 7) as usize];
+        let base = self.bases()[(op.segment & 7) as usize];
         if base.wrapping_add(offset) & 15 != 0 {
             return Err(Stop::GENERAL_PROTECTION);
         }
@@ -172,8 +172,8 @@ impl Control {
     /// [APM2 "Enabling SSE Instructions"]
     #[inline(always)]
     pub(crate) fn check_sse(&self) -> Result<(), Stop> {
-        if self.cr0.intersects(Cr0::EMULATION.union(Cr0::TASK_SWITCHED))
-            || !self.cr4.contains(Cr4::OSFXSR)
+        if self.cr0().intersects(Cr0::EMULATION.union(Cr0::TASK_SWITCHED))
+            || !self.cr4().contains(Cr4::OSFXSR)
         {
             return Err(self.sse_refusal());
         }

@@ -175,11 +175,11 @@ pub(crate) fn write_flags(cpu: &mut Cpu, bits: u64, mask: u64) {
     let new = old & !mask | bits & mask;
     cpu.registers.flags.set_bits(new);
     if new & rflags::IF != 0 && old & rflags::IF == 0 {
-        cpu.pending.attention |= Attention::INTERRUPT | Attention::VIRTUAL_INTERRUPT;
+        cpu.pending.raise(Attention::INTERRUPT | Attention::VIRTUAL_INTERRUPT);
     }
-    cpu.pending.attention.set(Attention::SINGLE_STEP, new & rflags::TF != 0);
+    cpu.pending.set(Attention::SINGLE_STEP, new & rflags::TF != 0);
     if new & rflags::RF != 0 {
-        cpu.pending.attention |= Attention::BREAKPOINTS;
+        cpu.pending.raise(Attention::BREAKPOINTS);
     }
     if (new ^ old) & (rflags::AC | rflags::VM) != 0 {
         cpu.update_access_mode();
@@ -190,7 +190,7 @@ fn pushf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
     cpu.before(bus, op, Sensitive::Pushf)?;
     let mut bits = cpu.registers.flags.bits() & !(rflags::RF | rflags::VM);
     if cpu.registers.is_virtual_8086() && cpu.registers.iopl() < 3 {
-        if W::BYTES != 2 || !cpu.control.cr4.contains(Cr4::VME) {
+        if W::BYTES != 2 || !cpu.control.cr4().contains(Cr4::VME) {
             return Err(Stop::GENERAL_PROTECTION);
         }
         // The pushed image shows IOPL 3 and VIF in the place of IF.
@@ -211,7 +211,7 @@ fn popf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
     }
     let mut bits = bits;
     if cpu.registers.is_virtual_8086() && cpu.registers.iopl() < 3 {
-        if W::BYTES != 2 || !cpu.control.cr4.contains(Cr4::VME) {
+        if W::BYTES != 2 || !cpu.control.cr4().contains(Cr4::VME) {
             return Err(Stop::GENERAL_PROTECTION);
         }
         let asks = bits & rflags::IF != 0;
@@ -221,10 +221,10 @@ fn popf<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
         mask |= rflags::VIF;
         bits = bits & !rflags::VIF | if asks { rflags::VIF } else { 0 };
     } else {
-        if cpu.registers.cpl <= cpu.registers.iopl() || cpu.registers.is_virtual_8086() {
+        if cpu.registers.cpl() <= cpu.registers.iopl() || cpu.registers.is_virtual_8086() {
             mask |= rflags::IF;
         }
-        if cpu.registers.cpl == 0 {
+        if cpu.registers.cpl() == 0 {
             mask |= rflags::IOPL;
         }
         if W::BYTES > 2 {
@@ -293,7 +293,7 @@ impl Registers {
     pub(crate) fn stack_mask(&self, is_long: bool) -> u64 {
         if is_long {
             u64::MAX
-        } else if self.segments[SegmentRegister::Ss].attributes.is_big() {
+        } else if self.segment(SegmentRegister::Ss).attributes.is_big() {
             0xFFFF_FFFF
         } else {
             0xFFFF

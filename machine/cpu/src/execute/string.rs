@@ -54,8 +54,8 @@ fn repeat(
     let mut left = cpu.registers.string_register(op, RCX);
     let mut budget = elements;
     while left != 0 {
-        if budget == 0 || cpu.pending.code_changed {
-            cpu.pending.code_changed = false;
+        if budget == 0 || cpu.pending.code_changed() {
+            cpu.pending.forget_code_change();
             return Err(Stop::REPEAT);
         }
         let next = element(cpu, bus)?;
@@ -124,7 +124,7 @@ fn movs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 fn finish_bulk<W: Width>(cpu: &mut Cpu, done: u64) -> Result<(), Stop> {
     cpu.registers.gpr[RCX] -= done;
     cpu.clock.spend_cycles((done * W::BYTES as u64).div_ceil(32));
-    cpu.pending.code_changed = false;
+    cpu.pending.forget_code_change();
     Err(if cpu.registers.gpr[RCX] == 0 { Stop::END_BLOCK } else { Stop::REPEAT })
 }
 

@@ -38,7 +38,7 @@ impl Control {
     /// #NM while the unit is emulated or belongs to another task. [APM2 "CR0 Register"]
     #[inline(always)]
     pub(super) fn check_x87(&self) -> Result<(), Stop> {
-        if self.cr0.intersects(Cr0::EMULATION.union(Cr0::TASK_SWITCHED)) {
+        if self.cr0().intersects(Cr0::EMULATION.union(Cr0::TASK_SWITCHED)) {
             return Err(Stop::DEVICE_NOT_AVAILABLE);
         }
         Ok(())
@@ -51,7 +51,7 @@ impl Registers {
     pub(super) fn note_x87(&mut self, op: &Op) {
         let next = self.gpr[BLOCK_IP as usize].wrapping_add(u64::from(op.end));
         self.x87.instruction_pointer = next.wrapping_sub(u64::from(op.length));
-        self.x87.instruction_segment = self.segments[SegmentRegister::Cs].selector;
+        self.x87.instruction_segment = self.segment(SegmentRegister::Cs).selector;
         self.x87.opcode = op.immediate as u16 & 0x7FF;
         if op.has(Op::MEMORY) {
             self.x87.data_pointer = self.effective_address(op);
@@ -60,7 +60,7 @@ impl Registers {
                 FLAT_STACK => Some(SegmentRegister::Ss),
                 segment => SegmentRegister::from_encoding(segment),
             };
-            self.x87.data_segment = segment.map_or(0, |register| self.segments[register].selector);
+            self.x87.data_segment = segment.map_or(0, |register| self.segment(register).selector);
         }
     }
 }

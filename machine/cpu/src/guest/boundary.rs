@@ -58,7 +58,7 @@ pub(crate) const fn order<const N: usize>(added: &[Added]) -> [Row; N] {
 #[inline(always)]
 pub(crate) fn attend(cpu: &mut Cpu, bus: &mut Bus<'_>, order: &[Row]) -> Result<(), RunEnd> {
     for row in order {
-        if !cpu.pending.attention.intersects(row.waits) {
+        if !cpu.pending.has(row.waits) {
             continue;
         }
         match (row.take)(cpu, bus) {
@@ -105,14 +105,14 @@ fn wake(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
     if waiting::wakes(cpu, bus) {
         return Look::Further;
     }
-    Look::End(match cpu.pending.activity {
+    Look::End(match cpu.pending.activity() {
         Activity::Shutdown => RunEnd::Shutdown,
         _ => RunEnd::Idle,
     })
 }
 
 fn take_debug_trap(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
-    if !cpu.pending.attention.contains(Attention::STACK_SHADOW) {
+    if !cpu.pending.has(Attention::STACK_SHADOW) {
         let result = debug::take_debug_trap(cpu, bus);
         cpu.settle(bus, result);
     }
@@ -123,7 +123,7 @@ fn take_debug_trap(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
 /// [APM2 "SMI Intercept"] [APM2 "INIT Intercept"]
 fn take_held(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
     let waits_for_init =
-        cpu.pending.attention & Attention::HELD == Attention::INIT && cpu.blocks_init();
+        cpu.pending.has(Attention::INIT) && !cpu.pending.has(Attention::SMI) && cpu.blocks_init();
     if !cpu.admits_events() || waits_for_init {
         return Look::Further;
     }
@@ -143,7 +143,7 @@ fn take_nmi(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
 /// Takes a maskable interrupt if there is one and IF allows it.
 fn take_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
     // STI, POPF, IRET and the local APIC raise the flag again when something changes.
-    cpu.pending.attention.remove(Attention::INTERRUPT);
+    cpu.pending.clear(Attention::INTERRUPT);
     if !cpu.accepts_physical_interrupts() || !cpu.has_interrupt() {
         return Look::Further;
     }
@@ -156,12 +156,12 @@ fn take_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
         cpu.apic.acknowledge().0
     } else if cpu.apic.extint_pending() {
         // The acknowledge lowers the 8259s' output: the next instruction must find it so.
-        cpu.pending.attention |= Attention::YIELD;
+        cpu.pending.raise(Attention::YIELD);
         bus.platform.acknowledge_legacy(cpu.visit())
     } else {
         return Look::Further;
     };
-    cpu.pending.attention |= Attention::INTERRUPT;
+    cpu.pending.raise(Attention::INTERRUPT);
     let result = if acknowledges {
         cpu.acknowledged(bus, vector)
     } else {
@@ -183,23 +183,23 @@ impl Cpu {
     }
 
     pub(crate) fn accepts_nmis(&self) -> bool {
-        !self.pending.nmi_blocked && self.admits_events()
+        !self.pending.blocks_nmis() && self.admits_events()
     }
 
     fn take_smi(&mut self) -> Result<(), Stop> {
-        if self.pending.attention.contains(Attention::SMI) {
+        if self.pending.has(Attention::SMI) {
             self.arrives(Arrival::Smi)?;
             // DEVIATION(APM2 "System-Management Mode"): there is no SMM; an SMI that nobody
             // intercepts is as if its handler had returned at once.
-            self.pending.attention.remove(Attention::SMI);
+            self.pending.clear(Attention::SMI);
         }
         Ok(())
     }
 
     fn take_held_init(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        if self.pending.attention.contains(Attention::INIT) && !self.blocks_init() {
+        if self.pending.has(Attention::INIT) && !self.blocks_init() {
             self.arrives(Arrival::Init)?;
-            self.pending.attention.remove(Attention::INIT);
+            self.pending.clear(Attention::INIT);
             if let Some((vector, error)) = self.init_becomes() {
                 return event::raise_exception(self, bus, vector, Some(error));
             }

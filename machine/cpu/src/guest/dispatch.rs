@@ -86,7 +86,7 @@ impl Cpu {
     /// What the last instruction, or an entry, left to be done; true while some of it is left.
     pub(crate) fn finish_instruction(&mut self, bus: &mut Bus<'_>) -> Result<bool, Stop> {
         if !self.is_guest() {
-            self.pending.attention.remove(Attention::GUEST_BOUNDARY);
+            self.pending.clear(Attention::GUEST_BOUNDARY);
         }
         guest!(self, Ok(false), finish_instruction(bus))
     }
@@ -111,7 +111,7 @@ impl Cpu {
     pub(crate) fn take_virtual(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
         if !self.is_guest() {
             // STI and kin raise the flag whether there is a guest or not.
-            self.pending.attention.remove(Attention::VIRTUAL);
+            self.pending.clear(Attention::VIRTUAL);
         }
         guest!(self, Ok(()), take_virtual(bus))
     }
@@ -129,7 +129,7 @@ impl Cpu {
     /// Whether an event of the running guest would end HLT now.
     pub(crate) fn has_virtual_event(&mut self, bus: &mut Bus<'_>) -> bool {
         if !self.is_guest() {
-            self.pending.attention.remove(Attention::VIRTUAL);
+            self.pending.clear(Attention::VIRTUAL);
         }
         guest!(self, false, has_virtual_event(bus))
     }
@@ -141,7 +141,7 @@ impl Cpu {
 
     /// The processor wakes, with its guest if it has one.
     pub(crate) fn note_wake(&mut self) {
-        self.pending.attention |= Attention::VIRTUAL_INTERRUPT;
+        self.pending.raise(Attention::VIRTUAL_INTERRUPT);
         guest!(self, (), note_wake())
     }
 
@@ -157,7 +157,7 @@ impl Cpu {
 
     /// IRET ends the blocking of NMIs, or of those that are virtual.
     pub(crate) fn unblock_nmis(&mut self) {
-        guest!(self, self.pending.nmi_blocked = false, unblock_nmis())
+        guest!(self, self.pending.set_blocks_nmis(false), unblock_nmis())
     }
 
     /// Of so many rounds of a loop that waits, those whose PAUSEs all pass; they are counted.
@@ -257,13 +257,13 @@ impl Cpu {
 
     /// CR0 as the running software reads it.
     pub(crate) fn shown_cr0(&self) -> u64 {
-        let actual = self.control.cr0.bits();
+        let actual = self.control.cr0().bits();
         guest!(self, actual, shown_cr0(actual))
     }
 
     /// CR4 as the running software reads it.
     pub(crate) fn shown_cr4(&self) -> u64 {
-        let actual = self.control.cr4.bits();
+        let actual = self.control.cr4().bits();
         guest!(self, actual, shown_cr4(actual))
     }
 

@@ -30,7 +30,7 @@ impl Wide {
     /// That of the processor's present mode, which must be PAE or long mode.
     pub fn of(cpu: &Cpu) -> Self {
         let is_long = cpu.control.is_long_mode();
-        let no_execute = cpu.control.efer.contains(Efer::NO_EXECUTE);
+        let no_execute = cpu.control.efer().contains(Efer::NO_EXECUTE);
         let legacy_high = if is_long { 0 } else { 0x7FF0_0000_0000_0000 };
         Self {
             reserved: beyond(cpu) | forbidden_no_execute(no_execute) | legacy_high,
@@ -108,7 +108,7 @@ impl Legacy {
     pub const FRAME: u64 = 0xFFFF_F000;
 
     pub fn of(cpu: &Cpu) -> Self {
-        Self { has_large: cpu.control.cr4.contains(Cr4::PSE) }
+        Self { has_large: cpu.control.cr4().contains(Cr4::PSE) }
     }
 }
 

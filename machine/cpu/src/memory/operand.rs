@@ -4,11 +4,10 @@ use super::access::Access;
 use super::place::{Located, Place};
 use super::tlb;
 use crate::state::Control;
-use crate::state::Pending;
 use crate::state::Registers;
 use crate::system::debug;
 use crate::width::Width;
-use crate::{Attention, Bus, Cpu, Op, Stop};
+use crate::{Bus, Cpu, Op, Stop};
 use arch::address::{Linear, SystemPhysical};
 use arch::exception;
 
@@ -32,7 +31,7 @@ impl Cpu {
         if op.has(Op::SEGMENTED) {
             self.segmented(op.segment, offset, size, access)
         } else {
-            Ok(self.registers.segment_base[(op.segment & 7) as usize].wrapping_add(offset))
+            Ok(self.registers.bases()[(op.segment & 7) as usize].wrapping_add(offset))
         }
     }
 
@@ -356,21 +355,6 @@ impl Registers {
         let base = self.gpr[op.base as usize];
         let index = self.gpr[op.index as usize] << (op.scale & 3);
         base.wrapping_add(index).wrapping_add(op.displacement as i64 as u64) & op.address_mask()
-    }
-}
-
-impl Pending {
-    /// Watched lines (decoded code, monitored addresses) learn of a write to RAM.
-    #[inline(always)]
-    pub(crate) fn note_ram_write(&mut self, bus: &mut Bus<'_>, at: usize, length: usize) {
-        let (first, last) = (at >> 12, (at + length - 1) >> 12);
-        let watched = &bus.memory.watched_lines;
-        let is_watched = watched[first] != 0 || (last != first && watched[last] != 0);
-        if is_watched && bus.memory.note_write(at, length) {
-            self.code_changed = true;
-            // It may have been the line that another processor monitors.
-            self.attention |= Attention::YIELD;
-        }
     }
 }
 

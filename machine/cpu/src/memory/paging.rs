@@ -40,7 +40,7 @@ impl Cpu {
         if let Some(address) = self.translate_settled(bus, linear, access, set) {
             return Ok(Located::Memory(address));
         }
-        if !self.control.cr0.contains(Cr0::PAGING) {
+        if !self.control.cr0().contains(Cr0::PAGING) {
             let address = SystemPhysical(linear.0 & 0xFFFF_FFFF);
             self.translation.grant(OwnRights::UNPAGED);
             let place = self.operand_to_system(bus, address, access)?;
@@ -113,7 +113,7 @@ impl Cpu {
     }
 
     fn page_fault(&mut self, linear: Linear, error: u32, access: Access, set: usize) -> Stop {
-        self.pending.fault_address = linear.0;
+        self.pending.set_fault_address(linear.0);
         Stop::exception_with(PAGE_FAULT, error | self.control.access_bits(access, set))
     }
 
@@ -125,7 +125,7 @@ impl Cpu {
         access: Access,
         set: usize,
     ) -> Result<Walk, Refusal> {
-        if !self.control.cr4.contains(Cr4::PAE) {
+        if !self.control.cr4().contains(Cr4::PAE) {
             let format = Legacy::of(self);
             let root = self.control.cr3 & Legacy::FRAME;
             let leaf = walk(&format, &mut OwnTables { cpu: self, bus }, root, 2, linear.0)?;
@@ -245,11 +245,11 @@ impl Cpu {
         memory: &bus::GuestMemory,
         linear: Linear,
     ) -> Option<SystemPhysical> {
-        if !self.control.cr0.contains(Cr0::PAGING) {
+        if !self.control.cr0().contains(Cr0::PAGING) {
             return Some(SystemPhysical(linear.0 & 0xFFFF_FFFF));
         }
         let tables = &mut Untouched(memory);
-        if !self.control.cr4.contains(Cr4::PAE) {
+        if !self.control.cr4().contains(Cr4::PAE) {
             let root = self.control.cr3 & Legacy::FRAME;
             let leaf = walk(&Legacy::of(self), tables, root, 2, linear.0).ok()?;
             return Some(Walk::new(&leaf, legacy_frame(&leaf), linear).address);
@@ -425,8 +425,8 @@ impl Tables for Untouched<'_> {
 impl Control {
     /// I/D in the error code exists only where NX or SMEP is on.
     fn reports_fetches(&self) -> bool {
-        self.cr4.contains(Cr4::SMEP)
-            || self.cr4.contains(Cr4::PAE) && self.efer.contains(Efer::NO_EXECUTE)
+        self.cr4().contains(Cr4::SMEP)
+            || self.cr4().contains(Cr4::PAE) && self.efer().contains(Efer::NO_EXECUTE)
     }
 }
 
@@ -445,7 +445,7 @@ impl Control {
     /// does or not. [APM2 "Memory Protection Keys (MPK) Bit"] [SDM3 "Page-Fault Exceptions"]
     #[inline(always)]
     fn key_violation(&self, walk: &Walk, access: Access, write_protects: bool) -> u32 {
-        if !walk.is_user() || !self.cr4.contains(Cr4::PKE) || !self.is_long_mode() {
+        if !walk.is_user() || !self.cr4().contains(Cr4::PKE) || !self.is_long_mode() {
             return 0;
         }
         let rights = self.pkru >> (2 * walk.protection_key);
@@ -473,12 +473,12 @@ impl Control {
             }
             return match (is_user_access, walk.is_user()) {
                 (true, false) => denied,
-                (false, true) if self.cr4.contains(Cr4::SMEP) => denied,
+                (false, true) if self.cr4().contains(Cr4::SMEP) => denied,
                 _ => Ok(()),
             };
         }
-        let smap = self.cr4.contains(Cr4::SMAP) && set == tlb::SUPERVISOR;
-        let write_protects = is_user_access || self.cr0.contains(Cr0::WRITE_PROTECT);
+        let smap = self.cr4().contains(Cr4::SMAP) && set == tlb::SUPERVISOR;
+        let write_protects = is_user_access || self.cr0().contains(Cr0::WRITE_PROTECT);
         let is_denied = is_user_access && !walk.is_user()
             || !is_user_access && walk.is_user() && smap
             || access == Access::Write && walk.rights & right::WRITE == 0 && write_protects;

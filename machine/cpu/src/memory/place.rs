@@ -181,7 +181,7 @@ impl Cpu {
             }
         }
         // The block ends here: the write may have made an interrupt due.
-        self.pending.code_changed = true;
+        self.pending.note_code_change();
         self.pending.after_device_access();
     }
 

@@ -19,7 +19,7 @@ impl Cpu {
     ) -> Result<u64, Stop> {
         let fault = if register == SS { Stop::STACK } else { Stop::GENERAL_PROTECTION };
         let Some(segment) = SegmentRegister::from_encoding(register) else { return Ok(offset) };
-        let segment = &self.registers.segments[segment];
+        let segment = &self.registers.segment(segment);
         let attributes = segment.attributes;
         if self.is_protected() {
             let usable = attributes.is_present() && attributes.is_code_or_data();

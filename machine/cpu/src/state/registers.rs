@@ -2,13 +2,14 @@
 
 use super::x87::X87;
 use crate::Flags;
-use crate::width::{CLEAR, GeneralRegisters};
+use crate::width::{CLEAR, GeneralRegisters, RDX};
 use arch::control::rflags;
-use arch::segment::{Segment, SegmentRegister};
+use arch::segment::{Attributes, Segment, SegmentRegister};
 use serde::{Deserialize, Serialize};
-use std::ops::{Index, IndexMut};
 
 /// The registers of the application programming model, and the privilege they are used with.
+///
+/// Those that may hold any value, from which nothing else follows, are plain fields.
 #[derive(Clone, Serialize, Deserialize)]
 #[repr(C)]
 pub struct Registers {
@@ -17,14 +18,13 @@ pub struct Registers {
     /// RFLAGS.
     pub flags: Flags,
     /// Bases of ES, CS, SS, DS, FS, GS, then two zeros for addresses without a base.
-    pub segment_base: [u64; 8],
+    bases: [u64; 8],
     /// See [`GeneralRegisters`].
     #[serde(with = "crate::width::stored")]
     pub gpr: GeneralRegisters,
-    /// The segment registers with their hidden parts.
-    pub segments: Segments,
-    /// 0 is the most privileged; 3 in virtual-8086 mode.
-    pub cpl: u8,
+    /// With their hidden parts, whose bases are those of `bases`.
+    segments: [Segment; 6],
+    cpl: u8,
     /// SSE's control and status.
     pub mxcsr: u32,
     /// Without AVX there are no upper halves.
@@ -38,9 +38,9 @@ impl Default for Registers {
         Self {
             ip: 0xFFF0,
             flags: Flags::default(),
-            segment_base: [0; 8],
+            bases: [0; 8],
             gpr: CLEAR,
-            segments: Segments::default(),
+            segments: [Segment::real(0); 6],
             cpl: 0,
             mxcsr: 0x1F80,
             xmm: [0; 16],
@@ -50,53 +50,76 @@ impl Default for Registers {
 }
 
 impl Registers {
+    /// After INIT, where the FPU's and SSE's stay. [APM2 "Processor Initialization State"]
+    pub(crate) fn initialize(&mut self, signature: u32) {
+        self.gpr = CLEAR;
+        self.gpr[RDX] = signature.into();
+        self.flags.set_bits(rflags::FIXED);
+        self.set_segments([Segment::real(0); 6]);
+        self.enter_real(0xF000, 0xFFFF_0000, 0xFFF0);
+        self.cpl = 0;
+    }
+
+    /// Real-mode code at `ip` of a segment of 64 KiB.
+    pub(crate) fn enter_real(&mut self, selector: u16, base: u64, ip: u64) {
+        let code = Segment { selector, attributes: Attributes(0x9B), limit: 0xFFFF, base };
+        self.set_segment(SegmentRegister::Cs, code);
+        self.ip = ip;
+    }
+
     /// RFLAGS.VM is set.
     pub fn is_virtual_8086(&self) -> bool {
         self.flags.has(rflags::VM)
     }
 
-    /// The code segment's base.
+    /// 0 is the most privileged; 3 in virtual-8086 mode.
     #[inline(always)]
-    pub fn code_base(&self) -> u64 {
-        self.segment_base[SegmentRegister::Cs as usize]
+    pub fn cpl(&self) -> u8 {
+        self.cpl
     }
 
-    /// Loads the base of FS or GS alone, as instructions and MSRs of 64-bit mode do.
-    pub fn set_segment_base(&mut self, register: SegmentRegister, base: u64) {
-        self.segments[register].base = base;
-        self.segment_base[register as usize] = base;
+    /// Changes the privilege, without what follows from it for accesses.
+    pub fn set_cpl(&mut self, cpl: u8) {
+        self.cpl = cpl;
     }
 
-    /// Copies what the fast path needs out of the segment registers.
-    pub fn refresh_segments(&mut self) {
-        for (base, segment) in self.segment_base.iter_mut().zip(&self.segments.0) {
+    /// A segment register with its hidden part.
+    #[inline(always)]
+    pub fn segment(&self, register: SegmentRegister) -> Segment {
+        self.segments[register as usize]
+    }
+
+    /// Loads one.
+    #[inline]
+    pub fn set_segment(&mut self, register: SegmentRegister, segment: Segment) {
+        self.segments[register as usize] = segment;
+        self.bases[register as usize] = segment.base;
+    }
+
+    /// Loads all: ES, CS, SS, DS, FS, GS.
+    pub fn set_segments(&mut self, segments: [Segment; 6]) {
+        self.segments = segments;
+        self.bases = [0; 8];
+        for (base, segment) in self.bases.iter_mut().zip(&self.segments) {
             *base = segment.base;
         }
     }
-}
 
-/// The segment registers with their hidden parts, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Segments(pub [Segment; 6]);
-
-impl Default for Segments {
-    fn default() -> Self {
-        Self([Segment::real(0); 6])
+    /// Loads the base alone, as instructions and MSRs of 64-bit mode do with FS and GS.
+    pub fn set_segment_base(&mut self, register: SegmentRegister, base: u64) {
+        self.segments[register as usize].base = base;
+        self.bases[register as usize] = base;
     }
-}
 
-impl Index<SegmentRegister> for Segments {
-    type Output = Segment;
-
+    /// Bases of ES, CS, SS, DS, FS, GS, then two zeros for addresses without a base.
     #[inline(always)]
-    fn index(&self, register: SegmentRegister) -> &Segment {
-        &self.0[register as usize]
+    pub fn bases(&self) -> &[u64; 8] {
+        &self.bases
     }
-}
 
-impl IndexMut<SegmentRegister> for Segments {
+    /// The code segment's base.
     #[inline(always)]
-    fn index_mut(&mut self, register: SegmentRegister) -> &mut Segment {
-        &mut self.0[register as usize]
+    pub fn code_base(&self) -> u64 {
+        self.bases[SegmentRegister::Cs as usize]
     }
 }

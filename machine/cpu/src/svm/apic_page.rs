@@ -54,7 +54,7 @@ pub(crate) fn write_apic_page(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, siz
     };
     let outcome = avic.write_page(bus.memory, offset, size, value);
     // What the write causes comes before the next instruction of the block.
-    cpu.pending.code_changed = true;
+    cpu.pending.note_code_change();
     // Refused beforehand, so that it cannot fault here.
     let _ = apply_avic_write(cpu, bus, avic, outcome);
 }
@@ -74,7 +74,7 @@ pub(super) fn apply_avic_write(
             Ok(())
         }
         WriteOutcome::Evaluate => {
-            cpu.pending.attention |= Attention::VIRTUAL_INTERRUPT;
+            cpu.pending.raise(Attention::VIRTUAL_INTERRUPT);
             cpu.clock.spend(cpu.guest.svm.costs.avic_write);
             Ok(())
         }
@@ -82,7 +82,7 @@ pub(super) fn apply_avic_write(
             let block = ControlBlock::Vmcb(guest.vmcb);
             let happening = Happening::VirtualEndOfInterrupt { block, vector };
             bus.platform.record(cpu.visit(), happening);
-            cpu.pending.attention |= Attention::VIRTUAL_INTERRUPT;
+            cpu.pending.raise(Attention::VIRTUAL_INTERRUPT);
             cpu.clock.spend(cpu.guest.svm.costs.avic_write);
             Ok(())
         }
@@ -92,7 +92,7 @@ pub(super) fn apply_avic_write(
         }
         WriteOutcome::Trap(access) => {
             guest.exit = Some(no_acceleration(access));
-            cpu.pending.attention |= Attention::GUEST_BOUNDARY;
+            cpu.pending.raise(Attention::GUEST_BOUNDARY);
             Ok(())
         }
         WriteOutcome::Fault(access) => {
@@ -120,7 +120,7 @@ pub(crate) fn write_cr8(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> bool {
     let Some(guest) = cpu.guest.running.svm_mut() else { return false };
     let value = value as u8 & 15;
     guest.interrupts.set_task_priority(value);
-    cpu.pending.attention |= Attention::VIRTUAL_INTERRUPT;
+    cpu.pending.raise(Attention::VIRTUAL_INTERRUPT);
     match &mut guest.avic {
         Some(avic) => {
             avic.write_cr8(bus.memory, value);

@@ -27,7 +27,7 @@ impl Cpu {
     pub fn receive_doorbell(&mut self) {
         let running = self.guest.running.svm().and_then(|guest| guest.avic.as_ref());
         if DoorbellReception::of(running) == DoorbellReception::Evaluate {
-            self.pending.attention |= Attention::VIRTUAL_INTERRUPT;
+            self.pending.raise(Attention::VIRTUAL_INTERRUPT);
         }
     }
 }
@@ -39,13 +39,13 @@ pub(crate) fn finish_instruction(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<boo
         return Ok(true);
     }
     let Some(guest) = cpu.guest.running.svm_mut() else {
-        cpu.pending.attention.remove(Attention::GUEST_BOUNDARY);
+        cpu.pending.clear(Attention::GUEST_BOUNDARY);
         return Ok(false);
     };
     if guest.exit.is_some() {
         return Err(Stop::VM_EXIT);
     }
-    cpu.pending.attention.remove(Attention::GUEST_BOUNDARY);
+    cpu.pending.clear(Attention::GUEST_BOUNDARY);
     if let Some(event) = guest.injection.take() {
         inject(cpu, bus, event)?;
     }
@@ -80,7 +80,7 @@ fn inject(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Injection) -> Result<(), Stop
             Event { vector, error: None, origin: Origin::External }
         }
     };
-    cpu.pending.attention.remove(Attention::SHADOW);
+    cpu.pending.clear(Attention::SHADOW);
     event::raise_injected(cpu, bus, event).inspect_err(|_| cpu.registers.ip = this)
 }
 
@@ -88,7 +88,7 @@ fn inject(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Injection) -> Result<(), Stop
 fn block_guest_nmis(cpu: &mut Cpu) {
     match cpu.guest.running.svm_mut().filter(|guest| guest.interrupts.virtual_nmi_enabled()) {
         Some(guest) => guest.interrupts.set_is_nmi_masked(true),
-        None => cpu.pending.nmi_blocked = true,
+        None => cpu.pending.set_blocks_nmis(true),
     }
 }
 
@@ -97,9 +97,9 @@ pub(crate) fn unblock_nmis(cpu: &mut Cpu) {
     match cpu.guest.running.svm_mut().filter(|guest| guest.interrupts.virtual_nmi_enabled()) {
         Some(guest) => {
             guest.interrupts.set_is_nmi_masked(false);
-            cpu.pending.attention |= Attention::VIRTUAL_NMI;
+            cpu.pending.raise(Attention::VIRTUAL_NMI);
         }
-        None => cpu.pending.nmi_blocked = false,
+        None => cpu.pending.set_blocks_nmis(false),
     }
 }
 
@@ -148,14 +148,14 @@ pub(super) fn intercept_physical(cpu: &mut Cpu, code: ExitCode) -> Result<(), St
 /// Virtual interrupts and NMIs, after all physical events; one at most.
 pub(crate) fn take_virtual_events(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
     let Some(guest) = cpu.guest.running.svm() else {
-        cpu.pending.attention.remove(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
+        cpu.pending.clear(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
         return Ok(());
     };
     let has_avic = guest.avic.is_some();
-    if cpu.pending.attention.contains(Attention::VIRTUAL_NMI) && take_virtual_nmi(cpu, bus)? {
+    if cpu.pending.has(Attention::VIRTUAL_NMI) && take_virtual_nmi(cpu, bus)? {
         return Ok(());
     }
-    if !cpu.pending.attention.contains(Attention::VIRTUAL_INTERRUPT) {
+    if !cpu.pending.has(Attention::VIRTUAL_INTERRUPT) {
         return Ok(());
     }
     if has_avic { take_avic_interrupt(cpu, bus) } else { take_v_irq(cpu, bus) }
@@ -167,7 +167,7 @@ pub(crate) fn has_virtual_event(cpu: &mut Cpu, bus: &mut Bus<'_>) -> bool {
     let gif = virtual_gif(cpu);
     let Some(guest) = cpu.guest.running.svm() else {
         // STI and kin raise the flag whether there is a guest or not.
-        cpu.pending.attention.remove(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
+        cpu.pending.clear(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
         return false;
     };
     let interrupts = guest.interrupts;
@@ -178,7 +178,7 @@ pub(crate) fn has_virtual_event(cpu: &mut Cpu, bus: &mut Bus<'_>) -> bool {
     };
     let wakes = nmi && gif && !interrupts.is_nmi_masked() || interrupt && is_open;
     if !wakes {
-        cpu.pending.attention.remove(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
+        cpu.pending.clear(Attention::VIRTUAL_INTERRUPT | Attention::VIRTUAL_NMI);
     }
     wakes
 }
@@ -205,18 +205,16 @@ fn virtual_gif(cpu: &Cpu) -> bool {
 }
 
 fn accepts_virtual_interrupts(cpu: &Cpu) -> bool {
-    cpu.registers.flags.has(rflags::IF)
-        && !cpu.pending.attention.contains(Attention::SHADOW)
-        && virtual_gif(cpu)
+    cpu.registers.flags.has(rflags::IF) && !cpu.pending.has(Attention::SHADOW) && virtual_gif(cpu)
 }
 
 /// V_NMI. [APM2 "Virtual NMI"]
 fn take_virtual_nmi(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<bool, Stop> {
-    let is_open = virtual_gif(cpu) && !cpu.pending.attention.contains(Attention::SHADOW);
+    let is_open = virtual_gif(cpu) && !cpu.pending.has(Attention::SHADOW);
     let Some(guest) = cpu.guest.running.svm_mut() else { return Ok(false) };
     let interrupts = &mut guest.interrupts;
     if !interrupts.virtual_nmi_enabled() || !interrupts.is_nmi_pending() {
-        cpu.pending.attention.remove(Attention::VIRTUAL_NMI);
+        cpu.pending.clear(Attention::VIRTUAL_NMI);
         return Ok(false);
     }
     if !is_open || interrupts.is_nmi_masked() {
@@ -235,7 +233,7 @@ fn take_avic_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
         return Ok(());
     };
     let Some(vector) = avic.deliverable(bus.memory) else {
-        cpu.pending.attention.remove(Attention::VIRTUAL_INTERRUPT);
+        cpu.pending.clear(Attention::VIRTUAL_INTERRUPT);
         return Ok(());
     };
     if !accepts_virtual_interrupts(cpu) {
@@ -249,8 +247,9 @@ fn take_avic_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
     let result = take_virtual_interrupt(cpu, bus, vector);
     if avic.behaviour.takes_undelivered_back
         && result.is_err()
-        && cpu.pending.delivering.take_if(|event| event.origin == Origin::External).is_some()
+        && cpu.pending.delivering().is_some_and(|event| event.origin == Origin::External)
     {
+        cpu.pending.end_delivery();
         avic.take_back(bus.memory, vector);
     }
     result
@@ -262,7 +261,7 @@ fn take_v_irq(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
     let Some(guest) = cpu.guest.running.svm() else { return Ok(()) };
     let interrupts = guest.interrupts;
     if !outranks(interrupts) {
-        cpu.pending.attention.remove(Attention::VIRTUAL_INTERRUPT);
+        cpu.pending.clear(Attention::VIRTUAL_INTERRUPT);
         return Ok(());
     }
     if !is_open {

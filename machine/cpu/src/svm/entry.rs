@@ -6,7 +6,7 @@ use super::state::{Guest, Host, NestedPaging, PauseFilter};
 use crate::execute::stack;
 use crate::guest::Running;
 use crate::state::BranchRecords;
-use crate::state::{Attention, Control, TableRegister};
+use crate::state::{Attention, TableRegister};
 use crate::svm::region::write_vmcb;
 use crate::system::branch_record;
 use crate::system::descriptor;
@@ -62,7 +62,7 @@ pub(super) fn enter_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, at: SystemPhysical, 
         flush_by_asid: cpu.model.has(Feature::FlushByAsid),
         ignores_reserved_tlb_control: behaviour.ignores_reserved_tlb_control,
         virtual_nmi: cpu.model.has(Feature::Vnmi),
-        host_pages: cpu.control.cr0.contains(Cr0::PAGING),
+        host_pages: cpu.control.cr0().contains(Cr0::PAGING),
         avic: cpu.avic_capabilities(),
     };
     if let Err(rule) = check(&vmcb, &supported) {
@@ -89,10 +89,12 @@ pub(super) fn enter_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, at: SystemPhysical, 
     };
     bus.platform.record(cpu.visit(), entry);
     cpu.clock.spend(cpu.guest.svm.costs.entry);
-    cpu.pending.attention |= Attention::GUEST_BOUNDARY
-        | Attention::VIRTUAL_INTERRUPT
-        | Attention::VIRTUAL_NMI
-        | Attention::INTERRUPT;
+    cpu.pending.raise(
+        Attention::GUEST_BOUNDARY
+            | Attention::VIRTUAL_INTERRUPT
+            | Attention::VIRTUAL_NMI
+            | Attention::INTERRUPT,
+    );
 }
 
 /// Without nested paging VMRUN loads the page-directory pointers of a PAE guest, and refuses
@@ -150,13 +152,13 @@ fn refuse_guest(
 fn save_host(cpu: &Cpu, next_rip: u64) -> Host {
     use SegmentRegister::{Cs, Ds, Es, Ss};
     Host {
-        segments: [Es, Cs, Ss, Ds].map(|register| cpu.registers.segments[register]),
+        segments: [Es, Cs, Ss, Ds].map(|register| cpu.registers.segment(register)),
         gdtr: cpu.control.gdtr,
         idtr: cpu.control.idtr,
-        cr0: cpu.control.cr0.bits(),
+        cr0: cpu.control.cr0().bits(),
         cr3: cpu.control.cr3,
-        cr4: cpu.control.cr4.bits(),
-        efer: cpu.control.efer.bits(),
+        cr4: cpu.control.cr4().bits(),
+        efer: cpu.control.efer().bits(),
         flags: cpu.registers.flags.bits() & !rflags::RF,
         rip: next_rip,
         rsp: cpu.registers.gpr[RSP],
@@ -188,9 +190,9 @@ fn load_controls(cpu: &Cpu, at: SystemPhysical, vmcb: &Vmcb<Vec<u8>>, host: Host
         asid: vmcb.get(control::GUEST_ASID),
         nested: nested.then(|| NestedPaging {
             root: page(vmcb.get(control::N_CR3)),
-            no_execute: cpu.control.efer.contains(Efer::NO_EXECUTE),
-            reports_fetches: cpu.control.efer.contains(Efer::NO_EXECUTE)
-                || cpu.control.cr4.contains(Cr4::SMEP),
+            no_execute: cpu.control.efer().contains(Efer::NO_EXECUTE),
+            reports_fetches: cpu.control.efer().contains(Efer::NO_EXECUTE)
+                || cpu.control.cr4().contains(Cr4::SMEP),
             grants: (true, true),
         }),
         tsc_offset: vmcb.get(control::TSC_OFFSET),
@@ -231,15 +233,11 @@ fn apply_tlb_control(cpu: &mut Cpu, request: TlbControl, asid: u32) {
 /// The part of the save area that VMRUN loads; the rest is VMLOAD's.
 fn load_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcb: &Vmcb<Vec<u8>>) {
     let nested = vmcb.get(control::NESTED_CONTROL).nested_paging();
-    cpu.control.efer = Efer::from_bits_retain(vmcb.get(save::EFER));
-    cpu.control.cr0 = Cr0::from_bits_retain(vmcb.get(save::CR0)) | Cr0::EXTENSION_TYPE;
-    cpu.control.cr4 = Cr4::from_bits_retain(vmcb.get(save::CR4));
+    cpu.control.set_efer(Efer::from_bits_retain(vmcb.get(save::EFER)));
+    cpu.control.set_cr0(Cr0::from_bits_retain(vmcb.get(save::CR0)) | Cr0::EXTENSION_TYPE);
+    cpu.control.set_cr4(Cr4::from_bits_retain(vmcb.get(save::CR4)));
     cpu.control.cr3 = vmcb.get(save::CR3);
     cpu.control.cr2 = vmcb.get(save::CR2);
-    // LMA follows from LME and PG.
-    let is_long =
-        cpu.control.efer.contains(Efer::LONG_MODE_ENABLE) && cpu.control.cr0.contains(Cr0::PAGING);
-    cpu.control.efer.set(Efer::LONG_MODE_ACTIVE, is_long);
     cpu.debug.load_dr6(vmcb.get(save::DR6));
     cpu.debug.load_dr7(vmcb.get(save::DR7));
     cpu.control.gdtr = table(vmcb.get(save::GDTR));
@@ -253,7 +251,7 @@ fn load_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcb: &Vmcb<Vec<u8>>) {
     }
     let flags = vmcb.get(save::RFLAGS);
     stack::write_flags(cpu, flags & rflags::ALL | rflags::FIXED, u64::MAX);
-    let cpl = if !cpu.control.cr0.contains(Cr0::PROTECTION_ENABLE) {
+    let cpl = if !cpu.control.cr0().contains(Cr0::PROTECTION_ENABLE) {
         0
     } else if flags & rflags::VM != 0 {
         3
@@ -270,7 +268,7 @@ fn load_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcb: &Vmcb<Vec<u8>>) {
     }
     load_branch_records(cpu, vmcb);
     let shadow = vmcb.get(control::INTERRUPT_STATE).interrupt_shadow();
-    cpu.pending.attention.set(Attention::SHADOW, shadow);
+    cpu.pending.set(Attention::SHADOW, shadow);
     cpu.pending.set_activity(Activity::Running);
     refresh_after_switch(cpu, bus);
 }
@@ -296,13 +294,9 @@ fn load_branch_records(cpu: &mut Cpu, vmcb: &Vmcb<Vec<u8>>) {
 pub(super) fn refresh_after_switch(cpu: &mut Cpu, bus: &mut Bus<'_>) {
     let asid = cpu.guest.running.svm().map_or(0, |guest| guest.asid);
     cpu.translation.tlb.select(asid, cpu.control.context_identifier());
-    let is_pae = cpu.control.cr0.contains(Cr0::PAGING)
-        && cpu.control.cr4.contains(Cr4::PAE)
-        && !cpu.control.is_long_mode();
-    if is_pae {
+    if cpu.control.has_pae_paging() {
         cpu.reload_pdptes(bus);
     }
-    cpu.registers.refresh_segments();
     cpu.update_breakpoints();
     cpu.update_access_mode();
 }
@@ -320,11 +314,4 @@ pub(super) fn segment(saved: arch::svm::segment::Segment) -> Segment {
 /// A descriptor-table register of the save area.
 fn table(saved: arch::svm::segment::Segment) -> TableRegister {
     TableRegister { base: saved.base, limit: saved.limit as u16 }
-}
-
-impl Control {
-    /// The process-context identifier that tags translations.
-    fn context_identifier(&self) -> u16 {
-        if self.cr4.contains(Cr4::PCIDE) { self.cr3 as u16 & 0xFFF } else { 0 }
-    }
 }

@@ -41,9 +41,9 @@ pub(crate) fn leave(cpu: &mut Cpu, bus: &mut Bus<'_>) {
 
 fn store_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, guest: &Guest, exit: Exit) {
     // [APM2 "Interrupt Shadows"]: that of the instruction at rIP, unless an event has ended it.
-    let shadow = cpu.pending.attention.contains(Attention::SHADOW)
-        || cpu.pending.in_shadow && cpu.pending.delivering.is_none();
-    let delivering = cpu.pending.delivering.take().map(boundary::injection_of);
+    let shadow = cpu.pending.has(Attention::SHADOW)
+        || cpu.pending.is_in_shadow() && cpu.pending.delivering().is_none();
+    let delivering = cpu.pending.take_delivering().map(boundary::injection_of);
     let mut interrupts = guest.interrupts;
     if let Some(avic) = &guest.avic {
         interrupts.set_task_priority(avic.task_priority);
@@ -122,7 +122,7 @@ fn fetched_bytes(cpu: &mut Cpu, bus: &mut Bus<'_>, exit: Exit) -> FetchedBytes {
     if !is_data_fault || !cpu.model.has(Feature::DecodeAssists) {
         return fetched;
     }
-    let address = cpu.pending.fault_address;
+    let address = cpu.pending.fault_address();
     let linear = cpu.registers.code_base().wrapping_add(cpu.registers.ip);
     for at in 0..fetched.bytes.len() {
         let here = linear.wrapping_add(at as u64);
@@ -131,22 +131,22 @@ fn fetched_bytes(cpu: &mut Cpu, bus: &mut Bus<'_>, exit: Exit) -> FetchedBytes {
         fetched.bytes[at] = *byte;
         fetched.count += 1;
     }
-    cpu.pending.fault_address = address;
+    cpu.pending.set_fault_address(address);
     fetched
 }
 
 fn guest_state(cpu: &Cpu) -> GuestState {
     use SegmentRegister::{Cs, Ds, Es, Ss};
     GuestState {
-        segments: [Es, Cs, Ss, Ds].map(|register| saved(cpu.registers.segments[register])),
+        segments: [Es, Cs, Ss, Ds].map(|register| saved(cpu.registers.segment(register))),
         gdtr: saved_table(cpu.control.gdtr),
         idtr: saved_table(cpu.control.idtr),
-        cpl: cpu.registers.cpl,
-        efer: cpu.control.efer.bits(),
-        cr0: cpu.control.cr0.bits(),
+        cpl: cpu.registers.cpl(),
+        efer: cpu.control.efer().bits(),
+        cr0: cpu.control.cr0().bits(),
         cr2: cpu.control.cr2,
         cr3: cpu.control.cr3,
-        cr4: cpu.control.cr4.bits(),
+        cr4: cpu.control.cr4().bits(),
         dr6: cpu.debug.dr6(),
         dr7: cpu.debug.dr7(),
         flags: cpu.registers.flags.bits(),
@@ -160,9 +160,9 @@ fn guest_state(cpu: &Cpu) -> GuestState {
 fn load_host(cpu: &mut Cpu, bus: &mut Bus<'_>, guest: &Guest) {
     let host = &guest.host;
     let (cr0, cr4, efer) = host.control();
-    cpu.control.cr0 = cr0 | Cr0::PROTECTION_ENABLE;
-    cpu.control.cr4 = cr4;
-    cpu.control.efer = efer;
+    cpu.control.set_cr0(cr0 | Cr0::PROTECTION_ENABLE);
+    cpu.control.set_cr4(cr4);
+    cpu.control.set_efer(efer);
     cpu.control.cr3 = host.cr3;
     cpu.control.gdtr = host.gdtr;
     cpu.control.idtr = host.idtr;
@@ -184,7 +184,7 @@ fn load_host(cpu: &mut Cpu, bus: &mut Bus<'_>, guest: &Guest) {
         cpu.control.msr.branch_records = records;
         branch_record::write_debug_control(cpu, debug_ctl);
     }
-    cpu.pending.attention.remove(
+    cpu.pending.clear(
         Attention::SHADOW
             | Attention::GUEST_BOUNDARY
             | Attention::DEBUG_TRAP
@@ -195,7 +195,7 @@ fn load_host(cpu: &mut Cpu, bus: &mut Bus<'_>, guest: &Guest) {
     // VMRUN completes now, and with it the host's single step.
     if host.flags & rflags::TF != 0 {
         cpu.debug.set_pending(debug::DR6_SINGLE_STEP);
-        cpu.pending.attention |= Attention::DEBUG_TRAP;
+        cpu.pending.raise(Attention::DEBUG_TRAP);
     }
     cpu.pending.set_activity(Activity::Running);
     entry::refresh_after_switch(cpu, bus);

@@ -36,7 +36,9 @@ pub(crate) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
 
 /// #UD without EFER.SVME or outside protected mode, #GP outside CPL 0, then the intercept.
 fn prologue(cpu: &mut Cpu, op: &Op, code: ExitCode, info: u64) -> Result<(), Stop> {
-    if !cpu.model.has(Feature::Svm) || !cpu.control.efer.contains(Efer::SVM) || !cpu.is_protected()
+    if !cpu.model.has(Feature::Svm)
+        || !cpu.control.efer().contains(Efer::SVM)
+        || !cpu.is_protected()
     {
         return Err(Stop::INVALID_OPCODE);
     }
@@ -124,7 +126,7 @@ fn vmsave(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let at = state_address(cpu, bus, op, crate::Access::Write)?;
     cpu.clock.spend(cpu.guest.svm.costs.state_move);
     let [fs, gs] = [SegmentRegister::Fs, SegmentRegister::Gs]
-        .map(|register| saved(cpu.registers.segments[register]));
+        .map(|register| saved(cpu.registers.segment(register)));
     let (ldtr, tr, calls) = (saved(cpu.control.ldtr), saved(cpu.control.tr), cpu.control.syscall);
     write_vmcb(bus, at, |vmcb| {
         vmcb.set(save::FS, fs);
@@ -149,10 +151,12 @@ fn set_global_interrupts(cpu: &mut Cpu, value: bool) -> Result<(), Stop> {
         Some(guest) => guest.interrupts.set_virtual_gif(value),
         None => cpu.guest.svm.global_interrupts = value,
     }
-    cpu.pending.attention |= Attention::INTERRUPT
-        | Attention::VIRTUAL_INTERRUPT
-        | Attention::VIRTUAL_NMI
-        | Attention::GUEST_BOUNDARY;
+    cpu.pending.raise(
+        Attention::INTERRUPT
+            | Attention::VIRTUAL_INTERRUPT
+            | Attention::VIRTUAL_NMI
+            | Attention::GUEST_BOUNDARY,
+    );
     Err(Stop::END_BLOCK)
 }
 

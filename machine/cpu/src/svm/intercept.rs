@@ -139,7 +139,7 @@ fn intercept_io(
     let address_bits = match op {
         _ if is_string => 64 - op.address_shift,
         _ if op.has(Op::LONG) => 64,
-        _ if cpu.registers.segments[SegmentRegister::Cs].attributes.is_big() => 32,
+        _ if cpu.registers.segment(SegmentRegister::Cs).attributes.is_big() => 32,
         _ => 16,
     };
     let info = IoPortInfo::new()
@@ -206,7 +206,7 @@ fn move_info(cpu: &Cpu, op: &Op, is_write: bool, is_move: bool) -> u64 {
 fn trap_after_write(cpu: &mut Cpu, code: ExitCode, value: u64) {
     if let Some(guest) = cpu.guest.running.svm_mut() {
         guest.exit = Some(Exit { code, info: [value, 0], next_rip: 0 });
-        cpu.pending.attention |= Attention::GUEST_BOUNDARY;
+        cpu.pending.raise(Attention::GUEST_BOUNDARY);
     }
 }
 
@@ -219,7 +219,7 @@ pub(crate) fn after_write(cpu: &mut Cpu, what: Written) {
             trap_after_write(cpu, ExitCode::ControlWriteTrap(number), value);
         }
         Written::Efer if traps_efer => {
-            trap_after_write(cpu, ExitCode::EferWriteTrap, cpu.control.efer.bits());
+            trap_after_write(cpu, ExitCode::EferWriteTrap, cpu.control.efer().bits());
         }
         Written::Control { .. } | Written::Efer => {}
     }
@@ -229,7 +229,7 @@ pub(crate) fn after_write(cpu: &mut Cpu, what: Written) {
 fn intercept_cr0_selective(cpu: &mut Cpu, op: &Op, value: u64, is_move: bool) -> Result<(), Stop> {
     let Some(guest) = cpu.guest.running.svm() else { return Ok(()) };
     let quiet = Cr0::TASK_SWITCHED | Cr0::MONITOR_COPROCESSOR;
-    let changed = (cpu.control.cr0.bits() ^ value) & !quiet.bits();
+    let changed = (cpu.control.cr0().bits() ^ value) & !quiet.bits();
     let bit = Vector3::CR0_SELECTIVE_WRITE;
     let is_quiet = is_move && changed == 0;
     if is_quiet || !guest.intercepts.vector3.contains(bit) {
@@ -310,7 +310,7 @@ pub(super) fn intercept_exception(
     if !guest.intercepts.exception(vector) {
         return Ok(());
     }
-    let address = if vector == exception::PAGE_FAULT { cpu.pending.fault_address } else { 0 };
+    let address = if vector == exception::PAGE_FAULT { cpu.pending.fault_address() } else { 0 };
     let info = [u64::from(error.unwrap_or(0)), address];
     Err(exit_with(cpu, ExitCode::Exception(vector), info, next_rip))
 }

@@ -26,7 +26,7 @@ pub(super) fn begin(cpu: &mut Cpu, bus: &mut Bus<'_>, command: Icr) {
     let Some(guest) = cpu.guest.running.svm_mut() else { return };
     let (block, icr) = (ControlBlock::Vmcb(guest.vmcb), command.into_bits());
     guest.ipi = Some(Box::new(IpiSend::new(command)));
-    cpu.pending.attention |= Attention::GUEST_BOUNDARY;
+    cpu.pending.raise(Attention::GUEST_BOUNDARY);
     bus.platform.record(cpu.visit(), Happening::VirtualIpi { block, icr });
 }
 
@@ -40,7 +40,7 @@ pub(super) fn go_on(cpu: &mut Cpu, bus: &mut Bus<'_>) -> bool {
             if let Some(guest) = cpu.guest.running.svm_mut() {
                 guest.ipi = Some(ipi);
             }
-            cpu.pending.attention |= Attention::YIELD;
+            cpu.pending.raise(Attention::YIELD);
             true
         }
         Turn::Over(outcome) => {
@@ -68,7 +68,7 @@ fn turn(cpu: &mut Cpu, bus: &mut Bus<'_>, avic: &Avic, ipi: &mut IpiSend) -> Tur
             }
             IpiStep::Doorbell(target) => {
                 bus.platform.effect(visit, Effect::Doorbell { target });
-                cpu.pending.attention |= Attention::YIELD;
+                cpu.pending.raise(Attention::YIELD);
             }
             IpiStep::Complete(outcome) => return Turn::Over(outcome),
         }
@@ -103,7 +103,7 @@ fn set_paid(cpu: &mut Cpu, is_paid: bool) {
 fn finish(cpu: &mut Cpu, outcome: IpiOutcome) {
     match outcome {
         IpiOutcome::Delivered { reaches_sender: true } => {
-            cpu.pending.attention |= Attention::VIRTUAL_INTERRUPT;
+            cpu.pending.raise(Attention::VIRTUAL_INTERRUPT);
         }
         IpiOutcome::Delivered { reaches_sender: false } => {}
         IpiOutcome::Exit(incomplete) => {

@@ -66,7 +66,7 @@ fn write_vm_cr(cpu: &mut Cpu, value: u64) -> Result<(), Stop> {
     if old.locked() {
         new = new.with_locked(true).with_svm_disabled(old.svm_disabled());
     }
-    if new.svm_disabled() && cpu.control.efer.contains(Efer::SVM) {
+    if new.svm_disabled() && cpu.control.efer().contains(Efer::SVM) {
         return Err(Stop::GENERAL_PROTECTION);
     }
     cpu.guest.svm.vm_cr = new;

@@ -19,7 +19,7 @@ const KNOWN: u64 = 0x3F;
 
 pub(crate) fn write_debug_control(cpu: &mut Cpu, value: u64) {
     cpu.control.msr.debug_ctl = value & KNOWN;
-    cpu.pending.attention.set(Attention::BRANCH_RECORDS, value & RECORDS != 0);
+    cpu.pending.set(Attention::BRANCH_RECORDS, value & RECORDS != 0);
 }
 
 /// A branch at `from` has been taken.

@@ -81,21 +81,16 @@ pub(crate) fn write_cr0(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<
     if bad {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    let changed = cpu.control.cr0 ^ new;
+    let changed = cpu.control.cr0() ^ new;
     let turns_paging_on = changed.contains(Cr0::PAGING) && new.contains(Cr0::PAGING);
     if turns_paging_on {
         check_paging_on(cpu, bus)?;
     }
-    if changed.contains(Cr0::PAGING) && !turns_paging_on {
-        if cpu.control.cr4.contains(Cr4::PCIDE) || cpu.is_64_bit() {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-        cpu.control.efer.remove(Efer::LONG_MODE_ACTIVE);
+    let turns_paging_off = changed.contains(Cr0::PAGING) && !turns_paging_on;
+    if turns_paging_off && (cpu.control.cr4().contains(Cr4::PCIDE) || cpu.is_64_bit()) {
+        return Err(Stop::GENERAL_PROTECTION);
     }
-    cpu.control.cr0 = new;
-    if turns_paging_on && cpu.control.efer.contains(Efer::LONG_MODE_ENABLE) {
-        cpu.control.efer.insert(Efer::LONG_MODE_ACTIVE);
-    }
+    cpu.control.set_cr0(new);
     if changed.intersects(Cr0::PAGING | Cr0::WRITE_PROTECT | Cr0::PROTECTION_ENABLE) {
         cpu.translation.tlb.flush_asid(cpu.translation.tlb.asid());
     }
@@ -108,36 +103,32 @@ pub(crate) fn write_cr0(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<
 
 /// Long mode needs PAE and a 32-bit code segment; PAE paging loads its four root entries.
 fn check_paging_on(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
-    if cpu.control.efer.contains(Efer::LONG_MODE_ENABLE) {
-        if !cpu.control.cr4.contains(Cr4::PAE)
-            || cpu.registers.segments[SegmentRegister::Cs].attributes.is_long()
+    if cpu.control.efer().contains(Efer::LONG_MODE_ENABLE) {
+        if !cpu.control.cr4().contains(Cr4::PAE)
+            || cpu.registers.segment(SegmentRegister::Cs).attributes.is_long()
         {
             return Err(Stop::GENERAL_PROTECTION);
         }
-    } else if cpu.control.cr4.contains(Cr4::PAE) {
+    } else if cpu.control.cr4().contains(Cr4::PAE) {
         cpu.load_pdptes(bus, cpu.control.cr3)?;
     }
     Ok(())
 }
 
 pub(crate) fn write_cr3(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
-    let has_pcid = cpu.control.cr4.contains(Cr4::PCIDE);
+    let has_pcid = cpu.control.cr4().contains(Cr4::PCIDE);
     let keeps = has_pcid && value & CR3_KEEP != 0;
     let value = if has_pcid { value & !CR3_KEEP } else { value };
     let beyond = !((1u64 << cpu.model.physical_bits()) - 1);
     if cpu.control.is_long_mode() && value & beyond != 0 {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    let is_pae = cpu.control.cr0.contains(Cr0::PAGING)
-        && cpu.control.cr4.contains(Cr4::PAE)
-        && !cpu.control.is_long_mode();
-    if is_pae {
+    if cpu.control.has_pae_paging() {
         cpu.load_pdptes(bus, value)?;
     }
     cpu.control.cr3 = value;
     let asid = cpu.translation.tlb.asid();
-    let pcid = if has_pcid { value as u16 & 0xFFF } else { 0 };
-    cpu.translation.tlb.select(asid, pcid);
+    cpu.translation.tlb.select(asid, cpu.control.context_identifier());
     if !keeps {
         cpu.translation.tlb.flush_current();
     }
@@ -154,24 +145,23 @@ pub(crate) fn write_cr4(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<
     if !cpu.model.cr4_permitted().contains(new) || !cpu.permits_cr4(new) {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    let changed = cpu.control.cr4 ^ new;
+    let changed = cpu.control.cr4() ^ new;
     let long = cpu.control.is_long_mode();
     let sets_pcid = changed.contains(Cr4::PCIDE) && new.contains(Cr4::PCIDE);
     if long && !new.contains(Cr4::PAE) || sets_pcid && (!long || cpu.control.cr3 & 0xFFF != 0) {
         return Err(Stop::GENERAL_PROTECTION);
     }
     let paging_bits = Cr4::PAE | Cr4::PSE | Cr4::PGE | Cr4::SMEP;
-    let pae_on = new.contains(Cr4::PAE) && cpu.control.cr0.contains(Cr0::PAGING) && !long;
+    let pae_on = new.contains(Cr4::PAE) && cpu.control.cr0().contains(Cr0::PAGING) && !long;
     if pae_on && changed.intersects(paging_bits) {
         cpu.load_pdptes(bus, cpu.control.cr3)?;
     }
-    cpu.control.cr4 = new;
+    cpu.control.set_cr4(new);
     if changed.intersects(paging_bits | Cr4::SMAP | Cr4::PKE | Cr4::PCIDE) {
         let asid = cpu.translation.tlb.asid();
         cpu.translation.tlb.flush_asid(asid);
         if changed.contains(Cr4::PCIDE) {
-            let pcid = if new.contains(Cr4::PCIDE) { cpu.control.cr3 as u16 & 0xFFF } else { 0 };
-            cpu.translation.tlb.select(asid, pcid);
+            cpu.translation.tlb.select(asid, cpu.control.context_identifier());
         }
     }
     cpu.update_access_mode();
@@ -183,20 +173,19 @@ pub(crate) fn write_efer(cpu: &mut Cpu, value: u64) -> Result<(), Stop> {
     if !cpu.model.efer_permitted().contains(new) {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    let changed = cpu.control.efer ^ new;
-    let paging = cpu.control.cr0.contains(Cr0::PAGING);
+    let changed = cpu.control.efer() ^ new;
+    let paging = cpu.control.cr0().contains(Cr0::PAGING);
     if changed.contains(Efer::LONG_MODE_ENABLE) && paging {
         return Err(Stop::GENERAL_PROTECTION);
     }
     if !cpu.permits_efer(new) {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    let active = cpu.control.efer & Efer::LONG_MODE_ACTIVE;
-    cpu.control.efer = new.difference(Efer::LONG_MODE_ACTIVE) | active;
+    cpu.control.set_efer(new);
     if changed.contains(Efer::NO_EXECUTE) {
         cpu.translation.tlb.flush_asid(cpu.translation.tlb.asid());
     }
-    cpu.pending.attention |= Attention::INTERRUPT;
+    cpu.pending.raise(Attention::INTERRUPT);
     Ok(())
 }
 

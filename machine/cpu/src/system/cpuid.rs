@@ -97,14 +97,14 @@ pub(crate) fn cpuid(cpu: &Cpu, leaf: u32, subleaf: u32) -> Leaf {
     let mut result = cpu.model.cpuid(leaf, subleaf);
     match leaf {
         1 => {
-            if cpu.control.cr4.contains(Cr4::OSXSAVE) {
+            if cpu.control.cr4().contains(Cr4::OSXSAVE) {
                 result.ecx |= 1 << 27;
             }
             if !cpu.apic.is_enabled() {
                 result.edx &= !(1 << 9);
             }
         }
-        7 if subleaf == 0 && cpu.control.cr4.contains(Cr4::PKE) => result.ecx |= 1 << 4,
+        7 if subleaf == 0 && cpu.control.cr4().contains(Cr4::PKE) => result.ecx |= 1 << 4,
         0xD if cpu.model.has(Feature::Xsave) => match subleaf {
             0 => result.ebx = xsave_size(cpu.control.xcr0),
             1 if cpu.model.has(Feature::Xsavec) => {

@@ -51,7 +51,7 @@ impl Cpu {
         let armed = self.debug.has_code_breakpoints()
             || self.debug.has_data_breakpoints()
             || self.registers.flags.has(rflags::RF);
-        self.pending.attention.set(Attention::BREAKPOINTS, armed);
+        self.pending.set(Attention::BREAKPOINTS, armed);
         self.update_access_mode();
     }
 }
@@ -76,7 +76,7 @@ pub(crate) fn note_data_breakpoints(cpu: &mut Cpu, linear: u64, size: usize, acc
         if wanted && overlaps {
             cpu.debug.pend(1 << i);
             if enabled {
-                cpu.pending.attention |= Attention::DEBUG_TRAP;
+                cpu.pending.raise(Attention::DEBUG_TRAP);
             }
         }
     }
@@ -114,12 +114,12 @@ pub(crate) fn check_code_breakpoints(
 /// The instruction that has just completed was stepped.
 pub(crate) fn pend_single_step(cpu: &mut Cpu) {
     cpu.debug.pend(debug::DR6_SINGLE_STEP);
-    cpu.pending.attention |= Attention::DEBUG_TRAP;
+    cpu.pending.raise(Attention::DEBUG_TRAP);
 }
 
 /// SYSCALL and SYSRET are stepped by the TF that they leave, not by the one that they find.
 pub(crate) fn settle_step_by_new_flag(cpu: &mut Cpu, was_stepping: bool) {
-    cpu.pending.step_is_settled = was_stepping;
+    cpu.pending.settle_step(was_stepping);
     if cpu.registers.flags.has(rflags::TF) {
         pend_single_step(cpu);
     }
@@ -127,7 +127,7 @@ pub(crate) fn settle_step_by_new_flag(cpu: &mut Cpu, was_stepping: bool) {
 
 /// INT1 raises a debug exception of its own; traps that wait go with it.
 pub(crate) fn merge_debug_traps(cpu: &mut Cpu) {
-    cpu.pending.attention.remove(Attention::DEBUG_TRAP);
+    cpu.pending.clear(Attention::DEBUG_TRAP);
     let causes = cpu.debug.take_pending();
     if causes != 0 {
         cpu.debug.note_causes(causes);
@@ -136,7 +136,7 @@ pub(crate) fn merge_debug_traps(cpu: &mut Cpu) {
 
 /// Delivers the debug traps that the last instruction left behind.
 pub(crate) fn take_debug_trap(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
-    cpu.pending.attention.remove(Attention::DEBUG_TRAP | Attention::SHADOW);
+    cpu.pending.clear(Attention::DEBUG_TRAP | Attention::SHADOW);
     let causes = cpu.debug.take_pending();
     cpu.debug.note_causes(causes);
     event::raise(
@@ -150,7 +150,7 @@ impl Control {
     fn debug_number(&self, number: u8) -> Result<u8, Stop> {
         match number {
             0..=3 | 6 | 7 => Ok(number),
-            4 | 5 if !self.cr4.contains(Cr4::DE) => Ok(number + 2),
+            4 | 5 if !self.cr4().contains(Cr4::DE) => Ok(number + 2),
             _ => Err(Stop::INVALID_OPCODE),
         }
     }

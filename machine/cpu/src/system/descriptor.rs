@@ -95,7 +95,7 @@ pub(super) fn set_code_segment(cpu: &mut Cpu, segment: Segment, cpl: u8) {
 }
 
 pub(crate) fn set_cpl(cpu: &mut Cpu, cpl: u8) {
-    cpu.registers.cpl = cpl;
+    cpu.registers.set_cpl(cpl);
     cpu.update_access_mode();
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn load_segment(
         return cpu.registers.load_real_segment(register, selector);
     }
     let segment = if register == SegmentRegister::Ss {
-        checked_stack_segment(cpu, bus, selector, cpu.registers.cpl, Stop::gp, stack_fault)?
+        checked_stack_segment(cpu, bus, selector, cpu.registers.cpl(), Stop::gp, stack_fault)?
     } else {
         checked_data_segment(cpu, bus, selector)?
     };
@@ -156,7 +156,7 @@ pub(super) fn checked_data_segment(
     if !attributes.is_code_or_data() || !attributes.is_readable() {
         return Err(Stop::gp(selector));
     }
-    let privileged = cpu.registers.cpl.max(rpl(selector)) > attributes.dpl();
+    let privileged = cpu.registers.cpl().max(rpl(selector)) > attributes.dpl();
     if !attributes.is_conforming() && privileged {
         return Err(Stop::gp(selector));
     }
@@ -235,7 +235,7 @@ fn visible(cpu: &mut Cpu, bus: &mut Bus<'_>, selector: u16) -> Result<Option<Des
     let descriptor = Descriptor(cpu.read_system(bus, at, 8)?);
     let attributes = descriptor.attributes();
     let allowed =
-        attributes.is_conforming() || cpu.registers.cpl.max(rpl(selector)) <= attributes.dpl();
+        attributes.is_conforming() || cpu.registers.cpl().max(rpl(selector)) <= attributes.dpl();
     Ok(allowed.then_some(descriptor))
 }
 
@@ -294,11 +294,11 @@ pub(super) fn drop_privileged_segments(cpu: &mut Cpu) {
     for register in
         [SegmentRegister::Es, SegmentRegister::Ds, SegmentRegister::Fs, SegmentRegister::Gs]
     {
-        let segment = cpu.registers.segments[register];
+        let segment = cpu.registers.segment(register);
         let attributes = segment.attributes;
         let keeps = !attributes.is_present()
             || attributes.is_conforming()
-            || attributes.dpl() >= cpu.registers.cpl;
+            || attributes.dpl() >= cpu.registers.cpl();
         if !keeps || is_null(segment.selector) {
             // The base outlives its descriptor: kernels whose GS holds a selector find their
             // own data after a round through user mode.
@@ -306,19 +306,12 @@ pub(super) fn drop_privileged_segments(cpu: &mut Cpu) {
             cpu.registers.set_segment(register, Segment { base, ..Segment::default() });
         }
     }
-    cpu.pending.attention |= Attention::INTERRUPT;
+    cpu.pending.raise(Attention::INTERRUPT);
 }
 
 /// A segment register that holds a null selector.
 pub(super) fn null_segment(selector: u16) -> Segment {
     Segment { selector, ..Segment::default() }
-}
-
-impl Registers {
-    pub(crate) fn set_segment(&mut self, register: SegmentRegister, segment: Segment) {
-        self.segments[register] = segment;
-        self.segment_base[register as usize] = segment.base;
-    }
 }
 
 impl Control {
@@ -343,7 +336,7 @@ impl Registers {
         let segment = if self.is_virtual_8086() {
             Segment { attributes: Attributes(0xF3), ..Segment::real(selector) }
         } else {
-            let old = self.segments[register];
+            let old = self.segment(register);
             Segment { selector, base: (selector as u64) << 4, ..old }
         };
         self.set_segment(register, segment);

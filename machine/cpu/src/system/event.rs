@@ -12,7 +12,7 @@ use crate::system::branch_record;
 use crate::system::descriptor;
 use crate::system::task;
 use crate::width::RSP;
-use crate::{Attention, Bus, Cpu, Stop};
+use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;
 use arch::exception::{self, Class};
 use arch::identity::Vector;
@@ -58,14 +58,14 @@ fn raise_checked(
             let Event { vector, error, .. } = event;
             cpu.arrives(Arrival::Exception { vector, error, next_ip: 0 })?;
             if event.vector == exception::PAGE_FAULT {
-                cpu.control.cr2 = cpu.pending.fault_address;
+                cpu.control.cr2 = cpu.pending.fault_address();
             }
         }
-        cpu.pending.delivering = Some(event);
+        cpu.pending.begin_delivery(event);
         let from = cpu.registers.ip;
         let stop = match deliver(cpu, bus, event) {
             Ok(()) => {
-                cpu.pending.delivering = None;
+                cpu.pending.end_delivery();
                 branch_record::record_event(cpu, event.vector, from);
                 cpu.clock.spend(cpu.costs.event_delivery);
                 cpu.note_delivery();
@@ -78,7 +78,7 @@ fn raise_checked(
         event = match combine(event, second) {
             Some(event) => event,
             None => {
-                cpu.pending.delivering = None;
+                cpu.pending.end_delivery();
                 return Err(Stop::SHUTDOWN);
             }
         };
@@ -123,7 +123,7 @@ fn deliver_real(cpu: &mut Cpu, bus: &mut Bus<'_>, vector: u8) -> Result<(), Stop
     let target = cpu.read_system(bus, cpu.control.idtr.base.wrapping_add(at), 4)?;
     let mut frame = cpu.registers.present_frame(2);
     let flags = cpu.registers.flags.bits();
-    let (cs, ip) = (cpu.registers.segments[SegmentRegister::Cs].selector as u64, cpu.registers.ip);
+    let (cs, ip) = (cpu.registers.segment(SegmentRegister::Cs).selector as u64, cpu.registers.ip);
     for value in [flags, cs, ip] {
         push_frame(cpu, bus, &mut frame, value)?;
     }
@@ -133,7 +133,7 @@ fn deliver_real(cpu: &mut Cpu, bus: &mut Bus<'_>, vector: u8) -> Result<(), Stop
     let segment = Segment {
         selector,
         base: (selector as u64) << 4,
-        ..cpu.registers.segments[SegmentRegister::Cs]
+        ..cpu.registers.segment(SegmentRegister::Cs)
     };
     cpu.registers.set_segment(SegmentRegister::Cs, segment);
     cpu.registers.ip = target & 0xFFFF;
@@ -156,7 +156,7 @@ fn gate(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event, bytes: u64) -> Result<De
             system::INTERRUPT_GATE16 | system::TRAP_GATE16 | system::TASK_GATE => bytes == 8,
             _ => false,
         };
-    let allowed = !event.origin.checks_gate_privilege() || attributes.dpl() >= cpu.registers.cpl;
+    let allowed = !event.origin.checks_gate_privilege() || attributes.dpl() >= cpu.registers.cpl();
     if !known || !allowed {
         return Err(bad(exception::GENERAL_PROTECTION));
     }
@@ -180,7 +180,7 @@ fn handler_segment(
     let descriptor = descriptor::descriptor(cpu, bus, selector, gp(code_of(selector)))?;
     let attributes = descriptor.attributes();
     let right_size = !cpu.control.is_long_mode() || attributes.is_long() && !attributes.is_big();
-    if !attributes.is_code() || attributes.dpl() > cpu.registers.cpl || !right_size {
+    if !attributes.is_code() || attributes.dpl() > cpu.registers.cpl() || !right_size {
         return Err(gp(code_of(selector)));
     }
     if !attributes.is_present() {
@@ -189,7 +189,7 @@ fn handler_segment(
             code_of(selector) | external,
         ));
     }
-    let cpl = if attributes.is_conforming() { cpu.registers.cpl } else { attributes.dpl() };
+    let cpl = if attributes.is_conforming() { cpu.registers.cpl() } else { attributes.dpl() };
     let descriptor = descriptor::mark_accessed(cpu, bus, selector, descriptor)?;
     Ok((descriptor.segment(selector), cpl))
 }
@@ -213,7 +213,7 @@ fn deliver_protected(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event) -> Result<(
     if offset > code.limit as u64 {
         return Err(Stop::exception_with(exception::GENERAL_PROTECTION, external));
     }
-    let switches = cpl < cpu.registers.cpl || from_virtual;
+    let switches = cpl < cpu.registers.cpl() || from_virtual;
     let mut frame = if switches {
         inner_frame(cpu, bus, cpl, slot, external)?
     } else {
@@ -222,13 +222,13 @@ fn deliver_protected(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event) -> Result<(
     if from_virtual {
         use SegmentRegister::{Ds, Es, Fs, Gs};
         for register in [Gs, Fs, Ds, Es] {
-            let selector = cpu.registers.segments[register].selector as u64;
+            let selector = cpu.registers.segment(register).selector as u64;
             push_frame(cpu, bus, &mut frame, selector)?;
         }
     }
     if switches {
         let (ss, sp) =
-            (cpu.registers.segments[SegmentRegister::Ss].selector as u64, cpu.registers.gpr[RSP]);
+            (cpu.registers.segment(SegmentRegister::Ss).selector as u64, cpu.registers.gpr[RSP]);
         push_frame(cpu, bus, &mut frame, ss)?;
         push_frame(cpu, bus, &mut frame, sp)?;
     }
@@ -254,7 +254,7 @@ fn push_return(
         && !matches!(event.vector, exception::DEBUG | exception::DOUBLE_FAULT);
     let resume = if is_fault { rflags::RF } else { 0 };
     let flags = cpu.registers.flags.bits() | resume;
-    let cs = cpu.registers.segments[SegmentRegister::Cs].selector as u64;
+    let cs = cpu.registers.segment(SegmentRegister::Cs).selector as u64;
     let ip = cpu.registers.ip;
     for value in [flags, cs, ip] {
         push_frame(cpu, bus, frame, value)?;
@@ -298,7 +298,7 @@ fn deliver_long(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event) -> Result<(), St
     let offset = gate.gate_offset() as u64 | upper << 32;
     let (code, cpl) = handler_segment(cpu, bus, gate.gate_selector(), external)?;
     let stack_index = gate.gate_count() & 7;
-    let switches = cpl < cpu.registers.cpl;
+    let switches = cpl < cpu.registers.cpl();
     let pointer = if stack_index != 0 {
         task_pointer(cpu, bus, 0x24 + 8 * (stack_index as u64 - 1), external)?
     } else if switches {
@@ -307,7 +307,7 @@ fn deliver_long(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event) -> Result<(), St
         cpu.registers.gpr[RSP]
     };
     let (ss, sp) =
-        (cpu.registers.segments[SegmentRegister::Ss].selector as u64, cpu.registers.gpr[RSP]);
+        (cpu.registers.segment(SegmentRegister::Ss).selector as u64, cpu.registers.gpr[RSP]);
     let mut frame = Frame {
         segment: null_segment(cpl as u16),
         pointer: pointer & !15,
@@ -324,7 +324,7 @@ fn deliver_long(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event) -> Result<(), St
     }
     let is_interrupt = gate.attributes().kind() == system::INTERRUPT_GATE32;
     let keeps_stack_segment = !switches;
-    let old_ss = cpu.registers.segments[SegmentRegister::Ss];
+    let old_ss = cpu.registers.segment(SegmentRegister::Ss);
     enter_handler(cpu, &frame, code, cpl, offset, is_interrupt, true);
     if keeps_stack_segment {
         cpu.registers.set_segment(SegmentRegister::Ss, old_ss);
@@ -444,9 +444,8 @@ pub(crate) fn raise_exception(
 }
 
 pub(crate) fn take_nmi(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
-    let has_another = std::mem::take(&mut cpu.pending.second_nmi);
-    cpu.pending.attention.set(Attention::NMI, has_another);
-    cpu.pending.nmi_blocked = true;
+    cpu.pending.take_nmi();
+    cpu.pending.set_blocks_nmis(true);
     raise(cpu, bus, Event { vector: exception::NMI, error: None, origin: Origin::External })
 }
 
@@ -454,12 +453,12 @@ pub(crate) fn take_nmi(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
 /// reported at the instruction itself.
 pub(crate) fn raise_software(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
     let next = cpu.registers.ip;
-    let this = next.wrapping_sub(cpu.pending.software_length);
+    let this = next.wrapping_sub(cpu.pending.software_length());
     cpu.software_arrives(event, this)?;
-    cpu.pending.delivering = Some(event);
+    cpu.pending.begin_delivery(event);
     let result = deliver(cpu, bus, event);
     let Err(stop) = result else {
-        cpu.pending.delivering = None;
+        cpu.pending.end_delivery();
         branch_record::record_event(cpu, event.vector, this);
         return Ok(());
     };
@@ -477,11 +476,11 @@ impl Registers {
     /// The stack in use.
     fn present_frame(&self, slot: u64) -> Frame {
         Frame {
-            segment: self.segments[SegmentRegister::Ss],
+            segment: self.segment(SegmentRegister::Ss),
             pointer: self.gpr[RSP],
             mask: self.stack_mask(false),
             slot,
-            set: if self.cpl == 3 { sets::USER } else { sets::SUPERVISOR },
+            set: if self.cpl() == 3 { sets::USER } else { sets::SUPERVISOR },
             is_long: false,
         }
     }

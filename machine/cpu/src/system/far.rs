@@ -35,13 +35,13 @@ pub(crate) fn far_jump(
     match far_target(cpu, bus, selector)? {
         Target::Code(segment) => {
             let offset = in_segment(&segment, offset)?;
-            descriptor::set_code_segment(cpu, segment, cpu.registers.cpl);
+            descriptor::set_code_segment(cpu, segment, cpu.registers.cpl());
             cpu.registers.ip = offset;
         }
         Target::CallGate(gate) => {
             let (segment, offset) = through_gate(cpu, bus, gate, selector, false)?;
             let offset = in_segment(&segment, offset)?;
-            descriptor::set_code_segment(cpu, segment, cpu.registers.cpl);
+            descriptor::set_code_segment(cpu, segment, cpu.registers.cpl());
             cpu.registers.ip = offset;
         }
         Target::Task(tss) => {
@@ -65,7 +65,7 @@ fn far_target(cpu: &mut Cpu, bus: &mut Bus<'_>, selector: u16) -> Result<Target,
     if attributes.is_code_or_data() {
         return Err(Stop::gp(selector));
     }
-    let visible = attributes.dpl() >= cpu.registers.cpl.max(rpl(selector));
+    let visible = attributes.dpl() >= cpu.registers.cpl().max(rpl(selector));
     if !visible {
         return Err(Stop::gp(selector));
     }
@@ -92,9 +92,9 @@ fn code_target(
 ) -> Result<Segment, Stop> {
     let attributes = descriptor.attributes();
     let allowed = if attributes.is_conforming() {
-        attributes.dpl() <= cpu.registers.cpl
+        attributes.dpl() <= cpu.registers.cpl()
     } else {
-        rpl(selector) <= cpu.registers.cpl && attributes.dpl() == cpu.registers.cpl
+        rpl(selector) <= cpu.registers.cpl() && attributes.dpl() == cpu.registers.cpl()
     };
     let sizes_clash = cpu.control.is_long_mode() && attributes.is_long() && attributes.is_big();
     if !allowed || sizes_clash {
@@ -129,9 +129,9 @@ fn through_gate(
     let descriptor = descriptor::descriptor(cpu, bus, selector, Stop::gp(selector))?;
     let attributes = descriptor.attributes();
     let privilege = if is_call || attributes.is_conforming() {
-        attributes.dpl() <= cpu.registers.cpl
+        attributes.dpl() <= cpu.registers.cpl()
     } else {
-        attributes.dpl() == cpu.registers.cpl
+        attributes.dpl() == cpu.registers.cpl()
     };
     let right_size = !cpu.control.is_long_mode() || attributes.is_long() && !attributes.is_big();
     if !attributes.is_code() || !privilege || !right_size {
@@ -152,9 +152,9 @@ pub(crate) fn far_call<W: Width>(
     offset: u64,
 ) -> Result<(), Stop> {
     let (cs, next) =
-        (cpu.registers.segments[SegmentRegister::Cs].selector as u64, cpu.registers.next_ip(op));
+        (cpu.registers.segment(SegmentRegister::Cs).selector as u64, cpu.registers.next_ip(op));
     if !cpu.is_protected() {
-        if offset > cpu.registers.segments[SegmentRegister::Cs].limit as u64 {
+        if offset > cpu.registers.segment(SegmentRegister::Cs).limit as u64 {
             return Err(Stop::GENERAL_PROTECTION);
         }
         push_pair::<W>(cpu, bus, op, cs, next)?;
@@ -164,7 +164,7 @@ pub(crate) fn far_call<W: Width>(
         Target::Code(segment) => {
             let offset = in_segment(&segment, offset)?;
             push_pair::<W>(cpu, bus, op, cs, next)?;
-            descriptor::set_code_segment(cpu, segment, cpu.registers.cpl);
+            descriptor::set_code_segment(cpu, segment, cpu.registers.cpl());
             cpu.registers.ip = offset;
             Err(Stop::BRANCH)
         }
@@ -203,7 +203,7 @@ fn call_gate(
 ) -> Result<(), Stop> {
     let (segment, offset) = through_gate(cpu, bus, gate, gate_selector, true)?;
     let attributes = segment.attributes;
-    let inner = !attributes.is_conforming() && attributes.dpl() < cpu.registers.cpl;
+    let inner = !attributes.is_conforming() && attributes.dpl() < cpu.registers.cpl();
     let offset = in_segment(&segment, offset)?;
     if cpu.control.is_long_mode() {
         return long_call_gate(cpu, bus, segment, offset, inner, cs, next);
@@ -215,7 +215,7 @@ fn call_gate(
         } else {
             push_pair::<u16>(cpu, bus, op, cs, next)?;
         }
-        descriptor::set_code_segment(cpu, segment, cpu.registers.cpl);
+        descriptor::set_code_segment(cpu, segment, cpu.registers.cpl());
         cpu.registers.ip = offset;
         return Err(Stop::BRANCH);
     }
@@ -224,7 +224,7 @@ fn call_gate(
     let (ss, sp) = event::inner_stack(cpu, bus, cpl, 0)?;
     let stack = event::inner_stack_segment(cpu, bus, ss, cpl, 0)?;
     let mut values =
-        vec![cpu.registers.segments[SegmentRegister::Ss].selector as u64, cpu.registers.gpr[RSP]];
+        vec![cpu.registers.segment(SegmentRegister::Ss).selector as u64, cpu.registers.gpr[RSP]];
     for parameter in (0..gate.gate_count() as u64).rev() {
         let at = cpu.registers.gpr[RSP].wrapping_add(parameter * slot as u64);
         let linear = stack::stack_linear(cpu, false, at, slot, Access::Read)?;
@@ -258,7 +258,7 @@ fn long_call_gate(
     cs: u64,
     next: u64,
 ) -> Result<(), Stop> {
-    let cpl = if inner { segment.attributes.dpl() } else { cpu.registers.cpl };
+    let cpl = if inner { segment.attributes.dpl() } else { cpu.registers.cpl() };
     let (mut pointer, old) = (cpu.registers.gpr[RSP], cpu.registers.gpr[RSP]);
     let mut values = vec![cs, next];
     if inner {
@@ -267,7 +267,7 @@ fn long_call_gate(
             return Err(Stop::exception_with(INVALID_TSS, code_of(cpu.control.tr.selector)));
         }
         pointer = cpu.read_system(bus, cpu.control.tr.base.wrapping_add(at), 8)?;
-        values.splice(0..0, [cpu.registers.segments[SegmentRegister::Ss].selector as u64, old]);
+        values.splice(0..0, [cpu.registers.segment(SegmentRegister::Ss).selector as u64, old]);
     }
     for value in values {
         pointer = pointer.wrapping_sub(8);
@@ -293,7 +293,7 @@ pub(crate) fn far_return<W: Width>(
     let ip = stack::peek_stack::<W>(cpu, bus, op, 0)?.zero_extend();
     let selector = stack::peek_stack::<W>(cpu, bus, op, bytes)?.zero_extend() as u16;
     if !cpu.is_protected() {
-        if ip > cpu.registers.segments[SegmentRegister::Cs].limit as u64 {
+        if ip > cpu.registers.segment(SegmentRegister::Cs).limit as u64 {
             return Err(Stop::GENERAL_PROTECTION);
         }
         cpu.registers.move_stack(op, 2 * bytes + extra);
@@ -303,9 +303,9 @@ pub(crate) fn far_return<W: Width>(
     }
     let segment = return_segment(cpu, bus, selector)?;
     let ip = in_segment(&segment, ip)?;
-    if rpl(selector) == cpu.registers.cpl {
+    if rpl(selector) == cpu.registers.cpl() {
         cpu.registers.move_stack(op, 2 * bytes + extra);
-        descriptor::set_code_segment(cpu, segment, cpu.registers.cpl);
+        descriptor::set_code_segment(cpu, segment, cpu.registers.cpl());
         cpu.registers.ip = ip;
         return Err(Stop::BRANCH);
     }
@@ -330,7 +330,7 @@ fn return_segment(cpu: &mut Cpu, bus: &mut Bus<'_>, selector: u16) -> Result<Seg
         attributes.dpl() == level
     };
     let sizes_clash = cpu.control.is_long_mode() && attributes.is_long() && attributes.is_big();
-    if !attributes.is_code() || level < cpu.registers.cpl || !privilege || sizes_clash {
+    if !attributes.is_code() || level < cpu.registers.cpl() || !privilege || sizes_clash {
         return Err(Stop::gp(selector));
     }
     if !attributes.is_present() {
@@ -396,7 +396,7 @@ pub(crate) fn interrupt_return<W: Width>(
         return return_to_real::<W>(cpu, op, ip, selector, image);
     }
     if image & rflags::VM != 0
-        && cpu.registers.cpl == 0
+        && cpu.registers.cpl() == 0
         && bytes == 4
         && !cpu.control.is_long_mode()
     {
@@ -406,11 +406,11 @@ pub(crate) fn interrupt_return<W: Width>(
     let ip = in_segment(&segment, ip)?;
     let mask = cpu.registers.returned_flags::<W>();
     // 64-bit IRET always restores the stack.
-    if rpl(selector) > cpu.registers.cpl || op.has(Op::LONG) {
+    if rpl(selector) > cpu.registers.cpl() || op.has(Op::LONG) {
         let sp = stack::peek_stack::<W>(cpu, bus, op, 3 * bytes)?.zero_extend();
         let ss = stack::peek_stack::<W>(cpu, bus, op, 4 * bytes)?.zero_extend() as u16;
         let stack = outer_stack(cpu, bus, ss, rpl(selector), segment.attributes)?;
-        let outer = rpl(selector) > cpu.registers.cpl;
+        let outer = rpl(selector) > cpu.registers.cpl();
         descriptor::set_code_segment(cpu, segment, rpl(selector));
         cpu.registers.set_segment(SegmentRegister::Ss, stack);
         let is_long = cpu.is_64_bit();
@@ -421,7 +421,7 @@ pub(crate) fn interrupt_return<W: Width>(
         }
     } else {
         cpu.registers.move_stack(op, 3 * bytes);
-        descriptor::set_code_segment(cpu, segment, cpu.registers.cpl);
+        descriptor::set_code_segment(cpu, segment, cpu.registers.cpl());
         cpu.registers.ip = ip;
     }
     stack::write_flags(cpu, image, mask);
@@ -436,7 +436,7 @@ fn return_to_real<W: Width>(
     selector: u16,
     image: u64,
 ) -> Result<(), Stop> {
-    if ip > cpu.registers.segments[SegmentRegister::Cs].limit as u64 {
+    if ip > cpu.registers.segment(SegmentRegister::Cs).limit as u64 {
         return Err(Stop::GENERAL_PROTECTION);
     }
     cpu.registers.move_stack(op, 3 * W::BYTES as u64);
@@ -486,7 +486,7 @@ fn return_to_virtual(
 /// IRET lets NMIs in again.
 fn unblock_nmi(cpu: &mut Cpu) {
     cpu.unblock_nmis();
-    cpu.pending.attention |= Attention::INTERRUPT;
+    cpu.pending.raise(Attention::INTERRUPT);
 }
 
 /// The offset, checked against the segment that will be CS.
@@ -504,7 +504,7 @@ fn in_segment(segment: &Segment, offset: u64) -> Result<u64, Stop> {
 
 impl Registers {
     fn set_real_code(&mut self, selector: u16) {
-        let old = self.segments[SegmentRegister::Cs];
+        let old = self.segment(SegmentRegister::Cs);
         let segment = if self.is_virtual_8086() {
             Segment { attributes: Attributes(0xF3), ..Segment::real(selector) }
         } else {
@@ -520,10 +520,10 @@ impl Registers {
         if W::BYTES > 2 {
             mask |= rflags::RF | rflags::AC | rflags::ID;
         }
-        if self.cpl <= iopl {
+        if self.cpl() <= iopl {
             mask |= rflags::IF;
         }
-        if self.cpl == 0 {
+        if self.cpl() == 0 {
             mask |= rflags::IOPL;
             if W::BYTES > 2 {
                 mask |= rflags::VIF | rflags::VIP;
@@ -535,7 +535,7 @@ impl Registers {
 
 impl Registers {
     fn real_jump(&mut self, selector: u16, offset: u64) -> Result<(), Stop> {
-        if offset > self.segments[SegmentRegister::Cs].limit as u64 {
+        if offset > self.segment(SegmentRegister::Cs).limit as u64 {
             return Err(Stop::GENERAL_PROTECTION);
         }
         self.set_real_code(selector);

@@ -33,9 +33,9 @@ pub(crate) fn apic_write_msr(
 
 /// Hands effects to the board; the run ends soon so that their receivers get their turn.
 pub(crate) fn emit(cpu: &mut Cpu, bus: &mut Bus<'_>, effects: Vec<Effect>) {
-    cpu.pending.attention |= Attention::INTERRUPT | Attention::TIMER;
+    cpu.pending.raise(Attention::INTERRUPT | Attention::TIMER);
     for effect in effects {
-        cpu.pending.attention |= Attention::YIELD;
+        cpu.pending.raise(Attention::YIELD);
         bus.platform.effect(cpu.visit(), effect);
     }
 }
@@ -59,7 +59,7 @@ pub(crate) fn write_cr8(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<
         return Ok(());
     }
     cpu.apic.set_task_priority((value as u8) << 4);
-    cpu.pending.attention |= Attention::INTERRUPT;
+    cpu.pending.raise(Attention::INTERRUPT);
     Ok(())
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn write_tsc_deadline(cpu: &mut Cpu, value: u64) {
         Some(cpu.clock.time_of_tsc(value))
     };
     cpu.apic.set_tsc_deadline(value, at);
-    cpu.pending.attention |= Attention::TIMER;
+    cpu.pending.raise(Attention::TIMER);
 }
 
 impl Cpu {

@@ -207,7 +207,7 @@ const ALL: &[Row] = {
         only(Feature::Xsaves, kept(msr::XSS, |cpu, _| &mut cpu.control.msr.xss, Zero)),
         row(
             (msr::EFER, msr::EFER),
-            Read::Of(|cpu| cpu.control.efer.bits()),
+            Read::Of(|cpu| cpu.control.efer().bits()),
             Write::Done(write_efer),
         ),
         kept(msr::STAR, |cpu, _| &mut cpu.control.syscall.star, Any),
@@ -216,12 +216,12 @@ const ALL: &[Row] = {
         kept(msr::SFMASK, |cpu, _| &mut cpu.control.syscall.sfmask, Bits(LOW_HALF)),
         row(
             (msr::FS_BASE, msr::FS_BASE),
-            Read::Of(|cpu| cpu.registers.segments[SegmentRegister::Fs].base),
+            Read::Of(|cpu| cpu.registers.segment(SegmentRegister::Fs).base),
             Write::Done(|cpu, _, _, value| write_segment_base(cpu, SegmentRegister::Fs, value)),
         ),
         row(
             (msr::GS_BASE, msr::GS_BASE),
-            Read::Of(|cpu| cpu.registers.segments[SegmentRegister::Gs].base),
+            Read::Of(|cpu| cpu.registers.segment(SegmentRegister::Gs).base),
             Write::Done(|cpu, _, _, value| write_segment_base(cpu, SegmentRegister::Gs, value)),
         ),
         kept(msr::KERNEL_GS_BASE, |cpu, _| &mut cpu.control.syscall.kernel_gs_base, Canonical),
@@ -311,7 +311,7 @@ fn write_apic_base(cpu: &mut Cpu, _: &mut Bus<'_>, _: usize, value: u64) -> Resu
     let bits = cpu.model.physical_bits();
     cpu.apic.write_base(value, cpu.clock.now(), bits).map_err(|_| Stop::GENERAL_PROTECTION)?;
     cpu.translation.tlb.flush_all();
-    cpu.pending.attention |= Attention::INTERRUPT | Attention::TIMER;
+    cpu.pending.raise(Attention::INTERRUPT | Attention::TIMER);
     Ok(())
 }
 

@@ -24,14 +24,14 @@ fn stack(selector: u16, dpl: u16) -> Segment {
 }
 
 pub(crate) fn system_call(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    if !cpu.control.efer.contains(Efer::SYSCALL) {
+    if !cpu.control.efer().contains(Efer::SYSCALL) {
         return Err(Stop::INVALID_OPCODE);
     }
     if !cpu.control.is_long_mode() && !cpu.model.differences().has_legacy_syscall {
         return Err(Stop::INVALID_OPCODE);
     }
     let next = cpu.registers.next_ip(op);
-    let was_stepping = cpu.pending.attention.contains(Attention::SINGLE_STEP);
+    let was_stepping = cpu.pending.has(Attention::SINGLE_STEP);
     let selector = (cpu.control.syscall.star >> 32) as u16 & !3;
     let long = cpu.control.is_long_mode();
     if long {
@@ -59,14 +59,14 @@ pub(crate) fn system_return(
     op: &Op,
     to_64_bit: bool,
 ) -> Result<(), Stop> {
-    if !cpu.control.efer.contains(Efer::SYSCALL) {
+    if !cpu.control.efer().contains(Efer::SYSCALL) {
         return Err(Stop::INVALID_OPCODE);
     }
-    if !cpu.is_protected() || cpu.registers.cpl != 0 {
+    if !cpu.is_protected() || cpu.registers.cpl() != 0 {
         return Err(Stop::GENERAL_PROTECTION);
     }
     let base = (cpu.control.syscall.star >> 48) as u16;
-    let was_stepping = cpu.pending.attention.contains(Attention::SINGLE_STEP);
+    let was_stepping = cpu.pending.has(Attention::SINGLE_STEP);
     let target = cpu.registers.gpr[RCX];
     if cpu.control.is_long_mode() {
         let checks = to_64_bit && cpu.model.differences().checks_sysret_target;
@@ -121,7 +121,7 @@ pub(crate) fn system_exit(
         return Err(Stop::INVALID_OPCODE);
     }
     let base = cpu.control.syscall.sysenter_cs as u16 & !3;
-    if !cpu.is_protected() || cpu.registers.cpl != 0 || base == 0 {
+    if !cpu.is_protected() || cpu.registers.cpl() != 0 || base == 0 {
         return Err(Stop::GENERAL_PROTECTION);
     }
     let (cs, ss) = if to_64_bit {

@@ -137,7 +137,7 @@ fn save_task(cpu: &mut Cpu, bus: &mut Bus<'_>, next: u64, reason: Reason) -> Res
     let count = if tss.bytes == 4 { 6 } else { 4 };
     for register in SegmentRegister::ALL.into_iter().take(count) {
         let at = base.wrapping_add(tss.selectors + register as u64 * tss.stride);
-        let selector = cpu.registers.segments[register].selector;
+        let selector = cpu.registers.segment(register).selector;
         cpu.write_system(bus, at, 2, selector as u64)?;
     }
     Ok(())
@@ -183,11 +183,11 @@ fn enter_task(
     }
     cpu.control.tr = target;
     cpu.control.tr.attributes.0 |= 2;
-    cpu.control.cr0.insert(Cr0::TASK_SWITCHED);
+    cpu.control.switch_cr0(Cr0::TASK_SWITCHED, true);
     cpu.debug.leave_task();
     cpu.update_breakpoints();
     if let Some(cr3) = cr3
-        && cpu.control.cr0.contains(Cr0::PAGING)
+        && cpu.control.cr0().contains(Cr0::PAGING)
     {
         control::load_cr3(cpu, bus, cr3)?;
     }
@@ -201,7 +201,7 @@ fn enter_task(
     let traps = tss.bytes == 4 && cpu.read_system(bus, base + 0x64, 2)? & 1 != 0;
     if traps {
         cpu.debug.pend(arch::control::debug::DR6_TASK_SWITCH);
-        cpu.pending.attention |= Attention::DEBUG_TRAP;
+        cpu.pending.raise(Attention::DEBUG_TRAP);
     }
     Ok(())
 }
@@ -231,10 +231,14 @@ fn load_task_segments(
     load_task_ldt(cpu, bus, ldt)?;
     load_task_code(cpu, bus, selectors[Cs as usize])?;
     let ss = selectors[Ss as usize];
-    let stack =
-        descriptor::checked_stack_segment(cpu, bus, ss, cpu.registers.cpl, bad_tss, |selector| {
-            Stop::exception_with(arch::exception::STACK, code_of(selector))
-        })?;
+    let stack = descriptor::checked_stack_segment(
+        cpu,
+        bus,
+        ss,
+        cpu.registers.cpl(),
+        bad_tss,
+        |selector| Stop::exception_with(arch::exception::STACK, code_of(selector)),
+    )?;
     cpu.registers.set_segment(Ss, stack);
     for register in [Ds, Es, Fs, Gs] {
         let selector = selectors[register as usize];

@@ -6,7 +6,7 @@ use interrupt::local_apic::Acceptance;
 
 /// Whether an inactive processor has reason to run again; it then does.
 pub(crate) fn wakes(cpu: &mut Cpu, bus: &mut Bus<'_>) -> bool {
-    let woken = match cpu.pending.activity {
+    let woken = match cpu.pending.activity() {
         Activity::Running => true,
         Activity::WaitForStartup | Activity::Shutdown => false,
         Activity::Halted => has_wake_event(cpu) || cpu.has_virtual_event(bus) || cpu.guest_wakes(),
@@ -19,7 +19,7 @@ pub(crate) fn wakes(cpu: &mut Cpu, bus: &mut Bus<'_>) -> bool {
     };
     if woken {
         bus.platform.record(cpu.visit(), Happening::Wake { ip: cpu.registers.ip });
-        cpu.pending.monitored = None;
+        cpu.pending.disarm();
         cpu.note_wake();
         cpu.pending.set_activity(Activity::Running);
     }
@@ -28,15 +28,13 @@ pub(crate) fn wakes(cpu: &mut Cpu, bus: &mut Bus<'_>) -> bool {
 
 fn has_wake_event(cpu: &Cpu) -> bool {
     cpu.has_interrupt() && cpu.accepts_physical_interrupts()
-        || cpu.pending.attention.contains(Attention::NMI) && cpu.accepts_nmis()
-        || cpu.pending.attention.intersects(Attention::HELD)
-            && cpu.admits_events()
-            && !cpu.blocks_init()
+        || cpu.pending.has(Attention::NMI) && cpu.accepts_nmis()
+        || cpu.pending.has(Attention::HELD) && cpu.admits_events() && !cpu.blocks_init()
 }
 
 /// As `has_wake_event`, for MWAIT and its extension. [APM3 "MWAIT"]
 fn ends_wait(cpu: &Cpu) -> bool {
-    let breaks = cpu.pending.masked_interrupts_wake && cpu.admits_events();
+    let breaks = cpu.pending.masked_interrupts_wake() && cpu.admits_events();
     has_wake_event(cpu) || breaks && cpu.has_interrupt()
 }
 
@@ -51,17 +49,15 @@ pub(crate) fn take_init(cpu: &mut Cpu) {
 impl Cpu {
     /// Whether a run would do anything now, for the board's schedule.
     pub fn is_runnable(&self, memory: &bus::GuestMemory) -> bool {
-        match self.pending.activity {
+        match self.pending.activity() {
             Activity::Running => true,
             Activity::WaitForStartup | Activity::Shutdown => false,
             Activity::Halted => {
-                has_wake_event(self)
-                    || self.pending.attention.intersects(Attention::VIRTUAL)
-                    || self.guest_wakes()
+                has_wake_event(self) || self.pending.has(Attention::VIRTUAL) || self.guest_wakes()
             }
             Activity::Waiting => {
                 ends_wait(self)
-                    || self.pending.attention.intersects(Attention::VIRTUAL)
+                    || self.pending.has(Attention::VIRTUAL)
                     || !self.pending.monitor_is_armed(memory)
             }
         }
@@ -70,23 +66,16 @@ impl Cpu {
     /// Something arrived at the local APIC.
     pub fn accepted(&mut self, acceptance: Acceptance) {
         match acceptance {
-            Acceptance::Queued | Acceptance::ExtInt => {
-                self.pending.attention |= Attention::INTERRUPT
-            }
-            // One NMI waits behind the one that is being handled. Two that arrive between two
-            // blocks would have found different instructions, so the second waits as well.
-            Acceptance::Nmi if self.pending.attention.contains(Attention::NMI) => {
-                self.pending.second_nmi = !self.pending.nmi_blocked;
-            }
-            Acceptance::Nmi => self.pending.attention |= Attention::NMI,
-            Acceptance::Init if self.holds_init() => self.pending.attention |= Attention::INIT,
+            Acceptance::Queued | Acceptance::ExtInt => self.pending.raise(Attention::INTERRUPT),
+            Acceptance::Nmi => self.pending.accept_nmi(),
+            Acceptance::Init if self.holds_init() => self.pending.raise(Attention::INIT),
             Acceptance::Init => take_init(self),
             Acceptance::Startup(vector) => {
-                if self.pending.activity == Activity::WaitForStartup {
+                if self.pending.activity() == Activity::WaitForStartup {
                     self.startup(vector)
                 }
             }
-            Acceptance::Smi => self.pending.attention |= Attention::SMI,
+            Acceptance::Smi => self.pending.raise(Attention::SMI),
             Acceptance::Ignored => {}
         }
     }

@@ -92,7 +92,7 @@ pub(super) fn apicv_enter(cpu: &mut Cpu, bus: &mut Bus<'_>) {
     if let Some(running) = cpu.guest.running.vmx_mut() {
         running.due_after_injection = exit;
     }
-    cpu.pending.attention |= Attention::VIRTUAL_INTERRUPT;
+    cpu.pending.raise(Attention::VIRTUAL_INTERRUPT);
 }
 
 /// An exit in place of the next instruction, which the access or the MSR caused.
@@ -100,11 +100,11 @@ fn apicv_leave(cpu: &mut Cpu, exit: ApicvExit) {
     if let Some(running) = cpu.guest.running.vmx_mut() {
         running.leave_after(exit);
     }
-    cpu.pending.attention |= Attention::GUEST_BOUNDARY;
+    cpu.pending.raise(Attention::GUEST_BOUNDARY);
 }
 
 fn apicv_conclude(cpu: &mut Cpu, bus: &mut Bus<'_>, completion: Completion) {
-    cpu.pending.attention |= Attention::VIRTUAL_INTERRUPT;
+    cpu.pending.raise(Attention::VIRTUAL_INTERRUPT);
     match completion {
         Completion::Done => {}
         Completion::Exit(exit) => apicv_leave(cpu, exit),
@@ -125,7 +125,7 @@ fn apicv_send(cpu: &mut Cpu, bus: &mut Bus<'_>, mut ipi: IpiSend) {
         match ipi.step(&apicv, bus.memory) {
             IpiStep::Continue => {}
             IpiStep::Notify(notification) => {
-                cpu.pending.attention |= Attention::YIELD;
+                cpu.pending.raise(Attention::YIELD);
                 let message = notification.message(is_x2apic);
                 let effect = Effect::Interrupt { message, scope: Scope::Destination };
                 bus.platform.effect(cpu.visit(), effect);
@@ -200,7 +200,7 @@ pub(crate) fn check_apic_page(
     size: usize,
     access: Access,
 ) -> Result<(), Stop> {
-    if cpu.pending.delivering.is_some() {
+    if cpu.pending.delivering().is_some() {
         return Err(apic_access(cpu, ApicAccessKind::LinearDelivery, offset));
     }
     let is_write = access == Access::Write;
@@ -229,8 +229,8 @@ pub(crate) fn write_apic_page(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, siz
         let _ = apicv.write_page(bus.memory, offset, size, value as u32);
     }
     // What the write causes comes before the next instruction of the block.
-    cpu.pending.code_changed = true;
-    cpu.pending.attention |= Attention::GUEST_BOUNDARY;
+    cpu.pending.note_code_change();
+    cpu.pending.raise(Attention::GUEST_BOUNDARY);
 }
 
 /// RDMSR of an x2APIC register in virtualize-x2APIC mode; `None` where it is the processor's.
@@ -335,7 +335,7 @@ pub(crate) fn posted(cpu: &mut Cpu, bus: &mut Bus<'_>, vector: u8) -> bool {
         let (place, vector) = (apicv.posted_descriptor, Vector(apicv.status.requesting()));
         bus.platform.record(cpu.visit(), Happening::PostedTaken { block, place, vector });
     }
-    cpu.pending.attention |= Attention::VIRTUAL_INTERRUPT | Attention::INTERRUPT;
+    cpu.pending.raise(Attention::VIRTUAL_INTERRUPT | Attention::INTERRUPT);
     let now = cpu.clock.instructions();
     let was_halted = cpu.guest.running.vmx().is_some_and(|guest| guest.halted_at == Some(now));
     if was_halted && !apicv_has_interrupt(cpu) {

@@ -54,13 +54,13 @@ fn interrupt_window(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
 pub(crate) fn finish_instruction(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
     apic::apicv_complete_operation(cpu, bus);
     let Some(guest) = cpu.guest.running.vmx_mut() else {
-        cpu.pending.attention.remove(Attention::GUEST_BOUNDARY);
+        cpu.pending.clear(Attention::GUEST_BOUNDARY);
         return Ok(());
     };
     if guest.exit.is_some() {
         return Err(Stop::VM_EXIT);
     }
-    cpu.pending.attention.remove(Attention::GUEST_BOUNDARY);
+    cpu.pending.clear(Attention::GUEST_BOUNDARY);
     if guest.monitor_trap == Some(MonitorTrap::Entry) {
         guest.monitor_trap = Some(MonitorTrap::Instruction(cpu.clock.instructions()));
     }
@@ -87,12 +87,12 @@ fn inject(cpu: &mut Cpu, bus: &mut Bus<'_>, injection: Injection) -> Result<(), 
     let origin = match injection.event.kind() {
         InterruptionType::Other => {
             guest.monitor_trap = Some(MonitorTrap::Due);
-            cpu.pending.attention |= Attention::WINDOW;
+            cpu.pending.raise(Attention::WINDOW);
             return Ok(());
         }
         InterruptionType::Nmi => {
             guest.blocks_virtual_nmis |= virtual_nmis;
-            cpu.pending.nmi_blocked |= !virtual_nmis;
+            cpu.pending.set_blocks_nmis(cpu.pending.blocks_nmis() || !virtual_nmis);
             Origin::External
         }
         InterruptionType::External | InterruptionType::Reserved => Origin::External,
@@ -101,7 +101,7 @@ fn inject(cpu: &mut Cpu, bus: &mut Bus<'_>, injection: Injection) -> Result<(), 
         InterruptionType::PrivilegedSoftwareException => Origin::Software(SoftwareSource::Int1),
         InterruptionType::SoftwareException => Origin::Software(SoftwareSource::Int3),
     };
-    cpu.pending.attention.remove(Attention::SHADOW | Attention::STACK_SHADOW);
+    cpu.pending.clear(Attention::SHADOW | Attention::STACK_SHADOW);
     let event = Event { vector, error, origin };
     match origin {
         Origin::Software(_) => inject_software(cpu, bus, event, injection.length.into()),
@@ -119,10 +119,10 @@ fn inject_software(
 ) -> Result<(), Stop> {
     let this = cpu.registers.ip;
     cpu.registers.ip = this.wrapping_add(length);
-    cpu.pending.software_length = length;
-    cpu.pending.delivering = Some(event);
+    cpu.pending.set_software_length(length);
+    cpu.pending.begin_delivery(event);
     let Err(stop) = event::deliver(cpu, bus, event) else {
-        cpu.pending.delivering = None;
+        cpu.pending.end_delivery();
         return Ok(());
     };
     cpu.registers.ip = this;
@@ -180,14 +180,14 @@ fn timer_has_expired(cpu: &Cpu) -> bool {
 pub(crate) fn startup(cpu: &mut Cpu, vector: u8) {
     if let Some(guest) = cpu.guest.running.vmx_mut() {
         guest.exit = Some(Exit::qualified(ExitReason::Sipi, vector.into()));
-        cpu.pending.attention |= Attention::GUEST_BOUNDARY;
+        cpu.pending.raise(Attention::GUEST_BOUNDARY);
         cpu.pending.set_activity(crate::Activity::Running);
     }
 }
 
 /// When the preemption timer is going to expire; a guest that waits for a SIPI does not see it.
 pub(super) fn deadline(cpu: &Cpu) -> Option<Picoseconds> {
-    if cpu.pending.activity == crate::Activity::WaitForStartup {
+    if cpu.pending.activity() == crate::Activity::WaitForStartup {
         return None;
     }
     let end = cpu.guest.running.vmx()?.timer?;
@@ -235,7 +235,7 @@ pub(crate) fn wakes(cpu: &Cpu) -> bool {
 /// A guest is woken: an exit that follows at once says that it was halted.
 pub(crate) fn note_wake(cpu: &mut Cpu) {
     let now = cpu.clock.instructions();
-    let was_halted = cpu.pending.activity == crate::Activity::Halted;
+    let was_halted = cpu.pending.activity() == crate::Activity::Halted;
     if let Some(guest) = cpu.guest.running.vmx_mut().filter(|_| was_halted) {
         guest.halted_at = Some(now);
     }
@@ -247,7 +247,7 @@ pub(crate) fn accepts_interrupts(cpu: &Cpu, own: bool) -> bool {
         cpu.guest.running.vmx().is_some_and(|guest| {
             guest.controls.pin.contains(PinControls::EXTERNAL_INTERRUPT_EXITING)
         });
-    if exits { !cpu.pending.attention.contains(Attention::SHADOW) } else { own }
+    if exits { !cpu.pending.has(Attention::SHADOW) } else { own }
 }
 
 /// Whether an interrupt that exits is acknowledged on the way.
@@ -266,6 +266,6 @@ pub(crate) fn unblock_nmis(cpu: &mut Cpu) {
     if pin.contains(PinControls::VIRTUAL_NMIS) {
         guest.blocks_virtual_nmis = false;
     } else if !pin.contains(PinControls::NMI_EXITING) {
-        cpu.pending.nmi_blocked = false;
+        cpu.pending.set_blocks_nmis(false);
     }
 }

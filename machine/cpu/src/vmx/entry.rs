@@ -221,19 +221,14 @@ pub(super) fn tag_translations(cpu: &mut Cpu, vpid: u16, ept: Option<Ept>) {
 fn load_guest_state(cpu: &mut Cpu, vmcs: &Image, controls: &Controls) {
     let get = |field| vmcs.get(field);
     let entry = controls.entry;
-    let kept = cpu.control.cr0.bits() & CR0_KEPT;
-    cpu.control.cr0 = Cr0::from_bits_retain(get(guest::CR0) & !CR0_KEPT | kept);
-    cpu.control.cr4 = Cr4::from_bits_retain(get(guest::CR4));
+    let kept = cpu.control.cr0().bits() & CR0_KEPT;
+    cpu.control.set_cr0(Cr0::from_bits_retain(get(guest::CR0) & !CR0_KEPT | kept));
+    cpu.control.set_cr4(Cr4::from_bits_retain(get(guest::CR4)));
     cpu.control.cr3 = get(guest::CR3);
-    let has_paging = cpu.control.cr0.contains(Cr0::PAGING);
     if entry.contains(EntryControls::LOAD_EFER) {
-        cpu.control.efer = Efer::from_bits_retain(get(guest::EFER));
-    } else {
-        let is_long = controls.is_long_mode_guest();
-        cpu.control.efer.set(Efer::LONG_MODE_ACTIVE, is_long);
-        if has_paging {
-            cpu.control.efer.set(Efer::LONG_MODE_ENABLE, is_long);
-        }
+        cpu.control.set_efer(Efer::from_bits_retain(get(guest::EFER)));
+    } else if cpu.control.cr0().contains(Cr0::PAGING) {
+        cpu.control.switch_efer(Efer::LONG_MODE_ENABLE, controls.is_long_mode_guest());
     }
     if entry.contains(EntryControls::LOAD_DEBUG_CONTROLS) {
         cpu.debug.load_dr7(get(guest::DR7) & !0xD000 | debug::DR7_RESET);
@@ -266,10 +261,7 @@ fn load_guest_state(cpu: &mut Cpu, vmcs: &Image, controls: &Controls) {
 /// What follows from the registers, and the PDPTEs of a PAE guest.
 fn finish_switch(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcs: &Image, controls: &Controls) {
     refresh(cpu);
-    let is_pae = cpu.control.cr0.contains(Cr0::PAGING)
-        && cpu.control.cr4.contains(Cr4::PAE)
-        && !cpu.control.is_long_mode();
-    if !is_pae {
+    if !cpu.control.has_pae_paging() {
         return;
     }
     if controls.secondary.contains(SecondaryControls::EPT) {
@@ -283,10 +275,7 @@ fn finish_switch(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcs: &Image, controls: &Cont
 /// What follows from control and segment registers that were loaded together.
 pub(super) fn refresh(cpu: &mut Cpu) {
     let vpid = cpu.guest.running.vmx().map_or(0, |guest| guest.vpid);
-    let has_pcid = cpu.control.cr4.contains(Cr4::PCIDE);
-    let pcid = if has_pcid { cpu.control.cr3 as u16 & 0xFFF } else { 0 };
-    cpu.translation.tlb.select(vpid.into(), pcid);
-    cpu.registers.refresh_segments();
+    cpu.translation.tlb.select(vpid.into(), cpu.control.context_identifier());
     cpu.update_breakpoints();
     cpu.update_access_mode();
 }
@@ -302,23 +291,22 @@ fn start_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcs: &Image, at: SystemPhysica
     let has_virtual_apic = running.apicv.is_some_and(|apicv| apicv.controls.delivers_interrupts);
     let state = Interruptibility::from_bits(vmcs.get(guest::INTERRUPTIBILITY) as u32);
     let virtual_nmis = controls.pin.contains(PinControls::VIRTUAL_NMIS);
-    cpu.pending.nmi_blocked = !virtual_nmis && state.blocked_by_nmi();
-    let attention = &mut cpu.pending.attention;
-    attention.set(Attention::SHADOW, state.has_shadow());
-    attention.set(Attention::STACK_SHADOW, state.blocked_by_mov_ss());
-    *attention |= Attention::GUEST_BOUNDARY | Attention::INTERRUPT | Attention::TIMER;
+    cpu.pending.set_blocks_nmis(!virtual_nmis && state.blocked_by_nmi());
+    cpu.pending.set(Attention::SHADOW, state.has_shadow());
+    cpu.pending.set(Attention::STACK_SHADOW, state.blocked_by_mov_ss());
+    cpu.pending.raise(Attention::GUEST_BOUNDARY | Attention::INTERRUPT | Attention::TIMER);
     let told = PrimaryControls::MONITOR_TRAP_FLAG
         | PrimaryControls::INTERRUPT_WINDOW_EXITING
         | PrimaryControls::NMI_WINDOW_EXITING;
     let has_timer = controls.pin.contains(PinControls::PREEMPTION_TIMER);
-    attention.set(Attention::WINDOW, has_timer || controls.primary.intersects(told));
+    cpu.pending.set(Attention::WINDOW, has_timer || controls.primary.intersects(told));
     if controls.primary.contains(PrimaryControls::MONITOR_TRAP_FLAG) {
-        *attention |= Attention::ONE_INSTRUCTION;
+        cpu.pending.raise(Attention::ONE_INSTRUCTION);
     }
     let pending = PendingDebug::from_bits(vmcs.get(guest::PENDING_DEBUG));
     if pending.is_pending() {
         cpu.debug.set_pending(vmcs.get(guest::PENDING_DEBUG) & (0xF | debug::DR6_SINGLE_STEP));
-        cpu.pending.attention |= Attention::DEBUG_TRAP;
+        cpu.pending.raise(Attention::DEBUG_TRAP);
     }
     let activity = GuestActivity::from_bits(vmcs.get(guest::ACTIVITY) as u32);
     cpu.pending.set_activity(match activity {

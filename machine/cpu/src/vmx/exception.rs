@@ -29,7 +29,7 @@ pub(super) fn virtualization_exception(
     let (place, vmcs) = (guest.exception_area?, guest.vmcs);
     let is_suppressed = EptEntry::from_bits(entry).suppresses_exception();
     let is_busy = bus.memory.read_u32(place.offset(area::BUSY)).unwrap_or(!0) != 0;
-    let delivers = cpu.pending.delivering.is_some();
+    let delivers = cpu.pending.delivering().is_some();
     if is_suppressed || is_busy || delivers || cpu.control.is_real() {
         return None;
     }

@@ -12,7 +12,7 @@ use crate::vmx::vmcs::write_vmcs;
 use crate::width::{RAX, RCX, RDX, RSP};
 use crate::{Bus, Cpu};
 use arch::address::SystemPhysical;
-use arch::control::{Cr0, Cr4, debug, rflags};
+use arch::control::{debug, rflags};
 use arch::exception;
 use arch::segment::{Segment, SegmentRegister};
 use arch::vmx::control::{EntryControls, ExitControls, PinControls, SecondaryControls};
@@ -122,7 +122,7 @@ pub(super) fn store_entry_failure(
 /// The event whose delivery the exit interrupted. [SDM3 "Information for VM Exits During Event
 /// Delivery"]
 fn original_event(cpu: &mut Cpu, exit: &Exit) -> Option<(InterruptionInfo, u32)> {
-    let event = cpu.pending.delivering.take()?;
+    let event = cpu.pending.take_delivering()?;
     let is_double_fault = exit.reason == ExitReason::ExceptionOrNmi
         && exit.interruption.kind() == InterruptionType::HardwareException
         && exit.interruption.vector() == exception::DOUBLE_FAULT;
@@ -145,7 +145,7 @@ fn length_at_exit(
 ) -> u32 {
     if let Some((info, _)) = vectoring {
         let is_software = info.kind().is_software();
-        return if is_software { cpu.pending.software_length as u32 } else { 0 };
+        return if is_software { cpu.pending.software_length() as u32 } else { 0 };
     }
     let is_access = matches!(
         exit.reason,
@@ -170,7 +170,7 @@ fn length_of_instruction(cpu: &mut Cpu, bus: &mut Bus<'_>) -> u32 {
         let Some(byte) = bus.memory.ram.get((page + (here & 0xFFF)) as usize) else { break };
         bytes.push(*byte);
     }
-    let code = &cpu.registers.segments[SegmentRegister::Cs].attributes;
+    let code = &cpu.registers.segment(SegmentRegister::Cs).attributes;
     let bits = match (cpu.is_64_bit(), code.is_big()) {
         (true, _) => 64,
         (false, true) => 32,
@@ -183,13 +183,14 @@ fn length_of_instruction(cpu: &mut Cpu, bus: &mut Bus<'_>) -> u32 {
 
 fn clone_for_exit(cpu: &Cpu, running: &Guest, exit: &Exit, is_vectoring: bool) -> GuestState {
     // Woken from HLT by what exits now, or put there by the entry that an exit follows at once.
-    let is_halted = cpu.pending.activity == crate::Activity::Halted;
+    let is_halted = cpu.pending.activity() == crate::Activity::Halted;
     let was_woken = running.halted_at == Some(cpu.clock.instructions());
     let was_halted = (is_halted || was_woken) && !is_vectoring;
-    let shadow = cpu.pending.attention.contains(Attention::SHADOW);
-    let is_stack = cpu.pending.attention.contains(Attention::STACK_SHADOW);
+    let shadow = cpu.pending.has(Attention::SHADOW);
+    let is_stack = cpu.pending.has(Attention::STACK_SHADOW);
     let virtual_nmis = running.controls.pin.contains(PinControls::VIRTUAL_NMIS);
-    let blocked = if virtual_nmis { running.blocks_virtual_nmis } else { cpu.pending.nmi_blocked };
+    let blocked =
+        if virtual_nmis { running.blocks_virtual_nmis } else { cpu.pending.blocks_nmis() };
     let interruptibility = Interruptibility::new()
         .with_blocked_by_sti(shadow && !is_stack)
         .with_blocked_by_mov_ss(shadow && is_stack)
@@ -225,8 +226,8 @@ fn clone_for_exit(cpu: &Cpu, running: &Guest, exit: &Exit, is_vectoring: bool) -
         flags,
         control: cpu.control.clone(),
         dr7: cpu.debug.dr7(),
-        segments: SegmentRegister::ALL.map(|register| cpu.registers.segments[register]),
-        cpl: cpu.registers.cpl,
+        segments: SegmentRegister::ALL.map(|register| cpu.registers.segment(register)),
+        cpl: cpu.registers.cpl(),
         rsp: cpu.registers.gpr[RSP],
         rip: cpu.registers.ip,
     }
@@ -234,7 +235,7 @@ fn clone_for_exit(cpu: &Cpu, running: &Guest, exit: &Exit, is_vectoring: bool) -
 
 fn pending_debug(cpu: &Cpu) -> PendingDebug {
     let causes = cpu.debug.pending();
-    let waits = cpu.pending.attention.contains(Attention::DEBUG_TRAP);
+    let waits = cpu.pending.has(Attention::DEBUG_TRAP);
     let step = causes & debug::DR6_SINGLE_STEP != 0;
     PendingDebug::new()
         .with_breakpoints(causes as u8 & 0xF)
@@ -293,9 +294,9 @@ impl GuestState {
     fn store(&self, vmcs: &mut Image<'_>, running: &Guest) {
         let exits = running.controls.exit;
         let control = &self.control;
-        vmcs.set(guest::CR0, control.cr0.bits());
+        vmcs.set(guest::CR0, control.cr0().bits());
         vmcs.set(guest::CR3, control.cr3);
-        vmcs.set(guest::CR4, control.cr4.bits());
+        vmcs.set(guest::CR4, control.cr4().bits());
         vmcs.set(guest::SYSENTER_CS, control.syscall.sysenter_cs);
         vmcs.set(guest::SYSENTER_ESP, control.syscall.sysenter_esp);
         vmcs.set(guest::SYSENTER_EIP, control.syscall.sysenter_eip);
@@ -307,7 +308,7 @@ impl GuestState {
             vmcs.set(guest::PAT, control.msr.pat);
         }
         if exits.contains(ExitControls::SAVE_EFER) {
-            vmcs.set(guest::EFER, control.efer.bits());
+            vmcs.set(guest::EFER, control.efer().bits());
         }
         if exits.contains(ExitControls::SAVE_PREEMPTION_TIMER) {
             vmcs.set(guest::PREEMPTION_TIMER, self.timer);
@@ -351,10 +352,7 @@ impl GuestState {
         if running.controls.secondary.contains(SecondaryControls::PAGE_MODIFICATION_LOGGING) {
             vmcs.set(guest::PML_INDEX, ept.log_index.into());
         }
-        let is_pae = self.control.cr0.contains(Cr0::PAGING)
-            && self.control.cr4.contains(Cr4::PAE)
-            && !self.control.is_long_mode();
-        if is_pae {
+        if self.control.has_pae_paging() {
             let pointers = [guest::PDPTE_0, guest::PDPTE_1, guest::PDPTE_2, guest::PDPTE_3];
             for (field, pointer) in pointers.into_iter().zip(self.control.pdpte) {
                 vmcs.set(field, pointer);

@@ -46,7 +46,7 @@ pub(super) fn load_host_state(
 ) {
     load_host_registers(cpu, vmcs, controls);
     load_host_segments(cpu, vmcs, controls);
-    cpu.pending.attention.remove(
+    cpu.pending.clear(
         Attention::SHADOW
             | Attention::STACK_SHADOW
             | Attention::GUEST_BOUNDARY
@@ -55,15 +55,14 @@ pub(super) fn load_host_state(
             | Attention::VIRTUAL_INTERRUPT
             | Attention::ONE_INSTRUCTION,
     );
-    cpu.pending.attention |= Attention::INTERRUPT | Attention::TIMER;
+    cpu.pending.raise(Attention::INTERRUPT | Attention::TIMER);
     cpu.debug.set_pending(0);
-    cpu.pending.monitored = None;
-    cpu.pending.nmi_blocked |= is_nmi;
+    cpu.pending.disarm();
+    cpu.pending.set_blocks_nmis(cpu.pending.blocks_nmis() || is_nmi);
     cpu.pending.set_activity(Activity::Running);
     entry::refresh(cpu);
-    let is_pae = cpu.control.cr4.contains(Cr4::PAE) && !cpu.control.is_long_mode();
     let at = cpu.guest.vmx.vmcs.unwrap_or(SystemPhysical(0));
-    if is_pae && cpu.load_pdptes(bus, cpu.control.cr3).is_err() {
+    if cpu.control.has_pae_paging() && cpu.load_pdptes(bus, cpu.control.cr3).is_err() {
         return exit::abort(cpu, bus, at, AbortCode::HostPdptes, 0);
     }
     let (address, count) = (control::EXIT_MSR_LOAD_ADDRESS, control::EXIT_MSR_LOAD_COUNT);
@@ -76,15 +75,14 @@ fn load_host_registers(cpu: &mut Cpu, vmcs: &Image, controls: &Controls) {
     let get = |field| vmcs.get(field);
     let exits = controls.exit;
     let is_64_bit = exits.contains(ExitControls::HOST_ADDRESS_SPACE_SIZE);
-    let kept = cpu.control.cr0.bits() & CR0_KEPT;
-    cpu.control.cr0 = Cr0::from_bits_retain(get(host::CR0) & !CR0_KEPT | kept);
-    cpu.control.cr4 = Cr4::from_bits_retain(get(host::CR4));
+    let kept = cpu.control.cr0().bits() & CR0_KEPT;
+    cpu.control.set_cr0(Cr0::from_bits_retain(get(host::CR0) & !CR0_KEPT | kept));
+    cpu.control.set_cr4(Cr4::from_bits_retain(get(host::CR4)));
     cpu.control.cr3 = get(host::CR3);
     if exits.contains(ExitControls::LOAD_EFER) {
-        cpu.control.efer = Efer::from_bits_retain(get(host::EFER));
+        cpu.control.set_efer(Efer::from_bits_retain(get(host::EFER)));
     }
-    let long = Efer::LONG_MODE_ACTIVE | Efer::LONG_MODE_ENABLE;
-    cpu.control.efer.set(long, is_64_bit);
+    cpu.control.switch_efer(Efer::LONG_MODE_ENABLE, is_64_bit);
     if exits.contains(ExitControls::LOAD_PAT) {
         cpu.control.msr.pat = get(host::PAT);
     }

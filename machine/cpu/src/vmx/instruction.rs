@@ -120,7 +120,7 @@ fn revision(cpu: &Cpu) -> u32 {
 /// [SDM3 "VMXON"]
 fn vmxon(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let can = cpu.model.has(Feature::Vmx) && cpu.guest.vmx.capabilities.is_some();
-    if !can || !cpu.control.cr4.contains(Cr4::VMXE) || !is_vmx_mode(cpu, op) {
+    if !can || !cpu.control.cr4().contains(Cr4::VMXE) || !is_vmx_mode(cpu, op) {
         return Err(Stop::INVALID_OPCODE);
     }
     if cpu.guest.running.vmx().is_some() {
@@ -132,7 +132,7 @@ fn vmxon(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
         return Ok(());
     }
     let control = cpu.guest.vmx.feature_control;
-    let is_fixed = cpu.control.cr0.bits() & CR0_FIXED0 == CR0_FIXED0;
+    let is_fixed = cpu.control.cr0().bits() & CR0_FIXED0 == CR0_FIXED0;
     if !is_fixed || !control.is_locked() || !control.vmx_outside_smx() {
         return Err(Stop::GENERAL_PROTECTION);
     }
@@ -328,7 +328,7 @@ fn enter(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, launches: bool) -> Result<()
             let state = bytes.map(|vmcs| (vmcs.header(), vmcs.is_launched()));
             match state {
                 Some((header, _)) if header & SHADOW != 0 => Fail::Invalid,
-                _ if cpu.pending.is_in_stack_shadow => {
+                _ if cpu.pending.is_in_stack_shadow() => {
                     Fail::Valid(InstructionError::EntryWhileMovSsBlocks)
                 }
                 Some((_, true)) if launches => Fail::Valid(InstructionError::VmlaunchOfNonClear),

@@ -147,7 +147,7 @@ fn exits_for_pause(cpu: &mut Cpu, primary: Primary) -> bool {
 
 /// What times the guest's PAUSEs, if something does.
 pub(crate) fn pause_loop(cpu: &mut Cpu) -> Option<&mut PauseLoop> {
-    let guest = cpu.guest.running.vmx_mut().filter(|_| cpu.registers.cpl == 0)?;
+    let guest = cpu.guest.running.vmx_mut().filter(|_| cpu.registers.cpl() == 0)?;
     let is_timed = guest.controls.secondary.contains(Secondary::PAUSE_LOOP_EXITING);
     is_timed.then_some(&mut guest.pause)
 }
@@ -186,7 +186,7 @@ fn exit_of_port(cpu: &Cpu, bus: &Bus<'_>, op: &Op, port: u16, size: u8, io: Io) 
             _ => (RSI, SegmentRegister::Ds as u8),
         };
         let offset = cpu.registers.gpr[register] & op.address_mask();
-        exit.linear = cpu.registers.segment_base[segment as usize].wrapping_add(offset);
+        exit.linear = cpu.registers.bases()[segment as usize].wrapping_add(offset);
         exit.instruction_information = string_information(op, segment).into_bits();
     }
     Some(exit)
@@ -288,8 +288,7 @@ pub(crate) fn arrives(cpu: &mut Cpu, event: Arrival) -> Result<(), Stop> {
             exits.then_some(Exit::new(ExitReason::ExternalInterrupt))
         }
         Arrival::Nmi if pin.contains(PinControls::NMI_EXITING) => {
-            let has_another = std::mem::take(&mut cpu.pending.second_nmi);
-            cpu.pending.attention.set(Attention::NMI, has_another);
+            cpu.pending.take_nmi();
             let nmi = InterruptionInfo::event(InterruptionType::Nmi, exception::NMI, false);
             Some(Exit { interruption: nmi, ..Exit::new(ExitReason::ExceptionOrNmi) })
         }
@@ -297,7 +296,7 @@ pub(crate) fn arrives(cpu: &mut Cpu, event: Arrival) -> Result<(), Stop> {
         // returned at once.
         Arrival::Nmi | Arrival::Smi => None,
         Arrival::Init => {
-            cpu.pending.attention.remove(Attention::INIT);
+            cpu.pending.clear(Attention::INIT);
             Some(Exit::new(ExitReason::Init))
         }
         Arrival::TripleFault => Some(Exit::new(ExitReason::TripleFault)),
@@ -345,7 +344,7 @@ fn exit_of_exception(cpu: &Cpu, vector: u8, error: Option<u32>, next_ip: u64) ->
     };
     let error = error.filter(|_| !cpu.control.is_real());
     let qualification = match vector {
-        exception::PAGE_FAULT => cpu.pending.fault_address,
+        exception::PAGE_FAULT => cpu.pending.fault_address(),
         exception::DEBUG if !is_software => cpu.debug.causes(),
         _ => 0,
     };
@@ -353,7 +352,7 @@ fn exit_of_exception(cpu: &Cpu, vector: u8, error: Option<u32>, next_ip: u64) ->
     Some(Exit {
         interruption: InterruptionInfo::event(kind, vector, error.is_some()),
         error_code: error.unwrap_or(0),
-        instruction_length: if is_software { cpu.pending.software_length as u32 } else { 0 },
+        instruction_length: if is_software { cpu.pending.software_length() as u32 } else { 0 },
         resume_flag: (!is_trap).then_some(true),
         ..Exit::qualified(ExitReason::ExceptionOrNmi, qualification)
     })
@@ -361,7 +360,7 @@ fn exit_of_exception(cpu: &Cpu, vector: u8, error: Option<u32>, next_ip: u64) ->
 
 /// Unconditional. [SDM3 "Treatment of Task Switches"]
 fn exit_of_task_switch(cpu: &Cpu, selector: u16, is_iret: bool, is_far_jump: bool) -> Exit {
-    let source = match (cpu.pending.delivering, is_iret, is_far_jump) {
+    let source = match (cpu.pending.delivering(), is_iret, is_far_jump) {
         (Some(_), ..) => TaskSwitchSource::Gate,
         (None, true, _) => TaskSwitchSource::Iret,
         (None, false, true) => TaskSwitchSource::Jump,

@@ -53,7 +53,7 @@ impl Vendor for Vmx {
 
     /// What a notification has posted at this boundary; STI and kin raise the flag again.
     fn take_virtual(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        cpu.pending.attention.remove(Attention::VIRTUAL);
+        cpu.pending.clear(Attention::VIRTUAL);
         apic::virtual_interrupt(cpu, bus)
     }
 
@@ -67,7 +67,7 @@ impl Vendor for Vmx {
 
     /// What is deliverable is a reason to leave HLT like the windows: see `wakes`.
     fn has_virtual_event(cpu: &mut Cpu, _: &mut Bus<'_>) -> bool {
-        cpu.pending.attention.remove(Attention::VIRTUAL);
+        cpu.pending.clear(Attention::VIRTUAL);
         false
     }
 
@@ -159,12 +159,12 @@ impl Vendor for Vmx {
     }
 
     fn resulting_cr0(cpu: &Cpu, value: u64) -> u64 {
-        let actual = cpu.control.cr0.bits();
+        let actual = cpu.control.cr0().bits();
         cpu.guest.running.vmx().map_or(value, |guest| guest.cr0.written(actual, value))
     }
 
     fn resulting_cr4(cpu: &Cpu, value: u64) -> u64 {
-        let actual = cpu.control.cr4.bits();
+        let actual = cpu.control.cr4().bits();
         cpu.guest.running.vmx().map_or(value, |guest| guest.cr4.written(actual, value))
     }
 

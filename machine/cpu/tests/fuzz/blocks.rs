@@ -31,7 +31,7 @@ fn summary(cpu: &Cpu) -> impl PartialEq + std::fmt::Debug {
     let place = (
         cpu.registers.ip,
         cpu.registers.flags.bits(),
-        cpu.registers.cpl,
+        cpu.registers.cpl(),
         cpu.control.cr2,
         cpu.debug.dr6(),
     );
@@ -40,7 +40,7 @@ fn summary(cpu: &Cpu) -> impl PartialEq + std::fmt::Debug {
         place,
         cpu.clock.now(),
         cpu.clock.instructions(),
-        cpu.pending.activity,
+        cpu.pending.activity(),
         cpu.registers.xmm,
     )
 }

@@ -67,29 +67,28 @@ pub fn set_up(cpu: &mut Cpu, memory: &mut GuestMemory, mode: Mode, random: &mut 
     set_controls(cpu, mode, random);
     set_segments(cpu, mode, privilege, random);
     set_registers(cpu, mode, random);
-    cpu.registers.refresh_segments();
     cpu.update_breakpoints();
 }
 
 fn set_controls(cpu: &mut Cpu, mode: Mode, random: &mut Random) {
-    cpu.control.cr0 = Cr0::from_bits_retain(random.next()) & Cr0::all();
-    cpu.control.cr0.set(Cr0::PROTECTION_ENABLE, mode != Mode::Real);
+    cpu.control.set_cr0(Cr0::from_bits_retain(random.next()) & Cr0::all());
+    cpu.control.switch_cr0(Cr0::PROTECTION_ENABLE, mode != Mode::Real);
     let pages = mode.is_long() || mode != Mode::Real && random.one_in(2);
-    cpu.control.cr0.set(Cr0::PAGING, pages);
+    cpu.control.switch_cr0(Cr0::PAGING, pages);
     if random.one_in(2) {
-        cpu.control.cr0.remove(Cr0::TASK_SWITCHED | Cr0::EMULATION);
+        cpu.control.switch_cr0(Cr0::TASK_SWITCHED | Cr0::EMULATION, false);
     }
-    cpu.control.cr4 = Cr4::from_bits_retain(random.next()) & Cr4::all();
-    cpu.control.cr4.remove(Cr4::LA57 | Cr4::VMXE | Cr4::CET);
-    cpu.control.efer = Efer::SYSCALL | Efer::NO_EXECUTE;
-    cpu.control.efer.set(Efer::SVM, random.one_in(2));
+    cpu.control.set_cr4(Cr4::from_bits_retain(random.next()) & Cr4::all());
+    cpu.control.switch_cr4(Cr4::LA57 | Cr4::VMXE | Cr4::CET, false);
+    cpu.control.set_efer(Efer::SYSCALL | Efer::NO_EXECUTE);
+    cpu.control.switch_efer(Efer::SVM, random.one_in(2));
     if mode.is_long() {
-        cpu.control.efer |= Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
-        cpu.control.cr4 |= Cr4::PAE;
+        cpu.control.switch_efer(Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE, true);
+        cpu.control.switch_cr4(Cr4::PAE, true);
     } else {
-        cpu.control.cr4.remove(Cr4::PCIDE);
+        cpu.control.switch_cr4(Cr4::PCIDE, false);
     }
-    cpu.control.cr3 = match (mode.is_long(), cpu.control.cr4.contains(Cr4::PAE)) {
+    cpu.control.cr3 = match (mode.is_long(), cpu.control.cr4().contains(Cr4::PAE)) {
         (true, _) => LONG_TABLES,
         (false, true) => PAE_TABLES,
         (false, false) => SHORT_TABLES,
@@ -114,7 +113,8 @@ fn set_segments(cpu: &mut Cpu, mode: Mode, privilege: u8, random: &mut Random) {
         Mode::Protected32 | Mode::Compatibility => (0xC9B | dpl, 0xC93 | dpl),
         Mode::Long => (0xA9B | dpl, 0xC93 | dpl),
     };
-    for (register, segment) in cpu.registers.segments.0.iter_mut().enumerate() {
+    let mut segments = [Segment::default(); 6];
+    for (register, segment) in segments.iter_mut().enumerate() {
         let attributes = if register == 1 { code } else { data };
         let selector = 8 * (1 + random.below(12) as u16) | privilege as u16;
         *segment = match mode {
@@ -135,11 +135,13 @@ fn set_segments(cpu: &mut Cpu, mode: Mode, privilege: u8, random: &mut Random) {
             segment.limit = random.pick(&[0, 0xFF, 0xFFFF, 0xF_FFFF]);
             segment.base = if mode == Mode::Long { random.next() } else { random.next() >> 32 };
         }
-        if register != 1 && random.one_in(16) && cpu.control.cr0.contains(Cr0::PROTECTION_ENABLE) {
+        if register != 1 && random.one_in(16) && cpu.control.cr0().contains(Cr0::PROTECTION_ENABLE)
+        {
             segment.attributes = Attributes(random.next() as u16 & 0xFFF);
         }
     }
-    cpu.registers.cpl = privilege;
+    cpu.registers.set_segments(segments);
+    cpu.registers.set_cpl(privilege);
     cpu.control.gdtr.base = GDT;
     cpu.control.gdtr.limit = random.pick(&[0x7F, 0x7F, 0xFFFF, 0x17]);
     cpu.control.idtr.base = IDT;
@@ -217,7 +219,7 @@ fn set_registers(cpu: &mut Cpu, mode: Mode, random: &mut Random) {
     let virtual_8086 = if mode == Mode::Virtual8086 { rflags::VM } else { 0 };
     cpu.registers.flags.set_bits(status | trap | virtual_8086);
     if trap != 0 {
-        cpu.pending.attention |= cpu::Attention::SINGLE_STEP;
+        cpu.pending.raise(cpu::Attention::SINGLE_STEP);
     }
     for register in &mut cpu.registers.xmm {
         *register = u128::from(random.next()) << 64 | u128::from(random.next());

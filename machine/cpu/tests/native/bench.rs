@@ -66,10 +66,10 @@ pub fn summary(cpu: &Cpu) -> impl PartialEq + std::fmt::Debug {
     (
         registers,
         place,
-        r.cpl,
+        r.cpl(),
         cpu.clock.now(),
         cpu.clock.instructions(),
-        cpu.pending.activity,
+        cpu.pending.activity(),
         r.xmm,
     )
 }

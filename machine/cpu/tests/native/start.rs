@@ -52,14 +52,14 @@ pub fn set_up(cpu: &mut Cpu, memory: &mut GuestMemory, random: &mut Random) {
     });
     write_tables(memory, random);
     let is_user = random.one_in(2);
-    cpu.control.cr0 = Cr0::PROTECTION_ENABLE | Cr0::PAGING | Cr0::WRITE_PROTECT;
-    cpu.control.cr4 = Cr4::PAE;
+    cpu.control.set_cr0(Cr0::PROTECTION_ENABLE | Cr0::PAGING | Cr0::WRITE_PROTECT);
+    cpu.control.set_cr4(Cr4::PAE);
     if !random.one_in(8) {
-        cpu.control.cr4 |= Cr4::OSFXSR;
+        cpu.control.switch_cr4(Cr4::OSFXSR, true);
     }
-    cpu.control.cr0.set(Cr0::TASK_SWITCHED, random.one_in(8));
+    cpu.control.switch_cr0(Cr0::TASK_SWITCHED, random.one_in(8));
     cpu.control.cr3 = TABLES;
-    cpu.control.efer = Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE;
+    cpu.control.set_efer(Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE);
     cpu.control.gdtr.base = GDT;
     cpu.control.gdtr.limit = 0x7F;
     // The first fault that is delivered ends the round.
@@ -72,10 +72,11 @@ pub fn set_up(cpu: &mut Cpu, memory: &mut GuestMemory, random: &mut Random) {
             SegmentRegister::Fs | SegmentRegister::Gs => random.below(0x2000),
             _ => 0,
         };
-        cpu.registers.segments[register] =
-            Segment { selector: 8, attributes: Attributes(attributes), limit: !0, base };
+        let attributes = Attributes(attributes);
+        let segment = Segment { selector: 8, attributes, limit: !0, base };
+        cpu.registers.set_segment(register, segment);
     }
-    cpu.registers.cpl = if is_user { 3 } else { 0 };
+    cpu.registers.set_cpl(if is_user { 3 } else { 0 });
     for register in 0..16 {
         cpu.registers.gpr[register] = match random.below(8) {
             _ if POINTERS.contains(&(register as u8)) => pointer(random),
@@ -91,9 +92,8 @@ pub fn set_up(cpu: &mut Cpu, memory: &mut GuestMemory, random: &mut Random) {
     let status = random.next() & rflags::STATUS;
     cpu.registers.flags.set_bits(rflags::FIXED | status);
     cpu.registers.ip = CODE;
-    cpu.pending.attention = cpu::Attention::empty();
+    cpu.pending.clear(cpu::Attention::all());
     cpu.translation.tlb.flush_all();
-    cpu.registers.refresh_segments();
     cpu.update_access_mode();
 }
 
@@ -106,13 +106,12 @@ fn pointer(random: &mut Random) -> u64 {
 /// Changes the mode, a bit of `mode` for each thing that handlers and code may see differently.
 pub fn vary(cpu: &mut Cpu, mode: u8) {
     let is_on = |bit: u8| mode & 1 << bit != 0;
-    cpu.control.cr0.set(Cr0::ALIGNMENT_MASK, is_on(0));
-    cpu.control.cr0.set(Cr0::EMULATION, is_on(1));
-    cpu.control.cr4.set(Cr4::PCE, is_on(2));
-    cpu.control.cr4.set(Cr4::TSD, is_on(3));
+    cpu.control.switch_cr0(Cr0::ALIGNMENT_MASK, is_on(0));
+    cpu.control.switch_cr0(Cr0::EMULATION, is_on(1));
+    cpu.control.switch_cr4(Cr4::PCE, is_on(2));
+    cpu.control.switch_cr4(Cr4::TSD, is_on(3));
     let bits = [(4, rflags::AC), (5, rflags::DF), (6, rflags::NT), (7, rflags::ID)];
     let set = bits.iter().filter(|(bit, _)| is_on(*bit)).fold(0, |all, (_, flag)| all | flag);
     cpu.registers.flags.system |= set;
-    cpu.registers.refresh_segments();
     cpu.update_access_mode();
 }

@@ -55,7 +55,7 @@ pub(crate) fn skip_rounds(
     if !native.spin.takes_waiting_loop() {
         return;
     }
-    if !cpu.pending.attention.is_empty() || ending::code_size(cpu) != CodeSize::Bits64 {
+    if !cpu.pending.is_quiet() || ending::code_size(cpu) != CodeSize::Bits64 {
         return;
     }
     let before = cpu.clock.instructions();
@@ -105,7 +105,7 @@ fn interpret_round(
         let before = cpu.clock.instructions();
         let one = Room { instructions: room.instructions.min(before + 1), ..room };
         dispatch::run_part(cpu, blocks, bus, one);
-        if cpu.clock.instructions() != before + 1 || !cpu.pending.attention.is_empty() {
+        if cpu.clock.instructions() != before + 1 || !cpu.pending.is_quiet() {
             return None;
         }
         if point(cpu) == start {
@@ -169,7 +169,7 @@ fn knows_operand(cpu: &Cpu, bus: &Bus<'_>, i: &Instruction, n: u32) -> bool {
 impl Registers {
     /// What a register adds to an address of 64 bits.
     fn address_part(&self, register: Register) -> Option<u64> {
-        let bases = &self.segment_base;
+        let bases = self.bases();
         match register {
             Register::FS => Some(bases[SegmentRegister::Fs as usize]),
             Register::GS => Some(bases[SegmentRegister::Gs as usize]),

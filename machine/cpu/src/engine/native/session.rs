@@ -7,7 +7,7 @@ use crate::engine::ending;
 use crate::engine::native::verify;
 use crate::engine::room::{Next, Room};
 use crate::width::BLOCK_IP;
-use crate::{Access, Attention, Bus, Cpu, Flags, Stop};
+use crate::{Access, Bus, Cpu, Flags, Stop};
 use arch::control::rflags;
 use arch::segment::SegmentRegister;
 use arch::time::Picoseconds;
@@ -90,7 +90,7 @@ impl Session<'_, '_> {
             }
             self.epoch = self.cpu.translation.tlb.epoch;
         }
-        !self.cpu.pending.attention.is_empty()
+        !self.cpu.pending.is_quiet()
             || self.cpu.clock.has_extra()
             || self.bus.memory.watched_writes != self.writes
     }
@@ -131,7 +131,7 @@ impl Machine for Session<'_, '_> {
 
     fn windows(&mut self) -> Windows<'_> {
         let cpu = &mut *self.cpu;
-        let bases = cpu.registers.segment_base;
+        let bases = *cpu.registers.bases();
         let sets = (cpu.translation.set(), cpu.registers.access_set());
         let may_use_vectors = cpu.control.check_sse().is_ok();
         Windows {
@@ -162,7 +162,7 @@ impl Machine for Session<'_, '_> {
             Ok(()) => {}
             // The block ends here anyway.
             Err(Stop::END_BLOCK) if is_last && block.is_plain() => {
-                self.cpu.pending.software_length = call.bound.op.length.into();
+                self.cpu.pending.set_software_length(call.bound.op.length.into());
             }
             Err(stop) => {
                 self.next = Some(self.stopped(call, block, stop));
@@ -257,8 +257,6 @@ pub(super) fn enter(
         translate::Exit::Jump => Left::Jump,
         _ => Left::Nowhere,
     };
-    let goes_on = exit != translate::Exit::End
-        && !native.spin.is_due
-        && cpu.pending.attention == Attention::empty();
+    let goes_on = exit != translate::Exit::End && !native.spin.is_due && cpu.pending.is_quiet();
     Some(if goes_on { Next::Chain(Exit::NONE) } else { Next::Leave })
 }

@@ -12,6 +12,7 @@ use crate::engine::dispatch;
 use crate::engine::native::session;
 use crate::engine::room::{Next, Room};
 use crate::{Bus, Cpu};
+use arch::segment::SegmentRegister;
 use bus::GuestMemory;
 use native::Entry;
 
@@ -124,7 +125,7 @@ fn difference(cpu: &Cpu, other: &Cpu) -> Option<String> {
 fn described(cpu: &Cpu) -> Vec<(&'static str, String)> {
     let r = &cpu.registers;
     let mut pending = cpu.pending.clone();
-    pending.has_branched = false;
+    pending.forget_branch();
     let entries = cpu.translation.tlb.entries().iter().fold(0u64, |hash, entry| {
         [entry.read, entry.write, entry.execute, entry.offset]
             .iter()
@@ -139,7 +140,15 @@ fn described(cpu: &Cpu) -> Vec<(&'static str, String)> {
         ("pending", format!("{pending:?}")),
         ("SSE", format!("{:x?} {:#x}", r.xmm, r.mxcsr)),
         ("x87", format!("{:?}", r.x87)),
-        ("segments", format!("{:?} {:?} {}", r.segments, r.segment_base, r.cpl)),
+        (
+            "segments",
+            format!(
+                "{:?} {:?} {}",
+                SegmentRegister::ALL.map(|at| r.segment(at)),
+                r.bases(),
+                r.cpl()
+            ),
+        ),
         ("control", format!("{:?} {:?}", cpu.control, cpu.debug)),
         ("local APIC", format!("{:?}", cpu.apic)),
         ("guest", format!("{:?}", cpu.guest)),

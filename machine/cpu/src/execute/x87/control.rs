@@ -31,7 +31,7 @@ impl X87 {
 
 /// #NM if both CR0.MP and CR0.TS are set, whatever CR0.EM says.
 fn fwait(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
-    if cpu.control.cr0.contains(Cr0::MONITOR_COPROCESSOR | Cr0::TASK_SWITCHED) {
+    if cpu.control.cr0().contains(Cr0::MONITOR_COPROCESSOR | Cr0::TASK_SWITCHED) {
         return Err(Stop::DEVICE_NOT_AVAILABLE);
     }
     unit::check_pending(cpu)

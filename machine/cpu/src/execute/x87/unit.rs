@@ -9,7 +9,7 @@ use arch::exception;
 /// reporting through FERR is not modelled; execution goes on as if IGNNE were asserted.
 #[inline(always)]
 pub(crate) fn check_pending(cpu: &Cpu) -> Result<(), Stop> {
-    if cpu.registers.x87.has_pending() && cpu.control.cr0.contains(Cr0::NUMERIC_ERROR) {
+    if cpu.registers.x87.has_pending() && cpu.control.cr0().contains(Cr0::NUMERIC_ERROR) {
         return Err(Stop::exception(exception::X87));
     }
     Ok(())
