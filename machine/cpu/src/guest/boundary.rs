@@ -127,7 +127,7 @@ fn take_held(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
     if !cpu.admits_events() || waits_for_init {
         return Look::Further;
     }
-    let result = cpu.take_smi().and_then(|()| cpu.take_held_init(bus));
+    let result = take_smi(cpu).and_then(|()| take_held_init(cpu, bus));
     cpu.settle(bus, result);
     Look::Done
 }
@@ -144,7 +144,7 @@ fn take_nmi(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
 fn take_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
     // STI, POPF, IRET and the local APIC raise the flag again when something changes.
     cpu.pending.clear(Attention::INTERRUPT);
-    if !cpu.accepts_physical_interrupts() || !cpu.has_interrupt() {
+    if !cpu.accepts_physical_interrupts() || !cpu.apic.has_interrupt() {
         return Look::Further;
     }
     let acknowledges = cpu.acknowledges_for_exit();
@@ -178,33 +178,29 @@ fn take_virtual(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
 }
 
 impl Cpu {
-    pub(crate) fn has_interrupt(&self) -> bool {
-        self.apic.pending().is_some() || self.apic.extint_pending()
-    }
-
     pub(crate) fn accepts_nmis(&self) -> bool {
         !self.pending.blocks_nmis() && self.admits_events()
     }
+}
 
-    fn take_smi(&mut self) -> Result<(), Stop> {
-        if self.pending.has(Attention::SMI) {
-            self.arrives(Arrival::Smi)?;
-            // DEVIATION(APM2 "System-Management Mode"): there is no SMM; an SMI that nobody
-            // intercepts is as if its handler had returned at once.
-            self.pending.clear(Attention::SMI);
-        }
-        Ok(())
+fn take_smi(cpu: &mut Cpu) -> Result<(), Stop> {
+    if cpu.pending.has(Attention::SMI) {
+        cpu.arrives(Arrival::Smi)?;
+        // DEVIATION(APM2 "System-Management Mode"): there is no SMM; an SMI that nobody
+        // intercepts is as if its handler had returned at once.
+        cpu.pending.clear(Attention::SMI);
     }
+    Ok(())
+}
 
-    fn take_held_init(&mut self, bus: &mut Bus<'_>) -> Result<(), Stop> {
-        if self.pending.has(Attention::INIT) && !self.blocks_init() {
-            self.arrives(Arrival::Init)?;
-            self.pending.clear(Attention::INIT);
-            if let Some((vector, error)) = self.init_becomes() {
-                return event::raise_exception(self, bus, vector, Some(error));
-            }
-            waiting::take_init(self);
+fn take_held_init(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
+    if cpu.pending.has(Attention::INIT) && !cpu.blocks_init() {
+        cpu.arrives(Arrival::Init)?;
+        cpu.pending.clear(Attention::INIT);
+        if let Some((vector, error)) = cpu.init_becomes() {
+            return event::raise_exception(cpu, bus, vector, Some(error));
         }
-        Ok(())
+        waiting::take_init(cpu);
     }
+    Ok(())
 }

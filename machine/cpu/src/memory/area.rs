@@ -49,7 +49,7 @@ impl Cpu {
                 return Ok(());
             }
         }
-        self.read_pieces(bus, linear, bytes, segment)
+        read_pieces(self, bus, linear, bytes, segment)
     }
 
     /// Writes `bytes.len()` bytes, at most a page. On a fault nothing is written.
@@ -73,46 +73,7 @@ impl Cpu {
                 return Ok(());
             }
         }
-        self.write_pieces(bus, linear, bytes, segment)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn read_pieces(
-        &mut self,
-        bus: &mut Bus<'_>,
-        linear: u64,
-        bytes: &mut [u8],
-        segment: u8,
-    ) -> Result<(), Stop> {
-        for (index, piece) in bytes.chunks_mut(PIECE).enumerate() {
-            let at = self.control.area_address(linear, index * PIECE);
-            let place = self.locate_linear(bus, at, piece.len(), Access::Read, segment)?;
-            let value = self.read_place(bus, place).to_le_bytes();
-            piece.copy_from_slice(&value[..piece.len()]);
-        }
-        Ok(())
-    }
-
-    /// All pages are translated before the first write.
-    #[cold]
-    #[inline(never)]
-    fn write_pieces(
-        &mut self,
-        bus: &mut Bus<'_>,
-        linear: u64,
-        bytes: &[u8],
-        segment: u8,
-    ) -> Result<(), Stop> {
-        self.probe_area(bus, linear, bytes.len(), Access::Write, segment)?;
-        for (index, piece) in bytes.chunks(PIECE).enumerate() {
-            let at = self.control.area_address(linear, index * PIECE);
-            let place = self.locate_linear(bus, at, piece.len(), Access::Write, segment)?;
-            let mut value = [0; PIECE];
-            value[..piece.len()].copy_from_slice(piece);
-            self.write_place(bus, place, u64::from_le_bytes(value));
-        }
-        Ok(())
+        write_pieces(self, bus, linear, bytes, segment)
     }
 
     /// Translates the first and the last piece of an area: between them lies no other page.
@@ -131,6 +92,45 @@ impl Cpu {
         self.locate_linear(bus, at, length - last, access, segment)?;
         Ok(())
     }
+}
+
+#[cold]
+#[inline(never)]
+fn read_pieces(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    linear: u64,
+    bytes: &mut [u8],
+    segment: u8,
+) -> Result<(), Stop> {
+    for (index, piece) in bytes.chunks_mut(PIECE).enumerate() {
+        let at = cpu.control.area_address(linear, index * PIECE);
+        let place = cpu.locate_linear(bus, at, piece.len(), Access::Read, segment)?;
+        let value = cpu.read_place(bus, place).to_le_bytes();
+        piece.copy_from_slice(&value[..piece.len()]);
+    }
+    Ok(())
+}
+
+/// All pages are translated before the first write.
+#[cold]
+#[inline(never)]
+fn write_pieces(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    linear: u64,
+    bytes: &[u8],
+    segment: u8,
+) -> Result<(), Stop> {
+    cpu.probe_area(bus, linear, bytes.len(), Access::Write, segment)?;
+    for (index, piece) in bytes.chunks(PIECE).enumerate() {
+        let at = cpu.control.area_address(linear, index * PIECE);
+        let place = cpu.locate_linear(bus, at, piece.len(), Access::Write, segment)?;
+        let mut value = [0; PIECE];
+        value[..piece.len()].copy_from_slice(piece);
+        cpu.write_place(bus, place, u64::from_le_bytes(value));
+    }
+    Ok(())
 }
 
 impl Control {

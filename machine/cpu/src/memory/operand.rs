@@ -39,7 +39,7 @@ impl Cpu {
     #[inline(always)]
     pub(crate) fn read<W: Width>(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<W, Stop> {
         let linear = self.operand(op, W::BYTES, Access::Read)?;
-        self.read_linear_as(bus, linear, op.segment)
+        read_linear_as(self, bus, linear, op.segment)
     }
 
     /// Writes the operation's memory operand. On a fault nothing is written.
@@ -51,7 +51,7 @@ impl Cpu {
         value: W,
     ) -> Result<(), Stop> {
         let linear = self.operand(op, W::BYTES, Access::Write)?;
-        self.write_linear_as(bus, linear, value, op.segment)
+        write_linear_as(self, bus, linear, value, op.segment)
     }
 
     #[inline(always)]
@@ -60,7 +60,7 @@ impl Cpu {
         bus: &mut Bus<'_>,
         linear: u64,
     ) -> Result<W, Stop> {
-        self.read_linear_as(bus, linear, crate::operation::FLAT)
+        read_linear_as(self, bus, linear, crate::operation::FLAT)
     }
 
     #[inline(always)]
@@ -70,46 +70,7 @@ impl Cpu {
         linear: u64,
         value: W,
     ) -> Result<(), Stop> {
-        self.write_linear_as(bus, linear, value, crate::operation::FLAT)
-    }
-
-    #[inline(always)]
-    fn read_linear_as<W: Width>(
-        &mut self,
-        bus: &mut Bus<'_>,
-        linear: u64,
-        segment: u8,
-    ) -> Result<W, Stop> {
-        let entry = self.translation.entry(linear);
-        let in_page = linear & 0xFFF;
-        if entry.read == self.translation.tlb.tag(linear) && in_page <= 0x1000 - W::BYTES as u64 {
-            let at = (entry.offset + in_page) as usize;
-            if let Some(bytes) = bus.memory.ram.get(at..at + W::BYTES) {
-                return Ok(W::from_bytes(bytes));
-            }
-        }
-        self.read_slow(bus, linear, W::BYTES, segment).map(W::truncate)
-    }
-
-    #[inline(always)]
-    fn write_linear_as<W: Width>(
-        &mut self,
-        bus: &mut Bus<'_>,
-        linear: u64,
-        value: W,
-        segment: u8,
-    ) -> Result<(), Stop> {
-        let entry = self.translation.entry(linear);
-        let in_page = linear & 0xFFF;
-        if entry.write == self.translation.tlb.tag(linear) && in_page <= 0x1000 - W::BYTES as u64 {
-            let at = (entry.offset + in_page) as usize;
-            if let Some(bytes) = bus.memory.ram.get_mut(at..at + W::BYTES) {
-                value.to_bytes(bytes);
-                self.pending.note_ram_write(bus, at, W::BYTES);
-                return Ok(());
-            }
-        }
-        self.write_slow(bus, linear, value.zero_extend(), W::BYTES, segment)
+        write_linear_as(self, bus, linear, value, crate::operation::FLAT)
     }
 
     /// Has the TLB know `[linear, linear + size)` for a data access of 64-bit code, if all that
@@ -132,34 +93,6 @@ impl Cpu {
         }
         self.translation.begin(Some(linear));
         self.translation.ram_known(linear, size, access).is_some()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn read_slow(
-        &mut self,
-        bus: &mut Bus<'_>,
-        linear: u64,
-        size: usize,
-        segment: u8,
-    ) -> Result<u64, Stop> {
-        let place = self.locate_slow(bus, linear, size, Access::Read, segment)?;
-        Ok(self.read_place(bus, place))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn write_slow(
-        &mut self,
-        bus: &mut Bus<'_>,
-        linear: u64,
-        value: u64,
-        size: usize,
-        segment: u8,
-    ) -> Result<(), Stop> {
-        let place = self.locate_slow(bus, linear, size, Access::Write, segment)?;
-        self.write_place(bus, place, value);
-        Ok(())
     }
 
     /// Finds the operand of an operation that reads and then writes it.
@@ -202,45 +135,11 @@ impl Cpu {
         self.control.check_canonical(linear, segment)?;
         self.control.check_canonical(last, segment)?;
         if self.translation.is_checked() {
-            self.check_alignment(linear, size)?;
+            check_alignment(self, linear, size)?;
         }
-        let place = self.locate_in(bus, linear, size, access, self.registers.access_set())?;
+        let place = locate_in(self, bus, linear, size, access, self.registers.access_set())?;
         debug::note_data_breakpoints(self, linear, size, access);
         Ok(place)
-    }
-
-    fn locate_in(
-        &mut self,
-        bus: &mut Bus<'_>,
-        linear: u64,
-        size: usize,
-        access: Access,
-        set: usize,
-    ) -> Result<Place, Stop> {
-        let last = linear.wrapping_add(size as u64 - 1);
-        let first = self.translate(bus, Linear(linear), access, set)?;
-        if let Located::VirtualApic(offset) = first {
-            self.check_virtual_apic(bus, offset, size, access)?;
-        }
-        if linear >> 12 == last >> 12 {
-            return Ok(Place::whole(bus.memory, first, size));
-        }
-        let boundary = self.control.wrap_linear(last & !0xFFF);
-        let second = self.translate(bus, Linear(boundary), access, set)?;
-        let head = (0x1000 - (linear & 0xFFF)) as usize;
-        Ok(Place::split(bus.memory, first, head, second, size - head))
-    }
-
-    /// #AC at CPL 3 with CR0.AM and RFLAGS.AC. [APM2 "#AC—Alignment-Check Exception"]
-    fn check_alignment(&self, linear: u64, size: usize) -> Result<(), Stop> {
-        let aligned = match size {
-            2 | 4 | 8 | 16 => linear & (size as u64 - 1) == 0,
-            _ => true,
-        };
-        if aligned || !self.checks_alignment() {
-            return Ok(());
-        }
-        Err(Stop::exception_with(exception::ALIGNMENT_CHECK, 0))
     }
 
     /// An implicit supervisor access (descriptor tables, TSS) of up to 8 bytes.
@@ -283,7 +182,7 @@ impl Cpu {
             return Ok(Place::ram(entry.offset + in_page, size));
         }
         self.control.check_canonical(linear, crate::operation::FLAT)?;
-        self.locate_in(bus, linear, size, access, tlb::SUPERVISOR)
+        locate_in(self, bus, linear, size, access, tlb::SUPERVISOR)
     }
 
     /// Translates one address for a fetch, giving the index into RAM of its page if it is RAM.
@@ -318,7 +217,7 @@ impl Cpu {
         bus: &mut Bus<'_>,
         linear: u64,
     ) -> Result<W, Stop> {
-        self.read_linear_as(bus, linear, crate::operation::FLAT_STACK)
+        read_linear_as(self, bus, linear, crate::operation::FLAT_STACK)
     }
 
     /// A write to the stack.
@@ -329,7 +228,7 @@ impl Cpu {
         linear: u64,
         value: W,
     ) -> Result<(), Stop> {
-        self.write_linear_as(bus, linear, value, crate::operation::FLAT_STACK)
+        write_linear_as(self, bus, linear, value, crate::operation::FLAT_STACK)
     }
 }
 
@@ -344,8 +243,109 @@ impl Cpu {
         set: usize,
     ) -> Result<Place, Stop> {
         self.control.check_canonical(linear, crate::operation::FLAT_STACK)?;
-        self.locate_in(bus, linear, size, access, set)
+        locate_in(self, bus, linear, size, access, set)
     }
+}
+
+#[inline(always)]
+fn read_linear_as<W: Width>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    linear: u64,
+    segment: u8,
+) -> Result<W, Stop> {
+    let entry = cpu.translation.entry(linear);
+    let in_page = linear & 0xFFF;
+    if entry.read == cpu.translation.tlb.tag(linear) && in_page <= 0x1000 - W::BYTES as u64 {
+        let at = (entry.offset + in_page) as usize;
+        if let Some(bytes) = bus.memory.ram.get(at..at + W::BYTES) {
+            return Ok(W::from_bytes(bytes));
+        }
+    }
+    read_slow(cpu, bus, linear, W::BYTES, segment).map(W::truncate)
+}
+
+#[inline(always)]
+fn write_linear_as<W: Width>(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    linear: u64,
+    value: W,
+    segment: u8,
+) -> Result<(), Stop> {
+    let entry = cpu.translation.entry(linear);
+    let in_page = linear & 0xFFF;
+    if entry.write == cpu.translation.tlb.tag(linear) && in_page <= 0x1000 - W::BYTES as u64 {
+        let at = (entry.offset + in_page) as usize;
+        if let Some(bytes) = bus.memory.ram.get_mut(at..at + W::BYTES) {
+            value.to_bytes(bytes);
+            cpu.pending.note_ram_write(bus, at, W::BYTES);
+            return Ok(());
+        }
+    }
+    write_slow(cpu, bus, linear, value.zero_extend(), W::BYTES, segment)
+}
+
+#[cold]
+#[inline(never)]
+fn read_slow(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    linear: u64,
+    size: usize,
+    segment: u8,
+) -> Result<u64, Stop> {
+    let place = cpu.locate_slow(bus, linear, size, Access::Read, segment)?;
+    Ok(cpu.read_place(bus, place))
+}
+
+#[cold]
+#[inline(never)]
+fn write_slow(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    linear: u64,
+    value: u64,
+    size: usize,
+    segment: u8,
+) -> Result<(), Stop> {
+    let place = cpu.locate_slow(bus, linear, size, Access::Write, segment)?;
+    cpu.write_place(bus, place, value);
+    Ok(())
+}
+
+fn locate_in(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    linear: u64,
+    size: usize,
+    access: Access,
+    set: usize,
+) -> Result<Place, Stop> {
+    let last = linear.wrapping_add(size as u64 - 1);
+    let first = cpu.translate(bus, Linear(linear), access, set)?;
+    if let Located::VirtualApic(offset) = first {
+        cpu.check_virtual_apic(bus, offset, size, access)?;
+    }
+    if linear >> 12 == last >> 12 {
+        return Ok(Place::whole(bus.memory, first, size));
+    }
+    let boundary = cpu.control.wrap_linear(last & !0xFFF);
+    let second = cpu.translate(bus, Linear(boundary), access, set)?;
+    let head = (0x1000 - (linear & 0xFFF)) as usize;
+    Ok(Place::split(bus.memory, first, head, second, size - head))
+}
+
+/// #AC at CPL 3 with CR0.AM and RFLAGS.AC. [APM2 "#AC—Alignment-Check Exception"]
+fn check_alignment(cpu: &Cpu, linear: u64, size: usize) -> Result<(), Stop> {
+    let aligned = match size {
+        2 | 4 | 8 | 16 => linear & (size as u64 - 1) == 0,
+        _ => true,
+    };
+    if aligned || !cpu.checks_alignment() {
+        return Ok(());
+    }
+    Err(Stop::exception_with(exception::ALIGNMENT_CHECK, 0))
 }
 
 impl Registers {

@@ -44,13 +44,13 @@ impl Cpu {
             let address = SystemPhysical(linear.0 & 0xFFFF_FFFF);
             self.translation.grant(OwnRights::UNPAGED);
             let place = self.operand_to_system(bus, address, access)?;
-            self.fill_tlb(bus, set, linear, place, (true, true, true), false);
+            fill_tlb(self, bus, set, linear, place, (true, true, true), false);
             return Ok(place);
         }
-        let walk = match self.walk(bus, linear, access, set) {
+        let walk = match walk_own(self, bus, linear, access, set) {
             Ok(walk) => walk,
             Err(Refusal::Fault(error)) => {
-                return Err(self.page_fault(linear, error, access, set));
+                return Err(page_fault(self, linear, error, access, set));
             }
             Err(Refusal::Exit(stop)) => return Err(stop),
         };
@@ -59,27 +59,8 @@ impl Cpu {
         let allows = |wanted| self.control.permits(&walk, wanted, set).is_ok();
         let grants =
             (allows(Access::Read), walk.is_dirty && allows(Access::Write), allows(Access::Execute));
-        self.fill_tlb(bus, set, linear, place, grants, walk.page_bits > 12);
+        fill_tlb(self, bus, set, linear, place, grants, walk.page_bits > 12);
         Ok(place)
-    }
-
-    fn fill_tlb(
-        &mut self,
-        bus: &Bus<'_>,
-        set: usize,
-        linear: Linear,
-        place: Located,
-        grants: (bool, bool, bool),
-        is_large: bool,
-    ) {
-        if let Located::Memory(address) = place
-            && let Some(offset) = bus.memory.offset(address.page())
-            && !local_apic::overlays_ram(self, address)
-        {
-            let (write, execute) = self.nested_grants();
-            let grants = (grants.0, grants.1 && write, grants.2 && execute);
-            self.translation.tlb.fill(set, linear.0, offset as u64, grants, is_large);
-        }
     }
 
     /// What most walks are: in long mode and outside a guest, through entries that are in RAM,
@@ -108,74 +89,16 @@ impl Cpu {
             return None;
         }
         self.translation.grant(walk.own_rights());
-        self.fill_tlb(bus, set, linear, Located::Memory(walk.address), grants, walk.page_bits > 12);
+        fill_tlb(
+            self,
+            bus,
+            set,
+            linear,
+            Located::Memory(walk.address),
+            grants,
+            walk.page_bits > 12,
+        );
         Some(walk.address)
-    }
-
-    fn page_fault(&mut self, linear: Linear, error: u32, access: Access, set: usize) -> Stop {
-        self.pending.set_fault_address(linear.0);
-        Stop::exception_with(PAGE_FAULT, error | self.control.access_bits(access, set))
-    }
-
-    /// Walks the tables of the present mode, checks permissions, sets accessed and dirty.
-    fn walk(
-        &mut self,
-        bus: &mut Bus<'_>,
-        linear: Linear,
-        access: Access,
-        set: usize,
-    ) -> Result<Walk, Refusal> {
-        if !self.control.cr4().contains(Cr4::PAE) {
-            let format = Legacy::of(self);
-            let root = self.control.cr3 & Legacy::FRAME;
-            let leaf = walk(&format, &mut OwnTables { cpu: self, bus }, root, 2, linear.0)?;
-            let found = Walk::new(&leaf, legacy_frame(&leaf), linear);
-            return self.finish(bus, found, &leaf, access, set, Legacy::ENTRY_BYTES);
-        }
-        let format = Wide::of(self);
-        let (root, level) = self.wide_root(linear).map_err(Refusal::Fault)?;
-        let leaf = walk(&format, &mut OwnTables { cpu: self, bus }, root, level, linear.0)?;
-        let found = Walk::new(&leaf, leaf.entry & entry::ADDRESS, linear);
-        self.finish(bus, found, &leaf, access, set, Wide::ENTRY_BYTES)
-    }
-
-    /// The first table of eight-byte entries and its level: CR3's in long mode; under PAE that of
-    /// the register that holds the root's entry. `Err` holds bits of a page fault's error code.
-    fn wide_root(&self, linear: Linear) -> Result<(u64, u32), u32> {
-        if self.control.is_long_mode() {
-            return Ok((self.control.cr3 & entry::ADDRESS, 4));
-        }
-        let pointer = self.control.pdpte[(linear.0 >> 30 & 3) as usize];
-        if pointer & entry::PRESENT == 0 {
-            return Err(0);
-        }
-        if pointer & self.model.pdpte_reserved() != 0 {
-            return Err(fault::PRESENT | fault::RESERVED);
-        }
-        Ok((pointer & entry::ADDRESS, 2))
-    }
-
-    /// Checks permissions, then sets accessed and dirty.
-    fn finish(
-        &mut self,
-        bus: &mut Bus<'_>,
-        mut walk: Walk,
-        leaf: &Leaf<OwnPlace>,
-        access: Access,
-        set: usize,
-        bytes: u64,
-    ) -> Result<Walk, Refusal> {
-        self.control.permits(&walk, access, set).map_err(Refusal::Fault)?;
-        let mut wanted = leaf.entry | entry::ACCESSED;
-        if access == Access::Write {
-            wanted |= entry::DIRTY;
-            walk.is_dirty = true;
-        }
-        if wanted != leaf.entry {
-            self.check_table_update(bus, leaf.place.at).map_err(Refusal::Exit)?;
-            self.write_entry(bus, leaf.place.system, wanted, bytes);
-        }
-        Ok(walk)
     }
 
     #[inline(always)]
@@ -254,10 +177,95 @@ impl Cpu {
             let leaf = walk(&Legacy::of(self), tables, root, 2, linear.0).ok()?;
             return Some(Walk::new(&leaf, legacy_frame(&leaf), linear).address);
         }
-        let (root, level) = self.wide_root(linear).ok()?;
+        let (root, level) = wide_root(self, linear).ok()?;
         let leaf = walk(&Wide::of(self), tables, root, level, linear.0).ok()?;
         Some(Walk::new(&leaf, leaf.entry & entry::ADDRESS, linear).address)
     }
+}
+
+fn fill_tlb(
+    cpu: &mut Cpu,
+    bus: &Bus<'_>,
+    set: usize,
+    linear: Linear,
+    place: Located,
+    grants: (bool, bool, bool),
+    is_large: bool,
+) {
+    if let Located::Memory(address) = place
+        && let Some(offset) = bus.memory.offset(address.page())
+        && !local_apic::overlays_ram(cpu, address)
+    {
+        let (write, execute) = cpu.nested_grants();
+        let grants = (grants.0, grants.1 && write, grants.2 && execute);
+        cpu.translation.tlb.fill(set, linear.0, offset as u64, grants, is_large);
+    }
+}
+
+fn page_fault(cpu: &mut Cpu, linear: Linear, error: u32, access: Access, set: usize) -> Stop {
+    cpu.pending.set_fault_address(linear.0);
+    Stop::exception_with(PAGE_FAULT, error | cpu.control.access_bits(access, set))
+}
+
+/// Walks the tables of the present mode, checks permissions, sets accessed and dirty.
+fn walk_own(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    linear: Linear,
+    access: Access,
+    set: usize,
+) -> Result<Walk, Refusal> {
+    if !cpu.control.cr4().contains(Cr4::PAE) {
+        let format = Legacy::of(cpu);
+        let root = cpu.control.cr3 & Legacy::FRAME;
+        let leaf = walk(&format, &mut OwnTables { cpu, bus }, root, 2, linear.0)?;
+        let found = Walk::new(&leaf, legacy_frame(&leaf), linear);
+        return finish(cpu, bus, found, &leaf, access, set, Legacy::ENTRY_BYTES);
+    }
+    let format = Wide::of(cpu);
+    let (root, level) = wide_root(cpu, linear).map_err(Refusal::Fault)?;
+    let leaf = walk(&format, &mut OwnTables { cpu, bus }, root, level, linear.0)?;
+    let found = Walk::new(&leaf, leaf.entry & entry::ADDRESS, linear);
+    finish(cpu, bus, found, &leaf, access, set, Wide::ENTRY_BYTES)
+}
+
+/// The first table of eight-byte entries and its level: CR3's in long mode; under PAE that of
+/// the register that holds the root's entry. `Err` holds bits of a page fault's error code.
+fn wide_root(cpu: &Cpu, linear: Linear) -> Result<(u64, u32), u32> {
+    if cpu.control.is_long_mode() {
+        return Ok((cpu.control.cr3 & entry::ADDRESS, 4));
+    }
+    let pointer = cpu.control.pdpte[(linear.0 >> 30 & 3) as usize];
+    if pointer & entry::PRESENT == 0 {
+        return Err(0);
+    }
+    if pointer & cpu.model.pdpte_reserved() != 0 {
+        return Err(fault::PRESENT | fault::RESERVED);
+    }
+    Ok((pointer & entry::ADDRESS, 2))
+}
+
+/// Checks permissions, then sets accessed and dirty.
+fn finish(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    mut walk: Walk,
+    leaf: &Leaf<OwnPlace>,
+    access: Access,
+    set: usize,
+    bytes: u64,
+) -> Result<Walk, Refusal> {
+    cpu.control.permits(&walk, access, set).map_err(Refusal::Fault)?;
+    let mut wanted = leaf.entry | entry::ACCESSED;
+    if access == Access::Write {
+        wanted |= entry::DIRTY;
+        walk.is_dirty = true;
+    }
+    if wanted != leaf.entry {
+        cpu.check_table_update(bus, leaf.place.at).map_err(Refusal::Exit)?;
+        cpu.write_entry(bus, leaf.place.system, wanted, bytes);
+    }
+    Ok(walk)
 }
 
 impl Walk {

@@ -88,11 +88,11 @@ impl Place {
 impl Cpu {
     #[inline(always)]
     pub(crate) fn read_place(&mut self, bus: &mut Bus<'_>, place: Place) -> u64 {
-        let low = self.read_part(bus, place.first, place.first_size);
+        let low = read_part(self, bus, place.first, place.first_size);
         match place.second {
             None => low,
             Some(part) => {
-                let high = self.read_part(bus, part, place.second_size);
+                let high = read_part(self, bus, part, place.second_size);
                 low | high << (8 * place.first_size)
             }
         }
@@ -100,98 +100,97 @@ impl Cpu {
 
     #[inline(always)]
     pub(crate) fn write_place(&mut self, bus: &mut Bus<'_>, place: Place, value: u64) {
-        self.write_part(bus, place.first, place.first_size, value);
+        write_part(self, bus, place.first, place.first_size, value);
         if let Some(part) = place.second {
-            self.write_part(bus, part, place.second_size, value >> (8 * place.first_size));
+            write_part(self, bus, part, place.second_size, value >> (8 * place.first_size));
         }
     }
+}
 
-    #[inline(always)]
-    fn read_part(&mut self, bus: &mut Bus<'_>, part: Part, size: u8) -> u64 {
-        match part {
-            Part::Ram(offset) => {
-                let (at, size) = (offset as usize, size as usize & 15);
-                let ram = bus.memory.ram.get(at..at + size).unwrap_or(&[]);
-                match size {
-                    1 => ram.first().copied().unwrap_or(0).into(),
-                    2 => ram.first_chunk().map_or(0, |bytes| u16::from_le_bytes(*bytes).into()),
-                    4 => ram.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes).into()),
-                    8 => ram.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)),
-                    _ => ram.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)),
-                }
-            }
-            Part::Device(address) => self.device_read(bus, address, size),
-            Part::VirtualApic(offset) => self.read_virtual_apic(bus, offset, size),
-        }
-    }
-
-    #[inline(always)]
-    fn write_part(&mut self, bus: &mut Bus<'_>, part: Part, size: u8, value: u64) {
-        match part {
-            Part::Ram(offset) => {
-                let at = offset as usize;
-                let size = size as usize & 15;
-                if let Some(ram) = bus.memory.ram.get_mut(at..at + size) {
-                    ram.copy_from_slice(&value.to_le_bytes()[..size]);
-                    self.pending.note_ram_write(bus, at, size);
-                }
-            }
-            Part::Device(address) => self.device_write(bus, address, size, value),
-            Part::VirtualApic(offset) => self.write_virtual_apic(bus, offset, size, value),
-        }
-    }
-
-    /// A read outside RAM: the processor's own APIC, or the platform in naturally aligned pieces.
-    #[cold]
-    fn device_read(&mut self, bus: &mut Bus<'_>, address: SystemPhysical, size: u8) -> u64 {
-        let mut value = 0;
-        for (at, part) in pieces(size, address) {
-            let here = address.offset(at as u64);
-            let piece = match self.apic_offset(here) {
-                Some(offset) => {
-                    let value = self.apic.read_mmio(offset, part, self.clock.now());
-                    self.clock.spend(self.costs.apic.mmio_read);
-                    value
-                }
-                None => {
-                    let value = bus.platform.read(bus.memory, self.visit(), here, part);
-                    self.clock.spend(self.costs.device_read);
-                    value
-                }
-            };
-            value |= (piece & u64::MAX >> (64 - 8 * part)) << (8 * at);
-        }
-        value
-    }
-
-    #[cold]
-    fn device_write(&mut self, bus: &mut Bus<'_>, address: SystemPhysical, size: u8, value: u64) {
-        for (at, part) in pieces(size, address) {
-            let here = address.offset(at as u64);
-            let piece = value >> (8 * at) & u64::MAX >> (64 - 8 * part);
-            match self.apic_offset(here) {
-                Some(offset) => {
-                    local_apic::apic_write(self, bus, offset, part, piece);
-                    self.clock.spend(self.costs.apic.mmio_write);
-                }
-                None => {
-                    bus.platform.write(bus.memory, self.visit(), here, part, piece);
-                    self.clock.spend(self.costs.device_write);
-                }
+#[inline(always)]
+fn read_part(cpu: &mut Cpu, bus: &mut Bus<'_>, part: Part, size: u8) -> u64 {
+    match part {
+        Part::Ram(offset) => {
+            let (at, size) = (offset as usize, size as usize & 15);
+            let ram = bus.memory.ram.get(at..at + size).unwrap_or(&[]);
+            match size {
+                1 => ram.first().copied().unwrap_or(0).into(),
+                2 => ram.first_chunk().map_or(0, |bytes| u16::from_le_bytes(*bytes).into()),
+                4 => ram.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes).into()),
+                8 => ram.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)),
+                _ => ram.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)),
             }
         }
-        // The block ends here: the write may have made an interrupt due.
-        self.pending.note_code_change();
-        self.pending.after_device_access();
+        Part::Device(address) => device_read(cpu, bus, address, size),
+        Part::VirtualApic(offset) => cpu.read_virtual_apic(bus, offset, size),
     }
+}
 
-    /// The offset in the local APIC's page, if `address` lies there and the page is decoded.
-    fn apic_offset(&self, address: SystemPhysical) -> Option<u16> {
-        let base = self.apic.base();
-        let here = address.0 & !0xFFF == base & 0x000F_FFFF_FFFF_F000;
-        (here && self.apic.is_enabled() && !self.apic.is_x2apic())
-            .then_some((address.0 & 0xFFF) as u16)
+#[inline(always)]
+fn write_part(cpu: &mut Cpu, bus: &mut Bus<'_>, part: Part, size: u8, value: u64) {
+    match part {
+        Part::Ram(offset) => {
+            let at = offset as usize;
+            let size = size as usize & 15;
+            if let Some(ram) = bus.memory.ram.get_mut(at..at + size) {
+                ram.copy_from_slice(&value.to_le_bytes()[..size]);
+                cpu.pending.note_ram_write(bus, at, size);
+            }
+        }
+        Part::Device(address) => device_write(cpu, bus, address, size, value),
+        Part::VirtualApic(offset) => cpu.write_virtual_apic(bus, offset, size, value),
     }
+}
+
+/// A read outside RAM: the processor's own APIC, or the platform in naturally aligned pieces.
+#[cold]
+fn device_read(cpu: &mut Cpu, bus: &mut Bus<'_>, address: SystemPhysical, size: u8) -> u64 {
+    let mut value = 0;
+    for (at, part) in pieces(size, address) {
+        let here = address.offset(at as u64);
+        let piece = match apic_offset(cpu, here) {
+            Some(offset) => {
+                let value = cpu.apic.read_mmio(offset, part, cpu.clock.now());
+                cpu.clock.spend(cpu.costs.apic.mmio_read);
+                value
+            }
+            None => {
+                let value = bus.platform.read(bus.memory, cpu.visit(), here, part);
+                cpu.clock.spend(cpu.costs.device_read);
+                value
+            }
+        };
+        value |= (piece & u64::MAX >> (64 - 8 * part)) << (8 * at);
+    }
+    value
+}
+
+#[cold]
+fn device_write(cpu: &mut Cpu, bus: &mut Bus<'_>, address: SystemPhysical, size: u8, value: u64) {
+    for (at, part) in pieces(size, address) {
+        let here = address.offset(at as u64);
+        let piece = value >> (8 * at) & u64::MAX >> (64 - 8 * part);
+        match apic_offset(cpu, here) {
+            Some(offset) => {
+                local_apic::apic_write(cpu, bus, offset, part, piece);
+                cpu.clock.spend(cpu.costs.apic.mmio_write);
+            }
+            None => {
+                bus.platform.write(bus.memory, cpu.visit(), here, part, piece);
+                cpu.clock.spend(cpu.costs.device_write);
+            }
+        }
+    }
+    // The block ends here: the write may have made an interrupt due.
+    cpu.pending.note_code_change();
+    cpu.pending.after_device_access();
+}
+
+/// The offset in the local APIC's page, if `address` lies there and the page is decoded.
+fn apic_offset(cpu: &Cpu, address: SystemPhysical) -> Option<u16> {
+    let base = cpu.apic.base();
+    let here = address.0 & !0xFFF == base & 0x000F_FFFF_FFFF_F000;
+    (here && cpu.apic.is_enabled() && !cpu.apic.is_x2apic()).then_some((address.0 & 0xFFF) as u16)
 }
 
 /// Splits an access into naturally aligned pieces of 1, 2, 4 or 8 bytes: (offset, size).

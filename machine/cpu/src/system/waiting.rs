@@ -27,7 +27,7 @@ pub(crate) fn wakes(cpu: &mut Cpu, bus: &mut Bus<'_>) -> bool {
 }
 
 fn has_wake_event(cpu: &Cpu) -> bool {
-    cpu.has_interrupt() && cpu.accepts_physical_interrupts()
+    cpu.apic.has_interrupt() && cpu.accepts_physical_interrupts()
         || cpu.pending.has(Attention::NMI) && cpu.accepts_nmis()
         || cpu.pending.has(Attention::HELD) && cpu.admits_events() && !cpu.blocks_init()
 }
@@ -35,7 +35,7 @@ fn has_wake_event(cpu: &Cpu) -> bool {
 /// As `has_wake_event`, for MWAIT and its extension. [APM3 "MWAIT"]
 fn ends_wait(cpu: &Cpu) -> bool {
     let breaks = cpu.pending.masked_interrupts_wake() && cpu.admits_events();
-    has_wake_event(cpu) || breaks && cpu.has_interrupt()
+    has_wake_event(cpu) || breaks && cpu.apic.has_interrupt()
 }
 
 pub(crate) fn take_init(cpu: &mut Cpu) {

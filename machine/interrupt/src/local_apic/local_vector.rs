@@ -92,6 +92,11 @@ impl LocalApic {
         }
     }
 
+    /// The processor is asked to take an interrupt, the APIC's own or the 8259 pair's.
+    pub fn has_interrupt(&self) -> bool {
+        self.pending().is_some() || self.extint_pending()
+    }
+
     /// The 8259 pair wants an interrupt-acknowledge cycle, through LINT0 as ExtINT or, on the
     /// bootstrap processor, past an APIC that is disabled in IA32_APIC_BASE.
     pub fn extint_pending(&self) -> bool {
