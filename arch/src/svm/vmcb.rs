@@ -5,6 +5,7 @@
 //! read and written in place, with no copy of a page and no pointer cast.
 
 use super::avic;
+use super::clean::Covered;
 use super::event::Injection;
 use super::intercept::{Intercepts, Vector3, Vector4, Vector5};
 use super::segment::{Segment, SegmentAttributes};
@@ -158,148 +159,170 @@ impl Value for FetchedBytes {
     }
 }
 
+/// Fields, a row each: its type, its offset and the clean bit that says that the processor may keep
+/// it from the last run, if one does. [APM2 "VMCB Clean Bits"]
+macro_rules! fields {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident: $type:ty = $offset:literal $(, kept by $bit:ident)?;
+    )*) => {
+        $(
+            $(#[$doc])*
+            pub const $name: Field<$type> = Field::at($offset);
+        )*
+
+        /// What clean bits cover.
+        pub(in crate::svm) const KEPT: &[Covered] =
+            &[$($(Covered::by(CleanBits::$bit, $name),)?)*];
+    };
+}
+
 /// The control area, 000h–3FFh. [APM2 "VMCB Layout, Control Area"]
 pub mod control {
     use super::*;
 
-    /// 000h–017h
-    pub const INTERCEPTS: Field<Intercepts> = Field::at(0x000);
-    /// Cycles between two PAUSEs that restart the count; 0 is never.
-    pub const PAUSE_FILTER_THRESHOLD: Field<u16> = Field::at(0x03C);
-    /// PAUSEs that pass before one exits.
-    pub const PAUSE_FILTER_COUNT: Field<u16> = Field::at(0x03E);
-    /// The I/O permission map, bits 51:12: see [`crate::svm::msr::IO_PERMISSION_MAP_SIZE`].
-    pub const IOPM_BASE_PA: Field<u64> = Field::at(0x040);
-    /// The MSR permission map, bits 51:12: see [`crate::svm::msr::permission_bit`].
-    pub const MSRPM_BASE_PA: Field<u64> = Field::at(0x048);
-    /// Added to the scaled TSC that the guest reads.
-    pub const TSC_OFFSET: Field<u64> = Field::at(0x050);
-    /// Tags the guest's translations; 0 is the host's and illegal.
-    pub const GUEST_ASID: Field<u32> = Field::at(0x058);
-    /// See [`TlbControl`].
-    pub const TLB_CONTROL: Field<u8> = Field::at(0x05C);
-    /// V_TPR, V_IRQ and their kin, and V_INTR_VECTOR.
-    pub const INTERRUPT_CONTROL: Field<InterruptControl> = Field::at(0x060);
-    /// Whether the guest is in an interrupt shadow.
-    pub const INTERRUPT_STATE: Field<InterruptState> = Field::at(0x068);
-    /// See [`crate::svm::ExitCode`].
-    pub const EXITCODE: Field<u64> = Field::at(0x070);
-    /// By exit code.
-    pub const EXITINFO1: Field<u64> = Field::at(0x078);
-    /// By exit code.
-    pub const EXITINFO2: Field<u64> = Field::at(0x080);
-    /// The event whose delivery the exit interrupted.
-    pub const EXITINTINFO: Field<Injection> = Field::at(0x088);
-    /// 090h: nested paging and encryption.
-    pub const NESTED_CONTROL: Field<NestedControl> = Field::at(0x090);
-    /// Guest physical base of the APIC page, bits 51:12.
-    pub const AVIC_APIC_BAR: Field<u64> = Field::at(0x098);
-    /// The event that VMRUN delivers before the guest's first instruction.
-    pub const EVENTINJ: Field<Injection> = Field::at(0x0A8);
-    /// CR3 of the nested tables.
-    pub const N_CR3: Field<u64> = Field::at(0x0B0);
-    /// 0B8h: last-branch records, VMLOAD and VMSAVE.
-    pub const VIRTUALIZATION_EXTENSIONS: Field<VirtualizationExtensions> = Field::at(0x0B8);
-    /// What the processor may keep from the last run of this VMCB.
-    pub const CLEAN_BITS: Field<CleanBits> = Field::at(0x0C0);
-    /// RIP of the next instruction, at exits of instructions; 0 at others.
-    pub const N_RIP: Field<u64> = Field::at(0x0C8);
-    /// 0D0h–0DFh: what decode assists have fetched.
-    pub const FETCHED_BYTES: Field<FetchedBytes> = Field::at(0x0D0);
-    /// Bits 51:12.
-    pub const AVIC_BACKING_PAGE: Field<u64> = Field::at(0x0E0);
-    /// Bits 51:12.
-    pub const AVIC_LOGICAL_TABLE: Field<u64> = Field::at(0x0F0);
-    /// The table's base, and the last index in use.
-    pub const AVIC_PHYSICAL_TABLE: Field<avic::PhysicalTablePointer> = Field::at(0x0F8);
-    /// Bus locks that the guest has left; an exit at 0.
-    pub const BUS_LOCK_THRESHOLD: Field<u16> = Field::at(0x120);
+    fields! {
+        /// 000h–017h
+        INTERCEPTS: Intercepts = 0x000, kept by INTERCEPTS;
+        /// Cycles between two PAUSEs that restart the count; 0 is never.
+        PAUSE_FILTER_THRESHOLD: u16 = 0x03C, kept by INTERCEPTS;
+        /// PAUSEs that pass before one exits.
+        PAUSE_FILTER_COUNT: u16 = 0x03E, kept by INTERCEPTS;
+        /// The I/O permission map, bits 51:12: see [`crate::svm::msr::IO_PERMISSION_MAP_SIZE`].
+        IOPM_BASE_PA: u64 = 0x040, kept by PERMISSION_MAPS;
+        /// The MSR permission map, bits 51:12: see [`crate::svm::msr::permission_bit`].
+        MSRPM_BASE_PA: u64 = 0x048, kept by PERMISSION_MAPS;
+        /// Added to the scaled TSC that the guest reads.
+        TSC_OFFSET: u64 = 0x050, kept by INTERCEPTS;
+        /// Tags the guest's translations; 0 is the host's and illegal.
+        GUEST_ASID: u32 = 0x058, kept by ASID;
+        /// See [`TlbControl`].
+        TLB_CONTROL: u8 = 0x05C;
+        /// V_TPR, V_IRQ and their kin, and V_INTR_VECTOR.
+        INTERRUPT_CONTROL: InterruptControl = 0x060, kept by INTERRUPT_CONTROL;
+        /// Whether the guest is in an interrupt shadow.
+        INTERRUPT_STATE: InterruptState = 0x068;
+        /// See [`crate::svm::ExitCode`].
+        EXITCODE: u64 = 0x070;
+        /// By exit code.
+        EXITINFO1: u64 = 0x078;
+        /// By exit code.
+        EXITINFO2: u64 = 0x080;
+        /// The event whose delivery the exit interrupted.
+        EXITINTINFO: Injection = 0x088;
+        /// 090h: nested paging and encryption.
+        NESTED_CONTROL: NestedControl = 0x090, kept by NESTED_PAGING;
+        /// Guest physical base of the APIC page, bits 51:12.
+        AVIC_APIC_BAR: u64 = 0x098, kept by AVIC;
+        /// The event that VMRUN delivers before the guest's first instruction.
+        EVENTINJ: Injection = 0x0A8;
+        /// CR3 of the nested tables.
+        N_CR3: u64 = 0x0B0, kept by NESTED_PAGING;
+        /// 0B8h: last-branch records, VMLOAD and VMSAVE.
+        VIRTUALIZATION_EXTENSIONS: VirtualizationExtensions = 0x0B8;
+        /// What the processor may keep from the last run of this VMCB.
+        CLEAN_BITS: CleanBits = 0x0C0;
+        /// RIP of the next instruction, at exits of instructions; 0 at others.
+        N_RIP: u64 = 0x0C8;
+        /// 0D0h–0DFh: what decode assists have fetched.
+        FETCHED_BYTES: FetchedBytes = 0x0D0;
+        /// Bits 51:12.
+        AVIC_BACKING_PAGE: u64 = 0x0E0, kept by AVIC;
+        /// Bits 51:12.
+        AVIC_LOGICAL_TABLE: u64 = 0x0F0, kept by AVIC;
+        /// The table's base, and the last index in use.
+        AVIC_PHYSICAL_TABLE: avic::PhysicalTablePointer = 0x0F8, kept by AVIC;
+        /// Bus locks that the guest has left; an exit at 0.
+        BUS_LOCK_THRESHOLD: u16 = 0x120;
+    }
 }
 
 /// The state save area, from 400h. [APM2 "VMCB Layout, State Save Area"]
 pub mod save {
     use super::*;
 
-    /// ES
-    pub const ES: Field<Segment> = Field::at(0x400);
-    /// CS
-    pub const CS: Field<Segment> = Field::at(0x410);
-    /// SS
-    pub const SS: Field<Segment> = Field::at(0x420);
-    /// DS
-    pub const DS: Field<Segment> = Field::at(0x430);
-    /// FS; VMLOAD and VMSAVE move the hidden part.
-    pub const FS: Field<Segment> = Field::at(0x440);
-    /// GS; VMLOAD and VMSAVE move the hidden part.
-    pub const GS: Field<Segment> = Field::at(0x450);
-    /// Base and limit alone count.
-    pub const GDTR: Field<Segment> = Field::at(0x460);
-    /// Moved by VMLOAD and VMSAVE.
-    pub const LDTR: Field<Segment> = Field::at(0x470);
-    /// Base and limit alone count.
-    pub const IDTR: Field<Segment> = Field::at(0x480);
-    /// Moved by VMLOAD and VMSAVE.
-    pub const TR: Field<Segment> = Field::at(0x490);
-    /// Current privilege level; VMRUN takes it, and not SS.DPL.
-    pub const CPL: Field<u8> = Field::at(0x4CB);
-    /// SVME must be set.
-    pub const EFER: Field<u64> = Field::at(0x4D0);
-    /// See [`crate::control::Cr4`].
-    pub const CR4: Field<u64> = Field::at(0x548);
-    /// Of the guest's own tables.
-    pub const CR3: Field<u64> = Field::at(0x550);
-    /// See [`crate::control::Cr0`].
-    pub const CR0: Field<u64> = Field::at(0x558);
-    /// Bits 63:32 must be zero.
-    pub const DR7: Field<u64> = Field::at(0x560);
-    /// Bits 63:32 must be zero.
-    pub const DR6: Field<u64> = Field::at(0x568);
-    /// See [`crate::control::rflags`].
-    pub const RFLAGS: Field<u64> = Field::at(0x570);
-    /// The instruction at which the guest goes on.
-    pub const RIP: Field<u64> = Field::at(0x578);
-    /// The stack pointer; other general registers but RAX are software's to swap.
-    pub const RSP: Field<u64> = Field::at(0x5D8);
-    /// Control-flow enforcement at CPL 0–2.
-    pub const S_CET: Field<u64> = Field::at(0x5E0);
-    /// The shadow stack's pointer.
-    pub const SSP: Field<u64> = Field::at(0x5E8);
-    /// Linear address of the interrupt shadow-stack table.
-    pub const ISST_ADDR: Field<u64> = Field::at(0x5F0);
-    /// The only general register, beside RSP, that VMRUN and #VMEXIT swap.
-    pub const RAX: Field<u64> = Field::at(0x5F8);
-    /// Moved by VMLOAD and VMSAVE.
-    pub const STAR: Field<u64> = Field::at(0x600);
-    /// Moved by VMLOAD and VMSAVE.
-    pub const LSTAR: Field<u64> = Field::at(0x608);
-    /// Moved by VMLOAD and VMSAVE.
-    pub const CSTAR: Field<u64> = Field::at(0x610);
-    /// Moved by VMLOAD and VMSAVE.
-    pub const SFMASK: Field<u64> = Field::at(0x618);
-    /// Moved by VMLOAD and VMSAVE.
-    pub const KERNEL_GS_BASE: Field<u64> = Field::at(0x620);
-    /// Moved by VMLOAD and VMSAVE.
-    pub const SYSENTER_CS: Field<u64> = Field::at(0x628);
-    /// Moved by VMLOAD and VMSAVE.
-    pub const SYSENTER_ESP: Field<u64> = Field::at(0x630);
-    /// Moved by VMLOAD and VMSAVE.
-    pub const SYSENTER_EIP: Field<u64> = Field::at(0x638);
-    /// Linear address of the last page fault.
-    pub const CR2: Field<u64> = Field::at(0x640);
-    /// The guest's PAT; counts under nested paging alone.
-    pub const G_PAT: Field<u64> = Field::at(0x668);
-    /// DebugCtl, under last-branch virtualization.
-    pub const DBGCTL: Field<u64> = Field::at(0x670);
-    /// Source of the last branch, under last-branch virtualization.
-    pub const BR_FROM: Field<u64> = Field::at(0x678);
-    /// Target of the last branch, under last-branch virtualization.
-    pub const BR_TO: Field<u64> = Field::at(0x680);
-    /// Source of the last branch before an exception or interrupt, likewise.
-    pub const LAST_EXCEPTION_FROM: Field<u64> = Field::at(0x688);
-    /// Target of the last branch before an exception or interrupt, likewise.
-    pub const LAST_EXCEPTION_TO: Field<u64> = Field::at(0x690);
-    /// SPEC_CTRL, where that is virtualized.
-    pub const SPEC_CTRL: Field<u64> = Field::at(0x6E0);
+    fields! {
+        /// ES
+        ES: Segment = 0x400, kept by SEGMENTS;
+        /// CS
+        CS: Segment = 0x410, kept by SEGMENTS;
+        /// SS
+        SS: Segment = 0x420, kept by SEGMENTS;
+        /// DS
+        DS: Segment = 0x430, kept by SEGMENTS;
+        /// FS; VMLOAD and VMSAVE move the hidden part.
+        FS: Segment = 0x440;
+        /// GS; VMLOAD and VMSAVE move the hidden part.
+        GS: Segment = 0x450;
+        /// Base and limit alone count.
+        GDTR: Segment = 0x460, kept by DESCRIPTOR_TABLES;
+        /// Moved by VMLOAD and VMSAVE.
+        LDTR: Segment = 0x470;
+        /// Base and limit alone count.
+        IDTR: Segment = 0x480, kept by DESCRIPTOR_TABLES;
+        /// Moved by VMLOAD and VMSAVE.
+        TR: Segment = 0x490;
+        /// Current privilege level; VMRUN takes it, and not SS.DPL.
+        CPL: u8 = 0x4CB, kept by SEGMENTS;
+        /// SVME must be set.
+        EFER: u64 = 0x4D0, kept by CONTROL_REGISTERS;
+        /// See [`crate::control::Cr4`].
+        CR4: u64 = 0x548, kept by CONTROL_REGISTERS;
+        /// Of the guest's own tables.
+        CR3: u64 = 0x550, kept by CONTROL_REGISTERS;
+        /// See [`crate::control::Cr0`].
+        CR0: u64 = 0x558, kept by CONTROL_REGISTERS;
+        /// Bits 63:32 must be zero.
+        DR7: u64 = 0x560, kept by DEBUG_REGISTERS;
+        /// Bits 63:32 must be zero.
+        DR6: u64 = 0x568, kept by DEBUG_REGISTERS;
+        /// See [`crate::control::rflags`].
+        RFLAGS: u64 = 0x570;
+        /// The instruction at which the guest goes on.
+        RIP: u64 = 0x578;
+        /// The stack pointer; other general registers but RAX are software's to swap.
+        RSP: u64 = 0x5D8;
+        /// Control-flow enforcement at CPL 0–2.
+        S_CET: u64 = 0x5E0, kept by CET;
+        /// The shadow stack's pointer.
+        SSP: u64 = 0x5E8, kept by CET;
+        /// Linear address of the interrupt shadow-stack table.
+        ISST_ADDR: u64 = 0x5F0, kept by CET;
+        /// The only general register, beside RSP, that VMRUN and #VMEXIT swap.
+        RAX: u64 = 0x5F8;
+        /// Moved by VMLOAD and VMSAVE.
+        STAR: u64 = 0x600;
+        /// Moved by VMLOAD and VMSAVE.
+        LSTAR: u64 = 0x608;
+        /// Moved by VMLOAD and VMSAVE.
+        CSTAR: u64 = 0x610;
+        /// Moved by VMLOAD and VMSAVE.
+        SFMASK: u64 = 0x618;
+        /// Moved by VMLOAD and VMSAVE.
+        KERNEL_GS_BASE: u64 = 0x620;
+        /// Moved by VMLOAD and VMSAVE.
+        SYSENTER_CS: u64 = 0x628;
+        /// Moved by VMLOAD and VMSAVE.
+        SYSENTER_ESP: u64 = 0x630;
+        /// Moved by VMLOAD and VMSAVE.
+        SYSENTER_EIP: u64 = 0x638;
+        /// Linear address of the last page fault.
+        CR2: u64 = 0x640, kept by CR2;
+        /// The guest's PAT; counts under nested paging alone.
+        G_PAT: u64 = 0x668, kept by NESTED_PAGING;
+        /// DebugCtl, under last-branch virtualization.
+        DBGCTL: u64 = 0x670, kept by LAST_BRANCH_RECORDS;
+        /// Source of the last branch, under last-branch virtualization.
+        BR_FROM: u64 = 0x678, kept by LAST_BRANCH_RECORDS;
+        /// Target of the last branch, under last-branch virtualization.
+        BR_TO: u64 = 0x680, kept by LAST_BRANCH_RECORDS;
+        /// Source of the last branch before an exception or interrupt, likewise.
+        LAST_EXCEPTION_FROM: u64 = 0x688, kept by LAST_BRANCH_RECORDS;
+        /// Target of the last branch before an exception or interrupt, likewise.
+        LAST_EXCEPTION_TO: u64 = 0x690, kept by LAST_BRANCH_RECORDS;
+        /// SPEC_CTRL, where that is virtualized.
+        SPEC_CTRL: u64 = 0x6E0;
+    }
 }
 
 /// A VMCB, over its bytes.

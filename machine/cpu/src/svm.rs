@@ -16,6 +16,7 @@ mod nested;
 mod pause;
 mod permission;
 mod region;
+mod save_area;
 mod state;
 mod variant;
 mod vendor;

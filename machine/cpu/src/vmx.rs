@@ -10,6 +10,7 @@ mod entry;
 mod exception;
 mod exit;
 mod function;
+mod guest_area;
 mod host;
 mod information;
 pub(crate) mod instruction;

@@ -6,7 +6,7 @@
 
 use super::EnableCleanBit;
 use arch::address::SystemPhysical;
-use arch::svm::clean::COVERED;
+use arch::svm::clean::covered;
 use arch::svm::vmcb::{CleanBits, SIZE, Vmcb, control};
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ impl VmcbCache {
             EnableCleanBit::Avic if clean.contains(CleanBits::AVIC) => Some(held[at] & mask),
             EnableCleanBit::Avic => Some(bytes[at] & mask),
         };
-        for field in COVERED.iter().filter(|field| clean.contains(field.bit)) {
+        for field in covered().filter(|field| clean.contains(field.bit)) {
             bytes[field.bytes.clone()].copy_from_slice(&held[field.bytes.clone()]);
         }
         if let Some(enables) = enables {
@@ -117,9 +117,9 @@ mod tests {
 
     #[test]
     fn what_no_bit_covers_is_always_read() {
-        let covered = |at: usize| COVERED.iter().any(|field| field.bytes.contains(&at));
+        let is_covered = |at: usize| covered().any(|field| field.bytes.contains(&at));
         for field in [0x05C, 0x068, 0x0A8, 0x0B8, 0x0C0, 0x0C8, 0x578, 0x5D8, 0x5F8] {
-            assert!(!covered(field), "{field:#x}");
+            assert!(!is_covered(field), "{field:#x}");
         }
     }
 }

@@ -2,21 +2,18 @@
 
 use super::avic::{Avic, AvicCapabilities};
 use super::check::{Illegal, Supported, check};
+use super::save_area;
 use super::state::{Guest, Host, NestedPaging, PauseFilter};
-use crate::execute::stack;
 use crate::guest::Running;
-use crate::state::BranchRecords;
-use crate::state::{Attention, TableRegister};
+use crate::state::Attention;
 use crate::svm::region::write_vmcb;
-use crate::system::branch_record;
-use crate::system::descriptor;
 use crate::width::{RAX, RSP};
 use crate::{Activity, Bus, Cpu};
 use arch::address::SystemPhysical;
 use arch::control::{Cr0, Cr4, Efer, rflags};
 use arch::cpuid::Feature;
 use arch::paging::entry;
-use arch::segment::{Attributes, Segment, SegmentRegister};
+use arch::segment::SegmentRegister;
 use arch::svm::ExitCode;
 use arch::svm::avic::PAGE_BITS;
 use arch::svm::vmcb::{SIZE, TlbControl, Vmcb, control, save};
@@ -232,39 +229,9 @@ fn apply_tlb_control(cpu: &mut Cpu, request: TlbControl, asid: u32) {
 
 /// The part of the save area that VMRUN loads; the rest is VMLOAD's.
 fn load_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcb: &Vmcb<Vec<u8>>) {
-    let nested = vmcb.get(control::NESTED_CONTROL).nested_paging();
-    cpu.control.set_efer(Efer::from_bits_retain(vmcb.get(save::EFER)));
-    cpu.control.set_cr0(Cr0::from_bits_retain(vmcb.get(save::CR0)) | Cr0::EXTENSION_TYPE);
-    cpu.control.set_cr4(Cr4::from_bits_retain(vmcb.get(save::CR4)));
-    cpu.control.cr3 = vmcb.get(save::CR3);
-    cpu.control.cr2 = vmcb.get(save::CR2);
-    cpu.debug.load_dr6(vmcb.get(save::DR6));
-    cpu.debug.load_dr7(vmcb.get(save::DR7));
-    cpu.control.gdtr = table(vmcb.get(save::GDTR));
-    cpu.control.idtr = table(vmcb.get(save::IDTR));
-    for (register, field) in [
-        (SegmentRegister::Es, save::ES),
-        (SegmentRegister::Ss, save::SS),
-        (SegmentRegister::Ds, save::DS),
-    ] {
-        cpu.registers.set_segment(register, segment(vmcb.get(field)));
-    }
-    let flags = vmcb.get(save::RFLAGS);
-    stack::write_flags(cpu, flags & rflags::ALL | rflags::FIXED, u64::MAX);
-    let cpl = if !cpu.control.cr0().contains(Cr0::PROTECTION_ENABLE) {
-        0
-    } else if flags & rflags::VM != 0 {
-        3
-    } else {
-        vmcb.get(save::CPL) & 3
-    };
-    cpu.registers.set_segment(SegmentRegister::Cs, segment(vmcb.get(save::CS)));
-    descriptor::set_cpl(cpu, cpl);
-    cpu.registers.gpr[RSP] = vmcb.get(save::RSP);
-    cpu.registers.gpr[RAX] = vmcb.get(save::RAX);
-    cpu.registers.ip = vmcb.get(save::RIP);
-    if nested {
-        cpu.control.msr.pat = vmcb.get(save::G_PAT);
+    save_area::load_guest(cpu, vmcb);
+    if vmcb.get(control::NESTED_CONTROL).nested_paging() {
+        save_area::load_nested(cpu, vmcb);
     }
     load_branch_records(cpu, vmcb);
     let shadow = vmcb.get(control::INTERRUPT_STATE).interrupt_shadow();
@@ -277,17 +244,10 @@ fn load_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcb: &Vmcb<Vec<u8>>) {
 /// the host's. [APM2 "LBR Virtualization"]
 fn load_branch_records(cpu: &mut Cpu, vmcb: &Vmcb<Vec<u8>>) {
     let Some(guest) = cpu.guest.running.svm_mut() else { return };
-    if !guest.extensions.last_branch_records() {
-        return;
+    if guest.extensions.last_branch_records() {
+        guest.host.recording = Some((cpu.control.msr.debug_ctl, cpu.control.msr.branch_records));
+        save_area::load_branch_records(cpu, vmcb);
     }
-    guest.host.recording = Some((cpu.control.msr.debug_ctl, cpu.control.msr.branch_records));
-    cpu.control.msr.branch_records = BranchRecords {
-        branch_from: vmcb.get(save::BR_FROM),
-        branch_to: vmcb.get(save::BR_TO),
-        exception_from: vmcb.get(save::LAST_EXCEPTION_FROM),
-        exception_to: vmcb.get(save::LAST_EXCEPTION_TO),
-    };
-    branch_record::write_debug_control(cpu, vmcb.get(save::DBGCTL));
 }
 
 /// What follows from control and segment registers that were loaded together.
@@ -299,19 +259,4 @@ pub(super) fn refresh_after_switch(cpu: &mut Cpu, bus: &mut Bus<'_>) {
     }
     cpu.update_breakpoints();
     cpu.update_access_mode();
-}
-
-/// A segment of the save area in the processor's form.
-pub(super) fn segment(saved: arch::svm::segment::Segment) -> Segment {
-    Segment {
-        selector: saved.selector,
-        attributes: Attributes(saved.attributes.into_bits() & 0xFFF),
-        limit: saved.limit,
-        base: saved.base,
-    }
-}
-
-/// A descriptor-table register of the save area.
-fn table(saved: arch::svm::segment::Segment) -> TableRegister {
-    TableRegister { base: saved.base, limit: saved.limit as u16 }
 }

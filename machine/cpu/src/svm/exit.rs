@@ -1,10 +1,11 @@
 //! #VMEXIT: from the guest back to the host. [APM2 "#VMEXIT"]
 
 use super::region::write_vmcb;
+use super::save_area;
 use super::state::{Exit, Guest};
 use crate::execute::stack;
 use crate::guest::Running;
-use crate::state::{Attention, TableRegister};
+use crate::state::Attention;
 use crate::svm::boundary;
 use crate::svm::entry;
 use crate::system::branch_record;
@@ -15,11 +16,10 @@ use arch::control::{Cr0, debug, rflags};
 use arch::cpuid::Feature;
 use arch::exception::PAGE_FAULT;
 use arch::paging::fault;
-use arch::segment::{Segment, SegmentRegister};
+use arch::segment::SegmentRegister;
 use arch::svm::ExitCode;
 use arch::svm::exit::NestedPageFaultInfo;
-use arch::svm::segment::{Segment as SavedSegment, SegmentAttributes};
-use arch::svm::vmcb::{FetchedBytes, InterruptState, SIZE, Vmcb, control, save};
+use arch::svm::vmcb::{FetchedBytes, InterruptState, SIZE, control};
 use bus::{ControlBlock, Happening, VmExit};
 
 /// Leaves the guest for the reason that it holds. `cpu.ip` is what the VMCB shall hold as rIP.
@@ -65,10 +65,7 @@ fn store_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, guest: &Guest, exit: Exit) {
     if exit.code == ExitCode::Msr {
         record_msr(cpu, bus, exit.info[0] != 0);
     }
-    let state = guest_state(cpu);
     let fetched = fetched_bytes(cpu, bus, exit);
-    let recording = (cpu.control.msr.debug_ctl, cpu.control.msr.branch_records);
-    let recording = guest.host.recording.map(|_| recording);
     write_vmcb(bus, guest.vmcb, |vmcb| {
         vmcb.set(control::EXITCODE, exit.code.into_bits());
         vmcb.set(control::EXITINFO1, exit.info[0]);
@@ -91,13 +88,12 @@ fn store_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, guest: &Guest, exit: Exit) {
         vmcb.set(control::EVENTINJ, event.with_is_valid(false));
         vmcb.set(control::N_RIP, exit.next_rip);
         vmcb.set(control::FETCHED_BYTES, fetched);
-        state.store(vmcb);
-        if let Some((debug_ctl, records)) = recording {
-            vmcb.set(save::DBGCTL, debug_ctl);
-            vmcb.set(save::BR_FROM, records.branch_from);
-            vmcb.set(save::BR_TO, records.branch_to);
-            vmcb.set(save::LAST_EXCEPTION_FROM, records.exception_from);
-            vmcb.set(save::LAST_EXCEPTION_TO, records.exception_to);
+        save_area::store_guest(cpu, vmcb);
+        if vmcb.get(control::NESTED_CONTROL).nested_paging() {
+            save_area::store_nested(cpu, vmcb);
+        }
+        if guest.host.recording.is_some() {
+            save_area::store_branch_records(cpu, vmcb);
         }
     });
 }
@@ -133,28 +129,6 @@ fn fetched_bytes(cpu: &mut Cpu, bus: &mut Bus<'_>, exit: Exit) -> FetchedBytes {
     }
     cpu.pending.set_fault_address(address);
     fetched
-}
-
-fn guest_state(cpu: &Cpu) -> GuestState {
-    use SegmentRegister::{Cs, Ds, Es, Ss};
-    GuestState {
-        segments: [Es, Cs, Ss, Ds].map(|register| saved(cpu.registers.segment(register))),
-        gdtr: saved_table(cpu.control.gdtr),
-        idtr: saved_table(cpu.control.idtr),
-        cpl: cpu.registers.cpl(),
-        efer: cpu.control.efer().bits(),
-        cr0: cpu.control.cr0().bits(),
-        cr2: cpu.control.cr2,
-        cr3: cpu.control.cr3,
-        cr4: cpu.control.cr4().bits(),
-        dr6: cpu.debug.dr6(),
-        dr7: cpu.debug.dr7(),
-        flags: cpu.registers.flags.bits(),
-        rip: cpu.registers.ip,
-        rsp: cpu.registers.gpr[RSP],
-        rax: cpu.registers.gpr[RAX],
-        pat: cpu.control.msr.pat,
-    }
 }
 
 fn load_host(cpu: &mut Cpu, bus: &mut Bus<'_>, guest: &Guest) {
@@ -199,65 +173,4 @@ fn load_host(cpu: &mut Cpu, bus: &mut Bus<'_>, guest: &Guest) {
     }
     cpu.pending.set_activity(Activity::Running);
     entry::refresh_after_switch(cpu, bus);
-}
-
-/// What #VMEXIT writes to the save area.
-struct GuestState {
-    segments: [SavedSegment; 4],
-    gdtr: SavedSegment,
-    idtr: SavedSegment,
-    cpl: u8,
-    efer: u64,
-    cr0: u64,
-    cr2: u64,
-    cr3: u64,
-    cr4: u64,
-    dr6: u64,
-    dr7: u64,
-    flags: u64,
-    rip: u64,
-    rsp: u64,
-    rax: u64,
-    pat: u64,
-}
-
-impl GuestState {
-    fn store(&self, vmcb: &mut Vmcb<&mut [u8]>) {
-        let [es, cs, ss, ds] = self.segments;
-        vmcb.set(save::ES, es);
-        vmcb.set(save::CS, cs);
-        vmcb.set(save::SS, ss);
-        vmcb.set(save::DS, ds);
-        vmcb.set(save::GDTR, self.gdtr);
-        vmcb.set(save::IDTR, self.idtr);
-        vmcb.set(save::CPL, self.cpl);
-        vmcb.set(save::EFER, self.efer);
-        vmcb.set(save::CR0, self.cr0);
-        vmcb.set(save::CR2, self.cr2);
-        vmcb.set(save::CR3, self.cr3);
-        vmcb.set(save::CR4, self.cr4);
-        vmcb.set(save::DR6, self.dr6);
-        vmcb.set(save::DR7, self.dr7);
-        vmcb.set(save::RFLAGS, self.flags);
-        vmcb.set(save::RIP, self.rip);
-        vmcb.set(save::RSP, self.rsp);
-        vmcb.set(save::RAX, self.rax);
-        if vmcb.get(control::NESTED_CONTROL).nested_paging() {
-            vmcb.set(save::G_PAT, self.pat);
-        }
-    }
-}
-
-/// A segment in the save area's form.
-pub(super) fn saved(segment: Segment) -> SavedSegment {
-    SavedSegment {
-        selector: segment.selector,
-        attributes: SegmentAttributes::from_bits(segment.attributes.0 & 0xFFF),
-        limit: segment.limit,
-        base: segment.base,
-    }
-}
-
-fn saved_table(table: TableRegister) -> SavedSegment {
-    SavedSegment { limit: table.limit.into(), base: table.base, ..SavedSegment::default() }
 }

@@ -1,7 +1,6 @@
 //! SVM's instructions. [APM3 "System Instruction Reference"] [APM2 "SVM Instruction Set"]
 
-use super::entry::segment;
-use super::exit::saved;
+use super::save_area;
 use crate::execute::binding::Binding;
 use crate::memory::Located;
 use crate::operation::Op;
@@ -14,9 +13,8 @@ use crate::{Attention, Bus, Cpu, Stop};
 use arch::address::SystemPhysical;
 use arch::control::Efer;
 use arch::cpuid::Feature;
-use arch::segment::{Segment, SegmentRegister};
 use arch::svm::ExitCode;
-use arch::svm::vmcb::{SIZE, Vmcb, save};
+use arch::svm::vmcb::{SIZE, Vmcb};
 use iced_x86::{Instruction, Mnemonic};
 
 pub(crate) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {
@@ -99,24 +97,7 @@ fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.clock.spend(cpu.guest.svm.costs.state_move);
     let bytes = bus.memory.slice(at, SIZE).map_or_else(|_| vec![!0; SIZE], <[u8]>::to_vec);
     let Some(vmcb) = Vmcb::new(bytes) else { return Ok(()) };
-    let canonical = |base: u64| (base << 16) as i64 >> 16;
-    let load = |field| {
-        let loaded = segment(vmcb.get(field));
-        Segment { base: canonical(loaded.base) as u64, ..loaded }
-    };
-    cpu.registers.set_segment(SegmentRegister::Fs, load(save::FS));
-    cpu.registers.set_segment(SegmentRegister::Gs, load(save::GS));
-    cpu.control.ldtr = load(save::LDTR);
-    cpu.control.tr = load(save::TR);
-    let calls = &mut cpu.control.syscall;
-    calls.kernel_gs_base = canonical(vmcb.get(save::KERNEL_GS_BASE)) as u64;
-    calls.star = vmcb.get(save::STAR);
-    calls.lstar = vmcb.get(save::LSTAR);
-    calls.cstar = vmcb.get(save::CSTAR);
-    calls.sfmask = vmcb.get(save::SFMASK);
-    calls.sysenter_cs = vmcb.get(save::SYSENTER_CS);
-    calls.sysenter_esp = vmcb.get(save::SYSENTER_ESP);
-    calls.sysenter_eip = vmcb.get(save::SYSENTER_EIP);
+    save_area::load_additional(cpu, &vmcb);
     Err(Stop::END_BLOCK)
 }
 
@@ -125,23 +106,7 @@ fn vmsave(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     prologue(cpu, op, ExitCode::Vmsave, 0)?;
     let at = state_address(cpu, bus, op, crate::Access::Write)?;
     cpu.clock.spend(cpu.guest.svm.costs.state_move);
-    let [fs, gs] = [SegmentRegister::Fs, SegmentRegister::Gs]
-        .map(|register| saved(cpu.registers.segment(register)));
-    let (ldtr, tr, calls) = (saved(cpu.control.ldtr), saved(cpu.control.tr), cpu.control.syscall);
-    write_vmcb(bus, at, |vmcb| {
-        vmcb.set(save::FS, fs);
-        vmcb.set(save::GS, gs);
-        vmcb.set(save::LDTR, ldtr);
-        vmcb.set(save::TR, tr);
-        vmcb.set(save::KERNEL_GS_BASE, calls.kernel_gs_base);
-        vmcb.set(save::STAR, calls.star);
-        vmcb.set(save::LSTAR, calls.lstar);
-        vmcb.set(save::CSTAR, calls.cstar);
-        vmcb.set(save::SFMASK, calls.sfmask);
-        vmcb.set(save::SYSENTER_CS, calls.sysenter_cs);
-        vmcb.set(save::SYSENTER_ESP, calls.sysenter_esp);
-        vmcb.set(save::SYSENTER_EIP, calls.sysenter_eip);
-    });
+    write_vmcb(bus, at, |vmcb| save_area::store_additional(cpu, vmcb));
     Ok(())
 }
 

@@ -1,21 +1,20 @@
 //! VM entries: from the host into the guest. [SDM3 "VM Entries"]
 
 use super::check::{Controls, Processor, check_controls, check_guest, check_host};
+use super::guest_area;
 use super::state::{Ept, Exit, Guest, Injection, MonitorTrap, PauseLoop, Shadowed, Shadowing};
 use super::vmcs::{SIZE, Vmcs};
 use crate::execute::stack;
 use crate::guest::Running;
-use crate::state::{Attention, TableRegister};
-use crate::system::branch_record;
+use crate::state::Attention;
 use crate::system::descriptor;
 use crate::vmx::apic;
 use crate::vmx::exit;
 use crate::vmx::host;
 use crate::vmx::vmcs::write_vmcs;
-use crate::width::RSP;
 use crate::{Activity, Bus, Cpu};
 use arch::address::SystemPhysical;
-use arch::control::{Cr0, Cr4, Efer, debug, rflags};
+use arch::control::{Cr0, Efer, debug, rflags};
 use arch::segment::{Segment, SegmentRegister};
 use arch::vmx::capability::CR0_FIXED0;
 use arch::vmx::control::{EntryControls, PinControls, PrimaryControls, SecondaryControls};
@@ -220,30 +219,13 @@ pub(super) fn tag_translations(cpu: &mut Cpu, vpid: u16, ept: Option<Ept>) {
 /// [SDM3 "Loading Guest State"]
 fn load_guest_state(cpu: &mut Cpu, vmcs: &Image, controls: &Controls) {
     let get = |field| vmcs.get(field);
-    let entry = controls.entry;
     let kept = cpu.control.cr0().bits() & CR0_KEPT;
     cpu.control.set_cr0(Cr0::from_bits_retain(get(guest::CR0) & !CR0_KEPT | kept));
-    cpu.control.set_cr4(Cr4::from_bits_retain(get(guest::CR4)));
-    cpu.control.cr3 = get(guest::CR3);
-    if entry.contains(EntryControls::LOAD_EFER) {
-        cpu.control.set_efer(Efer::from_bits_retain(get(guest::EFER)));
-    } else if cpu.control.cr0().contains(Cr0::PAGING) {
+    let has_paging = cpu.control.cr0().contains(Cr0::PAGING);
+    if has_paging && !controls.entry.contains(EntryControls::LOAD_EFER) {
         cpu.control.switch_efer(Efer::LONG_MODE_ENABLE, controls.is_long_mode_guest());
     }
-    if entry.contains(EntryControls::LOAD_DEBUG_CONTROLS) {
-        cpu.debug.load_dr7(get(guest::DR7) & !0xD000 | debug::DR7_RESET);
-        branch_record::write_debug_control(cpu, get(guest::DEBUGCTL));
-    }
-    if entry.contains(EntryControls::LOAD_PAT) {
-        cpu.control.msr.pat = get(guest::PAT);
-    }
-    let calls = &mut cpu.control.syscall;
-    calls.sysenter_cs = get(guest::SYSENTER_CS);
-    calls.sysenter_esp = get(guest::SYSENTER_ESP);
-    calls.sysenter_eip = get(guest::SYSENTER_EIP);
-    let table = |base, limit| TableRegister { base: get(base), limit: get(limit) as u16 };
-    cpu.control.gdtr = table(guest::GDTR_BASE, guest::GDTR_LIMIT);
-    cpu.control.idtr = table(guest::IDTR_BASE, guest::IDTR_LIMIT);
+    guest_area::load(cpu, vmcs, controls.entry);
     cpu.control.ldtr = segment(vmcs, &SEGMENTS[LDTR]);
     cpu.control.tr = segment(vmcs, &SEGMENTS[TR]);
     for register in SegmentRegister::ALL {
@@ -254,8 +236,6 @@ fn load_guest_state(cpu: &mut Cpu, vmcs: &Image, controls: &Controls) {
     let stack = AccessRights::from_bits(get(guest::SS_ACCESS_RIGHTS) as u32);
     let is_8086 = flags & rflags::VM != 0;
     descriptor::set_cpl(cpu, if is_8086 { 3 } else { stack.privilege() });
-    cpu.registers.gpr[RSP] = get(guest::RSP);
-    cpu.registers.ip = get(guest::RIP);
 }
 
 /// What follows from the registers, and the PDPTEs of a PAE guest.

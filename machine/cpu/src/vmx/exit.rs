@@ -1,5 +1,6 @@
 //! VM exits: what the guest leaves in its VMCS. [SDM3 "VM Exits"]
 
+use super::guest_area;
 use super::state::{Exit, Guest};
 use super::vmcs::{SIZE, Vmcs};
 use crate::guest::Running;
@@ -9,7 +10,7 @@ use crate::stop::SoftwareSource;
 use crate::vmx::entry;
 use crate::vmx::host;
 use crate::vmx::vmcs::write_vmcs;
-use crate::width::{RAX, RCX, RDX, RSP};
+use crate::width::{RAX, RCX, RDX};
 use crate::{Bus, Cpu};
 use arch::address::SystemPhysical;
 use arch::control::{debug, rflags};
@@ -41,7 +42,7 @@ pub(crate) fn leave(cpu: &mut Cpu, bus: &mut Bus<'_>) {
     let snapshot = clone_for_exit(cpu, &running, &exit, vectoring.is_some());
     write_vmcs(bus, at, |vmcs| {
         store_information(vmcs, &exit, vectoring);
-        snapshot.store(vmcs, &running);
+        snapshot.store(cpu, vmcs, &running);
         let injected = vmcs.get(control::ENTRY_INTERRUPTION_INFO);
         vmcs.set(control::ENTRY_INTERRUPTION_INFO, injected & 0x7FFF_FFFF);
     });
@@ -224,12 +225,6 @@ fn clone_for_exit(cpu: &Cpu, running: &Guest, exit: &Exit, is_vectoring: bool) -
         pending,
         timer: running.timer.map_or(0, |end| end.saturating_sub(now)),
         flags,
-        control: cpu.control.clone(),
-        dr7: cpu.debug.dr7(),
-        segments: SegmentRegister::ALL.map(|register| cpu.registers.segment(register)),
-        cpl: cpu.registers.cpl(),
-        rsp: cpu.registers.gpr[RSP],
-        rip: cpu.registers.ip,
     }
 }
 
@@ -275,88 +270,59 @@ fn store_information(
     vmcs.set(fields::GUEST_PHYSICAL_ADDRESS, exit.physical);
 }
 
-/// What an exit saves. [SDM3 "Saving Guest State"]
+/// What an exit saves that no register holds as it is. [SDM3 "Saving Guest State"]
 struct GuestState {
     activity: GuestActivity,
     interruptibility: Interruptibility,
     pending: PendingDebug,
     timer: u64,
     flags: u64,
-    control: crate::state::Control,
-    dr7: u64,
-    segments: [Segment; 6],
-    cpl: u8,
-    rsp: u64,
-    rip: u64,
 }
 
 impl GuestState {
-    fn store(&self, vmcs: &mut Image<'_>, running: &Guest) {
+    fn store(&self, cpu: &Cpu, vmcs: &mut Image<'_>, running: &Guest) {
         let exits = running.controls.exit;
-        let control = &self.control;
-        vmcs.set(guest::CR0, control.cr0().bits());
-        vmcs.set(guest::CR3, control.cr3);
-        vmcs.set(guest::CR4, control.cr4().bits());
-        vmcs.set(guest::SYSENTER_CS, control.syscall.sysenter_cs);
-        vmcs.set(guest::SYSENTER_ESP, control.syscall.sysenter_esp);
-        vmcs.set(guest::SYSENTER_EIP, control.syscall.sysenter_eip);
-        if exits.contains(ExitControls::SAVE_DEBUG_CONTROLS) {
-            vmcs.set(guest::DR7, self.dr7);
-            vmcs.set(guest::DEBUGCTL, control.msr.debug_ctl);
-        }
-        if exits.contains(ExitControls::SAVE_PAT) {
-            vmcs.set(guest::PAT, control.msr.pat);
-        }
-        if exits.contains(ExitControls::SAVE_EFER) {
-            vmcs.set(guest::EFER, control.efer().bits());
-        }
+        vmcs.set(guest::CR0, cpu.control.cr0().bits());
+        guest_area::save(cpu, vmcs, exits);
         if exits.contains(ExitControls::SAVE_PREEMPTION_TIMER) {
             vmcs.set(guest::PREEMPTION_TIMER, self.timer);
         }
         let entry = EntryControls::from_bits_retain(vmcs.get(control_fields::ENTRY) as u32);
         let mut after = entry;
-        after.set(EntryControls::IA32E_MODE_GUEST, control.is_long_mode());
+        after.set(EntryControls::IA32E_MODE_GUEST, cpu.control.is_long_mode());
         vmcs.set(control_fields::ENTRY, after.bits().into());
         if let Some(apicv) = running.apicv.filter(|apicv| apicv.controls.delivers_interrupts) {
             vmcs.set(guest::INTERRUPT_STATUS, apicv.status.into_bits().into());
         }
-        self.store_segments(vmcs);
-        vmcs.set(guest::RSP, self.rsp);
-        vmcs.set(guest::RIP, self.rip);
+        store_segments(cpu, vmcs);
         vmcs.set(guest::RFLAGS, self.flags);
         vmcs.set(guest::ACTIVITY, self.activity.into_bits().into());
         vmcs.set(guest::INTERRUPTIBILITY, self.interruptibility.into_bits().into());
         vmcs.set(guest::PENDING_DEBUG, self.pending.into_bits());
-        self.store_ept_state(vmcs, running);
+        store_ept_state(cpu, vmcs, running);
     }
+}
 
-    fn store_segments(&self, vmcs: &mut Image<'_>) {
-        for (at, segment) in self.segments.iter().enumerate() {
-            let is_stack = at == SegmentRegister::Ss as usize;
-            let privilege = if is_stack { Some(self.cpl) } else { None };
-            store_segment(vmcs, &SEGMENTS[at], segment, privilege);
-        }
-        store_segment(vmcs, &SEGMENTS[LDTR], &self.control.ldtr, None);
-        store_segment(vmcs, &SEGMENTS[TR], &self.control.tr, None);
-        for (table, base, limit) in [
-            (self.control.gdtr, guest::GDTR_BASE, guest::GDTR_LIMIT),
-            (self.control.idtr, guest::IDTR_BASE, guest::IDTR_LIMIT),
-        ] {
-            vmcs.set(base, table.base);
-            vmcs.set(limit, table.limit.into());
-        }
+fn store_segments(cpu: &Cpu, vmcs: &mut Image<'_>) {
+    for register in SegmentRegister::ALL {
+        let is_stack = register == SegmentRegister::Ss;
+        let privilege = is_stack.then_some(cpu.registers.cpl());
+        let segment = cpu.registers.segment(register);
+        store_segment(vmcs, &SEGMENTS[register as usize], &segment, privilege);
     }
+    store_segment(vmcs, &SEGMENTS[LDTR], &cpu.control.ldtr, None);
+    store_segment(vmcs, &SEGMENTS[TR], &cpu.control.tr, None);
+}
 
-    fn store_ept_state(&self, vmcs: &mut Image<'_>, running: &Guest) {
-        let Some(ept) = running.ept else { return };
-        if running.controls.secondary.contains(SecondaryControls::PAGE_MODIFICATION_LOGGING) {
-            vmcs.set(guest::PML_INDEX, ept.log_index.into());
-        }
-        if self.control.has_pae_paging() {
-            let pointers = [guest::PDPTE_0, guest::PDPTE_1, guest::PDPTE_2, guest::PDPTE_3];
-            for (field, pointer) in pointers.into_iter().zip(self.control.pdpte) {
-                vmcs.set(field, pointer);
-            }
+fn store_ept_state(cpu: &Cpu, vmcs: &mut Image<'_>, running: &Guest) {
+    let Some(ept) = running.ept else { return };
+    if running.controls.secondary.contains(SecondaryControls::PAGE_MODIFICATION_LOGGING) {
+        vmcs.set(guest::PML_INDEX, ept.log_index.into());
+    }
+    if cpu.control.has_pae_paging() {
+        let pointers = [guest::PDPTE_0, guest::PDPTE_1, guest::PDPTE_2, guest::PDPTE_3];
+        for (field, pointer) in pointers.into_iter().zip(cpu.control.pdpte) {
+            vmcs.set(field, pointer);
         }
     }
 }
