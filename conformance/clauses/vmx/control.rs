@@ -2,6 +2,7 @@
 //! [SDM3 "Instructions That Cause VM Exits Conditionally"]
 
 use crate::lab::*;
+use arch::control::Cr4;
 use arch::vmx::ExitReason;
 use arch::vmx::control::{PrimaryControls, SecondaryControls};
 use arch::vmx::field::{control, exit, guest};
@@ -213,6 +214,45 @@ fn random_numbers_exit_with_their_control_and_describe_the_register() {
 
 const NUMBERS: SecondaryControls =
     SecondaryControls::RDRAND_EXITING.union(SecondaryControls::RDSEED_EXITING);
+
+#[test]
+fn supervisor_state_exits_by_its_bitmap_and_is_undefined_without_the_control() {
+    const COMPONENT: u64 = 1 << 8;
+    let rows: [(ExitReason, Code); 2] = [
+        (ExitReason::Xsaves, |a| a.xsaves(ptr(ebx + 0x40)).unwrap()),
+        (ExitReason::Xrstors, |a| a.xrstors(ptr(ebx + 0x40)).unwrap()),
+    ];
+    for (reason, code) in rows {
+        for (is_enabled, bitmap, xss, expected) in [
+            (true, COMPONENT, COMPONENT, reason),
+            (true, COMPONENT, 0, ExitReason::Hlt),
+            (true, !COMPONENT, COMPONENT, ExitReason::Hlt),
+            (false, COMPONENT, COMPONENT, ExitReason::ExceptionOrNmi),
+        ] {
+            let mut lab = Lab::on("skylake-sp");
+            lab.cpu.control.msr.xss = xss;
+            lab.set(control::EXCEPTION_BITMAP, 1 << 6);
+            lab.set(guest::CR4, lab.get(guest::CR4) | Cr4::OSXSAVE.bits());
+            lab.guest_code(|a| {
+                a.mov(ebx, GUEST_DATA as u32).unwrap();
+                a.mov(eax, COMPONENT as u32).unwrap();
+                a.xor(edx, edx).unwrap();
+                code(a);
+                a.hlt().unwrap();
+            });
+            if is_enabled {
+                lab.secondary(SecondaryControls::XSAVES_XRSTORS);
+                lab.set(control::XSS_EXITING_BITMAP, bitmap);
+            }
+            assert_eq!(lab.run(), expected, "{is_enabled} {bitmap:#x} {xss:#x}");
+            if expected == reason {
+                assert_eq!(lab.qualification(), 0x40);
+                let base_is_ebx = 1 << 7 | 1 << 22 | 3 << 15 | 3 << 23;
+                assert_eq!(lab.get(exit::INSTRUCTION_INFORMATION), base_is_ebx);
+            }
+        }
+    }
+}
 
 #[test]
 fn rdpid_and_rdtscp_are_undefined_without_their_control() {

@@ -357,7 +357,7 @@ fn xsavec<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result
 
 fn xsaves<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     check_xsave(cpu, Feature::Xsaves)?;
-    check_privilege(cpu)?;
+    check_supervisor_state(cpu, bus, op, false)?;
     save::<WIDE>(cpu, bus, op, Save::Compacted, cpu.control.xcr0 | cpu.control.msr.xss)
 }
 
@@ -368,8 +368,20 @@ fn xrstor<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result
 
 fn xrstors<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     check_xsave(cpu, Feature::Xsaves)?;
-    check_privilege(cpu)?;
+    check_supervisor_state(cpu, bus, op, true)?;
     load_state::<WIDE>(cpu, bus, op, cpu.control.xcr0 | cpu.control.msr.xss, true)
+}
+
+/// A hypervisor may leave XSAVES and XRSTORS undefined, which goes before privilege.
+fn check_supervisor_state(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    restores: bool,
+) -> Result<(), Stop> {
+    let components = cpu.registers.requested() & cpu.control.msr.xss;
+    cpu.before(bus, op, Sensitive::SupervisorState { restores, components })?;
+    check_privilege(cpu)
 }
 
 fn check_privilege(cpu: &Cpu) -> Result<(), Stop> {

@@ -80,6 +80,11 @@ pub(crate) enum Sensitive {
     /// SGDT, SIDT, SLDT, STR
     ReadTable(Table),
     Rsm,
+    /// XSAVES or XRSTORS of these components that IA32_XSS has on.
+    SupervisorState {
+        restores: bool,
+        components: u64,
+    },
     Wbinvd,
     /// `value` is what the whole register would become.
     WriteControl {

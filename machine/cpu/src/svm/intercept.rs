@@ -62,7 +62,10 @@ pub(crate) fn before(
         Sensitive::Port { port, size, io } => intercept_io(cpu, bus, op, port, size, io),
         Sensitive::Pushf => intercept(cpu, op, ExitCode::Pushf),
         // They have no intercept.
-        Sensitive::Rdpid | Sensitive::Rdrand { .. } | Sensitive::Rdseed { .. } => Ok(()),
+        Sensitive::Rdpid
+        | Sensitive::Rdrand { .. }
+        | Sensitive::Rdseed { .. }
+        | Sensitive::SupervisorState { .. } => Ok(()),
         Sensitive::Rdpmc => intercept(cpu, op, ExitCode::Rdpmc),
         Sensitive::Rdtsc => intercept(cpu, op, ExitCode::Rdtsc),
         Sensitive::Rdtscp => intercept(cpu, op, ExitCode::Rdtscp),

@@ -88,6 +88,7 @@ const SECONDARY: SecondaryControls = SecondaryControls::EPT
     .union(SecondaryControls::RDSEED_EXITING)
     .union(SecondaryControls::PAGE_MODIFICATION_LOGGING)
     .union(SecondaryControls::EPT_VIOLATION_EXCEPTION)
+    .union(SecondaryControls::XSAVES_XRSTORS)
     .union(SecondaryControls::MODE_BASED_EXECUTE)
     .union(SecondaryControls::TSC_SCALING);
 
@@ -126,8 +127,8 @@ const fn allowed(bits: u32) -> Allowed {
     Allowed { required: 0, allowed: bits }
 }
 
-/// DEVIATION(SDM3 "VMX Capability Reporting Facility"): XSAVES and exits of ENCLS
-/// are not implemented and not offered, nor is the activity state shutdown.
+/// DEVIATION(SDM3 "VMX Capability Reporting Facility"): exits of ENCLS are not implemented and not
+/// offered, nor is the activity state shutdown.
 const IMPLEMENTED: VmxCapabilities = VmxCapabilities {
     basic: Basic::new(),
     pin: allowed(PIN.bits()),

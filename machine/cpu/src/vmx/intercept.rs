@@ -3,6 +3,7 @@
 
 use super::information::{displacement, operand_information, string_information};
 use super::state::{Exit, PauseLoop};
+use super::vmcs::{SIZE, Vmcs};
 use crate::guest::{Arrival, Form, Io, Sensitive, Table};
 use crate::operation::Op;
 use crate::width::{RDI, RDX, RSI};
@@ -11,6 +12,7 @@ use arch::control::Cr0;
 use arch::exception;
 use arch::segment::SegmentRegister;
 use arch::vmx::control::{PinControls, PrimaryControls as Primary, SecondaryControls as Secondary};
+use arch::vmx::field::control;
 use arch::vmx::instruction::{InstructionInformation, SelectorInstruction, TableInstruction};
 use arch::vmx::qualification::{
     ControlAccess, ControlAccessKind, DebugAccess, IoInstruction, MWAIT_ARMED, TaskSwitch,
@@ -120,6 +122,16 @@ pub(crate) fn before(
                 .then(|| exit_of_table(cpu, op, table, false)),
             Sensitive::WriteTable(table) => also(Secondary::DESCRIPTOR_TABLE_EXITING)
                 .then(|| exit_of_table(cpu, op, table, true)),
+            Sensitive::SupervisorState { restores, components } => {
+                if !also(Secondary::XSAVES_XRSTORS) {
+                    return Err(Stop::INVALID_OPCODE);
+                }
+                if cpu.registers.cpl() == 0 && components & supervisor_state_exits(cpu, bus) != 0 {
+                    let reasons = [ExitReason::Xsaves, ExitReason::Xrstors];
+                    return Err(exit_of_operand(cpu, op, reasons[usize::from(restores)]));
+                }
+                None
+            }
             Sensitive::Wbinvd => plain(also(Secondary::WBINVD_EXITING), ExitReason::Wbinvd),
             Sensitive::Xsetbv => plain(true, ExitReason::Xsetbv),
             Sensitive::Icebp
@@ -190,6 +202,13 @@ fn exit_of_port(cpu: &Cpu, bus: &Bus<'_>, op: &Op, port: u16, size: u8, io: Io) 
         exit.instruction_information = string_information(op, segment).into_bits();
     }
     Some(exit)
+}
+
+/// State components whose save and restore exits. [SDM3 "XSS-Exiting Bitmap"]
+fn supervisor_state_exits(cpu: &Cpu, bus: &Bus<'_>) -> u64 {
+    let Some(guest) = cpu.guest.running.vmx() else { return 0 };
+    let bytes = bus.memory.slice(guest.vmcs, SIZE).ok();
+    bytes.and_then(Vmcs::new).map_or(0, |vmcs| vmcs.get(control::XSS_EXITING_BITMAP))
 }
 
 /// RDRAND and RDSEED, into a register of `size` bytes.
