@@ -162,30 +162,6 @@ fn the_book_builds_as_the_readme_says() {
     assert!(page.contains("avicenna check"), "the first page is the operators'");
 }
 
-/// The files of a page's code, which begin with a remark that is their name.
-fn files(page: &str, heading: &str) -> Vec<(String, String)> {
-    let section = page.split(heading).nth(1).expect("the heading");
-    let section = section.split("\n| ").next().unwrap_or_default();
-    let mut files: Vec<(String, String)> = Vec::new();
-    for line in section
-        .lines()
-        .filter_map(|line| line.strip_prefix("    ").or(line.is_empty().then_some("")))
-    {
-        let words: Vec<&str> = line.split(' ').collect();
-        match words[..] {
-            ["#" | "//", name] | ["/*", name, "*/"] if name.contains('.') => {
-                files.push((name.to_owned(), String::new()));
-            }
-            _ => {
-                if let Some((_, text)) = files.last_mut() {
-                    *text = format!("{text}{line}\n");
-                }
-            }
-        }
-    }
-    files
-}
-
 #[test]
 fn the_template_of_a_hypervisor_builds_and_passes() {
     const TARGET: &str = "x86_64-unknown-none";
@@ -197,25 +173,14 @@ fn the_template_of_a_hypervisor_builds_and_passes() {
         println!("skipped: no Rust target {TARGET}: rustup target add {TARGET}");
         return;
     }
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/testing.md");
-    let page = std::fs::read_to_string(page).expect("text");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("template");
-    let files = files(&page, "### A template");
-    assert_eq!(files.len(), 4, "{files:?}");
-    for (name, text) in files {
-        let path = folder.join(name);
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("writable");
-        // A workspace of its own, though it lies in the folder of another.
-        let text = if path.ends_with("Cargo.toml") { text + "[workspace]\n" } else { text };
-        std::fs::write(path, text).expect("writable");
-    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest/template");
     let program = Path::new(env!("CARGO_BIN_EXE_avicenna")).parent().expect("a folder");
     let path = format!("{}:{}", program.display(), std::env::var("PATH").expect("a path"));
     let output = Command::new("cargo")
         .args(["run", "--quiet"])
         .current_dir(&folder)
         .env("PATH", path)
-        .env("CARGO_TARGET_DIR", folder.join("target"))
+        .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("template"))
         .env_remove("RUSTFLAGS")
         .output()
         .expect("cargo runs");
