@@ -2,7 +2,24 @@
 //!
 //! An exit lasts from `kvm_exit` to the next `kvm_entry` of the same thread; what happens between
 //! (an MSR, a port, a memory-mapped access, a write to the software APIC) says what it was about.
-//! The rules, and where `perf kvm stat` differs, are written down in `docs/exits.md`.
+//! Where `perf kvm stat` differs is written down in `docs/exits.md`. The rules:
+//!
+//! - Events are paired by thread: a vCPU moves between CPUs within an exit, and two machines have a
+//!   vCPU 0 each. A thread's vCPU is the number in its first entry, its machine its process.
+//! - In a thread, events are taken in order of time. Recorders empty one CPU's buffer after the
+//!   other: what a thread did on one CPU between two moves is a segment, and segments are joined by
+//!   time (`assembly`).
+//! - Nothing before a thread's first entry counts: its exit began before the recording.
+//! - An exit after an exit replaces it and is counted as unpaired: the entry between was not
+//!   recorded. An entry without an exit ends nothing; an exit open at the end is dropped.
+//! - An exit with a loss on its first or last CPU is dropped and counted, since its entry may be
+//!   lost, and so is one that ends before it began, since the clock ran back.
+//! - A return to user space (`kvm_userspace_exit`) does not end an exit. One of a nested guest
+//!   (`kvm_nested_vmexit`) is counted by itself and ends nothing: KVM's own exit frames it.
+//! - What an exit was about comes from its own fields and from the first `kvm_msr`, `kvm_pio`,
+//!   `kvm_mmio` or `kvm_apic` in it; a write of the ICR is refined by its value.
+//! - In the other views an MSR or port access, and a memory write, last from their event to the
+//!   entry (or a read that follows), a memory read from the exit to its event.
 //!
 //! A thread's events before its first entry are kept as they are (the head), because only the
 //! part of the recording that comes before knows which exit that entry ends.
