@@ -47,7 +47,7 @@ enum Verb {
     Rollback(verb::rollback::Arguments),
     /// Will a configuration let interrupts be accelerated, and what to change in it
     Lint(verb::lint::Arguments),
-    /// Everything known of a host, its virtual machines and recordings, on one page to hand on
+    /// Everything known of a host, its virtual machines and recordings, on one page to share
     Report(verb::report::Arguments),
     /// Collect a host's raw inputs in one file, redacted
     Snapshot(verb::snapshot::Arguments),

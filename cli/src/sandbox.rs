@@ -24,7 +24,7 @@ const SCOPE: ABI = ABI::V6;
 // The verbs that take these in have a group of this name.
 #[group(skip)]
 pub struct Arguments {
-    /// Leave out the second wall, Landlock and seccomp: a guest that breaks out of the emulator can
+    /// Leave out the sandbox, Landlock and seccomp: a guest that breaks out of the emulator can
     /// then do all that its user can, with any file, program and network
     #[arg(long)]
     no_sandbox: bool,

@@ -116,7 +116,7 @@ fn a_killed_recorder_of_every_event_leaves_a_readable_file() {
     signal(&child, "-KILL");
     child.wait().expect("it ends");
     is_readable(&path);
-    // The instance of a killed recorder stays until somebody removes it.
+    // The instance of a killed recorder stays until it is removed.
     let instances = Path::new("/sys/kernel/tracing/instances");
     let _ = fs::remove_dir(instances.join(format!("avicenna-{}", child.id())));
 }

@@ -1,5 +1,5 @@
-//! Pages, metrics and rows of hosts, read by whoever they are for: promtool, Prometheus, DuckDB,
-//! ClickHouse. What is not installed is named and skipped.
+//! Pages, metrics and rows of hosts, read by the programs they are for: promtool, Prometheus,
+//! DuckDB, ClickHouse. What is not installed is named and skipped.
 
 #[path = "fleet/hosts.rs"]
 mod hosts;

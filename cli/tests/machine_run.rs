@@ -272,8 +272,8 @@ fn swapped(name: &str, options: &[&str]) -> (String, String, Option<i32>) {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("a process");
     fs::remove_file(&symbols).expect("a writable folder");
     std::os::unix::fs::symlink(&secret, &symbols).expect("a writable folder");
-    let mut debugger = UnixStream::connect(&socket).expect("somebody waits");
-    debugger.write_all(b"+$D#44").expect("somebody listens");
+    let mut debugger = UnixStream::connect(&socket).expect("the machine waits");
+    debugger.write_all(b"+$D#44").expect("the machine listens");
     let mut rest = String::new();
     said.read_to_string(&mut rest).expect("text");
     let code = child.wait().expect("it ends").code();

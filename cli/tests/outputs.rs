@@ -250,7 +250,7 @@ fn result_that_replaces_a_file_is_whole_or_not_there() {
     assert_eq!(left.count(), 0);
 }
 
-/// Nobody comes, somebody comes from elsewhere, or somebody comes and the machine stands still: an
+/// No peer comes, one comes from elsewhere, or one comes and the machine stands still: an
 /// interrupt signal ends each.
 #[test]
 fn debugger_that_is_waited_for_or_halts_the_machine_does_not_keep_it_from_ending() {

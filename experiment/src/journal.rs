@@ -238,7 +238,7 @@ impl Journal {
     }
 }
 
-/// What a journal says, whoever writes it meanwhile.
+/// What a journal says, even while it is written.
 pub fn read(folder: &Path) -> Result<Vec<Written>, Error> {
     let path = folder.join(FILE);
     let mut file =

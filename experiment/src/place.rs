@@ -121,7 +121,7 @@ pub struct Change {
 /// Why a trial could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// Whoever waits has asked for it; the trial is repeated when the experiment goes on.
+    /// The user has asked for it; the trial is repeated when the experiment goes on.
     #[error("interrupted")]
     Interrupted,
     /// It failed, and so would another.

@@ -78,7 +78,7 @@ impl State {
     }
 }
 
-/// What an experiment tells whoever waits.
+/// What an experiment tells the user who waits.
 #[derive(Debug)]
 pub enum Told<'a> {
     /// A line was written to the journal.
@@ -106,7 +106,7 @@ pub enum Error {
     /// The journal cannot be written.
     #[error(transparent)]
     Journal(#[from] journal::Error),
-    /// Whoever waits has asked for it.
+    /// The user has asked for it.
     #[error("interrupted")]
     Interrupted,
     /// A trial failed, and so would others.

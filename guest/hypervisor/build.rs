@@ -1,5 +1,5 @@
 //! Links the program as a Multiboot image, and says where the guest to build in is: the variable
-//! GUEST_PAYLOAD, which whoever builds all images sets. Without it none is built in.
+//! GUEST_PAYLOAD, which the build of all images sets. Without it none is built in.
 
 #[path = "../link.rs"]
 mod link;

@@ -21,8 +21,8 @@ use device::virtio::Model;
 use device::virtio::console::Console;
 use kernel::Kernel;
 
-/// From 6.5 on Linux starts all processors at the same time, and all but one spin until the last is
-/// up: beyond so many that is most of what there is to emulate.
+/// From 6.5 on Linux starts all processors at the same time, and all except one spin until the last
+/// is up: beyond so many that is most of what there is to emulate.
 const MOST_AT_ONCE: u16 = 64;
 
 /// Folders in which runs on a booted host keep things for later ones.

@@ -1,4 +1,4 @@
-//! Whoever waits for a run: may stop it, loses patience, and is told how it goes.
+//! The user who waits for a run: may stop it, loses patience, and is told how it goes.
 
 use crate::protocol::Stream;
 use arch::time::Picoseconds;
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Halt {
     #[error("interrupted")]
-    /// Whoever waits has asked for it.
+    /// The user has asked for it.
     Interrupted,
     #[error("not finished after {} s of virtual time", .0.0 / 1_000_000_000_000)]
     /// The limit of virtual time was reached.
     VirtualTime(Picoseconds),
     #[error("not finished after {} s of this machine's time; --host-limit allows more", .0.as_secs())]
-    /// The host took longer than whoever waits has patience for.
+    /// The host took longer than the user's limit allows.
     HostTime(Duration),
 }
 
-/// What a run tells whoever waits for it.
+/// What a run tells the user who waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told<'a> {
     /// A stage begins.
@@ -32,7 +32,7 @@ pub enum Told<'a> {
     Tick,
 }
 
-/// Whoever waits for a run: may stop it, loses patience, and is told how it goes.
+/// The user who waits for a run: may stop it, loses patience, and is told how it goes.
 pub struct Watch<'a> {
     stop: &'a AtomicBool,
     /// Host time that a stage may take.

@@ -1,5 +1,5 @@
 //! A result as one small model: sentences with how much they matter, tables, and series over time.
-//! Whoever has a result puts it into this, and has every form of it.
+//! A result that is put into this has every form.
 
 mod html;
 mod markdown;

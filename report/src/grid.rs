@@ -265,8 +265,8 @@ fn blocks(widths: &[usize], most: usize) -> Vec<Vec<usize>> {
     blocks
 }
 
-/// A sentence in lines of at most so many columns, all but the first indented; a longer word stands
-/// alone.
+/// A sentence in lines of at most so many columns, all after the first indented; a longer word
+/// stands alone.
 pub fn folded(text: &str, most: usize, indent: usize) -> String {
     let start = text.len() - text.trim_start().len();
     let mut result = " ".repeat(start);

@@ -125,7 +125,7 @@ impl Lake {
     ///
     /// # Panics
     ///
-    /// If the row does not have the schema's columns and kinds: that is a fault of whoever made it,
+    /// If the row does not have the schema's columns and kinds: that is a fault of the caller,
     /// whatever was read.
     pub fn push(
         &mut self,

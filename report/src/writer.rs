@@ -26,12 +26,12 @@ struct Talk {
 
 static OUTPUT: Mutex<Talk> = Mutex::new(Talk { has_ended: false, lost: None });
 
-/// Writes what people read to standard output; whether somebody still reads it.
+/// Writes what people read to standard output; whether it is still read.
 pub fn people(text: &str) -> bool {
     program(shown(text, true).as_bytes())
 }
 
-/// Writes what a program reads to standard output, as it is; whether somebody still reads it.
+/// Writes what a program reads to standard output, as it is; whether it is still read.
 pub fn program(bytes: &[u8]) -> bool {
     let mut talk = OUTPUT.lock().unwrap_or_else(PoisonError::into_inner);
     if !talk.has_ended
@@ -77,7 +77,7 @@ fn put(stream: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(count) => bytes = &bytes[count..],
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Whoever gave us the pipe does not want to wait, and shares that with us.
+            // The pipe's other owner has made it non-blocking, for us as well.
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -3,9 +3,9 @@
 //! Every field is one 64-bit word at the edge (`Word`), so that one description of an event
 //! serves the file format, the running hash, the text and the exports. Kinds keep their numbers for
 //! good: files and hashes contain them; numbers that are not there (4, 9, 10, 15, 16, 23, 24, 34
-//! to 36) were once reserved and never written. What exists is made by somebody, which `xtask tidy`
-//! checks. Events of KVM's tracepoints have a vocabulary of their own, because a kernel's fields
-//! mean what that kernel says they mean.
+//! to 36) were once reserved and never written. Each that exists is made by a part, which `xtask
+//! tidy` checks. Events of KVM's tracepoints have a vocabulary of their own, because a kernel's
+//! fields mean what that kernel says they mean.
 
 use crate::virtual_cpu::VirtualCpu;
 use crate::word::Word;

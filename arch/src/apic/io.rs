@@ -93,7 +93,7 @@ pub struct RedirectionEntry {
 impl RedirectionEntry {
     /// Masked, all else zero.
     pub const RESET: u64 = 1 << 16;
-    /// All but delivery status, remote IRR and the reserved bits 47:17.
+    /// All except delivery status, remote IRR and the reserved bits 47:17.
     pub const WRITABLE: u64 = 0xFFFF_0000_0001_AFFF;
 
     /// `[63:56]`

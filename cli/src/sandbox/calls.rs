@@ -89,7 +89,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_getrandom,
     libc::SYS_uname,
     libc::SYS_sysinfo,
-    // A connection of the debugger's; whoever listens did so before the wall was up.
+    // A connection of the debugger's; the socket was listened on before the wall was up.
     libc::SYS_accept4,
     libc::SYS_recvfrom,
     libc::SYS_sendto,

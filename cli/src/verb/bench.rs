@@ -29,10 +29,10 @@ pub struct Arguments {
     /// Where the I/O APIC is
     #[arg(long, value_enum, default_value_t = Chip::Split)]
     irqchip: Chip,
-    /// Who emulates the 8254 timer; KVM's, with reinjection, inhibits AVIC
+    /// What emulates the 8254 timer; KVM's, with reinjection, inhibits AVIC
     #[arg(long, value_enum, default_value_t = Pit::Off)]
     pit: Pit,
-    /// What KVM is made to inhibit AVIC and APICv for, without a change to the guest
+    /// Make KVM inhibit AVIC and APICv for this reason, without a change to the guest
     #[arg(long, value_enum)]
     inhibit: Option<Inhibit>,
     /// Hide x2APIC mode from the guest
@@ -57,11 +57,11 @@ pub struct Arguments {
     /// Seconds after which the virtual machine is stopped
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     limit: u64,
-    /// Give the guest the emulated host's function that interrupts (lab exec --iommu on --pulse),
-    /// and let it interrupt each so many nanoseconds; for tests=device
+    /// Give the guest the emulated host's test device (lab exec --iommu on --pulse), interrupting
+    /// every NS nanoseconds; for tests=device
     #[arg(long, value_name = "NS", conflicts_with = "kernel", value_parser = clap::value_parser!(u32).range(100..))]
     pulse: Option<u32>,
-    /// How often it does
+    /// How many interrupts it sends
     #[arg(long, value_name = "N", requires = "pulse", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(10..))]
     pulses: u32,
 }
@@ -98,7 +98,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     )?;
     arguments.devices.iter().try_for_each(|address| vm.give(address))?;
     if let Some(costs) = lab::agent::costs() {
-        // Times of an emulated host are not measured: whoever reads them is told what they rest on.
+        // Times of an emulated host are not measured: the reader is told what they rest on.
         terminal::program((costs_record(&costs)? + "\n").as_bytes());
     }
     let (period_ns, count) = (arguments.pulse, arguments.pulses);

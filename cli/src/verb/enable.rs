@@ -137,7 +137,7 @@ fn verify(
             say!("verified: {}", clean(path));
         }
     }
-    // What modprobe makes of all files together, whoever wrote them.
+    // What modprobe makes of all files together, ours or not.
     for expected in expects {
         let Expected { module, option, value } = expected;
         if let Some((found, place)) = expected.contradicted(&facts) {

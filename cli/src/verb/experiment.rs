@@ -27,7 +27,7 @@ pub struct Arguments {
 enum Action {
     /// The plans that come with the program: what each shows, what it needs
     List(list::Arguments),
-    /// A plan: what it does, and its file to begin one's own from
+    /// A plan: what it does, and its file as a start for your own
     Show(show::Arguments),
     /// Whether a plan would run here, and whether its switch would take effect; changes nothing
     Check(run::CheckArguments),
@@ -35,9 +35,9 @@ enum Action {
     Run(Box<run::Arguments>),
     /// How far an experiment is
     Status(stored::Folder),
-    /// Go on with an experiment that was stopped, by whatever
+    /// Continue an experiment that was stopped
     Resume(stored::ResumeArguments),
-    /// Put back what an experiment that was stopped has changed on the host
+    /// Restore what a stopped experiment has changed on the host
     Restore(stored::RestoreArguments),
     /// The answer of an experiment, or of all shards of one
     Report(stored::ReportArguments),

@@ -21,12 +21,12 @@ pub struct Arguments {
 enum What {
     /// Write a man page for each verb
     Man {
-        /// Where to; it is made if it is not there
+        /// Where to write them; created if absent
         folder: PathBuf,
     },
     /// Write the schemas of every JSON form and of plan files, a file each
     Schemas {
-        /// Where to; it is made if it is not there
+        /// Where to write them; created if absent
         folder: PathBuf,
     },
     /// Print completions for a shell

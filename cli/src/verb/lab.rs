@@ -33,7 +33,7 @@ pub struct Arguments {
 enum Action {
     /// Run a workload in virtual machines with AVIC or APICv off and on, and compare
     Run(Box<run::Arguments>),
-    /// List the questions that lab run --recipe answers, or say how one is answered
+    /// List the questions that lab run --recipe answers, or explain one
     Recipes(recipes::Arguments),
     /// Compare two results of lab run: kernel with kernel, before a patch and after it
     Compare(compare::Arguments),
@@ -63,7 +63,7 @@ pub fn run(arguments: Arguments, verbs: &[&str]) -> anyhow::Result<ExitCode> {
 }
 
 /// The kernel of the host, or the reason why the built-in hypervisor takes its place: only where no
-/// kernel was named, since whoever names one wants that one.
+/// kernel was named, since one that is named is wanted.
 enum Found {
     Kernel(Box<Kernel>),
     BuiltIn { instead: Option<String> },

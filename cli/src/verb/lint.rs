@@ -27,17 +27,17 @@ pub struct Arguments {
     /// Files, folders or archives of a host; `-` is standard input
     #[arg(value_name = "FILE", required_unless_present_any = ["explain", "list"])]
     files: Vec<PathBuf>,
-    /// Take the inputs for this kind instead of recognizing them
+    /// Treat the inputs as this kind instead of recognizing them
     #[arg(long)]
     kind: Option<Kind>,
-    /// CPUs it is to run on; without it both, or for a host's snapshot its own
+    /// CPUs it will run on [default: both, or those of a host's snapshot]
     #[arg(long, value_enum)]
     target: Option<TargetVendor>,
-    /// Host kernel it is to run on, a version or what uname -r prints; without it what the input
-    /// tells, or the newest that the rules know
+    /// Kernel of the host it will run on, a version or what uname -r prints [default: what the
+    /// input says, or the newest that the rules know]
     #[arg(long, value_name = "RELEASE", value_parser = kernel)]
     kernel: Option<Kernel>,
-    /// QEMU that is to run it; without it what the input tells, or the newest that the rules know
+    /// QEMU that will run it [default: what the input says, or the newest that the rules know]
     #[arg(long, value_name = "VERSION", value_parser = version)]
     qemu: Option<Version>,
     #[arg(long, value_enum, default_value_t = Format::Text)]

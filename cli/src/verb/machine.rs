@@ -30,7 +30,7 @@ pub struct Arguments {
 enum Action {
     /// Boot a Linux bzImage, a PVH vmlinux or a Multiboot image
     Run(Box<run::Arguments>),
-    /// Run images that judge themselves, and report as TAP or JUnit
+    /// Run self-checking images, and report as TAP or JUnit
     Test(test::Arguments),
     /// The CPU models and their features
     ListCpus(list_cpus::Arguments),

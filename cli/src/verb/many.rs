@@ -39,7 +39,7 @@ pub fn expanded(paths: &[PathBuf]) -> Vec<PathBuf> {
     paths.iter().flat_map(|path| hosts_below(path).unwrap_or_else(|| vec![path.clone()])).collect()
 }
 
-/// The same, but a file that is not an archive is left to whoever asks for their folder.
+/// The same, but a file that is not an archive is left to the caller that asks for their folder.
 pub fn expanded_to_snapshots(paths: &[PathBuf]) -> Vec<PathBuf> {
     let below = |path| hosts_below(path).filter(|found| found.iter().all(|one| is_snapshot(one)));
     paths.iter().flat_map(|path| below(path).unwrap_or_else(|| vec![path.clone()])).collect()
@@ -149,7 +149,7 @@ fn one(
     Ok(Host { name, said, incomplete: facts.incomplete.as_ref().map(more) })
 }
 
-/// Something of each path, in their order whoever made it.
+/// Something of each path, in their order, whichever thread made it.
 pub fn in_parallel<T: Send>(paths: &[PathBuf], work: impl Fn(&Path) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(BTreeMap::new());

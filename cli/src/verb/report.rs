@@ -26,7 +26,7 @@ pub struct Arguments {
     /// of experiments [default: this host with every virtual machine]
     #[arg(value_name = "VM|DIR|FILE")]
     about: Vec<PathBuf>,
-    /// Watch the machines of this host for so long, for the history of inhibits (root)
+    /// Watch the machines of this host for this many seconds, for the history of inhibits (root)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     watch: Option<f64>,
     /// How to print; the form of json is docs/schema/report-1.json
@@ -46,7 +46,7 @@ enum Format {
     Text,
     /// For tickets and wikis
     Markdown,
-    /// A page with plots, that needs nothing else
+    /// A self-contained page with plots
     Html,
     /// Everything, versioned
     Json,

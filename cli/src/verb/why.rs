@@ -28,8 +28,8 @@ pub struct Arguments {
     /// Every running machine
     #[arg(long, conflicts_with = "about")]
     all: bool,
-    /// Watch the machines for so long through tracefs (root; an instance of its own, removed
-    /// afterwards)
+    /// Watch the machines for this many seconds through tracefs (root; an instance of its own,
+    /// removed afterwards)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     watch: Option<f64>,
     #[command(flatten)]

@@ -72,7 +72,7 @@ fn others_exit_with_their_control() {
 
 #[test]
 fn control_registers_exit_by_mask_and_shadow() {
-    // The guest owns all but TS, which it reads as set.
+    // The guest owns all except TS, which it reads as set.
     let masked = |lab: &mut Lab| {
         lab.set(control::CR0_MASK, 8);
         lab.set(control::CR0_SHADOW, 8);

@@ -20,7 +20,7 @@ pub enum Test {
     Exits,
     /// Only where it is named.
     Arm,
-    /// Only where it is named: somebody has to let a function interrupt.
+    /// Only where it is named: the host has to let a function interrupt.
     Device,
 }
 

@@ -51,7 +51,7 @@ impl Told {
     }
 }
 
-/// Whoever wants to know how far a reading is.
+/// A listener to how far a reading is.
 pub trait Follow {
     /// Reading of so many bytes begins, after whatever went before; returns where the bytes that
     /// have been read are counted.

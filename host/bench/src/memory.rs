@@ -69,9 +69,9 @@ impl Ram {
         self.0.iter().try_for_each(|region| {
             let address = region.start_addr();
             let host = self.0.get_host_address(address).map_err(std::io::Error::other)?;
-            // SAFETY: the region is mapped for as long as a copy of `self` lives, and whoever has
-            // the function keeps one. Everything in this process reaches the bytes through volatile
-            // accesses of `vm-memory`.
+            // SAFETY: the region is mapped for as long as a copy of `self` lives, and an owner that
+            // has the function keeps one. Everything in this process reaches the bytes through
+            // volatile accesses of `vm-memory`.
             unsafe { function.map(host as u64, address.0, region.len()) }
         })
     }

@@ -17,7 +17,7 @@ pub enum Outcome {
     TripleFault,
     /// The time that the run may take is over.
     TimeLimit,
-    /// Whoever runs the machine asked for the end.
+    /// The user asked for the end.
     Stopped,
     /// KVM or the guest did what cannot go on.
     Failed(String),

@@ -16,7 +16,7 @@ const X2APIC: u32 = 1 << 21;
 const TSC_DEADLINE: u32 = 1 << 24;
 const HYPERVISOR: u32 = 1 << 31;
 /// CPUID Fn4000_0001 EAX, KVM_FEATURE_MSI_EXT_DEST_ID: messages have destinations of 15 bits. KVM
-/// leaves it to whoever routes them. [LINUX "KVM CPUID bits"]
+/// leaves it to the router. [LINUX "KVM CPUID bits"]
 const EXTENDED_DESTINATIONS: u32 = 1 << 15;
 
 /// IA32_MISC_ENABLE.

@@ -53,7 +53,7 @@ pub enum Error {
         /// Events that are kept to put them in order.
         most: usize,
     },
-    /// Whoever asked for the reading asked for its end.
+    /// The caller asked for the reading's end.
     #[error("stopped on request before the packed file was unpacked")]
     Stopped,
 }

@@ -1,5 +1,5 @@
 //! Exits as they happen, by what the host allows. The ways, best first, are the rungs of a
-//! ladder; whoever records says which rung it stands on.
+//! ladder; a recording says which rung it stands on.
 
 #[cfg(feature = "bpf")]
 pub mod bpf;

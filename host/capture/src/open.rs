@@ -59,7 +59,7 @@ impl Opened {
 }
 
 /// Unpacked bytes, up to where unpacking fails: a recorder that was killed leaves a packed file
-/// without its end, of which all but the last moment can be read.
+/// without its end, of which all except the last moment can be read.
 struct UpToBreak<R> {
     input: R,
     broken: Arc<OnceLock<String>>,

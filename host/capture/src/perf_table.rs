@@ -1,4 +1,4 @@
-//! A table of `perf kvm stat` that somebody pasted: into a mail, a bug report, an article.
+//! A table of `perf kvm stat` that was pasted into a mail, a bug report, an article.
 //!
 //! Lines that are not rows (headings, time stamps, messages in between) are read past. A page may
 //! hold several tables; each is one recording.

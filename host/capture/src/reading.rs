@@ -29,7 +29,7 @@ pub struct Reading<'a> {
     pub threads: NonZero<usize>,
     /// Raised from outside to end early; what was read by then is delivered.
     pub stop: &'a AtomicBool,
-    /// Bytes read so far, for whoever shows progress.
+    /// Bytes read so far, for the display of progress.
     pub progress: &'a AtomicU64,
     /// Bytes of the smallest and the largest chunk.
     pub chunks: (u64, u64),

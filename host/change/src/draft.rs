@@ -242,7 +242,7 @@ impl Drop for Draft {
     }
 }
 
-/// A result that replaces somebody else's file does not become theirs.
+/// A result that replaces another user's file does not become theirs.
 fn is_replaced_by_owner(current: Option<&Stat>) -> bool {
     current.is_some_and(|status| status.st_uid == rustix::process::geteuid().as_raw())
 }
@@ -263,7 +263,7 @@ fn umask() -> u32 {
     line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o077)
 }
 
-/// Says that somebody still writes this file: see [`sweep`].
+/// Says that this file is still written: see [`sweep`].
 fn lock(file: &impl std::os::fd::AsFd) {
     let _ = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
 }

@@ -57,7 +57,7 @@ pub enum Error {
         /// What the system says.
         source: std::io::Error,
     },
-    /// A link where a file is to be written, that somebody else may have put there.
+    /// A link where a file is to be written, that another user may have put there.
     #[error("{path} is a symbolic link that others could have put there; name the file itself")]
     Link {
         /// As it was given.
@@ -71,8 +71,8 @@ pub enum Error {
         /// What it is.
         kind: &'static str,
     },
-    /// Somebody else wrote the file at the same time.
-    #[error("{path} was changed by somebody else meanwhile, and is left as it is")]
+    /// Another process wrote the file at the same time.
+    #[error("{path} was changed by another process meanwhile, and is left as it is")]
     Swapped {
         /// As it is reached from here, the root included.
         path: PathBuf,

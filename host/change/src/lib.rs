@@ -202,8 +202,8 @@ impl Host {
         Ok(before.into_iter().filter_map(changed).collect())
     }
 
-    /// Puts back what a program has written; false, and nothing done, if somebody else has written
-    /// there since.
+    /// Puts back what a program has written; false, and nothing done, if another process has
+    /// written there since.
     fn restore_kept(&self, kept: &[Kept]) -> Result<bool, Error> {
         for one in kept {
             if file::read(&self.root, &one.path)? != one.after {

@@ -60,7 +60,7 @@ impl Output {
     }
 }
 
-/// The same error, of a result that somebody waits for.
+/// The same error, of a result that is waited for.
 fn unwritten(error: Error) -> Error {
     match error {
         Error::File { path, source } => Error::Output { path, source },

@@ -1,7 +1,7 @@
 //! A file's place: its folder, opened once, and a name in it.
 //!
 //! Everything that is read, written or removed is reached through the descriptor of the folder, so
-//! that a path that somebody swaps meanwhile does not matter. Below a root folder no symbolic link
+//! that a path that is swapped meanwhile does not matter. Below a root folder no symbolic link
 //! leads out of it; the last part of a path is never followed when it is opened.
 
 use crate::error::Error;

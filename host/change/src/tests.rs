@@ -255,7 +255,7 @@ const GRUBBY: &str = "#!/bin/sh\nfor entry in \"$ROOT\"/boot/loader/entries/*.co
     --args=*) sed -i \"s/^options.*/& ${1#*=}/\" \"$entry\";; esac\ndone\n";
 
 #[test]
-fn what_a_program_wrote_is_restored_unless_somebody_else_wrote_there() {
+fn what_a_program_wrote_is_restored_unless_another_process_wrote_there() {
     for has_new_kernel in [false, true] {
         let root = Root::new(&format!("grubby-{has_new_kernel}"));
         root.put("boot/loader/entries/a.conf", "options root=x amd_iommu=off quiet\n", 0o600);

@@ -1,5 +1,5 @@
-//! What somebody plants in a folder that is changed: 12 kinds, each against applying, rolling back
-//! and repairing one file. Nothing outside the folder changes, nothing hangs, nothing is left
+//! What an attacker plants in a folder that is changed: 12 kinds, each against applying, rolling
+//! back and repairing one file. Nothing outside the folder changes, nothing hangs, nothing is left
 //! behind.
 
 use change::{Error, Host, Like, Output, Place, Root};
@@ -17,7 +17,7 @@ use std::time::Duration;
 const TARGET: &str = "etc/default/grub";
 const OLD: &str = "A=1\n";
 const NEW: &str = "A=2\n";
-const SECRET: &str = "A=1\n# secret of somebody else\n";
+const SECRET: &str = "A=1\n# secret of another user\n";
 
 /// A folder with the host, and beside it what must not change.
 struct Scene {

@@ -93,7 +93,7 @@ pub fn read_into(source: impl Read, packing: Packing, inputs: &mut Inputs) -> io
             }
             let Some(path) = host_path(&said.path(&entry)?) else { return Ok(()) };
             note_folder(&path, inputs);
-            // Whoever recorded one process recorded all.
+            // A recorder of one process recorded all.
             if is_process(&path) {
                 inputs.mark_searched(PROCESSES);
             }

@@ -1,7 +1,7 @@
 //! What a user names or hands in, opened and read with a bound.
 //!
 //! A file may be a device without an end, a pipe that nobody writes to, or a folder: reading ends
-//! all the same, and says why. Errors leave out the name, which whoever asks knows how to show.
+//! all the same, and says why. Errors leave out the name, which the caller knows how to show.
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::File;

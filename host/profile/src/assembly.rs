@@ -8,7 +8,7 @@
 //! not earlier than the latest event before the end of the round before. Where each buffer is read
 //! as a stream of its own, its reader says up to when nothing more will come. Where neither is
 //! known, segments wait until too many do; then the earlier half is taken to be complete. A thread
-//! for which that turns out to be wrong is tangled, and whoever reads the recording puts it in
+//! for which that turns out to be wrong is tangled, and the reader of the recording puts it in
 //! order otherwise.
 
 use crate::Options;

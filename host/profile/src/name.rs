@@ -245,7 +245,7 @@ fn icr_name(command: InterruptCommand) -> String {
     let target = match (command.shorthand, command.destination_mode) {
         (Shorthand::OnlySelf, _) => "self",
         (Shorthand::All, _) => "all",
-        (Shorthand::AllButSelf, _) => "all but self",
+        (Shorthand::AllButSelf, _) => "all excluding self",
         (Shorthand::None, DestinationMode::Physical) => "physical",
         (Shorthand::None, DestinationMode::Logical) => "logical",
     };

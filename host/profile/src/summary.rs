@@ -77,7 +77,7 @@ pub struct Row {
     pub mean_ns: f64,
     /// Standard error of the mean in per cent of it.
     pub relative_error: f64,
-    /// Unknown of a table that somebody printed.
+    /// Unknown of a printed table.
     pub p50_ns: Option<f64>,
     /// 99 % lasted no longer.
     pub p99_ns: Option<f64>,

@@ -27,7 +27,7 @@ pub enum Signalling {
     Msix,
 }
 
-/// An interrupt that vfio has set up for whoever has the function.
+/// An interrupt that vfio has set up for the function's owner.
 /// [LINUX "drivers/vfio/pci/vfio_pci_intrs.c"]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -1,4 +1,4 @@
-//! Machines' files are repaired so that whoever reads them then gets what was meant, or not at all:
+//! Machines' files are repaired so that their program then gets what was meant, or not at all:
 //! shells for scripts, Perl's words for Proxmox VE, a strict reader for JSON.
 
 use rules::lint::Target;

@@ -135,7 +135,7 @@ pub(crate) fn remove_abandoned(instances: &Path, processes: &Path) {
         let owner = owner.map(|owner| owner.split_once('-').map_or(owner, |(owner, _)| owner));
         let is_number = |owner: &&str| owner.parse::<u32>().is_ok();
         if owner.filter(is_number).is_some_and(|owner| !processes.join(owner).exists()) {
-            // The kernel refuses where somebody still reads it.
+            // The kernel refuses while it is still read.
             let _ = fs::remove_dir(entry.path());
         }
     }

@@ -70,7 +70,7 @@ fn read(pipe: Option<Box<dyn Read + Send>>, mut take: impl FnMut(String) -> bool
     }
 }
 
-/// Takes all but the beginning of a character whose end is still to come.
+/// Takes everything except the beginning of a character whose end is still to come.
 fn whole(bytes: &mut Vec<u8>) -> String {
     let cut = match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
@@ -82,7 +82,7 @@ fn whole(bytes: &mut Vec<u8>) -> String {
 /// Gives the console to a shell, as the terminal that controls it: only then does Ctrl-C reach what
 /// runs there.
 pub(super) fn shell(rows: u16, columns: u16) -> anyhow::Result<FromAgent> {
-    // The first process has no session yet, and whoever leads one can be given a terminal.
+    // The first process has no session yet, and the leader of one can be given a terminal.
     let _ = rustix::process::setsid();
     let console = File::options().read(true).write(true).open("/dev/ttyS0")?;
     rustix::process::ioctl_tiocsctty(&console)

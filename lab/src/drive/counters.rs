@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_whose_processor_nobody_woke_is_late_whoever_finds_it() {
+    fn a_vector_whose_processor_nobody_woke_is_late_wherever_it_is_found() {
         let vector = Vector(0xE1);
         let posted = Event::Posted { place: SystemPhysical(0x1000), vector };
         let taken = Event::VirtualInterruptAccepted { vcpu: VirtualCpu(SystemPhysical(1)), vector };

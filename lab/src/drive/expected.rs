@@ -1,4 +1,4 @@
-//! How long stages of earlier runs took, so that whoever waits knows what to expect.
+//! How long stages of earlier runs took, so that a waiting user knows what to expect.
 
 use crate::host::cache;
 use std::collections::BTreeMap;

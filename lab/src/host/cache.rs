@@ -26,7 +26,7 @@ fn folder_of(
     part: &str,
 ) -> anyhow::Result<PathBuf> {
     let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
-    // Whoever names a folder means that one.
+    // A folder that is named is meant.
     if let Some(cache) = cache.and_then(absolute) {
         std::fs::create_dir_all(&cache)
             .with_context(|| format!("cannot create {}", cache.display()))?;
@@ -96,7 +96,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     #[test]
-    fn folder_of_somebody_else_is_not_trusted_and_a_relative_one_is_none() {
+    fn folder_of_another_user_is_not_trusted_and_a_relative_one_is_none() {
         let temporary = tempfile::tempdir().expect("a writable folder");
         let at = |name: &str| temporary.path().join(name);
         let home = at("home");
@@ -126,7 +126,7 @@ mod tests {
         if chown(&ours, Some(1000), None).is_ok() {
             assert_eq!(find(None, Some(&home)).expect("a folder"), fallback);
         }
-        // Somebody was there first.
+        // Another process was first.
         fs::remove_dir_all(at(&own)).expect("our folder");
         symlink(&home, at(&own)).expect("a link");
         assert!(find(None, None).is_err());

@@ -11,7 +11,7 @@ pub(crate) fn early() -> rustix::io::Result<()> {
     mount("proc", "/proc", "proc", MountFlags::empty(), None)
 }
 
-/// The rest. One that is not there is missed by whoever needs it.
+/// The rest. One that is not there is missed by the program that needs it.
 pub(crate) fn late() {
     for (kind, place) in [
         ("sysfs", "/sys"),

@@ -301,7 +301,7 @@ impl LabResult {
             + "      --workload device; lab recipes lists questions and what answers them\n"
     }
 
-    /// Once more, for whoever sees the end only.
+    /// Once more, for a reader who sees the end only.
     fn last(&self) -> String {
         let ending = self.ending();
         let status = ending.status();

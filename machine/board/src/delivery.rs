@@ -1,4 +1,4 @@
-//! The way of an interrupt, from whoever causes it to the processor that takes it.
+//! The way of an interrupt, from what causes it to the processor that takes it.
 //!
 //! 1. A device, an I/O APIC or a processor puts an effect into the outbox ([`Wiring`]).
 //! 2. A message that a function signalled meets the IOMMU, which lets it pass, makes it another

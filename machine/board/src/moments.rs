@@ -19,8 +19,8 @@ pub(crate) struct Moments {
     /// `GuestMemory::watched_writes` when the moments of those in MWAIT were last looked at:
     /// without another such write they stay as they are.
     pub refreshed_at: u64,
-    /// The same for the lines that they monitor; none if somebody has begun to wait for a line that
-    /// had been written already.
+    /// The same for the lines that they monitor; none if a processor has begun to wait for a line
+    /// that had been written already.
     pub looked_at: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
 //! What happened, in the trace's vocabulary: every record is made here, and every record is in the
-//! run's hash, whether somebody collects it or not.
+//! run's hash, whether it is collected or not.
 
 use crate::outcome::Abort;
 use arch::address::{Device, Linear, SystemPhysical};
@@ -39,7 +39,7 @@ pub(crate) struct LastException {
 pub struct Recorder {
     /// Of all records so far, whether they are collected or not.
     pub hash: TraceHash,
-    /// Records for a trace file, collected while somebody wants them.
+    /// Records for a trace file, collected while they are wanted.
     #[serde(skip)]
     pub records: Option<Vec<Record>>,
     /// What the trace file says of guests so far.

@@ -32,7 +32,7 @@ pub struct Limits {
 }
 
 impl Machine {
-    /// Runs until the limits, or until somebody rings [`Machine::recall`]; `Some` is the end of the
+    /// Runs until the limits, or until a call of [`Machine::recall`]; `Some` is the end of the
     /// run.
     pub fn run(&mut self, limits: Limits) -> Option<Outcome> {
         self.refresh_all();
@@ -115,7 +115,7 @@ impl Machine {
 
     /// The processor with the earliest next moment, the lowest index first.
     fn furthest_behind(&mut self) -> Option<(usize, Picoseconds)> {
-        // A write to a watched line, whoever made it, shows in memory alone.
+        // A write to a watched line shows in memory alone.
         let writes = self.memory.watched_writes;
         if std::mem::replace(&mut self.moments.refreshed_at, writes) != writes {
             self.moments.waiting().into_iter().for_each(|index| self.refresh(index));
@@ -165,7 +165,7 @@ impl Machine {
             }));
         }
         self.refresh(usize::from(turn.cpu.0));
-        // A write to a line that somebody watches ends the run.
+        // A write to a watched line ends the run.
         if end == RunEnd::Yield {
             let now = self.state.cpus[usize::from(turn.cpu.0)].clock.now();
             self.release_monitors(now);

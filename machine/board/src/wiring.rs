@@ -47,7 +47,7 @@ pub struct Wiring {
     watched_port: Option<WatchedPort>,
 }
 
-/// A port whose writes somebody waits for.
+/// A port whose writes are waited for.
 #[derive(Clone, Copy, Debug)]
 struct WatchedPort {
     port: u16,

@@ -1,7 +1,7 @@
 //! RFLAGS with the six status flags kept as the material from which they follow.
 //!
 //! Most results are overwritten before a flag is read, so an operation stores its result and its
-//! carries and nothing is decided until somebody asks.
+//! carries and nothing is decided until a flag is read.
 
 use crate::width::Width;
 use arch::control::rflags;

@@ -237,7 +237,7 @@ impl Controller {
         function.with_msix(msix, TABLE_BAR).with_express(express)
     }
 
-    /// All but the registers of the admin queues goes. [NVME "Controller Level Reset"]
+    /// All except the registers of the admin queues is reset. [NVME "Controller Level Reset"]
     fn disable(&mut self) {
         self.state = State::new();
         self.queues = Queues::default();

@@ -1,7 +1,7 @@
 //! The real-time clock and its NVRAM. [MC146818 "MC146818A datasheet"]
 //!
 //! Registers follow virtual time from the start date that the board gives. They are brought up to
-//! date when somebody looks or an enabled interrupt is due, so an idle clock costs nothing.
+//! date when it is read or an enabled interrupt is due, so an idle clock costs nothing.
 
 use crate::map;
 use arch::time::Picoseconds;

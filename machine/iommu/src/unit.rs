@@ -93,7 +93,7 @@ pub enum PostingStep {
     Complete,
 }
 
-/// What an IOMMU was asked for, and what that causes elsewhere: whoever asks carries it there.
+/// What an IOMMU was asked for, and what that causes elsewhere: the caller carries it there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "what was caused is lost with it"]
 pub struct Outcome<T> {

@@ -95,8 +95,8 @@ struct Reserved {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `Mapping::map`, and whoever drops this has no reference
-        // into it any more. What cannot be given back stays mapped, which harms nobody.
+        // SAFETY: the range was mapped by `Mapping::map`, and the owner that drops this has no
+        // reference into it any more. What cannot be given back stays mapped, which harms nobody.
         let _ = unsafe { munmap(self.at, self.length) };
     }
 }

@@ -160,7 +160,7 @@ impl Encoder {
         self.bytes.extend_from_slice(&bytes[..usize::from(size.bytes()).min(4)]);
     }
 
-    /// A 32-bit distance that whoever places the code fills in; answers where it stands.
+    /// A 32-bit distance that is filled in where the code is placed; answers where it stands.
     fn open(&mut self) -> usize {
         self.bytes.extend_from_slice(&[0; 4]);
         self.bytes.len() - 4

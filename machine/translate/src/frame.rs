@@ -63,8 +63,8 @@ pub struct State {
     pub exit: u64,
 }
 
-/// What memory there is, as addresses of the host, and what else code finds its way with. Whoever
-/// runs code fills it in.
+/// What memory there is, as addresses of the host, and what else code finds its way with; filled in
+/// by the caller that runs code.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Windows {

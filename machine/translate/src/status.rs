@@ -18,7 +18,7 @@ pub(crate) enum Status {
     Dead,
 }
 
-/// Per instruction: whether somebody may look at the status flags after it.
+/// Per instruction: whether the status flags may be read after it.
 pub(crate) fn needs_status(instructions: &[Instruction]) -> Vec<bool> {
     let mut needs = vec![true; instructions.len()];
     let mut after = true;

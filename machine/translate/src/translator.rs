@@ -49,7 +49,7 @@ pub(crate) struct Translator<'a> {
     block: Block<'a>,
     /// The instruction that is being translated.
     step: usize,
-    /// Per instruction: whether somebody may look at the status flags after it.
+    /// Per instruction: whether the status flags may be read after it.
     needs_status: Vec<bool>,
     entry: Label,
     /// Of the running instruction.
@@ -162,7 +162,7 @@ impl<'a> Translator<'a> {
         self.block.steps.last().map_or(0, |step| step.end_time as i32)
     }
 
-    /// Whether somebody may look at the status flags after this instruction.
+    /// Whether the status flags may be read after this instruction.
     pub(crate) fn needs_status(&self) -> bool {
         self.needs_status[self.step]
     }

@@ -53,7 +53,7 @@ fn sentence(said: &Sentence, most: usize) -> String {
     text
 }
 
-/// What a plot shows, for whoever has none.
+/// What a plot shows, where there is none.
 fn extremes(series: &Series) -> Grid {
     let mut grid =
         Grid::new(format!("{}, {}", series.title, series.unit), &["line", "least", "mean", "most"]);

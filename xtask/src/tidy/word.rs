@@ -11,7 +11,7 @@ const HISTORY: &str = "CHANGELOG.md";
 
 /// In prose, comments and messages: words of our own where the field has one, and turns that are
 /// not English, with what to write.
-const ENGLISH: [(&str, &str); 30] = [
+const ENGLISH: [(&str, &str); 33] = [
     (concat!("exits ", "but"), "exits other than"),
     (concat!("none ", "but"), "only"),
     (concat!("an", "ew"), "again, from scratch"),
@@ -42,6 +42,9 @@ const ENGLISH: [(&str, &str); 30] = [
     (concat!("and no ", "virtual machine"), "not a virtual machine"),
     (concat!("nothing known ", "in them"), "no known format"),
     (concat!("whichever is ", "there first"), "the first one"),
+    (concat!("who", "ever"), "the user, the caller, a reader: who it is"),
+    (concat!("some", "body"), "a user, another process: who it is"),
+    (concat!("all ", "but"), "all except"),
 ];
 
 /// After such a denial: where these follow it is English.

@@ -1,7 +1,7 @@
 //! What others say of a change: the shell of GRUB's settings, modprobe of its options, grubby,
 //! bootctl, virsh and qm of theirs. Who wrote a file is not a witness for it.
 //!
-//! Only of the host this program runs on: nothing is run that came with somebody else's folder. A
+//! Only of the host this program runs on: nothing is run that came with a foreign folder. A
 //! program that is not installed says nothing.
 
 use rules::configuration::{self, Hints, Kind, settings};

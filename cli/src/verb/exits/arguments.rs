@@ -42,7 +42,7 @@ pub enum By {
     Vm,
     /// A vector of the guest
     Vector,
-    /// A stretch of time
+    /// An interval of time
     Time,
 }
 
@@ -70,7 +70,7 @@ pub enum RungName {
     Text,
     /// Events are counted, without times
     Counting,
-    /// A machine's monitor tells KVM's counters (--qmp)
+    /// A machine's monitor reports KVM's counters (--qmp)
     Monitor,
     /// KVM's counters in debugfs
     Statistics,
@@ -111,7 +111,7 @@ pub enum Format {
     /// One table, in columns
     #[cfg(feature = "parquet")]
     Parquet,
-    /// A page with every table and plots, that needs nothing else
+    /// A self-contained page with every table and plots
     Html,
     /// For tickets and wikis
     Markdown,

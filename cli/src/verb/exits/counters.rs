@@ -6,7 +6,7 @@ use capture::live::{Rung, interrupts, statistics};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Somebody who counts.
+/// One that counts.
 pub enum Counters {
     Events(Counting),
     Monitor(Monitor),

@@ -25,7 +25,7 @@ pub struct Inhibits {
 }
 
 struct Seen {
-    /// Before the instance, which cannot go while somebody reads from it.
+    /// Before the instance, which cannot go while it is read.
     pipe: File,
     _instance: Instance,
     numbering: Numbering,
@@ -34,7 +34,7 @@ struct Seen {
 }
 
 impl Inhibits {
-    /// Whoever may see exits may see these too, but for old kernels, which have no such event.
+    /// A user who may see exits may see these too, except on old kernels, which have no such event.
     pub fn start() -> Self {
         let seen = Seen::start().map_err(|error| error.to_string());
         Self { seen, now: BTreeMap::new(), changes: 0 }

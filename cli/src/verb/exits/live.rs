@@ -31,11 +31,11 @@ pub struct Arguments {
     /// Only this way to see exits [default: the best that works]
     #[arg(long, value_enum)]
     rung: Option<RungName>,
-    /// Socket of the machine's QEMU monitor, for the counters of KVM that it tells
+    /// Socket of the machine's QEMU monitor, for KVM's counters
     #[arg(long, value_name = "SOCKET")]
     qmp: Option<PathBuf>,
-    /// Started when watching has begun; what it prints is kept from the view (key o) and follows it
-    /// on standard error
+    /// Started once watching has begun; its output is kept out of the view (key o) and printed
+    /// afterwards on standard error
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -63,7 +63,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 .and_then(|()| Screen::new(watch).show(&mut terminal, step, &mut end));
             let cleared = terminal.clear();
             ratatui::restore();
-            // The command's words and the summary are for whoever looks at the terminal now.
+            // The command's words and the summary are for the user at the terminal.
             let printed = end.print_kept(&mut std::io::stderr().lock());
             let report = outcome?;
             cleared?;

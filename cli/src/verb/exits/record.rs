@@ -29,19 +29,19 @@ pub struct Arguments {
     /// exits.json, of every event exits.trace.zst]
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Every event as text, packed but to standard output: more to see, more overhead
+    /// Every event as text, compressed unless to standard output: more detail, more overhead
     #[arg(long)]
     events: bool,
     /// Only this way to see exits [default: the best that works]
     #[arg(long, value_enum, conflicts_with = "events")]
     rung: Option<RungName>,
-    /// Socket of the machine's QEMU monitor, for the counters of KVM that it tells
+    /// Socket of the machine's QEMU monitor, for KVM's counters
     #[arg(long, value_name = "SOCKET")]
     qmp: Option<PathBuf>,
     /// Seconds between readings of the kernel's sums or counters
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     interval: f64,
-    /// Started when the recording has begun; its end is that of the recording
+    /// Started once recording has begun; the recording ends with it
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -186,7 +186,7 @@ fn record_events(
 ) -> anyhow::Result<()> {
     let path = output_of(arguments, Rung::Text);
     let mut out = std::io::BufWriter::new(create(&path)?);
-    // Whoever is given a pipe wants to look at the text.
+    // A pipe means that the text is to be looked at.
     let events = if path == Path::new("-") {
         end.begin(beside::Output::StandardError)?;
         events::record(instance, &mut out, process, end)?

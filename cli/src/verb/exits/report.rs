@@ -24,10 +24,10 @@ pub struct Arguments {
     /// gzip or zstd or not; `-` is standard input [default: what perf, trace-cmd and exits record
     /// leave here]
     files: Vec<PathBuf>,
-    /// Exits, or which accesses of the guest to table with times of their own
+    /// Exits, or a kind of the guest's accesses with times of their own
     #[arg(long, visible_alias = "event", value_enum, default_value_t = ViewName::Vmexit)]
     view: ViewName,
-    /// What a line stands for; all but reason group exits and go with the view vmexit only
+    /// What a row stands for; all except reason need the view vmexit
     #[arg(long, value_enum, default_value_t = By::Reason)]
     by: By,
     /// What rows are sorted by, largest first

@@ -93,7 +93,7 @@ impl Screen {
         }
     }
 
-    /// Shows what happens until the end comes or somebody leaves; gives what there was in all.
+    /// Shows what happens until the end comes or the user leaves; gives what there was in all.
     pub fn show(
         mut self,
         terminal: &mut ratatui::DefaultTerminal,

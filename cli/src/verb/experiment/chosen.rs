@@ -26,7 +26,7 @@ pub enum Format {
     Markdown,
     /// docs/schema/experiment-1.json
     Json,
-    /// A page that needs nothing but itself
+    /// A self-contained page
     Html,
 }
 

@@ -199,7 +199,7 @@ impl Host {
         seen.evidence.entry("inhibited".into()).or_insert(Evidence::Number(worst));
     }
 
-    /// Waits, unless whoever waits wants no more of it.
+    /// Waits, unless the user asks for the end.
     fn rest(&self, time: Duration) -> Result<(), Failure> {
         let began = Instant::now();
         while began.elapsed() < time {

@@ -5,7 +5,7 @@ use super::{host, lab};
 use ::experiment::place::Place;
 use std::sync::atomic::AtomicBool;
 
-/// That somebody wants an end.
+/// That the end was asked for.
 pub static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 /// The lab or this host; `options` say which virtual machine and how it is reached.

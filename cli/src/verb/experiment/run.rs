@@ -44,16 +44,16 @@ pub struct Arguments {
     /// Trials at once; on a host it is one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
     jobs: u16,
-    /// Run share I of N alone, from 1 on, by the trials' numbers; report puts shares together
+    /// Run share I of N alone, counted from 1; report puts shares together
     #[arg(long, value_name = "I/N", value_parser = shard)]
     shard: Option<(usize, usize)>,
     /// Run two equal arms (of this level, or the first): what this place can see at all
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, default_missing_value = "")]
     aa: Option<String>,
-    /// Draw orders from this number instead of the plan's
+    /// Seed of the random order, instead of the plan's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// So many blocks instead of the plan's
+    /// Number of blocks, instead of the plan's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     blocks: Option<u32>,
     /// The folder for the journal, the answer and the page [default: experiment-PLAN]
@@ -66,7 +66,7 @@ pub struct Arguments {
     /// of the answer
     #[arg(long)]
     lines: bool,
-    /// Put figures of others beside
+    /// Show published figures beside
     #[arg(long, value_enum)]
     compare: Option<Compare>,
 }

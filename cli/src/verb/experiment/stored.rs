@@ -33,7 +33,7 @@ pub struct ResumeArguments {
     /// How to print the answer
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Put figures of others beside
+    /// Show published figures beside
     #[arg(long, value_enum)]
     compare: Option<Compare>,
 }
@@ -55,7 +55,7 @@ pub struct ReportArguments {
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Put figures of others beside
+    /// Show published figures beside
     #[arg(long, value_enum)]
     compare: Option<Compare>,
     /// Write there instead of to standard output

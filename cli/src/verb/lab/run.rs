@@ -22,8 +22,8 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The options that answer a question (lab recipes lists them), or a file of such; what else is
-    /// given here goes before
+    /// The options that answer a question (lab recipes lists them), or a file of such; other
+    /// options given here take precedence
     #[arg(long, value_name = "NAME|FILE.toml")]
     recipe: Option<String>,
     #[command(flatten)]
@@ -41,10 +41,10 @@ pub(super) struct Arguments {
     /// Where the guest's I/O APIC is
     #[arg(long, value_enum, default_value_t = Chip::Split)]
     irqchip: Chip,
-    /// Who emulates the guest's 8254 timer; KVM's, with reinjection, inhibits AVIC, not APICv
+    /// What emulates the guest's 8254 timer; KVM's, with reinjection, inhibits AVIC, not APICv
     #[arg(long, value_enum, default_value_t = Pit::Off)]
     pit: Pit,
-    /// What KVM is made to inhibit AVIC and APICv for, without a change to the guest
+    /// Make KVM inhibit AVIC and APICv for this reason, without a change to the guest
     #[arg(long, value_enum)]
     inhibit: Option<Inhibit>,
     /// More words for the command line of a Linux guest's kernel
@@ -56,7 +56,7 @@ pub(super) struct Arguments {
     /// Break measured times down by cause, by repeating the runs that measure them
     #[arg(long)]
     breakdown: bool,
-    /// Print every table and remark, not the answer on one screen
+    /// Print every table and remark instead of one screen
     #[arg(long)]
     all: bool,
     /// How to print; the form of json is docs/schema/lab-1.json

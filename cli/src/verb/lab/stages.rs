@@ -1,5 +1,5 @@
 //! How a run goes, on standard error: on a terminal one line that changes, elsewhere a line now and
-//! then, so that whoever reads a log sees that something happens.
+//! then, so that the reader of a log sees that something happens.
 
 use crate::terminal;
 use lab::drive::expected::Expected;

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Between two looks whether somebody wants an end.
+/// Between two looks whether the end is asked for.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Others than its owner can neither read nor write a socket file.
@@ -26,7 +26,7 @@ const OWN: u32 = 0o177;
 
 /// Where a debugger is waited for.
 pub enum Door {
-    /// An address of this machine or, if whoever comes is let in, another.
+    /// An address of this machine or, if every peer is let in, another.
     Tcp(TcpListener),
     /// A file, for this user alone; it goes with the door.
     File(UnixListener, PathBuf),
@@ -102,7 +102,7 @@ fn listen(address: &str, is_open: bool) -> anyhow::Result<TcpListener> {
     let places: Vec<_> = full.to_socket_addrs().with_context(cannot)?.collect();
     if let Some(place) = places.iter().find(|place| !place.ip().is_loopback() && !is_open) {
         return Err(Usage::of(anyhow!(
-            "--gdb {address}: whoever reaches {place} could read and write the machine's memory; \
+            "--gdb {address}: anyone who reaches {place} could read and write the machine's memory; \
              --gdb-any allows it"
         )));
     }

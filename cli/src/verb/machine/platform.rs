@@ -22,7 +22,7 @@ pub struct Arguments {
     /// interrupts) [default: on where servers with this processor have one]
     #[arg(long, value_name = "off|on[,WORD...]", value_parser = choice)]
     iommu: Option<Choice>,
-    /// A function that interrupts at a programmed rate (docs/device-interrupts.md)
+    /// The test device, which interrupts at a programmed rate (docs/device-interrupts.md)
     #[arg(long)]
     pub pulse: bool,
     /// A 10 Gb/s network function, an 82599's virtual one (Linux: ixgbevf), on a wire to a peer as

@@ -50,7 +50,7 @@ pub struct Arguments {
     /// Linux bzImage, ELF64 vmlinux with PVH note, or Multiboot 1 or 2 image
     #[arg(long, value_name = "FILE", required_unless_present = "restore")]
     kernel: Option<PathBuf>,
-    /// Go on where a snapshot was taken, with the same options for CPUs, memory and devices
+    /// Continue from a snapshot, with the same options for CPUs, memory and devices
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "initrd", "append", "module", "seed"])]
     restore: Option<PathBuf>,
     #[command(flatten)]
@@ -86,7 +86,8 @@ pub struct Arguments {
     /// at a socket file for this user alone, such as ./gdb
     #[arg(long, value_name = "ADDR")]
     gdb: Option<String>,
-    /// Let GDB come from other machines: whoever reaches the address can read and write the guest
+    /// Let GDB come from other machines: anyone who reaches the address can read and write the
+    /// guest
     #[arg(long, requires = "gdb")]
     gdb_any: bool,
     /// After how many runs code is translated, for the host to execute it itself (x86-64 Linux

@@ -22,8 +22,8 @@ const NEAR: Picoseconds = Picoseconds::from_nanoseconds(1);
 // The verb that takes these in has a group of this name.
 #[group(skip)]
 pub struct Arguments {
-    /// Save the machine to FILE when EVENT happens, and go on: console:TEXT (the first serial port
-    /// shows it), time:DURATION, instructions:N, port:PORT[=VALUE] (a write); may be repeated
+    /// Save the machine to FILE when EVENT happens, and continue: console:TEXT (the first serial
+    /// port shows it), time:DURATION, instructions:N, port:PORT[=VALUE] (a write); may be repeated
     #[arg(long, num_args = 2, value_names = ["EVENT", "FILE"])]
     snapshot_on: Vec<String>,
 }

@@ -23,7 +23,7 @@ const LARGEST: u64 = 256 << 20;
 /// The results at a path; `None` where it is something else.
 pub fn find(path: &Path) -> Option<anyhow::Result<Results>> {
     let file = if path.is_dir() { path.join(ANSWER) } else { path.to_owned() };
-    // What cannot be read is said by whoever reads it next.
+    // What cannot be read is said by the next reader.
     let head = source::head(&file)?;
     let head = String::from_utf8_lossy(&head);
     let has = |key: &str| head.contains(&format!("\"{key}\":"));

@@ -46,8 +46,8 @@ pub struct Host {
 static TURN: Mutex<()> = Mutex::new(());
 
 fn exchange() -> &'static mut Exchange {
-    // SAFETY: the page is mapped before the first use and never unmapped; whoever gets here holds
-    // the turn, or is the signal handler of the thread that does.
+    // SAFETY: the page is mapped before the first use and never unmapped; a caller that gets here
+    // holds the turn, or is the signal handler of the thread that does.
     unsafe { &mut *(EXCHANGE as *mut Exchange) }
 }
 

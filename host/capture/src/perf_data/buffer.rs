@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 /// Small enough to stay in a core's second-level cache, large enough for a read to be cheap, and
 /// larger than the largest record (64 KiB).
 const BUFFER: usize = 256 << 10;
-/// At least the largest record, of which all but its last byte may be kept.
+/// At least the largest record, of which all except its last byte may be kept.
 pub const KEPT: usize = 64 << 10;
 /// A page, and so also a line of every cache.
 const ALIGNED: usize = 4 << 10;

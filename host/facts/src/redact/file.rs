@@ -13,7 +13,7 @@ const LINE_LIMIT: usize = 256 << 10;
 /// What numbers a text may show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Small ones: somebody wrote it.
+    /// Small ones: a person wrote it.
     Written,
     /// Any, and hexadecimal ones: the kernel or the processor says it.
     Told,
@@ -295,7 +295,7 @@ fn stays(word: &str, kind: Kind) -> bool {
     is_number && (kind == Kind::Registers || is_printed(word)) || is_known(word)
 }
 
-/// Whether hexadecimal digits look as the kernel prints a number, rather than as somebody's word.
+/// Whether hexadecimal digits look as the kernel prints a number, rather than as a person's word.
 fn is_printed(word: &str) -> bool {
     let has = |is: fn(&u8) -> bool| word.bytes().any(|byte| is(&byte));
     let is_of_one_case = !(has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase));

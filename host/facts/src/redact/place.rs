@@ -134,7 +134,7 @@ fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
-/// A name behind which something of somebody's stands.
+/// A name behind which a private value stands.
 pub(super) fn is_telling(name: &str) -> bool {
     let name = name.trim_start_matches('-').to_ascii_lowercase();
     let last = name.rsplit('.').next().unwrap_or(&name);

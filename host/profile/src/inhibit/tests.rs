@@ -68,7 +68,7 @@ fn damaged_bit_numbers_are_survived() {
 }
 
 #[test]
-fn whoever_set_a_reason_is_named_the_most_frequent_first() {
+fn who_set_a_reason_is_named_the_most_frequent_first() {
     let by = |time_ns, thread, is_set| {
         let mask = u64::from(is_set) << 8;
         InhibitChange { time_ns, process: 1, thread, bit: 8, is_set, mask }

@@ -24,7 +24,7 @@ fn rows_carry_the_names_of_the_peer() {
 fn details_name_the_register_and_the_command() {
     let rows = [
         (PackedDetail::icr(0x8fb, true), "APIC ICR write: fixed to logical"),
-        (PackedDetail::icr(0xc4400, false), "APIC ICR write: NMI to all but self"),
+        (PackedDetail::icr(0xc4400, false), "APIC ICR write: NMI to all excluding self"),
         (PackedDetail::register(0xb0, true), "APIC EOI write"),
         (PackedDetail::msr(0x6e0, true), "MSR 0x6e0 TSC deadline write"),
         (PackedDetail::hypercall(5, false), "hypercall 0x5 KICK_CPU"),

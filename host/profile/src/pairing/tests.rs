@@ -401,7 +401,7 @@ proptest! {
             parts[round % 2].finished_round();
         }
         let joined = assembly.finish(parts);
-        // Whoever was cut too coarsely is known; cut everywhere, nobody is.
+        // A thread that was cut too coarsely is known; cut everywhere, none is.
         prop_assert!(gap_ns > 0 || joined.tangled_threads().is_empty());
         if joined.tangled_threads().is_empty() {
             prop_assert_eq!(everything(&joined.finish()), everything(&ordered.finish()));

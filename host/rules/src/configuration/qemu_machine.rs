@@ -7,7 +7,7 @@
 use crate::vm::{Accelerator, Machine, MachineFamily};
 use reading::version::Version;
 
-/// Reads a machine type name, whoever's: upstream's, and distributions' versions of `pc` and `q35`.
+/// Reads a machine type name: upstream's, and distributions' versions of `pc` and `q35`.
 pub fn machine(name: &str) -> Machine {
     use MachineFamily as F;
     // Proxmox appends its own revision.

@@ -1,4 +1,5 @@
-//! The one line that avoids an inhibit, in the words of whoever owns the machine's configuration.
+//! The one line that avoids an inhibit, in the words of the program that owns the machine's
+//! configuration.
 //!
 //! QEMU: `qemu-options.hx`, docs/system/i386/hyperv.rst. libvirt: formatdomain ("Time keeping",
 //! "Hypervisor features"). Proxmox: qm.conf(5). KubeVirt: API reference v1. Firecracker, crosvm and

@@ -49,7 +49,8 @@ pub struct Tlb {
     /// Linear pages of large mappings in the buffer lie in this range.
     large_first: u64,
     large_last: u64,
-    /// Counts flushes and evictions of fetched pages, so that whoever kept a translation can tell.
+    /// Counts flushes and evictions of fetched pages, so that a kept translation can be told from a
+    /// valid one.
     pub(crate) epoch: u64,
 }
 

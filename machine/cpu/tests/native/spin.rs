@@ -20,7 +20,7 @@ fn write(bench: &mut Bench, at: u64, bytes: &[u8]) {
     }
 }
 
-/// Runs a loop from random states, its turns cut at random, while somebody else writes the awaited
+/// Runs a loop from random states, its turns cut at random, while another agent writes the awaited
 /// word between two of them. Answers how many instructions were skipped.
 fn wait(code: &[u8]) -> u64 {
     let Some(mut bench) = Bench::new("zen4", Dialect::Amd) else { return u64::MAX };

@@ -112,7 +112,7 @@ impl Manager {
             ManagerName::CloudHypervisor => {
                 Ok(api(vm, "GET", "/api/v1/vm.info")?.contains("\"Running\""))
             }
-            // Whoever starts it by a command tells by it whether it runs already.
+            // A start command tells by it whether it runs already.
             ManagerName::Qemu | ManagerName::Firecracker => {
                 Ok(super::measure::is_running(options, vm))
             }

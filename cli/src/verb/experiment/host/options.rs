@@ -17,11 +17,11 @@ pub enum ManagerName {
     /// Through virsh
     #[default]
     Libvirt,
-    /// A script of the user's that starts QEMU with what it is given besides
+    /// A script of yours that starts QEMU with the arguments it is given
     Qemu,
     /// Through its API's socket, whose path is the machine's name
     CloudHypervisor,
-    /// Through commands of the user's
+    /// Through commands of yours
     Firecracker,
 }
 
@@ -40,7 +40,7 @@ pub struct Options {
     /// plan takes several
     #[arg(long = "vm", value_name = "VM")]
     pub vms: Vec<String>,
-    /// On a host: who manages them
+    /// On a host: what manages them
     #[arg(long, value_enum, default_value_t)]
     pub manager: ManagerName,
     /// On a host: a shell's command that starts a machine (plain QEMU, Firecracker); it gets the

@@ -67,7 +67,7 @@ fn notifications(events: &[Event]) -> u32 {
 }
 
 #[test]
-fn interrupts_are_in_the_descriptor_and_notified_once_until_somebody_looks() {
+fn interrupts_are_in_the_descriptor_and_notified_once_until_it_is_read() {
     let mut bench = server(passes(), control());
     let events = bench.pulses(MESSAGE);
     assert_eq!((posts(&events, DESCRIPTOR), notifications(&events)), (PULSES, 1));

@@ -47,7 +47,7 @@ impl Constant {
         }
     }
 
-    /// The constant under a rounding control. No exception is raised, although all but two are
+    /// The constant under a rounding control. No exception is raised, although all except two are
     /// inexact [SDM1 "Load Constant Instructions"].
     pub fn rounded(self, rounding: Rounding) -> Extended {
         let (truncated, sign_exponent, is_above_half) = self.parts();

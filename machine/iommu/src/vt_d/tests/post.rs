@@ -132,7 +132,7 @@ impl Race {
             self.notifications += 1;
             let is_there = self.core == Some(sent.destination) && sent.vector.0 == NOTIFICATION;
             // The wake-up vector is an interrupt of the host's, whose handler looks at the
-            // descriptor of whoever sleeps.
+            // descriptor of the vCPU that sleeps.
             self.sees |= is_there || sent.vector.0 == WAKE_UP;
         }
     }
