@@ -1,5 +1,8 @@
 //! Who stands behind the seam: the questions of the flow, put to the vendor that runs the guest, or
 //! answered for a processor without one.
+//!
+//! They are methods of the processor, not functions of this file: who asks lies below it, and the
+//! vendors use those who ask, so that a path to this file would close a circle through all of them.
 
 use super::arrival::{Arrival, Written};
 use super::boundary;
