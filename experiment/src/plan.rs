@@ -103,8 +103,8 @@ pub enum Source {
         /// Which member it is divided by.
         per: Option<String>,
     },
-    /// VM exits: `all`, `work`, or a reason.
-    Exits(String),
+    /// VM exits: `all`, `work`, or a reason, and what of them.
+    Exits(String, OfExits),
     /// A part of the host's processors' time.
     Cpu(String),
     /// One of [`keys::COUNTERS`].
@@ -113,11 +113,35 @@ pub enum Source {
     Evidence(String),
 }
 
+/// What is taken of VM exits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfExits {
+    /// How many.
+    Count,
+    /// Percent of all that are not waiting.
+    Share,
+    /// Nanoseconds of one, from exit to entry.
+    Mean,
+}
+
+impl OfExits {
+    /// As it is written.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        match name {
+            "count" => Some(Self::Count),
+            "share" => Some(Self::Share),
+            "mean" => Some(Self::Mean),
+            _ => None,
+        }
+    }
+}
+
 impl Source {
     /// Whether values are counted and not timed: on an emulated machine such a figure is exact.
     pub fn is_count(&self) -> bool {
         match self {
-            Self::Exits(_) | Self::Evidence(_) => true,
+            Self::Evidence(_) => true,
+            Self::Exits(_, of) => *of != OfExits::Mean,
             Self::Counter(name) => name != "seconds",
             Self::Regex(_) | Self::Json(_) | Self::Record { .. } | Self::Cpu(_) => false,
         }

@@ -1,7 +1,7 @@
 //! From what a trial saw to the values of its metrics.
 
-use crate::place::{Evidence, Seen};
-use crate::plan::{Metric, Plan, Setting, Source};
+use crate::place::{Evidence, Exits, Seen};
+use crate::plan::{Metric, OfExits, Plan, Setting, Source};
 use crate::statistics::{median, warm_up};
 use std::collections::BTreeMap;
 
@@ -17,7 +17,10 @@ pub fn figures(
 ) -> Result<BTreeMap<String, f64>, String> {
     let mut figures = BTreeMap::new();
     for metric in plan.metrics_of(setting) {
-        let series = series(metric, seen).map_err(|why| format!("{}: {why}", metric.name))?;
+        let Some(series) = series(metric, seen).map_err(|why| format!("{}: {why}", metric.name))?
+        else {
+            continue;
+        };
         let steady = &series[warm_up(&series)..];
         let value = median(steady).filter(|value| value.is_finite());
         let value = value.ok_or_else(|| format!("{}: no value", metric.name))?;
@@ -26,17 +29,20 @@ pub fn figures(
     Ok(figures)
 }
 
-fn series(metric: &Metric, seen: &Seen) -> Result<Vec<f64>, String> {
+/// None where there is nothing of which it would be a value.
+fn series(metric: &Metric, seen: &Seen) -> Result<Option<Vec<f64>>, String> {
     let one = |value: Option<&f64>, what: &str| {
         value.map(|value| vec![*value]).ok_or_else(|| format!("{what} was not measured"))
     };
-    match &metric.source {
+    let found = match &metric.source {
         Source::Regex(pattern) => by_regex(pattern, &seen.output),
         Source::Json(path) => by_path(path, &seen.output),
         Source::Record { members, value, per } => {
             by_record(members, value, per.as_deref(), &seen.output)
         }
-        Source::Exits(which) => Ok(vec![exits(which, seen)]),
+        Source::Exits(which, of) => {
+            return Ok(exits(which, *of, seen).map(|value| vec![value]));
+        }
         Source::Cpu(part) => one(seen.cpu.get(part), &format!("the processors' {part} time")),
         Source::Counter(name) => one(seen.counters.get(name), name),
         Source::Evidence(name) => match seen.evidence.get(name) {
@@ -44,19 +50,33 @@ fn series(metric: &Metric, seen: &Seen) -> Result<Vec<f64>, String> {
             Some(Evidence::Text(text)) => Err(format!("{name} is {text:?}, no number")),
             None => Err(format!("{name} was not found out")),
         },
-    }
+    };
+    found.map(Some)
 }
 
-/// No exit of a reason is a count of zero.
-fn exits(which: &str, seen: &Seen) -> f64 {
-    let counted = |is_counted: &dyn Fn(&str, bool) -> bool| {
-        let rows = seen.exits.iter().filter(|(name, row)| is_counted(name, row.is_wait));
-        rows.map(|(_, row)| row.count).sum::<u64>() as f64
-    };
-    match which {
-        "all" => counted(&|_, _| true),
-        "work" => counted(&|_, is_wait| !is_wait),
-        reason => counted(&|name, _| name.eq_ignore_ascii_case(reason)),
+/// No exit of a reason is a count of zero, and has no mean; nor have exits that nobody timed.
+fn exits(which: &str, of: OfExits, seen: &Seen) -> Option<f64> {
+    let rows: Vec<&Exits> = seen
+        .exits
+        .iter()
+        .filter(|(name, row)| match which {
+            "all" => true,
+            "work" => !row.is_wait,
+            reason => name.eq_ignore_ascii_case(reason),
+        })
+        .map(|(_, row)| row)
+        .collect();
+    let count = rows.iter().map(|row| row.count).sum::<u64>() as f64;
+    match of {
+        OfExits::Count => Some(count),
+        OfExits::Share => {
+            let work = seen.exits.values().filter(|row| !row.is_wait);
+            Some(100.0 * count / work.map(|row| row.count).sum::<u64>().max(1) as f64)
+        }
+        OfExits::Mean => {
+            let time: Option<u64> = rows.iter().map(|row| row.time_ns).sum();
+            time.map(|time| time as f64 / count).filter(|mean| mean.is_finite())
+        }
     }
 }
 
@@ -122,7 +142,6 @@ fn begin(output: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::Exits;
 
     fn metric(source: Source) -> Metric {
         Metric {
@@ -158,7 +177,7 @@ mod tests {
             (record(&[("fence", "true")], "events", Some("seconds")), lines, vec![15.0]),
         ] {
             let seen = Seen { output: output.into(), ..Seen::default() };
-            assert_eq!(series(&metric(source), &seen), Ok(expected));
+            assert_eq!(series(&metric(source), &seen), Ok(Some(expected)));
         }
     }
 
@@ -183,11 +202,27 @@ mod tests {
 
     #[test]
     fn waiting_is_no_work_and_an_absent_reason_counts_zero() {
-        let row = |count, is_wait| Exits { count, is_wait, time_ns: None };
-        let exits = BTreeMap::from([("msr".into(), row(5, false)), ("hlt".into(), row(9, true))]);
+        let row = |count, is_wait, time_ns| Exits { count, is_wait, time_ns };
+        let exits = BTreeMap::from([
+            ("msr".into(), row(5, false, Some(4000))),
+            ("vintr".into(), row(15, false, None)),
+            ("hlt".into(), row(9, true, None)),
+        ]);
         let seen = Seen { exits, ..Seen::default() };
-        for (which, count) in [("all", 14.0), ("work", 5.0), ("MSR", 5.0), ("npf", 0.0)] {
-            assert_eq!(series(&metric(Source::Exits(which.into())), &seen), Ok(vec![count]));
+        let of = |which: &str, of| series(&metric(Source::Exits(which.into(), of)), &seen);
+        for (which, value, found) in [
+            ("all", OfExits::Count, 29.0),
+            ("work", OfExits::Count, 20.0),
+            ("MSR", OfExits::Count, 5.0),
+            ("npf", OfExits::Count, 0.0),
+            ("msr", OfExits::Share, 25.0),
+            ("npf", OfExits::Share, 0.0),
+            ("msr", OfExits::Mean, 800.0),
+        ] {
+            assert_eq!(of(which, value), Ok(Some(vec![found])), "{which} {value:?}");
+        }
+        for which in ["npf", "vintr"] {
+            assert_eq!(of(which, OfExits::Mean), Ok(None), "{which}");
         }
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn too_coarse(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Setting;
+    use crate::plan::{OfExits, Setting};
 
     #[test]
     fn what_is_printed_in_coarse_steps_shows_neither_sameness_nor_one_step_of_change() {
@@ -88,6 +88,6 @@ mod tests {
         assert_eq!(step(&metric(printed(), 1.0), &[2327.0]), Some(1.0));
         assert_eq!(step(&metric(printed(), 1000.0), &[0.021, 0.022]), Some(0.001));
         assert_eq!(step(&metric(printed(), 1.0), &[1.0 / 3.0]), None);
-        assert_eq!(step(&metric(Source::Exits("all".into()), 1.0), &[3.0]), None);
+        assert_eq!(step(&metric(Source::Exits("all".into(), OfExits::Count), 1.0), &[3.0]), None);
     }
 }

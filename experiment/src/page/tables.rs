@@ -147,9 +147,12 @@ pub(super) fn published(answer: &Answer) -> Option<Grid> {
     for cell in &answer.cells {
         for metric in &cell.metrics {
             for one in &metric.published {
-                let pair = |before: Option<f64>, after: Option<f64>| match (before, after) {
-                    (Some(before), Some(after)) => format!("{} to {}", shown(before), shown(after)),
-                    _ => "-".into(),
+                let pair = |before: Option<f64>, after: Option<f64>| {
+                    let side = |one: Option<f64>| one.map_or("-".into(), shown);
+                    match before.or(after) {
+                        Some(_) => format!("{} to {}", side(before), side(after)),
+                        None => "-".into(),
+                    }
                 };
                 let medians =
                     |one: &Option<crate::answer::Summary>| one.as_ref().map(|one| one.median);

@@ -313,9 +313,8 @@ fn of_published(plan: &Plan, one: &Published, lines: &LinesOf, reader: &mut Read
         };
         reader.fault(lines.of("metric"), format!("no metric is called {:?}", one.metric), remedy);
     }
-    let has_pair = one.before.is_some() && one.after.is_some();
-    if !has_pair && one.change.is_none() {
-        reader.fault(lines.line, "nothing was published here", "add before and after, or change");
+    if one.before.or(one.after).or(one.change).is_none() {
+        reader.fault(lines.line, "nothing was published here", "add before, after or change");
     }
 }
 

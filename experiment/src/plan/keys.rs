@@ -261,7 +261,11 @@ static METRIC: Table = Table {
         key("regex", Kind::Text, "the first group of each match in the output is a value"),
         key("json", Kind::Text, "a path such as /results/0/mean in the output, which is JSON"),
         key("record", Kind::Free, "lines of JSON that have these members"),
-        key("value", Kind::Text, "which member of such a record"),
+        key(
+            "value",
+            Kind::Text,
+            "which member of such a record; of exits: count, share (percent), mean (ns of one)",
+        ),
         key("per", Kind::Text, "the member that it is divided by"),
         key("exits", Kind::Text, "all, work (all except HLT), or a reason such as msr"),
         key("cpu", Kind::OneOf(TIMES), "percent of the host's processors' time"),

@@ -5,7 +5,7 @@ use super::fault::Fault;
 use super::keys::{self, Kind, PLAN, Table};
 use super::setup::{HostSetup, LabSetup};
 use super::table::{Read, Reader};
-use super::{Design, Factor, Metric, Plan, Proof, Published, Redo, Source};
+use super::{Design, Factor, Metric, OfExits, Plan, Proof, Published, Redo, Source};
 
 /// The version of the form.
 const SCHEMA: u64 = 1;
@@ -164,7 +164,18 @@ fn metric(reader: &mut Reader<'_>, read: &Read<'_>) -> Option<Metric> {
         reader.fault(read.line_of("record"), "the record has no value to take", remedy);
         return None;
     }
-    if let Some(stray) = ["value", "per"].iter().find(|one| read.has(one) && *source != "record") {
+    let of_exits = read.text("value").filter(|_| *source == "exits");
+    let of_exits = of_exits.as_deref().map_or(Some(OfExits::Count), OfExits::named);
+    if of_exits.is_none() {
+        let remedy = "one of count, share (percent of those other than HLT), mean (ns of one)";
+        reader.fault(read.line_of("value"), "exits have no such value", remedy);
+    }
+    let belongs = |one: &str| match *source {
+        "record" => true,
+        "exits" => one == "value",
+        _ => false,
+    };
+    if let Some(stray) = ["value", "per"].iter().find(|one| read.has(one) && !belongs(one)) {
         let remedy = "leave it out, or take the figure by record = { … }";
         reader.fault(read.line_of(stray), format!("{stray} belongs to a record"), remedy);
     }
@@ -185,7 +196,7 @@ fn metric(reader: &mut Reader<'_>, read: &Read<'_>) -> Option<Metric> {
                 value: read.text("value")?,
                 per: read.text("per"),
             },
-            "exits" => Source::Exits(text()),
+            "exits" => Source::Exits(text(), of_exits.unwrap_or(OfExits::Count)),
             "cpu" => Source::Cpu(text()),
             "counter" => Source::Counter(text()),
             _ => Source::Evidence(text()),

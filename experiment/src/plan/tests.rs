@@ -57,7 +57,7 @@ fn a_plan_is_read_as_it_is_written() {
 }
 
 /// What is put in place of what, in which line the fault is, and parts of its cause and its remedy.
-const BROKEN: [(&str, &str, usize, &str, &str); 41] = [
+const BROKEN: [(&str, &str, usize, &str, &str); 42] = [
     ("name = \"small\"", "name = small", 3, "", "this is not TOML"),
     ("[design]", "[design", 6, "", "this is not TOML"),
     ("question =", "questoin =", 4, "has no key \"questoin\"", "did you mean question?"),
@@ -175,6 +175,13 @@ const BROKEN: [(&str, &str, usize, &str, &str); 41] = [
         "give one of",
     ),
     ("value = \"p50\"", "", 29, "no value to take", "add value"),
+    (
+        "record = { record = \"latency\" }\nvalue = \"p50\"",
+        "exits = \"msr\"\nvalue = \"median\"",
+        30,
+        "exits have no such value",
+        "count, share",
+    ),
     (
         "record = { record = \"latency\" }\nvalue = \"p50\"",
         "regex = \"([0-9]\"",
