@@ -45,10 +45,11 @@ MAPPED = --remap-path-prefix=$(CURDIR)=/avicenna --remap-path-prefix=$(or $(CARG
 C_MAPPED = -ffile-prefix-map=$(CURDIR)=/avicenna -ffile-prefix-map=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo
 MAPPED_BUILD = RUSTFLAGS="$(MAPPED)" CFLAGS="$(C_MAPPED)" $(CARGO) build --locked --profile dist --package avicenna
 
-# A Debian package, in target/deb.
+# A Debian package and its bill of materials, in target/deb.
 deb:
 	$(MAPPED_BUILD)
 	packaging/deb.sh target/dist/avicenna target/deb
+	$(CARGO) xtask bill >target/deb/avicenna.cdx.json
 
 # Two builds in different folders are the same to the last byte.
 reproduce:

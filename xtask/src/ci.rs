@@ -52,7 +52,8 @@ const CPP_COMPILER: &str = "c++";
 /// What passing tests print is where they say that they skipped.
 const TESTS: &[&str] = &["test", "--locked", "--workspace", "--", "--show-output"];
 /// Scripts that take the program.
-const SCRIPTS: [&str; 2] = ["conformance/external/nested.sh", "host/change/tests/debian-roots.sh"];
+const SCRIPTS: [&str; 3] =
+    ["conformance/external/nested.sh", "host/change/tests/debian-roots.sh", "packaging/units.sh"];
 
 pub fn run(root: &Path) -> Result<()> {
     let mut tally = Tally::default();
@@ -92,6 +93,8 @@ fn finish(tally: &Tally) -> Result<()> {
 fn checks(root: &Path, tally: &mut Tally) -> Result<()> {
     println!("tidy");
     crate::tidy::check(root, false)?;
+    println!("supply");
+    crate::supply::check(root, tally)?;
     for (name, arguments) in STEPS {
         if !is_installed(name)? {
             println!("{name}: skipped, because this toolchain has no cargo {name}");

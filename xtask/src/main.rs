@@ -1,5 +1,6 @@
 //! `cargo xtask`: the project's own checks and image building.
 
+mod bill;
 mod cargo;
 mod ci;
 mod fuzz;
@@ -8,6 +9,7 @@ mod guest;
 mod plans;
 mod room;
 mod scenario;
+mod supply;
 mod tally;
 mod tidy;
 
@@ -35,6 +37,8 @@ usage: cargo xtask ci             formatting, clippy, tidy, tests: what has to h
        cargo xtask tidy --write   the same, after rewriting docs/deviations.md
        cargo xtask fuzz [MINUTES] [TARGET]
                                   every fuzz target, or one, for that long in all (10 minutes)
+       cargo xtask supply         other people's code: sources, checksums, reasons, and cargo-deny
+       cargo xtask bill           the program's bill of materials, CycloneDX 1.6
        cargo xtask guest          the guests' images as files";
 
 fn main() -> ExitCode {
@@ -59,6 +63,8 @@ fn run() -> Result<()> {
         ["tidy"] => tidy::run(&root(), false),
         ["tidy", "--write"] => tidy::run(&root(), true),
         ["fuzz", words @ ..] => fuzz::run(&root(), words),
+        ["supply"] => supply::run(&root()),
+        ["bill"] => bill::print(&root()),
         ["guest"] => guest::build(),
         ["plans", arguments @ ..] => plans(arguments),
         ["golden", arguments @ ..] => golden(arguments),
