@@ -125,6 +125,7 @@ fn result(observed: &[Observed], workload: &str) -> LabResult {
         costs: CostProfile::named("zen4").expect("a profile of the board").provenance(),
         host: HostFacts {
             cpu: "zen4".into(),
+            core_hertz: 3_700_000_000,
             cpus: 4,
             kernel: "test".into(),
             instead: None,

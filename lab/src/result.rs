@@ -52,6 +52,8 @@ pub struct LabResult {
 pub struct HostFacts {
     /// The CPU model as it was asked for.
     pub cpu: String,
+    /// What its cores are clocked at.
+    pub core_hertz: u64,
     /// Processors of the host.
     pub cpus: u16,
     /// Distribution and release, or what else ran.
@@ -104,8 +106,13 @@ impl LabResult {
             _ => String::new(),
         };
         format!(
-            "workload {}: {} on {} emulated {} processors, guest with {}{devices}",
-            self.workload, self.host.kernel, self.host.cpus, self.host.cpu, self.host.guest_cpus,
+            "workload {}: {} on {} emulated {} processors at {} GHz, guest with {}{devices}",
+            self.workload,
+            self.host.kernel,
+            self.host.cpus,
+            self.host.cpu,
+            self.host.core_hertz as f64 / 1e9,
+            self.host.guest_cpus,
         )
     }
 

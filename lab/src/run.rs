@@ -136,6 +136,7 @@ fn host_facts(plan: &Plan<'_>) -> anyhow::Result<HostFacts> {
     let Configuration { interrupt_chip, timer, inhibit, vcpus, .. } = &plan.configuration;
     Ok(HostFacts {
         cpu: plan.cpu.clone(),
+        core_hertz: plan.host.model.core_hertz(),
         cpus: plan.host.cpus,
         kernel: kernel.unwrap_or_else(|| "built-in hypervisor".into()),
         instead: plan.instead.clone(),

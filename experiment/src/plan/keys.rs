@@ -155,6 +155,8 @@ pub const FACTORS: &[&str] = &[
     "cpu",
     "clock",
 ];
+/// What `clock` can be beside a rate in Hz.
+pub const CLOCKS: &[&str] = &["base", "all-core", "boost"];
 /// What `feature` can be.
 pub const FEATURES: &[&str] = &["avic", "x2avic", "apicv", "ipiv"];
 /// Reasons of the machine's and of KVM's own counters.

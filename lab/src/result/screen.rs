@@ -284,10 +284,11 @@ impl LabResult {
     /// On what, how long, and the hash by which a run is known again.
     fn ran(&self) -> String {
         format!(
-            "{}, {} x {}; {:.1} s, hash {}",
+            "{}, {} x {} at {} GHz; {:.1} s, hash {}",
             self.host.kernel,
             self.host.cpus,
             self.host.cpu,
+            self.host.core_hertz as f64 / 1e9,
             self.run.host_seconds,
             self.run.trace_hash
         )

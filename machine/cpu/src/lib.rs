@@ -36,7 +36,7 @@ pub use engine::{CodeCache, blocks, native};
 pub use flags::Flags;
 pub use guest::{Guest, Running};
 pub use memory::{BadTranslation, Tlb, Translation};
-pub use model::{CpuModel, IommuPart, ModelError, Placement};
+pub use model::{CoreClock, CpuModel, IommuPart, ModelError, Placement};
 pub use observation::{Observation, Observed, Range};
 pub use operation::decode;
 pub use state::{Activity, Attention, Clock, Control, Cpu, Debug, Pending, Registers, X87};

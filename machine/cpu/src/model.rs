@@ -7,12 +7,14 @@ use arch::cpuid::{Feature, FeatureSet};
 use serde::{Deserialize, Serialize};
 
 mod choice;
+mod clock;
 mod error;
 mod file;
 pub(crate) mod schema;
 
+pub use clock::CoreClock;
 pub use error::ModelError;
-pub use schema::{Caches, Crystal, RawLeaf};
+pub use schema::{Caches, Clocks, Crystal, RawLeaf};
 
 /// Where a processor sits. Widths are bits of the APIC ID, from the lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -56,6 +58,7 @@ pub struct CpuModel {
     physical_bits: u8,
     linear_bits: u8,
     tsc_hertz: u64,
+    clocks: Clocks,
     core_hertz: u64,
     crystal: Option<Crystal>,
     last_leaf: u32,
@@ -168,7 +171,12 @@ impl CpuModel {
         self.tsc_hertz
     }
 
-    /// The nominal core clock: a cost profile's cycles are its.
+    /// What the part's cores can be clocked at.
+    pub fn clocks(&self) -> &Clocks {
+        &self.clocks
+    }
+
+    /// What they are clocked at: a cost profile's cycles are these.
     pub fn core_hertz(&self) -> u64 {
         self.core_hertz
     }

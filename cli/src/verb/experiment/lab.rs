@@ -23,7 +23,7 @@ use arch::time::Picoseconds;
 use bench::{Configuration, Outcome};
 use board::cost::CostProfile;
 use board::server_iommu;
-use cpu::CpuModel;
+use cpu::{CoreClock, CpuModel};
 use device::intel_82599::Wire;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -204,14 +204,18 @@ fn modules(needs: &::lab::plan::Needs, host: &Host) -> Vec<&'static str> {
 /// What the setting comes to.
 fn trial(plan: &Plan, setting: &Setting) -> anyhow::Result<Trial> {
     let setup = plan.lab.as_ref().context("the plan has no part for the lab")?;
-    for kind in ["message", "clock"] {
-        if let Some((factor, level)) = plan.of_kind(setting, kind) {
-            bail!("{} = {level}: the lab {}", factor.name, why_not(kind));
-        }
+    if let Some((factor, level)) = plan.of_kind(setting, "message") {
+        bail!("{} = {level}: the lab has one size of message, the network workload's", factor.name);
     }
     let level = |kind: &str| plan.of_kind(setting, kind).map(|(_, level)| level.to_owned());
     let cpu = level("cpu").unwrap_or_else(|| setup.cpu.clone());
-    let model = CpuModel::named(&cpu)?;
+    let mut model = CpuModel::named(&cpu)?;
+    if let Some((factor, level)) = plan.of_kind(setting, "clock") {
+        let clock: CoreClock =
+            level.parse().map_err(|why| anyhow!("{} = {level}: {why}", factor.name))?;
+        model.set_clock(clock)?;
+    }
+    let clock = model.core_hertz();
     let mut text = setup.workload.clone();
     let mut options = setup.options.clone();
     for factor in plan.factors.iter().filter(|one| one.kind == "option") {
@@ -239,7 +243,7 @@ fn trial(plan: &Plan, setting: &Setting) -> anyhow::Result<Trial> {
     let host = host(setup, model, &needs)?;
     let kernel = level("kernel").or(setup.kernel.clone()).unwrap_or_else(|| USUAL.to_owned());
     let name = format!(
-        "{cpu} {} {} {kernel} {parameters:?} {:?} {:?} {:?} {} {:?}",
+        "{cpu} {clock} {} {} {kernel} {parameters:?} {:?} {:?} {:?} {} {:?}",
         setup.cpus, setup.memory, needs.image, arm.parameters, arm.without, arm.host, setup.add
     );
     Ok(Trial {
@@ -266,13 +270,6 @@ fn guests(plan: &Plan, setting: &Setting) -> anyhow::Result<u16> {
     count.with_context(|| {
         format!("{} = {level}: the lab runs 1 to {MOST_GUESTS} guests at once", factor.name)
     })
-}
-
-fn why_not(kind: &str) -> &'static str {
-    match kind {
-        "message" => "has one size of message, the network workload's",
-        _ => "has no processor clock other than the model's",
-    }
 }
 
 fn arm(plan: &Plan, setting: &Setting, model: &CpuModel) -> anyhow::Result<Arm> {

@@ -49,6 +49,8 @@ struct Models {
 struct Model {
     /// Its brand string.
     brand: String,
+    /// Of its cores, in Hz.
+    clock: Clock,
     /// In a few words.
     description: String,
     /// As /proc/cpuinfo spells them.
@@ -63,10 +65,45 @@ struct Model {
     vendor: String,
 }
 
+/// What `--clock` has names for.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Clock {
+    /// Of all cores at once, where it is known.
+    all_core: Option<u64>,
+    /// What is promised with all cores busy.
+    base: u64,
+    /// The highest.
+    boost: u64,
+}
+
+impl Clock {
+    fn of(model: &CpuModel) -> Self {
+        let clocks = model.clocks();
+        Self {
+            base: clocks.base.hertz,
+            all_core: clocks.all_core.as_ref().map(|rate| rate.hertz),
+            boost: clocks.boost.hertz,
+        }
+    }
+
+    fn as_text(&self) -> String {
+        let gigahertz = |hertz: u64| hertz as f64 / 1e9;
+        let all_core = self.all_core.map(|hertz| format!("{} all-core, ", gigahertz(hertz)));
+        format!(
+            "clock: {} base, {}{} boost (GHz)",
+            gigahertz(self.base),
+            all_core.unwrap_or_default(),
+            gigahertz(self.boost)
+        )
+    }
+}
+
 impl Model {
     fn of(model: &CpuModel) -> Self {
         Self {
             brand: model.brand().to_owned(),
+            clock: Clock::of(model),
             description: model.description().to_owned(),
             features: model.features().iter().map(|one| one.name().to_owned()).collect(),
             name: model.name().to_owned(),
@@ -82,12 +119,13 @@ const COLUMNS: usize = 96;
 
 fn as_text(model: &CpuModel) -> String {
     let mut text = format!(
-        "{:<10} {}\n           {} {:#010x}, {}\n",
+        "{:<10} {}\n           {} {:#010x}, {}\n           {}\n",
         model.name(),
         model.description(),
         model.vendor(),
         model.signature(),
-        model.brand()
+        model.brand(),
+        Clock::of(model).as_text()
     );
     let mut line = String::new();
     for feature in model.features().iter() {

@@ -1,8 +1,8 @@
 //! Which processor to emulate: the options that `machine` and `lab` share.
 
 use crate::verb::source;
-use anyhow::Context;
-use cpu::CpuModel;
+use anyhow::{Context, anyhow};
+use cpu::{CoreClock, CpuModel};
 use std::path::Path;
 
 /// More than any model's file has.
@@ -15,6 +15,9 @@ pub struct Arguments {
     /// with features taken away or added: zen4,-x2avic
     #[arg(long, value_name = "MODEL|FILE.toml[,±FEATURE]...", default_value = "zen4")]
     cpu: String,
+    /// What the cores are clocked at: base, all-core, boost, or a rate such as 2.5GHz
+    #[arg(long, value_name = "CLOCK", default_value_t = CoreClock::default())]
+    clock: CoreClock,
     /// An erratum, or a choice where the manuals leave one (see machine list-variants)
     #[arg(long, value_name = "NAME=VALUE")]
     variant: Vec<String>,
@@ -30,6 +33,7 @@ impl Arguments {
         } else {
             CpuModel::named(&self.cpu)?
         };
+        model.set_clock(self.clock).map_err(|error| anyhow!("--clock {}: {error}", self.clock))?;
         self.variant.iter().try_for_each(|choice| model.choose(choice))?;
         Ok(model)
     }

@@ -55,6 +55,7 @@ fn result(workload: &str, comparisons: Vec<Comparison>) -> LabResult {
         costs: CostProfile::named("zen4").expect("a profile of the board").provenance(),
         host: HostFacts {
             cpu: "zen4".into(),
+            core_hertz: 3_700_000_000,
             cpus: 4,
             kernel: "debian-13, Linux 6.12.117+deb13-amd64".into(),
             instead: None,

@@ -58,6 +58,9 @@ pub enum ModelError {
         /// What it rests on.
         needed: &'static str,
     },
+    /// The boost of all cores at once is asked for of a part of which it is not known.
+    #[error("CPU model {0}: no boost of all cores is known; choose base, boost, or a rate in Hz")]
+    AllCore(String),
     /// A variant's choice is none.
     #[error(transparent)]
     Variant(#[from] VariantError),

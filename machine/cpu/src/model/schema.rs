@@ -4,9 +4,13 @@
 
 use arch::cpuid::Feature;
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 
 /// Numbers of vendors' errata that a model can have.
 pub const MODELLED_ERRATA: &[u32] = &[1235];
+
+/// Hertz that a core can be clocked at.
+pub const CLOCK_RANGE: RangeInclusive<u64> = 100_000_000..=10_000_000_000;
 
 /// A model file.
 #[derive(Deserialize)]
@@ -26,7 +30,8 @@ pub struct File {
     pub physical_bits: u8,
     pub linear_bits: u8,
     pub tsc_hertz: u64,
-    pub core_hertz: u64,
+    /// What its cores can be clocked at.
+    pub clock: Clocks,
     #[serde(default)]
     pub crystal: Option<Crystal>,
     /// The highest standard leaf of CPUID.
@@ -49,6 +54,28 @@ pub struct File {
     /// Numbers of the vendor's errata that the part has here, of those that are modelled.
     #[serde(default)]
     pub errata: Vec<u32>,
+}
+
+/// What the cores of a part can be clocked at, whatever the time-stamp counter's rate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clocks {
+    /// What is promised with all cores busy.
+    pub base: Rate,
+    /// The boost of all cores at once, where somebody says what it is.
+    #[serde(default)]
+    pub all_core: Option<Rate>,
+    /// The highest boost, of a core or two.
+    pub boost: Rate,
+}
+
+/// A clock's rate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rate {
+    pub hertz: u64,
+    /// Where it is from, in words.
+    pub source: String,
 }
 
 /// Bytes of the caches that CPUID reports.
@@ -161,6 +188,7 @@ impl File {
         if file.sources.is_empty() {
             return Err("sources is empty, must say where the values are from".to_owned());
         }
+        file.clock.check()?;
         if let Some(number) = file.errata.iter().find(|number| !MODELLED_ERRATA.contains(number)) {
             let known: Vec<_> = MODELLED_ERRATA.iter().map(u32::to_string).collect();
             return Err(format!(
@@ -197,6 +225,22 @@ impl File {
     /// Whether no standard leaf has the number.
     fn is_beyond(&self, leaf: u32) -> bool {
         leaf < 0x4000_0000 && leaf > self.last_leaf
+    }
+}
+
+impl Clocks {
+    /// From the slowest to the fastest, none beyond what a core can be clocked at.
+    fn check(&self) -> Result<(), String> {
+        let all_core = self.all_core.as_ref().unwrap_or(&self.base);
+        let rates = [&self.base, all_core, &self.boost];
+        if let Some(rate) = rates.iter().find(|rate| !CLOCK_RANGE.contains(&rate.hertz)) {
+            let (least, most) = (CLOCK_RANGE.start(), CLOCK_RANGE.end());
+            return Err(format!("clock: {} Hz, must be between {least} and {most}", rate.hertz));
+        }
+        if !rates.is_sorted_by_key(|rate| rate.hertz) {
+            return Err("clock: base, all_core and boost must not fall in this order".to_owned());
+        }
+        Ok(())
     }
 }
 

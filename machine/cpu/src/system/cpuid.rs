@@ -203,8 +203,9 @@ impl CpuModel {
         if self.crystal().is_none() {
             return Leaf::default();
         }
-        let base = (self.tsc_hertz() + BUS_HERTZ / 2) / BUS_HERTZ * (BUS_HERTZ / MEGAHERTZ);
-        let highest = self.core_hertz() / MEGAHERTZ;
+        let base = self.clocks().base.hertz + BUS_HERTZ / 2;
+        let base = base / BUS_HERTZ * (BUS_HERTZ / MEGAHERTZ);
+        let highest = self.clocks().boost.hertz / MEGAHERTZ;
         Leaf::new(base as u32, highest as u32, (BUS_HERTZ / MEGAHERTZ) as u32, 0)
     }
 

@@ -46,7 +46,7 @@ fn core_thread_count(cpu: &Cpu) -> u64 {
 /// The bus clock of these parts is 100 MHz. Neither power nor ratios can be set.
 fn platform_info(cpu: &Cpu) -> u64 {
     const BUS_HERTZ: u64 = 100_000_000;
-    let ratio = (cpu.model.tsc_hertz() + BUS_HERTZ / 2) / BUS_HERTZ;
+    let ratio = (cpu.model.clocks().base.hertz + BUS_HERTZ / 2) / BUS_HERTZ;
     let info = PlatformInfo::new().with_base_ratio(ratio as u8);
     info.with_efficient_ratio(EFFICIENT_RATIO).into_bits()
 }
