@@ -31,6 +31,7 @@ const HEAD_HASH: usize = 48;
 fn configuration() -> Configuration {
     Configuration {
         model: CpuModel::named("zen4").expect("a model"),
+        costs: None,
         topology: Topology::of_cores(2).expect("two processors"),
         memory: MEMORY,
         seed: 0,

@@ -125,6 +125,7 @@ mod tests {
         let model = CpuModel::named("zen4").expect("a model that comes with the machine");
         let host = Host {
             model,
+            costs: None,
             iommu: None,
             has_pulse: false,
             wires: Vec::new(),

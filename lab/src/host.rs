@@ -13,6 +13,7 @@ use crate::plan::Arm;
 use crate::protocol::{COMMAND_LINE, PORT};
 use anyhow::Context;
 use arch::cpuid::Feature;
+use board::cost::CostProfile;
 use board::load::Source;
 use board::topology::Topology;
 use board::{Configuration, Images, IommuModel, Machine};
@@ -38,6 +39,8 @@ pub fn kept_folders() -> Vec<std::path::PathBuf> {
 pub struct Host {
     /// Of its processors.
     pub model: CpuModel,
+    /// What things take, where it is not what the model's own profile says.
+    pub costs: Option<CostProfile>,
     /// How many they are.
     pub cpus: u16,
     /// Nothing if functions reach memory and processors directly.
@@ -57,6 +60,7 @@ impl Host {
     pub(crate) fn configuration(&self) -> anyhow::Result<Configuration> {
         Ok(Configuration {
             model: self.model.clone(),
+            costs: self.costs.clone(),
             topology: Topology::of_cores(self.cpus)?,
             memory: self.memory,
             seed: 0,
@@ -68,6 +72,11 @@ impl Host {
             ]
             .concat(),
         })
+    }
+
+    /// What things take.
+    pub(crate) fn costs(&self) -> anyhow::Result<CostProfile> {
+        Ok(self.configuration()?.costs()?)
     }
 
     /// The functions that hosts have for the kernel's sake, not for the lab's.
@@ -127,6 +136,7 @@ mod tests {
         let model = CpuModel::named("zen4").expect("a model");
         let host = |cpus| Host {
             model: model.clone(),
+            costs: None,
             cpus,
             iommu: None,
             has_pulse: false,

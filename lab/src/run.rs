@@ -20,7 +20,7 @@ use crate::verdict::expect::Expectation;
 use crate::watch::Watch;
 use crate::workload::{self, Conditions, Workload, device};
 use bench::Configuration;
-use board::cost::{CostProfile, Provenance};
+use board::cost::Provenance;
 use builtin::{Effort, Guests};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -106,7 +106,7 @@ pub fn run(plan: &Plan<'_>, watch: &mut Watch<'_>) -> anyhow::Result<LabResult> 
             builtin::compare(&plan.host, guests, plan.experiment, watch)?
         }
     };
-    let costs = CostProfile::named(plan.host.model.costs())?.provenance();
+    let costs = plan.host.costs()?.provenance();
     let workload = plan.workload.title();
     let mut verdict =
         verdict::of(plan.experiment, &workload, &comparisons, plan.instead.as_deref());

@@ -202,6 +202,7 @@ mod tests {
         let model = CpuModel::named(model).expect("a model that comes with the machine");
         Host {
             model,
+            costs: None,
             iommu: None,
             has_pulse: false,
             wires: Vec::new(),

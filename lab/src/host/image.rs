@@ -7,7 +7,6 @@ use crate::linux::place;
 use crate::plan::{LinuxGuest, Needs};
 use crate::program::which;
 use anyhow::Context;
-use board::cost::CostProfile;
 use rules::feature::Feature;
 use rules::inhibit::Vendor;
 use std::path::{Path, PathBuf};
@@ -62,7 +61,7 @@ pub fn initramfs(
     let mut host = Initramfs::default();
     host.add_program("/init", &program)?;
     host.link("/bin/avicenna", "/init");
-    let costs = CostProfile::named(on.model.costs())?.provenance();
+    let costs = on.costs()?.provenance();
     host.add(place::COSTS, serde_json::to_vec(&costs)?);
     for (index, (name, bytes)) in kernel.modules.iter().enumerate() {
         host.add(format!("{}/{index:02}-{name}", place::MODULES), bytes.clone());

@@ -29,6 +29,10 @@ pub struct Provenance {
     /// The published results that figures were fitted to, and which a run therefore does not
     /// predict.
     fitted_to: Vec<String>,
+    /// The seed by which the figures were drawn from their ranges; without it they are the likely
+    /// ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    draw: Option<u64>,
 }
 
 #[test]

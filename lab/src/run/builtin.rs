@@ -110,6 +110,7 @@ fn run(
 ) -> anyhow::Result<Run> {
     let mut machine = Machine::new(&Configuration {
         model: host.model.clone(),
+        costs: host.costs.clone(),
         topology: Topology::of_cores(host.cpus)?,
         memory: host.memory,
         seed: 0,

@@ -22,6 +22,7 @@ fn model(name: &str) -> CpuModel {
 fn run(model: CpuModel, cpus: u16, image: &[u8], command_line: &str) -> (Option<Outcome>, String) {
     let mut machine = Machine::new(&Configuration {
         model,
+        costs: None,
         topology: Topology::of_cores(cpus).expect("a topology"),
         memory: 512 << 20,
         seed: 0,

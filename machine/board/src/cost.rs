@@ -5,11 +5,14 @@
 //! over between parts of different clocks. A profile may inherit figures by naming another; then
 //! it says so, and its [`Provenance`] counts them apart.
 
+mod draw;
 mod file;
 mod provenance;
+mod range;
 
 pub use file::CostError;
 pub use provenance::Provenance;
+pub use range::{Entry, Range};
 
 use crate::topology::Distance;
 use arch::time::Picoseconds;
@@ -23,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// What a figure rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
     /// By us, on a part that the profile is about.
@@ -42,15 +45,21 @@ pub enum Basis {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// In the unit of its section.
+    /// The likely value, in the unit of its section.
     pub value: f64,
+    /// The least that it can be by its source; without it what [`Range`] says of its basis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// And the most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
     /// How far to trust it.
     pub basis: Basis,
     /// Where it is from, in words.
     pub source: String,
     /// Published results that served to choose the value, and which it therefore does not predict:
     /// workload, APIC mode, measure, setting, as in the lab's list of published figures.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fitted_to: Vec<String>,
 }
 
@@ -70,6 +79,13 @@ macro_rules! sections {
                 /// (section, figure) names beside the figures, in the order of the fields.
                 fn figures(&self) -> impl Iterator<Item = ((&'static str, &'static str), &Figure)> {
                     [$((($name, stringify!($figure)), &self.$figure)),*].into_iter()
+                }
+
+                fn figure_mut(&mut self, name: &str) -> Option<&mut Figure> {
+                    match name {
+                        $(stringify!($figure) => Some(&mut self.$figure),)*
+                        _ => None,
+                    }
                 }
             }
         )*
@@ -227,12 +243,29 @@ pub struct CostProfile {
     /// (section, figure) names of what is inherited.
     #[serde(skip)]
     inherited: BTreeSet<(String, String)>,
+    /// The seed by which the figures were drawn from their ranges.
+    #[serde(skip)]
+    draw: Option<u64>,
 }
 
 impl CostProfile {
     /// The profile of that name; a CPU model says which is its.
     pub fn named(name: &str) -> Result<Self, CostError> {
-        file::read(name)
+        file::named(name)
+    }
+
+    /// A profile of the caller's, in the form of those in `machine/board/costs`: what it does not
+    /// have is inherited from the one that it names. `place` is its name for messages.
+    pub fn parse(place: &str, text: &str) -> Result<Self, CostError> {
+        file::parse(place, text)
+    }
+
+    /// In the same form, with all that was inherited and all ranges: what `parse` reads back.
+    pub fn to_toml(&self) -> String {
+        let mut whole = self.with_own_ranges();
+        whole.inherits = None;
+        // Its fields are texts and numbers by name.
+        toml::to_string(&whole).unwrap_or_default()
     }
 
     /// All figures, named by section and figure.
@@ -242,6 +275,26 @@ impl CostProfile {
         let avic = self.avic.iter().flat_map(AvicFigures::figures);
         let apicv = self.apicv.iter().flat_map(ApicvFigures::figures);
         machine.chain(around).chain(self.world_switch.figures()).chain(avic).chain(apicv)
+    }
+
+    fn is_inherited(&self, section: &str, name: &str) -> bool {
+        // Few of them, and seldom asked for.
+        self.inherited.iter().any(|one| (one.0.as_str(), one.1.as_str()) == (section, name))
+    }
+
+    /// A figure by its names.
+    fn figure_mut(&mut self, section: &str, name: &str) -> Option<&mut Figure> {
+        match section {
+            "instruction" => self.instruction.figure_mut(name),
+            "event" => self.event.figure_mut(name),
+            "device" => self.device.figure_mut(name),
+            "apic" => self.apic.figure_mut(name),
+            "message" => self.message.figure_mut(name),
+            "world_switch" => self.world_switch.figure_mut(name),
+            "avic" => self.avic.as_mut()?.figure_mut(name),
+            "apicv" => self.apicv.as_mut()?.figure_mut(name),
+            _ => None,
+        }
     }
 
     /// Picoseconds per instruction class at the model's core clock.

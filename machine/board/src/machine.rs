@@ -33,6 +33,8 @@ const LAST_XAPIC_ID: u32 = 0xFE;
 pub struct Configuration {
     /// What the processors implement; they are all alike.
     pub model: CpuModel,
+    /// What things take; without it, what the model's own profile says.
+    pub costs: Option<CostProfile>,
     /// How many processors there are, and what they share.
     pub topology: Topology,
     /// Bytes of RAM.
@@ -118,10 +120,20 @@ pub struct Machine {
     pub recall: Recall,
 }
 
+impl Configuration {
+    /// What things take.
+    pub fn costs(&self) -> Result<CostProfile, CostError> {
+        match &self.costs {
+            Some(costs) => Ok(costs.clone()),
+            None => CostProfile::named(self.model.costs()),
+        }
+    }
+}
+
 impl Machine {
     /// A computer at power-on, with empty memory.
     pub fn new(configuration: &Configuration) -> Result<Self, MachineError> {
-        let costs = CostProfile::named(configuration.model.costs())?;
+        let costs = configuration.costs()?;
         let memory =
             GuestMemory::allocate(configuration.memory).map_err(MachineError::HostMemory)?;
         let topology = configuration.topology;
@@ -233,9 +245,12 @@ impl Machine {
         self.cache.translates()
     }
 
-    /// From now on everything but instructions takes what `costs` say: what the code that was
-    /// decoded takes is kept with it.
+    /// From now on everything takes what `costs` say.
     pub fn set_costs(&mut self, costs: CostProfile) {
+        if let Some(cpu) = self.state.cpus.first() {
+            // What decoded code takes is kept with it.
+            self.cache.set_costs(costs.instruction_costs(&cpu.model));
+        }
         for cpu in &mut self.state.cpus {
             cpu.costs = costs.processor_costs(&cpu.model);
             cpu.guest.svm.costs = costs.svm_costs();

@@ -302,6 +302,7 @@ fn host(setup: &LabSetup, model: CpuModel, needs: &::lab::plan::Needs) -> anyhow
         memory: parse_bytes(&setup.memory).map_err(|why| anyhow!(why))?,
         append: String::new(),
         model,
+        costs: None,
     })
 }
 

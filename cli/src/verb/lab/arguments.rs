@@ -90,13 +90,14 @@ impl HostArguments {
                 self.cpus
             )));
         }
+        let costs = self.model.costs(&model).map_err(Usage::of)?;
         let (cpus, memory, append) = (self.cpus, self.memory, self.append.clone());
         let has_pulse = self.platform.pulse || needs.function == Some(Function::Pulse);
         let mut wires = self.platform.wires(0)?;
         if needs.function == Some(Function::Wire) && wires.first() != Some(&Wire::Pair) {
             wires.insert(0, Wire::Pair);
         }
-        Ok(Host { model, iommu, has_pulse, wires, cpus, memory, append })
+        Ok(Host { model, costs, iommu, has_pulse, wires, cpus, memory, append })
     }
 
     pub(super) fn additions(&self) -> Additions<'_> {

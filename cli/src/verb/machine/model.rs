@@ -2,8 +2,9 @@
 
 use crate::verb::source;
 use anyhow::{Context, anyhow};
+use board::cost::CostProfile;
 use cpu::{CoreClock, CpuModel};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// More than any model's file has.
 const LARGEST_FILE: u64 = 1 << 20;
@@ -18,6 +19,13 @@ pub struct Arguments {
     /// What the cores are clocked at: base, all-core, boost, or a rate such as 2.5GHz
     #[arg(long, value_name = "CLOCK", default_value_t = CoreClock::default())]
     clock: CoreClock,
+    /// What things take, as the files under machine/board/costs say it, in place of the model's
+    /// profile
+    #[arg(long, value_name = "FILE.toml")]
+    costs: Option<PathBuf>,
+    /// Draw every figure of the cost profile from its range by this seed
+    #[arg(long, value_name = "N")]
+    cost_seed: Option<u64>,
     /// An erratum, or a choice where the manuals leave one (see machine list-variants)
     #[arg(long, value_name = "NAME=VALUE")]
     variant: Vec<String>,
@@ -38,10 +46,29 @@ impl Arguments {
         Ok(model)
     }
 
-    /// The model's file, where it is one.
+    /// What things take, where it is not what the model's own profile says.
+    pub fn costs(&self, model: &CpuModel) -> anyhow::Result<Option<CostProfile>> {
+        if self.costs.is_none() && self.cost_seed.is_none() {
+            return Ok(None);
+        }
+        let likely = match &self.costs {
+            Some(path) => {
+                let text = source::text(path, LARGEST_FILE, "the most that is read")?;
+                CostProfile::parse(&path.display().to_string(), &text)?
+            }
+            None => CostProfile::named(model.costs())?,
+        };
+        Ok(Some(match self.cost_seed {
+            Some(seed) => likely.drawn(seed),
+            None => likely,
+        }))
+    }
+
+    /// The files of model and costs, where they are files.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         let (name, _) = self.cpu.split_once(',').unwrap_or((&self.cpu, ""));
-        name.ends_with(".toml").then_some(Path::new(name)).into_iter()
+        let model = name.ends_with(".toml").then_some(Path::new(name));
+        model.into_iter().chain(self.costs.as_deref())
     }
 
     /// As the options say it, for readers.

@@ -192,6 +192,7 @@ fn choose_executor(machine: &mut Machine, arguments: &Arguments) {
 fn build(arguments: &Arguments) -> anyhow::Result<(Machine, ConfigurationDigest)> {
     let model = arguments.model.model().map_err(Usage::of)?;
     let configuration = Configuration {
+        costs: arguments.model.costs(&model).map_err(Usage::of)?,
         iommu: arguments.platform.iommu(&model, false)?,
         functions: arguments.devices.functions(&arguments.platform)?,
         model,

@@ -10,7 +10,7 @@ pub(super) const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/co
 /// Profiles between one that inherits and the last, at most.
 const LONGEST_LINE: usize = 4;
 
-/// Why a cost profile cannot be used. The profiles come with the program.
+/// Why a cost profile cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CostError {
     /// No profile bears the name.
@@ -28,16 +28,39 @@ pub enum CostError {
     #[error("cost profile {0} inherits from more than {LONGEST_LINE} others")]
     TooManyAncestors(String),
     /// No time can be so.
-    #[error("cost profile {profile}: {section}.{figure} is {value}, must be at least 0 and finite")]
+    #[error("cost profile {profile}: {figure} is {value}, must be at least 0 and finite")]
     Value {
         /// Its name.
         profile: String,
-        /// The figure's section.
-        section: &'static str,
-        /// The figure.
-        figure: &'static str,
-        /// What the file says.
+        /// Section and name.
+        figure: String,
+        /// What it was to be.
         value: f64,
+    },
+    /// The likely value does not lie between the least and the most.
+    #[error(
+        "cost profile {profile}: {figure} is {value}, must lie within its own range, {low} to \
+         {high}"
+    )]
+    Range {
+        /// Its name.
+        profile: String,
+        /// Section and name.
+        figure: String,
+        /// The likely value.
+        value: f64,
+        /// The least.
+        low: f64,
+        /// The most.
+        high: f64,
+    },
+    /// No figure of the profile bears the name.
+    #[error("cost profile {profile}: no figure is called {figure}")]
+    NoFigure {
+        /// Its name.
+        profile: String,
+        /// Section and name.
+        figure: String,
     },
     /// A figure that was fitted names no result, or one that was not names some.
     #[error(
@@ -59,9 +82,18 @@ fn known() -> String {
     names.join(", ")
 }
 
-/// The profile `name` with what it inherits.
-pub(super) fn read(name: &str) -> Result<CostProfile, CostError> {
-    let own = table(name)?;
+/// The profile `name` that comes with the program.
+pub(super) fn named(name: &str) -> Result<CostProfile, CostError> {
+    whole(name, table(name)?)
+}
+
+/// One that somebody else has written.
+pub(super) fn parse(place: &str, text: &str) -> Result<CostProfile, CostError> {
+    whole(place, parsed(place, text)?)
+}
+
+/// The profile with what it inherits.
+fn whole(name: &str, own: Table) -> Result<CostProfile, CostError> {
     let mut whole = own.clone();
     let mut ancestor = parent(&own);
     let mut left = LONGEST_LINE;
@@ -85,6 +117,10 @@ pub(super) fn read(name: &str) -> Result<CostProfile, CostError> {
 fn table(name: &str) -> Result<Table, CostError> {
     let file = FILES.iter().find(|(known, _)| *known == name);
     let (_, text) = file.ok_or_else(|| CostError::Unknown(name.into()))?;
+    parsed(name, text)
+}
+
+fn parsed(name: &str, text: &str) -> Result<Table, CostError> {
     text.parse().map_err(|e: toml::de::Error| CostError::Syntax {
         profile: name.into(),
         problem: e.to_string(),
@@ -118,7 +154,14 @@ fn check(profile: &CostProfile) -> Result<(), CostError> {
     for ((section, figure), number) in profile.figures() {
         let (name, value) = (profile.name.clone(), number.value);
         if !value.is_finite() || value < 0.0 {
-            return Err(CostError::Value { profile: name, section, figure, value });
+            let figure = format!("{section}.{figure}");
+            return Err(CostError::Value { profile: name, figure, value });
+        }
+        let (low, high) = (number.low.unwrap_or(value), number.high.unwrap_or(value));
+        // So that a range of NaN is none, too.
+        if !(0.0 <= low && low <= value && value <= high && high.is_finite()) {
+            let figure = format!("{section}.{figure}");
+            return Err(CostError::Range { profile: name, figure, value, low, high });
         }
         let (is_fitted, names_cells) =
             (number.basis == Basis::Fitted, !number.fitted_to.is_empty());
@@ -138,7 +181,7 @@ mod tests {
     fn every_model_has_a_profile_with_a_source_for_every_figure() {
         for name in CpuModel::names() {
             let model = CpuModel::named(name).expect(name);
-            let profile = read(model.costs()).expect(name);
+            let profile = named(model.costs()).expect(name);
             assert_eq!(profile.name, model.costs());
             for ((section, figure), number) in profile.figures() {
                 assert!(!number.source.is_empty(), "{name} {section}.{figure}");
@@ -150,7 +193,7 @@ mod tests {
     fn a_part_has_the_figures_of_its_vendors_interrupt_virtualization() {
         for name in CpuModel::names() {
             let model = CpuModel::named(name).expect(name);
-            let profile = read(model.costs()).expect(name);
+            let profile = named(model.costs()).expect(name);
             let has = |feature| model.has(feature);
             assert!(profile.avic.is_some() || !has(arch::cpuid::Feature::Avic), "{name}");
             assert_eq!(profile.apicv.is_some(), has(arch::cpuid::Feature::Vmx), "{name}");
@@ -159,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_model_without_a_profile_is_refused_and_not_given_anothers() {
-        let error = read("zen9").expect_err("there is no such profile");
+        let error = named("zen9").expect_err("there is no such profile");
         assert!(
             error.to_string().starts_with("there is no cost profile zen9; there are generic, ")
         );
@@ -167,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_a_profile_has_itself_is_not_inherited() {
-        let (own, other) = (read("zen3").expect("zen3"), read("zen4").expect("zen4"));
+        let (own, other) = (named("zen3").expect("zen3"), named("zen4").expect("zen4"));
         assert_eq!(own.inherits.as_deref(), Some("zen4"));
         assert_ne!(own.instruction.locked, other.instruction.locked);
         assert_eq!(own.avic, other.avic);
@@ -178,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_figure_is_fitted_if_and_only_if_it_names_the_cells() {
-        let mut profile = read("zen4").expect("zen4");
+        let mut profile = named("zen4").expect("zen4");
         fn send(profile: &mut CostProfile) -> &mut crate::cost::Figure {
             &mut profile.avic.as_mut().expect("AMD's").send
         }

@@ -28,14 +28,16 @@ pub struct Provenance {
     /// The published results that figures, inherited ones too, were fitted to, and which a run
     /// therefore does not predict.
     pub fitted_to: Vec<String>,
+    /// The seed by which the figures were drawn from their ranges; without it they are the likely
+    /// ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draw: Option<u64>,
 }
 
 impl CostProfile {
     /// What the figures of this profile rest on.
     pub fn provenance(&self) -> Provenance {
-        let own = |(section, figure): (&str, &str)| {
-            !self.inherited.contains(&(section.to_owned(), figure.to_owned()))
-        };
+        let own = |(section, figure): (&str, &str)| !self.is_inherited(section, figure);
         let count = |basis| {
             self.figures().filter(|(name, figure)| own(*name) && figure.basis == basis).count()
         };
@@ -54,6 +56,7 @@ impl CostProfile {
             assumed: count(Basis::Assumed),
             inherited: self.inherited.len(),
             fitted_to,
+            draw: self.draw,
         }
     }
 }
@@ -72,8 +75,11 @@ impl Display for Provenance {
             self.fitted,
             self.assumed
         )?;
-        match &self.inherits {
-            Some(parent) => write!(f, ", {} inherited from {parent}", self.inherited),
+        if let Some(parent) = &self.inherits {
+            write!(f, ", {} inherited from {parent}", self.inherited)?;
+        }
+        match self.draw {
+            Some(seed) => write!(f, ", each drawn from its range by seed {seed}"),
             None => Ok(()),
         }
     }

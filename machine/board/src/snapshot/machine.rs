@@ -47,6 +47,9 @@ impl Configuration {
         };
         text(&format!("{:?}", self.model));
         text(&format!("{:?} {:#x}", self.topology, self.memory));
+        if let Some(costs) = &self.costs {
+            text(&costs.to_toml());
+        }
         if let Some(iommu) = &self.iommu {
             text(&format!("iommu {iommu:?}"));
         }

@@ -57,6 +57,7 @@ pub fn image(parts: &[(usize, Vec<u8>)]) -> Vec<u8> {
 pub fn configuration() -> Configuration {
     Configuration {
         model: CpuModel::named("zen4").expect("the model exists"),
+        costs: None,
         topology: Topology::of_cores(2).expect("two cores are possible"),
         memory: 8 << 20,
         seed: 7,

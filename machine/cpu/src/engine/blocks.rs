@@ -154,6 +154,14 @@ impl Blocks {
         self.costs.0[class as usize] as u64
     }
 
+    /// Other costs, for blocks that are decoded again.
+    pub(crate) fn set_costs(&mut self, costs: InstructionCosts) {
+        if self.costs != costs {
+            self.costs = costs;
+            self.clear();
+        }
+    }
+
     /// The least that an instruction costs, in picoseconds.
     pub(crate) fn least_cost(&self) -> u64 {
         self.costs.0.iter().copied().min().unwrap_or(0).into()

@@ -23,6 +23,12 @@ impl CodeCache {
         self.blocks.clear();
     }
 
+    /// Code that is decoded from now on takes what `costs` say, and what was decoded is decoded
+    /// again.
+    pub fn set_costs(&mut self, costs: InstructionCosts) {
+        self.blocks.set_costs(costs);
+    }
+
     /// Translates as the environment wants ([`wanted_heat`]) if the host allows.
     pub fn translate_as_wanted(&mut self) {
         if let Some(heat) = wanted_heat() {
