@@ -16,12 +16,9 @@ pub use range::{Entry, Range};
 
 use crate::topology::Distance;
 use arch::time::Picoseconds;
-use cpu::CpuModel;
 use cpu::decode::Cost;
 use cpu::operation::InstructionCosts;
-use cpu::svm::SvmCosts;
-use cpu::vmx::VmxCosts;
-use cpu::{ApicCosts, Costs};
+use cpu::{CpuModel, Step, StepCosts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -320,58 +317,42 @@ impl CostProfile {
         })
     }
 
-    /// What a processor spends beside its instructions.
-    pub fn processor_costs(&self, model: &CpuModel) -> Costs {
+    /// What steps take.
+    pub fn step_costs(&self, model: &CpuModel) -> StepCosts {
         // RDMSR and WRMSR have a class of their own already.
         let instruction = cycles(&self.instruction.serializing, model.core_hertz());
         let beyond = |figure| nanoseconds(figure).saturating_sub(instruction);
-        Costs {
-            device_read: nanoseconds(&self.device.read),
-            device_write: nanoseconds(&self.device.write),
-            apic: ApicCosts {
-                mmio_read: nanoseconds(&self.apic.mmio_read),
-                mmio_write: nanoseconds(&self.apic.mmio_write),
-                msr_read: beyond(&self.apic.msr_read),
-                msr_write: beyond(&self.apic.msr_write),
-                msr_command: beyond(&self.apic.msr_command),
-                msr_end_of_interrupt: beyond(&self.apic.msr_end_of_interrupt),
-            },
-            event_delivery: nanoseconds(&self.event.delivery),
-            event_return: nanoseconds(&self.event.iret),
-        }
-    }
-
-    /// What the steps of SVM take.
-    pub fn svm_costs(&self) -> SvmCosts {
         let avic = |of: fn(&AvicFigures) -> &Figure| {
             self.avic.as_ref().map_or(Picoseconds::ZERO, |own| nanoseconds(of(own)))
         };
-        SvmCosts {
-            entry: nanoseconds(&self.world_switch.entry),
-            exit: nanoseconds(&self.world_switch.exit),
-            state_move: nanoseconds(&self.world_switch.state_move),
-            avic_send: avic(|own| &own.send),
-            avic_deliver: avic(|own| &own.deliver),
-            avic_read: avic(|own| &own.read),
-            avic_write: avic(|own| &own.write),
-            doorbell: avic(|own| &own.doorbell),
-        }
-    }
-
-    /// What the steps of VMX take.
-    pub fn vmx_costs(&self) -> VmxCosts {
         let apicv = |of: fn(&ApicvFigures) -> &Figure| {
             self.apicv.as_ref().map_or(Picoseconds::ZERO, |own| nanoseconds(of(own)))
         };
-        VmxCosts {
-            entry: nanoseconds(&self.world_switch.entry),
-            exit: nanoseconds(&self.world_switch.exit),
-            ipi_send: apicv(|own| &own.send),
-            posted: apicv(|own| &own.posted),
-            virtual_deliver: apicv(|own| &own.deliver),
-            virtual_read: apicv(|own| &own.read),
-            virtual_write: apicv(|own| &own.write),
-        }
+        StepCosts::new(|step| match step {
+            Step::DeviceRead => nanoseconds(&self.device.read),
+            Step::DeviceWrite => nanoseconds(&self.device.write),
+            Step::ApicRead => nanoseconds(&self.apic.mmio_read),
+            Step::ApicWrite => nanoseconds(&self.apic.mmio_write),
+            Step::ApicMsrRead => beyond(&self.apic.msr_read),
+            Step::ApicMsrWrite => beyond(&self.apic.msr_write),
+            Step::ApicCommand => beyond(&self.apic.msr_command),
+            Step::ApicEndOfInterrupt => beyond(&self.apic.msr_end_of_interrupt),
+            Step::EventDelivery => nanoseconds(&self.event.delivery),
+            Step::EventReturn => nanoseconds(&self.event.iret),
+            Step::Entry => nanoseconds(&self.world_switch.entry),
+            Step::Exit => nanoseconds(&self.world_switch.exit),
+            Step::StateMove => nanoseconds(&self.world_switch.state_move),
+            Step::AvicSend => avic(|own| &own.send),
+            Step::AvicDeliver => avic(|own| &own.deliver),
+            Step::AvicRead => avic(|own| &own.read),
+            Step::AvicWrite => avic(|own| &own.write),
+            Step::Doorbell => avic(|own| &own.doorbell),
+            Step::ApicvSend => apicv(|own| &own.send),
+            Step::ApicvPosted => apicv(|own| &own.posted),
+            Step::ApicvDeliver => apicv(|own| &own.deliver),
+            Step::ApicvRead => apicv(|own| &own.read),
+            Step::ApicvWrite => apicv(|own| &own.write),
+        })
     }
 
     /// How long a message of a device or an I/O APIC travels.

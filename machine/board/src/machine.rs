@@ -252,9 +252,7 @@ impl Machine {
             self.cache.set_costs(costs.instruction_costs(&cpu.model));
         }
         for cpu in &mut self.state.cpus {
-            cpu.costs = costs.processor_costs(&cpu.model);
-            cpu.guest.svm.costs = costs.svm_costs();
-            cpu.guest.vmx.costs = costs.vmx_costs();
+            cpu.clock.set_costs(costs.step_costs(&cpu.model));
         }
         self.costs = costs;
     }
@@ -291,9 +289,7 @@ fn processor(configuration: &Configuration, costs: &CostProfile, index: CpuIndex
         ..base
     });
     let mut cpu = Cpu::new(index, model, apic, configuration.seed);
-    cpu.costs = costs.processor_costs(&configuration.model);
-    cpu.guest.svm.costs = costs.svm_costs();
-    cpu.guest.vmx.costs = costs.vmx_costs();
+    cpu.clock.set_costs(costs.step_costs(&configuration.model));
     cpu
 }
 

@@ -1,48 +1,131 @@
-//! What a processor spends beside the cost of its instructions' classes, chosen by the board's cost
-//! profile. Nothing takes time until a board says so.
+//! What a processor does beside executing instructions of known classes, and what each such step
+//! takes by the board's cost profile. Nothing takes time until a board says so.
 
 use arch::apic::Register;
 use arch::time::Picoseconds;
 use serde::{Deserialize, Serialize};
 
-/// Times of a processor's doings outside its pipeline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Costs {
+/// What takes time outside the pipeline, a kind each. An instruction that makes a step has the cost
+/// of its class as well, unless the step says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Step {
     /// A read of a device's memory, which the processor waits for.
-    pub device_read: Picoseconds,
+    DeviceRead,
     /// A write to it, which is posted.
-    pub device_write: Picoseconds,
-    /// Accesses to the local APIC, which no device answers.
-    pub apic: ApicCosts,
-    /// From the last instruction to the handler's first, through the interrupt table.
-    pub event_delivery: Picoseconds,
-    /// IRET.
-    pub event_return: Picoseconds,
-}
-
-/// Accesses to the processor's own local APIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ApicCosts {
-    /// A read of the APIC page in xAPIC mode.
-    pub mmio_read: Picoseconds,
-    /// A write of the APIC page in xAPIC mode.
-    pub mmio_write: Picoseconds,
+    DeviceWrite,
+    /// A read of the own local APIC's page in xAPIC mode.
+    ApicRead,
+    /// A write of it.
+    ApicWrite,
     /// RDMSR of a register in x2APIC mode, beyond the instruction's class.
-    pub msr_read: Picoseconds,
-    /// WRMSR of one that has no cost of its own below, likewise.
-    pub msr_write: Picoseconds,
-    /// A write of the ICR or SELF IPI in x2APIC mode.
-    pub msr_command: Picoseconds,
-    /// A write of EOI in x2APIC mode.
-    pub msr_end_of_interrupt: Picoseconds,
+    ApicMsrRead,
+    /// WRMSR of one that has no step of its own below, likewise.
+    ApicMsrWrite,
+    /// WRMSR of the ICR or SELF IPI, likewise.
+    ApicCommand,
+    /// WRMSR of EOI, likewise.
+    ApicEndOfInterrupt,
+    /// From the last instruction to the handler's first, through the interrupt table.
+    EventDelivery,
+    /// IRET.
+    EventReturn,
+    /// From VMRUN, VMLAUNCH or VMRESUME to the guest's first instruction.
+    Entry,
+    /// From the guest's last instruction to the host's first.
+    Exit,
+    /// VMLOAD or VMSAVE.
+    StateMove,
+    /// The sender's part of an IPI by AVIC: looking the target up, setting IRR, ringing.
+    AvicSend,
+    /// From a doorbell's arrival, or the end of what held the interrupt back, to its handler:
+    /// looking at the backing page, moving the vector to ISR.
+    AvicDeliver,
+    /// A read of a register that AVIC completes.
+    AvicRead,
+    /// A write of one, EOI above all, but for what sends an IPI.
+    AvicWrite,
+    /// The host's write of AVIC's doorbell.
+    Doorbell,
+    /// IPI virtualization's part at the sender, before its notification.
+    ApicvSend,
+    /// Posted-interrupt processing.
+    ApicvPosted,
+    /// At the target, before the virtual interrupt is delivered through the interrupt table.
+    ApicvDeliver,
+    /// A virtualized read of a register.
+    ApicvRead,
+    /// A virtualized write of a register.
+    ApicvWrite,
 }
 
-impl ApicCosts {
-    pub(crate) fn of_msr_write(&self, msr: u32) -> Picoseconds {
+impl Step {
+    /// All of them, in their order.
+    pub const ALL: [Self; Self::COUNT] = {
+        use Step::*;
+        [
+            DeviceRead,
+            DeviceWrite,
+            ApicRead,
+            ApicWrite,
+            ApicMsrRead,
+            ApicMsrWrite,
+            ApicCommand,
+            ApicEndOfInterrupt,
+            EventDelivery,
+            EventReturn,
+            Entry,
+            Exit,
+            StateMove,
+            AvicSend,
+            AvicDeliver,
+            AvicRead,
+            AvicWrite,
+            Doorbell,
+            ApicvSend,
+            ApicvPosted,
+            ApicvDeliver,
+            ApicvRead,
+            ApicvWrite,
+        ]
+    };
+    /// Kinds, for tables by kind.
+    pub const COUNT: usize = Self::ApicvWrite as usize + 1;
+
+    pub(crate) fn of_apic_msr_write(msr: u32) -> Self {
         match Register::of_msr(msr) {
-            Some(Register::Command | Register::SelfIpi) => self.msr_command,
-            Some(Register::EndOfInterrupt) => self.msr_end_of_interrupt,
-            _ => self.msr_write,
+            Some(Register::Command | Register::SelfIpi) => Self::ApicCommand,
+            Some(Register::EndOfInterrupt) => Self::ApicEndOfInterrupt,
+            _ => Self::ApicMsrWrite,
+        }
+    }
+}
+
+/// What each kind of step takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StepCosts(pub [Picoseconds; Step::COUNT]);
+
+impl StepCosts {
+    /// By kind.
+    pub fn new(of: impl Fn(Step) -> Picoseconds) -> Self {
+        Self(Step::ALL.map(of))
+    }
+
+    /// Of one step of a kind.
+    #[inline(always)]
+    pub fn of(&self, step: Step) -> Picoseconds {
+        self.0[step as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_stand_in_tables_where_their_numbers_are() {
+        for (place, step) in Step::ALL.into_iter().enumerate() {
+            assert_eq!(step as usize, place, "{step:?}");
         }
     }
 }

@@ -31,7 +31,7 @@ pub mod vector;
 pub mod vmx;
 mod width;
 
-pub use costs::{ApicCosts, Costs};
+pub use costs::{Step, StepCosts};
 pub use engine::{CodeCache, blocks, native};
 pub use flags::Flags;
 pub use guest::{Guest, Running};

@@ -20,9 +20,9 @@ pub use pending::{Activity, Attention, Pending};
 pub use registers::Registers;
 pub use x87::X87;
 
+use crate::CpuModel;
 use crate::guest::Guest;
 use crate::memory::{Translation, sets};
-use crate::{Costs, CpuModel};
 use arch::control::{Cr0, rflags};
 use arch::identity::CpuIndex;
 use arch::segment::SegmentRegister;
@@ -53,8 +53,6 @@ pub struct Cpu {
     pub index: CpuIndex,
     /// What it implements, and what CPUID says of it.
     pub model: CpuModel,
-    /// What the board's cost profile says of this processor.
-    pub costs: Costs,
     /// State of the generator behind RDRAND and RDSEED.
     pub(crate) random: Random,
     /// Memory whose accesses a debugger wants to see; no part of the processor's state.
@@ -76,7 +74,6 @@ impl Cpu {
             apic,
             index,
             model,
-            costs: Costs::default(),
             random: Random(seed ^ (index.0 as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
             observation: Default::default(),
         };

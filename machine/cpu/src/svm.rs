@@ -25,5 +25,5 @@ mod vendor;
 pub use virtual_apic::avic;
 
 pub use behaviour::{AVIC_IPI_ERRATUM, EnableCleanBit, IdleHltPending, SvmBehaviour};
-pub use state::{Exit, Guest, Host, NestedPaging, PauseFilter, Svm, SvmCosts};
+pub use state::{Exit, Guest, Host, NestedPaging, PauseFilter, Svm};
 pub(crate) use variant::VARIANTS;

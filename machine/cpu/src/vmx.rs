@@ -26,9 +26,7 @@ mod vmcs;
 
 pub use arch::vmx::capability::VmxCapabilities as Capabilities;
 pub use behaviour::VmxBehaviour;
-pub use state::{
-    Ept, Exit, Guest, Injection, MonitorTrap, PauseLoop, Shadowed, Shadowing, Vmx, VmxCosts,
-};
+pub use state::{Ept, Exit, Guest, Injection, MonitorTrap, PauseLoop, Shadowed, Shadowing, Vmx};
 pub(crate) use variant::VARIANTS;
 pub use virtual_apic::apicv;
 pub use vmcs::{SIZE as VMCS_SIZE, Vmcs};

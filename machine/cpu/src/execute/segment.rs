@@ -2,6 +2,7 @@
 //! INT1, BOUND; LAR, LSL, VERR, VERW, ARPL; LLDT, LTR, SLDT, STR. The rules are in
 //! [`crate::system`].
 
+use crate::costs::Step;
 use crate::execute::arithmetic;
 use crate::execute::binding::{Binding, Handler};
 use crate::execute::privileged;
@@ -144,7 +145,7 @@ fn ret_far<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), St
 
 fn iret<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.before(bus, op, Sensitive::Iret)?;
-    cpu.clock.spend(cpu.costs.event_return);
+    cpu.clock.take(Step::EventReturn);
     far::interrupt_return::<W>(cpu, bus, op)
 }
 

@@ -1,5 +1,6 @@
 //! Where an operand lies after translation.
 
+use crate::costs::Step;
 use crate::system::local_apic;
 use crate::{Bus, Cpu};
 use arch::address::SystemPhysical;
@@ -151,12 +152,12 @@ fn device_read(cpu: &mut Cpu, bus: &mut Bus<'_>, address: SystemPhysical, size: 
         let piece = match apic_offset(cpu, here) {
             Some(offset) => {
                 let value = cpu.apic.read_mmio(offset, part, cpu.clock.now());
-                cpu.clock.spend(cpu.costs.apic.mmio_read);
+                cpu.clock.take(Step::ApicRead);
                 value
             }
             None => {
                 let value = bus.platform.read(bus.memory, cpu.visit(), here, part);
-                cpu.clock.spend(cpu.costs.device_read);
+                cpu.clock.take(Step::DeviceRead);
                 value
             }
         };
@@ -173,11 +174,11 @@ fn device_write(cpu: &mut Cpu, bus: &mut Bus<'_>, address: SystemPhysical, size:
         match apic_offset(cpu, here) {
             Some(offset) => {
                 local_apic::apic_write(cpu, bus, offset, part, piece);
-                cpu.clock.spend(cpu.costs.apic.mmio_write);
+                cpu.clock.take(Step::ApicWrite);
             }
             None => {
                 bus.platform.write(bus.memory, cpu.visit(), here, part, piece);
-                cpu.clock.spend(cpu.costs.device_write);
+                cpu.clock.take(Step::DeviceWrite);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! A processor's time, and what it has done in it.
 
 use crate::CpuModel;
+use crate::costs::{Step, StepCosts};
 use arch::time::Picoseconds;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,23 @@ pub struct Clock {
     tsc_offset: u64,
     tsc_hertz: u64,
     core_hertz: u64,
+    /// What steps take.
+    costs: StepCosts,
+    /// What the time consists of beside instructions, since the processor was made or restored.
+    #[serde(skip)]
+    spent: Spent,
+}
+
+/// What a clock's advance consists of, but for its instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Spent {
+    /// Steps made, by kind.
+    pub steps: [u64; Step::COUNT],
+    /// What string instructions took for their elements, at a core cycle each.
+    pub elements: Picoseconds,
+    /// What passed while the processor had nothing to do: what the clock was moved by, modulo 2^64
+    /// if it was moved back.
+    pub waited: Picoseconds,
 }
 
 impl Clock {
@@ -35,7 +53,19 @@ impl Clock {
             tsc_offset: 0,
             tsc_hertz: model.tsc_hertz(),
             core_hertz: model.core_hertz(),
+            costs: StepCosts::default(),
+            spent: Spent::default(),
         }
+    }
+
+    /// From now on steps take so long.
+    pub fn set_costs(&mut self, costs: StepCosts) {
+        self.costs = costs;
+    }
+
+    /// What time was spent on beside instructions, since the processor was made or restored.
+    pub fn spent(&self) -> &Spent {
+        &self.spent
     }
 
     /// Virtual time: the start of the running block.
@@ -47,10 +77,18 @@ impl Clock {
     /// Moves it there, back as well.
     #[inline(always)]
     pub fn move_to(&mut self, at: Picoseconds) {
+        self.spent.waited.0 = self.spent.waited.0.wrapping_add(at.0.wrapping_sub(self.now.0));
         self.now = at;
     }
 
-    /// What runs takes this much longer.
+    /// A step is made, and takes what steps of its kind do.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, step: Step) {
+        self.spent.steps[step as usize] += 1;
+        self.now.0 += self.costs.of(step).0;
+    }
+
+    /// Instructions take so much.
     #[inline(always)]
     pub(crate) fn spend(&mut self, time: Picoseconds) {
         self.now.0 += time.0;
@@ -93,7 +131,9 @@ impl Clock {
         if self.has_extra() {
             // An element of a string instruction takes about one core cycle.
             let cycles = std::mem::take(&mut self.extra_cycles);
-            self.now.0 += cycles * SECOND / self.core_hertz;
+            let time = cycles * SECOND / self.core_hertz;
+            self.spent.elements.0 += time;
+            self.now.0 += time;
         }
     }
 

@@ -6,6 +6,7 @@
 use super::avic::{Avic, ReadOutcome, WriteOutcome};
 use super::ipi;
 use super::state::Exit;
+use crate::costs::Step;
 use crate::memory::Access;
 use crate::state::Attention;
 use crate::svm::intercept;
@@ -40,7 +41,7 @@ pub(crate) fn read_apic_page(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, size
     };
     match avic.read_page(bus.memory, offset, size) {
         ReadOutcome::Value(value) => {
-            cpu.clock.spend(cpu.guest.svm.costs.avic_read);
+            cpu.clock.take(Step::AvicRead);
             value
         }
         // Refused beforehand.
@@ -70,12 +71,12 @@ pub(super) fn apply_avic_write(
     guest.avic = Some(avic);
     match outcome {
         WriteOutcome::Done => {
-            cpu.clock.spend(cpu.guest.svm.costs.avic_write);
+            cpu.clock.take(Step::AvicWrite);
             Ok(())
         }
         WriteOutcome::Evaluate => {
             cpu.pending.raise(Attention::VIRTUAL_INTERRUPT);
-            cpu.clock.spend(cpu.guest.svm.costs.avic_write);
+            cpu.clock.take(Step::AvicWrite);
             Ok(())
         }
         WriteOutcome::Ended(vector) => {
@@ -83,7 +84,7 @@ pub(super) fn apply_avic_write(
             let happening = Happening::VirtualEndOfInterrupt { block, vector };
             bus.platform.record(cpu.visit(), happening);
             cpu.pending.raise(Attention::VIRTUAL_INTERRUPT);
-            cpu.clock.spend(cpu.guest.svm.costs.avic_write);
+            cpu.clock.take(Step::AvicWrite);
             Ok(())
         }
         WriteOutcome::Send(command) => {

@@ -4,6 +4,7 @@
 use super::IdleHltPending;
 use super::avic::DoorbellReception;
 use super::ipi;
+use crate::costs::Step;
 use crate::state::Attention;
 use crate::state::{Event, Origin};
 use crate::stop::SoftwareSource;
@@ -240,7 +241,7 @@ fn take_avic_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
         return Ok(());
     }
     avic.accept(bus.memory, vector);
-    cpu.clock.spend(cpu.guest.svm.costs.avic_deliver);
+    cpu.clock.take(Step::AvicDeliver);
     if let Some(block) = block(cpu) {
         bus.platform.record(cpu.visit(), Happening::VirtualAccept { block, vector });
     }

@@ -4,6 +4,7 @@ use super::avic::{Avic, AvicCapabilities};
 use super::check::{Illegal, Supported, check};
 use super::save_area;
 use super::state::{Guest, Host, NestedPaging, PauseFilter};
+use crate::costs::Step;
 use crate::guest::Running;
 use crate::state::Attention;
 use crate::svm::region::write_vmcb;
@@ -85,7 +86,7 @@ pub(super) fn enter_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, at: SystemPhysical, 
         ip: cpu.registers.ip,
     };
     bus.platform.record(cpu.visit(), entry);
-    cpu.clock.spend(cpu.guest.svm.costs.entry);
+    cpu.clock.take(Step::Entry);
     cpu.pending.raise(
         Attention::GUEST_BOUNDARY
             | Attention::VIRTUAL_INTERRUPT

@@ -3,6 +3,7 @@
 use super::region::write_vmcb;
 use super::save_area;
 use super::state::{Exit, Guest};
+use crate::costs::Step;
 use crate::execute::stack;
 use crate::guest::Running;
 use crate::state::Attention;
@@ -48,7 +49,7 @@ fn store_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, guest: &Guest, exit: Exit) {
     if let Some(avic) = &guest.avic {
         interrupts.set_task_priority(avic.task_priority);
     }
-    cpu.clock.spend(cpu.guest.svm.costs.exit);
+    cpu.clock.take(Step::Exit);
     bus.platform.record(
         cpu.visit(),
         Happening::VmExit(VmExit {

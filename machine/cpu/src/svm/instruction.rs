@@ -1,6 +1,7 @@
 //! SVM's instructions. [APM3 "System Instruction Reference"] [APM2 "SVM Instruction Set"]
 
 use super::save_area;
+use crate::costs::Step;
 use crate::execute::binding::Binding;
 use crate::memory::Located;
 use crate::operation::Op;
@@ -94,7 +95,7 @@ fn vmrun(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     prologue(cpu, op, ExitCode::Vmload, 0)?;
     let at = state_address(cpu, bus, op, crate::Access::Read)?;
-    cpu.clock.spend(cpu.guest.svm.costs.state_move);
+    cpu.clock.take(Step::StateMove);
     let bytes = bus.memory.slice(at, SIZE).map_or_else(|_| vec![!0; SIZE], <[u8]>::to_vec);
     let Some(vmcb) = Vmcb::new(bytes) else { return Ok(()) };
     save_area::load_additional(cpu, &vmcb);
@@ -105,7 +106,7 @@ fn vmload(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
 fn vmsave(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     prologue(cpu, op, ExitCode::Vmsave, 0)?;
     let at = state_address(cpu, bus, op, crate::Access::Write)?;
-    cpu.clock.spend(cpu.guest.svm.costs.state_move);
+    cpu.clock.take(Step::StateMove);
     write_vmcb(bus, at, |vmcb| save_area::store_additional(cpu, vmcb));
     Ok(())
 }

@@ -7,6 +7,7 @@
 
 use super::avic::{Avic, IpiOutcome, IpiSend, IpiStep};
 use super::state::Exit;
+use crate::costs::Step;
 use crate::state::Attention;
 use crate::{Bus, Cpu};
 use arch::apic::Icr;
@@ -59,7 +60,7 @@ fn turn(cpu: &mut Cpu, bus: &mut Bus<'_>, avic: &Avic, ipi: &mut IpiSend) -> Tur
         match ipi.step(avic, bus.memory) {
             IpiStep::Continue => {}
             IpiStep::Late => {
-                cpu.clock.spend(cpu.guest.svm.costs.avic_send);
+                cpu.clock.take(Step::AvicSend);
                 return Turn::Others;
             }
             IpiStep::Posted { page, vector } => {
@@ -86,10 +87,8 @@ fn pays_first(cpu: &mut Cpu, avic: &Avic, ipi: &IpiSend) -> bool {
         return false;
     };
     // To itself a processor writes without tables and doorbell.
-    let costs = &cpu.guest.svm.costs;
     let is_own = page == avic.backing_page.0;
-    let cost = if is_own { costs.avic_write } else { costs.avic_send };
-    cpu.clock.spend(cost);
+    cpu.clock.take(if is_own { Step::AvicWrite } else { Step::AvicSend });
     set_paid(cpu, true);
     true
 }

@@ -1,6 +1,7 @@
 //! SVM's MSRs, and the x2APIC MSRs of a guest under x2AVIC. [APM2 "SVM Related MSRs"]
 
 use super::avic::{Avic, ReadOutcome};
+use crate::costs::Step;
 use crate::svm::apic_page;
 use crate::svm::intercept;
 use crate::{Bus, Cpu, Stop};
@@ -93,7 +94,7 @@ fn ring_doorbell(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<(), Sto
     let bits = cpu.guest.svm.behaviour.avic.doorbell_id_bits;
     let target = Avic::doorbell_target(value, bits).ok_or(Stop::GENERAL_PROTECTION)?;
     bus.platform.effect(cpu.visit(), Effect::Doorbell { target });
-    cpu.clock.spend(cpu.guest.svm.costs.doorbell);
+    cpu.clock.take(Step::Doorbell);
     Ok(())
 }
 
@@ -123,7 +124,7 @@ fn read_x2avic(cpu: &mut Cpu, bus: &mut Bus<'_>, number: u32) -> Option<Result<u
     let avic = x2avic(cpu)?;
     Some(match avic.read_msr(bus.memory, number) {
         ReadOutcome::Value(value) => {
-            cpu.clock.spend(cpu.guest.svm.costs.avic_read);
+            cpu.clock.take(Step::AvicRead);
             Ok(value)
         }
         ReadOutcome::GeneralProtection => Err(Stop::GENERAL_PROTECTION),

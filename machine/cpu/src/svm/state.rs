@@ -14,7 +14,6 @@ use arch::svm::exit::ExitCode;
 use arch::svm::intercept::Intercepts;
 use arch::svm::msr::{TSC_RATIO_ONE, VmCr};
 use arch::svm::vmcb::{InterruptControl, VirtualizationExtensions};
-use arch::time::Picoseconds;
 use serde::{Deserialize, Serialize};
 
 /// SVM's registers, and the guest while there is one.
@@ -32,31 +31,7 @@ pub struct Svm {
     pub global_interrupts: bool,
     /// The model's choices where parts differ.
     pub behaviour: SvmBehaviour,
-    /// What the board's cost profile says.
-    pub costs: SvmCosts,
     pub(super) cache: VmcbCache,
-}
-
-/// What the steps that are not instructions take; nothing until a board says otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct SvmCosts {
-    /// From VMRUN to the guest's first instruction.
-    pub entry: Picoseconds,
-    /// From the guest's last instruction to the host's first.
-    pub exit: Picoseconds,
-    /// The sender's part of an accelerated IPI: looking the target up, setting IRR, ringing.
-    pub avic_send: Picoseconds,
-    /// From a doorbell's arrival, or the end of what held the interrupt back, to its handler:
-    /// looking at the backing page, moving the vector to ISR.
-    pub avic_deliver: Picoseconds,
-    /// A read of a register that AVIC completes.
-    pub avic_read: Picoseconds,
-    /// A write of one, EOI above all, but for what sends an IPI.
-    pub avic_write: Picoseconds,
-    /// The host's write of the doorbell.
-    pub doorbell: Picoseconds,
-    /// VMLOAD or VMSAVE.
-    pub state_move: Picoseconds,
 }
 
 impl Svm {
@@ -68,7 +43,6 @@ impl Svm {
             tsc_ratio: TSC_RATIO_ONE,
             global_interrupts: true,
             behaviour: model.behaviour().svm,
-            costs: SvmCosts::default(),
             cache: VmcbCache::default(),
         }
     }

@@ -2,6 +2,7 @@
 //! [APM2 "Interrupt Control Transfers"] [APM2 "Exceptions and Interrupts"]
 
 use super::descriptor::{code_of, is_null, null_segment, rpl};
+use crate::costs::Step;
 use crate::execute::stack;
 use crate::guest::Arrival;
 use crate::memory::{Access, sets};
@@ -67,7 +68,7 @@ fn raise_checked(
             Ok(()) => {
                 cpu.pending.end_delivery();
                 branch_record::record_event(cpu, event.vector, from);
-                cpu.clock.spend(cpu.costs.event_delivery);
+                cpu.clock.take(Step::EventDelivery);
                 cpu.note_delivery();
                 return Ok(());
             }

@@ -1,5 +1,6 @@
 //! The processor's side of its local APIC: registers, CR8, effects, timers.
 
+use crate::costs::Step;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::address::SystemPhysical;
 use arch::time::Picoseconds;
@@ -13,7 +14,7 @@ pub(crate) fn apic_write(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, size: u8
 
 pub(crate) fn apic_read_msr(cpu: &mut Cpu, msr: u32) -> Result<u64, Stop> {
     let value = cpu.apic.read_msr(msr, cpu.clock.now()).map_err(|_| Stop::GENERAL_PROTECTION)?;
-    cpu.clock.spend(cpu.costs.apic.msr_read);
+    cpu.clock.take(Step::ApicMsrRead);
     Ok(value)
 }
 
@@ -27,7 +28,7 @@ pub(crate) fn apic_write_msr(
     let result = cpu.apic.write_msr(msr, value, cpu.clock.now(), &mut effects);
     emit(cpu, bus, effects);
     result.map_err(|_| Stop::GENERAL_PROTECTION)?;
-    cpu.clock.spend(cpu.costs.apic.of_msr_write(msr));
+    cpu.clock.take(Step::of_apic_msr_write(msr));
     Ok(())
 }
 

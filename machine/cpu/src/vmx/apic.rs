@@ -5,6 +5,7 @@
 
 use super::state::{Exit, Guest};
 use super::vmcs::Vmcs;
+use crate::costs::Step;
 use crate::memory::Access;
 use crate::memory::Located;
 use crate::state::{Event, Origin};
@@ -115,7 +116,7 @@ fn apicv_conclude(cpu: &mut Cpu, bus: &mut Bus<'_>, completion: Completion) {
 /// IPI virtualization: the processor's own APIC sends the notification.
 fn apicv_send(cpu: &mut Cpu, bus: &mut Bus<'_>, mut ipi: IpiSend) {
     let Some(apicv) = apicv(cpu).copied() else { return };
-    cpu.clock.spend(cpu.guest.vmx.costs.ipi_send);
+    cpu.clock.take(Step::ApicvSend);
     let Some(block) = block(cpu) else { return };
     let is_x2apic = cpu.apic.is_x2apic();
     let icr = ipi.command().into_bits();
@@ -216,7 +217,7 @@ pub(crate) fn check_apic_page(
 }
 
 pub(crate) fn read_apic_page(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, size: u8) -> u64 {
-    cpu.clock.spend(cpu.guest.vmx.costs.virtual_read);
+    cpu.clock.take(Step::ApicvRead);
     // Refused beforehand, so that it cannot be here.
     apicv(cpu)
         .and_then(|apicv| apicv.read_page(bus.memory, offset, size).ok())
@@ -224,7 +225,7 @@ pub(crate) fn read_apic_page(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, size
 }
 
 pub(crate) fn write_apic_page(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, size: u8, value: u64) {
-    cpu.clock.spend(cpu.guest.vmx.costs.virtual_write);
+    cpu.clock.take(Step::ApicvWrite);
     if let Some(apicv) = apicv_mut(cpu) {
         let _ = apicv.write_page(bus.memory, offset, size, value as u32);
     }
@@ -244,7 +245,7 @@ pub(super) fn apicv_read_msr(
     }
     match apicv(cpu)?.read_msr(bus.memory, number) {
         MsrRead::Virtualized(value) => {
-            cpu.clock.spend(cpu.guest.vmx.costs.virtual_read);
+            cpu.clock.take(Step::ApicvRead);
             Some(Ok(value))
         }
         MsrRead::Ordinary => None,
@@ -264,7 +265,7 @@ pub(super) fn apicv_write_msr(
     let before = apicv(cpu)?.status;
     match apicv_mut(cpu)?.write_msr(bus.memory, number, value) {
         MsrWrite::Virtualized(completion) => {
-            cpu.clock.spend(cpu.guest.vmx.costs.virtual_write);
+            cpu.clock.take(Step::ApicvWrite);
             if number == EOI_MSR {
                 record_end_of(cpu, bus, before);
             }
@@ -307,7 +308,7 @@ pub(crate) fn virtual_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), 
     let block = ControlBlock::Vmcs(running.vmcs);
     let Some(apicv) = running.apicv.as_mut() else { return Ok(()) };
     let vector = apicv.deliver(bus.memory);
-    cpu.clock.spend(cpu.guest.vmx.costs.virtual_deliver);
+    cpu.clock.take(Step::ApicvDeliver);
     bus.platform.record(cpu.visit(), Happening::VirtualAccept { block, vector });
     let happening = Happening::VirtualInterrupt { block, vector, ip: cpu.registers.ip };
     bus.platform.record(cpu.visit(), happening);
@@ -321,7 +322,7 @@ pub(crate) fn posted(cpu: &mut Cpu, bus: &mut Bus<'_>, vector: u8) -> bool {
     if !is_notification {
         return false;
     }
-    cpu.clock.spend(cpu.guest.vmx.costs.posted);
+    cpu.clock.take(Step::ApicvPosted);
     let mut effects = Vec::new();
     if cpu.apic.is_x2apic() {
         let _ = local_apic::apic_write_msr(cpu, bus, EOI_MSR, 0);

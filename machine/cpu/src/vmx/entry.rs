@@ -4,6 +4,7 @@ use super::check::{Controls, Processor, check_controls, check_guest, check_host}
 use super::guest_area;
 use super::state::{Ept, Exit, Guest, Injection, MonitorTrap, PauseLoop, Shadowed, Shadowing};
 use super::vmcs::{SIZE, Vmcs};
+use crate::costs::Step;
 use crate::execute::stack;
 use crate::guest::Running;
 use crate::state::Attention;
@@ -303,7 +304,7 @@ fn start_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcs: &Image, at: SystemPhysica
         ip: cpu.registers.ip,
     };
     bus.platform.record(cpu.visit(), entry);
-    cpu.clock.spend(cpu.guest.vmx.costs.entry);
+    cpu.clock.take(Step::Entry);
 }
 
 /// A segment register of the guest; one that is unusable is not present.

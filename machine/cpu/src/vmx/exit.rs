@@ -3,6 +3,7 @@
 use super::guest_area;
 use super::state::{Exit, Guest};
 use super::vmcs::{SIZE, Vmcs};
+use crate::costs::Step;
 use crate::guest::Running;
 use crate::state::Attention;
 use crate::state::{Event, Origin};
@@ -83,7 +84,7 @@ pub(super) fn record_exit(
     exit: &Exit,
     vectoring: u64,
 ) {
-    cpu.clock.spend(cpu.guest.vmx.costs.exit);
+    cpu.clock.take(Step::Exit);
     let event = exit.interruption.into_bits();
     let happening = VmExit {
         block: ControlBlock::Vmcs(at),

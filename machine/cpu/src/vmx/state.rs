@@ -3,7 +3,6 @@
 use super::check::Controls;
 use crate::CpuModel;
 use arch::address::SystemPhysical;
-use arch::time::Picoseconds;
 use arch::vmx::ept::EptPointer;
 use arch::vmx::msr::FeatureControl;
 use arch::vmx::{ExitReason, InterruptionInfo, VmxCapabilities};
@@ -22,29 +21,8 @@ pub struct Vmx {
     /// The current VMCS's address; `None` where VMCLEAR or nothing made it so. [SDM3 "VMPTRLD—Load
     /// Pointer"]
     pub vmcs: Option<SystemPhysical>,
-    /// What entries and exits take.
-    pub costs: VmxCosts,
     /// The root of the extended page tables that each VPID last ran with.
     pub(super) roots: std::collections::BTreeMap<u16, u64>,
-}
-
-/// What the steps that are not instructions take; nothing until a board says otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct VmxCosts {
-    /// From VMLAUNCH or VMRESUME to the guest's first instruction.
-    pub entry: Picoseconds,
-    /// From the guest's last instruction to the host's first.
-    pub exit: Picoseconds,
-    /// IPI virtualization's part at the sender, before its notification.
-    pub ipi_send: Picoseconds,
-    /// Posted-interrupt processing.
-    pub posted: Picoseconds,
-    /// At the target, before the virtual interrupt is delivered through the interrupt table.
-    pub virtual_deliver: Picoseconds,
-    /// A virtualized read of a register.
-    pub virtual_read: Picoseconds,
-    /// A virtualized write of a register.
-    pub virtual_write: Picoseconds,
 }
 
 impl Vmx {
@@ -55,7 +33,6 @@ impl Vmx {
             feature_control: FeatureControl::new().with_is_locked(true).with_vmx_outside_smx(true),
             vmxon: None,
             vmcs: None,
-            costs: VmxCosts::default(),
             roots: std::collections::BTreeMap::new(),
         }
     }
