@@ -1,5 +1,6 @@
 //! The guests that come with the program, on machines as the lab makes them.
 
+mod composition;
 mod erratum;
 mod many_processors;
 mod reference_hypervisor;
@@ -20,6 +21,14 @@ fn model(name: &str) -> CpuModel {
 
 /// What an image ended with on so many processors, and what it printed.
 fn run(model: CpuModel, cpus: u16, image: &[u8], command_line: &str) -> (Option<Outcome>, String) {
+    let mut machine = started(model, cpus, image, command_line);
+    let outcome = machine.run(LIMITS);
+    let bytes = machine.take_console().into_iter().map(|(_, byte)| byte).collect();
+    (outcome, String::from_utf8(bytes).expect("text"))
+}
+
+/// A machine that is about to run an image.
+fn started(model: CpuModel, cpus: u16, image: &[u8], command_line: &str) -> Machine {
     let mut machine = Machine::new(&Configuration {
         model,
         costs: None,
@@ -39,7 +48,5 @@ fn run(model: CpuModel, cpus: u16, image: &[u8], command_line: &str) -> (Option<
             command_line,
         })
         .expect("loaded");
-    let outcome = machine.run(LIMITS);
-    let bytes = machine.take_console().into_iter().map(|(_, byte)| byte).collect();
-    (outcome, String::from_utf8(bytes).expect("text"))
+    machine
 }

@@ -14,12 +14,12 @@
 mod inbox;
 mod posting;
 
-pub use inbox::{Arrival, Inbox};
+pub use inbox::{Arrival, Inbox, Messages};
 pub use posting::Postings;
 
 use crate::cost::CostProfile;
 use crate::record::Recorder;
-use crate::topology::Topology;
+use crate::topology::{Distance, Topology};
 use crate::wiring::Wiring;
 use arch::apic::{InterruptMessage, Scope};
 use arch::identity::{ApicId, CpuIndex};
@@ -205,7 +205,9 @@ impl Delivery<'_> {
         route::targets(message, scope, sender, apics, &mut targets);
         for target in &targets {
             let index = usize::from(target.0);
-            let arrival = at + self.travel(sender, *target);
+            let distance = self.distance(sender, *target);
+            self.inboxes[index].note_message(distance);
+            let arrival = at + self.travel(distance);
             self.inboxes[index].push(arrival, Arrival::Message(*message));
             if sender == Some(*target) {
                 // What a processor sends to itself arrives before its next instruction.
@@ -225,17 +227,21 @@ impl Delivery<'_> {
         reached: &mut Vec<usize>,
     ) {
         let Some(cpu) = self.topology.cpu(target) else { return };
-        let arrival = at + self.travel(sender(initiator), cpu);
+        let distance = self.distance(sender(initiator), cpu);
+        let arrival = at + self.travel(distance);
+        self.inboxes[usize::from(cpu.0)].note_message(distance);
         self.inboxes[usize::from(cpu.0)].push(arrival, Arrival::Doorbell);
         reached.push(cpu.0.into());
     }
 
-    /// How long it takes.
-    fn travel(&self, sender: Option<CpuIndex>, target: CpuIndex) -> Picoseconds {
-        match sender {
-            Some(sender) => self.costs.message(self.topology.distance(sender, target)),
-            None => self.costs.device_message(),
-        }
+    /// How far it is from a processor; `None` from a device.
+    fn distance(&self, sender: Option<CpuIndex>, target: CpuIndex) -> Option<Distance> {
+        sender.map(|sender| self.topology.distance(sender, target))
+    }
+
+    /// How long that takes.
+    fn travel(&self, distance: Option<Distance>) -> Picoseconds {
+        distance.map_or(self.costs.device_message(), |distance| self.costs.message(distance))
     }
 }
 

@@ -68,6 +68,11 @@ pub enum Distance {
     OtherSocket,
 }
 
+impl Distance {
+    /// Kinds, for tables by kind.
+    pub const COUNT: usize = Self::OtherSocket as usize + 1;
+}
+
 /// A topology with a level of zero or with too many processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(

@@ -12,6 +12,8 @@ mod dispatch;
 mod ending;
 pub mod native;
 mod room;
+mod runs;
 mod step;
 
 pub use cache::CodeCache;
+pub use runs::Classes;

@@ -32,14 +32,14 @@ pub mod vmx;
 mod width;
 
 pub use costs::{Step, StepCosts};
-pub use engine::{CodeCache, blocks, native};
+pub use engine::{Classes, CodeCache, blocks, native};
 pub use flags::Flags;
 pub use guest::{Guest, Running};
 pub use memory::{BadTranslation, Tlb, Translation};
 pub use model::{CoreClock, CpuModel, IommuPart, ModelError, Placement};
 pub use observation::{Observation, Observed, Range};
 pub use operation::decode;
-pub use state::{Activity, Attention, Clock, Control, Cpu, Debug, Pending, Registers, X87};
+pub use state::{Activity, Attention, Clock, Control, Cpu, Debug, Pending, Registers, Spent, X87};
 pub use stop::RunEnd;
 pub use width::GeneralRegisters;
 

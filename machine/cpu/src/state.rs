@@ -11,7 +11,7 @@ mod registers;
 pub(crate) mod x87;
 
 pub use branch_record::BranchRecords;
-pub use clock::Clock;
+pub use clock::{Clock, Spent};
 pub use control::{Control, TableRegister};
 pub use debug::Debug;
 pub(crate) use debug::{EXECUTE, READ_WRITE, WRITE};

@@ -33,6 +33,8 @@ pub struct Arena {
     written: usize,
     /// Something there has been written over since code ran last.
     is_rewritten: bool,
+    /// How many counters of runs published blocks reach.
+    counters: usize,
     /// Per link in use: the address it holds while it is not linked.
     stubs: Vec<u64>,
     /// Links that are linked.
@@ -63,6 +65,7 @@ impl Arena {
             age: next_age(),
             written: first,
             is_rewritten: false,
+            counters: 0,
             stubs: Vec::new(),
             linked: Vec::new(),
             jumps,
@@ -102,6 +105,7 @@ impl Arena {
         self.mapping.code_mut()[at..end].copy_from_slice(&placed);
         self.used = end.next_multiple_of(ALIGNMENT);
         self.is_rewritten |= at < self.written;
+        self.counters = self.counters.max(code.counters());
         Some((Entry { offset: at as u32, age: self.age }, Slot(first_slot as u32)))
     }
 
@@ -171,6 +175,7 @@ impl Arena {
         self.stubs.clear();
         self.written = self.written.max(self.used);
         self.used = self.first;
+        self.counters = 0;
         self.age = next_age();
     }
 
@@ -185,7 +190,8 @@ impl Arena {
         }
         let enter = self.mapping.address(self.routines.enter);
         let code = self.mapping.address(entry.offset as usize);
-        gate::enter(gate::Way { mapping: &mut self.mapping, enter, code }, &self.jumps, machine)
+        let way = gate::Way { mapping: &mut self.mapping, enter, code, counters: self.counters };
+        gate::enter(way, &self.jumps, machine)
     }
 }
 

@@ -14,6 +14,8 @@ pub struct Way<'a> {
     pub mapping: &'a mut Mapping,
     pub enter: u64,
     pub code: u64,
+    /// How many counters code may reach.
+    pub counters: usize,
 }
 
 /// Whether LAHF and SAHF exist in 64-bit mode, which the first such processors lacked.
@@ -35,6 +37,8 @@ pub fn serialize() {
 struct Session<M> {
     frame: Frame,
     machine: *mut M,
+    /// How many counters code may reach.
+    counters: usize,
     /// What a handler has thrown.
     panic: Option<Box<dyn Any + Send>>,
 }
@@ -42,13 +46,14 @@ struct Session<M> {
 /// Runs code until it is left.
 pub fn enter<M: Machine>(way: Way<'_>, jumps: &[[u64; 2]; JUMPS], machine: &mut M) -> Exit {
     const { assert!(offset_of!(Session<M>, frame) == 0, "code knows the session as its frame") };
-    let mut session = Session { frame: Frame::default(), machine, panic: None };
+    let counters = way.counters;
+    let mut session = Session { frame: Frame::default(), machine, counters, panic: None };
     session.frame.windows.jumps = from_ref(jumps).expose_provenance() as u64;
     session.frame.windows.helper = (help::<M> as *const ()).expose_provenance() as u64;
     // SAFETY: `machine` was a unique reference until now and is not used again but through this.
     let machine = unsafe { &mut *session.machine };
     machine.begin(&mut session.frame.state);
-    open(&mut session.frame, machine.windows());
+    open(&mut session.frame, machine.windows(), counters);
     let session: *mut Session<M> = from_mut(&mut session);
     // SAFETY: `enter` is the address of the shared routine of that name, which follows the System V
     // convention: `Arena` writes it at its creation and never again, and the mapping lives.
@@ -92,7 +97,7 @@ extern "sysv64" fn help<M: Machine>(session: *mut Session<M>, number: u32, linea
             Some(wanted) => machine.fill(state, linear, wanted),
             None => machine.call(state, number),
         };
-        open(&mut session.frame, machine.windows());
+        open(&mut session.frame, machine.windows(), session.counters);
         goes_on
     })) {
         Ok(goes_on) => u64::from(!goes_on),
@@ -103,9 +108,10 @@ extern "sysv64" fn help<M: Machine>(session: *mut Session<M>, number: u32, linea
     }
 }
 
-/// Shows code what it may touch.
-fn open(frame: &mut Frame, windows: Windows<'_>) {
-    let Windows { ram, watched, tlb, sets, context, fs_base, gs_base, vectors } = windows;
+/// Shows code what it may touch; it may reach so many counters.
+fn open(frame: &mut Frame, windows: Windows<'_>, reached: usize) {
+    let Windows { ram, watched, tlb, sets, context, fs_base, gs_base, vectors, counters } = windows;
+    assert!(counters.len() >= reached, "a block has no counter");
     assert!(ram.len() >= WIDEST, "RAM of {} bytes is smaller than an access", ram.len());
     // A word for each page in which an access may begin.
     assert!(watched.len() >= ram.len().div_ceil(0x1000), "a page of RAM has no watch");
@@ -116,6 +122,8 @@ fn open(frame: &mut Frame, windows: Windows<'_>) {
     view.watched = watched.as_ptr().expose_provenance() as u64;
     view.data = tlb[sets.0..].as_ptr().expose_provenance() as u64;
     view.fetch = tlb[sets.1..].as_ptr().expose_provenance() as u64;
+    // Counters can be written through a shared reference.
+    view.counters = counters.as_ptr().expose_provenance() as u64;
     view.context = context;
     view.fs_base = fs_base;
     view.gs_base = gs_base;

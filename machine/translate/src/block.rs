@@ -26,6 +26,9 @@ pub struct Block<'a> {
     pub second_page: Option<u64>,
     /// What follows it means the same as before.
     pub is_plain: bool,
+    /// The number of the first instruction's counter, if runs are counted: where a run ends, the
+    /// counter of its last instruction goes up.
+    pub first_counter: Option<u32>,
     /// Of iced's decoder: whose manual says what an encoding means where the vendors differ.
     pub options: u32,
 }

@@ -90,6 +90,8 @@ pub struct Windows {
     pub helper: u64,
     /// XMM0 to XMM15, if instructions that use them may be executed; else zero.
     pub vectors: u64,
+    /// Counters of runs. Only blocks that count look here, which lies farther from RBP.
+    pub counters: u64,
 }
 
 /// State and windows as they lie before translated code.
@@ -141,7 +143,10 @@ pub(crate) const PAGE_INDEX: i32 = offset_of!(Translation, offset) as i32;
 /// Where RBP points.
 pub(crate) const MIDDLE: usize = 128;
 
-const _: () = assert!(size_of::<Frame>() <= MIDDLE + 128, "all is within a byte of displacement");
+const _: () = assert!(
+    offset_of!(Frame, windows.counters) <= MIDDLE + 128,
+    "all that every block may use is within a byte of displacement"
+);
 
 const fn at(offset: usize) -> i32 {
     offset as i32 - MIDDLE as i32
@@ -175,6 +180,7 @@ fields! {
     JUMP_CACHE: windows.jumps;
     HELPER: windows.helper;
     VECTORS: windows.vectors;
+    COUNTERS: windows.counters;
 }
 
 /// A guest register's place in the frame.

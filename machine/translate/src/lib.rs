@@ -97,6 +97,7 @@ pub struct Code {
     bytes: Vec<u8>,
     references: Vec<(usize, Reference)>,
     links: Vec<Link>,
+    counters: usize,
 }
 
 impl Code {
@@ -108,6 +109,11 @@ impl Code {
     /// Distances to fill in, each relative to its own end.
     pub fn references(&self) -> &[(usize, Reference)] {
         &self.references
+    }
+
+    /// How many counters of runs there must be.
+    pub fn counters(&self) -> usize {
+        self.counters
     }
 
     /// In the order of their numbers in [`Exit::Link`].

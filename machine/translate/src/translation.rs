@@ -7,12 +7,14 @@ use crate::operation;
 use crate::translator::Translator;
 use iced_x86::Instruction;
 
-/// The block's code; `None` if its bytes are not the instructions that `steps` says, or it takes
-/// 2.1 ms or longer.
+/// The block's code; `None` if its bytes are not the instructions that `steps` says, it takes 2.1 ms
+/// or longer, or there are more counters than code can reach.
 pub fn translate(block: Block<'_>) -> Option<Code> {
     let instructions = block.decode()?;
     // Code takes the block's time off the room as an i32.
     i32::try_from(block.steps.last()?.end_time).ok()?;
+    let last_counter = block.first_counter.unwrap_or(0) as usize + block.steps.len();
+    i32::try_from(last_counter * size_of::<u64>()).ok()?;
     let mut translator = Translator::new(block, &instructions);
     run(&mut translator, &instructions);
     Some(translator.finish())

@@ -87,8 +87,9 @@ impl<'a> Translator<'a> {
 
     /// The code, with all that was put off.
     pub(crate) fn finish(self) -> Code {
-        let Self { e, references, links, .. } = self;
-        Code { bytes: e.finish(), references, links }
+        let Self { e, block, references, links, .. } = self;
+        let counters = block.first_counter.map_or(0, |first| first as usize + block.steps.len());
+        Code { bytes: e.finish(), references, links, counters }
     }
 
     /// The look at the room for the whole block; where to go if there is none.
@@ -252,8 +253,15 @@ impl<'a> Translator<'a> {
         (0..PAGE).contains(&(i64::from(self.block.offset) + target))
     }
 
-    /// Time and count after this instruction, the last that is executed of the block.
+    /// Time and count after this instruction, the last that is executed of the block. Flags are
+    /// saved, and RDX is lost.
     pub(crate) fn account(&mut self) {
+        if let Some(first) = self.block.first_counter {
+            let place = (first as usize + self.step) * size_of::<u64>();
+            self.e.load(Size::Quad, Register::RDX, frame::COUNTERS);
+            let counter = Memory::at(Register::RDX, place as i32);
+            self.e.arithmetic_value(Arithmetic::Add, Size::Quad, counter, 1);
+        }
         let left = self.cost() - self.block.steps[self.step].end_time as i32;
         if left != 0 {
             self.e.arithmetic_value(Arithmetic::Add, Size::Quad, frame::ROOM, left);

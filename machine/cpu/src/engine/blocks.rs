@@ -11,11 +11,14 @@
 //! generation prove or refute, so nothing has to be unlinked when code changes.
 
 use super::bind::{Ready, bind};
+use super::runs::{Classes, Runs};
 use crate::execute::binding::{Bound, Boundary};
 use crate::execute::fused::{self, Role};
 use crate::operation::decode::{CodeSize, Cost, Dialect, decode, decode_across};
 use crate::operation::{InstructionCosts, Kind, Op};
+use arch::identity::CpuIndex;
 use bus::GuestMemory;
+use std::sync::atomic::AtomicU64;
 
 /// Instructions in a block at most.
 pub const BLOCK_INSTRUCTIONS: usize = 32;
@@ -124,6 +127,10 @@ pub struct Blocks {
     ops: Vec<Bound>,
     /// Beside `ops`.
     tails: Vec<Tail>,
+    /// Beside `ops`.
+    classes: Vec<Cost>,
+    /// How often blocks are run, if that is counted.
+    runs: Option<Runs>,
     /// The operations that are the first of a fused pair, as they are alone.
     unfused: Vec<Bound>,
     costs: InstructionCosts,
@@ -140,6 +147,8 @@ impl Blocks {
             blocks: Vec::new(),
             ops: Vec::new(),
             tails: Vec::new(),
+            classes: Vec::new(),
+            runs: None,
             unfused: Vec::new(),
             costs,
             dialect,
@@ -181,18 +190,83 @@ impl Blocks {
         self.ops.len() + 512 * BLOCK_INSTRUCTIONS < OPERATIONS
     }
 
+    /// Counts from here on what so many processors execute. What was decoded is decoded again, and
+    /// translated code with it.
+    pub fn count_runs(&mut self, processors: usize) {
+        self.clear();
+        self.runs = Some(Runs::new(processors, OPERATIONS));
+    }
+
+    /// Whether runs are counted.
+    pub(crate) fn counts_runs(&self) -> bool {
+        self.runs.is_some()
+    }
+
+    /// The counters of a processor, for code that counts by itself; none if nothing is counted.
+    pub(crate) fn run_counters(&self, cpu: CpuIndex) -> &[AtomicU64] {
+        self.runs.as_ref().map_or(&[], |runs| runs.table(cpu))
+    }
+
+    /// The number of a block's first counter.
+    pub(crate) fn first_counter(&self, block: &Block) -> Option<u32> {
+        self.counts_runs().then_some(block.first)
+    }
+
+    /// A processor has run the first `count` instructions of a block.
+    #[inline(always)]
+    pub(crate) fn note_run(&self, cpu: CpuIndex, block: &Block, count: usize) {
+        if let (Some(runs), 1..) = (&self.runs, count) {
+            runs.note(cpu, block.first as usize + count - 1);
+        }
+    }
+
+    /// A processor has executed instructions of these classes so often besides.
+    pub(crate) fn note_classes(&mut self, cpu: CpuIndex, classes: &Classes, times: u64) {
+        if let Some(runs) = &mut self.runs {
+            runs.add(cpu, classes, times);
+        }
+    }
+
+    /// It has spent the time of an instruction of this class besides.
+    pub(crate) fn note_class(&mut self, cpu: CpuIndex, class: Cost) {
+        let mut classes = [0; Cost::COUNT];
+        classes[class as usize] = 1;
+        self.note_classes(cpu, &classes, 1);
+    }
+
+    /// The class of the first instruction of the block at an index into RAM, if it is decoded.
+    pub(crate) fn class_at(
+        &self,
+        memory: &GuestMemory,
+        offset: u64,
+        size: CodeSize,
+    ) -> Option<Cost> {
+        let index = self.find(memory, offset, size)?;
+        self.classes.get(self.block(index).first as usize).copied()
+    }
+
+    /// What a processor has executed since runs are counted, by class.
+    pub fn executed(&self, cpu: CpuIndex) -> Option<Classes> {
+        Some(self.runs.as_ref()?.executed(cpu, places(&self.blocks, &self.classes)))
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
+        if let Some(runs) = &mut self.runs {
+            runs.fold(places(&self.blocks, &self.classes));
+        }
         self.slots.fill(0);
         self.blocks.clear();
         self.ops.clear();
         self.tails.clear();
+        self.classes.clear();
         self.unfused.clear();
         self.clears += 1;
         // The block that is never found, and the exit that nothing left through.
         self.blocks.push(NO_BLOCK);
         self.ops.push(Bound { handler: crate::execute::undefined, op: Op::default() });
         self.tails.push(Tail { end: 0, next: 0, unfused: WHOLE, kind: Kind::INVALID });
+        self.classes.push(Cost::System);
     }
 
     #[inline(always)]
@@ -368,6 +442,7 @@ impl Blocks {
         let end = before.saturating_add(self.costs.0[ready.cost as usize]);
         self.ops.push(ready.bound);
         self.tails.push(Tail { end, next: 0, unfused: WHOLE, kind: ready.kind });
+        self.classes.push(ready.cost);
         end
     }
 
@@ -384,6 +459,17 @@ impl Blocks {
         self.unfused.push(std::mem::replace(last, fused));
         true
     }
+}
+
+/// The first place of each block, with the classes of its instructions.
+fn places<'a>(
+    blocks: &'a [Block],
+    classes: &'a [Cost],
+) -> impl Iterator<Item = (usize, &'a [Cost])> + Clone {
+    blocks.iter().filter_map(|block| {
+        let first = block.first as usize;
+        Some((first, classes.get(first..first + usize::from(block.count))?))
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use super::blocks::Blocks;
 use super::native::{Absence, Native, Verified, wanted_heat};
+use super::runs::Classes;
 use crate::operation::{Dialect, InstructionCosts};
+use arch::identity::CpuIndex;
 
 /// Decoded and translated code of all processors of a board.
 pub struct CodeCache {
@@ -27,6 +29,16 @@ impl CodeCache {
     /// again.
     pub fn set_costs(&mut self, costs: InstructionCosts) {
         self.blocks.set_costs(costs);
+    }
+
+    /// Counts from here on, for so many processors, what they execute.
+    pub fn count_runs(&mut self, processors: usize) {
+        self.blocks.count_runs(processors);
+    }
+
+    /// What a processor has executed since then, by class; `None` if that is not counted.
+    pub fn executed(&self, cpu: CpuIndex) -> Option<Classes> {
+        self.blocks.executed(cpu)
     }
 
     /// Translates as the environment wants ([`wanted_heat`]) if the host allows.

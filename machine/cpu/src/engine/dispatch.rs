@@ -190,6 +190,7 @@ pub(crate) fn run_part(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>, ro
         }
     }
     cpu.registers.ip = end;
+    blocks.note_run(cpu.index, &block, count);
     cpu.clock.spend(Picoseconds(blocks.time_of(&block, count)));
     cpu.clock.count(count as u64);
     cpu.clock.charge_extra();

@@ -18,6 +18,7 @@ use bus::Happening;
 /// Time and count of a block of which `count` instructions were executed, and what comes next.
 #[inline(always)]
 pub(crate) fn complete(cpu: &mut Cpu, blocks: &Blocks, block: &Block, count: usize) -> Next {
+    blocks.note_run(cpu.index, block, count);
     let is_whole = count == block.count as usize;
     cpu.clock.spend(Picoseconds(if is_whole {
         block.cost.into()
@@ -52,6 +53,7 @@ pub(crate) fn leave_block(
     cpu.registers.ip = if completes { next } else { this };
     cpu.clock.count(done as u64 + completes as u64);
     let charged = if stop == Stop::DEFER { done } else { done + 1 };
+    blocks.note_run(cpu.index, block, charged);
     cpu.clock.spend(Picoseconds(blocks.time_of(block, charged)));
     cpu.clock.charge_extra();
     cpu.pending.set_software_length(op.length as u64);
@@ -61,12 +63,13 @@ pub(crate) fn leave_block(
 /// A fault before an instruction takes time as well: a handler that cannot be fetched must not
 /// fault for ever at one moment.
 #[cold]
-pub(crate) fn fetch_failed(cpu: &mut Cpu, blocks: &Blocks, bus: &mut Bus<'_>, stop: Stop) {
+pub(crate) fn fetch_failed(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>, stop: Stop) {
     charge_delivery(cpu, blocks);
     stopped(cpu, bus, stop);
 }
 
-pub(crate) fn charge_delivery(cpu: &mut Cpu, blocks: &Blocks) {
+pub(crate) fn charge_delivery(cpu: &mut Cpu, blocks: &mut Blocks) {
+    blocks.note_class(cpu.index, Cost::System);
     cpu.clock.spend(Picoseconds(blocks.cost(Cost::System).max(1)));
 }
 

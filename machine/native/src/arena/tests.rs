@@ -23,6 +23,7 @@ struct Small {
     /// What is found there, for page 2.
     found: Option<Translation>,
     goes_on: bool,
+    counters: Vec<AtomicU64>,
     state: State,
 }
 
@@ -45,6 +46,7 @@ impl Small {
             looked_for: Vec::new(),
             found: None,
             goes_on: true,
+            counters: Vec::new(),
             state: State::default(),
         }
     }
@@ -77,6 +79,7 @@ impl Machine for Small {
             fs_base: 0,
             gs_base: 0,
             vectors: None,
+            counters: &self.counters,
         }
     }
 
@@ -114,6 +117,7 @@ fn block(bytes: &[u8], lengths: &[u8], offset: u16, first_call: u32) -> Code {
         offset,
         second_page,
         is_plain: true,
+        first_counter: None,
         options: DecoderOptions::AMD,
     };
     translate::translate(block).expect("a block")
@@ -315,6 +319,7 @@ fn a_block_that_takes_longer_than_code_can_count_is_not_translated() {
             offset: 0,
             second_page,
             is_plain: true,
+            first_counter: None,
             options: DecoderOptions::AMD,
         };
         translate::translate(block).is_some()

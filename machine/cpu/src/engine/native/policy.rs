@@ -275,6 +275,7 @@ impl Native {
             offset: (offset & 0xFFF) as u16,
             second_page: block.second_page().map(|(page, _)| u64::from(page) << 12),
             is_plain: block.is_plain() || only_looks,
+            first_counter: blocks.first_counter(block),
             options: blocks.dialect().options(),
         })?;
         let Some((entry, first)) = self.arena.publish(&code) else {

@@ -14,8 +14,9 @@ use crate::engine::blocks::Blocks;
 use crate::engine::dispatch;
 use crate::engine::ending;
 use crate::engine::room::Room;
+use crate::engine::runs::Classes;
 use crate::guest::rounds::Rounds;
-use crate::operation::decode::CodeSize;
+use crate::operation::decode::{CodeSize, Cost};
 use crate::state::Registers;
 use crate::{Bus, Cpu};
 use arch::segment::SegmentRegister;
@@ -29,6 +30,8 @@ const LONGEST: usize = 24;
 struct Round {
     time: u64,
     instructions: u64,
+    /// Its instructions by class.
+    classes: Classes,
     /// When it PAUSEs, from its start.
     pauses: Vec<u64>,
 }
@@ -66,6 +69,7 @@ pub(crate) fn skip_rounds(
         let rounds = cpu.pass_rounds(rounds, fitting.min(countable));
         cpu.clock.spend(Picoseconds(rounds * round.time));
         cpu.clock.count(rounds * round.instructions);
+        blocks.note_classes(cpu.index, &round.classes, rounds);
     }
     let skipped = (cpu.clock.instructions() - before).saturating_sub(LONGEST as u64);
     native.spin.looked(skipped);
@@ -94,8 +98,9 @@ fn interpret_round(
     let start = point(cpu);
     let (clock, instructions) = (cpu.clock.now().0, cpu.clock.instructions());
     let mut pauses = Vec::new();
+    let mut classes = [0; Cost::COUNT];
     for _ in 0..LONGEST {
-        let next = next_instruction(cpu, blocks, bus)?;
+        let (next, offset) = next_instruction(cpu, blocks, bus)?;
         if !only_waits(cpu, bus, &next) {
             return None;
         }
@@ -108,16 +113,21 @@ fn interpret_round(
         if cpu.clock.instructions() != before + 1 || !cpu.pending.is_quiet() {
             return None;
         }
+        // It has just been run, so it is decoded.
+        if let Some(class) = blocks.class_at(bus.memory, offset, CodeSize::Bits64) {
+            classes[class as usize] += 1;
+        }
         if point(cpu) == start {
             let time = cpu.clock.now().0 - clock;
-            return Some(Round { time, instructions: before + 1 - instructions, pauses });
+            return Some(Round { time, instructions: before + 1 - instructions, classes, pauses });
         }
     }
     None
 }
 
-/// The instruction that comes next, if the TLB knows its page and all of it is there.
-fn next_instruction(cpu: &Cpu, blocks: &Blocks, bus: &Bus<'_>) -> Option<Instruction> {
+/// The instruction that comes next and its index into RAM, if the TLB knows its page and all of it
+/// is there.
+fn next_instruction(cpu: &Cpu, blocks: &Blocks, bus: &Bus<'_>) -> Option<(Instruction, u64)> {
     let ip = cpu.registers.ip;
     let entry = cpu.translation.tlb.entry(cpu.registers.access_set(), ip);
     if entry.execute != cpu.translation.tlb.tag(ip) {
@@ -127,7 +137,7 @@ fn next_instruction(cpu: &Cpu, blocks: &Blocks, bus: &Bus<'_>) -> Option<Instruc
     let page_end = (entry.offset | 0xFFF) as usize + 1;
     let bytes = bus.memory.ram.get(first..page_end.min(first + 15))?;
     let instruction = Decoder::with_ip(64, bytes, ip, blocks.dialect().options()).decode();
-    (!instruction.is_invalid()).then_some(instruction)
+    (!instruction.is_invalid()).then_some((instruction, first as u64))
 }
 
 /// Whether an instruction changes general registers and status flags alone, and of memory only

@@ -142,6 +142,7 @@ impl Machine for Session<'_, '_> {
             context: cpu.translation.tlb.context,
             fs_base: bases[SegmentRegister::Fs as usize],
             gs_base: bases[SegmentRegister::Gs as usize],
+            counters: self.blocks.run_counters(cpu.index),
             vectors: may_use_vectors.then_some(&mut cpu.registers.xmm),
         }
     }
