@@ -8,12 +8,14 @@ mod exit;
 pub mod inhibition;
 mod measure;
 pub mod per_ipi;
+pub(crate) mod spread;
 
 pub use agreement::Agreement;
 pub use exit::ExitRow;
 pub(crate) use inhibition::history;
-pub use measure::Measure;
 pub(crate) use measure::side_by_side;
+pub use measure::{Measure, Spreads};
+pub use spread::Spread;
 
 use crate::drive::counters::{Count, Reason, Tally};
 use crate::drive::example::Example;

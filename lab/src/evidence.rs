@@ -167,6 +167,7 @@ mod tests {
             off: None,
             on: Some(*on),
             samples: 1,
+            over_seeds: None,
         };
         Comparison {
             name: name.into(),

@@ -1,6 +1,7 @@
 //! One call of the lab: a workload in virtual machines, an arm of the experiment after the other.
 
 mod builtin;
+mod seeds;
 
 use crate::comparison::breakdown::{self, Breakdown, Kind};
 use crate::comparison::{self, Comparison};
@@ -53,6 +54,8 @@ pub struct Plan<'a> {
     pub expectations: &'a [Expectation],
     /// Whether to find what times are made of, which takes five times as long.
     pub is_broken_down: bool,
+    /// From how many seeds times are measured; one measures them once, as the arms are counted.
+    pub seeds: u16,
     /// Where to write the machine's own trace.
     pub trace: Option<PathBuf>,
     /// Called when all that is needed of this machine is read or open, before a guest runs.
@@ -177,7 +180,7 @@ fn on_kernel(
 ) -> anyhow::Result<(Vec<Comparison>, Effort)> {
     let initramfs = initramfs(kernel, &plan.host, &plan.additions, &plan.workload.needs())?;
     let arms = plan.experiment.arms();
-    let (mut observed, mut parts) = (Vec::new(), Vec::new());
+    let (mut observed, mut parts, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
     let mut effort = Effort::default();
     let mut release = String::new();
     let notes = [("cpu", plan.cpu.clone()), ("workload", plan.workload.title())];
@@ -191,6 +194,7 @@ fn on_kernel(
         session.record(recording.take());
         for arm in sharing {
             observed.extend(perform(plan, arm, &mut session, watch)?);
+            repeated.extend(seeds::repeat(plan, arm, &mut session, watch)?);
             if plan.is_broken_down {
                 parts.extend(break_down(plan, arm, &observed, &mut session, watch)?);
             }
@@ -208,6 +212,7 @@ fn on_kernel(
     }
     recording.map(Recording::finish).transpose()?;
     let mut comparisons = comparison::compare(&observed, &release);
+    comparison::spread::take(&mut comparisons, &repeated);
     for comparison in &mut comparisons {
         let own = parts.iter().filter(|(name, _)| *name == comparison.name);
         comparison.breakdown = own.flat_map(|(_, parts)| parts.clone()).collect();

@@ -363,6 +363,7 @@ mod tests {
                     off: Some(*off),
                     on: Some(*on),
                     samples: 500,
+                    over_seeds: None,
                 })
                 .collect(),
             ..Comparison::default()

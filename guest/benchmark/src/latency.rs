@@ -6,6 +6,7 @@
 //!   is what kvm-unit-tests call `ipi`.
 //! - round trip: until an IPI that the target sends in return has arrived.
 
+use crate::gaps;
 use crate::path::Path;
 use crate::patience;
 use crate::selection::Selection;
@@ -127,6 +128,7 @@ fn repeat(selection: &Selection, waiting: Waiting, sample: impl Fn() -> bool) ->
         if waiting == Waiting::Halted {
             clock::wait_cycles(selection.gap, || true);
         }
+        gaps::wait();
         sample()
     })
 }

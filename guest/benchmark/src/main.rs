@@ -9,6 +9,7 @@
 
 mod device;
 mod exit;
+mod gaps;
 mod latency;
 mod local;
 mod path;
@@ -27,6 +28,7 @@ runtime::entry!(benchmark);
 fn benchmark(boot: &BootInformation) -> Status {
     let selection = Selection::read(boot);
     patience::set(selection.patience);
+    gaps::begin(selection.seed);
     announce();
     let first_mode = apic::mode();
     let mut status = Status::Passed;

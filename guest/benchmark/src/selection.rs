@@ -1,7 +1,7 @@
 //! What the command line asks for:
 //! `tests=ipi,self,throughput,timer,eoi,exits,arm,device apic=xapic|x2apic|both fence=on|off|both
 //! targets=spinning|halted|both samples=N warmup=N messages=N gap=CYCLES patience=CYCLES
-//! cpus=N`.
+//! seed=N cpus=N`.
 
 use crate::path::mode_name;
 use crate::patience;
@@ -46,6 +46,8 @@ pub struct Selection<'a> {
     pub messages: u64,
     /// Cycles between interrupts to a halted processor, for it to halt again.
     pub gap: u64,
+    /// Of the random gaps between samples; zero for none.
+    pub seed: u64,
     /// Cycles after which an interrupt is lost.
     pub patience: u64,
     /// The counter's rate is given, and not measured here.
@@ -63,6 +65,7 @@ impl<'a> Selection<'a> {
             warmup: boot.number("warmup", 100).min(1_000_000) as usize,
             messages: boot.number("messages", 2000).clamp(1, 1 << 32),
             gap: boot.number("gap", 20_000).min(1 << 32),
+            seed: boot.number("seed", 0),
             patience: boot.number("patience", patience::DEFAULT).max(1_000_000),
             knows_rate: boot.option("tsc_khz").is_some(),
         }

@@ -153,8 +153,9 @@ mod tests {
     use super::*;
 
     fn run(value: f64) -> Vec<Figure> {
-        let rate = Figure { name: "rate".into(), unit: "messages/s", value, samples: 1 };
-        vec![Figure { name: "ipi".into(), unit: "cycles", value, samples: 500 }, rate]
+        let rate =
+            Figure { name: "rate".into(), unit: "messages/s", value, samples: 1, mean: None };
+        vec![Figure { name: "ipi".into(), unit: "cycles", value, samples: 500, mean: None }, rate]
     }
 
     #[test]

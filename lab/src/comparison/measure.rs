@@ -1,5 +1,6 @@
 //! What guests measured, side by side.
 
+use super::spread::Spread;
 use crate::workload::figure::Figure;
 use serde::Serialize;
 
@@ -18,9 +19,29 @@ pub struct Measure {
     /// How often it was measured on each side; what was measured once says nothing of how it
     /// varies.
     pub samples: u64,
+    /// Where it was measured from several seeds: how the values of the two sides lie, whose means
+    /// are `off` and `on`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_seeds: Option<Spreads>,
+}
+
+/// Of both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Spreads {
+    /// Without the feature.
+    pub off: Option<Spread>,
+    /// With it.
+    pub on: Option<Spread>,
 }
 
 impl Measure {
+    /// Whether chance alone could have made the change: the intervals of the two sides meet.
+    pub fn is_within_chance(&self) -> bool {
+        let spreads = self.over_seeds.and_then(|both| both.off.zip(both.on));
+        spreads.is_some_and(|(off, on)| off.low <= on.high && on.low <= off.high)
+    }
+
     /// From off to on, in percent.
     pub fn change(&self) -> Option<f64> {
         let (off, on) = (self.off.filter(|off| *off > 0.0)?, self.on?);
@@ -32,9 +53,10 @@ impl Measure {
         !self.unit.ends_with("/s")
     }
 
-    /// The change with its sign turned so that more is worse.
+    /// The change with its sign turned so that more is worse; none where chance could have made it.
     pub fn worsening(&self) -> Option<f64> {
-        self.change().map(|change| if self.is_better_when_less() { change } else { -change })
+        let change = self.change().filter(|_| !self.is_within_chance());
+        change.map(|change| if self.is_better_when_less() { change } else { -change })
     }
 }
 
@@ -55,6 +77,7 @@ pub(crate) fn side_by_side(off: Option<Vec<Figure>>, on: Option<Vec<Figure>>) ->
         name: figure.name.clone(),
         unit: figure.unit,
         samples: figure.samples,
+        over_seeds: None,
     };
     known.into_iter().map(measure).collect()
 }

@@ -253,6 +253,7 @@ fn side_by_side(first: &Row, second: &Row, side: Side) -> Comparison {
         off: value(first, &figure.name),
         on: value(second, &figure.name),
         samples: figure.samples,
+        over_seeds: None,
     });
     Comparison {
         name: first.name.clone(),

@@ -2,7 +2,7 @@
 
 use crate::comparison::between::Between;
 use crate::comparison::breakdown::Breakdown;
-use crate::comparison::{Comparison, Counted};
+use crate::comparison::{Comparison, Counted, Spread};
 use crate::drive::counters::Count;
 use crate::evidence::{Prediction, Use};
 use crate::workload::found::Row;
@@ -199,6 +199,9 @@ fn change(off: Option<u64>, on: Option<u64>) -> Value {
 }
 
 fn measure_grid(comparison: &Comparison) -> Grid {
+    if comparison.measures.iter().any(|measure| measure.over_seeds.is_some()) {
+        return seeded_grid(comparison);
+    }
     let mut grid = Grid::new(
         format!("{}: what the guest measured", comparison.name),
         &["measure", "unit", "off", "on", "change %", "samples"],
@@ -211,6 +214,37 @@ fn measure_grid(comparison: &Comparison) -> Grid {
             number(measure.on),
             measure.change().map_or(Value::Missing, |change| Value::Number(change, 1)),
             Value::Count(measure.samples),
+        ]);
+    }
+    grid
+}
+
+/// The same from several seeds: means, and what they may be off by.
+fn seeded_grid(comparison: &Comparison) -> Grid {
+    let mut grid = Grid::new(
+        format!("{}: what the guest measured, means over seeds", comparison.name),
+        &["measure", "unit", "off", "off +-", "on", "on +-", "change %", "seeds"],
+    );
+    for measure in &comparison.measures {
+        let spreads = measure.over_seeds;
+        let half = |spread: Option<Spread>| spread.map(|spread| (spread.high - spread.low) / 2.0);
+        let (off, on) = (spreads.and_then(|both| both.off), spreads.and_then(|both| both.on));
+        let change = match measure.change() {
+            Some(change) if measure.is_within_chance() => {
+                Value::text(format!("cannot tell ({change:+.1})"))
+            }
+            Some(change) => Value::Number(change, 1),
+            None => Value::Missing,
+        };
+        grid.rows.push(vec![
+            Value::text(measure.name.clone()),
+            Value::text(measure.unit),
+            number(measure.off),
+            number(half(off)),
+            number(measure.on),
+            number(half(on)),
+            change,
+            Value::Count(off.or(on).map_or(1, |spread| spread.seeds as u64)),
         ]);
     }
     grid

@@ -156,6 +156,9 @@ impl LabResult {
     /// How many times as fast that got.
     fn gain(&self) -> Option<String> {
         let factor = |measure: &Measure| {
+            if measure.is_within_chance() {
+                return Some(1.0);
+            }
             let (off, on) = (measure.off?, measure.on?);
             let (slow, fast) = if measure.is_better_when_less() { (off, on) } else { (on, off) };
             (slow > 0.0 && fast > 0.0).then(|| slow / fast)

@@ -173,6 +173,7 @@ mod tests {
                 off: Some(6000.0),
                 on: Some(2700.0),
                 samples: 500,
+                over_seeds: None,
             }],
             inhibited: Some((1.0, 0.0)),
             ..Comparison::default()

@@ -291,6 +291,7 @@ impl DeviceInterrupts {
             unit: "ns",
             value: one.p50 as f64,
             samples: one.samples,
+            mean: None,
         };
         Found {
             is_on: self.is_on,

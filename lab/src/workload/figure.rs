@@ -15,6 +15,9 @@ pub struct Figure {
     pub value: f64,
     /// How often it was measured.
     pub samples: u64,
+    /// The mean of the samples, where the value is their median.
+    #[serde(skip)]
+    pub mean: Option<f64>,
 }
 
 /// The figure in one record of the benchmark: a latency by its median, or a throughput.
@@ -27,7 +30,7 @@ pub fn of_benchmark(record: &Json) -> Option<Figure> {
         "throughput" => ("messages/s", record["per_second"].as_f64()?, 1),
         _ => return None,
     };
-    Some(Figure { name, unit, value, samples })
+    Some(Figure { name, unit, value, samples, mean: record["mean"].as_f64() })
 }
 
 /// A figure of a record that says how much was done and how long that took.
@@ -42,5 +45,5 @@ pub(crate) fn rate(
         return None;
     }
     let value = record[amount].as_f64()? / record["seconds"].as_f64()?;
-    Some(Figure { name: name.into(), unit, value, samples: 1 })
+    Some(Figure { name: name.into(), unit, value, samples: 1, mean: None })
 }

@@ -154,6 +154,7 @@ impl Traffic {
             unit: "µs",
             value: self.round_trip,
             samples: ROUND_TRIPS.into(),
+            mean: None,
         };
         Found {
             is_on: self.is_on,

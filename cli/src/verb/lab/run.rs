@@ -53,6 +53,10 @@ pub(super) struct Arguments {
     /// End with status 1 unless this holds, such as 'exits.on < 200' (docs/lab.md has the forms)
     #[arg(long = "expect", value_name = "EXPECTATION")]
     expectations: Vec<Expectation>,
+    /// Measure times of the benchmark from so many seeds (phases of timers, gaps between samples,
+    /// jitter of costs), and show their means with the interval that they leave
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    seeds: u16,
     /// Break measured times down by cause, by repeating the runs that measure them
     #[arg(long)]
     breakdown: bool,
@@ -144,6 +148,7 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
         store: arguments.host.store(),
         expectations: &arguments.expectations,
         is_broken_down: arguments.breakdown,
+        seeds: arguments.seeds,
         trace: arguments.host.trace.clone(),
         before_guests: &|| arguments.host.shut_in(&mut sandbox.borrow_mut()),
     };

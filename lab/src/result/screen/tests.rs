@@ -39,6 +39,7 @@ fn comparison(
             off: Some(off),
             on: Some(on),
             samples: 500,
+            over_seeds: None,
         }],
         agreement: Setting::BOTH.map(agreement).to_vec(),
         inhibited: Some((1.0, 0.0)),

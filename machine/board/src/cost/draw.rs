@@ -20,6 +20,23 @@ impl CostProfile {
     }
 }
 
+impl CostProfile {
+    /// The profile as one moment of a machine has it: every figure but those of instructions is off
+    /// by at most the share `most`, each in a way of its own that the seed decides.
+    pub fn jittered(&self, seed: u64, most: f64) -> Self {
+        let mut jittered = self.clone();
+        for Entry { section, name, .. } in self.entries() {
+            // What decoded code takes is kept with it.
+            if let Some(figure) =
+                jittered.figure_mut(section, name).filter(|_| section != "instruction")
+            {
+                figure.value *= 1.0 + most * (2.0 * share(seed, section, name) - 1.0);
+            }
+        }
+        jittered
+    }
+}
+
 impl Range {
     /// The value below which the share `share` of a triangular distribution lies.
     fn at(self, share: f64) -> f64 {
@@ -89,6 +106,16 @@ mod tests {
         let iret = all.find(|entry| entry.name == "iret").expect("a figure").range;
         let expected = (iret.low + iret.likely + iret.high) / 3.0;
         assert!((mean / expected - 1.0).abs() < 0.05, "{mean}, not {expected}");
+    }
+
+    #[test]
+    fn jitter_moves_every_figure_a_little_and_none_of_instructions() {
+        let profile = CostProfile::named("zen4").expect("a profile");
+        for (before, after) in profile.entries().zip(profile.jittered(3, 0.02).entries()) {
+            let change = after.range.likely / before.range.likely - 1.0;
+            assert!(change.abs() <= 0.02, "{after:?}");
+            assert_eq!(change == 0.0, before.section == "instruction", "{after:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,60 @@
+//! The steps that measure times, again and again, each time from another seed: where the host's
+//! timers stand when the step begins, how far samples are apart, and by how much everything but
+//! instructions takes longer or shorter than the cost profile says.
+//!
+//! What is counted does not depend on it; times do, and a single run shows one of many values as if
+//! it were the only one. All goes on from the host that has booted already. The same seed does the
+//! same.
+
+use super::{Plan, steps};
+use crate::comparison::spread::Repeated;
+use crate::drive::session::Session;
+use crate::plan::Arm;
+use crate::protocol::{Guest, Step};
+use crate::watch::Watch;
+use crate::workload;
+use arch::time::Picoseconds;
+
+/// Steps begin within so much time after each other: some periods of a timer tick.
+const MOST_IDLE: u64 = 16_000_000_000;
+/// The share by which a step's cost is off at a time.
+const JITTER: f64 = 0.02;
+/// Samples of each figure from one seed. Fewer than of a single run: it is the seeds that differ.
+const SAMPLES: &str = "samples=60 warmup=20";
+/// Spreads seeds.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Runs an arm's steps that measure times from each of the plan's seeds.
+pub(super) fn repeat(
+    plan: &Plan<'_>,
+    arm: &Arm,
+    session: &mut Session,
+    watch: &mut Watch<'_>,
+) -> anyhow::Result<Vec<Repeated>> {
+    if plan.seeds < 2 {
+        return Ok(Vec::new());
+    }
+    let profile = session.costs().clone();
+    let mut repeated = Vec::new();
+    for step in steps(plan, arm).iter().filter(|step| !step.is_traced) {
+        let mut runs = Vec::new();
+        for seed in 1..=u64::from(plan.seeds) {
+            let Some(seeded) = seeded(step, seed) else { break };
+            watch.stage(&format!("{}, {}: seed {seed}", step.name, arm.label));
+            session.idle(Picoseconds(seed.wrapping_mul(GOLDEN) % MOST_IDLE), watch)?;
+            session.set_costs(profile.jittered(seed, JITTER));
+            runs.push(workload::figures(&session.perform(&seeded, watch)?));
+        }
+        session.set_costs(profile.clone());
+        repeated.push(Repeated { name: step.name.clone(), setting: arm.setting, runs });
+    }
+    Ok(repeated)
+}
+
+/// The step as it is from a seed; only the benchmark guest takes one.
+fn seeded(step: &Step, seed: u64) -> Option<Step> {
+    let Guest::Benchmark(options) = &step.guest else { return None };
+    // Of an option that is there twice the last counts.
+    let guest = Guest::Benchmark(format!("{options} {SAMPLES} seed={seed}"));
+    Some(Step { guest, ..step.clone() })
+}
