@@ -42,7 +42,7 @@ pub struct GuestMemory {
     pub ram: Vec<u8>,
     /// Per 4 KiB page, a bit per 64-byte line that holds decoded code or is monitored.
     pub watched_lines: Vec<u64>,
-    /// Per 4 KiB page, counts the writes to watched lines.
+    /// Per 4 KiB page, counts the writes to watched lines, up to the last number there is.
     pub generations: Vec<u32>,
     /// Counts the writes to watched lines of any page.
     pub watched_writes: u64,
@@ -163,6 +163,17 @@ impl GuestMemory {
         }
     }
 
+    /// What is remembered with something made of a page's bytes: it is as it was while this is the
+    /// page's generation. Where they have been used up, one that no page has any more: such a page
+    /// has always changed.
+    #[inline]
+    pub fn generation_to_remember(&self, page: usize) -> u32 {
+        match self.generations[page] {
+            u32::MAX => 0,
+            generation => generation,
+        }
+    }
+
     /// The bytes `[offset, offset + length)`, which lie in one page, for writing if none of the
     /// page's lines is watched.
     #[inline(always)]
@@ -192,7 +203,7 @@ impl GuestMemory {
         }
         // All blocks of the page go with its generation, so none of its lines is watched now.
         self.watched_lines[page] = 0;
-        self.generations[page] = self.generations[page].wrapping_add(1);
+        self.generations[page] = self.generations[page].saturating_add(1);
         self.watched_writes += 1;
         true
     }
@@ -226,5 +237,18 @@ mod tests {
         assert_eq!(memory.generations[1], 0);
         assert!(memory.note_write(0x103F, 2));
         assert_eq!(memory.generations[1], 1);
+    }
+
+    #[test]
+    fn a_page_whose_generations_are_used_up_has_always_changed() {
+        let mut memory = GuestMemory::new(1 << 20);
+        for before in [0, 1, u32::MAX - 1, u32::MAX] {
+            memory.generations[1] = before;
+            memory.watch(0x1040, 4);
+            let remembered = memory.generation_to_remember(1);
+            assert_eq!(remembered == memory.generations[1], before < u32::MAX, "{before}");
+            assert!(memory.note_write(0x1040, 1));
+            assert_ne!(memory.generations[1], remembered, "{before}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What a whole machine must do whatever runs on it.
 
 mod device_interrupt;
+mod hostile;
 mod multiboot2;
 mod program;
 mod recalled;

@@ -423,11 +423,11 @@ impl Blocks {
         memory.watch(offset as usize, in_page as usize);
         if let Some(page) = second_page {
             memory.watch((page as usize) << 12, (at - end).max(1) as usize);
-            block.second = [page, memory.generations[page as usize]];
+            block.second = [page, memory.generation_to_remember(page as usize)];
             block.flags |= Block::CROSSES;
         }
         block.key = Self::key(offset, size);
-        block.generation = memory.generations[(offset >> 12) as usize];
+        block.generation = memory.generation_to_remember((offset >> 12) as usize);
         block.first = first as u32;
         block.count = (self.ops.len() - first) as u8;
         block.length = (at - offset) as u16;

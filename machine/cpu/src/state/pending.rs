@@ -191,7 +191,7 @@ impl Pending {
     pub(crate) fn monitor(&mut self, memory: &mut bus::GuestMemory, offset: Option<usize>) {
         self.monitored = offset.map(|at| {
             memory.watch(at & !63, 64);
-            (at as u64, memory.generations[at >> 12])
+            (at as u64, memory.generation_to_remember(at >> 12))
         });
     }
 

@@ -139,8 +139,8 @@ impl Native {
         self.writes = memory.watched_writes;
         let mut changed = Vec::new();
         for (page, generation) in &mut self.pages {
-            let now = memory.generations.get(*page as usize).copied().unwrap_or(0);
-            if std::mem::replace(generation, now) != now {
+            if memory.generations.get(*page as usize) != Some(generation) {
+                *generation = memory.generation_to_remember(*page as usize);
                 changed.push(*page);
             }
         }
@@ -163,7 +163,7 @@ impl Native {
     /// Remembers which pages a block lies in.
     fn note_pages(&mut self, memory: &GuestMemory, block: &Block, offset: u64) {
         let first = offset >> 12;
-        let generation = |page: u64| memory.generations.get(page as usize).copied().unwrap_or(0);
+        let generation = |page: u64| memory.generation_to_remember(page as usize);
         self.pages.insert(first, generation(first));
         if let Some((second, _)) = block.second_page() {
             let second = u64::from(second);
