@@ -1,5 +1,5 @@
-//! Gaps between samples: without them every sample begins at the same point of what came before, and
-//! where that point lies in other processors' periods decides what is measured.
+//! Gaps between samples: without them every sample begins at the same point of what came before,
+//! and where that point lies in other processors' periods decides what is measured.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use runtime::clock;

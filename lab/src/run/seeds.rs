@@ -54,7 +54,7 @@ pub(super) fn repeat(
 /// The step as it is from a seed; only the benchmark guest takes one.
 fn seeded(step: &Step, seed: u64) -> Option<Step> {
     let Guest::Benchmark(options) = &step.guest else { return None };
-    // Of an option that is there twice the last counts.
+    // Of an option that is given twice the last counts.
     let guest = Guest::Benchmark(format!("{options} {SAMPLES} seed={seed}"));
     Some(Step { guest, ..step.clone() })
 }

@@ -1,4 +1,5 @@
-//! What processors' time consists of: counts times costs, with the hypervisor and its guest at work.
+//! What processors' time consists of, counts times costs, with the hypervisor and its guest at
+//! work.
 
 use crate::LIMITS;
 use arch::identity::CpuIndex;

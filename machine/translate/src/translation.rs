@@ -7,8 +7,8 @@ use crate::operation;
 use crate::translator::Translator;
 use iced_x86::Instruction;
 
-/// The block's code; `None` if its bytes are not the instructions that `steps` says, it takes 2.1 ms
-/// or longer, or there are more counters than code can reach.
+/// The block's code; `None` if its bytes are not the instructions that `steps` says, it takes
+/// 2.1 ms or longer, or there are more counters than code can reach.
 pub fn translate(block: Block<'_>) -> Option<Code> {
     let instructions = block.decode()?;
     // Code takes the block's time off the room as an i32.

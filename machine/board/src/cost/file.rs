@@ -87,7 +87,7 @@ pub(super) fn named(name: &str) -> Result<CostProfile, CostError> {
     whole(name, table(name)?)
 }
 
-/// One that somebody else has written.
+/// A profile of the user's.
 pub(super) fn parse(place: &str, text: &str) -> Result<CostProfile, CostError> {
     whole(place, parsed(place, text)?)
 }

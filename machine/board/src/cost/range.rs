@@ -18,7 +18,7 @@ pub struct Range {
     pub high: f64,
 }
 
-/// A figure with what is known of it, for whoever fits or draws figures.
+/// A figure with what is known of it, for code that fits or draws figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// Such as `world_switch`.

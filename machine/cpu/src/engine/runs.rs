@@ -1,5 +1,5 @@
 //! How often blocks were run, up to which of their instructions, by which processor: from that
-//! follow, exactly, the instructions executed by class. Off unless somebody asks, for each run of a
+//! follow, exactly, the instructions executed by class. Off unless a caller asks, for each run of a
 //! block then writes a counter.
 //!
 //! A counter stands beside each decoded operation and says how often a run of its block ended
@@ -50,8 +50,8 @@ impl Runs {
         }
     }
 
-    /// What a processor has executed, by class; `blocks` are the first place and the classes of each
-    /// block there is.
+    /// What a processor has executed, by class; `blocks` are the first place and the classes of
+    /// each block there is.
     pub fn executed<'a>(
         &self,
         cpu: CpuIndex,
@@ -70,7 +70,7 @@ impl Runs {
         sum
     }
 
-    /// The blocks are dropped: what they were run is kept, and their places begin anew.
+    /// The blocks are dropped: what they were run is kept, and their places begin at zero.
     pub fn fold<'a>(&mut self, blocks: impl Iterator<Item = (usize, &'a [Cost])> + Clone) {
         for number in 0..self.tables.len() {
             self.others[number] = self.executed(CpuIndex(number as u16), blocks.clone());

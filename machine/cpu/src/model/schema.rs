@@ -62,7 +62,7 @@ pub struct File {
 pub struct Clocks {
     /// What is promised with all cores busy.
     pub base: Rate,
-    /// The boost of all cores at once, where somebody says what it is.
+    /// The boost of all cores at once, where it is published.
     #[serde(default)]
     pub all_core: Option<Rate>,
     /// The highest boost, of a core or two.
