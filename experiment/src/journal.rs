@@ -10,16 +10,20 @@
 use crate::place::{Change, Evidence, Exits, Remark};
 use crate::plan::Setting;
 use crate::proof::Void;
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{File, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Of the form of lines.
 pub const SCHEMA: u32 = 1;
 /// The file in an experiment's folder.
 pub const FILE: &str = "journal.jsonl";
+/// Others may read it, and nobody else write it.
+const MODE: u32 = 0o644;
 /// A journal that is larger is none.
 const MOST_BYTES: u64 = 4 << 30;
 
@@ -49,6 +53,16 @@ pub enum Error {
     /// Another process has it.
     #[error("{0} is being written by another process: wait for it, or end it")]
     Busy(PathBuf),
+    /// What it says would be done as this user, and another may have said it.
+    #[error(
+        "{path} is not believed: it has to be an ordinary file of user {own} with one name, which nobody else can write"
+    )]
+    Foreign {
+        /// Of the journal.
+        path: PathBuf,
+        /// Who runs this program.
+        own: u32,
+    },
     /// There is one already.
     #[error(
         "{0} has a journal already: avicenna experiment resume goes on with it, or name another folder by --output"
@@ -183,6 +197,10 @@ pub struct Journal {
     path: PathBuf,
     sequence: u64,
     sum: u32,
+    /// Bytes of whole lines that are on the disk.
+    sound: u64,
+    /// More than those could not be taken away again: nothing may follow.
+    is_torn: bool,
     clock: fn() -> u64,
 }
 
@@ -192,7 +210,7 @@ impl Journal {
         let path = folder.join(FILE);
         let failed = |source| Error::File { path: path.clone(), source };
         std::fs::create_dir_all(folder).map_err(failed)?;
-        let file = File::options().read(true).append(true).create_new(true).open(&path);
+        let file = open(File::options().read(true).append(true).create_new(true).mode(MODE), &path);
         let file = match file {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 return Err(Error::Exists(folder.into()));
@@ -202,8 +220,12 @@ impl Journal {
         lock(&file, &path)?;
         // The name must survive a crash, too.
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
-        let mut journal = Self { file, path: path.clone(), sequence: 0, sum: 0, clock };
-        journal.write(&Entry::Begun(Box::new(head)))?;
+        let mut journal =
+            Self { file, path: path.clone(), sequence: 0, sum: 0, sound: 0, is_torn: false, clock };
+        journal.write(&Entry::Begun(Box::new(head))).inspect_err(|_| {
+            // Without its first line it is none, and would be in the way of another.
+            let _ = std::fs::remove_file(&path);
+        })?;
         Ok(journal)
     }
 
@@ -211,7 +233,8 @@ impl Journal {
     pub fn open(folder: &Path, clock: fn() -> u64) -> Result<(Self, Vec<Written>), Error> {
         let path = folder.join(FILE);
         let failed = |source| Error::File { path: path.clone(), source };
-        let mut file = File::options().read(true).append(true).open(&path).map_err(failed)?;
+        let mut file = open(File::options().read(true).append(true), &path).map_err(failed)?;
+        believe(&file, &path)?;
         lock(&file, &path)?;
         let text = text(&mut file, &path)?;
         let (written, sum, sound) = parse(&text, &path)?;
@@ -220,7 +243,8 @@ impl Journal {
         }
         file.seek(SeekFrom::End(0)).map_err(failed)?;
         let sequence = written.len() as u64;
-        Ok((Self { file, path, sequence, sum, clock }, written))
+        let sound = sound as u64;
+        Ok((Self { file, path, sequence, sum, sound, is_torn: false, clock }, written))
     }
 
     /// Writes a line and waits until it is on the disk.
@@ -231,8 +255,16 @@ impl Journal {
         let begin = json.strip_suffix('}').unwrap_or(&json);
         let sum = checksum(self.sum, begin);
         let text = format!("{begin},\"sum\":\"{sum:08x}\"}}\n");
-        self.file.write_all(text.as_bytes()).map_err(failed)?;
-        self.file.sync_data().map_err(failed)?;
+        if self.is_torn {
+            return Err(failed(std::io::Error::other("a line before was not written whole")));
+        }
+        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_data());
+        if let Err(source) = written {
+            // What follows it would not be believed.
+            self.is_torn = self.file.set_len(self.sound).is_err();
+            return Err(failed(source));
+        }
+        self.sound += text.len() as u64;
         (self.sum, self.sequence) = (sum, self.sequence + 1);
         Ok(())
     }
@@ -241,10 +273,30 @@ impl Journal {
 /// What a journal says, even while it is written.
 pub fn read(folder: &Path) -> Result<Vec<Written>, Error> {
     let path = folder.join(FILE);
-    let mut file =
-        File::open(&path).map_err(|source| Error::File { path: path.clone(), source })?;
+    let mut file = open(File::options().read(true), &path)
+        .map_err(|source| Error::File { path: path.clone(), source })?;
     let text = text(&mut file, &path)?;
     Ok(parse(&text, &path)?.0)
+}
+
+/// Opens an ordinary file, and nothing that stands in its place: no link, no pipe that would wait.
+fn open(options: &mut OpenOptions, path: &Path) -> std::io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = options.custom_flags(flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(std::io::Error::other("not an ordinary file")),
+    }
+}
+
+/// Who goes on with a journal, or puts back what it says was changed, does what it says.
+fn believe(file: &File, path: &Path) -> Result<(), Error> {
+    let facts = file.metadata().map_err(|source| Error::File { path: path.to_owned(), source })?;
+    let own = rustix::process::geteuid().as_raw();
+    match facts.uid() == own && facts.mode() & 0o022 == 0 && facts.nlink() == 1 {
+        true => Ok(()),
+        false => Err(Error::Foreign { path: path.to_owned(), own }),
+    }
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), Error> {

@@ -111,3 +111,26 @@ fn what_is_no_journal_is_refused() {
         assert!(matches!(read(folder.path()), Err(Error::Damaged { line: 1, .. })), "{text:?}");
     }
 }
+
+#[test]
+fn only_an_ordinary_file_of_this_user_s_own_is_gone_on_with() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = tempfile::tempdir().expect("a folder");
+    journal(folder.path());
+    let path = folder.path().join(FILE);
+    let other = folder.path().join("other");
+    let opened = || Journal::open(folder.path(), || 7).map(drop);
+    assert!(opened().is_ok());
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).expect("ours");
+    assert!(matches!(opened(), Err(Error::Foreign { .. })), "others write it");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("ours");
+    std::fs::hard_link(&path, &other).expect("a name");
+    assert!(matches!(opened(), Err(Error::Foreign { .. })), "it has another name");
+    std::fs::remove_file(&path).expect("ours");
+    symlink(&other, &path).expect("a link");
+    assert!(opened().is_err() && read(folder.path()).is_err(), "a link");
+    std::fs::remove_file(&path).expect("ours");
+    let pipe = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, pipe, rustix::fs::Mode::RUSR, 0).expect("a pipe");
+    assert!(opened().is_err() && read(folder.path()).is_err(), "a pipe without a writer");
+}
