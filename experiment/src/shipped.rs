@@ -3,7 +3,7 @@
 use crate::plan::{Faults, Plan};
 
 /// Name and file of each, in the order in which they are listed.
-pub const PLANS: [(&str, &str); 13] = [
+pub const PLANS: [(&str, &str); 14] = [
     ("firecracker-pit", include_str!("../plans/firecracker-pit.toml")),
     ("firecracker-avic", include_str!("../plans/firecracker-avic.toml")),
     ("avic-sysbench", include_str!("../plans/avic-sysbench.toml")),
@@ -11,6 +11,7 @@ pub const PLANS: [(&str, &str); 13] = [
     ("avic-vmexit-kut", include_str!("../plans/avic-vmexit-kut.toml")),
     ("avic-device", include_str!("../plans/avic-device.toml")),
     ("x2avic-fence", include_str!("../plans/x2avic-fence.toml")),
+    ("x2avic-fence-linux", include_str!("../plans/x2avic-fence-linux.toml")),
     ("apicv-xen-netperf", include_str!("../plans/apicv-xen-netperf.toml")),
     ("apicv-iozone", include_str!("../plans/apicv-iozone.toml")),
     ("ipiv-vmexit", include_str!("../plans/ipiv-vmexit.toml")),

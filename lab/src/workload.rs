@@ -1,5 +1,6 @@
 //! What guests do, and what is made of it: a file for each workload, and a row in [`ALL`].
 
+mod call;
 pub mod command;
 pub mod device;
 pub mod figure;
@@ -38,6 +39,7 @@ static ALL: &[&dyn Workload] = &[
     &wake::Wake,
     &nested::Nested,
     &file::FileWork,
+    &call::Call,
 ];
 
 /// The workload that users chose.

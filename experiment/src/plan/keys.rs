@@ -222,7 +222,7 @@ static LAB: Table = Table {
         key(
             "workload",
             Kind::Text,
-            "ipi, mesh, timer, threads, device, network, kernel FILE WORDS, or a command",
+            "ipi, mesh, timer, threads, call, device, network, kernel FILE WORDS, or a command",
         ),
         key("options", Kind::Text, "more options of the benchmark guest"),
         key("append", Kind::Text, "more words for a Linux guest's kernel"),

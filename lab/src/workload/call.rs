@@ -50,10 +50,10 @@ impl Workload for Call {
     fn work(&self, _words: &str) -> anyhow::Result<()> {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         anyhow::ensure!(cpus > 1, "a call goes from one processor to another: one is too few");
-        let pairs: Vec<_> = (0..cpus / 2).map(|pair| Role::of_pair(pair)).collect();
+        let pairs: Vec<_> = (0..cpus / 2).map(Role::of_pair).collect();
         mark(WINDOW_BEGINS);
         for (test, roles, calls) in [
-            ("latency", [Role::of_pair(0)].concat(), CALLS),
+            ("latency", Role::of_pair(0).to_vec(), CALLS),
             ("pairs", pairs.concat(), EACH),
             ("mesh", (0..cpus).map(|_| Role::Anyone).collect(), EACH),
         ] {
