@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Asks the questions of questions/ of a folder that `avicenna ... --parquet` wrote to.
 
-    ask.py FOLDER [duckdb|clickhouse] [--json]
+    ask.py FOLDER [duckdb|clickhouse|spark] [--json]
 
-Needs the engine's own Python module (duckdb, or chdb for ClickHouse) and nothing else. Prints how
+Needs the engine's own Python module (duckdb, chdb for ClickHouse, pyspark) and nothing else. Prints how
 many rows each answer has, its first ones, and how long it took.
 """
 import json
@@ -49,15 +49,30 @@ def clickhouse_engine():
     return "views.clickhouse.sql", ask
 
 
+def spark_engine():
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+
+    def ask(sql):
+        # Without a catalogue its views are those of a session; texts have another name.
+        sql = sql.replace("REPLACE VIEW", "REPLACE TEMPORARY VIEW").replace("VARCHAR", "STRING")
+        rows = session.sql(sql)
+        return rows.columns, [tuple(row) for row in rows.collect()]
+
+    return "views.spark.sql", ask
+
+
 def main():
     words = [word for word in sys.argv[1:] if not word.startswith("--")]
     if not words:
         sys.exit(__doc__)
     os.chdir(words[0])
     engine = words[1] if len(words) > 1 else "duckdb"
-    engines = {"duckdb": duckdb_engine, "clickhouse": clickhouse_engine}
+    engines = {"duckdb": duckdb_engine, "clickhouse": clickhouse_engine, "spark": spark_engine}
     if engine not in engines:
-        sys.exit(f"{engine} is neither duckdb nor clickhouse")
+        sys.exit(f"{engine} is none of {', '.join(engines)}")
     views, ask = engines[engine]()
     for statement in statements(views) + statements("views.sql"):
         ask(statement)
