@@ -1,10 +1,16 @@
-//! Lists the recipes of the folder beside it, so that a new one is a file and nothing else.
+//! Lists the recipes and the published figures of the folders beside it, so that a new one is a
+//! file and nothing else.
 
 use std::fmt::Write;
 use std::path::Path;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recipes");
+    list("recipes")?;
+    list("evidence")
+}
+
+fn list(name: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut files = std::fs::read_dir(&folder)?.collect::<Result<Vec<_>, _>>()?;
     files.sort_by_key(std::fs::DirEntry::file_name);
@@ -19,6 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     list.push(']');
-    std::fs::write(Path::new(&std::env::var("OUT_DIR")?).join("recipes.rs"), list)?;
+    let file = format!("{name}.rs");
+    std::fs::write(Path::new(&std::env::var("OUT_DIR")?).join(file), list)?;
     Ok(())
 }

@@ -3,30 +3,27 @@
 //! A figure is a prediction only if nothing of it went into the costs: one whose cell a cost was
 //! fitted to is none, and one that follows from other rows says nothing that these do not.
 
-pub(crate) mod published;
+mod cell;
+pub mod kept;
+mod output;
+pub mod plan;
+mod published;
+mod role;
+pub mod table;
 
-use crate::comparison::Comparison;
+pub use cell::Setting;
+pub use output::Take;
+pub use published::{Origin, Published, Text};
+pub use role::Use;
+
+use crate::comparison::{Comparison, ExitRow};
+use crate::drive::counters::Count;
 use crate::plan::Experiment;
-use published::{Cell, Formula, Published, Setting};
+use cell::{Cell, Formula};
 use serde::Serialize;
 
 /// What stands for the number of exits among the measures.
 const EXITS: &str = "exits";
-
-/// What a figure served for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Use {
-    /// Costs were fitted to its cell, and then it proves nothing.
-    Calibration,
-    /// It follows from other rows.
-    Computed,
-    /// Nothing of it went into the costs.
-    Prediction,
-    /// The lab has no value for it.
-    None,
-}
 
 /// A published figure and this run's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -80,7 +77,7 @@ pub fn predict(
     fitted: &[String],
 ) -> Vec<Prediction> {
     let mine = Published::all().into_iter().filter(|figure| {
-        figure.workload == subject.workload && figure.is_of(subject.cpu, subject.experiment)
+        figure.is_about(subject.workload) && figure.is_of(subject.cpu, subject.experiment)
     });
     mine.filter_map(|figure| prediction(figure, comparisons, scale, fitted)).collect()
 }
@@ -97,10 +94,10 @@ fn prediction(
         None => Some(find(&figure, comparisons, scale)?),
     };
     Some(Prediction {
-        served: served(&figure, fitted),
+        served: figure.served(fitted),
         error: found.map(|found| (found - figure.value) / figure.value.abs() * 100.0),
-        name: figure.name,
-        source: figure.source,
+        name: figure.title,
+        source: format!("{}: {}", figure.published.document, figure.published.section),
         unit: figure.unit,
         published: figure.value,
         found,
@@ -108,22 +105,9 @@ fn prediction(
     })
 }
 
-fn served(figure: &Published, fitted: &[String]) -> Use {
-    if figure.unpredicted.is_some() {
-        Use::None
-    } else if !figure.computed_from.is_empty() {
-        Use::Computed
-    } else if figure.formula().cells().iter().any(|cell| cell.is_fitted(fitted)) {
-        Use::Calibration
-    } else {
-        Use::Prediction
-    }
-}
-
 fn find(figure: &Published, comparisons: &[Comparison], scale: Scale) -> Option<f64> {
-    let formula = figure.formula();
     let of = |cell: &Cell| value(cell, comparisons);
-    let value = match &formula {
+    let value = match &figure.formula()? {
         Formula::Value(cell) => of(cell)?,
         Formula::Ratio(above, below) => of(above)? / of(below)?,
         Formula::Difference(more, less) => of(more)? - of(less)?,
@@ -135,17 +119,41 @@ fn find(figure: &Published, comparisons: &[Comparison], scale: Scale) -> Option<
     };
     // Pairs of processors of their own share nothing.
     let own = f64::from((scale.guest_cpus / 2).max(1));
-    Some(figure.senders.map_or(in_unit, |senders| in_unit / own * f64::from(senders)))
+    let Take::Measure(place) = &figure.take else { return None };
+    Some(place.senders.map_or(in_unit, |senders| in_unit / own * f64::from(senders)))
 }
 
 fn value(cell: &Cell, comparisons: &[Comparison]) -> Option<f64> {
     let comparison = comparisons.iter().find(|one| one.name == cell.apic)?;
+    if let Some(words) = cell.measure.strip_prefix("exits ") {
+        let (reason, what) = words.rsplit_once(' ')?;
+        return of_exits(comparison, reason, what, cell.setting);
+    }
     let measure = || comparison.measures.iter().find(|one| one.name == cell.measure);
     match cell.setting {
         Setting::Change if cell.measure == EXITS => comparison.change(),
         Setting::Change => measure()?.change(),
         Setting::On => measure()?.on,
         Setting::Off => measure()?.off,
+    }
+}
+
+/// What the exits of a reason are: their share of all in percent, or microseconds of their mean
+/// time until the vCPU is entered again.
+fn of_exits(comparison: &Comparison, reason: &str, what: &str, setting: Setting) -> Option<f64> {
+    let side = |row: &ExitRow| if setting == Setting::Off { row.off } else { row.on };
+    let row = comparison.exits.iter().find(|row| row.name == reason);
+    let count: Count = side(row?)?;
+    match what {
+        "microseconds" if count.completed > 0 => {
+            Some(count.handled.0 as f64 / count.completed as f64 / 1e6)
+        }
+        "share" => {
+            let all = comparison.exits.iter().filter_map(side);
+            let all: u64 = all.map(|count| count.exits).sum();
+            Some(count.exits as f64 / all as f64 * 100.0)
+        }
+        _ => None,
     }
 }
 
@@ -188,7 +196,8 @@ mod tests {
 
         let mesh = [comparison("xAPIC", &[("ipi_pairs physical", 2e6)])];
         let found = predict(zen4("mesh"), &mesh, scale, &[]);
-        assert_eq!(found[0].found, Some(48.0), "two pairs have sent 2 M/s together");
+        let of_all = found.iter().find_map(|one| one.found);
+        assert_eq!(of_all, Some(48.0), "two pairs have sent 2 M/s together");
         let without: Vec<_> = found.iter().filter(|one| one.found.is_none()).collect();
         assert!(without.iter().all(|one| one.reason.is_some() && one.served == Use::None));
         assert_eq!(without.len(), 2);
@@ -208,16 +217,17 @@ mod tests {
     fn no_row_of_a_fitted_cell_and_none_computed_from_others_is_a_prediction() {
         let fitted = ["ipi xAPIC ipi_acknowledged physical on".to_owned()];
         for figure in Published::all() {
-            let is_fitted =
-                figure.formula().cells().iter().any(|cell| cell.to_string() == fitted[0]);
-            let served = served(&figure, &fitted);
+            let is_fitted = figure.formula().is_some_and(|formula| {
+                formula.cells().iter().any(|cell| cell.to_string() == fitted[0])
+            });
+            let served = figure.served(&fitted);
             if is_fitted || !figure.computed_from.is_empty() {
-                assert_ne!(served, Use::Prediction, "{}", figure.name);
+                assert_ne!(served, Use::Prediction, "{}", figure.title);
             }
         }
         let of = |name: &str, fitted: &[String]| {
             let all = Published::all();
-            served(all.iter().find(|row| row.name.contains(name)).expect(name), fitted)
+            all.iter().find(|row| row.title.contains(name)).expect(name).served(fitted)
         };
         // The same cell in nanoseconds, and the same path in the other mode.
         assert_eq!(of("ipi-bench inside a core complex", &fitted), Use::Calibration);

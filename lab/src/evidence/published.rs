@@ -1,83 +1,100 @@
-//! Figures that others measured and published, and the cell of the lab's results that each is set
-//! beside.
+//! Figures that others measured and published, a file each in `lab/evidence`: what was measured,
+//! where and by whom, the plan that reproduces it here, and what to take of the plan's output.
 
+use super::cell::{Cell, FENCE, Formula, Setting};
+use super::output::Take;
+use super::plan::Plan;
 use crate::plan::Experiment;
-use serde::Deserialize;
-use std::fmt;
+use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    figure: Vec<Published>,
-}
+/// Those that come with the program, by name.
+const OWN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/evidence.rs"));
 
 /// A published figure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Published {
-    pub(crate) name: String,
-    pub(crate) source: String,
+pub struct Published {
+    /// Of its file.
+    #[serde(skip)]
+    pub name: String,
+    /// What was measured, in words.
+    pub title: String,
+    /// In its unit.
+    pub value: f64,
+    /// `cycles` of the time-stamp counter, `ns`, `µs`, `percent`, `ratio`, `IPIs/s`, `M IPIs/s`.
+    pub unit: String,
+    /// What the value is of what was measured: a mean, a median, of how many.
+    pub statistic: String,
+    /// How far single runs were apart, where that was published.
+    pub spread: Option<String>,
     /// The CPU model that stands for the part.
-    cpu: String,
-    /// The feature's name that `setting` is about.
-    feature: String,
-    pub(crate) workload: String,
-    /// A comparison's name; or two of them, `ratio A / B` or `difference A - B`.
-    apic: String,
-    measure: String,
-    pub(crate) setting: Setting,
-    pub(crate) unit: String,
-    /// How many sent at once, where the figure is the sum of all.
-    pub(crate) senders: Option<u16>,
-    pub(crate) value: f64,
-    /// Names of rows from which this one's value follows.
+    pub cpu: String,
+    /// The feature's name that `setting` is about; none of those that `lab run` switches.
     #[serde(default)]
-    pub(crate) computed_from: Vec<String>,
+    pub feature: String,
+    /// With it off or on, or how it changes what is measured.
+    pub setting: Setting,
+    /// Names of figures from which this one's value follows.
+    #[serde(default)]
+    pub computed_from: Vec<String>,
     /// Why the lab has no value for it.
-    pub(crate) unpredicted: Option<String>,
+    pub unpredicted: Option<String>,
+    /// What is known to be otherwise here.
+    #[serde(default)]
+    pub deviations: Vec<String>,
+    /// Who published it, and of what.
+    pub published: Origin,
+    /// What is run for it.
+    pub plan: Option<Plan>,
+    /// What is taken of what that prints.
+    pub take: Take,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Setting {
-    Off,
-    On,
-    /// Of the number of exits or of a measure, in percent.
-    Change,
+/// Where a figure is from, and the conditions that it was measured under.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// A short name that figures of the same source share.
+    pub source: String,
+    /// Author, title and date.
+    pub document: String,
+    /// The part of the document, or the test.
+    pub section: String,
+    /// Whether the text was read for this figure.
+    pub text: Text,
+    /// The host.
+    pub machine: String,
+    /// Of its cores.
+    pub clock: String,
+    /// Of the host.
+    pub kernel: String,
+    /// Of speculation, which cost time at each exit.
+    pub mitigations: String,
 }
 
-/// What a run finds in one place: of a workload, in a mode of the APIC, a measure with the feature
-/// off or on. Cost profiles name what they were fitted to by the text of it,
-/// `ipi xAPIC ipi_acknowledged physical on`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cell {
-    pub(crate) workload: String,
-    pub(crate) apic: String,
-    pub(crate) measure: String,
-    pub(crate) setting: Setting,
-}
-
-/// Behind a measure's name, and behind a comparison's in the file.
-const FENCE: &str = "fence";
-
-/// How a figure follows from its cells.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Formula {
-    Value(Cell),
-    Ratio(Cell, Cell),
-    Difference(Cell, Cell),
+/// How a published figure came to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Text {
+    /// From the document itself.
+    Read,
+    /// From memory: the document is to be read before the figure is cited.
+    FromMemory,
 }
 
 impl Published {
-    /// All there are. The file is part of the program, and a test reads it.
-    pub(crate) fn all() -> Vec<Self> {
-        toml::from_str::<File>(include_str!("published.toml"))
-            .map_or(Vec::new(), |file| file.figure)
+    /// All that come with the program, by name. A test reads them.
+    pub fn all() -> Vec<Self> {
+        OWN.iter().filter_map(|(name, text)| Self::parse(name, text).ok()).collect()
+    }
+
+    fn parse(name: &str, text: &str) -> Result<Self, toml::de::Error> {
+        toml::from_str(text).map(|figure: Self| Self { name: name.to_owned(), ..figure })
     }
 
     /// Whether a run on such processors has this figure: it switches the feature, or has it on with
     /// all else that the processor has.
-    pub(crate) fn is_of(&self, cpu: &str, experiment: &Experiment) -> bool {
+    pub(super) fn is_of(&self, cpu: &str, experiment: &Experiment) -> bool {
         // What a recipe switches is none of the features that others measured.
         let is_feature = experiment.own.is_none();
         let has = experiment.features.iter().any(|feature| feature.name() == self.feature);
@@ -85,156 +102,42 @@ impl Published {
         self.cpu == cpu && is_feature && has && (is_alone || self.setting == Setting::On)
     }
 
-    /// Whether it is one of the workload on this processor, with whatever feature.
-    pub(crate) fn is_about(&self, cpu: &str, workload: &str) -> bool {
-        self.cpu == cpu && self.workload == workload
+    /// Whether it is one of the workload, with whatever else.
+    pub(crate) fn is_about(&self, workload: &str) -> bool {
+        matches!(&self.take, Take::Measure(place) if place.workload == workload)
     }
 
-    pub(crate) fn formula(&self) -> Formula {
-        let pair = |text: &str, sign: &str| {
-            let (first, second) = text.split_once(sign)?;
-            Some((self.cell(first), self.cell(second)))
+    /// How it follows from what `lab run` finds; None where another command's output has it.
+    pub(super) fn formula(&self) -> Option<Formula> {
+        let Take::Measure(place) = &self.take else { return None };
+        // The name of a comparison, with " fence" behind it for sends with the fence.
+        let cell = |name: &str| {
+            let (apic, measure) = match name.strip_suffix(FENCE) {
+                Some(apic) => (apic.trim_end(), format!("{}, {FENCE}", place.measure)),
+                None => (name, place.measure.clone()),
+            };
+            let workload = place.workload.clone();
+            Cell { workload, apic: apic.into(), measure, setting: self.setting }
         };
-        let ratio = self.apic.strip_prefix("ratio ").and_then(|rest| pair(rest, " / "));
-        let difference = self.apic.strip_prefix("difference ").and_then(|rest| pair(rest, " - "));
-        match (ratio, difference) {
+        let pair = |kind: &str, sign: &str| {
+            let (first, second) = place.apic.strip_prefix(kind)?.split_once(sign)?;
+            Some((cell(first), cell(second)))
+        };
+        Some(match (pair("ratio ", " / "), pair("difference ", " - ")) {
             (Some((above, below)), _) => Formula::Ratio(above, below),
             (_, Some((more, less))) => Formula::Difference(more, less),
-            _ => Formula::Value(self.cell(&self.apic)),
-        }
-    }
-
-    /// `place` is the name of a comparison, with " fence" behind it for sends with the fence.
-    fn cell(&self, place: &str) -> Cell {
-        let (apic, measure) = match place.strip_suffix(FENCE) {
-            Some(apic) => (apic.trim_end(), format!("{}, {FENCE}", self.measure)),
-            None => (place, self.measure.clone()),
-        };
-        Cell { workload: self.workload.clone(), apic: apic.into(), measure, setting: self.setting }
-    }
-}
-
-impl Formula {
-    pub(crate) fn cells(&self) -> Vec<&Cell> {
-        match self {
-            Self::Value(cell) => vec![cell],
-            Self::Ratio(first, second) | Self::Difference(first, second) => vec![first, second],
-        }
-    }
-}
-
-impl Cell {
-    /// Whether a cost was fitted to this cell, or to its like in another mode of the APIC or with
-    /// the fence: the same costs make all of them.
-    pub(crate) fn is_fitted(&self, fitted: &[String]) -> bool {
-        let words = |text: &str| -> Vec<String> {
-            let known = text.replace(',', " ");
-            let words = known.split_whitespace().filter(|word| *word != FENCE);
-            words.map(str::to_owned).collect()
-        };
-        let own = words(&self.to_string());
-        fitted.iter().map(|cell| words(cell)).any(|other| {
-            // The second word is the APIC's mode.
-            own.len() == other.len()
-                && own.iter().zip(&other).enumerate().all(|(at, (a, b))| at == 1 || a == b)
+            _ => Formula::Value(cell(&place.apic)),
         })
     }
-}
 
-impl fmt::Display for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let setting = match self.setting {
-            Setting::Off => "off",
-            Setting::On => "on",
-            Setting::Change => "change",
-        };
-        write!(f, "{} {} {} {setting}", self.workload, self.apic, self.measure)
+    /// Whether the costs of interrupt virtualization itself are on the way that it measures. What
+    /// the host does at an exit, and how many there are, has none of them.
+    pub(super) fn crosses_hardware(&self) -> bool {
+        let of_exits =
+            matches!(&self.take, Take::Measure(place) if place.measure.starts_with("exits"));
+        self.setting != Setting::Off && !of_exits
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_figure_stands_beside_runs_that_switch_its_feature_or_have_it_on() {
-        let all = Published::all();
-        let named = |name: &str| all.iter().find(|one| one.name.starts_with(name)).expect(name);
-        let (without, with) = (named("IPI, xAPIC, APICv alone"), named("IPI, xAPIC, with IPI"));
-        for (feature, off, on) in
-            [("ipi=off,on", true, true), ("both", false, true), ("apicv=on", false, false)]
-        {
-            let model = cpu::CpuModel::named("sapphire-rapids").expect("a model of the machine");
-            let request: crate::plan::Request = feature.parse().expect(feature);
-            let experiment = request.on(&model).expect(feature);
-            assert_eq!(without.is_of("sapphire-rapids", &experiment), off, "{feature}");
-            assert_eq!(with.is_of("sapphire-rapids", &experiment), on, "{feature}");
-            assert!(!with.is_of("skylake-sp", &experiment), "{feature}");
-        }
-        for one in &all {
-            assert!(cpu::CpuModel::named(&one.cpu).is_ok(), "{}", one.name);
-        }
-    }
-
-    #[test]
-    fn every_figure_has_a_source_and_names_rows_that_exist() {
-        let all = Published::all();
-        assert!(all.len() >= 10);
-        for figure in &all {
-            assert!(!figure.source.is_empty(), "{}", figure.name);
-            for name in &figure.computed_from {
-                assert!(all.iter().any(|other| other.name == *name), "{}: {name}", figure.name);
-            }
-        }
-    }
-
-    /// Two figures of the same runs: a rate that is the number of senders by a latency, a ratio, a
-    /// difference or a change of two rows.
-    #[test]
-    fn a_row_whose_value_follows_from_others_says_so() {
-        let all: Vec<_> = Published::all();
-        let told: Vec<_> = all.iter().filter(|row| row.unpredicted.is_none()).collect();
-        let first: Vec<_> = told.iter().filter(|row| row.computed_from.is_empty()).collect();
-        let is_close = |a: f64, b: f64| (a / b - 1.0).abs() < 0.0005;
-        for row in &told {
-            let senders = f64::from(row.senders.unwrap_or(0));
-            let of_latency = |other: &&&Published| {
-                other.unit == "ns" && is_close(row.value * other.value, senders * 1000.0)
-            };
-            let rate = told.iter().any(|other| of_latency(&other));
-            let pair = first.iter().any(|a| {
-                first.iter().any(|b| {
-                    let is_other = a.name != b.name && a.name != row.name && b.name != row.name;
-                    is_other
-                        && a.unit == b.unit
-                        && a.workload == row.workload
-                        && (is_close(a.value / b.value, row.value)
-                            || is_close((a.value / b.value - 1.0) * 100.0, row.value)
-                            || is_close(a.value - b.value, row.value))
-                })
-            });
-            assert_eq!(rate || pair, !row.computed_from.is_empty(), "{}", row.name);
-        }
-    }
-
-    #[test]
-    fn a_cell_is_fitted_with_its_likes_of_the_other_apic_mode() {
-        let cell = |apic: &str, measure: &str, setting| Cell {
-            workload: "ipi".into(),
-            apic: apic.into(),
-            measure: measure.into(),
-            setting,
-        };
-        let fitted = ["ipi xAPIC ipi_acknowledged physical on".to_owned()];
-        for (cell, is_fitted) in [
-            (cell("xAPIC", "ipi_acknowledged physical", Setting::On), true),
-            (cell("x2APIC", "ipi_acknowledged physical", Setting::On), true),
-            (cell("x2APIC", "ipi_acknowledged physical, fence", Setting::On), true),
-            (cell("xAPIC", "ipi_acknowledged physical", Setting::Off), false),
-            (cell("xAPIC", "ipi_one_way physical", Setting::On), false),
-        ] {
-            assert_eq!(cell.is_fitted(&fitted), is_fitted, "{cell}");
-            assert!(!cell.is_fitted(&[]), "{cell}");
-        }
-    }
-}
+mod tests;

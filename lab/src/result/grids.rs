@@ -4,7 +4,8 @@ use crate::comparison::between::Between;
 use crate::comparison::breakdown::Breakdown;
 use crate::comparison::{Comparison, Counted, Spread};
 use crate::drive::counters::Count;
-use crate::evidence::{Prediction, Use};
+use crate::evidence::Prediction;
+use crate::evidence::table::decimals;
 use crate::workload::found::Row;
 use report::grid::{Grid, Value};
 
@@ -304,7 +305,7 @@ pub(crate) fn predictions(predictions: &[Prediction]) -> Option<Grid> {
         &["figure", "unit", "published", "here", "error %", "use"],
     );
     for prediction in predictions {
-        let decimals = decimals(prediction);
+        let decimals = decimals(prediction.published);
         let number = |value: Option<f64>, decimals: u8| {
             value.map_or(Value::Missing, |value| Value::Number(value, decimals))
         };
@@ -314,22 +315,8 @@ pub(crate) fn predictions(predictions: &[Prediction]) -> Option<Grid> {
             Value::Number(prediction.published, decimals),
             number(prediction.found, decimals),
             number(prediction.error, 1),
-            Value::text(match prediction.served {
-                Use::Calibration => "calibration",
-                Use::Computed => "computed",
-                Use::Prediction => "prediction",
-                Use::None => "not predicted",
-            }),
+            Value::text(prediction.served.word()),
         ]);
     }
     Some(grid)
-}
-
-/// Those worth showing.
-fn decimals(prediction: &Prediction) -> u8 {
-    match prediction.published.abs() {
-        ..10.0 => 3,
-        ..100.0 => 1,
-        _ => 0,
-    }
 }

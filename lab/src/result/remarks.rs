@@ -4,8 +4,7 @@ use super::LabResult;
 use crate::comparison::between::Between;
 use crate::comparison::per_ipi::ExitsPerIpi;
 use crate::comparison::{Comparison, Scope};
-use crate::evidence::published::Published;
-use crate::evidence::{Prediction, Use};
+use crate::evidence::{Prediction, Published, Use};
 use crate::plan::Setting;
 use crate::verdict::inhibition;
 use report::grid::grouped;
@@ -102,7 +101,7 @@ pub(crate) fn of_predictions(result: &LabResult) -> Vec<String> {
 /// features taken away or added.
 fn changed_processor(cpu: &str, workload: &str) -> Option<String> {
     let (base, _) = cpu.split_once(',')?;
-    let has_figures = Published::all().iter().any(|one| one.is_about(base, workload));
+    let has_figures = Published::all().iter().any(|one| one.cpu == base && one.is_about(workload));
     let left_out = "published figures are left out: they are of";
     has_figures.then(|| format!("{left_out} {base} as it comes, and this is {cpu}"))
 }
