@@ -13,6 +13,8 @@ mod run;
 mod show;
 mod stored;
 
+pub use program::is_program;
+
 use place::INTERRUPT;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;

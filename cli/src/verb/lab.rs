@@ -2,6 +2,7 @@
 
 mod arguments;
 mod compare;
+mod evidence;
 mod exec;
 mod recipes;
 mod run;
@@ -37,6 +38,8 @@ enum Action {
     Recipes(recipes::Arguments),
     /// Compare two results of lab run: kernel with kernel, before a patch and after it
     Compare(compare::Arguments),
+    /// Published figures, and what the lab gives for them
+    Evidence(evidence::Arguments),
     /// Run a command on the emulated host: a verb of avicenna, or a program of this machine
     Exec(Box<exec::Arguments>),
     /// An interactive emulated host with avicenna inside
@@ -52,6 +55,7 @@ pub fn run(arguments: Arguments, verbs: &[&str]) -> anyhow::Result<ExitCode> {
         Action::Run(arguments) => run::run(&arguments),
         Action::Recipes(arguments) => recipes::run(&arguments),
         Action::Compare(arguments) => compare::run(&arguments),
+        Action::Evidence(arguments) => evidence::run(&arguments, &INTERRUPT),
         Action::Exec(arguments) => exec::run(&arguments, verbs),
         Action::Shell(arguments) => shell::run(&arguments),
         Action::Clear => {
