@@ -10,7 +10,6 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind, Write};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
@@ -86,15 +85,20 @@ fn put(stream: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Begins a colour of ours: another one in each process, so that no name can hold it.
-static MARK: LazyLock<String> = LazyLock::new(|| {
-    let number = RandomState::new().hash_one(0) ^ RandomState::new().hash_one(1);
-    format!("\x1b{number:016x}:")
+/// Begins a colour of ours: another one in each process, so that no name can hold it. Where the
+/// system gives no random number there are no colours.
+static MARK: LazyLock<Option<String>> = LazyLock::new(|| {
+    let mut number = [0; 8];
+    let length = rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty());
+    (length == Ok(number.len())).then(|| format!("\x1b{:016x}:", u64::from_le_bytes(number)))
 });
 
 /// The text in a colour, by the number that terminals know it by.
 pub fn painted(code: u8, text: &str) -> String {
-    format!("{mark}{code:02}{text}{mark}00", mark = *MARK)
+    match &*MARK {
+        Some(mark) => format!("{mark}{code:02}{text}{mark}00"),
+        None => text.to_owned(),
+    }
 }
 
 /// Whether a character changes how others are shown, or the terminal's state.
@@ -113,9 +117,7 @@ pub fn shown(text: &str, has_colours: bool) -> Cow<'_, str> {
     let mut result = String::with_capacity(text.len() + 16);
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        if let Some((code, after)) =
-            rest.strip_prefix(MARK.as_str()).and_then(|at| at.split_at_checked(2))
-        {
+        if let Some((code, after)) = behind_mark(rest) {
             if has_colours {
                 let _ = write!(result, "\x1b[{}m", code.strip_prefix('0').unwrap_or(code));
             }
@@ -129,6 +131,11 @@ pub fn shown(text: &str, has_colours: bool) -> Cow<'_, str> {
         rest = &rest[c.len_utf8()..];
     }
     Cow::Owned(result)
+}
+
+/// A colour's number and what follows it, where one of ours begins.
+fn behind_mark(text: &str) -> Option<(&str, &str)> {
+    text.strip_prefix(MARK.as_deref()?)?.split_at_checked(2)
 }
 
 /// A name or a line of others, on one line and without what steers.

@@ -14,6 +14,12 @@ use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+/// Why a link in a copy of a host is not followed.
+pub const LEAVES: &str = "the link leaves the folder";
+
+/// What reading of a process says that is no more.
+const ESRCH: i32 = 3;
+
 /// Most entries that are looked at in one folder.
 const ENTRIES_LIMIT: usize = 20_000;
 
@@ -49,10 +55,16 @@ impl Folder {
     }
 
     fn read_programs(&self, inputs: &mut Inputs) {
-        let is_there = |name: &&&str| {
-            PROGRAM_FOLDERS.iter().any(|folder| self.root.join(folder).join(name).exists())
-        };
-        let found: Vec<&str> = PROGRAMS.iter().filter(is_there).copied().collect();
+        let mut found = vec![];
+        for name in PROGRAMS {
+            let mut places = PROGRAM_FOLDERS.iter().map(|folder| self.root.join(folder).join(name));
+            let there = places.try_fold(false, |there, place| Ok(there || place.try_exists()?));
+            match there {
+                Ok(true) => found.push(*name),
+                Ok(false) => {}
+                Err(error) => return inputs.insert_unreadable(PROGRAM_LIST, reason(&error)),
+            }
+        }
         if !found.is_empty() {
             inputs.insert(PROGRAM_LIST, found.join("\n").into_bytes());
         }
@@ -76,22 +88,24 @@ impl Folder {
         }
     }
 
+    /// The names in a folder, none if there is no such folder. What keeps it from being listed to
+    /// its end is kept: what is not in the list may be there.
     fn list(&self, folder: &str, inputs: &mut Inputs) -> Vec<String> {
-        let path = self.root.join(folder);
-        let entries = match fs::read_dir(&path) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                inputs.insert_unreadable(folder, reason(&error));
-                return vec![];
-            }
-            Err(_) => return vec![],
-        };
-        let mut names: Vec<String> = entries
-            .take(ENTRIES_LIMIT)
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .collect();
+        let mut names = vec![];
+        if let Err(error) = self.list_into(folder, &mut names)
+            && !is_absence(&error)
+        {
+            inputs.insert_unreadable(folder, reason(&error));
+        }
         names.sort_unstable();
         names
+    }
+
+    fn list_into(&self, folder: &str, names: &mut Vec<String>) -> io::Result<()> {
+        for entry in fs::read_dir(self.root.join(folder))?.take(ENTRIES_LIMIT) {
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(())
     }
 
     fn read(&self, path: &str, inputs: &mut Inputs) {
@@ -100,12 +114,7 @@ impl Folder {
                 inputs.insert(path, bytes);
             }
             Ok(None) => {}
-            // A pattern's folder may be a file here, such as events/kvm/enable.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) => {}
+            Err(error) if is_absence(&error) => {}
             Err(error) => inputs.insert_unreadable(path, reason(&error)),
         }
     }
@@ -114,7 +123,7 @@ impl Folder {
     fn bytes(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
         let path = self.root.join(path);
         if !self.is_live && !path.canonicalize()?.starts_with(&self.root) {
-            return Err(io::Error::other("the link leaves the folder"));
+            return Err(io::Error::other(LEAVES));
         }
         let Some(mut file) = source::open_ordinary(&path)? else { return Ok(None) };
         let length = file.metadata()?.len();
@@ -148,7 +157,16 @@ impl Folder {
                 continue;
             }
             any = true;
-            let Ok(Some(bytes)) = self.bytes(&path) else { continue };
+            let bytes = match self.bytes(&path) {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => continue,
+                // It has ended meanwhile.
+                Err(error) if is_absence(&error) || error.raw_os_error() == Some(ESRCH) => continue,
+                Err(error) => {
+                    inputs.insert_unreadable(PROCESSES, reason(&error));
+                    continue;
+                }
+            };
             let arguments = arguments(&bytes);
             let is_monitor = is_monitor(&arguments);
             let is_holder = !is_monitor && self.is_live && self.holds_virtual_machine(&pid);
@@ -176,6 +194,11 @@ impl Folder {
             inputs.mark_searched(PROCESSES);
         }
     }
+}
+
+/// There is no such file; or a pattern's folder is a file here, such as events/kvm/enable.
+fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// An error in a few words, without the number.

@@ -134,16 +134,19 @@ impl Inputs {
         if self.incomplete.is_some() {
             return false;
         }
-        let mut folder = path;
-        loop {
-            if self.searched.contains(folder) {
-                return true;
-            }
-            match folder.rfind('/') {
-                Some(slash) => folder = &folder[..slash],
-                None => return false,
-            }
-        }
+        above(path)
+            .take_while(|folder| !matches!(self.files.get(*folder), Some(Content::Unreadable(_))))
+            .any(|folder| self.searched.contains(folder))
+    }
+
+    /// Why what is not here may be there all the same.
+    fn why_unknown(&self, path: &str) -> &str {
+        let of_folder = above(path).find_map(|folder| match self.files.get(folder)? {
+            Content::Unreadable(why) => Some(why.as_str()),
+            Content::Bytes(_) => None,
+        });
+        let whole = self.incomplete.as_deref();
+        of_folder.or(whole).unwrap_or("not recorded in this input")
     }
 
     /// Folders that were looked through completely.
@@ -180,10 +183,7 @@ impl Inputs {
             Some(Content::Bytes(bytes)) => Fact::value(place, bytes),
             Some(Content::Unreadable(why)) => Fact::unreadable(place, why),
             None if self.was_searched(path) => Fact::absent(place),
-            None => match &self.incomplete {
-                Some(why) => Fact::unreadable(place, why),
-                None => Fact::unreadable(place, "not recorded in this input"),
-            },
+            None => Fact::unreadable(place, self.why_unknown(path)),
         }
     }
 
@@ -200,6 +200,11 @@ impl Inputs {
             .find(|fact| fact.get().is_some())
             .unwrap_or_else(|| self.text(paths.first().copied().unwrap_or_default()))
     }
+}
+
+/// A path and the folders above it, from the inside out.
+fn above(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| path.rfind('/').map(|slash| &path[..slash]))
 }
 
 /// Where a live host has what a snapshot keeps under `avicenna/`.

@@ -94,7 +94,7 @@ pub fn apply_manifest(inputs: &mut Inputs) {
 
 /// What goes out of a host: every file by its new place and with its new content.
 pub fn members(inputs: &Inputs, stamp: &Stamp<'_>) -> io::Result<Vec<Member>> {
-    let mut redactor = Redactor::new(inputs.files().map(|(path, _)| path));
+    let mut redactor = Redactor::new(inputs.files().map(|(path, _)| path))?;
     let manifest = Manifest::of(inputs, stamp, &mut redactor);
     let bytes = serde_json::to_vec_pretty(&manifest)?;
     let mut members = vec![Member { path: MANIFEST.into(), bytes, replaced: 0 }];

@@ -5,6 +5,7 @@ use super::place::{is_telling, merged, places};
 use super::word::{Words, is_known};
 use crate::{log, wanted};
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::Range;
 
 /// Longest line that is looked at; a longer one is dropped whole.
@@ -22,7 +23,7 @@ enum Kind {
 }
 
 /// Redacts the files of one snapshot.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Redactor {
     words: Words,
     /// New base names of files that are read in the order of their names.
@@ -49,9 +50,9 @@ const FRONTS: [&str; 6] = ["cpuid", "lscpu", "dmesg", "uname", "ps_", "acpidump"
 const TABLES: [&str; 3] = ["IVRS", "DMAR", "APIC"];
 
 impl Redactor {
-    /// For a snapshot with these files.
-    pub fn new<'p>(paths: impl Iterator<Item = &'p str>) -> Redactor {
-        let mut redactor = Redactor::default();
+    /// For a snapshot with these files; an error if the system gives no random numbers.
+    pub fn new<'p>(paths: impl Iterator<Item = &'p str>) -> io::Result<Redactor> {
+        let mut redactor = Redactor { words: Words::new()?, ordered: BTreeMap::new(), replaced: 0 };
         let is_ordered = |path: &&str| ORDERED.iter().any(|folder| path.contains(folder));
         let mut names: Vec<&str> =
             paths.filter(is_ordered).filter_map(|path| path.rsplit('/').next()).collect();
@@ -79,7 +80,7 @@ impl Redactor {
             redactor.ordered.insert(name.to_owned(), new);
         }
         redactor.replaced = 0;
-        redactor
+        Ok(redactor)
     }
 
     /// A file's name; what tells readers what it is stays in front.

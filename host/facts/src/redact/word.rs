@@ -1,11 +1,13 @@
 //! Words and numbers: which are known, and what stands for the others.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read};
 use std::sync::LazyLock;
 
 /// Words that rules, readers and grammars know, in lower case.
-static KNOWN: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+static KNOWN: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
     let of_rules = include_str!(concat!(env!("OUT_DIR"), "/words.txt")).split_ascii_whitespace();
     let lines = include_str!("words.txt").lines().filter(|line| !line.starts_with('#'));
     of_rules.chain(lines.flat_map(str::split_ascii_whitespace)).collect()
@@ -40,14 +42,19 @@ fn is_quantity(word: &str) -> bool {
 }
 
 /// What stands for words, in one snapshot.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Words {
-    key: RandomState,
-    made: HashMap<String, String>,
-    taken: HashSet<String>,
+    /// Nobody else has it, so nobody can try which words ours stand for.
+    key: [u8; 32],
+    made: BTreeMap<String, String>,
+    taken: BTreeSet<String>,
 }
 
 impl Words {
+    pub(super) fn new() -> io::Result<Words> {
+        Ok(Words { key: key()?, made: BTreeMap::new(), taken: BTreeSet::new() })
+    }
+
     /// Stands for this word everywhere: as many letters, and for no other word.
     pub(super) fn stand_in(&mut self, word: &str) -> &str {
         if !self.made.contains_key(word) {
@@ -77,7 +84,24 @@ impl Words {
 
     /// Digits in place of an address's, for which the form is the caller's.
     pub(super) fn stream(&self, word: &str, attempt: u32) -> impl Iterator<Item = u64> + use<'_> {
-        let seed = self.key.hash_one((word, attempt));
-        (0u64..).map(move |at| self.key.hash_one((seed, at)) >> 8)
+        let seed = self.hash((word, attempt));
+        (0u64..).map(move |at| self.hash((seed, at)) >> 8)
     }
+
+    fn hash(&self, value: impl Hash) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.key, value).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// From the system, by its call or by its file.
+fn key() -> io::Result<[u8; 32]> {
+    let mut key = [0; 32];
+    let flags = rustix::rand::GetRandomFlags::empty();
+    match rustix::rand::getrandom(&mut key, flags) {
+        Ok(length) if length == key.len() => {}
+        _ => File::open("/dev/urandom")?.read_exact(&mut key)?,
+    }
+    Ok(key)
 }
