@@ -153,7 +153,7 @@ impl Kernel {
         let shown = self.shown.iter().find(|(known, _)| *known == feature).map(|(_, has)| *has);
         shown
             .or_else(|| self.has_since(feature.since()))
-            .or_else(|| backport::has(&self.release, feature))
+            .or_else(|| backport::has_feature(&self.release, feature))
     }
 
     /// By the number alone; `None` if it is older and newer code may be in it.
@@ -209,6 +209,8 @@ fn lineage(release: &str, banner: Option<&str>) -> Lineage {
             .map(|word| word.trim_end_matches(|c: char| c.is_ascii_digit()))
             .filter(|word| !word.is_empty())
     };
-    let is_upstream = is_fedora || words().all(|word| UPSTREAM.contains(&word));
+    // ELRepo builds upstream's kernels for Red Hat's distributions.
+    let is_elrepo = rest.contains(".elrepo.");
+    let is_upstream = is_fedora || is_elrepo || words().all(|word| UPSTREAM.contains(&word));
     if is_upstream { Lineage::Upstream } else { Lineage::Patched }
 }

@@ -125,7 +125,7 @@ const ROWS: &[(&str, Base, Answer, &[Change])] = &[
     ("kvm-x2apic", Amd, No, &[(RELEASE, Some("5.19.17"))]),
     // x2AVIC that the firmware shows without AVIC accelerates nothing.
     ("kvm-x2apic", Amd, No, &[(CPUID, None), (CPUINFO, Some(X2AVIC_ALONE))]),
-    ("kvm-x2apic", Amd, Unknown, &[(RELEASE, Some("5.14.0-503.el9.x86_64"))]),
+    ("kvm-x2apic", Amd, Unknown, &[(RELEASE, Some("5.14.21-150500.55.19-default"))]),
     ("kvm-x2apic-cluster", Amd, Yes, &[]),
     ("kvm-x2apic-cluster", Amd, Yes, &[(RELEASE, Some("5.19.17"))]),
     ("kvm-x2apic-cluster", Amd, Yes, &[(RELEASE, Some("6.1.192")), (CPUID, Some(CEZANNE))]),
@@ -133,7 +133,7 @@ const ROWS: &[(&str, Base, Answer, &[Change])] = &[
     ("kvm-x2apic-cluster", Amd, No, &[(RELEASE, Some("6.0.1"))]),
     ("kvm-x2apic-cluster", Amd, No, &[(RELEASE, Some("6.1.192"))]),
     ("kvm-x2apic-cluster", Amd, No, &[(RELEASE, Some("6.2.16"))]),
-    ("kvm-x2apic-cluster", Amd, Unknown, &[(RELEASE, Some("5.14.0-503.el9.x86_64"))]),
+    ("kvm-x2apic-cluster", Amd, Unknown, &[(RELEASE, Some("5.14.21-150500.55.19-default"))]),
     ("kvm-x2apic-cluster", Amd, Unknown, &[(RELEASE, None)]),
     ("kvm-ipi", Amd, Yes, &[]),
     ("kvm-ipi", Amd, Yes, &[("sys/module", None), (RELEASE, Some("6.8.0"))]),
@@ -226,7 +226,7 @@ const ROWS: &[(&str, Base, Answer, &[Change])] = &[
         No,
         &[(RELEASE, Some("6.1.192")), (CMDLINE, Some("amd_iommu=irtcachedis"))],
     ),
-    ("iommu-entry-flush", Amd, Unknown, &[(RELEASE, Some("5.14.0-503.el9.x86_64"))]),
+    ("iommu-entry-flush", Amd, Unknown, &[(RELEASE, Some("5.14.21-150500.55.19-default"))]),
     ("iommu-entry-flush", Amd, Unknown, &[(RELEASE, None)]),
     ("iommu-entry-flush", Amd, Unknown, &[(RELEASE, Some("6.6.30")), (CMDLINE, None)]),
     // Intel processors.
@@ -437,7 +437,7 @@ fn reason_for_avic_being_off_is_the_right_one_of_many() {
                 ),
             ],
         ),
-        ("not known", &[OFF, (RELEASE, Some("5.14.0-503.el9.x86_64"))]),
+        ("not known", &[OFF, (RELEASE, Some("5.14.21-150500.55.19-default"))]),
     ];
     for (reason, changes) in rows {
         let report = Host::amd().with(changes).report();
