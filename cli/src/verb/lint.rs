@@ -181,6 +181,7 @@ fn target(input: &Input, arguments: &Arguments) -> Target {
         kernel: arguments.kernel.clone().or_else(|| input.kernel.clone()),
         qemu: arguments.qemu,
         elsewhere: input.elsewhere.clone(),
+        later: input.later.clone(),
     }
 }
 

@@ -7,7 +7,7 @@ use facts::inputs::Content;
 use facts::source;
 use reading::Kernel;
 use reading::cpu::Vendor as CpuVendor;
-use rules::configuration::{Kind, ModuleOption};
+use rules::configuration::{Kind, ModuleOption, given};
 use rules::inhibit::Vendor;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -24,6 +24,8 @@ pub struct Input {
     pub kernel: Option<Kernel>,
     /// What all files of the host give modules and the kernel.
     pub elsewhere: Vec<ModuleOption>,
+    /// What of it counts more than this input.
+    pub later: Vec<ModuleOption>,
 }
 
 /// Where a text comes from, and so whether it can be repaired.
@@ -87,6 +89,7 @@ impl Input {
             vendors: Vec::new(),
             kernel: None,
             elsewhere: Vec::new(),
+            later: Vec::new(),
         }
     }
 
@@ -146,7 +149,40 @@ pub fn collect(files: &[PathBuf]) -> anyhow::Result<Collected> {
             found.inputs.push(of_file(file));
         }
     }
+    beside(&mut found.inputs);
     Ok(found)
+}
+
+/// More files than a folder of modprobe.d has.
+const MODPROBE_LIMIT: usize = 1_000;
+
+/// Files of one folder `modprobe.d` are one input, whoever named them: each is judged with what the
+/// others give, and with what modprobe reads after it.
+fn beside(inputs: &mut [Input]) {
+    let read = |input: &Input| {
+        let path = Path::new(&input.name);
+        let folder = path.parent().filter(|folder| folder.ends_with("modprobe.d"))?;
+        let text = input.text.as_ref().ok().filter(|_| input.kind.is_none())?;
+        let kind = Some(Kind::Modprobe);
+        let contents =
+            rules::configuration::read(&input.name, text, kind, &Default::default()).ok()?;
+        Some((folder.to_owned(), path.file_name()?.to_owned(), contents.options))
+    };
+    let files: Vec<_> = inputs.iter().map(read).collect();
+    if files.iter().flatten().count() > MODPROBE_LIMIT {
+        return;
+    }
+    for (input, file) in inputs.iter_mut().zip(&files) {
+        let Some((folder, name, _)) = file else { continue };
+        for (_, other, options) in files.iter().flatten().filter(|other| other.0 == *folder) {
+            if other != name {
+                input.elsewhere.extend(options.iter().cloned());
+            }
+            if other > name {
+                input.later.extend(options.iter().cloned());
+            }
+        }
+    }
 }
 
 fn of_file(file: &Path) -> Input {
@@ -225,7 +261,9 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
         facts.cpus.iter().filter_map(|cpu| vendor(cpu.vendor.as_ref()?)).collect();
     vendors.sort();
     vendors.dedup();
-    let elsewhere = rules::configuration::given::all(&facts);
+    let elsewhere = given::all(&facts);
+    // modprobe leaves out a file whose name an earlier folder has too.
+    let modprobe = facts.modprobe.get().map(Vec::as_slice).unwrap_or_default();
     for (name, content) in inputs.files() {
         let Some(kind) = kind_of(name) else { continue };
         let bytes = match content {
@@ -241,7 +279,8 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
         let is_empty = input.text.as_ref().is_ok_and(|text| text.trim().is_empty());
         let concerns = match (&input.text, kind) {
             (Ok(text), Kind::Modprobe) => {
-                text.contains("kvm") || text.contains("allow_unsafe_interrupts")
+                let is_hidden = modprobe.iter().all(|file| file.path[1..] != *name);
+                !is_hidden && (text.contains("kvm") || text.contains("allow_unsafe_interrupts"))
             }
             // Drop-ins have other settings too.
             (Ok(text), Kind::KernelCommandLine) if name.contains("/grub.d/") => {
@@ -260,6 +299,10 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
             vendors: vendors.clone(),
             kernel: kernel.clone(),
             elsewhere: elsewhere.clone(),
+            later: match kind {
+                Kind::Modprobe => given::after(&facts, &format!("/{name}")),
+                _ => Vec::new(),
+            },
             ..input
         });
     }

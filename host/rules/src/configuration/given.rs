@@ -25,6 +25,39 @@ pub fn all(facts: &Facts) -> Vec<ModuleOption> {
     all
 }
 
+/// What counts more than a file of modprobe.d: options of the files that are read after it, of
+/// `install` lines, and of the kernel command line. All of them for a path that is in no such list.
+pub fn after(facts: &Facts, path: &str) -> Vec<ModuleOption> {
+    let files = facts.modprobe.get().map(Vec::as_slice).unwrap_or_default();
+    let place = files.iter().position(|file| file.path == path);
+    let later = place.map_or(&[][..], |place| &files[place + 1..]);
+    let read = |text: &str, read: fn(&Lines<'_>) -> Result<Vec<ModuleOption>, InputError>| {
+        read(&Lines::new(text)).unwrap_or_default()
+    };
+    let mut found: Vec<ModuleOption> =
+        later.iter().flat_map(|file| read(&file.text, module_options::given)).collect();
+    if let Some(text) = facts.command_line.get() {
+        found.extend(read(text, module_options::kernel_command_line));
+    }
+    let others = files.iter().filter(|file| file.path != path);
+    found.extend(others.flat_map(|file| read(&file.text, module_options::installed)));
+    found
+}
+
+/// The `install` line that loads a module by a command of its own, with its file: what the module
+/// is given then is not known.
+pub fn unfollowed(facts: &Facts, module: &str) -> Option<(String, String)> {
+    let files = facts.modprobe.get()?;
+    files.iter().rev().find_map(|file| {
+        let installed = module_options::installed(&Lines::new(&file.text)).ok()?;
+        let open = installed.into_iter().rev().find(|option| {
+            same_parameter(&option.module, module) && option.name.starts_with("$(")
+        })?;
+        let line = open.name.trim_start_matches("$(").trim_end_matches(')').to_owned();
+        Some((line, file.path.clone()))
+    })
+}
+
 /// The option that a line `install MODULE …` gives, which no other line overrides.
 pub fn by_install(facts: &Facts, module: &str, option: &str) -> Option<(String, String)> {
     last(facts, module, option, module_options::installed)
@@ -51,10 +84,15 @@ fn last(
 }
 
 /// What the module is given when it is loaded: modprobe appends the kernel command line's
-/// parameters to those of its files, and the last one counts.
+/// parameters to those of its files and an `install` line's to all of them, and the last one
+/// counts.
 pub fn option(facts: &Facts, module: &str, option: &str) -> Option<(String, String)> {
-    facts
-        .kernel_argument(&format!("{module}.{option}"))
-        .map(|value| (value.to_string(), facts.command_line.place.clone()))
+    let on_command_line = || {
+        facts
+            .kernel_argument(&format!("{module}.{option}"))
+            .map(|value| (value.to_string(), facts.command_line.place.clone()))
+    };
+    by_install(facts, module, option)
+        .or_else(on_command_line)
         .or_else(|| by_modprobe(facts, module, option))
 }

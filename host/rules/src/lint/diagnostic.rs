@@ -20,6 +20,8 @@ pub struct Target {
     pub qemu: Option<Version>,
     /// What other files of the same host give modules and the kernel.
     pub elsewhere: Vec<ModuleOption>,
+    /// What of it counts more than this input.
+    pub later: Vec<ModuleOption>,
 }
 
 impl Default for Target {
@@ -29,6 +31,7 @@ impl Default for Target {
             kernel: None,
             qemu: None,
             elsewhere: Vec::new(),
+            later: Vec::new(),
         }
     }
 }

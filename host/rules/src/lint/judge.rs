@@ -5,8 +5,8 @@ use super::outcome::Outcome;
 use super::rule::Check;
 use super::subject::{Options, Subject};
 use super::{rules, suppression};
+use crate::configuration::Contents;
 use crate::configuration::change::Change;
-use crate::configuration::{Contents, ModuleOption};
 use crate::finding::Position;
 use crate::inhibit::Vendor;
 use crate::vm::VmConfiguration;
@@ -53,7 +53,7 @@ enum What<'a> {
     /// With its number in the input.
     Machine(usize, &'a VmConfiguration),
     /// A host's parameters, with what its other files give.
-    Parameters(&'a [ModuleOption]),
+    Parameters(&'a Target),
 }
 
 impl<'a> Case<'a> {
@@ -73,7 +73,7 @@ impl<'a> Case<'a> {
             kernel: target.kernel.as_ref(),
             qemu: target.qemu,
             head: contents.lines.position(0, 0),
-            what: What::Parameters(&target.elsewhere),
+            what: What::Parameters(target),
         });
         machines.chain(parameters).collect()
     }
@@ -127,9 +127,10 @@ impl<'a> Case<'a> {
             (Check::Machine(check), What::Machine(_, vm)) => {
                 check(&Subject { vm, kernel, qemu, vendors }, outcome);
             }
-            (Check::Options(check), What::Parameters(elsewhere)) => {
+            (Check::Options(check), What::Parameters(target)) => {
                 let (kind, given) = (self.contents.kind, &self.contents.options);
-                check(&Options { kind, given, kernel, vendors, elsewhere }, outcome);
+                let (elsewhere, later) = (&target.elsewhere, &target.later);
+                check(&Options { kind, given, kernel, vendors, elsewhere, later }, outcome);
             }
             (Check::Machine(_), What::Parameters(..)) | (Check::Options(_), What::Machine(..)) => {}
         }

@@ -38,4 +38,6 @@ pub struct Options<'a> {
     pub vendors: &'a [Vendor],
     /// What other files of the same host give.
     pub elsewhere: &'a [ModuleOption],
+    /// What of it counts more.
+    pub later: &'a [ModuleOption],
 }

@@ -76,7 +76,7 @@ fn is_loader_entry(text: &str) -> bool {
 
 /// Whether a text holds a kernel command line.
 fn is_kernel_command_line(text: &str) -> bool {
-    if is_loader_entry(text) || text.lines().any(|line| grub_value(line).is_some()) {
+    if is_loader_entry(text) || has_grub_setting(text) {
         return true;
     }
     let mut lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
@@ -101,6 +101,12 @@ fn is_kernel_command_line(text: &str) -> bool {
     words.any(|word| {
         TELLING.iter().any(|start| word.starts_with(start)) || matches!(word, "ro" | "rw" | "quiet")
     })
+}
+
+/// Whether a setting of GRUB's stands in a text, at the beginning of a line or behind another.
+fn has_grub_setting(text: &str) -> bool {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    lines.flat_map(|line| line.split(';')).any(|part| grub_value(part).is_some())
 }
 
 /// The value of a `GRUB_CMDLINE_LINUX…=` line with its offset in the line.
@@ -277,7 +283,7 @@ pub fn without(text: &str, module: &str, is_unwanted: impl Fn(&str, &str) -> boo
 /// module.
 pub fn kernel_command_line(lines: &Lines<'_>) -> Result<Vec<ModuleOption>, InputError> {
     let text = lines.text();
-    let has_grub = text.lines().any(|line| grub_value(line).is_some());
+    let has_grub = has_grub_setting(text);
     let mut found = Vec::new();
     if has_grub {
         match settings::words(&as_shell_text(text), GRUB_PREFIX) {

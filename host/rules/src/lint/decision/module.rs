@@ -46,13 +46,25 @@ pub fn open_words_of(
     }
 }
 
-/// Reports every option that fits, and open words if none does.
+/// Whether what counts more gives the same parameter, so that this one does nothing: a file that is
+/// read later, the kernel command line, or a later line.
+fn is_overridden(option: &ModuleOption, options: &Options<'_>) -> bool {
+    let is_same = |other: &&ModuleOption| {
+        other.module == option.module && other.name == option.name && !is_open(other)
+    };
+    let own = options.given.iter().filter(|_| options.kind == Kind::Modprobe);
+    options.later.iter().any(|other| is_same(&other))
+        || own.filter(is_same).any(|other| other.at.start > option.at.start)
+}
+
+/// Reports every option that fits and counts, and open words if none does.
 pub fn each(
     options: &Options<'_>,
     outcome: &mut Outcome,
     violated: impl Fn(&ModuleOption, &mut Outcome),
 ) {
-    for option in options.given.iter().filter(|option| !is_open(option)) {
+    let counts = |option: &&ModuleOption| !is_open(option) && !is_overridden(option, options);
+    for option in options.given.iter().filter(counts) {
         // A rule for one vendor has nothing to say about the other's module.
         let concerns =
             vendor_of_module(&option.module).is_none_or(|vendor| options.vendors.contains(&vendor));
