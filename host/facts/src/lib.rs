@@ -50,6 +50,7 @@ pub fn recorded(path: &Path) -> Result<Inputs, Error> {
         let mut inputs = Inputs::new(path.display().to_string());
         let failed = |source| failed(source::Error::Open(source));
         folder::Folder::copy(path).map_err(failed)?.read_into(&mut inputs);
+        picked(path, &mut inputs);
         return Ok(complete(inputs));
     }
     streamed(source::open(path).map_err(failed)?, path)
@@ -99,6 +100,40 @@ fn single(path: &Path, stream: impl Read, mut inputs: Inputs) -> Result<Inputs, 
             .mark_incomplete(format!("only the first {} MiB were read", inputs::FILE_LIMIT >> 20));
     }
     Ok(complete(inputs))
+}
+
+/// Most files of a folder that are looked at for single answers, and their length.
+const PICKED: (usize, u64) = (64, 4096);
+
+/// Single answers that someone has put into a folder of their own: lines of cpuid's or lscpu's
+/// output, an IOMMU's features. Two of a kind are of two hosts.
+fn picked(folder: &Path, inputs: &mut Inputs) {
+    if ["proc/", "sys/", "etc/", "avicenna/"].iter().any(|part| inputs.has_below(part)) {
+        return;
+    }
+    let (mut told, mut units) = (vec![], vec![]);
+    for file in source::walk(folder, PICKED.0, 1).files {
+        let Ok(text) = source::read_text(&file, PICKED.1) else { continue };
+        let name = file.display().to_string();
+        let features = decode::iommu_features(&text);
+        if !decode::cpu::told(&text).is_empty() {
+            told.push((name, text));
+        } else if !features.is_empty() {
+            units.push((name, features));
+        }
+    }
+    if told.len() > 1 || units.len() > 1 {
+        return;
+    }
+    for (name, text) in told {
+        inputs.insert_as(decode::cpu::TOLD, name, text.into_bytes());
+    }
+    for (name, features) in units {
+        for (index, value) in features.into_iter().enumerate() {
+            let place = format!("sys/class/iommu/ivhd{index}/amd-iommu/features");
+            inputs.insert_as(place, name.clone(), value.into_bytes());
+        }
+    }
 }
 
 /// Whether a single file tells of a host or its processor.

@@ -18,6 +18,7 @@ mod row;
 mod summary;
 mod vt_d;
 
+pub(crate) use parameter::reload_line;
 pub use report::{Report, SCHEMA, Scope};
 pub use row::Row;
 pub use summary::{Change, Sentence, Summary};

@@ -66,7 +66,10 @@ pub fn plan(facts: &Facts, report: &Report) -> Plan {
     match vendor(facts) {
         Some(Vendor::Amd) => draft.amd(),
         Some(Vendor::Intel) => draft.intel(),
-        None => draft.blocked.push("the processor's vendor is not known".into()),
+        None => draft.blocked.push(match &report.foreign {
+            Some(machine) => format!("this is {machine} host: AVIC and APICv are x86's"),
+            None => "the processor's vendor is not known".into(),
+        }),
     }
     draft.hardware();
     draft.initial_ram_disk();

@@ -9,8 +9,8 @@ mod model;
 use super::conclusion::{conclude, every, flag_evidence};
 use super::draft::Draft;
 use super::parameter::{
-    asked, asked_for_and_not_loaded, device_posting_parameter, driver_loaded, parameter_of, reload,
-    unread, without_cause,
+    asked, asked_for_and_not_loaded, device_posting_parameter, driver_loaded, loaded_otherwise,
+    parameter_of, reload, unread, without_cause,
 };
 use super::row::Row;
 use super::vt_d;
@@ -361,8 +361,13 @@ fn apicv_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Finding {
     }
     let given =
         asked(facts, INTEL_MODULE, "enable_apicv").filter(|(text, _)| boolean(text) == Some(false));
-    if let Some((reason, evidence, (line, needs))) =
-        asked_for_and_not_loaded(facts, Feature::Apicv).filter(|_| value == Some(false))
+    let loaded = || {
+        let is_open = given.is_none();
+        is_open.then(|| loaded_otherwise(facts, Feature::Apicv)).flatten()
+    };
+    if let Some((reason, evidence, (line, needs))) = loaded()
+        .or_else(|| asked_for_and_not_loaded(facts, Feature::Apicv))
+        .filter(|_| value == Some(false))
     {
         return draft.evidence(evidence).fix(line, needs).answer(Answer::No, &reason);
     }

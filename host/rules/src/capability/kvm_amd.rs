@@ -4,7 +4,7 @@
 
 use super::conclusion::every;
 use super::draft::Draft;
-use super::parameter::{asked, parameter, parameter_of, reload, unread, without_cause};
+use super::parameter::{self, asked, parameter, parameter_of, reload, unread, without_cause};
 use super::row::Row;
 use crate::feature::{AMD_MODULE, Feature};
 use crate::finding::{Answer, Evidence, Finding, Needs, Severity};
@@ -83,8 +83,12 @@ fn why_off(facts: &Facts, cpus: &[Finding]) -> Cause {
     if let Some(cause) = options_off(facts) {
         return cause;
     }
-    if let Some(cause) = asked_for_and_not_loaded(facts, Feature::Avic) {
-        return cause;
+    let (loaded, not_loaded) = (
+        parameter::loaded_otherwise(facts, Feature::Avic),
+        parameter::asked_for_and_not_loaded(facts, Feature::Avic),
+    );
+    if let Some((reason, evidence, fix)) = loaded.or(not_loaded) {
+        return Cause { reason, evidence: vec![evidence], fix: Some(fix), is_hard: false };
     }
     let kernel = facts.kernel.evidence("kernel", |kernel| kernel.release.clone());
     let fix = Some(switch_on(facts, "avic=1"));
@@ -96,15 +100,9 @@ fn why_off(facts: &Facts, cpus: &[Finding]) -> Cause {
         None => Cause {
             evidence: vec![kernel],
             fix,
-            ..cause("not asked for; whether this kernel's default is off or automatic is not known")
+            ..cause("no option asks for it, and this kernel does not switch it on by itself")
         },
     }
-}
-
-/// An option that the files give and the loaded module was not given.
-fn asked_for_and_not_loaded(facts: &Facts, feature: Feature) -> Option<Cause> {
-    let (reason, evidence, fix) = super::parameter::asked_for_and_not_loaded(facts, feature)?;
-    Some(Cause { reason, evidence: vec![evidence], fix: Some(fix), is_hard: false })
 }
 
 /// What options forbid; all of it at once, so that one reload is enough.
@@ -150,7 +148,7 @@ fn automatic(facts: &Facts, cpus: &[Finding]) -> &'static str {
         (Answer::No, _) => "the automatic default needs x2AVIC, which the CPU does not report",
         (_, Some(false)) => "the automatic default takes Zen 4 and later only",
         _ => {
-            "the automatic default would have switched it on: avic=0 was given when the module was loaded, or the kernel log says why not"
+            "something overrode the automatic default, which takes this CPU: avic=0 was given when the module was loaded, or the kernel log says why not"
         }
     }
 }

@@ -136,7 +136,7 @@ pub fn without_cause(facts: &Facts, draft: Draft, feature: Feature, active: Answ
             format!("echo 'options {module} {option}=1' >>/etc/modprobe.d/avicenna.conf"),
             reload(facts, module),
         ),
-        false => (format!("modprobe -r {module} kvm && modprobe {module}"), Needs::ModuleReload),
+        false => (reload_line(facts, module), Needs::ModuleReload),
     };
     draft.fix(line, needs).answer(
         Answer::No,
@@ -170,9 +170,34 @@ pub fn asked_for_and_not_loaded(
     let is_builtin = reload(facts, module) == Needs::Reboot;
     let fix = match is_builtin {
         true => "reboot".to_owned(),
-        false => format!("modprobe -r {module} {COMMON_MODULE} && modprobe {module}"),
+        false => reload_line(facts, module),
     };
     Some((reason, evidence, (fix, reload(facts, module))))
+}
+
+/// A line of modprobe.d loads the module by a command of its own, so that no option of ours may
+/// reach it. With the reason, what was read, and what repairs it.
+pub fn loaded_otherwise(
+    facts: &Facts,
+    feature: Feature,
+) -> Option<(String, Evidence, (String, Needs))> {
+    let Parameter { module, name, .. } = feature.parameter();
+    let (line, place) = given::unfollowed(facts, module)?;
+    let evidence = Evidence::new(format!("install {module}"), place.clone(), line.clone());
+    let reason = format!(
+        "the module was loaded without {name}=1, and what the next load gives it is up to a command: {line} in {place}"
+    );
+    let fix = format!("have that line pass {name}=1 on, or take it out");
+    Some((reason, evidence, (fix, reload(facts, module))))
+}
+
+/// Unloads a module and loads it again: kvm keeps what its vendor half cleared, so both go. One
+/// that is built in stays.
+pub fn reload_line(facts: &Facts, module: &str) -> String {
+    match facts.module(COMMON_MODULE).get().is_some_and(|kvm| kvm.is_builtin) {
+        true => format!("modprobe -r {module} && modprobe {module}"),
+        false => format!("modprobe -r {module} {COMMON_MODULE} && modprobe {module}"),
+    }
 }
 
 /// What it takes to give a module other options.

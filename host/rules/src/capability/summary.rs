@@ -155,6 +155,9 @@ fn capable(report: &Report, vendor: Vendor, iommu: &[Row]) -> String {
         (_, Some(Answer::No)) => "; no IOMMU is in use",
         (Answer::Yes, _) => "; the IOMMU can post device interrupts",
         (Answer::No, _) => "; the IOMMU cannot post device interrupts",
+        (Answer::Unknown, _) if vendor == Vendor::Amd => {
+            "; what the IOMMU can is not in this input (/sys/class/iommu/*/amd-iommu/features tells)"
+        }
         (Answer::Unknown, _) => "; what the IOMMU can is not in this input",
     }
 }
@@ -205,10 +208,23 @@ fn state(report: &Report, hardware: &Sentence) -> Sentence {
         return Sentence { answer: Answer::Unknown, text: "nothing is known of it".into() };
     };
     let feature = vendor(report).map_or("it", Vendor::feature);
+    if report.foreign.is_some() {
+        let text = "there is nothing to switch on".to_owned();
+        return Sentence { answer: Answer::No, text };
+    }
     let text = match (active.answer, hardware.answer) {
         (_, Answer::No) if vendor(report).is_some() => format!("{feature} is off, and stays off"),
         _ if report.scope == Scope::Hardware => {
-            "whether it is on cannot be seen here: this input describes no running kernel".into()
+            let ask = match vendor(report) {
+                Some(Vendor::Amd) => "; /sys/module/kvm_amd/parameters/avic and /proc/cmdline tell",
+                Some(Vendor::Intel) => {
+                    "; /sys/module/kvm_intel/parameters/enable_apicv and /proc/cmdline tell"
+                }
+                None => "",
+            };
+            format!(
+                "whether it is on cannot be seen here: this input describes no running kernel{ask}"
+            )
         }
         (Answer::Unknown, _) => format!("whether {feature} is on is not known: {}", active.reason),
         (Answer::No, _) => {

@@ -74,7 +74,10 @@ fn present(facts: &Facts) -> Finding {
 /// The units are there and nothing forbids them, but the kernel registered none: several
 /// distributions build theirs without CONFIG_INTEL_IOMMU_DEFAULT_ON. (drivers/iommu/intel/iommu.c)
 pub fn is_off_by_default(facts: &Facts) -> bool {
-    let has_units = facts.dmar.get().is_some_and(|dmar| !dmar.units.is_empty());
+    // The table is root's to read; the kernel tells of it too.
+    let is_told =
+        || facts.dmar.is_unknown() && facts.log_line("DMAR-IR: Enabled IRQ remapping").is_some();
+    let has_units = facts.dmar.get().is_some_and(|dmar| !dmar.units.is_empty()) || is_told();
     let is_asked_for = |word: &str| {
         let values = word.strip_prefix("intel_iommu=").unwrap_or_default();
         values.split(',').any(|value| matches!(value, "on" | "off"))
@@ -244,6 +247,9 @@ fn posting_on(facts: &Facts, rows: &[Finding]) -> Finding {
     }
     if has_cx16 == Some(false) {
         return draft.answer(Answer::No, "the CPU lacks CMPXCHG16B");
+    }
+    if every(rows, Row::IommuPresent) == Answer::No {
+        return draft.answer(Answer::No, "no IOMMU is in use");
     }
     let (remapping, posting) = (every(rows, Row::IommuRemappingOn), every(rows, Row::IommuPosting));
     match (remapping, posting, has_cx16) {

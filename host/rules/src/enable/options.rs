@@ -4,7 +4,7 @@
 use super::Drafting;
 use super::boot::{Arguments, Loader};
 use super::step::{Action, Expected, OPTIONS_FILE, Step};
-use crate::capability::Row;
+use crate::capability::{Row, reload_line};
 use crate::configuration::dialect::module_options;
 use crate::configuration::given;
 use crate::feature::{COMMON_MODULE, Feature, Parameter};
@@ -88,6 +88,16 @@ impl Drafting<'_> {
                 value: (*value).to_owned(),
             };
             self.expects.extend(options.iter().map(expected));
+        }
+        if let Some((line, place)) = given::unfollowed(self.facts, module) {
+            let title = format!("give {module} its options");
+            let words: Vec<String> =
+                options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let instruction = format!(
+                "have the line '{line}' of {place} pass {} on, or take it out: it decides what the module is given",
+                words.join(" ")
+            );
+            return self.tell(title, instruction, because, risk, is_optional);
         }
         let is_given = |(option, value): &(&str, &str)| {
             let found = given::by_modprobe(self.facts, module, option);
@@ -229,19 +239,16 @@ impl Drafting<'_> {
             return;
         }
         let running = self.facts.vms.get().map_or(0, Vec::len);
-        // kvm keeps what its vendor half cleared, so both go. One that is built in stays.
-        let both = match self.facts.module(COMMON_MODULE).get().is_some_and(|kvm| kvm.is_builtin) {
-            true => module.to_owned(),
-            false => format!("{module} {COMMON_MODULE}"),
-        };
+        let line = reload_line(self.facts, module);
         let instruction = match running {
-            0 => format!("modprobe -r {both} && modprobe {module}"),
+            0 => line,
             count => format!(
-                "stop the {}, then modprobe -r {both} && modprobe {module}; or reboot",
+                "move the {} to another node or stop {}, then {line}; or reboot",
                 match count {
                     1 => "running virtual machine".to_owned(),
                     _ => format!("{count} running virtual machines"),
-                }
+                },
+                if count == 1 { "it" } else { "them" }
             ),
         };
         self.steps.push(Step {
