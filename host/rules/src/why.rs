@@ -15,13 +15,13 @@ pub use function::{Function, FunctionInterrupt};
 pub use line::change;
 pub use name::{is_called, names};
 
-use crate::capability::Report;
+use crate::capability::{Report, Row};
 use crate::configuration::{self, Hints, Kind};
 use crate::finding::{Answer, Evidence, Finding, Fix, Severity};
 use crate::inhibit::{self, PredictedInhibit, Vendor};
 use crate::vm::{Accelerator, Manager, VmConfiguration};
 use function::Circumstances;
-use reading::{Facts, Observation, RunningVm};
+use reading::{Facts, KernelFeature, Observation, RunningVm};
 use serde::Serialize;
 use trace::inhibit::Reason;
 
@@ -159,7 +159,7 @@ fn machine(
     let observation = observed.map_err(|why| unseen.push(why)).ok();
     unseen.extend(posted_counters(facts).err());
     let causes = match (vendor, &configuration) {
-        (Some(vendor), Some(configuration)) => causes(facts, vendor, configuration, vm),
+        (Some(vendor), Some(configuration)) => causes(facts, report, vendor, configuration, vm),
         _ => vec![],
     };
     let active = active(facts, report, &causes, observation.as_ref(), configuration.as_ref(), vm);
@@ -207,6 +207,7 @@ fn manager(vm: &RunningVm, found: Manager) -> Manager {
 
 fn causes(
     facts: &Facts,
+    report: &Report,
     vendor: Vendor,
     configuration: &VmConfiguration,
     vm: &RunningVm,
@@ -214,6 +215,7 @@ fn causes(
     let kernel = facts.running_kernel();
     let mut causes: Vec<Cause> = inhibit::predict(vendor, kernel.as_ref(), None, configuration)
         .into_iter()
+        .filter(|inhibit| !is_reached(facts, report, configuration, inhibit.reason))
         .map(|inhibit| Cause {
             lasts: inhibit.is_lasting(),
             fix: inhibit
@@ -230,6 +232,20 @@ fn causes(
     }
     causes.sort_by_key(|cause| (!cause.lasts, !cause.inhibit.duration.is_lasting()));
     causes
+}
+
+/// Whether x2AVIC of this processor and kernel reaches all APIC IDs of a machine, so that its size
+/// inhibits nothing. [APM2 "AVIC Physical APIC ID Table"]
+fn is_reached(
+    facts: &Facts,
+    report: &Report,
+    configuration: &VmConfiguration,
+    reason: Reason,
+) -> bool {
+    reason == Reason::PhysicalIdTooBig
+        && configuration.max_apic_id.value <= 511
+        && report.all(Row::CpuX2avic) == Answer::Yes
+        && facts.kernel_has(KernelFeature::X2avic) == Some(true)
 }
 
 fn active(

@@ -1,6 +1,7 @@
 //! One syntax: how it is recognized, read, and changed. The reader and the fixer of a syntax are a
 //! pair in one folder, and the text is parsed once for both.
 
+pub mod cloud_hypervisor;
 pub mod command_line;
 pub mod firecracker;
 pub mod kubevirt;

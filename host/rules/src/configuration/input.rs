@@ -28,6 +28,8 @@ pub enum Kind {
     Kubevirt,
     /// What Firecracker's `--config-file` takes, JSON.
     Firecracker,
+    /// What `vm.create` of Cloud Hypervisor's API takes, JSON.
+    CloudHypervisor,
     /// A file of modprobe.d: options of modules.
     Modprobe,
     /// `/proc/cmdline`, or a boot loader's setting that holds one.
@@ -36,7 +38,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order in which messages list them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::CommandLine,
         Self::ProcessCommandLine,
         Self::Readconfig,
@@ -45,6 +47,7 @@ impl Kind {
         Self::Proxmox,
         Self::Kubevirt,
         Self::Firecracker,
+        Self::CloudHypervisor,
         Self::Modprobe,
         Self::KernelCommandLine,
     ];
@@ -60,6 +63,7 @@ impl Kind {
             Self::Proxmox => "proxmox",
             Self::Kubevirt => "kubevirt",
             Self::Firecracker => "firecracker",
+            Self::CloudHypervisor => "cloud-hypervisor",
             Self::Modprobe => "modprobe",
             Self::KernelCommandLine => "kernel-command-line",
         }

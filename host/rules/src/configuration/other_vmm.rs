@@ -5,6 +5,7 @@
 //! cloud-hypervisor (split, no PIT; `kvm_hyperv`). Left out: everything that cannot change the
 //! answer.
 
+use super::qemu_program::is_spoken_of;
 use super::shell::{Command, Word};
 use crate::finding::Position;
 use crate::position::Lines;
@@ -28,7 +29,7 @@ pub fn machine(command: &Command<'_>, file: &str, lines: &Lines<'_>) -> Option<V
         Vmm::Crosvm => rest.iter().any(|word| word.text == "run"),
         _ => rest.first().is_some_and(|word| word.text.starts_with('-')),
     };
-    if !starts_machine {
+    if !starts_machine || is_spoken_of(&command.words, index, false) {
         return None;
     }
     let first = &command.words[index];
@@ -57,10 +58,11 @@ fn version_in(program: &str) -> Option<Version> {
 
 /// `kvm_hyperv=on` offers SynIC and synthetic timers; from v53 on with the recommendation against
 /// AutoEOI.
-fn cloud_hypervisor_hyperv(vm: &mut VmConfiguration, at: Position) {
+pub(super) fn cloud_hypervisor_hyperv(vm: &mut VmConfiguration, at: Position) {
     vm.hyperv.synic = Some(Setting::written(true, at));
     vm.hyperv.stimer = Some(Setting::implied(true, at, "kvm_hyperv=on offers it"));
     vm.hyperv.vpindex = Some(Setting::implied(true, at, "kvm_hyperv=on offers it"));
+    vm.guest = Setting::implied(Guest::Windows, at, "kvm_hyperv=on is for Windows");
     let recommends = vm.vmm_version.is_some_and(|version| version >= RECOMMENDS_AGAINST_AUTO_EOI);
     vm.hyperv.avic = Some(Setting::implied(recommends, at, "recommended from v53 on"));
 }
@@ -91,6 +93,15 @@ pub fn apply_defaults(vm: &mut VmConfiguration) {
     vm.hpet = Setting::by_default(false, "not emulated");
     vm.msi_ext_dest_id = Setting::by_default(false, "not offered");
     vm.guest = Setting::by_default(Guest::Unknown, "nothing tells");
+}
+
+/// What is loaded in place of a kernel may be firmware, which boots anything.
+pub(super) fn boots_kernel(vm: &mut VmConfiguration, path: Option<&str>, at: Position) {
+    let is_firmware =
+        path.is_some_and(|path| path.ends_with(".fd") || path.contains("hypervisor-fw"));
+    if !is_firmware && vm.guest.value == Guest::Unknown {
+        vm.guest = Setting::implied(Guest::Linux, at, "a kernel is loaded directly");
+    }
 }
 
 fn apply(
@@ -134,9 +145,7 @@ fn apply(
         (Vmm::Crosvm, "--vfio") | (Vmm::CloudHypervisor, "--device") => {
             vm.passthrough.push(Passthrough { driver: name.to_owned(), at, bypasses: Vec::new() });
         }
-        (_, "--kernel") => {
-            vm.guest = Setting::implied(Guest::Linux, at, "a kernel is loaded directly")
-        }
+        (_, "--kernel") => boots_kernel(vm, value, at),
         _ => {}
     }
 }

@@ -191,8 +191,11 @@ fn known_option<'w>(word: &'w Word<'_>) -> Option<&'w str> {
 fn looks_like_qemu(words: &[Word<'_>]) -> bool {
     const TELLING: [&str; 8] =
         ["machine", "M", "accel", "enable-kvm", "cpu", "smp", "nodefaults", "device"];
-    words.iter().filter(|word| known_option(word).is_some_and(|n| TELLING.contains(&n))).count()
-        >= 1
+    // `--enable-kvm` alone is an option of QEMU's build too.
+    let is_alone = words.len() == 1 && words[0].text.starts_with("--");
+    let is_telling =
+        |word: &Word<'_>| known_option(word).is_some_and(|name| TELLING.contains(&name));
+    !is_alone && words.iter().any(is_telling)
 }
 
 /// What one command line tells QEMU.

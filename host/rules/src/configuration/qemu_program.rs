@@ -14,9 +14,10 @@ fn is_qemu(word: &str) -> bool {
 }
 
 /// Commands that speak of QEMU and do not start it.
-const SPEAKING: [&str; 22] = [
-    "[", "[[", "apk", "apt", "apt-get", "cp", "dnf", "echo", "find", "grep", "install", "killall",
-    "ln", "ls", "make", "pgrep", "pkill", "printf", "rm", "test", "type", "which",
+const SPEAKING: [&str; 24] = [
+    "[", "[[", "apk", "apt", "apt-get", "cargo", "cp", "dnf", "echo", "find", "git", "grep",
+    "install", "killall", "ln", "ls", "make", "pgrep", "pkill", "printf", "rm", "test", "type",
+    "which",
 ];
 
 /// Whether the word at `index` is a QEMU that starts here: something for it has to follow.
@@ -27,16 +28,23 @@ pub(super) fn starts_machine(words: &[Word<'_>], index: usize) -> bool {
     let text = unit.unwrap_or(text);
     let is_name = is_qemu(text) && text != "/dev/kvm" && !text.contains(['*', '?']);
     let Some(next) = words.get(index + 1).filter(|_| is_name) else { return false };
-    let first = words.first().map_or("", |word| word.text.as_ref());
-    let is_spoken_of =
-        SPEAKING.contains(&first) || (first == "command" && words[1].text.starts_with('-'));
     // Plain "kvm" and "qemu" are words of their own, and file names may follow a program only.
     let is_program = index == 0 || unit.is_some();
     let is_special = text.contains("qemu-system-") || text.starts_with('/');
-    !is_spoken_of
+    !is_spoken_of(words, index, is_special)
         && (option_name(next.text.as_ref()).is_some()
             || (next.has_expansion && (is_program || is_special))
             || (is_program && is_special))
+}
+
+/// Whether a program's name is only an argument here: behind a word that says so, or as the value of
+/// an option such as `--features`, which one that cannot be anything else is not.
+pub(super) fn is_spoken_of(words: &[Word<'_>], index: usize, is_special: bool) -> bool {
+    let text = |at: usize| words.get(at).map_or("", |word| word.text.as_ref());
+    let is_value = index > 0 && text(index - 1).starts_with("--") && text(index - 1) != "--";
+    SPEAKING.contains(&text(0))
+        || (text(0) == "command" && text(1).starts_with('-'))
+        || (is_value && !is_special)
 }
 
 /// Whether QEMU is asked for a list or its version, and starts nothing.

@@ -1,5 +1,6 @@
 //! The dialects that are known, and the front of them all: recognizing and reading an input.
 
+use super::dialect::cloud_hypervisor::CloudHypervisor;
 use super::dialect::command_line::{CommandLine, ProcessCommandLine};
 use super::dialect::firecracker::Firecracker;
 use super::dialect::kubevirt::Kubevirt;
@@ -15,12 +16,13 @@ use crate::position::Lines;
 
 /// In the order in which an input is asked for; what tells most comes first. A configuration of
 /// Proxmox VE holds arguments of QEMU and is not a command line.
-const DIALECTS: [&dyn Dialect; 10] = [
+const DIALECTS: [&dyn Dialect; 11] = [
     &ProcessCommandLine,
     &LibvirtLog,
     &LibvirtXml,
     &Kubevirt,
     &Firecracker,
+    &CloudHypervisor,
     &Modprobe,
     &Proxmox,
     &CommandLine,

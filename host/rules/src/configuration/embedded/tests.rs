@@ -58,6 +58,21 @@ fn scalars_and_lists_of_yaml_are_pieces_of_their_own() {
 }
 
 #[test]
+fn words_that_only_speak_of_a_monitor_start_none() {
+    for text in [
+        "- run: cargo build --package cloud-hypervisor --features \"kvm\" --target x\n",
+        "- run: cargo build --features kvm --no-default-features\n",
+        "parts:\n  options:\n    - --disable-tcg\n    - --enable-kvm\n",
+        "git clone --branch cloud-hypervisor --depth 1 x\n",
+    ] {
+        assert_eq!(detect(text), None, "{text}");
+    }
+    for text in ["kvm --enable-kvm -m 1G\n", "sudo -E kvm -m 1G\n", "-enable-kvm\n"] {
+        assert!(detect(text).is_some(), "{text}");
+    }
+}
+
+#[test]
 fn lines_of_a_file_that_a_script_writes_are_joined_as_in_that_file() {
     for (text, expected) in [
         ("cat >u <<EOF\nq -a \\\\\n  -b\nEOF\nr -c\n", &["cat", "q|-a|-b", "EOF", "r|-c"][..]),

@@ -51,22 +51,26 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
         let change = MachineChange::CpuFeature("x2apic", true);
         outcome.violated(vm.x2apic.position(), message).repaired_by(change);
     }
-    let remaps = vm.viommu.as_ref().is_some_and(|viommu| {
-        let viommu = &viommu.value;
-        viommu.remaps_interrupts.value && (viommu.eim.value || viommu.xtsup.value)
-    });
+    let remaps = vm.viommu.as_ref().is_some_and(|viommu| viommu.value.remaps_interrupts.value);
+    let is_wide = vm
+        .viommu
+        .as_ref()
+        .is_some_and(|viommu| viommu.value.eim.value || viommu.value.xtsup.value);
     let largest = vm.max_apic_id.value;
     match vm.irqchip.value {
         Irqchip::Unknown => {
             let what = "whether interrupts reach APIC IDs above 254";
             outcome.undecided(at, unknown(what, &vm.irqchip.origin));
         }
-        Irqchip::Split if remaps || vm.msi_ext_dest_id.value => {}
+        // What a vIOMMU remaps has its destinations.
+        Irqchip::Split if remaps && is_wide || !remaps && vm.msi_ext_dest_id.value => {}
         _ => {
-            let message = format!(
-                "APIC IDs go up to {largest}, and device interrupts reach 254: neither extended destination IDs nor a \
-                 vIOMMU with 32-bit destinations"
-            );
+            let why = match remaps && !is_wide {
+                true => "the vIOMMU remaps them with destinations of 8 bits",
+                false => "neither extended destination IDs nor a vIOMMU with 32-bit destinations",
+            };
+            let message =
+                format!("APIC IDs go up to {largest}, and device interrupts reach 254: {why}");
             let change =
                 match (vm.irqchip.value, vm.viommu.as_ref().map(|viommu| viommu.value.kind)) {
                     (Irqchip::Split, Some(ViommuKind::Amd)) => MachineChange::Viommu("xtsup"),
