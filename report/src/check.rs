@@ -1,7 +1,9 @@
 //! What a host can do and does, in every form.
 
+mod firmware;
 mod text;
 
+pub use firmware::firmware;
 pub use text::{Detail, line, said, text};
 
 use crate::nagios;

@@ -41,6 +41,9 @@ pub struct Arguments {
     /// Print the answer on one line
     #[arg(short, long, conflicts_with_all = ["all", "verbose"])]
     quiet: bool,
+    /// Show which options of the firmware's setup matter, by the names that makers give them
+    #[arg(long, conflicts_with_all = ["all", "verbose", "quiet"])]
+    firmware: bool,
     #[command(flatten)]
     rows: lake::Rows,
 }
@@ -74,6 +77,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             report::check::prometheus(&report, lake::now_us() / 1_000_000)
         }
         MonitoringFormat::Nagios => report::check::nagios(&report),
+        MonitoringFormat::Text if arguments.firmware => report::check::firmware(&report, look()),
         MonitoringFormat::Text => {
             let detail = match (arguments.verbose, arguments.all) {
                 (true, _) => Detail::Everything,

@@ -9,6 +9,7 @@ pub mod configuration;
 pub mod enable;
 pub mod feature;
 pub mod finding;
+pub mod firmware;
 pub mod inhibit;
 pub mod lint;
 pub mod position;
