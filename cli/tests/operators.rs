@@ -1,6 +1,9 @@
 //! What operators do with the verbs: short answers, hostile names, inputs that are cut off,
 //! monitoring.
 
+#[path = "operators/kinds.rs"]
+mod kinds;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

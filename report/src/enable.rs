@@ -14,7 +14,9 @@ pub fn text(plan: &Plan, included: &[String], look: Look) -> String {
     if plan.is_empty() {
         text.push_str("No step of this plan would change anything here.\n");
     }
-    for (index, step) in plan.steps.iter().enumerate() {
+    let others = others(plan, included);
+    let shown = plan.steps.iter().filter(|step| !others.contains(&step.id.as_str()));
+    for (index, step) in shown.enumerate() {
         let heading = look.hanging(&format!("{:2}. ", index + 1), 4, &step.title);
         text.push_str(&look.painted_line(Colour::Bold, &heading));
         if step.is_optional && !is_included(included, step) {
@@ -35,6 +37,14 @@ pub fn text(plan: &Plan, included: &[String], look: Look) -> String {
             Action::Tell { instruction } => text.push_str(&look.hanging("    do", 12, instruction)),
         }
     }
+    if !others.is_empty() {
+        let line = format!(
+            "\n{} more virtual machines can be repaired, each for its next start: --include {}, or --include all\n",
+            others.len(),
+            others.join(" --include ")
+        );
+        text.push_str(&line);
+    }
     if !plan.blocked.is_empty() {
         text.push_str("\nNo setting changes these:\n");
         for reason in &plan.blocked {
@@ -49,6 +59,18 @@ pub fn text(plan: &Plan, included: &[String], look: Look) -> String {
         )),
     }
     text
+}
+
+/// Machines whose repair is a matter of choice and was not chosen, where there are so many that they
+/// hide the rest.
+fn others<'p>(plan: &'p Plan, included: &[String]) -> Vec<&'p str> {
+    const MOST: usize = 3;
+    let is_other = |step: &&Step| {
+        step.is_optional && step.id.starts_with("vm-") && !is_included(included, step)
+    };
+    let found: Vec<&str> =
+        plan.steps.iter().filter(is_other).map(|step| step.id.as_str()).collect();
+    if found.len() > MOST { found } else { vec![] }
 }
 
 /// The lines that go and come, without those that stay.

@@ -97,6 +97,11 @@ fn one(text: &mut String, why: &Why, machine: &Machine, look: Look) {
         .filter(|fix| !machine.causes.iter().any(|cause| cause.fix.as_ref() == Some(fix)))
     {
         text.push_str(&change("    host      ", fix, look));
+        if machine.causes.iter().any(|cause| cause.lasts && cause.fix.is_some()) {
+            let both =
+                "both changes are needed: the host's for any machine, the other for this one";
+            text.push_str(&look.hanging("", 14, &format!("{:14}{both}", "")));
+        }
     }
     for evidence in
         machine.active.evidence.iter().filter(|evidence| !evidence.what.starts_with("predicted"))
