@@ -437,7 +437,10 @@ fn reason_for_avic_being_off_is_the_right_one_of_many() {
                 ),
             ],
         ),
-        ("does not switch it on by itself", &[OFF, (RELEASE, Some("5.14.21-150500.55.19-default"))]),
+        (
+            "does not switch it on by itself",
+            &[OFF, (RELEASE, Some("5.14.21-150500.55.19-default"))],
+        ),
     ];
     for (reason, changes) in rows {
         let report = Host::amd().with(changes).report();

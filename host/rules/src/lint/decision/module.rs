@@ -47,14 +47,12 @@ pub fn open_words_of(
 }
 
 /// Whether what counts more gives the same parameter, so that this one does nothing: a file that is
-/// read later, the kernel command line, or a later line.
+/// read later, or the kernel command line.
 fn is_overridden(option: &ModuleOption, options: &Options<'_>) -> bool {
-    let is_same = |other: &&ModuleOption| {
-        other.module == option.module && other.name == option.name && !is_open(other)
-    };
-    let own = options.given.iter().filter(|_| options.kind == Kind::Modprobe);
-    options.later.iter().any(|other| is_same(&other))
-        || own.filter(is_same).any(|other| other.at.start > option.at.start)
+    options
+        .later
+        .iter()
+        .any(|other| other.module == option.module && other.name == option.name && !is_open(other))
 }
 
 /// Reports every option that fits and counts, and open words if none does.
