@@ -105,7 +105,7 @@ fn single(path: &Path, stream: impl Read, mut inputs: Inputs) -> Result<Inputs, 
 /// Most files of a folder that are looked at for single answers, and their length.
 const PICKED: (usize, u64) = (64, 4096);
 
-/// Single answers that someone has put into a folder of their own: lines of cpuid's or lscpu's
+/// Single answers that a user has put into a folder of their own: lines of cpuid's or lscpu's
 /// output, an IOMMU's features. Two of a kind are of two hosts.
 fn picked(folder: &Path, inputs: &mut Inputs) {
     if ["proc/", "sys/", "etc/", "avicenna/"].iter().any(|part| inputs.has_below(part)) {

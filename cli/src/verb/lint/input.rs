@@ -156,7 +156,7 @@ pub fn collect(files: &[PathBuf]) -> anyhow::Result<Collected> {
 /// More files than a folder of modprobe.d has.
 const MODPROBE_LIMIT: usize = 1_000;
 
-/// Files of one folder `modprobe.d` are one input, whoever named them: each is judged with what the
+/// Files of one folder `modprobe.d` are one input, also if a user names them: each is judged with what the
 /// others give, and with what modprobe reads after it.
 fn beside(inputs: &mut [Input]) {
     let read = |input: &Input| {
