@@ -156,8 +156,8 @@ pub fn collect(files: &[PathBuf]) -> anyhow::Result<Collected> {
 /// More files than a folder of modprobe.d has.
 const MODPROBE_LIMIT: usize = 1_000;
 
-/// Files of one folder `modprobe.d` are one input, also if a user names them: each is judged with what the
-/// others give, and with what modprobe reads after it.
+/// Files of one folder `modprobe.d` are one input, also if a user names them one by one: each is
+/// judged with what the others give, and with what modprobe reads after it.
 fn beside(inputs: &mut [Input]) {
     let read = |input: &Input| {
         let path = Path::new(&input.name);
