@@ -13,8 +13,10 @@ pub mod firmware;
 pub mod image_file;
 pub mod load;
 mod machine;
+mod mark;
 mod moments;
 mod outcome;
+pub mod perturb;
 mod post_mortem;
 mod recall;
 mod record;
@@ -29,6 +31,7 @@ mod wiring;
 /// What an IOMMU is: the part, and how it behaves.
 pub use iommu::{Behaviour as IommuBehaviour, Model as IommuModel, Part as IommuPart};
 pub use machine::{Configuration, Images, Machine, MachineError, State};
+pub use mark::Mark;
 pub use outcome::Outcome;
 pub use recall::Recall;
 pub use record::Recorder;

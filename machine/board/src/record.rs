@@ -2,6 +2,7 @@
 //! run's hash, whether it is collected or not.
 
 use crate::outcome::Abort;
+use crate::perturb::Perturbation;
 use arch::address::{Device, Linear, SystemPhysical};
 use arch::apic::InterruptMessage;
 use arch::identity::{CpuIndex, RequesterId, Vector};
@@ -51,6 +52,9 @@ pub struct Recorder {
     /// The VM exit that could not be completed, until the run ends by it.
     #[serde(skip)]
     pub(crate) abort: Option<Abort>,
+    /// What holds processors up by what they did last, if something does.
+    #[serde(skip)]
+    pub(crate) perturbation: Option<Box<Perturbation>>,
 }
 
 impl Recorder {
@@ -58,9 +62,27 @@ impl Recorder {
     pub fn note(&mut self, cpu: CpuIndex, at: Picoseconds, event: Event) {
         let record = Record { at, cpu, event };
         self.hash.record(&record);
+        if let Some(perturbation) = &mut self.perturbation {
+            perturbation.note(&record);
+        }
         if let Some(records) = &mut self.records {
             records.push(record);
         }
+    }
+
+    /// The moment at which a processor's turn has to end, to be held up there.
+    pub(crate) fn next_hold(&self, index: usize) -> Option<Picoseconds> {
+        self.perturbation.as_ref()?.next(index)
+    }
+
+    /// For how long a processor whose turn is over is held up, if it is.
+    pub(crate) fn hold(
+        &mut self,
+        cpu: CpuIndex,
+        now: Picoseconds,
+        rip: Linear,
+    ) -> Option<Picoseconds> {
+        self.perturbation.as_mut()?.hold(cpu.0.into(), now, rip)
     }
 
     /// Says in the trace what a guest has from this entry on that it had not before.

@@ -11,6 +11,7 @@ use crate::delivery::{Delivered, Delivery, Outward, receive};
 use crate::machine::Machine;
 use crate::outcome::Outcome;
 use crate::turn::Turn;
+use arch::address::Linear;
 use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
 use bus::Effect;
@@ -130,7 +131,8 @@ impl Machine {
         let others = self.moments.earliest_but(index);
         let horizon = others.map(|moment| moment.saturating_add(self.moments.shortest_message));
         let inbox = self.state.inboxes[index].next();
-        let until = [device, horizon, inbox]
+        let held = self.state.wiring.recorder.next_hold(index);
+        let until = [device, horizon, inbox, held]
             .into_iter()
             .flatten()
             .fold(Picoseconds::MAX, Picoseconds::min)
@@ -157,7 +159,7 @@ impl Machine {
         self.state.turn = is_cut.then_some(turn);
         if end == RunEnd::Shutdown {
             let (at, ip) = (cpu.clock.now(), cpu.registers.ip);
-            let event = Event::Shutdown { rip: arch::address::Linear(ip) };
+            let event = Event::Shutdown { rip: Linear(ip) };
             self.state.wiring.recorder.note(turn.cpu, at, event);
             let abort = self.state.wiring.recorder.abort.take();
             self.outcome = Some(abort.map_or(Outcome::TripleFault(turn.cpu), |abort| {
@@ -170,7 +172,21 @@ impl Machine {
             let now = self.state.cpus[usize::from(turn.cpu.0)].clock.now();
             self.release_monitors(now);
         }
+        if !is_cut {
+            self.hold(turn.cpu);
+        }
         self.deliver();
+    }
+
+    /// Holds a processor up whose turn is over, if a perturbation wants it.
+    fn hold(&mut self, cpu: CpuIndex) {
+        let index = usize::from(cpu.0);
+        let one = &mut self.state.cpus[index];
+        let (now, rip) = (one.clock.now(), Linear(one.registers.ip));
+        if let Some(delay) = self.state.wiring.recorder.hold(cpu, now, rip) {
+            one.clock.move_to(now.saturating_add(delay));
+            self.refresh(index);
+        }
     }
 
     /// Processors whose monitored line was written by `now` go on from there, not from when they

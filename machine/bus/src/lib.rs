@@ -11,6 +11,7 @@ mod effect;
 mod memory;
 mod platform;
 mod random;
+mod undo;
 pub mod walk;
 
 pub use effect::{ControlBlock, Effect, Happening, Initiator, Outbox, VmExit};

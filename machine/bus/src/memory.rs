@@ -1,6 +1,7 @@
 //! Guest memory: RAM below and above the hole under 4 GiB, and a record of which cache lines hold
 //! code that has been decoded.
 
+use crate::undo::Undo;
 use arch::address::{PAGE_SIZE, SystemPhysical};
 
 /// First address of the hole for devices.
@@ -46,6 +47,8 @@ pub struct GuestMemory {
     pub generations: Vec<u32>,
     /// Counts the writes to watched lines of any page.
     pub watched_writes: u64,
+    /// What takes memory back to a mark, while there is one.
+    pub(crate) undo: Option<Box<Undo>>,
 }
 
 /// The host cannot give a machine as much memory.
@@ -78,6 +81,7 @@ impl GuestMemory {
             watched_lines: vec![0; pages],
             generations: vec![0; pages],
             watched_writes: 0,
+            undo: None,
         }
     }
 
@@ -131,6 +135,7 @@ impl GuestMemory {
     /// Writes by anyone but a processor's fast path; decoded code in the range is forgotten.
     pub fn write(&mut self, address: SystemPhysical, from: &[u8]) -> Result<(), OutOfRange> {
         let range = self.range(address, from.len())?;
+        self.save_before(range.start, range.len());
         self.ram[range.clone()].copy_from_slice(from);
         if !from.is_empty() {
             self.note_write(range.start, range.len());
@@ -158,6 +163,7 @@ impl GuestMemory {
 
     /// Marks the lines of `[offset, offset + length)` (an index into `ram`) as watched.
     pub fn watch(&mut self, offset: usize, length: usize) {
+        self.save_before(offset, length.max(1));
         for line in offset / 64..=(offset + length.max(1) - 1) / 64 {
             self.watched_lines[line / 64] |= 1 << (line % 64);
         }
@@ -184,6 +190,29 @@ impl GuestMemory {
         self.ram.get_mut(offset..offset + length)
     }
 
+    /// The bytes `[offset, offset + length)` for a write that is noted behind it.
+    #[inline(always)]
+    pub fn ram_mut(&mut self, offset: usize, length: usize) -> Option<&mut [u8]> {
+        self.save_before(offset, length);
+        self.ram.get_mut(offset..offset + length)
+    }
+
+    /// Whoever writes without [`Self::unwatched_mut`] says so first.
+    #[inline(always)]
+    pub fn save_before(&mut self, offset: usize, length: usize) {
+        if self.undo.is_some() {
+            self.save_pages(offset, length);
+        }
+    }
+
+    /// The lines of a page that are watched, a bit each.
+    pub fn lines_of(&self, page: usize) -> u64 {
+        match &self.undo {
+            Some(undo) if undo.is_unsaved(page) => undo.lines_of(page),
+            _ => self.watched_lines[page],
+        }
+    }
+
     /// Takes note of a write to `[offset, offset + length)`; true if a watched line was hit.
     #[inline]
     pub fn note_write(&mut self, offset: usize, length: usize) -> bool {
@@ -198,6 +227,7 @@ impl GuestMemory {
     #[inline]
     fn note_line(&mut self, line: usize) -> bool {
         let page = line / 64;
+        debug_assert!(self.undo.as_ref().is_none_or(|undo| !undo.is_unsaved(page)));
         if self.watched_lines[page] & (1 << (line % 64)) == 0 {
             return false;
         }

@@ -58,6 +58,9 @@ pub struct Cpu {
     /// Memory whose accesses a debugger wants to see; no part of the processor's state.
     #[serde(skip)]
     pub observation: crate::Observation,
+    /// What others may see of it in between ends its turn, so that they can.
+    #[serde(skip)]
+    pub stands_apart: bool,
 }
 
 impl Cpu {
@@ -76,6 +79,7 @@ impl Cpu {
             model,
             random: Random(seed ^ (index.0 as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
             observation: Default::default(),
+            stands_apart: false,
         };
         cpu.initialize();
         if !cpu.apic.model().is_bootstrap {
@@ -101,6 +105,14 @@ impl Cpu {
     pub fn start_up(&mut self, vector: u8) {
         self.registers.enter_real((vector as u16) << 8, (vector as u64) << 12, 0);
         self.pending.set_activity(Activity::Running);
+    }
+
+    /// Others may look now, if this processor's steps are apart.
+    #[inline(always)]
+    pub(crate) fn let_others_look(&mut self) {
+        if self.stands_apart {
+            self.pending.raise(Attention::YIELD);
+        }
     }
 
     /// RFLAGS.IF, and no interrupt shadow.

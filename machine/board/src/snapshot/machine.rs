@@ -77,8 +77,9 @@ impl Machine {
         mut output: &mut dyn Write,
         configuration: ConfigurationDigest,
     ) -> Result<(), SnapshotError> {
-        let watched = by_page(&self.memory.watched_lines);
-        let generations = by_page(&self.memory.generations);
+        let lines = (0..self.memory.watched_lines.len()).map(|page| self.memory.lines_of(page));
+        let watched = by_page(lines);
+        let generations = by_page(self.memory.generations.iter().copied());
         let saved = Saved { state: &self.state, watched, generations };
         save(file, &mut output, configuration, &saved, &self.memory)
     }
@@ -127,9 +128,9 @@ impl Machine {
 }
 
 /// What is not zero, with its page.
-fn by_page<T: Copy + Default + PartialEq>(values: &[T]) -> Vec<(u64, T)> {
-    let pages = values.iter().enumerate().filter(|(_, value)| **value != T::default());
-    pages.map(|(page, value)| (page as u64, *value)).collect()
+fn by_page<T: Default + PartialEq>(values: impl Iterator<Item = T>) -> Vec<(u64, T)> {
+    let pages = values.enumerate().filter(|(_, value)| *value != T::default());
+    pages.map(|(page, value)| (page as u64, value)).collect()
 }
 
 /// What the parts take for granted of each other.

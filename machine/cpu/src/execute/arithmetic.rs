@@ -211,7 +211,7 @@ pub(crate) fn store<W: Width>(
     value: W,
 ) -> Result<(), Stop> {
     if let Some(at) = place.ram_offset()
-        && let Some(bytes) = bus.memory.ram.get_mut(at..at + W::BYTES)
+        && let Some(bytes) = bus.memory.ram_mut(at, W::BYTES)
     {
         value.to_bytes(bytes);
         cpu.pending.note_ram_write(bus, at, W::BYTES);

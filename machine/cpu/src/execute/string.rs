@@ -92,6 +92,7 @@ fn copy_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64,
         // An overlapping copy repeats a pattern: element by element.
         return Ok(0);
     }
+    bus.memory.save_before(target, bytes);
     bus.memory.ram.copy_within(source..source + bytes, target);
     cpu.pending.note_ram_write(bus, target, bytes);
     Ok(elements)
@@ -137,7 +138,7 @@ fn fill_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64,
     };
     let bytes = elements as usize * W::BYTES;
     let value = W::from_register(&cpu.registers.gpr, RAX as u8);
-    let Some(ram) = bus.memory.ram.get_mut(target..target + bytes) else {
+    let Some(ram) = bus.memory.ram_mut(target, bytes) else {
         return Ok(0);
     };
     if value.zero_extend() == 0 {

@@ -67,7 +67,8 @@ impl Cpu {
 
     /// Leaves the guest for the reason recorded.
     pub(crate) fn leave_virtual_machine(&mut self, bus: &mut Bus<'_>) {
-        guest!(self, (), leave(bus))
+        guest!(self, (), leave(bus));
+        self.let_others_look();
     }
 
     /// A VM exit interrupted the delivery of a software interrupt that returns to `next`.

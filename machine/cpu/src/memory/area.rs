@@ -67,7 +67,7 @@ impl Cpu {
             && in_page as usize + bytes.len() <= 0x1000
         {
             let at = (entry.offset + in_page) as usize;
-            if let Some(ram) = bus.memory.ram.get_mut(at..at + bytes.len()) {
+            if let Some(ram) = bus.memory.ram_mut(at, bytes.len()) {
                 ram.copy_from_slice(bytes);
                 self.pending.note_ram_write(bus, at, bytes.len());
                 return Ok(());

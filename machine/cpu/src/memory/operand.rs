@@ -277,7 +277,7 @@ fn write_linear_as<W: Width>(
     let in_page = linear & 0xFFF;
     if entry.write == cpu.translation.tlb.tag(linear) && in_page <= 0x1000 - W::BYTES as u64 {
         let at = (entry.offset + in_page) as usize;
-        if let Some(bytes) = bus.memory.ram.get_mut(at..at + W::BYTES) {
+        if let Some(bytes) = bus.memory.ram_mut(at, W::BYTES) {
             value.to_bytes(bytes);
             cpu.pending.note_ram_write(bus, at, W::BYTES);
             return Ok(());

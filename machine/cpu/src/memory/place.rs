@@ -133,7 +133,7 @@ fn write_part(cpu: &mut Cpu, bus: &mut Bus<'_>, part: Part, size: u8, value: u64
         Part::Ram(offset) => {
             let at = offset as usize;
             let size = size as usize & 15;
-            if let Some(ram) = bus.memory.ram.get_mut(at..at + size) {
+            if let Some(ram) = bus.memory.ram_mut(at, size) {
                 ram.copy_from_slice(&value.to_le_bytes()[..size]);
                 cpu.pending.note_ram_write(bus, at, size);
             }

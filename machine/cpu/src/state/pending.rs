@@ -211,6 +211,15 @@ impl Pending {
             memory.generations.get((at >> 12) as usize) == Some(&generation)
         })
     }
+
+    /// The line that is monitored counts as not written, whatever the number of its page is now.
+    pub fn arm_monitor_again(&mut self, memory: &bus::GuestMemory) {
+        if let Some((at, generation)) = &mut self.monitored
+            && let Some(now) = memory.generations.get((*at >> 12) as usize)
+        {
+            *generation = *now;
+        }
+    }
 }
 
 /// Events.

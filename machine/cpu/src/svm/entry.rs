@@ -86,6 +86,7 @@ pub(super) fn enter_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, at: SystemPhysical, 
         ip: cpu.registers.ip,
     };
     bus.platform.record(cpu.visit(), entry);
+    cpu.let_others_look();
     cpu.clock.take(Step::Entry);
     cpu.pending.raise(
         Attention::GUEST_BOUNDARY

@@ -73,7 +73,7 @@ fn turn(cpu: &mut Cpu, bus: &mut Bus<'_>, avic: &Avic, ipi: &mut IpiSend) -> Tur
             }
             IpiStep::Complete(outcome) => return Turn::Over(outcome),
         }
-        if cpu.guest.svm.behaviour.sends_ipis_in_steps {
+        if cpu.guest.svm.behaviour.sends_ipis_in_steps || cpu.stands_apart {
             return Turn::Others;
         }
     }

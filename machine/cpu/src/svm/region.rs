@@ -11,7 +11,7 @@ pub(super) fn write_vmcb(
     change: impl FnOnce(&mut Vmcb<&mut [u8]>),
 ) {
     let Some(offset) = bus.memory.offset(at) else { return };
-    let Some(bytes) = bus.memory.ram.get_mut(offset..offset + SIZE) else { return };
+    let Some(bytes) = bus.memory.ram_mut(offset, SIZE) else { return };
     if let Some(mut vmcb) = Vmcb::new(bytes) {
         change(&mut vmcb);
     }

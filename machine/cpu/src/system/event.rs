@@ -428,6 +428,7 @@ fn push_frame(cpu: &mut Cpu, bus: &mut Bus<'_>, frame: &mut Frame, value: u64) -
 pub(crate) fn take_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>, vector: u8) -> Result<(), Stop> {
     let happening = Happening::Interrupt { vector: Vector(vector), ip: cpu.registers.ip };
     bus.platform.record(cpu.visit(), happening);
+    cpu.let_others_look();
     raise(cpu, bus, Event { vector, error: None, origin: Origin::External })
 }
 

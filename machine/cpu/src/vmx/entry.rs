@@ -304,6 +304,7 @@ fn start_guest(cpu: &mut Cpu, bus: &mut Bus<'_>, vmcs: &Image, at: SystemPhysica
         ip: cpu.registers.ip,
     };
     bus.platform.record(cpu.visit(), entry);
+    cpu.let_others_look();
     cpu.clock.take(Step::Entry);
 }
 

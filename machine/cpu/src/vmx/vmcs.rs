@@ -100,7 +100,7 @@ pub(super) fn write_vmcs(
     change: impl FnOnce(&mut Vmcs<&mut [u8]>),
 ) {
     let Some(offset) = bus.memory.offset(at) else { return };
-    let Some(bytes) = bus.memory.ram.get_mut(offset..offset + SIZE) else { return };
+    let Some(bytes) = bus.memory.ram_mut(offset, SIZE) else { return };
     if let Some(mut vmcs) = Vmcs::new(bytes) {
         change(&mut vmcs);
     }

@@ -1,0 +1,162 @@
+//! Undo: memory goes back to a mark at the price of the pages that changed since.
+//!
+//! A store that takes the fast path asks one word a page whether any of its lines is watched
+//! ([`GuestMemory::unwatched_mut`], and translated code the same). While there is a mark, that word
+//! is all ones for a page that has not changed, so that the first store to it, and only that,
+//! takes the slow way, where the page is saved and gets its own word back. So a mark costs
+//! nothing on the fast path, and shows nowhere but in the host's time.
+
+use crate::memory::GuestMemory;
+use arch::address::PAGE_SIZE;
+
+const PAGE: usize = PAGE_SIZE as usize;
+/// The word of a page that is not saved.
+const UNSAVED: u64 = !0;
+
+/// A page as it was at the mark.
+#[derive(Clone, Copy, Debug)]
+struct Saved {
+    page: u32,
+    generation: u32,
+}
+
+/// What takes memory back. Its buffers stay from one return to the next.
+#[derive(Debug)]
+pub(crate) struct Undo {
+    /// By page: whether its bytes are saved.
+    is_saved: Vec<bool>,
+    /// By page: its watched lines at the mark.
+    lines: Vec<u64>,
+    saved: Vec<Saved>,
+    /// The bytes of the pages in `saved`.
+    bytes: Vec<u8>,
+}
+
+impl Undo {
+    pub(crate) fn is_unsaved(&self, page: usize) -> bool {
+        !self.is_saved[page]
+    }
+
+    pub(crate) fn lines_of(&self, page: usize) -> u64 {
+        self.lines[page]
+    }
+}
+
+impl GuestMemory {
+    /// From here on memory can go back to how it is now. A mark before is forgotten.
+    pub fn mark(&mut self) {
+        self.forget_mark();
+        let pages = self.watched_lines.len();
+        let lines = std::mem::replace(&mut self.watched_lines, vec![UNSAVED; pages]);
+        self.undo = Some(Box::new(Undo {
+            is_saved: vec![false; pages],
+            lines,
+            saved: Vec::new(),
+            bytes: Vec::new(),
+        }));
+    }
+
+    /// Memory stays as it is.
+    pub fn forget_mark(&mut self) {
+        let Some(mut undo) = self.undo.take() else { return };
+        for saved in &undo.saved {
+            undo.lines[saved.page as usize] = self.watched_lines[saved.page as usize];
+        }
+        self.watched_lines = undo.lines;
+    }
+
+    /// Goes back to the mark, which stays; answers how many pages had changed. Code that was
+    /// decoded from a page whose code or watched lines changed since is forgotten.
+    pub fn return_to_mark(&mut self) -> usize {
+        let Some(mut undo) = self.undo.take() else { return 0 };
+        let mut is_code_gone = false;
+        for (saved, bytes) in undo.saved.iter().zip(undo.bytes.chunks_exact(PAGE)) {
+            let page = saved.page as usize;
+            self.ram[page * PAGE..][..PAGE].copy_from_slice(bytes);
+            let is_same = self.watched_lines[page] == undo.lines[page]
+                && self.generations[page] == saved.generation;
+            if !is_same {
+                // Never a number that a block of this page has had.
+                self.generations[page] = self.generations[page].saturating_add(1);
+                is_code_gone = true;
+            }
+            self.watched_lines[page] = UNSAVED;
+            undo.is_saved[page] = false;
+        }
+        self.watched_writes += u64::from(is_code_gone);
+        let changed = undo.saved.len();
+        undo.saved.clear();
+        undo.bytes.clear();
+        self.undo = Some(undo);
+        changed
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn save_pages(&mut self, offset: usize, length: usize) {
+        let Some(undo) = &mut self.undo else { return };
+        for page in offset / PAGE..(offset + length).div_ceil(PAGE).min(undo.is_saved.len()) {
+            if std::mem::replace(&mut undo.is_saved[page], true) {
+                continue;
+            }
+            undo.saved.push(Saved { page: page as u32, generation: self.generations[page] });
+            undo.bytes.extend_from_slice(&self.ram[page * PAGE..][..PAGE]);
+            self.watched_lines[page] = undo.lines[page];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arch::address::SystemPhysical;
+
+    /// Bytes, watched lines as everybody sees them.
+    fn seen(memory: &GuestMemory) -> (Vec<u8>, Vec<u64>) {
+        let pages = memory.ram.len() / PAGE;
+        (memory.ram.clone(), (0..pages).map(|page| memory.lines_of(page)).collect())
+    }
+
+    #[test]
+    fn memory_goes_back_to_its_mark_as_often_as_asked() {
+        let mut memory = GuestMemory::new(1 << 16);
+        memory.write(SystemPhysical(0x1FFC), &[7; 8]).expect("RAM");
+        memory.watch(0x3000, 64);
+        let before = seen(&memory);
+        memory.mark();
+        assert_eq!(seen(&memory), before, "a mark shows nowhere");
+        assert!(memory.unwatched_mut(0x5000, 1).is_none(), "the first store takes the slow way");
+        for round in 1..4 {
+            memory.write(SystemPhysical(0x1FFE), &[round; 4]).expect("RAM");
+            memory.ram_mut(0x5000, 1).expect("RAM")[0] = round;
+            memory.unwatched_mut(0x5001, 1).expect("a page that is saved")[0] = round;
+            memory.write(SystemPhysical(0x3000), &[round]).expect("RAM");
+            memory.watch(0x4000, 8);
+            assert_eq!(memory.return_to_mark(), 5);
+            assert_eq!(seen(&memory), before);
+        }
+        memory.write(SystemPhysical(0x3040), &[1]).expect("RAM");
+        let after = seen(&memory);
+        memory.forget_mark();
+        assert_eq!((seen(&memory), memory.return_to_mark()), (after, 0), "it stays as it is");
+    }
+
+    #[test]
+    fn code_that_was_decoded_since_the_mark_is_forgotten_and_other_code_is_not() {
+        let mut memory = GuestMemory::new(1 << 16);
+        memory.watch(0x1000, 64);
+        memory.watch(0x2000, 64);
+        memory.mark();
+        let at_mark = memory.generations.clone();
+        memory.write(SystemPhysical(0x1040), &[1]).expect("RAM");
+        memory.write(SystemPhysical(0x2000), &[1]).expect("RAM");
+        memory.watch(0x3000, 64);
+        let in_window = memory.generations.clone();
+        memory.return_to_mark();
+        assert_eq!(memory.generations[1], at_mark[1], "data beside code");
+        for page in [2, 3] {
+            let now = memory.generations[page];
+            assert!(now != at_mark[page] && now != in_window[page], "page {page}");
+        }
+    }
+}
