@@ -12,6 +12,7 @@ mod exit;
 mod gaps;
 mod latency;
 mod local;
+mod mix;
 mod path;
 mod patience;
 mod selection;
@@ -89,6 +90,9 @@ fn measure(selection: &Selection, mode: Mode) -> bool {
     }
     if selection.names(Test::Arm) {
         arrived &= local::measure_arming(selection, name);
+    }
+    if selection.names(Test::Mix) {
+        mix::run(selection, mode);
     }
     if selection.names(Test::Device) {
         device::measure(selection, name);

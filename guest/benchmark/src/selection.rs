@@ -1,5 +1,5 @@
 //! What the command line asks for:
-//! `tests=ipi,self,throughput,timer,eoi,exits,arm,device apic=xapic|x2apic|both fence=on|off|both
+//! `tests=ipi,self,throughput,timer,eoi,exits,arm,device,mix apic=xapic|x2apic|both fence=on|off|both
 //! targets=spinning|halted|both samples=N warmup=N messages=N gap=CYCLES patience=CYCLES
 //! seed=N cpus=N`.
 
@@ -22,9 +22,11 @@ pub enum Test {
     Arm,
     /// Only where it is named: the host has to let a function interrupt.
     Device,
+    /// Only where it is named: it has no end.
+    Mix,
 }
 
-const NAMES: [(&str, Test); 8] = [
+const NAMES: [(&str, Test); 9] = [
     ("ipi", Test::Ipi),
     ("self", Test::SelfIpi),
     ("throughput", Test::Throughput),
@@ -33,6 +35,7 @@ const NAMES: [(&str, Test); 8] = [
     ("exits", Test::Exits),
     ("arm", Test::Arm),
     ("device", Test::Device),
+    ("mix", Test::Mix),
 ];
 
 pub struct Selection<'a> {
@@ -46,7 +49,7 @@ pub struct Selection<'a> {
     pub messages: u64,
     /// Cycles between interrupts to a halted processor, for it to halt again.
     pub gap: u64,
-    /// Of the random gaps between samples; zero for none.
+    /// Of the random gaps between samples, zero for none, and of the mix.
     pub seed: u64,
     /// Cycles after which an interrupt is lost.
     pub patience: u64,
