@@ -20,6 +20,7 @@ pub mod agent;
 pub mod comparison;
 pub mod drive;
 pub mod evidence;
+pub mod explore;
 pub mod host;
 mod linux;
 pub mod plan;

@@ -4,6 +4,7 @@ mod arguments;
 mod compare;
 mod evidence;
 mod exec;
+mod explore;
 mod recipes;
 mod run;
 mod shell;
@@ -42,6 +43,8 @@ enum Action {
     Evidence(evidence::Arguments),
     /// Run a command on the emulated host: a verb of avicenna, or a program of this machine
     Exec(Box<exec::Arguments>),
+    /// Search for faults of a hypervisor in interrupt virtualization, and repeat what was found
+    Explore(Box<explore::Arguments>),
     /// An interactive emulated host with avicenna inside
     Shell(Box<shell::Arguments>),
     /// Remove the snapshots of booted hosts that earlier runs kept
@@ -57,6 +60,7 @@ pub fn run(arguments: Arguments, verbs: &[&str]) -> anyhow::Result<ExitCode> {
         Action::Compare(arguments) => compare::run(&arguments),
         Action::Evidence(arguments) => evidence::run(&arguments, &INTERRUPT),
         Action::Exec(arguments) => exec::run(&arguments, verbs),
+        Action::Explore(arguments) => explore::run(&arguments),
         Action::Shell(arguments) => shell::run(&arguments),
         Action::Clear => {
             let removed = Store::open()?.clear()?;

@@ -150,6 +150,33 @@ impl Session {
         }
     }
 
+    /// Starts a step and runs until its guest prints a line with `word` in it; the machine, which
+    /// nobody drives then.
+    pub(crate) fn begin(
+        mut self,
+        step: &Step,
+        word: &str,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Machine> {
+        let limit = self.after(BOOT_LIMIT);
+        self.send(&ToAgent::Prepare(Box::new(step.clone())))?;
+        match self.receive(limit, watch)? {
+            FromAgent::Standby => self.send(&ToAgent::Go)?,
+            FromAgent::Failed(why) => bail!("{}: {why}", step.name),
+            other => bail!("{}: the agent said {other:?} instead of standing by", step.name),
+        }
+        loop {
+            match self.receive(limit, watch)? {
+                FromAgent::Progress(text) if text.contains(word) => break,
+                FromAgent::Progress(text) => watch.line(&text),
+                FromAgent::Failed(why) => bail!("{}: {why}", step.name),
+                other => bail!("{}: the agent said {other:?}", step.name),
+            }
+        }
+        self.drive.drain();
+        Ok(self.drive.machine)
+    }
+
     /// Loads KVM's module with an arm's parameters, without a virtual machine.
     pub fn load(
         &mut self,

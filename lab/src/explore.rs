@@ -1,0 +1,29 @@
+//! Exploring: the machine looks for faults of a hypervisor in interrupt virtualization.
+//!
+//! A workload runs plainly; from moments of it short windows run again and again, in each of which
+//! processors are held up elsewhere ([`choice`]), and what the silicon then shows is judged
+//! ([`oracle`]). A window is what it began from and the list of its decisions, and nothing else, so
+//! a [`finding`] can be repeated bit by bit, and reduced to the decisions that it needs
+//! ([`minimise`]).
+
+pub mod choice;
+pub mod finding;
+mod lanes;
+mod meter;
+mod minimise;
+pub mod oracle;
+mod report;
+mod search;
+mod stage;
+mod story;
+pub mod window;
+
+pub use finding::Finding;
+pub use meter::Meter;
+pub use minimise::minimise;
+pub use report::{Report, Row};
+pub use search::{Search, search};
+pub use stage::{Mix, Stage, Subject};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! A finding as a file: what it takes to see it again, bit by bit, and what it was.
+
+use super::oracle::Alarm;
+use super::stage::{Mix, Stage};
+use super::window::Seen;
+use anyhow::{Context, ensure};
+use arch::time::Picoseconds;
+use board::perturb::{Decision, Source};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// The form of the file.
+pub const SCHEMA: u32 = 1;
+/// Bytes of a file at most.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// A rule that was broken, and all that made it so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Of the program that found it: another one makes another host, and other times.
+    pub version: String,
+    /// The options that say which host it was.
+    pub words: Vec<String>,
+    /// Of the host's kernel.
+    pub release: String,
+    /// What ran in the guest.
+    pub mix: Mix,
+    /// When the window began, after the workload had run plainly.
+    pub begins: Picoseconds,
+    /// The hash of all that had happened by then.
+    pub before: String,
+    /// What was decided in the window.
+    pub decisions: Vec<Decision>,
+    /// Decisions that the window had before it was minimised.
+    pub drawn: usize,
+    /// Which rule was broken.
+    pub alarm: Alarm,
+    /// The hash of all that had happened at the window's end.
+    pub after: String,
+    /// It told in a few lines.
+    pub story: Vec<String>,
+    /// What the two processors did meanwhile.
+    pub lanes: Vec<String>,
+}
+
+/// What came of a repetition.
+pub struct Repeated {
+    /// The window.
+    pub seen: Seen,
+    /// Whether the same happened, to the last record.
+    pub is_same: bool,
+}
+
+impl Finding {
+    /// Reads a file.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let place = || format!("cannot read {}", path.display());
+        let length = std::fs::metadata(path).with_context(place)?.len();
+        ensure!(length <= MOST_BYTES, "{}: longer than any finding", path.display());
+        let text = std::fs::read(path).with_context(place)?;
+        let finding: Self = serde_json::from_slice(&text)
+            .with_context(|| format!("{} is not a finding of lab explore", path.display()))?;
+        let schema = finding.schema;
+        ensure!(schema == SCHEMA, "{}: form {schema}, not {SCHEMA}", path.display());
+        Ok(finding)
+    }
+
+    /// The file's text.
+    pub fn to_json(&self) -> anyhow::Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// Brings a stage to where the window began. A host that another program boots is another
+    /// host.
+    pub fn set(&self, stage: &mut Stage) -> anyhow::Result<()> {
+        stage.advance_to(self.begins);
+        let now = hash(stage.hash());
+        ensure!(
+            now == self.before,
+            "the host comes to another state than the finding's ({now}, not {}): the finding is of \
+             version {}, kernel {}; this is version {}, kernel {}",
+            self.before,
+            self.version,
+            self.release,
+            env!("CARGO_PKG_VERSION"),
+            stage.release
+        );
+        Ok(())
+    }
+
+    /// Repeats the window on a stage that stands where it began.
+    pub fn repeat(&self, stage: &mut Stage) -> Repeated {
+        let seen = stage.window(Source::Plan(self.decisions.clone()));
+        Repeated { is_same: hash(seen.hash) == self.after, seen }
+    }
+}
+
+/// As files and people have it.
+pub(super) fn hash(value: u64) -> String {
+    format!("{value:016x}")
+}

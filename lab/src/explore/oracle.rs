@@ -1,0 +1,258 @@
+//! What is wrong, judged by what the silicon shows: no annotation of the guest or the hypervisor.
+
+mod page;
+mod vcpu;
+
+pub use vcpu::{Place, Vcpu};
+
+use arch::address::SystemPhysical;
+use arch::time::Picoseconds;
+use board::Machine;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use trace::{Event, Record, VirtualCpu};
+
+/// Virtual time between two looks at the machine. It decides when an alarm is raised, not what is
+/// one.
+pub const LOOK: Picoseconds = Picoseconds::from_nanoseconds(100_000);
+
+/// Which rule was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// A vCPU that halted has an interrupt that it would take, and nobody wakes it: its processor
+    /// is idle.
+    Asleep,
+    /// A guest runs on and does not take an interrupt that its virtual APIC has for it.
+    NotTaken,
+    /// A vCPU that is asleep is said to run: who interrupts it rings a doorbell that nobody hears.
+    SaidToRun,
+    /// The host's kernel complains.
+    Console,
+}
+
+impl Rule {
+    /// For readers.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Asleep => "a vCPU sleeps although an interrupt waits for it",
+            Self::NotTaken => "a vCPU runs and does not take an interrupt that waits for it",
+            Self::SaidToRun => "a vCPU that sleeps is said to run",
+            Self::Console => "the kernel complains",
+        }
+    }
+}
+
+/// How a vector came to where a vCPU finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// By software: nobody posted it.
+    Software,
+    /// By an IPI of a guest to an APIC ID, which the processor delivers.
+    Physical,
+    /// The same to a logical destination.
+    Logical,
+    /// The same with a shorthand.
+    Shorthand,
+    /// By an IOMMU.
+    Device,
+}
+
+impl Way {
+    /// For readers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Software => "set by software",
+            Self::Physical => "sent by an IPI to an APIC ID",
+            Self::Logical => "sent by an IPI to a logical destination",
+            Self::Shorthand => "sent by an IPI with a shorthand",
+            Self::Device => "posted by the IOMMU",
+        }
+    }
+}
+
+/// A rule that was broken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alarm {
+    /// Which.
+    pub rule: Rule,
+    /// When it was raised.
+    pub at: Picoseconds,
+    /// Since when.
+    pub since: Picoseconds,
+    /// The vCPU by its control block; 0 if it is about none.
+    pub vcpu: u64,
+    /// The processor that it last ran on.
+    pub cpu: u16,
+    /// The interrupt that waits; 0 if it is about none.
+    pub vector: u8,
+    /// Where it waits: the address of a backing page or of a posted-interrupt descriptor.
+    pub place: u64,
+    /// How that came there.
+    pub way: Way,
+    /// What the kernel said.
+    pub text: String,
+}
+
+/// What two alarms share that have one cause, as far as can be told.
+pub type Key = (Rule, Way, String);
+
+impl Alarm {
+    /// The key by which findings are one.
+    pub fn key(&self) -> Key {
+        let words: Vec<&str> = self.text.split_whitespace().filter(is_word).collect();
+        (self.rule, self.way, words.join(" "))
+    }
+}
+
+/// Numbers, times and addresses differ from run to run.
+fn is_word(word: &&str) -> bool {
+    !word.chars().any(|letter| letter.is_ascii_digit())
+}
+
+/// All oracles, over one run of the machine.
+#[derive(Clone, Default)]
+pub struct Oracle {
+    vcpus: BTreeMap<VirtualCpu, Vcpu>,
+    /// By processor: the ICR of the IPI that its guest sent last.
+    sent: BTreeMap<u16, u64>,
+    /// By page or descriptor: how the last vector came there.
+    ways: BTreeMap<u64, Way>,
+    /// The last line of the console, as far as it has been printed.
+    line: Vec<u8>,
+    alarms: Vec<Alarm>,
+    /// All that was observed, if somebody wants it.
+    pub(super) records: Option<Vec<Record>>,
+}
+
+/// Alarms of one window at most: what follows the first is mostly of the same cause.
+const MOST_ALARMS: usize = 16;
+/// Words of a kernel's message that is a fault of its own.
+const COMPLAINTS: [&str; 9] = [
+    "WARNING: CPU",
+    "BUG:",
+    "Oops",
+    "general protection fault",
+    "soft lockup",
+    "hard LOCKUP",
+    "detected stalls",
+    "blocked for more than",
+    "Kernel panic",
+];
+
+impl Oracle {
+    /// What has been broken since the last call.
+    pub fn take(&mut self) -> Vec<Alarm> {
+        std::mem::take(&mut self.alarms)
+    }
+
+    /// The vCPUs that have run.
+    pub fn vcpus(&self) -> impl Iterator<Item = &Vcpu> {
+        self.vcpus.values()
+    }
+
+    /// Takes in what happened.
+    pub fn observe(&mut self, record: &Record) {
+        if let Some(records) = &mut self.records {
+            records.push(*record);
+        }
+        let cpu = record.cpu.0;
+        match record.event {
+            Event::Entry { vcpu, .. } => self.vcpu(vcpu, cpu).enter(cpu),
+            Event::SvmExit { vcpu, code, .. } => {
+                self.vcpu(vcpu, cpu).leave(vcpu::svm_halts(code));
+            }
+            Event::VmxExit { vcpu, reason, .. } => {
+                self.vcpu(vcpu, cpu).leave(vcpu::vmx_halts(reason));
+            }
+            Event::VirtualIpiSent { icr, .. } => {
+                self.sent.insert(cpu, icr);
+            }
+            Event::Posted { place, .. } => {
+                let way = self.sent.get(&cpu).map_or(Way::Device, |icr| way_of(*icr));
+                self.ways.insert(place.0, way);
+            }
+            _ => {}
+        }
+    }
+
+    fn vcpu(&mut self, vcpu: VirtualCpu, cpu: u16) -> &mut Vcpu {
+        self.vcpus.entry(vcpu).or_insert_with(|| Vcpu::new(vcpu.0, cpu))
+    }
+
+    /// Takes in what the kernel prints on its console.
+    pub fn listen(&mut self, at: Picoseconds, bytes: &[u8]) {
+        for byte in bytes {
+            if *byte != b'\n' {
+                self.line.push(*byte);
+                continue;
+            }
+            let line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).into_owned();
+            if COMPLAINTS.iter().any(|words| line.contains(words)) {
+                self.raise(Alarm {
+                    rule: Rule::Console,
+                    at,
+                    since: at,
+                    vcpu: 0,
+                    cpu: 0,
+                    vector: 0,
+                    place: 0,
+                    way: Way::Software,
+                    text: line.trim().to_owned(),
+                });
+            }
+        }
+    }
+
+    /// Looks at the machine, which stands between two events.
+    pub fn look(&mut self, machine: &Machine) {
+        let now = machine.state.now;
+        let vcpus = std::mem::take(&mut self.vcpus);
+        self.vcpus = vcpus
+            .into_iter()
+            .map(|(key, mut vcpu)| {
+                if let Some((rule, since, vector)) = vcpu.judge(machine) {
+                    let place = vcpu.place_of_requests(machine).map_or(0, |place| place.0);
+                    self.raise(Alarm {
+                        rule,
+                        at: now,
+                        since,
+                        vcpu: key.0.0,
+                        cpu: vcpu.cpu(),
+                        vector: vector.0,
+                        place,
+                        way: self.ways.get(&place).copied().unwrap_or(Way::Software),
+                        text: String::new(),
+                    });
+                }
+                (key, vcpu)
+            })
+            .collect();
+    }
+
+    fn raise(&mut self, alarm: Alarm) {
+        if self.alarms.len() < MOST_ALARMS {
+            self.alarms.push(alarm);
+        }
+    }
+}
+
+/// How an ICR addresses its targets. [APM2 "Interrupt Command Register"]
+fn way_of(icr: u64) -> Way {
+    let icr = arch::apic::Icr::from_bits(icr);
+    match (icr.shorthand(), icr.destination_mode()) {
+        (arch::apic::Scope::Destination, arch::apic::DestinationMode::Physical) => Way::Physical,
+        (arch::apic::Scope::Destination, _) => Way::Logical,
+        _ => Way::Shorthand,
+    }
+}
+
+/// The address of a page, if it can be one.
+fn page_at(address: u64) -> Option<SystemPhysical> {
+    let page = address & arch::svm::avic::PAGE_BITS;
+    (page != 0).then_some(SystemPhysical(page))
+}
+
+#[cfg(test)]
+mod tests;

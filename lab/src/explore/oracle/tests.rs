@@ -1,0 +1,140 @@
+use super::*;
+use arch::address::Linear;
+use arch::identity::CpuIndex;
+use arch::svm::ExitCode;
+use arch::svm::avic::{PhysicalEntry, PhysicalTablePointer};
+use arch::svm::vmcb::{SIZE, Vmcb, control, save};
+use board::Configuration;
+use board::topology::Topology;
+use cpu::{Activity, CpuModel};
+
+const VMCB: SystemPhysical = SystemPhysical(0x10_0000);
+const PAGE: SystemPhysical = SystemPhysical(0x10_1000);
+const TABLE: SystemPhysical = SystemPhysical(0x10_2000);
+const FLAGS: u64 = 0x202;
+
+/// A vCPU that left for a reason, and what its virtual APIC has then.
+#[derive(Clone, Copy)]
+struct Case {
+    code: ExitCode,
+    flags: u64,
+    requested: Option<u8>,
+    in_service: Option<u8>,
+    task_priority: u8,
+    said_to_run: bool,
+    host: Activity,
+    enters_again: bool,
+}
+
+const ASLEEP: Case = Case {
+    code: ExitCode::Hlt,
+    flags: FLAGS,
+    requested: Some(0x31),
+    in_service: None,
+    task_priority: 0,
+    said_to_run: false,
+    host: Activity::Halted,
+    enters_again: false,
+};
+const ASLEEP_WITH_NOTHING: Case = Case { requested: None, ..ASLEEP };
+
+fn machine() -> Machine {
+    Machine::new(&Configuration {
+        model: CpuModel::named("zen4").expect("a model that comes with the machine"),
+        topology: Topology::of_cores(2).expect("two processors"),
+        memory: 16 << 20,
+        seed: 0,
+        start: device::Date::default(),
+        iommu: None,
+        functions: Vec::new(),
+    })
+    .expect("a machine")
+}
+
+impl Case {
+    fn set(self, machine: &mut Machine) {
+        let mut bytes = vec![0; SIZE];
+        let mut vmcb = Vmcb::new(&mut bytes[..]).expect("as many bytes as it has");
+        vmcb.set(control::AVIC_BACKING_PAGE, PAGE.0);
+        let table = PhysicalTablePointer::new().with_table(TABLE).with_max_index(3);
+        vmcb.set(control::AVIC_PHYSICAL_TABLE, table);
+        vmcb.set(save::RFLAGS, self.flags);
+        let memory = &mut machine.memory;
+        memory.write(VMCB, &bytes).expect("RAM");
+        let mut set = |bank: u64, vector: Option<u8>| {
+            let Some(vector) = vector else { return };
+            let at = PAGE.offset(bank + u64::from(vector >> 5) * 16);
+            memory.write(at, &(1u32 << (vector & 31)).to_le_bytes()).expect("RAM");
+        };
+        set(0x200, self.requested);
+        set(0x100, self.in_service);
+        memory.write(PAGE.offset(0x80), &[self.task_priority]).expect("RAM");
+        let entry = PhysicalEntry::new()
+            .with_is_valid(true)
+            .with_backing_page(PAGE)
+            .with_is_running(self.said_to_run);
+        memory.write(TABLE.offset(8), &entry.into_bits().to_le_bytes()).expect("RAM");
+        machine.state.cpus[1].pending.set_activity(self.host);
+    }
+
+    /// What is raised within a millisecond of looks.
+    fn judge(self) -> Vec<(Rule, u8)> {
+        let mut machine = machine();
+        self.set(&mut machine);
+        let (vcpu, rip, cpu) = (VirtualCpu(VMCB), Linear(0), CpuIndex(1));
+        let mut oracle = Oracle::default();
+        let mut happens = |event| oracle.observe(&Record { at: Picoseconds(1), cpu, event });
+        happens(Event::Entry { vcpu, injected: 0, rip });
+        let (info1, info2, interrupt_info) = (0, 0, 0);
+        let code = self.code;
+        happens(Event::SvmExit { vcpu, code, info1, info2, interrupt_info, rip });
+        if self.enters_again {
+            happens(Event::Entry { vcpu, injected: 0, rip });
+        }
+        for look in 1..=10 {
+            machine.state.now = Picoseconds(look * LOOK.0);
+            oracle.look(&machine);
+        }
+        oracle.take().into_iter().map(|alarm| (alarm.rule, alarm.vector)).collect()
+    }
+}
+
+#[test]
+fn a_vcpu_that_sleeps_on_an_idle_processor_has_nothing_that_it_would_take() {
+    assert_eq!(ASLEEP.judge(), [(Rule::Asleep, 0x31)], "once");
+    for (what, case) in [
+        ("nothing waits", ASLEEP_WITH_NOTHING),
+        ("interrupts are disabled", Case { flags: 2, ..ASLEEP }),
+        ("its priority holds it back", Case { task_priority: 0x3F, ..ASLEEP }),
+        ("one in service does", Case { in_service: Some(0x35), ..ASLEEP }),
+        ("it left for something else", Case { code: ExitCode::Msr, ..ASLEEP }),
+        ("its processor is busy", Case { host: Activity::Running, ..ASLEEP }),
+        ("it runs again", Case { enters_again: true, ..ASLEEP }),
+    ] {
+        assert_eq!(case.judge(), [], "{what}");
+    }
+    let above = Case { task_priority: 0x2F, in_service: Some(0x2E), ..ASLEEP };
+    assert_eq!(above.judge(), [(Rule::Asleep, 0x31)], "a higher class");
+}
+
+#[test]
+fn a_vcpu_that_sleeps_is_not_said_to_run() {
+    let said = Case { said_to_run: true, ..ASLEEP_WITH_NOTHING };
+    assert_eq!(said.judge(), [(Rule::SaidToRun, 0)]);
+    let busy = Case { host: Activity::Running, ..said };
+    assert_eq!(busy.judge(), [], "it may poll");
+}
+
+#[test]
+fn what_a_kernel_prints_of_a_fault_is_raised_and_nothing_else() {
+    let mut oracle = Oracle::default();
+    oracle.listen(Picoseconds(1), b"[    1.0] kvm: all is well\n[    2.0] WARNING: CPU: 1 ");
+    assert_eq!(oracle.take(), [], "a line that has no end yet");
+    oracle.listen(Picoseconds(2), b"PID: 7 at arch/x86/kvm/svm/avic.c:99 f+0x1/0x2\n");
+    let alarms = oracle.take();
+    assert_eq!(alarms.len(), 1);
+    assert_eq!((alarms[0].rule, alarms[0].at), (Rule::Console, Picoseconds(2)));
+    let mut again = Oracle::default();
+    again.listen(Picoseconds(9), b"[    9.0] WARNING: CPU: 2 PID: 8 at arch/x86/kvm/svm/avic.c\n");
+    assert!(again.take()[0].key().2.contains("WARNING:"), "what is the same in each run");
+}

@@ -1,0 +1,170 @@
+//! Where windows begin: a booted host on which the mix of interrupts runs.
+
+use super::oracle::{Alarm, Oracle};
+use super::window::{self, Seen};
+use crate::drive::session::Session;
+use crate::host::Host;
+use crate::host::booted::Store;
+use crate::host::image::{Additions, initramfs};
+use crate::host::kernel::Kernel;
+use crate::plan::{Experiment, Needs, Setting};
+use crate::protocol::{Guest, Step};
+use crate::watch::Watch;
+use arch::time::Picoseconds;
+use bench::Configuration;
+use board::perturb::Source;
+use board::{Machine, Mark};
+use serde::{Deserialize, Serialize};
+use trace::Record;
+use trace::symbol::Symbols;
+
+/// What a step's name stands for on the emulated host: nothing is given to the guest.
+const WORKLOAD: &str = "wake";
+/// Seconds after which the guest would be stopped; windows never come so far.
+const LIMIT: u64 = 86_400;
+/// What the guest prints when all its processors take part.
+const BEGINS: &str = "\"record\":\"mix\"";
+
+/// What runs in the guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mix {
+    /// `xapic` or `x2apic`.
+    pub apic: String,
+    /// vCPUs, each on a processor of its own.
+    pub vcpus: u16,
+    /// Of the guest's own choices.
+    pub seed: u64,
+}
+
+/// What is explored.
+#[derive(Clone, Copy)]
+pub struct Subject<'a> {
+    /// The emulated host.
+    pub host: &'a Host,
+    /// Its kernel.
+    pub kernel: &'a Kernel,
+    /// What it is given besides.
+    pub additions: Additions<'a>,
+    /// Where booted hosts are kept.
+    pub store: Option<&'a Store>,
+    /// What runs in its guest.
+    pub mix: &'a Mix,
+}
+
+/// A machine at the beginning of a window.
+pub struct Stage {
+    machine: Machine,
+    oracle: Oracle,
+    mark: Option<(Mark, Oracle)>,
+    /// Names of the kernel's code.
+    pub symbols: Symbols,
+    /// Of the kernel.
+    pub release: String,
+}
+
+impl Stage {
+    /// Boots the host, or takes one that was kept, and starts the guest.
+    /// `before_guests` is called when all that is needed of this machine is read or open.
+    pub fn open(
+        subject: &Subject<'_>,
+        before_guests: impl FnOnce(),
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Self> {
+        let Subject { host, kernel, additions, store, mix } = *subject;
+        // A vCPU that polls before it sleeps counts as running, and nothing has to wake it.
+        let needs = Needs { parameters: &["kvm.halt_poll_ns=0"], ..Needs::default() };
+        let initramfs = initramfs(kernel, host, &additions, &needs)?;
+        before_guests();
+        let mut session = Session::start(host, kernel, &initramfs, store, watch)?;
+        let arm = Experiment::of_model(&host.model, &[Setting::On]).arm(Setting::On);
+        session.load(&arm.parameters, watch)?;
+        let mut symbols = Symbols::default();
+        symbols.extend(session.symbols(watch)?.lines().filter_map(symbol));
+        let release = session.release.clone();
+        let tsc_khz = host.model.tsc_hertz() / 1000;
+        let step = Step {
+            name: "exploring".into(),
+            workload: WORKLOAD.into(),
+            arm,
+            configuration: Configuration { vcpus: mix.vcpus, ..Configuration::default() },
+            guest: Guest::Benchmark(format!(
+                "tests=mix apic={} seed={} tsc_khz={tsc_khz}",
+                mix.apic, mix.seed
+            )),
+            posts: false,
+            is_traced: false,
+            guests: 1,
+            limit: LIMIT,
+        };
+        watch.stage("starting the guest");
+        let machine = session.begin(&step, BEGINS, watch)?;
+        Ok(Self { symbols, ..Self::of(machine, &release) })
+    }
+
+    /// A machine on which guests run.
+    pub fn of(mut machine: Machine, release: &str) -> Self {
+        machine.state.wiring.recorder.records = Some(Vec::new());
+        Self {
+            machine,
+            oracle: Oracle::default(),
+            mark: None,
+            symbols: Symbols::default(),
+            release: release.into(),
+        }
+    }
+
+    /// Lets time pass plainly: the alarms of that. Windows begin somewhere else afterwards.
+    pub fn advance(&mut self, time: Picoseconds) -> Vec<Alarm> {
+        self.leave_mark();
+        window::run_on(&mut self.machine, &mut self.oracle, time)
+    }
+
+    /// Runs plainly to a moment.
+    pub fn advance_to(&mut self, moment: Picoseconds) {
+        let left = moment.0.saturating_sub(self.now().0);
+        self.advance(Picoseconds(left));
+    }
+
+    /// Runs a window from here, and goes back.
+    pub fn window(&mut self, source: Source) -> Seen {
+        self.run(source, None).0
+    }
+
+    /// The same; all that happened in it as well.
+    pub fn record(&mut self, source: Source) -> (Seen, Vec<Record>) {
+        self.run(source, Some(Vec::new()))
+    }
+
+    fn run(&mut self, source: Source, records: Option<Vec<Record>>) -> (Seen, Vec<Record>) {
+        let machine = &mut self.machine;
+        let (mark, oracle) = self.mark.get_or_insert_with(|| (machine.mark(), self.oracle.clone()));
+        let mut own = oracle.clone();
+        own.records = records;
+        let seen = window::run(machine, &mut own, source);
+        machine.return_to(mark);
+        (seen, own.records.unwrap_or_default())
+    }
+
+    fn leave_mark(&mut self) {
+        if self.mark.take().is_some() {
+            self.machine.forget_mark();
+        }
+    }
+
+    /// Virtual time.
+    pub fn now(&self) -> Picoseconds {
+        self.machine.state.now
+    }
+
+    /// The hash of all that has happened.
+    pub fn hash(&self) -> u64 {
+        self.machine.state.wiring.recorder.hash.value()
+    }
+}
+
+/// `ADDRESS TYPE NAME [MODULE]`
+fn symbol(line: &str) -> Option<(u64, String)> {
+    let mut words = line.split_ascii_whitespace();
+    let address = u64::from_str_radix(words.next()?, 16).ok()?;
+    Some((address, words.nth(1)?.to_owned()))
+}

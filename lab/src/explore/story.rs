@@ -1,0 +1,115 @@
+//! A finding told in three lines: what is wrong, how it came to that, what it needs.
+
+use super::oracle::{Alarm, Rule};
+use super::window::Seen;
+use arch::address::SystemPhysical;
+use arch::time::Picoseconds;
+use board::perturb::Hold;
+use trace::exit_reason::Isa;
+use trace::symbol::Symbols;
+use trace::{Event, Record, VirtualCpu};
+
+/// Tells it.
+pub(super) fn tell(
+    alarm: &Alarm,
+    seen: &Seen,
+    records: &[Record],
+    symbols: &Symbols,
+) -> Vec<String> {
+    vec![what(alarm), how(alarm, records), needs(&seen.holds, alarm, symbols)]
+}
+
+fn micros(time: Picoseconds) -> String {
+    format!("{:.1} µs", time.0 as f64 / 1e6)
+}
+
+fn since(alarm: &Alarm) -> String {
+    micros(Picoseconds(alarm.at.0.saturating_sub(alarm.since.0)))
+}
+
+fn what(alarm: &Alarm) -> String {
+    let Alarm { rule, vcpu, cpu, vector, way, text, .. } = alarm;
+    let (title, since) = (rule.title(), since(alarm));
+    match rule {
+        Rule::Console => format!("{title}: {text}"),
+        Rule::SaidToRun => {
+            format!("{title}: the one of {vcpu:#x}, for {since} on CPU {cpu}, which is idle")
+        }
+        Rule::Asleep => format!(
+            "{title}: vector {vector:#x}, {}, for {since} at the one of {vcpu:#x} on CPU {cpu}, \
+             which is idle",
+            way.name()
+        ),
+        Rule::NotTaken => format!(
+            "{title}: vector {vector:#x}, {}, for {since} at the one of {vcpu:#x} on CPU {cpu}",
+            way.name()
+        ),
+    }
+}
+
+/// When the vCPU left for good, and who sent the vector that waits.
+fn how(alarm: &Alarm, records: &[Record]) -> String {
+    let own = VirtualCpu(SystemPhysical(alarm.vcpu));
+    let since = alarm.since;
+    let before = || records.iter().rev().filter(move |record| record.at <= since);
+    let left = before().find(|record| match record.event {
+        Event::SvmExit { vcpu, .. } | Event::VmxExit { vcpu, .. } => vcpu == own,
+        _ => false,
+    });
+    let posted = before().find(|record| {
+        matches!(record.event, Event::Posted { place, vector }
+            if place.0 == alarm.place && vector.0 == alarm.vector)
+    });
+    let sent = posted.and_then(|posted| {
+        let mut own = before().filter(|record| record.cpu == posted.cpu && record.at <= posted.at);
+        own.find_map(|record| match record.event {
+            Event::VirtualIpiSent { icr, .. } => Some((record, icr)),
+            _ => None,
+        })
+    });
+    let when = |at: Picoseconds| match left {
+        Some(left) if at >= left.at => {
+            format!("{} after that vCPU had left", micros(Picoseconds(at.0 - left.at.0)))
+        }
+        Some(left) => format!("{} before that vCPU left", micros(Picoseconds(left.at.0 - at.0))),
+        None => "after that vCPU had left".into(),
+    };
+    let Some((sent, icr)) = sent else { return "nobody posted it in the window".into() };
+    let cpu = sent.cpu.0;
+    let first = format!("CPU {cpu}'s guest wrote {icr:#x} to its ICR {}", when(sent.at));
+    let exit = records.iter().find(|record| {
+        record.cpu == sent.cpu && record.at >= sent.at && exit_name(&record.event).is_some()
+    });
+    match exit.and_then(|exit| Some((exit, exit_name(&exit.event)?))) {
+        Some((exit, name)) => {
+            let later = micros(Picoseconds(exit.at.0 - sent.at.0));
+            format!("{first}; its next exit, {later} later, was {name}")
+        }
+        None => first,
+    }
+}
+
+fn exit_name(event: &Event) -> Option<String> {
+    match *event {
+        Event::SvmExit { code, info1, info2, .. } => {
+            let name = Isa::Svm.reason_name(code.into_bits() as u32).unwrap_or("another");
+            Some(format!("{name} ({info1:#x}, {info2:#x})"))
+        }
+        Event::VmxExit { reason, .. } => {
+            Some(Isa::Vmx.reason_name(reason & 0xFFFF).unwrap_or("another").to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn needs(holds: &[Hold], alarm: &Alarm, symbols: &Symbols) -> String {
+    let holds: Vec<_> = holds.iter().filter(|hold| hold.at <= alarm.at).collect();
+    if holds.is_empty() {
+        return "needs no delay: it happens whenever the two meet".into();
+    }
+    let each = holds.iter().map(|hold| match symbols.name(hold.rip) {
+        Some(name) => format!("{} (in {name})", hold.decision),
+        None => hold.decision.to_string(),
+    });
+    format!("needs {}", each.collect::<Vec<_>>().join("; "))
+}
