@@ -166,6 +166,7 @@ impl Oracle {
             Event::VmxExit { vcpu, reason, .. } => {
                 self.vcpu(vcpu, cpu).leave(vcpu::vmx_halts(reason));
             }
+            Event::VirtualInterruptAccepted { vcpu, .. } => self.vcpu(vcpu, cpu).accept(),
             Event::VirtualIpiSent { icr, .. } => {
                 self.sent.insert(cpu, icr);
             }

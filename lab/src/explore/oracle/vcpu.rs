@@ -77,6 +77,11 @@ impl Vcpu {
         (self.cpu, self.place, self.wait) = (cpu, Place::InGuest, None);
     }
 
+    /// It takes an interrupt: what waits from now on has not waited before.
+    pub(super) fn accept(&mut self) {
+        self.wait = None;
+    }
+
     pub(super) fn leave(&mut self, halted: bool) {
         (self.place, self.wait) = (Place::Out { halted }, None);
     }
