@@ -7,6 +7,7 @@ mod sources;
 mod status;
 #[macro_use]
 mod terminal;
+mod qemu;
 mod sandbox;
 mod verb;
 
@@ -61,6 +62,9 @@ enum Verb {
     Lab(verb::lab::Arguments),
     /// Did it help: switch something, run work in random order, compare; on a host or in the lab
     Experiment(verb::experiment::Arguments),
+    /// machine run with QEMU's options, for scripts that were written for QEMU; also by the name
+    /// avicenna-qemu
+    Qemu(qemu::Arguments),
     /// Man pages and shell completions
     #[command(hide = true)]
     Generate(verb::generate::Arguments),
@@ -68,6 +72,9 @@ enum Verb {
 
 fn main() -> ExitCode {
     lab::agent::take_over();
+    if let Some(options) = qemu::called() {
+        return qemu::emulate(&options);
+    }
     let outcome = match Arguments::parse().verb {
         Verb::Check(arguments) => verb::check::run(arguments),
         Verb::Why(arguments) => verb::why::run(arguments),
@@ -78,6 +85,7 @@ fn main() -> ExitCode {
         Verb::Snapshot(arguments) => verb::snapshot::run(arguments),
         Verb::Generate(arguments) => verb::generate::run(arguments, Arguments::command()),
         Verb::Machine(arguments) => verb::machine::run(arguments),
+        Verb::Qemu(arguments) => return qemu::run(&arguments),
         Verb::Exits(arguments) => verb::exits::run(arguments),
         Verb::Bench(arguments) => verb::bench::run(arguments),
         Verb::Experiment(arguments) => verb::experiment::run(arguments),

@@ -78,6 +78,45 @@ fn what_cannot_be_is_said_once_with_its_name_and_status() {
 }
 
 #[test]
+fn qemu_s_options_end_as_they_do_there_and_what_has_no_effect_is_said_once() {
+    let exits = program("qemu-exits", &EXIT);
+    // Writes 3 to the debug-exit port.
+    let fails = program("qemu-fails", &[0xB0, 3, 0xE6, 0xF4, 0xEB, 0xFE]);
+    // Loads an interrupt table of nothing, and takes an exception.
+    let resets = program("qemu-resets", &[0x0F, 0x0B]);
+    let own = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("avicenna-qemu");
+    let _ = fs::remove_file(&own);
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_avicenna"), &own).expect("a link");
+    let usual = "--no-reboot -nodefaults -global kvm-pit.lost_tick_policy=discard -device pc-testdev \
+                 -device isa-debug-exit,iobase=0xf4,iosize=0x4 -display none -serial stdio \
+                 -device pci-testdev -machine accel=tcg -smp 2 -kernel";
+    let ignored =
+        "avicenna-qemu: warning: without effect here: -global kvm-pit.lost_tick_policy=discard\n";
+    for (kernel, status, said) in [
+        (exits.as_path(), 1, ignored.to_owned()),
+        (&fails, 7, ignored.to_owned()),
+        (&resets, 0, ignored.to_owned()),
+        (
+            "_NO_FILE_".as_ref(),
+            1,
+            format!(
+                "{ignored}avicenna-qemu: could not load kernel '_NO_FILE_': No such file or directory (os error 2)\n"
+            ),
+        ),
+    ] {
+        let output = Command::new(&own).args(usual.split_whitespace()).arg(kernel).output();
+        let output = output.expect("the program starts");
+        let errors = String::from_utf8_lossy(&output.stderr).replace("\n  ", " ");
+        assert_eq!(output.status.code(), Some(status), "{kernel:?}: {errors}");
+        assert!(errors.starts_with(&said), "{kernel:?}: {errors}");
+    }
+    let refused = Command::new(&own).args(["-device", "edu"]).output().expect("the program starts");
+    assert_eq!(refused.status.code(), Some(1));
+    let list = Command::new(&own).args(["-device", "?"]).output().expect("the program starts");
+    assert!(String::from_utf8_lossy(&list.stdout).contains("\"pc-testdev\""));
+}
+
+#[test]
 fn a_lab_that_cannot_be_is_usage_and_says_what_would_do() {
     let rows: [(&[&str], &str); 4] = [
         (&["--cpus", "261", "--iommu", "off"], "and this host has none"),

@@ -2,7 +2,7 @@
 
 mod closing;
 mod console;
-mod devices;
+pub mod devices;
 mod gdb;
 mod interact;
 mod list_cpus;
@@ -38,6 +38,17 @@ enum Action {
     ListVariants(list_variants::Arguments),
     /// Print a trace of a run, or export it
     Trace(trace::Arguments),
+}
+
+/// `machine run` with options of its own; its exit status as a number.
+pub fn run_words(words: &[String]) -> anyhow::Result<u8> {
+    #[derive(clap::Parser)]
+    struct Run {
+        #[command(flatten)]
+        arguments: run::Arguments,
+    }
+    let words = std::iter::once("avicenna").chain(words.iter().map(String::as_str));
+    run::status_of_run(&<Run as clap::Parser>::try_parse_from(words)?.arguments)
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {

@@ -106,6 +106,9 @@ pub struct Arguments {
     /// How to print the closing line
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Print no closing line
+    #[arg(long, conflicts_with = "format")]
+    quiet: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -117,6 +120,11 @@ enum Format {
 static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    status_of_run(arguments).map(ExitCode::from)
+}
+
+/// The same as a number.
+pub fn status_of_run(arguments: &Arguments) -> anyhow::Result<u8> {
     let mut sandbox = Sandbox::default();
     let snapshots = Snapshots::open(&arguments.snapshots, &mut sandbox)?;
     let trace = arguments.trace.as_deref().map(|path| sandbox.output(path)).transpose()?;
@@ -151,11 +159,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(recorder) = recorder {
         recorder.finish()?;
     }
-    report(&machine, arguments.format, &started);
+    if !arguments.quiet {
+        report(&machine, arguments.format, &started);
+    }
     if let Some(first) = machine.verified().and_then(|verified| verified.first.as_ref()) {
         anyhow::bail!("translated code and the interpreter differ: {first}");
     }
-    Ok(ExitCode::from(end))
+    Ok(end)
 }
 
 impl Arguments {

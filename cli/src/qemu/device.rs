@@ -1,0 +1,208 @@
+//! QEMU's devices and what is behind them.
+
+use super::request::{Question, Request};
+
+/// What the machine does with a device of a name.
+enum Kind {
+    /// It has one.
+    Has,
+    /// It gets one by an option of `machine run`.
+    Gets(&'static str, &'static str),
+    /// A disk over a drive.
+    Disk,
+    /// A network cable.
+    Network,
+}
+
+/// Devices, a row each.
+const DEVICES: [(&str, Kind); 11] = [
+    ("isa-debug-exit", Kind::Has),
+    ("pc-testdev", Kind::Has),
+    ("pci-testdev", Kind::Has),
+    ("virtio-blk-pci", Kind::Disk),
+    ("virtio-blk-pci-non-transitional", Kind::Disk),
+    ("virtio-blk", Kind::Disk),
+    ("virtio-net-pci", Kind::Network),
+    ("virtio-net", Kind::Network),
+    ("ioatdma", Kind::Gets("--device", "ioat")),
+    ("intel-iommu", Kind::Gets("--iommu", "on")),
+    ("amd-iommu", Kind::Gets("--iommu", "on")),
+];
+
+/// The port at which the machine has its exit device.
+const EXIT_PORT: u64 = 0xF4;
+
+/// `NAME[,KEY=VALUE]...`
+pub(super) fn add(request: &mut Request, text: &str) -> Result<(), String> {
+    let mut parts = text.split(',');
+    let name = parts.next().unwrap_or_default();
+    if matches!(name, "help" | "?") {
+        return request.ask(Question::Devices);
+    }
+    let Some((_, kind)) = DEVICES.iter().find(|(known, _)| *known == name) else {
+        return Err(format!("'{name}' is not a device of the machine (-device help lists them)"));
+    };
+    let value = |wanted: &str| {
+        let mut values = text.split(',').filter_map(|part| part.split_once('='));
+        values.find(|(key, _)| *key == wanted).map(|(_, value)| value)
+    };
+    match kind {
+        Kind::Has if name == "isa-debug-exit" => {
+            let port = value("iobase").map_or(Some(0x501), number);
+            if port != Some(EXIT_PORT) {
+                return Err("the exit port is at F4h: iobase=0xf4".into());
+            }
+        }
+        Kind::Has => {}
+        Kind::Gets(option, value) => request.devices.extend([(*option).into(), (*value).into()]),
+        Kind::Disk => {
+            let drive = value("drive").ok_or("drive=ID is missing")?;
+            if !request.drives.iter().any(|(id, _)| id == drive) {
+                return Err(format!("there is no -drive with id={drive} before it"));
+            }
+        }
+        Kind::Network => request.has_network = true,
+    }
+    Ok(())
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// What `-device help` says.
+pub(super) fn list() -> String {
+    DEVICES.iter().map(|(name, _)| format!("name \"{name}\"\n")).collect()
+}
+
+/// `file=FILE,format=raw,if=virtio|none[,id=ID][,readonly=on][,snapshot=on]`
+pub(super) fn drive(request: &mut Request, text: &str) -> Result<(), String> {
+    let (mut file, mut id, mut mode) = ("", String::new(), ",write-through");
+    let mut is_raw = false;
+    for part in text.split(',') {
+        match part.split_once('=') {
+            Some(("file", value)) => file = value,
+            Some(("id", value)) => id = value.to_owned(),
+            Some(("format", "raw")) => is_raw = true,
+            Some(("format", other)) => return Err(format!("{other}: an image has to be raw")),
+            Some(("if", "virtio" | "none")) => {}
+            Some(("if", other)) => return Err(format!("{other}: only virtio and none")),
+            Some(("readonly", "on")) => mode = ",readonly",
+            Some(("snapshot", "on")) => mode = "",
+            Some(
+                ("readonly" | "snapshot", "off")
+                | ("cache" | "aio" | "media" | "index" | "discard", _),
+            ) => {}
+            _ => return Err(format!("{part}: no such word")),
+        }
+    }
+    if file.is_empty() || !is_raw {
+        return Err("file=FILE and format=raw are needed".into());
+    }
+    request.drives.push((id, format!("{file}{mode}")));
+    Ok(())
+}
+
+/// `user,id=ID...`: the peer answers ping, and nobody else.
+pub(super) fn network(request: &mut Request, text: &str) -> Result<(), String> {
+    match text.split(',').next() {
+        Some("user") => {
+            request.ignore(&format!("-netdev {text}: the peer answers ping alone"));
+            Ok(())
+        }
+        _ => Err("the machine's network has no way out: only user".into()),
+    }
+}
+
+/// `-nic none` is so; `-nic user` is a device with its network.
+pub(super) fn interface(request: &mut Request, text: &str) -> Result<(), String> {
+    match text.split(',').next() {
+        Some("none") => Ok(()),
+        _ => {
+            network(request, text)?;
+            request.has_network = true;
+            Ok(())
+        }
+    }
+}
+
+pub(super) fn serial(request: &mut Request, text: &str) -> Result<(), String> {
+    match text {
+        "stdio" | "mon:stdio" => Ok(()),
+        "none" | "null" => {
+            request.ignore(&format!("-serial {text}: the serial port is at standard output"));
+            Ok(())
+        }
+        _ => Err("the serial port is at standard input and output: only stdio".into()),
+    }
+}
+
+pub(super) fn monitor(_: &mut Request, text: &str) -> Result<(), String> {
+    match text {
+        "none" | "null" => Ok(()),
+        _ => Err("the machine has no monitor: only none".into()),
+    }
+}
+
+/// There is no display, which is what `none` asks for.
+pub(super) fn display(request: &mut Request, text: &str) -> Result<(), String> {
+    if text != "none" {
+        request.ignore(&format!("a display ({text})"));
+    }
+    Ok(())
+}
+
+/// The machine is emulated, with KVM on this computer or without.
+pub(super) fn accelerator(request: &mut Request, text: &str) -> Result<(), String> {
+    if text.split(',').next() != Some("tcg") {
+        request.ignore(&format!("-accel {text}"));
+    }
+    Ok(())
+}
+
+/// `[TYPE][,KEY=VALUE]...`
+pub(super) fn machine(request: &mut Request, text: &str) -> Result<(), String> {
+    for part in text.split(',') {
+        match part.split_once('=') {
+            None => match part.strip_prefix("pc-").map_or(part, |_| "pc") {
+                "help" | "?" => return request.ask(Question::Help),
+                "pc" | "q35" => {}
+                _ => request.ignore(&format!("-machine {part}")),
+            },
+            Some(("type", _)) => {}
+            Some(("accel", accelerator)) => self::accelerator(request, accelerator)?,
+            Some(("usb" | "graphics" | "hpet" | "vmport", "off")) => {}
+            Some(("vmport", "on")) => return Err("the machine has no ports of VMware's".into()),
+            Some(_) => request.ignore(&format!("-machine {part}")),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_port_is_where_it_is_and_not_elsewhere() {
+        for (text, is_taken) in [
+            ("isa-debug-exit,iobase=0xf4,iosize=0x4", true),
+            ("isa-debug-exit,iobase=244", true),
+            ("isa-debug-exit", false),
+            ("isa-debug-exit,iobase=0x501", false),
+            ("isa-debug-exit,iobase=0xffffffffffffffffff", false),
+        ] {
+            assert_eq!(add(&mut Request::default(), text).is_ok(), is_taken, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_scripts_ask_for_by_name_is_in_the_list() {
+        for name in ["pc-testdev", "pci-testdev", "isa-debug-exit"] {
+            assert!(list().contains(&format!("\"{name}\"")), "{name}");
+        }
+    }
+}
