@@ -20,7 +20,7 @@ const FILES: ABI = ABI::V5;
 const NETWORK: ABI = ABI::V4;
 const SCOPE: ABI = ABI::V6;
 
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 // The verbs that take these in have a group of this name.
 #[group(skip)]
 pub struct Arguments {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Examples, or what they begin with, and why they are not run here.
-const NOT_RUN: [(&str, &str); 29] = [
+const NOT_RUN: [(&str, &str); 30] = [
     ("snapshot --host", "the reader's folder; cli/tests/fleet.rs has its own"),
     ("report", "the reader's files and machines; cli/tests/fleet.rs has its own"),
     ("check --parquet", "the reader's folder; cli/tests/fleet.rs has its own"),
@@ -22,6 +22,7 @@ const NOT_RUN: [(&str, &str); 29] = [
     ("exits record", "needs root and a machine that runs; cli/tests/exits_record.rs"),
     ("lab run", "fetches a kernel; cargo xtask scenario lab runs them"),
     ("lab exec", "fetches a kernel; cargo xtask scenario lab runs them"),
+    ("lab suite", "fetches a kernel; cargo xtask scenario lab runs its own"),
     ("lab shell", "needs a terminal; cargo xtask scenario lab"),
     ("lab compare", "the reader's results; the tests of lab/src/result/compare.rs have their own"),
     ("lab clear", "removes what the reader keeps"),

@@ -2,18 +2,21 @@
 //! session sends, and answers with what happened.
 
 mod command;
+mod file;
 mod guest;
 mod line;
+mod log;
 mod step;
 pub mod tracing;
 
 use crate::linux::module::Modules;
 use crate::linux::place::{COSTS, GUEST_COMMAND_LINE};
-use crate::linux::{console, mounts};
+use crate::linux::{console, function, mounts};
 use crate::protocol::{COMMAND_LINE, FromAgent, ToAgent};
 use anyhow::Context;
 use board::cost::Provenance;
 use line::Line;
+use log::Log;
 use std::time::Duration;
 
 /// What times rest on, if this program runs on a host of the lab: they are computed there.
@@ -55,6 +58,7 @@ fn run() -> anyhow::Result<()> {
     mounts::late();
     let mut modules = Modules::load_all()?;
     let mut line = Line::open()?;
+    let mut log = Log::open();
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     line.send(&FromAgent::Ready(release.trim().into()))?;
     loop {
@@ -62,9 +66,24 @@ fn run() -> anyhow::Result<()> {
             ToAgent::Prepare(step) => step::perform(&mut line, &mut modules, &step)
                 .map(|result| FromAgent::Finished(Box::new(result))),
             ToAgent::Load(parameters) => modules.load(&parameters).map(|_| FromAgent::Standby),
-            ToAgent::Run(arguments) => command::run(&mut line, &arguments),
+            ToAgent::Run(command) => command::run(&mut line, &command),
+            // For a command that has ended meanwhile.
+            ToAgent::Input(_) => {
+                line.bytes();
+                continue;
+            }
+            ToAgent::Put(path, _) => file::put(&path, &line.bytes()).map(|()| FromAgent::Standby),
+            ToAgent::Get(path) => match file::get(&path) {
+                Ok(bytes) => {
+                    line.send_bytes(&bytes)?;
+                    continue;
+                }
+                Err(error) => Err(error),
+            },
+            ToAgent::Log => Ok(FromAgent::Log(log.take())),
+            ToAgent::Give(address) => function::bind(&address).map(|()| FromAgent::Standby),
             ToAgent::Symbols => symbols(),
-            ToAgent::Go => continue,
+            ToAgent::Go | ToAgent::Stop => continue,
             ToAgent::Shell { rows, columns, parameters } => {
                 let left = modules.load(&parameters).and_then(|_| command::shell(rows, columns));
                 line.send(&left.unwrap_or_else(|error| FromAgent::Failed(format!("{error:#}"))))?;
@@ -88,7 +107,7 @@ fn symbols() -> anyhow::Result<FromAgent> {
 /// What went wrong, with what the kernel had to say at last.
 fn failure(error: &anyhow::Error) -> String {
     const LAST: usize = 8;
-    let log = step::kernel_log();
+    let log = log::all();
     let last = log[log.len().saturating_sub(LAST)..].iter();
     last.fold(format!("{error:#}"), |text, line| text + "\n  kernel: " + line)
 }

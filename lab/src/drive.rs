@@ -129,6 +129,7 @@ mod tests {
             iommu: None,
             has_pulse: false,
             wires: Vec::new(),
+            devices: Vec::new(),
             cpus: 1,
             memory: 64 << 20,
             append: String::new(),

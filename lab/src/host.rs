@@ -49,6 +49,8 @@ pub struct Host {
     pub has_pulse: bool,
     /// Wires that virtual functions of a network controller are at.
     pub wires: Vec<device::intel_82599::Wire>,
+    /// More devices, as `machine run --device` takes them.
+    pub devices: Vec<device::Request>,
     /// Bytes of RAM.
     pub memory: u64,
     /// More words for the kernel's command line.
@@ -82,7 +84,8 @@ impl Host {
     /// The functions that hosts have for the kernel's sake, not for the lab's.
     pub(crate) fn functions(&self) -> Vec<device::Request> {
         let pulse = self.has_pulse.then_some(device::pulse::Request.into());
-        pulse.into_iter().chain(self.wires.iter().map(|wire| (*wire).into())).collect()
+        let wires = self.wires.iter().map(|wire| (*wire).into());
+        pulse.into_iter().chain(wires).chain(self.devices.iter().cloned()).collect()
     }
 
     /// The machine at power-on.
@@ -141,6 +144,7 @@ mod tests {
             iommu: None,
             has_pulse: false,
             wires: Vec::new(),
+            devices: Vec::new(),
             memory: 1 << 30,
             append: "quiet".into(),
         };

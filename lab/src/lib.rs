@@ -28,6 +28,7 @@ mod program;
 pub mod protocol;
 pub mod result;
 pub mod run;
+pub mod suite;
 pub mod verdict;
 pub mod watch;
 pub mod workload;

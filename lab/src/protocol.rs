@@ -1,4 +1,5 @@
-//! What agent and session tell each other: JSON, a line each, over a port of a virtio console.
+//! What agent and session tell each other: JSON, a line each, over a port of a virtio console. The
+//! bytes of a file or of a command's input follow the line that says how many there are.
 
 use crate::plan::{Arm, ModuleParameter};
 use bench::{Configuration, Outcome};
@@ -130,6 +131,26 @@ pub struct StepResult {
     pub messages: Vec<String>,
 }
 
+/// A command of the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    /// The program and its arguments.
+    pub arguments: Vec<String>,
+    /// Variables that it has besides the usual ones.
+    pub environment: Vec<(String, String)>,
+    /// Where it starts.
+    pub folder: Option<String>,
+    /// Whether its standard input follows; otherwise it is empty.
+    pub takes_input: bool,
+}
+
+impl Command {
+    /// Without anything unusual.
+    pub fn new(arguments: Vec<String>) -> Self {
+        Self { arguments, ..Self::default() }
+    }
+}
+
 /// Where a command writes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -160,6 +181,10 @@ pub enum FromAgent {
     Symbols(String),
     /// A piece of what a command of the host writes.
     Wrote(Stream, String),
+    /// A file of so many bytes, which follow.
+    File(u64),
+    /// Lines of the kernel's log since they were asked for last.
+    Log(Vec<String>),
 }
 
 /// From the session.
@@ -172,8 +197,20 @@ pub enum ToAgent {
     Go,
     /// Load modules with these parameters; no virtual machine follows.
     Load(Vec<ModuleParameter>),
-    /// Run a command on the host: a program and its arguments.
-    Run(Vec<String>),
+    /// Run a command on the host.
+    Run(Command),
+    /// So many bytes follow for its standard input; none is the end of it.
+    Input(u64),
+    /// End the command that runs.
+    Stop,
+    /// Put a file there, an executable one, of so many bytes, which follow.
+    Put(String, u64),
+    /// Tell what the file there contains.
+    Get(String),
+    /// Tell what the kernel's log has had since this was asked last.
+    Log,
+    /// Have vfio-pci drive the function at this address.
+    Give(String),
     /// Say what code the kernel and its modules have, and where.
     Symbols,
     /// Give the console, a terminal of so many rows and columns, to a shell, with modules loaded

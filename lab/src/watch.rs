@@ -67,6 +67,17 @@ impl<'a> Watch<'a> {
         (self.tell)(Told::Wrote(stream, text));
     }
 
+    /// Patience begins again.
+    pub fn renew(&mut self) {
+        self.began = Instant::now();
+    }
+
+    /// Time passes that others have limits for; whether to go on.
+    pub fn tick(&mut self) -> Result<(), Halt> {
+        self.renew();
+        self.check()
+    }
+
     /// Whether to go on.
     pub fn check(&mut self) -> Result<(), Halt> {
         (self.tell)(Told::Tick);

@@ -13,6 +13,8 @@ pub struct Tested {
     pub name: String,
     /// Why it failed; `None` if it passed.
     pub failure: Option<String>,
+    /// Why it was not run, if it was not.
+    pub skipped: Option<String>,
     /// How long it took.
     pub seconds: f64,
     /// What it printed, and what was said of it.
@@ -35,7 +37,11 @@ pub fn tap(tested: &[Tested]) -> String {
         let verdict = if one.failure.is_some() { "not ok" } else { "ok" };
         let name = clean(&one.name).replace('\\', "\\\\").replace('#', "\\#");
         // Writing to a text does not fail.
-        let _ = writeln!(text, "{verdict} {number} - {name} # time={:.3}s", one.seconds);
+        let directive = match &one.skipped {
+            Some(why) => format!("SKIP {}", clean(why)),
+            None => format!("time={:.3}s", one.seconds),
+        };
+        let _ = writeln!(text, "{verdict} {number} - {name} # {directive}");
         let Some(failure) = &one.failure else { continue };
         let message = serde_json::json!(failure).to_string();
         let message = writer::json(&message);
@@ -52,11 +58,12 @@ pub fn tap(tested: &[Tested]) -> String {
 /// What CI systems read, for tests of one class.
 pub fn junit(class: &str, tested: &[Tested]) -> String {
     let failures = tested.iter().filter(|one| one.failure.is_some()).count();
+    let skipped = tested.iter().filter(|one| one.skipped.is_some()).count();
     let seconds: f64 = tested.iter().map(|one| one.seconds).sum();
     let class = escaped(class);
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"avicenna\" tests=\"{}\" \
-         failures=\"{failures}\" time=\"{seconds:.3}\">\n",
+         failures=\"{failures}\" skipped=\"{skipped}\" time=\"{seconds:.3}\">\n",
         tested.len()
     );
     for one in tested {
@@ -69,6 +76,9 @@ pub fn junit(class: &str, tested: &[Tested]) -> String {
         );
         if let Some(failure) = &one.failure {
             let _ = writeln!(text, "    <failure message=\"{}\"/>", escaped(failure));
+        }
+        if let Some(why) = &one.skipped {
+            let _ = writeln!(text, "    <skipped message=\"{}\"/>", escaped(why));
         }
         let _ = writeln!(text, "    <system-out>{}</system-out>", escaped(last(&one.output)));
         text += "  </testcase>\n";
@@ -102,6 +112,7 @@ mod tests {
         let tested = [Tested {
             name: "a<b>&\"c\"#".into(),
             failure: Some("wrote 3 to port F4h".into()),
+            skipped: None,
             seconds: 0.5,
             output: "\u{1b}[1m<&]]>\nsecond".into(),
         }];
@@ -114,10 +125,26 @@ mod tests {
     }
 
     #[test]
+    fn what_was_skipped_is_no_failure_and_has_its_reason() {
+        let tested = [Tested {
+            name: "a".into(),
+            failure: None,
+            skipped: Some("no <part>".into()),
+            seconds: 0.0,
+            output: String::new(),
+        }];
+        assert!(tap(&tested).contains("\nok 1 - a # SKIP no <part>\n"));
+        let xml = junit("suite", &tested);
+        assert!(xml.contains("failures=\"0\" skipped=\"1\""), "{xml}");
+        assert!(xml.contains("<skipped message=\"no &lt;part&gt;\"/>"), "{xml}");
+    }
+
+    #[test]
     fn hostile_names_are_read_back_from_both_forms() {
         let tested = crate::writer::HOSTILE.map(|name| Tested {
             name: name.into(),
             failure: Some(format!("wrote {name}")),
+            skipped: None,
             seconds: 0.5,
             output: format!("{name}\n...\nnot ok 7\n"),
         });

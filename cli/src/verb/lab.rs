@@ -5,10 +5,12 @@ mod compare;
 mod evidence;
 mod exec;
 mod explore;
+mod keyboard;
 mod recipes;
 mod run;
 mod shell;
 mod stages;
+mod suite;
 
 pub use arguments::{Chip, Inhibit, Pit, interrupts};
 
@@ -45,6 +47,9 @@ enum Action {
     Exec(Box<exec::Arguments>),
     /// Search for faults of a hypervisor in interrupt virtualization, and repeat what was found
     Explore(Box<explore::Arguments>),
+    /// Run the programs of a folder, Linux's selftests of KVM or kvm-unit-tests on emulated hosts,
+    /// and judge them
+    Suite(Box<suite::Arguments>),
     /// An interactive emulated host with avicenna inside
     Shell(Box<shell::Arguments>),
     /// Remove the snapshots of booted hosts that earlier runs kept
@@ -61,6 +66,7 @@ pub fn run(arguments: Arguments, verbs: &[&str]) -> anyhow::Result<ExitCode> {
         Action::Evidence(arguments) => evidence::run(&arguments, &INTERRUPT),
         Action::Exec(arguments) => exec::run(&arguments, verbs),
         Action::Explore(arguments) => explore::run(&arguments),
+        Action::Suite(arguments) => suite::run(&arguments),
         Action::Shell(arguments) => shell::run(&arguments),
         Action::Clear => {
             let removed = Store::open()?.clear()?;
@@ -122,7 +128,8 @@ fn real_kernel(
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<Kernel> {
     // The function for measuring is there to be given to a process.
-    let modules: &[&str] = if host.has_pulse { &lab::workload::device::MODULES } else { &[] };
+    let is_given = host.has_pulse || !host.devices.is_empty();
+    let modules: &[&str] = if is_given { &lab::workload::device::MODULES } else { &[] };
     match kernel(arguments, host, modules, watch)? {
         Found::Kernel(kernel) => Ok(*kernel),
         Found::BuiltIn { instead: Some(why) } => Err(anyhow::anyhow!(why)),

@@ -1,16 +1,21 @@
 //! Commands of the emulated host, and its shell.
 
-use super::line::Line;
+use super::line::{Event, Line};
 use crate::linux::place::SHELL;
-use crate::protocol::{FromAgent, Stream};
+use crate::protocol::{self, FromAgent, Stream, ToAgent};
 use anyhow::Context;
+use rustix::process::{Pid, Signal};
 use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 /// Bytes that are told at once at most.
 const PIECE: usize = 8192;
+/// What a program wrote before its end is read by then, although others hold its pipes.
+const AFTER_THE_END: Duration = Duration::from_millis(20);
 
 const PATH: &str = "/bin:/sbin:/usr/bin:/usr/sbin:/usr/local/bin";
 
@@ -26,28 +31,90 @@ fn status(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// Runs a program with its arguments, and tells what it writes as it does.
-pub(super) fn run(line: &mut Line, arguments: &[String]) -> anyhow::Result<FromAgent> {
-    let (program, arguments) = arguments.split_first().context("no command")?;
+/// Runs a program with its arguments, passes on what is typed, and tells what it writes as it does.
+/// It is over when the program is, whatever that started.
+pub(super) fn run(line: &mut Line, wanted: &protocol::Command) -> anyhow::Result<FromAgent> {
+    let running = start(line, wanted)?;
+    let (mut open, mut typed) = (2, running.typed);
+    let ended = loop {
+        match line.event()? {
+            Event::Wrote(stream, text) => line.send(&FromAgent::Wrote(stream, text))?,
+            Event::Closed => open -= 1,
+            Event::Ended(status) => break status?,
+            // Nothing is the end: with its sender goes the program's standard input.
+            Event::Said(ToAgent::Input(0), _) => typed = None,
+            Event::Said(ToAgent::Input(_), bytes) => {
+                let is_read = typed.as_ref().is_some_and(|typed| typed.send(bytes).is_ok());
+                typed = typed.filter(|_| is_read);
+            }
+            Event::Said(ToAgent::Stop, _) => {
+                // What it started goes with it, unless that has left its group.
+                let _ = rustix::process::kill_process_group(running.group, Signal::KILL);
+            }
+            Event::Said(other, _) => anyhow::bail!("{other:?} while a command runs"),
+            Event::Broken(error) => return Err(error),
+        }
+    };
+    while open > 0 {
+        match line.event_within(AFTER_THE_END) {
+            Ok(Event::Wrote(stream, text)) => line.send(&FromAgent::Wrote(stream, text))?,
+            Ok(Event::Closed) => open -= 1,
+            // Said too late.
+            Ok(Event::Said(ToAgent::Input(_) | ToAgent::Stop, _)) => {}
+            Ok(other) => anyhow::bail!("{other:?} at a command's end"),
+            Err(_) => break,
+        }
+    }
+    Ok(FromAgent::Left(status(ended)))
+}
+
+/// A program that was started, and is watched by threads.
+struct Running {
+    group: Pid,
+    /// Takes what is typed.
+    typed: Option<Sender<Vec<u8>>>,
+}
+
+fn start(line: &Line, wanted: &protocol::Command) -> anyhow::Result<Running> {
+    let (program, arguments) = wanted.arguments.split_first().context("no command")?;
     let mut command = command(program);
-    let command = command.args(arguments).stdin(Stdio::null());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    command.args(arguments).envs(wanted.environment.iter().cloned());
+    if let Some(folder) = &wanted.folder {
+        command.current_dir(folder);
+    }
+    let stdin = if wanted.takes_input { Stdio::piped() } else { Stdio::null() };
+    let command = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.process_group(0).spawn();
     let mut child = child.with_context(|| format!("cannot start {program}"))?;
-    let (sender, pieces) = mpsc::channel();
     let streams: [(Stream, Option<Box<dyn Read + Send>>); 2] = [
         (Stream::Output, child.stdout.take().map(|pipe| Box::new(pipe) as _)),
         (Stream::Errors, child.stderr.take().map(|pipe| Box::new(pipe) as _)),
     ];
     for (stream, pipe) in streams {
-        let sender = sender.clone();
-        std::thread::spawn(move || read(pipe, |text| sender.send((stream, text)).is_ok()));
+        let sender = line.sender();
+        std::thread::spawn(move || {
+            read(pipe, |text| sender.send(Event::Wrote(stream, text)).is_ok());
+            let _ = sender.send(Event::Closed);
+        });
     }
-    // The channel ends with its last sender.
-    drop(sender);
-    for (stream, text) in pieces {
-        line.send(&FromAgent::Wrote(stream, text))?;
+    let typed = child.stdin.take().map(|pipe| {
+        let (sender, bytes) = channel::<Vec<u8>>();
+        std::thread::spawn(move || type_on(pipe, bytes.iter()));
+        sender
+    });
+    let (group, sender) = (Pid::from_child(&child), line.sender());
+    std::thread::spawn(move || sender.send(Event::Ended(child.wait())));
+    Ok(Running { group, typed })
+}
+
+/// Gives a program its input, which ends with what is typed.
+fn type_on(mut pipe: ChildStdin, bytes: impl Iterator<Item = Vec<u8>>) {
+    for bytes in bytes {
+        // A program may end before it has read everything.
+        if pipe.write_all(&bytes).is_err() {
+            return;
+        }
     }
-    Ok(FromAgent::Left(status(child.wait()?)))
 }
 
 /// Gives what comes from a pipe in whole characters, until it ends or nobody takes it.
@@ -105,6 +172,8 @@ pub(super) fn shell(rows: u16, columns: u16) -> anyhow::Result<FromAgent> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::net::UnixStream;
 
     #[test]
     fn a_character_in_two_pieces_is_told_whole_and_what_is_none_is_replaced() {
@@ -124,6 +193,49 @@ mod tests {
                 .collect();
             assert_eq!(found, told, "{pieces:?}");
         }
+    }
+
+    /// A line whose other end the test has.
+    fn line() -> (Line, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().expect("sockets");
+        let theirs = File::from(std::os::fd::OwnedFd::from(theirs));
+        (Line::over(theirs).expect("a line"), ours)
+    }
+
+    /// What an agent tells of a command that is sent `said` while it runs.
+    fn told(script: &str, takes_input: bool, said: &[u8]) -> (String, FromAgent) {
+        let (mut line, mut session) = line();
+        session.write_all(said).expect("room");
+        let arguments = ["sh", "-c", script].map(str::to_owned).to_vec();
+        let wanted = protocol::Command { takes_input, ..protocol::Command::new(arguments) };
+        let left = run(&mut line, &wanted).expect("a shell");
+        line.send(&FromAgent::Standby).expect("room");
+        let mut text = String::new();
+        let mut input = BufReader::new(session);
+        while !text.ends_with("\"standby\"\n") {
+            input.read_line(&mut text).expect("messages");
+        }
+        (text, left)
+    }
+
+    #[test]
+    fn what_is_typed_reaches_the_program_to_its_end_and_what_it_writes_is_told() {
+        let (text, left) = told("cat; exit 3", true, b"{\"input\":4}\nabc\n{\"input\":0}\n");
+        assert_eq!(left, FromAgent::Left(3));
+        assert!(text.contains(r#"["output","abc\n"]"#), "{text}");
+    }
+
+    #[test]
+    fn a_command_is_over_when_its_program_is_although_others_hold_its_output() {
+        let (text, left) = told("sleep 60 & echo started", false, b"");
+        assert_eq!(left, FromAgent::Left(0));
+        assert!(text.contains("started"), "{text}");
+    }
+
+    #[test]
+    fn a_command_that_is_stopped_is_ended_by_a_signal_and_keeps_what_it_wrote() {
+        let (_, left) = told("echo one; sleep 60", false, b"\"stop\"\n");
+        assert_eq!(left, FromAgent::Left(128 + 9));
     }
 
     #[test]

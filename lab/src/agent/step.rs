@@ -1,6 +1,7 @@
 //! One step: the module as the step wants it, a virtual machine, what was counted.
 
 use super::line::Line;
+use super::log;
 use super::tracing::Tracing;
 use crate::linux::module::Modules;
 use crate::linux::place::{GUEST_IMAGE, GUEST_INITRD, GUEST_KERNEL};
@@ -207,31 +208,11 @@ fn run_guest(
 
 /// The kernel's messages about KVM, and its warnings, since boot.
 fn messages() -> Vec<String> {
-    let records = kernel_log();
+    let records = log::all();
     let is_ours = |line: &&String| {
         ["SVM", "VMX", "kvm", "KVM", "AVIC", "WARNING", "BUG:"]
             .iter()
             .any(|word| line.contains(word))
     };
     records.iter().filter(is_ours).cloned().collect()
-}
-
-/// All records of /dev/kmsg, without waiting for more.
-pub(super) fn kernel_log() -> Vec<String> {
-    use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let Ok(file) = rustix::fs::open("/dev/kmsg", flags, Mode::empty()) else { return Vec::new() };
-    let mut lines = Vec::new();
-    let mut record = [0; 8192];
-    // Each read is one record: "priority,number,microseconds,flags;text\n".
-    while let Ok(length) = rustix::io::read(&file, &mut record) {
-        let text = String::from_utf8_lossy(&record[..length]);
-        if length == 0 {
-            break;
-        }
-        if let Some((_, message)) = text.split_once(';') {
-            lines.push(message.lines().next().unwrap_or_default().to_owned());
-        }
-    }
-    lines
 }

@@ -1,7 +1,11 @@
 //! The outside: a machine with the agent in it, driven step by step.
 
+mod command;
+mod inbox;
 mod kept;
+mod place;
 
+pub use command::{Keyboard, Typed};
 pub use kept::Kept;
 
 use crate::drive::Drive;
@@ -21,7 +25,7 @@ use arch::time::Picoseconds;
 use board::channel::Channel;
 use board::cost::CostProfile;
 use board::{Machine, Outcome};
-use std::collections::VecDeque;
+use inbox::Inbox;
 
 /// Virtual time in which a host must have booted, or have loaded modules.
 const BOOT_LIMIT: Picoseconds = Picoseconds::from_milliseconds(60_000);
@@ -30,8 +34,9 @@ const BOOT_LIMIT: Picoseconds = Picoseconds::from_milliseconds(60_000);
 pub struct Session {
     drive: Drive,
     channel: Channel,
-    input: Vec<u8>,
-    waiting: VecDeque<FromAgent>,
+    inbox: Inbox,
+    /// Where processors were when a command was stopped.
+    places: Option<Vec<place::Place>>,
     /// The kernel that booted.
     pub release: String,
     /// Whether the host's boot was spared by a kept snapshot.
@@ -79,8 +84,8 @@ impl Session {
         Ok(Self {
             drive: Drive::new(machine),
             channel,
-            input: Vec::new(),
-            waiting: VecDeque::new(),
+            inbox: Inbox::default(),
+            places: None,
             release: String::new(),
             is_restored: false,
         })
@@ -184,36 +189,7 @@ impl Session {
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<()> {
         self.send(&ToAgent::Load(parameters.to_vec()))?;
-        match self.receive(self.after(BOOT_LIMIT), watch)? {
-            FromAgent::Standby => Ok(()),
-            FromAgent::Failed(why) => bail!("{why}"),
-            other => bail!("the agent said {other:?}"),
-        }
-    }
-
-    /// Runs a command on the emulated host for at most `limit`; its exit status as shells count it.
-    /// The watch is told what it writes as it does. [`Session::counters`] then has the exits that
-    /// the machine performed meanwhile.
-    pub fn run(
-        &mut self,
-        arguments: &[String],
-        limit: Picoseconds,
-        watch: &mut Watch<'_>,
-    ) -> anyhow::Result<i32> {
-        self.begin_counting();
-        self.send(&ToAgent::Run(arguments.to_vec()))?;
-        let limit = self.after(limit);
-        loop {
-            match self.receive(limit, watch)? {
-                FromAgent::Wrote(stream, text) => watch.wrote(stream, &text),
-                FromAgent::Left(status) => {
-                    self.drive.drain();
-                    return Ok(status);
-                }
-                FromAgent::Failed(why) => bail!("{why}"),
-                other => bail!("the agent said {other:?}"),
-            }
-        }
+        self.expect_standby(watch)
     }
 
     /// Names and addresses of the code of the kernel and of its modules as they are loaded now, in
@@ -293,11 +269,15 @@ impl Session {
     fn send(&mut self, message: &ToAgent) -> anyhow::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
-        let taken = self.drive.machine.feed_channel(self.channel, &line);
+        self.feed(&line)
+    }
+
+    fn feed(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let taken = self.drive.machine.feed_channel(self.channel, bytes);
         anyhow::ensure!(
-            taken == line.len(),
+            taken == bytes.len(),
             "the console port took {taken} of {} bytes",
-            line.len()
+            bytes.len()
         );
         Ok(())
     }
@@ -305,29 +285,35 @@ impl Session {
     /// Runs the machine to the agent's next word.
     fn receive(&mut self, limit: Picoseconds, watch: &mut Watch<'_>) -> anyhow::Result<FromAgent> {
         loop {
-            if let Some(message) = self.waiting.pop_front() {
+            if let Some(message) = self.step(limit, watch)? {
                 return Ok(message);
             }
-            let outcome = match self.drive.slice(limit, watch) {
-                Ok(outcome) => outcome,
-                Err(crate::watch::Halt::Interrupted) => {
-                    return Err(crate::watch::Halt::Interrupted.into());
-                }
-                Err(halt) => {
-                    return Err(halt).context(format!(
-                        "the emulated host says nothing any more\n{}",
-                        self.drive.last_lines()
-                    ));
-                }
-            };
-            self.input.extend(self.drive.machine.take_channel(self.channel));
-            while let Some(length) = self.input.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.input.drain(..=length).collect();
-                self.waiting.push_back(serde_json::from_slice(&line)?);
+        }
+    }
+
+    /// The agent's next word, or nothing so far after a slice of time.
+    fn step(
+        &mut self,
+        limit: Picoseconds,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Option<FromAgent>> {
+        if let Some(message) = self.inbox.next() {
+            return Ok(Some(message));
+        }
+        let outcome = match self.drive.slice(limit, watch) {
+            Ok(outcome) => outcome,
+            Err(Halt::Interrupted) => return Err(Halt::Interrupted.into()),
+            Err(halt) => {
+                return Err(halt).context(format!(
+                    "the emulated host says nothing any more\n{}",
+                    self.drive.last_lines()
+                ));
             }
-            if let (true, Some(outcome)) = (self.waiting.is_empty(), outcome) {
-                return Err(self.ended(outcome));
-            }
+        };
+        self.inbox.take(self.drive.machine.take_channel(self.channel))?;
+        match outcome {
+            Some(outcome) if self.inbox.is_empty() => Err(self.ended(outcome)),
+            _ => Ok(self.inbox.next()),
         }
     }
 

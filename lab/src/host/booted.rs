@@ -206,6 +206,7 @@ mod tests {
             iommu: None,
             has_pulse: false,
             wires: Vec::new(),
+            devices: Vec::new(),
             cpus,
             memory: 64 << 20,
             append: String::new(),

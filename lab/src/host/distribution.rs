@@ -82,6 +82,24 @@ pub(crate) fn fetched(
     }
 }
 
+/// The archive with a kernel's sources, of exactly one version of a package, in a folder.
+pub(crate) fn source(
+    distribution: Distribution,
+    package: &str,
+    version: &str,
+    folder: &Path,
+    watch: &mut Watch<'_>,
+) -> anyhow::Result<PathBuf> {
+    let apt = Apt::prepare(folder, distribution)?;
+    apt.run("apt-get", &["update"], watch)?;
+    apt.run("apt-get", &["download", &format!("{package}={version}")], watch)?;
+    let file = file_in(folder, ".deb").context("no package came")?;
+    unpack(&file, &folder.join("package"), watch)?;
+    std::fs::remove_file(file)?;
+    let sources = folder.join("package/usr/src");
+    file_in(&sources, ".tar.xz").with_context(|| format!("{package} has no archive"))
+}
+
 /// Unpacks a Debian package into a folder.
 pub(crate) fn unpack(package: &Path, folder: &Path, watch: &mut Watch<'_>) -> anyhow::Result<()> {
     output(Command::new("dpkg-deb").arg("-x").arg(package).arg(folder), watch).map(drop)
@@ -135,7 +153,7 @@ impl<'a> Apt<'a> {
 
 /// Standard output of a command that must succeed. It is ended, with all that it started, when the
 /// watch wants an end: a package manager that lives on would hold its locks and fill its folder.
-fn output(command: &mut Command, watch: &mut Watch<'_>) -> anyhow::Result<String> {
+pub(crate) fn output(command: &mut Command, watch: &mut Watch<'_>) -> anyhow::Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let (mut out, mut errors) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let command = command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(errors.try_clone()?);

@@ -107,20 +107,21 @@ fn guest(kernel: &Kernel, linux: &LinuxGuest, program: &Path) -> anyhow::Result<
     Ok(guest)
 }
 
-/// The same with a command of this machine, unless it is a verb of this program or was added; what
-/// to run there.
+/// The same with a shell, and what to run there: a verb of this program, what was added, or a
+/// program of this machine. That and its libraries come apart, for after the boot.
 pub fn with_command(
     host: &mut Initramfs,
     words: &[String],
     verbs: &[&str],
-) -> anyhow::Result<Vec<String>> {
+) -> anyhow::Result<(Vec<String>, Initramfs)> {
     let first = words.first().context("no command")?;
+    let mut program = Initramfs::default();
     if verbs.contains(&first.as_str()) || first.starts_with('-') {
         let own = "/proc/self/exe".to_owned();
-        return Ok(std::iter::once(own).chain(words.iter().cloned()).collect());
+        return Ok((std::iter::once(own).chain(words.iter().cloned()).collect(), program));
     }
     if !host.contains(Path::new(first)) {
-        let program = which(first).with_context(|| {
+        let found = which(first).with_context(|| {
             format!(
                 "{first:?} is neither a verb of avicenna ({}) nor a program of this machine",
                 verbs.join(", ")
@@ -128,10 +129,19 @@ pub fn with_command(
         })?;
         // The path that it is called by: a busybox goes by its name.
         let name = if first.contains('/') { first.clone() } else { format!("/usr/bin/{first}") };
-        host.add_program(&name, &program)?;
+        program.add_program(&name, &found)?;
     }
     add_shell(host)?;
-    Ok(words.to_vec())
+    program.subtract(host);
+    Ok((words.to_vec(), program))
+}
+
+/// Files and folders of this machine that come to a host after its boot, `PATH` or `PATH=PATH
+/// THERE` each.
+pub fn brought(places: &[String]) -> anyhow::Result<Initramfs> {
+    let mut files = Initramfs::default();
+    places.iter().try_for_each(|place| add(&mut files, place))?;
+    Ok(files)
 }
 
 /// The same with a shell of this machine besides, with the common tools that are found here.
@@ -161,16 +171,15 @@ fn add_shell(host: &mut Initramfs) -> anyhow::Result<bool> {
 fn add(host: &mut Initramfs, added: &str) -> anyhow::Result<()> {
     let (from, to) = added.split_once('=').unwrap_or((added, added));
     let from = Path::new(from);
-    let found = from.canonicalize().with_context(|| format!("--add {}", from.display()))?;
+    let found = from.canonicalize().with_context(|| from.display().to_string())?;
     let to = if added.contains('=') { PathBuf::from(to) } else { found.clone() };
     let (mut files, mut bytes) = (0, 0);
     let mut waiting = vec![(found, to)];
     while let Some((from, to)) = waiting.pop() {
-        let facts =
-            std::fs::metadata(&from).with_context(|| format!("--add {}", from.display()))?;
+        let facts = std::fs::metadata(&from).with_context(|| from.display().to_string())?;
         if facts.is_dir() {
             let entries = std::fs::read_dir(&from);
-            for entry in entries.with_context(|| format!("--add {}", from.display()))?.flatten() {
+            for entry in entries.with_context(|| from.display().to_string())?.flatten() {
                 waiting.push((entry.path(), to.join(entry.file_name())));
             }
             continue;
@@ -178,7 +187,7 @@ fn add(host: &mut Initramfs, added: &str) -> anyhow::Result<()> {
         (files, bytes) = (files + 1, bytes + facts.len());
         anyhow::ensure!(
             facts.is_file() && files <= MOST_FILES && bytes <= MOST_BYTES,
-            "--add {added}: only files, at most {MOST_FILES} of {} MB together: they go into the \
+            "{added}: only files, at most {MOST_FILES} of {} MB together: they go into the \
              host's RAM",
             MOST_BYTES >> 20
         );
@@ -278,7 +287,7 @@ mod tests {
         add(&mut host, &format!("{inner}=/there")).expect("a folder");
         assert!(host.contains(Path::new("/there/file")));
         let error = add(&mut host, "/no/such/file").expect_err("no such file");
-        assert!(format!("{error:#}").contains("--add /no/such/file"), "{error:#}");
+        assert!(format!("{error:#}").contains("/no/such/file"), "{error:#}");
     }
 
     #[test]
@@ -286,7 +295,9 @@ mod tests {
         let mut host = Initramfs::default();
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let verb = with_command(&mut host, &words("check --format json"), &["check"]);
-        assert_eq!(verb.expect("a verb")[..2], ["/proc/self/exe", "check"]);
+        let (verb, brought) = verb.expect("a verb");
+        assert_eq!(verb[..2], ["/proc/self/exe", "check"]);
+        assert_eq!(brought.files().count(), 0);
         let error = with_command(&mut host, &words("nosuch -x"), &["check", "why"]);
         let error = error.expect_err("no such program").to_string();
         assert!(error.contains("nosuch") && error.contains("check, why"), "{error}");

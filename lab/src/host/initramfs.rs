@@ -29,6 +29,16 @@ impl Initramfs {
         self.files.contains_key(&path) || self.links.contains_key(&path)
     }
 
+    /// Paths, without the leading slash, and what is there.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&Path, &[u8])> {
+        self.files.iter().map(|(path, bytes)| (path.as_path(), bytes.as_slice()))
+    }
+
+    /// Leaves out what another tree has as well.
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        self.files.retain(|path, bytes| other.files.get(path) != Some(bytes));
+    }
+
     /// Puts a symbolic link at a path.
     pub fn link(&mut self, path: impl AsRef<Path>, target: impl Into<PathBuf>) {
         self.links.insert(relative(path.as_ref()), target.into());

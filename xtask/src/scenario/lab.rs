@@ -4,6 +4,7 @@
 mod command;
 mod device;
 mod session;
+mod suite;
 mod terminal;
 mod verdict;
 
@@ -16,7 +17,7 @@ use std::fs;
 
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "lab",
-    summary: "lab run, exec and shell: verdicts, exit statuses, messages",
+    summary: "lab run, exec, suite and shell: verdicts, exit statuses, messages",
     options: &[],
     run: prove,
     is_test: true,
@@ -35,6 +36,7 @@ fn prove(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), Stop> {
     device::check(&lab, checks)?;
     command::check(&lab, checks)?;
     terminal::check(&lab, checks);
+    suite::check(&lab, checks)?;
     checks.succeed("a module of another kernel", names_a_foreign_module(&lab, &kernel));
     fs::remove_dir_all(&lab.work)?;
     Ok(())

@@ -298,6 +298,7 @@ fn host(setup: &LabSetup, model: CpuModel, needs: &::lab::plan::Needs) -> anyhow
         iommu,
         has_pulse: needs.function == Some(Function::Pulse),
         wires,
+        devices: Vec::new(),
         cpus: setup.cpus,
         memory: parse_bytes(&setup.memory).map_err(|why| anyhow!(why))?,
         append: String::new(),

@@ -3,7 +3,7 @@
 use crate::sandbox::{self, Sandbox};
 use crate::status::Usage;
 use crate::verb::machine::size::parse_bytes;
-use crate::verb::machine::{model, platform};
+use crate::verb::machine::{devices, model, platform};
 use arch::cpuid::Feature;
 use bench::{InterruptChip, Timer};
 use cpu::CpuModel;
@@ -21,7 +21,7 @@ const MOST_WITHOUT_REMAPPING: u16 = 255;
 /// A kernel with its initial RAM disk needs this much.
 const LEAST_MEMORY: u64 = 256 << 20;
 
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(super) struct HostArguments {
     #[command(flatten)]
     pub(super) model: model::Arguments,
@@ -42,13 +42,16 @@ pub(super) struct HostArguments {
     pub(super) modules: Vec<PathBuf>,
     /// A parameter of a module that the host loads, such as kvm.halt_poll_ns=0
     #[arg(long = "parameter", value_name = "MODULE.NAME=VALUE")]
-    parameters: Vec<String>,
+    pub(super) parameters: Vec<String>,
     /// More words for the command line of the host's kernel
     #[arg(long, value_name = "STR", default_value = "", allow_hyphen_values = true)]
     append: String,
     /// A file or folder of this machine to take along, at the same path or at another
     #[arg(long = "add", value_name = "PATH[=PATH THERE]")]
     files: Vec<String>,
+    /// A device by its name, with options of its own: --device help lists them
+    #[arg(long = "device", value_name = "NAME[,KEY=VALUE...]", value_parser = devices::parse_device)]
+    pub(super) devices: Vec<String>,
     /// Write what the machine does after the host's boot to a file, for machine trace
     #[arg(long, value_name = "FILE")]
     pub(super) trace: Option<PathBuf>,
@@ -97,7 +100,8 @@ impl HostArguments {
         if needs.function == Some(Function::Wire) && wires.first() != Some(&Wire::Pair) {
             wires.insert(0, Wire::Pair);
         }
-        Ok(Host { model, costs, iommu, has_pulse, wires, cpus, memory, append })
+        let devices = devices::requests(&self.devices)?;
+        Ok(Host { model, costs, iommu, has_pulse, wires, devices, cpus, memory, append })
     }
 
     pub(super) fn additions(&self) -> Additions<'_> {

@@ -1,19 +1,21 @@
 //! `avicenna lab exec`: a command on the emulated host.
 
 use super::arguments::HostArguments;
+use super::keyboard::Keyboard;
 use super::stages::Stages;
 use super::{INTERRUPT, real_kernel, status_of};
 use crate::sandbox::Sandbox;
 use crate::status::Usage;
 use arch::time::Picoseconds;
-use change::Like;
+use change::{Like, Output};
 use lab::drive::recording::Recording;
-use lab::drive::session::Session;
+use lab::drive::session::{Session, Typed};
 use lab::host::image;
 use lab::plan::{Experiment, Needs, Setting};
+use lab::protocol::Command;
 use lab::watch::{Told, Watch};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -23,12 +25,43 @@ pub(super) struct Arguments {
     /// With KVM's module loaded so that the feature is off: avic=0 or enable_apicv=0
     #[arg(long)]
     off: bool,
+    /// Pass standard input on; without it the command's is empty
+    #[arg(long, short)]
+    interactive: bool,
+    /// A file or folder of this machine that comes to the host after its boot, which a change of it
+    /// does not repeat
+    #[arg(long = "root", value_name = "PATH[=PATH THERE]")]
+    brought: Vec<String>,
+    /// A file of the host to fetch when the command has ended
+    #[arg(long = "get", value_name = "PATH THERE[=PATH]", value_parser = fetched)]
+    fetched: Vec<(String, PathBuf)>,
+    /// A variable for the command
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    environment: Vec<(String, String)>,
     /// Write there, as JSON, how many VM exits the machine itself performed meanwhile
     #[arg(long, value_name = "FILE")]
     counters: Option<PathBuf>,
     /// The verb or program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
+}
+
+/// Without a place here, the file's own name in this folder.
+fn fetched(text: &str) -> Result<(String, PathBuf), String> {
+    let (there, here) = match text.split_once('=') {
+        Some((there, here)) => (there, Path::new(here).to_owned()),
+        None => (text, Path::new(text).file_name().map(PathBuf::from).unwrap_or_default()),
+    };
+    match here.as_os_str().is_empty() || !there.starts_with('/') {
+        true => Err("must be a path from / on, or one with =PATH".to_owned()),
+        false => Ok((there.to_owned(), here)),
+    }
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = parts.ok_or_else(|| "must be NAME=VALUE".to_owned())?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// The command's output and exit status are this one's.
@@ -42,7 +75,8 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     let mut initramfs =
         image::initramfs(&kernel, &host, &additions, &Needs::default()).map_err(Usage::of)?;
     let command = image::with_command(&mut initramfs, &arguments.command, verbs);
-    let command = command.map_err(Usage::of)?;
+    let (words, program) = command.map_err(Usage::of)?;
+    let brought = image::brought(&arguments.brought).map_err(Usage::of)?;
     let store = arguments.host.store();
     let notes = [("command".to_owned(), arguments.command.join(" "))];
     let trace = arguments.host.trace.as_deref();
@@ -50,18 +84,25 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     let mut sandbox = Sandbox::default();
     let counters = arguments.counters.as_deref();
     let counters = counters.map(|path| sandbox.output(path)).transpose()?;
+    let outputs = arguments.fetched.iter().map(|(_, here)| sandbox.output(here));
+    let outputs = outputs.collect::<Result<Vec<Output>, _>>()?;
     arguments.host.shut_in(&mut sandbox);
     let mut session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &mut watch)?;
     let setting = if arguments.off { Setting::Off } else { Setting::On };
     let arm = Experiment::of_model(&host.model, &[setting]).arm(setting);
     watch.stage(&arguments.command.join(" "));
     session.load(&arm.parameters, &mut watch)?;
-    let limit = Picoseconds::from_milliseconds(arguments.host.limit.saturating_mul(1000));
+    session.put(&program, &mut watch)?;
+    session.put(&brought, &mut watch)?;
     session.record(trace);
-    let status = session.run(&command, limit, &mut watch)?;
+    let status = arguments.perform(words, &mut session, &mut watch)?;
     if let Some(mut recording) = session.take_recording() {
         session.name_code(&mut recording, &mut watch)?;
         recording.finish()?;
+    }
+    for ((there, _), mut output) in arguments.fetched.iter().zip(outputs) {
+        output.write_all(&session.get(there, &mut watch)?)?;
+        output.finish(Like::Umask)?;
     }
     stages.close();
     if let Some(mut output) = counters {
@@ -69,4 +110,44 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
         output.finish(Like::Umask)?;
     }
     Ok(status_of(status))
+}
+
+impl Arguments {
+    fn perform(
+        &self,
+        words: Vec<String>,
+        session: &mut Session,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<i32> {
+        let command = Command {
+            environment: self.environment.clone(),
+            takes_input: self.interactive,
+            ..Command::new(words)
+        };
+        let limit = Picoseconds::from_milliseconds(self.host.limit.saturating_mul(1000));
+        let mut keyboard = self.interactive.then(Keyboard::open);
+        let mut typed = || keyboard.as_mut().map_or(Typed::End, Keyboard::take);
+        session.run_with(&command, limit, &mut typed, watch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_fetched_comes_under_its_own_name_or_another() {
+        for (text, expected) in [
+            ("/tmp/out", Some(("/tmp/out", "out"))),
+            ("/tmp/out=here/x", Some(("/tmp/out", "here/x"))),
+            ("out", None),
+            ("/", None),
+            ("/tmp/out=", None),
+        ] {
+            let expected = expected.map(|(there, here)| (there.to_owned(), PathBuf::from(here)));
+            assert_eq!(fetched(text).ok(), expected, "{text}");
+        }
+        assert_eq!(variable("A=b=c"), Ok(("A".into(), "b=c".into())));
+        assert!(variable("=b").is_err() && variable("A").is_err());
+    }
 }

@@ -62,7 +62,7 @@ fn known_devices() -> String {
 }
 
 /// The words are looked at before any image is opened.
-fn parse_device(text: &str) -> Result<String, String> {
+pub fn parse_device(text: &str) -> Result<String, String> {
     if text == "help" {
         return Err(format!("devices and what they take:\n{}", known_devices()));
     }
@@ -105,6 +105,15 @@ impl Images for Files {
             None => error.to_string(),
         })
     }
+}
+
+/// The devices that options name, with the images that they name opened.
+pub fn requests(texts: &[String]) -> anyhow::Result<Vec<Request>> {
+    let request = |text: &String| {
+        let request = Request::parse(text, &Files);
+        request.map_err(|why| anyhow!("--device {text}: {why}"))
+    };
+    texts.iter().map(request).collect()
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,10 +206,7 @@ impl Arguments {
             let disk = image_file::open(&argument.path, argument.mode)?;
             functions.push(Drive(disk).into());
         }
-        for text in &self.device {
-            let request = Request::parse(text, &Files);
-            functions.push(request.map_err(|why| anyhow!("--device {text}: {why}"))?);
-        }
+        functions.extend(requests(&self.device)?);
         check_places(&functions).map_err(|why| Usage::of(anyhow!("{why}")))?;
         Ok(functions)
     }

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 /// More than any model's file has.
 const LARGEST_FILE: u64 = 1 << 20;
 
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[group(skip)]
 pub struct Arguments {
     /// CPU model (see machine list-cpus) or the file of one, as those under machine/models are,
     /// with features taken away or added: zen4,-x2avic
     #[arg(long, value_name = "MODEL|FILE.toml[,±FEATURE]...", default_value = "zen4")]
-    cpu: String,
+    pub cpu: String,
     /// What the cores are clocked at: base, all-core, boost, or a rate such as 2.5GHz
     #[arg(long, value_name = "CLOCK", default_value_t = CoreClock::default())]
     clock: CoreClock,

@@ -13,7 +13,7 @@ use device::intel_82599::Wire;
 /// The longest time between two steps of a posting, in nanoseconds.
 const LONGEST_STEP: u64 = 1_000_000;
 
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[group(skip)]
 pub struct Arguments {
     /// Whether functions' accesses and interrupts go through an IOMMU: off, on, or on,WORD,... with

@@ -79,6 +79,7 @@ fn test(program: &Path, options: &[&str], image: &Path) -> anyhow::Result<Tested
     Ok(Tested {
         name: image.file_name().unwrap_or(image.as_os_str()).to_string_lossy().into_owned(),
         failure: failure(output.status.code(), &said),
+        skipped: None,
         seconds: started.elapsed().as_secs_f64(),
         output: text,
     })
