@@ -21,7 +21,7 @@ pub(super) struct Plans<'a> {
     pub(super) files: &'a BTreeMap<String, PathBuf>,
     /// Words that every plan gets besides.
     pub(super) with: &'a [String],
-    /// Set when somebody wants it to stop.
+    /// Set when the user wants it to stop.
     pub(super) stop: &'a AtomicBool,
 }
 
