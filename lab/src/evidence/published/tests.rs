@@ -84,7 +84,7 @@ fn a_figure_stands_beside_runs_that_switch_its_feature_or_have_it_on() {
 fn a_row_whose_value_follows_from_others_says_so() {
     let all = Published::all();
     let told: Vec<_> = all.iter().filter(|row| row.unpredicted.is_none()).collect();
-    let first: Vec<_> = told.iter().filter(|row| row.computed_from.is_empty()).collect();
+    let first: Vec<_> = told.iter().copied().filter(|row| row.computed_from.is_empty()).collect();
     let is_close = |a: f64, b: f64| (a / b - 1.0).abs() < 0.0005;
     for row in &told {
         let Take::Measure(place) = &row.take else { continue };

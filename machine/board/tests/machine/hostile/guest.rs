@@ -286,6 +286,7 @@ pub fn configuration(model: &str) -> Configuration {
         start: device::Date::default(),
         iommu: None,
         functions: vec![device::Request::parse("ioat", &NoDisks).expect("an engine")],
+        costs: None,
     }
 }
 
