@@ -3,7 +3,9 @@
 //! with faults of every kind. Registers, RIP, defined flags, memory and faults must agree.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
-use differential_vector::integer::{Form, Opcode, Pair, is_covered, prepare, undefined_flags};
+use differential_vector::integer::{
+    Form, Opcode, Pair, Undefined, is_covered, is_first_fault_undefined, prepare, undefined_flags,
+};
 use differential_vector::operands::Random;
 use iced_x86::Code;
 use std::collections::BTreeMap;
@@ -58,7 +60,10 @@ fn every_integer_instruction_does_what_the_host_does() {
             for _ in 0..STARTS {
                 let Some(start) = prepare(&form, &mut pair, &mut random) else { continue };
                 *runs.entry(format!("{:?}", form.instruction.code())).or_default() += 1;
-                let undefined = undefined_flags(&form, &start);
+                let undefined = Undefined {
+                    flags: undefined_flags(&form, &start),
+                    first_fault: is_first_fault_undefined(&form),
+                };
                 if let Err(difference) = pair.run(&start, 1, undefined) {
                     failures.note(&form, &format!("{start:x?}"), &difference);
                 }

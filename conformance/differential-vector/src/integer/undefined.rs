@@ -57,3 +57,10 @@ pub fn undefined_flags(form: &Form, start: &State) -> u64 {
         _ => all,
     }
 }
+
+/// Whether two operands may both fault, and no manual says which first: CMPS, where Zen 4 reports
+/// the second and Zen 5 the first. MOVS reads before it writes on all of them.
+pub fn is_first_fault_undefined(form: &Form) -> bool {
+    use Mnemonic::*;
+    matches!(form.instruction.mnemonic(), Cmpsb | Cmpsw | Cmpsd | Cmpsq)
+}
