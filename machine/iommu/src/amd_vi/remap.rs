@@ -13,6 +13,9 @@ use arch::apic::{DeliveryMode, DestinationMode, InterruptMessage};
 use arch::identity::{RequesterId, Vector};
 use arch::msi::{MessageData, MessageSignalled};
 
+/// Of a virtual APIC's backing page.
+const PAGE_SIZE: u64 = 0x1000;
+
 /// What becomes of a function's interrupt.
 pub type Remapped = crate::Remapped<Posting>;
 
@@ -111,8 +114,14 @@ impl AmdVi {
         }
         match (entry.is_guest(), self.control.guest_mode()) {
             (false, _) => self.wide(RemappedEntry::from_bits(raw), data),
-            (true, Control::VIRTUAL_APIC) => {
+            (true, Control::VIRTUAL_APIC) if memory.holds(entry.backing_page(), PAGE_SIZE) => {
                 Ok(Remapped::Posting(Posting::new(requester, index, at, entry)))
+            }
+            // The specification lists no event for a backing page that cannot be reached: told as
+            // a table that cannot be.
+            (true, Control::VIRTUAL_APIC) => {
+                let kind = EventKind::PageTableHardwareError;
+                Err(Refused { flags: EventFlags::empty(), kind, is_silent: false })
             }
             (true, _) => {
                 let flags = EventFlags::PRESENT | EventFlags::RESERVED;

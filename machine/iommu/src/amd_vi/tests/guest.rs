@@ -55,6 +55,15 @@ fn a_running_virtual_processor_gets_the_request_and_its_core_the_doorbell() {
 }
 
 #[test]
+fn a_backing_page_that_is_not_memory_is_an_event_and_not_a_posting() {
+    for page in [0x8000_0000, 0xF_FFFF_FFFF_F000] {
+        let mut bench = bench(guest().with_backing_page(SystemPhysical(page)));
+        assert_eq!(bench.remap(0), Remapped::Aborted);
+        assert_eq!(bench.event(), Some((4, 0x028, FUNCTION.0, 0xFEE0_0000)), "{page:#x}");
+    }
+}
+
+#[test]
 fn one_that_does_not_run_is_logged_where_the_hypervisor_asks_for_that() {
     for logs in [true, false] {
         let mut bench = bench(guest().with_logs(logs));
