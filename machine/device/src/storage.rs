@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 pub const SECTOR_SIZE: usize = 512;
 const BLOCK_SECTORS: u64 = 8;
 const BLOCK_SIZE: usize = SECTOR_SIZE * BLOCK_SECTORS as usize;
+/// Blocks that an overlay takes: 4 GiB. A guest decides which it writes, of an image that may be
+/// far larger than the host's memory.
+const MOST_BLOCKS: usize = 1 << 20;
 
 /// The storage could not do what was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,12 +185,7 @@ impl Disk {
         match self.mode {
             WriteMode::Refused => Err(StorageError),
             WriteMode::Through => self.below()?.write_at(sector, from),
-            WriteMode::Overlay => {
-                for (piece, sector) in pieces(sector, from.len()) {
-                    self.write_block(sector, &from[piece])?;
-                }
-                Ok(())
-            }
+            WriteMode::Overlay => self.write_overlay(sector, from, MOST_BLOCKS),
         }
     }
 
@@ -196,10 +194,20 @@ impl Disk {
         if self.mode == WriteMode::Through { self.below()?.flush() } else { Ok(()) }
     }
 
-    /// Writes sectors that lie in one block.
-    fn write_block(&mut self, sector: u64, from: &[u8]) -> Result<(), StorageError> {
+    /// Writes sectors to an overlay of so many blocks at most; what is more fails, as on a disk
+    /// without spare sectors.
+    fn write_overlay(&mut self, sector: u64, from: &[u8], most: usize) -> Result<(), StorageError> {
+        pieces(sector, from.len())
+            .try_for_each(|(piece, sector)| self.write_block(sector, &from[piece], most))
+    }
+
+    /// The same for sectors that lie in one block.
+    fn write_block(&mut self, sector: u64, from: &[u8], most: usize) -> Result<(), StorageError> {
         let number = sector / BLOCK_SECTORS;
         if !self.overlay.contains_key(&number) {
+            if self.overlay.len() >= most {
+                return Err(StorageError);
+            }
             let mut block = vec![0; BLOCK_SIZE];
             let first = number * BLOCK_SECTORS;
             let present = (self.sectors - first).min(BLOCK_SECTORS) as usize * SECTOR_SIZE;
@@ -263,6 +271,15 @@ mod tests {
             below.read_at(0, &mut buffer).unwrap();
             assert_eq!(buffer, bytes(28));
         }
+    }
+
+    #[test]
+    fn an_overlay_that_is_full_takes_no_further_block_and_keeps_what_it_has() {
+        let mut disk = Disk::in_memory(bytes(32));
+        assert_eq!(disk.write_overlay(0, &vec![9; 24 * SECTOR_SIZE], 2), Err(StorageError));
+        assert_eq!(disk.write_overlay(15, &[7; SECTOR_SIZE], 2), Ok(()));
+        assert_eq!(disk.write_overlay(31, &[7; SECTOR_SIZE], 2), Err(StorageError));
+        assert_eq!(sectors_of(&mut disk, 14, 3), [9, 7, 16]);
     }
 
     #[test]
