@@ -110,21 +110,15 @@ fn file_name(path: &Path) -> String {
 /// Writes every table's files whole or not at all; those of the same rows are replaced.
 #[cfg(feature = "parquet")]
 pub fn write(folder: &Path, lake: Lake) -> anyhow::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
+    use change::{Like, Root};
+    let shown = folder.display();
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {shown}"))?;
+    let root = Root::open(folder)?;
     for part in lake.parts() {
-        let path = folder.join(&part.path);
-        let parent = path.parent().unwrap_or(folder);
-        let failed = || format!("cannot write {}", path.display());
-        std::fs::create_dir_all(parent).with_context(failed)?;
-        // No engine reads what begins with a dot, and readers see the old file or the new one.
-        let mut file = tempfile::Builder::new()
-            .prefix(".avicenna-")
-            .permissions(std::fs::Permissions::from_mode(0o666))
-            .tempfile_in(parent)
-            .with_context(failed)?;
         let bytes = report::lake::parquet(&part.table)?;
-        std::io::Write::write_all(&mut file, &bytes).with_context(failed)?;
-        file.persist(&path).with_context(failed)?;
+        let failed = || format!("cannot write {} below {shown}", part.path);
+        let place = root.place_made(&part.path, 0o777).with_context(failed)?;
+        place.replace(&bytes, Like::Umask).with_context(failed)?;
     }
     Ok(())
 }
