@@ -1,60 +1,14 @@
 //! A full or closed standard output or standard error ends the talk, never the work, and no verb
 //! answers with 101, the status of a panic.
 
+mod scene;
+
+use scene::Scene;
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-
-const HOST: &[(&str, &str)] = &[
-    (
-        "proc/cpuinfo",
-        "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC 9654\n\
-         stepping\t: 1\nflags\t\t: svm npt avic x2avic cx16\n",
-    ),
-    ("proc/sys/kernel/osrelease", "6.12.10\n"),
-    ("proc/cmdline", "root=/dev/sda1 quiet amd_iommu_intr=legacy\n"),
-    (
-        "proc/4711/cmdline",
-        "/usr/bin/qemu-system-x86_64\0-name\0guest=web\0-accel\0kvm\0-machine\0q35\0",
-    ),
-    ("etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet amd_iommu_intr=legacy\"\n"),
-    ("etc/modprobe.d/kvm.conf", "options kvm_amd avic=0 nested=1\n"),
-    ("usr/sbin/update-grub", "#!/bin/sh\n"),
-    ("sys/module/kvm/refcnt", "1\n"),
-    ("sys/module/kvm_amd/initstate", "live\n"),
-    ("sys/module/kvm_amd/refcnt", "0\n"),
-    ("sys/module/kvm_amd/parameters/avic", "N\n"),
-    ("sys/module/kvm_amd/parameters/npt", "Y\n"),
-    ("sys/class/iommu/ivhd0/amd-iommu/features", "25bf732fa2295afe:1d\n"),
-];
-
-const BAD: &str = "qemu-system-x86_64 -enable-kvm -machine q35 -m 64\n";
-
-struct Scene(tempfile::TempDir);
-
-impl Scene {
-    fn new() -> Scene {
-        let scene = Scene(tempfile::tempdir().unwrap());
-        for (file, text) in HOST {
-            let file = scene.at("host").join(file);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, text).unwrap();
-        }
-        fs::write(scene.at("bad.sh"), BAD).unwrap();
-        fs::write(scene.at("worse.sh"), BAD).unwrap();
-        scene
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.at(name)).unwrap_or_default()
-    }
-}
 
 /// What a stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

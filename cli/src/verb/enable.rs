@@ -9,6 +9,9 @@ use crate::status::Status;
 use crate::terminal::{ask, clean, look, print, print_json};
 use anyhow::bail;
 use change::{Done, Host, Record};
+use facts::Inputs;
+use facts::folder::LEAVES;
+use facts::inputs::Content;
 use report::enable::is_included;
 use rules::capability;
 use rules::enable::{self, Action, Expected, Step};
@@ -47,9 +50,14 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let facts = arguments.source.facts()?;
+    let inputs = arguments.source.inputs()?;
+    let facts = facts::facts(&inputs);
     let report = capability::check(&facts);
     let plan = enable::plan(&facts, &report);
+    let unread = unread(&inputs);
+    for line in &unread {
+        remark!("avicenna: {line}: what it says is not in the plan");
+    }
     if arguments.format == Format::Json {
         print_json(&plan)?;
     } else {
@@ -65,15 +73,32 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         return Ok(source::status(&facts, Answer::Unknown));
     }
     if arguments.apply {
-        return apply(&arguments, &steps, &plan.expects);
+        let status = apply(&arguments, &steps, &plan.expects)?;
+        // What was not read may contradict what was written.
+        return Ok(if unread.is_empty() { status } else { Status::CannotTell.into() });
     }
-    let is_open = report.answers.iter().any(|row| row.answer == Answer::Unknown);
+    let is_open =
+        !unread.is_empty() || report.answers.iter().any(|row| row.answer == Answer::Unknown);
     Ok(match (steps.is_empty(), is_open) {
         (false, _) => Status::Findings.into(),
         // What is not known may want a step.
         (true, true) if plan.blocked.is_empty() => Status::CannotTell.into(),
         (true, _) => ExitCode::SUCCESS,
     })
+}
+
+/// Configurations that are there and could not be read. A link out of a copy of a host is none of
+/// the copy's files.
+fn unread(inputs: &Inputs) -> Vec<String> {
+    let is_configuration = |path: &str| {
+        path.starts_with("etc/") || path.starts_with("boot/") || path.contains("modprobe.d")
+    };
+    let files = inputs.files().filter(|(path, _)| is_configuration(path));
+    let unread = files.filter_map(|(path, content)| match content {
+        Content::Unreadable(why) if why != LEAVES => Some(format!("/{}: {why}", clean(path))),
+        Content::Unreadable(_) | Content::Bytes(_) => None,
+    });
+    unread.collect()
 }
 
 fn apply(arguments: &Arguments, steps: &[Step], expects: &[Expected]) -> anyhow::Result<ExitCode> {
