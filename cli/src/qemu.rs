@@ -1,8 +1,8 @@
 //! `avicenna-qemu`: `machine run` with QEMU's options, for scripts that were written for QEMU. It
 //! is this program under another name, and the verb `qemu`. What an option means is in a table, a
 //! row an option ([`option`]); what cannot be honoured is refused with the reason, what has no
-//! effect is said once. Exit status is QEMU's: 0 for power-off or reset, `value * 2 + 1` for a write
-//! to the exit port, 1 for an error.
+//! effect is said once. The exit status is QEMU's: 0 for power-off or reset, `value * 2 + 1` for a
+//! write to the exit port, 1 for an error.
 
 mod device;
 mod option;

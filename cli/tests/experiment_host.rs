@@ -1,8 +1,6 @@
 //! `avicenna experiment --on host`, on a made-up host in a folder: virsh, modprobe and the guest
 //! agent are scripts that change its files. Killed at any moment, everything is put back.
 
-mod failing;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -322,36 +320,4 @@ fn ctrl_c_puts_everything_back_and_resume_goes_on() {
     let output = host.avicenna(&["resume", "out", "--yes"]);
     assert!(output.status.success(), "{}", text(&output));
     assert_eq!(host.state(), before);
-}
-
-#[test]
-fn whichever_system_call_fails_it_is_put_back_or_goes_on_to_the_end() {
-    // A run has as many as it takes a minute to let fail.
-    const FEW: usize = 7;
-    if !failing::is_possible() {
-        return;
-    }
-    let of_run = |host: &Host| host.command(&words(&host.run(&["--yes"])));
-    let mut tried = 0;
-    for (at, code) in failing::ERRORS.into_iter().enumerate() {
-        let calls = failing::run(&of_run(&Host::new()), code, 0).calls;
-        let step = failing::few(FEW).map_or(1, |few| (calls * failing::ERRORS.len()).div_ceil(few));
-        for number in (1 + at * step / failing::ERRORS.len()..=calls).step_by(step) {
-            let host = Host::new();
-            let before = host.state();
-            let run = failing::run(&of_run(&host), code, number);
-            let Some(call) = run.failed else { continue };
-            tried += 1;
-            let place = format!("call {number} ({call}) answers {code}: {run:?}");
-            assert!(run.is_sound(), "{place}");
-            if !host.path("out/journal.jsonl").exists() {
-                assert_eq!(host.state(), before, "nothing was begun: {place}");
-                continue;
-            }
-            let said = text(&host.avicenna(&["resume", "out", "--yes"]));
-            assert_eq!(host.state(), before, "{place}: {said}");
-            assert!(said.contains("time is better"), "{place}: {said}");
-        }
-    }
-    println!("experiment run: {tried} calls failed");
 }

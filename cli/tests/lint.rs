@@ -284,7 +284,7 @@ fn real_qemu_starts_the_repaired_default_command_line() {
 fn fix_writes_the_files_of_a_folder_and_offers_only_what_it_can_do() {
     let folder = Folder::new("fixfolder");
     let modprobe = folder.write("etc/modprobe.d/kvm.conf", "options kvm_amd avic=0\n");
-    folder.write("usr/lib/modprobe.d/kvm.conf", "options kvm_amd avic=0\n");
+    folder.write("usr/lib/modprobe.d/intel.conf", "options kvm_intel enable_apicv=0\n");
     folder.write("proc/42/cmdline", "/usr/bin/qemu-system-x86_64\0-enable-kvm\0");
     let root = folder.0.to_str().unwrap();
     let before = stdout(&run(&[root], ""));

@@ -61,8 +61,8 @@ pub fn text(plan: &Plan, included: &[String], look: Look) -> String {
     text
 }
 
-/// Machines whose repair is a matter of choice and was not chosen, where there are so many that they
-/// hide the rest.
+/// Machines whose repair is a matter of choice and was not chosen, where there are so many that
+/// they hide the rest.
 fn others<'p>(plan: &'p Plan, included: &[String]) -> Vec<&'p str> {
     const MOST: usize = 3;
     let is_other = |step: &&Step| {

@@ -1,4 +1,4 @@
-//! QEMU's options, a row each. [QEMU "Invocation"]
+//! QEMU's options, a row each, as its manual's chapter on invocation has them.
 
 use super::request::Request;
 use super::{device, processor};

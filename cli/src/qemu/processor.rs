@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn the_model_of_the_environment_stands_for_max() {
-        let mut request = Request { best: Some("sapphire-rapids".into()), ..Request::default() };
+        let mut request = Request::default();
+        request.best = Some("sapphire-rapids".into());
         set(&mut request, "max,+vmx").expect("a model");
         assert_eq!(request.model.as_deref(), Some("sapphire-rapids,+vmx"));
     }

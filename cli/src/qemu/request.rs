@@ -253,7 +253,10 @@ mod tests {
         let line = "--no-reboot -nodefaults -global kvm-pit.lost_tick_policy=discard -device pc-testdev \
                     -device isa-debug-exit,iobase=0xf4,iosize=0x4 -display none -serial stdio \
                     -device pci-testdev -machine accel=tcg -smp 2 -m 4g -cpu max,+svm";
-        assert_eq!(words(line), "--quiet --kernel KERNEL --cpu zen4 --cpus 2 --memory 4294967296");
+        assert_eq!(
+            words(line),
+            "--quiet --kernel KERNEL --cpu zen4,+svm --cpus 2 --memory 4294967296"
+        );
         let ignored = parse(line).expect("known options").ignored;
         assert_eq!(ignored, ["-global kvm-pit.lost_tick_policy=discard"]);
     }

@@ -91,8 +91,9 @@ fn lint_reads_the_words_of_grub_as_the_shell_does() {
 fn files_of_modprobe_are_one_input_in_the_order_in_which_they_are_read() {
     const ON_FIRST: (&str, &str) = ("etc/modprobe.d/a.conf", "options kvm_amd avic=1\n");
     const OFF_FIRST: (&str, &str) = ("etc/modprobe.d/a.conf", "options kvm_amd avic=0\n");
-    // With the only file that is blamed.
-    let rows: [(&str, &[(&str, &str)], Option<&str>); 7] = [
+    /// A name, the host's files, and the only one that is blamed.
+    type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], Option<&'a str>);
+    let rows: [Row<'_>; 7] = [
         (
             "two options in two files",
             &[
@@ -240,8 +241,17 @@ fn json_stays_json_and_yaml_keeps_its_line_ends_and_comments() {
 
 #[test]
 fn machine_of_380_vcpus_is_never_taken_its_x2apic() {
-    let arguments =
-        "qemu-system-x86_64\0-machine\0q35,accel=kvm,kernel-irqchip=split\0-cpu\0EPYC\0-smp\0380\0";
+    let arguments = [
+        "qemu-system-x86_64",
+        "-machine",
+        "q35,accel=kvm,kernel-irqchip=split",
+        "-cpu",
+        "EPYC",
+        "-smp",
+        "380",
+        "",
+    ]
+    .join("\0");
     // With what `why` answers: by the distribution's source, or unknown.
     for (release, status) in [
         ("5.15.0-204.146.1.el8uek.x86_64", 0),
@@ -253,7 +263,7 @@ fn machine_of_380_vcpus_is_never_taken_its_x2apic() {
     ] {
         let root = root(
             "big",
-            &[("proc/sys/kernel/osrelease", release), ("proc/4711/cmdline", arguments)],
+            &[("proc/sys/kernel/osrelease", release), ("proc/4711/cmdline", &arguments)],
         );
         root.put(
             "etc/pve/qemu-server/101.conf",

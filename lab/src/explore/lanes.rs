@@ -14,7 +14,7 @@ const MOST_ROWS: usize = 24;
 /// Columns of a lane.
 const WIDTH: usize = 32;
 
-/// The rows of a table for people.
+/// The rows of a table for readers.
 pub(super) fn draw(alarm: &Alarm, records: &[Record]) -> Vec<String> {
     let Some(posted) = records.iter().rev().filter(|one| one.at <= alarm.since).find(|record| {
         matches!(record.event, Event::Posted { place, vector }

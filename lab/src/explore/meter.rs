@@ -1,5 +1,5 @@
-//! What the search has spent of this machine's processors: unlike time, that does not depend on what
-//! else runs there.
+//! What the search has spent of this machine's processors: unlike time, that does not depend on
+//! what else runs there.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -122,7 +122,7 @@ pub struct Oracle {
     /// The last line of the console, as far as it has been printed.
     line: Vec<u8>,
     alarms: Vec<Alarm>,
-    /// All that was observed, if somebody wants it.
+    /// All that was observed, if the caller asks for it.
     pub(super) records: Option<Vec<Record>>,
 }
 

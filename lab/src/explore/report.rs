@@ -19,7 +19,7 @@ pub struct Row {
     pub time: Picoseconds,
     /// What they took of this machine's processors.
     pub spent: Duration,
-    /// How often somebody was held up.
+    /// How often a processor was held up.
     pub holds: u64,
     /// What it saw, with what it had spent by then.
     pub first: BTreeMap<Key, Duration>,

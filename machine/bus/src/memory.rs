@@ -197,7 +197,7 @@ impl GuestMemory {
         self.ram.get_mut(offset..offset + length)
     }
 
-    /// Whoever writes without [`Self::unwatched_mut`] says so first.
+    /// A writer that does not go through [`Self::unwatched_mut`] says so first.
     #[inline(always)]
     pub fn save_before(&mut self, offset: usize, length: usize) {
         if self.undo.is_some() {

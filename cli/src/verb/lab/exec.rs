@@ -1,9 +1,9 @@
 //! `avicenna lab exec`: a command on the emulated host.
 
 use super::arguments::HostArguments;
+use super::kernel::real_kernel;
 use super::keyboard::Keyboard;
-use super::stages::Stages;
-use super::{INTERRUPT, real_kernel, status_of};
+use super::stages::{INTERRUPT, Stages, status_of};
 use crate::sandbox::Sandbox;
 use crate::status::Usage;
 use arch::time::Picoseconds;

@@ -1,8 +1,8 @@
 //! `avicenna lab explore`: a search for faults, and findings repeated.
 
 use super::arguments::HostArguments;
-use super::stages::Stages;
-use super::{INTERRUPT, real_kernel};
+use super::kernel::real_kernel;
+use super::stages::{INTERRUPT, Stages};
 use crate::sandbox::Sandbox;
 use crate::status::{Status, Usage};
 use crate::terminal;
@@ -198,7 +198,7 @@ fn reduce(finding: &Finding, stage: &mut Stage) -> anyhow::Result<ExitCode> {
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {
-    let wanted = || format!("{text:?} is no time: 30s, 5min, 2h");
+    let wanted = || format!("{text:?} is not a time: 30s, 5min, 2h");
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().map_err(|_| wanted())?;
@@ -212,7 +212,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 }
 
 fn parse_shard(text: &str) -> Result<(u64, u64), String> {
-    let wanted = || format!("{text:?} is no part: I/N with I below N, such as 0/4");
+    let wanted = || format!("{text:?} is not a share: I/N with I below N, such as 0/4");
     let (index, count) = text.split_once('/').ok_or_else(wanted)?;
     match (index.parse(), count.parse()) {
         (Ok(index), Ok(count)) if index < count => Ok((index, count)),

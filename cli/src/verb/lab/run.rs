@@ -1,8 +1,8 @@
 //! `avicenna lab run`: the same virtual machines with the feature off and on.
 
 use super::arguments::{Chip, HostArguments, Inhibit, Pit, interrupts};
-use super::stages::Stages;
-use super::{Found, INTERRUPT, kernel};
+use super::kernel::{Found, kernel};
+use super::stages::{INTERRUPT, Stages};
 use crate::sandbox::Sandbox;
 use crate::status::{Status, Usage};
 use crate::terminal;

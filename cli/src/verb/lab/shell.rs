@@ -1,8 +1,8 @@
 //! `avicenna lab shell`: the emulated host at the terminal.
 
 use super::arguments::HostArguments;
-use super::stages::Stages;
-use super::{INTERRUPT, real_kernel, status_of};
+use super::kernel::real_kernel;
+use super::stages::{INTERRUPT, Stages, status_of};
 use crate::sandbox::Sandbox;
 use crate::status::Usage;
 use lab::drive::session::{Session, shell_status};

@@ -1,17 +1,23 @@
 //! How a run goes, on standard error: on a terminal one line that changes, elsewhere a line now and
 //! then, so that the reader of a log sees that something happens.
 
+use crate::status::Status;
 use crate::terminal;
 use lab::drive::expected::Expected;
 use lab::protocol::Stream;
 use lab::watch::Told;
 use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Between two lines of a log.
 const LOG_PAUSE: Duration = Duration::from_secs(5);
 /// Between two looks of a terminal's line.
 const TERMINAL_PAUSE: Duration = Duration::from_millis(200);
+
+/// Set when the user wants the run to stop.
+pub(super) static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 pub(super) struct Stages {
     is_terminal: bool,
@@ -124,6 +130,11 @@ fn line(stage: &str, elapsed: Duration, expected: Option<Duration>, last: &str) 
         expected.map_or(String::new(), |time| format!(" of about {}", time.as_secs().max(1)));
     let last = if last.is_empty() { String::new() } else { format!(": {last}") };
     format!("[{}{expected} s] {stage}{last}", elapsed.as_secs())
+}
+
+/// The exit status of a command on the emulated host.
+pub(super) fn status_of(status: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(status).unwrap_or(Status::CannotTell.code()))
 }
 
 #[cfg(test)]

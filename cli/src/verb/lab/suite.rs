@@ -1,8 +1,8 @@
 //! `avicenna lab suite`: programs that judge themselves, on emulated hosts.
 
 use super::arguments::HostArguments;
-use super::stages::Stages;
-use super::{INTERRUPT, real_kernel};
+use super::kernel::real_kernel;
+use super::stages::{INTERRUPT, Stages};
 use crate::sandbox::Sandbox;
 use crate::status::{Status, Usage};
 use crate::terminal;

@@ -37,8 +37,8 @@ pub(super) fn starts_machine(words: &[Word<'_>], index: usize) -> bool {
             || (is_program && is_special))
 }
 
-/// Whether a program's name is only an argument here: behind a word that says so, or as the value of
-/// an option such as `--features`, which one that cannot be anything else is not.
+/// Whether a program's name is only an argument here: behind a word that says so, or as the value
+/// of an option such as `--features`, which one that cannot be anything else is not.
 pub(super) fn is_spoken_of(words: &[Word<'_>], index: usize, is_special: bool) -> bool {
     let text = |at: usize| words.get(at).map_or("", |word| word.text.as_ref());
     let is_value = index > 0 && text(index - 1).starts_with("--") && text(index - 1) != "--";

@@ -25,7 +25,7 @@ impl Session {
             processor,
             address: cpu.registers.ip,
             is_guest: cpu.is_guest(),
-            is_halted: cpu.pending.activity != Activity::Running,
+            is_halted: cpu.pending.activity() != Activity::Running,
         });
         self.places = Some(places.collect());
     }

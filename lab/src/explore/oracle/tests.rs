@@ -47,6 +47,7 @@ fn machine() -> Machine {
         start: device::Date::default(),
         iommu: None,
         functions: Vec::new(),
+        costs: None,
     })
     .expect("a machine")
 }

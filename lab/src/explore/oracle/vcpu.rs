@@ -110,7 +110,7 @@ impl Vcpu {
             self.wait = Some(Wait { rule, since: now, instructions, held, is_raised: false });
         }
         let wait = self.wait.as_mut()?;
-        // While somebody is held up, nobody can be blamed.
+        // While a processor is held up, the hypervisor cannot be blamed.
         let held = Picoseconds(machine.longest_hold().0.saturating_sub(wait.held.0));
         let lasted = Picoseconds(now.0.saturating_sub(wait.since.0));
         let is_too_long = match rule {

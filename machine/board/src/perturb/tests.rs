@@ -35,7 +35,9 @@ fn a_processor_is_held_at_its_place_and_no_other_is() {
 #[test]
 fn a_place_that_the_processor_has_left_behind_is_never_reached() {
     let mut one = Perturbation::new(Source::Plan(vec![plan()]), &[ns(0), ns(0)]);
-    [100, 200, 210].map(|at| one.note(&halt(1, at)));
+    for at in [100, 200, 210] {
+        one.note(&halt(1, at));
+    }
     assert_eq!(one.hold(1, ns(10_000), RIP), None);
     assert!(one.into_log().is_empty());
 }

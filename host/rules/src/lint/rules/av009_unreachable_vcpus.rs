@@ -52,10 +52,8 @@ fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
         outcome.violated(vm.x2apic.position(), message).repaired_by(change);
     }
     let remaps = vm.viommu.as_ref().is_some_and(|viommu| viommu.value.remaps_interrupts.value);
-    let is_wide = vm
-        .viommu
-        .as_ref()
-        .is_some_and(|viommu| viommu.value.eim.value || viommu.value.xtsup.value);
+    let is_wide =
+        vm.viommu.as_ref().is_some_and(|viommu| viommu.value.eim.value || viommu.value.xtsup.value);
     let largest = vm.max_apic_id.value;
     match vm.irqchip.value {
         Irqchip::Unknown => {
