@@ -40,8 +40,7 @@ enum Action {
     Exec(Box<exec::Arguments>),
     /// Search for faults of a hypervisor in interrupt virtualization, and repeat what was found
     Explore(Box<explore::Arguments>),
-    /// Run the programs of a folder, Linux's selftests of KVM or kvm-unit-tests on emulated hosts,
-    /// and judge them
+    /// Run the programs of a folder or Linux's selftests of KVM on emulated hosts, and judge them
     Suite(Box<suite::Arguments>),
     /// An interactive emulated host with avicenna inside
     Shell(Box<shell::Arguments>),
