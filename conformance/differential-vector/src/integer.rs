@@ -119,13 +119,9 @@ impl Pair {
         let mut differ = |what: &str, host: &dyn std::fmt::Debug, ours: &dyn std::fmt::Debug| {
             differences += &format!("\n    {what}: host {host:x?}, ours {ours:x?}");
         };
-        let comparable = |fault: Option<Fault>| {
-            fault.map(|fault| match undefined.first_fault {
-                true => Fault { address: 0, ..fault },
-                false => fault,
-            })
-        };
-        if comparable(our_fault) != comparable(their_fault) {
+        // Either operand's fault will do, where both may have one.
+        let are_either = undefined.first_fault && our_fault.is_some() && their_fault.is_some();
+        if our_fault != their_fault && !are_either {
             differ("fault", &their_fault, &our_fault);
         }
         for ((name, theirs), ours) in NAMES.iter().zip(&theirs.gpr).zip(&ours.gpr) {
@@ -161,7 +157,7 @@ impl Pair {
 pub struct Undefined {
     /// These flags.
     pub flags: u64,
-    /// Of two operands that fault, whose address is reported.
+    /// Which of two operands faults first, where both do.
     pub first_fault: bool,
 }
 
