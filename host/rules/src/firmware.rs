@@ -102,7 +102,8 @@ const fn option(
 }
 
 const DELL: &str = "BIOS attribute registry 1.0.3 of a PowerEdge R750, firmware 1.8.2";
-const HPE: &str = "attribute names as other programs use them; HPE's own list (iLO 6 v1.66) was not read";
+const HPE: &str =
+    "attribute names as other programs use them; HPE's own list (iLO 6 v1.66) was not read";
 const HPE_X2APIC: &str = "HPE UEFI System Utilities, ProLiant Gen10 (techlibrary.hpe.com, s_enable_disable_x2APIC_support)";
 const LENOVO: &str = "BIOS attribute registry 1.0.0 of a ThinkSystem SR670 V2, firmware TGBT42S";
 const LENOVO_AMD: &str = "NVIDIA libredfish, src/lenovo.rs";
