@@ -254,11 +254,17 @@ pub(crate) fn arm_words(compare: &str, level: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::Answer;
+    use crate::journal::{self, Entry};
 
     #[test]
-    fn the_published_schema_is_that_of_the_types() {
+    fn the_published_schemas_are_those_of_the_types() {
         let schema =
             schema::of::<Answer>("avicenna experiment report --format json", Answer::SCHEMA);
         schema::assert_published("experiment-1.json", &schema);
+        let lines = schema::plain::<Entry>(
+            "avicenna experiment run --format json, a line",
+            journal::SCHEMA,
+        );
+        schema::assert_published("experiment-line-1.json", &lines);
     }
 }

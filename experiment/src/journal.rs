@@ -72,6 +72,7 @@ pub enum Error {
 
 /// What an experiment was begun with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Head {
     /// Of the journal's form.
     pub schema: u32,
@@ -102,6 +103,7 @@ pub struct Head {
 /// What became of an attempt at a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Outcome {
     /// It counts.
     Done,
@@ -116,6 +118,7 @@ pub enum Outcome {
 
 /// What a trial saw, as far as it is kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Kept {
     /// By metric; whatever could be read, of a void trial too.
     pub figures: BTreeMap<String, f64>,
@@ -128,6 +131,7 @@ pub struct Kept {
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Entry {
     /// The first.
     Begun(Box<Head>),

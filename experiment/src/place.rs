@@ -19,6 +19,7 @@ pub struct Order<'p> {
 
 /// VM exits of one reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Exits {
     /// How many.
     pub count: u64,
@@ -32,6 +33,7 @@ pub struct Exits {
 /// Something that was found out about a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Evidence {
     /// A share, a count.
     Number(f64),
@@ -111,6 +113,7 @@ impl std::fmt::Display for Remark {
 
 /// What was changed and how it is put back: written to the journal before it is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Change {
     /// For readers.
     pub what: String,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why a trial does not count.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Void {
     /// What was found.
     pub why: String,

@@ -15,6 +15,7 @@ pub use run::{Plan, Sharing, run};
 
 /// One setting in which a suite is run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Column {
     /// As it was named.
     pub kernel: String,
@@ -35,6 +36,7 @@ impl std::fmt::Display for Column {
 
 /// What became of one program in one setting.
 #[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Tested {
     /// The program with its arguments.
     pub name: String,
@@ -75,9 +77,10 @@ impl Tested {
 
 /// A suite's results, for programs.
 #[derive(Debug, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Outcome {
-    /// Which form this has.
-    pub schema: &'static str,
+    /// Version of this form.
+    pub schema: u32,
     /// In the order of settings and programs.
     pub tests: Vec<Tested>,
     /// What is not as the list of what is known has it.
@@ -85,6 +88,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The name of the form.
-    pub const SCHEMA: &'static str = "avicenna-suite/1";
+    /// Version of this form: docs/schema/lab-suite-1.json.
+    pub const SCHEMA: u32 = 1;
 }

@@ -474,6 +474,12 @@ mod tests {
     }
 
     #[test]
+    fn the_published_schema_is_that_of_the_type() {
+        let list = schema::plain::<Grid>("avicenna experiment list --format json", 1);
+        schema::assert_published("experiment-list-1.json", &list);
+    }
+
+    #[test]
     fn a_column_goes_that_says_nothing_in_any_row() {
         let mut grid = Grid::new("", &["a", "b", "c", "d"]);
         let none = || Value::text("");

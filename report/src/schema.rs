@@ -8,15 +8,19 @@ macro_rules! published {
 }
 
 /// Each with its file's name.
-pub const ALL: [(&str, &str); 15] = published!(
+pub const ALL: [(&str, &str); 19] = published!(
     "check-1.json"
     "compare-1.json"
     "enable-1.json"
     "exits-1.json"
     "experiment-1.json"
+    "experiment-line-1.json"
+    "experiment-list-1.json"
     "experiment-plan-1.json"
     "lab-1.json"
     "lab-compare-1.json"
+    "lab-evidence-1.json"
+    "lab-suite-1.json"
     "lake-1.json"
     "lint-1.json"
     "machine-1.json"

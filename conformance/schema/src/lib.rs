@@ -2,7 +2,8 @@
 //!
 //! Those schemas are made from the types that are printed ([`of`]). They are checked by as much of
 //! JSON Schema (2020-12) as they use: `$ref` into `$defs`, `oneOf`, `anyOf`, `const`, `enum`,
-//! `type`, `required`, `properties`, `additionalProperties`, `items`, `prefixItems`.
+//! `type`, `required`, `properties`, `additionalProperties`, `unevaluatedProperties`, `items`,
+//! `prefixItems`.
 
 #![warn(missing_docs)]
 
@@ -64,10 +65,16 @@ fn close_here(schema: &mut Value) {
                 && members.get("type").is_some_and(|kind| kind == "object")
                 && !members.contains_key("additionalProperties")
                 && !members.contains_key("$ref");
-            let inner = members.iter_mut().filter(|(name, _)| *name != "$defs");
+            // Kinds beside members, as of an enum that is flattened into a struct, are closed
+            // together: each alone does not know the others' members.
+            let has_kinds = is_open && members.contains_key("oneOf");
+            let is_inner = |name: &str| name != "$defs" && !(has_kinds && name == "oneOf");
+            let inner = members.iter_mut().filter(|(name, _)| is_inner(name));
             inner.for_each(|(_, member)| close_here(member));
             if is_open {
-                members.insert("additionalProperties".into(), false.into());
+                let closed =
+                    if has_kinds { "unevaluatedProperties" } else { "additionalProperties" };
+                members.insert(closed.into(), false.into());
             }
         }
         Value::Array(items) => items.iter_mut().for_each(close_here),
@@ -117,9 +124,16 @@ impl Checker<'_> {
             }
         }
         if let Some(options) = schema["oneOf"].as_array() {
-            let fits = options.iter().filter(|one| self.fault(value, one, place).is_none());
-            return (fits.count() != 1)
-                .then(|| format!("{place} is none or several of its kinds: {value}"));
+            let mut fits = options.iter().filter(|one| self.fault(value, one, place).is_none());
+            let (kind, further) = (fits.next(), fits.next());
+            let Some(kind) = kind.filter(|_| further.is_none()) else {
+                return Some(format!("{place} is none or several of its kinds: {value}"));
+            };
+            if schema["unevaluatedProperties"] == false
+                && let Some(name) = self.unknown_member(value, &[schema, kind])
+            {
+                return Some(format!("{place}.{name} is not published"));
+            }
         }
         if let Some(options) = schema["anyOf"].as_array() {
             let does_fit = options.iter().any(|one| self.fault(value, one, place).is_none());
@@ -154,6 +168,19 @@ impl Checker<'_> {
                 (None, _) => None,
             }
         })
+    }
+
+    /// A member that none of these names.
+    fn unknown_member<'v>(&self, value: &'v Value, schemas: &[&Value]) -> Option<&'v str> {
+        let names = |schema: &Value, name: &str| {
+            let target = schema["$ref"]
+                .as_str()
+                .and_then(|reference| self.root.pointer(reference.trim_start_matches('#')));
+            schema["properties"].get(name).is_some()
+                || target.is_some_and(|target| target["properties"].get(name).is_some())
+        };
+        let mut members = value.as_object()?.keys().map(String::as_str);
+        members.find(|name| !schemas.iter().any(|schema| names(schema, name)))
     }
 
     fn item_fault(&self, value: &Value, schema: &Value, place: &str) -> Option<String> {
@@ -208,8 +235,20 @@ mod tests {
                 "map": { "type": "object", "additionalProperties": { "type": "integer" } },
                 "any": { "anyOf": [{ "type": "null" }, { "type": "string" }] },
                 "either": { "oneOf": [{ "type": "null" }, { "const": 1 }] },
+                "flat": {
+                    "type": "object",
+                    "properties": { "name": { "type": "string" } },
+                    "unevaluatedProperties": false,
+                    "oneOf": [
+                        { "properties": { "end": { "const": "pass" } }, "required": ["end"] },
+                        { "$ref": "#/$defs/failed" },
+                    ],
+                },
             },
-            "$defs": { "row": { "prefixItems": [{ "type": "integer" }, { "type": ["string", "null"] }] } },
+            "$defs": {
+                "row": { "prefixItems": [{ "type": "integer" }, { "type": ["string", "null"] }] },
+                "failed": { "properties": { "end": { "const": "fail" }, "why": {} }, "required": ["end"] },
+            },
         });
         let rows = [
             (json!({ "kind": "a", "rows": [[1, "x"], [2, null]], "either": null }), None),
@@ -223,6 +262,17 @@ mod tests {
             (json!({ "kind": "a", "any": null, "map": { "x": 1 } }), None),
             (json!({ "kind": "a", "any": 1 }), Some("$.any is none of")),
             (json!({ "kind": "a", "map": { "x": "y" } }), Some("$.map.x is \"y\"")),
+            (json!({ "kind": "a", "flat": { "name": "x", "end": "pass" } }), None),
+            (json!({ "kind": "a", "flat": { "name": "x", "end": "fail", "why": 1 } }), None),
+            (
+                json!({ "kind": "a", "flat": { "name": "x", "end": "pass", "why": 1 } }),
+                Some("$.flat.why is not published"),
+            ),
+            (
+                json!({ "kind": "a", "flat": { "name": 1, "end": "pass" } }),
+                Some("$.flat.name is 1"),
+            ),
+            (json!({ "kind": "a", "flat": { "name": "x" } }), Some("$.flat is none or several")),
             (json!([]), Some("$ is [], no")),
         ];
         for (value, expected) in rows {

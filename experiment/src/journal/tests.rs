@@ -53,6 +53,18 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
+fn lines_follow_the_published_schema() {
+    let published = schema::published("experiment-line-1.json");
+    let failed = Outcome::Failed { why: "no guest".into() };
+    let failed = Entry::Ended { trial: 0, attempt: 0, outcome: failed, kept: Kept::default() };
+    let stopped = Entry::Stopped { why: "SIGINT".into() };
+    for entry in [Entry::Begun(Box::new(head())), failed, stopped].iter().chain(&entries()) {
+        let line = serde_json::to_value(entry).expect("plain data");
+        schema::assert_follows(&line, &published, "a line");
+    }
+}
+
+#[test]
 fn cut_off_anywhere_the_whole_lines_before_are_kept_and_it_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let whole = journal(folder.path());

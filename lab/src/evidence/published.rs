@@ -53,6 +53,7 @@ pub struct Published {
 /// Where a figure is from, and the conditions that it was measured under.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Origin {
     /// A short name that figures of the same source share.
     pub source: String,
@@ -75,6 +76,7 @@ pub struct Origin {
 /// How a published figure came to be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Text {
     /// From the document itself.
     Read,

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 /// A figure in the table.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Row {
     /// Of its file.
     pub figure: String,
@@ -43,6 +44,7 @@ pub struct Row {
 
 /// How far predictions are from what was published.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Spread {
     /// Figures, or sources.
     pub count: usize,
@@ -54,6 +56,7 @@ pub struct Spread {
 
 /// The table.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Table {
     /// Version of this form.
     pub schema: u32,
@@ -69,6 +72,9 @@ pub struct Table {
 }
 
 impl Table {
+    /// Version of this form: docs/schema/lab-evidence-1.json.
+    pub const SCHEMA: u32 = 1;
+
     /// Of these figures. `missing` says what a figure needs that is not there.
     pub fn new(
         figures: &[Published],
@@ -101,7 +107,7 @@ impl Table {
         });
         let changes = changes.map(|(row, _)| row).collect();
         Self {
-            schema: 1,
+            schema: Self::SCHEMA,
             values: spread(&errors(values)),
             sources: spread(&medians),
             changes: spread(&errors(changes)),

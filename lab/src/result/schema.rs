@@ -2,6 +2,8 @@
 
 use super::LabResult;
 use super::compare::Compared;
+use crate::evidence::table::Table;
+use crate::suite::Outcome;
 
 /// What times rest on, whose own type is the board's: the tests of real results hold the two
 /// together.
@@ -42,4 +44,8 @@ fn the_published_schemas_are_those_of_the_types() {
     let title = "avicenna lab compare --format json";
     let compared = schema::of::<Compared>(title, Compared::SCHEMA);
     schema::assert_published("lab-compare-1.json", &compared);
+    let evidence = schema::of::<Table>("avicenna lab evidence --format json", Table::SCHEMA);
+    schema::assert_published("lab-evidence-1.json", &evidence);
+    let suite = schema::of::<Outcome>("avicenna lab suite --format json", Outcome::SCHEMA);
+    schema::assert_published("lab-suite-1.json", &suite);
 }

@@ -28,6 +28,7 @@ const FAULTS: [&str; 9] = [
 /// What became of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", content = "reason", rename_all = "lowercase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Verdict {
     /// It passed.
     Pass,

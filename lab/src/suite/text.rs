@@ -78,6 +78,7 @@ pub fn for_report(all: &[Tested]) -> Vec<report::suite::Tested> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Outcome;
     use super::*;
 
     #[test]
@@ -114,5 +115,9 @@ mod tests {
         let report = for_report(&all);
         assert_eq!(report[2].skipped.as_deref(), Some("no part"));
         assert_eq!(report[3].failure.as_deref(), Some("why"));
+        let outcome =
+            Outcome { schema: Outcome::SCHEMA, tests: all.into(), unexpected: Vec::new() };
+        let outcome = serde_json::to_value(&outcome).expect("plain data");
+        schema::assert_follows(&outcome, &schema::published("lab-suite-1.json"), "results");
     }
 }
