@@ -65,6 +65,73 @@ fn each_intercepted_instruction_exits_with_its_code_before_it_executes() {
     }
 }
 
+/// The instruction, its intercept, what its operand is, and the exception that comes first.
+const REFUSED: &[(Code, Intercept, fn(&mut Lab), u8)] = &[
+    (|a| a.mov(eax, dr7).unwrap(), |i| i.debug_registers = 1 << 7, guard_debug, 1),
+    (|a| a.mov(dr0, eax).unwrap(), |i| i.debug_registers = 1 << 16, guard_debug, 1),
+    (
+        |a| a.mov(cr0, eax).unwrap(),
+        |i| i.control_registers = 1 << 16,
+        |lab| eax_is(lab, 1 << 31),
+        13,
+    ),
+    (
+        |a| a.mov(cr4, eax).unwrap(),
+        |i| i.control_registers = 1 << 20,
+        |lab| eax_is(lab, 1 << 31),
+        13,
+    ),
+    (|a| a.rdpmc().unwrap(), |i| i.vector3 |= Vector3::RDPMC, |lab| ecx_is(lab, 1 << 16), 13),
+    (|a| a.monitor().unwrap(), |i| i.vector4 |= Vector4::MONITOR, |lab| ecx_is(lab, 1), 13),
+    (|a| a.mwait().unwrap(), |i| i.vector4 |= Vector4::MWAIT, |lab| ecx_is(lab, 2), 13),
+];
+
+fn guard_debug(lab: &mut Lab) {
+    lab.set(save::DR7, arch::control::debug::DR7_RESET | arch::control::debug::DR7_GENERAL_DETECT);
+}
+
+fn eax_is(lab: &mut Lab, value: u64) {
+    lab.set(save::RAX, value);
+}
+
+fn ecx_is(lab: &mut Lab, value: u64) {
+    lab.cpu.registers.gpr[1] = value;
+}
+
+#[test]
+fn what_an_instruction_s_operands_raise_comes_before_its_intercept() {
+    for (row, (code, intercept, operand, vector)) in REFUSED.iter().enumerate() {
+        let mut lab = Lab::new(|a| {
+            code(a);
+            a.hlt().unwrap();
+        });
+        lab.cpu.registers.gpr[1] = 0;
+        lab.intercept(|i| {
+            i.exceptions = u32::MAX;
+            intercept(i);
+        });
+        operand(&mut lab);
+        assert_eq!(lab.run(), ExitCode::Exception(*vector), "row {row}");
+        assert_eq!(lab.get(save::RIP), GUEST_CODE, "row {row}");
+    }
+}
+
+#[test]
+fn the_intercept_of_an_armed_mwait_comes_before_the_other() {
+    for (arms, expected) in [(true, ExitCode::MwaitArmed), (false, ExitCode::Mwait)] {
+        let mut lab = Lab::new(|a| {
+            if arms {
+                a.monitor().unwrap();
+            }
+            a.mwait().unwrap();
+        });
+        lab.cpu.registers.gpr[1] = 0;
+        lab.set(save::RAX, GUEST_DATA);
+        lab.intercept(|i| i.vector4 |= Vector4::MWAIT | Vector4::MWAIT_ARMED);
+        assert_eq!(lab.run(), expected);
+    }
+}
+
 #[test]
 fn instructions_that_are_not_intercepted_execute() {
     for (code, _, exit) in ROWS {

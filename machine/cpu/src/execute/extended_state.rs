@@ -410,7 +410,10 @@ fn xsetbv(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if !cpu.control.cr4().contains(Cr4::OSXSAVE) {
         return Err(Stop::INVALID_OPCODE);
     }
-    check_privilege(cpu)?;
+    if check_privilege(cpu).is_err() {
+        cpu.before_privilege(bus, op, Sensitive::Xsetbv)?;
+        return Err(Stop::GENERAL_PROTECTION);
+    }
     cpu.before(bus, op, Sensitive::Xsetbv)?;
     let value = cpu.registers.requested();
     let is_legal = cpu.registers.gpr[RCX] as u32 == 0

@@ -191,10 +191,9 @@ fn rdpmc(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if cpu.registers.cpl() != 0 && !cpu.control.cr4().contains(Cr4::PCE) {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    cpu.before(bus, op, Sensitive::Rdpmc)?;
-    if cpu.registers.gpr[RCX] as u32 > 3 {
-        return Err(Stop::GENERAL_PROTECTION);
-    }
+    let check = |cpu: &mut Cpu| refuse(cpu.registers.gpr[RCX] as u32 > 3);
+    cpu.before_checked(bus, op, Sensitive::Rdpmc, check)?;
+    check(cpu)?;
     cpu.registers.set_edx_eax(0);
     Ok(())
 }
@@ -217,6 +216,11 @@ fn wrmsr(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     Err(Stop::END_BLOCK)
 }
 
+/// #GP(0) if an operand is reserved.
+fn refuse(is_reserved: bool) -> Result<(), Stop> {
+    if is_reserved { Err(Stop::GENERAL_PROTECTION) } else { Ok(()) }
+}
+
 fn hlt(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.registers.needs_cpl0()?;
     cpu.before(bus, op, Sensitive::Hlt)?;
@@ -229,10 +233,9 @@ fn monitor(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if cpu.registers.cpl() != 0 {
         return Err(Stop::INVALID_OPCODE);
     }
-    cpu.before(bus, op, Sensitive::Monitor)?;
-    if cpu.registers.gpr[RCX] as u32 != 0 {
-        return Err(Stop::GENERAL_PROTECTION);
-    }
+    let check = |cpu: &mut Cpu| refuse(cpu.registers.gpr[RCX] as u32 != 0);
+    cpu.before_checked(bus, op, Sensitive::Monitor, check)?;
+    check(cpu)?;
     let offset = cpu.registers.gpr[RAX] & if op.has(Op::LONG) { u64::MAX } else { 0xFFFF_FFFF };
     let linear = cpu.operand_at(op, offset, 1, Access::Read)?;
     let place = cpu.locate_linear(bus, linear, 1, Access::Read, op.segment)?;
@@ -245,11 +248,10 @@ fn mwait(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     if cpu.registers.cpl() != 0 {
         return Err(Stop::INVALID_OPCODE);
     }
-    cpu.before(bus, op, Sensitive::Mwait)?;
     // Bit 0 lets masked interrupts wake; others are reserved.
-    if cpu.registers.gpr[RCX] as u32 & !1 != 0 {
-        return Err(Stop::GENERAL_PROTECTION);
-    }
+    let check = |cpu: &mut Cpu| refuse(cpu.registers.gpr[RCX] as u32 & !1 != 0);
+    cpu.before_checked(bus, op, Sensitive::Mwait, check)?;
+    check(cpu)?;
     if !cpu.pending.monitor_is_armed(bus.memory) {
         cpu.pending.disarm();
         return Err(Stop::END_BLOCK);

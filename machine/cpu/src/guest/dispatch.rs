@@ -53,6 +53,37 @@ impl Cpu {
         guest!(self, Ok(()), before(bus, op, what))
     }
 
+    /// As `before`, of an instruction whose operands `check` can refuse. Where that comes after the
+    /// exit, or there is no guest, it is left to the instruction's work.
+    #[inline(always)]
+    pub(crate) fn before_checked(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        what: Sensitive,
+        check: impl FnOnce(&mut Self) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let is_first = match self.guest.running {
+            Running::Bare => return Ok(()),
+            Running::Svm(_) => Svm::REFUSES_FIRST,
+            Running::Vmx(_) => Vmx::REFUSES_FIRST,
+        };
+        if is_first {
+            check(self)?;
+        }
+        self.before(bus, op, what)
+    }
+
+    /// The instruction lacks the privilege that it needs: `Err` is the exit that comes first.
+    pub(crate) fn before_privilege(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        what: Sensitive,
+    ) -> Result<(), Stop> {
+        guest!(self, Ok(()), before_privilege(bus, op, what))
+    }
+
     /// Whether the event is taken where the processor is: `Err` is the exit of the guest.
     #[inline]
     pub(crate) fn arrives(&mut self, event: Arrival) -> Result<(), Stop> {

@@ -24,8 +24,16 @@ pub(crate) trait Vendor {
     /// What waits at an instruction boundary, the highest priority first.
     const ORDER: &'static [Row];
 
+    /// Whether an instruction's operands are refused before its exit is looked at.
+    const REFUSES_FIRST: bool;
+
     /// An instruction is about to do its work: `Err` is the exit of the guest that it runs in.
     fn before(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, what: Sensitive) -> Result<(), Stop>;
+    /// An instruction lacks the privilege that it needs: `Err` is the exit that comes before its
+    /// exception.
+    fn before_privilege(_: &mut Cpu, _: &mut Bus<'_>, _: &Op, _: Sensitive) -> Result<(), Stop> {
+        Ok(())
+    }
     /// An event is about to be taken: `Err` is the exit of the guest.
     fn arrives(cpu: &mut Cpu, event: Arrival) -> Result<(), Stop>;
     /// Something has been written; a hypervisor may look after the instruction.

@@ -275,11 +275,11 @@ fn intercept_msr(
 }
 
 fn intercept_mwait(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    intercept(cpu, op, ExitCode::Mwait)?;
+    // The one for an armed monitor comes first.
     if cpu.pending.monitor_is_armed(bus.memory) {
         intercept(cpu, op, ExitCode::MwaitArmed)?;
     }
-    Ok(())
+    intercept(cpu, op, ExitCode::Mwait)
 }
 
 fn intercept_invlpg(cpu: &mut Cpu, op: &Op, linear: u64) -> Result<(), Stop> {

@@ -19,9 +19,25 @@ impl Vendor for Svm {
 
     const ORDER: &'static [Row] = &order::<9>(&[]);
 
+    // [APM2 "Instruction Intercepts"]: all exceptions of an instruction but those of memory.
+    const REFUSES_FIRST: bool = true;
+
     #[inline]
     fn before(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, what: Sensitive) -> Result<(), Stop> {
         intercept::before(cpu, bus, op, what)
+    }
+
+    fn before_privilege(
+        cpu: &mut Cpu,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        what: Sensitive,
+    ) -> Result<(), Stop> {
+        match what {
+            // The intercept comes before #GP. [APM2 "Instruction Intercepts"]
+            Sensitive::Xsetbv => intercept::before(cpu, bus, op, what),
+            _ => Ok(()),
+        }
     }
 
     fn arrives(cpu: &mut Cpu, event: Arrival) -> Result<(), Stop> {

@@ -45,7 +45,14 @@ pub(crate) fn write_control(
     if !matches!(number, 0 | 2 | 3 | 4 | 8) {
         return Err(Stop::INVALID_OPCODE);
     }
-    cpu.before(bus, op, Sensitive::WriteControl { number, value, form: Form::Move })?;
+    let what = Sensitive::WriteControl { number, value, form: Form::Move };
+    cpu.before_checked(bus, op, what, |cpu| match number {
+        0 => check_cr0(cpu, cpu.resulting_cr0(value)).map(drop),
+        3 => check_cr3(cpu, value),
+        4 => check_cr4(cpu, cpu.resulting_cr4(value)),
+        8 => local_apic::check_cr8(value),
+        _ => Ok(()),
+    })?;
     match number {
         0 => write_cr0(cpu, bus, cpu.resulting_cr0(value))?,
         2 => cpu.control.cr2 = value,
@@ -71,7 +78,8 @@ pub(crate) fn write_machine_status(
     Err(Stop::END_BLOCK)
 }
 
-pub(crate) fn write_cr0(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
+/// What a write of `value` makes of CR0, or #GP. What memory holds is not looked at.
+fn check_cr0(cpu: &Cpu, value: u64) -> Result<Cr0, Stop> {
     if value >> 32 != 0 || !cpu.permits_cr0(value) {
         return Err(Stop::GENERAL_PROTECTION);
     }
@@ -81,14 +89,27 @@ pub(crate) fn write_cr0(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<
     if bad {
         return Err(Stop::GENERAL_PROTECTION);
     }
+    let turns = (cpu.control.cr0() ^ new).contains(Cr0::PAGING);
+    let is_refused = match (turns, new.contains(Cr0::PAGING)) {
+        (true, true) if cpu.control.efer().contains(Efer::LONG_MODE_ENABLE) => {
+            !cpu.control.cr4().contains(Cr4::PAE)
+                || cpu.registers.segment(SegmentRegister::Cs).attributes.is_long()
+        }
+        (true, false) => cpu.control.cr4().contains(Cr4::PCIDE) || cpu.is_64_bit(),
+        _ => false,
+    };
+    if is_refused { Err(Stop::GENERAL_PROTECTION) } else { Ok(new) }
+}
+
+pub(crate) fn write_cr0(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
+    let new = check_cr0(cpu, value)?;
     let changed = cpu.control.cr0() ^ new;
-    let turns_paging_on = changed.contains(Cr0::PAGING) && new.contains(Cr0::PAGING);
-    if turns_paging_on {
-        check_paging_on(cpu, bus)?;
-    }
-    let turns_paging_off = changed.contains(Cr0::PAGING) && !turns_paging_on;
-    if turns_paging_off && (cpu.control.cr4().contains(Cr4::PCIDE) || cpu.is_64_bit()) {
-        return Err(Stop::GENERAL_PROTECTION);
+    // PAE paging loads its four root entries.
+    if (changed & new).contains(Cr0::PAGING)
+        && !cpu.control.efer().contains(Efer::LONG_MODE_ENABLE)
+        && cpu.control.cr4().contains(Cr4::PAE)
+    {
+        cpu.load_pdptes(bus, cpu.control.cr3)?;
     }
     cpu.control.set_cr0(new);
     if changed.intersects(Cr0::PAGING | Cr0::WRITE_PROTECT | Cr0::PROTECTION_ENABLE) {
@@ -101,16 +122,13 @@ pub(crate) fn write_cr0(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<
     Ok(())
 }
 
-/// Long mode needs PAE and a 32-bit code segment; PAE paging loads its four root entries.
-fn check_paging_on(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
-    if cpu.control.efer().contains(Efer::LONG_MODE_ENABLE) {
-        if !cpu.control.cr4().contains(Cr4::PAE)
-            || cpu.registers.segment(SegmentRegister::Cs).attributes.is_long()
-        {
-            return Err(Stop::GENERAL_PROTECTION);
-        }
-    } else if cpu.control.cr4().contains(Cr4::PAE) {
-        cpu.load_pdptes(bus, cpu.control.cr3)?;
+/// #GP for bits beyond the physical addresses.
+fn check_cr3(cpu: &Cpu, value: u64) -> Result<(), Stop> {
+    let has_pcid = cpu.control.cr4().contains(Cr4::PCIDE);
+    let value = if has_pcid { value & !CR3_KEEP } else { value };
+    let beyond = !((1u64 << cpu.model.physical_bits()) - 1);
+    if cpu.control.is_long_mode() && value & beyond != 0 {
+        return Err(Stop::GENERAL_PROTECTION);
     }
     Ok(())
 }
@@ -118,11 +136,8 @@ fn check_paging_on(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), Stop> {
 pub(crate) fn write_cr3(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
     let has_pcid = cpu.control.cr4().contains(Cr4::PCIDE);
     let keeps = has_pcid && value & CR3_KEEP != 0;
+    check_cr3(cpu, value)?;
     let value = if has_pcid { value & !CR3_KEEP } else { value };
-    let beyond = !((1u64 << cpu.model.physical_bits()) - 1);
-    if cpu.control.is_long_mode() && value & beyond != 0 {
-        return Err(Stop::GENERAL_PROTECTION);
-    }
     if cpu.control.has_pae_paging() {
         cpu.load_pdptes(bus, value)?;
     }
@@ -140,17 +155,26 @@ pub(super) fn load_cr3(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<(
     write_cr3(cpu, bus, value & !CR3_KEEP)
 }
 
-pub(crate) fn write_cr4(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
+/// #GP for bits that are reserved or that the mode forbids. What memory holds is not looked at.
+fn check_cr4(cpu: &Cpu, value: u64) -> Result<(), Stop> {
     let new = Cr4::from_bits_retain(value);
     if !cpu.model.cr4_permitted().contains(new) || !cpu.permits_cr4(new) {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    let changed = cpu.control.cr4() ^ new;
     let long = cpu.control.is_long_mode();
+    let changed = cpu.control.cr4() ^ new;
     let sets_pcid = changed.contains(Cr4::PCIDE) && new.contains(Cr4::PCIDE);
     if long && !new.contains(Cr4::PAE) || sets_pcid && (!long || cpu.control.cr3 & 0xFFF != 0) {
         return Err(Stop::GENERAL_PROTECTION);
     }
+    Ok(())
+}
+
+pub(crate) fn write_cr4(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
+    check_cr4(cpu, value)?;
+    let new = Cr4::from_bits_retain(value);
+    let changed = cpu.control.cr4() ^ new;
+    let long = cpu.control.is_long_mode();
     let paging_bits = Cr4::PAE | Cr4::PSE | Cr4::PGE | Cr4::SMEP;
     let pae_on = new.contains(Cr4::PAE) && cpu.control.cr0().contains(Cr0::PAGING) && !long;
     if pae_on && changed.intersects(paging_bits) {

@@ -19,8 +19,9 @@ pub(crate) fn read_debug(
     let encoded = number;
     let number = cpu.control.debug_number(number)?;
     cpu.registers.needs_cpl0()?;
-    cpu.before(bus, op, Sensitive::ReadDebug { number: encoded })?;
-    check_general_detect(&mut cpu.debug)?;
+    let check = |cpu: &mut Cpu| check_general_detect(&mut cpu.debug);
+    cpu.before_checked(bus, op, Sensitive::ReadDebug { number: encoded }, check)?;
+    check(cpu)?;
     Ok(cpu.debug.read(number))
 }
 
@@ -34,11 +35,12 @@ pub(crate) fn write_debug(
     let encoded = number;
     let number = cpu.control.debug_number(number)?;
     cpu.registers.needs_cpl0()?;
-    cpu.before(bus, op, Sensitive::WriteDebug { number: encoded })?;
-    check_general_detect(&mut cpu.debug)?;
-    if number >= 6 && value >> 32 != 0 {
-        return Err(Stop::GENERAL_PROTECTION);
-    }
+    let check = |cpu: &mut Cpu| {
+        check_general_detect(&mut cpu.debug)?;
+        if number >= 6 && value >> 32 != 0 { Err(Stop::GENERAL_PROTECTION) } else { Ok(()) }
+    };
+    cpu.before_checked(bus, op, Sensitive::WriteDebug { number: encoded }, check)?;
+    check(cpu)?;
     cpu.debug.write(number, value);
     cpu.update_breakpoints();
     Err(Stop::END_BLOCK)

@@ -52,10 +52,13 @@ pub(crate) fn read_cr8(cpu: &Cpu) -> u64 {
     cpu.apic.task_priority() as u64 >> 4
 }
 
+/// #GP for reserved bits.
+pub(super) fn check_cr8(value: u64) -> Result<(), Stop> {
+    if value & !15 != 0 { Err(Stop::GENERAL_PROTECTION) } else { Ok(()) }
+}
+
 pub(crate) fn write_cr8(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<(), Stop> {
-    if value & !15 != 0 {
-        return Err(Stop::GENERAL_PROTECTION);
-    }
+    check_cr8(value)?;
     if cpu.write_virtual_cr8(bus, value) {
         return Ok(());
     }

@@ -18,6 +18,9 @@ impl Vendor for Vmx {
 
     const ORDER: &'static [Row] = &boundary::ORDER;
 
+    // [SDM3 "Relative Priority of Faults and VM Exits"]: privilege alone comes before.
+    const REFUSES_FIRST: bool = false;
+
     #[inline]
     fn before(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, what: Sensitive) -> Result<(), Stop> {
         intercept::before(cpu, bus, op, what)
