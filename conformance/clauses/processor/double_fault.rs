@@ -35,9 +35,19 @@ const UNDEFINED_OPCODE: Code = |a| a.ud2();
 const PROTECTION: Code = |a| a.mov(cr8, rbx);
 const PAGE: Code = |a| a.mov(eax, dword_ptr(rdx));
 
-/// Error code of an exception about a gate: the vector, "in the IDT", "not by the program".
-fn about_gate(vector: u32) -> Option<u32> {
-    Some(vector << 3 | 3)
+/// Error code of an exception about a gate: the vector, "in the IDT", and EXT, which says "external
+/// to the processor" at AMD and "not by the program" at Intel.
+fn about_gate(vector: u32, external: u32) -> Option<u32> {
+    Some(vector << 3 | 2 | external)
+}
+
+#[test]
+fn exceptions_are_external_sources_at_intel_and_not_at_amd() {
+    for (model, external) in [("zen4", 0), ("sapphire-rapids", 1)] {
+        let mut subject = Subject::with(model, Mode::Long, UNDEFINED_OPCODE);
+        spoil(&mut subject, 6, Second::Contributory);
+        assert_eq!(subject.run(), event(11, about_gate(6, external), 0), "{model}");
+    }
 }
 
 #[test]
@@ -55,7 +65,7 @@ fn two_exceptions_become_a_double_fault_when_their_classes_say_so() {
             UNDEFINED_OPCODE,
             6,
             Second::Contributory,
-            event(11, about_gate(6), 0),
+            event(11, about_gate(6, 0), 0),
         ),
         ("benign, page fault", UNDEFINED_OPCODE, 6, Second::PageFault, page),
     ];

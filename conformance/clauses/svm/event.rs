@@ -297,3 +297,29 @@ fn vmmcall_without_intercept_is_undefined() {
     });
     assert_eq!(lab.run(), ExitCode::Exception(6));
 }
+
+#[test]
+fn an_exception_during_another_is_intercepted_before_the_two_are_combined() {
+    let (divide, protection, double) = (1 << 0, 1 << 13, 1 << 8);
+    for (intercepted, exit, error) in [
+        (protection | double, ExitCode::Exception(13), 2),
+        (double, ExitCode::Exception(8), 0),
+        (0, ExitCode::Shutdown, 0),
+        (divide | protection | double, ExitCode::Exception(0), 0),
+    ] {
+        let mut lab = Lab::new(|a| {
+            a.xor(ecx, ecx).unwrap();
+            a.div(ecx).unwrap();
+        });
+        // No gate can be read, so that the delivery of #DE raises #GP.
+        let idtr = lab.get(save::IDTR);
+        lab.set(save::IDTR, arch::svm::segment::Segment { limit: 0, ..idtr });
+        lab.intercept(|i| i.exceptions = intercepted);
+        assert_eq!(lab.run(), exit, "{intercepted:#x}");
+        if exit == ExitCode::Exception(13) {
+            assert_eq!(lab.exit_info()[0], error);
+            let interrupted = lab.get(control::EXITINTINFO);
+            assert!(interrupted.is_valid() && interrupted.vector() == 0);
+        }
+    }
+}

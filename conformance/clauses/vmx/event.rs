@@ -103,6 +103,25 @@ fn an_exit_during_delivery_reports_the_original_event() {
 }
 
 #[test]
+fn an_exception_during_another_exits_before_the_two_are_combined() {
+    for (bitmap, vector, vectoring) in [(1 << 13 | 1 << 8, 13, VALID | 3 << 8), (1 << 8, 8, 0)] {
+        let mut lab = Lab::new(|a| {
+            a.xor(ecx, ecx).unwrap();
+            a.div(ecx).unwrap();
+        });
+        lab.set(guest::IDTR_LIMIT, 0);
+        lab.set(control::EXCEPTION_BITMAP, bitmap);
+        assert_eq!(lab.run(), ExitReason::ExceptionOrNmi);
+        let interruption = lab.get(exit::INTERRUPTION_INFO);
+        assert_eq!(interruption & !(1 << 12), VALID | 1 << 11 | 3 << 8 | vector);
+        let vectored = lab.get(exit::IDT_VECTORING_INFO);
+        assert_eq!(if vectored & VALID == 0 { 0 } else { vectored }, vectoring);
+        let code = if vector == 13 { 3 } else { 0 };
+        assert_eq!(lab.get(exit::INTERRUPTION_ERROR_CODE), code);
+    }
+}
+
+#[test]
 fn a_triple_fault_exits() {
     let mut lab = Lab::new(|a| a.ud2().unwrap());
     lab.set(guest::IDTR_LIMIT, 0);

@@ -18,6 +18,10 @@ pub(crate) struct Differences {
     /// FXSAVE, XSAVE and their kin save the x87 unit's pointers only where an exception is pending.
     /// [APM2 "FXSAVE and FXRSTOR Instructions"]
     pub saves_pointers_of_exceptions_alone: bool,
+    /// EXT is set in the error code of an exception that another's delivery raises. AMD's manual
+    /// says that EXT is for external sources, and Linux's selftest nested_exceptions_test, made for
+    /// real parts, holds its processors to it. [APM2 "Selector-Error Code"] [SDM3 "Error Code"]
+    pub counts_exceptions_as_external: bool,
     /// Bit 8 of the entries of the highest paging table must be zero.
     pub reserves_global_in_root: bool,
 }
@@ -32,6 +36,7 @@ impl CpuModel {
                 has_long_sysenter: false,
                 checks_sysret_target: false,
                 saves_pointers_of_exceptions_alone: true,
+                counts_exceptions_as_external: false,
                 reserves_global_in_root: true,
             },
             Dialect::Intel => &Differences {
@@ -40,6 +45,7 @@ impl CpuModel {
                 has_long_sysenter: true,
                 checks_sysret_target: true,
                 saves_pointers_of_exceptions_alone: false,
+                counts_exceptions_as_external: true,
                 reserves_global_in_root: false,
             },
         }

@@ -1,5 +1,6 @@
 //! Exceptions and interrupts on their way to a handler.
 
+use crate::difference::Differences;
 use crate::stop::SoftwareSource;
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +14,11 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    pub(crate) fn external_bit(self) -> u32 {
+    /// EXT in the error code of an exception that its delivery raises.
+    pub(crate) fn external_bit(self, differences: &Differences) -> u32 {
         match self {
-            Self::Software(SoftwareSource::Int1) | Self::External | Self::Exception => 1,
+            Self::Software(SoftwareSource::Int1) | Self::External => 1,
+            Self::Exception => differences.counts_exceptions_as_external.into(),
             Self::Software(_) => 0,
         }
     }

@@ -50,18 +50,13 @@ fn raise_checked(
     cpu: &mut Cpu,
     bus: &mut Bus<'_>,
     first: Event,
-    mut is_intercepted: bool,
+    is_intercepted: bool,
 ) -> Result<(), Stop> {
+    if is_intercepted {
+        note_arrival(cpu, first)?;
+    }
     let mut event = first;
     loop {
-        let checks = std::mem::replace(&mut is_intercepted, true);
-        if event.origin == Origin::Exception && checks {
-            let Event { vector, error, .. } = event;
-            cpu.arrives(Arrival::Exception { vector, error, next_ip: 0 })?;
-            if event.vector == exception::PAGE_FAULT {
-                cpu.control.cr2 = cpu.pending.fault_address();
-            }
-        }
         cpu.pending.begin_delivery(event);
         let from = cpu.registers.ip;
         let stop = match deliver(cpu, bus, event) {
@@ -76,14 +71,33 @@ fn raise_checked(
         };
         let Kind::Exception { vector, error, .. } = stop.kind() else { return Err(stop) };
         let second = Event { vector, error, origin: Origin::Exception };
+        // Its own intercept comes before what the two are combined into, which has one as well.
+        // [APM2 "Exception Intercepts"] [SDM3 "Information for VM Exits During Event Delivery"]
+        note_arrival(cpu, second)?;
         event = match combine(event, second) {
-            Some(event) => event,
+            Some(event) if event.vector == second.vector => event,
+            Some(double) => {
+                note_arrival(cpu, double)?;
+                double
+            }
             None => {
                 cpu.pending.end_delivery();
                 return Err(Stop::SHUTDOWN);
             }
         };
     }
+}
+
+/// An exception is about to be delivered, or to be combined with another.
+fn note_arrival(cpu: &mut Cpu, event: Event) -> Result<(), Stop> {
+    let Event { vector, error, origin } = event;
+    if origin == Origin::Exception {
+        cpu.arrives(Arrival::Exception { vector, error, next_ip: 0 })?;
+        if vector == exception::PAGE_FAULT {
+            cpu.control.cr2 = cpu.pending.fault_address();
+        }
+    }
+    Ok(())
 }
 
 /// The event that follows from a fault during delivery; `None` is a triple fault.
@@ -143,7 +157,7 @@ fn deliver_real(cpu: &mut Cpu, bus: &mut Bus<'_>, vector: u8) -> Result<(), Stop
 
 /// The gate of a vector, checked against software's privilege.
 fn gate(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event, bytes: u64) -> Result<Descriptor, Stop> {
-    let external = event.origin.external_bit();
+    let external = event.origin.external_bit(cpu.model.differences());
     let bad = |vector| Stop::exception_with(vector, idt_code(event.vector, external));
     let at = event.vector as u64 * bytes;
     if at + bytes - 1 > cpu.control.idtr.limit as u64 {
@@ -201,7 +215,7 @@ fn deliver_protected(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event) -> Result<(
     if kind == system::TASK_GATE {
         return task::deliver_by_task(cpu, bus, event, gate.gate_selector());
     }
-    let external = event.origin.external_bit();
+    let external = event.origin.external_bit(cpu.model.differences());
     let (code, cpl) = handler_segment(cpu, bus, gate.gate_selector(), external)?;
     let from_virtual = cpu.registers.is_virtual_8086();
     if from_virtual && cpl != 0 {
@@ -292,7 +306,7 @@ fn enter_handler(
 }
 
 fn deliver_long(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
-    let external = event.origin.external_bit();
+    let external = event.origin.external_bit(cpu.model.differences());
     let gate = gate(cpu, bus, event, 16)?;
     let at = cpu.control.idtr.base.wrapping_add(event.vector as u64 * 16 + 8);
     let upper = cpu.read_system(bus, at, 8)?;
