@@ -18,7 +18,8 @@ const SOURCES: [&str; 6] = [
 const MOST_WORDS: usize = 6;
 
 fn main() -> io::Result<()> {
-    let workspace = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let workspace =
+        PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../..");
     let mut words = BTreeSet::new();
     for folder in SOURCES.map(|folder| workspace.join(folder)).iter().filter(|at| at.is_dir()) {
         println!("cargo::rerun-if-changed={}", folder.display());
