@@ -11,6 +11,9 @@ use reading::version::Version;
 use serde::Serialize;
 use std::borrow::Cow;
 
+/// The largest that an APIC has without x2APIC; 255 is all of them.
+pub const LARGEST_XAPIC_ID: u32 = 254;
+
 /// Why a setting has its value.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -231,8 +231,8 @@ fn kernel_with_backports_never_leads_to_an_edit_of_a_big_guest() {
         "5.14.21-150500.55.19-default",
         "5.10.0-136.12.0.86.oe2203sp1.x86_64",
         "5.10.134-16.an8.x86_64",
-        "5.15.0-91-generic",
-        "5.15.158-2-pve",
+        "5.15.0-1050-aws",
+        "5.13.19-6-pve",
     ] {
         let mut host = Host::amd();
         host.put("proc/sys/kernel/osrelease", release.as_bytes().to_vec());

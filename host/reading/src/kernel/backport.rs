@@ -48,12 +48,19 @@ const fn lacks(
 }
 
 /// Oracle's UEK; Red Hat's kernels and those that are built from their source, whose releases are
-/// the same (AlmaLinux, Rocky Linux, CentOS Stream, Oracle's RHCK).
-const LINES: [Line; 4] = [
+/// the same (AlmaLinux, Rocky Linux, CentOS Stream, Oracle's RHCK); Ubuntu's for all machines, of
+/// which one is the next release's for the one before; Proxmox VE's, which are Ubuntu's with patches.
+///
+/// Of SUSE's, openEuler's and Amazon's sources none could be read with the release it is of, so they
+/// have no row.
+const LINES: [Line; 7] = [
     Line { base: "5.15.0-", mark: "uek", rows: &UEK7 },
     Line { base: "4.18.0-", mark: "el8", rows: &EL8 },
     Line { base: "5.14.0-", mark: "el9", rows: &EL9 },
     Line { base: "6.12.0-", mark: "el10", rows: &EL10 },
+    Line { base: "5.4.0-", mark: "generic", rows: &UBUNTU_20_04 },
+    Line { base: "5.15.0-", mark: "generic", rows: &UBUNTU_22_04 },
+    Line { base: "5.15.", mark: "pve", rows: &PROXMOX_7 },
 ];
 
 const UEK7: [Row; 1] = [has(
@@ -207,6 +214,51 @@ const EL10: [Row; 1] = [lacks(
     "kernel-6.12.0-55.9.1.el10_0 to kernel-6.12.0-55.24.1.el10_0",
 )];
 
+/// What Linux 5.15 has not and no update of Ubuntu's brought.
+const AFTER_5_15: [KernelFeature; 17] = [
+    F::AbsentInhibits,
+    F::SevInhibits,
+    F::NestedPerVcpu,
+    F::ForceAvic,
+    F::X2avic,
+    F::ApicChangedInhibits,
+    F::IntelIpiv,
+    F::AliasInhibits,
+    F::ClusterWakeUp,
+    F::EntryCacheSwitch,
+    F::FirstRegisterFirst,
+    F::SnpHost,
+    F::DevicePostedIrqs,
+    F::AmdIpiv,
+    F::PhysicalIdInhibits,
+    F::AvicByDefault,
+    F::X2avicExtended,
+];
+
+/// Ubuntu's source packages as they were imported into git one by one, searched as Red Hat's: 45
+/// from 5.4.0-144.161 to 5.4.0-216.236, and 67 from 5.15.0-47.51 to 5.15.0-185.195. What the first
+/// had not, those before had not either.
+const UBUNTU_20_04: [Row; 2] = [
+    lacks(&[26], &[216], &AFTER_5_15, "linux 5.4.0-144.161 to 5.4.0-216.236"),
+    lacks(
+        &[26],
+        &[216],
+        &[F::Inhibits, F::X2apicInhibits, F::AutoEoiCounted],
+        "linux 5.4.0-144.161 to 5.4.0-216.236",
+    ),
+];
+
+const UBUNTU_22_04: [Row; 1] =
+    [lacks(&[25], &[185], &AFTER_5_15, "linux 5.15.0-47.51 to 5.15.0-185.195")];
+
+const PROXMOX_7: [Row; 1] = [lacks(
+    &[5, 1],
+    &[158, 2],
+    &AFTER_5_15,
+    "proxmox/pve-kernel, branch pve-kernel-5.15: patches/kernel has none of it, and what it is built from is \
+     Ubuntu's up to 5.15.0-115.125",
+)];
+
 /// `None` where no row says anything.
 pub fn has_feature(release: &str, feature: KernelFeature) -> Option<bool> {
     let (line, numbers) = line_of(release)?;
@@ -227,7 +279,7 @@ pub fn has_feature(release: &str, feature: KernelFeature) -> Option<bool> {
 fn line_of(release: &str) -> Option<(&'static Line, Vec<u32>)> {
     LINES.iter().find_map(|line| {
         let own = release.strip_prefix(line.base)?;
-        let words: Vec<&str> = own.split('.').collect();
+        let words: Vec<&str> = own.split(['.', '-']).collect();
         let count = words.iter().take_while(|word| word.parse::<u32>().is_ok()).count();
         let numbers = words[..count].iter().filter_map(|word| word.parse().ok()).collect();
         let is_own = match words.get(count..)? {
@@ -244,6 +296,7 @@ fn line_of(release: &str) -> Option<(&'static Line, Vec<u32>)> {
 fn is_mark(word: &str, mark: &str) -> bool {
     match mark {
         "uek" => word.ends_with(mark),
+        "generic" | "pve" => word == mark,
         _ => word
             .strip_prefix(mark)
             .and_then(|rest| rest.strip_prefix('_').or(rest.is_empty().then_some("0")))
@@ -284,6 +337,11 @@ mod tests {
             ("5.14.0-503.11.1.el9x.x86_64", None),
             ("5.14.0-503.11.1.el90.x86_64", None),
             ("5.15.0-204.el9.x86_64", None),
+            ("5.15.0-91-generic", Some(("generic", vec![91]))),
+            ("5.15.158-2-pve", Some(("pve", vec![158, 2]))),
+            // Clouds' kernels have patches of their own.
+            ("5.15.0-1050-aws", None),
+            ("5.15.0-91-lowlatency", None),
         ] {
             let found = line_of(release).map(|(line, numbers)| (line.mark, numbers));
             assert_eq!(found, expected, "{release}");

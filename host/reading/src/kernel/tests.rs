@@ -20,16 +20,16 @@ fn stable_level_comes_from_the_banner_where_the_release_hides_it() {
     assert_eq!(Kernel::parse("not a version", None), None);
 }
 
-/// Releases as their distributions print them, and whether they have x2AVIC, AVIC by default and
-/// Intel's IPI virtualization as far as that is documented: upstream's by version; Red Hat's and
-/// Oracle's by the sources of the rows of `backport`; the others' by number alone, which says yes
-/// and never no.
+/// Releases as the distributions of sixteen vendors print them, and whether they have x2AVIC, AVIC
+/// by default and Intel's IPI virtualization as far as that is documented: upstream's by version;
+/// Red Hat's, Oracle's, Ubuntu's and Proxmox's by the sources of the rows of `backport`; the others'
+/// by number alone, which says yes and never no.
 #[test]
 fn releases_of_distributions_are_never_wrong_for_certain() {
     use KernelFeature as F;
     const YES: Option<bool> = Some(true);
     const NO: Option<bool> = Some(false);
-    let rows: [(&str, [Option<bool>; 3]); 77] = [
+    let rows: [(&str, [Option<bool>; 3]); 86] = [
         // Upstream
         ("5.15.168", [NO, NO, NO]),
         ("5.19.17", [NO, NO, NO]),
@@ -95,13 +95,22 @@ fn releases_of_distributions_are_never_wrong_for_certain() {
         ("6.18.2-1-default", [YES, YES, YES]),
         ("6.12.0-160000.5-default", [YES, None, YES]),
         // Ubuntu
-        ("5.15.0-91-generic", [None, None, None]),
+        ("5.4.0-150-generic", [NO, NO, NO]),
+        ("5.4.0-999-generic", [None, None, None]),
+        ("5.15.0-91-generic", [NO, NO, NO]),
+        ("5.15.0-185-generic", [NO, NO, NO]),
+        ("5.15.0-186-generic", [None, None, None]),
+        ("6.5.0-45-generic", [YES, None, YES]),
+        ("6.14.0-37-generic", [YES, None, YES]),
         ("5.15.0-1050-aws", [None, None, None]),
         ("6.8.0-31-generic", [YES, None, YES]),
         ("6.8.0-1008-azure", [YES, None, YES]),
         ("5.19.0-50-lowlatency", [None, None, None]),
         // Proxmox
-        ("5.15.158-2-pve", [None, None, None]),
+        ("5.15.158-2-pve", [NO, NO, NO]),
+        ("5.15.102-1-pve", [NO, NO, NO]),
+        ("5.13.19-6-pve", [None, None, None]),
+        ("6.2.16-20-pve", [YES, None, YES]),
         ("6.8.12-4-pve", [YES, None, YES]),
         ("6.14.11-1-pve", [YES, None, YES]),
         // Amazon

@@ -409,7 +409,7 @@ fn kernels_whose_number_does_not_tell_leave_rules_open() {
     for release in [
         "5.14.0-427.13.1.el9_4.cloudlinux.x86_64",
         "5.14.21-150500.55.19-default",
-        "5.15.0-91-generic",
+        "5.15.0-1050-aws",
     ] {
         let target = Target { vendors: vec![Vendor::Amd], ..target(release, "") };
         let report = judge(big, &target);

@@ -8,7 +8,7 @@
 use crate::configuration::dialect::proxmox::entries;
 use crate::finding::{Fix, Needs};
 use crate::inhibit::Reason;
-use crate::vm::{Manager, VmConfiguration, Vmm};
+use crate::vm::{LARGEST_XAPIC_ID, Manager, VmConfiguration, Vmm};
 use reading::{ConfigurationFile, RunningVm};
 
 /// The change, or `None` where none exists.
@@ -18,6 +18,10 @@ pub fn change(
     vm: &RunningVm,
     definitions: &[ConfigurationFile],
 ) -> Option<Fix> {
+    // What is above is out of reach without x2APIC.
+    if reason == Reason::X2apic && configuration.max_apic_id.value > LARGEST_XAPIC_ID {
+        return Some(Fix::new("host kernel 6.0 or later", Needs::Reboot));
+    }
     let name = vm.name.as_deref().unwrap_or("NAME");
     let restart = |line: String| Some(Fix::new(line, Needs::VmRestart));
     match (configuration.vmm, configuration.manager) {

@@ -6,7 +6,7 @@ use crate::lint::decision::machine::unknown;
 use crate::lint::outcome::Outcome;
 use crate::lint::rule::{BOTH, Check, Kernels, Rule, Versions};
 use crate::lint::subject::Subject;
-use crate::vm::{Exposure, Irqchip, ViommuKind, Vmm};
+use crate::vm::{Exposure, Irqchip, LARGEST_XAPIC_ID, ViommuKind, Vmm};
 
 pub const RULE: Rule = Rule {
     id: "AV009",
@@ -39,7 +39,7 @@ offered none (`-x2apic`, `policy='disable'`) has APIC IDs of eight bits.",
 
 fn check(subject: &Subject<'_>, outcome: &mut Outcome) {
     let vm = subject.vm;
-    if vm.max_apic_id.value < 255 || vm.vmm != Vmm::Qemu || !vm.may_be_kvm_x86() {
+    if vm.max_apic_id.value <= LARGEST_XAPIC_ID || vm.vmm != Vmm::Qemu || !vm.may_be_kvm_x86() {
         return;
     }
     let at = vm.vcpus.position();
