@@ -50,7 +50,8 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let inputs = arguments.source.inputs()?;
+    let root = arguments.source.root.as_deref();
+    let inputs = facts::with_initial_disk(arguments.source.inputs()?, root);
     let facts = facts::facts(&inputs);
     let report = capability::check(&facts);
     let plan = enable::plan(&facts, &report);

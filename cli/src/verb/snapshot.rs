@@ -45,8 +45,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let inputs = arguments.source.inputs()?;
     let root = arguments.source.root.as_deref();
+    let inputs = facts::with_initial_disk(arguments.source.inputs()?, root);
     let earlier = snapshot::manifest(&inputs);
     let earlier = earlier.map_or((None, None), |manifest| (manifest.host, manifest.time));
     // A recorded host stays of its own time.

@@ -1,6 +1,7 @@
 //! Raw inputs to facts.
 
 pub mod cpu;
+mod initial_disk;
 mod iommu;
 mod remapping;
 mod vm;
@@ -43,6 +44,7 @@ pub fn facts(inputs: &Inputs) -> Facts {
         vms: vm::running(inputs),
         definitions: definitions(inputs),
         boot: boot(inputs),
+        initial_disk: initial_disk::read(inputs),
         kernel,
         log,
     }

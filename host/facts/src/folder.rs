@@ -10,9 +10,10 @@ use crate::wanted::{
     HOLDERS, PATTERNS, PROCESSES, PROGRAM_FOLDERS, PROGRAM_LIST, PROGRAMS, VFIO, arguments,
     fixed_folder, is_monitor, is_of_host, is_process, matches,
 };
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Why a link in a copy of a host is not followed.
 pub const LEAVES: &str = "the link leaves the folder";
@@ -119,13 +120,37 @@ impl Folder {
         }
     }
 
-    /// The file's bytes; `None` for what is not a regular file.
-    fn bytes(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
+    /// Whether it is this machine's.
+    pub(crate) fn is_live(&self) -> bool {
+        self.is_live
+    }
+
+    /// The names in a folder, as far as it can be listed.
+    pub(crate) fn names(&self, folder: &str) -> Vec<String> {
+        let mut names = vec![];
+        // What cannot be listed is told where it is read.
+        let _ = self.list_into(folder, &mut names);
+        names.sort_unstable();
+        names
+    }
+
+    /// When a file was changed.
+    pub(crate) fn changed(&self, path: &str) -> Option<SystemTime> {
+        fs::metadata(self.root.join(path)).ok()?.modified().ok()
+    }
+
+    /// A file to be read; `None` for what is not a regular file.
+    pub(crate) fn open(&self, path: &str) -> io::Result<Option<File>> {
         let path = self.root.join(path);
         if !self.is_live && !path.canonicalize()?.starts_with(&self.root) {
             return Err(io::Error::other(LEAVES));
         }
-        let Some(mut file) = source::open_ordinary(&path)? else { return Ok(None) };
+        source::open_ordinary(&path)
+    }
+
+    /// The file's bytes; `None` for what is not a regular file.
+    fn bytes(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
+        let Some(mut file) = self.open(path)? else { return Ok(None) };
         let length = file.metadata()?.len();
         if length > FILE_LIMIT as u64 {
             file.seek(SeekFrom::Start(length - FILE_LIMIT as u64))?;

@@ -174,10 +174,11 @@ impl Inputs {
 
     /// A file as it is. Absent only where the folder was looked through.
     pub fn bytes(&self, path: &str) -> Fact<&[u8]> {
-        let place = match path.strip_prefix("avicenna/") {
-            Some(name) if self.is_live => place_of_live(name),
-            Some(_) => path.to_string(),
-            None => self.names.get(path).cloned().unwrap_or_else(|| format!("/{path}")),
+        let place = match (self.names.get(path), path.strip_prefix("avicenna/")) {
+            (Some(name), _) => name.clone(),
+            (None, Some(name)) if self.is_live => place_of_live(name),
+            (None, Some(_)) => path.to_string(),
+            (None, None) => format!("/{path}"),
         };
         match self.files.get(path) {
             Some(Content::Bytes(bytes)) => Fact::value(place, bytes),

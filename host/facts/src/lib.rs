@@ -14,6 +14,7 @@ pub mod cpuid;
 mod decode;
 mod error;
 pub mod folder;
+mod initial_disk;
 pub mod inputs;
 mod log;
 pub mod lscpu;
@@ -36,9 +37,27 @@ use std::path::Path;
 /// Reads the machine this runs on.
 pub fn live() -> Inputs {
     let mut inputs = Inputs::live();
-    folder::Folder::live().read_into(&mut inputs);
+    let folder = folder::Folder::live();
+    folder.read_into(&mut inputs);
+    if initial_disk::is_in_doubt(&inputs) {
+        initial_disk::read_into(&folder, &mut inputs);
+    }
     processor::read_into(&mut inputs);
     processor::read_log_into(&mut inputs);
+    inputs
+}
+
+/// Reads the initial RAM disk too, for those that are about to change what it was made from. Nothing
+/// happens where it was read, or the host is in no folder.
+pub fn with_initial_disk(mut inputs: Inputs, root: Option<&Path>) -> Inputs {
+    let folder = match root {
+        None => Some(folder::Folder::live()),
+        Some(root) if root.is_dir() => folder::Folder::copy(root).ok(),
+        Some(_) => None,
+    };
+    if let Some(folder) = folder.filter(|_| inputs.bytes(initial_disk::RECORD).get().is_none()) {
+        initial_disk::read_into(&folder, &mut inputs);
+    }
     inputs
 }
 
@@ -49,7 +68,11 @@ pub fn recorded(path: &Path) -> Result<Inputs, Error> {
     if path.is_dir() {
         let mut inputs = Inputs::new(path.display().to_string());
         let failed = |source| failed(source::Error::Open(source));
-        folder::Folder::copy(path).map_err(failed)?.read_into(&mut inputs);
+        let folder = folder::Folder::copy(path).map_err(failed)?;
+        folder.read_into(&mut inputs);
+        if initial_disk::is_in_doubt(&inputs) {
+            initial_disk::read_into(&folder, &mut inputs);
+        }
         picked(path, &mut inputs);
         return Ok(complete(inputs));
     }

@@ -59,6 +59,7 @@ pub const PATTERNS: &[&str] = &[
     "sos_commands/kernel/dmesg*",
     "sos_commands/kernel/uname*",
     "sos_commands/process/ps_*",
+    "sos_commands/boot/lsinitrd*",
     "sos_commands/virsh/*",
     // What a snapshot holds beside the host's own files, and what people put beside it by hand.
     "avicenna/*",

@@ -3,6 +3,7 @@
 use crate::cpu::CpuKind;
 use crate::fact::{Fact, Reading};
 use crate::function::{InterruptCounter, RemappingEntry};
+use crate::initial_disk::InitialDisk;
 use crate::iommu::Iommu;
 use crate::kernel::{Kernel, KernelFeature};
 use crate::module::{AMD_MODULE, INTEL_MODULE, Module, same_parameter};
@@ -89,6 +90,9 @@ pub struct Facts {
     pub definitions: Vec<ConfigurationFile>,
     /// What `enable` needs to change the kernel command line.
     pub boot: Boot,
+    /// What the running kernel's initial RAM disk loads; looked into where it may matter.
+    #[serde(skip)]
+    pub initial_disk: Fact<InitialDisk>,
 }
 
 impl Facts {

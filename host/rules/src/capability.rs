@@ -10,6 +10,7 @@ mod amd_vi;
 mod conclusion;
 mod draft;
 mod guest;
+pub mod initial_disk;
 mod intel;
 mod kvm_amd;
 mod parameter;
@@ -30,13 +31,16 @@ use reading::{CpuKind, Facts, Iommu, IommuKind};
 
 /// Applies every rule.
 pub fn check(facts: &Facts) -> Report {
-    let (answers, findings) = match facts.cpus.iter().find_map(|cpu| cpu.vendor.as_ref()) {
-        Some(vendor) if vendor.has_svm() => amd::check(facts),
-        Some(vendor) if vendor.has_vmx() => intel::check(facts),
-        Some(other) => without_rules(&format!(
+    let foreign = facts.foreign.filter(|_| facts.cpus.iter().all(|cpu| cpu.vendor.is_none()));
+    let vendor = facts.cpus.iter().find_map(|cpu| cpu.vendor.as_ref());
+    let (answers, findings) = match (vendor, foreign) {
+        (Some(vendor), _) if vendor.has_svm() => amd::check(facts),
+        (Some(vendor), _) if vendor.has_vmx() => intel::check(facts),
+        (Some(other), _) => without_rules(&format!(
             "the processor is made by {other}, for which there are no rules"
         )),
-        None => of_tables(facts),
+        (None, Some(machine)) => without_x86(machine),
+        (None, None) => of_tables(facts),
     };
     let findings = virtual_machine(facts)
         .into_iter()
@@ -48,7 +52,7 @@ pub fn check(facts: &Facts) -> Report {
         origin: facts.origin.clone(),
         kernel: facts.kernel.get().map(|kernel| kernel.release.clone()),
         processors: facts.cpus.iter().map(describe).collect(),
-        foreign: facts.foreign.filter(|_| facts.cpus.iter().all(|cpu| cpu.vendor.is_none())),
+        foreign,
         scope: if facts.has_kernel() { Scope::Host } else { Scope::Hardware },
         summary: Summary::unknown(),
         answers,
@@ -92,6 +96,11 @@ fn of_tables(facts: &Facts) -> (Vec<Finding>, Vec<Finding>) {
         *devices = conclude(Row::AnswerDevice, &[row], "");
     }
     (answers, findings)
+}
+
+fn without_x86(machine: &str) -> (Vec<Finding>, Vec<Finding>) {
+    let reason = format!("this is {machine} host: AVIC and APICv are x86's");
+    (ANSWERS.iter().map(|id| answer(*id, Answer::No, &reason, vec![])).collect(), vec![])
 }
 
 fn without_rules(reason: &str) -> (Vec<Finding>, Vec<Finding>) {

@@ -61,7 +61,18 @@ pub fn told(text: &str) -> BTreeMap<&'static str, bool> {
     if lines.is_empty() || lines.len() > 64 {
         return found;
     }
-    if lines
+    let flags = match lines.as_slice() {
+        [line] => line.split_once(':').filter(|(key, _)| key.trim().eq_ignore_ascii_case("flags")),
+        _ => None,
+    };
+    if let Some((_, flags)) = flags {
+        // A whole list: /proc/cpuinfo's, or lscpu's.
+        let has = |name: &str| flags.split_whitespace().any(|flag| flag == name);
+        if !has("svm") {
+            return found;
+        }
+        found.extend(["avic", "x2avic", "npt"].map(|name| (name, has(name))));
+    } else if lines
         .iter()
         .all(|line| line.split_whitespace().all(|word| matches!(word, "avic" | "x2avic")))
     {

@@ -173,6 +173,10 @@ impl CpuBit {
             }
             (Some(true), _) => (Answer::Yes, "CPUID reports it".into()),
             (Some(false), _) => (Answer::No, no("CPUID does not report it")),
+            (None, Some(has)) if cpu.told.contains_key(self.flag) => match has {
+                true => (Answer::Yes, "the line that was given says so".into()),
+                false => (Answer::No, no("the lines that were given say that it is not there")),
+            },
             (None, Some(true)) => (Answer::Yes, "the kernel lists its flag".into()),
             (None, Some(false)) if self.without_flag == Answer::No => {
                 (Answer::No, no("the kernel does not list its flag"))

@@ -69,6 +69,10 @@ pub fn removed(word: &BootWord) -> String {
 }
 
 pub fn flag_evidence(cpu: &CpuKind, flag: &str) -> Evidence {
+    if let Some(has) = cpu.told.get(flag) {
+        let says = if *has { "there" } else { "not there" };
+        return Evidence::new(format!("what was given of {flag}"), cpu.flags.place.clone(), says);
+    }
     cpu.flags.evidence(format!("flag {flag}"), |flags| {
         if flags.contains(flag) { "listed" } else { "not listed" }
     })

@@ -8,6 +8,7 @@ mod model;
 
 use super::conclusion::{conclude, every, flag_evidence};
 use super::draft::Draft;
+use super::initial_disk;
 use super::parameter::{
     asked, asked_for_and_not_loaded, device_posting_parameter, driver_loaded, loaded_otherwise,
     parameter_of, reload, unread, without_cause,
@@ -369,6 +370,17 @@ fn apicv_enabled(facts: &Facts, cpus: &[Finding], driver: &Finding) -> Finding {
         .or_else(|| asked_for_and_not_loaded(facts, Feature::Apicv))
         .filter(|_| value == Some(false))
     {
+        return draft.evidence_all(evidence).fix(line, needs).answer(Answer::No, &reason);
+    }
+    let of_disk = initial_disk::gives(facts, Feature::Apicv).filter(|(text, _)| {
+        value == Some(false) && given.is_none() && boolean(text) == Some(false)
+    });
+    if let Some((text, evidence)) = of_disk {
+        let (line, needs) = initial_disk::renewal(facts);
+        let disk = &facts.initial_disk.place;
+        let reason = format!(
+            "the module was loaded from the initial RAM disk {disk}, which has an older copy and gives it enable_apicv={text}"
+        );
         return draft.evidence(evidence).fix(line, needs).answer(Answer::No, &reason);
     }
     match (value, given) {

@@ -4,6 +4,7 @@
 
 use super::conclusion::every;
 use super::draft::Draft;
+use super::initial_disk;
 use super::parameter::{self, asked, parameter, parameter_of, reload, unread, without_cause};
 use super::row::Row;
 use crate::feature::{AMD_MODULE, Feature};
@@ -88,7 +89,7 @@ fn why_off(facts: &Facts, cpus: &[Finding]) -> Cause {
         parameter::asked_for_and_not_loaded(facts, Feature::Avic),
     );
     if let Some((reason, evidence, fix)) = loaded.or(not_loaded) {
-        return Cause { reason, evidence: vec![evidence], fix: Some(fix), is_hard: false };
+        return Cause { reason, evidence, fix: Some(fix), is_hard: false };
     }
     let kernel = facts.kernel.evidence("kernel", |kernel| kernel.release.clone());
     let fix = Some(switch_on(facts, "avic=1"));
@@ -96,7 +97,17 @@ fn why_off(facts: &Facts, cpus: &[Finding]) -> Cause {
         Some(false) => {
             Cause { evidence: vec![kernel], fix, ..cause("off is the default before 6.18") }
         }
-        Some(true) => Cause { evidence: vec![kernel], fix, ..cause(automatic(facts, cpus)) },
+        Some(true) => match initial_disk::gives(facts, Feature::Avic) {
+            Some((value, given)) if boolean(&value) == Some(false) => {
+                let disk = &facts.initial_disk.place;
+                let reason = format!(
+                    "the module was loaded from the initial RAM disk {disk}, which has an older copy and gives it avic={value}"
+                );
+                let fix = Some(initial_disk::renewal(facts));
+                Cause { reason, evidence: vec![kernel, given], fix, is_hard: false }
+            }
+            _ => Cause { evidence: vec![kernel], fix, ..cause(automatic(facts, cpus)) },
+        },
         None => Cause {
             evidence: vec![kernel],
             fix,

@@ -2,6 +2,7 @@
 //! otherwise.
 
 use super::draft::Draft;
+use super::initial_disk::{self, Copy};
 use super::row::Row;
 use crate::configuration::given;
 use crate::feature::{COMMON_MODULE, Feature, Parameter};
@@ -155,24 +156,50 @@ pub fn asked(facts: &Facts, module: &str, option: &str) -> Option<(String, Strin
 pub fn asked_for_and_not_loaded(
     facts: &Facts,
     feature: Feature,
-) -> Option<(String, Evidence, (String, Needs))> {
+) -> Option<(String, Vec<Evidence>, (String, Needs))> {
     let Parameter { module, name, .. } = feature.parameter();
     let (value, place) =
         asked(facts, module, name).filter(|(text, _)| boolean(text) == Some(true))?;
     if parameter(facts, module, name).0 != Some(false) {
         return None;
     }
-    let evidence = Evidence::new(format!("option {name}"), place.clone(), value);
-    let reason = format!(
-        "{name} is asked for in {place}, but the module was loaded without it: before the file said so, or from an \
-         initial RAM disk that has an older copy"
-    );
-    let is_builtin = reload(facts, module) == Needs::Reboot;
-    let fix = match is_builtin {
-        true => "reboot".to_owned(),
-        false => reload_line(facts, module),
+    let needs = reload(facts, module);
+    let again = match needs {
+        Needs::Reboot => "reboot".to_owned(),
+        _ => reload_line(facts, module),
     };
-    Some((reason, evidence, (fix, reload(facts, module))))
+    let reason = format!("{name} is asked for in {place}, but the module was loaded without it");
+    let option = Evidence::new(format!("option {name}"), place.clone(), value);
+    if place == facts.command_line.place {
+        // It was there before any module.
+        let reason = format!("{reason}: by insmod, or by a command that gave it another value");
+        return Some((reason, vec![option], (again, needs)));
+    }
+    let disk = facts.initial_disk.place.as_str();
+    let renewed = initial_disk::renewal(facts);
+    let (why, of_disk, fix) = match initial_disk::copy(facts, feature) {
+        Copy::Older(evidence) => {
+            let why = format!("from the initial RAM disk {disk}, which has an older copy");
+            (why, Some(evidence), renewed)
+        }
+        Copy::Innocent(evidence) => {
+            let why =
+                format!("before the file said so; the initial RAM disk {disk} is not the cause");
+            (why, Some(evidence), (again, needs))
+        }
+        Copy::MayBeOlder(evidence) => {
+            let why = format!(
+                "from the initial RAM disk {disk}, which may have an older copy, or before the file said so"
+            );
+            (why, Some(evidence), renewed)
+        }
+        Copy::Unknown => {
+            let why = "before the file said so, or from an initial RAM disk that has an older copy";
+            (why.to_owned(), None, (again, needs))
+        }
+    };
+    let reason = format!("{reason}: {why}");
+    Some((reason, std::iter::once(option).chain(of_disk).collect(), fix))
 }
 
 /// A line of modprobe.d loads the module by a command of its own, so that no option of ours may
@@ -180,7 +207,7 @@ pub fn asked_for_and_not_loaded(
 pub fn loaded_otherwise(
     facts: &Facts,
     feature: Feature,
-) -> Option<(String, Evidence, (String, Needs))> {
+) -> Option<(String, Vec<Evidence>, (String, Needs))> {
     let Parameter { module, name, .. } = feature.parameter();
     let (line, place) = given::unfollowed(facts, module)?;
     let evidence = Evidence::new(format!("install {module}"), place.clone(), line.clone());
@@ -188,7 +215,7 @@ pub fn loaded_otherwise(
         "the module was loaded without {name}=1, and what the next load gives it is up to a command: {line} in {place}"
     );
     let fix = format!("have that line pass {name}=1 on, or take it out");
-    Some((reason, evidence, (fix, reload(facts, module))))
+    Some((reason, vec![evidence], (fix, reload(facts, module))))
 }
 
 /// Unloads a module and loads it again: kvm keeps what its vendor half cleared, so both go. One

@@ -3,14 +3,23 @@
 use super::dialect::module_options;
 use super::{InputError, ModuleOption};
 use crate::position::Lines;
-use reading::Facts;
 use reading::module::same_parameter;
+use reading::{ConfigurationFile, Facts};
 
 /// The value modprobe.d gives to a module's option, with the file: the last one read counts.
 pub fn by_modprobe(facts: &Facts, module: &str, option: &str) -> Option<(String, String)> {
+    by_files(facts.modprobe.get()?, module, option)
+}
+
+/// The same of any files of modprobe.d, such as an initial RAM disk's.
+pub fn by_files(
+    files: &[ConfigurationFile],
+    module: &str,
+    option: &str,
+) -> Option<(String, String)> {
     // `install` lines act last, whatever file they are in.
-    let installed = last(facts, module, option, module_options::installed);
-    installed.or_else(|| last(facts, module, option, module_options::given))
+    let installed = last(files, module, option, module_options::installed);
+    installed.or_else(|| last(files, module, option, module_options::given))
 }
 
 /// All that files of modprobe.d and the kernel command line give modules and the kernel.
@@ -60,17 +69,17 @@ pub fn unfollowed(facts: &Facts, module: &str) -> Option<(String, String)> {
 
 /// The option that a line `install MODULE …` gives, which no other line overrides.
 pub fn by_install(facts: &Facts, module: &str, option: &str) -> Option<(String, String)> {
-    last(facts, module, option, module_options::installed)
+    last(facts.modprobe.get()?, module, option, module_options::installed)
 }
 
 fn last(
-    facts: &Facts,
+    files: &[ConfigurationFile],
     module: &str,
     option: &str,
     read: impl Fn(&Lines<'_>) -> Result<Vec<ModuleOption>, InputError>,
 ) -> Option<(String, String)> {
     let mut found = None;
-    for file in facts.modprobe.get()? {
+    for file in files {
         let lines = Lines::new(&file.text);
         // A file that is too long for a configuration is none.
         for given in read(&lines).unwrap_or_default() {

@@ -4,12 +4,12 @@
 use super::Drafting;
 use super::boot::{Arguments, Loader};
 use super::step::{Action, Expected, OPTIONS_FILE, Step};
-use crate::capability::{Row, reload_line};
+use crate::capability::{Row, initial_disk, reload_line};
 use crate::configuration::dialect::module_options;
 use crate::configuration::given;
 use crate::feature::{COMMON_MODULE, Feature, Parameter};
 use crate::finding::Needs;
-use reading::{ConfigurationFile, boolean};
+use reading::{ConfigurationFile, InitialDisk, boolean};
 
 impl Drafting<'_> {
     fn is_given_off(&self, module: &str, option: &str) -> bool {
@@ -280,23 +280,18 @@ impl Drafting<'_> {
                     || file.path.starts_with("/etc/dracut.conf.d/");
             is_one && names(&file.text)
         });
-        let Some(file) = file else { return };
-        let has = |tool: &str| self.facts.boot.tools.contains(tool);
-        let command: &[&str] = if has("transactional-update") {
-            &["transactional-update", "initrd"]
-        } else if has("update-initramfs") {
-            &["update-initramfs", "-u", "-k", "all"]
-        } else if has("mkinitcpio") {
-            &["mkinitcpio", "-P"]
-        } else if has("dracut") {
-            &["dracut", "--regenerate-all", "--force"]
-        } else {
-            return;
+        let disk = &self.facts.initial_disk;
+        let is_in = |disk: &InitialDisk| modules.iter().any(|name| disk.has(name) == Some(true));
+        let place = match (file, disk.get().filter(|disk| is_in(disk))) {
+            (Some(file), _) => &file.path,
+            (None, Some(_)) => &disk.place,
+            (None, None) => return,
         };
+        let Some(command) = initial_disk::command(self.facts) else { return };
         let command: Vec<String> = command.iter().map(|word| word.to_string()).collect();
         self.steps.push(Step {
             id: "initial-ram-disk".into(),
-            title: format!("rebuild the initial RAM disk, which loads the module ({})", file.path),
+            title: format!("rebuild the initial RAM disk, which loads the module ({place})"),
             because: self.steps.first().map_or_else(String::new, |step| step.because.clone()),
             action: Action::Run { undo: command.clone(), command, keeps: vec![] },
             needs: Needs::Reboot,

@@ -64,6 +64,7 @@ fn host(vendor: reading::Vendor, parameter: Option<&str>, release: &str) -> Fact
         vms: Fact::value("/proc", vec![]),
         definitions: vec![],
         boot: Default::default(),
+        initial_disk: Fact::unreadable("", "not looked into"),
     }
 }
 

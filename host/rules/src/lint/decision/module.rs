@@ -42,7 +42,11 @@ pub fn open_words_of(
     };
     if let Some(open) = options.given.iter().find(may_hold) {
         let text = open.value.as_deref().filter(|value| value.contains('$')).unwrap_or(&open.name);
-        outcome.undecided(Some(open.at), format!("{text} is not known here"));
+        let what = match text.strip_prefix("$(install ").and_then(|rest| rest.strip_suffix(')')) {
+            Some(line) => format!("what the line 'install {line}' gives"),
+            None => text.to_owned(),
+        };
+        outcome.undecided(Some(open.at), format!("{what} is not known here"));
     }
 }
 
