@@ -20,6 +20,12 @@ const SPEAKING: [&str; 24] = [
     "which",
 ];
 
+/// Commands and words of a shell behind which another command stands.
+const RUNNING: [&str; 14] = [
+    "time", "sudo", "doas", "env", "nohup", "setsid", "exec", "if", "then", "else", "elif",
+    "while", "do", "!",
+];
+
 /// Whether the word at `index` is a QEMU that starts here: something for it has to follow.
 pub(super) fn starts_machine(words: &[Word<'_>], index: usize) -> bool {
     let Some(text) = words.get(index).map(|word| word.text.as_ref()) else { return false };
@@ -42,8 +48,13 @@ pub(super) fn starts_machine(words: &[Word<'_>], index: usize) -> bool {
 pub(super) fn is_spoken_of(words: &[Word<'_>], index: usize, is_special: bool) -> bool {
     let text = |at: usize| words.get(at).map_or("", |word| word.text.as_ref());
     let is_value = index > 0 && text(index - 1).starts_with("--") && text(index - 1) != "--";
-    SPEAKING.contains(&text(0))
-        || (text(0) == "command" && text(1).starts_with('-'))
+    // What runs another command in its place stands in front of the one that counts.
+    let is_before = |word: &str| {
+        RUNNING.contains(&word) || word.starts_with('-') || word.split_once('=').is_some()
+    };
+    let first = (0..index).find(|at| !is_before(text(*at))).unwrap_or(index);
+    SPEAKING.contains(&text(first))
+        || (text(first) == "command" && text(first + 1).starts_with('-'))
         || (is_value && !is_special)
 }
 
