@@ -12,6 +12,7 @@ mod sandbox;
 mod verb;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
@@ -75,7 +76,11 @@ fn main() -> ExitCode {
     if let Some(options) = qemu::called() {
         return qemu::emulate(&options);
     }
-    let outcome = match Arguments::parse().verb {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(asked) => return told(&asked),
+    };
+    let outcome = match arguments.verb {
         Verb::Check(arguments) => verb::check::run(arguments),
         Verb::Why(arguments) => verb::why::run(arguments),
         Verb::Enable(arguments) => verb::enable::run(arguments),
@@ -106,4 +111,11 @@ fn main() -> ExitCode {
         }
         None => status,
     }
+}
+
+/// Help and usage, which cannot always be written either.
+fn told(asked: &clap::Error) -> ExitCode {
+    let is_lost = asked.print().is_err_and(|error| error.kind() != ErrorKind::BrokenPipe);
+    let status = ExitCode::from(u8::try_from(asked.exit_code()).unwrap_or(u8::MAX));
+    if is_lost { status::without_result(status) } else { status }
 }

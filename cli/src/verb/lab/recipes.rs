@@ -32,7 +32,7 @@ fn list(recipes: &[Recipe], columns: usize) -> String {
             head = "";
         }
     }
-    text + "\navicenna lab run --recipe NAME; lab recipes NAME says what it runs and what to look at\n"
+    text + "\navicenna lab run --recipe NAME\navicenna lab recipes NAME: what it runs and what to look at\n"
 }
 
 fn details(recipe: &Recipe, columns: usize) -> String {

@@ -1,8 +1,9 @@
 //! `avicenna machine list-cpus`
 
-use crate::terminal;
+use crate::terminal::{self, columns, look};
 use crate::verb::format::Format;
 use cpu::CpuModel;
+use report::layout::Look;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -114,29 +115,25 @@ impl Model {
     }
 }
 
-/// The width of the lines that features are wrapped to.
-const COLUMNS: usize = 96;
+/// Columns in front of what is said of a model.
+const NAME: usize = 11;
 
 fn as_text(model: &CpuModel) -> String {
-    let mut text = format!(
-        "{:<10} {}\n           {} {:#010x}, {}\n           {}\n",
-        model.name(),
-        model.description(),
-        model.vendor(),
-        model.signature(),
-        model.brand(),
-        Clock::of(model).as_text()
-    );
-    let mut line = String::new();
-    for feature in model.features().iter() {
-        if line.len() + feature.name().len() + 1 > COLUMNS - 11 {
-            text += &format!("          {line}\n");
-            line.clear();
-        }
-        line.push(' ');
-        line.push_str(feature.name());
+    let features: Vec<&str> = model.features().iter().map(|feature| feature.name()).collect();
+    let parts = [
+        model.description().to_owned(),
+        format!("{} {:#010x}, {}", model.vendor(), model.signature(), model.brand()),
+        Clock::of(model).as_text(),
+        features.join(" "),
+    ];
+    // Lists of words are for people, wherever they are read.
+    let look = Look { columns: Some(columns()), ..look() };
+    let mut text = String::new();
+    for (index, part) in parts.iter().enumerate() {
+        let name = if index == 0 { model.name() } else { "" };
+        text += &look.hanging(name, NAME, part);
     }
-    text + &format!("          {line}\n\n")
+    text + "\n"
 }
 
 #[test]

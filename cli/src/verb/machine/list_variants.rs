@@ -1,10 +1,11 @@
 //! `avicenna machine list-variants`
 
 use super::model;
-use crate::terminal;
+use crate::terminal::{self, columns, look};
 use crate::verb::format::Format;
 use cpu::CpuModel;
 use cpu::variant::{Variant, variants};
+use report::layout::Look;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -83,16 +84,18 @@ fn as_text(variant: &Variant, model: &CpuModel) -> String {
         .iter()
         .map(|known| if *known == value { format!("[{known}]") } else { (*known).to_owned() })
         .collect();
-    format!(
-        "{:<20} {}\n{:20} {}\n{:20} {}\n\n",
-        variant.name,
-        values.join(" "),
-        "",
-        variant.meaning,
-        "",
-        variant.source
-    )
+    // Sentences are for people, wherever they are read.
+    let look = Look { columns: Some(columns()), ..look() };
+    let mut text = String::new();
+    for (index, part) in [&values.join(" "), variant.meaning, variant.source].iter().enumerate() {
+        let name = if index == 0 { variant.name } else { "" };
+        text += &look.hanging(name, NAME, part);
+    }
+    text + "\n"
 }
+
+/// Columns in front of what is said of a variant.
+const NAME: usize = 21;
 
 #[test]
 fn the_published_schema_is_that_of_the_types() {
