@@ -3,7 +3,7 @@
 use reading::RunningVm;
 
 /// Every name of a machine, the one to show first: its own, the process, Proxmox's VMID, the UUID
-/// (nova's instance has libvirt's), libvirt's number, KubeVirt's object and pod, the systemd scope.
+/// (nova's instance has libvirt's), libvirt's number, nova's name, KubeVirt's object and pod, the systemd scope.
 pub fn names(vm: &RunningVm) -> Vec<String> {
     let mut names: Vec<String> = vm.name.iter().cloned().collect();
     names.push(vm.pid.to_string());
@@ -22,9 +22,16 @@ pub fn names(vm: &RunningVm) -> Vec<String> {
     if let Some(id) = vm.xml.as_ref().and_then(|xml| domain_id(&xml.text)) {
         names.push(id.to_owned());
         if let Some(name) = &vm.name {
+            // As machinectl has it, and systemd's unit of it.
+            names.push(format!("qemu-{id}-{name}"));
             names.push(format!("machine-qemu\\x2d{id}\\x2d{}.scope", name.replace('-', "\\x2d")));
         }
     }
+    let nova = vm.xml.as_ref().and_then(|xml| {
+        let (_, rest) = xml.text.split_once("<nova:name>")?;
+        rest.split_once("</nova:name>")
+    });
+    names.extend(nova.map(|(name, _)| name.trim().to_owned()));
     // KubeVirt calls its domains NAMESPACE_NAME; the pod is virt-launcher-NAME and five characters.
     if let Some((namespace, name)) = vm.name.as_deref().and_then(|name| name.split_once('_')) {
         names.extend([format!("{namespace}/{name}"), name.to_owned()]);
@@ -71,7 +78,8 @@ mod tests {
         const UUID: &str = "C7A5FDBD-EDAF-9455-926A-D65C16DB1809";
         let proxmox =
             vm("web", "kvm -id 101 -name web -pidfile /var/run/qemu-server/101.pid", None);
-        let status = "<domstatus pid='4711'>\n<domain type='kvm' id='3'>\n<name>my-web</name></domain></domstatus>";
+        let status = "<domstatus pid='4711'>\n<domain type='kvm' id='3'>\n<name>my-web</name><metadata>\
+                      <nova:name>shop 1</nova:name></metadata></domain></domstatus>";
         let libvirt = vm("my-web", &format!("qemu-kvm -uuid {UUID}"), Some(status));
         let pod = vm("default_testvm", "qemu-kvm -m 1G", None);
         for (machine, called) in [
@@ -84,6 +92,8 @@ mod tests {
                     "c7a5fdbd-edaf-9455-926a-d65c16db1809",
                     UUID,
                     "machine-qemu\\x2d3\\x2dmy\\x2dweb.scope",
+                    "qemu-3-my-web",
+                    "shop 1",
                 ],
             ),
             (&pod, vec!["testvm", "default/testvm", "virt-launcher-testvm-x7k2p"]),
