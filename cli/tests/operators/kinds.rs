@@ -356,6 +356,12 @@ fn files_of_other_tools_are_judged_or_named() {
         ("l.py", "run(['qemu-system-x86_64', '-machine', 'q35'])\n", "not recognized"),
         ("m.tf", "resource \"libvirt_domain\" \"a\" {\n  vcpu = 4\n}\n", "Terraform"),
         ("n.nix", "{\n  boot.kernelParams = [ \"amd_iommu=off\" ];\n}\n", "NixOS"),
+        (
+            "l.nix",
+            "{ pkgs, ... }:\n{ qemu = [ \"-machine\" \"q35\" \"-enable-kvm\" ]; }\n",
+            "NixOS",
+        ),
+        ("ci.sh", "time cargo nextest run -p cloud-hypervisor --retries 3\n", "not recognized"),
         ("i.yaml", "config:\n  raw.qemu: -cpu host\nname: a\n", "Incus"),
         ("Vagrantfile", "Vagrant.configure(\"2\") do |config|\nend\n", "Vagrant"),
         ("nova.conf", "[DEFAULT]\nx = y\n[libvirt]\nvirt_type = kvm\n", "nova"),
@@ -447,6 +453,15 @@ fn initial_disk_with_an_older_copy_is_an_answer_of_its_own() {
         ("no copy", disk(&[other, MODULE]), "6.12.10, which has an older copy", renew),
         ("the same copy", disk(&[asked, MODULE]), "6.12.10 is not the cause", reload),
         ("without the module", disk(&[older]), "6.12.10 is not the cause", reload),
+        (
+            "not read, and older",
+            (
+                "avicenna/initrd.txt",
+                "initrd /boot/initrd.img-6.12.10\nchanged /etc/modprobe.d/kvm.conf\nunreadable lzo\n".into(),
+            ),
+            "6.12.10, which may have an older copy",
+            renew,
+        ),
         (
             "another length",
             ("sos_commands/boot/lsinitrd", long_ls(7)),

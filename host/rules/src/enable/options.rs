@@ -281,7 +281,10 @@ impl Drafting<'_> {
             is_one && names(&file.text)
         });
         let disk = &self.facts.initial_disk;
-        let is_in = |disk: &InitialDisk| modules.iter().any(|name| disk.has(name) == Some(true));
+        // One that cannot be read and is older than what it was made from may have it too.
+        let is_in = |disk: &InitialDisk| {
+            modules.iter().any(|name| disk.has(name).unwrap_or(disk.older_than.is_some()))
+        };
         let place = match (file, disk.get().filter(|disk| is_in(disk))) {
             (Some(file), _) => &file.path,
             (None, Some(_)) => &disk.place,
