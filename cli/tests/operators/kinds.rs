@@ -229,7 +229,14 @@ fn json_stays_json_and_yaml_keeps_its_line_ends_and_comments() {
     }
     let yaml = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata:\n  name: a\nspec:\n  template:\n    spec:\n      \
                 domain:\n        cpu:\n          cores: 2\n        clock:\n          timer:   # none yet\n        devices: {}\n";
-    for text in [yaml.to_owned(), yaml.replace('\n', "\r\n"), yaml.replace("clock:", "clock: &c")] {
+    let block = "clock:\n          timer:   # none yet";
+    for text in [
+        yaml.to_owned(),
+        yaml.replace('\n', "\r\n"),
+        yaml.replace("clock:", "clock: &c"),
+        yaml.replace(block, "clock: {}   # none yet"),
+        yaml.replace(block, "clock: {timer: { }}   # none yet"),
+    ] {
         let root = Root::new("yaml", &[("vm.yaml", &text)]);
         assert_eq!(lint(&root, &["--fix", "vm.yaml"]).status.code(), Some(0), "{text}");
         let after = fs::read_to_string(root.0.join("vm.yaml")).unwrap();
@@ -354,6 +361,9 @@ fn files_of_other_tools_are_judged_or_named() {
             "AV001",
         ),
         ("l.py", "run(['qemu-system-x86_64', '-machine', 'q35'])\n", "not recognized"),
+        ("s.py", "run(\"qemu-system-x86_64 -enable-kvm\", shell=True)\n", "not recognized"),
+        ("c.go", "exec.Command(\"qemu-system-x86_64\", \"-enable-kvm\")\n", "not recognized"),
+        ("h.go", "exec.Command(\"cloud-hypervisor\", \"--cpus\", \"boot=4\")\n", "not recognized"),
         ("m.tf", "resource \"libvirt_domain\" \"a\" {\n  vcpu = 4\n}\n", "Terraform"),
         ("n.nix", "{\n  boot.kernelParams = [ \"amd_iommu=off\" ];\n}\n", "NixOS"),
         (

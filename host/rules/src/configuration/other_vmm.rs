@@ -5,7 +5,7 @@
 //! cloud-hypervisor (split, no PIT; `kvm_hyperv`). Left out: everything that cannot change the
 //! answer.
 
-use super::qemu_program::is_spoken_of;
+use super::qemu_program::{is_of_other_language, is_spoken_of};
 use super::shell::{Command, Word};
 use crate::finding::Position;
 use crate::position::Lines;
@@ -19,6 +19,7 @@ pub fn machine(command: &Command<'_>, file: &str, lines: &Lines<'_>) -> Option<V
         let vmm = match name {
             "firecracker" | "jailer" => Vmm::Firecracker,
             "crosvm" => Vmm::Crosvm,
+            _ if is_of_other_language(name) => return None,
             _ if name.starts_with("cloud-hypervisor") => Vmm::CloudHypervisor,
             _ => return None,
         };

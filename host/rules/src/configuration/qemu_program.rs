@@ -10,7 +10,15 @@ use super::shell::Word;
 fn is_qemu(word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word);
     let name = name.trim_start_matches('.').trim_end_matches("-wrapped");
+    if is_of_other_language(name) {
+        return false;
+    }
     matches!(name, "qemu" | "kvm" | "qemu-kvm" | "qemu-system") || name.starts_with("qemu-system-")
+}
+
+/// Whether a name is a string or an element of another language's list, read as a shell's word.
+pub(super) fn is_of_other_language(name: &str) -> bool {
+    name.contains(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '(' | ')' | ']'))
 }
 
 /// Commands that speak of QEMU and do not start it.

@@ -137,9 +137,13 @@ fn set(text: &str, style: Style, domain: &Node, keys: &[&str], value: &str) -> O
                 return Some(replace(next.at.start, next.at.end, style.scalar(value)));
             }
             Value::Mapping(members) if members.is_empty() => {
-                // `pit: {}`
+                // `pit: {}`; what follows on the line, such as a comment, stays.
                 let inner = style.flow(&keys[depth + 1..], value);
-                return (!is_last).then(|| replace(next.at.start, next.at.end, inner));
+                let rest = text.get(next.at.start..)?.strip_prefix('{');
+                let closes = rest.filter(|rest| rest.trim_start().starts_with('}'));
+                let end = closes.and_then(|rest| Some(next.at.start + rest.find('}')? + 2));
+                let end = end.unwrap_or(next.at.end);
+                return (!is_last).then(|| replace(next.at.start, end, inner));
             }
             Value::Mapping(_) if !is_last => node = next,
             // `pit:` with nothing behind it but a comment; `pit: null`.
