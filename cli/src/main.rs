@@ -2,6 +2,7 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod outcome;
 #[cfg(test)]
 mod sources;
 mod status;

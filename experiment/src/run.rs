@@ -340,11 +340,14 @@ fn stage(
         return work();
     }
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        // Those that the system does not give are done without.
+        let begin = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+        let workers: Vec<_> = (1..jobs).filter_map(begin).collect();
+        let own = work();
         let results = workers
             .into_iter()
             .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        results.collect::<Vec<_>>().into_iter().collect()
+        std::iter::once(own).chain(results.collect::<Vec<_>>()).collect()
     })
 }
 

@@ -3,7 +3,7 @@
 //! Lengths of files, one form of modules, the width of prose, the table of ARCHITECTURE.md against
 //! what crates depend on, a README for each crate, the ban on `unsafe`, words that mark unfinished
 //! work, citations of documents that SPECIFICATIONS.md does not list, paths that are named and not
-//! there, circles of modules and vendors' names against ceilings that only fall, the trace's
+//! there, functions that panic where the system refuses, circles of modules and vendors' names against ceilings that only fall, the trace's
 //! vocabulary against who makes and shows it, and docs/deviations.md against the marks it is
 //! collected from.
 
@@ -15,6 +15,7 @@ mod layer;
 mod length;
 mod manifest;
 mod module;
+mod panicking;
 mod path;
 mod pure;
 mod source;
@@ -77,6 +78,7 @@ pub fn check(root: &Path, write: bool) -> Result<Vec<(String, usize)>> {
     manifest::check_readmes(&members, &files, &mut problems);
     layer::check(&files, &members, &mut problems);
     pure::check(&files, &mut problems);
+    panicking::check(&files, &mut problems);
     ceiling::check(&files, &figures(&files, &members), &mut problems);
     if !problems.is_empty() {
         bail!("{} problems\n{}", problems.len(), problems.join("\n"));

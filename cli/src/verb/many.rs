@@ -163,9 +163,11 @@ pub fn in_parallel<T: Send>(paths: &[PathBuf], work: impl Fn(&Path) -> T + Sync)
     };
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(paths.len());
     std::thread::scope(|scope| {
-        (0..threads).for_each(|_| {
-            scope.spawn(go);
-        });
+        for _ in 1..threads {
+            // Those that the system does not give are done without.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, go);
+        }
+        go();
     });
     done.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
 }

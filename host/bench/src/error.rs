@@ -59,6 +59,9 @@ pub enum BenchError {
     /// What interrupts a vCPU's thread cannot be had.
     #[error("cannot install a signal handler: {0}")]
     Signal(String),
+    /// The system gives no thread for a vCPU.
+    #[error("no thread for a vCPU: {0}")]
+    Thread(std::io::Error),
 }
 
 impl BenchError {

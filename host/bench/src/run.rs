@@ -7,9 +7,10 @@ use crate::virtual_machine::VirtualMachine;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
@@ -33,24 +34,33 @@ impl VirtualMachine {
             .map_err(|error| BenchError::Signal(error.to_string()))?;
         let over = Arc::new(AtomicBool::new(false));
         let places = places(self.is_pinned);
-        let threads: Vec<JoinHandle<Exits>> = std::mem::take(&mut self.vcpus)
+        let threads: Vec<io::Result<JoinHandle<Exits>>> = std::mem::take(&mut self.vcpus)
             .into_iter()
             .zip(places)
             .map(|(vcpu, place)| {
                 let (devices, over) = (self.devices.clone(), over.clone());
-                std::thread::spawn(move || {
+                Builder::new().spawn(move || {
                     stay_on(place);
                     run_processor(vcpu, &devices, &over)
                 })
             })
             .collect();
+        // A guest that lacks a vCPU is not run.
+        over.store(threads.iter().any(Result::is_err), Ordering::SeqCst);
         let outcome = self.watch(limit, stop, &over, &mut look);
         over.store(true, Ordering::SeqCst);
         let mut process_exits = BTreeMap::new();
+        let mut without = None;
         for thread in threads {
-            for (reason, count) in join(thread) {
-                *process_exits.entry(reason.to_owned()).or_default() += count;
+            match thread {
+                Ok(thread) => join(thread).into_iter().for_each(|(reason, count)| {
+                    *process_exits.entry(reason.to_owned()).or_default() += count;
+                }),
+                Err(error) => without = Some(error),
             }
+        }
+        if let Some(error) = without {
+            return Err(BenchError::Thread(error));
         }
         look(&std::mem::take(&mut lock(&self.devices).console));
         Ok(End { outcome, process_exits })

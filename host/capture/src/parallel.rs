@@ -11,6 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, MutexGuard};
+use std::thread::Builder;
 
 /// What is said of a recording that was not read to its end because nobody wanted it.
 pub const STOPPED: &str = "stopped on request: the rest was not read";
@@ -199,7 +200,9 @@ pub fn fold<T: Stream, S: Stretched + Send>(
     };
     let work = &work;
     let sinks = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|n| scope.spawn(move || work(n))).collect();
+        // Those that the system does not give are done without.
+        let begin = |n| Builder::new().spawn_scoped(scope, move || work(n)).ok();
+        let others: Vec<_> = (1..threads).filter_map(begin).collect();
         let mut sinks = vec![work(0)];
         for other in others {
             match other.join() {

@@ -92,19 +92,25 @@ fn start(line: &Line, wanted: &protocol::Command) -> anyhow::Result<Running> {
     ];
     for (stream, pipe) in streams {
         let sender = line.sender();
-        std::thread::spawn(move || {
+        begin(move || {
             read(pipe, |text| sender.send(Event::Wrote(stream, text)).is_ok());
             let _ = sender.send(Event::Closed);
-        });
+        })?;
     }
-    let typed = child.stdin.take().map(|pipe| {
+    let mut typed = None;
+    if let Some(pipe) = child.stdin.take() {
         let (sender, bytes) = channel::<Vec<u8>>();
-        std::thread::spawn(move || type_on(pipe, bytes.iter()));
-        sender
-    });
+        begin(move || type_on(pipe, bytes.iter()))?;
+        typed = Some(sender);
+    }
     let (group, sender) = (Pid::from_child(&child), line.sender());
-    std::thread::spawn(move || sender.send(Event::Ended(child.wait())));
+    begin(move || drop(sender.send(Event::Ended(child.wait()))))?;
     Ok(Running { group, typed })
+}
+
+fn begin(work: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
+    let thread = std::thread::Builder::new().spawn(work);
+    thread.map(drop).context("no thread that follows the command")
 }
 
 /// Gives a program its input, which ends with what is typed.

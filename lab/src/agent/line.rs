@@ -45,7 +45,8 @@ impl Line {
     pub(super) fn over(port: File) -> anyhow::Result<Self> {
         let (sender, events) = channel();
         let (input, own) = (port.try_clone()?, sender.clone());
-        std::thread::spawn(move || listen(BufReader::new(input), &own));
+        let listens = move || listen(BufReader::new(input), &own);
+        std::thread::Builder::new().spawn(listens).context("no thread for the session's line")?;
         Ok(Self { port, events, sender, bytes: Vec::new() })
     }
 

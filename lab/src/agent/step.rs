@@ -12,6 +12,7 @@ use bench::VirtualMachine;
 use board::Images;
 use board::load::Source;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// What every Linux guest is told.
@@ -139,10 +140,11 @@ fn run_all(
     attendant: Option<&mut (dyn Attendant + 'static)>,
 ) -> anyhow::Result<(bench::End, Vec<String>)> {
     std::thread::scope(|scope| {
-        let running: Vec<_> =
-            others.iter_mut().map(|vm| scope.spawn(|| run_quietly(step, vm))).collect();
+        let begin = |vm| Builder::new().spawn_scoped(scope, || run_quietly(step, vm));
+        let running: Vec<_> = others.iter_mut().map(begin).collect();
         let (mut end, mut console) = run_guest(line, step, vm, attendant)?;
         for one in running {
+            let one = one.context("no thread for a guest")?;
             let ended = one.join().map_err(|_| anyhow::anyhow!("a guest's thread failed"))?;
             let (other, lines) = ended?;
             console.extend(lines);

@@ -9,12 +9,13 @@ use crate::host::initramfs::Initramfs;
 use crate::host::kernel::Kernel;
 use crate::plan::ModuleParameter;
 use crate::watch::{Halt, Told, Watch};
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use arch::time::Picoseconds;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// Bytes of a program's output that are kept, from the end.
@@ -93,9 +94,10 @@ fn fresh(
     let (sender, results) = mpsc::channel();
     let mut all: Vec<(usize, Tested)> = Vec::new();
     std::thread::scope(|scope| {
+        let mut begun = Vec::new();
         for _ in 0..plan.jobs.clamp(1, plan.programs.len().max(1)) {
             let (sender, next) = (sender.clone(), &next);
-            scope.spawn(move || {
+            let work = move || {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(program) = plan.programs.get(index) else { return };
@@ -104,9 +106,11 @@ fn fresh(
                         return;
                     }
                 }
-            });
+            };
+            begun.extend(Builder::new().spawn_scoped(scope, work));
         }
         drop(sender);
+        ensure!(!begun.is_empty(), "no thread for a host");
         let collected = collect(&results, &mut all, done, watch);
         // Each thread ends with its program, and none begins another.
         if collected.is_err() {

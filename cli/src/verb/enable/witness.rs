@@ -4,11 +4,12 @@
 //! Only of the host this program runs on: nothing is run that came with a foreign folder. A
 //! program that is not installed says nothing.
 
+use crate::outcome::outcome;
 use rules::configuration::{self, Hints, Kind, settings};
 use rules::enable::{Action, Expected, GRUB_VARIABLES, Step};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Lines that say who agrees; an error is what one of them says instead.
 pub fn agree(steps: &[Step], expects: &[Expected]) -> Result<Vec<String>, String> {
@@ -27,13 +28,8 @@ pub fn agree(steps: &[Step], expects: &[Expected]) -> Result<Vec<String>, String
 }
 
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()
-        .filter(|output| output.status.success())?;
+    let output = outcome(Command::new(program).args(arguments)).ok();
+    let output = output.filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
@@ -88,15 +84,13 @@ fn sourced(root: &Path) -> Option<String> {
     let [first, second] = GRUB_VARIABLES;
     let script =
         format!("for file do . \"$file\"; done; printf '%s\\n' \"${first}\" \"${second}\"");
-    let output = Command::new("/bin/sh")
+    let mut shell = Command::new("/bin/sh");
+    shell
         .args(["-c", &script, "sh"])
         .args(files.iter().filter(|file| file.is_file()))
         .env_clear()
-        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    let output = outcome(&mut shell).ok()?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

@@ -31,7 +31,7 @@ pub fn record(
     remark!("avicenna: {}, {}", Rung::Text.name(), Rung::Text.cost());
     let about = origin(Rung::Text);
     writeln!(out, "# avicenna kernel={}", about.kernel_release.unwrap_or_default())?;
-    let received = read_beside(instance.pipe()?);
+    let received = read_beside(instance.pipe()?)?;
     let only = process.map(|process| format!("({process:>7})"));
     let mut carried: Vec<u8> = Vec::new();
     let (mut lines, mut flushed) = (0u64, Instant::now());
@@ -55,9 +55,9 @@ pub fn record(
 
 /// The pipe blocks while nothing happens, so it is read beside the clock; the thread ends with the
 /// process or with the instance.
-fn read_beside(pipe: File) -> Receiver<Vec<u8>> {
+fn read_beside(pipe: File) -> anyhow::Result<Receiver<Vec<u8>>> {
     let (send, receive) = sync_channel::<Vec<u8>>(1024);
-    std::thread::spawn(move || {
+    let reader = std::thread::Builder::new().spawn(move || {
         let mut reader = BufReader::with_capacity(1 << 20, pipe);
         loop {
             let length = match reader.fill_buf() {
@@ -73,7 +73,8 @@ fn read_beside(pipe: File) -> Receiver<Vec<u8>> {
             reader.consume(length);
         }
     });
-    receive
+    reader.context("no thread that reads the events")?;
+    Ok(receive)
 }
 
 /// Writes the whole lines there are, keeping what is not whole; returns how many.

@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 /// Files below this are read before a bar could be seen.
@@ -51,13 +51,15 @@ impl Progress {
         }
         bar.set_prefix(crate::terminal::clean(name));
         let (bytes, done) = (Arc::clone(&progress.bytes), Arc::clone(&progress.done));
-        progress.follower = Some(std::thread::spawn(move || {
+        // Without a thread there is no bar.
+        let follower = Builder::new().spawn(move || {
             while !done.load(Ordering::Relaxed) {
                 bar.set_position(bytes.load(Ordering::Relaxed));
                 std::thread::park_timeout(TICK);
             }
             bar.finish_and_clear();
-        }));
+        });
+        progress.follower = follower.ok();
         progress
     }
 }

@@ -165,11 +165,15 @@ impl Host {
         let outputs: Vec<Said<String>> = std::thread::scope(|scope| {
             let run = |machine: &'_ String| {
                 let machine = machine.clone();
-                scope.spawn(move || reach::run(&self.options, &machine, &setup.command, limit))
+                let work = move || reach::run(&self.options, &machine, &setup.command, limit);
+                std::thread::Builder::new().spawn_scoped(scope, work)
             };
             let running: Vec<_> = machines.iter().map(run).collect();
-            let ended = running.into_iter().map(|one| one.join());
-            ended.map(|one| one.unwrap_or_else(|_| Err("a thread failed".into()))).collect()
+            let ended = running.into_iter().map(|one| match one {
+                Ok(one) => one.join().unwrap_or_else(|_| Err("a thread failed".into())),
+                Err(error) => Err(format!("no thread for a machine's work: {error}")),
+            });
+            ended.collect()
         });
         if self.stop.load(Ordering::Relaxed) {
             return Err(Failure::Interrupted);

@@ -125,7 +125,7 @@ impl Arguments {
             ..Command::new(words)
         };
         let limit = Picoseconds::from_milliseconds(self.host.limit.saturating_mul(1000));
-        let mut keyboard = self.interactive.then(Keyboard::open);
+        let mut keyboard = self.interactive.then(Keyboard::open).transpose()?;
         let mut typed = || keyboard.as_mut().map_or(Typed::End, Keyboard::take);
         session.run_with(&command, limit, &mut typed, watch)
     }

@@ -12,17 +12,17 @@ const PIECE: usize = 4096;
 pub(super) struct Keyboard(Receiver<Vec<u8>>);
 
 impl Keyboard {
-    pub(super) fn open() -> Self {
+    pub(super) fn open() -> std::io::Result<Self> {
         let (sender, pieces) = sync_channel(WAITING_PIECES);
-        std::thread::spawn(move || {
+        std::thread::Builder::new().spawn(move || {
             let mut piece = [0; PIECE];
             while let Ok(length @ 1..) = std::io::stdin().read(&mut piece) {
                 if sender.send(piece[..length].to_vec()).is_err() {
                     break;
                 }
             }
-        });
-        Self(pieces)
+        })?;
+        Ok(Self(pieces))
     }
 
     /// What was typed since this was asked last.

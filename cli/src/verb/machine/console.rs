@@ -45,7 +45,7 @@ impl Console {
         }
         let (sender, receiver) = sync_channel(WAITING_CHUNKS);
         let is_raw = console.is_raw();
-        std::thread::spawn(move || {
+        let reader = std::thread::Builder::new().spawn(move || {
             let mut buffer = [0; 256];
             let mut is_escaped = false;
             while let Ok(length @ 1..) = std::io::stdin().read(&mut buffer) {
@@ -58,7 +58,10 @@ impl Console {
                 }
             }
         });
-        console.input = Some(receiver);
+        match reader {
+            Ok(_) => console.input = Some(receiver),
+            Err(error) => remark!("avicenna: what is typed does not reach the guest: {error}"),
+        }
         console
     }
 

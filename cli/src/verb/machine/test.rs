@@ -1,11 +1,12 @@
 //! `avicenna machine test`: images that judge themselves, as a suite. Each runs in a process of its
 //! own, so that none can harm another.
 
+use crate::outcome::outcome;
 use crate::status::{Status, Usage};
 use anyhow::Context;
 use report::suite::{self, Tested};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 /// Without a limit of its own, an image that hangs would hold up the suite.
@@ -64,7 +65,7 @@ fn test(program: &Path, options: &[&str], image: &Path) -> anyhow::Result<Tested
         command.args(LIMIT);
     }
     let started = Instant::now();
-    let output = command.stdin(Stdio::null()).output().context("cannot start this program")?;
+    let output = outcome(&mut command).context("cannot start this program")?;
     let said = String::from_utf8_lossy(&output.stderr);
     // Options that cannot be are those of all images.
     if output.status.code() == Some(i32::from(Status::Usage.code())) {

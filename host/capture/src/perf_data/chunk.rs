@@ -14,6 +14,7 @@ use crate::{Error, Reading};
 use std::fs::File;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Builder;
 
 /// Bytes in which the start of a chunk is looked for: the chain of usual records at first, then
 /// more than the largest record.
@@ -96,7 +97,9 @@ pub fn fold<S: Stretched + Send>(
         }
     };
     let sinks = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        // Those that the system does not give are done without.
+        let begin = |_| Builder::new().spawn_scoped(scope, work).ok();
+        let others: Vec<_> = (1..threads).filter_map(begin).collect();
         let mut sinks = vec![work()];
         for other in others {
             match other.join() {

@@ -36,13 +36,14 @@ impl Peer {
         }
         let listener = TcpListener::bind("[::]:0").context("cannot listen")?;
         let port = listener.local_addr()?.port();
-        std::thread::spawn(move || {
+        let peer = std::thread::Builder::new().spawn(move || {
             if let Some(list) = &free {
                 stay_on(list);
             }
             // What fails here the guest notices: nobody answers.
             let _ = listener.accept().and_then(|(stream, _)| serve(stream));
         });
+        peer.context("no thread for the network's other end")?;
         let address = own.address()?;
         let word = format!("network,{bytes},{port},{address}");
         Ok(Self { word, taken_before: 0, taken: None })

@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// Between two looks.
@@ -47,7 +48,7 @@ fn to_end(mut command: Command, limit: Duration) -> Said<String> {
         .spawn()
         .map_err(|error| format!("{name}: {error}"))?;
     let reader = |stream: Option<Box<dyn Read + Send>>| {
-        std::thread::spawn(move || {
+        Builder::new().spawn(move || {
             let mut bytes = Vec::new();
             if let Some(stream) = stream {
                 let _ = stream.take(MOST_BYTES as u64).read_to_end(&mut bytes);
@@ -57,6 +58,14 @@ fn to_end(mut command: Command, limit: Duration) -> Said<String> {
     };
     let output = reader(child.stdout.take().map(|one| Box::new(one) as Box<dyn Read + Send>));
     let errors = reader(child.stderr.take().map(|one| Box::new(one) as Box<dyn Read + Send>));
+    let (output, errors) = match (output, errors) {
+        (Ok(output), Ok(errors)) => (output, errors),
+        (Err(error), _) | (_, Err(error)) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("{name}: no thread that reads what it writes: {error}"));
+        }
+    };
     let began = Instant::now();
     let status = loop {
         match child.try_wait() {

@@ -3,6 +3,7 @@
 
 use super::options::Options;
 use super::said::Said;
+use crate::outcome::outcome;
 use serde::{Deserialize, Serialize};
 use std::process::Command;
 
@@ -77,10 +78,7 @@ pub fn write(options: &Options, path: &str, text: &str) -> Said<()> {
 /// Runs a program to its end; what it wrote to standard output.
 pub fn run(words: &[String]) -> Said<String> {
     let Some((program, arguments)) = words.split_first() else { return Err("no program".into()) };
-    let output = Command::new(program)
-        .args(arguments)
-        .stdin(std::process::Stdio::null())
-        .output()
+    let output = outcome(Command::new(program).args(arguments))
         .map_err(|error| format!("{program}: {error}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);

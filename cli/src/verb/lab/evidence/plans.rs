@@ -2,6 +2,7 @@
 //! after each other, so that they share its kept boot. Each is a process of this program, which
 //! shuts itself in as it does when a user calls it.
 
+use crate::outcome::outcome;
 use crate::terminal;
 use anyhow::Context;
 use board::snapshot::checksum;
@@ -13,7 +14,7 @@ use report::document::TOOL;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(super) struct Plans<'a> {
@@ -87,11 +88,8 @@ impl Plans<'_> {
             words.extend(["--format", "json"].map(str::to_owned));
         }
         let own = std::env::current_exe().context("cannot find this program's own file")?;
-        let output = Command::new(own)
-            .args(&words)
-            .stdin(Stdio::null())
-            .output()
-            .context("cannot start this program")?;
+        let output =
+            outcome(Command::new(own).args(&words)).context("cannot start this program")?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         // A program of kvm-unit-tests has a status of its own; a run of the lab can be doubted.
         let is_good = output.status.success() || !is_run && !text.is_empty();
