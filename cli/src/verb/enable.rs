@@ -12,6 +12,7 @@ use change::{Done, Host, Record};
 use facts::Inputs;
 use facts::folder::LEAVES;
 use facts::inputs::Content;
+use facts::wanted::PROGRAM_LIST;
 use report::enable::is_included;
 use rules::capability;
 use rules::enable::{self, Action, Expected, Step};
@@ -88,13 +89,31 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Configurations that are there and could not be read. A link out of a copy of a host is none of
-/// the copy's files.
+/// What a plan rests on, with all that is below.
+const GROUNDS: [&str; 12] = [
+    "proc/cmdline",
+    "proc/cpuinfo",
+    "proc/sys/kernel/osrelease",
+    "sys/module",
+    "sys/class/iommu",
+    "etc",
+    "boot",
+    "efi",
+    "run/modprobe.d",
+    "usr",
+    "lib/modprobe.d",
+    PROGRAM_LIST,
+];
+
+/// What a plan rests on and could not be read, or whose existence could not be asked. A link out of
+/// a copy of a host is none of the copy's files.
 fn unread(inputs: &Inputs) -> Vec<String> {
-    let is_configuration = |path: &str| {
-        path.starts_with("etc/") || path.starts_with("boot/") || path.contains("modprobe.d")
+    let is_below = |path: &str, folder: &str| {
+        path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    let files = inputs.files().filter(|(path, _)| is_configuration(path));
+    let is_ground =
+        |path: &str| GROUNDS.iter().any(|ground| is_below(path, ground) || is_below(ground, path));
+    let files = inputs.files().filter(|(path, _)| is_ground(path));
     let unread = files.filter_map(|(path, content)| match content {
         Content::Unreadable(why) if why != LEAVES => Some(format!("/{}: {why}", clean(path))),
         Content::Unreadable(_) | Content::Bytes(_) => None,

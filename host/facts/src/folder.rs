@@ -45,14 +45,28 @@ impl Folder {
     pub fn read_into(&self, inputs: &mut Inputs) {
         for pattern in PATTERNS {
             let folder = fixed_folder(pattern);
-            if !folder.is_empty() && is_of_host(pattern) && self.root.join(folder).is_dir() {
-                // `proc/cpuinfo` says nothing about what else is in /proc.
-                inputs.mark_searched(if pattern.contains('*') { folder } else { pattern });
+            if !folder.is_empty() && is_of_host(pattern) {
+                match self.has_folder(folder) {
+                    // `proc/cpuinfo` says nothing about what else is in /proc.
+                    Ok(true) => {
+                        inputs.mark_searched(if pattern.contains('*') { folder } else { pattern });
+                    }
+                    Ok(false) => {}
+                    Err(error) => inputs.insert_unreadable(folder, reason(&error)),
+                }
             }
             self.expand("", pattern, inputs);
         }
         self.read_processes(inputs);
         self.read_programs(inputs);
+    }
+
+    fn has_folder(&self, folder: &str) -> io::Result<bool> {
+        match fs::metadata(self.root.join(folder)) {
+            Ok(facts) => Ok(facts.is_dir()),
+            Err(error) if is_absence(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn read_programs(&self, inputs: &mut Inputs) {
@@ -103,7 +117,10 @@ impl Folder {
     }
 
     fn list_into(&self, folder: &str, names: &mut Vec<String>) -> io::Result<()> {
-        for entry in fs::read_dir(self.root.join(folder))?.take(ENTRIES_LIMIT) {
+        for (at, entry) in fs::read_dir(self.root.join(folder))?.enumerate() {
+            if at == ENTRIES_LIMIT {
+                return Err(io::Error::other(format!("more than {ENTRIES_LIMIT} entries")));
+            }
             names.extend(entry?.file_name().into_string());
         }
         Ok(())
@@ -171,8 +188,10 @@ impl Folder {
 
     /// Command lines of virtual machine monitors, and nothing of other processes.
     fn read_processes(&self, inputs: &mut Inputs) {
-        if !self.root.join("proc").is_dir() {
-            return;
+        match self.has_folder("proc") {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return inputs.insert_unreadable(PROCESSES, reason(&error)),
         }
         let (mut any, mut holders) = (false, String::new());
         let mut functions: Option<String> = None;
