@@ -180,8 +180,8 @@ fn target(input: &Input, arguments: &Arguments) -> Target {
         vendors,
         kernel: arguments.kernel.clone().or_else(|| input.kernel.clone()),
         qemu: arguments.qemu,
-        elsewhere: input.elsewhere.clone(),
-        later: input.later.clone(),
+        elsewhere: input.others.all(),
+        later: input.others.later(),
     }
 }
 
@@ -210,6 +210,8 @@ fn judge(input: Input, arguments: &Arguments) -> Judged {
 fn judged(input: Input, target: Target, outcome: Result<Judgement, String>) -> Judged {
     let can_be_repaired = input.fixed_reason().is_none();
     let text = input.text.unwrap_or_default();
+    // Nobody asks for them any more, and there may be many inputs.
+    let target = Target { elsewhere: Vec::new(), later: Vec::new(), ..target };
     Judged { name: input.name, text, can_be_repaired, target, outcome }
 }
 

@@ -2,13 +2,17 @@
 
 use crate::layout::{Colour, Look};
 use similar::{ChangeTag, TextDiff};
+use std::time::Duration;
+
+/// After so long a diff of much that has changed is no longer the shortest.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The change of a text.
 pub fn unified(name: &str, before: &str, after: &str, look: Look) -> String {
     if before == after {
         return String::new();
     }
-    let diff = TextDiff::from_lines(before, after);
+    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, after);
     let mut out = format!("--- {name}\n+++ {name}\n");
     for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
         out.push_str(&format!("{}\n", hunk.header()));

@@ -91,19 +91,19 @@ fn diagnostic(out: &mut String, one: &Judged, group: &[Diagnostic], lines: &Line
 /// The line with a mark below, cut around the place.
 fn excerpt(out: &mut String, diagnostic: &Diagnostic, lines: &Lines<'_>, look: Look) {
     let position = diagnostic.position;
-    let line: Vec<char> = lines.line(position.line).chars().map(printable).collect();
+    let line = lines.line(position.line);
     if position.end <= position.start || line.is_empty() {
         return;
     }
     const MARGIN: usize = 4;
     let width = look.columns.map_or(COLUMNS, |columns| columns.min(COLUMNS)) - MARGIN;
-    let at = (position.column as usize).saturating_sub(1).min(line.len());
+    let at = (position.column as usize).saturating_sub(1);
     let marked = lines.text().get(position.start..position.end).unwrap_or_default();
     let first = marked.lines().next().unwrap_or_default();
-    let length = first.chars().count().clamp(1, line.len().saturating_sub(at).max(1));
+    let length = first.chars().take(width + 1).count().max(1);
     // Start a little before the mark where the line is too long.
     let from = if at + length <= width { 0 } else { at.saturating_sub(width / 4) };
-    let shown: String = line.iter().skip(from).take(width).collect();
+    let shown: String = line.chars().skip(from).take(width).map(printable).collect();
     let length = length.min(width.saturating_sub(at - from)).max(1);
     let mark = look.paint(Colour::Bold, &"^".repeat(length));
     out.push_str(&format!("    {}\n    {:2$}{mark}\n", shown.trim_end(), "", at - from));

@@ -7,8 +7,11 @@ use facts::inputs::Content;
 use facts::source;
 use reading::Kernel;
 use reading::cpu::Vendor as CpuVendor;
-use rules::configuration::{Kind, ModuleOption, given};
+use rules::configuration::given::{Given, MOST_OPTIONS};
+use rules::configuration::{Kind, ModuleOption};
 use rules::inhibit::Vendor;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -22,10 +25,53 @@ pub struct Input {
     /// What its host says.
     pub vendors: Vec<Vendor>,
     pub kernel: Option<Kernel>,
-    /// What all files of the host give modules and the kernel.
-    pub elsewhere: Vec<ModuleOption>,
-    /// What of it counts more than this input.
-    pub later: Vec<ModuleOption>,
+    /// Beside what it is judged.
+    pub others: Others,
+}
+
+/// What else gives options to modules and the kernel. It is read when an input is judged, since
+/// that of all inputs together is as many times as much.
+pub enum Others {
+    Nothing,
+    /// The files of a host, of which this is one.
+    Host {
+        given: Rc<Given>,
+        file: String,
+        is_of_modprobe: bool,
+    },
+    /// Files of one folder by their names, and which of them it is.
+    Folder {
+        files: Rc<Vec<(OsString, Vec<ModuleOption>)>>,
+        own: OsString,
+    },
+}
+
+impl Others {
+    /// Whatever else there is.
+    pub fn all(&self) -> Vec<ModuleOption> {
+        match self {
+            Others::Nothing => Vec::new(),
+            Others::Host { given, .. } => given.all(),
+            Others::Folder { files, own } => options(files, |name| name != own),
+        }
+    }
+
+    /// What of it counts more than the input.
+    pub fn later(&self) -> Vec<ModuleOption> {
+        match self {
+            Others::Host { given, file, is_of_modprobe: true } => given.after(file),
+            Others::Nothing | Others::Host { .. } => Vec::new(),
+            Others::Folder { files, own } => options(files, |name| name > own),
+        }
+    }
+}
+
+fn options(
+    files: &[(OsString, Vec<ModuleOption>)],
+    counts: impl Fn(&OsString) -> bool,
+) -> Vec<ModuleOption> {
+    let files = files.iter().filter(|(name, _)| counts(name));
+    files.flat_map(|(_, options)| options).take(MOST_OPTIONS).cloned().collect()
 }
 
 /// Where a text comes from, and so whether it can be repaired.
@@ -88,8 +134,7 @@ impl Input {
             kind: None,
             vendors: Vec::new(),
             kernel: None,
-            elsewhere: Vec::new(),
-            later: Vec::new(),
+            others: Others::Nothing,
         }
     }
 
@@ -172,16 +217,19 @@ fn beside(inputs: &mut [Input]) {
     if files.iter().flatten().count() > MODPROBE_LIMIT {
         return;
     }
-    for (input, file) in inputs.iter_mut().zip(&files) {
-        let Some((folder, name, _)) = file else { continue };
-        for (_, other, options) in files.iter().flatten().filter(|other| other.0 == *folder) {
-            if other != name {
-                input.elsewhere.extend(options.iter().cloned());
-            }
-            if other > name {
-                input.later.extend(options.iter().cloned());
-            }
-        }
+    let places: Vec<_> = files
+        .iter()
+        .map(|file| file.as_ref().map(|(folder, name, _)| (folder.clone(), name.clone())))
+        .collect();
+    let mut folders: BTreeMap<PathBuf, Vec<_>> = BTreeMap::new();
+    for (folder, name, options) in files.into_iter().flatten() {
+        folders.entry(folder).or_default().push((name, options));
+    }
+    let folders: BTreeMap<_, _> =
+        folders.into_iter().map(|(folder, files)| (folder, Rc::new(files))).collect();
+    for (input, place) in inputs.iter_mut().zip(places) {
+        let Some((folder, own)) = place else { continue };
+        input.others = Others::Folder { files: folders[&folder].clone(), own };
     }
 }
 
@@ -261,7 +309,14 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
         facts.cpus.iter().filter_map(|cpu| vendor(cpu.vendor.as_ref()?)).collect();
     vendors.sort();
     vendors.dedup();
-    let elsewhere = given::all(&facts);
+    let given = Rc::new(Given::of(&facts));
+    if given.is_cut {
+        found.is_incomplete = true;
+        let (name, most) = (super::shown(path), MOST_OPTIONS);
+        found
+            .remarks
+            .push(format!("{name}: more than {most} options of modules, the rest left out"));
+    }
     // modprobe leaves out a file whose name an earlier folder has too.
     let modprobe = facts.modprobe.get().map(Vec::as_slice).unwrap_or_default();
     for (name, content) in inputs.files() {
@@ -298,10 +353,10 @@ fn of_host(path: &Path, found: &mut Collected) -> anyhow::Result<()> {
             kind: Some(kind),
             vendors: vendors.clone(),
             kernel: kernel.clone(),
-            elsewhere: elsewhere.clone(),
-            later: match kind {
-                Kind::Modprobe => given::after(&facts, &format!("/{name}")),
-                _ => Vec::new(),
+            others: Others::Host {
+                given: given.clone(),
+                file: format!("/{name}"),
+                is_of_modprobe: kind == Kind::Modprobe,
             },
             ..input
         });

@@ -6,6 +6,9 @@ use crate::position::Lines;
 use reading::module::same_parameter;
 use reading::{ConfigurationFile, Facts};
 
+/// Options of one host that are looked at: many times what one has.
+pub const MOST_OPTIONS: usize = 5_000;
+
 /// The value modprobe.d gives to a module's option, with the file: the last one read counts.
 pub fn by_modprobe(facts: &Facts, module: &str, option: &str) -> Option<(String, String)> {
     by_files(facts.modprobe.get()?, module, option)
@@ -22,35 +25,61 @@ pub fn by_files(
     installed.or_else(|| last(files, module, option, module_options::given))
 }
 
-/// All that files of modprobe.d and the kernel command line give modules and the kernel.
-pub fn all(facts: &Facts) -> Vec<ModuleOption> {
-    let files = facts.modprobe.get().into_iter().flatten();
-    let mut all: Vec<ModuleOption> = files
-        .flat_map(|file| module_options::modprobe(&Lines::new(&file.text)).unwrap_or_default())
-        .collect();
-    if let Some(text) = facts.command_line.get() {
-        all.extend(module_options::kernel_command_line(&Lines::new(text)).unwrap_or_default());
-    }
-    all
+/// All that files of modprobe.d and the kernel command line give modules and the kernel, read once
+/// for many questions.
+pub struct Given {
+    files: Vec<OfFile>,
+    kernel: Vec<ModuleOption>,
+    /// There is more than is looked at.
+    pub is_cut: bool,
 }
 
-/// What counts more than a file of modprobe.d: options of the files that are read after it, of
-/// `install` lines, and of the kernel command line. All of them for a path that is in no such list.
-pub fn after(facts: &Facts, path: &str) -> Vec<ModuleOption> {
-    let files = facts.modprobe.get().map(Vec::as_slice).unwrap_or_default();
-    let place = files.iter().position(|file| file.path == path);
-    let later = place.map_or(&[][..], |place| &files[place + 1..]);
-    let read = |text: &str, read: fn(&Lines<'_>) -> Result<Vec<ModuleOption>, InputError>| {
-        read(&Lines::new(text)).unwrap_or_default()
-    };
-    let mut found: Vec<ModuleOption> =
-        later.iter().flat_map(|file| read(&file.text, module_options::given)).collect();
-    if let Some(text) = facts.command_line.get() {
-        found.extend(read(text, module_options::kernel_command_line));
+struct OfFile {
+    path: String,
+    given: Vec<ModuleOption>,
+    installed: Vec<ModuleOption>,
+}
+
+impl Given {
+    /// What a host's files say; a file that is too long for a configuration is none.
+    pub fn of(facts: &Facts) -> Self {
+        let read = |text: &str, read: fn(&Lines<'_>) -> Result<Vec<ModuleOption>, InputError>| {
+            read(&Lines::new(text)).unwrap_or_default()
+        };
+        let kernel = facts.command_line.get();
+        let kernel = kernel.map(|text| read(text, module_options::kernel_command_line));
+        let kernel = kernel.unwrap_or_default();
+        let mut all = Self { files: Vec::new(), kernel, is_cut: false };
+        let mut count = 0;
+        for file in facts.modprobe.get().into_iter().flatten() {
+            let given = read(&file.text, module_options::given);
+            let installed = read(&file.text, module_options::installed);
+            count += given.len() + installed.len();
+            if count > MOST_OPTIONS {
+                all.is_cut = true;
+                break;
+            }
+            all.files.push(OfFile { path: file.path.clone(), given, installed });
+        }
+        all
     }
-    let others = files.iter().filter(|file| file.path != path);
-    found.extend(others.flat_map(|file| read(&file.text, module_options::installed)));
-    found
+
+    /// Every option.
+    pub fn all(&self) -> Vec<ModuleOption> {
+        let files = self.files.iter().flat_map(|file| [&file.given, &file.installed]);
+        files.chain([&self.kernel]).flatten().cloned().collect()
+    }
+
+    /// What counts more than a file of modprobe.d: options of the files that are read after it, of
+    /// `install` lines, and of the kernel command line. All of them for a path that is in no such
+    /// list.
+    pub fn after(&self, path: &str) -> Vec<ModuleOption> {
+        let place = self.files.iter().position(|file| file.path == path);
+        let later = place.map_or(&[][..], |place| &self.files[place + 1..]);
+        let others = self.files.iter().filter(|file| file.path != path);
+        let later = later.iter().map(|file| &file.given).chain([&self.kernel]);
+        later.chain(others.map(|file| &file.installed)).flatten().cloned().collect()
+    }
 }
 
 /// The `install` line that loads a module by a command of its own, with its file: what the module

@@ -6,6 +6,7 @@ use crate::configuration::change::{Change, MachineChange};
 use crate::configuration::edit::{Edit, applied as applied_to};
 use crate::configuration::{self, Hints, InputError, Kind};
 use crate::finding::{Answer, Severity};
+use std::collections::BTreeMap;
 
 /// Rounds of fixing: one change can uncover another.
 const MAX_ROUNDS: usize = 8;
@@ -68,7 +69,8 @@ fn burden(report: &Report) -> [usize; 4] {
 
 /// Applies the edits that do not touch one another; the others wait for the next round.
 fn apply(text: &str, report: &Report) -> (String, usize) {
-    let mut edits: Vec<&Edit> = Vec::new();
+    // By where they start.
+    let mut edits: BTreeMap<usize, Vec<&Edit>> = BTreeMap::new();
     let mut applied = 0;
     let remedies = || {
         let remedies =
@@ -81,19 +83,23 @@ fn apply(text: &str, report: &Report) -> (String, usize) {
     let is_early = |remedy: &&Remedy| !splits || !is(remedy, MachineChange::DiscardPitTicks);
     let with_edits = remedies().filter(is_early).map(|remedy| &remedy.edits);
     for group in with_edits {
-        if group.iter().all(|edit| edits.contains(&edit)) {
+        let is_there = |edit: &Edit| edits.get(&edit.start).is_some_and(|at| at.contains(&edit));
+        if group.iter().all(is_there) {
             // Two rules ask for the same change.
             continue;
         }
         let touches = |edit: &Edit| {
-            edits.iter().any(|other| edit.start <= other.end && other.start <= edit.end)
+            // Those that are there do not touch: none before this one ends later.
+            let before = edits.range(..=edit.end).next_back();
+            before.is_some_and(|(_, at)| at.iter().any(|other| edit.start <= other.end))
         };
         if group.iter().any(touches) {
             continue;
         }
-        edits.extend(group);
+        group.iter().for_each(|edit| edits.entry(edit.start).or_default().push(edit));
         applied += 1;
     }
+    let mut edits: Vec<&Edit> = edits.into_values().flatten().collect();
     edits.sort();
     (applied_to(text, &edits), applied)
 }

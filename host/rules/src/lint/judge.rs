@@ -16,6 +16,10 @@ use reading::version::Version;
 /// Diagnostics of one input; a file of a hundred thousand bad machines need not be listed whole.
 pub const MAX_DIAGNOSTICS: usize = 100_000;
 
+/// Changes that are worked out for one thing at once: each looks through the whole text, and
+/// another round of repairs works out those that are left.
+const MAX_CHANGES: usize = 500;
+
 /// Judges what an input holds.
 pub fn lint(contents: &Contents<'_>, target: &Target, file: &str) -> Report {
     let silenced = suppression::Suppressions::read(contents.lines.text(), contents.kind);
@@ -94,7 +98,7 @@ impl<'a> Case<'a> {
     }
 
     fn diagnostics(&self, target: &Target) -> Vec<Diagnostic> {
-        let mut found = Vec::new();
+        let (mut found, mut changes) = (Vec::new(), 0);
         for rule in rules::all() {
             let vendors = rule.vendors_of(&target.vendors);
             let applies = rule.applies(self.kernel, self.qemu);
@@ -114,7 +118,10 @@ impl<'a> Case<'a> {
                 message: one.message,
                 vendors: if one.vendors.is_empty() { vendors.clone() } else { one.vendors },
                 inhibit: one.inhibit,
-                remedy: one.change.and_then(|change| self.remedy(change)),
+                remedy: one.change.and_then(|change| {
+                    changes += 1;
+                    if changes > MAX_CHANGES { None } else { self.remedy(change) }
+                }),
             }));
         }
         found

@@ -9,7 +9,6 @@ mod edit;
 
 use super::{Contents, Dialect};
 use crate::configuration::input::{Hints, InputError, Kind, ModuleOption};
-use crate::configuration::shell::MAX_WORDS;
 use crate::configuration::shell::settings::{self, SettingWord};
 use crate::finding::Position;
 use crate::position::Lines;
@@ -376,14 +375,17 @@ fn is_module_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
+/// Options of one input; more than any file or kernel command line has.
+const MAX_OPTIONS: usize = 10_000;
+
 fn push(
     found: &mut Vec<ModuleOption>,
     option: ModuleOption,
     lines: &Lines<'_>,
 ) -> Result<(), InputError> {
-    if found.len() >= MAX_WORDS {
+    if found.len() >= MAX_OPTIONS {
         let position = lines.position(option.at.start, option.at.end);
-        return Err(InputError::at(position, format!("more than {MAX_WORDS} words")));
+        return Err(InputError::at(position, format!("more than {MAX_OPTIONS} options")));
     }
     found.push(option);
     Ok(())

@@ -54,11 +54,14 @@ pub enum Value<'t> {
 }
 
 impl Value<'_> {
-    /// What replacing something with it adds, in bytes and words.
+    /// What replacing something with it adds, in bytes of memory: a list of short words has more of
+    /// them than its text.
     fn length(&self) -> usize {
         match self {
             Self::Text(text) => text.text.len(),
-            Self::List(list) => list.iter().map(|word| word.text.len() + 1).sum(),
+            Self::List(list) => {
+                list.iter().map(|word| word.text.len() + size_of::<Word<'_>>()).sum()
+            }
             Self::Open => 0,
         }
     }
