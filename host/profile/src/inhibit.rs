@@ -225,13 +225,15 @@ fn follow_machine(
     inhibited_ns += if mask != 0 { to_ns - since } else { 0 };
     push_stretch(&mut stretches, Stretch { from_ns: since, to_ns, mask });
     let seconds = |ns: u64| ns as f64 / 1e9;
-    let observed = (to_ns - from_ns).max(1);
+    let observed = to_ns.saturating_sub(from_ns).max(1);
     let reasons = bits
         .iter()
         .enumerate()
         .filter(|(_, bit)| bit.sets + bit.clears > 0 || bit.since_ns.is_some())
         .map(|(index, bit)| {
-            let total = bit.total_ns + bit.since_ns.map_or(0, |since| to_ns - since);
+            let total = bit
+                .total_ns
+                .saturating_add(bit.since_ns.map_or(0, |since| to_ns.saturating_sub(since)));
             let reason = reason_of(numbering, index as u32);
             ReasonTime {
                 bit: index as u32,

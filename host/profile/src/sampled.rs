@@ -120,16 +120,18 @@ impl Cell {
     /// none is taken for an observation of its own.
     fn spread(&mut self, added: &Added, begin_ns: u64, end_ns: u64) {
         let length = end_ns.saturating_sub(begin_ns).max(1);
-        self.blocks.widen_to(length.next_power_of_two().trailing_zeros());
+        let bits = length.checked_next_power_of_two().map_or(63, u64::trailing_zeros);
+        self.blocks.widen_to(bits);
         let width = self.blocks.width_ns();
-        let boundary = (begin_ns / width + 1).saturating_mul(width).min(begin_ns + length);
+        let boundary =
+            (begin_ns / width + 1).saturating_mul(width).min(begin_ns.saturating_add(length));
         let before = u128::from(boundary - begin_ns);
         let part = |sum: u64| (u128::from(sum) * before / u128::from(length)) as u64;
         let (count, time_ns) = (part(added.count), part(added.time_ns));
         self.blocks.add_many(begin_ns, count, time_ns);
         let (count, time_ns) = (added.count - count, added.time_ns - time_ns);
         if count > 0 {
-            self.blocks.add_many(boundary.max(begin_ns + length - 1), count, time_ns);
+            self.blocks.add_many(boundary.max(begin_ns.saturating_add(length) - 1), count, time_ns);
         }
     }
 }

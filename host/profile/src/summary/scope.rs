@@ -231,14 +231,14 @@ impl Scope<'_> {
         }
         // A row's blocks are in order, which this sort makes use of.
         blocks.sort_by_key(|block| block.0);
-        let length_ns = self.profile.shown_width_ns() * stretch;
+        let length_ns = self.profile.shown_width_ns().saturating_mul(stretch);
         let (first, last) = self.profile.span_ns.unwrap_or((0, 0));
         blocks
             .chunk_by(|one, other| one.0 / length_ns == other.0 / length_ns)
             .map(|rows| {
                 let from = rows[0].0 / length_ns * length_ns;
                 // The first begins before the recording, the last may end after it.
-                let until = (from + length_ns).min(last);
+                let until = from.saturating_add(length_ns).min(last);
                 let from = from.max(first);
                 let name = format!("{:.3}", from as f64 / 1e9);
                 let seconds = self.block_seconds(from, until);
@@ -270,7 +270,7 @@ impl Scope<'_> {
                     // Blocks may be narrower than what is shown.
                     let start = start / width_ns * width_ns;
                     let from = start.max(span.0);
-                    let until = (start + width_ns).min(span.1);
+                    let until = start.saturating_add(width_ns).min(span.1);
                     *rate += block.count as f64 / self.block_seconds(from, until);
                 }
             }
