@@ -81,7 +81,7 @@ impl Door {
             match self.accept() {
                 Ok(stream) => {
                     stream.set_nonblocking(false)?;
-                    stream.set_read_timeout()?;
+                    stream.set_timeouts()?;
                     return Ok(Some(Line { stream, ahead: None, stop }));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
@@ -125,10 +125,14 @@ impl Stream {
         }
     }
 
-    fn set_read_timeout(&self) -> io::Result<()> {
+    fn set_timeouts(&self) -> io::Result<()> {
         match self {
-            Stream::Tcp(stream) => stream.set_read_timeout(Some(PAUSE)),
-            Stream::File(stream) => stream.set_read_timeout(Some(PAUSE)),
+            Stream::Tcp(stream) => {
+                stream.set_read_timeout(Some(PAUSE)).and(stream.set_write_timeout(Some(PAUSE)))
+            }
+            Stream::File(stream) => {
+                stream.set_read_timeout(Some(PAUSE)).and(stream.set_write_timeout(Some(PAUSE)))
+            }
         }
     }
 
@@ -170,11 +174,21 @@ impl Connection for Line {
     type Error = io::Error;
 
     fn write(&mut self, byte: u8) -> io::Result<()> {
-        self.stream.writer().write_all(&[byte])
+        self.write_all(&[byte])
     }
 
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.writer().write_all(bytes)
+    /// A peer that does not listen is waited for, but not longer than the run is wanted.
+    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            self.check()?;
+            match self.stream.writer().write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(length) => bytes = &bytes[length..],
+                Err(error) if is_late(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -191,10 +205,8 @@ impl ConnectionExt for Line {
             self.check()?;
             match self.stream.read() {
                 Ok(byte) => return Ok(byte),
-                Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
-                    _ => return Err(error),
-                },
+                Err(error) if is_late(&error) => {}
+                Err(error) => return Err(error),
             }
         }
     }
@@ -214,6 +226,11 @@ impl ConnectionExt for Line {
         }
         Ok(self.ahead)
     }
+}
+
+/// Whether a call is to be made again.
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
 /// Waits for a debugger and serves it.
