@@ -57,7 +57,8 @@ pub enum Error {
         /// What the system says.
         source: std::io::Error,
     },
-    /// A link where a file is to be written, that another user may have put there.
+    /// A link where a file is to be written, or on the way there, that another user may have put
+    /// there.
     #[error("{path} is a symbolic link that others could have put there; name the file itself")]
     Link {
         /// As it was given.

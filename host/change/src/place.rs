@@ -5,11 +5,14 @@
 //! leads out of it; the last part of a path is never followed when it is opened.
 
 use crate::error::Error;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, mkdirat, openat, openat2};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, mkdirat, openat, openat2, statat,
+};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
@@ -177,8 +180,8 @@ impl Root {
 }
 
 impl Place {
-    /// The place that a user names. Its folder is reached as any program reaches it; a link at the
-    /// place itself is followed if nobody else can have put it there.
+    /// The place that a user names. Links of others on the way to its folder are not followed; a
+    /// link at the place itself is followed if nobody else can have put it there.
     pub fn of(path: &Path) -> Result<Place, Error> {
         Place::followed(path, 8)
     }
@@ -188,8 +191,7 @@ impl Place {
         let name = path.file_name().ok_or_else(|| failed(Errno::ISDIR))?.to_owned();
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
         let above = above.unwrap_or(Path::new("."));
-        let flags = FOLDER | OFlags::RDONLY;
-        let folder = openat(rustix::fs::CWD, above, flags, Mode::empty()).map_err(failed)?;
+        let folder = folder_of(above)?;
         let place = Place { folder, name, shown: path.into() };
         if place.kind()? != Some(FileType::Symlink) {
             return Ok(place);
@@ -198,15 +200,13 @@ impl Place {
             return Err(Error::Link { path: path.into() });
         }
         let target = rustix::fs::readlinkat(&place.folder, &place.name, vec![]).map_err(failed)?;
-        let target = <OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(target.as_bytes());
+        let target = OsStr::from_bytes(target.as_bytes());
         Place::followed(&above.join(target), most - 1)
     }
 
     /// A link that this user or root made, in a folder that only they write to.
     fn is_link_of_ours(&self) -> Result<bool, Error> {
-        let own = rustix::process::geteuid().as_raw();
         let folder = rustix::fs::fstat(&self.folder).map_err(|error| self.failed(error))?;
-        let is_trusted = |user: u32| user == own || user == 0;
         let link = self.status()?;
         Ok(link.is_some_and(|link| is_trusted(link.st_uid))
             && is_trusted(folder.st_uid)
@@ -220,7 +220,7 @@ impl Place {
 
     /// What stands there, not followed.
     pub(crate) fn status(&self) -> Result<Option<Stat>, Error> {
-        match rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+        match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(status) => Ok(Some(status)),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(self.failed(error)),
@@ -265,6 +265,54 @@ impl Place {
     pub(crate) fn failed(&self, error: Errno) -> Error {
         Error::File { path: self.shown.clone(), source: error.into() }
     }
+}
+
+/// The folder of a path that a user names. A link on the way is followed if this user or root made
+/// it: others would choose the folder.
+fn folder_of(path: &Path) -> Result<OwnedFd, Error> {
+    let failed = |error: Errno| Error::File { path: path.into(), source: error.into() };
+    let (read, reach) = (FOLDER | OFlags::RDONLY, FOLDER | OFlags::PATH);
+    match openat2(rustix::fs::CWD, path, read, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Ok(folder) => return Ok(folder),
+        // There is a link; or Linux before 5.6, and sandboxes that do not know the call.
+        Err(Errno::LOOP | Errno::NOSYS | Errno::PERM) => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let mut folder = openat(rustix::fs::CWD, ".", reach, Mode::empty()).map_err(failed)?;
+    let mut left: Vec<OsString> = parts(path);
+    let mut links = 0;
+    while let Some(part) = left.pop() {
+        match openat(&folder, &part, reach | OFlags::NOFOLLOW, Mode::empty()) {
+            Ok(next) => folder = next,
+            Err(Errno::LOOP | Errno::NOTDIR) => {
+                let link = statat(&folder, &part, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+                if FileType::from_raw_mode(link.st_mode) != FileType::Symlink {
+                    return Err(failed(Errno::NOTDIR));
+                }
+                links += 1;
+                if links > MOST_LINKS || !is_trusted(link.st_uid) {
+                    return Err(Error::Link { path: path.into() });
+                }
+                let target = rustix::fs::readlinkat(&folder, &part, vec![]).map_err(failed)?;
+                let target = OsStr::from_bytes(target.as_bytes());
+                left.extend(parts(Path::new(target)));
+            }
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    openat(&folder, ".", read, Mode::empty()).map_err(failed)
+}
+
+/// As many as the kernel follows.
+const MOST_LINKS: usize = 40;
+
+/// The parts of a path, the last one first.
+fn parts(path: &Path) -> Vec<OsString> {
+    path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
+}
+
+fn is_trusted(user: u32) -> bool {
+    user == 0 || user == rustix::process::geteuid().as_raw()
 }
 
 /// What was done to a folder, on the disk. File systems that cannot are those that need not.

@@ -286,6 +286,30 @@ fn files_that_users_name_are_treated_the_same() {
 }
 
 #[test]
+fn link_of_another_user_on_the_way_to_a_file_is_not_followed() {
+    let scene = Scene::new();
+    let link = scene.root.join("link");
+    symlink("etc/default", &link).unwrap();
+    let through = link.join("grub");
+    Output::write(&through, b"result", Like::Umask).unwrap();
+    assert_eq!(fs::read_to_string(scene.target()).unwrap(), "result");
+    let by_name = scene.root.join("etc/../link/./grub");
+    Output::write(&by_name, OLD.as_bytes(), Like::Umask).unwrap();
+    assert_eq!(fs::read_to_string(scene.target()).unwrap(), OLD);
+    if std::os::unix::fs::lchown(&link, Some(1000), None).is_err() {
+        println!("skipped: only root can plant another's link");
+        return;
+    }
+    let before = scene.state();
+    for path in [through, by_name] {
+        let outcome = Output::write(&path, b"result", Like::Umask).map(drop);
+        assert!(outcome.is_err(), "{path:?}");
+        assert!(matches!(Place::of(&path), Err(Error::Link { .. })), "{path:?}");
+    }
+    assert_eq!(scene.state(), before);
+}
+
+#[test]
 fn link_that_only_we_could_have_made_is_followed_and_stays() {
     let scene = Scene::new();
     let link = scene.root.join("etc/default/link");
