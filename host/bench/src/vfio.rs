@@ -10,9 +10,10 @@ use self::interface::*;
 pub(crate) use self::window::Window;
 use crate::error::BenchError;
 use arch::pci::{Command, header};
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -52,19 +53,16 @@ impl Function {
             file.map_err(|error| refused(&path.display().to_string(), error))
         };
         let (container, group) = (open(Path::new("/dev/vfio/vfio"))?, open(&group)?);
-        let mut descriptor = container.as_raw_fd();
-        request(&group, GROUP_SET_CONTAINER, &mut descriptor)
+        set_container(&group, &container)
             .map_err(|error| refused("VFIO_GROUP_SET_CONTAINER", error))?;
         request_value(&container, SET_IOMMU, TYPE1V2)
             .map_err(|error| refused("VFIO_SET_IOMMU", error))?;
-        let mut name: Vec<u8> = address.bytes().chain([0]).collect();
-        let device = request(&group, GROUP_GET_DEVICE, name.as_mut_slice())
+        let device = CString::new(address)
+            .map_err(io::Error::other)
+            .and_then(|name| device_of(&group, &name))
             .map_err(|error| refused("VFIO_GROUP_GET_DEVICE_FD", error))?;
-        // SAFETY: the kernel has just made this descriptor for us, and nobody else has it.
-        let device = unsafe { File::from_raw_fd(device) };
-        let size = size_of::<DeviceInformation>() as u32;
-        let mut information = DeviceInformation { size, ..DeviceInformation::default() };
-        request(&device, DEVICE_INFORMATION, &mut information)
+        let mut information = DeviceInformation::default();
+        request(&device, &mut information)
             .map_err(|error| refused("VFIO_DEVICE_GET_INFO", error))?;
         let configuration = region(&device, CONFIGURATION_SPACE)
             .map_err(|error| refused("VFIO_DEVICE_GET_REGION_INFO", error))?;
@@ -124,10 +122,9 @@ impl Function {
         device_address: u64,
         bytes: u64,
     ) -> io::Result<()> {
-        let size = size_of::<Map>() as u32;
         let flags = MAP_READ_WRITE;
-        let mut map = Map { size, flags, process_address, device_address, bytes };
-        request(&self.container, IOMMU_MAP, &mut map).map(drop)
+        let mut map = Map { size: 0, flags, process_address, device_address, bytes };
+        request(&self.container, &mut map)
     }
 
     /// Has the MSI-X vectors from the first on raise events; without events the function sends
@@ -136,8 +133,7 @@ impl Function {
         &self,
         events: impl ExactSizeIterator<Item = &'a E>,
     ) -> Result<(), BenchError> {
-        let mut set = interrupt_set(events.map(AsRawFd::as_raw_fd));
-        match request(&self.device, DEVICE_SET_INTERRUPTS, set.as_mut_slice()) {
+        match set_interrupts(&self.device, events.map(AsRawFd::as_raw_fd)) {
             Ok(0) => Ok(()),
             Ok(fewer) => {
                 let error = io::Error::other(format!("the host has {fewer} vectors left"));
@@ -176,10 +172,9 @@ impl Function {
 }
 
 fn region(device: &File, index: u32) -> io::Result<Region> {
-    let size = size_of::<RegionInformation>() as u32;
-    let mut region = RegionInformation { size, index, ..RegionInformation::default() };
-    match request(device, DEVICE_REGION_INFORMATION, &mut region) {
-        Ok(_) => {
+    let mut region = RegionInformation { index, ..RegionInformation::default() };
+    match request(device, &mut region) {
+        Ok(()) => {
             let can_map = region.flags & CAN_MAP != 0;
             Ok(Region { bytes: region.bytes, offset: region.offset, can_map })
         }

@@ -48,3 +48,32 @@ impl Drop for Window {
         unsafe { libc::munmap(self.address, self.bytes) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, memfd_create};
+
+    /// Mappings of this process that are of the test's file, in bytes.
+    fn mapped(name: &str) -> Vec<u64> {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");
+        let own = maps.lines().filter(|line| line.contains(name));
+        let ranges = own.filter_map(|line| line.split([' ', '-']).next());
+        ranges.map(|start| u64::from_str_radix(start, 16).expect("an address")).collect()
+    }
+
+    #[test]
+    fn a_window_is_mapped_as_long_as_it_lives() {
+        const NAME: &str = "avicenna-window";
+        let file = File::from(memfd_create(NAME, MemfdFlags::CLOEXEC).expect("memory"));
+        file.set_len(3 * 4096).expect("memory");
+        let window = Window::map(&file, 4096, 4096, 4096).expect("a window");
+        assert_eq!((window.bytes(), window.offset), (4096, 4096));
+        assert_eq!(mapped(NAME), [window.address()]);
+        std::thread::scope(|scope| scope.spawn(move || drop(window)).join())
+            .expect("it may be sent");
+        assert!(mapped(NAME).is_empty());
+        assert!(Window::map(&file, 1, 0, 4096).is_err(), "not a page's beginning");
+        assert!(Window::map(&file, 0, 0, u64::MAX).is_err(), "more than there are addresses");
+    }
+}
