@@ -5,8 +5,9 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// A Multiboot image of nothing but code at 10_0020h, in a file of its own.
 fn program(name: &str, code: &[u8]) -> PathBuf {
@@ -335,4 +336,44 @@ fn a_machine_opens_what_its_command_line_names_and_nothing_else() {
     assert!(status.contains("Seccomp:\t0"), "{status}");
     assert_eq!(code, Some(64), "{said}");
     assert!(said.contains("<secret"), "{said}");
+}
+
+/// Whether the process gets seccomp's wall before it ends.
+fn is_shut_in(words: &[&str], folder: &Path) -> bool {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_avicenna"))
+        .args(words)
+        .env("XDG_CACHE_HOME", folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let path = format!("/proc/{}/status", child.id());
+    let mut is_shut_in = false;
+    while !is_shut_in && child.try_wait().expect("a child").is_none() {
+        let status = fs::read_to_string(&path).unwrap_or_default();
+        is_shut_in = status.contains("Seccomp:\t2");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // It may have ended by itself.
+    let _ = child.kill();
+    child.wait().expect("a child");
+    is_shut_in
+}
+
+#[test]
+fn every_verb_that_runs_a_guest_is_shut_in_unless_it_is_told_not_to() {
+    let folder = tempfile::tempdir().expect("a writable folder");
+    // It jumps to itself.
+    let kernel = program("endless", &[0xEB, 0xFE]);
+    let kernel = kernel.to_str().expect("UTF-8");
+    let limit = ["--max-instructions", "100000"];
+    for (words, expected) in [
+        (vec!["machine", "run", "--kernel", kernel], true),
+        (vec!["qemu", "-kernel", kernel], true),
+        (vec!["lab", "run", "--kernel", "builtin"], true),
+        ([&["machine", "run", "--no-sandbox", "--kernel", kernel][..], &limit].concat(), false),
+    ] {
+        assert_eq!(is_shut_in(&words, folder.path()), expected, "{words:?}");
+    }
 }

@@ -32,14 +32,25 @@ impl Stream {
 }
 
 fn run(scene: &Scene, words: &[&str], stdout: Stream, stderr: Stream) -> ExitStatus {
+    run_with(scene, words, "</dev/null", stdout, stderr)
+}
+
+fn run_with(
+    scene: &Scene,
+    words: &[&str],
+    stdin: &str,
+    stdout: Stream,
+    stderr: Stream,
+) -> ExitStatus {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let script = format!("exec \"$@\" {} {} 9>&-", stdout.word(1), stderr.word(2));
-    let script = format!("exec 9>&0; exec </dev/null; {script}");
+    let script = format!("exec 9>&0; exec {stdin}; {script}");
     let mut child = Command::new("sh")
         .args(["-c", &script, "sh", env!("CARGO_BIN_EXE_avicenna")])
         .args(words)
         .current_dir(scene.0.path())
+        .env("XDG_CACHE_HOME", scene.at("cache"))
         .stdin(Stdio::from(writer))
         .spawn()
         .unwrap();
@@ -56,7 +67,7 @@ fn run(scene: &Scene, words: &[&str], stdout: Stream, stderr: Stream) -> ExitSta
     }
 }
 
-/// Every verb that needs nothing but a folder, and some that fail.
+/// Every verb: what needs nothing but a folder, or fails.
 const VERBS: &[&str] = &[
     "--help",
     "--version",
@@ -80,26 +91,69 @@ const VERBS: &[&str] = &[
     "lint --list",
     "lint --explain AV001",
     "lint nosuch",
+    "report --format json host",
     "snapshot -o - --root host",
     "snapshot --show-rules",
     "machine list-cpus",
     "machine list-cpus --format json",
+    "machine list-variants",
     "machine run --kernel nosuch",
     "machine test bad.sh",
     "machine trace nosuch",
     "exits report nosuch",
     "exits compare nosuch nosuch",
     "exits record --rung monitor",
+    "exits live --rung nosuch",
     "bench --kernel nosuch",
     "lab run --kernel nosuch",
+    "lab recipes",
+    "lab compare nosuch nosuch",
+    "lab evidence",
+    "lab exec --kernel nosuch true",
+    "lab explore --kernel nosuch",
+    "lab explore replay nosuch",
+    "lab explore minimise nosuch",
+    "lab suite --kernel nosuch nosuch",
+    "lab shell --kernel nosuch",
+    "lab clear",
+    "experiment list",
+    "experiment show firecracker-pit",
+    "experiment check firecracker-pit",
+    "experiment run nosuch",
+    "experiment status nosuch",
+    "experiment resume nosuch",
+    "experiment restore nosuch",
+    "experiment report nosuch",
+    "qemu -kernel nosuch",
     "generate completions bash",
     "nosuch",
 ];
 
+/// The verbs below these, as their help names them, down to those that have none below.
+fn verbs(above: &str) -> Vec<String> {
+    let mut help = Command::new(env!("CARGO_BIN_EXE_avicenna"));
+    let help = help.args(above.split_whitespace()).arg("--help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let list = help.split_once("\nCommands:\n").map_or("", |(_, list)| list);
+    let rows = list.lines().take_while(|line| !line.is_empty());
+    let names = rows.filter_map(|row| row.strip_prefix("  ")?.split(' ').next());
+    let names = names.filter(|name| !name.is_empty() && *name != "help");
+    let below: Vec<String> =
+        names.flat_map(|name| verbs(format!("{above} {name}").trim())).collect();
+    if below.is_empty() { vec![above.to_owned()] } else { below }
+}
+
 #[test]
 fn no_verb_panics_or_hangs_when_nobody_listens() {
     let scene = Scene::new();
-    for verb in VERBS {
+    let all = verbs("");
+    assert!(all.len() > 30, "{all:?}");
+    for verb in &all {
+        assert!(VERBS.iter().any(|row| row.starts_with(verb)), "no row in VERBS for {verb}");
+    }
+    let of_all = all.iter().map(|verb| format!("{verb} --nosuch"));
+    let rows = VERBS.iter().map(|row| (*row).to_owned());
+    for verb in rows.chain(of_all) {
         let words: Vec<&str> = verb.split(' ').collect();
         let usual = run(&scene, &words, Stream::Taken, Stream::Taken);
         for stream in [Stream::Full, Stream::Broken, Stream::Closed] {
@@ -118,6 +172,8 @@ fn no_verb_panics_or_hangs_when_nobody_listens() {
                 assert!(is_right || verb.starts_with("--"), "{at}, usually {usual:?}");
             }
         }
+        let status = run_with(&scene, &words, "<&-", Stream::Taken, Stream::Taken);
+        assert_eq!(status.code(), usual.code(), "{verb} without standard input");
     }
 }
 
@@ -204,8 +260,27 @@ fn result_that_replaces_a_file_is_whole_or_not_there() {
     assert_eq!(left.count(), 0);
 }
 
-/// No peer comes, one comes from elsewhere, or one comes and the machine stands still: an
-/// interrupt signal ends each.
+/// Asks for memory until nothing more is taken, since nobody takes the answers.
+fn ask_for_ever(mut line: &std::net::TcpStream) {
+    use std::io::Write;
+    line.set_nonblocking(true).unwrap();
+    let question = "m0,400";
+    let sum = question.bytes().fold(0u8, |sum, byte| sum.wrapping_add(byte));
+    let packet = format!("${question}#{sum:02x}");
+    let mut refused = 0;
+    while refused < 20 {
+        match line.write(packet.as_bytes()) {
+            Ok(1..) => refused = 0,
+            Ok(0) | Err(_) => {
+                refused += 1;
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+}
+
+/// No peer comes, one comes from elsewhere, one comes and the machine stands still, or one asks and
+/// does not listen: an interrupt signal ends each.
 #[test]
 fn debugger_that_is_waited_for_or_halts_the_machine_does_not_keep_it_from_ending() {
     use std::io::{BufRead, BufReader};
@@ -224,13 +299,16 @@ fn debugger_that_is_waited_for_or_halts_the_machine_does_not_keep_it_from_ending
     let refused = run("0.0.0.0:0").wait_with_output().unwrap();
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--gdb-any"), "{refused:?}");
-    for is_halted in [false, true] {
+    for (is_halted, is_deaf) in [(false, false), (true, false), (true, true)] {
         let mut child = run("127.0.0.1:0");
         let mut said = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
         let address = said.trim().rsplit(' ').next().unwrap().to_owned();
         let line = is_halted.then(|| std::net::TcpStream::connect(&address).unwrap());
         std::thread::sleep(Duration::from_millis(200));
+        if let Some(line) = line.as_ref().filter(|_| is_deaf) {
+            ask_for_ever(line);
+        }
         let pid = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         let begun = Instant::now();
@@ -240,7 +318,7 @@ fn debugger_that_is_waited_for_or_halts_the_machine_does_not_keep_it_from_ending
             }
             if begun.elapsed() > Duration::from_secs(20) {
                 child.kill().unwrap();
-                panic!("halted {is_halted}: it does not end ({said})");
+                panic!("halted {is_halted}, deaf {is_deaf}: it does not end ({said})");
             }
             std::thread::sleep(Duration::from_millis(10));
         };
