@@ -3,6 +3,7 @@
 
 pub mod expect;
 mod judge;
+pub mod kut;
 pub mod program;
 mod run;
 pub mod selftests;

@@ -16,6 +16,7 @@ pub(crate) fn late() {
     for (kind, place) in [
         ("sysfs", "/sys"),
         ("devtmpfs", "/dev"),
+        ("tmpfs", "/dev/shm"),
         ("tmpfs", "/tmp"),
         ("tmpfs", "/run"),
         ("debugfs", "/sys/kernel/debug"),

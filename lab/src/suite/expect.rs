@@ -100,6 +100,14 @@ mod tests {
     }
 
     #[test]
+    fn the_list_of_linux_s_selftests_is_one() {
+        let text = include_str!("../../../conformance/external/selftests.tsv");
+        let list: Expectations = text.parse().expect("a list");
+        let fails = list.0.iter().filter(|row| row.result == "fail").count();
+        assert!(fails > 0 && fails < list.0.len(), "{list:?}");
+    }
+
+    #[test]
     fn only_what_is_not_as_listed_is_told() {
         let list: Expectations =
             "# list\na_*\t*\tzen4\t*\tskip\tno such part\n".parse().expect("a list");

@@ -25,6 +25,18 @@ const FAULTS: [&str; 9] = [
     "watchdog: BUG: ",
 ];
 
+/// What a program's end says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Convention {
+    /// The kernel's for its selftests.
+    Selftest,
+    /// Of kvm-unit-tests: 0 at the debug port is passed, 77 is skipped.
+    KvmUnitTests,
+}
+
+/// 77 at the debug port, as an exit status.
+const UNIT_TEST_SKIPPED: i32 = 77 * 2 + 1;
+
 /// What became of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", content = "reason", rename_all = "lowercase")]
@@ -56,6 +68,20 @@ impl Verdict {
         match self {
             Self::Pass => "",
             Self::Skip(why) | Self::Fail(why) | Self::Stopped(why) => why,
+        }
+    }
+
+    /// Of an image of kvm-unit-tests that ended.
+    pub(super) fn of_unit_test(status: i32, output: &str, log: &[String]) -> Self {
+        let first = |word| output.lines().map(str::trim).find(|line| line.starts_with(word));
+        if let Some(fault) = fault(log) {
+            return Self::Fail(short(&format!("the kernel: {fault}")));
+        }
+        let why = |word| first(word).map_or_else(|| last_line(output), str::to_owned);
+        match status {
+            0 => Self::Pass,
+            UNIT_TEST_SKIPPED => Self::Skip(short(&why("SKIP"))),
+            _ => Self::Fail(short(&format!("exit status {status}: {}", why("FAIL")))),
         }
     }
 
@@ -126,6 +152,20 @@ fn short(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_image_of_kvm_unit_tests_is_judged_by_what_it_writes_to_the_debug_port() {
+        let output = "PASS: a\nFAIL: b\nSKIP: c\nSUMMARY: 3 tests";
+        for (status, word, reason) in [
+            (0, "pass", ""),
+            (155, "skip", "SKIP: c"),
+            (3, "fail", "exit status 3: FAIL: b"),
+            (137, "fail", "exit status 137: FAIL: b"),
+        ] {
+            let verdict = Verdict::of_unit_test(status, output, &[]);
+            assert_eq!((verdict.word(), verdict.reason()), (word, reason), "{status}");
+        }
+    }
 
     #[test]
     fn a_program_is_judged_by_its_status_its_points_and_the_kernel() {

@@ -1,5 +1,6 @@
 //! The programs of a suite: files that can be executed, in a folder and those below it.
 
+use super::judge::Convention;
 use crate::host::initramfs::Initramfs;
 use crate::protocol::Command;
 use anyhow::Context;
@@ -23,6 +24,10 @@ pub struct Program {
     pub(super) command: Command,
     /// What goes to the host first.
     pub(super) files: Initramfs,
+    /// What its end says.
+    pub(super) convention: Convention,
+    /// Why it is not run at all.
+    pub(super) skipped: Option<String>,
 }
 
 /// The programs of a folder that `wanted` names: patterns of names with `*`, or one with arguments
@@ -41,7 +46,12 @@ pub fn of_folder(folder: &Path, wanted: &[String]) -> anyhow::Result<Vec<Program
         let arguments: Vec<String> = words.map(str::to_owned).collect();
         let found: Vec<&String> = names.iter().filter(|name| matches(pattern, name)).collect();
         anyhow::ensure!(!found.is_empty(), "{} has no test {pattern}", folder.display());
-        chosen.extend(found.into_iter().map(|name| (name.clone(), arguments.clone())));
+        // One that is named twice is run once.
+        for test in found.into_iter().map(|name| (name.clone(), arguments.clone())) {
+            if !chosen.contains(&test) {
+                chosen.push(test);
+            }
+        }
     }
     if wanted.is_empty() {
         chosen = names.into_iter().map(|name| (name, Vec::new())).collect();
@@ -111,7 +121,8 @@ fn program(
     let name = std::iter::once(name.to_owned()).chain(arguments.iter().cloned());
     let name = name.collect::<Vec<_>>().join(" ");
     let words = std::iter::once(there.display().to_string()).chain(arguments).collect();
-    Ok(Program { name, command: Command { folder, ..Command::new(words) }, files })
+    let command = Command { folder, ..Command::new(words) };
+    Ok(Program { name, command, files, convention: Convention::Selftest, skipped: None })
 }
 
 impl Program {
@@ -126,7 +137,24 @@ impl Program {
         }
         let words = std::iter::once("/proc/self/exe").chain(words.iter().copied());
         let command = Command::new(words.map(str::to_owned).collect());
-        Ok(Self { name: name.to_owned(), command, files: tree })
+        let (name, convention) = (name.to_owned(), Convention::Selftest);
+        Ok(Self { name, command, files: tree, convention, skipped: None })
+    }
+
+    /// The same with another convention.
+    pub(super) fn judged_by(self, convention: Convention) -> Self {
+        Self { convention, ..self }
+    }
+
+    /// One that is not run, and why.
+    pub(super) fn skipped(name: &str, why: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            command: Command::default(),
+            files: Initramfs::default(),
+            convention: Convention::Selftest,
+            skipped: Some(why.to_owned()),
+        }
     }
 
     /// Leaves to the host's boot what that brings anyway.
@@ -136,7 +164,7 @@ impl Program {
 }
 
 /// Whether a name is as a pattern says; the last part of a name will do.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let last = name.rsplit('/').next().unwrap_or(name);
     is_like(pattern, name) || is_like(pattern, last)
 }
@@ -192,7 +220,9 @@ mod tests {
         assert_eq!(all[0].name, "inner/test");
         assert_eq!(all[0].command.folder.as_deref(), Some("/suite/inner"));
         assert!(all[0].files.contains(Path::new("/suite/data")));
-        let one = of_folder(folder.path(), &["test -x 1".to_owned()]).expect("a test");
+        let one = ["test -x 1", "t* -x 1"].map(str::to_owned);
+        let one = of_folder(folder.path(), &one).expect("a test");
+        assert_eq!(one.len(), 1);
         assert_eq!(one[0].name, "inner/test -x 1");
         assert_eq!(one[0].command.arguments, ["/suite/inner/test", "-x", "1"]);
         let error = of_folder(folder.path(), &["nosuch".to_owned()]).expect_err("no such test");

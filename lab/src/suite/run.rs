@@ -1,5 +1,6 @@
 //! A suite in one setting: the host is booted once, and kept in memory for every program.
 
+use super::judge::Convention;
 use super::{Column, Program, Tested, Verdict};
 use crate::drive::recording::Recording;
 use crate::drive::session::{Kept, Session};
@@ -12,16 +13,20 @@ use crate::watch::{Halt, Told, Watch};
 use anyhow::{Context, ensure};
 use arch::time::Picoseconds;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// Bytes of a program's output that are kept, from the end.
 const MOST_OUTPUT: usize = 256 << 10;
-/// Virtual time in which a host tells what it logged.
+/// Between two looks whether the user wants an end.
 const LOOK: Duration = Duration::from_millis(200);
+/// Virtual time after which a kernel has calibrated its clocks, as on any computer that is used.
+const SETTLED: Picoseconds = Picoseconds::from_milliseconds(3000);
 
 /// Is told each result as it comes.
 pub type Done<'a> = &'a mut dyn FnMut(&Tested, &mut Watch<'_>);
@@ -72,6 +77,7 @@ pub fn run(plan: &Plan<'_>, done: Done<'_>, watch: &mut Watch<'_>) -> anyhow::Re
     let mut session = Session::start(&plan.host, plan.kernel, plan.initramfs, plan.store, watch)?;
     session.load(plan.parameters, watch)?;
     plan.given.iter().try_for_each(|address| session.give(address, watch))?;
+    session.idle(SETTLED, watch)?;
     // What was logged until here is the host's own.
     session.log(watch)?;
     let kept = session.keep(&plan.host)?;
@@ -91,17 +97,20 @@ fn fresh(
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<Vec<Tested>> {
     let next = AtomicUsize::new(0);
+    let running = Mutex::new(BTreeSet::new());
     let (sender, results) = mpsc::channel();
     let mut all: Vec<(usize, Tested)> = Vec::new();
     std::thread::scope(|scope| {
         let mut begun = Vec::new();
         for _ in 0..plan.jobs.clamp(1, plan.programs.len().max(1)) {
-            let (sender, next) = (sender.clone(), &next);
+            let (sender, next, running) = (sender.clone(), &next, &running);
             let work = move || {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(program) = plan.programs.get(index) else { return };
+                    open(running).insert(index);
                     let tested = alone(plan, kept, program).map(|tested| (index, tested));
+                    open(running).remove(&index);
                     if sender.send(tested).is_err() {
                         return;
                     }
@@ -111,7 +120,9 @@ fn fresh(
         }
         drop(sender);
         ensure!(!begun.is_empty(), "no thread for a host");
-        let collected = collect(&results, &mut all, done, watch);
+        let name = |index: &usize| plan.programs.get(*index).map_or("", |one| one.name.as_str());
+        let now = || open(&running).iter().map(name).collect::<Vec<_>>().join(", ");
+        let collected = collect(&results, &mut all, done, &now, watch);
         // Each thread ends with its program, and none begins another.
         if collected.is_err() {
             next.store(plan.programs.len(), Ordering::Relaxed);
@@ -123,10 +134,16 @@ fn fresh(
     Ok(all.into_iter().map(|(_, tested)| tested).collect())
 }
 
+/// A thread that panicked ends the run anyway.
+fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn collect(
     results: &mpsc::Receiver<anyhow::Result<(usize, Tested)>>,
     all: &mut Vec<(usize, Tested)>,
     done: Done<'_>,
+    now: &dyn Fn() -> String,
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<()> {
     loop {
@@ -134,16 +151,13 @@ fn collect(
             Ok(result) => {
                 let (index, tested) = result?;
                 done(&tested, watch);
-                watch.line(&format!(
-                    "{} of {} {}",
-                    all.len() + 1,
-                    tested.name,
-                    tested.verdict.word()
-                ));
                 all.push((index, tested));
                 watch.renew();
             }
-            Err(RecvTimeoutError::Timeout) => watch.tick()?,
+            Err(RecvTimeoutError::Timeout) => {
+                watch.line(&format!("{} done; {}", all.len(), now()));
+                watch.tick()?;
+            }
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
     }
@@ -152,6 +166,9 @@ fn collect(
 /// A program on a host of its own; one that failed again with a trace, if that is wanted, which is
 /// the same failure, since the machine is deterministic.
 fn alone(plan: &Plan<'_>, kept: &Kept, program: &Program) -> anyhow::Result<Tested> {
+    if let Some(tested) = not_run(plan, program) {
+        return Ok(tested);
+    }
     let mut session = kept.session()?;
     let (mut tested, _) = attempt(plan, &mut session, program)?;
     tested.trace_hash = Some(format!("{:016x}", session.trace_hash()));
@@ -191,13 +208,16 @@ fn shared(
     let mut session = kept.session()?;
     let mut all = Vec::new();
     for program in plan.programs {
+        watch.line(&format!("{} done; {}", all.len(), program.name));
         watch.tick()?;
-        let (mut tested, is_usable) = attempt(plan, &mut session, program)?;
+        let (mut tested, is_usable) = match not_run(plan, program) {
+            Some(tested) => (tested, true),
+            None => attempt(plan, &mut session, program)?,
+        };
         if let Verdict::Stopped(why) = &mut tested.verdict {
             *why += &places(plan, kept, &session);
         }
         done(&tested, watch);
-        watch.line(&format!("{} of {} {}", all.len() + 1, tested.name, tested.verdict.word()));
         all.push(tested);
         watch.renew();
         if !is_usable {
@@ -205,6 +225,22 @@ fn shared(
         }
     }
     Ok(all)
+}
+
+/// What there is to say of a program that is not run.
+fn not_run(plan: &Plan<'_>, program: &Program) -> Option<Tested> {
+    let why = program.skipped.clone()?;
+    Some(Tested {
+        name: program.name.clone(),
+        column: plan.column.clone(),
+        verdict: Verdict::Skip(why),
+        status: None,
+        virtual_seconds: 0.0,
+        seconds: 0.0,
+        trace_hash: None,
+        output: String::new(),
+        log: Vec::new(),
+    })
 }
 
 /// Runs a program on a host, and whether that can be used for another then.
@@ -228,7 +264,11 @@ fn attempt(
     let (status, log, verdict, is_usable) = match ended {
         Ok(status) => {
             let log = session.log(&mut watch)?;
-            let verdict = Verdict::of(status, &output.borrow(), &log);
+            let judge = match program.convention {
+                Convention::Selftest => Verdict::of,
+                Convention::KvmUnitTests => Verdict::of_unit_test,
+            };
+            let verdict = judge(status, &output.borrow(), &log);
             (Some(status), log, verdict, true)
         }
         Err(error) => {
@@ -236,7 +276,11 @@ fn attempt(
             if halt == Some(Halt::Interrupted) {
                 return Err(error);
             }
-            let why = error.root_cause().to_string();
+            let why = match halt {
+                // The host's clock began before the test.
+                Some(Halt::VirtualTime(_)) => Halt::VirtualTime(plan.each).to_string(),
+                _ => error.root_cause().to_string(),
+            };
             match halt {
                 None => (None, Vec::new(), Verdict::Fail(first_line(&format!("{error:#}"))), false),
                 Some(_) => {

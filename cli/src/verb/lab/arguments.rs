@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// Local APIC IDs of 8 bits, all ones being everybody.
 const MOST_WITHOUT_REMAPPING: u16 = 255;
+/// RAM of an emulated host.
+const USUAL_MEMORY: u64 = 1 << 30;
 /// A kernel with its initial RAM disk needs this much.
 const LEAST_MEMORY: u64 = 256 << 20;
 
@@ -30,9 +32,9 @@ pub(super) struct HostArguments {
     /// Processors of the emulated host
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub(super) cpus: u16,
-    /// RAM of the emulated host
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_memory)]
-    memory: u64,
+    /// RAM of the emulated host [default: 1G; 4G for selftests]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
+    pub(super) memory: Option<u64>,
     /// debian-12, debian-13 (the default), debian-sid, builtin, a kernel file with its modules
     /// beside it, a kernel package (.deb), unpacked or not, or a folder in which a kernel was built
     #[arg(long, value_name = "KERNEL")]
@@ -94,7 +96,8 @@ impl HostArguments {
             )));
         }
         let costs = self.model.costs(&model).map_err(Usage::of)?;
-        let (cpus, memory, append) = (self.cpus, self.memory, self.append.clone());
+        let memory = self.memory.unwrap_or(USUAL_MEMORY);
+        let (cpus, append) = (self.cpus, self.append.clone());
         let has_pulse = self.platform.pulse || needs.function == Some(Function::Pulse);
         let mut wires = self.platform.wires(0)?;
         if needs.function == Some(Function::Wire) && wires.first() != Some(&Wire::Pair) {

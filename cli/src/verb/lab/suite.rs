@@ -17,14 +17,17 @@ use lab::host::kernel::Kernel;
 use lab::plan::{Experiment, ModuleParameter, Needs, Setting};
 use lab::protocol::Stream;
 use lab::suite::expect::Expectations;
-use lab::suite::{self, Column, Outcome, Program, Sharing, Tested, program, selftests};
+use lab::suite::{self, Column, Outcome, Program, Sharing, Tested, kut, program, selftests};
 use lab::watch::{Told, Watch};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The suite that is not a folder.
+/// The suites that are not folders.
 const SELFTESTS: &str = "selftests";
+const UNIT_TESTS: &str = "kut";
+/// RAM of a host for the selftests: some give their guests 1 GB, one 2.
+const SELFTESTS_MEMORY: u64 = 4 << 30;
 /// Longer files are not lists.
 const MOST_BYTES: u64 = 16 << 20;
 /// Settings of one call.
@@ -32,17 +35,18 @@ const MOST_COLUMNS: usize = 64;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// A folder of programs, or selftests: Linux's own of KVM, built here from the sources of the
-    /// kernel's distribution. --kernel, --cpu and the values of --parameter can be several, with
-    /// commas between
-    #[arg(value_name = "FOLDER|selftests")]
+    /// A folder of programs; or selftests: Linux's own of KVM, built here from the sources of the
+    /// kernel's distribution; or kut: kvm-unit-tests (--source has the built tree) as guests of the
+    /// host's KVM, which must say the same with --feature off,on. --kernel, --cpu and the values of
+    /// --parameter can be several, with commas between
+    #[arg(value_name = "FOLDER|selftests|kut")]
     suite: String,
     #[command(flatten)]
     host: HostArguments,
     /// AVIC or APICv off, on, or one after the other
     #[arg(long, value_delimiter = ',', default_value = "on")]
     feature: Vec<Feature>,
-    /// The tree of a kernel that is not a distribution's, for its selftests
+    /// The tree of a kernel that is not a distribution's, for its selftests, or of kvm-unit-tests
     #[arg(long, value_name = "TREE")]
     source: Option<PathBuf>,
     /// Run one after the other on the same host; without it each test begins on a host that has
@@ -119,14 +123,21 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     arguments.host.shut_in(&mut sandbox);
     let mut tests = Vec::new();
-    for one in &prepared {
-        tests.extend(arguments.perform(one, store.as_ref(), &mut watch)?);
+    let mut perform = |one| arguments.perform(one, store.as_ref(), &mut tests, &mut watch);
+    let ended = prepared.iter().try_for_each(&mut perform);
+    // Of a suite that ended early there is a report, too: of what came until then.
+    if tests.is_empty() {
+        ended?;
+        return Ok(Status::Clean.into());
     }
     stages.close();
-    let unexpected = match &expectations {
+    let mut unexpected = match &expectations {
         Some(list) => list.differences(&tests),
         None => Vec::new(),
     };
+    if arguments.suite == UNIT_TESTS {
+        unexpected.extend(kut::disagreements(&tests));
+    }
     let outcome = Outcome { schema: Outcome::SCHEMA, tests, unexpected };
     let report = arguments.report(&outcome)?;
     match output {
@@ -141,8 +152,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             terminal::program(report.as_bytes());
         }
     }
+    ended?;
     let is_good = match expectations {
         Some(_) => outcome.unexpected.is_empty(),
+        None if !outcome.unexpected.is_empty() => false,
         None => outcome.tests.iter().all(|test| matches!(test.verdict.word(), "pass" | "skip")),
     };
     Ok(if is_good { Status::Clean } else { Status::Findings }.into())
@@ -193,18 +206,29 @@ impl Arguments {
         arguments.kernel = Some(column.kernel.clone());
         arguments.model.cpu.clone_from(&column.cpu);
         arguments.parameters.clone_from(&column.parameters);
+        if self.suite == SELFTESTS {
+            arguments.memory.get_or_insert(SELFTESTS_MEMORY);
+        }
         let host = arguments.host()?;
         let kernel = real_kernel(&arguments, &host, watch)?;
         let additions = arguments.additions();
         let initramfs = image::initramfs(&kernel, &host, &additions, &Needs::default());
         let mut initramfs = initramfs.map_err(Usage::of)?;
         image::with_shell(&mut initramfs)?;
-        let folder = match self.suite.as_str() {
-            SELFTESTS => selftests::built(&column.kernel, &kernel, self.source.as_deref(), watch)?,
-            folder => Path::new(folder).to_owned(),
+        let programs = match self.suite.as_str() {
+            SELFTESTS => {
+                let source = self.source.as_deref();
+                let folder = selftests::built(&column.kernel, &kernel, source, watch)?;
+                program::of_folder(&folder, &self.tests)
+            }
+            UNIT_TESTS => {
+                let tree = self.source.as_deref();
+                let tree = tree.context("kut: --source has to name a built tree of kvm-unit-tests");
+                tree.and_then(|tree| kut::of_tree(tree, &self.tests))
+            }
+            folder => program::of_folder(Path::new(folder), &self.tests),
         };
-        let programs = program::of_folder(&folder, &self.tests).map_err(Usage::of)?;
-        let programs = programs.into_iter().map(|mut program| {
+        let programs = programs.map_err(Usage::of)?.into_iter().map(|mut program| {
             program.without(&initramfs);
             program
         });
@@ -219,8 +243,9 @@ impl Arguments {
         &self,
         prepared: &Prepared,
         store: Option<&Store>,
+        all: &mut Vec<Tested>,
         watch: &mut Watch<'_>,
-    ) -> anyhow::Result<Vec<Tested>> {
+    ) -> anyhow::Result<()> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let plan = suite::Plan {
             column: prepared.column.clone(),
@@ -240,13 +265,18 @@ impl Arguments {
             traces: self.trace_failed.clone(),
             stop: &INTERRUPT,
         };
+        let before = all.len();
         let is_shown = self.format == Format::Text && self.output.is_none();
         let mut done = |tested: &Tested, watch: &mut Watch<'_>| {
+            all.push(tested.clone());
             if is_shown {
                 watch.wrote(Stream::Output, &tested.line());
             }
         };
-        suite::run(&plan, &mut done, watch)
+        let ended = suite::run(&plan, &mut done, watch).map(drop);
+        // They came as they ended.
+        all[before..].sort_by(|one, other| one.name.cmp(&other.name));
+        ended
     }
 
     fn report(&self, outcome: &Outcome) -> anyhow::Result<String> {
