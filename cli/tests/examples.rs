@@ -30,6 +30,7 @@ const NOT_RUN: &[(&str, &str)] = &[
         "lab explore",
         "fetches a kernel; the tests of lab/src/explore search the built-in hypervisor",
     ),
+    ("lab watch", "fetches a kernel; cargo xtask scenario lab runs it"),
     ("lab suite", "fetches a kernel; cargo xtask scenario lab runs its own"),
     ("lab shell", "needs a terminal; cargo xtask scenario lab"),
     ("lab compare", "the reader's results; the tests of lab/src/result/compare.rs have their own"),

@@ -12,6 +12,7 @@ mod run;
 mod shell;
 mod stages;
 mod suite;
+mod watch;
 
 pub use arguments::{Chip, Inhibit, Pit, interrupts};
 
@@ -42,6 +43,8 @@ enum Action {
     Explore(Box<explore::Arguments>),
     /// Run the programs of a folder or Linux's selftests of KVM on emulated hosts, and judge them
     Suite(Box<suite::Arguments>),
+    /// One interrupt step by step: what silicon and KVM do, and what it changes
+    Watch(Box<watch::Arguments>),
     /// An interactive emulated host with avicenna inside
     Shell(Box<shell::Arguments>),
     /// Remove the snapshots of booted hosts that earlier runs kept
@@ -59,6 +62,7 @@ pub fn run(arguments: Arguments, verbs: &[&str]) -> anyhow::Result<ExitCode> {
         Action::Exec(arguments) => exec::run(&arguments, verbs),
         Action::Explore(arguments) => explore::run(&arguments),
         Action::Suite(arguments) => suite::run(&arguments),
+        Action::Watch(arguments) => watch::run(&arguments),
         Action::Shell(arguments) => shell::run(&arguments),
         Action::Clear => {
             let removed = Store::open()?.clear()?;

@@ -171,7 +171,7 @@ fn sends(records: &[Record]) -> Vec<Send> {
             Event::MsrWrite { index: ICR_MSR, value } => {
                 left.get(&record.cpu).map(|(vcpu, place)| send(*vcpu, *place, Some(value)))
             }
-            _ if apic_write(record) == Some(ICR_OFFSET) => {
+            _ if register_of(record) == Some(ICR_OFFSET) => {
                 exit.map(|(vcpu, _)| send(vcpu, place, None))
             }
             _ => None,
@@ -197,7 +197,8 @@ fn stretches(sends: &[Send]) -> Vec<(usize, usize)> {
         .collect()
 }
 
-fn exit_of(record: &Record) -> Option<(VirtualCpu, Reason)> {
+/// The exit that a record is.
+pub(crate) fn exit_of(record: &Record) -> Option<(VirtualCpu, Reason)> {
     match record.event {
         Event::SvmExit { vcpu, code, .. } => {
             Some((vcpu, Reason { isa: Isa::Svm, code: code.into_bits() }))
@@ -210,7 +211,7 @@ fn exit_of(record: &Record) -> Option<(VirtualCpu, Reason)> {
 }
 
 /// The offset of the register of the APIC's page that a guest exited for, for whichever reason.
-fn apic_write(record: &Record) -> Option<u64> {
+pub(crate) fn register_of(record: &Record) -> Option<u64> {
     let on_page = |address: u64| (address & !0xFFF == APIC_PAGE).then_some(address & 0xFF0);
     match record.event {
         Event::SvmExit { code: ExitCode::NestedPageFault, info2, .. } => on_page(info2),
@@ -282,7 +283,7 @@ fn in_hypervisor(records: &[Record], vcpu: VirtualCpu) -> Vec<Part> {
 
 /// What an exit is called by those who look at interrupts.
 fn word(record: &Record, reason: Reason) -> String {
-    match apic_write(record) {
+    match register_of(record) {
         Some(ICR_OFFSET) => return "ICR write".into(),
         Some(EOI_OFFSET) => return "EOI".into(),
         _ => {}

@@ -5,7 +5,6 @@ mod vcpu;
 
 pub use vcpu::{Place, Vcpu};
 
-use arch::address::SystemPhysical;
 use arch::time::Picoseconds;
 use board::Machine;
 use serde::{Deserialize, Serialize};
@@ -247,12 +246,6 @@ fn way_of(icr: u64) -> Way {
         (arch::apic::Scope::Destination, _) => Way::Logical,
         _ => Way::Shorthand,
     }
-}
-
-/// The address of a page, if it can be one.
-fn page_at(address: u64) -> Option<SystemPhysical> {
-    let page = address & arch::svm::avic::PAGE_BITS;
-    (page != 0).then_some(SystemPhysical(page))
 }
 
 #[cfg(test)]

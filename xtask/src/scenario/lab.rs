@@ -7,6 +7,7 @@ mod session;
 mod suite;
 mod terminal;
 mod verdict;
+mod watch;
 
 use super::check::Checks;
 use super::debian::{Kernel, unpacked};
@@ -37,6 +38,7 @@ fn prove(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), Stop> {
     command::check(&lab, checks)?;
     terminal::check(&lab, checks);
     suite::check(&lab, checks)?;
+    watch::check(&lab, checks);
     checks.succeed("a module of another kernel", names_a_foreign_module(&lab, &kernel));
     fs::remove_dir_all(&lab.work)?;
     Ok(())

@@ -1,5 +1,6 @@
 use super::*;
 use arch::address::Linear;
+use arch::address::SystemPhysical;
 use arch::identity::CpuIndex;
 use arch::svm::ExitCode;
 use arch::svm::avic::{PhysicalEntry, PhysicalTablePointer};

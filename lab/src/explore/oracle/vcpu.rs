@@ -1,17 +1,17 @@
 //! A vCPU as the silicon shows it: where it is, and what waits for it.
 
+use super::Rule;
 use super::page::{Page, posted};
-use super::{Rule, page_at};
+use crate::silicon;
 use arch::address::SystemPhysical;
 use arch::control::rflags;
 use arch::identity::Vector;
 use arch::svm::ExitCode;
 use arch::svm::avic::{PHYSICAL_ENTRY_SIZE, PhysicalEntry};
-use arch::svm::vmcb::{SIZE, Vmcb, control, save};
+use arch::svm::vmcb::{control, save};
 use arch::time::Picoseconds;
-use arch::vmx::field::{self, guest};
+use arch::vmx::field::guest;
 use board::Machine;
-use cpu::vmx::{VMCS_SIZE, Vmcs};
 use cpu::{Activity, Cpu};
 
 /// A wake-up that takes longer is lost: on an idle processor a kernel takes a tenth.
@@ -148,32 +148,21 @@ impl Vcpu {
     /// The interrupt in its virtual APIC that its priorities let through.
     fn waiting(&self, machine: &Machine) -> Option<Vector> {
         let memory = &machine.memory;
-        match self.vmcs(machine) {
-            None => Page::new(memory, self.backing_page(machine)?).deliverable(None),
-            Some(vmcs) => {
-                let page = page_at(vmcs.get(field::control::VIRTUAL_APIC_ADDRESS))?;
-                let descriptor = vmcs.get(field::control::POSTED_INTERRUPT_DESCRIPTOR);
-                let posted = (descriptor != 0).then(|| posted(memory, SystemPhysical(descriptor)));
-                Page::new(memory, page).deliverable(posted.flatten())
-            }
-        }
+        let page = silicon::apic_page(machine, self.block)?;
+        let descriptor = silicon::descriptor(machine, self.block);
+        Page::new(memory, page).deliverable(descriptor.and_then(|one| posted(memory, one)))
     }
 
     /// Where those who send to it put vectors: its backing page, or its posted-interrupt
     /// descriptor.
     pub(super) fn place_of_requests(&self, machine: &Machine) -> Option<SystemPhysical> {
-        match self.vmcs(machine) {
-            None => self.backing_page(machine),
-            Some(vmcs) => {
-                Some(SystemPhysical(vmcs.get(field::control::POSTED_INTERRUPT_DESCRIPTOR)))
-            }
-        }
+        silicon::descriptor(machine, self.block).or_else(|| silicon::apic_page(machine, self.block))
     }
 
     /// RFLAGS.IF as it left.
     fn is_open_outside(&self, machine: &Machine) -> bool {
-        let flags = match self.vmcs(machine) {
-            None => self.vmcb(machine).map_or(0, |vmcb| vmcb.get(save::RFLAGS)),
+        let flags = match silicon::vmcs(machine, self.block) {
+            None => silicon::vmcb(machine, self.block).map_or(0, |vmcb| vmcb.get(save::RFLAGS)),
             Some(vmcs) => vmcs.get(guest::RFLAGS),
         };
         flags & rflags::IF != 0
@@ -181,28 +170,14 @@ impl Vcpu {
 
     /// The entry of AVIC's physical table that names its backing page says that it runs.
     fn is_said_to_run(&self, machine: &Machine) -> bool {
-        let (Some(vmcb), None) = (self.vmcb(machine), self.vmcs(machine)) else { return false };
-        let Some(page) = self.backing_page(machine) else { return false };
+        let Some(vmcb) = silicon::vmcb(machine, self.block) else { return false };
+        let Some(page) = silicon::apic_page(machine, self.block) else { return false };
         let pointer = vmcb.get(control::AVIC_PHYSICAL_TABLE);
         (0..=u64::from(pointer.max_index())).any(|index| {
             let at = pointer.table().offset(index * PHYSICAL_ENTRY_SIZE);
             let entry = PhysicalEntry::from_bits(machine.memory.read_u64(at).unwrap_or(0));
             entry.is_valid() && entry.is_running() && entry.backing_page() == page
         })
-    }
-
-    fn backing_page(&self, machine: &Machine) -> Option<SystemPhysical> {
-        page_at(self.vmcb(machine)?.get(control::AVIC_BACKING_PAGE))
-    }
-
-    fn vmcb<'a>(&self, machine: &'a Machine) -> Option<Vmcb<&'a [u8]>> {
-        Vmcb::new(machine.memory.slice(self.block, SIZE).ok()?)
-    }
-
-    fn vmcs<'a>(&self, machine: &'a Machine) -> Option<Vmcs<&'a [u8]>> {
-        let is_vmx = machine.state.cpus.first()?.guest.vmx.capabilities.is_some();
-        is_vmx.then_some(())?;
-        Vmcs::new(machine.memory.slice(self.block, VMCS_SIZE).ok()?)
     }
 }
 

@@ -1,0 +1,77 @@
+//! A lesson as lines for a terminal or a page.
+
+use super::{Doing, Lesson, Step};
+use report::grid::folded;
+
+/// Before the words: time and who.
+const HEAD: usize = 20;
+/// What KVM enters behind the world switch and before it does anything about the exit.
+const DISPATCH: [&str; 4] =
+    ["svm_handle_exit", "vmx_handle_exit", "svm_invoke_exit_handler", "__vmx_handle_exit"];
+
+/// From where KVM looks at the exit; all of them if it does not.
+fn telling(functions: &[String]) -> &[String] {
+    let is_dispatch = |name: &String| DISPATCH.contains(&name.as_str());
+    functions.iter().rposition(is_dispatch).map_or(functions, |place| &functions[place..])
+}
+
+impl Lesson {
+    /// All of it; `most` functions of a step are named.
+    pub fn to_text(&self, columns: usize, most: usize) -> String {
+        let steps = self.steps.iter().map(|step| step.to_text(columns, most));
+        self.title.clone()
+            + "\n"
+            + &format!("{:>9}  {:<8} what happens\n", "ns", "who")
+            + &steps.collect::<String>()
+            + &self.closing()
+    }
+
+    /// What it took.
+    pub fn closing(&self) -> String {
+        let exits = self.exits();
+        let last = self.steps.last().map_or(0, |step| step.at_ps / 1000);
+        let exits = match exits {
+            0 => "no VM exit".to_owned(),
+            1 => "1 VM exit".to_owned(),
+            exits => format!("{exits} VM exits"),
+        };
+        let rest = if self.is_whole { "" } else { "; its end was not seen" };
+        format!("{} steps in {last} ns, {exits}{rest}\n", self.steps.len())
+    }
+
+    /// VM exits on the way.
+    pub fn exits(&self) -> usize {
+        self.steps.iter().filter(|step| step.doing == Doing::Exit).count()
+    }
+}
+
+impl Step {
+    /// It alone; `most` functions are named.
+    pub fn to_text(&self, columns: usize, most: usize) -> String {
+        let width = columns.saturating_sub(HEAD).max(20);
+        let mut lines = folded(&self.text, width, 2);
+        for detail in &self.details {
+            lines += &folded(&format!("  {detail}"), width, 4);
+        }
+        if !self.functions.is_empty() {
+            let functions = telling(&self.functions);
+            let named = functions.iter().take(most).map(String::as_str);
+            let named = named.collect::<Vec<_>>().join(" > ");
+            let more = match functions.len().saturating_sub(most) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            lines += &folded(&format!("  KVM: {named}{more}"), width, 4);
+        }
+        if !self.rule.is_empty() {
+            lines += &format!("  [{}]\n", self.rule);
+        }
+        let mut head = format!("{:>9}  {:<8} ", self.at_ps / 1000, self.who);
+        let mut text = String::new();
+        for line in lines.lines() {
+            text += &format!("{head}{line}\n");
+            head = " ".repeat(HEAD);
+        }
+        text
+    }
+}
