@@ -65,8 +65,11 @@ fn each_intercepted_instruction_exits_with_its_code_before_it_executes() {
     }
 }
 
+/// What makes an operand refuse.
+type Operand = fn(&mut Lab);
+
 /// The instruction, its intercept, what its operand is, and the exception that comes first.
-const REFUSED: &[(Code, Intercept, fn(&mut Lab), u8)] = &[
+const REFUSED: &[(Code, Intercept, Operand, u8)] = &[
     (|a| a.mov(eax, dr7).unwrap(), |i| i.debug_registers = 1 << 7, guard_debug, 1),
     (|a| a.mov(dr0, eax).unwrap(), |i| i.debug_registers = 1 << 16, guard_debug, 1),
     (

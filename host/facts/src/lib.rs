@@ -47,8 +47,8 @@ pub fn live() -> Inputs {
     inputs
 }
 
-/// Reads the initial RAM disk too, for those that are about to change what it was made from. Nothing
-/// happens where it was read, or the host is in no folder.
+/// Reads the initial RAM disk too, for those that are about to change what it was made from.
+/// Nothing happens where it was read, or the host is in no folder.
 pub fn with_initial_disk(mut inputs: Inputs, root: Option<&Path>) -> Inputs {
     let folder = match root {
         None => Some(folder::Folder::live()),

@@ -126,7 +126,7 @@ fn as_text(model: &CpuModel) -> String {
         Clock::of(model).as_text(),
         features.join(" "),
     ];
-    // Lists of words are for people, wherever they are read.
+    // Lists of words are for readers, wherever they are read.
     let look = Look { columns: Some(columns()), ..look() };
     let mut text = String::new();
     for (index, part) in parts.iter().enumerate() {

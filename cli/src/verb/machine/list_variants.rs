@@ -84,7 +84,7 @@ fn as_text(variant: &Variant, model: &CpuModel) -> String {
         .iter()
         .map(|known| if *known == value { format!("[{known}]") } else { (*known).to_owned() })
         .collect();
-    // Sentences are for people, wherever they are read.
+    // Sentences are for readers, wherever they are read.
     let look = Look { columns: Some(columns()), ..look() };
     let mut text = String::new();
     for (index, part) in [&values.join(" "), variant.meaning, variant.source].iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Archives of cpio's new form, as the kernel unpacks them: headers of hexadecimal digits, names and
-//! data to multiples of four bytes.
+//! Archives of cpio's new form, as the kernel unpacks them: headers of hexadecimal digits, names
+//! and data to multiples of four bytes.
 //!
 //! Documentation/driver-api/early-userspace/buffer-format.rst of Linux.
 

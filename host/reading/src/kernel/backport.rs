@@ -49,10 +49,10 @@ const fn lacks(
 
 /// Oracle's UEK; Red Hat's kernels and those that are built from their source, whose releases are
 /// the same (AlmaLinux, Rocky Linux, CentOS Stream, Oracle's RHCK); Ubuntu's for all machines, of
-/// which one is the next release's for the one before; Proxmox VE's, which are Ubuntu's with patches.
+/// which one is the next release's for the one before; Proxmox VE's, which are Ubuntu's, patched.
 ///
-/// Of SUSE's, openEuler's and Amazon's sources none could be read with the release it is of, so they
-/// have no row.
+/// Of SUSE's, openEuler's and Amazon's sources none could be read with the release it is of, so
+/// they have no row.
 const LINES: [Line; 7] = [
     Line { base: "5.15.0-", mark: "uek", rows: &UEK7 },
     Line { base: "4.18.0-", mark: "el8", rows: &EL8 },

@@ -22,8 +22,8 @@ fn stable_level_comes_from_the_banner_where_the_release_hides_it() {
 
 /// Releases as the distributions of sixteen vendors print them, and whether they have x2AVIC, AVIC
 /// by default and Intel's IPI virtualization as far as that is documented: upstream's by version;
-/// Red Hat's, Oracle's, Ubuntu's and Proxmox's by the sources of the rows of `backport`; the others'
-/// by number alone, which says yes and never no.
+/// Red Hat's, Oracle's, Ubuntu's and Proxmox's by the sources of the rows of `backport`; the
+/// others' by number alone, which says yes and never no.
 #[test]
 fn releases_of_distributions_are_never_wrong_for_certain() {
     use KernelFeature as F;

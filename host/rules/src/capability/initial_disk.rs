@@ -54,8 +54,8 @@ fn why_unread(disk: &InitialDisk) -> String {
     of(&disk.files.reading).unwrap_or_else(|| "not read".into())
 }
 
-/// The option as the disk gives it to a module that it loads, where the disk is to blame for a value
-/// that no file asks for.
+/// The option as the disk gives it to a module that it loads, where the disk is to blame for a
+/// value that no file asks for.
 pub fn gives(facts: &Facts, feature: Feature) -> Option<(String, Evidence)> {
     let Parameter { module, name, .. } = feature.parameter();
     let disk: &Fact<InitialDisk> = &facts.initial_disk;
@@ -66,7 +66,7 @@ pub fn gives(facts: &Facts, feature: Feature) -> Option<(String, Evidence)> {
     Some((value, evidence))
 }
 
-/// What makes the disk anew, as a command of this host.
+/// What rebuilds the disk, as a command of this host.
 pub fn command(facts: &Facts) -> Option<&'static [&'static str]> {
     const COMMANDS: [(&str, &[&str]); 4] = [
         ("transactional-update", &["transactional-update", "initrd"]),
@@ -78,11 +78,11 @@ pub fn command(facts: &Facts) -> Option<&'static [&'static str]> {
     found.map(|(_, command)| command)
 }
 
-/// Makes it anew and boots from it.
+/// Rebuilds it and boots from it.
 pub fn renewal(facts: &Facts) -> (String, Needs) {
     let line = match command(facts) {
         Some(command) => format!("{} && reboot", command.join(" ")),
-        None => "make the initial RAM disk anew, and reboot".to_owned(),
+        None => "rebuild the initial RAM disk, and reboot".to_owned(),
     };
     (line, Needs::Reboot)
 }

@@ -3,7 +3,8 @@
 use reading::RunningVm;
 
 /// Every name of a machine, the one to show first: its own, the process, Proxmox's VMID, the UUID
-/// (nova's instance has libvirt's), libvirt's number, nova's name, KubeVirt's object and pod, the systemd scope.
+/// (nova's instance has libvirt's), libvirt's number, nova's name, KubeVirt's object and pod, the
+/// systemd scope.
 pub fn names(vm: &RunningVm) -> Vec<String> {
     let mut names: Vec<String> = vm.name.iter().cloned().collect();
     names.push(vm.pid.to_string());
