@@ -6,7 +6,7 @@ use super::statistics::COUNTERS;
 use crate::Error;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read as _, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -20,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A monitor that is asked again and again.
 pub struct Monitor {
-    input: BufReader<UnixStream>,
-    output: UnixStream,
+    input: BufReader<Box<dyn Read + Send>>,
+    output: Box<dyn Write + Send>,
 }
 
 impl Monitor {
@@ -31,7 +31,12 @@ impl Monitor {
         let at = |source| Error::File { path: socket.to_owned(), source };
         let output = UnixStream::connect(socket).map_err(at)?;
         output.set_read_timeout(Some(PATIENCE))?;
-        let mut monitor = Self { input: BufReader::new(output.try_clone()?), output };
+        Self::over(Box::new(output.try_clone()?), Box::new(output))
+    }
+
+    /// The same over any line to a monitor.
+    pub fn over(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>) -> Result<Self, Error> {
+        let mut monitor = Self { input: BufReader::new(input), output };
         monitor.line()?;
         monitor.ask(&json!({ "execute": "qmp_capabilities" }))?;
         Ok(monitor)

@@ -1,0 +1,40 @@
+//! A kernel and an initial RAM disk of any bytes: each loader refuses them, or leaves a machine that
+//! runs. The first two bytes are how much of the rest is the kernel.
+#![no_main]
+
+use arch::time::Picoseconds;
+use board::load::{Module, Source};
+use board::topology::Topology;
+use board::{Configuration, Images, Limits, Machine};
+use cpu::CpuModel;
+use libfuzzer_sys::fuzz_target;
+
+const MEMORY: u64 = 8 << 20;
+const INSTRUCTIONS: u64 = 200;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((length, rest)) = bytes.split_first_chunk() else { return };
+    let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
+    let (kernel, other) = rest.split_at(length);
+    let configuration = Configuration {
+        model: CpuModel::named("sapphire-rapids").expect("a model"),
+        costs: None,
+        topology: Topology::of_cores(1).expect("a processor"),
+        memory: MEMORY,
+        seed: 0,
+        start: device::Date::default(),
+        iommu: None,
+        functions: Vec::new(),
+    };
+    let mut machine = Machine::new(&configuration).expect("a machine");
+    let other = Source { name: "other", bytes: other };
+    let loaded = machine.load(&Images {
+        kernel: Source { name: "kernel", bytes: kernel },
+        initrd: Some(other),
+        modules: &[Module { file: other, command_line: "x" }],
+        command_line: "console=ttyS0",
+    });
+    if loaded.is_ok() {
+        machine.run(Limits { until: Picoseconds::MAX, instructions: INSTRUCTIONS });
+    }
+});
