@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// Words of one input; more than any real command file has.
-pub const MAX_WORDS: usize = 150_000;
+pub const MAX_WORDS: usize = 250_000;
 
 /// One word, unquoted.
 #[derive(Clone, Debug)]
