@@ -102,7 +102,7 @@ fn main() -> ExitCode {
         }
     };
     let status = outcome.unwrap_or_else(|error| {
-        remark!("avicenna: {error:#}");
+        remark!("avicenna: {}", status::told(&error));
         status::of_error(&error).into()
     });
     match terminal::lost() {

@@ -11,7 +11,7 @@ pub fn outcome(command: &mut Command) -> io::Result<Output> {
     let mut child = command.spawn()?;
     let written = written(&mut child);
     if written.is_err() {
-        // Whoever writes to a pipe that nobody reads would never end.
+        // A writer to a pipe that nobody reads would never end.
         let _ = child.kill();
     }
     let status = child.wait()?;

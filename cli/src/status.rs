@@ -78,11 +78,23 @@ impl Usage {
 
 impl Display for Usage {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "{:#}", self.0)
+        f.write_str(&told(&self.0))
     }
 }
 
 impl std::error::Error for Usage {}
+
+/// An error with its causes; a cause that its effect has named already is not repeated.
+pub fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text += if text.is_empty() { "" } else { ": " };
+            text += &cause;
+        }
+    }
+    text
+}
 
 /// The exit status of a verb that failed.
 pub fn of_error(error: &anyhow::Error) -> Status {
@@ -113,6 +125,22 @@ mod tests {
         use lab::result::Ending;
         for ending in [Ending::Good, Ending::Bad, Ending::Instead] {
             assert_eq!(Status::from(ending).code(), ending.status());
+        }
+    }
+
+    #[test]
+    fn a_cause_that_was_named_is_not_repeated() {
+        let missing = || std::io::Error::other("no such file");
+        let rows = [
+            (
+                anyhow!(missing()).context("cannot read x: no such file"),
+                "cannot read x: no such file",
+            ),
+            (anyhow!(missing()).context("cannot read x"), "cannot read x: no such file"),
+            (anyhow!("alone"), "alone"),
+        ];
+        for (error, expected) in rows {
+            assert_eq!(told(&error), expected);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Little that becomes much: inputs of less than a megabyte in every format that is read. None
-//! takes more than 256 MiB or a minute of processor time, none ends the program by a signal or a panic.
+//! takes more than 256 MiB or a minute of processor time, none ends the program by a signal or a
+//! panic.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Each system call of a verb fails once, one after the other: no verb panics or hangs, and no file
-//! is lost or torn. `failing/fail.c` lets them fail, whoever makes them.
+//! is lost or torn. `failing/fail.c` lets them fail, of whichever process.
 //!
 //! Some calls of each verb are tried, always the same; with `AVICENNA_FAULTS=all` every one, with
 //! every error.

@@ -114,6 +114,7 @@ const VERBS: &[&str] = &[
     "lab explore replay nosuch",
     "lab explore minimise nosuch",
     "lab suite --kernel nosuch nosuch",
+    "lab watch ipi --kernel nosuch",
     "lab shell --kernel nosuch",
     "lab clear",
     "experiment list",

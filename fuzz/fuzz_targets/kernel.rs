@@ -1,5 +1,5 @@
-//! A kernel and an initial RAM disk of any bytes: each loader refuses them, or leaves a machine that
-//! runs. The first two bytes are how much of the rest is the kernel.
+//! A kernel and an initial RAM disk of any bytes: each loader refuses them, or leaves a machine
+//! that runs. The first two bytes are how much of the rest is the kernel.
 #![no_main]
 
 use arch::time::Picoseconds;

@@ -3,9 +3,9 @@
 //! Lengths of files, one form of modules, the width of prose, the table of ARCHITECTURE.md against
 //! what crates depend on, a README for each crate, the ban on `unsafe`, words that mark unfinished
 //! work, citations of documents that SPECIFICATIONS.md does not list, paths that are named and not
-//! there, functions that panic where the system refuses, circles of modules and vendors' names against ceilings that only fall, the trace's
-//! vocabulary against who makes and shows it, and docs/deviations.md against the marks it is
-//! collected from.
+//! there, functions that panic where the system refuses, circles of modules and vendors' names
+//! against ceilings that only fall, the trace's vocabulary against who makes and shows it, and
+//! docs/deviations.md against the marks it is collected from.
 
 mod ceiling;
 mod circle;

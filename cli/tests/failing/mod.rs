@@ -51,9 +51,9 @@ pub struct Fault {
     code: i32,
 }
 
-/// The faults that are tried, of what an attempt runs. Usually each kind of call fails the first time, the
-/// `step`th, and so on in powers of it, the errors taking turns, so that it is the same faults
-/// whenever the program is the same; with `AVICENNA_FAULTS=all` each call with each error.
+/// The faults that are tried, of what an attempt runs. Usually each kind of call fails the first
+/// time, the `step`th, and so on in powers of it, the errors taking turns, so that it is the same
+/// faults whenever the program is the same; with `AVICENNA_FAULTS=all` each call with each error.
 pub fn faults(attempt: impl Fn(Fault) -> Run, step: usize) -> Vec<Fault> {
     let is_all = std::env::var("AVICENNA_FAULTS").is_ok_and(|word| word == "all");
     let mut faults = Vec::new();

@@ -191,7 +191,7 @@ impl Place {
         let name = path.file_name().ok_or_else(|| failed(Errno::ISDIR))?.to_owned();
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
         let above = above.unwrap_or(Path::new("."));
-        let folder = folder_of(above)?;
+        let folder = folder_of(above, path)?;
         let place = Place { folder, name, shown: path.into() };
         if place.kind()? != Some(FileType::Symlink) {
             return Ok(place);
@@ -268,9 +268,9 @@ impl Place {
 }
 
 /// The folder of a path that a user names. A link on the way is followed if this user or root made
-/// it: others would choose the folder.
-fn folder_of(path: &Path) -> Result<OwnedFd, Error> {
-    let failed = |error: Errno| Error::File { path: path.into(), source: error.into() };
+/// it: others would choose the folder. Errors name the file, `shown`.
+fn folder_of(path: &Path, shown: &Path) -> Result<OwnedFd, Error> {
+    let failed = |error: Errno| Error::File { path: shown.into(), source: error.into() };
     let (read, reach) = (FOLDER | OFlags::RDONLY, FOLDER | OFlags::PATH);
     match openat2(rustix::fs::CWD, path, read, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Ok(folder) => return Ok(folder),
@@ -291,7 +291,7 @@ fn folder_of(path: &Path) -> Result<OwnedFd, Error> {
                 }
                 links += 1;
                 if links > MOST_LINKS || !is_trusted(link.st_uid) {
-                    return Err(Error::Link { path: path.into() });
+                    return Err(Error::Link { path: shown.into() });
                 }
                 let target = rustix::fs::readlinkat(&folder, &part, vec![]).map_err(failed)?;
                 let target = OsStr::from_bytes(target.as_bytes());
