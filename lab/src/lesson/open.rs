@@ -21,7 +21,7 @@ const LIMIT: u64 = 86_400;
 /// What the guest prints before it begins.
 const BEGINS: &str = "\"record\":\"start\"";
 /// Until it has begun, and everything is as it stays.
-const WARM_UP: Picoseconds = Picoseconds::from_milliseconds(3);
+const WARM_UP: Picoseconds = Picoseconds::from_milliseconds(20);
 
 /// What is watched.
 #[derive(Clone, Copy)]

@@ -12,7 +12,7 @@ const DISPATCH: [&str; 4] =
 /// From where KVM looks at the exit; all of them if it does not.
 fn telling(functions: &[String]) -> &[String] {
     let is_dispatch = |name: &String| DISPATCH.contains(&name.as_str());
-    functions.iter().rposition(is_dispatch).map_or(functions, |place| &functions[place..])
+    functions.iter().position(is_dispatch).map_or(functions, |place| &functions[place..])
 }
 
 impl Lesson {
