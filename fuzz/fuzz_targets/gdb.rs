@@ -77,17 +77,9 @@ impl ConnectionExt for Peer {
 }
 
 fn machine() -> Machine {
-    let configuration = Configuration {
-        model: CpuModel::named("zen4").expect("a model"),
-        costs: None,
-        topology: Topology::of_cores(2).expect("two processors"),
-        memory: MEMORY,
-        seed: 0,
-        start: device::Date::default(),
-        iommu: None,
-        functions: Vec::new(),
-    };
-    let mut machine = Machine::new(&configuration).expect("a machine");
+    let model = CpuModel::named("zen4").expect("a model");
+    let topology = Topology::of_cores(2).expect("two processors");
+    let mut machine = Machine::new(&Configuration::of(model, topology, MEMORY)).expect("a machine");
     let mut random = Random(5);
     let mut memory = bus::GuestMemory::new(start::RAM);
     start::set_up(&mut machine.state.cpus[0], &mut memory, &mut random);

@@ -16,17 +16,9 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((length, rest)) = bytes.split_first_chunk() else { return };
     let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
     let (kernel, other) = rest.split_at(length);
-    let configuration = Configuration {
-        model: CpuModel::named("sapphire-rapids").expect("a model"),
-        costs: None,
-        topology: Topology::of_cores(1).expect("a processor"),
-        memory: MEMORY,
-        seed: 0,
-        start: device::Date::default(),
-        iommu: None,
-        functions: Vec::new(),
-    };
-    let mut machine = Machine::new(&configuration).expect("a machine");
+    let model = CpuModel::named("sapphire-rapids").expect("a model");
+    let topology = Topology::of_cores(1).expect("a processor");
+    let mut machine = Machine::new(&Configuration::of(model, topology, MEMORY)).expect("a machine");
     let other = Source { name: "other", bytes: other };
     let loaded = machine.load(&Images {
         kernel: Source { name: "kernel", bytes: kernel },

@@ -29,16 +29,8 @@ const STATE_HASH: usize = 40;
 const HEAD_HASH: usize = 48;
 
 fn configuration() -> Configuration {
-    Configuration {
-        model: CpuModel::named("zen4").expect("a model"),
-        costs: None,
-        topology: Topology::of_cores(2).expect("two processors"),
-        memory: MEMORY,
-        seed: 0,
-        start: device::Date::default(),
-        iommu: None,
-        functions: Vec::new(),
-    }
+    let model = CpuModel::named("zen4").expect("a model");
+    Configuration::of(model, Topology::of_cores(2).expect("two processors"), MEMORY)
 }
 
 fn limits(instructions: u64) -> Limits {

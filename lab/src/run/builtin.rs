@@ -109,14 +109,10 @@ fn run(
     effort: &mut Effort,
 ) -> anyhow::Result<Run> {
     let mut machine = Machine::new(&Configuration {
-        model: host.model.clone(),
         costs: host.costs.clone(),
-        topology: Topology::of_cores(host.cpus)?,
-        memory: host.memory,
-        seed: 0,
-        start: device::Date::default(),
         iommu: host.iommu,
         functions: host.functions(),
+        ..Configuration::of(host.model.clone(), Topology::of_cores(host.cpus)?, host.memory)
     })?;
     machine.load(&Images {
         kernel: Source { name: "hypervisor", bytes: image::HYPERVISOR },

@@ -29,17 +29,9 @@ fn run(model: CpuModel, cpus: u16, image: &[u8], command_line: &str) -> (Option<
 
 /// A machine that is about to run an image.
 fn started(model: CpuModel, cpus: u16, image: &[u8], command_line: &str) -> Machine {
-    let mut machine = Machine::new(&Configuration {
-        model,
-        costs: None,
-        topology: Topology::of_cores(cpus).expect("a topology"),
-        memory: 512 << 20,
-        seed: 0,
-        start: device::Date::default(),
-        iommu: None,
-        functions: Vec::new(),
-    })
-    .expect("a machine");
+    let topology = Topology::of_cores(cpus).expect("a topology");
+    let mut machine =
+        Machine::new(&Configuration::of(model, topology, 512 << 20)).expect("a machine");
     machine
         .load(&Images {
             kernel: Source { name: "guest", bytes: image },

@@ -49,6 +49,22 @@ pub struct Configuration {
     pub functions: Vec<Request>,
 }
 
+impl Configuration {
+    /// Processors and RAM, at the model's own costs and from the clock's first moment.
+    pub fn of(model: CpuModel, topology: Topology, memory: u64) -> Self {
+        Self {
+            model,
+            costs: None,
+            topology,
+            memory,
+            seed: 0,
+            start: Date::default(),
+            iommu: None,
+            functions: Vec::new(),
+        }
+    }
+}
+
 /// The files to start with.
 #[derive(Clone, Copy, Debug)]
 pub struct Images<'a> {

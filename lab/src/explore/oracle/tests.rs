@@ -40,17 +40,9 @@ const ASLEEP: Case = Case {
 const ASLEEP_WITH_NOTHING: Case = Case { requested: None, ..ASLEEP };
 
 fn machine() -> Machine {
-    Machine::new(&Configuration {
-        model: CpuModel::named("zen4").expect("a model that comes with the machine"),
-        topology: Topology::of_cores(2).expect("two processors"),
-        memory: 16 << 20,
-        seed: 0,
-        start: device::Date::default(),
-        iommu: None,
-        functions: Vec::new(),
-        costs: None,
-    })
-    .expect("a machine")
+    let model = CpuModel::named("zen4").expect("a model that comes with the machine");
+    let topology = Topology::of_cores(2).expect("two processors");
+    Machine::new(&Configuration::of(model, topology, 16 << 20)).expect("a machine")
 }
 
 impl Case {

@@ -55,15 +55,12 @@ pub fn image(parts: &[(usize, Vec<u8>)]) -> Vec<u8> {
 }
 
 pub fn configuration() -> Configuration {
+    let model = CpuModel::named("zen4").expect("the model exists");
+    let topology = Topology::of_cores(2).expect("two cores are possible");
     Configuration {
-        model: CpuModel::named("zen4").expect("the model exists"),
-        costs: None,
-        topology: Topology::of_cores(2).expect("two cores are possible"),
-        memory: 8 << 20,
         seed: 7,
-        start: device::Date::default(),
-        iommu: None,
         functions: vec![Model::Console(Console::new(&["results".into()])).into()],
+        ..Configuration::of(model, topology, 8 << 20)
     }
 }
 

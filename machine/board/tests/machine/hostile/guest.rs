@@ -278,15 +278,11 @@ impl Images for NoDisks {
 }
 
 pub fn configuration(model: &str) -> Configuration {
+    let model = CpuModel::named(model).expect("the model exists");
     Configuration {
-        model: CpuModel::named(model).expect("the model exists"),
-        topology: Topology::of_cores(2).expect("two cores are possible"),
-        memory: RAM,
         seed: 7,
-        start: device::Date::default(),
-        iommu: None,
         functions: vec![device::Request::parse("ioat", &NoDisks).expect("an engine")],
-        costs: None,
+        ..Configuration::of(model, Topology::of_cores(2).expect("two cores are possible"), RAM)
     }
 }
 
