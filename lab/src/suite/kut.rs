@@ -17,6 +17,9 @@ const MOST_BYTES: u64 = 1 << 20;
 /// Where the image is on the host.
 const IMAGE: &str = "/suite/test.flat";
 
+/// Around a value of several lines.
+const QUOTES: &str = r#"""""#;
+
 /// An entry of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Entry {
@@ -56,12 +59,10 @@ fn entries(text: &str) -> Vec<Entry> {
         let (Some(entry), Some((key, value))) = (entries.last_mut(), line.split_once('=')) else {
             continue;
         };
-        let mut value = value.trim().to_owned();
-        if value.starts_with(r#"""""#) {
-            let more = lines.by_ref().map(str::trim);
-            let more: Vec<&str> = more.take_while(|line| !line.ends_with(r#"""""#)).collect();
-            value = format!("{}{}", &value[3..], more.join(" "));
-        }
+        let value = match value.trim().strip_prefix(QUOTES) {
+            Some(first) => quoted(first, &mut lines),
+            None => value.trim().trim_matches(['\'', '"']).to_owned(),
+        };
         let field = match key.trim() {
             "file" => &mut entry.file,
             "smp" => &mut entry.smp,
@@ -70,9 +71,24 @@ fn entries(text: &str) -> Vec<Entry> {
             "arch" => &mut entry.arch,
             _ => continue,
         };
-        *field = value.trim_matches(['\'', '"']).to_owned();
+        *field = value;
     }
     entries
+}
+
+/// A value up to the next quotes, on one line.
+fn quoted(first: &str, lines: &mut std::str::Lines<'_>) -> String {
+    let mut value = String::new();
+    let mut line = Some(first);
+    while let Some(text) = line {
+        if let Some((text, _)) = text.split_once(QUOTES) {
+            value += text;
+            break;
+        }
+        value = value + text.trim() + " ";
+        line = lines.next();
+    }
+    value.trim().to_owned()
 }
 
 fn program(tree: &Path, entry: &Entry) -> anyhow::Result<Program> {
@@ -193,6 +209,16 @@ mod tests {
                 "many: the tree has no x86/none.flat",
             ]
         );
+    }
+
+    #[test]
+    fn values_in_quotes_are_whole_and_end_where_their_quotes_do() {
+        let text = "[a]\ntest_args = \"\"\"\none\n  two\n\"\"\"\nsmp = 2\n[b]\ntest_args = \"\"\"one\ntwo\"\"\"\n\
+                    smp = 3\n[c]\ntest_args = \"\"\"one\"\"\"\nsmp = 4\n[d]\ntest_args = \"one\"\n";
+        let said: Vec<(String, String)> =
+            entries(text).into_iter().map(|one| (one.arguments, one.smp)).collect();
+        let rows = [("one two", "2"), ("one two", "3"), ("one", "4"), ("one", "1")];
+        assert_eq!(said, rows.map(|(arguments, smp)| (arguments.to_owned(), smp.to_owned())));
     }
 
     #[test]
