@@ -21,12 +21,15 @@ pub mod comparison;
 pub mod drive;
 pub mod evidence;
 pub mod explore;
+pub mod ground;
 pub mod host;
 pub mod lesson;
 mod linux;
 pub mod plan;
 mod program;
 pub mod protocol;
+#[cfg(test)]
+mod reference;
 pub mod result;
 pub mod run;
 mod silicon;

@@ -2,26 +2,16 @@
 
 use super::oracle::{Alarm, Oracle};
 use super::window::{self, Seen};
-use crate::drive::session::Session;
-use crate::host::Host;
-use crate::host::booted::Store;
-use crate::host::image::{Additions, initramfs};
-use crate::host::kernel::Kernel;
-use crate::plan::{Experiment, Needs, Setting};
-use crate::protocol::{Guest, Step};
+use crate::ground::{Begin, Ground, symbols};
+use crate::plan::Setting;
 use crate::watch::Watch;
 use arch::time::Picoseconds;
-use bench::Configuration;
 use board::perturb::Source;
 use board::{Machine, Mark};
 use serde::{Deserialize, Serialize};
 use trace::Record;
 use trace::symbol::Symbols;
 
-/// What a step's name stands for on the emulated host: nothing is given to the guest.
-const WORKLOAD: &str = "wake";
-/// Seconds after which the guest would be stopped; windows never come so far.
-const LIMIT: u64 = 86_400;
 /// What the guest prints when all its processors take part.
 const BEGINS: &str = "\"record\":\"mix\"";
 
@@ -40,13 +30,7 @@ pub struct Mix {
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
     /// The emulated host.
-    pub host: &'a Host,
-    /// Its kernel.
-    pub kernel: &'a Kernel,
-    /// What it is given besides.
-    pub additions: Additions<'a>,
-    /// Where booted hosts are kept.
-    pub store: Option<&'a Store>,
+    pub ground: Ground<'a>,
     /// What runs in its guest.
     pub mix: &'a Mix,
 }
@@ -70,35 +54,20 @@ impl Stage {
         before_guests: impl FnOnce(),
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<Self> {
-        let Subject { host, kernel, additions, store, mix } = *subject;
-        // A vCPU that polls before it sleeps counts as running, and nothing has to wake it.
-        let needs = Needs { parameters: &["kvm.halt_poll_ns=0"], ..Needs::default() };
-        let initramfs = initramfs(kernel, host, &additions, &needs)?;
-        before_guests();
-        let mut session = Session::start(host, kernel, &initramfs, store, watch)?;
-        let arm = Experiment::of_model(&host.model, &[Setting::On]).arm(Setting::On);
-        session.load(&arm.parameters, watch)?;
-        let mut symbols = Symbols::default();
-        symbols.extend(session.symbols(watch)?.lines().filter_map(symbol));
-        let release = session.release.clone();
-        let tsc_khz = host.model.tsc_hertz() / 1000;
-        let step = Step {
-            name: "exploring".into(),
-            workload: WORKLOAD.into(),
-            arm,
-            configuration: Configuration { vcpus: mix.vcpus, ..Configuration::default() },
-            guest: Guest::Benchmark(format!(
-                "tests=mix apic={} seed={} tsc_khz={tsc_khz}",
-                mix.apic, mix.seed
-            )),
-            posts: false,
-            is_traced: false,
-            guests: 1,
-            limit: LIMIT,
+        let mix = subject.mix;
+        let guest = Begin {
+            workload: "wake",
+            // A vCPU that polls before it sleeps counts as running, and nothing has to wake it.
+            parameters: &["kvm.halt_poll_ns=0"],
+            setting: Setting::On,
+            vcpus: mix.vcpus,
+            options: format!("tests=mix apic={} seed={}", mix.apic, mix.seed),
+            word: BEGINS,
         };
-        watch.stage("starting the guest");
-        let machine = session.begin(&step, BEGINS, watch)?;
-        Ok(Self { symbols, ..Self::of(machine, &release) })
+        let begun = subject.ground.begin(&guest, before_guests, watch)?;
+        let mut names = Symbols::default();
+        names.extend(symbols(&begun.symbols).map(|(address, name, _)| (address, name.to_owned())));
+        Ok(Self { symbols: names, ..Self::of(begun.machine, &begun.release) })
     }
 
     /// A machine on which guests run.
@@ -160,11 +129,4 @@ impl Stage {
     pub fn hash(&self) -> u64 {
         self.machine.state.wiring.recorder.hash.value()
     }
-}
-
-/// `ADDRESS TYPE NAME [MODULE]`
-fn symbol(line: &str) -> Option<(u64, String)> {
-    let mut words = line.split_ascii_whitespace();
-    let address = u64::from_str_radix(words.next()?, 16).ok()?;
-    Some((address, words.nth(1)?.to_owned()))
 }

@@ -4,48 +4,18 @@ use super::choice::Strategy;
 use super::minimise::minimise;
 use super::oracle::Rule;
 use super::stage::Stage;
+use crate::reference;
 use arch::time::Picoseconds;
-use board::load::Source;
 use board::perturb;
-use board::topology::Topology;
-use board::{Configuration, Images, Limits, Machine};
 use cpu::CpuModel;
 
 /// Two vCPUs, the second of which halts most of the time, under way.
 fn stage(erratum: &str) -> Stage {
     let mut model = CpuModel::named("zen2").expect("a model that comes with the machine");
     model.choose(&format!("erratum-1235={erratum}")).expect("a variant");
-    let mut machine = Machine::new(&Configuration {
-        model,
-        topology: Topology::of_cores(2).expect("two processors"),
-        memory: 128 << 20,
-        seed: 0,
-        start: device::Date::default(),
-        iommu: None,
-        functions: Vec::new(),
-        costs: None,
-    })
-    .expect("a machine");
     let options = "avic=on vcpus=2 guest.tests=mix guest.apic=xapic guest.seed=3";
-    let images = Images {
-        kernel: Source { name: "hypervisor", bytes: image::HYPERVISOR },
-        initrd: None,
-        modules: &[],
-        command_line: options,
-    };
-    machine.load(&images).expect("an image that comes along");
-    machine.state.wiring.recorder.records = Some(Vec::new());
-    let mut text = Vec::new();
-    // Bounded: it begins within 20 ms.
-    for slice in 1..=100 {
-        let until = Picoseconds::from_milliseconds(slice);
-        assert_eq!(machine.run(Limits { until, instructions: u64::MAX }), None);
-        text.extend(machine.take_console().into_iter().map(|(_, byte)| byte));
-        if String::from_utf8_lossy(&text).contains("\"record\":\"mix\"") {
-            return Stage::of(machine, "the reference hypervisor");
-        }
-    }
-    panic!("the mix has not begun: {}", String::from_utf8_lossy(&text));
+    let machine = reference::under_way(model, options, "\"record\":\"mix\"");
+    Stage::of(machine, "the reference hypervisor")
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::kind::Kind;
 use super::shared::{Places, Shared};
 use super::words::{self, Words};
 use super::{Doing, Lesson, Step};
+use crate::watch::{Halt, Watch};
 use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
 use board::{Limits, Machine};
@@ -15,6 +16,8 @@ use trace::{Event, Record, VirtualCpu};
 
 /// One that has not begun by then, or not ended, is not waited for.
 const MOST_TIME: Picoseconds = Picoseconds::from_milliseconds(20);
+/// Instructions between two looks whether the user wants an end.
+const LOOKS: u64 = 4096;
 /// Steps of one interrupt at most.
 const MOST_STEPS: usize = 400;
 /// Functions of one step at most.
@@ -76,9 +79,14 @@ impl Follower {
     }
 
     /// The next interrupt of the kind, to its end and to the one behind it.
-    pub fn follow(mut self, title: String) -> Lesson {
+    pub fn follow(mut self, title: String, watch: &mut Watch<'_>) -> Result<Lesson, Halt> {
         let until = self.machine.state.now.saturating_add(MOST_TIME);
+        let mut looks = 0_u64;
         while self.machine.state.now < until && self.steps.len() < MOST_STEPS {
+            looks += 1;
+            if looks.is_multiple_of(LOOKS) {
+                watch.check()?;
+            }
             let before: Vec<u64> = self.executed();
             let instructions = self.machine.instructions() + 1;
             let outcome = self.machine.run(Limits { until, instructions });
@@ -88,13 +96,13 @@ impl Follower {
             }
             self.look(&before, told);
             if self.extent.is_over() {
-                return self.lesson(title, true);
+                return Ok(self.lesson(title, true));
             }
             if outcome.is_some() {
                 break;
             }
         }
-        self.lesson(title, false)
+        Ok(self.lesson(title, false))
     }
 
     fn lesson(mut self, title: String, is_whole: bool) -> Lesson {

@@ -2,22 +2,12 @@
 
 use super::follow::Follower;
 use super::kind::Kind;
-use crate::drive::session::Session;
-use crate::host::Host;
-use crate::host::booted::Store;
-use crate::host::image::{Additions, initramfs};
-use crate::host::kernel::Kernel;
-use crate::plan::{Experiment, Needs, Setting};
-use crate::protocol::{Guest, Step};
+use crate::ground::{Begin, Ground, symbols};
+use crate::plan::Setting;
 use crate::watch::Watch;
 use arch::time::Picoseconds;
-use bench::Configuration;
 use trace::symbol::Symbols;
 
-/// What a step's name stands for on the emulated host: nothing is given to the guest.
-const WORKLOAD: &str = "ipi";
-/// Seconds after which the guest would be stopped; a lesson never comes so far.
-const LIMIT: u64 = 86_400;
 /// What the guest prints before it begins.
 const BEGINS: &str = "\"record\":\"start\"";
 /// Until it has begun, and everything is as it stays.
@@ -27,13 +17,7 @@ const WARM_UP: Picoseconds = Picoseconds::from_milliseconds(20);
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
     /// The emulated host.
-    pub host: &'a Host,
-    /// Its kernel.
-    pub kernel: &'a Kernel,
-    /// What it is given besides.
-    pub additions: Additions<'a>,
-    /// Where booted hosts are kept.
-    pub store: Option<&'a Store>,
+    pub ground: Ground<'a>,
     /// Which interrupt.
     pub kind: Kind,
     /// `xapic` or `x2apic`.
@@ -50,49 +34,34 @@ pub fn open(
     before_guests: impl FnOnce(),
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<(Follower, String)> {
-    let Subject { host, kernel, additions, store, kind, apic, setting } = *subject;
-    let needs = Needs { parameters: kind.parameters(), ..Needs::default() };
-    let initramfs = initramfs(kernel, host, &additions, &needs)?;
-    before_guests();
-    let mut session = Session::start(host, kernel, &initramfs, store, watch)?;
-    let experiment = Experiment::of_model(&host.model, &[setting]);
-    let arm = experiment.arm(setting);
-    session.load(&arm.parameters, watch)?;
-    let mut symbols = Symbols::default();
-    symbols.extend(session.symbols(watch)?.lines().filter_map(symbol));
+    let Subject { ground, kind, apic, setting } = *subject;
+    let guest = Begin {
+        workload: "ipi",
+        parameters: kind.parameters(),
+        setting,
+        vcpus: kind.vcpus(),
+        options: format!("{} apic={apic}", kind.benchmark()),
+        word: BEGINS,
+    };
+    let begun = ground.begin(&guest, before_guests, watch)?;
+    let mut names = Symbols::default();
+    names.extend(symbols(&begun.symbols).map(of_kvm));
     let title = format!(
         "{}, {}: {}, {}, Linux {}",
         kind.title(),
-        arm.label,
+        begun.label,
         if apic == "xapic" { "xAPIC" } else { "x2APIC" },
-        host.model.name(),
-        session.release
+        ground.host.model.name(),
+        begun.release
     );
-    let tsc_khz = host.model.tsc_hertz() / 1000;
-    let step = Step {
-        name: "watching".into(),
-        workload: WORKLOAD.into(),
-        arm,
-        configuration: Configuration { vcpus: kind.vcpus(), ..Configuration::default() },
-        guest: Guest::Benchmark(format!("{} apic={apic} tsc_khz={tsc_khz}", kind.benchmark())),
-        posts: false,
-        is_traced: false,
-        guests: 1,
-        limit: LIMIT,
-    };
-    watch.stage("starting the guest");
-    let machine = session.begin(&step, BEGINS, watch)?;
-    let mut follower = Follower::new(machine, kind, apic == "x2apic", symbols);
+    let mut follower = Follower::new(begun.machine, kind, apic == "x2apic", names);
     watch.stage("waiting for the interrupt");
     follower.advance(WARM_UP);
     Ok((follower, title))
 }
 
-/// `ADDRESS TYPE NAME [MODULE]`: a name for the code of KVM's modules, and none for other code.
-fn symbol(line: &str) -> Option<(u64, String)> {
-    let mut words = line.split_ascii_whitespace();
-    let address = u64::from_str_radix(words.next()?, 16).ok()?;
-    let name = words.nth(1)?;
-    let is_kvm = words.next().is_some_and(|module| module.starts_with("[kvm"));
-    Some((address, if is_kvm { name.to_owned() } else { String::new() }))
+/// A name for the code of KVM's modules, and none for other code.
+fn of_kvm((address, name, module): (u64, &str, Option<&str>)) -> (u64, String) {
+    let is_kvm = module.is_some_and(|module| module.starts_with("[kvm"));
+    (address, if is_kvm { name.to_owned() } else { String::new() })
 }

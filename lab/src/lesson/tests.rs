@@ -1,51 +1,29 @@
 //! An IPI on the reference hypervisor, on both vendors' processors.
 
 use super::{Doing, Follower, Kind, Lesson};
+use crate::reference;
+use crate::watch::{Told, Watch};
 use arch::time::Picoseconds;
-use board::load::Source;
-use board::topology::Topology;
-use board::{Configuration, Images, Limits, Machine};
 use cpu::CpuModel;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use trace::symbol::Symbols;
 
 /// Two vCPUs, one of which sends to the other.
 fn lesson(model: &str, options: &str) -> Lesson {
-    let mut machine = Machine::new(&Configuration {
-        model: CpuModel::named(model).expect("a model that comes with the machine"),
-        topology: Topology::of_cores(2).expect("two processors"),
-        memory: 128 << 20,
-        seed: 0,
-        start: device::Date::default(),
-        iommu: None,
-        functions: Vec::new(),
-        costs: None,
-    })
-    .expect("a machine");
+    let model = CpuModel::named(model).expect("a model that comes with the machine");
     let options = format!(
         "{options} vcpus=2 guest.tests=ipi guest.targets=spinning guest.warmup=0 \
          guest.samples=100000 guest.apic=xapic"
     );
-    let images = Images {
-        kernel: Source { name: "hypervisor", bytes: image::HYPERVISOR },
-        initrd: None,
-        modules: &[],
-        command_line: &options,
-    };
-    machine.load(&images).expect("an image that comes along");
-    let mut text = Vec::new();
-    // Bounded: it begins within 40 ms.
-    for slice in 1..=200 {
-        let until = Picoseconds::from_milliseconds(slice);
-        assert_eq!(machine.run(Limits { until, instructions: u64::MAX }), None);
-        text.extend(machine.take_console().into_iter().map(|(_, byte)| byte));
-        if String::from_utf8_lossy(&text).contains("\"record\":\"start\"") {
-            let mut follower = Follower::new(machine, Kind::Ipi, false, Symbols::default());
-            // Its second processor is started first.
-            follower.advance(Picoseconds::from_milliseconds(20));
-            return follower.follow("a lesson".into());
-        }
-    }
-    panic!("the guest has not begun: {}", String::from_utf8_lossy(&text));
+    let machine = reference::under_way(model, &options, "\"record\":\"start\"");
+    let mut follower = Follower::new(machine, Kind::Ipi, false, Symbols::default());
+    // Its second processor is started first.
+    follower.advance(Picoseconds::from_milliseconds(20));
+    let stop = AtomicBool::new(false);
+    let mut tell = |_: Told<'_>| {};
+    let mut watch = Watch::new(&stop, Duration::MAX, &mut tell);
+    follower.follow("a lesson".into(), &mut watch).expect("nobody stops it")
 }
 
 /// Who does what, and what it changes, in order.

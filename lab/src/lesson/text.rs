@@ -36,7 +36,7 @@ impl Lesson {
             exits => format!("{exits} VM exits"),
         };
         let rest = if self.is_whole { "" } else { "; its end was not seen" };
-        format!("{} steps in {last} ns, {exits}{rest}\n", self.steps.len())
+        format!("{} steps in {last} ns, {exits}{rest} (times are computed)\n", self.steps.len())
     }
 
     /// VM exits on the way.

@@ -10,6 +10,7 @@ use anyhow::Context;
 use change::{Like, Output};
 use clap::{Args, FromArgMatches};
 use lab::explore::{Finding, Meter, Mix, Report, Search, Stage, Subject, minimise, search};
+use lab::ground::Ground;
 use lab::watch::{Told, Watch};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -107,13 +108,13 @@ impl Options {
         let kernel = real_kernel(&self.host, &host, watch)?;
         let store = self.host.store();
         let mix = self.mix();
-        let subject = Subject {
+        let ground = Ground {
             host: &host,
             kernel: &kernel,
             additions: self.host.additions(),
             store: store.as_ref(),
-            mix: &mix,
         };
+        let subject = Subject { ground, mix: &mix };
         Stage::open(&subject, || self.host.shut_in(&mut sandbox), watch)
     }
 }

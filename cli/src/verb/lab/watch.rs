@@ -6,6 +6,7 @@ use super::stages::{INTERRUPT, Stages};
 use crate::sandbox::Sandbox;
 use crate::status::Status;
 use crate::terminal;
+use lab::ground::Ground;
 use lab::lesson::{self, Doing, Kind, Lesson, Subject};
 use lab::plan::{Needs, Setting};
 use lab::watch::{Told, Watch};
@@ -61,11 +62,14 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
     let kernel = real_kernel(&arguments.host, &host, &mut watch)?;
     let store = arguments.host.store();
-    let subject = Subject {
+    let ground = Ground {
         host: &host,
         kernel: &kernel,
         additions: arguments.host.additions(),
         store: store.as_ref(),
+    };
+    let subject = Subject {
+        ground,
         kind,
         apic: &arguments.apic,
         setting: match arguments.feature {
@@ -76,7 +80,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut sandbox = Sandbox::default();
     let shut = || arguments.host.shut_in(&mut sandbox);
     let (follower, title) = lesson::open(&subject, shut, &mut watch)?;
-    let lesson = follower.follow(title);
+    watch.stage("following it");
+    let lesson = follower.follow(title, &mut watch)?;
     stages.close();
     let is_asked = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if arguments.list || !is_asked {
