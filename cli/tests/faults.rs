@@ -5,10 +5,11 @@
 //! every error.
 
 mod failing;
+mod made_up;
 mod scene;
 
 use failing::Run;
-use scene::{BAD, HOST, Scene};
+use scene::{BAD, Scene, host};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -88,8 +89,8 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
 fn is_as_before(scene: &Scene) {
     let now = files(&scene.at("host"));
     let names: Vec<&PathBuf> = now.keys().collect();
-    assert_eq!(now.len(), HOST.len(), "{names:?}");
-    for (path, text) in HOST {
+    assert_eq!(now.len(), host().len(), "{names:?}");
+    for (path, text) in host() {
         let bytes = now[&scene.at("host").join(path)].1.as_slice();
         assert_eq!(bytes, text.as_bytes(), "{path}");
     }

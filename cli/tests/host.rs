@@ -1,5 +1,7 @@
 //! The operators' verbs as a person runs them, on a made-up host in a folder.
 
+mod made_up;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,14 +10,8 @@ use std::process::{Command, Output};
 /// A folder that looks like a host's root, gone at the end.
 struct Root(PathBuf);
 
+/// What it has over the common host: comments and settings that stay, a machine, another process.
 const FILES: &[(&str, &str)] = &[
-    (
-        "proc/cpuinfo",
-        "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC 9654\n\
-         stepping\t: 1\nflags\t\t: svm npt avic x2avic cx16\n",
-    ),
-    ("proc/sys/kernel/osrelease", "6.12.10\n"),
-    ("proc/cmdline", "root=/dev/sda1 quiet amd_iommu_intr=legacy\n"),
     ("proc/interrupts", "           CPU0\n PIN:   0   Posted-interrupt notification event\n"),
     (
         "proc/4711/cmdline",
@@ -28,24 +24,14 @@ const FILES: &[(&str, &str)] = &[
         "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet amd_iommu_intr=legacy\"\n",
     ),
     ("etc/modprobe.d/kvm.conf", "# mine\noptions kvm_amd avic=0 nested=1\n"),
-    ("usr/sbin/update-grub", "#!/bin/sh\n"),
-    ("sys/module/kvm/refcnt", "1\n"),
-    ("sys/module/kvm_amd/initstate", "live\n"),
-    ("sys/module/kvm_amd/refcnt", "0\n"),
-    ("sys/module/kvm_amd/parameters/avic", "N\n"),
-    ("sys/module/kvm_amd/parameters/npt", "Y\n"),
-    ("sys/class/iommu/ivhd0/amd-iommu/features", "25bf732fa2295afe:1d\n"),
 ];
 
 impl Root {
     fn new(name: &str) -> Root {
         let path = std::env::temp_dir().join(format!("avicenna-cli-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
-        for (file, text) in FILES {
-            let file = path.join(file);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, text).unwrap();
-        }
+        made_up::write(&path, made_up::HOST);
+        made_up::write(&path, FILES);
         Root(path)
     }
 

@@ -3,6 +3,8 @@
 //!
 //! `AVICENNA_KILLS` says how often, 8 times each if it is not set.
 
+mod made_up;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -10,24 +12,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const HOST: [(&str, &str); 14] = [
-    (
-        "proc/cpuinfo",
-        "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nstepping\t: 1\n\
-         flags\t\t: svm npt avic x2avic cx16\n",
-    ),
-    ("proc/sys/kernel/osrelease", "6.12.10\n"),
-    ("proc/cmdline", "root=/dev/sda1 quiet amd_iommu_intr=legacy\n"),
-    ("sys/module/kvm/refcnt", "1\n"),
-    ("sys/module/kvm_amd/initstate", "live\n"),
-    ("sys/module/kvm_amd/refcnt", "0\n"),
-    ("sys/module/kvm_amd/parameters/avic", "N\n"),
-    ("sys/module/kvm_amd/parameters/npt", "Y\n"),
-    ("sys/class/iommu/ivhd0/amd-iommu/features", "25bf732fa2295afe:1d\n"),
-    ("usr/sbin/update-grub", ""),
-    ("etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet amd_iommu_intr=legacy\"\n"),
+/// Further files, so that a change has several steps.
+const FILES: [(&str, &str); 2] = [
     ("etc/default/grub.d/50.cfg", "GRUB_CMDLINE_LINUX=\"amd_iommu_intr=legacy\"\n"),
-    ("etc/modprobe.d/kvm.conf", "options kvm_amd avic=0 nested=1\n"),
     ("etc/pve/qemu-server/101.conf", "cores: 4\nmachine: q35\nname: web\nostype: l26\n"),
 ];
 
@@ -37,11 +24,8 @@ fn kills() -> u32 {
 
 fn host() -> TempDir {
     let root = tempfile::tempdir().unwrap();
-    for (path, text) in HOST {
-        let path = root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
+    made_up::write(root.path(), made_up::HOST);
+    made_up::write(root.path(), &FILES);
     root
 }
 

@@ -1,6 +1,7 @@
 //! A full or closed standard output or standard error ends the talk, never the work, and no verb
 //! answers with 101, the status of a panic.
 
+mod made_up;
 mod scene;
 
 use scene::Scene;
