@@ -78,10 +78,15 @@ fn posts_interrupts(outcome: &Outcome) -> Result<()> {
         println!("device: {} -> {half} ns to the handler", latency(off, "p50")?);
     }
     // The first eight come while the guest compares its clock with the function's, and does not
-    // halt.
+    // halt. When the host's timer ticks on the vCPU's processor, a vCPU that runs may have been put
+    // aside, and one that halts may not have halted yet: where the ticks fall differs with the
+    // length of the program that the host has in its initial RAM disk.
     let on = &halted[1];
-    ensure!(count(&running[1], "logged")? == 0, "{running}");
-    ensure!((count(on, "logged")?, count(on, "woken")?) == (9_992, 9_992), "{on}");
+    for side in [&running[1], on] {
+        ensure!(count(side, "logged")? == count(side, "woken")?, "{side}");
+    }
+    ensure!(count(&running[1], "logged")? < 10, "{running}");
+    ensure!((9_980..=10_000).contains(&count(on, "logged")?), "{on}");
     ensure!(latency(&running[1], "p50")? < latency(&running[0], "p50")?, "{running}");
     // A processor that goes to sleep at every moment of the way: none waits, none is lost.
     let on = &phases[1];
