@@ -32,8 +32,8 @@ pub fn columns(name: &str, columns: &[(&str, Kind)], rows: &[Vec<Cell>]) -> Resu
             Kind::Whole => (PhysicalType::INT64, None),
             Kind::Number => (PhysicalType::DOUBLE, None),
             Kind::Time => {
-                let unit = TimeUnit::MICROS;
-                let logical = LogicalType::Timestamp { is_adjusted_to_u_t_c: true, unit };
+                let is_utc = true;
+                let logical = LogicalType::timestamp(is_utc, TimeUnit::MICROS);
                 (PhysicalType::INT64, Some(logical))
             }
         };
