@@ -8,6 +8,8 @@ mod elf;
 pub mod image;
 pub mod initramfs;
 pub mod kernel;
+mod package;
+pub(crate) mod program;
 
 use crate::plan::Arm;
 use crate::protocol::{COMMAND_LINE, PORT};

@@ -6,18 +6,13 @@
 
 use crate::host::apt::{self, KEYRING};
 use crate::host::cache;
+use crate::host::package::unpack;
+use crate::host::program::output;
 use crate::watch::Watch;
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal};
 use std::fs::File;
-use std::io::{Read, Seek};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-
-/// Between two looks at a command that runs.
-const PAUSE: Duration = Duration::from_millis(20);
+use std::process::Command;
 
 /// The package that names the current kernel.
 const META_PACKAGE: &str = "linux-image-amd64";
@@ -100,11 +95,6 @@ pub(crate) fn source(
     file_in(&sources, ".tar.xz").with_context(|| format!("{package} has no archive"))
 }
 
-/// Unpacks a Debian package into a folder.
-pub(crate) fn unpack(package: &Path, folder: &Path, watch: &mut Watch<'_>) -> anyhow::Result<()> {
-    output(Command::new("dpkg-deb").arg("-x").arg(package).arg(folder), watch).map(drop)
-}
-
 /// A file of the folder by its name's end.
 fn file_in(folder: &Path, end: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten();
@@ -151,75 +141,9 @@ impl<'a> Apt<'a> {
     }
 }
 
-/// Standard output of a command that must succeed. It is ended, with all that it started, when the
-/// watch wants an end: a package manager that lives on would hold its locks and fill its folder.
-pub(crate) fn output(command: &mut Command, watch: &mut Watch<'_>) -> anyhow::Result<String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let (mut out, mut errors) = (tempfile::tempfile()?, tempfile::tempfile()?);
-    let command = command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(errors.try_clone()?);
-    let mut child =
-        Group(command.process_group(0).spawn().with_context(|| format!("cannot start {name}"))?);
-    let status = loop {
-        if let Some(status) = child.0.try_wait()? {
-            break status;
-        }
-        watch.check()?;
-        std::thread::sleep(PAUSE);
-    };
-    if !status.success() {
-        let error = text_of(&mut errors)?;
-        bail!("{name} failed: {}", error.trim().lines().last().unwrap_or("without a word"));
-    }
-    text_of(&mut out)
-}
-
-fn text_of(file: &mut File) -> anyhow::Result<String> {
-    file.rewind()?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// A process that leads a group of its own, which does not outlive it.
-struct Group(Child);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if let (Ok(None), Some(group)) = (self.0.try_wait(), Pid::from_raw(self.0.id() as i32)) {
-            let _ = rustix::process::kill_process_group(group, Signal::TERM);
-            let _ = self.0.wait();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::{Halt, Told};
-    use std::sync::atomic::AtomicBool;
-    use std::time::Instant;
-
-    #[test]
-    fn a_command_that_is_interrupted_is_ended_with_all_that_it_started() {
-        let stop = AtomicBool::new(false);
-        let mut told = 0;
-        // Interrupted at the third look.
-        let mut tell = |_: Told<'_>| {
-            told += 1;
-            stop.store(told == 3, std::sync::atomic::Ordering::Relaxed);
-        };
-        let folder = tempfile::tempdir().expect("a writable folder");
-        let mark = folder.path().join("alive");
-        let script = format!("(sleep 1; touch {}) & sleep 60", mark.display());
-        let mut watch = Watch::new(&stop, Duration::from_secs(60), &mut tell);
-        let started = Instant::now();
-        let error = output(Command::new("sh").args(["-c", &script]), &mut watch);
-        let error = error.expect_err("interrupted");
-        assert_eq!(error.downcast_ref(), Some(&Halt::Interrupted));
-        assert!(started.elapsed() < Duration::from_secs(30));
-        std::thread::sleep(Duration::from_millis(1500));
-        assert!(!mark.exists(), "what it started went on");
-    }
 
     #[test]
     fn a_kernel_in_several_packages_is_fetched_whole() {

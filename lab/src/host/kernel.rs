@@ -3,7 +3,8 @@
 mod module;
 
 use self::module::{Tree, add_module, information, module_bytes};
-use crate::host::distribution::{DISTRIBUTIONS, fetched, unpack};
+use crate::host::distribution::{DISTRIBUTIONS, fetched};
+use crate::host::package::unpack;
 use crate::watch::Watch;
 use anyhow::{Context, bail};
 use rules::feature::Feature;

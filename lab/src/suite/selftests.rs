@@ -4,6 +4,7 @@
 use crate::host::cache;
 use crate::host::distribution::{self, DISTRIBUTIONS};
 use crate::host::kernel::Kernel;
+use crate::host::program;
 use crate::watch::Watch;
 use anyhow::Context;
 use std::os::unix::fs::PermissionsExt;
@@ -64,7 +65,7 @@ pub fn built(
     std::fs::create_dir(&tree)?;
     let mut tar = Command::new("tar");
     tar.arg("-xJf").arg(&archive).arg("-C").arg(&tree);
-    distribution::output(tar.args(["--strip-components=1", "--wildcards"]).args(PARTS), watch)?;
+    program::output(tar.args(["--strip-components=1", "--wildcards"]).args(PARTS), watch)?;
     let suite = work.path().join("suite");
     std::fs::create_dir(&suite)?;
     build(&tree, &suite, watch)?;
@@ -86,13 +87,13 @@ fn build(tree: &Path, folder: &Path, watch: &mut Watch<'_>) -> anyhow::Result<()
         make.current_dir(tree).arg(format!("-j{jobs}"));
         make
     };
-    distribution::output(make().args(["-s", "headers"]), watch)?;
+    program::output(make().args(["-s", "headers"]), watch)?;
     let mut output = std::ffi::OsString::from("OUTPUT=");
     output.push(folder);
     let mut all = make();
     all.args(["-C", SUITE, "-k", "ARCH=x86_64", LINK]).arg(output);
     // A program that needs a library which is not here is missed, not the suite.
-    let built = distribution::output(&mut all, watch);
+    let built = program::output(&mut all, watch);
     let count = keep_programs(folder)?;
     match built {
         Err(error) if count == 0 || watch.check().is_err() => Err(error),
