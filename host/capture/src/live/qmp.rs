@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest answer that is read.
-const LONGEST: u64 = 16 << 20;
+const LONGEST: usize = 16 << 20;
 /// Events that may come before an answer.
 const MOST_EVENTS: usize = 1000;
 /// The monitor answers at once unless it hangs.
@@ -22,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Monitor {
     input: BufReader<Box<dyn Read + Send>>,
     output: Box<dyn Write + Send>,
+    patience: Duration,
 }
 
 impl Monitor {
@@ -36,7 +37,7 @@ impl Monitor {
 
     /// The same over any line to a monitor.
     pub fn over(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>) -> Result<Self, Error> {
-        let mut monitor = Self { input: BufReader::new(input), output };
+        let mut monitor = Self { input: BufReader::new(input), output, patience: PATIENCE };
         monitor.line()?;
         monitor.ask(&json!({ "execute": "qmp_capabilities" }))?;
         Ok(monitor)
@@ -72,14 +73,29 @@ impl Monitor {
         Err(Error::Unsupported("the monitor sends events and no answer".into()))
     }
 
+    /// The next line. Patience is that for the whole of it: each byte may come in time, and the
+    /// line never end.
     fn line(&mut self) -> Result<Value, Error> {
-        let mut line = String::new();
-        if self.input.by_ref().take(LONGEST).read_line(&mut line)? == 0 {
-            return Err(Error::Unsupported(
-                "the monitor hung up: it talks to one client at a time".into(),
-            ));
+        let (began, mut line) = (Instant::now(), Vec::new());
+        while line.last() != Some(&b'\n') {
+            let piece = self.input.fill_buf()?;
+            if piece.is_empty() && line.is_empty() {
+                return Err(Error::Unsupported(
+                    "the monitor hung up: it talks to one client at a time".into(),
+                ));
+            }
+            if piece.is_empty() || line.len() > LONGEST {
+                break;
+            }
+            if began.elapsed() > self.patience {
+                return Err(Error::Unsupported("the monitor does not come to an end".into()));
+            }
+            let length = piece.iter().position(|byte| *byte == b'\n').map(|end| end + 1);
+            let length = length.unwrap_or(piece.len());
+            line.extend_from_slice(&piece[..length]);
+            self.input.consume(length);
         }
-        serde_json::from_str(&line)
+        serde_json::from_slice(&line)
             .map_err(|error| Error::malformed("answer of a monitor", 0, error.to_string()))
     }
 }
@@ -139,6 +155,26 @@ mod tests {
         let sums = Monitor::connect(&path).and_then(|mut monitor| monitor.read()).expect("answers");
         assert_eq!(sums, BTreeMap::from([("exits", 42)]));
         assert!(peer.join().expect("no panic").contains("query-stats"));
+    }
+
+    /// A monitor whose every byte comes, and whose line never ends.
+    struct Drips;
+
+    impl Read for Drips {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            std::thread::sleep(Duration::from_millis(1));
+            buffer[0] = b' ';
+            Ok(1)
+        }
+    }
+
+    #[test]
+    fn answer_without_an_end_is_not_waited_for() {
+        let input = BufReader::new(Box::new(Drips) as Box<dyn Read + Send>);
+        let patience = Duration::from_millis(20);
+        let mut monitor = Monitor { input, output: Box::new(std::io::sink()), patience };
+        let error = monitor.line().expect_err("no line");
+        assert!(error.to_string().contains("does not come to an end"), "{error}");
     }
 
     #[test]

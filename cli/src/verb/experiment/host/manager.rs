@@ -269,9 +269,12 @@ fn api(socket: &str, method: &str, path: &str) -> Said<String> {
          Content-Length: 0\r\nConnection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).map_err(failed)?;
-    let mut answer = Vec::new();
-    let mut chunk = [0; 4096];
+    let (mut answer, mut chunk, began) = (Vec::new(), [0; 4096], Instant::now());
     while (answer.len() as u64) < MOST_BYTES && !is_whole(&answer) {
+        // Each byte may come in time, and the answer never end.
+        if began.elapsed() > STOP {
+            return Err(format!("{socket}: {method} {path}: no end after {} s", STOP.as_secs()));
+        }
         match stream.read(&mut chunk).map_err(failed)? {
             0 => break,
             length => answer.extend(&chunk[..length]),
