@@ -50,8 +50,7 @@ fn words(line: &str) -> Option<&str> {
 
 fn names_code(lab: &Lab<'_>) -> Result<()> {
     let said = watch(lab, &["ipi", "--feature", "off"])?;
-    for part in ["VM exit: msr", "ICR: vector e1h", "interrupt_window_interception", "by EVENTINJ"]
-    {
+    for part in ["VM exit: msr", "ICR: vector e1h", "svm_inject_irq", "by EVENTINJ"] {
         ensure!(said.contains(part), "{part:?} is not in: {said}");
     }
     Ok(())
