@@ -6,6 +6,7 @@ mod ci;
 mod fuzz;
 mod golden;
 mod guest;
+mod parts;
 mod plans;
 mod room;
 mod scenario;
@@ -39,7 +40,10 @@ usage: cargo xtask ci             formatting, clippy, tidy, tests: what has to h
                                   every fuzz target, or one, for that long in all (10 minutes)
        cargo xtask supply         other people's code: sources, checksums, reasons, and cargo-deny
        cargo xtask bill           the program's bill of materials, CycloneDX 1.6
-       cargo xtask guest          the guests' images as files";
+       cargo xtask guest          the guests' images as files
+       cargo xtask bench parts [OPTION=VALUE...]
+                                  each part of the benchmark guest's mixes, here and on a peer by
+                                  turns, as ratios of processor time";
 
 fn main() -> ExitCode {
     match run() {
@@ -66,6 +70,7 @@ fn run() -> Result<()> {
         ["supply"] => supply::run(&root()),
         ["bill"] => bill::print(&root()),
         ["guest"] => guest::build(),
+        ["bench", "parts", words @ ..] => parts::run(&root(), words),
         ["plans", arguments @ ..] => plans(arguments),
         ["golden", arguments @ ..] => golden(arguments),
         ["scenario", arguments @ ..] => scenario::run(&root(), &built_by_the_tests()?, arguments),
