@@ -6,6 +6,7 @@ use arch::svm::exit::ExitCode;
 use arch::svm::vmcb::{VirtualizationExtensions, control, save};
 use arch::time::Picoseconds;
 use bus::Effect;
+use cpu::RunEnd;
 use iced_x86::code_asm::*;
 
 /// WRMSR in a guest without MSR intercepts reaches the processor's own registers.
@@ -52,6 +53,22 @@ fn the_doorbell_rings_and_cannot_be_read() {
     });
     lab.intercept(|i| i.exceptions = 1 << 13);
     assert_eq!(lab.run(), ExitCode::Exception(13));
+}
+
+/// The target may idle, and nothing else come for long: the turn ends, so that it hears.
+#[test]
+fn doorbell_ends_the_turn() {
+    let mut lab = Lab::new(|a| {
+        a.mov(ecx, 0xC001_011Bu32).unwrap();
+        a.mov(eax, 5).unwrap();
+        a.xor(edx, edx).unwrap();
+        a.wrmsr().unwrap();
+        let mut again = a.create_label();
+        a.set_label(&mut again).unwrap();
+        a.jmp(again).unwrap();
+    });
+    assert_eq!(lab.run_turn(), RunEnd::Yield);
+    assert_eq!(lab.platform.effects, [Effect::Doorbell { target: ApicId(5) }]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::avic::{Avic, ReadOutcome};
 use crate::costs::Step;
 use crate::svm::apic_page;
 use crate::svm::intercept;
-use crate::{Bus, Cpu, Stop};
+use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::Efer;
 use arch::cpuid::Feature;
 use arch::svm::ExitCode;
@@ -94,6 +94,7 @@ fn ring_doorbell(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<(), Sto
     let bits = cpu.guest.svm.behaviour.avic.doorbell_id_bits;
     let target = Avic::doorbell_target(value, bits).ok_or(Stop::GENERAL_PROTECTION)?;
     bus.platform.effect(cpu.visit(), Effect::Doorbell { target });
+    cpu.pending.raise(Attention::YIELD);
     cpu.clock.take(Step::Doorbell);
     Ok(())
 }
