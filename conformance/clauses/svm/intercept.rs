@@ -119,6 +119,27 @@ fn what_an_instruction_s_operands_raise_comes_before_its_intercept() {
     }
 }
 
+/// It comes also where the operand cannot be read.
+#[test]
+fn intercept_of_lmsw_comes_before_its_operand_is_read() {
+    for (control, selective, expected) in [
+        (1 << 16, Vector3::empty(), ExitCode::ControlWrite(0)),
+        (0, Vector3::CR0_SELECTIVE_WRITE, ExitCode::Cr0SelectiveWrite),
+        (0, Vector3::empty(), ExitCode::NestedPageFault),
+    ] {
+        let mut lab = Lab::new(|a| {
+            a.lmsw(word_ptr(0x4000_0000)).unwrap();
+            a.hlt().unwrap();
+        });
+        lab.intercept(|i| {
+            i.control_registers = control;
+            i.vector3 |= selective;
+        });
+        assert_eq!(lab.run(), expected);
+        assert_eq!(lab.get(save::RIP), GUEST_CODE);
+    }
+}
+
 #[test]
 fn the_intercept_of_an_armed_mwait_comes_before_the_other() {
     for (arms, expected) in [(true, ExitCode::MwaitArmed), (false, ExitCode::Mwait)] {

@@ -69,6 +69,7 @@ fn smsw<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
 /// LMSW loads the low four bits and cannot clear PE. [APM3 "LMSW"]
 fn lmsw(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.registers.needs_cpl0()?;
+    cpu.before(bus, op, Sensitive::LoadMachineStatus)?;
     let value = if op.has(Op::MEMORY) {
         cpu.read::<u16>(bus, op)?
     } else {

@@ -44,6 +44,8 @@ pub(crate) enum Sensitive {
     },
     Invpcid,
     Iret,
+    /// LMSW, before its operand is read.
+    LoadMachineStatus,
     Monitor,
     Mwait,
     Pause,

@@ -55,6 +55,7 @@ pub(crate) fn before(
         Sensitive::Invlpg { linear } => intercept_invlpg(cpu, op, linear),
         Sensitive::Invpcid => intercept(cpu, op, ExitCode::Invpcid),
         Sensitive::Iret => intercept(cpu, op, ExitCode::Iret),
+        Sensitive::LoadMachineStatus => loads_machine_status(cpu, op),
         Sensitive::Monitor => intercept(cpu, op, ExitCode::Monitor),
         Sensitive::Mwait => intercept_mwait(cpu, bus, op),
         Sensitive::Pause => intercept_pause(cpu, op),
@@ -183,16 +184,29 @@ fn reads_control(cpu: &mut Cpu, op: &Op, number: u8, form: Form) -> Result<(), S
     }
 }
 
-/// MOV to control registers, LMSW and CLTS. [APM2 "MOV CRx/DRx Intercepts"]
+/// LMSW, which is intercepted whatever it would write, so before it reads memory. [APM2
+/// "Instruction Intercepts", table of priorities; "MOV CRx/DRx Intercepts"]
+fn loads_machine_status(cpu: &mut Cpu, op: &Op) -> Result<(), Stop> {
+    match cpu.guest.running.svm() {
+        Some(guest) if guest.intercepts.writes_control(0) => {
+            Err(exit_instruction(cpu, op, ExitCode::ControlWrite(0), [0, 0]))
+        }
+        _ => intercept(cpu, op, ExitCode::Cr0SelectiveWrite),
+    }
+}
+
+/// MOV to control registers, and CLTS. [APM2 "MOV CRx/DRx Intercepts"]
 fn writes_control(cpu: &mut Cpu, op: &Op, number: u8, value: u64, form: Form) -> Result<(), Stop> {
     let Some(guest) = cpu.guest.running.svm() else { return Ok(()) };
-    let is_move = form == Form::Move;
+    if form == Form::MachineStatus {
+        return Ok(());
+    }
     if guest.intercepts.writes_control(number) {
-        let info = move_info(cpu, op, true, is_move);
+        let info = move_info(cpu, op, true, form == Form::Move);
         return Err(exit_instruction(cpu, op, ExitCode::ControlWrite(number), [info, 0]));
     }
-    if number == 0 && form != Form::ClearTaskSwitched {
-        intercept_cr0_selective(cpu, op, value, is_move)?;
+    if number == 0 && form == Form::Move {
+        intercept_cr0_selective(cpu, op, value)?;
     }
     Ok(())
 }
@@ -228,17 +242,16 @@ pub(crate) fn after_write(cpu: &mut Cpu, what: Written) {
     }
 }
 
-/// A MOV to CR0 that changes more than TS and MP, or any LMSW.
-fn intercept_cr0_selective(cpu: &mut Cpu, op: &Op, value: u64, is_move: bool) -> Result<(), Stop> {
+/// A MOV to CR0 that changes more than TS and MP.
+fn intercept_cr0_selective(cpu: &mut Cpu, op: &Op, value: u64) -> Result<(), Stop> {
     let Some(guest) = cpu.guest.running.svm() else { return Ok(()) };
     let quiet = Cr0::TASK_SWITCHED | Cr0::MONITOR_COPROCESSOR;
     let changed = (cpu.control.cr0().bits() ^ value) & !quiet.bits();
     let bit = Vector3::CR0_SELECTIVE_WRITE;
-    let is_quiet = is_move && changed == 0;
-    if is_quiet || !guest.intercepts.vector3.contains(bit) {
+    if changed == 0 || !guest.intercepts.vector3.contains(bit) {
         return Ok(());
     }
-    let info = move_info(cpu, op, true, is_move);
+    let info = move_info(cpu, op, true, true);
     Err(exit_instruction(cpu, op, ExitCode::Cr0SelectiveWrite, [info, 0]))
 }
 

@@ -66,8 +66,7 @@ pub(crate) fn before(
     let exits = |bit| primary.contains(bit);
     let also = |bit| secondary.contains(bit);
     let plain = |is_on: bool, reason| is_on.then_some(Exit::new(reason));
-    let exit =
-        match what {
+    let exit = match what {
             Sensitive::Cpuid => plain(true, ExitReason::Cpuid),
             Sensitive::Hlt => plain(exits(Primary::HLT_EXITING), ExitReason::Hlt),
             Sensitive::Invd => plain(true, ExitReason::Invd),
@@ -137,6 +136,8 @@ pub(crate) fn before(
             Sensitive::Icebp
             | Sensitive::IntN
             | Sensitive::Iret
+            // What it would write is looked at.
+            | Sensitive::LoadMachineStatus
             | Sensitive::Popf
             | Sensitive::Pushf
             | Sensitive::Rdpid
