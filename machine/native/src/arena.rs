@@ -180,8 +180,14 @@ impl Arena {
     }
 
     /// Runs code from a block on until it is left. A void entry leaves at once, for lack of room,
-    /// before the machine is asked for anything.
-    pub fn enter<M: Machine>(&mut self, entry: Entry, machine: &mut M) -> Exit {
+    /// before the machine is asked for anything. Of counters of runs, for blocks that count, there
+    /// are no fewer than [`translate::Code::counters`] says.
+    pub fn enter<M: Machine>(
+        &mut self,
+        entry: Entry,
+        counters: &[AtomicU64],
+        machine: &mut M,
+    ) -> Exit {
         if !self.is_current(entry) {
             return Exit::Room;
         }
@@ -190,7 +196,8 @@ impl Arena {
         }
         let enter = self.mapping.address(self.routines.enter);
         let code = self.mapping.address(entry.offset as usize);
-        let way = gate::Way { mapping: &mut self.mapping, enter, code, counters: self.counters };
+        assert!(counters.len() >= self.counters, "a block has no counter");
+        let way = gate::Way { mapping: &mut self.mapping, enter, code, counters };
         gate::enter(way, &self.jumps, machine)
     }
 }

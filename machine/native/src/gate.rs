@@ -6,6 +6,7 @@ use std::any::Any;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{from_mut, from_ref};
+use std::sync::atomic::AtomicU64;
 use translate::{Exit, Frame, JUMPS, TRANSLATIONS, WIDEST, Wanted};
 
 /// Where to go: addresses of code that is mapped as long as the mapping lives.
@@ -14,8 +15,8 @@ pub struct Way<'a> {
     pub mapping: &'a mut Mapping,
     pub enter: u64,
     pub code: u64,
-    /// How many counters code may reach.
-    pub counters: usize,
+    /// Of runs, for blocks that count. They stay where they are until code is left.
+    pub counters: &'a [AtomicU64],
 }
 
 /// Whether LAHF and SAHF exist in 64-bit mode, which the first such processors lacked.
@@ -37,8 +38,6 @@ pub fn serialize() {
 struct Session<M> {
     frame: Frame,
     machine: *mut M,
-    /// How many counters code may reach.
-    counters: usize,
     /// What a handler has thrown.
     panic: Option<Box<dyn Any + Send>>,
 }
@@ -46,14 +45,15 @@ struct Session<M> {
 /// Runs code until it is left.
 pub fn enter<M: Machine>(way: Way<'_>, jumps: &[[u64; 2]; JUMPS], machine: &mut M) -> Exit {
     const { assert!(offset_of!(Session<M>, frame) == 0, "code knows the session as its frame") };
-    let counters = way.counters;
-    let mut session = Session { frame: Frame::default(), machine, counters, panic: None };
+    let mut session = Session { frame: Frame::default(), machine, panic: None };
+    // They can be written through a shared reference.
+    session.frame.windows.counters = way.counters.as_ptr().expose_provenance() as u64;
     session.frame.windows.jumps = from_ref(jumps).expose_provenance() as u64;
     session.frame.windows.helper = (help::<M> as *const ()).expose_provenance() as u64;
     // SAFETY: `machine` was a unique reference until now and is not used again but through this.
     let machine = unsafe { &mut *session.machine };
     machine.begin(&mut session.frame.state);
-    open(&mut session.frame, machine.windows(), counters);
+    open(&mut session.frame, machine.windows());
     let session: *mut Session<M> = from_mut(&mut session);
     // SAFETY: `enter` is the address of the shared routine of that name, which follows the System V
     // convention: `Arena` writes it at its creation and never again, and the mapping lives.
@@ -97,7 +97,7 @@ extern "sysv64" fn help<M: Machine>(session: *mut Session<M>, number: u32, linea
             Some(wanted) => machine.fill(state, linear, wanted),
             None => machine.call(state, number),
         };
-        open(&mut session.frame, machine.windows(), session.counters);
+        open(&mut session.frame, machine.windows());
         goes_on
     })) {
         Ok(goes_on) => u64::from(!goes_on),
@@ -108,10 +108,9 @@ extern "sysv64" fn help<M: Machine>(session: *mut Session<M>, number: u32, linea
     }
 }
 
-/// Shows code what it may touch; it may reach so many counters.
-fn open(frame: &mut Frame, windows: Windows<'_>, reached: usize) {
-    let Windows { ram, watched, tlb, sets, context, fs_base, gs_base, vectors, counters } = windows;
-    assert!(counters.len() >= reached, "a block has no counter");
+/// Shows code what it may touch, and what a handler may have moved.
+fn open(frame: &mut Frame, windows: Windows<'_>) {
+    let Windows { ram, watched, tlb, sets, context, fs_base, gs_base, vectors } = windows;
     assert!(ram.len() >= WIDEST, "RAM of {} bytes is smaller than an access", ram.len());
     // A word for each page in which an access may begin.
     assert!(watched.len() >= ram.len().div_ceil(0x1000), "a page of RAM has no watch");
@@ -122,8 +121,6 @@ fn open(frame: &mut Frame, windows: Windows<'_>, reached: usize) {
     view.watched = watched.as_ptr().expose_provenance() as u64;
     view.data = tlb[sets.0..].as_ptr().expose_provenance() as u64;
     view.fetch = tlb[sets.1..].as_ptr().expose_provenance() as u64;
-    // Counters can be written through a shared reference.
-    view.counters = counters.as_ptr().expose_provenance() as u64;
     view.context = context;
     view.fs_base = fs_base;
     view.gs_base = gs_base;

@@ -12,7 +12,6 @@ mod gate;
 mod mapping;
 
 pub use arena::Arena;
-use std::sync::atomic::AtomicU64;
 use translate::{State, Translation, Wanted};
 
 /// The beginning of a block's code in the arena that published it.
@@ -52,8 +51,6 @@ pub struct Windows<'a> {
     pub gs_base: u64,
     /// XMM0 to XMM15, if instructions that use them may be executed.
     pub vectors: Option<&'a mut [u128; 16]>,
-    /// Of runs, for blocks that count; no fewer than [`translate::Code::counters`] says.
-    pub counters: &'a [AtomicU64],
 }
 
 /// What code runs in.

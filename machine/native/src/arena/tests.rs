@@ -55,7 +55,9 @@ impl Small {
 /// Runs code from a state to a state.
 fn enter(arena: &mut Arena, entry: Entry, state: &mut State, machine: &mut Small) -> Exit {
     machine.state = *state;
-    let exit = arena.enter(entry, machine);
+    let counters = std::mem::take(&mut machine.counters);
+    let exit = arena.enter(entry, &counters, machine);
+    machine.counters = counters;
     *state = machine.state;
     exit
 }
@@ -79,7 +81,6 @@ impl Machine for Small {
             fs_base: 0,
             gs_base: 0,
             vectors: None,
-            counters: &self.counters,
         }
     }
 

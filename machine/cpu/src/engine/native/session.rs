@@ -142,7 +142,6 @@ impl Machine for Session<'_, '_> {
             context: cpu.translation.tlb.context,
             fs_base: bases[SegmentRegister::Fs as usize],
             gs_base: bases[SegmentRegister::Gs as usize],
-            counters: self.blocks.run_counters(cpu.index),
             vectors: may_use_vectors.then_some(&mut cpu.registers.xmm),
         }
     }
@@ -232,6 +231,7 @@ pub(super) fn enter(
     let most = (room.instructions - cpu.clock.instructions()).saturating_mul(blocks.least_cost());
     let left = (room.clock.0 - cpu.clock.now().0).min(most).min(i64::MAX as u64 / 4);
     let before = cpu.clock.instructions();
+    let counters = blocks.run_counters(cpu.index);
     let Native { arena, calls, spin, .. } = native;
     let mut session = Session {
         limit: cpu.clock.now().0 + left,
@@ -244,7 +244,7 @@ pub(super) fn enter(
         spin,
         next: None,
     };
-    let exit = arena.enter(entry, &mut session);
+    let exit = arena.enter(entry, counters, &mut session);
     if let Some(next) = session.next {
         return Some(next);
     }
