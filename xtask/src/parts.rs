@@ -38,7 +38,7 @@ impl Options {
                 Some(("peer", file)) => options.peer = file.into(),
                 Some(("runs", number)) => options.runs = number.parse().context("runs=")?,
                 Some(("scale", number)) => options.scale = number.parse().context("scale=")?,
-                _ => bail!("{word:?} is no option.\n{USAGE}"),
+                _ => bail!("{word:?} is not an option.\n{USAGE}"),
             }
         }
         ensure!(options.runs > 0, "runs=0: at least one is needed");
@@ -88,6 +88,7 @@ fn table(ours: &[Parts], theirs: &[Parts]) -> Result<String> {
         let (ours, theirs) = (of(ours)?, of(theirs)?);
         let least = |all: &[f64]| all.iter().copied().fold(f64::INFINITY, f64::min);
         let most = |all: &[f64]| all.iter().copied().fold(0.0, f64::max);
+        ensure!(least(&ours) > 0.0, "{name} is shorter than the clock's step: take a larger scale");
         let turns: Vec<f64> =
             ours.iter().zip(&theirs).map(|(ours, theirs)| theirs / ours).collect();
         text += &format!(

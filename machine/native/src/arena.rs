@@ -180,8 +180,8 @@ impl Arena {
     }
 
     /// Runs code from a block on until it is left. A void entry leaves at once, for lack of room,
-    /// before the machine is asked for anything. Of counters of runs, for blocks that count, there
-    /// are no fewer than [`translate::Code::counters`] says.
+    /// before the machine is asked for anything. There are at least as many counters of runs, for
+    /// blocks that count, as [`translate::Code::counters`] says.
     pub fn enter<M: Machine>(
         &mut self,
         entry: Entry,
