@@ -65,6 +65,12 @@ impl Kind {
         }
     }
 
+    /// Whether the processor sends an IPI of the kind itself.
+    pub(super) fn is_sent(self, record: &Record) -> bool {
+        let Event::VirtualIpiSent { icr, .. } = record.event else { return false };
+        self != Self::Timer && Icr::from_bits(icr).delivery_mode() == DeliveryMode::Fixed
+    }
+
     /// Whether an interrupt begins here. The MSR that a guest left for is told right behind its
     /// `exit`.
     pub(super) fn begins(self, record: &Record, exit: Option<&Record>) -> bool {
@@ -73,9 +79,7 @@ impl Kind {
             Self::Timer => (INITIAL_COUNT, INITIAL_COUNT_MSR),
         };
         match record.event {
-            Event::VirtualIpiSent { icr, .. } => {
-                self != Self::Timer && Icr::from_bits(icr).delivery_mode() == DeliveryMode::Fixed
-            }
+            Event::VirtualIpiSent { .. } => self.is_sent(record),
             Event::MsrWrite { index, value } => {
                 index == msr && value != 0 && exit.is_some_and(|one| exit_of(one).is_some())
             }
