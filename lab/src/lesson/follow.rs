@@ -69,17 +69,13 @@ impl Follower {
         }
     }
 
-    /// Lets time pass, and learns who runs where. How many interrupts of the kind processors sent
-    /// themselves.
-    pub fn advance(&mut self, time: Picoseconds) -> usize {
+    /// Lets time pass, and learns who runs where.
+    pub fn advance(&mut self, time: Picoseconds) {
         let until = self.machine.state.now.saturating_add(time);
         self.machine.run(Limits { until, instructions: u64::MAX });
-        let mut sent = 0;
         for record in self.take() {
             self.learn(&record);
-            sent += usize::from(self.extent.kind().is_sent(&record));
         }
-        sent
     }
 
     /// The next interrupt of the kind, to its end and to the one behind it.

@@ -10,11 +10,8 @@ use trace::symbol::Symbols;
 
 /// What the guest prints before it begins.
 const BEGINS: &str = "\"record\":\"start\"";
-/// Until it has begun, at most, in steps of a millisecond.
-const WARM_UP: usize = 20;
-const STEP: Picoseconds = Picoseconds::from_milliseconds(1);
-/// IPIs in a step by which it has; a guest that starts sends a few.
-const MANY: usize = 100;
+/// Until it has begun, and everything is as it stays.
+const WARM_UP: Picoseconds = Picoseconds::from_milliseconds(20);
 
 /// What is watched.
 #[derive(Clone, Copy)]
@@ -59,9 +56,7 @@ pub fn open(
     );
     let mut follower = Follower::new(begun.machine, kind, apic == "x2apic", names);
     watch.stage("waiting for the interrupt");
-    // Of the benchmark's IPIs the first some thousands are to physical destinations; later ones,
-    // which the processor may not send itself, are another lesson.
-    let _ = (0..WARM_UP).any(|_| follower.advance(STEP) > MANY);
+    follower.advance(WARM_UP);
     Ok((follower, title))
 }
 

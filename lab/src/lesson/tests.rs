@@ -13,8 +13,8 @@ use trace::symbol::Symbols;
 fn lesson(model: &str, options: &str) -> Lesson {
     let model = CpuModel::named(model).expect("a model that comes with the machine");
     let options = format!(
-        "{options} vcpus=2 guest.tests=ipi guest.targets=spinning guest.warmup=0 \
-         guest.samples=100000 guest.apic=xapic"
+        "{options} vcpus=2 guest.tests=ipi guest.targets=spinning guest.warmup=1000000 \
+         guest.apic=xapic"
     );
     let machine = reference::under_way(model, &options, "\"record\":\"start\"");
     let mut follower = Follower::new(machine, Kind::Ipi, false, Symbols::default());
