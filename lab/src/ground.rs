@@ -31,12 +31,14 @@ pub struct Ground<'a> {
 pub(crate) struct Begin<'a> {
     /// Of the workload whose surroundings it has.
     pub workload: &'a str,
-    /// Of modules of the host.
-    pub parameters: &'static [&'static str],
+    /// Which of its steps it is.
+    pub name: &'a str,
+    /// What the host has to have.
+    pub needs: Needs,
     /// The feature's.
     pub setting: Setting,
-    /// vCPUs, each on a processor of its own.
-    pub vcpus: u16,
+    /// What it has, each vCPU on a processor of its own.
+    pub configuration: Configuration,
     /// The benchmark's options; the rate of the time-stamp counter is added.
     pub options: String,
     /// What it prints when it has begun.
@@ -65,8 +67,7 @@ impl Ground<'_> {
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<Begun> {
         let Self { host, kernel, additions, store } = *self;
-        let needs = Needs { parameters: guest.parameters, ..Needs::default() };
-        let initramfs = initramfs(kernel, host, &additions, &needs)?;
+        let initramfs = initramfs(kernel, host, &additions, &guest.needs)?;
         before_guests();
         let mut session = Session::start(host, kernel, &initramfs, store, watch)?;
         let arm = Experiment::of_model(&host.model, &[guest.setting]).arm(guest.setting);
@@ -75,10 +76,10 @@ impl Ground<'_> {
         let (release, label) = (session.release.clone(), arm.label.clone());
         let tsc_khz = host.model.tsc_hertz() / 1000;
         let step = Step {
-            name: guest.workload.to_owned(),
+            name: guest.name.to_owned(),
             workload: guest.workload.to_owned(),
             arm,
-            configuration: Configuration { vcpus: guest.vcpus, ..Configuration::default() },
+            configuration: guest.configuration,
             guest: Guest::Benchmark(format!("{} tsc_khz={tsc_khz}", guest.options)),
             posts: false,
             is_traced: false,

@@ -5,14 +5,17 @@
 //! what changed meanwhile in the structures that silicon and hypervisor share ([`shared`]), and
 //! with the hypervisor's functions that the processors came through until the next.
 
+mod cause;
 mod extent;
 mod follow;
 mod kind;
 mod open;
+mod route;
 mod shared;
 mod text;
 mod words;
 
+pub use cause::Cause;
 pub use follow::Follower;
 pub use kind::Kind;
 pub use open::{Subject, open};
@@ -33,7 +36,7 @@ pub struct Lesson {
 pub struct Step {
     /// Since the first.
     pub at_ps: u64,
-    /// `sender`, `target`, `vCPU`, or a processor that neither runs on.
+    /// `sender`, `target`, `vCPU`, `device`, `IOMMU`, or a processor of the host.
     pub who: String,
     /// What kind of step it is.
     pub doing: Doing,

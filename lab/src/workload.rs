@@ -6,6 +6,7 @@ pub mod device;
 pub mod figure;
 mod file;
 pub mod found;
+pub(crate) mod inhibited;
 mod ipi;
 mod kernel;
 mod kind;
@@ -98,7 +99,7 @@ impl fmt::Display for Chosen {
 pub(crate) fn named(name: &str) -> Option<&'static dyn Workload> {
     static COMMAND: Command = Command::NONE;
     static KERNEL: Kernel = Kernel::none();
-    let others = [&COMMAND as &dyn Workload, &KERNEL];
+    let others = [&COMMAND as &dyn Workload, &KERNEL, &inhibited::Inhibited];
     ALL.iter().copied().chain(others).find(|one| one.name() == name)
 }
 

@@ -27,7 +27,7 @@ mod virtual_machine;
 
 pub use configuration::{Configuration, InterruptChip, Timer};
 pub use error::BenchError;
-pub use inhibit::Inhibit;
+pub use inhibit::{Inhibit, Inhibitor};
 pub use outcome::{End, Outcome};
 pub use pulse::{Pulse, Target};
 pub use virtual_machine::VirtualMachine;

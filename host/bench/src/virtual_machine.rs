@@ -3,6 +3,7 @@
 use crate::configuration::{Configuration, InterruptChip, Timer};
 use crate::devices::{Devices, IO_APIC_PINS};
 use crate::error::BenchError;
+use crate::inhibit::{Inhibit, Inhibitor, set_reinjection};
 use crate::memory::{Ram, empty_image};
 use crate::processor;
 use crate::routes::Routes;
@@ -17,15 +18,12 @@ use kvm_bindings::{
     kvm_pit_config,
 };
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
-use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// FFh is everyone.
 const LAST_XAPIC_ID: u32 = 0xFE;
 /// Where Intel's processors keep a task state segment for real mode; below the firmware's ROM.
 const TASK_STATE: usize = 0xFFFB_D000;
-/// `_IO(KVMIO, 0x71)` [KVM-API "KVM_REINJECT_CONTROL"]
-const REINJECT_CONTROL: libc::c_ulong = 0xAE71;
 
 /// A virtual machine that stands at its kernel's first instruction.
 pub struct VirtualMachine {
@@ -84,6 +82,14 @@ impl VirtualMachine {
     /// For a virtual machine that has not run yet.
     pub fn give(&self, address: &str) -> Result<(), BenchError> {
         self.devices.lock().unwrap_or_else(PoisonError::into_inner).give(address)
+    }
+
+    /// What KVM inhibits this virtual machine for while it runs; it must not run yet. None for
+    /// KVM's timer chip, which it must have, and which inhibits while it injects ticks late that
+    /// the guest missed.
+    pub fn inhibitor(&self, inhibit: Option<Inhibit>) -> Result<Inhibitor, BenchError> {
+        let (_, vm, _) = self.parts();
+        Inhibitor::new(vm, self.vcpus.len() as u64, inhibit)
     }
 
     /// Its memory, itself as KVM has it, and its routes of messages.
@@ -164,13 +170,7 @@ fn create_interrupt_chip(vm: &VmFd, configuration: &Configuration) -> Result<(),
     let pit = kvm_pit_config { flags: KVM_PIT_SPEAKER_DUMMY, ..kvm_pit_config::default() };
     vm.create_pit2(pit).map_err(|error| BenchError::kvm("KVM_CREATE_PIT2", error))?;
     if configuration.timer == Timer::KernelDiscard {
-        let mut control = [0u8; 32];
-        // SAFETY: the request reads the 32 bytes of a kvm_reinject_control, all of which are here.
-        let result = unsafe { libc::ioctl(vm.as_raw_fd(), REINJECT_CONTROL, control.as_mut_ptr()) };
-        if result < 0 {
-            let error = kvm_ioctls::Error::last();
-            return Err(BenchError::kvm("KVM_REINJECT_CONTROL", error));
-        }
+        set_reinjection(vm, false)?;
     }
     Ok(())
 }

@@ -3,9 +3,10 @@
 use super::oracle::{Alarm, Oracle};
 use super::window::{self, Seen};
 use crate::ground::{Begin, Ground, symbols};
-use crate::plan::Setting;
+use crate::plan::{Needs, Setting};
 use crate::watch::Watch;
 use arch::time::Picoseconds;
+use bench::Configuration;
 use board::perturb::Source;
 use board::{Machine, Mark};
 use serde::{Deserialize, Serialize};
@@ -57,10 +58,11 @@ impl Stage {
         let mix = subject.mix;
         let guest = Begin {
             workload: "wake",
+            name: "wake",
             // A vCPU that polls before it sleeps counts as running, and nothing has to wake it.
-            parameters: &["kvm.halt_poll_ns=0"],
+            needs: Needs { parameters: &["kvm.halt_poll_ns=0"], ..Needs::default() },
             setting: Setting::On,
-            vcpus: mix.vcpus,
+            configuration: Configuration { vcpus: mix.vcpus, ..Configuration::default() },
             options: format!("tests=mix apic={} seed={}", mix.apic, mix.seed),
             word: BEGINS,
         };

@@ -34,8 +34,10 @@ pub(super) enum Begun {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     kind: Kind,
-    /// The vCPU that begins it, and when.
-    first: Option<(VirtualCpu, Picoseconds)>,
+    /// When it began.
+    began: Option<Picoseconds>,
+    /// The vCPU that begins it, if one does.
+    first: Option<VirtualCpu>,
     stage: Stage,
     /// The next has begun.
     has_next: bool,
@@ -43,7 +45,7 @@ pub(super) struct Extent {
 
 impl Extent {
     pub fn new(kind: Kind) -> Self {
-        Self { kind, first: None, stage: Stage::Open, has_next: false }
+        Self { kind, began: None, first: None, stage: Stage::Open, has_next: false }
     }
 
     pub fn kind(&self) -> Kind {
@@ -51,16 +53,21 @@ impl Extent {
     }
 
     pub fn has_begun(&self) -> bool {
-        self.first.is_some()
+        self.began.is_some()
     }
 
     /// When; zero before.
     pub fn began(&self) -> Picoseconds {
-        self.first.map_or(Picoseconds(0), |(_, at)| at)
+        self.began.unwrap_or(Picoseconds(0))
+    }
+
+    /// Begins at a moment, by what no record says.
+    pub fn begin_at(&mut self, at: Picoseconds) {
+        self.began.get_or_insert(at);
     }
 
     pub fn is_first(&self, vcpu: VirtualCpu) -> bool {
-        self.first.is_some_and(|(first, _)| first == vcpu)
+        self.first == Some(vcpu)
     }
 
     pub fn is_over(&self) -> bool {
@@ -76,7 +83,9 @@ impl Extent {
             let is_first = !std::mem::replace(&mut self.has_next, true);
             is_first.then_some(Begun::Next)
         } else {
-            self.first = vcpu_of(begin).map(|vcpu| (vcpu, begin.at));
+            self.first = vcpu_of(begin);
+            let is_of_device = self.kind.function().is_some();
+            self.began = (is_of_device || self.first.is_some()).then_some(begin.at);
             self.has_begun().then_some(Begun::This)
         }
     }

@@ -2,20 +2,31 @@
 
 use super::extent::{Begun, Extent, vcpu_of};
 use super::kind::Kind;
+use super::route::{Entry, Route};
 use super::shared::{Places, Shared};
 use super::words::{self, Words};
 use super::{Doing, Lesson, Step};
 use crate::watch::{Halt, Watch};
-use arch::identity::CpuIndex;
+use arch::identity::{CpuIndex, Vector};
+use arch::msi::MessageSignalled;
 use arch::time::Picoseconds;
 use board::{Limits, Machine};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use trace::exit_reason::Isa;
 use trace::symbol::Symbols;
 use trace::{Event, Record, VirtualCpu};
 
 /// One that has not begun by then, or not ended, is not waited for.
 const MOST_TIME: Picoseconds = Picoseconds::from_milliseconds(20);
+/// An inhibit is sought in windows of so much, half of which is what the next begins with: its
+/// cause comes before what shows it.
+const WINDOW: Picoseconds = Picoseconds::from_nanoseconds(200_000);
+/// Its cause comes before what shows it by less than this.
+const CAUSE: Picoseconds = Picoseconds::from_nanoseconds(25_000);
+/// One that has not come by then is not waited for.
+const MOST_WINDOWS: usize = 1000;
+/// By which a VMM asks KVM for something.
+const REQUESTS: [&str; 2] = ["kvm_vcpu_ioctl", "kvm_vm_ioctl"];
 /// Instructions between two looks whether the user wants an end.
 const LOOKS: u64 = 4096;
 /// Steps of one interrupt at most.
@@ -36,8 +47,20 @@ pub struct Follower {
     steps: Vec<Step>,
     /// By processor: its last step, and the function that it was last seen in.
     open: BTreeMap<CpuIndex, (usize, String)>,
-    /// Changes in the structures of a vCPU that no step has been found for.
-    unclaimed: Vec<(VirtualCpu, String)>,
+    /// Changes that no step has been found for: whose, and what.
+    unclaimed: Vec<(String, String)>,
+    /// Where the IOMMU looks for a device's interrupt, with what is there.
+    route: Option<(Route, Entry)>,
+    /// The IOMMU has put an interrupt into memory, and has not told anybody.
+    is_posting: bool,
+    /// By processor without a vCPU: the vector that its APIC took in last, on the way of a device's
+    /// interrupt.
+    taken: BTreeMap<CpuIndex, Vector>,
+    /// Requests of the VMM's that KVM inhibits for, or no longer, and where the last was made.
+    requests: usize,
+    vmm: Option<CpuIndex>,
+    /// vCPUs that have not entered their guest since, as the request has it.
+    waiting: BTreeSet<VirtualCpu>,
     /// The step with which the next interrupt begins, if it was told.
     next: Option<usize>,
 }
@@ -65,17 +88,53 @@ impl Follower {
             steps: Vec::new(),
             open: BTreeMap::new(),
             unclaimed: Vec::new(),
+            route: None,
+            is_posting: false,
+            taken: BTreeMap::new(),
+            requests: 0,
+            vmm: None,
+            waiting: BTreeSet::new(),
             next: None,
         }
     }
 
     /// Lets time pass, and learns who runs where.
     pub fn advance(&mut self, time: Picoseconds) {
-        let until = self.machine.state.now.saturating_add(time);
-        self.machine.run(Limits { until, instructions: u64::MAX });
+        self.advance_by(time);
         for record in self.take() {
             self.learn(&record);
         }
+    }
+
+    /// Goes on until shortly before KVM inhibits, and learns who runs where.
+    pub fn seek_inhibit(&mut self, watch: &mut Watch<'_>) -> Result<(), Halt> {
+        for _ in 0..MOST_WINDOWS {
+            watch.check()?;
+            let mark = self.machine.mark();
+            self.advance_by(WINDOW);
+            let records = self.take();
+            let is_inhibit =
+                |record: &&Record| matches!(record.event, Event::VirtualApic { is_on: false, .. });
+            let shows = records.iter().find(is_inhibit).map(|record| record.at);
+            records.iter().filter(|_| shows.is_some()).for_each(|record| self.learn(record));
+            self.machine.return_to(&mark);
+            self.machine.forget_mark();
+            if let Some(shows) = shows {
+                let before = shows.0.saturating_sub(CAUSE.0 + self.machine.state.now.0);
+                self.advance_by(Picoseconds(before));
+                self.take();
+                self.last.clear();
+                self.changes();
+                return Ok(());
+            }
+            self.advance(Picoseconds(WINDOW.0 / 2));
+        }
+        Ok(())
+    }
+
+    fn advance_by(&mut self, time: Picoseconds) {
+        let until = self.machine.state.now.saturating_add(time);
+        self.machine.run(Limits { until, instructions: u64::MAX });
     }
 
     /// The next interrupt of the kind, to its end and to the one behind it.
@@ -94,8 +153,11 @@ impl Follower {
             for record in self.take() {
                 self.take_in(&record);
             }
-            self.look(&before, told);
-            if self.extent.is_over() {
+            // What a device's next interrupt changes is not this one's.
+            if self.extent.kind().function().is_none() || !self.extent.is_over() {
+                self.look(&before, told);
+            }
+            if self.is_over() {
                 return Ok(self.lesson(title, true));
             }
             if outcome.is_some() {
@@ -103,6 +165,13 @@ impl Follower {
             }
         }
         Ok(self.lesson(title, false))
+    }
+
+    fn is_over(&self) -> bool {
+        match self.extent.kind().cause() {
+            Some(cause) => self.requests >= cause.requests() && self.waiting.is_empty(),
+            None => self.extent.is_over(),
+        }
     }
 
     fn lesson(mut self, title: String, is_whole: bool) -> Lesson {
@@ -132,11 +201,19 @@ impl Follower {
                 self.vcpus.entry(vcpu).or_insert(new).places = places;
             }
             self.vcpus.entry(vcpu).and_modify(|known| known.cpu = record.cpu);
+            let is_on = self.vcpus.get(&vcpu).is_some_and(|known| known.shared.is_virtualized());
+            if matches!(record.event, Event::Entry { .. }) && is_on == (self.requests != 1) {
+                self.waiting.remove(&vcpu);
+            }
         }
         self.last.insert(record.cpu, *record);
     }
 
     fn take_in(&mut self, record: &Record) {
+        if self.is_of_board(record) {
+            self.take_in_of_board(record);
+            return;
+        }
         let before = self.last.get(&record.cpu).copied();
         // What a guest left for is told behind its exit, which then begins it.
         let exit = before.filter(|_| vcpu_of(record).is_none());
@@ -148,13 +225,93 @@ impl Follower {
             }
             None => {}
         }
-        // Of processors without a vCPU of these nothing is told.
         let vcpu = vcpu_of(record).or_else(|| self.running(record.cpu));
-        if vcpu.is_some() && self.extent.has(vcpu) {
+        if (vcpu.is_some() || self.is_on_the_way(record)) && self.extent.has(vcpu) {
             self.tell(record);
             self.extent.progress(record, exit.as_ref());
         }
         self.learn(record);
+    }
+
+    /// Whether a device or the IOMMU does it, whose records stand on the first processor's track.
+    fn is_of_board(&self, record: &Record) -> bool {
+        let has_device = self.extent.kind().function().is_some();
+        match record.event {
+            Event::MessageSignalled { .. } | Event::GuestLogged { .. } => true,
+            Event::Posted { .. } => has_device,
+            Event::Doorbell { .. } => self.is_posting,
+            _ => false,
+        }
+    }
+
+    fn take_in_of_board(&mut self, record: &Record) {
+        self.extent.begin(record, None);
+        let is_of_function = self.extent.kind().begins(record, None);
+        self.is_posting = match record.event {
+            Event::Posted { .. } => true,
+            Event::Doorbell { .. } | Event::GuestLogged { .. } => false,
+            _ => self.is_posting,
+        };
+        // Other devices' messages say nothing about this one.
+        let is_message = matches!(record.event, Event::MessageSignalled { .. });
+        if !self.extent.has(None) || is_message && !is_of_function {
+            return;
+        }
+        let who = if is_message { "device" } else { "IOMMU" };
+        self.tell_as(who.into(), None, record);
+        if let Event::MessageSignalled { requester, address, data } = record.event {
+            let message = MessageSignalled { address, data };
+            if let Some(route) = Route::of(&self.machine, requester, message) {
+                self.tell_route(route, record.at);
+            }
+        }
+    }
+
+    /// What the IOMMU finds for a message.
+    fn tell_route(&mut self, route: Route, at: Picoseconds) {
+        let entry = route.read(&self.machine);
+        let mut details = vec![route.describe(&entry)];
+        let text = match entry.is_posted {
+            true => "remaps it: the entry leads to a vCPU, so it is to be posted",
+            false => "remaps it: the entry leads to a processor of the host",
+        };
+        let descriptor = self.vcpus.values().filter(|_| entry.is_posted);
+        details.extend(descriptor.filter_map(|one| one.shared.descriptor()));
+        let step = Step {
+            at_ps: 0,
+            who: "IOMMU".into(),
+            doing: Doing::Hardware,
+            text: text.into(),
+            details,
+            rule: entry.rule,
+            functions: Vec::new(),
+            makes: None,
+        };
+        self.push(None, at, step);
+        self.route = Some((route, entry));
+    }
+
+    /// Whether a processor without a vCPU helps a device's interrupt on: takes a message, handles
+    /// it, and sends another.
+    fn is_on_the_way(&mut self, record: &Record) -> bool {
+        if !self.extent.has_begun() {
+            return false;
+        }
+        if self.extent.kind().function().is_none() {
+            let is_sent = matches!(record.event, Event::InterruptSent { .. });
+            return is_sent && self.vmm == Some(record.cpu);
+        }
+        match record.event {
+            Event::InterruptAccepted { vector, .. } => {
+                self.taken.insert(record.cpu, vector);
+                true
+            }
+            Event::InterruptDelivered { vector, .. } => {
+                self.taken.get(&record.cpu) == Some(&vector)
+            }
+            Event::InterruptSent { .. } | Event::Wake {} => self.taken.contains_key(&record.cpu),
+            _ => false,
+        }
     }
 
     /// What runs on a processor, or ran there last.
@@ -174,30 +331,36 @@ impl Follower {
             exit.into_iter().for_each(|step| step.details.push(text.clone()));
             return;
         }
-        let Some(words) = words::of(record, self.isa(), self.is_x2apic) else { return };
-        let Words { doing, text, rule, makes } = words;
-        let who = self.who(record);
-        let found = matches!(record.event, Event::VirtualIpiSent { .. }).then(|| self.found());
-        self.push(
-            record.cpu,
-            record.at,
-            Step {
-                at_ps: 0,
-                who,
-                doing,
-                text,
-                details: found.flatten().into_iter().collect(),
-                rule,
-                functions: Vec::new(),
-                makes,
-            },
-        );
+        self.tell_as(self.who(record), Some(record.cpu), record);
     }
 
-    fn push(&mut self, cpu: CpuIndex, at: Picoseconds, step: Step) {
+    /// What a processor did, or the board.
+    fn tell_as(&mut self, who: String, cpu: Option<CpuIndex>, record: &Record) {
+        let Some(words) = words::of(record, self.isa(), self.is_x2apic) else { return };
+        let Words { doing, text, rule, makes } = words;
+        let of_iommu = words::rule_of_iommu(&record.event, self.isa()).filter(|_| cpu.is_none());
+        let rule = of_iommu.unwrap_or(rule);
+        let found = matches!(record.event, Event::VirtualIpiSent { .. }).then(|| self.found());
+        let step = Step {
+            at_ps: 0,
+            who,
+            doing,
+            text,
+            details: found.flatten().into_iter().collect(),
+            rule,
+            functions: Vec::new(),
+            makes,
+        };
+        self.push(cpu, record.at, step);
+    }
+
+    /// A step; of one on a processor the hypervisor's functions are noted until the next.
+    fn push(&mut self, cpu: Option<CpuIndex>, at: Picoseconds, step: Step) {
         let at_ps = at.0.saturating_sub(self.extent.began().0);
         self.steps.push(Step { at_ps, ..step });
-        self.open.insert(cpu, (self.steps.len() - 1, String::new()));
+        if let Some(cpu) = cpu {
+            self.open.insert(cpu, (self.steps.len() - 1, String::new()));
+        }
     }
 
     /// How the sender's processor found the target.
@@ -214,7 +377,9 @@ impl Follower {
     fn role(&self, vcpu: Option<VirtualCpu>, cpu: CpuIndex) -> String {
         match vcpu {
             Some(vcpu) if self.extent.is_first(vcpu) => self.extent.kind().first().into(),
+            Some(_) if self.extent.kind().cause().is_some() => self.extent.kind().first().into(),
             Some(_) => "target".into(),
+            None if self.vmm == Some(cpu) => "VMM".into(),
             None => format!("CPU {}", cpu.0),
         }
     }
@@ -228,16 +393,12 @@ impl Follower {
             .filter(|(_, (cpu, before))| cpu.clock.instructions() != **before)
             .map(|(index, _)| index)
             .collect();
-        let mut changes = Vec::new();
-        for (vcpu, known) in &mut self.vcpus {
-            let shared = Shared::read(&self.machine, &known.places);
-            changes.extend(known.shared.changes(&shared).into_iter().map(|text| (*vcpu, text)));
-            known.shared = shared;
-        }
+        let changes = self.changes();
+        moved.iter().for_each(|cpu| self.tell_request(*cpu));
         if !self.extent.has_begun() {
             return;
         }
-        self.unclaimed.append(&mut changes);
+        self.unclaimed.extend(changes);
         self.claim(told);
         if let [one] = moved.as_slice() {
             self.tell_writer(*one);
@@ -245,16 +406,62 @@ impl Follower {
         moved.iter().for_each(|cpu| self.name_code(*cpu));
     }
 
+    /// Tells what the VMM asks KVM for that inhibits, if a processor has just come there.
+    fn tell_request(&mut self, index: usize) {
+        let Some(cause) = self.extent.kind().cause() else { return };
+        let (cpu, at) = (CpuIndex(index as u16), self.machine.state.cpus[index].clock.now());
+        let ip = arch::address::Linear(self.machine.state.cpus[index].registers.ip);
+        let name = self.symbols.name(ip).unwrap_or_default();
+        // At its first instruction.
+        let is_request = name.strip_suffix("+0x0").is_some_and(|name| REQUESTS.contains(&name));
+        if !is_request || self.machine.state.cpus[index].is_guest() {
+            return;
+        }
+        let (text, rule) = cause.request(self.requests);
+        self.requests += 1;
+        self.extent.begin_at(at);
+        self.vmm = Some(cpu);
+        self.waiting = self.vcpus.keys().copied().collect();
+        let step = Step {
+            at_ps: 0,
+            who: self.role(None, cpu),
+            doing: Doing::Host,
+            text: text.into(),
+            details: Vec::new(),
+            rule,
+            functions: Vec::new(),
+            makes: None,
+        };
+        self.push(Some(cpu), at, step);
+    }
+
+    /// What has changed since this was asked last: whose, and what.
+    fn changes(&mut self) -> Vec<(String, String)> {
+        let mut changes = Vec::new();
+        for (vcpu, known) in &mut self.vcpus {
+            let shared = Shared::read(&self.machine, &known.places);
+            let texts = known.shared.changes(&shared);
+            known.shared = shared;
+            changes.extend(texts.into_iter().map(|text| (*vcpu, known.cpu, text)));
+        }
+        let changes = changes.into_iter();
+        let mut changes: Vec<_> =
+            changes.map(|(vcpu, cpu, text)| (self.role(Some(vcpu), cpu), text)).collect();
+        if let Some((route, entry)) = &mut self.route {
+            let new = route.read(&self.machine);
+            changes.extend(entry.changes(&new).into_iter().map(|text| ("IOMMU".into(), text)));
+            *entry = new;
+        }
+        changes
+    }
+
     /// Gives changes to the steps that have just been told and say that they make them.
     fn claim(&mut self, told: usize) {
-        let unclaimed = std::mem::take(&mut self.unclaimed);
-        for (vcpu, text) in unclaimed {
-            let whose = self.vcpus.get(&vcpu).map(|one| self.role(Some(vcpu), one.cpu));
-            let whose = whose.unwrap_or_default();
+        for (whose, text) in std::mem::take(&mut self.unclaimed) {
             let mut steps = self.steps.iter_mut().skip(told);
             match steps.find(|step| step.makes.is_some_and(|makes| makes.fits(&text))) {
                 Some(step) => step.details.push(format!("{whose}: {text}")),
-                None => self.unclaimed.push((vcpu, text)),
+                None => self.unclaimed.push((whose, text)),
             }
         }
     }
@@ -266,21 +473,18 @@ impl Follower {
             return;
         }
         let cpu = CpuIndex(index as u16);
-        let details: Vec<String> = std::mem::take(&mut self.unclaimed)
-            .into_iter()
-            .map(|(vcpu, text)| format!("{}: {text}", self.role(Some(vcpu), cpu)))
-            .collect();
+        let unclaimed = std::mem::take(&mut self.unclaimed).into_iter();
         let step = Step {
             at_ps: 0,
             who: self.role(self.running(cpu), cpu),
             doing: Doing::Host,
             text: "the hypervisor writes".into(),
-            details,
+            details: unclaimed.map(|(whose, text)| format!("{whose}: {text}")).collect(),
             rule: "",
             functions: Vec::new(),
             makes: None,
         };
-        self.push(cpu, self.machine.state.now, step);
+        self.push(Some(cpu), self.machine.state.cpus[index].clock.now(), step);
     }
 
     /// Notes the function that a processor is in, if it has just come there.

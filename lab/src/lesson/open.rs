@@ -8,8 +8,6 @@ use crate::watch::Watch;
 use arch::time::Picoseconds;
 use trace::symbol::Symbols;
 
-/// What the guest prints before it begins.
-const BEGINS: &str = "\"record\":\"start\"";
 /// Until it has begun, and everything is as it stays.
 const WARM_UP: Picoseconds = Picoseconds::from_milliseconds(20);
 
@@ -35,13 +33,15 @@ pub fn open(
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<(Follower, String)> {
     let Subject { ground, kind, apic, setting } = *subject;
+    let (workload, name) = kind.step();
     let guest = Begin {
-        workload: "ipi",
-        parameters: kind.parameters(),
+        workload,
+        name,
+        needs: kind.needs(),
         setting,
-        vcpus: kind.vcpus(),
+        configuration: kind.configuration(),
         options: format!("{} apic={apic}", kind.benchmark()),
-        word: BEGINS,
+        word: kind.word(),
     };
     let begun = ground.begin(&guest, before_guests, watch)?;
     let mut names = Symbols::default();
@@ -56,12 +56,23 @@ pub fn open(
     );
     let mut follower = Follower::new(begun.machine, kind, apic == "x2apic", names);
     watch.stage("waiting for the interrupt");
-    follower.advance(WARM_UP);
+    match kind {
+        Kind::Inhibit(_) => follower.seek_inhibit(watch)?,
+        _ => follower.advance(WARM_UP),
+    }
     Ok((follower, title))
 }
 
-/// A name for the code of KVM's modules, and none for other code.
+/// Of the kernel's own code, what takes a device's interrupt to KVM, or a wake-up.
+const OF_KERNEL: [&str; 5] =
+    ["eventfd_signal", "amd_iommu_int_", "iommu_poll_ga_log", "kvm_", "sysvec_kvm_"];
+
+/// A name for the code of KVM's and vfio's modules and for what is between, and none for other
+/// code.
 fn of_kvm((address, name, module): (u64, &str, Option<&str>)) -> (u64, String) {
-    let is_kvm = module.is_some_and(|module| module.starts_with("[kvm"));
-    (address, if is_kvm { name.to_owned() } else { String::new() })
+    let is_told = match module {
+        Some(module) => module.starts_with("[kvm") || module.starts_with("[vfio"),
+        None => OF_KERNEL.iter().any(|start| name.starts_with(start)),
+    };
+    (address, if is_told { name.to_owned() } else { String::new() })
 }

@@ -5,12 +5,17 @@ use arch::address::SystemPhysical;
 use arch::svm::avic::{PHYSICAL_ENTRY_SIZE, PhysicalEntry};
 use arch::svm::vmcb::control;
 use arch::vmx::apicv::{NotificationControl, POSTED_CONTROL_OFFSET};
-use arch::vmx::field::guest;
+use arch::vmx::control::{PinControls, SecondaryControls, TertiaryControls};
+use arch::vmx::field::{control as vmcs_control, guest};
 use board::Machine;
 
 /// The registers of 256 vectors in an APIC's page, 16 bytes apart. [SDM3 "Local APIC Register
 /// Address Map"]
 const BANKS: [(&str, u64); 2] = [("ISR", 0x100), ("IRR", 0x200)];
+
+/// The bits of a control block that have the processor deliver interrupts.
+/// [APM2 "Virtual Interrupts"] [SDM3 "Processor-Based VM-Execution Controls"]
+const DELIVERS: [&str; 2] = ["int_ctl.AVIC enable", "secondary: virtual-interrupt delivery"];
 
 /// What there is of one vCPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +28,8 @@ pub(super) struct Shared {
     entry: Option<PhysicalEntry>,
     /// The requesting and the servicing virtual interrupt.
     status: Option<[u8; 2]>,
+    /// What of interrupt virtualization its control block has switched on.
+    controls: Vec<(&'static str, bool)>,
 }
 
 /// Where these are.
@@ -64,6 +71,35 @@ fn entry(
     })
 }
 
+/// What interrupt virtualization is switched by. [APM2 "Virtual Interrupts"] [SDM3
+/// "VM-Execution Control Fields"]
+fn controls(machine: &Machine, block: SystemPhysical) -> Vec<(&'static str, bool)> {
+    if let Some(vmcb) = silicon::vmcb(machine, block) {
+        let bits = vmcb.get(control::INTERRUPT_CONTROL);
+        return vec![
+            (DELIVERS[0], bits.avic_enabled()),
+            ("int_ctl.x2AVIC enable", bits.x2avic_enabled()),
+        ];
+    }
+    let Some(vmcs) = silicon::vmcs(machine, block) else { return Vec::new() };
+    let pin = PinControls::from_bits_retain(vmcs.get(vmcs_control::PIN) as u32);
+    let secondary = SecondaryControls::from_bits_retain(vmcs.get(vmcs_control::SECONDARY) as u32);
+    let tertiary = TertiaryControls::from_bits_retain(vmcs.get(vmcs_control::TERTIARY));
+    vec![
+        ("pin-based: process posted interrupts", pin.contains(PinControls::POSTED_INTERRUPTS)),
+        (
+            "secondary: virtualize x2APIC mode",
+            secondary.contains(SecondaryControls::VIRTUALIZE_X2APIC_MODE),
+        ),
+        (
+            "secondary: APIC-register virtualization",
+            secondary.contains(SecondaryControls::APIC_REGISTER_VIRTUALIZATION),
+        ),
+        (DELIVERS[1], secondary.contains(SecondaryControls::VIRTUAL_INTERRUPT_DELIVERY)),
+        ("tertiary: IPI virtualization", tertiary.contains(TertiaryControls::IPI_VIRTUALIZATION)),
+    ]
+}
+
 impl Shared {
     pub fn read(machine: &Machine, places: &Places) -> Self {
         let memory = &machine.memory;
@@ -83,6 +119,7 @@ impl Shared {
             banks: BANKS.map(bank),
             posted,
             entry: places.entry.map(|(_, at)| PhysicalEntry::from_bits(word(at))),
+            controls: controls(machine, places.block),
             status: status.map(|vmcs| (vmcs.get(guest::INTERRUPT_STATUS) as u16).to_le_bytes()),
         }
     }
@@ -116,7 +153,16 @@ impl Shared {
                 [("RVI", old[0].into(), new[0].into()), ("SVI", old[1].into(), new[1].into())];
             all.extend(rows.into_iter().filter_map(changed));
         }
+        let pairs = self.controls.iter().zip(&new.controls);
+        let rows = pairs.map(|((name, old), (_, new))| (*name, (*old).into(), (*new).into()));
+        all.extend(rows.filter_map(changed));
         all
+    }
+
+    /// Whether the processor delivers interrupts of the virtual APIC by itself, as the control
+    /// block says.
+    pub fn is_virtualized(&self) -> bool {
+        self.controls.iter().any(|(name, is_on)| DELIVERS.contains(name) && *is_on)
     }
 
     /// What a sender looks at before it decides whom to tell.
@@ -129,6 +175,11 @@ impl Shared {
                 entry.host_apic_id()
             ));
         }
+        self.descriptor()
+    }
+
+    /// Whom to notify, where requests are posted.
+    pub fn descriptor(&self) -> Option<String> {
         let (_, control) = self.posted.as_ref()?;
         Some(format!(
             "posted-interrupt descriptor: ON {}, SN {}, NV {:x}h, NDST {:x}h",
@@ -142,10 +193,10 @@ impl Shared {
 
 fn changed((name, old, new): (&str, u32, u32)) -> Option<String> {
     // Flags and APIC IDs below ten read the same in both bases.
-    (old != new).then(|| format!("{name} {} -> {}", in_hex(old), in_hex(new)))
+    (old != new).then(|| format!("{name} {} -> {}", in_hex(old.into()), in_hex(new.into())))
 }
 
-fn in_hex(value: u32) -> String {
+pub(super) fn in_hex(value: u64) -> String {
     if value < 10 { value.to_string() } else { format!("{value:x}h") }
 }
 

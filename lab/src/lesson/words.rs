@@ -72,9 +72,14 @@ pub(super) fn of(record: &Record, isa: Isa, is_x2apic: bool) -> Option<Words> {
             format!("EOI of vector {:x}h: no exit", vector.0),
             by("APM2 \"Guest vAPIC Register Access Behavior\"", "SDM3 \"EOI Virtualization\""),
         ),
+        Event::MessageSignalled { address, data, .. } => (
+            Doing::Hardware,
+            format!("writes its message: {data:x}h to {:x}h", address.0),
+            "PCI \"Message Signalled Interrupts\"",
+        ),
         Event::GuestLogged { tag, .. } => (
             Doing::Hardware,
-            format!("the IOMMU logs an interrupt for a vCPU that does not run, GATag {tag:x}h"),
+            format!("logs that a vCPU which does not run has an interrupt, GATag {tag:x}h"),
             "IOMMU \"Guest Virtual APIC Log\"",
         ),
         _ => host(record, isa)?,
@@ -87,6 +92,17 @@ pub(super) fn of(record: &Record, isa: Isa, is_x2apic: bool) -> Option<Words> {
         _ => None,
     };
     Some(Words { doing, text, rule, makes })
+}
+
+/// What an IOMMU does is another manual's.
+pub(super) fn rule_of_iommu(event: &Event, isa: Isa) -> Option<&'static str> {
+    match event {
+        Event::Posted { .. } | Event::Doorbell { .. } if isa == Isa::Svm => {
+            Some("IOMMU \"Guest Virtual APIC Interrupt Controller\"")
+        }
+        Event::Posted { .. } => Some("VTD \"Interrupt-Posting Hardware Operation\""),
+        _ => None,
+    }
 }
 
 fn entry(injected: u64, isa: Isa) -> (Doing, String, &'static str) {
@@ -170,7 +186,6 @@ fn host(record: &Record, isa: Isa) -> Option<(Doing, String, &'static str)> {
             format!("the host's handler of vector {:x}h", vector.0)
         }
         Event::EndOfInterrupt { vector } => format!("the host's EOI of vector {:x}h", vector.0),
-        Event::MessageSignalled { data, .. } => format!("a device's message, data {data:x}h"),
         Event::Halt { .. } => "halts".to_owned(),
         Event::Wake {} => "wakes".to_owned(),
         _ => return None,

@@ -29,7 +29,7 @@ mod turn;
 mod wiring;
 
 /// What an IOMMU is: the part, and how it behaves.
-pub use iommu::{Behaviour as IommuBehaviour, Model as IommuModel, Part as IommuPart};
+pub use iommu::{Behaviour as IommuBehaviour, Iommu, Model as IommuModel, Part as IommuPart};
 pub use machine::{Configuration, Images, Machine, MachineError, State};
 pub use mark::Mark;
 pub use outcome::Outcome;

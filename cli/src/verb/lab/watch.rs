@@ -8,7 +8,7 @@ use crate::status::Status;
 use crate::terminal;
 use lab::ground::Ground;
 use lab::lesson::{self, Doing, Kind, Lesson, Subject};
-use lab::plan::{Needs, Setting};
+use lab::plan::Setting;
 use lab::watch::{Told, Watch};
 use std::io::{BufRead, IsTerminal};
 use std::process::ExitCode;
@@ -23,6 +23,9 @@ pub(super) struct Arguments {
     /// With AVIC or APICv off or on
     #[arg(long, value_enum, default_value_t = Switch::On)]
     feature: Switch,
+    /// Why, of watch inhibit
+    #[arg(long, value_enum, value_name = "CAUSE", default_value_t = Cause::BlockIrq)]
+    inhibit: Cause,
     /// Mode of the guest's APICs
     #[arg(long, value_name = "MODE", default_value = "x2apic", value_parser = ["xapic", "x2apic"])]
     apic: String,
@@ -42,6 +45,39 @@ enum Event {
     Timer,
     /// An IPI to a vCPU that has halted
     Wake,
+    /// An interrupt of a device that the guest is given, to a vCPU that runs
+    Device,
+    /// The same to a vCPU that has halted
+    DeviceWake,
+    /// KVM inhibits AVIC or APICv of a vCPU that runs, and ends that (--inhibit)
+    Inhibit,
+}
+
+/// What KVM is made to inhibit for.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Cause {
+    /// A debugger that blocks interrupts (BLOCKIRQ)
+    BlockIrq,
+    /// Hyper-V's synthetic interrupts with AutoEOI (HYPERV)
+    AutoEoi,
+    /// An APIC with another ID than it was made with (APIC_ID_MODIFIED)
+    ApicId,
+    /// An APIC that is not where it was made (APIC_BASE_MODIFIED)
+    ApicBase,
+    /// KVM's timer in reinject mode, AMD only (PIT_REINJ)
+    Pit,
+}
+
+impl From<Cause> for lesson::Cause {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::BlockIrq => Self::BlockIrq,
+            Cause::AutoEoi => Self::AutoEoi,
+            Cause::ApicId => Self::ApicId,
+            Cause::ApicBase => Self::ApicBase,
+            Cause::Pit => Self::Pit,
+        }
+    }
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -55,8 +91,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Event::Ipi => Kind::Ipi,
         Event::Timer => Kind::Timer,
         Event::Wake => Kind::Wake,
+        Event::Device => Kind::Device,
+        Event::DeviceWake => Kind::DeviceWake,
+        Event::Inhibit => Kind::Inhibit(arguments.inhibit.into()),
     };
-    let host = arguments.host.host_for(&Needs::default())?;
+    let host = arguments.host.host_for(&kind.needs())?;
     let mut stages = Stages::open();
     let mut tell = |told: Told<'_>| stages.tell(told);
     let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
