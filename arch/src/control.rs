@@ -78,6 +78,8 @@ bitflags! {
         const PKE = 1 << 22;
         /// Control-flow enforcement: shadow stacks and indirect-branch tracking; needs CR0.WP.
         const CET = 1 << 23;
+        /// User interrupts: their delivery, notifications and instructions.
+        const UINTR = 1 << 25;
     }
 }
 

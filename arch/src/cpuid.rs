@@ -133,6 +133,7 @@ features! {
     Pku = "pku", 0x7 . 0 Ecx 3;
     Rdpid = "rdpid", 0x7 . 0 Ecx 22;
     Fsrm = "fsrm", 0x7 . 0 Edx 4;
+    Uintr = "uintr", 0x7 . 0 Edx 5;
     ArchCapabilities = "arch_capabilities", 0x7 . 0 Edx 29;
     Xsaveopt = "xsaveopt", 0xD . 1 Eax 0;
     Xsavec = "xsavec", 0xD . 1 Eax 1;

@@ -20,5 +20,6 @@ pub mod pci;
 pub mod segment;
 pub mod svm;
 pub mod time;
+pub mod uintr;
 pub mod vmx;
 pub mod vt_d;

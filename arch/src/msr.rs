@@ -79,6 +79,18 @@ pub const TSC_DEADLINE: u32 = 0x6E0;
 pub const X2APIC_FIRST: u32 = 0x800;
 /// The last MSR of x2APIC mode's register space.
 pub const X2APIC_LAST: u32 = 0x8FF;
+/// IA32_UINTR_RR, Intel: a request for each user-interrupt vector (UIRR).
+pub const UINTR_REQUESTS: u32 = 0x985;
+/// IA32_UINTR_HANDLER, Intel: where user interrupts are delivered.
+pub const UINTR_HANDLER: u32 = 0x986;
+/// IA32_UINTR_STACKADJUST, Intel: what is subtracted from RSP first; with bit 0 set, the new RSP.
+pub const UINTR_STACK_ADJUSTMENT: u32 = 0x987;
+/// IA32_UINTR_MISC, Intel: see [`crate::uintr::UintrMisc`].
+pub const UINTR_MISC: u32 = 0x988;
+/// IA32_UINTR_PD, Intel: the linear address of the receiver's own descriptor (UPIDADDR).
+pub const UINTR_DESCRIPTOR: u32 = 0x989;
+/// IA32_UINTR_TT, Intel: see [`crate::uintr::UintrTargets`].
+pub const UINTR_TARGETS: u32 = 0x98A;
 /// Supervisor state components of XSAVES.
 pub const XSS: u32 = 0xDA0;
 /// See [`crate::control::Efer`].

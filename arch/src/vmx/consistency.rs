@@ -185,4 +185,5 @@ rules! {
     137 GuestSystemSegmentPresent "a guest system segment is present",
     138 GuestTableBasesCanonical "guest table bases are canonical",
     139 GuestTableLimitsSixteenBits "guest table limits have sixteen bits",
+    140 GuestUinvEightBits "guest UINV has eight bits",
 }
