@@ -420,6 +420,30 @@ events! {
         /// The entry of the MSR list that stopped it, counted from 1; 0 where it was none.
         entry: u32,
     }
+    /// SENDUIPI posts a user interrupt. [SDM2 "SENDUIPI"]
+    49 UserPosted "user-post" {
+        /// The receiver's descriptor.
+        descriptor: Linear,
+        /// The user-interrupt vector.
+        vector: u8,
+        /// Whether a notification is sent.
+        notifies: bool,
+    }
+    /// A processor takes what a notification announces out of its descriptor, in place of an
+    /// interrupt's handler. [SDM3 "User-Interrupt Notification Processing"]
+    50 UserNotification "user-notify" {
+        /// The receiver's descriptor.
+        descriptor: Linear,
+        /// UIRR, a bit for each vector, with what was posted.
+        requests: u64,
+    }
+    /// The handler of user interrupts is entered. [SDM3 "User-Interrupt Delivery"]
+    51 UserInterruptDelivered "user-deliver" {
+        /// The user-interrupt vector.
+        vector: u8,
+        /// What was interrupted.
+        rip: Linear,
+    }
 }
 
 impl Event {
@@ -431,6 +455,7 @@ impl Event {
             | Self::Entry { rip, .. }
             | Self::InterruptDelivered { rip, .. }
             | Self::VirtualInterruptDelivered { rip, .. }
+            | Self::UserInterruptDelivered { rip, .. }
             | Self::Halt { rip }
             | Self::Exception { rip, .. }
             | Self::Shutdown { rip } => Some(*rip),

@@ -151,6 +151,9 @@ impl<W: Write> Export<W> {
             | Event::IommuEvent { .. }
             | Event::RemappingFault { .. }
             | Event::VmxAbort { .. }
+            | Event::UserPosted { .. }
+            | Event::UserNotification { .. }
+            | Event::UserInterruptDelivered { .. }
             | Event::NestedRoot { .. } => self.instant(record),
         }
     }

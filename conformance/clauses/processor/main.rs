@@ -15,4 +15,5 @@ mod state;
 mod subject;
 mod system_call;
 mod task;
+mod uintr;
 mod vendor;

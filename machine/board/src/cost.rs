@@ -209,6 +209,17 @@ sections! {
         /// A virtualized write of a register, EOI above all.
         write,
     }
+    /// Nanoseconds of user interrupts' doings.
+    UintrFigures "uintr" {
+        /// SENDUIPI: the target's entry, the descriptor, and the command to the own local APIC.
+        send,
+        /// Processing of a notification, its EOI aside.
+        notification,
+        /// To the handler's first instruction.
+        delivery,
+        /// UIRET.
+        uiret,
+    }
 }
 
 /// All figures of one CPU model's profile.
@@ -237,6 +248,9 @@ pub struct CostProfile {
     /// APICv, of Intel's parts.
     #[serde(default)]
     pub apicv: Option<ApicvFigures>,
+    /// User interrupts, of those of them that have any.
+    #[serde(default)]
+    pub uintr: Option<UintrFigures>,
     /// (section, figure) names of what is inherited.
     #[serde(skip)]
     inherited: BTreeSet<(String, String)>,
@@ -271,7 +285,10 @@ impl CostProfile {
         let around = self.device.figures().chain(self.apic.figures()).chain(self.message.figures());
         let avic = self.avic.iter().flat_map(AvicFigures::figures);
         let apicv = self.apicv.iter().flat_map(ApicvFigures::figures);
-        machine.chain(around).chain(self.world_switch.figures()).chain(avic).chain(apicv)
+        let virtual_apics = avic.chain(apicv);
+        let uintr = self.uintr.iter().flat_map(UintrFigures::figures);
+        let switches = self.world_switch.figures();
+        machine.chain(around).chain(switches).chain(virtual_apics).chain(uintr)
     }
 
     fn is_inherited(&self, section: &str, name: &str) -> bool {
@@ -290,6 +307,7 @@ impl CostProfile {
             "world_switch" => self.world_switch.figure_mut(name),
             "avic" => self.avic.as_mut()?.figure_mut(name),
             "apicv" => self.apicv.as_mut()?.figure_mut(name),
+            "uintr" => self.uintr.as_mut()?.figure_mut(name),
             _ => None,
         }
     }
@@ -328,6 +346,9 @@ impl CostProfile {
         let apicv = |of: fn(&ApicvFigures) -> &Figure| {
             self.apicv.as_ref().map_or(Picoseconds::ZERO, |own| nanoseconds(of(own)))
         };
+        let uintr = |of: fn(&UintrFigures) -> &Figure| {
+            self.uintr.as_ref().map_or(Picoseconds::ZERO, |own| nanoseconds(of(own)))
+        };
         StepCosts::new(|step| match step {
             Step::DeviceRead => nanoseconds(&self.device.read),
             Step::DeviceWrite => nanoseconds(&self.device.write),
@@ -352,6 +373,10 @@ impl CostProfile {
             Step::ApicvDeliver => apicv(|own| &own.deliver),
             Step::ApicvRead => apicv(|own| &own.read),
             Step::ApicvWrite => apicv(|own| &own.write),
+            Step::UserSend => uintr(|own| &own.send),
+            Step::UserNotification => uintr(|own| &own.notification),
+            Step::UserDelivery => uintr(|own| &own.delivery),
+            Step::UserReturn => uintr(|own| &own.uiret),
         })
     }
 

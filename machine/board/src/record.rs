@@ -287,5 +287,14 @@ fn event_of(happening: Happening) -> Event {
         Happening::VirtualEndOfInterrupt { block, vector } => {
             Event::VirtualEndOfInterrupt { vcpu: virtual_cpu(block), vector }
         }
+        Happening::UserPosted { descriptor, vector, notifies } => {
+            Event::UserPosted { descriptor, vector, notifies }
+        }
+        Happening::UserNotification { descriptor, requests } => {
+            Event::UserNotification { descriptor, requests }
+        }
+        Happening::UserInterrupt { vector, ip } => {
+            Event::UserInterruptDelivered { vector, rip: Linear(ip) }
+        }
     }
 }

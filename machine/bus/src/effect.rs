@@ -1,6 +1,6 @@
 //! Effects: what one part causes in another, as values.
 
-use arch::address::SystemPhysical;
+use arch::address::{Linear, SystemPhysical};
 use arch::apic::{InterruptMessage, Scope};
 use arch::identity::{ApicId, CpuIndex, RequesterId, Vector};
 use arch::msi::MessageSignalled;
@@ -205,6 +205,31 @@ pub enum Happening {
         block: ControlBlock,
         /// The highest in service.
         vector: Vector,
+    },
+    /// SENDUIPI posts a user interrupt. [SDM2 "SENDUIPI"]
+    UserPosted {
+        /// Of the receiver's descriptor.
+        descriptor: Linear,
+        /// The user-interrupt vector.
+        vector: u8,
+        /// Whether a notification is sent.
+        notifies: bool,
+    },
+    /// A notification of user interrupts is processed, in place of an interrupt's handler.
+    /// [SDM3 "User-Interrupt Notification Processing"]
+    UserNotification {
+        /// Of the receiver's descriptor.
+        descriptor: Linear,
+        /// UIRR, a bit for each vector, with what was posted.
+        requests: u64,
+    },
+    /// The handler of user interrupts is entered; `ip` is what was interrupted.
+    /// [SDM3 "User-Interrupt Delivery"]
+    UserInterrupt {
+        /// The user-interrupt vector.
+        vector: u8,
+        /// Of the instruction that was to be next.
+        ip: u64,
     },
 }
 

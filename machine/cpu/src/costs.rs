@@ -57,6 +57,14 @@ pub enum Step {
     ApicvRead,
     /// A virtualized write of a register.
     ApicvWrite,
+    /// SENDUIPI.
+    UserSend,
+    /// The processing of a notification of user interrupts.
+    UserNotification,
+    /// To the first instruction of the handler of user interrupts.
+    UserDelivery,
+    /// UIRET.
+    UserReturn,
 }
 
 impl Step {
@@ -87,10 +95,14 @@ impl Step {
             ApicvDeliver,
             ApicvRead,
             ApicvWrite,
+            UserSend,
+            UserNotification,
+            UserDelivery,
+            UserReturn,
         ]
     };
     /// Kinds, for tables by kind.
-    pub const COUNT: usize = Self::ApicvWrite as usize + 1;
+    pub const COUNT: usize = Self::UserReturn as usize + 1;
 
     pub(crate) fn of_apic_msr_write(msr: u32) -> Self {
         match Register::of_msr(msr) {

@@ -28,6 +28,7 @@ mod sse_string;
 pub(crate) mod stack;
 mod string;
 mod transfer;
+mod uintr;
 pub mod x87;
 
 use crate::operation::Op;
@@ -62,6 +63,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     mmx::bind,
     x87::bind,
     extended_state::bind,
+    uintr::bind,
 ];
 
 /// #UD

@@ -39,7 +39,9 @@ pub use memory::{BadTranslation, Tlb, Translation};
 pub use model::{CoreClock, CpuModel, IommuPart, ModelError, Placement};
 pub use observation::{Observation, Observed, Range};
 pub use operation::decode;
-pub use state::{Activity, Attention, Clock, Control, Cpu, Debug, Pending, Registers, Spent, X87};
+pub use state::{
+    Activity, Attention, Clock, Control, Cpu, Debug, Pending, Registers, Spent, UserInterrupts, X87,
+};
 pub use stop::RunEnd;
 pub use width::GeneralRegisters;
 

@@ -8,6 +8,7 @@ mod event;
 pub(crate) mod msr;
 mod pending;
 mod registers;
+mod uintr;
 pub(crate) mod x87;
 
 pub use branch_record::BranchRecords;
@@ -18,6 +19,7 @@ pub(crate) use debug::{EXECUTE, READ_WRITE, WRITE};
 pub(crate) use event::{Event, Origin};
 pub use pending::{Activity, Attention, Pending};
 pub use registers::Registers;
+pub use uintr::UserInterrupts;
 pub use x87::X87;
 
 use crate::CpuModel;

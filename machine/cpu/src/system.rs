@@ -16,4 +16,5 @@ mod table;
 pub(crate) mod task;
 #[cfg(test)]
 mod tests;
+pub(crate) mod uintr;
 pub(crate) mod waiting;

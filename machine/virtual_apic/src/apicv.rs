@@ -9,9 +9,6 @@
 //!
 //! Whatever another agent may observe between two accesses is a step of its own in [`Posting`],
 //! [`PostedInterruptProcessing`] and [`IpiSend`].
-//!
-//! DEVIATION(SDM3 "User-Interrupt Notification Identification"): user interrupts are not
-//! enumerated; no delivered vector is taken for one.
 
 mod access;
 mod behaviour;

@@ -1,7 +1,7 @@
 //! Saving and restoring processor state: FXSAVE, FXRSTOR, the XSAVE family, XGETBV and XSETBV,
 //! LDMXCSR and STMXCSR. [SDM1 "Managing State Using the XSAVE Feature Set"]
 //!
-//! Components are x87, SSE and PKRU. Which are in use (XINUSE) is decided by their contents, so
+//! Components are x87, SSE, PKRU and that of user interrupts. Which are in use (XINUSE) is decided by their contents, so
 //! that it is the same on every host; the modified optimization of XSAVEOPT is not taken.
 
 use crate::CpuModel;
@@ -11,18 +11,19 @@ use crate::guest::Sensitive;
 use crate::memory::Access;
 use crate::operation::Op;
 use crate::operation::decode::{CodeSize, Cost};
-use crate::state::Registers;
-use crate::state::X87;
+use crate::state::{Registers, UserInterrupts, X87};
 use crate::width::{RAX, RCX, RDX};
 use crate::{Bus, Cpu, Stop};
 use arch::control::{Cr0, Cr4, Efer};
 use arch::cpuid::Feature;
+use arch::uintr::component;
 use iced_x86::{Instruction, Mnemonic};
 
 pub(super) const X87_STATE: u64 = 1 << 0;
 pub(super) const SSE_STATE: u64 = 1 << 1;
 const AVX_STATE: u64 = 1 << 2;
 const PKRU_STATE: u64 = 1 << 9;
+const UINTR_STATE: u64 = 1 << component::NUMBER;
 /// XCOMP_BV: the area is compacted.
 const COMPACTED: u64 = 1 << 63;
 const DEFAULT_MXCSR: u32 = 0x1F80;
@@ -211,7 +212,9 @@ fn in_use(cpu: &Cpu, counts_mxcsr: bool) -> u64 {
     let is_clear = cpu.registers.xmm.iter().all(|&register| register == 0) && !has_mxcsr;
     let sse = if is_clear { 0 } else { SSE_STATE };
     let pkru = if cpu.control.pkru == 0 { 0 } else { PKRU_STATE };
-    x87 | sse | pkru
+    let is_initial = cpu.control.uintr == UserInterrupts::default();
+    let uintr = if is_initial { 0 } else { UINTR_STATE };
+    x87 | sse | pkru | uintr
 }
 
 fn save<const WIDE: bool>(
@@ -222,9 +225,10 @@ fn save<const WIDE: bool>(
     enabled: u64,
 ) -> Result<(), Stop> {
     let components = enabled & cpu.registers.requested();
-    let length = match components & PKRU_STATE != 0 {
-        true => pkru_offset(kind == Save::Compacted) + PKRU_SIZE,
-        false => EXTENDED_REGION,
+    let length = match components & (PKRU_STATE | UINTR_STATE) {
+        0 => EXTENDED_REGION,
+        PKRU_STATE => pkru_offset(kind == Save::Compacted) + PKRU_SIZE,
+        _ => uintr_offset(components) + component::SIZE,
     };
     let linear = aligned_area(cpu, op, length, 64, Access::Write)?;
     cpu.probe_area(bus, linear, length, Access::Write, op.segment)?;
@@ -248,6 +252,12 @@ fn save<const WIDE: bool>(
         let at = linear.wrapping_add(pkru_offset(kind == Save::Compacted) as u64);
         let pkru = u64::from(cpu.control.pkru).to_le_bytes();
         cpu.write_area(bus, at, &pkru, op.segment)?;
+    }
+    if saved & UINTR_STATE != 0 {
+        let at = linear.wrapping_add(uintr_offset(components) as u64);
+        cpu.write_area(bus, at, &cpu.control.uintr.lay_out(), op.segment)?;
+        // No notification is taken for a context whose requests are in memory.
+        cpu.control.uintr.set_notification_vector(0);
     }
     if kind == Save::Compacted {
         let words = u128::from(used) | u128::from(components | COMPACTED) << 64;
@@ -291,7 +301,38 @@ fn load_state<const WIDE: bool>(
         return Err(Stop::GENERAL_PROTECTION);
     }
     let components = enabled & cpu.registers.requested();
-    restore::<WIDE>(cpu, bus, op, linear, components, held, is_compacted)
+    let uintr = restored_uintr(cpu, bus, op, linear, (components, held, layout))?;
+    restore::<WIDE>(cpu, bus, op, linear, components, held, is_compacted)?;
+    if let Some(state) = uintr {
+        cpu.control.uintr = state;
+        cpu.look_for_user_interrupt();
+    }
+    Ok(())
+}
+
+/// What becomes of the registers of user interrupts, if they are restored: #GP while notifications
+/// are taken, and for what WRMSR would refuse. [SDM1 "User-Interrupt State"]
+fn restored_uintr(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    linear: u64,
+    (components, held, layout): (u64, u64, u64),
+) -> Result<Option<UserInterrupts>, Stop> {
+    if components & UINTR_STATE == 0 {
+        return Ok(None);
+    }
+    if cpu.control.uintr.notification_vector() != 0 {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    if held & UINTR_STATE == 0 {
+        return Ok(Some(UserInterrupts::default()));
+    }
+    let mut bytes = [0; component::SIZE];
+    let at = linear.wrapping_add(uintr_offset(layout) as u64);
+    cpu.read_area(bus, at, &mut bytes, op.segment)?;
+    let state = UserInterrupts::from_layout(&bytes).ok_or(Stop::GENERAL_PROTECTION)?;
+    Ok(Some(state))
 }
 
 /// Reads everything that is wanted, then changes registers.
@@ -334,6 +375,11 @@ fn restore<const WIDE: bool>(
         cpu.translation.tlb.flush_asid(cpu.translation.tlb.asid());
     }
     Ok(())
+}
+
+/// Always compacted: it comes behind PKRU, where that is in the area.
+fn uintr_offset(layout: u64) -> usize {
+    EXTENDED_REGION + if layout & PKRU_STATE != 0 { PKRU_SIZE } else { 0 }
 }
 
 fn pkru_offset(is_compacted: bool) -> usize {

@@ -5,13 +5,15 @@
 
 use super::arrival::Arrival;
 use super::row::{Added, Look, Row};
+use crate::stop::Kind;
 use crate::system::debug;
 use crate::system::event;
+use crate::system::uintr;
 use crate::system::waiting;
 use crate::{Activity, Attention, Bus, Cpu, RunEnd, Stop};
 
 /// Those of every processor, the highest priority first.
-const COMMON: [Row; 9] = [
+const COMMON: [Row; 10] = [
     // Of this machine: devices and other processors get their turn.
     Row { waits: Attention::YIELD, take: |_, _| Look::End(RunEnd::Yield) },
     // What belongs to the instruction before: exits that follow it, an injected event.
@@ -29,6 +31,8 @@ const COMMON: [Row; 9] = [
     Row { waits: Attention::NMI, take: take_nmi },
     // [APM2 "Maskable External Interrupts"]
     Row { waits: Attention::INTERRUPT, take: take_interrupt },
+    // Just below ordinary interrupts. [SDM3 "User-Interrupt Delivery"]
+    Row { waits: Attention::USER_INTERRUPT, take: take_user_interrupt },
     // After all physical ones. [APM2 "Virtual Interrupts"]
     Row { waits: Attention::VIRTUAL, take: take_virtual },
 ];
@@ -166,6 +170,27 @@ fn take_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
         cpu.acknowledged(bus, vector)
     } else {
         event::take_interrupt(cpu, bus, vector)
+    };
+    cpu.settle(bus, result);
+    Look::Further
+}
+
+/// A fault on the way is one of the interrupted flow: nothing was in delivery.
+fn take_user_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
+    // What can make one deliverable raises the flag again.
+    cpu.pending.clear(Attention::USER_INTERRUPT);
+    if !uintr::is_deliverable(cpu) {
+        return Look::Further;
+    }
+    let result = match uintr::deliver(cpu, bus) {
+        Ok(()) => {
+            cpu.note_delivery();
+            Ok(())
+        }
+        Err(stop) => match stop.kind() {
+            Kind::Exception { vector, error } => event::raise_exception(cpu, bus, vector, error),
+            _ => Err(stop),
+        },
     };
     cpu.settle(bus, result);
     Look::Further

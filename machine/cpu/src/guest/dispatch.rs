@@ -20,6 +20,7 @@ use crate::{Attention, Bus, Cpu, RunEnd, Stop};
 use arch::address::SystemPhysical;
 use arch::control::{Cr4, Efer};
 use arch::time::Picoseconds;
+use arch::vmx::apicv::NotificationControl;
 
 /// The vendors' own instructions.
 pub(crate) const FAMILIES: &[Family] = &[svm::instruction::bind, vmx::instruction::bind];
@@ -270,6 +271,15 @@ impl Cpu {
         value: u64,
     ) {
         guest!(self, (), write_apic_page(bus, offset, size, value))
+    }
+
+    /// SENDUIPI's notification to `receiver`: true if a virtual APIC sends it.
+    pub(crate) fn notify_virtually(
+        &mut self,
+        bus: &mut Bus<'_>,
+        receiver: NotificationControl,
+    ) -> bool {
+        guest!(self, false, notify(bus, receiver))
     }
 }
 

@@ -15,6 +15,7 @@ use crate::{Bus, Cpu, Stop};
 use arch::address::SystemPhysical;
 use arch::control::{Cr4, Efer};
 use arch::time::Picoseconds;
+use arch::vmx::apicv::NotificationControl;
 
 /// A vendor's hardware virtualization.
 pub(crate) trait Vendor {
@@ -112,6 +113,11 @@ pub(crate) trait Vendor {
     fn read_apic_page(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, size: u8) -> u64;
     /// A write that has been checked.
     fn write_apic_page(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, size: u8, value: u64);
+
+    /// SENDUIPI's notification to `receiver`: true if the guest's APIC is virtual.
+    fn notify(_: &mut Cpu, _: &mut Bus<'_>, _receiver: NotificationControl) -> bool {
+        false
+    }
 
     /// The time-stamp counter as the guest reads it.
     fn tsc(cpu: &Cpu) -> u64;

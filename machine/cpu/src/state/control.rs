@@ -1,6 +1,7 @@
 //! What an operating system sets: control registers, descriptor tables, MSRs.
 
 use super::msr::MsrState;
+use super::uintr::UserInterrupts;
 use arch::control::{Cr0, Cr4, Efer};
 use arch::segment::{Attributes, Segment};
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,8 @@ pub struct Control {
     pub syscall: SystemCall,
     /// MSRs that mostly hold what was written.
     pub msr: MsrState,
+    /// User interrupts.
+    pub uintr: UserInterrupts,
 }
 
 impl Default for Control {
@@ -76,6 +79,7 @@ impl Default for Control {
             tr: Segment::default(),
             syscall: SystemCall::default(),
             msr: Default::default(),
+            uintr: UserInterrupts::default(),
         }
     }
 }

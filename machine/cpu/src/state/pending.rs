@@ -60,6 +60,8 @@ bitflags::bitflags! {
         /// A hypervisor wants to be told of something as soon as the guest lets it: the monitor
         /// trap flag, the preemption timer, an interrupt window.
         const WINDOW = 1 << 17;
+        /// A user interrupt may be deliverable.
+        const USER_INTERRUPT = 1 << 18;
     }
 }
 

@@ -17,7 +17,7 @@ use arch::control::Efer;
 impl Vendor for Svm {
     type Pauses = PauseFilter;
 
-    const ORDER: &'static [Row] = &order::<9>(&[]);
+    const ORDER: &'static [Row] = &order::<10>(&[]);
 
     // [APM2 "Instruction Intercepts"]: all exceptions of an instruction but those of memory.
     const REFUSES_FIRST: bool = true;

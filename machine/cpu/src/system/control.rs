@@ -181,6 +181,7 @@ pub(crate) fn write_cr4(cpu: &mut Cpu, bus: &mut Bus<'_>, value: u64) -> Result<
         cpu.load_pdptes(bus, cpu.control.cr3)?;
     }
     cpu.control.set_cr4(new);
+    cpu.look_for_user_interrupt();
     if changed.intersects(paging_bits | Cr4::SMAP | Cr4::PKE | Cr4::PCIDE) {
         let asid = cpu.translation.tlb.asid();
         cpu.translation.tlb.flush_asid(asid);
@@ -235,6 +236,7 @@ impl CpuModel {
             (Feature::Smep, Cr4::SMEP),
             (Feature::Smap, Cr4::SMAP),
             (Feature::Pku, Cr4::PKE),
+            (Feature::Uintr, Cr4::UINTR),
         ] {
             if self.has(feature) {
                 known |= bits;

@@ -7,6 +7,7 @@ use crate::state::Control;
 use crate::state::msr::misc_enable;
 use arch::control::Cr4;
 use arch::cpuid::Feature;
+use arch::uintr::component;
 
 /// The four result registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +28,7 @@ impl Leaf {
 const LIMITED_STANDARD: u32 = 2;
 /// Bytes of the XSAVE area without extended components: legacy region and header.
 const XSAVE_BASE: u32 = 576;
+const UINTR_STATE: u64 = 1 << component::NUMBER;
 
 const MEGAHERTZ: u64 = 1_000_000;
 const BUS_HERTZ: u64 = 100 * MEGAHERTZ;
@@ -108,9 +110,11 @@ pub(crate) fn cpuid(cpu: &Cpu, leaf: u32, subleaf: u32) -> Leaf {
         0xD if cpu.model.has(Feature::Xsave) => match subleaf {
             0 => result.ebx = xsave_size(cpu.control.xcr0),
             1 if cpu.model.has(Feature::Xsavec) => {
-                // Compacted, PKRU follows the header.
-                let has_pkru = (cpu.control.xcr0 | cpu.control.msr.xss) & 1 << 9 != 0;
-                result.ebx = XSAVE_BASE + if has_pkru { 8 } else { 0 };
+                // Compacted, components follow the header.
+                let components = cpu.control.xcr0 | cpu.control.msr.xss;
+                let pkru = if components & 1 << 9 != 0 { 8 } else { 0 };
+                let uintr = if components & UINTR_STATE != 0 { component::SIZE as u32 } else { 0 };
+                result.ebx = XSAVE_BASE + pkru + uintr;
             }
             _ => {}
         },
@@ -131,6 +135,11 @@ impl CpuModel {
     pub fn xcr0_permitted(&self) -> u64 {
         let pkru = if self.has(Feature::Pku) { 1 << 9 } else { 0 };
         3 | pkru
+    }
+
+    /// The components that IA32_XSS may enable.
+    pub(crate) fn xss_permitted(&self) -> u64 {
+        if self.has(Feature::Xsaves) && self.has(Feature::Uintr) { UINTR_STATE } else { 0 }
     }
 
     /// CPUID as the model alone decides it.
@@ -214,7 +223,11 @@ impl CpuModel {
         let size = if permitted & 1 << 9 != 0 { XSAVE_BASE + 256 + 8 } else { XSAVE_BASE };
         match subleaf {
             0 => Leaf::new(permitted as u32, XSAVE_BASE, size, (permitted >> 32) as u32),
-            1 => features,
+            1 => Leaf { ecx: self.xss_permitted() as u32, ..features },
+            // A supervisor's component has no place in the standard format.
+            component::NUMBER if self.xss_permitted() & UINTR_STATE != 0 => {
+                Leaf::new(component::SIZE as u32, 0, 1, 0)
+            }
             9 if permitted & 1 << 9 != 0 => Leaf::new(8, XSAVE_BASE + 256, 0, 0),
             _ => Leaf::default(),
         }

@@ -97,6 +97,7 @@ pub(super) fn set_code_segment(cpu: &mut Cpu, segment: Segment, cpl: u8) {
 pub(crate) fn set_cpl(cpu: &mut Cpu, cpl: u8) {
     cpu.registers.set_cpl(cpl);
     cpu.update_access_mode();
+    cpu.look_for_user_interrupt();
 }
 
 /// MOV, POP, LDS …: loads a data or stack segment register.

@@ -11,7 +11,9 @@ use crate::state::{Event, Origin};
 use crate::stop::Kind;
 use crate::system::branch_record;
 use crate::system::descriptor;
+use crate::system::local_apic;
 use crate::system::task;
+use crate::system::uintr;
 use crate::width::RSP;
 use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;
@@ -440,10 +442,34 @@ fn push_frame(cpu: &mut Cpu, bus: &mut Bus<'_>, frame: &mut Frame, value: u64) -
 
 /// Takes an interrupt of the local APIC or the 8259s.
 pub(crate) fn take_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>, vector: u8) -> Result<(), Stop> {
+    if uintr::is_notification(cpu, vector) {
+        local_apic::end_interrupt(cpu, bus);
+        return raise_interrupt(cpu, bus, vector);
+    }
     let happening = Happening::Interrupt { vector: Vector(vector), ip: cpu.registers.ip };
     bus.platform.record(cpu.visit(), happening);
     cpu.let_others_look();
-    raise(cpu, bus, Event { vector, error: None, origin: Origin::External })
+    raise_interrupt(cpu, bus, vector)
+}
+
+/// Delivers a maskable interrupt, physical, virtual or injected; one that is a notification of user
+/// interrupts is processed, and the flow goes on where it was. A fault on the way is that of an
+/// interrupt in delivery. [SDM3 "User-Interrupt Notification Processing"]
+pub(crate) fn raise_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>, vector: u8) -> Result<(), Stop> {
+    let event = Event { vector, error: None, origin: Origin::External };
+    if !uintr::is_notification(cpu, vector) {
+        return raise(cpu, bus, event);
+    }
+    cpu.pending.begin_delivery(event);
+    let Err(stop) = uintr::process_notification(cpu, bus) else {
+        cpu.pending.end_delivery();
+        cpu.note_delivery();
+        return Ok(());
+    };
+    match stop.kind() {
+        Kind::Exception { vector, error, .. } => raise_exception(cpu, bus, vector, error),
+        _ => Err(stop),
+    }
 }
 
 /// Delivers an exception that an instruction raised; `cpu.ip` is what is to be pushed.

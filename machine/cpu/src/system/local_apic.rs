@@ -3,8 +3,11 @@
 use crate::costs::Step;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::address::SystemPhysical;
+use arch::apic::Register;
 use arch::time::Picoseconds;
 use bus::Effect;
+
+const EOI_MSR: u32 = 0x80B;
 
 pub(crate) fn apic_write(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, size: u8, value: u64) {
     let mut effects = Vec::new();
@@ -30,6 +33,15 @@ pub(crate) fn apic_write_msr(
     result.map_err(|_| Stop::GENERAL_PROTECTION)?;
     cpu.clock.take(Step::of_apic_msr_write(msr));
     Ok(())
+}
+
+/// The processor itself ends the interrupt of the highest priority in service.
+pub(crate) fn end_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) {
+    if cpu.apic.is_x2apic() {
+        let _ = apic_write_msr(cpu, bus, EOI_MSR, 0);
+    } else {
+        apic_write(cpu, bus, Register::EndOfInterrupt.offset(), 4, 0);
+    }
 }
 
 /// Hands effects to the board; the run ends soon so that their receivers get their turn.

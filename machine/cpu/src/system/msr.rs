@@ -55,8 +55,11 @@ pub(super) enum Legal {
     Bits(u64),
     /// The others stay as they are.
     Changes(u64),
-    Zero,
     Canonical,
+    /// Canonical, and without these bits.
+    CanonicalWithout(u64),
+    /// Without these bits.
+    Without(u64),
     /// Eight memory types of fixed ranges. Like the PAT's, they have no effect here, but are
     /// checked and kept.
     RangeTypes,
@@ -72,8 +75,11 @@ impl Legal {
             Self::Any => Some(value),
             Self::Bits(mask) => Some(value & mask),
             Self::Changes(mask) => Some(value & mask | before & !mask),
-            Self::Zero => (value == 0).then_some(0),
             Self::Canonical => is_canonical(value).then_some(value),
+            Self::CanonicalWithout(mask) => {
+                (is_canonical(value) && value & mask == 0).then_some(value)
+            }
+            Self::Without(mask) => (value & mask == 0).then_some(value),
             Self::RangeTypes => are_of_ranges().then_some(value),
             Self::Pat => memory_type::is_legal_pat(value).then_some(value),
             Self::DefaultType => {
@@ -98,7 +104,7 @@ pub(super) const fn row((first, last): (u32, u32), read: Read, write: Write) -> 
 }
 
 /// A register that parts with a feature have.
-const fn only(feature: Feature, row: Row) -> Row {
+pub(super) const fn only(feature: Feature, row: Row) -> Row {
     Entry { needs: Some(feature), ..row }
 }
 
@@ -122,7 +128,7 @@ static TABLES: Tables<Access> =
 
 /// What both vendors' parts have, in the order of numbers.
 const ALL: &[Row] = {
-    use Legal::{Any, Bits, Canonical, DefaultType, Pat, RangeTypes, Zero};
+    use Legal::{Any, Bits, Canonical, DefaultType, Pat, RangeTypes};
     &[
         row((msr::TSC, msr::TSC), Read::Of(|cpu| cpu.guest_tsc()), Write::Done(write_tsc)),
         row(
@@ -204,7 +210,10 @@ const ALL: &[Row] = {
                 }),
             ),
         ),
-        only(Feature::Xsaves, kept(msr::XSS, |cpu, _| &mut cpu.control.msr.xss, Zero)),
+        only(
+            Feature::Xsaves,
+            row((msr::XSS, msr::XSS), Read::Of(|cpu| cpu.control.msr.xss), Write::Done(write_xss)),
+        ),
         row(
             (msr::EFER, msr::EFER),
             Read::Of(|cpu| cpu.control.efer().bits()),
@@ -312,6 +321,14 @@ fn write_apic_base(cpu: &mut Cpu, _: &mut Bus<'_>, _: usize, value: u64) -> Resu
     cpu.apic.write_base(value, cpu.clock.now(), bits).map_err(|_| Stop::GENERAL_PROTECTION)?;
     cpu.translation.tlb.flush_all();
     cpu.pending.raise(Attention::INTERRUPT | Attention::TIMER);
+    Ok(())
+}
+
+fn write_xss(cpu: &mut Cpu, _: &mut Bus<'_>, _: usize, value: u64) -> Result<(), Stop> {
+    if value & !cpu.model.xss_permitted() != 0 {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    cpu.control.msr.xss = value;
     Ok(())
 }
 

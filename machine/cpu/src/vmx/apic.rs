@@ -8,9 +8,9 @@ use super::vmcs::Vmcs;
 use crate::costs::Step;
 use crate::memory::Access;
 use crate::memory::Located;
-use crate::state::{Event, Origin};
 use crate::system::event;
 use crate::system::local_apic;
+use crate::system::uintr;
 use crate::vmx::intercept;
 use crate::{Activity, Attention, Bus, Cpu, CpuModel, Stop};
 use arch::address::SystemPhysical;
@@ -18,7 +18,7 @@ use arch::apic::Scope;
 use arch::control::rflags;
 use arch::identity::Vector;
 use arch::vmx::ExitReason;
-use arch::vmx::apicv::GuestInterruptStatus;
+use arch::vmx::apicv::{GuestInterruptStatus, NotificationControl};
 use arch::vmx::field::{control, guest};
 use arch::vmx::qualification::{ApicAccess, ApicAccessKind};
 use bus::{ControlBlock, Effect, Happening};
@@ -310,9 +310,27 @@ pub(crate) fn virtual_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Result<(), 
     let vector = apicv.deliver(bus.memory);
     cpu.clock.take(Step::ApicvDeliver);
     bus.platform.record(cpu.visit(), Happening::VirtualAccept { block, vector });
-    let happening = Happening::VirtualInterrupt { block, vector, ip: cpu.registers.ip };
-    bus.platform.record(cpu.visit(), happening);
-    event::raise(cpu, bus, Event { vector: vector.0, error: None, origin: Origin::External })
+    if uintr::is_notification(cpu, vector.0) {
+        bus.platform.record(cpu.visit(), Happening::VirtualEndOfInterrupt { block, vector });
+        if let Some(apicv) = apicv_mut(cpu) {
+            apicv.end_notification(bus.memory);
+        }
+        cpu.pending.raise(Attention::VIRTUAL_INTERRUPT);
+    } else {
+        let happening = Happening::VirtualInterrupt { block, vector, ip: cpu.registers.ip };
+        bus.platform.record(cpu.visit(), happening);
+    }
+    event::raise_interrupt(cpu, bus, vector.0)
+}
+
+/// SENDUIPI's notification, if the guest's virtual APIC is to send it. [SDM2 "SENDUIPI"]
+pub(super) fn notify(cpu: &mut Cpu, bus: &mut Bus<'_>, receiver: NotificationControl) -> bool {
+    let Some(apicv) = apicv(cpu).filter(|apicv| apicv.controls.uses_tpr_shadow) else {
+        return false;
+    };
+    let completion = apicv.user_interrupt(bus.memory, receiver);
+    apicv_conclude(cpu, bus, completion);
+    true
 }
 
 /// Whether the interrupt announces posted requests; they are then in the virtual APIC, and the
@@ -323,13 +341,7 @@ pub(crate) fn posted(cpu: &mut Cpu, bus: &mut Bus<'_>, vector: u8) -> bool {
         return false;
     }
     cpu.clock.take(Step::ApicvPosted);
-    let mut effects = Vec::new();
-    if cpu.apic.is_x2apic() {
-        let _ = local_apic::apic_write_msr(cpu, bus, EOI_MSR, 0);
-    } else {
-        cpu.apic.write_mmio(EOI, 4, 0, cpu.clock.now(), &mut effects);
-        local_apic::emit(cpu, bus, effects);
-    }
+    local_apic::end_interrupt(cpu, bus);
     let Some(block) = block(cpu) else { return true };
     if let Some(apicv) = apicv_mut(cpu) {
         PostedInterruptProcessing::new().run(apicv, bus.memory);

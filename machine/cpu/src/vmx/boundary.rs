@@ -38,7 +38,7 @@ const ADDED: [Added; 4] = [
 ];
 
 /// What waits at a boundary, the highest priority first.
-pub(super) const ORDER: [Row; 13] = order(&ADDED);
+pub(super) const ORDER: [Row; 14] = order(&ADDED);
 
 const fn of_window(take: fn(&mut Cpu, &mut Bus<'_>) -> Look) -> Row {
     Row { waits: Attention::WINDOW, take }
@@ -105,6 +105,10 @@ fn inject(cpu: &mut Cpu, bus: &mut Bus<'_>, injection: Injection) -> Result<(), 
     let event = Event { vector, error, origin };
     match origin {
         Origin::Software(_) => inject_software(cpu, bus, event, injection.length.into()),
+        // It may be a notification of user interrupts. [SDM3 "Event Injection"]
+        Origin::External if injection.event.kind() == InterruptionType::External => {
+            event::raise_interrupt(cpu, bus, vector)
+        }
         _ => event::raise_injected(cpu, bus, event),
     }
 }

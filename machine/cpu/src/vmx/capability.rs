@@ -30,7 +30,11 @@ pub fn of(model: &CpuModel) -> Option<VmxCapabilities> {
     if !model.has(Feature::Vmx) {
         return None;
     }
-    let common = model.virtualization()?.common(&IMPLEMENTED);
+    let mut common = model.virtualization()?.common(&IMPLEMENTED);
+    if !model.has(Feature::Uintr) {
+        common.exit.allowed &= !ExitControls::CLEAR_UINV.bits();
+        common.entry.allowed &= !EntryControls::LOAD_UINV.bits();
+    }
     // The format of a region is each processor's own, and so is the size that it takes.
     let basic = common.basic.with_region_size(super::vmcs::SIZE as u16);
     // Dumps have bits set that no manual at hand explains: nothing stands behind them here.
@@ -99,12 +103,14 @@ const EXIT: ExitControls = ExitControls::SAVE_DEBUG_CONTROLS
     .union(ExitControls::LOAD_PAT)
     .union(ExitControls::SAVE_EFER)
     .union(ExitControls::LOAD_EFER)
-    .union(ExitControls::SAVE_PREEMPTION_TIMER);
+    .union(ExitControls::SAVE_PREEMPTION_TIMER)
+    .union(ExitControls::CLEAR_UINV);
 
 const ENTRY: EntryControls = EntryControls::LOAD_DEBUG_CONTROLS
     .union(EntryControls::IA32E_MODE_GUEST)
     .union(EntryControls::LOAD_PAT)
-    .union(EntryControls::LOAD_EFER);
+    .union(EntryControls::LOAD_EFER)
+    .union(EntryControls::LOAD_UINV);
 
 const EPT_VPID: EptVpid = EptVpid::EXECUTE_ONLY
     .union(EptVpid::FOUR_LEVELS)

@@ -76,6 +76,12 @@ const ROWS: &[Row] = &[
         |cpu, ip| cpu.control.syscall.sysenter_eip = ip,
         |cpu| cpu.control.syscall.sysenter_eip,
     ),
+    row(
+        guest::UINV,
+        |cpu, vector| cpu.control.uintr.set_notification_vector(vector as u8),
+        |cpu| cpu.control.uintr.notification_vector().into(),
+    )
+    .under(EntryControls::LOAD_UINV, ExitControls::empty()),
     row(guest::GDTR_BASE, |cpu, at| cpu.control.gdtr.base = at, |cpu| cpu.control.gdtr.base),
     row(
         guest::GDTR_LIMIT,

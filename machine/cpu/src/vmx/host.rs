@@ -86,6 +86,9 @@ fn load_host_registers(cpu: &mut Cpu, vmcs: &Image, controls: &Controls) {
     if exits.contains(ExitControls::LOAD_PAT) {
         cpu.control.msr.pat = get(host::PAT);
     }
+    if exits.contains(ExitControls::CLEAR_UINV) {
+        cpu.control.uintr.set_notification_vector(0);
+    }
     cpu.debug.reset_dr7();
     branch_record::write_debug_control(cpu, 0);
     let calls = &mut cpu.control.syscall;

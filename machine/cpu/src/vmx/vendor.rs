@@ -12,6 +12,7 @@ use crate::{Attention, Bus, Cpu, Stop};
 use arch::address::SystemPhysical;
 use arch::control::Cr4;
 use arch::time::Picoseconds;
+use arch::vmx::apicv::NotificationControl;
 
 impl Vendor for Vmx {
     type Pauses = PauseLoop;
@@ -139,6 +140,10 @@ impl Vendor for Vmx {
 
     fn write_apic_page(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, size: u8, value: u64) {
         apic::write_apic_page(cpu, bus, offset, size, value);
+    }
+
+    fn notify(cpu: &mut Cpu, bus: &mut Bus<'_>, receiver: NotificationControl) -> bool {
+        apic::notify(cpu, bus, receiver)
     }
 
     fn tsc(cpu: &Cpu) -> u64 {

@@ -5,6 +5,7 @@ use super::{Apicv, ApicvExit, Completion, IpiSend};
 use crate::SharedMemory;
 use arch::apic::{DeliveryMode, DestinationMode, FIRST_LEGAL_VECTOR, Icr, Register, Scope};
 use arch::identity::Vector;
+use arch::vmx::apicv::NotificationControl;
 use interrupt::page::ApicPage;
 
 pub(super) const COMMAND: u16 = Register::Command.offset();
@@ -71,10 +72,25 @@ impl Apicv {
         ApicvExit::ApicWrite(COMMAND)
     }
 
-    /// Puts a command where the guest's mode has the ICR: 64 bits at 300h in virtualize-x2APIC
-    /// mode, two dwords else.
+    /// SENDUIPI's notification to `receiver`, whose descriptor names a vector and a virtual APIC ID
+    /// in the form of the guest's mode. Without IPI virtualization it exits as a write of the ICR.
+    /// [SDM2 "SENDUIPI"]
+    pub fn user_interrupt(
+        &self,
+        memory: &mut impl SharedMemory,
+        receiver: NotificationControl,
+    ) -> Completion {
+        let ipi = IpiSend::of_user_interrupt(receiver, !self.controls.virtualizes_accesses);
+        match self.controls.virtualizes_ipis {
+            true => Completion::Send(ipi),
+            false => Completion::Exit(ipi.exit(self, memory)),
+        }
+    }
+
+    /// Puts a command where the guest's mode has the ICR: two dwords where accesses by memory are
+    /// virtualized, else 64 bits at 300h.
     pub(super) fn store_command(&self, memory: &mut impl SharedMemory, command: Icr) {
-        if self.controls.virtualizes_x2apic {
+        if !self.controls.virtualizes_accesses {
             memory.write_u64(self.page.0.offset(COMMAND.into()), command.into_bits());
         } else {
             let mut page = self.page.within(memory);

@@ -125,7 +125,7 @@ impl IpiSend {
         pointer.is_legal(apicv.physical_address_bits).then_some(pointer)
     }
 
-    fn exit(&self, apicv: &Apicv, memory: &mut impl SharedMemory) -> ApicvExit {
+    pub(super) fn exit(&self, apicv: &Apicv, memory: &mut impl SharedMemory) -> ApicvExit {
         if let Some(command) = self.user_command {
             apicv.store_command(memory, Icr::from_bits(command));
         }

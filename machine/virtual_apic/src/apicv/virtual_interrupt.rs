@@ -42,16 +42,30 @@ impl Apicv {
     /// After a guest's write of EOI. The bitmap is asked about the vector that ended; an exit
     /// leaves the evaluation to the next VM entry. [SDM3 "EOI Virtualization"]
     pub fn virtualize_eoi(&mut self, memory: &mut impl SharedMemory) -> Option<ApicvExit> {
-        let ended = Vector(self.status.servicing());
-        let mut page = self.page.within(memory);
-        page.remove(Bank::InService, ended);
-        self.status.set_servicing(or_zero(page.highest(Bank::InService)));
-        self.virtualize_processor_priority(memory);
+        let ended = self.end_in_service(memory);
         if self.eoi_exits.contains(ended) {
             return Some(ApicvExit::VirtualizedEoi(ended));
         }
         self.evaluate(memory);
         None
+    }
+
+    /// The vector that [`Self::deliver`] took into service is a notification of user interrupts:
+    /// it ends at once, whatever the bitmap of exits says.
+    /// [SDM3 "User-Interrupt Notification Identification"]
+    pub fn end_notification(&mut self, memory: &mut impl SharedMemory) {
+        self.end_in_service(memory);
+        self.evaluate(memory);
+    }
+
+    /// The highest vector in service leaves it.
+    fn end_in_service(&mut self, memory: &mut impl SharedMemory) -> Vector {
+        let ended = Vector(self.status.servicing());
+        let mut page = self.page.within(memory);
+        page.remove(Bank::InService, ended);
+        self.status.set_servicing(or_zero(page.highest(Bank::InService)));
+        self.virtualize_processor_priority(memory);
+        ended
     }
 
     /// An IPI of the guest to its own processor. [SDM3 "Self-IPI Virtualization"]

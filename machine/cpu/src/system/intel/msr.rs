@@ -2,18 +2,20 @@
 
 use crate::state::msr::misc_enable;
 use crate::system::msr::{
-    LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, inert, kept, read_only, row,
+    LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, inert, kept, only, read_only, row,
     write_bank,
 };
 use crate::{Bus, Cpu, Stop};
+use arch::cpuid::Feature::Uintr;
 use arch::msr::{self, CoreThreadCount, PlatformInfo};
+use arch::uintr::{DESCRIPTOR_RESERVED, UintrMisc, UintrTargets};
 
 /// The lowest ratio of the models: 1 GHz, as the bus clock is 100 MHz.
 const EFFICIENT_RATIO: u8 = 10;
 
 /// In the order of numbers.
 pub const TABLE: &[Row] = {
-    use Legal::Changes;
+    use Legal::{Canonical, CanonicalWithout, Changes, Without};
     &[
         read_only(msr::PLATFORM_ID, Read::Value(0)),
         // No firmware handles any here.
@@ -32,8 +34,56 @@ pub const TABLE: &[Row] = {
             Read::Kept(bank_register),
             Write::Done(write_control_or_bank),
         ),
+        only(
+            Uintr,
+            row(
+                (msr::UINTR_REQUESTS, msr::UINTR_REQUESTS),
+                Read::Of(|cpu| cpu.control.uintr.requests),
+                Write::Done(write_user_requests),
+            ),
+        ),
+        only(Uintr, kept(msr::UINTR_HANDLER, |cpu, _| &mut cpu.control.uintr.handler, Canonical)),
+        only(
+            Uintr,
+            kept(
+                msr::UINTR_STACK_ADJUSTMENT,
+                |cpu, _| &mut cpu.control.uintr.stack_adjustment,
+                Canonical,
+            ),
+        ),
+        only(
+            Uintr,
+            kept(
+                msr::UINTR_MISC,
+                |cpu, _| &mut cpu.control.uintr.misc,
+                Without(UintrMisc::RESERVED),
+            ),
+        ),
+        only(
+            Uintr,
+            kept(
+                msr::UINTR_DESCRIPTOR,
+                |cpu, _| &mut cpu.control.uintr.descriptor,
+                CanonicalWithout(DESCRIPTOR_RESERVED),
+            ),
+        ),
+        only(
+            Uintr,
+            kept(
+                msr::UINTR_TARGETS,
+                |cpu, _| &mut cpu.control.uintr.targets,
+                CanonicalWithout(UintrTargets::RESERVED),
+            ),
+        ),
     ]
 };
+
+/// Requests that software writes are recognized as those of a notification are.
+fn write_user_requests(cpu: &mut Cpu, _: &mut Bus<'_>, _: usize, value: u64) -> Result<(), Stop> {
+    cpu.control.uintr.requests = value;
+    cpu.look_for_user_interrupt();
+    Ok(())
+}
 
 /// All that the package has is enabled.
 fn core_thread_count(cpu: &Cpu) -> u64 {

@@ -88,6 +88,9 @@ fn check_msrs<B: AsRef<[u8]>>(
     processor: &Processor<'_>,
 ) -> Result<(), Broken> {
     let entry = controls.entry;
+    if entry.contains(EntryControls::LOAD_UINV) {
+        require(vmcs.get(guest::UINV) <= 0xFF, Broken::GuestUinvEightBits)?;
+    }
     if entry.contains(EntryControls::LOAD_DEBUG_CONTROLS) {
         let control = vmcs.get(guest::DEBUGCTL);
         require(control & DEBUGCTL_RESERVED == 0, Broken::GuestDebugctlNoReservedBit)?;
