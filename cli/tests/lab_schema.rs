@@ -1,68 +1,13 @@
 //! `lab run --format json` follows `docs/schema/lab-1.json`, with and without what only KVM knows.
 
-use arch::time::Picoseconds;
-use bench::{Configuration, Outcome};
-use board::cost::CostProfile;
-use lab::drive::counters::{Count, Reason, Tally};
-use lab::drive::observed::Observed;
-use lab::evidence::{Scale, Subject, predict};
-use lab::plan::{Experiment, ModuleParameter, Setting};
-use lab::protocol::{Guest, Step, StepResult, Tracepoints};
-use lab::result::compare::Side;
-use lab::result::{HostFacts, LabResult, RunFacts};
-use serde_json::Value;
-use std::collections::BTreeMap;
-use trace::exit_reason::Isa;
+mod lab_made;
 
-/// A run of one virtual machine, as an agent would tell it.
-fn observed(setting: Setting) -> Observed {
-    let counts = |exits| BTreeMap::from([(0x60, exits), (0x401, 2)]);
-    let of = |code| Reason { isa: Isa::Svm, code };
-    let count = |exits| Count { exits, handled: Picoseconds(1_000_000), completed: exits };
-    let arm = Experiment::default().arm(setting);
-    let record = r#"{"record":"latency","test":"ipi_one_way","destination":"physical","p50":3000,"samples":9}"#;
-    Observed {
-        result: StepResult {
-            outcome: Outcome::PowerOff,
-            seconds: 1.0,
-            console: vec![record.into()],
-            times: Vec::new(),
-            process_exits: BTreeMap::new(),
-            tracepoints: Some(Tracepoints {
-                exits: counts(499),
-                incomplete: BTreeMap::from([(1, 2)]),
-                unaccelerated: BTreeMap::from([(0x80, 3), (0x9999, 1)]),
-                inhibits: vec![(1.0, "set reason=9, inhibits=0x200".into())],
-                ran: Some((0.5, 2.0)),
-                woken: Some(2),
-                ..Tracepoints::default()
-            }),
-            parameters: vec![ModuleParameter { value: "N".into(), ..arm.parameters[0].clone() }],
-            messages: Vec::new(),
-        },
-        step: Step {
-            name: "xAPIC".into(),
-            workload: "ipi".into(),
-            arm,
-            configuration: Configuration::default(),
-            guest: Guest::Benchmark("warmup=1".into()),
-            posts: true,
-            is_traced: true,
-            guests: 1,
-            limit: 1,
-        },
-        all: Tally {
-            exits: counts(500).into_iter().map(|(code, exits)| (of(code), count(exits))).collect(),
-            incomplete: BTreeMap::from([(1, 2)]),
-            unaccelerated: BTreeMap::from([(0x80, 3), (0x9999, 1)]),
-            doorbells: 3,
-            ..Tally::default()
-        },
-        window: None,
-        example: None,
-        time: Picoseconds(1),
-    }
-}
+use lab::drive::observed::Observed;
+use lab::plan::Setting;
+use lab::protocol::Guest;
+use lab::result::compare::Side;
+use lab_made::{observed, result, steps};
+use serde_json::Value;
 
 /// The same with a device whose interrupts nearly all arrived.
 fn with_device(observed: Observed) -> Observed {
@@ -113,51 +58,6 @@ fn an_interrupt_that_the_host_takes_though_it_could_be_posted_is_told() {
     assert!(text.contains("round trip µs") && text.contains("50.0"), "{text}");
 }
 
-fn result(observed: &[Observed], workload: &str) -> LabResult {
-    let comparisons = lab::comparison::compare(observed, "6.12.107");
-    let scale = Scale { tsc_hertz: 2_400_000_000, guest_cpus: 2 };
-    let experiment = Experiment::default();
-    let subject = Subject { cpu: "zen4", experiment: &experiment, workload };
-    LabResult {
-        schema: LabResult::SCHEMA,
-        verdict: lab::verdict::of(&experiment, workload, &comparisons, None),
-        arms: experiment.arms(),
-        costs: CostProfile::named("zen4").expect("a profile of the board").provenance(),
-        host: HostFacts {
-            cpu: "zen4".into(),
-            core_hertz: 3_700_000_000,
-            cpus: 4,
-            kernel: "test".into(),
-            instead: None,
-            guest_cpus: 2,
-            interrupt_chip: (!observed.is_empty()).then(|| "split".into()),
-            timer: None,
-            inhibit: Some("auto-eoi".into()),
-        },
-        workload: workload.into(),
-        predictions: predict(subject, &comparisons, scale, &[]),
-        comparisons,
-        run: RunFacts {
-            is_restored: true,
-            instructions: 1,
-            virtual_seconds: 1.0,
-            host_seconds: 1.0,
-            trace_hash: "0".into(),
-        },
-    }
-}
-
-/// Off, on, and an arm between them.
-fn steps() -> [Observed; 3] {
-    [Setting::Off, Setting::Between, Setting::On].map(|setting| {
-        let mut one = observed(setting);
-        if setting == Setting::Between {
-            one.result.console = vec![one.result.console[0].replace("3000", "3500")];
-        }
-        one
-    })
-}
-
 #[test]
 fn an_arm_between_off_and_on_is_in_every_form_and_in_the_verdict() {
     let result = result(&steps(), "ipi");
@@ -165,7 +65,7 @@ fn an_arm_between_off_and_on_is_in_every_form_and_in_the_verdict() {
     assert_eq!((between.arm.as_str(), between.total()), ("AVIC alone", 502));
     assert_eq!(between.measures[0].value, 3500.0);
     assert!(result.verdict.text.contains("(AVIC alone +0.0 %)"), "{}", result.verdict.text);
-    for output in [result.to_text(100), result.to_html(), result.to_markdown()] {
+    for output in [result.to_text(100), result.to_html("avicenna lab run"), result.to_markdown()] {
         for word in ["VM exits with AVIC alone", "AVIC alone: KVM", "3500"] {
             assert!(output.contains(word), "{word} is missing in {output}");
         }
@@ -198,7 +98,7 @@ fn json_follows_its_published_schema() {
 #[test]
 fn text_and_page_name_what_avic_left_to_kvm_and_why_it_was_inhibited() {
     let result = result(&[observed(Setting::Off), observed(Setting::On)], "ipi");
-    for output in [result.to_text(80), result.to_html()] {
+    for output in [result.to_text(80), result.to_html("avicenna lab run")] {
         for word in [
             "target not running",
             "TPR",
@@ -210,7 +110,7 @@ fn text_and_page_name_what_avic_left_to_kvm_and_why_it_was_inhibited() {
             assert!(output.contains(word), "{word} is missing in {output}");
         }
     }
-    assert!(result.to_html().contains("when KVM inhibited AVIC"));
+    assert!(result.to_html("avicenna lab run").contains("when KVM inhibited AVIC"));
 }
 
 #[test]
@@ -220,7 +120,7 @@ fn the_verdict_is_the_first_line_of_every_form() {
     assert!(verdict.starts_with("NOT TO BE TRUSTED"), "{verdict}");
     let text = result.to_text(10_000);
     assert_eq!(text.lines().next(), Some(verdict.as_str()));
-    let page = result.to_html();
+    let page = result.to_html("avicenna lab run");
     let body = page.split("<body>").nth(1).expect("a body");
     assert!(body.trim_start().starts_with("<p class=\"answer\">NOT TO BE TRUSTED"), "{body}");
     let json = result.to_json().expect("plain data");
@@ -232,7 +132,8 @@ fn the_verdict_is_the_first_line_of_every_form() {
 fn every_form_says_what_its_times_rest_on() {
     let result = result(&[observed(Setting::On)], "ipi");
     let sentence = "cost profile zen4";
-    for output in [result.to_text(100), result.to_html(), result.costs_sentence()] {
+    for output in [result.to_text(100), result.to_html("avicenna lab run"), result.costs_sentence()]
+    {
         assert!(output.replace('\n', " ").contains(sentence), "{output}");
     }
     let json: Value = serde_json::from_str(&result.to_json().expect("plain data")).expect("JSON");

@@ -57,10 +57,15 @@ gap:.3rem .7rem;align-items:center;max-width:62rem}\
 .rows>.axis{grid-column:2}.rows>.beside{grid-column:1/-1;color:var(--dim)}\
 .track i{display:block;height:1rem;min-width:1px}.track.pair i{height:.6rem;margin:1px 0}\
 .value.pair{line-height:1.2;font-size:12px}\
-.track svg,.area svg{display:block;width:100%;height:2.6rem}.track.flat svg{height:1rem}\
+.track>svg,.area>svg{display:block;width:100%;height:2.6rem}.track.flat>svg{height:1rem}\
 .area{display:grid;grid-template-columns:max-content 1fr;column-gap:.5rem;max-width:62rem}\
-.area svg{height:12rem}.area .y{display:flex;flex-direction:column;justify-content:space-between;\
+.area>svg{height:12rem}.area .y{display:flex;flex-direction:column;justify-content:space-between;\
 height:calc(12rem + 1.4em);margin:-.7em 0;line-height:1.4em;text-align:right}\
+.rows.lanes{grid-template-columns:max-content minmax(6rem,1fr);margin-top:.2rem}\
+.track.lane>svg{height:1.4rem}\
+.track.dots>svg{height:58px;overflow:visible}\
+.area .dots,.area .whose{grid-column:2}.area .whose{margin-top:.5rem}\
+svg text{font:12px system-ui,sans-serif;fill:Canvas}\
 .axis{display:flex;justify-content:space-between;color:var(--dim);font-size:12px}\
 .axis.cells{display:grid;overflow:hidden}.area .axis{grid-column:2}\
 svg line{stroke:var(--line);vector-effect:non-scaling-stroke}\
@@ -68,10 +73,15 @@ svg polyline{fill:none;stroke-width:1.5;vector-effect:non-scaling-stroke}\
 svg rect.free{fill:var(--free)}\
 .stack{display:flex;height:1.4rem;max-width:62rem}.stack i{display:block;min-width:1px}\
 .legend{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;list-style:none;padding:0;margin:.4rem 0}\
+details{margin:.3rem 0 1rem}summary{cursor:pointer;color:var(--dim)}\
+pre.lanes{font-size:12px;overflow-x:auto}dl.facts{display:grid;\
+grid-template-columns:max-content 1fr;gap:.1rem .8rem;color:var(--dim);max-width:54rem}\
+dl.facts dt{font-weight:600}dl.facts dd{margin:0;overflow-wrap:anywhere}\
 .legend b{display:inline-block;width:.8em;height:.8em;margin-right:.4em}\
 @media(max-width:44rem){.rows{grid-template-columns:1fr max-content;gap:.1rem .6rem}\
 .rows>.name{grid-column:1/-1;text-align:left;margin-top:.4rem}.rows>.axis{grid-column:1}\
-.name small{display:inline;margin-left:.5em}}";
+.name small{display:inline;margin-left:.5em}.rows.lanes{grid-template-columns:1fr}\
+svg text.wide{display:none}}";
 
 /// A whole page around a body.
 pub fn page(title: &str, body: &str) -> String {

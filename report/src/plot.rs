@@ -1,10 +1,14 @@
 //! Plots of a page, drawn from numbers alone: shapes that stretch with the page, and text beside
 //! them that keeps its size. Their style is the page's.
 
+mod cumulative;
 mod distribution;
+mod lanes;
 mod over_time;
 
+pub use cumulative::{Values, cumulative};
 pub use distribution::{Distribution, distributions};
+pub use lanes::{Group, Stretch, lanes};
 pub use over_time::{lines, stretches};
 
 use crate::grid::escaped;

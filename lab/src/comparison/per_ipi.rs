@@ -45,6 +45,11 @@ pub struct ExitsPerIpi {
 }
 
 impl ExitsPerIpi {
+    /// Which arm it was, in a word or two.
+    pub fn side(&self) -> &str {
+        &self.side
+    }
+
     /// None where the guest does not say how many IPIs it sent. `exits` are those that are not
     /// waits; a virtual machine that was inhibited is expected nothing of.
     pub(crate) fn of(observed: &Observed, exits: u64, is_inhibited: bool) -> Option<Self> {

@@ -1,8 +1,13 @@
 //! One interrupt of a run as it went: who did what, and when, from the machine's own trace.
 //!
-//! The workload sends one IPI after the other, the next as soon as the one before is answered. So a
+//! Those that no vCPU sends, a device's and the timer's, are found in [`received`]. For IPIs the
+//! workload sends one IPI after the other, the next as soon as the one before is answered. So a
 //! stretch from a send to the next of the same vCPU is one IPI with all that it takes;
 //! of the stretches, one that takes as long as the median is the example.
+
+mod received;
+#[cfg(test)]
+mod tests;
 
 use super::counters::Reason;
 use arch::apic::{DestinationMode, Icr};
@@ -20,6 +25,8 @@ pub(crate) const MOST_RECORDS: usize = 300_000;
 const WARM_UP: usize = 50;
 /// Fewer stretches are too few to tell what is typical.
 const LEAST: usize = 20;
+/// Lengths that are kept of all.
+const MOST_LENGTHS: usize = 2000;
 /// The MSRs of x2APIC mode, and offsets of the page of xAPIC mode. [SDM3 "Local APIC Register
 /// Address Map"]
 const ICR_MSR: u32 = 0x830;
@@ -32,6 +39,40 @@ const IS_INJECTED: u64 = 1 << 31;
 /// The page of the local APIC.
 const APIC_PAGE: u64 = 0xFEE0_0000;
 
+/// What interrupts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Interrupt {
+    /// Another vCPU.
+    #[default]
+    Ipi,
+    /// A function that the guest is given.
+    Device,
+    /// The guest's own APIC timer.
+    Timer,
+}
+
+impl Interrupt {
+    /// With its article, for readers.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Ipi => "IPI",
+            Self::Device => "interrupt of the device",
+            Self::Timer => "timer interrupt",
+        }
+    }
+
+    /// From when to when it lasts.
+    pub const fn extent(self) -> &'static str {
+        match self {
+            Self::Ipi => "from send to answer and next send",
+            Self::Device => "from the device's message to the end of the handler",
+            Self::Timer => "from setting the timer to the end of the handler",
+        }
+    }
+}
+
 /// What a vCPU's time goes into, other than its guest's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -43,6 +84,20 @@ pub enum Doing {
     Hardware,
     /// The guest's handler.
     Handler,
+}
+
+impl Doing {
+    /// All.
+    pub const ALL: [Self; 3] = [Self::Hypervisor, Self::Hardware, Self::Handler];
+
+    /// For readers.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Hypervisor => "in KVM",
+            Self::Hardware => "the processor, without an exit",
+            Self::Handler => "the guest's handler",
+        }
+    }
 }
 
 /// A stretch of it, from the send on.
@@ -60,22 +115,43 @@ pub struct Span {
 }
 
 /// An interrupt as it went.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Example {
-    /// From the send to the next one.
+    /// What interrupted.
+    pub interrupt: Interrupt,
+    /// From the send to the next one, or from another cause to the end of the handler.
     pub duration_ps: u64,
     /// VM exits that began in that time, of sender and target.
     pub exits: u64,
-    /// Of the vCPU that sends.
+    /// Of the vCPU that sends; of a device's, its message on the way and who helps it on.
     pub sender: Vec<Span>,
     /// Of the one that is interrupted.
     pub target: Vec<Span>,
+    /// How long each took that is like it, shortest first; of many, some at even distances.
+    #[serde(skip)]
+    pub lengths_ps: Vec<u64>,
 }
 
 impl Example {
-    /// The typical one of what a step did; None where it sent nothing that looks like it.
+    /// The typical one of what a step did; None where nothing looks like it.
     pub(crate) fn typical(records: &[Record]) -> Option<Self> {
+        received::device(records)
+            .or_else(|| Self::ipi(records))
+            .or_else(|| received::timer(records))
+    }
+
+    /// Who did what, in lanes.
+    pub fn lanes(&self) -> Vec<(&'static str, &[Span])> {
+        let (sender, target) = (self.sender.as_slice(), self.target.as_slice());
+        match self.interrupt {
+            Interrupt::Ipi => vec![("sender", sender), ("target", target)],
+            Interrupt::Device => vec![("device", sender), ("target", target)],
+            Interrupt::Timer => vec![("vCPU", target)],
+        }
+    }
+
+    fn ipi(records: &[Record]) -> Option<Self> {
         let sends = sends(records);
         let stretches = stretches(&sends);
         if stretches.len() < LEAST {
@@ -88,23 +164,13 @@ impl Example {
         let median = lengths[lengths.len() / 2];
         let chosen = stretches.iter().find(|one| length(one) == median)?;
         let sender = sends.iter().find(|send| send.place == chosen.0)?.vcpu;
-        Self::of(records, *chosen, sender)
+        let lengths_ps = kept(&lengths);
+        Self::of(records, *chosen, sender).map(|example| Self { lengths_ps, ..example })
     }
 
     fn of(records: &[Record], (from, to): (usize, usize), sender: VirtualCpu) -> Option<Self> {
         let (start, end) = (records[from].at, records[to].at);
         let target = target(records, from, to, sender)?;
-        let cut = |mut spans: Vec<(Picoseconds, Picoseconds, Doing, String)>| {
-            spans.retain(|(a, b, ..)| *b > start && *a < end && b > a);
-            spans.sort_by_key(|(a, ..)| *a);
-            let span = |(a, b, doing, what): (Picoseconds, Picoseconds, Doing, String)| Span {
-                from_ps: a.0.saturating_sub(start.0),
-                to_ps: b.min(end).0 - start.0,
-                doing,
-                what: if a < start { format!("{what} of the one before") } else { what },
-            };
-            spans.into_iter().map(span).collect::<Vec<_>>()
-        };
         // What began before the send is found from its exit on.
         let begin = exit_before(records, from, target).unwrap_or(from);
         let stretch = &records[begin..to];
@@ -122,10 +188,12 @@ impl Example {
         let mut sender_spans = in_hypervisor(rest, sender);
         sender_spans.extend(sent.map(|(from, to)| (from, to, Doing::Hardware, "send".to_owned())));
         Some(Self {
+            interrupt: Interrupt::Ipi,
             duration_ps: end.0 - start.0,
             exits: stretch.iter().filter(is_exit).count() as u64,
-            sender: cut(sender_spans),
-            target: cut(target_spans),
+            sender: spans(sender_spans, start, end),
+            target: spans(target_spans, start, end),
+            lengths_ps: Vec::new(),
         })
     }
 
@@ -228,13 +296,16 @@ pub(crate) fn register_of(record: &Record) -> Option<u64> {
 
 /// The vCPU that takes an interrupt between two sends.
 fn target(records: &[Record], from: usize, to: usize, sender: VirtualCpu) -> Option<VirtualCpu> {
-    records[from..to].iter().find_map(|record| match record.event {
-        Event::Entry { vcpu, injected, .. } if injected & IS_INJECTED != 0 && vcpu != sender => {
-            Some(vcpu)
-        }
-        Event::VirtualInterruptDelivered { vcpu, .. } if vcpu != sender => Some(vcpu),
+    records[from..to].iter().find_map(|record| taken_by(record).filter(|vcpu| *vcpu != sender))
+}
+
+/// The vCPU that takes an interrupt here, by the hypervisor or by its processor.
+fn taken_by(record: &Record) -> Option<VirtualCpu> {
+    match record.event {
+        Event::Entry { vcpu, injected, .. } if injected & IS_INJECTED != 0 => Some(vcpu),
+        Event::VirtualInterruptDelivered { vcpu, .. } => Some(vcpu),
         _ => None,
-    })
+    }
 }
 
 /// The last exit of a vCPU before a place, if it has not been entered since.
@@ -247,6 +318,25 @@ fn exit_before(records: &[Record], place: usize, vcpu: VirtualCpu) -> Option<usi
 }
 
 type Part = (Picoseconds, Picoseconds, Doing, String);
+
+/// What of it lies between two moments, in order.
+fn spans(mut parts: Vec<Part>, start: Picoseconds, end: Picoseconds) -> Vec<Span> {
+    parts.retain(|(a, b, ..)| *b > start && *a < end && b > a);
+    parts.sort_by_key(|(a, ..)| *a);
+    let span = |(a, b, doing, what): Part| Span {
+        from_ps: a.0.saturating_sub(start.0),
+        to_ps: b.min(end).0 - start.0,
+        doing,
+        what: if a < start { format!("{what} of the one before") } else { what },
+    };
+    parts.into_iter().map(span).collect()
+}
+
+/// Of sorted lengths, as many as are kept.
+fn kept(lengths: &[u64]) -> Vec<u64> {
+    let kept = lengths.len().min(MOST_LENGTHS);
+    (0..kept).map(|one| lengths[one * lengths.len() / kept]).collect()
+}
 
 /// From exits to entries.
 fn in_hypervisor(records: &[Record], vcpu: VirtualCpu) -> Vec<Part> {
@@ -347,118 +437,4 @@ fn delivered(
         is_own && record.at >= told && record.at < end
     })?;
     Some((told, taken.at, Doing::Hardware, "deliver".to_owned()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use arch::address::{Linear, SystemPhysical};
-    use arch::identity::{ApicId, Vector};
-
-    const SENDER: VirtualCpu = VirtualCpu(SystemPhysical(0x1000));
-    const TARGET: VirtualCpu = VirtualCpu(SystemPhysical(0x2000));
-    const ICR: u64 = 0x1_0000_00E1;
-
-    fn record(at: u64, cpu: u16, event: Event) -> Record {
-        Record { at: Picoseconds(at), cpu: CpuIndex(cpu), event }
-    }
-
-    fn exit(at: u64, cpu: u16, vcpu: VirtualCpu, code: ExitCode) -> Record {
-        let rip = Linear(0);
-        let event = Event::SvmExit { vcpu, code, info1: 1, info2: 0, interrupt_info: 0, rip };
-        record(at, cpu, event)
-    }
-
-    fn entry(at: u64, cpu: u16, vcpu: VirtualCpu, injected: u64) -> Record {
-        record(at, cpu, Event::Entry { vcpu, injected, rip: Linear(0) })
-    }
-
-    fn msr(at: u64, cpu: u16, index: u32, value: u64) -> Record {
-        record(at, cpu, Event::MsrWrite { index, value })
-    }
-
-    /// Without the feature: the send exits, the host interrupts the target, the end exits.
-    fn software(at: u64) -> Vec<Record> {
-        vec![
-            exit(at, 0, SENDER, ExitCode::Msr),
-            msr(at, 0, ICR_MSR, ICR),
-            exit(at + 200, 1, TARGET, ExitCode::Intr),
-            entry(at + 400, 0, SENDER, 0),
-            entry(at + 700, 1, TARGET, IS_INJECTED | 0xE1),
-            exit(at + 800, 1, TARGET, ExitCode::Msr),
-            msr(at + 800, 1, EOI_MSR, 0),
-            entry(at + 1100, 1, TARGET, 0),
-        ]
-    }
-
-    /// With it.
-    fn hardware(at: u64) -> Vec<Record> {
-        let (vcpu, vector, rip) = (TARGET, Vector(0xE1), Linear(0));
-        vec![
-            record(at, 0, Event::VirtualIpiSent { vcpu: SENDER, icr: ICR }),
-            record(at + 50, 0, Event::Posted { place: SystemPhysical(7), vector }),
-            record(at + 50, 0, Event::Doorbell { target: ApicId(1) }),
-            record(at + 90, 1, Event::VirtualInterruptDelivered { vcpu, vector, rip }),
-            record(at + 120, 1, Event::VirtualEndOfInterrupt { vcpu, vector }),
-        ]
-    }
-
-    fn said(spans: &[Span]) -> Vec<(u64, u64, Doing, &str)> {
-        spans.iter().map(|one| (one.from_ps, one.to_ps, one.doing, one.what.as_str())).collect()
-    }
-
-    #[test]
-    fn an_ipi_by_software_is_its_exits_on_both_sides() {
-        let records: Vec<Record> = (0..100).flat_map(|turn| software(turn * 1200)).collect();
-        let example = Example::typical(&records).expect("a hundred sends");
-        assert_eq!((example.duration_ps, example.exits), (1200, 3));
-        assert_eq!(said(&example.sender), [(0, 400, Doing::Hypervisor, "ICR write")]);
-        assert_eq!(
-            said(&example.target),
-            [
-                (200, 700, Doing::Hypervisor, "host interrupt"),
-                (700, 800, Doing::Handler, "handler"),
-                (800, 1100, Doing::Hypervisor, "EOI"),
-            ]
-        );
-        // 0 to 700 and 800 to 1100 of 1200.
-        assert!((example.share_in_hypervisor() - 1000.0 / 12.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn an_ipi_by_the_processor_has_no_exit() {
-        let records: Vec<Record> = (0..100).flat_map(|turn| hardware(turn * 150)).collect();
-        let example = Example::typical(&records).expect("a hundred sends");
-        assert_eq!((example.duration_ps, example.exits), (150, 0));
-        assert_eq!(said(&example.sender), [(0, 50, Doing::Hardware, "send")]);
-        assert_eq!(
-            said(&example.target),
-            [(50, 90, Doing::Hardware, "deliver"), (90, 120, Doing::Handler, "handler"),]
-        );
-        assert_eq!(example.share_in_hypervisor(), 0.0);
-    }
-
-    #[test]
-    fn what_lasts_from_the_one_before_is_named_so_and_cut() {
-        // The target's EOI takes until behind the next send.
-        let turn = |turn: u64| {
-            let mut records = software(turn * 1000);
-            records.sort_by_key(|record| record.at);
-            records
-        };
-        let mut records: Vec<Record> = (0..100).flat_map(turn).collect();
-        records.sort_by_key(|record| record.at);
-        let example = Example::typical(&records).expect("a hundred sends");
-        let first = &example.target[0];
-        assert_eq!((first.from_ps, first.to_ps), (0, 100));
-        assert_eq!(first.what, "EOI of the one before");
-        assert_eq!(example.target.last().map(|span| span.to_ps), Some(1000));
-    }
-
-    #[test]
-    fn a_run_that_sends_too_little_has_no_example() {
-        let records: Vec<Record> = (0..10).flat_map(|turn| hardware(turn * 150)).collect();
-        assert_eq!(Example::typical(&records), None);
-        assert_eq!(Example::typical(&[]), None);
-    }
 }

@@ -15,7 +15,9 @@ pub(super) fn of(comparison: &Comparison, columns: usize) -> String {
     let longest = comparison.examples.iter().map(|one| one.example.duration_ps).max();
     let scale = longest.unwrap_or(1).max(1) as f64 / width as f64;
     let legend = "▓ in KVM  ░ processor  h handler  . guest";
-    let mut text = format!("A typical IPI of this run, {}:   {legend}\n", comparison.name);
+    let what = comparison.examples.first().map(|one| one.example.interrupt).unwrap_or_default();
+    let mut text =
+        format!("A typical {} of this run, {}:   {legend}\n", what.words(), comparison.name);
     for ArmExample { arm, example } in &comparison.examples {
         let exits = match example.exits {
             0 => "no exit".to_owned(),
@@ -23,10 +25,10 @@ pub(super) fn of(comparison: &Comparison, columns: usize) -> String {
             exits => format!("{exits} exits"),
         };
         let took = microseconds(example.duration_ps);
-        text += &format!(" {arm}: {took} µs from send to answer and next send, {exits}\n");
-        for (who, spans) in [("sender", &example.sender), ("target", &example.target)] {
+        text += &format!(" {arm}: {took} µs {}, {exits}\n", what.extent());
+        for (who, spans) in example.lanes() {
             let lane = lane(spans, example.duration_ps, scale);
-            text += &format!("  {who} {lane}|\n");
+            text += &format!("  {who:<6} {lane}|\n");
         }
     }
     text

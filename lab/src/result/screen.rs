@@ -6,8 +6,9 @@ mod tests;
 
 use super::LabResult;
 use super::lane;
-use crate::comparison::{Comparison, Measure};
+use crate::comparison::{ArmExample, Comparison, Measure};
 use crate::drive::counters::Count;
+use crate::drive::example::Interrupt;
 use crate::evidence::Use;
 use crate::workload;
 use report::grid::{folded, grouped};
@@ -181,8 +182,12 @@ impl LabResult {
     /// on a wide terminal those as well.
     fn picture(&self, columns: usize) -> String {
         let width = columns.min(100);
-        let with_example = self.comparisons.iter().rev().find(|one| !one.examples.is_empty());
         let headlines = self.headlines();
+        // Several ways of waiting are the picture where there are some.
+        let is_ipi = |one: &&Comparison| {
+            one.examples.iter().any(|one| one.example.interrupt == Interrupt::Ipi)
+        };
+        let with_example = self.comparisons.iter().rev().find(is_ipi);
         let reasons = || self.comparisons.last().map_or(String::new(), |one| reasons(one, width));
         let mut picture = match with_example {
             Some(comparison) => lane::of(comparison, width),
@@ -214,7 +219,8 @@ impl LabResult {
         };
         let mut table = vec![vec![String::new(), "exits other than HLT".to_owned()]];
         let has_ipis = self.comparisons.iter().any(|one| !one.exits_per_ipi.is_empty());
-        let with_examples = self.comparisons.iter().any(|one| !one.examples.is_empty());
+        let is_ipi = |one: &ArmExample| one.example.interrupt == Interrupt::Ipi;
+        let with_examples = self.comparisons.iter().any(|one| one.examples.iter().any(is_ipi));
         let unit = self.headlines().first().map(|(_, measure)| measure.unit);
         table[0].extend(has_ipis.then(|| "exits per IPI".to_owned()));
         table[0].extend(unit.map(|unit| format!("{}, {unit}", headline.1)));

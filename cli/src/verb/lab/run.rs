@@ -159,6 +159,16 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
     Ok(Status::from(result.ending()).into())
 }
 
+/// As it was given.
+fn command() -> String {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let quoted = words.map(|word| match word.contains([' ', '"', '$', '\\', '*', '>', '<']) {
+        true => format!("'{word}'"),
+        false => word,
+    });
+    std::iter::once("avicenna".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
+}
+
 fn show(result: &LabResult, arguments: &Arguments, to: Option<Output>) -> anyhow::Result<()> {
     let text = match arguments.format {
         Format::Text => {
@@ -167,7 +177,7 @@ fn show(result: &LabResult, arguments: &Arguments, to: Option<Output>) -> anyhow
             if arguments.all { result.to_text(columns) } else { result.to_screen(columns) }
         }
         Format::Json => result.to_json()?,
-        Format::Html => result.to_html(),
+        Format::Html => result.to_html(&command()),
         Format::Markdown => result.to_markdown(),
     };
     match (to, arguments.format) {

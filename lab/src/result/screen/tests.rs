@@ -96,6 +96,7 @@ fn ipi() -> LabResult {
             span(1714, 2231, Doing::Handler, "handler"),
             span(2231, 2316, Doing::Hypervisor, "EOI"),
         ],
+        ..Example::default()
     };
     let on = Example {
         duration_ps: 959_000,
@@ -105,6 +106,7 @@ fn ipi() -> LabResult {
             span(531, 751, Doing::Hardware, "deliver"),
             span(751, 883, Doing::Handler, "handler"),
         ],
+        ..Example::default()
     };
     x2apic.examples = [("off", off), ("on", on)]
         .map(|(arm, example)| ArmExample { arm: arm.into(), example })
