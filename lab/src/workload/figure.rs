@@ -23,8 +23,12 @@ pub struct Figure {
 /// The figure in one record of the benchmark: a latency by its median, or a throughput.
 pub fn of_benchmark(record: &Json) -> Option<Figure> {
     let text = |key: &str| record[key].as_str().unwrap_or_default();
+    // Where a test can be done in several ways, it is done once each, to each kind of target.
+    let target = if text("by").is_empty() { "" } else { text("target") };
+    let words = [text("test"), text("destination"), text("by"), target];
+    let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
     let fence = if record["fence"].as_bool() == Some(true) { ", fence" } else { "" };
-    let name = format!("{} {}{fence}", text("test"), text("destination")).trim_end().to_owned();
+    let name = words.join(" ") + fence;
     let (unit, value, samples) = match text("record") {
         "latency" => ("cycles", record["p50"].as_f64()?, record["samples"].as_u64().unwrap_or(1)),
         "throughput" => ("messages/s", record["per_second"].as_f64()?, 1),
@@ -46,4 +50,26 @@ pub(crate) fn rate(
     }
     let value = record[amount].as_f64()? / record["seconds"].as_f64()?;
     Some(Figure { name: name.into(), unit, value, samples: 1, mean: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_of_one_test_have_names_of_their_own() {
+        for (record, name) in [
+            (r#""test":"ipi","destination":"physical","target":"spinning""#, "ipi physical"),
+            (r#""test":"ipi","destination":"physical","fence":true"#, "ipi physical, fence"),
+            (r#""test":"eoi""#, "eoi"),
+            (r#""test":"arm","by":"deadline","fence":true"#, "arm deadline, fence"),
+            (r#""test":"timer","by":"count","target":"spinning""#, "timer count spinning"),
+            (r#""test":"timer","by":"deadline","target":"halted""#, "timer deadline halted"),
+        ] {
+            let text = format!(r#"{{"record":"latency","p50":7,"samples":3,{record}}}"#);
+            let record = serde_json::from_str(&text).expect("a record");
+            let figure = of_benchmark(&record).expect("a latency");
+            assert_eq!((figure.name.as_str(), figure.value, figure.samples), (name, 7.0, 3));
+        }
+    }
 }

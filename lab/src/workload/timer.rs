@@ -18,6 +18,6 @@ impl Workload for Timer {
     }
 
     fn headline(&self) -> (&'static str, &'static str) {
-        ("timer", "a timer interrupt")
+        ("timer count spinning", "a timer interrupt")
     }
 }
