@@ -29,6 +29,9 @@ use inbox::Inbox;
 
 /// Virtual time in which a host must have booted, or have loaded modules.
 const BOOT_LIMIT: Picoseconds = Picoseconds::from_milliseconds(60_000);
+/// Virtual time after which a host that has booted has calibrated its clocks, as any has that is
+/// used: until then Linux on AMD's processors reads `tsc-early` and has no timers finer than ticks.
+const SETTLED: Picoseconds = Picoseconds::from_milliseconds(3000);
 
 /// An emulated host that waits for steps.
 pub struct Session {
@@ -91,13 +94,13 @@ impl Session {
         })
     }
 
-    /// Runs to the agent's first word.
+    /// Runs to the agent's first word, and until the kernel's clocks are those that it keeps.
     fn boot(&mut self, watch: &mut Watch<'_>) -> anyhow::Result<()> {
         match self.receive(self.after(BOOT_LIMIT), watch)? {
             FromAgent::Ready(release) => self.release = release,
             other => bail!("the agent began with {other:?}"),
         }
-        Ok(())
+        self.idle(SETTLED, watch)
     }
 
     /// A moment from now.

@@ -25,8 +25,6 @@ use std::time::{Duration, Instant};
 const MOST_OUTPUT: usize = 256 << 10;
 /// Between two looks whether the user wants an end.
 const LOOK: Duration = Duration::from_millis(200);
-/// Virtual time after which a kernel has calibrated its clocks, as on any computer that is used.
-const SETTLED: Picoseconds = Picoseconds::from_milliseconds(3000);
 
 /// Is told each result as it comes.
 pub type Done<'a> = &'a mut dyn FnMut(&Tested, &mut Watch<'_>);
@@ -77,7 +75,6 @@ pub fn run(plan: &Plan<'_>, done: Done<'_>, watch: &mut Watch<'_>) -> anyhow::Re
     let mut session = Session::start(&plan.host, plan.kernel, plan.initramfs, plan.store, watch)?;
     session.load(plan.parameters, watch)?;
     plan.given.iter().try_for_each(|address| session.give(address, watch))?;
-    session.idle(SETTLED, watch)?;
     // What was logged until here is the host's own.
     session.log(watch)?;
     let kept = session.keep(&plan.host)?;
