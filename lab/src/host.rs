@@ -9,6 +9,7 @@ pub mod image;
 pub mod initramfs;
 pub mod kernel;
 mod package;
+pub mod pin;
 pub(crate) mod program;
 
 use crate::plan::Arm;

@@ -7,6 +7,7 @@ mod fuzz;
 mod golden;
 mod guest;
 mod parts;
+mod pins;
 mod plans;
 mod room;
 mod scenario;
@@ -32,6 +33,7 @@ usage: cargo xtask ci             formatting, clippy, tidy, tests: what has to h
                                   program=FILE runs another program than the one that tests build
        cargo xtask kernel PROGRAM fetches the kernel that is booted first, and prints its file and its
                                   initial RAM disk's
+       cargo xtask pins           kernels of the lab that the archive has newer ones of; --write takes these
        cargo xtask plans [PROGRAM] [PLAN]
                                   the experiments' plans in their smallest form
        cargo xtask tidy           the rules of this project that no compiler knows
@@ -71,6 +73,8 @@ fn run() -> Result<()> {
         ["bill"] => bill::print(&root()),
         ["guest"] => guest::build(),
         ["bench", "parts", words @ ..] => parts::run(&root(), words),
+        ["pins"] => pins::run(&root(), false),
+        ["pins", "--write"] => pins::run(&root(), true),
         ["plans", arguments @ ..] => plans(arguments),
         ["golden", arguments @ ..] => golden(arguments),
         ["scenario", arguments @ ..] => scenario::run(&root(), &built_by_the_tests()?, arguments),

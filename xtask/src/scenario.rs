@@ -3,7 +3,7 @@
 
 mod boot;
 mod check;
-mod debian;
+pub(crate) mod debian;
 mod disk;
 mod experiment;
 mod lab;

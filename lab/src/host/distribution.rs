@@ -1,4 +1,5 @@
-//! Kernels of distributions: fetched by package name on first use, verified, kept.
+//! Kernels of distributions: fetched on first use, verified, kept. Each name is pinned to one
+//! version; another takes its place only where the archive has that no longer, and that is said.
 //!
 //! The package manager of Debian and Ubuntu does the work, with lists and sources of our own, so
 //! that nothing of the system is changed: `apt-get` checks the distribution's signature and the
@@ -7,9 +8,11 @@
 use crate::host::apt::{self, KEYRING};
 use crate::host::cache;
 use crate::host::package::unpack;
+use crate::host::pin::{Pin, verify};
 use crate::host::program::output;
-use crate::watch::Watch;
+use crate::watch::{Halt, Watch};
 use anyhow::{Context, bail};
+use report::writer::remark;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,7 +46,17 @@ pub(crate) fn fetched(
 ) -> anyhow::Result<PathBuf> {
     let store = cache::folder("kernels")?;
     let folder = store.join(distribution.name);
+    let pin = Pin::of(distribution.name)?;
     if folder.is_dir() {
+        if !pin.is_in(&folder) {
+            remark(&format!(
+                "avicenna: {} was fetched earlier and is kept; it is not Linux {}, which this \
+                 version is checked with: remove {} to fetch that",
+                distribution.name,
+                pin.version,
+                folder.display()
+            ));
+        }
         return Ok(folder);
     }
     watch.stage(&format!("fetching the kernel of {}", distribution.name));
@@ -51,18 +64,12 @@ pub(crate) fn fetched(
     let work = tempfile::tempdir_in(&store)?;
     let apt = Apt::prepare(work.path(), distribution)?;
     apt.run("apt-get", &["update"], watch)?;
-    let text = apt.run("apt-cache", &["depends", META_PACKAGE], watch)?;
-    let package = text
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("Depends: "))
-        .find(|package| package.starts_with("linux-image-"))
-        .with_context(|| format!("{META_PACKAGE} of {} names no kernel", distribution.name))?;
-    watch.line(package);
-    let text = apt.run("apt-cache", &["depends", package], watch)?;
     let tree = work.path().join("tree");
-    for part in parts(package, &text) {
-        apt.run("apt-get", &["download", part], watch)?;
+    for (package, sha256) in apt.packages(distribution, &pin, watch)? {
+        watch.line(&package);
+        apt.run("apt-get", &["download", &package], watch)?;
         let file = file_in(work.path(), ".deb").context("no package came")?;
+        sha256.map_or(Ok(()), |sha256| verify(&file, sha256, watch))?;
         unpack(&file, &tree, watch)?;
         std::fs::remove_file(file)?;
     }
@@ -103,7 +110,7 @@ fn file_in(folder: &Path, end: &str) -> Option<PathBuf> {
 
 /// A kernel's package and those of its release that it depends on: newer ones have the image and
 /// the modules in packages of their own. `dependencies` is what `apt-cache depends` says.
-fn parts<'a>(package: &'a str, dependencies: &'a str) -> Vec<&'a str> {
+pub(super) fn parts<'a>(package: &'a str, dependencies: &'a str) -> Vec<&'a str> {
     let release = package.trim_start_matches("linux-image-");
     let names = dependencies.lines().filter_map(|line| line.trim().split_once("Depends: "));
     let own = names.map(|(_, name)| name).filter(|name| {
@@ -125,6 +132,39 @@ impl<'a> Apt<'a> {
         }
         apt::prepare(folder, distribution.suite, distribution.is_released)?;
         Ok(Self { folder })
+    }
+
+    /// What to fetch, with its hash where that is known: the pinned kernel, or today's.
+    fn packages<'p>(
+        &self,
+        distribution: Distribution,
+        pin: &'p Pin,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Vec<(String, Option<&'p str>)>> {
+        let pinned: Vec<_> = pin.packages().collect();
+        let mut is_there = true;
+        for (package, _) in &pinned {
+            is_there &= match self.run("apt-cache", &["show", package], watch) {
+                Err(error) if error.downcast_ref::<Halt>().is_some() => return Err(error),
+                said => said.is_ok_and(|text| !text.trim().is_empty()),
+            };
+        }
+        if is_there {
+            return Ok(pinned);
+        }
+        let name = distribution.name;
+        let text = self.run("apt-cache", &["depends", META_PACKAGE], watch)?;
+        let package = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("Depends: "))
+            .find(|package| package.starts_with("linux-image-"))
+            .with_context(|| format!("{META_PACKAGE} of {name} names no kernel"))?;
+        let version = &pin.version;
+        remark(&format!(
+            "avicenna: {name}: the archive no longer has Linux {version}; {package} takes its place"
+        ));
+        let text = self.run("apt-cache", &["depends", package], watch)?;
+        Ok(parts(package, &text).into_iter().map(|part| (part.to_owned(), None)).collect())
     }
 
     fn run(

@@ -124,10 +124,7 @@ impl Kernel {
                 folder.display()
             )
         })?;
-        let tree = MODULE_FOLDERS
-            .iter()
-            .map(|tree| folder.join(tree).join(&release))
-            .find(|tree| tree.is_dir())
+        let tree = modules_in(folder, &release)
             .with_context(|| format!("no lib/modules/{release} in {}", folder.display()))?;
         Self::with_modules(&image, &Tree::Installed(&tree), &release, needs, name)
     }
@@ -160,14 +157,19 @@ impl Kernel {
     }
 }
 
+/// The folder of a release's modules, where it was unpacked to `folder`.
+pub(super) fn modules_in(folder: &Path, release: &str) -> Option<PathBuf> {
+    let trees = MODULE_FOLDERS.iter().map(|tree| folder.join(tree).join(release));
+    trees.into_iter().find(|tree| tree.is_dir())
+}
+
 /// The folder of a kernel file's modules, and its release.
 fn modules_of(image: &Path) -> Option<(PathBuf, String)> {
     let folder = image.parent()?;
     let file = image.file_name()?.to_string_lossy();
     if let Some(release) = file.strip_prefix("vmlinuz-") {
-        let root = folder.parent()?;
-        let tree = MODULE_FOLDERS.iter().map(|tree| root.join(tree).join(release));
-        return tree.into_iter().find(|tree| tree.is_dir()).map(|tree| (tree, release.to_owned()));
+        let tree = modules_in(folder.parent()?, release);
+        return tree.map(|tree| (tree, release.to_owned()));
     }
     let release = folder.file_name()?.to_string_lossy().into_owned();
     (file == "vmlinuz" && folder.join("kernel").is_dir()).then(|| (folder.to_owned(), release))

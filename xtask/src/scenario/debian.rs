@@ -8,7 +8,7 @@ mod apt;
 use super::machine::{need, tool};
 use super::stage::{Stage, Stop};
 use anyhow::{Context, Result};
-use apt::KEYRING;
+pub(crate) use apt::KEYRING;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -40,7 +40,7 @@ pub(super) fn tree(
         fs::remove_dir_all(&folder)?;
     }
     println!("fetching {} of {release}", packages.join(", "));
-    let apt = Apt::prepare(&folder.join("apt"), release)?;
+    let apt = Apt::prepare(&folder.join("apt"), release, false)?;
     apt.run(&["update"])
         .and_then(|()| apt.run(&[&["--download-only", "-y", "install"], packages].concat()))
         .map_err(|error| Stop::Skipped(format!("packages cannot be had: {error:#}")))?;
@@ -74,13 +74,14 @@ fn unpack(archives: &Path, tree: &Path) -> Result<()> {
     Ok(())
 }
 
-struct Apt {
+/// apt with a state of its own.
+pub(crate) struct Apt {
     folder: PathBuf,
 }
 
 impl Apt {
-    fn prepare(folder: &Path, release: &str) -> Result<Self> {
-        apt::prepare(folder, release, false)?;
+    pub(crate) fn prepare(folder: &Path, release: &str, has_security: bool) -> Result<Self> {
+        apt::prepare(folder, release, has_security)?;
         let own = [("APT::Install-Recommends", "false".to_owned())];
         let settings = apt::settings(folder).into_iter().chain(own);
         let lines: String =
@@ -89,14 +90,19 @@ impl Apt {
         Ok(Self { folder: folder.to_owned() })
     }
 
-    fn run(&self, arguments: &[&str]) -> Result<()> {
-        let mut command = Command::new("apt-get");
-        let command = command.arg("-qq").args(arguments).stdin(Stdio::null());
+    pub(crate) fn run(&self, arguments: &[&str]) -> Result<()> {
+        self.output("apt-get", &[&["-qq"], arguments].concat()).map(drop)
+    }
+
+    /// What one of apt's programs prints.
+    pub(crate) fn output(&self, program: &str, arguments: &[&str]) -> Result<String> {
+        let mut command = Command::new(program);
+        let command = command.args(arguments).stdin(Stdio::null());
         let output = command.env("APT_CONFIG", self.folder.join("apt.conf")).output();
-        let output = output.context("cannot start apt-get")?;
+        let output = output.with_context(|| format!("cannot start {program}"))?;
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        anyhow::ensure!(output.status.success(), "apt-get {}: {said}", arguments.join(" "));
-        Ok(())
+        anyhow::ensure!(output.status.success(), "{program} {}: {said}", arguments.join(" "));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 }
 

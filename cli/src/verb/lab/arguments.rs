@@ -35,8 +35,9 @@ pub(super) struct HostArguments {
     /// RAM of the emulated host [default: 1G; 4G for selftests]
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     pub(super) memory: Option<u64>,
-    /// debian-12, debian-13 (the default), debian-sid, builtin, a kernel file with its modules
-    /// beside it, a kernel package (.deb), unpacked or not, or a folder in which a kernel was built
+    /// debian-12, debian-13 (the default) or debian-sid, each of one version (lab/kernels.toml),
+    /// builtin, a kernel file with its modules beside it, a kernel package (.deb), unpacked or not,
+    /// or a folder in which a kernel was built
     #[arg(long, value_name = "KERNEL")]
     pub(super) kernel: Option<String>,
     /// A module of this machine in place of the kernel's own, such as a kvm-amd.ko just built

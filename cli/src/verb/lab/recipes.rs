@@ -2,6 +2,7 @@
 
 use crate::status::{Status, Usage};
 use crate::terminal;
+use lab::host::pin::Pin;
 use lab::plan::Recipe;
 use report::grid::folded;
 use std::process::ExitCode;
@@ -53,6 +54,12 @@ fn details(recipe: &Recipe, columns: usize) -> String {
         }
     } else {
         text += &folded(&command, columns, 2);
+    }
+    let kernels = recipe.words.iter().filter_map(|word| word.strip_prefix("--kernel="));
+    for (name, pin) in kernels.filter_map(|name| Some((name, Pin::of(name).ok()?))) {
+        let kernel =
+            format!("{name}: Linux {}, pinned by the SHA-256 of its packages", pin.version);
+        text += &folded(&kernel, columns, 2);
     }
     text + "\n" + &folded(&recipe.read, columns, 0)
 }
