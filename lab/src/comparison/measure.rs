@@ -2,7 +2,7 @@
 
 use super::spread::Spread;
 use crate::workload::figure::Figure;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A figure that the guest measured, off and on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,7 +26,7 @@ pub struct Measure {
 }
 
 /// Of both sides.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Spreads {
     /// Without the feature.

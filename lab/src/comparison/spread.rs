@@ -4,10 +4,10 @@ use super::measure::Spreads;
 use super::{Comparison, Measure};
 use crate::plan::Setting;
 use crate::workload::figure::Figure;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Values from several seeds, a seed each.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Spread {
     /// Of all.

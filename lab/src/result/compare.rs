@@ -4,9 +4,9 @@
 //! What stands for off is the first result and what stands for on the second, of one arm of both:
 //! so the expectations of a run serve here, too. A run is deterministic, and equal ones have equal
 //! hashes; but another program or kernel moves what it does in time, so that small differences mean
-//! nothing.
+//! nothing. Nor do those of times whose intervals over seeds meet, where both results have them.
 
-use crate::comparison::{Comparison, ExitRow, Measure, Scope};
+use crate::comparison::{Comparison, ExitRow, Measure, Scope, Spreads};
 use crate::drive::counters::Count;
 use crate::verdict::expect::Expectation;
 use anyhow::Context;
@@ -81,6 +81,7 @@ struct Figure {
     off: Option<f64>,
     on: Option<f64>,
     samples: u64,
+    over_seeds: Option<Spreads>,
 }
 
 /// What differs.
@@ -136,7 +137,7 @@ pub fn compare(
     let workloads = [&first.workload, &second.workload];
     anyhow::ensure!(
         workloads[0] == workloads[1],
-        "{} ran {} and {} ran {}: what they did cannot be compared",
+        "{} ran {} and {} ran {}: different workloads are not compared",
         names[0],
         workloads[0],
         names[1],
@@ -187,7 +188,7 @@ fn sentence(
     ];
     parts.push(format!("{}: {}", first.workload, hosts.join(", ")));
     if is_equal {
-        parts.push("the runs did the same to the last step".into());
+        parts.push("the runs are the same to the last step".into());
     } else if changes.is_empty() {
         parts.push(format!("no count and no figure differs by more than {SAME} %"));
     } else {
@@ -245,6 +246,10 @@ fn side_by_side(first: &Row, second: &Row, side: Side) -> Comparison {
         let found = row.measures.iter().find(|figure| figure.name == name)?;
         if side == Side::Off { found.off } else { found.on }
     };
+    let spread = |row: &Row, name: &str| {
+        let both = row.measures.iter().find(|figure| figure.name == name)?.over_seeds?;
+        if side == Side::Off { both.off } else { both.on }
+    };
     let mut names: Vec<&Figure> = first.measures.iter().collect();
     names.extend(second.measures.iter().filter(|one| value(first, &one.name).is_none()));
     let measures = names.into_iter().map(|figure| Measure {
@@ -253,7 +258,10 @@ fn side_by_side(first: &Row, second: &Row, side: Side) -> Comparison {
         off: value(first, &figure.name),
         on: value(second, &figure.name),
         samples: figure.samples,
-        over_seeds: None,
+        over_seeds: Some(Spreads {
+            off: spread(first, &figure.name),
+            on: spread(second, &figure.name),
+        }),
     });
     Comparison {
         name: first.name.clone(),
@@ -291,7 +299,7 @@ fn changes(comparison: &Comparison) -> Vec<Change> {
             changes.push(change(&row.name, "exits", there(first), there(second)));
         }
     }
-    for one in &comparison.measures {
+    for one in comparison.measures.iter().filter(|one| !one.is_within_chance()) {
         changes.push(change(&one.name, one.unit, one.off, one.on));
     }
     changes.retain(|one| one.percent.is_none_or(|percent| percent.abs() > SAME));
@@ -304,11 +312,11 @@ impl Compared {
 
     /// For a terminal of so many columns.
     pub fn to_text(&self, columns: usize) -> String {
-        let mut text = folded(&self.text, columns, 2);
+        let text = folded(&self.text, columns, 2);
         if self.changes.is_empty() {
             return text;
         }
-        let title = format!("\nWhat differs by more than {SAME} %, and {FEW} exits");
+        let title = format!("What differs by more than {SAME} %, and {FEW} exits");
         let mut grid = Grid::new(title, &["vm", "what", "unit", "first", "second", "change %"]);
         let number = |value: Option<f64>| {
             let decimals = |value: f64| if value < 10.0 && value.fract() != 0.0 { 4 } else { 0 };
@@ -324,8 +332,7 @@ impl Compared {
                 one.percent.map_or(Value::Missing, |percent| Value::Number(percent, 1)),
             ]);
         }
-        text += &grid.to_text_within(columns);
-        text
+        text + "\n" + &grid.to_text_within(columns)
     }
 
     /// For programs.
@@ -374,6 +381,7 @@ mod tests {
         let text = found.to_text(80);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.contains("pause") && text.contains("15.0"), "{text}");
+        assert!(text.contains("\n\nWhat differs by more than"), "{text}");
     }
 
     #[test]
@@ -384,6 +392,22 @@ mod tests {
         assert!(near.changes.is_empty() && near.unexpected.is_empty(), "{near:?}");
         assert!(near.text.contains("differs by more than"), "{}", near.text);
         assert!(compared(&one, &other, Side::Off, &[]).changes.is_empty());
+    }
+
+    #[test]
+    fn a_time_whose_intervals_over_seeds_meet_has_not_changed() {
+        let with = |mean: f64, half: f64| {
+            let (low, high) = (mean - half, mean + half);
+            let on = format!(
+                r#""mean":{mean},"low":{low},"high":{high},"least":{low},"most":{high},"seeds":10"#
+            );
+            let seeds = format!(r#""over_seeds":{{"off":null,"on":{{{on}}}}},"samples":500"#);
+            json("6.12", 100, 0, mean, "1").replace(r#""samples":500"#, &seeds)
+        };
+        for (half, changes) in [(200.0, 0), (100.0, 1)] {
+            let found = compared(&with(2000.0, half), &with(2300.0, half), Side::On, &[]);
+            assert_eq!(found.changes.len(), changes, "{found:?}");
+        }
     }
 
     #[test]
