@@ -62,6 +62,8 @@ book:
 	rm -rf target/book-pages && mkdir -p target && cp -r docs target/book-pages
 	$(CARGO) run --locked --quiet --package avicenna -- lint --explain all >target/book-pages/operators/rules.md
 	sed -i 's|^.*(operators/lint.md).*$$|&\n  - [Rules](operators/rules.md)|' target/book-pages/SUMMARY.md
+	$(CARGO) run --locked --quiet --package avicenna -- lab recipes all >target/book-pages/recipes.md
+	sed -i 's|^.*(lab.md).*$$|&\n  - [Recipes](recipes.md)|' target/book-pages/SUMMARY.md
 	mdbook build
 
 bench:

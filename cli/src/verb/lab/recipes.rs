@@ -9,13 +9,14 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// One of them: what it runs, and what to look at in the answer
+    /// One of them: what it runs, and what to look at in the answer; all for a page of all of them
     name: Option<String>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let columns = terminal::columns();
-    let text = match &arguments.name {
+    let text = match arguments.name.as_deref() {
+        Some("all") => page(&Recipe::all()),
         Some(name) => details(&Recipe::find(name).map_err(Usage::of)?, columns),
         None => list(&Recipe::all(), columns),
     };
@@ -34,6 +35,17 @@ fn list(recipes: &[Recipe], columns: usize) -> String {
         }
     }
     text + "\navicenna lab run --recipe NAME\navicenna lab recipes NAME: what it runs and what to look at\n"
+}
+
+/// In Markdown.
+fn page(recipes: &[Recipe]) -> String {
+    const WIDTH: usize = 100;
+    let each = recipes.iter().map(|one| {
+        let (name, question) = (&one.name, folded(&one.question, WIDTH, 0));
+        let read = folded(&one.read, WIDTH, 0);
+        format!("\n## {name}\n\n{question}\n    avicenna lab run --recipe {name}\n\n{read}")
+    });
+    "# Recipes\n".to_owned() + &each.collect::<String>()
 }
 
 fn details(recipe: &Recipe, columns: usize) -> String {
