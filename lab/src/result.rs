@@ -62,6 +62,8 @@ pub struct HostFacts {
     pub instead: Option<String>,
     /// vCPUs of the guest.
     pub guest_cpus: u16,
+    /// Guests that ran at once, on the same processors of the host.
+    pub guests: u16,
     /// Where the guest's I/O APIC and 8254 are; the reference hypervisor's guest has neither.
     pub interrupt_chip: Option<String>,
     /// Who emulates the guest's 8254.
@@ -101,12 +103,16 @@ impl LabResult {
     pub(crate) fn title(&self) -> String {
         let inhibit = self.host.inhibit.as_ref().map(|inhibit| format!(", inhibit {inhibit}"));
         let inhibit = inhibit.unwrap_or_default();
+        let guests = match self.host.guests {
+            1 => "guest".to_owned(),
+            count => format!("{count} guests"),
+        };
         let devices = match (&self.host.interrupt_chip, &self.host.timer) {
             (Some(chip), Some(timer)) => format!(" (I/O APIC {chip}, timer {timer}{inhibit})"),
             _ => String::new(),
         };
         format!(
-            "workload {}: {} on {} emulated {} processors at {} GHz, guest with {}{devices}",
+            "workload {}: {} on {} emulated {} processors at {} GHz, {guests} with {}{devices}",
             self.workload,
             self.host.kernel,
             self.host.cpus,

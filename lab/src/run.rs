@@ -38,6 +38,8 @@ pub struct Plan<'a> {
     pub instead: Option<String>,
     /// What virtual machines have.
     pub configuration: Configuration,
+    /// How many of them at once, whose vCPUs share the same processors of the host.
+    pub guests: u16,
     /// What they do.
     pub workload: &'a dyn Workload,
     /// What is compared.
@@ -72,6 +74,7 @@ impl Plan<'_> {
                 "the built-in hypervisor's guest has no I/O APIC, no timer chip and nothing that \
                  inhibits it: --irqchip, --pit and --inhibit need a distribution's kernel"
             );
+            anyhow::ensure!(self.guests == 1, "--guests needs a distribution's kernel");
             anyhow::ensure!(
                 self.trace.is_none(),
                 "the built-in hypervisor's trace is had by machine run: --trace needs a \
@@ -144,6 +147,7 @@ fn host_facts(plan: &Plan<'_>) -> anyhow::Result<HostFacts> {
         kernel: kernel.unwrap_or_else(|| "built-in hypervisor".into()),
         instead: plan.instead.clone(),
         guest_cpus: *vcpus,
+        guests: plan.guests,
         interrupt_chip: is_kvm.then(|| name(interrupt_chip)).transpose()?,
         timer: is_kvm.then(|| name(timer)).transpose()?,
         inhibit: inhibit.filter(|_| is_kvm).map(|inhibit| name(&inhibit)).transpose()?,
@@ -249,14 +253,16 @@ fn steps(plan: &Plan<'_>, arm: &Arm) -> Vec<Step> {
     let tsc_khz = plan.host.model.tsc_hertz() / 1000;
     let is_kept_off = plan.additions.parameters.iter().any(|one| device::keeps_from_posting(one));
     let posts = plan.host.iommu.is_some_and(|iommu| iommu.part.posts()) && !is_kept_off;
-    plan.workload.steps(&Conditions {
+    let mut steps = plan.workload.steps(&Conditions {
         arm,
         configuration: &plan.configuration,
         tsc_khz,
         append: plan.guest_append,
         limit: plan.limit,
         posts,
-    })
+    });
+    steps.iter_mut().for_each(|step| step.guests = plan.guests);
+    steps
 }
 
 /// Performs them.

@@ -80,6 +80,7 @@ pub fn result(observed: &[Observed], workload: &str) -> LabResult {
             kernel: "test".into(),
             instead: None,
             guest_cpus: 2,
+            guests: 1,
             interrupt_chip: (!observed.is_empty()).then(|| "split".into()),
             timer: None,
             inhibit: Some("auto-eoi".into()),

@@ -292,8 +292,12 @@ impl LabResult {
 
     /// On what, how long, and the hash by which a run is known again.
     fn ran(&self) -> String {
+        let guests = match self.host.guests {
+            1 => String::new(),
+            count => format!(", {count} guests on the same processors"),
+        };
         format!(
-            "{}, {} x {} at {} GHz; {:.1} s, hash {}",
+            "{}, {} x {} at {} GHz{guests}; {:.1} s, hash {}",
             self.host.kernel,
             self.host.cpus,
             self.host.cpu,
@@ -307,8 +311,11 @@ impl LabResult {
     fn advice(&self, columns: usize) -> String {
         let is_intel = self.comparisons.first().is_some_and(|one| one.hardware == "APICv");
         let other = if is_intel { "--cpu zen4 (AMD)" } else { "--cpu sapphire-rapids (Intel)" };
+        let workload = if self.workload == "device" { "threads" } else { "device" };
         folded(&format!("More: --all every table, --format html a page, {other},"), columns, 6)
-            + "      --workload device; lab recipes lists questions and what answers them\n"
+            + &format!(
+                "      --workload {workload}; lab recipes lists questions and what answers them\n"
+            )
     }
 
     /// Once more, for a reader who sees the end only.

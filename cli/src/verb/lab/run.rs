@@ -31,6 +31,10 @@ pub(super) struct Arguments {
     /// vCPUs of the guest
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=512))]
     guest_cpus: u16,
+    /// Guests at once, whose vCPUs share the same processors of the host: targets are preempted.
+    /// Those of the workload wake halt; those that spin take long
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
+    guests: u16,
     #[arg(long, value_name = "WORKLOAD", default_value = "ipi", help = workload::summaries())]
     workload: Chosen,
     /// What is compared: both (all that the processor has of AVIC or APICv, off and on), steps
@@ -53,8 +57,8 @@ pub(super) struct Arguments {
     /// End with status 1 unless this holds, such as 'exits.on < 200' (docs/lab.md has the forms)
     #[arg(long = "expect", value_name = "EXPECTATION")]
     expectations: Vec<Expectation>,
-    /// Measure times of the benchmark from so many seeds (phases of timers, gaps between samples,
-    /// jitter of costs), and show their means with the interval that they leave
+    /// Measure the benchmark's times from this many seeds (phases of timers, gaps between samples,
+    /// jitter of costs), and show means with 95 % intervals
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     seeds: u16,
     /// Break measured times down by cause, by repeating the runs that measure them
@@ -140,6 +144,7 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
         kernel,
         instead,
         configuration,
+        guests: arguments.guests,
         workload: &*arguments.workload,
         experiment: &experiment,
         additions: arguments.host.additions(),

@@ -61,6 +61,7 @@ fn result(workload: &str, comparisons: Vec<Comparison>) -> LabResult {
             kernel: "debian-13, Linux 6.12.117+deb13-amd64".into(),
             instead: None,
             guest_cpus: 2,
+            guests: 1,
             interrupt_chip: Some("split".into()),
             timer: Some("process".into()),
             inhibit: None,
