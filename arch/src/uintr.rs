@@ -1,6 +1,7 @@
 //! User interrupts: structures in memory, and fields of the MSRs. [SDM3 "User Interrupts"]
 
 use crate::address::Linear;
+pub use crate::vmx::apicv::NotificationControl;
 use bitfield_struct::bitfield;
 use serde::{Deserialize, Serialize};
 
@@ -51,8 +52,6 @@ impl Uitte {
 /// A user posted-interrupt descriptor (UPID) is aligned to so many bytes. Its first eight have the
 /// fields of a posted-interrupt descriptor's [`NotificationControl`], ON, SN, NV and NDST; the next
 /// eight hold a request (PIR) for each vector. [SDM3 "User Posted-Interrupt Descriptor"]
-///
-/// [`NotificationControl`]: crate::vmx::apicv::NotificationControl
 #[doc(alias = "UPID")]
 pub const UPID_ALIGNMENT: u64 = 64;
 

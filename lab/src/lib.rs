@@ -32,6 +32,7 @@ pub mod protocol;
 mod reference;
 pub mod result;
 pub mod run;
+pub mod senduipi;
 mod silicon;
 pub mod suite;
 pub mod verdict;

@@ -9,6 +9,7 @@ mod kernel;
 mod keyboard;
 mod recipes;
 mod run;
+mod senduipi;
 mod shell;
 mod stages;
 mod suite;
@@ -39,6 +40,8 @@ enum Action {
     Evidence(evidence::Arguments),
     /// Run a command on the emulated host: a verb of avicenna, or a program of this machine
     Exec(Box<exec::Arguments>),
+    /// User interrupts natively and in a guest: what SENDUIPI takes, and which of it exits
+    Senduipi,
     /// Search for faults of a hypervisor in interrupt virtualization, and repeat what was found
     Explore(Box<explore::Arguments>),
     /// Run the programs of a folder or Linux's selftests of KVM on emulated hosts, and judge them
@@ -60,6 +63,7 @@ pub fn run(arguments: Arguments, verbs: &[&str]) -> anyhow::Result<ExitCode> {
         Action::Compare(arguments) => compare::run(&arguments),
         Action::Evidence(arguments) => evidence::run(&arguments, &INTERRUPT),
         Action::Exec(arguments) => exec::run(&arguments, verbs),
+        Action::Senduipi => senduipi::run(),
         Action::Explore(arguments) => explore::run(&arguments),
         Action::Suite(arguments) => suite::run(&arguments),
         Action::Watch(arguments) => watch::run(&arguments),

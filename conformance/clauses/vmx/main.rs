@@ -11,3 +11,4 @@ mod lab;
 mod nested;
 mod random;
 mod shadow;
+mod uintr;

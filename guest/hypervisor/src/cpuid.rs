@@ -20,14 +20,26 @@ fn word(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }
 
+const EDX_7_UINTR: u32 = 1 << 5;
+
+/// What a guest has only where the vendor's part lets it.
+#[derive(Clone, Copy)]
+pub struct Offered {
+    pub x2apic: bool,
+    pub user_interrupts: bool,
+}
+
 /// What the vCPU with an APIC ID reads.
-pub fn answer(id: u32, has_x2apic: bool, leaf: u32, subleaf: u32) -> CpuidResult {
+pub fn answer(id: u32, offered: Offered, leaf: u32, subleaf: u32) -> CpuidResult {
     let mut result = cpuid(leaf, subleaf);
     match leaf {
         1 => {
-            let x2apic = if has_x2apic { ECX_1_X2APIC } else { 0 };
+            let x2apic = if offered.x2apic { ECX_1_X2APIC } else { 0 };
             result.ebx = result.ebx & 0xFFFF | (id & 0xFF) << 24;
             result.ecx = result.ecx & !(ECX_1_HIDDEN | ECX_1_X2APIC) | ECX_1_HYPERVISOR | x2apic;
+        }
+        7 if subleaf == 0 && offered.user_interrupts => {
+            result = CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: result.edx & EDX_7_UINTR };
         }
         // TSC_ADJUST is among the features of leaf 7; topology and state saving describe the host.
         7 | 0xD => result = CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 },

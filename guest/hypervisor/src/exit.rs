@@ -51,7 +51,11 @@ pub fn answer<V: Vendor>(
 fn answer_cpuid<V: Vendor>(machine: &Machine<V>, vcpu: &Vcpu<V>, owned: &mut Owned<V>) {
     let general = &mut owned.registers.general;
     let (leaf, subleaf) = (general[RAX] as u32, general[RCX] as u32);
-    let result = cpuid::answer(vcpu.id(), machine.has_x2apic(), leaf, subleaf);
+    let offered = cpuid::Offered {
+        x2apic: machine.has_x2apic(),
+        user_interrupts: machine.vendor.has_user_interrupts(),
+    };
+    let result = cpuid::answer(vcpu.id(), offered, leaf, subleaf);
     general[RAX] = u64::from(result.eax);
     general[RCX] = u64::from(result.ecx);
     general[RDX] = u64::from(result.edx);

@@ -26,6 +26,10 @@ fn inject_interrupt<V: Vendor>(vcpu: &Vcpu<V>, owned: &mut Owned<V>) {
         Some(vector) if owned.control.accepts_interrupts() => {
             owned.control.request_window(None, task_priority);
             page.accept(vector);
+            if owned.control.takes_as_notification(vector) {
+                // No handler is going to end it.
+                page.end_interrupt();
+            }
             owned.control.inject(Event::Interrupt(vector));
         }
         _ => owned.control.request_window(requested, task_priority),

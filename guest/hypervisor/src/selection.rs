@@ -1,6 +1,6 @@
 //! What the command line asks for:
-//! `avic=off|on|both vcpus=N memory=MIB slice=CYCLES workaround=1235`, and `guest.KEY=VALUE` for
-//! the guest's own.
+//! `avic=off|on|both vcpus=N memory=MIB slice=CYCLES workaround=1235 ipiv=off`, and
+//! `guest.KEY=VALUE` for the guest's own.
 
 use crate::vapic::target::MOST_VCPUS;
 use runtime::{BootInformation, processor};
@@ -28,6 +28,8 @@ pub struct Selection<'a> {
     pub memory: u64,
     /// Erratum 1235 of AMD: IsRunning is never set, so that no sender can misread it.
     pub hides_running: bool,
+    /// Without IPI virtualization, where the processor has it.
+    pub refuses_ipi_virtualization: bool,
     /// How long a vCPU runs before others that are ready.
     pub slice: u64,
 }
@@ -40,6 +42,7 @@ impl<'a> Selection<'a> {
             vcpus: vcpus.clamp(1, MOST_VCPUS),
             memory: boot.number("memory", 32).clamp(16, 1024) << 20,
             hides_running: boot.option("workaround") == Some("1235"),
+            refuses_ipi_virtualization: boot.option("ipiv") == Some("off"),
             slice: boot.number("slice", 1_000_000).clamp(10_000, 1 << 40),
         }
     }

@@ -128,6 +128,10 @@ pub trait Vendor: Sized + Sync + 'static {
     /// What has arrived meanwhile is taken now.
     fn hold_off_no_more();
 
+    /// Whether the guest may have user interrupts.
+    fn has_user_interrupts(&self) -> bool {
+        false
+    }
     /// Whether the processor stands in for an APIC in this mode.
     fn accelerates(&self, mode: Mode) -> bool;
     /// How the guest reaches an APIC register by its MSR; None for one that does not exist.
@@ -187,6 +191,10 @@ pub trait Control<V: Vendor>: Send {
     fn enables_interrupts(&self) -> bool;
     /// Whether the guest would take an interrupt at its next instruction.
     fn accepts_interrupts(&self) -> bool;
+    /// Whether the processor processes `vector` as a notification of user interrupts.
+    fn takes_as_notification(&self, _vector: u8) -> bool {
+        false
+    }
     /// Brings what the processor holds of the APIC into step with its page, and with what has
     /// been posted.
     fn load_apic(&mut self, target: &Target<V::Posted>);

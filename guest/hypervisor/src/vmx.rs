@@ -55,7 +55,11 @@ impl Vendor for Vmx {
         memory: Memory,
         tables: &'static Tables,
     ) -> Self {
-        tables.permissions.build(features.ipi_virtualization);
+        let mut features = features;
+        features.ipi_virtualization &= !selection.refuses_ipi_virtualization;
+        // Nothing exchanges their registers: each vCPU has a processor to itself.
+        features.user_interrupts &= selection.vcpus <= processor::count();
+        tables.permissions.build(features.ipi_virtualization, features.user_interrupts);
         tables.ept.build(memory, is_accelerated);
         tables.pointers.clear();
         let last_index = selection.vcpus as u16 - 1;
@@ -66,6 +70,10 @@ impl Vendor for Vmx {
         target.posted.clear();
         self.tables.pointers.set(target.index(), &target.posted);
         self.set_running(target, None);
+    }
+
+    fn has_user_interrupts(&self) -> bool {
+        self.features.user_interrupts
     }
 
     fn enable(&self) {

@@ -15,9 +15,16 @@ pub const WORKLOAD: &[u8] = include_bytes!(env!("IMAGE_WORKLOAD"));
 /// `guest/hypervisor`.
 pub const HYPERVISOR: &[u8] = include_bytes!(env!("IMAGE_HYPERVISOR"));
 
+/// Checks user interrupts, and measures SENDUIPI. See `guest/uintr`.
+pub const UINTR: &[u8] = include_bytes!(env!("IMAGE_UINTR"));
+
 /// All of them, by name.
-pub const ALL: [(&str, &[u8]); 3] =
-    [("benchmark", BENCHMARK), ("workload", WORKLOAD), ("hypervisor", HYPERVISOR)];
+pub const ALL: [(&str, &[u8]); 4] = [
+    ("benchmark", BENCHMARK),
+    ("workload", WORKLOAD),
+    ("uintr", UINTR),
+    ("hypervisor", HYPERVISOR),
+];
 
 /// The image called `name`.
 pub fn by_name(name: &str) -> Option<&'static [u8]> {

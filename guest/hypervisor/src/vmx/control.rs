@@ -15,7 +15,7 @@ use crate::vmx::vmcs::{self, Region};
 use crate::vmx::{entry, state};
 use arch::address::Linear;
 use arch::apic::{Mode, Register};
-use arch::control::{Efer, rflags};
+use arch::control::{Cr4, Efer, rflags};
 use arch::vmx::apicv::GuestInterruptStatus;
 use arch::vmx::capability::Allowed;
 use arch::vmx::control::{PinControls, PrimaryControls, SecondaryControls, TertiaryControls};
@@ -23,7 +23,9 @@ use arch::vmx::event::Interruptibility;
 use arch::vmx::exit::ExitReasonField;
 use arch::vmx::field::{control, exit as information, guest};
 use arch::vmx::segment::AccessRights;
-use arch::vmx::{EntryControls, ExitReason, Field, InterruptionInfo, InterruptionType};
+use arch::vmx::{
+    EntryControls, ExitControls, ExitReason, Field, InterruptionInfo, InterruptionType,
+};
 use runtime::interrupt;
 
 /// An event that an exit interrupted, or that is to be raised.
@@ -46,6 +48,7 @@ pub struct Block {
     unfinished: Option<Unfinished>,
     mode: Mode,
     is_accelerated: bool,
+    has_user_interrupts: bool,
 }
 
 /// The bits that a control vector must have beside those that are wanted.
@@ -69,6 +72,7 @@ impl Block {
             unfinished: None,
             mode: Mode::Disabled,
             is_accelerated: false,
+            has_user_interrupts: false,
         }
     }
 
@@ -93,8 +97,14 @@ impl Block {
             | PrimaryControls::MSR_BITMAPS
             | PrimaryControls::SECONDARY_CONTROLS;
         vmcs::write(control::PRIMARY, vector(primary.bits(), features.primary));
-        vmcs::write(control::EXIT, vector(feature::exit_controls().bits(), features.exit));
-        vmcs::write(control::ENTRY, vector(feature::entry_controls().bits(), features.entry));
+        let (mut exit, mut entry) = (feature::exit_controls(), feature::entry_controls());
+        if features.user_interrupts {
+            exit |= ExitControls::CLEAR_UINV;
+            entry |= EntryControls::LOAD_UINV;
+            vmcs::write(guest::UINV, 0);
+        }
+        vmcs::write(control::EXIT, vector(exit.bits(), features.exit));
+        vmcs::write(control::ENTRY, vector(entry.bits(), features.entry));
         let area = self.system_calls.address();
         let fields = [
             (control::EXCEPTION_BITMAP, 0),
@@ -163,6 +173,7 @@ impl Control<Vmx> for Block {
     ) {
         self.unfinished = None;
         self.rflags = rflags::FIXED;
+        self.has_user_interrupts = vmx.features.user_interrupts;
         self.renew(vmx.features.revision);
         self.set_controls(vmx);
         entry::set_host_state();
@@ -310,6 +321,14 @@ impl Control<Vmx> for Block {
     fn accepts_interrupts(&self) -> bool {
         let blocking = Interruptibility::from_bits(vmcs::read(guest::INTERRUPTIBILITY) as u32);
         self.enables_interrupts() && !blocking.has_shadow()
+    }
+
+    /// [SDM3 "User-Interrupt Notification Identification"]
+    fn takes_as_notification(&self, vector: u8) -> bool {
+        self.has_user_interrupts
+            && u64::from(vector) == vmcs::read(guest::UINV)
+            && vmcs::read(guest::CR4) & Cr4::UINTR.bits() != 0
+            && self.efer().contains(Efer::LONG_MODE_ACTIVE)
     }
 
     /// TPR is the page's in any case; what has been posted is moved there, and with APICv the

@@ -6,9 +6,10 @@ use arch::vmx::control::{
 };
 use arch::vmx::msr::{self, FeatureControl};
 use core::fmt::{Display, Formatter};
-use runtime::instruction::{cpuid, read_msr};
+use runtime::instruction::{cpuid, cpuid_if_present, read_msr};
 
 const ECX_1_VMX: u32 = 1 << 5;
+const EDX_7_UINTR: u32 = 1 << 5;
 /// IA32_FEATURE_CONTROL.
 pub const FEATURE_CONTROL: u32 = 0x3A;
 
@@ -26,14 +27,16 @@ pub struct Features {
     /// An interrupt reaches a guest that runs without an exit of its processor.
     pub posted_interrupts: bool,
     pub ipi_virtualization: bool,
+    /// The processor has them, and exchanges their notification vector at entries and exits.
+    pub user_interrupts: bool,
 }
 
 impl Display for Features {
     fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
         write!(
             f,
-            "\"apicv\":{},\"posted_interrupts\":{},\"ipi_virtualization\":{}",
-            self.apicv, self.posted_interrupts, self.ipi_virtualization
+            "\"apicv\":{},\"posted_interrupts\":{},\"ipi_virtualization\":{},\"user_interrupts\":{}",
+            self.apicv, self.posted_interrupts, self.ipi_virtualization, self.user_interrupts
         )
     }
 }
@@ -101,6 +104,9 @@ impl Features {
             apicv,
             posted_interrupts,
             ipi_virtualization: posted_interrupts && has_ipi_virtualization(primary),
+            user_interrupts: cpuid_if_present(7, 0).edx & EDX_7_UINTR != 0
+                && allows(exit, ExitControls::CLEAR_UINV.bits())
+                && allows(entry, EntryControls::LOAD_UINV.bits()),
         })
     }
 }

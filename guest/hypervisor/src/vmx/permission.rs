@@ -62,10 +62,11 @@ impl PermissionMaps {
         Self { software: Map::new(), x2apic: Map::new() }
     }
 
-    pub fn build(&self, has_ipi_virtualization: bool) {
+    pub fn build(&self, has_ipi_virtualization: bool, has_user_interrupts: bool) {
         for map in [&self.software, &self.x2apic] {
             map.close_all();
-            for msr in EXCHANGED {
+            let own = msr::UINTR_REQUESTS..=msr::UINTR_TARGETS;
+            for msr in EXCHANGED.into_iter().chain(own.filter(|_| has_user_interrupts)) {
                 map.open(msr, false);
                 map.open(msr, true);
             }

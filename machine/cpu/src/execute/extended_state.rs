@@ -1,8 +1,9 @@
 //! Saving and restoring processor state: FXSAVE, FXRSTOR, the XSAVE family, XGETBV and XSETBV,
 //! LDMXCSR and STMXCSR. [SDM1 "Managing State Using the XSAVE Feature Set"]
 //!
-//! Components are x87, SSE, PKRU and that of user interrupts. Which are in use (XINUSE) is decided by their contents, so
-//! that it is the same on every host; the modified optimization of XSAVEOPT is not taken.
+//! Components are x87, SSE, PKRU and that of user interrupts. Which are in use (XINUSE) is decided
+//! by their contents, so that it is the same on every host; the modified optimization of XSAVEOPT
+//! is not taken.
 
 use crate::CpuModel;
 use crate::execute::binding::{Binding, Handler};

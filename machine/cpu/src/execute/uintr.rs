@@ -12,8 +12,7 @@ use crate::{Bus, Cpu, Stop};
 use arch::address::Linear;
 use arch::control::{Cr4, rflags};
 use arch::cpuid::Feature;
-use arch::uintr::{UITTE_SIZE, UPID_REQUESTS_OFFSET, Uitte};
-use arch::vmx::apicv::NotificationControl;
+use arch::uintr::{NotificationControl, UITTE_SIZE, UPID_REQUESTS_OFFSET, Uitte};
 use bus::Happening;
 use iced_x86::{Instruction, Mnemonic};
 
@@ -70,7 +69,7 @@ fn uiret(cpu: &mut Cpu, bus: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
     Err(Stop::BRANCH)
 }
 
-/// Posts in the receiver's descriptor, and notifies unless somebody has or it must not be. All
+/// Posts in the receiver's descriptor, and notifies unless that is under way or suppressed. All
 /// accesses are the supervisor's.
 fn senduipi(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     check(cpu)?;

@@ -20,7 +20,7 @@ use crate::{Attention, Bus, Cpu, RunEnd, Stop};
 use arch::address::SystemPhysical;
 use arch::control::{Cr4, Efer};
 use arch::time::Picoseconds;
-use arch::vmx::apicv::NotificationControl;
+use arch::uintr::NotificationControl;
 
 /// The vendors' own instructions.
 pub(crate) const FAMILIES: &[Family] = &[svm::instruction::bind, vmx::instruction::bind];

@@ -15,7 +15,7 @@ use crate::{Bus, Cpu, Stop};
 use arch::address::SystemPhysical;
 use arch::control::{Cr4, Efer};
 use arch::time::Picoseconds;
-use arch::vmx::apicv::NotificationControl;
+use arch::uintr::NotificationControl;
 
 /// A vendor's hardware virtualization.
 pub(crate) trait Vendor {

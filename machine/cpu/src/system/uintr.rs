@@ -9,8 +9,7 @@ use crate::{Attention, Bus, Cpu, Stop};
 use arch::address::Linear;
 use arch::apic::{Icr, Register};
 use arch::control::{Cr4, rflags};
-use arch::uintr::UPID_REQUESTS_OFFSET;
-use arch::vmx::apicv::NotificationControl;
+use arch::uintr::{NotificationControl, UPID_REQUESTS_OFFSET};
 use bus::Happening;
 
 const ICR_MSR: u32 = 0x830;
