@@ -19,6 +19,8 @@ use std::process::Command;
 /// Of powers, which calls of a kind fail, where not all do: of verbs that write, and of others.
 const WRITES: usize = 2;
 const READS: usize = 6;
+/// How many faults there are between two lines of a long run.
+const PROGRESS: usize = 500;
 
 /// A verb, what is there before it, and what holds after it, whichever call failed.
 struct Verb {
@@ -41,8 +43,12 @@ fn check(verb: &Verb) {
         (scene, run)
     };
     let (mut tried, mut wrong) = (0, Vec::new());
-    for fault in failing::faults(|fault| attempt(fault).1, verb.step) {
-        let (scene, run) = attempt(fault);
+    let faults = failing::faults(|fault| attempt(fault).1, verb.step);
+    for (number, fault) in faults.iter().enumerate() {
+        let (scene, run) = attempt(*fault);
+        if number % PROGRESS == PROGRESS - 1 {
+            eprintln!("{}: {number} of {}, {} wrong", verb.words, faults.len(), wrong.len());
+        }
         if !run.has_failed {
             continue;
         }

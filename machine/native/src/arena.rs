@@ -87,7 +87,12 @@ impl Arena {
             let to = match reference {
                 Reference::Leave => self.mapping.address(self.routines.leave),
                 Reference::Call => self.mapping.address(self.routines.call),
-                Reference::Fill => self.mapping.address(self.routines.fill),
+                Reference::Find { is_write: false } => {
+                    self.mapping.address(self.routines.find_read)
+                }
+                Reference::Find { is_write: true } => {
+                    self.mapping.address(self.routines.find_write)
+                }
                 Reference::Jump => self.mapping.address(self.routines.jump),
                 Reference::Slot(link) => self.mapping.slot_address(first_slot + link),
             };

@@ -115,6 +115,8 @@ fn open(frame: &mut Frame, windows: Windows<'_>) {
     // A word for each page in which an access may begin.
     assert!(watched.len() >= ram.len().div_ceil(0x1000), "a page of RAM has no watch");
     assert!(sets.0.max(sets.1) + TRANSLATIONS <= tlb.len(), "a set lies outside the TLB");
+    frame.reads.forget();
+    frame.writes.forget();
     let view = &mut frame.windows;
     view.last = (ram.len() - WIDEST) as u64;
     view.ram = ram.as_mut_ptr().expose_provenance() as u64;

@@ -1,11 +1,11 @@
-//! Memory operands: the linear address, then a look into the TLB that yields the host's address.
-//! Whatever the TLB does not know for this access - and pages that are watched, for writes - is
-//! left to the handler.
+//! Memory operands: the linear address, then the host's, by the page in which this access was found
+//! last, or else by a look into the TLB. Whatever the TLB does not know for this access - and pages
+//! that are watched, for writes - is left to the handler.
 
 use crate::address::{Access, Address, Base};
 use crate::encode::{Arithmetic, Condition, Label, Memory, Register, Shift, Size};
+use crate::find::slot;
 use crate::frame;
-use crate::routine;
 use crate::translator::Translator;
 
 impl Translator<'_> {
@@ -27,20 +27,35 @@ impl Translator<'_> {
         }
     }
 
-    /// An operand in RAM: its address in the host, in RAX. The flags are saved before, RCX and RDX
-    /// are free after.
+    /// An operand in RAM: its address in the host, in RAX. The flags are saved before, or can be
+    /// made again; RCX and RDX are free after.
     pub(crate) fn operand(&mut self, address: Address, size: Size, access: Access) -> Memory {
+        self.put_off_flags();
         self.linear_address(address);
-        let is_known = self.e.label();
-        let unknown = self.miss(is_known, size.bytes(), access);
-        self.e.place(is_known);
-        self.look_up(size.bytes(), access, unknown);
-        Memory::at(Register::RAX, 0)
+        let (rax, rdx) = (Register::RAX, Register::RDX);
+        let (place, bytes) = (address.place(), size.bytes());
+        let at = |array: Memory| {
+            let displacement = array.displacement + (place * size_of::<u64>()) as i32;
+            Memory { displacement, ..array }
+        };
+        let (pages, hosts) = frame::found(access);
+        let is_found = self.e.label();
+        let miss = self.miss(is_found, bytes, access, place);
+        let e = &mut self.e;
+        // What is aligned lies in one page; what is not is left to the look into the TLB.
+        e.mov(Size::Quad, rdx, rax);
+        e.arithmetic_value(Arithmetic::And, Size::Quad, rdx, -0x1000 | i32::from(bytes - 1));
+        e.arithmetic_load(Arithmetic::Cmp, Size::Quad, rdx, at(pages));
+        e.jump_if(Condition::NOT_ZERO, miss);
+        e.arithmetic_load(Arithmetic::Add, Size::Quad, rax, at(hosts));
+        e.place(is_found);
+        Memory::at(rax, 0)
     }
 
     /// As `operand`, for instructions that may refuse to execute before they touch memory: what the
     /// TLB does not know is left to the handler.
     pub(crate) fn known_operand(&mut self, address: Address, size: Size, access: Access) -> Memory {
+        self.save();
         self.linear_address(address);
         let slow = self.slow_path();
         self.look_up(size.bytes(), access, slow);
@@ -54,6 +69,7 @@ impl Translator<'_> {
         is_aligned: bool,
         access: Access,
     ) -> Memory {
+        self.save();
         self.linear_address(address);
         if is_aligned {
             let slow = self.slow_path();
@@ -65,9 +81,8 @@ impl Translator<'_> {
         Memory::at(Register::RAX, 0)
     }
 
-    /// Into RAX; the flags are saved before.
+    /// Into RAX; the host's flags are lost.
     fn linear_address(&mut self, address: Address) {
-        self.save();
         self.effective_address(address, Size::Quad, Register::RAX);
         if let Some(base) = address.segment {
             self.e.arithmetic_load(Arithmetic::Add, Size::Quad, Register::RAX, base);
@@ -79,7 +94,7 @@ impl Translator<'_> {
     fn look_up(&mut self, bytes: u8, access: Access, unknown: Label) {
         let slow = self.slow_path();
         let (rax, rcx, rdx) = (Register::RAX, Register::RCX, Register::RDX);
-        routine::slot(&mut self.e, frame::DATA);
+        slot(&mut self.e, frame::DATA);
         // The last byte's page is that of the entry only if it is the first byte's, too.
         let e = &mut self.e;
         match bytes {

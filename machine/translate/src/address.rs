@@ -1,7 +1,7 @@
 //! The linear addresses of memory operands, before they are emitted.
 
 use crate::encode::{Memory, Size};
-use crate::frame;
+use crate::frame::{self, Found};
 use crate::register::{Guest, general};
 use iced_x86::{Instruction, Register as Name};
 
@@ -40,6 +40,18 @@ impl Address {
 
     pub fn from_register(base: Guest, displacement: i32) -> Self {
         Self { base: Base::Register(base), index: None, scale: 0, displacement, segment: None }
+    }
+
+    /// Its place among the pages that were found last. Accesses through the same registers are
+    /// mostly in the same page; without a register, those that are near to each other.
+    pub fn place(&self) -> usize {
+        let (base, near) = match self.base {
+            Base::Register(guest) => (usize::from(guest.0), 0),
+            Base::None | Base::Block => (0, (self.displacement >> 12) as usize),
+        };
+        let index = self.index.map_or(0, |guest| 5 * usize::from(guest.0) + 1);
+        let segment = if self.segment.is_some() { 7 } else { 0 };
+        (base + index + segment).wrapping_add(near) % Found::PLACES
     }
 
     /// Of an instruction that was decoded as if its block began at address 0.

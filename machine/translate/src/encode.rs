@@ -123,6 +123,8 @@ pub struct Encoder {
     labels: Vec<Option<usize>>,
     /// 32-bit distances from their own ends to labels.
     distances: Vec<(usize, Label)>,
+    /// How often RAX, RCX and RDX may have changed.
+    changes: [u32; 3],
 }
 
 impl Encoder {
@@ -136,8 +138,25 @@ impl Encoder {
         Label(self.labels.len() - 1)
     }
 
+    /// How often a register may have changed by now, if that is counted.
+    pub fn changes(&self, register: Register) -> Option<u32> {
+        self.changes.get(usize::from(register.0)).copied()
+    }
+
+    fn may_change(&mut self, register: u8) {
+        if let Some(count) = self.changes.get_mut(usize::from(register)) {
+            *count += 1;
+        }
+    }
+
+    fn may_change_all(&mut self) {
+        self.changes.iter_mut().for_each(|count| *count += 1);
+    }
+
     /// Puts a label here.
     pub fn place(&mut self, label: Label) {
+        // Who comes here from elsewhere has something else in registers.
+        self.may_change_all();
         self.labels[label.0] = Some(self.bytes.len());
     }
 
@@ -174,6 +193,11 @@ impl Encoder {
     /// Prefixes and opcode of an instruction whose ModRM byte has `reg` and `rm`. `is_byte` says
     /// which of the two are 8-bit registers: numbers 4 to 7 of these want a REX prefix.
     fn opcode(&mut self, size: Size, opcode: &[u8], reg: u8, rm: Operand, is_byte: (bool, bool)) {
+        // Whether it is read or written, or no register at all.
+        self.may_change(reg);
+        if let Operand::Register(register) = rm {
+            self.may_change(register.0);
+        }
         if size == Size::Word {
             self.byte(0x66);
         }

@@ -7,6 +7,7 @@
 
 use crate::encode::{Arithmetic, BitTest, Condition, Memory, Register, Size};
 use crate::frame;
+use crate::recipe::Recipe;
 use crate::status::Status;
 use crate::translator::Translator;
 
@@ -25,12 +26,59 @@ fn high_byte() -> Memory {
 impl Translator<'_> {
     /// The flags are in the frame from here on; RAX is lost if they were not.
     pub(crate) fn save(&mut self) {
-        if let Status::Host { clears_auxiliary } = self.status {
-            self.e.lahf();
-            self.e.set_if(Condition(0), Register::RAX);
-            self.store_status(clears_auxiliary);
+        self.have_again();
+        if let Status::Host { clears_auxiliary, .. } = self.status {
+            self.store_host_flags(clears_auxiliary);
         }
         self.status = Status::Saved;
+    }
+
+    fn store_host_flags(&mut self, clears_auxiliary: bool) {
+        self.e.lahf();
+        self.e.set_if(Condition(0), Register::RAX);
+        self.store_status(clears_auxiliary);
+    }
+
+    /// The flags need not be in the host's from here on; RAX is lost if they were and cannot be
+    /// made again.
+    pub(crate) fn put_off(&mut self) {
+        match self.status {
+            Status::Host { recipe: Some(recipe), .. } => self.status = Status::Again(recipe),
+            Status::Again(_) => {}
+            _ => self.save(),
+        }
+    }
+
+    /// Flags that can be made again are the host's from here on; RAX is lost if there are such.
+    fn have_again(&mut self) {
+        if let Status::Again(recipe) = self.status {
+            self.make_again(recipe);
+            let clears_auxiliary = recipe.clears_auxiliary();
+            self.status = Status::Host { clears_auxiliary, recipe: Some(recipe) };
+        }
+    }
+
+    /// Before a handler is called where flags are as `status` says; RAX is lost.
+    pub(crate) fn save_from(&mut self, status: Status) {
+        if let Status::Again(recipe) = status {
+            self.make_again(recipe);
+            self.store_host_flags(recipe.clears_auxiliary());
+        }
+    }
+
+    /// Registers are going to be written, as bits by their numbers: what flags are made of goes.
+    /// Until it does, an instruction that replaces all flags may have them made.
+    pub(crate) fn registers_change(&mut self, written: u16) {
+        if !self.keeps_status() {
+            return;
+        }
+        match self.status {
+            Status::Host { clears_auxiliary, recipe: Some(recipe) } if recipe.needs(written) => {
+                self.status = Status::Host { clears_auxiliary, recipe: None };
+            }
+            Status::Again(recipe) if recipe.needs(written) => self.save(),
+            _ => {}
+        }
     }
 
     /// From AH and AL as `State::status` has them.
@@ -43,6 +91,7 @@ impl Translator<'_> {
 
     /// The host's flags are the guest's from here on; RAX is lost if they were not.
     pub(crate) fn restore(&mut self) {
+        self.have_again();
         if self.status == Status::Saved {
             self.load_status();
             self.status = Status::Both;
@@ -57,7 +106,9 @@ impl Translator<'_> {
     }
 
     /// The host's carry flag is the guest's; its other flags are lost unless they were the guest's.
+    /// RAX is lost if they can be made again.
     pub(crate) fn restore_carry(&mut self) {
+        self.have_again();
         if self.status == Status::Saved {
             self.e.bit_test(BitTest::Bt, Size::Double, frame::STATUS, 8);
         }
@@ -66,6 +117,7 @@ impl Translator<'_> {
     /// The condition of the host's flags that says whether the guest's `condition` holds. RAX is
     /// lost.
     pub(crate) fn condition(&mut self, condition: Condition) -> Condition {
+        self.have_again();
         if self.status != Status::Saved {
             return condition;
         }
@@ -85,10 +137,12 @@ impl Translator<'_> {
         if condition.0 & 1 == 0 { Condition::NOT_ZERO } else { Condition::ZERO }
     }
 
-    /// An operation has left all its flags in the host's.
-    pub(crate) fn flags_are_set(&mut self, clears_auxiliary: bool) {
-        self.status =
-            if self.needs_status() { Status::Host { clears_auxiliary } } else { Status::Dead };
+    /// An operation has left all its flags in the host's; `recipe` makes them again.
+    pub(crate) fn flags_are_set(&mut self, clears_auxiliary: bool, recipe: Option<Recipe>) {
+        self.status = match self.needs_status() {
+            true => Status::Host { clears_auxiliary, recipe },
+            false => Status::Dead,
+        };
     }
 
     /// Another carry, which the host's carry flag has; the other flags stay. RCX is lost.

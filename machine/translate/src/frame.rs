@@ -2,6 +2,7 @@
 //! may touch. It is reached through host RBP, which points into the middle of it so that one byte
 //! of displacement reaches everything.
 
+use crate::address::Access;
 use crate::encode::{Memory, Register};
 use serde::{Deserialize, Serialize};
 use std::mem::offset_of;
@@ -94,7 +95,37 @@ pub struct Windows {
     pub counters: u64,
 }
 
-/// State and windows as they lie before translated code.
+/// Pages of RAM in which accesses of a kind were found last. Each access has its place here, shared
+/// with those that are likely to be in the same page. What is here is what the TLB says, as long as
+/// neither that nor anything else that [`Windows`] shows has changed.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Found {
+    /// Linear addresses of pages, or [`Found::NOWHERE`].
+    pages: [u64; Self::PLACES],
+    /// Added to a linear address in the page, the host's.
+    hosts: [u64; Self::PLACES],
+}
+
+impl Found {
+    pub(crate) const PLACES: usize = 16;
+    /// Differs from each address that code looks for: of those, bits 11:4 are clear.
+    const NOWHERE: u64 = 0x800;
+
+    /// Nothing has been found.
+    #[inline(always)]
+    pub fn forget(&mut self) {
+        self.pages = [Self::NOWHERE; Self::PLACES];
+    }
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self { pages: [Self::NOWHERE; Self::PLACES], hosts: [0; Self::PLACES] }
+    }
+}
+
+/// All that lies before translated code.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Frame {
@@ -102,6 +133,12 @@ pub struct Frame {
     pub state: State,
     /// What code only reads.
     pub windows: Windows,
+    /// Where reads were found.
+    pub reads: Found,
+    /// Where writes were found, to pages of which no line is watched.
+    pub writes: Found,
+    /// What is looked for in the TLB, as [`Wanted`](crate::Wanted) has it, and for which place.
+    wanted: u64,
 }
 
 /// An entry of the TLB.
@@ -181,6 +218,19 @@ fields! {
     HELPER: windows.helper;
     VECTORS: windows.vectors;
     COUNTERS: windows.counters;
+    WANTED: wanted;
+    READ_PAGES: reads.pages;
+    READ_HOSTS: reads.hosts;
+    WRITE_PAGES: writes.pages;
+    WRITE_HOSTS: writes.hosts;
+}
+
+/// Where the page and the host's address of a kind of access begin that has the first place.
+pub(crate) fn found(access: Access) -> (Memory, Memory) {
+    match access {
+        Access::Read => (READ_PAGES, READ_HOSTS),
+        Access::Write => (WRITE_PAGES, WRITE_HOSTS),
+    }
 }
 
 /// A guest register's place in the frame.

@@ -11,22 +11,28 @@
 mod access;
 mod address;
 mod block;
+mod copies;
 mod encode;
+mod find;
 mod flags;
 mod frame;
 mod operand;
 mod operation;
+mod recipe;
 mod register;
 mod routine;
 mod status;
+#[cfg(test)]
+mod tests;
 mod translation;
 mod translator;
 
 pub use block::{Block, Step};
+pub use find::Wanted;
 pub use frame::{
     Frame, General, JUMPS, State, TRANSLATIONS, Translation, WIDEST, Windows, jump_place,
 };
-pub use routine::{Routines, Wanted, routines};
+pub use routine::{Routines, routines};
 pub use translation::translate;
 
 /// Why code was left, as `State::exit` has it; other values are a link's number plus
@@ -73,8 +79,11 @@ pub enum Reference {
     Leave,
     /// The call of a handler: [`Routines::call`].
     Call,
-    /// The search for a translation: [`Routines::fill`].
-    Fill,
+    /// The look into the TLB: [`Routines::find_read`] or [`Routines::find_write`].
+    Find {
+        /// Which of them.
+        is_write: bool,
+    },
     /// The jump to an address in a register: [`Routines::jump`].
     Jump,
     /// The slot of one of the block's links, by its place among them.

@@ -5,7 +5,7 @@ mod arithmetic;
 mod bit;
 mod branch;
 mod multiply;
-mod shift;
+pub(crate) mod shift;
 mod stack;
 mod transfer;
 mod vector;

@@ -1,10 +1,12 @@
 //! The code that all blocks share: the way in, the way out, the call of a handler, the jump to an
 //! address that is known only now.
 
+use crate::Exit;
+use crate::address::Access;
 use crate::encode::{Arithmetic, Condition, Encoder, Memory, Register, Shift, Size};
-use crate::frame;
+use crate::find::{find, slot};
+use crate::frame::{self, MIDDLE};
 use crate::register::Guest;
-use crate::{Exit, frame::MIDDLE};
 
 /// The shared code and where its parts begin in it.
 pub struct Routines {
@@ -18,10 +20,11 @@ pub struct Routines {
     /// Called with the number of a handler's call in EAX: has it done by `Windows::helper`, then
     /// returns, or leaves if that answers anything but zero.
     pub call: usize,
-    /// Called with a linear address in RAX and the number of what is [`Wanted`] in ECX: has
-    /// `Windows::helper` look for the translation. ZF says that the TLB has it now; RAX and the
-    /// guest's registers stay.
-    pub fill: usize,
+    /// Called for a read with a linear address in RAX and the number of what is wanted in ECX: ZF
+    /// says that it has been found, and RAX is the host's address; the guest's registers stay.
+    pub find_read: usize,
+    /// As `find_read`, for a write.
+    pub find_write: usize,
     /// Jumped to with the linear address of the next instruction in RAX, status flags saved.
     pub jump: usize,
     /// Where `jump` goes for an address that no pair of the jump cache has: what a pair without an
@@ -29,33 +32,8 @@ pub struct Routines {
     pub unknown: usize,
 }
 
-/// An access whose translation is looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// Bytes of the access, 1 to 15.
-    pub bytes: u8,
-    /// It writes, or reads and then writes.
-    pub is_write: bool,
-}
-
-impl Wanted {
-    /// Set in numbers that stand for this; no handler's call has such a number.
-    const BIT: u32 = 1 << 31;
-    const WRITES: u32 = 1 << 4;
-
-    pub(crate) fn number(self) -> u32 {
-        Self::BIT | u32::from(self.bytes & 15) | if self.is_write { Self::WRITES } else { 0 }
-    }
-
-    /// From the number that `Windows::helper` is called with; `None` if that is a handler's.
-    pub fn of(number: u32) -> Option<Self> {
-        let is_write = number & Self::WRITES != 0;
-        (number & Self::BIT != 0).then_some(Self { bytes: (number & 15) as u8, is_write })
-    }
-}
-
 /// What the System V convention has a function preserve.
-const PRESERVED: [Register; 6] =
+pub(crate) const PRESERVED: [Register; 6] =
     [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
 
 /// Assembles it; it is the same for every machine.
@@ -70,14 +48,15 @@ pub fn routines() -> Routines {
     PRESERVED.iter().rev().for_each(|register| e.pop(*register));
     e.ret();
     let call_at = call(&mut e, leave);
-    let fill_at = find(&mut e);
+    let [find_read, find_write] = [Access::Read, Access::Write].map(|one| find(&mut e, one));
     let (jump_at, unknown_at) = jump(&mut e, leave);
     Routines {
         bytes: e.finish(),
         enter: enter_at,
         leave: leave_at,
         call: call_at,
-        fill: fill_at,
+        find_read,
+        find_write,
         jump: jump_at,
         unknown: unknown_at,
     }
@@ -124,33 +103,6 @@ fn call(e: &mut Encoder, leave: crate::encode::Label) -> usize {
     e.place(stays);
     e.ret();
     at
-}
-
-fn find(e: &mut Encoder) -> usize {
-    let at = e.position();
-    let lost = || Guest::held().filter(|(_, host)| !PRESERVED.contains(host));
-    lost().for_each(|(guest, host)| e.mov(Size::Quad, frame::register(guest.0), host));
-    // With the return address the stack is aligned.
-    e.push(Register::RAX);
-    e.lea(Size::Quad, Register::RDI, Memory::at(Register::RBP, -(MIDDLE as i32)));
-    e.mov(Size::Double, Register::RSI, Register::RCX);
-    e.mov(Size::Quad, Register::RDX, Register::RAX);
-    e.call_through(frame::HELPER);
-    lost().for_each(|(guest, host)| e.load(Size::Quad, host, frame::register(guest.0)));
-    e.test(Size::Quad, Register::RAX, Register::RAX);
-    e.pop(Register::RAX);
-    e.ret();
-    at
-}
-
-/// The slot of the linear address in RAX within `entries`, into RCX.
-pub(crate) fn slot(e: &mut Encoder, entries: Memory) {
-    const ENTRY_BITS: u8 = size_of::<frame::Translation>().trailing_zeros() as u8;
-    const OFFSETS: i32 = (frame::TRANSLATIONS as i32 - 1) << ENTRY_BITS;
-    e.mov(Size::Double, Register::RCX, Register::RAX);
-    e.shift(Shift::Shr, Size::Double, Register::RCX, 12 - ENTRY_BITS);
-    e.arithmetic_value(Arithmetic::And, Size::Double, Register::RCX, OFFSETS);
-    e.arithmetic_load(Arithmetic::Add, Size::Quad, Register::RCX, entries);
 }
 
 /// Where it begins, and where it goes without an entry.

@@ -2,6 +2,8 @@
 
 use crate::address::Address;
 use crate::encode::Size;
+use crate::operation::shift;
+use crate::recipe::Recipe;
 use crate::register::general;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
@@ -11,9 +13,11 @@ pub(crate) enum Status {
     /// In the frame.
     Saved,
     /// In the host's flags. AF there counts as clear if `clears_auxiliary`.
-    Host { clears_auxiliary: bool },
+    Host { clears_auxiliary: bool, recipe: Option<Recipe> },
     /// In both.
     Both,
+    /// Nowhere, but they can be made again.
+    Again(Recipe),
     /// Nowhere: they are overwritten before anybody looks.
     Dead,
 }
@@ -27,6 +31,11 @@ pub(crate) fn needs_status(instructions: &[Instruction]) -> Vec<bool> {
         after = looks(i) || (after && !overwrites(i));
     }
     needs
+}
+
+/// Per instruction: whether flags from before it may be read after it.
+pub(crate) fn keeps_status(needs: &[bool], instructions: &[Instruction]) -> Vec<bool> {
+    needs.iter().zip(instructions).map(|(need, i)| *need && !overwrites(i)).collect()
 }
 
 /// CF, PF, AF, ZF, SF, OF.
@@ -59,6 +68,10 @@ fn looks(i: &Instruction) -> bool {
         Imul => in_memory || i.op_count() == 1,
         // A count in CL may be zero, which leaves the flags as they are.
         Shl | Sal | Shr | Sar => in_memory || i.op_kind(1) == OpKind::Register,
+        Rol | Ror => in_memory || !shift::rotates_by_value(i),
+        Movsxd => in_memory,
+        Bswap => Size::of(i.op_register(0).size()) == Some(Size::Word),
+        Cwde | Cdqe | Cdq | Cqo | Nop | Endbr64 => false,
         _ => true,
     }
 }

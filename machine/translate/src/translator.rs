@@ -3,10 +3,12 @@
 
 use crate::address::Access;
 use crate::block::Block;
+use crate::copies::Copies;
 use crate::encode::{Arithmetic, Condition, Encoder, Label, Memory, Register, Shift, Size};
+use crate::find::{Wanted, slot};
 use crate::frame;
+use crate::recipe;
 use crate::register::Guest;
-use crate::routine::{self, Wanted};
 use crate::status::{self, Status};
 use crate::{Code, Exit, Link, Reference};
 use iced_x86::Instruction;
@@ -20,14 +22,17 @@ struct SlowPath {
     step: usize,
     /// Where it goes on when the handler has done it.
     resume: Label,
-    /// The flags are in the host's there.
+    /// Where the flags are, and whether they are in the host's where it goes on.
+    status: Status,
     restores: bool,
 }
 
-/// Where the TLB does not know an operand; its translation is looked for.
+/// Where an operand is not in the page that was found last; it is looked for.
 struct Miss {
     label: Label,
     wanted: Wanted,
+    /// Among the pages that were found last.
+    place: usize,
     /// Where to go on when it has been found.
     found: Label,
     /// And when it has not.
@@ -45,15 +50,22 @@ struct Taken {
 /// The translation of one block under way.
 pub(crate) struct Translator<'a> {
     pub(crate) e: Encoder,
+    copies: Copies,
     pub(crate) status: Status,
     block: Block<'a>,
     /// The instruction that is being translated.
     step: usize,
     /// Per instruction: whether the status flags may be read after it.
     needs_status: Vec<bool>,
+    /// Per instruction: whether flags from before may be read after it.
+    keeps_status: Vec<bool>,
+    /// Per instruction: the registers that it may write, as bits.
+    written: Vec<u16>,
+    /// Per instruction: flags from before need not be saved for its operand in memory.
+    keeps_flags: Vec<bool>,
     entry: Label,
-    /// Of the running instruction.
-    slow_label: Option<Label>,
+    /// Of the running instruction, and where the flags are when it goes there.
+    slow_label: Option<(Label, Status)>,
     slow_paths: Vec<SlowPath>,
     misses: Vec<Miss>,
     taken: Vec<Taken>,
@@ -68,12 +80,17 @@ impl<'a> Translator<'a> {
     pub(crate) fn new(block: Block<'a>, instructions: &[Instruction]) -> Self {
         let mut e = Encoder::default();
         let entry = e.label();
+        let needs_status = status::needs_status(instructions);
         Self {
             e,
+            copies: Copies::default(),
             status: Status::Saved,
             block,
             step: 0,
-            needs_status: status::needs_status(instructions),
+            keeps_status: status::keeps_status(&needs_status, instructions),
+            needs_status,
+            written: recipe::written(instructions),
+            keeps_flags: instructions.iter().map(recipe::keeps).collect(),
             entry,
             slow_label: None,
             slow_paths: Vec::new(),
@@ -107,6 +124,12 @@ impl<'a> Translator<'a> {
     /// What is emitted from here on belongs to the instruction of this number.
     pub(crate) fn begin_step(&mut self, step: usize) {
         self.step = step;
+        self.registers_change(self.written[step]);
+    }
+
+    /// The host's flags are going to be lost for an operand in memory. RAX may be lost.
+    pub(crate) fn put_off_flags(&mut self) {
+        if self.keeps_flags[self.step] { self.put_off() } else { self.save() }
     }
 
     /// The end of an instruction that `emitted` says was emitted; `None`: its handler is called.
@@ -116,11 +139,11 @@ impl<'a> Translator<'a> {
             self.call_handler();
             true
         });
-        self.e.place(resume);
-        if let Some(label) = self.slow_label.take() {
+        if let Some((label, status)) = self.slow_label.take() {
+            self.e.place(resume);
             let restores = matches!(self.status, Status::Host { .. });
             let restores = restores || self.status == Status::Both;
-            self.slow_paths.push(SlowPath { label, step: self.step, resume, restores });
+            self.slow_paths.push(SlowPath { label, step: self.step, resume, status, restores });
             if !goes_on {
                 // A handler does not come back from a branch that is always taken.
                 self.leave(Exit::HANDLER);
@@ -147,7 +170,7 @@ impl<'a> Translator<'a> {
         self.e.load(Size::Quad, rax, frame::IP);
         self.e.arithmetic_value(Arithmetic::Or, Size::Quad, rax, 0xFFF);
         self.e.arithmetic_value(Arithmetic::Add, Size::Quad, rax, 1);
-        routine::slot(&mut self.e, frame::FETCH);
+        slot(&mut self.e, frame::FETCH);
         self.e.arithmetic_load(Arithmetic::Or, Size::Quad, rax, frame::CONTEXT);
         let tag = Memory::at(rcx, frame::EXECUTE_TAG);
         self.e.arithmetic_load(Arithmetic::Cmp, Size::Quad, rax, tag);
@@ -163,25 +186,30 @@ impl<'a> Translator<'a> {
         self.block.steps.last().map_or(0, |step| step.end_time as i32)
     }
 
+    /// Whether status flags from before may be read after this instruction.
+    pub(crate) fn keeps_status(&self) -> bool {
+        self.keeps_status[self.step]
+    }
+
     /// Whether the status flags may be read after this instruction.
     pub(crate) fn needs_status(&self) -> bool {
         self.needs_status[self.step]
     }
 
     /// Where to jump if the handler must do this instruction: nothing of it has been done, and the
-    /// flags are saved.
+    /// flags are saved or can be made again.
     pub(crate) fn slow_path(&mut self) -> Label {
-        let e = &mut self.e;
-        *self.slow_label.get_or_insert_with(|| e.label())
+        let (e, status) = (&mut self.e, self.status);
+        self.slow_label.get_or_insert_with(|| (e.label(), status)).0
     }
 
-    /// Where to jump if the TLB does not know the linear address in RAX for an access; with it
-    /// filled in, `found` is next, with RAX as it was. RCX and RDX are lost.
-    pub(crate) fn miss(&mut self, found: Label, bytes: u8, access: Access) -> Label {
+    /// Where to jump if the linear address in RAX is not in the page of a place; `found` is next if
+    /// the TLB knows it, with the host's address in RAX. RCX and RDX are lost.
+    pub(crate) fn miss(&mut self, found: Label, bytes: u8, access: Access, place: usize) -> Label {
         let label = self.e.label();
         let slow = self.slow_path();
         let wanted = Wanted { bytes, is_write: access == Access::Write };
-        self.misses.push(Miss { label, wanted, found, slow });
+        self.misses.push(Miss { label, wanted, place, found, slow });
         label
     }
 
@@ -206,7 +234,12 @@ impl<'a> Translator<'a> {
     /// The host register that holds a guest register, or `spare`, loaded with it.
     pub(crate) fn read(&mut self, guest: Guest, spare: Register) -> Register {
         guest.host().unwrap_or_else(|| {
-            self.e.load(Size::Quad, spare, frame::register(guest.0));
+            match self.copies.of(guest, &self.e) {
+                Some(held) if held == spare => {}
+                Some(held) => self.e.mov(Size::Quad, spare, held),
+                None => self.e.load(Size::Quad, spare, frame::register(guest.0)),
+            }
+            self.copies.note(guest, spare, &self.e);
             spare
         })
     }
@@ -229,7 +262,7 @@ impl<'a> Translator<'a> {
     /// The new value of a guest register that `read` or `target` gave `spare` for.
     pub(crate) fn write_back(&mut self, guest: Guest, spare: Register) {
         if guest.host().is_none() {
-            self.e.mov(Size::Quad, frame::register(guest.0), spare);
+            self.store(guest, spare);
         }
     }
 
@@ -237,8 +270,15 @@ impl<'a> Translator<'a> {
     pub(crate) fn assign(&mut self, guest: Guest, from: Register) {
         match guest.host() {
             Some(host) => self.e.mov(Size::Quad, host, from),
-            None => self.e.mov(Size::Quad, frame::register(guest.0), from),
+            None => self.store(guest, from),
         }
+    }
+
+    /// A guest register that no host register holds.
+    fn store(&mut self, guest: Guest, from: Register) {
+        self.e.mov(Size::Quad, frame::register(guest.0), from);
+        self.copies.forget(guest);
+        self.copies.note(guest, from, &self.e);
     }
 
     /// The branch of this instruction is taken if the host's flags say so.
@@ -327,9 +367,10 @@ impl<'a> Translator<'a> {
             if !self.is_in_page(target) {
                 self.address(target);
                 self.check_canonical(Register::RAX, Register::RDX);
-                if let Some(label) = self.slow_label.take() {
+                if let Some((label, status)) = self.slow_label.take() {
                     let resume = self.entry;
-                    self.slow_paths.push(SlowPath { label, step, resume, restores: false });
+                    let restores = false;
+                    self.slow_paths.push(SlowPath { label, step, resume, status, restores });
                 }
             }
             self.account();
@@ -338,19 +379,21 @@ impl<'a> Translator<'a> {
     }
 
     fn emit_misses(&mut self) {
-        for Miss { label, wanted, found, slow } in std::mem::take(&mut self.misses) {
+        for Miss { label, wanted, place, found, slow } in std::mem::take(&mut self.misses) {
             self.e.place(label);
-            self.e.set(Register::RCX, u64::from(wanted.number()));
+            self.e.set(Register::RCX, u64::from(wanted.number(place)));
             let at = self.e.call_away();
-            self.references.push((at, Reference::Fill));
+            self.references.push((at, Reference::Find { is_write: wanted.is_write }));
             self.e.jump_if(Condition::ZERO, found);
             self.e.jump(slow);
         }
     }
 
     fn emit_slow_paths(&mut self) {
-        for SlowPath { label, step, resume, restores } in std::mem::take(&mut self.slow_paths) {
+        for path in std::mem::take(&mut self.slow_paths) {
+            let SlowPath { label, step, resume, status, restores } = path;
             self.e.place(label);
+            self.save_from(status);
             self.call(step);
             if restores {
                 self.load_status();

@@ -159,6 +159,8 @@ impl Encoder {
     pub fn unary(&mut self, operation: Unary, size: Size, operand: impl Into<Operand>) {
         let number = operation as u8;
         let opcode = if number < 8 { 0xF6 } else { 0xFE };
+        // Products and quotients are in RAX and RDX.
+        self.may_change_all();
         self.sized(size, opcode, number & 7, operand.into(), false);
     }
 
@@ -223,6 +225,7 @@ impl Encoder {
 
     /// AH = SF ZF 0 AF 0 PF 1 CF
     pub fn lahf(&mut self) {
+        self.may_change(Register::RAX.0);
         self.byte(0x9F);
     }
 
@@ -232,12 +235,14 @@ impl Encoder {
 
     /// `AH = AH op from`; `from` is AL, CL, DL or BL.
     pub fn arithmetic_to_ah(&mut self, operation: Arithmetic, from: Register) {
+        self.may_change(Register::RAX.0);
         self.byte((operation as u8) << 3);
         self.byte(0xC0 | (from.0 & 3) << 3 | 4);
     }
 
     /// `AH = AH op value`
     pub fn arithmetic_value_to_ah(&mut self, operation: Arithmetic, value: u8) {
+        self.may_change(Register::RAX.0);
         self.byte(0x80);
         self.byte(0xC0 | (operation as u8) << 3 | 4);
         self.byte(value);
@@ -245,6 +250,7 @@ impl Encoder {
 
     /// CDQ, CQO: the sign of the accumulator into rDX.
     pub fn spread_sign(&mut self, size: Size) {
+        self.may_change(Register::RDX.0);
         self.opcode(size, &[0x99], 0, Register::RAX.into(), (false, false));
     }
 
@@ -275,6 +281,7 @@ impl Encoder {
 
     /// CALL of code elsewhere; answers where its distance stands.
     pub fn call_away(&mut self) -> usize {
+        self.may_change_all();
         self.byte(0xE8);
         self.open()
     }
@@ -295,6 +302,7 @@ impl Encoder {
     }
 
     pub fn call_through(&mut self, slot: Memory) {
+        self.may_change_all();
         self.plain(Size::Double, &[0xFF], 2, slot.into());
     }
 

@@ -1,18 +1,32 @@
 //! Every form over all registers, sizes and kinds of address, read back by iced-x86's decoder.
 
 use super::*;
-use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
+use iced_x86::{
+    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
+};
 use proptest::prelude::*;
 
 /// The one instruction that `emit` makes.
 fn decoded(emit: impl FnOnce(&mut Encoder)) -> Instruction {
     let mut encoder = Encoder::default();
     emit(&mut encoder);
+    let counted = [Register::RAX, Register::RCX, Register::RDX].map(|one| encoder.changes(one));
     let bytes = encoder.finish();
     let mut decoder = Decoder::new(64, &bytes, DecoderOptions::NONE);
     let instruction = decoder.decode();
     assert!(!instruction.is_invalid(), "{bytes:02x?} is not an instruction");
     assert_eq!(instruction.len(), bytes.len(), "{bytes:02x?} is longer than its instruction");
+    let mut factory = InstructionInfoFactory::new();
+    for used in factory.info(&instruction).used_registers().iter().filter(|one| {
+        let reads = [OpAccess::Read, OpAccess::CondRead, OpAccess::NoMemAccess, OpAccess::None];
+        one.register().is_gpr() && !reads.contains(&one.access())
+    }) {
+        let count = counted.get(used.register().full_register().number());
+        assert!(
+            count.is_none_or(|count| *count > Some(0)),
+            "{bytes:02x?} writes a register, which is not counted"
+        );
+    }
     instruction
 }
 

@@ -5,6 +5,7 @@
 use crate::address::{Access, Address};
 use crate::encode::{Arithmetic, Condition, Register, Size, Unary};
 use crate::operand::{Operand, high_byte, operand, size};
+use crate::recipe::{By, Recipe};
 use crate::register::Guest;
 use crate::translator::Translator;
 use iced_x86::{Instruction, Mnemonic};
@@ -46,8 +47,19 @@ fn binary(t: &mut Translator<'_>, i: &Instruction, operation: Arithmetic) -> Opt
         Operand::Memory(to) => on_memory(t, operation, size, to, from),
         Operand::Value(_) => return None,
     }
-    t.flags_are_set(is_logic(operation));
+    t.flags_are_set(is_logic(operation), recipe(operation, size, to, from));
     Some(())
+}
+
+/// What makes the flags again.
+fn recipe(operation: Arithmetic, size: Size, to: Operand, from: Operand) -> Option<Recipe> {
+    let Operand::Register(to) = to else { return None };
+    match from {
+        Operand::Register(by) => Recipe::of(operation, size, to, By::Register(by)),
+        Operand::Value(value) => Recipe::of(operation, size, to, By::Value(value as i32)),
+        // What was in memory is not known any more, which only the result's flags do without.
+        Operand::Memory(_) => is_logic(operation).then_some(Recipe::Logic(size, to)),
+    }
 }
 
 /// The carry that ADC and SBB add is in the host's flags.
@@ -113,12 +125,19 @@ fn test(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
     if let (Some(high), Ok(value)) = (high_byte(i, 0), i.try_immediate(1)) {
         let a = t.shifted_high_byte(high, Register::RDX);
         t.e.test_value(size, a, i32::from(value as i8));
-        t.flags_are_set(true);
+        t.flags_are_set(true, None);
         return Some(());
     }
     let (a, b) = (operand(i, 0, size)?, operand(i, 1, size)?);
     let b_value = match b {
         Operand::Value(value) => Some(i32::try_from(value).ok()?),
+        _ => None,
+    };
+    let recipe = match (a, b) {
+        (Operand::Register(a), Operand::Register(b)) => {
+            Some(Recipe::Test(size, a, By::Register(b)))
+        }
+        (Operand::Register(a), _) => b_value.map(|value| Recipe::Test(size, a, By::Value(value))),
         _ => None,
     };
     let a: crate::encode::Operand = match a {
@@ -134,7 +153,7 @@ fn test(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
         (_, Some(value)) => t.e.test_value(size, a, value),
         _ => unreachable!("the second operand of TEST is a register or a value"),
     }
-    t.flags_are_set(true);
+    t.flags_are_set(true, recipe);
     Some(())
 }
 
@@ -161,7 +180,7 @@ fn unary(t: &mut Translator<'_>, i: &Instruction, operation: Unary) -> Option<()
         Operand::Value(_) => return None,
     }
     if operation != Unary::Not {
-        t.flags_are_set(false);
+        t.flags_are_set(false, None);
     }
     Some(())
 }
@@ -177,7 +196,7 @@ fn exchange_add(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
     let b = t.read(from, Register::RCX);
     t.e.exchange_add(size, memory, b);
     t.write_back(from, Register::RCX);
-    t.flags_are_set(false);
+    t.flags_are_set(false, None);
     Some(())
 }
 
@@ -202,6 +221,6 @@ fn compare_exchange(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
     t.e.place(differs);
     t.e.mov(size, accumulator, Register::RCX);
     t.e.place(done);
-    t.flags_are_set(false);
+    t.flags_are_set(false, None);
     Some(())
 }

@@ -29,11 +29,7 @@ pub(super) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
     if i.op_kind(1) == OpKind::Register {
         return by_cl(t, shift, size, to);
     }
-    let mask = if size == Size::Quad { 63 } else { 31 };
-    let count = i.try_immediate(1).ok()? as u8 & mask;
-    if count == 0 || count >= size.bits() {
-        return None;
-    }
+    let count = count(i, size)?;
     match (shift, to) {
         (Shift::Rol | Shift::Ror, Operand::Register(to)) => rotate(t, shift, size, to, count),
         (Shift::Rol | Shift::Ror, _) => return None,
@@ -47,6 +43,18 @@ pub(super) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
         (_, Operand::Value(_)) => return None,
     }
     Some(())
+}
+
+/// The constant count of a shift or rotation within its operand.
+fn count(i: &Instruction, size: Size) -> Option<u8> {
+    let mask = if size == Size::Quad { 63 } else { 31 };
+    let count = i.try_immediate(1).ok()? as u8 & mask;
+    (1..size.bits()).contains(&count).then_some(count)
+}
+
+/// Whether a rotation of a register needs no handler.
+pub(crate) fn rotates_by_value(i: &Instruction) -> bool {
+    size(i, 0).is_some_and(|size| i.op_kind(1) != OpKind::Register && count(i, size).is_some())
 }
 
 fn in_memory(t: &mut Translator<'_>, shift: Shift, size: Size, to: Address, count: u8) {
@@ -139,7 +147,7 @@ fn rotate(t: &mut Translator<'_>, shift: Shift, size: Size, to: Guest, count: u8
         t.status = Status::Dead;
         return;
     }
-    let clears_auxiliary = t.status == Status::Host { clears_auxiliary: true };
+    let clears_auxiliary = matches!(t.status, Status::Host { clears_auxiliary: true, .. });
     t.e.lahf();
     // OF of ROL: CF differs from the highest bit; of ROR: the highest two bits differ.
     t.e.set_if(Condition::CARRY, Register::RCX);
