@@ -108,6 +108,7 @@ const VERBS: &[&str] = &[
     "bench --kernel nosuch",
     "lab run --kernel nosuch",
     "lab recipes",
+    "lab senduipi",
     "lab compare nosuch nosuch",
     "lab evidence",
     "lab exec --kernel nosuch true",

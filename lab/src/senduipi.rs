@@ -149,7 +149,8 @@ mod tests {
         }
         assert!(injected.command_exits >= injected.sent, "{injected:?}");
         assert!(posted.command_exits >= posted.sent, "{posted:?}");
-        assert!(virtualized.command_exits < 10, "{virtualized:?}");
+        // Those of the start: a processor is not started by an IPI that is virtualized.
+        assert!(virtualized.command_exits < virtualized.sent / 50, "{virtualized:?}");
         assert!(native.send < virtualized.send && virtualized.send < posted.send);
         assert!(virtualized.receive < injected.receive);
     }
