@@ -280,7 +280,7 @@ fn no_content_of_the_tlb_leads_outside_ram() {
     // An access of the widest kind begins here at last.
     const LAST: u64 = 0x2000 - 16;
     let beyond = [0x2000, 0x1FF1, 1 << 40, u64::MAX - 0x100, u64::MAX, 1 << 63, 0x8000_0000];
-    // All of the first page is RAM, and of that behind it all but 8 bytes.
+    // All of the first page is RAM, and of that behind it all except 8 bytes.
     for offset in [0x1000, 0x1008].into_iter().chain(beyond) {
         for in_page in [0, 0x20, 0xFF8] {
             let mut machine = Small::new();
