@@ -1,6 +1,7 @@
 //! The arena of hosts that code is not made for: there is none.
 
 use crate::{Absence, Entry, Machine, Slot};
+use std::sync::atomic::AtomicU64;
 use translate::{Code, Exit};
 
 pub enum Arena {}
@@ -34,7 +35,7 @@ impl Arena {
         match *self {}
     }
 
-    pub fn enter<M: Machine>(&mut self, _: Entry, _: &mut M) -> Exit {
+    pub fn enter<M: Machine>(&mut self, _: Entry, _: &[AtomicU64], _: &mut M) -> Exit {
         match *self {}
     }
 }
