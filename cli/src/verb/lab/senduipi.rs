@@ -12,7 +12,8 @@ const MODEL: &str = "sapphire-rapids";
 const READ: &str = "Cycles at 2.0 GHz, medians, of the machine's cost model on sapphire-rapids. The \
 published row is Skyloft's (SOSP 2024, Xeon Gold 5418Y at 2.0 GHz). Native send is that 167; native \
 receive is what its 661 were shared among; one way rests on a message time that was derived from its \
-1,211: none of the three is a prediction. The guests' rows are computed, nothing is published for them. \
+1,211: none of the three is a prediction. The guests' rows are computed, nothing is published for them; \
+exits are those of each one more that is sent. \
 Linux has no user of user interrupts: the guest is uintr, the hypervisor the one that comes along.";
 
 pub(super) fn run() -> anyhow::Result<ExitCode> {
