@@ -106,8 +106,8 @@ impl Follower {
         }
     }
 
-    /// Goes on until shortly before KVM inhibits, and learns who runs where.
-    pub fn seek_inhibit(&mut self, watch: &mut Watch<'_>) -> Result<(), Halt> {
+    /// Goes on until shortly before KVM inhibits, and learns who runs where; whether it does.
+    pub fn seek_inhibit(&mut self, watch: &mut Watch<'_>) -> Result<bool, Halt> {
         for _ in 0..MOST_WINDOWS {
             watch.check()?;
             let mark = self.machine.mark();
@@ -125,11 +125,11 @@ impl Follower {
                 self.take();
                 self.last.clear();
                 self.changes();
-                return Ok(());
+                return Ok(true);
             }
             self.advance(Picoseconds(WINDOW.0 / 2));
         }
-        Ok(())
+        Ok(false)
     }
 
     fn advance_by(&mut self, time: Picoseconds) {

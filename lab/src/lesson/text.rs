@@ -9,10 +9,12 @@ const HEAD: usize = 20;
 const DISPATCH: [&str; 4] =
     ["svm_handle_exit", "vmx_handle_exit", "svm_invoke_exit_handler", "__vmx_handle_exit"];
 
-/// From where KVM looks at the exit; all of them if it does not.
-fn telling(functions: &[String]) -> &[String] {
+/// Of an exit, from where KVM looks at it; all of them if it does not. What an interrupt of the
+/// host runs comes before that, and is what its step is about.
+fn telling(doing: Doing, functions: &[String]) -> &[String] {
     let is_dispatch = |name: &String| DISPATCH.contains(&name.as_str());
-    functions.iter().position(is_dispatch).map_or(functions, |place| &functions[place..])
+    let first = functions.iter().position(is_dispatch).filter(|_| doing == Doing::Exit);
+    &functions[first.unwrap_or(0)..]
 }
 
 impl Lesson {
@@ -54,7 +56,7 @@ impl Step {
             lines += &folded(&format!("  {detail}"), width, 4);
         }
         if !self.functions.is_empty() {
-            let functions = telling(&self.functions);
+            let functions = telling(self.doing, &self.functions);
             let named = functions.iter().take(most).map(String::as_str);
             let named = named.collect::<Vec<_>>().join(" > ");
             let more = match functions.len().saturating_sub(most) {
@@ -73,5 +75,20 @@ impl Step {
             head = " ".repeat(HEAD);
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_an_exit_what_looks_at_it_is_told_and_of_an_interrupt_what_it_runs() {
+        let functions = ["svm_vcpu_run", "vfio_msihandler", "svm_handle_exit", "svm_set_msr"];
+        let functions = functions.map(str::to_owned);
+        for (doing, told) in [(Doing::Exit, 2), (Doing::Host, 0), (Doing::Entry, 0)] {
+            assert_eq!(telling(doing, &functions), &functions[told..], "{doing:?}");
+        }
+        assert_eq!(telling(Doing::Exit, &functions[..2]), &functions[..2]);
     }
 }

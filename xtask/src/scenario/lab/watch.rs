@@ -21,8 +21,10 @@ const TOLD: [(&[&str], &[&str]); 6] = [
         &["ipi", "--feature", "off"],
         &["VM exit: msr", "ICR: vector e1h", "svm_inject_irq", "by EVENTINJ"],
     ),
-    // Which functions of the host pass it on, and where, differs by kernel.
-    (&["device", "--feature", "off"], &["GuestMode 0", "VM exit: interrupt", "by EVENTINJ"]),
+    (
+        &["device", "--feature", "off"],
+        &["GuestMode 0", "vfio_msihandler", "irqfd_wakeup", "VM exit: interrupt", "by EVENTINJ"],
+    ),
     (
         &["device-wake"],
         &["IsRun 0", "GATag", "avic_ga_log_notifier", "IRTE: IsRun 0 -> 1", "EOI of vector e1h"],
