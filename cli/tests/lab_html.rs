@@ -5,7 +5,7 @@ mod browser;
 mod lab_made;
 
 use browser::{View, measured, pictured, printed};
-use lab::drive::example::{Doing, Example, Span};
+use lab::drive::example::{Doing, Example, Examples, Function, Span};
 use lab::drive::observed::Observed;
 use lab::plan::Setting;
 use lab::result::LabResult;
@@ -20,7 +20,7 @@ fn with_example(mut observed: Observed) -> Observed {
         |from_ps, to_ps, doing, what: &str| Span { from_ps, to_ps, doing, what: what.into() };
     let (kvm, hardware, handler) = (Doing::Hypervisor, Doing::Hardware, Doing::Handler);
     let is_on = observed.step.arm.setting == Setting::On;
-    observed.example = Some(Example {
+    let example = Example {
         duration_ps: if is_on { 943_000 } else { 2_265_000 },
         exits: if is_on { 0 } else { 3 },
         sender: match is_on {
@@ -45,7 +45,23 @@ fn with_example(mut observed: Observed) -> Observed {
             .chain([90_000_000])
             .collect(),
         ..Example::default()
-    });
+    };
+    let mut examples = Examples::from(example);
+    let function = |during: &str, name: &str, ps| Function {
+        during: during.into(),
+        name: name.into(),
+        module: Some("kvm".into()),
+        ps,
+        samples: ps / 1000,
+        ..Function::default()
+    };
+    if !is_on {
+        examples.functions = vec![
+            function("ICR write", "kvm_irq_delivery_to_apic", 210_000),
+            function("EOI", "apic_set_eoi", 90_000),
+        ];
+    }
+    observed.examples = Some(examples);
     observed
 }
 
@@ -71,7 +87,7 @@ fn the_page_needs_nothing_but_itself_and_says_where_it_comes_from() {
         assert!(!page.contains(outside), "{outside}");
     }
     for part in [
-        "a typical IPI of this run",
+        "A typical IPI of this run",
         "<title>target: host interrupt, 0.33 µs to 1.14 µs</title>",
         "the same as text",
         "VM exits for each IPI",

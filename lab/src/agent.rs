@@ -7,13 +7,13 @@ mod guest;
 mod line;
 mod log;
 mod step;
+mod symbols;
 pub mod tracing;
 
 use crate::linux::module::Modules;
 use crate::linux::place::{COSTS, GUEST_COMMAND_LINE};
 use crate::linux::{console, function, mounts};
 use crate::protocol::{COMMAND_LINE, FromAgent, ToAgent};
-use anyhow::Context;
 use board::cost::Provenance;
 use line::Line;
 use log::Log;
@@ -82,7 +82,8 @@ fn run() -> anyhow::Result<()> {
             },
             ToAgent::Log => Ok(FromAgent::Log(log.take())),
             ToAgent::Give(address) => function::bind(&address).map(|()| FromAgent::Standby),
-            ToAgent::Symbols => symbols(),
+            ToAgent::Symbols => symbols::all(),
+            ToAgent::Name(addresses) => symbols::name(&addresses),
             ToAgent::Go | ToAgent::Stop => continue,
             ToAgent::Shell { rows, columns, parameters } => {
                 let left = modules.load(&parameters).and_then(|_| command::shell(rows, columns));
@@ -93,15 +94,6 @@ fn run() -> anyhow::Result<()> {
         };
         line.send(&answer.unwrap_or_else(|error| FromAgent::Failed(failure(&error))))?;
     }
-}
-
-/// The names of the kernel's code, which without KASLR is where its image has it, and of the
-/// modules' where they were loaded.
-fn symbols() -> anyhow::Result<FromAgent> {
-    let all = std::fs::read_to_string("/proc/kallsyms").context("the kernel has no kallsyms")?;
-    let is_code = |line: &&str| matches!(line.split(' ').nth(1), Some("t" | "T"));
-    let code = all.lines().filter(is_code);
-    Ok(FromAgent::Symbols(code.fold(String::new(), |text, line| text + line + "\n")))
 }
 
 /// What went wrong, with what the kernel had to say at last.

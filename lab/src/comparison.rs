@@ -18,7 +18,7 @@ pub use measure::{Measure, Spreads};
 pub use spread::Spread;
 
 use crate::drive::counters::{Count, Reason, Tally};
-use crate::drive::example::Example;
+use crate::drive::example::{Choice, Example, Examples, Function};
 use crate::drive::observed::Observed;
 use crate::plan::Setting;
 use crate::protocol::Guest;
@@ -132,9 +132,13 @@ pub struct Comparison {
 pub struct ArmExample {
     /// Which arm it was, in a word or two.
     pub arm: String,
+    /// Which of its interrupts this is.
+    pub choice: Choice,
     /// As it went.
     #[serde(flatten)]
     pub example: Example,
+    /// What the host's processors did for such an interrupt, by function, in the mean of all.
+    pub functions: Vec<Function>,
 }
 
 impl Comparison {
@@ -173,17 +177,17 @@ fn total(counts: impl Iterator<Item = Option<Count>>) -> Option<u64> {
 }
 
 /// Puts what was observed side by side, a comparison per name of steps. `release` is the kernel's.
-pub fn compare(observed: &[Observed], release: &str) -> Vec<Comparison> {
+pub fn compare(observed: &[Observed], release: &str, choice: Choice) -> Vec<Comparison> {
     let mut names: Vec<&str> = Vec::new();
     for one in observed {
         if !names.contains(&one.step.name.as_str()) {
             names.push(&one.step.name);
         }
     }
-    names.into_iter().map(|name| comparison(name, observed, release)).collect()
+    names.into_iter().map(|name| comparison(name, observed, release, choice)).collect()
 }
 
-fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
+fn comparison(name: &str, observed: &[Observed], release: &str, choice: Choice) -> Comparison {
     let of = |setting: Setting, is_traced: bool| {
         observed.iter().find(|one| {
             one.step.name == name
@@ -244,7 +248,7 @@ fn comparison(name: &str, observed: &[Observed], release: &str) -> Comparison {
         ),
         agreement: traced.filter_map(agreement).collect(),
         between,
-        examples: mine.clone().filter_map(arm_example).collect(),
+        examples: examples(mine.clone(), choice),
         exits_per_ipi,
         found,
         inhibited: seconds.map(|seconds| (seconds, inhibited)),
@@ -267,9 +271,22 @@ fn all_figures(one: &Observed, found: &Findings, is_on: bool) -> Vec<Figure> {
     figures(one).into_iter().chain(own.flat_map(|found| found.figures.clone())).collect()
 }
 
-fn arm_example(one: &Observed) -> Option<ArmExample> {
-    let arm = one.step.arm.side().to_owned();
-    one.example.clone().map(|example| ArmExample { arm, example })
+/// The interrupt that is shown of each arm that measured times.
+fn examples<'a>(observed: impl Iterator<Item = &'a Observed>, choice: Choice) -> Vec<ArmExample> {
+    let mut before: Option<&Examples> = None;
+    let mut shown = Vec::new();
+    for one in observed {
+        let Some(examples) = &one.examples else { continue };
+        let (chosen, example) = examples.chosen(choice, before);
+        shown.push(ArmExample {
+            arm: one.step.arm.side().to_owned(),
+            choice: chosen,
+            example: example.clone(),
+            functions: examples.functions.clone(),
+        });
+        before = before.or(Some(examples));
+    }
+    shown
 }
 
 /// What a vendor calls the virtualization of interrupts.

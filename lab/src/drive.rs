@@ -6,6 +6,7 @@ pub mod example;
 pub mod expected;
 pub mod observed;
 pub mod recording;
+mod sampling;
 pub mod session;
 
 use crate::watch::{Halt, Watch};
@@ -14,6 +15,7 @@ use board::{Limits, Machine, Outcome};
 use counters::Counters;
 use example::MOST_RECORDS;
 use recording::Recording;
+use sampling::Sampling;
 use trace::Record;
 
 /// Virtual time between two looks at the machine.
@@ -37,6 +39,8 @@ pub(crate) struct Drive {
     pub(crate) recording: Option<Recording>,
     /// Records of the step, where one of its interrupts is to be looked at.
     pub(crate) kept: Option<Vec<Record>>,
+    /// Looks where the host's processors are meanwhile.
+    sampling: Option<Sampling>,
 }
 
 impl Drive {
@@ -47,6 +51,7 @@ impl Drive {
             console: Vec::new(),
             recording: None,
             kept: None,
+            sampling: None,
         }
     }
 
@@ -68,7 +73,10 @@ impl Drive {
             return Err(Halt::VirtualTime(limit));
         }
         let until = now.saturating_add(SLICE);
-        let outcome = self.machine.run(Limits { until, instructions: u64::MAX });
+        let outcome = match &mut self.sampling {
+            Some(sampling) => sampling.run(&mut self.machine, until),
+            None => self.machine.run(Limits { until, instructions: u64::MAX }),
+        };
         self.drain();
         Ok(outcome)
     }

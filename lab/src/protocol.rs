@@ -179,6 +179,8 @@ pub enum FromAgent {
     Left(i32),
     /// Lines of `/proc/kallsyms` that are about code.
     Symbols(String),
+    /// The function that each of some addresses lies in, and its module.
+    Named(Vec<(String, Option<String>)>),
     /// A piece of what a command of the host writes.
     Wrote(Stream, String),
     /// A file of so many bytes, which follow.
@@ -213,6 +215,8 @@ pub enum ToAgent {
     Give(String),
     /// Say what code the kernel and its modules have, and where.
     Symbols,
+    /// Say what the code at these addresses is called, in order.
+    Name(Vec<u64>),
     /// Give the console, a terminal of so many rows and columns, to a shell, with modules loaded
     /// with these parameters. When it ends, its exit status is said and the host powers off.
     Shell {

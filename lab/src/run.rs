@@ -5,6 +5,7 @@ mod seeds;
 
 use crate::comparison::breakdown::{self, Breakdown, Kind};
 use crate::comparison::{self, Comparison};
+use crate::drive::example::Choice;
 use crate::drive::observed::Observed;
 use crate::drive::recording::Recording;
 use crate::drive::session::Session;
@@ -58,6 +59,8 @@ pub struct Plan<'a> {
     pub is_broken_down: bool,
     /// From how many seeds times are measured; one measures them once, as the arms are counted.
     pub seeds: u16,
+    /// Which interrupt of each arm is shown.
+    pub example: Choice,
     /// Where to write the machine's own trace.
     pub trace: Option<PathBuf>,
     /// Called when all that is needed of this machine is read or open, before a guest runs.
@@ -197,7 +200,9 @@ fn on_kernel(
         let mut session = Session::start(&host, kernel, &initramfs, plan.store.as_ref(), watch)?;
         session.record(recording.take());
         for arm in sharing {
-            observed.extend(perform(plan, arm, &mut session, watch)?);
+            let mut steps = perform(plan, arm, &mut session, watch)?;
+            session.name_functions(&mut steps, watch)?;
+            observed.extend(steps);
             repeated.extend(seeds::repeat(plan, arm, &mut session, watch)?);
             if plan.is_broken_down {
                 parts.extend(break_down(plan, arm, &observed, &mut session, watch)?);
@@ -215,7 +220,7 @@ fn on_kernel(
         release.clone_from(&session.release);
     }
     recording.map(Recording::finish).transpose()?;
-    let mut comparisons = comparison::compare(&observed, &release);
+    let mut comparisons = comparison::compare(&observed, &release, plan.example);
     comparison::spread::take(&mut comparisons, &repeated);
     for comparison in &mut comparisons {
         let own = parts.iter().filter(|(name, _)| *name == comparison.name);
@@ -276,7 +281,7 @@ fn perform(
     for step in &steps(plan, arm) {
         let purpose = if step.is_traced { "counting" } else { "timing" };
         watch.stage(&format!("{}, {}: {purpose}", step.name, arm.label));
-        observed.push(session.perform(step, watch)?);
+        observed.push(session.observe(step, watch)?);
     }
     Ok(observed)
 }

@@ -4,6 +4,7 @@ use arch::time::Picoseconds;
 use bench::{Configuration, Outcome};
 use board::cost::CostProfile;
 use lab::drive::counters::{Count, Reason, Tally};
+use lab::drive::example::Choice;
 use lab::drive::observed::Observed;
 use lab::evidence::{Scale, Subject, predict};
 use lab::plan::{Experiment, ModuleParameter, Setting};
@@ -57,14 +58,14 @@ pub fn observed(setting: Setting) -> Observed {
             ..Tally::default()
         },
         window: None,
-        example: None,
+        examples: None,
         time: Picoseconds(1),
     }
 }
 
 /// Of a workload, on an emulated host.
 pub fn result(observed: &[Observed], workload: &str) -> LabResult {
-    let comparisons = lab::comparison::compare(observed, "6.12.107");
+    let comparisons = lab::comparison::compare(observed, "6.12.107", Choice::Typical);
     let scale = Scale { tsc_hertz: 2_400_000_000, guest_cpus: 2 };
     let experiment = Experiment::default();
     let subject = Subject { cpu: "zen4", experiment: &experiment, workload };

@@ -3,17 +3,25 @@
 //! Those that no vCPU sends, a device's and the timer's, are found in [`received`]. For IPIs the
 //! workload sends one IPI after the other, the next as soon as the one before is answered. So a
 //! stretch from a send to the next of the same vCPU is one IPI with all that it takes;
-//! of the stretches, one that takes as long as the median is the example.
+//! of the stretches, one that takes as long as the median is the example, or another by choice.
 
+mod choice;
 mod received;
+mod share;
 #[cfg(test)]
 mod tests;
 
+pub use choice::{Choice, Examples};
+pub use share::Function;
+pub(crate) use share::name as name_functions;
+
 use super::counters::Reason;
+use super::sampling::Samples;
 use arch::apic::{DestinationMode, Icr};
 use arch::identity::CpuIndex;
 use arch::svm::ExitCode;
 use arch::time::Picoseconds;
+use choice::Stretch;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use trace::exit_reason::{Isa, vmx};
@@ -36,6 +44,8 @@ const EOI_OFFSET: u64 = 0xB0;
 /// Of EVENTINJ and of the entry interruption information. [APM2 "Event Injection"] [SDM3
 /// "VM-Entry Interruption-Information Field"]
 const IS_INJECTED: u64 = 1 << 31;
+/// Behind what began before the interrupt that is shown.
+const BEFORE: &str = " of the one before";
 /// The page of the local APIC.
 const APIC_PAGE: u64 = 0xFEE0_0000;
 
@@ -134,13 +144,6 @@ pub struct Example {
 }
 
 impl Example {
-    /// The typical one of what a step did; None where nothing looks like it.
-    pub(crate) fn typical(records: &[Record]) -> Option<Self> {
-        received::device(records)
-            .or_else(|| Self::ipi(records))
-            .or_else(|| received::timer(records))
-    }
-
     /// Who did what, in lanes.
     pub fn lanes(&self) -> Vec<(&'static str, &[Span])> {
         let (sender, target) = (self.sender.as_slice(), self.target.as_slice());
@@ -149,23 +152,6 @@ impl Example {
             Interrupt::Device => vec![("device", sender), ("target", target)],
             Interrupt::Timer => vec![("vCPU", target)],
         }
-    }
-
-    fn ipi(records: &[Record]) -> Option<Self> {
-        let sends = sends(records);
-        let stretches = stretches(&sends);
-        if stretches.len() < LEAST {
-            return None;
-        }
-        let length =
-            |(from, to): &(usize, usize)| records[*to].at.0.saturating_sub(records[*from].at.0);
-        let mut lengths: Vec<u64> = stretches.iter().map(length).collect();
-        lengths.sort_unstable();
-        let median = lengths[lengths.len() / 2];
-        let chosen = stretches.iter().find(|one| length(one) == median)?;
-        let sender = sends.iter().find(|send| send.place == chosen.0)?.vcpu;
-        let lengths_ps = kept(&lengths);
-        Self::of(records, *chosen, sender).map(|example| Self { lengths_ps, ..example })
     }
 
     fn of(records: &[Record], (from, to): (usize, usize), sender: VirtualCpu) -> Option<Self> {
@@ -211,6 +197,30 @@ impl Example {
             seen = seen.max(to);
         }
         sum as f64 / self.duration_ps.max(1) as f64 * 100.0
+    }
+}
+
+impl Examples {
+    /// Of what a step did; None where nothing looks like it.
+    pub(crate) fn find(records: &[Record], samples: &Samples) -> Option<Self> {
+        received::device(records, samples)
+            .or_else(|| Self::ipi(records, samples))
+            .or_else(|| received::timer(records, samples))
+    }
+
+    fn ipi(records: &[Record], samples: &Samples) -> Option<Self> {
+        let sends = sends(records);
+        let stretches: Vec<Stretch> = stretches(&sends)
+            .into_iter()
+            .map(|(from, to)| Stretch { from, to, start: records[from].at, end: records[to].at })
+            .collect();
+        let first = stretches.first()?;
+        let sender = sends.iter().find(|send| send.place == first.from)?.vcpu;
+        let target = target(records, first.from, first.to, sender)?;
+        let show = |place: usize| {
+            Example::of(records, (stretches[place].from, stretches[place].to), sender)
+        };
+        Self::of(records, samples, &stretches, &[sender, target], show)
     }
 }
 
@@ -300,7 +310,7 @@ fn target(records: &[Record], from: usize, to: usize, sender: VirtualCpu) -> Opt
 }
 
 /// The vCPU that takes an interrupt here, by the hypervisor or by its processor.
-fn taken_by(record: &Record) -> Option<VirtualCpu> {
+pub(crate) fn taken_by(record: &Record) -> Option<VirtualCpu> {
     match record.event {
         Event::Entry { vcpu, injected, .. } if injected & IS_INJECTED != 0 => Some(vcpu),
         Event::VirtualInterruptDelivered { vcpu, .. } => Some(vcpu),
@@ -327,15 +337,9 @@ fn spans(mut parts: Vec<Part>, start: Picoseconds, end: Picoseconds) -> Vec<Span
         from_ps: a.0.saturating_sub(start.0),
         to_ps: b.min(end).0 - start.0,
         doing,
-        what: if a < start { format!("{what} of the one before") } else { what },
+        what: if a < start { format!("{what}{BEFORE}") } else { what },
     };
     parts.into_iter().map(span).collect()
-}
-
-/// Of sorted lengths, as many as are kept.
-fn kept(lengths: &[u64]) -> Vec<u64> {
-    let kept = lengths.len().min(MOST_LENGTHS);
-    (0..kept).map(|one| lengths[one * lengths.len() / kept]).collect()
 }
 
 /// From exits to entries.
@@ -351,11 +355,7 @@ fn in_hypervisor(records: &[Record], vcpu: VirtualCpu) -> Vec<Part> {
             // The access that it exited for is told right behind the exit.
             Event::MsrWrite { index, .. } => {
                 if let Some((.., what)) = open.as_mut().filter(|(_, cpu, _)| *cpu == record.cpu) {
-                    match index {
-                        ICR_MSR => *what = "ICR write".into(),
-                        EOI_MSR => *what = "EOI".into(),
-                        _ => {}
-                    }
+                    named_by_access(what, index);
                 }
             }
             _ => {
@@ -369,6 +369,15 @@ fn in_hypervisor(records: &[Record], vcpu: VirtualCpu) -> Vec<Part> {
         parts.push((at, Picoseconds(u64::MAX), Doing::Hypervisor, what));
     }
     parts
+}
+
+/// What an exit for an MSR is called by those who look at interrupts.
+fn named_by_access(what: &mut String, index: u32) {
+    match index {
+        ICR_MSR => *what = "ICR write".into(),
+        EOI_MSR => *what = "EOI".into(),
+        _ => {}
+    }
 }
 
 /// What an exit is called by those who look at interrupts.

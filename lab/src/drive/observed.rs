@@ -1,7 +1,7 @@
 //! What became of a step, as both sides saw it.
 
 use crate::drive::counters::Tally;
-use crate::drive::example::Example;
+use crate::drive::example::Examples;
 use crate::protocol::{Step, StepResult};
 use arch::time::Picoseconds;
 
@@ -16,8 +16,8 @@ pub struct Observed {
     pub all: Tally,
     /// The same of the part that the guest marked.
     pub window: Option<Tally>,
-    /// A typical interrupt of a step that measured times.
-    pub example: Option<Example>,
+    /// Interrupts of a step that measured times, as they went.
+    pub examples: Option<Examples>,
     /// Virtual time that the step took, module loading included.
     pub time: Picoseconds,
 }

@@ -10,9 +10,10 @@ pub use kept::Kept;
 
 use crate::drive::Drive;
 use crate::drive::counters::Counters;
-use crate::drive::example::Example;
+use crate::drive::example::{self, Examples};
 use crate::drive::observed::Observed;
 use crate::drive::recording::Recording;
+use crate::drive::sampling::Sampling;
 use crate::host::booted::{Key, Store};
 use crate::host::initramfs::Initramfs;
 use crate::host::kernel::Kernel;
@@ -26,6 +27,7 @@ use board::channel::Channel;
 use board::cost::CostProfile;
 use board::{Machine, Outcome};
 use inbox::Inbox;
+use std::collections::BTreeMap;
 
 /// Virtual time in which a host must have booted, or have loaded modules.
 const BOOT_LIMIT: Picoseconds = Picoseconds::from_milliseconds(60_000);
@@ -123,6 +125,24 @@ impl Session {
         self.drive.machine.state.wiring.recorder.hash.value()
     }
 
+    /// Performs one step, and looks at its interrupts and at where processors are meanwhile.
+    pub(crate) fn observe(
+        &mut self,
+        step: &Step,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Observed> {
+        // What others count while times are measured takes time; of a device's interrupts it is
+        // all that there is.
+        let is_looked_at = !step.is_traced || step.workload == "device";
+        self.drive.kept = is_looked_at.then(Vec::new);
+        self.drive.sampling = is_looked_at.then(Sampling::new);
+        let mut observed = self.perform(step, watch)?;
+        let samples = self.drive.sampling.take().map(Sampling::finish).unwrap_or_default();
+        let kept = self.drive.kept.take();
+        observed.examples = kept.and_then(|kept| Examples::find(&kept, &samples));
+        Ok(observed)
+    }
+
     /// Performs one step. The watch is told what the guest prints.
     pub fn perform(&mut self, step: &Step, watch: &mut Watch<'_>) -> anyhow::Result<Observed> {
         let started = self.virtual_time();
@@ -135,22 +155,19 @@ impl Session {
             other => bail!("{}: the agent said {other:?} instead of standing by", step.name),
         }
         self.begin_counting();
-        // What others count while times are measured takes time; of a device's interrupts it is
-        // all that there is.
-        self.drive.kept = (!step.is_traced || step.workload == "device").then(Vec::new);
+        self.drive.kept.iter_mut().for_each(Vec::clear);
         self.send(&ToAgent::Go)?;
         loop {
             match self.receive(limit, watch)? {
                 FromAgent::Progress(text) => watch.line(&text),
                 FromAgent::Finished(result) => {
                     self.drive.drain();
-                    let kept = self.drive.kept.take();
                     return Ok(Observed {
                         step: step.clone(),
                         result: *result,
                         all: self.counters().all().clone(),
                         window: self.counters().window().cloned(),
-                        example: kept.as_deref().and_then(Example::typical),
+                        examples: None,
                         time: Picoseconds(self.virtual_time().0 - started.0),
                     });
                 }
@@ -203,6 +220,52 @@ impl Session {
         self.send(&ToAgent::Symbols)?;
         match self.receive(self.after(BOOT_LIMIT), watch)? {
             FromAgent::Symbols(text) => Ok(text),
+            FromAgent::Failed(why) => bail!("{why}"),
+            other => bail!("the agent said {other:?}"),
+        }
+    }
+
+    /// Names the functions that a step's examples have, by the modules as they are loaded now; the
+    /// machine does not know that it was asked.
+    pub(crate) fn name_functions(
+        &mut self,
+        observed: &mut [Observed],
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<()> {
+        let mut functions: Vec<_> = observed
+            .iter_mut()
+            .filter_map(|one| Some(&mut one.examples.as_mut()?.functions))
+            .collect();
+        let addresses = functions.iter().flat_map(|all| all.iter().filter_map(|one| one.address));
+        let mut addresses: Vec<u64> = addresses.collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        if addresses.is_empty() {
+            return Ok(());
+        }
+        watch.stage("reading the kernel's symbols");
+        self.drive.drain();
+        let recording = self.drive.recording.take();
+        let mark = self.drive.machine.mark();
+        let names = self.names(&addresses, watch);
+        self.drive.drain();
+        self.drive.machine.return_to(&mark);
+        self.drive.machine.forget_mark();
+        self.drive.recording = recording;
+        let names: BTreeMap<_, _> = addresses.into_iter().zip(names?).collect();
+        functions.iter_mut().for_each(|functions| example::name_functions(functions, &names));
+        Ok(())
+    }
+
+    /// What the code at some addresses is called, and the module that it is of.
+    fn names(
+        &mut self,
+        addresses: &[u64],
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Vec<(String, Option<String>)>> {
+        self.send(&ToAgent::Name(addresses.to_vec()))?;
+        match self.receive(self.after(BOOT_LIMIT), watch)? {
+            FromAgent::Named(names) => Ok(names),
             FromAgent::Failed(why) => bail!("{why}"),
             other => bail!("the agent said {other:?}"),
         }

@@ -6,8 +6,11 @@
 //! hashes; but another program or kernel moves what it does in time, so that small differences mean
 //! nothing. Nor do those of times whose intervals over seeds meet, where both results have them.
 
+mod path;
+
 use crate::comparison::{Comparison, ExitRow, Measure, Scope, Spreads};
 use crate::drive::counters::Count;
+use crate::drive::example::Function;
 use crate::verdict::expect::Expectation;
 use anyhow::Context;
 use report::grid::{Grid, Value, folded, grouped};
@@ -19,7 +22,7 @@ const SAME: f64 = 2.0;
 const FEW: u64 = 10;
 /// Exits of a guest that has nothing to do, as either vendor's are called.
 const WAITS: [&str; 3] = ["hlt", "idle-halt", "HLT"];
-/// Changes that the first sentence names.
+/// Changes that the first sentence names, and functions.
 const NAMED: usize = 3;
 
 /// The arm that is compared.
@@ -58,7 +61,17 @@ struct Row {
     name: String,
     exits: Vec<Exit>,
     measures: Vec<Figure>,
+    #[serde(default)]
+    examples: Vec<Interrupts>,
     troubles: Vec<String>,
+}
+
+/// Those of an arm.
+#[derive(Debug, Deserialize)]
+struct Interrupts {
+    arm: String,
+    #[serde(default)]
+    functions: Vec<Function>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -96,6 +109,9 @@ pub struct Compared {
     pub is_equal: bool,
     /// Beyond chance, the largest first.
     pub changes: Vec<Change>,
+    /// Functions of the host that an interrupt takes more time in, or less, beyond what chance makes
+    /// of the moments at which processors were looked at; what is new in front, then what is gone.
+    pub paths: Vec<Change>,
     /// What is not as it was expected.
     pub unexpected: Vec<String>,
 }
@@ -155,6 +171,12 @@ pub fn compare(
     let mut changes: Vec<Change> = pairs.iter().flat_map(changes).collect();
     let weight = |change: &Change| change.percent.map_or(f64::INFINITY, f64::abs);
     changes.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    let both = |one: &Row| second.comparisons.iter().position(|other| other.name == one.name);
+    let rows = first.comparisons.iter().filter_map(|one| Some((one, both(one)?)));
+    let mut paths: Vec<Change> = rows
+        .flat_map(|(one, place)| path::changes(one, &second.comparisons[place], side))
+        .collect();
+    paths.sort_by_key(path::weight);
     let is_equal = first.run.trace_hash == second.run.trace_hash;
     let unexpected: Vec<String> =
         expectations.iter().flat_map(|one| one.failures(&pairs)).collect();
@@ -162,9 +184,10 @@ pub fn compare(
     let troubles =
         troubles.filter(|one| first.comparisons.iter().all(|old| !old.troubles.contains(one)));
     let new_troubles: Vec<&String> = troubles.collect();
-    let text = sentence([&first, &second], &changes, is_equal, &new_troubles, &unexpected);
+    let mut text = sentence([&first, &second], &changes, is_equal, &new_troubles, &unexpected);
+    text += &path::words(&paths);
     let schema = Compared::SCHEMA;
-    Ok(Compared { schema, text, is_equal, changes, unexpected })
+    Ok(Compared { schema, text, is_equal, changes, paths, unexpected })
 }
 
 fn sentence(
@@ -312,33 +335,40 @@ impl Compared {
 
     /// For a terminal of so many columns.
     pub fn to_text(&self, columns: usize) -> String {
-        let text = folded(&self.text, columns, 2);
-        if self.changes.is_empty() {
-            return text;
+        let mut text = folded(&self.text, columns, 2);
+        let differs = format!("What differs by more than {SAME} %, and {FEW} exits");
+        let took = "Functions of the host that an interrupt takes another time in".to_owned();
+        for (title, changes) in [(differs, &self.changes), (took, &self.paths)] {
+            if !changes.is_empty() {
+                text += &format!("\n{}", grid(title, changes).to_text_within(columns));
+            }
         }
-        let title = format!("What differs by more than {SAME} %, and {FEW} exits");
-        let mut grid = Grid::new(title, &["vm", "what", "unit", "first", "second", "change %"]);
-        let number = |value: Option<f64>| {
-            let decimals = |value: f64| if value < 10.0 && value.fract() != 0.0 { 4 } else { 0 };
-            value.map_or(Value::Missing, |value| Value::Number(value, decimals(value)))
-        };
-        for one in &self.changes {
-            grid.rows.push(vec![
-                Value::text(one.comparison.clone()),
-                Value::text(one.what.clone()),
-                Value::text(one.unit.clone()),
-                number(one.first),
-                number(one.second),
-                one.percent.map_or(Value::Missing, |percent| Value::Number(percent, 1)),
-            ]);
-        }
-        text + "\n" + &grid.to_text_within(columns)
+        text
     }
 
     /// For programs.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
+}
+
+fn grid(title: String, changes: &[Change]) -> Grid {
+    let mut grid = Grid::new(title, &["vm", "what", "unit", "first", "second", "change %"]);
+    let number = |value: Option<f64>| {
+        let decimals = |value: f64| if value < 10.0 && value.fract() != 0.0 { 4 } else { 0 };
+        value.map_or(Value::Missing, |value| Value::Number(value, decimals(value)))
+    };
+    for one in changes {
+        grid.rows.push(vec![
+            Value::text(one.comparison.clone()),
+            Value::text(one.what.clone()),
+            Value::text(one.unit.clone()),
+            number(one.first),
+            number(one.second),
+            one.percent.map_or(Value::Missing, |percent| Value::Number(percent, 1)),
+        ]);
+    }
+    grid
 }
 
 #[cfg(test)]

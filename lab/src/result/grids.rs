@@ -2,12 +2,17 @@
 
 use crate::comparison::between::Between;
 use crate::comparison::breakdown::Breakdown;
-use crate::comparison::{Comparison, Counted, Spread};
+use crate::comparison::{ArmExample, Comparison, Counted, Spread};
 use crate::drive::counters::Count;
 use crate::evidence::Prediction;
 use crate::evidence::table::decimals;
 use crate::workload::found::Row;
 use report::grid::{Grid, Value};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Functions with a row of their own.
+const MOST_FUNCTIONS: usize = 24;
 
 /// What is known of one virtual machine, off and on.
 pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<Grid> {
@@ -21,6 +26,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> Vec<Grid> {
             grids.push(between_measures(comparison, arm));
         }
     }
+    grids.extend(functions_grid(comparison));
     grids.extend(found_grids(comparison));
     let scope = comparison.scope.words();
     for (what, column, rows) in [
@@ -83,6 +89,53 @@ fn exit_grid(comparison: &Comparison) -> Grid {
         ]);
     }
     grid
+}
+
+/// What the host's processors did for an interrupt, by function; of those that took least the sum.
+fn functions_grid(comparison: &Comparison) -> Option<Grid> {
+    let arms: Vec<&ArmExample> =
+        comparison.examples.iter().filter(|one| !one.functions.is_empty()).collect();
+    let what = arms.first()?.example.interrupt.words();
+    let title = format!("{}: the host's time for an {what} by function, ns", comparison.name);
+    let mut heads = vec!["exit", "function", "module"];
+    heads.extend(arms.iter().map(|one| match one.arm.as_str() {
+        "off" => "off",
+        "on" => "on",
+        _ => "between",
+    }));
+    let mut grid = Grid::new(title, &heads);
+    let mut rows: BTreeMap<(&str, &str, &str), Vec<u64>> = BTreeMap::new();
+    for (place, arm) in arms.iter().enumerate() {
+        for one in &arm.functions {
+            let module = one.module.as_deref().unwrap_or_default();
+            let key = (one.during.as_str(), one.name.as_str(), module);
+            rows.entry(key).or_insert_with(|| vec![0; arms.len()])[place] += one.ps;
+        }
+    }
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    rows.sort_by_key(|(_, times)| Reverse(times.iter().copied().max()));
+    let rest = rows.split_off(rows.len().min(MOST_FUNCTIONS));
+    let times = |times: &[u64]| -> Vec<Value> {
+        times.iter().map(|ps| Value::Number(*ps as f64 / 1000.0, 1)).collect()
+    };
+    for ((during, name, module), own) in &rows {
+        let during = if during.is_empty() { "none" } else { during };
+        let mut cells = vec![Value::text(during), Value::text(*name), Value::text(*module)];
+        cells.extend(times(own));
+        grid.rows.push(cells);
+    }
+    if !rest.is_empty() {
+        let sums: Vec<u64> =
+            (0..arms.len()).map(|arm| rest.iter().map(|(_, own)| own[arm]).sum()).collect();
+        let mut cells = vec![
+            Value::text("all"),
+            Value::text(format!("{} other functions", rest.len())),
+            Value::Missing,
+        ];
+        cells.extend(times(&sums));
+        grid.rows.push(cells);
+    }
+    Some(grid)
 }
 
 /// Exits of an arm between off and on.

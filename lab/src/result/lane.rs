@@ -1,8 +1,8 @@
 //! Pictures for a terminal: an interrupt as swim-lanes, and bars.
 
 use crate::comparison::{ArmExample, Comparison};
-use crate::drive::example::{Doing, Span};
-use report::grid::grouped;
+use crate::drive::example::{Choice, Doing, Function, Interrupt, Span};
+use report::grid::{folded, grouped};
 
 /// Before the lanes.
 const HEAD: usize = 9;
@@ -16,22 +16,73 @@ pub(super) fn of(comparison: &Comparison, columns: usize) -> String {
     let scale = longest.unwrap_or(1).max(1) as f64 / width as f64;
     let legend = "▓ in KVM  ░ processor  h handler  . guest";
     let what = comparison.examples.first().map(|one| one.example.interrupt).unwrap_or_default();
-    let mut text =
-        format!("A typical {} of this run, {}:   {legend}\n", what.words(), comparison.name);
-    for ArmExample { arm, example } in &comparison.examples {
+    let mut text = format!("{}:   {legend}\n", title(comparison, what));
+    for ArmExample { arm, choice, example, .. } in &comparison.examples {
         let exits = match example.exits {
             0 => "no exit".to_owned(),
             1 => "1 exit".to_owned(),
             exits => format!("{exits} exits"),
         };
         let took = microseconds(example.duration_ps);
-        text += &format!(" {arm}: {took} µs {}, {exits}\n", what.extent());
+        let which = match (choice, is_mixed(comparison)) {
+            (_, false) => String::new(),
+            (choice, true) => format!(" ({})", choice.words()),
+        };
+        text += &format!(" {arm}{which}: {took} µs {}, {exits}\n", what.extent());
         for (who, spans) in example.lanes() {
             let lane = lane(spans, example.duration_ps, scale);
             text += &format!("  {who:<6} {lane}|\n");
         }
     }
     text
+}
+
+/// Functions of a stretch that are named.
+const MOST_FUNCTIONS: usize = 5;
+
+/// What the host did in each stretch of the interrupts that are shown, by function, a line each.
+pub(super) fn functions(comparison: &Comparison, columns: usize) -> String {
+    let mut text = String::new();
+    for ArmExample { arm, example, functions, .. } in &comparison.examples {
+        let mut kinds: Vec<&str> = Vec::new();
+        for span in example.sender.iter().chain(&example.target) {
+            let own: Vec<&Function> = functions.iter().filter(|one| one.is_for(span)).collect();
+            let Some(first) = own.first().filter(|one| !kinds.contains(&one.during.as_str()))
+            else {
+                continue;
+            };
+            kinds.push(&first.during);
+            let sum: u64 = own.iter().map(|one| one.ps).sum();
+            let named = own.iter().take(MOST_FUNCTIONS);
+            let named = named.map(|one| format!("{} {}", one.name, one.ps / 1000));
+            let more = if own.len() > MOST_FUNCTIONS { ", ..." } else { "" };
+            let named = named.collect::<Vec<_>>().join(", ") + more;
+            let line = format!("  {arm}, {} {} ns: {named}", first.during, sum / 1000);
+            text += &folded(&line, columns, 4);
+        }
+    }
+    if text.is_empty() {
+        return text;
+    }
+    format!("The host by function, the mean of all like it:\n{text}")
+}
+
+/// Whether not all arms have one of the same kind.
+fn is_mixed(comparison: &Comparison) -> bool {
+    comparison.examples.windows(2).any(|pair| pair[0].choice != pair[1].choice)
+}
+
+/// What is shown.
+pub(super) fn title(comparison: &Comparison, what: Interrupt) -> String {
+    let choice = comparison.examples.first().filter(|_| !is_mixed(comparison));
+    let which = match choice.map(|one| one.choice).unwrap_or_default() {
+        Choice::Slowest => "The slowest",
+        _ => "A typical",
+    };
+    match is_mixed(comparison) {
+        false => format!("{which} {} of this run, {}", what.words(), comparison.name),
+        true => format!("One {} of each arm of this run, {}", what.words(), comparison.name),
+    }
 }
 
 fn microseconds(ps: u64) -> String {

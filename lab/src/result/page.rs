@@ -6,7 +6,7 @@ use super::grids::{self, exits};
 use super::{lane, remarks};
 use crate::comparison::per_ipi::ExitsPerIpi;
 use crate::comparison::{ArmExample, Comparison, ExitRow, Measure, Spread};
-use crate::drive::example::{Doing, Span};
+use crate::drive::example::{Doing, Function, Span};
 use crate::plan::Arm;
 use report::grid::{Grid, escaped, grouped};
 use report::page::{self, AFTER, BEFORE, page};
@@ -129,9 +129,12 @@ fn section(comparison: &Comparison, glossary: &mut Glossary) -> String {
     html
 }
 
+/// Functions that a stretch names.
+const MOST_NOTES: usize = 12;
+
 /// One interrupt of each arm as swim-lanes, to be pointed at, and the same as text to be copied.
 fn swim(comparison: &Comparison) -> String {
-    let group = |ArmExample { arm, example }: &ArmExample| Group {
+    let group = |ArmExample { arm, example, functions, .. }: &ArmExample| Group {
         title: format!(
             "{arm}: {} {}, VM exits: {}",
             microseconds(example.duration_ps as f64),
@@ -142,13 +145,15 @@ fn swim(comparison: &Comparison) -> String {
         lanes: example
             .lanes()
             .into_iter()
-            .map(|(who, spans)| (who.to_owned(), spans.iter().map(stretch).collect()))
+            .map(|(who, spans)| {
+                let stretches = spans.iter().map(|span| stretch(span, functions));
+                (who.to_owned(), stretches.collect())
+            })
             .collect(),
     };
     let groups: Vec<Group> = comparison.examples.iter().map(group).collect();
     let Some(first) = comparison.examples.first() else { return String::new() };
-    let what = first.example.interrupt.words();
-    let title = format!("{}: a typical {what} of this run", comparison.name);
+    let title = lane::title(comparison, first.example.interrupt);
     let named = Doing::ALL.map(|doing| (doing.words().to_owned(), colour(doing)));
     format!(
         "<h3>{title}</h3>\n{}{}<details><summary>the same as text</summary><pre \
@@ -160,11 +165,14 @@ fn swim(comparison: &Comparison) -> String {
     )
 }
 
-fn stretch(span: &Span) -> Stretch {
+/// With what the host's processors did in its like, by function.
+fn stretch(span: &Span, functions: &[Function]) -> Stretch {
+    let own = functions.iter().filter(|one| one.is_for(span)).take(MOST_NOTES);
     Stretch {
         from: span.from_ps as f64,
         to: span.to_ps as f64,
         label: span.what.clone(),
+        notes: own.map(|one| format!("{} {} ns", one.words(), one.ps / 1000)).collect(),
         colour: colour(span.doing),
     }
 }

@@ -201,6 +201,8 @@ impl LabResult {
             None => return reasons(),
         };
         if columns >= WIDE {
+            let functions = with_example.map(|one| lane::functions(one, columns));
+            picture += &functions.unwrap_or_default();
             picture += &format!("\n{}", reasons());
         }
         picture

@@ -23,6 +23,8 @@ pub struct Stretch {
     pub to: f64,
     /// What it was, in a few words.
     pub label: String,
+    /// More about it, a line each.
+    pub notes: Vec<String>,
     /// A colour of [`crate::page`], as CSS has it.
     pub colour: &'static str,
 }
@@ -86,7 +88,7 @@ fn lane(
         // What is there is seen, however short it is.
         let _ = write!(
             svg,
-            "<svg x=\"{:.3}%\" width=\"{:.3}%\" height=\"100%\"><title>{}: {}, {} to {}</title><rect \
+            "<svg x=\"{:.3}%\" width=\"{:.3}%\" height=\"100%\"><title>{}: {}, {} to {}{}</title><rect \
              width=\"100%\" height=\"100%\" style=\"fill:{}\"/>{label}</svg>",
             from * 100.0,
             (width * 100.0).max(0.4),
@@ -94,6 +96,7 @@ fn lane(
             escaped(&one.label),
             escaped(&shown(one.from)),
             escaped(&shown(one.to)),
+            one.notes.iter().map(|note| format!("\n{}", escaped(note))).collect::<String>(),
             one.colour
         );
     }
@@ -106,8 +109,13 @@ mod tests {
 
     #[test]
     fn a_label_stands_only_where_there_is_room_and_every_stretch_is_told() {
-        let stretch =
-            |from, to, label: &str| Stretch { from, to, label: label.into(), colour: "red" };
+        let stretch = |from, to, label: &str| Stretch {
+            from,
+            to,
+            label: label.into(),
+            notes: vec![format!("note of {label}")],
+            colour: "red",
+        };
         let stretches = vec![
             stretch(0.0, 50.0, "ICR write"),
             stretch(50.0, 65.0, "handler <h>"),

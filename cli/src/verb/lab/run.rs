@@ -9,6 +9,7 @@ use crate::terminal;
 use bench::Configuration;
 use change::{Like, Output};
 use clap::{Args, FromArgMatches};
+use lab::drive::example::Choice;
 use lab::plan::{Arm, Recipe, Request};
 use lab::result::LabResult;
 use lab::run::Plan;
@@ -61,6 +62,10 @@ pub(super) struct Arguments {
     /// jitter of costs), and show means with 95 % intervals
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     seeds: u16,
+    /// Which interrupt of each arm the picture shows: typical, slowest, or worst-new (with the
+    /// feature on the slowest with an exit of a kind that there was none of with it off)
+    #[arg(long, value_name = "WHICH", default_value = "typical")]
+    example: Choice,
     /// Break measured times down by cause, by repeating the runs that measure them
     #[arg(long)]
     breakdown: bool,
@@ -154,6 +159,7 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
         expectations: &arguments.expectations,
         is_broken_down: arguments.breakdown,
         seeds: arguments.seeds,
+        example: arguments.example,
         trace: arguments.host.trace.clone(),
         before_guests: &|| arguments.host.shut_in(&mut sandbox.borrow_mut()),
     };

@@ -1,10 +1,12 @@
 //! An interrupt that no vCPU sends, a device's or the guest's own timer's, from its cause to the
 //! end of its handler.
 
+use super::choice::Stretch;
 use super::{
-    Doing, Example, Interrupt, LEAST, Part, WARM_UP, delivered, exit_before, exit_of, handled,
-    in_hypervisor, kept, register_of, spans, taken_by,
+    Doing, Example, Examples, Interrupt, Part, WARM_UP, delivered, exit_before, exit_of, handled,
+    in_hypervisor, register_of, spans, taken_by,
 };
+use crate::drive::sampling::Samples;
 use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
 use std::collections::BTreeSet;
@@ -15,17 +17,18 @@ const INITIAL_COUNT: u64 = 0x380;
 const INITIAL_COUNT_MSR: u32 = 0x838;
 
 /// Of the function for measuring.
-pub(super) fn device(records: &[Record]) -> Option<Example> {
+pub(super) fn device(records: &[Record], samples: &Samples) -> Option<Examples> {
     let function = device::map::PULSE.requester();
     let is_message = |place: &usize| {
         let event = records[*place].event;
         matches!(event, Event::MessageSignalled { requester, .. } if requester == function)
     };
-    typical(records, (0..records.len()).filter(is_message).collect(), Interrupt::Device)
+    let places = (0..records.len()).filter(is_message).collect();
+    find(records, samples, places, Interrupt::Device)
 }
 
 /// Of a vCPU that sets its own.
-pub(super) fn timer(records: &[Record]) -> Option<Example> {
+pub(super) fn timer(records: &[Record], samples: &Samples) -> Option<Examples> {
     let sets = |place: &usize| {
         let (record, behind) = (&records[*place], records.get(place + 1));
         let is_msr = behind.is_some_and(|behind| {
@@ -35,25 +38,35 @@ pub(super) fn timer(records: &[Record]) -> Option<Example> {
         });
         exit_of(record).is_some() && (is_msr || register_of(record) == Some(INITIAL_COUNT))
     };
-    typical(records, (0..records.len()).filter(sets).collect(), Interrupt::Timer)
+    let places = (0..records.len()).filter(sets).collect();
+    find(records, samples, places, Interrupt::Timer)
 }
 
 fn is_count(index: u32, value: u64) -> bool {
     [INITIAL_COUNT_MSR, arch::msr::TSC_DEADLINE].contains(&index) && value != 0
 }
 
-/// One that takes as long as the median, of those that begin at these places.
-fn typical(records: &[Record], places: Vec<usize>, interrupt: Interrupt) -> Option<Example> {
+/// Of those that begin at these places.
+fn find(
+    records: &[Record],
+    samples: &Samples,
+    places: Vec<usize>,
+    interrupt: Interrupt,
+) -> Option<Examples> {
     let bounds = places.windows(2).skip(WARM_UP.min(places.len() / 4));
     let ways: Vec<Way> = bounds.filter_map(|pair| Way::of(records, pair[0], pair[1])).collect();
-    if ways.len() < LEAST {
-        return None;
-    }
-    let mut lengths: Vec<u64> = ways.iter().map(Way::length).collect();
-    lengths.sort_unstable();
-    let median = lengths[lengths.len() / 2];
-    let chosen = ways.iter().find(|way| way.length() == median)?;
-    Some(Example { lengths_ps: kept(&lengths), ..chosen.example(records, interrupt) })
+    let stretches: Vec<Stretch> = ways
+        .iter()
+        .map(|Way { from, to, start, end, .. }| Stretch {
+            from: *from,
+            to: *to,
+            start: *start,
+            end: *end,
+        })
+        .collect();
+    let target = ways.first()?.target;
+    let show = |place: usize| Some(ways[place].example(records, interrupt));
+    Examples::of(records, samples, &stretches, &[target], show)
 }
 
 /// One, from its cause to the end of its handler.

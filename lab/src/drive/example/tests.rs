@@ -1,6 +1,7 @@
 //! Interrupts made of records as the machine's trace has them.
 
 use super::*;
+use crate::drive::sampling::{Place, Sample};
 use arch::address::{Linear, SystemPhysical};
 use arch::identity::{ApicId, Vector};
 
@@ -52,6 +53,14 @@ fn hardware(at: u64) -> Vec<Record> {
     ]
 }
 
+fn found(records: &[Record]) -> Option<Examples> {
+    Examples::find(records, &Samples::default())
+}
+
+fn typical(records: &[Record]) -> Option<Example> {
+    found(records).map(|found| found.chosen(Choice::Typical, None).1.clone())
+}
+
 fn said(spans: &[Span]) -> Vec<(u64, u64, Doing, &str)> {
     spans.iter().map(|one| (one.from_ps, one.to_ps, one.doing, one.what.as_str())).collect()
 }
@@ -59,7 +68,7 @@ fn said(spans: &[Span]) -> Vec<(u64, u64, Doing, &str)> {
 #[test]
 fn an_ipi_by_software_is_its_exits_on_both_sides() {
     let records: Vec<Record> = (0..100).flat_map(|turn| software(turn * 1200)).collect();
-    let example = Example::typical(&records).expect("a hundred sends");
+    let example = typical(&records).expect("a hundred sends");
     assert_eq!((example.duration_ps, example.exits), (1200, 3));
     assert_eq!(said(&example.sender), [(0, 400, Doing::Hypervisor, "ICR write")]);
     assert_eq!(
@@ -77,7 +86,7 @@ fn an_ipi_by_software_is_its_exits_on_both_sides() {
 #[test]
 fn an_ipi_by_the_processor_has_no_exit() {
     let records: Vec<Record> = (0..100).flat_map(|turn| hardware(turn * 150)).collect();
-    let example = Example::typical(&records).expect("a hundred sends");
+    let example = typical(&records).expect("a hundred sends");
     assert_eq!((example.duration_ps, example.exits), (150, 0));
     assert_eq!(said(&example.sender), [(0, 50, Doing::Hardware, "send")]);
     assert_eq!(
@@ -97,7 +106,7 @@ fn what_lasts_from_the_one_before_is_named_so_and_cut() {
     };
     let mut records: Vec<Record> = (0..100).flat_map(turn).collect();
     records.sort_by_key(|record| record.at);
-    let example = Example::typical(&records).expect("a hundred sends");
+    let example = typical(&records).expect("a hundred sends");
     let first = &example.target[0];
     assert_eq!((first.from_ps, first.to_ps), (0, 100));
     assert_eq!(first.what, "EOI of the one before");
@@ -107,8 +116,8 @@ fn what_lasts_from_the_one_before_is_named_so_and_cut() {
 #[test]
 fn a_run_that_sends_too_little_has_no_example() {
     let records: Vec<Record> = (0..10).flat_map(|turn| hardware(turn * 150)).collect();
-    assert_eq!(Example::typical(&records), None);
-    assert_eq!(Example::typical(&[]), None);
+    assert_eq!(found(&records), None);
+    assert_eq!(found(&[]), None);
 }
 
 fn message(at: u64) -> Record {
@@ -161,7 +170,7 @@ fn through_the_host(at: u64) -> Vec<Record> {
 #[test]
 fn a_device_s_interrupt_is_from_its_message_to_the_end_of_its_handler() {
     let records: Vec<Record> = (0..100).flat_map(|turn| posted(turn * 20_000)).collect();
-    let example = Example::typical(&records).expect("a hundred messages");
+    let example = typical(&records).expect("a hundred messages");
     assert_eq!(
         (example.interrupt, example.duration_ps, example.exits),
         (Interrupt::Device, 590, 0)
@@ -170,7 +179,7 @@ fn a_device_s_interrupt_is_from_its_message_to_the_end_of_its_handler() {
     assert_eq!(said(&example.target), [(460, 590, Doing::Handler, "handler")]);
 
     let records: Vec<Record> = (0..100).flat_map(|turn| through_the_host(turn * 20_000)).collect();
-    let example = Example::typical(&records).expect("a hundred messages");
+    let example = typical(&records).expect("a hundred messages");
     assert_eq!((example.duration_ps, example.exits), (2800, 2));
     assert_eq!(
         said(&example.sender),
@@ -201,10 +210,76 @@ fn a_timer_s_interrupt_is_from_the_exit_that_sets_it() {
         ]
     };
     let records: Vec<Record> = (0..100).flat_map(|one| turn(one * 10_000)).collect();
-    let example = Example::typical(&records).expect("a hundred timers");
+    let example = typical(&records).expect("a hundred timers");
     assert_eq!(
         (example.interrupt, example.duration_ps, example.exits),
         (Interrupt::Timer, 6000, 3)
     );
     assert_eq!(example.lanes().len(), 1);
+}
+
+#[test]
+fn the_slowest_and_the_worst_that_is_new_are_found_on_demand() {
+    let mut records: Vec<Record> = (0..100).flat_map(|turn| hardware(turn * 150)).collect();
+    // One is late, and another has an exit besides.
+    records.iter_mut().filter(|one| one.at.0 >= 80 * 150).for_each(|one| one.at.0 += 400);
+    let extra =
+        [exit(60 * 150 + 130, 1, TARGET, ExitCode::Intr), entry(60 * 150 + 140, 1, TARGET, 0)];
+    let place = records.iter().position(|one| one.at.0 >= 61 * 150).expect("a later one");
+    records.splice(place..place, extra);
+    let before: Vec<Record> = (0..100).flat_map(|turn| software(turn * 1200)).collect();
+    let (found, before) = (found(&records).expect("on"), found(&before).expect("off"));
+    let chosen = |choice, before| {
+        let (choice, example) = found.chosen(choice, before);
+        (choice, example.duration_ps, example.exits)
+    };
+    assert_eq!(chosen(Choice::Typical, Some(&before)), (Choice::Typical, 150, 0));
+    assert_eq!(chosen(Choice::Slowest, Some(&before)), (Choice::Slowest, 550, 0));
+    // Without the feature hosts interrupt as well.
+    assert_eq!(chosen(Choice::WorstNew, Some(&before)), (Choice::Typical, 150, 0));
+    let records: Vec<Record> = (0..100).flat_map(|turn| hardware(turn * 150)).collect();
+    let nothing = Examples::find(&records, &Samples::default()).expect("on");
+    assert_eq!(chosen(Choice::WorstNew, Some(&nothing)), (Choice::WorstNew, 150, 1));
+}
+
+#[test]
+fn what_processors_did_is_told_by_the_exit_that_it_was_for() {
+    let records: Vec<Record> = (0..100).flat_map(|turn| software(turn * 1200)).collect();
+    let sample = |at, done, cpu, place| Sample {
+        at: Picoseconds(at),
+        done: Picoseconds(done),
+        cpu: CpuIndex(cpu),
+        place,
+    };
+    let mut samples = Samples { looks: 4801, ..Samples::default() };
+    samples.span = Some((Picoseconds(0), Picoseconds(120_000)));
+    for turn in (0..100).map(|turn| turn * 1200) {
+        samples.all.extend([
+            sample(turn + 100, turn + 100, 0, Place::Kernel(0x10)),
+            // It is about to leave its guest.
+            sample(turn + 190, turn + 201, 1, Place::Kernel(0x20)),
+            sample(turn + 300, turn + 300, 1, Place::Kernel(0x20)),
+            sample(turn + 500, turn + 500, 0, Place::Program),
+        ]);
+    }
+    let mut functions = Examples::find(&records, &samples).expect("a hundred sends").functions;
+    let named = BTreeMap::from([
+        (0x10, ("send".to_owned(), Some("kvm".to_owned()))),
+        (0x20, ("take".to_owned(), None)),
+    ]);
+    name_functions(&mut functions, &named);
+    let mut told: Vec<_> =
+        functions.iter().map(|one| (one.during.as_str(), one.words(), one.ps)).collect();
+    told.sort_unstable();
+    let told: Vec<_> =
+        told.iter().map(|(during, name, ps)| (*during, name.as_str(), *ps)).collect();
+    assert_eq!(
+        told,
+        [
+            ("", "programs of the host", 25),
+            ("ICR write", "send [kvm]", 25),
+            ("host interrupt", "VM exit by the processor", 25),
+            ("host interrupt", "take", 25),
+        ]
+    );
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::comparison::{Agreement, ArmExample, ExitRow};
 use crate::drive::counters::Reason;
-use crate::drive::example::{Doing, Example, Span};
+use crate::drive::example::{Choice, Doing, Example, Span};
 use crate::plan::{Experiment, Setting};
 use crate::result::{HostFacts, RunFacts};
 use crate::verdict;
@@ -110,7 +110,12 @@ fn ipi() -> LabResult {
         ..Example::default()
     };
     x2apic.examples = [("off", off), ("on", on)]
-        .map(|(arm, example)| ArmExample { arm: arm.into(), example })
+        .map(|(arm, example)| ArmExample {
+            arm: arm.into(),
+            choice: Choice::Typical,
+            example,
+            functions: Vec::new(),
+        })
         .to_vec();
     result("ipi", vec![comparison("xAPIC", &exits, measure(7628.0, 2327.0)), x2apic])
 }

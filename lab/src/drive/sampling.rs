@@ -1,0 +1,167 @@
+//! Where the host's processors are while interrupts are measured, looked at from outside at moments
+//! that chance chooses: looking changes nothing.
+
+use super::example::taken_by;
+use arch::identity::CpuIndex;
+use arch::time::Picoseconds;
+use board::{Limits, Machine, Outcome};
+use cpu::Activity;
+
+/// Between two looks, at least and at most: 100 ns in the mean.
+const NEAREST: u64 = 50_000;
+const FARTHEST: u64 = 150_000;
+/// Looks at a step, 4 ms of it.
+const MOST_LOOKS: usize = 40_000;
+/// Interrupts that guests take before the first look: until then they begin.
+const FIRST: usize = 20;
+/// Between two looks whether so many have been taken.
+const WAIT: Picoseconds = Picoseconds::from_nanoseconds(100_000);
+
+/// What a processor of the host was in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A program of the host.
+    Program,
+    /// The host's kernel, at this address.
+    Kernel(u64),
+}
+
+/// A processor that executed the host's code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sample {
+    pub at: Picoseconds,
+    /// When what it executed then was done: it is seen as it is after that.
+    pub done: Picoseconds,
+    pub cpu: CpuIndex,
+    pub place: Place,
+}
+
+/// What was seen of a step.
+#[derive(Debug, Default)]
+pub(crate) struct Samples {
+    /// In order of time.
+    pub all: Vec<Sample>,
+    /// When it was looked first and last, and how often.
+    pub span: Option<(Picoseconds, Picoseconds)>,
+    pub looks: usize,
+}
+
+impl Samples {
+    /// The time that each look stands for.
+    pub fn period(&self) -> f64 {
+        let span = self.span.map_or(0, |(first, last)| last.0 - first.0);
+        span as f64 / self.looks.saturating_sub(1).max(1) as f64
+    }
+}
+
+/// Looks at a machine that runs.
+#[derive(Debug)]
+pub(crate) struct Sampling {
+    random: u64,
+    taken: usize,
+    samples: Samples,
+}
+
+impl Sampling {
+    pub fn new() -> Self {
+        Self { random: 0x9E37_79B9_7F4A_7C15, taken: 0, samples: Samples::default() }
+    }
+
+    pub fn finish(self) -> Samples {
+        self.samples
+    }
+
+    /// Runs a machine until then, or to its end, and looks on the way.
+    pub fn run(&mut self, machine: &mut Machine, until: Picoseconds) -> Option<Outcome> {
+        let mut seen = 0;
+        while self.samples.looks < MOST_LOOKS && machine.state.now < until {
+            let has_begun = self.taken >= FIRST;
+            let piece = if has_begun { Picoseconds(self.next()) } else { WAIT };
+            let next = machine.state.now.saturating_add(piece).min(until);
+            let outcome = machine.run(Limits { until: next, instructions: u64::MAX });
+            if outcome.is_some() || machine.state.now < next {
+                return outcome;
+            }
+            if has_begun {
+                self.look(machine);
+            } else {
+                let records = machine.state.wiring.recorder.records.as_deref().unwrap_or_default();
+                self.taken += records[seen..].iter().filter_map(taken_by).count();
+                seen = records.len();
+            }
+        }
+        machine.run(Limits { until, instructions: u64::MAX })
+    }
+
+    fn look(&mut self, machine: &Machine) {
+        let at = machine.state.now;
+        let samples = &mut self.samples;
+        samples.looks += 1;
+        samples.span = Some((samples.span.map_or(at, |(first, _)| first), at));
+        for (index, cpu) in machine.state.cpus.iter().enumerate() {
+            if cpu.is_guest() || cpu.pending.activity() != Activity::Running {
+                continue;
+            }
+            let place = match cpu.registers.cpl() {
+                3 => Place::Program,
+                _ => Place::Kernel(cpu.registers.ip),
+            };
+            let done = cpu.clock.now().max(at);
+            samples.all.push(Sample { at, done, cpu: CpuIndex(index as u16), place });
+        }
+    }
+
+    /// Picoseconds to the next look. [Marsaglia "Xorshift RNGs"]
+    fn next(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        NEAREST + self.random % (FARTHEST - NEAREST + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use board::load::Source;
+    use board::topology::Topology;
+    use board::{Configuration, Images};
+    use cpu::CpuModel;
+
+    const LATE: Picoseconds = Picoseconds::from_milliseconds(1000);
+
+    fn hypervisor() -> Machine {
+        let model = CpuModel::named("zen4").expect("a model that comes with the machine");
+        let topology = Topology::of_cores(4).expect("four processors");
+        let mut machine =
+            Machine::new(&Configuration::of(model, topology, 256 << 20)).expect("a machine");
+        machine
+            .load(&Images {
+                kernel: Source { name: "hypervisor", bytes: image::HYPERVISOR },
+                initrd: None,
+                modules: &[],
+                command_line: "avic=off vcpus=2 guest.output=memory guest.apic=x2apic \
+                               guest.tests=ipi guest.targets=spinning guest.samples=100",
+            })
+            .expect("the hypervisor's image");
+        machine.state.wiring.recorder.records = Some(Vec::new());
+        machine
+    }
+
+    #[test]
+    fn a_machine_does_the_same_whether_it_is_looked_at_or_not() {
+        let (mut plain, mut looked_at) = (hypervisor(), hypervisor());
+        let mut sampling = Sampling::new();
+        let limits = Limits { until: LATE, instructions: u64::MAX };
+        let outcomes = [plain.run(limits), sampling.run(&mut looked_at, LATE)];
+        assert_eq!(outcomes, [Some(Outcome::DebugExit(0)); 2]);
+        let did = |machine: &Machine| {
+            (machine.instructions(), machine.state.wiring.recorder.hash.value())
+        };
+        assert_eq!(did(&plain), did(&looked_at));
+        let samples = sampling.finish();
+        assert!(samples.looks > 1000 && !samples.all.is_empty(), "{} looks", samples.looks);
+        // 100 ns in the mean.
+        assert!((samples.period() - 100_000.0).abs() < 2_000.0, "{}", samples.period());
+    }
+}
