@@ -10,4 +10,4 @@ pub use arm::{Arm, ModuleParameter, Setting};
 pub use experiment::{Experiment, Request};
 pub use needs::{Function, LinuxGuest, Needs};
 pub use processor::vendor;
-pub use recipe::Recipe;
+pub use recipe::{Recipe, Verb};

@@ -57,10 +57,13 @@ pub struct Plan<'a> {
     pub expectations: &'a [Expectation],
     /// Whether to find what times are made of, which takes five times as long.
     pub is_broken_down: bool,
-    /// From how many seeds times are measured; one measures them once, as the arms are counted.
+    /// In how many lives of a guest times are measured, each from another seed; of one life, from
+    /// some seeds in it.
     pub seeds: u16,
     /// Which interrupt of each arm is shown.
     pub example: Choice,
+    /// Whether to find what the host's functions take of an interrupt; it changes nothing else.
+    pub is_looked_at: bool,
     /// Where to write the machine's own trace.
     pub trace: Option<PathBuf>,
     /// Called when all that is needed of this machine is read or open, before a guest runs.
@@ -91,6 +94,13 @@ impl Plan<'_> {
             self.additions.ensure_none()?;
             return builtin::check(self.workload, self.experiment);
         };
+        anyhow::ensure!(
+            self.guests == 1 || self.workload.shares_processors(),
+            "--guests {}: guests of the workload {} poll instead of halting, and keep each other \
+             from the processors that they share; --workload wake halts",
+            self.guests,
+            self.workload.title()
+        );
         anyhow::ensure!(
             !self.is_broken_down || self.workload.benchmark().is_some(),
             "--breakdown is for the workloads {}, which measure times",
@@ -201,7 +211,10 @@ fn on_kernel(
         session.record(recording.take());
         for arm in sharing {
             let mut steps = perform(plan, arm, &mut session, watch)?;
-            session.name_functions(&mut steps, watch)?;
+            if plan.is_looked_at {
+                session.name_functions(&mut steps, watch)?;
+            }
+            repeated.extend(steps.iter().filter_map(seeds::seen));
             observed.extend(steps);
             repeated.extend(seeds::repeat(plan, arm, &mut session, watch)?);
             if plan.is_broken_down {
@@ -267,6 +280,9 @@ fn steps(plan: &Plan<'_>, arm: &Arm) -> Vec<Step> {
         posts,
     });
     steps.iter_mut().for_each(|step| step.guests = plan.guests);
+    if plan.seeds < 2 && !plan.is_broken_down {
+        steps.iter_mut().for_each(seeds::within);
+    }
     steps
 }
 
@@ -281,7 +297,7 @@ fn perform(
     for step in &steps(plan, arm) {
         let purpose = if step.is_traced { "counting" } else { "timing" };
         watch.stage(&format!("{}, {}: {purpose}", step.name, arm.label));
-        observed.push(session.observe(step, watch)?);
+        observed.push(session.observe(step, plan.is_looked_at, watch)?);
     }
     Ok(observed)
 }

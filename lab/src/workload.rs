@@ -26,6 +26,7 @@ use kernel::Kernel;
 use serde_json::Value as Json;
 use std::fmt;
 use std::ops::Deref;
+use std::path::Path;
 use std::str::FromStr;
 
 /// All that have a name of their own; anything else is a command.
@@ -53,6 +54,13 @@ enum Which {
     Named(usize),
     Command(Command),
     Kernel(Kernel),
+}
+
+impl Chosen {
+    /// A command in a folder that is its guest's root.
+    pub fn in_root(words: &str, root: &Path) -> anyhow::Result<Self> {
+        Command::in_root(words, root).map(|command| Self(Which::Command(command)))
+    }
 }
 
 impl Deref for Chosen {
@@ -129,13 +137,30 @@ pub(crate) fn gloss() -> impl Iterator<Item = (&'static str, &'static str)> {
     ALL.iter().flat_map(|one| one.gloss().iter().copied())
 }
 
-/// The figures that a guest printed.
+/// The figures that a guest printed, but for those from seeds.
 pub(crate) fn figures(one: &Observed) -> Vec<Figure> {
-    let Some(workload) = named(&one.step.workload) else { return Vec::new() };
+    by_seed(one).into_iter().next().unwrap_or_default()
+}
+
+/// The figures that a guest printed of each seed that it measured from once more.
+pub(crate) fn seeded(one: &Observed) -> Vec<Vec<Figure>> {
+    by_seed(one).split_off(1)
+}
+
+/// Those before the first seed, then those of each.
+fn by_seed(one: &Observed) -> Vec<Vec<Figure>> {
+    let mut all = vec![Vec::new()];
+    let Some(workload) = named(&one.step.workload) else { return all };
     let records = one.result.console.iter().filter_map(|line| {
         line.starts_with('{').then(|| serde_json::from_str::<Json>(line).ok()).flatten()
     });
-    records.filter_map(|record| workload.figure(&record)).collect()
+    for record in records {
+        if record["record"].as_str() == Some("seed") {
+            all.push(Vec::new());
+        }
+        all.last_mut().into_iter().for_each(|own| own.extend(workload.figure(&record)));
+    }
+    all
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Interrupts that a processor causes itself: self-IPI, timer, and the cost of their end.
 
+use crate::gaps;
 use crate::patience;
 use crate::selection::Selection;
 use crate::statistics::FIRST;
@@ -25,6 +26,7 @@ fn series(
         if index == selection.warmup {
             FIRST.clear();
         }
+        gaps::wait();
         match sample() {
             Some(cycles) => FIRST.add(cycles),
             None => {

@@ -1,7 +1,7 @@
 //! What the command line asks for:
 //! `tests=ipi,self,throughput,timer,eoi,exits,arm,device,mix apic=xapic|x2apic|both fence=on|off|both
 //! targets=spinning|halted|both samples=N warmup=N messages=N gap=CYCLES patience=CYCLES
-//! seed=N cpus=N`.
+//! seed=N seeds=N cpus=N`.
 
 use crate::path::mode_name;
 use crate::patience;
@@ -38,6 +38,10 @@ const NAMES: [(&str, Test); 9] = [
     ("mix", Test::Mix),
 ];
 
+/// Of each seed.
+const LEAST_SAMPLES: usize = 20;
+const LEAST_WARMUP: usize = 5;
+
 pub struct Selection<'a> {
     tests: Option<&'a str>,
     apic: &'a str,
@@ -51,6 +55,8 @@ pub struct Selection<'a> {
     pub gap: u64,
     /// Of the random gaps between samples, zero for none, and of the mix.
     pub seed: u64,
+    /// From how many seeds latencies are measured once more, each with its share of the samples.
+    pub seeds: u64,
     /// Cycles after which an interrupt is lost.
     pub patience: u64,
     /// The counter's rate is given, and not measured here.
@@ -69,8 +75,19 @@ impl<'a> Selection<'a> {
             messages: boot.number("messages", 2000).clamp(1, 1 << 32),
             gap: boot.number("gap", 20_000).min(1 << 32),
             seed: boot.number("seed", 0),
+            seeds: boot.number("seeds", 0).min(1000),
             patience: boot.number("patience", patience::DEFAULT).max(1_000_000),
             knows_rate: boot.option("tsc_khz").is_some(),
+        }
+    }
+
+    /// The part that one of the seeds has.
+    pub fn share(&self) -> Self {
+        let seeds = self.seeds.max(1) as usize;
+        Self {
+            samples: (self.samples / seeds).max(LEAST_SAMPLES),
+            warmup: (self.warmup / seeds).max(LEAST_WARMUP),
+            ..*self
         }
     }
 

@@ -55,6 +55,13 @@ impl Spread {
     }
 }
 
+impl Spread {
+    /// How far the interval goes to either side of the mean.
+    pub fn half(&self) -> f64 {
+        (self.high - self.low) / 2.0
+    }
+}
+
 /// Puts what was found from several seeds in the place of what was found from one.
 pub(crate) fn take(comparisons: &mut [Comparison], repeated: &[Repeated]) {
     for comparison in comparisons {

@@ -125,17 +125,19 @@ impl Session {
         self.drive.machine.state.wiring.recorder.hash.value()
     }
 
-    /// Performs one step, and looks at its interrupts and at where processors are meanwhile.
+    /// Performs one step, and looks at its interrupts and, if that is asked for, at where
+    /// processors are meanwhile.
     pub(crate) fn observe(
         &mut self,
         step: &Step,
+        is_looked_at: bool,
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<Observed> {
         // What others count while times are measured takes time; of a device's interrupts it is
         // all that there is.
-        let is_looked_at = !step.is_traced || step.workload == "device";
-        self.drive.kept = is_looked_at.then(Vec::new);
-        self.drive.sampling = is_looked_at.then(Sampling::new);
+        let is_measured = !step.is_traced || step.workload == "device";
+        self.drive.kept = is_measured.then(Vec::new);
+        self.drive.sampling = (is_measured && is_looked_at).then(Sampling::new);
         let mut observed = self.perform(step, watch)?;
         let samples = self.drive.sampling.take().map(Sampling::finish).unwrap_or_default();
         let kept = self.drive.kept.take();

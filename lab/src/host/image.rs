@@ -1,5 +1,7 @@
 //! What an emulated host starts with: the initial RAM disk.
 
+pub(crate) mod root;
+
 use crate::host::Host;
 use crate::host::initramfs::Initramfs;
 use crate::host::kernel::Kernel;
@@ -93,8 +95,9 @@ pub fn initramfs(
 fn guest(kernel: &Kernel, linux: &LinuxGuest, program: &Path) -> anyhow::Result<Initramfs> {
     let mut guest = Initramfs::default();
     guest.add_program("/init", program)?;
+    linux.root.iter().try_for_each(|root| root::add(&mut guest, root))?;
     if let Some(command) = &linux.command {
-        add_command(&mut guest, command)?;
+        add_command(&mut guest, command, linux.root.as_deref())?;
     }
     let is_its = |name: &str| {
         let name = name.strip_suffix(".ko").unwrap_or(name);
@@ -227,13 +230,22 @@ fn check_parameter(kernel: &Kernel, parameter: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A program of this machine with its arguments, which the shell's quotes do not reach.
-fn add_command(guest: &mut Initramfs, command: &str) -> anyhow::Result<()> {
+/// A program of this machine, or of the guest's root, with its arguments, which the shell's quotes
+/// do not reach.
+fn add_command(guest: &mut Initramfs, command: &str, root: Option<&Path>) -> anyhow::Result<()> {
     let mut words = command.split_ascii_whitespace();
     let name = words.next().context("an empty command")?;
-    let program = which(name).with_context(|| format!("no program {name} on this machine"))?;
-    guest.add_program(&program.to_string_lossy(), &program)?;
-    let program = program.to_string_lossy().into_owned();
+    let program = match root {
+        Some(root) => root::which(root, name)
+            .with_context(|| format!("no program {name} in {}", root.display()))?,
+        None => {
+            let program = which(name);
+            let program = program.with_context(|| format!("no program {name} on this machine"))?;
+            let path = program.to_string_lossy().into_owned();
+            guest.add_program(&path, &program)?;
+            path
+        }
+    };
     let lines: Vec<&str> = std::iter::once(program.as_str()).chain(words).collect();
     guest.add(place::GUEST_COMMAND, lines.join("\n").into_bytes());
     Ok(())

@@ -15,6 +15,8 @@ const CONSOLE: u32 = 0o020_600;
 pub struct Initramfs {
     files: BTreeMap<PathBuf, Vec<u8>>,
     links: BTreeMap<PathBuf, PathBuf>,
+    /// Those that are there even if nothing is in them.
+    folders: BTreeSet<PathBuf>,
 }
 
 impl Initramfs {
@@ -44,6 +46,11 @@ impl Initramfs {
         self.links.insert(relative(path.as_ref()), target.into());
     }
 
+    /// Makes a folder at a path.
+    pub fn add_folder(&mut self, path: impl AsRef<Path>) {
+        self.folders.insert(relative(path.as_ref()));
+    }
+
     /// Adds a program of this machine at `path`, and what it is linked to where it expects it.
     pub fn add_program(&mut self, path: &str, program: &Path) -> anyhow::Result<()> {
         let mut files = elf::closure(program)?;
@@ -59,7 +66,8 @@ impl Initramfs {
         let mut archive = Archive::default();
         let mut folders: BTreeSet<PathBuf> =
             ["dev", "proc", "sys", "run", "tmp"].map(PathBuf::from).into();
-        for path in self.files.keys().chain(self.links.keys()) {
+        folders.extend(self.folders.iter().cloned());
+        for path in self.files.keys().chain(self.links.keys()).chain(&self.folders) {
             folders.extend(path.ancestors().skip(1).map(Path::to_owned));
         }
         folders.remove(Path::new(""));

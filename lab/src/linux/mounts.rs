@@ -13,16 +13,29 @@ pub(crate) fn early() -> rustix::io::Result<()> {
 
 /// The rest. One that is not there is missed by the program that needs it.
 pub(crate) fn late() {
-    for (kind, place) in [
-        ("sysfs", "/sys"),
-        ("devtmpfs", "/dev"),
-        ("tmpfs", "/dev/shm"),
-        ("tmpfs", "/tmp"),
-        ("tmpfs", "/run"),
-        ("debugfs", "/sys/kernel/debug"),
-        ("tracefs", "/sys/kernel/tracing"),
-    ] {
-        let _ = std::fs::create_dir_all(place);
-        let _ = mount(kind, place, kind, MountFlags::empty(), None);
+    mount_all("", &LATE);
+}
+
+/// The usual ones in a folder that becomes the root.
+pub(crate) fn in_root(root: &str) {
+    mount_all(root, &[("proc", "/proc")]);
+    mount_all(root, &LATE);
+}
+
+const LATE: [(&str, &str); 7] = [
+    ("sysfs", "/sys"),
+    ("devtmpfs", "/dev"),
+    ("tmpfs", "/dev/shm"),
+    ("tmpfs", "/tmp"),
+    ("tmpfs", "/run"),
+    ("debugfs", "/sys/kernel/debug"),
+    ("tracefs", "/sys/kernel/tracing"),
+];
+
+fn mount_all(root: &str, all: &[(&str, &str)]) {
+    for (kind, place) in all {
+        let place = format!("{root}{place}");
+        let _ = std::fs::create_dir_all(&place);
+        let _ = mount(*kind, &place, *kind, MountFlags::empty(), None);
     }
 }

@@ -11,8 +11,9 @@ pub(crate) const GUEST_KERNEL: &str = "/guest/vmlinuz";
 pub(crate) const GUEST_INITRD: &str = "/guest/initrd";
 /// Where it has a kernel for bare metal.
 pub(crate) const GUEST_IMAGE: &str = "/guest/image";
-/// Where it has the command of a guest.
+/// Where it has the command of a guest, and the folder that is the command's root, if there is one.
 pub(crate) const GUEST_COMMAND: &str = "/command";
+pub(crate) const GUEST_ROOT: &str = "/root-of-command";
 /// The word that makes this program the first process of a guest; a workload follows.
 pub(crate) const GUEST_COMMAND_LINE: &str = "avicenna.guest=";
 /// What an interactive lab runs.

@@ -29,6 +29,8 @@ pub enum Function {
 pub struct LinuxGuest {
     /// Modules of the host's kernel that the guest has.
     pub modules: &'static [&'static str],
-    /// A program of this machine, with its arguments.
+    /// A program of this machine, or of the root, with its arguments.
     pub command: Option<String>,
+    /// A folder that is the guest's root.
+    pub root: Option<std::path::PathBuf>,
 }

@@ -22,10 +22,20 @@ pub struct Recipe {
     pub question: String,
     /// What to look at in the answer.
     pub read: String,
+    /// The verb of the lab that answers it, where it is not `run`.
+    pub verb: Option<Verb>,
     /// Options of `lab run` in the order of their names, as words of a command line.
     pub words: Vec<String>,
     /// What is switched and the arms, where no feature's will do.
     pub arms: Option<(String, Vec<Arm>)>,
+}
+
+/// A verb that a recipe stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verb {
+    /// Its table is its own, and no option changes it.
+    Senduipi,
 }
 
 #[derive(Debug, Deserialize)]
@@ -34,6 +44,7 @@ struct File {
     question: String,
     #[serde(default)]
     read: String,
+    verb: Option<Verb>,
     switched: Option<String>,
     #[serde(default)]
     options: BTreeMap<String, toml::Value>,
@@ -104,7 +115,11 @@ impl Recipe {
                 return Err("what do the arms switch? switched = \"...\" says it".into());
             }
         };
-        Ok(Self { name: name.to_owned(), question: file.question, read: file.read, words, arms })
+        if file.verb.is_some() && (!words.is_empty() || arms.is_some()) {
+            return Err("a verb of its own has neither options of lab run nor arms".into());
+        }
+        let (name, verb) = (name.to_owned(), file.verb);
+        Ok(Self { name, question: file.question, read: file.read, verb, words, arms })
     }
 }
 
@@ -165,7 +180,8 @@ mod tests {
             assert!(!recipe.read.is_empty(), "{name}");
             for needed in ["--cpu=", "--kernel=", "--workload="] {
                 assert!(
-                    recipe.words.iter().any(|word| word.starts_with(needed)),
+                    recipe.verb.is_some()
+                        || recipe.words.iter().any(|word| word.starts_with(needed)),
                     "{name}: {needed}"
                 );
             }
@@ -209,6 +225,8 @@ mod tests {
             ("question = \"?\"\n[options]\ncpus = 1.5", "options.cpus"),
             ("question = \"?\"\n[[arm]]\nlabel = \"a\"\nsetting = \"off\"", "switched"),
             ("question = \"?\"\nswitched = \"a\"", "no [[arm]]"),
+            ("question = \"?\"\nverb = \"sudo\"", "senduipi"),
+            ("question = \"?\"\nverb = \"senduipi\"\n[options]\ncpus = 2", "neither options"),
             (
                 "question = \"?\"\nswitched = \"a\"\n[[arm]]\nlabel = \"a\"\nsetting = \"on\"",
                 "the first arm is off",

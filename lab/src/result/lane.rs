@@ -64,7 +64,7 @@ pub(super) fn functions(comparison: &Comparison, columns: usize) -> String {
     if text.is_empty() {
         return text;
     }
-    format!("The host by function, the mean of all like it:\n{text}")
+    format!("The host's time by function, ns, in the mean of all like these:\n{text}")
 }
 
 /// Whether not all arms have one of the same kind.

@@ -5,7 +5,7 @@ use super::gloss::Glossary;
 use super::grids::{self, exits};
 use super::{lane, remarks};
 use crate::comparison::per_ipi::ExitsPerIpi;
-use crate::comparison::{ArmExample, Comparison, ExitRow, Measure, Spread};
+use crate::comparison::{ArmExample, Comparison, ExitRow, Measure};
 use crate::drive::example::{Doing, Function, Span};
 use crate::plan::Arm;
 use report::grid::{Grid, escaped, grouped};
@@ -256,10 +256,9 @@ fn measure_pairs(comparison: &Comparison, unit: &str) -> Vec<Pair> {
 /// The change, and where it was measured from several seeds whether chance alone could be it.
 fn note(measure: &Measure) -> String {
     let Some(change) = measure.change() else { return String::new() };
-    let half = |spread: Spread| (spread.high - spread.low) / 2.0;
     let spreads = measure.over_seeds.and_then(|both| Some((both.off?, both.on?)));
     let interval = spreads.map_or_else(String::new, |(off, on)| {
-        format!(", off ±{:.0}, on ±{:.0} (95 %)", half(off), half(on))
+        format!(", off ±{:.0}, on ±{:.0} (95 %)", off.half(), on.half())
     });
     let doubt = if measure.is_within_chance() { "cannot tell: " } else { "" };
     format!("{doubt}{change:+.1} %{interval}")

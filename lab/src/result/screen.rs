@@ -6,7 +6,7 @@ mod tests;
 
 use super::LabResult;
 use super::lane;
-use crate::comparison::{ArmExample, Comparison, Measure};
+use crate::comparison::{ArmExample, Comparison, Measure, Spread};
 use crate::drive::counters::Count;
 use crate::drive::example::Interrupt;
 use crate::evidence::Use;
@@ -15,8 +15,6 @@ use report::grid::{folded, grouped};
 
 /// Lines of the screen that a terminal of 24 has besides the prompt.
 const MOST_LINES: usize = 22;
-/// From here on there is room for bars by reason, and then for as many lines.
-const WIDE: usize = 120;
 const MOST_LINES_WIDE: usize = 48;
 /// Reasons with a bar.
 const MOST_REASONS: usize = 8;
@@ -57,9 +55,13 @@ impl Ending {
 }
 
 impl LabResult {
+    /// From so many columns on there is room for what the host's functions take and for bars by
+    /// reason, and for more lines.
+    pub const WIDE: usize = 120;
+
     /// For a terminal of so many columns.
     pub fn to_screen(&self, columns: usize) -> String {
-        let most = if columns >= WIDE { MOST_LINES_WIDE } else { MOST_LINES };
+        let most = if columns >= Self::WIDE { MOST_LINES_WIDE } else { MOST_LINES };
         let mut lines: Vec<(Weight, String)> = Vec::new();
         let mut add = |weight: Weight, text: String| {
             lines.extend(text.lines().map(|line| (weight, line.trim_end().to_owned())));
@@ -200,7 +202,7 @@ impl LabResult {
             }
             None => return reasons(),
         };
-        if columns >= WIDE {
+        if columns >= Self::WIDE {
             let functions = with_example.map(|one| lane::functions(one, columns));
             picture += &functions.unwrap_or_default();
             picture += &format!("\n{}", reasons());
@@ -211,14 +213,6 @@ impl LabResult {
     /// A row for each virtual machine.
     fn rows(&self) -> String {
         let headline = workload::of_title(&self.workload).headline();
-        let number = |value: Option<f64>| {
-            value.map_or_else(
-                || "-".to_owned(),
-                |value| {
-                    if value < 10.0 { format!("{value:.2}") } else { grouped(value.round() as u64) }
-                },
-            )
-        };
         let mut table = vec![vec![String::new(), "exits other than HLT".to_owned()]];
         let has_ipis = self.comparisons.iter().any(|one| !one.exits_per_ipi.is_empty());
         let is_ipi = |one: &ArmExample| one.example.interrupt == Interrupt::Ipi;
@@ -239,7 +233,10 @@ impl LabResult {
             if unit.is_some() {
                 let measure = one.measures.iter().find(|measure| measure.name == headline.0);
                 row.push(measure.map_or_else(String::new, |measure| {
-                    format!("{} -> {}", number(measure.off), number(measure.on))
+                    let both = measure.over_seeds;
+                    let off = within(measure.off, both.and_then(|both| both.off));
+                    let on = within(measure.on, both.and_then(|both| both.on));
+                    format!("{off} -> {on}")
                 }));
             }
             if with_examples {
@@ -259,8 +256,14 @@ impl LabResult {
             Some(_) => "counted twice",
             None => "counted by the machine",
         };
+        let spreads = self.headlines().into_iter().filter_map(|(_, measure)| measure.over_seeds);
+        let seeds = spreads.filter_map(|both| both.off.or(both.on)).map(|one| one.seeds).max();
+        let of = match seeds {
+            Some(seeds) => format!(", {seeds} seeds ± 95 %"),
+            None => String::new(),
+        };
         format!(
-            "Exits: measured, {counted}. Times: emulated, {} of {} costs measured.",
+            "Exits: {counted}. Times: emulated{of}, {} of {} costs measured.",
             self.costs.measured, self.costs.figures
         )
     }
@@ -341,6 +344,17 @@ impl LabResult {
         let exits = if exits.is_empty() { "not compared".to_owned() } else { exits.join(", ") };
         format!("{}: {bad}VM exits {exits}; exit status {status}: {why}", self.feature())
     }
+}
+
+/// A value, and how far the mean of others like it may lie from it.
+fn within(value: Option<f64>, spread: Option<Spread>) -> String {
+    let Some(value) = value else { return "-".to_owned() };
+    let number = |number: f64| match value < 10.0 {
+        true => format!("{number:.2}"),
+        false => grouped(number.round() as u64),
+    };
+    let half = spread.map_or_else(String::new, |spread| format!(" ±{}", number(spread.half())));
+    number(value) + &half
 }
 
 /// Off, between and on.

@@ -1,13 +1,14 @@
-//! The steps that measure times, again and again, each time from another seed: where the host's
-//! timers stand when the step begins, how far samples are apart, and by how much everything but
-//! instructions takes longer or shorter than the cost profile says.
+//! What measures times, again and again, each time from another seed.
 //!
 //! What is counted does not depend on it; times do, and a single run shows one of many values as if
-//! it were the only one. All goes on from the host that has booted already. The same seed does the
-//! same.
+//! it were the only one. In one life of a guest seeds say how far samples are apart, and so where
+//! the host's timers stand at each. In lives of their own, which all go on from the host that has
+//! booted already, they say besides when the step begins, and by how much everything but
+//! instructions takes longer or shorter than the cost profile says. The same seed does the same.
 
 use super::{Plan, steps};
 use crate::comparison::spread::Repeated;
+use crate::drive::observed::Observed;
 use crate::drive::session::Session;
 use crate::plan::Arm;
 use crate::protocol::{Guest, Step};
@@ -23,6 +24,25 @@ const JITTER: f64 = 0.02;
 const SAMPLES: &str = "samples=60 warmup=20";
 /// Spreads seeds.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+/// In one life: as many samples from seeds as there are before.
+const WITHIN: &str = "samples=200 seeds=10";
+
+/// Has the benchmark guest measure times once more from some seeds, before its life ends.
+pub(super) fn within(step: &mut Step) {
+    if let Guest::Benchmark(options) = &mut step.guest
+        && !step.is_traced
+    {
+        options.push(' ');
+        options.push_str(WITHIN);
+    }
+}
+
+/// What it measured from them.
+pub(super) fn seen(observed: &Observed) -> Option<Repeated> {
+    let runs = workload::seeded(observed);
+    let (name, setting) = (observed.step.name.clone(), observed.step.arm.setting);
+    (!runs.is_empty()).then_some(Repeated { name, setting, runs })
+}
 
 /// Runs an arm's steps that measure times from each of the plan's seeds.
 pub(super) fn repeat(

@@ -1,22 +1,45 @@
-//! A command of this machine, in a Linux guest.
+//! A command of this machine, or of a folder that is a root, in a Linux guest.
 
 use super::figure::Figure;
 use super::kind::{Conditions, Workload};
+use crate::host::image::root;
 use crate::linux::console::mark;
-use crate::linux::place::{GUEST_COMMAND, GUEST_COMMAND_LINE};
+use crate::linux::mounts;
+use crate::linux::place::{GUEST_COMMAND, GUEST_COMMAND_LINE, GUEST_ROOT};
 use crate::plan::{LinuxGuest, Needs};
 use crate::program::which;
 use crate::protocol::{Step, WINDOW_BEGINS, WINDOW_ENDS};
+use anyhow::Context;
 use serde_json::Value as Json;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Instant;
 
+/// Of the command in its guest.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// A program with its arguments, which the shell's quotes do not reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command(String);
+pub struct Command {
+    words: String,
+    /// The folder that is the guest's root, and the bytes of its files.
+    root: Option<(PathBuf, u64)>,
+}
 
 impl Command {
-    pub(super) const NONE: Self = Self(String::new());
+    pub(super) const NONE: Self = Self { words: String::new(), root: None };
+
+    /// One of a folder that is the guest's root.
+    pub(super) fn in_root(words: &str, root: &Path) -> anyhow::Result<Self> {
+        let program = words.split_ascii_whitespace().next().unwrap_or_default();
+        anyhow::ensure!(
+            root::which(root, program).is_some(),
+            "{} has no program {program:?}",
+            root.display()
+        );
+        let bytes = root::bytes(root)?;
+        Ok(Self { words: words.to_owned(), root: Some((root.to_owned(), bytes)) })
+    }
 }
 
 impl FromStr for Command {
@@ -25,7 +48,8 @@ impl FromStr for Command {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let program = text.split_ascii_whitespace().next().unwrap_or_default();
-        which(program).map(|_| Self(text.to_owned())).ok_or_else(|| program.to_owned())
+        let command = Self { words: text.to_owned(), root: None };
+        which(program).map(|_| command).ok_or_else(|| program.to_owned())
     }
 }
 
@@ -39,17 +63,25 @@ impl Workload for Command {
     }
 
     fn title(&self) -> String {
-        self.0.clone()
+        self.words.clone()
     }
 
     fn needs(&self) -> Needs {
-        let linux = LinuxGuest { command: Some(self.0.clone()), ..LinuxGuest::default() };
+        let linux = LinuxGuest {
+            command: Some(self.words.clone()),
+            root: self.root.as_ref().map(|(root, _)| root.clone()),
+            ..LinuxGuest::default()
+        };
         Needs { linux: Some(linux), ..Needs::default() }
     }
 
     fn steps(&self, conditions: &Conditions<'_>) -> Vec<Step> {
         let guest = conditions.linux(&format!("{GUEST_COMMAND_LINE}{}", self.name()));
-        vec![conditions.step(self.name(), "x2APIC", true, guest)]
+        let mut step = conditions.step(self.name(), "x2APIC", true, guest);
+        // Packed as it is brought, and unpacked.
+        let room = self.root.as_ref().map_or(0, |(_, bytes)| bytes.next_multiple_of(1 << 20) * 2);
+        step.configuration.memory += room;
+        vec![step]
     }
 
     /// The command came with the initial RAM disk: one argument a line.
@@ -57,10 +89,15 @@ impl Workload for Command {
         let text = std::fs::read_to_string(GUEST_COMMAND).unwrap_or_default();
         let mut words = text.lines();
         let Some(program) = words.next() else { return Ok(()) };
+        if Path::new(GUEST_ROOT).is_dir() {
+            mounts::in_root(GUEST_ROOT);
+            rustix::process::chroot(GUEST_ROOT).context("the folder that is to be the root")?;
+            std::env::set_current_dir("/")?;
+        }
         mark(WINDOW_BEGINS);
         let start = Instant::now();
         let mut command = std::process::Command::new(program);
-        let status = command.args(words).env("PATH", "/bin:/usr/bin").status();
+        let status = command.args(words).env("PATH", PATH).status();
         let seconds = start.elapsed().as_secs_f64();
         mark(WINDOW_ENDS);
         match status {

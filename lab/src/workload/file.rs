@@ -50,7 +50,7 @@ impl Workload for FileWork {
     }
 
     fn needs(&self) -> Needs {
-        let linux = LinuxGuest { modules: &MODULES, command: None };
+        let linux = LinuxGuest { modules: &MODULES, ..LinuxGuest::default() };
         Needs { modules: &["virtio_blk"], linux: Some(linux), ..Needs::default() }
     }
 

@@ -31,6 +31,12 @@ pub trait Workload: Send + Sync {
         None
     }
 
+    /// Whether several guests can do it on the same processors: those that poll instead of halting
+    /// keep each other from it.
+    fn shares_processors(&self) -> bool {
+        true
+    }
+
     /// The virtual machines of an arm, in order.
     fn steps(&self, conditions: &Conditions<'_>) -> Vec<Step> {
         let tests = self.benchmark().unwrap_or_default();

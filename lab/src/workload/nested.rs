@@ -36,7 +36,7 @@ impl Workload for Nested {
     }
 
     fn needs(&self) -> Needs {
-        let linux = LinuxGuest { modules: &MODULES, command: None };
+        let linux = LinuxGuest { modules: &MODULES, ..LinuxGuest::default() };
         Needs { linux: Some(linux), ..Needs::default() }
     }
 

@@ -36,7 +36,7 @@ impl Workload for Network {
             modules: &MODULES,
             parameters: &[],
             function: Some(Function::Wire),
-            linux: Some(LinuxGuest { modules: &[DRIVER], command: None }),
+            linux: Some(LinuxGuest { modules: &[DRIVER], ..LinuxGuest::default() }),
             ..Needs::default()
         }
     }

@@ -34,6 +34,10 @@ impl Workload for Threads {
         Needs { linux: Some(LinuxGuest::default()), ..Needs::default() }
     }
 
+    fn shares_processors(&self) -> bool {
+        false
+    }
+
     /// The published guests hardly ever halt; this one polls before it does, too.
     fn steps(&self, conditions: &Conditions<'_>) -> Vec<Step> {
         let words = format!("cpuidle_haltpoll.force=Y {GUEST_COMMAND_LINE}{}", self.name());

@@ -61,6 +61,9 @@ fn amd(lab: &Lab<'_>, checks: &mut Checks) -> Result<()> {
     let first = lab.run_kvm("kvm", &[])?;
     checks.succeed("KVM: 90 % fewer exits", verdict::falls(&first, -90.0));
     checks.succeed("KVM: AVIC is active all the time", verdict::is_active(&first));
+    let what = "KVM: functions of the host are named by the exit that they are for";
+    checks.succeed(what, verdict::names_functions(&first));
+    checks.succeed("KVM: times have intervals", verdict::has_intervals(&first));
     let again = lab.run_kvm("again", &[])?;
     let alike = verdict::is_restored_alike(first, again);
     checks.succeed("KVM: a snapshot spares the boot and changes nothing", alike);

@@ -3,7 +3,7 @@
 use crate::status::{Status, Usage};
 use crate::terminal;
 use lab::host::pin::Pin;
-use lab::plan::Recipe;
+use lab::plan::{Recipe, Verb};
 use report::grid::folded;
 use std::process::ExitCode;
 
@@ -55,7 +55,9 @@ fn details(recipe: &Recipe, columns: usize) -> String {
         false => word.clone(),
     });
     let command = format!("avicenna lab run {}", quoted.collect::<Vec<_>>().join(" "));
-    if let Some((switched, arms)) = &recipe.arms {
+    if let Some(Verb::Senduipi) = recipe.verb {
+        text += "avicenna lab senduipi\n";
+    } else if let Some((switched, arms)) = &recipe.arms {
         text += &format!("avicenna lab run --recipe {}\n", recipe.name);
         text += &folded(&format!("which is {command}, with {switched} switched:"), columns, 2);
         for arm in arms {

@@ -6,11 +6,12 @@ use super::stages::{INTERRUPT, Stages};
 use crate::sandbox::Sandbox;
 use crate::status::{Status, Usage};
 use crate::terminal;
+use anyhow::Context;
 use bench::Configuration;
 use change::{Like, Output};
 use clap::{Args, FromArgMatches};
 use lab::drive::example::Choice;
-use lab::plan::{Arm, Recipe, Request};
+use lab::plan::{Arm, Recipe, Request, Verb};
 use lab::result::LabResult;
 use lab::run::Plan;
 use lab::verdict::expect::Expectation;
@@ -37,7 +38,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
     guests: u16,
     #[arg(long, value_name = "WORKLOAD", default_value = "ipi", help = workload::summaries())]
-    workload: Chosen,
+    workload: String,
+    /// A folder that is the root of the Linux guest that runs a command, such as an unpacked
+    /// container image; the command is one of its programs
+    #[arg(long, value_name = "FOLDER")]
+    root: Option<PathBuf>,
     /// What is compared: both (all that the processor has of AVIC or APICv, off and on), steps
     /// (off, APICv alone, and with IPI virtualization), off, on, or FEATURE=off,on with one of
     /// avic, x2avic, apicv and ipi (IPIs by the processor; AMD's need Linux 6.17)
@@ -92,6 +97,9 @@ enum Format {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Some(name) = &arguments.recipe else { return run_arms(arguments, None) };
     let recipe = Recipe::find(name).map_err(Usage::of)?;
+    if let Some(Verb::Senduipi) = recipe.verb {
+        return super::senduipi::run();
+    }
     let arguments = with_recipe(&recipe)?;
     run_arms(&arguments, recipe.arms)
 }
@@ -109,7 +117,8 @@ fn with_recipe(recipe: &Recipe) -> anyhow::Result<Arguments> {
 }
 
 fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::Result<ExitCode> {
-    let needs = arguments.workload.needs();
+    let workload = chosen(arguments).map_err(Usage::of)?;
+    let needs = workload.needs();
     let host = arguments.host.host_for(&needs)?;
     let mut experiment = arguments.feature.on(&host.model).map_err(|why| {
         Usage::of(anyhow::anyhow!("--cpu {}, --feature: {why}", arguments.host.model.description()))
@@ -150,7 +159,7 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
         instead,
         configuration,
         guests: arguments.guests,
-        workload: &*arguments.workload,
+        workload: &*workload,
         experiment: &experiment,
         additions: arguments.host.additions(),
         guest_append: &arguments.guest_append,
@@ -160,6 +169,7 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
         is_broken_down: arguments.breakdown,
         seeds: arguments.seeds,
         example: arguments.example,
+        is_looked_at: shows_functions(arguments),
         trace: arguments.host.trace.clone(),
         before_guests: &|| arguments.host.shut_in(&mut sandbox.borrow_mut()),
     };
@@ -168,6 +178,14 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
     stages.close();
     show(&result, arguments, output)?;
     Ok(Status::from(result.ending()).into())
+}
+
+fn chosen(arguments: &Arguments) -> anyhow::Result<Chosen> {
+    let text = &arguments.workload;
+    match &arguments.root {
+        Some(root) => Chosen::in_root(text, root).context("--root, --workload"),
+        None => text.parse().map_err(anyhow::Error::msg).context("--workload"),
+    }
 }
 
 /// As it was given.
@@ -180,11 +198,21 @@ fn command() -> String {
     std::iter::once("avicenna".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
 }
 
+/// Whether the form has room for what the host's functions take.
+fn shows_functions(arguments: &Arguments) -> bool {
+    let is_screen = arguments.format == Format::Text && !arguments.all;
+    !is_screen || columns(arguments) >= LabResult::WIDE
+}
+
+fn columns(arguments: &Arguments) -> usize {
+    let own = arguments.output.is_none().then(terminal::columns);
+    own.unwrap_or(terminal::COLUMNS)
+}
+
 fn show(result: &LabResult, arguments: &Arguments, to: Option<Output>) -> anyhow::Result<()> {
     let text = match arguments.format {
         Format::Text => {
-            let own = arguments.output.is_none().then(terminal::columns);
-            let columns = own.unwrap_or(terminal::COLUMNS);
+            let columns = columns(arguments);
             if arguments.all { result.to_text(columns) } else { result.to_screen(columns) }
         }
         Format::Json => result.to_json()?,

@@ -1,9 +1,9 @@
 //! The screen as it looks at 80 columns and 24 lines, and at 160 and 50.
 
 use super::*;
-use crate::comparison::{Agreement, ArmExample, ExitRow};
+use crate::comparison::{Agreement, ArmExample, ExitRow, Spreads};
 use crate::drive::counters::Reason;
-use crate::drive::example::{Choice, Doing, Example, Span};
+use crate::drive::example::{Choice, Doing, Example, Function, Span};
 use crate::plan::{Experiment, Setting};
 use crate::result::{HostFacts, RunFacts};
 use crate::verdict;
@@ -117,6 +117,30 @@ fn ipi() -> LabResult {
             functions: Vec::new(),
         })
         .to_vec();
+    let function = |during: &str, name: &str, ps| Function {
+        during: during.into(),
+        name: name.into(),
+        module: Some("kvm".into()),
+        ps,
+        samples: 100,
+        ..Function::default()
+    };
+    x2apic.examples[0].functions = vec![
+        function("EOI", "kvm_arch_vcpu_ioctl_run", 94_000),
+        function("ICR write", "kvm_irq_delivery_to_apic", 43_000),
+        function("ICR write", "kvm_set_msr_common", 12_000),
+        function("hlt", "kvm_vcpu_halt", 9_000),
+    ];
+    let spread = |mean, half| Spread {
+        mean,
+        low: mean - half,
+        high: mean + half,
+        least: mean - half,
+        most: mean + half,
+        seeds: 10,
+    };
+    let over_seeds = Spreads { off: Some(spread(5428.0, 156.0)), on: Some(spread(2245.0, 0.2)) };
+    x2apic.measures[0].over_seeds = Some(over_seeds);
     result("ipi", vec![comparison("xAPIC", &exits, measure(7628.0, 2327.0)), x2apic])
 }
 

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 /// Without polling, a processor sleeps at once.
@@ -21,6 +22,16 @@ pub(super) fn usage(lab: &Lab<'_>, checks: &mut Checks) {
     checks.succeed(what, refuses_a_kernel_it_cannot_have(lab));
     for (what, answer, words) in [
         ("a workload that is none", "ipi, threads, mesh, timer", &["--workload", "nosuch"][..]),
+        (
+            "guests that would keep each other from running",
+            "--workload wake",
+            &["--workload", "threads", "--guests", "2"],
+        ),
+        (
+            "a program that a root has not",
+            "no program \"nosuch\"",
+            &["--root", "/etc", "--workload", "nosuch"],
+        ),
         ("too little memory", "at least 256M", &["--memory", "12"]),
         ("no processors", "1..=512", &["--cpus", "0"]),
         ("a processor without SVM and VMX", "zen4", &["--cpu", "generic"]),
@@ -85,6 +96,7 @@ pub(super) fn check(lab: &Lab<'_>, checks: &mut Checks) -> Result<()> {
     let said = lab.exec(&["--add", &add], &["cat", "/taken/along"])?;
     checks.hold("what was added is there", said.output == along);
 
+    checks.succeed("a command runs in a root of its own", runs_in_a_root(lab));
     let what = "KVM loses wake-ups to erratum 1235 unless it works around";
     checks.succeed(what, loses_unless_worked_around(&on, &sleepers(lab, "erratum-1235=on")?));
     let what = "KVM loses no wake-up where the erratum is not";
@@ -101,6 +113,31 @@ impl Lab<'_> {
     fn run_words(&self, words: &[&str]) -> Result<Said> {
         self.said(&[&["run", "--kernel", &self.kernel], words].concat())
     }
+}
+
+/// A folder with a program and what it is linked to is a guest's root: links and all.
+pub(super) fn runs_in_a_root(lab: &Lab<'_>) -> Result<()> {
+    let root = lab.work.join("root");
+    for (from, to) in [
+        ("/usr/bin/cat", "usr/bin/cat"),
+        ("/lib64/ld-linux-x86-64.so.2", "usr/lib64/ld-linux-x86-64.so.2"),
+        ("/lib/x86_64-linux-gnu/libc.so.6", "usr/lib/x86_64-linux-gnu/libc.so.6"),
+    ] {
+        let to = root.join(to);
+        fs::create_dir_all(to.parent().context("a folder")?)?;
+        fs::copy(from, to).context(from)?;
+    }
+    for folder in ["bin", "lib", "lib64"] {
+        symlink(format!("usr/{folder}"), root.join(folder))?;
+    }
+    symlink("cat", root.join("usr/bin/show"))?;
+    fs::write(root.join("mine"), "mine")?;
+    let root = root.display().to_string();
+    let words = ["--root", &root, "--workload", "show /mine", "--feature", "on"];
+    let outcome = lab.run_kvm("in-root", &words)?;
+    let ended = &outcome.result["comparisons"][0]["troubles"];
+    ensure!(outcome.status == Some(0) && ended == &Value::Array(Vec::new()), "{ended}");
+    Ok(())
 }
 
 /// IPIs to processors that are about to halt, on KVM of a part with the erratum or without it: what

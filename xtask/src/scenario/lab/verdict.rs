@@ -95,6 +95,56 @@ pub(super) fn are_as_expected(outcome: &Outcome) -> Result<()> {
     Ok(())
 }
 
+/// Without the feature KVM sends, tells the target and ends, each in functions that are called so.
+pub(super) fn names_functions(outcome: &Outcome) -> Result<()> {
+    for one in comparisons(outcome)? {
+        let examples = one["examples"].as_array().context("no examples")?;
+        let off = examples.iter().find(|one| one["arm"] == "off").context("none without it")?;
+        let functions = off["functions"].as_array().context("no functions")?;
+        for (during, module) in
+            [("ICR write", "kvm"), ("EOI", "kvm"), ("EOI", "kvm_amd"), ("ICR write", "kvm_amd")]
+        {
+            let is_there = functions
+                .iter()
+                .any(|function| function["during"] == during && function["module"] == module);
+            ensure!(is_there, "{}: nothing of {module} for {during}", one["name"]);
+        }
+        let time = |is_so: &dyn Fn(&str) -> bool| -> u64 {
+            let own = functions.iter().filter(|one| one["name"].as_str().is_some_and(is_so));
+            own.filter_map(|one| one["ps"].as_u64()).sum()
+        };
+        let (all, unnamed) = (time(&|_| true), time(&|name| name.starts_with("0x")));
+        println!(
+            "{}: {} ns of the host by function, {unnamed} ps unnamed",
+            one["name"],
+            all / 1000
+        );
+        ensure!(all > 500_000 && unnamed * 100 < all, "{all} ps, {unnamed} unnamed");
+    }
+    Ok(())
+}
+
+/// Every time is a mean of seeds.
+pub(super) fn has_intervals(outcome: &Outcome) -> Result<()> {
+    for one in comparisons(outcome)? {
+        let measures = one["measures"].as_array().context("no measures")?;
+        for measure in measures.iter().filter(|measure| measure["unit"] == "cycles") {
+            for side in ["off", "on"] {
+                let spread = &measure["over_seeds"][side];
+                let number = |key: &str| spread[key].as_f64().context("no spread");
+                let (low, mean, high) = (number("low")?, number("mean")?, number("high")?);
+                ensure!(spread["seeds"] == 10, "{measure}");
+                ensure!(
+                    low <= mean && mean <= high && measure[side] == spread["mean"],
+                    "{measure}"
+                );
+            }
+        }
+        ensure!(!measures.is_empty(), "{}: nothing was measured", one["name"]);
+    }
+    Ok(())
+}
+
 /// The second run starts from the first one's snapshot and is otherwise the same, to the last
 /// count.
 pub(super) fn is_restored_alike(mut first: Outcome, mut second: Outcome) -> Result<()> {
