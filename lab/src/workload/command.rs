@@ -100,6 +100,8 @@ impl Workload for Command {
         let status = command.args(words).env("PATH", PATH).status();
         let seconds = start.elapsed().as_secs_f64();
         mark(WINDOW_ENDS);
+        // What it wrote may end within a line.
+        say!("");
         match status {
             Ok(status) => say!(
                 "{{\"record\":\"command\",\"status\":{},\"seconds\":{seconds:.6}}}",
