@@ -1,7 +1,10 @@
 //! One call of the lab: a workload in virtual machines, an arm of the experiment after the other.
 
 mod builtin;
+mod modes;
 mod seeds;
+
+pub use modes::Modes;
 
 use crate::comparison::breakdown::{self, Breakdown, Kind};
 use crate::comparison::{self, Comparison};
@@ -60,6 +63,8 @@ pub struct Plan<'a> {
     /// In how many lives of a guest times are measured, each from another seed; of one life, from
     /// some seeds in it.
     pub seeds: u16,
+    /// The APIC modes of guests; those of the workload if nothing was said.
+    pub modes: Option<Modes>,
     /// Which interrupt of each arm is shown.
     pub example: Choice,
     /// Whether to find what the host's functions take of an interrupt; it changes nothing else.
@@ -279,6 +284,9 @@ fn steps(plan: &Plan<'_>, arm: &Arm) -> Vec<Step> {
         limit: plan.limit,
         posts,
     });
+    if let Some(modes) = plan.modes {
+        steps = modes.of(steps);
+    }
     steps.iter_mut().for_each(|step| step.guests = plan.guests);
     if plan.seeds < 2 && !plan.is_broken_down {
         steps.iter_mut().for_each(seeds::within);

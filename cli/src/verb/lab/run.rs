@@ -13,7 +13,7 @@ use clap::{Args, FromArgMatches};
 use lab::drive::example::Choice;
 use lab::plan::{Arm, Recipe, Request, Verb};
 use lab::result::LabResult;
-use lab::run::Plan;
+use lab::run::{Modes, Plan};
 use lab::verdict::expect::Expectation;
 use lab::watch::{Told, Watch};
 use lab::workload::{self, Chosen};
@@ -37,6 +37,10 @@ pub(super) struct Arguments {
     /// Those of the workload wake halt; those that spin take long
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
     guests: u16,
+    /// The APIC modes of guests, one after the other, where a workload has not its own: the
+    /// benchmark runs in both, Linux guests in x2APIC mode
+    #[arg(long, value_enum)]
+    guest_apic: Option<GuestApic>,
     #[arg(long, value_name = "WORKLOAD", default_value = "ipi", help = workload::summaries())]
     workload: String,
     /// A folder that is the root of the Linux guest that runs a command, such as an unpacked
@@ -86,6 +90,23 @@ pub(super) struct Arguments {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum GuestApic {
+    Xapic,
+    X2apic,
+    Both,
+}
+
+impl From<GuestApic> for Modes {
+    fn from(apic: GuestApic) -> Self {
+        match apic {
+            GuestApic::Xapic => Self::XApic,
+            GuestApic::X2apic => Self::X2Apic,
+            GuestApic::Both => Self::Both,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     Text,
     Json,
@@ -124,7 +145,8 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
         Usage::of(anyhow::anyhow!("--cpu {}, --feature: {why}", arguments.host.model.description()))
     })?;
     experiment.own = arms;
-    if arguments.guest_cpus > arguments.host.cpus && needs.linux.is_none() {
+    let halts = workload.benchmark().is_some_and(|options| options.contains("targets=halted"));
+    if arguments.guest_cpus > arguments.host.cpus && needs.linux.is_none() && !halts {
         remark!(
             "avicenna: {} vCPUs spin on {} processors: each waits for its turn, which \
              takes long and is not a measure of {}; --cpus {} would do",
@@ -168,6 +190,7 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
         expectations: &arguments.expectations,
         is_broken_down: arguments.breakdown,
         seeds: arguments.seeds,
+        modes: arguments.guest_apic.map(Into::into),
         example: arguments.example,
         is_looked_at: shows_functions(arguments),
         trace: arguments.host.trace.clone(),
