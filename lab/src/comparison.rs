@@ -275,8 +275,10 @@ fn all_figures(one: &Observed, found: &Findings, is_on: bool) -> Vec<Figure> {
 fn examples<'a>(observed: impl Iterator<Item = &'a Observed>, choice: Choice) -> Vec<ArmExample> {
     let mut before: Option<&Examples> = None;
     let mut shown = Vec::new();
-    for one in observed {
-        let Some(examples) = &one.examples else { continue };
+    let measured = observed.filter(|one| !one.step.is_traced || one.examples.is_some());
+    for one in measured {
+        // One beside nothing says nothing.
+        let Some(examples) = &one.examples else { return Vec::new() };
         let (chosen, example) = examples.chosen(choice, before);
         shown.push(ArmExample {
             arm: one.step.arm.side().to_owned(),

@@ -4,9 +4,9 @@
 //! IPI virtualization sends fixed IPIs with a physical destination and no shorthand without an exit
 //! [SDM3 "IPI Virtualization"]; APICv alone leaves each write of the ICR to KVM and does the rest;
 //! without it, KVM is asked to send, interrupts the target so that it looks at its APIC, and hears
-//! of the end. A target that has halted is in KVM already and is not interrupted. Left out: AMD's numbers
-//! are shown and not expected, since kernels that work around erratum 1235 leave every IPI to
-//! software.
+//! of the end. A target that has halted is in KVM already and is not interrupted. Left out: AMD's
+//! numbers are shown and not expected, since kernels that work around erratum 1235 leave every IPI
+//! to software.
 
 use crate::drive::observed::Observed;
 use crate::protocol::Guest;

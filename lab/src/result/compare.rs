@@ -109,8 +109,9 @@ pub struct Compared {
     pub is_equal: bool,
     /// Beyond chance, the largest first.
     pub changes: Vec<Change>,
-    /// Functions of the host that an interrupt takes more time in, or less, beyond what chance makes
-    /// of the moments at which processors were looked at; what is new in front, then what is gone.
+    /// Functions of the host that an interrupt takes more time in, or less, beyond what chance
+    /// makes of the moments at which processors were looked at; new ones in front, then those that
+    /// are gone.
     pub paths: Vec<Change>,
     /// What is not as it was expected.
     pub unexpected: Vec<String>,

@@ -257,6 +257,8 @@ fn measure_pairs(comparison: &Comparison, unit: &str) -> Vec<Pair> {
 fn note(measure: &Measure) -> String {
     let Some(change) = measure.change() else { return String::new() };
     let spreads = measure.over_seeds.and_then(|both| Some((both.off?, both.on?)));
+    // Those that round to nothing are not told.
+    let spreads = spreads.filter(|(off, on)| off.half().max(on.half()) >= 0.5);
     let interval = spreads.map_or_else(String::new, |(off, on)| {
         format!(", off ±{:.0}, on ±{:.0} (95 %)", off.half(), on.half())
     });

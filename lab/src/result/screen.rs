@@ -353,8 +353,10 @@ fn within(value: Option<f64>, spread: Option<Spread>) -> String {
         true => format!("{number:.2}"),
         false => grouped(number.round() as u64),
     };
-    let half = spread.map_or_else(String::new, |spread| format!(" ±{}", number(spread.half())));
-    number(value) + &half
+    // One that is not seen is left out.
+    let half = spread.map(|spread| number(spread.half()));
+    let half = half.filter(|half| half.contains(|digit: char| ('1'..='9').contains(&digit)));
+    number(value) + &half.map_or_else(String::new, |half| format!(" ±{half}"))
 }
 
 /// Off, between and on.

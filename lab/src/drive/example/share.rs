@@ -73,20 +73,10 @@ pub(super) fn by_function(
         *found.entry((during, place)).or_default() += 1;
     }
     let each = samples.period() / whole.len().max(1) as f64;
-    let function = |((during, place), samples): ((String, _), u64)| Function {
-        during,
-        name: match place {
-            Where::Switch => "VM exit by the processor".into(),
-            Where::Program => "programs of the host".into(),
-            Where::Kernel(_) => String::new(),
-        },
-        ps: (samples as f64 * each).round() as u64,
-        samples,
-        address: match place {
-            Where::Kernel(address) => Some(address),
-            _ => None,
-        },
-        ..Function::default()
+    let function = |((during, place), samples): ((String, Where), u64)| {
+        let (name, address) = place.named();
+        let ps = (samples as f64 * each).round() as u64;
+        Function { during, name: name.into(), module: None, ps, samples, address }
     };
     found.into_iter().map(function).collect()
 }
@@ -97,6 +87,17 @@ enum Where {
     Switch,
     Program,
     Kernel(u64),
+}
+
+impl Where {
+    /// A name, or the address that has one.
+    fn named(self) -> (&'static str, Option<u64>) {
+        match self {
+            Self::Switch => ("VM exit by the processor", None),
+            Self::Program => ("programs of the host", None),
+            Self::Kernel(address) => ("", Some(address)),
+        }
+    }
 }
 
 /// What each processor left its guest for, and when; nothing from when it entered it.

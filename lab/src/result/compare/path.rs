@@ -4,8 +4,8 @@ use super::{Change, Function, NAMED, Row, Side};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// How often a function was seen is spread as chance has it, by the root of the number: what differs
-/// by less than three times that is the same.
+/// How often a function was seen is spread as chance has it, by the root of the number: what
+/// differs by less than three times that is the same.
 const BEYOND_CHANCE: f64 = 3.0;
 /// One that was seen less often may have been missed.
 const SEEN: u64 = 10;
