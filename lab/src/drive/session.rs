@@ -228,7 +228,8 @@ impl Session {
     }
 
     /// Names the functions that a step's examples have, by the modules as they are loaded now; the
-    /// machine does not know that it was asked.
+    /// machine does not know that it was asked. Those of a kernel that does not tell keep their
+    /// addresses.
     pub(crate) fn name_functions(
         &mut self,
         observed: &mut [Observed],
@@ -254,7 +255,15 @@ impl Session {
         self.drive.machine.return_to(&mark);
         self.drive.machine.forget_mark();
         self.drive.recording = recording;
-        let names: BTreeMap<_, _> = addresses.into_iter().zip(names?).collect();
+        let names = match names {
+            Ok(names) => names,
+            Err(error) if error.downcast_ref::<Halt>().is_some() => return Err(error),
+            Err(error) => {
+                report::writer::remark(&format!("avicenna: functions have no names: {error:#}"));
+                Vec::new()
+            }
+        };
+        let names: BTreeMap<_, _> = addresses.into_iter().zip(names).collect();
         functions.iter_mut().for_each(|functions| example::name_functions(functions, &names));
         Ok(())
     }

@@ -96,7 +96,7 @@ fn functions_grid(comparison: &Comparison) -> Option<Grid> {
     let arms: Vec<&ArmExample> =
         comparison.examples.iter().filter(|one| !one.functions.is_empty()).collect();
     let what = arms.first()?.example.interrupt.words();
-    let title = format!("{}: the host's time for an {what} by function, ns", comparison.name);
+    let title = format!("{}: the host's time for each {what} by function, ns", comparison.name);
     let mut heads = vec!["exit", "function", "module"];
     heads.extend(arms.iter().map(|one| match one.arm.as_str() {
         "off" => "off",

@@ -119,6 +119,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Some(name) = &arguments.recipe else { return run_arms(arguments, None) };
     let recipe = Recipe::find(name).map_err(Usage::of)?;
     if let Some(Verb::Senduipi) = recipe.verb {
+        let own = std::env::args().skip_while(|word| word != "run").skip(1);
+        let mut others = own.filter(|word| word != name && !word.starts_with("--recipe"));
+        if let Some(other) = others.next() {
+            return Err(Usage::of(anyhow::anyhow!(
+                "{other}: recipe {name} is a verb of its own, which no option changes"
+            )));
+        }
         return super::senduipi::run();
     }
     let arguments = with_recipe(&recipe)?;
