@@ -110,12 +110,13 @@ extern "sysv64" fn help<M: Machine>(session: *mut Session<M>, number: u32, linea
 
 /// Shows code what it may touch, and what a handler may have moved.
 fn open(frame: &mut Frame, windows: Windows<'_>) {
-    let Windows { ram, watched, tlb, sets, context, changes, fs_base, gs_base, vectors } = windows;
+    let Windows { ram, watched, tlb, sets, context, fs_base, gs_base, vectors } = windows;
     assert!(ram.len() >= WIDEST, "RAM of {} bytes is smaller than an access", ram.len());
     // A word for each page in which an access may begin.
     assert!(watched.len() >= ram.len().div_ceil(0x1000), "a page of RAM has no watch");
     assert!(sets.0.max(sets.1) + TRANSLATIONS <= tlb.len(), "a set lies outside the TLB");
-    let before = frame.windows;
+    frame.reads.forget();
+    frame.writes.forget();
     let view = &mut frame.windows;
     view.last = (ram.len() - WIDEST) as u64;
     view.ram = ram.as_mut_ptr().expose_provenance() as u64;
@@ -123,14 +124,6 @@ fn open(frame: &mut Frame, windows: Windows<'_>) {
     view.data = tlb[sets.0..].as_ptr().expose_provenance() as u64;
     view.fetch = tlb[sets.1..].as_ptr().expose_provenance() as u64;
     view.context = context;
-    view.changes = changes;
-    let is_as_before = (view.ram, view.last) == (before.ram, before.last)
-        && (view.data, view.context, view.changes) == (before.data, before.context, before.changes);
-    if !is_as_before {
-        frame.reads.forget();
-        frame.writes.forget();
-    }
-    let view = &mut frame.windows;
     view.fs_base = fs_base;
     view.gs_base = gs_base;
     view.vectors = vectors.map_or(0, |all| all.as_mut_ptr().expose_provenance() as u64);

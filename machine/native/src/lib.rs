@@ -47,9 +47,6 @@ pub struct Windows<'a> {
     /// Where in `tlb` the set for data begins, and that for fetches.
     pub sets: (usize, usize),
     pub context: u64,
-    /// Another number whenever a translation may have gone, or a page may be watched, that was not
-    /// so when it was asked for last.
-    pub changes: u64,
     pub fs_base: u64,
     pub gs_base: u64,
     /// XMM0 to XMM15, if instructions that use them may be executed.

@@ -93,8 +93,6 @@ pub struct Windows {
     pub vectors: u64,
     /// Counters of runs. Only blocks that count look here, which lies farther from RBP.
     pub counters: u64,
-    /// Another number whenever what code has found may not be so any more; code does not look here.
-    pub changes: u64,
 }
 
 /// Pages of RAM in which accesses of a kind were found last. Each access has its place here, shared

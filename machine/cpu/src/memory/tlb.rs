@@ -52,9 +52,6 @@ pub struct Tlb {
     /// Counts flushes and evictions of fetched pages, so that a kept translation can be told from a
     /// valid one.
     pub(crate) epoch: u64,
-    /// Counts translations that were entered, each of which may take another's place.
-    #[serde(skip)]
-    fills: u64,
 }
 
 /// What a translation buffer from a file cannot say.
@@ -98,7 +95,6 @@ impl Default for Tlb {
             large_first: u64::MAX,
             large_last: 0,
             epoch: 0,
-            fills: 0,
         };
         tlb.select(0, 0);
         tlb
@@ -158,7 +154,6 @@ impl Tlb {
         grants: (bool, bool, bool),
         is_large: bool,
     ) {
-        self.fills += 1;
         let tag = self.tag(linear);
         let grant = |on: bool| if on { tag } else { NEVER };
         let (read, write, execute) = grants;
@@ -171,11 +166,6 @@ impl Tlb {
             self.large_first = self.large_first.min(linear & !0x3FFF_FFFF);
             self.large_last = self.large_last.max(linear | 0x3FFF_FFFF);
         }
-    }
-
-    /// Another number whenever a translation that was there may have gone, or counts no longer.
-    pub(crate) fn changes(&self) -> u64 {
-        self.epoch.wrapping_add(self.fills)
     }
 
     /// Makes an address space the running one, keeping its translations.

@@ -140,7 +140,6 @@ impl Machine for Session<'_, '_> {
             tlb: cpu.translation.tlb.entries(),
             sets,
             context: cpu.translation.tlb.context,
-            changes: cpu.translation.tlb.changes(),
             fs_base: bases[SegmentRegister::Fs as usize],
             gs_base: bases[SegmentRegister::Gs as usize],
             vectors: may_use_vectors.then_some(&mut cpu.registers.xmm),
