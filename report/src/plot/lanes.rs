@@ -127,7 +127,7 @@ mod tests {
         assert!(html.contains("<text class=\"label\" x=\"4\" y=\"15\">ICR write</text>"), "{html}");
         assert!(html.contains("class=\"label wide\""), "{html}");
         assert!(!html.contains(">EOI</text>"), "{html}");
-        assert!(html.contains("<title>target: EOI, 65 ns to 65 ns</title>"), "{html}");
+        assert!(html.contains("<title>target: EOI, 65 ns to 65 ns\nnote of EOI</title>"), "{html}");
         assert!(html.contains("handler &lt;h&gt;"), "{html}");
     }
 }
