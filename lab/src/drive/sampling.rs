@@ -6,6 +6,7 @@ use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
 use board::{Limits, Machine, Outcome};
 use cpu::Activity;
+use trace::Record;
 
 /// Between two looks, at least and at most: 200 ns in the mean.
 const NEAREST: u64 = 100_000;
@@ -54,17 +55,32 @@ impl Samples {
     }
 }
 
+/// What has happened and was not taken yet.
+fn recorded(machine: &Machine) -> &[Record] {
+    machine.state.wiring.recorder.records.as_deref().unwrap_or_default()
+}
+
 /// Looks at a machine that runs.
 #[derive(Debug)]
 pub(crate) struct Sampling {
     random: u64,
+    /// When it is to be looked next: a run may be cut before.
+    due: Option<Picoseconds>,
+    /// Interrupts that guests had taken at the last look, and since.
     taken: usize,
+    new: usize,
     samples: Samples,
 }
 
 impl Sampling {
     pub fn new() -> Self {
-        Self { random: 0x9E37_79B9_7F4A_7C15, taken: 0, samples: Samples::default() }
+        Self {
+            random: 0x9E37_79B9_7F4A_7C15,
+            due: None,
+            taken: 0,
+            new: 0,
+            samples: Samples::default(),
+        }
     }
 
     pub fn finish(self) -> Samples {
@@ -73,21 +89,30 @@ impl Sampling {
 
     /// Runs a machine until then, or to its end, and looks on the way.
     pub fn run(&mut self, machine: &mut Machine, until: Picoseconds) -> Option<Outcome> {
-        let mut seen = 0;
         while self.samples.looks < MOST_LOOKS && machine.state.now < until {
+            let now = machine.state.now;
+            let due = match self.due {
+                Some(due) => due,
+                None if self.taken >= FIRST => now.saturating_add(Picoseconds(self.next())),
+                // The same moments however a run is cut.
+                None => Picoseconds((now.0 / WAIT.0 + 1) * WAIT.0),
+            };
+            self.due = Some(due);
+            let seen = recorded(machine).len();
+            let limits = Limits { until: due.min(until), instructions: u64::MAX };
+            let outcome = machine.run(limits);
+            let taken = recorded(machine).iter().skip(seen).filter_map(taken_by).count();
             let has_begun = self.taken >= FIRST;
-            let piece = if has_begun { Picoseconds(self.next()) } else { WAIT };
-            let next = machine.state.now.saturating_add(piece).min(until);
-            let outcome = machine.run(Limits { until: next, instructions: u64::MAX });
-            if outcome.is_some() || machine.state.now < next {
+            self.new += taken;
+            if outcome.is_some() || machine.state.now < limits.until {
                 return outcome;
             }
-            if has_begun {
-                self.look(machine);
-            } else {
-                let records = machine.state.wiring.recorder.records.as_deref().unwrap_or_default();
-                self.taken += records[seen..].iter().filter_map(taken_by).count();
-                seen = records.len();
+            if machine.state.now >= due {
+                self.due = None;
+                self.taken += std::mem::take(&mut self.new);
+                if has_begun {
+                    self.look(machine);
+                }
             }
         }
         machine.run(Limits { until, instructions: u64::MAX })
