@@ -89,6 +89,8 @@ fn the_page_needs_nothing_but_itself_and_says_where_it_comes_from() {
     for part in [
         "A typical IPI of this run",
         "<title>target: host interrupt, 0.33 µs to 1.14 µs</title>",
+        "ICR write, 0.00 µs to 0.51 µs\nkvm_irq_delivery_to_apic [kvm] 210 ns</title>",
+        "time for each IPI by function, ns",
         "the same as text",
         "VM exits for each IPI",
         "from send to answer and next send",

@@ -87,6 +87,11 @@ impl Plan<'_> {
             );
             anyhow::ensure!(self.guests == 1, "--guests needs a distribution's kernel");
             anyhow::ensure!(
+                self.modes.is_none() && self.example == Choice::default(),
+                "the built-in hypervisor runs its guest in both modes and shows no interrupt: \
+                 --guest-apic and --example need a distribution's kernel"
+            );
+            anyhow::ensure!(
                 self.trace.is_none(),
                 "the built-in hypervisor's trace is had by machine run: --trace needs a \
                  distribution's kernel"
@@ -111,9 +116,28 @@ impl Plan<'_> {
             "--breakdown is for the workloads {}, which measure times",
             workload::names(|one| one.benchmark().is_some()).join(", ")
         );
+        self.check_room()?;
         self.additions.check(kernel)
     }
+
+    /// A guest's root is in the host's RAM four times: packed as it comes and as a file there, and
+    /// packed and unpacked in the guest.
+    fn check_room(&self) -> anyhow::Result<()> {
+        let bytes = self.workload.needs().linux.map_or(0, |linux| linux.root_bytes);
+        let needed = HOST_AND_GUEST + bytes.next_multiple_of(1 << 20) * 4 * u64::from(self.guests);
+        anyhow::ensure!(
+            bytes == 0 || self.host.memory >= needed,
+            "the guest's root has {} MB, for which the host needs {} MB: --memory {}M",
+            bytes.div_ceil(1 << 20),
+            needed >> 20,
+            needed >> 20
+        );
+        Ok(())
+    }
 }
+
+/// What a host with a small Linux guest takes, in bytes.
+const HOST_AND_GUEST: u64 = 640 << 20;
 
 /// Runs it.
 pub fn run(plan: &Plan<'_>, watch: &mut Watch<'_>) -> anyhow::Result<LabResult> {

@@ -172,14 +172,8 @@ mod tests {
     #[test]
     fn what_takes_time_is_measured_apart_from_what_is_traced() {
         let arm = Experiment::default().arm(Setting::On);
-        let conditions = Conditions {
-            arm: &arm,
-            configuration: &Configuration::default(),
-            tsc_khz: 2_400_000,
-            append: "",
-            limit: 60,
-            posts: false,
-        };
+        let configuration = Configuration::default();
+        let conditions = Conditions::plain(&arm, &configuration);
         let steps = ipi::Ipi.steps(&conditions);
         let places: Vec<_> = steps.iter().map(|one| (one.name.as_str(), one.is_traced)).collect();
         assert_eq!(
@@ -202,14 +196,8 @@ mod tests {
     #[test]
     fn every_workload_is_found_by_the_name_that_its_steps_have() {
         let arm = Experiment::default().arm(Setting::Off);
-        let conditions = Conditions {
-            arm: &arm,
-            configuration: &Configuration::default(),
-            tsc_khz: 1,
-            append: "",
-            limit: 1,
-            posts: true,
-        };
+        let configuration = Configuration::default();
+        let conditions = Conditions::plain(&arm, &configuration);
         for workload in ALL {
             let chosen: Chosen = workload.name().parse().expect("a name of its own");
             let steps = chosen.steps(&conditions);

@@ -1,6 +1,7 @@
 //! The names of the kernel's code, which without KASLR is where its image has it, and of the
 //! modules' where they were loaded.
 
+use crate::ground;
 use crate::protocol::FromAgent;
 use anyhow::Context;
 
@@ -26,27 +27,17 @@ pub(super) fn name(addresses: &[u64]) -> anyhow::Result<FromAgent> {
     Ok(FromAgent::Named(named(&read()?, addresses)))
 }
 
-/// By lines of kallsyms, which are not in order: the function that starts last before each.
+/// By lines of kallsyms, which are not in order: the function that starts last before each; of
+/// several names of one place the first.
 fn named(all: &str, addresses: &[u64]) -> Vec<(String, Option<String>)> {
-    let mut starts: Vec<(u64, &str)> = all
-        .lines()
-        .filter(is_code)
-        .filter_map(|line| {
-            let (start, rest) = line.split_once(' ')?;
-            Some((u64::from_str_radix(start, 16).ok()?, rest.get(2..)?))
-        })
-        .collect();
-    starts.sort_by_key(|(start, _)| *start);
+    let mut code: Vec<_> = all.lines().filter(is_code).flat_map(ground::symbols).collect();
+    code.sort_by_key(|(start, ..)| *start);
+    code.dedup_by_key(|(start, ..)| *start);
     let name = |address: &u64| {
-        let behind = starts.partition_point(|(start, _)| start <= address);
-        let (start, _) = *starts.get(behind.checked_sub(1)?)?;
-        // Of several names of one place, the first.
-        let first = starts.partition_point(|(other, _)| *other < start);
-        let (name, module) = match starts[first].1.split_once('\t') {
-            Some((name, module)) => (name, Some(module.trim_matches(['[', ']']).to_owned())),
-            None => (starts[first].1, None),
-        };
-        Some((name.to_owned(), module))
+        let behind = code.partition_point(|(start, ..)| start <= address);
+        let (_, name, module) = code.get(behind.checked_sub(1)?)?;
+        let module = module.map(|module| module.trim_matches(['[', ']']).to_owned());
+        Some(((*name).to_owned(), module))
     };
     addresses.iter().map(|address| name(address).unwrap_or_default()).collect()
 }

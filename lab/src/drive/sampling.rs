@@ -189,4 +189,27 @@ mod tests {
         // 200 ns in the mean.
         assert!((samples.period() - 200_000.0).abs() < 5_000.0, "{}", samples.period());
     }
+
+    #[test]
+    fn it_is_looked_at_in_the_same_moments_however_the_run_is_cut() {
+        let looked_at = |piece: u64| {
+            let (mut machine, mut sampling) = (hypervisor(), Sampling::new());
+            while machine.state.now < LATE {
+                let until = machine.state.now.saturating_add(Picoseconds(piece));
+                if sampling.run(&mut machine, until).is_some() {
+                    break;
+                }
+                // Who drives it takes what was recorded.
+                machine.state.wiring.recorder.records = Some(Vec::new());
+            }
+            sampling.finish()
+        };
+        let whole = looked_at(LATE.0);
+        assert!(whole.looks > 1000, "{} looks", whole.looks);
+        for piece in [5_000_000_000, 77_777_777, 1_234_567] {
+            let cut = looked_at(piece);
+            assert_eq!((cut.span, cut.looks), (whole.span, whole.looks), "{piece}");
+            assert!(cut.all == whole.all, "{piece}");
+        }
+    }
 }

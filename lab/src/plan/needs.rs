@@ -33,4 +33,6 @@ pub struct LinuxGuest {
     pub command: Option<String>,
     /// A folder that is the guest's root.
     pub root: Option<std::path::PathBuf>,
+    /// Bytes of its files.
+    pub root_bytes: u64,
 }

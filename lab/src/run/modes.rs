@@ -64,14 +64,8 @@ mod tests {
     #[test]
     fn a_linux_guest_runs_once_in_each_mode_and_the_benchmark_as_often_as_before() {
         let arm = Experiment::default().arm(Setting::On);
-        let conditions = Conditions {
-            arm: &arm,
-            configuration: &Configuration::default(),
-            tsc_khz: 1,
-            append: "",
-            limit: 1,
-            posts: false,
-        };
+        let configuration = Configuration::default();
+        let conditions = Conditions::plain(&arm, &configuration);
         let names = |workload: &str, modes: Modes| -> Vec<(String, bool)> {
             let chosen: Chosen = workload.parse().expect("a workload");
             let steps = modes.of(chosen.steps(&conditions));

@@ -32,12 +32,13 @@ impl Command {
     /// One of a folder that is the guest's root.
     pub(super) fn in_root(words: &str, root: &Path) -> anyhow::Result<Self> {
         let program = words.split_ascii_whitespace().next().unwrap_or_default();
+        let bytes = root::bytes(root)?;
         anyhow::ensure!(
             root::which(root, program).is_some(),
-            "{} has no program {program:?}",
+            "{} has no program {program:?}: with --root, --workload is a command of that folder, such \
+             as '/usr/bin/app --bench'",
             root.display()
         );
-        let bytes = root::bytes(root)?;
         Ok(Self { words: words.to_owned(), root: Some((root.to_owned(), bytes)) })
     }
 }
@@ -70,6 +71,7 @@ impl Workload for Command {
         let linux = LinuxGuest {
             command: Some(self.words.clone()),
             root: self.root.as_ref().map(|(root, _)| root.clone()),
+            root_bytes: self.root.as_ref().map_or(0, |(_, bytes)| *bytes),
             ..LinuxGuest::default()
         };
         Needs { linux: Some(linux), ..Needs::default() }

@@ -110,6 +110,15 @@ pub struct Conditions<'a> {
     pub posts: bool,
 }
 
+#[cfg(test)]
+impl<'a> Conditions<'a> {
+    /// Those of a plain virtual machine.
+    pub fn plain(arm: &'a Arm, configuration: &'a Configuration) -> Self {
+        let (tsc_khz, append, limit, posts) = (2_400_000, "", 60, true);
+        Self { arm, configuration, tsc_khz, append, limit, posts }
+    }
+}
+
 impl Conditions<'_> {
     /// One virtual machine.
     pub fn step(&self, workload: &str, name: &str, has_x2apic: bool, guest: Guest) -> Step {

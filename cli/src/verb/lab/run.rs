@@ -67,12 +67,13 @@ pub(super) struct Arguments {
     /// End with status 1 unless this holds, such as 'exits.on < 200' (docs/lab.md has the forms)
     #[arg(long = "expect", value_name = "EXPECTATION")]
     expectations: Vec<Expectation>,
-    /// Measure the benchmark's times from this many seeds (phases of timers, gaps between samples,
-    /// jitter of costs), and show means with 95 % intervals
+    /// In how many lives of the guest its times are measured, each from a seed of its own (phases of
+    /// timers, gaps between samples, jitter of costs); of 1 from ten seeds of gaps in the same life
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     seeds: u16,
     /// Which interrupt of each arm the picture shows: typical, slowest, or worst-new (with the
-    /// feature on the slowest with an exit of a kind that there was none of with it off)
+    /// feature on the slowest with an exit of a kind that there was none of with it off, or else a
+    /// typical one)
     #[arg(long, value_name = "WHICH", default_value = "typical")]
     example: Choice,
     /// Break measured times down by cause, by repeating the runs that measure them

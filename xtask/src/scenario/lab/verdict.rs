@@ -95,6 +95,13 @@ pub(super) fn are_as_expected(outcome: &Outcome) -> Result<()> {
     Ok(())
 }
 
+/// Picoseconds between exits and entries in a lane.
+fn in_kvm(lane: &Value) -> u64 {
+    let spans = lane.as_array().map(Vec::as_slice).unwrap_or_default();
+    let own = spans.iter().filter(|span| span["doing"] == "hypervisor");
+    own.filter_map(|span| Some(span["to_ps"].as_u64()? - span["from_ps"].as_u64()?)).sum()
+}
+
 /// Without the feature KVM sends, tells the target and ends, each in functions that are called so.
 pub(super) fn names_functions(outcome: &Outcome) -> Result<()> {
     for one in comparisons(outcome)? {
@@ -120,6 +127,14 @@ pub(super) fn names_functions(outcome: &Outcome) -> Result<()> {
             all / 1000
         );
         ensure!(all > 500_000 && unnamed * 100 < all, "{all} ps, {unnamed} unnamed");
+        // What was sampled takes as long as the trace has it between exits and entries.
+        let traced: u64 = ["sender", "target"].iter().map(|who| in_kvm(&off[*who])).sum();
+        let behind = functions
+            .iter()
+            .filter(|one| one["during"] != "" && one["name"] != "VM exit by the processor");
+        let sampled: u64 = behind.filter_map(|one| one["ps"].as_u64()).sum();
+        println!("{}: {sampled} ps sampled, {traced} ps traced", one["name"]);
+        ensure!(sampled.abs_diff(traced) * 10 < traced, "{sampled} ps sampled, {traced} traced");
     }
     Ok(())
 }
