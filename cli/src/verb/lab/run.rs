@@ -67,8 +67,8 @@ pub(super) struct Arguments {
     /// End with status 1 unless this holds, such as 'exits.on < 200' (docs/lab.md has the forms)
     #[arg(long = "expect", value_name = "EXPECTATION")]
     expectations: Vec<Expectation>,
-    /// In how many lives of the guest its times are measured, each from a seed of its own (phases of
-    /// timers, gaps between samples, jitter of costs); of 1 from ten seeds of gaps in the same life
+    /// In how many lives of the guest its times are measured, each from a seed of its own (phases
+    /// of timers, gaps between samples, jitter of costs); 1 is one life with ten seeds of gaps
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     seeds: u16,
     /// Which interrupt of each arm the picture shows: typical, slowest, or worst-new (with the
