@@ -80,8 +80,8 @@ impl Workload for Command {
     fn steps(&self, conditions: &Conditions<'_>) -> Vec<Step> {
         let guest = conditions.linux(&format!("{GUEST_COMMAND_LINE}{}", self.name()));
         let mut step = conditions.step(self.name(), "x2APIC", true, guest);
-        // Packed as it is brought, and unpacked.
-        let room = self.root.as_ref().map_or(0, |(_, bytes)| bytes.next_multiple_of(1 << 20) * 2);
+        // Packed as it is brought; and Linux gives half of what is left to what it unpacks.
+        let room = self.root.as_ref().map_or(0, |(_, bytes)| bytes.next_multiple_of(1 << 20) * 3);
         step.configuration.memory += room;
         vec![step]
     }
